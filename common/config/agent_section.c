@@ -98,84 +98,142 @@ static int check_algorithm(const struct yaml_node *at, const char *path,
     return schema_fail_choice(at, path, a->algorithm, names, n, err);
 }
 
-static int check_settings(const struct yaml_node *settings, const char *path,
-                          const struct agent_config *a, struct err *err)
+/* What a map of settings belongs to: an algorithm, or else an optimizer. */
+struct owner {
+    const struct algorithm_info *algorithm;
+    enum optimizer_type optimizer;
+};
+
+static int owner_has(const void *ctx, const char *key)
 {
-    const struct algorithm_info *info = algorithm_find(a->algorithm);
+    const struct owner *o = ctx;
 
-    for (size_t i = 0; settings != NULL && i < settings->n; i++) {
-        const struct yaml_node *n = settings->child[i];
-
-        if (!algorithm_accepts(info, n->key))
-            return yaml_fail(n, path, err, "%s is no setting of %s", n->key, info->name);
-    }
-    return 0;
+    return o->algorithm != NULL ? algorithm_accepts(o->algorithm, key)
+                                : optimizer_has(o->optimizer, key);
 }
 
-static int check_optimizer(const struct yaml_node *optimizer, const char *path,
-                           enum optimizer_type type, struct err *err)
-{
-    for (size_t i = 0; optimizer != NULL && i < optimizer->n; i++) {
-        const struct yaml_node *n = optimizer->child[i];
+/* The checks of a section's maps, given the agent's values so far, which include the
+ * defaults. They return the number of keys that were dropped, or ERR_CONFIG. */
 
-        if (!optimizer_has(type, n->key))
-            return yaml_fail(n, path, err, "%s is no setting of the optimizer %s", n->key,
-                             optimizer_names[type]);
-    }
-    return 0;
+static int check_settings(const struct loader *l, const struct yaml_node *section,
+                          const char *path, const struct agent_config *a)
+{
+    const struct owner owner = {.algorithm = algorithm_find(a->algorithm)};
+    char where[128], why[128];
+
+    (void)snprintf(where, sizeof(where), "%s.settings", path);
+    (void)snprintf(why, sizeof(why), "no setting of %s", a->algorithm);
+    return loader_drop(l, yaml_find(section, "settings"), where, &settings_schema,
+                       owner_has, &owner, why);
 }
 
-static int check_network(const struct yaml_node *section, const char *name,
-                         const char *path, const struct network_config *n,
-                         const struct agent_config *a, struct err *err)
+static int check_optimizer_at(const struct loader *l, struct yaml_node *optimizer,
+                              const char *where, enum optimizer_type type)
+{
+    const struct owner owner = {.optimizer = type};
+    char why[128];
+
+    (void)snprintf(why, sizeof(why), "no setting of the optimizer %s",
+                   optimizer_names[type]);
+    return loader_drop(l, optimizer, where,
+                       schema_find(&agent_schema, "optimizer")->schema, owner_has, &owner,
+                       why);
+}
+
+static int check_optimizer(const struct loader *l, const struct yaml_node *section,
+                           const char *path, const struct agent_config *a)
 {
     char where[128];
+
+    (void)snprintf(where, sizeof(where), "%s.optimizer", path);
+    return check_optimizer_at(l, yaml_find(section, "optimizer"), where,
+                              a->optimizer.type);
+}
+
+static int check_network(const struct loader *l, const struct yaml_node *network,
+                         const char *path, const char *name,
+                         const struct network_config *n, const struct agent_config *a)
+{
     enum optimizer_type type = n->optimizer.type;
+    char where[128];
 
     if (!n->has_optimizer || (int)type == FIELD_UNSET_ENUM)
         type = a->optimizer.type;
-    (void)snprintf(where, sizeof(where), "%s%s.optimizer", path, name);
-    return check_optimizer(loader_given(section, name, "optimizer"), where, type, err);
+    (void)snprintf(where, sizeof(where), "%s.%s.optimizer", path, name);
+    return check_optimizer_at(l, yaml_find(network, "optimizer"), where, type);
 }
 
-/* Checks what the tables cannot express about one section, given the agent's values so
- * far, which include the defaults. `path` is empty or ends with a dot. */
-static int check_section(const struct yaml_node *section, const char *path,
-                         const struct agent_config *a, struct err *err)
+static int check_actor(const struct loader *l, const struct yaml_node *section,
+                       const char *path, const struct agent_config *a)
 {
-    const struct yaml_node *algorithm = yaml_find(section, "algorithm");
-    const struct yaml_node *input = loader_given(section, "critic", "input");
-    char where[128];
-    int rc;
+    return check_network(l, yaml_find(section, "actor"), path, "actor", &a->actor, a);
+}
 
-    (void)snprintf(where, sizeof(where), "%salgorithm", path);
-    rc = check_algorithm(algorithm != NULL ? algorithm : section, where, a, err);
-    if (rc < 0)
-        return rc;
-    (void)snprintf(where, sizeof(where), "%scritic.input", path);
-    if (input != NULL && a->critic.input != CRITIC_OWN &&
-        algorithm_find(a->algorithm)->own_critic)
-        return yaml_fail(input, where, err, "found 'all', expected own with %s",
+static int is_no_input(const void *ctx, const char *key)
+{
+    return strcmp(key, "input") != 0;
+}
+
+/* A critic of its own agent can see nothing else. */
+static int check_input(const struct loader *l, const struct yaml_node *section,
+                       const char *path, const struct agent_config *a)
+{
+    struct yaml_node *critic = yaml_find(section, "critic");
+    const struct yaml_node *input = yaml_find(critic, "input");
+    char where[128], why[128];
+
+    if (input == NULL || a->critic.input == CRITIC_OWN ||
+        !algorithm_find(a->algorithm)->own_critic)
+        return 0;
+    (void)snprintf(where, sizeof(where), "%s.critic%s", path,
+                   loader_may_drop(l, input) ? "" : ".input");
+    if (!loader_may_drop(l, input))
+        return yaml_fail(input, where, l->err, "found 'all', expected own with %s",
                          a->algorithm);
-    (void)snprintf(where, sizeof(where), "%ssettings", path);
-    rc = check_settings(yaml_find(section, "settings"), where, a, err);
-    (void)snprintf(where, sizeof(where), "%soptimizer", path);
-    if (rc == 0)
-        rc = check_optimizer(yaml_find(section, "optimizer"), where, a->optimizer.type,
-                             err);
-    if (rc == 0)
-        rc = check_network(section, "actor", path, &a->actor, a, err);
-    return rc < 0 ? rc : check_network(section, "critic", path, &a->critic, a, err);
+    (void)snprintf(why, sizeof(why), "a critic of %s sees its own agent", a->algorithm);
+    return loader_drop(l, critic, where, schema_find(&agent_schema, "critic")->schema,
+                       is_no_input, NULL, why);
 }
 
-int agent_section_read(const struct yaml_node *section, const char *path,
-                       struct agent_config *a, struct arena *arena, struct err *err)
+static int check_critic(const struct loader *l, const struct yaml_node *section,
+                        const char *path, const struct agent_config *a)
 {
-    char prefix[AGENT_NAME_MAX + 16];
-    int rc = schema_read(&agent_schema, section, path, a, arena, err);
+    return check_network(l, yaml_find(section, "critic"), path, "critic", &a->critic, a);
+}
 
-    (void)snprintf(prefix, sizeof(prefix), "%s%s", path, *path != '\0' ? "." : "");
-    return rc < 0 ? rc : check_section(section, prefix, a, err);
+/* Checks what the tables cannot express about one section. Returns the number of keys that
+ * were dropped. */
+static int check_section(const struct loader *l, const struct yaml_node *section,
+                         const char *path, const struct agent_config *a)
+{
+    static int (*const checks[])(const struct loader *, const struct yaml_node *,
+                                 const char *, const struct agent_config *) = {
+        check_input, check_settings, check_optimizer, check_actor, check_critic};
+    const struct yaml_node *algorithm = yaml_find(section, "algorithm");
+    char where[128];
+    int dropped = 0, rc;
+
+    (void)snprintf(where, sizeof(where), "%s.algorithm", path);
+    rc = check_algorithm(algorithm != NULL ? algorithm : section, where, a, l->err);
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && rc >= 0; i++) {
+        rc = checks[i](l, section, path, a);
+        dropped += rc;
+    }
+    return rc < 0 ? rc : dropped;
+}
+
+int agent_section_read(const struct loader *l, const struct yaml_node *section,
+                       const char *path, struct agent_config *a)
+{
+    const struct agent_config was = *a;
+    int rc = schema_read(&agent_schema, section, path, a, &l->c->arena, l->err);
+
+    if (rc == 0)
+        rc = check_section(l, section, path, a);
+    if (rc <= 0)
+        return rc;
+    *a = was; /* without what was dropped */
+    return schema_read(&agent_schema, section, path, a, &l->c->arena, l->err);
 }
 
 void agent_section_default_critic(const struct yaml_node *section,

@@ -159,13 +159,13 @@ static int read_run_over(struct loader *l, const struct run_config *from)
     if (rc == 0)
         rc = loader_resolve_lengths(l);
     if (rc == 0 && defaults != NULL)
-        rc = agent_section_read(defaults, "defaults", &c->defaults, &c->arena, l->err);
+        rc = agent_section_read(l, defaults, "defaults", &c->defaults);
     return rc;
 }
 
 static int read_agents_over(struct loader *l)
 {
-    const struct yaml_node *agents = yaml_find(l->root, "agents");
+    struct yaml_node *agents = yaml_find(l->root, "agents");
     struct run_config *c = l->c;
     const char **names = xcalloc(c->n_agents + 1, sizeof(*names));
     int rc = 0;
@@ -175,14 +175,14 @@ static int read_agents_over(struct loader *l)
     if (agents != NULL && agents->kind != YAML_MAP)
         rc = yaml_fail(agents, "agents", l->err, "expected a map of agents by name");
     else if (agents != NULL)
-        rc = loader_check_names(l, agents, names, c->n_agents);
+        rc = loader_expand_teams(l, agents, names, c->n_agents);
     for (size_t i = 0; i < c->n_agents && rc == 0; i++) {
         const struct yaml_node *section = yaml_find(agents, names[i]);
         char path[AGENT_NAME_MAX + 16];
 
         (void)snprintf(path, sizeof(path), "agents.%s", names[i]);
         if (section != NULL)
-            rc = agent_section_read(section, path, &c->agents[i], &c->arena, l->err);
+            rc = agent_section_read(l, section, path, &c->agents[i]);
         if (rc == 0) {
             agent_section_resolve(&c->agents[i]);
             rc = loader_check_soft(l, section, &c->agents[i]);
@@ -232,17 +232,45 @@ static int assign(struct loader *l, const struct run_config *from, const char *c
     return rc < 0 ? rc : loader_check_experience(l);
 }
 
+/* Replaces each assignment to a team by one for each of its members. Returns how many there
+ * are now. */
+static size_t expand_teams(const struct run_config *c, const char *const *set, size_t n,
+                           struct arena *arena, const char ***ret)
+{
+    const char **names = ARENA_ARRAY(arena, const char *, c->n_agents);
+    const char **all = ARENA_ARRAY(arena, const char *, n *(c->n_agents + 1));
+    size_t n_all = 0;
+
+    for (size_t k = 0; k < c->n_agents; k++)
+        names[k] = c->agents[k].name;
+    for (size_t i = 0; i < n; i++) {
+        const char *key = strncmp(set[i], "agents.", 7) == 0 ? set[i] + 7 : "";
+        const size_t len = strcspn(key, ".=");
+        const int is_team = config_is_team(key, len, names, c->n_agents);
+
+        if (!is_team)
+            all[n_all++] = set[i];
+        for (size_t k = 0; is_team && k < c->n_agents; k++)
+            if (config_is_team(key, len, &names[k], 1))
+                all[n_all++] = arena_printf(arena, "agents.%s%s", names[k], key + len);
+    }
+    *ret = all;
+    return n_all;
+}
+
 int run_config_assign(struct run_config *ret, const struct run_config *from,
                       const char *const *set, size_t n_set, struct err *err)
 {
     struct arena tree = ARENA_ZERO;
+    const char **all;
+    const size_t n = expand_teams(from, set, n_set, &tree, &all);
     struct yaml_node root;
-    int rc = collect_given(from, set, n_set, &tree, &root, err);
+    int rc = collect_given(from, all, n, &tree, &root, err);
 
     run_config_copy(ret, from);
     if (rc == 0)
-        rc = assign(&(struct loader){.c = ret, .root = &root, .err = err}, from, set,
-                    n_set, &tree);
+        rc = assign(&(struct loader){.c = ret, .root = &root, .err = err}, from, all, n,
+                    &tree);
     arena_done(&tree);
     if (rc < 0)
         run_config_done(ret);

@@ -6,7 +6,6 @@
 #include "common/config/schema_internal.h"
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
-#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
@@ -96,36 +95,6 @@ static int check_run(struct loader *l)
 
 /* ---- what updates learn from ---- */
 
-/* Updates from the newest rows of every copy take all that were stored since the last: no
- * batch is drawn, and none has to wait. */
-static int check_window(const struct loader *l)
-{
-    const struct run_config *c = l->c;
-    static const char *const unused[] = {"batch_size", "warmup", "priority"};
-    const struct yaml_node *at = loader_given(l->root, "experience", "update_every");
-
-    for (size_t i = 0; i < sizeof(unused) / sizeof(unused[0]); i++) {
-        const struct yaml_node *other = loader_given(l->root, "experience", unused[i]);
-        char path[64];
-
-        (void)snprintf(path, sizeof(path), "experience.%s", unused[i]);
-        if (other != NULL)
-            return yaml_fail(other, path, l->err,
-                             "not used by %s, which learns from all rows of "
-                             "experience.update_every; expected no such key",
-                             c->agents[0].algorithm);
-    }
-    if (at == NULL)
-        at = l->root;
-    if (c->experience.update_every % c->env.copies != 0)
-        return yaml_fail(at, "experience.update_every", l->err,
-                         "found %lld, expected a multiple of env.copies, %lld, because "
-                         "%s learns from the newest rows of every copy",
-                         (long long)c->experience.update_every, (long long)c->env.copies,
-                         c->agents[0].algorithm);
-    return check_at_most_capacity(l, "update_every", c->experience.update_every);
-}
-
 /* What the section `priority` leaves out. */
 static void settle_priority(struct run_config *c)
 {
@@ -143,6 +112,80 @@ static void settle_priority(struct run_config *c)
         p->beta_to = 1.0;
 }
 
+/* Updates from the newest rows of every copy take all that were stored since the last: no
+ * batch is drawn, and none has to wait. An interval that comes with keys for that and does
+ * not divide among the copies was meant for them, too. */
+static int is_for_windows(const void *ctx, const char *key)
+{
+    const int *keeps_interval = ctx;
+
+    if (strcmp(key, "update_every") == 0)
+        return *keeps_interval;
+    return strcmp(key, "batch_size") != 0 && strcmp(key, "warmup") != 0 &&
+           strcmp(key, "priority") != 0;
+}
+
+/* Drops or refuses such keys of a section `experience`; returns the number of them. */
+static int drop_drawn(const struct loader *l, struct yaml_node *experience,
+                      const char *path, int64_t update_every, const char *algorithm)
+{
+    const struct yaml_node *interval = yaml_find(experience, "update_every");
+    const int keeps_interval = interval == NULL || !loader_may_drop(l, interval) ||
+                               update_every % l->c->env.copies == 0 ||
+                               (yaml_find(experience, "batch_size") == NULL &&
+                                yaml_find(experience, "warmup") == NULL);
+    char why[256];
+
+    (void)snprintf(why, sizeof(why),
+                   "not used by %s, which learns from the newest rows of every copy",
+                   algorithm);
+    return loader_drop(l, experience, path,
+                       schema_find(&run_schema, "experience")->schema, is_for_windows,
+                       &keeps_interval, why);
+}
+
+/* An episode of every copy. */
+static int64_t window_rows(const struct run_config *c)
+{
+    return c->env.copies * (c->env.max_steps > 0 ? c->env.max_steps : WINDOW_STEPS);
+}
+
+static int check_multiple(const struct loader *l, const struct yaml_node *at,
+                          const char *path, int64_t update_every, const char *algorithm)
+{
+    const struct run_config *c = l->c;
+
+    if (update_every % c->env.copies == 0)
+        return 0;
+    return yaml_fail(at, path, l->err,
+                     "found %lld, expected a multiple of env.copies, %lld, because %s "
+                     "learns from the newest rows of every copy (default: %lld)",
+                     (long long)update_every, (long long)c->env.copies, algorithm,
+                     (long long)window_rows(c));
+}
+
+static int check_window(const struct loader *l)
+{
+    struct run_config *c = l->c;
+    const char *algorithm = c->agents[0].algorithm;
+    const struct yaml_node *at;
+    int rc = drop_drawn(l, yaml_find(l->root, "experience"), "experience",
+                        c->experience.update_every, algorithm);
+
+    if (rc > 0) {
+        c->experience.has_priority = 0;
+        settle_priority(c);
+    }
+    at = loader_given(l->root, "experience", "update_every");
+    if (at == NULL && l->is_new)
+        c->experience.update_every = window_rows(c);
+    if (rc >= 0)
+        rc = check_multiple(l, at != NULL ? at : l->root, "experience.update_every",
+                            c->experience.update_every, algorithm);
+    return rc < 0 ? rc
+                  : check_at_most_capacity(l, "update_every", c->experience.update_every);
+}
+
 struct experience_config run_config_experience(const struct run_config *c, size_t agent)
 {
     struct experience_config x = c->agents[agent].experience;
@@ -151,12 +194,6 @@ struct experience_config run_config_experience(const struct run_config *c, size_
     x.warmup = x.warmup > 0 ? x.warmup : c->experience.warmup;
     x.update_every = x.update_every > 0 ? x.update_every : c->experience.update_every;
     return x;
-}
-
-/* An episode of every copy. */
-static int64_t window_rows(const struct run_config *c)
-{
-    return c->env.copies * (c->env.max_steps > 0 ? c->env.max_steps : WINDOW_STEPS);
 }
 
 /* Where an agent's `experience` has the key: in its section, or under `defaults`. */
@@ -190,29 +227,31 @@ static int check_own_at_most(const struct loader *l, const struct agent_config *
 }
 
 /* Values under `defaults` are for those agents that use them. */
-static int check_own_window(const struct loader *l, const struct agent_config *a)
+static int check_own_window(const struct loader *l, struct agent_config *a)
 {
-    static const char *const unused[] = {"batch_size", "warmup"};
+    const struct experience_config *all = &l->c->defaults.experience;
     const struct yaml_node *own = yaml_find(yaml_find(l->root, "agents"), a->name);
     char path[AGENT_NAME_MAX + 64];
     const struct yaml_node *at;
+    int rc;
 
-    for (size_t i = 0; i < sizeof(unused) / sizeof(unused[0]); i++) {
-        at = find_own(l, a, unused[i], path, sizeof(path));
-        if (loader_given(own, "experience", unused[i]) != NULL)
-            return yaml_fail(at, path, l->err,
-                             "not used by %s, which learns from all rows of its "
-                             "experience.update_every; expected no such key",
-                             a->algorithm);
+    (void)snprintf(path, sizeof(path), "agents.%s.experience", a->name);
+    rc = drop_drawn(l, yaml_find(own, "experience"), path, a->experience.update_every,
+                    a->algorithm);
+    if (rc > 0) {
+        a->experience.batch_size = all->batch_size;
+        a->experience.warmup = all->warmup;
+        if (loader_given(own, "experience", "update_every") == NULL)
+            a->experience.update_every = all->update_every;
     }
+    if (l->is_new && a->experience.update_every == 0 &&
+        run_config_rows(l->c) != ROWS_WINDOW)
+        a->experience.update_every = window_rows(l->c);
     at = find_own(l, a, "update_every", path, sizeof(path));
-    if (a->experience.update_every % l->c->env.copies != 0)
-        return yaml_fail(at, path, l->err,
-                         "found %lld, expected a multiple of env.copies, %lld, because "
-                         "%s learns from the newest rows of every copy",
-                         (long long)a->experience.update_every,
-                         (long long)l->c->env.copies, a->algorithm);
-    return check_own_at_most(l, a, "update_every", a->experience.update_every);
+    if (rc >= 0)
+        rc = check_multiple(l, at, path, a->experience.update_every, a->algorithm);
+    return rc < 0 ? rc
+                  : check_own_at_most(l, a, "update_every", a->experience.update_every);
 }
 
 static int check_own_experience(const struct loader *l, struct agent_config *a)
@@ -221,12 +260,8 @@ static int check_own_experience(const struct loader *l, struct agent_config *a)
 
     if (!algorithm_learns(algorithm_find(a->algorithm)))
         return 0;
-    if (algorithm_rows(a) == ROWS_WINDOW) {
-        if (l->is_new && a->experience.update_every == 0 &&
-            run_config_rows(l->c) != ROWS_WINDOW)
-            a->experience.update_every = window_rows(l->c);
+    if (algorithm_rows(a) == ROWS_WINDOW)
         return check_own_window(l, a);
-    }
     rc = check_own_at_most(l, a, "batch_size", a->experience.batch_size);
     return rc < 0 ? rc : check_own_at_most(l, a, "warmup", a->experience.warmup);
 }
@@ -240,32 +275,14 @@ int loader_check_experience(const struct loader *l)
     for (size_t i = 0; i < c->n_agents; i++)
         if ((rc = check_own_experience(l, &c->agents[i])) < 0)
             return rc;
-    if (run_config_rows(c) == ROWS_WINDOW) {
-        if (l->is_new && loader_given(l->root, "experience", "update_every") == NULL)
-            c->experience.update_every = window_rows(c);
+    if (run_config_rows(c) == ROWS_WINDOW)
         return check_window(l);
-    }
     loader_shorten_warmup(l);
     rc = check_at_most_capacity(l, "batch_size", c->experience.batch_size);
     return rc < 0 ? rc : check_at_most_capacity(l, "warmup", c->experience.warmup);
 }
 
 /* ---- its agents ---- */
-
-int loader_check_names(const struct loader *l, const struct yaml_node *agents,
-                       const char *const *names, size_t n)
-{
-    for (size_t i = 0; i < agents->n; i++) {
-        const struct yaml_node *a = agents->child[i];
-        size_t k = 0;
-
-        while (k < n && strcmp(names[k], a->key) != 0)
-            k++;
-        if (k == n)
-            return schema_fail_choice(a, "agents", a->key, names, n, l->err);
-    }
-    return 0;
-}
 
 /* Without an environment that could be asked, the file names the agents. */
 static int names_from_file(const struct loader *l, const struct yaml_node *agents,
@@ -286,7 +303,7 @@ static int names_from_file(const struct loader *l, const struct yaml_node *agent
     return 0;
 }
 
-static int names_from_env(const struct loader *l, const struct yaml_node *agents,
+static int names_from_env(const struct loader *l, struct yaml_node *agents,
                           const char *const **ret, size_t *ret_n)
 {
     const struct env_config *env = &l->c->env;
@@ -297,7 +314,7 @@ static int names_from_env(const struct loader *l, const struct yaml_node *agents
 
     if (n >= 0) {
         *ret_n = (size_t)n;
-        return loader_check_names(l, agents, *ret, *ret_n);
+        return loader_expand_teams(l, agents, *ret, *ret_n);
     }
     if (why.code == ERR_INTERRUPTED)
         return err_pass(l->err, &why);
@@ -459,7 +476,7 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
     a->name = arena_strdup(&l->c->arena, name);
     (void)snprintf(path, sizeof(path), "agents.%s", name);
     if (section != NULL)
-        rc = agent_section_read(section, path, a, &l->c->arena, l->err);
+        rc = agent_section_read(l, section, path, a);
     if (rc < 0)
         return rc;
     agent_section_default_values(section, yaml_find(l->root, "defaults"), a);
@@ -479,8 +496,8 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
 
 static int read_agents(const struct loader *l)
 {
-    static const struct yaml_node nobody = {.kind = YAML_MAP};
-    const struct yaml_node *agents = yaml_find(l->root, "agents");
+    struct yaml_node nobody = {.kind = YAML_MAP};
+    struct yaml_node *agents = yaml_find(l->root, "agents");
     const char *const *names = NULL;
     size_t n = 0;
     int rc;
@@ -524,7 +541,7 @@ static int load(struct loader *l)
     if (rc == 0)
         rc = check_run(l);
     if (rc == 0 && defaults != NULL)
-        rc = agent_section_read(defaults, "defaults", &c->defaults, &c->arena, l->err);
+        rc = agent_section_read(l, defaults, "defaults", &c->defaults);
     if (rc == 0)
         rc = read_agents(l);
     if (rc == 0)
@@ -543,9 +560,14 @@ static int parse(struct run_config *c, struct arena *tree, const char *text, siz
     struct yaml_node *root;
     int rc = yaml_tree_parse(&root, tree, text, len, name, 1, err);
 
+    if (rc == 0 && options != NULL && options->extends)
+        rc = loader_extend(name, &root, tree, err);
     for (size_t i = 0; rc == 0 && options != NULL && i < options->n_set; i++)
         rc = yaml_tree_set(root, tree, options->set_is_bare ? "" : "--set ",
                            options->set[i], err);
+    if (rc == 0 && yaml_find(root, "extends") != NULL)
+        rc = yaml_fail(yaml_find(root, "extends"), "extends", err,
+                       "not read here, expected a whole configuration");
     if (rc < 0)
         return rc;
     return load(&(struct loader){
@@ -564,34 +586,6 @@ int run_config_parse(struct run_config *ret, const char *text, size_t len,
     arena_done(&tree);
     if (rc < 0)
         run_config_done(ret);
-    return rc;
-}
-
-int run_config_read(struct run_config *ret, const char *path,
-                    const struct config_options *options, struct err *err)
-{
-    FILE *f = beneath_fopen(path, "rbe");
-    /* one byte more, so that a file that is too long is detected */
-    size_t cap = YAML_MAX_BYTES + 1;
-    char *text;
-    size_t len;
-    int rc;
-
-    *ret = (struct run_config){0};
-    if (f == NULL)
-        return err_errno(err, "%.160s", path);
-    text = malloc(cap);
-    if (text == NULL) {
-        (void)fclose(f);
-        return err_set(err, ERR_NOMEM, "%.160s: no memory", path);
-    }
-    len = fread(text, 1, cap, f);
-    if (ferror(f))
-        rc = err_errno(err, "%.160s", path);
-    else
-        rc = run_config_parse(ret, text, len, path, options, err);
-    (void)fclose(f);
-    free(text);
     return rc;
 }
 

@@ -21,8 +21,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define CONFIG_MAX_LAYERS 16
-#define CONFIG_MAX_CONVS  8
+#define CONFIG_MAX_LAYERS       16
+#define CONFIG_MAX_CONVS        8
+#define CONFIG_DEFAULT_CAPACITY 1000000 /* of experience */
 
 enum keep_log { KEEP_LOG_NEVER, KEEP_LOG_ALWAYS, KEEP_LOG_AUTO };
 enum env_rules { ENV_RULES_MPE2, ENV_RULES_OPENAI };
@@ -237,9 +238,13 @@ typedef int (*config_env_names_fn)(void *ctx, const struct env_config *env,
 
 /* Checks that the agents of a well-formed configuration can be built. If one cannot:
  * ERR_CONFIG, with its index in *ret_agent, the wrong key of its section in err->key if
- * one is known ("settings.policy"), and the reason in err_cause. */
-typedef int (*config_try_fn)(const struct run_config *c, size_t *ret_agent,
+ * one is known ("settings.policy"), and the reason in err_cause. With c->n_agents in
+ * *ret_agent, the key is one of the whole configuration ("experience.capacity"). */
+typedef int (*config_try_fn)(void *ctx, const struct run_config *c, size_t *ret_agent,
                              struct err *err);
+
+/* Receives one line, "f.yaml:3: defaults.settings: ..."; no newline. */
+typedef void (*config_line_fn)(void *ctx, const char *line);
 
 struct config_options {
     const char *const *set; /* "key.path=value" */
@@ -248,6 +253,15 @@ struct config_options {
     config_env_names_fn env_names;
     void *env_ctx;
     config_try_fn try_agents; /* NULL: the agents are not checked this way */
+    void *try_ctx;
+    /* Keys of the file that only another algorithm or optimizer has are ignored, with a line
+     * for each map, so that a complete configuration can be given another one. NULL: they are
+     * refused; those of `set` always are. */
+    config_line_fn dropped;
+    void *dropped_ctx;
+    /* Reads the files that a file extends. 0: a key `extends` is refused, as in a run's
+     * directory, which another user may have written. */
+    int extends;
 };
 
 /* Reads and checks a file (or text, called `name` in messages). On failure *ret is

@@ -127,7 +127,18 @@ static const struct field critic_fields[] = {
      .default_text = "[]",
      .doc = "if not empty, actions join behind `hidden`, then come these layers"},
 };
-static const struct schema critic_schema = {TABLE(critic_fields)};
+
+/* What a critic of its own agent sees is no choice. */
+static int critic_applies(const void *root, const void *section,
+                          const struct field *field)
+{
+    const struct agent_config *a = root;
+    const struct algorithm_info *info = algorithm_find(a->algorithm);
+
+    return strcmp(field->key, "input") != 0 || info == NULL || !info->own_critic;
+}
+static const struct schema critic_schema = {TABLE(critic_fields),
+                                            .applies = critic_applies};
 
 static int settings_apply(const void *root, const void *section,
                           const struct field *field)
@@ -439,6 +450,8 @@ static const struct field root_fields[] = {
     {"log", FIELD_MAP, .schema = &log_section},
     {"defaults", FIELD_RAW, .schema = &agent_schema},
     {"agents", FIELD_RAW,
-     .doc = "keys of `defaults`, by agent (the environment's, all alike)"},
+     .doc = "keys of `defaults`, by agent or team (the environment's, all alike)"},
+    {"extends", FIELD_RAW,
+     .doc = "a file, relative to this one, whose values hold where this has none"},
 };
 const struct schema run_schema = {TABLE(root_fields)};

@@ -24,9 +24,16 @@ int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
     return ERR_CONFIG;
 }
 
+struct anchor {
+    const char *name;
+    struct yaml_node *node; /* NULL: its value is still being read */
+};
+
 struct builder {
     yaml_parser_t parser;
     struct arena *arena;
+    struct anchor *anchors; /* [n_anchors], the newest last */
+    size_t n_anchors;
     const char *place;
     int numbered;
     const char *text; /* the whole document */
@@ -68,12 +75,27 @@ static int next_event(struct builder *b, yaml_event_t *ret)
                    b->parser.problem != NULL ? b->parser.problem : "no memory");
 }
 
+static int count_value(struct builder *b, const yaml_event_t *e)
+{
+    char most[32];
+
+    if (++b->n_values <= YAML_MAX_VALUES)
+        return 0;
+    (void)snprintf(most, sizeof(most), "%d", YAML_MAX_VALUES);
+    return fail_at(b, e->start_mark.line,
+                   e->type == YAML_ALIAS_EVENT
+                       ? "aliases expand to too many values, at most "
+                       : "too many values, at most ",
+                   most);
+}
+
 static int new_node(struct builder *b, const yaml_event_t *e, struct yaml_node **ret)
 {
     struct yaml_node *n = ARENA_NEW(b->arena, struct yaml_node);
+    int rc = count_value(b, e);
 
-    if (++b->n_values > YAML_MAX_VALUES)
-        return fail_at(b, e->start_mark.line, "too many values", "");
+    if (rc < 0)
+        return rc;
     n->place = b->place;
     n->line = b->numbered ? (int)e->start_mark.line + 1 : 0;
     *ret = n;
@@ -101,15 +123,23 @@ static int by_key(const void *a, const void *b)
                   (*(struct yaml_node *const *)b)->key);
 }
 
-static int check_keys_differ(struct builder *b, const struct yaml_node *map)
+/* The children of a map, sorted by key; free(). */
+static struct yaml_node **sort_children(const struct yaml_node *map)
 {
     struct yaml_node **sorted =
         xreallocarray(NULL, map->n + 1, sizeof(struct yaml_node *));
-    int rc = 0;
 
     if (map->n > 0)
         memcpy(sorted, map->child, map->n * sizeof(struct yaml_node *));
     qsort(sorted, map->n, sizeof(struct yaml_node *), by_key);
+    return sorted;
+}
+
+static int check_keys_differ(struct builder *b, const struct yaml_node *map)
+{
+    struct yaml_node **sorted = sort_children(map);
+    int rc = 0;
+
     for (size_t i = 1; rc == 0 && i < map->n; i++) {
         const struct yaml_node *first = sorted[i - 1], *second = sorted[i];
 
@@ -164,6 +194,95 @@ static int read_child(struct builder *b, const yaml_event_t *e, int is_map, int 
     return rc;
 }
 
+/* ---- anchors and aliases ---- */
+
+static const char *anchor_of(const yaml_event_t *e)
+{
+    switch (e->type) {
+    case YAML_SCALAR_EVENT:
+        return (const char *)e->data.scalar.anchor;
+    case YAML_SEQUENCE_START_EVENT:
+        return (const char *)e->data.sequence_start.anchor;
+    case YAML_MAPPING_START_EVENT:
+        return (const char *)e->data.mapping_start.anchor;
+    default:
+        return NULL;
+    }
+}
+
+/* Returns the anchor's index, or -1 if the value has none; ERR_CONFIG is less. */
+static int add_anchor(struct builder *b, const yaml_event_t *e)
+{
+    const char *name = anchor_of(e);
+
+    if (name == NULL)
+        return -1;
+    if (b->n_anchors == YAML_MAX_ANCHORS) {
+        (void)fail_at(b, e->start_mark.line, "too many anchors", "");
+        return ERR_CONFIG;
+    }
+    if (b->anchors == NULL)
+        b->anchors = ARENA_ARRAY(b->arena, struct anchor, YAML_MAX_ANCHORS);
+    b->anchors[b->n_anchors] = (struct anchor){arena_strdup(b->arena, name), NULL};
+    return (int)b->n_anchors++;
+}
+
+/* Copies what an alias refers to, counting every value. */
+static int copy_counted(struct builder *b, const yaml_event_t *e,
+                        const struct yaml_node *from, int depth, struct yaml_node **ret)
+{
+    struct yaml_node *n = ARENA_NEW(b->arena, struct yaml_node);
+    int rc = count_value(b, e);
+
+    if (rc == 0 && depth > YAML_MAX_DEPTH)
+        rc = fail_at(b, e->start_mark.line, "nested too deeply", "");
+    if (rc < 0)
+        return rc;
+    *n = *from;
+    n->next = NULL;
+    n->child = ARENA_ARRAY(b->arena, struct yaml_node *, n->n);
+    for (size_t i = 0; i < n->n && rc == 0; i++)
+        rc = copy_counted(b, e, from->child[i], depth + 1, &n->child[i]);
+    *ret = n;
+    return rc;
+}
+
+static int read_alias(struct builder *b, const yaml_event_t *e, int depth,
+                      struct yaml_node **ret)
+{
+    const char *name = (const char *)e->data.alias.anchor;
+    size_t i = b->n_anchors;
+
+    while (i > 0 && strcmp(b->anchors[i - 1].name, name) != 0)
+        i--;
+    if (i == 0)
+        return fail_at(b, e->start_mark.line, "there is no anchor above for *", name);
+    if (b->anchors[i - 1].node == NULL)
+        return fail_at(b, e->start_mark.line, "within its own anchor: *", name);
+    return copy_counted(b, e, b->anchors[i - 1].node, depth, ret);
+}
+
+/* Replaces a key << by what its maps have beyond the keys of the map. */
+static int take_merge_key(struct builder *b, struct yaml_node *map)
+{
+    struct yaml_node *from = yaml_find(map, "<<"), *under = NULL;
+    const char *key = map->key;
+
+    if (from == NULL)
+        return 0;
+    yaml_remove(map, from);
+    for (size_t i = 0; from->kind == YAML_LIST && i < from->n; i++) {
+        if (from->child[i]->kind != YAML_MAP)
+            return yaml_fail(from->child[i], "<<", b->err, "expected a map");
+        under = yaml_merge(b->arena, from->child[i], under);
+    }
+    if (from->kind == YAML_SCALAR)
+        return yaml_fail(from, "<<", b->err, "expected a map or a list of maps");
+    *map = *yaml_merge(b->arena, from->kind == YAML_MAP ? from : under, map);
+    map->key = key;
+    return 0;
+}
+
 static int read_children(struct builder *b, struct yaml_node *parent, int depth)
 {
     const int is_map = parent->kind == YAML_MAP;
@@ -191,11 +310,12 @@ static int read_children(struct builder *b, struct yaml_node *parent, int depth)
     parent->child = ARENA_ARRAY(b->arena, struct yaml_node *, parent->n);
     for (size_t i = 0; i < parent->n; i++, first = first->next)
         parent->child[i] = first;
-    return is_map ? check_keys_differ(b, parent) : 0;
+    rc = is_map ? check_keys_differ(b, parent) : 0;
+    return rc == 0 && is_map ? take_merge_key(b, parent) : rc;
 }
 
-static int read_value(struct builder *b, const yaml_event_t *e, int depth,
-                      struct yaml_node **ret)
+static int read_unmarked(struct builder *b, const yaml_event_t *e, int depth,
+                         struct yaml_node **ret)
 {
     int rc = new_node(b, e, ret);
 
@@ -212,12 +332,25 @@ static int read_value(struct builder *b, const yaml_event_t *e, int depth,
     case YAML_MAPPING_START_EVENT:
         (*ret)->kind = YAML_MAP;
         return read_children(b, *ret, depth);
-    case YAML_ALIAS_EVENT:
-        return fail_at(b, e->start_mark.line, "aliases are not read, expected the value",
-                       "");
     default:
         return fail_at(b, e->start_mark.line, "expected a value", "");
     }
+}
+
+static int read_value(struct builder *b, const yaml_event_t *e, int depth,
+                      struct yaml_node **ret)
+{
+    int anchor, rc;
+
+    if (e->type == YAML_ALIAS_EVENT)
+        return read_alias(b, e, depth, ret);
+    anchor = add_anchor(b, e);
+    if (anchor < -1)
+        return anchor;
+    rc = read_unmarked(b, e, depth, ret);
+    if (rc == 0 && anchor >= 0)
+        b->anchors[anchor].node = *ret;
+    return rc;
 }
 
 /* Reads the events around the only document of the stream; an empty document is null. */
@@ -303,6 +436,59 @@ const struct yaml_node *yaml_find_path(const struct yaml_node *map, const char *
         path += n + (path[n] == '.' ? 1 : 0);
     }
     return map;
+}
+
+void yaml_remove(struct yaml_node *parent, const struct yaml_node *child)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < parent->n; i++) {
+        if (parent->child[i] != child)
+            parent->child[kept++] = parent->child[i];
+    }
+    parent->n = kept;
+}
+
+/* ---- merging ---- */
+
+static struct yaml_node *find_sorted(struct yaml_node **sorted, size_t n,
+                                     struct yaml_node *like)
+{
+    struct yaml_node **found = bsearch(&like, sorted, n, sizeof(*sorted), by_key);
+
+    return found != NULL ? *found : NULL;
+}
+
+struct yaml_node *yaml_merge(struct arena *arena, struct yaml_node *under,
+                             struct yaml_node *over)
+{
+    static const struct yaml_node nothing = {.kind = YAML_MAP};
+    struct yaml_node empty = nothing, *m, **unders, **overs;
+
+    if (over == NULL && under != NULL && under->kind == YAML_MAP)
+        over = &empty;
+    if (over == NULL || over->kind != YAML_MAP)
+        return over != NULL ? over : under;
+    if (under == NULL || under->kind != YAML_MAP)
+        under = &empty;
+    m = ARENA_NEW(arena, struct yaml_node);
+    *m = over != &empty ? *over : *under;
+    m->child = ARENA_ARRAY(arena, struct yaml_node *, under->n + over->n);
+    m->n = 0;
+    unders = sort_children(under);
+    overs = sort_children(over);
+    for (size_t i = 0; i < under->n; i++) {
+        struct yaml_node *own = find_sorted(overs, over->n, under->child[i]);
+
+        if (own == NULL || !yaml_is_null(own))
+            m->child[m->n++] = yaml_merge(arena, under->child[i], own);
+    }
+    for (size_t i = 0; i < over->n; i++)
+        if (find_sorted(unders, under->n, over->child[i]) == NULL)
+            m->child[m->n++] = yaml_merge(arena, NULL, over->child[i]);
+    free(unders);
+    free(overs);
+    return m;
 }
 
 struct yaml_node *yaml_tree_copy(const struct yaml_node *n, struct arena *arena)
@@ -441,17 +627,6 @@ static struct yaml_node *add_child(struct assignment *a, struct yaml_node *map,
     return n;
 }
 
-static void remove_child(struct yaml_node *map, const struct yaml_node *gone)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < map->n; i++) {
-        if (map->child[i] != gone)
-            map->child[kept++] = map->child[i];
-    }
-    map->n = kept;
-}
-
 /* Finds the entry that `path` begins with: the longest existing key, or else the text up
  * to the first dot. *ret_rest: the rest of the path, or NULL at its end. */
 static struct yaml_node *step_into_map(struct assignment *a, struct yaml_node *map,
@@ -494,7 +669,7 @@ static void put_value(struct assignment *a, struct yaml_node *parent, struct yam
     const char *key = n->key;
 
     if (parent->kind == YAML_MAP && yaml_is_null(a->value)) {
-        remove_child(parent, n);
+        yaml_remove(parent, n);
         return;
     }
     *n = *a->value;

@@ -1,7 +1,10 @@
 /* yaml_tree.h - a YAML document as a tree in which each value has its file and line.
  *
- * Bounds   1 MiB of text, 32 levels, 100,000 values. Aliases (which could expand a small
- *          document), tags, and duplicate keys in a map are refused.
+ * Bounds   1 MiB of text, 32 levels, 1000 anchors, 100,000 values, of which aliases count as
+ *          often as they are used. Tags, and duplicate keys in a map, are refused.
+ * Aliases  *a is a copy of the value that the last &a before it marks; its lines are those
+ *          of the anchor. A key << takes what a map, or each of a list of maps, has that the
+ *          map itself, or an earlier one, has not.
  * Errors   ERR_CONFIG or ERR_LIMIT, one line "place:line: path: what"; the parts are also
  *          stored in the fields of struct err.
  * Owns     nodes and strings live in the caller's arena.
@@ -15,9 +18,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define YAML_MAX_BYTES  (1u << 20)
-#define YAML_MAX_DEPTH  32
-#define YAML_MAX_VALUES 100000
+#define YAML_MAX_BYTES   (1u << 20)
+#define YAML_MAX_DEPTH   32
+#define YAML_MAX_VALUES  100000
+#define YAML_MAX_ANCHORS 1000
 
 enum yaml_kind { YAML_SCALAR, YAML_LIST, YAML_MAP };
 
@@ -47,6 +51,8 @@ int yaml_value_parse(struct yaml_node **ret, struct arena *arena, const char *te
 int yaml_is_null(const struct yaml_node *n);
 /* The child with that key; NULL if there is none, or map is NULL or not a map. */
 struct yaml_node *yaml_find(const struct yaml_node *map, const char *key);
+/* Removes a child from its list or map. */
+void yaml_remove(struct yaml_node *parent, const struct yaml_node *child);
 /* Finds a value by its dotted path, "settings.policy"; "" is the map itself. */
 const struct yaml_node *yaml_find_path(const struct yaml_node *map, const char *path);
 
@@ -57,6 +63,11 @@ const struct yaml_node *yaml_find_path(const struct yaml_node *map, const char *
 int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *option,
                   const char *assignment, struct err *err);
 
+/* The values of both trees: maps are merged key by key, `under`'s keys first; otherwise the
+ * value of `over` replaces the other, and null removes the key. Either may be NULL. The maps
+ * of the result are new, lists and scalars are shared. */
+struct yaml_node *yaml_merge(struct arena *arena, struct yaml_node *under,
+                             struct yaml_node *over);
 /* Makes a deep copy in another arena. */
 struct yaml_node *yaml_tree_copy(const struct yaml_node *n, struct arena *arena);
 /* Whether kinds, keys and texts are equal and in the same order; places are not compared.

@@ -134,6 +134,14 @@ void cli_skipped(void *ctx, const char *line)
     (void)fprintf(stderr, "%s; trying the next older one\n", line);
 }
 
+void cli_dropped(void *ctx, const char *line)
+{
+    const struct cli *cli = ctx;
+
+    if (!cli->quiet)
+        (void)fprintf(stderr, "%s\n", line);
+}
+
 int cli_integer(const struct cli *cli, const char *option, const char *text,
                 long long min, long long max, long long *ret)
 {

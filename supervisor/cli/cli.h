@@ -88,6 +88,9 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
 /* Reports on stderr that a damaged checkpoint was skipped; ctx: the command's struct cli. */
 void cli_skipped(void *ctx, const char *line);
 
+/* Reports on stderr that keys of a configuration are ignored (config_options.dropped). */
+void cli_dropped(void *ctx, const char *line);
+
 /* Parses an integer option, which must be in [min, max]. Returns 0, or CLI_USAGE after
  * reporting the error. */
 int cli_integer(const struct cli *cli, const char *option, const char *text,

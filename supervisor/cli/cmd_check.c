@@ -2,6 +2,7 @@
 
 #include "common/config/run_config.h"
 #include "common/config/yaml_tree.h"
+#include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
 #include "supervisor/env/env_trial.h"
@@ -33,8 +34,51 @@ static void list_algorithms(const struct run_config *c, char *ret, size_t size)
     }
 }
 
+static void put_estimate(struct json *j, const struct estimate *e)
+{
+    const struct {
+        const char *key;
+        double bytes;
+    } parts[] = {{"memory", estimate_memory(e)},
+                 {"weights", e->weights},
+                 {"batches", e->batches},
+                 {"messages", e->messages},
+                 {"processes", e->processes},
+                 {"disk", estimate_disk(e)},
+                 {"log", e->log},
+                 {"checkpoints", e->checkpoints}};
+
+    json_key(j, "estimated_bytes");
+    json_object(j);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        json_key(j, parts[i].key);
+        json_f64(j, parts[i].bytes);
+    }
+    json_close(j);
+}
+
+static const char *size_of(double bytes, char buf[SIZE_TEXT_BYTES])
+{
+    return size_text((uint64_t)bytes, buf);
+}
+
+/* An estimate that passed estimate_check is less than a disk. */
+static void print_estimate(const struct estimate *e)
+{
+    char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES], c[SIZE_TEXT_BYTES], d[SIZE_TEXT_BYTES];
+
+    (void)printf("  about %s of memory: %s weights, %s batches, ",
+                 size_of(estimate_memory(e), a), size_of(e->weights, b),
+                 size_of(e->batches, c));
+    (void)printf("%s messages, %s processes\n", size_of(e->messages, a),
+                 size_of(e->processes, b));
+    (void)printf("  about %s of disk: %s log (%.0f rows of %s), %s checkpoints\n",
+                 size_of(estimate_disk(e), a), size_of(e->log, b), e->rows,
+                 size_of((double)e->row_bytes, c), size_of(e->checkpoints, d));
+}
+
 static void report_good(const struct cli *cli, const char *path,
-                        const struct run_config *c)
+                        const struct run_config *c, const struct estimate *estimate)
 {
     const int in_episodes = c->run.episodes > 0;
     const long long length = in_episodes ? c->run.episodes : c->run.env_steps;
@@ -60,6 +104,7 @@ static void report_good(const struct cli *cli, const char *path,
             json_i64(&j, length);
         else
             json_null(&j);
+        put_estimate(&j, estimate);
         json_key(&j, "warning");
         if (warning != NULL)
             json_str(&j, warning);
@@ -71,6 +116,7 @@ static void report_good(const struct cli *cli, const char *path,
     } else if (!cli->quiet) {
         (void)printf("%s: ok: %zu agent%s, %s, %s\n", path, c->n_agents,
                      c->n_agents == 1 ? "" : "s", algorithms, ends);
+        print_estimate(estimate);
         if (warning != NULL)
             (void)fprintf(stderr, "%s: %s\n", path, warning);
     }
@@ -140,6 +186,7 @@ static int read_config(struct run_config *ret, const char *path,
 static int check(const struct cli *cli, const char *path,
                  const struct config_options *options)
 {
+    const struct trial *trial = options->try_ctx;
     struct policies *policies = NULL;
     struct run_config c;
     struct err err = {0};
@@ -155,7 +202,7 @@ static int check(const struct cli *cli, const char *path,
     if (rc < 0)
         report_bad(cli, path, &err);
     else
-        report_good(cli, path, &c);
+        report_good(cli, path, &c, &trial->estimate);
     policies_free(policies);
     run_config_done(&c);
     return rc < 0 ? CLI_USAGE : CLI_DONE;
@@ -165,8 +212,14 @@ static int run_check(struct cli *cli, int argc, char **argv)
 {
     static const struct option own[] = {{"set", required_argument, NULL, OPT_SET}, {0}};
     const char *set[MAX_SET];
-    struct config_options options = {
-        .set = set, .env_names = env_agent_names, .try_agents = trial_agents};
+    struct trial trial;
+    struct config_options options = {.set = set,
+                                     .env_names = env_agent_names,
+                                     .try_agents = trial_agents,
+                                     .try_ctx = &trial,
+                                     .dropped = cli_dropped,
+                                     .dropped_ctx = cli,
+                                     .extends = 1};
     int option, code = CLI_DONE;
 
     while ((option = cli_option(cli, argc, argv, own, &code)) >= 0) {
@@ -179,6 +232,7 @@ static int run_check(struct cli *cli, int argc, char **argv)
     if (optind == argc)
         return cli_usage(cli, "expected at least one configuration file");
     for (int i = optind; i < argc; i++) {
+        trial = (struct trial){.runs_dir = cli->runs_dir};
         if (check(cli, argv[i], &options) != CLI_DONE)
             code = CLI_USAGE;
     }

@@ -262,7 +262,10 @@ static int print_id(const struct cli *cli, const char *id, int is_whole)
 
 static int print_file(const struct cli *cli, const char *path)
 {
-    const struct config_options options = {.env_names = env_agent_names};
+    const struct config_options options = {.env_names = env_agent_names,
+                                           .dropped = cli_dropped,
+                                           .dropped_ctx = (void *)(uintptr_t)cli,
+                                           .extends = 1};
     struct run_config config;
     struct err err = {0};
     int code;

@@ -230,10 +230,15 @@ static int train_named(const struct cli *cli, const struct run_options *o,
 static int train_seed(const struct cli *cli, struct run_options *o, const uint64_t *seed,
                       const char *suffix, const struct training_init *init)
 {
+    struct trial trial = {.runs_dir = cli->runs_dir};
     struct config_options co = {.set = o->sets.set,
                                 .n_set = o->sets.n,
                                 .env_names = env_agent_names,
-                                .try_agents = trial_agents};
+                                .try_agents = trial_agents,
+                                .try_ctx = &trial,
+                                .dropped = cli_dropped,
+                                .dropped_ctx = (void *)(uintptr_t)cli,
+                                .extends = 1};
     struct run_config config;
     struct err err = {0};
     char seed_set[64];

@@ -1,3 +1,4 @@
+#include "common/config/team_name.h"
 #include "common/err/check.h"
 #include "supervisor/env/env_class.h"
 
@@ -28,17 +29,10 @@ void env_agent_set_name(struct env_agent *agent, const char *team, size_t number
 
 void env_agent_find_team(struct env_agent *a)
 {
-    const size_t len = strlen(a->name);
-    size_t end = len;
+    const size_t len = agent_team_length(a->name);
 
-    while (end > 0 && a->name[end - 1] >= '0' && a->name[end - 1] <= '9')
-        end--;
-    if (end > 1 && end < len && a->name[end - 1] == '_')
-        end--;
-    if (end == 0)
-        end = len;
-    memcpy(a->team, a->name, end);
-    a->team[end] = '\0';
+    memcpy(a->team, a->name, len);
+    a->team[len] = '\0';
 }
 
 size_t env_team_of(const struct env_spec *spec, size_t agent)

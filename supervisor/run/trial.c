@@ -67,6 +67,7 @@ struct tried {
     const struct rollout_policy *policy; /* of a frozen agent */
     size_t agent;
     struct description *descriptions; /* [A] */
+    uint64_t *block_bytes;            /* [A] */
     int is_complete;                  /* all of them are known */
 };
 
@@ -116,6 +117,9 @@ static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
     else if (rc < 0 || description_parse(&x->descriptions[x->agent], ask_answer(ask, 0),
                                          x->spec->agents[x->agent].name, &why) < 0)
         x->is_complete = rc = 0;
+    else
+        (void)msg_get_u64(ask_answer(ask, 0), "block_bytes", UINT64_MAX,
+                          &x->block_bytes[x->agent], NULL);
     ask_close(ask);
     return rc;
 }
@@ -140,12 +144,14 @@ static int try_each(struct tried *x, size_t *ret_agent, struct err *err)
         struct description *d = &x->descriptions[x->agent];
 
         *ret_agent = x->agent;
-        if (is_frozen(x))
+        if (is_frozen(x)) {
             d->proposes = 1;
-        else if (is_like_last(x))
+        } else if (is_like_last(x)) {
             *d = d[-1];
-        else
+            x->block_bytes[x->agent] = x->block_bytes[x->agent - 1];
+        } else {
             rc = try_one(x, fd, err);
+        }
     }
     (void)close(fd);
     return rc;
@@ -165,7 +171,23 @@ static int try_together(const struct tried *x, const struct sharing *sharing,
     return rc;
 }
 
-int trial_agents(const struct run_config *c, size_t *ret_agent, struct err *err)
+/* Whether the machine is large enough. */
+static int try_size(const struct tried *x, struct trial *trial, size_t *ret_agent,
+                    struct err *err)
+{
+    struct err why;
+    int rc = estimate_make(&trial->estimate, x->config, x->spec, x->descriptions,
+                           x->block_bytes, &why);
+
+    if (rc == 0)
+        rc = estimate_check(&trial->estimate, x->config, trial->runs_dir, ret_agent, err);
+    else
+        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env"), "%s", why.msg);
+    return rc;
+}
+
+int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
+                 struct err *err)
 {
     struct vec_env *env = NULL;
     struct tried x = {.config = c, .is_complete = 1};
@@ -176,13 +198,17 @@ int trial_agents(const struct run_config *c, size_t *ret_agent, struct err *err)
         return rc;
     x.spec = vec_env_spec(env);
     x.descriptions = xcalloc(c->n_agents + 1, sizeof(*x.descriptions));
+    x.block_bytes = xcalloc(c->n_agents + 1, sizeof(*x.block_bytes));
     rc = sharing_init(&sharing, c, x.spec, ret_agent, err);
     if (rc == 0)
         rc = try_each(&x, ret_agent, err);
     if (rc == 0)
         rc = try_together(&x, &sharing, ret_agent, err);
+    if (rc == 0)
+        rc = try_size(&x, ctx, ret_agent, err);
     sharing_done(&sharing);
     free(x.descriptions);
+    free(x.block_bytes);
     vec_env_free(env);
     return rc;
 }
@@ -241,12 +267,14 @@ int trial_policies(const struct run_config *c, const struct policies *policies,
         return rc;
     x.spec = vec_env_spec(env);
     x.descriptions = xcalloc(c->n_agents + 1, sizeof(*x.descriptions));
+    x.block_bytes = xcalloc(c->n_agents + 1, sizeof(*x.block_bytes));
     rc = fd = open_agent_exe(err);
     if (fd >= 0) {
         rc = try_policies(&x, policies, fd, err);
         (void)close(fd);
     }
     free(x.descriptions);
+    free(x.block_bytes);
     vec_env_free(env);
     return rc < 0 ? rc : 0;
 }

@@ -9,6 +9,7 @@
 #include "common/config/run_config.h"
 #include "common/err/err.h"
 #include "supervisor/proc/agent_table.h"
+#include "supervisor/run/estimate.h"
 #include "supervisor/run/policies.h"
 
 #define TRIAL_WITHIN_S 10.0
@@ -19,12 +20,20 @@
 int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
                     const struct msg *now, struct err *err);
 
+/* For trial_agents. */
+struct trial {
+    const char *runs_dir;     /* whose disk the run will use */
+    struct estimate estimate; /* result: what the run takes */
+};
+
 /* Tries the agents of a new run, one of each group that differs only in its names; this is
  * a config_try_fn. Fails if a process refuses its configuration (ERR_CONFIG) or has too
  * little memory for it (ERR_NOMEM), or if no update can be made of the stages and rows that
- * the agents declare (rollout_check). Any other exit is no failure here, because the run
+ * the agents declare (rollout_check), or if the machine is too small (estimate.h). Any other exit is no failure here, because the run
  * would start the process again. Frozen agents and hosted graphs are tried later: */
-int trial_agents(const struct run_config *c, size_t *ret_agent, struct err *err);
+/* ctx: a struct trial. */
+int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
+                 struct err *err);
 /* Tries the frozen agents with their policies, whose tensors may be missing or have another
  * width, and the agents that host a graph. ERR_CONFIG: file, line and key. */
 int trial_policies(const struct run_config *c, const struct policies *policies,

@@ -130,7 +130,7 @@ START_TEST(a_mistake_is_said_as_at_start)
         const char *set, *says;
     } cases[] = {
         {"agents.agent_0.optimizer.learning_rat=1", "did you mean 'learning_rate'?"},
-        {"agents.agent_7.polyak=0.1", "expected agent_0 or agent_1"},
+        {"agents.agent_7.polyak=0.1", "expected agent_0, agent_1 or agent"},
         {"agents.agent_0.polyak=2", "a number of at least 0 and at most 1"},
         {"defaults.optimizer.momentum=0.5", "no setting of the optimizer adam"},
         {"run.episodes=3", "both given"},

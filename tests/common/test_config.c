@@ -2,11 +2,13 @@
 #include "common/config/changes.h"
 #include "common/config/run_config.h"
 #include "common/config/yaml_tree.h"
+#include "common/mem/xmalloc.h"
 #include "common/msg/config_msg.h"
 #include "tests/support/test_main.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static struct err err;
 
@@ -343,7 +345,7 @@ START_TEST(mistakes_are_told_in_one_line)
          "warmup, update_every, keep or priority; did you mean 'batch_size'?"},
         {ENV "exprience: {}\n",
          "f.yaml:2: exprience: unknown key, expected run, env, experience, checkpoint, "
-         "evaluation, log, defaults or agents; did you mean 'experience'?"},
+         "evaluation, log, defaults, agents or extends; did you mean 'experience'?"},
         {ENV "run: {seed: abc}\n",
          "f.yaml:2: run.seed: found 'abc', expected a whole number of at least 0"},
         {ENV "run: {seed: 'one'}\n",
@@ -397,15 +399,14 @@ START_TEST(mistakes_are_told_in_one_line)
          "10000"},
         {ENV "defaults: {algorithm: ippo}\nexperience:\n  update_every: 100\n",
          "f.yaml:4: experience.update_every: found 100, expected a multiple of "
-         "env.copies, "
-         "32, because ippo learns from the newest rows of every copy"},
+         "env.copies, 32, because ippo learns from the newest rows of every copy "
+         "(default: 800)"},
         {ENV "defaults: {algorithm: ippo}\nexperience:\n  batch_size: 100\n",
-         "f.yaml:4: experience.batch_size: not used by ippo, which learns from all rows "
-         "of "
-         "experience.update_every; expected no such key"},
+         "f.yaml:4: experience: batch_size is not used by ippo, which learns from the "
+         "newest rows of every copy"},
         {ENV "defaults: {algorithm: ippo}\nexperience:\n  priority: {}\n",
-         "f.yaml:4: experience.priority: not used by ippo, which learns from all rows of "
-         "experience.update_every; expected no such key"},
+         "f.yaml:4: experience: priority is not used by ippo, which learns from the "
+         "newest rows of every copy"},
         {ENV "experience: {warmup: 0}\n",
          "f.yaml:2: experience.warmup: found '0', expected a whole number of at least 1 "
          "and at most 1e+15"},
@@ -490,7 +491,7 @@ START_TEST(mistakes_are_told_in_one_line)
         {ENV "agents:\n  agent_0: {}\n  agent_0: {}\n",
          "f.yaml:4: key 'agent_0' is given here and in line 3, expected once"},
         {ENV "agents: {agent_4: {}}\n", "f.yaml:2: agents: found 'agent_4', expected "
-                                        "agent_0, agent_1 or agent_2; did you "
+                                        "agent_0, agent_1, agent_2 or agent; did you "
                                         "mean 'agent_0'?"},
         {ENV "agents: [agent_0]\n", "f.yaml:2: agents: expected a map of agents by name"},
         {ENV "agents: {agent_0: {observation: 3}}\n",
@@ -515,6 +516,263 @@ START_TEST(mistakes_are_told_in_one_line)
         ck_assert_str_eq(err.msg, cases[i].message);
         ck_assert_ptr_null(c.arena.blocks);
     }
+}
+END_TEST
+
+static int tag_agents(void *ctx, const struct env_config *env,
+                      const char *const **ret_names, struct err *e)
+{
+    static const char *const names[] = {"adversary_0", "adversary_1", "agent_0", "lone"};
+
+    *ret_names = names;
+    return 4;
+}
+
+/* Writes a file into the folder, whose path has a placeholder for mkdtemp. */
+static char *write_file(const char *folder, const char *name, const char *text)
+{
+    char *path = xasprintf("%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+
+    ck_assert_ptr_nonnull(f);
+    (void)fputs(text, f);
+    ck_assert_int_eq(fclose(f), 0);
+    return path;
+}
+
+/* Writes base.yaml into a new folder, sub/next.yaml, which extends it, and top.yaml. */
+static char *write_files(char folder[64], const char *base, const char *top)
+{
+    char *path;
+
+    (void)snprintf(folder, 64, "/tmp/brood-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    path = xasprintf("%s/sub", folder);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    free(path);
+    free(write_file(folder, "base.yaml", base));
+    free(write_file(folder, "sub/next.yaml",
+                    "extends: ../base.yaml\nrun: {seed: 5, env_steps: 9000}\n"));
+    return write_file(folder, "top.yaml", top);
+}
+
+static void remove_files(const char *folder, char *top)
+{
+    static const char *const names[] = {"base.yaml", "sub/next.yaml", "sub", "top.yaml",
+                                        ""};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char *path = xasprintf("%s/%s", folder, names[i]);
+
+        ck_assert_int_eq(remove(path), 0);
+        free(path);
+    }
+    free(top);
+}
+
+START_TEST(a_file_extends_another)
+{
+    static const char *const set[] = {"defaults.discount=0.25"};
+    const struct config_options options = {
+        .set = set, .n_set = 1, .env_names = three_agents, .extends = 1};
+    struct run_config c;
+    char folder[64];
+    char *top = write_files(folder,
+                            "run: {name: base, seed: 4, episodes: 3}\n"
+                            "env: {id: simple_spread, copies: 2}\n"
+                            "defaults: {actor: {hidden: [1, 2]}, discount: 0.5,\n"
+                            "           optimizer: {type: sgd, learning_rate: 0.5}}\n"
+                            "agents: {agent_2: {discount: 0.75}}\n",
+                            "extends: sub/next.yaml\n"
+                            "run: {name: top, episodes: ~}\n"
+                            "defaults: {actor: {hidden: [3]}, optimizer: "
+                            "{learning_rate: 0.1}}\n"
+                            "agents: {agent: {clip_norm: 7}}\n");
+
+    ck_assert_msg(run_config_read(&c, top, &options, &err) == 0, "%s", err.msg);
+    ck_assert_str_eq(c.run.name, "top");
+    ck_assert(c.run.seed == 5 && c.run.env_steps == 9000 && c.run.episodes == 0);
+    ck_assert(c.env.copies == 2);
+    ck_assert(c.defaults.actor.hidden.n == 1 && c.defaults.actor.hidden.size[0] == 3);
+    ck_assert(c.defaults.optimizer.type == OPT_SGD &&
+              c.defaults.optimizer.learning_rate.from == 0.1);
+    ck_assert(c.agents[2].discount == 0.75 && c.agents[1].discount == 0.25);
+    ck_assert(c.agents[2].clip_norm == 7);
+    run_config_done(&c);
+    remove_files(folder, top);
+}
+END_TEST
+
+START_TEST(what_cannot_be_extended_names_its_file)
+{
+    static const struct {
+        const char *base, *top, *message;
+    } cases[] = {
+        {"env: {id: simple_spread}\nrun:\n  sead: 1\n", "extends: base.yaml\n",
+         "base.yaml:3: run.sead: unknown key"},
+        {"env: {id: simple_spread}\nrun:\n  seed: 1\n",
+         "extends: base.yaml\nrun:\n  seed: x\n", "top.yaml:3: run.seed: found 'x'"},
+        {"", "\nextends: gone.yaml\n", "top.yaml:2: extends: "},
+        {"extends: top.yaml\n", "extends: base.yaml\n", "base.yaml:1: extends: "},
+        {"extends: base.yaml\n", "extends: sub/next.yaml\n", "base.yaml:1: extends: "},
+        {"", "extends: top.yaml\n", "top.yaml:1: extends: "},
+        {"- 1\n", "extends: sub/next.yaml\n", "base.yaml:1: expected a map of keys"},
+        {"a: [\n", "extends: sub/next.yaml\n", "base.yaml:2: not YAML: "},
+        {"", "extends: [base.yaml]\n",
+         "top.yaml:1: extends: expected the path of a file"},
+    };
+    static const char *const ends[] = {[2] = "/gone.yaml: No such file or directory",
+                                       [3] = "/top.yaml would extend itself",
+                                       [4] = "/sub/../base.yaml would extend itself",
+                                       [5] = "/top.yaml would extend itself",
+                                       [8] = ""};
+    const struct config_options options = {.env_names = three_agents, .extends = 1};
+    struct run_config c;
+    char folder[64], *top = write_files(folder, cases[_i].base, cases[_i].top);
+    const char *end = ends[_i] != NULL ? ends[_i] : "";
+
+    ck_assert_int_eq(run_config_read(&c, top, &options, &err), ERR_CONFIG);
+    ck_assert_msg(strncmp(err.msg, folder, strlen(folder)) == 0 &&
+                      strstr(err.msg, cases[_i].message) != NULL &&
+                      strcmp(err.msg + strlen(err.msg) - strlen(end), end) == 0,
+                  "%s", err.msg);
+    ck_assert_ptr_null(strchr(err.msg, '\n'));
+    remove_files(folder, top);
+
+    /* Elsewhere than in files that `run` and `check` read, nothing is opened. */
+    ck_assert_int_eq(parse_with(&c, "extends: base.yaml\n" ENV, &with_env), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "f.yaml:1: extends: not read here, expected a whole "
+                              "configuration");
+}
+END_TEST
+
+START_TEST(a_team_is_configured_as_its_members)
+{
+    const struct config_options options = {.env_names = tag_agents};
+    struct run_config c;
+
+    ck_assert_msg(
+        parse_with(&c,
+                   "env: {id: simple_tag}\n"
+                   "defaults: {discount: 0.5}\n"
+                   "agents:\n"
+                   "  adversary_1: {optimizer: {learning_rate: 0.1}, discount: 0.7}\n"
+                   "  adversary: {algorithm: ddpg, discount: 0.6,\n"
+                   "              optimizer: {type: sgd, learning_rate: 0.2}}\n"
+                   "  adversary_0:\n"
+                   "  lone: {discount: 0.8}\n",
+                   &options) == 0,
+        "%s", err.msg);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_str_eq(c.agents[i].algorithm, "ddpg");
+        ck_assert_int_eq(c.agents[i].optimizer.type, OPT_SGD);
+        ck_assert(c.agents[i].optimizer.learning_rate.from == (i == 0 ? 0.2 : 0.1));
+        ck_assert(c.agents[i].discount == (i == 0 ? 0.6 : 0.7));
+    }
+    ck_assert_str_eq(c.agents[2].algorithm, "maddpg");
+    ck_assert(c.agents[2].discount == 0.5 && c.agents[3].discount == 0.8);
+    run_config_done(&c);
+
+    /* Mistakes name the team where that is what the file names. */
+    ck_assert_int_eq(parse_with(&c, ENV "agents:\n  agent: {discont: 1}\n", &with_env),
+                     ERR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.msg, "f.yaml:3: agents.agent.discont: unknown key"));
+    ck_assert_int_eq(parse_with(&c, ENV "agents:\n  agent: 3\n", &with_env), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "f.yaml:3: agents.agent: found a single value, expected a "
+                              "map of keys");
+    ck_assert_int_eq(
+        parse_with(&c, "env: {id: simple_tag}\nagents: {advesary: {}}\n", &options),
+        ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "f.yaml:2: agents: found 'advesary', expected adversary_0, "
+                              "adversary_1, agent_0, lone, adversary or agent; did you "
+                              "mean 'adversary'?");
+}
+END_TEST
+
+/* The complete configuration of one algorithm with the name of another. */
+static struct run_config rewritten(const char *text, const char *set,
+                                   const struct config_options *options)
+{
+    struct config_options with = *options;
+    struct run_config c = parse(text);
+    char *whole = run_config_to_yaml(&c);
+
+    run_config_done(&c);
+    with.set = &set;
+    with.n_set = 1;
+    ck_assert_msg(parse_with(&c, whole, &with) == 0, "%s\n%s", err.msg, whole);
+    free(whole);
+    return c;
+}
+
+static void keep_line(void *ctx, const char *line)
+{
+    FILE *f = ctx;
+
+    (void)fprintf(f, "%s\n", strchr(line, ' ') + 1);
+}
+
+START_TEST(a_complete_configuration_takes_another_choice)
+{
+    static const struct {
+        const char *text, *set, *lines;
+    } cases[] = {
+        {ENV, "defaults.algorithm=iql",
+         "defaults.critic: dropped input: a critic of iql sees its own agent\n"
+         "defaults.settings: dropped logit_penalty, temperature, policy, execute and "
+         "exploration_noise: no setting of iql\n"},
+        {ENV, "defaults.algorithm=mappo",
+         "defaults.settings: dropped logit_penalty, temperature, policy, execute, "
+         "own_batches, clip_by and exploration_noise: no setting of mappo\n"
+         "experience: dropped batch_size, warmup and update_every: not used by mappo, "
+         "which learns from the newest rows of every copy\n"},
+        {ENV "defaults: {algorithm: ippo}\n", "defaults.algorithm=maddpg",
+         "defaults.settings: dropped agent_id, gae, n_step, clip_ratio, entropy, epochs, "
+         "minibatches, value_norm, advantage_norm and huber: no setting of maddpg\n"},
+        {ENV, "defaults.optimizer.type=rmsprop",
+         "defaults.optimizer: dropped beta1 and beta2: no setting of the optimizer "
+         "rmsprop\n"},
+        {ENV "agents: {agent_1: {critic: {optimizer: {type: adam, beta1: 0.5}}, "
+             "settings: {logit_penalty: 1}}}\n",
+         "agents.agent_1.critic.optimizer.type=sgd",
+         "agents.agent_1.critic.optimizer: dropped beta1, beta2 and epsilon: no setting "
+         "of the optimizer sgd\n"},
+        {ENV "agents: {agent_1: {settings: {logit_penalty: 1}}}\n",
+         "agents.agent_1.algorithm=random",
+         "agents.agent_1.settings: dropped logit_penalty: no setting of random\n"},
+    };
+    char *lines = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&lines, &len);
+    const struct config_options options = {
+        .env_names = three_agents, .dropped = keep_line, .dropped_ctx = f};
+    struct run_config c = rewritten(cases[_i].text, cases[_i].set, &options), again;
+    char *text = run_config_to_yaml(&c), *same;
+
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_str_eq(lines, cases[_i].lines);
+    again = parse(text);
+    same = run_config_to_yaml(&again);
+    ck_assert_str_eq(text, same);
+    free(lines);
+    free(text);
+    free(same);
+    run_config_done(&c);
+    run_config_done(&again);
+}
+END_TEST
+
+/* What is asked for now is refused, and so is every mistake where nothing may be dropped. */
+START_TEST(keys_of_another_choice_are_refused_on_the_command_line)
+{
+    static const char *const set[] = {"defaults.optimizer.decay=0.5"};
+    const struct config_options options = {
+        .set = set, .n_set = 1, .env_names = three_agents, .dropped = keep_line};
+    struct run_config c;
+
+    ck_assert_int_eq(parse_with(&c, ENV, &options), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "--set defaults.optimizer.decay=0.5: defaults.optimizer: "
+                              "decay is no setting of the optimizer adam");
 }
 END_TEST
 
@@ -635,7 +893,7 @@ START_TEST(wrong_settings_name_their_option)
          "expected at most experience.capacity, 1000000"},
         {"agents.agent_7.discount=1",
          "--set agents.agent_7.discount=1: agents: found 'agent_7', expected agent_0, "
-         "agent_1 or agent_2; did you mean 'agent_0'?"},
+         "agent_1, agent_2 or agent; did you mean 'agent_0'?"},
     };
     const struct config_options options = {
         .set = &cases[_i].set, .n_set = 1, .env_names = three_agents};
@@ -707,6 +965,11 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, texts_read_back_whatever_is_in_them, 0, 13);
     tcase_add_test(tc, an_agents_section_travels);
     tcase_add_test(tc, mistakes_are_told_in_one_line);
+    tcase_add_test(tc, a_team_is_configured_as_its_members);
+    tcase_add_test(tc, a_file_extends_another);
+    tcase_add_loop_test(tc, what_cannot_be_extended_names_its_file, 0, 9);
+    tcase_add_loop_test(tc, a_complete_configuration_takes_another_choice, 0, 6);
+    tcase_add_test(tc, keys_of_another_choice_are_refused_on_the_command_line);
     tcase_add_loop_test(tc, a_short_run_has_a_short_warmup, 0, 13);
     tcase_add_test(tc, quoted_values_are_read);
     tcase_add_test(tc, values_are_set_on_the_command_line);

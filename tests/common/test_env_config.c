@@ -149,7 +149,8 @@ static const struct {
      "an environment"},
     {"env:\n  command: [absent]\n", "f.yaml:2: env.command: it does not start"},
     {"env: {command: [a]}\nagents: {agent_2: {}}\n",
-     "f.yaml:2: agents: found 'agent_2', expected agent_0 or agent_1; did you mean "
+     "f.yaml:2: agents: found 'agent_2', expected agent_0, agent_1 or agent; did you "
+     "mean "
      "'agent_0'?"},
 };
 

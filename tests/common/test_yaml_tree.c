@@ -56,7 +56,10 @@ START_TEST(bad_documents_say_where)
         {"a: 1\nb: 2\na: 3\n", "f:3: key 'a' is given here and in line 1, expected once"},
         {"x:\n  b: 2\n  b: 3\n",
          "f:3: key 'b' is given here and in line 2, expected once"},
-        {"a: &x 1\nb: *x\n", "f:2: aliases are not read, expected the value"},
+        {"a: &x 1\nb: *y\n", "f:2: there is no anchor above for *y"},
+        {"a: 1\nb: &x\n  - *x\n", "f:3: within its own anchor: *x"},
+        {"a: 1\n<<: 3\n", "f:2: <<: expected a map or a list of maps"},
+        {"<<: [{a: 1}, 3]\n", "f:1: <<: expected a map"},
         {"a: !!int 1\n", "f:1: tags are not read: tag:yaml.org,2002:int"},
         {"a: \"\\0\"\n", "f:1: a text with a NUL byte"},
         {"a: 1\n---\nb: 1\n", "f:2: a second document, expected one"},
@@ -92,8 +95,88 @@ START_TEST(documents_are_bounded)
         memcpy(text + i, "-\n", 2);
     ck_assert_int_eq(yaml_tree_parse(&root, &arena, text, size - 1, "f", 1, &err),
                      ERR_CONFIG);
-    ck_assert_str_eq(err.msg, "f:100000: too many values");
+    ck_assert_str_eq(err.msg, "f:100000: too many values, at most 100000");
     free(text);
+}
+END_TEST
+
+static char *written(const struct yaml_node *n)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    yaml_tree_write(n, f);
+    ck_assert_int_eq(fclose(f), 0);
+    return text;
+}
+
+START_TEST(aliases_are_copies_of_their_anchors)
+{
+    static const struct {
+        const char *text, *same;
+    } cases[] = {
+        {"a: &x 1\nb: *x\n", "{a: 1, b: 1}"},
+        {"a: &x {c: [1, 2]}\nb: *x\nd: [*x, *x]\n",
+         "{a: {c: [1, 2]}, b: {c: [1, 2]}, d: [{c: [1, 2]}, {c: [1, 2]}]}"},
+        {"a: &x 1\nb: &x 2\nc: *x\n", "{a: 1, b: 2, c: 2}"},
+        {"a: &x '1'\nb: *x\n", "{a: \"1\", b: \"1\"}"},
+        {"a: &x {c: &y 3}\nb: *y\n", "{a: {c: 3}, b: 3}"},
+        {"a: &x {c: 1, d: {e: 2}}\nb: {d: {f: 3}, <<: *x}\n",
+         "{a: {c: 1, d: {e: 2}}, b: {c: 1, d: {e: 2, f: 3}}}"},
+        {"b: {<<: [{c: 1}, {c: 2, d: 4}], e: 5}\n", "{b: {c: 1, d: 4, e: 5}}"},
+        {"<<: []\na: 1\n", "{a: 1}"},
+    };
+    struct yaml_node *root = parse(cases[_i].text);
+    char *text = written(root);
+
+    ck_assert_str_eq(text, cases[_i].same);
+    free(text);
+    if (_i == 1) { /* a change of one copy changes no other */
+        ck_assert_int_eq(yaml_find(root, "b")->line, 2);
+        ck_assert_int_eq(yaml_find(yaml_find(root, "b"), "c")->line, 1);
+        ck_assert_int_eq(yaml_tree_set(root, &arena, "", "d.0.c.1=7", &err), 0);
+        text = written(root);
+        ck_assert_str_eq(text, "{a: {c: [1, 2]}, b: {c: [1, 2]}, d: [{c: [1, 7]}, "
+                               "{c: [1, 2]}]}");
+        free(text);
+    }
+}
+END_TEST
+
+/* The "billion laughs": ten lines that would become 10^9 values. */
+START_TEST(expansion_is_bounded)
+{
+    char text[2000] = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n", *anchors;
+    size_t len = strlen(text);
+    struct yaml_node *root;
+    FILE *f;
+
+    for (int i = 1; i < 9; i++) {
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "a%d: &a%d [", i, i);
+        for (int k = 0; k < 10; k++)
+            len += (size_t)snprintf(text + len, sizeof(text) - len, "*a%d, ", i - 1);
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "]\n");
+    }
+    ck_assert_int_eq(yaml_tree_parse(&root, &arena, text, len, "f", 1, &err), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "f:5: aliases expand to too many values, at most 100000");
+
+    /* the same by nesting: each level is one deeper */
+    len = (size_t)snprintf(text, sizeof(text), "a0: &a0 [x]\n");
+    for (int i = 1; i < 40; i++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "a%d: &a%d [*a%d]\n", i,
+                                i, i - 1);
+    ck_assert_int_eq(yaml_tree_parse(&root, &arena, text, len, "f", 1, &err), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "f:32: nested too deeply");
+
+    f = open_memstream(&anchors, &len);
+    for (int i = 0; i < 1001; i++)
+        (void)fprintf(f, "- &x 1\n");
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_int_eq(yaml_tree_parse(&root, &arena, anchors, len, "f", 1, &err),
+                     ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "f:1001: too many anchors");
+    free(anchors);
 }
 END_TEST
 
@@ -196,8 +279,10 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_tree_knows_its_lines);
-    tcase_add_loop_test(tc, bad_documents_say_where, 0, 10);
+    tcase_add_loop_test(tc, bad_documents_say_where, 0, 13);
     tcase_add_test(tc, documents_are_bounded);
+    tcase_add_loop_test(tc, aliases_are_copies_of_their_anchors, 0, 8);
+    tcase_add_test(tc, expansion_is_bounded);
     tcase_add_test(tc, values_are_set_by_path);
     tcase_add_loop_test(tc, wrong_paths_name_the_option, 0, 8);
     tcase_add_test(tc, the_nearest_word_is_found);

@@ -1,5 +1,7 @@
 """`brood check`: one line per file, every file looked at, code 2 if any is wrong."""
 import json
+import os
+import re
 import shutil
 import subprocess
 
@@ -13,7 +15,12 @@ def test_each_file_gets_its_line(w):
     (w.path / "good.yaml").write_text(GOOD)
     (w.path / "bad.yaml").write_text(BAD)
     out, err = w.brood("check", "bad.yaml", "good.yaml", "gone.yaml", code=2)
-    assert out == "good.yaml: ok: 4 agents, maddpg, 625000 steps\n", out
+    first, memory, disk = out.splitlines()
+    assert first == "good.yaml: ok: 4 agents, maddpg, 625000 steps", out
+    assert re.fullmatch(r"  about \d\d MB of memory: [\d.]+ MB weights, [\d.]+ MB batches, "
+                        r"\d+ kB messages, \d+ MB processes", memory), out
+    assert re.fullmatch(r"  about \d{3} MB of disk: \d{3} MB log \(625024 rows of \d{3} B\), "
+                        r"[\d.]+ MB checkpoints", disk), out
     lines = err.splitlines()
     assert len(lines) == 2, err
     assert lines[0].startswith("bad.yaml:3: experience.batchsize: unknown key"), err
@@ -56,7 +63,8 @@ def test_every_configuration_is_right_in_a_fresh_clone(w):
 def test_what_has_no_length_has_no_steps(w):
     config = harness.SOURCE / "configs" / "node_critics.yaml"
     out, _ = w.brood("check", config)
-    assert out == f"{config}: ok: 4 agents, critic, until it is stopped\n", out
+    assert out.startswith(f"{config}: ok: 4 agents, critic, until it is stopped\n"), out
+    assert " 0 B log (0 rows" in out, out
     assert json.loads(w.brood("check", "--json", config)[0])["env_steps"] is None
 
 
@@ -65,6 +73,9 @@ def test_facts_are_json_when_asked(w):
     (w.path / "bad.yaml").write_text(BAD)
     out, _ = w.brood("check", "--json", "good.yaml", "bad.yaml", code=2)
     good, bad = (json.loads(line) for line in out.splitlines())
+    needs = good.pop("estimated_bytes")
+    assert sum(needs[k] for k in ("weights", "batches", "messages", "processes")) == \
+        needs["memory"] and needs["log"] + needs["checkpoints"] == needs["disk"], needs
     assert good == {"config": "good.yaml", "ok": True, "agents": 4,
                     "algorithms": "maddpg", "env_steps": 625000,
                     "warning": None}, good
@@ -95,11 +106,78 @@ def test_a_run_that_trains_nothing_is_named_by_check_and_at_its_end(w):
     assert "updates=6 " in (w.run_dir("bare") / "journal").read_text()
 
 
+def test_a_complete_configuration_takes_another_algorithm(w):
+    w.brood("run", w.small(steps=40, evaluate=0), "--name", "a")
+    saved = w.run_dir("a") / "config.yaml"
+    saved.write_text(saved.read_text().replace("algorithm: maddpg", "algorithm: iql"))
+    out, err = w.brood("check", saved)
+    assert out.startswith(f"{saved}: ok: 3 agents, iql, 40 steps"), out
+    line = next(i for i, text in enumerate(saved.read_text().splitlines(), 1)
+                if "logit_penalty" in text)
+    assert f"{saved}:{line}: defaults.settings: dropped logit_penalty, temperature, policy, " \
+        "execute and exploration_noise: no setting of iql\n" in err, err
+    _, err = w.brood("run", saved, "--name", "b", "--set", "defaults.optimizer.type=sgd")
+    assert "dropped beta1, beta2 and epsilon: no setting of the optimizer sgd\n" in err, err
+    assert "type: sgd" in (w.run_dir("b") / "config.yaml").read_text()
+
+
+def test_files_extend_others_and_teams_have_sections(w):
+    w.small(steps=200, evaluate=0)
+    w.write("top.yaml", "extends: small.yaml\nenv: {id: simple_tag, params: ~}\n"
+            "defaults: {optimizer: &fast {learning_rate: 0.01}}\n"
+            "agents:\n  adversary: {algorithm: ddpg, optimizer: *fast}\n"
+            "  adversary_1: {algorithm: maddpg}\n")
+    out, _ = w.brood("check", "top.yaml", "--set", "agents.agent.algorithm=iql")
+    assert out.startswith("top.yaml: ok: 4 agents, ddpg, maddpg, iql, 200 steps"), out
+    w.brood("run", "top.yaml", "--name", "tag", "--set", "run.env_steps=1000000", "--detach")
+    out, _ = w.brood("set", "tag", "agents.adversary.discount=0.5")
+    for i in range(3):
+        assert f"agents.adversary_{i}.discount=0.5" in out, out
+    w.brood("stop", "tag")
+    saved = (w.run_dir("tag") / "config.yaml").read_text()
+    assert "extends" not in saved and saved.count("discount: 0.5") == 3, saved
+    w.write("top.yaml", "extends: gone.yaml\n")
+    _, err = w.brood("run", "top.yaml", code=2)
+    assert err == "brood run: top.yaml:1: extends: gone.yaml: No such file or directory\n", err
+
+
+def test_what_does_not_fit_is_refused(w):
+    """The disk of the runs, and the memory; each line names the key and its place."""
+    w.write("big.yaml", "env: {id: simple_spread}\nrun:\n  env_steps: 1000000000000000\n"
+            "experience:\n  capacity: 100000000000\n")
+    for sets, says in (
+            ([], r"big.yaml:5: experience.capacity: 100000000000 rows of \d+ bytes take \d+ TB, "
+             r"more than the disk of runs has \(\S+ .B\)"),
+            (["experience.capacity=1000000", "checkpoint.max_to_keep=0"],
+             r"big.yaml:3: run.env_steps: \d+ rows of \d+ bytes take \d+ TB of disk, and runs "
+             r"has \S+ .B free"),
+            (["experience.capacity=1000000", "env.copies=1048576", "env.params.agents=64"],
+             r"--set env.copies=1048576: env.copies: the run takes about \S+ .B of memory "
+             r"\(messages: \S+ .B\), and this machine has \S+ .B")):
+        words = [word for s in sets for word in ("--set", s)]
+        for command in ("check", "run"):
+            out, err = w.brood(command, "big.yaml", *words, code=2)
+            assert re.fullmatch(says + "\n", err.removeprefix("brood run: ")), err
+            assert not out, out
+    assert not w.runs.exists()
+
+
+def test_the_estimate_of_the_disk_is_what_a_run_takes(w):
+    config = w.small(steps=2000, evaluate=0)
+    (told,) = harness.json_lines(w.brood("check", "--json", config)[0])
+    w.brood("run", config, "--name", "a", "--set", "experience.keep=true")
+    run, needs = w.run_dir("a"), told["estimated_bytes"]
+    header = 1 << 20  # of the log, which is a hole
+    assert os.stat(run / "experience").st_size == needs["log"] + header, needs
+    data = sum(f.stat().st_size for f in run.glob("checkpoints/*/*/*.data*"))
+    assert needs["checkpoints"] / 3 < data < needs["checkpoints"], (data, needs)
+
+
 def test_values_are_set_on_the_command_line(w):
     (w.path / "good.yaml").write_text(GOOD)
     out, _ = w.brood("check", "good.yaml", "--set", "run.episodes=7",
                      "--set", "agents.agent_3.algorithm=ddpg")
-    assert out == "good.yaml: ok: 4 agents, maddpg, ddpg, 7 episodes\n", out
+    assert out.startswith("good.yaml: ok: 4 agents, maddpg, ddpg, 7 episodes\n"), out
     _, err = w.brood("check", "good.yaml", "--set", "run.episodes=x", code=2)
     assert err.startswith("--set run.episodes=x: run.episodes: found 'x'"), err
     _, err = w.brood("check", "good.yaml", "--set", "env.id=simple_spred", code=2)

@@ -107,7 +107,7 @@ def test_what_a_run_would_refuse_check_refuses(w):
     file = write(w, "mappo", "maddpg")
     assert "agents.adversary_0.experience.update_every: found 30, expected a multiple of " \
         "env.copies, 4" in refused(file, "agents.adversary_0.experience.update_every=30")
-    assert "adversary_0.experience.batch_size: not used by mappo" in refused(
+    assert "adversary_0.experience: batch_size is not used by mappo" in refused(
         file, "agents.adversary_0.experience.batch_size=8")
     assert "agents.agent_0.experience.batch_size: found 3000, expected at most " \
         "experience.capacity, 2000" in refused(

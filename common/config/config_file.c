@@ -1,0 +1,138 @@
+/* Configuration files, and the files that they extend. */
+#include "common/config/loader.h"
+#include "common/io/beneath.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_FILES = 8 }; /* that extend each other */
+
+/* A file that is being read, and the one that extends it. */
+struct chain {
+    const struct chain *above;
+    const char *path;
+    struct stat is;
+};
+
+/* *ret_text: malloc'd. */
+static int read_text(struct chain *file, char **ret_text, size_t *ret_len,
+                     struct err *err)
+{
+    FILE *f = beneath_fopen(file->path, "rbe");
+    /* one byte more, so that a file that is too long is detected */
+    const size_t cap = YAML_MAX_BYTES + 1;
+    int rc = 0;
+
+    *ret_text = NULL;
+    if (f == NULL)
+        return err_errno(err, "%.160s", file->path);
+    if (fstat(fileno(f), &file->is) < 0)
+        rc = err_errno(err, "%.160s", file->path);
+    else if ((*ret_text = malloc(cap)) == NULL)
+        rc = err_set(err, ERR_NOMEM, "%.160s: no memory", file->path);
+    if (rc == 0) {
+        *ret_len = fread(*ret_text, 1, cap, f);
+        if (ferror(f))
+            rc = err_errno(err, "%.160s", file->path);
+    }
+    (void)fclose(f);
+    if (rc < 0) {
+        free(*ret_text);
+        *ret_text = NULL;
+    }
+    return rc;
+}
+
+/* The path of another file, relative to the folder of this one. */
+static const char *path_beside(struct arena *arena, const char *path, const char *other)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (other[0] == '/' || slash == NULL)
+        return other;
+    return arena_printf(arena, "%.*s/%s", (int)(slash - path), path, other);
+}
+
+static int check_chain(const struct chain *file, const struct yaml_node *at,
+                       struct err *err)
+{
+    int n = 1;
+
+    for (const struct chain *c = file->above; c != NULL; c = c->above, n++)
+        if (c->is.st_dev == file->is.st_dev && c->is.st_ino == file->is.st_ino)
+            return yaml_fail(at, "extends", err, "%s would extend itself", c->path);
+    if (n > MAX_FILES)
+        return yaml_fail(at, "extends", err, "more than %d files extend each other",
+                         MAX_FILES);
+    return 0;
+}
+
+static int resolve(const struct chain *file, struct yaml_node **root, struct arena *arena,
+                   struct err *err);
+
+/* Reads the file that `at` names, and those that it extends. */
+static int read_base(struct chain *file, const struct yaml_node *at,
+                     struct yaml_node **ret, struct arena *arena, struct err *err)
+{
+    struct err why = {0};
+    char *text;
+    size_t len = 0;
+    int rc = read_text(file, &text, &len, &why);
+
+    if (rc < 0)
+        return yaml_fail(at, "extends", err, "%s", why.msg);
+    rc = check_chain(file, at, err);
+    if (rc == 0)
+        rc = yaml_tree_parse(ret, arena, text, len, file->path, 1, err);
+    free(text);
+    if (rc == 0 && (*ret)->kind != YAML_MAP && !yaml_is_null(*ret))
+        rc = yaml_fail(*ret, "", err, "expected a map of keys");
+    return rc < 0 ? rc : resolve(file, ret, arena, err);
+}
+
+static int resolve(const struct chain *file, struct yaml_node **root, struct arena *arena,
+                   struct err *err)
+{
+    struct yaml_node *at = yaml_find(*root, "extends"), *base = NULL;
+    struct chain next = {.above = file};
+    int rc;
+
+    if (at == NULL)
+        return 0;
+    if (at->kind != YAML_SCALAR || at->text[0] == '\0')
+        return yaml_fail(at, "extends", err, "expected the path of a file");
+    next.path = path_beside(arena, file->path, at->text);
+    rc = read_base(&next, at, &base, arena, err);
+    if (rc < 0)
+        return rc;
+    yaml_remove(*root, at);
+    *root = yaml_merge(arena, base, *root);
+    return 0;
+}
+
+int loader_extend(const char *path, struct yaml_node **root, struct arena *arena,
+                  struct err *err)
+{
+    struct chain file = {.path = path};
+
+    if (stat(path, &file.is) < 0)
+        file.is = (struct stat){0}; /* a text that is no file */
+    return resolve(&file, root, arena, err);
+}
+
+int run_config_read(struct run_config *ret, const char *path,
+                    const struct config_options *options, struct err *err)
+{
+    struct chain file = {.path = path};
+    char *text;
+    size_t len = 0;
+    int rc = read_text(&file, &text, &len, err);
+
+    *ret = (struct run_config){0};
+    if (rc == 0)
+        rc = run_config_parse(ret, text, len, path, options, err);
+    free(text);
+    return rc;
+}

@@ -1,0 +1,77 @@
+/* Keys that a complete configuration has for one algorithm or optimizer, when it is given
+ * another one. */
+#include "common/config/loader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LISTED_MAX_BYTES = 300 };
+
+/* Values from a command line have no line: the user asks for them now. */
+int loader_may_drop(const struct loader *l, const struct yaml_node *n)
+{
+    return l->options != NULL && l->options->dropped != NULL && n->line > 0;
+}
+
+/* Appends " a", ", b" or " and c" to the list. */
+static void add_name(char list[LISTED_MAX_BYTES], const char *name, int is_first,
+                     int is_last)
+{
+    const size_t len = strlen(list);
+
+    (void)snprintf(list + len, LISTED_MAX_BYTES - len, "%s%s",
+                   is_first  ? ""
+                   : is_last ? " and "
+                             : ", ",
+                   name);
+}
+
+/* Fails for the first key that has to be refused. */
+static int count(const struct loader *l, const struct yaml_node *map, const char *path,
+                 const struct schema *known,
+                 int (*is_used)(const void *ctx, const char *key), const void *ctx,
+                 const char *why)
+{
+    int n = 0;
+
+    for (size_t i = 0; map != NULL && map->kind == YAML_MAP && i < map->n; i++) {
+        const struct yaml_node *key = map->child[i];
+
+        if (schema_find(known, key->key) == NULL || is_used(ctx, key->key))
+            continue;
+        if (!loader_may_drop(l, key))
+            return yaml_fail(key, path, l->err, "%s is %s", key->key, why);
+        n++;
+    }
+    return n;
+}
+
+int loader_drop(const struct loader *l, struct yaml_node *map, const char *path,
+                const struct schema *known,
+                int (*is_used)(const void *ctx, const char *key), const void *ctx,
+                const char *why)
+{
+    const int n = count(l, map, path, known, is_used, ctx, why);
+    char list[LISTED_MAX_BYTES] = "";
+    struct yaml_node at;
+    struct err line = {0};
+    int found = 0;
+
+    for (size_t i = 0; found < n;) {
+        struct yaml_node *key = map->child[i];
+
+        if (schema_find(known, key->key) == NULL || is_used(ctx, key->key)) {
+            i++;
+            continue;
+        }
+        if (found++ == 0)
+            at = *key;
+        add_name(list, key->key, found == 1, found == n);
+        yaml_remove(map, key);
+    }
+    if (n > 0) {
+        (void)yaml_fail(&at, path, &line, "dropped %s: %s", list, why);
+        l->options->dropped(l->options->dropped_ctx, line.msg);
+    }
+    return n;
+}

@@ -1,0 +1,108 @@
+/* Sections of `agents` that hold for a whole team. */
+#include "common/config/loader.h"
+#include "common/config/run_schema.h"
+#include "common/config/team_name.h"
+
+#include <string.h>
+
+static int is_of_team(const char *name, const char *team, size_t len)
+{
+    return agent_team_length(name) == len && strncmp(name, team, len) == 0;
+}
+
+static int is_agent(const char *key, const char *const *names, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && strcmp(names[i], key) != 0)
+        i++;
+    return i < n;
+}
+
+int config_is_team(const char *key, size_t len, const char *const *names, size_t n)
+{
+    size_t i = 0;
+
+    for (size_t k = 0; k < n; k++)
+        if (strlen(names[k]) == len && strncmp(names[k], key, len) == 0)
+            return 0;
+    while (i < n && !is_of_team(names[i], key, len))
+        i++;
+    return i < n;
+}
+
+/* Every name once, then every team that is not a name. */
+static int fail_unknown(const struct loader *l, const struct yaml_node *section,
+                        const char *const *names, size_t n)
+{
+    const char **choices = ARENA_ARRAY(&l->c->arena, const char *, 2 * n);
+    size_t n_choices = n;
+
+    if (n > 0)
+        memcpy(choices, names, n * sizeof(*names));
+    for (size_t i = 0; i < n; i++) {
+        const size_t len = agent_team_length(names[i]);
+        const char *team = arena_strndup(&l->c->arena, names[i], len);
+
+        if (!is_agent(team, choices, n_choices))
+            choices[n_choices++] = team;
+    }
+    return schema_fail_choice(section, "agents", section->key, choices, n_choices,
+                              l->err);
+}
+
+/* The team's section is checked first: then it is small, and its errors name the team. */
+static int check_team(const struct loader *l, const struct yaml_node *section)
+{
+    struct agent_config any = l->c->defaults;
+    const char *path = arena_printf(&l->c->arena, "agents.%s", section->key);
+
+    return schema_read(&agent_schema, section, path, &any, &l->c->arena, l->err);
+}
+
+static struct yaml_node *section_of(const struct loader *l, struct yaml_node *agents,
+                                    const char *name)
+{
+    struct yaml_node *own = yaml_find(agents, name), *all, *both;
+    const char *team = arena_strndup(&l->c->arena, name, agent_team_length(name));
+
+    all = strcmp(team, name) != 0 ? yaml_find(agents, team) : NULL;
+    if (all == NULL || all->kind != YAML_MAP ||
+        (own != NULL && own->kind != YAML_MAP && !yaml_is_null(own)))
+        return own;
+    both = yaml_merge(&l->c->arena, all, own != NULL && yaml_is_null(own) ? NULL : own);
+    both->key = arena_strdup(&l->c->arena, name);
+    return both;
+}
+
+int loader_expand_teams(const struct loader *l, struct yaml_node *agents,
+                        const char *const *names, size_t n)
+{
+    struct yaml_node **sections = ARENA_ARRAY(&l->c->arena, struct yaml_node *, n);
+    size_t n_sections = 0;
+    int any = 0;
+
+    for (size_t i = 0; i < agents->n; i++) {
+        const struct yaml_node *section = agents->child[i];
+        int rc;
+
+        if (is_agent(section->key, names, n))
+            continue;
+        if (!config_is_team(section->key, strlen(section->key), names, n))
+            return fail_unknown(l, section, names, n);
+        if ((rc = check_team(l, section)) < 0)
+            return rc;
+        any = 1;
+    }
+    for (size_t i = 0; i < n && any; i++) {
+        struct yaml_node *section = section_of(l, agents, names[i]);
+
+        if (section != NULL)
+            sections[n_sections++] = section;
+    }
+    if (any) {
+        agents->child = sections;
+        agents->n = n_sections;
+    }
+    return 0;
+}

@@ -1,0 +1,50 @@
+/* estimate.h - about how much memory and disk a run takes, from its configuration alone.
+ *
+ * Memory   weights    four times the agents' blocks: in their processes, in two snapshots, and
+ *                     in a checkpoint that is being written;
+ *          batches    of every agent that learns: the rows of an update, and the values of
+ *                     its networks for CHUNK_ROWS rows at a time;
+ *          messages   the rows of a round, in the supervisor and at each agent, and the
+ *                     index of the rows that are drawn;
+ *          processes  the programs themselves, but not those of an external environment.
+ * Disk     log          the rows in the window of the oldest checkpoint that is kept, and all
+ *                       later ones, until the run's end;
+ *          checkpoints  the agents' blocks, as often as they are kept.
+ * Exact    the log of a run whose length is known; the rest is meant to be right within a
+ *          factor of two.
+ */
+#ifndef SUPERVISOR_RUN_ESTIMATE_H
+#define SUPERVISOR_RUN_ESTIMATE_H
+
+#include "common/config/run_config.h"
+#include "common/err/err.h"
+#include "supervisor/env/env.h"
+#include "supervisor/rollout/description.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct estimate {
+    double weights, batches, messages, processes; /* bytes of memory */
+    double log, checkpoints;                      /* bytes of disk */
+    double rows;                                  /* that the log has at most at a time */
+    uint64_t row_bytes;
+    size_t largest; /* the agent with the largest block */
+};
+
+/* descriptions, block_bytes: [A] as the agents answered `configure`; 0: unknown. Fails if the
+ * rows have too many columns. */
+int estimate_make(struct estimate *ret, const struct run_config *c,
+                  const struct env_spec *spec, const struct description *descriptions,
+                  const uint64_t *block_bytes, struct err *err);
+double estimate_memory(const struct estimate *e);
+double estimate_disk(const struct estimate *e);
+
+/* ERR_CONFIG if the machine has less memory than the run takes, or the disk of `dir` (or of the
+ * first folder above that exists) less free space (unless that is little), or if a capacity beyond the default could
+ * never fit on the disk. err->key: a key of the configuration, of agent *ret_agent if that is
+ * less than c->n_agents. */
+int estimate_check(const struct estimate *e, const struct run_config *c, const char *dir,
+                   size_t *ret_agent, struct err *err);
+
+#endif
