@@ -1,5 +1,6 @@
 #include "common/config/schema.h"
 
+#include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
 #include "common/err/check.h"
 
@@ -11,7 +12,8 @@
 enum {
     SHOWN_MAX_BYTES = 60, /* bytes of a value that are quoted in an error */
     HINT_MAX_BYTES = 100,
-    KEYS_MAX = 64, /* rows of one table */
+    KEYS_LIST_BYTES = 300, /* leaves room for the place and the hint in a struct err */
+    KEYS_MAX = 64,         /* rows of one table */
     LAYER_MAX_UNITS = 1 << 16,
     CONV_MAX = 1 << 10,
 };
@@ -361,15 +363,19 @@ size_t schema_count_names(const char *const *names)
 
 void schema_join_choices(char *ret, size_t size, const char *const *choices, size_t n)
 {
+    static const char more[] = ", ...";
     size_t len = 0;
 
     ret[0] = '\0';
-    for (size_t i = 0; i < n && len < size; i++)
-        len += (size_t)snprintf(ret + len, size - len, "%s%s",
-                                i == 0       ? ""
-                                : i + 1 == n ? " or "
-                                             : ", ",
-                                choices[i]);
+    for (size_t i = 0; i < n; i++) {
+        const char *between = i == 0 ? "" : i + 1 == n ? " or " : ", ";
+
+        if (len + strlen(between) + strlen(choices[i]) + sizeof(more) > size) {
+            (void)snprintf(ret + len, size - len, "%s", more);
+            return;
+        }
+        len += (size_t)snprintf(ret + len, size - len, "%s%s", between, choices[i]);
+    }
 }
 
 /* "; did you mean 'x'?", or "" if no name is similar. */
@@ -608,23 +614,62 @@ const struct field *schema_find(const struct schema *s, const char *key)
     return NULL;
 }
 
+void schema_join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key)
+{
+    (void)snprintf(ret, PATH_MAX_BYTES, "%s%s%s", path, *path != '\0' ? "." : "", key);
+}
+
+/* Finds a key `depth` levels below the table; path: of the table. */
+static int find_at_depth(const struct schema *s, const char *path, const char *key,
+                         int depth, char ret[PATH_MAX_BYTES])
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+        char below[PATH_MAX_BYTES];
+
+        schema_join_path(below, path, f->key);
+        if (depth == 0 && strcmp(f->key, key) == 0) {
+            (void)snprintf(ret, PATH_MAX_BYTES, "%s", below);
+            return 1;
+        }
+        if (depth > 0 && f->schema != NULL &&
+            find_at_depth(f->schema, below, key, depth - 1, ret))
+            return 1;
+    }
+    return 0;
+}
+
+/* The same at any depth, the nearest to the table first. Returns whether it is there. */
+static int find_below(const struct schema *s, const char *path, const char *key,
+                      char ret[PATH_MAX_BYTES])
+{
+    int depth = 0;
+
+    while (depth < YAML_MAX_DEPTH && !find_at_depth(s, path, key, depth, ret))
+        depth++;
+    return depth < YAML_MAX_DEPTH;
+}
+
+/* path: of the key that the table s does not have. */
 static int unknown_key(const struct schema *s, const struct yaml_node *entry,
                        const char *path, struct err *err)
 {
-    const char *keys[KEYS_MAX];
-    char list[LIST_MAX_BYTES], hint[HINT_MAX_BYTES];
+    const char *keys[KEYS_MAX], *dot = strrchr(path, '.');
+    char list[KEYS_LIST_BYTES], hint[HINT_MAX_BYTES], above[PATH_MAX_BYTES];
+    char elsewhere[PATH_MAX_BYTES];
 
     CHECK(s->n <= KEYS_MAX, "%zu keys", s->n);
     for (size_t i = 0; i < s->n; i++)
         keys[i] = s->fields[i].key;
     schema_join_choices(list, sizeof(list), keys, s->n);
-    suggest(hint, sizeof(hint), entry->key, keys, s->n);
+    (void)snprintf(above, sizeof(above), "%.*s", dot != NULL ? (int)(dot - path) : 0,
+                   path);
+    if (find_below(s, above, entry->key, elsewhere) ||
+        find_below(&run_schema, "", entry->key, elsewhere))
+        (void)snprintf(hint, sizeof(hint), "; did you mean '%.80s'?", elsewhere);
+    else
+        suggest(hint, sizeof(hint), entry->key, keys, s->n);
     return yaml_fail(entry, path, err, "unknown key, expected %s%s", list, hint);
-}
-
-void schema_join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key)
-{
-    (void)snprintf(ret, PATH_MAX_BYTES, "%s%s%s", path, *path != '\0' ? "." : "", key);
 }
 
 int schema_read(const struct schema *s, const struct yaml_node *map, const char *path,

@@ -572,3 +572,13 @@ const char *yaml_nearest(const char *word, const char *const *candidates, size_t
     }
     return nearest;
 }
+
+int yaml_add_nearest(struct err *err, const char *word, const char *const *candidates,
+                     size_t n)
+{
+    const char *nearest = yaml_nearest(word, candidates, n);
+
+    if (nearest != NULL)
+        return err_add(err, "did you mean '%s'?", nearest);
+    return err != NULL ? err->code : ERR_IO;
+}

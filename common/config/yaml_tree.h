@@ -75,5 +75,9 @@ int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
 /* The candidate (of n, names of which may be NULL) nearest to `word` by edits, or NULL if
  * none is near enough to be meant. */
 const char *yaml_nearest(const char *word, const char *const *candidates, size_t n);
+/* Appends "did you mean 'x'?" to the error, if there is such a candidate; returns its
+ * code. */
+int yaml_add_nearest(struct err *err, const char *word, const char *const *candidates,
+                     size_t n);
 
 #endif

@@ -1,5 +1,6 @@
 #include "supervisor/cli/cli.h"
 
+#include "common/config/yaml_tree.h"
 #include "common/err/check.h"
 #include "common/log/log.h"
 #include "supervisor/cli/plain_output.h"
@@ -20,7 +21,11 @@ static const struct command *const commands[] = {
     &cmd_export,  &cmd_version,
 };
 
-enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), MAX_OPTIONS = 32 };
+enum {
+    N_COMMANDS = sizeof(commands) / sizeof(commands[0]),
+    MAX_OPTIONS = 32,
+    OPTION_BYTES = 64
+};
 
 enum shared_option { OPT_HELP = 0x1000, OPT_JSON, OPT_RUNS_DIR, OPT_QUIET, OPT_VERBOSE };
 
@@ -87,6 +92,40 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
                   cli->command != NULL ? cli->command->name : "",
                   cli->command != NULL ? " " : "");
     return CLI_USAGE;
+}
+
+static int fail_option(const struct cli *cli, const char *word, int is_without_value,
+                       const struct option *all)
+{
+    const size_t len = strcspn(word, "=");
+    const char *names[MAX_OPTIONS];
+    char shown[MAX_OPTIONS][OPTION_BYTES], given[OPTION_BYTES];
+    struct err err = {0};
+    size_t n = 0;
+
+    (void)err_set(&err, ERR_ARG, "%s %.100s",
+                  is_without_value ? "a value is missing after" : "there is no option",
+                  word);
+    for (; all[n].name != NULL; n++) {
+        (void)snprintf(shown[n], sizeof(shown[n]), "--%s", all[n].name);
+        names[n] = shown[n];
+    }
+    (void)snprintf(given, sizeof(given), "%.*s", (int)(len < 60 ? len : 60), word);
+    if (!is_without_value && strncmp(word, "--", 2) == 0)
+        (void)yaml_add_nearest(&err, given, names, n);
+    return cli_usage(cli, "%s", err.msg);
+}
+
+static int fail_command(const struct cli *cli, const char *word)
+{
+    const char *names[N_COMMANDS];
+    struct err err = {0};
+
+    (void)err_set(&err, ERR_ARG, "there is no command '%.100s'", word);
+    for (int i = 0; i < N_COMMANDS; i++)
+        names[i] = commands[i]->name;
+    (void)yaml_add_nearest(&err, word, names, N_COMMANDS);
+    return cli_usage(cli, "%s", err.msg);
 }
 
 void cli_skipped(void *ctx, const char *line)
@@ -161,10 +200,7 @@ int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
     do {
         c = getopt_long(argc, argv, letters, all, NULL);
         if (c == '?' || c == ':') {
-            *ret_exit =
-                cli_usage(cli, "%s %s",
-                          c == ':' ? "a value is missing after" : "there is no option",
-                          argv[optind - 1]);
+            *ret_exit = fail_option(cli, argv[optind - 1], c == ':', all);
             return CLI_OPTION_EXIT;
         }
         if (c == OPT_HELP) {
@@ -193,12 +229,26 @@ static int help(struct cli *cli, const char *name)
     const struct command *c = name != NULL ? find_command(name) : NULL;
 
     if (name != NULL && c == NULL)
-        return cli_usage(cli, "there is no command '%s'", name);
+        return fail_command(cli, name);
     if (c != NULL)
         print_help(c);
     else
         print_commands(stdout);
     return CLI_DONE;
+}
+
+/* A command that could not print its results has failed. A reader that has exited wanted no
+ * more of them. */
+static int end_results(const struct cli *cli, int code)
+{
+    const int error = plain_output_error();
+    struct err err = {0};
+
+    if (error == 0 || error == EPIPE || code != CLI_DONE)
+        return code;
+    errno = error;
+    (void)err_errno(&err, "cannot print the results");
+    return cli_fail(cli, CLI_FAILED, &err);
 }
 
 int cli_main(int argc, char **argv)
@@ -219,10 +269,10 @@ int cli_main(int argc, char **argv)
         return CLI_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)
-        return help(&cli, argc > 2 ? argv[2] : NULL);
+        return end_results(&cli, help(&cli, argc > 2 ? argv[2] : NULL));
     cli.command = find_command(argv[1]);
     if (cli.command == NULL)
-        return cli_usage(&cli, "there is no command '%s'", argv[1]);
+        return fail_command(&cli, argv[1]);
     optind = 0; /* makes glibc's getopt restart; argv[0] is now the command's name */
-    return cli.command->run(&cli, argc - 1, argv + 1);
+    return end_results(&cli, cli.command->run(&cli, argc - 1, argv + 1));
 }

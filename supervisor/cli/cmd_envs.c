@@ -277,21 +277,16 @@ static int print_file(const struct cli *cli, const char *path)
 /* word: the id of an environment, or a configuration file. */
 static int print_named(const struct cli *cli, const char *word)
 {
-    const char *ids[64], *near;
-    size_t n = 0;
+    struct err err = {0};
 
     if (env_info_find(word) != NULL)
         return print_id(cli, word, 1);
     if (access(word, F_OK) == 0)
         return print_file(cli, word);
-    for (; env_info_at(n) != NULL; n++) {
-        CHECK(n < sizeof(ids) / sizeof(ids[0]));
-        ids[n] = env_info_at(n)->id;
-    }
-    near = yaml_nearest(word, ids, n);
-    return cli_usage(cli, "there is no environment and no configuration '%.100s'%s%s%s",
-                     word, near != NULL ? "; did you mean '" : "",
-                     near != NULL ? near : "", near != NULL ? "'?" : "");
+    (void)err_set(&err, ERR_NOT_FOUND,
+                  "there is no environment and no configuration '%.100s'", word);
+    (void)env_info_add_nearest(word, &err);
+    return cli_usage(cli, "%s", err.msg);
 }
 
 static int run_envs(struct cli *cli, int argc, char **argv)

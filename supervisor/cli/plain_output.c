@@ -3,6 +3,7 @@
 #include "common/io/write_all.h"
 #include "common/text/plain_text.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@ enum { PIECE_BYTES = 4096, UNFINISHED_MAX = 3 };
 
 struct plain_stream {
     int fd, is_raw;
+    int error;     /* errno of the first write that failed; 0: none did */
     size_t n_kept; /* bytes of a character that the next piece completes */
     char kept[UNFINISHED_MAX];
 };
@@ -36,15 +38,18 @@ static ssize_t on_write(void *cookie, const char *data, size_t len)
 {
     struct plain_stream *s = cookie;
 
-    for (size_t at = 0; at < len && !s->is_raw; at += PIECE_BYTES) {
+    int rc = 0;
+
+    for (size_t at = 0; at < len && !s->is_raw && rc == 0; at += PIECE_BYTES) {
         const size_t left = len - at;
 
-        if (write_piece(s, data + at, left < PIECE_BYTES ? left : PIECE_BYTES) < 0)
-            return 0;
+        rc = write_piece(s, data + at, left < PIECE_BYTES ? left : PIECE_BYTES);
     }
-    if (s->is_raw && write_all(s->fd, data, len) < 0)
-        return 0;
-    return (ssize_t)len;
+    if (s->is_raw)
+        rc = write_all(s->fd, data, len);
+    if (rc < 0 && s->error == 0)
+        s->error = errno;
+    return rc < 0 ? 0 : (ssize_t)len;
 }
 
 static int on_close(void *cookie)
@@ -82,4 +87,10 @@ void plain_output_raw(void)
 {
     (void)fflush(stdout);
     out.is_raw = 1;
+}
+
+int plain_output_error(void)
+{
+    (void)fflush(stdout);
+    return out.error;
 }

@@ -13,5 +13,7 @@
 void plain_output_begin(void);
 /* Turns off escaping on stdout from here on. */
 void plain_output_raw(void);
+/* Flushes stdout. errno of the first write to it that failed; 0: none did. */
+int plain_output_error(void);
 
 #endif

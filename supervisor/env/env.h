@@ -102,6 +102,9 @@ struct env_info {
 
 const struct env_info *env_info_at(size_t i); /* NULL past the end */
 const struct env_info *env_info_find(const char *id);
+/* Appends "did you mean 'x'?" to the error, if an environment has a similar id; returns its
+ * code. */
+int env_info_add_nearest(const char *id, struct err *err);
 
 /* Reads env.params of a built-in environment into the struct that its schema describes, in
  * the arena. ERR_CONFIG, naming the place. */

@@ -1,3 +1,4 @@
+#include "common/config/yaml_tree.h"
 #include "common/msg/symmetry_msg.h"
 #include "supervisor/env/env_class.h"
 #include "supervisor/env/external.h"
@@ -113,6 +114,15 @@ const struct env_info *env_info_find(const char *id)
     return class != NULL && class != &none && class->ops != NULL ? &class->info : NULL;
 }
 
+int env_info_add_nearest(const char *id, struct err *err)
+{
+    const char *ids[N_CLASSES];
+
+    for (size_t i = 0; i < N_CLASSES; i++)
+        ids[i] = classes[i].info.id;
+    return yaml_add_nearest(err, id, ids, N_CLASSES);
+}
+
 int env_params_read(const struct env_config *env, struct arena *arena,
                     const void **ret_params, struct err *err)
 {
@@ -218,6 +228,7 @@ int env_agent_names(void *ctx, const struct env_config *env, const char *const *
 
     if (class == NULL) {
         (void)err_set(err, ERR_NOT_FOUND, "there is no environment '%s'", env->id);
+        (void)env_info_add_nearest(env->id, err);
         (void)err_note(err, ERR_AT(.key = "env.id"));
         return ERR_NOT_FOUND;
     }

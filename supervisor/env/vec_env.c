@@ -146,8 +146,10 @@ int vec_env_new(struct vec_env **ret, const struct env_config *config, uint64_t 
     struct vec_env *v;
     int rc;
 
-    if (class == NULL)
-        return err_set(err, ERR_NOT_FOUND, "there is no environment '%s'", config->id);
+    if (class == NULL) {
+        (void)err_set(err, ERR_NOT_FOUND, "there is no environment '%s'", config->id);
+        return env_info_add_nearest(config->id, err);
+    }
     if (copies == 0)
         copies = (size_t)config->copies;
     if (copies < 1 || copies > MAX_COPIES)

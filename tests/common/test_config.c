@@ -462,7 +462,7 @@ START_TEST(mistakes_are_told_in_one_line)
          "f.yaml:2: defaults.critic.input: found 'all', expected own with ddpg"},
         {ENV "defaults: {actor: {input: own}}\n",
          "f.yaml:2: defaults.actor.input: unknown key, expected conv, hidden, "
-         "activation, output_init or optimizer"},
+         "activation, output_init or optimizer; did you mean 'defaults.critic.input'?"},
         {ENV "defaults: {actor: {hidden: [64, 0]}}\n",
          "f.yaml:2: defaults.actor.hidden: found '0', expected a list of at most 16 "
          "layer "

@@ -64,6 +64,44 @@ def test_wrong_usage_is_one_line_and_code_2(w):
     assert "usage: brood COMMAND" in err
 
 
+def test_a_similar_name_is_suggested(w):
+    config, other = w.small(), w.write("other.yaml", "env: {id: none}\n")
+    for words, start, near in (
+            (["chek", config], "brood: there is no command 'chek'", "check"),
+            (["help", "staus"], "brood: there is no command 'staus'", "status"),
+            (["run", config, "--sed", "3"], "brood run: there is no option --sed", "--seed"),
+            (["run", config, "--sede=3"], "brood run: there is no option --sede=3", "--seed"),
+            (["logs", "--qiet"], "brood logs: there is no option --qiet", "--quiet")):
+        _, err = w.brood(*words, code=2)
+        assert err.startswith(f"{start}; did you mean '{near}'?; see `brood "), err
+        assert err.count("\n") == 1, err
+    for key, near in (("env.id=simple_sprad", "simple_spread"),
+                      ("discount=0.9", "defaults.discount"),
+                      ("learning_rate=0.9", "defaults.optimizer.learning_rate"),
+                      ("defaults.learning_rate=1", "defaults.optimizer.learning_rate"),
+                      ("agents.agent_0.optimizer.discount=1", "defaults.discount"),
+                      ("env.seed=1", "run.seed"),
+                      ("run.copies=2", "env.copies"),
+                      ("env.params.agnets=2", "agents"),
+                      ("agents.agent_1.settings.reward_scal=none", "reward_scale"),
+                      ("defaults.discont=1", "discount")):
+        _, err = w.brood("check", config, "--set", key, code=2)
+        assert err.endswith(f"; did you mean '{near}'?\n") and err.count("\n") == 1, err
+    _, err = w.brood("run", other, "--zzz", code=2)
+    assert err == "brood run: there is no option --zzz; see `brood run --help`\n", err
+
+
+def test_results_that_cannot_be_printed_are_an_error(w):
+    w.brood("run", w.small(steps=200), "--name", "a")
+    for words in (["runs"], ["status", "a", "--json"], ["envs"], ["report", "a"], ["--help"],
+                  ["logs", "a"]):
+        p = subprocess.run([harness.BROOD, *words], cwd=w.path, check=False, text=True,
+                           stdout=open("/dev/full", "w"), stderr=subprocess.PIPE)
+        name = "brood" if words == ["--help"] else f"brood {words[0]}"
+        assert (p.returncode, p.stderr) == (
+            1, f"{name}: cannot print the results: No space left on device\n"), (words, p)
+
+
 def test_facts_are_json_when_asked(w):
     fact = json.loads(w.brood("version", "--json")[0])
     assert {"version", "binary", "agent_binary", "build_id", "blas",
