@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 enum { TEXT_MAX_BYTES = 1 << 20 };
+enum { NO_SUCH_PROGRAM = 127 }; /* the shell's exit code */
 
 struct edit {
     const struct cli *cli;
@@ -84,6 +85,11 @@ static int run_editor(const struct edit *e, struct err *err)
     status = system(command);
     (void)signal(SIGXFSZ, SIG_IGN);
     free(command);
+    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == NO_SUCH_PROGRAM)
+        return err_set(
+            err, ERR_ARG,
+            "there is no editor %s: set VISUAL or EDITOR to one; nothing changes",
+            e->editor);
     if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return err_set(err, ERR_ARG, "%s failed: nothing changes", e->editor);
     return 0;
@@ -188,7 +194,7 @@ static const char *find_editor(void)
 
     if (editor == NULL || *editor == '\0')
         editor = getenv("EDITOR");
-    return editor != NULL && *editor != '\0' ? editor : NULL;
+    return editor != NULL && *editor != '\0' ? editor : "vi";
 }
 
 static int edit_run(struct cli *cli, int argc, char **argv)
@@ -207,8 +213,6 @@ static int edit_run(struct cli *cli, int argc, char **argv)
     }
     if (argc - optind > 1)
         return cli_usage(cli, "expected one run, got %d", argc - optind);
-    if (editor == NULL)
-        return cli_usage(cli, "set VISUAL or EDITOR to an editor, as in EDITOR=vi");
     if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, 0, &path, &client, &err) <
         0)
         code = cli_fail_run(cli, &err);
@@ -222,7 +226,7 @@ static int edit_run(struct cli *cli, int argc, char **argv)
 const struct command cmd_edit = {
     .name = "edit",
     .arguments = "[RUN] [options]",
-    .summary = "Edit a live run's configuration with $VISUAL or $EDITOR",
+    .summary = "Edit a live run's configuration with $VISUAL, $EDITOR or vi",
     .help =
         "  --from FILE      start from this file, such as a text kept earlier\n"
         "\nThe differences are applied as by `brood set`. A text that is refused can\n"

@@ -26,6 +26,22 @@ static int send_changes(struct control_client *c, const struct cli_changes *chan
     return control_client_call(c, ret, err);
 }
 
+static void print_json(uint64_t at, const char *changes, const char *waits)
+{
+    struct json j = {0};
+
+    msg_json_begin_event(&j, "set");
+    json_key(&j, "at");
+    json_u64(&j, at);
+    json_key(&j, "changes");
+    changes_json(&j, changes);
+    json_key(&j, "waits");
+    changes_json(&j, waits);
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
+}
+
 static void print_answer(const struct cli *cli, const struct msg *m)
 {
     char changes[4096] = "", waits[4096] = "";
@@ -36,7 +52,7 @@ static void print_answer(const struct cli *cli, const struct msg *m)
         msg_get_str(&m->body, "waits", waits, sizeof(waits), NULL) < 0)
         (void)snprintf(changes, sizeof(changes), "(too many to show)");
     if (cli->json)
-        msg_json_print_object(&m->body);
+        print_json(at, changes, waits);
     if (cli->quiet || cli->json)
         return;
     if (*changes != '\0')
@@ -58,13 +74,24 @@ int cli_change_run(const struct cli *cli, struct control_client *c,
     return rc;
 }
 
+static void print_cancelled_json(const msgpack_object *answer)
+{
+    struct json j = {0};
+
+    msg_json_begin_event(&j, "cancel");
+    msg_json_put_pairs(&j, answer);
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
+}
+
 static void print_cancelled(const struct cli *cli, const msgpack_object *answer)
 {
     struct arena arena = ARENA_ZERO;
     struct run_status s;
 
     if (cli->json)
-        msg_json_print_object(answer);
+        print_cancelled_json(answer);
     if (cli->json || cli->quiet)
         return;
     run_status_unpack_pending(&s, "cancelled", answer, &arena);

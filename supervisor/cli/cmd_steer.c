@@ -1,6 +1,7 @@
 /* Commands that control a live run. Each sends one request, which the run answers when it
  * has done what was asked. */
 #include "supervisor/cli/live_run.h"
+#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/run/run_dir.h"
@@ -59,19 +60,45 @@ int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **
     return rc;
 }
 
-/* done: text to print before the step at which it happened; NULL: print nothing. */
-static void print_answer(const struct cli *cli, const struct msg *answer,
-                         const char *done)
+static void print_json(const struct cli *cli, const char *run, const char *agent,
+                       uint64_t step)
 {
-    uint64_t step = UINT64_MAX;
+    struct json j = {0};
 
-    if (cli->quiet ||
-        msg_get_u64(&answer->body, "env_steps", UINT64_MAX, &step, NULL) < 0)
-        return;
-    if (cli->json && step != UINT64_MAX)
-        (void)printf("{\"env_steps\": %" PRIu64 "}\n", step);
-    else if (done != NULL && step != UINT64_MAX)
-        (void)printf("%s at step %" PRIu64 "\n", done, step);
+    msg_json_begin_event(&j, cli->command->name);
+    json_key(&j, "run");
+    json_str(&j, run);
+    if (agent != NULL) {
+        json_key(&j, "agent");
+        json_str(&j, agent);
+    }
+    json_key(&j, "env_steps");
+    json_u64(&j, step);
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
+}
+
+/* done: what happened, "paused", at the step of the answer. */
+static void print_answer(const struct cli *cli, const char *path, const char *agent,
+                         const struct msg *answer, const char *done)
+{
+    uint64_t step = MEMBER_NO_U64;
+    char *run = run_dir_name_of(path);
+    int was_paused = 1;
+
+    (void)msg_get_u64(&answer->body, "env_steps", INT64_MAX, &step, NULL);
+    (void)msg_get_bool(&answer->body, "was_paused", &was_paused, NULL);
+    if (step == MEMBER_NO_U64 || cli->quiet)
+        ; /* an older build's answer */
+    else if (cli->json)
+        print_json(cli, run, agent, step);
+    else if (!was_paused)
+        (void)printf("%s was not paused\n", run);
+    else
+        (void)printf("%s%s%s at step %" PRIu64 "\n", agent != NULL ? agent : "",
+                     agent != NULL ? ": " : "", done, step);
+    free(run);
 }
 
 /* A supervisor that has answered `stop` ends soon, and holds the run until then. */
@@ -106,7 +133,7 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
     if (rc == 0 && until_end)
         wait_for_end(path, supervisor);
     if (rc == 0)
-        print_answer(cli, answer, done);
+        print_answer(cli, path, agent, answer, done);
     control_client_close(client);
     free(path);
     return rc;
@@ -166,7 +193,7 @@ static int run_pause(struct cli *cli, int argc, char **argv)
 
 static int run_continue(struct cli *cli, int argc, char **argv)
 {
-    return steer_run(cli, argc, argv, NULL, 0);
+    return steer_run(cli, argc, argv, "continued", 0);
 }
 
 static int run_checkpoint(struct cli *cli, int argc, char **argv)
@@ -181,7 +208,7 @@ static int run_stop(struct cli *cli, int argc, char **argv)
 
 static int run_kill(struct cli *cli, int argc, char **argv)
 {
-    return steer_agent(cli, argc, argv, NULL);
+    return steer_agent(cli, argc, argv, "killed");
 }
 
 static int run_respawn(struct cli *cli, int argc, char **argv)

@@ -11,7 +11,11 @@ static void put_value(struct json *j, const struct journal_event *e,
     const uint64_t whole = journal_number(e, pair->key, UINT64_MAX);
     const double real = journal_real(e, pair->key, NAN);
 
-    if (!run_event_is_number(pair->key) || isnan(real))
+    const enum member_type type = run_event_type_of(pair->key);
+
+    if (type == MEMBER_CHANGES)
+        changes_json(j, pair->value);
+    else if (type == MEMBER_TEXT || type == MEMBER_SIGNAL || isnan(real))
         json_str(j, pair->value);
     else if (whole != UINT64_MAX)
         json_u64(j, whole);

@@ -134,19 +134,9 @@ static void window_size(int fd, int *ret_columns, int *ret_rows)
     }
 }
 
-/* The completed fraction of the run, 0 to 1; -1 if its length is unknown. */
-static double fraction(const struct run_status *s)
-{
-    if (s->total_steps != 0)
-        return fmin(1, (double)s->env_steps / (double)s->total_steps);
-    if (s->total_episodes != 0)
-        return fmin(1, (double)s->episodes / (double)s->total_episodes);
-    return -1;
-}
-
 static double seconds_left(const struct run_status *s)
 {
-    const double part = fraction(s);
+    const double part = run_status_part(s);
 
     if (part >= 1)
         return 0;
@@ -163,11 +153,11 @@ static void put_facts(struct text *t, const struct run_status *s)
     double left = seconds_left(s);
 
     if (s->total_steps != 0)
-        put(t, "%3.0f %%  %s of %s steps", 100 * fraction(s),
+        put(t, "%3.0f %%  %s of %s steps", 100 * run_status_part(s),
             format_count(s->env_steps, a, sizeof(a)),
             format_count(s->total_steps, b, sizeof(b)));
     else if (s->total_episodes != 0)
-        put(t, "%3.0f %%  %s of %s episodes", 100 * fraction(s),
+        put(t, "%3.0f %%  %s of %s episodes", 100 * run_status_part(s),
             format_count(s->episodes, a, sizeof(a)),
             format_count(s->total_episodes, b, sizeof(b)));
     else
@@ -290,7 +280,7 @@ static void put_head(struct text *t, const struct live_view *v,
     bar = columns - (int)facts.len - (int)strlen(s->run) - 6;
     put(&line, "%s%s%s  ", v->colour ? "\033[1m" : "", s->run,
         v->colour ? "\033[0m" : "");
-    put_bar(&line, v, fraction(s), bar < BAR_MAX ? bar : BAR_MAX);
+    put_bar(&line, v, run_status_part(s), bar < BAR_MAX ? bar : BAR_MAX);
     put(&line, "%s", facts.p);
     put_line(t, line.p, columns);
 }

@@ -55,11 +55,23 @@ static int do_continue(void *ctx, const msgpack_object *params, struct rpc_reply
                        struct err *err)
 {
     const struct control_run *run = ctx;
-    int rc = training_continue(run->training, err);
+    struct run_status s;
+    struct msg_out *o;
+    int rc, was_paused;
 
-    if (rc == 0)
-        rpc_reply_empty(reply);
-    return rc;
+    training_status(run->training, &s);
+    was_paused = strcmp(s.state, "paused") == 0;
+    rc = training_continue(run->training, err);
+    if (rc < 0)
+        return rc;
+    o = rpc_reply_begin(reply);
+    msg_map(o, 2);
+    msg_key(o, "env_steps");
+    msg_u64(o, s.env_steps);
+    msg_key(o, "was_paused");
+    msg_bool(o, was_paused);
+    rpc_reply_end(reply);
+    return 0;
 }
 
 static int do_checkpoint(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
@@ -94,14 +106,17 @@ static int do_kill(void *ctx, const msgpack_object *params, struct rpc_reply *re
                    struct err *err)
 {
     const struct control_run *run = ctx;
+    struct run_status s;
     size_t agent;
     int rc = find_agent(run, params, &agent, err);
 
     if (rc == 0)
         rc = training_kill(run->training, agent, err);
-    if (rc == 0)
-        rpc_reply_empty(reply);
-    return rc;
+    if (rc < 0)
+        return rc;
+    training_status(run->training, &s);
+    on_happened(reply, s.env_steps, NULL);
+    return 0;
 }
 
 static int do_respawn(void *ctx, const msgpack_object *params, struct rpc_reply *reply,

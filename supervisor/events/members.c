@@ -20,6 +20,7 @@ struct value member_get(const struct member *m, const void *base)
 
     switch (m->type) {
     case MEMBER_TEXT:
+    case MEMBER_CHANGES:
         memcpy(&v.text, at, sizeof(v.text));
         v.is_absent = v.text == NULL;
         break;
@@ -56,6 +57,7 @@ static void set(const struct member *m, void *base, const struct value *v)
 
     switch (m->type) {
     case MEMBER_TEXT:
+    case MEMBER_CHANGES:
         memcpy(at, &v->text, sizeof(v->text));
         break;
     case MEMBER_U64:
@@ -84,9 +86,14 @@ static int is_real(const struct member *m)
     return m->type == MEMBER_F64 || m->type == MEMBER_SECONDS;
 }
 
+static int is_text(enum member_type type)
+{
+    return type == MEMBER_TEXT || type == MEMBER_CHANGES;
+}
+
 static int is_whole(const struct member *m)
 {
-    return m->type != MEMBER_TEXT && m->type != MEMBER_LIST && !is_real(m);
+    return !is_text(m->type) && m->type != MEMBER_LIST && !is_real(m);
 }
 
 /* The value that stands for a member that was not sent. */
@@ -101,6 +108,82 @@ static struct value absent(const struct member *m)
     return v;
 }
 
+/* ---- changes ---- */
+
+/* One change; value "": it has none. */
+struct change {
+    char key[256], value[256];
+    double number; /* the value, if it is a finite number; otherwise NaN */
+};
+
+/* Reads the change at *text and moves it behind; returns 0 at its end. A value contains no
+ * comma. */
+static int next_change(const char **text, struct change *ret)
+{
+    const size_t len = strcspn(*text, ","), key_len = strcspn(*text, "=@,");
+    const char *value = *text + key_len + (key_len < len);
+    char *end;
+
+    (void)snprintf(ret->key, sizeof(ret->key), "%.*s", (int)key_len, *text);
+    (void)snprintf(ret->value, sizeof(ret->value), "%.*s", (int)(*text + len - value),
+                   value);
+    ret->number = strspn(ret->value, "+-.0123456789eE") == strlen(ret->value)
+                      ? strtod(ret->value, &end)
+                      : (double)NAN;
+    if (isfinite(ret->number) && (end == ret->value || *end != '\0'))
+        ret->number = (double)NAN;
+    *text += len + ((*text)[len] == ',');
+    return len > 0;
+}
+
+static int is_flag(const struct change *c)
+{
+    return strcmp(c->value, "true") == 0 || strcmp(c->value, "false") == 0;
+}
+
+static void changes_pack(struct msg_out *o, const char *text)
+{
+    struct change c;
+    const char *p = text;
+    size_t n = 0;
+
+    while (next_change(&p, &c))
+        n++;
+    msg_map(o, n);
+    while (next_change(&text, &c)) {
+        msg_key(o, c.key);
+        if (c.value[0] == '\0')
+            msg_nil(o);
+        else if (is_flag(&c))
+            msg_bool(o, c.value[0] == 't');
+        else if (isnan(c.number))
+            msg_str(o, c.value);
+        else if (c.number == floor(c.number) && fabs(c.number) < 0x1p53)
+            msg_i64(o, (int64_t)c.number);
+        else
+            msg_f64(o, c.number);
+    }
+}
+
+void changes_json(struct json *j, const char *text)
+{
+    struct change c;
+
+    json_object(j);
+    while (next_change(&text, &c)) {
+        json_key(j, c.key);
+        if (c.value[0] == '\0')
+            json_null(j);
+        else if (is_flag(&c))
+            json_bool(j, c.value[0] == 't');
+        else if (isnan(c.number))
+            json_str(j, c.value);
+        else
+            json_f64(j, c.number);
+    }
+    json_close(j);
+}
+
 /* ---- writing ---- */
 
 void value_pack(struct msg_out *o, const struct value *v)
@@ -111,6 +194,8 @@ void value_pack(struct msg_out *o, const struct value *v)
         msg_nil(o);
     } else if (v->type == MEMBER_TEXT) {
         msg_str(o, v->text);
+    } else if (v->type == MEMBER_CHANGES) {
+        changes_pack(o, v->text);
     } else if (v->type == MEMBER_F64 || v->type == MEMBER_SECONDS) {
         msg_f64(o, v->real);
     } else if (v->type == MEMBER_BOOL) {
@@ -140,6 +225,8 @@ void value_json(struct json *j, const struct value *v)
         json_null(j);
     } else if (v->type == MEMBER_TEXT) {
         json_str(j, v->text);
+    } else if (v->type == MEMBER_CHANGES) {
+        changes_json(j, v->text);
     } else if (v->type == MEMBER_F64 || v->type == MEMBER_SECONDS) {
         json_f64(j, v->real);
     } else if (v->type == MEMBER_BOOL) {
@@ -165,7 +252,7 @@ void value_json(struct json *j, const struct value *v)
 
 const char *value_text(const struct value *v, char buf[VALUE_TEXT_BYTES])
 {
-    if (v->type == MEMBER_TEXT)
+    if (is_text(v->type))
         return v->text;
     if (v->type == MEMBER_SIGNAL)
         return signal_name((int)v->whole, buf);
@@ -241,7 +328,7 @@ void member_parse(const struct member *m, void *base, const char *text)
     double real;
 
     errno = 0;
-    if (m->type == MEMBER_TEXT) {
+    if (is_text(m->type)) {
         v.text = text;
     } else if (text == NULL || *text == '\0') {
         ; /* absent */
@@ -264,7 +351,7 @@ void member_own(const struct member *m, void *base, struct arena *arena)
     struct value v = member_get(m, base);
     char *begin;
 
-    if (m->type == MEMBER_TEXT) {
+    if (is_text(m->type)) {
         v.text = arena_strdup(arena, v.text);
     } else if (m->type == MEMBER_LIST && v.list.n > 0) {
         v.list.begin = begin =

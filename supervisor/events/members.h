@@ -19,6 +19,8 @@
 
 enum member_type {
     MEMBER_TEXT,    /* const char *; absent: NULL */
+    MEMBER_CHANGES, /* const char *, "KEY=VALUE,KEY=VALUE" or "KEY@STEP,KEY"; absent: NULL.
+                       In msgpack and JSON a map {KEY: VALUE} or {KEY: STEP, KEY: nil} */
     MEMBER_U64,     /* uint64_t up to INT64_MAX; absent: MEMBER_NO_U64 */
     MEMBER_I64,     /* int64_t; never absent, -1 if it cannot be read */
     MEMBER_INT,     /* int, pid_t; never absent, 0 if it cannot be read */
@@ -73,6 +75,8 @@ struct value {
 struct value member_get(const struct member *m, const void *base);
 void value_pack(struct msg_out *o, const struct value *v);
 void value_json(struct json *j, const struct value *v);
+/* Writes a MEMBER_CHANGES as an object; numbers, true and false as such. */
+void changes_json(struct json *j, const char *text);
 /* Its text, or one written into buf. Not for lists. */
 #define VALUE_TEXT_BYTES JSON_NUMBER_MAX
 const char *value_text(const struct value *v, char buf[VALUE_TEXT_BYTES]);

@@ -54,7 +54,7 @@ static const struct member mode_fields[] = {
 };
 static const struct member change_fields[] = {
     OF_AS(U64, "at", change.at),
-    OF_AS(TEXT, "changes", change.changes),
+    OF_AS(CHANGES, "changes", change.changes),
 };
 static const struct member message_fields[] = {
     OF_AS(TEXT, "text", message.text),
@@ -306,7 +306,7 @@ void run_event_parse(struct run_event *ret,
         member_parse(&kind->fields[i], ret, find(ctx, kind->fields[i].key));
 }
 
-int run_event_is_number(const char *key)
+enum member_type run_event_type_of(const char *key)
 {
     for (size_t k = 0; k < RUN_EVENT_COUNT; k++) {
         for (size_t i = 0; i < kinds[k].n_fields; i++) {
@@ -314,10 +314,10 @@ int run_event_is_number(const char *key)
 
             if ((kinds[k].readers & RUN_EVENT_IN_JOURNAL) != 0 &&
                 strcmp(m->key, key) == 0)
-                return m->type != MEMBER_TEXT && m->type != MEMBER_SIGNAL;
+                return m->type;
         }
     }
-    return 0;
+    return MEMBER_TEXT;
 }
 
 /* ---- maps and objects ---- */

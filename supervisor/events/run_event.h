@@ -103,7 +103,7 @@ struct run_event {
         struct run_event_process process;
         struct {
             uint64_t at;
-            const char *changes; /* assignments, comma between */
+            const char *changes; /* as of MEMBER_CHANGES */
         } change;
         const struct metrics_row *row;
         struct {
@@ -152,7 +152,8 @@ enum run_event_kind run_event_kind_of(const char *name);
 void run_event_parse(struct run_event *ret,
                      const char *(*find)(const void *ctx, const char *key),
                      const void *ctx);
-/* Whether some kind in the journal has a number of that key. */
-int run_event_is_number(const char *key);
+/* The type of the first kind's field of that key in the journal; MEMBER_TEXT if there is
+ * none. */
+enum member_type run_event_type_of(const char *key);
 
 #endif

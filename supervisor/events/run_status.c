@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 
+#include <math.h>
 #include <string.h>
 
 #define OF(kind, member)         MEMBER(struct run_status, kind, member)
@@ -53,6 +54,17 @@ static void put_json(struct json *j, const struct member *m, const struct run_st
 
     json_key(j, m->key);
     value_json(j, &v);
+}
+
+double run_status_part(const struct run_status *s)
+{
+    const double part = s->total_steps != 0
+                            ? (double)s->env_steps / (double)s->total_steps
+                        : s->total_episodes != 0 && s->episodes != RUN_UNKNOWN
+                            ? (double)s->episodes / (double)s->total_episodes
+                            : -1;
+
+    return fmin(1, part);
 }
 
 void run_status_pack(struct msg_out *o, const struct run_status *s)

@@ -79,6 +79,8 @@ struct run_status {
     size_t n_pending;
 };
 
+/* The completed part of the run, 0 to 1; -1 if its length is not limited. */
+double run_status_part(const struct run_status *s);
 /* The state to show: "frozen" rather than "busy" for an agent that was given up. */
 static inline const char *run_agent_shown_state(const struct run_agent_status *a)
 {

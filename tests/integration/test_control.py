@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -135,9 +136,14 @@ def test_the_command_line_steers_it(w):
     at = client.call("status")["env_steps"]
     assert out == f"paused at step {at}\n", out
     assert "a: paused" in w.brood("status")[0]
-    assert w.brood("checkpoint", "a", "--json")[0] == f'{{"env_steps": {at}}}\n'
-    w.brood("continue", "a")
-    w.brood("kill", "a", "agent_2")
+    said, = harness.json_lines(w.brood("checkpoint", "a", "--json")[0])
+    assert said.pop("time").endswith("Z") and said == {
+        "event": "checkpoint", "run": "a", "env_steps": at}, said
+    assert w.brood("continue", "a")[0] == f"continued at step {at}\n"
+    assert w.brood("continue")[0] == "a was not paused\n"
+    assert re.fullmatch(r"agent_2: killed at step \d+\n", w.brood("kill", "a", "agent_2")[0])
+    said, = harness.json_lines(w.brood("kill", "a", "agent_1", "--json")[0])
+    assert said["event"] == "kill" and said["agent"] == "agent_1" and said["time"], said
     w.brood("respawn", "agent_0")  # of the newest run
     _, err = w.brood("kill", "a", "agent_9", code=3)
     assert "there are: agent_0" in err and len(err.splitlines()) == 1, err
@@ -240,7 +246,7 @@ def test_subscribers_get_every_event(w):
             heard[m[2]["event"]] = m[2]
     assert all("time" in e and "env_steps" in e for e in heard.values()), heard
     assert heard["exit"]["signal"] == 9 and heard["exit"]["agent"] == "agent_0", heard
-    assert heard["set"]["changes"] == "defaults.discount=0.9", heard
+    assert heard["set"]["changes"] == {"defaults.discount": 0.9}, heard
     assert heard["evaluation"]["episodes"] == 2, heard
     assert heard["evaluation"]["eval/return/agent_0"] < 0, heard
     assert "train/agent_0/critic_loss" in heard["row"], heard

@@ -145,8 +145,8 @@ def test_the_journal_tells_what_happened(w):
     at = {e["event"]: e for e in run}
     assert at["pause"]["env_steps"] == at["continue"]["env_steps"] > 0, at
     assert at["set"]["at"] == at["changed"]["env_steps"], at
-    assert at["set"]["changes"] == "defaults.discount=0.9", at
-    assert at["waits"]["changes"] == "defaults.optimizer.beta1=0.5", at
+    assert at["set"]["changes"] == {"defaults.discount": 0.9}, at
+    assert at["waits"]["changes"] == {"defaults.optimizer.beta1": 0.5}, at
     assert at["start"]["keeper"] == p.pid and isinstance(at["start"]["build"], str), at
     assert [e["pid"] for e in events if e["event"] == "exit"][0] == old, events
     assert at["end"]["code"] == 4 and at["end"]["restarts"] == 1, at

@@ -76,7 +76,7 @@ def test_a_respawn_brings_what_waits_for_it(w):
     assert "brood respawn" in out and "beta1=0.5" in out, out
     out, _ = w.brood("set", run, "defaults.discount=0.9", "--json")
     answer = harness.json_lines(out)[0]
-    assert answer["changes"] == "defaults.discount=0.9" and answer["at"] > 0, answer
+    assert answer["changes"] == {"defaults.discount": 0.9} and answer["at"] > 0, answer
     before = harness.agents_of(p.pid)
     w.brood("respawn", run, "agent_0")
     harness.wait_until("the change", lambda: journal(run, "changed"))
@@ -117,11 +117,10 @@ def assert_resumes_are_equal(w, p, run):
 def test_what_is_taken_back_waits_no_more(w):
     p, run = start(w, "back")
     key = "agents.agent_0.optimizer.beta1"
-    for value, waits in (("0.5", f"{key}=0.5"), ("0.9", ""), ("0.5", f"{key}=0.5"),
-                         ("0.5", "")):
+    for value, waits in (("0.5", {key: 0.5}), ("0.9", {}), ("0.5", {key: 0.5}), ("0.5", {})):
         out, _ = w.brood("set", run, f"{key}={value}", "--json")
         answer = harness.json_lines(out)[0]
-        assert (answer["changes"], answer["waits"]) == ("", waits), (value, answer)
+        assert (answer["changes"], answer["waits"]) == ({}, waits), (value, answer)
     out, _ = w.brood("set", run, f"{key}=0.9")
     assert out == "nothing changes: the values are these already\n", out
     assert len(journal(run, "waits")) == 4 and f" changes={key}=0.9\n" in \
@@ -151,8 +150,14 @@ def kept_texts(run):
 
 def test_no_edited_text_is_lost(w):
     p, run = start(w, "kept")
-    _, err = w.brood("edit", run, code=2, env={"VISUAL": "", "EDITOR": ""})
-    assert "set VISUAL or EDITOR" in err and len(err.splitlines()) == 1, err
+    none = {"VISUAL": "", "EDITOR": "", "PATH": str(w.path)}
+    _, err = w.brood("edit", run, code=1, env=none)
+    assert err.endswith("there is no editor vi: set VISUAL or EDITOR to one; nothing "
+                        "changes\n"), err
+    vi = w.write("vi", "#!/bin/sh\necho \"$1\" >opened\n")
+    vi.chmod(0o755)
+    assert "nothing changes" in w.brood("edit", run, env=none)[0]
+    assert str(run) in (w.path / "opened").read_text(), run
     _, err = w.brood("edit", run, code=1, env={"EDITOR": "false"})
     assert "false failed: nothing changes" in err, err
     assert not kept_texts(run)  # as it was given

@@ -44,11 +44,11 @@ static const struct step {
     {"logs", "bytes", .number = 100, .result = "text"},
     {"pause", .result = "env_steps"},
     {"checkpoint", .result = "env_steps"},
-    {"continue", .result = ""},
+    {"continue", .result = "was_paused"},
     {"set", "changes", "log.every_env_steps=500", .in_list = 1, .result = "waits"},
     {"respawn", "agent", "agent_2", .result = "env_steps"},
     {"trace", "rounds", .number = 3, .result = "shares"},
-    {"kill", "agent", "agent_0", .result = ""},
+    {"kill", "agent", "agent_0", .result = "env_steps"},
     {"subscribe", .result = ""},
     {"stop", .result = "env_steps"},
 };

@@ -90,6 +90,9 @@ START_TEST(lines_are_those_of_earlier_builds)
     e.kind = RUN_EVENT_CHANGED;
     e.change.at = MEMBER_NO_U64;
     expect_line(&e, "event=changed changes=a=1");
+    e.kind = RUN_EVENT_CANCEL;
+    e.change.changes = "a.b@300,c";
+    expect_line(&e, "event=cancel changes=a.b@300,c");
     e = event_of(RUN_EVENT_CHECKPOINT);
     expect_line(&e, "event=checkpoint");
     e = event_of(RUN_EVENT_END);
@@ -149,12 +152,13 @@ START_TEST(lines_are_read_back)
 }
 END_TEST
 
-START_TEST(keys_tell_which_values_are_numbers)
+START_TEST(keys_have_the_types_of_their_values)
 {
-    ck_assert(run_event_is_number("pid") && run_event_is_number("at"));
-    ck_assert(run_event_is_number("seconds") && run_event_is_number("return"));
-    ck_assert(!run_event_is_number("build") && !run_event_is_number("signal"));
-    ck_assert(!run_event_is_number("error") && !run_event_is_number("none"));
+    ck_assert_int_eq(run_event_type_of("pid"), MEMBER_INT);
+    ck_assert_int_eq(run_event_type_of("seconds"), MEMBER_SECONDS);
+    ck_assert_int_eq(run_event_type_of("signal"), MEMBER_SIGNAL);
+    ck_assert_int_eq(run_event_type_of("changes"), MEMBER_CHANGES);
+    ck_assert_int_eq(run_event_type_of("none"), MEMBER_TEXT);
 }
 END_TEST
 
@@ -191,6 +195,18 @@ START_TEST(objects_have_numbers_as_numbers)
     e.process.position = 1;
     expect_json(&e, "\"give_up\", \"env_steps\": 75, \"agent\": \"agent_0\", \"mode\": "
                     "\"noop\", \"position\": 1}\n");
+    e = event_of(RUN_EVENT_SET);
+    e.change.at = 100;
+    e.change.changes = "a.b=0.9,c=1 to 0.5 over 200,d=true,e=,f=adam,g=-3";
+    expect_json(&e,
+                "\"set\", \"env_steps\": 75, \"at\": 100, \"changes\": {\"a.b\": 0.9, "
+                "\"c\": \"1 to 0.5 over 200\", \"d\": true, \"e\": null, \"f\": "
+                "\"adam\", \"g\": -3}}\n");
+    e = event_of(RUN_EVENT_CANCEL);
+    e.change.at = MEMBER_NO_U64;
+    e.change.changes = "a.b@300,c";
+    expect_json(&e, "\"cancel\", \"env_steps\": 75, \"changes\": {\"a.b\": 300, \"c\": "
+                    "null}}\n");
     e = event_of(RUN_EVENT_ROW);
     e.row = &row;
     expect_json(&e, "\"row\", \"env_steps\": 75, \"episodes\": 2, "
@@ -448,7 +464,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(tc, lines_are_those_of_earlier_builds);
     tcase_add_test(tc, lines_are_read_back);
-    tcase_add_test(tc, keys_tell_which_values_are_numbers);
+    tcase_add_test(tc, keys_have_the_types_of_their_values);
     tcase_add_test(tc, objects_have_numbers_as_numbers);
     tcase_add_test(tc, a_record_is_what_the_newest_supervisor_left);
     tcase_add_test(tc, every_kind_is_one_map);
