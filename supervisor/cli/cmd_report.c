@@ -45,22 +45,35 @@ static int print(const struct cli *cli, const struct request *q, const struct re
     return q->svg != NULL ? write_svg(r, q->svg, err) : 0;
 }
 
+static void on_left_out(void *ctx, const struct err *why)
+{
+    const struct cli *cli = ctx;
+
+    (void)fprintf(stderr, "brood %s: left out: %s\n", cli->command->name, why->msg);
+}
+
 static int report(const struct cli *cli, const struct request *q, char *const *runs,
                   size_t n, struct err *err)
 {
     char **paths = xcalloc(n, sizeof(*paths));
     struct report *r;
+    size_t n_found = 0;
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = run_dir_find(cli->runs_dir, runs[i], &paths[i], err);
-    if (rc == 0)
-        rc = report_make(&r, paths, n, q->metric, err);
+    for (size_t i = 0; i < n; i++) {
+        rc = run_dir_find(cli->runs_dir, runs[i], &paths[n_found], err);
+        if (rc < 0 && n > 1)
+            on_left_out((void *)(uintptr_t)cli, err);
+        n_found += rc == 0;
+    }
+    if (n_found > 0)
+        rc = report_make(&r, paths, n_found, q->metric, on_left_out,
+                         (void *)(uintptr_t)cli, err);
     if (rc == 0) {
         rc = print(cli, q, r, err);
         report_free(r);
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n_found; i++)
         free(paths[i]);
     free(paths);
     return rc;
@@ -110,7 +123,9 @@ const struct command cmd_report = {
             "  --svg FILE       draw the curves\n"
             "\nRuns whose names differ only in their number or seed form one row. Each "
             "run\ncontributes the mean of its last tenth; the interval is bootstrapped, "
-            "and iqm is\nthe mean without the lowest and highest quarter.\n"
+            "and iqm is\nthe mean without the lowest and highest quarter. Runs that "
+            "cannot be used are "
+            "left\nout, with a line that names them.\n"
             "\nexample: brood report trial-s1 trial-s2 trial-s3 --svg curves.svg\n",
     .run = run_report,
 };

@@ -1,14 +1,15 @@
 /* `brood runs`: lists the runs. */
 #include "common/io/beneath.h"
 #include "common/io/tree.h"
+#include "common/log/log.h"
 #include "common/mem/size_text.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/run/run_dir.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,19 +17,97 @@
 
 enum { ANSWERS_WITHIN_MS = 500 };
 
-static void print_text(const struct run_status *s, uint64_t disk_bytes, const char *began)
-{
-    char steps[32], total[32], of[72], disk[SIZE_TEXT_BYTES], mean[32] = "-";
+/* ---- the table ---- */
 
-    if (!isnan(s->team_return_mean))
-        (void)snprintf(mean, sizeof(mean), "%.2f", s->team_return_mean);
-    (void)snprintf(of, sizeof(of), s->total_steps != 0 ? "%s of %s" : "%s",
-                   format_count(s->env_steps, steps, sizeof(steps)),
-                   format_count(s->total_steps, total, sizeof(total)));
-    (void)printf("%-24s %-13s %24s %10s %8s  %.10s %.5s\n", s->run, s->state, of, mean,
-                 size_text(disk_bytes, disk), began,
-                 strlen(began) > 11 ? began + 11 : "");
+enum { RUN, STATE, STEPS, PART, RETURN, DISK, BEGAN, N_COLUMNS };
+
+struct row {
+    char cell[N_COLUMNS][72]; /* a run's name may have 63 bytes */
+};
+
+struct table {
+    struct row *row;
+    size_t n;
+};
+
+static struct row *add_row(struct table *t)
+{
+    t->row = xreallocarray(t->row, t->n + 1, sizeof(*t->row));
+    t->row[t->n] = (struct row){0};
+    return &t->row[t->n++];
 }
+
+static void put(struct row *r, int column, const char *text)
+{
+    (void)snprintf(r->cell[column], sizeof(r->cell[column]), "%s", text);
+}
+
+static void add_head(struct table *t)
+{
+    static const char *const names[N_COLUMNS] = {"run",    "state", "steps",      "done",
+                                                 "return", "disk",  "began (UTC)"};
+    struct row *r = add_row(t);
+
+    for (int i = 0; i < N_COLUMNS; i++)
+        put(r, i, names[i]);
+}
+
+/* began: "2026-01-31T12:00:00.123Z", or "". Of this year: "01-31 12:00"; of others:
+ * "2025-01-31". */
+static void put_began(struct row *r, const char *began)
+{
+    char now[LOG_TIME_BYTES];
+
+    (void)log_time(now);
+    if (strlen(began) > 16 && strncmp(began, now, 4) == 0)
+        (void)snprintf(r->cell[BEGAN], sizeof(r->cell[BEGAN]), "%.5s %.5s", began + 5,
+                       began + 11);
+    else
+        (void)snprintf(r->cell[BEGAN], sizeof(r->cell[BEGAN]), "%.10s", began);
+}
+
+static void add_run(struct table *t, const struct run_status *s, uint64_t disk_bytes,
+                    const char *began)
+{
+    struct row *r = add_row(t);
+    char disk[SIZE_TEXT_BYTES], steps[32];
+    const double part = run_status_part(s);
+
+    put(r, RUN, s->run);
+    put(r, STATE, s->state);
+    put(r, STEPS, format_count(s->env_steps, steps, sizeof(steps)));
+    put(r, PART, "-");
+    if (part >= 0)
+        (void)snprintf(r->cell[PART], sizeof(r->cell[PART]), "%.0f %%",
+                       floor(100 * part));
+    put(r, RETURN, "-");
+    if (!isnan(s->team_return_mean))
+        (void)snprintf(r->cell[RETURN], sizeof(r->cell[RETURN]), "%.2f",
+                       s->team_return_mean);
+    put(r, DISK, size_text(disk_bytes, disk));
+    put_began(r, began);
+}
+
+static void print_table(const struct table *t)
+{
+    int width[N_COLUMNS] = {0};
+
+    for (size_t k = 0; k < t->n; k++)
+        for (int i = 0; i < N_COLUMNS; i++)
+            if ((int)strlen(t->row[k].cell[i]) > width[i])
+                width[i] = (int)strlen(t->row[k].cell[i]);
+    for (size_t k = 0; k < t->n; k++) {
+        const struct row *r = &t->row[k];
+
+        (void)printf("%-*s  %-*s", width[RUN], r->cell[RUN], width[STATE],
+                     r->cell[STATE]);
+        for (int i = STEPS; i < BEGAN; i++)
+            (void)printf("  %*s", width[i], r->cell[i]);
+        (void)printf("  %s\n", r->cell[BEGAN]);
+    }
+}
+
+/* ---- JSON ---- */
 
 /* Prints the keys of `status --json`, and those that only this list has. */
 static void print_json(const struct run_status *s, const char *path, uint64_t disk_bytes,
@@ -60,7 +139,8 @@ static void print_json(const struct run_status *s, const char *path, uint64_t di
     json_done(&j);
 }
 
-static void print_run(const struct cli *cli, const char *path)
+/* Prints the run as JSON, or adds it to the table. */
+static void take_run(const struct cli *cli, const char *path, struct table *t)
 {
     const uint64_t disk_bytes = tree_disk_bytes(path);
     const int is_held = beneath_hold(path, NULL) == 0;
@@ -72,7 +152,7 @@ static void print_run(const struct cli *cli, const char *path)
     if (cli->json)
         print_json(&facts.status, path, disk_bytes, began);
     else
-        print_text(&facts.status, disk_bytes, began);
+        add_run(t, &facts.status, disk_bytes, began);
     run_facts_done(&facts);
     if (is_held)
         beneath_release(path);
@@ -80,6 +160,7 @@ static void print_run(const struct cli *cli, const char *path)
 
 static int run_runs(struct cli *cli, int argc, char **argv)
 {
+    struct table t = {0};
     char **paths;
     size_t n;
     int code = CLI_DONE;
@@ -90,12 +171,13 @@ static int run_runs(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "expected no arguments");
     paths = run_dir_list(cli->runs_dir, &n);
     if (!cli->json && n > 0)
-        (void)printf("%-24s %-13s %24s %10s %8s  %s\n", "run", "state", "steps", "return",
-                     "disk", "began (UTC)");
+        add_head(&t);
     for (size_t i = 0; i < n; i++) {
-        print_run(cli, paths[i]);
+        take_run(cli, paths[i], &t);
         free(paths[i]);
     }
+    print_table(&t);
+    free(t.row);
     free(paths);
     return CLI_DONE;
 }

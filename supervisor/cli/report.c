@@ -219,26 +219,54 @@ static void make_groups(struct report *r, const struct series *s, size_t n)
     free(members);
 }
 
+/* Reads the runs that can be used; returns how many. *first: the reason why the first other
+ * one cannot. */
+static size_t read_all(struct series *s, char *const *paths, size_t n, char **metric,
+                       struct err *first, struct err *whys)
+{
+    size_t n_read = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct series one = {0};
+
+        whys[i] = (struct err){0};
+        if (read_series(&one, paths[i], metric, &whys[i]) == 0) {
+            s[n_read++] = one;
+            continue;
+        }
+        free(one.steps);
+        free(one.value);
+        if (first->code == 0)
+            *first = whys[i];
+    }
+    return n_read;
+}
+
 int report_make(struct report **ret, char *const *paths, size_t n, const char *metric,
+                void (*on_left_out)(void *ctx, const struct err *why), void *ctx,
                 struct err *err)
 {
     struct series *s = xcalloc(n, sizeof(*s));
+    struct err *whys = xcalloc(n, sizeof(*whys)), first = {0};
     struct report *r = xcalloc(1, sizeof(*r));
-    int rc = 0;
+    size_t n_read;
 
     r->metric = metric != NULL ? xstrdup(metric) : NULL;
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = read_series(&s[i], paths[i], &r->metric, err);
-    if (rc == 0)
-        make_groups(r, s, n);
-    for (size_t i = 0; i < n; i++) {
+    n_read = read_all(s, paths, n, &r->metric, &first, whys);
+    if (n_read > 0)
+        make_groups(r, s, n_read);
+    for (size_t i = 0; i < n && n_read > 0; i++)
+        if (whys[i].code < 0)
+            on_left_out(ctx, &whys[i]);
+    for (size_t i = 0; i < n_read; i++) {
         free(s[i].steps);
         free(s[i].value);
     }
+    free(whys);
     free(s);
-    if (rc < 0) {
+    if (n_read == 0) {
         report_free(r);
-        return rc;
+        return err_pass(err, &first);
     }
     *ret = r;
     return 0;

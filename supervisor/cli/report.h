@@ -37,9 +37,12 @@ struct report {
 };
 
 /* paths: the directories of n runs, in the order to show them. metric NULL: the team's
- * return in evaluations or, without any, in training. ERR_NOT_FOUND (no such metric, no values),
- * ERR_FORMAT, -errno. */
+ * return in evaluations or, without any, in training. Runs that cannot be used (no such
+ * metric, no values, a damaged file) are left out, and on_left_out is called with the reason
+ * for each; if that leaves none, the first reason is the error: ERR_NOT_FOUND, ERR_FORMAT,
+ * -errno. */
 int report_make(struct report **ret, char *const *paths, size_t n, const char *metric,
+                void (*on_left_out)(void *ctx, const struct err *why), void *ctx,
                 struct err *err);
 void report_free(struct report *r);
 

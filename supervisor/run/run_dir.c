@@ -638,7 +638,34 @@ static int find_newest(const char *runs_dir, char **ret, struct err *err)
     return n > 0 ? 0 : err_set(err, ERR_NOT_FOUND, "there is no run in %s", runs_dir);
 }
 
-/* A name takes precedence over a path. */
+/* Whether the name is <base>-<number>, as make_numbered chooses them. */
+static int is_numbered(const char *name, const char *base)
+{
+    const size_t len = strlen(base);
+    const char *number = name + len + 1;
+
+    return strncmp(name, base, len) == 0 && name[len] == '-' && *number != '\0' &&
+           number[strspn(number, "0123456789")] == '\0';
+}
+
+/* The newest run <base>-<number>. Returns NULL if there is none. */
+static char *find_numbered(const char *runs_dir, const char *base)
+{
+    char *newest = NULL;
+    size_t n;
+    char **paths = run_dir_list(runs_dir, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        if (newest == NULL && is_numbered(strrchr(paths[i], '/') + 1, base))
+            newest = paths[i];
+        else
+            free(paths[i]);
+    }
+    free(paths);
+    return newest;
+}
+
+/* A name takes precedence over a path, and both over the newest run of a numbered name. */
 static int find_named(const char *runs_dir, const char *run, char **ret, struct err *err)
 {
     char *path = xasprintf("%s/%s", runs_dir, run);
@@ -648,6 +675,15 @@ static int find_named(const char *runs_dir, const char *run, char **ret, struct 
         free(path);
         path = xstrdup(run);
         rc = find_run(path, err);
+    }
+    if (rc == ERR_NOT_FOUND) {
+        char *numbered = find_numbered(runs_dir, run);
+
+        if (numbered != NULL) {
+            free(path);
+            path = numbered;
+            rc = find_run(path, err);
+        }
     }
     if (rc == ERR_NOT_FOUND)
         (void)err_set(err, ERR_NOT_FOUND, "there is no run %s in %s", run, runs_dir);

@@ -66,8 +66,9 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
                              const char *build_id, enum numerics numerics,
                              struct err *err);
 
-/* Resolves RUN of the command line: a name under runs_dir, a path to a run's directory, or
- * NULL for the newest run that the caller may read. ret: its path, free(); the process
+/* Resolves RUN of the command line: a name under runs_dir, a path to a run's directory, the
+ * name of a configuration for the newest run <name>-<number>, or NULL for the newest run that
+ * the caller may read. ret: its path, free(); the process
  * holds the directory open from then on. ERR_NOT_FOUND; -EACCES: "no permission: run NAME
  * belongs to USER". */
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err);

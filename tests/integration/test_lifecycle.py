@@ -177,8 +177,27 @@ def test_runs_are_listed_with_the_newest_first(w):
         assert r["began"].startswith("20") and r["path"] == f"runs/{r['run']}", r
     table = w.brood("runs")[0].splitlines()
     assert table[0].split()[:3] == ["run", "state", "steps"] and len(table) == 4, table
-    assert table[2].split()[:5] == ["a", "done", "2,000", "of", "2,000"], table
+    assert table[2].split()[:5] == ["a", "done", "2,000", "100", "%"], table
+    (w.run_dir("b")).rename(w.run_dir("simple_spread_masac-12"))
+    table = w.brood("runs")[0].splitlines()
+    assert len({len(line) for line in table[1:]}) == 1 and len(table[1]) <= 80, table
     interrupt(live)
+
+
+def test_the_newest_run_of_a_configuration_is_found_by_its_name(w):
+    for _ in range(2):
+        w.brood("run", w.small(steps=200))
+    w.brood("run", w.small(steps=200), "--name", "small-x")
+    assert sorted(os.listdir(w.runs)) == ["small-1", "small-2", "small-x"]
+    for words in (("eval", "small", "--episodes", "2"), ("status", "small"),
+                  ("report", "small")):
+        out, _ = w.brood(*words)
+        assert "small-2" in out and "small-1" not in out, (words, out)
+    w.brood("resume", "small", "--set", "run.env_steps=300")
+    _, err = w.brood("rm", "small", code=3)
+    assert err == "brood rm: there is no run small; the newest of that name is small-2\n", err
+    w.brood("run", w.small(steps=200), "--name", "small")
+    assert "small at step 200" in w.brood("eval", "small", "--episodes", "2")[0]
 
 
 # ---- rm ----

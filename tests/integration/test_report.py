@@ -35,5 +35,19 @@ def test_what_is_not_there_is_told_in_one_line(w):
     assert err == "brood report: runs/a has no metric x\n", err
 
 
+def test_what_cannot_be_used_is_left_out_by_name(w):
+    w.brood("run", w.small(steps=400), "--name", "a-s1")
+    harness.copy_run(w.run_dir("a-s1"), w.run_dir("a-s2"))
+    progress = w.run_dir("a-s2") / "metrics" / "progress.csv"
+    progress.write_text(progress.read_text().splitlines()[0] + "\n")
+    out, err = w.brood("report", "a-s1", "a-s2", "a-s3", "--json")
+    assert [(r["runs"], r["n"]) for r in harness.json_lines(out)] == [("a-s1", 1)], out
+    assert err == ("brood report: left out: there is no run a-s3 in runs\n"
+                   "brood report: left out: runs/a-s2 has no value of "
+                   "eval/team_return/agent yet\n"), err
+    _, err = w.brood("report", "a-s2", code=3)
+    assert err == "brood report: runs/a-s2 has no returns yet\n", err
+
+
 if __name__ == "__main__":
     harness.main()

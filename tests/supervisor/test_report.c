@@ -115,7 +115,7 @@ START_TEST(seeds_make_one_group)
                      make_run("a-s12", HEAD "10,0,3\n100,1,9\n")};
     struct report *r;
 
-    ck_assert_msg(report_make(&r, paths, 3, NULL, &err) == 0, "%s", err.msg);
+    ck_assert_msg(report_make(&r, paths, 3, NULL, NULL, NULL, &err) == 0, "%s", err.msg);
     ck_assert_str_eq(r->metric, "eval/team_return/agent");
     ck_assert_uint_eq(r->n_groups, 2);
     ck_assert_str_eq(r->group[0].name, "a");
@@ -127,7 +127,8 @@ START_TEST(seeds_make_one_group)
     ck_assert_double_eq(r->group[0].point[0].steps, 20);
     ck_assert_double_eq(r->group[0].point[0].over.mean, 4);
     report_free(r);
-    ck_assert_int_eq(report_make(&r, paths, 1, "no/such", &err), ERR_NOT_FOUND);
+    ck_assert_int_eq(report_make(&r, paths, 1, "no/such", NULL, NULL, &err),
+                     ERR_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(err.msg, "a-s1 has no metric no/such"));
     for (size_t i = 0; i < 3; i++)
         free(paths[i]);
@@ -141,7 +142,7 @@ START_TEST(numbered_runs_make_one_group)
                      make_run("7", HEAD "10,3,\n")};
     struct report *r;
 
-    ck_assert_msg(report_make(&r, paths, 3, NULL, &err) == 0, "%s", err.msg);
+    ck_assert_msg(report_make(&r, paths, 3, NULL, NULL, NULL, &err) == 0, "%s", err.msg);
     ck_assert_str_eq(r->metric, "rollout/team_return/agent"); /* nothing was evaluated */
     ck_assert_uint_eq(r->n_groups, 2);
     ck_assert_str_eq(r->group[0].name, "x");
