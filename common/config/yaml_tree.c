@@ -29,6 +29,8 @@ struct builder {
     struct arena *arena;
     const char *place;
     int numbered;
+    const char *text; /* the whole document */
+    size_t len;
     size_t n_values;
     struct err *err;
 };
@@ -41,10 +43,27 @@ static int fail_at(struct builder *b, size_t line, const char *what, const char 
     return yaml_fail(&at, "", b->err, "%s%s", what, more);
 }
 
+/* Whether the line (from 0) is indented with a tab. */
+static int has_tab(const char *text, size_t len, size_t line)
+{
+    const char *p = text, *end = text + len;
+
+    for (; line > 0 && p != NULL; line--) {
+        p = memchr(p, '\n', (size_t)(end - p));
+        p += p != NULL;
+    }
+    while (p != NULL && p < end && *p == ' ')
+        p++;
+    return p != NULL && p < end && *p == '\t';
+}
+
 static int next_event(struct builder *b, yaml_event_t *ret)
 {
     if (yaml_parser_parse(&b->parser, ret))
         return 0;
+    if (has_tab(b->text, b->len, b->parser.problem_mark.line))
+        return fail_at(b, b->parser.problem_mark.line,
+                       "a tab indents this line, expected spaces", "");
     return fail_at(b, b->parser.problem_mark.line, "not YAML: ",
                    b->parser.problem != NULL ? b->parser.problem : "no memory");
 }
@@ -233,7 +252,12 @@ static int read_stream(struct builder *b, struct yaml_node **ret)
 int yaml_tree_parse(struct yaml_node **ret, struct arena *arena, const char *text,
                     size_t len, const char *place, int numbered, struct err *err)
 {
-    struct builder b = {.arena = arena, .place = place, .numbered = numbered, .err = err};
+    struct builder b = {.arena = arena,
+                        .place = place,
+                        .numbered = numbered,
+                        .text = text,
+                        .len = len,
+                        .err = err};
     int rc;
 
     if (len > YAML_MAX_BYTES)

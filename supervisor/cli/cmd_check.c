@@ -2,6 +2,7 @@
 
 #include "common/config/run_config.h"
 #include "common/config/yaml_tree.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
 #include "supervisor/env/env_trial.h"
 #include "supervisor/metrics/json.h"
@@ -13,6 +14,7 @@
 #include <string.h>
 
 enum { MAX_SET = 256, ALGORITHMS_MAX_BYTES = 256, OPT_SET = 1 };
+enum { STDIN_MAX_BYTES = YAML_MAX_BYTES + 1 }; /* one more, so that it is refused */
 
 /* Lists the agents' algorithms, each once, in the agents' order: "maddpg, ddpg". */
 static void list_algorithms(const struct run_config *c, char *ret, size_t size)
@@ -116,14 +118,32 @@ static int check_env(const struct cli *cli, const char *path, const struct run_c
     return 0;
 }
 
-/* Checks a configuration and the files that it names. */
+static int read_config(struct run_config *ret, const char *path,
+                       const struct config_options *options, struct err *err)
+{
+    char *text;
+    size_t len;
+    int rc;
+
+    if (strcmp(path, "-") != 0)
+        return run_config_read(ret, path, options, err);
+    *ret = (struct run_config){0};
+    text = xmalloc(STDIN_MAX_BYTES);
+    len = fread(text, 1, STDIN_MAX_BYTES, stdin);
+    rc = ferror(stdin) ? err_errno(err, "standard input")
+                       : run_config_parse(ret, text, len, path, options, err);
+    free(text);
+    return rc;
+}
+
+/* Checks a configuration and the files that it names. path "-": standard input. */
 static int check(const struct cli *cli, const char *path,
                  const struct config_options *options)
 {
     struct policies *policies = NULL;
     struct run_config c;
     struct err err = {0};
-    int rc = run_config_read(&c, path, options, &err);
+    int rc = read_config(&c, path, options, &err);
 
     if (rc == 0)
         rc = policies_find(&policies, &c, cli->runs_dir, cli_skipped,
@@ -170,6 +190,7 @@ const struct command cmd_check = {
     .arguments = "CONFIG... [options]",
     .summary = "Check configurations without starting a run",
     .help = "  --set KEY=VALUE  check with this value (repeatable)\n"
+            "\nCONFIG - is standard input.\n"
             "\nexample: brood check configs/*.yaml --set run.seed=7\n"
             "\nEvery key of a configuration, its default and what it is for:\n\n",
     .more_help = run_config_print_keys,

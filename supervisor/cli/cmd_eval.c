@@ -144,8 +144,11 @@ static void on_result(void *ctx, const struct env_spec *spec,
         print_text(p, spec, result);
     if (p->picture.path == NULL)
         return;
-    (void)eval_picture_write(&p->picture, p->args, rules_name(p->args->config, spec),
-                             spec, &p->failure);
+    if (eval_picture_write(&p->picture, p->args, rules_name(p->args->config, spec), spec,
+                           &p->failure) == 0 &&
+        !p->cli->json)
+        (void)printf("  episode %llu is drawn in %s\n", (unsigned long long)e->number,
+                     p->picture.path);
     if (e->is_cut && !p->cli->quiet)
         (void)fprintf(stderr,
                       "brood eval: %s shows the first %zu steps of episode %llu\n",

@@ -1,5 +1,7 @@
 """`brood check`: one line per file, every file looked at, code 2 if any is wrong."""
 import json
+import shutil
+import subprocess
 
 import harness
 
@@ -17,6 +19,38 @@ def test_each_file_gets_its_line(w):
     assert lines[0].startswith("bad.yaml:3: experience.batchsize: unknown key"), err
     assert lines[0].endswith("did you mean 'batch_size'?"), err
     assert lines[1].startswith("gone.yaml: "), err
+
+
+def test_standard_input_is_checked_too(w):
+    w.write("good.yaml", GOOD)
+    w.write("bad.yaml", BAD)
+    for name, code in (("good.yaml", 0), ("bad.yaml", 2)):
+        with open(w.path / name) as stdin:
+            p = subprocess.run([harness.BROOD, "check", "-"], stdin=stdin, cwd=w.path,
+                               capture_output=True, text=True, check=False)
+        assert p.returncode == code, p
+        if code == 0:
+            assert p.stdout == "-: ok: 4 agents, maddpg, 625000 steps\n", p
+        else:
+            assert p.stderr.startswith("-:3: experience.batchsize: unknown key"), p
+
+
+def test_a_tab_is_named(w):
+    for text, line in (("env:\n\tid: simple\n", 2),
+                       ("env:\n  id: simple\n\trules: mpe2\n", 3),
+                       ("env:\n  id: simple\nrun:\n  \tseed: 1\n", 4)):
+        w.write("tab.yaml", text)
+        _, err = w.brood("check", "tab.yaml", code=2)
+        assert err == f"tab.yaml:{line}: a tab indents this line, expected spaces\n", err
+
+
+def test_every_configuration_is_right_in_a_fresh_clone(w):
+    """With the files of the repository alone, nothing built beside them."""
+    for folder in ("configs", "scripts", "tests/examples"):
+        shutil.copytree(harness.SOURCE / folder, w.path / folder)
+    files = sorted(f"configs/{f.name}" for f in (w.path / "configs").glob("*.yaml"))
+    out, err = w.brood("check", *files)
+    assert err == "" and [line.split(": ok: ")[0] for line in out.splitlines()] == files, out
 
 
 def test_what_has_no_length_has_no_steps(w):

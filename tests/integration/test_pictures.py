@@ -226,7 +226,8 @@ def test_the_drawn_returns_are_those_of_the_evaluation(w):
 def test_of_a_long_episode_the_beginning_is_drawn(w):
     train(w, "climbing", "{id: climbing, max_steps: 2500}")
     path = w.path / "long.jsonl"
-    _, err = w.brood("eval", "climbing", "--episodes", 2, "--episode", 1, "--render", path)
+    out, err = w.brood("eval", "climbing", "--episodes", 2, "--episode", 1, "--render", path)
+    assert out.endswith(f"\n  episode 1 is drawn in {path}\n"), out
     assert f"{path} shows the first 2000 steps of episode 1" in err, err
     assert len(path.read_text().splitlines()) == 1 + 2001
 
