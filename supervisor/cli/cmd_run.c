@@ -1,5 +1,6 @@
 #include "supervisor/cli/keep.h"
 #include "supervisor/cli/resume_run.h"
+#include "supervisor/cli/seed_jobs.h"
 #include "supervisor/cli/train.h"
 
 #include "common/mem/xmalloc.h"
@@ -23,7 +24,9 @@ struct run_options {
     struct train_sets sets;
     uint64_t seeds[MAX_SEEDS];
     size_t n_seeds;
-    int is_series; /* of --seeds */
+    int is_series;  /* of --seeds */
+    int has_seed;   /* of --seed */
+    long long jobs; /* runs of --seeds at a time */
     int force, detach;
     const struct keeper_task *again; /* NULL: not restarted by the keeper */
 };
@@ -136,20 +139,35 @@ static int take_seed(const struct cli *cli, struct run_options *o, const char *t
 
     if (cli_integer(cli, "--seed", text, 0, INT64_MAX, &seed) != 0)
         return CLI_USAGE;
-    o->seeds[0] = (uint64_t)seed;
-    o->n_seeds = 1;
+    if (!o->is_series)
+        o->seeds[0] = (uint64_t)seed;
+    o->n_seeds += !o->is_series && !o->has_seed;
+    o->has_seed = 1;
     return 0;
 }
 
-static const struct option options[] = {{"name", required_argument, NULL, 'n'},
-                                        {"seed", required_argument, NULL, 's'},
-                                        {"seeds", required_argument, NULL, 'S'},
-                                        {"set", required_argument, NULL, 'k'},
-                                        {"force", no_argument, NULL, 'f'},
-                                        {"init-from", required_argument, NULL, 'i'},
-                                        {"detach", no_argument, NULL, 'd'},
-                                        {"rescue", required_argument, NULL, 'R'},
-                                        {0}};
+static const struct option options[] = {
+    {"name", required_argument, NULL, 'n'},      {"seed", required_argument, NULL, 's'},
+    {"seeds", required_argument, NULL, 'S'},     {"jobs", required_argument, NULL, 'j'},
+    {"set", required_argument, NULL, 'k'},       {"force", no_argument, NULL, 'f'},
+    {"init-from", required_argument, NULL, 'i'}, {"detach", no_argument, NULL, 'd'},
+    {"rescue", required_argument, NULL, 'R'},    {0}};
+
+static int check_seeds(const struct cli *cli, const struct run_options *o)
+{
+    if (o->is_series && o->has_seed)
+        return cli_usage(cli, "--seed and --seeds are both given, expected one");
+    for (size_t i = 0; o->is_series && i < o->n_seeds; i++)
+        for (size_t k = 0; k < i; k++)
+            if (o->seeds[i] == o->seeds[k])
+                return cli_usage(cli, "--seeds: seed %llu is given twice",
+                                 (unsigned long long)o->seeds[i]);
+    if (o->jobs > 1 && !o->is_series)
+        return cli_usage(cli, "--jobs is for --seeds");
+    if (o->jobs > 1 && o->detach)
+        return cli_usage(cli, "--jobs and --detach are both given, expected one");
+    return 0;
+}
 
 /* Returns 1 to continue; otherwise *ret_code is the exit code. */
 static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
@@ -166,6 +184,8 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
             rc = take_seed(cli, o, optarg);
         else if (c == 'S')
             rc = take_seeds(cli, o, optarg);
+        else if (c == 'j')
+            rc = cli_integer(cli, "--jobs", optarg, 1, MAX_SEEDS, &o->jobs);
         else if (c == 'k')
             rc = train_take_set(cli, &o->sets, optarg);
         else if (c == 'i')
@@ -178,6 +198,8 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
             o->force = 1;
         o->is_series |= c == 'S';
     }
+    if (rc == 0)
+        rc = check_seeds(cli, o);
     if (rc == 0 && optind != argc - 1)
         rc = cli_usage(cli, "expected one configuration file, got %d", argc - optind);
     if (rc == 0)
@@ -254,6 +276,100 @@ static int train_all(struct cli *cli, struct run_options *o,
     return code;
 }
 
+/* ---- several seeds ---- */
+
+/* The names of the runs, NAME-s1 and so on, in o->n_seeds entries. Refuses those that exist
+ * already, before the first begins. */
+static int name_series(const struct cli *cli, const struct run_options *o, char **ret,
+                       struct err *err)
+{
+    const struct config_options co = {
+        .set = o->sets.set, .n_set = o->sets.n, .env_names = env_agent_names};
+    struct run_config config = {0};
+    int rc = o->name == NULL ? run_config_read(&config, o->config_path, &co, err) : 0;
+
+    for (size_t i = 0; rc == 0 && i < o->n_seeds; i++) {
+        ret[i] = xasprintf("%s-s%llu", o->name != NULL ? o->name : config.run.name,
+                           (unsigned long long)o->seeds[i]);
+        rc = run_dir_check_new(cli->runs_dir, ret[i], o->force, err);
+    }
+    run_config_done(&config);
+    return rc;
+}
+
+/* The command line of one run of the series. */
+static struct seed_job make_job(const struct cli *cli, const struct run_options *o,
+                                size_t i, const char *name, struct arena *arena)
+{
+    const char **argv = ARENA_ARRAY(arena, const char *, 24 + 2 * (size_t)TRAIN_MAX_SET);
+    size_t n = 0;
+
+    argv[n++] = "brood";
+    argv[n++] = "run";
+    argv[n++] = "--runs-dir";
+    argv[n++] = cli->runs_dir;
+    argv[n++] = "--name";
+    argv[n++] = name;
+    argv[n++] = "--seed";
+    argv[n++] = arena_printf(arena, "%llu", (unsigned long long)o->seeds[i]);
+    for (size_t k = 0; k < o->sets.n; k++) {
+        argv[n++] = "--set";
+        argv[n++] = o->sets.set[k];
+    }
+    if (o->init_from != NULL) {
+        argv[n++] = "--init-from";
+        argv[n++] = o->init_from;
+    }
+    if (o->rescue != NULL) {
+        argv[n++] = "--rescue";
+        argv[n++] = o->rescue;
+    }
+    if (o->force)
+        argv[n++] = "--force";
+    if (cli->json)
+        argv[n++] = "--json";
+    if (cli->quiet)
+        argv[n++] = "--quiet";
+    argv[n++] = "--";
+    argv[n++] = o->config_path;
+    argv[n] = NULL;
+    return (struct seed_job){.run = name, .argv = (char *const *)(uintptr_t)argv};
+}
+
+static int train_at_once(const struct cli *cli, const struct run_options *o,
+                         char *const *names)
+{
+    struct seed_job *jobs = xcalloc(o->n_seeds, sizeof(*jobs));
+    struct arena arena = ARENA_ZERO;
+    int code;
+
+    for (size_t i = 0; i < o->n_seeds; i++)
+        jobs[i] = make_job(cli, o, i, names[i], &arena);
+    code = seed_jobs_run(cli, jobs, o->n_seeds, (size_t)o->jobs);
+    arena_done(&arena);
+    free(jobs);
+    return code;
+}
+
+/* Returns 1 to continue; otherwise *ret_code is the exit code. */
+static int begin_series(const struct cli *cli, const struct run_options *o, int *ret_code)
+{
+    char **names = xcalloc(o->n_seeds, sizeof(*names));
+    struct err err = {0};
+    int goes_on = 0;
+
+    if (name_series(cli, o, names, &err) < 0)
+        *ret_code = cli_fail(cli, CLI_USAGE, &err);
+    else if (o->jobs > 1)
+        *ret_code = train_at_once(cli, o, names);
+    else
+        goes_on = 1;
+    for (size_t i = 0; i < o->n_seeds; i++)
+        free(names[i]);
+    free(names);
+    return goes_on;
+}
+
 /* Whether any run starts anew and so needs the weights of --init-from. */
 static int begins_any(const struct run_options *o)
 {
@@ -264,17 +380,21 @@ static int begins_any(const struct run_options *o)
 
 static int run_run(struct cli *cli, int argc, char **argv)
 {
-    struct run_options o = {0};
+    struct run_options o = {.jobs = 1};
     struct keeper_task again;
     struct training_init init = {0};
     struct err err = {0};
     char *init_dir = NULL;
     int code;
 
-    if (!parse(cli, argc, argv, &o, &code) || !cli_keep(cli, o.detach, &code))
+    if (!parse(cli, argc, argv, &o, &code))
         return code;
     if (keeper_resume_task(&again))
         o.again = &again;
+    if (o.is_series && o.again == NULL && !begin_series(cli, &o, &code))
+        return code;
+    if (!cli_keep(cli, o.detach, &code))
+        return code;
     if (train_check_rescue(o.rescue, &err) < 0)
         return fail_to_begin(cli, &err);
     if (o.init_from != NULL && begins_any(&o) &&
@@ -296,6 +416,7 @@ const struct command cmd_run = {
         "number)\n"
         "  --seed N         set run.seed\n"
         "  --seeds 1,2,3    one run per seed, one after another: NAME-s1 and so on\n"
+        "  --jobs N         N of those at a time\n"
         "  --set KEY=VALUE  set a configuration value by its dotted path; repeatable\n"
         "  --detach         return after the first round; the run continues in the\n"
         "                   background\n"

@@ -368,6 +368,28 @@ static int replace(struct run_dir *d, struct err *err)
     return 0;
 }
 
+static int fail_exists(const struct run_dir *d, struct err *err)
+{
+    return err_set(err, ERR_EXISTS, "run %s exists already (--force replaces it): %s",
+                   d->name, d->path);
+}
+
+int run_dir_check_new(const char *runs_dir, const char *name, int force, struct err *err)
+{
+    struct run_dir *d = new_dir(runs_dir, name);
+    const pid_t holder = force ? run_dir_holder(d->path) : 0;
+    struct stat st;
+    int rc = 0;
+
+    if (!force && lstat(d->path, &st) == 0)
+        rc = fail_exists(d, err);
+    else if (holder != 0)
+        rc = err_set(err, ERR_STATE, "run %s is live: supervisor %d holds it", name,
+                     (int)holder);
+    run_dir_free(d);
+    return rc;
+}
+
 static int make_named(struct run_dir *d, int force, struct err *err)
 {
     if (mkdir(d->path, 0700) == 0)
@@ -375,8 +397,7 @@ static int make_named(struct run_dir *d, int force, struct err *err)
     if (errno != EEXIST)
         return err_errno(err, "%s: cannot create", d->path);
     if (!force)
-        return err_set(err, ERR_EXISTS, "run %s exists already (--force replaces it): %s",
-                       d->name, d->path);
+        return fail_exists(d, err);
     return replace(d, err);
 }
 

@@ -1,7 +1,9 @@
 """A whole run, from the configuration to the last checkpoint, and the files it leaves."""
 import csv
 import json
+import os
 import re
+import signal
 import struct
 
 import harness
@@ -87,6 +89,52 @@ def test_inspect_lists_the_52_tensors_of_an_agent(w):
     assert len(names) == 52 and names == sorted(names)
     assert "agent_0/agent_0/q_func/fully_connected_1/weights/Adam_1" in names
     assert "agent_0_1/beta2_power" in names
+
+
+def test_seeds_that_cannot_all_be_trained_are_refused_at_once(w):
+    config = w.small(steps=200)
+    for words, says in ((("--seeds", "1,2", "--seed", "3"),
+                         "--seed and --seeds are both given, expected one"),
+                        (("--seed", "3", "--seeds", "1,2"),
+                         "--seed and --seeds are both given, expected one"),
+                        (("--seeds", "1,2,1"), "--seeds: seed 1 is given twice"),
+                        (("--jobs", "2"), "--jobs is for --seeds"),
+                        (("--seeds", "1,2", "--jobs", "0"), "--jobs 0: expected a whole number")):
+        _, err = w.brood("run", config, *words, code=2)
+        assert err.startswith(f"brood run: {says}") and err.count("\n") == 1, err
+    w.brood("run", config, "--name", "small-s2")
+    for more in ((), ("--jobs", "2")):
+        _, err = w.brood("run", config, "--seeds", "1,2", *more, code=2)
+        assert err == ("brood run: run small-s2 exists already (--force replaces it): "
+                       "runs/small-s2\n"), err
+    assert os.listdir(w.runs) == ["small-s2"]
+
+
+def test_seeds_are_trained_several_at_a_time(w):
+    config = w.small(steps=10**7, evaluate=0, checkpoint=10**6)
+    p = w.start("run", config, "--name", "a", "--seeds", "1,2,3", "--jobs", "2")
+    harness.wait_until("two runs", lambda: [r["state"] for r in harness.json_lines(
+        w.brood("runs", "--json")[0])] == ["running"] * 2)
+    harness.kill(p.pid, signal.SIGTERM)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert sorted(os.listdir(w.runs)) == ["a-s1", "a-s2"]
+    lines = p.log.read_text().splitlines()
+    assert all(line.startswith(("a-s1: ", "a-s2: ")) for line in lines), lines
+    assert sum(": stopped after " in line for line in lines) == 2, lines
+    config = w.small(steps=400, checkpoint=200)
+    out, _ = w.brood("run", config, "--name", "b", "--seeds", "1,2,3", "--jobs", "3", "--json")
+    events = harness.json_lines(out)
+    assert {e["run"] for e in events} == {"b-s1", "b-s2", "b-s3"}, events
+    assert [e["event"] for e in events].count("done") == 3, events
+    w.brood("run", config, "--name", "c", "--seeds", "2")
+    harness.assert_same_files(harness.tree_bytes(w.run_dir("b-s2") / "checkpoints" / "400"),
+                              harness.tree_bytes(w.run_dir("c-s2") / "checkpoints" / "400"))
+    # What fails keeps later ones from being started.
+    _, err = w.brood("run", config, "--name", "d", "--seeds", "1,2,3", "--jobs", "1",
+                     "--init-from", "nowhere", code=3)
+    _, err = w.brood("run", config, "--name", "d", "--seeds", "1,2,3", "--jobs", "2",
+                     "--init-from", "nowhere", code=3)
+    assert "d-s1: brood run: there is no run nowhere" in err and "d-s3" not in err, err
 
 
 def test_settings_and_seeds_from_the_command_line(w):

@@ -1,0 +1,281 @@
+#include "supervisor/cli/seed_jobs.h"
+
+#include "common/mem/xmalloc.h"
+#include "common/wire/cursor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { OUT, ERR, N_PIPES };
+enum { READ_BYTES = 1 << 16 };
+
+struct job {
+    const struct seed_job *of;
+    pid_t pid;                 /* 0: over, or not started yet */
+    int fd[N_PIPES];           /* its stdout and stderr; -1: closed */
+    struct wbuf rest[N_PIPES]; /* an incomplete line */
+};
+
+struct jobs {
+    const struct cli *cli;
+    struct job *job;
+    size_t n, n_started, n_live;
+    int signals;
+    int is_stopping; /* no further one starts */
+    int code;        /* of the first that failed */
+};
+
+/* ---- output ---- */
+
+/* Names the run in an object of --json; the first one, `start`, has the name already. */
+static void print_object(const struct job *j, const char *line, size_t len)
+{
+    static const char start[] = "\"event\": \"start\"";
+
+    if (len > 2 && line[0] == '{' && memmem(line, len, start, strlen(start)) == NULL) {
+        (void)printf("{\"run\": \"%s\", ", j->of->run);
+        line++;
+        len--;
+    }
+    (void)fwrite(line, 1, len, stdout);
+}
+
+/* Names the run, unless the line does. */
+static void print_message(const struct job *j, const char *line, size_t len)
+{
+    const size_t n = strlen(j->of->run);
+
+    if (len <= n || strncmp(line, j->of->run, n) != 0 || line[n] != ':')
+        (void)fprintf(stderr, "%s: ", j->of->run);
+    (void)fwrite(line, 1, len, stderr);
+}
+
+static void print_lines(const struct jobs *js, struct job *j, int which)
+{
+    struct wbuf *rest = &j->rest[which];
+    size_t at = 0;
+    char *end;
+
+    while (at < rest->len &&
+           (end = memchr(rest->data + at, '\n', rest->len - at)) != NULL) {
+        const char *line = (const char *)rest->data + at;
+        const size_t len = (size_t)(end + 1 - line);
+
+        if (which == ERR)
+            print_message(j, line, len);
+        else if (js->cli->json)
+            print_object(j, line, len);
+        else
+            (void)fwrite(line, 1, len, stdout);
+        at += len;
+    }
+    memmove(rest->data, rest->data + at, rest->len - at);
+    rest->len -= at;
+    (void)fflush(stdout);
+}
+
+/* Reads what is there; closes the pipe at its end. */
+static void take_output(const struct jobs *js, struct job *j, int which)
+{
+    struct wbuf *rest = &j->rest[which];
+    ssize_t n;
+
+    do {
+        wbuf_reserve(rest, READ_BYTES);
+        n = read(j->fd[which], rest->data + rest->len, READ_BYTES);
+        if (n > 0) {
+            rest->len += (size_t)n;
+            print_lines(js, j, which);
+        }
+    } while (n > 0 || (n < 0 && errno == EINTR));
+    if (n < 0 && errno == EAGAIN)
+        return;
+    (void)close(j->fd[which]);
+    j->fd[which] = -1;
+}
+
+/* ---- processes ---- */
+
+static _Noreturn void become(const struct jobs *js, const struct job *j,
+                             const int ends[N_PIPES], pid_t parent)
+{
+    const int null = open("/dev/null", O_RDONLY);
+    sigset_t none;
+
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(CLI_FAILED);
+    (void)dup2(null, STDIN_FILENO);
+    (void)dup2(ends[OUT], STDOUT_FILENO);
+    (void)dup2(ends[ERR], STDERR_FILENO);
+    (void)close(js->signals);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)execv("/proc/self/exe", j->of->argv);
+    _exit(CLI_FAILED);
+}
+
+static int start(struct jobs *js, struct job *j, struct err *err)
+{
+    const pid_t parent = getpid();
+    int ends[N_PIPES] = {-1, -1};
+    int rc = 0;
+
+    for (int i = 0; i < N_PIPES; i++) {
+        int pair[2];
+
+        if (rc == 0 && pipe2(pair, O_CLOEXEC) < 0)
+            rc = err_errno(err, "pipe");
+        if (rc < 0)
+            continue;
+        j->fd[i] = pair[0];
+        ends[i] = pair[1];
+        (void)fcntl(j->fd[i], F_SETFL, O_NONBLOCK);
+    }
+    if (rc == 0 && (j->pid = fork()) == 0)
+        become(js, j, ends, parent);
+    if (rc == 0 && j->pid < 0)
+        rc = err_errno(err, "fork");
+    if (rc < 0)
+        j->pid = 0;
+    else
+        (void)setpgid(j->pid, j->pid); /* before a signal is forwarded */
+    for (int i = 0; i < N_PIPES; i++)
+        if (ends[i] >= 0)
+            (void)close(ends[i]);
+    js->n_live += rc == 0;
+    return rc;
+}
+
+static void start_more(struct jobs *js, size_t at_once)
+{
+    struct err err = {0};
+
+    while (!js->is_stopping && js->n_live < at_once && js->n_started < js->n) {
+        struct job *j = &js->job[js->n_started++];
+
+        if (start(js, j, &err) < 0) {
+            js->code = cli_fail(js->cli, CLI_FAILED, &err);
+            js->is_stopping = 1;
+        }
+    }
+}
+
+static void reap(struct jobs *js)
+{
+    for (size_t i = 0; i < js->n_started; i++) {
+        struct job *j = &js->job[i];
+        int status, code;
+
+        if (j->pid == 0 || waitpid(j->pid, &status, WNOHANG) != j->pid)
+            continue;
+        j->pid = 0;
+        js->n_live--;
+        code = WIFEXITED(status) ? WEXITSTATUS(status)
+                                 : RUN_EXIT_SIGNALLED + WTERMSIG(status);
+        for (int k = 0; k < N_PIPES; k++)
+            if (j->fd[k] >= 0)
+                take_output(js, j, k);
+        if (js->code == CLI_DONE)
+            js->code = code;
+        js->is_stopping |= code != CLI_DONE;
+    }
+}
+
+/* ---- signals ---- */
+
+static void forward(const struct jobs *js, int signum)
+{
+    for (size_t i = 0; i < js->n_started; i++)
+        if (js->job[i].pid != 0)
+            (void)kill(js->job[i].pid, signum);
+}
+
+static void take_signal(struct jobs *js)
+{
+    struct signalfd_siginfo info;
+
+    if (read(js->signals, &info, sizeof(info)) != sizeof(info))
+        return;
+    if (info.ssi_signo == SIGCHLD) {
+        reap(js);
+    } else if (info.ssi_signo == SIGTSTP) {
+        forward(js, SIGTSTP);
+        (void)raise(SIGSTOP);
+    } else {
+        js->is_stopping |= info.ssi_signo != SIGCONT;
+        forward(js, (int)info.ssi_signo);
+    }
+}
+
+static int watch_signals(void)
+{
+    static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT, SIGCHLD};
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++)
+        (void)sigaddset(&set, watched[i]);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* ---- the loop ---- */
+
+static void wait_for_something(struct jobs *js)
+{
+    struct pollfd *fds = xcalloc(1 + N_PIPES * js->n_started, sizeof(*fds));
+    nfds_t n = 0;
+
+    fds[n++] = (struct pollfd){.fd = js->signals, .events = POLLIN};
+    for (size_t i = 0; i < js->n_started; i++)
+        for (int k = 0; k < N_PIPES; k++)
+            fds[n++] = (struct pollfd){.fd = js->job[i].fd[k], .events = POLLIN};
+    if (poll(fds, n, -1) > 0) {
+        for (nfds_t i = 1; i < n; i++)
+            if (fds[i].revents != 0)
+                take_output(js, &js->job[(i - 1) / N_PIPES], (int)(i - 1) % N_PIPES);
+        if (fds[0].revents != 0)
+            take_signal(js);
+    }
+    free(fds);
+}
+
+int seed_jobs_run(const struct cli *cli, const struct seed_job *jobs, size_t n,
+                  size_t at_once)
+{
+    struct jobs js = {.cli = cli, .job = xcalloc(n, sizeof(struct job)), .n = n};
+    struct err err = {0};
+
+    for (size_t i = 0; i < n; i++)
+        js.job[i] = (struct job){.of = &jobs[i], .fd = {-1, -1}};
+    js.signals = watch_signals();
+    if (js.signals < 0) {
+        (void)err_errno(&err, "signalfd");
+        js.code = cli_fail(cli, CLI_FAILED, &err);
+    }
+    for (start_more(&js, js.signals >= 0 ? at_once : 0); js.n_live > 0;
+         start_more(&js, at_once))
+        wait_for_something(&js);
+    for (size_t i = 0; i < n; i++) {
+        for (int k = 0; k < N_PIPES; k++) {
+            if (js.job[i].fd[k] >= 0)
+                (void)close(js.job[i].fd[k]);
+            wbuf_done(&js.job[i].rest[k]);
+        }
+    }
+    if (js.signals >= 0)
+        (void)close(js.signals);
+    free(js.job);
+    return js.code;
+}
