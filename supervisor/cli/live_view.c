@@ -3,7 +3,7 @@
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/plain_text.h"
-#include "common/text/utf8.h"
+#include "supervisor/cli/glyphs.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -14,77 +14,36 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TEXT_BYTES = 1 << 16, DEFAULT_COLUMNS = 80, DEFAULT_ROWS = 24, BAR_MAX = 40 };
+enum { DEFAULT_COLUMNS = 80, DEFAULT_ROWS = 24, CURVES_MAX = 64 };
 enum { LINE_EVERY_S = 10 };   /* if the output is not a terminal */
 enum { NUMBERS_MAX = 16384 }; /* bounds the agents, whose names come from the run */
 
 /* An agent's newest numbers. */
 struct numbers {
     char *agent;
-    double episode_return, critic_loss, actor_loss; /* NaN: not known yet */
+    struct view_numbers of;
 };
 
 struct live_view {
     int fd;
     int quiet;
     int terminal;
-    int colour;
-    int drawn_lines;  /* lines of the view now on the terminal */
-    size_t shown_len; /* of `shown`, the view's text, kept for redrawing */
-    char shown[TEXT_BYTES];
+    int colour, utf8;
+    struct wbuf shown;  /* the view's text, kept for redrawing */
+    int drawn_lines;    /* of it now on the terminal; 0: nothing is drawn */
+    int columns, rows;  /* of the terminal when it was drawn */
+    int scrolled_off;   /* rows of earlier views that a lower terminal pushed out above */
+    size_t top, n_rows; /* agents that are scrolled past; agents that are shown */
     struct run_status status; /* the last one; all-zero: none yet */
     struct arena arena[2];    /* one holds the status, the other its successor */
     struct numbers *numbers;
     size_t n_numbers, last_numbers; /* the number of entries; the last one looked up */
     struct numbers one_too_many;
+    struct view_curve *curve; /* by team */
+    size_t n_curves;
+    int is_over;
     double last_shown;
 };
-
-/* A text that is being written; it is cut where the buffer is full. */
-struct text {
-    char *p;
-    size_t len, size;
-};
-
-static void put(struct text *t, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-static void put(struct text *t, const char *fmt, ...)
-{
-    va_list ap;
-    int n;
-
-    va_start(ap, fmt);
-    n = vsnprintf(t->p + t->len, t->size - t->len, fmt, ap);
-    va_end(ap);
-    if (n > 0)
-        t->len = t->len + (size_t)n < t->size ? t->len + (size_t)n : t->size - 1;
-}
-
-const char *format_duration(double seconds, char *buf, size_t size)
-{
-    long s = seconds > 0 && seconds < 1e9 ? lround(seconds) : 0;
-
-    if (s >= 3600)
-        (void)snprintf(buf, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
-    else
-        (void)snprintf(buf, size, "%ld:%02ld", s / 60, s % 60);
-    return buf;
-}
-
-const char *format_count(uint64_t n, char *buf, size_t size)
-{
-    char digits[24];
-    int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
-    size_t at = 0;
-
-    for (int i = 0; i < len && at + 2 < size; i++) {
-        if (i > 0 && (len - i) % 3 == 0)
-            buf[at++] = ',';
-        buf[at++] = digits[i];
-    }
-    buf[at] = '\0';
-    return buf;
-}
 
 struct live_view *live_view_new(int fd, int quiet)
 {
@@ -96,6 +55,7 @@ struct live_view *live_view_new(int fd, int quiet)
     v->quiet = quiet;
     v->terminal = isatty(fd) && term != NULL && strcmp(term, "dumb") != 0;
     v->colour = v->terminal && (no_colour == NULL || *no_colour == '\0');
+    v->utf8 = glyphs_are_utf8();
     return v;
 }
 
@@ -103,7 +63,11 @@ void live_view_free(struct live_view *v)
 {
     for (size_t i = 0; i < v->n_numbers; i++)
         free(v->numbers[i].agent);
+    for (size_t i = 0; i < v->n_curves; i++)
+        free(v->curve[i].team);
+    free(v->curve);
     free(v->numbers);
+    wbuf_done(&v->shown);
     arena_done(&v->arena[0]);
     arena_done(&v->arena[1]);
     free(v);
@@ -113,6 +77,8 @@ int live_view_is_terminal(const struct live_view *v)
 {
     return v->terminal;
 }
+
+static const char CLEAR_LINE[] = "\033[K", CLEAR_REST[] = "\033[J";
 
 /* Ignores write errors: they mean that the reader has exited. */
 static void write_plain(int fd, const char *p, size_t len)
@@ -134,63 +100,13 @@ static void window_size(int fd, int *ret_columns, int *ret_rows)
     }
 }
 
-static double seconds_left(const struct run_status *s)
-{
-    const double part = run_status_part(s);
-
-    if (part >= 1)
-        return 0;
-    if (s->total_steps != 0 && s->steps_per_second > 0)
-        return (double)(s->total_steps - s->env_steps) / s->steps_per_second;
-    if (s->total_episodes != 0 && part > 0)
-        return s->elapsed_s * (1 - part) / part;
-    return NAN;
-}
-
-static void put_facts(struct text *t, const struct run_status *s)
-{
-    char a[32], b[32];
-    double left = seconds_left(s);
-
-    if (s->total_steps != 0)
-        put(t, "%3.0f %%  %s of %s steps", 100 * run_status_part(s),
-            format_count(s->env_steps, a, sizeof(a)),
-            format_count(s->total_steps, b, sizeof(b)));
-    else if (s->total_episodes != 0)
-        put(t, "%3.0f %%  %s of %s episodes", 100 * run_status_part(s),
-            format_count(s->episodes, a, sizeof(a)),
-            format_count(s->total_episodes, b, sizeof(b)));
-    else
-        put(t, "%s steps, %s episodes", format_count(s->env_steps, a, sizeof(a)),
-            format_count(s->episodes, b, sizeof(b)));
-    put(t, "  %s%s/s", format_count((uint64_t)fmax(0, s->steps_per_second), a, sizeof(a)),
-        s->total_steps != 0 ? "" : " steps");
-    if (!isnan(left))
-        put(t, "  %s left", format_duration(left, a, sizeof(a)));
-}
-
-static void put_bar(struct text *t, const struct live_view *v, double part, int width)
-{
-    int full = (int)lround(part * width);
-
-    if (part < 0 || width < 4)
-        return;
-    put(t, "%s", v->colour ? "\033[32m" : "");
-    for (int i = 0; i < full; i++)
-        put(t, "█");
-    put(t, "%s", v->colour ? "\033[90m" : "");
-    for (int i = full; i < width; i++)
-        put(t, "░");
-    put(t, "%s  ", v->colour ? "\033[0m" : "");
-}
+/* ---- numbers ---- */
 
 /* Returns an agent's entry, and creates it if necessary. The search starts at the entry
  * found last, because agents are looked up in the same order each time. */
 static struct numbers *numbers_of(struct live_view *v, const char *agent, size_t len)
 {
-    static const struct numbers unknown = {.episode_return = (double)NAN,
-                                           .critic_loss = (double)NAN,
-                                           .actor_loss = (double)NAN};
+    static const struct numbers unknown = {.of = {(double)NAN, (double)NAN, (double)NAN}};
 
     for (size_t i = 0; i < v->n_numbers; i++) {
         const size_t at = (v->last_numbers + i) % v->n_numbers;
@@ -211,153 +127,126 @@ static struct numbers *numbers_of(struct live_view *v, const char *agent, size_t
     return &v->numbers[v->n_numbers++];
 }
 
-static void put_number(struct text *t, int width, double x)
+static const struct view_numbers *on_numbers(void *ctx, const char *agent)
 {
-    if (isnan(x))
-        put(t, "%*s", width, "-");
-    else
-        put(t, "%*.4g", width, x);
+    return &numbers_of(ctx, agent, strlen(agent))->of;
 }
 
-static void put_agent(struct text *t, int name_width, const struct run_agent_status *a,
-                      const struct numbers *n)
+static void add_evaluation(struct live_view *v, const char *team, double value)
 {
-    put(t, "%-*s %7d  %-11s %8llu", name_width, a->name, (int)a->pid,
-        run_agent_shown_state(a), (unsigned long long)a->restarts);
-    put_number(t, 9, n->episode_return);
-    put_number(t, 12, n->critic_loss);
-    put_number(t, 11, n->actor_loss);
-    if (a->rss_bytes >= 0)
-        put(t, "%6.1f MB", (double)a->rss_bytes / 1e6);
-}
+    struct view_curve *c;
+    size_t i = 0;
 
-/* Length of a colour sequence such as "\033[32m" at p; 0 if there is none. */
-static size_t colour_len(const char *p)
-{
-    size_t n = 2;
-
-    if (p[0] != '\033' || p[1] != '[')
-        return 0;
-    while (p[n] >= '0' && p[n] <= '9')
-        n++;
-    return p[n] == 'm' ? n + 1 : 0;
-}
-
-/* Appends the line, cut after `columns` characters. Colours do not count; all other
- * escape sequences are removed. */
-static void put_line(struct text *t, const char *line, int columns)
-{
-    const size_t len = strlen(line);
-    int used = 0;
-
-    for (size_t i = 0; i < len;) {
-        const size_t colour = colour_len(line + i);
-        const size_t whole = utf8_len((const uint8_t *)line + i, len - i);
-        const size_t in = whole != 0 ? whole : 1;
-        char shown[8];
-
-        if (colour > 0) {
-            put(t, "%.*s", (int)colour, line + i);
-            i += colour;
-            continue;
-        }
-        (void)plain_text(shown, sizeof(shown), line + i, in);
-        used += in == whole && shown[0] == line[i] ? 1 : (int)strlen(shown);
-        if (used <= columns)
-            put(t, "%s", shown);
-        i += in;
+    while (i < v->n_curves && strcmp(v->curve[i].team, team) != 0)
+        i++;
+    if (i == CURVES_MAX)
+        return;
+    if (i == v->n_curves) {
+        v->curve = xreallocarray(v->curve, i + 1, sizeof(*v->curve));
+        v->curve[v->n_curves++] = (struct view_curve){.team = xstrdup(team)};
     }
-    put(t, "\n");
+    c = &v->curve[i];
+    if (c->n == VIEW_CURVE_POINTS)
+        memmove(c->value, c->value + 1, --c->n * sizeof(*c->value));
+    c->value[c->n++] = value;
 }
 
-static void put_head(struct text *t, const struct live_view *v,
-                     const struct run_status *s, int columns)
-{
-    struct text facts = {(char[256]){0}, 0, 256}, line = {(char[1024]){0}, 0, 1024};
-    int bar;
+/* ---- drawing ---- */
 
-    put_facts(&facts, s);
-    bar = columns - (int)facts.len - (int)strlen(s->run) - 6;
-    put(&line, "%s%s%s  ", v->colour ? "\033[1m" : "", s->run,
-        v->colour ? "\033[0m" : "");
-    put_bar(&line, v, run_status_part(s), bar < BAR_MAX ? bar : BAR_MAX);
-    put(&line, "%s", facts.p);
-    put_line(t, line.p, columns);
-}
-
-/* Lays the view out in v->shown; returns its lines. */
-static int lay_out(struct live_view *v, const struct run_status *s)
+/* Moves the cursor to the beginning of what is drawn. A Ctrl-C that the terminal has echoed
+ * leaves the cursor behind "^C".
+ *
+ * Terminals wrap lines again when they become narrower, and take rows from above when they
+ * become lower, which come back when they become higher. */
+static void go_up(struct live_view *v)
 {
-    struct text t = {v->shown, 0, sizeof(v->shown)};
-    struct text line = {(char[512]){0}, 0, 512};
-    int columns, rows, lines = 2, name_width = 8;
+    char head[32];
+    int columns, rows, up = v->drawn_lines;
 
     window_size(v->fd, &columns, &rows);
-    put_head(&t, v, s, columns);
-    for (size_t i = 0; i < s->n_agents; i++) {
-        if ((int)strlen(s->agents[i].name) > name_width)
-            name_width = (int)strlen(s->agents[i].name);
+    if (up > 0 && columns < v->columns)
+        up = view_rows_taken((const char *)v->shown.data, v->shown.len, columns);
+    if (up > 0 && rows > v->rows && v->scrolled_off > 0) {
+        const int back =
+            rows - v->rows < v->scrolled_off ? rows - v->rows : v->scrolled_off;
+
+        up += back;
+        v->scrolled_off -= back;
     }
-    put(&line, "%s%-*s %7s  %-11s %8s%9s%12s%11s%9s%s", v->colour ? "\033[90m" : "",
-        name_width, "agent", "pid", "state", "restarts", "return", "critic loss",
-        "actor loss", "memory", v->colour ? "\033[0m" : "");
-    put_line(&t, line.p, columns);
-    for (size_t i = 0; i < s->n_agents && lines < rows - 2; i++, lines++) {
-        line.len = 0;
-        put_agent(&line, name_width, &s->agents[i],
-                  numbers_of(v, s->agents[i].name, strlen(s->agents[i].name)));
-        put_line(&t, line.p, columns);
+    if (up > rows - 1) {
+        v->scrolled_off += up - (rows - 1);
+        up = rows - 1;
     }
-    v->shown_len = t.len;
-    return lines;
+    v->columns = columns;
+    v->rows = rows;
+    v->drawn_lines = 0;
+    (void)snprintf(head, sizeof(head), up > 0 ? "\r\033[%dA" : "\r", up);
+    (void)write_all(v->fd, head, strlen(head));
 }
 
-static void erase(struct live_view *v, struct text *t)
+/* Draws over what is below the cursor, line by line, and clears the rest. To clear all of it
+ * first would flicker; and tmux keeps a screen that is cleared from its first row in its
+ * history. rows 0: all agents. */
+static void draw_frame(struct live_view *v, int rows)
 {
-    if (v->drawn_lines > 0)
-        put(t, "\033[%dA\033[J", v->drawn_lines);
-    v->drawn_lines = 0;
+    const struct view_frame f = {.status = &v->status,
+                                 .numbers = on_numbers,
+                                 .ctx = v,
+                                 .curve = v->curve,
+                                 .n_curves = v->n_curves,
+                                 .columns = v->columns,
+                                 .rows = rows,
+                                 .colour = v->colour,
+                                 .utf8 = v->utf8,
+                                 .is_over = v->is_over,
+                                 .top = v->top};
+    struct wbuf out = {0};
+
+    wbuf_clear(&v->shown);
+    v->drawn_lines = view_layout(&f, &v->shown, &v->n_rows);
+    for (size_t at = 0, len; at < v->shown.len; at += len) {
+        const uint8_t *line = v->shown.data + at;
+
+        len = (size_t)((const uint8_t *)memchr(line, '\n', v->shown.len - at) + 1 - line);
+        wbuf_bytes(&out, CLEAR_LINE, strlen(CLEAR_LINE));
+        wbuf_bytes(&out, line, len);
+    }
+    wbuf_bytes(&out, CLEAR_REST, strlen(CLEAR_REST));
+    (void)write_all(v->fd, out.data, out.len);
+    wbuf_done(&out);
 }
 
 static void show_line(struct live_view *v)
 {
     const struct run_status *s = &v->status;
-    struct text t = {(char[512]){0}, 0, 512};
+    char facts[256], line[512], mean[48] = "";
     double total = 0;
     size_t n = 0; /* a process that is no agent has no return */
+    int len;
 
-    put(&t, "%s: ", s->run);
-    put_facts(&t, s);
     for (size_t i = 0; i < s->n_agents; i++) {
-        const char *name = s->agents[i].name;
-        const double value = numbers_of(v, name, strlen(name))->episode_return;
+        const double value = on_numbers(v, s->agents[i].name)->episode_return;
 
         total += isnan(value) ? 0 : value;
         n += !isnan(value);
     }
     if (n > 0)
-        put(&t, "  return %.2f", total / (double)n);
-    put(&t, "\n");
-    write_plain(v->fd, t.p, t.len);
+        (void)snprintf(mean, sizeof(mean), "  return %.2f", total / (double)n);
+    len = snprintf(line, sizeof(line), "%s: %s%s\n", s->run,
+                   view_facts(s, v->is_over, 0, facts, sizeof(facts)), mean);
+    write_plain(v->fd, line, len < (int)sizeof(line) ? (size_t)len : sizeof(line) - 1);
 }
 
 static void draw(struct live_view *v)
 {
-    char head[32];
-    struct text t = {head, 0, sizeof(head)};
-    int lines;
-
     if (v->quiet)
         return;
     if (!v->terminal) {
         show_line(v);
         return;
     }
-    erase(v, &t);
-    (void)write_all(v->fd, head, t.len);
-    lines = lay_out(v, &v->status);
-    (void)write_all(v->fd, v->shown, v->shown_len);
-    v->drawn_lines = lines;
+    go_up(v);
+    draw_frame(v, v->rows);
 }
 
 /* ---- the interface ---- */
@@ -406,11 +295,14 @@ void live_view_show(struct live_view *v, const struct run_status *s)
 
 void live_view_show_end(struct live_view *v, uint64_t env_steps, uint64_t episodes)
 {
-    if (!v->terminal || v->status.n_agents == 0)
+    v->is_over = 1;
+    if (!v->terminal || v->quiet || v->status.n_agents == 0)
         return;
     v->status.env_steps = env_steps;
     v->status.episodes = episodes != RUN_UNKNOWN ? episodes : 0;
-    draw(v);
+    go_up(v);
+    draw_frame(v, 0);
+    v->drawn_lines = 0; /* it stays */
 }
 
 /* Returns the entry of agent_0 for metric "train/agent_0/critic_loss", prefix "train/"
@@ -428,37 +320,88 @@ static struct numbers *named_by(struct live_view *v, const char *metric,
 
 void live_view_metric(struct live_view *v, const char *metric, double value)
 {
+    static const char team[] = "eval/team_return/";
     struct numbers *n;
 
     if (isnan(value))
         return;
-    if ((n = named_by(v, metric, "rollout/return/", "")) != NULL)
-        n->episode_return = value;
+    if (strncmp(metric, team, strlen(team)) == 0)
+        add_evaluation(v, metric + strlen(team), value);
+    else if ((n = named_by(v, metric, "rollout/return/", "")) != NULL)
+        n->of.episode_return = value;
     else if ((n = named_by(v, metric, "train/", "/critic_loss")) != NULL)
-        n->critic_loss = value;
+        n->of.critic_loss = value;
     else if ((n = named_by(v, metric, "train/", "/actor_loss")) != NULL)
-        n->actor_loss = value;
+        n->of.actor_loss = value;
 }
 
 void live_view_message(struct live_view *v, const char *fmt, ...)
 {
-    char head[32], message[2048];
-    struct text t = {head, 0, sizeof(head)}, m = {message, 0, sizeof(message) - 1};
-    int lines = v->drawn_lines;
+    const int is_drawn = v->drawn_lines > 0;
+    char message[2048];
     va_list ap;
-    int n;
+    size_t len;
 
-    erase(v, &t);
     va_start(ap, fmt);
-    n = vsnprintf(m.p, m.size, fmt, ap);
+    (void)vsnprintf(message, sizeof(message), fmt, ap);
     va_end(ap);
-    if (n > 0)
-        m.len = (size_t)n < m.size ? (size_t)n : m.size - 1;
-    m.p[m.len++] = '\n';
-    (void)write_all(v->fd, t.p, t.len);
-    write_plain(v->fd, m.p, m.len);
-    if (lines > 0) {
-        (void)write_all(v->fd, v->shown, v->shown_len);
-        v->drawn_lines = lines;
+    len = strlen(message);
+    if (!v->terminal) {
+        message[len < sizeof(message) - 1 ? len++ : len - 1] = '\n';
+        write_plain(v->fd, message, len);
+        return;
     }
+    go_up(v);
+    write_plain(v->fd, message, len);
+    /* In the last column the cursor is still on the last character. */
+    if (view_width(message, len) % v->columns != 0)
+        (void)write_all(v->fd, "\033[J\n", 4);
+    else
+        (void)write_all(v->fd, "\n\033[J", 4);
+    v->scrolled_off = 0; /* what is above is the message now */
+    if (is_drawn)
+        draw_frame(v, v->rows);
+}
+
+/* ---- keys ---- */
+
+/* How far a key scrolls; 0: another key. *ret_len: its bytes. */
+static long scroll_of(const struct live_view *v, const char *p, size_t n, size_t *ret_len)
+{
+    const long page = v->n_rows > 1 ? (long)v->n_rows - 1 : 1, all = NUMBERS_MAX;
+    const struct {
+        const char *bytes;
+        long by;
+    } keys[] = {{"\033[A", -1},     {"\033OA", -1},    {"\033[B", 1},    {"\033OB", 1},
+                {"\033[5~", -page}, {"\033[6~", page}, {"\033[H", -all}, {"\033OH", -all},
+                {"\033[F", all},    {"\033OF", all}};
+
+    *ret_len = 1;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const size_t len = strlen(keys[i].bytes);
+
+        if (len <= n && memcmp(p, keys[i].bytes, len) == 0) {
+            *ret_len = len;
+            return keys[i].by;
+        }
+    }
+    return 0;
+}
+
+void live_view_keys(struct live_view *v, const char *keys, size_t n)
+{
+    const size_t agents = v->status.n_agents;
+    const long max = agents > v->n_rows ? (long)(agents - v->n_rows) : 0;
+    long top = (long)v->top;
+    size_t len;
+
+    for (size_t i = 0; i < n; i += len) {
+        top += scroll_of(v, keys + i, n - i, &len);
+        top = top < 0 ? 0 : top > max ? max : top;
+    }
+    if (top == (long)v->top)
+        return;
+    v->top = (size_t)top;
+    if (v->drawn_lines > 0)
+        draw(v);
 }

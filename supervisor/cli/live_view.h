@@ -2,17 +2,18 @@
  * terminal, and one line every ten seconds elsewhere.
  *
  *     simple_spread-1  ###....   42 %  262,400 of 625,000 steps  12,400/s  0:29 left
+ *     evaluation  -14.21 _.-~=+*#
  *     agent        pid  state        restarts   return critic loss actor loss   memory
  *     agent_0     4711  busy                0   -14.21     0.01234     1.2345   4.1 MB
  *
- * Lines of the view are cut at the terminal's width, because a wrapped line could not be
- * erased. Colour and redrawing are used only on a terminal; NO_COLOR is obeyed.
+ * view_layout.h says what is shown where there is little room. Colour and redrawing are used only on a terminal; NO_COLOR is obeyed.
  * Owns     copies of the statuses and values passed to it.
  * Threads  loop thread only.
  */
 #ifndef SUPERVISOR_CLI_LIVE_VIEW_H
 #define SUPERVISOR_CLI_LIVE_VIEW_H
 
+#include "supervisor/cli/view_layout.h"
 #include "supervisor/events/run_status.h"
 
 #include <stddef.h>
@@ -30,19 +31,18 @@ int live_view_is_due(struct live_view *v);
 /* Shows the status: redraws the view on a terminal, elsewhere prints a line,
  * `run: 42 %, ...`. The status is copied. */
 void live_view_show(struct live_view *v, const struct run_status *s);
-/* Draws the last status once more with these final counts. Does nothing except on a
- * terminal, after a status that had agents. */
+/* Draws the last status once more with these final counts and with every agent; what is
+ * printed from then on follows below. Does nothing except on a terminal, after a status that
+ * had agents. */
 void live_view_show_end(struct live_view *v, uint64_t env_steps, uint64_t episodes);
-/* Stores a value of a metrics row for the columns `return` and `loss`. NaN and metrics that
+/* Stores a value of a metrics row for the columns `return` and `loss`, or of an evaluation. NaN and metrics that
  * the view does not show are ignored. */
 void live_view_metric(struct live_view *v, const char *metric, double value);
 /* Prints one line above the view and draws the view again. */
 void live_view_message(struct live_view *v, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* "1:02:03" or "0:29"; returns buf. */
-const char *format_duration(double seconds, char *buf, size_t size);
-/* "625,000"; returns buf. */
-const char *format_count(uint64_t n, char *buf, size_t size);
+/* Scrolls the agents by the arrow keys, page up and down, home and end among these bytes of a
+ * terminal; ignores all others. */
+void live_view_keys(struct live_view *v, const char *keys, size_t n);
 
 #endif

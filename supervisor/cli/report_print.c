@@ -1,5 +1,6 @@
 /* Prints a report as text, CSV, JSON and SVG. */
 #include "common/mem/xmalloc.h"
+#include "supervisor/cli/glyphs.h"
 #include "supervisor/cli/report.h"
 #include "supervisor/metrics/json.h"
 
@@ -33,16 +34,15 @@ static void find_range(const struct report *r, const struct report_group *only,
 
 static void print_spark(const struct report *r, const struct report_group *g, FILE *f)
 {
-    static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    const int utf8 = glyphs_are_utf8();
     const size_t n = g->n_points < SPARKS ? g->n_points : SPARKS;
     double low, high;
 
     find_range(r, g, &low, &high);
     for (size_t i = 0; i < n; i++) {
         double mean = g->point[(i + 1) * g->n_points / n - 1].over.mean;
-        int level = (int)lround((mean - low) / (high - low) * 7);
 
-        (void)fputs(bars[level], f);
+        (void)fputs(glyph_level(utf8, (mean - low) / (high - low)), f);
     }
 }
 

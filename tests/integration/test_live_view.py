@@ -5,6 +5,7 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -20,7 +21,8 @@ class Screen:
     """Emulates the part of a terminal that the view uses; records lines that wrap."""
 
     def __init__(self, columns):
-        self.columns, self.lines, self.row, self.wrapped = columns, [""], 0, []
+        self.columns, self.lines, self.row, self.column = columns, [""], 0, 0
+        self.wrapped = []
 
     def feed(self, text):
         at = 0
@@ -32,24 +34,27 @@ class Screen:
                 continue
             c, at = text[at], at + 1
             if c == "\n":
-                self.row += 1
+                self.row, self.column = self.row + 1, 0
                 if self.row == len(self.lines):
                     self.lines.append("")
             elif c == "\r":
-                continue
+                self.column = 0
             else:
                 assert c >= " ", f"control character {c!r}"
-                self.lines[self.row] += c
-                if len(self.lines[self.row]) == self.columns + 1:
+                line = self.lines[self.row].ljust(self.column)
+                self.column += 1
+                self.lines[self.row] = line[:self.column - 1] + c + line[self.column:]
+                if self.column == self.columns + 1:
                     self.wrapped.append(self.lines[self.row])
 
     def obey(self, arguments, command):
         if command == "A":
             self.row -= int(arguments)
             assert self.row >= 0
-        elif command == "J":
-            del self.lines[self.row:]
-            self.lines.append("")
+        elif command in "JK":
+            self.lines[self.row] = self.lines[self.row][:self.column]
+            if command == "J":
+                del self.lines[self.row + 1:]
         else:
             assert command == "m", f"escape {arguments}{command}"
 
@@ -67,7 +72,7 @@ class Terminal:
             [harness.BROOD, *map(str, args)], cwd=w.path, env=environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave)
         os.close(slave)
-        self.thread = threading.Thread(target=self.read, args=(master,))
+        self.thread = threading.Thread(target=self.read, args=(master,), daemon=True)
         self.thread.start()
 
     def read(self, master):
@@ -102,7 +107,7 @@ def watch_a_run_with_a_death(w, name, **more):
 
 def test_the_view_redraws_in_place(w):
     t, lines, wrapped = watch_a_run_with_a_death(w, "a")
-    assert len(re.findall(r"\x1b\[\d+A\x1b\[J", t.text())) > 3, t.text()
+    assert len(re.findall(r"\x1b\[\d+A", t.text())) > 3, t.text()
     assert "\x1b[32m" in t.text(), "no colour"
     heads = [i for i, line in enumerate(lines) if line.split()[:2] == ["agent", "pid"]]
     assert len(heads) == 1, lines
@@ -122,7 +127,7 @@ def test_the_view_redraws_in_place(w):
 
 def test_no_color_is_obeyed(w):
     t, lines, wrapped = watch_a_run_with_a_death(w, "b", env={"NO_COLOR": "1"})
-    assert {c for _, c in ESCAPE.findall(t.text())} <= {"A", "J"}, t.text()
+    assert {c for _, c in ESCAPE.findall(t.text())} <= {"A", "J", "K"}, t.text()
     assert not wrapped and any("was respawned" in line for line in lines), lines
 
 
@@ -134,6 +139,103 @@ def test_nothing_wraps_on_a_narrow_terminal(w):
         # what is said above the view may wrap: it is never drawn again
         wrapped = [line for line in wrapped if not line.startswith(name + ": ")]
         assert not wrapped, wrapped
+
+
+MANY = """
+run: {name: many, env_steps: 10000000}
+env: {id: simple_spread, copies: 1, params: {agents: 30}}
+experience: {capacity: 2000, batch_size: 8, warmup: 2000}
+evaluation: {every_env_steps: 20, episodes: 1}
+log: {every_env_steps: 10}
+defaults: {algorithm: random}
+"""
+
+
+def test_more_agents_than_rows_are_counted_and_the_last_view_has_all(w):
+    t = Terminal(w, "run", w.write("many.yaml", MANY), "--name", "m", rows=20,
+                 env={"LC_ALL": "C", "NO_COLOR": "1"})
+    harness.wait_until("evaluations", lambda: "evaluation  -" in t.text())
+    assert re.search(r"\+1[45] more: [0-9]", t.text()) and t.text().isascii(), t.text()
+    screen = Screen(80)
+    screen.feed(t.text()[:t.text().rindex("\x1b[J")])
+    begins = [i for i, line in enumerate(screen.lines) if line.startswith("m  ")]
+    assert len(begins) == 1 and len(screen.lines) - begins[0] <= 20, screen.lines
+    harness.kill(t.process.pid, signal.SIGTERM)
+    lines, wrapped = t.end(code=4)
+    agents = [line.split()[0] for line in lines if line.startswith("agent_")]
+    assert agents == [f"agent_{i}" for i in range(30)], lines
+    assert lines.index(next(x for x in lines if ": stopped after" in x)) > lines.index(
+        next(x for x in lines if x.startswith("agent_29"))), lines
+    assert not any("more:" in line or "left" in line for line in lines), lines
+
+
+def test_what_the_terminal_echoes_of_an_interrupt_is_written_over(w):
+    """The terminal itself writes ^C where the cursor is."""
+    config = w.small(steps=10**7, evaluate=0, checkpoint=10**6)
+    for name, words in (("a", ("run", config, "--name", "a")), ("b", ("attach", "b"))):
+        if words[0] == "attach":
+            w.brood("run", config, "--name", "b", "--detach")
+            harness.wait_until("a row", lambda: harness.rows(w.run_dir("b")) > 0)
+            w.brood("pause", "b")
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.chdir(w.path)
+            os.environ.update(TERM="xterm", LC_ALL="C.UTF-8")
+            os.execv(harness.BROOD, ["brood", *map(str, words)])
+        data = b""
+        try:
+            while chunk := os.read(fd, 65536):
+                data += chunk
+                if b"agent_2" in data and b"\x1b[J" in data:
+                    os.write(fd, b"\x03")
+                    break
+            while chunk := os.read(fd, 65536):
+                data += chunk
+        except OSError:  # its end
+            os.close(fd)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == (4 if name == "a" else 0)
+        text = data.decode(errors="ignore")
+        screen = Screen(80)
+        screen.feed(text)
+        said = {"a": "interrupted (Interrupt): stopping after", "b": "b continues"}[name]
+        assert "^C" in text and any(line.startswith(said) for line in screen.lines), text
+        assert not any("^C" in line for line in screen.lines), screen.lines
+        if name == "b":
+            assert any(line.endswith("/s  paused") for line in screen.lines), screen.lines
+            w.brood("stop", "b")
+
+
+def tmux(w, *args):
+    return subprocess.run(["tmux", "-L", "brood-test", *map(str, args)], text=True,
+                          env={**os.environ, "TMUX_TMPDIR": str(w.path)}, check=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+def test_nothing_is_left_over_on_a_terminal_that_changes_its_size(w):
+    if shutil.which("tmux") is None:
+        raise harness.Skip("no tmux")
+    config = w.write("many.yaml", MANY)
+    tmux(w, "-u", "-f", "/dev/null", "new-session", "-d", "-x", 80, "-y", 24, "-s", "a",
+         f"cd {w.path}; export LC_ALL=C.UTF-8 TERM=screen; {harness.BROOD} run {config} "
+         "--name m; cat")
+    try:
+        def is_clean(rows):
+            """Whether one view fills the screen, and nothing else is there."""
+            nonlocal lines
+            lines = [x.rstrip() for x in tmux(w, "capture-pane", "-p", "-t", "a").split("\n")]
+            return lines[0].startswith("m  ") and lines[rows - 2].startswith("+") and \
+                lines[rows - 1] == "" and \
+                all(sum(x.startswith(start) for x in lines) == 1
+                    for start in ("m  ", "agent  ", "+"))
+        lines = []
+        for columns, rows in ((80, 24), (80, 12), (50, 24), (80, 24), (40, 10), (100, 28)):
+            tmux(w, "resize-window", "-t", "a", "-x", columns, "-y", rows)
+            try:
+                harness.wait_within("a clean view", lambda n=rows: is_clean(n), 10)
+            except AssertionError:
+                raise AssertionError((columns, rows, lines))
+    finally:
+        tmux(w, "kill-server")
 
 
 def test_a_dumb_terminal_gets_lines(w):
@@ -149,7 +251,7 @@ def test_episodes_can_be_the_length_of_a_run(w):
     lines, wrapped = t.end()
     assert not wrapped, wrapped
     head = next(line for line in lines if "episodes" in line and "%" in line)
-    assert "100 %" in head and "120 of 120 episodes" in head and "left" in head, head
+    assert "100 %" in head and "120 of 120 episodes" in head and "left" not in head, head
     out, _ = w.brood("run", config, "--name", "b", "--json")
     events = [json.loads(line) for line in out.splitlines()]
     assert events[0]["episodes"] == 120 and events[0]["env_steps"] is None, events[0]

@@ -1,0 +1,61 @@
+/* view_layout.h - lays out the view of a run (live_view.h) as lines of text. No I/O.
+ *
+ * Rows     At most `rows` - 1 lines, so that the line below them, where the cursor is, is
+ *          free. If the agents need more, those that do not work are shown first, from the
+ *          `top`th on, and a last line counts the others: "+180 more: 178 busy, 2 restarting".
+ * Columns  Lines are cut at `columns`, and columns that do not fit are left out: name, state
+ *          and return remain.
+ * Text     Escape sequences only for colour; all other control characters are escaped.
+ */
+#ifndef SUPERVISOR_CLI_VIEW_LAYOUT_H
+#define SUPERVISOR_CLI_VIEW_LAYOUT_H
+
+#include "common/wire/cursor.h"
+#include "supervisor/events/run_status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* An agent's newest numbers; NaN: not known. */
+struct view_numbers {
+    double episode_return, critic_loss, actor_loss;
+};
+
+/* The newest evaluations of a team, the oldest first. */
+enum { VIEW_CURVE_POINTS = 16 };
+struct view_curve {
+    char *team;
+    double value[VIEW_CURVE_POINTS];
+    size_t n;
+};
+
+struct view_frame {
+    const struct run_status *status;
+    const struct view_numbers *(*numbers)(void *ctx, const char *agent);
+    void *ctx;
+    const struct view_curve *curve;
+    size_t n_curves;
+    int columns, rows; /* of the terminal; rows 0: no limit */
+    int colour, utf8;
+    int is_over; /* nothing is left to wait for */
+    size_t top;  /* how many agents are scrolled past */
+};
+
+/* Appends the lines to *ret, and returns how many; *ret_shown: how many agents have one. */
+int view_layout(const struct view_frame *f, struct wbuf *ret, size_t *ret_shown);
+/* How many characters a line has, without its colours. */
+int view_width(const char *text, size_t len);
+/* How many rows of a terminal the lines take that is narrower than they are, and has wrapped
+ * them. */
+int view_rows_taken(const char *text, size_t len, int columns);
+
+/* "  42 %  262,400 of 625,000 steps  12,400/s  0:29 left", as wide as there is room (at most
+ * 0: no limit). Returns ret. */
+const char *view_facts(const struct run_status *s, int is_over, int columns, char *ret,
+                       size_t size);
+/* "1:02:03" or "0:29"; returns buf. */
+const char *format_duration(double seconds, char *buf, size_t size);
+/* "625,000"; returns buf. */
+const char *format_count(uint64_t n, char *buf, size_t size);
+
+#endif
