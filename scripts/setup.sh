@@ -36,6 +36,32 @@ need_packages() {
     rm -f "$log"
 }
 
+# is_of_others DIR: whether only another user can build there.
+is_of_others() {
+    if [ -d "$1" ]; then
+        [ ! -w "$1" ] || { [ -e "$1/.lock" ] && [ ! -w "$1/.lock" ]; }
+    else
+        [ ! -w "$(dirname "$1")" ]
+    fi
+}
+
+# use_built DIR: for a checkout of another user, who alone can build there. If there is no
+# program that we may execute, prints one line, and exits.
+use_built() {
+    local dir=$1 owner newer
+    owner=$(stat -c %U "$dir" 2>/dev/null || stat -c %U "$root")
+    if [ ! -x "$dir/supervisor/brood" ] || [ ! -x "$dir/agent/brood-agent" ]; then
+        echo "brood: $root belongs to $owner and is not built: $owner runs scripts/brood" \
+            "there, or you clone it" >&2
+        exit 1
+    fi
+    newer=$(find "$root/agent" "$root/common" "$root/supervisor" -name '*.[ch]' \
+        -newer "$dir/supervisor/brood" -print -quit 2>/dev/null || true)
+    if [ -n "$newer" ]; then
+        echo "brood: $dir belongs to $owner and is older than the sources" >&2
+    fi
+}
+
 # build DIR PRESET [TARGET...]: configures if there is no build folder, then runs ninja. A
 # lock admits one builder at a time.
 build() {

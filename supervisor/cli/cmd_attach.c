@@ -6,6 +6,7 @@
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/metrics/progress.h"
+#include "supervisor/proc/terminal_keys.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_watch.h"
 
@@ -27,6 +28,7 @@ struct attach {
     struct control_client *client;
     int unanswered;     /* intervals that the current request has waited for its answer */
     struct arena arena; /* holds the newest status */
+    struct terminal_keys keys;
     struct json json;
 };
 
@@ -108,6 +110,17 @@ static int take_messages(struct attach *t, struct err *err)
     return rc;
 }
 
+static void take_keys(struct attach *t)
+{
+    char typed[256];
+    size_t n;
+
+    if (live_view_hides(t->view))
+        terminal_keys_begin(&t->keys);
+    n = terminal_keys_read(&t->keys, typed, sizeof(typed));
+    live_view_keys(t->view, typed, n);
+}
+
 /* Requests the status, unless an earlier request has not been answered yet. */
 static int ask(struct attach *t, struct err *err)
 {
@@ -136,6 +149,7 @@ static enum outcome watch(struct attach *t, int signals)
         rc = ask(t, &err);
         if (rc >= 0 && poll(fds, 2, ASK_EVERY_MS) > 0 && fds[1].revents != 0)
             return LEFT;
+        take_keys(t);
         if (rc >= 0)
             rc = take_messages(t, &err);
     }
@@ -277,6 +291,7 @@ static int attach(struct attach *t)
         if (!t->cli->quiet)
             live_view_message(t->view, "%s continues", t->run);
     }
+    terminal_keys_end(&t->keys);
     (void)close(signals);
     return code;
 }
@@ -312,8 +327,9 @@ const struct command cmd_attach = {
     .name = "attach",
     .arguments = "[RUN]",
     .summary = "Show the live view of a run that was started elsewhere",
-    .help = "\nCtrl-C ends the view with exit code 0; the run continues. When the run "
-            "ends,\nattach ends with the run's exit code. --json prints one object per "
+    .help = "\nCtrl-C ends the view with exit code 0; the run continues. The arrow keys "
+            "scroll\nif there are more agents than rows. When the run ends,\nattach ends "
+            "with the run's exit code. --json prints one object per "
             "line: the\nstatus, rows of metrics, events of the journal, and the "
             "last status.\n"
             "\nexample: brood attach simple_spread-1\n",

@@ -429,6 +429,7 @@ const struct command cmd_run = {
         "  --init-from RUN[@STEP]  start with the weights of a checkpoint\n"
         "  --rescue DIR     if the run directory is deleted meanwhile, write the last\n"
         "                   checkpoint into a run in DIR\n"
+        "\nIf the view has more agents than rows, the arrow keys scroll.\n"
         "\nexample: brood run configs/simple_spread.yaml --set run.env_steps=100000\n",
     .run = run_run,
 };

@@ -365,6 +365,11 @@ void live_view_message(struct live_view *v, const char *fmt, ...)
 
 /* ---- keys ---- */
 
+int live_view_hides(const struct live_view *v)
+{
+    return v->drawn_lines > 0 && v->n_rows < v->status.n_agents;
+}
+
 /* How far a key scrolls; 0: another key. *ret_len: its bytes. */
 static long scroll_of(const struct live_view *v, const char *p, size_t n, size_t *ret_len)
 {

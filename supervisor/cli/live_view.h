@@ -41,6 +41,8 @@ void live_view_metric(struct live_view *v, const char *metric, double value);
 /* Prints one line above the view and draws the view again. */
 void live_view_message(struct live_view *v, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* Whether agents are hidden now, so that keys scroll. */
+int live_view_hides(const struct live_view *v);
 /* Scrolls the agents by the arrow keys, page up and down, home and end among these bytes of a
  * terminal; ignores all others. */
 void live_view_keys(struct live_view *v, const char *keys, size_t n);

@@ -68,7 +68,8 @@ static int train(const struct cli *cli, const struct training_args *args, int lo
                               .total_episodes = (uint64_t)config->run.episodes,
                               .from = from != NULL ? &from->env_steps : NULL,
                               .differs = args->differs.code != 0,
-                              .n_agents = config->n_agents};
+                              .n_agents = config->n_agents,
+                              .keeper = &cli->keeper};
     struct watcher *w = watcher_new(&wa);
     struct starter starter = {cli, w, log_fd};
     struct control *control = control_new(args->dir);

@@ -19,16 +19,32 @@ struct watcher {
     int64_t from; /* step of the checkpoint it resumes from; -1: a new run */
     const char *run;
     struct live_view *view;
+    const struct keeper_link *keeper;
+    int takes_keys; /* keeper_send_keys was called */
     struct json json;
 };
 
 /* ---- watching ---- */
+
+static void take_keys(struct watcher *w)
+{
+    char typed[256];
+    ssize_t n;
+
+    if (!w->takes_keys && live_view_hides(w->view)) {
+        w->takes_keys = 1;
+        keeper_send_keys(w->keeper);
+    }
+    if (w->takes_keys && (n = read(w->keeper->keys, typed, sizeof(typed))) > 0)
+        live_view_keys(w->view, typed, (size_t)n);
+}
 
 static void on_tick(void *ctx, struct training *t)
 {
     struct watcher *w = ctx;
     struct run_status s;
 
+    take_keys(w);
     if (!live_view_is_due(w->view))
         return;
     training_status(t, &s);
@@ -172,6 +188,7 @@ struct watcher *watcher_new(const struct watcher_args *args)
     w->errors_only = args->quiet;
     w->view = live_view_new(STDERR_FILENO, w->quiet);
     w->run = args->run;
+    w->keeper = args->keeper;
     if (args->json)
         print_start(&w->json, args);
     if (args->from != NULL && !w->quiet)

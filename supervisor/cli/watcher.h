@@ -26,6 +26,7 @@ struct watcher_args {
     const uint64_t *from; /* step of the checkpoint it resumes from; NULL: a new run */
     int differs;          /* resumed with another configuration or other numerics */
     size_t n_agents;
+    const struct keeper_link *keeper;
 };
 
 struct watcher *watcher_new(const struct watcher_args *args);

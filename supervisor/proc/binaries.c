@@ -9,7 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const agent_places[] = {"brood-agent", "../agent/brood-agent"};
+/* Where what belongs to brood is, from its own folder: beside it, in a build folder, and
+ * where `meson install` puts it. */
+static const char *const folders[] = {".", "../agent", BROOD_LIBEXEC};
 
 /* Returns 1 if this note is the GNU build id, and writes it to ret in hexadecimal. */
 static int take_build_id(const Elf64_Nhdr *n, size_t left, char *ret)
@@ -109,31 +111,52 @@ static int join(const char *folder, const char *name, char *ret, struct err *err
     return 0;
 }
 
+/* Finds a file that can be accessed as `mode` says. ERR_NOT_FOUND: ret is the path beside
+ * this executable. */
+static int find_beside(const char *own_folder, const char *name, int mode, char *ret,
+                       struct err *err)
+{
+    char folder[PATH_MAX], place[PATH_MAX];
+    int rc;
+
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        if (folders[i][0] == '/')
+            (void)snprintf(folder, sizeof(folder), "%s", folders[i]);
+        else if ((rc = join(own_folder, folders[i], folder, err)) < 0)
+            return rc;
+        if ((rc = join(folder, name, place, err)) < 0)
+            return rc;
+        if (realpath(place, ret) != NULL && access(ret, mode) == 0)
+            return 0;
+    }
+    rc = join(own_folder, name, ret, err);
+    return rc < 0 ? rc : ERR_NOT_FOUND;
+}
+
 int binaries_beside(const char *name, char *ret, struct err *err)
 {
     char own[PATH_MAX], folder[PATH_MAX];
     int rc = find_own(own, folder, err);
 
-    return rc < 0 ? rc : join(folder, name, ret, err);
+    if (rc == 0)
+        rc = find_beside(folder, name, R_OK, ret, err);
+    return rc == ERR_NOT_FOUND ? 0 : rc;
 }
 
 int binaries_find(struct binaries *ret, struct err *err)
 {
-    char folder[PATH_MAX], place[PATH_MAX];
+    char folder[PATH_MAX];
     int rc = find_own(ret->supervisor, folder, err);
 
-    for (size_t i = 0; rc == 0 && i < sizeof(agent_places) / sizeof(agent_places[0]);
-         i++) {
-        rc = join(folder, agent_places[i], place, err);
-        if (rc == 0 && realpath(place, ret->agent) != NULL &&
-            access(ret->agent, X_OK) == 0)
-            return read_build_id(ret->agent, ret->build_id, err);
-    }
-    if (rc < 0)
-        return rc;
-    return err_set(err, ERR_NOT_FOUND,
-                   "brood-agent is neither in %s nor in %s/../agent: build it there",
-                   folder, folder);
+    if (rc == 0)
+        rc = find_beside(folder, "brood-agent", X_OK, ret->agent, err);
+    if (rc == ERR_NOT_FOUND)
+        return err_set(err, ERR_NOT_FOUND,
+                       "brood-agent is neither in %s nor in %s/../agent nor in "
+                       "%s%s%s: build or install it there",
+                       folder, folder, BROOD_LIBEXEC[0] == '/' ? "" : folder,
+                       BROOD_LIBEXEC[0] == '/' ? "" : "/", BROOD_LIBEXEC);
+    return rc < 0 ? rc : read_build_id(ret->agent, ret->build_id, err);
 }
 
 int binaries_open_agent(const struct binaries *b, struct err *err)

@@ -14,12 +14,12 @@ struct binaries {
     char build_id[BUILD_ID_TEXT]; /* the agent's GNU build id */
 };
 
-/* The path (PATH_MAX bytes) of a file of this name beside this executable; the file need
- * not exist. */
+/* The path (PATH_MAX bytes) of a file of this name: beside this executable or in libexec,
+ * where `meson install` puts it. If it is in neither, the path beside. */
 int binaries_beside(const char *name, char *ret, struct err *err);
 
-/* The agent is beside brood (installed) or in ../agent (a build folder).
- * ERR_NOT_FOUND names both places. */
+/* The agent is beside brood, in ../agent (a build folder), or in libexec (installed).
+ * ERR_NOT_FOUND names the places. */
 int binaries_find(struct binaries *ret, struct err *err);
 
 /* Opens the agent executable (close-on-exec) and returns the descriptor. Agents are started

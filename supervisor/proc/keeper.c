@@ -6,6 +6,7 @@
 #include "supervisor/proc/run_cgroup.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/proc/sweep.h"
+#include "supervisor/proc/terminal_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,7 @@ enum message_kind {
     MESSAGE_RUN,
     MESSAGE_COMMITTED,
     MESSAGE_UNDER_WAY,
+    MESSAGE_KEYS,
     MESSAGE_CHECKPOINT
 };
 
@@ -59,6 +61,9 @@ struct keeper {
     int has_checkpoint;        /* MESSAGE_CHECKPOINT was received since then */
     struct keeper_task before; /* the run that this keeper itself was started to resume */
     struct keeper_reexec again;
+    int keys_fd;    /* what is typed goes there; -1: nowhere */
+    int wants_keys; /* MESSAGE_KEYS was received */
+    struct terminal_keys keys;
     struct run_cgroup cgroup; /* of supervisor and workers, not of keeper and sweeper */
 };
 
@@ -127,6 +132,7 @@ static void stop_all(struct keeper *k)
         k->stops_late = !has_stopped(k);
         (void)poll(NULL, 0, 1);
     }
+    terminal_keys_end(&k->keys);
     if (!is_pending(SIGCONT)) /* SIGSTOP would discard it */
         (void)raise(SIGSTOP);
 }
@@ -166,6 +172,10 @@ static void take_signal(struct keeper *k)
         stop_all(k);
         break;
     case SIGCONT:
+        if (k->wants_keys)
+            terminal_keys_begin(&k->keys);
+        forward(k, SIGCONT);
+        break;
     case SIGHUP: /* the supervisor decides: an interrupt only if it has a terminal */
         forward(k, (int)info.ssi_signo);
         break;
@@ -220,6 +230,13 @@ void keeper_send_under_way(const struct keeper_link *l)
     send_message(l, &m);
 }
 
+void keeper_send_keys(const struct keeper_link *l)
+{
+    static const struct message m = {.kind = MESSAGE_KEYS};
+
+    send_message(l, &m);
+}
+
 void keeper_send_checkpoint(const struct keeper_link *l)
 {
     static const struct message m = {.kind = MESSAGE_CHECKPOINT};
@@ -264,6 +281,10 @@ static int take_message(struct keeper *k)
         break;
     case MESSAGE_UNDER_WAY:
         report(k);
+        break;
+    case MESSAGE_KEYS:
+        k->wants_keys = 1;
+        terminal_keys_begin(&k->keys);
         break;
     case MESSAGE_CHECKPOINT:
         k->has_checkpoint = 1;
@@ -356,11 +377,13 @@ static void set_mark(void)
     (void)setenv(KEEPER_MARK, mark, 1);
 }
 
-static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd)
+static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd, int keys)
 {
     sigset_t set;
 
-    *ret = (struct keeper_link){.fd = fd, .has_terminal = k->has_terminal};
+    *ret = (struct keeper_link){.fd = fd, .has_terminal = k->has_terminal, .keys = keys};
+    if (k->keys_fd >= 0)
+        (void)close(k->keys_fd);
     (void)close(k->signals);
     (void)close(k->link);
     if (k->report_fd >= 0)
@@ -376,8 +399,11 @@ static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd)
 /* Forks sweeper and supervisor. Returns 1 in the supervisor. */
 static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
 {
-    int alive[2], link[2];
+    int alive[2], link[2], keys[2];
 
+    if (pipe2(keys, O_CLOEXEC | O_NONBLOCK) < 0)
+        return err_errno(err, "pipe");
+    k->keys_fd = keys[1];
     if (pipe2(alive, O_CLOEXEC) < 0)
         return err_errno(err, "pipe");
     k->sweeper = fork();
@@ -393,9 +419,10 @@ static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
     if (k->supervisor < 0)
         return err_errno(err, "starting the supervisor");
     if (k->supervisor == 0) {
-        become_supervisor(k, ret, link[1]);
+        become_supervisor(k, ret, link[1], keys[0]);
         return 1;
     }
+    (void)close(keys[0]);
     (void)close(link[1]);
     return 0;
 }
@@ -480,21 +507,35 @@ static int end(struct keeper *k)
     return death.exit_code;
 }
 
+/* A supervisor that does not read them loses some. */
+static void take_keys(struct keeper *k)
+{
+    char typed[64];
+    const size_t n = terminal_keys_read(&k->keys, typed, sizeof(typed));
+
+    if (n > 0 && write(k->keys_fd, typed, n) < 0)
+        return;
+}
+
 static int keep(struct keeper *k)
 {
     while (!k->is_over) {
         struct pollfd fds[] = {{.fd = k->signals, .events = POLLIN},
-                               {.fd = k->link, .events = POLLIN}};
+                               {.fd = k->link, .events = POLLIN},
+                               {.fd = terminal_keys_fd(&k->keys), .events = POLLIN}};
 
         if (k->cut_off_ms != 0 && now_ms() >= k->cut_off_ms) {
             (void)kill(k->supervisor, SIGKILL);
             k->cut_off_ms = 0;
         }
-        (void)poll(fds, 2, k->cut_off_ms != 0 ? (int)(k->cut_off_ms - now_ms()) : -1);
+        (void)poll(fds, 3, k->cut_off_ms != 0 ? (int)(k->cut_off_ms - now_ms()) : -1);
         take_signal(k);
         if (fds[1].revents != 0)
             (void)take_message(k);
+        if (fds[2].revents != 0)
+            take_keys(k);
     }
+    terminal_keys_end(&k->keys);
     return end(k);
 }
 
@@ -525,6 +566,7 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     struct keeper k = {.args = args,
                        .link = -1,
                        .report_fd = args->report_fd,
+                       .keys_fd = -1,
                        .has_terminal = has_terminal()};
     int r;
 

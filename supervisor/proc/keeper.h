@@ -44,9 +44,10 @@
 struct keeper_link {
     int fd; /* at end of file when the keeper has ended; -1: there is no keeper */
     int has_terminal; /* the command was started from one: SIGHUP means that it is gone */
+    int keys;         /* a pipe, not blocking, of what is typed after keeper_send_keys */
 };
 
-#define KEEPER_LINK_NONE ((struct keeper_link){.fd = -1})
+#define KEEPER_LINK_NONE ((struct keeper_link){.fd = -1, .keys = -1})
 
 /* The death of a supervisor by a signal. */
 struct keeper_death {
@@ -94,6 +95,9 @@ void keeper_send_run(const struct keeper_link *l, const char *path, unsigned pla
 void keeper_send_committed(const struct keeper_link *l);
 /* The first round is over. */
 void keeper_send_under_way(const struct keeper_link *l);
+/* The view can be scrolled: the keeper, which alone is in the terminal's foreground, sends what
+ * is typed to link.keys, and restores the terminal at the end. */
+void keeper_send_keys(const struct keeper_link *l);
 /* A checkpoint was committed. */
 void keeper_send_checkpoint(const struct keeper_link *l);
 

@@ -38,6 +38,7 @@ def test_standard_input_is_checked_too(w):
         assert p.returncode == code, p
         if code == 0:
             assert p.stdout == "-: ok: 4 agents, maddpg, 625000 steps\n", p
+            assert p.stdout.startswith("-: ok: 4 agents, maddpg, 625000 steps\n"), p
         else:
             assert p.stderr.startswith("-:3: experience.batchsize: unknown key"), p
 
@@ -58,6 +59,8 @@ def test_every_configuration_is_right_in_a_fresh_clone(w):
     files = sorted(f"configs/{f.name}" for f in (w.path / "configs").glob("*.yaml"))
     out, err = w.brood("check", *files)
     assert err == "" and [line.split(": ok: ")[0] for line in out.splitlines()] == files, out
+    out, _ = w.brood("check", *files)
+    assert [line.split(": ok: ")[0] for line in out.splitlines() if ": ok: " in line] == files
 
 
 def test_what_has_no_length_has_no_steps(w):

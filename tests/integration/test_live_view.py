@@ -205,6 +205,57 @@ def test_what_the_terminal_echoes_of_an_interrupt_is_written_over(w):
             w.brood("stop", "b")
 
 
+def on_terminal(w, words, rows=20):
+    """brood whose terminal this is, in its foreground; pid, descriptor."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.chdir(w.path)
+        os.environ.update(TERM="xterm", LC_ALL="C.UTF-8", NO_COLOR="1")
+        os.execv(harness.BROOD, ["brood", *map(str, words)])
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
+    os.set_blocking(fd, False)
+    return pid, fd
+
+
+def test_keys_scroll_and_the_terminal_is_left_as_it_was(w):
+    config = w.write("many.yaml", MANY)
+    for words in (("run", config, "--name", "a"), ("attach", "b")):
+        if words[0] == "attach":
+            w.brood("run", config, "--name", "b", "--detach")
+        pid, fd = on_terminal(w, words)
+        before, data = termios.tcgetattr(fd), b""
+
+        def first():
+            """The first agent of the newest whole view."""
+            nonlocal data
+            try:
+                while chunk := os.read(fd, 65536):
+                    data += chunk
+            except (BlockingIOError, OSError):
+                pass
+            screen = Screen(80)
+            screen.feed(data[:data.rfind(b"\x1b[J") + 3].decode(errors="ignore"))
+            heads = [i for i, x in enumerate(screen.lines) if x.startswith("agent  ")]
+            return screen.lines[heads[-1] + 1].split()[0] if heads else None
+
+        def echoes():
+            return bool(termios.tcgetattr(fd)[3] & termios.ECHO)
+        harness.wait_until("evaluations", lambda: first() and b"evaluation  -" in data)
+        harness.wait_until("keys", lambda: first() and not echoes())
+        harness.wait_until("every agent at work", lambda: first() == "agent_0")
+        for keys, agent in ((b"\x1b[B" * 3, "agent_3"), (b"\x1b[A", "agent_2"),
+                            (b"x\x1b[F", "agent_15"), (b"\x1b[H", "agent_0")):
+            os.write(fd, keys)
+            harness.wait_until(f"{agent} after {keys}", lambda a=agent: first() == a)
+        os.write(fd, b"\x03")
+        done = harness.wait_until("its end", lambda: (first(), os.waitpid(pid, os.WNOHANG))[1][0]
+                                  and True)
+        assert done
+        assert termios.tcgetattr(fd)[3] == before[3], words
+        os.close(fd)
+    w.brood("stop", "b")
+
+
 def tmux(w, *args):
     return subprocess.run(["tmux", "-L", "brood-test", *map(str, args)], text=True,
                           env={**os.environ, "TMUX_TMPDIR": str(w.path)}, check=True,

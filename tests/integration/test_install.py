@@ -1,0 +1,85 @@
+"""An installed brood, and a checkout that another user has built."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import harness
+from test_files import NOBODY
+
+
+def installed(w):
+    """The programs below a DESTDIR, as `meson install` puts them there."""
+    if shutil.which("meson") is None:
+        raise harness.Skip("no meson")
+    p = subprocess.run(["meson", "install", "-C", harness.BUILD, "--no-rebuild", "--destdir",
+                        w.path / "root"], capture_output=True, text=True, check=False)
+    assert p.returncode == 0, p.stdout + p.stderr
+    found = list((w.path / "root").rglob("bin/brood"))
+    assert len(found) == 1, found
+    return found[0], found[0].parent.parent
+
+
+def test_what_is_installed_finds_its_parts(w):
+    program, prefix = installed(w)
+    fact = json.loads(w.brood("version", "--json", program=program)[0])
+    agent = pathlib.Path(fact["agent_binary"])
+    assert agent.name == "brood-agent" and prefix in agent.parents, fact
+    assert not (program.parent / "brood-agent").exists()
+    assert fact["build_id"] == json.loads(w.brood("version", "--json")[0])["build_id"]
+    config = prefix / "share" / "brood" / "configs" / "simple_spread.yaml"
+    assert "3 agents, maddpg" in w.brood("check", config, program=program)[0]
+    w.brood("run", w.small(steps=200), "--name", "a", program=program)
+    w.brood("eval", "a", "--episodes", 1, "--render", "a.svg", program=program)
+    assert (w.path / "a.svg").stat().st_size > 1000
+    for page in ("man1/brood.1", "man1/brood-run.1", "man5/brood.yaml.5"):
+        assert (prefix / "share" / "man" / page).stat().st_size > 0, page
+    # Wherever the prefix is moved to, and with the agent beside it.
+    (w.path / "root").rename(w.path / "moved")
+    program = w.path / "moved" / program.relative_to(w.path / "root")
+    w.brood("run", w.small(steps=200), "--name", "b", program=program)
+    shutil.move(next((w.path / "moved").rglob("brood-agent")), program.parent)
+    w.brood("run", w.small(steps=200), "--name", "c", program=program)
+    (program.parent / "brood-agent").unlink()
+    _, err = w.brood("run", w.small(steps=200), "--name", "d", program=program, code=2)
+    assert "brood-agent is neither in " in err and err.count("\n") == 1, err
+
+
+def test_a_second_user_executes_what_the_first_has_built(w):
+    if os.geteuid() != 0:
+        raise harness.Skip("only root can be a second user")
+    w.path.chmod(0o755)
+    checkout = w.path / "checkout"
+    shutil.copytree(harness.SOURCE / "scripts", checkout / "scripts")
+    for folder in ("agent", "common", "supervisor"):
+        (checkout / folder).mkdir()
+    program = checkout / "scripts" / "brood"
+
+    def second(*args, code):
+        p = subprocess.run([program, *args], user=NOBODY, group=NOBODY, extra_groups=[],
+                           cwd=w.path, capture_output=True, text=True, check=False)
+        assert p.returncode == code, p
+        return p.stdout, p.stderr
+    said = (f"brood: {checkout} belongs to root and is not built: root runs scripts/brood "
+            "there, or you clone it\n")
+    assert second("version", code=1) == ("", said)
+    (checkout / "build").mkdir()
+    (checkout / "build" / ".lock").touch(0o600)
+    assert second("version", code=1) == ("", said)
+    for path in (harness.BROOD, harness.AGENT):
+        to = checkout / "build" / path.parent.name / path.name
+        to.parent.mkdir()
+        shutil.copy(path, to)
+    out, err = second("version", "--json", code=0)
+    assert json.loads(out)["binary"].startswith(str(checkout)) and err == "", (out, err)
+    source = checkout / "agent" / "new.c"
+    source.touch()
+    os.utime(source, (2**31, 2**31))
+    out, err = second("version", "--json", code=0)
+    assert out and err == (f"brood: {checkout}/build belongs to root and is older than the "
+                           "sources\n"), err
+
+
+if __name__ == "__main__":
+    harness.main()
