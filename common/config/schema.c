@@ -219,11 +219,14 @@ static int read_schedule(const struct reading *r)
 
 static int read_i64(const struct reading *r)
 {
-    int64_t v;
+    const int may_be_none = (r->field->flags & FIELD_NONE_IS_ZERO) != 0;
+    int64_t v = 0;
 
-    if (!is_scalar(r->node) || !scan_whole(r->node->text, &v) ||
-        !in_range(r->field, (double)v))
-        return unexpected_number(r, "a whole number");
+    if (!(may_be_none && is_none(r->node)) &&
+        (!is_scalar(r->node) || !scan_whole(r->node->text, &v) ||
+         !in_range(r->field, (double)v)))
+        return unexpected_number(r, may_be_none ? "none or a whole number"
+                                                : "a whole number");
     memcpy(r->dst, &v, sizeof(v));
     return 0;
 }

@@ -50,6 +50,7 @@ enum field_flags {
     FIELD_VARIABLES = 8, /* changing the value may change a network's variables */
     FIELD_ENDS_AT_MIN =
         16, /* FIELD_SCHEDULE, with FIELD_ABOVE_MIN: `to` may be the minimum */
+    FIELD_NONE_IS_ZERO = 32, /* FIELD_I64: may be given as none */
 };
 
 /* What is needed to change a value of a live run. */

@@ -15,18 +15,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_NAMES = 64 };
+struct names {
+    const char **item; /* the arguments, borrowed */
+    size_t n;
+};
 
 struct request {
     const char *path;
     int nodes, collections, json;
     uint64_t seed;
-    const char *feed[MAX_NAMES]; /* "NAME=VALUE" or "NAME=@FILE" */
-    size_t n_feeds;
-    const char *fetch[MAX_NAMES];
-    size_t n_fetches;
-    const char *target[MAX_NAMES];
-    size_t n_targets;
+    struct names feeds; /* "NAME=VALUE" or "NAME=@FILE" */
+    struct names fetches, targets;
 };
 
 /* ---- running ---- */
@@ -68,55 +67,70 @@ static void print_fetched(const char *name, const struct tensor *t, int json)
         tensor_print_value(name, t);
 }
 
-/* Runs the targets first, in a session run of their own, so that what they write can be
- * fetched. */
-static int run(struct graph_agent *g, const struct request *q,
-               const struct graph_agent_feed *feeds, struct err *err)
+/* Each target in a session run of its own, in their order, so that it sees what those
+ * before it wrote. */
+static int run_targets(struct graph_agent *g, const struct request *q,
+                       const struct graph_agent_feed *feeds, struct err *err)
 {
-    struct graph_agent_run targets = {.feeds = feeds,
-                                      .n_feeds = q->n_feeds,
-                                      .targets = q->target,
-                                      .n_targets = q->n_targets};
-    struct graph_agent_run fetches = {
-        .feeds = feeds, .n_feeds = q->n_feeds, .n_fetches = q->n_fetches};
-    struct tensor values[MAX_NAMES] = {0};
-    char *names[MAX_NAMES] = {NULL};
     int rc = 0;
 
-    for (size_t i = 0; i < q->n_fetches; i++)
-        names[i] = tensor_name(q->fetch[i], strlen(q->fetch[i]));
-    fetches.fetches = (const char *const *)names;
-    if (q->n_targets > 0)
-        rc = graph_agent_run(g, &targets, NULL, err);
-    if (rc == 0 && q->n_fetches > 0)
-        rc = graph_agent_run(g, &fetches, values, err);
-    for (size_t i = 0; i < q->n_fetches; i++) {
+    for (size_t i = 0; rc == 0 && i < q->targets.n; i++) {
+        const struct graph_agent_run run = {.feeds = feeds,
+                                            .n_feeds = q->feeds.n,
+                                            .targets = &q->targets.item[i],
+                                            .n_targets = 1};
+
+        rc = graph_agent_run(g, &run, NULL, err);
+    }
+    return rc;
+}
+
+static int fetch(struct graph_agent *g, const struct request *q,
+                 const struct graph_agent_feed *feeds, struct err *err)
+{
+    const size_t n = q->fetches.n;
+    struct graph_agent_run run = {.feeds = feeds, .n_feeds = q->feeds.n, .n_fetches = n};
+    struct tensor *values = xcalloc(n, sizeof(*values));
+    char **names = xcalloc(n, sizeof(*names));
+    int rc;
+
+    for (size_t i = 0; i < n; i++)
+        names[i] = tensor_name(q->fetches.item[i], strlen(q->fetches.item[i]));
+    run.fetches = (const char *const *)names;
+    rc = graph_agent_run(g, &run, values, err);
+    for (size_t i = 0; i < n; i++) {
         if (rc == 0)
             print_fetched(names[i], &values[i], q->json);
         tensor_free(&values[i]);
         free(names[i]);
     }
+    free(names);
+    free(values);
     return rc;
 }
 
 static int feed_and_run(struct graph_agent *g, const struct graph_view *v,
                         const struct request *q, struct err *err)
 {
-    struct graph_agent_feed feeds[MAX_NAMES] = {0};
+    struct graph_agent_feed *feeds;
     int rc = 0;
 
     if (v->no_values == v->why) /* there are values, but they are damaged */
         return err_set(err, ERR_CORRUPT, "%s", v->why);
-    for (size_t i = 0; i < q->n_feeds && rc == 0; i++)
-        rc = read_feed(v, q->feed[i], &feeds[i], err);
+    feeds = xcalloc(q->feeds.n, sizeof(*feeds));
+    for (size_t i = 0; i < q->feeds.n && rc == 0; i++)
+        rc = read_feed(v, q->feeds.item[i], &feeds[i], err);
     if (rc == 0)
-        rc = run(g, q, feeds, err);
+        rc = run_targets(g, q, feeds, err);
+    if (rc == 0 && q->fetches.n > 0)
+        rc = fetch(g, q, feeds, err);
     if (rc == ERR_UNINITIALIZED && v->no_values != NULL)
         (void)err_wrap(err, "%s", v->no_values);
-    for (size_t i = 0; i < q->n_feeds; i++) {
+    for (size_t i = 0; i < q->feeds.n; i++) {
         tensor_free(&feeds[i].value);
         free((char *)(uintptr_t)feeds[i].name);
     }
+    free(feeds);
     return rc;
 }
 
@@ -127,7 +141,7 @@ static int show(struct graph_agent *g, const struct graph_view *v,
         graph_print_nodes(v, q->json);
     if (q->collections)
         graph_print_collections(v, q->json);
-    if (q->n_fetches > 0 || q->n_targets > 0)
+    if (q->fetches.n > 0 || q->targets.n > 0)
         return feed_and_run(g, v, q, err);
     if (!q->nodes && !q->collections)
         graph_print_summary(v, q->json);
@@ -231,12 +245,18 @@ static int graph(const struct request *q, struct err *err)
 
 /* ---- the command ---- */
 
-static int add_name(struct cli *cli, const char *option, const char **list, size_t *n)
+static int add_name(struct names *to)
 {
-    if (*n == MAX_NAMES)
-        return cli_usage(cli, "more than %d of %s", MAX_NAMES, option);
-    list[(*n)++] = optarg;
+    to->item = xreallocarray(to->item, to->n + 1, sizeof(*to->item));
+    to->item[to->n++] = optarg;
     return 0;
+}
+
+static void names_done(struct request *q)
+{
+    free(q->feeds.item);
+    free(q->fetches.item);
+    free(q->targets.item);
 }
 
 static int take_option(struct cli *cli, struct request *q, int c)
@@ -247,11 +267,11 @@ static int take_option(struct cli *cli, struct request *q, int c)
     case 'F':
         if (strchr(optarg, '=') == NULL)
             return cli_usage(cli, "--feed %s: expected NAME=VALUE or NAME=@FILE", optarg);
-        return add_name(cli, "--feed", q->feed, &q->n_feeds);
+        return add_name(&q->feeds);
     case 'f':
-        return add_name(cli, "--fetch", q->fetch, &q->n_fetches);
+        return add_name(&q->fetches);
     case 't':
-        return add_name(cli, "--target", q->target, &q->n_targets);
+        return add_name(&q->targets);
     case 's':
         if (cli_integer(cli, "--seed", optarg, 0, INT64_MAX, &seed) != 0)
             return CLI_USAGE;
@@ -264,7 +284,7 @@ static int take_option(struct cli *cli, struct request *q, int c)
     }
 }
 
-static int run_graph(struct cli *cli, int argc, char **argv)
+static int list_or_run(struct cli *cli, struct request *q, int argc, char **argv)
 {
     static const struct option options[] = {
         {"nodes", no_argument, NULL, 'n'},
@@ -275,21 +295,29 @@ static int run_graph(struct cli *cli, int argc, char **argv)
         {"seed", required_argument, NULL, 's'},
         {0},
     };
-    struct request q = {0};
     struct err err = {0};
     int c, code;
 
     while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
         if (c == CLI_OPTION_EXIT)
             return code;
-        if ((code = take_option(cli, &q, c)) != 0)
+        if ((code = take_option(cli, q, c)) != 0)
             return code;
     }
     if (optind + 1 != argc)
         return cli_usage(cli, "expected one checkpoint");
-    q.path = argv[optind];
-    q.json = cli->json;
-    return graph(&q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
+    q->path = argv[optind];
+    q->json = cli->json;
+    return graph(q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
+}
+
+static int run_graph(struct cli *cli, int argc, char **argv)
+{
+    struct request q = {0};
+    int code = list_or_run(cli, &q, argc, argv);
+
+    names_done(&q);
+    return code;
 }
 
 const struct command cmd_graph = {
@@ -302,10 +330,13 @@ const struct command cmd_graph = {
         "  --feed NAME=VALUE|@FILE  a tensor's value: 0.5, \"[[1, 2], [3, 4]]\", or\n"
         "                   a file: .npy, or text\n"
         "  --fetch NAME     compute and print a tensor\n"
-        "  --target NAME    run an operation before tensors are fetched\n"
+        "  --target NAME    run an operation; several run one after another, in order,\n"
+        "                   before tensors are fetched\n"
         "  --seed N         the seed of random operations (0)\n"
-        "\nPREFIX names PREFIX.meta and, if it exists, PREFIX.index with the values; a\n"
-        "directory stands for its newest checkpoint. --feed, --fetch and --target are\n"
+        "\nPREFIX names PREFIX.meta and, if it exists, PREFIX.index with the values; "
+        "one\n"
+        "of these files stands for it, and a directory for its newest checkpoint. "
+        "--feed, --fetch and --target are\n"
         "repeatable. An agent process runs the graph.\n"
         "\nexample: brood graph model.ckpt --feed \"x:0=[[1, 2]]\" --fetch y:0\n",
     .run = run_graph,

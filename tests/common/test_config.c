@@ -99,7 +99,7 @@ static const char rich[] =
     "      copies: 1, max_steps: 50, params: {agents: 4}}\n"
     "experience: {capacity: 5000, batch_size: 64, warmup: 1, update_every: 7, keep: "
     "true}\n"
-    "checkpoint: {every_seconds: 0.1, max_to_keep: 0, keep_checkpoint_every_n_hours: "
+    "checkpoint: {every_seconds: 0.1, max_to_keep: none, keep_checkpoint_every_n_hours: "
     "0.3}\n"
     "evaluation: {every_env_steps: 0, episodes: 3, mode: sample, seed: 9}\n"
     "log: {every_env_steps: 1}\n"

@@ -99,6 +99,45 @@ def test_targets_run_before_fetches(w):
     assert (first == again).all()
 
 
+def regression(w):
+    """A model of ours with its train op, which needs no file of TensorFlow's."""
+    trainer = harness.BUILD / "tests" / "golden" / "train_regression"
+    subprocess.run([trainer, w.path, "adam"], check=True)
+    return "m-20"
+
+
+def test_targets_run_one_after_another(w):
+    """Each sees what those before it wrote, however often it is given."""
+    prefix = regression(w)
+    step = ["--feed", "x=[[1, 2, 3]]", "--feed", "y=[[1, 0]]", "--target", "train"]
+    again = [*step, "--target", "train", "--target", "train", "--fetch", "global_step"]
+    assert fetched(w, prefix, *again)[0] == 23
+    assert fetched(w, prefix, *step, "--target", "init", "--fetch", "global_step")[0] == 0
+    begun = fetched(w, prefix, "--target", "init", *step, "--fetch", "global_step")[0]
+    assert begun == 1
+
+
+def test_any_number_of_tensors_is_fed_and_fetched(w):
+    prefix = regression(w)
+    v = variables(w, prefix)
+    names = [*v, *(f"{name}/read" for name in v)]
+    values = fetched(w, prefix, *[word for name in names * 4 for word in ("--fetch", name)])
+    assert len(values) == 8 * len(v) > 64
+    for name, value in zip(names * 4, values):
+        assert (value == v[name.removesuffix("/read")]).all(), name
+    # every one is looked up: the first that is unknown is named
+    feeds = [word for i in range(80) for word in ("--feed", f"none_{i}=0")]
+    out, err = graph(w, prefix, *feeds, "--fetch", "loss", code=1)
+    assert out == "" and "none_0" in err and len(err.splitlines()) == 1, err
+
+
+def test_a_file_stands_for_its_checkpoint(w):
+    prefix = regression(w)
+    for end in (".meta", ".index", ".data-00000-of-00001"):
+        assert graph(w, prefix + end) == graph(w, prefix)
+        assert w.brood("inspect", prefix + end) == w.brood("inspect", prefix)
+
+
 def test_a_graph_without_values(w):
     prefix = path_of(LINEAR)
     names = sorted(variables(w, prefix))
