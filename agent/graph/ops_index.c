@@ -148,6 +148,81 @@ GRAD(segment_sum_grad)
     return grad_done(grad_in, 1);
 }
 
+/* The length K of the last dimension of indices, each row of which is a place among the
+ * first K dimensions of x; -1: not known. */
+static int index_length(const struct shape_args *args, const struct shape *indices,
+                        const struct shape *x, int64_t *ret)
+{
+    *ret = -1;
+    if (indices->rank == 0)
+        return err_set(args->err, ERR_SHAPE, "indices are a scalar");
+    if (indices->rank > 0)
+        *ret = indices->dim[indices->rank - 1];
+    if (x->rank >= 0 && *ret > x->rank)
+        return err_set(args->err, ERR_SHAPE, "an index of %lld into %s", (long long)*ret,
+                       shape_text(x));
+    return 0;
+}
+
+/* indices without their last dimension, then x without its first K. */
+static int indexed_shape(const struct shape_args *args, const struct shape *indices,
+                         const struct shape *x, struct shape *ret)
+{
+    struct shape out = {0};
+    int64_t k;
+
+    *ret = SHAPE_UNKNOWN;
+    if (index_length(args, indices, x, &k) != 0)
+        return ERR_SHAPE;
+    if (k < 0 || x->rank < 0)
+        return 0;
+    if (indices->rank - 1 + x->rank - k > SHAPE_MAX_RANK)
+        return err_set(args->err, ERR_SHAPE, "more than %d dimensions", SHAPE_MAX_RANK);
+    for (int i = 0; i < indices->rank - 1; i++)
+        out.dim[out.rank++] = indices->dim[i];
+    for (int64_t i = k; i < x->rank; i++)
+        out.dim[out.rank++] = x->dim[i];
+    *ret = out;
+    return 0;
+}
+
+static int gather_nd_shape(const struct shape_args *args)
+{
+    return indexed_shape(args, &args->in[1], &args->in[0], &args->out[0]);
+}
+
+static int scatter_nd_shape(const struct shape_args *args)
+{
+    struct shape updates;
+
+    if (value_sizes(args, 2, &args->out[0]) != 0 ||
+        indexed_shape(args, &args->in[0], &args->out[0], &updates) != 0)
+        return ERR_SHAPE;
+    if (!shape_compatible(&args->in[1], &updates))
+        return err_set(args->err, ERR_SHAPE, "updates %s, expected %s",
+                       shape_text(&args->in[1]), shape_text(&updates));
+    return 0;
+}
+
+/* Adds the gradients of elements that were gathered more than once. */
+GRAD(gather_nd_grad)
+{
+    struct op_builder *b = op_begin(g, "Shape", NULL);
+    struct output shape;
+
+    op_input(b, input_of(op, 0));
+    op_attr_type(b, "out_type", output_dtype(input_of(op, 1)));
+    shape = (struct output){op_finish(b), 0};
+    grad_in[0] = ternary(g, "ScatterNd", input_of(op, 1), grad_out[0], shape, NULL);
+    return grad_done(grad_in, 1);
+}
+
+GRAD(scatter_nd_grad)
+{
+    grad_in[1] = binary(g, "GatherNd", grad_out[0], input_of(op, 0), NULL);
+    return grad_done(grad_in + 1, 1);
+}
+
 static int one_hot_shape(const struct shape_args *args)
 {
     int64_t axis = attr_int(args->op, "axis"), depth = -1;
@@ -187,6 +262,12 @@ static const struct op_def rows[] = {
     {"GatherV2", 0, gather_v2_shape, gather_v2_grad,
      "params:Tparams, indices:Tindices, axis:Taxis -> output:Tparams; Tparams:type, "
      "Tindices:index_type, Taxis:index_type"},
+    {"GatherNd", 0, gather_nd_shape, gather_nd_grad,
+     "params:Tparams, indices:Tindices -> output:Tparams; Tparams:type, "
+     "Tindices:index_type"},
+    {"ScatterNd", 0, scatter_nd_shape, scatter_nd_grad,
+     "indices:Tindices, updates:T, shape:Tindices -> output:T; T:number_type, "
+     "Tindices:index_type"},
     {"UnsortedSegmentSum", 0, segment_sum_shape, segment_sum_grad,
      "data:T, segment_ids:Tindices, num_segments:Tnumsegments -> output:T; "
      "T:number_type, "

@@ -1,5 +1,5 @@
-/* ops_io.c - the nodes of a Saver: checkpoints written and read from within a graph.
- */
+/* ops_io.c - the nodes of a Saver: checkpoints written and read from within a graph; and
+ * summaries for TensorBoard, as serialised messages. */
 #include "agent/graph/op_rules.h"
 
 static int merge_prefixes_shape(const struct shape_args *args)
@@ -13,6 +13,15 @@ static int string_join_shape(const struct shape_args *args)
     for (int i = 0; i < args->n_in; i++)
         if (want_rank(args, i, 0) != 0)
             return ERR_SHAPE;
+    return shape_scalar(args);
+}
+
+/* tags and values of one shape, or one tag for all */
+static int scalar_summary_shape(const struct shape_args *args)
+{
+    if (args->in[0].rank != 0 && !shape_compatible(&args->in[0], &args->in[1]))
+        return err_set(args->err, ERR_SHAPE, "tags %s and values %s are not the same",
+                       shape_text(&args->in[0]), shape_text(&args->in[1]));
     return shape_scalar(args);
 }
 
@@ -31,6 +40,10 @@ static const struct op_def rows[] = {
      "basename:string, shard:int32, num_shards:int32 -> filename:string"},
     {"StringJoin", OP_NO_GRADIENT, string_join_shape, NULL,
      "inputs:N*string -> output:string; N:int, separator:string="},
+    {"ScalarSummary", OP_NO_GRADIENT, scalar_summary_shape, NULL,
+     "tags:string, values:T -> summary:string; T:type"},
+    {"MergeSummary", OP_NO_GRADIENT, shape_scalar, NULL,
+     "inputs:N*string -> summary:string; N:int"},
 };
 
 const struct op_family ops_of_io = OP_FAMILY(rows);

@@ -1,6 +1,6 @@
 /* ops_random.c - random numbers. Each is a pure function of the session's key, the
  * operation's name and the run's counter; the attributes seed and seed2 exist for
- * TensorFlow and are unused. */
+ * TensorFlow and are unused. Those called stateless are functions of their inputs. */
 #include "agent/graph/op_rules.h"
 
 static int draw_shape(const struct shape_args *args)
@@ -22,6 +22,33 @@ static int draw_int_shape(const struct shape_args *args)
             "T:index_type"                                                               \
     }
 
+/* key (1), counter (2) of a seed (2) */
+static int key_counter_shape(const struct shape_args *args)
+{
+    if (want_rank(args, 0, 1) != 0)
+        return ERR_SHAPE;
+    if (dim_of(&args->in[0], 0) >= 0 && dim_of(&args->in[0], 0) != 2)
+        return err_set(args->err, ERR_SHAPE, "a seed of %s, expected 2 numbers",
+                       shape_text(&args->in[0]));
+    args->out[0] = SHAPE(1);
+    args->out[1] = SHAPE(2);
+    return 0;
+}
+
+static int draw_stateless_shape(const struct shape_args *args)
+{
+    for (int i = 1; i < 3; i++) {
+        const int64_t n = dim_of(&args->in[i], 0);
+
+        if (want_rank(args, i, 1) != 0)
+            return ERR_SHAPE;
+        if (n >= 0 && n != i)
+            return err_set(args->err, ERR_SHAPE, "a %s of %s, expected %d",
+                           i == 1 ? "key" : "counter", shape_text(&args->in[i]), i);
+    }
+    return want_rank(args, 3, 0) != 0 ? ERR_SHAPE : draw_shape(args);
+}
+
 static const struct op_def rows[] = {
     DRAW("RandomUniform"),
     DRAW("RandomStandardNormal"),
@@ -29,6 +56,12 @@ static const struct op_def rows[] = {
     {"RandomUniformInt", OP_STATEFUL | OP_NO_GRADIENT, draw_int_shape, NULL,
      "shape:T, minval:Tout, maxval:Tout -> output:Tout; seed:int=0, seed2:int=0, "
      "Tout:index_type, T:index_type"},
+    /* functions of their inputs, with TensorFlow's own numbers */
+    {"StatelessRandomGetKeyCounter", OP_NO_GRADIENT, key_counter_shape, NULL,
+     "seed:Tseed -> key:uint64, counter:uint64; Tseed:index_type=int64"},
+    {"StatelessRandomUniformV2", OP_NO_GRADIENT, draw_stateless_shape, NULL,
+     "shape:Tshape, key:uint64, counter:uint64, alg:int32 -> output:dtype; "
+     "dtype:type=float32, Tshape:index_type=int32"},
 };
 
 const struct op_family ops_of_random = OP_FAMILY(rows);

@@ -127,10 +127,10 @@ static int diag_part_shape(const struct shape_args *args)
             "shared_name:string="                                                        \
     }
 
-#define ASSIGN_RESOURCE(type)                                                            \
+#define ASSIGN_RESOURCE(type, attrs)                                                     \
     {                                                                                    \
         type, OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, assign_resource_shape, NULL,     \
-            "resource:resource, value:dtype ->; dtype:type"                              \
+            "resource:resource, value:dtype ->; dtype:type" attrs                        \
     }
 
 static const struct op_def rows[] = {
@@ -148,9 +148,10 @@ static const struct op_def rows[] = {
      "resource:resource -> value:dtype; dtype:type"},
     {"VarIsInitializedOp", OP_STATEFUL | OP_NO_GRADIENT, shape_scalar, NULL,
      "resource:resource -> is_initialized:bool"},
-    ASSIGN_RESOURCE("AssignVariableOp"),
-    ASSIGN_RESOURCE("AssignAddVariableOp"),
-    ASSIGN_RESOURCE("AssignSubVariableOp"),
+    /* the shape is always checked, whatever validate_shape (since TensorFlow 2.9) says */
+    ASSIGN_RESOURCE("AssignVariableOp", ", validate_shape:bool=false"),
+    ASSIGN_RESOURCE("AssignAddVariableOp", ""),
+    ASSIGN_RESOURCE("AssignSubVariableOp", ""),
     {"Qr", OP_NO_GRADIENT, qr_shape, NULL,
      "input:T -> q:T, r:T; full_matrices:bool=false, T:float_type"},
     {"DiagPart", OP_NO_GRADIENT, diag_part_shape, NULL,

@@ -2,6 +2,7 @@
 #include "agent/session/lower.h"
 
 #include "agent/graph/op_table.h"
+#include "common/mem/xmalloc.h"
 
 #include <string.h>
 
@@ -271,6 +272,40 @@ static int knows_types(struct lowering *l, const struct node *n)
     return 0;
 }
 
+/* ---- summaries of values that only the run knows ---- */
+
+/* How many bytes a summary has depends only on its tags, so the plan owns a string of that
+ * length and each run writes its bytes. Returns 0 if the length is not known. */
+static int make_text(struct lowering *l, struct node *n)
+{
+    struct tensor text = TENSOR_NONE, **in;
+    struct tensor_string *s;
+    struct kernel_args args = {.op = n->op, .n_in = n->n_in};
+
+    if (n->call != kern_scalar_summary && n->call != kern_merge_summary)
+        return 0;
+    args.in = in = ARENA_ARRAY(&l->plan->arena, struct tensor *, n->n_in);
+    for (int i = 0; i < n->n_in; i++) {
+        struct value *x = value_at(l, n->in[i]);
+
+        if (x->tensor.dtype == DT_STRING && !is_const(l, n->in[i]) &&
+            l->plan->values[x->root].kind != VALUE_TEXT)
+            return 0;
+        in[i] = &x->tensor;
+    }
+    if (tensor_alloc(&text, DT_STRING, SHAPE_SCALAR, l->err) < 0)
+        return 0;
+    s = text.data;
+    s->len_bytes = summary_bytes(&args);
+    s->bytes = xcalloc(s->len_bytes + 1, 1);
+    lower_own(l, text);
+    value_at(l, n->out[0])->tensor = text;
+    value_at(l, n->out[0])->tensor.owned = 0;
+    value_at(l, n->out[0])->kind = VALUE_TEXT;
+    lower_add_node(l, n);
+    return 1;
+}
+
 int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *row)
 {
     int rc = 0;
@@ -299,6 +334,8 @@ int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *r
         return rc;
     if (lower_foldable(l, n))
         return lower_fold(l, n);
+    if (make_text(l, n))
+        return 0;
     /* The buffer cannot hold strings, which are constants, even if fed. */
     for (int i = 0; i < n->n_out; i++)
         if (value_at(l, n->out[i])->tensor.dtype == DT_STRING) {

@@ -70,6 +70,7 @@ static void own_strings(const struct tensor *t, int failed)
 static int moves_strings(const struct node *n)
 {
     return n->call != kern_string_join && n->call != kern_sharded_filename &&
+           n->call != kern_scalar_summary && n->call != kern_merge_summary &&
            n->call != kern_restore;
 }
 

@@ -35,7 +35,7 @@ int lower_alias(struct lowering *l, int x, const struct shape *shape, size_t off
     a->root = of.root;
     a->offset = of.offset + offset;
     a->index = of.index;
-    if (of.kind == VALUE_CONST && of.tensor.data != NULL)
+    if ((of.kind == VALUE_CONST || of.kind == VALUE_TEXT) && of.tensor.data != NULL)
         a->tensor.data = (char *)of.tensor.data + offset;
     return v;
 }

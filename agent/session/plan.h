@@ -30,6 +30,7 @@
 enum value_kind {
     VALUE_BUFFER, /* in the plan's buffer */
     VALUE_CONST,  /* known when planning; owned by the graph or the plan */
+    VALUE_TEXT,   /* a string of known length, which a step writes; owned by the plan */
     VALUE_FEED,
     VALUE_VARIABLE, /* in the session's block */
 };

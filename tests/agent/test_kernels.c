@@ -50,6 +50,10 @@ static const struct {
     {"RandomStandardNormal", "test_kernels_state.c"},
     {"TruncatedNormal", "test_kernels_state.c"},
     {"RandomUniformInt", "test_kernels_state.c"},
+    {"StatelessRandomGetKeyCounter", "test_kernels_state.c"},
+    {"StatelessRandomUniformV2", "test_kernels_state.c"},
+    {"ScalarSummary", "test_ops.c"},
+    {"MergeSummary", "test_ops.c"},
     {"Qr", "not unique: test_kernels_state.c multiplies it out"},
 };
 
@@ -451,6 +455,12 @@ static const struct {
     {"Gather", "f(3) i(1)=3", NULL, "index 3 is not in [0, 3)"},
     {"GatherV2", "f(3) i(1)=-1 I=0", NULL, "index -1 is not in [0, 3)"},
     {"GatherV2", "f(3) i(1)=0 I=1", NULL, "axis 1"},
+    {"GatherNd", "f(3,2) i", NULL, "indices are a scalar"},
+    {"GatherNd", "f(3,2) i(1,3)", NULL, "an index of 3 into (3, 2)"},
+    {"GatherNd", "f(3,2) i(1,2)=2,2", NULL, "index 2 of dimension 1 is not in [0, 2)"},
+    {"GatherNd", "f(3,2) i(1,1)=-1", NULL, "index -1 of dimension 0 is not in [0, 3)"},
+    {"ScatterNd", "i(2,1) f(2,3) I(2)=4,2", NULL, "updates (2, 3), expected (2, 2)"},
+    {"ScatterNd", "i(1,1)=4 f(1,2) I(2)=4,2", NULL, "index 4 of dimension 0"},
     {"UnsortedSegmentSum", "f(3,2) i(2)=0,1 I=2", NULL, "does not begin with"},
     {"UnsortedSegmentSum", "f(2) i(2)=0,2 I=2", NULL, "2"},
     {"UnsortedSegmentSum", "f(2) i(2)=0,1 I=-2", NULL, "-2"},
@@ -467,6 +477,7 @@ static const struct {
     {"SparseSoftmaxCrossEntropyWithLogits", "f(2,3) i(2)=0,3", NULL, "label 3"},
     {"DiagPart", "f(2,3)", NULL, "not square"},
     {"Qr", "f(3)", NULL, "must have 2 dimensions"},
+    {"StatelessRandomGetKeyCounter", "i(3)", NULL, "a seed of (3)"},
     {"RandomUniform", "I(1)=-1", "dtype=@f", "may not be -1"},
     {"RandomStandardNormal", "i(1)=-1", "dtype=@f", "may not be -1"},
     {"TruncatedNormal", "I(2,2)", "dtype=@f", "must be a vector"},
@@ -583,7 +594,10 @@ START_TEST(every_constraint_has_a_refusal)
         "ResourceApplyMomentum", "ResourceApplyRMSProp", "ResourceApplyAdam",
         /* of resources and branches, and of names: test_ops.c */
         "ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp",
-        "AssignSubVariableOp", "Switch", "RefSwitch", "Merge", "StringJoin"};
+        "AssignSubVariableOp", "Switch", "RefSwitch", "Merge", "StringJoin",
+        "ScalarSummary",
+        /* of keys, which no case can write: test_kernels_state.c */
+        "StatelessRandomUniformV2"};
     const struct op_def *d = op_def_at((size_t)_i);
     int told = d->shape == shape_same || d->shape == shape_scalar ||
                d->shape == shape_none || (d->flags & OP_FOREIGN) != 0;

@@ -311,6 +311,84 @@ static const struct {
 };
 enum { N_DRAWS = sizeof(draws) / sizeof(draws[0]) };
 
+/* The numbers that TensorFlow's documentation prints for seed [1, 2] (random.split), of
+ * which a uniform float32 has the low 23 bits; float64 has 20 and all bits of two. */
+START_TEST(stateless_draws_are_tensorflows)
+{
+    static const uint32_t words[] = {1105988140, 1738052849, 3959391294, 370444179};
+    struct output seed, shape, alg, x;
+    struct op_builder *p;
+    struct operation *keys;
+    struct tensor t;
+    struct bed b;
+
+    bed_init(&b);
+    seed = constant_i32s(b.g, (int32_t[]){1, 2}, 2, NULL);
+    keys = unary(b.g, "StatelessRandomGetKeyCounter", seed, NULL).op;
+    for (int doubles = 0; doubles < 2; doubles++) {
+        shape = constant_i32s(b.g, (int32_t[]){doubles ? 2 : 7}, 1, NULL);
+        alg = constant_i32(b.g, doubles ? 3 : 1, NULL);
+        p = op_begin(b.g, "StatelessRandomUniformV2", NULL);
+        op_input(p, shape);
+        op_input(p, (struct output){keys, 0});
+        op_input(p, (struct output){keys, 1});
+        op_input(p, alg);
+        op_attr_type(p, "dtype", doubles ? DT_DOUBLE : DT_FLOAT);
+        x = (struct output){op_finish(p), 0};
+        t = bed_fetch(&b, x);
+        for (int i = 0; i < 4 && !doubles; i++)
+            ck_assert_float_eq(tensor_f32(&t)[i],
+                               (float)(words[i] & 0x7fffff) / (float)(1 << 23));
+        for (int i = 0; i < 2 && doubles; i++)
+            ck_assert_double_eq(((double *)t.data)[i],
+                                ((words[2 * i] & 0xfffff) * 0x1p32 + words[2 * i + 1]) *
+                                    0x1p-52);
+        for (int i = 4; i < 7 && !doubles; i++)
+            ck_assert(tensor_f32(&t)[i] >= 0 && tensor_f32(&t)[i] < 1 &&
+                      tensor_f32(&t)[i] != tensor_f32(&t)[i - 4]);
+        tensor_free(&t);
+    }
+    bed_done(&b);
+}
+END_TEST
+
+/* Another algorithm, and keys of a wrong shape, are refused. */
+START_TEST(stateless_draws_are_checked)
+{
+    static const struct {
+        int32_t alg;
+        int swapped;
+    } bad[] = {{2, 0}, {1, 1}};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct bed b;
+        struct operation *keys;
+        struct output seed, shape, alg;
+        struct op_builder *p;
+
+        bed_init(&b);
+        seed = constant_i32s(b.g, (int32_t[]){1, 2}, 2, NULL);
+        keys = unary(b.g, "StatelessRandomGetKeyCounter", seed, NULL).op;
+        shape = constant_i32s(b.g, (int32_t[]){3}, 1, NULL);
+        alg = constant_i32(b.g, bad[i].alg, NULL);
+        p = op_begin(b.g, "StatelessRandomUniformV2", NULL);
+        op_input(p, shape);
+        op_input(p, (struct output){keys, bad[i].swapped});
+        op_input(p, (struct output){keys, !bad[i].swapped});
+        op_input(p, alg);
+        if (bad[i].swapped) {
+            ck_assert_ptr_null(op_finish(p));
+            ck_assert_ptr_nonnull(strstr(graph_error(b.g)->msg, "a key of (2)"));
+            graph_clear_error(b.g);
+        } else {
+            ck_assert_int_eq(bed_try(&b, (struct output){op_finish(p), 0}),
+                             ERR_UNSUPPORTED);
+        }
+        bed_done(&b);
+    }
+}
+END_TEST
+
 START_TEST(draws_have_their_distribution)
 {
     double mean = 0, variance = 0;
@@ -448,6 +526,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_value_of_another_shape_is_refused);
     tcase_add_loop_test(tc, optimisers_step_as_their_formulas_say, 0, 2 * N_STEPS);
     tcase_add_loop_test(tc, a_gradient_of_another_shape_is_refused, 0, N_STEPS);
+    tcase_add_test(tc, stateless_draws_are_tensorflows);
+    tcase_add_test(tc, stateless_draws_are_checked);
     tcase_add_loop_test(tc, draws_have_their_distribution, 0, N_DRAWS);
     tcase_add_loop_test(tc, draws_are_named_by_key_counter_and_operation, 0, N_DRAWS);
     tcase_add_loop_test(tc, qr_multiplies_out, 0, 2 * N_MATRICES);

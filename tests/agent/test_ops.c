@@ -552,6 +552,106 @@ START_TEST(save_and_restore_nodes_run)
 }
 END_TEST
 
+static struct output merged(struct graph *g, struct output a, struct output b2)
+{
+    struct op_builder *o = op_begin(g, "MergeSummary", NULL);
+
+    op_input(o, a);
+    op_input(o, b2);
+    return (struct output){op_finish(o), 0};
+}
+
+static void check_summary(struct bed *b, struct output x, const char *want, size_t n)
+{
+    struct tensor t = bed_fetch(b, x);
+    const struct tensor_string *s = t.data;
+
+    ck_assert_uint_eq(s->len_bytes, n);
+    ck_assert_mem_eq(s->bytes, want, n);
+    tensor_free(&t);
+}
+
+/* As TensorFlow writes it since 2.9; the shape is checked in any case. */
+START_TEST(resources_are_assigned_with_validate_shape)
+{
+    for (int validate = 0; validate < 2; validate++) {
+        struct operation *handle, *set;
+        struct op_builder *o;
+        struct variable v = {0};
+        struct output read;
+        struct tensor t;
+        struct bed b;
+
+        bed_init(&b);
+        o = op_begin(b.g, "VarHandleOp", "v");
+        op_attr_type(o, "dtype", DT_INT32);
+        op_attr_shape(o, "shape", &SHAPE(2));
+        handle = op_finish(o);
+        v.ref = (struct output){handle, 0};
+        o = op_begin(b.g, "AssignVariableOp", "set");
+        op_input(o, v.ref);
+        op_input(o, constant_i32s(b.g, (int32_t[]){1, 2}, 2, NULL));
+        op_attr_bool(o, "validate_shape", validate);
+        set = op_finish(o);
+        ck_assert_msg(set != NULL, "%s", graph_error(b.g)->msg);
+        o = op_begin(b.g, "ReadVariableOp", NULL);
+        op_input(o, v.ref);
+        op_attr_type(o, "dtype", DT_INT32);
+        read = (struct output){op_finish(o), 0};
+        v.initializer = set;
+        v.read = read;
+        v.dtype = DT_INT32;
+        v.shape = SHAPE(2);
+        (void)variable_import(b.g, &v);
+        bed_target(&b, set);
+        t = bed_fetch(&b, read);
+        ck_assert_int_eq(((const int32_t *)t.data)[1], 2);
+        tensor_free(&t);
+        o = op_begin(b.g, "AssignVariableOp", "bad");
+        op_input(o, v.ref);
+        op_input(o, constant_i32(b.g, 1, NULL));
+        op_attr_bool(o, "validate_shape", validate);
+        ck_assert_ptr_null(op_finish(o));
+        graph_clear_error(b.g);
+        bed_done(&b);
+    }
+}
+END_TEST
+
+/* Serialised messages Summary {1: value {1: tag, 2: float}}, also of what only the run
+ * computes, and after what it writes. */
+START_TEST(summaries_are_messages)
+{
+    static const char one[] = "\x0a\x0a\x0a\x03one\x15\0\0\xc0\x3f";
+    static const char both[] = "\x0a\x0a\x0a\x03one\x15\0\0\xc0\x3f"
+                               "\x0a\x08\x0a\x01v\x15\0\0\x20\x40";
+    struct output x, tag_x, tag_v, summary_x, summary_v, all;
+    struct variable *v;
+    struct bed b;
+    float fed = 1.5f;
+
+    bed_init(&b);
+    x = bed_input(&b, SHAPE_SCALAR, &fed, SHAPE_SCALAR);
+    v = bed_variable(&b, 2, "v");
+    tag_x = string(b.g, "one");
+    tag_v = string(b.g, "v");
+    summary_x = binary(b.g, "ScalarSummary", tag_x, x, NULL);
+    summary_v = binary(b.g, "ScalarSummary", tag_v, v->read, NULL);
+    all = merged(b.g, summary_x, summary_v);
+    bed_init_variables(&b);
+    bed_target(&b, variable_assign(v, constant_f32(b.g, 2.5f, NULL), NULL).op);
+    check_summary(&b, summary_x, one, sizeof(one) - 1);
+    check_summary(&b, all, both, sizeof(both) - 1);
+    bed_target(&b, all.op);
+    fed = 3; /* 0x40400000 */
+    check_summary(&b, summary_x, "\x0a\x0a\x0a\x03one\x15\0\0\x40\x40", 12);
+    all = merged(b.g, summary_x, summary_x);
+    ck_assert_int_eq(bed_try(&b, all), ERR_ARG);
+    ck_assert_ptr_nonnull(strstr(b.err.msg, "Duplicate tag one found"));
+    bed_done(&b);
+}
+END_TEST
+
 /* The loss of a class that is all but ruled out is large, not infinite. */
 START_TEST(sparse_cross_entropy_of_the_unlikely)
 {
@@ -598,6 +698,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, resource_variables_hold_values);
     tcase_add_test(tc, strings_are_moved);
     tcase_add_test(tc, save_and_restore_nodes_run);
+    tcase_add_test(tc, resources_are_assigned_with_validate_shape);
+    tcase_add_test(tc, summaries_are_messages);
     tcase_add_test(tc, sparse_cross_entropy_of_the_unlikely);
     suite_add_tcase(s, tc);
     return s;

@@ -24,6 +24,19 @@ int kern_gather(const struct kernel_args *a)
     return 0;
 }
 
+static void add_elements(const struct tensor *y, int64_t to, const struct tensor *x,
+                         int64_t from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++, to++, from++) {
+        if (x->dtype == DT_FLOAT)
+            tensor_f32(y)[to] += tensor_f32(x)[from];
+        else if (x->dtype == DT_DOUBLE)
+            ((double *)y->data)[to] += ((const double *)x->data)[from];
+        else
+            tensor_set_int(y, to, tensor_int(y, to) + tensor_int(x, from));
+    }
+}
+
 /* The gradient of Gather (UnsortedSegmentSum): row r of the output is the sum of the rows
  * i of x with ids[i] = r. Rows with negative ids are ignored. */
 int kern_segment_sum(const struct kernel_args *a)
@@ -40,15 +53,66 @@ int kern_segment_sum(const struct kernel_args *a)
                            operation_name(a->op), (long long)row, (long long)rows);
         if (row < 0)
             continue;
-        for (int64_t j = 0; j < width; j++) {
-            int64_t to = row * width + j, from = i * width + j;
-            if (x->dtype == DT_FLOAT)
-                tensor_f32(y)[to] += tensor_f32(x)[from];
-            else if (x->dtype == DT_DOUBLE)
-                ((double *)y->data)[to] += ((const double *)x->data)[from];
-            else
-                tensor_set_int(y, to, tensor_int(y, to) + tensor_int(x, from));
+        add_elements(y, row * width, x, i * width, width);
+    }
+    return 0;
+}
+
+/* Row `row` of indices, a place among the first K dimensions of x, as the number of that
+ * piece of x; -1 after an error. */
+static int64_t piece_at(const struct kernel_args *a, const struct tensor *indices,
+                        int64_t row, const struct shape *x)
+{
+    const int k = (int)indices->shape.dim[indices->shape.rank - 1];
+    int64_t at = 0;
+
+    for (int d = 0; d < k; d++) {
+        const int64_t i = tensor_int(indices, row * k + d);
+        if (i < 0 || i >= x->dim[d]) {
+            (void)err_set(a->err, ERR_ARG,
+                          "%s: index %lld of dimension %d is not in [0, %lld)",
+                          operation_name(a->op), (long long)i, d, (long long)x->dim[d]);
+            return -1;
         }
+        at = at * x->dim[d] + i;
+    }
+    return at;
+}
+
+int kern_gather_nd(const struct kernel_args *a)
+{
+    const struct tensor *x = a->in[0], *indices = a->in[1];
+    const int last = indices->shape.rank - 1;
+    const int64_t rows = span(&indices->shape, 0, last);
+    const size_t bytes =
+        (size_t)span(&x->shape, (int)indices->shape.dim[last], x->shape.rank) *
+        elem_size(x);
+
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t at = piece_at(a, indices, i, &x->shape);
+        if (at < 0)
+            return ERR_ARG;
+        if (bytes > 0)
+            memcpy((char *)a->out[0]->data + (size_t)i * bytes,
+                   (const char *)x->data + (size_t)at * bytes, bytes);
+    }
+    return 0;
+}
+
+/* in: indices, updates, shape. Updates of one place are added in their order. */
+int kern_scatter_nd(const struct kernel_args *a)
+{
+    const struct tensor *indices = a->in[0], *y = a->out[0];
+    const int last = indices->shape.rank - 1;
+    const int64_t rows = span(&indices->shape, 0, last);
+    const int64_t width = span(&y->shape, (int)indices->shape.dim[last], y->shape.rank);
+
+    clear(y);
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t at = piece_at(a, indices, i, &y->shape);
+        if (at < 0)
+            return ERR_ARG;
+        add_elements(y, at * width, a->in[1], i * width, width);
     }
     return 0;
 }

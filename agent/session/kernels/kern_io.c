@@ -1,9 +1,12 @@
-/* Kernels of a graph's checkpoint nodes (save/SaveV2, save/RestoreV2, ...), and of the
- * nodes that put file names together.
+/* Kernels of a graph's checkpoint nodes (save/SaveV2, save/RestoreV2, ...), of the
+ * nodes that put file names together, and of summaries.
  *
- * Source   save_restore_v2_ops.cc and string_join_op.cc of TensorFlow 1.13. */
+ * Source   save_restore_v2_ops.cc and string_join_op.cc and summary_op.cc of TensorFlow
+ *          1.13. */
 #include "agent/session/kernels/kernel.h"
 #include "common/ckpt/bundle.h"
+#include "common/ckpt/protowire.h"
+#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdio.h>
@@ -220,4 +223,148 @@ int kern_string_join(const struct kernel_args *a)
     }
     set_text(a->out[0], 0, all);
     return 0;
+}
+
+/* ---- summaries: serialised Summary messages {1: value {1: tag, 2: simple_value}} ---- */
+
+/* Takes b's memory, unless the string has its own. */
+static void set_bytes(struct tensor *t, struct wbuf *b)
+{
+    struct tensor_string *s = t->data;
+
+    if (s->bytes == NULL) {
+        *s = (struct tensor_string){(char *)b->data, b->len};
+        return;
+    }
+    CHECK(s->len_bytes == b->len, "%zu bytes, not %zu", s->len_bytes, b->len);
+    if (b->len > 0)
+        memcpy((char *)(uintptr_t)s->bytes, b->data, b->len);
+    wbuf_done(b);
+}
+
+static float number_at(const struct tensor *t, int64_t i)
+{
+    if (t->dtype == DT_FLOAT)
+        return tensor_f32(t)[i];
+    if (t->dtype == DT_DOUBLE)
+        return (float)((const double *)t->data)[i];
+    return (float)tensor_int(t, i);
+}
+
+static int has_numbers(const struct tensor *t)
+{
+    return t->dtype == DT_FLOAT || t->dtype == DT_DOUBLE || t->dtype == DT_INT32 ||
+           t->dtype == DT_INT64;
+}
+
+/* One tag for all values, or one for each. Without numbers: zeros. */
+static void put_scalars(struct wbuf *b, const struct tensor *tags,
+                        const struct tensor *values, int with_numbers)
+{
+    const struct tensor_string *tag = tags->data;
+
+    for (int64_t i = 0; i < tensor_elements(values); i++) {
+        const size_t value = pw_begin(b, 1);
+
+        pw_put_bytes(b, 1, tag->bytes, tag->len_bytes);
+        pw_put_float(b, 2, with_numbers ? number_at(values, i) : 0.0f);
+        pw_end(b, value);
+        tag += tags->shape.rank > 0;
+    }
+}
+
+size_t summary_bytes(const struct kernel_args *a)
+{
+    const int is_merge = operation_is(a->op, "MergeSummary");
+    struct wbuf b = {0};
+    size_t n = 0;
+
+    for (int i = 0; is_merge && i < a->n_in; i++)
+        n += ((const struct tensor_string *)a->in[i]->data)->len_bytes;
+    if (!is_merge)
+        put_scalars(&b, a->in[0], a->in[1], 0);
+    n += b.len;
+    wbuf_done(&b);
+    return n;
+}
+
+/* in: tags, values */
+int kern_scalar_summary(const struct kernel_args *a)
+{
+    struct wbuf b = {0};
+
+    if (!has_numbers(a->in[1]))
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: no summaries of %s",
+                       operation_name(a->op), dtype_name(a->in[1]->dtype));
+    put_scalars(&b, a->in[0], a->in[1], 1);
+    set_bytes(a->out[0], &b);
+    return 0;
+}
+
+/* The tag of a value of a Summary; empty if it has none. */
+static struct tensor_string tag_of(struct cursor value)
+{
+    struct tensor_string tag = {0};
+    struct pw_field f;
+
+    while (pw_next(&value, &f))
+        if (f.number == 1 && f.type == PW_LEN)
+            tag = (struct tensor_string){(char *)(uintptr_t)f.bytes.p,
+                                         (size_t)(f.bytes.end - f.bytes.p)};
+    return tag;
+}
+
+/* Whether the first `len` bytes of b, a Summary, have a value of this tag. */
+static int has_tag(const struct wbuf *b, size_t len, const struct tensor_string *tag)
+{
+    struct cursor c = cursor_of(b->data, len);
+    struct pw_field f;
+
+    while (pw_next(&c, &f)) {
+        const struct tensor_string other = f.number == 1 && f.type == PW_LEN
+                                               ? tag_of(f.bytes)
+                                               : (struct tensor_string){0};
+        if (other.len_bytes == tag->len_bytes &&
+            memcmp(other.bytes, tag->bytes, tag->len_bytes) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* Appends the values of a Summary; each tag may occur once. */
+static int add_summary(const struct kernel_args *a, struct wbuf *b,
+                       const struct tensor_string *s)
+{
+    struct cursor c = cursor_of(s->bytes, s->len_bytes);
+    struct pw_field f;
+
+    while (pw_next(&c, &f)) {
+        struct tensor_string tag;
+
+        if (f.number != 1 || f.type != PW_LEN)
+            continue;
+        tag = tag_of(f.bytes);
+        if (tag.len_bytes > 0 && has_tag(b, b->len, &tag))
+            return err_set(a->err, ERR_ARG,
+                           "%s: Duplicate tag %.*s found in summary inputs",
+                           operation_name(a->op), (int)tag.len_bytes, tag.bytes);
+    }
+    wbuf_bytes(b, s->bytes, s->len_bytes);
+    return c.failed ? err_set(a->err, ERR_ARG, "%s: an input is no Summary",
+                              operation_name(a->op))
+                    : 0;
+}
+
+int kern_merge_summary(const struct kernel_args *a)
+{
+    struct wbuf b = {0};
+    int rc = 0;
+
+    for (int i = 0; rc == 0 && i < a->n_in; i++)
+        rc = add_summary(a, &b, a->in[i]->data);
+    if (rc == 0)
+        set_bytes(a->out[0], &b);
+    else
+        wbuf_done(&b);
+    return rc;
 }

@@ -1,9 +1,10 @@
 /* Random numbers: pure functions of the operation's key, the run's counter and the
- * element. */
+ * element; or, the stateless ones, of their inputs. */
 #include "agent/session/kernels/kernel.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 int kern_random_uniform(const struct kernel_args *a)
 {
@@ -63,6 +64,79 @@ int kern_random_uniform_int(const struct kernel_args *a)
         uint64_t v;
         rng_below(a->key, a->counter, (uint64_t)i, (uint64_t)high - (uint64_t)low, &v, 1);
         tensor_set_int(a->out[0], i, (int64_t)((uint64_t)low + v));
+    }
+    return 0;
+}
+
+/* ---- stateless: the numbers of TensorFlow (stateless_random_ops_v2.cc), by Philox ---- */
+
+enum { ALG_PHILOX = 1, ALG_AUTO_SELECT = 3 };
+
+static uint64_t two_words(const uint32_t *w)
+{
+    return w[0] | (uint64_t)w[1] << 32;
+}
+
+/* Mixes the seed, so that it does not matter which of its bits vary. */
+int kern_key_counter(const struct kernel_args *a)
+{
+    const struct rng_key mixer = {{0x3ec8f720, 0x02461e29}};
+    uint64_t *key = a->out[0]->data, *counter = a->out[1]->data;
+    uint32_t mix[4];
+
+    rng_block(mixer, (uint64_t)tensor_int(a->in[0], 1), (uint64_t)tensor_int(a->in[0], 0),
+              mix);
+    key[0] = two_words(mix);
+    counter[0] = 0;
+    counter[1] = two_words(mix + 2);
+    return 0;
+}
+
+/* 23 bits below 1 in [1, 2), minus 1. */
+static float uniform_of_word(uint32_t w)
+{
+    const uint32_t bits = UINT32_C(127) << 23 | (w & 0x7fffff);
+    float x;
+
+    memcpy(&x, &bits, sizeof(x));
+    return x - 1.0f;
+}
+
+static double uniform_of_words(const uint32_t *w)
+{
+    const uint64_t bits = UINT64_C(1023) << 52 | (uint64_t)(w[0] & 0xfffff) << 32 | w[1];
+    double x;
+
+    memcpy(&x, &bits, sizeof(x));
+    return x - 1.0;
+}
+
+/* in: shape, key, counter, alg */
+int kern_stateless_uniform(const struct kernel_args *a)
+{
+    const uint64_t *key = a->in[1]->data, *counter = a->in[2]->data;
+    const struct rng_key k = {{(uint32_t)key[0], (uint32_t)(key[0] >> 32)}};
+    const int64_t alg = tensor_int(a->in[3], 0), n = tensor_elements(a->out[0]);
+    const int single = a->out[0]->dtype == DT_FLOAT, per_block = single ? 4 : 2;
+    uint64_t low = counter[0], high = counter[1];
+
+    if (!single && a->out[0]->dtype != DT_DOUBLE)
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: no draws of %s",
+                       operation_name(a->op), dtype_name(a->out[0]->dtype));
+    if (alg != ALG_PHILOX && alg != ALG_AUTO_SELECT)
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: algorithm %lld, only Philox is here",
+                       operation_name(a->op), (long long)alg);
+    for (int64_t i = 0; i < n; i += per_block) {
+        uint32_t w[4];
+
+        rng_block(k, high, low, w);
+        high += ++low == 0;
+        for (int64_t j = i; j < n && j < i + per_block; j++) {
+            if (single)
+                tensor_f32(a->out[0])[j] = uniform_of_word(w[j - i]);
+            else
+                ((double *)a->out[0]->data)[j] = uniform_of_words(w + 2 * (j - i));
+        }
     }
     return 0;
 }

@@ -99,6 +99,8 @@ KERNEL(kern_broadcast_to)
 KERNEL(kern_diag_part)
 /* kern_index.c */
 KERNEL(kern_gather)
+KERNEL(kern_gather_nd)
+KERNEL(kern_scatter_nd)
 KERNEL(kern_segment_sum)
 KERNEL(kern_where)
 KERNEL(kern_invert_permutation)
@@ -126,6 +128,8 @@ KERNEL(kern_random_uniform)
 KERNEL(kern_random_normal)
 KERNEL(kern_truncated_normal)
 KERNEL(kern_random_uniform_int)
+KERNEL(kern_key_counter)
+KERNEL(kern_stateless_uniform)
 /* kern_state.c */
 KERNEL(kern_assign)
 KERNEL(kern_follow)
@@ -143,6 +147,8 @@ KERNEL(kern_restore)
 KERNEL(kern_merge_checkpoints)
 KERNEL(kern_sharded_filename)
 KERNEL(kern_string_join)
+KERNEL(kern_scalar_summary)
+KERNEL(kern_merge_summary)
 #undef KERNEL
 
 /* ---- shared by the kernels ---- */
@@ -159,6 +165,10 @@ int kernel_sizes(const struct operation *op, const struct tensor *const *value,
 /* The shapes of a RestoreV2 (kern_io.c). */
 int restored_shapes(const struct operation *op, const struct tensor *const *value,
                     struct shape *out, struct err *err);
+
+/* The bytes of a ScalarSummary's or MergeSummary's message, whatever the values are (their
+ * memory is not read). Output strings of that length are written in place. */
+size_t summary_bytes(const struct kernel_args *args);
 
 /* Whether the kernel draws random numbers and so needs a key. */
 int kernel_draws(kernel_fn fn);
