@@ -114,6 +114,16 @@ static int add_message(struct import *im, const char *key, ProtobufCBinaryData b
     return 0;
 }
 
+/* An element that names what the graph lacks (because it was cut down) is left out. */
+static int unless_missing(struct import *im, int rc)
+{
+    if (rc != ERR_NOT_FOUND)
+        return rc;
+    log_warn("%s", im->err->msg);
+    *im->err = (struct err){0};
+    return 0;
+}
+
 static int add_collection(struct import *im, const char *key, const Tf__CollectionDef *c)
 {
     int rc = 0;
@@ -121,11 +131,11 @@ static int add_collection(struct import *im, const char *key, const Tf__Collecti
     switch (c->kind_case) {
     case TF__COLLECTION_DEF__KIND_NODE_LIST:
         for (size_t i = 0; rc == 0 && i < c->node_list->n_value; i++)
-            rc = add_node(im, key, c->node_list->value[i]);
+            rc = unless_missing(im, add_node(im, key, c->node_list->value[i]));
         break;
     case TF__COLLECTION_DEF__KIND_BYTES_LIST:
         for (size_t i = 0; rc == 0 && i < c->bytes_list->n_value; i++)
-            rc = add_message(im, key, c->bytes_list->value[i]);
+            rc = unless_missing(im, add_message(im, key, c->bytes_list->value[i]));
         break;
     case TF__COLLECTION_DEF__KIND_INT64_LIST:
         for (size_t i = 0; i < c->int64_list->n_value; i++)

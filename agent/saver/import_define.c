@@ -44,7 +44,7 @@ static void scope_class(struct import *im, struct attr *a)
             arena_strndup(&im->arena, a->list_s[i].bytes, a->list_s[i].len_bytes);
 
         if (strncmp(old, "loc:@", 5) == 0)
-            old = arena_printf(&im->arena, "loc:@%s%s", im->scope, old + 5);
+            old = arena_printf(&im->arena, "loc:@%s", import_scoped(im, old + 5));
         s[i] = (struct tensor_string){arena_strdup(&im->arena, old), strlen(old)};
     }
     a->list_s = s;

@@ -58,8 +58,33 @@ static int find_node(struct import *im, const struct import_node *of, const char
 
 const char *import_scoped(struct import *im, const char *name)
 {
+    const size_t n = strcspn(name, ":");
+    const struct name_entry *e =
+        im->is_renamed ? name_table_find(&im->by_name, arena_strndup(&im->arena, name, n))
+                       : NULL;
+
+    if (e != NULL)
+        return arena_printf(&im->arena, "%s%s", im->nodes[e->count].name, name + n);
     return im->scope[0] != '\0' ? arena_printf(&im->arena, "%s%s", im->scope, name)
                                 : name;
+}
+
+/* A node whose name the graph has already, from another import or from building, gets
+ * "_1", or the first such number that is free in graph and file. */
+static void name_node(struct import *im, struct import_node *node)
+{
+    const char *name = im->scope[0] != '\0'
+                           ? arena_printf(&im->arena, "%s%s", im->scope, node->def->name)
+                           : node->def->name;
+
+    node->name = name;
+    for (int i = 1;
+         graph_operation(im->g, node->name) != NULL ||
+         (i > 1 && name_table_find(&im->by_name, node->name + strlen(im->scope)));
+         i++) {
+        node->name = arena_printf(&im->arena, "%s_%d", name, i);
+        im->is_renamed = 1;
+    }
 }
 
 /* Indexes the nodes and counts the outputs of each that others use. */
@@ -82,6 +107,8 @@ static int index_nodes(struct import *im)
         name_table_add(&im->by_name, def->name)->count = (int)i;
         im->nodes[i].def = def;
     }
+    for (size_t i = 0; i < im->n_nodes; i++)
+        name_node(im, &im->nodes[i]);
     for (size_t i = 0; i < im->n_nodes; i++)
         for (size_t k = 0; rc == 0 && k < graph->node[i]->n_input; k++) {
             rc = find_node(im, &im->nodes[i], graph->node[i]->input[k], &from, &index);
@@ -148,7 +175,7 @@ static int build_node(struct import *im, size_t at)
 
     if (rc != 0)
         return rc;
-    b = op_begin_imported(im->g, def, import_scoped(im, p->name));
+    b = op_begin_imported(im->g, def, node->name);
     for (size_t i = 0; rc == 0 && i < p->n_input; i++) {
         size_t from = 0;
         int index = 0;

@@ -1,4 +1,4 @@
-/* Adds the import's scope to names inside messages that an import does not interpret, as
+/* Names inside messages that an import does not interpret, with the import's scope, as
  * TensorFlow's from_proto(import_scope) does (ops.prepend_name_scope). */
 #include "agent/saver/import_state.h"
 
@@ -10,7 +10,7 @@ enum { MAX_NESTING = 32 };
 static void prepend(struct import *im, char **name)
 {
     if ((*name)[0] != '\0')
-        *name = arena_printf(&im->arena, "%s%s", im->scope, *name);
+        *name = arena_strdup(&im->arena, import_scoped(im, *name));
 }
 
 static void prepend_all(struct import *im, char **names, size_t n)
@@ -114,7 +114,7 @@ static ProtobufCBinaryData scope_saver(struct import *im, ProtobufCBinaryData by
 ProtobufCBinaryData import_scoped_bytes(struct import *im, const char *key,
                                         ProtobufCBinaryData bytes)
 {
-    if (im->scope[0] == '\0')
+    if (im->scope[0] == '\0' && !im->is_renamed)
         return bytes;
     if (strcmp(key, "cond_context") == 0)
         return scope_cond(im, bytes, 0);

@@ -19,6 +19,7 @@ enum visit { TO_BUILD, OPEN, BUILT };
 
 struct import_node {
     const Tf__NodeDef *def;
+    const char *name; /* in the graph: with the scope, and unique */
     enum visit visit;
     size_t next_input; /* the next input to look at while the node is open */
     size_t control_of; /* the last node that added it as a control input, plus 1 */
@@ -38,6 +39,7 @@ struct import {
     struct graph *g;
     struct err *err;
     const char *scope; /* "" or "s/" */
+    int is_renamed;    /* some nodes have other names than the file's */
     int clear_devices, producer;
     size_t constant_bytes; /* rest of the budget */
     const Tf__MetaGraphDef *meta;
@@ -67,10 +69,10 @@ int import_define(struct import *im, const struct import_node *node,
 int import_nodes(struct import *im);
 int import_collections(struct import *im);
 
-/* The name with the import's scope. */
+/* The name, of a node ("x"), a tensor ("x:0") or anything else, as it is in the graph. */
 const char *import_scoped(struct import *im, const char *name);
-/* The message of a collection (cond_context, while_context, savers) with the scope added
- * to the names in it; others are returned unchanged. Allocated in the import's arena. */
+/* The message of a collection (cond_context, while_context, savers) with its names as they
+ * are in the graph; others are returned unchanged. Allocated in the import's arena. */
 ProtobufCBinaryData import_scoped_bytes(struct import *im, const char *key,
                                         ProtobufCBinaryData bytes);
 /* Returns the graph's error as the error of the import. */

@@ -6,6 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As it is in the graph, but without the scope. */
+static const char *own_name(struct import *im, struct arena *arena, const char *name)
+{
+    return arena_strdup(arena, import_scoped(im, name) + strlen(im->scope));
+}
+
 static void tell(struct import *im, struct metagraph_info *ret)
 {
     const Tf__MetaGraphDef__MetaInfoDef *info = im->meta->meta_info_def;
@@ -17,9 +23,9 @@ static void tell(struct import *im, struct metagraph_info *ret)
         arena_strdup(&ret->arena, info != NULL ? info->tensorflow_version : "");
     if (s != NULL)
         ret->saver = (struct saver_def){
-            .filename_tensor = arena_strdup(&ret->arena, s->filename_tensor_name),
-            .save_tensor = arena_strdup(&ret->arena, s->save_tensor_name),
-            .restore_op = arena_strdup(&ret->arena, s->restore_op_name),
+            .filename_tensor = own_name(im, &ret->arena, s->filename_tensor_name),
+            .save_tensor = own_name(im, &ret->arena, s->save_tensor_name),
+            .restore_op = own_name(im, &ret->arena, s->restore_op_name),
             .max_to_keep = s->max_to_keep > 0 ? s->max_to_keep : 0,
             .sharded = s->sharded,
             .keep_every_n_hours = s->keep_checkpoint_every_n_hours,

@@ -6,12 +6,16 @@
  *            run that needs one fails, naming node and op.
  * Old files  a Placeholder of shape {} is of unknown shape up to producer 21; attributes
  *            that are missing get the defaults of their op.
+ * Names      are the file's; those that the graph has already get "_1", "_2", ..., also
+ *            where collections and the Saver name them.
  * Variables  of the collections become struct variable, shared by all collections that
  *            list them, whether as messages or by name. Those of VarHandleOp have a
  *            resource as `ref`.
  * Bounds     what is unpacked is bounded by the file's size (message.h), constants by
  *            max_constant_bytes, inputs of a node by 65536, nodes by METAGRAPH_MAX_NODES.
  * Time       linear in the file's size.
+ * Missing    What a collection names and the graph lacks is left out, with a warning in the
+ *            log.
  * Errors     ERR_FORMAT, ERR_LIMIT, ERR_NOT_FOUND, ERR_EXISTS, ..., naming the node or
  *            the collection. The graph then has a part of it and should be freed.
  * Source     tensorflow/python/framework/{meta_graph,importer}.py
@@ -37,7 +41,7 @@ struct metagraph_info {
     const char *tensorflow_version; /* "" if the file does not say */
     const char *scope;              /* "" or "s/" */
     int has_saver;
-    struct saver_def saver; /* names as in the file, without the scope */
+    struct saver_def saver; /* names as in the graph, without the scope */
 };
 
 /* ret may be NULL; otherwise metagraph_info_done frees it, after success. */

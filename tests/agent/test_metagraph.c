@@ -330,6 +330,67 @@ START_TEST(under_a_scope)
 }
 END_TEST
 
+/* Each import has its own variables and its own Saver, and restores from a checkpoint by the
+ * file's names. */
+START_TEST(a_second_import_has_names_of_its_own)
+{
+    struct temp_dir dir;
+    struct graph *from = graph_new(), *g = graph_new();
+    struct saver *saver, *of[2];
+    struct session *s;
+    struct wbuf b;
+    struct err err = {0};
+    const struct attr *class;
+    const struct collection_item *items;
+    struct variable *w[2];
+    struct tensor value[2];
+    struct operation *init;
+    struct run_args run = {.targets = &init, .n_targets = 1};
+    char *prefix;
+
+    temp_dir_init(&dir);
+    build_regression(from);
+    ck_assert_int_eq(saver_new(&saver, from, NULL, &err), 0);
+    b = export_of(from, saver_as_def(saver));
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(
+            import_meta_graph_bytes(&of[i], g, b.data, b.len, NULL, NULL, &err) == 0,
+            "%s", err.msg);
+    ck_assert_int_eq(graph_n_operations(g), 2 * graph_n_operations(from));
+    ck_assert_ptr_nonnull(graph_operation(g, "Adam_1"));
+    ck_assert_uint_eq(collection_get(g, GLOBAL_VARIABLES, NULL, &items), 28);
+    w[0] = items[0].variable;
+    w[1] = items[14].variable;
+    ck_assert_str_eq(w[0]->name, "fully_connected/weights");
+    ck_assert_str_eq(w[1]->name, "fully_connected/weights_1");
+    ck_assert_str_eq(operation_name(w[1]->initializer),
+                     "fully_connected/weights/Assign_1");
+    class = operation_attr(w[1]->read.op, "_class");
+    ck_assert_uint_eq(class->list_s[0].len_bytes,
+                      strlen("loc:@fully_connected/weights_1"));
+    ck_assert_int_eq(session_new(&s, g, NULL, &err), 0);
+    init = graph_operation(g, "init");
+    ck_assert_msg(session_run(s, &run, NULL, &err) == 0, "%s", err.msg);
+    prefix = xasprintf("%s/m", dir.path);
+    ck_assert_msg(saver_save(of[0], s, prefix, NULL, NULL, &err) == 0, "%s", err.msg);
+    ck_assert(!session_variable_initialized(s, w[1]));
+    ck_assert_msg(saver_restore(of[1], s, prefix, &err) == 0, "%s", err.msg);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(session_variable(s, w[i], &value[i], &err), 0);
+    ck_assert_mem_eq(value[0].data, value[1].data, tensor_bytes(&value[0]));
+    ck_assert_ptr_ne(value[0].data, value[1].data);
+    free(prefix);
+    session_free(s);
+    for (int i = 0; i < 2; i++)
+        saver_free(of[i]);
+    saver_free(saver);
+    wbuf_done(&b);
+    graph_free(g);
+    graph_free(from);
+    temp_dir_done(&dir);
+}
+END_TEST
+
 static void check_tensor(struct graph *g, const char *name)
 {
     struct output x;
@@ -682,6 +743,49 @@ START_TEST(a_name_alone_makes_no_op_of_ours)
 }
 END_TEST
 
+static void hand_names(struct hand *h, size_t at, const char *key,
+                       const char *const *names, size_t n)
+{
+    Tf__MetaGraphDef__CollectionDefEntry *e = MESSAGE_NEW(
+        &h->a, MetaGraphDef__CollectionDefEntry, meta_graph_def__collection_def_entry);
+
+    e->key = arena_strdup(&h->a, key);
+    e->value = MESSAGE_NEW(&h->a, CollectionDef, collection_def);
+    e->value->kind_case = TF__COLLECTION_DEF__KIND_NODE_LIST;
+    e->value->node_list =
+        MESSAGE_NEW(&h->a, CollectionDef__NodeList, collection_def__node_list);
+    e->value->node_list->value = ARENA_ARRAY(&h->a, char *, n);
+    for (size_t i = 0; i < n; i++)
+        e->value->node_list->value[e->value->node_list->n_value++] =
+            arena_strdup(&h->a, names[i]);
+    h->m->collection_def[at] = e;
+    h->m->n_collection_def = at + 1;
+}
+
+/* As in a graph that was cut down: the rest of the collection is there. */
+START_TEST(collections_may_name_what_is_not_there)
+{
+    static const char *const tensors[] = {"gone:0", "x:0", "x:7"};
+    static const char *const operations[] = {"gone", "x"};
+    const struct collection_item *items;
+    struct graph *g = graph_new();
+    struct err err = {0};
+    struct hand h;
+
+    hand_init(&h, 27);
+    hand_placeholder(&h, "x");
+    h.m->collection_def = ARENA_ARRAY(&h.a, Tf__MetaGraphDef__CollectionDefEntry *, 2);
+    hand_names(&h, 0, "losses", tensors, 3);
+    hand_names(&h, 1, "train_op", operations, 2);
+    ck_assert_msg(hand_import(&h, g, &err) == 0, "%s", err.msg);
+    ck_assert_uint_eq(collection_get(g, "losses", NULL, &items), 1);
+    ck_assert_str_eq(operation_name(items[0].output.op), "x");
+    ck_assert_uint_eq(collection_get(g, "train_op", NULL, &items), 1);
+    ck_assert_str_eq(operation_name(items[0].op), "x");
+    graph_free(g);
+}
+END_TEST
+
 START_TEST(what_is_no_graph_is_refused)
 {
     struct graph *g = graph_new();
@@ -828,6 +932,8 @@ static Suite *make_suite(void)
     tcase_add_test(others, unknown_ops_are_kept);
     tcase_add_test(others, attributes_that_we_lack);
     tcase_add_test(others, a_name_alone_makes_no_op_of_ours);
+    tcase_add_test(others, collections_may_name_what_is_not_there);
+    tcase_add_test(others, a_second_import_has_names_of_its_own);
     tcase_add_test(others, what_is_no_graph_is_refused);
     tcase_add_test(others, loops_are_kept);
     tcase_add_test(others, savers_of_v1_checkpoints_are_refused);
