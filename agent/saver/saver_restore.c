@@ -28,7 +28,7 @@ static int check_entry(const struct saver *s, const struct bundle_reader *r,
     int fits;
 
     if (e == NULL)
-        return err_set(err, ERR_NOT_FOUND, "Key %s not found in checkpoint", item->name);
+        return bundle_reader_missing(r, item->name, err);
     if (e->dtype != v->dtype)
         return err_set(err, ERR_DTYPE,
                        "tensor_name = %s; expected dtype %s does not equal original "

@@ -7,9 +7,11 @@
  *          last, each under a temporary name and renamed (atomic_file.h).
  * Read     any number of shards, strings, partitioned tensors. Every tensor's checksum is
  *          verified; sizes are checked against the files before memory is allocated.
- * Refused  with a message that names the reason: V1 checkpoints, compressed or big-endian
- *          ones, TensorFlow 2's object-based ones, variants, more dimensions than
- *          SHAPE_MAX_RANK.
+ *          Also V1 checkpoints (one file of that name, or shards: ckpt_find.h), which are
+ *          read as a whole, and TensorFlow 2's object-based ones, whose keys are paths of
+ *          objects.
+ * Refused  with a message that names the reason: big-endian checkpoints, variants, more
+ *          dimensions than SHAPE_MAX_RANK, V1 checkpoints of more than 1 GiB.
  * Errors   ERR_NOT_FOUND, ERR_FORMAT, ERR_CORRUPT, ERR_UNSUPPORTED, ERR_LIMIT, -errno.
  * Source   tensorflow/core/util/tensor_bundle, protobuf/tensor_bundle.proto
  */
@@ -81,6 +83,11 @@ const struct bundle_entry *bundle_reader_entry(const struct bundle_reader *r, si
 /* NULL if there is no tensor of that name. */
 const struct bundle_entry *bundle_reader_find(const struct bundle_reader *r,
                                               const char *name);
+
+/* The error that there is no tensor of that name: ERR_NOT_FOUND, or ERR_UNSUPPORTED if the
+ * checkpoint is an object-based one. */
+int bundle_reader_missing(const struct bundle_reader *r, const char *name,
+                          struct err *err);
 
 /* Reads a tensor into newly allocated memory, which ret owns. */
 int bundle_reader_read(struct bundle_reader *r, const struct bundle_entry *entry,

@@ -18,7 +18,9 @@ static int seek_entry(struct bundle_reader *r, const struct bundle_entry *e,
     char *path;
     int rc;
 
-    if (r->fd < 0 || r->fd_shard != e->shard) {
+    if (r->in_memory) {
+        r->fd_size = r->memory.len;
+    } else if (r->fd < 0 || r->fd_shard != e->shard) {
         if (r->fd >= 0)
             (void)close(r->fd);
         r->fd = -1;
@@ -34,6 +36,16 @@ static int seek_entry(struct bundle_reader *r, const struct bundle_entry *e,
                        "bytes %llu to %llu lie outside the data file, which is cut short",
                        (unsigned long long)e->offset,
                        (unsigned long long)(e->offset + e->size_bytes));
+    return 0;
+}
+
+static int read_bytes(struct bundle_reader *r, void *dst, size_t n, uint64_t offset,
+                      struct err *err)
+{
+    if (!r->in_memory)
+        return bundle_read_at(r->fd, dst, n, offset, err);
+    if (n > 0)
+        memcpy(dst, r->memory.data + offset, n);
     return 0;
 }
 
@@ -54,7 +66,7 @@ static int read_dense(struct bundle_reader *r, const struct bundle_entry *e, voi
     for (uint64_t at = 0; at < e->size_bytes;) {
         uint64_t left = e->size_bytes - at;
         size_t n = left < READ_BYTES ? (size_t)left : READ_BYTES;
-        int rc = bundle_read_at(r->fd, to + at, n, e->offset + at, err);
+        int rc = read_bytes(r, to + at, n, e->offset + at, err);
 
         if (rc != 0)
             return rc;
@@ -134,7 +146,7 @@ static int read_strings(struct bundle_reader *r, const struct bundle_entry *e,
     stored = malloc(e->size_bytes + 1);
     if (stored == NULL)
         return err_set(err, ERR_NOMEM, "no memory for its strings");
-    rc = bundle_read_at(r->fd, stored, e->size_bytes, e->offset, err);
+    rc = read_bytes(r, stored, e->size_bytes, e->offset, err);
     if (rc == 0)
         rc = parse_strings(e, stored, ret, err);
     free(stored);

@@ -157,7 +157,7 @@ static int parse_dim(struct cursor c, int64_t *ret, struct err *err)
     return 0;
 }
 
-static int parse_shape(struct cursor c, struct shape *ret, struct err *err)
+int bundle_parse_shape(struct cursor c, struct shape *ret, struct err *err)
 {
     struct pw_field f;
     int rc;
@@ -195,7 +195,7 @@ static int parse_extent(struct cursor c, int64_t *ret_start, int64_t *ret_length
     return c.failed ? ERR_FORMAT : 0;
 }
 
-static int parse_slice(struct cursor c, const struct shape *whole,
+int bundle_parse_slice(struct cursor c, const struct shape *whole,
                        struct bundle_slice *ret, struct err *err)
 {
     struct pw_field f;
@@ -231,7 +231,7 @@ static int parse_slices(struct cursor c, struct arena *a, struct bundle_entry *e
 
         if (f.number != ENTRY_SLICES)
             continue;
-        rc = parse_slice(f.bytes, &e->shape, &slices[n++], err);
+        rc = bundle_parse_slice(f.bytes, &e->shape, &slices[n++], err);
         if (rc != 0)
             return rc;
     }
@@ -270,7 +270,7 @@ int bundle_parse_entry(struct cursor c, struct arena *a, struct bundle_entry *re
             dtype = f.value;
             break;
         case ENTRY_SHAPE:
-            rc = parse_shape(f.bytes, &e.shape, err);
+            rc = bundle_parse_shape(f.bytes, &e.shape, err);
             break;
         case ENTRY_SHARD:
             shard = f.value;

@@ -23,6 +23,11 @@ void bundle_put_entry(struct wbuf *b, const struct bundle_entry *e);
 int bundle_parse_entry(struct cursor c, struct arena *a, struct bundle_entry *ret,
                        struct err *err);
 
+/* TensorShapeProto; a TensorSliceProto of a tensor of that shape. */
+int bundle_parse_shape(struct cursor c, struct shape *ret, struct err *err);
+int bundle_parse_slice(struct cursor c, const struct shape *whole,
+                       struct bundle_slice *ret, struct err *err);
+
 /* The key of a slice's entry: order-preserving bytes; the first is 0, which no name has. */
 void bundle_put_slice_key(struct wbuf *b, const char *name, int rank,
                           const struct bundle_slice *slice);

@@ -50,13 +50,14 @@ static int no_index(const char *prefix, struct err *err)
         return err_set(err, ERR_NOT_FOUND,
                        "there is no %s.index; a checkpoint is named by its prefix: %.*s",
                        prefix, (int)n, prefix);
-    if (ckpt_kind_of(prefix) == CKPT_V1)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "%s: a V1 checkpoint, it seems (there is no index); only V2 can "
-                       "be read",
-                       prefix);
     return err_set(err, ERR_NOT_FOUND, "there is no checkpoint %s (no %s.index)", prefix,
                    prefix);
+}
+
+void bundle_close(int fd)
+{
+    if (fd >= 0)
+        (void)close(fd);
 }
 
 /* Reads n bytes at an offset; fewer bytes are an error. */
@@ -130,20 +131,19 @@ static int read_index_file(const char *path, unsigned char **ret, size_t *ret_le
 
 /* ---- the index ---- */
 
-static struct record *add_record(struct bundle_reader *r, const struct table_entry *e)
+struct record *bundle_add_record(struct records *to, struct arena *a, const void *key,
+                                 size_t key_len)
 {
-    /* slices have keys that begin with 0, which no name does */
-    struct records *to = e->key[0] == 0 ? &r->slices : &r->tensors;
     struct record *record;
+    uint8_t *copy = arena_alloc(a, key_len + 1);
 
     if (to->n == to->cap) {
         to->cap = to->cap * 2 + 64;
         to->at = xreallocarray(to->at, to->cap, sizeof(*to->at));
     }
+    memcpy(copy, key, key_len);
     record = &to->at[to->n++];
-    *record = (struct record){.key_len = e->key_len};
-    record->key = arena_alloc(&r->arena, e->key_len + 1);
-    memcpy((void *)(uintptr_t)record->key, e->key, e->key_len);
+    *record = (struct record){.key = copy, .key_len = key_len};
     return record;
 }
 
@@ -156,14 +156,10 @@ static int add_entry(struct bundle_reader *r, const struct table_entry *e,
 
     if (e->key_len == 0 || (e->key[0] != 0 && memchr(e->key, 0, e->key_len) != NULL))
         return err_set(err, ERR_FORMAT, "malformed index: impossible name");
-    record = add_record(r, e);
+    /* slices have keys that begin with 0, which no name does */
+    record = bundle_add_record(e->key[0] == 0 ? &r->slices : &r->tensors, &r->arena,
+                               e->key, e->key_len);
     name = (const char *)record->key;
-    if (strcmp(name, OBJECT_GRAPH_KEY) == 0)
-        return err_set(
-            err, ERR_UNSUPPORTED,
-            "an object-based checkpoint of TensorFlow 2 (it has %s), which has "
-            "no variable names",
-            name);
     rc = bundle_parse_entry(cursor_of(e->value, e->value_len), &r->arena, &record->entry,
                             err);
     if (rc != 0) {
@@ -227,14 +223,18 @@ int bundle_reader_new(struct bundle_reader **ret, const char *prefix, struct err
     r->prefix = xstrdup(prefix);
     r->fd = -1;
     rc = read_index_file(path, &index, &len, err);
-    if (rc == -ENOENT) {
+    if (rc == -ENOENT && ckpt_kind_of(prefix) == CKPT_V1) {
+        if (err != NULL)
+            *err = (struct err){0};
+        rc = bundle_load_v1(r, err);
+    } else if (rc == -ENOENT) {
         rc = no_index(prefix, err);
     } else if (rc == 0) {
         rc = load_entries(r, index, len, err);
         if (rc != 0)
             (void)err_wrap(err, "%s", path);
     }
-    if (rc != 0)
+    if (rc != 0 && !r->in_memory)
         (void)err_note(err, ERR_AT(.file = path));
     free(index);
     free(path);
@@ -250,8 +250,8 @@ void bundle_reader_free(struct bundle_reader *r)
 {
     if (r == NULL)
         return;
-    if (r->fd >= 0)
-        (void)close(r->fd);
+    bundle_close(r->fd);
+    wbuf_done(&r->memory);
     free(r->tensors.at);
     free(r->slices.at);
     arena_done(&r->arena);
@@ -294,4 +294,15 @@ const struct bundle_entry *bundle_reader_find(const struct bundle_reader *r,
                                               const char *name)
 {
     return bundle_find_record(&r->tensors, name, strlen(name));
+}
+
+int bundle_reader_missing(const struct bundle_reader *r, const char *name,
+                          struct err *err)
+{
+    if (bundle_reader_find(r, OBJECT_GRAPH_KEY) != NULL)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "Key %s not found in checkpoint: an object-based checkpoint of "
+                       "TensorFlow 2 (it has %s), which has no variable names",
+                       name, OBJECT_GRAPH_KEY);
+    return err_set(err, ERR_NOT_FOUND, "Key %s not found in checkpoint", name);
 }

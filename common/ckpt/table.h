@@ -1,8 +1,9 @@
-/* table.h - sorted string tables, the format of a checkpoint's `.index`.
+/* table.h - sorted string tables, the format of a checkpoint's `.index` and of V1
+ * checkpoints.
  *
  * File     data blocks, metaindex block (always empty), index block, footer (48 bytes).
  * Block    entries, then u32 restart offsets, then u32 their number. A trailer follows each
- *          block: u8 type (0 raw), u32 masked CRC-32C over block and type.
+ *          block: u8 type (0 raw, 1 Snappy: only read), u32 masked CRC-32C over block and type.
  * Entry    varint32 shared, varint32 non_shared, varint32 value length, the key's last
  *          non_shared bytes, the value. The first `shared` bytes are the previous key's;
  *          every 16th entry of a block shares nothing (a restart).
@@ -50,12 +51,12 @@ struct table_reader;
 struct table_entry {
     const uint8_t *key; /* valid until the next call */
     size_t key_len;
-    const uint8_t *value; /* a view of the file */
+    const uint8_t *value; /* valid until the next call */
     size_t value_len;
 };
 
 /* Checks footer, metaindex and index. `data` is borrowed until table_reader_free.
- * ERR_FORMAT (not a table), ERR_CORRUPT (checksum), ERR_UNSUPPORTED (compressed). */
+ * ERR_FORMAT (not a table), ERR_CORRUPT (checksum). */
 int table_reader_new(struct table_reader **ret, const void *data, size_t len_bytes,
                      struct err *err);
 void table_reader_free(struct table_reader *r); /* NULL is fine */

@@ -1,3 +1,4 @@
+#include "common/ckpt/snappy.h"
 #include "common/ckpt/table.h"
 #include "common/ckpt/table_format.h"
 #include "common/mem/xmalloc.h"
@@ -6,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_DECODED_BYTES = 1 << 30 };
+
 /* The entries of one block, read in order. */
 struct walk {
     struct cursor entries;
-    struct wbuf key; /* of the last entry read */
+    struct wbuf key;     /* of the last entry read */
+    struct wbuf decoded; /* of a compressed block */
 };
 
 struct table_reader {
@@ -27,10 +31,24 @@ static int malformed(struct err *err, const char *what)
     return err_set(err, ERR_FORMAT, "malformed table: %s", what);
 }
 
-/* Checks position, checksum, type and restart array of a block; sets *ret to its
- * entries. */
+static int decompress(struct wbuf *b, const uint8_t *block, size_t n, struct err *err)
+{
+    size_t size;
+
+    wbuf_clear(b);
+    if (snappy_size(block, n, &size) < 0 || size > MAX_DECODED_BYTES)
+        return malformed(err, "a compressed block of impossible size");
+    wbuf_reserve(b, size + 1);
+    if (snappy_decode(block, n, b->data, size) < 0)
+        return malformed(err, "a compressed block");
+    b->len = size;
+    return 0;
+}
+
+/* Checks position, checksum, type and restart array of a block; sets *ret to its entries,
+ * which are in the file, or in `decoded` if it is compressed. */
 static int open_block(const struct table_reader *r, struct table_handle h,
-                      struct cursor *ret, struct err *err)
+                      struct wbuf *decoded, struct cursor *ret, struct err *err)
 {
     size_t room = r->len_bytes - TABLE_FOOTER_BYTES;
     const uint8_t *block;
@@ -47,10 +65,16 @@ static int open_block(const struct table_reader *r, struct table_handle h,
     if (crc32c_unmask(cursor_u32(&tail)) != crc32c(block, h.size + 1))
         return err_set(err, ERR_CORRUPT, "checksum mismatch in the block at byte %llu",
                        (unsigned long long)h.offset);
-    if (type == TABLE_BLOCK_SNAPPY)
-        return err_set(err, ERR_UNSUPPORTED, "snappy-compressed index block");
-    if (type != TABLE_BLOCK_RAW)
+    if (type == TABLE_BLOCK_SNAPPY) {
+        int rc = decompress(decoded, block, h.size, err);
+
+        if (rc != 0)
+            return rc;
+        block = decoded->data;
+        h.size = decoded->len;
+    } else if (type != TABLE_BLOCK_RAW) {
         return malformed(err, "unknown block type");
+    }
     if (h.size < 8)
         return malformed(err, "a block without restarts");
     tail = cursor_of(block + h.size - 4, 4);
@@ -127,10 +151,10 @@ static int read_footer(struct table_reader *r, struct err *err)
 
     if (c.failed || !footer_is_canonical(footer, metaindex, index))
         return malformed(err, "bad footer");
-    rc = open_block(r, metaindex, &entries, err);
+    rc = open_block(r, metaindex, &r->block.decoded, &entries, err);
     if (rc != 0)
         return rc;
-    rc = open_block(r, index, &entries, err);
+    rc = open_block(r, index, &r->index.decoded, &entries, err);
     if (rc != 0)
         return rc;
     walk_start(&r->index, entries);
@@ -175,6 +199,8 @@ void table_reader_free(struct table_reader *r)
         return;
     wbuf_done(&r->index.key);
     wbuf_done(&r->block.key);
+    wbuf_done(&r->index.decoded);
+    wbuf_done(&r->block.decoded);
     wbuf_done(&r->last_key);
     free(r);
 }
@@ -196,7 +222,7 @@ static int next_block(struct table_reader *r, struct err *err)
         return malformed(err, "bad block handle");
     if (h.offset < r->blocks_end)
         return malformed(err, "blocks are out of order");
-    rc = open_block(r, h, &entries, err);
+    rc = open_block(r, h, &r->block.decoded, &entries, err);
     if (rc != 0)
         return rc;
     r->blocks_end = h.offset + h.size + TABLE_TRAILER_BYTES;

@@ -177,14 +177,8 @@ static int read_metagraph(struct wbuf *b, const char *prefix, struct err *err)
 /* Returns why there are no values to restore (free it), or NULL if there are. */
 static char *why_no_values(const char *prefix)
 {
-    switch (ckpt_kind_of(prefix)) {
-    case CKPT_V2:
-        return NULL;
-    case CKPT_V1:
-        return xasprintf("%s is a V1 checkpoint, only V2 can be read", prefix);
-    default:
-        return xasprintf("there is no %s.index", prefix);
-    }
+    return ckpt_kind_of(prefix) != CKPT_NONE ? NULL
+                                             : xasprintf("there is no %s.index", prefix);
 }
 
 /* An absolute prefix, because the agent may have another working directory. */

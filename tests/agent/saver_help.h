@@ -140,7 +140,7 @@ static inline void set(struct fixture *f, struct variable *v, float value)
 
 static inline void check_refused(struct fixture *f, int rc, int code, const char *text)
 {
-    ck_assert_int_eq(rc, code);
+    ck_assert_msg(rc == code, "%d, not %d: %s", rc, code, f->err.msg);
     ck_assert_msg(strstr(f->err.msg, text) != NULL, "'%s' is not in '%s'", text,
                   f->err.msg);
 }

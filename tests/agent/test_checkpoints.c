@@ -320,7 +320,7 @@ START_TEST(the_newest_checkpoint_of_a_directory)
     write_text(&f, "old", "anything");
     v1 = xasprintf("%s/old", f.dir.path);
     ck_assert_int_eq(checkpoint_exists(v1), 1);
-    check_refused(&f, saver_restore(f.saver, f.bed.s, v1, &f.err), ERR_UNSUPPORTED, "V1");
+    check_refused(&f, saver_restore(f.saver, f.bed.s, v1, &f.err), ERR_FORMAT, "V1");
     free(v1);
     teardown(&f);
 }
@@ -383,14 +383,14 @@ START_TEST(the_newest_may_be_another_s)
     set(&f, f.v1, 1.0f);
     set(&f, f.v2, 2.0f);
     write_text(&f, "old model", "anything");
-    check_newest_refused(&f, "old model", ERR_UNSUPPORTED, "V1 checkpoint");
+    check_newest_refused(&f, "old model", ERR_FORMAT, "V1 checkpoint");
     write_text(&f, "m-00000-of-00002", "anything");
     check_newest_refused(&f,
                          "m-????"
                          "?-of-00002",
-                         ERR_UNSUPPORTED, "V1 checkpoint");
+                         ERR_FORMAT, "V1 checkpoint");
     write_index(&f, "my snappy model.index", TABLE_BLOCK_SNAPPY);
-    check_newest_refused(&f, "my snappy model", ERR_UNSUPPORTED, "snappy-compressed");
+    check_newest_refused(&f, "my snappy model", ERR_FORMAT, "compressed block");
     tf2 = xasprintf("%s/my ckpt-1", f.dir.path);
     ck_assert_int_eq(bundle_writer_new(&w, tf2, 0, &f.err), 0);
     ck_assert_int_eq(bundle_writer_add(w, "_CHECKPOINTABLE_OBJECT_GRAPH", &one, &f.err),

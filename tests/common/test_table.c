@@ -1,3 +1,4 @@
+#include "common/ckpt/snappy.h"
 #include "common/ckpt/table.h"
 #include "common/ckpt/table_format.h"
 #include "common/mem/xmalloc.h"
@@ -300,7 +301,7 @@ static const struct {
     const char *says;
 } FORGED[] = {
     {BYTES("\0\1\1kv" RESTART), 0, 0, NULL},
-    {BYTES("\0\1\1kv" RESTART), 1, ERR_UNSUPPORTED, "snappy"},
+    {BYTES("\0\1\1kv" RESTART), 1, ERR_FORMAT, "a compressed block"},
     {BYTES("\0\1\1kv" RESTART), 2, ERR_FORMAT, "block type"},
     {BYTES("\1\1\1kv" RESTART), 0, ERR_FORMAT, "shares more"},
     {BYTES("\0\1\2kv" RESTART), 0, ERR_FORMAT, "cut short"},
@@ -359,6 +360,70 @@ START_TEST(malformed_indexes_are_refused)
 }
 END_TEST
 
+/* ---- Snappy ---- */
+
+#define DECODES(data, text)                                                              \
+    {                                                                                    \
+        BYTES(data), text, sizeof(text) - 1                                              \
+    }
+static const struct {
+    const char *data;
+    size_t n;
+    const char *text;
+    size_t size;
+} snappy_good[] = {
+    DECODES("\0", ""),
+    DECODES("\3\10abc", "abc"),
+    DECODES("\11\10abc\11\3", "abcabcabc"),   /* copies 6 of 3: they repeat */
+    DECODES("\6\10abc\12\3\0", "abcabc"),     /* an offset of two bytes */
+    DECODES("\6\10abc\13\3\0\0\0", "abcabc"), /* and of four */
+    DECODES("\4\360\3abcd", "abcd"),          /* a length of one byte */
+    DECODES("\4\364\3\0abcd", "abcd"),        /* and of two */
+};
+#define REFUSED(data)                                                                    \
+    {                                                                                    \
+        BYTES(data), NULL, 0                                                             \
+    }
+static const struct {
+    const char *data;
+    size_t n;
+    const char *text;
+    size_t size;
+} snappy_bad[] = {
+    REFUSED(""),
+    REFUSED("\377\377\377\377\17\0"), /* 4 GiB of six bytes */
+    REFUSED("\3\10ab"),               /* cut short */
+    REFUSED("\2\10abc"),              /* more than declared */
+    REFUSED("\4\10abc"),              /* less */
+    REFUSED("\11\10abc\11\4"),        /* from before the beginning */
+    REFUSED("\11\10abc\11\0"),        /* an offset of 0 */
+    REFUSED("\11\10abc\12\3"),
+    REFUSED("\4\377\377\377\377\377abcd"),
+};
+
+START_TEST(snappy_is_decoded)
+{
+    uint8_t out[64];
+    size_t size;
+
+    for (size_t i = 0; i < sizeof(snappy_good) / sizeof(snappy_good[0]); i++) {
+        const uint8_t *data = (const uint8_t *)snappy_good[i].data;
+
+        ck_assert_int_eq(snappy_size(data, snappy_good[i].n, &size), 0);
+        ck_assert_uint_eq(size, snappy_good[i].size);
+        ck_assert_int_eq(snappy_decode(data, snappy_good[i].n, out, size), 0);
+        ck_assert_mem_eq(out, snappy_good[i].text, size);
+    }
+    for (size_t i = 0; i < sizeof(snappy_bad) / sizeof(snappy_bad[0]); i++) {
+        const uint8_t *data = (const uint8_t *)snappy_bad[i].data;
+
+        ck_assert_msg(snappy_size(data, snappy_bad[i].n, &size) < 0 ||
+                          snappy_decode(data, snappy_bad[i].n, out, size) < 0,
+                      "%zu", i);
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("table");
@@ -378,6 +443,7 @@ static Suite *make_suite(void)
                         sizeof(FORGED_INDEX) / sizeof(FORGED_INDEX[0]));
     if (test_has_real_checkpoints())
         tcase_add_test(tc, real_indexes_are_rewritten_byte_for_byte);
+    tcase_add_test(tc, snappy_is_decoded);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -6,6 +6,7 @@ import shutil
 import struct
 
 import harness
+import numpy as np
 from test_inspect import checkpoints
 
 MAGIC = 0xdb4775248b80fb57
@@ -90,26 +91,134 @@ def shown_without_values(w, path, says):
     assert out == "" and says in err and len(err.splitlines()) == 1, err
 
 
-def test_v1_checkpoints_are_named(w):
-    whole = folder(w, "v 1", "old model-7")
-    v1 = table([(b"", b"\x0a\x00"), (b"\0w\0\1", b"\x12\x00")], compressed=True)
-    (whole / "old model-7").write_bytes(v1)
-    shards = folder(w, "v1 in shards", "m-?????-of-00002")
-    for i in range(2):
-        (shards / f"m-0000{i}-of-00002").write_bytes(v1)
-    for path in (whole, shards):
-        refused(w, path, "V1 checkpoint", ("inspect", "export"))
-        refused(w, path, "no graph to show", ("graph",))
+# ---- V1 checkpoints, by the description of tensor_slice_writer.cc ----
+
+# dtype -> number of TensorProto's field of values, how they are packed
+V1_VALUES = {np.float32: (1, 5, "f"), np.float64: (2, 6, "d"), np.int32: (3, 7, None),
+             np.int64: (9, 10, None), np.bool_: (10, 11, None)}
+
+
+def field(number, data):
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def number(tag, n):
+    return varint(tag << 3) + varint(n & (1 << 64) - 1)
+
+
+def ordered(n):
+    """A small signed number as keys have it."""
+    return bytes([0x80 ^ (n & 0xff)])
+
+
+def v1_slice(extents):
+    return b"".join(field(1, b"" if e is None else number(1, e[0]) + number(2, e[1]))
+                    for e in extents)
+
+
+def v1_key(name, extents):
+    numbers = b"".join(ordered(0) + ordered(-1) if e is None else ordered(e[0]) + ordered(e[1])
+                       for e in extents)
+    n = len(extents)
+    return b"\0" + name.encode() + b"\0\1" + (bytes([1, n]) if n else b"\0") + numbers
+
+
+def v1_file(slices, compressed=False):
+    """slices: name, whole shape, extents, values."""
+    meta, entries = b"", []
+    for name, shape, extents, values in slices:
+        dtype, at, packing = V1_VALUES[values.dtype.type]
+        dims = b"".join(field(2, number(1, d)) for d in shape)
+        meta += field(1, field(1, name.encode()) + field(2, dims) + number(3, dtype) +
+                      field(4, v1_slice(extents)))
+        flat = values.ravel().tolist()
+        data = struct.pack(f"<{len(flat)}{packing}", *flat) if packing else \
+            b"".join(varint(int(v) & (1 << 64) - 1) for v in flat)
+        entries.append((v1_key(name, extents),
+                        field(2, field(1, name.encode()) + field(2, v1_slice(extents)) +
+                              field(3, field(at, data)))))
+    return table([(b"", field(1, meta)), *entries], compressed)
+
+
+def whole(name, values):
+    return name, values.shape, [None] * values.ndim, values
+
+
+def values_of(w, prefix):
+    facts = harness.json_lines(w.brood("inspect", prefix, "--json", "--values")[0])
+    return {f["name"]: np.array(f["values"], f["dtype"]).reshape(f["shape"]) for f in facts}
+
+
+def assert_equal(found, want):
+    assert found.keys() == want.keys(), (found.keys(), want.keys())
+    for name in want:
+        assert found[name].dtype == want[name].dtype and (found[name] == want[name]).all(), name
+
+
+def test_v1_checkpoints_are_read(w):
+    want = {"w": np.arange(12, dtype=np.float32).reshape(3, 4) / 7, "step": np.array(-3),
+            "flags": np.array([True, False]), "d": np.array([1e300, -2.0]),
+            "i": np.array([[7], [-8]], np.int32), "z": np.zeros((0, 2), np.float32)}
+    for compressed in (False, True):
+        path = folder(w, f"v1 {compressed}", "old model-7")
+        data = v1_file([whole(name, v) for name, v in want.items()], compressed)
+        (path / "old model-7").write_bytes(data)
+        assert_equal(values_of(w, path), want)
+        out = w.path / f"{compressed}.npz"
+        w.brood("export", path, "--out", out)
+        assert set(np.load(out).files) == set(want)
         state, = harness.json_lines(w.brood("inspect", path, "--state", "--json")[0])
         assert state["newest"]["exists"], state
         assert state["newest"]["path"].startswith(ELSEWHERE), state
+        if not compressed:  # every byte is checked
+            for at in range(0, len(data) - 48, 97):
+                (path / "old model-7").write_bytes(data[:at] + bytes([data[at] ^ 1]) +
+                                                   data[at + 1:])
+                out, err = w.brood("inspect", path, "--values", code=1)
+                assert len(err.splitlines()) == 1, err
 
 
-def test_the_graph_of_a_v1_checkpoint_is_shown(w):
+def test_v1_checkpoints_in_shards_are_read(w):
+    """A variable partitioned over both files, and one in each."""
+    big = np.arange(24, dtype=np.float32).reshape(6, 4)
+    one, two = np.array([1.5], np.float32), np.array([2.5, 3.5], np.float32)
+    path = folder(w, "v1 in shards", "m-?????-of-00002")
+    parts = [[whole("one", one), ("big", (6, 4), [(0, 2), None], big[:2])],
+             [whole("two", two), ("big", (6, 4), [(2, 4), None], big[2:])]]
+    for i, slices in enumerate(parts):
+        (path / f"m-0000{i}-of-00002").write_bytes(v1_file(slices))
+    assert_equal(values_of(w, path), {"big": big, "one": one, "two": two})
+    (path / "m-00001-of-00002").unlink()
+    _, err = w.brood("inspect", path, code=1)
+    assert "m-00001-of-00002" in err and len(err.splitlines()) == 1, err
+
+
+def test_v1_checkpoints_that_lie_are_refused(w):
+    v = np.arange(4, dtype=np.float32)
+    name, shape, extents, values = whole("w", v)
+    for slices, says in (
+            ([(name, (5,), extents, values)], "do not make up"),
+            ([(name, (1 << 40,), extents, values)], "bytes of tensors"),
+            ([(name, shape, [(2, 4)], values)], "malformed slice"),
+            ([(name, shape, [(0, 2)], values[:2])], "do not cover it")):
+        path = w.path / "lie"
+        path.write_bytes(v1_file(slices))
+        out, err = w.brood("inspect", path, "--values", code=1)
+        assert out == "" and says in err and len(err.splitlines()) == 1, (says, err)
+    path.write_bytes(table([(b"", b"\x0a\x00")]))
+    _, err = w.brood("inspect", path, code=1)
+    assert "no list of tensors" in err, err
+
+
+def test_the_graph_of_a_v1_checkpoint_runs(w):
+    """With the values of that V1 file, as with those of the V2 files."""
     path = folder(w, "v 1", "old model-7")
-    (path / "old model-7").write_bytes(table([(b"", b"\x0a\x00")]))
+    values = values_of(w, linear())
+    (path / "old model-7").write_bytes(v1_file([whole(k, v) for k, v in values.items()]))
     shutil.copy(linear(".meta"), path / "old model-7.meta")
-    shown_without_values(w, path, "old model-7 is a V1 checkpoint, only V2 can be read")
+    for name in values:
+        assert w.brood("graph", path, "--fetch", name) == \
+            w.brood("graph", linear(), "--fetch", name)
 
 
 def test_the_graph_of_a_damaged_checkpoint_is_shown(w):
@@ -124,20 +233,22 @@ def test_the_graph_of_a_damaged_checkpoint_is_shown(w):
         shown_without_values(w, path, says)
 
 
-def test_compressed_and_object_based_ones_are_named(w):
+def test_object_based_checkpoints_are_listed(w):
+    """TensorFlow 2's: with the keys they have, but no variable finds its name there."""
     data = struct.pack("<2f", 1, 2)
-    for name, says, compressed, key in (
-            ("snappy", "snappy-compressed index block", True, b"w"),
-            ("tf 2", "an object-based checkpoint of TensorFlow 2", False,
-             b"_CHECKPOINTABLE_OBJECT_GRAPH")):
-        path = folder(w, name, "my model-3")
+    key = "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE"
+    for compressed in (False, True):
+        path = folder(w, f"tf 2 {compressed}", "my model-3")
         (path / "my model-3.index").write_bytes(
-            table([(b"", HEADER), (key, entry(data))], compressed))
+            table([(b"", HEADER), (b"_CHECKPOINTABLE_OBJECT_GRAPH", entry(data)),
+                   (key.encode(), entry(data))], compressed))
         (path / "my model-3.data-00000-of-00001").write_bytes(data)
-        refused(w, path, says, ("inspect", "export"))
+        found = values_of(w, path)
+        assert found.keys() == {"_CHECKPOINTABLE_OBJECT_GRAPH", key}
+        assert found[key].tolist() == [1, 2]
         refused(w, path, "no graph to show", ("graph",))
         shutil.copy(linear(".meta"), path / "my model-3.meta")
-        shown_without_values(w, path, says)
+        shown_without_values(w, path, "an object-based checkpoint of TensorFlow 2")
 
 
 def test_what_is_gone_is_told(w):

@@ -83,7 +83,7 @@ static int find_entry(const struct bundle_reader *b, const struct tensor *names,
 
     *ret = bundle_reader_find(b, name);
     if (*ret == NULL)
-        rc = err_set(err, ERR_NOT_FOUND, "Key %s not found in checkpoint", name);
+        rc = bundle_reader_missing(b, name, err);
     free(name);
     return rc;
 }
