@@ -12,8 +12,11 @@
 static int compare_items(const void *a, const void *b)
 {
     const struct saver_item *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
 
-    return strcmp(x->name, y->name);
+    if (order != 0 || x->slice == NULL || y->slice == NULL)
+        return order;
+    return strcmp(x->slice, y->slice);
 }
 
 static void take_all_variables(struct saver *s)

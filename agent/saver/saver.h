@@ -25,6 +25,9 @@ struct saver;
 struct saver_item {
     const char *name; /* in the checkpoint; NULL: the variable's */
     struct variable *variable;
+    /* the part of the whole that it is, of a partitioned variable, as SaveV2 names it:
+     * "4 10 0,2:-"; NULL: all of it. Only of a saver_def's nodes. */
+    const char *slice;
 };
 
 enum { SAVER_V1 = 1, SAVER_V2 = 2 };

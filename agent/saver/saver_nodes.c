@@ -2,6 +2,7 @@
 
 #include "agent/graph/import.h"
 #include "agent/graph/ops.h"
+#include "common/ckpt/bundle.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -390,6 +391,21 @@ static const struct tensor_string *strings_of(struct output x, int n)
     return value->tensor.data;
 }
 
+/* A part of a partitioned variable has the shape of the node that holds it. */
+static int check_part(const char *slice, const struct variable *v, struct err *err)
+{
+    struct bundle_slice s;
+    struct shape whole;
+    int rc = bundle_slice_from_text(slice, &whole, &s, err);
+
+    for (int i = 0; rc == 0 && i < whole.rank; i++)
+        if (v->shape.rank != whole.rank ||
+            v->shape.dim[i] != (s.length[i] < 0 ? whole.dim[i] : s.length[i]))
+            rc = err_set(err, ERR_FORMAT, "'%.80s' is not of shape %s", slice,
+                         shape_text(&v->shape));
+    return rc;
+}
+
 static int add_items(struct graph *g, struct arena *a, const struct operation *save,
                      struct saver_item *items, size_t *n, struct err *err)
 {
@@ -409,15 +425,16 @@ static int add_items(struct graph *g, struct arena *a, const struct operation *s
         const char *name = arena_strndup(a, names[i].bytes, names[i].len_bytes);
         struct variable *v = variable_behind(g, a, operation_input(save, 3 + i));
 
-        if (slices[i].len_bytes != 0)
-            return err_set(err, ERR_UNSUPPORTED,
-                           "%s saves a part of %s: partitioned "
-                           "variables are not supported",
-                           operation_name(save), name);
+        const char *slice = slices[i].len_bytes > 0
+                                ? arena_strndup(a, slices[i].bytes, slices[i].len_bytes)
+                                : NULL;
+
         if (v == NULL)
             return err_set(err, ERR_UNSUPPORTED, "%s saves %s, which is no variable",
                            operation_name(save), name);
-        items[(*n)++] = (struct saver_item){name, v};
+        if (slice != NULL && check_part(slice, v, err) != 0)
+            return err_wrap(err, "%s: %s", operation_name(save), name), ERR_FORMAT;
+        items[(*n)++] = (struct saver_item){name, v, slice};
     }
     return 0;
 }

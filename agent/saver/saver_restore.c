@@ -25,7 +25,9 @@ static int check_entry(const struct saver *s, const struct bundle_reader *r,
 {
     const struct bundle_entry *e = bundle_reader_find(r, item->name);
     const struct variable *v = item->variable;
-    int fits;
+    struct shape expected = v->shape;
+    struct bundle_slice slice;
+    int fits, rc;
 
     if (e == NULL)
         return bundle_reader_missing(r, item->name, err);
@@ -34,23 +36,41 @@ static int check_entry(const struct saver *s, const struct bundle_reader *r,
                        "tensor_name = %s; expected dtype %s does not equal original "
                        "dtype %s",
                        item->name, dtype_name(v->dtype), dtype_name(e->dtype));
-    fits = s->options.reshape ? shape_elements(&e->shape) == shape_elements(&v->shape)
-                              : shape_equal(&e->shape, &v->shape);
+    if (item->slice != NULL &&
+        (rc = bundle_slice_from_text(item->slice, &expected, &slice, err)) != 0)
+        return rc;
+    fits = s->options.reshape && item->slice == NULL
+               ? shape_elements(&e->shape) == shape_elements(&expected)
+               : shape_equal(&e->shape, &expected);
     if (!fits)
         return err_set(err, ERR_SHAPE,
                        "Assign requires shapes of both tensors to match. lhs shape= %s "
                        "rhs shape= %s (%s)",
-                       brackets(&v->shape, (char[SHAPE_TEXT]){0}, SHAPE_TEXT),
+                       brackets(&expected, (char[SHAPE_TEXT]){0}, SHAPE_TEXT),
                        brackets(&e->shape, (char[SHAPE_TEXT]){0}, SHAPE_TEXT),
                        item->name);
     return 0;
+}
+
+static int read_item(struct bundle_reader *r, const struct saver_item *item,
+                     struct tensor *ret, struct err *err)
+{
+    const struct bundle_entry *e = bundle_reader_find(r, item->name);
+    struct bundle_slice slice;
+    struct shape whole;
+    int rc;
+
+    if (item->slice == NULL)
+        return bundle_reader_read(r, e, ret, err);
+    rc = bundle_slice_from_text(item->slice, &whole, &slice, err);
+    return rc == 0 ? bundle_reader_read_part(r, e, &slice, ret, err) : rc;
 }
 
 static int restore_item(struct session *session, struct bundle_reader *r,
                         const struct saver_item *item, struct err *err)
 {
     struct tensor value = TENSOR_NONE;
-    int rc = bundle_reader_read(r, bundle_reader_find(r, item->name), &value, err);
+    int rc = read_item(r, item, &value, err);
 
     if (rc == 0) {
         value.shape = item->variable->shape;

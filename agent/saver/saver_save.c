@@ -25,6 +25,20 @@ static int check_saveable(struct saver *s, struct session *session, struct err *
     return 0;
 }
 
+static int add_item(struct bundle_writer *w, const struct saver_item *item,
+                    const struct tensor *value, struct err *err)
+{
+    struct bundle_slice slice;
+    struct shape whole;
+    int rc;
+
+    if (item->slice == NULL)
+        return bundle_writer_add(w, item->name, value, err);
+    rc = bundle_slice_from_text(item->slice, &whole, &slice, err);
+    return rc == 0 ? bundle_writer_add_slice(w, item->name, &whole, &slice, value, err)
+                   : rc;
+}
+
 static int write_bundle(struct saver *s, struct session *session, const char *prefix,
                         struct err *err)
 {
@@ -44,7 +58,7 @@ static int write_bundle(struct saver *s, struct session *session, const char *pr
 
             rc = session_variable(session, shard->items[i].variable, &value, err);
             if (rc == 0)
-                rc = bundle_writer_add(w, shard->items[i].name, &value, err);
+                rc = add_item(w, &shard->items[i], &value, err);
         }
     }
     if (rc == 0)

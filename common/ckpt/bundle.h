@@ -30,6 +30,11 @@ struct bundle_slice {
     int64_t length[SHAPE_MAX_RANK]; /* -1: all of the dimension, then start is 0 */
 };
 
+/* Parses how SaveV2 and RestoreV2 name a part: "4 10 0,2:-", the sizes of the whole and for
+ * each dimension - (all of it) or start,length. ERR_FORMAT. */
+int bundle_slice_from_text(const char *text, struct shape *ret_whole,
+                           struct bundle_slice *ret, struct err *err);
+
 struct bundle_entry {
     const char *name;
     enum dtype dtype;
@@ -92,6 +97,11 @@ int bundle_reader_missing(const struct bundle_reader *r, const char *name,
 /* Reads a tensor into newly allocated memory, which ret owns. */
 int bundle_reader_read(struct bundle_reader *r, const struct bundle_entry *entry,
                        struct tensor *ret, struct err *err);
+/* The same for a part of the tensor, which lies inside it (bundle_slice_from_text checked it
+ * against the entry's shape); not for strings. */
+int bundle_reader_read_part(struct bundle_reader *r, const struct bundle_entry *entry,
+                            const struct bundle_slice *slice, struct tensor *ret,
+                            struct err *err);
 /* The same into the caller's memory: dst has the entry's dtype (ERR_DTYPE) and shape
  * (ERR_SHAPE); not for strings. After an error dst's content is undefined. */
 int bundle_reader_read_into(struct bundle_reader *r, const struct bundle_entry *entry,

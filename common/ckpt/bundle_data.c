@@ -214,11 +214,12 @@ static int check_cover(struct bundle_reader *r, const struct bundle_entry *e,
     return left == 0 ? 0 : err_set(err, ERR_FORMAT, "its slices do not cover it");
 }
 
-/* Copies a slice to its place in the whole, row by row along the last dimension. */
-static void place_slice(const struct bundle_slice *slice, const struct tensor *part,
-                        const struct tensor *whole)
+/* Copies a slice to or from its place in the whole, row by row along the last
+ * dimension. */
+static void copy_slice(const struct bundle_slice *slice, const struct tensor *part,
+                       const struct tensor *whole, int to_whole)
 {
-    const unsigned char *from = part->data;
+    unsigned char *own = part->data;
     size_t size = dtype_size(part->dtype);
     int rank = part->shape.rank;
     int64_t row = rank > 0 ? part->shape.dim[rank - 1] : 1;
@@ -227,15 +228,16 @@ static void place_slice(const struct bundle_slice *slice, const struct tensor *p
     for (int64_t i = 0; i < n_rows; i++) {
         int64_t rest = i, at = rank > 0 ? slice->start[rank - 1] : 0;
         int64_t stride = rank > 0 ? whole->shape.dim[rank - 1] : 1;
+        unsigned char *place;
 
         for (int d = rank - 2; d >= 0; d--) {
             at += (slice->start[d] + rest % part->shape.dim[d]) * stride;
             rest /= part->shape.dim[d];
             stride *= whole->shape.dim[d];
         }
-        memcpy((unsigned char *)whole->data + (size_t)at * size, from,
-               (size_t)row * size);
-        from += (size_t)row * size;
+        place = (unsigned char *)whole->data + (size_t)at * size;
+        memcpy(to_whole ? place : own, to_whole ? own : place, (size_t)row * size);
+        own += (size_t)row * size;
     }
 }
 
@@ -290,7 +292,7 @@ static int read_slices(struct bundle_reader *r, const struct bundle_entry *e,
             rc = read_new(r, entry, &part, err);
         if (rc != 0)
             return rc;
-        place_slice(&e->slices[i], &part, dst);
+        copy_slice(&e->slices[i], &part, dst, 1);
         tensor_free(&part);
     }
     return 0;
@@ -327,4 +329,24 @@ int bundle_reader_read_into(struct bundle_reader *r, const struct bundle_entry *
         return err_set(err, ERR_SHAPE, "%s: %s has shape %s, not %s", r->prefix, e->name,
                        shape_text(&e->shape), shape_text(&dst->shape));
     return in_context(r, e, read_stored(r, e, dst, err), err);
+}
+
+int bundle_reader_read_part(struct bundle_reader *r, const struct bundle_entry *e,
+                            const struct bundle_slice *slice, struct tensor *ret,
+                            struct err *err)
+{
+    struct tensor whole;
+    struct shape shape;
+    int rc;
+
+    if (e->dtype == DT_STRING || bundle_slice_shape(&e->shape, slice, &shape) != 0)
+        return err_set(err, ERR_SHAPE, "%s: %s has no such part", r->prefix, e->name);
+    rc = bundle_reader_read(r, e, &whole, err);
+    if (rc != 0)
+        return rc;
+    rc = tensor_alloc(ret, e->dtype, shape, err);
+    if (rc == 0)
+        copy_slice(slice, ret, &whole, 0);
+    tensor_free(&whole);
+    return rc;
 }

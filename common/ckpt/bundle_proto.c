@@ -332,6 +332,62 @@ int bundle_slice_shape(const struct shape *whole, const struct bundle_slice *sli
 /* OrderedCode (tensorflow/core/lib/strings/ordered_code): bytes whose order is that of
  * the encoded values. A number is encoded as its number of bytes, then the bytes, most
  * significant first. */
+/* A number at *p, which is then behind it; -1: none, or too large. */
+static int64_t scan_number(const char **p)
+{
+    int64_t v = 0;
+
+    if (**p < '0' || **p > '9')
+        return -1;
+    for (; **p >= '0' && **p <= '9'; (*p)++)
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, **p - '0', &v))
+            return -1;
+    return v;
+}
+
+static int scan_extent(const char **p, int64_t *ret_start, int64_t *ret_length)
+{
+    *ret_start = 0;
+    *ret_length = -1;
+    if (**p == '-') {
+        (*p)++;
+        return 0;
+    }
+    *ret_start = scan_number(p);
+    if (*ret_start < 0 || *(*p)++ != ',')
+        return -1;
+    *ret_length = scan_number(p);
+    return *ret_length < 0 ? -1 : 0;
+}
+
+int bundle_slice_from_text(const char *text, struct shape *ret_whole,
+                           struct bundle_slice *ret, struct err *err)
+{
+    const char *p = text;
+    struct shape part;
+    int rank = 0, ok = 1;
+
+    *ret_whole = SHAPE_SCALAR;
+    *ret = (struct bundle_slice){0};
+    /* the sizes are those that a space follows */
+    while (ok && ret_whole->rank < SHAPE_MAX_RANK) {
+        const char *next = p;
+        const int64_t size = scan_number(&next);
+
+        if (size < 0 || *next != ' ')
+            break;
+        ret_whole->dim[ret_whole->rank++] = size;
+        p = next + 1;
+    }
+    for (; ok && rank < ret_whole->rank; rank++)
+        ok = scan_extent(&p, &ret->start[rank], &ret->length[rank]) == 0 &&
+             (rank + 1 == ret_whole->rank || *p++ == ':');
+    if (!ok || *p != '\0' || shape_elements(ret_whole) < 0 ||
+        bundle_slice_shape(ret_whole, ret, &part) != 0)
+        return err_set(err, ERR_FORMAT, "'%.80s' is no part of a tensor", text);
+    return 0;
+}
+
 static void put_ordered_number(struct wbuf *b, uint64_t v)
 {
     uint8_t n = 0;

@@ -30,6 +30,119 @@ START_TEST(what_is_restored_is_what_was_saved)
 }
 END_TEST
 
+static struct output texts(struct graph *g, const char *const *text, int n,
+                           const char *name)
+{
+    struct tensor_string s[2];
+    struct tensor value = tensor_view(DT_STRING, n > 1 ? SHAPE(n) : SHAPE_SCALAR, s);
+
+    for (int i = 0; i < n; i++)
+        s[i] = (struct tensor_string){(char *)(uintptr_t)text[i], strlen(text[i])};
+    return constant(g, &value, name);
+}
+
+/* The nodes of a Saver that saves v1 and v2 as parts of one variable. */
+static struct saver_def parts_def(struct fixture *f, const char *const *slices)
+{
+    struct graph *g = f->bed.g;
+    const char *const names[] = {"w", "w"}, *const model[] = {"model"};
+    struct operation *save_op;
+    struct output in[3];
+    struct op_builder *o;
+
+    in[0] = texts(g, model, 1, "parts/Const");
+    in[1] = texts(g, names, 2, "parts/names");
+    in[2] = texts(g, slices, 2, "parts/slices");
+    o = op_begin(g, "SaveV2", "parts/SaveV2");
+    for (int i = 0; i < 3; i++)
+        op_input(o, in[i]);
+    op_input(o, f->v1->ref);
+    op_input(o, f->v2->ref);
+    save_op = op_finish(o);
+    o = op_begin(g, "Identity", "parts/control");
+    op_input(o, in[0]);
+    op_control_input(o, save_op);
+    (void)op_finish(o);
+    (void)op_finish(op_begin(g, "NoOp", "parts/restore_all"));
+    return (struct saver_def){.filename_tensor = "parts/Const:0",
+                              .save_tensor = "parts/control:0",
+                              .restore_op = "parts/restore_all",
+                              .max_to_keep = 5};
+}
+
+/* As variables of a partitioner are: the checkpoint has one tensor of all parts, and each
+ * part is restored from it, also if it was saved as a whole. */
+START_TEST(parts_of_one_variable)
+{
+    static const char *const slices[] = {"8 0,3", "8 3,5"};
+    struct fixture f;
+    struct saver_options o = SAVER_DEFAULTS;
+    struct saver_def def;
+    struct saver *parts;
+    struct bundle_reader *r;
+    struct bundle_writer *w;
+    struct tensor value;
+    float all[8] = {1, 1, 1, 2, 2, 2, 2, 2};
+    char *path;
+
+    setup(&f);
+    def = parts_def(&f, slices);
+    o.saver_def = &def;
+    ck_assert_msg(saver_new(&parts, f.bed.g, &o, &f.err) == 0, "%s", f.err.msg);
+    path = xasprintf("%s/parts", f.dir.path);
+    ck_assert_msg(saver_save(parts, f.bed.s, path, NULL, NULL, &f.err) == 0, "%s",
+                  f.err.msg);
+    ck_assert_int_eq(bundle_reader_new(&r, path, &f.err), 0);
+    ck_assert_uint_eq(bundle_reader_count(r), 1);
+    ck_assert_msg(bundle_reader_read(r, bundle_reader_find(r, "w"), &value, &f.err) == 0,
+                  "%s", f.err.msg);
+    ck_assert_int_eq(value.shape.dim[0], 8);
+    for (int i = 0; i < 8; i++)
+        ck_assert_float_eq(tensor_f32(&value)[i], i < 3 ? 0 : 6);
+    tensor_free(&value);
+    bundle_reader_free(r);
+    set(&f, f.v1, 7);
+    set(&f, f.v2, 7);
+    ck_assert_int_eq(saver_restore(parts, f.bed.s, path, &f.err), 0);
+    check_value(&f, f.v1, 0);
+    check_value(&f, f.v2, 6);
+    ck_assert_int_eq(bundle_writer_new(&w, path, 0, &f.err), 0);
+    value = tensor_view(DT_FLOAT, SHAPE(8), all);
+    ck_assert_int_eq(bundle_writer_add(w, "w", &value, &f.err), 0);
+    ck_assert_int_eq(bundle_writer_finish(w, &f.err), 0);
+    bundle_writer_free(w);
+    ck_assert_int_eq(saver_restore(parts, f.bed.s, path, &f.err), 0);
+    check_value(&f, f.v1, 1);
+    check_value(&f, f.v2, 2);
+    saver_free(parts);
+    free(path);
+    teardown(&f);
+}
+END_TEST
+
+START_TEST(parts_that_do_not_fit)
+{
+    static const char *const bad[] = {
+        "8 0,2", "8 6,3", "8",     "8 0,3:-",
+        "8 ",    "8 0,",  "x 0,3", "99999999999999999999 0,3"};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const char *const slices[] = {bad[i], "8 3,5"};
+        struct saver_options o = SAVER_DEFAULTS;
+        struct fixture f;
+        struct saver_def def;
+        struct saver *parts;
+
+        setup(&f);
+        def = parts_def(&f, slices);
+        o.saver_def = &def;
+        ck_assert_int_eq(saver_new(&parts, f.bed.g, &o, &f.err), ERR_FORMAT);
+        ck_assert_msg(strstr(f.err.msg, "parts/SaveV2: w: ") != NULL, "%s", f.err.msg);
+        teardown(&f);
+    }
+}
+END_TEST
+
 START_TEST(part_of_the_variables)
 {
     struct fixture f;
@@ -353,6 +466,8 @@ static Suite *make_suite(void)
 
     tcase_add_test(restore, what_is_restored_is_what_was_saved);
     tcase_add_test(restore, part_of_the_variables);
+    tcase_add_test(restore, parts_of_one_variable);
+    tcase_add_test(restore, parts_that_do_not_fit);
     tcase_add_test(restore, what_does_not_fit_is_refused);
     tcase_add_test(restore, shards_by_device);
     tcase_add_test(make, a_saver_needs_something_to_save);
