@@ -49,21 +49,34 @@ static void report_round(struct rollout *r)
 
 /* ---- states: one function performs each when it is entered ---- */
 
-static int enter_act(struct rollout *r, struct err *err)
+static int begin_acting(struct rollout *r, struct err *err)
 {
     struct acting_call call = {
         .mode = ACT_EXPLORE, .step = r->env_steps, .env = r->args.env};
     int rc;
 
-    report_round(r);
-    if (r->serving != NULL)
-        return rollout_serve(r);
     for (size_t a = 0; a < r->n_agents; a++)
         agent_table_begin_round(r->args.agents, a);
     rollout_keep(r);
     r->round_began_ns = rollout_now_ns(r);
     rc = acting_begin(r->acting, &call, err);
     return rc < 0 ? rc : WAITS;
+}
+
+void rollout_begin_acting(struct rollout *r)
+{
+    struct err err = {0};
+
+    if (begin_acting(r, &err) < 0)
+        rollout_fail(r, &err);
+}
+
+static int enter_act(struct rollout *r, struct err *err)
+{
+    report_round(r);
+    if (r->serving != NULL)
+        return rollout_serve(r);
+    return rollout_look(r) ? WAITS : begin_acting(r, err);
 }
 
 static void count_episodes(struct rollout *r, const struct env_step *step)
@@ -364,12 +377,19 @@ static void request(struct rollout *r, enum rollout_event event)
 {
     struct err err = {0};
 
-    if (r->over)
+    if (r->over || rollout_look_defers(r, event))
         return;
     if (rollout_fsm_step(&r->fsm, event) != ROLLOUT_ENTERED)
         rollout_tick(r);
     else if (play(r, &err) < 0)
         rollout_fail(r, &err);
+}
+
+void rollout_request_events(struct rollout *r, unsigned events)
+{
+    for (int e = 0; e < ROLLOUT_EVENT_COUNT; e++)
+        if ((events & 1u << e) != 0)
+            request(r, (enum rollout_event)e);
 }
 
 void rollout_request_stop(struct rollout *r)
@@ -501,6 +521,8 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
     r->copies = vec_env_copies(args->env);
     if (strcmp(r->config->env.id, "none") == 0)
         rollout_serve_init(r);
+    else
+        rollout_look_init(r);
     rollout_find_cores(r);
     rc = sharing_init(&r->sharing, r->config, r->spec, NULL, err);
     if (rc < 0) {

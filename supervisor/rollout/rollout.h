@@ -123,7 +123,11 @@ void rollout_try_again(struct rollout *r);
  * two boundaries.
  */
 
-/* result: the body of the answer to `run` (protocol.h), borrowed for the call; or NULL,
+/* In a run with an environment clients may only fetch: requests without targets are sent
+ * before the next round, or at once while the run is paused. They change nothing: neither
+ * the agents' variables nor what they are asked later, nor what a resume repeats.
+ *
+ * result: the body of the answer to `run` (protocol.h), borrowed for the call; or NULL,
  * and `why` has the reason. */
 typedef void (*rollout_run_fn)(void *ctx, const msgpack_object *result,
                                const struct err *why);

@@ -66,6 +66,7 @@ struct rollout {
     struct exchange *exchange;
     struct evaluation *evaluation; /* NULL: none is configured */
     struct serving *serving;       /* NULL: the run has an environment */
+    struct serving *looking;       /* NULL: it has none */
     double *returns;               /* [A] scratch */
 
     struct episodes *episode_rows; /* NULL: no source needs them */
@@ -142,6 +143,15 @@ void rollout_serve_load(struct rollout *r, struct cursor *c);
 int rollout_serve(struct rollout *r);
 /* Performs STEP: sets what is due at the boundary. */
 void rollout_serve_boundary(struct rollout *r);
+/* With an environment: sends the requests that only fetch. Returns 1 if agents are busy
+ * with them; rollout_begin_acting is called after the last answer. */
+void rollout_look_init(struct rollout *r);
+int rollout_look(struct rollout *r);
+/* Whether agents are busy with them in a pause; the event then happens after the last
+ * answer (rollout_request_events, with a bit for each event). */
+int rollout_look_defers(struct rollout *r, int event);
+void rollout_begin_acting(struct rollout *r);
+void rollout_request_events(struct rollout *r, unsigned events);
 /* Answers all queued requests with the error `why`; NULL: the run is over. */
 void rollout_serve_end(struct rollout *r, const struct err *why);
 

@@ -1,4 +1,5 @@
-/* Runs without an environment: in the ACT state the driver serves clients' requests. */
+/* Clients' requests: without an environment the driver serves them in the ACT state; with
+ * one, those that only fetch, between two rounds or while the run is paused. */
 #include "supervisor/rollout/rollout_internal.h"
 
 #include "common/err/check.h"
@@ -39,19 +40,33 @@ struct serving {
     uint64_t saved_steps;         /* of the last checkpoint; there is one at 0 */
     struct schedule_due boundary; /* due at the next boundary, if wanted is 1 */
     int wanted;                   /* a boundary is due: send no request before it */
+    /* with an environment: */
+    size_t left;                 /* requests to send before the round goes on */
+    unsigned events;             /* that came while agents were busy in a pause: bits */
+    uint64_t looked_at, n_looks; /* the step of the last request, and those at it */
 };
 
 /* ---- creating, saving, freeing ---- */
 
-void rollout_serve_init(struct rollout *r)
+static struct serving *new_serving(struct rollout *r)
 {
     struct serving *s = xcalloc(1, sizeof(*s));
 
     s->queues = xcalloc(r->n_agents, sizeof(*s->queues));
     for (size_t a = 0; a < r->n_agents; a++)
         s->queues[a].end = &s->queues[a].first;
-    r->serving = s;
+    return s;
+}
+
+void rollout_serve_init(struct rollout *r)
+{
+    r->serving = new_serving(r);
     r->copies = 0; /* rounds make no environment steps */
+}
+
+void rollout_look_init(struct rollout *r)
+{
+    r->looking = new_serving(r);
 }
 
 static struct served *take_first(struct serving *s, struct queue *q)
@@ -72,15 +87,21 @@ static void served_free(struct served *x)
     free(x);
 }
 
+static void free_serving(struct serving *s, size_t n_agents)
+{
+    if (s == NULL)
+        return;
+    for (size_t a = 0; a < n_agents; a++)
+        while (s->queues[a].first != NULL)
+            served_free(take_first(s, &s->queues[a]));
+    free(s->queues);
+    free(s);
+}
+
 void rollout_serve_free(struct rollout *r)
 {
-    if (r->serving == NULL)
-        return;
-    for (size_t a = 0; a < r->n_agents; a++)
-        while (r->serving->queues[a].first != NULL)
-            served_free(take_first(r->serving, &r->serving->queues[a]));
-    free(r->serving->queues);
-    free(r->serving);
+    free_serving(r->serving, r->n_agents);
+    free_serving(r->looking, r->n_agents);
 }
 
 void rollout_serve_save(const struct rollout *r, struct wbuf *b)
@@ -173,37 +194,51 @@ static void answer(struct served *x, const msgpack_object *result, const struct 
     served_free(x);
 }
 
-static void on_run(void *ctx, size_t agent, const struct msg *response)
+/* Takes the agent's request from its queue and answers it. */
+static void answer_first(struct rollout *r, struct serving *s, size_t agent,
+                         const struct msg *response)
 {
-    struct rollout *r = ctx;
-    struct queue *q = &r->serving->queues[agent];
-    struct served *x = take_first(r->serving, q);
+    struct queue *q = &s->queues[agent];
+    struct served *x = take_first(s, q);
     struct err why = {0};
 
     q->busy = 0;
-    r->serving->outstanding--;
+    s->outstanding--;
     if (agent_response_is_absent(response))
         (void)err_set(&why, ERR_AGENT, "%s was given up", r->names[agent]);
     else
         (void)msg_refused(&response->body, &why);
     r->env_steps += x->writes && !agent_response_is_absent(response);
     answer(x, why.code == 0 ? &response->body : NULL, why.code == 0 ? NULL : &why);
+}
+
+static void on_run(void *ctx, size_t agent, const struct msg *response)
+{
+    struct rollout *r = ctx;
+
+    answer_first(r, r->serving, agent, response);
     continue_serving(r);
+}
+
+static struct msg_out *begin_run(struct rollout *r, size_t agent, const struct served *x,
+                                 uint64_t counter)
+{
+    struct msg_out *o = agent_request_begin(r->args.agents, agent, "run", x->writes);
+
+    msg_map(o, x->n_pairs + 1);
+    (void)msgpack_sbuffer_write(&o->buf, x->params.data, x->params.size);
+    msg_key(o, "counter");
+    msg_u64(o, counter);
+    return o;
 }
 
 static int send_first(struct rollout *r, size_t agent, struct err *err)
 {
     struct queue *q = &r->serving->queues[agent];
-    struct served *x = q->first;
-    struct msg_out *o;
     int rc;
 
     agent_table_begin_round(r->args.agents, agent); /* every request is a round's first */
-    o = agent_request_begin(r->args.agents, agent, "run", x->writes);
-    msg_map(o, x->n_pairs + 1);
-    (void)msgpack_sbuffer_write(&o->buf, x->params.data, x->params.size);
-    msg_key(o, "counter");
-    msg_u64(o, q->counter);
+    (void)begin_run(r, agent, q->first, q->counter);
     rc = agent_request_send(r->args.agents, agent, on_run, r, err);
     if (rc < 0)
         return rc;
@@ -223,6 +258,92 @@ static void pump(struct rollout *r)
         if (!q->busy && q->first != NULL && send_first(r, a, &err) < 0)
             rollout_fail(r, &err);
     }
+}
+
+/* ---- with an environment: requests that only fetch ---- */
+
+enum { LOOKS_SHIFT = 16 };
+
+/* Draws of a request depend on the step and on how many came before it there, so that a
+ * resumed run does not use a key again. Uncounted: nothing of the run depends on it. */
+static uint64_t look_counter(struct rollout *r)
+{
+    struct serving *s = r->looking;
+
+    if (s->looked_at != r->env_steps)
+        s->n_looks = 0;
+    s->looked_at = r->env_steps;
+    return (r->env_steps << LOOKS_SHIFT) + s->n_looks++;
+}
+
+static void look(struct rollout *r);
+
+static void on_looked(void *ctx, size_t agent, const struct msg *response)
+{
+    struct rollout *r = ctx;
+
+    answer_first(r, r->looking, agent, response);
+    if (!r->over)
+        look(r);
+}
+
+static void send_looks(struct rollout *r)
+{
+    struct serving *s = r->looking;
+    struct err err = {0};
+
+    for (size_t a = 0; a < r->n_agents && !r->over; a++) {
+        struct queue *q = &s->queues[a];
+
+        if (q->busy || q->first == NULL || s->left == 0)
+            continue;
+        (void)begin_run(r, a, q->first, look_counter(r));
+        agent_request_uncounted(r->args.agents, a);
+        if (agent_request_send(r->args.agents, a, on_looked, r, &err) < 0) {
+            rollout_fail(r, &err);
+            return;
+        }
+        q->busy = 1;
+        s->outstanding++;
+        s->left--;
+    }
+}
+
+/* Sends the next requests; after the last answer the round begins, or what was asked for
+ * during the pause happens. */
+static void look(struct rollout *r)
+{
+    struct serving *s = r->looking;
+    const unsigned events = s->events;
+
+    if (events == 0)
+        send_looks(r);
+    if (r->over || s->outstanding > 0)
+        return;
+    s->events = 0;
+    if (r->fsm.state == ROLLOUT_ACT)
+        rollout_begin_acting(r);
+    else
+        rollout_request_events(r, events);
+}
+
+int rollout_look(struct rollout *r)
+{
+    struct serving *s = r->looking;
+
+    s->left = s->n_waiting; /* later ones wait for the next round */
+    send_looks(r);
+    return r->over || s->outstanding > 0;
+}
+
+int rollout_look_defers(struct rollout *r, int event)
+{
+    struct serving *s = r->looking;
+
+    if (s == NULL || s->outstanding == 0 || r->fsm.state != ROLLOUT_PAUSED)
+        return 0;
+    s->events |= 1u << event;
+    return 1;
 }
 
 /* ---- checking a client's request: a malformed one must not reach an agent ---- */
@@ -302,54 +423,68 @@ static int make_served(struct served **ret, const msgpack_object *params, struct
     return 0;
 }
 
-static int refuse(const struct rollout *r, struct err *err)
+static int refuse(const struct rollout *r, const struct serving *s, struct err *err)
 {
     if (r->over)
         return err_set(err, ERR_STATE, "the run is over");
-    if (r->serving == NULL)
-        return err_set(err, ERR_STATE,
-                       "this run has an environment and drives its agents itself; "
-                       "clients drive those of env.id: none");
-    if (r->serving->n_waiting >= WAITING_MAX ||
-        r->serving->waiting_bytes >= WAITING_MAX_BYTES)
-        return err_set(err, ERR_LIMIT, "%zu requests are queued already",
-                       r->serving->n_waiting);
+    if (s->n_waiting >= WAITING_MAX || s->waiting_bytes >= WAITING_MAX_BYTES)
+        return err_set(err, ERR_LIMIT, "%zu requests are queued already", s->n_waiting);
     return 0;
+}
+
+static int refuse_writing(struct served *x, struct err *err)
+{
+    served_free(x);
+    return err_set(
+        err, ERR_STATE,
+        "this run has an environment and drives its agents itself: clients may "
+        "fetch, but targets are for those of env.id: none");
 }
 
 int rollout_run(struct rollout *r, size_t agent, const msgpack_object *params,
                 rollout_run_fn fn, void *ctx, struct err *err)
 {
+    struct serving *s = r->serving != NULL ? r->serving : r->looking;
     struct served *x = NULL;
     struct queue *q;
     int rc;
 
     CHECK(agent < r->n_agents);
-    if ((rc = refuse(r, err)) < 0 || (rc = make_served(&x, params, err)) < 0)
+    if ((rc = refuse(r, s, err)) < 0 || (rc = make_served(&x, params, err)) < 0)
         return rc;
-    q = &r->serving->queues[agent];
+    if (x->writes && r->serving == NULL)
+        return refuse_writing(x, err);
+    q = &s->queues[agent];
     x->fn = fn;
     x->ctx = ctx;
     *q->end = x;
     q->end = &x->next;
-    r->serving->n_waiting++;
-    r->serving->waiting_bytes += x->params.size;
-    if (r->fsm.state == ROLLOUT_ACT && !r->serving->wanted)
+    s->n_waiting++;
+    s->waiting_bytes += x->params.size;
+    if (r->serving != NULL && r->fsm.state == ROLLOUT_ACT && !s->wanted)
         pump(r);
+    if (r->serving == NULL && r->fsm.state == ROLLOUT_PAUSED && s->events == 0)
+        (void)rollout_look(r);
     return 0;
 }
 
-void rollout_serve_end(struct rollout *r, const struct err *why)
+static void end_serving(struct serving *s, size_t n_agents, const struct err *why)
 {
     struct err over = {0};
 
     (void)err_set(&over, ERR_STATE, "the run is over");
-    for (size_t a = 0; r->serving != NULL && a < r->n_agents; a++)
-        for (struct served *x = r->serving->queues[a].first; x != NULL; x = x->next) {
+    for (size_t a = 0; s != NULL && a < n_agents; a++)
+        for (struct served *x = s->queues[a].first; x != NULL; x = x->next) {
             rollout_run_fn fn = x->fn;
 
             x->fn = NULL;
             if (fn != NULL)
                 fn(x->ctx, NULL, why != NULL ? why : &over);
         }
+}
+
+void rollout_serve_end(struct rollout *r, const struct err *why)
+{
+    end_serving(r->serving, r->n_agents, why);
+    end_serving(r->looking, r->n_agents, why);
 }

@@ -120,7 +120,7 @@ def test_what_cannot_be_done_is_told(w):
     assert "there are: agent_0, agent_1, agent_2" in refused(client, "kill", agent="bob")
     assert "agent is missing" in refused(client, "respawn")
     assert "no method 'fly'" in refused(client, "fly")
-    assert "has an environment" in refused(client, "run", agent="agent_0")
+    assert "has an environment" in refused(client, "run", agent="agent_0", targets=["init"])
     assert "changes is missing" in refused(client, "set")
     assert "no agent ../journal" in refused(client, "logs", agent="../journal")
     assert "bytes" in refused(client, "logs", bytes=1 << 21)

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import subprocess
+import sys
 
 import harness
 from test_changes import checkpoints, end, final, journal, start
@@ -262,6 +263,49 @@ def test_a_driven_run_is_resumed(w):
         assert p.returncode == 4 and checkpoints(run)[-1] == 40, p.log.read_text()
         results.append(final(run, 40))
     harness.assert_same_files(*results)
+
+
+def test_a_run_with_an_environment_is_looked_at(w):
+    """Clients fetch tensors of its agents while it runs, and more while it is paused; it
+    ends with the bytes of a run that nobody looked at."""
+    need_msgpack()
+    sys.path.insert(0, str(harness.SOURCE / "scripts"))
+    from drive_critics import Run, floats
+    steps = 4000
+    config = w.small(steps=steps)
+    w.brood("run", config, "--name", "calm")
+    p = w.start("run", config, "--name", "seen")
+    run = w.run_dir("seen")
+    harness.wait_until("its folder", lambda: run.is_dir() or p.poll() is not None)
+    client = Run(run)
+    harness.wait_until("the start", lambda: client.call("status")["state"] != "starting")
+    names = [f"agent_{i}/p_func/fully_connected/weights:0" for i in range(3)]
+
+    def ask(i, **more):
+        return client.send("run", agent=f"agent_{i}", fetches=[names[i]], **more)
+
+    before = [floats(client.answer(ask(i))["fetched"][0]) for i in range(3)]
+    client.call("pause")
+    paused = [floats(client.answer(ask(i))["fetched"][0]) for i in (0, 0, 1, 2)]
+    assert paused[0] == paused[1] and len(paused[0]) == len(before[0]) == 18 * 16
+    for wrong, says in (({"targets": ["init"]}, "clients may fetch"),
+                        ({"feeds": {"nothing:0": [1, [], b"1234"]}}, "nothing")):
+        try:
+            client.answer(ask(0, **wrong))
+        except RuntimeError as e:
+            assert says in str(e), e
+        else:
+            raise AssertionError(f"{wrong} was done")
+    asked = [ask(i % 3) for i in range(60)]
+    client.call("continue")
+    late = [ask(i % 3) for i in range(60)]
+    kill_agents(p)
+    assert floats(client.answer(asked[0])["fetched"][0]) == paused[0]
+    for request in asked[1:] + late:
+        client.answer(request)
+    p.wait(timeout=harness.DEADLINE_S)
+    assert p.returncode == 0, p.log.read_text()
+    harness.assert_same_files(final(run, steps), final(w.run_dir("calm"), steps))
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ class Client:
         (2, "set", {}, "changes is missing"),
         (1, "set", {"changes": ["defaults.discount=2"]}, "discount"),
         (1, "set", {"changes": ["no.such.key=1"]}, "no.such.key"),
-        (2, "run", {"agent": "agent_0"}, "has an environment"),
+        (2, "run", {"agent": "agent_0", "targets": ["init"]}, "has an environment"),
     )
 
     # ---- requests ----
