@@ -439,6 +439,8 @@ int bundle_load_v1(struct bundle_reader *r, struct err *err)
     r->n_shards = 1;
     for (unsigned i = 0; rc == 0 && i < n; i++)
         rc = read_file(&l, i);
+    if (rc == 0 && r->tensors.n == 0)
+        rc = err_set(err, ERR_FORMAT, "%s: a V1 checkpoint without entries", r->prefix);
     if (rc == 0)
         rc = merge_tensors(&l);
     l.with_data = 1;
@@ -447,7 +449,8 @@ int bundle_load_v1(struct bundle_reader *r, struct err *err)
         rc = read_file(&l, i);
     if (rc != 0)
         return rc;
-    qsort(r->slices.at, r->slices.n, sizeof(*r->slices.at), compare_records);
+    if (r->slices.n > 0)
+        qsort(r->slices.at, r->slices.n, sizeof(*r->slices.at), compare_records);
     join_whole(r);
     return 0;
 }
