@@ -29,6 +29,8 @@ Masks    an observation {"observation": ..., "action_mask": ...}, also if the sp
          of the observation alone; or infos[agent]["action_mask"]. An environment must give masks from the first reset on, or never:
          later ones are refused. A part of an action for which nothing is allowed counts as
          entirely allowed.
+Pictures brood eval --render x.gif makes it with render_mode="rgb_array" and shows what its
+         render() returns.
 Errors   an exception of the environment ends the process, and env.restart decides what
          follows. An environment that breaks PettingZoo's rules ends the run.
 Exact    an environment must be a function of its seed and actions. The bridge seeds
@@ -49,6 +51,7 @@ from bridge_spaces import Action, Refused, is_team, observation_of
 
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 FD_IN, FD_OUT = 3, 4
+MAX_PICTURE = 480  # pixels of its longer side
 PROTOCOL_VERSION = 1
 PROGRESS_S = 1.0  # during a long request, send `progress` this often
 ERR_ARG = -5001  # brood's error code for a bad argument
@@ -109,6 +112,9 @@ class Team:
             self.agents = []
         return ({"agent_0": obs}, {"agent_0": reward}, {"agent_0": terminated},
                 {"agent_0": truncated}, {"agent_0": info})
+
+    def render(self):
+        return self.env.render()
 
     def close(self):
         self.env.close()
@@ -208,6 +214,9 @@ class Turns:
         obs, infos = self.look(acting)
         self.remove_ended()
         return obs, rewards, ends, cuts, infos
+
+    def render(self):
+        return self.env.render()
 
     def close(self):
         self.env.close()
@@ -311,6 +320,30 @@ def name_of(agent):
     name = "".join(c if c.isalnum() and c.isascii() or c in "_.-" else "_"
                    for c in str(agent))
     return name if name[:1].isalnum() else "agent" + name
+
+
+def drawing(make):
+    """A maker of environments that draw."""
+    def make_one(**params):
+        try:
+            return make(render_mode="rgb_array", **params)
+        except TypeError as e:
+            if "render_mode" not in str(e):
+                raise
+            raise Refused("it cannot be drawn: it takes no render_mode") from None
+    return make_one
+
+
+def picture_of(env):
+    """What render() shows, as the protocol has it; large pictures are made smaller."""
+    pixels = env.render() if hasattr(env, "render") else None
+    shape = getattr(pixels, "shape", ())
+    if len(shape) != 3 or shape[2] != 3 or str(pixels.dtype) != "uint8":
+        raise Refused("it cannot be drawn: its render() gives no uint8 array of shape "
+                      "(height, width, 3), as render_mode rgb_array says")
+    skip = -(-max(shape) // MAX_PICTURE)
+    pixels = pixels[::skip, ::skip]
+    return {"width": pixels.shape[1], "height": pixels.shape[0], "rgb": pixels.tobytes()}
 
 
 class Game:
@@ -451,6 +484,7 @@ class Server:
         self.pack = msgpack.Packer(use_bin_type=True).pack
         self.sent_at = time.monotonic()
         self.game = None
+        self.draws = False
         self.copies = []
         self.first = 0
         self.methods = {"configure": self.configure, "reset": self.reset,
@@ -482,18 +516,22 @@ class Server:
         return self.copies[i]
 
     def configure(self, params):
-        self.game = Game(find_maker(self.name), params["params"])
+        make, self.draws = find_maker(self.name), params.get("draw", False)
+        self.game = Game(drawing(make) if self.draws else make, params["params"])
         self.copies = [None] * params["copies"]
         self.first = params["first"]
         return self.game.described(self.name)
 
-    def gather(self, parts):
+    def gather(self, copies, parts):
         """The arrays of an answer, ordered by agent. parts: the result of each copy."""
         n_agents = range(len(self.game.agents))
         answer = {"obs": b"".join([p[0][a] for a in n_agents for p in parts]),
                   "present": bytes([p[1][a] for a in n_agents for p in parts])}
         if self.game.masks:
             answer["allowed"] = b"".join([p[2][a] for a in n_agents for p in parts])
+        if self.draws:
+            answer["picture"] = self.at_copy(
+                copies[-1], lambda: picture_of(self.copy(copies[-1]).env))
         return answer
 
     def each(self, copies, play):
@@ -516,7 +554,7 @@ class Server:
     def reset(self, params):
         copies = memoryview(params["copies"]).cast("I").tolist()
         seeds = memoryview(params["seed"]).cast("Q").tolist()
-        return self.gather(self.each(
+        return self.gather(copies, self.each(
             copies, lambda i, copy: copy.reset(seeds[i] & 0x7fffffff)))
 
     def step(self, params):
@@ -529,7 +567,7 @@ class Server:
             at += n * w
         parts = self.each(copies, lambda i, copy: copy.step([row[i] for row in rows]))
         n_agents = range(len(self.game.agents))
-        answer = self.gather(parts)
+        answer = self.gather(copies, parts)
         answer["reward"] = struct.pack(f"<{n * len(n_agents)}d",
                                        *[p[3][a] for a in n_agents for p in parts])
         answer["terminated"] = bytes([p[4][a] for a in n_agents for p in parts])

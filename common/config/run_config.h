@@ -171,6 +171,7 @@ struct env_config {
     double respond_within_s;
     int64_t memory_limit_bytes; /* 0: none */
     struct restart_config restart;
+    int draws;  /* no key: its processes send pictures (brood eval --render) */
     int verify; /* a new run first checks that it is reproducible (env_trial.h) */
     /* Only for id none: the run's agents, which give the sizes that otherwise come from
      * the environment. */

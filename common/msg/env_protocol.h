@@ -20,7 +20,8 @@
  * supervisor -> process
  *   configure   copies u, first u (the number that the first of them has among all of the
  *               run, for messages), params {name: value} (env.params, as YAML says; those
- *               of a plugin are texts, as they are written)
+ *               of a plugin are texts, as they are written), draw? bool (answers have
+ *               pictures)
  *            -> name str, masks bool,
  *               agents [{name str, obs u, uint8? bool (its observations are bytes),
  *                        image? [height, width, channels] (its observation is an image,
@@ -28,9 +29,9 @@
  *                        action {kind "discrete" | "box", heads [u...],
  *                        width u, low? f, high? f}}...]
  *   reset       copies, seed: each begins an episode that is a function of its seed
- *            -> obs, present, allowed? (where there are masks)
+ *            -> obs, present, allowed? (where there are masks), picture?
  *   step        copies, actions
- *            -> obs, reward, terminated, present, allowed?
+ *            -> obs, reward, terminated, present, allowed?, picture?
  *   shutdown -> {}, and the process exits with 0
  *
  * present     the agent takes part in the copy's next step. The episode is over when
@@ -40,6 +41,8 @@
  *             not there, anything finite: it stays as it was last seen.
  * allowed     as obs: not 0 where a choice is possible after the step. A head of which
  *             nothing is allowed is played as if all of it were.
+ * picture     {width u, height u, rgb bin (height, width, 3)}: the last of the copies, as the
+ *             environment shows it to people. Not a part of what Again promises.
  * Again       the same seed and the same actions give the same answers, whatever other
  *             copies do meanwhile and whichever process is asked: so a new process comes
  *             to stand where a dead one did.

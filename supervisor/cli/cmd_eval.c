@@ -240,7 +240,12 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
     int code = CLI_DONE;
 
     report.picture = (struct eval_picture){
-        .path = o->render, .number = (uint64_t)o->episode, .run = report.run};
+        .path = o->render,
+        .number = (uint64_t)o->episode,
+        .run = report.run,
+        .is_external = o->render != NULL && env_config_is_external(&config->env)};
+    if (report.picture.is_external)
+        args.copies = 1; /* whose pictures they are */
     args.ctx = &report;
     if (o->render != NULL && eval_picture_check(&report.picture, &config->env, &err) < 0)
         code = cli_fail(cli, CLI_USAGE, &err);
@@ -280,6 +285,7 @@ static int run_eval(struct cli *cli, int argc, char **argv)
     } else if (run_config_read(&config, file, &co, &err) < 0) {
         code = cli_fail(cli, CLI_FAILED, &err);
     } else {
+        config.env.draws = o.render != NULL;
         code = eval_in_dir(cli, &o, path, &config);
         run_config_done(&config);
     }

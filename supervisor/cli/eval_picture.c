@@ -3,13 +3,22 @@
 #include "supervisor/render/render.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int eval_picture_check(const struct eval_picture *p, const struct env_config *env,
                        struct err *err)
 {
-    int rc = render_check(p->path, err);
+    const int rc = env_check_drawable(env, err);
+    const char *end;
 
-    return rc < 0 ? rc : env_check_drawable(env, err);
+    if (rc < 0 || !env_config_is_external(env))
+        return rc < 0 ? rc : render_check(p->path, err);
+    end = strrchr(p->path, '.');
+    if (end != NULL && (strcmp(end, ".svg") == 0 || strcmp(end, ".jsonl") == 0))
+        return err_set(err, ERR_ARG,
+                       "%s: expected .gif: an environment's own pictures are animated",
+                       p->path);
+    return render_check(p->path, err);
 }
 
 void eval_picture_begin(struct eval_picture *p, const struct vec_env *env, size_t copy)
@@ -19,7 +28,8 @@ void eval_picture_begin(struct eval_picture *p, const struct vec_env *env, size_
     p->copy = copy;
     p->is_played = 1;
     p->episode.spec = vec_env_spec(env);
-    episode_add(&p->episode, env, copy, NULL);
+    if (!p->is_external) /* its first picture comes with the first step */
+        episode_add(&p->episode, env, copy, NULL);
 }
 
 void eval_picture_step(struct eval_picture *p, const struct vec_env *env,
@@ -36,6 +46,10 @@ int eval_picture_write(struct eval_picture *p, const struct eval_args *args,
 {
     struct episode *e = &p->episode;
 
+    if (p->is_external && (e->n_frames == 0 || e->frame[0].scene.picture.rgb == NULL))
+        return err_set(err, ERR_UNSUPPORTED,
+                       "%s sent no pictures: its program does not draw (env_protocol.h)",
+                       spec->id);
     e->spec = spec;
     e->title = spec->id;
     e->number = p->number;

@@ -14,8 +14,9 @@ struct eval_picture {
 
     /* private */
     struct episode episode;
-    size_t copy;   /* the copy that plays the episode */
-    int is_played; /* the episode is being played now */
+    size_t copy;     /* the copy that plays the episode */
+    int is_external; /* the environment draws itself; the evaluation has one copy */
+    int is_played;   /* the episode is being played now */
     char line[EPISODE_LINES][160];
 };
 

@@ -188,9 +188,11 @@ struct env_step {
     const uint64_t *episode_length; /* (E): steps, including this one */
 };
 
-/* Whether the environment can be drawn. ERR_UNSUPPORTED, naming it, if not. */
+/* Whether the environment can be drawn; an external one of a command may still send no
+ * pictures. ERR_UNSUPPORTED, naming it, if not. */
 int env_check_drawable(const struct env_config *config, struct err *err);
-/* The present scene (scene.h) of one copy; for an evaluation copy that waits, the scene at
+/* The present scene (scene.h) of one copy; of an external environment, the last picture of
+ * the process that answered last, with env_config.draws and until the next step; for an evaluation copy that waits, the scene at
  * the end of its episode. */
 struct scene;
 void vec_env_draw(const struct vec_env *v, size_t copy, struct scene *ret);

@@ -44,6 +44,7 @@ void external_init(struct external *ret, const struct env_config *config,
             config->directory != NULL ? arena_strdup(arena, config->directory) : NULL,
         .params = config->params != NULL ? yaml_tree_copy(config->params, arena) : NULL,
         .limits = external_limits(config),
+        .draws = config->draws,
         .processes = (size_t)config->processes};
 }
 
@@ -103,7 +104,11 @@ static void pack_value(const struct yaml_node *n, int as_text, struct msg_out *o
 void external_pack_configure(const struct external *f, size_t copies, size_t first,
                              struct msg_out *o)
 {
-    msg_map(o, 3);
+    msg_map(o, f->draws ? 4 : 3);
+    if (f->draws) {
+        msg_key(o, "draw");
+        msg_bool(o, 1);
+    }
     msg_key(o, "copies");
     msg_u64(o, copies);
     msg_key(o, "first");

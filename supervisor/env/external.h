@@ -20,6 +20,7 @@ struct external {
     const struct yaml_node *params; /* NULL: none */
     struct agent_limits limits;
     size_t processes;
+    int draws;    /* its processes send pictures */
     int is_trial; /* its processes are never restarted (agent_spec) */
 };
 

@@ -3,6 +3,7 @@
 #define SUPERVISOR_ENV_EXTERNAL_INTERNAL_H
 
 #include "supervisor/env/external_world.h"
+#include "supervisor/env/scene.h"
 
 /* Bytes of history per copy; a longer episode is not kept and cannot be replayed. */
 #define EXTERNAL_MAX_HISTORY ((size_t)64 << 20)
@@ -54,6 +55,8 @@ struct external_world {
     const float *const *actions; /* of the step in progress */
     size_t outstanding;
     int failed, inexact;
+    uint8_t *pixels; /* of the picture, owned */
+    struct scene_picture picture;
     const char *why_inexact; /* of external_world_mark_inexact, or NULL; borrowed */
 };
 
@@ -81,6 +84,9 @@ int external_parse_answer(const struct external_world *w,
                           const struct external_batch *b, enum external_kind kind,
                           const msgpack_object *body, struct external_answer *ret,
                           struct err *err);
+/* Keeps the picture of an answer, if it has one. */
+int external_take_picture(struct external_world *w, const struct external_process *p,
+                          const msgpack_object *body, struct err *err);
 /* Checksum of the answer's i-th copy, chained to `sum`. */
 uint32_t external_sum(const struct external_world *w, enum external_kind kind,
                       const struct external_answer *a, size_t i, uint32_t sum);

@@ -1,11 +1,14 @@
 /* Requests to processes of copies, and their answers. */
 #include "supervisor/env/external_internal.h"
 
+#include "common/mem/xmalloc.h"
 #include "common/tensor/tensor.h"
 #include "common/wire/crc32c.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { MAX_SIDE = 4096 }; /* of a picture */
 
 /* ---- requests ---- */
 
@@ -210,6 +213,31 @@ int external_parse_answer(const struct external_world *w,
     return r < 0 ? err_wrap(err, "%s: answer to %s", p->name,
                             kind == EXTERNAL_RESET ? "reset" : "step")
                  : 0;
+}
+
+int external_take_picture(struct external_world *w, const struct external_process *p,
+                          const msgpack_object *body, struct err *err)
+{
+    const msgpack_object *map = NULL;
+    const void *rgb = NULL;
+    uint64_t width = 0, height = 0;
+    size_t len = 0;
+    int r;
+
+    if ((r = msg_get_map(body, "picture", &map, err)) == 0 && map == NULL)
+        return 0;
+    if (r < 0 || (r = msg_get_u64(map, "width", MAX_SIDE, &width, err)) < 0 ||
+        (r = msg_get_u64(map, "height", MAX_SIDE, &height, err)) < 0 ||
+        (r = msg_get_bin(map, "rgb", &rgb, &len, err)) < 0)
+        return err_wrap(err, "%s: picture", p->name);
+    if (len == 0 || len != width * height * 3)
+        return err_set(err, ERR_PROTOCOL, "%s: picture: %zu bytes for %llu x %llu pixels",
+                       p->name, len, (unsigned long long)width,
+                       (unsigned long long)height);
+    w->pixels = xrealloc(w->pixels, len);
+    memcpy(w->pixels, rgb, len);
+    w->picture = (struct scene_picture){(size_t)width, (size_t)height, w->pixels};
+    return 0;
 }
 
 uint32_t external_sum(const struct external_world *w, enum external_kind kind,

@@ -69,6 +69,7 @@ void external_world_free(struct external_world *w)
     free(w->obs_before);
     free(w->action_before);
     free(w->specs);
+    free(w->pixels);
     free(w);
 }
 
@@ -209,7 +210,8 @@ static int receive(struct external_world *w, size_t process, enum external_kind 
     p->is_known = 1;
     if (w->failed)
         return 0;
-    if (external_parse_answer(w, p, &p->asked, kind, &response->body, ret, &err) == 0)
+    if (external_parse_answer(w, p, &p->asked, kind, &response->body, ret, &err) == 0 &&
+        external_take_picture(w, p, &response->body, &err) == 0)
         return 1;
     fail(w, &err);
     return 0;
@@ -331,6 +333,14 @@ int external_world_is_lost(const struct external_world *w, size_t copy)
 int external_world_runs(const struct external_world *w, size_t copy)
 {
     return w->episodes[copy].runs && !w->episodes[copy].lost;
+}
+
+void external_world_draw(const struct external_world *w, struct scene *ret)
+{
+    enum { FRAME_MS = 100 };
+
+    ret->frame_ms = FRAME_MS;
+    ret->picture = w->picture;
 }
 
 size_t external_world_sums(const struct external_world *w, size_t copy, uint32_t *ret,

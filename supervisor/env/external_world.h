@@ -68,6 +68,9 @@ int external_world_is_lost(const struct external_world *w, size_t copy);
 /* Whether the copy has an episode that is not lost. */
 int external_world_runs(const struct external_world *w, size_t copy);
 
+/* The last picture that a process sent; valid until the next step. */
+struct scene;
+void external_world_draw(const struct external_world *w, struct scene *ret);
 /* Copies the checksums of the copy's present or last episode, that of its reset and of each
  * step; at most max. Returns their number. */
 size_t external_world_sums(const struct external_world *w, size_t copy, uint32_t *ret,

@@ -184,24 +184,17 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
     return rc;
 }
 
-/* Identifies an external environment by its program; does not ask a process for its
- * name. */
-static const char *shown_name(const struct env_config *c)
-{
-    if (c->plugin != NULL)
-        return c->plugin;
-    return c->command != NULL ? c->command->child[c->command->n - 1]->text : c->id;
-}
-
 int env_check_drawable(const struct env_config *config, struct err *err)
 {
     const struct env_class *class = env_class_find(config->id);
 
-    if (class == NULL || class->ops == NULL || class->ops->draw == NULL)
+    if (config->plugin != NULL ||
+        (class != NULL && class->ops != NULL && class->ops->draw == NULL) ||
+        class == NULL)
         return err_set(err, ERR_UNSUPPORTED,
-                       "%.200s cannot be drawn: only the particle worlds, matrix games "
-                       "and foraging can",
-                       shown_name(config));
+                       "%.200s cannot be drawn: only the particle worlds, matrix games, "
+                       "foraging, and env.command can",
+                       config->plugin != NULL ? config->plugin : config->id);
     return 0;
 }
 

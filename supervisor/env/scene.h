@@ -49,6 +49,11 @@ struct scene_action {
     double strength; /* 0 to 1 */
 };
 
+struct scene_picture {
+    size_t width, height;
+    const uint8_t *rgb; /* (height, width, 3); borrowed */
+};
+
 #define SCENE_MAX_THINGS 8192 /* contacts beyond it are left out */
 
 struct scene {             /* all-zero is empty */
@@ -63,6 +68,8 @@ struct scene {             /* all-zero is empty */
     size_t n_things, room;
     struct scene_action *action; /* [A] */
     size_t n_actions;
+    /* An external environment's own picture, instead of things; rgb NULL: none. */
+    struct scene_picture picture;
 };
 
 /* Empties the scene and makes room for the actions of n_agents agents. */

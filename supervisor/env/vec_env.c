@@ -527,8 +527,11 @@ int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step
 void vec_env_draw(const struct vec_env *v, size_t copy, struct scene *ret)
 {
     CHECK(copy < v->n_copies, "copy %zu of %zu", copy, v->n_copies);
-    CHECK(v->external_world == NULL && v->class->ops->draw != NULL, "%s cannot be drawn",
-          v->spec.id);
     scene_clear(ret, v->spec.n_agents);
+    if (v->external_world != NULL) {
+        external_world_draw(v->external_world, ret);
+        return;
+    }
+    CHECK(v->class->ops->draw != NULL, "%s cannot be drawn", v->spec.id);
     v->class->ops->draw(v->world, copy, ret);
 }

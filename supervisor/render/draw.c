@@ -25,9 +25,18 @@ static int check(struct err *err)
 static int draw_episode(const struct episode *e, enum draw_format format,
                         struct wbuf *ret, struct err *err)
 {
+    const struct scene_picture *own = &e->frame[0].scene.picture;
     struct theme_fonts *fonts;
-    struct view v;
-    int rc = theme_fonts_open(&fonts, err);
+    struct view v = {
+        .episode = e, .width = (double)own->width, .height = (double)own->height};
+    int rc;
+
+    if (own->rgb != NULL && format != DRAW_GIF)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "an environment's own pictures can only be a GIF");
+    if (own->rgb != NULL)
+        return draw_gif(&v, NULL, ret, err);
+    rc = theme_fonts_open(&fonts, err);
 
     if (rc < 0)
         return rc;

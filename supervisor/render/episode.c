@@ -7,7 +7,8 @@
 static size_t frame_bytes(const struct scene *s)
 {
     return s->n_things * sizeof(*s->thing) +
-           s->n_actions * (sizeof(*s->action) + sizeof(double));
+           s->n_actions * (sizeof(*s->action) + sizeof(double)) +
+           s->picture.width * s->picture.height * 3;
 }
 
 void episode_add(struct episode *e, const struct vec_env *env, size_t copy,
@@ -33,6 +34,10 @@ void episode_add(struct episode *e, const struct vec_env *env, size_t copy,
                                   e->scratch.n_things * sizeof(*e->scratch.thing));
     f->scene.action = arena_memdup(&e->arena, e->scratch.action,
                                    e->scratch.n_actions * sizeof(*e->scratch.action));
+    if (e->scratch.picture.rgb != NULL)
+        f->scene.picture.rgb =
+            arena_memdup(&e->arena, e->scratch.picture.rgb,
+                         3 * e->scratch.picture.width * e->scratch.picture.height);
     f->returns = ARENA_ARRAY(&e->arena, double, e->spec->n_agents);
     for (size_t a = 0; returns != NULL && a < e->spec->n_agents; a++)
         f->returns[a] = returns[a][copy];

@@ -1,5 +1,6 @@
 /* All frames share one palette of 255 colours: the exact colours of areas, and between
- * each of them and its surroundings enough shades for smooth edges. */
+ * each of them and its surroundings enough shades for smooth edges. For an environment's own
+ * pictures: their most frequent colours. */
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/render/draw.h"
@@ -66,6 +67,15 @@ static uint8_t find_nearest(const struct palette *p, uint32_t rgb)
     return (uint8_t)best;
 }
 
+static void map_colours(struct palette *p)
+{
+    for (size_t i = 0; i < TABLE; i++)
+        p->nearest[i] = find_nearest(p, colour_of(i));
+    /* Palette colours map to themselves; of two with the same entry, the first wins. */
+    for (size_t i = p->n; i-- > 0;)
+        p->nearest[slot_of(p->colour[i])] = (uint8_t)i;
+}
+
 static void make_palette(struct palette *p)
 {
     size_t n;
@@ -85,11 +95,50 @@ static void make_palette(struct palette *p)
     }
     for (int k = 0; k < THEME_CELLS; k++)
         add_colour(p, theme_cell((double)k / (THEME_CELLS - 1)));
-    for (size_t i = 0; i < TABLE; i++)
-        p->nearest[i] = find_nearest(p, colour_of(i));
-    /* Palette colours map to themselves; of two with the same entry, the first wins. */
-    for (size_t i = p->n; i-- > 0;)
-        p->nearest[slot_of(p->colour[i])] = (uint8_t)i;
+    map_colours(p);
+}
+
+struct frequency {
+    uint32_t rgb; /* the first colour of that slot */
+    uint32_t n;
+};
+
+static int by_frequency(const void *a, const void *b)
+{
+    const struct frequency *x = a, *y = b;
+
+    return x->n != y->n ? (x->n < y->n) - (x->n > y->n)
+                        : (x->rgb > y->rgb) - (x->rgb < y->rgb);
+}
+
+static uint32_t pixel_of(const struct scene_picture *s, size_t i)
+{
+    const uint8_t *p = s->rgb + 3 * i;
+
+    return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+}
+
+static void make_picture_palette(struct palette *p, const struct episode *e)
+{
+    struct frequency *found = xcalloc(TABLE, sizeof(*found));
+
+    *p = (struct palette){.nearest = xmalloc(TABLE)};
+    for (size_t i = 0; i < e->n_frames; i++) {
+        const struct scene_picture *s = &e->frame[i].scene.picture;
+
+        for (size_t k = 0; k < s->width * s->height; k++) {
+            const uint32_t rgb = pixel_of(s, k);
+            struct frequency *f = &found[slot_of(rgb)];
+
+            f->rgb = f->n == 0 ? rgb : f->rgb;
+            f->n += f->n < UINT32_MAX;
+        }
+    }
+    qsort(found, TABLE, sizeof(*found), by_frequency);
+    for (size_t i = 0; i < MOST_COLOURS && found[i].n > 0; i++)
+        add_colour(p, found[i].rgb);
+    free(found);
+    map_colours(p);
 }
 
 /* ---- frames ---- */
@@ -127,6 +176,18 @@ static int take_frame(struct film *f, size_t i, struct err *err)
     return 0;
 }
 
+static int take_picture(struct film *f, size_t i, struct err *err)
+{
+    const struct scene_picture *s = &f->v->episode->frame[i].scene.picture;
+
+    if (s->width != (size_t)f->width || s->height != (size_t)f->height)
+        return err_set(err, ERR_SHAPE, "picture %zu is %zu x %zu, the first %d x %d", i,
+                       s->width, s->height, f->width, f->height);
+    for (size_t k = 0; k < s->width * s->height; k++)
+        f->pixels[k] = f->palette.nearest[slot_of(pixel_of(s, k))];
+    return 0;
+}
+
 static int add_frame(struct film *f, size_t i, struct err *err)
 {
     const struct episode *e = f->v->episode;
@@ -137,7 +198,8 @@ static int add_frame(struct film *f, size_t i, struct err *err)
                                .delay = (uint16_t)(i == e->n_frames - 1      ? LAST_CS
                                                    : i == 0 && cs < FIRST_CS ? FIRST_CS
                                                                              : cs)};
-    int rc = take_frame(f, i, err);
+    int rc = e->frame[i].scene.picture.rgb != NULL ? take_picture(f, i, err)
+                                                   : take_frame(f, i, err);
 
     if (rc == 0 && cgif_addframe(f->gif, &config) != CGIF_OK)
         rc = err_set(err, ERR_IO, "frame %zu cannot be encoded", i);
@@ -178,7 +240,10 @@ int draw_gif(const struct view *v, const struct theme_fonts *fonts, struct wbuf 
         .v = v, .fonts = fonts, .width = (int)v->width, .height = (int)v->height};
     int rc;
 
-    make_palette(&f.palette);
+    if (v->episode->frame[0].scene.picture.rgb != NULL)
+        make_picture_palette(&f.palette, v->episode);
+    else
+        make_palette(&f.palette);
     f.surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, f.width, f.height);
     f.pixels = xcalloc((size_t)f.width, (size_t)f.height);
     rc = open_gif(&f, ret, err);

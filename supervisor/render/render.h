@@ -1,6 +1,7 @@
 /* render.h - writes an episode to a file: an animation, a single picture, or data.
  *
  *   .gif    animated, one frame per step; the last one is shown longer
+ *           of an environment's own pictures, only them
  *   .svg    the whole episode on one page
  *   .jsonl  one object for the episode and its page, then one for each frame
  *

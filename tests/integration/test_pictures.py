@@ -253,6 +253,53 @@ def test_what_cannot_be_drawn_is_refused_at_once(w):
     assert not left, left
 
 
+LAMP = """
+import sys
+sys.path.insert(0, {examples!r})
+import numpy
+from hallway import Hallway
+
+
+class Lamp(Hallway):
+    def __init__(self, render_mode=None, **more):
+        super().__init__(**more)
+        self.render_mode = render_mode
+
+    def render(self):
+        picture = numpy.full((40, 600, 3), 7, numpy.uint8)
+        picture[:, :300] = 255, min(10 * self.time, 255), 0
+        return picture if self.render_mode == "rgb_array" else None
+
+
+class Dark(Hallway):
+    pass
+"""
+
+
+def test_an_environment_that_draws_itself_is_shown(w):
+    need_pil()
+    examples = harness.SOURCE / "tests" / "examples"
+    (w.path / "lamp.py").write_text(LAMP.format(examples=str(examples)))
+    bridge = harness.SOURCE / "scripts" / "pettingzoo_bridge.py"
+    for kind in ("Lamp", "Dark"):
+        train(w, kind, f"{{command: [/usr/bin/python3, {bridge}, 'lamp.py:{kind}'], "
+                       "verify: false}")
+    w.brood("eval", "Lamp", "--episodes", 3, "--copies", 2, "--episode", 1, "--render", "x.gif")
+    length = json.loads(w.brood("eval", "Lamp", "--episodes", 2, "--json")[0])
+    film = Image.open(w.path / "x.gif")
+    # One frame per step, made smaller: every other pixel.
+    assert film.size == (300, 20) and film.n_frames <= 2 * length["length_mean"], film
+    for i in range(film.n_frames):
+        film.seek(i)
+        frame = np.asarray(film.convert("RGB")).astype(int)
+        assert abs(frame[5, 5] - [255, min(10 * (i + 1), 255), 0]).max() <= 8, (i, frame[5, 5])
+        assert frame[5, 295].tolist() == [7, 7, 7]
+    err = w.brood("eval", "Dark", "--episodes", 1, "--render", "y.gif", code=1)[1]
+    assert "it cannot be drawn: it takes no render_mode" in err and err.count("\n") == 1, err
+    err = w.brood("eval", "Lamp", "--episodes", 1, "--render", "y.svg", code=2)[1]
+    assert "y.svg: expected .gif: an environment's own pictures are animated" in err, err
+
+
 def test_without_the_module_that_draws_all_else_works(w):
     train(w, "spread", "{id: simple_spread}")
     alone = w.program_with_agent(harness.AGENT)

@@ -135,7 +135,7 @@ START_TEST(test_what_is_nothing_is_not_drawn)
 
     ck_assert_int_eq(env_check_drawable(&config, &err), ERR_UNSUPPORTED);
     ck_assert_str_eq(err.msg, "none cannot be drawn: only the particle worlds, matrix "
-                              "games and foraging can");
+                              "games, foraging, and env.command can");
 }
 END_TEST
 
