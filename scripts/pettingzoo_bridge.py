@@ -346,6 +346,12 @@ def picture_of(env):
     return {"width": pixels.shape[1], "height": pixels.shape[0], "rgb": pixels.tobytes()}
 
 
+def limit_of(env):
+    """The longest episode that Gymnasium's registry allows it; 0: none."""
+    spec = getattr(getattr(env, "env", env), "spec", None)
+    return getattr(spec, "max_episode_steps", None) or 0
+
+
 class Game:
     """What all copies have in common: agents, spaces, and whether there are masks."""
 
@@ -359,6 +365,7 @@ class Game:
                         for a in self.agents]
         self.unseen = [bytes(o.size) for o in self.observations]
         self.masks = self.has_masks(env)
+        self.max_steps = limit_of(env)
         self.first_env = env
 
     def new_env(self):
@@ -383,7 +390,7 @@ class Game:
 
     def described(self, name):
         names = map(name_of, self.agents)
-        return {"name": name, "masks": self.masks,
+        return {"name": name, "masks": self.masks, "max_steps": self.max_steps,
                 "agents": [{"name": n, **o.described, "action": a.described}
                            for n, o, a in zip(names, self.observations, self.actions)]}
 

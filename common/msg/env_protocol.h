@@ -22,7 +22,8 @@
  *               run, for messages), params {name: value} (env.params, as YAML says; those
  *               of a plugin are texts, as they are written), draw? bool (answers have
  *               pictures)
- *            -> name str, masks bool,
+ *            -> name str, masks bool, max_steps? u (its own limit of an episode's length; it
+ *               applies unless env.max_steps is given),
  *               agents [{name str, obs u, uint8? bool (its observations are bytes),
  *                        image? [height, width, channels] (its observation is an image,
  *                        row by row, the channels of a point side by side),

@@ -253,6 +253,7 @@ int external_parse(struct env_spec *ret, const msgpack_object *answer,
                    struct arena *arena, struct err *err)
 {
     const msgpack_object *agents = NULL;
+    uint64_t max_steps = 0;
     int r;
 
     *ret = (struct env_spec){0};
@@ -261,8 +262,10 @@ int external_parse(struct env_spec *ret, const msgpack_object *answer,
     if ((r = msg_require(answer, "agents", err)) < 0 ||
         (r = msg_get_array(answer, "agents", &agents, err)) < 0 ||
         (r = msg_get_bool(answer, "masks", &ret->masks, err)) < 0 ||
+        (r = msg_get_u64(answer, "max_steps", INT32_MAX, &max_steps, err)) < 0 ||
         (r = parse_name(ret->id, sizeof(ret->id), answer, err)) < 0)
         return r;
+    ret->max_steps = (int64_t)max_steps;
     ret->n_agents = agents->via.array.size;
     if (ret->n_agents < 1 || ret->n_agents > ENV_MAX_AGENTS)
         return err_set(err, ERR_PROTOCOL, "%zu agents, expected 1 to %d", ret->n_agents,

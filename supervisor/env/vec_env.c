@@ -127,7 +127,8 @@ static int set_up(struct vec_env *v, const struct env_config *config, uint64_t s
         rc = check_size(v, err);
     if (rc < 0)
         return rc;
-    v->spec.max_steps = config->max_steps;
+    if (config->max_steps > 0 || v->class->ops != NULL)
+        v->spec.max_steps = config->max_steps;
     allocate(v);
     make_keys(v, seed);
     find_teams(v);

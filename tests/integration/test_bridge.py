@@ -285,7 +285,7 @@ def game_of(make, **params):
 
 def test_leaving_ending_and_being_cut_are_told_apart(w):
     game = game_of(Walk, size=3)
-    assert game.described("walk") == {"name": "walk", "masks": False, "agents": [
+    assert game.described("walk") == {"name": "walk", "masks": False, "max_steps": 0, "agents": [
         {"name": n, "obs": 2, "action": {"kind": "discrete", "heads": [2], "width": 2}}
         for n in Walk.possible_agents]}
     copy = game.new_copy()

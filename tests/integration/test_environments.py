@@ -329,8 +329,10 @@ from kinds import parallel_env
 
 GYMNASIUM = """
 import sys
+import types
 sys.path.insert(0, {examples!r})
 from cart import Cart
+from cart_pole import CartPole
 
 
 class error:
@@ -339,9 +341,11 @@ class error:
 
 
 def make(id, **kwargs):
-    if id != "Cart-v1":
+    if id not in ("Cart-v1", "CartPole-v1"):
         raise error.UnregisteredEnv(f"Environment `{{id}}` doesn't exist.")
-    return Cart(**kwargs)
+    env = Cart(**kwargs) if id == "Cart-v1" else CartPole(**kwargs)
+    env.spec = types.SimpleNamespace(id=id, max_episode_steps=kwargs.get("max_steps"))
+    return env
 """
 
 
@@ -366,6 +370,11 @@ def test_modules_and_ids_are_played_with_every_kind_of_space(w):
     file = bridged(w, "Cart-v1", name="cart.yaml", steps=300, algorithm="random")
     w.brood("run", file, "--name", "cart", "--set", "env.params.max_steps=7")
     assert json.loads(w.brood("eval", "cart", "--json")[0])["length_mean"] <= 7
+    file = bridged(w, "CartPole-v1", name="long.yaml", algorithm="vdn")
+    for params, code in (("{max_steps: 7}", 0), ("{}", 2)):
+        err = w.brood("check", file, "--set", "env.reward=team_mean", "--set",
+                      f"env.params={params}", code=code)[1]
+        assert not err if code == 0 else "env.max_steps: found 0, expected" in err, err
     err = w.brood("check", bridged(w, "Cart-v2"), code=2)[1]
     assert err.count("\n") == 1 and err.endswith(
         "there is no Python module Cart-v2, and gymnasium says: Environment `Cart-v2` "
