@@ -187,6 +187,12 @@ int env_config_check(const struct run_config *c, const struct yaml_node *env,
     return rc;
 }
 
+/* The limits of the packages that the environments come from. */
+static int64_t usual_max_steps(const struct env_config *c)
+{
+    return strcmp(c->id, "foraging") == 0 ? 50 : c->max_steps;
+}
+
 int env_config_complete(struct run_config *c, const struct yaml_node *root,
                         struct err *err)
 {
@@ -200,5 +206,7 @@ int env_config_complete(struct run_config *c, const struct yaml_node *root,
         rc = complete_external(c, env, err);
     else
         rc = check_native(c, env, err);
+    if (rc == 0 && yaml_find(env, "max_steps") == NULL)
+        c->env.max_steps = usual_max_steps(&c->env);
     return rc < 0 ? rc : check_keys(c, env, err);
 }

@@ -331,7 +331,7 @@ static const struct field env_fields[] = {
      .doc = "worlds stepped side by side"},
     {"max_steps", FIELD_I64, RUN(env.max_steps), WITHIN(0, COUNT_MAX),
      .default_text = "25",
-     .doc = "an episode is cut after these; 0: never (others' environments: their own)"},
+     .doc = "an episode is cut after these; 0: never (foraging: 50; external: its own)"},
     {"params", FIELD_TREE, RUN(env.params), .flags = FIELD_VARIABLES,
      .doc = "the environment's own; `brood envs` lists them"},
     {"command", FIELD_WORDS, RUN(env.command), .flags = FIELD_VARIABLES,

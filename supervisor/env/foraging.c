@@ -7,26 +7,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SIZE = 64, MAX_PLAYERS = 32, MAX_FOOD = 64, MAX_LEVEL = 100, ATTEMPTS = 1000 };
+enum {
+    MIN_SIZE = 4,
+    MAX_SIZE = 64,
+    MAX_PLAYERS = 32,
+    MAX_FOOD = 64,
+    MAX_LEVEL = 100,
+    ATTEMPTS = 1000
+};
+enum { MAX_FOOD_LEVEL = MAX_LEVEL * MAX_PLAYERS };
 enum { NONE, NORTH, SOUTH, WEST, EAST, LOAD, N_ACTIONS };
 
 struct params {
-    int64_t size, players, food, max_level, sight;
-    int cooperate;
+    int64_t size, rows, columns, players, food;
+    int64_t min_level, max_level, min_food_level, max_food_level, sight;
+    int cooperate, grid, observe_levels, normalize_reward;
     double penalty;
 };
 
 static const struct field fields[] = {
-    {"size", FIELD_I64, SCHEMA_AT(struct params, size), SCHEMA_WITHIN(4, MAX_SIZE),
+    {"size", FIELD_I64, SCHEMA_AT(struct params, size), SCHEMA_WITHIN(MIN_SIZE, MAX_SIZE),
      .default_text = "8", .doc = "number of rows and of columns"},
+    {"rows", FIELD_I64, SCHEMA_AT(struct params, rows), SCHEMA_WITHIN(0, MAX_SIZE),
+     .default_text = "0", .doc = "of a field that is no square; 0: size"},
+    {"columns", FIELD_I64, SCHEMA_AT(struct params, columns), SCHEMA_WITHIN(0, MAX_SIZE),
+     .default_text = "0", .doc = "likewise"},
     {"players", FIELD_I64, SCHEMA_AT(struct params, players), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(1, MAX_PLAYERS), .default_text = "2", .doc = "agents"},
     {"food", FIELD_I64, SCHEMA_AT(struct params, food), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(1, MAX_FOOD), .default_text = "2",
      .doc = "food at most; less if there is no place for all"},
+    {"min_level", FIELD_I64, SCHEMA_AT(struct params, min_level),
+     SCHEMA_WITHIN(1, MAX_LEVEL), .default_text = "1", .doc = "lowest level of a player"},
     {"max_level", FIELD_I64, SCHEMA_AT(struct params, max_level),
      SCHEMA_WITHIN(1, MAX_LEVEL), .default_text = "2",
      .doc = "highest level of a player"},
+    {"min_food_level", FIELD_I64, SCHEMA_AT(struct params, min_food_level),
+     SCHEMA_WITHIN(1, MAX_FOOD_LEVEL), .default_text = "1",
+     .doc = "lowest level of food"},
+    {"max_food_level", FIELD_I64, SCHEMA_AT(struct params, max_food_level),
+     SCHEMA_WITHIN(0, MAX_FOOD_LEVEL), .default_text = "0",
+     .doc = "highest level of food; 0: the sum of the three lowest players'"},
     {"sight", FIELD_I64, SCHEMA_AT(struct params, sight), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(0, MAX_SIZE), .default_text = "0",
      .doc = "cells that a player sees in each direction; 0: all"},
@@ -34,6 +55,13 @@ static const struct field fields[] = {
      .default_text = "false", .doc = "no player can load food alone"},
     {"penalty", FIELD_F64, SCHEMA_AT(struct params, penalty), SCHEMA_WITHIN(0, 1e6),
      .default_text = "0", .doc = "reward subtracted when players fail to load"},
+    {"grid", FIELD_BOOL, SCHEMA_AT(struct params, grid), .flags = FIELD_MEANING,
+     .default_text = "false", .doc = "observe three layers of the cells in sight"},
+    {"observe_levels", FIELD_BOOL, SCHEMA_AT(struct params, observe_levels),
+     .flags = FIELD_MEANING, .default_text = "true",
+     .doc = "players see players' levels"},
+    {"normalize_reward", FIELD_BOOL, SCHEMA_AT(struct params, normalize_reward),
+     .default_text = "true", .doc = "the rewards of an episode sum to 1"},
 };
 const struct schema foraging_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
 
@@ -41,16 +69,26 @@ struct player {
     int32_t row, col, level;
 };
 
+static int64_t rows_of(const struct params *p)
+{
+    return p->rows != 0 ? p->rows : p->size;
+}
+
+static int64_t columns_of(const struct params *p)
+{
+    return p->columns != 0 ? p->columns : p->size;
+}
+
 /* One copy: players and the level of the food in each cell, 0: none. */
 struct grid {
     struct player *player;
-    int32_t *cell;     /* (size, size) */
+    int32_t *cell;     /* (rows, cols) */
     int32_t *all_food; /* sum of the levels after the reset */
 };
 
 struct world {
     struct params p;
-    int32_t size, sight;
+    int32_t rows, cols, sight;
     size_t n_players, n_copies;
     int32_t *state; /* (E, state_width) */
     size_t state_width;
@@ -73,9 +111,14 @@ static struct grid grid_of(const struct world *w, size_t copy)
 static int32_t food_at(const struct world *w, const struct grid *g, int32_t row,
                        int32_t col)
 {
-    if (row < 0 || col < 0 || row >= w->size || col >= w->size)
+    if (row < 0 || col < 0 || row >= w->rows || col >= w->cols)
         return 0;
-    return g->cell[row * w->size + col];
+    return g->cell[row * w->cols + col];
+}
+
+static int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
 }
 
 /* ---- reset ---- */
@@ -110,10 +153,10 @@ static void place_players(struct world *w, struct grid *g, struct draws *d)
         int tries = 0;
 
         do {
-            p->row = draw(d, 0, w->size);
-            p->col = draw(d, 0, w->size);
+            p->row = draw(d, 0, w->rows);
+            p->col = draw(d, 0, w->cols);
         } while (is_taken(g, i, p->row, p->col) && ++tries < ATTEMPTS);
-        p->level = draw(d, 1, (int32_t)w->p.max_level + 1);
+        p->level = draw(d, (int32_t)w->p.min_level, (int32_t)w->p.max_level + 1);
     }
 }
 
@@ -142,11 +185,14 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The highest level of food: what the three weakest players can load together. */
+/* The highest level of food: unless it is given, what the three weakest players can load
+ * together. */
 static int32_t most_level(const struct world *w, const struct grid *g)
 {
     int32_t levels[MAX_PLAYERS], sum = 0;
 
+    if (w->p.max_food_level != 0)
+        return (int32_t)w->p.max_food_level;
     for (size_t i = 0; i < w->n_players; i++)
         levels[i] = g->player[i].level;
     qsort(levels, w->n_players, sizeof(levels[0]), by_value);
@@ -157,16 +203,19 @@ static int32_t most_level(const struct world *w, const struct grid *g)
 
 static void place_food(struct world *w, struct grid *g, struct draws *d)
 {
-    const int32_t most = most_level(w, g), least = w->p.cooperate ? most : 1;
+    const int32_t most = most_level(w, g);
+    const int32_t from =
+        w->p.cooperate ? most : least((int32_t)w->p.min_food_level, most);
     int64_t placed = 0;
 
     for (int tries = 0; placed < w->p.food && tries < ATTEMPTS; tries++) {
-        int32_t row = draw(d, 1, w->size - 1), col = draw(d, 1, w->size - 1);
+        int32_t row = draw(d, 1, w->rows - 1), col = draw(d, 1, w->cols - 1);
+        int32_t *cell = &g->cell[row * w->cols + col];
 
         if (!is_free_for_food(w, g, row, col))
             continue;
-        g->cell[row * w->size + col] = draw(d, least, most + 1);
-        *g->all_food += g->cell[row * w->size + col];
+        *cell = draw(d, from, most + 1);
+        *g->all_food += *cell;
         placed++;
     }
 }
@@ -212,7 +261,7 @@ static int32_t executed_action(const struct world *w, const struct grid *g,
     if (action == LOAD)
         return find_food(w, g, p, &row, &col) ? LOAD : NONE;
     step_from(p, action, &row, &col);
-    if (row < 0 || col < 0 || row >= w->size || col >= w->size ||
+    if (row < 0 || col < 0 || row >= w->rows || col >= w->cols ||
         food_at(w, g, row, col) > 0)
         return NONE;
     return action;
@@ -264,17 +313,19 @@ static void load(struct world *w, struct grid *g, size_t i, size_t copy,
         w->intent[k] = NONE;
         if (sum < food)
             reward[k][copy] -= w->p.penalty;
-        else
+        else if (w->p.normalize_reward)
             reward[k][copy] =
                 (double)g->player[k].level * food / ((double)sum * *g->all_food);
+        else
+            reward[k][copy] = (double)g->player[k].level * food;
     }
     if (sum >= food)
-        g->cell[row * w->size + col] = 0;
+        g->cell[row * w->cols + col] = 0;
 }
 
 static int is_empty(const struct world *w, const struct grid *g)
 {
-    for (int32_t i = 0; i < w->size * w->size; i++) {
+    for (int32_t i = 0; i < w->rows * w->cols; i++) {
         if (g->cell[i] != 0)
             return 0;
     }
@@ -316,24 +367,26 @@ static void foraging_step(void *world, const float *const *actions, double *cons
 
 /* ---- observing ---- */
 
-static float *put(float *ret, int32_t row, int32_t col, int32_t level)
+static size_t player_width(const struct params *p)
+{
+    return p->observe_levels ? 3 : 2;
+}
+
+/* width: 3, or 2 to leave the level out. */
+static float *put(float *ret, size_t width, int32_t row, int32_t col, int32_t level)
 {
     *ret++ = (float)row;
     *ret++ = (float)col;
-    *ret++ = (float)level;
+    if (width == 3)
+        *ret++ = (float)level;
     return ret;
 }
 
-static float *put_unseen(float *ret, const float *end)
+static float *put_unseen(float *ret, size_t width, const float *end)
 {
     while (ret < end)
-        ret = put(ret, -1, -1, 0);
+        ret = put(ret, width, -1, -1, 0);
     return ret;
-}
-
-static int32_t least(int32_t a, int32_t b)
-{
-    return a < b ? a : b;
 }
 
 static float *put_players(const struct world *w, const struct grid *g, size_t self,
@@ -348,7 +401,7 @@ static float *put_players(const struct world *w, const struct grid *g, size_t se
         int32_t col = p->col - me->col + least(w->sight, me->col);
 
         if (row >= 0 && col >= 0 && row <= 2 * w->sight && col <= 2 * w->sight)
-            ret = put(ret, row, col, p->level);
+            ret = put(ret, player_width(&w->p), row, col, p->level);
     }
     return ret;
 }
@@ -359,7 +412,7 @@ static float *put_food(const struct world *w, const struct grid *g,
     for (int32_t row = me->row - w->sight; row <= me->row + w->sight; row++) {
         for (int32_t col = me->col - w->sight; col <= me->col + w->sight; col++) {
             if (food_at(w, g, row, col) > 0)
-                ret = put(ret, row - me->row + least(w->sight, me->row),
+                ret = put(ret, 3, row - me->row + least(w->sight, me->row),
                           col - me->col + least(w->sight, me->col),
                           food_at(w, g, row, col));
         }
@@ -367,21 +420,72 @@ static float *put_food(const struct world *w, const struct grid *g,
     return ret;
 }
 
+static void observe_list(const struct world *w, const struct grid *g, size_t i,
+                         float *row)
+{
+    const size_t food_width = 3 * (size_t)w->p.food, each = player_width(&w->p);
+    float *end = put_food(w, g, &g->player[i], row);
+
+    (void)put_unseen(end, 3, row + food_width);
+    end = put_players(w, g, i, row + food_width);
+    (void)put_unseen(end, each, row + food_width + each * w->n_players);
+}
+
+/* Three layers of the cells around the player: players, food, and where one can go. */
+static void observe_grid(const struct world *w, const struct grid *g, size_t i,
+                         float *layers)
+{
+    const int32_t side = 2 * w->sight + 1, cells = side * side;
+    const int32_t top = g->player[i].row - w->sight, left = g->player[i].col - w->sight;
+
+    for (int32_t k = 0; k < cells; k++) {
+        const int32_t row = top + k / side, col = left + k % side;
+        const int32_t food = food_at(w, g, row, col);
+
+        layers[k] = 0;
+        layers[cells + k] = (float)food;
+        layers[2 * cells + k] =
+            row >= 0 && col >= 0 && row < w->rows && col < w->cols && food == 0;
+    }
+    for (size_t p = 0; p < w->n_players; p++) {
+        const struct player *other = &g->player[p];
+        const int32_t row = other->row - top, col = other->col - left;
+
+        if (row < 0 || col < 0 || row >= side || col >= side)
+            continue;
+        layers[row * side + col] = w->p.observe_levels ? (float)other->level : 1;
+        layers[2 * cells + row * side + col] = 0;
+    }
+}
+
+static int32_t sight_of(const struct params *p)
+{
+    const int64_t rows = rows_of(p), cols = columns_of(p);
+
+    return (int32_t)(p->sight != 0 ? p->sight : rows > cols ? rows : cols);
+}
+
+static size_t obs_width(const struct params *p)
+{
+    const size_t side = 2 * (size_t)sight_of(p) + 1;
+
+    return p->grid ? 3 * side * side
+                   : 3 * (size_t)p->food + player_width(p) * (size_t)p->players;
+}
+
 static void foraging_observe(void *world, size_t first, size_t n, float *const *obs)
 {
     const struct world *w = world;
-    const size_t food_width = 3 * (size_t)w->p.food;
-    const size_t width = food_width + 3 * w->n_players;
+    const size_t width = obs_width(&w->p);
 
     for (size_t i = 0; i < w->n_players; i++) {
         for (size_t c = first; c < first + n; c++) {
             const struct grid g = grid_of(w, c);
-            float *row = obs[i] + c * width, *end;
 
-            end = put_food(w, &g, &g.player[i], row);
-            (void)put_unseen(end, row + food_width);
-            end = put_players(w, &g, i, row + food_width);
-            (void)put_unseen(end, row + width);
+            if (w->p.grid)
+                observe_grid(w, &g, i, obs[i] + c * width);
+            else
+                observe_list(w, &g, i, obs[i] + c * width);
         }
     }
 }
@@ -398,10 +502,14 @@ static int64_t most_food(int64_t size)
     return size < (int64_t)sizeof(most) ? most[size] : MAX_FOOD;
 }
 
+/* Of a field that is no square, this is checked for the square around it: with less room,
+ * less food is placed. */
 static int check_room(const struct params *p, const struct yaml_node *params,
                       struct err *err)
 {
-    const int64_t cells = p->size * p->size, food = most_food(p->size);
+    const int64_t rows = rows_of(p), columns = columns_of(p);
+    const int64_t cells = rows * columns,
+                  food = most_food(rows > columns ? rows : columns);
     const char *key = p->players >= cells ? "players" : "food";
     const struct yaml_node *at = yaml_find(params, key);
     char path[32];
@@ -414,8 +522,43 @@ static int check_room(const struct params *p, const struct yaml_node *params,
     return yaml_fail(at, path, err,
                      "%lld players and %lld food do not fit into size %lld, which has "
                      "%lld cells, and places for %lld food",
-                     (long long)p->players, (long long)p->food, (long long)p->size,
-                     (long long)cells, (long long)food);
+                     (long long)p->players, (long long)p->food,
+                     (long long)(rows > columns ? rows : columns), (long long)cells,
+                     (long long)food);
+}
+
+/* Refuses value `name` if it is below `least`, the value of `other`. */
+static int check_least(const struct yaml_node *params, const char *name, int64_t value,
+                       const char *other, int64_t least, struct err *err)
+{
+    const struct yaml_node *at = yaml_find(params, name);
+    char path[48];
+
+    if (value >= least)
+        return 0;
+    (void)snprintf(path, sizeof(path), "env.params.%s", name);
+    return yaml_fail(at != NULL ? at : params->child[0], path, err,
+                     "found %lld, expected at least %s, %lld", (long long)value, other,
+                     (long long)least);
+}
+
+static int check_params(const struct params *p, const struct yaml_node *params,
+                        struct err *err)
+{
+    int rc = check_room(p, params, err);
+
+    if (rc == 0)
+        rc = check_least(params, "max_level", p->max_level, "min_level", p->min_level,
+                         err);
+    if (rc == 0 && p->max_food_level != 0)
+        rc = check_least(params, "max_food_level", p->max_food_level, "min_food_level",
+                         p->min_food_level, err);
+    if (rc == 0)
+        rc = check_least(params, "rows", rows_of(p), "the smallest field's", MIN_SIZE,
+                         err);
+    return rc == 0 ? check_least(params, "columns", columns_of(p), "the smallest field's",
+                                 MIN_SIZE, err)
+                   : rc;
 }
 
 static int foraging_describe(const struct env_class *class,
@@ -423,7 +566,7 @@ static int foraging_describe(const struct env_class *class,
                              struct arena *arena, struct env_spec *ret, struct err *err)
 {
     const struct params *p = params;
-    int rc = check_room(p, config->params, err);
+    int rc = check_params(p, config->params, err);
 
     if (rc < 0)
         return rc;
@@ -433,7 +576,7 @@ static int foraging_describe(const struct env_class *class,
         struct env_agent *agent = &ret->agents[i];
 
         env_agent_set_name(agent, "player", i);
-        agent->obs_width = (int32_t)(3 * (p->food + p->players));
+        agent->obs_width = (int32_t)obs_width(p);
         agent->space = (struct action_space){.kind = SPACE_DISCRETE,
                                              .n_heads = 1,
                                              .heads = {N_ACTIONS},
@@ -448,11 +591,12 @@ static void *foraging_open(const struct env_class *class, const struct env_confi
     struct world *w = ARENA_NEW(arena, struct world);
 
     w->p = *(const struct params *)params;
-    w->size = (int32_t)w->p.size;
-    w->sight = w->p.sight != 0 ? (int32_t)w->p.sight : w->size;
+    w->rows = (int32_t)rows_of(&w->p);
+    w->cols = (int32_t)columns_of(&w->p);
+    w->sight = sight_of(&w->p);
     w->n_players = (size_t)w->p.players;
     w->n_copies = copies;
-    w->state_width = 3 * w->n_players + (size_t)(w->size * w->size) + 1;
+    w->state_width = 3 * w->n_players + (size_t)(w->rows * w->cols) + 1;
     w->state = ARENA_ARRAY(arena, int32_t, copies * w->state_width);
     w->intent = ARENA_ARRAY(arena, int32_t, w->n_players);
     w->last = ARENA_ARRAY(arena, int8_t, copies * w->n_players);
@@ -480,7 +624,7 @@ static int is_possible(const struct world *w, size_t i, int32_t x)
 
     if (at >= 3 * w->n_players || at % 3 == 2)
         return x >= 0 && x <= MAX_LEVEL * MAX_PLAYERS * MAX_FOOD;
-    return x >= 0 && x < w->size;
+    return x >= 0 && x < (at % 3 == 0 ? w->rows : w->cols);
 }
 
 static int foraging_load(void *world, const void *src, struct err *err)
@@ -507,17 +651,17 @@ static struct scene_thing *add(const struct world *w, struct scene *ret,
                                enum scene_kind kind, int32_t row, int32_t col,
                                double size)
 {
-    return scene_add(ret, kind, col + 0.5, w->size - row - 0.5, size);
+    return scene_add(ret, kind, col + 0.5, w->rows - row - 0.5, size);
 }
 
 static void draw_food(const struct world *w, const struct grid *g, struct scene *ret)
 {
-    for (int32_t i = 0; i < w->size * w->size; i++) {
+    for (int32_t i = 0; i < w->rows * w->cols; i++) {
         struct scene_thing *t;
 
         if (g->cell[i] == 0)
             continue;
-        t = add(w, ret, SCENE_FOOD, i / w->size, i % w->size, 0.36);
+        t = add(w, ret, SCENE_FOOD, i / w->cols, i % w->cols, 0.36);
         t->id = (int32_t)w->n_players + i;
         scene_label(t, "%d", (int)g->cell[i]);
     }
@@ -551,7 +695,8 @@ static void foraging_draw(const void *world, size_t copy, struct scene *ret)
     const struct world *w = world;
     const struct grid g = grid_of(w, copy);
 
-    ret->x1 = ret->y1 = w->size;
+    ret->x1 = w->cols;
+    ret->y1 = w->rows;
     ret->is_grid = 1;
     ret->frame_ms = 300;
     ret->verb = "does";

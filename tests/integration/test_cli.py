@@ -111,8 +111,10 @@ ENVS = {
     "stag_hunt": ({"observe_last": False}, [(f"agent_{i}", 1, [2]) for i in range(2)]),
     "matrix_game": ({"payoffs": "{all: [[1, 0], [0, 1]]}", "observe_last": False}, [
         (f"agent_{i}", 1, [2]) for i in range(2)]),
-    "foraging": ({"size": 8, "players": 2, "food": 2, "max_level": 2, "sight": 0,
-                  "cooperate": False, "penalty": 0}, [
+    "foraging": ({"size": 8, "rows": 0, "columns": 0, "players": 2, "food": 2,
+                  "min_level": 1, "max_level": 2, "min_food_level": 1, "max_food_level": 0,
+                  "sight": 0, "cooperate": False, "penalty": 0, "grid": False,
+                  "observe_levels": True, "normalize_reward": True}, [
         (f"player_{i}", 12, [6]) for i in range(2)]),
     "constant_reward": ({"agents": 1}, [("agent_0", 1, [2])]),
     "one_step": ({"agents": 1}, [("agent_0", 1, [2])]),

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZE = 5, PLAYERS = 2, WIDTH = 3 * 2 + 3 * PLAYERS };
+enum { SIZE = 5, PLAYERS = 2, WIDTH = 3 * 2 + 3 * PLAYERS, ROOM = 27 };
 enum { NONE, NORTH, SOUTH, WEST, EAST, LOAD, N_ACTIONS };
 
 struct fixture {
@@ -20,7 +20,7 @@ struct fixture {
     } s;
     double rewards[PLAYERS];
     uint8_t terminated[PLAYERS];
-    float obs[PLAYERS][WIDTH];
+    float obs[PLAYERS][ROOM];
 };
 
 static int describe(struct fixture *f, struct env_config *config, const char *text,
@@ -203,6 +203,88 @@ START_TEST(what_is_seen)
 }
 END_TEST
 
+START_TEST(cells_are_seen_as_three_layers)
+{
+    /* Player 0 in the corner: what is off the grid cannot be entered. */
+    const float levels[ROOM] = {0, 0, 0, 0, 1, 2, 0, 0, 0, /* players */
+                                0, 0, 0, 0, 0, 0, 0, 0, 3, /* food */
+                                0, 0, 0, 0, 0, 0, 0, 1, 0};
+    struct fixture f;
+
+    for (int k = 0; k < 2; k++) {
+        float want[ROOM];
+
+        memcpy(want, levels, sizeof(want));
+        want[5] = k == 0 ? 2 : 1;
+        open_world(&f, k == 0 ? "{size: 5, food: 2, sight: 1, grid: true}"
+                              : "{size: 5, food: 2, sight: 1, grid: true, "
+                                "observe_levels: false}");
+        set_player(&f, 0, 0, 0, 1);
+        set_player(&f, 1, 0, 1, 2);
+        set_food(&f, 1, 1, 3);
+        load(&f);
+        play(&f, NONE, NONE);
+        ck_assert_mem_eq(f.obs[0], want, sizeof(want));
+        arena_done(&f.arena);
+    }
+}
+END_TEST
+
+START_TEST(levels_may_be_hidden_and_rewards_whole)
+{
+    const float want[WIDTH - PLAYERS] = {1, 1, 2, -1, -1, 0, 0, 1, 1, 0};
+    struct fixture f;
+
+    open_world(&f, "{size: 5, food: 2, observe_levels: false, normalize_reward: false}");
+    set_player(&f, 0, 0, 1, 1);
+    set_player(&f, 1, 1, 0, 2);
+    set_food(&f, 1, 1, 2);
+    set_food(&f, 3, 3, 1);
+    load(&f);
+    f.s.cell[3][3] = 0;
+    load(&f);
+    play(&f, NONE, NONE);
+    ck_assert_mem_eq(f.obs[0], want, sizeof(want));
+    play(&f, LOAD, LOAD);
+    ck_assert_double_eq(f.rewards[0], 2);
+    ck_assert_double_eq(f.rewards[1], 4);
+    arena_done(&f.arena);
+}
+END_TEST
+
+START_TEST(fields_and_levels_are_as_given)
+{
+    enum { ROWS = 4, COLUMNS = 9 };
+    struct rng_key key = rng_key_make(3, "env/0", "reset");
+    struct {
+        int32_t player[PLAYERS][3], cell[ROWS][COLUMNS], all_food;
+    } s;
+    struct fixture f;
+    int seen = 0;
+
+    open_world(&f, "{rows: 4, columns: 9, food: 2, min_level: 2, max_level: 3, "
+                   "min_food_level: 4, max_food_level: 5}");
+    ck_assert_uint_eq(foraging_ops.state_bytes(f.world), sizeof(s));
+    for (uint64_t e = 0; e < 300; e++) {
+        foraging_ops.reset(f.world, 0, &(struct env_episode){key, e, e});
+        foraging_ops.save(f.world, &s);
+        for (int i = 0; i < PLAYERS; i++) {
+            ck_assert_int_ge(s.player[i][2], 2);
+            ck_assert_int_le(s.player[i][2], 3);
+            seen |= (s.player[i][1] > ROWS ? 1 : 0) | (s.player[i][2] == 2 ? 2 : 4);
+        }
+        for (int i = 0; i < ROWS * COLUMNS; i++) {
+            const int32_t level = s.cell[i / COLUMNS][i % COLUMNS];
+
+            ck_assert(level == 0 || level == 4 || level == 5);
+            seen |= level == 4 ? 8 : level == 5 ? 16 : 0;
+        }
+    }
+    ck_assert_int_eq(seen, 31);
+    arena_done(&f.arena);
+}
+END_TEST
+
 /* Food is never beside other food, on the border or on a player, and can be loaded. */
 static void expect_right_beginning(const struct fixture *f, int cooperate)
 {
@@ -286,6 +368,12 @@ static const struct {
     {"{size: 4}",
      "f:1: env.params.food: 2 players and 2 food do not fit into size 4, which has 16 "
      "cells, and places for 1 food"},
+    {"{min_level: 3}",
+     "f:1: env.params.max_level: found 2, expected at least min_level, 3"},
+    {"{max_food_level: 2,\n min_food_level: 3}",
+     "f:1: env.params.max_food_level: found 2, expected at least min_food_level, 3"},
+    {"{columns: 3}", "f:1: env.params.columns: found 3, expected at least the smallest "
+                     "field's, 4"},
     {"{size: 19, food: 59}",
      "f:1: env.params.food: 2 players and 59 food do not fit into size 19, which has 361 "
      "cells, and places for 58 food"},
@@ -352,6 +440,9 @@ static Suite *make_suite(void)
     tcase_add_test(tc, food_is_loaded_by_enough);
     tcase_add_test(tc, the_last_food_ends_it);
     tcase_add_test(tc, what_is_seen);
+    tcase_add_test(tc, cells_are_seen_as_three_layers);
+    tcase_add_test(tc, levels_may_be_hidden_and_rewards_whole);
+    tcase_add_test(tc, fields_and_levels_are_as_given);
     tcase_add_test(tc, beginnings_are_drawn_by_key);
     tcase_add_test(tc, impossible_states_are_refused);
     tcase_add_loop_test(tc, what_has_no_place_is_told_in_one_line, 0,
