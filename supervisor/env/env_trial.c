@@ -11,7 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEPS = 8, MAX_PLAYERS = 2 };
+/* A round has up to STEPS steps; of a slow environment, those that take ROUND_MS, but at
+ * least FEW_STEPS. */
+enum { FEW_STEPS = 8, STEPS = 128, ROUND_MS = 500, MAX_PLAYERS = 2 };
 
 /* Copy c is played by process c, and its history has a checksum of each answer. */
 struct trial {
@@ -23,6 +25,7 @@ struct trial {
     float **actions;
     struct env_step result;
     size_t round, step;
+    uint64_t began_ns; /* the round */
     uint8_t over[MAX_PLAYERS];
     struct played {
         size_t n_steps;
@@ -92,6 +95,7 @@ static void draw_actions(struct trial *t)
 static void reset(struct trial *t)
 {
     t->step = 0;
+    t->began_ns = uv_hrtime();
     memset(t->over, 0, sizeof(t->over));
     for (size_t c = 0; c < t->n_players; c++)
         vec_env_reset_copy(t->env, c, episode_of(t, c));
@@ -109,7 +113,10 @@ static void note_answers(struct trial *t)
 
 static int is_round_over(const struct trial *t)
 {
-    return t->step == STEPS || memchr(t->over, 0, t->n_players) == NULL;
+    const int is_slow = uv_hrtime() - t->began_ns > (uint64_t)ROUND_MS * 1000000;
+
+    return t->step == STEPS || (t->step >= FEW_STEPS && is_slow) ||
+           memchr(t->over, 0, t->n_players) == NULL;
 }
 
 /* Goes on until it has to wait for the processes. */
@@ -177,6 +184,8 @@ static int play(struct trial *t, struct err *err)
     return rc < 0 ? rc : ask_wait(t->ask, err);
 }
 
+/* A sum covers who is present and whose task is over, so that an episode that ends earlier
+ * differs there, too. */
 static void compare(const struct trial *t, struct env_verdict *ret)
 {
     for (size_t c = 0; t->n_players > 1 && c < t->n_players; c++) {
@@ -185,7 +194,7 @@ static void compare(const struct trial *t, struct env_verdict *ret)
 
         while (i <= a->n_steps && i <= b->n_steps && a->sums[i] == b->sums[i])
             i++;
-        if (i > a->n_steps && i > b->n_steps)
+        if (i > a->n_steps || i > b->n_steps)
             continue;
         ret->step = !ret->differs || i < ret->step ? i : ret->step;
         ret->differs = 1;
