@@ -25,7 +25,7 @@ struct minibatch {
  * `state`. */
 static int has_own_input(const struct algo *a, const struct minibatch *b)
 {
-    return b->for_actor && (a->id_width > 0 || !b->for_critic);
+    return b->for_actor && (a->id.width > 0 || !b->for_critic);
 }
 
 /* The order of the window's rows in an epoch. The steps of an epoch have the same one:
