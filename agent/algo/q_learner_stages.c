@@ -420,7 +420,7 @@ static int descend(struct algo *a, struct session *s, const struct stage_args *a
     feeds[run.n_feeds++] =
         (struct feed){a->slope, tensor_view(DT_FLOAT, SHAPE(n, 1), b->slope)};
     if (!steps)
-        return share_gradients(a->share, s, &run, &value, args, 1, err);
+        return share_gradients(a->share, SHARE_ALL, s, &run, &value, args, 1, err);
     feeds[run.n_feeds++] = feed_live(a, Q_CLIP_NORM);
     feeds[run.n_feeds++] = feed_live(a, Q_RATE);
     run.fetches = &a->norm;
@@ -456,7 +456,7 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
         .feeds = feeds, .n_feeds = 2, .fetches = &a->norm, .n_fetches = 1};
     float norm = 0;
     struct tensor value = tensor_scalar_f32(&norm);
-    int r = share_apply(a->share, s, &run, &value, args, err);
+    int r = share_apply(a->share, SHARE_ALL, s, &run, &value, args, err);
 
     if (r == 0)
         stage_scalar(ret, "critic_grad_norm", (double)norm);
@@ -467,7 +467,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
                   struct err *err)
 {
     struct reward_scaling scale; /* kept here: the stage before writes nothing */
-    int r = share_assign(a->share, s, args, err);
+    int r = share_assign(a->share, SHARE_ALL, s, args, err);
 
     if (r == 0)
         r = reward_scale_read(&a->scale, s, args, &scale, err);
