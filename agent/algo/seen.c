@@ -1,5 +1,6 @@
 #include "agent/algo/seen.h"
 
+#include "agent/algo/parts.h"
 #include "agent/algo/share.h"
 #include "common/mem/copy.h"
 #include "common/mem/xmalloc.h"
@@ -79,6 +80,18 @@ void seen_init(struct seen *s, const struct algo_args *args, int own_only)
         }
         s->obs += args->agents[s->agent[i]].obs;
     }
+}
+
+int seen_pictures(const struct seen *s, const struct agent_config *c,
+                  const struct space *agents, struct pictures *ret_actor,
+                  struct pictures *ret_critic, struct err *err)
+{
+    if (s->id.width > 0 && s->n > 1 && c->critic.conv.n > 0)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.agent_id"),
+                          "an id has no place among the pictures that a critic with conv "
+                          "sees; expected agent_id: false or critic.input: own");
+    return pictures_of_both(c, &agents[s->agent[s->own]], agents, s->agent, s->n,
+                            ret_actor, ret_critic, err);
 }
 
 void seen_done(struct seen *s)

@@ -11,6 +11,7 @@
 #define AGENT_ALGO_SEEN_H
 
 #include "agent/algo/algo.h"
+#include "agent/nn/nn.h"
 
 struct agent_id {
     int64_t width; /* agents of the team; 0: there is no id */
@@ -30,6 +31,12 @@ struct seen {
 /* own_only: the critic sees no other agent. */
 void seen_init(struct seen *s, const struct algo_args *args, int own_only);
 void seen_done(struct seen *s);
+
+/* The pictures that policy and critic see (parts.h). ERR_CONFIG: an id would stand among
+ * several agents' pictures. */
+int seen_pictures(const struct seen *s, const struct agent_config *c,
+                  const struct space *agents, struct pictures *ret_actor,
+                  struct pictures *ret_critic, struct err *err);
 
 struct agent_id agent_id_of(const struct algo_args *args);
 /* Writes the id into n rows, `stride` floats apart; x: its first column in the first row.

@@ -92,6 +92,7 @@ static const struct algorithm_default coma_defaults[] = {
 };
 
 static const char *const sac_settings[] = {
+    "agent_id",
     "initial_alpha",
     "target_entropy_share",
     "target_entropy_each",
@@ -269,6 +270,7 @@ static const struct algorithm_info algorithms[] = {
         .settings = sac_settings,
         .own_critic = 1,
         .defaults = sac_defaults,
+        .shares = 1,
     },
     {
         .name = "maa2c",
@@ -318,6 +320,7 @@ static const struct algorithm_info algorithms[] = {
                   "learning",
         .settings = sac_settings,
         .defaults = sac_defaults,
+        .shares = 1,
     },
     {
         .name = "matd3",
