@@ -551,19 +551,17 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
 int sac_stage(struct algo *a, struct session *s, const struct stage_args *args,
               struct stage_result *ret, struct err *err)
 {
-    const char *name = args->stage->name;
     int rc = lives_read(a->live, SAC_LIVES, s, args->step, a->live_value, err);
 
     if (rc < 0)
         return rc;
-    if (strcmp(name, "apply") == 0)
-        return apply(a, s, args, ret, err);
-    if (strcmp(name, "assign") == 0)
-        return assign(a, s, args, err);
+    if (a->share != NULL && args->stage->writes)
+        return share_is_ps(a->share) ? apply(a, s, args, ret, err)
+                                     : assign(a, s, args, err);
     if ((rc = rows_check(args, a->n_agents, err)) < 0 ||
         (rc = find_columns(a, args->store, err)) < 0 ||
         (rc = reserve(a, args->batch, args->groups * args->batch, err)) < 0)
         return rc;
-    return strcmp(name, "propose") == 0 ? propose(a, s, args, ret, err)
-                                        : learn(a, s, args, ret, err);
+    return strcmp(args->stage->name, "propose") == 0 ? propose(a, s, args, ret, err)
+                                                     : learn(a, s, args, ret, err);
 }

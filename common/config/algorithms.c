@@ -8,7 +8,7 @@ const char *const rows_kind_names[ROWS_KIND_COUNT + 1] = {"transitions", "episod
 /* maddpg, ddpg and matd3 */
 #define OFF_POLICY_SETTINGS                                                              \
     "logit_penalty", "temperature", "policy", "execute", "own_batches", "clip_by",       \
-        "exploration_noise", "symmetry", "reward_scale"
+        "exploration_noise", "symmetry", "reward_scale", "agent_id"
 
 static const char *const off_policy_settings[] = {OFF_POLICY_SETTINGS, NULL};
 
@@ -171,6 +171,7 @@ static const struct algorithm_info algorithms[] = {
                   "learning",
         .settings = off_policy_settings,
         .own_critic = 1,
+        .shares = 1,
     },
     {
         .name = "frozen",
@@ -294,6 +295,7 @@ static const struct algorithm_info algorithms[] = {
         .source = "Lowe et al. 2017, Multi-agent actor-critic for mixed "
                   "cooperative-competitive environments",
         .settings = off_policy_settings,
+        .shares = 1,
     },
     {
         .name = "mappo",
@@ -333,6 +335,7 @@ static const struct algorithm_info algorithms[] = {
                   "domains using double centralized critics; Fujimoto et al. 2018, "
                   "Addressing function approximation error in actor-critic methods",
         .settings = matd3_settings,
+        .shares = 1,
     },
     {
         .name = "noop",
