@@ -111,7 +111,7 @@ def test_deaths_of_a_team_with_a_mixer_change_no_byte(w):
 
 TEAMS = """\
 run: {{name: teams, seed: 3, env_steps: 1200}}
-env: {{id: simple_tag, copies: 4, max_steps: 10, actions: {actions},
+env: {{id: simple_tag, copies: 4, max_steps: 10, actions: {actions}, reward: team_mean,
        params: {{adversaries: 2, good: 2}}}}
 experience: {{capacity: 400, batch_size: 16, warmup: 100, update_every: 40,
               priority: {{alpha: 0.6}}}}
@@ -130,23 +130,26 @@ agents:
   agent_1: {second}
 """
 TEAMS_MEMBERS = ("adversary_0", "adversary_1", "agent_0", "agent_1")
-OFF_POLICY = {
+TEAM_LEARNERS = {
     # policies learn in one update of two
     "matd3": "{algorithm: matd3, settings: {symmetry: env, reward_scale: running}}",
     "isac": "{algorithm: isac, settings: {agent_id: true}}",
     "masac": "{algorithm: masac, settings: {agent_id: true, own_batches: true}}",
     "maddpg": "{algorithm: maddpg, settings: {agent_id: true, reward_scale: standard}}",
     "ddpg": "{algorithm: ddpg, settings: {symmetry: env}}",
+    # two mixers in one central process
+    "qmix": "{algorithm: qmix, settings: {symmetry: env, reward_scale: running}}",
 }
 
 
-def deaths_in_two_teams_change_no_byte(w, actions, first, second):
+def deaths_in_two_teams_change_no_byte(w, actions, first, second,
+                                       members=("propose", "gradients", "assign"), more={}):
     """Both steps of an update, the critics' and the policies', at every stage; and a resume."""
-    file = w.write("teams.yaml", TEAMS.format(actions=actions, first=OFF_POLICY[first],
-                                              second=OFF_POLICY[second]))
-    members = ("propose", "gradients", "assign")
+    file = w.write("teams.yaml", TEAMS.format(actions=actions, first=TEAM_LEARNERS[first],
+                                              second=TEAM_LEARNERS[second]))
     deaths_change_no_byte(w, file, 6, {**{name: members for name in TEAMS_MEMBERS},
-                                       "adversary_ps": ("apply",), "agent_ps": ("apply",)})
+                                       "adversary_ps": ("apply",), "agent_ps": ("apply",),
+                                       **more})
     again = harness.copy_run(w.run_dir("calm"), w.path / "again")
     w.brood("resume", again, "--from", "400", program=w.program_with_agent(FAULT_AGENT))
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(again))
@@ -162,6 +165,11 @@ def test_deaths_of_masac_and_maddpg_change_no_byte(w):
 
 def test_deaths_of_ddpg_and_masac_change_no_byte(w):
     deaths_in_two_teams_change_no_byte(w, "continuous", "ddpg", "masac")
+
+
+def test_deaths_of_two_teams_with_mixers_change_no_byte(w):
+    deaths_in_two_teams_change_no_byte(w, "discrete", "qmix", "qmix",
+                                       ("values", "gradients", "assign"), {"central": ("mix",)})
 
 
 def network(w, run, step, name):

@@ -238,6 +238,7 @@ struct team *team_new(const struct team_args *args)
         (void)snprintf(t->spaces[i].team, AGENT_NAME_MAX, "%s",
                        args->apart ? t->spaces[i].name : "agent");
         t->spaces[i].symmetric = args->symmetry != NULL;
+        t->spaces[i].other = args->others >> i & 1;
     }
     if (args->symmetry != NULL)
         OK(symmetry_new(&t->symmetry, args->symmetry, t->spaces, args->n,
@@ -247,9 +248,11 @@ struct team *team_new(const struct team_args *args)
     if (args->share)
         make_group(t);
     for (size_t i = 0; i < args->n + (args->share != 0); i++)
-        make_member(t, i);
-    if (t->members[0].ops->columns != NULL)
-        t->n_columns = t->members[0].ops->columns(t->members[0].algo, t->columns);
+        if (!t->spaces[i].other)
+            make_member(t, i);
+    for (size_t i = 0; i < args->n && t->n_columns == 0; i++)
+        if (t->members[i].ops != NULL && t->members[i].ops->columns != NULL)
+            t->n_columns = t->members[i].ops->columns(t->members[i].algo, t->columns);
     make_log(t);
     return t;
 }
@@ -262,7 +265,8 @@ void team_free(struct team *t)
         tensor_free(&m->proposal);
         tensor_free(&m->log_prob);
         tensor_free(&m->priorities);
-        m->ops->free(m->algo);
+        if (m->ops != NULL)
+            m->ops->free(m->algo);
         share_free(m->share);
         session_free(m->session);
         graph_free(m->graph);

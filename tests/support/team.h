@@ -34,6 +34,8 @@ struct team_args {
     int64_t window_rows; /* as algo_args has it */
     int share;           /* all share parameters, through member number n: "agent_ps" */
     int apart;           /* each agent is a team of its own */
+    uint32_t others;     /* bit i: agent i is no member, but of another group of
+                          * learners */
     const struct symmetry_group *symmetry; /* NULL: rows are shown as they are */
     int64_t max_steps;                     /* of an episode; 0: unlimited */
 };
