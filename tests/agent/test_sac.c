@@ -943,6 +943,31 @@ START_TEST(test_refused_configurations)
     ck_assert_int_eq(
         try_build("{algorithm: isac, optimizer: {type: accept_reject}}", discrete, 0),
         ERR_CONFIG);
+    ck_assert_int_eq(
+        try_build("{algorithm: masac, settings: {agent_id: true, symmetry: env}}",
+                  discrete, 0),
+        ERR_CONFIG);
+}
+END_TEST
+
+/* A joint critic's pictures stand side by side; an id would be between them. */
+START_TEST(test_ids_beside_pictures)
+{
+    struct space seeing = discrete;
+
+    seeing.image[0] = 3; /* as many numbers as OBS */
+    seeing.image[1] = seeing.image[2] = 1;
+    ck_assert_int_eq(
+        try_build("{algorithm: masac, critic: {conv: [[2, 1, 1]]}}", seeing, 0), 0);
+    ck_assert_int_eq(
+        try_build("{algorithm: masac, critic: {conv: [[2, 1, 1]]}, settings: "
+                  "{agent_id: true}}",
+                  seeing, 0),
+        ERR_CONFIG);
+    ck_assert_int_eq(try_build("{algorithm: isac, actor: {conv: [[2, 1, 1]]}, critic: "
+                               "{conv: [[2, 1, 1]]}, settings: {agent_id: true}}",
+                               seeing, 0),
+                     0);
 }
 END_TEST
 
@@ -957,6 +982,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, test_numbers, 0, 2);
     tcase_add_loop_test(tc, test_learns, 0, sizeof(learners) / sizeof(learners[0]));
     tcase_add_test(tc, test_refused_configurations);
+    tcase_add_test(tc, test_ids_beside_pictures);
     suite_add_tcase(suite, tc);
     return suite;
 }
