@@ -179,7 +179,7 @@ static int run_train(struct algo *a, struct session *s, const struct stage_args 
     fetches[n_scalars] = has_weights ? a->td : fetches[n_scalars];
     values[n_scalars] = tensor_view(DT_FLOAT, SHAPE(n, 1), b->next_q);
     r = steps ? session_run(s, &run, values, err)
-              : share_gradients(a->share, s, &run, values, args, 1, err);
+              : share_gradients(a->share, SHARE_ALL, s, &run, values, args, 1, err);
     for (size_t i = 0; r == 0 && i < n_scalars; i++)
         stage_scalar(ret, names[i], (double)scalar[i]);
     if (r == 0 && has_weights)
@@ -202,7 +202,7 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
         return r;
     feeds[0] = feed_live(a, IQL_CLIP_NORM);
     feeds[1] = feed_live(a, IQL_RATE);
-    r = share_apply(a->share, s, &run, &value, args, err);
+    r = share_apply(a->share, SHARE_ALL, s, &run, &value, args, err);
     if (r == 0)
         stage_scalar(ret, "critic_grad_norm", (double)norm);
     return r;
@@ -224,7 +224,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
     int r;
 
     if ((r = lives_read(a->live, IQL_LIVES, s, args->step, a->live_value, err)) < 0 ||
-        (r = share_assign(a->share, s, args, err)) < 0 ||
+        (r = share_assign(a->share, SHARE_ALL, s, args, err)) < 0 ||
         (r = reward_scale_read(&a->scale, s, args, &scale, err)) < 0)
         return r;
     return run_target_update(a, s, err);

@@ -3,6 +3,7 @@
 #include "agent/algo/choices.h"
 #include "agent/algo/parts.h"
 #include "agent/algo/rows.h"
+#include "agent/algo/share.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -22,6 +23,12 @@ static const struct stage maddpg_stages[] = {
 static const struct stage ddpg_stages[] = {
     {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
 };
+
+static const struct stage shared_maddpg_stages[] = {
+    {.name = "propose", .runner = STAGE_LEARNERS, .repeat_from = 0},
+    SHARE_STAGES(1, 2, "propose/action"),
+};
+static const struct stage shared_ddpg_stages[] = {SHARE_STAGES(0, 2, NULL)};
 
 /* ---- live settings and feeds ---- */
 
@@ -53,12 +60,14 @@ void maddpg_feed_live(struct algo *a, enum live_key key)
 static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
 {
     const size_t width = (size_t)maddpg_self(a)->width;
+    const size_t input = a->seen.id.width > 0 ? (size_t)a->seen.input : 0;
+    const size_t each = width * (a->masked ? 2 : 1) + input;
 
     if (rows <= a->act_rows)
         return 0;
     free(a->act_raw);
     a->act_rows = 0;
-    a->act_raw = mem_aligned((size_t)rows * width * (a->masked ? 2 : 1) * sizeof(float));
+    a->act_raw = mem_aligned((size_t)rows * each * sizeof(float));
     if (a->act_raw == NULL)
         return err_set(err, ERR_NOMEM, "no memory to act for %lld copies",
                        (long long)rows);
@@ -154,6 +163,7 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err)
 {
     const int64_t rows = (int64_t)args->n_copies;
+    const int64_t before = rows * maddpg_self(a)->width * (a->masked ? 2 : 1);
     int r = reserve_act_rows(a, rows, err);
 
     /* one temperature for all copies, that of the first copy's step */
@@ -164,8 +174,9 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
         return r;
     maddpg_feeds_begin(a);
     a->feeds[a->n_feeds++] = (struct feed){
-        a->obs[a->self],
-        tensor_const_view(DT_FLOAT, SHAPE(rows, maddpg_self(a)->obs), args->obs)};
+        a->obs[a->seen.own],
+        tensor_const_view(DT_FLOAT, SHAPE(rows, a->seen.input),
+                          agent_id_behind(&a->seen, args, a->act_raw + before))};
     return a->deterministic ? act_deterministic(a, s, args, ret, err)
                             : act_gumbel(a, s, args, ret, err);
 }
@@ -204,15 +215,29 @@ static void make_learners(struct algo *a)
         (struct learner){"p_func/", network_optimizer(c, &c->actor), LIVE_ACTOR_RATE};
 }
 
-static void see(struct algo *a, int own_only)
+static int64_t joint_width(const struct algo *a)
 {
-    a->seen_first = own_only ? a->self : 0;
-    a->seen_n = own_only ? 1 : a->n_agents;
-    for (size_t i = 0; i < a->seen_n; i++) {
-        a->seen_obs += a->agents[a->seen_first + i].obs;
-        a->joint_width += a->agents[a->seen_first + i].width;
-    }
-    a->joint_width += a->seen_obs;
+    int64_t width = a->seen.obs;
+
+    for (size_t i = 0; i < a->seen.n; i++)
+        width += a->agents[a->seen.agent[i]].width;
+    return width;
+}
+
+static int check(const struct algo_args *args, int reads_proposals, struct err *err)
+{
+    const struct agent_config *c = args->config;
+    int r = check_agent_id(c, err);
+
+    if (r == 0 && args->share != NULL &&
+        (network_optimizer(c, &c->critic)->type == OPT_ACCEPT_REJECT ||
+         network_optimizer(c, &c->actor)->type == OPT_ACCEPT_REJECT))
+        r = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
+                       "accept_reject has no gradients to share, expected another one or "
+                       "share: none");
+    if (r == 0 && reads_proposals)
+        r = rows_check_symmetry(args->agents, args->n_agents, args->self, err);
+    return r;
 }
 
 static void maddpg_free(struct algo *a)
@@ -224,6 +249,7 @@ static void maddpg_free(struct algo *a)
     accept_reject_free(a->critic_learner.trials);
     accept_reject_free(a->actor_learner.trials);
     free(a->act_raw);
+    seen_done(&a->seen);
     free(a->obs);
     free(a->action);
     free(a->columns);
@@ -245,6 +271,8 @@ static int build(struct algo **ret, const struct algo_args *args, enum variant v
         (c->settings.policy == POLICY_AUTO && self->box && !self->particle);
     int r = check_policy(self, &c->settings, deterministic, err);
 
+    if (r == 0)
+        r = check(args, variant != DDPG, err);
     if (r < 0)
         return r;
     a = xcalloc(1, sizeof(*a));
@@ -253,21 +281,21 @@ static int build(struct algo **ret, const struct algo_args *args, enum variant v
     a->agents = args->agents;
     a->n_agents = args->n_agents;
     a->self = args->self;
+    a->share = args->share;
     a->deterministic = deterministic;
     a->masked = self->masked && !deterministic;
     a->one_stage = variant == DDPG;
     a->twin = variant == MATD3;
     a->smoothing = a->twin && deterministic;
     make_learners(a);
-    see(a, a->one_stage || c->critic.input == CRITIC_OWN);
-    a->obs = xcalloc(a->n_agents, sizeof(*a->obs));
-    a->action = xcalloc(a->n_agents, sizeof(*a->action));
-    a->columns = xcalloc(2 * a->seen_n, sizeof(*a->columns));
-    a->next_columns = xcalloc(a->seen_n, sizeof(*a->next_columns));
+    seen_init(&a->seen, args, a->one_stage || c->critic.input == CRITIC_OWN);
+    a->joint_width = joint_width(a);
+    a->obs = xcalloc(a->seen.n, sizeof(*a->obs));
+    a->action = xcalloc(a->seen.n, sizeof(*a->action));
+    a->columns = xcalloc(2 * a->seen.n, sizeof(*a->columns));
+    a->next_columns = xcalloc(a->seen.n, sizeof(*a->next_columns));
     a->feeds = xcalloc(a->n_agents + 5 + LIVE_COUNT, sizeof(*a->feeds));
-    r = a->one_stage ? 0 : rows_check_symmetry(a->agents, a->n_agents, a->self, err);
-    if (r == 0)
-        r = maddpg_build_graph(a, err);
+    r = maddpg_build_graph(a, err);
     if (r < 0) {
         maddpg_free(a);
         return r;
@@ -293,6 +321,10 @@ static int build_matd3(struct algo **ret, const struct algo_args *args, struct e
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
 {
+    if (a->share != NULL) {
+        *ret_n = SHARE_N_STAGES + !a->one_stage;
+        return a->one_stage ? shared_ddpg_stages : shared_maddpg_stages;
+    }
     *ret_n = a->one_stage ? 1 : 3;
     return a->one_stage ? ddpg_stages : maddpg_stages;
 }
@@ -307,7 +339,7 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 {
     struct operation *const ops[] = {a->init_variables, a->init_targets};
 
-    return algo_run_each(s, ops, 2, key, err);
+    return algo_run_each(s, ops, a->init_targets != NULL ? 2 : 1, key, err);
 }
 
 #define OPS(algorithm)                                                                   \

@@ -40,6 +40,11 @@
  *                   2 policy_delay - 1, ...; all others leave the block as it is.
  *          B, C     means are sum(m x) / max(1, sum m), m = alive w, where maddpg divides
  *                   by the number of rows, and its policy learns from all of them.
+ * shared   (share.h) gradients > apply > assign, played twice, in place of critic and learn:
+ *          the first time for B, the second time for C. The ps has critic and policy with
+ *          their optimisers; the members have their targets, too, and move them in the
+ *          second assign (D). Means are then over the rows of all members.
+ * inputs   in the order of seen.h, which also says where an id is (setting agent_id).
  *
  * Shared by maddpg*.c only.
  */
@@ -49,6 +54,7 @@
 #include "agent/algo/algo.h"
 #include "agent/algo/live.h"
 #include "agent/algo/reward_scale.h"
+#include "agent/algo/seen.h"
 #include "agent/nn/accept_reject.h"
 #include "agent/nn/nn.h"
 
@@ -81,9 +87,9 @@ struct learner {
     const char *scope; /* in the agent's: "q_func/" */
     const struct optimizer_config *optimizer;
     enum live_key rate;
-    struct operation *train;      /* NULL: accept_reject */
-    struct output norm;           /* of the gradient before clipping, with train */
-    struct accept_reject *trials; /* without train, from the first update on */
+    struct operation *train; /* NULL: accept_reject; or parameters are shared */
+    struct output norm;      /* of the gradient before clipping, with train, or in a ps */
+    struct accept_reject *trials; /* of accept_reject, from the first update on */
 };
 
 /* A critic's value of what it sees, and the tensors that what it sees is fed into. */
@@ -105,7 +111,8 @@ struct batch {
     uint64_t *joint_rows; /* (B) whose observations and actions `joint` holds, if ... */
     uint64_t update;      /* turned by whose symmetries */
     size_t gathered;      /* ... it holds those of so many rows; 0: of none */
-    float *own_next;      /* (G * B, O) */
+    float divisor;        /* how much this batch's mean counts among others (share.h) */
+    float *own_next;      /* (G * B, O), with the id */
     float *proposal;      /* (G * B, U) */
     float *noise;         /* (G * B, U), smoothing only */
     float *reward, *terminated, *alive, *weight, *target, *next_q; /* (B) */
@@ -119,19 +126,18 @@ struct algo {
     const struct agent_config *config;
     const struct space *agents;
     size_t n_agents, self;
-    int deterministic; /* policy */
-    int masked;        /* not every choice is always possible: a gumbel policy's alone */
-    int one_stage;     /* ddpg */
-    int twin;          /* matd3 */
-    int smoothing;     /* matd3 with a deterministic policy */
-    /* The agents whose observations and actions the critic sees: all, or itself. */
-    size_t seen_first, seen_n;
-    int64_t seen_obs;                         /* their observations' widths together */
+    struct share *share; /* NULL: nothing is shared */
+    int deterministic;   /* policy */
+    int masked;       /* not every choice is always possible: a gumbel policy's alone */
+    int one_stage;    /* ddpg */
+    int twin;         /* matd3 */
+    int smoothing;    /* matd3 with a deterministic policy */
+    struct seen seen; /* whose observations and actions the critic sees: all, or itself */
     struct pictures pictures, joint_pictures; /* what policy and critic see */
-    int64_t joint_width;                      /* J: and their actions' */
+    int64_t joint_width;                      /* J: of them together */
 
-    struct output *obs;    /* [N] placeholders; OUTPUT_NONE where not seen */
-    struct output *action; /* [N] */
+    struct output *obs;    /* [seen.n] placeholders; the own one with the id */
+    struct output *action; /* [seen.n] */
     struct output
         allowed; /* (B, U), masked only: placeholder, 1 what is possible, else 0 */
     struct output joint_obs; /* the seen ones side by side */
@@ -151,7 +157,8 @@ struct algo {
     float live_value[LIVE_COUNT]; /* as of the request under way */
     struct feed *feeds;           /* room for the longest run's */
     size_t n_feeds;
-    float *act_raw; /* (act_rows, U): draws; behind them, if masked, masks */
+    float *
+        act_raw; /* (act_rows, U): draws; then, if masked, masks; then, with an id, inputs */
     int64_t act_rows;
     const struct store_view *columns_of; /* the log that these are places in */
     int *columns;                        /* the seen agents' obs, then their action */
@@ -179,8 +186,9 @@ int matd3_moves_policy(const struct algo *a, uint64_t update);
 /* Adds the smoothing noise to n proposals. */
 void matd3_smooth(struct algo *a, const struct stage_args *args, int64_t n);
 /* weight (n), alive w of each row: divided by its mean, so that the mean of weight x is
- * the weighted mean of x. The sum counts as 1 if it is less. */
-void matd3_normalize(float *weight, int64_t n);
+ * the weighted mean of x. The sum counts as 1 if it is less; it is returned, or 0 if it is
+ * 0. */
+float matd3_normalize(float *weight, int64_t n);
 
 /* maddpg.c: reads the live settings; then feeds are added to a list begun anew for each
  * run. */

@@ -1,6 +1,7 @@
 #include "agent/algo/maddpg.h"
 
 #include "agent/algo/parts.h"
+#include "agent/algo/share.h"
 #include "agent/graph/ops.h"
 #include "agent/nn/nn.h"
 #include "agent/nn/policy.h"
@@ -9,6 +10,7 @@
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct output join(struct graph *g, const struct output *xs, size_t n)
 {
@@ -19,9 +21,12 @@ static void make_placeholders(struct algo *a)
 {
     char name[AGENT_NAME_MAX];
 
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+    for (size_t i = 0; i < a->seen.n; i++) {
+        const size_t j = a->seen.agent[i];
+        const int64_t width = i == a->seen.own ? a->seen.input : a->agents[j].obs;
+
         (void)snprintf(name, sizeof(name), "observation%zu", j);
-        a->obs[j] = placeholder(a->graph, DT_FLOAT, &SHAPE(-1, a->agents[j].obs), name);
+        a->obs[i] = placeholder(a->graph, DT_FLOAT, &SHAPE(-1, width), name);
     }
 }
 
@@ -29,33 +34,44 @@ static void make_action_placeholders(struct algo *a)
 {
     char name[AGENT_NAME_MAX];
 
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+    for (size_t i = 0; i < a->seen.n; i++) {
+        const size_t j = a->seen.agent[i];
+
         (void)snprintf(name, sizeof(name), "action%zu", j);
-        a->action[j] =
+        a->action[i] =
             placeholder(a->graph, DT_FLOAT, &SHAPE(-1, a->agents[j].width), name);
     }
+    if (!share_learns(a->share))
+        return;
     a->target = placeholder(a->graph, DT_FLOAT, &SHAPE(-1, 1), "target");
     a->weight = placeholder(a->graph, DT_FLOAT, &SHAPE(-1, 1), "is_weight");
 }
 
+/* Those of a process that makes the optimisers' steps, and of one that learns. */
 static void make_live_settings(struct algo *a)
 {
     const struct agent_config *c = a->config;
+    const int steps = share_makes_steps(a->share), learns = share_learns(a->share);
     const struct {
         enum live_key key;
         const char *name;
         double value;
+        int is_here;
     } settings[] = {
-        {LIVE_CLIP_NORM, "clip_norm", c->clip_norm},
-        {LIVE_POLYAK, "polyak", c->polyak},
-        {LIVE_DISCOUNT, "discount", c->discount},
-        {LIVE_LOGIT_PENALTY, "settings.logit_penalty", c->settings.logit_penalty},
+        {LIVE_CLIP_NORM, "clip_norm", c->clip_norm, steps},
+        {LIVE_POLYAK, "polyak", c->polyak, learns},
+        {LIVE_DISCOUNT, "discount", c->discount, learns},
+        {LIVE_LOGIT_PENALTY, "settings.logit_penalty", c->settings.logit_penalty, learns},
     };
 
-    live_rates(a->graph, c, &a->live[LIVE_ACTOR_RATE], &a->live[LIVE_CRITIC_RATE]);
+    if (steps)
+        live_rates(a->graph, c, &a->live[LIVE_ACTOR_RATE], &a->live[LIVE_CRITIC_RATE]);
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
-        a->live[settings[i].key] =
-            live_new(a->graph, settings[i].name, settings[i].value);
+        if (settings[i].is_here)
+            a->live[settings[i].key] =
+                live_new(a->graph, settings[i].name, settings[i].value);
+    if (!learns)
+        return;
     a->live[LIVE_TEMPERATURE] =
         live_schedule(a->graph, "settings.temperature", &c->settings.temperature);
     a->live[LIVE_EXPLORATION_NOISE] = live_schedule(
@@ -74,8 +90,11 @@ static void make_constants(struct algo *a)
     const struct agent_config *c = a->config;
     struct graph *g = a->graph;
 
-    live_constant(g, &a->live[LIVE_CLIP_NORM], c->clip_norm, LIVE_NO_CLIP_NORM,
-                  "clip_norm");
+    if (share_makes_steps(a->share))
+        live_constant(g, &a->live[LIVE_CLIP_NORM], c->clip_norm, LIVE_NO_CLIP_NORM,
+                      "clip_norm");
+    if (!share_learns(a->share))
+        return;
     live_constant(g, &a->live[LIVE_POLYAK], c->polyak, 0, "polyak");
     live_constant(g, &a->live[LIVE_LOGIT_PENALTY], c->settings.logit_penalty, 0,
                   "logit_penalty");
@@ -96,13 +115,12 @@ static struct output seen_joint(struct algo *a)
 static struct critic critic(struct algo *a, struct output own, const char *scope,
                             enum reuse reuse)
 {
-    struct output *actions = xcalloc(a->seen_n, sizeof(*actions));
+    struct output *actions = xcalloc(a->seen.n, sizeof(*actions));
     struct critic c;
 
-    for (size_t i = 0; i < a->seen_n; i++)
-        actions[i] = a->action[a->seen_first + i];
-    actions[a->self - a->seen_first] = own;
-    c.actions = join(a->graph, actions, a->seen_n);
+    memcpy(actions, a->action, a->seen.n * sizeof(*actions));
+    actions[a->seen.own] = own;
+    c.actions = join(a->graph, actions, a->seen.n);
     variable_scope_enter(a->graph, scope, NULL, reuse);
     c.q =
         critic_network(a->graph, seen_joint(a), c.actions, &a->config->critic, &c.input);
@@ -168,18 +186,18 @@ static struct policy make_policy(struct algo *a, const char *scope)
     struct policy p = {0};
 
     variable_scope_enter(a->graph, scope, NULL, REUSE_INHERIT);
-    p.raw = see_pictures(a->graph, a->obs[a->self], &a->config->actor, &a->pictures);
+    p.raw = see_pictures(a->graph, a->obs[a->seen.own], &a->config->actor, &a->pictures);
     p.raw = mlp(a->graph, p.raw, &a->config->actor, maddpg_self(a)->width);
     variable_scope_leave(a->graph);
     if (a->deterministic)
         p.action = squash(a->graph, p.raw, maddpg_self(a)->low, maddpg_self(a)->high);
-    else
+    else if (share_learns(a->share))
         sample_gumbel(a, &p);
     return p;
 }
 
-/* The agent's variables of one network. */
-/* Builds nothing for an optimiser that does not use gradients. */
+/* The step of one network. Builds nothing for an optimiser that does not use gradients, or
+ * where parameters are shared. */
 static int minimize(struct algo *a, struct output loss, struct learner *l,
                     struct err *err)
 {
@@ -190,13 +208,41 @@ static int minimize(struct algo *a, struct output loss, struct learner *l,
                           .clip_by = a->config->settings.clip_by};
     int r = 0;
 
-    if (l->optimizer->type != OPT_ACCEPT_REJECT) {
+    if (a->share == NULL && l->optimizer->type != OPT_ACCEPT_REJECT) {
         l->train = minimize_clipped(a->graph, loss, &m, err);
         l->norm = m.norm;
         live_bind(a->graph, &a->live[l->rate], m.learning_rate);
         r = l->train != NULL ? 0 : ERR_ARG;
     }
     free(scope);
+    return r;
+}
+
+/* What a group that shares parameters has in place of both steps. */
+static int share_both(struct algo *a, struct err *err)
+{
+    struct learner *const learners[2] = {&a->critic_learner, &a->actor_learner};
+    const struct output losses[2] = {a->critic_loss, a->actor_loss};
+    char *scopes[2];
+    struct share_part parts[2];
+    int r;
+
+    for (int i = 0; i < 2; i++) {
+        scopes[i] = xasprintf("%s/%s", maddpg_self(a)->name, learners[i]->scope);
+        parts[i] =
+            (struct share_part){.step = {.scope = scopes[i],
+                                         .optimizer = learners[i]->optimizer,
+                                         .clip_norm = a->live[LIVE_CLIP_NORM].constant,
+                                         .clip_by = a->config->settings.clip_by},
+                                .loss = losses[i]};
+    }
+    r = share_build(a->share, a->graph, parts, 2, err);
+    for (int i = 0; i < 2; i++) {
+        learners[i]->norm = parts[i].step.norm;
+        if (share_makes_steps(a->share))
+            live_bind(a->graph, &a->live[learners[i]->rate], parts[i].step.learning_rate);
+        free(scopes[i]);
+    }
     return r;
 }
 
@@ -231,8 +277,13 @@ static int make_critic(struct algo *a, struct err *err)
     struct output error;
     int r;
 
-    a->joint_obs = join(g, a->obs + a->seen_first, a->seen_n);
-    a->critic = critic(a, a->action[a->self], "q_func", REUSE_INHERIT);
+    a->joint_obs = join(g, a->obs, a->seen.n);
+    a->critic = critic(a, a->action[a->seen.own], "q_func", REUSE_INHERIT);
+    if (!share_learns(a->share)) {
+        if (a->twin)
+            (void)twin_of(a, &a->critic, "q_func");
+        return 0;
+    }
     a->q_mean = reduce(g, "Mean", a->critic.q, NULL, 0, 0, NULL);
     a->td = binary(g, "Sub", a->critic.q, a->target, "sub");
     error = unary(g, "Square", a->td, NULL);
@@ -241,7 +292,7 @@ static int make_critic(struct algo *a, struct err *err)
     a->critic_loss =
         reduce(g, "Mean", binary(g, "Mul", a->weight, error, "mul"), NULL, 0, 0, NULL);
     r = minimize(a, a->critic_loss, &a->critic_learner, err);
-    a->target_critic = critic(a, a->action[a->self], "target_q_func", REUSE_INHERIT);
+    a->target_critic = critic(a, a->action[a->seen.own], "target_q_func", REUSE_INHERIT);
     if (a->twin)
         a->target_critic.q =
             binary(g, "Minimum", a->target_critic.q,
@@ -266,8 +317,10 @@ static int make_actor(struct algo *a, struct err *err)
     int r;
 
     a->policy = make_policy(a, "p_func");
-    name_policy(a->graph, a->obs[a->self],
+    name_policy(a->graph, a->obs[a->seen.own],
                 a->deterministic ? a->policy.action : a->policy.raw, !a->deterministic);
+    if (!share_learns(a->share))
+        return 0;
     possible =
         a->masked ? binary(g, "Mul", a->policy.raw, a->allowed, "mul") : a->policy.raw;
     penalty = mean_of_rows(a, unary(g, "Square", possible, NULL));
@@ -284,8 +337,8 @@ static int make_actor(struct algo *a, struct err *err)
 int maddpg_build_graph(struct algo *a, struct err *err)
 {
     const char *scope = maddpg_self(a)->name;
-    int r = pictures_of_both(a->config, maddpg_self(a), a->agents + a->seen_first, NULL,
-                             a->seen_n, &a->pictures, &a->joint_pictures, err);
+    int r = seen_pictures(&a->seen, a->config, a->agents, &a->pictures,
+                          &a->joint_pictures, err);
 
     if (r < 0)
         return r;
@@ -294,8 +347,9 @@ int maddpg_build_graph(struct algo *a, struct err *err)
     make_action_placeholders(a);
     make_live_settings(a);
     make_constants(a);
-    reward_scale_init_own(&a->scale, a->graph, a->config->settings.reward_scale,
-                          a->agents, &a->self, NULL);
+    if (share_learns(a->share))
+        reward_scale_init_own(&a->scale, a->graph, a->config->settings.reward_scale,
+                              a->agents, &a->self, a->share);
     if (a->masked)
         a->allowed =
             placeholder(a->graph, DT_FLOAT, &SHAPE(-1, maddpg_self(a)->width), "allowed");
@@ -304,6 +358,8 @@ int maddpg_build_graph(struct algo *a, struct err *err)
     if (r == 0) {
         variable_scope_enter(a->graph, scope, NULL, REUSE_INHERIT);
         r = make_actor(a, err);
+        if (r == 0 && a->share != NULL)
+            r = share_both(a, err);
         variable_scope_leave(a->graph);
         a->init_variables = initialize_variables(a->graph);
     }

@@ -2,6 +2,7 @@
 
 #include "agent/algo/choices.h"
 #include "agent/algo/rows.h"
+#include "agent/algo/share.h"
 #include "common/mem/copy.h"
 #include "common/mem/xmalloc.h"
 
@@ -19,7 +20,7 @@ static size_t lay_out(struct algo *a, float *base, size_t rows, size_t group_row
     size_t used = 0;
 
     b->joint = rows_take(base, &used, rows * (size_t)a->joint_width);
-    b->own_next = rows_take(base, &used, group_rows * (size_t)self->obs);
+    b->own_next = rows_take(base, &used, group_rows * (size_t)a->seen.input);
     b->proposal = rows_take(base, &used, group_rows * (size_t)self->width);
     if (a->smoothing)
         b->noise = rows_take(base, &used, group_rows * (size_t)self->width);
@@ -70,11 +71,11 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
 
     if (a->columns_of == store)
         return 0;
-    for (size_t i = 0; i < a->seen_n; i++) {
-        const struct space *s = &a->agents[a->seen_first + i];
+    for (size_t i = 0; i < a->seen.n; i++) {
+        const struct space *s = &a->agents[a->seen.agent[i]];
 
         if ((r = rows_column(l, s->name, "obs", s->obs, &a->columns[i], err)) < 0 ||
-            (r = rows_column(l, s->name, "action", s->width, &a->columns[a->seen_n + i],
+            (r = rows_column(l, s->name, "action", s->width, &a->columns[a->seen.n + i],
                              err)) < 0 ||
             (r = rows_column(l, s->name, "next_obs", s->obs, &a->next_columns[i], err)) <
                 0)
@@ -89,7 +90,7 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
                       (r = rows_mask_column(l, maddpg_self(a), "next_allowed",
                                             &a->next_allowed_column, err)) < 0))
         return r;
-    a->own_next_column = a->next_columns[a->self - a->seen_first];
+    a->own_next_column = a->next_columns[a->seen.own];
     a->columns_of = store;
     return 0;
 }
@@ -99,7 +100,9 @@ static void turn_obs(struct algo *a, const struct stage_args *args, size_t n)
 {
     float *x = a->batch.joint;
 
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+    for (size_t i = 0; args->symmetry != NULL && i < a->seen.n; i++) {
+        const size_t j = a->seen.agent[i];
+
         symmetry_obs(args->symmetry, j, n, x, (size_t)a->joint_width);
         x += a->agents[j].obs;
     }
@@ -107,12 +110,29 @@ static void turn_obs(struct algo *a, const struct stage_args *args, size_t n)
 
 static void turn_actions(struct algo *a, const struct stage_args *args, size_t n)
 {
-    float *x = a->batch.joint + a->seen_obs;
+    float *x = a->batch.joint + a->seen.obs;
 
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+    for (size_t i = 0; args->symmetry != NULL && i < a->seen.n; i++) {
+        const size_t j = a->seen.agent[i];
+
         symmetry_action(args->symmetry, j, n, x, (size_t)a->joint_width);
         x += a->agents[j].width;
     }
+}
+
+static void gather_joint(struct algo *a, const struct store_view *store,
+                         const uint64_t *rows, size_t n)
+{
+    const size_t stride = (size_t)a->joint_width, seen = a->seen.n;
+    float *x = a->batch.joint;
+
+    if (a->seen.id.width == 0) {
+        store_view_gather_joined(store, a->columns, 2 * seen, rows, n, x, stride);
+        return;
+    }
+    seen_gather(&a->seen, store, a->columns, rows, n, x, stride);
+    store_view_gather_joined(store, a->columns + seen, seen, rows, n, x + a->seen.obs,
+                             stride);
 }
 
 /* Gathers the critic's input at the rows. Rows of the log never change, so rows that are
@@ -125,8 +145,7 @@ static void gather(struct algo *a, const struct stage_args *args, const uint64_t
     if (b->gathered == n && b->update == args->update &&
         memcmp(b->joint_rows, rows, n * sizeof(*rows)) == 0)
         return;
-    store_view_gather_joined(args->store, a->columns, 2 * a->seen_n, rows, n, b->joint,
-                             (size_t)a->joint_width);
+    gather_joint(a, args->store, rows, n);
     turn_obs(a, args, n);
     turn_actions(a, args, n);
     memcpy(b->joint_rows, rows, n * sizeof(*rows));
@@ -141,8 +160,8 @@ static void gather_next(struct algo *a, const struct stage_args *args,
     struct batch *b = &a->batch;
 
     b->gathered = 0;
-    store_view_gather_joined(store, a->next_columns, a->seen_n, rows, n, b->joint,
-                             (size_t)a->joint_width);
+    seen_gather(&a->seen, store, a->next_columns, rows, n, b->joint,
+                (size_t)a->joint_width);
     turn_obs(a, args, n);
     store_view_gather(store, a->reward_column, rows, n, b->reward, 1);
     store_view_gather(store, a->terminated_column, rows, n, b->terminated, 1);
@@ -177,11 +196,11 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
                            .counter = args->counter};
     int r;
 
-    store_view_gather(args->store, a->own_next_column, rows, (size_t)n, b->own_next,
-                      (size_t)self->obs);
-    symmetry_obs(args->symmetry, a->self, (size_t)n, b->own_next, (size_t)self->obs);
+    seen_gather_own(&a->seen, args->store, a->own_next_column, rows, (size_t)n,
+                    b->own_next);
+    symmetry_obs(args->symmetry, a->self, (size_t)n, b->own_next, (size_t)a->seen.input);
     maddpg_feeds_begin(a);
-    maddpg_feed(a, a->obs[a->self], b->own_next, n, self->obs);
+    maddpg_feed(a, a->obs[a->seen.own], b->own_next, n, a->seen.input);
     if (!a->deterministic)
         maddpg_feed_live(a, LIVE_TEMPERATURE);
     if (a->masked)
@@ -212,6 +231,12 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
 
 /* ---- learn ---- */
 
+/* Whether the update moves the policy and the targets. */
+static int moves_policy(const struct algo *a, const struct stage_args *args)
+{
+    return !a->twin || matd3_moves_policy(a, args->update);
+}
+
 /* Copies an agent's actions (n, width) into the joint matrix at `column`. Returns the
  * next free column. */
 static int64_t put_actions(struct algo *a, int64_t column, const float *actions,
@@ -229,9 +254,10 @@ static int64_t put_actions(struct algo *a, int64_t column, const float *actions,
 static int put_proposals(struct algo *a, const struct stage_args *args, int64_t group,
                          struct err *err)
 {
-    int64_t column = a->seen_obs;
+    int64_t column = a->seen.obs;
 
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+    for (size_t i = 0; i < a->seen.n; i++) {
+        const size_t j = a->seen.agent[i];
         const struct space *s = &a->agents[j];
         float *x = a->batch.joint + column;
         const float *proposed;
@@ -251,8 +277,7 @@ static int put_proposals(struct algo *a, const struct stage_args *args, int64_t 
 static void weigh(struct algo *a, const float *weights, int64_t n)
 {
     rows_weights(a->batch.weight, weights, a->batch.alive, n);
-    if (a->twin)
-        matd3_normalize(a->batch.weight, n);
+    a->batch.divisor = a->twin ? matd3_normalize(a->batch.weight, n) : 1;
 }
 
 /* Feeds columns of the joint matrix. */
@@ -269,25 +294,26 @@ static void feed_critic(struct algo *a, const struct critic *c, int64_t n)
         feed_columns(a, c->input, 0, a->joint_width, n);
         return;
     }
-    feed_columns(a, a->joint_obs, 0, a->seen_obs, n);
-    feed_columns(a, c->actions, a->seen_obs, a->joint_width - a->seen_obs, n);
+    feed_columns(a, a->joint_obs, 0, a->seen.obs, n);
+    feed_columns(a, c->actions, a->seen.obs, a->joint_width - a->seen.obs, n);
 }
 
 /* Feeds the policy's observations, and everything that the critic sees but the agent's
  * own action. */
 static void feed_actor(struct algo *a, int64_t n)
 {
-    int64_t obs = 0, action = a->seen_obs;
+    int64_t action = a->seen.obs;
 
-    if (a->seen_n > 1)
-        feed_columns(a, a->joint_obs, 0, a->seen_obs, n);
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
-        if (j == a->self)
-            feed_columns(a, a->obs[j], obs, a->agents[j].obs, n);
+    if (a->seen.n > 1)
+        feed_columns(a, a->joint_obs, 0, a->seen.obs, n);
+    for (size_t i = 0; i < a->seen.n; i++) {
+        const int64_t width = a->agents[a->seen.agent[i]].width;
+
+        if (i == a->seen.own)
+            feed_columns(a, a->obs[i], a->seen.own_obs, a->seen.input, n);
         else
-            feed_columns(a, a->action[j], action, a->agents[j].width, n);
-        obs += a->agents[j].obs;
-        action += a->agents[j].width;
+            feed_columns(a, a->action[i], action, width, n);
+        action += width;
     }
 }
 
@@ -312,7 +338,13 @@ static size_t fetch_errors(struct algo *a, const struct stage_args *args,
     return n + 1;
 }
 
-/* Runs the optimiser's op: scalars[i] receives fetch i, the last one the norm. */
+static struct share_range part_of(const struct algo *a, const struct learner *l)
+{
+    return (struct share_range){l == &a->actor_learner, 1};
+}
+
+/* Runs the optimiser's op, or in a group that shares parameters hands the gradients on:
+ * scalars[i] receives fetch i, and after an optimiser's op the last one the norm. */
 static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
                      const struct learner *l, const struct output *fetches, size_t n,
                      float *scalars, struct err *err)
@@ -322,11 +354,15 @@ static int step_down(struct algo *a, struct session *s, const struct stage_args 
     struct tensor t[MAX_FETCHES];
 
     memcpy(all, fetches, n * sizeof(*fetches));
-    all[n++] = l->norm;
+    if (a->share == NULL)
+        all[n++] = l->norm;
     for (size_t i = 0; i < n; i++)
         t[i] = tensor_view(DT_FLOAT, SHAPE_SCALAR, &scalars[i]);
     run.fetches = all;
     run.n_fetches = fetch_errors(a, args, l, all, t, n);
+    if (a->share != NULL)
+        return share_gradients(a->share, part_of(a, l), s, &run, t, args,
+                               a->batch.divisor, err);
     run.targets = &l->train;
     run.n_targets = 1;
     return session_run(s, &run, t, err);
@@ -378,10 +414,12 @@ static int run_learner(struct algo *a, struct session *s, const struct stage_arg
                        struct learner *l, const struct output *fetches, size_t n,
                        float *scalars, struct err *err)
 {
-    if (l->train == NULL)
+    if (a->share == NULL && l->train == NULL)
         return try_changes(a, s, args, l, fetches, n, scalars, err);
-    maddpg_feed_live(a, l->rate);
-    maddpg_feed_live(a, LIVE_CLIP_NORM);
+    if (a->share == NULL) {
+        maddpg_feed_live(a, l->rate);
+        maddpg_feed_live(a, LIVE_CLIP_NORM);
+    }
     return step_down(a, s, args, l, fetches, n, scalars, err);
 }
 
@@ -463,7 +501,7 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
     if (a->one_stage) {
         if ((r = propose_at(a, s, args, rows, n, err)) < 0)
             return r;
-        (void)put_actions(a, a->seen_obs, a->batch.proposal, n, maddpg_self(a)->width);
+        (void)put_actions(a, a->seen.obs, a->batch.proposal, n, maddpg_self(a)->width);
     } else if ((r = put_proposals(a, args, group, err)) < 0) {
         return r;
     }
@@ -485,7 +523,7 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
     return 0;
 }
 
-/* C and D. The rows are usually those that the critic has just learnt from. */
+/* C. The rows are usually those that the critic has just learnt from. */
 static int learn_policy(struct algo *a, struct session *s, const struct stage_args *args,
                         struct stage_result *ret, struct err *err)
 {
@@ -494,20 +532,18 @@ static int learn_policy(struct algo *a, struct session *s, const struct stage_ar
     float scalars[2];
     int r;
 
-    if (a->twin && !matd3_moves_policy(a, args->update))
-        return 0;
     if ((r = symmetry_draw(args->symmetry, args->update, (uint64_t)first, (size_t)n,
                            err)) < 0)
         return r;
     gather(a, args, rows, (size_t)n);
     a->batch.gathered = 0;
+    a->batch.divisor = 1;
     if (a->twin) {
         store_view_gather(args->store, a->alive_column, rows, (size_t)n, a->batch.alive,
                           1);
         weigh(a, args->weights != NULL ? args->weights + first : NULL, n);
     }
-    if ((r = run_actor(a, s, args, rows, n, scalars, err)) < 0 ||
-        (r = run_target_updates(a, s, args, err)) < 0)
+    if ((r = run_actor(a, s, args, rows, n, scalars, err)) < 0)
         return r;
     stage_scalar(ret, "actor_loss", (double)scalars[0]);
     if (a->actor_learner.train != NULL)
@@ -515,22 +551,88 @@ static int learn_policy(struct algo *a, struct session *s, const struct stage_ar
     return 0;
 }
 
+/* ---- agents that share parameters ---- */
+
+/* Which network the step moves; NULL: none, for this is no update of the policy. */
+static struct learner *learner_of(struct algo *a, const struct stage_args *args)
+{
+    if (args->repeat == 0)
+        return &a->critic_learner;
+    return moves_policy(a, args) ? &a->actor_learner : NULL;
+}
+
+/* ps: one step down the group's mean loss. */
+static int apply(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err)
+{
+    const struct learner *l = learner_of(a, args);
+    struct run_args run;
+    float norm = 0;
+    struct tensor value = tensor_scalar_f32(&norm);
+    int r;
+
+    if (l == NULL)
+        return 0;
+    maddpg_feeds_begin(a);
+    maddpg_feed_live(a, l->rate);
+    maddpg_feed_live(a, LIVE_CLIP_NORM);
+    run = with_feeds(a, args);
+    run.fetches = &l->norm;
+    run.n_fetches = 1;
+    r = share_apply(a->share, part_of(a, l), s, &run, &value, args, err);
+    if (r == 0)
+        stage_scalar(ret,
+                     l == &a->critic_learner ? "critic_grad_norm" : "actor_grad_norm",
+                     (double)norm);
+    return r;
+}
+
+static int assign(struct algo *a, struct session *s, const struct stage_args *args,
+                  struct err *err)
+{
+    const struct learner *l = learner_of(a, args);
+    struct reward_scaling scale; /* kept here: the stage before writes nothing */
+    int r = l != NULL ? share_assign(a->share, part_of(a, l), s, args, err) : 0;
+
+    if (r < 0 || l == NULL)
+        return r;
+    return l == &a->critic_learner ? reward_scale_read(&a->scale, s, args, &scale, err)
+                                   : run_target_updates(a, s, args, err);
+}
+
+/* ---- the stages ---- */
+
+/* Every stage with rows, but propose. */
+static int learn(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err)
+{
+    const int shares = a->share != NULL;
+    int r;
+
+    if (shares ? args->repeat == 0 : strcmp(args->stage->name, "critic") == 0)
+        return learn_critic(a, s, args, ret, err);
+    if (!shares && a->one_stage && (r = learn_critic(a, s, args, ret, err)) < 0)
+        return r;
+    if (!moves_policy(a, args))
+        return 0;
+    r = learn_policy(a, s, args, ret, err);
+    return r < 0 || shares ? r : run_target_updates(a, s, args, err);
+}
+
 int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {
-    const char *name = args->stage->name;
-    int r;
+    int r = maddpg_read_live(a, s, args->step, err);
 
+    if (r < 0)
+        return r;
+    if (a->share != NULL && args->stage->writes)
+        return share_is_ps(a->share) ? apply(a, s, args, ret, err)
+                                     : assign(a, s, args, err);
     if ((r = rows_check(args, a->n_agents, err)) < 0 ||
         (r = find_columns(a, args->store, err)) < 0 ||
-        (r = reserve(a, args->batch, args->groups * args->batch, err)) < 0 ||
-        (r = maddpg_read_live(a, s, args->step, err)) < 0)
+        (r = reserve(a, args->batch, args->groups * args->batch, err)) < 0)
         return r;
-    if (strcmp(name, "propose") == 0)
-        return propose(a, s, args, ret, err);
-    if (strcmp(name, "critic") == 0)
-        return learn_critic(a, s, args, ret, err);
-    if (a->one_stage && (r = learn_critic(a, s, args, ret, err)) < 0)
-        return r;
-    return learn_policy(a, s, args, ret, err);
+    return strcmp(args->stage->name, "propose") == 0 ? propose(a, s, args, ret, err)
+                                                     : learn(a, s, args, ret, err);
 }

@@ -28,7 +28,7 @@ void matd3_smooth(struct algo *a, const struct stage_args *args, int64_t n)
     }
 }
 
-void matd3_normalize(float *weight, int64_t n)
+float matd3_normalize(float *weight, int64_t n)
 {
     double sum = 0;
     float scale;
@@ -38,4 +38,5 @@ void matd3_normalize(float *weight, int64_t n)
     scale = (float)((double)n / fmax(sum, 1));
     for (int64_t i = 0; i < n; i++)
         weight[i] *= scale;
+    return sum > 0 ? (float)fmax(sum, 1) : 0;
 }

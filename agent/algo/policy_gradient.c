@@ -134,33 +134,21 @@ static void count_teams(struct algo *a)
     }
 }
 
-/* Sets which of its team the agent is, and the widths of what the networks see. */
+/* Sets the widths of what the networks see. */
 static void measure(struct algo *a)
 {
-    int64_t members = 0;
-
-    for (size_t i = 0; i < a->n_agents; i++) {
-        a->id = i == a->self ? members : a->id;
-        members += is_team_mate(a, i);
-    }
-    a->id_width = a->config->settings.agent_id ? members : 0;
     for (size_t j = 0; j < a->seen_n; j++) {
         const struct space *seen = &a->agents[a->seen[j]];
 
         a->state_width += seen->obs + (a->choices > 0 && j > 0 ? seen->width : 0);
     }
-    a->state_width += a->id_width;
-    a->input_width = pg_self(a)->obs + a->id_width;
+    a->state_width += a->id.width;
+    a->input_width = pg_self(a)->obs + a->id.width;
 }
 
 void pg_put_ids(const struct algo *a, float *input, int64_t n, int64_t width)
 {
-    for (int64_t i = 0; a->id_width > 0 && i < n; i++) {
-        float *id = input + (i + 1) * width - a->id_width;
-
-        memset(id, 0, (size_t)a->id_width * sizeof(float));
-        id[a->id] = 1;
-    }
+    agent_id_put(&a->id, input + width - a->id.width, n, width);
 }
 
 static void pg_free(struct algo *a)
@@ -215,6 +203,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct kind ki
         a->choices = choices_count(self, MAX_CHOICES);
     make_stages(a);
     count_teams(a);
+    a->id = agent_id_of(args);
     see(a);
     measure(a);
     a->columns.obs = xcalloc(2 * a->seen_n, sizeof(*a->columns.obs));

@@ -70,6 +70,7 @@
 #include "agent/algo/algo.h"
 #include "agent/algo/feeds.h"
 #include "agent/algo/reward_scale.h"
+#include "agent/algo/seen.h"
 #include "agent/algo/value_norm.h"
 #include "agent/nn/nn.h"
 
@@ -157,8 +158,7 @@ struct algo {
     int masked;
     size_t *seen; /* [seen_n] the agents that the critic sees, in its order */
     size_t seen_n;
-    int64_t id_width;                         /* 0: no id */
-    int64_t id;                               /* which of its team the agent is */
+    struct agent_id id;
     int64_t input_width;                      /* I */
     int64_t state_width;                      /* S */
     struct pictures pictures, state_pictures; /* what policy and critic see */

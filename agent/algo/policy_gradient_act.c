@@ -44,7 +44,7 @@ static void feed_input(struct algo *a, const struct act_args *args,
 {
     const int64_t n = (int64_t)args->n_copies, obs = pg_self(a)->obs;
 
-    if (a->id_width == 0) {
+    if (a->id.width == 0) {
         feeds_add(&a->feeds, a->input, args->obs, n, obs);
         return;
     }

@@ -25,7 +25,7 @@ struct minibatch {
  * `state`. */
 static int has_own_input(const struct algo *a, const struct minibatch *b)
 {
-    return b->for_actor && (a->id_width > 0 || !b->for_critic);
+    return b->for_actor && (a->id.width > 0 || !b->for_critic);
 }
 
 /* The order of the window's rows in an epoch. The steps of an epoch have the same one:
@@ -408,8 +408,8 @@ static int gradients(struct algo *a, struct session *s, const struct stage_args 
         return rc;
     feed_minibatch(a, &b);
     run = scalars_run(a, args, b.for_actor ? ACTOR_LOSSES : CRITIC_LOSSES, &scalars);
-    rc = share_part_gradients(a->share, b.for_actor ? 0 : 1, s, &run, scalars.value, args,
-                              b.alive, err);
+    rc = share_gradients(a->share, (struct share_range){b.for_actor ? 0 : 1, 1}, s, &run,
+                         scalars.value, args, b.alive, err);
     if (rc == 0)
         report(&scalars, ret);
     return rc;
@@ -426,7 +426,7 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
     feeds_begin(&a->feeds);
     feed_lives(a, step_lives, sizeof(step_lives) / sizeof(step_lives[0]));
     run = scalars_run(a, args, NORMS, &scalars);
-    rc = share_apply(a->share, s, &run, scalars.value, args, err);
+    rc = share_apply(a->share, SHARE_ALL, s, &run, scalars.value, args, err);
     if (rc == 0)
         report(&scalars, ret);
     return rc;
@@ -436,7 +436,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
                   struct err *err)
 {
     const struct algorithm_settings *set = &a->config->settings;
-    const int rc = share_assign(a->share, s, args, err);
+    const int rc = share_assign(a->share, SHARE_ALL, s, args, err);
 
     if (rc < 0 || args->repeat + 1 < (uint64_t)(set->epochs * set->minibatches))
         return rc;

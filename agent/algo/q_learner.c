@@ -15,7 +15,7 @@ enum { MAX_CHOICES = 4096 };
 
 static int64_t carry_width(const struct algo *a)
 {
-    if (a->mixer != NULL)
+    if (a->mixers != NULL)
         return 0;
     return a->units + (a->config->settings.last_action ? a->self->width : 0);
 }
@@ -182,19 +182,19 @@ static void free_learner(struct algo *a)
     q_team_done(&a->team);
     q_rows_done(&a->rows);
     reward_scale_done(&a->scale);
-    mixer_free(a->mixer);
+    mixers_free(a);
     free(a->batch.memory);
     free(a->act_rows);
     free(a->allowed);
     free(a);
 }
 
-/* The first agent whose value the central process mixes. */
-static const struct space *first_mixed(const struct algo_args *args)
+/* The first agent whose value the central process mixes; team NULL: of any. */
+static const struct space *first_mixed(const struct algo_args *args, const char *team)
 {
     const struct space *s = args->agents;
 
-    while (s->other)
+    while (s->other || (team != NULL && strcmp(s->team, team) != 0))
         s++;
     return s;
 }
@@ -208,19 +208,16 @@ static int check(const struct algo_args *args, enum q_mixing mixing, struct err 
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "%s needs a discrete action space, of at most %d choices",
                           c->algorithm, MAX_CHOICES);
-    if (mixing == Q_NETWORK && strcmp(self->team, first_mixed(args)->team) != 0)
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
-                          "qmix mixes one team, %s; give agents of %s another algorithm",
-                          first_mixed(args)->team, self->team);
     if (c->settings.recurrent > 0 && args->max_steps == 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.recurrent"),
                           "recurrent networks are unrolled over whole episodes: set "
                           "env.max_steps");
-    if (mixing == Q_NETWORK && self->symmetric != first_mixed(args)->symmetric)
+    if (mixing == Q_NETWORK &&
+        self->symmetric != first_mixed(args, self->team)->symmetric)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.symmetry"),
                           "the mixer sees all of the team under one symmetry; expected "
                           "what %s has",
-                          first_mixed(args)->name);
+                          first_mixed(args, self->team)->name);
     return check_agent_id(c, err);
 }
 
@@ -249,7 +246,7 @@ static int build(struct algo **ret, const struct algo_args *args, enum q_mixing 
                  struct err *err)
 {
     const struct space *self =
-        args->central ? first_mixed(args) : &args->agents[args->self];
+        args->central ? first_mixed(args, NULL) : &args->agents[args->self];
     struct algo *a;
     int r = check_optimizer(args, err);
 
@@ -268,11 +265,13 @@ static int build(struct algo **ret, const struct algo_args *args, enum q_mixing 
     a->mixing = mixing;
     make_stages(a);
     a->max_steps = args->max_steps;
+    if (mixing == Q_NETWORK)
+        a->mixed = q_mixed_of(args->agents, args->n_agents, args->self);
     q_team_init(&a->team, args->agents, args->n_agents, self->team);
     while (a->place < a->team.n && a->team.member[a->place] != a->index)
         a->place++;
     if (args->central) {
-        r = mixer_new(a, err);
+        r = mixers_new(a, err);
     } else {
         measure(a);
         r = q_build_graph(a, err);
@@ -322,7 +321,7 @@ static const struct live *lives(const struct algo *a, size_t *ret_n)
 static int init(struct algo *a, struct session *s, struct rng_key key, struct err *err)
 {
     struct operation *const copy =
-        a->mixer != NULL ? mixer_copy_target(a->mixer) : a->copy_target;
+        a->mixers != NULL ? mixers_copy_targets(a->mixers) : a->copy_target;
     struct operation *const ops[] = {a->init_variables, copy};
 
     return algo_run_each(s, ops, copy != NULL ? 2 : 1, key, err);

@@ -16,7 +16,7 @@
  * mix      what the team's values are worth together:
  *            iql   each agent's own
  *            vdn   the sum
- *            qmix  a network of the joint state, in the central process (qmix.c)
+ *            qmix  a network of the joint state of the team, in the central process (qmix.c)
  *          y = targets of r (reward_scale.h), the mixed next values (targets.h: n_step or
  *          lambda)
  *          loss: mean of w (y - q_mixed)^2 over the rows that are there (iql: hysteresis
@@ -97,6 +97,12 @@ struct q_batch {           /* 64-byte aligned, kept from update to update */
     float *priority; /* (B) */
 };
 
+/* Which of those whose values the central process mixes an agent is. */
+struct q_mixed {
+    size_t agents, teams; /* how many there are */
+    size_t agent, team;   /* the agent's place among them, and its team's */
+};
+
 struct algo {
     struct graph *graph;
     const struct agent_config *config;
@@ -107,6 +113,7 @@ struct algo {
     size_t index, n_agents;
     size_t place; /* in its team */
     enum q_mixing mixing;
+    struct q_mixed mixed;     /* qmix only; of the central process: the numbers */
     int32_t n_choices;        /* C */
     int64_t inputs;           /* I */
     struct pictures pictures; /* that its network sees */
@@ -130,20 +137,21 @@ struct algo {
     uint8_t *allowed;                 /* (C) of one row */
     int own_action, own_next_allowed; /* columns */
 
-    struct mixer *mixer; /* of the central process; it has none of the above networks */
+    struct mixers *mixers; /* of the central process; it has none of the above networks */
 };
 
 /* ---- q_learner_graph.c ---- */
 
 /* The live settings, also of the central process, which does not act. */
 void q_make_lives(struct algo *a);
-/* Of the team's rewards; alone: of the own ones. */
+/* Of the team's rewards (not of qmix); alone: of the own ones. */
 void q_make_scale(struct algo *a);
 int q_build_graph(struct algo *a, struct err *err);
 
 /* ---- q_rows.c ---- */
 
-/* All agents of the team of that name. */
+struct q_mixed q_mixed_of(const struct space *agents, size_t n_agents, size_t self);
+/* All agents of the team of that name that learn together. */
 void q_team_init(struct q_team *t, const struct space *agents, size_t n_agents,
                  const char *name);
 void q_team_done(struct q_team *t);
@@ -190,10 +198,10 @@ int q_stage(struct algo *a, struct session *s, const struct stage_args *args,
 
 /* ---- qmix.c: of the central process ---- */
 
-int mixer_new(struct algo *a, struct err *err);
-void mixer_free(struct mixer *m);
-struct operation *mixer_copy_target(const struct mixer *m);
-int mixer_stage(struct algo *a, struct session *s, const struct stage_args *args,
-                struct stage_result *ret, struct err *err);
+int mixers_new(struct algo *a, struct err *err);
+void mixers_free(struct algo *a);
+struct operation *mixers_copy_targets(const struct mixers *all);
+int mixers_stage(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err);
 
 #endif

@@ -85,7 +85,7 @@ void q_make_lives(struct algo *a)
     make_live(a, Q_LAMBDA, "settings.lambda", c->settings.lambda, NULL);
     if (a->mixing == Q_ALONE)
         make_live(a, Q_HYSTERESIS, "settings.hysteresis", c->settings.hysteresis, NULL);
-    if (a->mixer == NULL)
+    if (a->mixers == NULL)
         a->live[Q_EPSILON] =
             live_schedule(a->graph, "settings.epsilon", &c->settings.epsilon);
     a->live[Q_RATE] = live_critic_rate(a->graph, c);

@@ -78,7 +78,7 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
     const int known = a->team.columns_of == store;
     int r = q_team_columns(&a->team, a->agents, store, err);
 
-    if (r < 0 || known || a->mixer != NULL)
+    if (r < 0 || known)
         return r;
     r = rows_column(l, a->self->name, "action", a->self->width, &a->own_action, err);
     if (r == 0 && a->self->masked)
@@ -365,28 +365,33 @@ static int central_output(const struct stage_args *args, const char *name,
     return 0;
 }
 
-/* What the central process found: dq (N, B, L), the episodes' priorities, the scalars. */
+/* What the central process found: dq (agents, B, L), the episodes' priorities (teams, B),
+ * the scalars (teams, Q_REPORTED). */
 static int take_slopes(struct algo *a, const struct stage_args *args,
                        struct stage_result *ret, struct err *err)
 {
     const int64_t n = args->batch * args->length;
+    const int64_t agents = (int64_t)a->mixed.agents, teams = (int64_t)a->mixed.teams;
     double measured[Q_REPORTED];
     const void *x = NULL;
-    int r = central_output(args, "dq", DT_FLOAT,
-                           SHAPE((int64_t)a->team.n, args->batch, args->length), &x, err);
+    int r = central_output(args, "dq", DT_FLOAT, SHAPE(agents, args->batch, args->length),
+                           &x, err);
 
     if (r < 0)
         return r;
-    memcpy(a->batch.dq, (const float *)x + (int64_t)a->place * n,
+    memcpy(a->batch.dq, (const float *)x + (int64_t)a->mixed.agent * n,
            (size_t)n * sizeof(float));
-    r = central_output(args, "priorities", DT_FLOAT, SHAPE(1, args->batch), &x, err);
+    r = central_output(args, "priorities", DT_FLOAT, SHAPE(teams, args->batch), &x, err);
     if (r < 0)
         return r;
-    memcpy(a->batch.priority, x, (size_t)args->batch * sizeof(float));
-    r = central_output(args, "measured", DT_DOUBLE, SHAPE(Q_REPORTED), &x, err);
+    memcpy(a->batch.priority, (const float *)x + (int64_t)a->mixed.team * args->batch,
+           (size_t)args->batch * sizeof(float));
+    r = central_output(args, "measured", DT_DOUBLE, SHAPE(teams * Q_REPORTED), &x, err);
     if (r < 0)
         return r;
-    memcpy(measured, x, sizeof(measured));
+    /* a message's bin has no alignment */
+    memcpy(measured, (const char *)x + a->mixed.team * sizeof(measured),
+           sizeof(measured));
     q_report(measured, ret);
     return 0;
 }
@@ -420,7 +425,7 @@ static int descend(struct algo *a, struct session *s, const struct stage_args *a
     feeds[run.n_feeds++] =
         (struct feed){a->slope, tensor_view(DT_FLOAT, SHAPE(n, 1), b->slope)};
     if (!steps)
-        return share_gradients(a->share, s, &run, &value, args, 1, err);
+        return share_gradients(a->share, SHARE_ALL, s, &run, &value, args, 1, err);
     feeds[run.n_feeds++] = feed_live(a, Q_CLIP_NORM);
     feeds[run.n_feeds++] = feed_live(a, Q_RATE);
     run.fetches = &a->norm;
@@ -456,7 +461,7 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
         .feeds = feeds, .n_feeds = 2, .fetches = &a->norm, .n_fetches = 1};
     float norm = 0;
     struct tensor value = tensor_scalar_f32(&norm);
-    int r = share_apply(a->share, s, &run, &value, args, err);
+    int r = share_apply(a->share, SHARE_ALL, s, &run, &value, args, err);
 
     if (r == 0)
         stage_scalar(ret, "critic_grad_norm", (double)norm);
@@ -467,7 +472,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
                   struct err *err)
 {
     struct reward_scaling scale; /* kept here: the stage before writes nothing */
-    int r = share_assign(a->share, s, args, err);
+    int r = share_assign(a->share, SHARE_ALL, s, args, err);
 
     if (r == 0)
         r = reward_scale_read(&a->scale, s, args, &scale, err);
@@ -517,10 +522,8 @@ int q_stage(struct algo *a, struct session *s, const struct stage_args *args,
     group = rows_group(args, a->index);
     rows += group * args->batch * args->length;
     weights = weights != NULL ? weights + group * args->batch : NULL;
-    if (strcmp(name, "mix") == 0) {
-        r = find_columns(a, args->store, err);
-        return r < 0 ? r : mixer_stage(a, s, args, ret, err);
-    }
+    if (strcmp(name, "mix") == 0)
+        return mixers_stage(a, s, args, ret, err);
     if (strcmp(name, "values") == 0)
         return values(a, s, args, rows, ret, err);
     return learn(a, s, args, rows, weights, ret, err);

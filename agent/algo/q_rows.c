@@ -10,6 +10,31 @@
 
 /* ---- the team ---- */
 
+/* Whether agent i is the first one of its team among those that learn together. */
+static int is_first(const struct space *agents, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (!agents[k].other && strcmp(agents[k].team, agents[i].team) == 0)
+            return 0;
+    return !agents[i].other;
+}
+
+struct q_mixed q_mixed_of(const struct space *agents, size_t n_agents, size_t self)
+{
+    struct q_mixed m = {0};
+
+    for (size_t i = 0; i < n_agents; i++) {
+        if (i == self)
+            m.agent = m.agents;
+        if (self < n_agents && is_first(agents, i) &&
+            strcmp(agents[i].team, agents[self].team) == 0)
+            m.team = m.teams;
+        m.agents += !agents[i].other;
+        m.teams += (size_t)is_first(agents, i);
+    }
+    return m;
+}
+
 void q_team_init(struct q_team *t, const struct space *agents, size_t n_agents,
                  const char *name)
 {

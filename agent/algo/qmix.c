@@ -7,7 +7,11 @@
  *
  * It grows with every q, since the weights of q do not fall below 0. An agent that is not
  * there has q = 0. The stage mix learns from mean of w (y - q_mixed)^2 and gives back that
- * loss's gradient by each q, as of before its own step, and the episodes' priorities. */
+ * loss's gradient by each q, as of before its own step, and the episodes' priorities.
+ *
+ * Where several teams learn together, each has a mixer of its own, which knows nothing of the
+ * others; the settings are one for all. Of one team the variables are central/mixer/...; of
+ * several, central/<team>/mixer/.... */
 #include "agent/algo/q_learner.h"
 
 #include "agent/algo/parts.h"
@@ -21,11 +25,15 @@
 
 enum { MIXED = 32, HYPER = 64 };
 
-struct mixer {
+struct mixer {   /* of one team */
+    char *scope; /* "central", "central/<team>" */
+    struct q_team team;
+    struct q_rows rows;
+    struct reward_scale scale;
     int64_t state;                        /* S, width of the joint state */
     struct output q, state_in, y, weight; /* (n, N), (n, S), (n, 1), (n, 1) */
     struct output mixed, target_mixed;    /* (n, 1) */
-    struct output dq, norm;
+    struct output dq, norm, learning_rate;
     struct operation *train, *update_target, *copy_target;
     int64_t n; /* rows there is room for */
     void *memory;
@@ -33,9 +41,15 @@ struct mixer {
     float *values, *nexts;                           /* (n, N) */
     float *q_mixed, *next_mixed, *targets, *weights; /* (n) */
     float *slopes;                                   /* (n, N) */
-    float *answer;                                   /* (N, n) */
-    float *priority;                                 /* (B), n at most */
-    double measured[Q_REPORTED];
+};
+
+struct mixers {       /* of all teams that learn together */
+    struct mixer *of; /* [teams] */
+    struct operation *copy_targets;
+    int64_t n;        /* rows there is room for */
+    float *answer;    /* (agents, n) */
+    float *priority;  /* (teams, B), B at most n */
+    double *measured; /* (teams, Q_REPORTED) */
 };
 
 /* ---- the network ---- */
@@ -48,19 +62,17 @@ static struct output layer(struct graph *g, struct output x, int64_t n,
     return fully_connected_from(g, x, n, activation, scope, &init, &init);
 }
 
-static struct output network(struct algo *a, const char *scope)
+static struct output network(struct graph *g, const struct mixer *m, const char *scope)
 {
     static const int32_t columns = 1;
-    struct graph *g = a->graph;
-    const struct mixer *m = a->mixer;
     struct output w1, w2, hidden, value, sum;
 
     variable_scope_enter(g, scope, NULL, REUSE_INHERIT);
     w1 = layer(g, m->state_in, HYPER, ACTIVATION_RELU, "w1_hidden");
     w1 = unary(g, "Abs",
-               layer(g, w1, (int64_t)a->team.n * MIXED, ACTIVATION_LINEAR, "w1"), NULL);
+               layer(g, w1, (int64_t)m->team.n * MIXED, ACTIVATION_LINEAR, "w1"), NULL);
     sum = layer(g, m->state_in, MIXED, ACTIVATION_LINEAR, "b1");
-    for (size_t i = 0; i < a->team.n; i++) {
+    for (size_t i = 0; i < m->team.n; i++) {
         struct output w = slice_columns(g, w1, (int64_t)i * MIXED, MIXED, NULL);
         struct output q = slice_columns(g, m->q, (int64_t)i, 1, NULL);
 
@@ -77,11 +89,11 @@ static struct output network(struct algo *a, const char *scope)
 }
 
 /* weight: of the loss's mean, its division done. */
-static int make_training(struct algo *a, struct err *err)
+static int make_training(struct algo *a, struct mixer *m, struct err *err)
 {
     struct graph *g = a->graph;
-    struct mixer *m = a->mixer;
-    struct minimizer min = {.scope = "central/mixer/",
+    char *scope = xasprintf("%s/mixer/", m->scope);
+    struct minimizer min = {.scope = scope,
                             .optimizer = network_optimizer(a->config, &a->config->critic),
                             .clip_norm = a->live[Q_CLIP_NORM].constant,
                             .clip_by = a->config->settings.clip_by};
@@ -94,96 +106,152 @@ static int make_training(struct algo *a, struct err *err)
     loss =
         reduce(g, "Sum", binary(g, "Mul", m->weight, error, "mul"), NULL, 0, 0, "loss");
     r = graph_gradients(g, &loss, 1, &m->q, 1, NULL, NULL, 0, &m->dq, err);
+    if (r == 0)
+        m->train = minimize_clipped(g, loss, &min, err);
+    free(scope);
     if (r < 0)
         return r;
-    m->train = minimize_clipped(g, loss, &min, err);
     m->norm = min.norm;
+    m->learning_rate = min.learning_rate;
     live_bind(g, &a->live[Q_RATE], min.learning_rate);
     return m->train != NULL ? 0 : ERR_ARG;
 }
 
-static void make_target(struct algo *a)
+static void make_target(struct algo *a, struct mixer *m)
 {
     static const struct following target = {"target_mixer", "mixer"};
     struct graph *g = a->graph;
     const struct output polyak = a->live[Q_POLYAK].constant;
     struct output keep = binary(g, "Sub", constant_f32(g, 1.0f, NULL), polyak, "keep");
 
-    a->mixer->target_mixed = network(a, "target_mixer");
-    follow_variables(g, "central", &target, 1, keep, polyak, "update_target",
-                     "init_target", &a->mixer->update_target, &a->mixer->copy_target);
+    m->target_mixed = network(g, m, "target_mixer");
+    follow_variables(g, m->scope, &target, 1, keep, polyak, "update_target",
+                     "init_target", &m->update_target, &m->copy_target);
 }
 
-int mixer_new(struct algo *a, struct err *err)
+/* In the central process's scope. */
+static int make_mixer(struct algo *a, struct mixer *m, const char *team, struct err *err)
 {
-    struct mixer *m = a->mixer = xcalloc(1, sizeof(*m));
     struct graph *g = a->graph;
+    const int has_scope = a->mixed.teams > 1;
     int r;
 
-    for (size_t i = 0; i < a->team.n; i++)
-        m->state += a->agents[a->team.member[i]].obs;
+    m->scope = xasprintf("central%s%s", has_scope ? "/" : "", has_scope ? team : "");
+    q_team_init(&m->team, a->agents, a->n_agents, team);
+    for (size_t i = 0; i < m->team.n; i++)
+        m->state += a->agents[m->team.member[i]].obs;
+    if (has_scope)
+        variable_scope_enter(g, team, NULL, REUSE_INHERIT);
+    reward_scale_init(&m->scale, g, a->config->settings.reward_scale, a->agents,
+                      m->team.member, m->team.n);
+    m->state_in = placeholder(g, DT_FLOAT, &SHAPE(-1, m->state), "state");
+    m->q = placeholder(g, DT_FLOAT, &SHAPE(-1, (int64_t)m->team.n), "q");
+    m->mixed = network(g, m, "mixer");
+    r = make_training(a, m, err);
+    if (r == 0)
+        make_target(a, m);
+    if (has_scope)
+        variable_scope_leave(g);
+    return r;
+}
+
+int mixers_new(struct algo *a, struct err *err)
+{
+    const size_t n = a->mixed.teams;
+    struct mixers *all = a->mixers = xcalloc(1, sizeof(*all));
+    struct operation **copies = xcalloc(n, sizeof(struct operation *));
+    struct graph *g = a->graph;
+    size_t k = 0;
+    int r = 0;
+
+    all->of = xcalloc(n, sizeof(*all->of));
+    all->measured = xcalloc(n * Q_REPORTED, sizeof(*all->measured));
     variable_scope_enter(g, "central", NULL, REUSE_INHERIT);
     q_make_lives(a);
-    q_make_scale(a);
-    m->state_in = placeholder(g, DT_FLOAT, &SHAPE(-1, m->state), "state");
-    m->q = placeholder(g, DT_FLOAT, &SHAPE(-1, (int64_t)a->team.n), "q");
-    m->mixed = network(a, "mixer");
-    r = make_training(a, err);
-    if (r == 0)
-        make_target(a);
+    for (size_t i = 0; r == 0 && i < a->n_agents; i++) {
+        if (q_mixed_of(a->agents, a->n_agents, i).team != k || a->agents[i].other)
+            continue;
+        r = make_mixer(a, &all->of[k], a->agents[i].team, err);
+        copies[k] = all->of[k].copy_target;
+        k++;
+    }
     variable_scope_leave(g);
+    all->copy_targets = n == 1 || r < 0 ? copies[0] : group(g, copies, n, "init_targets");
+    free(copies);
     a->init_variables = initialize_variables(g);
     if (graph_error(g) != NULL)
         return err_pass(err, graph_error(g));
     return r;
 }
 
-void mixer_free(struct mixer *m)
+void mixers_free(struct algo *a)
 {
-    if (m == NULL)
+    struct mixers *all = a->mixers;
+
+    if (all == NULL)
         return;
-    free(m->memory);
-    free(m);
+    for (size_t k = 0; k < a->mixed.teams; k++) {
+        struct mixer *m = &all->of[k];
+
+        q_team_done(&m->team);
+        q_rows_done(&m->rows);
+        reward_scale_done(&m->scale);
+        free(m->memory);
+        free(m->scope);
+    }
+    free(all->answer);
+    free(all->priority);
+    free(all->measured);
+    free(all->of);
+    free(all);
 }
 
-struct operation *mixer_copy_target(const struct mixer *m)
+struct operation *mixers_copy_targets(const struct mixers *all)
 {
-    return m->copy_target;
+    return all->copy_targets;
 }
 
 /* ---- the stage ---- */
 
-static size_t lay_out(const struct algo *a, float *base, size_t n)
+static size_t lay_out(struct mixer *m, float *base, size_t n)
 {
-    struct mixer *m = a->mixer;
     size_t used = 0;
 
     m->states = rows_take(base, &used, n * (size_t)m->state);
     m->next_states = rows_take(base, &used, n * (size_t)m->state);
-    m->values = rows_take(base, &used, n * a->team.n);
-    m->nexts = rows_take(base, &used, n * a->team.n);
-    m->slopes = rows_take(base, &used, n * a->team.n);
-    m->answer = rows_take(base, &used, n * a->team.n);
+    m->values = rows_take(base, &used, n * m->team.n);
+    m->nexts = rows_take(base, &used, n * m->team.n);
+    m->slopes = rows_take(base, &used, n * m->team.n);
     m->q_mixed = rows_take(base, &used, n);
     m->next_mixed = rows_take(base, &used, n);
     m->targets = rows_take(base, &used, n);
     m->weights = rows_take(base, &used, n);
-    m->priority = rows_take(base, &used, n);
     return used;
 }
 
 static int reserve(struct algo *a, int64_t n, struct err *err)
 {
-    struct mixer *m = a->mixer;
+    struct mixers *all = a->mixers;
+    int r = 0;
 
-    if (n <= m->n)
+    if (n <= all->n)
         return 0;
-    m->n = 0;
-    if (rows_allocate(&m->memory, lay_out(a, NULL, (size_t)n), n, err) < 0)
-        return ERR_NOMEM;
-    (void)lay_out(a, m->memory, (size_t)n);
-    m->n = n;
-    return 0;
+    all->n = 0;
+    free(all->answer);
+    free(all->priority);
+    all->answer = mem_aligned((size_t)n * a->mixed.agents * sizeof(float));
+    all->priority = mem_aligned((size_t)n * a->mixed.teams * sizeof(float));
+    if (all->answer == NULL || all->priority == NULL)
+        r = err_set(err, ERR_NOMEM, "no memory for %lld rows", (long long)n);
+    for (size_t k = 0; r == 0 && k < a->mixed.teams; k++) {
+        struct mixer *m = &all->of[k];
+
+        r = rows_allocate(&m->memory, lay_out(m, NULL, (size_t)n), n, err);
+        if (r == 0)
+            (void)lay_out(m, m->memory, (size_t)n);
+    }
+    all->n = r == 0 ? n : 0;
+    return r;
 }
 
 /* Shows an agent's observations (B, L) under the symmetry of each episode. */
@@ -194,17 +262,17 @@ static void turn_obs(const struct stage_args *args, size_t agent, float *x, int6
                      (size_t)(args->length * width));
 }
 
-static void gather_states(struct algo *a, const struct stage_args *args, size_t n)
+static void gather_states(const struct algo *a, struct mixer *m,
+                          const struct stage_args *args, size_t n)
 {
-    struct mixer *m = a->mixer;
     size_t column = 0;
 
-    for (size_t k = 0; k < a->team.n; k++) {
-        const size_t agent = a->team.member[k];
+    for (size_t k = 0; k < m->team.n; k++) {
+        const size_t agent = m->team.member[k];
 
-        store_view_gather(args->store, a->team.columns[k].obs, args->rows, n,
+        store_view_gather(args->store, m->team.columns[k].obs, args->rows, n,
                           m->states + column, (size_t)m->state);
-        store_view_gather(args->store, a->team.columns[k].next_obs, args->rows, n,
+        store_view_gather(args->store, m->team.columns[k].next_obs, args->rows, n,
                           m->next_states + column, (size_t)m->state);
         turn_obs(args, agent, m->states + column, m->state);
         turn_obs(args, agent, m->next_states + column, m->state);
@@ -213,15 +281,16 @@ static void gather_states(struct algo *a, const struct stage_args *args, size_t 
 }
 
 /* The team's outputs of that name side by side: dst (n, N). */
-static int put_beside(const struct algo *a, const struct stage_args *args,
-                      const char *name, int64_t n, float *dst, struct err *err)
+static int put_beside(const struct algo *a, const struct mixer *m,
+                      const struct stage_args *args, const char *name, int64_t n,
+                      float *dst, struct err *err)
 {
-    const size_t width = a->team.n;
+    const size_t width = m->team.n;
     const float *x;
 
     memset(dst, 0, (size_t)n * width * sizeof(float));
     for (size_t k = 0; k < width; k++) {
-        const int r = q_team_output(&a->team, k, a->agents, args, name, &x, err);
+        const int r = q_team_output(&m->team, k, a->agents, args, name, &x, err);
 
         if (r < 0)
             return r;
@@ -231,13 +300,12 @@ static int put_beside(const struct algo *a, const struct stage_args *args,
     return 0;
 }
 
-static int run_mixed(struct algo *a, struct session *s, struct output mixed,
+static int run_mixed(const struct mixer *m, struct session *s, struct output mixed,
                      const float *q, const float *states, int64_t n, float *ret,
                      struct err *err)
 {
-    const struct mixer *m = a->mixer;
     const struct feed feeds[] = {
-        {m->q, tensor_const_view(DT_FLOAT, SHAPE(n, (int64_t)a->team.n), q)},
+        {m->q, tensor_const_view(DT_FLOAT, SHAPE(n, (int64_t)m->team.n), q)},
         {m->state_in, tensor_const_view(DT_FLOAT, SHAPE(n, m->state), states)}};
     const struct run_args run = {
         .feeds = feeds, .n_feeds = 2, .fetches = &mixed, .n_fetches = 1};
@@ -247,17 +315,17 @@ static int run_mixed(struct algo *a, struct session *s, struct output mixed,
 }
 
 /* One step of the mixer; slopes: by each q, as of before. */
-static int run_train(struct algo *a, struct session *s, const struct stage_args *args,
-                     int64_t n, struct stage_result *ret, struct err *err)
+static int run_train(struct algo *a, struct mixer *m, struct session *s,
+                     const struct stage_args *args, int64_t n, float *ret_norm,
+                     struct err *err)
 {
-    struct mixer *m = a->mixer;
     const struct feed feeds[] = {
-        {m->q, tensor_view(DT_FLOAT, SHAPE(n, (int64_t)a->team.n), m->values)},
+        {m->q, tensor_view(DT_FLOAT, SHAPE(n, (int64_t)m->team.n), m->values)},
         {m->state_in, tensor_view(DT_FLOAT, SHAPE(n, m->state), m->states)},
         {m->y, tensor_view(DT_FLOAT, SHAPE(n, 1), m->targets)},
         {m->weight, tensor_view(DT_FLOAT, SHAPE(n, 1), m->weights)},
         {a->live[Q_CLIP_NORM].constant, tensor_scalar_f32(&a->live_value[Q_CLIP_NORM])},
-        {a->live[Q_RATE].constant, tensor_scalar_f32(&a->live_value[Q_RATE])}};
+        {m->learning_rate, tensor_scalar_f32(&a->live_value[Q_RATE])}};
     const struct output fetches[] = {m->dq, m->norm, m->mixed};
     const struct run_args run = {.feeds = feeds,
                                  .n_feeds = 6,
@@ -267,61 +335,103 @@ static int run_train(struct algo *a, struct session *s, const struct stage_args 
                                  .n_targets = 1,
                                  .key = args->key,
                                  .counter = args->counter};
-    float norm;
     struct tensor values[] = {
-        tensor_view(DT_FLOAT, SHAPE(n, (int64_t)a->team.n), m->slopes),
-        tensor_scalar_f32(&norm), tensor_view(DT_FLOAT, SHAPE(n, 1), m->q_mixed)};
-    int r = session_run(s, &run, values, err);
+        tensor_view(DT_FLOAT, SHAPE(n, (int64_t)m->team.n), m->slopes),
+        tensor_scalar_f32(ret_norm), tensor_view(DT_FLOAT, SHAPE(n, 1), m->q_mixed)};
 
-    if (r < 0)
-        return r;
-    for (int64_t i = 0; i < n; i++)
-        for (size_t k = 0; k < a->team.n; k++)
-            m->answer[(int64_t)k * n + i] = m->slopes[(size_t)i * a->team.n + k];
-    q_measure(&a->rows, m->q_mixed, m->targets, 1, n, m->measured);
-    q_report(m->measured, ret);
-    stage_scalar(ret, "mixer_grad_norm", (double)norm);
-    return 0;
+    return session_run(s, &run, values, err);
 }
 
-int mixer_stage(struct algo *a, struct session *s, const struct stage_args *args,
-                struct stage_result *ret, struct err *err)
+/* Gives each agent of the team its slopes, in the order of all. */
+static void put_answers(struct algo *a, const struct mixer *m, int64_t n)
 {
-    struct mixer *m = a->mixer;
+    for (size_t k = 0; k < m->team.n; k++) {
+        const size_t place = q_mixed_of(a->agents, a->n_agents, m->team.member[k]).agent;
+        float *to = a->mixers->answer + (int64_t)place * n;
+
+        for (int64_t i = 0; i < n; i++)
+            to[i] = m->slopes[(size_t)i * m->team.n + k];
+    }
+}
+
+/* One team's update. */
+static int mix(struct algo *a, struct mixer *m, struct session *s,
+               const struct stage_args *args, float *ret_norm, double *ret_measured,
+               float *ret_priority, struct err *err)
+{
     const int64_t n = args->batch * args->length;
     struct reward_scaling scale;
     float share;
     int r;
 
-    if ((r = reserve(a, n, err)) < 0 ||
-        (r = symmetry_draw(args->symmetry, args->update, 0, (size_t)args->batch, err)) <
-            0 ||
-        (r = reward_scale_read(&a->scale, s, args, &scale, err)) < 0 ||
-        (r = q_rows_gather(&a->rows, &a->team, a->team.n, args, args->rows, args->weights,
+    if ((r = q_team_columns(&m->team, a->agents, args->store, err)) < 0 ||
+        (r = reward_scale_read(&m->scale, s, args, &scale, err)) < 0 ||
+        (r = q_rows_gather(&m->rows, &m->team, m->team.n, args, args->rows, args->weights,
                            &scale, err)) < 0 ||
-        (r = put_beside(a, args, "q", n, m->values, err)) < 0 ||
-        (r = put_beside(a, args, "next", n, m->nexts, err)) < 0)
+        (r = put_beside(a, m, args, "q", n, m->values, err)) < 0 ||
+        (r = put_beside(a, m, args, "next", n, m->nexts, err)) < 0)
         return r;
-    gather_states(a, args, (size_t)n);
-    r = run_mixed(a, s, m->target_mixed, m->nexts, m->next_states, n, m->next_mixed, err);
+    gather_states(a, m, args, (size_t)n);
+    r = run_mixed(m, s, m->target_mixed, m->nexts, m->next_states, n, m->next_mixed, err);
     if (r < 0)
         return r;
-    q_targets(&a->rows, a->config, m->next_mixed, a->live_value[Q_DISCOUNT],
+    q_targets(&m->rows, a->config, m->next_mixed, a->live_value[Q_DISCOUNT],
               a->live_value[Q_LAMBDA], args->batch, args->length, m->targets);
-    share = q_rows_share(&a->rows, n);
+    share = q_rows_share(&m->rows, n);
     for (int64_t i = 0; i < n; i++)
-        m->weights[i] = share * a->rows.weight[i];
-    if ((r = run_train(a, s, args, n, ret, err)) < 0)
+        m->weights[i] = share * m->rows.weight[i];
+    if ((r = run_train(a, m, s, args, n, ret_norm, err)) < 0)
         return r;
-    q_priorities(&a->rows, m->q_mixed, m->targets, args->batch, args->length,
-                 m->priority);
+    put_answers(a, m, n);
+    q_measure(&m->rows, m->q_mixed, m->targets, 1, n, ret_measured);
+    q_priorities(&m->rows, m->q_mixed, m->targets, args->batch, args->length,
+                 ret_priority);
+    return q_move_target(a, s, m->update_target, m->copy_target, args->update, err);
+}
+
+/* Means over the teams. */
+static void report(const struct mixers *all, size_t teams, double norms,
+                   struct stage_result *ret)
+{
+    double mean[Q_REPORTED] = {0};
+
+    for (size_t i = 0; i < teams * Q_REPORTED; i++)
+        mean[i % Q_REPORTED] += all->measured[i] / (double)teams;
+    q_report(mean, ret);
+    stage_scalar(ret, "mixer_grad_norm", norms / (double)teams);
+}
+
+int mixers_stage(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err)
+{
+    const int64_t teams = (int64_t)a->mixed.teams, agents = (int64_t)a->mixed.agents;
+    struct mixers *all = a->mixers;
+    double norms = 0;
+    int r;
+
+    if ((r = reserve(a, args->batch * args->length, err)) < 0 ||
+        (r = symmetry_draw(args->symmetry, args->update, 0, (size_t)args->batch, err)) <
+            0)
+        return r;
+    for (int64_t k = 0; k < teams; k++) {
+        float norm = 0;
+
+        r = mix(a, &all->of[k], s, args, &norm, all->measured + k * Q_REPORTED,
+                all->priority + k * args->batch, err);
+        if (r < 0)
+            return r;
+        norms += (double)norm;
+    }
+    report(all, (size_t)teams, norms, ret);
     ret->n_outputs = 3;
     ret->output[0].name = "dq";
-    ret->output[0].value = tensor_view(
-        DT_FLOAT, SHAPE((int64_t)a->team.n, args->batch, args->length), m->answer);
+    ret->output[0].value =
+        tensor_view(DT_FLOAT, SHAPE(agents, args->batch, args->length), all->answer);
     ret->output[1].name = "priorities";
-    ret->output[1].value = tensor_view(DT_FLOAT, SHAPE(1, args->batch), m->priority);
+    ret->output[1].value =
+        tensor_view(DT_FLOAT, SHAPE(teams, args->batch), all->priority);
     ret->output[2].name = "measured";
-    ret->output[2].value = tensor_view(DT_DOUBLE, SHAPE(Q_REPORTED), m->measured);
-    return q_move_target(a, s, m->update_target, m->copy_target, args->update, err);
+    ret->output[2].value =
+        tensor_view(DT_DOUBLE, SHAPE(teams * Q_REPORTED), all->measured);
+    return 0;
 }

@@ -111,7 +111,7 @@ void rows_weights(float *weight, const float *weights, const float *alive, int64
         weight[i] = (weights != NULL ? weights[i] : 1.0f) * alive[i];
 }
 
-void rows_mean(float *weight, int64_t n)
+float rows_mean(float *weight, int64_t n)
 {
     double sum = 0;
 
@@ -119,6 +119,7 @@ void rows_mean(float *weight, int64_t n)
         sum += (double)weight[i];
     for (int64_t i = 0; i < n; i++)
         weight[i] = (float)((double)weight[i] / fmax(sum, 1));
+    return sum > 0 ? (float)fmax(sum, 1) : 0;
 }
 
 void rows_targets(float *y, const float *reward, const float *terminated,

@@ -45,8 +45,9 @@ int rows_input(const struct stage_args *args, const char *agent, const char *nam
  * own loss. weight may be alive. */
 void rows_weights(float *weight, const float *weights, const float *alive, int64_t n);
 
-/* weight (n) / max(1, their sum): sums with these weights are weighted means. */
-void rows_mean(float *weight, int64_t n);
+/* weight (n) / max(1, their sum): sums with these weights are weighted means. Returns what they
+ * were divided by, or 0 if all are 0: how much such a mean counts among others (share.h). */
+float rows_mean(float *weight, int64_t n);
 
 /* y = reward + discount (1 - terminated) next: returned as scalars, too, the mean and the
  * deviation. */

@@ -4,6 +4,7 @@
 #include "agent/algo/fixed.h"
 #include "agent/algo/parts.h"
 #include "agent/algo/rows.h"
+#include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
 
@@ -25,6 +26,12 @@ static const struct stage masac_stages[] = {
 static const struct stage isac_stages[] = {
     {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
 };
+
+static const struct stage shared_masac_stages[] = {
+    {.name = "propose", .runner = STAGE_LEARNERS, .repeat_from = 0},
+    SHARE_STAGES(1, 2, "propose/action", "own:propose/log_prob"),
+};
+static const struct stage shared_isac_stages[] = {SHARE_STAGES(0, 2, NULL)};
 
 /* ---- choices ---- */
 
@@ -56,6 +63,7 @@ struct places {   /* in act_memory, for n copies */
     float *noise; /* (n), box: (n, U) */
     float *p;     /* (n, C) probabilities, greedy: logits */
     float *open;  /* (n, C), masked only */
+    float *input; /* (n, O), with an id only */
 };
 
 static size_t lay_out(const struct algo *a, size_t n, float *base, struct places *ret)
@@ -66,6 +74,8 @@ static size_t lay_out(const struct algo *a, size_t n, float *base, struct places
         rows_take(base, &used, n * (sac_is_box(a) ? (size_t)sac_self(a)->width : 1));
     ret->p = rows_take(base, &used, n * (size_t)a->n_choices);
     ret->open = rows_take(base, &used, a->masked ? n * (size_t)a->n_choices : 0);
+    ret->input =
+        rows_take(base, &used, a->seen.id.width > 0 ? n * (size_t)a->seen.input : 0);
     return used;
 }
 
@@ -148,7 +158,8 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
     if (rc < 0)
         return rc;
     feeds_begin(&a->feeds);
-    feeds_add(&a->feeds, a->observation, args->obs, n, sac_self(a)->obs);
+    feeds_add(&a->feeds, a->observation, agent_id_behind(&a->seen, args, at.input), n,
+              a->seen.input);
     return sac_is_box(a) ? act_box(a, s, args, &at, ret->actions, err)
                          : act_choices(a, s, args, &at, ret->actions, err);
 }
@@ -165,6 +176,8 @@ static int check(const struct algo_args *args, struct err *err)
     const struct space *self = &args->agents[args->self];
     int rc = check_optimizers(args->config, err);
 
+    if (rc == 0)
+        rc = check_agent_id(args->config, err);
     if (rc == 0 && !is_alone(args->config))
         rc = rows_check_symmetry(args->agents, args->n_agents, args->self, err);
     if (rc < 0)
@@ -179,18 +192,13 @@ static int check(const struct algo_args *args, struct err *err)
     return 0;
 }
 
-/* Sets whom the critics see, and where in the state. */
-static void see(struct algo *a, int own_only)
+static int64_t state_width(const struct algo *a)
 {
-    a->seen_first = own_only ? a->self : 0;
-    a->seen_n = own_only ? 1 : a->n_agents;
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
-        if (j == a->self)
-            a->own_obs = a->seen_obs;
-        a->seen_obs += a->agents[j].obs;
-        a->state_width += j == a->self ? 0 : a->agents[j].width;
-    }
-    a->state_width += a->seen_obs;
+    int64_t width = a->seen.obs;
+
+    for (size_t i = 0; i < a->seen.n; i++)
+        width += i == a->seen.own ? 0 : a->agents[a->seen.agent[i]].width;
+    return width;
 }
 
 static void sac_free(struct algo *a)
@@ -201,6 +209,7 @@ static void sac_free(struct algo *a)
     free(a->act_memory);
     free(a->allowed_choices);
     free(a->columns.obs);
+    seen_done(&a->seen);
     reward_scale_done(&a->scale);
     free(a);
 }
@@ -219,16 +228,18 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->agents = args->agents;
     a->n_agents = args->n_agents;
     a->self = args->self;
+    a->share = args->share;
     a->n_choices = self->box ? 0 : choices_count(self, MAX_CHOICES);
     a->masked = self->masked && !self->box;
     a->one_stage = is_alone(args->config);
     a->n_values = self->box ? self->width : a->n_choices;
     a->n_log_probs = self->box ? 1 : a->n_choices;
-    see(a, a->one_stage || args->config->critic.input == CRITIC_OWN);
+    seen_init(&a->seen, args, a->one_stage || args->config->critic.input == CRITIC_OWN);
+    a->state_width = state_width(a);
     a->allowed_choices = xcalloc((size_t)a->n_choices + 1, 1);
-    a->columns.obs = xcalloc(3 * a->seen_n, sizeof(*a->columns.obs));
-    a->columns.next_obs = a->columns.obs + a->seen_n;
-    a->columns.action = a->columns.next_obs + a->seen_n;
+    a->columns.obs = xcalloc(3 * a->seen.n, sizeof(*a->columns.obs));
+    a->columns.next_obs = a->columns.obs + a->seen.n;
+    a->columns.action = a->columns.next_obs + a->seen.n;
     rc = sac_build_graph(a, err);
     if (rc == 0)
         *ret = a;
@@ -239,6 +250,10 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
 {
+    if (a->share != NULL) {
+        *ret_n = SHARE_N_STAGES + !a->one_stage;
+        return a->one_stage ? shared_isac_stages : shared_masac_stages;
+    }
     *ret_n = a->one_stage ? 1 : 3;
     return a->one_stage ? isac_stages : masac_stages;
 }
@@ -253,7 +268,7 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 {
     struct operation *const ops[] = {a->init_variables, a->init_targets};
 
-    return algo_run_each(s, ops, 2, key, err);
+    return algo_run_each(s, ops, a->init_targets != NULL ? 2 : 1, key, err);
 }
 
 #define SOFT_ACTOR_CRITIC(NAME)                                                          \

@@ -8,9 +8,10 @@
  *          learning", ICML 2019 (each agent's critic gives the values of all its choices,
  *          beside the others' actions); BenchMARL for the discrete target entropy.
  *
- * Shapes   B rows, O own observation, U own action, C choices (all combinations of heads,
- *          choices.h), S state: the seen agents' observations, then the actions of the seen
- *          agents but the own one, each in the environment's order.
+ * Shapes   B rows, O own observation (with the id, if the setting agent_id asks for one),
+ *          U own action, C choices (all combinations of heads, choices.h), S state: the seen
+ *          agents' observations, then the actions of the seen agents but the own one, each
+ *          in the order of seen.h.
  *          P log-probabilities of a row: C, or 1 of a box.
  * Policy   discrete: pi, categorical over C. Box: tanh-squashed normal (agent/nn/policy.h)
  *          whose mean and log-deviation, within [-20, 2], are outputs of one network.
@@ -40,6 +41,11 @@
  *             U target_entropy_each
  *          E  targets: t = (1 - polyak) t + polyak v
  * isac     needs nobody's proposals: one stage `learn`, A to E, which computes its own.
+ * Shared   (share.h) gradients > apply > assign, played twice, in place of critic and learn:
+ *          the first time for B, the second time for C and D. The ps has policy, critics and
+ *          temperature with their optimisers; the members have all but those optimisers, and
+ *          move their targets in the second assign (E). Means are then over the rows of all
+ *          members: each one's gradients weigh as many rows as its mean is over.
  * Means    sum(m x) / max(1, sum m), m = alive times the row's importance weight.
  *          Priorities: the larger of |Q1 - y| and |Q2 - y|.
  * masks    lower the logits of what is not possible by 1e8, in all of the above and when
@@ -57,6 +63,7 @@
 #include "agent/algo/algo.h"
 #include "agent/algo/feeds.h"
 #include "agent/algo/reward_scale.h"
+#include "agent/algo/seen.h"
 #include "agent/nn/nn.h"
 
 enum sac_live {
@@ -83,6 +90,7 @@ struct sac_policy {
 struct sac_batch {            /* 64-byte aligned, kept from update to update */
     int64_t rows, group_rows; /* there is room for: B, G B */
     void *memory;
+    float divisor; /* of the sums with these weights, see rows_mean */
     float *state;  /* (B, S) */
     float *action; /* (B, U) own */
     float *choice; /* (B, C) of it, one-hot; discrete only */
@@ -95,7 +103,7 @@ struct sac_batch {            /* 64-byte aligned, kept from update to update */
 
 struct sac_columns { /* places in a log */
     const struct store_view *of;
-    int *obs, *next_obs, *action; /* [seen_n], in one piece of memory */
+    int *obs, *next_obs, *action; /* [seen.n], in one piece of memory */
     int own_next_obs, reward, terminated, alive;
     int allowed, next_allowed; /* masked only */
 };
@@ -105,15 +113,13 @@ struct algo {
     const struct agent_config *config;
     const struct space *agents;
     size_t n_agents, self;
-    int32_t n_choices; /* C; 0: a box */
+    struct share *share; /* NULL: nothing is shared */
+    int32_t n_choices;   /* C; 0: a box */
     int masked;
     int one_stage;       /* isac */
     int64_t n_values;    /* what the critics see of the own action, beside S: C, or U */
     int64_t n_log_probs; /* P */
-    /* The agents that the critics see: all, or itself. */
-    size_t seen_first, seen_n;
-    int64_t own_obs;     /* column of the own observation in the state */
-    int64_t seen_obs;    /* width of the observations in it */
+    struct seen seen;    /* whom the critics see: all, or itself */
     int64_t state_width; /* S */
     struct pictures pictures, state_pictures; /* what policy and critics see */
 

@@ -24,13 +24,13 @@ static void make_placeholders(struct algo *a)
         const char *name;
         int is_here;
     } all[] = {
-        {&a->observation, sac_self(a)->obs, "observation", 1},
+        {&a->observation, a->seen.input, "observation", 1},
         {&a->state, a->state_width, "state", 1},
         {&a->action, a->n_values, "action", 1},
         {&a->allowed, a->n_choices, "allowed", a->masked},
-        {&a->next_log_prob, a->n_log_probs, "next_log_prob", 1},
-        {&a->target, 1, "target", 1},
-        {&a->weight, 1, "row_weight", 1},
+        {&a->next_log_prob, a->n_log_probs, "next_log_prob", share_learns(a->share)},
+        {&a->target, 1, "target", share_learns(a->share)},
+        {&a->weight, 1, "row_weight", share_learns(a->share)},
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -39,6 +39,20 @@ static void make_placeholders(struct algo *a)
                 placeholder(a->graph, DT_FLOAT, &SHAPE(-1, all[i].width), all[i].name);
 }
 
+/* Of the optimisers' steps. */
+static void make_step_lives(struct algo *a)
+{
+    const struct agent_config *c = a->config;
+    struct live *l = a->live;
+    struct graph *g = a->graph;
+
+    live_rates(g, c, &l[SAC_ACTOR_RATE], &l[SAC_CRITIC_RATE]);
+    l[SAC_ALPHA_RATE] = l[SAC_ACTOR_RATE];
+    l[SAC_CLIP_NORM] = live_new(g, "clip_norm", c->clip_norm);
+    live_constant(g, &l[SAC_CLIP_NORM], c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm");
+}
+
+/* Of targets and losses. */
 static void make_lives(struct algo *a)
 {
     const struct agent_config *c = a->config;
@@ -48,10 +62,6 @@ static void make_lives(struct algo *a)
     struct live *l = a->live;
     struct graph *g = a->graph;
 
-    live_rates(g, c, &l[SAC_ACTOR_RATE], &l[SAC_CRITIC_RATE]);
-    l[SAC_ALPHA_RATE] = l[SAC_ACTOR_RATE];
-    l[SAC_CLIP_NORM] = live_new(g, "clip_norm", c->clip_norm);
-    live_constant(g, &l[SAC_CLIP_NORM], c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm");
     l[SAC_POLYAK] = live_new(g, "polyak", c->polyak);
     live_constant(g, &l[SAC_POLYAK], c->polyak, 0, "polyak");
     l[SAC_DISCOUNT] = live_new(g, "discount", c->discount);
@@ -241,7 +251,7 @@ static struct output make_actor_losses(struct algo *a, const struct output *q)
                  "alpha_loss");
 }
 
-/* The optimisers' steps. */
+/* The optimisers' steps; of agents that share parameters, the losses' gradients. */
 static int make_steps(struct algo *a, struct output alpha_loss, struct err *err)
 {
     static const char *const scopes[SAC_STEPS] = {"q_func", "p_func", "temperature"};
@@ -261,8 +271,8 @@ static int make_steps(struct algo *a, struct output alpha_loss, struct err *err)
                                          .clip_by = c->settings.clip_by},
                                 .loss = loss[i]};
     }
-    rc = share_build_steps(NULL, a->graph, part, SAC_STEPS, a->train, err);
-    for (int i = 0; i < SAC_STEPS && rc == 0; i++) {
+    rc = share_build_steps(a->share, a->graph, part, SAC_STEPS, a->train, err);
+    for (int i = 0; i < SAC_STEPS && rc == 0 && share_makes_steps(a->share); i++) {
         a->norm[i] = part[i].step.norm;
         live_bind(a->graph, &a->live[SAC_CRITIC_RATE + i], part[i].step.learning_rate);
     }
@@ -283,28 +293,40 @@ static void make_target_updates(struct algo *a)
                      &a->init_targets);
 }
 
+/* What a ps does not have. Returns the temperature's loss. */
+static struct output make_losses(struct algo *a, const struct output q[2])
+{
+    make_critic_loss(a, q);
+    make_next_value(a);
+    return a->log_alpha != NULL ? make_actor_losses(a, q) : OUTPUT_NONE;
+}
+
 int sac_build_graph(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
-    struct output q[2];
-    int rc = pictures_of_both(a->config, sac_self(a), a->agents + a->seen_first, NULL,
-                              a->seen_n, &a->pictures, &a->state_pictures, err);
+    struct output q[2], alpha_loss = OUTPUT_NONE;
+    int rc = seen_pictures(&a->seen, a->config, a->agents, &a->pictures,
+                           &a->state_pictures, err);
 
     if (rc < 0)
         return rc;
     variable_scope_enter(g, sac_self(a)->name, NULL, REUSE_INHERIT);
     make_placeholders(a);
-    make_lives(a);
-    reward_scale_init_own(&a->scale, g, a->config->settings.reward_scale, a->agents,
-                          &a->self, NULL);
+    if (share_makes_steps(a->share))
+        make_step_lives(a);
+    if (share_learns(a->share)) {
+        make_lives(a);
+        reward_scale_init_own(&a->scale, g, a->config->settings.reward_scale, a->agents,
+                              &a->self, a->share);
+    }
     make_policy(a);
     make_alpha(a);
     make_critics(a, "q_func", REUSE_INHERIT, a->action, q);
-    make_critic_loss(a, q);
-    make_next_value(a);
+    if (share_learns(a->share))
+        alpha_loss = make_losses(a, q);
     if (a->log_alpha != NULL)
-        rc = make_steps(a, make_actor_losses(a, q), err);
-    if (rc == 0)
+        rc = make_steps(a, alpha_loss, err);
+    if (rc == 0 && share_learns(a->share))
         make_target_updates(a);
     variable_scope_leave(g);
     a->init_variables = initialize_variables(g);

@@ -2,6 +2,7 @@
 #include "agent/algo/choices.h"
 #include "agent/algo/rows.h"
 #include "agent/algo/sac.h"
+#include "agent/algo/share.h"
 #include "common/mem/copy.h"
 #include "common/rng/rng.h"
 
@@ -26,7 +27,7 @@ static size_t lay_out(struct algo *a, float *base, size_t rows, size_t group_row
         {&b->target, rows},
         {&b->next_value, rows},
         {&b->error, rows},
-        {&b->obs, group_rows * (size_t)sac_self(a)->obs},
+        {&b->obs, group_rows * (size_t)a->seen.input},
         {&b->proposal, group_rows * width},
         {&b->p, group_rows * choices},
         {&b->log_prob, group_rows * (size_t)a->n_log_probs},
@@ -70,8 +71,8 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
 
     if (c->of == store)
         return 0;
-    for (size_t i = 0; rc == 0 && i < a->seen_n; i++) {
-        const struct space *s = &a->agents[a->seen_first + i];
+    for (size_t i = 0; rc == 0 && i < a->seen.n; i++) {
+        const struct space *s = &a->agents[a->seen.agent[i]];
 
         rc = rows_column(l, s->name, "obs", s->obs, &c->obs[i], err);
         if (rc == 0)
@@ -91,7 +92,7 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
         rc = rows_mask_column(l, self, "next_allowed", &c->next_allowed, err);
     if (rc < 0)
         return rc;
-    c->own_next_obs = c->next_obs[a->self - a->seen_first];
+    c->own_next_obs = c->next_obs[a->seen.own];
     c->of = store;
     return 0;
 }
@@ -103,10 +104,10 @@ static void gather_obs(struct algo *a, const struct stage_args *args, const int 
     const size_t stride = (size_t)a->state_width;
     float *x = a->batch.state;
 
-    store_view_gather_joined(args->store, columns, a->seen_n, rows, n, x, stride);
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
-        symmetry_obs(args->symmetry, j, n, x, stride);
-        x += a->agents[j].obs;
+    seen_gather(&a->seen, args->store, columns, rows, n, x, stride);
+    for (size_t i = 0; args->symmetry != NULL && i < a->seen.n; i++) {
+        symmetry_obs(args->symmetry, a->seen.agent[i], n, x, stride);
+        x += a->agents[a->seen.agent[i]].obs;
     }
 }
 
@@ -126,11 +127,11 @@ static void gather(struct algo *a, const struct stage_args *args, const uint64_t
 {
     const struct sac_columns *c = &a->columns;
     struct sac_batch *b = &a->batch;
-    float *others = b->state + a->seen_obs;
+    float *others = b->state + a->seen.obs;
 
     gather_obs(a, args, c->obs, rows, (size_t)n);
-    for (size_t i = 0; i < a->seen_n; i++) {
-        const size_t j = a->seen_first + i, width = (size_t)a->agents[j].width;
+    for (size_t i = 0; i < a->seen.n; i++) {
+        const size_t j = a->seen.agent[i], width = (size_t)a->agents[j].width;
         float *x = j == a->self ? b->action : others;
         const size_t stride = j == a->self ? width : (size_t)a->state_width;
 
@@ -149,7 +150,7 @@ static void gather_weights(struct algo *a, const struct stage_args *args,
 
     store_view_gather(args->store, a->columns.alive, rows, (size_t)n, b->alive, 1);
     rows_weights(b->weight, weights, b->alive, n);
-    rows_mean(b->weight, n);
+    b->divisor = rows_mean(b->weight, n);
 }
 
 /* Feeds what is possible at the rows (`allowed`) or after them (`next_allowed`). */
@@ -214,7 +215,6 @@ static void leave_out_absent(struct algo *a, const struct stage_args *args,
 static int propose_at(struct algo *a, struct session *s, const struct stage_args *args,
                       const uint64_t *rows, int64_t n, struct err *err)
 {
-    const struct space *self = sac_self(a);
     struct sac_batch *b = &a->batch;
     const int box = sac_is_box(a);
     const struct output fetches[] = {a->policy.log_prob,
@@ -224,11 +224,11 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
         tensor_view(DT_FLOAT, SHAPE(n, a->n_values), box ? b->proposal : b->p)};
     int rc;
 
-    store_view_gather(args->store, a->columns.own_next_obs, rows, (size_t)n, b->obs,
-                      (size_t)self->obs);
-    symmetry_obs(args->symmetry, a->self, (size_t)n, b->obs, (size_t)self->obs);
+    seen_gather_own(&a->seen, args->store, a->columns.own_next_obs, rows, (size_t)n,
+                    b->obs);
+    symmetry_obs(args->symmetry, a->self, (size_t)n, b->obs, (size_t)a->seen.input);
     feeds_begin(&a->feeds);
-    feeds_add(&a->feeds, a->observation, b->obs, n, self->obs);
+    feeds_add(&a->feeds, a->observation, b->obs, n, a->seen.input);
     feed_noise(a, args, "next", n);
     feed_allowed(a, args, a->columns.next_allowed, rows, n);
     rc = run(a, s, fetches, 2, NULL, 0, values, err);
@@ -272,11 +272,12 @@ static int take_proposals(struct algo *a, const struct stage_args *args, int64_t
                           struct err *err)
 {
     const size_t n = (size_t)args->batch, stride = (size_t)a->state_width;
-    float *others = a->batch.state + a->seen_obs;
+    float *others = a->batch.state + a->seen.obs;
     const float *x;
     int rc;
 
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+    for (size_t i = 0; i < a->seen.n; i++) {
+        const size_t j = a->seen.agent[i];
         const struct space *s = &a->agents[j];
         const size_t bytes = (size_t)s->width * sizeof(float);
 
@@ -337,19 +338,76 @@ static int run_next_value(struct algo *a, struct session *s,
     return run(a, s, &a->next_value, 1, NULL, 0, &value, err);
 }
 
+/* ---- steps ---- */
+
+static const struct share_range critic_step = {SAC_CRITIC, 1},
+                                policy_step = {SAC_ACTOR, 2}; /* and the temperature */
+
+#define MAX_FETCHED 5
+struct fetched { /* numbers of a run, and what they are reported as */
+    size_t n;
+    const char *name[MAX_FETCHED];
+    struct output x[MAX_FETCHED];
+    float scalar[MAX_FETCHED];
+    struct tensor value[MAX_FETCHED + 1]; /* then the critics' errors, if fetched */
+};
+
+static void fetch(struct fetched *f, const char *name, struct output x)
+{
+    f->name[f->n] = name;
+    f->x[f->n] = x;
+    f->value[f->n] = tensor_scalar_f32(&f->scalar[f->n]);
+    f->n++;
+}
+
+static void report(const struct fetched *f, struct stage_result *ret)
+{
+    for (size_t i = 0; i < f->n; i++)
+        stage_scalar(ret, f->name[i], (double)f->scalar[i]);
+}
+
+/* Makes the step with the feeds collected; in a group that shares parameters, a member hands
+ * on its gradients, and the ps makes the step with their mean. error: NULL, or where the
+ * critics' errors (B) go. */
+static int run_step(struct algo *a, struct session *s, const struct stage_args *args,
+                    struct share_range step, struct fetched *f, float *error,
+                    struct err *err)
+{
+    static const char *const norms[SAC_STEPS] = {"critic_grad_norm", "actor_grad_norm"};
+    struct output fetches[MAX_FETCHED + 1];
+    struct run_args run = {.fetches = fetches};
+
+    if (share_makes_steps(a->share)) {
+        feeds_live(&a->feeds, &a->live[SAC_CLIP_NORM], &a->live_value[SAC_CLIP_NORM]);
+        for (size_t i = step.first; i < step.first + step.n; i++)
+            feeds_live(&a->feeds, &a->live[SAC_CRITIC_RATE + i],
+                       &a->live_value[SAC_CRITIC_RATE + i]);
+        fetch(f, norms[step.first], a->norm[step.first]);
+    }
+    memcpy(fetches, f->x, f->n * sizeof(*fetches));
+    fetches[f->n] = a->error;
+    f->value[f->n] = tensor_view(DT_FLOAT, SHAPE(args->batch, 1), error);
+    run.n_fetches = f->n + (error != NULL);
+    run.feeds = a->feeds.list;
+    run.n_feeds = a->feeds.n;
+    if (a->share != NULL)
+        return share_is_ps(a->share)
+                   ? share_apply(a->share, step, s, &run, f->value, args, err)
+                   : share_gradients(a->share, step, s, &run, f->value, args,
+                                     a->batch.divisor, err);
+    run.targets = &a->train[step.first];
+    run.n_targets = step.n;
+    return session_run(s, &run, f->value, err);
+}
+
 /* B: loss and mean Q before the update, gradient norm; with importance weights also
  * batch.error. */
 static int run_critic(struct algo *a, struct session *s, const struct stage_args *args,
                       struct stage_result *ret, struct err *err)
 {
-    const struct output fetches[] = {a->critic_loss, a->q_mean, a->norm[SAC_CRITIC],
-                                     a->error};
     const int64_t n = args->batch;
     struct sac_batch *b = &a->batch;
-    float loss = 0, q = 0, norm = 0;
-    struct tensor values[] = {tensor_scalar_f32(&loss), tensor_scalar_f32(&q),
-                              tensor_scalar_f32(&norm),
-                              tensor_view(DT_FLOAT, SHAPE(n, 1), b->error)};
+    struct fetched f = {0};
     int rc;
 
     feeds_begin(&a->feeds);
@@ -357,15 +415,13 @@ static int run_critic(struct algo *a, struct session *s, const struct stage_args
     feed_action(a, n);
     feeds_add(&a->feeds, a->target, b->target, n, 1);
     feeds_add(&a->feeds, a->weight, b->weight, n, 1);
-    feeds_live(&a->feeds, &a->live[SAC_CLIP_NORM], &a->live_value[SAC_CLIP_NORM]);
-    feeds_live(&a->feeds, &a->live[SAC_CRITIC_RATE], &a->live_value[SAC_CRITIC_RATE]);
-    rc = run(a, s, fetches, args->weights != NULL ? 4 : 3, &a->train[SAC_CRITIC], 1,
-             values, err);
+    fetch(&f, "critic_loss", a->critic_loss);
+    fetch(&f, "q_mean", a->q_mean);
+    rc = run_step(a, s, args, critic_step, &f, args->weights != NULL ? b->error : NULL,
+                  err);
     if (rc < 0)
         return rc;
-    stage_scalar(ret, "critic_loss", (double)loss);
-    stage_scalar(ret, "q_mean", (double)q);
-    stage_scalar(ret, "critic_grad_norm", (double)norm);
+    report(&f, ret);
     if (args->weights != NULL)
         rows_priorities(b->error, n, ret);
     return 0;
@@ -401,73 +457,111 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
 static int run_actor(struct algo *a, struct session *s, const struct stage_args *args,
                      const uint64_t *rows, struct stage_result *ret, struct err *err)
 {
-    static const enum sac_live lives[] = {SAC_CLIP_NORM, SAC_ACTOR_RATE, SAC_ALPHA_RATE,
-                                          SAC_TARGET_ENTROPY};
-    static const char *const names[] = {"actor_loss", "entropy", "alpha",
-                                        "actor_grad_norm"};
-    const struct output fetches[] = {a->actor_loss, a->entropy, a->alpha,
-                                     a->norm[SAC_ACTOR]};
     const int64_t n = args->batch;
-    float scalars[4];
-    struct tensor values[4];
+    struct fetched f = {0};
     int rc;
 
     feeds_begin(&a->feeds);
-    feeds_columns(&a->feeds, a->observation, a->batch.state + a->own_obs, n,
-                  sac_self(a)->obs, a->state_width);
+    feeds_columns(&a->feeds, a->observation, a->batch.state + a->seen.own_obs, n,
+                  a->seen.input, a->state_width);
     feeds_add(&a->feeds, a->state, a->batch.state, n, a->state_width);
     feeds_add(&a->feeds, a->weight, a->batch.weight, n, 1);
     feed_noise(a, args, "now", n);
     feed_allowed(a, args, a->columns.allowed, rows, n);
-    for (size_t i = 0; i < sizeof(lives) / sizeof(lives[0]); i++)
-        feeds_live(&a->feeds, &a->live[lives[i]], &a->live_value[lives[i]]);
-    for (int i = 0; i < 4; i++)
-        values[i] = tensor_scalar_f32(&scalars[i]);
-    rc = run(a, s, fetches, 4, &a->train[SAC_ACTOR], 2, values, err);
-    for (int i = 0; rc == 0 && i < 4; i++)
-        stage_scalar(ret, names[i], (double)scalars[i]);
+    feeds_live(&a->feeds, &a->live[SAC_TARGET_ENTROPY],
+               &a->live_value[SAC_TARGET_ENTROPY]);
+    fetch(&f, "actor_loss", a->actor_loss);
+    fetch(&f, "entropy", a->entropy);
+    fetch(&f, "alpha", a->alpha);
+    rc = run_step(a, s, args, policy_step, &f, NULL, err);
+    if (rc == 0)
+        report(&f, ret);
     return rc;
 }
 
-/* C to E, with the rows gathered. */
-static int learn_policy(struct algo *a, struct session *s, const struct stage_args *args,
-                        const uint64_t *rows, struct stage_result *ret, struct err *err)
+/* E */
+static int move_targets(struct algo *a, struct session *s, struct err *err)
 {
-    int rc = run_actor(a, s, args, rows, ret, err);
-
-    if (rc < 0)
-        return rc;
     feeds_begin(&a->feeds);
     feeds_live(&a->feeds, &a->live[SAC_POLYAK], &a->live_value[SAC_POLYAK]);
     return run(a, s, NULL, 0, &a->update_targets, 1, NULL, err);
 }
 
-int sac_stage(struct algo *a, struct session *s, const struct stage_args *args,
-              struct stage_result *ret, struct err *err)
+/* ---- agents that share parameters ---- */
+
+static int is_critic_step(const struct stage_args *args)
 {
-    const char *name = args->stage->name;
+    return args->repeat == 0;
+}
+
+/* ps: one step down the group's mean losses. */
+static int apply(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err)
+{
+    struct fetched f = {0};
+    int rc;
+
+    feeds_begin(&a->feeds);
+    rc = run_step(a, s, args, is_critic_step(args) ? critic_step : policy_step, &f, NULL,
+                  err);
+    if (rc == 0)
+        report(&f, ret);
+    return rc;
+}
+
+static int assign(struct algo *a, struct session *s, const struct stage_args *args,
+                  struct err *err)
+{
+    struct reward_scaling scale; /* kept here: the stage before writes nothing */
+    int rc = share_assign(a->share, is_critic_step(args) ? critic_step : policy_step, s,
+                          args, err);
+
+    if (rc < 0)
+        return rc;
+    return is_critic_step(args) ? reward_scale_read(&a->scale, s, args, &scale, err)
+                                : move_targets(a, s, err);
+}
+
+/* ---- the stages ---- */
+
+/* Every stage with rows. */
+static int learn(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err)
+{
     const int64_t n = args->batch, group = rows_group(args, a->self);
     const uint64_t *rows = args->rows + group * n;
     const float *weights = args->weights != NULL ? args->weights + group * n : NULL;
-    int rc;
+    const int shares = a->share != NULL;
+    int rc = symmetry_draw(args->symmetry, args->update, (uint64_t)(group * n), (size_t)n,
+                           err);
 
-    if ((rc = rows_check(args, a->n_agents, err)) < 0 ||
-        (rc = find_columns(a, args->store, err)) < 0 ||
-        (rc = reserve(a, n, args->groups * n, err)) < 0 ||
-        (rc = lives_read(a->live, SAC_LIVES, s, args->step, a->live_value, err)) < 0)
-        return rc;
-    if (strcmp(name, "propose") == 0)
-        return propose(a, s, args, ret, err);
-    rc = symmetry_draw(args->symmetry, args->update, (uint64_t)(group * n), (size_t)n,
-                       err);
     if (rc < 0)
         return rc;
     gather_weights(a, args, rows, weights, n);
-    if (strcmp(name, "critic") == 0)
+    if (shares ? is_critic_step(args) : strcmp(args->stage->name, "critic") == 0)
         return learn_critic(a, s, args, rows, group, ret, err);
-    if (!a->one_stage)
+    if (shares || !a->one_stage)
         gather(a, args, rows, n);
     else if ((rc = learn_critic(a, s, args, rows, group, ret, err)) < 0)
         return rc;
-    return learn_policy(a, s, args, rows, ret, err);
+    rc = run_actor(a, s, args, rows, ret, err);
+    return rc < 0 || shares ? rc : move_targets(a, s, err);
+}
+
+int sac_stage(struct algo *a, struct session *s, const struct stage_args *args,
+              struct stage_result *ret, struct err *err)
+{
+    int rc = lives_read(a->live, SAC_LIVES, s, args->step, a->live_value, err);
+
+    if (rc < 0)
+        return rc;
+    if (a->share != NULL && args->stage->writes)
+        return share_is_ps(a->share) ? apply(a, s, args, ret, err)
+                                     : assign(a, s, args, err);
+    if ((rc = rows_check(args, a->n_agents, err)) < 0 ||
+        (rc = find_columns(a, args->store, err)) < 0 ||
+        (rc = reserve(a, args->batch, args->groups * args->batch, err)) < 0)
+        return rc;
+    return strcmp(args->stage->name, "propose") == 0 ? propose(a, s, args, ret, err)
+                                                     : learn(a, s, args, ret, err);
 }

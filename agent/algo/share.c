@@ -303,21 +303,32 @@ static struct tensor view(const struct shared_variable *v, float *vector)
 
 /* ---- stages ---- */
 
-/* Of variables first .. end-1. */
-static int write_gradients(struct share *s, size_t first, size_t end,
-                           struct session *session, const struct run_args *run,
-                           struct tensor *values, const struct stage_args *args,
-                           float weight, struct err *err)
+/* Which variables the parts have: first .. end-1. */
+static void find_variables(const struct share *s, struct share_range parts,
+                           size_t *ret_first, size_t *ret_end)
+{
+    const size_t end = parts.first + parts.n;
+
+    CHECK(parts.first < s->n_parts, "part %zu of %zu", parts.first, s->n_parts);
+    *ret_first = s->part[parts.first];
+    *ret_end = s->part[end < s->n_parts ? end : s->n_parts];
+}
+
+int share_gradients(struct share *s, struct share_range parts, struct session *session,
+                    const struct run_args *run, struct tensor *values,
+                    const struct stage_args *args, float weight, struct err *err)
 {
     const size_t n = run->n_fetches;
     struct run_args all = *run;
     struct share_header *header;
+    size_t first, end;
     float *vector;
     int r = check_slot(s, args, err);
 
     CHECK(n <= MAX_OF_CALLER && !share_is_ps(s));
     if (r < 0)
         return r;
+    find_variables(s, parts, &first, &end);
     vector = vector_at(s, args->slot, s->group.self, &header);
     for (size_t i = 0; i < n; i++) {
         s->fetches[i] = run->fetches[i];
@@ -337,22 +348,6 @@ static int write_gradients(struct share *s, size_t first, size_t end,
     return r;
 }
 
-int share_gradients(struct share *s, struct session *session, const struct run_args *run,
-                    struct tensor *values, const struct stage_args *args, float weight,
-                    struct err *err)
-{
-    return write_gradients(s, 0, s->n, session, run, values, args, weight, err);
-}
-
-int share_part_gradients(struct share *s, size_t part, struct session *session,
-                         const struct run_args *run, struct tensor *values,
-                         const struct stage_args *args, float weight, struct err *err)
-{
-    CHECK(part < s->n_parts, "part %zu of %zu", part, s->n_parts);
-    return write_gradients(s, s->part[part], s->part[part + 1], session, run, values,
-                           args, weight, err);
-}
-
 /* to = w x, or to += w x. A weight of 1 changes no bit of x. */
 static void add_weighted(float *restrict to, const float *restrict x, float w, size_t n,
                          int is_first)
@@ -365,9 +360,13 @@ static void add_weighted(float *restrict to, const float *restrict x, float w, s
             to[i] += w * x[i];
 }
 
-static int form_mean(struct share *s, const struct stage_args *args, struct err *err)
+/* The mean of the gradients of variables first .. end-1. */
+static int form_mean(struct share *s, const struct stage_args *args, size_t first,
+                     size_t end, struct err *err)
 {
-    const size_t n = (size_t)s->elements;
+    const size_t begin = s->variables[first].at;
+    const size_t n = (end < s->n ? s->variables[end].at : (size_t)s->elements) - begin;
+    float *mean = s->mean + begin;
     float total = 0, scale;
 
     for (size_t i = 0; i < s->group.n; i++) {
@@ -377,22 +376,23 @@ static int form_mean(struct share *s, const struct stage_args *args, struct err 
 
         if (r < 0)
             return r;
-        add_weighted(s->mean, x, weight, n, i == 0);
+        add_weighted(mean, x + begin, weight, n, i == 0);
         total += weight;
     }
     scale = total > 0 ? 1.0f / total : 0.0f;
     for (size_t i = 0; i < n; i++)
-        s->mean[i] *= scale;
+        mean[i] *= scale;
     return 0;
 }
 
 static int write_values(struct share *s, struct session *session,
-                        const struct stage_args *args, struct err *err)
+                        const struct stage_args *args, size_t first, size_t end,
+                        struct err *err)
 {
     struct share_header *header;
     float *vector = vector_at(s, args->slot, s->group.n, &header);
 
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = first; i < end; i++) {
         struct tensor t;
         const int r = session_variable(session, s->variables[i].variable, &t, err);
 
@@ -404,43 +404,46 @@ static int write_values(struct share *s, struct session *session,
     return 0;
 }
 
-int share_apply(struct share *s, struct session *session, const struct run_args *run,
-                struct tensor *values, const struct stage_args *args, struct err *err)
+int share_apply(struct share *s, struct share_range parts, struct session *session,
+                const struct run_args *run, struct tensor *values,
+                const struct stage_args *args, struct err *err)
 {
     struct run_args all = *run;
+    size_t first, end;
     int r = check_slot(s, args, err);
 
     CHECK(run->n_feeds <= MAX_OF_CALLER && run->n_targets <= MAX_OF_CALLER &&
           share_is_ps(s));
-    if (r < 0 || (r = form_mean(s, args, err)) < 0)
+    find_variables(s, parts, &first, &end);
+    if (r < 0 || (r = form_mean(s, args, first, end, err)) < 0)
         return r;
     for (size_t i = 0; i < run->n_feeds; i++)
         s->feeds[i] = run->feeds[i];
-    for (size_t i = 0; i < s->n; i++)
-        s->feeds[run->n_feeds + i] =
+    all.feeds = s->feeds;
+    for (size_t i = first; i < end; i++)
+        s->feeds[all.n_feeds++] =
             (struct feed){s->variables[i].gradient, view(&s->variables[i], s->mean)};
     for (size_t i = 0; i < run->n_targets; i++)
         s->targets[i] = run->targets[i];
-    for (size_t i = 0; i < s->n_steps; i++)
-        s->targets[run->n_targets + i] = s->steps[i];
-    all.feeds = s->feeds;
-    all.n_feeds = run->n_feeds + s->n;
     all.targets = s->targets;
-    all.n_targets = run->n_targets + s->n_steps;
+    for (size_t i = parts.first; i < s->n_steps && i < parts.first + parts.n; i++)
+        s->targets[all.n_targets++] = s->steps[i];
     r = session_run(session, &all, values, err);
-    return r < 0 ? r : write_values(s, session, args, err);
+    return r < 0 ? r : write_values(s, session, args, first, end, err);
 }
 
-int share_assign(struct share *s, struct session *session, const struct stage_args *args,
-                 struct err *err)
+int share_assign(struct share *s, struct share_range parts, struct session *session,
+                 const struct stage_args *args, struct err *err)
 {
     const float *vector;
+    size_t first, end;
     float weight;
     int r = check_slot(s, args, err);
 
+    find_variables(s, parts, &first, &end);
     if (r == 0)
         r = read_vector(s, args, s->group.n, &vector, &weight, err);
-    for (size_t i = 0; r == 0 && i < s->n; i++) {
+    for (size_t i = first; r == 0 && i < end; i++) {
         const struct shared_variable *v = &s->variables[i];
         const struct tensor t =
             tensor_const_view(DT_FLOAT, v->variable->shape, vector + v->at);

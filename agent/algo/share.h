@@ -10,7 +10,9 @@
  *
  * Sharing    the numbers travel in the group's memory (common/store/share_ring.h); the
  *            requests carry the number of a slot. Between two repetitions of a range of
- *            stages there may be one such step, no more: one slot is one step.
+ *            stages there may be one such step, no more: one slot is one step. Where the
+ *            critics' step comes before the policies', each is a repetition of its own, with
+ *            gradients and values of its parts alone (struct share_range).
  * Vector     the trainable variables of the parts' scopes, part by part in the order of
  *            their creation, each from a multiple of 16 floats on. Members and ps must build
  *            the same ones; the supervisor compares `share_layout`.
@@ -71,6 +73,14 @@ struct share_part {
 };
 #define SHARE_MAX_PARTS 4
 
+/* Those of the parts that one stage is about, in the order of share_build: a step may move
+ * some of them, others then stay as they are; and several stages may write the gradients of
+ * one step. Shorter stages share an uneven number of cores better. */
+struct share_range {
+    size_t first, n;
+};
+#define SHARE_ALL ((struct share_range){0, SHARE_MAX_PARTS}) /* however many there are */
+
 /* Builds what this process needs, in the current scopes: gradients (members), or
  * placeholders, clipping and optimiser steps (ps). Called once. ERR_ARG: a variable has no
  * gradient. */
@@ -89,25 +99,33 @@ uint32_t share_layout(const struct share *s);
  * changed. */
 #define SHARE_N_STAGES 3
 extern const struct stage share_stages[SHARE_N_STAGES];
+/* The same within a list, where `gradients` is number FIRST: all of it played TIMES times; then
+ * what `gradients` reads, or NULL. */
+#define SHARE_STAGES(FIRST, TIMES, ...)                                                  \
+    {.name = "gradients",                                                                \
+     .runner = STAGE_LEARNERS,                                                           \
+     .reads = {__VA_ARGS__},                                                             \
+     .repeat_from = (FIRST)},                                                            \
+        {.name = "apply", .runner = STAGE_PS, .writes = 1, .repeat_from = (FIRST) + 1},  \
+    {                                                                                    \
+        .name = "assign", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = (FIRST), \
+        .repeat = (TIMES)                                                                \
+    }
 
 /* Members, stage `gradients`, pure: runs `run`, and with it the gradients, into this
  * member's vector. run, values: of the caller, as for session_run, at most 16 fetches.
  * weight: see Mean; at least 0. */
-int share_gradients(struct share *s, struct session *session, const struct run_args *run,
-                    struct tensor *values, const struct stage_args *args, float weight,
-                    struct err *err);
-/* The same for one of the parts alone, in a stage of its own: others of the step write the
- * other parts. Shorter stages share an uneven number of cores better. */
-int share_part_gradients(struct share *s, size_t part, struct session *session,
-                         const struct run_args *run, struct tensor *values,
-                         const struct stage_args *args, float weight, struct err *err);
+int share_gradients(struct share *s, struct share_range parts, struct session *session,
+                    const struct run_args *run, struct tensor *values,
+                    const struct stage_args *args, float weight, struct err *err);
 /* ps, stage `apply`: forms the mean and runs `run` (the settings as feeds, norms as
  * fetches) with one step of each part's optimiser; then writes the new values into the
  * slot. At most 16 feeds. */
-int share_apply(struct share *s, struct session *session, const struct run_args *run,
-                struct tensor *values, const struct stage_args *args, struct err *err);
+int share_apply(struct share *s, struct share_range parts, struct session *session,
+                const struct run_args *run, struct tensor *values,
+                const struct stage_args *args, struct err *err);
 /* Members, stage `assign`: copies the slot's values into the variables. */
-int share_assign(struct share *s, struct session *session, const struct stage_args *args,
-                 struct err *err);
+int share_assign(struct share *s, struct share_range parts, struct session *session,
+                 const struct stage_args *args, struct err *err);
 
 #endif

@@ -8,7 +8,7 @@ const char *const rows_kind_names[ROWS_KIND_COUNT + 1] = {"transitions", "episod
 /* maddpg, ddpg and matd3 */
 #define OFF_POLICY_SETTINGS                                                              \
     "logit_penalty", "temperature", "policy", "execute", "own_batches", "clip_by",       \
-        "exploration_noise", "symmetry", "reward_scale"
+        "exploration_noise", "symmetry", "reward_scale", "agent_id"
 
 static const char *const off_policy_settings[] = {OFF_POLICY_SETTINGS, NULL};
 
@@ -92,6 +92,7 @@ static const struct algorithm_default coma_defaults[] = {
 };
 
 static const char *const sac_settings[] = {
+    "agent_id",
     "initial_alpha",
     "target_entropy_share",
     "target_entropy_each",
@@ -170,6 +171,7 @@ static const struct algorithm_info algorithms[] = {
                   "learning",
         .settings = off_policy_settings,
         .own_critic = 1,
+        .shares = 1,
     },
     {
         .name = "frozen",
@@ -269,6 +271,7 @@ static const struct algorithm_info algorithms[] = {
         .settings = sac_settings,
         .own_critic = 1,
         .defaults = sac_defaults,
+        .shares = 1,
     },
     {
         .name = "maa2c",
@@ -292,6 +295,7 @@ static const struct algorithm_info algorithms[] = {
         .source = "Lowe et al. 2017, Multi-agent actor-critic for mixed "
                   "cooperative-competitive environments",
         .settings = off_policy_settings,
+        .shares = 1,
     },
     {
         .name = "mappo",
@@ -318,6 +322,7 @@ static const struct algorithm_info algorithms[] = {
                   "learning",
         .settings = sac_settings,
         .defaults = sac_defaults,
+        .shares = 1,
     },
     {
         .name = "matd3",
@@ -330,6 +335,7 @@ static const struct algorithm_info algorithms[] = {
                   "domains using double centralized critics; Fujimoto et al. 2018, "
                   "Addressing function approximation error in actor-critic methods",
         .settings = matd3_settings,
+        .shares = 1,
     },
     {
         .name = "noop",

@@ -170,16 +170,26 @@ static void keep_first(void *ctx, const struct schema_difference *d)
     (void)snprintf(first->text, sizeof(first->text), "%s", d->text);
 }
 
+/* The first setting that one of them has otherwise, or has alone. */
+static struct difference
+find_difference(const struct agent_config *a, const struct agent_config *b,
+                void (*keep)(void *ctx, const struct schema_difference *d))
+{
+    struct difference d = {.key = ""};
+
+    schema_compare(&agent_schema, "", a, a, b, b, keep, &d);
+    if (d.key[0] == '\0')
+        schema_compare(&agent_schema, "", b, b, a, a, keep, &d);
+    return d;
+}
+
 static int check_settings(const struct making *m, const struct sharing_group *g,
                           size_t agent)
 {
     const struct agent_config *a = &m->config->agents[g->first],
                               *b = &m->config->agents[agent];
-    struct difference d = {.key = ""};
+    const struct difference d = find_difference(a, b, keep_first);
 
-    schema_compare(&agent_schema, "", a, a, b, b, keep_first, &d);
-    if (d.key[0] == '\0')
-        schema_compare(&agent_schema, "", b, b, a, a, keep_first, &d);
     if (d.key[0] == '\0')
         return 0;
     return refuse(m, d.key,
@@ -209,6 +219,53 @@ static int check_member(const struct making *m, const struct sharing_group *g,
     return rc < 0 ? rc : check_settings(m, g, agent);
 }
 
+/* ---- teams with one central process ---- */
+
+/* What the central process does with all teams' values by the settings of the first. */
+static void keep_first_of_mixer(void *ctx, const struct schema_difference *d)
+{
+    static const char *const keys[] = {"clip_norm",         "polyak",
+                                       "discount",          "optimizer.",
+                                       "critic.optimizer.", "settings.lambda",
+                                       "settings.n_step",   "settings.target_every",
+                                       "settings.clip_by",  "settings.reward_scale"};
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (strncmp(d->path, keys[i], strlen(keys[i])) == 0)
+            keep_first(ctx, d);
+}
+
+/* The first agent of the same team, or (team NULL) of any, whose algorithm has a central
+ * process. */
+static size_t first_central(const struct making *m, const char *team)
+{
+    size_t i = 0;
+
+    while (!algorithm_find(m->config->agents[i].algorithm)->central ||
+           (team != NULL && strcmp(m->spec->agents[i].team, team) != 0))
+        i++;
+    return i;
+}
+
+static int check_central(const struct making *m, size_t agent)
+{
+    const struct agent_config *own = &m->config->agents[agent];
+    const char *team = m->spec->agents[agent].team;
+    struct difference d;
+    size_t first;
+
+    if (!algorithm_find(own->algorithm)->central || first_central(m, team) != agent)
+        return 0;
+    first = first_central(m, NULL);
+    d = find_difference(&m->config->agents[first], own, keep_first_of_mixer);
+    if (d.key[0] == '\0')
+        return 0;
+    return refuse(m, d.key,
+                  "the mixers of teams %s and %s learn in one process, so that %s cannot "
+                  "have a value of its own; expected one value for both teams",
+                  m->spec->agents[first].team, team, name_of(m, agent));
+}
+
 int sharing_init(struct sharing *ret, const struct run_config *config,
                  const struct env_spec *spec, size_t *ret_agent, struct err *err)
 {
@@ -230,6 +287,8 @@ int sharing_init(struct sharing *ret, const struct run_config *config,
             rc = add_group(&m, i);
         if (rc == 0 && ret->group_of[i] != SHARING_NONE)
             rc = check_member(&m, &ret->groups[ret->group_of[i]], i);
+        if (rc == 0)
+            rc = check_central(&m, i);
     }
     if (rc < 0 && ret_agent != NULL)
         *ret_agent = i - 1;

@@ -7,6 +7,8 @@
  * Members  have equal spaces and equal settings, but for those that the supervisor applies
  *          to a process (memory_limit, restart, ...), and an algorithm that can share
  *          (algorithms.h). They are never given up: the step of a group needs all.
+ * Mixers   of several teams (qmix) are in one central process, which has the settings of the
+ *          first agent: what they learn by is equal in the first agents of all those teams.
  * ps       has the settings of the first member: so the group's settings are changed for
  *          all members, or under `defaults`.
  */

@@ -1,5 +1,6 @@
-/* matd3 against the formulas of maddpg.h, written out here in double precision: gradients by
- * central differences, steps of gradient descent or Adam. */
+/* matd3, and maddpg and ddpg where parameters are shared, against the formulas of maddpg.h,
+ * written out here in double precision: gradients by central differences, steps of gradient
+ * descent or Adam. */
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
 #include "tests/support/team.h"
@@ -17,7 +18,8 @@ enum {
     HIDDEN = 4,
     ROWS = 7,
     UPDATES = 5,
-    JOINT = AGENTS * (OBS + WIDTH),
+    INPUT = OBS + AGENTS, /* with an id */
+    JOINT = AGENTS * (OBS + WIDTH) + AGENTS,
     LAYERS = 4, /* tensors of a network */
     NET_MAX = JOINT * HIDDEN + 2 * HIDDEN + HIDDEN * WIDTH + WIDTH
 };
@@ -38,30 +40,56 @@ static const struct variant {
     const struct space *space;
     int delay, by_all; /* clip_by: global */
     int adam;
-    float weight; /* of the first row; 0: no weights */
+    float weight;                 /* of the first row; 0: no weights */
+    const char *algorithm;        /* NULL: matd3 */
+    int shared, has_id, own_only; /* own_only: all that a critic sees */
 } variants[] = {
-    {&box, 2, 0, 0, 0},       {&box, 1, 1, 0, 0.9f},
+    {&box, 2, 0, 0, 0},
+    {&box, 1, 1, 0, 0.9f},
     {&box, 3, 1, 1, 0.04f}, /* weights whose sum is below 1 */
-    {&masked, 2, 0, 1, 0.9f}, {&two_heads, 2, 1, 0, 0},
+    {&masked, 2, 0, 1, 0.9f},
+    {&two_heads, 2, 1, 0, 0},
+    {&masked, 1, 0, 0, 0, .has_id = 1},
+    {&box, 2, 1, 1, 0.9f, .shared = 1},
+    {&masked, 2, 0, 1, 0.9f, .shared = 1, .has_id = 1},
+    {&two_heads, 1, 1, 1, 0.9f, "maddpg", .shared = 1, .has_id = 1},
+    {&box, 1, 0, 0, 0, "maddpg", .shared = 1},
+    {&masked, 1, 1, 1, 0.9f, "ddpg", .shared = 1, .own_only = 1},
+    {&box, 1, 0, 1, 0, "ddpg", .shared = 1, .has_id = 1, .own_only = 1},
 };
+
+static const char *algorithm_of(const struct variant *v)
+{
+    return v->algorithm != NULL ? v->algorithm : "matd3";
+}
+
+static int is_twin(const struct variant *v)
+{
+    return v->algorithm == NULL;
+}
 
 /* ---- the team and its rows ---- */
 
 static struct team *open_team(const struct variant *v)
 {
-    char config[640] = "";
+    char config[768] = "", own[160] = "";
     struct team_args args = team_spread(config, 2 * ROWS);
 
+    if (is_twin(v))
+        (void)snprintf(own, sizeof(own),
+                       ", policy_delay: %d, target_policy_noise: %g, target_noise_clip: "
+                       "%g",
+                       v->delay, NOISE, BOUND);
     (void)snprintf(
         config, sizeof(config),
-        "{algorithm: matd3, discount: %g, clip_norm: %g, polyak: %g, "
+        "{algorithm: %s, discount: %g, clip_norm: %g, polyak: %g, "
         "actor: {hidden: [%d], activation: tanh}, critic: {hidden: [%d], activation: "
-        "tanh}, optimizer: {type: %s, learning_rate: %g%s}, settings: {policy_delay: %d, "
-        "target_policy_noise: %g, target_noise_clip: %g, logit_penalty: %g, clip_by: "
-        "%s}}",
-        DISCOUNT, CLIP, POLYAK, HIDDEN, HIDDEN, v->adam ? "adam" : "sgd", RATE,
-        v->adam ? ", epsilon: 0.01" : "", v->delay, NOISE, BOUND, PENALTY,
-        v->by_all ? "global" : "variable");
+        "tanh}, optimizer: {type: %s, learning_rate: %g%s}, settings: {agent_id: %s, "
+        "logit_penalty: %g, clip_by: %s%s}}",
+        algorithm_of(v), DISCOUNT, CLIP, POLYAK, HIDDEN, HIDDEN, v->adam ? "adam" : "sgd",
+        RATE, v->adam ? ", epsilon: 0.01" : "", v->has_id ? "true" : "false", PENALTY,
+        v->by_all ? "global" : "variable", own);
+    args.share = v->shared;
     args.n = AGENTS;
     args.obs = OBS;
     args.space = *v->space;
@@ -154,8 +182,8 @@ struct written {
     struct learner of[AGENTS];
     /* of the update under way */
     double proposal[AGENTS][ROWS][WIDTH];
-    double uniform[ROWS][WIDTH]; /* Gumbel noise of the agent that learns */
-    double m[ROWS], y[ROWS];     /* of that agent */
+    double uniform[AGENTS][ROWS][WIDTH]; /* Gumbel noise of the newest policy of each */
+    double m[AGENTS][ROWS], y[AGENTS][ROWS];
 };
 
 static void layer_sizes(const struct net *n, size_t ret[LAYERS])
@@ -202,15 +230,25 @@ static void softmax_of(const double *x, int n, double *ret)
         ret[i] /= sum;
 }
 
-/* The policy's output, and the action made of it with the noise of a row. */
-static void decide(const struct space *s, const struct net *policy, const double *obs,
-                   const double *allowed, const double *uniform, double *ret_raw,
-                   double *ret_action)
+/* An observation, and behind it the id, if there is one. Returns the number of columns. */
+static int see(int has_id, size_t self, const double *obs, double *ret)
 {
-    double scores[WIDTH];
+    memcpy(ret, obs, OBS * sizeof(double));
+    for (size_t k = 0; has_id && k < AGENTS; k++)
+        ret[OBS + k] = k == self;
+    return has_id ? INPUT : OBS;
+}
+
+/* The policy's output, and the action made of it with the noise of a row. */
+static void decide(const struct space *s, const struct net *policy, size_t self,
+                   const double *obs, const double *allowed, const double *uniform,
+                   double *ret_raw, double *ret_action)
+{
+    double scores[WIDTH], x[INPUT];
     int at = 0;
 
-    forward(policy, obs, ret_raw);
+    (void)see(policy->in > OBS, self, obs, x);
+    forward(policy, x, ret_raw);
     for (int i = 0; i < WIDTH; i++) {
         scores[i] = ret_raw[i];
         ret_action[i] = s->low + (s->high - s->low) * (tanh(ret_raw[i]) + 1) / 2;
@@ -221,38 +259,49 @@ static void decide(const struct space *s, const struct net *policy, const double
         softmax_of(scores + at, s->heads[h], ret_action + at);
 }
 
-static double value(const struct net *critic, const double obs[AGENTS][OBS],
-                    const double action[AGENTS][WIDTH])
+/* In the agents' order, or the own agent first. */
+static double value(const struct variant *v, const struct net *critic, size_t self,
+                    const double obs[AGENTS][OBS], const double action[AGENTS][WIDTH])
 {
+    const size_t first = v->shared || v->has_id || v->own_only ? self : 0;
+    const size_t n_seen = v->own_only ? 1 : AGENTS;
     double x[JOINT], q;
+    int n = 0;
 
-    memcpy(x, obs, AGENTS * OBS * sizeof(double));
-    memcpy(x + AGENTS * OBS, action, AGENTS * WIDTH * sizeof(double));
+    for (size_t i = 0; i < n_seen; i++) {
+        const size_t k = (first + i) % AGENTS;
+
+        n += see(v->has_id && k == self, k, obs[k], x + n);
+    }
+    for (size_t i = 0; i < n_seen; i++, n += WIDTH)
+        memcpy(x + n, action[(first + i) % AGENTS], WIDTH * sizeof(double));
+    ck_assert_int_eq(n, critic->in);
     forward(critic, x, &q);
     return q;
 }
 
-static double mass(const struct written *w)
+/* What a mean divides by: maddpg by the number of rows. */
+static double mass(const struct written *w, size_t self)
 {
     double sum = 0;
 
     for (int i = 0; i < ROWS; i++)
-        sum += w->m[i];
-    return fmax(sum, 1);
+        sum += w->m[self][i];
+    return is_twin(w->v) ? fmax(sum, 1) : ROWS;
 }
 
 static double critic_loss(const struct written *w, const struct learner *l, size_t self)
 {
     double sum = 0;
 
-    (void)self;
     for (int i = 0; i < ROWS; i++)
-        for (int c = 0; c < 2; c++) {
-            const double d = value(&l->critic[c], w->x[i].obs, w->x[i].action) - w->y[i];
+        for (int c = 0; c < 1 + is_twin(w->v); c++) {
+            const double q =
+                value(w->v, &l->critic[c], self, w->x[i].obs, w->x[i].action);
 
-            sum += w->m[i] * d * d;
+            sum += w->m[self][i] * (q - w->y[self][i]) * (q - w->y[self][i]);
         }
-    return sum / mass(w);
+    return sum / mass(w, self);
 }
 
 static double policy_loss(const struct written *w, const struct learner *l, size_t self)
@@ -261,20 +310,47 @@ static double policy_loss(const struct written *w, const struct learner *l, size
 
     for (int i = 0; i < ROWS; i++) {
         const struct row *x = &w->x[i];
+        const double m = is_twin(w->v) ? w->m[self][i] : 1;
         double raw[WIDTH], action[AGENTS][WIDTH], squares = 0;
 
         memcpy(action, x->action, sizeof(action));
-        decide(w->v->space, &l->policy, x->obs[self], x->allowed[self], w->uniform[i],
-               raw, action[self]);
+        decide(w->v->space, &l->policy, self, x->obs[self], x->allowed[self],
+               w->uniform[self][i], raw, action[self]);
         for (int k = 0; k < WIDTH; k++)
             squares += x->allowed[self][k] * raw[k] * raw[k];
-        sum +=
-            w->m[i] * (PENALTY * squares / WIDTH - value(&l->critic[0], x->obs, action));
+        sum += m * (PENALTY * squares / WIDTH -
+                    value(w->v, &l->critic[0], self, x->obs, action));
     }
-    return sum / mass(w);
+    return sum / mass(w, self);
 }
 
 typedef double loss_fn(const struct written *, const struct learner *, size_t);
+
+/* Over the rows of all agents, whose parameters are one. */
+static double loss_of_all(const struct written *w, const struct learner *l, loss_fn *loss)
+{
+    double sum = 0, rows = 0;
+
+    for (size_t k = 0; k < AGENTS; k++) {
+        sum += mass(w, k) * loss(w, l, k);
+        rows += mass(w, k);
+    }
+    return sum / rows;
+}
+
+static double critic_loss_of_all(const struct written *w, const struct learner *l,
+                                 size_t self)
+{
+    (void)self;
+    return loss_of_all(w, l, critic_loss);
+}
+
+static double policy_loss_of_all(const struct written *w, const struct learner *l,
+                                 size_t self)
+{
+    (void)self;
+    return loss_of_all(w, l, policy_loss);
+}
 
 /* The loss if *p, which is a part of l, were x. */
 static double loss_at(const struct written *w, struct learner *l, size_t self,
@@ -349,16 +425,20 @@ static void follow(struct net *t, const struct net *n)
         t->p[i] += POLYAK * (n->p[i] - t->p[i]);
 }
 
-/* The uniform noise of a policy in a stage. */
-static void draw_uniform(const struct team *t, size_t agent, const char *stage,
-                         const char *op, uint64_t update, double ret[ROWS][WIDTH])
+/* The uniform noise of a policy in a stage, or where that is shared, in one of its
+ * repetitions. */
+static void draw_uniform(struct written *w, const struct team *t, size_t agent,
+                         const char *stage, const char *name, uint64_t counter)
 {
-    const struct rng_key key = rng_key_derive(team_stage_key(t, agent, stage), op);
+    struct rng_key key = team_stage_key(t, agent, stage);
     float u[ROWS * WIDTH];
+    char op[64];
 
-    rng_uniform_f32(key, update, 0, u, ROWS * WIDTH);
+    (void)snprintf(op, sizeof(op), "agent_%zu_1/%s/RandomUniform", agent, name);
+    key = rng_key_derive(key, op);
+    rng_uniform_f32(key, counter, 0, u, ROWS * WIDTH);
     for (int i = 0; i < ROWS * WIDTH; i++)
-        ret[i / WIDTH][i % WIDTH] = fmax((double)u[i], (double)FLT_MIN);
+        w->uniform[agent][i / WIDTH][i % WIDTH] = fmax((double)u[i], (double)FLT_MIN);
 }
 
 static double bounded(double x, double low, double high)
@@ -369,20 +449,20 @@ static double bounded(double x, double low, double high)
 static void propose(struct written *w, const struct team *t, size_t k, uint64_t update)
 {
     const struct space *s = w->v->space;
+    const int alone = strcmp(algorithm_of(w->v), "ddpg") == 0;
     const struct rng_key key =
         rng_key_derive(team_stage_key(t, k, "propose"), "smoothing");
     float noise[ROWS * WIDTH];
-    char op[64];
 
-    (void)snprintf(op, sizeof(op), "agent_%zu_1/random_uniform_1/RandomUniform", k);
-    draw_uniform(t, k, "propose", op, update, w->uniform);
+    draw_uniform(w, t, k, alone ? "gradients" : "propose", "random_uniform_1",
+                 alone ? 2 * update : update);
     rng_normal_f32(key, update, 0, noise, ROWS * WIDTH);
     for (int i = 0; i < ROWS; i++) {
         double raw[WIDTH], *a = w->proposal[k][i];
 
-        decide(s, &w->of[k].target_policy, w->x[i].next_obs[k], w->x[i].next_allowed[k],
-               w->uniform[i], raw, a);
-        for (int c = 0; s->box && c < WIDTH; c++)
+        decide(s, &w->of[k].target_policy, k, w->x[i].next_obs[k],
+               w->x[i].next_allowed[k], w->uniform[k][i], raw, a);
+        for (int c = 0; s->box && is_twin(w->v) && c < WIDTH; c++)
             a[c] = bounded(
                 a[c] + 1.5 * bounded(NOISE * (double)noise[i * WIDTH + c], -BOUND, BOUND),
                 s->low, s->high);
@@ -393,15 +473,58 @@ static void set_targets(struct written *w, size_t k)
 {
     for (int i = 0; i < ROWS; i++) {
         const struct row *x = &w->x[i];
-        double action[AGENTS][WIDTH], q[2];
+        double action[AGENTS][WIDTH], q = HUGE_VAL;
 
         for (size_t j = 0; j < AGENTS; j++)
             memcpy(action[j], w->proposal[j][i], sizeof(action[j]));
-        for (int c = 0; c < 2; c++)
-            q[c] = value(&w->of[k].target_critic[c], x->next_obs, action);
-        w->m[i] = x->alive[k] * w->importance[i];
-        w->y[i] = x->reward[k] + DISCOUNT * (1 - x->terminated[k]) * fmin(q[0], q[1]);
+        for (int c = 0; c < 1 + is_twin(w->v); c++)
+            q = fmin(q, value(w->v, &w->of[k].target_critic[c], k, x->next_obs, action));
+        w->m[k][i] = x->alive[k] * w->importance[i];
+        w->y[k][i] = x->reward[k] + DISCOUNT * (1 - x->terminated[k]) * q;
     }
+}
+
+static int moves_policy(const struct variant *v, uint64_t update)
+{
+    return (update + 1) % (uint64_t)v->delay == 0;
+}
+
+static void draw_policy_noise(struct written *w, const struct team *t, size_t k,
+                              uint64_t update)
+{
+    draw_uniform(w, t, k, w->v->shared ? "gradients" : "learn", "random_uniform",
+                 w->v->shared ? 2 * update + 1 : update);
+}
+
+/* A step of the critics, or of the policy. Returns the gradient's norm. */
+static double learn_critics(struct written *w, struct learner *l, size_t k, loss_fn *loss)
+{
+    const size_t n = net_size(l->critic);
+    const int twins = 1 + is_twin(w->v);
+    double grad[2 * NET_MAX], norm;
+
+    for (int c = 0; c < twins; c++)
+        differentiate(w, l, k, loss, l->critic[c].p, n, grad + (size_t)c * n);
+    norm = norm_of(grad, (size_t)twins * n);
+    step_down(w->v, l->critic, twins, &l->critic_moments, grad);
+    return norm;
+}
+
+static double learn_policy(struct written *w, struct learner *l, size_t k, loss_fn *loss)
+{
+    double grad[NET_MAX], norm;
+
+    differentiate(w, l, k, loss, l->policy.p, net_size(&l->policy), grad);
+    norm = norm_of(grad, net_size(&l->policy));
+    step_down(w->v, &l->policy, 1, &l->policy_moments, grad);
+    return norm;
+}
+
+static void follow_all(const struct variant *v, struct learner *l)
+{
+    for (int c = 0; c < 1 + is_twin(v); c++)
+        follow(&l->target_critic[c], &l->critic[c]);
+    follow(&l->target_policy, &l->policy);
 }
 
 /* Agent k's update after everyone's proposals. Returns the losses before the steps and the
@@ -410,28 +533,17 @@ static void learn(struct written *w, const struct team *t, size_t k, uint64_t up
                   double ret[4])
 {
     struct learner *l = &w->of[k];
-    const size_t n = net_size(l->critic);
-    double grad[2 * NET_MAX];
-    char op[64];
 
     set_targets(w, k);
     ret[0] = critic_loss(w, l, k);
-    for (int c = 0; c < 2; c++)
-        differentiate(w, l, k, critic_loss, l->critic[c].p, n, grad + (size_t)c * n);
-    ret[1] = norm_of(grad, 2 * n);
-    step_down(w->v, l->critic, 2, &l->critic_moments, grad);
+    ret[1] = learn_critics(w, l, k, critic_loss);
     ret[2] = ret[3] = 0;
-    if ((update + 1) % (uint64_t)w->v->delay != 0)
+    if (!moves_policy(w->v, update))
         return;
-    (void)snprintf(op, sizeof(op), "agent_%zu_1/random_uniform/RandomUniform", k);
-    draw_uniform(t, k, "learn", op, update, w->uniform);
+    draw_policy_noise(w, t, k, update);
     ret[2] = policy_loss(w, l, k);
-    differentiate(w, l, k, policy_loss, l->policy.p, net_size(&l->policy), grad);
-    ret[3] = norm_of(grad, net_size(&l->policy));
-    step_down(w->v, &l->policy, 1, &l->policy_moments, grad);
-    for (int c = 0; c < 2; c++)
-        follow(&l->target_critic[c], &l->critic[c]);
-    follow(&l->target_policy, &l->policy);
+    ret[3] = learn_policy(w, l, k, policy_loss);
+    follow_all(w->v, l);
 }
 
 /* ---- the networks of the team ---- */
@@ -459,14 +571,20 @@ static void take_net(struct team *t, size_t k, const char *scope, int in, int ou
     }
 }
 
-static void take_learner(struct team *t, size_t k, struct learner *l)
+static void take_learner(struct team *t, const struct variant *v, size_t k,
+                         struct learner *l)
 {
-    take_net(t, k, "q_func", JOINT, 1, &l->critic[0]);
-    take_net(t, k, "q_func/twin", JOINT, 1, &l->critic[1]);
-    take_net(t, k, "target_q_func", JOINT, 1, &l->target_critic[0]);
-    take_net(t, k, "target_q_func/twin", JOINT, 1, &l->target_critic[1]);
-    take_net(t, k, "p_func", OBS, WIDTH, &l->policy);
-    take_net(t, k, "target_p_func", OBS, WIDTH, &l->target_policy);
+    const int input = v->has_id ? INPUT : OBS;
+    const int all = input + WIDTH + (v->own_only ? 0 : (AGENTS - 1) * (OBS + WIDTH));
+
+    take_net(t, k, "q_func", all, 1, &l->critic[0]);
+    take_net(t, k, "target_q_func", all, 1, &l->target_critic[0]);
+    if (is_twin(v)) {
+        take_net(t, k, "q_func/twin", all, 1, &l->critic[1]);
+        take_net(t, k, "target_q_func/twin", all, 1, &l->target_critic[1]);
+    }
+    take_net(t, k, "p_func", input, WIDTH, &l->policy);
+    take_net(t, k, "target_p_func", input, WIDTH, &l->target_policy);
 }
 
 static void check_net(const struct net *got, const struct net *want)
@@ -475,12 +593,13 @@ static void check_net(const struct net *got, const struct net *want)
         ck_assert_double_eq_tol(got->p[i], want->p[i], 1e-5);
 }
 
-static void check_learner(struct team *t, size_t k, const struct learner *want)
+static void check_learner(struct team *t, const struct variant *v, size_t k,
+                          const struct learner *want)
 {
     static struct learner got;
 
-    take_learner(t, k, &got);
-    for (int c = 0; c < 2; c++) {
+    take_learner(t, v, k, &got);
+    for (int c = 0; c < 1 + is_twin(v); c++) {
         check_net(&got.critic[c], &want->critic[c]);
         check_net(&got.target_critic[c], &want->target_critic[c]);
     }
@@ -488,26 +607,66 @@ static void check_learner(struct team *t, size_t k, const struct learner *want)
     check_net(&got.target_policy, &want->target_policy);
 }
 
-/* Those of the newest proposals, with the networks as they are now. */
-static void check_priorities(struct team *t, struct written *w, const uint64_t *rows,
-                             const float *weights)
+static void check_priorities(const struct written *w, const struct member *m, size_t k)
 {
-    struct stage_result res;
-    struct err err;
-
-    set_targets(w, 0);
-    ck_assert_int_eq(
-        team_stage(t, 0, "critic", UPDATES, rows, 1, ROWS, weights, &res, &err), 0);
-    ck_assert(shape_equal(&res.priorities.shape, &SHAPE(1, ROWS)));
+    ck_assert(shape_equal(&m->priorities.shape, &SHAPE(1, ROWS)));
     for (int i = 0; i < ROWS; i++) {
-        double td[2];
+        double td = 0;
 
-        for (int c = 0; c < 2; c++)
-            td[c] =
-                fabs(value(&w->of[0].critic[c], w->x[i].obs, w->x[i].action) - w->y[i]);
-        ck_assert_double_eq_tol((double)tensor_f32(&res.priorities)[i],
-                                fmax(td[0], td[1]), 1e-5);
+        for (int c = 0; c < 1 + is_twin(w->v); c++)
+            td = fmax(td, fabs(value(w->v, &w->of[k].critic[c], k, w->x[i].obs,
+                                     w->x[i].action) -
+                               w->y[k][i]));
+        ck_assert_double_eq_tol((double)tensor_f32(&m->priorities)[i], td, 1e-5);
     }
+}
+
+/* want: losses and norms, as of `learn`. */
+static void check_scalars(const struct member *m, const double want[4])
+{
+    ck_assert_double_eq_tol(team_scalar(m, "critic_loss"), want[0], 1e-5);
+    ck_assert_double_eq_tol(team_scalar(m, "critic_grad_norm"), want[1], 1e-5 * want[1]);
+    ck_assert_double_gt(want[1], CLIP);
+    ck_assert_int_eq(m->learned.n_scalars, want[3] > 0 ? 7 : 5);
+    if (want[3] > 0) {
+        ck_assert_double_eq_tol(team_scalar(m, "actor_loss"), want[2], 1e-5);
+        ck_assert_double_eq_tol(team_scalar(m, "actor_grad_norm"), want[3], 1e-5);
+    }
+}
+
+/* The update of agents that share parameters: each step is that of the mean over everyone's
+ * rows. */
+static void check_shared_update(struct written *w, struct team *t, uint64_t update,
+                                int has_weights)
+{
+    const struct member *ps = &t->members[AGENTS];
+    const int moves = moves_policy(w->v, update);
+    struct learner *l = &w->of[0];
+    double norm;
+
+    for (size_t k = 0; k < AGENTS; k++) {
+        const struct member *m = &t->members[k];
+
+        set_targets(w, k);
+        ck_assert_double_eq_tol(team_scalar(m, "critic_loss"), critic_loss(w, l, k),
+                                1e-5);
+        if (has_weights)
+            check_priorities(w, m, k);
+        draw_policy_noise(w, t, k, update);
+    }
+    norm = learn_critics(w, l, 0, critic_loss_of_all);
+    ck_assert_double_eq_tol(team_scalar(ps, "critic_grad_norm"), norm, 1e-5 * norm);
+    ck_assert_int_eq(ps->learned.n_scalars, 1 + moves);
+    for (size_t k = 0; k < AGENTS && moves; k++)
+        ck_assert_double_eq_tol(team_scalar(&t->members[k], "actor_loss"),
+                                policy_loss(w, l, k), 1e-5);
+    if (moves) {
+        norm = learn_policy(w, l, 0, policy_loss_of_all);
+        ck_assert_double_eq_tol(team_scalar(ps, "actor_grad_norm"), norm, 1e-5);
+        follow_all(w->v, l);
+    }
+    for (size_t k = 0; k < AGENTS; k++)
+        check_learner(t, w->v, k, l);
 }
 
 START_TEST(test_updates_written_out)
@@ -528,31 +687,79 @@ START_TEST(test_updates_written_out)
         w.importance[i] = (double)weights[i];
     }
     for (size_t k = 0; k < AGENTS; k++)
-        take_learner(t, k, &w.of[k]);
+        take_learner(t, v, k, &w.of[k]);
     for (uint64_t u = 0; u < UPDATES; u++) {
         team_update(t, u, rows, 1, ROWS, v->weight > 0 ? weights : NULL);
         for (size_t k = 0; k < AGENTS; k++)
             propose(&w, t, k, u);
-        for (size_t k = 0; k < AGENTS; k++) {
-            const struct member *m = &t->members[k];
+        if (v->shared)
+            check_shared_update(&w, t, u, v->weight > 0);
+        for (size_t k = 0; k < AGENTS && !v->shared; k++) {
             double want[4];
 
+            set_targets(&w, k);
+            if (v->weight > 0)
+                check_priorities(&w, &t->members[k], k);
             learn(&w, t, k, u, want);
-            ck_assert_double_eq_tol(team_scalar(m, "critic_loss"), want[0], 1e-5);
-            ck_assert_double_eq_tol(team_scalar(m, "critic_grad_norm"), want[1],
-                                    1e-5 * want[1]);
-            ck_assert_double_gt(want[1], CLIP);
-            ck_assert_int_eq(m->learned.n_scalars, want[3] > 0 ? 7 : 5);
-            if (want[3] > 0) {
-                ck_assert_double_eq_tol(team_scalar(m, "actor_loss"), want[2], 1e-5);
-                ck_assert_double_eq_tol(team_scalar(m, "actor_grad_norm"), want[3], 1e-5);
+            check_scalars(&t->members[k], want);
+            check_learner(t, v, k, &w.of[k]);
+        }
+        for (size_t k = 0; k < AGENTS; k++)
+            take_learner(t, v, k, &w.of[k]); /* so that rounding does not add up */
+    }
+    team_free(t);
+}
+END_TEST
+
+/* ---- acting ---- */
+
+/* Each agent with its own id. */
+START_TEST(test_acts_greedily)
+{
+    const struct variant *v = &variants[_i];
+    const struct space *s = v->space;
+    static const uint64_t counter[ROWS], first[ROWS];
+    static struct learner l;
+    struct row x[ROWS];
+    uint64_t rows[ROWS];
+    struct team *t = open_team(v);
+
+    make_rows(t, rows, x);
+    for (size_t k = 0; k < AGENTS; k++) {
+        float obs[ROWS * OBS], got[ROWS * WIDTH];
+        const struct act_args act = {.mode = ACT_GREEDY,
+                                     .n_copies = ROWS,
+                                     .obs = obs,
+                                     .key = rng_key_make(7, "test", PURPOSE_ACT),
+                                     .counter = counter,
+                                     .draw_first = first};
+        struct act_result res = {.actions = got};
+        struct err err;
+
+        take_learner(t, v, k, &l);
+        for (int i = 0; i < ROWS * OBS; i++)
+            obs[i] = (float)x[i / OBS].obs[k][i % OBS];
+        ck_assert_int_eq(t->members[k].ops->act(t->members[k].algo, t->members[k].session,
+                                                &act, &res, &err),
+                         0);
+        for (int i = 0; i < ROWS; i++) {
+            double in[INPUT], raw[WIDTH];
+
+            (void)see(v->has_id, k, x[i].obs[k], in);
+            forward(&l.policy, in, raw);
+            for (int c = 0; s->box && c < WIDTH; c++)
+                ck_assert_double_eq_tol(
+                    (double)got[i * WIDTH + c],
+                    s->low + (s->high - s->low) * (tanh(raw[c]) + 1) / 2, 1e-5);
+            for (int h = 0, at = 0; h < s->n_heads; at += s->heads[h++]) {
+                int best = at;
+
+                for (int c = at; c < at + s->heads[h]; c++)
+                    best = raw[c] > raw[best] ? c : best;
+                ck_assert_float_eq(got[i * WIDTH + best], 1);
             }
-            check_learner(t, k, &w.of[k]);
-            take_learner(t, k, &w.of[k]); /* so that rounding does not add up */
         }
     }
-    if (v->weight > 0)
-        check_priorities(t, &w, rows, weights);
     team_free(t);
 }
 END_TEST
@@ -698,6 +905,8 @@ static Suite *make_suite(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, test_updates_written_out, 0,
+                        sizeof(variants) / sizeof(variants[0]));
+    tcase_add_loop_test(tc, test_acts_greedily, 0,
                         sizeof(variants) / sizeof(variants[0]));
     tcase_add_test(tc, test_delay_counts_updates);
     tcase_add_loop_test(tc, test_twins_differ, 0, sizeof(forms) / sizeof(forms[0]));

@@ -88,17 +88,17 @@ static void make_symmetry(struct run *r)
     }
 }
 
-static struct run *run_new(const char *config, const struct space *space, int64_t length,
-                           uint64_t n_rows, int share)
+/* args: with config and rows. */
+static struct run *run_of(struct team_args args, const struct space *space,
+                          int64_t length)
 {
     struct run *r = xcalloc(1, sizeof(*r));
-    struct team_args args = team_spread(config, n_rows);
+    const char *config = args.config;
 
     args.n = AGENTS;
     args.obs = OBS;
     args.space = *space;
     args.max_steps = length;
-    args.share = share;
     if (strstr(config, "symmetry: env") != NULL) {
         make_symmetry(r);
         args.symmetry = &r->symmetry;
@@ -108,6 +108,15 @@ static struct run *run_new(const char *config, const struct space *space, int64_
     if (strstr(config, "qmix") != NULL)
         make_central(r);
     return r;
+}
+
+static struct run *run_new(const char *config, const struct space *space, int64_t length,
+                           uint64_t n_rows, int share)
+{
+    struct team_args args = team_spread(config, n_rows);
+
+    args.share = share;
+    return run_of(args, space, length);
 }
 
 static void forget_outputs(struct run *r)
@@ -179,7 +188,7 @@ static void update(struct run *r, uint64_t number, const uint64_t *rows, int64_t
                    const float *weights)
 {
     size_t n;
-    const struct member *first = &r->team->members[0];
+    const struct member *first = &r->team->members[r->team->spaces[0].other];
     const struct stage *s = first->ops->stages(first->algo, &n);
 
     forget_outputs(r);
@@ -191,8 +200,9 @@ static void update(struct run *r, uint64_t number, const uint64_t *rows, int64_t
             run_stage(r, &r->team->members[AGENTS], "ps", &s[i], number, rows, batch,
                       weights);
         for (size_t k = 0; k < AGENTS && s[i].runner == STAGE_LEARNERS; k++)
-            run_stage(r, &r->team->members[k], r->team->spaces[k].name, &s[i], number,
-                      rows, batch, weights);
+            if (!r->team->spaces[k].other)
+                run_stage(r, &r->team->members[k], r->team->spaces[k].name, &s[i], number,
+                          rows, batch, weights);
     }
 }
 
@@ -765,6 +775,79 @@ START_TEST(test_updates_written_out)
 }
 END_TEST
 
+/* ---- several teams ---- */
+
+/* The values of the central process's variable `central/<scope><name>`, of this many bytes. */
+static void *mixer_values(struct run *r, const char *scope, const char *name,
+                          size_t *ret_bytes)
+{
+    char full[160];
+    struct variable *v;
+    struct tensor t;
+    struct err err;
+
+    (void)snprintf(full, sizeof(full), "central/%s%s", scope, name);
+    v = variable_find(r->central.graph, full);
+    ck_assert_msg(v != NULL, "%s", full);
+    OK(session_variable(r->central.session, v, &t, &err), err);
+    *ret_bytes = tensor_bytes(&t);
+    return t.data;
+}
+
+#define TWO_TEAMS                                                                        \
+    "{algorithm: qmix, critic: {hidden: [8]}, settings: {target_every: 2, "              \
+    "reward_scale: "                                                                     \
+    "running}, optimizer: {learning_rate: 0.01}}"
+
+/* Each of two teams of one agent learns as it does where it is the only one. */
+START_TEST(test_teams_have_their_own_mixers)
+{
+    static const char *const names[] = {
+        "mixer/w1_hidden/weights", "mixer/w1_hidden/biases", "mixer/w1/weights",
+        "mixer/w1/biases",         "mixer/b1/weights",       "mixer/b1/biases",
+        "mixer/w2_hidden/weights", "mixer/w2_hidden/biases", "mixer/w2/weights",
+        "mixer/w2/biases",         "mixer/v_hidden/weights", "mixer/v_hidden/biases",
+        "mixer/v/weights",         "mixer/v/biases"};
+    enum { NAMES = sizeof(names) / sizeof(names[0]) };
+    struct team_args args = team_spread(TWO_TEAMS, 2 * ROWS + 1);
+    const char *const scope = _i == 0 ? "agent_0/" : "agent_1/";
+    struct run *both, *one;
+    uint64_t rows[ROWS];
+    struct row x[ROWS];
+    char target[96];
+    size_t n, m;
+
+    args.apart = 1;
+    both = run_of(args, &moves, L);
+    args.others = 2u >> _i; /* the other one */
+    one = run_of(args, &moves, L);
+    make_rows(both->team, x, rows);
+    make_rows(one->team, x, rows);
+    for (size_t k = 0; k < NAMES; k++) { /* initial values are drawn by name */
+        const void *from = mixer_values(both, scope, names[k], &n);
+
+        memcpy(mixer_values(one, "", names[k], &m), from, n);
+        ck_assert_uint_eq(n, m);
+        (void)snprintf(target, sizeof(target), "target_%s", names[k]);
+        memcpy(mixer_values(one, "", target, &m), from, n);
+    }
+    for (uint64_t u = 0; u < 4; u++) {
+        update(both, u, rows, B, NULL);
+        update(one, u, rows, B, NULL);
+    }
+    for (size_t k = 0; k < NAMES; k++) {
+        const void *got = mixer_values(both, scope, names[k], &n);
+
+        ck_assert_mem_eq(got, mixer_values(one, "", names[k], &m), n);
+    }
+    n = session_block_bytes(both->team->members[_i].session);
+    ck_assert_mem_eq(session_block(both->team->members[_i].session),
+                     session_block(one->team->members[_i].session), n);
+    run_free(both);
+    run_free(one);
+}
+END_TEST
+
 /* Where q_mixed is too low, no agent's value is pushed down; where too high, none up. */
 START_TEST(test_mixer_is_monotone)
 {
@@ -916,6 +999,7 @@ static Suite *make_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, test_updates_written_out, 0,
                         sizeof(cases) / sizeof(cases[0]));
+    tcase_add_loop_test(tc, test_teams_have_their_own_mixers, 0, 2);
     tcase_add_test(tc, test_mixer_is_monotone);
     tcase_add_test(tc, test_acting_and_learning_agree);
     tcase_add_test(tc, test_memory);

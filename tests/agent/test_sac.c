@@ -16,7 +16,7 @@ enum {
     WIDTH_MAX = 4,
     HIDDEN = 5,
     B = 6,
-    IN_MAX = AGENTS * (OBS + WIDTH_MAX),
+    IN_MAX = AGENTS * (OBS + WIDTH_MAX) + AGENTS,
     OUT_MAX = 2 * WIDTH_MAX,
     UPDATES = 3
 };
@@ -40,6 +40,7 @@ struct variant {
     int64_t groups;
     int weighted;
     double clip_norm;
+    int shared, has_id; /* agents share parameters; are told which they are */
 };
 
 static const struct variant variants[] = {
@@ -51,6 +52,12 @@ static const struct variant variants[] = {
     {"isac", "", &box, 0, 1, 1, 5},
     {"masac", "", &box, 1, 1, 0, 0.3},
     {"masac", "", &box, 1, AGENTS, 1, 5},
+    {"masac", "", &two_heads, 1, 1, 0, 0.3, .has_id = 1},
+    {"masac", "", &masked, 1, 1, 1, 0.3, .shared = 1},
+    {"masac", "", &discrete, 1, AGENTS, 0, 5, .shared = 1, .has_id = 1},
+    {"masac", "", &box, 1, AGENTS, 1, 5, .shared = 1, .has_id = 1},
+    {"isac", "", &masked, 0, AGENTS, 1, 5, .shared = 1, .has_id = 1},
+    {"isac", "", &box, 0, 1, 1, 0.3, .shared = 1},
 };
 enum { N_VARIANTS = sizeof(variants) / sizeof(variants[0]) };
 
@@ -155,9 +162,10 @@ static struct team *open_team(const struct variant *v)
                    "{type: sgd, learning_rate: %g}, actor: {hidden: [%d], activation: "
                    "tanh}, critic: {hidden: [%d], activation: tanh%s}, settings: "
                    "{initial_alpha: %g, target_entropy_share: %g, target_entropy_each: "
-                   "%g}}",
+                   "%g, agent_id: %s}}",
                    v->algorithm, DISCOUNT, POLYAK, v->clip_norm, RATE, HIDDEN, HIDDEN,
-                   v->critic, ALPHA, SHARE, EACH);
+                   v->critic, ALPHA, SHARE, EACH, v->has_id ? "true" : "false");
+    args.share = v->shared;
     args.n = AGENTS;
     args.obs = OBS;
     args.space = *v->space;
@@ -200,6 +208,7 @@ struct agent { /* and what its loss is made of */
     double log_alpha;
     const struct data *d; /* its group */
     double weight[B];     /* of each row in the means */
+    double mass;          /* what the rows' own weights were divided by; 0: they are 0 */
     double y[B];
 };
 
@@ -210,7 +219,7 @@ struct written {
     struct agent agent[AGENTS];
     double proposal[AGENTS][AGENTS][B][WIDTH_MAX]; /* of an agent, for a group */
     double log_prob[AGENTS][AGENTS][B][WIDTH_MAX];
-    float noise[B * WIDTH_MAX]; /* of the actor's loss; box */
+    float noise[AGENTS][B * WIDTH_MAX]; /* of the actor's loss; box */
 };
 
 static int is_possible(const struct space *s, const uint8_t *mask, int choice)
@@ -224,14 +233,26 @@ static int is_possible(const struct space *s, const uint8_t *mask, int choice)
     return 1;
 }
 
-/* log pi of each choice, or -infinity. */
-static void categorical(const struct space *s, const struct net *actor, const float *obs,
-                        const uint8_t *mask, double *ret)
+/* What the policy of agent `self` sees: its observation, and an id if there is one. Returns
+ * the number of columns. */
+static int see(int has_id, size_t self, const float *obs, double *ret)
 {
-    double x[OBS], sum = 0;
+    int n = 0;
 
     for (int o = 0; o < OBS; o++)
-        x[o] = (double)obs[o];
+        ret[n++] = (double)obs[o];
+    for (size_t k = 0; has_id && k < AGENTS; k++)
+        ret[n++] = k == self;
+    return n;
+}
+
+/* log pi of each choice, or -infinity. */
+static void categorical(const struct space *s, const struct net *actor, size_t self,
+                        const float *obs, const uint8_t *mask, double *ret)
+{
+    double x[OBS + AGENTS], sum = 0;
+
+    (void)see(actor->in > OBS, self, obs, x);
     forward(actor, x, ret);
     for (int c = 0; c < 4; c++)
         sum += is_possible(s, mask, c) ? exp(ret[c]) : 0;
@@ -240,13 +261,12 @@ static void categorical(const struct space *s, const struct net *actor, const fl
 }
 
 /* An action and the logarithm of its density in units of (-1, 1). */
-static double squashed(const struct space *s, const struct net *actor, const float *obs,
-                       const float *noise, double *ret)
+static double squashed(const struct space *s, const struct net *actor, size_t self,
+                       const float *obs, const float *noise, double *ret)
 {
-    double x[OBS], out[OUT_MAX], log_prob = 0;
+    double x[OBS + AGENTS], out[OUT_MAX], log_prob = 0;
 
-    for (int o = 0; o < OBS; o++)
-        x[o] = (double)obs[o];
+    (void)see(actor->in > OBS, self, obs, x);
     forward(actor, x, out);
     for (int64_t c = 0; c < s->width; c++) {
         const double log_std = fmin(fmax(out[s->width + c], -20), 2);
@@ -258,16 +278,21 @@ static double squashed(const struct space *s, const struct net *actor, const flo
     return log_prob;
 }
 
-/* What the critics see of row i but the own action. actions: the others'. Returns the
- * number of columns. */
+/* What the critics see of row i but the own action: in the agents' order, or the own agent
+ * first. actions: the others'. Returns the number of columns. */
 static int state_of(const struct written *w, const struct row x[AGENTS], int next,
                     const double actions[AGENTS][WIDTH_MAX], double *ret)
 {
+    const size_t first = w->v->shared || w->v->has_id ? w->self : 0;
     int n = 0;
 
-    for (size_t k = 0; k < AGENTS; k++)
-        for (int o = 0; (w->v->joint || k == w->self) && o < OBS; o++)
-            ret[n++] = (double)(next ? x[k].next_obs[o] : x[k].obs[o]);
+    for (size_t i = 0; i < AGENTS; i++) {
+        const size_t k = (first + i) % AGENTS;
+
+        if (w->v->joint || k == w->self)
+            n += see(w->v->has_id && k == w->self, k, next ? x[k].next_obs : x[k].obs,
+                     ret + n);
+    }
     for (size_t k = 0; k < AGENTS; k++)
         for (int64_t c = 0; w->v->joint && k != w->self && c < w->s->width; c++)
             ret[n++] = actions[k][c];
@@ -318,6 +343,7 @@ static void expect_targets(struct written *w, int64_t group)
                   DISCOUNT * (1 - (double)x[w->self].terminated) * v;
         a->weight[i] /= fmax(weights, 1);
     }
+    a->mass = weights > 0 ? fmax(weights, 1) : 0;
 }
 
 /* Errors of the critics in row i. */
@@ -372,13 +398,13 @@ static double actor_losses(const struct written *w, double *ret_entropy,
                 actions[k][c] = (double)x[k].action[c];
         n = state_of(w, x, 0, actions, state);
         if (w->s->box) {
-            entropy = -squashed(w->s, &a->actor, own->obs, w->noise + i * w->s->width,
-                                actions[w->self]);
+            entropy = -squashed(w->s, &a->actor, w->self, own->obs,
+                                w->noise[w->self] + i * w->s->width, actions[w->self]);
             judge(a->q, state, n, actions[w->self], w->s->width, q);
             loss -= a->weight[i] * (alpha * entropy + q[0]);
         } else {
             judge(a->q, state, n, NULL, 0, q);
-            categorical(w->s, &a->actor, own->obs, own->allowed, log_p);
+            categorical(w->s, &a->actor, w->self, own->obs, own->allowed, log_p);
             for (int c = 0; c < 4; c++) {
                 if (isinf(log_p[c]))
                     continue;
@@ -497,15 +523,17 @@ static void expect_proposals(struct written *w, const struct team *t, size_t k,
                              const struct data *d, int64_t first, int64_t groups,
                              uint64_t update)
 {
-    const char *stage = strcmp(w->v->algorithm, "isac") == 0 ? "learn" : "propose";
+    const int alone = strcmp(w->v->algorithm, "isac") == 0;
+    const char *stage = !alone ? "propose" : w->v->shared ? "gradients" : "learn";
     const struct rng_key key = noise_key(t, k, stage, "next");
+    const uint64_t counter = alone && w->v->shared ? 2 * update : update;
     const size_t each = w->s->box ? (size_t)w->s->width : 1;
     float noise[AGENTS * B * WIDTH_MAX];
 
     if (w->s->box)
-        rng_normal_f32(key, update, 0, noise, (size_t)groups * B * each);
+        rng_normal_f32(key, counter, 0, noise, (size_t)groups * B * each);
     else
-        rng_uniform_f32(key, update, 0, noise, (size_t)groups * B);
+        rng_uniform_f32(key, counter, 0, noise, (size_t)groups * B);
     for (int64_t i = 0; i < groups * B; i++) {
         const int64_t group = first + i / B;
         const struct row *x = &d[group].row[i % B][k];
@@ -515,10 +543,10 @@ static void expect_proposals(struct written *w, const struct team *t, size_t k,
         int choice = -1;
 
         if (w->s->box) {
-            log_p[0] = squashed(w->s, &w->agent[k].actor, x->next_obs,
+            log_p[0] = squashed(w->s, &w->agent[k].actor, k, x->next_obs,
                                 noise + (size_t)i * each, action);
         } else {
-            categorical(w->s, &w->agent[k].actor, x->next_obs, x->next_allowed, log_p);
+            categorical(w->s, &w->agent[k].actor, k, x->next_obs, x->next_allowed, log_p);
             while (below <= (double)noise[i])
                 below += exp(log_p[++choice]);
             choice_to_action(w->s, choice, chosen);
@@ -530,42 +558,139 @@ static void expect_proposals(struct written *w, const struct team *t, size_t k,
     }
 }
 
-/* Computes agent k's update, checks what it reported, and moves its parameters. */
-static void expect_update(struct written *w, struct team *t, size_t k,
-                          const struct data *d, uint64_t update)
+/* The targets of agent k's update, and the noise of its actor. */
+static void expect_rows(struct written *w, const struct team *t, size_t k,
+                        const struct data *d, uint64_t update)
 {
-    struct agent *a = &w->agent[k];
     const int64_t group = w->v->groups > 1 ? (int64_t)k : 0;
-    const struct member *m = &t->members[k];
-    double entropy, excess, e[2];
+    const char *stage = w->v->shared ? "gradients" : "learn";
+    const uint64_t counter = w->v->shared ? 2 * update + 1 : update;
 
     w->self = k;
-    a->d = &d[group];
+    w->agent[k].d = &d[group];
     if (strcmp(w->v->algorithm, "isac") == 0)
         expect_proposals(w, t, k, d, group, 1, update);
     expect_targets(w, group);
+    rng_normal_f32(noise_key(t, k, stage, "now"), counter, 0, w->noise[k],
+                   B * WIDTH_MAX / 2);
+}
+
+static void check_critic(const struct written *w, const struct member *m)
+{
+    double e[2];
+
     for (int i = 0; w->v->weighted && i < B; i++) {
         errors(w, i, e);
         ck_assert_double_eq_tol((double)tensor_f32(&m->priorities)[i],
                                 fmax(fabs(e[0]), fabs(e[1])), 1e-5);
     }
     ck_assert_double_eq_tol(team_scalar(m, "critic_loss"), critic_loss(w), 1e-5);
-    ck_assert_double_eq_tol(
-        team_scalar(m, "critic_grad_norm"),
-        descend(w, critic_loss, (struct net *[]){&a->q[0], &a->q[1]}, 2), 1e-5);
-    rng_normal_f32(noise_key(t, k, "learn", "now"), update, 0, w->noise,
-                   B * WIDTH_MAX / 2);
+}
+
+/* Returns the mean of log pi + H, by which the temperature moves. */
+static double check_actor(const struct written *w, const struct member *m)
+{
+    const struct agent *a = &w->agent[w->self];
+    double entropy, excess;
+
     ck_assert_double_eq_tol(team_scalar(m, "actor_loss"),
                             actor_losses(w, &entropy, &excess), 1e-5);
     ck_assert_double_eq_tol(team_scalar(m, "entropy"), entropy, 1e-5);
     ck_assert_double_eq_tol(team_scalar(m, "alpha"), exp(a->log_alpha), 1e-5);
-    ck_assert_double_eq_tol(team_scalar(m, "actor_grad_norm"),
-                            descend(w, actor_loss, (struct net *[]){&a->actor}, 1), 1e-5);
-    /* the gradient of -log_alpha excess */
+    return excess;
+}
+
+/* Moves temperature and targets; the gradient is that of -log_alpha excess. */
+static void expect_rest(const struct written *w, struct agent *a, double excess)
+{
     a->log_alpha += RATE * fmin(fmax(excess, -w->v->clip_norm), w->v->clip_norm);
     for (int q = 0; q < 2; q++)
         for (int i = 0; i < net_size(&a->q[q]); i++)
             a->target[q].v[i] += POLYAK * (a->q[q].v[i] - a->target[q].v[i]);
+}
+
+/* Computes agent k's update, checks what it reported, and moves its parameters. */
+static void expect_update(struct written *w, struct team *t, size_t k,
+                          const struct data *d, uint64_t update)
+{
+    struct agent *a = &w->agent[k];
+    const struct member *m = &t->members[k];
+    double excess;
+
+    expect_rows(w, t, k, d, update);
+    check_critic(w, m);
+    ck_assert_double_eq_tol(
+        team_scalar(m, "critic_grad_norm"),
+        descend(w, critic_loss, (struct net *[]){&a->q[0], &a->q[1]}, 2), 1e-5);
+    excess = check_actor(w, m);
+    ck_assert_double_eq_tol(team_scalar(m, "actor_grad_norm"),
+                            descend(w, actor_loss, (struct net *[]){&a->actor}, 1), 1e-5);
+    expect_rest(w, a, excess);
+}
+
+/* The loss over everyone's rows, of the parameters of agent_0. */
+static double loss_of_all(const struct written *w, double (*loss)(const struct written *))
+{
+    static struct written x;
+    double sum = 0, mass = 0;
+
+    x = *w;
+    for (x.self = 0; x.self < AGENTS; x.self++) {
+        struct agent *a = &x.agent[x.self];
+
+        a->actor = w->agent[0].actor;
+        memcpy(a->q, w->agent[0].q, sizeof(a->q));
+        sum += a->mass * loss(&x);
+        mass += a->mass;
+    }
+    return sum / mass;
+}
+
+static double critic_loss_of_all(const struct written *w)
+{
+    return loss_of_all(w, critic_loss);
+}
+
+static double actor_loss_of_all(const struct written *w)
+{
+    return loss_of_all(w, actor_loss);
+}
+
+static void take_over(struct written *w)
+{
+    for (size_t k = 1; k < AGENTS; k++) {
+        w->agent[k].actor = w->agent[0].actor;
+        memcpy(w->agent[k].q, w->agent[0].q, sizeof(w->agent[0].q));
+    }
+}
+
+/* The same for all agents together, whose parameters are one: each step is that of the mean
+ * over everyone's rows. */
+static void expect_shared_update(struct written *w, struct team *t, const struct data *d,
+                                 uint64_t update)
+{
+    const struct member *ps = &t->members[AGENTS];
+    struct agent *a = &w->agent[0];
+    double excess = 0, mass = 0;
+
+    for (size_t k = 0; k < AGENTS; k++) {
+        expect_rows(w, t, k, d, update);
+        check_critic(w, &t->members[k]);
+    }
+    ck_assert_double_eq_tol(
+        team_scalar(ps, "critic_grad_norm"),
+        descend(w, critic_loss_of_all, (struct net *[]){&a->q[0], &a->q[1]}, 2), 1e-5);
+    take_over(w);
+    for (w->self = 0; w->self < AGENTS; w->self++) {
+        excess += w->agent[w->self].mass * check_actor(w, &t->members[w->self]);
+        mass += w->agent[w->self].mass;
+    }
+    ck_assert_double_eq_tol(team_scalar(ps, "actor_grad_norm"),
+                            descend(w, actor_loss_of_all, (struct net *[]){&a->actor}, 1),
+                            1e-5);
+    take_over(w);
+    for (size_t k = 0; k < AGENTS; k++)
+        expect_rest(w, &w->agent[k], excess / mass);
 }
 
 START_TEST(test_updates_written_out)
@@ -592,8 +717,10 @@ START_TEST(test_updates_written_out)
         for (size_t k = 0; k < AGENTS; k++)
             expect_proposals(&w, t, k, d, 0, v->groups, u);
         team_update(t, u, rows, v->groups, B, v->weighted ? weights : NULL);
-        for (size_t k = 0; k < AGENTS; k++)
+        for (size_t k = 0; k < AGENTS && !v->shared; k++)
             expect_update(&w, t, k, d, u);
+        if (v->shared)
+            expect_shared_update(&w, t, d, u);
         for (size_t k = 0; k < AGENTS; k++)
             check_agent(t, k, &w.agent[k]);
     }
@@ -649,8 +776,9 @@ static void make_acting(struct acting *a)
  * the most likely; each copy's as if it were alone. */
 START_TEST(test_choices)
 {
+    static const int of_masked[] = {1, 12};
     static struct acting all, one;
-    struct team *t = open_team(&variants[1]);
+    struct team *t = open_team(&variants[of_masked[_i]]);
     static struct agent a;
     double log_p[OUT_MAX];
     float sum[WIDTH_MAX] = {0};
@@ -658,7 +786,7 @@ START_TEST(test_choices)
     make_acting(&all);
     one = all;
     take(t, 0, &a);
-    categorical(&masked, &a.actor, all.obs, all.allowed, log_p);
+    categorical(&masked, &a.actor, 0, all.obs, all.allowed, log_p);
     act(t, &all, ACT_EXPLORE, 0, COPIES);
     for (size_t e = 0; e < COPIES; e++)
         act(t, &one, ACT_EXPLORE, e, 1);
@@ -677,8 +805,9 @@ END_TEST
 
 START_TEST(test_numbers)
 {
+    static const int of_box[] = {5, 11};
     static struct acting all;
-    struct team *t = open_team(&variants[5]);
+    struct team *t = open_team(&variants[of_box[_i]]);
     static struct agent a;
     double action[WIDTH_MAX];
 
@@ -689,12 +818,12 @@ START_TEST(test_numbers)
         float noise[2];
 
         rng_normal_f32(rng_key_make(7, "agent_0", PURPOSE_ACT), 1000 + e, 0, noise, 2);
-        (void)squashed(&box, &a.actor, all.obs, noise, action);
+        (void)squashed(&box, &a.actor, 0, all.obs, noise, action);
         for (size_t c = 0; c < 2; c++)
             ck_assert_double_eq_tol((double)all.actions[2 * e + c], action[c], 1e-5);
     }
     act(t, &all, ACT_GREEDY, 0, COPIES);
-    (void)squashed(&box, &a.actor, all.obs, (const float[]){0, 0}, action);
+    (void)squashed(&box, &a.actor, 0, all.obs, (const float[]){0, 0}, action);
     for (size_t i = 0; i < 2 * COPIES; i++)
         ck_assert_double_eq_tol((double)all.actions[i], action[i % 2], 1e-5);
     team_free(t);
@@ -706,8 +835,9 @@ END_TEST
 static const struct {
     const char *algorithm;
     const struct space *space;
-} learners[] = {
-    {"isac", &discrete}, {"masac", &discrete}, {"isac", &box}, {"masac", &box}};
+    int shared;
+} learners[] = {{"isac", &discrete, 0}, {"masac", &discrete, 0}, {"isac", &box, 0},
+                {"masac", &box, 0},     {"masac", &discrete, 1}, {"isac", &box, 1}};
 
 /* Episodes of one step: what is best is chosen greedily, and the entropy becomes the
  * target's. */
@@ -731,6 +861,7 @@ START_TEST(test_learns)
     args.n = AGENTS;
     args.obs = OBS;
     args.space = *s;
+    args.share = learners[_i].shared;
     t = team_new(&args);
     for (uint64_t i = 0; i < N; i++) {
         rows[i] = i;
@@ -812,6 +943,31 @@ START_TEST(test_refused_configurations)
     ck_assert_int_eq(
         try_build("{algorithm: isac, optimizer: {type: accept_reject}}", discrete, 0),
         ERR_CONFIG);
+    ck_assert_int_eq(
+        try_build("{algorithm: masac, settings: {agent_id: true, symmetry: env}}",
+                  discrete, 0),
+        ERR_CONFIG);
+}
+END_TEST
+
+/* A joint critic's pictures stand side by side; an id would be between them. */
+START_TEST(test_ids_beside_pictures)
+{
+    struct space seeing = discrete;
+
+    seeing.image[0] = 3; /* as many numbers as OBS */
+    seeing.image[1] = seeing.image[2] = 1;
+    ck_assert_int_eq(
+        try_build("{algorithm: masac, critic: {conv: [[2, 1, 1]]}}", seeing, 0), 0);
+    ck_assert_int_eq(
+        try_build("{algorithm: masac, critic: {conv: [[2, 1, 1]]}, settings: "
+                  "{agent_id: true}}",
+                  seeing, 0),
+        ERR_CONFIG);
+    ck_assert_int_eq(try_build("{algorithm: isac, actor: {conv: [[2, 1, 1]]}, critic: "
+                               "{conv: [[2, 1, 1]]}, settings: {agent_id: true}}",
+                               seeing, 0),
+                     0);
 }
 END_TEST
 
@@ -822,10 +978,11 @@ static Suite *make_suite(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, test_updates_written_out, 0, N_VARIANTS);
-    tcase_add_test(tc, test_choices);
-    tcase_add_test(tc, test_numbers);
+    tcase_add_loop_test(tc, test_choices, 0, 2);
+    tcase_add_loop_test(tc, test_numbers, 0, 2);
     tcase_add_loop_test(tc, test_learns, 0, sizeof(learners) / sizeof(learners[0]));
     tcase_add_test(tc, test_refused_configurations);
+    tcase_add_test(tc, test_ids_beside_pictures);
     suite_add_tcase(suite, tc);
     return suite;
 }

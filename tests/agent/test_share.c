@@ -152,7 +152,8 @@ static int gradients(struct linear *l, size_t i, const struct stage_args *args,
         .feeds = feeds, .n_feeds = 2, .fetches = &p->loss, .n_fetches = 1};
     float loss = -1;
     struct tensor value = tensor_scalar_f32(&loss);
-    const int r = share_gradients(p->share, p->session, &run, &value, args, weight, err);
+    const int r =
+        share_gradients(p->share, SHARE_ALL, p->session, &run, &value, args, weight, err);
 
     ck_assert(r < 0 || loss >= 0);
     return r;
@@ -165,7 +166,7 @@ static int apply(struct linear *l, const struct stage_args *args, float *ret_nor
     const struct run_args run = {.fetches = &ps->norm, .n_fetches = 1};
     struct tensor value = tensor_scalar_f32(ret_norm);
 
-    return share_apply(ps->share, ps->session, &run, &value, args, err);
+    return share_apply(ps->share, SHARE_ALL, ps->session, &run, &value, args, err);
 }
 
 static const float *value_of(struct process *p, const struct variable *v)
@@ -208,7 +209,8 @@ static void step(struct linear *l, struct rows *rows, const int64_t *split, floa
     ck_assert_msg(apply(l, &a, norm, &err) == 0, "%s", err.msg);
     for (size_t i = 0; i < MEMBERS; i++)
         ck_assert_int_eq(
-            share_assign(l->process[i].share, l->process[i].session, &v, &err), 0);
+            share_assign(l->process[i].share, SHARE_ALL, l->process[i].session, &v, &err),
+            0);
 }
 
 /* The step is that of one process with all rows, also where members have unequal numbers of
@@ -276,7 +278,7 @@ START_TEST(test_foreign_memory)
 
     ck_assert_int_eq(apply(l, &a, &norm, &err), ERR_STATE); /* no gradients yet */
     ck_assert_ptr_nonnull(strstr(err.msg, "apply of update 4: slot 1"));
-    ck_assert_int_eq(share_assign(m->share, m->session, &v, &err), ERR_STATE);
+    ck_assert_int_eq(share_assign(m->share, SHARE_ALL, m->session, &v, &err), ERR_STATE);
     for (size_t i = 0; i < MEMBERS; i++)
         ck_assert_int_eq(gradients(l, i, &g, &rows, i * ROWS, ROWS, 1, &err), 0);
     ck_assert_int_eq(apply(l, &later, &norm, &err), ERR_STATE);
@@ -326,7 +328,7 @@ START_TEST(test_refused)
 
     ck_assert_int_eq(share_set_memory(p->share, l->memory, 1024, &err), ERR_LIMIT);
     ck_assert_int_eq(share_build(s, p->graph, &part, 1, &err), 0);
-    ck_assert_int_eq(share_assign(s, p->session, &v, &err), ERR_STATE);
+    ck_assert_int_eq(share_assign(s, SHARE_ALL, p->session, &v, &err), ERR_STATE);
     share_free(s);
     s = make_share(l, 0);
     part.loss = reduce(p->graph, "Mean", p->y, NULL, 0, 0, "elsewhere");

@@ -7,6 +7,8 @@
 #include "tests/support/team.h"
 #include "tests/support/test_main.h"
 
+#include <string.h>
+
 #define BATCH 64
 
 static int n_allocations;
@@ -44,6 +46,18 @@ void *__wrap_mem_aligned(size_t size)
     return __real_mem_aligned(size);
 }
 
+static void play_stage(struct team *t, const struct stage *stage, uint64_t update,
+                       const uint64_t *rows)
+{
+    const int is_ps = stage->runner == STAGE_PS;
+    struct stage_result res;
+    struct err err;
+
+    for (size_t i = is_ps ? t->args.n : 0; i < t->args.n + (size_t)is_ps; i++)
+        ck_assert_int_eq(
+            team_stage(t, i, stage->name, update, rows, 1, BATCH, NULL, &res, &err), 0);
+}
+
 static void play(struct team *t, uint64_t update, const uint64_t *rows)
 {
     struct member *m = &t->members[0];
@@ -58,24 +72,38 @@ static void play(struct team *t, uint64_t update, const uint64_t *rows)
                                   .counter = counter,
                                   .draw_first = first};
     struct act_result acted = {.actions = actions};
-    struct stage_result res;
     struct err err;
 
     ck_assert_int_eq(m->ops->act(m->algo, m->session, &args, &acted, &err), 0);
-    for (size_t i = 0; i < n_stages; i++)
-        ck_assert_int_eq(
-            team_stage(t, 0, stages[i].name, update, rows, 1, BATCH, NULL, &res, &err),
-            0);
+    for (size_t i = 0; i < n_stages; i++) {
+        t->slot = t->args.share ? t->repeat : SLOT_NONE;
+        play_stage(t, &stages[i], update, rows);
+        if (t->repeat + 1 < (uint64_t)stages[i].repeat) {
+            t->repeat++;
+            i = (size_t)stages[i].repeat_from - 1;
+        }
+    }
+    t->repeat = 0;
 }
 
-static const char *const configs[] = {"{}",
-                                      "{algorithm: ddpg}",
-                                      "{algorithm: iql}",
-                                      "{algorithm: isac}",
-                                      "{algorithm: masac}",
-                                      "{algorithm: matd3}",
-                                      "{algorithm: mappo}",
-                                      "{algorithm: coma}"};
+static const struct {
+    const char *text;
+    int share;
+} configs[] = {
+    {"{}", 0},
+    {"{algorithm: ddpg}", 0},
+    {"{algorithm: iql}", 0},
+    {"{algorithm: isac}", 0},
+    {"{algorithm: masac}", 0},
+    {"{algorithm: matd3}", 0},
+    {"{algorithm: mappo}", 0},
+    {"{algorithm: coma}", 0},
+    {"{algorithm: ddpg, settings: {agent_id: true}}", 1},
+    {"{algorithm: isac, settings: {agent_id: true}}", 1},
+    {"{algorithm: maddpg}", 1},
+    {"{algorithm: masac}", 1},
+    {"{algorithm: matd3, settings: {agent_id: true}}", 1},
+};
 enum { PLAIN, MASKED, SYMMETRIC, VARIANTS };
 enum { CONFIGS = sizeof(configs) / sizeof(configs[0]) };
 
@@ -95,7 +123,7 @@ static void add_symmetry(struct symmetry_group *g, struct arena *arena)
 
 START_TEST(test_steady_requests_allocate_nothing)
 {
-    struct team_args args = team_spread(configs[_i / VARIANTS], 200);
+    struct team_args args = team_spread(configs[_i / VARIANTS].text, 200);
     struct symmetry_group symmetry = {0};
     struct arena arena = ARENA_ZERO;
     struct team *t;
@@ -103,7 +131,8 @@ START_TEST(test_steady_requests_allocate_nothing)
     int before;
 
     args.space.masked = _i % VARIANTS == MASKED;
-    if (_i % VARIANTS == SYMMETRIC) {
+    args.share = configs[_i / VARIANTS].share;
+    if (_i % VARIANTS == SYMMETRIC && strstr(args.config, "agent_id") == NULL) {
         add_symmetry(&symmetry, &arena);
         args.symmetry = &symmetry;
     }

@@ -115,7 +115,7 @@ def test_facts_are_json_when_asked(w):
                   for a in harness.json_lines(w.brood("algorithms", "--json")[0])}
     assert [algorithms[name].get("rows") for name in ("maddpg", "qmix", "mappo", "random")] == [
         "transitions", "episodes", "window", None]
-    assert algorithms["mappo"]["shares"] and not algorithms["maddpg"]["shares"]
+    assert algorithms["maddpg"]["shares"] and not algorithms["happo"]["shares"]
     assert all(a["use"] and a["source"] for a in algorithms.values()), algorithms
     text = w.brood("algorithms")[0]
     assert text.count("\n  use      ") == len(algorithms), text

@@ -86,6 +86,17 @@ def test_qmix_predators_and_maddpg_prey(w):
            PREY: ("propose", "critic", "learn")})
 
 
+def test_qmix_predators_and_qmix_prey(w):
+    """Two teams, and so two mixers, which learn in one process; of different sizes."""
+    check(w, "qmix", "qmix, settings: {recurrent: 8}",
+          {"adversary_0": ("values", "learn"), "central": ("mix",),
+           PREY: ("values", "learn")}, ", priority: {alpha: 0.6}")
+    mixers = w.run_dir("calm") / "checkpoints" / "400" / "central" / "model.ckpt-400"
+    out, _ = w.brood("inspect", mixers)
+    assert "central/adversary/mixer/w1/weights" in out, out
+    assert "central/agent/target_mixer/v/biases" in out, out
+
+
 def test_happo_predators_and_matd3_prey(w):
     """Turns are those of the predators; the critics of the prey ask them, too."""
     check(w, "happo", "matd3",
@@ -114,6 +125,8 @@ def test_what_a_run_would_refuse_check_refuses(w):
             file, "agents.agent_0.experience.batch_size=3000")
     assert "both need the central process" in refused(
         write(w, "qmix", "maddpg"), "agents.adversary_1.experience.batch_size=8")
+    assert "agents.agent_0.discount: the mixers of teams adversary and agent learn in one " \
+        "process" in refused(write(w, "qmix", "qmix, discount: 0.5"))
     w.brood("run", write(w, "maddpg", "ddpg", steps=200), "--name", "teacher")
     teacher = w.run_dir("teacher") / "checkpoints" / "200" / "adversary_0"
     frozen = write(w, "maddpg", f"frozen, settings: {{from: '{teacher}'}}")

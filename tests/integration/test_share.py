@@ -109,6 +109,69 @@ def test_deaths_of_a_team_with_a_mixer_change_no_byte(w):
         "central": ("mix",)})
 
 
+TEAMS = """\
+run: {{name: teams, seed: 3, env_steps: 1200}}
+env: {{id: simple_tag, copies: 4, max_steps: 10, actions: {actions}, reward: team_mean,
+       params: {{adversaries: 2, good: 2}}}}
+experience: {{capacity: 400, batch_size: 16, warmup: 100, update_every: 40,
+              priority: {{alpha: 0.6}}}}
+checkpoint: {{every_env_steps: 400, max_to_keep: 0}}
+evaluation: {{every_env_steps: 0}}
+defaults:
+  share: team
+  actor: {{hidden: [16]}}
+  critic: {{hidden: [16]}}
+  optimizer: {{learning_rate: 0.001 to 0 over 1200}}
+  restart: {{max_restarts: 10000, delay: 0s, max_delay: 0s}}
+agents:
+  adversary_0: {first}
+  adversary_1: {first}
+  agent_0: {second}
+  agent_1: {second}
+"""
+TEAMS_MEMBERS = ("adversary_0", "adversary_1", "agent_0", "agent_1")
+TEAM_LEARNERS = {
+    # policies learn in one update of two
+    "matd3": "{algorithm: matd3, settings: {symmetry: env, reward_scale: running}}",
+    "isac": "{algorithm: isac, settings: {agent_id: true}}",
+    "masac": "{algorithm: masac, settings: {agent_id: true, own_batches: true}}",
+    "maddpg": "{algorithm: maddpg, settings: {agent_id: true, reward_scale: standard}}",
+    "ddpg": "{algorithm: ddpg, settings: {symmetry: env}}",
+    # two mixers in one central process
+    "qmix": "{algorithm: qmix, settings: {symmetry: env, reward_scale: running}}",
+}
+
+
+def deaths_in_two_teams_change_no_byte(w, actions, first, second,
+                                       members=("propose", "gradients", "assign"), more={}):
+    """Both steps of an update, the critics' and the policies', at every stage; and a resume."""
+    file = w.write("teams.yaml", TEAMS.format(actions=actions, first=TEAM_LEARNERS[first],
+                                              second=TEAM_LEARNERS[second]))
+    deaths_change_no_byte(w, file, 6, {**{name: members for name in TEAMS_MEMBERS},
+                                       "adversary_ps": ("apply",), "agent_ps": ("apply",),
+                                       **more})
+    again = harness.copy_run(w.run_dir("calm"), w.path / "again")
+    w.brood("resume", again, "--from", "400", program=w.program_with_agent(FAULT_AGENT))
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(again))
+
+
+def test_deaths_of_matd3_and_isac_change_no_byte(w):
+    deaths_in_two_teams_change_no_byte(w, "continuous", "matd3", "isac")
+
+
+def test_deaths_of_masac_and_maddpg_change_no_byte(w):
+    deaths_in_two_teams_change_no_byte(w, "discrete", "masac", "maddpg")
+
+
+def test_deaths_of_ddpg_and_masac_change_no_byte(w):
+    deaths_in_two_teams_change_no_byte(w, "continuous", "ddpg", "masac")
+
+
+def test_deaths_of_two_teams_with_mixers_change_no_byte(w):
+    deaths_in_two_teams_change_no_byte(w, "discrete", "qmix", "qmix",
+                                       ("values", "gradients", "assign"), {"central": ("mix",)})
+
+
 def network(w, run, step, name):
     """The values of the network in a process's folder of a checkpoint, by the variables' names
     without the process's."""
@@ -207,7 +270,14 @@ def test_refused_by_check(w):
         return w.brood("check", file, code=2)[1]
 
     spread, team = "simple_spread", "algorithm: iql, share: team"
-    assert "maddpg cannot share" in check(spread, "algorithm: maddpg, share: team")
+    assert "happo cannot share" in check(spread + ", reward: team_mean",
+                                        "algorithm: happo, share: team")
+    err = check(spread, "algorithm: maddpg, share: team, optimizer: {type: accept_reject}")
+    assert "optimizer.type" in err and "no gradients to share" in err, err
+    err = check("simple_speaker_listener", "algorithm: masac, share: [speaker_0, listener_0]")
+    assert "listener_0 sees 11 numbers and speaker_0 3" in err, err
+    err = check(spread, "algorithm: matd3, share: team, settings: {agent_id: true, symmetry: env}")
+    assert "settings.agent_id" in err, err
     assert "on_give_up" in check(spread, team + ", restart: {on_give_up: frozen}")
     err = check("simple_tag", "algorithm: iql, share: [adversary_0, agent_0]",
                 "  adversary_1: {share: none}\n  adversary_2: {share: none}\n")

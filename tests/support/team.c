@@ -238,6 +238,7 @@ struct team *team_new(const struct team_args *args)
         (void)snprintf(t->spaces[i].team, AGENT_NAME_MAX, "%s",
                        args->apart ? t->spaces[i].name : "agent");
         t->spaces[i].symmetric = args->symmetry != NULL;
+        t->spaces[i].other = args->others >> i & 1;
     }
     if (args->symmetry != NULL)
         OK(symmetry_new(&t->symmetry, args->symmetry, t->spaces, args->n,
@@ -247,9 +248,11 @@ struct team *team_new(const struct team_args *args)
     if (args->share)
         make_group(t);
     for (size_t i = 0; i < args->n + (args->share != 0); i++)
-        make_member(t, i);
-    if (t->members[0].ops->columns != NULL)
-        t->n_columns = t->members[0].ops->columns(t->members[0].algo, t->columns);
+        if (!t->spaces[i].other)
+            make_member(t, i);
+    for (size_t i = 0; i < args->n && t->n_columns == 0; i++)
+        if (t->members[i].ops != NULL && t->members[i].ops->columns != NULL)
+            t->n_columns = t->members[i].ops->columns(t->members[i].algo, t->columns);
     make_log(t);
     return t;
 }
@@ -262,7 +265,8 @@ void team_free(struct team *t)
         tensor_free(&m->proposal);
         tensor_free(&m->log_prob);
         tensor_free(&m->priorities);
-        m->ops->free(m->algo);
+        if (m->ops != NULL)
+            m->ops->free(m->algo);
         share_free(m->share);
         session_free(m->session);
         graph_free(m->graph);
@@ -314,15 +318,30 @@ static const struct stage *find_stage(const struct member *m, const char *name)
     return NULL;
 }
 
+/* Of the range of stages that it belongs to. */
+static uint64_t repeats_of(const struct member *m, const struct stage *stage)
+{
+    size_t n;
+    const struct stage *s = m->ops->stages(m->algo, &n);
+    const int self = (int)(stage - s);
+
+    for (size_t i = (size_t)self; i < n; i++)
+        if (s[i].repeat > 1 && s[i].repeat_from <= self)
+            return (uint64_t)s[i].repeat;
+    return 1;
+}
+
 int team_stage(struct team *t, size_t member, const char *stage, uint64_t update,
                const uint64_t *rows, int64_t groups, int64_t batch, const float *weights,
                struct stage_result *ret, struct err *err)
 {
     struct member *m = &t->members[member];
+    const struct stage *found = find_stage(m, stage);
     const struct stage_args args = {
-        .stage = find_stage(m, stage),
+        .stage = found,
         .step = update,
         .update = update,
+        .repeat = t->repeat,
         .slot = t->slot,
         .groups = groups,
         .batch = batch,
@@ -333,7 +352,7 @@ int team_stage(struct team *t, size_t member, const char *stage, uint64_t update
         .key = team_stage_key(t, member, stage),
         .permutation =
             rng_key_make(t->args.seed, t->spaces[member].name, PURPOSE_PERMUTATION),
-        .counter = update,
+        .counter = found != NULL ? update * repeats_of(m, found) + t->repeat : 0,
         .symmetry = t->symmetry,
         .input = find_proposal,
         .input_ctx = t};
@@ -381,11 +400,57 @@ static void team_learn(struct team *t, size_t member, uint64_t update,
     }
 }
 
+static void keep_outputs(struct member *m, const struct stage_result *res)
+{
+    add_scalars(&m->learned, res);
+    if (res->priorities.data != NULL)
+        keep(&m->priorities, &res->priorities);
+    if (res->n_outputs > 0)
+        keep(&m->proposal, &res->output[0].value);
+    if (res->n_outputs > 1)
+        keep(&m->log_prob, &res->output[1].value);
+}
+
+/* Stage by stage, as often as the list says. */
+static void update_group(struct team *t, uint64_t update, const uint64_t *rows,
+                         int64_t groups, int64_t batch, const float *weights)
+{
+    size_t n;
+    const struct stage *s = t->members[0].ops->stages(t->members[0].algo, &n);
+    struct stage_result res;
+    struct err err;
+
+    for (size_t i = 0; i <= t->args.n; i++)
+        t->members[i].learned = (struct stage_result){0};
+    t->repeat = 0;
+    for (size_t k = 0; k < n; k++) {
+        const int is_ps = s[k].runner == STAGE_PS;
+
+        t->slot = (update * repeats_of(&t->members[0], &s[k]) + t->repeat) %
+                  SHARE_RING_MIN_SLOTS;
+        for (size_t i = is_ps ? t->args.n : 0; i < t->args.n + is_ps; i++) {
+            OK(team_stage(t, i, s[k].name, update, rows, groups, batch, weights, &res,
+                          &err),
+               err);
+            keep_outputs(&t->members[i], &res);
+        }
+        if (t->repeat + 1 < (uint64_t)s[k].repeat) {
+            t->repeat++;
+            k = (size_t)s[k].repeat_from - 1; /* and then the range's first again */
+        }
+    }
+    t->repeat = 0;
+}
+
 void team_update(struct team *t, uint64_t update, const uint64_t *rows, int64_t groups,
                  int64_t batch, const float *weights)
 {
     struct err err;
 
+    if (t->args.share) {
+        update_group(t, update, rows, groups, batch, weights);
+        return;
+    }
     for (size_t i = 0; i < t->args.n; i++) {
         struct member *m = &t->members[i];
         struct stage_result res;

@@ -34,6 +34,8 @@ struct team_args {
     int64_t window_rows; /* as algo_args has it */
     int share;           /* all share parameters, through member number n: "agent_ps" */
     int apart;           /* each agent is a team of its own */
+    uint32_t others;     /* bit i: agent i is no member, but of another group of
+                          * learners */
     const struct symmetry_group *symmetry; /* NULL: rows are shown as they are */
     int64_t max_steps;                     /* of an episode; 0: unlimited */
 };
@@ -46,7 +48,7 @@ struct team {
     struct member members[TEAM_MAX + 1];
     size_t places[TEAM_MAX]; /* of the group that shares: 0, 1, ... */
     void *shared;            /* its memory, TEAM_SHARED_BYTES long */
-    uint64_t slot;           /* of the stages that are run next */
+    uint64_t slot, repeat;   /* of the stages that are run next */
     struct algo_column columns[ALGO_MAX_COLUMNS]; /* that the algorithm adds; zeros */
     size_t n_columns;
     struct store_layout layout;
@@ -72,7 +74,7 @@ void team_write_joint(struct team *t, uint64_t row, const char *column, float va
 void team_write_mask(struct team *t, uint64_t row, size_t agent, const char *column,
                      const uint8_t *values);
 
-/* Runs every stage of the algorithm for all members; the step is the update's number.
+/* Runs every stage of the algorithm for all members, and their ps; the step is the update's number.
  * rows [groups * batch]; weights or NULL. */
 void team_update(struct team *t, uint64_t update, const uint64_t *rows, int64_t groups,
                  int64_t batch, const float *weights);

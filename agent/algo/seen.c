@@ -1,0 +1,137 @@
+#include "agent/algo/seen.h"
+
+#include "agent/algo/parts.h"
+#include "agent/algo/share.h"
+#include "common/mem/copy.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the id ---- */
+
+struct agent_id agent_id_of(const struct algo_args *args)
+{
+    const char *team = args->agents[args->self].team;
+    struct agent_id id = {0};
+    int64_t members = 0;
+
+    for (size_t i = 0; i < args->n_agents; i++) {
+        id.place = i == args->self ? members : id.place;
+        members += strcmp(args->agents[i].team, team) == 0;
+    }
+    id.width = args->config->settings.agent_id ? members : 0;
+    return id;
+}
+
+void agent_id_put(const struct agent_id *id, float *x, int64_t n, int64_t stride)
+{
+    for (int64_t i = 0; id->width > 0 && i < n; i++, x += stride) {
+        memset(x, 0, (size_t)id->width * sizeof(float));
+        x[id->place] = 1;
+    }
+}
+
+/* ---- the list ---- */
+
+static int is_listed(const struct seen *s, size_t agent)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->agent[i] == agent)
+            return 1;
+    return 0;
+}
+
+static void add(struct seen *s, size_t agent)
+{
+    if (!is_listed(s, agent))
+        s->agent[s->n++] = agent;
+}
+
+static void list_all(struct seen *s, const struct algo_args *args)
+{
+    const struct share_group *group =
+        args->share != NULL ? share_group(args->share) : NULL;
+    const int is_ps = group != NULL && share_is_ps(args->share);
+
+    if (group != NULL || s->id.width > 0)
+        add(s, args->self);
+    for (size_t i = is_ps; group != NULL && i < group->n; i++)
+        add(s, group->members[i]);
+    for (size_t i = 0; i < args->n_agents; i++)
+        if (!is_ps || i != group->members[0])
+            add(s, i);
+}
+
+void seen_init(struct seen *s, const struct algo_args *args, int own_only)
+{
+    *s = (struct seen){.id = agent_id_of(args),
+                       .agent = xcalloc(args->n_agents + 1, sizeof(*s->agent))};
+    if (own_only)
+        add(s, args->self);
+    else
+        list_all(s, args);
+    s->input = args->agents[args->self].obs + s->id.width;
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->agent[i] == args->self) {
+            s->own = i;
+            s->own_obs = s->obs;
+            s->obs += s->id.width;
+        }
+        s->obs += args->agents[s->agent[i]].obs;
+    }
+}
+
+int seen_pictures(const struct seen *s, const struct agent_config *c,
+                  const struct space *agents, struct pictures *ret_actor,
+                  struct pictures *ret_critic, struct err *err)
+{
+    if (s->id.width > 0 && s->n > 1 && c->critic.conv.n > 0)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.agent_id"),
+                          "an id has no place among the pictures that a critic with conv "
+                          "sees; expected agent_id: false or critic.input: own");
+    return pictures_of_both(c, &agents[s->agent[s->own]], agents, s->agent, s->n,
+                            ret_actor, ret_critic, err);
+}
+
+void seen_done(struct seen *s)
+{
+    free(s->agent);
+    *s = (struct seen){0};
+}
+
+/* ---- rows ---- */
+
+const float *agent_id_behind(const struct seen *s, const struct act_args *args, float *x)
+{
+    const size_t own = (size_t)(s->input - s->id.width) * sizeof(float);
+
+    if (s->id.width == 0)
+        return args->obs;
+    copy_rows(x, (size_t)s->input * sizeof(float), args->obs, own, args->n_copies, own);
+    agent_id_put(&s->id, x + s->input - s->id.width, (int64_t)args->n_copies, s->input);
+    return x;
+}
+
+void seen_gather(const struct seen *s, const struct store_view *store, const int *columns,
+                 const uint64_t *rows, size_t n, float *x, size_t stride)
+{
+    const int64_t own = s->input - s->id.width;
+
+    if (s->id.width == 0) {
+        store_view_gather_joined(store, columns, s->n, rows, n, x, stride);
+        return;
+    }
+    store_view_gather(store, columns[0], rows, n, x, stride);
+    agent_id_put(&s->id, x + own, (int64_t)n, (int64_t)stride);
+    if (s->n > 1)
+        store_view_gather_joined(store, columns + 1, s->n - 1, rows, n, x + s->input,
+                                 stride);
+}
+
+void seen_gather_own(const struct seen *s, const struct store_view *store, int column,
+                     const uint64_t *rows, size_t n, float *x)
+{
+    store_view_gather(store, column, rows, n, x, (size_t)s->input);
+    agent_id_put(&s->id, x + s->input - s->id.width, (int64_t)n, s->input);
+}

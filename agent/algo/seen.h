@@ -1,0 +1,58 @@
+/* seen.h - whose observations and actions a critic sees, in what order, and the agent's id.
+ *
+ * Order    that of the environment. But a network that several agents share, or that is told
+ *          an id, must find its own agent in one place: then the own one is first, then are
+ *          those that it shares parameters with, then all others, each in the environment's
+ *          order. A ps sees as its first member does, with itself in that one's place.
+ * Id       with the setting agent_id: which of its team the agent is, one-hot, right behind
+ *          its own observation; so a policy's input is one piece of its critic's.
+ */
+#ifndef AGENT_ALGO_SEEN_H
+#define AGENT_ALGO_SEEN_H
+
+#include "agent/algo/algo.h"
+#include "agent/nn/nn.h"
+
+struct agent_id {
+    int64_t width; /* agents of the team; 0: there is no id */
+    int64_t place; /* among them */
+};
+
+struct seen {
+    size_t n;
+    size_t *agent; /* [n] indices in algo_args.agents */
+    size_t own;    /* place of the own agent in the list */
+    struct agent_id id;
+    int64_t input;   /* width of the own observation and the id */
+    int64_t obs;     /* ... of all observations and the id */
+    int64_t own_obs; /* where among them the own one is */
+};
+
+/* own_only: the critic sees no other agent. */
+void seen_init(struct seen *s, const struct algo_args *args, int own_only);
+void seen_done(struct seen *s);
+
+/* The pictures that policy and critic see (parts.h). ERR_CONFIG: an id would stand among
+ * several agents' pictures. */
+int seen_pictures(const struct seen *s, const struct agent_config *c,
+                  const struct space *agents, struct pictures *ret_actor,
+                  struct pictures *ret_critic, struct err *err);
+
+struct agent_id agent_id_of(const struct algo_args *args);
+/* Writes the id into n rows, `stride` floats apart; x: its first column in the first row.
+ * Without an id nothing happens. */
+void agent_id_put(const struct agent_id *id, float *x, int64_t n, int64_t stride);
+
+/* The observations to act on with the id behind each, in x (E, input); without an id those of
+ * the request. */
+const float *agent_id_behind(const struct seen *s, const struct act_args *args, float *x);
+
+/* Gathers what seen agents observe, and the id: columns [n] of the log, x (rows, obs) with
+ * rows `stride` floats apart. */
+void seen_gather(const struct seen *s, const struct store_view *store, const int *columns,
+                 const uint64_t *rows, size_t n, float *x, size_t stride);
+/* The same of the own observation alone, x (rows, input). */
+void seen_gather_own(const struct seen *s, const struct store_view *store, int column,
+                     const uint64_t *rows, size_t n, float *x);
+
+#endif
