@@ -294,9 +294,7 @@ static const struct field agent_fields[] = {
      .default_text = "stop", RESPAWN, .doc = "when a loss is no finite number"},
     {"restart", FIELD_MAP, AGENT(restart), .schema = &restart_schema},
     {"share", FIELD_NAMES, AGENT(share), .flags = FIELD_VARIABLES,
-     .doc =
-         "parameters: team, a list of agents, or none; of equal agents whose algorithm "
-         "can share (none)"},
+     .doc = "parameters: team, a list of agents, or none; needs equal agents (none)"},
     {"experience", FIELD_MAP, AGENT(experience), .schema = &agent_experience_schema},
     {"observation", FIELD_I64, AGENT(observation),
      .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES, WITHIN(1, 1 << 24),

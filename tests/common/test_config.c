@@ -727,7 +727,7 @@ START_TEST(a_complete_configuration_takes_another_choice)
          "experience: dropped batch_size, warmup and update_every: not used by mappo, "
          "which learns from the newest rows of every copy\n"},
         {ENV "defaults: {algorithm: ippo}\n", "defaults.algorithm=maddpg",
-         "defaults.settings: dropped agent_id, gae, n_step, clip_ratio, entropy, epochs, "
+         "defaults.settings: dropped gae, n_step, clip_ratio, entropy, epochs, "
          "minibatches, value_norm, advantage_norm and huber: no setting of maddpg\n"},
         {ENV, "defaults.optimizer.type=rmsprop",
          "defaults.optimizer: dropped beta1 and beta2: no setting of the optimizer "

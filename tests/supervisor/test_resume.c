@@ -463,7 +463,8 @@ END_TEST
 /* ---- the configuration to go on with ---- */
 
 static const char saved_config[] = "env: {id: none}\n"
-                                   "agents: {a: {observation: 1, action: 1}}\n";
+                                   "agents: {a: {observation: 1, action: 1}}\n"
+                                   "experience: {warmup: 25}\n";
 
 static struct run_config wanted_with(const char *const *set, size_t n)
 {
