@@ -93,6 +93,17 @@ static double conv_units(const struct network_config *n, const struct env_agent 
     return units;
 }
 
+/* A row as it is gathered: observations are float32 there. */
+static double gathered_bytes(const struct env_spec *spec, uint64_t a_row)
+{
+    double bytes = (double)a_row;
+
+    for (size_t i = 0; i < spec->n_agents; i++) /* the observation and the next one */
+        bytes += 2 * ((double)spec->agents[i].obs_width * sizeof(float) -
+                      (double)env_obs_bytes(&spec->agents[i]));
+    return bytes;
+}
+
 /* The rows of an update as the agent sees them, and what its networks compute from them. */
 static double batch_bytes(const struct run_config *c, const struct env_spec *spec,
                           size_t agent, uint64_t a_row)
@@ -100,7 +111,7 @@ static double batch_bytes(const struct run_config *c, const struct env_spec *spe
     const struct agent_config *a = &c->agents[agent];
     const struct experience_config x = run_config_experience(c, agent);
     const int64_t length = spec->max_steps > 0 ? spec->max_steps : 1;
-    double rows = (double)x.batch_size, units, convs, seen = (double)a_row;
+    double rows = (double)x.batch_size, units, convs, seen = gathered_bytes(spec, a_row);
 
     if (!algorithm_learns(algorithm_find(a->algorithm)))
         return 0;
