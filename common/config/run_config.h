@@ -21,9 +21,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define CONFIG_MAX_LAYERS       16
-#define CONFIG_MAX_CONVS        8
-#define CONFIG_DEFAULT_CAPACITY 1000000 /* of experience */
+#define CONFIG_MAX_LAYERS 16
+#define CONFIG_MAX_CONVS  8
 
 enum keep_log { KEEP_LOG_NEVER, KEEP_LOG_ALWAYS, KEEP_LOG_AUTO };
 enum env_rules { ENV_RULES_MPE2, ENV_RULES_OPENAI };

@@ -142,6 +142,12 @@ void cli_dropped(void *ctx, const char *line)
         (void)fprintf(stderr, "%s\n", line);
 }
 
+void cli_warn(const struct cli *cli, const char *config, const char *text)
+{
+    if (!cli->quiet)
+        (void)fprintf(stderr, "%s: warning: %s\n", config, text);
+}
+
 int cli_integer(const struct cli *cli, const char *option, const char *text,
                 long long min, long long max, long long *ret)
 {

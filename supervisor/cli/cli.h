@@ -91,6 +91,9 @@ void cli_skipped(void *ctx, const char *line);
 /* Reports on stderr that keys of a configuration are ignored (config_options.dropped). */
 void cli_dropped(void *ctx, const char *line);
 
+/* Reports a warning on stderr, "<file of the configuration>: warning: <text>". */
+void cli_warn(const struct cli *cli, const char *config, const char *text);
+
 /* Parses an integer option, which must be in [min, max]. Returns 0, or CLI_USAGE after
  * reporting the error. */
 int cli_integer(const struct cli *cli, const char *option, const char *text,

@@ -84,6 +84,7 @@ static void report_good(const struct cli *cli, const char *path,
     const long long length = in_episodes ? c->run.episodes : c->run.env_steps;
     const int64_t steps = run_config_most_steps(c);
     char *warning = steps > 0 ? run_config_untrained(c, steps) : NULL;
+    char *shortage = estimate_shortage(estimate, c, cli->runs_dir);
     char algorithms[ALGORITHMS_MAX_BYTES], ends[64] = "until it is stopped";
 
     if (length > 0)
@@ -119,8 +120,11 @@ static void report_good(const struct cli *cli, const char *path,
         print_estimate(estimate);
         if (warning != NULL)
             (void)fprintf(stderr, "%s: %s\n", path, warning);
+        if (shortage != NULL)
+            cli_warn(cli, path, shortage);
     }
     free(warning);
+    free(shortage);
 }
 
 /* Prints the message alone, so that the line begins with file:line, as editors expect. */

@@ -241,7 +241,7 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
                                 .extends = 1};
     struct run_config config;
     struct err err = {0};
-    char seed_set[64];
+    char seed_set[64], *shortage;
     int code;
 
     if (o->again != NULL && o->again->committed)
@@ -256,6 +256,10 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     }
     if (run_config_read(&config, o->config_path, &co, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
+    shortage = estimate_shortage(&trial.estimate, &config, cli->runs_dir);
+    if (shortage != NULL)
+        cli_warn(cli, o->config_path, shortage);
+    free(shortage);
     code = train_named(cli, o, &config, suffix, init);
     run_config_done(&config);
     return code;

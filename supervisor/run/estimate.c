@@ -20,7 +20,7 @@
 #define CHUNK_ROWS        128 /* rows whose values an update holds at a time */
 #define VALUES_PER_UNIT   8   /* of networks and targets, with their gradients */
 #define VALUES_PER_CONV   3   /* the same of convolutions, for all rows at once */
-#define LITTLE_DISK_BYTES 1e8 /* a run that takes less waits for space on a full disk */
+#define LITTLE_DISK_BYTES 1e8 /* no warning below that */
 #define DRAWN_ROW_BYTES   16  /* of a row in the index of episodes or priorities */
 
 /* ---- rows ---- */
@@ -226,36 +226,47 @@ static const char *text_of(double bytes, char buf[SIZE_TEXT_BYTES])
     return size_text(bytes < 1e18 ? (uint64_t)bytes : UINT64_C(1000000000000000000), buf);
 }
 
+static const char *length_key(const struct run_config *c)
+{
+    return c->run.env_steps > 0 ? "run.env_steps" : "run.episodes";
+}
+
+/* Learning needs the whole window. What the log has beyond that is needed only if the run
+ * reaches its end, and a run waits for space on a full disk. */
 static int check_disk(const struct estimate *e, const struct run_config *c,
                       const char *dir, struct err *err)
 {
-    const double window = (double)c->experience.capacity * (double)e->row_bytes;
-    const int is_whole = e->rows == (double)run_config_most_steps(c);
-    char takes[SIZE_TEXT_BYTES], has[SIZE_TEXT_BYTES];
+    const double capacity = (double)c->experience.capacity;
+    const double rows = fmin(e->rows, capacity), takes = rows * (double)e->row_bytes;
+    char text[SIZE_TEXT_BYTES], has[SIZE_TEXT_BYTES];
     double space, all;
 
-    if (e->rows == 0 || !disk_space(dir, &space, &all))
+    if (!disk_space(dir, &space, &all) || takes <= all)
         return 0;
-    if (c->experience.capacity > CONFIG_DEFAULT_CAPACITY && window > all)
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "experience.capacity"),
-                          "%lld rows of %llu bytes take %s, more than the disk of %s has "
-                          "(%s)",
-                          (long long)c->experience.capacity,
-                          (unsigned long long)e->row_bytes, text_of(window, takes), dir,
-                          text_of(all, has));
-    if (estimate_disk(e) <= fmax(space, LITTLE_DISK_BYTES))
-        return 0;
+    return err_set_at(
+        err, ERR_CONFIG,
+        ERR_AT(.key = rows < capacity ? length_key(c) : "experience.capacity"),
+        "%.0f rows of %llu bytes take %s, more than the disk of %s has (%s)", rows,
+        (unsigned long long)e->row_bytes, text_of(takes, text), dir, text_of(all, has));
+}
+
+char *estimate_shortage(const struct estimate *e, const struct run_config *c,
+                        const char *dir)
+{
+    const int is_whole = e->rows == (double)run_config_most_steps(c);
+    const double takes = estimate_disk(e);
+    char text[SIZE_TEXT_BYTES], has[SIZE_TEXT_BYTES];
+    const char *key = "experience.capacity";
+    double space, all;
+
+    if (!disk_space(dir, &space, &all) || takes <= fmax(space, LITTLE_DISK_BYTES))
+        return NULL;
     if (e->checkpoints > e->log)
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "checkpoint.max_to_keep"),
-                          "the checkpoints take %s of disk, and %s has %s free",
-                          text_of(e->checkpoints, takes), dir, text_of(space, has));
-    return err_set_at(err, ERR_CONFIG,
-                      ERR_AT(.key = !is_whole              ? "experience.capacity"
-                                    : c->run.env_steps > 0 ? "run.env_steps"
-                                                           : "run.episodes"),
-                      "%.0f rows of %llu bytes take %s of disk, and %s has %s free",
-                      e->rows, (unsigned long long)e->row_bytes, text_of(e->log, takes),
-                      dir, text_of(space, has));
+        key = "checkpoint.max_to_keep";
+    else if (is_whole)
+        key = length_key(c);
+    return xasprintf("%s: the run takes about %s of disk, and %s has %s free", key,
+                     text_of(takes, text), dir, text_of(space, has));
 }
 
 int estimate_check(const struct estimate *e, const struct run_config *c, const char *dir,

@@ -40,11 +40,15 @@ int estimate_make(struct estimate *ret, const struct run_config *c,
 double estimate_memory(const struct estimate *e);
 double estimate_disk(const struct estimate *e);
 
-/* ERR_CONFIG if the machine has less memory than the run takes, or the disk of `dir` (or of the
- * first folder above that exists) less free space (unless that is little), or if a capacity beyond the default could
- * never fit on the disk. err->key: a key of the configuration, of agent *ret_agent if that is
- * less than c->n_agents. */
+/* ERR_CONFIG if the machine has less memory than the run takes, or the disk of `dir` (or of
+ * the first folder above that exists) is smaller than the window that agents learn from.
+ * err->key: a key of the configuration, of agent *ret_agent if that is less than
+ * c->n_agents. */
 int estimate_check(const struct estimate *e, const struct run_config *c, const char *dir,
                    size_t *ret_agent, struct err *err);
+/* If less space is free there now than the run takes until its end: "KEY: ...", which the
+ * caller frees; otherwise NULL. */
+char *estimate_shortage(const struct estimate *e, const struct run_config *c,
+                        const char *dir);
 
 #endif

@@ -169,6 +169,14 @@ def test_more_agents_than_rows_are_counted_and_the_last_view_has_all(w):
     assert not any("more:" in line or "left" in line for line in lines), lines
 
 
+def keep_output(fd):
+    """At an interrupt a terminal discards what has been written and not been shown, which
+    would tear a hole into a view that is just being drawn."""
+    settings = termios.tcgetattr(fd)
+    settings[3] |= termios.NOFLSH
+    termios.tcsetattr(fd, termios.TCSANOW, settings)
+
+
 def test_what_the_terminal_echoes_of_an_interrupt_is_written_over(w):
     """The terminal itself writes ^C where the cursor is."""
     config = w.small(steps=10**7, evaluate=0, checkpoint=10**6)
@@ -182,6 +190,7 @@ def test_what_the_terminal_echoes_of_an_interrupt_is_written_over(w):
             os.chdir(w.path)
             os.environ.update(TERM="xterm", LC_ALL="C.UTF-8")
             os.execv(harness.BROOD, ["brood", *map(str, words)])
+        keep_output(fd)
         data = b""
         try:
             while chunk := os.read(fd, 65536):
@@ -212,6 +221,7 @@ def on_terminal(w, words, rows=20):
         os.chdir(w.path)
         os.environ.update(TERM="xterm", LC_ALL="C.UTF-8", NO_COLOR="1")
         os.execv(harness.BROOD, ["brood", *map(str, words)])
+    keep_output(fd)
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
     os.set_blocking(fd, False)
     return pid, fd
@@ -282,7 +292,7 @@ def test_nothing_is_left_over_on_a_terminal_that_changes_its_size(w):
         for columns, rows in ((80, 24), (80, 12), (50, 24), (80, 24), (40, 10), (100, 28)):
             tmux(w, "resize-window", "-t", "a", "-x", columns, "-y", rows)
             try:
-                harness.wait_within("a clean view", lambda n=rows: is_clean(n), 10)
+                harness.wait_until("a clean view", lambda n=rows: is_clean(n))
             except AssertionError:
                 raise AssertionError((columns, rows, lines))
     finally:
