@@ -75,6 +75,8 @@ struct agent_pending {
 /* What differs between the kinds of worker. */
 struct worker_kind {
     const char *noun; /* for messages */
+    /* What to do about one that is slow to say hello, "; ..."; "": nothing. */
+    const char *slow_start;
     /* Has a variable block, and can time its responses for `brood trace`. */
     int has_block;
     /* Checks the hello. ERR_AGENT: restarting cannot help. */

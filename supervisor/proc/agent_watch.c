@@ -69,9 +69,10 @@ static void report_silent(struct agent *a, uint64_t silent_ns,
     if (a->state != PROC_STARTING)
         agent_name_awaited(a, task, sizeof(task));
     a->is_blameless = now->state == 'T' || now->state == 't';
-    (void)err_set(&err, ERR_TIMEOUT, "it did not answer %s for %.1f s: it %s%s", task,
+    (void)err_set(&err, ERR_TIMEOUT, "it did not answer %s for %.1f s: it %s%s%s", task,
                   (double)silent_ns / NS_PER_S,
-                  what_it_does(now->state, now->ticks - a->overdue_ticks), space);
+                  what_it_does(now->state, now->ticks - a->overdue_ticks), space,
+                  a->state == PROC_STARTING ? a->kind->slow_start : "");
     agent_feed_bad(a, &err);
 }
 

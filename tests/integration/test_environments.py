@@ -557,6 +557,13 @@ def faulty(w):
     return bridged(w, file, algorithm="random", evaluate=0, steps=400)
 
 
+def test_what_imports_for_long_needs_more_time(w):
+    file = w.write("slow.yaml", "env: {command: [sleep, '1000'], respond_within: 0.2s}\n")
+    _, err = w.brood("check", file, code=2)
+    assert re.search(r"did not answer hello for \d\.\d s: it waits for something that does not "
+                     r"come; if it imports for long, raise env\.respond_within$", err.strip()), err
+
+
 def test_an_exception_is_told_in_one_line(w):
     err = w.brood("run", faulty(w), "--set", "env.params.what=step", "--name", "step",
                   "--set", "env.restart.delay=1ms", code=1)[1]
