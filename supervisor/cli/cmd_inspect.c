@@ -131,6 +131,6 @@ const struct command cmd_inspect = {
         "  --names          print only the names\n"
         "  --state          list the checkpoints that a directory's `checkpoint` file\n"
         "                   names, and where they are now\n"
-        "\nexample: brood inspect runs/simple_spread-1/checkpoints/625000/agent_0\n",
+        "\nexample: brood inspect runs/simple_spread-1/checkpoints/625024/agent_0\n",
     .run = run_inspect,
 };
