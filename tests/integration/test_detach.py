@@ -12,7 +12,7 @@ from harness import output
 from test_changes import edit, journal
 from test_control import AGENT
 from test_lifecycle import HOSTILE, interrupt, status
-from test_live_view import Terminal
+from test_live_view import ESCAPE, Terminal
 
 
 def detach(w, name, *more, steps=10_000_000, **popen):
@@ -197,16 +197,26 @@ def test_a_failure_after_the_first_round_is_in_the_log(w):
 
 # ---- attach ----
 
+def rows_drawn(t):
+    """The words of each agent's row in the newest whole frame of a view."""
+    frames = t.text().split("\x1b[J")  # each frame ends by clearing what is below
+    lines = ESCAPE.sub("", frames[-2]).splitlines() if len(frames) > 1 else []
+    return [line.split() for line in lines if line.startswith("agent_")]
+
+
 def test_attach_shows_a_run_that_goes_on_elsewhere(w):
     keeper, _ = detach(w, "a")
     t = Terminal(w, "attach", "a")
     harness.wait_until("the view", lambda: "agent_2" in t.text())
     harness.kill(harness.agents_of(keeper)["agent_1"])
     harness.wait_until("word of it", lambda: "was respawned" in t.text())
-    harness.wait_until("it redraws", lambda: len(re.findall(r"\x1b\[\d+A", t.text())) > 5)
+    # An agent's return is known once an episode has ended, its memory once it was measured.
+    harness.wait_until("every agent's return and memory", lambda: [
+        words[4] != "-" and words[8:9] == ["MB"] for words in rows_drawn(t)] == [True] * 3)
     w.brood("stop")
     lines, wrapped = t.end(4)
     assert not wrapped, wrapped
+    assert re.search(r"\x1b\[\d+A", t.text()), "it was never drawn over"
     heads = [i for i, line in enumerate(lines) if line.split()[:2] == ["agent", "pid"]]
     assert len(heads) == 1 and "of 10,000,000 steps" in lines[heads[0] - 1], lines
     for i in range(3):
