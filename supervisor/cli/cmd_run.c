@@ -287,13 +287,23 @@ static int train_all(struct cli *cli, struct run_options *o,
 
 /* ---- several seeds ---- */
 
+/* Each run of a series says itself which keys it drops. */
+static void not_yet(void *ctx, const char *line)
+{
+    (void)ctx;
+    (void)line;
+}
+
 /* The names of the runs, NAME-s1 and so on, in o->n_seeds entries. Refuses those that exist
  * already, before the first begins. */
 static int name_series(const struct cli *cli, const struct run_options *o, char **ret,
                        struct err *err)
 {
-    const struct config_options co = {
-        .set = o->sets.set, .n_set = o->sets.n, .env_names = env_agent_names};
+    const struct config_options co = {.set = o->sets.set,
+                                      .n_set = o->sets.n,
+                                      .env_names = env_agent_names,
+                                      .dropped = not_yet,
+                                      .extends = 1};
     struct run_config config = {0};
     int rc = o->name == NULL ? run_config_read(&config, o->config_path, &co, err) : 0;
 

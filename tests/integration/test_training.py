@@ -110,6 +110,15 @@ def test_seeds_that_cannot_all_be_trained_are_refused_at_once(w):
     assert os.listdir(w.runs) == ["small-s2"]
 
 
+def test_seeds_of_a_file_that_extends_another_and_keeps_keys_of_another_algorithm(w):
+    w.small(steps=200)
+    config = w.path / "other.yaml"
+    config.write_text("extends: small.yaml\n"
+                      "defaults: {algorithm: iql, settings: {policy: gumbel}}\n")
+    _, err = w.brood("run", config, "--seeds", "1,2", "--quiet")
+    assert sorted(os.listdir(w.runs)) == ["small-s1", "small-s2"], err
+
+
 def test_seeds_are_trained_several_at_a_time(w):
     config = w.small(steps=10**7, evaluate=0, checkpoint=10**6)
     p = w.start("run", config, "--name", "a", "--seeds", "1,2,3", "--jobs", "2")
