@@ -108,7 +108,7 @@ static void take_output(const struct jobs *js, struct job *j, int which)
 static _Noreturn void become(const struct jobs *js, const struct job *j,
                              const int ends[N_PIPES], pid_t parent)
 {
-    const int null = open("/dev/null", O_RDONLY);
+    const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     sigset_t none;
 
     (void)setpgid(0, 0);
