@@ -28,6 +28,7 @@ enum { MIXED = 32, HYPER = 64 };
 struct mixer {   /* of one team */
     char *scope; /* "central", "central/<team>" */
     struct q_team team;
+    size_t *place; /* [N] of its members among all agents that learn together */
     struct q_rows rows;
     struct reward_scale scale;
     int64_t state;                        /* S, width of the joint state */
@@ -46,7 +47,8 @@ struct mixer {   /* of one team */
 struct mixers {       /* of all teams that learn together */
     struct mixer *of; /* [teams] */
     struct operation *copy_targets;
-    int64_t n;        /* rows there is room for */
+    int64_t n; /* rows there is room for */
+    void *memory;
     float *answer;    /* (agents, n) */
     float *priority;  /* (teams, B), B at most n */
     double *measured; /* (teams, Q_REPORTED) */
@@ -138,8 +140,11 @@ static int make_mixer(struct algo *a, struct mixer *m, const char *team, struct 
 
     m->scope = xasprintf("central%s%s", has_scope ? "/" : "", has_scope ? team : "");
     q_team_init(&m->team, a->agents, a->n_agents, team);
-    for (size_t i = 0; i < m->team.n; i++)
+    m->place = xcalloc(m->team.n, sizeof(*m->place));
+    for (size_t i = 0; i < m->team.n; i++) {
         m->state += a->agents[m->team.member[i]].obs;
+        m->place[i] = q_mixed_of(a->agents, a->n_agents, m->team.member[i]).agent;
+    }
     if (has_scope)
         variable_scope_enter(g, team, NULL, REUSE_INHERIT);
     reward_scale_init(&m->scale, g, a->config->settings.reward_scale, a->agents,
@@ -197,10 +202,10 @@ void mixers_free(struct algo *a)
         q_rows_done(&m->rows);
         reward_scale_done(&m->scale);
         free(m->memory);
+        free(m->place);
         free(m->scope);
     }
-    free(all->answer);
-    free(all->priority);
+    free(all->memory);
     free(all->measured);
     free(all->of);
     free(all);
@@ -229,20 +234,27 @@ static size_t lay_out(struct mixer *m, float *base, size_t n)
     return used;
 }
 
+static size_t lay_out_answers(struct algo *a, float *base, size_t n)
+{
+    struct mixers *all = a->mixers;
+    size_t used = 0;
+
+    all->answer = rows_take(base, &used, n * a->mixed.agents);
+    all->priority = rows_take(base, &used, n * a->mixed.teams);
+    return used;
+}
+
 static int reserve(struct algo *a, int64_t n, struct err *err)
 {
     struct mixers *all = a->mixers;
-    int r = 0;
+    int r;
 
     if (n <= all->n)
         return 0;
     all->n = 0;
-    free(all->answer);
-    free(all->priority);
-    all->answer = mem_aligned((size_t)n * a->mixed.agents * sizeof(float));
-    all->priority = mem_aligned((size_t)n * a->mixed.teams * sizeof(float));
-    if (all->answer == NULL || all->priority == NULL)
-        r = err_set(err, ERR_NOMEM, "no memory for %lld rows", (long long)n);
+    r = rows_allocate(&all->memory, lay_out_answers(a, NULL, (size_t)n), n, err);
+    if (r == 0)
+        (void)lay_out_answers(a, all->memory, (size_t)n);
     for (size_t k = 0; r == 0 && k < a->mixed.teams; k++) {
         struct mixer *m = &all->of[k];
 
@@ -346,8 +358,7 @@ static int run_train(struct algo *a, struct mixer *m, struct session *s,
 static void put_answers(struct algo *a, const struct mixer *m, int64_t n)
 {
     for (size_t k = 0; k < m->team.n; k++) {
-        const size_t place = q_mixed_of(a->agents, a->n_agents, m->team.member[k]).agent;
-        float *to = a->mixers->answer + (int64_t)place * n;
+        float *to = a->mixers->answer + (int64_t)m->place[k] * n;
 
         for (int64_t i = 0; i < n; i++)
             to[i] = m->slopes[(size_t)i * m->team.n + k];
