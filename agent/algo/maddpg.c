@@ -176,7 +176,8 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
     a->feeds[a->n_feeds++] = (struct feed){
         a->obs[a->seen.own],
         tensor_const_view(DT_FLOAT, SHAPE(rows, a->seen.input),
-                          agent_id_behind(&a->seen, args, a->act_raw + before))};
+                          agent_id_behind(&a->seen.id, args, maddpg_self(a)->obs,
+                                          a->act_raw + before))};
     return a->deterministic ? act_deterministic(a, s, args, ret, err)
                             : act_gumbel(a, s, args, ret, err);
 }

@@ -39,22 +39,6 @@ static int reserve(struct algo *a, int64_t n, struct places *ret, struct err *er
     return 0;
 }
 
-static void feed_input(struct algo *a, const struct act_args *args,
-                       const struct places *at)
-{
-    const int64_t n = (int64_t)args->n_copies, obs = pg_self(a)->obs;
-
-    if (a->id.width == 0) {
-        feeds_add(&a->feeds, a->input, args->obs, n, obs);
-        return;
-    }
-    for (int64_t e = 0; e < n; e++)
-        memcpy(at->input + e * a->input_width, args->obs + e * obs,
-               (size_t)obs * sizeof(float));
-    pg_put_ids(a, at->input, n, a->input_width);
-    feeds_add(&a->feeds, a->input, at->input, n, a->input_width);
-}
-
 /* ret (n, U): scores of choices, or means. */
 static int run_policy(struct algo *a, struct session *s, const struct act_args *args,
                       const struct places *at, float *ret, struct err *err)
@@ -64,7 +48,9 @@ static int run_policy(struct algo *a, struct session *s, const struct act_args *
     struct run_args run = {.fetches = &a->scores, .n_fetches = 1};
 
     feeds_begin(&a->feeds);
-    feed_input(a, args, at);
+    feeds_add(&a->feeds, a->input,
+              agent_id_behind(&a->id, args, pg_self(a)->obs, at->input), n,
+              a->input_width);
     if (a->masked) {
         choices_open(pg_self(a), args->allowed, (size_t)n, at->allowed);
         feeds_add(&a->feeds, a->allowed, at->allowed, n, width);

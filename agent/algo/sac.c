@@ -158,7 +158,8 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
     if (rc < 0)
         return rc;
     feeds_begin(&a->feeds);
-    feeds_add(&a->feeds, a->observation, agent_id_behind(&a->seen, args, at.input), n,
+    feeds_add(&a->feeds, a->observation,
+              agent_id_behind(&a->seen.id, args, sac_self(a)->obs, at.input), n,
               a->seen.input);
     return sac_is_box(a) ? act_box(a, s, args, &at, ret->actions, err)
                          : act_choices(a, s, args, &at, ret->actions, err);

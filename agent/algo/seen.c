@@ -102,14 +102,16 @@ void seen_done(struct seen *s)
 
 /* ---- rows ---- */
 
-const float *agent_id_behind(const struct seen *s, const struct act_args *args, float *x)
+const float *agent_id_behind(const struct agent_id *id, const struct act_args *args,
+                             int64_t obs, float *x)
 {
-    const size_t own = (size_t)(s->input - s->id.width) * sizeof(float);
+    const size_t bytes = (size_t)obs * sizeof(float);
+    const int64_t width = obs + id->width;
 
-    if (s->id.width == 0)
+    if (id->width == 0)
         return args->obs;
-    copy_rows(x, (size_t)s->input * sizeof(float), args->obs, own, args->n_copies, own);
-    agent_id_put(&s->id, x + s->input - s->id.width, (int64_t)args->n_copies, s->input);
+    copy_rows(x, (size_t)width * sizeof(float), args->obs, bytes, args->n_copies, bytes);
+    agent_id_put(id, x + obs, (int64_t)args->n_copies, width);
     return x;
 }
 

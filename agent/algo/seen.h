@@ -43,9 +43,10 @@ struct agent_id agent_id_of(const struct algo_args *args);
  * Without an id nothing happens. */
 void agent_id_put(const struct agent_id *id, float *x, int64_t n, int64_t stride);
 
-/* The observations to act on with the id behind each, in x (E, input); without an id those of
- * the request. */
-const float *agent_id_behind(const struct seen *s, const struct act_args *args, float *x);
+/* The observations to act on, `obs` wide, with the id behind each, in x (E, obs + id);
+ * without an id those of the request. */
+const float *agent_id_behind(const struct agent_id *id, const struct act_args *args,
+                             int64_t obs, float *x);
 
 /* Gathers what seen agents observe, and the id: columns [n] of the log, x (rows, obs) with
  * rows `stride` floats apart. */
