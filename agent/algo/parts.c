@@ -49,7 +49,8 @@ static int check_room(const struct conv_layers *conv, const char *key,
     int64_t y = p->height, x = p->width;
 
     for (int64_t i = 0; i < conv->n; i++) {
-        const int64_t kernel = conv->layer[i].kernel, stride = conv->layer[i].stride;
+        const struct conv_layer *layer = &conv->layer[i];
+        const int64_t kernel = layer->kernel;
 
         if (kernel > y || kernel > x)
             return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
@@ -57,8 +58,8 @@ static int check_room(const struct conv_layers *conv, const char *key,
                               "sees is %lld x %lld",
                               (long long)i + 1, (long long)kernel, (long long)y,
                               (long long)x);
-        y = (y - kernel) / stride + 1;
-        x = (x - kernel) / stride + 1;
+        y = conv_layer_output(layer, y);
+        x = conv_layer_output(layer, x);
     }
     return 0;
 }

@@ -23,6 +23,8 @@
 
 #define CONFIG_MAX_LAYERS 16
 #define CONFIG_MAX_CONVS  8
+#define CONFIG_MAX_UNITS  65536 /* of a layer */
+#define CONFIG_MAX_CONV   1024  /* filters, kernel and stride */
 
 enum keep_log { KEEP_LOG_NEVER, KEEP_LOG_ALWAYS, KEEP_LOG_AUTO };
 enum env_rules { ENV_RULES_MPE2, ENV_RULES_OPENAI };
@@ -57,10 +59,17 @@ struct layer_sizes {
 /* Convolutions of an image, one after the other, without padding. */
 struct conv_layers {
     int64_t n;
-    struct {
+    struct conv_layer {
         int64_t filters, kernel, stride;
     } layer[CONFIG_MAX_CONVS];
 };
+
+/* The height of what a convolution makes of an image of that height, or the width; size at
+ * least the kernel. */
+static inline int64_t conv_layer_output(const struct conv_layer *c, int64_t size)
+{
+    return (size - c->kernel) / c->stride + 1;
+}
 
 struct optimizer_config {
     enum optimizer_type type;

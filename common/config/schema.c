@@ -14,8 +14,6 @@ enum {
     HINT_MAX_BYTES = 100,
     KEYS_LIST_BYTES = 300, /* leaves room for the place and the hint in a struct err */
     KEYS_MAX = 64,         /* rows of one table */
-    LAYER_MAX_UNITS = 1 << 16,
-    CONV_MAX = 1 << 10,
 };
 
 #define RAMP_MAX_STEPS 1e15 /* exact in a double */
@@ -491,7 +489,7 @@ static int read_sizes(const struct reading *r)
 
         element.node = r->node->child[i];
         if (!is_scalar(element.node) || !scan_whole(element.node->text, &s.size[i]) ||
-            s.size[i] < 1 || s.size[i] > LAYER_MAX_UNITS)
+            s.size[i] < 1 || s.size[i] > CONFIG_MAX_UNITS)
             return unexpected(&element, expected);
     }
     s.n = (int)r->node->n;
@@ -511,7 +509,7 @@ static int read_conv(const struct reading *r, struct conv_layers *s)
             r->node->kind == YAML_LIST && r->node->n == 3 ? r->node->child[i] : NULL;
 
         if (n == NULL || !is_scalar(n) || !scan_whole(n->text, &v[i]) || v[i] < 1 ||
-            v[i] > CONV_MAX)
+            v[i] > CONFIG_MAX_CONV)
             return unexpected(r, CONVS_EXPECTED);
     }
     s->layer[s->n].filters = v[0];

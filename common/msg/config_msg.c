@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PATH_BYTES = 200, TEXT_BYTES = 4096, MAX_UNITS = 1 << 16, MAX_CONV = 1 << 10 };
+enum { PATH_BYTES = 200, TEXT_BYTES = 4096 };
 
 /* ---- packing ---- */
 
@@ -242,7 +242,7 @@ static int take_sizes(const struct reading *r, const struct field *f,
 {
     struct layer_sizes s = {0};
 
-    s.n = take_wholes(o, CONFIG_MAX_LAYERS, MAX_UNITS, s.size);
+    s.n = take_wholes(o, CONFIG_MAX_LAYERS, CONFIG_MAX_UNITS, s.size);
     if (s.n < 0)
         return fail(r, f, "a list of layer sizes");
     memcpy(dst, &s, sizeof(s));
@@ -259,7 +259,7 @@ static int take_convs(const struct reading *r, const struct field *f,
     if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > CONFIG_MAX_CONVS)
         return fail(r, f, expected);
     for (; (uint32_t)s.n < o->via.array.size; s.n++) {
-        if (take_wholes(&o->via.array.ptr[s.n], 3, MAX_CONV, v) != 3)
+        if (take_wholes(&o->via.array.ptr[s.n], 3, CONFIG_MAX_CONV, v) != 3)
             return fail(r, f, expected);
         s.layer[s.n].filters = v[0];
         s.layer[s.n].kernel = v[1];

@@ -3,7 +3,7 @@
 #include "common/config/algorithms.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/store/store.h"
+#include "supervisor/rollout/row_writer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,25 +25,14 @@
 
 /* ---- rows ---- */
 
-static int row_bytes(uint64_t *ret, const struct run_config *c,
-                     const struct env_spec *spec, const struct description *descriptions,
-                     struct err *err)
+static int row_bytes(uint64_t *ret, const struct env_spec *spec,
+                     const struct description *descriptions, struct err *err)
 {
-    struct store_extra *extra =
-        xcalloc(c->n_agents * DESCRIPTION_COLUMNS + 1, sizeof(*extra));
     struct store_layout layout = {0};
-    size_t n = 0;
-    int rc;
+    const int rc = row_writer_layout(&layout, spec, descriptions, err);
 
-    for (size_t i = 0; i < c->n_agents; i++)
-        for (int k = 0; k < descriptions[i].n_columns; k++)
-            extra[n++] =
-                (struct store_extra){c->agents[i].name, descriptions[i].columns[k].name,
-                                     descriptions[i].columns[k].elements};
-    rc = store_layout_make(&layout, spec, extra, n, err);
     *ret = layout.row_bytes;
     store_layout_done(&layout);
-    free(extra);
     return rc;
 }
 
@@ -80,15 +69,15 @@ static double layer_units(const struct network_config *n)
 /* The values of the convolutions of one image. */
 static double conv_units(const struct network_config *n, const struct env_agent *a)
 {
-    double height = (double)a->image[0], width = (double)a->image[1], units = 0;
+    int64_t height = a->image[0], width = a->image[1];
+    double units = 0;
 
     for (int64_t i = 0; i < n->conv.n; i++) {
-        const double kernel = (double)n->conv.layer[i].kernel;
-        const double stride = (double)n->conv.layer[i].stride;
+        const struct conv_layer *layer = &n->conv.layer[i];
 
-        height = floor((height - kernel) / stride) + 1;
-        width = floor((width - kernel) / stride) + 1;
-        units += height * width * (double)n->conv.layer[i].filters;
+        height = conv_layer_output(layer, height);
+        width = conv_layer_output(layer, width);
+        units += (double)height * (double)width * (double)layer->filters;
     }
     return units;
 }
@@ -137,7 +126,7 @@ int estimate_make(struct estimate *ret, const struct run_config *c,
     struct estimate e = {.rows = rows_kept(c)};
     double blocks = 0, kept = (double)c->checkpoint.max_to_keep;
     const double steps = (double)run_config_most_steps(c);
-    int rc = row_bytes(&e.row_bytes, c, spec, descriptions, err);
+    int rc = row_bytes(&e.row_bytes, spec, descriptions, err);
 
     if (rc < 0)
         return rc;
