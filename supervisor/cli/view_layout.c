@@ -229,21 +229,16 @@ static void put_head(struct wbuf *ret, const struct view_frame *f)
     const struct run_status *s = f->status;
     const int len = (int)strlen(s->run);
     const int half = f->columns / 2 > NAME_MIN ? f->columns / 2 : NAME_MIN;
-    const int name = len < half ? len : half;
+    int name = len < half ? len : half, left, bar;
     struct line l = {.len = 0};
     char facts[256];
-    int bar;
 
     (void)view_facts(s, f->is_over, f->columns - name - 2, facts, sizeof(facts));
-    bar = f->columns - (int)strlen(facts) - name - 6;
-    if (bar < 4 && len > name) /* what the facts leave belongs to the name */
-        put(&l, "%s%.*s%s  ", colour(f, BOLD),
-            f->columns - (int)strlen(facts) - 2 > name
-                ? f->columns - (int)strlen(facts) - 2
-                : name,
-            s->run, colour(f, PLAIN));
-    else
-        put(&l, "%s%.*s%s  ", colour(f, BOLD), name, s->run, colour(f, PLAIN));
+    left = f->columns - (int)strlen(facts) - 2;
+    bar = left - name - 4;
+    if (bar < 4 && left > name) /* the name gets what a bar has no room in */
+        name = left;
+    put(&l, "%s%.*s%s  ", colour(f, BOLD), name, s->run, colour(f, PLAIN));
     put_bar(&l, f, bar < BAR_MAX ? bar : BAR_MAX);
     put(&l, "%s", facts);
     put_line(ret, &l, f->columns);

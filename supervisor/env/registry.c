@@ -198,9 +198,8 @@ int env_check_drawable(const struct env_config *config, struct err *err)
 {
     const struct env_class *class = env_class_find(config->id);
 
-    if (config->plugin != NULL ||
-        (class != NULL && class->ops != NULL && class->ops->draw == NULL) ||
-        class == NULL)
+    if (config->plugin != NULL || class == NULL ||
+        (class->ops != NULL && class->ops->draw == NULL))
         return err_set(err, ERR_UNSUPPORTED,
                        "%.200s cannot be drawn: only the particle worlds, matrix games, "
                        "foraging, and env.command can",

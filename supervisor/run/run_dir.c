@@ -138,15 +138,23 @@ static pid_t read_pids(int fd, pid_t *ret_keeper)
     return pid;
 }
 
+/* keeper: 0: not known. */
+static int fail_live(const struct run_dir *d, pid_t holder, pid_t keeper, struct err *err)
+{
+    char text[48] = "";
+
+    if (keeper != 0)
+        (void)snprintf(text, sizeof(text), " (its keeper: %d)", (int)keeper);
+    return err_set(err, ERR_STATE, "run %s is live: supervisor %d%s holds it", d->name,
+                   (int)holder, text);
+}
+
 static int refuse(const struct run_dir *d, int fd, struct err *err)
 {
-    char keeper[48] = "";
-    pid_t keeper_pid = 0, pid = read_pids(fd, &keeper_pid);
+    pid_t keeper = 0;
+    const pid_t holder = read_pids(fd, &keeper);
 
-    if (keeper_pid != 0)
-        (void)snprintf(keeper, sizeof(keeper), " (its keeper: %d)", (int)keeper_pid);
-    return err_set(err, ERR_STATE, "run %s is live: supervisor %d%s holds it", d->name,
-                   (int)pid, keeper);
+    return fail_live(d, holder, keeper, err);
 }
 
 static int write_pids(int fd)
@@ -384,8 +392,7 @@ int run_dir_check_new(const char *runs_dir, const char *name, int force, struct 
     if (!force && lstat(d->path, &st) == 0)
         rc = fail_exists(d, err);
     else if (holder != 0)
-        rc = err_set(err, ERR_STATE, "run %s is live: supervisor %d holds it", name,
-                     (int)holder);
+        rc = fail_live(d, holder, 0, err);
     run_dir_free(d);
     return rc;
 }
