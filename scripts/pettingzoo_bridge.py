@@ -22,13 +22,14 @@ Kinds    PettingZoo's parallel environments.
          are Tuples of equal length (lb-foraging, rware), an agent for each of their parts.
 Spaces   Box, Discrete, MultiDiscrete, MultiBinary; observations also Dict and Tuple of
          those, flattened. Observations that are all uint8 (pictures) stay bytes, in
-         messages and in the log; networks see 0 to 255. Discrete values become one-hot vectors in an observation. For a
-         Box of actions whose entries have different bounds, agents act in [-1, 1] and the
-         bridge scales; for a Box of whole numbers it rounds.
-Masks    an observation {"observation": ..., "action_mask": ...}, also if the space is that
-         of the observation alone; or infos[agent]["action_mask"]. An environment must give masks from the first reset on, or never:
-         later ones are refused. A part of an action for which nothing is allowed counts as
-         entirely allowed.
+         messages and in the log; networks see 0 to 255. Discrete values become one-hot
+         vectors in an observation. For a Box of actions whose entries have different
+         bounds, agents act in [-1, 1] and the bridge scales; for a Box of whole numbers
+         it rounds.
+Masks    an observation {"observation": ..., "action_mask": ...}, also if the space is
+         that of the observation alone; or infos[agent]["action_mask"]. An environment
+         must give masks from the first reset on, or never: later ones are refused. A
+         part of an action for which nothing is allowed counts as entirely allowed.
 Pictures brood eval --render x.gif makes it with render_mode="rgb_array" and shows what its
          render() returns.
 Errors   an exception of the environment ends the process, and env.restart decides what

@@ -389,7 +389,6 @@ static int take_slopes(struct algo *a, const struct stage_args *args,
     r = central_output(args, "measured", DT_DOUBLE, SHAPE(teams * Q_REPORTED), &x, err);
     if (r < 0)
         return r;
-    /* a message's bin has no alignment */
     memcpy(measured, (const char *)x + a->mixed.team * sizeof(measured),
            sizeof(measured));
     q_report(measured, ret);

@@ -329,9 +329,6 @@ int bundle_slice_shape(const struct shape *whole, const struct bundle_slice *sli
     return 0;
 }
 
-/* OrderedCode (tensorflow/core/lib/strings/ordered_code): bytes whose order is that of
- * the encoded values. A number is encoded as its number of bytes, then the bytes, most
- * significant first. */
 /* A number at *p, which is then behind it; -1: none, or too large. */
 static int64_t scan_number(const char **p)
 {
@@ -388,6 +385,9 @@ int bundle_slice_from_text(const char *text, struct shape *ret_whole,
     return 0;
 }
 
+/* OrderedCode (tensorflow/core/lib/strings/ordered_code): bytes whose order is that of
+ * the encoded values. A number is encoded as its number of bytes, then the bytes, most
+ * significant first. */
 static void put_ordered_number(struct wbuf *b, uint64_t v)
 {
     uint8_t n = 0;

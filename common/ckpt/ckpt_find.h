@@ -1,7 +1,8 @@
 /* ckpt_find.h - finds checkpoints by prefix, by directory, or by a path that a person typed.
  *
- * Prefix   a V2 checkpoint has a file `<prefix>.index`. A V1 checkpoint is one file of exactly that name, or shards `m-00000-of-00002`...,
- *          whose common prefix is `m-?????-of-00002`.
+ * Prefix   a V2 checkpoint has a file `<prefix>.index`. A V1 checkpoint is one file of
+ *          exactly that name, or shards `m-00000-of-00002`..., whose common prefix is
+ *          `m-?????-of-00002`.
  * State    paths in a `checkpoint` file (ckpt_state.h) are relative to its directory. If
  *          a path does not exist, because the files were copied from another machine, the
  *          same base name is tried in the directory. "." stands for a prefix that ends in

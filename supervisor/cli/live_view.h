@@ -6,7 +6,8 @@
  *     agent        pid  state        restarts   return critic loss actor loss   memory
  *     agent_0     4711  busy                0   -14.21     0.01234     1.2345   4.1 MB
  *
- * view_layout.h says what is shown where there is little room. Colour and redrawing are used only on a terminal; NO_COLOR is obeyed.
+ * view_layout.h says what is shown where there is little room. Colour and redrawing are used
+ * only on a terminal; NO_COLOR is obeyed.
  * Owns     copies of the statuses and values passed to it.
  * Threads  loop thread only.
  */
@@ -35,8 +36,8 @@ void live_view_show(struct live_view *v, const struct run_status *s);
  * printed from then on follows below. Does nothing except on a terminal, after a status that
  * had agents. */
 void live_view_show_end(struct live_view *v, uint64_t env_steps, uint64_t episodes);
-/* Stores a value of a metrics row for the columns `return` and `loss`, or of an evaluation. NaN and metrics that
- * the view does not show are ignored. */
+/* Stores a value of a metrics row for the columns `return` and `loss`, or of an evaluation.
+ * NaN and metrics that the view does not show are ignored. */
 void live_view_metric(struct live_view *v, const char *metric, double value);
 /* Prints one line above the view and draws the view again. */
 void live_view_message(struct live_view *v, const char *fmt, ...)

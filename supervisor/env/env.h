@@ -195,8 +195,8 @@ struct env_step {
  * pictures. ERR_UNSUPPORTED, naming it, if not. */
 int env_check_drawable(const struct env_config *config, struct err *err);
 /* The present scene (scene.h) of one copy; of an external environment, the last picture of
- * the process that answered last, with env_config.draws and until the next step; for an evaluation copy that waits, the scene at
- * the end of its episode. */
+ * the process that answered last, with env_config.draws and until the next step; for an
+ * evaluation copy that waits, the scene at the end of its episode. */
 struct scene;
 void vec_env_draw(const struct vec_env *v, size_t copy, struct scene *ret);
 

@@ -4,7 +4,8 @@
  * A request is kept as the frame that was sent, with a digest of its response. The list is
  * cut only when a newer snapshot is complete. A snapshot is taken when copying costs under
  * 1 % of the time since the last one, and always before the list would exceed
- * REPLAY_MAX_BYTES or max_requests. One earlier snapshot can be kept beside it: there are two buffers.
+ * REPLAY_MAX_BYTES or max_requests. One earlier snapshot can be kept beside it: there are two
+ * buffers.
  * Units  times in nanoseconds of uv_hrtime.
  */
 #ifndef SUPERVISOR_PROC_REPLAY_H

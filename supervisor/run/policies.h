@@ -15,9 +15,9 @@ struct policies; /* opaque; owns all its data */
 
 /* For a new run, before its directory is created. `from` is the prefix or folder of a
  * checkpoint if such files exist, otherwise RUN or RUN@STEP under runs_dir
- * (run_dir_find_checkpoint). A frozen agent needs a checkpoint with values; if it belongs to
- * a run, that run must have had the same environment: all keys with FIELD_MEANING are compared, but not those of external
- * environments. ERR_CONFIG names file, line and key. */
+ * (run_dir_find_checkpoint). A frozen agent needs a checkpoint with values; if it belongs
+ * to a run, that run must have had the same environment: all keys with FIELD_MEANING are
+ * compared, but not those of external environments. ERR_CONFIG names file, line and key. */
 int policies_find(struct policies **ret, const struct run_config *c, const char *runs_dir,
                   void (*on_skipped)(void *ctx, const char *line), void *ctx,
                   struct err *err);

@@ -27,11 +27,11 @@ struct trial {
 };
 
 /* Tries the agents of a new run, one of each group that differs only in its names; this is
- * a config_try_fn. Fails if a process refuses its configuration (ERR_CONFIG) or has too
- * little memory for it (ERR_NOMEM), or if no update can be made of the stages and rows that
- * the agents declare (rollout_check), or if the machine is too small (estimate.h). Any other exit is no failure here, because the run
- * would start the process again. Frozen agents and hosted graphs are tried later: */
-/* ctx: a struct trial. */
+ * a config_try_fn, whose ctx is a struct trial. Fails if a process refuses its configuration
+ * (ERR_CONFIG) or has too little memory for it (ERR_NOMEM), if no update can be made of the
+ * stages and rows that the agents declare (rollout_check), or if the machine is too small
+ * (estimate.h). Any other exit is no failure here, because the run would start the process
+ * again. Frozen agents and hosted graphs are tried later, by trial_policies. */
 int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
                  struct err *err);
 /* Tries the frozen agents with their policies, whose tensors may be missing or have another

@@ -1,5 +1,6 @@
-/* ia2c, ippo, maa2c, mappo, happo and coma against the formulas of policy_gradient.h, written out here
- * in double precision: gradients by finite differences, steps of plain gradient descent. */
+/* ia2c, ippo, maa2c, mappo, happo and coma against the formulas of policy_gradient.h,
+ * written out here in double precision: gradients by finite differences, steps of plain
+ * gradient descent. */
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
 #include "tests/support/team.h"

@@ -7,11 +7,13 @@ update with NumPy in float64, layer by layer with hand-written gradients, from t
 
 (1) the rows are given; (2) every agent's target policy proposes at its own next
 observation, softmax((logits + Gumbel) / temperature) per head over what is possible there,
-or tanh scaled to the bounds; (3) y = r + discount (1 - terminated) Q'(all next observations, all proposals);
+or tanh scaled to the bounds; (3) y = r + discount (1 - terminated) Q'(all next observations,
+all proposals);
 (4) critic loss = mean of w (Q - y)^2; (5) policy with the critic just updated: own action
 anew, others' as stored, loss = -mean Q + penalty mean(raw^2, 0 where it is not possible),
-gradient into the policy only; (6) t = (1 - polyak) t + polyak v. Each variable's gradient is clipped by its own
-norm, or all by the common one. All variables, slots, targets and scalars agree in 1e-5.
+gradient into the policy only; (6) t = (1 - polyak) t + polyak v. Each variable's gradient is
+clipped by its own norm, or all by the common one. All variables, slots, targets and scalars
+agree in 1e-5.
 """
 import subprocess
 import sys

@@ -11,9 +11,9 @@ python3-cloudpickle, python3-typing-extensions, python3-networkx.
 For each environment: `brood check`; a run; a run of which an environment process, an agent and
 the supervisor are killed, and which is then resumed; an evaluation of both. Both must end with
 the same weights, unless the run reports that the environment is not reproducible.
-pettingzoo.butterfly.knights_archers_zombies
-is left out: it carries state from an episode into the next. Environments whose package is missing are listed as skipped; it fails if none
-could be played.
+pettingzoo.butterfly.knights_archers_zombies is left out: it carries state from an episode into
+the next. Environments whose package is missing are listed as skipped; it fails if none could be
+played.
 """
 import json
 import os
