@@ -55,6 +55,7 @@ extern const struct command cmd_edit;
 extern const struct command cmd_envs;
 extern const struct command cmd_eval;
 extern const struct command cmd_export;
+extern const struct command cmd_fork;
 extern const struct command cmd_graph;
 extern const struct command cmd_inspect;
 extern const struct command cmd_kill;

@@ -81,6 +81,7 @@ static const struct kind {
     /* Not sent to `run --json`, which prints its own first and last object. */
     [RUN_EVENT_START] = {"start", J, FIELDS(begin_fields)},
     [RUN_EVENT_RESUME] = {"resume", J, FIELDS(begin_fields)},
+    [RUN_EVENT_FORK] = {"fork", J, FIELDS(name_fields)},
     [RUN_EVENT_UNDER_WAY] = {"under-way", 0, NULL, 0},
     [RUN_EVENT_DONE] = {"done", J, NULL, 0},
     [RUN_EVENT_STOPPED] = {"stopped", J, NULL, 0},

@@ -18,13 +18,14 @@
 
 enum run_event_kind {
     /* Beginning and end of a supervisor. */
-    RUN_EVENT_START,           /* begin */
-    RUN_EVENT_RESUME,          /* begin */
-    RUN_EVENT_UNDER_WAY,       /* the first round is over, or clients can drive agents */
-    RUN_EVENT_DONE,            /* the last round is over */
-    RUN_EVENT_STOPPED,         /* the last round is over, on request */
-    RUN_EVENT_FAILED,          /* error */
-    RUN_EVENT_END,             /* end; the last of a supervisor */
+    RUN_EVENT_START,     /* begin */
+    RUN_EVENT_RESUME,    /* begin */
+    RUN_EVENT_FORK,      /* name: of the run and checkpoint that the run begins with */
+    RUN_EVENT_UNDER_WAY, /* the first round is over, or clients can drive agents */
+    RUN_EVENT_DONE,      /* the last round is over */
+    RUN_EVENT_STOPPED,   /* the last round is over, on request */
+    RUN_EVENT_FAILED,    /* error */
+    RUN_EVENT_END,       /* end; the last of a supervisor */
     RUN_EVENT_SUPERVISOR_EXIT, /* end; the keeper starts another one */
     /* Whether its bytes are reproducible. */
     RUN_EVENT_INEXACT,      /* why: they differ from those of an undisturbed run */

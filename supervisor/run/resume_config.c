@@ -29,8 +29,7 @@ int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
                    why.msg);
 }
 
-/* Copies the run's length and experience.keep, which have no effect on any round. */
-static void take_length(struct run_config *c, const struct run_config *from)
+void resume_take_length(struct run_config *c, const struct run_config *from)
 {
     c->run.env_steps = from->run.env_steps;
     c->run.episodes = from->run.episodes;
@@ -78,7 +77,7 @@ static int expect(const struct change_plan *plan, const struct run_config *saved
 
     if (rc < 0)
         return rc;
-    take_length(&c, wanted);
+    resume_take_length(&c, wanted);
     assign_kinds(&c, wanted, 1u << CHANGE_RESPAWN);
     run_config_compare(&c, wanted, name_difference, &difference);
     run_config_done(&c);
@@ -146,7 +145,7 @@ int resume_check_config(const struct resume *r, const struct run_config *wanted,
         resume_config_done(ret);
         return rc;
     }
-    take_length(&ret->config, wanted);
+    resume_take_length(&ret->config, wanted);
     change_plan_drop_lengths(&ret->plan);
     return 0;
 }
@@ -165,7 +164,7 @@ void resume_force_config(const struct resume *r, const struct run_config *wanted
     if (resume_saved_config(r, env_names, &saved, NULL) < 0)
         return;
     assign_kinds(&ret->config, &saved, LIVE_KINDS);
-    take_length(&ret->config, wanted);
+    resume_take_length(&ret->config, wanted);
     run_config_differences(&later, &ret->config, wanted, LIVE_KINDS);
     change_plan_add_all(&ret->plan, resume_progress(r)->env_steps, &later);
     config_settings_done(&later);

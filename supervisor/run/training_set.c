@@ -10,6 +10,7 @@
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
+#include "supervisor/run/live_changes.h"
 #include "supervisor/run/trial.h"
 
 #include <inttypes.h>
@@ -20,84 +21,6 @@
 enum { LIVE_KINDS = 1u << CHANGE_LIVE | 1u << CHANGE_SETTING };
 
 /* ---- checks ---- */
-
-struct kind_check {
-    const char *run; /* its path */
-    struct err *err;
-    int rc;
-};
-
-/* Quotes text as a word of a shell command line; free(). */
-static char *shell_word(const char *text)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789_-+=.,:/@%";
-    struct wbuf b = {0};
-
-    if (*text != '\0' && text[strspn(text, plain)] == '\0')
-        return xstrdup(text);
-    wbuf_u8(&b, '\'');
-    for (; *text != '\0'; text++) {
-        if (*text == '\'')
-            wbuf_bytes(&b, "'\\'", 3);
-        wbuf_u8(&b, (uint8_t)*text);
-    }
-    wbuf_bytes(&b, "'", 2); /* with the NUL */
-    return (char *)b.data;
-}
-
-/* The message names the command that begins a new run with the value, and with this run's
- * weights if they fit. */
-static int refuse(const struct kind_check *v, const struct config_change *c)
-{
-    char *run = shell_word(v->run), *set = xasprintf("%s=%s", c->path, c->text);
-    char *word = shell_word(set);
-    int rc;
-
-    if (*c->text == '\0') /* removed, or more than one value */
-        rc = err_set(v->err, ERR_CONFIG,
-                     "%s cannot change while the run lives; `brood run` with an edited "
-                     "copy of %s/config.yaml begins a new one",
-                     c->path, v->run);
-    else if (c->new_weights)
-        rc = err_set(v->err, ERR_CONFIG,
-                     "%s cannot change while the run lives; `brood run %s/config.yaml "
-                     "--set %s` begins a new one, with new weights",
-                     c->path, run, word);
-    else
-        rc = err_set(v->err, ERR_CONFIG,
-                     "%s cannot change while the run lives; `brood run %s/config.yaml "
-                     "--init-from %s --set %s` begins a new one with its weights",
-                     c->path, run, run, word);
-    free(word);
-    free(set);
-    free(run);
-    return rc;
-}
-
-/* Agents hold settings in 32 bits. */
-static int is_finite_f32(const struct config_change *c)
-{
-    struct ramp v = ramp_constant(c->number);
-
-    if (c->field->type == FIELD_SCHEDULE && c->is != NULL)
-        memcpy(&v, c->is, sizeof(v));
-    return isfinite((float)v.from) && isfinite((float)v.to);
-}
-
-/* Refuses the first change that a live run cannot make. */
-static void check_kind(void *ctx, const struct config_change *c)
-{
-    struct kind_check *v = ctx;
-
-    if (v->rc < 0)
-        return;
-    if (c->kind == CHANGE_RESTART)
-        v->rc = refuse(v, c);
-    else if (c->kind == CHANGE_SETTING && !is_finite_f32(c))
-        v->rc = err_set(v->err, ERR_CONFIG, "%s: %s is no finite number in 32 bits",
-                        c->path, c->text);
-}
 
 /* A length that the run has exceeded would end it at once, which `brood stop` is for. */
 static int check_length(const struct training *t, const struct run_config *wanted,
@@ -385,14 +308,12 @@ static int propose(struct training *t, const struct run_config *wanted, uint64_t
 static int accept_config(struct training *t, struct run_config *wanted, uint64_t at,
                          struct training_set_result *ret, struct err *err)
 {
-    struct kind_check v = {run_dir_path(t->args->dir), err, 0};
     struct proposal p = {0};
-    int rc;
+    int rc = check_can_change(t, err);
 
-    run_config_compare(&t->wanted, wanted, check_kind, &v);
-    rc = check_can_change(t, err);
     if (rc == 0)
-        rc = v.rc;
+        rc = live_changes_check(&t->wanted, wanted, run_dir_path(t->args->dir),
+                                "while the run lives", err);
     if (rc == 0)
         rc = propose(t, wanted, at, &p, ret, err);
     if (rc == 0)

@@ -92,7 +92,7 @@ static void write_work(uv_work_t *work)
     if (retention_drop_old(&s->args.keep, s->dir, &why) < 0)
         log_warn("older checkpoints were not removed yet: %s", why.msg);
     if (s->log_copy != NULL)
-        (void)store_copy(s->args.store, s->log_copy, &s->failure);
+        (void)store_copy(s->args.store, 0, STORE_ALL_ROWS, s->log_copy, &s->failure);
     else if (retention_release_rows(s->dir, s->step, s->args.store, &why) < 0)
         log_warn("%s", why.msg);
 }

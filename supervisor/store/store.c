@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/io/beneath.h"
+#include "common/io/copy.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
@@ -314,55 +315,30 @@ int store_sync(struct store *s, struct err *err)
 
 /* ---- copying ---- */
 
-static int copy_range(int from, int to, off_t at, off_t end)
+/* Copies the header and the rows of the range, from the block of the first one on. */
+static int copy_rows_to(const struct store *s, int to, uint64_t first, uint64_t end)
 {
-    uint8_t *data = xmalloc(STORE_BLOCK_BYTES);
-    int r = 0;
-
-    while (at < end && r == 0) {
-        const size_t want =
-            (size_t)(end - at < STORE_BLOCK_BYTES ? end - at : STORE_BLOCK_BYTES);
-        const ssize_t n = pread(from, data, want, at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        r = n > 0 ? pwrite_all(to, data, (size_t)n, (uint64_t)at) : -1;
-        at += n;
-    }
-    free(data);
-    return r;
-}
-
-/* Copies the data between the holes, piece by piece. */
-static int copy_data(int from, int to)
-{
+    const uint64_t block = s->block_rows > 0 ? first - first % s->block_rows : 0;
     struct stat st;
-    off_t at = 0;
+    off_t size;
 
-    if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
+    if (copy_reference(s->fd, to) == 0)
+        return 0;
+    if (fstat(s->fd, &st) < 0)
         return -1;
-    while (at < st.st_size) {
-        const off_t data = lseek(from, at, SEEK_DATA);
-        off_t hole;
-
-        if (data < 0)
-            return errno == ENXIO ? 0 : -1; /* holes up to the end */
-        hole = lseek(from, data, SEEK_HOLE);
-        if (hole < 0 || hole > st.st_size)
-            hole = st.st_size;
-        if (data < hole && copy_range(from, to, data, hole) < 0)
-            return -1;
-        at = hole;
-    }
-    return 0;
+    size = end == STORE_ALL_ROWS ? st.st_size : (off_t)row_offset(s, end);
+    if (ftruncate(to, size) < 0 || copy_bytes(s->fd, to, 0, STORE_HEADER_BYTES) < 0)
+        return -1;
+    return copy_bytes(s->fd, to, (off_t)row_offset(s, block), size);
 }
 
-int store_copy(const struct store *s, const char *path, struct err *err)
+int store_copy(const struct store *s, uint64_t first, uint64_t end, const char *path,
+               struct err *err)
 {
     const int fd = beneath_open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
     int rc = 0;
 
-    if (fd < 0 || copy_data(s->fd, fd) < 0 || fsync(fd) < 0)
+    if (fd < 0 || copy_rows_to(s, fd, first, end) < 0 || fsync(fd) < 0)
         rc = err_errno(err, "%s: cannot copy the experience", path);
     if (fd >= 0)
         (void)close(fd);

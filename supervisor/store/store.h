@@ -88,9 +88,11 @@ void store_draw(const struct store *s, struct rng_key key, uint64_t counter,
 int store_forget(struct store *s, uint64_t row, struct err *err);
 /* fdatasync: on return, all rows appended so far are on the disk. */
 int store_sync(struct store *s, struct err *err);
-/* Copies the log to another file, keeping its holes, and syncs it; replaces an existing
- * file. -errno. */
-int store_copy(const struct store *s, const char *path, struct err *err);
+/* Copies the log's rows `first` and later ones below `end` to another file, or more of them,
+ * keeping its holes, and syncs it; replaces an existing file. -errno. */
+#define STORE_ALL_ROWS UINT64_MAX /* as end */
+int store_copy(const struct store *s, uint64_t first, uint64_t end, const char *path,
+               struct err *err);
 
 /* Saves the head and the checksums of the window, for run.state; *ret is malloc'd. */
 void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len);

@@ -159,7 +159,7 @@ def test_the_examples_of_the_help_texts(w, clone):
                               w.brood(c, "--help")[0], re.MULTILINE) for c in listed}
     assert all(examples.values()), examples
     over = ("run", "eval", "inspect", "export", "check", "envs", "algorithms", "version",
-            "runs", "report", "rm", "wait", "resume")
+            "runs", "report", "rm", "wait", "resume", "fork")
     examples["graph"] = []   # its graph is made up: test_graph.py
     for name in over:
         for command in examples.pop(name):

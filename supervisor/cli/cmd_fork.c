@@ -1,0 +1,141 @@
+#include "supervisor/cli/keep.h"
+#include "supervisor/cli/resume_run.h"
+
+#include "common/mem/xmalloc.h"
+#include "supervisor/env/env.h"
+#include "supervisor/run/fork.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fork_options {
+    const char *run; /* RUN or RUN@STEP */
+    const char *name, *rescue;
+    struct train_sets sets;
+    int force, detach, trust;
+};
+
+static int parse(struct cli *cli, int argc, char **argv, struct fork_options *o,
+                 int *ret_code)
+{
+    static const struct option options[] = {{"name", required_argument, NULL, 'n'},
+                                            {"set", required_argument, NULL, 'k'},
+                                            {"force", no_argument, NULL, 'f'},
+                                            {"detach", no_argument, NULL, 'd'},
+                                            {"trust", no_argument, NULL, 't'},
+                                            {"rescue", required_argument, NULL, 'R'},
+                                            {0}};
+    int c, rc = 0;
+
+    while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
+        if (c == CLI_OPTION_EXIT)
+            return 0;
+        if (c == 'n')
+            o->name = optarg;
+        else if (c == 'k')
+            rc = train_take_set(cli, &o->sets, optarg);
+        else if (c == 'f')
+            o->force = 1;
+        else if (c == 'd')
+            o->detach = 1;
+        else if (c == 't')
+            o->trust = 1;
+        else
+            o->rescue = optarg;
+    }
+    if (rc == 0 && optind != argc - 1)
+        rc = cli_usage(cli, "expected one run, RUN or RUN@STEP, got %d", argc - optind);
+    if (rc == 0)
+        o->run = argv[optind];
+    *ret_code = rc;
+    return rc == 0;
+}
+
+/* Makes the new run's directory; ret: its path. Returns 0 or an exit code. */
+static int make_fork(struct cli *cli, const struct fork_options *o, char **ret)
+{
+    struct binaries bin;
+    struct fork_args args = {.runs_dir = cli->runs_dir,
+                             .name = o->name,
+                             .force = o->force,
+                             .set = o->sets.set,
+                             .n_set = o->sets.n,
+                             .binaries = &bin,
+                             .argc = cli->argc,
+                             .argv = cli->argv,
+                             .env_names = env_agent_names,
+                             .on_skipped = cli_skipped,
+                             .ctx = cli};
+    const char *at = strrchr(o->run, '@');
+    char *run = at != NULL ? xstrndup(o->run, (size_t)(at - o->run)) : xstrdup(o->run);
+    struct run_dir *dir = NULL;
+    struct err err = {0};
+    char *from = NULL;
+    int rc = run_dir_find(cli->runs_dir, run, &from, &err), code = 0;
+
+    free(run);
+    if (rc < 0)
+        return cli_fail(cli, CLI_NOT_THERE, &err);
+    args.from = from;
+    args.step = at != NULL ? at + 1 : NULL;
+    if ((rc = binaries_find(&bin, &err)) < 0)
+        code = cli_fail(cli, CLI_FAILED, &err);
+    else if ((!o->trust && run_dir_check_trust(from, &err) < 0) ||
+             (rc = fork_run(&dir, &args, &err)) < 0)
+        code = cli_fail(cli, rc == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_USAGE, &err);
+    if (code == 0) {
+        *ret = xstrdup(run_dir_path(dir));
+        if (!cli->quiet)
+            (void)fprintf(stderr, "%s: a fork of %s\n", run_dir_name(dir), o->run);
+    }
+    run_dir_free(dir);
+    free(from);
+    return code;
+}
+
+static int run_fork(struct cli *cli, int argc, char **argv)
+{
+    struct fork_options o = {0};
+    struct keeper_task again;
+    struct err err = {0};
+    char *path = NULL;
+    int code;
+
+    if (!parse(cli, argc, argv, &o, &code) || !cli_keep(cli, o.detach, &code))
+        return code;
+    if (keeper_resume_task(&again))
+        path = xstrdup(again.path);
+    else if (train_check_rescue(o.rescue, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
+    else if ((code = make_fork(cli, &o, &path)) != 0)
+        return code;
+    code = resume_run(
+        cli, &(struct resume_options){.run = path, .trust = 1, .rescue = o.rescue});
+    free(path);
+    return code;
+}
+
+const struct command cmd_fork = {
+    .name = "fork",
+    .arguments = "RUN[@STEP] [options]",
+    .summary = "Begin a new run with the whole state of another one at a checkpoint",
+    .help =
+        "  --name NAME      name of the new run; default: the configuration's name and\n"
+        "                   a number\n"
+        "  --set KEY=VALUE  what is different in the new run, from its first round on:\n"
+        "                   any key that `brood set` can change\n"
+        "  --force          replace a run of that name\n"
+        "  --detach         return after the first round; the run continues in the\n"
+        "                   background\n"
+        "  --trust          fork another user's run; programs that its configuration\n"
+        "                   names are executed\n"
+        "  --rescue DIR     if the run directory is deleted meanwhile, write the last\n"
+        "                   checkpoint into a run in DIR\n"
+        "\nRUN: a name under the runs directory or a path. It may be live; it is only\n"
+        "read. STEP: one of its checkpoints; default: the newest complete one. Without\n"
+        "--set the fork repeats what became of the run and ends with the same bytes.\n"
+        "\nexample: brood fork simple_spread-1 --name other --set "
+        "run.env_steps=1200000\n",
+    .run = run_fork,
+};

@@ -1,0 +1,319 @@
+#include "supervisor/run/fork.h"
+
+#include "common/io/copy.h"
+#include "common/io/tree.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/run/change_plan.h"
+#include "supervisor/run/journal.h"
+#include "supervisor/run/journal_read.h"
+#include "supervisor/run/live_changes.h"
+#include "supervisor/run/resume_config.h"
+#include "supervisor/store/store.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fork {
+    const struct fork_args *args;
+    struct resume *resume;
+    uint64_t step;
+    struct run_config saved;  /* in force at the checkpoint */
+    struct change_plan plan;  /* what takes effect from there on */
+    struct run_config wanted; /* after all of it: the new config.yaml */
+    struct store *log;        /* of the other run, as of the checkpoint */
+    struct run_dir *dir;
+    struct journal *journal;
+};
+
+static char *path_in(const struct fork *f, const char *sub)
+{
+    return xasprintf("%s/%s", f->args->from, sub);
+}
+
+/* ---- what the fork does ---- */
+
+/* The other run's changes from the checkpoint on. */
+static int read_plan(struct fork *f, struct err *err)
+{
+    char *journal = path_in(f, "journal");
+    const int rc =
+        change_plan_read(&f->plan, &f->saved, journal, f->step, SIZE_MAX, NULL, err);
+
+    free(journal);
+    return rc;
+}
+
+/* Whether the fork sets this key itself. */
+static int is_own(const struct fork *f, const char *path,
+                  const struct config_settings *own)
+{
+    const size_t len = strlen(path);
+
+    for (size_t i = 0; i < f->args->n_set; i++)
+        if (strncmp(f->args->set[i], path, len) == 0 && f->args->set[i][len] == '=')
+            return 1;
+    for (size_t i = 0; i < own->n; i++) /* a team's key becomes its agents' */
+        if (strcmp(own->list[i].path, path) == 0)
+            return 1;
+    return 0;
+}
+
+/* Adds the fork's own changes to the plan, in place of later ones to the same keys. */
+static void add_changes(struct fork *f, const struct config_settings *own)
+{
+    for (size_t k = f->plan.n; k > 0; k--)
+        if (is_own(f, f->plan.list[k - 1].set.path, own))
+            change_plan_remove(&f->plan, k - 1);
+    change_plan_add_all(&f->plan, f->step, own);
+}
+
+static int take_changes(struct fork *f, struct err *err)
+{
+    const unsigned live = 1u << CHANGE_LIVE | 1u << CHANGE_SETTING;
+    struct config_settings own = {0}, waiting = {0};
+    struct run_config changed;
+    int rc = run_config_assign(&changed, &f->saved, f->args->set, f->args->n_set, err);
+
+    if (rc == 0)
+        rc = live_changes_check(&f->saved, &changed, f->args->from, "in a fork", err);
+    if (rc == 0) {
+        run_config_differences(&own, &f->saved, &changed, live);
+        run_config_differences(&waiting, &f->saved, &changed, 1u << CHANGE_RESPAWN);
+        add_changes(f, &own);
+        rc = change_plan_fold(&f->plan, UINT64_MAX, &f->saved, &f->wanted, err);
+    }
+    /* Its processes are new and start with these values. */
+    for (size_t i = 0; rc == 0 && i < waiting.n; i++)
+        run_config_set(&f->wanted, &waiting.list[i]);
+    config_settings_done(&own);
+    config_settings_done(&waiting);
+    run_config_done(&changed);
+    return rc;
+}
+
+/* The run must have something left to do. */
+static int check_length(const struct fork *f, struct err *err)
+{
+    const struct rollout_progress *at = resume_progress(f->resume);
+    const int64_t steps = f->wanted.run.env_steps, episodes = f->wanted.run.episodes;
+
+    if ((steps > 0 && at->env_steps >= (uint64_t)steps) ||
+        (episodes > 0 && at->episodes >= (uint64_t)episodes))
+        return err_set(err, ERR_CONFIG,
+                       "%s@%" PRIu64 " is the end of that run: --set run.env_steps or "
+                       "run.episodes to more",
+                       f->args->from, f->step);
+    return 0;
+}
+
+static int open_log(struct fork *f, struct err *err)
+{
+    const struct checkpoint_section *s = resume_section(f->resume, SECTION_EXPERIENCE);
+    char *path = path_in(f, "experience");
+    int rc;
+
+    if (tree_exists(path))
+        rc = store_open(&f->log, path, (uint64_t)f->saved.experience.capacity, s->data,
+                        s->len, err);
+    else
+        rc =
+            err_set(err, ERR_NOT_FOUND,
+                    "%s is missing (a run that is done removes it unless experience.keep "
+                    "is true, or auto and it is small): there is nothing to continue; "
+                    "`brood run CONFIG --init-from %s` begins anew with its weights",
+                    path, f->args->from);
+    free(path);
+    return rc;
+}
+
+/* The configuration at the checkpoint; but how long the run is to be is what its
+ * config.yaml says now, as for a resume. */
+static int read_saved(struct fork *f, struct err *err)
+{
+    const struct config_options options = {.env_names = f->args->env_names};
+    char *path = path_in(f, "config.yaml");
+    struct run_config now = {0};
+    int rc = resume_saved_config(f->resume, f->args->env_names, &f->saved, err);
+
+    if (rc == 0)
+        rc = run_config_read(&now, path, &options, err);
+    if (rc == 0)
+        resume_take_length(&f->saved, &now);
+    run_config_done(&now);
+    free(path);
+    return rc;
+}
+
+/* Reads and checks; changes nothing. */
+static int prepare(struct fork *f, struct err *err)
+{
+    const struct fork_args *a = f->args;
+    char *checkpoints = path_in(f, "checkpoints");
+    int rc = resume_open(&f->resume, checkpoints, a->step, a->on_skipped, a->ctx, err);
+
+    free(checkpoints);
+    if (rc == 0)
+        rc = resume_check_numerics(f->resume, a->binaries->build_id, err);
+    if (rc == 0)
+        rc = read_saved(f, err);
+    if (rc < 0)
+        return rc;
+    f->step = resume_progress(f->resume)->env_steps;
+    rc = read_plan(f, err);
+    if (rc == 0)
+        rc = take_changes(f, err);
+    if (rc == 0)
+        rc = check_length(f, err);
+    return rc < 0 ? rc : open_log(f, err);
+}
+
+/* ---- its files ---- */
+
+/* A file or folder that the other run need not have. */
+static int copy_if_there(struct fork *f, const char *sub, struct err *err)
+{
+    char *from = path_in(f, sub);
+    int rc = 0;
+
+    if (tree_exists(from)) {
+        /* Of a new run's empty folder. */
+        rc = tree_remove(run_dir_file(f->dir, sub), err);
+        if (rc == 0)
+            rc = copy_tree(from, run_dir_file(f->dir, sub), err);
+    }
+    free(from);
+    return rc;
+}
+
+static int copy_checkpoint(struct fork *f, struct err *err)
+{
+    char *sub = xasprintf("checkpoints/%" PRIu64, f->step), *from = path_in(f, sub);
+    const int rc = copy_tree(from, run_dir_file(f->dir, sub), err);
+
+    free(from);
+    free(sub);
+    return rc;
+}
+
+static int copy_files(struct fork *f, struct err *err)
+{
+    int rc = copy_checkpoint(f, err);
+
+    if (rc == 0)
+        rc = copy_if_there(f, "policies", err);
+    if (rc == 0)
+        rc = copy_if_there(f, "metrics", err);
+    return rc < 0 ? rc
+                  : store_copy(f->log, store_window_first(f->log), store_head(f->log),
+                               run_dir_file(f->dir, "experience"), err);
+}
+
+/* ---- its journal ---- */
+
+static int write_event(struct fork *f, struct run_event *e, struct err *err)
+{
+    (void)log_time(e->time);
+    e->env_steps = f->step;
+    return journal_write(f->journal, e, err);
+}
+
+struct repeating {
+    struct fork *fork;
+    struct err *err;
+};
+
+/* An agent that was given up, or took part again. */
+static int repeat_mode(void *ctx, uint64_t number, const struct run_event *e)
+{
+    const struct repeating *r = ctx;
+
+    (void)number;
+    if (e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_REINSTATE)
+        return 0;
+    /* With changes the fork takes another way, and such accidents are not part of it. */
+    if (e->env_steps > r->fork->step && r->fork->args->n_set > 0)
+        return 0;
+    return journal_write(r->fork->journal, e, r->err);
+}
+
+static int write_plan(struct fork *f, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < f->plan.n; i++) {
+        const struct planned_change *p = &f->plan.list[i];
+        const struct config_settings one = {(struct config_setting *)(uintptr_t)&p->set,
+                                            1, 1};
+        char *text = config_settings_text(&one);
+        struct run_event e = {.kind = RUN_EVENT_SET,
+                              .change = {.at = p->at, .changes = text}};
+
+        rc = write_event(f, &e, err);
+        free(text);
+    }
+    return rc;
+}
+
+static int write_journal(struct fork *f, struct err *err)
+{
+    char *from = xasprintf("%s@%" PRIu64, f->args->from, f->step);
+    char *journal = path_in(f, "journal");
+    struct run_event e = {.kind = RUN_EVENT_FORK, .name = from};
+    struct repeating r = {f, err};
+    int rc;
+
+    f->journal = journal_new(run_dir_file(f->dir, "journal"));
+    rc = journal_begin(f->journal, err);
+    if (rc == 0)
+        rc = write_event(f, &e, err);
+    if (rc == 0)
+        rc = journal_each_event(journal, repeat_mode, &r, err);
+    if (rc == 0)
+        rc = write_plan(f, err);
+    free(journal);
+    free(from);
+    return rc;
+}
+
+/* ---- */
+
+static int make_dir(struct fork *f, struct err *err)
+{
+    const struct fork_args *a = f->args;
+    int rc = run_dir_create(&f->dir, a->runs_dir, a->name, f->wanted.run.name, a->force,
+                            (mode_t)f->wanted.run.mode, err);
+
+    if (rc < 0)
+        return rc;
+    rc = copy_files(f, err);
+    if (rc == 0)
+        rc = write_journal(f, err);
+    if (rc == 0)
+        rc = run_dir_write_config(f->dir, &f->wanted, err);
+    if (rc == 0)
+        rc = run_dir_write_provenance(f->dir, a->argc, a->argv, a->binaries->build_id,
+                                      f->wanted.run.numerics, err);
+    if (rc < 0) {
+        run_dir_discard(f->dir);
+        f->dir = NULL;
+    }
+    return rc;
+}
+
+int fork_run(struct run_dir **ret, const struct fork_args *a, struct err *err)
+{
+    struct fork f = {.args = a};
+    int rc = prepare(&f, err);
+
+    if (rc == 0)
+        rc = make_dir(&f, err);
+    *ret = f.dir;
+    journal_close(f.journal);
+    store_free(f.log);
+    change_plan_done(&f.plan);
+    run_config_done(&f.wanted);
+    run_config_done(&f.saved);
+    resume_free(f.resume);
+    return rc;
+}

@@ -1,0 +1,41 @@
+/* fork.h - begins a new run with the state that another one had at one of its checkpoints.
+ *
+ * Copied   the checkpoint, the experience log's window (by reference where the filesystem
+ *          can), metrics, and the policies of frozen agents. The other run is only read; it
+ *          may be live.
+ * Changes  what the other run accepted for that step or later is repeated at its steps, so
+ *          that a fork without changes of its own ends with the same bytes; the fork's own
+ *          changes take effect at the checkpoint's step, and later ones of the other run to
+ *          the same keys are left out.
+ * Journal  begins with event=fork name=<path>@<step>; of the other run's events it has those
+ *          that a resume repeats.
+ */
+#ifndef SUPERVISOR_RUN_FORK_H
+#define SUPERVISOR_RUN_FORK_H
+
+#include "supervisor/proc/binaries.h"
+#include "supervisor/run/run_dir.h"
+
+struct fork_args {
+    const char *from;            /* path of the other run (run_dir_find) */
+    const char *step;            /* of its checkpoint; NULL: the newest complete one */
+    const char *runs_dir, *name; /* as for run_dir_create; name may be NULL */
+    int force;                   /* likewise */
+    const char *const *set;      /* "KEY=VALUE", as `brood set` takes them */
+    size_t n_set;
+    const struct binaries *binaries;
+    int argc; /* for the provenance */
+    char *const *argv;
+    config_env_names_fn env_names;
+    void (*on_skipped)(void *ctx, const char *line); /* as for resume_open */
+    void *ctx;
+};
+
+/* Makes the directory of a run that is resumed from its one checkpoint; the caller frees it,
+ * which releases its lock. Checks everything before it creates anything; after an error no
+ * new directory is left. ERR_NOT_FOUND: no such checkpoint, or its log was removed;
+ * ERR_CONFIG: a change that is impossible, a run that is over at that step, or other
+ * numerics; as resume_open, store_open and run_dir_create. */
+int fork_run(struct run_dir **ret, const struct fork_args *a, struct err *err);
+
+#endif

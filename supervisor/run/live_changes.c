@@ -1,0 +1,98 @@
+#include "supervisor/run/live_changes.h"
+
+#include "common/config/changes.h"
+#include "common/mem/xmalloc.h"
+#include "common/wire/cursor.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct kind_check {
+    const char *run;
+    const char *when;
+    struct err *err;
+    int rc;
+};
+
+/* Quotes text as a word of a shell command line; free(). */
+static char *shell_word(const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_-+=.,:/@%";
+    struct wbuf b = {0};
+
+    if (*text != '\0' && text[strspn(text, plain)] == '\0')
+        return xstrdup(text);
+    wbuf_u8(&b, '\'');
+    for (; *text != '\0'; text++) {
+        if (*text == '\'')
+            wbuf_bytes(&b, "'\\'", 3);
+        wbuf_u8(&b, (uint8_t)*text);
+    }
+    wbuf_bytes(&b, "'", 2); /* with the NUL */
+    return (char *)b.data;
+}
+
+/* The message names the command that begins a new run with the value, and with this run's
+ * weights if they fit. */
+static int refuse(const struct kind_check *v, const struct config_change *c)
+{
+    char *run = shell_word(v->run), *set = xasprintf("%s=%s", c->path, c->text);
+    char *word = shell_word(set);
+    int rc;
+
+    if (*c->text == '\0') /* removed, or more than one value */
+        rc = err_set(v->err, ERR_CONFIG,
+                     "%s cannot change %s; `brood run` with an edited copy of "
+                     "%s/config.yaml begins a new one",
+                     c->path, v->when, v->run);
+    else if (c->new_weights)
+        rc = err_set(v->err, ERR_CONFIG,
+                     "%s cannot change %s; `brood run %s/config.yaml --set %s` begins a "
+                     "new one, with new weights",
+                     c->path, v->when, run, word);
+    else
+        rc =
+            err_set(v->err, ERR_CONFIG,
+                    "%s cannot change %s; `brood run %s/config.yaml --init-from %s --set "
+                    "%s` begins a new one with its weights",
+                    c->path, v->when, run, run, word);
+    free(word);
+    free(set);
+    free(run);
+    return rc;
+}
+
+/* Agents hold settings in 32 bits. */
+static int is_finite_f32(const struct config_change *c)
+{
+    struct ramp v = ramp_constant(c->number);
+
+    if (c->field->type == FIELD_SCHEDULE && c->is != NULL)
+        memcpy(&v, c->is, sizeof(v));
+    return isfinite((float)v.from) && isfinite((float)v.to);
+}
+
+/* Refuses the first change that a live run cannot make. */
+static void check_kind(void *ctx, const struct config_change *c)
+{
+    struct kind_check *v = ctx;
+
+    if (v->rc < 0)
+        return;
+    if (c->kind == CHANGE_RESTART)
+        v->rc = refuse(v, c);
+    else if (c->kind == CHANGE_SETTING && !is_finite_f32(c))
+        v->rc = err_set(v->err, ERR_CONFIG, "%s: %s is no finite number in 32 bits",
+                        c->path, c->text);
+}
+
+int live_changes_check(const struct run_config *was, const struct run_config *is,
+                       const char *run, const char *when, struct err *err)
+{
+    struct kind_check v = {run, when, err, 0};
+
+    run_config_compare(was, is, check_kind, &v);
+    return v.rc;
+}

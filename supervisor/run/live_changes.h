@@ -1,0 +1,13 @@
+/* live_changes.h - which changes of its configuration a run that has begun can make. */
+#ifndef SUPERVISOR_RUN_LIVE_CHANGES_H
+#define SUPERVISOR_RUN_LIVE_CHANGES_H
+
+#include "common/config/run_config.h"
+
+/* Refuses the first difference that needs a new run, or weights of another kind. run: the
+ * path of the run's directory; when: "while the run lives", "in a fork". ERR_CONFIG: names
+ * the key and the command that begins such a run. */
+int live_changes_check(const struct run_config *was, const struct run_config *is,
+                       const char *run, const char *when, struct err *err);
+
+#endif

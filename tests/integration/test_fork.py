@@ -1,0 +1,154 @@
+"""`brood fork`: a new run begins with the whole state of another one at a checkpoint."""
+import os
+
+import harness
+from test_exactness import outcome
+
+STEPS, EVERY = 640, 160
+LEARNERS = ("coma", "ddpg", "happo", "ia2c", "ippo", "iql", "isac", "maa2c", "maddpg", "mappo",
+            "masac", "matd3", "qmix", "vdn")
+CONFIG = """\
+run: {{name: small, seed: 2, env_steps: {steps}}}
+env: {{id: simple_spread, copies: 4, max_steps: 10, reward: team_mean}}
+experience: {{{experience}}}
+checkpoint: {{every_env_steps: 160, max_to_keep: 0}}
+evaluation: {{every_env_steps: 320, episodes: 4}}
+log: {{every_env_steps: 160}}
+defaults: {{algorithm: {algorithm}, actor: {{hidden: [8]}}, critic: {{hidden: [8]}}}}
+"""
+DRAWN = "capacity: 200, batch_size: 16, warmup: 100, update_every: 20"
+WINDOW = "update_every: 40"
+
+
+def config(w, algorithm, steps=STEPS):
+    used_once = ("coma", "happo", "ia2c", "ippo", "maa2c", "mappo")
+    return w.write(f"{algorithm}.yaml", CONFIG.format(
+        steps=steps, algorithm=algorithm, experience=WINDOW if algorithm in used_once else DRAWN))
+
+
+def fork(w, run, name, *more, **how):
+    """Fork a run; the outcome of the fork, and what was printed."""
+    _, err = w.brood("fork", run, "--name", name, *more, **how)
+    return (outcome(w.run_dir(name)) if how.get("code", 0) == 0 else None), err
+
+
+def test_a_fork_ends_with_the_bytes_of_its_parent(w):
+    """Of every algorithm: at one of the three checkpoints before the last; of maddpg at all."""
+    steps = range(EVERY, STEPS, EVERY)
+    for i, algorithm in enumerate(("maddpg", "qmix") if harness.SANITIZED else LEARNERS):
+        w.brood("run", config(w, algorithm), "--name", algorithm)
+        was = outcome(w.run_dir(algorithm))
+        for step in steps if algorithm == "maddpg" else [steps[i % len(steps)]]:
+            made, err = fork(w, f"{algorithm}@{step}", f"{algorithm}-{step}")
+            harness.assert_same_files(was, made)
+            assert f"{algorithm}-{step}: a fork of {algorithm}@{step}\n" in err, err
+    run = w.run_dir("maddpg-320")
+    first = (run / "journal").read_text().splitlines()[0]
+    assert first.split(" ", 1)[1] == "step=320 event=fork name=runs/maddpg@320", first
+    assert sorted(os.listdir(run / "checkpoints")) == ["320", "480", "640"]
+
+
+def paused(w, name):
+    """An endless run that is paused after its third checkpoint: (process, its step)."""
+    p = w.start("run", config(w, "maddpg", 10**7), "--name", name)
+    harness.wait_until("the third checkpoint",
+                       lambda: (w.run_dir(name) / "checkpoints" / "320").exists())
+    w.brood("pause", name)
+    return p, harness.json_lines(w.brood("status", name, "--json")[0])[0]["env_steps"]
+
+
+def go_on(w, p, name, steps):
+    """Let a paused run end at that step."""
+    w.brood("set", name, f"run.env_steps={steps}")
+    w.brood("continue", name)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    return outcome(w.run_dir(name))
+
+
+def test_later_changes_are_repeated_but_for_the_forks_own_keys(w):
+    """The parent is live."""
+    p, at = paused(w, "a")
+    for change in ("defaults.discount=0.5", "defaults.optimizer.learning_rate=0.5"):
+        w.brood("set", "a", "--at-step", at + 200, change)
+    end = ("--set", f"run.env_steps={at + 400}")
+    same, _ = fork(w, "a@160", "same", *end)
+    fork(w, "a@160", "own", *end, "--set", "defaults.discount=0.9")
+    was = go_on(w, p, "a", at + 400)
+    harness.assert_same_files(was, same)
+    text = (w.run_dir("own") / "config.yaml").read_text()
+    assert "discount: 0.9\n" in text and "learning_rate: 0.5\n" in text, text
+    harness.assert_same_files(was, fork(w, "same@160", "again")[0])
+
+
+def test_other_settings_take_effect_as_those_of_set_at_that_step(w):
+    p, at = paused(w, "a")
+    at = (at // EVERY + 2) * EVERY
+    changes = ("defaults.optimizer.learning_rate=0.003", "agents.agent_1.discount=0.8")
+    for change in changes:
+        w.brood("set", "a", "--at-step", at, change)
+    was = go_on(w, p, "a", at + 2 * EVERY)
+    w.brood("run", config(w, "maddpg", at + 2 * EVERY), "--name", "b")
+    made, _ = fork(w, f"b@{at}", "c", *(word for c in changes for word in ("--set", c)))
+    harness.assert_same_files(was, made)
+    assert was != outcome(w.run_dir("b"))
+    # What otherwise takes effect with a respawn is there from the beginning.
+    fork(w, f"b@{at}", "d", "--set", "defaults.memory_limit=700M")
+    out, _ = w.brood("status", "d", "--json")
+    assert "waits" not in out and "memory_limit: 700M" in (
+        w.run_dir("d") / "config.yaml").read_text(), out
+
+
+def test_a_fork_may_be_longer_or_begin_at_the_end(w):
+    w.brood("run", config(w, "maddpg"), "--name", "a")
+    _, err = w.brood("fork", "a", code=2)
+    assert err == "brood fork: runs/a@640 is the end of that run: --set run.env_steps or " \
+        "run.episodes to more\n", err
+    longer, _ = fork(w, "a", "longer", "--set", "run.env_steps=960")
+    w.brood("run", config(w, "maddpg", 960), "--name", "whole")
+    harness.assert_same_files(outcome(w.run_dir("whole")), longer)
+
+
+def test_what_cannot_be_forked_is_told_and_nothing_is_left(w):
+    w.brood("run", config(w, "maddpg"), "--name", "a")
+    w.brood("run", config(w, "maddpg"), "--name", "b", "--set", "experience.keep=false")
+    before = harness.tree_bytes(w.runs)
+
+    def refused(says, *args, code=2):
+        _, err = w.brood("fork", *args, code=code)
+        assert err.startswith(f"brood fork: {says}") and err.count("\n") == 1, err
+
+    refused("there is no run nowhere in runs", "nowhere", code=3)
+    refused("runs/a/checkpoints holds no checkpoint of step 7; there are 5", "a@7", code=3)
+    refused("runs/b/experience is missing", "b@320", code=3)
+    refused("defaults.critic.hidden cannot change in a fork; `brood run runs/a/config.yaml "
+            "--set", "a@320", "--set", "defaults.critic.hidden=[32]")
+    refused("run.seed cannot change in a fork", "a@320", "--set", "run.seed=3")
+    refused("defaults.nothing=3: defaults.nothing: unknown key", "a@320", "--set", "defaults.nothing=3")
+    refused("run b exists already", "a@320", "--name", "b")
+    refused("expected one run, RUN or RUN@STEP, got 0")
+    rows = w.run_dir("a") / "experience"
+    size = rows.stat().st_size
+    with open(rows, "r+b") as f:  # of the window's last row
+        f.seek(size - 8)
+        f.write(b"damaged!")
+    _, err = w.brood("fork", "a", "--set", "run.env_steps=960", code=2)
+    assert "experience" in err and err.count("\n") == 1, err
+    with open(rows, "r+b") as f:
+        f.seek(size - 8)
+        f.write(before["a/experience"][-8:])
+    harness.assert_same_files(before, harness.tree_bytes(w.runs))
+
+
+def test_a_fork_survives_the_death_of_its_supervisor(w):
+    w.brood("run", config(w, "maddpg", 3000), "--name", "a", "--set",
+            "run.on_supervisor_death=resume")
+    p = w.start("fork", "a@320", "--name", "b")
+    harness.wait_until("a new checkpoint",
+                       lambda: (w.run_dir("b") / "checkpoints" / "480").exists())
+    harness.kill(harness.holder_of(w.run_dir("b")))
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    harness.assert_same_files(outcome(w.run_dir("a")), outcome(w.run_dir("b")))
+
+
+if __name__ == "__main__":
+    harness.main()
