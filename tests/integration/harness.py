@@ -26,6 +26,8 @@ SANITIZED = bool(os.environ.get("BROOD_SANITIZED"))
 PATIENCE = 6 if SANITIZED else 1
 # For what hangs. A virtual machine, or its disk, may stand still for minutes.
 DEADLINE_S = 600 if not SANITIZED else 1500
+# Whether the kernel lists a process's children (CONFIG_PROC_CHILDREN).
+KNOWS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 
 # nohup or a script's `&` may ignore these signals; processes started here must not inherit it.
 for _signum in (signal.SIGINT, signal.SIGHUP):
@@ -55,7 +57,7 @@ class Process(subprocess.Popen):
         while self.poll() is None:
             if watch.seconds() > timeout:
                 raise subprocess.TimeoutExpired(self.args, timeout)
-            time.sleep(0.002)
+            watch.sleep()
         return self.returncode
 
 
@@ -81,7 +83,8 @@ def allowed_s(limit_s):
 
 class Stopwatch:
     """Counts the seconds in which this process could look: while the machine stands still,
-    nobody has time."""
+    nobody has time. Between two looks it sleeps the longer, the longer it has waited, to
+    leave the processor to what it waits for."""
 
     def __init__(self):
         self.passed_s, self.looked = 0.0, time.monotonic()
@@ -92,6 +95,9 @@ class Stopwatch:
         self.looked = now
         return self.passed_s
 
+    def sleep(self):
+        time.sleep(min(0.002 + self.passed_s / 50, 0.02))
+
 
 def wait_until(what, condition, deadline_s=DEADLINE_S):
     """Poll until condition() is true, and return its value; fail after the deadline."""
@@ -99,7 +105,7 @@ def wait_until(what, condition, deadline_s=DEADLINE_S):
     while not (value := condition()):
         if watch.seconds() > deadline_s:
             raise AssertionError(f"not within {deadline_s} s: {what}")
-        time.sleep(0.002)
+        watch.sleep()
     return value
 
 
@@ -111,23 +117,38 @@ def wait_within(what, condition, limit_s):
             end = allowed_s(limit_s)
             if watch.seconds() > end:
                 raise AssertionError(f"not within {limit_s} s ({end:.1f} s here): {what}")
-        time.sleep(0.002)
+        watch.sleep()
     return watch.seconds()
 
 
+def look_at(pid):
+    """(state, ppid, command line) of a process; None if it is gone."""
+    with contextlib.suppress(OSError, IndexError):
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+        fields = stat[stat.rindex(")") + 2:].split()
+        cmdline = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        return (fields[0], int(fields[1]),
+                cmdline.replace(b"\0", b" ").decode(errors="replace"))
+    return None
+
+
 def processes():
-    """pid -> (state, ppid, command line) of all processes."""
-    found = {}
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError, IndexError):
-            stat = pathlib.Path(entry.path, "stat").read_text()
-            fields = stat[stat.rindex(")") + 2:].split()
-            cmdline = pathlib.Path(entry.path, "cmdline").read_bytes()
-            found[int(entry.name)] = (fields[0], int(fields[1]),
-                                      cmdline.replace(b"\0", b" ").decode(errors="replace"))
-    return found
+    """pid -> (state, ppid, command line) of all processes. It takes 5 ms and more: what is
+    polled asks for `children`."""
+    found = {int(entry.name): look_at(entry.name) for entry in os.scandir("/proc")
+             if entry.name.isdigit()}
+    return {pid: seen for pid, seen in found.items() if seen}
+
+
+def children(parent):
+    """pid -> (state, ppid, command line) of the children of a process."""
+    if not KNOWS_CHILDREN:
+        return {pid: seen for pid, seen in processes().items() if seen[1] == parent}
+    pids = []
+    with contextlib.suppress(OSError):  # it is gone
+        for task in os.listdir(f"/proc/{parent}/task"):
+            pids += pathlib.Path(f"/proc/{parent}/task/{task}/children").read_text().split()
+    return {int(pid): seen for pid in pids if (seen := look_at(pid))}
 
 
 def print_machine():
@@ -142,9 +163,9 @@ def print_machine():
 def supervisor_of(keeper):
     """The pid of the supervisor whose keeper (the `brood run` that was started) is that;
     None before it is there. The keeper's other child leads a session: the sweeper."""
-    for child, (state, ppid, _) in processes().items():
+    for child, (state, _, _) in children(keeper).items():
         with contextlib.suppress(OSError):
-            if ppid == keeper and state != "Z" and os.getsid(child) != child:
+            if state != "Z" and os.getsid(child) != child:
                 return child
     return None
 
@@ -152,11 +173,11 @@ def supervisor_of(keeper):
 def agents_of(keeper):
     """name -> pid of the agents of the run whose keeper has that pid."""
     found = {}
-    supervisor = supervisor_of(keeper)
-    for child, (state, ppid, cmdline) in processes().items():
-        words = cmdline.split()
-        if ppid in (keeper, supervisor) and state != "Z" and len(words) >= 4 and words[1] == "agent":
-            found[words[3]] = child
+    for parent in (keeper, supervisor_of(keeper)):
+        for child, (state, _, cmdline) in children(parent).items():
+            words = cmdline.split()
+            if state != "Z" and len(words) >= 4 and words[1] == "agent":
+                found[words[3]] = child
     return found
 
 
@@ -174,10 +195,10 @@ def counts(pid):
     """What of a process must not grow: descriptors, children, zombies, mappings; and its
     own memory in KiB."""
     proc = pathlib.Path(f"/proc/{pid}")
-    children = [state for state, ppid, _ in processes().values() if ppid == pid]
+    states = [state for state, _, _ in children(pid).values()]
     status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
-    return {"descriptors": len(os.listdir(proc / "fd")), "children": len(children),
-            "zombies": children.count("Z"),
+    return {"descriptors": len(os.listdir(proc / "fd")), "children": len(states),
+            "zombies": states.count("Z"),
             "mappings": len((proc / "maps").read_text().splitlines())}, \
         int(status["RssAnon"].split()[0])
 
@@ -210,6 +231,17 @@ def rows(run):
     """How many rows progress.csv has."""
     path = run / "metrics" / "progress.csv"
     return max(path.read_text().count("\n") - 1, 0) if path.exists() else 0
+
+
+def set_last_step(w, run, multiple):
+    """Give a live run that would go on for ever its last step, the next multiple of that
+    number; return it. It is paused meanwhile: whatever time passes here, it is not too late."""
+    w.brood("pause", run)
+    at = json.loads(w.brood("status", run, "--json")[0])["env_steps"]
+    steps = (at // multiple + 1) * multiple
+    w.brood("set", run, f"run.env_steps={steps}")
+    w.brood("continue", run)
+    return steps
 
 
 def holder_of(run):
@@ -357,6 +389,7 @@ def main():
     failed = 0
     for i, (name, test) in enumerate(tests, 1):
         place = Workplace()
+        before = os.times()
         try:
             test(place)
             print(f"ok {i} - {name}", flush=True)
@@ -375,6 +408,8 @@ def main():
             sys.stdout.flush()
         finally:
             place.close()
+        took = [b - a for a, b in zip(before, os.times())]
+        print(f"# {took[4]:.1f} s, of processors {sum(took[:4]):.1f} s", flush=True)
     sys.exit(1 if failed else 0)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import harness
 
 try:
-    from PIL import Image, ImageFilter
+    from PIL import Image
 except ImportError:
     Image = None
 
@@ -28,6 +28,7 @@ GROUND = (0xf8, 0xf8, 0xf5)
 FILL = {"landmark": "#9aa1a8", "obstacle": "#5b6269", "food": "#b9c840", "forest": "#d3e6cd",
         "goal": "#f0c000", "contact": "#f7ee55", "chosen": "#23282d"}
 AGENTS = ("agent", "adversary", "leader", "speaker")
+WIDTH, HEIGHT = 900, 800  # of a browser's window
 
 
 def need_pil():
@@ -79,13 +80,24 @@ def world_part(picture):
     return picture[:584, :584]
 
 
-def where(picture, colour, slack=0, thick=0):
-    """(x, y) of all pixels of a colour in the world's part; thick: none of thin lines."""
-    near = np.abs(world_part(picture).astype(int) - colour).max(axis=2) <= slack
-    if thick:
-        mask = Image.fromarray(near.astype(np.uint8) * 255)
-        near = np.asarray(mask.filter(ImageFilter.MinFilter(thick))) > 0
-    y, x = np.nonzero(near)
+def coloured(picture, colour, slack=0):
+    """Which pixels of the world's part have a colour."""
+    part, found = world_part(picture), True
+    for i in range(3):  # faster than all three at once
+        found = found & (part[:, :, i] == colour[i] if slack == 0 else
+                         np.abs(part[:, :, i].astype(int) - colour[i]) <= slack)
+    return found
+
+
+def inside(pixels):
+    """Without those that have others around them: without thin lines."""
+    rows = pixels[:-2] & pixels[1:-1] & pixels[2:]
+    return np.pad(rows[:, :-2] & rows[:, 1:-1] & rows[:, 2:], 1)
+
+
+def where(pixels):
+    """Their (x, y)."""
+    y, x = np.nonzero(pixels)
     return x, y
 
 
@@ -115,7 +127,7 @@ def check_agents(head, frame, picture, places=None):
         if thing["kind"] != "agent" or not stands_alone(head, thing, frame["things"]):
             continue
         colour = rgb(head["agents"][thing["agent"]]["colour"])
-        found = centre(*where(picture, colour, thick=3))
+        found = centre(*where(inside(coloured(picture, colour))))
         x, y = (thing["x"], thing["y"]) if places is None else places[thing["agent"]]
         assert np.allclose(found, on_page(head, x, y), atol=1), (frame["step"], thing, found)
         seen += 1
@@ -123,14 +135,14 @@ def check_agents(head, frame, picture, places=None):
 
 
 def test_places_are_right_within_a_pixel(w):
-    """Ten first frames, whose places NumPy draws as the reference does, and later ones."""
+    """Five first frames, whose places NumPy draws as the reference does, and later ones."""
     need_pil()
     train(w, "spread", "{id: simple_spread, params: {reference_seed: %d}}" % REFERENCE_SEED)
     first = later = 0
-    for k in range(10):
+    for k in range(5):
         which = ("--episode", k, "--stochastic")
-        head, data = data_of(w, "spread", *which, episodes=10)
-        path, _ = render(w, "spread", "spread.gif", *which, episodes=10)
+        head, data = data_of(w, "spread", *which, episodes=5)
+        path, _ = render(w, "spread", "spread.gif", *which, episodes=5)
         pictures, durations = frames_of(path)
         assert len(pictures) == len(data) == 26 and head["episode"] == k
         assert durations[1:-1] == [120] * 24 and durations[-1] > 1000
@@ -142,7 +154,7 @@ def test_places_are_right_within_a_pixel(w):
         first += check_agents(head, data[0], pictures[0], places)
         for i in (7, 14, 25):
             later += check_agents(head, data[i], pictures[i])
-    assert first >= 15 and later >= 30, (first, later)
+    assert first >= 8 and later >= 15, (first, later)
 
 
 def test_every_world_shows_what_is_in_it(w):
@@ -160,7 +172,7 @@ def test_every_world_shows_what_is_in_it(w):
         assert len(pictures) == len(data)
         assert head["env"] == env
         assert any((a != b).any() for a, b in zip(pictures, pictures[1:])), env
-        for frame, picture in zip(data, pictures):
+        for frame, picture in list(zip(data, pictures))[::3]:
             for thing in frame["things"]:
                 colour = FILL.get(thing["kind"])
                 if thing["kind"] in AGENTS or (thing["kind"] == "goal" and "agent" in thing):
@@ -168,7 +180,8 @@ def test_every_world_shows_what_is_in_it(w):
                 large = thing["kind"] in ("obstacle", "forest", "chosen")
                 if colour and (large or stands_alone(head, thing, frame["things"], edge=0)):
                     kinds.add(thing["kind"])
-                    assert len(where(picture, rgb(colour))[0]) > 10, (env, thing)
+                    assert np.count_nonzero(coloured(picture, rgb(colour))) > 10, \
+                        (env, thing)
     assert kinds >= {*AGENTS, *FILL} - {"contact"}, kinds
 
 
@@ -312,18 +325,24 @@ def test_without_the_module_that_draws_all_else_works(w):
 
 # ---- in a browser ----
 
-def screenshot(w, page):
-    """The pixels that a headless browser shows for a file."""
+def screenshots(w, files):
+    """The pixels that a headless browser shows for each of up to four files. It is started
+    once, for a page of four windows."""
     browser = shutil.which("chromium")
     if browser is None:
         raise harness.Skip("no chromium")
     home, shot = w.path / "browser", w.path / "shot.png"
     home.mkdir()
+    corners = [(x, y) for y in (0, HEIGHT) for x in (0, WIDTH)]
+    page = w.write("page.html", "<!doctype html>" + "".join(
+        f'<iframe src="file://{file}" width="{WIDTH}" height="{HEIGHT}" '
+        f'style="position: absolute; border: 0; left: {x}px; top: {y}px"></iframe>'
+        for file, (x, y) in zip(files, corners)))
     p = subprocess.Popen(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
          "--no-first-run", "--disable-background-networking", "--disable-component-update",
          "--disable-sync", "--hide-scrollbars", f"--user-data-dir={home}/data",
-         "--window-size=900,800", f"--screenshot={shot}", f"file://{page}"],
+         f"--window-size={2 * WIDTH},{2 * HEIGHT}", f"--screenshot={shot}", f"file://{page}"],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,
         env={**os.environ, "HOME": str(home), "TMPDIR": str(home),
@@ -335,23 +354,16 @@ def screenshot(w, page):
             os.killpg(p.pid, signal.SIGKILL)
         p.wait()
     picture = np.asarray(Image.open(shot).convert("RGB"))
-    shot.unlink()
     harness.wait_until("the browser to be gone", lambda: not any(
         str(home) in line for _, _, line in harness.processes().values()))
     shutil.rmtree(home)
-    return picture
+    return [picture[y:y + HEIGHT, x:x + WIDTH] for x, y in corners[:len(files)]]
 
 
-def test_a_browser_shows_the_gif(w):
-    need_pil()
-    train(w, "spread", "{id: simple_spread}")
-    path, _ = render(w, "spread", "spread.gif")
+def check_gif(path, shown):
     pictures, _ = frames_of(path)
-    shown = screenshot(w, path)
     height, width = pictures[0].shape[:2]
-    # a browser puts a picture that stands alone in the middle of a dark page
-    top, left = (max(0, (shown.shape[i] - pictures[0].shape[i]) // 2) for i in (0, 1))
-    shown = shown[top:top + height, left:left + width]
+    shown = shown[:height, :width]
     same = [(shown == p[:shown.shape[0], :shown.shape[1]]).all(axis=2).mean()
             for p in pictures]
     assert max(same) > 0.999, same
@@ -361,7 +373,7 @@ def check_shown(head, shown, thing, colour, radius):
     """A thing's pixels end at the right distance from its place on both sides, or on one
     side if another thing covers the other."""
     at = on_page(head, thing["x"], thing["y"])
-    x, y = where(shown, colour, slack=1)
+    x, y = where(coloured(shown, colour, slack=1))
     near = np.hypot(x - at[0], y - at[1]) < 1.5 * radius
     assert near.any(), thing
     for pixels, place in ((x[near], at[0]), (y[near], at[1])):
@@ -369,30 +381,43 @@ def check_shown(head, shown, thing, colour, radius):
         assert min(map(abs, off)) <= 1, (thing, at, radius, off)
 
 
-def test_a_browser_shows_the_svg(w):
-    """Checks the agents at their final places, drawn pale, and the things that never move."""
-    need_pil()
-    train(w, "spread", "{id: simple_spread}")
+def check_svg(head, data, shown):
+    """Checks the agents at their final places, drawn pale, and the things that never move;
+    how many of each."""
     agents = landmarks = 0
+    assert (shown[2, 2] == 255).all()
+    for thing in data[-1]["things"]:
+        if not stands_alone(head, thing, data[-1]["things"], edge=0):
+            continue
+        if thing["kind"] == "agent":
+            colour = rgb(head["agents"][thing["agent"]]["colour"])
+            radius = thing["size"] * head["page"]["scale"] - 1.5
+            check_shown(head, shown, thing, mix(colour, GROUND, 0.3), radius)
+            agents += 1
+        elif thing["kind"] == "landmark":
+            radius = max(thing["size"] * head["page"]["scale"], 5) * 1.3
+            check_shown(head, shown, thing, rgb(FILL["landmark"]), radius - 1)
+            landmarks += 1
+    return agents, landmarks
+
+
+def test_a_browser_shows_the_pictures(w):
+    need_pil()
+    if harness.SANITIZED:
+        raise harness.Skip("the files are those of the plain build")
+    train(w, "spread", "{id: simple_spread}")
+    gif, _ = render(w, "spread", "spread.gif")
+    svgs, worlds = [], []
     for k in range(3):
         which = ("--episode", k, "--stochastic")
-        path, _ = render(w, "spread", "spread.svg", *which, episodes=3)
-        head, data = data_of(w, "spread", *which, episodes=3)
-        shown = screenshot(w, path)
-        assert (shown[2, 2] == 255).all()
-        for thing in data[-1]["things"]:
-            if not stands_alone(head, thing, data[-1]["things"], edge=0):
-                continue
-            if thing["kind"] == "agent":
-                colour = rgb(head["agents"][thing["agent"]]["colour"])
-                radius = thing["size"] * head["page"]["scale"] - 1.5
-                check_shown(head, shown, thing, mix(colour, GROUND, 0.3), radius)
-                agents += 1
-            elif thing["kind"] == "landmark":
-                radius = max(thing["size"] * head["page"]["scale"], 5) * 1.3
-                check_shown(head, shown, thing, rgb(FILL["landmark"]), radius - 1)
-                landmarks += 1
-    assert agents >= 3 and landmarks >= 3, (agents, landmarks)
+        path, _ = render(w, "spread", f"spread-{k}.svg", *which, episodes=3)
+        svgs.append(path)
+        worlds.append(data_of(w, "spread", *which, episodes=3))
+    shown = screenshots(w, [gif, *svgs])
+    check_gif(gif, shown[0])
+    found = [check_svg(*world, picture) for world, picture in zip(worlds, shown[1:])]
+    agents, landmarks = map(sum, zip(*found))
+    assert agents >= 3 and landmarks >= 3, found
 
 
 if __name__ == "__main__":

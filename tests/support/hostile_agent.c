@@ -167,6 +167,17 @@ static void begin_never(void)
     (void)pause();
 }
 
+/* Whether it is the process that a configuration is tried with. */
+static int is_trial;
+
+/* A trial would be waited for. */
+static void begin_no_run(void)
+{
+    if (is_trial)
+        _exit(1);
+    begin_never();
+}
+
 static const struct behaviour {
     const char *name;
     void (*before_hello)(void);
@@ -179,6 +190,7 @@ static const struct behaviour {
     {"complain-and-die", complain_and_die, NULL},
     {"flood-stderr", flood_stderr, NULL},
     {"begin-never", begin_never, NULL},
+    {"begin-no-run", begin_no_run, NULL},
     {"say-nothing", NULL, say_nothing},
     {"say-huge-block", NULL, say_huge_block},
     {"say-no-stages", NULL, say_no_stages},
@@ -209,11 +221,12 @@ static const struct behaviour *read_behaviour(void)
     return find(word);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct behaviour *b = read_behaviour();
     uint8_t request[65536];
 
+    is_trial = argc > 3 && strcmp(argv[3], "trial") == 0;
     msg_out_init(&out);
     if (b->before_hello != NULL)
         b->before_hello();
