@@ -102,11 +102,24 @@ class Observation:
 
     def make_box(self, space):
         shape = tuple(int(n) for n in space.shape)
-        self.width = math.prod(shape)
+        self.width = width = math.prod(shape)
         code, dtype = ("B", "u1") if self.u8 else ("f", "<f4")
         pack = struct.Struct(f"<{self.width}{code}").pack
+        flat = len(shape) == 1 and width > 0
 
         def encode(value):
+            """The two usual cases: an array of that type, or a list of numbers."""
+            if type(value) is list:
+                if flat and len(value) == width and type(value[0]) in (float, int):
+                    try:
+                        return pack(*value)
+                    except struct.error:
+                        pass
+            elif getattr(value, "dtype", None) == dtype and value.shape == shape:
+                return value.tobytes()
+            return encode_any(value)
+
+        def encode_any(value):
             self.check_shape(value, shape)
             if isinstance(value, memoryview) and value.format == code:
                 return value.tobytes()

@@ -245,54 +245,58 @@ class Copy:
         self.seen = list(self.game.unseen)
         self.possible = [x.any for x in self.game.actions]
         self.live = [a in self.env.agents for a in self.game.agents]
-        self.look(obs, "the reset")
-        return self.seen, bytes(self.live), self.masks(obs, infos)
+        self.look(obs, infos, "the reset")
+        return self.seen, bytes(self.live), self.masks()
 
     def step(self, rows):
         """rows: each agent's action. Returns what reset does, rewards, terminated bytes."""
+        game, live, reward, over = self.game, self.live, [], []
+        obs, rewards, ends, cuts, infos = five_of(self.env.step(
+            {a: decode(row) for a, decode, row, lives
+             in zip(game.agents, game.decoders, rows, live) if lives}))
+        agents, ended = self.env.agents, None
+        for i, a in enumerate(game.agents):
+            here, cut = a in agents, cuts.get(a)
+            # An agent that disappears without termination or truncation counts as
+            # terminated.
+            end = ends.get(a, not here and not cut)
+            reward.append(reward_of(a, rewards.get(a, 0.0)) if live[i] else 0.0)
+            over.append(bool(live[i] and end))
+            live[i] = here and not end and not cut
+            if here and not live[i] and ended is None:
+                ended = a
+        if ended is not None and True in live:
+            refuse_ended(ended, ends)
+        self.look(obs, infos, "a step")
+        return self.seen, bytes(live), self.masks(), reward, bytes(over)
+
+    def look(self, obs, infos, when):
+        """Takes the observations and masks; an agent without a new observation keeps its
+        last ones."""
         game = self.game
-        actions = {a: game.actions[i].decode(rows[i])
-                   for i, a in enumerate(game.agents) if self.live[i]}
-        obs, rewards, ends, cuts, infos = five_of(self.env.step(actions))
-        # An agent that disappears without termination or truncation counts as terminated.
-        over = [bool(self.live[i] and ends.get(a, a not in self.env.agents and
-                                               not cuts.get(a)))
-                for i, a in enumerate(game.agents)]
-        reward = [reward_of(a, rewards.get(a, 0.0)) if self.live[i] else 0.0
-                  for i, a in enumerate(game.agents)]
-        left = [ends.get(a) or cuts.get(a) for a in game.agents]
-        here = [a in self.env.agents for a in game.agents]
-        self.live = [h and not l for h, l in zip(here, left)]
-        if any(self.live):
-            self.refuse_ended(here, ends)
-        self.look(obs, "a step")
-        return (self.seen, bytes(self.live), self.masks(obs, infos), reward, bytes(over))
-
-    def refuse_ended(self, here, ends):
-        """PettingZoo's rule; which actions the environment expects would be a guess."""
-        for i, a in enumerate(self.game.agents):
-            if here[i] and not self.live[i]:
-                how = "terminated" if ends.get(a) else "truncated"
-                raise Refused(f"{a}: {how}, but still in `agents`, while others play on: "
-                              "let the environment remove it")
-
-    def look(self, obs, when):
-        for i, a in enumerate(self.game.agents):
+        for i, a in enumerate(game.agents):
+            seen, info = obs.get(a), infos.get(a)
             if a in obs:
-                self.seen[i] = self.game.observations[i].encode(obs[a])
+                self.seen[i] = game.encoders[i](seen)
             elif self.live[i]:
                 raise Refused(f"{a}: it is in `agents`, but {when} gives no observation "
                               "of it")
+            if game.masks:
+                mask = mask_of(seen, info)
+                if a in obs or mask is not None:
+                    self.possible[i] = game.actions[i].mask(mask)
+            elif info or isinstance(seen, dict):
+                refuse_mask(a, mask_of(seen, info))
 
-    def masks(self, obs, infos):
-        """The masks by agent; an agent without a new observation keeps its last mask."""
-        for i, a in enumerate(self.game.agents):
-            mask = mask_of(obs.get(a), infos.get(a))
-            if not self.game.masks:
-                refuse_mask(a, mask)
-            elif a in obs or mask is not None:
-                self.possible[i] = self.game.actions[i].mask(mask)
+    def masks(self):
         return list(self.possible) if self.game.masks else []
+
+
+def refuse_ended(agent, ends):
+    """PettingZoo's rule; which actions the environment expects would be a guess."""
+    how = "terminated" if ends.get(agent) else "truncated"
+    raise Refused(f"{agent}: {how}, but still in `agents`, while others play on: let the "
+                  "environment remove it")
 
 
 def refuse_mask(agent, mask):
@@ -364,7 +368,11 @@ class Game:
                              for a in self.agents]
         self.actions = [Action(space_of(env, "action_space", a), str(a))
                         for a in self.agents]
+        self.encoders = [o.encode for o in self.observations]
+        self.decoders = [x.decode for x in self.actions]
         self.unseen = [bytes(o.size) for o in self.observations]
+        widths = [x.width for x in self.actions]
+        self.places = [(sum(widths[:i]), w) for i, w in enumerate(widths)]
         self.masks = self.has_masks(env)
         self.max_steps = limit_of(env)
         self.first_env = env
@@ -474,15 +482,18 @@ def place_of(e):
 def line_of(e):
     """The error in one line; the log has the traceback."""
     if isinstance(e, Refused):
-        what = str(e)
-    else:
-        traceback.print_exception(type(e), e, e.__traceback__)
-        text = " ".join(str(e).split())
-        what = place_of(e) + type(e).__name__ + (f": {text}" if text else "")
-    return (f"copy {e.copy}: " if hasattr(e, "copy") else "") + what
+        return str(e)
+    traceback.print_exception(type(e), e, e.__traceback__)
+    text = " ".join(str(e).split())
+    return place_of(e) + type(e).__name__ + (f": {text}" if text else "")
 
 
 # ---- messages ----
+
+
+def by_agent(rows):
+    """A sequence by agent of each copy, as one sequence: agent by agent, copy by copy."""
+    return rows[0] if len(rows) == 1 else [v for column in zip(*rows) for v in column]
 
 
 class Server:
@@ -495,6 +506,7 @@ class Server:
         self.draws = False
         self.copies = []
         self.first = 0
+        self.current = None  # the copy that a request is at, for messages
         self.methods = {"configure": self.configure, "reset": self.reset,
                         "step": self.step, "shutdown": self.shutdown}
 
@@ -518,11 +530,6 @@ class Server:
         if time.monotonic() - self.sent_at > PROGRESS_S:
             self.send([2, "progress", {}])
 
-    def copy(self, i):
-        if self.copies[i] is None:
-            self.copies[i] = self.game.new_copy()
-        return self.copies[i]
-
     def configure(self, params):
         make, self.draws = find_maker(self.name), params.get("draw", False)
         self.game = Game(drawing(make) if self.draws else make, params["params"])
@@ -532,71 +539,63 @@ class Server:
 
     def gather(self, copies, parts):
         """The arrays of an answer, ordered by agent. parts: the result of each copy."""
-        n_agents = range(len(self.game.agents))
-        answer = {"obs": b"".join([p[0][a] for a in n_agents for p in parts]),
-                  "present": bytes([p[1][a] for a in n_agents for p in parts])}
+        seen, present, masks, *of_step = map(by_agent, zip(*parts)) if parts else [[]] * 3
+        answer = {"obs": b"".join(seen), "present": bytes(present)}
         if self.game.masks:
-            answer["allowed"] = b"".join([p[2][a] for a in n_agents for p in parts])
+            answer["allowed"] = b"".join(masks)
+        if of_step:
+            reward, over = of_step
+            answer["reward"] = struct.pack(f"<{len(reward)}d", *reward)
+            answer["terminated"] = bytes(over)
         if self.draws:
-            answer["picture"] = self.at_copy(
-                copies[-1], lambda: picture_of(self.copy(copies[-1]).env))
+            answer["picture"] = picture_of(self.copies[copies[-1]].env)
         return answer
-
-    def each(self, copies, play):
-        """Calls play(i, copy) for each copy and returns the results."""
-        parts = []
-        for i, c in enumerate(copies):
-            part = self.at_copy(c, lambda: play(i, self.copy(c)))
-            parts.append((list(part[0]), *part[1:]))
-            self.sign_of_life()
-        return parts
-
-    def at_copy(self, c, do):
-        """Calls do(); adds the number of the copy to an exception."""
-        try:
-            return do()
-        except Exception as e:
-            e.copy = self.first + c
-            raise
 
     def reset(self, params):
         copies = memoryview(params["copies"]).cast("I").tolist()
         seeds = memoryview(params["seed"]).cast("Q").tolist()
-        return self.gather(copies, self.each(
-            copies, lambda i, copy: copy.reset(seeds[i] & 0x7fffffff)))
+        parts = []
+        for c, seed in zip(copies, seeds):
+            self.current = c
+            if self.copies[c] is None:
+                self.copies[c] = self.game.new_copy()
+            parts.append(self.copies[c].reset(seed & 0x7fffffff))
+            self.sign_of_life()
+        return self.gather(copies, parts)
 
     def step(self, params):
         copies = memoryview(params["copies"]).cast("I").tolist()
         x = memoryview(params["actions"]).cast("f").tolist()
-        n, rows, at = len(copies), [], 0
-        for action in self.game.actions:
-            w = action.width
-            rows.append([x[k:k + w] for k in range(at, at + n * w, w)])
-            at += n * w
-        parts = self.each(copies, lambda i, copy: copy.step([row[i] for row in rows]))
-        n_agents = range(len(self.game.agents))
-        answer = self.gather(copies, parts)
-        answer["reward"] = struct.pack(f"<{n * len(n_agents)}d",
-                                       *[p[3][a] for a in n_agents for p in parts])
-        answer["terminated"] = bytes([p[4][a] for a in n_agents for p in parts])
-        return answer
+        n, parts = len(copies), []
+        for i, c in enumerate(copies):
+            self.current = c
+            # Of each agent there are n rows, one after another.
+            rows = [x[n * at + i * w:n * at + i * w + w] for at, w in self.game.places]
+            parts.append(self.copies[c].step(rows))
+            self.sign_of_life()
+        return self.gather(copies, parts)
 
     def shutdown(self, params):
         for c, copy in enumerate(self.copies):
+            self.current = c
             if copy is not None and hasattr(copy.env, "close"):
-                self.at_copy(c, copy.env.close)
+                copy.env.close()
         return {}
 
     def serve(self):
         self.send([2, "hello", {"protocol": PROTOCOL_VERSION}])
         while (request := self.receive()) is not None:
             number, method, params = request
+            self.current = None
             try:
                 result = self.methods[method](params)
                 self.send([1, number, None, result])
             except Exception as e:
                 code = ERR_ARG if isinstance(e, Refused) else ERR_AGENT
-                self.send([1, number, {"code": code, "message": line_of(e)[:400]}, None])
+                line = line_of(e)
+                if self.current is not None:
+                    line = f"copy {self.first + self.current}: {line}"
+                self.send([1, number, {"code": code, "message": line[:400]}, None])
             if method == "shutdown":
                 return
 

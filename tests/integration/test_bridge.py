@@ -61,6 +61,16 @@ def test_boxes_are_flattened_to_float32(w):
             seen, spaces.Box(0, 1, (3,)), [1, 2])
     refused("a: an observation [[1], [2, 3]], the space says shape (2, 1)",
             seen, spaces.Box(0, 1, (2, 1)), [[1], [2, 3]])
+    # Neither the order in memory nor a mixture of types changes what is sent.
+    three = spaces.Box(-9, 9, (3,))
+    for same in (np.arange(6, dtype=np.float32)[::2], np.array([0, 2, 4], ">f4"),
+                 [0, 2, 4], [0.0, 2, np.float64(4)], [0.0, [2.0], np.array([4.0])],
+                 (0.0, 2.0, 4.0)):
+        assert seen(three, same) == [0, 2, 4], same
+    refused("a: an observation of shape (3, 1), the space says (3,)",
+            seen, three, [np.zeros(1)] * 3)
+    refused("a: an observation [0.5, 'x', 1], the space says shape (3,)",
+            seen, three, [0.5, "x", 1])
     assert seen(spaces.Box(0, 9, ()), np.array(3.0)) == seen(spaces.Box(0, 9, ()), 3) == [3]
     for transposed in (np.zeros((3, 2), np.float32), [[1, 2]] * 3):
         refused("a: an observation of shape (3, 2), the space says (2, 3)",
@@ -737,7 +747,7 @@ def test_answers_are_agent_by_agent(w):
              ("reset", {"copies": u32(0, 2), "seed": u64(4, 2**31 + 5)}),
              ("step", {"copies": u32(2, 0), "actions": f32(*[1, 0, 0, 1] * 3)}),
              ("step", {"copies": u32(1), "actions": f32(*[1, 0] * 3)}),
-             ("shutdown", {})]
+             ("reset", {"copies": b"", "seed": b""}), ("shutdown", {})]
     with mock.patch.dict(sys.modules, walks=module("walks", parallel_env=masked("infos"))):
         answers, log = play(w, "walks", *asked)
     (kind, number, error, reset), step = answers[1], answers[2][3]
@@ -752,7 +762,8 @@ def test_answers_are_agent_by_agent(w):
     # A copy that was not reset: one line for the user, more in the log.
     assert answers[3][2]["message"].startswith("copy 7: AttributeError: "), answers[3]
     assert log.startswith("Traceback ") and answers[3][3] is None
-    assert answers[4] == [1, 4, None, {}]
+    assert answers[4] == [1, 4, None, dict.fromkeys(["obs", "present", "allowed"], b"")]
+    assert answers[5] == [1, 5, None, {}]
 
 
 BROKEN = """
