@@ -41,6 +41,15 @@ static void label_agent(const struct particle_world *w, size_t agent,
         scene_label(t, "%s", me->name + strlen(me->team) + 1);
 }
 
+/* Lets the scenario change what was added last, or remove it. */
+static void dress(const struct particle_world *w, size_t copy, size_t entity,
+                  struct scene *ret)
+{
+    if (w->scenario->draw != NULL &&
+        !w->scenario->draw(w, copy, entity, ret, &ret->thing[ret->n_things - 1]))
+        ret->n_things--;
+}
+
 static void draw_agents(const struct particle_world *w, size_t copy, struct scene *ret)
 {
     for (size_t a = 0; a < w->n_agents; a++) {
@@ -48,6 +57,7 @@ static void draw_agents(const struct particle_world *w, size_t copy, struct scen
 
         t->id = t->agent = (int32_t)a;
         label_agent(w, a, t);
+        dress(w, copy, a, ret);
     }
 }
 
@@ -60,6 +70,7 @@ static void draw_landmarks(const struct particle_world *w, size_t copy, struct s
         t->id = (int32_t)e;
         if (w->n_goals > 0)
             scene_label(t, "%zu", e - w->n_agents);
+        dress(w, copy, e, ret);
     }
 }
 
@@ -119,6 +130,8 @@ void particle_world_draw(const struct particle_world *w, size_t copy, struct sce
     ret->frame_ms = FRAME_MS;
     draw_landmarks(w, copy, ret);
     draw_goals(w, copy, ret);
+    if (w->places != NULL)
+        particle_places_draw(w, copy, ret);
     draw_agents(w, copy, ret);
     for (size_t p = 0; p < w->n_pairs; p++)
         draw_contact(w, copy, &w->pairs[p], ret);

@@ -750,6 +750,12 @@ static void scale(size_t n, double *ret, double factor)
         ret[c] *= factor;
 }
 
+static void divide(size_t n, double *ret, double by)
+{
+    for (size_t c = 0; c < n; c++)
+        ret[c] /= by;
+}
+
 static void add(size_t n, double *restrict ret, double factor, const double *restrict x,
                 size_t count)
 {
@@ -798,6 +804,7 @@ const struct particle_loops PARTICLE_LOOPS = {
     .see = see,
     .fill = fill,
     .scale = scale,
+    .divide = divide,
     .add = add,
     .sub = sub,
     .mix = mix,

@@ -72,10 +72,11 @@ struct particle_loops {
     void (*see)(size_t n, size_t stride, const double *a, const double *b, size_t count,
                 uint64_t *ret);
 
-    /* ret = x; ret = factor ret; ret += factor x, of `count` rows in turn; ret = a - b;
-     * ret = team (1 - ratio) + ret ratio; ret = x where goal is `number`. */
+    /* ret = x; ret = factor ret; ret = ret / by; ret += factor x, of `count` rows in turn;
+     * ret = a - b; ret = team (1 - ratio) + ret ratio; ret = x where goal is `number`. */
     void (*fill)(size_t n, double *ret, double x);
     void (*scale)(size_t n, double *ret, double factor);
+    void (*divide)(size_t n, double *ret, double by);
     void (*add)(size_t n, double *ret, double factor, const double *x, size_t count);
     void (*sub)(size_t n, double *ret, const double *a, const double *b);
     void (*mix)(size_t n, double *ret, const double *team, double ratio);

@@ -20,18 +20,28 @@ static void draw_uniform(struct particle_draws *d, double *ret, size_t n)
         ret[i] = pcg64_uniform(&d->reference);
 }
 
-void particle_draw_goal(struct particle_world *w, struct particle_draws *d, size_t copy,
-                        size_t i)
+double particle_draw_below(struct particle_draws *d, size_t n)
 {
     double u;
 
-    if (d->by_reference) {
-        particle_goal(w, i)[copy] =
-            pcg64_integer(&d->reference, (uint32_t)w->n_landmarks);
-        return;
-    }
+    if (d->by_reference)
+        return pcg64_integer(&d->reference, (uint32_t)n);
     draw_uniform(d, &u, 1);
-    particle_goal(w, i)[copy] = floor(u * (double)w->n_landmarks);
+    return floor(u * (double)n);
+}
+
+double particle_draw_between(struct particle_draws *d, double low, double high)
+{
+    double u;
+
+    draw_uniform(d, &u, 1);
+    return low + (high - low) * u;
+}
+
+void particle_draw_goal(struct particle_world *w, struct particle_draws *d, size_t copy,
+                        size_t i)
+{
+    particle_goal(w, i)[copy] = particle_draw_below(d, w->n_landmarks);
 }
 
 void particle_draw_positions(struct particle_world *w, struct particle_draws *d,

@@ -149,12 +149,15 @@ static void allocate_state(struct particle_world *w)
     const size_t n = w->n_copies, n_pos = particle_n_entities(w) * 2 * n;
     const size_t n_vel = w->n_agents * 2 * n, n_comm = w->n_agents * w->dim_c * n;
 
-    w->n_state = n_pos + n_vel + n_comm + w->n_goals * n;
+    w->n_state = n_pos + n_vel + n_comm + (w->n_goals + w->n_own) * n;
     w->state = vectors(w, w->n_state);
     w->pos = w->state;
     w->vel = w->pos + n_pos;
     w->comm = w->vel + n_vel;
     w->goal = w->comm + n_comm;
+    w->own = w->goal + w->n_goals * n;
+    if (w->scenario->settle != NULL)
+        w->draws = ARENA_ARRAY(w->arena, struct particle_draws, n);
     w->force = vectors(w, n_pos);
 }
 
@@ -185,6 +188,8 @@ struct particle_world *particle_world_new(const struct particle_scenario *scenar
 
     allocate_state(w);
     allocate_rows(w);
+    if (scenario->places != NULL)
+        w->places = particle_places_new(w->n_agents, arena);
     list_pairs(w);
     list_touch_squares(w);
     return w;
@@ -198,12 +203,18 @@ void particle_world_advance(struct particle_world *w)
 
     w->loops->push(w->n_copies, w->pairs, w->n_pairs, w->pos, w->force);
     for (size_t a = 0; a < w->n_agents; a++) {
-        if (w->entities[a].movable)
-            w->loops->integrate(w->n_copies, drift_first, w->entities[a].max_speed,
+        const struct particle_entity *e = &w->entities[a];
+
+        if (e->mass != 0.0)
+            w->loops->divide(2 * w->n_copies, particle_force(w, a, 0), e->mass);
+        if (e->movable)
+            w->loops->integrate(w->n_copies, drift_first, e->max_speed,
                                 particle_force(w, a, 0), particle_pos(w, a, 0),
                                 particle_vel(w, a, 0));
     }
     memset(w->force, 0, particle_n_entities(w) * 2 * w->n_copies * sizeof(*w->force));
+    if (w->scenario->settle != NULL)
+        w->scenario->settle(w);
 }
 
 static struct particle_obs survey(struct particle_world *w, size_t first, size_t n)
@@ -239,8 +250,13 @@ static int particle_describe(const struct env_class *class,
                              const struct env_config *config, const void *params,
                              struct arena *arena, struct env_spec *ret, struct err *err)
 {
-    struct particle_world *w = build_world(class->scenario, config, params, 0, arena);
+    const struct particle_scenario *scenario = class->scenario;
+    struct particle_world *w = build_world(scenario, config, params, 0, arena);
 
+    if (scenario->mpe2_only && config->rules != ENV_RULES_MPE2)
+        return err_set_at(err, ERR_UNSUPPORTED, ERR_AT(.key = "env.rules"),
+                          "%s is a world of MPE2 alone: only mpe2 has rules for it",
+                          class->info.id);
     if (w->n_agents > ENV_MAX_AGENTS)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.params"),
                           "%zu agents, expected at most %d", w->n_agents, ENV_MAX_AGENTS);
@@ -276,6 +292,8 @@ static void particle_reset(void *world, size_t copy, const struct env_episode *e
     for (size_t i = copy; i < w->n_state; i += w->n_copies)
         w->state[i] = 0.0;
     w->scenario->reset(w, copy, &d);
+    if (w->draws != NULL)
+        w->draws[copy] = d;
 }
 
 static void particle_step(void *world, const float *const *actions, double *const *reward,
@@ -309,35 +327,70 @@ static void particle_observe(void *world, size_t first, size_t n, float *const *
     }
 }
 
+static size_t draws_bytes(const struct particle_world *w)
+{
+    return w->draws != NULL ? w->n_copies * sizeof(w->draws[0]) : 0;
+}
+
 static size_t particle_state_bytes(const void *world)
 {
     const struct particle_world *w = world;
 
-    return w->n_state * sizeof(w->state[0]);
+    return w->n_state * sizeof(w->state[0]) + draws_bytes(w);
 }
 
 static void particle_save(const void *world, void *dst)
 {
     const struct particle_world *w = world;
+    const size_t n = w->n_state * sizeof(w->state[0]);
 
-    memcpy(dst, w->state, particle_state_bytes(w));
+    memcpy(dst, w->state, n);
+    if (w->draws != NULL)
+        memcpy((char *)dst + n, w->draws, draws_bytes(w));
+}
+
+/* Whether n doubles at p, which may be anywhere, are whole numbers below the limit. */
+static int are_below(const char *p, size_t n, size_t limit)
+{
+    for (size_t i = 0; i < n; i++) {
+        double x;
+
+        memcpy(&x, p + i * sizeof(x), sizeof(x));
+        if (!(x >= 0.0 && x < (double)limit && x == floor(x)))
+            return 0;
+    }
+    return 1;
+}
+
+static int are_draws(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct particle_draws d;
+
+        memcpy(&d, p + i * sizeof(d), sizeof(d));
+        if (d.reference.has_half > 1 || d.reference.half > UINT32_MAX ||
+            d.by_reference > 1)
+            return 0;
+    }
+    return 1;
 }
 
 static int particle_load(void *world, const void *src, struct err *err)
 {
     struct particle_world *w = world;
-    size_t n_goals = w->n_goals * w->n_copies;
-    const char *goals = (const char *)src + (w->n_state - n_goals) * sizeof(double);
+    const size_t n = w->n_state * sizeof(double), n_copies = w->n_copies;
+    const char *own = (const char *)src + n - w->n_own * n_copies * sizeof(double);
+    const char *goals = own - w->n_goals * n_copies * sizeof(double);
 
-    for (size_t i = 0; i < n_goals; i++) {
-        double g;
-
-        memcpy(&g, goals + i * sizeof(g), sizeof(g));
-        if (!(g >= 0.0 && g < (double)w->n_landmarks && g == floor(g)))
-            return err_set(err, ERR_CORRUPT,
-                           "goal %zu: there is no landmark of that number", i);
-    }
-    memcpy(w->state, src, particle_state_bytes(w));
+    if (!are_below(goals, w->n_goals * n_copies, w->n_landmarks))
+        return err_set(err, ERR_CORRUPT, "a goal: there is no landmark of that number");
+    if (w->own_limit != 0 && !are_below(own, w->n_own * n_copies, w->own_limit))
+        return err_set(err, ERR_CORRUPT, "a number of the world's own is impossible");
+    if (w->draws != NULL && !are_draws((const char *)src + n, n_copies))
+        return err_set(err, ERR_CORRUPT, "a random generator is in an impossible state");
+    memcpy(w->state, src, n);
+    if (w->draws != NULL)
+        memcpy(w->draws, (const char *)src + n, draws_bytes(w));
     return 0;
 }
 

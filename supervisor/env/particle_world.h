@@ -27,6 +27,7 @@ struct particle_entity {
     enum scene_kind look; /* SCENE_UNSAID: that of an agent or a landmark */
     /* agents only */
     int movable, silent;
+    double mass;       /* 0: 1.0 */
     double accel;      /* force of a full move; 0: 5.0 */
     double max_speed;  /* 0: no limit */
     int32_t obs_width; /* rows that the scenario's `observe` appends */
@@ -39,22 +40,28 @@ struct particle_world {
     enum env_actions actions;
     size_t n_copies; /* E */
     size_t n_agents, n_landmarks;
-    size_t n_goals;                   /* integers drawn at reset: `build` sets it */
-    size_t dim_c;                     /* words an agent can say: `build` sets it */
-    size_t n_aside;                   /* scratch rows for the scenario: `build` sets it */
-    const void *params;               /* the scenario's parameters */
+    size_t n_goals;     /* integers drawn at reset: `build` sets it */
+    size_t dim_c;       /* words an agent can say: `build` sets it */
+    size_t n_aside;     /* scratch rows for the scenario: `build` sets it */
+    size_t n_own;       /* rows of state that only the scenario knows: same */
+    size_t own_limit;   /* own rows are whole numbers below it; 0: any numbers */
+    const void *params; /* the scenario's parameters */
     struct particle_entity *entities; /* (n_agents + n_landmarks) */
     struct env_agent *agents;         /* (n_agents) */
     struct particle_pair *pairs;      /* those that can push each other, in order */
     size_t n_pairs;
     double *touch_squares; /* (n_agents, entities): see particle_touch_square */
 
-    double *state; /* pos, vel, comm, goal: one block */
+    double *state; /* pos, vel, comm, goal, own: one block */
     size_t n_state;
     double *pos;  /* (entities, 2, E) */
     double *vel;  /* (agents, 2, E) */
     double *comm; /* (agents, dim_c, E) */
     double *goal; /* (n_goals, E): whole numbers below n_landmarks */
+    double *own;  /* (n_own, E) */
+    /* (E): the next draws of each episode, part of the state; NULL: the scenario draws only
+     * at reset */
+    struct particle_draws *draws;
 
     double *force;              /* (entities, 2, E); ignored for immovable entities */
     double *action_rows;        /* (PARTICLE_MOVES + dim_c, E) */
@@ -64,6 +71,7 @@ struct particle_world {
     uint64_t *seen;             /* (n_agents, E): masks for particle_obs_hide */
     struct particle_row *shown; /* (largest obs_width): the observation being built */
     double *rows;               /* (largest obs_width, E): rows that it computes */
+    struct particle_places *places; /* see particle_places.c; NULL: no places */
     struct arena *arena;
 };
 
@@ -71,12 +79,13 @@ enum { PARTICLE_SCRATCH = 6 };
 
 /* The next draw of an episode, keyed; or, with a reference_seed, the reference's
  * generator. */
-struct particle_draws {
+struct particle_draws { /* has no padding: it is saved as it is */
+    struct pcg64 reference;
     struct rng_key key;
     uint64_t episode, index;
-    int by_reference;
-    struct pcg64 reference;
+    uint64_t by_reference; /* 1 or 0 */
 };
+_Static_assert(sizeof(struct particle_draws) == sizeof(struct pcg64) + 32, "padding");
 
 /* The first member of every scenario's parameters. */
 struct particle_params {
@@ -114,12 +123,16 @@ struct particle_goal {
 };
 
 struct particle_scenario {
+    int mpe2_only;                     /* openai's rules do not have it */
     const struct particle_goal *goals; /* [n_goals] */
     const char *goals_are;             /* for a picture's legend; NULL: "goal" */
     /* Sets dim_c and n_goals, adds agents and landmarks. params: see env_class.h. */
     void (*build)(struct particle_world *w, const void *params);
     /* Draws goals and positions of one copy; the rest of its state is 0 already. */
     void (*reset)(struct particle_world *w, size_t copy, struct particle_draws *d);
+    /* What happens between the physics and the rewards, in all copies, with draws from
+     * w->draws. NULL: nothing, and w->draws is NULL. */
+    void (*settle)(struct particle_world *w);
     /* Computes what all agents' observations of copies o->first .. first+n-1 share, into
      * aside; appends no rows. May be NULL. */
     void (*survey)(const struct particle_world *w, const struct particle_obs *o);
@@ -132,15 +145,23 @@ struct particle_scenario {
     void (*reward)(const struct particle_world *w, double *const *ret);
     /* ret (E) = 1 where the task is complete for all agents, else 0. NULL: never. */
     void (*succeed)(const struct particle_world *w, uint8_t *ret);
+    /* Where the agents of one copy have to be, one in each place: ret (n_agents, 2). Pictures
+     * show the places as goals. NULL: there are no such places. */
+    void (*places)(const struct particle_world *w, size_t copy, double *ret);
+    /* Changes what a picture shows of an entity; returns 0 to leave it out. NULL: nothing to
+     * change. */
+    int (*draw)(const struct particle_world *w, size_t copy, size_t entity,
+                struct scene *scene, struct scene_thing *thing);
 };
 
-extern const struct particle_scenario particle_simple, particle_simple_adversary,
-    particle_simple_crypto, particle_simple_push, particle_simple_reference,
+extern const struct particle_scenario particle_collect_treasure, particle_simple,
+    particle_simple_adversary, particle_simple_crypto, particle_simple_formation,
+    particle_simple_line, particle_simple_push, particle_simple_reference,
     particle_simple_speaker_listener, particle_simple_spread, particle_simple_tag,
     particle_simple_world_comm;
-extern const struct schema particle_params, simple_adversary_params,
-    simple_reference_params, simple_spread_params, simple_tag_params,
-    simple_world_comm_params;
+extern const struct schema collect_treasure_params, particle_params,
+    particle_places_params, simple_adversary_params, simple_reference_params,
+    simple_spread_params, simple_tag_params, simple_world_comm_params;
 
 static inline size_t particle_n_entities(const struct particle_world *w)
 {
@@ -176,6 +197,10 @@ static inline double *particle_scratch(const struct particle_world *w, size_t i)
 {
     return w->scratch + i * w->n_copies;
 }
+static inline double *particle_own(const struct particle_world *w, size_t i)
+{
+    return w->own + i * w->n_copies;
+}
 static inline uint64_t *particle_seen(const struct particle_world *w, size_t agent)
 {
     return w->seen + agent * w->n_copies;
@@ -192,8 +217,11 @@ void particle_add_agents(struct particle_world *w, const char *team, size_t n,
 void particle_add_landmarks(struct particle_world *w, size_t n,
                             const struct particle_entity *like);
 
-/* For `reset`: makes the next draws. A goal is uniform over the landmarks. Positions of n
- * entities from `entity` on: x and y are each uniform in [-half, half). */
+/* For `reset` and `settle`: makes the next draws. A goal is uniform over the landmarks.
+ * Positions of n entities from `entity` on: x and y are each uniform in [-half, half). below:
+ * a whole number below n. between: a number in [low, high). */
+double particle_draw_below(struct particle_draws *d, size_t n);
+double particle_draw_between(struct particle_draws *d, double low, double high);
 void particle_draw_goal(struct particle_world *w, struct particle_draws *d, size_t copy,
                         size_t i);
 void particle_draw_positions(struct particle_world *w, struct particle_draws *d,
@@ -281,6 +309,29 @@ void particle_reward_sum(const struct particle_world *w, double *const *ret);
  * bound is 0 below 0.9, then rises to 1 at 1.0, then as exp(2 x - 2) up to 10. */
 void particle_charge_bounds(const struct particle_world *w, size_t agent, double factor,
                             double *ret);
+
+/* For scenarios with places (particle_places.c). Observation: velocity, position, landmarks.
+ * The reward of all is minus the mean distance, at most 2, of the agents from their places,
+ * which they take so that the distances sum up to the least. terminate_on_success: over when all
+ * are nearer than 0.05. */
+struct particle_places_params {
+    struct particle_params common;
+    int64_t agents;
+    int terminate_on_success;
+};
+#define PARTICLE_WITH_PLACES                                                             \
+    .mpe2_only = 1, .observe = particle_observe_for_places,                              \
+    .reward = particle_reward_places, .succeed = particle_succeed_in_places
+/* For `build`: adds the agents of these params, and landmarks. Sizes are radii. */
+void particle_add_for_places(struct particle_world *w,
+                             const struct particle_places_params *p, double agent_size,
+                             size_t n_landmarks, double landmark_size);
+void particle_observe_for_places(const struct particle_world *w, size_t self,
+                                 struct particle_obs *o);
+void particle_reward_places(const struct particle_world *w, double *const *ret);
+void particle_succeed_in_places(const struct particle_world *w, uint8_t *ret);
+void particle_places_draw(const struct particle_world *w, size_t copy, struct scene *ret);
+struct particle_places *particle_places_new(size_t n_agents, struct arena *arena);
 
 /* Rows of E doubles: ret = x; ret = factor ret; ret += factor x, of `count` rows in turn;
  * ret = a - b. */

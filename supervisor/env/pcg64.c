@@ -89,10 +89,10 @@ static uint32_t next32(struct pcg64 *g)
 
     if (g->has_half) {
         g->has_half = 0;
-        return g->half;
+        return (uint32_t)g->half;
     }
     x = next64(g);
-    g->half = (uint32_t)(x >> 32);
+    g->half = x >> 32;
     g->has_half = 1;
     return (uint32_t)x;
 }
@@ -106,8 +106,11 @@ double pcg64_uniform(struct pcg64 *g)
 uint32_t pcg64_integer(struct pcg64 *g, uint32_t n)
 {
     uint32_t threshold = -n % n;
-    uint64_t m = (uint64_t)next32(g) * n;
+    uint64_t m;
 
+    if (n == 1)
+        return 0; /* and draws nothing, as NumPy */
+    m = (uint64_t)next32(g) * n;
     while ((uint32_t)m < threshold)
         m = (uint64_t)next32(g) * n;
     return (uint32_t)(m >> 32);

@@ -4,7 +4,7 @@
  * Source   O'Neill 2014, PCG: a family of simple fast space-efficient statistically good
  *          algorithms (XSL-RR 128/64), seeded and read as NumPy's Generator(PCG64(seed))
  *          does. All other code draws from keys (common/rng); this generator has a state,
- *          which exists only during a reset.
+ *          which is part of a world's if that draws within an episode.
  */
 #ifndef SUPERVISOR_ENV_PCG64_H
 #define SUPERVISOR_ENV_PCG64_H
@@ -13,8 +13,8 @@
 
 struct pcg64 { /* private */
     unsigned __int128 state, increment;
-    uint32_t half; /* the unused half of the last 64-bit number, for pcg64_integer */
-    int has_half;
+    uint64_t half; /* the unused half of the last 64-bit number, for pcg64_integer */
+    uint64_t has_half;
 };
 
 void pcg64_init(struct pcg64 *g, uint64_t seed);

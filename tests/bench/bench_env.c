@@ -96,7 +96,8 @@ int main(void)
     } worlds[] = {
         {"simple_spread", 12e6}, {"simple_tag", 8e6},     {"simple_world_comm", 5e6},
         {"simple", 0},           {"simple_adversary", 0}, {"simple_crypto", 0},
-        {"simple_push", 0},      {"simple_reference", 0}, {"simple_speaker_listener", 0}};
+        {"simple_push", 0},      {"simple_reference", 0}, {"simple_speaker_listener", 0},
+        {"simple_line", 0},      {"simple_formation", 0}, {"collect_treasure", 0}};
 
     measure("simple_spread", ENV_ACTIONS_CONTINUOUS, ENV_RULES_MPE2, 12e6);
     measure("simple_spread", ENV_ACTIONS_DISCRETE, ENV_RULES_OPENAI, 12e6);

@@ -82,6 +82,10 @@ static const struct {
 } ruled[] = {
     {"env: {id: foraging}\n", NULL},
     {"env: {id: simple_tag, rules: openai, actions: continuous}\n", NULL},
+    {"env: {id: collect_treasure, actions: continuous}\n", NULL},
+    {"env:\n  id: simple_line\n  rules: openai\n",
+     "f.yaml:3: env.rules: simple_line is a world of MPE2 alone: only mpe2 has rules for "
+     "it"},
     {"env:\n  id: foraging\n  rules: openai\n",
      "f.yaml:3: env.rules: applies only to the particle worlds, not to foraging"},
     {"env:\n  id: foraging\n  actions: continuous\n",
@@ -112,6 +116,7 @@ static Suite *make_suite(void)
     Suite *s = suite_create("configs");
     TCase *tc = tcase_create("configs");
 
+    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_every_shipped_file_is_right);
     tcase_add_loop_test(tc, test_rules_are_told_to_those_that_have_some, 0,
                         sizeof(ruled) / sizeof(ruled[0]));

@@ -124,7 +124,7 @@ START_TEST(test_every_world_draws_itself)
         scene_done(&scene);
         arena_done(&arena);
     }
-    ck_assert_uint_eq(drawn, 9 + 5 + 1);
+    ck_assert_uint_eq(drawn, 12 + 5 + 1);
 }
 END_TEST
 

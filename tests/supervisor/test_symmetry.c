@@ -407,8 +407,15 @@ END_TEST
 
 START_TEST(test_environments_without)
 {
-    static const char *const without[] = {"simple_crypto", "foraging", "climbing",
-                                          "none",          "command",  "two_step"};
+    static const char *const without[] = {"simple_crypto",
+                                          "simple_line",
+                                          "simple_formation",
+                                          "collect_treasure",
+                                          "foraging",
+                                          "climbing",
+                                          "none",
+                                          "command",
+                                          "two_step"};
 
     for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++) {
         const struct env_config config = {.id = without[i]};

@@ -2,7 +2,7 @@
 #include "common/rng/rng.h"
 #include "common/wire/crc32c.h"
 #include "supervisor/env/env.h"
-#include "supervisor/env/env_class.h"
+#include "supervisor/env/particle_world.h"
 #include "supervisor/env/toy.h"
 #include "tests/support/env_params.h"
 #include "tests/support/test_main.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_AGENTS = 8, WIDTH = 5, N_ENVIRONMENTS = 18 };
+enum { MAX_AGENTS = 8, WIDTH = 5, N_ENVIRONMENTS = 21 };
 
 static struct env_config config_of(const char *id)
 {
@@ -528,14 +528,17 @@ static void expect_in_range(const struct vec_env *v, const struct env_step *s)
 START_TEST(test_long_random_play)
 {
     struct env_config config = config_of(world_at(_i / 4));
-    const int is_default = _i % 4 == 0;
+    const struct env_class *class = env_class_find(config.id);
+    const struct particle_scenario *particles =
+        class->ops == &particle_ops ? class->scenario : NULL;
     uint32_t sum[2] = {0};
     void *state[2];
     size_t bytes = 0;
 
     config.actions = _i % 2 != 0 ? ENV_ACTIONS_CONTINUOUS : ENV_ACTIONS_DISCRETE;
     config.rules = _i / 2 % 2 != 0 ? ENV_RULES_OPENAI : ENV_RULES_MPE2;
-    if (env_class_find(config.id)->ops != &particle_ops && !is_default) {
+    if (particles != NULL ? particles->mpe2_only && config.rules != ENV_RULES_MPE2
+                          : _i % 4 != 0) {
         struct vec_env *v;
 
         ck_assert_int_eq(vec_env_new(&v, &config, 11, ENV_DRAWS_TRAINING, 4, NULL),
