@@ -21,11 +21,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BROOD_ENV_ABI       1u
+#define BROOD_ENV_ABI       2u /* objects for 1 are loaded, too */
 #define BROOD_ENV_NAME_MAX  64 /* with the terminator; A-Z a-z 0-9 _ . - */
 #define BROOD_ENV_HEADS_MAX 8
 
 enum brood_env_kind { BROOD_ENV_DISCRETE, BROOD_ENV_BOX };
+enum brood_env_obs { BROOD_ENV_FLOATS, BROOD_ENV_BYTES };
 
 struct brood_env_agent {
     char name[BROOD_ENV_NAME_MAX]; /* "walker_0" is of team "walker" */
@@ -35,6 +36,13 @@ struct brood_env_agent {
     int32_t heads[BROOD_ENV_HEADS_MAX]; /* ... and among how many each; U is their sum */
     int32_t box_width;                  /* box: U */
     double low, high;                   /* box: bounds of every number */
+    /* since ABI 2 */
+    int32_t
+        obs_kind; /* enum brood_env_obs: bytes, such as pictures, stay bytes in messages
+                       * and in the log of rows */
+    int32_t
+        image[3]; /* height, width and channels (O is their product) of an image, row by
+                       * row, the channels of a point side by side; all 0: it is none */
 };
 
 /* A scalar of env.params, as its text: 007 is "007". */
@@ -44,7 +52,8 @@ struct brood_env_param {
 
 /* Where a world writes the results of a reset or a step; everything begins as zeros. */
 struct brood_env_view {
-    float *const *obs;       /* [A] (O): after the step, also of who leaves with it */
+    float *const *obs;       /* [A] (O): after the step, also of who leaves with it; of
+                              * agents with bytes: see brood_env_bytes */
     uint8_t *present;        /* [A]: takes part in the next step; none: it is over */
     uint8_t *const *allowed; /* [A] (U): which choices are possible; with masks only. A
                               * head of which none is, is played as if all were. */
@@ -72,6 +81,12 @@ struct brood_env {
 
 /* The one symbol that the object exports. */
 const struct brood_env *brood_env_plugin(void);
+
+/* The observation (O) of an agent whose obs_kind is BROOD_ENV_BYTES. */
+static inline uint8_t *brood_env_bytes(const struct brood_env_view *out, size_t agent)
+{
+    return (uint8_t *)out->obs[agent];
+}
 
 /* Which choice a head's vector means: the first of its largest numbers. */
 static inline int32_t brood_env_choice(const float *x, int32_t n)

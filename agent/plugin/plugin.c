@@ -10,12 +10,15 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { MAX_AGENTS = 1000, MAX_COPIES = 65536, WHY_BYTES = 200 };
+/* The size of struct brood_env_agent in ABI 1, which has no more. */
+enum { AGENT_BYTES_1 = offsetof(struct brood_env_agent, obs_kind) };
 
 struct host {
     const struct brood_env *env;
@@ -23,14 +26,16 @@ struct host {
     size_t n_params;
     struct brood_env_agent *agents;
     size_t n_agents, n_copies, first;
-    /* [A + 1] sum of the widths of the agents before */
+    /* [A + 1] sum of the agents before: their observations' bytes, their actions' widths */
     size_t *obs_before, *action_before;
     void **worlds; /* [E] NULL: not opened yet */
 
     /* The current request: its copies, their indices, and its results, agent by agent. */
     uint32_t *copies;
     size_t n;
-    float *actions, *obs;
+    float *actions;
+    float **agent_obs; /* [A] (n, O), of bytes or floats; joined in `obs` */
+    char *obs;
     double *reward;
     uint8_t *terminated, *present, *allowed;
     /* The arguments for one world. */
@@ -90,6 +95,21 @@ static int check_heads(const struct brood_env_agent *a, struct err *err)
     return 0;
 }
 
+/* Whether the image, if it has one, is as large as the observation. */
+static int is_image(const struct brood_env_agent *a)
+{
+    int64_t size = 1;
+
+    if (a->image[0] == 0 && a->image[1] == 0 && a->image[2] == 0)
+        return 1;
+    for (size_t i = 0; i < 3; i++) {
+        if (a->image[i] < 1 || size > a->obs_width)
+            return 0;
+        size *= a->image[i];
+    }
+    return size == a->obs_width;
+}
+
 static int check_agent(const struct brood_env_agent *a, size_t i, struct err *err)
 {
     if (memchr(a->name, '\0', sizeof(a->name)) == NULL)
@@ -97,6 +117,16 @@ static int check_agent(const struct brood_env_agent *a, size_t i, struct err *er
     if (a->obs_width < 1)
         return err_set(err, ERR_ARG, "agent '%s': obs_width is %d, expected 1 or more",
                        a->name, a->obs_width);
+    if (a->obs_kind != BROOD_ENV_FLOATS && a->obs_kind != BROOD_ENV_BYTES)
+        return err_set(err, ERR_ARG,
+                       "agent '%s': obs_kind is %d, expected BROOD_ENV_FLOATS or "
+                       "BROOD_ENV_BYTES",
+                       a->name, a->obs_kind);
+    if (!is_image(a))
+        return err_set(err, ERR_ARG,
+                       "agent '%s': an image of %d x %d points and %d channels, and "
+                       "obs_width is %d",
+                       a->name, a->image[0], a->image[1], a->image[2], a->obs_width);
     if (a->kind == BROOD_ENV_DISCRETE)
         return check_heads(a, err);
     if (a->kind != BROOD_ENV_BOX)
@@ -108,6 +138,21 @@ static int check_agent(const struct brood_env_agent *a, size_t i, struct err *er
         return err_set(err, ERR_ARG, "agent '%s': box_width is %d, expected 1 or more",
                        a->name, a->box_width);
     return 0;
+}
+
+static size_t obs_bytes(const struct brood_env_agent *a)
+{
+    return (size_t)a->obs_width *
+           (a->obs_kind == BROOD_ENV_BYTES ? sizeof(uint8_t) : sizeof(float));
+}
+
+/* Moves n agents of ABI 1 to where those of ABI 2 are. */
+static void spread_agents(struct brood_env_agent *agents, size_t n)
+{
+    for (size_t a = n; a-- > 0;) {
+        memmove(&agents[a], (char *)agents + a * AGENT_BYTES_1, AGENT_BYTES_1);
+        memset((char *)&agents[a] + AGENT_BYTES_1, 0, sizeof(*agents) - AGENT_BYTES_1);
+    }
 }
 
 static int find_agents(struct host *h, struct err *err)
@@ -123,11 +168,13 @@ static int find_agents(struct host *h, struct err *err)
     if (n < 1)
         return err_set(err, ERR_ARG, "%.150s", *why != '\0' ? why : "it has no agents");
     h->n_agents = (size_t)n;
+    if (h->env->abi == 1)
+        spread_agents(h->agents, h->n_agents);
     h->obs_before = xcalloc(h->n_agents + 1, sizeof(*h->obs_before));
     h->action_before = xcalloc(h->n_agents + 1, sizeof(*h->action_before));
     for (size_t a = 0; a < h->n_agents && r == 0; a++) {
         r = check_agent(&h->agents[a], a, err);
-        h->obs_before[a + 1] = h->obs_before[a] + (size_t)h->agents[a].obs_width;
+        h->obs_before[a + 1] = h->obs_before[a] + obs_bytes(&h->agents[a]);
         h->action_before[a + 1] = h->action_before[a] + width_of(&h->agents[a]);
     }
     return r;
@@ -140,7 +187,10 @@ static void make_room(struct host *h)
     h->worlds = xcalloc(n, sizeof(*h->worlds));
     h->copies = xcalloc(n, sizeof(*h->copies));
     h->actions = xcalloc(n * h->action_before[n_agents], sizeof(float));
-    h->obs = xcalloc(n * h->obs_before[n_agents], sizeof(float));
+    h->obs = xcalloc(n, h->obs_before[n_agents]);
+    h->agent_obs = xcalloc(n_agents, sizeof(*h->agent_obs));
+    for (size_t a = 0; a < n_agents; a++)
+        h->agent_obs[a] = xcalloc(n, obs_bytes(&h->agents[a]));
     h->reward = xcalloc(n * n_agents, sizeof(double));
     h->terminated = xcalloc(n * n_agents, 1);
     h->present = xcalloc(n * n_agents, 1);
@@ -157,11 +207,19 @@ static void pack_agent(const struct brood_env_agent *a, struct msg_out *out)
 {
     const int box = a->kind == BROOD_ENV_BOX;
 
-    msg_map(out, 3);
+    msg_map(out, a->image[0] > 0 ? 5 : 4);
     msg_key(out, "name");
     msg_str(out, a->name);
     msg_key(out, "obs");
     msg_u64(out, (uint64_t)a->obs_width);
+    msg_key(out, "uint8");
+    msg_bool(out, a->obs_kind == BROOD_ENV_BYTES);
+    if (a->image[0] > 0) {
+        msg_key(out, "image");
+        msg_array(out, 3);
+        for (size_t i = 0; i < 3; i++)
+            msg_u64(out, (uint64_t)a->image[i]);
+    }
     msg_key(out, "action");
     msg_map(out, 5);
     msg_key(out, "kind");
@@ -245,12 +303,12 @@ static int take_copies(struct host *h, const msgpack_object *body, struct err *e
 static struct brood_env_view view(struct host *h, size_t i)
 {
     for (size_t a = 0; a < h->n_agents; a++) {
-        const size_t o = (size_t)h->agents[a].obs_width, u = width_of(&h->agents[a]);
+        const size_t o = obs_bytes(&h->agents[a]), u = width_of(&h->agents[a]);
 
-        h->own_obs[a] = h->obs + h->obs_before[a] * h->n + i * o;
+        h->own_obs[a] = (float *)(void *)((char *)h->agent_obs[a] + i * o);
         h->own_allowed[a] = h->allowed + h->action_before[a] * h->n + i * u;
         h->own_actions[a] = h->actions + h->action_before[a] * h->n + i * u;
-        memset(h->own_obs[a], 0, o * sizeof(float));
+        memset(h->own_obs[a], 0, o);
         memset(h->own_allowed[a], 0, u);
     }
     memset(h->own_reward, 0, h->n_agents * sizeof(double));
@@ -269,6 +327,15 @@ static void keep(struct host *h, size_t i)
     }
 }
 
+/* Agent by agent; returns the number of bytes. */
+static size_t join_obs(struct host *h)
+{
+    for (size_t a = 0; a < h->n_agents; a++)
+        memcpy(h->obs + h->obs_before[a] * h->n, h->agent_obs[a],
+               obs_bytes(&h->agents[a]) * h->n);
+    return h->obs_before[h->n_agents] * h->n;
+}
+
 static void pack_answer(struct host *h, const struct msg *m, int is_step,
                         struct msg_out *out)
 {
@@ -277,7 +344,7 @@ static void pack_answer(struct host *h, const struct msg *m, int is_step,
     msg_begin_response(out, m->id);
     msg_map(out, 2u + (is_step ? 2 : 0) + (h->env->masks ? 1 : 0));
     msg_key(out, "obs");
-    msg_bin(out, h->obs, h->n * h->obs_before[h->n_agents] * sizeof(float));
+    msg_bin(out, h->obs, join_obs(h));
     msg_key(out, "present");
     msg_bin(out, h->present, each);
     if (h->env->masks) {
@@ -403,7 +470,7 @@ static int load(struct host *h, const char *path, struct err *err)
     memcpy(&find, &symbol, sizeof(find));
     if (find == NULL || (h->env = find()) == NULL)
         return err_set(err, ERR_NOT_FOUND, "%.200s has no brood_env_plugin", path);
-    if (h->env->abi != BROOD_ENV_ABI)
+    if (h->env->abi < 1 || h->env->abi > BROOD_ENV_ABI)
         return err_set(err, ERR_UNSUPPORTED, "%.200s is for ABI %u, this is %u", path,
                        h->env->abi, BROOD_ENV_ABI);
     return check_whole(h->env, path, err);

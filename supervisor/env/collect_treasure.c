@@ -291,6 +291,26 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     }
 }
 
+/* Turned treasures appear in turned places as probably as not. Others and treasures are sorted
+ * by distance, so that no two are alike. */
+static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+{
+    for (size_t a = 0; a < w->n_agents; a++) {
+        particle_symmetry_agent(y, a);
+        particle_symmetry_points(y, 2, PARTICLE_UNLIKE); /* position, velocity */
+        if (a < n_collectors(w))
+            particle_symmetry_numbers(y, 1, n_kinds(w), PARTICLE_UNLIKE);
+        for (size_t other = 1; other < w->n_agents; other++) {
+            particle_symmetry_points(y, 2, PARTICLE_UNLIKE); /* place, velocity */
+            particle_symmetry_numbers(y, 2, n_kinds(w), PARTICLE_UNLIKE);
+        }
+        for (size_t t = 0; t < w->n_landmarks; t++) {
+            particle_symmetry_points(y, 1, PARTICLE_UNLIKE);
+            particle_symmetry_numbers(y, 1, n_kinds(w), PARTICLE_UNLIKE);
+        }
+    }
+}
+
 /* ---- rewards ---- */
 
 static double team_reward(const struct particle_world *w, size_t copy)
@@ -401,6 +421,7 @@ const struct particle_scenario particle_collect_treasure = {
     .reset = reset,
     .settle = settle,
     .observe = observe,
+    .symmetry = symmetry,
     .reward = reward,
     .draw = draw,
 };

@@ -51,6 +51,18 @@ static void reset(struct particle_world *w, size_t copy, struct particle_draws *
         theta += 5.0 * (HALF_TURN / 180.0);
 }
 
+/* The places are the same from either end. */
+static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+{
+    const size_t ends = particle_symmetry_orders(y, w->n_landmarks);
+
+    for (size_t a = 0; a < w->n_agents; a++) {
+        particle_symmetry_agent(y, a);
+        particle_symmetry_points(y, 2, PARTICLE_UNLIKE); /* velocity, position */
+        particle_symmetry_points(y, w->n_landmarks, ends);
+    }
+}
+
 static void places(const struct particle_world *w, size_t copy, double *ret)
 {
     const size_t n = w->n_agents;
@@ -64,8 +76,6 @@ static void places(const struct particle_world *w, size_t copy, double *ret)
 }
 
 const struct particle_scenario particle_simple_line = {
-    PARTICLE_WITH_PLACES,
-    .build = build,
-    .reset = reset,
-    .places = places,
+    PARTICLE_WITH_PLACES, .build = build,   .reset = reset,
+    .symmetry = symmetry, .places = places,
 };

@@ -1,6 +1,7 @@
 """Observations of bytes, as images are: stored and sent as they are, and learned from."""
 import csv
 import re
+import subprocess
 import sys
 
 import harness
@@ -114,6 +115,143 @@ def test_what_cannot_be_seen_is_refused_by_check(w):
     file = w.small()
     err = w.brood("check", file, "--set", "defaults.actor.conv=[[8, 3, 1]]", code=2)[1]
     assert "agent_0 observes no image (height, width, channels), but 18 numbers" in err, err
+
+
+DOTS = """
+#include "brood_env.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct world {
+    uint64_t seed, time;
+    int bytes;
+};
+
+static int has(const struct brood_env_param *params, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(params[i].name, name) == 0)
+            return atoi(params[i].value);
+    return 0;
+}
+
+/* 15 bytes of an image, or as many floats; then an agent with floats. */
+static int agents(const struct brood_env_param *params, size_t n, struct brood_env_agent *ret,
+                  size_t max, char *why, size_t why_size)
+{
+    ret[0] = (struct brood_env_agent){
+        .name = "sees_0", .obs_width = 15, .n_heads = 1, .heads = {3}, NEW};
+    ret[1] = (struct brood_env_agent){
+        .name = "feels_0", .obs_width = 2, .n_heads = 1, .heads = {2}};
+    return 2;
+}
+
+static void *open_world(const struct brood_env_param *params, size_t n, char *why,
+                        size_t why_size)
+{
+    struct world *w = calloc(1, sizeof(*w));
+
+    w->bytes = has(params, n, "bytes");
+    return w;
+}
+
+static void show(struct world *w, const struct brood_env_view *out)
+{
+    const uint64_t x = (w->seed + w->time) * 0x9e3779b97f4a7c15u;
+
+    for (int i = 0; i < 15; i++) {
+        const uint8_t dot = (uint8_t)(x >> 3 * i);
+
+        if (w->bytes)
+            BYTES[i] = dot;
+        else
+            out->obs[0][i] = dot;
+    }
+    out->obs[1][0] = (float)(x >> 40) / 16777216.0f;
+    out->obs[1][1] = 0.5f;
+    memset(out->present, w->time < 8, 2);
+}
+
+static void reset(void *world, uint64_t seed, const struct brood_env_view *out)
+{
+    struct world *w = world;
+
+    w->seed = seed;
+    w->time = 0;
+    show(w, out);
+}
+
+static void step(void *world, const float *const *actions, const struct brood_env_view *out)
+{
+    struct world *w = world;
+
+    w->time++;
+    out->reward[0] = brood_env_choice(actions[0], 3);
+    out->reward[1] = brood_env_choice(actions[1], 2);
+    show(w, out);
+}
+
+const struct brood_env *brood_env_plugin(void)
+{
+    static const struct brood_env env = {BROOD_ENV_ABI, "dots", 0, agents, open_world, free,
+                                         reset, step};
+
+    return &env;
+}
+"""
+PLUGIN = harness.SOURCE / "agent" / "plugin"
+NEW = """.obs_kind = has(params, n, "odd") ? 7 : has(params, n, "bytes"),
+        .image = {has(params, n, "height"), 5, 1}"""
+
+
+def dots(w, name, source, include):
+    """The configuration of a run of this plugin, built with a header."""
+    w.write(f"{name}.c", source)
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-I", include, "-o",
+                    w.path / f"{name}.so", w.path / f"{name}.c"], check=True)
+    return w.write(f"{name}.yaml", f"""
+run: {{seed: 1, env_steps: 200}}
+env: {{plugin: ./{name}.so, copies: 3}}
+experience: {{keep: true, {REPLAY}}}
+evaluation: {{every_env_steps: 0}}
+defaults:
+  algorithm: maddpg
+{SMALL}""")
+
+
+def test_a_plugin_gives_bytes(w):
+    """The same numbers as bytes, as floats, and from an object built before there were bytes:
+    equal weights."""
+    new = dots(w, "new", DOTS.replace("NEW", NEW).replace(
+        "BYTES", "brood_env_bytes(out, 0)"), PLUGIN)
+    header = (PLUGIN / "brood_env.h").read_text()
+    old_header = re.sub(r"(?s)    /\* since ABI 2 \*/.*?\n};", "};", header).replace(
+        "ABI       2u", "ABI       1u")
+    assert header.count("image") > 0 == old_header.count("image[3]"), old_header
+    (w.path / "old").mkdir()
+    w.write("old/brood_env.h", old_header)
+    old = dots(w, "old", DOTS.replace(", NEW", "").replace("BYTES", "out->obs[0]"),
+               w.path / "old")
+    logs, found = {}, {}
+    for name, file, params in (("bytes", new, "{bytes: 1, height: 3}"),
+                               ("floats", new, "{height: 3}"), ("old", old, "{}")):
+        w.brood("run", file, "--name", name, "--set", f"env.params={params}")
+        logs[name] = (w.run_dir(name) / "experience").stat().st_size
+        found[name] = weights(w.run_dir(name))
+    assert found["bytes"] and logs["bytes"] < logs["floats"] == logs["old"], logs
+    harness.assert_same_files(found["bytes"], found["floats"])
+    harness.assert_same_files(found["bytes"], found["old"])
+    for params, says in (
+            ("{odd: 1, height: 3}", "agent 'sees_0': obs_kind is 7, expected BROOD_ENV_FLOATS "
+             "or BROOD_ENV_BYTES"),
+            ("{height: 4}", "agent 'sees_0': an image of 4 x 5 points and 1 channels, and "
+             "obs_width is 15")):
+        err = w.brood("check", new, "--set", f"env.params={params}", code=2)[1]
+        assert err.endswith(f"configure: {says}\n") and err.count("\n") == 1, err
+    err = w.brood("check", new, "--set", "env.params={bytes: 1, height: 3}", "--set",
+                  "agents={sees_0: {actor: {conv: [[4, 2, 1], [4, 3, 1]]}}}", code=2)[1]
+    assert "the kernel of convolution 2 is 3 wide, but what it sees is 2 x 4" in err, err
 
 
 if __name__ == "__main__":
