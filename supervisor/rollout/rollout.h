@@ -92,7 +92,8 @@ struct rollout_args { /* all borrowed until rollout_free */
     struct store *store;       /* from store_create, not yet described; or store_open */
     struct metrics *metrics;
     uint64_t (*now_ns)(void); /* monotonic; NULL: uv_hrtime */
-    size_t cores; /* most agents that compute at a time in an update; 0: one per core */
+    uint64_t until; /* stops at the first boundary at or after that step; 0: at none */
+    size_t cores;   /* most agents that compute at a time in an update; 0: one per core */
     struct rollout_callbacks callbacks;
 };
 

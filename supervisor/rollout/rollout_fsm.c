@@ -109,7 +109,9 @@ static enum rollout_effect begin_round(struct rollout_fsm *f)
 /* Makes the requests that arrived since the last boundary due at this one. */
 static void add_requests(struct rollout_fsm *f)
 {
-    if (take(&f->stop) && !f->due.end) {
+    const int planned = take(&f->due.stop);
+
+    if ((take(&f->stop) || planned) && !f->due.end) {
         f->stopped = 1;
         f->due.end = f->due.log = f->due.checkpoint = 1;
     }

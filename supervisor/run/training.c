@@ -115,6 +115,7 @@ static void start_rollout(void *ctx)
         .env_host = t->env_host,
         .store = t->store,
         .metrics = t->metrics,
+        .until = t->args->until,
         .callbacks = {.on_row = training_on_row,
                       .on_checkpoint = training_on_checkpoint,
                       .on_change = training_on_change,
