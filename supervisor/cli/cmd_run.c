@@ -1,6 +1,6 @@
+#include "supervisor/cli/jobs.h"
 #include "supervisor/cli/keep.h"
 #include "supervisor/cli/resume_run.h"
-#include "supervisor/cli/seed_jobs.h"
 #include "supervisor/cli/train.h"
 
 #include "common/mem/xmalloc.h"
@@ -327,8 +327,8 @@ static int name_series(const struct cli *cli, const struct run_options *o, char 
 }
 
 /* The command line of one run of the series. */
-static struct seed_job make_job(const struct cli *cli, const struct run_options *o,
-                                size_t i, const char *name, struct arena *arena)
+static struct job make_job(const struct cli *cli, const struct run_options *o, size_t i,
+                           const char *name, struct arena *arena)
 {
     const char **argv = ARENA_ARRAY(arena, const char *, 24 + 2 * (size_t)TRAIN_MAX_SET);
     size_t n = 0;
@@ -366,19 +366,22 @@ static struct seed_job make_job(const struct cli *cli, const struct run_options 
     argv[n++] = "--";
     argv[n++] = o->config_path;
     argv[n] = NULL;
-    return (struct seed_job){.run = name, .argv = (char *const *)(uintptr_t)argv};
+    return (struct job){.run = name, .argv = (char *const *)(uintptr_t)argv};
 }
 
 static int train_at_once(const struct cli *cli, const struct run_options *o,
                          char *const *names)
 {
-    struct seed_job *jobs = xcalloc(o->n_seeds, sizeof(*jobs));
+    struct job *jobs = xcalloc(o->n_seeds, sizeof(*jobs));
     struct arena arena = ARENA_ZERO;
     int code;
 
     for (size_t i = 0; i < o->n_seeds; i++)
         jobs[i] = make_job(cli, o, i, names[i], &arena);
-    code = seed_jobs_run(cli, jobs, o->n_seeds, (size_t)o->jobs);
+    code = jobs_run(
+        cli,
+        &(struct jobs_args){.jobs = jobs, .n = o->n_seeds, .at_once = (size_t)o->jobs},
+        NULL);
     arena_done(&arena);
     free(jobs);
     return code;

@@ -106,7 +106,8 @@ int rollout_start(struct rollout *r, struct err *err);
 void rollout_free(struct rollout *r); /* no request may be outstanding */
 
 /* Honoured at the next round boundary; calling them again changes nothing. A stop ends
- * with a last row and a checkpoint, also out of a pause. */
+ * with a checkpoint, also out of a pause, and then, unless one was due there, with a row of
+ * what came since the last one. A resume removes that row, since its own will contain it. */
 void rollout_request_stop(struct rollout *r);
 void rollout_request_pause(struct rollout *r);
 void rollout_request_continue(struct rollout *r);

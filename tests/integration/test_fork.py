@@ -147,7 +147,9 @@ def test_until_stops_a_run_at_a_step_and_a_resume_continues_exactly(w):
     _, err = w.brood("resume", "b", "--until", "320", code=2)
     assert "--until 320: b is at step 320 already" in err, err
     w.brood("fork", "b", "--name", "c", "--until", "480", code=4)
-    for name in ("b", "c"):
+    w.brood("run", config(w, "maddpg"), "--name", "d", "--until", "201", code=4)
+    assert "\n204,20," in (w.run_dir("d") / "metrics" / "progress.csv").read_text()
+    for name in ("b", "c", "d"):
         w.brood("resume", name)
         harness.assert_same_files(outcome(w.run_dir("a")), outcome(w.run_dir(name)))
 
