@@ -122,6 +122,33 @@ int loader_extend(const char *path, struct yaml_node **root, struct arena *arena
     return resolve(&file, root, arena, err);
 }
 
+int run_config_merged(const char *path, const char **ret, struct arena *arena,
+                      struct err *err)
+{
+    struct chain file = {.path = path};
+    struct arena tree = ARENA_ZERO;
+    struct yaml_node *root;
+    char *text, *merged = NULL;
+    size_t len = 0;
+    FILE *f;
+    int rc = read_text(&file, &text, &len, err);
+
+    if (rc == 0)
+        rc = yaml_tree_parse(&root, &tree, text, len, path, 1, err);
+    free(text);
+    if (rc == 0)
+        rc = resolve(&file, &root, &tree, err);
+    if (rc == 0 && (f = open_memstream(&merged, &len)) != NULL) {
+        yaml_tree_write(root, f);
+        (void)fputc('\n', f);
+        (void)fclose(f);
+        *ret = arena_strndup(arena, merged, len);
+    }
+    free(merged);
+    arena_done(&tree);
+    return rc;
+}
+
 int run_config_read(struct run_config *ret, const char *path,
                     const struct config_options *options, struct err *err)
 {

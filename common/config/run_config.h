@@ -276,6 +276,10 @@ struct config_options {
  * all-zero and nothing has to be released. ERR_CONFIG, ERR_LIMIT, -errno. */
 int run_config_read(struct run_config *ret, const char *path,
                     const struct config_options *options, struct err *err);
+/* *ret: the file's values merged over those of the files that it extends, not checked, as a
+ * YAML document that stands alone; in the arena. */
+int run_config_merged(const char *path, const char **ret, struct arena *arena,
+                      struct err *err);
 int run_config_parse(struct run_config *ret, const char *text, size_t len,
                      const char *name, const struct config_options *options,
                      struct err *err);

@@ -5,6 +5,7 @@
 #include "supervisor/env/env.h"
 #include "supervisor/run/fork.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,19 +14,18 @@ struct fork_options {
     const char *run; /* RUN or RUN@STEP */
     const char *name, *rescue;
     struct train_sets sets;
+    long long until;
     int force, detach, trust;
 };
 
 static int parse(struct cli *cli, int argc, char **argv, struct fork_options *o,
                  int *ret_code)
 {
-    static const struct option options[] = {{"name", required_argument, NULL, 'n'},
-                                            {"set", required_argument, NULL, 'k'},
-                                            {"force", no_argument, NULL, 'f'},
-                                            {"detach", no_argument, NULL, 'd'},
-                                            {"trust", no_argument, NULL, 't'},
-                                            {"rescue", required_argument, NULL, 'R'},
-                                            {0}};
+    static const struct option options[] = {
+        {"name", required_argument, NULL, 'n'},  {"set", required_argument, NULL, 'k'},
+        {"force", no_argument, NULL, 'f'},       {"detach", no_argument, NULL, 'd'},
+        {"trust", no_argument, NULL, 't'},       {"rescue", required_argument, NULL, 'R'},
+        {"until", required_argument, NULL, 'u'}, {0}};
     int c, rc = 0;
 
     while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
@@ -39,6 +39,8 @@ static int parse(struct cli *cli, int argc, char **argv, struct fork_options *o,
             o->force = 1;
         else if (c == 'd')
             o->detach = 1;
+        else if (c == 'u')
+            rc = cli_integer(cli, "--until", optarg, 1, INT64_MAX, &o->until);
         else if (c == 't')
             o->trust = 1;
         else
@@ -110,8 +112,9 @@ static int run_fork(struct cli *cli, int argc, char **argv)
         return cli_fail(cli, CLI_USAGE, &err);
     else if ((code = make_fork(cli, &o, &path)) != 0)
         return code;
-    code = resume_run(
-        cli, &(struct resume_options){.run = path, .trust = 1, .rescue = o.rescue});
+    code = resume_run(cli,
+                      &(struct resume_options){
+                          .run = path, .trust = 1, .rescue = o.rescue, .until = o.until});
     free(path);
     return code;
 }
@@ -128,6 +131,7 @@ const struct command cmd_fork = {
         "  --force          replace a run of that name\n"
         "  --detach         return after the first round; the run continues in the\n"
         "                   background\n"
+        "  --until STEP     stop there, as `brood stop` would; `resume` continues\n"
         "  --trust          fork another user's run; programs that its configuration\n"
         "                   names are executed\n"
         "  --rescue DIR     if the run directory is deleted meanwhile, write the last\n"

@@ -1,7 +1,9 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/report.h"
+#include "supervisor/cli/study_report.h"
 #include "supervisor/run/run_dir.h"
+#include "supervisor/study/study_dir.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +81,54 @@ static int report(const struct cli *cli, const struct request *q, char *const *r
     return rc;
 }
 
+/* ---- studies ---- */
+
+/* The folder of the study of that name, or with that path; NULL: there is none. free(). */
+static char *find_study(const struct cli *cli, const char *name)
+{
+    char *path = xasprintf("%s/%s", cli->runs_dir, name);
+
+    if (study_dir_is_one(path))
+        return path;
+    free(path);
+    return study_dir_is_one(name) ? xstrdup(name) : NULL;
+}
+
+static int write_study_svg(const struct study_report *r, const char *path,
+                           struct err *err)
+{
+    FILE *f = fopen(path, "we");
+
+    if (f == NULL)
+        return err_errno(err, "%s", path);
+    study_report_print_svg(r, f);
+    return fclose(f) != 0 ? err_errno(err, "%s", path) : 0;
+}
+
+static int report_study(const struct cli *cli, const struct request *q, const char *path,
+                        struct err *err)
+{
+    struct study study;
+    struct study_report r;
+    int rc = study_dir_read(&study, path, err);
+
+    if (rc < 0)
+        return rc;
+    study_report_make(&r, &study, path);
+    if (q->csv)
+        study_report_print_csv(&r, stdout);
+    else if (cli->json)
+        study_report_print_json(&r, stdout);
+    else
+        study_report_print(&r, 0, stdout);
+    rc = q->svg != NULL ? write_study_svg(&r, q->svg, err) : 0;
+    study_report_done(&r);
+    study_done(&study);
+    return rc;
+}
+
+/* ---- */
+
 static int is_svg(const char *path)
 {
     const size_t len = strlen(path);
@@ -89,7 +139,7 @@ static int is_svg(const char *path)
 static int run_report(struct cli *cli, int argc, char **argv)
 {
     struct request q = {0};
-    char *newest = NULL;
+    char *newest = NULL, *study;
     struct err err = {0};
     int c, code, rc;
 
@@ -105,10 +155,14 @@ static int run_report(struct cli *cli, int argc, char **argv)
         return code;
     if (q.svg != NULL && !is_svg(q.svg))
         return cli_usage(cli, "--svg: %s: curves are drawn as .svg", q.svg);
-    if (optind == argc)
+    study = optind == argc - 1 ? find_study(cli, argv[optind]) : NULL;
+    if (study != NULL)
+        rc = report_study(cli, &q, study, &err);
+    else if (optind == argc)
         rc = report(cli, &q, &newest, 1, &err);
     else
         rc = report(cli, &q, argv + optind, (size_t)(argc - optind), &err);
+    free(study);
     if (rc < 0)
         return cli_fail(cli, rc == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_FAILED, &err);
     return CLI_DONE;
@@ -116,16 +170,20 @@ static int run_report(struct cli *cli, int argc, char **argv)
 
 const struct command cmd_report = {
     .name = "report",
-    .arguments = "[RUN...] [options]",
-    .summary = "Print a table and draw learning curves over seeds",
-    .help = "  --metric NAME    a column of progress.csv (default: the team's return)\n"
-            "  --csv            print every point of every curve as CSV\n"
-            "  --svg FILE       draw the curves\n"
-            "\nRuns whose names differ only in their number or seed form one row. Each "
-            "run\ncontributes the mean of its last tenth; the interval is bootstrapped, "
-            "and iqm is\nthe mean without the lowest and highest quarter. Runs that "
-            "cannot be used are "
-            "left\nout, with a line that names them.\n"
-            "\nexample: brood report trial-s1 trial-s2 trial-s3 --svg curves.svg\n",
+    .arguments = "[RUN... | STUDY] [options]",
+    .summary =
+        "Print a table and draw learning curves over seeds, or the results of a study",
+    .help =
+        "  --metric NAME    a column of progress.csv (default: the team's return)\n"
+        "  --csv            print every point of every curve as CSV\n"
+        "  --svg FILE       draw the curves\n"
+        "\nRuns whose names differ only in their number or seed form one row. Each "
+        "run\ncontributes the mean of its last tenth; the interval is bootstrapped, "
+        "and iqm is\nthe mean without the lowest and highest quarter. Runs that "
+        "cannot be used are "
+        "left\nout, with a line that names them.\n"
+        "\nOf a study (`brood sweep`): all trials, the best first, and how each key and "
+        "value\ngoes together; --svg draws parallel coordinates.\n"
+        "\nexample: brood report trial-s1 trial-s2 trial-s3 --svg curves.svg\n",
     .run = run_report,
 };

@@ -1,16 +1,16 @@
 #include "supervisor/cli/keep.h"
 #include "supervisor/cli/resume_run.h"
 
+#include <stdint.h>
+
 static int parse(struct cli *cli, int argc, char **argv, struct resume_options *o,
                  int *detach, int *ret_code)
 {
-    static const struct option options[] = {{"from", required_argument, NULL, 'f'},
-                                            {"set", required_argument, NULL, 'k'},
-                                            {"anyway", no_argument, NULL, 'a'},
-                                            {"detach", no_argument, NULL, 'd'},
-                                            {"rescue", required_argument, NULL, 'R'},
-                                            {"trust", no_argument, NULL, 't'},
-                                            {0}};
+    static const struct option options[] = {
+        {"from", required_argument, NULL, 'f'},   {"set", required_argument, NULL, 'k'},
+        {"anyway", no_argument, NULL, 'a'},       {"detach", no_argument, NULL, 'd'},
+        {"rescue", required_argument, NULL, 'R'}, {"trust", no_argument, NULL, 't'},
+        {"until", required_argument, NULL, 'u'},  {0}};
     int c, rc = 0;
 
     while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
@@ -24,6 +24,8 @@ static int parse(struct cli *cli, int argc, char **argv, struct resume_options *
             *detach = 1;
         else if (c == 'R')
             o->rescue = optarg;
+        else if (c == 'u')
+            rc = cli_integer(cli, "--until", optarg, 1, INT64_MAX, &o->until);
         else if (c == 't')
             o->trust = 1;
         else
@@ -71,6 +73,7 @@ const struct command cmd_resume = {
         "  --from STEP      resume from this checkpoint and discard later ones\n"
         "  --set KEY=VALUE  run.env_steps or run.episodes: extend the run;\n"
         "                   experience.keep: whether to keep the log at the end\n"
+        "  --until STEP     stop there, as `brood stop` would; `resume` continues\n"
         "  --detach         return after the first round; the run continues in the\n"
         "                   background\n"
         "  --anyway         resume even if numerics or configuration have changed\n"

@@ -1,6 +1,6 @@
+#include "supervisor/cli/jobs.h"
 #include "supervisor/cli/keep.h"
 #include "supervisor/cli/resume_run.h"
-#include "supervisor/cli/seed_jobs.h"
 #include "supervisor/cli/train.h"
 
 #include "common/mem/xmalloc.h"
@@ -24,9 +24,10 @@ struct run_options {
     struct train_sets sets;
     uint64_t seeds[MAX_SEEDS];
     size_t n_seeds;
-    int is_series;  /* of --seeds */
-    int has_seed;   /* of --seed */
-    long long jobs; /* runs of --seeds at a time */
+    int is_series;   /* of --seeds */
+    int has_seed;    /* of --seed */
+    long long jobs;  /* runs of --seeds at a time */
+    long long until; /* 0: no such step */
     int force, detach;
     const struct keeper_task *again; /* NULL: not restarted by the keeper */
 };
@@ -92,7 +93,8 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
                                const struct training_init *init)
 {
     struct policies *policies = NULL;
-    struct training_args args = {.config = config, .init = init, .rescue = o->rescue};
+    struct training_args args = {
+        .config = config, .init = init, .rescue = o->rescue, .until = (uint64_t)o->until};
     struct err err = {0};
     int code;
 
@@ -146,12 +148,17 @@ static int take_seed(const struct cli *cli, struct run_options *o, const char *t
     return 0;
 }
 
-static const struct option options[] = {
-    {"name", required_argument, NULL, 'n'},      {"seed", required_argument, NULL, 's'},
-    {"seeds", required_argument, NULL, 'S'},     {"jobs", required_argument, NULL, 'j'},
-    {"set", required_argument, NULL, 'k'},       {"force", no_argument, NULL, 'f'},
-    {"init-from", required_argument, NULL, 'i'}, {"detach", no_argument, NULL, 'd'},
-    {"rescue", required_argument, NULL, 'R'},    {0}};
+static const struct option options[] = {{"name", required_argument, NULL, 'n'},
+                                        {"seed", required_argument, NULL, 's'},
+                                        {"seeds", required_argument, NULL, 'S'},
+                                        {"jobs", required_argument, NULL, 'j'},
+                                        {"set", required_argument, NULL, 'k'},
+                                        {"force", no_argument, NULL, 'f'},
+                                        {"init-from", required_argument, NULL, 'i'},
+                                        {"detach", no_argument, NULL, 'd'},
+                                        {"rescue", required_argument, NULL, 'R'},
+                                        {"until", required_argument, NULL, 'u'},
+                                        {0}};
 
 static int check_seeds(const struct cli *cli, const struct run_options *o)
 {
@@ -192,6 +199,8 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
             o->init_from = optarg;
         else if (c == 'R')
             o->rescue = optarg;
+        else if (c == 'u')
+            rc = cli_integer(cli, "--until", optarg, 1, INT64_MAX, &o->until);
         else if (c == 'd')
             o->detach = 1;
         else
@@ -248,7 +257,8 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
         return resume_run(
             cli, &(struct resume_options){.run = o->again->path,
                                           .trust = 1, /* this command created it */
-                                          .rescue = o->rescue});
+                                          .rescue = o->rescue,
+                                          .until = o->until});
     if (seed != NULL) {
         (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%llu",
                        (unsigned long long)*seed);
@@ -317,8 +327,8 @@ static int name_series(const struct cli *cli, const struct run_options *o, char 
 }
 
 /* The command line of one run of the series. */
-static struct seed_job make_job(const struct cli *cli, const struct run_options *o,
-                                size_t i, const char *name, struct arena *arena)
+static struct job make_job(const struct cli *cli, const struct run_options *o, size_t i,
+                           const char *name, struct arena *arena)
 {
     const char **argv = ARENA_ARRAY(arena, const char *, 24 + 2 * (size_t)TRAIN_MAX_SET);
     size_t n = 0;
@@ -343,6 +353,10 @@ static struct seed_job make_job(const struct cli *cli, const struct run_options 
         argv[n++] = "--rescue";
         argv[n++] = o->rescue;
     }
+    if (o->until > 0) {
+        argv[n++] = "--until";
+        argv[n++] = arena_printf(arena, "%lld", o->until);
+    }
     if (o->force)
         argv[n++] = "--force";
     if (cli->json)
@@ -352,19 +366,22 @@ static struct seed_job make_job(const struct cli *cli, const struct run_options 
     argv[n++] = "--";
     argv[n++] = o->config_path;
     argv[n] = NULL;
-    return (struct seed_job){.run = name, .argv = (char *const *)(uintptr_t)argv};
+    return (struct job){.run = name, .argv = (char *const *)(uintptr_t)argv};
 }
 
 static int train_at_once(const struct cli *cli, const struct run_options *o,
                          char *const *names)
 {
-    struct seed_job *jobs = xcalloc(o->n_seeds, sizeof(*jobs));
+    struct job *jobs = xcalloc(o->n_seeds, sizeof(*jobs));
     struct arena arena = ARENA_ZERO;
     int code;
 
     for (size_t i = 0; i < o->n_seeds; i++)
         jobs[i] = make_job(cli, o, i, names[i], &arena);
-    code = seed_jobs_run(cli, jobs, o->n_seeds, (size_t)o->jobs);
+    code = jobs_run(
+        cli,
+        &(struct jobs_args){.jobs = jobs, .n = o->n_seeds, .at_once = (size_t)o->jobs},
+        NULL);
     arena_done(&arena);
     free(jobs);
     return code;
@@ -441,6 +458,7 @@ const struct command cmd_run = {
         "                   background\n"
         "  --force          replace a finished run of that name\n"
         "  --init-from RUN[@STEP]  start with the weights of a checkpoint\n"
+        "  --until STEP     stop there, as `brood stop` would; `resume` continues\n"
         "  --rescue DIR     if the run directory is deleted meanwhile, write the last\n"
         "                   checkpoint into a run in DIR\n"
         "\nIf the view has more agents than rows, the arrow keys scroll.\n"

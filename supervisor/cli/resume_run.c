@@ -180,6 +180,10 @@ static int continue_run(const struct cli *cli, const struct resume_options *o,
     code = check_length(cli, o, args, wanted);
     if (code != NOT_REACHED)
         return code;
+    if (is_reached(o->until, resume_progress(args->resume)->env_steps))
+        return cli_usage(cli, "--until %lld: %s is at step %llu already", o->until,
+                         run_dir_name(args->dir),
+                         (unsigned long long)resume_progress(args->resume)->env_steps);
     if (check_log(args, &err) < 0)
         return fail(cli, &err);
     code = refuse_or_report(
@@ -224,7 +228,8 @@ static int with_config(const struct cli *cli, const struct resume_options *o,
 
 int resume_run(const struct cli *cli, const struct resume_options *o)
 {
-    struct training_args args = {.anyway = o->anyway, .rescue = o->rescue};
+    struct training_args args = {
+        .anyway = o->anyway, .rescue = o->rescue, .until = (uint64_t)o->until};
     struct binaries bin;
     struct err err = {0};
     char *path = NULL;

@@ -338,6 +338,11 @@ void metrics_take_row(struct metrics *m, uint64_t env_steps, uint64_t episodes,
     };
 }
 
+uint64_t metrics_row_began(const struct metrics *m)
+{
+    return m->row_steps;
+}
+
 void metrics_mark(struct metrics *m)
 {
     memcpy(m->marked, m->acc, m->n * sizeof(*m->acc));

@@ -67,6 +67,9 @@ void metrics_add_update(struct metrics *m, uint64_t duration_ns);
 void metrics_take_row(struct metrics *m, uint64_t env_steps, uint64_t episodes,
                       uint64_t now_ns, struct metrics_row *ret);
 
+/* The step at which the row that is open now began, which is that of the newest closed one. */
+uint64_t metrics_row_began(const struct metrics *m);
+
 /* Keeps a copy of the accumulators for metrics_state_save. */
 void metrics_mark(struct metrics *m);
 /* Saves the accumulators (marked: the copy that metrics_mark made) for run.state.

@@ -122,6 +122,7 @@ static void note_due(struct rollout *r)
     now.since_checkpoint_ns = ended_ns - r->checkpoint_ns;
     due = schedule_due(&r->schedule, &now);
     due.updates = rollout_find_due(r, &now);
+    due.stop = r->args.until > 0 && r->env_steps >= r->args.until;
     rollout_fsm_set_due(&r->fsm, &due);
     rollout_note_change(r);
 }

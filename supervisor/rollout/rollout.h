@@ -92,7 +92,8 @@ struct rollout_args { /* all borrowed until rollout_free */
     struct store *store;       /* from store_create, not yet described; or store_open */
     struct metrics *metrics;
     uint64_t (*now_ns)(void); /* monotonic; NULL: uv_hrtime */
-    size_t cores; /* most agents that compute at a time in an update; 0: one per core */
+    uint64_t until; /* stops at the first boundary at or after that step; 0: at none */
+    size_t cores;   /* most agents that compute at a time in an update; 0: one per core */
     struct rollout_callbacks callbacks;
 };
 
@@ -105,7 +106,8 @@ int rollout_start(struct rollout *r, struct err *err);
 void rollout_free(struct rollout *r); /* no request may be outstanding */
 
 /* Honoured at the next round boundary; calling them again changes nothing. A stop ends
- * with a last row and a checkpoint, also out of a pause. */
+ * with a checkpoint, also out of a pause, and then, unless one was due there, with a row of
+ * what came since the last one. A resume removes that row, since its own will contain it. */
 void rollout_request_stop(struct rollout *r);
 void rollout_request_pause(struct rollout *r);
 void rollout_request_continue(struct rollout *r);

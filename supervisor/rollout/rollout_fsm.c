@@ -109,9 +109,12 @@ static enum rollout_effect begin_round(struct rollout_fsm *f)
 /* Makes the requests that arrived since the last boundary due at this one. */
 static void add_requests(struct rollout_fsm *f)
 {
-    if (take(&f->stop) && !f->due.end) {
+    const int planned = take(&f->due.stop);
+
+    if ((take(&f->stop) || planned) && !f->due.end) {
         f->stopped = 1;
-        f->due.end = f->due.log = f->due.checkpoint = 1;
+        f->due.end = f->due.checkpoint = 1;
+        f->due.last_row = !f->due.log && !f->logged;
     }
     if (take(&f->checkpoint))
         f->due.checkpoint = 1;
@@ -151,6 +154,8 @@ static enum rollout_effect next_due(struct rollout_fsm *f)
         f->saved = 1;
         return enter(f, ROLLOUT_CHECKPOINT);
     }
+    if (take(&f->due.last_row))
+        return enter(f, ROLLOUT_LOG);
     if (f->due.end)
         return enter(f, ROLLOUT_DONE);
     if (f->pause)

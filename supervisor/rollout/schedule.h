@@ -29,7 +29,9 @@ struct update_interval {
 struct schedule_due {
     uint64_t updates; /* set by the caller: schedule_updates */
     int evaluate, log, checkpoint;
-    int end; /* this is the last boundary */
+    int last_row; /* set by a stop: a row for people after the checkpoint, which a resume drops */
+    int stop; /* of a run that is to stop here, after what is due; set by the caller */
+    int end;  /* this is the last boundary */
 };
 
 struct schedule_now {
@@ -38,7 +40,7 @@ struct schedule_now {
     uint64_t since_checkpoint_ns;
 };
 
-/* Whether anything but `end` is due. */
+/* Whether anything but `stop` and `end` is due. */
 static inline int schedule_is_anything_due(const struct schedule_due *due)
 {
     return due->updates > 0 || due->evaluate || due->log || due->checkpoint;

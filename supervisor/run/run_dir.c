@@ -693,7 +693,8 @@ static char *find_numbered(const char *runs_dir, const char *base)
     return newest;
 }
 
-/* A name takes precedence over a path, and both over the newest run of a numbered name. */
+/* A name takes precedence over a path, both over a path below runs_dir, and all over the
+ * newest run of a numbered name. */
 static int find_named(const char *runs_dir, const char *run, char **ret, struct err *err)
 {
     char *path = xasprintf("%s/%s", runs_dir, run);
@@ -702,6 +703,11 @@ static int find_named(const char *runs_dir, const char *run, char **ret, struct 
     if (rc == ERR_NOT_FOUND) {
         free(path);
         path = xstrdup(run);
+        rc = find_run(path, err);
+    }
+    if (rc == ERR_NOT_FOUND && strchr(run, '/') != NULL) { /* of a study, lr/1-s1 */
+        free(path);
+        path = xasprintf("%s/%s", runs_dir, run);
         rc = find_run(path, err);
     }
     if (rc == ERR_NOT_FOUND) {

@@ -69,8 +69,8 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
                              const char *build_id, enum numerics numerics,
                              struct err *err);
 
-/* Resolves RUN of the command line: a name under runs_dir, a path to a run's directory, the
- * name of a configuration for the newest run <name>-<number>, or NULL for the newest run that
+/* Resolves RUN of the command line: a name under runs_dir, a path to a run's directory, such a
+ * path below runs_dir, the name of a configuration for the newest run <name>-<number>, or NULL for the newest run that
  * the caller may read. ret: its path, free(); the process
  * holds the directory open from then on. ERR_NOT_FOUND; -EACCES: "no permission: run NAME
  * belongs to USER". */

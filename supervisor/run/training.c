@@ -47,7 +47,7 @@ static int open_sinks(struct training *t, struct err *err)
 {
     const char *csv = run_dir_file(t->args->dir, "metrics/progress.csv");
     const char *events = run_dir_file(t->args->dir, "metrics");
-    uint64_t step = training_steps(t);
+    uint64_t step;
     char host[64] = "localhost";
     int rc;
 
@@ -58,6 +58,7 @@ static int open_sinks(struct training *t, struct err *err)
                    ? rc
                    : event_sink_open(&t->events, events, training_now_unix(), host, err);
     }
+    step = metrics_row_began(t->metrics);
     rc = csv_sink_resume(&t->csv, csv, t->metrics, step, err);
     return rc < 0 ? rc
                   : event_sink_resume(&t->events, events, step, training_now_unix(), host,
@@ -115,6 +116,7 @@ static void start_rollout(void *ctx)
         .env_host = t->env_host,
         .store = t->store,
         .metrics = t->metrics,
+        .until = t->args->until,
         .callbacks = {.on_row = training_on_row,
                       .on_checkpoint = training_on_checkpoint,
                       .on_change = training_on_change,

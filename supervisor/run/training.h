@@ -81,6 +81,7 @@ struct training_args {               /* all borrowed for the call */
     const struct training_observer *observers;
     size_t n_observers;
     const struct keeper_link *keeper; /* NULL: this process has no keeper */
+    uint64_t until; /* stops at the first boundary at or after that step; 0: at none */
     /* A folder, in which a new run with the last checkpoint is made if the run directory
      * is deleted while the run is live; NULL: the checkpoint is then lost. */
     const char *rescue;

@@ -206,6 +206,7 @@ void training_on_done(void *ctx, int stopped)
     struct training *t = ctx;
 
     if (stopped) {
+        t->result->end = TRAINING_STOPPED;
         training_event(t, STOPPED);
     } else {
         t->result->end = TRAINING_DONE;

@@ -139,6 +139,21 @@ def test_what_cannot_be_forked_is_told_and_nothing_is_left(w):
     harness.assert_same_files(before, harness.tree_bytes(w.runs))
 
 
+def test_until_stops_a_run_at_a_step_and_a_resume_continues_exactly(w):
+    """Also a fork, and after the evaluation that is due at that step."""
+    w.brood("run", config(w, "maddpg"), "--name", "a")
+    w.brood("run", config(w, "maddpg"), "--name", "b", "--until", "320", code=4)
+    assert "320,32," in (w.run_dir("b") / "metrics" / "progress.csv").read_text()
+    _, err = w.brood("resume", "b", "--until", "320", code=2)
+    assert "--until 320: b is at step 320 already" in err, err
+    w.brood("fork", "b", "--name", "c", "--until", "480", code=4)
+    w.brood("run", config(w, "maddpg"), "--name", "d", "--until", "201", code=4)
+    assert "\n204,20," in (w.run_dir("d") / "metrics" / "progress.csv").read_text()
+    for name in ("b", "c", "d"):
+        w.brood("resume", name)
+        harness.assert_same_files(outcome(w.run_dir("a")), outcome(w.run_dir(name)))
+
+
 def test_a_fork_survives_the_death_of_its_supervisor(w):
     w.brood("run", config(w, "maddpg", 3000), "--name", "a", "--set",
             "run.on_supervisor_death=resume")

@@ -1002,7 +1002,7 @@ START_TEST(test_stop)
     b->stop_at = 3;
     bench_run(b);
     /* Requested at the beginning of round 4, carried out at its end. */
-    ck_assert_str_eq(b->events, "checkpoint 0; row 8; checkpoint 8; done");
+    ck_assert_str_eq(b->events, "checkpoint 0; checkpoint 8; row 8; done");
     ck_assert_int_eq(b->stopped, 1);
     bench_free(b);
 }

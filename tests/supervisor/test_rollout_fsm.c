@@ -48,7 +48,7 @@ static const enum rollout_state after[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] 
                             __, ROLLOUT_FAILED},
     [ROLLOUT_CHANGE] = {__, ROLLOUT_ACT, ROLLOUT_CHANGE, ROLLOUT_CHANGE, ROLLOUT_CHANGE,
                         ROLLOUT_CHANGE, ROLLOUT_CHANGE, __, ROLLOUT_FAILED},
-    [ROLLOUT_PAUSED] = {__, __, ROLLOUT_LOG, ROLLOUT_PAUSED, ROLLOUT_ACT,
+    [ROLLOUT_PAUSED] = {__, __, ROLLOUT_CHECKPOINT, ROLLOUT_PAUSED, ROLLOUT_ACT,
                         ROLLOUT_CHECKPOINT, ROLLOUT_PAUSED, __, ROLLOUT_FAILED},
     [ROLLOUT_DONE] = {__, __, ROLLOUT_DONE, ROLLOUT_DONE, ROLLOUT_DONE, ROLLOUT_DONE,
                       ROLLOUT_DONE, __, ROLLOUT_DONE},
@@ -135,7 +135,7 @@ START_TEST(test_a_change_comes_before_the_round)
     rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
     rollout_fsm_step(&f, ROLLOUT_FINISHED);
     ck_assert_int_eq(f.state, ROLLOUT_ACT);
-    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "log checkpoint done ");
+    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "checkpoint log done ");
 }
 END_TEST
 
@@ -225,7 +225,21 @@ START_TEST(test_stop_ends_in_order)
     rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
     rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
     ck_assert_str_eq(boundary(&f, (struct schedule_due){.updates = 1}),
-                     "learn0 log checkpoint done ");
+                     "learn0 checkpoint log done ");
+    ck_assert_int_eq(f.stopped, 1);
+}
+END_TEST
+
+/* Planned for a boundary at which more is due: all of it comes first. */
+START_TEST(test_a_planned_stop_comes_last)
+{
+    struct rollout_fsm f = in(ROLLOUT_ACT);
+
+    ck_assert_str_eq(
+        boundary(
+            &f, (struct schedule_due){.updates = 1, .evaluate = 1, .log = _i, .stop = 1}),
+        _i ? "learn0 evaluate log checkpoint done "
+           : "learn0 evaluate checkpoint log done ");
     ck_assert_int_eq(f.stopped, 1);
 }
 END_TEST
@@ -346,6 +360,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_start);
     tcase_add_loop_test(tc, test_midway, 0, 8);
     tcase_add_test(tc, test_stop_ends_in_order);
+    tcase_add_loop_test(tc, test_a_planned_stop_comes_last, 0, 2);
     tcase_add_loop_test(tc, test_stop_leaves_the_evaluation, 0, 4);
     tcase_add_test(tc, test_stop_at_the_end_is_no_stop);
     tcase_add_test(tc, test_stop_during_checkpoint);

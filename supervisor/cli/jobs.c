@@ -1,4 +1,4 @@
-#include "supervisor/cli/seed_jobs.h"
+#include "supervisor/cli/jobs.h"
 
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,18 +19,22 @@
 enum { OUT, ERR, N_PIPES };
 enum { READ_BYTES = 1 << 16 };
 
-struct job {
-    const struct seed_job *of;
+struct process {
+    const struct job *of;
     pid_t pid;                 /* 0: over, or not started yet */
+    int place;                 /* among those that run at a time; -1: none */
     int fd[N_PIPES];           /* its stdout and stderr; -1: closed */
     struct wbuf rest[N_PIPES]; /* an incomplete line */
 };
 
 struct jobs {
     const struct cli *cli;
-    struct job *job;
-    size_t n, n_started, n_live;
+    const struct jobs_args *args;
+    struct process *job; /* [args->n] */
+    size_t n_started, n_live;
+    cpu_set_t cores; /* that this process may use */
     int signals;
+    int is_stopped;  /* by a signal */
     int is_stopping; /* no further one starts */
     int code;        /* of the first that failed */
 };
@@ -37,7 +42,7 @@ struct jobs {
 /* ---- output ---- */
 
 /* Names the run in an object of --json; the first one, `start`, has the name already. */
-static void print_object(const struct job *j, const char *line, size_t len)
+static void print_object(const struct process *j, const char *line, size_t len)
 {
     static const char start[] = "\"event\": \"start\"";
 
@@ -50,7 +55,7 @@ static void print_object(const struct job *j, const char *line, size_t len)
 }
 
 /* Names the run, unless the line does. */
-static void print_message(const struct job *j, const char *line, size_t len)
+static void print_message(const struct process *j, const char *line, size_t len)
 {
     const size_t n = strlen(j->of->run);
 
@@ -59,7 +64,7 @@ static void print_message(const struct job *j, const char *line, size_t len)
     (void)fwrite(line, 1, len, stderr);
 }
 
-static void print_lines(const struct jobs *js, struct job *j, int which)
+static void print_lines(const struct jobs *js, struct process *j, int which)
 {
     struct wbuf *rest = &j->rest[which];
     size_t at = 0;
@@ -84,7 +89,7 @@ static void print_lines(const struct jobs *js, struct job *j, int which)
 }
 
 /* Reads what is there; closes the pipe at its end. */
-static void take_output(const struct jobs *js, struct job *j, int which)
+static void take_output(const struct jobs *js, struct process *j, int which)
 {
     struct wbuf *rest = &j->rest[which];
     ssize_t n;
@@ -103,9 +108,45 @@ static void take_output(const struct jobs *js, struct job *j, int which)
     j->fd[which] = -1;
 }
 
+/* ---- cores ---- */
+
+/* The lowest place that no live job has. */
+static int free_place(const struct jobs *js)
+{
+    for (int place = 0;; place++) {
+        int taken = 0;
+
+        for (size_t i = 0; i < js->n_started; i++)
+            taken |= js->job[i].pid != 0 && js->job[i].place == place;
+        if (!taken)
+            return place;
+    }
+}
+
+/* The job's processors: those of its place, counted round and round. */
+static void keep_to_cores(const struct jobs *js, const struct process *j)
+{
+    const int all = CPU_COUNT(&js->cores), each = js->args->cores;
+    cpu_set_t own;
+    int number = 0;
+
+    if (each == 0 || each >= all)
+        return;
+    CPU_ZERO(&own);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &js->cores))
+            continue;
+        for (int k = 0; k < each; k++)
+            if ((j->place * each + k) % all == number)
+                CPU_SET(cpu, &own);
+        number++;
+    }
+    (void)sched_setaffinity(0, sizeof(own), &own);
+}
+
 /* ---- processes ---- */
 
-static _Noreturn void become(const struct jobs *js, const struct job *j,
+static _Noreturn void become(const struct jobs *js, const struct process *j,
                              const int ends[N_PIPES], pid_t parent)
 {
     const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -119,13 +160,14 @@ static _Noreturn void become(const struct jobs *js, const struct job *j,
     (void)dup2(ends[OUT], STDOUT_FILENO);
     (void)dup2(ends[ERR], STDERR_FILENO);
     (void)close(js->signals);
+    keep_to_cores(js, j);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)execv("/proc/self/exe", j->of->argv);
     _exit(CLI_FAILED);
 }
 
-static int start(struct jobs *js, struct job *j, struct err *err)
+static int start(struct jobs *js, struct process *j, struct err *err)
 {
     const pid_t parent = getpid();
     int ends[N_PIPES] = {-1, -1};
@@ -142,6 +184,7 @@ static int start(struct jobs *js, struct job *j, struct err *err)
         ends[i] = pair[1];
         (void)fcntl(j->fd[i], F_SETFL, O_NONBLOCK);
     }
+    j->place = free_place(js);
     if (rc == 0 && (j->pid = fork()) == 0)
         become(js, j, ends, parent);
     if (rc == 0 && j->pid < 0)
@@ -157,12 +200,13 @@ static int start(struct jobs *js, struct job *j, struct err *err)
     return rc;
 }
 
-static void start_more(struct jobs *js, size_t at_once)
+static void start_more(struct jobs *js)
 {
     struct err err = {0};
 
-    while (!js->is_stopping && js->n_live < at_once && js->n_started < js->n) {
-        struct job *j = &js->job[js->n_started++];
+    while (!js->is_stopping && js->n_live < js->args->at_once &&
+           js->n_started < js->args->n) {
+        struct process *j = &js->job[js->n_started++];
 
         if (start(js, j, &err) < 0) {
             js->code = cli_fail(js->cli, CLI_FAILED, &err);
@@ -174,7 +218,7 @@ static void start_more(struct jobs *js, size_t at_once)
 static void reap(struct jobs *js)
 {
     for (size_t i = 0; i < js->n_started; i++) {
-        struct job *j = &js->job[i];
+        struct process *j = &js->job[i];
         int status, code;
 
         if (j->pid == 0 || waitpid(j->pid, &status, WNOHANG) != j->pid)
@@ -188,7 +232,9 @@ static void reap(struct jobs *js)
                 take_output(js, j, k);
         if (js->code == CLI_DONE)
             js->code = code;
-        js->is_stopping |= code != CLI_DONE;
+        js->is_stopping |= code != CLI_DONE && !js->args->goes_on;
+        if (js->args->on_end != NULL)
+            js->args->on_end(js->args->ctx, i, code);
     }
 }
 
@@ -213,7 +259,8 @@ static void take_signal(struct jobs *js)
         forward(js, SIGTSTP);
         (void)raise(SIGSTOP);
     } else {
-        js->is_stopping |= info.ssi_signo != SIGCONT;
+        js->is_stopped |= info.ssi_signo != SIGCONT;
+        js->is_stopping |= js->is_stopped;
         forward(js, (int)info.ssi_signo);
     }
 }
@@ -251,23 +298,25 @@ static void wait_for_something(struct jobs *js)
     free(fds);
 }
 
-int seed_jobs_run(const struct cli *cli, const struct seed_job *jobs, size_t n,
-                  size_t at_once)
+int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopped)
 {
-    struct jobs js = {.cli = cli, .job = xcalloc(n, sizeof(struct job)), .n = n};
+    struct jobs js = {
+        .cli = cli, .args = args, .job = xcalloc(args->n + 1, sizeof(struct process))};
     struct err err = {0};
 
-    for (size_t i = 0; i < n; i++)
-        js.job[i] = (struct job){.of = &jobs[i], .fd = {-1, -1}};
+    for (size_t i = 0; i < args->n; i++)
+        js.job[i] = (struct process){.of = &args->jobs[i], .place = -1, .fd = {-1, -1}};
+    CPU_ZERO(&js.cores);
+    (void)sched_getaffinity(0, sizeof(js.cores), &js.cores);
     js.signals = watch_signals();
     if (js.signals < 0) {
         (void)err_errno(&err, "signalfd");
         js.code = cli_fail(cli, CLI_FAILED, &err);
+        js.is_stopping = 1;
     }
-    for (start_more(&js, js.signals >= 0 ? at_once : 0); js.n_live > 0;
-         start_more(&js, at_once))
+    for (start_more(&js); js.n_live > 0; start_more(&js))
         wait_for_something(&js);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < args->n; i++) {
         for (int k = 0; k < N_PIPES; k++) {
             if (js.job[i].fd[k] >= 0)
                 (void)close(js.job[i].fd[k]);
@@ -277,5 +326,7 @@ int seed_jobs_run(const struct cli *cli, const struct seed_job *jobs, size_t n,
     if (js.signals >= 0)
         (void)close(js.signals);
     free(js.job);
+    if (ret_stopped != NULL)
+        *ret_stopped = js.is_stopped;
     return js.code;
 }

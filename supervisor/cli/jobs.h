@@ -1,0 +1,36 @@
+/* jobs.h - runs several `brood` commands side by side: `brood run --seeds --jobs N` and
+ * `brood sweep`. Each is a process of its own, in a process group of its own.
+ *
+ * Output   whole lines of the commands' stderr and stdout, as they come, each after the run's
+ *          name. With --json each object gets the key "run".
+ * Signals  SIGINT, SIGTERM and SIGHUP are forwarded to the commands, and no further one starts;
+ *          SIGTSTP stops all, SIGCONT continues them. If this process dies, they get SIGTERM.
+ */
+#ifndef SUPERVISOR_CLI_JOBS_H
+#define SUPERVISOR_CLI_JOBS_H
+
+#include "supervisor/cli/cli.h"
+
+#include <stddef.h>
+
+struct job {
+    const char *run;   /* its name */
+    char *const *argv; /* of brood, NULL-terminated; argv[0] is not used */
+};
+
+struct jobs_args {
+    const struct job *jobs;
+    size_t n;
+    size_t at_once;
+    int cores;   /* processors of each, as long as there are that many; 0: not limited */
+    int goes_on; /* after one has failed, further ones start nevertheless */
+    /* Called when a job has ended with this exit code; may be NULL. */
+    void (*on_end)(void *ctx, size_t job, int code);
+    void *ctx;
+};
+
+/* Runs all jobs, at most `at_once` at a time, in their order. Returns the exit code of the
+ * first that failed, or CLI_DONE; *ret_stopped: 1 if a signal kept jobs from starting. */
+int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopped);
+
+#endif

@@ -1,0 +1,553 @@
+#include "supervisor/cli/study_report.h"
+
+#include "common/mem/xmalloc.h"
+#include "supervisor/study/halving.h"
+#include "supervisor/study/study_dir.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTH = 900, HEIGHT = 420, LEFT = 70, TOP = 40, BOTTOM = 60, CELL_BYTES = 40 };
+
+/* ---- reading ---- */
+
+static size_t n_rungs(const struct study *s)
+{
+    return s->method == STUDY_ASHA ? s->n_rungs : 1;
+}
+
+static uint64_t until_of(const struct study *s, size_t rung)
+{
+    return s->method == STUDY_ASHA ? s->rungs[rung] : 0;
+}
+
+/* The values of all seeds at a rung; mean NaN: not all of them are there. */
+static struct seed_stats look(const struct study *s, const char *dir, size_t trial,
+                              size_t rung)
+{
+    double values[STUDY_MAX_SEEDS];
+
+    for (size_t k = 0; k < s->n_seeds; k++) {
+        struct study_run run;
+
+        study_run_look(&run, s, dir, trial, s->seeds[k], until_of(s, rung));
+        values[k] = run.value;
+        free(run.path);
+        if (isnan(values[k]))
+            return seed_stats_of(values, 0);
+    }
+    return seed_stats_of(values, s->n_seeds);
+}
+
+static void read_trial(struct study_report *r, const char *dir, size_t trial)
+{
+    struct study_row *row = &r->row[trial];
+
+    *row = (struct study_row){.trial = trial, .value = seed_stats_of(NULL, 0)};
+    for (size_t k = 0; k < n_rungs(r->study); k++) {
+        const struct seed_stats v = look(r->study, dir, trial, k);
+
+        if (k == 0)
+            r->first[trial] = v.mean;
+        if (isnan(v.mean))
+            return;
+        row->value = v;
+        row->rung = k;
+        row->is_reached = 1;
+    }
+}
+
+/* The trials of one rung, best first, at *to. */
+static void put_rung(const struct study_report *r, size_t rung, int is_reached,
+                     struct study_row **to)
+{
+    double *value = xcalloc(r->n + 1, sizeof(*value));
+    size_t *at = xcalloc(r->n + 1, sizeof(*at)), *rank = xcalloc(r->n + 1, sizeof(*rank));
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->row[i].is_reached != is_reached || r->row[i].rung != rung)
+            continue;
+        value[n] = r->row[i].value.mean;
+        at[n++] = i;
+    }
+    halving_rank(value, n, r->study->is_max, rank);
+    for (size_t i = 0; i < n; i++)
+        *(*to)++ = r->row[at[rank[i]]];
+    free(rank);
+    free(at);
+    free(value);
+}
+
+void study_report_make(struct study_report *ret, const struct study *study,
+                       const char *dir)
+{
+    struct study_row *sorted = xcalloc(study->trials + 1, sizeof(*sorted)), *to = sorted;
+
+    *ret = (struct study_report){.study = study,
+                                 .name = strrchr(dir, '/') != NULL ? strrchr(dir, '/') + 1
+                                                                   : dir,
+                                 .row = xcalloc(study->trials + 1, sizeof(*ret->row)),
+                                 .n = study->trials,
+                                 .first = xcalloc(study->trials + 1, sizeof(double))};
+    for (size_t i = 0; i < study->trials; i++)
+        read_trial(ret, dir, i);
+    for (size_t k = n_rungs(study); k > 0; k--)
+        put_rung(ret, k - 1, 1, &to);
+    put_rung(ret, 0, 0, &to);
+    free(ret->row);
+    ret->row = sorted;
+}
+
+void study_report_done(struct study_report *r)
+{
+    free(r->row);
+    free(r->first);
+    *r = (struct study_report){0};
+}
+
+/* ---- the effect of a key ---- */
+
+static int compare_real(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The mean rank of v among n sorted values. */
+static double rank_of(const double *sorted, size_t n, double v)
+{
+    size_t below = 0, same = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        below += sorted[i] < v;
+        same += sorted[i] == v;
+    }
+    return (double)below + ((double)same + 1) / 2;
+}
+
+/* Spearman's correlation of n pairs; NaN: one of the two is constant. */
+static double rank_correlation(const double *x, const double *y, size_t n)
+{
+    double *sx = xcalloc(n + 1, sizeof(*sx)), *sy = xcalloc(n + 1, sizeof(*sy));
+    double xy = 0, xx = 0, yy = 0;
+    const double mean = ((double)n + 1) / 2;
+
+    memcpy(sx, x, n * sizeof(*x));
+    memcpy(sy, y, n * sizeof(*y));
+    qsort(sx, n, sizeof(*sx), compare_real);
+    qsort(sy, n, sizeof(*sy), compare_real);
+    for (size_t i = 0; i < n; i++) {
+        const double a = rank_of(sx, n, x[i]) - mean, b = rank_of(sy, n, y[i]) - mean;
+
+        xy += a * b;
+        xx += a * a;
+        yy += b * b;
+    }
+    free(sy);
+    free(sx);
+    return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : (double)NAN;
+}
+
+/* The key's value in a trial as a number: itself, or its place among the choices. */
+static double position(const struct study *s, size_t trial, size_t key,
+                       int *ret_is_number)
+{
+    const struct study_key *k = &s->key[key];
+    struct arena arena = ARENA_ZERO;
+    const char *text = study_value(s, trial, key, &arena);
+    char *end;
+    double v = strtod(text, &end);
+
+    *ret_is_number = *end == '\0' && *text != '\0' && isfinite(v);
+    for (size_t i = 0; !*ret_is_number && i < k->n; i++)
+        if (strcmp(text, k->choice[i]) == 0)
+            v = (double)i;
+    arena_done(&arena);
+    return v;
+}
+
+struct effect {
+    double correlation; /* NaN: none */
+    size_t n;           /* trials with a value */
+};
+
+static struct effect effect_of(const struct study_report *r, size_t key)
+{
+    double *x = xcalloc(r->n + 1, sizeof(*x)), *y = xcalloc(r->n + 1, sizeof(*y));
+    struct effect e = {.correlation = (double)NAN};
+    int all_numbers = 1;
+
+    for (size_t i = 0; i < r->n; i++) {
+        int is_number;
+
+        if (isnan(r->first[i]))
+            continue;
+        x[e.n] = position(r->study, i, key, &is_number);
+        y[e.n++] = r->first[i];
+        all_numbers &= is_number;
+    }
+    if (all_numbers && e.n > 2)
+        e.correlation = rank_correlation(x, y, e.n);
+    free(y);
+    free(x);
+    return e;
+}
+
+/* The mean over the trials with that choice; NaN: none has a value. */
+static double mean_of_choice(const struct study_report *r, size_t key, const char *choice)
+{
+    double sum = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n; i++) {
+        struct arena arena = ARENA_ZERO;
+
+        if (!isnan(r->first[i]) &&
+            strcmp(study_value(r->study, i, key, &arena), choice) == 0) {
+            sum += r->first[i];
+            n++;
+        }
+        arena_done(&arena);
+    }
+    return n > 0 ? sum / (double)n : (double)NAN;
+}
+
+/* ---- text ---- */
+
+/* The last part of a key's path, which tells it from the others most often. */
+static const char *short_name(const struct study_key *k)
+{
+    const char *dot = strrchr(k->path, '.');
+
+    return dot != NULL ? dot + 1 : k->path;
+}
+
+static int width_of(const struct study_report *r, size_t key)
+{
+    size_t width = strlen(short_name(&r->study->key[key]));
+
+    for (size_t i = 0; i < r->n; i++) {
+        struct arena arena = ARENA_ZERO;
+        const size_t len = strlen(study_value(r->study, i, key, &arena));
+
+        width = len > width ? len : width;
+        arena_done(&arena);
+    }
+    return (int)(width < CELL_BYTES ? width : CELL_BYTES);
+}
+
+static void print_value(const struct study_row *row, FILE *f)
+{
+    if (!row->is_reached)
+        (void)fprintf(f, "%9s %17s", "-", "");
+    else if (row->value.n > 1)
+        (void)fprintf(f, "%9.4g [%7.4g %7.4g]", row->value.mean, row->value.low,
+                      row->value.high);
+    else
+        (void)fprintf(f, "%9.4g %17s", row->value.mean, "");
+}
+
+static void print_row(const struct study_report *r, const struct study_row *row,
+                      const int *width, FILE *f)
+{
+    const struct study *s = r->study;
+    struct arena arena = ARENA_ZERO;
+
+    (void)fprintf(f, "%5zu ", row->trial + 1);
+    print_value(row, f);
+    if (s->method == STUDY_ASHA && row->is_reached)
+        (void)fprintf(f, "%10" PRIu64, s->rungs[row->rung]);
+    else if (s->method == STUDY_ASHA)
+        (void)fprintf(f, "%10s", "-");
+    for (size_t k = 0; k < s->n_keys; k++)
+        (void)fprintf(f, "  %*.*s", width[k], CELL_BYTES,
+                      study_value(s, row->trial, k, &arena));
+    (void)fputc('\n', f);
+    arena_done(&arena);
+}
+
+static void print_effects(const struct study_report *r, FILE *f)
+{
+    const struct study *s = r->study;
+
+    for (size_t k = 0; k < s->n_keys; k++) {
+        const struct effect e = effect_of(r, k);
+
+        if (e.n < 3)
+            continue;
+        (void)fprintf(f, "%s:", s->key[k].path);
+        if (!isnan(e.correlation))
+            (void)fprintf(f, " rank correlation %+.2f", e.correlation);
+        for (size_t i = 0; i < s->key[k].n; i++) {
+            const double mean = mean_of_choice(r, k, s->key[k].choice[i]);
+
+            if (!isnan(mean))
+                (void)fprintf(f, "%s %s gives %.4g",
+                              i > 0 || !isnan(e.correlation) ? "," : "",
+                              s->key[k].choice[i], mean);
+        }
+        (void)fputc('\n', f);
+    }
+}
+
+void study_report_print(const struct study_report *r, size_t rows, FILE *f)
+{
+    const struct study *s = r->study;
+    int width[STUDY_MAX_KEYS];
+
+    (void)fprintf(f, "trial     value %17s%s", s->n_seeds > 1 ? "95 % interval  " : "",
+                  s->method == STUDY_ASHA ? "   at step" : "");
+    for (size_t k = 0; k < s->n_keys; k++) {
+        width[k] = width_of(r, k);
+        (void)fprintf(f, "  %*s", width[k], short_name(&s->key[k]));
+    }
+    (void)fputc('\n', f);
+    for (size_t i = 0; i < r->n && (rows == 0 || i < rows); i++)
+        print_row(r, &r->row[i], width, f);
+    if (rows > 0 && r->n > rows)
+        (void)fprintf(f, "and %zu more: brood report %s\n", r->n - rows, r->name);
+    print_effects(r, f);
+}
+
+/* ---- CSV and JSON ---- */
+
+static void print_csv_text(const char *text, FILE *f)
+{
+    if (strpbrk(text, ",\"\n") == NULL) {
+        (void)fputs(text, f);
+        return;
+    }
+    (void)fputc('"', f);
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            (void)fputc('"', f);
+        (void)fputc(*text, f);
+    }
+    (void)fputc('"', f);
+}
+
+static void print_csv_number(double v, FILE *f)
+{
+    char text[JSON_NUMBER_MAX];
+
+    (void)fprintf(f, ",%s", isnan(v) ? "" : json_format_f64(v, text));
+}
+
+void study_report_print_csv(const struct study_report *r, FILE *f)
+{
+    const struct study *s = r->study;
+
+    (void)fputs("trial,value,low,high,seeds,rung", f);
+    for (size_t k = 0; k < s->n_keys; k++) {
+        (void)fputc(',', f);
+        print_csv_text(s->key[k].path, f);
+    }
+    (void)fputc('\n', f);
+    for (size_t i = 0; i < r->n; i++) {
+        const struct study_row *row = &r->row[i];
+        struct arena arena = ARENA_ZERO;
+
+        (void)fprintf(f, "%zu", row->trial + 1);
+        print_csv_number(row->value.mean, f);
+        print_csv_number(row->value.low, f);
+        print_csv_number(row->value.high, f);
+        (void)fprintf(f, ",%zu,%zu", row->value.n, row->rung);
+        for (size_t k = 0; k < s->n_keys; k++) {
+            (void)fputc(',', f);
+            print_csv_text(study_value(s, row->trial, k, &arena), f);
+        }
+        (void)fputc('\n', f);
+        arena_done(&arena);
+    }
+}
+
+static void put_settings(const struct study *s, size_t trial, struct json *j)
+{
+    struct arena arena = ARENA_ZERO;
+
+    json_key(j, "settings");
+    json_object(j);
+    for (size_t k = 0; k < s->n_keys; k++) {
+        json_key(j, s->key[k].path);
+        json_str(j, study_value(s, trial, k, &arena));
+    }
+    json_close(j);
+    arena_done(&arena);
+}
+
+static void put_row(const struct study_report *r, const struct study_row *row,
+                    struct json *j)
+{
+    json_object(j);
+    json_key(j, "trial");
+    json_u64(j, row->trial + 1);
+    json_key(j, "value");
+    json_f64(j, row->value.mean);
+    json_key(j, "low");
+    json_f64(j, row->value.low);
+    json_key(j, "high");
+    json_f64(j, row->value.high);
+    json_key(j, "rung");
+    json_u64(j, row->rung);
+    put_settings(r->study, row->trial, j);
+    json_close(j);
+}
+
+void study_report_put_best(const struct study_report *r, struct json *j)
+{
+    json_key(j, "best");
+    if (r->n == 0 || !r->row[0].is_reached)
+        json_null(j);
+    else
+        put_row(r, &r->row[0], j);
+}
+
+void study_report_print_json(const struct study_report *r, FILE *f)
+{
+    struct json j = {0};
+    size_t len;
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "study");
+    json_str(&j, r->name);
+    study_report_put_best(r, &j);
+    json_key(&j, "trials");
+    json_array(&j);
+    for (size_t i = 0; i < r->n; i++)
+        put_row(r, &r->row[i], &j);
+    json_close(&j);
+    json_key(&j, "rank_correlation");
+    json_object(&j);
+    for (size_t k = 0; k < r->study->n_keys; k++) {
+        json_key(&j, r->study->key[k].path);
+        json_f64(&j, effect_of(r, k).correlation);
+    }
+    json_close(&j);
+    json_close(&j);
+    (void)fputs(json_line(&j, &len), f);
+    json_done(&j);
+}
+
+/* ---- SVG ---- */
+
+struct axis {
+    double low, high;
+    int is_log;
+};
+
+static struct axis axis_of(const struct study_report *r, size_t key)
+{
+    struct axis a = {HUGE_VAL, -HUGE_VAL,
+                     key < r->study->n_keys &&
+                         r->study->key[key].values == STUDY_LOG_UNIFORM};
+
+    for (size_t i = 0; i < r->n; i++) {
+        int is_number;
+        const double v = key < r->study->n_keys
+                             ? position(r->study, r->row[i].trial, key, &is_number)
+                             : r->row[i].value.mean;
+
+        a.low = fmin(a.low, v); /* fmin ignores a NaN */
+        a.high = fmax(a.high, v);
+    }
+    return a;
+}
+
+/* 0 at the foot of the axis, 1 at its top. */
+static double part_of(const struct axis *a, double v)
+{
+    if (!(a->high > a->low))
+        return 0.5;
+    return a->is_log ? log(v / a->low) / log(a->high / a->low)
+                     : (v - a->low) / (a->high - a->low);
+}
+
+static double height_of(double part)
+{
+    return HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM);
+}
+
+static void put_text(FILE *f, double x, double y, const char *text)
+{
+    (void)fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", x, y);
+    for (; *text != '\0'; text++)
+        (void)fputs(*text == '<'   ? "&lt;"
+                    : *text == '&' ? "&amp;"
+                                   : (char[]){*text, 0},
+                    f);
+    (void)fputs("</text>\n", f);
+}
+
+static void put_axis(const struct study_report *r, size_t key, const struct axis *a,
+                     double x, FILE *f)
+{
+    const struct study_key *k = key < r->study->n_keys ? &r->study->key[key] : NULL;
+    char text[64];
+    int is_number = 1;
+
+    if (k != NULL)
+        (void)position(r->study, 0, key, &is_number);
+    (void)fprintf(f, "<path d=\"M%.1f %dV%d\" stroke=\"#888\" fill=\"none\"/>\n", x, TOP,
+                  HEIGHT - BOTTOM);
+    put_text(f, x, HEIGHT - BOTTOM + 40, k != NULL ? short_name(k) : "value");
+    for (int i = 0; i < 2 && is_number && a->high >= a->low; i++) {
+        (void)snprintf(text, sizeof(text), "%.4g", i == 0 ? a->low : a->high);
+        put_text(f, x, i == 0 ? HEIGHT - BOTTOM + 18 : TOP - 10, text);
+    }
+    for (size_t i = 0; k != NULL && !is_number && i < k->n; i++)
+        put_text(f, x, height_of(part_of(a, (double)i)) + 4, k->choice[i]);
+}
+
+/* From grey, the worst, to blue, the best. */
+static void put_line(const struct study_report *r, const struct study_row *row,
+                     const struct axis *axis, double step, FILE *f)
+{
+    const size_t n = r->study->n_keys;
+    double part;
+
+    if (!row->is_reached)
+        return;
+    part = part_of(&axis[n], row->value.mean);
+    if (!r->study->is_max)
+        part = 1 - part;
+    (void)fprintf(
+        f,
+        "<path fill=\"none\" stroke=\"rgb(%.0f,%.0f,%.0f)\" stroke-width=\"%.1f\" "
+        "d=\"",
+        200 - 180 * part, 200 - 80 * part, 200 + 10 * part, 1 + 1.5 * part);
+    for (size_t k = 0; k <= n; k++) {
+        int is_number;
+        const double v =
+            k < n ? position(r->study, row->trial, k, &is_number) : row->value.mean;
+
+        (void)fprintf(f, "%c%.1f %.1f", k == 0 ? 'M' : 'L', LEFT + (double)k * step,
+                      height_of(part_of(&axis[k], v)));
+    }
+    (void)fprintf(f, "\"><title>%zu: %.4g</title></path>\n", row->trial + 1,
+                  row->value.mean);
+}
+
+void study_report_print_svg(const struct study_report *r, FILE *f)
+{
+    const size_t n = r->study->n_keys;
+    const double step = (WIDTH - 2.0 * LEFT) / (double)n;
+    struct axis axis[STUDY_MAX_KEYS + 1];
+
+    (void)fprintf(f,
+                  "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+                  "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"%d\" "
+                  "height=\"%d\" fill=\"white\"/>\n",
+                  WIDTH, HEIGHT, WIDTH, HEIGHT);
+    for (size_t k = 0; k <= n; k++)
+        axis[k] = axis_of(r, k);
+    for (size_t i = r->n; i > 0; i--) /* the best on top */
+        put_line(r, &r->row[i - 1], axis, step, f);
+    for (size_t k = 0; k <= n; k++)
+        put_axis(r, k, &axis[k], LEFT + (double)k * step, f);
+    (void)fputs("</svg>\n", f);
+}

@@ -1,0 +1,46 @@
+/* study_report.h - the results of a study: every trial with its value and its settings.
+ *
+ * Value     the mean over the seeds at the last rung that the trial has reached.
+ * Order     by rung, last first; within a rung by value, best first; then what has no value.
+ * Effect    of each key, over the trials of the first rung: Spearman's rank correlation of
+ *           value and setting for keys with numbers, and for each choice its trials' mean.
+ */
+#ifndef SUPERVISOR_CLI_STUDY_REPORT_H
+#define SUPERVISOR_CLI_STUDY_REPORT_H
+
+#include "supervisor/metrics/json.h"
+#include "supervisor/metrics/seed_stats.h"
+#include "supervisor/study/study.h"
+
+#include <stdio.h>
+
+struct study_row {
+    size_t trial; /* from 0 */
+    size_t rung;  /* the last one that it has reached, from 0 */
+    int is_reached;
+    struct seed_stats value;
+};
+
+struct study_report {
+    const struct study *study;
+    const char *name;
+    struct study_row *row; /* [n], in order */
+    size_t n;
+    double *first; /* [study->trials]: at the first rung; NaN: none */
+};
+
+/* dir: the study's folder. Reads how far all of its runs are. study is borrowed. */
+void study_report_make(struct study_report *ret, const struct study *study,
+                       const char *dir);
+void study_report_done(struct study_report *r);
+
+/* rows: at most so many; 0: all. */
+void study_report_print(const struct study_report *r, size_t rows, FILE *f);
+void study_report_print_csv(const struct study_report *r, FILE *f);
+void study_report_print_json(const struct study_report *r, FILE *f);
+/* "best": {"trial", "value", "settings"}, into an object that is open; null without one. */
+void study_report_put_best(const struct study_report *r, struct json *j);
+/* Parallel coordinates: an axis for each key and one for the value, a line for each trial. */
+void study_report_print_svg(const struct study_report *r, FILE *f);
+
+#endif

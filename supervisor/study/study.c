@@ -1,0 +1,552 @@
+#include "supervisor/study/study.h"
+
+#include "common/config/run_config.h"
+#include "common/config/schema.h"
+#include "common/config/yaml_tree.h"
+#include "common/rng/rng.h"
+#include "common/wire/cursor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reading values ---- */
+
+struct reading {
+    struct study *s;
+    struct err *err;
+};
+
+static int is_real(const struct yaml_node *n, double *ret)
+{
+    char *end;
+
+    if (n == NULL || n->kind != YAML_SCALAR || n->quoted || n->text[0] == '\0')
+        return 0;
+    *ret = strtod(n->text, &end);
+    return *end == '\0' && isfinite(*ret);
+}
+
+static int is_whole(const struct yaml_node *n, int64_t low, int64_t high, int64_t *ret)
+{
+    char *end;
+
+    if (n == NULL || n->kind != YAML_SCALAR || n->quoted || n->text[0] == '\0')
+        return 0;
+    errno = 0;
+    *ret = strtoll(n->text, &end, 10);
+    return *end == '\0' && errno == 0 && *ret >= low && *ret <= high;
+}
+
+static int is_size(const struct yaml_node *n, int64_t *ret)
+{
+    static const struct field bytes = {.key = "memory", .type = FIELD_BYTES};
+
+    return n->kind == YAML_SCALAR &&
+           schema_read_text(&bytes, n->text, "limits.memory", ret, NULL) == 0 && *ret > 0;
+}
+
+static const char *text_of(const struct yaml_node *n, struct arena *arena)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+    const char *ret = "";
+
+    if (f != NULL) {
+        yaml_tree_write(n, f);
+        if (fclose(f) == 0)
+            ret = arena_strndup(arena, text, len);
+    }
+    free(text);
+    return ret;
+}
+
+static int take_whole(const struct reading *r, const struct yaml_node *map,
+                      const char *key, int64_t low, int64_t high, int64_t *ret)
+{
+    const struct yaml_node *n = yaml_find(map, key);
+
+    if (n == NULL || is_whole(n, low, high, ret))
+        return 0;
+    return yaml_fail(n, key, r->err,
+                     "expected a whole number from %" PRId64 " to %" PRId64, low, high);
+}
+
+static int check_keys(const struct reading *r, const struct yaml_node *map,
+                      const char *path, const char *const *known, size_t n_known)
+{
+    for (size_t i = 0; i < map->n; i++) {
+        const char *key = map->child[i]->key;
+        size_t k = 0;
+
+        while (k < n_known && strcmp(known[k], key) != 0)
+            k++;
+        if (k == n_known) {
+            (void)yaml_fail(map->child[i], *path != '\0' ? path : key, r->err,
+                            "%s is no key of a study", key);
+            return yaml_add_nearest(r->err, key, known, n_known);
+        }
+    }
+    return 0;
+}
+
+/* ---- search ---- */
+
+static int take_choices(const struct reading *r, const struct yaml_node *list,
+                        struct study_key *k)
+{
+    if (list->n == 0 || list->n > STUDY_MAX_TRIALS)
+        return yaml_fail(list, k->path, r->err, "expected 1 to %d values",
+                         STUDY_MAX_TRIALS);
+    k->values = STUDY_CHOICE;
+    k->n = list->n;
+    k->choice = ARENA_ARRAY(&r->s->arena, const char *, list->n);
+    for (size_t i = 0; i < list->n; i++)
+        k->choice[i] = text_of(list->child[i], &r->s->arena);
+    return 0;
+}
+
+static int take_range(const struct reading *r, const struct yaml_node *n,
+                      struct study_key *k)
+{
+    const int is_int = strcmp(n->key, "int") == 0,
+              is_log = strcmp(n->key, "log_uniform") == 0;
+
+    k->values = is_int ? STUDY_INT : is_log ? STUDY_LOG_UNIFORM : STUDY_UNIFORM;
+    if (n->kind != YAML_LIST || n->n != 2 || !is_real(n->child[0], &k->low) ||
+        !is_real(n->child[1], &k->high) || k->low >= k->high)
+        return yaml_fail(n, k->path, r->err, "expected [LOW, HIGH], two numbers");
+    if (is_int && (k->low != floor(k->low) || k->high != floor(k->high) ||
+                   fabs(k->low) > 1e15 || fabs(k->high) > 1e15))
+        return yaml_fail(n, k->path, r->err, "expected two whole numbers");
+    if (is_log && k->low <= 0)
+        return yaml_fail(n, k->path, r->err, "expected two numbers above 0");
+    return 0;
+}
+
+static int take_key(const struct reading *r, const struct yaml_node *n)
+{
+    static const char *const kinds[] = {"choice", "uniform", "log_uniform", "int"};
+    struct study_key *k = &r->s->key[r->s->n_keys++];
+    const struct yaml_node *of = n->kind == YAML_MAP && n->n == 1 ? n->child[0] : NULL;
+    size_t i = 0;
+
+    k->path = arena_strdup(&r->s->arena, n->key);
+    k->line = n->line;
+    if (n->kind == YAML_LIST)
+        return take_choices(r, n, k);
+    while (of != NULL && i < 4 && strcmp(of->key, kinds[i]) != 0)
+        i++;
+    if (of == NULL || i == 4)
+        return yaml_fail(n, n->key, r->err,
+                         "expected a list of values, {choice: [...]}, {uniform: [LOW, "
+                         "HIGH]}, {log_uniform: ...} or {int: ...}");
+    if (i > 0)
+        return take_range(r, of, k);
+    return of->kind == YAML_LIST ? take_choices(r, of, k)
+                                 : yaml_fail(of, k->path, r->err, "expected a list");
+}
+
+static int take_search(const struct reading *r, const struct yaml_node *root)
+{
+    const struct yaml_node *map = yaml_find(root, "search");
+
+    if (map == NULL || map->kind != YAML_MAP || map->n == 0)
+        return yaml_fail(map != NULL ? map : root, "search", r->err,
+                         "expected the keys to search and their values");
+    if (map->n > STUDY_MAX_KEYS)
+        return yaml_fail(map, "search", r->err, "at most %d keys", STUDY_MAX_KEYS);
+    for (size_t i = 0; i < map->n; i++) {
+        const int rc = take_key(r, map->child[i]);
+
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* ---- method ---- */
+
+static int take_rungs(const struct reading *r, const struct yaml_node *list)
+{
+    struct study *s = r->s;
+
+    if (list->kind != YAML_LIST || list->n < 2 || list->n > STUDY_MAX_RUNGS)
+        return yaml_fail(list, "method.asha.rungs", r->err,
+                         "expected 2 to %d ascending numbers of environment steps",
+                         STUDY_MAX_RUNGS);
+    for (size_t i = 0; i < list->n; i++) {
+        int64_t v;
+
+        if (!is_whole(list->child[i], 1, INT64_MAX, &v) ||
+            (i > 0 && (uint64_t)v <= s->rungs[i - 1]))
+            return yaml_fail(list->child[i], "method.asha.rungs", r->err,
+                             "expected ascending numbers of environment steps");
+        s->rungs[s->n_rungs++] = (uint64_t)v;
+    }
+    return 0;
+}
+
+static int take_halving(const struct reading *r, const struct yaml_node *map)
+{
+    static const char *const known[] = {"rungs", "keep"};
+    const struct yaml_node *keep;
+    int rc;
+
+    if (map->kind != YAML_MAP)
+        return yaml_fail(map, "method.asha", r->err,
+                         "expected {rungs: [...], keep: 0.33}");
+    rc = check_keys(r, map, "method.asha", known, 2);
+    if (rc == 0 && yaml_find(map, "rungs") == NULL)
+        rc = yaml_fail(map, "method.asha.rungs", r->err,
+                       "expected the environment steps at which trials are compared");
+    if (rc == 0)
+        rc = take_rungs(r, yaml_find(map, "rungs"));
+    keep = yaml_find(map, "keep");
+    r->s->keep = 1.0 / 3.0;
+    if (rc == 0 && keep != NULL &&
+        (!is_real(keep, &r->s->keep) || r->s->keep <= 0 || r->s->keep >= 1))
+        rc = yaml_fail(keep, "method.asha.keep", r->err,
+                       "expected a number between 0 and 1");
+    return rc;
+}
+
+static int take_method(const struct reading *r, const struct yaml_node *root)
+{
+    const struct yaml_node *n = yaml_find(root, "method");
+
+    r->s->method = STUDY_GRID;
+    if (n == NULL || (n->kind == YAML_SCALAR && strcmp(n->text, "grid") == 0))
+        return 0;
+    if (n->kind == YAML_SCALAR && strcmp(n->text, "random") == 0) {
+        r->s->method = STUDY_RANDOM;
+        return 0;
+    }
+    if (n->kind != YAML_MAP || n->n != 1 || strcmp(n->child[0]->key, "asha") != 0)
+        return yaml_fail(n, "method", r->err,
+                         "expected grid, random or {asha: {rungs: [...]}}");
+    r->s->method = STUDY_ASHA;
+    return take_halving(r, n->child[0]);
+}
+
+/* The number of combinations of choices; 0: there are other values, or too many. */
+static size_t grid_size(const struct study *s)
+{
+    size_t n = 1;
+
+    for (size_t i = 0; i < s->n_keys; i++) {
+        if (s->key[i].values != STUDY_CHOICE || s->key[i].n > STUDY_MAX_TRIALS / n)
+            return 0;
+        n *= s->key[i].n;
+    }
+    return n;
+}
+
+static int take_trials(const struct reading *r, const struct yaml_node *root)
+{
+    const struct yaml_node *n = yaml_find(root, "trials");
+    struct study *s = r->s;
+    int64_t trials = 0;
+    int rc = take_whole(r, root, "trials", 1, STUDY_MAX_TRIALS, &trials);
+
+    if (rc < 0)
+        return rc;
+    if (n != NULL && s->method == STUDY_GRID)
+        return yaml_fail(n, "trials", r->err, "a grid has its own number of trials");
+    if (n == NULL && s->method == STUDY_RANDOM)
+        return yaml_fail(root, "trials", r->err, "expected the number of random trials");
+    s->is_grid = n == NULL;
+    s->trials = n != NULL ? (size_t)trials : grid_size(s);
+    if (s->trials > 0)
+        return 0;
+    for (size_t i = 0; i < s->n_keys; i++)
+        if (s->key[i].values != STUDY_CHOICE)
+            return err_set_at(
+                r->err, ERR_CONFIG,
+                ERR_AT(.file = s->file, .line = s->key[i].line, .key = s->key[i].path),
+                "a grid needs a list of values; method: random draws from a "
+                "range");
+    return yaml_fail(root, "search", r->err, "the grid has more than %d points",
+                     STUDY_MAX_TRIALS);
+}
+
+/* ---- the rest ---- */
+
+static int take_seeds(const struct reading *r, const struct yaml_node *root)
+{
+    const struct yaml_node *list = yaml_find(root, "seeds");
+    struct study *s = r->s;
+
+    s->n_seeds = 1;
+    s->seeds[0] = 1;
+    if (list == NULL)
+        return 0;
+    if (list->kind != YAML_LIST || list->n == 0 || list->n > STUDY_MAX_SEEDS)
+        return yaml_fail(list, "seeds", r->err, "expected a list of 1 to %d seeds",
+                         STUDY_MAX_SEEDS);
+    for (s->n_seeds = 0; s->n_seeds < list->n; s->n_seeds++) {
+        int64_t v;
+
+        if (!is_whole(list->child[s->n_seeds], 0, INT64_MAX, &v))
+            return yaml_fail(list->child[s->n_seeds], "seeds", r->err,
+                             "expected a whole number");
+        s->seeds[s->n_seeds] = (uint64_t)v;
+        for (size_t i = 0; i < s->n_seeds; i++)
+            if (s->seeds[i] == (uint64_t)v)
+                return yaml_fail(list->child[s->n_seeds], "seeds", r->err,
+                                 "seed %" PRId64 " is given twice", v);
+    }
+    return 0;
+}
+
+static int take_metric(const struct reading *r, const struct yaml_node *root)
+{
+    static const char *const known[] = {"column", "mode", "last"};
+    const struct yaml_node *map = yaml_find(root, "metric"), *n;
+    int64_t last = 1;
+    int rc;
+
+    r->s->is_max = 1;
+    r->s->last = 1;
+    if (map == NULL)
+        return 0;
+    if (map->kind != YAML_MAP)
+        return yaml_fail(map, "metric", r->err,
+                         "expected {column: NAME, mode: max, last: 1}");
+    rc = check_keys(r, map, "metric", known, 3);
+    if (rc == 0)
+        rc = take_whole(r, map, "last", 1, 1000000, &last);
+    if (rc < 0)
+        return rc;
+    r->s->last = (size_t)last;
+    n = yaml_find(map, "column");
+    if (n != NULL && (n->kind != YAML_SCALAR || n->text[0] == '\0'))
+        return yaml_fail(n, "metric.column", r->err, "expected a column of progress.csv");
+    r->s->column = n != NULL ? arena_strdup(&r->s->arena, n->text) : NULL;
+    n = yaml_find(map, "mode");
+    if (n == NULL)
+        return 0;
+    if (n->kind != YAML_SCALAR ||
+        (strcmp(n->text, "max") != 0 && strcmp(n->text, "min") != 0))
+        return yaml_fail(n, "metric.mode", r->err, "expected max or min");
+    r->s->is_max = strcmp(n->text, "max") == 0;
+    return 0;
+}
+
+static int take_limits(const struct reading *r, const struct yaml_node *root)
+{
+    static const char *const known[] = {"cores", "memory"};
+    const struct yaml_node *map = yaml_find(root, "limits"), *n;
+    int64_t cores = 0;
+    int rc;
+
+    if (map == NULL)
+        return 0;
+    if (map->kind != YAML_MAP)
+        return yaml_fail(map, "limits", r->err, "expected {cores: 2, memory: 8G}");
+    rc = check_keys(r, map, "limits", known, 2);
+    if (rc == 0)
+        rc = take_whole(r, map, "cores", 1, 4096, &cores);
+    if (rc < 0)
+        return rc;
+    r->s->cores = (int)cores;
+    n = yaml_find(map, "memory");
+    if (n != NULL && !is_size(n, &r->s->memory_bytes))
+        return yaml_fail(n, "limits.memory", r->err, "expected a size such as 8G");
+    return 0;
+}
+
+static int take_base(const struct reading *r, const struct yaml_node *root)
+{
+    const struct yaml_node *n = yaml_find(root, "base");
+    const char *slash = strrchr(r->s->file, '/');
+    struct study *s = r->s;
+
+    if (n == NULL || n->kind != YAML_SCALAR || n->text[0] == '\0')
+        return yaml_fail(n != NULL ? n : root, "base", r->err,
+                         "expected the path of a configuration");
+    s->base = n->text[0] == '/' || slash == NULL
+                  ? arena_strdup(&s->arena, n->text)
+                  : arena_printf(&s->arena, "%.*s/%s", (int)(slash - s->file), s->file,
+                                 n->text);
+    return run_config_merged(s->base, &s->base_text, &s->arena, r->err);
+}
+
+static int take(const struct reading *r, const struct yaml_node *root)
+{
+    static const char *const known[] = {"base",   "search", "method", "metric",
+                                        "trials", "seeds",  "seed",   "limits"};
+    int64_t seed = 0;
+    int rc;
+
+    if (root->kind != YAML_MAP)
+        return yaml_fail(root, "", r->err, "expected a map of keys");
+    rc = check_keys(r, root, "", known, sizeof(known) / sizeof(known[0]));
+    if (rc == 0)
+        rc = take_search(r, root);
+    if (rc == 0)
+        rc = take_method(r, root);
+    if (rc == 0)
+        rc = take_trials(r, root);
+    if (rc == 0)
+        rc = take_seeds(r, root);
+    if (rc == 0)
+        rc = take_whole(r, root, "seed", 0, INT64_MAX, &seed);
+    r->s->seed = (uint64_t)seed;
+    if (rc == 0)
+        rc = take_metric(r, root);
+    if (rc == 0)
+        rc = take_limits(r, root);
+    return rc < 0 ? rc : take_base(r, root);
+}
+
+int study_read(struct study *ret, const char *path, struct err *err)
+{
+    struct arena tree = ARENA_ZERO;
+    struct wbuf text = {0};
+    struct yaml_node *root;
+    int rc;
+
+    *ret = (struct study){0};
+    ret->file = arena_strdup(&ret->arena, path);
+    rc = wbuf_read_file(&text, path, YAML_MAX_BYTES, err);
+    if (rc == 0)
+        rc = yaml_tree_parse(&root, &tree, (const char *)text.data, text.len, ret->file,
+                             1, err);
+    if (rc == 0)
+        rc = take(&(struct reading){ret, err}, root);
+    wbuf_done(&text);
+    arena_done(&tree);
+    if (rc < 0)
+        study_done(ret);
+    return rc;
+}
+
+void study_done(struct study *s)
+{
+    arena_done(&s->arena);
+    *s = (struct study){0};
+}
+
+/* ---- comparing ---- */
+
+static int same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static int same_key(const struct study_key *a, const struct study_key *b)
+{
+    if (strcmp(a->path, b->path) != 0 || a->values != b->values || a->n != b->n ||
+        a->low != b->low || a->high != b->high)
+        return 0;
+    for (size_t i = 0; i < a->n; i++)
+        if (strcmp(a->choice[i], b->choice[i]) != 0)
+            return 0;
+    return 1;
+}
+
+static int same_search(const struct study *a, const struct study *b)
+{
+    if (a->n_keys != b->n_keys || a->seed != b->seed || a->is_grid != b->is_grid)
+        return 0;
+    for (size_t i = 0; i < a->n_keys; i++)
+        if (!same_key(&a->key[i], &b->key[i]))
+            return 0;
+    return 1;
+}
+
+static int same_method(const struct study *a, const struct study *b)
+{
+    return a->method == b->method && a->n_rungs == b->n_rungs && a->keep == b->keep &&
+           memcmp(a->rungs, b->rungs, a->n_rungs * sizeof(a->rungs[0])) == 0;
+}
+
+static int has_seeds_of(const struct study *a, const struct study *b)
+{
+    return a->n_seeds >= b->n_seeds &&
+           memcmp(a->seeds, b->seeds, b->n_seeds * sizeof(b->seeds[0])) == 0;
+}
+
+int study_check_same(const struct study *was, const struct study *is, struct err *err)
+{
+    const char *what = !same_text(was->base_text, is->base_text) ? "base"
+                       : !same_search(was, is)                   ? "search"
+                       : !same_method(was, is)                   ? "method"
+                       : was->is_max != is->is_max || was->last != is->last ||
+                               !same_text(was->column, is->column)
+                           ? "metric"
+                       : was->cores != is->cores || was->memory_bytes != is->memory_bytes
+                           ? "limits"
+                       : is->trials < was->trials ? "trials"
+                       : !has_seeds_of(is, was)   ? "seeds"
+                                                  : NULL;
+
+    if (what == NULL)
+        return 0;
+    return err_set(err, ERR_CONFIG,
+                   "%s: `%s` is not what the study began with (%s); trials and seeds may "
+                   "be added, anything else needs another --name",
+                   is->file, what, was->file);
+}
+
+/* ---- trials ---- */
+
+static double draw(const struct study *s, size_t trial, const struct study_key *k)
+{
+    double u;
+
+    rng_uniform_f64(rng_key_make(s->seed, k->path, "study"), trial, 0, &u, 1);
+    return u;
+}
+
+/* The choice of a point of the grid: the last key changes fastest. */
+static size_t grid_choice(const struct study *s, size_t trial, size_t key)
+{
+    for (size_t i = s->n_keys - 1; i > key; i--)
+        trial /= s->key[i].n;
+    return trial % s->key[key].n;
+}
+
+const char *study_value(const struct study *s, size_t trial, size_t key,
+                        struct arena *arena)
+{
+    const struct study_key *k = &s->key[key];
+    double u;
+
+    if (k->values == STUDY_CHOICE && s->is_grid)
+        return k->choice[grid_choice(s, trial, key)];
+    u = draw(s, trial, k);
+    switch (k->values) {
+    case STUDY_CHOICE:
+        return k->choice[(size_t)(u * (double)k->n)];
+    case STUDY_INT:
+        return arena_printf(arena, "%.0f", floor(k->low + u * (k->high - k->low + 1)));
+    case STUDY_LOG_UNIFORM:
+        u = exp(log(k->low) + u * (log(k->high) - log(k->low)));
+        break;
+    default:
+        u = k->low + u * (k->high - k->low);
+    }
+    return arena_printf(arena, "%.6g", u);
+}
+
+size_t study_sets(const struct study *s, size_t trial, const char **ret,
+                  struct arena *arena)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_keys; i++) {
+        const char *value = study_value(s, trial, i, arena);
+        char *rest, *paths = arena_strdup(arena, s->key[i].path);
+
+        for (char *p = strtok_r(paths, ", ", &rest); p != NULL && n < STUDY_MAX_SETS;
+             p = strtok_r(NULL, ", ", &rest))
+            ret[n++] = arena_printf(arena, "%s=%s", p, value);
+    }
+    return n;
+}

@@ -1,0 +1,278 @@
+#include "supervisor/study/study_dir.h"
+
+#include "common/ckpt/atomic_file.h"
+#include "common/config/yaml_tree.h"
+#include "common/io/tree.h"
+#include "common/mem/xmalloc.h"
+#include "common/wire/cursor.h"
+#include "supervisor/metrics/progress.h"
+#include "supervisor/run/run_record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+struct study_dir {
+    char *path;
+    int lock;
+};
+
+static char *path_in(const char *dir, const char *name)
+{
+    return xasprintf("%s/%s", dir, name);
+}
+
+static int exists_in(const char *dir, const char *name)
+{
+    char *path = path_in(dir, name);
+    const int ret = tree_exists(path);
+
+    free(path);
+    return ret;
+}
+
+int study_dir_is_one(const char *path)
+{
+    return exists_in(path, "study.yaml") && exists_in(path, "base.yaml");
+}
+
+/* ---- its files ---- */
+
+/* base.yaml stands beside it, and is named in place of the path that was given. */
+int study_dir_read(struct study *ret, const char *path, struct err *err)
+{
+    char *file = path_in(path, "study.yaml");
+    const int rc = study_read(ret, file, err);
+
+    free(file);
+    return rc;
+}
+
+static int write_text(const char *dir, const char *name, const char *text, size_t len,
+                      struct err *err)
+{
+    char *path = path_in(dir, name);
+    const int rc = atomic_file_write(path, text, len, 1, err);
+
+    free(path);
+    return rc;
+}
+
+/* The study's file with base.yaml as its base. */
+static int write_study(const char *dir, const struct study *s, struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    struct wbuf text = {0};
+    struct yaml_node *root = NULL;
+    char *out = NULL;
+    size_t len = 0;
+    FILE *f;
+    int rc = wbuf_read_file(&text, s->file, YAML_MAX_BYTES, err);
+
+    if (rc == 0)
+        rc = yaml_tree_parse(&root, &arena, (const char *)text.data, text.len, s->file, 1,
+                             err);
+    if (rc == 0)
+        rc = yaml_tree_set(root, &arena, "", "base=base.yaml", err);
+    if (rc == 0 && (f = open_memstream(&out, &len)) != NULL) {
+        yaml_tree_write(root, f);
+        (void)fputc('\n', f);
+        (void)fclose(f);
+        rc = write_text(dir, "study.yaml", out, len, err);
+    }
+    free(out);
+    wbuf_done(&text);
+    arena_done(&arena);
+    return rc;
+}
+
+static int take_lock(struct study_dir *d, struct err *err)
+{
+    char *path = path_in(d->path, "study.lock");
+    int rc = 0;
+
+    d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (d->lock < 0)
+        rc = err_errno(err, "%s", path);
+    else if (flock(d->lock, LOCK_EX | LOCK_NB) < 0)
+        rc = errno == EWOULDBLOCK
+                 ? err_set(err, ERR_STATE, "another `brood sweep` works on %s", d->path)
+                 : err_errno(err, "%s", path);
+    free(path);
+    return rc;
+}
+
+static int check_began(const struct study_dir *d, const struct study *s, struct err *err)
+{
+    struct study was;
+    int rc = study_dir_read(&was, d->path, err);
+
+    if (rc < 0)
+        return rc;
+    rc = study_check_same(&was, s, err);
+    study_done(&was);
+    return rc;
+}
+
+static int open_or_begin(struct study_dir *d, const struct study *s, struct err *err)
+{
+    int rc = 0;
+
+    if (exists_in(d->path, "config.yaml"))
+        return err_set(err, ERR_EXISTS,
+                       "%s is a run; --name gives the study another name", d->path);
+    rc = tree_make(d->path, err);
+    if (rc == 0)
+        rc = take_lock(d, err);
+    if (rc == 0 && study_dir_is_one(d->path))
+        rc = check_began(d, s, err);
+    else if (rc == 0)
+        rc = write_text(d->path, "base.yaml", s->base_text, strlen(s->base_text), err);
+    return rc < 0 ? rc : write_study(d->path, s, err);
+}
+
+int study_dir_open(struct study_dir **ret, const char *runs_dir, const char *name,
+                   const struct study *s, struct err *err)
+{
+    struct study_dir *d = xcalloc(1, sizeof(*d));
+    int rc;
+
+    d->lock = -1;
+    d->path = path_in(runs_dir, name);
+    rc = open_or_begin(d, s, err);
+    if (rc < 0) {
+        study_dir_close(d);
+        return rc;
+    }
+    *ret = d;
+    return 0;
+}
+
+void study_dir_close(struct study_dir *d)
+{
+    if (d == NULL)
+        return;
+    if (d->lock >= 0)
+        (void)close(d->lock);
+    free(d->path);
+    free(d);
+}
+
+const char *study_dir_path(const struct study_dir *d)
+{
+    return d->path;
+}
+
+/* ---- its runs ---- */
+
+char *study_run_path(const char *dir, size_t trial, uint64_t seed)
+{
+    return xasprintf("%s/%zu-s%" PRIu64, dir, trial + 1, seed);
+}
+
+/* The rows up to the first one at or after that step. */
+static size_t rows_until(const struct progress *p, uint64_t until)
+{
+    size_t n = 0;
+
+    while (n < progress_n_rows(p) &&
+           (until == 0 || n == 0 || progress_steps(p, n - 1) < (double)until))
+        n++;
+    return n;
+}
+
+/* The first column with that prefix that has a value in these rows; the number of columns:
+ * none. */
+static size_t find_prefixed(const struct progress *p, const char *prefix, size_t rows)
+{
+    const size_t n = progress_n_columns(p);
+
+    for (size_t c = 0; c < n; c++)
+        for (size_t r = 0;
+             strncmp(progress_name(p, c), prefix, strlen(prefix)) == 0 && r < rows; r++)
+            if (!isnan(progress_value(p, r, c)))
+                return c;
+    return n;
+}
+
+static size_t find_column(const struct progress *p, const struct study *s, size_t rows)
+{
+    size_t c;
+
+    if (s->column != NULL)
+        return progress_find(p, s->column);
+    c = find_prefixed(p, "eval/team_return/", rows);
+    return c < progress_n_columns(p) ? c : find_prefixed(p, "rollout/team_return/", rows);
+}
+
+/* The mean of the last values up to that step; NaN: there is none. */
+static double value_at(const struct progress *p, const struct study *s, uint64_t until)
+{
+    const size_t rows = rows_until(p, until), column = find_column(p, s, rows);
+    double sum = 0;
+    size_t n = 0;
+
+    if (column == progress_n_columns(p))
+        return (double)NAN;
+    for (size_t r = rows; r > 0 && n < s->last; r--) {
+        const double v = progress_value(p, r - 1, column);
+
+        if (isnan(v))
+            continue;
+        sum += v;
+        n++;
+    }
+    return n > 0 ? sum / (double)n : (double)NAN;
+}
+
+static double read_value(const struct study *s, const char *run, uint64_t until)
+{
+    char *path = path_in(run, "metrics/progress.csv");
+    struct progress *p;
+    struct err err;
+    double v = (double)NAN;
+
+    if (progress_read(&p, path, &err) == 0) {
+        v = value_at(p, s, until);
+        progress_free(p);
+    }
+    free(path);
+    return v;
+}
+
+static enum study_run_state state_of(const struct run_record *r, uint64_t until)
+{
+    const struct run_status *s = &r->status;
+    const int is_done = strcmp(s->state, "done") == 0;
+
+    if (r->is_live || r->is_denied)
+        return STUDY_RUN_LIVE;
+    if (is_done ||
+        (until > 0 && s->checkpoint_step >= 0 && (uint64_t)s->checkpoint_step >= until))
+        return STUDY_RUN_REACHED;
+    if (strcmp(s->state, "failed") == 0)
+        return STUDY_RUN_FAILED;
+    return s->checkpoint_step >= 0 ? STUDY_RUN_PARTIAL : STUDY_RUN_NEW;
+}
+
+void study_run_look(struct study_run *ret, const struct study *s, const char *dir,
+                    size_t trial, uint64_t seed, uint64_t until)
+{
+    struct run_record record;
+
+    *ret = (struct study_run){.path = study_run_path(dir, trial, seed),
+                              .value = (double)NAN};
+    if (!exists_in(ret->path, "config.yaml"))
+        return;
+    run_record_read(&record, ret->path);
+    ret->state = state_of(&record, until);
+    ret->steps = record.status.env_steps;
+    run_record_done(&record);
+    if (ret->state == STUDY_RUN_REACHED)
+        ret->value = read_value(s, ret->path, until);
+}

@@ -1,0 +1,50 @@
+/* study_dir.h - the folder of a study, and how far its runs are.
+ *
+ *     runs/<study>/  study.yaml  base.yaml  study.lock  1-s1/  1-s2/  2-s1/ ...
+ *
+ * study.yaml and base.yaml are what the study began with; each trial is an ordinary run of
+ * base.yaml, <number>-s<seed>, numbered from 1. Nothing else is kept: where a study stands
+ * follows from its runs.
+ */
+#ifndef SUPERVISOR_STUDY_STUDY_DIR_H
+#define SUPERVISOR_STUDY_STUDY_DIR_H
+
+#include "supervisor/study/study.h"
+
+struct study_dir; /* opaque; holds the lock */
+
+/* Creates runs_dir/name for the study, or opens it to go on: then `s` may have more trials or
+ * seeds. Only one process can have it open. ERR_CONFIG (study_check_same), ERR_EXISTS: there
+ * is a run of that name; ERR_STATE: another process works on the study; -errno. */
+int study_dir_open(struct study_dir **ret, const char *runs_dir, const char *name,
+                   const struct study *s, struct err *err);
+void study_dir_close(struct study_dir *d); /* NULL is fine */
+const char *study_dir_path(const struct study_dir *d);
+/* Whether a folder is a study's. */
+int study_dir_is_one(const char *path);
+/* Reads what the study in that folder was last begun with; study_done. */
+int study_dir_read(struct study *ret, const char *path, struct err *err);
+
+enum study_run_state {
+    STUDY_RUN_NEW,     /* it must begin, or begin again: there is no checkpoint */
+    STUDY_RUN_PARTIAL, /* it can be resumed */
+    STUDY_RUN_LIVE,    /* a supervisor has it */
+    STUDY_RUN_REACHED,
+    STUDY_RUN_FAILED,
+};
+
+struct study_run {
+    char *path; /* owned */
+    enum study_run_state state;
+    double value; /* NaN: it has none */
+    uint64_t steps;
+};
+
+/* The path of a trial's run; free(). */
+char *study_run_path(const char *dir, size_t trial, uint64_t seed);
+/* How far it is on its way to step `until` (0: to its end), and its value there: a run stops at
+ * the first end of a round at or after that step, and writes a row of metrics. */
+void study_run_look(struct study_run *ret, const struct study *s, const char *dir,
+                    size_t trial, uint64_t seed, uint64_t until);
+
+#endif

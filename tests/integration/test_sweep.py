@@ -1,0 +1,142 @@
+"""`brood sweep`: many runs of one study, compared by one number, exactly."""
+import os
+import random
+import signal
+
+import harness
+
+BASE = """\
+run: {name: small, seed: 2, env_steps: 640}
+env: {id: simple_spread, copies: 4, max_steps: 10, reward: team_mean}
+experience: {capacity: 200, batch_size: 16, warmup: 100, update_every: 20}
+checkpoint: {every_env_steps: 160}
+evaluation: {every_env_steps: 320, episodes: 4}
+log: {every_env_steps: 80}
+defaults: {algorithm: maddpg, actor: {hidden: [8]}, critic: {hidden: [8]}}
+"""
+STUDY = """\
+base: base.yaml
+search:
+  defaults.optimizer.learning_rate: {log_uniform: [0.0003, 0.03]}
+  defaults.discount: [0.9, 0.95, 0.99]
+  "defaults.actor.hidden, defaults.critic.hidden": [[8], [12]]
+method: {asha: {rungs: [160, 320, 640], keep: 0.34}}
+metric: {column: rollout/team_return/agent, last: 2}
+trials: 6
+seeds: [1, 2]
+"""
+
+
+def write(w, text=STUDY, name="lr.yaml"):
+    w.write("base.yaml", BASE)
+    return w.write(name, text)
+
+
+def sweep(w, study, name, *more, **how):
+    """Sweep a study; its report as CSV, and what was printed."""
+    _, err = w.brood("sweep", study, "--name", name, *more, **how)
+    return w.brood("report", name, "--csv")[0], err
+
+
+def test_the_result_depends_on_neither_jobs_nor_kills(w):
+    study = write(w)
+    calm, err = sweep(w, study, "calm")
+    rows = calm.splitlines()
+    assert rows[0] == "trial,value,low,high,seeds,rung,defaults.optimizer.learning_rate," \
+        'defaults.discount,"defaults.actor.hidden, defaults.critic.hidden"', rows
+    assert [row.split(",")[5] for row in rows[1:]] == ["2", "1", "0", "0", "0", "0"], rows
+    assert "2 of 6 trials continue from step 160" in err, err
+    assert sorted(os.listdir(w.runs / "calm"))[:3] == ["1-s1", "1-s2", "2-s1"]
+    draw, killed = random.Random(4), 0
+    p = w.start("sweep", study, "--name", "killed", "--jobs", "2")
+    while killed < (6 if harness.SANITIZED else 30):
+        # Supervisors, keepers, agents and, at times, the sweep itself.
+        victims = [pid for pid, (_, _, words) in harness.processes().items()
+                   if any("killed" in word for word in words) and "sweep" not in words]
+        if p.poll() is not None or draw.random() < 0.1:
+            p.kill()
+            p.wait()
+            p = w.start("sweep", study, "--name", "killed", "--jobs", "2")
+        elif victims:
+            harness.kill(draw.choice(victims))
+        else:
+            continue
+        killed += 1
+    p.kill()
+    p.wait()
+    again, _ = sweep(w, study, "killed", "--jobs", "2")
+    assert again == calm, (again, calm)
+    for run in ("1-s1", f"{rows[1].split(',')[0]}-s2"):
+        a, b = (w.runs / name / run / "checkpoints" for name in ("calm", "killed"))
+        assert sorted(os.listdir(a)) == sorted(os.listdir(b))
+        harness.assert_same_files(harness.tree_bytes(a), harness.tree_bytes(b))
+
+
+def test_a_grid_has_its_own_trials_and_grows_by_seeds(w):
+    grid = STUDY.replace("{log_uniform: [0.0003, 0.03]}", "[0.001, 0.01]").replace(
+        "method: {asha: {rungs: [160, 320, 640], keep: 0.34}}\n", "").replace("trials: 6\n", "")
+    grid = grid.replace("defaults.discount: [0.9, 0.95, 0.99]", "defaults.discount: [0.9]")
+    study = write(w, grid.replace("seeds: [1, 2]", "seeds: [1]"), "grid.yaml")
+    out, err = w.brood("sweep", study, "--json")
+    events = harness.json_lines(out)
+    assert [e["event"] for e in events] == ["trial"] * 4 + ["done"], events
+    best = events[-1]["best"]
+    assert events[-1]["study"] == "grid" and events[-1]["trials"] == 4
+    assert best["value"] == max(e["value"] for e in events[:-1]), events
+    assert best["settings"].keys() == {"defaults.optimizer.learning_rate", "defaults.discount",
+                                       "defaults.actor.hidden, defaults.critic.hidden"}
+    text = (w.runs / "grid" / "3-s1" / "config.yaml").read_text()
+    assert "learning_rate: 0.01" in text and text.count("hidden: [8]") >= 2, text
+    write(w, grid, "grid.yaml")
+    _, err = w.brood("sweep", study, "--jobs", "2")
+    assert "grid: 8 of 8: " in err and "grid: 4 of 8" not in err, err
+    table = w.brood("report", "grid", "--svg", w.path / "grid.svg")[0]
+    assert "defaults.optimizer.learning_rate: rank correlation " in table, table
+    assert "95 % interval" in table and (w.path / "grid.svg").read_text().count("<path") == 8
+    write(w, grid.replace("0.9]", "0.8]"), "grid.yaml")
+    _, err = w.brood("sweep", study, code=2)
+    assert "grid.yaml: `search` is not what the study began with (runs/grid/study.yaml)" in \
+        err and err.count("\n") == 1, err
+
+
+def test_one_trial_may_be_stopped_and_one_may_fail(w):
+    study = write(w, STUDY.replace("trials: 6", "trials: 2").replace("seeds: [1, 2]",
+                                                                     "seeds: [1]"))
+    w.write("base.yaml", BASE.replace("env_steps: 640", "env_steps: 100000000"))
+    text = study.read_text().replace("rungs: [160, 320, 640]", "rungs: [90000000, 100000000]")
+    study.write_text(text)
+    p = w.start("sweep", study)
+    first = w.runs / "lr" / "1-s1"
+    harness.wait_until("the first trial", lambda: (first / "checkpoints" / "160").exists())
+    _, err = w.brood("sweep", study, code=2)
+    assert err == "brood sweep: another `brood sweep` works on runs/lr\n", err
+    w.brood("stop", "lr/1-s1")
+    second = w.runs / "lr" / "2-s1"
+    harness.wait_until("the second trial", lambda: (second / "checkpoints" / "160").exists())
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    err = p.log.read_text()
+    assert "lr: 1 of 2: 1-s1 has no value (exit code 4)" in err, err
+    assert err.endswith("lr: stopped; the same command continues it\n"), err
+    states = {r["run"]: r["state"] for r in harness.json_lines(
+        w.brood("runs", "--json", "--runs-dir", w.runs / "lr")[0])}
+    assert states == {"1-s1": "stopped", "2-s1": "stopped"}, states
+
+
+def test_what_cannot_be_searched_is_refused_before_any_run(w):
+    for old, new, says in (
+            ("defaults.discount", "defaults.discont", "trial 1: --set defaults.discont=0.95: "),
+            ("[0.9, 0.95, 0.99]", "[1.5]", "defaults.discount=1.5: "),
+            ("base: base.yaml", "base: none.yaml", "none.yaml: No such file or directory"),
+            ("trials: 6", "trials: none", "lr.yaml:8: trials: expected a whole number from 1")):
+        study = write(w, STUDY.replace(old, new))
+        _, err = w.brood("sweep", study, code=2)
+        assert says in err and err.count("\n") == 1, err
+    assert not w.runs.exists() or os.listdir(w.runs) == []
+    w.brood("run", write(w, BASE, "taken.yaml"), "--name", "taken")
+    _, err = w.brood("sweep", write(w), "--name", "taken", code=2)
+    assert "runs/taken is a run; --name gives the study another name" in err, err
+
+
+if __name__ == "__main__":
+    harness.main()
