@@ -67,6 +67,19 @@ LANES_INLINE lanes lanes_pack(lanes x, unsigned mask)
     return _mm512_maskz_compress_pd((__mmask8)mask, x);
 }
 
+/* The reverse: moves the first lanes to where the mask has bits. AVX-512 only: with AVX2
+ * it is not faster than a loop over the bits. */
+LANES_INLINE lanes lanes_unpack(lanes x, unsigned mask)
+{
+    return _mm512_maskz_expand_pd((__mmask8)mask, x);
+}
+
+/* x in the mask's lanes, otherwise what is at `other`. AVX-512 only. */
+LANES_INLINE lanes lanes_choose(unsigned mask, lanes x, const void *other)
+{
+    return _mm512_mask_blend_pd((__mmask8)mask, lanes_load(other), x);
+}
+
 #else
 
 LANES_INLINE unsigned lanes_not_above(lanes x, lanes limit)

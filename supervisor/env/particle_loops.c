@@ -171,12 +171,15 @@ static const double FAR = 38.0, GONE = 745.5;
 
 enum { CONTACTS = 256 };
 
-/* One pair's contacts, from .. end-1. a, b: the indices, in pos and force, of the
- * entities' x in the chunk's first copy. */
+/* One pair's contacts, from `from` on. copies: bit c is set if the chunk's copy c has one;
+ * their order is that of the copies. a, b: the indices, in pos and force, of the entities'
+ * x in the chunk's first copy. */
 struct near_pair {
-    size_t a, b, from, end;
+    size_t a, b, from;
+    uint64_t copies;
     int b_moves;
 };
+_Static_assert(CHUNK <= 64, "a chunk's copies are the bits of near_pair.copies");
 
 /* The pairs and copies that are near enough for a force, packed together, so that the
  * costly steps skip all others, which are usually the majority. The arrays have BLOCK
@@ -184,7 +187,6 @@ struct near_pair {
 struct contacts {
     size_t n, n_pairs;
     struct near_pair pairs[CONTACTS];
-    uint64_t copy[CONTACTS + BLOCK]; /* relative to the chunk's first */
     double reach[CONTACTS + BLOCK];
     double x[CONTACTS + BLOCK], y[CONTACTS + BLOCK]; /* a - b; later the force on a */
     double dist[CONTACTS + BLOCK];
@@ -195,13 +197,11 @@ struct contacts {
 #ifdef HAVE_LANES
 /* The vector part of find_contacts; returns the number of copies it has examined. */
 static size_t find_by_lanes(size_t n, size_t stride, const double *a, const double *b,
-                            double reach, double limit, struct contacts *ret)
+                            double reach, double limit, struct contacts *ret,
+                            uint64_t *ret_copies)
 {
-    uint64_t first[LANES];
     size_t k = ret->n, c = 0;
 
-    for (size_t i = 0; i < LANES; i++)
-        first[i] = i;
     for (; c + LANES <= n; c += LANES) {
         const lanes x = lanes_load(a + c) - lanes_load(b + c);
         const lanes y = lanes_load(a + stride + c) - lanes_load(b + stride + c);
@@ -209,41 +209,58 @@ static size_t find_by_lanes(size_t n, size_t stride, const double *a, const doub
 
         lanes_store(ret->x + k, lanes_pack(x, near));
         lanes_store(ret->y + k, lanes_pack(y, near));
-        lanes_store(ret->copy + k, lanes_pack(lanes_load(first), near));
         lanes_store(ret->reach + k, lanes_same(reach));
         k += lanes_count(near);
-        for (size_t i = 0; i < LANES; i++)
-            first[i] += LANES;
+        *ret_copies |= (uint64_t)near << c;
     }
     ret->n = k;
     return c;
 }
 #else
 static size_t find_by_lanes(size_t n, size_t stride, const double *a, const double *b,
-                            double reach, double limit, struct contacts *ret)
+                            double reach, double limit, struct contacts *ret,
+                            uint64_t *ret_copies)
 {
     return 0;
 }
 #endif
 
-/* Adds a contact for each of the n copies (at most CHUNK) in which a and b are near. */
-static void find_contacts(size_t n, size_t stride, const double *a, const double *b,
-                          double reach, struct contacts *ret)
+/* Adds a contact for each of the n copies (at most CHUNK) in which a and b are near.
+ * Returns which these are. */
+static uint64_t find_contacts(size_t n, size_t stride, const double *a, const double *b,
+                              double reach, struct contacts *ret)
 {
     const double furthest = reach + GONE * CONTACT_MARGIN, limit = furthest * furthest;
-    size_t c = find_by_lanes(n, stride, a, b, reach, limit, ret);
+    uint64_t copies = 0;
+    size_t c = find_by_lanes(n, stride, a, b, reach, limit, ret, &copies);
     size_t k = ret->n;
 
     for (; c < n; c++) {
-        double x = a[c] - b[c], y = a[stride + c] - b[stride + c];
+        const double x = a[c] - b[c], y = a[stride + c] - b[stride + c];
+        const int near = !(x * x + y * y > limit);
 
         ret->x[k] = x;
         ret->y[k] = y;
-        ret->copy[k] = c;
         ret->reach[k] = reach;
-        k += !(x * x + y * y > limit);
+        k += near;
+        copies |= (uint64_t)near << c;
     }
     ret->n = k;
+    return copies;
+}
+
+/* x / CONTACT_MARGIN, rounded correctly. With fused operations two corrections of a
+ * product do it (Markstein 1990): 1000 is the margin's reciprocal, rounded correctly, and
+ * the product is less than one unit in the last place off. */
+static inline double in_margins(double x)
+{
+#ifdef __FMA__
+    const double quotient = x * 1000.0;
+
+    return __builtin_fma(__builtin_fma(-quotient, CONTACT_MARGIN, x), 1000.0, quotient);
+#else
+    return x / CONTACT_MARGIN;
+#endif
 }
 
 static void measure_block(double *restrict x, double *restrict y, double *restrict reach,
@@ -252,7 +269,7 @@ static void measure_block(double *restrict x, double *restrict y, double *restri
 {
     for (size_t i = 0; i < BLOCK; i++) {
         dist[i] = sqrt(x[i] * x[i] + y[i] * y[i]);
-        gap[i] = (dist[i] - reach[i]) / CONTACT_MARGIN;
+        gap[i] = in_margins(dist[i] - reach[i]);
         pen[i] = exp_f64(-fabs(gap[i]));
     }
 }
@@ -321,28 +338,63 @@ static void find_forces(struct contacts *m)
     }
 }
 
-static void shove(size_t stride, const struct near_pair *pair, const struct contacts *m,
-                  double *force)
+#ifdef __AVX512F__
+/* One row of shove's work, of n copies; returns the number of copies it has examined. */
+static size_t shove_by_lanes(size_t n, const struct near_pair *pair, const double *x,
+                             double *a, double *b)
 {
-    double *a = force + pair->a, *b = force + pair->b;
+    size_t c = 0;
 
-    for (size_t i = pair->from; i < pair->end; i++) {
-        a[m->copy[i]] += m->x[i];
-        a[m->copy[i] + stride] += m->y[i];
+    for (; c + LANES <= n; c += LANES) {
+        const unsigned near = (unsigned)(pair->copies >> c) & ((1u << LANES) - 1);
+        const lanes on_a = lanes_unpack(lanes_load(x), near);
+
+        lanes_store(a + c, lanes_choose(near, lanes_load(a + c) + on_a, a + c));
+        if (pair->b_moves)
+            lanes_store(b + c, lanes_choose(near, lanes_load(b + c) - on_a, b + c));
+        x += lanes_count(near);
     }
-    for (size_t i = pair->from; pair->b_moves && i < pair->end; i++) {
-        b[m->copy[i]] -= m->x[i];
-        b[m->copy[i] + stride] -= m->y[i];
+    return c;
+}
+#else
+static size_t shove_by_lanes(size_t n, const struct near_pair *pair, const double *x,
+                             double *a, double *b)
+{
+    return 0;
+}
+#endif
+
+static void shove_row(size_t n, const struct near_pair *pair, const double *x, double *a,
+                      double *b)
+{
+    size_t c = shove_by_lanes(n, pair, x, a, b);
+    const uint64_t done = c < 64 ? ((uint64_t)1 << c) - 1 : UINT64_MAX;
+
+    x += __builtin_popcountll(pair->copies & done);
+    for (uint64_t left = pair->copies & ~done; left != 0; left &= left - 1, x++) {
+        c = (size_t)__builtin_ctzll(left);
+        a[c] += *x;
+        if (pair->b_moves)
+            b[c] -= *x;
     }
 }
 
-static void push_contacts(size_t stride, struct contacts *m, double *force)
+static void shove(size_t n, size_t stride, const struct near_pair *pair,
+                  const struct contacts *m, double *force)
+{
+    double *a = force + pair->a, *b = force + pair->b;
+
+    shove_row(n, pair, m->x + pair->from, a, b);
+    shove_row(n, pair, m->y + pair->from, a + stride, b + stride);
+}
+
+static void push_contacts(size_t n, size_t stride, struct contacts *m, double *force)
 {
     measure(m);
     press(m);
     find_forces(m);
     for (size_t p = 0; p < m->n_pairs; p++)
-        shove(stride, &m->pairs[p], m, force);
+        shove(n, stride, &m->pairs[p], m, force);
     m->n = 0;
     m->n_pairs = 0;
 }
@@ -359,14 +411,16 @@ static void push_chunk(size_t n, size_t stride, size_t first,
     for (size_t p = 0; p < n_pairs; p++) {
         const size_t a = pairs[p].a * 2 * stride + first;
         const size_t b = pairs[p].b * 2 * stride + first, from = m.n;
+        const uint64_t copies =
+            find_contacts(n, stride, pos + a, pos + b, pairs[p].reach, &m);
 
-        find_contacts(n, stride, pos + a, pos + b, pairs[p].reach, &m);
-        if (m.n != from)
-            m.pairs[m.n_pairs++] = (struct near_pair){a, b, from, m.n, pairs[p].b_moves};
+        if (copies != 0)
+            m.pairs[m.n_pairs++] =
+                (struct near_pair){a, b, from, copies, pairs[p].b_moves};
         if (m.n + CHUNK > CONTACTS)
-            push_contacts(stride, &m, force);
+            push_contacts(n, stride, &m, force);
     }
-    push_contacts(stride, &m, force);
+    push_contacts(n, stride, &m, force);
 }
 
 static void push(size_t n, const struct particle_pair *pairs, size_t n_pairs,
@@ -450,21 +504,24 @@ static inline double shown(const struct particle_row *row, size_t c)
     return row->seen == NULL ? x : f64_of_bits(bits_of_f64(x) & row->seen[c]);
 }
 
-static inline four_floats shown_four(const struct particle_row *row, size_t c,
-                                     int some_unseen)
-{
-    four_doubles from, less;
-    four_masks seen;
-
-    memcpy(&from, row->from + c, sizeof(from));
-    memcpy(&less, row->less + c, sizeof(less));
-    from -= less;
-    if (some_unseen && row->seen != NULL) {
-        memcpy(&seen, row->seen + c, sizeof(seen));
-        from = (four_doubles)((four_masks)from & seen);
+/* Defines a function that shows as many copies, from c on, as the vector types have. */
+#define SHOWN(name, doubles, masks, floats)                                              \
+    static inline floats name(const struct particle_row *row, size_t c, int some_unseen) \
+    {                                                                                    \
+        doubles from, less;                                                              \
+        masks seen;                                                                      \
+                                                                                         \
+        memcpy(&from, row->from + c, sizeof(from));                                      \
+        memcpy(&less, row->less + c, sizeof(less));                                      \
+        from -= less;                                                                    \
+        if (some_unseen && row->seen != NULL) {                                          \
+            memcpy(&seen, row->seen + c, sizeof(seen));                                  \
+            from = (doubles)((masks)from & seen);                                        \
+        }                                                                                \
+        return __builtin_convertvector(from, floats);                                    \
     }
-    return __builtin_convertvector(from, four_floats);
-}
+
+SHOWN(shown_four, four_doubles, four_masks, four_floats)
 
 static int some_are_hidden(const struct particle_row *rows, size_t count)
 {
@@ -521,21 +578,34 @@ static inline void transpose_eight(eight_floats x[EIGHT])
         x[k] = y[k];
 }
 
+#ifdef __AVX512F__
+typedef double eight_doubles __attribute__((vector_size(EIGHT * sizeof(double))));
+typedef uint64_t eight_masks __attribute__((vector_size(EIGHT * sizeof(uint64_t))));
+
+SHOWN(shown_eight, eight_doubles, eight_masks, eight_floats)
+#else
+static inline eight_floats shown_eight(const struct particle_row *row, size_t c,
+                                       int some_unseen)
+{
+    four_floats a = shown_four(row, c, some_unseen);
+    four_floats b = shown_four(row, c + FOUR, some_unseen);
+
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+#endif
+
 static inline void cast_eight(const struct particle_row *rows, size_t c, size_t width,
                               int some_unseen, float *ret)
 {
     eight_floats x[EIGHT];
 
-    for (size_t k = 0; k < EIGHT; k++) {
-        four_floats a = shown_four(&rows[k], c, some_unseen);
-        four_floats b = shown_four(&rows[k], c + FOUR, some_unseen);
-
-        x[k] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
-    }
-    transpose_eight(x);
-#pragma GCC unroll 8 /* otherwise the rows are spilled to the stack */
     for (size_t k = 0; k < EIGHT; k++)
-        memcpy(ret + (c + k) * width, &x[k], sizeof(x[k]));
+        x[k] = shown_eight(&rows[k], c, some_unseen);
+    transpose_eight(x);
+    ret += c * width;
+#pragma GCC unroll 8 /* otherwise the rows are spilled to the stack */
+    for (size_t k = 0; k < EIGHT; k++, ret += width)
+        memcpy(ret, &x[k], sizeof(x[k]));
 }
 
 static void cast_eight_rows(size_t n, size_t width, const struct particle_row *rows,
@@ -665,16 +735,36 @@ static void charge_plainly(size_t n, const double *restrict x, double *restrict 
     }
 }
 
+/* Writes the indices i where 1 <= x[i] < FAR_OUT; returns their number. */
+static size_t choose_out(size_t n, const double *x, uint64_t *where)
+{
+    size_t i = 0, k = 0;
+
+#ifdef HAVE_LANES
+    for (; i + LANES <= n; i += LANES) {
+        const lanes some = lanes_load(x + i);
+        unsigned left = lanes_not_above(lanes_same(1.0), some) &
+                        ~lanes_not_above(lanes_same(FAR_OUT), some);
+
+        for (; left != 0; left &= left - 1)
+            where[k++] = i + (size_t)__builtin_ctz(left);
+    }
+#endif
+    for (; i < n; i++) {
+        where[k] = i;
+        k += (x[i] >= 1.0) & (x[i] < FAR_OUT);
+    }
+    return k;
+}
+
 static void charge_by_exp(size_t n, const double *restrict x, double *restrict charge)
 {
     double out[CHUNK + BLOCK];
-    size_t where[CHUNK], k = 0;
+    uint64_t where[CHUNK];
+    const size_t k = choose_out(n, x, where);
 
-    for (size_t c = 0; c < n; c++) {
-        where[k] = c;
-        out[k] = x[c];
-        k += (x[c] >= 1.0) & (x[c] < FAR_OUT);
-    }
+    for (size_t i = 0; i < k; i++)
+        out[i] = x[where[i]];
     for (size_t i = 0; i < BLOCK; i++)
         out[k + i] = 1.0;
     for (size_t i = 0; i < k; i += BLOCK) {
@@ -711,19 +801,21 @@ static void bounds(size_t n, const double *point, double factor, double *ret)
 static inline void see_block(size_t n, size_t stride, const double *a, const double *b,
                              size_t count, uint64_t *restrict ret)
 {
-    uint64_t both[BLOCK] = {0}, either[BLOCK] = {0};
+    uint64_t never_both[BLOCK], never[BLOCK]; /* sign bits */
 
+    for (size_t c = 0; c < BLOCK; c++)
+        never_both[c] = never[c] = UINT64_MAX;
     for (size_t k = 0; k < count; k++) {
         for (size_t c = 0; c < n; c++) {
-            uint64_t in_a = -(uint64_t)(a[k * stride + c] == 1.0);
-            uint64_t in_b = -(uint64_t)(b[k * stride + c] == 1.0);
+            const uint64_t out_a = bits_of_f64(a[k * stride + c]);
+            const uint64_t out_b = bits_of_f64(b[k * stride + c]);
 
-            both[c] |= in_a & in_b;
-            either[c] |= in_a | in_b;
+            never_both[c] &= out_a | out_b;
+            never[c] &= out_a & out_b;
         }
     }
     for (size_t c = 0; c < n; c++)
-        ret[c] = both[c] | ~either[c];
+        ret[c] = -((~never_both[c] | never[c]) >> 63);
 }
 
 static void see(size_t n, size_t stride, const double *a, const double *b, size_t count,

@@ -68,7 +68,7 @@ struct particle_loops {
     /* ret -= factor bound(|x|), then the same with y: see particle_charge_bounds. */
     void (*bounds)(size_t n, const double *point, double factor, double *ret);
     /* ret = all ones where any of `count` rows, `stride` apart, is 1 in both a and b, or
-     * where no row is 1 in either; else 0. */
+     * where no row is 1 in either; else 0. All are 1 or -1. */
     void (*see)(size_t n, size_t stride, const double *a, const double *b, size_t count,
                 uint64_t *ret);
 

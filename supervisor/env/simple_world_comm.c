@@ -101,12 +101,11 @@ static void build(struct particle_world *w, const void *params)
 /* Places food and forests twice, as the reference implementation does. */
 static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
 {
-    const size_t food = first_food(w), forest = first_forest(w);
+    const size_t food = first_food(w);
 
     particle_draw_positions(w, d, copy, 0, w->n_agents, 1.0);
     particle_draw_positions(w, d, copy, w->n_agents, w->n_landmarks, 0.9);
-    particle_draw_positions(w, d, copy, food, forest - food, 0.9);
-    particle_draw_positions(w, d, copy, forest, particle_n_entities(w) - forest, 0.9);
+    particle_draw_positions(w, d, copy, food, particle_n_entities(w) - food, 0.9);
 }
 
 /* ---- visibility ---- */

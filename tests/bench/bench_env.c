@@ -1,9 +1,11 @@
 /* Joint steps per second of the particle worlds, 64 copies on one core, with observations
- * and rewards, compared with the goal for each world. */
+ * and rewards, compared with the goal for each world. Arguments: names of worlds, if not
+ * all of them are to be measured. */
 #include "supervisor/env/env.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { COPIES = 64, MAX_AGENTS = 8, MAX_WIDTH = 16, REPEATS = 5, SHEETS = 64 };
@@ -88,7 +90,16 @@ static void measure(const char *id, enum env_actions actions, enum env_rules rul
     vec_env_free(v);
 }
 
-int main(void)
+static int is_wanted(const char *id, int argc, char **argv)
+{
+    int wanted = argc == 1;
+
+    for (int i = 1; i < argc; i++)
+        wanted |= strcmp(argv[i], id) == 0;
+    return wanted;
+}
+
+int main(int argc, char **argv)
 {
     static const struct {
         const char *id;
@@ -99,9 +110,12 @@ int main(void)
         {"simple_push", 0},      {"simple_reference", 0}, {"simple_speaker_listener", 0},
         {"simple_line", 0},      {"simple_formation", 0}, {"collect_treasure", 0}};
 
-    measure("simple_spread", ENV_ACTIONS_CONTINUOUS, ENV_RULES_MPE2, 12e6);
-    measure("simple_spread", ENV_ACTIONS_DISCRETE, ENV_RULES_OPENAI, 12e6);
-    for (size_t i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++)
+    for (size_t i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++) {
+        if (!is_wanted(worlds[i].id, argc, argv))
+            continue;
         measure(worlds[i].id, ENV_ACTIONS_DISCRETE, ENV_RULES_MPE2, worlds[i].goal);
+        measure(worlds[i].id, ENV_ACTIONS_DISCRETE, ENV_RULES_OPENAI, worlds[i].goal);
+        measure(worlds[i].id, ENV_ACTIONS_CONTINUOUS, ENV_RULES_MPE2, worlds[i].goal);
+    }
     return 0;
 }
