@@ -61,6 +61,7 @@ struct feed {
     /* Elements from one row to the next, for a matrix that consists of some columns of a
      * wider one; products and concatenations read it without a copy. 0: dense. */
     int64_t row_stride;
+    int is_dead; /* only inside a session: on a branch not taken, without a value */
 };
 
 struct run_args {
