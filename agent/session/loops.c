@@ -274,7 +274,6 @@ int loop_find(struct loop_finder *f, struct while_loop **list, struct operation 
                            operation_name(exit));
     f->open[f->depth++] = decides.op;
     w.loop = *ret = loop_of(f, list, decides.op);
-    w.loop->inside[operation_id(exit)] = 1;
     visit(&w, decides.op);
     rc = add_switch(&w, left.op);
     if (rc == 0)

@@ -1,4 +1,5 @@
-/* plan.h - the prepared form of a run: its steps and their memory. Private to
+/* plan.h - the prepared form of a run, or of a stage of one (stages.h): its steps and their
+ * memory. Private to
  * agent/session, its tests and benchmarks.
  *
  * These passes build a plan, one per file:
@@ -212,7 +213,7 @@ struct plan_feed {
 struct plan {
     /* If valid, this is no plan yet: the output has to be computed and fed first. */
     struct output probe;
-    int needs_values; /* planning failed because a value was unknown */
+    int needs_values;      /* planning failed because a value was unknown */
     unsigned char *lacked; /* by feed: that value depends on it; NULL: none known */
     struct arena arena;
     struct graph *graph;

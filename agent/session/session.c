@@ -23,6 +23,7 @@ struct session {
     int n_seen;     /* operations of the graph that were looked at for ... */
     int has_staged; /* ... one that no plan runs */
     int is_staged;  /* inside of a run in stages, whose arguments were checked */
+    int64_t max_iterations;
     uint64_t runs;
     char *buffer; /* memory for the values of a run, as large as the largest plan needs */
     size_t buffer_bytes;
@@ -39,6 +40,8 @@ int session_new(struct session **ret, struct graph *g, const struct session_opti
     struct session *s = xcalloc(1, sizeof(*s));
     s->graph = g;
     s->numerics = o->numerics;
+    s->max_iterations =
+        o->max_iterations > 0 ? o->max_iterations : SESSION_MAX_ITERATIONS;
     const struct device_memory own = {.block = o->block,
                                       .capacity = o->block_capacity,
                                       .holds_state = o->block_holds_state};
@@ -421,7 +424,7 @@ static int ready_schedule(struct session *s, const struct run_args *args,
 static int run_staged(struct session *s, const struct schedule *sc,
                       const struct run_args *args, struct tensor *ret, struct err *err)
 {
-    struct staged_run r = {.session = s};
+    struct staged_run r = {.session = s, .max_iterations = s->max_iterations};
     int rc = check_args(s, args, err); /* shapes may differ from those of the schedule */
 
     if (rc < 0)

@@ -22,7 +22,8 @@ struct builder {
     struct loop_finder finder;
     struct while_loop *loops;
     int n; /* operations of the graph */
-    int of_loop, writes;
+    const struct schedule_query *query;
+    int writes;
     int64_t *n_left; /* operations that may be looked at by all schedules of a run */
     unsigned char *effects;
     unsigned char *seen;
@@ -153,6 +154,10 @@ static int leave_loop(struct builder *b, struct operation *exit)
 
     if (rc != 0)
         return rc;
+    for (const struct schedule_query *q = b->query; q != NULL; q = q->around)
+        if (q->of_loop == loop->cond)
+            return err_set(b->err, ERR_FORMAT, "%s leaves a loop that needs it",
+                           operation_name(exit));
     for (int i = 0; i < sc->n_units && b->unit_of[operation_id(exit)] == 0; i++)
         if (sc->units[i].loop == loop)
             b->unit_of[operation_id(exit)] = i + 1;
@@ -172,7 +177,7 @@ static int is_variable_bytes(struct output x)
 static int is_inside(const struct builder *b, const struct operation *op)
 {
     if (operation_is(op, "NextIteration") || operation_is(op, "LoopCond"))
-        return !(b->of_loop && b->wanted[operation_id(op)]);
+        return !(b->query->of_loop != NULL && b->wanted[operation_id(op)]);
     if (operation_is(op, "Enter") || operation_is(op, "RefEnter"))
         return !loop_is_transparent(op);
     return loop_is_merge(op);
@@ -198,7 +203,8 @@ static int visit(struct builder *b, struct operation *op)
 /* What is fed and inside of a loop would be ignored. */
 static int check_given(struct builder *b)
 {
-    for (const struct while_loop *l = b->loops; l != NULL && !b->of_loop; l = l->next)
+    for (const struct while_loop *l = b->loops; l != NULL && b->query->of_loop == NULL;
+         l = l->next)
         for (size_t i = 0; i < b->sc->n_given; i++)
             if (l->inside[operation_id(b->sc->given[i].op)] &&
                 !b->seen[operation_id(b->sc->given[i].op)] &&
@@ -594,7 +600,8 @@ static int cut_loop(struct builder *b, struct unit *u)
         ARENA_ARRAY(&b->scratch, struct output, 3 * l->n_variables + l->n_constants + 1);
     struct output *next = ARENA_ARRAY(&b->scratch, struct output, l->n_variables);
     struct output cond = {graph_operation_at(b->graph, operation_id(l->cond)), 0};
-    struct schedule_query q = {.graph = b->graph, .given = given, .of_loop = 1};
+    struct schedule_query q = {
+        .graph = b->graph, .given = given, .of_loop = l->cond, .around = b->query};
     int rc;
 
     for (int i = 0; i < l->n_variables; i++) {
@@ -663,12 +670,8 @@ static int cut(struct schedule **ret, const struct schedule_query *q, int64_t *n
 {
     struct schedule *sc = xcalloc(1, sizeof(*sc));
     const int n = graph_n_operations(q->graph);
-    struct builder b = {.sc = sc,
-                        .graph = q->graph,
-                        .err = err,
-                        .n = n,
-                        .of_loop = q->of_loop,
-                        .n_left = n_left};
+    struct builder b = {
+        .sc = sc, .graph = q->graph, .err = err, .n = n, .query = q, .n_left = n_left};
     int rc;
 
     copy_arguments(sc, q);

@@ -16,7 +16,7 @@
  *
  * Dead     values on branches not taken: an operation with a dead input does not run, and
  *          its results are fed dead.
- * Bounds   RUN_MAX_ITERATIONS of all loops of a run; tensor arrays and stacks as in
+ * Bounds   the session's max_iterations of all loops of a run; tensor arrays and stacks as in
  *          containers.h. A step of a plan is progress (session_set_progress).
  */
 #ifndef AGENT_SESSION_STAGES_H
@@ -26,8 +26,6 @@
 #include "agent/session/loops.h"
 #include "agent/session/session.h"
 #include "common/mem/arena.h"
-
-enum { RUN_MAX_ITERATIONS = 10000000 };
 
 struct schedule;
 
@@ -86,7 +84,9 @@ struct schedule_query {
     size_t n_wanted;
     struct operation *const *targets;
     size_t n_targets;
-    int of_loop; /* of the condition or the body of a loop */
+    /* of the condition or the body of a loop: its LoopCond, and the loops around it */
+    const struct operation *of_loop;
+    const struct schedule_query *around;
 };
 
 /* Cuts a run into stages. ERR_FORMAT, ERR_LIMIT: its loops are malformed. */
@@ -98,7 +98,7 @@ void schedule_free(struct schedule *s); /* NULL is fine */
 struct staged_run {
     struct session *session;
     struct containers containers;
-    int64_t n_iterations;
+    int64_t n_iterations, max_iterations;
 };
 
 /* args: as of session_run; what is fed are the given outputs. */

@@ -226,10 +226,10 @@ static int run_loop(struct staged_run *r, const struct unit *u,
             rc = tensor_copy(&ret[i].tensor, &in[i].tensor, err);
     }
     for (int64_t number = 0; rc == 0 && goes_on; number++) {
-        if (r->n_iterations++ >= RUN_MAX_ITERATIONS)
+        if (r->n_iterations++ >= r->max_iterations)
             rc = err_set(err, ERR_LIMIT,
-                         "%s: no end of the loop after %d iterations of this run",
-                         operation_name(u->loop->cond), RUN_MAX_ITERATIONS);
+                         "%s: no end of the loop after %lld iterations of this run",
+                         operation_name(u->loop->cond), (long long)r->max_iterations);
         else
             rc = iterate(r, u, ret, in + n, args, number, &goes_on, err);
     }

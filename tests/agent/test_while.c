@@ -420,11 +420,8 @@ static struct output range_of(struct graph *g, struct output n)
 }
 
 /* tf.scan(lambda a, x: a * 0.5 + x, xs): an array is read, another one written. */
-START_TEST(a_scan_uses_tensor_arrays)
+static void build_scan(struct graph *g)
 {
-    struct bench b;
-    struct graph *g = begin(&b);
-    float data[8] = {1, 2, 3, 4, 5, 6, 7, 8}, want[8], a[2] = {0};
     struct output xs = placeholder(g, DT_FLOAT, &SHAPE(-1, 2), "xs"), n, cond, x, y, all;
     struct array in, out;
     struct variable_of_loop i, acc, flow;
@@ -451,6 +448,14 @@ START_TEST(a_scan_uses_tensor_arrays)
     all = next(g, &flow, all, NULL);
     x = ARRAY_OP(g, "TensorArraySizeV3", "size", out.handle, all);
     (void)ARRAY_OP(g, "TensorArrayGatherV3", "all", out.handle, range_of(g, x), all);
+}
+
+START_TEST(a_scan_uses_tensor_arrays)
+{
+    struct bench b;
+    float data[8] = {1, 2, 3, 4, 5, 6, 7, 8}, want[8], a[2] = {0};
+
+    build_scan(begin(&b));
     end(&b);
     for (int64_t rows = 1; rows <= 4; rows += 3) {
         a[0] = a[1] = 0;
@@ -705,17 +710,14 @@ static struct output branch_of(struct graph *g, struct output x, struct output p
 
 /* while i < n: x = x * 2 if i % 2 else x + 3, and what is added is pushed to a stack in its
  * branch only; then all of the stack is popped and summed in another loop. */
-START_TEST(branches_in_loops)
+static void build_branches(struct graph *g)
 {
-    struct bench b;
-    struct graph *g = begin(&b);
     struct output n = placeholder(g, DT_INT32, &SHAPE_SCALAR, "n"), cond, odd, yes, no,
                   sum;
     struct output stack = stack_new(g), pushed, handle, added, count, popped;
     struct variable_of_loop i = carry(g, constant_i32(g, 0, NULL), "a");
     struct variable_of_loop x = carry(g, constant_f32(g, 1, NULL), "a");
     struct variable_of_loop c = carry(g, constant_i32(g, 0, NULL), "a"), t;
-    int32_t limit;
 
     cond = loop_cond(g, less(g, i.merge, enter(g, n, "a", 1, NULL)));
     take(g, &i, cond);
@@ -746,6 +748,14 @@ START_TEST(branches_in_loops)
     sum = add(g, t.now, popped);
     (void)next(g, &i, binary(g, "Sub", i.now, inner_i32(g, i.now, 1), NULL), NULL);
     (void)next(g, &t, sum, "sum");
+}
+
+START_TEST(branches_in_loops)
+{
+    struct bench b;
+    int32_t limit;
+
+    build_branches(begin(&b));
     end(&b);
     for (limit = 0; limit < 7; limit++) {
         float want = 1, total = 0;
@@ -954,6 +964,133 @@ START_TEST(malformed_loops_are_refused)
 }
 END_TEST
 
+/* ---- loops without an end, and any loops ---- */
+
+START_TEST(a_loop_without_an_end_is_stopped)
+{
+    const struct session_options few = {.max_iterations = 1000};
+    struct bench b;
+    struct graph *g = begin(&b);
+    struct variable_of_loop i = carry(g, constant_i32(g, 0, NULL), "while");
+    struct output cond = loop_cond(
+        g, less(g, i.merge, enter(g, constant_i32(g, 1, NULL), "while", 1, NULL)));
+
+    take(g, &i, cond);
+    (void)next(g, &i, i.now, "i");
+    end(&b);
+    for (int k = 0; k < COPIES; k++) {
+        session_free(b.s[k]);
+        ck_assert_int_eq(session_new(&b.s[k], b.g[k], &few, &b.err), 0);
+    }
+    check_fails(&b, "i:0",
+                "LoopCond: no end of the loop after 1000 iterations of this run");
+    done(&b);
+}
+END_TEST
+
+enum { N_SEEDS = 6 };
+
+static uint32_t draw(uint64_t *state, uint32_t n)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33) % n;
+}
+
+/* Gives an operation another input, as a file may have it: an earlier one of that type, or a
+ * NextIteration; or lets it wait for another operation. */
+static void rewire(struct graph *g, uint64_t *state)
+{
+    const uint32_t n = (uint32_t)graph_n_operations(g);
+    struct operation *op = graph_operation_at(g, (int)draw(state, n));
+    struct operation *of = graph_operation_at(g, (int)draw(state, n));
+    struct output x = {of, 0};
+    int i;
+
+    if (draw(state, 8) == 0 && op != of)
+        operation_append_control_input(op, of);
+    if (operation_n_inputs(op) == 0 || operation_n_outputs(of) == 0)
+        return;
+    i = (int)draw(state, (uint32_t)operation_n_inputs(op));
+    x.index = (int)draw(state, (uint32_t)operation_n_outputs(of));
+    if (output_dtype(x) == output_dtype(operation_input(op, i)) &&
+        output_is_ref(x) == output_is_ref(operation_input(op, i)) &&
+        (operation_id(of) < operation_id(op) || operation_is(of, "NextIteration")))
+        operation_replace_input(op, i, x);
+}
+
+/* Feeds every placeholder. */
+static size_t feed_all(struct graph *g, struct feed *ret, size_t max)
+{
+    static float zeros_of[6];
+    static int32_t three = 3;
+    size_t n = 0;
+
+    for (int i = 0; i < graph_n_operations(g) && n < max; i++) {
+        const struct output x = {graph_operation_at(g, i), 0};
+
+        if (operation_is(x.op, "Placeholder"))
+            ret[n++] =
+                (struct feed){x, output_dtype(x) == DT_INT32
+                                     ? i32(&three)
+                                     : tensor_view(DT_FLOAT, SHAPE(3, 2), zeros_of)};
+    }
+    return n;
+}
+
+/* Runs four operations of the graph, the last ones more often; errors have messages. */
+static void run_any(struct graph *g, uint64_t *state)
+{
+    const struct session_options few = {.max_iterations = 50};
+    const int n = graph_n_operations(g);
+    struct session *s;
+    struct err err = {0};
+    struct feed feeds[4];
+    struct run_args args = {.feeds = feeds, .n_feeds = feed_all(g, feeds, 4)};
+
+    ck_assert_int_eq(session_new(&s, g, &few, &err), 0);
+    for (int k = 0; k < 4; k++) {
+        struct operation *op =
+            graph_operation_at(g, n - 1 - (int)draw(state, draw(state, (uint32_t)n) + 1));
+        struct output fetch = {op, 0};
+        struct tensor t = TENSOR_NONE;
+
+        args.n_fetches =
+            operation_n_outputs(op) > 0 && output_dtype(fetch) != DT_RESOURCE;
+        args.fetches = &fetch;
+        args.targets = &op;
+        args.n_targets = !args.n_fetches;
+        err.msg[0] = '\0';
+        if (session_run(s, &args, &t, &err) != 0)
+            ck_assert_msg(err.msg[0] != '\0', "%s", operation_name(op));
+        tensor_free(&t);
+    }
+    session_free(s);
+}
+
+START_TEST(any_loop_runs_or_is_refused)
+{
+    uint64_t state = (uint64_t)_i + 1;
+
+    static void (*const build[])(struct graph * g) = {build_recurrence, build_scan,
+                                                      build_branches};
+
+    for (int round = 0; round < 60; round++) {
+        struct graph *g = graph_new(), *read = graph_new();
+        struct wbuf bytes = {0};
+
+        build[round % 3](g);
+        for (uint32_t k = draw(&state, 4) + 1; k > 0; k--)
+            rewire(g, &state);
+        metagraph_export(&bytes, g, NULL, NULL);
+        if (metagraph_import(read, bytes.data, bytes.len, NULL, NULL, NULL) == 0)
+            run_any(read, &state);
+        wbuf_done(&bytes);
+        graph_free(read);
+        graph_free(g);
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("while");
@@ -971,6 +1108,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, loops_in_branches);
     tcase_add_test(tc, iterations_draw_other_numbers);
     tcase_add_loop_test(tc, malformed_loops_are_refused, 0, N_MALFORMED);
+    tcase_add_test(tc, a_loop_without_an_end_is_stopped);
+    tcase_add_loop_test(tc, any_loop_runs_or_is_refused, 0, N_SEEDS);
     suite_add_tcase(s, tc);
     return s;
 }
