@@ -1,6 +1,5 @@
 /* plan.h - the prepared form of a run, or of a stage of one (stages.h): its steps and their
- * memory. Private to
- * agent/session, its tests and benchmarks.
+ * memory. Private to agent/session, its tests and benchmarks.
  *
  * These passes build a plan, one per file:
  *     plan_order.c   prune; order by data, control and read-before-write edges

@@ -96,7 +96,7 @@ static int check_feed(const struct session *s, const struct run_args *args, size
     const struct feed *f = &args->feeds[i];
     int rc = check_output(s, f->output, "feed", err);
 
-    if (rc < 0)
+    if (rc < 0 || f->is_dead)
         return rc;
     const char *name = operation_name(f->output.op);
     struct shape shape = output_shape(f->output);

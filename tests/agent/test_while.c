@@ -835,6 +835,31 @@ START_TEST(loops_in_branches)
 }
 END_TEST
 
+/* sum(fill([x], 2)) if pred else x: the branch's shape is only known if it is taken. */
+START_TEST(a_branch_computes_a_shape)
+{
+    struct bench b;
+    struct graph *g = begin(&b);
+    struct output pred = placeholder(g, DT_BOOL, &SHAPE_SCALAR, "pred"), dims, sum;
+    struct output x = placeholder(g, DT_FLOAT, &SHAPE_SCALAR, "x");
+    float three = 3;
+    uint8_t taken;
+
+    dims = reshape(g, cast(g, branch_of(g, x, pred, 1), DT_INT32, NULL), &SHAPE(1), NULL);
+    sum = reduce(g, "Sum", binary(g, "Fill", dims, constant_f32(g, 2, NULL), NULL), NULL,
+                 0, 0, NULL);
+    (void)binary(g, "Merge", branch_of(g, x, pred, 0), sum, "out");
+    end(&b);
+    set(&b, "x:0", tensor_scalar_f32(&three));
+    for (taken = 0; taken < 2; taken++)
+        for (int k = 0; k < COPIES; k++) {
+            set(&b, "pred:0", tensor_view(DT_BOOL, SHAPE_SCALAR, &taken));
+            ck_assert_float_eq(number(&b, k, "out:0"), taken ? 6 : 3);
+        }
+    done(&b);
+}
+END_TEST
+
 /* ---- random numbers ---- */
 
 START_TEST(iterations_draw_other_numbers)
@@ -1106,6 +1131,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_loop_computes_what_its_body_does);
     tcase_add_test(tc, branches_in_loops);
     tcase_add_test(tc, loops_in_branches);
+    tcase_add_test(tc, a_branch_computes_a_shape);
     tcase_add_test(tc, iterations_draw_other_numbers);
     tcase_add_loop_test(tc, malformed_loops_are_refused, 0, N_MALFORMED);
     tcase_add_test(tc, a_loop_without_an_end_is_stopped);
