@@ -169,6 +169,12 @@ void operation_replace_input(struct operation *op, int i, struct output x)
     op->inputs[i] = x;
 }
 
+void operation_forget_shape(struct operation *op)
+{
+    if (op->n_outputs > 0)
+        op->outputs[0].shape = SHAPE_UNKNOWN;
+}
+
 int operation_n_control_inputs(const struct operation *op)
 {
     return op->n_control;

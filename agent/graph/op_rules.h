@@ -20,9 +20,9 @@ struct op_family {
     {                                                                                    \
         (rows), sizeof(rows) / sizeof((rows)[0])                                         \
     }
-extern const struct op_family ops_of_array, ops_of_conv, ops_of_flow, ops_of_index,
-    ops_of_io, ops_of_join, ops_of_math, ops_of_matrix, ops_of_nn, ops_of_random,
-    ops_of_reduce, ops_of_slice, ops_of_state;
+extern const struct op_family ops_of_array, ops_of_arrays, ops_of_conv, ops_of_flow,
+    ops_of_index, ops_of_io, ops_of_join, ops_of_math, ops_of_matrix, ops_of_nn,
+    ops_of_random, ops_of_reduce, ops_of_slice, ops_of_state;
 
 /* ---- attributes, which the signature guarantees ---- */
 int64_t attr_int(const struct operation *op, const char *name); /* int, bool, type */

@@ -10,7 +10,7 @@
 static const struct op_family *const families[] = {
     &ops_of_math,  &ops_of_matrix, &ops_of_reduce, &ops_of_array,  &ops_of_join,
     &ops_of_slice, &ops_of_index,  &ops_of_nn,     &ops_of_random, &ops_of_state,
-    &ops_of_io,    &ops_of_flow,   &ops_of_conv};
+    &ops_of_io,    &ops_of_flow,   &ops_of_conv,   &ops_of_arrays};
 enum { N_FAMILIES = sizeof(families) / sizeof(families[0]) };
 
 const struct op_def *op_def_at(size_t i)

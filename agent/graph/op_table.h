@@ -39,6 +39,8 @@ enum op_flags {
     OP_LIBM = 32,
     /* the same for float64 only; the float32 kernel does not call libm */
     OP_LIBM_DOUBLE = 64,
+    /* no plan computes it: the session runs it between plans (session/stages.h) */
+    OP_STAGED = 128,
 };
 
 struct op_def {

@@ -1,10 +1,15 @@
-/* ops_flow.c - the nodes of tf.cond, of which only one branch runs.
+/* ops_flow.c - the nodes of tf.cond, of which only one branch runs, and of tf.while_loop.
  *
  * Switch passes its input to one of two outputs; operations that depend on the other
  * output are dead and do not run. Merge passes on the input that is alive.
  *
+ * A loop has for each of its variables an Enter, a Merge (of the Enter and a
+ * NextIteration), a Switch and an Exit; one LoopCond decides for all Switches. A session
+ * runs it as one operation (session/loops.h).
+ *
  * Gradients after TensorFlow 1.13's python/ops/control_flow_grad.py, by its rules for ops
  * without a context: Merge's second output says which branch was taken. */
+#include "agent/graph/graph_internal.h"
 #include "agent/graph/op_rules.h"
 
 static int merge_shape(const struct shape_args *args)
@@ -22,6 +27,23 @@ static int merge_shape(const struct shape_args *args)
 static int switch_shape(const struct shape_args *args)
 {
     return want_rank(args, 1, 0) != 0 ? ERR_SHAPE : shape_same(args);
+}
+
+static int loop_cond_shape(const struct shape_args *args)
+{
+    return want_rank(args, 0, 0) != 0 ? ERR_SHAPE : shape_same(args);
+}
+
+/* TensorFlow builds a second loop; here only those of a file run. */
+GRAD(loop_grad)
+{
+    (void)grad_out;
+    (void)grad_in;
+    return graph_fail(
+        g, ERR_UNSUPPORTED,
+        "'%s' is part of a while loop: gradients through loops are not built "
+        "here, only those of a file run",
+        operation_name(op));
 }
 
 /* Zeros that are alive while output i is. */
@@ -70,6 +92,8 @@ GRAD(merge_grad)
     return output_valid(grad_out[0]) ? grad_done(grad_in, n) : 0;
 }
 
+#define ENTERS "frame_name:string, is_constant:bool=false, parallel_iterations:int=10"
+
 static const struct op_def rows[] = {
     {"Switch", OP_AWAITED, switch_shape, switch_grad,
      "data:T, pred:bool -> output_false:T, output_true:T; T:type"},
@@ -77,6 +101,14 @@ static const struct op_def rows[] = {
      "data:&T, pred:bool -> output_false:&T, output_true:&T; T:type"},
     {"Merge", OP_AWAITED, merge_shape, merge_grad,
      "inputs:N*T -> output:T, value_index:int32; T:type, N:int"},
+    {"Enter", OP_AWAITED, shape_same, loop_grad, "data:T -> output:T; T:type, " ENTERS},
+    {"RefEnter", OP_AWAITED, shape_same, loop_grad,
+     "data:&T -> output:&T; T:type, " ENTERS},
+    {"Exit", OP_AWAITED | OP_STAGED, shape_none, loop_grad, "data:T -> output:T; T:type"},
+    {"NextIteration", OP_AWAITED, shape_same, loop_grad, "data:T -> output:T; T:type"},
+    {"LoopCond", OP_AWAITED, loop_cond_shape, loop_grad, "input:bool -> output:bool"},
+    /* runs even if what it waits for is dead */
+    {"ControlTrigger", OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL, "->"},
 };
 
 const struct op_family ops_of_flow = OP_FAMILY(rows);

@@ -34,8 +34,13 @@ int operation_is_variable(const struct operation *op)
 
 const struct operation *operation_behind_handle(struct output handle)
 {
-    while (output_valid(handle) && operation_n_inputs(handle.op) > 0)
+    while (output_valid(handle) && operation_n_inputs(handle.op) > 0) {
+        const int id = operation_id(handle.op);
+
         handle = operation_input(handle.op, 0);
+        if (output_valid(handle) && operation_id(handle.op) >= id)
+            return NULL; /* carried by a loop */
+    }
     if (!output_valid(handle) || !operation_is(handle.op, "VarHandleOp"))
         return NULL;
     return handle.op;

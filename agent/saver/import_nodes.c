@@ -201,6 +201,8 @@ static int build_node(struct import *im, size_t at)
     node->visit = BUILT;
     if (rc == 0 && node->op == NULL)
         rc = import_graph_failed(im);
+    if (rc == 0 && other.op != NULL)
+        operation_forget_shape(node->op);
     return rc == 0 ? charge_outputs(im, node->op) : rc;
 }
 

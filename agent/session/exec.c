@@ -80,6 +80,8 @@ static int holds(const struct plan *p, int guard)
 
     for (int i = 0; i < g->n; i++) {
         const struct condition *c = &g->conditions[i];
+        if (c->value < 0)
+            return 0;
         if ((*(const uint8_t *)p->values[c->value].tensor.data != 0) != c->branch)
             return 0;
     }
@@ -95,6 +97,14 @@ static int check_fetches(const struct plan *p, struct err *err)
                            "that was not taken",
                            i, operation_name(p->fetches[i].op), p->fetches[i].index);
     return 0;
+}
+
+static void tell_dead(const struct plan *p, unsigned char *ret)
+{
+    for (size_t i = 0; i < p->n_fetches; i++)
+        ret[i] = !holds(p, p->fetch_guards[i]);
+    for (size_t i = 0; i < p->n_targets; i++)
+        ret[p->n_fetches + i] = !holds(p, p->target_guards[i]);
 }
 
 static int run_call(struct step *s, struct var_store *vars, uint64_t counter,
@@ -187,7 +197,8 @@ static int play_stretch(struct plan *p, const struct stretch *t,
 }
 
 int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *args,
-                 void (*progress)(void *ctx), void *progress_ctx, struct err *err)
+                 void (*progress)(void *ctx), void *progress_ctx, unsigned char *ret_dead,
+                 struct err *err)
 {
     const struct progress life = {progress, progress_ctx};
     const struct stretch *next = p->stretches;
@@ -215,7 +226,11 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
         }
         show(&life);
     }
-    return rc == 0 && p->n_guards > 1 ? check_fetches(p, err) : rc;
+    if (rc == 0 && ret_dead != NULL)
+        tell_dead(p, ret_dead);
+    else if (rc == 0 && p->n_guards > 1)
+        rc = check_fetches(p, err);
+    return rc;
 }
 
 size_t plan_gemms(const struct plan *p, struct dense *ret, size_t max)

@@ -339,7 +339,8 @@ int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *r
     /* The buffer cannot hold strings, which are constants, even if fed. */
     for (int i = 0; i < n->n_out; i++)
         if (value_at(l, n->out[i])->tensor.dtype == DT_STRING) {
-            l->plan->needs_values = 1;
+            for (int k = 0; k < operation_n_inputs(n->op); k++)
+                plan_lacks(l->plan, n->op, k);
             return err_set(l->err, ERR_UNSUPPORTED, "%s: strings that only the run knows",
                            operation_name(n->op));
         }

@@ -25,6 +25,7 @@ uint64_t plan_key_hash(const struct run_args *args)
     for (size_t i = 0; i < args->n_feeds; i++) {
         const struct tensor *t = &args->feeds[i].value;
         h = mix_output(h, args->feeds[i].output);
+        h = mix(h, (uint64_t)args->feeds[i].is_dead);
         for (int d = 0; d < t->shape.rank; d++)
             h = mix(h, (uint64_t)t->shape.dim[d]);
         h = mix(h, (uint64_t)args->feeds[i].row_stride);
@@ -43,7 +44,8 @@ static int same_output(struct output a, struct output b)
 
 static int feed_fits(const struct plan_feed *f, const struct feed *given)
 {
-    return same_output(f->output, given->output) && f->dtype == given->value.dtype &&
+    return same_output(f->output, given->output) && f->is_dead == given->is_dead &&
+           f->dtype == given->value.dtype &&
            shape_equal(&f->shape, &given->value.shape) &&
            f->row_stride == given->row_stride &&
            (f->wanted.dtype == DT_INVALID || tensor_equal(&f->wanted, &given->value));
@@ -77,24 +79,27 @@ static int may_be_wanted(const struct tensor *t)
            tensor_elements(t) <= WANTED_MAX;
 }
 
-static int copy_key(struct plan *p, const struct run_args *args, int by_value,
-                    struct err *err)
+static int copy_key(struct plan *p, const struct run_args *args,
+                    const unsigned char *by_value, struct err *err)
 {
     p->feeds = ARENA_ARRAY(&p->arena, struct plan_feed, args->n_feeds);
     p->fetches = ARENA_ARRAY(&p->arena, struct output, args->n_fetches);
     p->targets = ARENA_ARRAY(&p->arena, struct operation *, args->n_targets);
     p->fetch_values = ARENA_ARRAY(&p->arena, int, args->n_fetches);
     p->fetch_guards = ARENA_ARRAY(&p->arena, int, args->n_fetches);
+    p->target_guards = ARENA_ARRAY(&p->arena, int, args->n_targets);
     for (; p->n_feeds < args->n_feeds; p->n_feeds++) {
         const struct feed *f = &args->feeds[p->n_feeds];
         struct plan_feed *to = &p->feeds[p->n_feeds];
 
         *to = (struct plan_feed){.output = f->output,
+                                 .is_dead = f->is_dead,
                                  .dtype = f->value.dtype,
                                  .shape = f->value.shape,
                                  .row_stride = f->row_stride,
                                  .value = -1};
-        if ((f->value.dtype == DT_STRING || (by_value && may_be_wanted(&f->value))) &&
+        if (f->output.index >= 0 && !f->is_dead &&
+            (f->value.dtype == DT_STRING || (by_value != NULL && by_value[p->n_feeds])) &&
             tensor_copy(&to->wanted, &f->value, err) < 0)
             return ERR_NOMEM;
     }
@@ -153,7 +158,7 @@ static void find_moving(struct plan *p)
 }
 
 static int build(struct plan *p, struct var_store *vars, const struct run_args *args,
-                 int by_value, struct err *err)
+                 const unsigned char *by_value, struct err *err)
 {
     struct arena scratch = ARENA_ZERO;
     struct order order;
@@ -202,7 +207,7 @@ static int stand_in(struct plan **ret, struct graph *g, const struct run_args *a
                     struct output probe, struct err *err)
 {
     struct plan *p = new_plan(g, NUMERICS_PORTABLE, args);
-    int rc = copy_key(p, args, 0, err);
+    int rc = copy_key(p, args, NULL, err);
 
     if (rc < 0) {
         plan_free(p);
@@ -213,20 +218,36 @@ static int stand_in(struct plan **ret, struct graph *g, const struct run_args *a
     return 0;
 }
 
+/* Adds the feeds that the plan lacked to those whose values are part of the key; returns 0
+ * if there are no more. */
+static int take_wanted(const struct plan *p, const struct run_args *args,
+                       unsigned char *by_value)
+{
+    int any = 0;
+
+    for (size_t i = 0; i < args->n_feeds && p->lacked != NULL; i++) {
+        if (!p->lacked[i] || by_value[i] || !may_be_wanted(&args->feeds[i].value))
+            continue;
+        by_value[i] = 1;
+        any = 1;
+    }
+    return any;
+}
+
 int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
                enum numerics numerics, const struct run_args *args, struct err *err)
 {
-    int wanted = 0;
-
-    for (size_t i = 0; i < args->n_feeds; i++)
-        wanted |= may_be_wanted(&args->feeds[i].value);
+    unsigned char *by_value = xcalloc(args->n_feeds + 1, 1);
     struct plan *p = new_plan(g, numerics, args);
-    int rc = build(p, vars, args, 0, err);
-    if (rc < 0 && p->needs_values && wanted && !is_where(p->probe)) {
+    int rc = build(p, vars, args, by_value, err);
+
+    while (rc < 0 && p->needs_values && !is_where(p->probe) &&
+           take_wanted(p, args, by_value)) {
         plan_free(p);
         p = new_plan(g, numerics, args);
-        rc = build(p, vars, args, 1, err);
+        rc = build(p, vars, args, by_value, err);
     }
+    free(by_value);
     if (rc < 0) {
         struct output probe = p->probe;
 

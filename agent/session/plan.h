@@ -1,5 +1,5 @@
-/* plan.h - the prepared form of a run: its steps and their memory. Private to
- * agent/session, its tests and benchmarks.
+/* plan.h - the prepared form of a run, or of a stage of one (stages.h): its steps and their
+ * memory. Private to agent/session, its tests and benchmarks.
  *
  * These passes build a plan, one per file:
  *     plan_order.c   prune; order by data, control and read-before-write edges
@@ -190,7 +190,9 @@ struct condition {
     int value; /* of the predicate */
 };
 
-/* Holds if all its conditions hold. Outer ones come first: only if they hold are the
+/* A condition without a predicate never holds: it is that of values which are fed dead.
+ *
+ * Holds if all its conditions hold. Outer ones come first: only if they hold are the
  * predicates of inner ones computed. */
 struct guard {
     int n;
@@ -198,7 +200,8 @@ struct guard {
 };
 
 struct plan_feed {
-    struct output output;
+    struct output output; /* index -1: of an operation that has run already */
+    int is_dead;
     enum dtype dtype;
     struct shape shape;
     int64_t row_stride;
@@ -209,7 +212,8 @@ struct plan_feed {
 struct plan {
     /* If valid, this is no plan yet: the output has to be computed and fed first. */
     struct output probe;
-    int needs_values; /* planning failed because a value was unknown */
+    int needs_values;      /* planning failed because a value was unknown */
+    unsigned char *lacked; /* by feed: that value depends on it; NULL: none known */
     struct arena arena;
     struct graph *graph;
     enum numerics numerics;
@@ -219,7 +223,7 @@ struct plan {
     struct output *fetches;
     struct operation **targets;
     int *fetch_values;
-    int *fetch_guards;
+    int *fetch_guards, *target_guards;
     uint64_t last_used;
 
     int n_values, cap_values;
@@ -234,6 +238,7 @@ struct plan {
     int *checked; /* numbers of variables that must be initialised when the run starts */
     int n_guards; /* number 0 always holds */
     struct guard *guards;
+    int never; /* number of the guard that never holds, or -1 */
     int n_owned, cap_owned;
     struct tensor *owned; /* folded constants */
     struct loop_notes notes;
@@ -261,6 +266,9 @@ void plan_resolve(struct plan *p, struct var_store *vars, char *buffer);
  * can be computed before the run without side effects. known: the known inputs, or NULL. */
 void plan_find_probe(struct plan *p, const struct operation *op,
                      const struct tensor *const *known);
+/* Sets p->needs_values, and p->lacked for the feeds that input i of the operation depends
+ * on. */
+void plan_lacks(struct plan *p, const struct operation *op, int i);
 /* The output to fetch for a probe, and the value of the probe from that result (the caller
  * frees both tensors). */
 struct output plan_probe_source(struct output probe);
@@ -284,9 +292,11 @@ struct loop_program *plan_single_loop(struct plan *p, struct arena *scratch,
 /* Runs one node while planning; its inputs must be constants. */
 int node_evaluate(struct plan *p, const struct node *n, struct err *err);
 
-/* Runs all steps. */
+/* Runs all steps. ret_dead, for each fetch and then each target: whether it is on a branch
+ * that was not taken, which for a fetch is an error if ret_dead is NULL. */
 int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *args,
-                 void (*progress)(void *ctx), void *progress_ctx, struct err *err);
+                 void (*progress)(void *ctx), void *progress_ctx, unsigned char *ret_dead,
+                 struct err *err);
 
 /* ---- between the passes ---- */
 
@@ -309,7 +319,14 @@ struct check {
 /* Numbers the guards of all operations in order. */
 void plan_guards(struct plan *p, struct arena *scratch, struct order *order);
 int guard_of_output(struct plan *p, const int *guard_of, struct output x);
+int guard_of_input(struct plan *p, const int *guard_of, struct output x); /* or a feed */
 int is_switch(const struct operation *op);
+
+/* For each operation of the graph, whether it has an effect or depends on one that has.
+ * A control edge to one without is dropped, unless that is a NoOp. */
+unsigned char *plan_effects(const struct graph *g, struct arena *arena);
+int plan_awaits(const unsigned char *effects, const struct operation *op,
+                int control_input);
 
 /* ERR_UNSUPPORTED, naming the operation and its type. */
 int plan_not_runnable(const struct operation *op, struct err *err);

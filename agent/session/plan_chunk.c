@@ -306,7 +306,8 @@ static void mark_use(void *ctx, int v)
 {
     struct chunking *c = ctx;
 
-    c->elsewhere[root(c->plan, v)] = 1;
+    if (v >= 0)
+        c->elsewhere[root(c->plan, v)] = 1;
 }
 
 static void make_local(void *ctx, int v)

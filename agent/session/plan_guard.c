@@ -1,7 +1,7 @@
 /* Finds the guard of each operation: the conditions, set by Switches, under which it
  * runs. An operation is alive while all of its inputs are, so its guard is the union of
  * theirs. A Merge is alive while any of its inputs is, so its guard is the
- * intersection. */
+ * intersection; inputs that are fed dead leave it to the others. */
 #include "agent/session/plan.h"
 
 #include <string.h>
@@ -56,8 +56,10 @@ static int both(struct plan *p, int a, int b)
     const struct guard *x = &p->guards[a], *y = &p->guards[b];
     struct guard g;
 
-    if (a == b || y->n == 0)
+    if (a == b || y->n == 0 || a == p->never)
         return a;
+    if (b == p->never)
+        return b;
     g = empty_guard(p, x->n + y->n);
     for (int i = 0; i < x->n; i++)
         g.conditions[g.n++] = x->conditions[i];
@@ -84,7 +86,7 @@ static int with_branch(struct plan *p, int guard, struct output predicate, int b
     struct condition c = {predicate, branch, -1};
     struct guard g;
 
-    if (has(x, &c))
+    if (guard == p->never || has(x, &c))
         return guard;
     g = empty_guard(p, x->n + 1);
     if (x->n > 0)
@@ -102,30 +104,59 @@ int guard_of_output(struct plan *p, const int *guard_of, struct output x)
                            : guard;
 }
 
-static int is_fed(const struct plan *p, struct output x)
+static const struct plan_feed *feed_of(const struct plan *p, struct output x)
 {
     for (size_t i = 0; i < p->n_feeds; i++)
         if (p->feeds[i].output.op == x.op && p->feeds[i].output.index == x.index)
-            return 1;
-    return 0;
+            return &p->feeds[i];
+    return NULL;
+}
+
+int guard_of_input(struct plan *p, const int *guard_of, struct output x)
+{
+    const struct plan_feed *f = feed_of(p, x);
+
+    if (f != NULL)
+        return f->is_dead ? p->never : 0;
+    return guard_of_output(p, guard_of, x);
 }
 
 static int guard_of_op(struct plan *p, const int *guard_of, const struct operation *op)
 {
-    int merge = operation_is(op, "Merge"), guard = 0;
+    int merge = operation_is(op, "Merge"), guard = 0, n_alive = 0;
 
+    if (operation_is(op, "ControlTrigger"))
+        return 0;
     for (int i = 0; i < operation_n_inputs(op); i++) {
         struct output x = operation_input(op, i);
-        int one = is_fed(p, x) ? 0 : guard_of_output(p, guard_of, x);
+        int one = guard_of_input(p, guard_of, x);
 
-        if (merge)
-            guard = i == 0 ? one : common(p, guard, one);
-        else
+        if (!merge)
             guard = both(p, guard, one);
+        else if (one != p->never)
+            guard = n_alive++ == 0 ? one : common(p, guard, one);
     }
+    if (merge && n_alive == 0 && p->never >= 0)
+        guard = p->never;
     for (int i = 0; i < operation_n_control_inputs(op); i++)
         guard = both(p, guard, guard_of[operation_id(operation_control_input(op, i))]);
     return guard;
+}
+
+/* Operations that have run already may have been dead. */
+static void find_dead(struct plan *p, int *guard_of)
+{
+    struct guard never = empty_guard(p, 1);
+
+    p->never = -1;
+    never.conditions[never.n++] = (struct condition){OUTPUT_NONE, 0, -1};
+    for (size_t i = 0; i < p->n_feeds; i++) {
+        if (!p->feeds[i].is_dead)
+            continue;
+        p->never = p->never >= 0 ? p->never : intern(p, &never);
+        if (p->feeds[i].output.index < 0)
+            guard_of[operation_id(p->feeds[i].output.op)] = p->never;
+    }
 }
 
 void plan_guards(struct plan *p, struct arena *scratch, struct order *order)
@@ -134,6 +165,7 @@ void plan_guards(struct plan *p, struct arena *scratch, struct order *order)
 
     (void)intern(p, &none);
     order->guard = ARENA_ARRAY(scratch, int, graph_n_operations(p->graph));
+    find_dead(p, order->guard);
     for (int k = 0; k < order->n; k++)
         order->guard[operation_id(order->ops[k])] =
             guard_of_op(p, order->guard, order->ops[k]);

@@ -13,6 +13,15 @@
 
 /* ---- one operation ---- */
 
+/* An input of a Merge; those that are never alive are -1. */
+static int first_alive(const int *in, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (in[i] >= 0)
+            return in[i];
+    return -1;
+}
+
 static int infer(struct lowering *l, const struct operation *op, const int *in, int *out)
 {
     int n_in = operation_n_inputs(op), n_out = operation_n_outputs(op);
@@ -21,8 +30,10 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
         ARENA_ARRAY(l->scratch, const struct tensor *, n_in + 1);
 
     for (int i = 0; i < n_in; i++) {
-        shapes[i] = value_at(l, in[i])->tensor.shape;
-        known[i] = is_const(l, in[i]) ? &value_at(l, in[i])->tensor : NULL;
+        const int v = in[i] >= 0 ? in[i] : first_alive(in, n_in);
+
+        shapes[i] = value_at(l, v)->tensor.shape;
+        known[i] = is_const(l, v) ? &value_at(l, v)->tensor : NULL;
     }
     for (int i = 0; i < n_out; i++)
         shapes[n_in + i] = SHAPE_UNKNOWN;
@@ -153,14 +164,17 @@ static int lower_merge(struct lowering *l, const struct node *n)
 
     for (int i = 0; i < n->n_in; i++) {
         struct tensor index;
-        int parts[2] = {n->in[i], -1};
-        int rc = tensor_alloc(&index, DT_INT32, SHAPE_SCALAR, l->err);
+        int parts[2] = {n->in[i], -1}, rc;
+
+        if (n->in[i] < 0)
+            continue;
+        rc = tensor_alloc(&index, DT_INT32, SHAPE_SCALAR, l->err);
         if (rc < 0)
             return rc;
         *(int32_t *)index.data = i;
         lower_own(l, index);
         parts[1] = lower_const(l, index);
-        l->guard = guard_of_output(l->plan, l->order->guard, operation_input(n->op, i));
+        l->guard = guard_of_input(l->plan, l->order->guard, operation_input(n->op, i));
         for (int k = 0; k < 2; k++) {
             struct node copy = {
                 .kind = NODE_CALL, .op = n->op, .call = kern_copy, .n_in = 1, .n_out = 1};
@@ -247,7 +261,7 @@ static void take_feeds(struct lowering *l, const struct operation *op, int *out)
     const struct plan *p = l->plan;
 
     for (size_t i = 0; i < p->n_feeds; i++)
-        if (p->feeds[i].output.op == op)
+        if (p->feeds[i].output.op == op && p->feeds[i].output.index >= 0)
             out[p->feeds[i].output.index] = p->feeds[i].value;
 }
 
@@ -256,7 +270,7 @@ static int all_fed(const struct lowering *l, const struct operation *op)
     int n = 0;
 
     for (size_t i = 0; i < l->plan->n_feeds; i++)
-        n += l->plan->feeds[i].output.op == op;
+        n += l->plan->feeds[i].output.op == op && l->plan->feeds[i].output.index >= 0;
     return n > 0 && n == operation_n_outputs(op);
 }
 
@@ -292,7 +306,7 @@ static int *operands(struct lowering *l, const struct operation *op)
     for (int i = 0; i < n; i++) {
         struct output x = operation_input(op, i);
         in[i] = l->values[operation_id(x.op)][x.index];
-        if (!apart)
+        if (!apart && in[i] >= 0)
             in[i] = lower_dense(l, in[i]);
     }
     return in;
@@ -310,7 +324,13 @@ static int lower_op(struct lowering *l, const struct operation *op)
         take_feeds(l, op, out);
         return 0;
     }
-    if ((operation_def(op)->flags & OP_FOREIGN) != 0)
+    if (l->guard == l->plan->never) { /* nor do its inputs have values */
+        for (int i = 0; i < n_out; i++)
+            out[i] = -1;
+        take_feeds(l, op, out);
+        return 0;
+    }
+    if ((operation_def(op)->flags & (OP_FOREIGN | OP_STAGED)) != 0)
         return plan_not_runnable(op, l->err);
     if (operation_is(op, "Placeholder"))
         return not_fed(l, op);
@@ -341,10 +361,12 @@ void plan_count_uses(struct plan *p)
     for (int v = 0; v < p->n_values; v++)
         p->values[v].uses = 0;
     for (size_t i = 0; i < p->n_fetches; i++)
-        p->values[p->values[p->fetch_values[i]].root].uses++;
+        if (p->fetch_values[i] >= 0)
+            p->values[p->values[p->fetch_values[i]].root].uses++;
     for (int k = 0; k < p->n_guards; k++)
         for (int i = 0; i < p->guards[k].n; i++)
-            p->values[p->values[p->guards[k].conditions[i].value].root].uses++;
+            if (p->guards[k].conditions[i].value >= 0)
+                p->values[p->values[p->guards[k].conditions[i].value].root].uses++;
     for (int k = p->n_nodes - 1; k >= 0; k--) {
         struct node *n = &p->nodes[k];
         int wanted = n->writes || n->keep;
@@ -365,7 +387,12 @@ static void prepare_feeds(struct lowering *l)
     for (size_t i = 0; i < p->n_feeds; i++) {
         struct plan_feed *f = &p->feeds[i];
         int id = operation_id(f->output.op), n_out = operation_n_outputs(f->output.op);
-        if (f->wanted.dtype != DT_INVALID) {
+
+        if (f->output.index < 0)
+            continue;
+        if (f->is_dead) {
+            f->value = -1;
+        } else if (f->wanted.dtype != DT_INVALID) {
             f->value = lower_const(l, f->wanted);
         } else {
             f->value = plan_add_value(p, VALUE_FEED, f->dtype, &f->shape);
@@ -392,22 +419,14 @@ static void mark_written(struct lowering *l, int n_ops)
                 1;
 }
 
-static int is_fed(const struct lowering *l, struct output x)
-{
-    for (size_t i = 0; i < l->plan->n_feeds; i++)
-        if (l->plan->feeds[i].output.op == x.op &&
-            l->plan->feeds[i].output.index == x.index)
-            return 1;
-    return 0;
-}
-
 static void fill_guards(struct lowering *l)
 {
     for (int k = 0; k < l->plan->n_guards; k++) {
         const struct guard *g = &l->plan->guards[k];
         for (int i = 0; i < g->n; i++) {
             struct output x = g->conditions[i].predicate;
-            g->conditions[i].value = l->values[operation_id(x.op)][x.index];
+            if (x.op != NULL)
+                g->conditions[i].value = l->values[operation_id(x.op)][x.index];
         }
     }
 }
@@ -436,11 +455,15 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
         return r;
     for (size_t i = 0; i < p->n_fetches; i++) {
         struct output x = p->fetches[i];
-        int id = operation_id(x.op);
-        p->fetch_values[i] =
-            l->fetched[id] >= 0 ? l->fetched[id] : lower_dense(l, l->values[id][x.index]);
-        p->fetch_guards[i] = is_fed(l, x) ? 0 : guard_of_output(p, order->guard, x);
+        int id = operation_id(x.op), v = l->values[id][x.index];
+
+        p->fetch_values[i] = l->fetched[id] >= 0 ? l->fetched[id] : v;
+        p->fetch_guards[i] = guard_of_input(p, order->guard, x);
+        if (p->fetch_values[i] == v && v >= 0)
+            p->fetch_values[i] = lower_dense(l, v);
     }
+    for (size_t i = 0; i < p->n_targets; i++)
+        p->target_guards[i] = order->guard[operation_id(p->targets[i])];
     fill_guards(l);
     plan_count_uses(p);
     return 0;

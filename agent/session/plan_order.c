@@ -42,6 +42,7 @@ struct sorter {
     unsigned char *needed; /* by operation id */
     unsigned char *does;   /* it has an effect, or depends on an operation that has one */
     unsigned char *fed;    /* some output of it is fed */
+    unsigned char *given;  /* all are, or it has run already: no control edge needs it */
     struct edge **after;   /* successors */
     int *n_before;         /* predecessors not yet in order */
     /* read whose bytes output 0 of the operation passes on; NULL: none */
@@ -88,16 +89,16 @@ static int writes(const struct operation *op)
 
 /* ---- which control edges matter ---- */
 
-static int has_effect(const struct sorter *s, const struct operation *op)
+static int has_effect(const unsigned char *does, const struct operation *op)
 {
     const unsigned seen = OP_WRITES | OP_AWAITED | OP_FOREIGN;
-    int does = (operation_def(op)->flags & seen) != 0;
+    int ret = (operation_def(op)->flags & seen) != 0;
 
-    for (int i = 0; !does && i < operation_n_inputs(op); i++)
-        does = s->does[operation_id(operation_input(op, i).op)];
-    for (int i = 0; !does && i < operation_n_control_inputs(op); i++)
-        does = s->does[operation_id(operation_control_input(op, i))];
-    return does;
+    for (int i = 0; !ret && i < operation_n_inputs(op); i++)
+        ret = does[operation_id(operation_input(op, i).op)];
+    for (int i = 0; !ret && i < operation_n_control_inputs(op); i++)
+        ret = does[operation_id(operation_control_input(op, i))];
+    return ret;
 }
 
 static int waits_for_later(const struct operation *op)
@@ -113,59 +114,85 @@ static int waits_for_later(const struct operation *op)
     return 0;
 }
 
-static void add_user_of(struct sorter *s, struct edge **users, const struct operation *of,
-                        int id)
+static void add_user_of(struct arena *arena, struct edge **users,
+                        const struct operation *of, int id)
 {
-    struct edge *e = ARENA_NEW(s->arena, struct edge);
+    struct edge *e = ARENA_NEW(arena, struct edge);
 
     *e = (struct edge){id, users[operation_id(of)]};
     users[operation_id(of)] = e;
 }
 
 /* Marks everything that depends on an operation with an effect. */
-static void spread(struct sorter *s)
+static void spread(const struct graph *g, struct arena *arena, unsigned char *does)
 {
-    struct edge **users = ARENA_ARRAY(s->arena, struct edge *, s->n);
-    int depth = 0;
+    const int n = graph_n_operations(g);
+    struct edge **users = ARENA_ARRAY(arena, struct edge *, n);
+    int *stack = ARENA_ARRAY(arena, int, n), depth = 0;
 
-    for (int id = 0; id < s->n; id++) {
-        const struct operation *op = graph_operation_at(s->graph, id);
+    for (int id = 0; id < n; id++) {
+        const struct operation *op = graph_operation_at(g, id);
 
         for (int i = 0; i < operation_n_inputs(op); i++)
-            add_user_of(s, users, operation_input(op, i).op, id);
+            add_user_of(arena, users, operation_input(op, i).op, id);
         for (int i = 0; i < operation_n_control_inputs(op); i++)
-            add_user_of(s, users, operation_control_input(op, i), id);
-        if (s->does[id])
-            s->stack[depth++] = id;
+            add_user_of(arena, users, operation_control_input(op, i), id);
+        if (does[id])
+            stack[depth++] = id;
     }
     while (depth > 0)
-        for (struct edge *e = users[s->stack[--depth]]; e != NULL; e = e->next)
-            if (!s->does[e->to]) {
-                s->does[e->to] = 1;
-                s->stack[depth++] = e->to;
+        for (struct edge *e = users[stack[--depth]]; e != NULL; e = e->next)
+            if (!does[e->to]) {
+                does[e->to] = 1;
+                stack[depth++] = e->to;
             }
 }
 
 /* In order of creation, in which inputs mostly come first. */
-static void find_doers(struct sorter *s)
+unsigned char *plan_effects(const struct graph *g, struct arena *arena)
 {
+    const int n = graph_n_operations(g);
+    unsigned char *does = ARENA_ARRAY(arena, unsigned char, n);
     int is_in_order = 1;
 
-    for (int id = 0; id < s->n; id++) {
-        const struct operation *op = graph_operation_at(s->graph, id);
+    for (int id = 0; id < n; id++) {
+        const struct operation *op = graph_operation_at(g, id);
 
-        s->does[id] = (unsigned char)has_effect(s, op);
-        is_in_order &= s->does[id] || !waits_for_later(op);
+        does[id] = (unsigned char)has_effect(does, op);
+        is_in_order &= does[id] || !waits_for_later(op);
     }
     if (!is_in_order)
-        spread(s);
+        spread(g, arena, does);
+    return does;
 }
 
 /* A NoOp exists only to run its control inputs. */
-static int awaits(const struct sorter *s, const struct operation *op, int control_input)
+int plan_awaits(const unsigned char *effects, const struct operation *op,
+                int control_input)
 {
     return operation_n_outputs(op) == 0 ||
-           s->does[operation_id(operation_control_input(op, control_input))];
+           effects[operation_id(operation_control_input(op, control_input))];
+}
+
+static int awaits(const struct sorter *s, const struct operation *op, int control_input)
+{
+    return !s->given[operation_id(operation_control_input(op, control_input))] &&
+           plan_awaits(s->does, op, control_input);
+}
+
+static void find_given(struct sorter *s)
+{
+    int *n_fed = ARENA_ARRAY(s->arena, int, s->n);
+
+    for (size_t i = 0; i < s->args->n_feeds; i++) {
+        const struct operation *op = s->args->feeds[i].output.op;
+        const int id = operation_id(op);
+
+        s->fed[id] = 1;
+        n_fed[id]++;
+        s->given[id] |= s->args->feeds[i].output.index < 0 ||
+                        (n_fed[id] == operation_n_outputs(op) && !writes(op));
+    }
 }
 
 /* ---- pruning ---- */
@@ -426,8 +453,7 @@ int plan_not_runnable(const struct operation *op, struct err *err)
                    operation_name(op), operation_type(op));
 }
 
-/* The error about operations that never became ready. A while loop contains an operation
- * that cannot run here (NextIteration). */
+/* The error about operations that never became ready. */
 static int report_cycle(const struct sorter *s, struct err *err)
 {
     const struct operation *first = NULL;
@@ -541,7 +567,8 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
         .args = args,
         .n = n,
         .needed = ARENA_ARRAY(scratch, unsigned char, n),
-        .does = ARENA_ARRAY(scratch, unsigned char, n),
+        .does = plan_effects(p->graph, scratch),
+        .given = ARENA_ARRAY(scratch, unsigned char, n),
         .fed = ARENA_ARRAY(scratch, unsigned char, n),
         .after = ARENA_ARRAY(scratch, struct edge *, n),
         .n_before = ARENA_ARRAY(scratch, int, n),
@@ -557,9 +584,7 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
         .written = ARENA_ARRAY(scratch, unsigned char, n),
         .checks = ARENA_ARRAY(scratch, struct check *, n),
     };
-    for (size_t i = 0; i < args->n_feeds; i++)
-        s.fed[operation_id(args->feeds[i].output.op)] = 1;
-    find_doers(&s);
+    find_given(&s);
     prune(&s);
     graph_edges(&s);
     find_reads(&s);

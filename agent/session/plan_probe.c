@@ -29,10 +29,37 @@ static void visit(const struct operation *op, unsigned char *seen,
     stack[(*depth)++] = op;
 }
 
-/* Whether x can be computed before the run without side effects. */
-static int can_run_first(const struct graph *g, struct output x)
+/* The number of the feed of x, or -1. */
+static int feed_of(const struct plan *p, struct output x)
 {
-    const size_t n = (size_t)graph_n_operations(g);
+    for (size_t i = 0; i < p->n_feeds; i++)
+        if (p->feeds[i].output.op == x.op && p->feeds[i].output.index == x.index)
+            return (int)i;
+    return -1;
+}
+
+static int is_fed(const struct plan *p, struct output x)
+{
+    return feed_of(p, x) >= 0;
+}
+
+/* Whether a control edge to the operation leads to nothing that runs. */
+static int is_given(const struct plan *p, const struct operation *op)
+{
+    int n = 0;
+
+    for (size_t i = 0; i < p->n_feeds; i++) {
+        if (p->feeds[i].output.op == op && p->feeds[i].output.index < 0)
+            return 1;
+        n += p->feeds[i].output.op == op;
+    }
+    return n > 0 && n == operation_n_outputs(op);
+}
+
+/* Whether x can be computed before the run without side effects. */
+static int can_run_first(const struct plan *p, struct output x)
+{
+    const size_t n = (size_t)graph_n_operations(p->graph);
     const struct operation **stack = xcalloc(n, sizeof(const struct operation *));
     unsigned char *seen = xcalloc(n, 1);
     int depth = 0, ok = 1;
@@ -43,21 +70,56 @@ static int can_run_first(const struct graph *g, struct output x)
 
         ok = has_no_effects(op);
         for (int i = 0; i < operation_n_inputs(op); i++)
-            visit(operation_input(op, i).op, seen, stack, &depth);
+            if (!is_fed(p, operation_input(op, i)))
+                visit(operation_input(op, i).op, seen, stack, &depth);
         for (int i = 0; i < operation_n_control_inputs(op); i++)
-            visit(operation_control_input(op, i), seen, stack, &depth);
+            if (!is_given(p, operation_control_input(op, i)))
+                visit(operation_control_input(op, i), seen, stack, &depth);
     }
     free(stack);
     free(seen);
     return ok;
 }
 
-static int is_fed(const struct plan *p, struct output x)
+static int reads_shapes_only(const struct operation *op)
 {
-    for (size_t i = 0; i < p->n_feeds; i++)
-        if (p->feeds[i].output.op == x.op && p->feeds[i].output.index == x.index)
+    static const char *const types[] = {"Shape", "ShapeN", "Size", "Rank"};
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (operation_is(op, types[i]))
             return 1;
     return 0;
+}
+
+static void lack(struct plan *p, struct output x, unsigned char *seen,
+                 const struct operation **stack, int *depth)
+{
+    const int feed = feed_of(p, x);
+
+    if (feed >= 0)
+        p->lacked[feed] = 1;
+    else if (!reads_shapes_only(x.op))
+        visit(x.op, seen, stack, depth);
+}
+
+void plan_lacks(struct plan *p, const struct operation *op, int i)
+{
+    const size_t n = (size_t)graph_n_operations(p->graph);
+    const struct operation **stack = xcalloc(n, sizeof(const struct operation *));
+    unsigned char *seen = xcalloc(n, 1);
+    int depth = 0;
+
+    p->needs_values = 1;
+    if (p->lacked == NULL)
+        p->lacked = ARENA_ARRAY(&p->arena, unsigned char, p->n_feeds + 1);
+    lack(p, operation_input(op, i), seen, stack, &depth);
+    while (depth > 0) {
+        op = stack[--depth];
+        for (int k = 0; k < operation_n_inputs(op); k++)
+            lack(p, operation_input(op, k), seen, stack, &depth);
+    }
+    free(stack);
+    free(seen);
 }
 
 /* Whether x may be a size, an axis, or a list of them. */
@@ -75,14 +137,17 @@ void plan_find_probe(struct plan *p, const struct operation *op,
 
     p->needs_values = 1;
     if (operation_is(op, "Where")) {
-        if (can_run_first(p->graph, operation_input(op, 0)))
+        if (can_run_first(p, operation_input(op, 0)))
             p->probe = x;
         return;
     }
+    for (int i = 0; i < operation_n_inputs(op); i++)
+        if (known[i] == NULL)
+            plan_lacks(p, op, i);
     for (int i = 0; i < operation_n_inputs(op); i++) {
         x = operation_input(op, i);
         if (known[i] == NULL && may_decide_a_shape(x) && !is_fed(p, x) &&
-            can_run_first(p->graph, x)) {
+            can_run_first(p, x)) {
             p->probe = x;
             return;
         }

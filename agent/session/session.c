@@ -1,13 +1,16 @@
 #include "agent/session/session.h"
 
+#include "agent/graph/op_table.h"
 #include "agent/session/plan.h"
+#include "agent/session/stages.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* kinds of runs; beyond that, the plan that was unused for longest is freed */
-#define MAX_PLANS 256
+#define MAX_PLANS     256
+#define MAX_SCHEDULES 64
 
 struct session {
     struct graph *graph;
@@ -15,6 +18,12 @@ struct session {
     enum numerics numerics;
     struct plan *plans[MAX_PLANS];
     int n_plans;
+    struct schedule *schedules[MAX_SCHEDULES]; /* of runs with loops */
+    int n_schedules;
+    int n_seen;     /* operations of the graph that were looked at for ... */
+    int has_staged; /* ... one that no plan runs */
+    int is_staged;  /* inside of a run in stages, whose arguments were checked */
+    int64_t max_iterations;
     uint64_t runs;
     char *buffer; /* memory for the values of a run, as large as the largest plan needs */
     size_t buffer_bytes;
@@ -31,6 +40,8 @@ int session_new(struct session **ret, struct graph *g, const struct session_opti
     struct session *s = xcalloc(1, sizeof(*s));
     s->graph = g;
     s->numerics = o->numerics;
+    s->max_iterations =
+        o->max_iterations > 0 ? o->max_iterations : SESSION_MAX_ITERATIONS;
     const struct device_memory own = {.block = o->block,
                                       .capacity = o->block_capacity,
                                       .holds_state = o->block_holds_state};
@@ -49,6 +60,8 @@ void session_free(struct session *s)
         return;
     for (int i = 0; i < s->n_plans; i++)
         plan_free(s->plans[i]);
+    for (int i = 0; i < s->n_schedules; i++)
+        schedule_free(s->schedules[i]);
     var_store_free(s->vars);
     free(s->buffer);
     free(s);
@@ -83,7 +96,7 @@ static int check_feed(const struct session *s, const struct run_args *args, size
     const struct feed *f = &args->feeds[i];
     int rc = check_output(s, f->output, "feed", err);
 
-    if (rc < 0)
+    if (rc < 0 || f->is_dead)
         return rc;
     const char *name = operation_name(f->output.op);
     struct shape shape = output_shape(f->output);
@@ -162,7 +175,7 @@ static void keep_plan(struct session *s, struct plan *p)
 static int make_plan(struct session *s, const struct run_args *args, struct plan **ret,
                      struct err *err)
 {
-    int rc = check_args(s, args, err);
+    int rc = s->is_staged ? 0 : check_args(s, args, err);
 
     if (rc == 0)
         rc = var_store_place(s->vars, err);
@@ -204,11 +217,12 @@ static int ready_plan(struct session *s, const struct run_args *args, struct pla
 static int check_result(const struct plan *p, size_t i, const struct tensor *ret,
                         struct err *err)
 {
-    const struct tensor *t = &p->values[p->fetch_values[i]].tensor;
+    const struct tensor *t;
     struct output x = p->fetches[i];
 
-    if (ret->data == NULL)
+    if (ret->data == NULL || p->fetch_values[i] < 0)
         return 0;
+    t = &p->values[p->fetch_values[i]].tensor;
     if (ret->dtype != t->dtype || dtype_size(t->dtype) == 0)
         return err_set(err, ERR_DTYPE, "Tensor %s:%d has dtype %s, its place has %s",
                        operation_name(x.op), x.index, dtype_name(t->dtype),
@@ -224,7 +238,9 @@ static int copy_result(const struct tensor *t, struct tensor *ret, struct err *e
 {
     int rc = 0;
 
-    if (ret->data == NULL)
+    if (t->dtype == DT_RESOURCE) /* only inside of a run in stages */
+        *ret = tensor_view(DT_RESOURCE, SHAPE_SCALAR, NULL);
+    else if (ret->data == NULL)
         rc = tensor_copy(ret, t, err);
     else if (tensor_bytes(t) > 0)
         memcpy(ret->data, t->data, tensor_bytes(t));
@@ -235,9 +251,13 @@ static int copy_result(const struct tensor *t, struct tensor *ret, struct err *e
     return 0;
 }
 
-static int copy_results(const struct plan *p, struct tensor *ret, struct err *err)
+/* dead: by fetch, those without a value; NULL: none. */
+static int copy_results(const struct plan *p, const unsigned char *dead,
+                        struct tensor *ret, struct err *err)
 {
     for (size_t i = 0; i < p->n_fetches; i++) {
+        if (dead != NULL && dead[i])
+            continue;
         int rc = copy_result(&p->values[p->fetch_values[i]].tensor, &ret[i], err);
         if (rc == 0)
             continue;
@@ -250,15 +270,15 @@ static int copy_results(const struct plan *p, struct tensor *ret, struct err *er
 }
 
 static int run_plan(struct session *s, struct plan *p, const struct run_args *args,
-                    struct tensor *ret, struct err *err)
+                    struct tensor *ret, unsigned char *ret_dead, struct err *err)
 {
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < args->n_fetches; i++)
         rc = check_result(p, i, &ret[i], err);
     if (rc == 0)
-        rc = plan_execute(p, s->vars, args, s->progress, s->progress_ctx, err);
-    return rc == 0 ? copy_results(p, ret, err) : rc;
+        rc = plan_execute(p, s->vars, args, s->progress, s->progress_ctx, ret_dead, err);
+    return rc == 0 ? copy_results(p, ret_dead, ret, err) : rc;
 }
 
 /* ---- values that planning needs ---- */
@@ -272,16 +292,18 @@ static int feed_probe(struct session *s, struct run_args *args, struct output pr
     const struct output source = plan_probe_source(probe);
     struct tensor value = {0};
     struct run_args first = *args;
+    unsigned char dead = 0;
     int rc;
 
     first.fetches = &source;
     first.n_fetches = 1;
     first.n_targets = 0;
-    rc = session_run(s, &first, &value, err);
+    rc = session_run_plan(s, &first, &value, &dead, err);
     if (args->n_feeds > 0)
         memcpy(feeds, args->feeds, args->n_feeds * sizeof(*feeds));
     feeds[args->n_feeds].output = probe;
-    if (rc == 0)
+    feeds[args->n_feeds].is_dead = dead;
+    if (rc == 0 && !dead)
         rc = plan_probe_value(probe, &value, &feeds[args->n_feeds].value, err);
     tensor_free(&value);
     args->feeds = feeds;
@@ -290,7 +312,7 @@ static int feed_probe(struct session *s, struct run_args *args, struct output pr
 }
 
 static int run_probe(struct session *s, const struct run_args *args, struct output probe,
-                     struct tensor *ret, struct err *err)
+                     struct tensor *ret, unsigned char *ret_dead, struct err *err)
 {
     struct run_args more = *args;
     struct plan *p = NULL;
@@ -299,25 +321,131 @@ static int run_probe(struct session *s, const struct run_args *args, struct outp
     if (rc == 0)
         rc = ready_plan(s, &more, &p, err);
     if (rc == 0 && p->probe.op != NULL)
-        rc = run_probe(s, &more, p->probe, ret, err);
+        rc = run_probe(s, &more, p->probe, ret, ret_dead, err);
     else if (rc == 0)
-        rc = run_plan(s, p, &more, ret, err);
+        rc = run_plan(s, p, &more, ret, ret_dead, err);
     struct feed *feeds = (struct feed *)(uintptr_t)more.feeds;
     tensor_free(&feeds[args->n_feeds].value);
     free(feeds);
     return rc;
 }
 
-int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
-                struct err *err)
+int session_run_plan(struct session *s, const struct run_args *args, struct tensor *ret,
+                     unsigned char *ret_dead, struct err *err)
 {
     struct plan *p = NULL;
     int rc = ready_plan(s, args, &p, err);
 
     if (rc < 0)
         return rc;
-    return p->probe.op != NULL ? run_probe(s, args, p->probe, ret, err)
-                               : run_plan(s, p, args, ret, err);
+    return p->probe.op != NULL ? run_probe(s, args, p->probe, ret, ret_dead, err)
+                               : run_plan(s, p, args, ret, ret_dead, err);
+}
+
+/* ---- runs in stages ---- */
+
+static int has_staged(struct session *s)
+{
+    const int n = graph_n_operations(s->graph);
+
+    for (; s->n_seen < n; s->n_seen++) {
+        const struct operation *op = graph_operation_at(s->graph, s->n_seen);
+
+        s->has_staged |= (operation_def(op)->flags & OP_STAGED) != 0 ||
+                         operation_is(op, "NextIteration");
+    }
+    return s->has_staged;
+}
+
+static int schedule_fits(const struct schedule *sc, const struct run_args *args)
+{
+    int same = sc->n_given == args->n_feeds && sc->n_wanted == args->n_fetches &&
+               sc->n_targets == args->n_targets;
+
+    for (size_t i = 0; same && i < args->n_feeds; i++)
+        same = sc->given[i].op == args->feeds[i].output.op &&
+               sc->given[i].index == args->feeds[i].output.index;
+    for (size_t i = 0; same && i < args->n_fetches; i++)
+        same = sc->wanted[i].op == args->fetches[i].op &&
+               sc->wanted[i].index == args->fetches[i].index;
+    for (size_t i = 0; same && i < args->n_targets; i++)
+        same = sc->targets[i] == args->targets[i];
+    return same;
+}
+
+static void keep_schedule(struct session *s, struct schedule *sc)
+{
+    int at = 0;
+
+    if (s->n_schedules < MAX_SCHEDULES)
+        at = s->n_schedules++;
+    else
+        for (int i = 1; i < MAX_SCHEDULES; i++)
+            if (s->schedules[i]->last_used < s->schedules[at]->last_used)
+                at = i;
+    schedule_free(s->schedules[at]);
+    s->schedules[at] = sc;
+}
+
+static int ready_schedule(struct session *s, const struct run_args *args,
+                          struct schedule **ret, struct err *err)
+{
+    struct output *given;
+    int rc;
+
+    *ret = NULL;
+    for (int i = 0; i < s->n_schedules && *ret == NULL; i++)
+        if (schedule_fits(s->schedules[i], args))
+            *ret = s->schedules[i];
+    if (*ret == NULL) {
+        rc = check_args(s, args, err);
+        if (rc < 0)
+            return rc;
+        given = xcalloc(args->n_feeds + 1, sizeof(*given));
+        for (size_t i = 0; i < args->n_feeds; i++)
+            given[i] = args->feeds[i].output;
+        const struct schedule_query q = {.graph = s->graph,
+                                         .given = given,
+                                         .n_given = args->n_feeds,
+                                         .wanted = args->fetches,
+                                         .n_wanted = args->n_fetches,
+                                         .targets = args->targets,
+                                         .n_targets = args->n_targets};
+        rc = schedule_build(ret, &q, err);
+        free(given);
+        if (rc < 0)
+            return rc;
+        keep_schedule(s, *ret);
+    }
+    (*ret)->last_used = ++s->runs;
+    return 0;
+}
+
+static int run_staged(struct session *s, const struct schedule *sc,
+                      const struct run_args *args, struct tensor *ret, struct err *err)
+{
+    struct staged_run r = {.session = s, .max_iterations = s->max_iterations};
+    int rc = check_args(s, args, err); /* shapes may differ from those of the schedule */
+
+    if (rc < 0)
+        return rc;
+    s->is_staged = 1;
+    rc = schedule_run(&r, sc, args, ret, err);
+    s->is_staged = 0;
+    containers_done(&r.containers);
+    return rc;
+}
+
+int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
+                struct err *err)
+{
+    struct schedule *sc = NULL;
+    int rc = has_staged(s) ? ready_schedule(s, args, &sc, err) : 0;
+
+    if (rc < 0)
+        return rc;
+    return sc != NULL && sc->n_stages > 1 ? run_staged(s, sc, args, ret, err)
+                                          : session_run_plan(s, args, ret, NULL, err);
 }
 
 size_t session_gemms(struct session *s, const struct run_args *args, struct dense *ret,

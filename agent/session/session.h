@@ -22,8 +22,14 @@
  *          graph). The session first computes such a value in a separate run, the probe, and
  *          feeds it. It must not depend on an operation that writes: ERR_SHAPE. These runs
  *          allocate.
+ * Loops    while loops (Enter, Merge, Switch, NextIteration, Exit, LoopCond), tensor arrays
+ *          and stacks run between plans: such a run is cut into several plans, and so are
+ *          a loop's condition and body (stages.h). These runs allocate. A variable that a
+ *          loop writes and that is read elsewhere may be read before or after, unless a
+ *          control dependency says so. ERR_FORMAT: a loop is malformed; ERR_LIMIT: it does
+ *          not end, or its arrays and stacks take too much memory.
  * Draws    random ops draw from rng_key_derive(key, operation name) at the counter given
- *          for the run.
+ *          for the run; in a loop, from another key in each iteration.
  * Errors   ERR_UNINITIALIZED "Attempting to use uninitialized value v"; ERR_SHAPE,
  *          ERR_DTYPE, ERR_ARG naming the tensor. A failed run changes no variable unless a
  *          writing operation had already run.
@@ -39,6 +45,8 @@
 
 struct session;
 
+enum { SESSION_MAX_ITERATIONS = 10000000 };
+
 struct session_options {
     /* NULL: the session allocates its block. Otherwise the block: block_capacity bytes,
      * 64-byte aligned, mapped as long as the session exists (a shared memfd). */
@@ -48,7 +56,8 @@ struct session_options {
     enum numerics numerics; /* NATIVE: OpenBLAS computes large products */
     /* Memory of devices; the strings and blocks outlive the session. */
     const struct device_memory *devices;
-    size_t n_devices; /* at most VAR_STORE_MAX_DEVICES */
+    size_t n_devices;       /* at most VAR_STORE_MAX_DEVICES */
+    int64_t max_iterations; /* of all loops of one run; 0: SESSION_MAX_ITERATIONS */
 };
 
 int session_new(struct session **ret, struct graph *g, const struct session_options *o,
@@ -61,6 +70,7 @@ struct feed {
     /* Elements from one row to the next, for a matrix that consists of some columns of a
      * wider one; products and concatenations read it without a copy. 0: dense. */
     int64_t row_stride;
+    int is_dead; /* only inside a session: on a branch not taken, without a value */
 };
 
 struct run_args {

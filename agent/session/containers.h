@@ -1,0 +1,41 @@
+/* containers.h - the tensor arrays and stacks of one run. Private to agent/session.
+ *
+ * A container lives from the operation that creates it to the end of the run; its number is
+ * the handle that graphs pass on as a resource. Elements are copies.
+ *
+ * Gradients  TensorArrayGradV3 finds or creates the array of the gradients of another one. It
+ *            has that one's size, adds what is written twice, and an element that the
+ *            other has and that was never written is read as zeros.
+ * Bounds     all containers of a run together hold at most CONTAINERS_MAX_BYTES.
+ * Errors     ERR_ARG, ERR_DTYPE, ERR_SHAPE, ERR_LIMIT in TensorFlow's words where it has
+ *            some, after the operation's name.
+ * Source     tensorflow/core/kernels/{tensor_array_ops.cc,tensor_array.h,stack.cc}
+ */
+#ifndef AGENT_SESSION_CONTAINERS_H
+#define AGENT_SESSION_CONTAINERS_H
+
+#include "agent/graph/graph.h"
+
+#define CONTAINERS_MAX_BYTES ((size_t)2 << 30)
+
+struct container;
+
+struct containers {
+    int n, cap;
+    struct container **items;
+    size_t bytes;
+};
+
+/* A value as the operations take and return it. */
+struct contained {
+    struct tensor tensor;
+    int handle; /* of a resource */
+    int is_dead;
+};
+
+void containers_done(struct containers *c);
+/* Runs one of the operations with its inputs; ret: its outputs, which the caller frees. */
+int containers_run(struct containers *c, const struct operation *op,
+                   const struct contained *in, struct contained *ret, struct err *err);
+
+#endif

@@ -1,0 +1,68 @@
+/* loops.h - the while loops of a graph: their parts, found from an Exit. Private to
+ * agent/session.
+ *
+ * A loop is the operations that one LoopCond decides about. For each of its variables it has
+ *
+ *     Enter -> Merge -> Switch -> Exit          (the condition is false: the loop's result)
+ *                ^         `----> body -> NextIteration
+ *                `--------------------------------'
+ *
+ * and an Enter with is_constant for each value of outside that does not change. Only the
+ * variables that a run needs are found: those whose Exit it uses, and those that they need.
+ *
+ * Errors   ERR_FORMAT, naming the operation, if the parts are not put together like this.
+ * Source   tensorflow/python/ops/control_flow_ops.py (WhileContext)
+ */
+#ifndef AGENT_SESSION_LOOPS_H
+#define AGENT_SESSION_LOOPS_H
+
+#include "agent/graph/graph.h"
+#include "common/mem/arena.h"
+
+struct loop_variable {
+    struct operation *enter, *merge, *next;
+    struct operation *exit;  /* NULL: the run does not use it */
+    struct operation *taken; /* its Switch; NULL: the body does not use the variable */
+};
+
+struct while_loop {
+    const char *frame;            /* of its Enters */
+    const struct operation *cond; /* LoopCond */
+    int n_variables, cap_variables;
+    struct loop_variable *variables;
+    int n_constants, cap_constants;
+    struct operation **constants; /* Enters */
+    /* What it needs of outside, in the order in which it was found; index -1: an operation
+     * that it waits for. */
+    int n_needs, cap_needs;
+    struct output *needs;
+    int draws;             /* its operations use random numbers */
+    unsigned char *inside; /* by operation id */
+    struct while_loop *next;
+};
+
+enum { LOOPS_MAX_DEPTH = 64 };
+
+struct loop_finder {
+    const struct graph *graph;
+    struct arena *arena; /* of the result; `inside` is in the scratch arena */
+    struct arena *scratch;
+    const unsigned char *effects; /* plan_effects */
+    int64_t n_left;               /* operations to look at, before it gives up */
+    struct err *err;
+    const struct operation *open[LOOPS_MAX_DEPTH]; /* LoopConds */
+    int depth;
+};
+
+/* Adds the variable of the Exit, and all that it needs, to the loop that it leaves: the one
+ * with its LoopCond in *list, or a new one. Returns 0 or an error. */
+int loop_find(struct loop_finder *f, struct while_loop **list, struct operation *exit,
+              struct while_loop **ret);
+
+/* Whether the Merge is that of a loop's variable. */
+int loop_is_merge(const struct operation *op);
+/* Whether the Enter passes on a variable's reference or handle, or a constant: plans inside
+ * the loop then use what is outside. */
+int loop_is_transparent(const struct operation *enter);
+
+#endif

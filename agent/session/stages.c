@@ -1,0 +1,729 @@
+/* Cuts a run into stages. A block is an operation that a plan runs, or a unit: a staged
+ * operation or a loop. The level of a block is the number of units one after the other that
+ * come before it; its stage is the first one in which a later block needs it. */
+#include "agent/session/stages.h"
+
+#include "agent/graph/op_table.h"
+#include "agent/session/plan.h"
+#include "common/mem/xmalloc.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Operations that the schedules of one run may look at: seconds. */
+#define MAX_LOOKS ((int64_t)400000000)
+
+struct builder {
+    struct arena scratch;
+    struct schedule *sc;
+    const struct graph *graph;
+    struct err *err;
+    struct loop_finder finder;
+    struct while_loop *loops;
+    int n; /* operations of the graph */
+    const struct schedule_query *query;
+    int writes;
+    int64_t *n_left; /* operations that may be looked at by all schedules of a run */
+    unsigned char *effects;
+    unsigned char *seen;
+    unsigned char *wanted; /* by operation id: it is asked for */
+    int *slot_of;          /* by operation id: its first slot plus 1 */
+    int *next_slot;        /* by slot: the next one of its operation plus 1 */
+    int cap_next;
+    int *unit_of; /* by operation id: plus 1 */
+    int n_todo;
+    int *todo; /* operation ids */
+    int cap_units;
+    int n_blocks;
+    int *level, *stage; /* by block: operation ids, then units */
+    int *order;         /* blocks, each after those that it needs */
+    int n_order;
+    int *fetch_stage; /* by slot: in which it is computed by a plan; INT_MAX: in none */
+    int cap_fetch;
+    int *mark; /* by operation id: walks of plans */
+    int n_marks;
+};
+
+/* ---- slots ---- */
+
+static int find_slot(const struct builder *b, struct output x)
+{
+    for (int k = b->slot_of[operation_id(x.op)]; k > 0; k = b->next_slot[k - 1])
+        if (b->sc->slots[k - 1].feed.output.index == x.index)
+            return k - 1;
+    return -1;
+}
+
+static int *longer(int *items, int *cap, int n)
+{
+    if (n <= *cap)
+        return items;
+    *cap = 2 * n;
+    return xreallocarray(items, (size_t)*cap, sizeof(*items));
+}
+
+static int slot(struct builder *b, struct output x)
+{
+    struct schedule *sc = b->sc;
+    const int id = operation_id(x.op);
+    int k = find_slot(b, x);
+
+    if (k >= 0)
+        return k;
+    if (sc->n_slots == sc->cap_slots) {
+        sc->cap_slots = sc->cap_slots > 0 ? 2 * sc->cap_slots : 32;
+        sc->slots = xreallocarray(sc->slots, (size_t)sc->cap_slots, sizeof(*sc->slots));
+    }
+    k = sc->n_slots++;
+    sc->slots[k] = (struct slot){.feed.output = x, .handle = -1};
+    b->next_slot = longer(b->next_slot, &b->cap_next, k + 1);
+    b->next_slot[k] = b->slot_of[id];
+    b->slot_of[id] = k + 1;
+    b->fetch_stage = longer(b->fetch_stage, &b->cap_fetch, k + 1);
+    b->fetch_stage[k] = INT_MAX;
+    return k;
+}
+
+static int is_given(const struct builder *b, struct output x)
+{
+    const int k = find_slot(b, x);
+
+    return k >= 0 && (size_t)k < b->sc->n_given;
+}
+
+/* Whether all outputs are fed, so that nothing needs to run. */
+static int is_whole(const struct builder *b, const struct operation *op)
+{
+    struct output x = {graph_operation_at(b->graph, operation_id(op)), 0};
+
+    if (b->slot_of[operation_id(op)] == 0 || operation_n_outputs(op) == 0 ||
+        (operation_def(op)->flags & OP_WRITES) != 0)
+        return 0;
+    for (; x.index < operation_n_outputs(op); x.index++)
+        if (!is_given(b, x))
+            return 0;
+    return 1;
+}
+
+/* ---- what is needed ---- */
+
+static void push(struct builder *b, const struct operation *op)
+{
+    const int id = operation_id(op);
+
+    if (b->seen[id])
+        return;
+    b->seen[id] = 1;
+    b->todo[b->n_todo++] = id;
+}
+
+static void push_need(struct builder *b, struct output x)
+{
+    if (x.index < 0 ? !is_whole(b, x.op) : !is_given(b, x))
+        push(b, x.op);
+}
+
+static void push_needs(struct builder *b, const struct operation *op)
+{
+    for (int i = 0; i < operation_n_inputs(op); i++)
+        push_need(b, operation_input(op, i));
+    for (int i = 0; i < operation_n_control_inputs(op); i++)
+        if (plan_awaits(b->effects, op, i))
+            push_need(b, (struct output){operation_control_input(op, i), -1});
+}
+
+static struct unit *new_unit(struct builder *b, struct operation *op)
+{
+    struct schedule *sc = b->sc;
+
+    if (sc->n_units == b->cap_units) {
+        b->cap_units = b->cap_units > 0 ? 2 * b->cap_units : 16;
+        sc->units = xreallocarray(sc->units, (size_t)b->cap_units, sizeof(*sc->units));
+    }
+    sc->units[sc->n_units] = (struct unit){.op = op};
+    b->unit_of[operation_id(op)] = ++sc->n_units;
+    return &sc->units[sc->n_units - 1];
+}
+
+static int leave_loop(struct builder *b, struct operation *exit)
+{
+    struct while_loop *loop;
+    struct schedule *sc = b->sc;
+    int rc = loop_find(&b->finder, &b->loops, exit, &loop);
+
+    if (rc != 0)
+        return rc;
+    for (const struct schedule_query *q = b->query; q != NULL; q = q->around)
+        if (q->of_loop == loop->cond)
+            return err_set(b->err, ERR_FORMAT, "%s leaves a loop that needs it",
+                           operation_name(exit));
+    for (int i = 0; i < sc->n_units && b->unit_of[operation_id(exit)] == 0; i++)
+        if (sc->units[i].loop == loop)
+            b->unit_of[operation_id(exit)] = i + 1;
+    if (b->unit_of[operation_id(exit)] == 0)
+        new_unit(b, exit)->loop = loop;
+    for (int i = 0; i < loop->n_needs; i++)
+        push_need(b, loop->needs[i]);
+    return 0;
+}
+
+static int is_variable_bytes(struct output x)
+{
+    return output_is_ref(x) ||
+           (output_dtype(x) == DT_RESOURCE && operation_behind_handle(x) != NULL);
+}
+
+static int is_inside(const struct builder *b, const struct operation *op)
+{
+    if (operation_is(op, "NextIteration") || operation_is(op, "LoopCond"))
+        return !(b->query->of_loop != NULL && b->wanted[operation_id(op)]);
+    if (operation_is(op, "Enter") || operation_is(op, "RefEnter"))
+        return !loop_is_transparent(op);
+    return loop_is_merge(op);
+}
+
+static int visit(struct builder *b, struct operation *op)
+{
+    if (operation_is(op, "Exit"))
+        return leave_loop(b, op);
+    if (is_inside(b, op))
+        return err_set(
+            b->err, ERR_FORMAT,
+            "%s is inside of a loop: only what leaves it through an Exit can be "
+            "used outside",
+            operation_name(op));
+    if ((operation_def(op)->flags & OP_STAGED) != 0)
+        (void)new_unit(b, op);
+    b->writes |= (operation_def(op)->flags & OP_WRITES) != 0;
+    push_needs(b, op);
+    return 0;
+}
+
+/* What is fed and inside of a loop would be ignored. */
+static int check_given(struct builder *b)
+{
+    for (const struct while_loop *l = b->loops; l != NULL && b->query->of_loop == NULL;
+         l = l->next)
+        for (size_t i = 0; i < b->sc->n_given; i++)
+            if (l->inside[operation_id(b->sc->given[i].op)] &&
+                !b->seen[operation_id(b->sc->given[i].op)] &&
+                operation_n_inputs(b->sc->given[i].op) > 0)
+                return err_set(b->err, ERR_ARG,
+                               "%s is inside of the loop '%s': it cannot be fed",
+                               operation_name(b->sc->given[i].op), l->frame);
+    return 0;
+}
+
+static int discover(struct builder *b)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < b->sc->n_wanted; i++)
+        push_need(b, b->sc->wanted[i]);
+    for (size_t i = 0; i < b->sc->n_targets; i++)
+        push(b, b->sc->targets[i]);
+    while (rc == 0 && b->n_todo > 0)
+        rc = visit(b, graph_operation_at(b->graph, b->todo[--b->n_todo]));
+    return rc == 0 ? check_given(b) : rc;
+}
+
+/* ---- blocks, and what each needs ---- */
+
+static int block_of(const struct builder *b, const struct operation *op)
+{
+    const int id = operation_id(op);
+
+    return b->unit_of[id] > 0 ? b->n + b->unit_of[id] - 1 : id;
+}
+
+/* Need i of the block; returns 0 past the end. What is given has op NULL. */
+static int need_at(const struct builder *b, int block, int i, struct output *ret)
+{
+    const struct unit *u = block >= b->n ? &b->sc->units[block - b->n] : NULL;
+    const struct operation *op = u != NULL ? u->op : graph_operation_at(b->graph, block);
+
+    if (u != NULL && u->loop != NULL) {
+        if (i >= u->loop->n_needs)
+            return 0;
+        *ret = u->loop->needs[i];
+    } else if (i < operation_n_inputs(op)) {
+        *ret = operation_input(op, i);
+    } else {
+        i -= operation_n_inputs(op);
+        if (i >= operation_n_control_inputs(op))
+            return 0;
+        *ret = (struct output){operation_control_input(op, i), -1};
+        if (!plan_awaits(b->effects, op, i))
+            *ret = OUTPUT_NONE;
+    }
+    if (ret->op != NULL && (ret->index < 0 ? is_whole(b, ret->op) : is_given(b, *ret)))
+        *ret = OUTPUT_NONE;
+    return 1;
+}
+
+/* What a plan computes again at no cost, or must not be given as a value. */
+static int is_light(const struct builder *b, const struct operation *op)
+{
+    const struct kernel_row *row = kernel_find(operation_type(op));
+
+    if (operation_is(op, "Const") || operation_is_variable(op) ||
+        operation_is(op, "Enter") || operation_is(op, "RefEnter"))
+        return 1;
+    if (row == NULL || row->kind != KERNEL_ALIAS || operation_n_outputs(op) == 0 ||
+        (operation_def(op)->flags & OP_WRITES) != 0)
+        return 0;
+    if (is_variable_bytes(
+            (struct output){graph_operation_at(b->graph, operation_id(op)), 0}))
+        return 1;
+    return operation_n_inputs(op) == 1 &&
+           (is_given(b, operation_input(op, 0)) ||
+            (!b->writes && is_variable_bytes(operation_input(op, 0))));
+}
+
+static int order_from(struct builder *b, int first, int *stack, int *next)
+{
+    enum { OPEN = -2, NEW = -1 };
+    int depth = 0;
+
+    if (b->level[first] != NEW)
+        return 0;
+    b->level[first] = OPEN;
+    stack[depth++] = first;
+    while (depth > 0) {
+        const int block = stack[depth - 1];
+        struct output x;
+        int from, level = 0;
+
+        if (need_at(b, block, next[block]++, &x)) {
+            from = x.op != NULL ? block_of(b, x.op) : -1;
+            if (from >= 0 && b->level[from] == OPEN)
+                return err_set(b->err, ERR_FORMAT, "operation %s waits for itself",
+                               operation_name(x.op));
+            if (from >= 0 && b->level[from] == NEW) {
+                b->level[from] = OPEN;
+                stack[depth++] = from;
+            }
+            continue;
+        }
+        for (int i = 0; need_at(b, block, i, &x); i++) {
+            from = x.op != NULL ? block_of(b, x.op) : -1;
+            if (from >= 0 && b->level[from] + (from >= b->n) > level)
+                level = b->level[from] + (from >= b->n);
+        }
+        b->level[block] = level;
+        b->order[b->n_order++] = block;
+        depth--;
+    }
+    return 0;
+}
+
+static int find_levels(struct builder *b)
+{
+    int *stack, *next, rc = 0;
+
+    b->n_blocks = b->n + b->sc->n_units;
+    b->level = ARENA_ARRAY(&b->scratch, int, b->n_blocks);
+    b->stage = ARENA_ARRAY(&b->scratch, int, b->n_blocks);
+    b->order = ARENA_ARRAY(&b->scratch, int, b->n_blocks);
+    stack = ARENA_ARRAY(&b->scratch, int, b->n_blocks + 1);
+    next = ARENA_ARRAY(&b->scratch, int, b->n_blocks);
+    memset(b->level, -1, sizeof(int) * (size_t)b->n_blocks);
+    for (int id = 0; rc == 0 && id < b->n; id++)
+        if (b->seen[id])
+            rc =
+                order_from(b, block_of(b, graph_operation_at(b->graph, id)), stack, next);
+    return rc;
+}
+
+static void find_stages(struct builder *b)
+{
+    int last = 0;
+
+    for (int k = 0; k < b->n_order; k++) {
+        const int block = b->order[k];
+        const int level = b->level[block] + (block >= b->n);
+
+        last = level > last ? level : last;
+    }
+    b->sc->n_stages = last + 1;
+    for (int k = 0; k < b->n_order; k++)
+        b->stage[b->order[k]] = last;
+    for (int k = b->n_order - 1; k >= 0; k--) {
+        const int block = b->order[k];
+        struct output x;
+
+        if (block >= b->n)
+            b->stage[block] = b->level[block];
+        for (int i = 0; need_at(b, block, i, &x); i++) {
+            const int from = x.op != NULL ? block_of(b, x.op) : -1;
+
+            if (from >= 0 && from < b->n && b->stage[from] > b->stage[block])
+                b->stage[from] = b->stage[block];
+        }
+    }
+}
+
+/* ---- the slots of units ---- */
+
+/* The slot of what a unit takes, computed at the latest in stage `at`. */
+static int take(struct builder *b, struct output x, int at)
+{
+    const struct operation *op = x.op;
+    int k;
+
+    if (x.index < 0 && is_whole(b, op))
+        return -1;
+    k = slot(b, x);
+    if ((size_t)k < b->sc->n_given || b->unit_of[operation_id(op)] > 0)
+        return k;
+    if (!is_light(b, op))
+        at = b->stage[operation_id(op)];
+    if (at < b->fetch_stage[k])
+        b->fetch_stage[k] = at;
+    return k;
+}
+
+static int out_slot(struct builder *b, struct operation *op, int index)
+{
+    return op != NULL ? slot(b, (struct output){op, index}) : -1;
+}
+
+static void wire_unit(struct builder *b, struct unit *u)
+{
+    const int at = b->level[b->n + (int)(u - b->sc->units)];
+    struct output x;
+    const int id = (int)(u - b->sc->units) + b->n;
+    int n = 0;
+
+    if (u->loop != NULL) {
+        n = u->loop->n_variables + u->loop->n_constants + u->loop->n_needs;
+        u->in = ARENA_ARRAY(&b->sc->arena, int, n);
+        for (int i = 0; i < u->loop->n_variables; i++)
+            u->in[u->n_in++] =
+                take(b, operation_input(u->loop->variables[i].enter, 0), at);
+        for (int i = 0; i < u->loop->n_constants; i++)
+            u->in[u->n_in++] = take(b, operation_input(u->loop->constants[i], 0), at);
+        for (int i = 0; i < u->loop->n_needs; i++)
+            if (u->loop->needs[i].index < 0)
+                u->in[u->n_in++] = take(b, u->loop->needs[i], at);
+        u->n_out = u->loop->n_variables;
+    } else {
+        n = operation_n_inputs(u->op) + operation_n_control_inputs(u->op);
+        u->in = ARENA_ARRAY(&b->sc->arena, int, n + 1);
+        for (int i = 0; i < operation_n_inputs(u->op); i++)
+            u->in[u->n_in++] = take(b, operation_input(u->op, i), at);
+        for (int i = operation_n_inputs(u->op); need_at(b, id, i, &x); i++)
+            if (x.op != NULL)
+                u->in[u->n_in++] = take(b, x, at);
+        u->n_out = operation_n_outputs(u->op);
+    }
+    u->out = ARENA_ARRAY(&b->sc->arena, int, u->n_out + 1);
+    u->done = ARENA_ARRAY(&b->sc->arena, int, u->n_out + 1);
+    for (int i = 0; i < u->n_out; i++) {
+        struct operation *op = u->loop != NULL ? u->loop->variables[i].exit : u->op;
+
+        u->out[i] = out_slot(b, op, u->loop != NULL ? 0 : i);
+        u->done[i] = u->loop != NULL ? out_slot(b, op, -1) : -1;
+    }
+    if (u->loop == NULL)
+        u->done[0] = out_slot(b, u->op, -1);
+}
+
+/* ---- the plans of the stages ---- */
+
+static void feed(struct builder *b, struct stage *s, struct output x)
+{
+    const int k = slot(b, x), n = s->n_feeds;
+
+    for (int i = 0; i < n; i++)
+        if (s->feeds[i] == k)
+            return;
+    if (n == 0 ||
+        (n >= 8 && (n & (n - 1)) == 0)) { /* room for a power of two, from 8 on */
+        int *more = ARENA_ARRAY(&b->sc->arena, int, n < 8 ? 8 : 2 * n);
+
+        if (n > 0)
+            memcpy(more, s->feeds, sizeof(int) * (size_t)n);
+        s->feeds = more;
+    }
+    s->feeds[s->n_feeds++] = k;
+}
+
+/* One thing that the plan of stage `at` needs: computed by it, or fed. */
+static void plan_needs(struct builder *b, int at, struct output x)
+{
+    struct stage *s = &b->sc->stages[at];
+    const int id = operation_id(x.op), k = find_slot(b, x);
+
+    if (x.index < 0 && is_whole(b, x.op)) {
+        feed(b, s, x);
+    } else if ((k >= 0 && (size_t)k < b->sc->n_given) || b->unit_of[id] > 0) {
+        feed(b, s, x);
+    } else if (b->stage[id] < at && !is_light(b, x.op)) {
+        feed(b, s, x);
+        b->fetch_stage[slot(b, x)] = b->stage[id];
+    } else if (b->mark[id] != b->n_marks) {
+        b->mark[id] = b->n_marks;
+        b->todo[b->n_todo++] = id;
+    }
+}
+
+static void walk_plan(struct builder *b, int at)
+{
+    while (b->n_todo > 0) {
+        const struct operation *op = graph_operation_at(b->graph, b->todo[--b->n_todo]);
+
+        for (int i = 0; i < operation_n_inputs(op); i++)
+            plan_needs(b, at, operation_input(op, i));
+        for (int i = 0; i < operation_n_control_inputs(op); i++)
+            if (plan_awaits(b->effects, op, i))
+                plan_needs(b, at, (struct output){operation_control_input(op, i), -1});
+    }
+}
+
+/* What the plan of the stage computes for units and for later stages. */
+static void fill_results(struct builder *b, int at)
+{
+    struct schedule *sc = b->sc;
+    struct stage *s = &sc->stages[at];
+
+    s->fetches = ARENA_ARRAY(&sc->arena, struct output, sc->n_slots);
+    s->targets = ARENA_ARRAY(&sc->arena, struct operation *, sc->n_slots);
+    s->fetched = ARENA_ARRAY(&sc->arena, int, sc->n_slots);
+    s->done = ARENA_ARRAY(&sc->arena, int, sc->n_slots);
+    for (int k = 0; k < sc->n_slots; k++) {
+        const struct output x = sc->slots[k].feed.output;
+
+        if (b->fetch_stage[k] != at)
+            continue;
+        if (x.index < 0) {
+            s->done[s->n_targets] = k;
+            s->targets[s->n_targets++] = x.op;
+        } else {
+            s->fetched[s->n_fetches] = k;
+            s->fetches[s->n_fetches++] = x;
+        }
+    }
+}
+
+static void fill_last(struct builder *b)
+{
+    struct schedule *sc = b->sc;
+    struct stage *s = &sc->stages[sc->n_stages - 1];
+
+    s->fetches = sc->wanted;
+    s->n_fetches = (int)sc->n_wanted;
+    s->targets = ARENA_ARRAY(&sc->arena, struct operation *, sc->n_targets);
+    for (size_t i = 0; i < sc->n_targets; i++) {
+        const int id = operation_id(sc->targets[i]);
+
+        if (b->unit_of[id] == 0 && b->stage[id] == sc->n_stages - 1)
+            s->targets[s->n_targets++] = sc->targets[i];
+    }
+}
+
+static void fill_stage(struct builder *b, int at)
+{
+    struct schedule *sc = b->sc;
+    struct stage *s = &sc->stages[at];
+
+    if (at == sc->n_stages - 1)
+        fill_last(b);
+    else
+        fill_results(b, at);
+    b->n_marks++;
+    for (int i = 0; i < s->n_fetches; i++)
+        plan_needs(b, at, s->fetches[i]);
+    for (int i = 0; i < s->n_targets; i++)
+        plan_needs(b, at, (struct output){s->targets[i], -1});
+    walk_plan(b, at);
+    for (int i = 0; i < sc->n_units; i++)
+        s->n_units += b->level[b->n + i] == at;
+    s->units = ARENA_ARRAY(&sc->arena, struct unit *, s->n_units + 1);
+    s->n_units = 0;
+    for (int k = 0; k < b->n_order; k++)
+        if (b->order[k] >= b->n && b->level[b->order[k]] == at)
+            s->units[s->n_units++] = &sc->units[b->order[k] - b->n];
+}
+
+/* ---- handles ---- */
+
+/* The slot whose handle x has: operations that pass values on keep it. */
+static int handle_slot(const struct builder *b, struct output x)
+{
+    for (int n = 0; n < b->n && output_dtype(x) == DT_RESOURCE; n++) {
+        const int k = find_slot(b, x);
+        const struct kernel_row *row = kernel_find(operation_type(x.op));
+
+        if (k >= 0 && b->fetch_stage[k] == INT_MAX)
+            return k;
+        if (row == NULL || row->kind != KERNEL_ALIAS)
+            return -1;
+        x = operation_input(x.op, 0);
+    }
+    return -1;
+}
+
+static void find_handles(struct builder *b)
+{
+    struct schedule *sc = b->sc;
+
+    sc->same_handle = ARENA_ARRAY(&sc->arena, int, sc->n_slots + 1);
+    sc->wanted_handle = ARENA_ARRAY(&sc->arena, int, sc->n_wanted + 1);
+    for (int k = 0; k < sc->n_slots; k++)
+        sc->same_handle[k] =
+            b->fetch_stage[k] == INT_MAX || sc->slots[k].feed.output.index < 0
+                ? -1
+                : handle_slot(b, sc->slots[k].feed.output);
+    for (size_t i = 0; i < sc->n_wanted; i++)
+        sc->wanted_handle[i] = handle_slot(b, sc->wanted[i]);
+}
+
+/* ---- loops ---- */
+
+static int cut(struct schedule **ret, const struct schedule_query *q, int64_t *n_left,
+               struct err *err);
+
+static size_t add_given(struct output *given, size_t n, struct operation *op, int index)
+{
+    if (op != NULL)
+        given[n++] = (struct output){op, index};
+    return n;
+}
+
+/* The condition and the body; what is given to them: see schedule_run. */
+static int cut_loop(struct builder *b, struct unit *u)
+{
+    const struct while_loop *l = u->loop;
+    struct output *given =
+        ARENA_ARRAY(&b->scratch, struct output, 3 * l->n_variables + l->n_constants + 1);
+    struct output *next = ARENA_ARRAY(&b->scratch, struct output, l->n_variables);
+    struct output cond = {graph_operation_at(b->graph, operation_id(l->cond)), 0};
+    struct schedule_query q = {
+        .graph = b->graph, .given = given, .of_loop = l->cond, .around = b->query};
+    int rc;
+
+    for (int i = 0; i < l->n_variables; i++) {
+        q.n_given = add_given(given, q.n_given, l->variables[i].merge, 0);
+        q.n_given = add_given(given, q.n_given, l->variables[i].merge, 1);
+        q.n_given = add_given(given, q.n_given, l->variables[i].taken, 1);
+        next[i] = (struct output){l->variables[i].next, 0};
+    }
+    for (int i = 0; i < l->n_constants; i++)
+        q.n_given = add_given(given, q.n_given, l->constants[i], 0);
+    *b->n_left -= 2 * (int64_t)b->n;
+    if (*b->n_left < 0)
+        return err_set(b->err, ERR_LIMIT, "%s: too many loops in loops",
+                       operation_name(cond.op));
+    q.wanted = &cond;
+    q.n_wanted = 1;
+    rc = cut(&u->condition, &q, b->n_left, b->err);
+    given[q.n_given++] = cond;
+    q.wanted = next;
+    q.n_wanted = (size_t)l->n_variables;
+    return rc == 0 ? cut(&u->body, &q, b->n_left, b->err) : rc;
+}
+
+/* ---- all ---- */
+
+static void copy_arguments(struct schedule *sc, const struct schedule_query *q)
+{
+    sc->n_given = q->n_given;
+    sc->n_wanted = q->n_wanted;
+    sc->n_targets = q->n_targets;
+    sc->given = ARENA_ARRAY(&sc->arena, struct output, sc->n_given + 1);
+    sc->wanted = ARENA_ARRAY(&sc->arena, struct output, sc->n_wanted + 1);
+    sc->targets = ARENA_ARRAY(&sc->arena, struct operation *, sc->n_targets + 1);
+    for (size_t i = 0; i < sc->n_given; i++)
+        sc->given[i] = q->given[i];
+    for (size_t i = 0; i < sc->n_wanted; i++)
+        sc->wanted[i] = q->wanted[i];
+    for (size_t i = 0; i < sc->n_targets; i++)
+        sc->targets[i] = q->targets[i];
+}
+
+static int build(struct builder *b)
+{
+    struct schedule *sc = b->sc;
+    int rc = discover(b);
+
+    if (rc == 0)
+        rc = find_levels(b);
+    if (rc != 0)
+        return rc;
+    find_stages(b);
+    sc->stages = ARENA_ARRAY(&sc->arena, struct stage, sc->n_stages);
+    for (int i = 0; i < sc->n_units; i++)
+        wire_unit(b, &sc->units[i]);
+    for (int at = sc->n_stages - 1; at >= 0; at--)
+        fill_stage(b, at);
+    find_handles(b);
+    for (int i = 0; rc == 0 && i < sc->n_units; i++)
+        if (sc->units[i].loop != NULL)
+            rc = cut_loop(b, &sc->units[i]);
+    return rc;
+}
+
+static int cut(struct schedule **ret, const struct schedule_query *q, int64_t *n_left,
+               struct err *err)
+{
+    struct schedule *sc = xcalloc(1, sizeof(*sc));
+    const int n = graph_n_operations(q->graph);
+    struct builder b = {
+        .sc = sc, .graph = q->graph, .err = err, .n = n, .query = q, .n_left = n_left};
+    int rc;
+
+    copy_arguments(sc, q);
+    b.effects = plan_effects(q->graph, &b.scratch);
+    b.finder = (struct loop_finder){.graph = q->graph,
+                                    .arena = &sc->arena,
+                                    .scratch = &b.scratch,
+                                    .effects = b.effects,
+                                    .n_left = 256 * ((int64_t)n + 1),
+                                    .err = err};
+    b.seen = ARENA_ARRAY(&b.scratch, unsigned char, n);
+    b.wanted = ARENA_ARRAY(&b.scratch, unsigned char, n);
+    b.slot_of = ARENA_ARRAY(&b.scratch, int, n);
+    b.unit_of = ARENA_ARRAY(&b.scratch, int, n);
+    b.todo = ARENA_ARRAY(&b.scratch, int, n + 1);
+    b.mark = ARENA_ARRAY(&b.scratch, int, n);
+    for (size_t i = 0; i < q->n_given; i++)
+        (void)slot(&b, q->given[i]);
+    for (size_t i = 0; i < q->n_wanted; i++)
+        b.wanted[operation_id(q->wanted[i].op)] = 1;
+    rc = build(&b);
+    for (int i = 0; i < sc->n_units; i++)
+        if (sc->units[i].loop != NULL)
+            sc->units[i].loop->inside = NULL; /* freed here */
+    arena_done(&b.scratch);
+    free(b.next_slot);
+    free(b.fetch_stage);
+    *ret = sc;
+    if (rc == 0)
+        return 0;
+    schedule_free(sc);
+    *ret = NULL;
+    return rc;
+}
+
+int schedule_build(struct schedule **ret, const struct schedule_query *q, struct err *err)
+{
+    int64_t n_left = MAX_LOOKS;
+
+    return cut(ret, q, &n_left, err);
+}
+
+void schedule_free(struct schedule *s)
+{
+    if (s == NULL)
+        return;
+    for (int i = 0; i < s->n_units; i++) {
+        schedule_free(s->units[i].condition);
+        schedule_free(s->units[i].body);
+    }
+    free(s->slots);
+    free(s->units);
+    arena_done(&s->arena);
+    free(s);
+}
