@@ -20,7 +20,7 @@ HEADER_BYTES = 1 << 20  # of the experience log (common/store/layout.h)
 FOREVER = 100_000_000
 OPTIMIZERS = ("adam", "sgd", "momentum", "rmsprop", "accept_reject")
 # Random moments for each optimiser.
-KILLS_EACH = int(os.environ.get("BROOD_KILLS", 4 if harness.SANITIZED else 20))
+KILLS_EACH = int(os.environ.get("BROOD_KILLS", 2 if harness.SANITIZED else 8))
 
 CONFIG = """
 run: {{name: small, seed: 1, env_steps: {steps}}}

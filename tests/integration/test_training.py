@@ -181,7 +181,7 @@ def test_ddpg_and_continuous_actions_train(w):
 
 def test_every_shipped_configuration_trains(w):
     """Each for a few hundred steps with some updates."""
-    small = ["run.env_steps=500", "env.copies=4", "log.every_env_steps=100"]
+    small = ["run.env_steps=300", "env.copies=4", "log.every_env_steps=100"]
     drawn = ["experience.warmup=100", "experience.batch_size=64", "experience.update_every=50"]
     window = ["experience.update_every=100"]  # all rows since the last update
     for path in sorted((harness.SOURCE / "configs").glob("*.yaml")):
@@ -205,6 +205,8 @@ def test_every_shipped_configuration_trains(w):
 
 def test_games_of_bad_luck_are_solved(w):
     """The optimum of climbing is 11 per step; that of penalty is 10 for any k."""
+    if harness.SANITIZED:
+        raise harness.Skip("what is learned is the same in both builds")
     for name, k, best in (("climbing", None, 11), ("penalty", 0, 10), ("penalty", -25, 10),
                           ("penalty", -100, 10)):
         for seed in (1, 2):
