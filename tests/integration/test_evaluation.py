@@ -80,7 +80,7 @@ def test_a_run_is_evaluated_while_it_trains(w):
     """Any checkpoint of a live run can be evaluated repeatedly."""
     train(w, "spread", "calm")
     p = w.start("run", w.path / "spread.yaml", "--name", "busy", "-q", "--set",
-                "run.env_steps=100000000")
+                "run.env_steps=100000000", "--set", "checkpoint.max_to_keep=0")
     checkpoints = w.run_dir("busy") / "checkpoints"
     harness.wait_until("a checkpoint", lambda: (checkpoints / "600").exists())
     first = evaluate(w, "busy", "--checkpoint", "0")
@@ -106,7 +106,7 @@ def test_episodes_without_an_end_are_cut(w):
 
 
 def stands_at(w, name, step):
-    if not w.run_dir(name).exists():
+    if not (w.run_dir(name) / "lock").exists():
         return False
     status = json.loads(w.brood("status", name, "--json")[0])
     return status["state"] == "running" and status["env_steps"] == step

@@ -101,16 +101,16 @@ def test_deaths_after_the_last_round_change_nothing(w):
 
 
 def run_with_a_change(w, name, fault):
-    """A run that is paused before its first round until a change of a learning rate is
-    planned."""
+    """A run that is paused until a change of a learning rate is planned, which is so late that
+    the run has not got there before it is paused."""
     program = w.program_with_agent(FAULT_AGENT)
     for count in program.parent.glob("*.runs"):
         count.unlink()
-    p = w.start("run", w.small(steps=400), "--name", name, program=program,
+    p = w.start("run", w.small(steps=1400), "--name", name, program=program,
                 env={"BROOD_FAULT": fault})
     harness.wait_until("the socket", lambda: (w.run_dir(name) / "control.sock").exists())
     w.brood("pause", name)
-    w.brood("set", name, "defaults.optimizer.learning_rate=0.02", "--at-step", "200")
+    w.brood("set", name, "defaults.optimizer.learning_rate=0.02", "--at-step", "1200")
     w.brood("continue", name)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     return (w.run_dir(name) / "journal").read_text().count(" event=respawn "), \

@@ -89,7 +89,8 @@ def start_and_kill(w, name, path, moment_s):
     until = time.monotonic() + moment_s
     while time.monotonic() < until and p.poll() is None:
         time.sleep(0.0005)
-    harness.kill_holder(p, run)
+    if p.poll() is None:  # otherwise the pid may be another process's by now
+        harness.kill_holder(p, run)
     return run if (run / "experience").exists() else None
 
 

@@ -113,8 +113,10 @@ def test_seeds_that_cannot_all_be_trained_are_refused_at_once(w):
 def test_seeds_are_trained_several_at_a_time(w):
     config = w.small(steps=10**7, evaluate=0, checkpoint=10**6)
     p = w.start("run", config, "--name", "a", "--seeds", "1,2,3", "--jobs", "2")
-    harness.wait_until("two runs", lambda: [r["state"] for r in harness.json_lines(
-        w.brood("runs", "--json")[0])] == ["running"] * 2)
+    harness.wait_until("two runs", lambda: all(  # a stop is answered otherwise before them
+        harness.rows(w.run_dir(name)) > 0 for name in ("a-s1", "a-s2")))
+    assert [r["state"] for r in harness.json_lines(w.brood("runs", "--json")[0])] == \
+        ["running"] * 2
     harness.kill(p.pid, signal.SIGTERM)
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
     assert sorted(os.listdir(w.runs)) == ["a-s1", "a-s2"]
