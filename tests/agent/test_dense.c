@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 330, FLOATS = SIDE * SIDE, MARGIN = 16 };
+enum { SIDE = 330, FLOATS = SIDE * SIDE };
+/* What is compared before and behind C, which must not change. */
+enum { BEFORE = 16, BEHIND = 256 };
 
 struct bench {
     float a[FLOATS], b[FLOATS], feature[FLOATS], bias[SIDE];
-    float want[FLOATS + 2 * MARGIN], got[FLOATS + 2 * MARGIN];
+    float want[BEFORE + FLOATS + BEHIND], got[BEFORE + FLOATS + BEHIND];
     float want_sums[SIDE], got_sums[SIDE];
 };
 
@@ -78,11 +80,17 @@ static void define(const struct dense *d, float *c, float *sums)
 
 /* ---- against it ---- */
 
-static void begin(float *c, float *sums)
+/* How many floats of want and of got a product is concerned with. */
+static size_t extent(const struct dense *d)
 {
-    for (int i = 0; i < FLOATS + 2 * MARGIN; i++)
+    return BEFORE + (size_t)((d->m - 1) * d->ldc + d->n) + BEHIND;
+}
+
+static void begin(const struct dense *d, float *c, float *sums)
+{
+    for (size_t i = 0; i < extent(d); i++)
         c[i] = (float)i / 64;
-    for (int i = 0; i < SIDE; i++)
+    for (int i = 0; i < d->n; i++)
         sums[i] = (float)i;
 }
 
@@ -90,10 +98,10 @@ static void ck_set(struct bench *t, struct dense d, const struct kern_loops *set
 {
     const size_t sums = d.column_sums ? (size_t)d.n * sizeof(float) : 0;
 
-    begin(t->got, t->got_sums);
-    d.c = t->got + MARGIN;
+    begin(&d, t->got, t->got_sums);
+    d.c = t->got + BEFORE;
     set->dense(&d);
-    if (memcmp(t->got, t->want, sizeof(t->got)) != 0 ||
+    if (memcmp(t->got, t->want, extent(&d) * sizeof(float)) != 0 ||
         memcmp(t->got_sums, t->want_sums, sums) != 0)
         ck_abort_msg("%s: %lld x %lld, k %lld, turned %d %d, after %d, add %d, sums %d",
                      set->isa, (long long)d.m, (long long)d.n, (long long)d.k,
@@ -107,8 +115,8 @@ static void ck_defined(struct bench *t, struct dense d)
     d.lda = d.lda != 0 ? d.lda : d.transposed_a ? d.m : d.k;
     d.ldb = d.ldb != 0 ? d.ldb : d.transposed_b ? d.k : d.n;
     d.ldc = d.ldc != 0 ? d.ldc : d.n;
-    begin(t->want, t->want_sums);
-    d.c = t->want + MARGIN;
+    begin(&d, t->want, t->want_sums);
+    d.c = t->want + BEFORE;
     define(&d, d.c, t->want_sums);
     if (d.column_sums)
         d.column_sums = t->got_sums;
@@ -124,9 +132,10 @@ START_TEST(every_size)
 {
     struct bench *t = bench_new();
     const int turned = _i;
+    const size_t stride = (size_t)test_stride();
 
     for (size_t i = 0; i < N_SIDES; i++)
-        for (size_t j = 0; j < N_SIDES; j++)
+        for (size_t j = (i + (size_t)turned) % stride; j < N_SIDES; j += stride)
             for (size_t l = 0; l < N_SIDES; l += 3)
                 ck_defined(t, (struct dense){.m = sides[i],
                                              .n = sides[j],

@@ -391,7 +391,7 @@ END_TEST
 
 START_TEST(draws_have_their_distribution)
 {
-    double mean = 0, variance = 0;
+    double mean = 0, variance = 0, low = INFINITY, high = -INFINITY;
     struct tensor t;
     struct bed b;
 
@@ -399,10 +399,12 @@ START_TEST(draws_have_their_distribution)
     b.key = rng_key_make(3, "draws", "test");
     t = bed_fetch(&b, draw(&b, draws[_i].type, draws[_i].dtype, NULL));
     for (int64_t i = 0; i < DRAWS; i++) {
-        ck_assert_double_ge(drawn(&t, i), draws[_i].low);
-        ck_assert_double_le(drawn(&t, i), draws[_i].high);
+        low = fmin(low, drawn(&t, i)); /* an assertion costs more */
+        high = fmax(high, drawn(&t, i));
         mean += drawn(&t, i) / DRAWS;
     }
+    ck_assert_double_ge(low, draws[_i].low);
+    ck_assert_double_le(high, draws[_i].high);
     for (int64_t i = 0; i < DRAWS; i++)
         variance += pow(drawn(&t, i) - mean, 2) / DRAWS;
     /* four standard errors of 40,000 draws */

@@ -839,11 +839,18 @@ static const struct {
 } learners[] = {{"isac", &discrete, 0}, {"masac", &discrete, 0}, {"isac", &box, 0},
                 {"masac", &box, 0},     {"masac", &discrete, 1}, {"isac", &box, 1}};
 
+/* Under the sanitizers, which look for other faults than slow learning, a few updates. */
+#ifdef __SANITIZE_ADDRESS__
+enum { LEARNING_UPDATES = 100 };
+#else
+enum { LEARNING_UPDATES = 1200 };
+#endif
+
 /* Episodes of one step: what is best is chosen greedily, and the entropy becomes the
  * target's. */
 START_TEST(test_learns)
 {
-    enum { N = 128 };
+    enum { N = 128, ENOUGH = 1200 };
     const struct space *s = learners[_i].space;
     char config[256] = "";
     struct team_args args = team_spread(config, N);
@@ -886,18 +893,23 @@ START_TEST(test_learns)
             team_write(t, i, k, "terminated", &one);
         }
     }
-    for (uint64_t u = 0; u < 1200; u++) {
+    for (uint64_t u = 0; u < LEARNING_UPDATES; u++) {
         team_update(t, u, rows, 1, N, NULL);
-        entropy += u >= 1100 ? team_scalar(&t->members[0], "entropy") / 100 : 0;
+        entropy += u + 100 >= LEARNING_UPDATES
+                       ? team_scalar(&t->members[0], "entropy") / 100
+                       : 0;
     }
+    ck_assert(isfinite(entropy));
     for (size_t e = 0; e < COPIES; e++)
         memcpy(a.obs + e * OBS, obs, sizeof(obs));
     act(t, &a, ACT_GREEDY, 0, 1);
-    for (size_t c = 0; s->box && c < 2; c++)
-        ck_assert_float_eq_tol(a.actions[c], -1.5f, 0.5f);
-    if (!s->box)
-        ck_assert_float_eq(a.actions[3], 1);
-    ck_assert_double_eq_tol(entropy, s->box ? -2 : 0.5 * log(4), 0.1);
+    if (LEARNING_UPDATES >= ENOUGH) {
+        for (size_t c = 0; s->box && c < 2; c++)
+            ck_assert_float_eq_tol(a.actions[c], -1.5f, 0.5f);
+        if (!s->box)
+            ck_assert_float_eq(a.actions[3], 1);
+        ck_assert_double_eq_tol(entropy, s->box ? -2 : 0.5 * log(4), 0.1);
+    }
     team_free(t);
 }
 END_TEST

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { N_ROWS = 1000, MAX_BATCH = 300, UPDATES = 6 };
+enum { N_ROWS = 1000, MAX_BATCH = 300, UPDATES = 3 };
 
 static uint64_t hash_bytes(const uint8_t *bytes, size_t n)
 {

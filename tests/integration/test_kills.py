@@ -11,8 +11,8 @@ import time
 import harness
 from test_exactness import let_it_end, outcome
 
-KILLS = int(os.environ.get("BROOD_KILLS", 30 if harness.SANITIZED else 150))
-FIRST_KILLS, FIRST_CHECKPOINTS = 20, 30
+KILLS = int(os.environ.get("BROOD_KILLS", 30 if harness.SANITIZED else 100))
+FIRST_KILLS, FIRST_CHECKPOINTS, INTERVAL = 20, 30, 200
 STOP_EVERY = 15  # one of so many is a SIGSTOP, which the watchdog has to end
 FOREVER = 100_000_000
 RSS_SLACK_KIB = 1024
@@ -47,7 +47,8 @@ def print_table(journal):
 
 def test_kills_at_random_moments_leave_nothing(w):
     draw = random.Random(3)
-    config, run = w.small(steps=FOREVER, evaluate=3000, checkpoint=600), w.run_dir("killed")
+    config, run = w.small(steps=FOREVER, evaluate=3000, checkpoint=INTERVAL), \
+        w.run_dir("killed")
     p = w.start("run", config, "--name", "killed", *SETTINGS)
     harness.wait_until("the agents", lambda: len(harness.agents_of(p.pid)) == 3)
     supervisor = harness.supervisor_of(p.pid)
@@ -62,7 +63,7 @@ def test_kills_at_random_moments_leave_nothing(w):
     harness.assert_nothing_grew(supervisor, 3, before, RSS_SLACK_KIB)
     n = print_table((run / "journal").read_text())
     assert n >= KILLS, (n, KILLS)
-    steps = let_it_end(run, 600)
+    steps = let_it_end(run, INTERVAL)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     calm = w.start("run", config, "--name", "calm", *SETTINGS, "--set",
                    f"run.env_steps={steps}")

@@ -4,6 +4,7 @@ import re
 
 import harness
 from test_control import refused, start, stop
+from test_exactness import FOREVER, let_it_end
 
 
 def traced(w, run, steps):
@@ -52,15 +53,16 @@ def test_the_table_names_the_file(w):
 def test_a_trace_changes_no_byte(w):
     """Compares the last checkpoint of a run that is traced repeatedly while an agent is
     killed."""
-    w.brood("run", w.small(steps=6000), "--name", "calm", "-q")
-    p = w.start("run", w.small(steps=6000), "--name", "traced")
-    harness.wait_until("a trace", lambda: p.poll() is not None or
-                       w.start("trace", "traced", "--steps", 5).wait() == 0)
+    p, client = start(w, "traced", steps=FOREVER)
+    w.brood("trace", "traced", "--steps", 5)
     for pid in harness.agents_of(p.pid).values():
         harness.kill(pid)
-    while p.poll() is None:
-        w.start("trace", "traced", "--steps", 20).wait(timeout=harness.DEADLINE_S)
-    assert p.returncode == 0, p.log.read_text()
+    for _ in range(5):
+        w.brood("trace", "traced", "--steps", 20)
+    steps = let_it_end(w.run_dir("traced"), 200)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    w.brood("run", w.path / "small.yaml", "--name", "calm", "-q", "--set",
+            f"run.env_steps={steps}")
     harness.assert_same_files(*(harness.tree_bytes(
         w.run_dir(name) / "checkpoints", lambda f: ".data" in f.name or f.suffix == ".index")
         for name in ("calm", "traced")))

@@ -122,8 +122,10 @@ def test_seeds_of_a_file_that_extends_another_and_keeps_keys_of_another_algorith
 def test_seeds_are_trained_several_at_a_time(w):
     config = w.small(steps=10**7, evaluate=0, checkpoint=10**6)
     p = w.start("run", config, "--name", "a", "--seeds", "1,2,3", "--jobs", "2")
-    harness.wait_until("two runs", lambda: [r["state"] for r in harness.json_lines(
-        w.brood("runs", "--json")[0])] == ["running"] * 2)
+    harness.wait_until("two runs", lambda: all(  # a stop is answered otherwise before them
+        harness.rows(w.run_dir(name)) > 0 for name in ("a-s1", "a-s2")))
+    assert [r["state"] for r in harness.json_lines(w.brood("runs", "--json")[0])] == \
+        ["running"] * 2
     harness.kill(p.pid, signal.SIGTERM)
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
     assert sorted(os.listdir(w.runs)) == ["a-s1", "a-s2"]
@@ -190,7 +192,7 @@ def test_ddpg_and_continuous_actions_train(w):
 
 def test_every_shipped_configuration_trains(w):
     """Each for a few hundred steps with some updates."""
-    small = ["run.env_steps=500", "env.copies=4", "log.every_env_steps=100"]
+    small = ["run.env_steps=300", "env.copies=4", "log.every_env_steps=100"]
     drawn = ["experience.warmup=100", "experience.batch_size=64", "experience.update_every=50"]
     window = ["experience.update_every=100"]  # all rows since the last update
     for path in sorted((harness.SOURCE / "configs").glob("*.yaml")):
@@ -214,6 +216,8 @@ def test_every_shipped_configuration_trains(w):
 
 def test_games_of_bad_luck_are_solved(w):
     """The optimum of climbing is 11 per step; that of penalty is 10 for any k."""
+    if harness.SANITIZED:
+        raise harness.Skip("what is learned is the same in both builds")
     for name, k, best in (("climbing", None, 11), ("penalty", 0, 10), ("penalty", -25, 10),
                           ("penalty", -100, 10)):
         for seed in (1, 2):

@@ -29,6 +29,16 @@ static inline const char *test_shared_dir(void)
     return dir != NULL && access(dir, R_OK) == 0 ? dir : NULL;
 }
 
+/* One of so many sizes or numbers is tested: BROOD_TEST_STRIDE, which emulated machines set,
+ * because they are slow. 1: all of them. */
+static inline int test_stride(void)
+{
+    const char *text = getenv("BROOD_TEST_STRIDE");
+    const int stride = text != NULL ? atoi(text) : 1;
+
+    return stride > 1 ? stride : 1;
+}
+
 #define TEST_MAIN(make_suite)         TEST_MAIN_OF(make_suite, CK_FORK_GETENV)
 #define FORKING_TEST_MAIN(make_suite) TEST_MAIN_OF(make_suite, CK_FORK)
 
