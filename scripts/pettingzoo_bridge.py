@@ -223,6 +223,18 @@ class Turns:
         self.env.close()
 
 
+def as_parallel(env):
+    """An environment of any kind, with the interface of PettingZoo's parallel ones."""
+    if hasattr(env, "possible_agents"):
+        return Turns(env) if hasattr(env, "agent_iter") else env
+    if callable(getattr(env, "action_space", None)):
+        raise Refused("it has no possible_agents: all that may ever appear")
+    if hasattr(env, "action_space") and hasattr(env, "observation_space"):
+        return Players(env) if is_team(env) else Team(env)
+    raise Refused(f"it makes a {type(env).__name__}, which is neither a PettingZoo nor "
+                  "a Gymnasium environment")
+
+
 def space_of(env, what, agent):
     get = getattr(env, what, None)
     return get(agent) if callable(get) else getattr(env, what + "s")[agent]
@@ -378,15 +390,7 @@ class Game:
         self.first_env = env
 
     def new_env(self):
-        env = self.make_env()
-        if hasattr(env, "possible_agents"):
-            return Turns(env) if hasattr(env, "agent_iter") else env
-        if callable(getattr(env, "action_space", None)):
-            raise Refused("it has no possible_agents: all that may ever appear")
-        if hasattr(env, "action_space") and hasattr(env, "observation_space"):
-            return Players(env) if is_team(env) else Team(env)
-        raise Refused(f"it makes a {type(env).__name__}, which is neither a PettingZoo nor "
-                      "a Gymnasium environment")
+        return as_parallel(self.make_env())
 
     def has_masks(self, env):
         answer = env.reset(seed=0)

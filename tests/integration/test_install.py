@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import harness
 from test_files import NOBODY
@@ -33,6 +34,10 @@ def test_what_is_installed_finds_its_parts(w):
     w.brood("run", w.small(steps=200), "--name", "a", program=program)
     w.brood("eval", "a", "--episodes", 1, "--render", "a.svg", program=program)
     assert (w.path / "a.svg").stat().st_size > 1000
+    p = subprocess.run([sys.executable, "-c", "import brood; print(brood.program())"],
+                       capture_output=True, text=True, check=False,
+                       env={"PYTHONPATH": str(prefix / "share" / "brood")})
+    assert "No module named" in p.stderr or p.stdout == f"{program.resolve()}\n", p
     for page in ("man1/brood.1", "man1/brood-run.1", "man5/brood.yaml.5"):
         assert (prefix / "share" / "man" / page).stat().st_size > 0, page
     # Wherever the prefix is moved to, and with the agent beside it.
