@@ -29,7 +29,7 @@ run: {{name: foreign, seed: 1, env_steps: {steps}}}
 env:
   command: [{command}]
   copies: 5
-  processes: 2
+  processes: {processes}
   restart: {{max_restarts: 100000, delay: 0s}}
   verify: false
 experience: {{capacity: 20000, batch_size: 32, warmup: 200, update_every: 20}}
@@ -44,10 +44,11 @@ defaults:
 
 
 def config(w, *command, name="foreign.yaml", steps=2000, evaluate=500, checkpoint=1000,
-           algorithm="maddpg"):
+           algorithm="maddpg", processes=2):
     words = ", ".join(json.dumps(str(word)) for word in command)
     return w.write(name, CONFIG.format(command=words, steps=steps, evaluate=evaluate,
-                                       checkpoint=checkpoint, algorithm=algorithm))
+                                       checkpoint=checkpoint, algorithm=algorithm,
+                                       processes=processes))
 
 
 def bridged(w, environment, **more):
@@ -134,11 +135,12 @@ def test_it_trains_and_says_where_it_stands(w):
 
 
 def test_neither_processes_nor_evaluations_change_it(w):
-    w.brood("run", hallway(w), "--name", "two")
-    w.brood("run", hallway(w), "--name", "five", "--set", "env.processes=5")
-    w.brood("run", hallway(w), "--name", "calm", "--set", "evaluation.every_env_steps=0")
+    file = hallway(w, steps=1000, checkpoint=500)
+    w.brood("run", file, "--name", "two")
+    w.brood("run", file, "--name", "three", "--set", "env.processes=3")
+    w.brood("run", file, "--name", "calm", "--set", "evaluation.every_env_steps=0")
     harness.assert_same_files(without_state(outcome(w.run_dir("two"))),
-                              without_state(outcome(w.run_dir("five"))))
+                              without_state(outcome(w.run_dir("three"))))
     harness.assert_same_files(weights(w.run_dir("two")), weights(w.run_dir("calm")))
 
 
@@ -275,7 +277,7 @@ def test_what_is_not_reproducible_is_told_and_discarded(w):
 def test_it_is_found_out_at_the_start(w):
     """The configuration of this file leaves env.verify out, to save time."""
     moody = w.write("moody.py", MOODY.format(examples=str(EXAMPLES)))
-    file = bridged(w, moody, steps=200, evaluate=0, algorithm="random")
+    file = bridged(w, moody, steps=200, evaluate=0, algorithm="random", processes=1)
     says = ("this environment is not reproducible: two processes answered the same seed and "
             "actions differently in step 3")
     w.brood("run", file, "--name", "unchecked")
@@ -362,7 +364,7 @@ def package(w, name, **modules):
 
 def test_modules_and_ids_are_played_with_every_kind_of_space(w):
     package(w, "zoo", __init__="", kinds_v0=KINDS)
-    file = bridged(w, "zoo.kinds_v0", steps=300, algorithm="random")
+    file = bridged(w, "zoo.kinds_v0", steps=300, algorithm="random", processes=1)
     told = w.brood("envs", file)[0]
     assert all(name in told for name in ("one", "many", "bits", "uneven", "whole")), told
     w.brood("run", file, "--name", "kinds", "--set", "env.params.limit=4")
@@ -370,10 +372,10 @@ def test_modules_and_ids_are_played_with_every_kind_of_space(w):
     assert set(facts["return_mean"].values()) == {4.0} and facts["length_mean"] == 4, facts
 
     package(w, "gymnasium", __init__=GYMNASIUM)
-    file = bridged(w, "Cart-v1", name="cart.yaml", steps=300, algorithm="random")
+    file = bridged(w, "Cart-v1", name="cart.yaml", steps=300, algorithm="random", processes=1)
     w.brood("run", file, "--name", "cart", "--set", "env.params.max_steps=7")
     assert json.loads(w.brood("eval", "cart", "--json")[0])["length_mean"] <= 7
-    file = bridged(w, "CartPole-v1", name="long.yaml", algorithm="vdn")
+    file = bridged(w, "CartPole-v1", name="long.yaml", algorithm="vdn", processes=1)
     for params, code in (("{max_steps: 7}", 0), ("{}", 2)):
         err = w.brood("check", file, "--set", "env.reward=team_mean", "--set",
                       f"env.params={params}", code=code)[1]
@@ -388,7 +390,8 @@ def test_an_environment_may_have_a_long_path(w):
     folder = w.path / ("deep" * 30)
     folder.mkdir()
     (folder / "kinds_v0.py").write_text(KINDS.format(support=str(EXAMPLES.parent / "support")))
-    file = bridged(w, f"{folder}/kinds_v0.py:parallel_env", steps=100, algorithm="random")
+    file = bridged(w, f"{folder}/kinds_v0.py:parallel_env", steps=100, algorithm="random",
+                   processes=1, evaluate=0)
     w.brood("run", file, "--name", "deep")
     line = w.brood("eval", "deep", "--episodes", "1")[0].splitlines()[0]
     assert re.search(r" of \.\.\.[dep]+/kinds_v0\.py:parallel_env, ", line), line
