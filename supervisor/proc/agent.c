@@ -140,7 +140,7 @@ void agent_emit_mode_change(struct agent *a, enum agent_event_kind kind,
         e.lines = lines;
     }
     if (kind == AGENT_EVENT_WAIT)
-        e.delay_ms = (a->start_due_ns - uv_hrtime()) / 1000000;
+        e.delay_ms = a->start_delay_ns / 1000000;
     a->host->on_event(a->host, &e);
 }
 

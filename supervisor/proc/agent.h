@@ -145,8 +145,9 @@ struct agent {
     int is_blameless;   /* the process is being killed, but not because of its request */
     uint64_t n_restarts;
     uint64_t start_due_ns; /* when to start the next process; 0: no start is scheduled */
-    uint64_t ready_at_ns;  /* 0: not ready yet */
-    uint64_t sent_at_ns;   /* the newest request; 0: none yet */
+    uint64_t start_delay_ns; /* how long after the death that is */
+    uint64_t ready_at_ns;    /* 0: not ready yet */
+    uint64_t sent_at_ns;     /* the newest request; 0: none yet */
 
     uint64_t last_sign_ns;       /* last sign of life, or when its current work began */
     int is_sampled;              /* it was silent for half of its time, when it had: */

@@ -127,6 +127,7 @@ void agent_restart(struct agent *a)
 static void start_after(struct agent *a, uint64_t delay_ns)
 {
     a->start_due_ns = uv_hrtime() + delay_ns;
+    a->start_delay_ns = delay_ns;
     agent_emit(a, AGENT_EVENT_WAIT);
     a->host->on_due(a->host);
 }

@@ -113,9 +113,9 @@ def test_nobody_looks_into_the_supervisor(w):
         agent = harness.agents_of(p.pid)["agent_0"]
         assert os.stat(f"/proc/{agent}/mem").st_uid == 65534
         # and the user's own clients work
-        out, _ = w.brood("status", name, "--json", "--runs-dir", w.path / f"runs{debug}",
-                         prefix=user)
-        assert json.loads(out)["agents"][0]["rss_bytes"] > 0, out
+        harness.wait_until("an answer of the run", lambda: json.loads(w.brood(
+            "status", name, "--json", "--runs-dir", w.path / f"runs{debug}", prefix=user)[0])[
+                "agents"][0]["rss_bytes"] > 0)
         harness.kill(p.pid, signal.SIGINT)
         assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
 

@@ -95,25 +95,18 @@ def test_kill_and_respawn_count_for_nothing(w):
 
 
 def test_steering_changes_no_byte(w):
-    w.brood("run", w.small(steps=4000), "--name", "calm")
-    p = w.start("run", w.small(steps=4000), "--name", "steered")
-    if not msgpack:
-        raise harness.Skip("python3-msgpack is not installed")
-    harness.wait_until("the socket", lambda: (w.run_dir("steered") / "control.sock").exists()
-                       or p.poll() is not None)
-    client = drive_critics.Run(w.run_dir("steered"))
-    try:
-        for agent in ("agent_0", "agent_2"):
-            client.call("pause")
-            client.call("respawn", agent=agent)
-            client.call("checkpoint")
-            client.call("continue")
-    except ConnectionError:
-        pass  # it was quicker than we
+    p, client = start(w, "steered")
+    for agent in ("agent_0", "agent_2"):
+        client.call("pause")
+        client.call("respawn", agent=agent)
+        client.call("checkpoint")
+        client.call("continue")
+    steps = harness.set_last_step(w, "steered", 1000)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
-    calm, steered = (harness.tree_bytes(w.run_dir(n) / "checkpoints" / "4000")
+    w.brood("run", w.path / "small.yaml", "--name", "calm", "--set", f"run.env_steps={steps}")
+    calm, steered = (harness.tree_bytes(w.run_dir(n) / "checkpoints" / str(steps))
                      for n in ("calm", "steered"))
-    assert calm == steered
+    assert calm and calm == steered
 
 
 def test_what_cannot_be_done_is_told(w):
@@ -218,11 +211,13 @@ def test_subscribers_hear_of_it(w):
     other = drive_critics.Run(w.run_dir("a"))
     other.call("kill", agent="agent_0")
     client.socket.settimeout(harness.DEADLINE_S)
-    while not {"message", "journal", "row"} <= {m[1] for m in heard}:
+
+    def has(kind, key, text):
+        return any(m[1] == kind and text in m[2].get(key, "") for m in heard)
+    while not (has("message", "text", "agent_0") and has("journal", "line", "event=exit") and
+               "row" in {m[1] for m in heard}):
         client.unpacker.feed(client.socket.recv(1 << 16))
         heard += [m for m in client.unpacker if m[0] == 2]
-    assert any("event=exit" in m[2].get("line", "") for m in heard), heard
-    assert any("agent_0" in m[2].get("text", "") for m in heard), heard
     stop(p, other)
 
 
@@ -363,11 +358,12 @@ def test_unfinished_messages_of_many_are_bounded(w):
     stop(p, client)
 
 
-def load(w, seconds, windows):
-    """Clients that send as fast as they can, each with this many requests at once; their
+def load(w, requests, windows):
+    """Clients that send so many requests as fast as they can, each this many at once; their
     output."""
-    clients = [subprocess.Popen([sys.executable, LOAD, w.run_dir("a"), "--seconds", seconds,
-                                 "--window", str(window), "--seed", str(window)],
+    clients = [subprocess.Popen([sys.executable, LOAD, w.run_dir("a"), "--requests",
+                                 str(requests), "--window", str(window), "--seed",
+                                 str(window)],
                                 stdout=subprocess.PIPE, text=True) for window in windows]
     return [json.loads(c.communicate(timeout=harness.DEADLINE_S)[0]) for c in clients]
 
@@ -376,35 +372,26 @@ def test_clients_at_full_speed_get_right_answers(w):
     """The run goes on, and needs no more memory than before."""
     p, client = start(w)
     supervisor = client.call("status")["pid"]
-    load(w, "0.5", (1, 16))  # what is made once
+    load(w, 300, (1, 16))  # what is made once
     (was, rss_was), steps = harness.settled(supervisor, 3), client.call("status")["env_steps"]
-    said = load(w, "3", (1, 16))
+    said = load(w, 1500, (1, 16))
     assert not any(c["wrong"] for c in said), said
-    assert all(c["asked"] > 100 for c in said), said
-    assert client.call("status")["env_steps"] > steps
+    harness.wait_until("steps", lambda: client.call("status")["env_steps"] > steps)
     print("#", said)
     harness.assert_nothing_grew(supervisor, 3, (was, rss_was), 1024)
     stop(p, client)
 
 
-def steps_per_second(client, seconds):
-    begin, steps = time.monotonic(), client.call("status")["env_steps"]
-    while time.monotonic() < begin + seconds:
-        client.call("status")
-    return (client.call("status")["env_steps"] - steps) / (time.monotonic() - begin)
-
-
 def test_who_asks_for_costly_things_all_the_time_gets_a_part_of_it(w):
     """Requests for changes, which are synced to disk before the answer, and for checkpoints:
-    the run goes on, and other clients are answered."""
+    the run goes on, by more than a round for each of them, and other clients are answered."""
     p, client = start(w)
-    alone, greedy = steps_per_second(client, 0.5), drive_critics.Run(w.run_dir("a"))
-    asked = []
-    for i in range(150):
+    greedy = drive_critics.Run(w.run_dir("a"))
+    asked, latency, steps = [], [], client.call("status")["env_steps"]
+    for i in range(75):
         asked.append(greedy.send("set", changes=[f"defaults.optimizer.learning_rate="
                                                  f"{0.001 * (1 + i % 2)}"]))
         asked.append(greedy.send("checkpoint"))
-    beside, latency = steps_per_second(client, 1), []
     while greedy.answers.keys() != set(asked):
         begin = time.monotonic()
         client.call("status")
@@ -412,10 +399,11 @@ def test_who_asks_for_costly_things_all_the_time_gets_a_part_of_it(w):
         greedy.socket.settimeout(0.005)
         with contextlib.suppress(TimeoutError):
             greedy.receive()
-    print(f"# {alone:.0f} steps/s alone, {beside:.0f} beside it; status within "
+    steps = client.call("status")["env_steps"] - steps
+    print(f"# {steps / len(asked):.0f} steps for each of {len(asked)} requests; status within "
           f"{max(latency) * 1e3:.0f} ms")
     assert not any(error for error, _ in greedy.answers.values()), greedy.answers
-    assert beside > alone / 50, (alone, beside)
+    assert steps > 4 * len(asked), steps
     assert max(latency) < harness.allowed_s(1), max(latency)
     stop(p, client)
 

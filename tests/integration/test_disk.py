@@ -72,13 +72,6 @@ def fill(disk):
                 pass
 
 
-def give_length(run, steps):
-    """Set the last step of the run, in config.yaml, which it reads again on SIGHUP."""
-    text = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(text.replace(str(FOREVER), str(steps)))
-    os.kill(harness.holder_of(run), signal.SIGHUP)
-
-
 @contextlib.contextmanager
 def full_disk(w):
     """An endless run that waits for disk space, its disk, and its checkpoints so far."""
@@ -107,8 +100,7 @@ def test_a_full_disk_is_waited_for(w):
         assert "there is space again" in p.log.read_text(), p.log.read_text()
 
         # None of this affects what the run computes.
-        steps = (checkpoints(folder)[-1] // 1000 + 20) * 1000
-        give_length(disk / "full", steps)
+        steps = harness.set_last_step(w, disk / "full", 1000)
         p.wait(timeout=harness.DEADLINE_S)
         assert p.returncode == 0, p.log.read_text()
         found = outcome(disk / "full", steps)
@@ -213,8 +205,7 @@ def test_a_checkpoint_without_space_is_tried_again(w):
         assert kept and p.poll() is None
         (disk / "filler").unlink()
         harness.wait_until("a later one", lambda: checkpoints(disk / "moved")[-1] > kept[-1])
-        steps = (checkpoints(disk / "moved")[-1] // 1000 + 20) * 1000
-        give_length(run, steps)
+        steps = harness.set_last_step(w, run, 1000)
         p.wait(timeout=harness.DEADLINE_S)
         folder.rmdir()
         shutil.copytree(disk / "moved", folder)

@@ -58,7 +58,7 @@ def test_a_run_that_was_stopped_can_be_resumed_at_once(w):
     run = w.run_dir("again")
     w.brood("run", w.small(steps=10_000_000, evaluate=0, checkpoint=100_000), "--name",
             "again", "--detach")
-    for _ in range(4 if harness.SANITIZED else 12):
+    for _ in range(3 if harness.SANITIZED else 6):
         w.brood("stop", run)
         w.brood("resume", run, "--detach")
     w.brood("stop", run)

@@ -121,6 +121,7 @@ def test_a_run_that_does_not_answer_is_told_all_the_same(w):
     p = start_run(w, "a")
     supervisor = harness.supervisor_of(p.pid)
     harness.kill(supervisor, signal.SIGSTOP)
+    harness.wait_until("the stop", lambda: harness.look_at(supervisor)[0] == "T")
     s = status(w)
     assert s["state"] == "not answering" and s["pid"] == supervisor, s
     assert s["keeper_pid"] == p.pid and s["env_steps"] > 0, s

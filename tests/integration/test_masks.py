@@ -16,7 +16,7 @@ ROOMS = harness.SOURCE / "tests" / "support" / "rooms.py"
 WALK, TAKE = 0, 1
 WALKING = {"host_0": 2, "guest_0": 1}  # the value of it; of taking: 10
 FOREVER = 100_000_000
-KILLS = int(os.environ.get("BROOD_KILLS", 8 if harness.SANITIZED else 16))
+KILLS = int(os.environ.get("BROOD_KILLS", 4 if harness.SANITIZED else 8))
 
 CONFIG = """
 run: {{name: masks, seed: 1, env_steps: {steps}}}

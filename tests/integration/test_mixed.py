@@ -4,7 +4,7 @@ import harness
 from test_exactness import outcome
 from test_share import FAULT_AGENT, deaths_change_no_byte
 
-STEPS, DEATHS = 400, 3 if harness.SANITIZED else 6
+STEPS, DEATHS = 400, 2 if harness.SANITIZED else 6
 PREDATORS = ("adversary_0", "adversary_1", "adversary_2")
 PREY = "agent_0"
 CONFIG = """\

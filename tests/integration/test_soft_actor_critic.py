@@ -35,11 +35,12 @@ def check(w, algorithm, actions, settings, stages):
     config = w.write("soft.yaml", CONFIG.format(algorithm=algorithm, actions=actions,
                                                 settings=settings))
     calm = run(w, config, "calm")
-    for i, (stage, point) in enumerate((s, p) for s in stages
-                                       for p in ("before-reply", "after-reply")):
-        killed = run(w, config, f"r{i}", spec([(stage, 5)], point, 2))
-        assert (w.run_dir(f"r{i}") / "journal").read_text().count(" event=respawn ") == 2
-        harness.assert_same_files(calm, killed)
+    # Each process of the two agents dies at the next of these.
+    deaths = [(stage, 3, point) for stage in stages for point in ("before-reply", "after-reply")]
+    killed = run(w, config, "killed", spec(deaths, None, 2))
+    assert (w.run_dir("killed") / "journal").read_text().count(" event=respawn ") == \
+        2 * len(deaths)
+    harness.assert_same_files(calm, killed)
     again = harness.copy_run(w.run_dir("calm"), w.path / "again")
     w.brood("resume", again, "--from", "400", program=w.program_with_agent(FAULT_AGENT))
     harness.assert_same_files(calm, outcome(again))

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 
@@ -20,24 +21,30 @@ def need_msgpack():
 
 
 def kill_agents(p):
-    for pid in harness.agents_of(p.pid).values():
+    """Kill those that there are; how many."""
+    agents = harness.agents_of(p.pid)
+    for pid in agents.values():
         harness.kill(pid)
+    return len(agents)
 
 
 def test_a_change_at_a_step_survives_kills_and_a_resume(w):
     """The same change without them gives the same bytes."""
     p, run = start(w, "killed")
-    at = checkpoints(run)[-1] + 20000
+    kill_agents(p)
+    harness.wait_until("a checkpoint", lambda: checkpoints(run)[-1] > 2000)
+    w.brood("pause", run)
+    at = checkpoints(run)[-1] + 4000
     rate = f"agents.agent_0.optimizer.learning_rate=0.02 to 0.001 over {at + 3000}"
     out, _ = w.brood("set", run, rate, "--at-step", at)
     assert f"from step {at} on: {rate}" in out, out
     kill_agents(p)
-    harness.wait_until("a checkpoint", lambda: checkpoints(run)[-1] > 2000)
     end(p, run)
     last = at + 4000
     calm = w.path / "calm"
     harness.copy_run(run, calm)
     p = w.start("resume", run, "--set", f"run.env_steps={last}")
+    harness.wait_until("agents", lambda: kill_agents(p) or p.poll() is not None)
     harness.wait_until("the change", lambda: journal(run, "changed") or p.poll() is not None)
     kill_agents(p)
     p.wait(timeout=harness.DEADLINE_S)
@@ -221,6 +228,20 @@ def serve(w, name, **more):
     return p, run
 
 
+def kill_critics(p, client):
+    """Kill six of them while a client drives them. It stands still during the first kill,
+    before which it cannot be over."""
+    client.send_signal(signal.SIGSTOP)
+    for i in range(6):
+        pid = harness.wait_until("a critic", lambda: client.poll() is not None or
+                                 harness.agents_of(p.pid).get(f"node_{i % 4 + 1}"))
+        if pid is True:
+            return
+        harness.kill(pid)
+        harness.wait_until("its end", lambda: not harness.alive(pid))
+        client.send_signal(signal.SIGCONT)
+
+
 def test_four_critics_are_driven_through_kills(w):
     need_msgpack()
     updates = 60
@@ -228,13 +249,8 @@ def test_four_critics_are_driven_through_kills(w):
     for name in ("calm", "killed"):
         p, run = serve(w, name)
         client = drive(w, run, "--updates", updates, "--stop")
-        kills = 0
-        while name == "killed" and kills < 6 and client.poll() is None:
-            pid = harness.agents_of(p.pid).get(f"node_{kills % 4 + 1}")
-            if pid:
-                harness.kill(pid)
-                harness.wait_until("its end", lambda: not harness.alive(pid))
-                kills += 1
+        if name == "killed":
+            kill_critics(p, client)
         client.wait(timeout=harness.DEADLINE_S)
         p.wait(timeout=harness.DEADLINE_S)
         log = (run / "driven").read_text()
@@ -276,9 +292,7 @@ def test_a_run_with_an_environment_is_looked_at(w):
     need_msgpack()
     sys.path.insert(0, str(harness.SOURCE / "scripts"))
     from drive_critics import Run, floats
-    steps = 4000
-    config = w.small(steps=steps)
-    w.brood("run", config, "--name", "calm")
+    config = w.small(steps=10_000_000)
     p = w.start("run", config, "--name", "seen")
     run = w.run_dir("seen")
     harness.wait_until("its folder", lambda: run.is_dir() or p.poll() is not None)
@@ -308,8 +322,10 @@ def test_a_run_with_an_environment_is_looked_at(w):
     assert floats(client.answer(asked[0])["fetched"][0]) == paused[0]
     for request in asked[1:] + late:
         client.answer(request)
+    steps = harness.set_last_step(w, run, 1000)
     p.wait(timeout=harness.DEADLINE_S)
     assert p.returncode == 0, p.log.read_text()
+    w.brood("run", config, "--name", "calm", "--set", f"run.env_steps={steps}")
     harness.assert_same_files(final(run, steps), final(w.run_dir("calm"), steps))
 
 

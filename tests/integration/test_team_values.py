@@ -5,9 +5,10 @@ import re
 import zipfile
 
 import harness
+from test_changes import checkpoints
 
 CONFIG = """
-run: {name: team, seed: 4, env_steps: 4000}
+run: {name: team, seed: 4, env_steps: 10000000}
 env: {id: simple_spread, reward: team_mean, copies: 4, max_steps: 10, params: {agents: 2}}
 experience: {capacity: 2000, batch_size: 6, warmup: 200, update_every: 40%s}
 evaluation: {every_env_steps: 2000, episodes: 4}
@@ -26,8 +27,9 @@ defaults:
   restart: {max_restarts: 1000, delay: 0s}
 """
 AS_STORED = ("", "agent_id: true")
-# Drawn by priority, each under a symmetry, with rewards of deviation 1.
-DRAWN = (", priority: {alpha: 0.6, beta: 0.4}",
+# Drawn by priority, each under a symmetry, with rewards of deviation 1. A beta that rises
+# would depend on the run's length.
+DRAWN = (", priority: {alpha: 0.6, beta: 0.4, beta_to: 0.4}",
          "symmetry: env\n    reward_scale: running")
 KILLS_EACH = 3
 
@@ -36,41 +38,37 @@ def config(algorithm, kind):
     return CONFIG % (kind[0], algorithm, kind[1])
 
 
-def final(run):
-    files = harness.tree_bytes(run / "checkpoints" / "4000")
+def final(run, steps):
+    files = harness.tree_bytes(run / "checkpoints" / str(steps))
     assert len(files) >= 9, files.keys()
     return files
 
 
 def kill_each(p, names):
-    """Each process some times, as long as the run goes on."""
-    dead = set()
+    """Each process some times."""
     for _ in range(KILLS_EACH):
         for name in names:
-            pid = harness.wait_until(
-                f"another {name}", lambda: p.poll() is not None or next(
-                    (n for n in [harness.agents_of(p.pid).get(name)] if n and n not in dead),
-                    None))
-            if pid is True:
-                return
+            pid = harness.wait_until(name, lambda: harness.agents_of(p.pid).get(name))
             harness.kill(pid)
-            dead.add(pid)
+            harness.wait_until("its end", lambda: not harness.alive(pid))
 
 
 def check(w, algorithm, kind, names):
     file = w.write(f"{algorithm}.yaml", config(algorithm, kind))
-    w.brood("run", file, "--name", "calm")
     p = w.start("run", file, "--name", "killed")
+    harness.wait_until("a checkpoint", lambda: checkpoints(w.run_dir("killed"))[-1:] >= [1000])
     kill_each(p, names)
+    steps = harness.set_last_step(w, "killed", 1000)
     p.wait(timeout=harness.DEADLINE_S)
     assert p.returncode == 0, p.log.read_text()
     assert "was ended by SIGKILL" in p.log.read_text(), p.log.read_text()
-    calm = final(w.run_dir("calm"))
-    harness.assert_same_files(calm, final(w.run_dir("killed")))
+    w.brood("run", file, "--name", "calm", "--set", f"run.env_steps={steps}")
+    calm = final(w.run_dir("calm"), steps)
+    harness.assert_same_files(calm, final(w.run_dir("killed"), steps))
     again = w.path / "again"
     harness.copy_run(w.run_dir("calm"), again)
-    w.brood("resume", again, "--from", "2000")
-    harness.assert_same_files(calm, final(again))
+    w.brood("resume", again, "--from", steps - 1000)
+    harness.assert_same_files(calm, final(again, steps))
 
 
 def test_vdn(w):
@@ -93,7 +91,7 @@ def mixer(w, run, step):
 
 def test_a_live_change_reaches_the_mixer(w):
     """It has the settings of the team's first agent. No weight changes by 1e-30."""
-    text = config("qmix", AS_STORED).replace("env_steps: 4000}", "env_steps: 90000000}")
+    text = config("qmix", AS_STORED)
     p = w.start("run", w.write("long.yaml", text), "--name", "long")
     run = w.run_dir("long")
     harness.wait_until("a checkpoint", lambda: (run / "checkpoints" / "1000").exists())
@@ -117,7 +115,7 @@ def test_priorities_of_episodes_count(w):
     """Drawing by them changes what is learnt, and so do symmetries and scaled rewards."""
     parts = {"none": ("", ""), "priority": (DRAWN[0], ""),
              "symmetry": ("", "symmetry: env"), "scale": ("", "reward_scale: running")}
-    files = [w.write(f"{name}.yaml", config("vdn", kind).replace("env_steps: 4000", "env_steps: 1000"))
+    files = [w.write(f"{name}.yaml", config("vdn", kind).replace("env_steps: 10000000", "env_steps: 1000"))
              for name, kind in parts.items()]
     for name, file in zip(parts, files):
         w.brood("run", file, "--name", name)
@@ -136,7 +134,7 @@ def test_a_team_needs_one_reward(w):
 def test_agents_of_different_names_can_be_one_team(w):
     """vdn adds the values of speaker_0 and listener_0 only if env.teams says so."""
     text = config("vdn", AS_STORED).replace("simple_spread", "simple_speaker_listener") \
-        .replace(", params: {agents: 2}", "%s").replace("env_steps: 4000", "env_steps: 1000")
+        .replace(", params: {agents: 2}", "%s").replace("env_steps: 10000000", "env_steps: 1000")
     weights = []
     for teams in ("by_name", "all"):
         file = w.write(f"{teams}.yaml", text % f", teams: {teams}")

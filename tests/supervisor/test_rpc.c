@@ -293,10 +293,10 @@ START_TEST(time_is_limited_and_paid_back)
     rpc_limit_time(rpc, 1000);
     ck_assert_int_eq(rpc_may_take(rpc), 1);
     rpc_charge(rpc, uv_hrtime() - 7000000); /* 7 ms less 5 of credit, a thousand times */
-    ck_assert_uint_ge(rpc_may_take_in_ms(rpc), 1990);
+    ck_assert_uint_ge(rpc_may_take_in_ms(rpc), 1000); /* some may be over */
     ck_assert_int_eq(rpc_may_take(rpc), 0);
     rpc_charge(rpc, uv_hrtime() - 60000000000); /* the machine stood still for a minute */
-    ck_assert_uint_ge(rpc_may_take_in_ms(rpc), 4900);
+    ck_assert_uint_ge(rpc_may_take_in_ms(rpc), 4000);
     ck_assert_uint_le(rpc_may_take_in_ms(rpc), 5001);
     rpc_limit_time(rpc, 0);
     ck_assert_int_eq(rpc_may_take(rpc), 1);

@@ -453,7 +453,8 @@ static void expect_finite(const struct vec_env *v, const struct env_step *s)
             sum += 0 * ((double)s->next_obs[a][i] + (double)vec_env_obs(v, a)[i]);
         for (size_t c = 0; c < n; c++)
             sum += 0 * s->reward[a][c];
-        ck_assert_msg(sum == 0, "%s, %s: not finite", spec->id, spec->agents[a].name);
+        if (sum != 0) /* Check notes every assertion that holds, which takes long */
+            ck_abort_msg("%s, %s: not finite", spec->id, spec->agents[a].name);
     }
 }
 
@@ -468,7 +469,8 @@ static void step_at_random(struct vec_env *v, uint64_t t, struct env_step *ret)
     for (size_t a = 0; a < spec->n_agents; a++) {
         size_t n = vec_env_copies(v) * (size_t)spec->agents[a].space.width;
 
-        ck_assert_uint_le(n, sizeof(values[a]) / sizeof(float));
+        if (n > sizeof(values[a]) / sizeof(float))
+            ck_abort_msg("%s: %zu actions", spec->agents[a].name, n);
         rng_uniform_f32(key, t, a * 64, values[a], n);
         rows[a] = values[a];
     }
@@ -518,7 +520,8 @@ static void expect_in_range(const struct vec_env *v, const struct env_step *s)
         for (size_t i = 0; i < n; i++)
             out |=
                 s->next_obs[a][i] < ranges[k].low || s->next_obs[a][i] > ranges[k].high;
-        ck_assert_msg(!out, "%s, %s: out of range", spec->id, spec->agents[a].name);
+        if (out)
+            ck_abort_msg("%s, %s: out of range", spec->id, spec->agents[a].name);
     }
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A client that sends valid and invalid requests to a live run, and checks every answer.
 
-    control_load.py RUN_DIR --seconds S [--rate N] [--window W] [--seed N]
+    control_load.py RUN_DIR (--seconds S | --requests N) [--rate N] [--window W] [--seed N]
 
-Sends N requests per second or, without --rate, as many as are answered, with W requests
+For so long, or so many requests. Sends N requests per second or, without --rate, as many as are answered, with W requests
 outstanding at once. It runs with nice 19, like a dashboard. Prints one line of JSON: the
 numbers of requests and answers, the first few wrong answers, how often it was disconnected
 (which it provokes, and then connects again), and the answer times. Needs python3-msgpack.
@@ -137,7 +137,8 @@ def keep_asking(client, args):
     draw = random.Random(args.seed)
     begin = time.monotonic()
     asked, cut_off, took = 0, 0, []
-    while (now := time.monotonic()) < begin + args.seconds:
+    while (now := time.monotonic()) < begin + (args.seconds or float("inf")) and \
+            asked < (args.requests or float("inf")):
         if args.rate and now < (due := begin + asked / args.rate):
             time.sleep(due - now)
         before = time.monotonic()
@@ -158,7 +159,9 @@ def keep_asking(client, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", help="the run's folder")
-    parser.add_argument("--seconds", type=float, required=True)
+    end = parser.add_mutually_exclusive_group(required=True)
+    end.add_argument("--seconds", type=float)
+    end.add_argument("--requests", type=int)
     parser.add_argument("--rate", type=float, help="requests a second")
     parser.add_argument("--window", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)

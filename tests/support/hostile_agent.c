@@ -105,7 +105,7 @@ static void complain_and_die(void)
 
 static void flood_stderr(void)
 {
-    for (int i = 0; i < 200000; i++)
+    for (int i = 0; i < 100000; i++)
         (void)!write(STDERR_FILENO, "blah blah blah blah blah blah blah blah\n", 40);
     (void)!write(STDERR_FILENO, "the very last\n", 14);
     _exit(3);
