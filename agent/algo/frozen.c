@@ -6,7 +6,8 @@
  *
  *     collections of the graph     policy/observation, and policy/logits (the scores of
  *                                  choices) or policy/action: every algorithm of brood
- *                                  that has a policy names its tensors so
+ *                                  that has a policy names its tensors so; also
+ *                                  policy/combinations if the scores are of those
  *     settings observation, action the tensors of any other graph; for discrete actions
  *                                  the second one has scores
  *
@@ -31,7 +32,7 @@ struct frozen {
     const char *prefix;
     struct saver *saver;
     struct output observation, action;
-    int is_scores;
+    int is_scores, is_of_combinations;
     int64_t width; /* W of the scores: U, or the number of the heads' combinations */
     int sample;
     float *scores, *noise; /* (places, W) */
@@ -112,6 +113,14 @@ static int check_tensor(struct output x, int64_t width, const char *what, struct
                       shape_text(&shape), (long long)width);
 }
 
+/* Two heads of two choices have as many combinations as choices: then only the name tells. */
+static int is_named_as_such(struct graph *g)
+{
+    struct output x;
+
+    return named(g, POLICY_COMBINATIONS, &x);
+}
+
 static int find_tensors(struct frozen *f, const struct policy_args *args, struct err *err)
 {
     struct graph *g = args->algo->graph;
@@ -125,8 +134,10 @@ static int find_tensors(struct frozen *f, const struct policy_args *args, struct
         return r;
     combinations = choices_count(args->self, MAX_COMBINATIONS);
     f->width = args->self->width;
-    if (f->is_scores && combinations > 0 && !fits(f->action, f->width) &&
-        fits(f->action, combinations))
+    f->is_of_combinations = f->is_scores && combinations > 0 &&
+                            fits(f->action, combinations) &&
+                            (!fits(f->action, f->width) || is_named_as_such(g));
+    if (f->is_of_combinations)
         f->width = combinations;
     if ((r = check_tensor(f->observation, args->self->obs, "the tensor for observations,",
                           err)) < 0 ||
@@ -228,7 +239,7 @@ static void choose(struct frozen *f, const struct space *self, const struct deci
 
     if (f->sample)
         add_gumbel(f, self, d);
-    if (f->width == self->width) {
+    if (!f->is_of_combinations) {
         memcpy(actions, f->scores, d->rows * width * sizeof(*actions));
         choices_harden(self, actions, d->allowed, d->rows);
         return;

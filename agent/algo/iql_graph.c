@@ -122,7 +122,7 @@ int iql_build_graph(struct algo *a, struct err *err)
         reward_scale_init_own(&a->scale, g, a->config->settings.reward_scale, a->agents,
                               &a->index, a->share);
     a->q = unary(g, "Identity", network(a, "q_func"), "q");
-    name_policy(g, a->obs, a->q, 1);
+    name_policy(g, a->obs, a->q, POLICY_SCORES_COMBINATIONS);
     if (share_learns(a->share))
         make_loss(a);
     r = make_training(a, err);

@@ -317,8 +317,10 @@ static int make_actor(struct algo *a, struct err *err)
     int r;
 
     a->policy = make_policy(a, "p_func");
-    name_policy(a->graph, a->obs[a->seen.own],
-                a->deterministic ? a->policy.action : a->policy.raw, !a->deterministic);
+    if (a->deterministic)
+        name_policy(g, a->obs[a->seen.own], a->policy.action, POLICY_GIVES_ACTION);
+    else
+        name_policy(g, a->obs[a->seen.own], a->policy.raw, POLICY_SCORES_CHOICES);
     if (!share_learns(a->share))
         return 0;
     possible =

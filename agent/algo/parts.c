@@ -14,10 +14,12 @@ static void collect(struct graph *g, const char *key, struct output x)
 }
 
 void name_policy(struct graph *g, struct output observation, struct output action,
-                 int is_scores)
+                 enum policy_gives gives)
 {
     collect(g, POLICY_OBSERVATION, observation);
-    collect(g, is_scores ? POLICY_LOGITS : POLICY_ACTION, action);
+    collect(g, gives == POLICY_GIVES_ACTION ? POLICY_ACTION : POLICY_LOGITS, action);
+    if (gives == POLICY_SCORES_COMBINATIONS)
+        collect(g, POLICY_COMBINATIONS, action);
 }
 
 struct output sum_of_row(struct graph *g, struct output x)

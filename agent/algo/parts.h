@@ -13,11 +13,18 @@ struct space; /* algo.h */
 #define POLICY_OBSERVATION "policy/observation"
 #define POLICY_LOGITS      "policy/logits" /* scores: of each head's choices, (B, U), or */
                                            /* of their combinations (choices.h) */
-#define POLICY_ACTION      "policy/action" /* of a box, (B, U) */
+#define POLICY_COMBINATIONS                                                              \
+    "policy/combinations"             /* the same tensor, if of combinations */
+#define POLICY_ACTION "policy/action" /* of a box, (B, U) */
 
 /* Names a policy's tensors, for frozen.c, which acts without the algorithm. */
+enum policy_gives {
+    POLICY_GIVES_ACTION,
+    POLICY_SCORES_CHOICES,
+    POLICY_SCORES_COMBINATIONS
+};
 void name_policy(struct graph *g, struct output observation, struct output action,
-                 int is_scores);
+                 enum policy_gives gives);
 
 /* (B, n) > (B, 1) */
 struct output sum_of_row(struct graph *g, struct output x);

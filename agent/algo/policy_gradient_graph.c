@@ -99,7 +99,7 @@ static struct output categorical(struct algo *a, struct output logits)
     struct graph *g = a->graph;
     struct output x;
 
-    name_policy(g, a->input, logits, 1);
+    name_policy(g, a->input, logits, POLICY_SCORES_CHOICES);
     if (a->masked)
         logits = forbid_choices(g, logits, a->allowed);
     a->scores = log_probabilities(g, logits, pg_self(a));
@@ -116,7 +116,8 @@ static struct output gaussian(struct algo *a, struct output mean)
     const struct space *space = pg_self(a);
     struct graph *g = a->graph;
 
-    name_policy(g, a->input, clip_by_value(g, mean, space->low, space->high, NULL), 0);
+    name_policy(g, a->input, clip_by_value(g, mean, space->low, space->high, NULL),
+                POLICY_GIVES_ACTION);
     variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
     a->log_std = get_variable(g, "log_std", DT_FLOAT, &SHAPE(space->width), &zeros, 0);
     variable_scope_leave(g);

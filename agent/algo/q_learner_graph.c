@@ -43,7 +43,7 @@ static struct output network(struct algo *a, const char *scope, struct output x,
 static void name_acting(struct algo *a)
 {
     if (a->units == 0 && a->inputs == a->self->obs)
-        name_policy(a->graph, a->act_input, a->act_q, 1);
+        name_policy(a->graph, a->act_input, a->act_q, POLICY_SCORES_COMBINATIONS);
 }
 
 /* Without a GRU, rows are rows: one graph acts and learns. */

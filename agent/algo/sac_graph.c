@@ -78,7 +78,7 @@ static void make_categorical(struct algo *a, struct output logits)
 {
     struct graph *g = a->graph;
 
-    name_policy(g, a->observation, logits, 1);
+    name_policy(g, a->observation, logits, POLICY_SCORES_COMBINATIONS);
     if (a->masked)
         logits = forbid_choices(g, logits, a->allowed);
     a->policy.scores = logits;
@@ -103,7 +103,7 @@ static void make_squashed(struct algo *a, struct output outputs)
     a->policy.action = drawn.action;
     a->policy.log_prob =
         binary(g, "Add", drawn.log_prob, constant_f32(g, (float)scale, NULL), "log_prob");
-    name_policy(g, a->observation, a->policy.scores, 0);
+    name_policy(g, a->observation, a->policy.scores, POLICY_GIVES_ACTION);
 }
 
 static void make_policy(struct algo *a)

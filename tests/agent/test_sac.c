@@ -903,7 +903,7 @@ START_TEST(test_learns)
     for (size_t e = 0; e < COPIES; e++)
         memcpy(a.obs + e * OBS, obs, sizeof(obs));
     act(t, &a, ACT_GREEDY, 0, 1);
-    if (LEARNING_UPDATES >= ENOUGH) {
+    if ((int)LEARNING_UPDATES >= (int)ENOUGH) {
         for (size_t c = 0; s->box && c < 2; c++)
             ck_assert_float_eq_tol(a.actions[c], -1.5f, 0.5f);
         if (!s->box)

@@ -193,6 +193,50 @@ def episodes_of(record):
             for who, what in lines if who == by]
 
 
+SWITCHES = """\
+import sys
+sys.path.insert(0, {scripts!r})
+import brood
+
+
+class Switches(brood.Env):
+    possible_agents = ["a"]
+    observations = brood.Box(0, 1, (2,))
+    actions = brood.MultiDiscrete([2, 2])  # as many combinations as choices
+    max_steps = 20
+
+    def begin(self):
+        self.shown = [self.draw.randint(0, 1), self.draw.randint(0, 1)]
+        return {{"a": self.shown}}
+
+    def act(self, actions):
+        right = sum(x == y for x, y in zip(actions["a"], self.shown)) + 0.1 * actions["a"][0]
+        return self.begin(), {{"a": float(right)}}, False
+
+
+parallel_env = Switches
+"""
+
+
+@needs_numpy
+def test_a_frozen_policy_of_combinations_acts_as_its_source(w):
+    """Also where the combinations are as many as the choices, so that sizes do not tell."""
+    place = w.write("switches.py", SWITCHES.format(scripts=str(harness.SOURCE / "scripts")))
+    env = {"command": brood.bridged(place), "max_steps": 20}
+    for algorithm in ("iql", "masac"):
+        common = {"run": {"env_steps": 100, "name": algorithm}, "env": env,
+                  "experience": {"warmup": 20, "batch_size": 8, "update_every": 20}}
+        w.write("a.yaml", brood._text({**common, "defaults": {"algorithm": algorithm}}))
+        w.write("b.yaml", brood._text({**common, "defaults": {
+            "algorithm": "frozen", "settings": {"from": f"{algorithm}-source"}}}))
+        returns = []
+        for file, name in (("a.yaml", f"{algorithm}-source"), ("b.yaml", f"{algorithm}-copy")):
+            w.brood("run", w.path / file, "--name", name)
+            out, _ = w.brood("eval", name, "--episodes", "10", "--json")
+            returns.append(harness.json_lines(out)[-1]["return_mean"])
+        assert returns[0] == returns[1], (algorithm, returns)
+
+
 @once
 def test_policies_act_as_in_eval(w):
     """Of every family of algorithms, in every kind of space: the environment writes down what
