@@ -4,6 +4,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 #include "tests/support/checkpoints.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
 #include <errno.h>
@@ -29,15 +30,6 @@ static void tear_down(void)
 static char *in_dir(const char *name)
 {
     return xasprintf("%s/%s", dir, name);
-}
-
-static void write_file(const char *path, const void *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-
-    ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fwrite(data, 1, n, f), n);
-    ck_assert_int_eq(fclose(f), 0);
 }
 
 static void assert_file(const char *name, const void *want, size_t n)
@@ -459,17 +451,17 @@ START_TEST(any_changed_byte_is_reported)
                 struct err err = {0};
 
                 data[at] ^= x;
-                write_file(path, data, len);
+                temp_dir_write(path, data, len);
                 ck_assert_msg(read_all(prefix, &err) < 0, "%s byte %zu", SUFFIXES[s], at);
                 ck_assert_ptr_nonnull(strstr(err.msg, prefix));
                 data[at] ^= x;
             }
         }
         for (size_t cut = 0; cut < len; cut++) {
-            write_file(path, data, cut);
+            temp_dir_write(path, data, cut);
             ck_assert_int_lt(read_all(prefix, NULL), 0);
         }
-        write_file(path, data, len);
+        temp_dir_write(path, data, len);
         free(data);
         free(path);
     }
@@ -491,7 +483,7 @@ static void forge(const char *name, const char *header, size_t header_len,
     ck_assert_int_eq(table_writer_add(w, "", 0, header, header_len, NULL), 0);
     ck_assert_int_eq(table_writer_add(w, "v", 1, entry, entry_len, NULL), 0);
     bytes = table_writer_finish(w, &len);
-    write_file(path, bytes, len);
+    temp_dir_write(path, bytes, len);
     table_writer_free(w);
     free(path);
     free(base);
@@ -595,11 +587,11 @@ START_TEST(tensors_may_lie_in_any_shard)
         bundle_put_entry(&value, &e);
         ck_assert_int_eq(table_writer_add(table, KEYS[i], 1, value.data, value.len, NULL),
                          0);
-        write_file(shard, W_PARTS + 2 * i, 8);
+        temp_dir_write(shard, W_PARTS + 2 * i, 8);
         free(shard);
     }
     bytes = table_writer_finish(table, &len);
-    write_file(path, bytes, len);
+    temp_dir_write(path, bytes, len);
     r = reader("m");
     assert_holds(r, "b", tensor_const_view(DT_FLOAT, SHAPE(2), W_PARTS + 2));
     assert_holds(r, "a", tensor_const_view(DT_FLOAT, SHAPE(2), W_PARTS));
@@ -623,7 +615,7 @@ START_TEST(what_is_no_v2_checkpoint_is_named)
     ck_assert_ptr_nonnull(strstr(err.msg, "there is no checkpoint"));
     ck_assert_int_eq(read_all(index, &err), ERR_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(err.msg, "named by its prefix"));
-    write_file(v1, "x", 1);
+    temp_dir_write(v1, "x", 1);
     ck_assert_int_eq(read_all(v1, &err), ERR_FORMAT);
     ck_assert_ptr_nonnull(strstr(err.msg, "V1 checkpoint: not a table file"));
     write_tiny("m");

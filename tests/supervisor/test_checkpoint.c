@@ -517,13 +517,9 @@ START_TEST(test_damaged_state)
     (void)snprintf(path, sizeof(path), "%s/20/run.state", checkpoints);
     data = temp_dir_read(path, &len);
     for (size_t i = 0; i < 2 * len; i++) {
-        FILE *f = fopen(path, "wb");
-
         if (i < len)
             data[i] = (char)(data[i] ^ 0x55);
-        ck_assert_uint_eq(fwrite(data, 1, i < len ? len : i - len, f),
-                          i < len ? len : i - len);
-        fclose(f);
+        temp_dir_write(path, data, i < len ? len : i - len);
         if (i < len)
             data[i] = (char)(data[i] ^ 0x55);
         ck_assert_int_lt(checkpoint_state_read(&state, checkpoints, 20, NULL), 0);

@@ -172,15 +172,6 @@ static void check_block(uint64_t step, const void *want)
     checkpoint_state_done(&state);
 }
 
-static void write_file(const char *path, const char *data, size_t len)
-{
-    FILE *f = fopen(path, "wb");
-
-    ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fwrite(data, 1, len, f), len);
-    fclose(f);
-}
-
 /* ---- tests ---- */
 
 /* A checkpoint of build abc, and what a build makes of it. */
@@ -265,7 +256,7 @@ START_TEST(test_every_byte_flipped)
 
         if (i < len)
             data[i] = (char)(data[i] ^ 0x20);
-        write_file(path, data, i < len ? len : i - len);
+        temp_dir_write(path, data, i < len ? len : i - len);
         if (i < len)
             data[i] = (char)(data[i] ^ 0x20);
         step = newest();
@@ -286,7 +277,7 @@ START_TEST(test_none_is_left)
 
     commit(20);
     (void)snprintf(path, sizeof(path), "%s/20/run.state", checkpoints);
-    write_file(path, "brodrun1", 8);
+    temp_dir_write(path, "brodrun1", 8);
     ck_assert_uint_eq(newest(), 0);
     ck_assert_int_eq(n_skipped, 1);
 }
@@ -419,7 +410,7 @@ START_TEST(test_a_failure_is_no_end)
     begin(&b, 20);
     (void)uv_run(&b.loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(rename(checkpoints, aside), 0);
-    write_file(checkpoints, "", 0);
+    temp_dir_write(checkpoints, "", 0);
     begin(&b, 40);
     (void)uv_run(&b.loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(b.n_failed, 1);
@@ -490,7 +481,7 @@ static int check_config(const char *const *set, size_t n, const char *journal,
     config = saved_config;
     commit(20);
     config = "run:\n";
-    write_file(path, journal, strlen(journal));
+    temp_dir_write(path, journal, strlen(journal));
     ck_assert_int_eq(resume_open(&r, checkpoints, NULL, on_skipped, NULL, err), 0);
     rc = resume_check_config(r, &wanted, path, NULL, ret, err);
     resume_free(r);

@@ -3,6 +3,7 @@
 #define TESTS_SUPPORT_TEMP_DIR_H
 
 #include <check.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,18 @@ static inline char *temp_dir_read(const char *path, size_t *ret_len)
     if (ret_len != NULL)
         *ret_len = len;
     return data;
+}
+
+/* Replaces what a file contains. It is not emptied first: ext4 would wait for the disk when
+ * it is closed, a thousand times where every byte is damaged. */
+static inline void temp_dir_write(const char *path, const void *data, size_t len)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    ck_assert_msg(fd >= 0, "cannot write %s", path);
+    ck_assert_int_eq(write(fd, data, len), (ssize_t)len);
+    ck_assert_int_eq(ftruncate(fd, (off_t)len), 0);
+    ck_assert_int_eq(close(fd), 0);
 }
 
 #endif
