@@ -4,6 +4,7 @@ import random
 import signal
 
 import harness
+from test_exactness import outcome
 
 BASE = """\
 run: {name: small, seed: 2, env_steps: 640}
@@ -67,9 +68,8 @@ def test_the_result_depends_on_neither_jobs_nor_kills(w):
     again, _ = sweep(w, study, "killed", "--jobs", "2")
     assert again == calm, (again, calm)
     for run in ("1-s1", f"{rows[1].split(',')[0]}-s2"):
-        a, b = (w.runs / name / run / "checkpoints" for name in ("calm", "killed"))
-        assert sorted(os.listdir(a)) == sorted(os.listdir(b))
-        harness.assert_same_files(harness.tree_bytes(a), harness.tree_bytes(b))
+        harness.assert_same_files(*(outcome(w.runs / name / run)
+                                    for name in ("calm", "killed")))
 
 
 def test_a_grid_has_its_own_trials_and_grows_by_seeds(w):
