@@ -116,7 +116,7 @@ def test_a_stop_does_not_wait_for_an_evaluation(w):
     """A resume plays the cancelled evaluation, also after several stops."""
     config = w.write("long.yaml", SHORT.format(env=WORLDS["spread"][0], settings="{}"))
     # It has to last until the run is asked for its state and stopped.
-    episodes = 2500 if not harness.SANITIZED else 1500
+    episodes = 2500 if not harness.SANITIZED else 700
     sets = ("--set", "evaluation={every_env_steps: 600, episodes: %d}" % episodes)
     w.brood("run", config, "--name", "calm", "-q", *sets, deadline_s=5 * harness.DEADLINE_S)
     rows = harness.progress_without_times(w.run_dir("calm"))
