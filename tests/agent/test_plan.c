@@ -615,6 +615,9 @@ START_TEST(native_numerics_differ_in_large_products_only)
         struct bed bed;
         int n_blas = 0, n_off = 0;
 
+        /* half a minute on an emulated x86-64; this machine and arm64 do it */
+        if (cases[k].by_blas && test_stride() > 4)
+            continue;
         bed_init(&bed);
         struct output in = bed_input(&bed, SHAPE(n, n), x, SHAPE(n, n));
         struct output bias = bed_input(&bed, SHAPE(n), x, SHAPE(n));

@@ -7,7 +7,7 @@ import harness
 SHORT = """
 run: {{name: short, seed: 1, env_steps: 1200}}
 env: {env}
-experience: {{capacity: 20000, batch_size: 64, warmup: 200, update_every: 20, keep: true}}
+experience: {{capacity: 20000, batch_size: 64, warmup: 200, update_every: 40, keep: true}}
 evaluation: {{every_env_steps: 0, episodes: 8}}
 checkpoint: {{every_env_steps: 600}}
 log: {{every_env_steps: 200}}
@@ -116,7 +116,7 @@ def test_a_stop_does_not_wait_for_an_evaluation(w):
     """A resume plays the cancelled evaluation, also after several stops."""
     config = w.write("long.yaml", SHORT.format(env=WORLDS["spread"][0], settings="{}"))
     # It has to last until the run is asked for its state and stopped.
-    episodes = 4000 if not harness.SANITIZED else 1500
+    episodes = 2500 if not harness.SANITIZED else 700
     sets = ("--set", "evaluation={every_env_steps: 600, episodes: %d}" % episodes)
     w.brood("run", config, "--name", "calm", "-q", *sets, deadline_s=5 * harness.DEADLINE_S)
     rows = harness.progress_without_times(w.run_dir("calm"))
@@ -135,7 +135,7 @@ def test_a_stop_does_not_wait_for_an_evaluation(w):
 
 def test_only_particle_worlds_have_rules(w):
     for name, rules in (("spread", "mpe2"), ("world_comm", "openai"), ("penalty", None)):
-        train(w, name)
+        train(w, name, None, "--set", "run.env_steps=40")
         assert evaluate(w, name)["rules"] == rules
         out, _ = w.brood("eval", name, "--episodes", "2")
         assert ("rules" in out) == (rules is not None), out

@@ -106,11 +106,11 @@ def run_with_a_change(w, name, fault):
     program = w.program_with_agent(FAULT_AGENT)
     for count in program.parent.glob("*.runs"):
         count.unlink()
-    p = w.start("run", w.small(steps=1400), "--name", name, program=program,
+    p = w.start("run", w.small(steps=1000), "--name", name, program=program,
                 env={"BROOD_FAULT": fault})
     harness.wait_until("the socket", lambda: (w.run_dir(name) / "control.sock").exists())
     w.brood("pause", name)
-    w.brood("set", name, "defaults.optimizer.learning_rate=0.02", "--at-step", "1200")
+    w.brood("set", name, "defaults.optimizer.learning_rate=0.02", "--at-step", "900")
     w.brood("continue", name)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     return (w.run_dir(name) / "journal").read_text().count(" event=respawn "), \

@@ -110,7 +110,7 @@ def test_deaths_of_a_team_with_a_mixer_change_no_byte(w):
 
 
 TEAMS = """\
-run: {{name: teams, seed: 3, env_steps: 1200}}
+run: {{name: teams, seed: 3, env_steps: 800}}
 env: {{id: simple_tag, copies: 4, max_steps: 10, actions: {actions}, reward: team_mean,
        params: {{adversaries: 2, good: 2}}}}
 experience: {{capacity: 400, batch_size: 16, warmup: 100, update_every: 40,
@@ -121,7 +121,7 @@ defaults:
   share: team
   actor: {{hidden: [16]}}
   critic: {{hidden: [16]}}
-  optimizer: {{learning_rate: 0.001 to 0 over 1200}}
+  optimizer: {{learning_rate: 0.001 to 0 over 800}}
   restart: {{max_restarts: 10000, delay: 0s, max_delay: 0s}}
 agents:
   adversary_0: {first}
