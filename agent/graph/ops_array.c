@@ -409,6 +409,8 @@ static const struct op_def rows[] = {
      "-> output:dtype; value:tensor, dtype:type"},
     {"Identity", 0, shape_same, identity_grad, "input:T -> output:T; T:type"},
     {"StopGradient", OP_NO_GRADIENT, shape_same, NULL, "input:T -> output:T; T:type"},
+    {"Assert", OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
+     "condition:bool, data:T ->; T:list(type), summarize:int=3"},
     {"CheckNumerics", OP_AWAITED, shape_same, check_numerics_grad,
      "tensor:T -> output:T; T:float_type, message:string"},
     {"NoOp", OP_NO_GRADIENT, shape_none, NULL, "->"},

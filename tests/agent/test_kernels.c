@@ -17,6 +17,7 @@ static const struct {
 } elsewhere[] = {
     {"Placeholder", "every fed input of every case is one"},
     {"Const", "every capital letter of every case is one"},
+    {"Assert", "test_ops.c"},
     {"NoOp", "nothing to compute; control_inputs_run in test_session.c"},
     {"VariableV2", "test_session.c"},
     {"Variable", "the old name of VariableV2"},

@@ -256,6 +256,44 @@ END_TEST
 
 /* ---- Switch and Merge ---- */
 
+/* tf.Assert(x > 0, ["x is", x]): what waits for it fails, and on a branch not taken it does
+ * not run. */
+START_TEST(assertions_are_checked)
+{
+    struct bed b;
+    struct tensor_string words = {(char[]){"x is"}, 4};
+    struct tensor says = tensor_view(DT_STRING, SHAPE_SCALAR, &words);
+    struct output x, y, on, pred;
+    struct operation *check;
+    float value = 1;
+    uint8_t taken = 1;
+
+    bed_init(&b);
+    x = bed_input(&b, SHAPE_SCALAR, &value, SHAPE_SCALAR);
+    pred = placeholder(b.g, DT_BOOL, &SHAPE_SCALAR, NULL);
+    b.feeds[b.n_feeds++] =
+        (struct feed){pred, tensor_view(DT_BOOL, SHAPE_SCALAR, &taken)};
+    on = op2(b.g, "Switch", x, pred);
+    on.index = 1;
+    struct op_builder *builder = op_begin(b.g, "Assert", NULL);
+    op_input(builder, op2(b.g, "Greater", on, constant_f32(b.g, 0, NULL)));
+    op_input(builder, constant(b.g, &says, NULL));
+    op_input(builder, on);
+    check = op_finish(builder);
+    control_dependencies_enter(b.g, &check, 1);
+    y = unary(b.g, "Neg", on, NULL);
+    control_dependencies_leave(b.g);
+    y = op2(b.g, "Merge", (struct output){on.op, 0}, y);
+    ck_assert_float_eq(bed_scalar(&b, y), -1);
+    value = -2;
+    ck_assert_int_eq(bed_try(&b, y), ERR_ARG);
+    ck_assert_str_eq(b.err.msg, "Assert: assertion failed: x is");
+    taken = 0;
+    ck_assert_float_eq(bed_scalar(&b, y), -2);
+    bed_done(&b);
+}
+END_TEST
+
 START_TEST(a_dead_branch_does_not_run)
 {
     struct bed b;
@@ -691,6 +729,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_old_concat_takes_its_axis_first);
     tcase_add_test(tc, pad_puts_zeros_around);
     tcase_add_test(tc, the_gradient_of_a_slice_is_a_pad);
+    tcase_add_test(tc, assertions_are_checked);
     tcase_add_test(tc, a_dead_branch_does_not_run);
     tcase_add_test(tc, merge_says_which_input_it_took);
     tcase_add_test(tc, gradients_go_through_the_branch_taken);

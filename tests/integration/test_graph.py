@@ -7,6 +7,7 @@ import subprocess
 
 import harness
 import numpy as np
+from test_foreign import field, number
 from test_inspect import checkpoints
 
 MADDPG = ("01-mbeliaev1-maddpg", "policy", "h10s5", "5")
@@ -149,6 +150,56 @@ def test_a_graph_without_values(w):
     _, err = graph(w, "alone", "--fetch", names[0], code=1)
     assert f"Attempting to use uninitialized value {names[0]}" in err
     assert fetched(w, "alone", "--target", "init", "--fetch", names[0])[0].size > 0
+
+
+def node(name, op, *inputs, **attrs):
+    """A NodeDef; the values of attributes are AttrValues as bytes."""
+    return field(1, field(1, name.encode()) + field(2, op.encode()) +
+                 b"".join(field(3, i.encode()) for i in inputs) +
+                 b"".join(field(5, field(1, k.encode()) + field(2, v))
+                          for k, v in attrs.items()))
+
+
+def loop(decides="while/LoopCond"):
+    """A MetaGraphDef with `i = 0; while i < n: i += 1`, as tf.while_loop makes it."""
+    of_int32, frame = number(6, 3), field(2, b"while/while_context")
+
+    def const(name, value, *inputs):
+        tensor = number(1, 3) + field(2, b"") + field(7, bytes([value]))
+        return node(name, "Const", *inputs, dtype=of_int32, value=field(8, tensor))
+
+    def enter(name, x, is_constant):
+        return node(name, "Enter", x, T=of_int32, frame_name=frame,
+                    is_constant=number(5, is_constant), parallel_iterations=number(3, 10))
+    return field(2, b"".join([
+        node("n", "Placeholder", dtype=of_int32, shape=field(7, b"")),
+        const("Const", 0), enter("while/Enter", "Const", 0),
+        node("while/Merge", "Merge", "while/Enter", "while/NextIteration", T=of_int32,
+             N=number(3, 2)),
+        enter("while/Less/Enter", "n", 1),
+        node("while/Less", "Less", "while/Merge", "while/Less/Enter", T=of_int32),
+        node("while/LoopCond", "LoopCond", "while/Less"),
+        node("while/Switch", "Switch", "while/Merge", decides, T=of_int32),
+        node("while/Identity", "Identity", "while/Switch:1", T=of_int32),
+        const("while/add/y", 1, "^while/Identity"),
+        node("while/add", "Add", "while/Identity", "while/add/y", T=of_int32),
+        node("while/NextIteration", "NextIteration", "while/add", T=of_int32),
+        node("while/Exit", "Exit", "while/Switch", T=of_int32)]) +
+        field(4, number(1, 24)))
+
+
+def test_a_while_loop_runs(w):
+    (w.path / "loop.meta").write_bytes(loop())
+    fact, = harness.json_lines(graph(w, "loop", "--json")[0])
+    assert fact["cannot_run"] == [] and fact["nodes"] == 13
+    for n in (0, 1, 1000):
+        assert fetched(w, "loop", "--feed", f"n={n}", "--fetch", "while/Exit")[0] == n
+    (w.path / "bad.meta").write_bytes(loop(decides="while/Less"))
+    for name, fetch, says in (
+            ("loop", "while/add", "is inside of a loop"),
+            ("bad", "while/Exit", "while/Exit leaves no loop: while/Less decides, no LoopCond")):
+        out, err = graph(w, name, "--feed", "n=3", "--fetch", fetch, code=1)
+        assert out == "" and says in err and len(err.splitlines()) == 1, (fetch, err)
 
 
 def test_what_is_wrong_is_one_line(w):

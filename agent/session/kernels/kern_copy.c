@@ -3,6 +3,7 @@
 #include "common/mem/copy.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 void dense_strides(const struct shape *s, size_t elem, int64_t *ret)
@@ -125,6 +126,29 @@ int kern_copy(const struct kernel_args *a)
     if (tensor_bytes(a->out[0]) > 0)
         memcpy(a->out[0]->data, a->in[0]->data, tensor_bytes(a->out[0]));
     return 0;
+}
+
+/* The text of the data that are strings says what is asserted. */
+int kern_assert(const struct kernel_args *a)
+{
+    char text[256] = "";
+    size_t len = 0;
+
+    if (tensor_elements(a->in[0]) != 1)
+        return err_set(a->err, ERR_SHAPE, "%s: assertion of %s, not of a scalar",
+                       operation_name(a->op), shape_text(&a->in[0]->shape));
+    if (*(const uint8_t *)a->in[0]->data)
+        return 0;
+    for (int i = 1; i < a->n_in && len < sizeof(text) - 1; i++) {
+        const struct tensor_string *s = a->in[i]->data;
+
+        if (a->in[i]->dtype == DT_STRING && tensor_elements(a->in[i]) == 1)
+            len += (size_t)snprintf(text + len, sizeof(text) - len, " %.*s",
+                                    (int)(s->len_bytes < 100 ? s->len_bytes : 100),
+                                    s->bytes != NULL ? s->bytes : "");
+    }
+    return err_set(a->err, ERR_ARG, "%s: assertion failed:%s", operation_name(a->op),
+                   text);
 }
 
 int kern_check_numerics(const struct kernel_args *a)

@@ -103,6 +103,7 @@ static const struct kernel_row rows[] = {
     /* kernels */
     {"All", KERNEL_CALL, kern_all},
     {"Any", KERNEL_CALL, kern_any},
+    {"Assert", KERNEL_CALL, kern_assert},
     {"ApplyAdam", KERNEL_CALL, kern_apply_adam},
     {"ApplyGradientDescent", KERNEL_CALL, kern_apply_gradient_descent},
     {"ApplyMomentum", KERNEL_CALL, kern_apply_momentum},

@@ -75,6 +75,7 @@ KERNEL(kern_max_pool_grad_grad)
 KERNEL(kern_qr)
 /* kern_copy.c */
 KERNEL(kern_copy)
+KERNEL(kern_assert)
 KERNEL(kern_check_numerics)
 /* kern_shape.c */
 KERNEL(kern_shape)
