@@ -323,10 +323,15 @@ static void find_reads_of(struct sorter *s, struct operation *op)
         if (seen == NULL || !shows_bytes(x) || is_fed(s, x))
             continue;
         int reference = takes_reference(op, i);
-        int direct = operation_is_variable(x.op);
+        int direct = seen->at == seen->variable;
         if (writes(op) && reference) {
             if (i == 0) /* the value after the write is another version: a new read */
                 s->shows[id] = new_read(s, id, seen->variable);
+        } else if (operation_is(op, "RefEnter") || operation_is(op, "Enter")) {
+            /* takes the variable itself into a loop, where it is read */
+            s->shows[id] = reference || output_dtype(x) == DT_RESOURCE
+                               ? seen
+                               : new_read(s, id, seen->variable);
         } else if (row != NULL && row->kind == KERNEL_ALIAS && i == 0) {
             s->shows[id] = direct ? new_read(s, id, seen->variable) : seen;
         } else if (!direct) {

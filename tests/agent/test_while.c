@@ -529,6 +529,60 @@ END_TEST
 
 /* ---- gradients, as tf.gradients writes them ---- */
 
+static struct array array_grad(struct graph *g, struct output handle, struct output flow)
+{
+    struct op_builder *b = op_begin(g, "TensorArrayGradV3", NULL);
+    struct operation *op;
+
+    op_input(b, handle);
+    op_input(b, flow);
+    op_attr_string(b, "source", "gradients");
+    op = op_finish(b);
+    return (struct array){{op, 0}, {op, 1}};
+}
+
+/* The gradients of the elements that a loop reads: element i gets x * i in iteration i, which
+ * finds the array of gradients again each time; element 0 also gets ones before, and the last
+ * one none. */
+START_TEST(gradients_of_tensor_arrays_add_up)
+{
+    struct bench b;
+    struct graph *g = begin(&b);
+    const char *f = "gradients/while";
+    struct output n = placeholder(g, DT_INT32, &SHAPE_SCALAR, "n"), cond, w, two, all;
+    float data[6] = {1, 2, 3, 4, 5, 6}, want[6] = {1, 1, 2, 2, 0, 0};
+    struct tensor t = tensor_view(DT_FLOAT, SHAPE(3, 2), data);
+    struct array a = array_new(g, constant_i32(g, 3, NULL), 0), d, inside;
+    struct variable_of_loop i, flow;
+    int32_t limit = 2;
+
+    a.flow =
+        ARRAY_OP(g, "TensorArrayScatterV3", NULL, a.handle,
+                 range_of(g, constant_i32(g, 3, NULL)), constant(g, &t, NULL), a.flow);
+    two = constant_i32s(g, (int32_t[]){2}, 1, NULL);
+    d = array_grad(g, a.handle, a.flow);
+    w = ARRAY_OP(g, "TensorArrayWriteV3", NULL, d.handle, constant_i32(g, 0, NULL),
+                 ones(g, DT_FLOAT, &SHAPE(2), NULL), d.flow);
+    i = carry(g, constant_i32(g, 0, NULL), f);
+    flow = carry(g, w, f);
+    cond = loop_cond(g, less(g, i.merge, enter(g, n, f, 1, NULL)));
+    take(g, &i, cond);
+    take(g, &flow, cond);
+    inside = array_grad(g, enter(g, a.handle, f, 1, NULL), enter(g, a.flow, f, 1, NULL));
+    w = mul(g, binary(g, "Fill", two, inner_f32(g, i.now, 2), NULL),
+            cast(g, i.now, DT_FLOAT, NULL));
+    w = ARRAY_OP(g, "TensorArrayWriteV3", NULL, inside.handle, i.now, w, flow.now);
+    (void)next(g, &i, add(g, i.now, inner_i32(g, i.now, 1)), NULL);
+    all = next(g, &flow, w, NULL);
+    (void)ARRAY_OP(g, "TensorArrayGatherV3", "grads", d.handle,
+                   range_of(g, constant_i32(g, 3, NULL)), all);
+    end(&b);
+    set(&b, "n:0", i32(&limit));
+    check_floats(&b, "grads:0", want, 6, 0);
+    done(&b);
+}
+END_TEST
+
 static struct output stack_new(struct graph *g)
 {
     struct op_builder *b = op_begin(g, "StackV2", "f_acc");
@@ -692,6 +746,51 @@ START_TEST(a_loop_computes_what_its_body_does)
         ck_assert(tensor_equal(&loop, &unrolled));
         tensor_free(&loop);
         tensor_free(&unrolled);
+    }
+    done(&b);
+}
+END_TEST
+
+/* while i < n: v += 2; a resource, whose handle enters the loop. What follows reads what the
+ * loop wrote. */
+START_TEST(a_loop_writes_a_resource)
+{
+    struct bench b;
+    struct graph *g = begin(&b);
+    struct output n = placeholder(g, DT_INT32, &SHAPE_SCALAR, "n"), cond, handle, two, x;
+    struct variable *v =
+        variable_new(g, constant_f32(g, 1, NULL), "v", VARIABLE_RESOURCE);
+    struct variable_of_loop i = carry(g, constant_i32(g, 0, NULL), "while"), last;
+    struct operation *wrote;
+    struct op_builder *o;
+    int32_t limit = 4;
+
+    ck_assert_ptr_nonnull(global_variables_initializer(g, NULL));
+    last = carry(g, constant_f32(g, 0, NULL), "while");
+    cond = loop_cond(g, less(g, i.merge, enter(g, n, "while", 1, NULL)));
+    take(g, &i, cond);
+    take(g, &last, cond);
+    handle = enter(g, v->ref, "while", 1, NULL);
+    two = inner_f32(g, i.now, 2);
+    o = op_begin(g, "AssignAddVariableOp", NULL);
+    op_input(o, handle);
+    op_input(o, two);
+    op_attr_type(o, "dtype", DT_FLOAT);
+    wrote = op_finish(o);
+    o = op_begin(g, "ReadVariableOp", NULL);
+    op_input(o, handle);
+    op_control_input(o, wrote);
+    op_attr_type(o, "dtype", DT_FLOAT);
+    x = (struct output){op_finish(o), 0};
+    (void)next(g, &i, add(g, i.now, inner_i32(g, i.now, 1)), NULL);
+    (void)next(g, &last, x, "last");
+    end(&b);
+    for (int k = 0; k < COPIES; k++) {
+        b.n_fed = 0;
+        runs(&b, k, "init");
+        set(&b, "n:0", i32(&limit));
+        ck_assert_float_eq(number(&b, k, "last:0"), 9);
+        ck_assert_float_eq(number(&b, k, "last:0"), 17);
     }
     done(&b);
 }
@@ -1129,6 +1228,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, tensor_arrays_are_those_of_tensorflow);
     tcase_add_test(tc, gradients_of_a_loop_use_stacks);
     tcase_add_test(tc, a_loop_computes_what_its_body_does);
+    tcase_add_test(tc, gradients_of_tensor_arrays_add_up);
+    tcase_add_test(tc, a_loop_writes_a_resource);
     tcase_add_test(tc, branches_in_loops);
     tcase_add_test(tc, loops_in_branches);
     tcase_add_test(tc, a_branch_computes_a_shape);
