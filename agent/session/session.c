@@ -338,6 +338,8 @@ int session_run_plan(struct session *s, const struct run_args *args, struct tens
 
     if (rc < 0)
         return rc;
+    if (s->is_staged && s->progress != NULL)
+        s->progress(s->progress_ctx); /* the plan of an iteration may have no step */
     return p->probe.op != NULL ? run_probe(s, args, p->probe, ret, ret_dead, err)
                                : run_plan(s, p, args, ret, ret_dead, err);
 }

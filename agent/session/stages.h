@@ -17,7 +17,7 @@
  * Dead     values on branches not taken: an operation with a dead input does not run, and
  *          its results are fed dead.
  * Bounds   the session's max_iterations of all loops of a run; tensor arrays and stacks as in
- *          containers.h. A step of a plan is progress (session_set_progress).
+ *          containers.h. Each plan is progress (session_set_progress).
  */
 #ifndef AGENT_SESSION_STAGES_H
 #define AGENT_SESSION_STAGES_H
