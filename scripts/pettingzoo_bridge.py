@@ -541,9 +541,10 @@ class Server:
         self.first = params["first"]
         return self.game.described(self.name)
 
-    def gather(self, copies, parts):
-        """The arrays of an answer, ordered by agent. parts: the result of each copy."""
-        seen, present, masks, *of_step = map(by_agent, zip(*parts)) if parts else [[]] * 3
+    def gather(self, copies, parts, width):
+        """The arrays of an answer, ordered by agent. parts: the results of each copy, `width`
+        of them; there may be no copy."""
+        seen, present, masks, *of_step = map(by_agent, zip(*parts)) if parts else [[]] * width
         answer = {"obs": b"".join(seen), "present": bytes(present)}
         if self.game.masks:
             answer["allowed"] = b"".join(masks)
@@ -551,7 +552,7 @@ class Server:
             reward, over = of_step
             answer["reward"] = struct.pack(f"<{len(reward)}d", *reward)
             answer["terminated"] = bytes(over)
-        if self.draws:
+        if self.draws and copies:
             answer["picture"] = picture_of(self.copies[copies[-1]].env)
         return answer
 
@@ -565,7 +566,7 @@ class Server:
                 self.copies[c] = self.game.new_copy()
             parts.append(self.copies[c].reset(seed & 0x7fffffff))
             self.sign_of_life()
-        return self.gather(copies, parts)
+        return self.gather(copies, parts, 3)
 
     def step(self, params):
         copies = memoryview(params["copies"]).cast("I").tolist()
@@ -577,7 +578,7 @@ class Server:
             rows = [x[n * at + i * w:n * at + i * w + w] for at, w in self.game.places]
             parts.append(self.copies[c].step(rows))
             self.sign_of_life()
-        return self.gather(copies, parts)
+        return self.gather(copies, parts, 5)
 
     def shutdown(self, params):
         for c, copy in enumerate(self.copies):

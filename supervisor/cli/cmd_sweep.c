@@ -34,7 +34,8 @@ struct sweep {
 struct batch {
     struct arena arena;
     struct job *job;
-    size_t *of; /* index of trial and seed: trial * n_seeds + seed */
+    size_t *of;  /* index of trial and seed: trial * n_seeds + seed */
+    char *waits; /* it waits for another command's run */
     size_t n;
 };
 
@@ -112,6 +113,7 @@ static void make_batch(struct sweep *w, struct batch *b)
 
     b->job = xcalloc(w->n * seeds + 1, sizeof(*b->job));
     b->of = xcalloc(w->n * seeds + 1, sizeof(*b->of));
+    b->waits = xcalloc(w->n * seeds + 1, 1);
     for (size_t i = 0; i < w->n * seeds; i++) {
         const size_t trial = w->trial[i / seeds], seed = i % seeds;
         struct study_run run;
@@ -121,6 +123,7 @@ static void make_batch(struct sweep *w, struct batch *b)
         if (run.state != STUDY_RUN_REACHED && run.state != STUDY_RUN_FAILED &&
             !w->refused[trial * seeds + seed]) {
             b->of[b->n] = trial * seeds + seed;
+            b->waits[b->n] = run.state == STUDY_RUN_LIVE;
             b->job[b->n++] = run.state == STUDY_RUN_LIVE
                                  ? make_wait(&run, &b->arena)
                                  : make_job(w, trial, seed, &run, &b->arena);
@@ -133,6 +136,7 @@ static void batch_done(struct batch *b)
 {
     free(b->job);
     free(b->of);
+    free(b->waits);
     arena_done(&b->arena);
 }
 
@@ -210,10 +214,12 @@ static void on_end(void *ctx, size_t job, int code)
                    w->until);
     v = run.value;
     free(run.path);
-    /* What was killed or waited for is looked at again; what somebody stopped is left alone
-     * until the next sweep. */
-    w->refused[of] =
-        run.state != STUDY_RUN_REACHED && code != CLI_DONE && code < RUN_EXIT_SIGNALLED;
+    /* What was killed or waited for is looked at again, and what is live, because another
+     * command's run was just ending; what somebody stopped is left alone until the next
+     * sweep. */
+    w->refused[of] = run.state != STUDY_RUN_REACHED && run.state != STUDY_RUN_LIVE &&
+                     !w->batch->waits[job] && code != CLI_DONE &&
+                     code < RUN_EXIT_SIGNALLED;
     if (run.state != STUDY_RUN_REACHED && !w->refused[of])
         return;
     w->n_ended++;

@@ -180,10 +180,6 @@ static int continue_run(const struct cli *cli, const struct resume_options *o,
     code = check_length(cli, o, args, wanted);
     if (code != NOT_REACHED)
         return code;
-    if (is_reached(o->until, resume_progress(args->resume)->env_steps))
-        return cli_usage(cli, "--until %lld: %s is at step %llu already", o->until,
-                         run_dir_name(args->dir),
-                         (unsigned long long)resume_progress(args->resume)->env_steps);
     if (check_log(args, &err) < 0)
         return fail(cli, &err);
     code = refuse_or_report(

@@ -108,6 +108,12 @@ static int step_environments(struct rollout *r, struct err *err)
     return vec_env_step(r->args.env, acting_actions(r->acting), &r->step, err);
 }
 
+/* The step has come at which the run is to stop. */
+static int is_until(const struct rollout *r)
+{
+    return r->args.until > 0 && r->env_steps >= r->args.until;
+}
+
 static void note_due(struct rollout *r)
 {
     struct schedule_now now = {.before = r->env_steps};
@@ -122,7 +128,7 @@ static void note_due(struct rollout *r)
     now.since_checkpoint_ns = ended_ns - r->checkpoint_ns;
     due = schedule_due(&r->schedule, &now);
     due.updates = rollout_find_due(r, &now);
-    due.stop = r->args.until > 0 && r->env_steps >= r->args.until;
+    due.stop = is_until(r);
     rollout_fsm_set_due(&r->fsm, &due);
     rollout_note_change(r);
 }
@@ -182,6 +188,10 @@ static int enter_log(struct rollout *r, struct err *err)
 {
     int rc;
 
+    /* of a stop right after a resume: the newest row is that of this step */
+    if (!r->full && r->env_steps > 0 &&
+        metrics_row_began(r->args.metrics) == r->env_steps)
+        return DONE_AT_ONCE;
     if (!r->full)
         metrics_take_row(r->args.metrics, r->env_steps, r->episodes, rollout_now_ns(r),
                          &r->row);
@@ -307,6 +317,8 @@ static void on_acted(void *ctx)
 static int begin(struct rollout *r, struct err *err)
 {
     r->checkpoint_ns = rollout_now_ns(r);
+    if (is_until(r))
+        rollout_fsm_plan_stop(&r->fsm);
     CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_START) == ROLLOUT_ENTERED);
     return play(r, err);
 }

@@ -46,6 +46,12 @@ void rollout_fsm_resume_midway(struct rollout_fsm *f, const struct schedule_due 
     f->midway = 1;
 }
 
+void rollout_fsm_plan_stop(struct rollout_fsm *f)
+{
+    CHECK(f->state == ROLLOUT_IDLE);
+    f->due.stop = 1;
+}
+
 int rollout_fsm_left(const struct rollout_fsm *f, struct schedule_due *ret)
 {
     const enum rollout_state in = f->state == ROLLOUT_FAILED ? f->failed_in : f->state;
@@ -166,7 +172,7 @@ static enum rollout_effect next_due(struct rollout_fsm *f)
 static enum rollout_effect start(struct rollout_fsm *f)
 {
     if (!f->midway)
-        f->due = (struct schedule_due){.checkpoint = 1};
+        f->due = (struct schedule_due){.checkpoint = 1, .stop = f->due.stop};
     return next_due(f);
 }
 

@@ -230,30 +230,39 @@ static double value_at(const struct progress *p, const struct study *s, uint64_t
     return n > 0 ? sum / (double)n : (double)NAN;
 }
 
-static double read_value(const struct study *s, const char *run, uint64_t until)
+/* NULL: it cannot be read. */
+static struct progress *read_progress(const char *run)
 {
     char *path = path_in(run, "metrics/progress.csv");
-    struct progress *p;
+    struct progress *p = NULL;
     struct err err;
-    double v = (double)NAN;
 
-    if (progress_read(&p, path, &err) == 0) {
-        v = value_at(p, s, until);
-        progress_free(p);
-    }
+    if (progress_read(&p, path, &err) < 0)
+        p = NULL;
     free(path);
-    return v;
+    return p;
 }
 
-static enum study_run_state state_of(const struct run_record *r, uint64_t until)
+/* A run that is killed, or stopped during an evaluation, may have the checkpoint of that step
+ * without the row: a resume writes it. */
+static int has_come_to(const struct run_status *s, const struct progress *p,
+                       uint64_t until)
+{
+    const size_t n = p != NULL ? progress_n_rows(p) : 0;
+
+    return until > 0 && s->checkpoint_step >= 0 &&
+           (uint64_t)s->checkpoint_step >= until && n > 0 &&
+           progress_steps(p, n - 1) >= (double)until;
+}
+
+static enum study_run_state state_of(const struct run_record *r, const struct progress *p,
+                                     uint64_t until)
 {
     const struct run_status *s = &r->status;
-    const int is_done = strcmp(s->state, "done") == 0;
 
     if (r->is_live || r->is_denied)
         return STUDY_RUN_LIVE;
-    if (is_done ||
-        (until > 0 && s->checkpoint_step >= 0 && (uint64_t)s->checkpoint_step >= until))
+    if (strcmp(s->state, "done") == 0 || has_come_to(s, p, until))
         return STUDY_RUN_REACHED;
     if (strcmp(s->state, "failed") == 0)
         return STUDY_RUN_FAILED;
@@ -264,15 +273,18 @@ void study_run_look(struct study_run *ret, const struct study *s, const char *di
                     size_t trial, uint64_t seed, uint64_t until)
 {
     struct run_record record;
+    struct progress *progress;
 
     *ret = (struct study_run){.path = study_run_path(dir, trial, seed),
                               .value = (double)NAN};
     if (!exists_in(ret->path, "config.yaml"))
         return;
     run_record_read(&record, ret->path);
-    ret->state = state_of(&record, until);
+    progress = read_progress(ret->path);
+    ret->state = state_of(&record, progress, until);
     ret->steps = record.status.env_steps;
+    if (ret->state == STUDY_RUN_REACHED && progress != NULL)
+        ret->value = value_at(progress, s, until);
+    progress_free(progress);
     run_record_done(&record);
-    if (ret->state == STUDY_RUN_REACHED)
-        ret->value = read_value(s, ret->path, until);
 }

@@ -265,7 +265,9 @@ def test_what_is_not_reproducible_is_told_and_discarded(w):
     assert s["exact"] is False, s
     assert "not exact" in w.brood("status", "moody")[0]
     at = s["env_steps"]
-    harness.wait_until("it goes on", lambda: status(w, "moody")["env_steps"] > at + 1000)
+    harness.wait_until("it goes on", lambda: p.poll() is not None or
+                       status(w, "moody")["env_steps"] > at + 1000)
+    assert p.poll() is None, p.log.read_text()
     w.brood("stop", "moody")
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
     assert json.loads(w.brood("status", "moody", "--json")[0])["exact"] is False

@@ -144,8 +144,8 @@ def test_until_stops_a_run_at_a_step_and_a_resume_continues_exactly(w):
     w.brood("run", config(w, "maddpg"), "--name", "a")
     w.brood("run", config(w, "maddpg"), "--name", "b", "--until", "320", code=4)
     assert "320,32," in (w.run_dir("b") / "metrics" / "progress.csv").read_text()
-    _, err = w.brood("resume", "b", "--until", "320", code=2)
-    assert "--until 320: b is at step 320 already" in err, err
+    _, err = w.brood("resume", "b", "--until", "320", code=4)
+    assert "b: stopped after 320 steps" in err, err
     w.brood("fork", "b", "--name", "c", "--until", "480", code=4)
     w.brood("run", config(w, "maddpg"), "--name", "d", "--until", "201", code=4)
     assert "\n204,20," in (w.run_dir("d") / "metrics" / "progress.csv").read_text()
