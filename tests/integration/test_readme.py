@@ -7,6 +7,7 @@ import signal
 import subprocess
 
 import harness
+from test_live_view import Terminal
 
 README = (harness.SOURCE / "README.md").read_text()
 # The shipped run in 32 rounds without training, and one that lasts until it is stopped.
@@ -143,6 +144,30 @@ def kill_and_respawn(clone):
     harness.wait_until("both lines of the README", lambda: all(
         line in without_numbers(clone.execute("scripts/brood logs simple_spread-1"))
         for line in says))
+
+
+def shape(line):
+    """The words of a line of the view; numbers are N, states are S, bars are left out."""
+    line = re.sub(r"[^\x00-\x7f]+", " ", line)
+    line = re.sub(r"[-\d.,:]*\d", "N", re.sub(r"simple_spread-1|agent_\d", "NAME", line))
+    return re.sub(r"^(NAME +N +)[a-z]+ ", r"\1S ", line).split()
+
+
+@in_a_clone
+def test_the_view_of_the_readme(w, clone):
+    """The picture below the first command is what that command shows: the same words in the
+    same order, and the same columns."""
+    picture = re.search(r"^```\n(simple_spread-1  .*?)^```", README, re.M | re.S)[1].splitlines()
+    t = Terminal(w, "run", w.path / "configs" / "simple_spread.yaml", "--set",
+                 "run.env_steps=60000", "--set", "evaluation.every_env_steps=30000",
+                 columns=100, env={"LC_ALL": "C.UTF-8"})
+    lines, _ = t.end()
+    head = [shape(line) for line in lines if line.startswith("simple_spread-1  ")][-1]
+    assert shape(picture[0]) == [*head, "N", "left"], (picture[0], lines)
+    assert picture[2] in lines, lines
+    shown = [shape(line) for line in lines]
+    for line in (picture[1], *picture[3:]):
+        assert shape(line) in shown, (line, shape(line), shown)
 
 
 @in_a_clone
