@@ -138,6 +138,8 @@ def test_a_live_run(w):
     assert live.shape == (7, 5) and np.allclose(policy.scores(x), live, 1e-6, 1e-6)
     assert policy(x[0]) == np.argmax(live[0]) and len(run.run("agent_1", [])) == 0
     refused("has an environment", run.run, "agent_0", [], targets=["init"])
+    # What a subscriber has not read when the run ends is lost.
+    events = run.subscribe()
     run.continue_()
     last = run.stop()
     assert until(events, "stopped")["env_steps"] == last
