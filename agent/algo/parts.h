@@ -10,19 +10,20 @@ struct space; /* algo.h */
 
 /* Collections that name the tensors of a policy: what observations (B, O) are fed into,
  * and what it gives of them. */
-#define POLICY_OBSERVATION "policy/observation"
-#define POLICY_LOGITS      "policy/logits" /* scores: of each head's choices, (B, U), or */
-                                           /* of their combinations (choices.h) */
-#define POLICY_COMBINATIONS                                                              \
-    "policy/combinations"             /* the same tensor, if of combinations */
-#define POLICY_ACTION "policy/action" /* of a box, (B, U) */
+#define POLICY_OBSERVATION  "policy/observation"
+/* Scores of each head's choices, (B, U), or of their combinations (choices.h). */
+#define POLICY_LOGITS       "policy/logits"
+/* The same tensor as POLICY_LOGITS, if its scores are of combinations. */
+#define POLICY_COMBINATIONS "policy/combinations"
+/* Of a box, (B, U). */
+#define POLICY_ACTION       "policy/action"
 
-/* Names a policy's tensors, for frozen.c, which acts without the algorithm. */
 enum policy_gives {
     POLICY_GIVES_ACTION,
     POLICY_SCORES_CHOICES,
     POLICY_SCORES_COMBINATIONS
 };
+/* Names a policy's tensors, for frozen.c, which acts without the algorithm. */
 void name_policy(struct graph *g, struct output observation, struct output action,
                  enum policy_gives gives);
 

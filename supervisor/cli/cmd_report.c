@@ -22,17 +22,26 @@ struct request {
     int csv;
 };
 
-static int write_svg(const struct report *r, const char *path, struct err *err)
+/* print: writes `what` into the file. */
+static int write_svg(const char *path, void (*print)(const void *what, FILE *f),
+                     const void *what, struct err *err)
 {
     FILE *f = fopen(path, "we");
     int rc = 0;
 
     if (f == NULL)
         return err_errno(err, "%s", path);
-    report_print_svg(r, f);
+    print(what, f);
     if (ferror(f))
         rc = err_errno(err, "%s", path);
     return fclose(f) != 0 && rc == 0 ? err_errno(err, "%s", path) : rc;
+}
+
+/* ---- runs ---- */
+
+static void print_curves(const void *report, FILE *f)
+{
+    report_print_svg(report, f);
 }
 
 static int print(const struct cli *cli, const struct request *q, const struct report *r,
@@ -44,7 +53,7 @@ static int print(const struct cli *cli, const struct request *q, const struct re
         report_print_json(r, stdout);
     else
         report_print_text(r, stdout);
-    return q->svg != NULL ? write_svg(r, q->svg, err) : 0;
+    return q->svg != NULL ? write_svg(q->svg, print_curves, r, err) : 0;
 }
 
 static void on_left_out(void *ctx, const struct err *why)
@@ -94,15 +103,9 @@ static char *find_study(const struct cli *cli, const char *name)
     return study_dir_is_one(name) ? xstrdup(name) : NULL;
 }
 
-static int write_study_svg(const struct study_report *r, const char *path,
-                           struct err *err)
+static void print_study(const void *report, FILE *f)
 {
-    FILE *f = fopen(path, "we");
-
-    if (f == NULL)
-        return err_errno(err, "%s", path);
-    study_report_print_svg(r, f);
-    return fclose(f) != 0 ? err_errno(err, "%s", path) : 0;
+    study_report_print_svg(report, f);
 }
 
 static int report_study(const struct cli *cli, const struct request *q, const char *path,
@@ -121,7 +124,7 @@ static int report_study(const struct cli *cli, const struct request *q, const ch
         study_report_print_json(&r, stdout);
     else
         study_report_print(&r, 0, stdout);
-    rc = q->svg != NULL ? write_study_svg(&r, q->svg, err) : 0;
+    rc = q->svg != NULL ? write_svg(q->svg, print_study, &r, err) : 0;
     study_report_done(&r);
     study_done(&study);
     return rc;

@@ -156,39 +156,43 @@ static double trial_value(const struct sweep *w, size_t trial)
     return sum / (double)w->study.n_seeds;
 }
 
-static int is_better(const struct sweep *w, double v)
+static void note_value(struct sweep *w, size_t trial, double v)
 {
-    return !isnan(v) && (isnan(w->best) || (w->study.is_max ? v > w->best : v < w->best));
+    if (!halving_is_better(v, w->best, w->study.is_max))
+        return;
+    w->best = v;
+    w->best_trial = trial;
 }
 
-static void print_ended(struct sweep *w, size_t trial, size_t seed, double value,
+static void print_event(const struct sweep *w, size_t trial, size_t seed, double value,
                         int code)
 {
     struct json j = {0};
     size_t len;
 
-    if (w->cli->json) {
-        json_begin(&j);
-        json_object(&j);
-        json_key(&j, "event");
-        json_str(&j, "trial");
-        json_key(&j, "trial");
-        json_u64(&j, trial + 1);
-        json_key(&j, "seed");
-        json_u64(&j, w->study.seeds[seed]);
-        json_key(&j, "rung");
-        json_u64(&j, w->rung);
-        json_key(&j, "value");
-        json_f64(&j, value);
-        json_key(&j, "exit_code");
-        json_i64(&j, code);
-        json_close(&j);
-        (void)fputs(json_line(&j, &len), stdout);
-        (void)fflush(stdout);
-        json_done(&j);
-    }
-    if (w->cli->quiet)
-        return;
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "event");
+    json_str(&j, "trial");
+    json_key(&j, "trial");
+    json_u64(&j, trial + 1);
+    json_key(&j, "seed");
+    json_u64(&j, w->study.seeds[seed]);
+    json_key(&j, "rung");
+    json_u64(&j, w->rung);
+    json_key(&j, "value");
+    json_f64(&j, value);
+    json_key(&j, "exit_code");
+    json_i64(&j, code);
+    json_close(&j);
+    (void)fputs(json_line(&j, &len), stdout);
+    (void)fflush(stdout);
+    json_done(&j);
+}
+
+static void print_progress(const struct sweep *w, size_t trial, size_t seed, double value,
+                           int code)
+{
     (void)fprintf(stderr, "%s: %zu of %zu: %zu-s%" PRIu64, w->name, w->n_ended, w->n_all,
                   trial + 1, w->study.seeds[seed]);
     if (!isnan(value))
@@ -223,11 +227,11 @@ static void on_end(void *ctx, size_t job, int code)
     if (run.state != STUDY_RUN_REACHED && !w->refused[of])
         return;
     w->n_ended++;
-    if (is_better(w, trial_value(w, trial))) {
-        w->best = trial_value(w, trial);
-        w->best_trial = trial;
-    }
-    print_ended(w, trial, seed, v, code);
+    note_value(w, trial, trial_value(w, trial));
+    if (w->cli->json)
+        print_event(w, trial, seed, v, code);
+    if (!w->cli->quiet)
+        print_progress(w, trial, seed, v, code);
 }
 
 /* Returns 0 when all runs of the rung have come as far as they can, CLI_STOPPED after a
@@ -238,14 +242,8 @@ static int run_rung(struct sweep *w)
 
     w->best = (double)NAN;
     w->n_all = w->n * w->study.n_seeds;
-    for (size_t i = 0; i < w->n; i++) { /* of an earlier sweep */
-        const double v = trial_value(w, w->trial[i]);
-
-        if (is_better(w, v)) {
-            w->best = v;
-            w->best_trial = w->trial[i];
-        }
-    }
+    for (size_t i = 0; i < w->n; i++) /* of an earlier sweep */
+        note_value(w, w->trial[i], trial_value(w, w->trial[i]));
     for (;;) {
         struct batch b = {0};
 

@@ -31,26 +31,12 @@ static const char *base_name(const char *path)
     return path + end;
 }
 
-/* The first column with that prefix that has a value in any row; NULL if there is
- * none. */
-static const char *find_prefixed(const struct progress *p, const char *prefix)
-{
-    for (size_t c = 0; c < progress_n_columns(p); c++) {
-        if (strncmp(progress_name(p, c), prefix, strlen(prefix)) != 0)
-            continue;
-        for (size_t r = 0; r < progress_n_rows(p); r++) {
-            if (!isnan(progress_value(p, r, c)))
-                return progress_name(p, c);
-        }
-    }
-    return NULL;
-}
-
+/* NULL: there is none. */
 static const char *usual_metric(const struct progress *p)
 {
-    const char *name = find_prefixed(p, "eval/team_return/");
+    const size_t c = progress_find_return(p, progress_n_rows(p));
 
-    return name != NULL ? name : find_prefixed(p, "rollout/team_return/");
+    return c < progress_n_columns(p) ? progress_name(p, c) : NULL;
 }
 
 static int take_series(struct series *s, const struct progress *p, const char *path,

@@ -158,6 +158,26 @@ double progress_steps(const struct progress *p, size_t row)
     return progress_value(p, row, p->steps);
 }
 
+/* The first column with that prefix that has a value in these rows. */
+static size_t find_prefixed(const struct progress *p, const char *prefix, size_t rows)
+{
+    for (size_t c = 0; c < p->n_columns; c++) {
+        if (strncmp(p->name[c], prefix, strlen(prefix)) != 0)
+            continue;
+        for (size_t r = 0; r < rows; r++)
+            if (!isnan(progress_value(p, r, c)))
+                return c;
+    }
+    return p->n_columns;
+}
+
+size_t progress_find_return(const struct progress *p, size_t rows)
+{
+    const size_t c = find_prefixed(p, "eval/team_return/", rows);
+
+    return c < p->n_columns ? c : find_prefixed(p, "rollout/team_return/", rows);
+}
+
 double progress_team_return(const struct progress *p)
 {
     static const char prefix[] = "rollout/team_return/";

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int is_better(double a, double b, int is_max)
+int halving_is_better(double a, double b, int is_max)
 {
     return !isnan(a) && (isnan(b) || (is_max ? a > b : a < b));
 }
@@ -16,7 +16,7 @@ void halving_rank(const double *value, size_t n, int is_max, size_t *ret)
     for (size_t i = 0; i < n; i++) {
         size_t at = i;
 
-        for (; at > 0 && is_better(value[i], value[ret[at - 1]], is_max); at--)
+        for (; at > 0 && halving_is_better(value[i], value[ret[at - 1]], is_max); at--)
             ret[at] = ret[at - 1];
         ret[at] = i;
     }

@@ -9,6 +9,9 @@
 
 #include <stddef.h>
 
+/* Whether the value a is better than b. NaN is no value: any value is better. */
+int halving_is_better(double a, double b, int is_max);
+
 /* Of n trials with these values (NaN: it failed), keeps the best keep n (rounded, at least
  * one) that have a value; of equal ones, those that come first. ret: room for n, in the order of `trial`.
  * Returns how many. */

@@ -303,26 +303,33 @@ static int take_seeds(const struct reading *r, const struct yaml_node *root)
     return 0;
 }
 
+/* The section of that key, whose keys are known; *ret NULL: it is not given. */
+static int find_section(const struct reading *r, const struct yaml_node *root,
+                        const char *key, const char *expected, const char *const *known,
+                        size_t n_known, const struct yaml_node **ret)
+{
+    *ret = yaml_find(root, key);
+    if (*ret == NULL)
+        return 0;
+    return (*ret)->kind == YAML_MAP
+               ? check_keys(r, *ret, key, known, n_known)
+               : yaml_fail(*ret, key, r->err, "expected %s", expected);
+}
+
 static int take_metric(const struct reading *r, const struct yaml_node *root)
 {
     static const char *const known[] = {"column", "mode", "last"};
-    const struct yaml_node *map = yaml_find(root, "metric"), *n;
+    const struct yaml_node *map, *n;
     int64_t last = 1;
-    int rc;
+    int rc = find_section(r, root, "metric", "{column: NAME, mode: max, last: 1}", known,
+                          3, &map);
 
     r->s->is_max = 1;
-    r->s->last = 1;
-    if (map == NULL)
-        return 0;
-    if (map->kind != YAML_MAP)
-        return yaml_fail(map, "metric", r->err,
-                         "expected {column: NAME, mode: max, last: 1}");
-    rc = check_keys(r, map, "metric", known, 3);
     if (rc == 0)
         rc = take_whole(r, map, "last", 1, 1000000, &last);
-    if (rc < 0)
-        return rc;
     r->s->last = (size_t)last;
+    if (rc < 0 || map == NULL)
+        return rc;
     n = yaml_find(map, "column");
     if (n != NULL && (n->kind != YAML_SCALAR || n->text[0] == '\0'))
         return yaml_fail(n, "metric.column", r->err, "expected a column of progress.csv");
@@ -340,20 +347,15 @@ static int take_metric(const struct reading *r, const struct yaml_node *root)
 static int take_limits(const struct reading *r, const struct yaml_node *root)
 {
     static const char *const known[] = {"cores", "memory"};
-    const struct yaml_node *map = yaml_find(root, "limits"), *n;
+    const struct yaml_node *map, *n;
     int64_t cores = 0;
-    int rc;
+    int rc = find_section(r, root, "limits", "{cores: 2, memory: 8G}", known, 2, &map);
 
-    if (map == NULL)
-        return 0;
-    if (map->kind != YAML_MAP)
-        return yaml_fail(map, "limits", r->err, "expected {cores: 2, memory: 8G}");
-    rc = check_keys(r, map, "limits", known, 2);
     if (rc == 0)
         rc = take_whole(r, map, "cores", 1, 4096, &cores);
-    if (rc < 0)
-        return rc;
     r->s->cores = (int)cores;
+    if (rc < 0 || map == NULL)
+        return rc;
     n = yaml_find(map, "memory");
     if (n != NULL && !is_size(n, &r->s->memory_bytes))
         return yaml_fail(n, "limits.memory", r->err, "expected a size such as 8G");

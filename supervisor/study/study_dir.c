@@ -186,34 +186,12 @@ static size_t rows_until(const struct progress *p, uint64_t until)
     return n;
 }
 
-/* The first column with that prefix that has a value in these rows; the number of columns:
- * none. */
-static size_t find_prefixed(const struct progress *p, const char *prefix, size_t rows)
-{
-    const size_t n = progress_n_columns(p);
-
-    for (size_t c = 0; c < n; c++)
-        for (size_t r = 0;
-             strncmp(progress_name(p, c), prefix, strlen(prefix)) == 0 && r < rows; r++)
-            if (!isnan(progress_value(p, r, c)))
-                return c;
-    return n;
-}
-
-static size_t find_column(const struct progress *p, const struct study *s, size_t rows)
-{
-    size_t c;
-
-    if (s->column != NULL)
-        return progress_find(p, s->column);
-    c = find_prefixed(p, "eval/team_return/", rows);
-    return c < progress_n_columns(p) ? c : find_prefixed(p, "rollout/team_return/", rows);
-}
-
 /* The mean of the last values up to that step; NaN: there is none. */
 static double value_at(const struct progress *p, const struct study *s, uint64_t until)
 {
-    const size_t rows = rows_until(p, until), column = find_column(p, s, rows);
+    const size_t rows = rows_until(p, until);
+    const size_t column =
+        s->column != NULL ? progress_find(p, s->column) : progress_find_return(p, rows);
     double sum = 0;
     size_t n = 0;
 
