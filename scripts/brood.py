@@ -510,8 +510,7 @@ class _Bundle:
 class _Node:
     """An operation of a graph: op, inputs, attributes (still encoded)."""
 
-    def __init__(self, message: bytes):
-        f = _fields(message)
+    def __init__(self, f: Mapping[int, list]):
         self.op = f[2][0].decode()
         self.inputs = [_tensor_name(i.decode()) for i in f.get(3, []) if i[:1] != b"^"]
         self.attrs = {}
@@ -592,7 +591,7 @@ class _Network:
 
     def __init__(self, prefix: pathlib.Path):
         meta = _fields(pathlib.Path(f"{prefix}.meta").read_bytes())
-        self.nodes = {_fields(m)[1][0].decode(): _Node(m) for m in _fields(meta[2][0])[1]}
+        self.nodes = {f[1][0].decode(): f for f in map(_fields, _fields(meta[2][0])[1])}
         self.collections = {}
         for entry in map(_fields, meta.get(4, [])):
             lists = list(_fields(entry[2][0]).values())
@@ -600,10 +599,10 @@ class _Network:
             self.collections[entry[1][0].decode()] = items
         self.bundle = _Bundle(prefix)
         self.known: dict[str, np.ndarray] = {}  # what depends on nothing that is fed
-        self.steps: list[tuple[str, _Node]] = []
+        self.steps: dict[str, _Node] = {}  # in the order of computing
 
     def node(self, tensor: str) -> _Node:
-        return self.nodes[tensor.split(":")[0]]
+        return _Node(self.nodes[tensor.split(":")[0]])
 
     def named(self, collection: str) -> str | None:
         items = self.collections.get(collection)
@@ -619,9 +618,9 @@ class _Network:
         """Whether the operation depends on something fed."""
         if name in self.known:
             return False
-        if name in self.fed or any(name == done for done, _ in self.steps):
+        if name in self.fed or name in self.steps:
             return True
-        node = self.nodes[name]
+        node = self.node(name)
         if node.op in ("VariableV2", "Variable"):
             self.known[name] = self.bundle.read(name)
             return False
@@ -632,7 +631,7 @@ class _Network:
         if not any(depends):
             self.known[name] = self._compute(node, self.known)
             return False
-        self.steps.append((name, node))
+        self.steps[name] = node
         return True
 
     @staticmethod
@@ -648,7 +647,7 @@ class _Network:
         values: dict[str, Any] = dict(self.known)
         values.update((k.split(":")[0], v) for k, v in feeds.items())
         with np.errstate(over="ignore"):
-            for name, node in self.steps:
+            for name, node in self.steps.items():
                 values[name] = self._compute(node, values)
         return [values[name.split(":")[0]] for name in self.wanted]
 
@@ -656,6 +655,8 @@ class _Network:
 # ---- policies ----
 
 # These give a score to each combination of an action's parts, others to each part's choices.
+# The graph says so by the collection policy/combinations, but not that of a recurrent policy,
+# nor one of an older checkpoint.
 _OF_COMBINATIONS = ("iql", "vdn", "qmix", "isac", "masac")
 _WITHOUT_POLICY = ("random", "heuristic", "noop", "critic", "graph")
 
@@ -726,26 +727,30 @@ class Policy:
                         f"{'discrete' if self.is_scores else 'continuous'} actions, but "
                         f"those of the environment are {acts.kind}")
         heads = acts.described["heads"]
-        n = self.scores(np.zeros((1, width), "f4"), with_extras=False).shape[1]
+        n = self._run(np.zeros((1, width), "f4")).shape[1]
         all_heads = int(np.prod(heads))
         if self.is_scores and n == all_heads != acts.width:
-            self._inputs["combinations"] = True  # a frozen policy's algorithm is not known
+            self._inputs["combinations"] = True  # an older checkpoint of a frozen policy
         expected = all_heads if self._inputs["combinations"] else acts.width
         if n != expected:
             raise Error(f"{self.agent}: the policy gives {n} numbers for an action, the "
                         f"environment expects {expected}")
         self.reset()
 
-    def scores(self, observations: Any, with_extras: bool = True) -> np.ndarray:
+    def scores(self, observations: Any) -> np.ndarray:
         x = np.atleast_2d(np.asarray(observations, "f4"))
-        if with_extras and self._inputs["last_action"]:
+        if self._inputs["last_action"]:
             last = np.zeros((len(x), self._acts.width), "f4")
             if self._last is not None:
                 last[:] = self._last
             x = np.concatenate([x, last], 1)
-        if with_extras and len(self._inputs["id"]):
+        if len(self._inputs["id"]):
             x = np.concatenate([x, np.tile(self._inputs["id"], (len(x), 1))], 1)
-        feeds = {self._inputs["observation"]: x.astype("f4")}
+        return self._run(x.astype("f4"))
+
+    def _run(self, x: np.ndarray) -> np.ndarray:
+        """Of rows as the network sees them, with all that stands behind the observation."""
+        feeds = {self._inputs["observation"]: x}
         if x.shape[1] != self._inputs["width"]:
             raise Error(f"{self.agent}: an observation of {x.shape[1]} numbers, the policy "
                         f"sees {self._inputs['width']}")
@@ -794,8 +799,13 @@ class Policy:
             return int(np.argmax(row)) if self.is_scores else row
         if mask is not None and self.is_scores:
             mask = self._acts.mask(mask)
-        x = np.frombuffer(self._sees.encode(observation), "u1" if self._sees.u8 else "<f4")
+        x = _numbers(self._sees, self._sees.encode(observation))
         return self._acts.decode(self.row(x, mask).tolist())
+
+
+def _numbers(sees: Any, encoded: bytes) -> np.ndarray:
+    """An observation that the bridge encoded."""
+    return np.frombuffer(encoded, "u1" if sees.u8 else "<f4")
 
 
 def _inputs_of(network: _Network, config: Mapping, agent: str) -> dict:
@@ -819,7 +829,8 @@ def _inputs_of(network: _Network, config: Mapping, agent: str) -> dict:
               "is_scores": scores is not None, "last_action": False,
               "width": _shape(network.node(observation).attr("shape", 7, b""))[1],
               "combinations": scores is not None and
-              _setting(config, agent, "algorithm") in _OF_COMBINATIONS}
+              (network.named("policy/combinations") is not None or
+               _setting(config, agent, "algorithm") in _OF_COMBINATIONS)}
     if _setting(config, agent, "settings", "agent_id") == "true":
         everyone = config["env"].get("teams") == "all"
         team = [a for a in config["agents"] if everyone or _team(a) == _team(agent)]
@@ -828,12 +839,8 @@ def _inputs_of(network: _Network, config: Mapping, agent: str) -> dict:
     return inputs
 
 
-def load_policy(run: Path | Run, agent: str, env: Any = None,
-                runs_dir: Path | None = None) -> Policy:
-    """The policy of an agent, from the checkpoint RUN@STEP or the newest of RUN. env: a
-    PettingZoo or Gymnasium environment whose agent of that name it is to play; without one
-    the policy takes plain vectors. Refused are agents without a network of their own, and
-    spaces that do not fit."""
+def _place(run: Path | Run, runs_dir: Path | None) -> tuple[pathlib.Path, dict]:
+    """The folder of the checkpoint RUN@STEP, or the newest of RUN, and the configuration."""
     step: int | None = None
     if not isinstance(run, Run):
         if m := re.fullmatch(r"(.+)@(\d+)", os.fspath(run)):
@@ -845,10 +852,15 @@ def load_policy(run: Path | Run, agent: str, env: Any = None,
         raise Error(f"there is no {which} in {run.path}" +
                     (f"; there are: {', '.join(map(str, there))}" if there else ""))
     step = there[-1] if step is None else step
-    config = _outline((run.path / "config.yaml").read_text(encoding="utf-8"))
+    return (run.path / "checkpoints" / str(step),
+            _outline((run.path / "config.yaml").read_text(encoding="utf-8")))
+
+
+def _load(folder: pathlib.Path, config: Mapping, agent: str, game: Any) -> Policy:
+    """game: a parallel environment, or None."""
     if agent not in config["agents"]:
         raise Error(f"there is no agent {agent}; there are: {', '.join(config['agents'])}")
-    prefix = run.path / "checkpoints" / str(step) / agent / f"model.ckpt-{step}"
+    prefix = folder / agent / f"model.ckpt-{folder.name}"
     if (algorithm := _setting(config, agent, "algorithm")) in _WITHOUT_POLICY:
         raise Error(f"{prefix}: {agent} has no policy to load: its algorithm is {algorithm}")
     try:
@@ -858,8 +870,7 @@ def load_policy(run: Path | Run, agent: str, env: Any = None,
         raise Error(f"{prefix}: cannot be read: {type(e).__name__} {e}") from None
     except Error as e:
         raise Error(f"{prefix}: {e}") from None
-    if env is not None:
-        game = _bridge().as_parallel(env)
+    if game is not None:
         index = [_bridge().name_of(a) for a in game.possible_agents]
         if agent not in index:
             raise Error(f"the environment has no agent {agent}; there are: {', '.join(index)}")
@@ -867,6 +878,16 @@ def load_policy(run: Path | Run, agent: str, env: Any = None,
     elif policy._inputs["last_action"]:
         raise Error(f"{agent}: its policy sees its last action: give the environment, too")
     return policy
+
+
+def load_policy(run: Path | Run, agent: str, env: Any = None,
+                runs_dir: Path | None = None) -> Policy:
+    """The policy of an agent, from the checkpoint RUN@STEP or the newest of RUN. env: a
+    PettingZoo or Gymnasium environment whose agent of that name it is to play; without one
+    the policy takes plain vectors. Refused are agents without a network of their own, and
+    spaces that do not fit."""
+    return _load(*_place(run, runs_dir), agent,
+                 None if env is None else _bridge().as_parallel(env))
 
 
 def _bridge() -> Any:
@@ -890,10 +911,10 @@ def _bind(policy: Policy, game: Any, agent: Any) -> None:
 
 def load_policies(run: Path | Run, env: Any, runs_dir: Path | None = None
                   ) -> dict[str, Policy]:
-    """The policies of all agents of an environment, by name."""
-    bridge = _bridge()
-    names = [bridge.name_of(a) for a in bridge.as_parallel(env).possible_agents]
-    return {name: load_policy(run, name, env, runs_dir) for name in names}
+    """The policies of all agents of an environment, by name, from the same checkpoint."""
+    game, place = _bridge().as_parallel(env), _place(run, runs_dir)
+    names = map(_bridge().name_of, game.possible_agents)
+    return {name: _load(*place, name, game) for name in names}
 
 
 def play(env: Any, policies: Mapping[str, Policy], episodes: int = 1, seed: int = 0,
@@ -918,8 +939,7 @@ def play(env: Any, policies: Mapping[str, Policy], episodes: int = 1, seed: int 
                     if not present[i]:
                         rows.append([0.0] * game.actions[i].width)
                         continue
-                    kind = "u1" if game.observations[i].u8 else "<f4"
-                    x = np.frombuffer(seen[i], kind)
+                    x = _numbers(game.observations[i], seen[i])
                     mask = masks[i] if masks and policies[name].is_scores else None
                     rows.append(policies[name].row(x, mask).tolist())
                 seen, present, masks, reward, _ = copy.step(rows)

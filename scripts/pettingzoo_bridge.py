@@ -40,6 +40,7 @@ Exact    an environment must be a function of its seed and actions. The bridge s
 """
 import importlib
 import importlib.util
+import itertools
 import os
 import pathlib
 import random
@@ -384,7 +385,7 @@ class Game:
         self.decoders = [x.decode for x in self.actions]
         self.unseen = [bytes(o.size) for o in self.observations]
         widths = [x.width for x in self.actions]
-        self.places = [(sum(widths[:i]), w) for i, w in enumerate(widths)]
+        self.places = list(zip(itertools.accumulate(widths, initial=0), widths))
         self.masks = self.has_masks(env)
         self.max_steps = limit_of(env)
         self.first_env = env

@@ -37,12 +37,12 @@ struct brood_env_agent {
     int32_t box_width;                  /* box: U */
     double low, high;                   /* box: bounds of every number */
     /* since ABI 2 */
-    int32_t
-        obs_kind; /* enum brood_env_obs: bytes, such as pictures, stay bytes in messages
-                       * and in the log of rows */
-    int32_t
-        image[3]; /* height, width and channels (O is their product) of an image, row by
-                       * row, the channels of a point side by side; all 0: it is none */
+    /* enum brood_env_obs: bytes, such as pictures, stay bytes in messages and in the log
+     * of rows */
+    int32_t obs_kind;
+    /* Height, width and channels (O is their product) of an image, row by row, the channels
+     * of a point side by side; all 0: it is none. */
+    int32_t image[3];
 };
 
 /* A scalar of env.params, as its text: 007 is "007". */

@@ -26,16 +26,15 @@ struct host {
     size_t n_params;
     struct brood_env_agent *agents;
     size_t n_agents, n_copies, first;
-    /* [A + 1] sum of the agents before: their observations' bytes, their actions' widths */
-    size_t *obs_before, *action_before;
-    void **worlds; /* [E] NULL: not opened yet */
+    size_t obs_bytes;      /* of all agents in one copy */
+    size_t *action_before; /* [A + 1] sum of the widths of the agents before */
+    void **worlds;         /* [E] NULL: not opened yet */
 
     /* The current request: its copies, their indices, and its results, agent by agent. */
     uint32_t *copies;
     size_t n;
     float *actions;
-    float **agent_obs; /* [A] (n, O), of bytes or floats; joined in `obs` */
-    char *obs;
+    float **agent_obs; /* [A] (n, O), of bytes or floats */
     double *reward;
     uint8_t *terminated, *present, *allowed;
     /* The arguments for one world. */
@@ -170,11 +169,10 @@ static int find_agents(struct host *h, struct err *err)
     h->n_agents = (size_t)n;
     if (h->env->abi == 1)
         spread_agents(h->agents, h->n_agents);
-    h->obs_before = xcalloc(h->n_agents + 1, sizeof(*h->obs_before));
     h->action_before = xcalloc(h->n_agents + 1, sizeof(*h->action_before));
     for (size_t a = 0; a < h->n_agents && r == 0; a++) {
         r = check_agent(&h->agents[a], a, err);
-        h->obs_before[a + 1] = h->obs_before[a] + obs_bytes(&h->agents[a]);
+        h->obs_bytes += obs_bytes(&h->agents[a]);
         h->action_before[a + 1] = h->action_before[a] + width_of(&h->agents[a]);
     }
     return r;
@@ -187,7 +185,6 @@ static void make_room(struct host *h)
     h->worlds = xcalloc(n, sizeof(*h->worlds));
     h->copies = xcalloc(n, sizeof(*h->copies));
     h->actions = xcalloc(n * h->action_before[n_agents], sizeof(float));
-    h->obs = xcalloc(n, h->obs_before[n_agents]);
     h->agent_obs = xcalloc(n_agents, sizeof(*h->agent_obs));
     for (size_t a = 0; a < n_agents; a++)
         h->agent_obs[a] = xcalloc(n, obs_bytes(&h->agents[a]));
@@ -327,15 +324,6 @@ static void keep(struct host *h, size_t i)
     }
 }
 
-/* Agent by agent; returns the number of bytes. */
-static size_t join_obs(struct host *h)
-{
-    for (size_t a = 0; a < h->n_agents; a++)
-        memcpy(h->obs + h->obs_before[a] * h->n, h->agent_obs[a],
-               obs_bytes(&h->agents[a]) * h->n);
-    return h->obs_before[h->n_agents] * h->n;
-}
-
 static void pack_answer(struct host *h, const struct msg *m, int is_step,
                         struct msg_out *out)
 {
@@ -344,7 +332,9 @@ static void pack_answer(struct host *h, const struct msg *m, int is_step,
     msg_begin_response(out, m->id);
     msg_map(out, 2u + (is_step ? 2 : 0) + (h->env->masks ? 1 : 0));
     msg_key(out, "obs");
-    msg_bin(out, h->obs, join_obs(h));
+    msg_bin_begin(out, h->obs_bytes * h->n);
+    for (size_t a = 0; a < h->n_agents; a++)
+        msg_bin_body(out, h->agent_obs[a], obs_bytes(&h->agents[a]) * h->n);
     msg_key(out, "present");
     msg_bin(out, h->present, each);
     if (h->env->masks) {

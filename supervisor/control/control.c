@@ -9,6 +9,9 @@
 /* Clients get 1/TIME_PARTS of the supervisor's time. */
 enum { TIME_PARTS = 4 };
 
+/* Time for subscribers to read the last events of a run that ends. */
+enum { LAST_EVENTS_MS = 1000 };
+
 struct control {
     struct control_run run;
     struct rpc *rpc;
@@ -92,7 +95,7 @@ static void on_close(void *ctx)
     struct control *k = ctx;
 
     if (k->server != NULL)
-        rpc_server_close(k->server);
+        rpc_server_close(k->server, LAST_EVENTS_MS);
 }
 
 struct control *control_new(struct run_dir *dir)

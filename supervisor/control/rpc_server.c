@@ -22,9 +22,11 @@ struct rpc_server {
     struct rpc *rpc;
     uv_loop_t *loop;
     uv_pipe_t listener;
-    uv_timer_t next_batch;      /* serves clients whose requests exceeded one batch */
+    uv_timer_t next_batch;      /* serves clients whose requests exceeded one batch; after
+                                 * rpc_server_close: closes those that read too slowly */
     int dir_fd;                 /* the socket is bound by it: a path of any length */
     struct client_list clients; /* the next one to serve first */
+    struct client_list leaving; /* after rpc_server_close: being sent their last bytes */
     size_t n_clients;
     struct msg_out out; /* the error sent to a client before it is disconnected */
 };
@@ -74,23 +76,46 @@ static void close_client(struct client *c)
     uv_close((uv_handle_t *)&c->pipe, on_client_closed);
 }
 
+/* Of a client in `leaving`. */
+static void end_leaving(struct client *c)
+{
+    struct rpc_server *s = c->server;
+
+    TAILQ_REMOVE(&s->leaving, c, entry);
+    uv_close((uv_handle_t *)&c->pipe, on_client_closed);
+    if (TAILQ_EMPTY(&s->leaving))
+        uv_close((uv_handle_t *)&s->next_batch, NULL);
+}
+
+/* Also called when the pipe is closed before. */
 static void on_shutdown(uv_shutdown_t *req, int status)
 {
     (void)status;
     if (!uv_is_closing((uv_handle_t *)req->handle))
-        uv_close((uv_handle_t *)req->handle, on_client_closed);
+        end_leaving(req->handle->data);
 }
 
-/* Shuts the connection down after its last bytes, or closes it at once if bytes are
- * queued. */
+static void on_too_late(uv_timer_t *timer)
+{
+    struct rpc_server *s = timer->data;
+    struct client *c;
+
+    while ((c = TAILQ_FIRST(&s->leaving)) != NULL) {
+        log_info("control: a client is disconnected with %zu bytes unread", unread_by(c));
+        end_leaving(c);
+    }
+}
+
+/* Shuts the connection down after its last bytes. */
 static void close_when_written(struct client *c)
 {
-    if (unread_by(c) > 0 ||
-        uv_shutdown(&c->shutdown, (uv_stream_t *)&c->pipe, on_shutdown) < 0) {
+    (void)uv_read_stop((uv_stream_t *)&c->pipe);
+    if (uv_shutdown(&c->shutdown, (uv_stream_t *)&c->pipe, on_shutdown) < 0) {
         close_client(c);
         return;
     }
     leave(c);
+    TAILQ_INSERT_TAIL(&c->server->leaving, c, entry);
 }
 
 /* ---- writing ---- */
@@ -401,6 +426,7 @@ int rpc_server_open(struct rpc_server **ret, struct rpc *rpc, uv_loop_t *loop,
     s->rpc = rpc;
     s->loop = loop;
     TAILQ_INIT(&s->clients);
+    TAILQ_INIT(&s->leaving);
     msg_out_init(&s->out);
     CHECK(uv_pipe_init(loop, &s->listener, 0) == 0);
     CHECK(uv_timer_init(loop, &s->next_batch) == 0);
@@ -409,12 +435,15 @@ int rpc_server_open(struct rpc_server **ret, struct rpc *rpc, uv_loop_t *loop,
     return bind_socket(s, folder, name, err);
 }
 
-void rpc_server_close(struct rpc_server *s)
+void rpc_server_close(struct rpc_server *s, uint64_t patience_ms)
 {
-    uv_close((uv_handle_t *)&s->next_batch, NULL);
     uv_close((uv_handle_t *)&s->listener, NULL); /* also unlinks the socket */
     while (!TAILQ_EMPTY(&s->clients))
         close_when_written(TAILQ_FIRST(&s->clients));
+    if (TAILQ_EMPTY(&s->leaving))
+        uv_close((uv_handle_t *)&s->next_batch, NULL);
+    else
+        CHECK(uv_timer_start(&s->next_batch, on_too_late, patience_ms, 0) == 0);
 }
 
 void rpc_server_free(struct rpc_server *s)

@@ -31,8 +31,10 @@ struct rpc_server; /* opaque */
  * name. *ret is set also on failure, and must then be closed and freed, too. */
 int rpc_server_open(struct rpc_server **ret, struct rpc *rpc, uv_loop_t *loop,
                     const char *folder, const char *name, struct err *err);
-/* Removes the socket. Clients still receive responses that they read at once. */
-void rpc_server_close(struct rpc_server *s);
+/* Removes the socket and serves no more requests. Connections end when their clients have
+ * read what was sent to them, those of slow clients after patience_ms; the loop runs until
+ * then. */
+void rpc_server_close(struct rpc_server *s, uint64_t patience_ms);
 /* After the loop closed its handles. NULL is fine. */
 void rpc_server_free(struct rpc_server *s);
 

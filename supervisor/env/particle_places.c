@@ -9,12 +9,14 @@
 
 static const double FURTHEST = 2.0, ARRIVED = 0.05, RING = 0.05;
 
-/* Of one copy at a time. */
 struct particle_places {
     struct assignment *assignment;
+    /* of one copy at a time */
     double *places; /* (n_agents, 2) */
     double *dists;  /* (n_agents, places) */
     double *left;   /* (n_agents) the distance to its own place */
+    /* of all: the reward finds it, and success is decided by it */
+    uint8_t *all_arrived; /* (E) */
 };
 
 static const struct field fields[] = {
@@ -29,14 +31,16 @@ static const struct field fields[] = {
 const struct schema particle_places_params = {SCHEMA_TABLE(fields),
                                               sizeof(struct particle_places_params)};
 
-struct particle_places *particle_places_new(size_t n_agents, struct arena *arena)
+struct particle_places *particle_places_new(size_t n_agents, size_t n_copies,
+                                            struct arena *arena)
 {
     struct particle_places *p = ARENA_NEW(arena, struct particle_places);
 
     *p = (struct particle_places){.assignment = assignment_new(n_agents, arena),
                                   .places = ARENA_ARRAY(arena, double, n_agents * 2),
                                   .dists = ARENA_ARRAY(arena, double, n_agents *n_agents),
-                                  .left = ARENA_ARRAY(arena, double, n_agents)};
+                                  .left = ARENA_ARRAY(arena, double, n_agents),
+                                  .all_arrived = ARENA_ARRAY(arena, uint8_t, n_copies)};
     return p;
 }
 
@@ -101,7 +105,7 @@ static double sum_clipped(const double *x, size_t n)
 
         return sum_clipped(x, half) + sum_clipped(x + half, n - half);
     }
-    for (; n >= SIDE && i + SIDE <= n; i += SIDE)
+    for (; i + SIDE <= n; i += SIDE)
         for (size_t k = 0; k < SIDE; k++)
             s[k] += x[i + k] > FURTHEST ? FURTHEST : x[i + k];
     whole = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
@@ -114,8 +118,14 @@ void particle_reward_places(const struct particle_world *w, double *const *ret)
 {
     const size_t n = w->n_agents;
 
-    for (size_t c = 0; c < w->n_copies; c++)
-        ret[0][c] = 0.0 - sum_clipped(assign(w, c), n) / (double)n;
+    for (size_t c = 0; c < w->n_copies; c++) {
+        const double *left = assign(w, c);
+
+        ret[0][c] = 0.0 - sum_clipped(left, n) / (double)n;
+        w->places->all_arrived[c] = 1;
+        for (size_t a = 0; a < n; a++)
+            w->places->all_arrived[c] &= left[a] < ARRIVED;
+    }
     for (size_t a = 1; a < n; a++)
         memcpy(ret[a], ret[0], w->n_copies * sizeof(*ret[0]));
 }
@@ -124,13 +134,8 @@ void particle_succeed_in_places(const struct particle_world *w, uint8_t *ret)
 {
     const struct particle_places_params *p = w->params;
 
-    memset(ret, p->terminate_on_success, w->n_copies);
-    for (size_t c = 0; p->terminate_on_success && c < w->n_copies; c++) {
-        const double *left = assign(w, c);
-
-        for (size_t a = 0; a < w->n_agents; a++)
-            ret[c] &= left[a] < ARRIVED;
-    }
+    for (size_t c = 0; c < w->n_copies; c++)
+        ret[c] = p->terminate_on_success && w->places->all_arrived[c];
 }
 
 void particle_places_draw(const struct particle_world *w, size_t copy, struct scene *ret)

@@ -189,7 +189,7 @@ struct particle_world *particle_world_new(const struct particle_scenario *scenar
     allocate_state(w);
     allocate_rows(w);
     if (scenario->places != NULL)
-        w->places = particle_places_new(w->n_agents, arena);
+        w->places = particle_places_new(w->n_agents, copies, arena);
     list_pairs(w);
     list_touch_squares(w);
     return w;

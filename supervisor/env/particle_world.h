@@ -40,12 +40,14 @@ struct particle_world {
     enum env_actions actions;
     size_t n_copies; /* E */
     size_t n_agents, n_landmarks;
-    size_t n_goals;     /* integers drawn at reset: `build` sets it */
-    size_t dim_c;       /* words an agent can say: `build` sets it */
-    size_t n_aside;     /* scratch rows for the scenario: `build` sets it */
-    size_t n_own;       /* rows of state that only the scenario knows: same */
-    size_t own_limit;   /* own rows are whole numbers below it; 0: any numbers */
-    const void *params; /* the scenario's parameters */
+    /* set by `build` */
+    size_t n_goals;   /* integers drawn at reset */
+    size_t dim_c;     /* words an agent can say */
+    size_t n_aside;   /* scratch rows for the scenario */
+    size_t n_own;     /* rows of state that only the scenario knows */
+    size_t own_limit; /* own rows are whole numbers below it; 0: any numbers */
+
+    const void *params;               /* the scenario's parameters */
     struct particle_entity *entities; /* (n_agents + n_landmarks) */
     struct env_agent *agents;         /* (n_agents) */
     struct particle_pair *pairs;      /* those that can push each other, in order */
@@ -329,9 +331,11 @@ void particle_add_for_places(struct particle_world *w,
 void particle_observe_for_places(const struct particle_world *w, size_t self,
                                  struct particle_obs *o);
 void particle_reward_places(const struct particle_world *w, double *const *ret);
+/* As the rewards of the same step found it. */
 void particle_succeed_in_places(const struct particle_world *w, uint8_t *ret);
 void particle_places_draw(const struct particle_world *w, size_t copy, struct scene *ret);
-struct particle_places *particle_places_new(size_t n_agents, struct arena *arena);
+struct particle_places *particle_places_new(size_t n_agents, size_t n_copies,
+                                            struct arena *arena);
 
 /* Rows of E doubles: ret = x; ret = factor ret; ret += factor x, of `count` rows in turn;
  * ret = a - b. */

@@ -109,8 +109,7 @@ struct agent_event {
     uint64_t replayed; /* READY: requests replayed */
     uint64_t delay_ms; /* WAIT */
     int failed;        /* EXIT: no other process follows; on_failed is next */
-    const char
-        *limit; /* EXIT: key of the exceeded limit for which we killed it, or NULL */
+    const char *limit; /* EXIT: key of the limit for which we killed it, or NULL */
     /* EXIT: why we killed it, or the error with which it answered `shutdown`, or NULL;
      * borrowed */
     const char *text;

@@ -138,7 +138,7 @@ def test_a_live_run(w):
     assert live.shape == (7, 5) and np.allclose(policy.scores(x), live, 1e-6, 1e-6)
     assert policy(x[0]) == np.argmax(live[0]) and len(run.run("agent_1", [])) == 0
     refused("has an environment", run.run, "agent_0", [], targets=["init"])
-    # What a subscriber has not read when the run ends is lost.
+    # The old subscriber has much to read, and a run that ends gives it only a second.
     events = run.subscribe()
     run.continue_()
     last = run.stop()
@@ -222,8 +222,11 @@ parallel_env = Switches
 
 @needs_numpy
 def test_a_frozen_policy_of_combinations_acts_as_its_source(w):
-    """Also where the combinations are as many as the choices, so that sizes do not tell."""
+    """Also where the combinations are as many as the choices, so that sizes do not tell; and
+    when Python loads both."""
     place = w.write("switches.py", SWITCHES.format(scripts=str(harness.SOURCE / "scripts")))
+    scope: dict = {}
+    exec(place.read_text(), scope)  # pylint: disable=exec-used
     env = {"command": brood.bridged(place), "max_steps": 20}
     for algorithm in ("iql", "masac"):
         common = {"run": {"env_steps": 100, "name": algorithm}, "env": env,
@@ -231,12 +234,15 @@ def test_a_frozen_policy_of_combinations_acts_as_its_source(w):
         w.write("a.yaml", brood._text({**common, "defaults": {"algorithm": algorithm}}))
         w.write("b.yaml", brood._text({**common, "defaults": {
             "algorithm": "frozen", "settings": {"from": f"{algorithm}-source"}}}))
-        returns = []
+        returns, actions = [], []
         for file, name in (("a.yaml", f"{algorithm}-source"), ("b.yaml", f"{algorithm}-copy")):
             w.brood("run", w.path / file, "--name", name)
             out, _ = w.brood("eval", name, "--episodes", "10", "--json")
             returns.append(harness.json_lines(out)[-1]["return_mean"])
+            policy, = brood.load_policies(w.runs / name, scope["Switches"]()).values()
+            actions.append([policy(x).tolist() for x in ([0, 0], [0, 1], [1, 0], [1, 1])])
         assert returns[0] == returns[1], (algorithm, returns)
+        assert actions[0] == actions[1], (algorithm, actions)
 
 
 @once
