@@ -117,7 +117,11 @@ static int report_study(const struct cli *cli, const struct request *q, const ch
 
     if (rc < 0)
         return rc;
-    study_report_make(&r, &study, path);
+    rc = study_report_make(&r, &study, path, err);
+    if (rc < 0) {
+        study_done(&study);
+        return rc;
+    }
     if (q->csv)
         study_report_print_csv(&r, stdout);
     else if (cli->json)
@@ -186,7 +190,10 @@ const struct command cmd_report = {
         "cannot be used are "
         "left\nout, with a line that names them.\n"
         "\nOf a study (`brood sweep`): all trials, the best first, and how each key and "
-        "value\ngoes together; --svg draws parallel coordinates.\n"
+        "value\ngoes together; --svg draws parallel coordinates. Of population based "
+        "training:\neach member's value and settings, and who became a fork of whom, "
+        "which "
+        "--svg\ndraws and --csv prints for every round.\n"
         "\nexample: brood report trial-s1 trial-s2 trial-s3 --svg curves.svg\n",
     .run = run_report,
 };

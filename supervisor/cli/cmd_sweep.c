@@ -1,7 +1,9 @@
+#include "common/config/changes.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/jobs.h"
 #include "supervisor/cli/study_report.h"
 #include "supervisor/env/env.h"
+#include "supervisor/study/forks.h"
 #include "supervisor/study/halving.h"
 #include "supervisor/study/study_dir.h"
 
@@ -21,11 +23,12 @@ struct sweep {
     long long at_once;
     size_t *trial; /* [n] that take part in the rung */
     size_t n;
-    size_t rung;
-    uint64_t until;      /* of the rung; 0: to the run's end */
-    char *refused;       /* [trials * seeds]: its command failed, or it was stopped */
-    struct batch *batch; /* that runs now */
-    double best;         /* NaN: none yet */
+    struct lineage lineage; /* of pbt; otherwise all-zero */
+    size_t rung;            /* or the round */
+    uint64_t until;         /* of the rung; 0: to the run's end */
+    char *refused;          /* [trials * seeds]: its command failed, or it was stopped */
+    struct batch *batch;    /* that runs now */
+    double best;            /* NaN: none yet */
     size_t best_trial;
     size_t n_ended, n_all; /* runs of the rung */
 };
@@ -38,6 +41,20 @@ struct batch {
     char *waits; /* it waits for another command's run */
     size_t n;
 };
+
+/* ---- runs ---- */
+
+/* How far the run of a trial and seed is on its way to the end of the rung. */
+static struct study_run look(const struct sweep *w, size_t trial, size_t seed)
+{
+    const struct study_run_id id = {
+        trial, seed,
+        w->study.method == STUDY_PBT ? lineage_birth(&w->lineage, w->rung, trial) : 0};
+    struct study_run run;
+
+    study_run_look(&run, &w->study, study_dir_path(w->dir), &id, w->until);
+    return run;
+}
 
 /* ---- the command of a run ---- */
 
@@ -53,7 +70,10 @@ static struct job make_job(struct sweep *w, size_t trial, size_t seed,
     const struct study *s = &w->study;
     const char **argv = ARENA_ARRAY(arena, const char *, MAX_ARGS);
     const char *sets[STUDY_MAX_SETS], *name = strrchr(run->path, '/') + 1;
-    const int is_new = run->state == STUDY_RUN_NEW;
+    /* A fork has a checkpoint, and settings of its own. */
+    const int is_new =
+        run->state == STUDY_RUN_NEW &&
+        (s->method != STUDY_PBT || lineage_birth(&w->lineage, w->rung, trial) == 0);
     size_t n = 0, n_sets = is_new ? study_sets(s, trial, sets, arena) : 0;
 
     add(argv, &n, "brood");
@@ -116,10 +136,8 @@ static void make_batch(struct sweep *w, struct batch *b)
     b->waits = xcalloc(w->n * seeds + 1, 1);
     for (size_t i = 0; i < w->n * seeds; i++) {
         const size_t trial = w->trial[i / seeds], seed = i % seeds;
-        struct study_run run;
+        const struct study_run run = look(w, trial, seed);
 
-        study_run_look(&run, &w->study, study_dir_path(w->dir), trial,
-                       w->study.seeds[seed], w->until);
         if (run.state != STUDY_RUN_REACHED && run.state != STUDY_RUN_FAILED &&
             !w->refused[trial * seeds + seed]) {
             b->of[b->n] = trial * seeds + seed;
@@ -146,10 +164,8 @@ static double trial_value(const struct sweep *w, size_t trial)
     double sum = 0;
 
     for (size_t k = 0; k < w->study.n_seeds; k++) {
-        struct study_run run;
+        const struct study_run run = look(w, trial, k);
 
-        study_run_look(&run, &w->study, study_dir_path(w->dir), trial, w->study.seeds[k],
-                       w->until);
         sum += run.value;
         free(run.path);
     }
@@ -164,8 +180,8 @@ static void note_value(struct sweep *w, size_t trial, double v)
     w->best_trial = trial;
 }
 
-static void print_event(const struct sweep *w, size_t trial, size_t seed, double value,
-                        int code)
+static void print_event(const struct sweep *w, size_t trial, size_t seed,
+                        const struct study_run *run, int code)
 {
     struct json j = {0};
     size_t len;
@@ -178,10 +194,17 @@ static void print_event(const struct sweep *w, size_t trial, size_t seed, double
     json_u64(&j, trial + 1);
     json_key(&j, "seed");
     json_u64(&j, w->study.seeds[seed]);
-    json_key(&j, "rung");
-    json_u64(&j, w->rung);
+    if (w->study.method == STUDY_PBT) {
+        json_key(&j, "run");
+        json_str(&j, strrchr(run->path, '/') + 1);
+        json_key(&j, "round");
+        json_u64(&j, w->rung + 1);
+    } else {
+        json_key(&j, "rung");
+        json_u64(&j, w->rung);
+    }
     json_key(&j, "value");
-    json_f64(&j, value);
+    json_f64(&j, run->value);
     json_key(&j, "exit_code");
     json_i64(&j, code);
     json_close(&j);
@@ -190,13 +213,12 @@ static void print_event(const struct sweep *w, size_t trial, size_t seed, double
     json_done(&j);
 }
 
-static void print_progress(const struct sweep *w, size_t trial, size_t seed, double value,
-                           int code)
+static void print_progress(const struct sweep *w, const struct study_run *run, int code)
 {
-    (void)fprintf(stderr, "%s: %zu of %zu: %zu-s%" PRIu64, w->name, w->n_ended, w->n_all,
-                  trial + 1, w->study.seeds[seed]);
-    if (!isnan(value))
-        (void)fprintf(stderr, " %.4g", value);
+    (void)fprintf(stderr, "%s: %zu of %zu: %s", w->name, w->n_ended, w->n_all,
+                  strrchr(run->path, '/') + 1);
+    if (!isnan(run->value))
+        (void)fprintf(stderr, " %.4g", run->value);
     else
         (void)fprintf(stderr, " has no value (exit code %d)", code);
     if (w->until > 0)
@@ -211,27 +233,23 @@ static void on_end(void *ctx, size_t job, int code)
     struct sweep *w = ctx;
     const size_t of = w->batch->of[job], seeds = w->study.n_seeds;
     const size_t trial = of / seeds, seed = of % seeds;
-    struct study_run run;
-    double v;
+    const struct study_run run = look(w, trial, seed);
 
-    study_run_look(&run, &w->study, study_dir_path(w->dir), trial, w->study.seeds[seed],
-                   w->until);
-    v = run.value;
-    free(run.path);
     /* What was killed or waited for is looked at again, and what is live, because another
      * command's run was just ending; what somebody stopped is left alone until the next
      * sweep. */
     w->refused[of] = run.state != STUDY_RUN_REACHED && run.state != STUDY_RUN_LIVE &&
                      !w->batch->waits[job] && code != CLI_DONE &&
                      code < RUN_EXIT_SIGNALLED;
-    if (run.state != STUDY_RUN_REACHED && !w->refused[of])
-        return;
-    w->n_ended++;
-    note_value(w, trial, trial_value(w, trial));
-    if (w->cli->json)
-        print_event(w, trial, seed, v, code);
-    if (!w->cli->quiet)
-        print_progress(w, trial, seed, v, code);
+    if (run.state == STUDY_RUN_REACHED || w->refused[of]) {
+        w->n_ended++;
+        note_value(w, trial, trial_value(w, trial));
+        if (w->cli->json)
+            print_event(w, trial, seed, &run, code);
+        if (!w->cli->quiet)
+            print_progress(w, &run, code);
+    }
+    free(run.path);
 }
 
 /* Returns 0 when all runs of the rung have come as far as they can, CLI_STOPPED after a
@@ -293,22 +311,143 @@ static int run_rungs(struct sweep *w)
     const size_t rungs = s->method == STUDY_ASHA ? s->n_rungs : 1;
     int code = 0;
 
-    w->refused = xcalloc(s->trials * s->n_seeds, 1);
-    w->trial = xcalloc(s->trials + 1, sizeof(*w->trial));
-    for (w->n = 0; w->n < s->trials; w->n++)
-        w->trial[w->n] = w->n;
     for (w->rung = 0; w->rung < rungs && code == 0 && w->n > 0; w->rung++) {
         w->until = s->method == STUDY_ASHA ? s->rungs[w->rung] : 0;
         code = run_rung(w);
         if (code == 0 && w->rung + 1 < rungs)
             go_up(w);
     }
+    return code;
+}
+
+/* ---- population based training ---- */
+
+static void print_replaced(const struct sweep *w)
+{
+    const struct lineage *l = &w->lineage;
+    size_t n = 0;
+
+    if (w->cli->quiet)
+        return;
+    (void)fprintf(stderr, "%s: round %zu of %zu is over at step %" PRIu64, w->name, l->n,
+                  w->study.pbt.rounds, lineage_step(&w->study, l->n - 1));
+    for (size_t i = 0; i < w->n && l->n < w->study.pbt.rounds; i++) {
+        const size_t from = lineage_from(l, l->n - 1, i);
+
+        if (from != i)
+            (void)fprintf(stderr, "%s %zu becomes a fork of %zu", n++ > 0 ? "," : ":",
+                          i + 1, from + 1);
+    }
+    (void)fputc('\n', stderr);
+}
+
+/* A run that somebody stopped, or whose command was refused, keeps the round from ending. */
+static int check_round(const struct sweep *w)
+{
+    for (size_t i = 0; i < w->n * w->study.n_seeds; i++) {
+        const struct study_run run = look(w, i / w->study.n_seeds, i % w->study.n_seeds);
+        const int is_over =
+            run.state == STUDY_RUN_REACHED || run.state == STUDY_RUN_FAILED;
+
+        if (!is_over && !w->cli->quiet)
+            (void)fprintf(stderr, "%s: round %zu waits for %s\n", w->name, w->rung + 1,
+                          strrchr(run.path, '/') + 1);
+        free(run.path);
+        if (!is_over)
+            return CLI_STOPPED;
+    }
+    return 0;
+}
+
+/* Records the round. */
+static int end_round(struct sweep *w, struct err *err)
+{
+    double *value = xcalloc(w->n + 1, sizeof(*value));
+    size_t failed = 0;
+    int rc;
+
+    for (size_t i = 0; i < w->n; i++) {
+        value[i] = trial_value(w, i);
+        failed += isnan(value[i]);
+    }
+    rc = failed < w->n
+             ? lineage_add(&w->lineage, study_dir_path(w->dir), value, err)
+             : err_set(err, ERR_STATE,
+                       "%s: no member has a value after round %zu, so that none "
+                       "can be continued; `brood logs %s/%zu-s%" PRIu64
+                       "` shows why one failed, and metric.column must have a "
+                       "value in every round",
+                       w->name, w->rung + 1, w->name, (size_t)1, w->study.seeds[0]);
+    free(value);
+    if (rc == 0)
+        print_replaced(w);
+    return rc;
+}
+
+static int make_forks(struct sweep *w, struct err *err)
+{
+    struct binaries bin;
+    const int rc = binaries_find(&bin, err);
+
+    return rc < 0
+               ? rc
+               : study_forks_make(&w->lineage, study_dir_path(w->dir),
+                                  &(struct fork_args){.binaries = &bin,
+                                                      .argc = w->cli->argc,
+                                                      .argv = w->cli->argv,
+                                                      .env_names = env_agent_names,
+                                                      .on_skipped = cli_skipped,
+                                                      .ctx = (void *)(uintptr_t)w->cli},
+                                  err);
+}
+
+static int run_rounds(struct sweep *w)
+{
+    struct err err = {0};
+    int code = 0, rc = lineage_read(&w->lineage, &w->study, study_dir_path(w->dir), &err);
+
+    while (rc == 0 && code == 0 && w->lineage.n < w->study.pbt.rounds) {
+        rc = make_forks(w, &err);
+        if (rc < 0)
+            break;
+        memset(w->refused, 0, w->n * w->study.n_seeds);
+        w->rung = w->lineage.n;
+        w->until = lineage_step(&w->study, w->rung);
+        code = run_rung(w);
+        if (code == 0)
+            code = check_round(w);
+        if (code == 0)
+            rc = end_round(w, &err);
+    }
+    lineage_done(&w->lineage);
+    return rc < 0 ? cli_fail(w->cli, CLI_FAILED, &err) : code;
+}
+
+static int run_study(struct sweep *w)
+{
+    int code;
+
+    w->refused = xcalloc(w->study.trials * w->study.n_seeds, 1);
+    w->trial = xcalloc(w->study.trials + 1, sizeof(*w->trial));
+    for (w->n = 0; w->n < w->study.trials; w->n++)
+        w->trial[w->n] = w->n;
+    code = w->study.method == STUDY_PBT ? run_rounds(w) : run_rungs(w);
     free(w->refused);
     free(w->trial);
     return code;
 }
 
 /* ---- the command ---- */
+
+static int read_config(const struct sweep *w, const char *const *sets, size_t n,
+                       struct run_config *ret, struct err *err)
+{
+    return run_config_read(
+        ret, w->study.base,
+        &(struct config_options){
+            .set = sets, .n_set = n, .env_names = env_agent_names, .extends = 1},
+        err);
+}
 
 /* Reads the configuration of every trial, so that none is refused later. */
 static int check_trials(struct sweep *w, struct err *err)
@@ -318,14 +457,10 @@ static int check_trials(struct sweep *w, struct err *err)
     for (size_t i = 0; rc == 0 && i < w->study.trials; i++) {
         struct arena arena = ARENA_ZERO;
         const char *sets[STUDY_MAX_SETS];
-        const struct config_options options = {.set = sets,
-                                               .n_set =
-                                                   study_sets(&w->study, i, sets, &arena),
-                                               .env_names = env_agent_names,
-                                               .extends = 1};
+        const size_t n = study_sets(&w->study, i, sets, &arena);
         struct run_config c;
 
-        rc = run_config_read(&c, w->study.base, &options, err);
+        rc = read_config(w, sets, n, &c, err);
         if (rc == 0) {
             w->n_agents = c.n_agents;
             run_config_done(&c);
@@ -337,13 +472,87 @@ static int check_trials(struct sweep *w, struct err *err)
     return rc;
 }
 
+static void note_fixed(void *ctx, const struct config_change *c)
+{
+    if (c->kind == CHANGE_RESTART)
+        *(int *)ctx = 1;
+}
+
+/* A value at the end of a key's range, or one of its choices, in the base's configuration. */
+static int check_live_value(const struct sweep *w, const struct run_config *base,
+                            const struct study_key *k, const char *value, struct err *err)
+{
+    const struct study one = {.n_keys = 1, .key = {*k}};
+    const char *sets[STUDY_MAX_SETS];
+    struct arena arena = ARENA_ZERO;
+    const size_t n = study_sets_of(&one, &value, sets, &arena);
+    struct run_config c;
+    int is_fixed = 0, rc = read_config(w, sets, n, &c, err);
+
+    if (rc < 0) {
+        (void)err_wrap(err, "%s:%d", w->study.file, k->line);
+    } else {
+        run_config_compare(base, &c, note_fixed, &is_fixed);
+        run_config_done(&c);
+    }
+    if (is_fixed)
+        rc = err_set_at(err, ERR_CONFIG,
+                        ERR_AT(.file = w->study.file, .line = k->line, .key = k->path),
+                        "cannot change in a run that has begun, so that pbt cannot "
+                        "search it");
+    arena_done(&arena);
+    return rc;
+}
+
+/* All keys must be live, and the runs long enough for all rounds. */
+static int check_rounds(const struct sweep *w, struct err *err)
+{
+    const struct study *s = &w->study;
+    struct run_config base;
+    int rc = read_config(w, NULL, 0, &base, err);
+
+    if (rc < 0)
+        return rc;
+    for (size_t k = 0; rc == 0 && k < s->n_keys; k++) {
+        const struct study_key *key = &s->key[k];
+        const size_t n = key->values == STUDY_CHOICE ? key->n : 2;
+        struct arena arena = ARENA_ZERO;
+
+        for (size_t i = 0; rc == 0 && i < n; i++)
+            rc = check_live_value(
+                w, &base, key,
+                key->values == STUDY_CHOICE
+                    ? key->choice[i]
+                    : arena_printf(&arena, "%.15g", i == 0 ? key->low : key->high),
+                err);
+        arena_done(&arena);
+    }
+    if (rc == 0 && base.run.env_steps == 0)
+        rc = err_set_at(err, ERR_CONFIG,
+                        ERR_AT(.file = s->file, .line = 0, .key = "method.pbt"),
+                        "the base must have run.env_steps");
+    else if (rc == 0 && lineage_step(s, s->pbt.rounds - 1) >=
+                            (uint64_t)base.run.env_steps + s->pbt.interval)
+        rc = err_set_at(err, ERR_CONFIG,
+                        ERR_AT(.file = s->file, .line = 0, .key = "method.pbt.rounds"),
+                        "%zu rounds of %" PRIu64 " steps are more than run.env_steps "
+                        "of the base, %" PRId64,
+                        s->pbt.rounds, s->pbt.interval, base.run.env_steps);
+    run_config_done(&base);
+    return rc;
+}
+
 static void print_end(struct sweep *w, int code)
 {
     struct study_report r;
     struct json j = {0};
+    struct err err = {0};
     size_t len;
 
-    study_report_make(&r, &w->study, study_dir_path(w->dir));
+    if (study_report_make(&r, &w->study, study_dir_path(w->dir), &err) < 0) {
+        (void)cli_fail(w->cli, CLI_FAILED, &err);
+        return;
+    }
     if (w->cli->json) {
         json_begin(&j);
         json_object(&j);
@@ -370,6 +579,8 @@ static int sweep(struct sweep *w)
     struct err err = {0};
     int code = check_trials(w, &err);
 
+    if (code == 0 && w->study.method == STUDY_PBT)
+        code = check_rounds(w, &err);
     if (code < 0 ||
         study_dir_open(&w->dir, w->cli->runs_dir, w->name, &w->study, &err) < 0)
         return cli_fail(w->cli, CLI_USAGE, &err);
@@ -377,7 +588,7 @@ static int sweep(struct sweep *w)
         (void)fprintf(stderr, "%s: %zu trials with %zu seed%s, in %s\n", w->name,
                       w->study.trials, w->study.n_seeds, w->study.n_seeds == 1 ? "" : "s",
                       study_dir_path(w->dir));
-    code = run_rungs(w);
+    code = run_study(w);
     print_end(w, code);
     study_dir_close(w->dir);
     return code;
@@ -440,7 +651,8 @@ const struct command cmd_sweep = {
         "    defaults.discount: [0.9, 0.95]\n"
         "    defaults.optimizer.learning_rate: {log_uniform: [0.0003, 0.01]}\n"
         "    experience.batch_size: {int: [64, 1024]}      # also {uniform: [0, 1]}\n"
-        "  method: {asha: {rungs: [50000, 150000], keep: 0.33}}   # or grid, or random\n"
+        "  method: {asha: {rungs: [50000, 150000], keep: 0.33}}   # or grid, random, "
+        "pbt\n"
         "  metric: {column: eval/team_return/agent, mode: max, last: 3}\n"
         "  trials: 24                      # a grid has one for every combination\n"
         "  seeds: [1, 2]                   # a trial's value is the mean over them\n"
@@ -452,6 +664,22 @@ const struct command cmd_sweep = {
         "trials or seeds. With asha, trials stop at the first rung, and the best of them "
         "are\n"
         "resumed up to the next one; the result does not depend on --jobs.\n"
+        "\n  method: {pbt: {population: 8, interval: 50000, rounds: 10}}\n"
+        "is population based training of 8 members. After every 50,000 steps all stop; "
+        "the\n"
+        "worst quarter (quantile: 0.25) and those that failed become forks of members "
+        "of\n"
+        "the best quarter. A fork begins with the settings of the better one, each drawn "
+        "anew\n"
+        "with probability 0.25 (resample) or else multiplied by 0.8 or 1.25 (factors: "
+        "[0.8,\n"
+        "1.25]) within its range. Only keys that `brood set` can change are searched. "
+        "A\n"
+        "member has a run for each seed; it is STUDY/3-s1, and STUDY/3-r2-s1 after it "
+        "became\n"
+        "a fork after round 2. Runs that were replaced are removed, unless keep: true. "
+        "More\n"
+        "rounds may be added, up to run.env_steps.\n"
         "\nexample: brood sweep study.yaml --jobs 2\n",
     .run = run_sweep,
 };

@@ -2,6 +2,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/glyphs.h"
 #include "supervisor/cli/report.h"
+#include "supervisor/cli/svg_plot.h"
 #include "supervisor/metrics/json.h"
 
 #include <math.h>
@@ -152,92 +153,20 @@ void report_print_json(const struct report *r, FILE *f)
 
 /* ---- SVG ---- */
 
-enum {
-    WIDTH = 720,
-    HEIGHT = 420,
-    LEFT = 70,
-    RIGHT = 20,
-    TOP = 40,
-    BOTTOM = 50,
-    TICKS = 5
-};
-
-/* Colours that most people can tell apart (Okabe & Ito 2008). */
-static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                      "#e69f00", "#56b4e9", "#f0e442", "#000000"};
-enum { N_COLOURS = sizeof(colours) / sizeof(colours[0]) };
-
-struct frame {
-    double low, high, steps; /* values; the last step */
-};
-
-static double at_x(const struct frame *a, double steps)
-{
-    return LEFT + (WIDTH - LEFT - RIGHT) * steps / a->steps;
-}
-
-static double at_y(const struct frame *a, double value)
-{
-    return HEIGHT - BOTTOM -
-           (HEIGHT - TOP - BOTTOM) * (value - a->low) / (a->high - a->low);
-}
-
-static void put_escaped(FILE *f, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (*text == '&' || *text == '<' || *text == '>')
-            (void)fprintf(f, "&#%d;", *text);
-        else
-            (void)fputc(*text, f);
-    }
-}
-
-/* 1, 2 or 5 times a power of ten, so that about TICKS steps cover the span. */
-static double tick_step(double span)
-{
-    double unit = pow(10, floor(log10(span / TICKS)));
-    double times = span / TICKS / unit;
-
-    return unit * (times < 1.5 ? 1 : times < 3.5 ? 2 : times < 7.5 ? 5 : 10);
-}
-
-static void put_axes(const struct frame *a, FILE *f)
-{
-    double step = tick_step(a->high - a->low);
-
-    for (double v = ceil(a->low / step) * step; v <= a->high; v += step)
-        (void)fprintf(f,
-                      "<path d='M%d %.1fH%d' stroke='#ddd'/><text x='%d' y='%.1f' "
-                      "text-anchor='end'>%g</text>\n",
-                      LEFT, at_y(a, v), WIDTH - RIGHT, LEFT - 8, at_y(a, v) + 4,
-                      fabs(v) < step / 1e6 ? 0.0 : v);
-    step = tick_step(a->steps);
-    for (double x = 0; x <= a->steps; x += step)
-        (void)fprintf(f,
-                      "<path d='M%.1f %dv5' stroke='#333'/><text x='%.1f' y='%d' "
-                      "text-anchor='middle'>%g</text>\n",
-                      at_x(a, x), HEIGHT - BOTTOM, at_x(a, x), HEIGHT - BOTTOM + 20, x);
-    (void)fprintf(f,
-                  "<path d='M%d %dV%dH%d' fill='none' stroke='#333'/>"
-                  "<text x='%d' y='%d' text-anchor='middle'>environment steps</text>\n",
-                  LEFT, TOP, HEIGHT - BOTTOM, WIDTH - RIGHT, (LEFT + WIDTH - RIGHT) / 2,
-                  HEIGHT - 10);
-}
-
-static void put_band(const struct frame *a, const struct report_group *g,
+static void put_band(const struct svg_plot *a, const struct report_group *g,
                      const char *colour, FILE *f)
 {
     (void)fprintf(f, "<polygon fill='%s' fill-opacity='0.2' points='", colour);
     for (size_t k = 0; k < g->n_points; k++)
-        (void)fprintf(f, "%.1f,%.1f ", at_x(a, g->point[k].steps),
-                      at_y(a, g->point[k].over.high));
+        (void)fprintf(f, "%.1f,%.1f ", svg_plot_x(a, g->point[k].steps),
+                      svg_plot_y(a, g->point[k].over.high));
     for (size_t k = g->n_points; k > 0; k--)
-        (void)fprintf(f, "%.1f,%.1f ", at_x(a, g->point[k - 1].steps),
-                      at_y(a, g->point[k - 1].over.low));
+        (void)fprintf(f, "%.1f,%.1f ", svg_plot_x(a, g->point[k - 1].steps),
+                      svg_plot_y(a, g->point[k - 1].over.low));
     (void)fputs("'/>\n", f);
 }
 
-static void put_curve(const struct frame *a, const struct report_group *g,
+static void put_curve(const struct svg_plot *a, const struct report_group *g,
                       const char *colour, FILE *f)
 {
     if (g->n_runs > 1)
@@ -245,29 +174,29 @@ static void put_curve(const struct frame *a, const struct report_group *g,
     (void)fprintf(f, "<polyline fill='none' stroke='%s' stroke-width='2' points='",
                   colour);
     for (size_t k = 0; k < g->n_points; k++)
-        (void)fprintf(f, "%.1f,%.1f ", at_x(a, g->point[k].steps),
-                      at_y(a, g->point[k].over.mean));
+        (void)fprintf(f, "%.1f,%.1f ", svg_plot_x(a, g->point[k].steps),
+                      svg_plot_y(a, g->point[k].over.mean));
     (void)fputs("'/>\n", f);
 }
 
 static void put_legend(const struct report *r, FILE *f)
 {
     for (size_t i = 0; i < r->n_groups; i++) {
-        int y = HEIGHT - BOTTOM - 18 * (int)(r->n_groups - i) + 4;
+        int y = SVG_HEIGHT - SVG_BOTTOM - 18 * (int)(r->n_groups - i) + 4;
 
         (void)fprintf(f,
                       "<path d='M%d %dh20' stroke='%s' stroke-width='3'/>"
                       "<text x='%d' y='%d' text-anchor='end'>",
-                      WIDTH - RIGHT - 20, y, colours[i % N_COLOURS], WIDTH - RIGHT - 28,
-                      y + 4);
-        put_escaped(f, r->group[i].name);
+                      SVG_WIDTH - SVG_RIGHT - 20, y, svg_colour(i),
+                      SVG_WIDTH - SVG_RIGHT - 28, y + 4);
+        svg_escaped(f, r->group[i].name);
         (void)fprintf(f, " (%zu)</text>\n", r->group[i].n_runs);
     }
 }
 
 void report_print_svg(const struct report *r, FILE *f)
 {
-    struct frame a = {.steps = 1};
+    struct svg_plot a = {.steps = 1};
 
     find_range(r, NULL, &a.low, &a.high);
     for (size_t i = 0; i < r->n_groups; i++) {
@@ -276,17 +205,10 @@ void report_print_svg(const struct report *r, FILE *f)
         if (g->n_points > 0)
             a.steps = fmax(a.steps, g->point[g->n_points - 1].steps);
     }
-    (void)fprintf(f,
-                  "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' "
-                  "viewBox='0 0 %d %d' font-family='sans-serif' font-size='12' "
-                  "fill='#333'>\n<rect width='100%%' height='100%%' fill='#fff'/>\n"
-                  "<text x='%d' y='24' font-size='14'>",
-                  WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
-    put_escaped(f, r->metric);
-    (void)fputs(" (mean and 95 % interval over runs)</text>\n", f);
-    put_axes(&a, f);
+    svg_plot_begin(r->metric, " (mean and 95 % interval over runs)", f);
+    svg_plot_axes(&a, f);
     for (size_t i = 0; i < r->n_groups; i++)
-        put_curve(&a, &r->group[i], colours[i % N_COLOURS], f);
+        put_curve(&a, &r->group[i], svg_colour(i), f);
     put_legend(r, f);
     (void)fputs("</svg>\n", f);
 }

@@ -1,6 +1,8 @@
 #include "supervisor/cli/study_report.h"
 
 #include "common/mem/xmalloc.h"
+#include "supervisor/cli/lineage_report.h"
+#include "supervisor/cli/svg_plot.h"
 #include "supervisor/study/halving.h"
 #include "supervisor/study/study_dir.h"
 
@@ -23,16 +25,16 @@ static uint64_t until_of(const struct study *s, size_t rung)
     return s->method == STUDY_ASHA ? s->rungs[rung] : 0;
 }
 
-/* The values of all seeds at a rung; mean NaN: not all of them are there. */
+/* The values of all seeds at a step; mean NaN: not all of them are there. */
 static struct seed_stats look(const struct study *s, const char *dir, size_t trial,
-                              size_t rung)
+                              size_t birth, uint64_t until)
 {
     double values[STUDY_MAX_SEEDS];
 
     for (size_t k = 0; k < s->n_seeds; k++) {
         struct study_run run;
 
-        study_run_look(&run, s, dir, trial, s->seeds[k], until_of(s, rung));
+        study_run_look(&run, s, dir, &(struct study_run_id){trial, k, birth}, until);
         values[k] = run.value;
         free(run.path);
         if (isnan(values[k]))
@@ -47,7 +49,7 @@ static void read_trial(struct study_report *r, const char *dir, size_t trial)
 
     *row = (struct study_row){.trial = trial, .value = seed_stats_of(NULL, 0)};
     for (size_t k = 0; k < n_rungs(r->study); k++) {
-        const struct seed_stats v = look(r->study, dir, trial, k);
+        const struct seed_stats v = look(r->study, dir, trial, 0, until_of(r->study, k));
 
         if (k == 0)
             r->first[trial] = v.mean;
@@ -57,6 +59,37 @@ static void read_trial(struct study_report *r, const char *dir, size_t trial)
         row->rung = k;
         row->is_reached = 1;
     }
+}
+
+/* The last round that is over. Runs that were replaced since are gone. */
+static void read_member(struct study_report *r, const char *dir, size_t member)
+{
+    const struct lineage *l = &r->lineage;
+    struct study_row *row = &r->row[member];
+    double mean;
+
+    *row = (struct study_row){.trial = member, .value = seed_stats_of(NULL, 0)};
+    r->first[member] = l->n > 0 ? lineage_value(l, 0, member) : (double)NAN;
+    mean = l->n > 0 ? lineage_value(l, l->n - 1, member) : (double)NAN;
+    if (isnan(mean))
+        return;
+    row->rung = l->n - 1;
+    row->is_reached = 1;
+    row->value = look(r->study, dir, member, lineage_birth(l, row->rung, member),
+                      lineage_step(r->study, row->rung));
+    if (isnan(row->value.mean))
+        row->value = seed_stats_of(&mean, 1);
+}
+
+/* The value of a key in a row; of pbt, in the row's round. */
+static const char *value_in(const struct study_report *r, size_t trial, size_t key,
+                            struct arena *arena)
+{
+    const struct lineage *l = &r->lineage;
+
+    if (r->study->method != STUDY_PBT)
+        return study_value(r->study, trial, key, arena);
+    return lineage_settings(l, l->n > 0 ? l->n - 1 : 0, trial)[key];
 }
 
 /* The trials of one rung, best first, at *to. */
@@ -81,28 +114,40 @@ static void put_rung(const struct study_report *r, size_t rung, int is_reached,
     free(value);
 }
 
-void study_report_make(struct study_report *ret, const struct study *study,
-                       const char *dir)
+int study_report_make(struct study_report *ret, const struct study *study,
+                      const char *dir, struct err *err)
 {
-    struct study_row *sorted = xcalloc(study->trials + 1, sizeof(*sorted)), *to = sorted;
+    const int is_pbt = study->method == STUDY_PBT;
+    struct study_row *sorted, *to;
+    int rc;
 
     *ret = (struct study_report){.study = study,
                                  .name = strrchr(dir, '/') != NULL ? strrchr(dir, '/') + 1
                                                                    : dir,
-                                 .row = xcalloc(study->trials + 1, sizeof(*ret->row)),
-                                 .n = study->trials,
-                                 .first = xcalloc(study->trials + 1, sizeof(double))};
-    for (size_t i = 0; i < study->trials; i++)
-        read_trial(ret, dir, i);
-    for (size_t k = n_rungs(study); k > 0; k--)
+                                 .n = study->trials};
+    rc = is_pbt ? lineage_read(&ret->lineage, study, dir, err) : 0;
+    if (rc < 0)
+        return rc;
+    ret->row = xcalloc(study->trials + 1, sizeof(*ret->row));
+    ret->first = xcalloc(study->trials + 1, sizeof(double));
+    for (size_t i = 0; i < study->trials; i++) {
+        if (is_pbt)
+            read_member(ret, dir, i);
+        else
+            read_trial(ret, dir, i);
+    }
+    sorted = to = xcalloc(study->trials + 1, sizeof(*sorted));
+    for (size_t k = is_pbt ? ret->lineage.n : n_rungs(study); k > 0; k--)
         put_rung(ret, k - 1, 1, &to);
     put_rung(ret, 0, 0, &to);
     free(ret->row);
     ret->row = sorted;
+    return 0;
 }
 
 void study_report_done(struct study_report *r)
 {
+    lineage_done(&r->lineage);
     free(r->row);
     free(r->first);
     *r = (struct study_report){0};
@@ -218,21 +263,13 @@ static double mean_of_choice(const struct study_report *r, size_t key, const cha
 
 /* ---- text ---- */
 
-/* The last part of a key's path, which tells it from the others most often. */
-static const char *short_name(const struct study_key *k)
-{
-    const char *dot = strrchr(k->path, '.');
-
-    return dot != NULL ? dot + 1 : k->path;
-}
-
 static int width_of(const struct study_report *r, size_t key)
 {
-    size_t width = strlen(short_name(&r->study->key[key]));
+    size_t width = strlen(report_short_name(&r->study->key[key]));
 
     for (size_t i = 0; i < r->n; i++) {
         struct arena arena = ARENA_ZERO;
-        const size_t len = strlen(study_value(r->study, i, key, &arena));
+        const size_t len = strlen(value_in(r, i, key, &arena));
 
         width = len > width ? len : width;
         arena_done(&arena);
@@ -251,6 +288,12 @@ static void print_value(const struct study_row *row, FILE *f)
         (void)fprintf(f, "%9.4g %17s", row->value.mean, "");
 }
 
+/* Whether trials are compared at several steps. */
+static int has_steps(const struct study *s)
+{
+    return s->method == STUDY_ASHA || s->method == STUDY_PBT;
+}
+
 static void print_row(const struct study_report *r, const struct study_row *row,
                       const int *width, FILE *f)
 {
@@ -259,13 +302,15 @@ static void print_row(const struct study_report *r, const struct study_row *row,
 
     (void)fprintf(f, "%5zu ", row->trial + 1);
     print_value(row, f);
-    if (s->method == STUDY_ASHA && row->is_reached)
-        (void)fprintf(f, "%10" PRIu64, s->rungs[row->rung]);
-    else if (s->method == STUDY_ASHA)
+    if (has_steps(s) && row->is_reached)
+        (void)fprintf(f, "%10" PRIu64,
+                      s->method == STUDY_PBT ? lineage_step(s, row->rung)
+                                             : s->rungs[row->rung]);
+    else if (has_steps(s))
         (void)fprintf(f, "%10s", "-");
     for (size_t k = 0; k < s->n_keys; k++)
         (void)fprintf(f, "  %*.*s", width[k], CELL_BYTES,
-                      study_value(s, row->trial, k, &arena));
+                      value_in(r, row->trial, k, &arena));
     (void)fputc('\n', f);
     arena_done(&arena);
 }
@@ -300,51 +345,35 @@ void study_report_print(const struct study_report *r, size_t rows, FILE *f)
     int width[STUDY_MAX_KEYS];
 
     (void)fprintf(f, "trial     value %17s%s", s->n_seeds > 1 ? "95 % interval  " : "",
-                  s->method == STUDY_ASHA ? "   at step" : "");
+                  has_steps(s) ? "   at step" : "");
     for (size_t k = 0; k < s->n_keys; k++) {
         width[k] = width_of(r, k);
-        (void)fprintf(f, "  %*s", width[k], short_name(&s->key[k]));
+        (void)fprintf(f, "  %*s", width[k], report_short_name(&s->key[k]));
     }
     (void)fputc('\n', f);
     for (size_t i = 0; i < r->n && (rows == 0 || i < rows); i++)
         print_row(r, &r->row[i], width, f);
     if (rows > 0 && r->n > rows)
         (void)fprintf(f, "and %zu more: brood report %s\n", r->n - rows, r->name);
+    if (s->method == STUDY_PBT && rows == 0)
+        lineage_report_print(&r->lineage, f);
     print_effects(r, f);
 }
 
 /* ---- CSV and JSON ---- */
 
-static void print_csv_text(const char *text, FILE *f)
-{
-    if (strpbrk(text, ",\"\n") == NULL) {
-        (void)fputs(text, f);
-        return;
-    }
-    (void)fputc('"', f);
-    for (; *text != '\0'; text++) {
-        if (*text == '"')
-            (void)fputc('"', f);
-        (void)fputc(*text, f);
-    }
-    (void)fputc('"', f);
-}
-
-static void print_csv_number(double v, FILE *f)
-{
-    char text[JSON_NUMBER_MAX];
-
-    (void)fprintf(f, ",%s", isnan(v) ? "" : json_format_f64(v, text));
-}
-
 void study_report_print_csv(const struct study_report *r, FILE *f)
 {
     const struct study *s = r->study;
 
+    if (s->method == STUDY_PBT) {
+        lineage_report_print_csv(&r->lineage, f);
+        return;
+    }
     (void)fputs("trial,value,low,high,seeds,rung", f);
     for (size_t k = 0; k < s->n_keys; k++) {
         (void)fputc(',', f);
-        print_csv_text(s->key[k].path, f);
+        report_csv_text(s->key[k].path, f);
     }
     (void)fputc('\n', f);
     for (size_t i = 0; i < r->n; i++) {
@@ -352,28 +381,28 @@ void study_report_print_csv(const struct study_report *r, FILE *f)
         struct arena arena = ARENA_ZERO;
 
         (void)fprintf(f, "%zu", row->trial + 1);
-        print_csv_number(row->value.mean, f);
-        print_csv_number(row->value.low, f);
-        print_csv_number(row->value.high, f);
+        report_csv_number(row->value.mean, f);
+        report_csv_number(row->value.low, f);
+        report_csv_number(row->value.high, f);
         (void)fprintf(f, ",%zu,%zu", row->value.n, row->rung);
         for (size_t k = 0; k < s->n_keys; k++) {
             (void)fputc(',', f);
-            print_csv_text(study_value(s, row->trial, k, &arena), f);
+            report_csv_text(value_in(r, row->trial, k, &arena), f);
         }
         (void)fputc('\n', f);
         arena_done(&arena);
     }
 }
 
-static void put_settings(const struct study *s, size_t trial, struct json *j)
+static void put_settings(const struct study_report *r, size_t trial, struct json *j)
 {
     struct arena arena = ARENA_ZERO;
 
     json_key(j, "settings");
     json_object(j);
-    for (size_t k = 0; k < s->n_keys; k++) {
-        json_key(j, s->key[k].path);
-        json_str(j, study_value(s, trial, k, &arena));
+    for (size_t k = 0; k < r->study->n_keys; k++) {
+        json_key(j, r->study->key[k].path);
+        json_str(j, value_in(r, trial, k, &arena));
     }
     json_close(j);
     arena_done(&arena);
@@ -391,9 +420,14 @@ static void put_row(const struct study_report *r, const struct study_row *row,
     json_f64(j, row->value.low);
     json_key(j, "high");
     json_f64(j, row->value.high);
-    json_key(j, "rung");
-    json_u64(j, row->rung);
-    put_settings(r->study, row->trial, j);
+    if (r->study->method == STUDY_PBT) {
+        json_key(j, "round");
+        json_u64(j, r->lineage.n);
+    } else {
+        json_key(j, "rung");
+        json_u64(j, row->rung);
+    }
+    put_settings(r, row->trial, j);
     json_close(j);
 }
 
@@ -421,6 +455,8 @@ void study_report_print_json(const struct study_report *r, FILE *f)
     for (size_t i = 0; i < r->n; i++)
         put_row(r, &r->row[i], &j);
     json_close(&j);
+    if (r->study->method == STUDY_PBT)
+        lineage_report_put(&r->lineage, &j);
     json_key(&j, "rank_correlation");
     json_object(&j);
     for (size_t k = 0; k < r->study->n_keys; k++) {
@@ -475,11 +511,7 @@ static double height_of(double part)
 static void put_text(FILE *f, double x, double y, const char *text)
 {
     (void)fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", x, y);
-    for (; *text != '\0'; text++)
-        (void)fputs(*text == '<'   ? "&lt;"
-                    : *text == '&' ? "&amp;"
-                                   : (char[]){*text, 0},
-                    f);
+    svg_escaped(f, text);
     (void)fputs("</text>\n", f);
 }
 
@@ -494,7 +526,7 @@ static void put_axis(const struct study_report *r, size_t key, const struct axis
         (void)position(r->study, 0, key, &is_number);
     (void)fprintf(f, "<path d=\"M%.1f %dV%d\" stroke=\"#888\" fill=\"none\"/>\n", x, TOP,
                   HEIGHT - BOTTOM);
-    put_text(f, x, HEIGHT - BOTTOM + 40, k != NULL ? short_name(k) : "value");
+    put_text(f, x, HEIGHT - BOTTOM + 40, k != NULL ? report_short_name(k) : "value");
     for (int i = 0; i < 2 && is_number && a->high >= a->low; i++) {
         (void)snprintf(text, sizeof(text), "%.4g", i == 0 ? a->low : a->high);
         put_text(f, x, i == 0 ? HEIGHT - BOTTOM + 18 : TOP - 10, text);
@@ -538,6 +570,10 @@ void study_report_print_svg(const struct study_report *r, FILE *f)
     const double step = (WIDTH - 2.0 * LEFT) / (double)n;
     struct axis axis[STUDY_MAX_KEYS + 1];
 
+    if (r->study->method == STUDY_PBT) {
+        lineage_report_print_svg(&r->lineage, f);
+        return;
+    }
     (void)fprintf(f,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
                   "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"%d\" "

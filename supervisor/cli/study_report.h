@@ -2,7 +2,9 @@
  *
  * Value     the mean over the seeds at the last rung that the trial has reached.
  * Order     by rung, last first; within a rung by value, best first; then what has no value.
- * Effect    of each key, over the trials of the first rung: Spearman's rank correlation of
+ * Round     with pbt, the value and the settings in the last round that is over, which takes
+ *           the place of the rung; lineage_report.h adds who came from whom.
+ * Effect    of each key, over the trials of the first rung or round: Spearman's rank correlation of
  *           value and setting for keys with numbers, and for each choice its trials' mean.
  */
 #ifndef SUPERVISOR_CLI_STUDY_REPORT_H
@@ -10,7 +12,7 @@
 
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/seed_stats.h"
-#include "supervisor/study/study.h"
+#include "supervisor/study/lineage.h"
 
 #include <stdio.h>
 
@@ -23,15 +25,17 @@ struct study_row {
 
 struct study_report {
     const struct study *study;
+    struct lineage lineage; /* of pbt; otherwise all-zero */
     const char *name;
     struct study_row *row; /* [n], in order */
     size_t n;
     double *first; /* [study->trials]: at the first rung; NaN: none */
 };
 
-/* dir: the study's folder. Reads how far all of its runs are. study is borrowed. */
-void study_report_make(struct study_report *ret, const struct study *study,
-                       const char *dir);
+/* dir: the study's folder. Reads how far all of its runs are. study is borrowed. ERR_FORMAT:
+ * rounds.csv is damaged. */
+int study_report_make(struct study_report *ret, const struct study *study,
+                      const char *dir, struct err *err);
 void study_report_done(struct study_report *r);
 
 /* rows: at most so many; 0: all. */
@@ -40,7 +44,8 @@ void study_report_print_csv(const struct study_report *r, FILE *f);
 void study_report_print_json(const struct study_report *r, FILE *f);
 /* "best": {"trial", "value", "settings"}, into an object that is open; null without one. */
 void study_report_put_best(const struct study_report *r, struct json *j);
-/* Parallel coordinates: an axis for each key and one for the value, a line for each trial. */
+/* Parallel coordinates: an axis for each key and one for the value, a line for each trial. Of
+ * pbt, the lineage. */
 void study_report_print_svg(const struct study_report *r, FILE *f);
 
 #endif

@@ -215,6 +215,81 @@ static int take_halving(const struct reading *r, const struct yaml_node *map)
     return rc;
 }
 
+/* 0: the key is missing and keeps its default. */
+static int take_part(const struct reading *r, const struct yaml_node *map,
+                     const char *key, const char *path, double above, double most,
+                     double *ret)
+{
+    const struct yaml_node *n = yaml_find(map, key);
+
+    if (n == NULL || (is_real(n, ret) && *ret >= above && *ret <= most))
+        return 0;
+    return yaml_fail(n, path, r->err, "expected a number from %g to %g", above, most);
+}
+
+static int take_factors(const struct reading *r, const struct yaml_node *map)
+{
+    const struct yaml_node *n = yaml_find(map, "factors");
+    double *factor = r->s->pbt.factor;
+
+    factor[0] = 0.8;
+    factor[1] = 1.25;
+    if (n == NULL ||
+        (n->kind == YAML_LIST && n->n == 2 && is_real(n->child[0], &factor[0]) &&
+         is_real(n->child[1], &factor[1]) && factor[0] > 0 && factor[0] < 1 &&
+         factor[1] > 1))
+        return 0;
+    return yaml_fail(n, "method.pbt.factors", r->err,
+                     "expected [DOWN, UP], a number below 1 and one above 1");
+}
+
+static int take_keep(const struct reading *r, const struct yaml_node *map)
+{
+    static const struct field keep = {.key = "keep", .type = FIELD_BOOL};
+    const struct yaml_node *n = yaml_find(map, "keep");
+
+    if (n == NULL ||
+        (n->kind == YAML_SCALAR &&
+         schema_read_text(&keep, n->text, "keep", &r->s->pbt.keep, NULL) == 0))
+        return 0;
+    return yaml_fail(n, "method.pbt.keep", r->err, "expected true or false");
+}
+
+static int take_population(const struct reading *r, const struct yaml_node *map)
+{
+    static const char *const known[] = {"population", "interval", "rounds", "quantile",
+                                        "resample",   "factors",  "keep"};
+    struct study *s = r->s;
+    int64_t members = 0, interval = 0, rounds = 0;
+    int rc;
+
+    if (map->kind != YAML_MAP)
+        return yaml_fail(map, "method.pbt", r->err,
+                         "expected {population: 8, interval: 50000, rounds: 10}");
+    rc = check_keys(r, map, "method.pbt", known, sizeof(known) / sizeof(known[0]));
+    for (size_t i = 0; rc == 0 && i < 3; i++)
+        if (yaml_find(map, known[i]) == NULL)
+            rc = yaml_fail(map, "method.pbt", r->err, "expected `%s`", known[i]);
+    if (rc == 0)
+        rc = take_whole(r, map, "population", 2, STUDY_MAX_TRIALS, &members);
+    if (rc == 0)
+        rc = take_whole(r, map, "interval", 1, INT64_MAX / STUDY_MAX_ROUNDS, &interval);
+    if (rc == 0)
+        rc = take_whole(r, map, "rounds", 1, STUDY_MAX_ROUNDS, &rounds);
+    s->trials = (size_t)members;
+    s->pbt.interval = (uint64_t)interval;
+    s->pbt.rounds = (size_t)rounds;
+    s->pbt.quantile = s->pbt.resample = 0.25;
+    if (rc == 0)
+        rc = take_part(r, map, "quantile", "method.pbt.quantile", 0.001, 0.5,
+                       &s->pbt.quantile);
+    if (rc == 0)
+        rc = take_part(r, map, "resample", "method.pbt.resample", 0, 1, &s->pbt.resample);
+    if (rc == 0)
+        rc = take_factors(r, map);
+    return rc == 0 ? take_keep(r, map) : rc;
+}
+
 static int take_method(const struct reading *r, const struct yaml_node *root)
 {
     const struct yaml_node *n = yaml_find(root, "method");
@@ -226,11 +301,16 @@ static int take_method(const struct reading *r, const struct yaml_node *root)
         r->s->method = STUDY_RANDOM;
         return 0;
     }
-    if (n->kind != YAML_MAP || n->n != 1 || strcmp(n->child[0]->key, "asha") != 0)
-        return yaml_fail(n, "method", r->err,
-                         "expected grid, random or {asha: {rungs: [...]}}");
-    r->s->method = STUDY_ASHA;
-    return take_halving(r, n->child[0]);
+    if (n->kind == YAML_MAP && n->n == 1 && strcmp(n->child[0]->key, "asha") == 0) {
+        r->s->method = STUDY_ASHA;
+        return take_halving(r, n->child[0]);
+    }
+    if (n->kind == YAML_MAP && n->n == 1 && strcmp(n->child[0]->key, "pbt") == 0) {
+        r->s->method = STUDY_PBT;
+        return take_population(r, n->child[0]);
+    }
+    return yaml_fail(n, "method", r->err,
+                     "expected grid, random, {asha: {rungs: [...]}} or {pbt: {...}}");
 }
 
 /* The number of combinations of choices; 0: there are other values, or too many. */
@@ -257,6 +337,10 @@ static int take_trials(const struct reading *r, const struct yaml_node *root)
         return rc;
     if (n != NULL && s->method == STUDY_GRID)
         return yaml_fail(n, "trials", r->err, "a grid has its own number of trials");
+    if (n != NULL && s->method == STUDY_PBT)
+        return yaml_fail(n, "trials", r->err, "pbt has a trial for each of `population`");
+    if (s->method == STUDY_PBT)
+        return 0;
     if (n == NULL && s->method == STUDY_RANDOM)
         return yaml_fail(root, "trials", r->err, "expected the number of random trials");
     s->is_grid = n == NULL;
@@ -465,13 +549,24 @@ static int same_search(const struct study *a, const struct study *b)
 static int same_method(const struct study *a, const struct study *b)
 {
     return a->method == b->method && a->n_rungs == b->n_rungs && a->keep == b->keep &&
-           memcmp(a->rungs, b->rungs, a->n_rungs * sizeof(a->rungs[0])) == 0;
+           memcmp(a->rungs, b->rungs, a->n_rungs * sizeof(a->rungs[0])) == 0 &&
+           a->pbt.interval == b->pbt.interval && a->pbt.quantile == b->pbt.quantile &&
+           a->pbt.resample == b->pbt.resample && a->pbt.factor[0] == b->pbt.factor[0] &&
+           a->pbt.factor[1] == b->pbt.factor[1];
 }
 
 static int has_seeds_of(const struct study *a, const struct study *b)
 {
     return a->n_seeds >= b->n_seeds &&
            memcmp(a->seeds, b->seeds, b->n_seeds * sizeof(b->seeds[0])) == 0;
+}
+
+/* All of a population decide together. */
+static int has_population_of(const struct study *a, const struct study *b)
+{
+    return a->method != STUDY_PBT ||
+           (a->trials == b->trials && a->pbt.rounds >= b->pbt.rounds &&
+            a->n_seeds == b->n_seeds);
 }
 
 int study_check_same(const struct study *was, const struct study *is, struct err *err)
@@ -484,16 +579,18 @@ int study_check_same(const struct study *was, const struct study *is, struct err
                            ? "metric"
                        : was->cores != is->cores || was->memory_bytes != is->memory_bytes
                            ? "limits"
-                       : is->trials < was->trials ? "trials"
-                       : !has_seeds_of(is, was)   ? "seeds"
-                                                  : NULL;
+                       : is->trials < was->trials    ? "trials"
+                       : !has_seeds_of(is, was)      ? "seeds"
+                       : !has_population_of(is, was) ? "method"
+                                                     : NULL;
 
     if (what == NULL)
         return 0;
     return err_set(err, ERR_CONFIG,
-                   "%s: `%s` is not what the study began with (%s); trials and seeds may "
-                   "be added, anything else needs another --name",
-                   is->file, what, was->file);
+                   "%s: `%s` is not what the study began with (%s); %s may be added, "
+                   "anything else needs another --name",
+                   is->file, what, was->file,
+                   was->method == STUDY_PBT ? "rounds" : "trials and seeds");
 }
 
 /* ---- trials ---- */
@@ -514,15 +611,8 @@ static size_t grid_choice(const struct study *s, size_t trial, size_t key)
     return trial % s->key[key].n;
 }
 
-const char *study_value(const struct study *s, size_t trial, size_t key,
-                        struct arena *arena)
+const char *study_value_at(const struct study_key *k, double u, struct arena *arena)
 {
-    const struct study_key *k = &s->key[key];
-    double u;
-
-    if (k->values == STUDY_CHOICE && s->is_grid)
-        return k->choice[grid_choice(s, trial, key)];
-    u = draw(s, trial, k);
     switch (k->values) {
     case STUDY_CHOICE:
         return k->choice[(size_t)(u * (double)k->n)];
@@ -537,18 +627,37 @@ const char *study_value(const struct study *s, size_t trial, size_t key,
     return arena_printf(arena, "%.6g", u);
 }
 
-size_t study_sets(const struct study *s, size_t trial, const char **ret,
-                  struct arena *arena)
+const char *study_value(const struct study *s, size_t trial, size_t key,
+                        struct arena *arena)
+{
+    const struct study_key *k = &s->key[key];
+
+    if (k->values == STUDY_CHOICE && s->is_grid)
+        return k->choice[grid_choice(s, trial, key)];
+    return study_value_at(k, draw(s, trial, k), arena);
+}
+
+size_t study_sets_of(const struct study *s, const char *const *values, const char **ret,
+                     struct arena *arena)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < s->n_keys; i++) {
-        const char *value = study_value(s, trial, i, arena);
         char *rest, *paths = arena_strdup(arena, s->key[i].path);
 
         for (char *p = strtok_r(paths, ", ", &rest); p != NULL && n < STUDY_MAX_SETS;
              p = strtok_r(NULL, ", ", &rest))
-            ret[n++] = arena_printf(arena, "%s=%s", p, value);
+            ret[n++] = arena_printf(arena, "%s=%s", p, values[i]);
     }
     return n;
+}
+
+size_t study_sets(const struct study *s, size_t trial, const char **ret,
+                  struct arena *arena)
+{
+    const char *values[STUDY_MAX_KEYS];
+
+    for (size_t i = 0; i < s->n_keys; i++)
+        values[i] = study_value(s, trial, i, arena);
+    return study_sets_of(s, values, ret, arena);
 }

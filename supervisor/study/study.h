@@ -15,9 +15,14 @@
  *          whole number, both ends included. "KEY, KEY": the same value for both.
  * method   grid: every combination of choices. random: `trials` draws. asha: successive
  *          halving of `trials` draws or, without `trials`, of the grid; see halving.h.
+ *          pbt: population based training, see population.h:
+ *            {pbt: {population: 8, interval: 50000, rounds: 10}}, and if wanted
+ *            quantile: 0.25, resample: 0.25, factors: [0.8, 1.25], keep: false
  * metric   mean of the last `last` values (1) of a column of progress.csv; without a column,
  *          the team's return in evaluations or, without any, in training. mode: max or min.
- * seeds    of the runs ([1]); a trial's value is the mean over its seeds. seed: of the draws (0).
+ * seeds    of the runs ([1]); a trial's value is the mean over its seeds. With pbt each member
+ *          has a run for every seed, and all of them change their settings together. seed: of
+ *          the draws (0).
  * limits   cores: processors that a trial may use at a time. memory: of all agents of a trial,
  *          in equal shares, as defaults.memory_limit.
  * Draws    a pure function of seed, key and the trial's number: more trials do not change the
@@ -37,8 +42,9 @@
 #define STUDY_MAX_SEEDS  64
 #define STUDY_MAX_RUNGS  16
 #define STUDY_MAX_TRIALS 10000
+#define STUDY_MAX_ROUNDS 10000
 
-enum study_method { STUDY_GRID, STUDY_RANDOM, STUDY_ASHA };
+enum study_method { STUDY_GRID, STUDY_RANDOM, STUDY_ASHA, STUDY_PBT };
 enum study_values { STUDY_CHOICE, STUDY_UNIFORM, STUDY_LOG_UNIFORM, STUDY_INT };
 
 struct study_key {
@@ -59,8 +65,8 @@ struct study {
     size_t n_keys;
     struct study_key key[STUDY_MAX_KEYS];
     enum study_method method;
-    size_t trials;
-    int is_grid; /* every combination of choices is a trial */
+    size_t trials; /* of pbt: members of the population */
+    int is_grid;   /* every combination of choices is a trial */
     size_t n_seeds;
     uint64_t seeds[STUDY_MAX_SEEDS];
     uint64_t seed;
@@ -70,8 +76,16 @@ struct study {
     size_t n_rungs;
     uint64_t rungs[STUDY_MAX_RUNGS]; /* environment steps, ascending */
     double keep;                     /* part of a rung's trials that continue */
-    int cores;                       /* 0: not limited */
-    int64_t memory_bytes;            /* 0: not limited */
+    struct {
+        uint64_t interval; /* environment steps of a round */
+        size_t rounds;
+        double quantile;  /* part of the members that is replaced after a round */
+        double resample;  /* probability that a setting is drawn anew */
+        double factor[2]; /* that a setting is multiplied by, if it is not drawn anew */
+        int keep;         /* the runs of members that were replaced remain */
+    } pbt;
+    int cores;            /* 0: not limited */
+    int64_t memory_bytes; /* 0: not limited */
 };
 
 /* Reads and checks a study's file; the configurations of its trials are not checked. On
@@ -79,17 +93,23 @@ struct study {
 int study_read(struct study *ret, const char *path, struct err *err);
 void study_done(struct study *s);
 
-/* Whether a study that began as `was` can go on as `is`: more trials or more seeds at most.
- * ERR_CONFIG names the first other difference. */
+/* Whether a study that began as `was` can go on as `is`: more trials or more seeds at most;
+ * of pbt, more rounds. ERR_CONFIG names the first other difference. */
 int study_check_same(const struct study *was, const struct study *is, struct err *err);
 
-/* The value of a key in a trial, from 0, as YAML: "0.001", "[64, 64]". In the arena. */
+/* The value of a key in a trial, from 0, as YAML: "0.001", "[64, 64]"; of pbt, in the first
+ * round. In the arena. */
 const char *study_value(const struct study *s, size_t trial, size_t key,
                         struct arena *arena);
+/* The value of a key for u from [0, 1): uniform u draws it as `search` says. In the arena. */
+const char *study_value_at(const struct study_key *k, double u, struct arena *arena);
 /* The assignments of a trial, "KEY=VALUE"; returns how many. In the arena; room for
  * STUDY_MAX_SETS. */
 #define STUDY_MAX_SETS (4 * STUDY_MAX_KEYS)
 size_t study_sets(const struct study *s, size_t trial, const char **ret,
                   struct arena *arena);
+/* The same for the value of each key. */
+size_t study_sets_of(const struct study *s, const char *const *values, const char **ret,
+                     struct arena *arena);
 
 #endif

@@ -170,9 +170,14 @@ const char *study_dir_path(const struct study_dir *d)
 
 /* ---- its runs ---- */
 
-char *study_run_path(const char *dir, size_t trial, uint64_t seed)
+char *study_run_path(const struct study *s, const char *dir,
+                     const struct study_run_id *id)
 {
-    return xasprintf("%s/%zu-s%" PRIu64, dir, trial + 1, seed);
+    const uint64_t seed = s->seeds[id->seed];
+
+    return id->birth > 0
+               ? xasprintf("%s/%zu-r%zu-s%" PRIu64, dir, id->trial + 1, id->birth, seed)
+               : xasprintf("%s/%zu-s%" PRIu64, dir, id->trial + 1, seed);
 }
 
 /* The rows up to the first one at or after that step. */
@@ -186,10 +191,9 @@ static size_t rows_until(const struct progress *p, uint64_t until)
     return n;
 }
 
-/* The mean of the last values up to that step; NaN: there is none. */
-static double value_at(const struct progress *p, const struct study *s, uint64_t until)
+/* The mean of the last values in these rows; NaN: there is none. */
+static double value_at(const struct progress *p, const struct study *s, size_t rows)
 {
-    const size_t rows = rows_until(p, until);
     const size_t column =
         s->column != NULL ? progress_find(p, s->column) : progress_find_return(p, rows);
     double sum = 0;
@@ -248,21 +252,24 @@ static enum study_run_state state_of(const struct run_record *r, const struct pr
 }
 
 void study_run_look(struct study_run *ret, const struct study *s, const char *dir,
-                    size_t trial, uint64_t seed, uint64_t until)
+                    const struct study_run_id *id, uint64_t until)
 {
     struct run_record record;
     struct progress *progress;
 
-    *ret = (struct study_run){.path = study_run_path(dir, trial, seed),
-                              .value = (double)NAN};
+    *ret = (struct study_run){.path = study_run_path(s, dir, id), .value = (double)NAN};
     if (!exists_in(ret->path, "config.yaml"))
         return;
     run_record_read(&record, ret->path);
     progress = read_progress(ret->path);
     ret->state = state_of(&record, progress, until);
     ret->steps = record.status.env_steps;
-    if (ret->state == STUDY_RUN_REACHED && progress != NULL)
-        ret->value = value_at(progress, s, until);
+    if (ret->state == STUDY_RUN_REACHED && progress != NULL) {
+        const size_t rows = rows_until(progress, until);
+
+        ret->value = value_at(progress, s, rows);
+        ret->reached = rows > 0 ? (uint64_t)progress_steps(progress, rows - 1) : 0;
+    }
     progress_free(progress);
     run_record_done(&record);
 }

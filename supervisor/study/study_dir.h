@@ -4,7 +4,8 @@
  *
  * study.yaml and base.yaml are what the study began with; each trial is an ordinary run of
  * base.yaml, <number>-s<seed>, numbered from 1. Nothing else is kept: where a study stands
- * follows from its runs.
+ * follows from its runs. With pbt there is rounds.csv, too, and runs that began as forks
+ * after round R are <number>-r<R>-s<seed>; see lineage.h.
  */
 #ifndef SUPERVISOR_STUDY_STUDY_DIR_H
 #define SUPERVISOR_STUDY_STUDY_DIR_H
@@ -38,13 +39,22 @@ struct study_run {
     enum study_run_state state;
     double value; /* NaN: it has none */
     uint64_t steps;
+    uint64_t
+        reached; /* the step of the row at which it stopped; 0: it has not reached it */
+};
+
+/* Which run of a study it is. */
+struct study_run_id {
+    size_t trial, seed; /* from 0 */
+    size_t birth;       /* the number of the round after which it began as a fork, or 0 */
 };
 
 /* The path of a trial's run; free(). */
-char *study_run_path(const char *dir, size_t trial, uint64_t seed);
+char *study_run_path(const struct study *s, const char *dir,
+                     const struct study_run_id *id);
 /* How far it is on its way to step `until` (0: to its end), and its value there: a run stops at
  * the first end of a round at or after that step, and writes a row of metrics. */
 void study_run_look(struct study_run *ret, const struct study *s, const char *dir,
-                    size_t trial, uint64_t seed, uint64_t until);
+                    const struct study_run_id *id, uint64_t until);
 
 #endif

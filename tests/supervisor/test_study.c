@@ -1,5 +1,6 @@
 #include "supervisor/study/halving.h"
-#include "supervisor/study/study.h"
+#include "supervisor/study/lineage.h"
+#include "supervisor/study/population.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>
@@ -127,6 +128,14 @@ START_TEST(what_is_no_study_is_named_with_its_line)
          "s.yaml:3: method.asha.rungs: expected ascending numbers"},
         {"base: base.yaml\nsearch: {a: [1]}\nmethod: {asha: {}}\n",
          "s.yaml:3: method.asha.rungs: expected the environment steps"},
+        {"base: base.yaml\nsearch: {a: [1]}\nmethod: {pbt: {population: 4, rounds: 2}}\n",
+         "s.yaml:3: method.pbt: expected `interval`"},
+        {"base: base.yaml\nsearch: {a: [1]}\nmethod: {pbt: {population: 4, rounds: 2, "
+         "interval: 9, factors: [1.25, 0.8]}}\n",
+         "s.yaml:3: method.pbt.factors: expected [DOWN, UP]"},
+        {"base: base.yaml\nsearch: {a: [1]}\nmethod: {pbt: {population: 4, rounds: 2, "
+         "interval: 9, quantile: 0.6}}\n",
+         "s.yaml:3: method.pbt.quantile: expected a number from 0.001 to 0.5"},
         {"base: base.yaml\nsearch: {a: [1]}\nseeds: [1, 1]\n",
          "s.yaml:3: seeds: seed 1 is given twice"},
         {"base: base.yaml\nsearch: {a: [1]}\nmetric: {mode: best}\n",
@@ -166,6 +175,145 @@ START_TEST(the_best_part_of_a_rung_continues)
 }
 END_TEST
 
+/* ---- population based training ---- */
+
+static const char pbt[] =
+    "{base: base.yaml, search: {l: {log_uniform: [0.001, 1]}, i: {int: [1, 9]}, c: [x, "
+    "y, "
+    "z]}, method: {pbt: {population: 8, interval: 100, rounds: 50, resample: %s}}}\n";
+
+static void read_pbt(struct study *s, const char *resample)
+{
+    char text[512];
+
+    (void)snprintf(text, sizeof(text), pbt, resample);
+    read_study(s, text);
+}
+
+START_TEST(the_worst_become_forks_of_the_best_unless_those_are_not_better)
+{
+    static const double bad = (double)NAN;
+    const double distinct[] = {5, 1, 7, 2, 8, 3, 4, 6}, one[] = {3, 1, 3, 3, 3, 3, 3, 3};
+    const double failed[] = {bad, 1, bad, bad, 4, 4, 2, 2};
+    const double none[] = {bad, bad, bad, bad, bad, bad, bad, bad};
+    int chosen[8] = {0};
+    size_t from[8];
+    struct study s;
+
+    read_pbt(&s, "0.25"); /* two of eight */
+    for (size_t round = 0; round < 50; round++) {
+        population_choose(&s, round, distinct, from);
+        for (size_t i = 0; i < 8; i++) {
+            const int is_worst = i == 1 || i == 3;
+
+            ck_assert(is_worst ? from[i] == 2 || from[i] == 4 : from[i] == i);
+            chosen[from[i]] += is_worst;
+        }
+        population_choose(&s, round, one, from); /* 7 is among the worst, but equal */
+        for (size_t i = 0; i < 8; i++)
+            ck_assert(i == 1 ? from[i] == 0 || from[i] == 2 : from[i] == i);
+        population_choose(&s, round, failed, from);
+        for (size_t i = 0; i < 8; i++)
+            ck_assert(isnan(failed[i]) ? from[i] == 4 || from[i] == 5 : from[i] == i);
+        population_choose(&s, round, none, from);
+        for (size_t i = 0; i < 8; i++)
+            ck_assert_uint_eq(from[i], i);
+    }
+    ck_assert(chosen[2] > 30 && chosen[4] > 30);
+    s.is_max = 0;
+    population_choose(&s, 0, distinct, from);
+    ck_assert((from[2] == 1 || from[2] == 3) && (from[4] == 1 || from[4] == 3));
+    population_choose(&s, 0, failed, from);
+    ck_assert(from[0] == 1 || from[0] == 6); /* the first of equal ones */
+    study_done(&s);
+}
+END_TEST
+
+START_TEST(a_fork_changes_each_setting_within_its_range)
+{
+    struct arena arena = ARENA_ZERO;
+    int up = 0, moved[4] = {0};
+    struct study s;
+
+    read_pbt(&s, "0");
+    for (size_t round = 0; round < 50; round++) {
+        for (size_t i = 0; i < 8; i++) {
+            const char *l = population_explore(&s, round, i, 0, "0.01", &arena);
+            const char *n = population_explore(&s, round, i, 1, "1", &arena);
+            const char *c = population_explore(&s, round, i, 2, "y", &arena);
+
+            ck_assert(strcmp(l, "0.008") == 0 || strcmp(l, "0.0125") == 0);
+            ck_assert_str_eq(population_explore(&s, round, i, 0, "0.01", &arena), l);
+            up += strcmp(l, "0.0125") == 0;
+            /* 1.25 is rounded to 1, which would never grow */
+            ck_assert(strcmp(n, "1") == 0 || strcmp(n, "2") == 0);
+            moved[0] += strcmp(n, "2") == 0;
+            ck_assert(strcmp(c, "x") == 0 || strcmp(c, "z") == 0);
+            moved[1] += strcmp(c, "z") == 0;
+            l = population_explore(&s, round, i, 0, "0.9", &arena);
+            ck_assert(strcmp(l, "0.72") == 0 || strcmp(l, "1") == 0);
+        }
+    }
+    ck_assert(up > 150 && up < 250 && moved[0] > 150 && moved[0] < 250);
+    ck_assert(moved[1] > 150 && moved[1] < 250);
+    study_done(&s);
+    read_pbt(&s, "1");
+    for (size_t i = 0; i < 400; i++) {
+        const char *l = population_explore(&s, i / 8, i % 8, 0, "0.01", &arena);
+
+        ck_assert(strtod(l, NULL) >= 0.001 && strtod(l, NULL) <= 1);
+        moved[2] += strtod(l, NULL) > 0.0316; /* half of the logarithms */
+    }
+    ck_assert(moved[2] > 150 && moved[2] < 250);
+    study_done(&s);
+    arena_done(&arena);
+}
+END_TEST
+
+START_TEST(the_lineage_follows_from_the_file_of_values)
+{
+    const double first[] = {5, 1, 7, 2, 8, 3, (double)NAN, 6.25};
+    const double second[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    /* 2 and 7 are the worst of the first round, 1 and 2 of the second. */
+    const size_t births[] = {2, 2, 0, 0, 0, 0, 1, 0};
+    struct lineage l, again;
+    struct err err = {0};
+    char path[80];
+    struct study s;
+
+    read_pbt(&s, "0.25");
+    ck_assert_int_eq(lineage_read(&l, &s, dir, &err), 0);
+    ck_assert_uint_eq(l.n, 0);
+    ck_assert_int_eq(lineage_add(&l, dir, first, &err), 0);
+    ck_assert_int_eq(lineage_add(&l, dir, second, &err), 0);
+    ck_assert_int_eq(lineage_read(&again, &s, dir, &err), 0);
+    ck_assert_uint_eq(again.n, 2);
+    ck_assert(isnan(lineage_value(&again, 0, 6)) && lineage_value(&again, 0, 7) == 6.25);
+    for (size_t i = 0; i < 8; i++) {
+        for (size_t r = 0; r < 2; r++)
+            ck_assert_uint_eq(lineage_from(&l, r, i), lineage_from(&again, r, i));
+        for (size_t k = 0; k < 3; k++)
+            ck_assert_str_eq(lineage_settings(&l, 2, i)[k],
+                             lineage_settings(&again, 2, i)[k]);
+    }
+    for (size_t i = 0; i < 8; i++)
+        ck_assert_uint_eq(lineage_birth(&l, 2, i), births[i]);
+    ck_assert_uint_eq(lineage_birth(&l, 1, 1), 1);
+    lineage_done(&again);
+    lineage_done(&l);
+    (void)snprintf(path, sizeof(path), "%s/rounds.csv", dir);
+    put(path, "round,env_steps\n1,100,5,1,7,2,8,3,,6\n2,100,1,2,3,4,5,6,7,8\n");
+    ck_assert_int_eq(lineage_read(&l, &s, dir, &err), ERR_FORMAT);
+    ck_assert_msg(strstr(err.msg, "rounds.csv:3: expected round 2 with the values of 8 "
+                                  "members") != NULL,
+                  "%s", err.msg);
+    put(path, "round,env_steps\n1,100,5,1,7,2,8,3,,6,9\n");
+    ck_assert_int_eq(lineage_read(&l, &s, dir, &err), ERR_FORMAT);
+    (void)unlink(path);
+    study_done(&s);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("study");
@@ -176,6 +324,9 @@ static Suite *make_suite(void)
     tcase_add_test(tc, draws_are_within_their_ranges_and_follow_from_the_seed);
     tcase_add_test(tc, what_is_no_study_is_named_with_its_line);
     tcase_add_test(tc, the_best_part_of_a_rung_continues);
+    tcase_add_test(tc, the_worst_become_forks_of_the_best_unless_those_are_not_better);
+    tcase_add_test(tc, a_fork_changes_each_setting_within_its_range);
+    tcase_add_test(tc, the_lineage_follows_from_the_file_of_values);
     suite_add_tcase(s, tc);
     return s;
 }

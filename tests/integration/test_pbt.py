@@ -1,0 +1,160 @@
+"""`brood sweep` with population based training: forks of the better, exactly."""
+import csv
+import json
+import os
+import random
+
+import harness
+from test_exactness import outcome
+from test_sweep import BASE
+
+STUDY = """\
+base: base.yaml
+search:
+  defaults.optimizer.learning_rate: {log_uniform: [0.0003, 0.03]}
+  defaults.discount: [0.9, 0.95, 0.99]
+method: {pbt: {population: 4, interval: 160, rounds: 3, quantile: 0.5, resample: 0.3}}
+metric: {column: rollout/team_return/agent, last: 2}
+seeds: [1]
+"""
+
+
+BASE = BASE.replace("critic: {hidden: [8]}",
+                    "critic: {hidden: [8]}, restart: {max_restarts: 1000, delay: 0s}")
+
+
+def write(w, text=STUDY):
+    w.write("base.yaml", BASE)
+    return w.write("pbt.yaml", text)
+
+
+def sweep(w, study, name, *more):
+    """Sweep a study; its report as CSV, and what was printed."""
+    _, err = w.brood("sweep", study, "--name", name, *more)
+    return w.brood("report", name, "--csv")[0], err
+
+
+def members(folder):
+    return sorted(run for run in os.listdir(folder) if run[0].isdigit())
+
+
+def assert_same_study(w, one, other):
+    assert members(w.runs / one) == members(w.runs / other)
+    for run in members(w.runs / one):
+        harness.assert_same_files(*(outcome(w.runs / name / run) for name in (one, other)))
+
+
+def test_the_result_depends_on_neither_jobs_nor_kills_nor_on_when_rounds_were_added(w):
+    study = write(w)
+    calm, err = sweep(w, study, "calm")
+    rows = list(csv.DictReader(calm.splitlines()))
+    assert [(r["round"], r["env_steps"], r["member"]) for r in rows] == [
+        (str(n), str(160 * n), str(m)) for n in (1, 2, 3) for m in (1, 2, 3, 4)], rows
+    forks = [r for r in rows if r["from"] not in ("", r["member"])]
+    assert forks and "becomes a fork of" in err, err
+    rate = "defaults.optimizer.learning_rate"
+    for fork in forks:
+        before = {r["member"]: r for r in rows if int(r["round"]) == int(fork["round"]) - 1}
+        source = before[fork["from"]]
+        assert float(source["value"]) > float(before[fork["member"]]["value"]), (fork, source)
+        assert 0.0003 <= float(fork[rate]) <= 0.03, fork
+    assert any(fork[rate] != r[rate] for fork in forks for r in rows
+               if (r["member"], int(r["round"])) == (fork["from"], int(fork["round"]) - 1))
+    last = {f["member"]: f for f in forks}  # the newest of each member
+    names = [f"{m}-r{int(last[m]['round']) - 1}-s1" if m in last else f"{m}-s1" for m in "1234"]
+    assert members(w.runs / "calm") == names, names
+    for m, run in zip("1234", names):
+        text = (w.runs / "calm" / run / "config.yaml").read_text()
+        assert f"learning_rate: {rows[7 + int(m)][rate]}" in text, (run, rows)
+    # One round, later two more; with kills of runs, keepers, agents and the sweep itself.
+    write(w, STUDY.replace("rounds: 3", "rounds: 1"))
+    sweep(w, study, "killed")
+    write(w)
+    kill_some(w, study, "killed")
+    again, _ = sweep(w, study, "killed", "--jobs", "2")
+    assert again == calm, (again, calm)
+    assert_same_study(w, "calm", "killed")
+    text = w.brood("report", "calm", "--svg", w.path / "calm.svg")[0]
+    assert text.count(" became a fork of ") == len(forks), text
+    picture = (w.path / "calm.svg").read_text()
+    assert picture.count("stroke-dasharray") == len(forks)
+    assert picture.count("<circle") == len(rows)
+    report = json.loads(w.brood("report", "calm", "--json")[0])
+    assert [str(x["from"] or "") for x in report["lineage"]] == [r["from"] for r in rows]
+    write(w, STUDY.replace("rounds: 3", "rounds: 2"))
+    _, err = w.brood("sweep", study, "--name", "calm", code=2)
+    assert "`method` is not what the study began with (runs/calm/study.yaml); rounds may be " \
+        "added" in err and err.count("\n") == 1, err
+
+
+def processes_of(name):
+    return [pid for pid, (_, _, words) in harness.processes().items()
+            if any(name in word for word in words) and "sweep" not in words]
+
+
+def kill_some(w, study, name):
+    """Sweep with two jobs, killing a run's processes, and the sweep when a round has ended."""
+    draw, killed, rounds = random.Random(5), 0, w.runs / name / "rounds.csv"
+    seen, p = rounds.read_text(), w.start("sweep", study, "--name", name, "--jobs", "2")
+    while p.poll() is None and killed < (4 if harness.SANITIZED else 16):
+        found = processes_of(name)
+        if rounds.read_text() != seen:  # forks are being made
+            seen = rounds.read_text()
+            p.kill()
+            p.wait()
+            p = w.start("sweep", study, "--name", name, "--jobs", "2")
+            killed += 1
+        elif found:
+            harness.kill(draw.choice(found))
+            killed += 1
+    p.kill()
+    p.wait()
+    assert killed > 0
+
+
+def test_a_member_that_fails_is_replaced(w):
+    # One of the two learning rates makes the weights infinite.
+    study = write(w, STUDY.replace("{log_uniform: [0.0003, 0.03]}", "[0.001, 1.0e+30]")
+                  .replace("rounds: 3", "rounds: 2").replace("seeds: [1]", "seeds: [1, 2]"))
+    _, err = w.brood("sweep", study, "--jobs", "2")
+    rows = list(csv.DictReader(w.brood("report", "pbt", "--csv")[0].splitlines()))
+    bad = [r for r in rows if r["value"] == ""]
+    assert bad and all(r["defaults.optimizer.learning_rate"] == "1.0e+30" for r in bad), rows
+    text = w.brood("report", "pbt")[0]
+    assert all(f"after step 160: {r['member']} (failed) became a fork of" in text
+               for r in bad if r["round"] == "1"), text
+    assert "95 % interval" in text, text
+
+
+def test_a_round_waits_for_a_member_that_somebody_stops(w):
+    study = write(w, STUDY.replace("population: 4, interval: 160, rounds: 3",
+                                   "population: 2, interval: 50000000, rounds: 2"))
+    w.write("base.yaml", BASE.replace("env_steps: 640", "env_steps: 100000000"))
+    p = w.start("sweep", study, "--jobs", "2")
+    for run in ("1-s1", "2-s1"):
+        first = w.runs / "pbt" / run / "checkpoints" / "160"
+        harness.wait_until("a checkpoint", first.exists)
+        w.brood("stop", f"pbt/{run}")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    err = p.log.read_text()
+    assert err.endswith("pbt: round 1 waits for 1-s1\npbt: stopped; the same command continues "
+                        "it\n"), err
+    assert not (w.runs / "pbt" / "rounds.csv").exists()
+
+
+def test_what_pbt_cannot_search_is_refused_before_any_run(w):
+    for old, new, says in (
+            ("defaults.discount: [0.9, 0.95, 0.99]", "defaults.actor.hidden: [[8], [12]]",
+             "pbt.yaml:4: defaults.actor.hidden: cannot change in a run that has begun"),
+            ("rounds: 3", "rounds: 5", "pbt.yaml: method.pbt.rounds: 5 rounds of 160 steps are "
+             "more than run.env_steps of the base, 640"),
+            ("0.95, 0.99]", "0.95, 1.5]", "pbt.yaml:4: --set defaults.discount=1.5: "),
+            ("seeds: [1]", "trials: 3", "trials: pbt has a trial for each of `population`")):
+        study = write(w, STUDY.replace(old, new))
+        _, err = w.brood("sweep", study, code=2)
+        assert says in err and err.count("\n") == 1, err
+    assert not w.runs.exists() or os.listdir(w.runs) == []
+
+
+if __name__ == "__main__":
+    harness.main()
