@@ -186,6 +186,8 @@ char *schema_value_text(const struct field *field, const void *base);
 char *schema_text_of(const struct field *field, const void *value);
 char *schema_bounds_text(const struct field *field);
 
+/* Prints what a key means, and its choices: "kind of the action spaces (discrete or ...)". */
+void schema_print_doc(const struct field *field, FILE *f);
 /* Prints one line per key: path, default, meaning. */
 void schema_print(const struct schema *s, const char *path, FILE *f);
 

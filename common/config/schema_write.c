@@ -372,6 +372,17 @@ char *schema_bounds_text(const struct field *field)
     return xstrdup(field->type == FIELD_BOOL ? "true or false" : "");
 }
 
+void schema_print_doc(const struct field *field, FILE *f)
+{
+    (void)fputs(field->doc, f);
+    if (field->type == FIELD_ENUM) {
+        char *choices = schema_bounds_text(field);
+
+        (void)fprintf(f, " (%s)", choices);
+        free(choices);
+    }
+}
+
 void schema_print(const struct schema *s, const char *path, FILE *out)
 {
     for (size_t i = 0; i < s->n; i++) {
@@ -383,14 +394,9 @@ void schema_print(const struct schema *s, const char *path, FILE *out)
             schema_print(f->schema, child_path, out);
             continue;
         }
-        (void)fprintf(out, "  %-42s %-10s %s", child_path,
-                      f->default_text != NULL ? f->default_text : "", f->doc);
-        if (f->type == FIELD_ENUM) {
-            char *choices = schema_bounds_text(f);
-
-            (void)fprintf(out, " (%s)", choices);
-            free(choices);
-        }
+        (void)fprintf(out, "  %-42s %-10s ", child_path,
+                      f->default_text != NULL ? f->default_text : "");
+        schema_print_doc(f, out);
         (void)fputc('\n', out);
     }
 }

@@ -60,6 +60,7 @@ extern const struct command cmd_graph;
 extern const struct command cmd_inspect;
 extern const struct command cmd_kill;
 extern const struct command cmd_logs;
+extern const struct command cmd_new;
 extern const struct command cmd_pause;
 extern const struct command cmd_report;
 extern const struct command cmd_respawn;

@@ -1,0 +1,273 @@
+/* `brood new`: writes a configuration with all keys that apply, at their defaults, each with
+ * the comment that `brood check --help` has for it. */
+#include "common/config/algorithms.h"
+#include "common/config/run_schema.h"
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/env/env.h"
+#include "supervisor/run/trial.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPT_ALGORITHM = 1, OPT_OUT, OPT_FORCE, OPT_SET, MAX_SET = 256, COMMENT_AT = 36 };
+
+struct request {
+    const char *env, *algorithm, *out;
+    const char *set[MAX_SET];
+    size_t n_set;
+    int force;
+};
+
+/* ---- writing ---- */
+
+static const void *at(const void *base, size_t offset)
+{
+    return (const char *)base + offset;
+}
+
+/* A line "key: value", with the field's comment behind it. is_off: the key is commented out. */
+static void write_key(FILE *f, const struct field *field, const char *value, int indent,
+                      int is_off)
+{
+    char *line = xasprintf("%*s%s%s:%s%s", indent, "", is_off ? "# " : "", field->key,
+                           *value != '\0' ? " " : "", value);
+
+    if (field->doc == NULL) {
+        (void)fprintf(f, "%s\n", line);
+    } else {
+        (void)fprintf(f, "%-*s # ", COMMENT_AT, line);
+        schema_print_doc(field, f);
+        (void)fputc('\n', f);
+    }
+    free(line);
+}
+
+/* Whether the value was derived from other keys, or from the run's length; it is commented
+ * out, so that it follows when they are edited. */
+static int is_derived(const struct schema *s, const struct field *field)
+{
+    return s == schema_find(&run_schema, "experience")->schema &&
+           (strcmp(field->key, "warmup") == 0 || strcmp(field->key, "update_every") == 0);
+}
+
+/* Whether only runs without an environment have the key. */
+static int is_of_no_env(const struct schema *s, const struct field *field)
+{
+    return s == &agent_schema &&
+           (strcmp(field->key, "observation") == 0 || strcmp(field->key, "action") == 0);
+}
+
+static void write_params(FILE *f, const struct run_config *c)
+{
+    const struct env_info *info = env_info_find(c->env.id);
+    struct arena arena = ARENA_ZERO;
+    const void *params;
+    struct err err = {0};
+
+    CHECK(env_params_read(&c->env, &arena, &params, &err) == 0, "%s", err.msg);
+    if (info->params->n > 0)
+        (void)fputs("  params:\n", f);
+    for (size_t i = 0; i < info->params->n; i++) {
+        const struct field *field = &info->params->fields[i];
+        const int is_given = schema_is_given(info->params, params, params, field);
+        char *value = is_given ? schema_value_text(field, params) : xstrdup("");
+
+        write_key(f, field, value, 4, !is_given);
+        free(value);
+    }
+    arena_done(&arena);
+}
+
+static void write_section(FILE *f, const struct run_config *c, const struct schema *s,
+                          const void *root, const void *base, int indent)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *field = &s->fields[i];
+        const int is_given = schema_is_given(s, root, base, field);
+        const int is_off = !is_given || is_derived(s, field);
+        const char *fallback = field->default_text != NULL ? field->default_text : "";
+
+        if (field->type == FIELD_RAW || is_of_no_env(s, field) ||
+            (s->applies != NULL && !s->applies(root, base, field)))
+            continue;
+        if (s == schema_find(&run_schema, "env")->schema &&
+            strcmp(field->key, "params") == 0) {
+            write_params(f, c);
+        } else if (field->schema != NULL && is_given) {
+            (void)fprintf(f, "%s%*s%s:\n", indent == 0 ? "\n" : "", indent, "",
+                          field->key);
+            write_section(f, c, field->schema, root, at(base, field->offset), indent + 2);
+        } else {
+            char *value = is_given ? schema_value_text(field, base) : xstrdup(fallback);
+
+            write_key(f, field, value, indent, is_off);
+            free(value);
+        }
+    }
+}
+
+static void write_config(FILE *f, const struct run_config *c, const struct request *r)
+{
+    const struct field *agents = schema_find(&run_schema, "agents");
+
+    (void)fprintf(f, "# %s: %s.\n# %s: %s.\n", r->env, env_info_find(r->env)->summary,
+                  r->algorithm, algorithm_find(r->algorithm)->summary);
+    (void)fputs(
+        "#\n# All keys that apply, with their defaults. Those behind a # are not "
+        "given, or follow from\n# others. `brood check FILE` checks the file, `brood "
+        "run FILE` trains.\n",
+        f);
+    write_section(f, c, &run_schema, c, c, 0);
+    (void)fputs("\ndefaults:\n", f);
+    write_section(f, c, &agent_schema, &c->defaults, &c->defaults, 2);
+    (void)fputc('\n', f);
+    write_key(f, agents, "", 0, 0);
+    for (size_t i = 0; i < c->n_agents; i++)
+        (void)fprintf(f, "  %s: {}\n", c->agents[i].name);
+}
+
+/* ---- the configuration ---- */
+
+/* As in `brood check`; the message names the key, not the line of a file that nobody sees. */
+static int make_config(const struct cli *cli, const struct request *r,
+                       struct run_config *ret, struct err *err)
+{
+    const struct algorithm_info *a = algorithm_find(r->algorithm);
+    struct trial trial = {.runs_dir = cli->runs_dir};
+    const struct config_options options = {.set = r->set,
+                                           .n_set = r->n_set,
+                                           .env_names = env_agent_names,
+                                           .try_agents = trial_agents,
+                                           .try_ctx = &trial};
+    char *text =
+        xasprintf("env:\n  id: %s\n  reward: %s\ndefaults:\n  algorithm: %s\n", r->env,
+                  a != NULL && a->team_reward ? "team_mean" : "own", r->algorithm);
+    struct err why = {0};
+    int rc = run_config_parse(ret, text, strlen(text), "new", &options, &why);
+
+    free(text);
+    if (rc < 0)
+        return err_set(err, why.code, "%s%s%s", why.key, *why.key != '\0' ? ": " : "",
+                       err_cause(&why));
+    return 0;
+}
+
+static int write_file(const struct request *r, const char *text, struct err *err)
+{
+    FILE *f = fopen(r->out, r->force ? "we" : "wxe");
+    int failed;
+
+    if (f == NULL && errno == EEXIST)
+        return err_set(err, ERR_EXISTS, "%s exists already; --force replaces it", r->out);
+    if (f == NULL)
+        return err_errno(err, "%s", r->out);
+    failed = fputs(text, f) < 0;
+    failed |= fclose(f) != 0;
+    return failed ? err_errno(err, "%s", r->out) : 0;
+}
+
+static void print_json(const struct request *r, const char *text)
+{
+    struct json j = {0};
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "env"), json_str(&j, r->env);
+    json_key(&j, "algorithm"), json_str(&j, r->algorithm);
+    json_key(&j, "file"), json_str(&j, r->out);
+    if (r->out == NULL)
+        json_key(&j, "text"), json_str(&j, text);
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
+}
+
+static int take_options(struct cli *cli, int argc, char **argv, struct request *r,
+                        int *code)
+{
+    static const struct option own[] = {
+        {"algorithm", required_argument, NULL, OPT_ALGORITHM},
+        {"out", required_argument, NULL, OPT_OUT},
+        {"force", no_argument, NULL, OPT_FORCE},
+        {"set", required_argument, NULL, OPT_SET},
+        {0}};
+    int option;
+
+    while ((option = cli_option(cli, argc, argv, own, code)) >= 0) {
+        if (option == OPT_ALGORITHM)
+            r->algorithm = optarg;
+        else if (option == OPT_OUT)
+            r->out = optarg;
+        else if (option == OPT_FORCE)
+            r->force = 1;
+        else if (r->n_set == MAX_SET)
+            *code = cli_usage(cli, "--set is given more than %d times", MAX_SET);
+        else
+            r->set[r->n_set++] = optarg;
+    }
+    if (option == CLI_OPTION_EXIT || *code != CLI_DONE)
+        return CLI_OPTION_EXIT;
+    if (optind + 1 != argc)
+        *code = cli_usage(cli, "expected the name of one environment");
+    else
+        r->env = argv[optind];
+    return *code == CLI_DONE ? 0 : CLI_OPTION_EXIT;
+}
+
+static int run_new(struct cli *cli, int argc, char **argv)
+{
+    struct request r = {.algorithm = "maddpg"};
+    struct run_config c = {0};
+    struct err err = {0};
+    char *text = NULL;
+    size_t len = 0;
+    int code = CLI_DONE, rc;
+    FILE *f;
+
+    if (take_options(cli, argc, argv, &r, &code) == CLI_OPTION_EXIT)
+        return code;
+    if (!schema_is_name(r.env) || env_info_find(r.env) == NULL) {
+        (void)err_set(&err, ERR_CONFIG, "there is no environment '%.100s'", r.env);
+        (void)env_info_add_nearest(r.env, &err);
+        return cli_fail(cli, CLI_USAGE, &err);
+    }
+    if (!schema_is_name(r.algorithm))
+        return cli_usage(cli, "--algorithm: expected " SCHEMA_NAME_EXPECTED);
+    if (make_config(cli, &r, &c, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
+    f = open_memstream(&text, &len);
+    CHECK(f != NULL, "no memory");
+    write_config(f, &c, &r);
+    CHECK(fclose(f) == 0, "no memory");
+    rc = r.out != NULL ? write_file(&r, text, &err) : 0;
+    if (rc < 0)
+        code = cli_fail(cli, rc == ERR_EXISTS ? CLI_USAGE : CLI_FAILED, &err);
+    else if (cli->json)
+        print_json(&r, text);
+    else if (r.out == NULL)
+        (void)fputs(text, stdout);
+    else if (!cli->quiet)
+        (void)printf("%s was written\n", r.out);
+    free(text);
+    run_config_done(&c);
+    return code;
+}
+
+const struct command cmd_new = {
+    .name = "new",
+    .arguments = "ENV [options]",
+    .summary = "Write a commented configuration for an environment",
+    .help =
+        "  --algorithm A    that all agents learn with (maddpg)\n"
+        "  --out FILE       write it there, not to stdout\n"
+        "  --force          replace FILE if it exists\n"
+        "  --set KEY=VALUE  with this value (repeatable)\n"
+        "\n`brood envs` lists the environments, `brood algorithms` the algorithms. The\n"
+        "configuration has every key that applies, with its default.\n"
+        "\nexample: brood new simple_spread --algorithm mappo --out spread.yaml\n",
+    .run = run_new,
+};
