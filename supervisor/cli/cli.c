@@ -14,19 +14,45 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &cmd_run,      &cmd_resume,     &cmd_fork,  &cmd_runs,       &cmd_rm,
-    &cmd_attach,   &cmd_wait,       &cmd_logs,  &cmd_trace,      &cmd_status,
-    &cmd_set,      &cmd_edit,       &cmd_kill,  &cmd_respawn,    &cmd_pause,
-    &cmd_continue, &cmd_checkpoint, &cmd_stop,  &cmd_new,        &cmd_check,
-    &cmd_eval,     &cmd_report,     &cmd_envs,  &cmd_algorithms, &cmd_inspect,
-    &cmd_graph,    &cmd_export,     &cmd_sweep, &cmd_version,
+    /* launch */
+    &cmd_run,
+    &cmd_resume,
+    &cmd_fork,
+    &cmd_sweep,
+    /* look */
+    &cmd_runs,
+    &cmd_rm,
+    &cmd_attach,
+    &cmd_wait,
+    &cmd_logs,
+    &cmd_trace,
+    &cmd_status,
+    /* steer */
+    &cmd_set,
+    &cmd_edit,
+    &cmd_kill,
+    &cmd_respawn,
+    &cmd_pause,
+    &cmd_continue,
+    &cmd_checkpoint,
+    &cmd_stop,
+    /* prepare, evaluate */
+    &cmd_new,
+    &cmd_check,
+    &cmd_eval,
+    &cmd_report,
+    /* read checkpoints and graphs */
+    &cmd_inspect,
+    &cmd_graph,
+    &cmd_export,
+    /* this build */
+    &cmd_envs,
+    &cmd_algorithms,
+    &cmd_version,
+    &cmd_complete,
 };
 
-enum {
-    N_COMMANDS = sizeof(commands) / sizeof(commands[0]),
-    MAX_OPTIONS = 32,
-    OPTION_BYTES = 64
-};
+enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), OPTION_BYTES = 64 };
 
 enum shared_option { OPT_HELP = 0x1000, OPT_JSON, OPT_RUNS_DIR, OPT_QUIET, OPT_VERBOSE };
 
@@ -99,8 +125,8 @@ static int fail_option(const struct cli *cli, const char *word, int is_without_v
                        const struct option *all)
 {
     const size_t len = strcspn(word, "=");
-    const char *names[MAX_OPTIONS];
-    char shown[MAX_OPTIONS][OPTION_BYTES], given[OPTION_BYTES];
+    const char *names[CLI_MAX_OPTIONS];
+    char shown[CLI_MAX_OPTIONS][OPTION_BYTES], given[OPTION_BYTES];
     struct err err = {0};
     size_t n = 0;
 
@@ -170,7 +196,7 @@ static void merge_options(const struct option *own, struct option *ret)
 
     for (; own != NULL && own->name != NULL; own++)
         ret[n++] = *own;
-    CHECK(n + sizeof(shared_options) / sizeof(shared_options[0]) <= MAX_OPTIONS);
+    CHECK(n + sizeof(shared_options) / sizeof(shared_options[0]) <= CLI_MAX_OPTIONS);
     memcpy(ret + n, shared_options, sizeof(shared_options));
 }
 
@@ -204,11 +230,16 @@ int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
                int *ret_exit)
 {
     const char *own_letters = cli->command->letters;
-    struct option all[MAX_OPTIONS];
+    struct option all[CLI_MAX_OPTIONS];
     char letters[32];
     int c;
 
     merge_options(own, all);
+    if (cli->ret_options != NULL) {
+        memcpy(cli->ret_options, all, sizeof(all));
+        *ret_exit = CLI_DONE;
+        return CLI_OPTION_EXIT;
+    }
     (void)snprintf(letters, sizeof(letters), ":qv%s",
                    own_letters != NULL ? own_letters : "");
     opterr = 0;
@@ -227,7 +258,23 @@ int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
     return c;
 }
 
-static const struct command *find_command(const char *name)
+/* A command's options stand in its own file: it is begun, and ends when it asks for the first. */
+void cli_options_of(const struct command *c, struct option ret[CLI_MAX_OPTIONS])
+{
+    struct cli cli = {.command = c, .keeper = KEEPER_LINK_NONE, .ret_options = ret};
+    char name[] = "";
+    char *argv[] = {name, NULL};
+
+    memset(ret, 0, CLI_MAX_OPTIONS * sizeof(*ret));
+    (void)c->run(&cli, 1, argv);
+}
+
+const struct command *cli_command_at(size_t i)
+{
+    return i < N_COMMANDS ? commands[i] : NULL;
+}
+
+const struct command *cli_command_find(const char *name)
 {
     if (strcmp(name, "--version") == 0)
         return &cmd_version;
@@ -241,7 +288,7 @@ static const struct command *find_command(const char *name)
 /* Prints the help of one command; name NULL: the list of commands. */
 static int help(struct cli *cli, const char *name)
 {
-    const struct command *c = name != NULL ? find_command(name) : NULL;
+    const struct command *c = name != NULL ? cli_command_find(name) : NULL;
 
     if (name != NULL && c == NULL)
         return fail_command(cli, name);
@@ -285,7 +332,7 @@ int cli_main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)
         return end_results(&cli, help(&cli, argc > 2 ? argv[2] : NULL));
-    cli.command = find_command(argv[1]);
+    cli.command = cli_command_find(argv[1]);
     if (cli.command == NULL)
         return fail_command(&cli, argv[1]);
     optind = 0; /* makes glibc's getopt restart; argv[0] is now the command's name */

@@ -30,9 +30,10 @@ struct cli {
     int verbose;
     int argc; /* the whole command line, for provenance */
     char **argv;
-    struct keeper_link keeper; /* set if the command runs below a keeper (keep.h) */
-    int is_detached;           /* the terminal is released after the first round */
-    unsigned place;            /* index of the current run among those of `--seeds` */
+    struct keeper_link keeper;  /* set if the command runs below a keeper (keep.h) */
+    int is_detached;            /* the terminal is released after the first round */
+    unsigned place;             /* index of the current run among those of `--seeds` */
+    struct option *ret_options; /* cli_option lists them there (cli_options_of) */
 };
 
 struct command {
@@ -50,6 +51,7 @@ extern const struct command cmd_algorithms;
 extern const struct command cmd_attach;
 extern const struct command cmd_check;
 extern const struct command cmd_checkpoint;
+extern const struct command cmd_complete;
 extern const struct command cmd_continue;
 extern const struct command cmd_edit;
 extern const struct command cmd_envs;
@@ -82,6 +84,13 @@ extern const struct command cmd_wait;
 enum { CLI_OPTION_EXIT = -2 };
 int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
                int *ret_exit);
+
+enum { CLI_MAX_OPTIONS = 32 };
+/* The options that a command takes, with those of every command; the last one has no name. */
+void cli_options_of(const struct command *c, struct option ret[CLI_MAX_OPTIONS]);
+/* A command of the table by its place, NULL past the end; or by its name, NULL: no such one. */
+const struct command *cli_command_at(size_t i);
+const struct command *cli_command_find(const char *name);
 
 /* Reports one line on stderr, "brood <command>: <message>", and returns the code, or
  * CLI_STOPPED if the error is ERR_INTERRUPTED. */

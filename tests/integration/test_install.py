@@ -40,6 +40,8 @@ def test_what_is_installed_finds_its_parts(w):
     assert "No module named" in p.stderr or p.stdout == f"{program.resolve()}\n", p
     for page in ("man1/brood.1", "man1/brood-run.1", "man5/brood.yaml.5"):
         assert (prefix / "share" / "man" / page).stat().st_size > 0, page
+    for file in ("bash-completion/completions/brood", "zsh/site-functions/_brood"):
+        assert "brood" in (prefix / "share" / file).read_text(), file
     # Wherever the prefix is moved to, and with the agent beside it.
     (w.path / "root").rename(w.path / "moved")
     program = w.path / "moved" / program.relative_to(w.path / "root")

@@ -1,0 +1,403 @@
+/* `brood complete`: prints what a command line may go on with, for the shells' completion
+ * (scripts/completion). What a command takes is read from its row of the command table: the
+ * words of `arguments`, and its options. */
+#include "common/config/algorithms.h"
+#include "common/config/run_schema.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/env/env.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/run/run_record.h"
+#include "supervisor/save/checkpoint_read.h"
+#include "supervisor/study/study_dir.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PLACES = 8, PATH_BYTES = 512 };
+
+/* What may stand at a place of a command line; files are left to the shell. */
+enum kind {
+    FILES = 0,
+    RUNS = 1,
+    STUDIES = 2,
+    AGENTS = 4,
+    KEYS = 8,
+    ENVIRONMENTS = 16,
+    ALGORITHMS = 32,
+    STEPS = 64,
+};
+
+struct completion {
+    const struct cli *cli;
+    const char *word;           /* that is being typed */
+    const struct command *of;   /* the line's command */
+    const char *runs_dir;       /* of the line, or of the caller */
+    const char *run;            /* the first argument; NULL: there is none yet */
+    const struct option *taken; /* the option whose value is being typed, or NULL */
+    size_t place;               /* arguments in front of the word */
+    int only_arguments;         /* "--" was given */
+};
+
+/* Prints the candidate head + tail if it begins with the word. */
+static void offer(const struct completion *c, const char *head, const char *tail)
+{
+    char text[PATH_BYTES];
+
+    (void)snprintf(text, sizeof(text), "%s%s", head, tail);
+    if (strncmp(text, c->word, strlen(c->word)) == 0)
+        (void)printf("%s\n", text);
+}
+
+/* ---- runs, their checkpoints and agents ---- */
+
+/* Commands that steer a live run, and those that need one that is over. */
+static int takes_run(const struct command *of, const char *path)
+{
+    static const char *const live[] = {"attach",   "wait",       "trace",   "set",
+                                       "edit",     "kill",       "respawn", "pause",
+                                       "continue", "checkpoint", "stop"};
+    static const char *const over[] = {"resume", "rm"};
+    const int is_live = run_dir_holder(path) != 0;
+
+    for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++)
+        if (strcmp(of->name, live[i]) == 0)
+            return is_live;
+    for (size_t i = 0; i < sizeof(over) / sizeof(over[0]); i++)
+        if (strcmp(of->name, over[i]) == 0)
+            return !is_live;
+    return 1;
+}
+
+static void offer_runs(const struct completion *c)
+{
+    size_t n;
+    char **paths = run_dir_list(c->runs_dir, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        if (takes_run(c->of, paths[i])) {
+            char *name = run_dir_name_of(paths[i]);
+
+            offer(c, name, "");
+            free(name);
+        }
+        free(paths[i]);
+    }
+    free(paths);
+}
+
+static void offer_studies(const struct completion *c)
+{
+    DIR *d = opendir(c->runs_dir);
+    const struct dirent *e;
+
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        char path[PATH_BYTES];
+
+        (void)snprintf(path, sizeof(path), "%s/%s", c->runs_dir, e->d_name);
+        if (e->d_name[0] != '.' && study_dir_is_one(path))
+            offer(c, e->d_name, "");
+    }
+    if (d != NULL)
+        (void)closedir(d);
+}
+
+/* The steps of a run's checkpoints, each after `head`. run NULL: the newest run. */
+static void offer_steps(const struct completion *c, const char *run, const char *head)
+{
+    struct err err = {0};
+    char *path, dir[PATH_BYTES], step[32];
+    uint64_t *steps = NULL;
+    size_t n = 0;
+
+    if (run_dir_find(c->runs_dir, run, &path, &err) < 0)
+        return;
+    (void)snprintf(dir, sizeof(dir), "%s/checkpoints", path);
+    if (checkpoint_list(dir, &steps, &n, &err) == 0)
+        for (size_t i = 0; i < n; i++) {
+            (void)snprintf(step, sizeof(step), "%llu", (unsigned long long)steps[i]);
+            offer(c, head, step);
+        }
+    free(steps);
+    free(path);
+}
+
+/* A run, or RUN@STEP. */
+static void offer_points(const struct completion *c)
+{
+    const char *at = strchr(c->word, '@');
+    char run[PATH_BYTES], head[PATH_BYTES + 1];
+
+    if (at == NULL) {
+        offer_runs(c);
+        return;
+    }
+    (void)snprintf(run, sizeof(run), "%.*s", (int)(at - c->word), c->word);
+    (void)snprintf(head, sizeof(head), "%s@", run);
+    offer_steps(c, run, head);
+}
+
+static void offer_agents(const struct completion *c)
+{
+    struct run_record record;
+    struct err err = {0};
+    char *path;
+
+    if (run_dir_find(c->runs_dir, c->run, &path, &err) < 0)
+        return;
+    run_record_read(&record, path);
+    for (size_t i = 0; i < record.status.n_agents; i++)
+        offer(c, record.status.agents[i].name, "");
+    run_record_done(&record);
+    free(path);
+}
+
+/* ---- keys of the configuration, and their values ---- */
+
+static void offer_algorithms(const struct completion *c, const char *head)
+{
+    const struct algorithm_info *a;
+
+    for (size_t i = 0; (a = algorithm_at(i)) != NULL; i++)
+        offer(c, head, a->name);
+}
+
+static void offer_environments(const struct completion *c, const char *head)
+{
+    const struct env_info *e;
+
+    for (size_t i = 0; (e = env_info_at(i)) != NULL; i++)
+        offer(c, head, e->id);
+}
+
+/* The values of the key of the word, which is KEY=...; path: the same up to the '='. */
+static void offer_values(const struct completion *c, const struct field *f,
+                         const char *head)
+{
+    if (strcmp(f->key, "algorithm") == 0)
+        offer_algorithms(c, head);
+    else if (strcmp(f->key, "id") == 0)
+        offer_environments(c, head);
+    else if (f->type == FIELD_BOOL) {
+        offer(c, head, "true");
+        offer(c, head, "false");
+    }
+    for (size_t i = 0; f->type == FIELD_ENUM && f->names[i] != NULL; i++)
+        offer(c, head, f->names[i]);
+}
+
+/* Offers the keys of a section at `path`, or, for a word that has a value, its values. */
+static void offer_keys(const struct completion *c, const struct schema *s,
+                       const char *path)
+{
+    const size_t typed = strcspn(c->word, "=");
+
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+        char key[PATH_BYTES], child[PATH_BYTES + 2];
+
+        (void)snprintf(key, sizeof(key), "%s%s", path, f->key);
+        if (f->schema != NULL) {
+            (void)snprintf(child, sizeof(child), "%s.", key);
+            offer_keys(c, f->schema, child);
+        } else if (c->word[typed] == '\0')
+            offer(c, key, "=");
+        else if (strlen(key) == typed && strncmp(key, c->word, typed) == 0) {
+            (void)snprintf(child, sizeof(child), "%s=", key);
+            offer_values(c, f, child);
+        }
+    }
+}
+
+/* Of the run, and of the agent or team that the word names: agents.agent_0.discount. */
+static void offer_all_keys(const struct completion *c)
+{
+    const char *dot =
+        strncmp(c->word, "agents.", 7) == 0 ? strchr(c->word + 7, '.') : NULL;
+    char path[PATH_BYTES];
+
+    offer_keys(c, &run_schema, "");
+    if (dot == NULL)
+        return;
+    (void)snprintf(path, sizeof(path), "%.*s", (int)(dot + 1 - c->word), c->word);
+    offer_keys(c, &agent_schema, path);
+}
+
+/* ---- what stands where ---- */
+
+static void offer_kinds(const struct completion *c, unsigned kinds)
+{
+    if (kinds & RUNS)
+        offer_points(c);
+    if (kinds & STUDIES)
+        offer_studies(c);
+    if (kinds & AGENTS)
+        offer_agents(c);
+    if (kinds & KEYS)
+        offer_all_keys(c);
+    if (kinds & ENVIRONMENTS)
+        offer_environments(c, "");
+    if (kinds & ALGORITHMS)
+        offer_algorithms(c, "");
+    if (kinds & STEPS)
+        offer_steps(c, c->run, "");
+}
+
+/* The kind that a word of `arguments` names: "[RUN]", "AGENT", "KEY=VALUE...". */
+static unsigned kind_of(const char *text, size_t len)
+{
+    static const struct {
+        const char *name;
+        unsigned kind;
+    } names[] = {{"RUN", RUNS},  {"STUDY", STUDIES},   {"AGENT", AGENTS},
+                 {"KEY", KEYS},  {"ID", ENVIRONMENTS}, {"ENV", ENVIRONMENTS},
+                 {"STEP", STEPS}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (len == strlen(names[i].name) && strncmp(text, names[i].name, len) == 0)
+            return names[i].kind;
+    return FILES;
+}
+
+/* The kinds at the place of the word. "A | B" are two kinds at one place; one in brackets may
+ * be left out, so that what follows it is possible, too; the last one repeats if it has
+ * dots. */
+static unsigned kinds_at(const char *arguments, size_t place)
+{
+    unsigned kinds[MAX_PLACES + 1] = {0};
+    int is_optional[MAX_PLACES + 1] = {0}, is_repeated = 0, is_same = 0;
+    size_t n = 0, i;
+
+    for (const char *p = arguments; *p != '\0';) {
+        const size_t len = strcspn(p, " ");
+        const int has_bracket = *p == '[';
+        const char *name = p + has_bracket;
+        const size_t letters = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+        if (len == 1 && *p == '|')
+            is_same = 1;
+        else if (strncmp(name, "--", 2) == 0)
+            break;
+        else if (letters > 0 && n < MAX_PLACES) {
+            n -= is_same && n > 0;
+            /* a name with a suffix, as STUDY.yaml, is a file's */
+            kinds[n] |= name[letters] == '.' && name[letters + 1] != '.'
+                            ? FILES
+                            : kind_of(name, letters);
+            is_optional[n] |= has_bracket;
+            is_repeated = len > 3 && memmem(p, len, "...", 3) != NULL;
+            is_same = 0;
+            n++;
+        }
+        p += len;
+        p += strspn(p, " ");
+    }
+    if (place >= n && is_repeated)
+        place = n - 1;
+    for (i = place; i < n && is_optional[i] && kinds[i] != FILES; i++)
+        kinds[place] |= kinds[i + 1];
+    return place < n ? kinds[place] : FILES;
+}
+
+static unsigned kinds_of_value(const char *option)
+{
+    static const struct {
+        const char *name;
+        unsigned kind;
+    } options[] = {{"set", KEYS},   {"init-from", RUNS},       {"checkpoint", STEPS},
+                   {"from", STEPS}, {"algorithm", ALGORITHMS}, {"agent", AGENTS},
+                   {"cancel", KEYS}};
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        if (strcmp(option, options[i].name) == 0)
+            return options[i].kind;
+    return FILES;
+}
+
+static const struct option *find_option(const struct option *all, const char *word)
+{
+    for (; all->name != NULL; all++)
+        if (strcmp(all->name, word + 2) == 0)
+            return all;
+    return NULL;
+}
+
+/* Reads the words between the command and the one that is being typed. */
+static void read_line(struct completion *c, const struct option *all, char **words, int n)
+{
+    for (int i = 0; i < n; i++) {
+        c->taken = NULL;
+        if (c->only_arguments || words[i][0] != '-') {
+            if (c->place++ == 0)
+                c->run = words[i];
+        } else if (strcmp(words[i], "--") == 0)
+            c->only_arguments = 1;
+        else if (strncmp(words[i], "--", 2) == 0 &&
+                 (c->taken = find_option(all, words[i])) != NULL) {
+            if (c->taken->has_arg != required_argument)
+                c->taken = NULL;
+            else if (i + 1 < n) {
+                i++;
+                if (strcmp(c->taken->name, "runs-dir") == 0)
+                    c->runs_dir = words[i];
+                c->taken = NULL;
+            }
+        }
+    }
+}
+
+static void complete(struct completion *c, char **words, int n)
+{
+    struct option all[CLI_MAX_OPTIONS];
+    unsigned kinds;
+
+    cli_options_of(c->of, all);
+    read_line(c, all, words, n);
+    if (c->taken == NULL && c->word[0] == '-' && !c->only_arguments) {
+        for (const struct option *o = all; o->name != NULL; o++)
+            offer(c, "--", o->name);
+        return;
+    }
+    kinds = c->taken != NULL ? kinds_of_value(c->taken->name)
+                             : kinds_at(c->of->arguments, c->place);
+    offer_kinds(c, kinds);
+}
+
+static int run_complete(struct cli *cli, int argc, char **argv)
+{
+    struct completion c = {.cli = cli};
+    int code, n;
+
+    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+        return code;
+    n = argc - optind;
+    argv += optind;
+    if (n == 0)
+        return cli_usage(cli, "expected the words of a command line after --");
+    c.runs_dir = cli->runs_dir;
+    c.word = argv[n - 1];
+    if (n == 1) {
+        for (size_t i = 0; (c.of = cli_command_at(i)) != NULL; i++)
+            offer(&c, c.of->name, "");
+        return CLI_DONE;
+    }
+    c.of = cli_command_find(argv[0]);
+    if (c.of != NULL)
+        complete(&c, argv + 1, n - 2);
+    return CLI_DONE;
+}
+
+const struct command cmd_complete = {
+    .name = "complete",
+    .arguments = "-- WORD...",
+    .summary = "Print what a command line may go on with, for shells",
+    .help =
+        "\nThe words are those after `brood`; the last one is completed, and may be "
+        "empty.\n"
+        "Commands, options, runs, checkpoints, agents, and keys with their values are\n"
+        "printed, one on each line; nothing is printed where a file is expected.\n"
+        "bash: source scripts/completion/brood.bash; zsh: add scripts/completion to\n"
+        "fpath before compinit. Both are installed by `meson install`.\n"
+        "\nexample: brood complete -- kill simple_spread-1 ''\n",
+    .run = run_complete,
+};

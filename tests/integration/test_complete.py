@@ -1,0 +1,118 @@
+"""`brood complete`, and the completion of bash and zsh that it serves."""
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import time
+
+import harness
+
+SCRIPTS = harness.SOURCE / "scripts" / "completion"
+
+
+def after(w, *words):
+    return w.brood("complete", "--", *words)[0].split()
+
+
+def two_runs(w):
+    """a is over, b is paused."""
+    w.brood("run", w.small(steps=400), "--name", "a", "--set", "checkpoint.every_env_steps=200")
+    w.brood("run", w.small(steps=10**9), "--name", "b", "--detach")
+    w.brood("pause", "b")
+
+
+def test_commands_and_their_options(w):
+    listed = re.findall(r"^  ([a-z]+)  ", w.brood("--help")[0], re.MULTILINE)
+    assert after(w, "") == listed
+    assert after(w, "ki") == ["kill"] and after(w, "fly") == []
+    for name in listed:
+        offered, text = after(w, name, "--"), w.brood(name, "--help")[0]
+        assert "--help" in offered and "--runs-dir" in offered, (name, offered)
+        for option in offered:
+            assert option in text, (name, option)
+        for option in re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.MULTILINE):
+            assert option in offered, (name, option)
+    assert after(w, "run", "--seed") == ["--seed", "--seeds"]
+    assert after(w, "nosuch", "--") == [] and not w.runs.exists()
+    _, err = w.brood("complete", code=2)
+    assert "expected the words of a command line after --" in err, err
+
+
+def test_keys_and_values(w):
+    assert after(w, "set", "x", "defaults.disc") == ["defaults.discount="]
+    assert "run.env_steps=" in after(w, "run", "x.yaml", "--set", "run.")
+    assert after(w, "run", "--set", "defaults.algorithm=vd") == ["defaults.algorithm=vdn"]
+    assert sorted(after(w, "check", "--set", "env.id=simple_sp")) == [
+        "env.id=simple_speaker_listener", "env.id=simple_spread"]
+    assert after(w, "set", "x", "env.verify=") == ["env.verify=true", "env.verify=false"]
+    assert sorted(after(w, "set", "x", "agents.agent_0.on_nonfinite=")) == [
+        "agents.agent_0.on_nonfinite=continue", "agents.agent_0.on_nonfinite=stop"]
+    assert after(w, "run", "") == [] and after(w, "inspect", "") == []
+    assert "foraging" in after(w, "envs", "")
+
+
+def test_runs_agents_and_checkpoints(w):
+    two_runs(w)
+    assert after(w, "stop", "") == ["b"] and after(w, "resume", "") == ["a"]
+    assert sorted(after(w, "report", "")) == ["a", "b"]
+    assert sorted(after(w, "kill", "b", "agent_")) == ["agent_0", "agent_1", "agent_2"]
+    assert "agent_1" in after(w, "kill", "") and "b" in after(w, "kill", "")
+    assert after(w, "eval", "a", "--checkpoint", "") == ["0", "200", "400"]
+    assert after(w, "fork", "a@2") == ["a@200"]
+    assert after(w, "fork", "--runs-dir", w.path / "none", "") == []
+    w.brood("stop", "b")
+    w.brood("wait", "b", code=4)
+    assert after(w, "stop", "") == [] and sorted(after(w, "resume", "")) == ["a", "b"]
+
+
+def environment():
+    return {**os.environ, "PATH": f"{harness.BROOD.parent}:{os.environ['PATH']}", "TERM": "dumb"}
+
+
+def test_bash_completes_the_word_behind_an_equals_sign(w):
+    script = f"""
+source {SCRIPTS}/brood.bash
+compopt() {{ echo "compopt $*"; }}
+try() {{ COMP_LINE=$1 COMP_POINT=${{#1}} COMPREPLY=(); _brood brood; echo "${{COMPREPLY[*]}}"; }}
+try "brood resu"
+try "brood set x defaults.disc"
+try "brood run x.yaml --set defaults.algorithm=vd"
+try "brood inspect "
+"""
+    out = subprocess.run(["bash", "-c", script], env=environment(), cwd=w.path, check=True,
+                         text=True, stdout=subprocess.PIPE).stdout
+    assert out.splitlines() == ["resume", "compopt -o nospace", "defaults.discount=", "vdn", ""]
+
+
+def test_zsh_completes(w):
+    if shutil.which("zsh") is None:
+        raise harness.Skip("zsh is not installed")
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execvpe("zsh", ["zsh", "-f", "-i"], environment())
+    screen = ""
+
+    def say(text, expected):
+        nonlocal screen
+        os.write(fd, text.encode())
+        end = time.monotonic() + harness.DEADLINE_S
+        while expected not in screen:
+            assert time.monotonic() < end, (expected, screen)
+            if select.select([fd], [], [], 1)[0]:
+                screen += os.read(fd, 65536).decode(errors="replace")
+        screen = ""
+    try:
+        say(f"fpath=({SCRIPTS} $fpath); autoload -U compinit; compinit -u -D; echo rea''dy\n",
+            "ready")
+        say("brood resu\t", "brood resume ")
+        say("\x15brood set x defaults.disco\t", "unt=")
+        say("\x15brood run x --set defaults.algorithm=vd\t", "=vdn")
+    finally:
+        os.close(fd)
+        os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    harness.main()
