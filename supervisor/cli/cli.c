@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &cmd_run,      &cmd_resume,     &cmd_fork,  &cmd_runs,       &cmd_rm,
-    &cmd_attach,   &cmd_wait,       &cmd_logs,  &cmd_trace,      &cmd_status,
-    &cmd_set,      &cmd_edit,       &cmd_kill,  &cmd_respawn,    &cmd_pause,
-    &cmd_continue, &cmd_checkpoint, &cmd_stop,  &cmd_new,        &cmd_check,
-    &cmd_eval,     &cmd_report,     &cmd_envs,  &cmd_algorithms, &cmd_inspect,
-    &cmd_graph,    &cmd_export,     &cmd_sweep, &cmd_version,
+    &cmd_run,     &cmd_resume,   &cmd_fork,       &cmd_runs,  &cmd_rm,
+    &cmd_tag,     &cmd_attach,   &cmd_wait,       &cmd_logs,  &cmd_trace,
+    &cmd_status,  &cmd_set,      &cmd_edit,       &cmd_kill,  &cmd_respawn,
+    &cmd_pause,   &cmd_continue, &cmd_checkpoint, &cmd_stop,  &cmd_new,
+    &cmd_check,   &cmd_eval,     &cmd_report,     &cmd_envs,  &cmd_algorithms,
+    &cmd_inspect, &cmd_graph,    &cmd_export,     &cmd_sweep, &cmd_version,
 };
 
 enum {
