@@ -21,6 +21,7 @@ static const struct command *const commands[] = {
     &cmd_sweep,
     /* look */
     &cmd_runs,
+    &cmd_tag,
     &cmd_rm,
     &cmd_attach,
     &cmd_wait,
