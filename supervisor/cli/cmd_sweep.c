@@ -21,6 +21,7 @@ struct sweep {
     const char *name;
     size_t n_agents; /* of the base's environment */
     long long at_once;
+    int retries_failed;
     size_t *trial; /* [n] that take part in the rung */
     size_t n;
     struct lineage lineage; /* of pbt; otherwise all-zero */
@@ -136,9 +137,10 @@ static void make_batch(struct sweep *w, struct batch *b)
     b->waits = xcalloc(w->n * seeds + 1, 1);
     for (size_t i = 0; i < w->n * seeds; i++) {
         const size_t trial = w->trial[i / seeds], seed = i % seeds;
-        const struct study_run run = look(w, trial, seed);
+        struct study_run run = look(w, trial, seed);
 
-        if (run.state != STUDY_RUN_REACHED && run.state != STUDY_RUN_FAILED &&
+        if (run.state != STUDY_RUN_REACHED &&
+            (run.state != STUDY_RUN_FAILED || w->retries_failed) &&
             !w->refused[trial * seeds + seed]) {
             b->of[b->n] = trial * seeds + seed;
             b->waits[b->n] = run.state == STUDY_RUN_LIVE;
@@ -146,7 +148,7 @@ static void make_batch(struct sweep *w, struct batch *b)
                                  ? make_wait(&run, &b->arena)
                                  : make_job(w, trial, seed, &run, &b->arena);
         }
-        free(run.path);
+        study_run_done(&run);
     }
 }
 
@@ -164,10 +166,10 @@ static double trial_value(const struct sweep *w, size_t trial)
     double sum = 0;
 
     for (size_t k = 0; k < w->study.n_seeds; k++) {
-        const struct study_run run = look(w, trial, k);
+        struct study_run run = look(w, trial, k);
 
         sum += run.value;
-        free(run.path);
+        study_run_done(&run);
     }
     return sum / (double)w->study.n_seeds;
 }
@@ -207,6 +209,11 @@ static void print_event(const struct sweep *w, size_t trial, size_t seed,
     json_f64(&j, run->value);
     json_key(&j, "exit_code");
     json_i64(&j, code);
+    json_key(&j, "failure");
+    if (run->failure != NULL)
+        json_str(&j, run->failure);
+    else
+        json_null(&j);
     json_close(&j);
     (void)fputs(json_line(&j, &len), stdout);
     (void)fflush(stdout);
@@ -219,9 +226,11 @@ static void print_progress(const struct sweep *w, const struct study_run *run, i
                   strrchr(run->path, '/') + 1);
     if (!isnan(run->value))
         (void)fprintf(stderr, " %.4g", run->value);
+    else if (run->failure != NULL)
+        (void)fprintf(stderr, " failed");
     else
         (void)fprintf(stderr, " has no value (exit code %d)", code);
-    if (w->until > 0)
+    if (w->until > 0 && run->failure == NULL)
         (void)fprintf(stderr, " at step %" PRIu64, w->until);
     if (!isnan(w->best))
         (void)fprintf(stderr, "; best so far %zu with %.4g", w->best_trial + 1, w->best);
@@ -233,7 +242,7 @@ static void on_end(void *ctx, size_t job, int code)
     struct sweep *w = ctx;
     const size_t of = w->batch->of[job], seeds = w->study.n_seeds;
     const size_t trial = of / seeds, seed = of % seeds;
-    const struct study_run run = look(w, trial, seed);
+    struct study_run run = look(w, trial, seed);
 
     /* What was killed or waited for is looked at again, and what is live, because another
      * command's run was just ending; what somebody stopped is left alone until the next
@@ -249,7 +258,7 @@ static void on_end(void *ctx, size_t job, int code)
         if (!w->cli->quiet)
             print_progress(w, &run, code);
     }
-    free(run.path);
+    study_run_done(&run);
 }
 
 /* Returns 0 when all runs of the rung have come as far as they can, CLI_STOPPED after a
@@ -345,14 +354,14 @@ static void print_replaced(const struct sweep *w)
 static int check_round(const struct sweep *w)
 {
     for (size_t i = 0; i < w->n * w->study.n_seeds; i++) {
-        const struct study_run run = look(w, i / w->study.n_seeds, i % w->study.n_seeds);
+        struct study_run run = look(w, i / w->study.n_seeds, i % w->study.n_seeds);
         const int is_over =
             run.state == STUDY_RUN_REACHED || run.state == STUDY_RUN_FAILED;
 
         if (!is_over && !w->cli->quiet)
             (void)fprintf(stderr, "%s: round %zu waits for %s\n", w->name, w->rung + 1,
                           strrchr(run.path, '/') + 1);
-        free(run.path);
+        study_run_done(&run);
         if (!is_over)
             return CLI_STOPPED;
     }
@@ -608,6 +617,7 @@ static int run_sweep(struct cli *cli, int argc, char **argv)
 {
     static const struct option options[] = {{"jobs", required_argument, NULL, 'j'},
                                             {"name", required_argument, NULL, 'n'},
+                                            {"retry-failed", no_argument, NULL, 'r'},
                                             {0}};
     struct sweep w = {.cli = cli, .at_once = 1};
     const char *given = NULL;
@@ -620,6 +630,8 @@ static int run_sweep(struct cli *cli, int argc, char **argv)
             return code;
         if (c == 'j')
             code = cli_integer(cli, "--jobs", optarg, 1, MAX_JOBS, &w.at_once);
+        else if (c == 'r')
+            w.retries_failed = 1;
         else
             given = optarg;
     }
@@ -644,6 +656,7 @@ const struct command cmd_sweep = {
     .help =
         "  --jobs N         N runs at a time (1)\n"
         "  --name NAME      of the study; default: the file's name\n"
+        "  --retry-failed   continue runs that failed in an earlier sweep, once each\n"
         "\nA study's file:\n"
         "  base: simple_spread.yaml        # relative to the file\n"
         "  search:                         # KEY: values; \"KEY, KEY\": the same for "
@@ -661,7 +674,10 @@ const struct command cmd_sweep = {
         "any\n"
         "other. The same command continues a study after an interrupt, a death, or with "
         "more\n"
-        "trials or seeds. With asha, trials stop at the first rung, and the best of them "
+        "trials or seeds. A trial that fails has no value, and the others continue; "
+        "`report`\n"
+        "says why it failed. With asha, trials stop at the first rung, and the best of "
+        "them "
         "are\n"
         "resumed up to the next one; the result does not depend on --jobs.\n"
         "\n  method: {pbt: {population: 8, interval: 50000, rounds: 10}}\n"

@@ -25,9 +25,10 @@ static uint64_t until_of(const struct study *s, size_t rung)
     return s->method == STUDY_ASHA ? s->rungs[rung] : 0;
 }
 
-/* The values of all seeds at a step; mean NaN: not all of them are there. */
+/* The values of all seeds at a step; mean NaN: not all of them are there. *ret_failure: of the
+ * first that failed, unless it has one already; free(). */
 static struct seed_stats look(const struct study *s, const char *dir, size_t trial,
-                              size_t birth, uint64_t until)
+                              size_t birth, uint64_t until, char **ret_failure)
 {
     double values[STUDY_MAX_SEEDS];
 
@@ -36,7 +37,11 @@ static struct seed_stats look(const struct study *s, const char *dir, size_t tri
 
         study_run_look(&run, s, dir, &(struct study_run_id){trial, k, birth}, until);
         values[k] = run.value;
-        free(run.path);
+        if (*ret_failure == NULL && run.failure != NULL) {
+            *ret_failure = run.failure;
+            run.failure = NULL;
+        }
+        study_run_done(&run);
         if (isnan(values[k]))
             return seed_stats_of(values, 0);
     }
@@ -49,7 +54,8 @@ static void read_trial(struct study_report *r, const char *dir, size_t trial)
 
     *row = (struct study_row){.trial = trial, .value = seed_stats_of(NULL, 0)};
     for (size_t k = 0; k < n_rungs(r->study); k++) {
-        const struct seed_stats v = look(r->study, dir, trial, 0, until_of(r->study, k));
+        const struct seed_stats v =
+            look(r->study, dir, trial, 0, until_of(r->study, k), &row->failure);
 
         if (k == 0)
             r->first[trial] = v.mean;
@@ -71,12 +77,14 @@ static void read_member(struct study_report *r, const char *dir, size_t member)
     *row = (struct study_row){.trial = member, .value = seed_stats_of(NULL, 0)};
     r->first[member] = l->n > 0 ? lineage_value(l, 0, member) : (double)NAN;
     mean = l->n > 0 ? lineage_value(l, l->n - 1, member) : (double)NAN;
-    if (isnan(mean))
-        return;
-    row->rung = l->n - 1;
-    row->is_reached = 1;
+    row->rung = l->n > 0 ? l->n - 1 : 0;
     row->value = look(r->study, dir, member, lineage_birth(l, row->rung, member),
-                      lineage_step(r->study, row->rung));
+                      lineage_step(r->study, row->rung), &row->failure);
+    row->is_reached = !isnan(mean);
+    if (!row->is_reached) {
+        row->rung = 0;
+        return;
+    }
     if (isnan(row->value.mean))
         row->value = seed_stats_of(&mean, 1);
 }
@@ -148,6 +156,8 @@ int study_report_make(struct study_report *ret, const struct study *study,
 void study_report_done(struct study_report *r)
 {
     lineage_done(&r->lineage);
+    for (size_t i = 0; i < r->n; i++)
+        free(r->row[i].failure);
     free(r->row);
     free(r->first);
     *r = (struct study_report){0};
@@ -355,6 +365,9 @@ void study_report_print(const struct study_report *r, size_t rows, FILE *f)
         print_row(r, &r->row[i], width, f);
     if (rows > 0 && r->n > rows)
         (void)fprintf(f, "and %zu more: brood report %s\n", r->n - rows, r->name);
+    for (size_t i = 0; i < r->n; i++)
+        if (r->row[i].failure != NULL)
+            (void)fprintf(f, "failed: %s\n", r->row[i].failure);
     if (s->method == STUDY_PBT && rows == 0)
         lineage_report_print(&r->lineage, f);
     print_effects(r, f);
@@ -427,6 +440,11 @@ static void put_row(const struct study_report *r, const struct study_row *row,
         json_key(j, "rung");
         json_u64(j, row->rung);
     }
+    json_key(j, "failure");
+    if (row->failure != NULL)
+        json_str(j, row->failure);
+    else
+        json_null(j);
     put_settings(r, row->trial, j);
     json_close(j);
 }

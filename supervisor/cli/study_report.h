@@ -4,6 +4,7 @@
  * Order     by rung, last first; within a rung by value, best first; then what has no value.
  * Round     with pbt, the value and the settings in the last round that is over, which takes
  *           the place of the rung; lineage_report.h adds who came from whom.
+ * Failure   why a trial has no value, or none at a later rung: one of its runs failed.
  * Effect    of each key, over the trials of the first rung or round: Spearman's rank correlation of
  *           value and setting for keys with numbers, and for each choice its trials' mean.
  */
@@ -21,6 +22,8 @@ struct study_row {
     size_t rung;  /* the last one that it has reached, from 0 */
     int is_reached;
     struct seed_stats value;
+    char *
+        failure; /* of the first of its runs that failed, "1-s1 at step 100: ..."; NULL */
 };
 
 struct study_report {

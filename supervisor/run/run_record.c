@@ -120,6 +120,7 @@ static void take_beginning(struct run_record *r, const struct run_event *e)
     s->exact = e->begin.anyway == NULL && !r->gave_up;
     copy(r->numerics, e->begin.numerics);
     s->not_portable = NULL;
+    r->failure = NULL;
     s->env_steps = 0;
     s->round = s->episodes = RUN_UNKNOWN;
     for (size_t i = 0; i < r->n_agents; i++) {
@@ -173,10 +174,13 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
     case RUN_EVENT_CONTINUE:
         copy(r->state, "running");
         break;
+    case RUN_EVENT_FAILED:
+        r->failure = arena_strdup(&r->arena, e->error);
+        copy(r->state, "stopping");
+        break;
     case RUN_EVENT_STOP:
     case RUN_EVENT_DONE:
     case RUN_EVENT_STOPPED:
-    case RUN_EVENT_FAILED:
         copy(r->state, "stopping");
         break;
     case RUN_EVENT_READY:

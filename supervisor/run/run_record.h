@@ -21,6 +21,7 @@ struct run_record {
     int is_live;              /* a supervisor holds the lock */
     int has_end;              /* the journal records how the run ended */
     int is_denied; /* no end is recorded and the lock is not readable: it may be live */
+    const char *failure; /* why the newest supervisor gave up; NULL: it did not */
 
     char *name; /* private from here on */
     int gave_up;

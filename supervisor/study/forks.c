@@ -48,7 +48,7 @@ static int make_fork(const struct lineage *l, const char *dir, size_t member, si
         rc = rename_whole(unfinished, path, dir, err);
     if (rc < 0)
         (void)err_wrap(err, "%s, a fork of %s", path, run.path);
-    free(run.path);
+    study_run_done(&run);
     free(path);
     arena_done(&arena);
     return rc;

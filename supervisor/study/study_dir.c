@@ -251,6 +251,25 @@ static enum study_run_state state_of(const struct run_record *r, const struct pr
     return s->checkpoint_step >= 0 ? STUDY_RUN_PARTIAL : STUDY_RUN_NEW;
 }
 
+/* Without the ids of processes that are gone. */
+static char *describe_failure(const char *path, const struct run_record *r)
+{
+    char *ret =
+        xasprintf("%s at step %" PRIu64 ": %s", strrchr(path, '/') + 1,
+                  r->status.env_steps, r->failure != NULL ? r->failure : "see its logs");
+
+    for (char *at = ret; (at = strstr(at, " (pid ")) != NULL;) {
+        char *end = at + strlen(" (pid ");
+
+        end += strspn(end, "0123456789");
+        if (*end == ')')
+            memmove(at, end + 1, strlen(end + 1) + 1);
+        else
+            at = end;
+    }
+    return ret;
+}
+
 void study_run_look(struct study_run *ret, const struct study *s, const char *dir,
                     const struct study_run_id *id, uint64_t until)
 {
@@ -264,6 +283,9 @@ void study_run_look(struct study_run *ret, const struct study *s, const char *di
     progress = read_progress(ret->path);
     ret->state = state_of(&record, progress, until);
     ret->steps = record.status.env_steps;
+    ret->has_checkpoint = record.status.checkpoint_step >= 0;
+    if (ret->state == STUDY_RUN_FAILED)
+        ret->failure = describe_failure(ret->path, &record);
     if (ret->state == STUDY_RUN_REACHED && progress != NULL) {
         const size_t rows = rows_until(progress, until);
 
@@ -272,4 +294,11 @@ void study_run_look(struct study_run *ret, const struct study *s, const char *di
     }
     progress_free(progress);
     run_record_done(&record);
+}
+
+void study_run_done(struct study_run *run)
+{
+    free(run->path);
+    free(run->failure);
+    *run = (struct study_run){0};
 }

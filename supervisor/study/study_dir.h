@@ -39,6 +39,8 @@ struct study_run {
     enum study_run_state state;
     double value; /* NaN: it has none */
     uint64_t steps;
+    int has_checkpoint;
+    char *failure; /* owned; STUDY_RUN_FAILED: "1-s1 at step 100: ..."; otherwise NULL */
     uint64_t
         reached; /* the step of the row at which it stopped; 0: it has not reached it */
 };
@@ -56,5 +58,6 @@ char *study_run_path(const struct study *s, const char *dir,
  * the first end of a round at or after that step, and writes a row of metrics. */
 void study_run_look(struct study_run *ret, const struct study *s, const char *dir,
                     const struct study_run_id *id, uint64_t until);
+void study_run_done(struct study_run *run);
 
 #endif

@@ -142,6 +142,32 @@ def test_a_round_waits_for_a_member_that_somebody_stops(w):
     assert not (w.runs / "pbt" / "rounds.csv").exists()
 
 
+def test_a_trial_that_fails_is_a_row_with_its_reason_and_may_be_continued(w):
+    w.write("base.yaml", BASE.replace("env_steps: 640", "env_steps: 100000000").replace(
+        "max_restarts: 1000, delay: 0s", "policy: temporary"))
+    study = w.write("grid.yaml", "base: base.yaml\nsearch: {defaults.discount: [0.9]}\n")
+    p = w.start("sweep", study, "--json")
+    run = w.runs / "grid" / "1-s1"
+    harness.wait_until("a checkpoint", (run / "checkpoints" / "160").exists)
+    status = json.loads(w.brood("status", "grid/1-s1", "--json")[0])
+    harness.kill(status["agents"][1]["pid"])
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    text = w.brood("report", "grid")[0]
+    assert "\nfailed: 1-s1 at step " in text and "agent agent_1: " in text, text
+    assert "(pid" not in text, text
+    report = json.loads(w.brood("report", "grid", "--json")[0])
+    assert report["best"] is None and "agent_1" in report["trials"][0]["failure"], report
+    _, err = w.brood("sweep", study)  # it is left alone
+    assert "1 of 1" not in err, err
+    p = w.start("sweep", study, "--retry-failed")
+    harness.wait_until("the run", lambda: json.loads(
+        w.brood("status", "grid/1-s1", "--json")[0])["state"] == "running")
+    harness.set_last_step(w, "grid/1-s1", 160)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    text = w.brood("report", "grid")[0]
+    assert "failed" not in text and " - " not in text, text
+
+
 def test_what_pbt_cannot_search_is_refused_before_any_run(w):
     for old, new, says in (
             ("defaults.discount: [0.9, 0.95, 0.99]", "defaults.actor.hidden: [[8], [12]]",
