@@ -22,6 +22,7 @@ static const struct command *const commands[] = {
     /* look */
     &cmd_runs,
     &cmd_rm,
+    &cmd_tag,
     &cmd_attach,
     &cmd_wait,
     &cmd_logs,

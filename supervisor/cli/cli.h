@@ -74,6 +74,7 @@ extern const struct command cmd_set;
 extern const struct command cmd_status;
 extern const struct command cmd_stop;
 extern const struct command cmd_sweep;
+extern const struct command cmd_tag;
 extern const struct command cmd_trace;
 extern const struct command cmd_version;
 extern const struct command cmd_wait;

@@ -8,8 +8,10 @@
 #include "supervisor/cli/live_view.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
+#include "supervisor/env/env.h"
 #include "supervisor/run/run_dir.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@ enum { ANSWERS_WITHIN_MS = 500 };
 
 /* ---- the table ---- */
 
-enum { RUN, STATE, STEPS, PART, RETURN, DISK, BEGAN, N_COLUMNS };
+enum { RUN, STATE, STEPS, PART, RETURN, DISK, BEGAN, TAGS, N_COLUMNS };
 
 struct row {
     char cell[N_COLUMNS][72]; /* a run's name may have 63 bytes */
@@ -44,8 +46,8 @@ static void put(struct row *r, int column, const char *text)
 
 static void add_head(struct table *t)
 {
-    static const char *const names[N_COLUMNS] = {"run",    "state", "steps",      "done",
-                                                 "return", "disk",  "began (UTC)"};
+    static const char *const names[N_COLUMNS] = {
+        "run", "state", "steps", "done", "return", "disk", "began (UTC)", "tags"};
     struct row *r = add_row(t);
 
     for (int i = 0; i < N_COLUMNS; i++)
@@ -66,9 +68,25 @@ static void put_began(struct row *r, const char *began)
         (void)snprintf(r->cell[BEGAN], sizeof(r->cell[BEGAN]), "%.10s", began);
 }
 
-static void add_run(struct table *t, const struct run_status *s, uint64_t disk_bytes,
+static void put_tags(struct row *r, const struct run_tags *tags)
+{
+    char *cell = r->cell[TAGS];
+
+    for (size_t i = 0; i < tags->n; i++) {
+        const size_t len = strlen(cell), room = sizeof(r->cell[TAGS]) - len;
+
+        if (strlen(tags->tag[i]) + sizeof(", , ...") > room) {
+            (void)snprintf(cell + len, room, ", ...");
+            return;
+        }
+        (void)snprintf(cell + len, room, "%s%s", i > 0 ? ", " : "", tags->tag[i]);
+    }
+}
+
+static void add_run(struct table *t, const struct run_facts *facts, uint64_t disk_bytes,
                     const char *began)
 {
+    const struct run_status *s = &facts->status;
     struct row *r = add_row(t);
     char disk[SIZE_TEXT_BYTES], steps[32];
     const double part = run_status_part(s);
@@ -86,12 +104,15 @@ static void add_run(struct table *t, const struct run_status *s, uint64_t disk_b
                        s->team_return_mean);
     put(r, DISK, size_text(disk_bytes, disk));
     put_began(r, began);
+    put_tags(r, &facts->tags);
 }
 
 static void print_table(const struct table *t)
 {
-    int width[N_COLUMNS] = {0};
+    int width[N_COLUMNS] = {0}, is_tagged = 0;
 
+    for (size_t k = 1; k < t->n; k++)
+        is_tagged |= *t->row[k].cell[TAGS] != '\0';
     for (size_t k = 0; k < t->n; k++)
         for (int i = 0; i < N_COLUMNS; i++)
             if ((int)strlen(t->row[k].cell[i]) > width[i])
@@ -103,15 +124,18 @@ static void print_table(const struct table *t)
                      r->cell[STATE]);
         for (int i = STEPS; i < BEGAN; i++)
             (void)printf("  %*s", width[i], r->cell[i]);
-        (void)printf("  %s\n", r->cell[BEGAN]);
+        if (is_tagged && *r->cell[TAGS] != '\0')
+            (void)printf("  %-*s  %s\n", width[BEGAN], r->cell[BEGAN], r->cell[TAGS]);
+        else
+            (void)printf("  %s\n", r->cell[BEGAN]);
     }
 }
 
 /* ---- JSON ---- */
 
 /* Prints the keys of `status --json`, and those that only this list has. */
-static void print_json(const struct run_status *s, const char *path, uint64_t disk_bytes,
-                       const char *began)
+static void print_json(const struct run_facts *facts, const char *path,
+                       uint64_t disk_bytes, const char *began)
 {
     static const char *const keys[] = {"run",
                                        "state",
@@ -127,32 +151,134 @@ static void print_json(const struct run_status *s, const char *path, uint64_t di
 
     json_begin(&j);
     json_object(&j);
-    run_status_json_some(&j, s, keys, sizeof(keys) / sizeof(keys[0]));
+    run_status_json_some(&j, &facts->status, keys, sizeof(keys) / sizeof(keys[0]));
     json_key(&j, "disk_bytes");
     json_u64(&j, disk_bytes);
     json_key(&j, "began");
     json_str(&j, *began != '\0' ? began : NULL);
     json_key(&j, "path");
     json_str(&j, path);
+    run_tags_json(&facts->tags, &j);
     json_close(&j);
     msg_json_print(&j);
     json_done(&j);
 }
 
-/* Prints the run as JSON, or adds it to the table. */
-static void take_run(const struct cli *cli, const char *path, struct table *t)
+/* ---- --where ---- */
+
+enum { MAX_TERMS = 32 };
+enum where_field { WHERE_STATE, WHERE_TAG, WHERE_NAME, WHERE_ENV, WHERE_ALGORITHM };
+static const char *const where_fields[] = {
+    [WHERE_STATE] = "state",         [WHERE_TAG] = "tag",
+    [WHERE_NAME] = "name",           [WHERE_ENV] = "env",
+    [WHERE_ALGORITHM] = "algorithm", NULL};
+
+/* All must hold. */
+struct where {
+    char *text; /* owns the patterns */
+    struct {
+        enum where_field field;
+        const char *pattern;
+    } term[MAX_TERMS];
+    size_t n;
+};
+
+static int take_term(struct where *w, char *word, struct err *err)
 {
-    const uint64_t disk_bytes = tree_disk_bytes(path);
+    char *value = strchr(word, '=');
+    int field = 0;
+
+    if (value == NULL || value[1] == '\0')
+        return err_set(err, ERR_ARG, "'%.100s': expected FIELD=VALUE", word);
+    *value++ = '\0';
+    while (where_fields[field] != NULL && strcmp(where_fields[field], word) != 0)
+        field++;
+    if (where_fields[field] == NULL)
+        return err_set(err, ERR_ARG,
+                       "there is no field '%.100s', expected state, tag, name, env or "
+                       "algorithm",
+                       word);
+    if (w->n == MAX_TERMS)
+        return err_set(err, ERR_ARG, "more than %d conditions", MAX_TERMS);
+    w->term[w->n].field = (enum where_field)field;
+    w->term[w->n++].pattern = value;
+    return 0;
+}
+
+static int take_where(struct where *w, const char *text, struct err *err)
+{
+    char *state = NULL, *word;
+    int rc = 0;
+
+    w->text = xstrdup(text);
+    for (word = strtok_r(w->text, " ", &state); rc == 0 && word != NULL;
+         word = strtok_r(NULL, " ", &state))
+        rc = take_term(w, word, err);
+    return rc == 0 && w->n == 0 ? err_set(err, ERR_ARG, "it is empty") : rc;
+}
+
+/* Whether the run's configuration has such an environment or agent. */
+static int config_matches(const char *path, enum where_field field, const char *pattern)
+{
+    const struct config_options options = {.env_names = env_agent_names};
+    char *file = xasprintf("%s/config.yaml", path);
+    struct run_config c;
+    int yes = 0;
+
+    if (run_config_read(&c, file, &options, NULL) == 0) {
+        if (field == WHERE_ENV)
+            yes = fnmatch(pattern, c.env.id, 0) == 0;
+        for (size_t i = 0; field == WHERE_ALGORITHM && i < c.n_agents; i++)
+            yes |= fnmatch(pattern, c.agents[i].algorithm, 0) == 0;
+        run_config_done(&c);
+    }
+    free(file);
+    return yes;
+}
+
+static int matches(const struct where *w, const struct run_facts *facts, const char *path)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        const char *pattern = w->term[i].pattern;
+        int yes = 0;
+
+        switch (w->term[i].field) {
+        case WHERE_STATE:
+            yes = fnmatch(pattern, facts->status.state, 0) == 0;
+            break;
+        case WHERE_TAG:
+            yes = run_tags_match(&facts->tags, pattern);
+            break;
+        case WHERE_NAME:
+            yes = fnmatch(pattern, facts->status.run, 0) == 0;
+            break;
+        case WHERE_ENV:
+        case WHERE_ALGORITHM:
+            yes = config_matches(path, w->term[i].field, pattern);
+            break;
+        }
+        if (!yes)
+            return 0;
+    }
+    return 1;
+}
+
+/* Prints the run as JSON, or adds it to the table. */
+static void take_run(const struct cli *cli, const char *path, const struct where *where,
+                     struct table *t)
+{
     const int is_held = beneath_hold(path, NULL) == 0;
     struct run_facts facts;
     char began[32];
 
     run_record_began(path, began);
     run_facts_get(&facts, path, ANSWERS_WITHIN_MS);
-    if (cli->json)
-        print_json(&facts.status, path, disk_bytes, began);
+    if (!matches(where, &facts, path))
+        ;
+    else if (cli->json)
+        print_json(&facts, path, tree_disk_bytes(path), began);
     else
-        add_run(t, &facts.status, disk_bytes, began);
+        add_run(t, &facts, tree_disk_bytes(path), began);
     run_facts_done(&facts);
     if (is_held)
         beneath_release(path);
@@ -160,23 +286,34 @@ static void take_run(const struct cli *cli, const char *path, struct table *t)
 
 static int run_runs(struct cli *cli, int argc, char **argv)
 {
+    static const struct option own[] = {{"where", required_argument, NULL, 1}, {0}};
     struct table t = {0};
+    struct where where = {0};
+    const char *conditions = NULL;
+    struct err err = {0};
     char **paths;
     size_t n;
-    int code = CLI_DONE;
+    int option, code = CLI_DONE;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0)
+        conditions = optarg;
+    if (option == CLI_OPTION_EXIT)
         return code;
     if (optind < argc)
         return cli_usage(cli, "expected no arguments");
+    if (conditions != NULL && take_where(&where, conditions, &err) < 0) {
+        free(where.text);
+        return cli_usage(cli, "--where: %s", err.msg);
+    }
     paths = run_dir_list(cli->runs_dir, &n);
     if (!cli->json && n > 0)
         add_head(&t);
     for (size_t i = 0; i < n; i++) {
-        take_run(cli, paths[i], &t);
+        take_run(cli, paths[i], &where, &t);
         free(paths[i]);
     }
     print_table(&t);
+    free(where.text);
     free(t.row);
     free(paths);
     return CLI_DONE;
@@ -184,9 +321,13 @@ static int run_runs(struct cli *cli, int argc, char **argv)
 
 const struct command cmd_runs = {
     .name = "runs",
-    .arguments = "",
+    .arguments = "[options]",
     .summary = "List the runs: state, steps, last return, disk use",
-    .help = "\nThe newest run comes first. Commands use it where RUN is left out.\n"
-            "\nexample: brood runs --json\n",
+    .help =
+        "  --where CONDITIONS  only runs for which all of them hold: FIELD=VALUE, with\n"
+        "                   spaces between; FIELD is state, tag, name, env or\n"
+        "                   algorithm (of any agent); VALUE may have * and ?\n"
+        "\nThe newest run comes first. Commands use it where RUN is left out.\n"
+        "\nexample: brood runs --where 'state=done tag=paper algorithm=mappo'\n",
     .run = run_runs,
 };

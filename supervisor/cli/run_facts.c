@@ -29,6 +29,7 @@ void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
     int rc;
 
     *ret = (struct run_facts){0};
+    (void)run_tags_read(&ret->tags, path, NULL);
     rc = run_dir_holder(path) != 0 ? ask(ret, path, timeout_ms) : ERR_NOT_FOUND;
     ret->is_live = 1;
     if (rc == 0)
@@ -45,6 +46,7 @@ void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
 void run_facts_done(struct run_facts *f)
 {
     arena_done(&f->arena);
+    run_tags_done(&f->tags);
     *f = (struct run_facts){0};
 }
 
@@ -55,6 +57,7 @@ void run_facts_print_json(const struct run_facts *f)
     json_begin(&j);
     json_object(&j);
     run_status_json(&j, &f->status);
+    run_tags_json(&f->tags, &j);
     json_close(&j);
     msg_json_print(&j);
     json_done(&j);

@@ -5,19 +5,21 @@
 
 #include "supervisor/control/client.h"
 #include "supervisor/run/run_record.h"
+#include "supervisor/run/run_tags.h"
 
 struct run_facts {
     struct run_status status; /* points into this struct */
-    int is_live;              /* a supervisor holds the run's lock */
-    int is_denied;            /* no permission to find out (run_record.h) */
-    struct arena arena;       /* private */
+    struct run_tags tags;
+    int is_live;        /* a supervisor holds the run's lock */
+    int is_denied;      /* no permission to find out (run_record.h) */
+    struct arena arena; /* private */
 };
 
 /* path: a run's directory. A live run that does not answer within timeout_ms gets the status
  * of its record, with the state "not answering". */
 void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms);
 void run_facts_done(struct run_facts *f);
-/* Prints the status as one line of JSON on stdout. */
+/* Prints the status and the tags as one line of JSON on stdout. */
 void run_facts_print_json(const struct run_facts *f);
 
 /* Lists the names of the run's agents, separated by commas, as many as fit; "" if none are

@@ -1,4 +1,4 @@
-"""Commands around runs: `brood new`."""
+"""Commands around runs: `brood new`, `tag`, and which of them `runs` lists."""
 import json
 
 import harness
@@ -85,6 +85,71 @@ def test_no_file_is_replaced_unasked(w):
                        ([], "expected the name of one environment")):
         _, err = w.brood("new", *words, code=1 if "--out" in words else 2)
         assert why in err and len(err.splitlines()) == 1, err
+
+
+# ---- brood tag, brood runs --where ----
+
+
+def listed(w, *words):
+    return [x["run"] for x in harness.json_lines(w.brood("runs", "--json", *words)[0])]
+
+
+def test_runs_are_tagged_and_found(w):
+    config = w.small(steps=40, evaluate=0)
+    for name, more in (("one", ()), ("two", ("--set", "defaults.algorithm=ippo"))):
+        w.brood("run", config, "--name", name, "-q", *more)
+    out, _ = w.brood("tag", "one", "paper", "fig3", "--note", "the left curve")
+    assert out == "one: paper, fig3; the left curve\n", out
+    assert w.brood("tag", "two", "paper")[0] == "two: paper\n"
+    out, _ = w.brood("tag", "one", "--remove", "fig3", "best", "paper", "--json")
+    assert harness.json_lines(out) == [{"run": "one", "tags": ["paper", "best"],
+                                        "note": "the left curve"}], out
+    assert w.brood("tag", "one")[0] == "one: paper, best; the left curve\n"
+    status, = harness.json_lines(w.brood("status", "one", "--json")[0])
+    assert status["tags"] == ["paper", "best"] and status["note"] == "the left curve", status
+
+    table = w.brood("runs")[0].splitlines()
+    assert table[0].endswith("  tags") and [line.split("  ")[-1] for line in table[1:]] == \
+        ["paper", "paper, best"], table
+    assert listed(w) == ["two", "one"]
+    for where, found in (("tag=paper", ["two", "one"]), ("tag=be*", ["one"]),
+                         ("state=done algorithm=ippo", ["two"]), ("name=?ne", ["one"]),
+                         ("env=simple_spread tag=best", ["one"]), ("env=simple", []),
+                         ("state=failed", []), ("algorithm=m* tag=paper", ["one"])):
+        assert listed(w, "--where", where) == found, where
+    assert w.brood("runs", "--where", "state=failed")[0].count("\n") <= 1
+    w.brood("tag", "two", "--remove", "paper")
+    w.brood("tag", "one", "--remove", "paper", "--remove", "best", "--note", "")
+    assert w.brood("tag", "one")[0] == "one: no tags\n"
+    assert "tags" not in w.brood("runs")[0]
+
+
+def test_a_live_run_is_tagged(w):
+    w.start("run", w.small(steps=100000000, evaluate=0, checkpoint=1000000000), "--name", "a")
+    harness.wait_until("the rounds", lambda: harness.rows(w.run_dir("a")) > 0)
+    w.brood("tag", "a", "watched")
+    assert listed(w, "--where", "tag=watched state=running") == ["a"]
+    status, = harness.json_lines(w.brood("status", "a", "--json")[0])
+    assert status["state"] == "running" and status["tags"] == ["watched"], status
+    w.brood("stop", "a")
+    assert listed(w, "--where", "tag=watched state=stopped") == ["a"]
+
+
+def test_wrong_tags_and_conditions_are_one_line(w):
+    w.brood("run", w.small(steps=40, evaluate=0), "--name", "a", "-q")
+    for words, why, code in (
+            (("tag", "a", "two words"), "'two words' is no tag, expected a name", 2),
+            (("tag", "a", "--remove", "x"), "a: it has no tag x", 2),
+            (("tag", "a", "--note", "two\nlines"), "the note is not one line", 2),
+            (("tag", "b", "x"), "there is no run b", 3),
+            (("tag",), "expected a run", 2),
+            (("runs", "--where", "colour=red"), "there is no field 'colour', expected state, "
+             "tag, name, env or algorithm", 2),
+            (("runs", "--where", "done"), "'done': expected FIELD=VALUE", 2),
+            (("runs", "--where", " "), "--where: it is empty", 2)):
+        _, err = w.brood(*words, code=code)
+        assert why in err and len(err.splitlines()) == 1, (words, err)
+    assert not (w.run_dir("a") / "tags").exists()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,102 @@
+/* `brood tag`: tags of a run, and a note about it. */
+#include "supervisor/cli/live_run.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/run/run_tags.h"
+
+#include <stdlib.h>
+
+enum { OPT_REMOVE = 1, OPT_NOTE };
+
+static void print_tags(const struct cli *cli, const char *run, const struct run_tags *t)
+{
+    struct json j = {0};
+
+    if (cli->json) {
+        json_begin(&j);
+        json_object(&j);
+        json_key(&j, "run"), json_str(&j, run);
+        run_tags_json(t, &j);
+        json_close(&j);
+        msg_json_print(&j);
+        json_done(&j);
+    } else if (!cli->quiet) {
+        (void)printf("%s: %s", run, t->n > 0 ? "" : "no tags");
+        for (size_t i = 0; i < t->n; i++)
+            (void)printf("%s%s", i > 0 ? ", " : "", t->tag[i]);
+        (void)printf("%s%s\n", t->note != NULL ? "; " : "",
+                     t->note != NULL ? t->note : "");
+    }
+}
+
+/* Without a change: reads only. */
+static int change_tags(const struct cli *cli, const char *path,
+                       const struct run_tags_change *change)
+{
+    char *run = run_dir_name_of(path);
+    struct run_tags tags = {0};
+    struct err err = {0};
+    int code = CLI_DONE, rc;
+
+    if (change->n_add == 0 && change->n_remove == 0 && change->note == NULL)
+        rc = run_tags_read(&tags, path, &err);
+    else
+        rc = run_tags_change(&tags, path, change, &err);
+    if (rc < 0) {
+        (void)err_wrap(&err, "%s", run);
+        code =
+            cli_fail(cli,
+                     rc == ERR_ARG || rc == ERR_NOT_FOUND || rc == ERR_LIMIT ? CLI_USAGE
+                                                                             : CLI_FAILED,
+                     &err);
+    } else {
+        print_tags(cli, run, &tags);
+    }
+    run_tags_done(&tags);
+    free(run);
+    return code;
+}
+
+static int run_tag(struct cli *cli, int argc, char **argv)
+{
+    static const struct option own[] = {{"remove", required_argument, NULL, OPT_REMOVE},
+                                        {"note", required_argument, NULL, OPT_NOTE},
+                                        {0}};
+    const char *remove[RUN_TAGS_MAX];
+    struct run_tags_change change = {.remove = remove};
+    struct err err = {0};
+    char *path = NULL;
+    int option, code = CLI_DONE;
+
+    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0) {
+        if (option == OPT_NOTE)
+            change.note = optarg;
+        else if (change.n_remove == RUN_TAGS_MAX)
+            return cli_usage(cli, "--remove is given more than %d times", RUN_TAGS_MAX);
+        else
+            remove[change.n_remove++] = optarg;
+    }
+    if (option == CLI_OPTION_EXIT)
+        return code;
+    if (optind == argc)
+        return cli_usage(cli, "expected a run, and tags");
+    if (run_dir_find(cli->runs_dir, argv[optind], &path, &err) < 0)
+        return cli_fail_run(cli, &err);
+    change.add = (const char *const *)(argv + optind + 1);
+    change.n_add = (size_t)(argc - optind - 1);
+    code = change_tags(cli, path, &change);
+    free(path);
+    return code;
+}
+
+const struct command cmd_tag = {
+    .name = "tag",
+    .arguments = "RUN [TAG...] [options]",
+    .summary = "Tag a run, or note something about it",
+    .help = "  --remove TAG     take a tag away (repeatable)\n"
+            "  --note TEXT      a line about the run; an empty one removes it\n"
+            "\nRUN may be live or over. Without tags and options, its tags are printed.\n"
+            "`brood runs --where tag=TAG` lists the runs with a tag.\n"
+            "\nexample: brood tag spread-3 paper --note 'figure 3, left'\n",
+    .run = run_tag,
+};

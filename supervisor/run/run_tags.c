@@ -1,0 +1,175 @@
+#include "supervisor/run/run_tags.h"
+
+#include "common/ckpt/atomic_file.h"
+#include "common/config/schema.h"
+#include "common/err/check.h"
+#include "common/io/beneath.h"
+#include "common/mem/xmalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static int find(const struct run_tags *t, const char *tag)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (strcmp(t->tag[i], tag) == 0)
+            return (int)i;
+    return -1;
+}
+
+static int is_note(const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            return 0;
+    return strlen(text) <= RUN_NOTE_MAX_BYTES;
+}
+
+/* ---- reading ---- */
+
+static void take_line(struct run_tags *t, const char *line)
+{
+    if (strncmp(line, "tag: ", 5) == 0 && t->n < RUN_TAGS_MAX &&
+        schema_is_name(line + 5) && find(t, line + 5) < 0)
+        t->tag[t->n++] = xstrdup(line + 5);
+    else if (strncmp(line, "note: ", 6) == 0 && t->note == NULL && is_note(line + 6))
+        t->note = xstrdup(line + 6);
+}
+
+int run_tags_read(struct run_tags *ret, const char *path, struct err *err)
+{
+    char *file = xasprintf("%s/tags", path), line[RUN_NOTE_MAX_BYTES + 8];
+    FILE *f = beneath_fopen(file, "r");
+    int rc = 0;
+
+    *ret = (struct run_tags){0};
+    if (f == NULL && errno != ENOENT)
+        rc = err_errno(err, "%s", file);
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        take_line(ret, line);
+    }
+    if (f != NULL)
+        (void)fclose(f);
+    free(file);
+    return rc;
+}
+
+void run_tags_done(struct run_tags *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        free(t->tag[i]);
+    free(t->note);
+    *t = (struct run_tags){0};
+}
+
+int run_tags_match(const struct run_tags *t, const char *pattern)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (fnmatch(pattern, t->tag[i], 0) == 0)
+            return 1;
+    return 0;
+}
+
+/* ---- changing ---- */
+
+static int write_tags(const struct run_tags *t, const char *path, struct err *err)
+{
+    char *file = xasprintf("%s/tags", path), *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+    int rc;
+
+    CHECK(f != NULL, "no memory");
+    for (size_t i = 0; i < t->n; i++)
+        (void)fprintf(f, "tag: %s\n", t->tag[i]);
+    if (t->note != NULL)
+        (void)fprintf(f, "note: %s\n", t->note);
+    CHECK(fclose(f) == 0, "no memory");
+    rc = atomic_file_write(file, text, len, 1, err);
+    free(text);
+    free(file);
+    return rc;
+}
+
+static int remove_tag(struct run_tags *t, const char *tag, struct err *err)
+{
+    const int i = find(t, tag);
+
+    if (i < 0)
+        return err_set(err, ERR_NOT_FOUND, "it has no tag %.100s", tag);
+    free(t->tag[i]);
+    t->n--;
+    memmove(&t->tag[i], &t->tag[i + 1], (t->n - (size_t)i) * sizeof(*t->tag));
+    return 0;
+}
+
+static int add_tag(struct run_tags *t, const char *tag, struct err *err)
+{
+    if (!schema_is_name(tag))
+        return err_set(err, ERR_ARG, "'%.100s' is no tag, expected " SCHEMA_NAME_EXPECTED,
+                       tag);
+    if (find(t, tag) >= 0)
+        return 0;
+    if (t->n == RUN_TAGS_MAX)
+        return err_set(err, ERR_LIMIT, "it would have more than %d tags", RUN_TAGS_MAX);
+    t->tag[t->n++] = xstrdup(tag);
+    return 0;
+}
+
+static int apply(struct run_tags *t, const struct run_tags_change *change,
+                 struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < change->n_remove; i++)
+        rc = remove_tag(t, change->remove[i], err);
+    for (size_t i = 0; rc == 0 && i < change->n_add; i++)
+        rc = add_tag(t, change->add[i], err);
+    if (rc < 0 || change->note == NULL)
+        return rc;
+    if (!is_note(change->note))
+        return err_set(err, ERR_ARG, "the note is not one line of at most %d bytes",
+                       RUN_NOTE_MAX_BYTES);
+    free(t->note);
+    t->note = *change->note != '\0' ? xstrdup(change->note) : NULL;
+    return 0;
+}
+
+int run_tags_change(struct run_tags *ret, const char *path,
+                    const struct run_tags_change *change, struct err *err)
+{
+    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc;
+
+    *ret = (struct run_tags){0};
+    if (folder < 0 || flock(folder, LOCK_EX) < 0) {
+        rc = err_errno(err, "%s", path);
+    } else {
+        rc = run_tags_read(ret, path, err);
+        if (rc == 0)
+            rc = apply(ret, change, err);
+        if (rc == 0)
+            rc = write_tags(ret, path, err);
+    }
+    if (folder >= 0)
+        (void)close(folder);
+    return rc;
+}
+
+void run_tags_json(const struct run_tags *t, struct json *j)
+{
+    json_key(j, "tags");
+    json_array(j);
+    for (size_t i = 0; i < t->n; i++)
+        json_str(j, t->tag[i]);
+    json_close(j);
+    json_key(j, "note");
+    json_str(j, t->note);
+}
