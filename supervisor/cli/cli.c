@@ -23,6 +23,8 @@ static const struct command *const commands[] = {
     &cmd_runs,
     &cmd_tag,
     &cmd_rm,
+    &cmd_tag,
+    &cmd_prune,
     &cmd_attach,
     &cmd_wait,
     &cmd_logs,

@@ -57,7 +57,7 @@ static int takes_run(const struct command *of, const char *path)
     static const char *const live[] = {"attach",   "wait",       "trace",   "set",
                                        "edit",     "kill",       "respawn", "pause",
                                        "continue", "checkpoint", "stop"};
-    static const char *const over[] = {"resume", "rm"};
+    static const char *const over[] = {"resume", "rm", "prune"};
     const int is_live = run_dir_holder(path) != 0;
 
     for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++)

@@ -27,7 +27,7 @@ int retention_set_aside(const char *dir, uint64_t step, struct err *err)
     return rc;
 }
 
-static int drop(const char *dir, uint64_t step, struct err *err)
+int retention_drop(const char *dir, uint64_t step, struct err *err)
 {
     char *from = checkpoint_path(dir, "", step),
          *to = checkpoint_path(dir, ".del-", step);
@@ -92,7 +92,7 @@ int retention_drop_old(const struct retention *r, const char *dir, struct err *e
         if (r->every_s > 0 && written_at(dir, steps[i]) > next)
             next += r->every_s;
         else
-            rc = drop(dir, steps[i], err);
+            rc = retention_drop(dir, steps[i], err);
     }
     free(steps);
     return rc;
@@ -107,7 +107,7 @@ int retention_drop_after(const char *dir, uint64_t step, struct err *err)
     for (; rc == 0 && n > 0 && steps[n - 1] > step; n--)
         rc = checkpoint_is_damaged(dir, steps[n - 1])
                  ? retention_set_aside(dir, steps[n - 1], err)
-                 : drop(dir, steps[n - 1], err);
+                 : retention_drop(dir, steps[n - 1], err);
     free(steps);
     return rc == 0 ? tree_sync(dir, err) : rc;
 }

@@ -27,6 +27,8 @@ struct retention {
 /* dir: a run's checkpoints/. Removes what interrupted writes and removals left, then the
  * checkpoints that need not stay. After an error the rest is left to the next call. */
 int retention_drop_old(const struct retention *r, const char *dir, struct err *err);
+/* Removes one checkpoint. dir is not fsynced. */
+int retention_drop(const char *dir, uint64_t step, struct err *err);
 /* Before a run resumes from `step`: later checkpoints, which it will write again, are
  * removed; damaged ones are set aside. */
 int retention_drop_after(const char *dir, uint64_t step, struct err *err);

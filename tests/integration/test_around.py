@@ -1,5 +1,11 @@
+<<<<<<< HEAD
 """Commands around runs: `brood new`, `tag`, and which of them `runs` lists."""
 import json
+=======
+"""Commands around runs: `brood new`, `tag`, `prune`, and which of them `runs` lists."""
+import csv
+import shutil
+>>>>>>> 4e72f57
 
 import harness
 
@@ -152,5 +158,96 @@ def test_wrong_tags_and_conditions_are_one_line(w):
     assert not (w.run_dir("a") / "tags").exists()
 
 
+<<<<<<< HEAD
+=======
+# ---- brood prune ----
+
+
+def checkpoints(w, run):
+    return sorted(int(p.name) for p in (w.run_dir(run) / "checkpoints").iterdir())
+
+
+def trained(w, name="a", *more):
+    w.brood("run", w.small(steps=240, evaluate=40, checkpoint=40), "--name", name, "-q",
+            "--set", "checkpoint.max_to_keep=none", "--set", "log.every_env_steps=20", *more)
+    with open(w.run_dir(name) / "metrics" / "progress.csv", encoding="utf-8") as f:
+        rows = list(csv.DictReader(f))
+    column = "eval/team_return/agent"
+    returns = {int(r["env_steps"]): float(r[column]) for r in rows if r[column]}
+    assert len(returns) >= 5 and set(returns) <= set(checkpoints(w, name)), returns
+    return max(returns, key=returns.get)
+
+
+def test_the_best_and_the_newest_checkpoint_stay(w):
+    best = trained(w)
+    all_of_them = checkpoints(w, "a")
+    newest = all_of_them[-1]
+    stay = sorted({best, newest})
+    size = sum(p.stat().st_blocks * 512 for s in all_of_them if s not in stay
+               for p in (w.run_dir("a") / "checkpoints" / str(s)).rglob("*"))
+    dry, = harness.json_lines(w.brood("prune", "a", "--dry-run", "--json")[0])
+    assert dry["kept"] == stay and checkpoints(w, "a") == all_of_them, dry
+    done, = harness.json_lines(w.brood("prune", "a", "--json")[0])
+    assert done == {**dry, "dry_run": False}, (dry, done)
+    assert done["removed"] == [s for s in all_of_them if s not in stay], done
+    assert done["best"][0]["team"] == "agent" and done["best"][0]["checkpoint"] == best, done
+    assert done["freed_bytes"] >= size > 0 and not done["log_removed"], (done, size)
+    assert checkpoints(w, "a") == stay
+    # What is left is complete: TensorFlow's state file, evaluation, resume from either.
+    state = w.brood("inspect", w.run_dir("a") / "checkpoints" / str(best) / "agent_0",
+                    "--state")[0]
+    assert best != newest and f"model.ckpt-{best}" in state and f"model.ckpt-{newest}" not in state, state
+    w.brood("eval", "a", "--checkpoint", best, "--episodes", "2")
+    w.brood("resume", "a", "--from", best, "-q")
+    assert checkpoints(w, "a")[-1] == newest
+    assert "0 of" in w.brood("prune", "a", "--keep", "9")[0]
+
+
+def test_pruned_or_not_a_run_resumes_alike(w):
+    trained(w, "a")
+    shutil.copytree(w.run_dir("a"), w.run_dir("b"))
+    w.brood("prune", "a", "-q")
+    for name in ("a", "b"):
+        w.brood("resume", name, "--set", "run.env_steps=280", "-q")
+    a, b = (harness.tree_bytes(w.run_dir(name) / "checkpoints" / "280") for name in "ab")
+    assert a
+    harness.assert_same_files(a, b)
+
+
+def test_logs_are_removed_of_runs_that_are_done(w):
+    trained(w, "done")
+    w.brood("run", w.path / "small.yaml", "--name", "cut", "--until", "40", "-q", code=4)
+    assert (w.run_dir("done") / "experience").exists()
+    _, err = w.brood("prune", "cut", "--log", code=2)
+    assert "cut is not done: a resume would need its experience log" in err, err
+    out, _ = w.brood("prune", "--log")  # all that are done
+    assert "done: its experience log is removed, so that it cannot be made longer" in out, out
+    assert "cut" not in out and not (w.run_dir("done") / "experience").exists()
+    assert (w.run_dir("cut") / "experience").exists()
+    assert "experience" in w.brood("resume", "done", "--set", "run.env_steps=900", code=3)[1]
+    assert harness.json_lines(w.brood("prune", "done", "--log", "--json")[0])[0][
+        "log_removed"] is False
+
+
+def test_damaged_checkpoints_stay_and_live_runs_are_refused(w):
+    trained(w, "a")
+    steps = checkpoints(w, "a")
+    (w.run_dir("a") / "checkpoints" / str(steps[-1]) / "run.state").write_bytes(b"brodrun1")
+    out, = harness.json_lines(w.brood("prune", "a", "--json")[0])
+    assert set(steps[-2:]) <= set(out["kept"]), (steps, out)
+    p = w.start("run", w.small(steps=100000000, evaluate=0, checkpoint=1000000000),
+                "--name", "live")
+    harness.wait_until("the rounds", lambda: harness.rows(w.run_dir("live")) > 0)
+    _, err = w.brood("prune", "live", code=2)
+    assert "live" in err and len(err.splitlines()) == 1, err
+    assert "live" not in w.brood("prune")[0]
+    w.brood("stop", "live")
+    p.wait(timeout=harness.DEADLINE_S)
+    for words, why in ((["b"], "there is no run b"), (["a", "--keep", "0"], "--keep 0")):
+        _, err = w.brood("prune", *words, code=2 if "a" in words else 3)
+        assert why in err and len(err.splitlines()) == 1, err
+
+
+>>>>>>> 4e72f57
 if __name__ == "__main__":
     harness.main()

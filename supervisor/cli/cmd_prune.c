@@ -1,0 +1,345 @@
+/* `brood prune`: removes checkpoints of runs that are over, but the best and the newest. */
+#include "common/io/tree.h"
+#include "common/mem/size_text.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/cli/live_run.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/metrics/progress.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/run/run_record.h"
+#include "supervisor/save/checkpoint_read.h"
+#include "supervisor/save/retention.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPT_KEEP = 1, OPT_DRY_RUN, OPT_LOG, MAX_BEST = 64 };
+#define EVALUATED "eval/team_return/"
+
+struct options {
+    long long keep; /* newest checkpoints */
+    int is_dry, with_log;
+};
+
+struct checkpoint {
+    uint64_t step;
+    int is_kept;
+};
+
+/* The checkpoint with the best evaluation of a team. */
+struct best {
+    char *team;
+    uint64_t step;
+    double value;
+};
+
+struct pruning {
+    struct checkpoint *checkpoint; /* by step */
+    size_t n;
+    struct best best[MAX_BEST];
+    size_t n_best;
+    uint64_t freed_bytes;
+    int is_log_gone;
+};
+
+/* ---- which ---- */
+
+/* The newest value of the column up to that step: evaluations precede checkpoints. */
+static double value_at(const struct progress *p, size_t column, uint64_t step)
+{
+    double v = (double)NAN;
+
+    for (size_t r = 0; r < progress_n_rows(p) && progress_steps(p, r) <= (double)step;
+         r++)
+        if (!isnan(progress_value(p, r, column)))
+            v = progress_value(p, r, column);
+    return v;
+}
+
+/* Of equal ones the oldest, which is nearest to its evaluation. */
+static void keep_best(struct pruning *x, const struct progress *p, size_t column)
+{
+    struct checkpoint *best = NULL;
+    double most = 0;
+
+    for (size_t i = 0; i < x->n; i++) {
+        const double v = value_at(p, column, x->checkpoint[i].step);
+
+        if (isnan(v) || (best != NULL && v <= most))
+            continue;
+        best = &x->checkpoint[i];
+        most = v;
+    }
+    if (best == NULL || x->n_best == MAX_BEST)
+        return;
+    best->is_kept = 1;
+    x->best[x->n_best++] = (struct best){
+        xstrdup(progress_name(p, column) + strlen(EVALUATED)), best->step, most};
+}
+
+/* Damaged checkpoints stay, and count for nothing: someone may want to look at them. */
+static void keep_newest(struct pruning *x, const char *dir, long long n)
+{
+    for (size_t i = x->n; i-- > 0;) {
+        const int is_damaged = checkpoint_is_damaged(dir, x->checkpoint[i].step);
+
+        if (is_damaged || n-- > 0)
+            x->checkpoint[i].is_kept = 1;
+    }
+}
+
+static int choose(struct pruning *x, const char *run, const char *dir,
+                  const struct options *o, struct err *err)
+{
+    char *file = xasprintf("%s/metrics/progress.csv", run);
+    struct progress *p = NULL;
+    uint64_t *steps = NULL;
+    int rc = checkpoint_list(dir, &steps, &x->n, err);
+
+    if (rc == 0 && (rc = progress_read(&p, file, err)) == ERR_NOT_FOUND)
+        rc = 0; /* it has no evaluations */
+    x->checkpoint = xcalloc(x->n + 1, sizeof(*x->checkpoint));
+    for (size_t i = 0; rc == 0 && i < x->n; i++)
+        x->checkpoint[i].step = steps[i];
+    for (size_t c = 0; rc == 0 && p != NULL && c < progress_n_columns(p); c++)
+        if (strncmp(progress_name(p, c), EVALUATED, strlen(EVALUATED)) == 0)
+            keep_best(x, p, c);
+    if (rc == 0)
+        keep_newest(x, dir, o->keep);
+    progress_free(p);
+    free(steps);
+    free(file);
+    return rc;
+}
+
+/* ---- removing ---- */
+
+static int drop_checkpoints(struct pruning *x, const char *dir, int is_dry,
+                            struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < x->n; i++) {
+        char *folder = checkpoint_path(dir, "", x->checkpoint[i].step);
+
+        if (!x->checkpoint[i].is_kept) {
+            x->freed_bytes += tree_disk_bytes(folder);
+            if (!is_dry)
+                rc = retention_drop(dir, x->checkpoint[i].step, err);
+        }
+        free(folder);
+    }
+    return rc == 0 && !is_dry ? tree_sync(dir, err) : rc;
+}
+
+static int drop_log(struct pruning *x, const char *path, int is_dry, struct err *err)
+{
+    char *log = xasprintf("%s/experience", path);
+    const enum keep_log keep = is_dry ? KEEP_LOG_ALWAYS : KEEP_LOG_NEVER;
+    uint64_t bytes = 0;
+    int rc = retention_drop_log(log, keep, 0, &bytes, err);
+
+    if (rc >= 0) {
+        x->is_log_gone = bytes > 0;
+        x->freed_bytes += bytes;
+    }
+    free(log);
+    return rc < 0 ? rc : 0;
+}
+
+/* The lock keeps a supervisor from resuming the run meanwhile. */
+static int prune(struct pruning *x, const char *path, const struct options *o,
+                 struct err *err)
+{
+    char *dir = xasprintf("%s/checkpoints", path);
+    struct run_dir *d = NULL;
+    int has_end;
+    const int end = run_record_exit_code(path, &has_end); /* -1 also with our own lock */
+    int rc = run_dir_open(&d, path, 1, err);
+
+    if (rc == 0 && o->with_log && end != RUN_EXIT_DONE)
+        rc = err_set(err, ERR_STATE,
+                     "%s is not done: a resume would need its experience log", path);
+    if (rc == 0)
+        rc = choose(x, path, dir, o, err);
+    if (rc == 0 && o->with_log)
+        rc = drop_log(x, path, o->is_dry, err);
+    if (rc == 0)
+        rc = drop_checkpoints(x, dir, o->is_dry, err);
+    run_dir_free(d);
+    free(dir);
+    return rc;
+}
+
+/* ---- printing ---- */
+
+static const struct best *best_at(const struct pruning *x, uint64_t step)
+{
+    for (size_t i = 0; i < x->n_best; i++)
+        if (x->best[i].step == step)
+            return &x->best[i];
+    return NULL;
+}
+
+static void put_steps(struct json *j, const char *key, const struct pruning *x,
+                      int is_kept)
+{
+    json_key(j, key);
+    json_array(j);
+    for (size_t i = 0; i < x->n; i++)
+        if (x->checkpoint[i].is_kept == is_kept)
+            json_u64(j, x->checkpoint[i].step);
+    json_close(j);
+}
+
+static void print_json(const char *run, const struct pruning *x, int is_dry)
+{
+    struct json j = {0};
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "run"), json_str(&j, run);
+    json_key(&j, "dry_run"), json_bool(&j, is_dry);
+    put_steps(&j, "removed", x, 0);
+    put_steps(&j, "kept", x, 1);
+    json_key(&j, "best");
+    json_array(&j);
+    for (size_t i = 0; i < x->n_best; i++) {
+        json_object(&j);
+        json_key(&j, "team"), json_str(&j, x->best[i].team);
+        json_key(&j, "checkpoint"), json_u64(&j, x->best[i].step);
+        json_key(&j, "value"), json_f64(&j, x->best[i].value);
+        json_close(&j);
+    }
+    json_close(&j);
+    json_key(&j, "log_removed"), json_bool(&j, x->is_log_gone);
+    json_key(&j, "freed_bytes"), json_u64(&j, x->freed_bytes);
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
+}
+
+static void print_text(const char *run, const struct pruning *x, int is_dry)
+{
+    char freed[SIZE_TEXT_BYTES];
+    size_t n_removed = 0, n_printed = 0;
+
+    for (size_t i = 0; i < x->n; i++)
+        n_removed += !x->checkpoint[i].is_kept;
+    (void)printf("%s: %s %s, %zu of %zu checkpoints; keeps", run,
+                 size_text(x->freed_bytes, freed), is_dry ? "to be freed" : "freed",
+                 n_removed, x->n);
+    for (size_t i = 0; i < x->n; i++) {
+        const struct best *best = best_at(x, x->checkpoint[i].step);
+
+        if (!x->checkpoint[i].is_kept)
+            continue;
+        (void)printf("%s %llu", n_printed++ > 0 ? "," : "",
+                     (unsigned long long)x->checkpoint[i].step);
+        if (best != NULL)
+            (void)printf(" (best of %s, %.4g)", best->team, best->value);
+    }
+    (void)puts(n_printed > 0 ? "" : " none");
+    if (x->is_log_gone)
+        (void)printf("%s: its experience log %s, so that it cannot be made longer or "
+                     "forked\n",
+                     run, is_dry ? "would be removed" : "is removed");
+}
+
+static int prune_one(const struct cli *cli, const char *path, const struct options *o)
+{
+    char *run = run_dir_name_of(path);
+    struct pruning x = {0};
+    struct err err = {0};
+    int code = CLI_DONE;
+
+    if (prune(&x, path, o, &err) < 0) {
+        code = cli_fail(cli, err.code == ERR_STATE ? CLI_USAGE : CLI_FAILED, &err);
+    } else if (cli->json) {
+        print_json(run, &x, o->is_dry);
+    } else if (!cli->quiet) {
+        print_text(run, &x, o->is_dry);
+    }
+    for (size_t i = 0; i < x.n_best; i++)
+        free(x.best[i].team);
+    free(x.checkpoint);
+    free(run);
+    return code;
+}
+
+/* ---- the command ---- */
+
+/* Live runs are left alone. With --log, so are those that are not done. */
+static int prune_all(const struct cli *cli, const struct options *o)
+{
+    size_t n;
+    char **paths = run_dir_list(cli->runs_dir, &n);
+    int code = CLI_DONE;
+
+    for (size_t i = 0; i < n; i++) {
+        int has_end;
+        const int end = run_record_exit_code(paths[i], &has_end);
+
+        if (end >= 0 && (!o->with_log || end == RUN_EXIT_DONE)) {
+            const int one = prune_one(cli, paths[i], o);
+
+            code = code == CLI_DONE ? one : code;
+        }
+        free(paths[i]);
+    }
+    free(paths);
+    return code;
+}
+
+static int run_prune(struct cli *cli, int argc, char **argv)
+{
+    static const struct option own[] = {{"keep", required_argument, NULL, OPT_KEEP},
+                                        {"dry-run", no_argument, NULL, OPT_DRY_RUN},
+                                        {"log", no_argument, NULL, OPT_LOG},
+                                        {0}};
+    struct options o = {.keep = 1};
+    int option, code = CLI_DONE;
+
+    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0) {
+        if (option == OPT_DRY_RUN)
+            o.is_dry = 1;
+        else if (option == OPT_LOG)
+            o.with_log = 1;
+        else if (cli_integer(cli, "--keep", optarg, 1, 1000000, &o.keep) != 0)
+            return CLI_USAGE;
+    }
+    if (option == CLI_OPTION_EXIT)
+        return code;
+    if (optind == argc)
+        return prune_all(cli, &o);
+    for (int i = optind; i < argc; i++) {
+        struct err err = {0};
+        char *path = NULL;
+        int one = run_dir_find(cli->runs_dir, argv[i], &path, &err) < 0
+                      ? cli_fail_run(cli, &err)
+                      : prune_one(cli, path, &o);
+
+        code = code == CLI_DONE ? one : code;
+        free(path);
+    }
+    return code;
+}
+
+const struct command cmd_prune = {
+    .name = "prune",
+    .arguments = "[RUN...] [options]",
+    .summary = "Remove checkpoints of runs that are over, but the best and the newest",
+    .help =
+        "  --keep N         keep the N newest (1)\n"
+        "  --log            also remove the experience log of a run that is done; it\n"
+        "                   can then not be made longer, nor forked\n"
+        "  --dry-run        remove nothing, print what would go\n"
+        "\nWithout RUN, all runs that are over are pruned. The best checkpoint is the "
+        "one\n"
+        "whose newest evaluation has the highest return, of each team; a run without\n"
+        "evaluations has none. A live run is refused; its checkpoint.max_to_keep\n"
+        "decides. Damaged checkpoints stay.\n"
+        "\nexample: brood prune --keep 2 --dry-run\n",
+    .run = run_prune,
+};
