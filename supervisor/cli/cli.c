@@ -40,6 +40,7 @@ static const struct command *const commands[] = {
     &cmd_checkpoint,
     &cmd_stop,
     /* prepare, evaluate */
+    &cmd_doctor,
     &cmd_new,
     &cmd_check,
     &cmd_eval,

@@ -53,6 +53,7 @@ extern const struct command cmd_check;
 extern const struct command cmd_checkpoint;
 extern const struct command cmd_complete;
 extern const struct command cmd_continue;
+extern const struct command cmd_doctor;
 extern const struct command cmd_edit;
 extern const struct command cmd_envs;
 extern const struct command cmd_eval;

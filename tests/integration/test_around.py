@@ -1,9 +1,16 @@
 <<<<<<< HEAD
+<<<<<<< HEAD
 """Commands around runs: `brood new`, `tag`, and which of them `runs` lists."""
 import json
 =======
 """Commands around runs: `brood new`, `tag`, `prune`, and which of them `runs` lists."""
+=======
+"""Commands around runs: `brood new`, `tag`, `prune`, `doctor`, and which of them
+`runs` lists."""
+>>>>>>> 885cdcd
 import csv
+import os
+import resource
 import shutil
 >>>>>>> 4e72f57
 
@@ -248,6 +255,66 @@ def test_damaged_checkpoints_stay_and_live_runs_are_refused(w):
         assert why in err and len(err.splitlines()) == 1, err
 
 
+<<<<<<< HEAD
 >>>>>>> 4e72f57
+=======
+# ---- brood doctor ----
+
+
+def findings(w, *words, code=0, **more):
+    out, _ = w.brood("doctor", "--json", *words, code=code, **more)
+    return {f["check"]: f for f in harness.json_lines(out)}
+
+
+def test_the_doctor_reads_this_machine(w):
+    found = findings(w)
+    assert found["agent"]["state"] == "ok", found
+    assert all(f["state"] in ("ok", "note") and f["found"] for f in found.values()), found
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert found["open files"]["found"].startswith(f"{files} at most, "), found
+    assert found["cores"]["found"].split(",")[0] == str(len(os.sched_getaffinity(0))), found
+    version, = harness.json_lines(w.brood("version", "--json")[0])
+    assert found["CPU"]["found"].startswith(f"kernels: {version['kernels']}"), found
+    text, _ = w.brood("doctor")
+    assert len(text.splitlines()) == len(found) and "ok    agent " in text, text
+    assert w.brood("doctor", "-q")[0] == ""
+
+
+def test_the_doctor_finds_what_is_taken_away(w):
+    """Each reading follows what the machine is given."""
+    found = findings(w, env={"PATH": str(w.path), "LC_ALL": "C", "BROOD_KERNELS": "portable"})
+    assert found["python3"]["found"] == "not here" and "apt" in found["python3"]["advice"]
+    assert found["ssh"]["found"] == found["Slurm"]["found"] == "not here", found
+    assert found["locale"]["state"] == "note", found
+    assert found["CPU"]["found"].startswith("kernels: portable"), found
+    for name in ("sbatch", "srun", "ssh"):
+        w.write(name, "").chmod(0o755)
+    found = findings(w, env={"PATH": f"/nowhere:{w.path}"})
+    assert found["Slurm"]["found"] == "sbatch and srun are here", found
+    assert found["ssh"]["found"] == "here", found
+
+    found = findings(w, "--agents", "100000", code=1)
+    assert found["open files"]["state"] == "bad", found
+    assert "LimitNOFILE" in found["open files"]["advice"], found
+    found = findings(w, "--runs-dir", "/proc/runs", code=1)
+    assert found["runs directory"]["state"] == "bad", found
+    assert found["runs directory"]["found"].startswith("/proc cannot be written: "), found
+    _, err = w.brood("doctor", "--agents", "none", code=2)
+    assert "--agents none: expected a whole number" in err, err
+
+
+def test_the_doctor_tries_an_agent(w):
+    """Of a brood whose agent is missing, or is no program."""
+    folder = w.path / "bin"
+    folder.mkdir()
+    shutil.copy(harness.BROOD, folder / "brood")
+    for make in (lambda: None, lambda: w.write("bin/brood-agent", "").chmod(0o755)):
+        make()
+        p = w.start("doctor", program=folder / "brood")
+        out = (p.wait(timeout=harness.DEADLINE_S), p.log.with_name(p.log.name + ".out"))
+        assert out[0] == 1 and "bad   agent " in out[1].read_text(), out[1].read_text()
+
+
+>>>>>>> 885cdcd
 if __name__ == "__main__":
     harness.main()

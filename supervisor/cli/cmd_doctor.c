@@ -1,0 +1,95 @@
+/* `brood doctor`: looks at the machine, and tries an agent. */
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/doctor.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/env/env.h"
+#include "supervisor/run/trial.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { DEFAULT_AGENTS = 16, MAX_AGENTS = 100000 };
+
+static const char *const level_names[] = {
+    [DOCTOR_OK] = "ok", [DOCTOR_NOTE] = "note", [DOCTOR_BAD] = "bad"};
+
+/* Starts an agent's process, as `brood check` does. The disk of runs is judged apart. */
+static void try_agent(struct doctor_readings *r)
+{
+    static const char text[] =
+        "env: {id: simple}\nexperience: {capacity: 1000, batch_size: "
+        "8}\nrun: {env_steps: 1000}\n";
+    struct trial trial = {.runs_dir = "/"};
+    const struct config_options options = {
+        .env_names = env_agent_names, .try_agents = trial_agents, .try_ctx = &trial};
+    struct run_config c;
+    struct err err = {0};
+
+    if (run_config_parse(&c, text, strlen(text), "doctor", &options, &err) == 0)
+        run_config_done(&c);
+    else
+        (void)snprintf(r->agent, sizeof(r->agent), "%.199s", err_cause(&err));
+}
+
+static void print_json(const struct doctor_finding *f)
+{
+    struct json j = {0};
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "check"), json_str(&j, f->check);
+    json_key(&j, "state"), json_str(&j, level_names[f->level]);
+    json_key(&j, "found"), json_str(&j, f->found);
+    json_key(&j, "advice"), json_str(&j, f->advice[0] != '\0' ? f->advice : NULL);
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
+}
+
+static void print_text(const struct doctor_finding *f)
+{
+    (void)printf("%-4s  %-19s  %s%s%s\n", level_names[f->level], f->check, f->found,
+                 f->advice[0] != '\0' ? "; " : "", f->advice);
+}
+
+static int run_doctor(struct cli *cli, int argc, char **argv)
+{
+    static const struct option own[] = {{"agents", required_argument, NULL, 1}, {0}};
+    struct doctor_finding findings[DOCTOR_MAX_FINDINGS];
+    struct doctor_readings readings;
+    long long n_agents = DEFAULT_AGENTS;
+    size_t n;
+    int option, code = CLI_DONE;
+
+    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0)
+        if (cli_integer(cli, "--agents", optarg, 1, MAX_AGENTS, &n_agents) != 0)
+            return CLI_USAGE;
+    if (option == CLI_OPTION_EXIT)
+        return code;
+    if (optind < argc)
+        return cli_usage(cli, "expected no arguments");
+    doctor_read(&readings, cli->runs_dir);
+    try_agent(&readings);
+    n = doctor_judge(&readings, (size_t)n_agents, findings);
+    for (size_t i = 0; i < n; i++) {
+        if (findings[i].level == DOCTOR_BAD)
+            code = CLI_FAILED;
+        if (cli->json)
+            print_json(&findings[i]);
+        else if (!cli->quiet || findings[i].level == DOCTOR_BAD)
+            print_text(&findings[i]);
+    }
+    return code;
+}
+
+const struct command cmd_doctor = {
+    .name = "doctor",
+    .arguments = "[options]",
+    .summary = "Look for what this machine lacks, and try an agent",
+    .help = "  --agents N       judge limits for a run of N agents (16)\n"
+            "\nA line for each check: ok, note (a run can start, but something costs or\n"
+            "lacks) or bad, what was found, and what to do. The exit code is 0 if a run\n"
+            "can start, and 1 if not.\n"
+            "\nexample: brood doctor --agents 200\n",
+    .run = run_doctor,
+};

@@ -1,0 +1,309 @@
+/* The readings of `brood doctor`. */
+#include "supervisor/cli/doctor.h"
+
+#include "supervisor/cli/glyphs.h"
+#include "supervisor/proc/run_cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 512, PATH_BYTES = 1024 };
+
+/* The first line of a file, without its end; 0 if there is none. */
+static int first_line(const char *path, char line[LINE_BYTES])
+{
+    FILE *f = fopen(path, "re");
+    const int there = f != NULL && fgets(line, LINE_BYTES, f) != NULL;
+
+    if (f != NULL)
+        (void)fclose(f);
+    if (there)
+        line[strcspn(line, "\n")] = '\0';
+    return there;
+}
+
+/* ---- limits ---- */
+
+static uint64_t hard_limit(__rlimit_resource_t which)
+{
+    struct rlimit r;
+
+    if (getrlimit(which, &r) < 0 || r.rlim_max == RLIM_INFINITY)
+        return DOCTOR_NO_LIMIT;
+    return r.rlim_max;
+}
+
+/* Each thread counts for RLIMIT_NPROC, but most processes have one. */
+static uint64_t count_my_processes(void)
+{
+    DIR *d = opendir("/proc");
+    const struct dirent *e;
+    uint64_t n = 0;
+
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        struct stat st;
+
+        if (e->d_name[0] >= '0' && e->d_name[0] <= '9' &&
+            fstatat(dirfd(d), e->d_name, &st, 0) == 0 && st.st_uid == geteuid())
+            n++;
+    }
+    if (d != NULL)
+        (void)closedir(d);
+    return n;
+}
+
+static void read_memory(struct doctor_readings *r)
+{
+    FILE *f = fopen("/proc/meminfo", "re");
+    char line[LINE_BYTES];
+
+    r->memory = r->memory_free = DOCTOR_NO_LIMIT;
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+        if (strncmp(line, "MemTotal:", 9) == 0)
+            r->memory = 1024 * strtoull(line + 9, NULL, 10);
+        else if (strncmp(line, "MemAvailable:", 13) == 0)
+            r->memory_free = 1024 * strtoull(line + 13, NULL, 10);
+    }
+    if (f != NULL)
+        (void)fclose(f);
+}
+
+/* ---- the control group ---- */
+
+static uint64_t number_in(const char *folder, const char *name)
+{
+    char path[PATH_BYTES], line[LINE_BYTES];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    if (!first_line(path, line) || line[0] < '0' || line[0] > '9')
+        return DOCTOR_NO_LIMIT; /* also "max" */
+    return strtoull(line, NULL, 10);
+}
+
+/* "150000 100000": microseconds in each so many; "max 100000": no quota. */
+static void take_quota(struct doctor_readings *r, const char *folder)
+{
+    char path[PATH_BYTES], line[LINE_BYTES];
+    double quota, period;
+
+    (void)snprintf(path, sizeof(path), "%s/cpu.max", folder);
+    if (first_line(path, line) && sscanf(line, "%lf %lf", &quota, &period) == 2 &&
+        period > 0 && (r->group_cores <= 0 || quota / period < r->group_cores))
+        r->group_cores = quota / period;
+}
+
+/* Of several limits, the one that leaves least. */
+static void take_limit(uint64_t limit, uint64_t now, uint64_t *ret_limit,
+                       uint64_t *ret_now)
+{
+    now = now == DOCTOR_NO_LIMIT ? 0 : now;
+    if (limit == DOCTOR_NO_LIMIT ||
+        (*ret_limit != DOCTOR_NO_LIMIT && limit - now >= *ret_limit - *ret_now))
+        return;
+    *ret_limit = limit;
+    *ret_now = now < limit ? now : limit;
+}
+
+/* Version 2: this process's group, and those above it. */
+static void read_groups(struct doctor_readings *r)
+{
+    char line[LINE_BYTES], folder[PATH_BYTES];
+
+    r->group_memory = r->group_processes = DOCTOR_NO_LIMIT;
+    if (!first_line("/proc/self/cgroup", line) || strncmp(line, "0::", 3) != 0)
+        line[3] = '\0';
+    (void)snprintf(folder, sizeof(folder), "/sys/fs/cgroup%s", line + 3);
+    while (strlen(folder) >= strlen("/sys/fs/cgroup")) {
+        take_limit(number_in(folder, "memory.max"), number_in(folder, "memory.current"),
+                   &r->group_memory, &r->group_memory_now);
+        take_limit(number_in(folder, "pids.max"), number_in(folder, "pids.current"),
+                   &r->group_processes, &r->group_processes_now);
+        take_quota(r, folder);
+        *strrchr(folder, '/') = '\0';
+    }
+}
+
+/* Version 1, as containers show it. */
+static void read_old_groups(struct doctor_readings *r)
+{
+    static const char memory[] = "/sys/fs/cgroup/memory", cpu[] = "/sys/fs/cgroup/cpu",
+                      pids[] = "/sys/fs/cgroup/pids";
+    const uint64_t quota = number_in(cpu, "cpu.cfs_quota_us"),
+                   period = number_in(cpu, "cpu.cfs_period_us");
+
+    take_limit(number_in(memory, "memory.limit_in_bytes"),
+               number_in(memory, "memory.usage_in_bytes"), &r->group_memory,
+               &r->group_memory_now);
+    take_limit(number_in(pids, "pids.max"), number_in(pids, "pids.current"),
+               &r->group_processes, &r->group_processes_now);
+    if (quota != DOCTOR_NO_LIMIT && period != DOCTOR_NO_LIMIT && period > 0)
+        r->group_cores = (double)quota / (double)period;
+}
+
+/* ---- CPU and kernel ---- */
+
+static void read_cpu(struct doctor_readings *r)
+{
+    cpu_set_t mine;
+
+    r->cores = sched_getaffinity(0, sizeof(mine), &mine) == 0
+                   ? CPU_COUNT(&mine)
+                   : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    r->kernels = cpu_kernels();
+    for (int k = 0; k < CPU_KERNELS_COUNT; k++)
+        if (cpu_kernels_are_here((enum cpu_kernels)k))
+            r->best_kernels = (enum cpu_kernels)k;
+}
+
+static void read_kernel(struct doctor_readings *r)
+{
+    char line[LINE_BYTES];
+    const char *chosen;
+    int fd = memfd_create("brood-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    /* As a block of variables is made: sized, then sealed. */
+    r->memfd_error = fd < 0 || ftruncate(fd, 4096) < 0 ||
+                             fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0
+                         ? errno
+                         : 0;
+    if (fd >= 0)
+        (void)close(fd);
+    fd = pidfd_open(getpid(), 0);
+    r->pidfd_error = fd < 0 ? errno : 0;
+    if (fd >= 0)
+        (void)close(fd);
+    /* "always within_size [never]" */
+    if (first_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", line) &&
+        (chosen = strchr(line, '[')) != NULL)
+        (void)snprintf(r->huge_pages, sizeof(r->huge_pages), "%.*s",
+                       (int)strcspn(chosen + 1, "]"), chosen + 1);
+    if (first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+                   line))
+        (void)snprintf(r->clock, sizeof(r->clock), "%.31s", line);
+    r->has_cgroup = run_cgroup_is_possible();
+}
+
+/* ---- places ---- */
+
+static const char *file_system_name(uint32_t magic)
+{
+    static const struct {
+        uint32_t magic;
+        const char *name;
+    } known[] = {{TMPFS_MAGIC, "tmpfs"},
+                 {RAMFS_MAGIC, "tmpfs"},
+                 {NFS_SUPER_MAGIC, "nfs"},
+                 {SMB_SUPER_MAGIC, "cifs"},
+                 {0xff534d42u, "cifs"},
+                 {0xfe534d42u, "cifs"},
+                 {0x65735546u, "fuse"}, /* also sshfs, and many of clusters */
+                 {OVERLAYFS_SUPER_MAGIC, "overlay"}};
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (known[i].magic == magic)
+            return known[i].name;
+    return "";
+}
+
+/* Cuts the path to the first folder that exists. */
+static void find_existing(char *path)
+{
+    while (access(path, F_OK) < 0 && errno == ENOENT && strcmp(path, "/") != 0) {
+        char *slash = strrchr(path, '/');
+
+        if (slash == NULL)
+            (void)strcpy(path, ".");
+        else
+            slash[slash == path] = '\0';
+    }
+}
+
+static void read_runs(struct doctor_readings *r, const char *runs_dir)
+{
+    struct statvfs space;
+    struct statfs type;
+    char folder[PATH_BYTES];
+
+    (void)snprintf(r->runs, sizeof(r->runs), "%.199s", runs_dir);
+    find_existing(r->runs);
+    (void)snprintf(folder, sizeof(folder), "%s/.doctor-XXXXXX", r->runs);
+    r->runs_error = mkdtemp(folder) == NULL || rmdir(folder) < 0 ? errno : 0;
+    if (statvfs(r->runs, &space) == 0)
+        r->disk_free = (uint64_t)space.f_bavail * space.f_frsize;
+    if (statfs(r->runs, &type) == 0)
+        (void)snprintf(r->file_system, sizeof(r->file_system), "%s",
+                       file_system_name((uint32_t)type.f_type));
+    if (statvfs("/dev/shm", &space) == 0) {
+        r->shm = (uint64_t)space.f_blocks * space.f_frsize;
+        r->shm_free = (uint64_t)space.f_bavail * space.f_frsize;
+    }
+}
+
+/* ---- programs ---- */
+
+static int is_in_path(const char *program)
+{
+    const char *path = getenv("PATH");
+
+    while (path != NULL && *path != '\0') {
+        const size_t len = strcspn(path, ":");
+        char file[PATH_BYTES];
+
+        (void)snprintf(file, sizeof(file), "%.*s/%s", (int)len, path, program);
+        if (access(file, X_OK) == 0)
+            return 1;
+        path += len + (path[len] == ':');
+    }
+    return 0;
+}
+
+/* python3 prints its version and those of the modules that it finds. */
+static void read_python(struct doctor_readings *r)
+{
+    FILE *f =
+        popen("python3 -c 'import sys, importlib.util as u; print(\"%d.%d.%d\" % "
+              "sys.version_info[:3], *[int(u.find_spec(m) is not None) for m in "
+              "(\"numpy\", \"msgpack\", \"gymnasium\", \"pettingzoo\")])' 2>/dev/null",
+              "re");
+    int has[4] = {0};
+
+    if (f == NULL)
+        return;
+    if (fscanf(f, "%31s %d %d %d %d", r->python, &has[0], &has[1], &has[2], &has[3]) != 5)
+        r->python[0] = '\0';
+    for (int i = 0; i < 4; i++)
+        r->python_has |= has[i] ? 1u << i : 0;
+    (void)pclose(f);
+}
+
+void doctor_read(struct doctor_readings *ret, const char *runs_dir)
+{
+    *ret = (struct doctor_readings){0};
+    ret->files = hard_limit(RLIMIT_NOFILE);
+    ret->processes = geteuid() == 0 ? DOCTOR_NO_LIMIT : hard_limit(RLIMIT_NPROC);
+    ret->my_processes = count_my_processes();
+    ret->locked = hard_limit(RLIMIT_MEMLOCK);
+    read_memory(ret);
+    read_groups(ret);
+    read_old_groups(ret);
+    read_cpu(ret);
+    read_kernel(ret);
+    read_runs(ret, runs_dir);
+    read_python(ret);
+    ret->has_slurm = is_in_path("sbatch") && is_in_path("srun");
+    ret->has_ssh = is_in_path("ssh");
+    ret->is_utf8 = glyphs_are_utf8();
+}
