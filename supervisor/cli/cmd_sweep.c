@@ -2,6 +2,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/jobs.h"
 #include "supervisor/cli/study_report.h"
+#include "supervisor/cli/study_view.h"
 #include "supervisor/env/env.h"
 #include "supervisor/study/forks.h"
 #include "supervisor/study/halving.h"
@@ -9,6 +10,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +21,9 @@ struct sweep {
     struct study study;
     struct study_dir *dir;
     const char *name;
-    size_t n_agents; /* of the base's environment */
+    size_t n_agents;         /* of the base's environment */
+    uint64_t run_steps;      /* run.env_steps of the base; 0: none */
+    struct study_view *view; /* NULL: lines only */
     long long at_once;
     int retries_failed;
     size_t *trial; /* [n] that take part in the rung */
@@ -42,6 +46,25 @@ struct batch {
     char *waits; /* it waits for another command's run */
     size_t n;
 };
+
+/* Prints a line for people. */
+static void say(const struct sweep *w, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static void say(const struct sweep *w, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    if (w->cli->quiet)
+        return;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (w->view != NULL)
+        study_view_message(w->view, text, strlen(text));
+    else
+        (void)fprintf(stderr, "%s\n", text);
+}
 
 /* ---- runs ---- */
 
@@ -222,19 +245,103 @@ static void print_event(const struct sweep *w, size_t trial, size_t seed,
 
 static void print_progress(const struct sweep *w, const struct study_run *run, int code)
 {
-    (void)fprintf(stderr, "%s: %zu of %zu: %s", w->name, w->n_ended, w->n_all,
-                  strrchr(run->path, '/') + 1);
+    char value[64], step[48] = "", best[64] = "";
+
     if (!isnan(run->value))
-        (void)fprintf(stderr, " %.4g", run->value);
+        (void)snprintf(value, sizeof(value), "%.4g", run->value);
     else if (run->failure != NULL)
-        (void)fprintf(stderr, " failed");
+        (void)snprintf(value, sizeof(value), "failed");
     else
-        (void)fprintf(stderr, " has no value (exit code %d)", code);
+        (void)snprintf(value, sizeof(value), "has no value (exit code %d)", code);
     if (w->until > 0 && run->failure == NULL)
-        (void)fprintf(stderr, " at step %" PRIu64, w->until);
+        (void)snprintf(step, sizeof(step), " at step %" PRIu64, w->until);
     if (!isnan(w->best))
-        (void)fprintf(stderr, "; best so far %zu with %.4g", w->best_trial + 1, w->best);
-    (void)fputc('\n', stderr);
+        (void)snprintf(best, sizeof(best), "; best so far %zu with %.4g",
+                       w->best_trial + 1, w->best);
+    say(w, "%s: %zu of %zu: %s %s%s%s", w->name, w->n_ended, w->n_all,
+        strrchr(run->path, '/') + 1, value, step, best);
+}
+
+/* ---- the view ---- */
+
+static void on_start(void *ctx, size_t job)
+{
+    struct sweep *w = ctx;
+    const size_t of = w->batch->of[job], seeds = w->study.n_seeds;
+
+    if (w->view != NULL)
+        study_view_run(w->view, of / seeds, of % seeds, "running", 0, (double)NAN);
+}
+
+static void on_line(void *ctx, const char *line, size_t len)
+{
+    const struct sweep *w = ctx;
+
+    study_view_message(w->view, line, len);
+}
+
+static void on_tick(void *ctx)
+{
+    const struct sweep *w = ctx;
+
+    study_view_tick(w->view);
+}
+
+static void on_suspend(void *ctx)
+{
+    const struct sweep *w = ctx;
+
+    study_view_suspend(w->view);
+}
+
+/* The steps that n trials take from one step to another. */
+static double steps_of(const struct sweep *w, size_t n, uint64_t first, uint64_t until)
+{
+    return (double)(n * w->study.n_seeds) * (double)(until - first);
+}
+
+/* How many of n trials continue after a rung, if none fails. */
+static size_t n_after(const struct sweep *w, size_t n)
+{
+    const double part = floor(w->study.keep * (double)n + 0.5);
+
+    return part > 1 ? (size_t)part : 1;
+}
+
+static void begin_view(struct sweep *w)
+{
+    const struct study *s = &w->study;
+    struct study_stage stage = {.name = "", .until = w->until};
+    char name[64] = "";
+    size_t n = s->trials;
+
+    if (w->view == NULL)
+        return;
+    if (s->method == STUDY_PBT) {
+        (void)snprintf(name, sizeof(name), "round %zu of %zu", w->rung + 1,
+                       s->pbt.rounds);
+        stage.first = w->until - s->pbt.interval;
+        stage.before = steps_of(w, n, 0, stage.first);
+        stage.total = steps_of(w, n, 0, lineage_step(s, s->pbt.rounds - 1));
+    } else if (s->method == STUDY_ASHA) {
+        (void)snprintf(name, sizeof(name), "rung %zu of %zu", w->rung + 1, s->n_rungs);
+        for (size_t k = 0; k < s->n_rungs; k++) {
+            const uint64_t first = k > 0 ? s->rungs[k - 1] : 0;
+
+            n = k == w->rung ? w->n : n; /* some may have failed */
+            if (k == w->rung) {
+                stage.first = first;
+                stage.before = stage.total;
+            }
+            stage.total += steps_of(w, n, first, s->rungs[k]);
+            n = n_after(w, n);
+        }
+    } else {
+        stage.until = w->run_steps;
+        stage.total = steps_of(w, n, 0, w->run_steps);
+    }
+    stage.name = name;
+    study_view_begin(w->view, &stage, w->trial, w->n, w->rung);
 }
 
 static void on_end(void *ctx, size_t job, int code)
@@ -250,6 +357,13 @@ static void on_end(void *ctx, size_t job, int code)
     w->refused[of] = run.state != STUDY_RUN_REACHED && run.state != STUDY_RUN_LIVE &&
                      !w->batch->waits[job] && code != CLI_DONE &&
                      code < RUN_EXIT_SIGNALLED;
+    if (w->view != NULL)
+        study_view_run(w->view, trial, seed,
+                       run.state == STUDY_RUN_REACHED  ? "done"
+                       : run.state == STUDY_RUN_FAILED ? "failed"
+                       : w->refused[of]                ? "stopped"
+                                                       : "waiting",
+                       run.steps, run.value);
     if (run.state == STUDY_RUN_REACHED || w->refused[of]) {
         w->n_ended++;
         note_value(w, trial, trial_value(w, trial));
@@ -271,6 +385,7 @@ static int run_rung(struct sweep *w)
     w->n_all = w->n * w->study.n_seeds;
     for (size_t i = 0; i < w->n; i++) /* of an earlier sweep */
         note_value(w, w->trial[i], trial_value(w, w->trial[i]));
+    begin_view(w);
     for (;;) {
         struct batch b = {0};
 
@@ -278,15 +393,20 @@ static int run_rung(struct sweep *w)
         w->batch = &b;
         w->n_ended = w->n_all - b.n;
         if (b.n > 0)
-            (void)jobs_run(w->cli,
-                           &(struct jobs_args){.jobs = b.job,
-                                               .n = b.n,
-                                               .at_once = (size_t)w->at_once,
-                                               .cores = w->study.cores,
-                                               .goes_on = 1,
-                                               .on_end = on_end,
-                                               .ctx = w},
-                           &stopped);
+            (void)jobs_run(
+                w->cli,
+                &(struct jobs_args){.jobs = b.job,
+                                    .n = b.n,
+                                    .at_once = (size_t)w->at_once,
+                                    .cores = w->study.cores,
+                                    .goes_on = 1,
+                                    .on_start = on_start,
+                                    .on_end = on_end,
+                                    .on_line = w->view != NULL ? on_line : NULL,
+                                    .on_tick = w->view != NULL ? on_tick : NULL,
+                                    .on_suspend = w->view != NULL ? on_suspend : NULL,
+                                    .ctx = w},
+                &stopped);
         batch_done(&b);
         w->batch = NULL;
         if (stopped)
@@ -305,9 +425,8 @@ static void go_up(struct sweep *w)
     for (size_t i = 0; i < w->n; i++)
         value[i] = trial_value(w, w->trial[i]);
     n = halving_keep(w->trial, value, w->n, w->study.keep, w->study.is_max, kept);
-    if (!w->cli->quiet)
-        (void)fprintf(stderr, "%s: %zu of %zu trials continue from step %" PRIu64 "\n",
-                      w->name, n, w->n, w->until);
+    say(w, "%s: %zu of %zu trials continue from step %" PRIu64, w->name, n, w->n,
+        w->until);
     free(value);
     free(w->trial);
     w->trial = kept;
@@ -334,20 +453,16 @@ static int run_rungs(struct sweep *w)
 static void print_replaced(const struct sweep *w)
 {
     const struct lineage *l = &w->lineage;
-    size_t n = 0;
+    const int is_last = l->n == w->study.pbt.rounds;
 
-    if (w->cli->quiet)
-        return;
-    (void)fprintf(stderr, "%s: round %zu of %zu is over at step %" PRIu64, w->name, l->n,
-                  w->study.pbt.rounds, lineage_step(&w->study, l->n - 1));
-    for (size_t i = 0; i < w->n && l->n < w->study.pbt.rounds; i++) {
+    say(w, "%s: round %zu of %zu is over at step %" PRIu64, w->name, l->n,
+        w->study.pbt.rounds, lineage_step(&w->study, l->n - 1));
+    for (size_t i = 0; i < w->n && !is_last; i++) {
         const size_t from = lineage_from(l, l->n - 1, i);
 
         if (from != i)
-            (void)fprintf(stderr, "%s %zu becomes a fork of %zu", n++ > 0 ? "," : ":",
-                          i + 1, from + 1);
+            say(w, "%s: %zu becomes a fork of %zu", w->name, i + 1, from + 1);
     }
-    (void)fputc('\n', stderr);
 }
 
 /* A run that somebody stopped, or whose command was refused, keeps the round from ending. */
@@ -358,9 +473,9 @@ static int check_round(const struct sweep *w)
         const int is_over =
             run.state == STUDY_RUN_REACHED || run.state == STUDY_RUN_FAILED;
 
-        if (!is_over && !w->cli->quiet)
-            (void)fprintf(stderr, "%s: round %zu waits for %s\n", w->name, w->rung + 1,
-                          strrchr(run.path, '/') + 1);
+        if (!is_over)
+            say(w, "%s: round %zu waits for %s", w->name, w->rung + 1,
+                strrchr(run.path, '/') + 1);
         study_run_done(&run);
         if (!is_over)
             return CLI_STOPPED;
@@ -428,8 +543,11 @@ static int run_rounds(struct sweep *w)
         if (code == 0)
             rc = end_round(w, &err);
     }
-    lineage_done(&w->lineage);
-    return rc < 0 ? cli_fail(w->cli, CLI_FAILED, &err) : code;
+    if (rc == 0)
+        return code;
+    study_view_free(w->view); /* the error follows it */
+    w->view = NULL;
+    return cli_fail(w->cli, CLI_FAILED, &err);
 }
 
 static int run_study(struct sweep *w)
@@ -441,6 +559,9 @@ static int run_study(struct sweep *w)
     for (w->n = 0; w->n < w->study.trials; w->n++)
         w->trial[w->n] = w->n;
     code = w->study.method == STUDY_PBT ? run_rounds(w) : run_rungs(w);
+    study_view_free(w->view);
+    w->view = NULL;
+    lineage_done(&w->lineage);
     free(w->refused);
     free(w->trial);
     return code;
@@ -472,6 +593,7 @@ static int check_trials(struct sweep *w, struct err *err)
         rc = read_config(w, sets, n, &c, err);
         if (rc == 0) {
             w->n_agents = c.n_agents;
+            w->run_steps = (uint64_t)c.run.env_steps;
             run_config_done(&c);
         }
         arena_done(&arena);
@@ -597,6 +719,9 @@ static int sweep(struct sweep *w)
         (void)fprintf(stderr, "%s: %zu trials with %zu seed%s, in %s\n", w->name,
                       w->study.trials, w->study.n_seeds, w->study.n_seeds == 1 ? "" : "s",
                       study_dir_path(w->dir));
+    if (!w->cli->quiet && !w->cli->json)
+        w->view = study_view_new(&w->study, w->name, study_dir_path(w->dir),
+                                 w->study.method == STUDY_PBT ? &w->lineage : NULL);
     code = run_study(w);
     print_end(w, code);
     study_dir_close(w->dir);
@@ -696,6 +821,8 @@ const struct command cmd_sweep = {
         "a fork after round 2. Runs that were replaced are removed, unless keep: true. "
         "More\n"
         "rounds may be added, up to run.env_steps.\n"
+        "\nOn a terminal a view shows the trials, the best so far and the time left; the "
+        "arrow\nkeys scroll.\n"
         "\nexample: brood sweep study.yaml --jobs 2\n",
     .run = run_sweep,
 };

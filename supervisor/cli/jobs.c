@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { OUT, ERR, N_PIPES };
-enum { READ_BYTES = 1 << 16 };
+enum { READ_BYTES = 1 << 16, TICK_MS = 100 };
 
 struct process {
     const struct job *of;
@@ -55,13 +55,19 @@ static void print_object(const struct process *j, const char *line, size_t len)
 }
 
 /* Names the run, unless the line does. */
-static void print_message(const struct process *j, const char *line, size_t len)
+static void print_message(const struct jobs *js, const struct process *j,
+                          const char *line, size_t len)
 {
     const size_t n = strlen(j->of->run);
+    const int is_named = len > n && strncmp(line, j->of->run, n) == 0 && line[n] == ':';
+    char *text = xasprintf("%s%s%.*s", is_named ? "" : j->of->run, is_named ? "" : ": ",
+                           (int)len, line);
 
-    if (len <= n || strncmp(line, j->of->run, n) != 0 || line[n] != ':')
-        (void)fprintf(stderr, "%s: ", j->of->run);
-    (void)fwrite(line, 1, len, stderr);
+    if (js->args->on_line != NULL)
+        js->args->on_line(js->args->ctx, text, strlen(text) - 1);
+    else
+        (void)fputs(text, stderr);
+    free(text);
 }
 
 static void print_lines(const struct jobs *js, struct process *j, int which)
@@ -76,7 +82,7 @@ static void print_lines(const struct jobs *js, struct process *j, int which)
         const size_t len = (size_t)(end + 1 - line);
 
         if (which == ERR)
-            print_message(j, line, len);
+            print_message(js, j, line, len);
         else if (js->cli->json)
             print_object(j, line, len);
         else
@@ -211,6 +217,8 @@ static void start_more(struct jobs *js)
         if (start(js, j, &err) < 0) {
             js->code = cli_fail(js->cli, CLI_FAILED, &err);
             js->is_stopping = 1;
+        } else if (js->args->on_start != NULL) {
+            js->args->on_start(js->args->ctx, js->n_started - 1);
         }
     }
 }
@@ -257,6 +265,8 @@ static void take_signal(struct jobs *js)
         reap(js);
     } else if (info.ssi_signo == SIGTSTP) {
         forward(js, SIGTSTP);
+        if (js->args->on_suspend != NULL)
+            js->args->on_suspend(js->args->ctx);
         (void)raise(SIGSTOP);
     } else {
         js->is_stopped |= info.ssi_signo != SIGCONT;
@@ -288,7 +298,7 @@ static void wait_for_something(struct jobs *js)
     for (size_t i = 0; i < js->n_started; i++)
         for (int k = 0; k < N_PIPES; k++)
             fds[n++] = (struct pollfd){.fd = js->job[i].fd[k], .events = POLLIN};
-    if (poll(fds, n, -1) > 0) {
+    if (poll(fds, n, js->args->on_tick != NULL ? TICK_MS : -1) > 0) {
         for (nfds_t i = 1; i < n; i++)
             if (fds[i].revents != 0)
                 take_output(js, &js->job[(i - 1) / N_PIPES], (int)(i - 1) % N_PIPES);
@@ -296,6 +306,8 @@ static void wait_for_something(struct jobs *js)
             take_signal(js);
     }
     free(fds);
+    if (js->args->on_tick != NULL)
+        js->args->on_tick(js->args->ctx);
 }
 
 int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopped)

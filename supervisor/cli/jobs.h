@@ -24,8 +24,14 @@ struct jobs_args {
     size_t at_once;
     int cores;   /* processors of each, as long as there are that many; 0: not limited */
     int goes_on; /* after one has failed, further ones start nevertheless */
-    /* Called when a job has ended with this exit code; may be NULL. */
+    /* All may be NULL: when a job begins; when it has ended with this exit code. */
+    void (*on_start)(void *ctx, size_t job);
     void (*on_end)(void *ctx, size_t job, int code);
+    /* For a view of all: takes a line of the jobs' stderr, without its end, that is printed
+     * otherwise; ten times a second; before this process is stopped by SIGTSTP. */
+    void (*on_line)(void *ctx, const char *line, size_t len);
+    void (*on_tick)(void *ctx);
+    void (*on_suspend)(void *ctx);
     void *ctx;
 };
 

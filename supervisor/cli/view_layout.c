@@ -11,26 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    BAR_MAX = 40,
-    NAME_MIN = 8,
-    STATE_WIDTH = 13,
-    RETURN_WIDTH = 9,
-    LINE_BYTES = 1024
-};
+enum { NAME_MIN = 8, STATE_WIDTH = 13, RETURN_WIDTH = 9 };
 
-static const char GREY[] = "\033[90m", GREEN[] = "\033[32m", BOLD[] = "\033[1m",
-                  PLAIN[] = "\033[0m";
-
-/* A line that is being written; it is cut where the buffer is full. */
-struct line {
-    char p[LINE_BYTES];
-    size_t len;
-};
-
-static void put(struct line *l, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-static void put(struct line *l, const char *fmt, ...)
+void view_put(struct view_line *l, const char *fmt, ...)
 {
     va_list ap;
     int n;
@@ -88,8 +71,7 @@ static size_t colour_len(const char *p)
     return p[n] == 'm' ? n + 1 : 0;
 }
 
-/* Appends the line, cut after `columns` characters. Colours do not count. */
-static void put_line(struct wbuf *ret, const struct line *l, int columns)
+void view_put_line(struct wbuf *ret, const struct view_line *l, int columns)
 {
     int used = 0;
 
@@ -160,7 +142,7 @@ static double seconds_left(const struct run_status *s)
 /* How much of the facts is written. */
 enum detail { ALL, NO_TOTAL, NO_STEPS, NO_RATE, N_DETAILS };
 
-static void put_facts(struct line *l, const struct run_status *s, int is_over,
+static void put_facts(struct view_line *l, const struct run_status *s, int is_over,
                       enum detail detail)
 {
     const int in_episodes = s->total_steps == 0 && s->total_episodes != 0;
@@ -170,35 +152,35 @@ static void put_facts(struct line *l, const struct run_status *s, int is_over,
     char a[32], b[32];
 
     if (part >= 0)
-        put(l, "%3.0f %%", floor(100 * part));
+        view_put(l, "%3.0f %%", floor(100 * part));
     if (detail < NO_STEPS || part < 0) {
-        put(l, "%s%s", part >= 0 ? "  " : "",
-            format_count(in_episodes ? s->episodes : s->env_steps, a, sizeof(a)));
+        view_put(l, "%s%s", part >= 0 ? "  " : "",
+                 format_count(in_episodes ? s->episodes : s->env_steps, a, sizeof(a)));
         if (total != 0 && detail == ALL)
-            put(l, " of %s", format_count(total, b, sizeof(b)));
-        put(l, " %s", in_episodes ? "episodes" : "steps");
+            view_put(l, " of %s", format_count(total, b, sizeof(b)));
+        view_put(l, " %s", in_episodes ? "episodes" : "steps");
         if (total == 0 && detail == ALL && s->episodes != RUN_UNKNOWN)
-            put(l, ", %s episodes", format_count(s->episodes, a, sizeof(a)));
+            view_put(l, ", %s episodes", format_count(s->episodes, a, sizeof(a)));
     }
     if (detail < NO_RATE)
-        put(l, "  %s%s/s",
-            format_count((uint64_t)fmax(0, s->steps_per_second), a, sizeof(a)),
-            s->total_steps != 0 ? "" : " steps");
+        view_put(l, "  %s%s/s",
+                 format_count((uint64_t)fmax(0, s->steps_per_second), a, sizeof(a)),
+                 s->total_steps != 0 ? "" : " steps");
     if (is_over)
         return;
     if (!runs)
-        put(l, "  %s", s->state);
+        view_put(l, "  %s", s->state);
     else if (!isnan(left))
-        put(l, "  %s left", format_duration(left, a, sizeof(a)));
+        view_put(l, "  %s left", format_duration(left, a, sizeof(a)));
 }
 
 const char *view_facts(const struct run_status *s, int is_over, int columns, char *ret,
                        size_t size)
 {
-    struct line l;
+    struct view_line l;
 
     for (int detail = ALL; detail < N_DETAILS; detail++) {
-        l = (struct line){.len = 0};
+        l = (struct view_line){.len = 0};
         put_facts(&l, s, is_over, (enum detail)detail);
         if (columns <= 0 || (int)l.len <= columns)
             break;
@@ -207,20 +189,19 @@ const char *view_facts(const struct run_status *s, int is_over, int columns, cha
     return ret;
 }
 
-static void put_bar(struct line *l, const struct view_frame *f, int width)
+void view_put_bar(struct view_line *l, double part, int width, int with_colour, int utf8)
 {
-    const double part = run_status_part(f->status);
     const int full = (int)lround(part * width);
 
     if (part < 0 || width < 4)
         return;
-    put(l, "%s", colour(f, GREEN));
+    view_put(l, "%s", with_colour ? VIEW_GREEN : "");
     for (int i = 0; i < full; i++)
-        put(l, "%s", glyph_full(f->utf8));
-    put(l, "%s", colour(f, GREY));
+        view_put(l, "%s", glyph_full(utf8));
+    view_put(l, "%s", with_colour ? VIEW_GREY : "");
     for (int i = full; i < width; i++)
-        put(l, "%s", glyph_empty(f->utf8));
-    put(l, "%s  ", colour(f, PLAIN));
+        view_put(l, "%s", glyph_empty(utf8));
+    view_put(l, "%s  ", with_colour ? VIEW_PLAIN : "");
 }
 
 /* A long name leaves room for the facts. */
@@ -230,7 +211,7 @@ static void put_head(struct wbuf *ret, const struct view_frame *f)
     const int len = (int)strlen(s->run);
     const int half = f->columns / 2 > NAME_MIN ? f->columns / 2 : NAME_MIN;
     int name = len < half ? len : half, left, bar;
-    struct line l = {.len = 0};
+    struct view_line l = {.len = 0};
     char facts[256];
 
     (void)view_facts(s, f->is_over, f->columns - name - 2, facts, sizeof(facts));
@@ -238,15 +219,16 @@ static void put_head(struct wbuf *ret, const struct view_frame *f)
     bar = left - name - 4;
     if (bar < 4 && left > name) /* the name gets what a bar has no room in */
         name = left;
-    put(&l, "%s%.*s%s  ", colour(f, BOLD), name, s->run, colour(f, PLAIN));
-    put_bar(&l, f, bar < BAR_MAX ? bar : BAR_MAX);
-    put(&l, "%s", facts);
-    put_line(ret, &l, f->columns);
+    view_put(&l, "%s%.*s%s  ", colour(f, VIEW_BOLD), name, s->run, colour(f, VIEW_PLAIN));
+    view_put_bar(&l, run_status_part(s), bar < VIEW_BAR_MAX ? bar : VIEW_BAR_MAX,
+                 f->colour, f->utf8);
+    view_put(&l, "%s", facts);
+    view_put_line(ret, &l, f->columns);
 }
 
 /* ---- evaluations ---- */
 
-static void put_curve(struct line *l, const struct view_frame *f,
+static void put_curve(struct view_line *l, const struct view_frame *f,
                       const struct view_curve *c)
 {
     double low = INFINITY, high = -INFINITY;
@@ -255,23 +237,24 @@ static void put_curve(struct line *l, const struct view_frame *f,
         low = fmin(low, c->value[i]);
         high = fmax(high, c->value[i]);
     }
-    put(l, "  %s%s%.2f ", f->n_curves > 1 ? c->team : "", f->n_curves > 1 ? " " : "",
-        c->value[c->n - 1]);
+    view_put(l, "  %s%s%.2f ", f->n_curves > 1 ? c->team : "", f->n_curves > 1 ? " " : "",
+             c->value[c->n - 1]);
     for (size_t i = 0; i < c->n; i++)
-        put(l, "%s",
+        view_put(
+            l, "%s",
             glyph_level(f->utf8, high > low ? (c->value[i] - low) / (high - low) : 0));
 }
 
 static int put_evaluations(struct wbuf *ret, const struct view_frame *f)
 {
-    struct line l = {.len = 0};
+    struct view_line l = {.len = 0};
 
     if (f->n_curves == 0)
         return 0;
-    put(&l, "%sevaluation%s", colour(f, GREY), colour(f, PLAIN));
+    view_put(&l, "%sevaluation%s", colour(f, VIEW_GREY), colour(f, VIEW_PLAIN));
     for (size_t i = 0; i < f->n_curves; i++)
         put_curve(&l, f, &f->curve[i]);
-    put_line(ret, &l, f->columns);
+    view_put_line(ret, &l, f->columns);
     return 1;
 }
 
@@ -312,31 +295,31 @@ static struct table table_of(const struct view_frame *f)
 static void put_table_head(struct wbuf *ret, const struct view_frame *f,
                            const struct table *t)
 {
-    struct line l = {.len = 0};
+    struct view_line l = {.len = 0};
 
-    put(&l, "%s%-*s", colour(f, GREY), t->name, "agent");
+    view_put(&l, "%s%-*s", colour(f, VIEW_GREY), t->name, "agent");
     if (t->has[PID])
-        put(&l, " %7s", "pid");
-    put(&l, "  %-11s", "state");
+        view_put(&l, " %7s", "pid");
+    view_put(&l, "  %-11s", "state");
     if (t->has[RESTARTS])
-        put(&l, " %8s", "restarts");
-    put(&l, "%9s", "return");
+        view_put(&l, " %8s", "restarts");
+    view_put(&l, "%9s", "return");
     if (t->has[CRITIC_LOSS])
-        put(&l, "%12s", "critic loss");
+        view_put(&l, "%12s", "critic loss");
     if (t->has[ACTOR_LOSS])
-        put(&l, "%11s", "actor loss");
+        view_put(&l, "%11s", "actor loss");
     if (t->has[MEMORY])
-        put(&l, "%9s", "memory");
-    put(&l, "%s", colour(f, PLAIN));
-    put_line(ret, &l, f->columns);
+        view_put(&l, "%9s", "memory");
+    view_put(&l, "%s", colour(f, VIEW_PLAIN));
+    view_put_line(ret, &l, f->columns);
 }
 
-static void put_number(struct line *l, int width, double x)
+static void put_number(struct view_line *l, int width, double x)
 {
     if (isnan(x))
-        put(l, "%*s", width, "-");
+        view_put(l, "%*s", width, "-");
     else
-        put(l, "%*.4g", width, x);
+        view_put(l, "%*.4g", width, x);
 }
 
 static void put_agent(struct wbuf *ret, const struct view_frame *f, const struct table *t,
@@ -344,22 +327,23 @@ static void put_agent(struct wbuf *ret, const struct view_frame *f, const struct
 {
     const struct view_numbers *n = f->numbers(f->ctx, a->name);
     const int is_cut = (int)strlen(a->name) > t->name;
-    struct line l = {.len = 0};
+    struct view_line l = {.len = 0};
 
-    put(&l, "%-*.*s%s", t->name - is_cut, t->name - is_cut, a->name, is_cut ? "~" : "");
+    view_put(&l, "%-*.*s%s", t->name - is_cut, t->name - is_cut, a->name,
+             is_cut ? "~" : "");
     if (t->has[PID])
-        put(&l, " %7d", (int)a->pid);
-    put(&l, "  %-11s", run_agent_shown_state(a));
+        view_put(&l, " %7d", (int)a->pid);
+    view_put(&l, "  %-11s", run_agent_shown_state(a));
     if (t->has[RESTARTS])
-        put(&l, " %8llu", (unsigned long long)a->restarts);
+        view_put(&l, " %8llu", (unsigned long long)a->restarts);
     put_number(&l, RETURN_WIDTH, n->episode_return);
     if (t->has[CRITIC_LOSS])
         put_number(&l, 12, n->critic_loss);
     if (t->has[ACTOR_LOSS])
         put_number(&l, 11, n->actor_loss);
     if (t->has[MEMORY] && a->rss_bytes >= 0)
-        put(&l, "%6.1f MB", (double)a->rss_bytes / 1e6);
-    put_line(ret, &l, f->columns);
+        view_put(&l, "%6.1f MB", (double)a->rss_bytes / 1e6);
+    view_put_line(ret, &l, f->columns);
 }
 
 /* ---- more agents than rows ---- */
@@ -402,7 +386,7 @@ static void put_hidden(struct wbuf *ret, const struct view_frame *f,
     const size_t n = f->status->n_agents;
     const char *state[STATES_MAX];
     size_t count[STATES_MAX], n_states = 0;
-    struct line l = {.len = 0};
+    struct view_line l = {.len = 0};
 
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
@@ -418,11 +402,11 @@ static void put_hidden(struct wbuf *ret, const struct view_frame *f,
         if (k < n_states)
             count[k]++;
     }
-    put(&l, "%s+%zu more:", colour(f, GREY), n - (after - before));
+    view_put(&l, "%s+%zu more:", colour(f, VIEW_GREY), n - (after - before));
     for (size_t k = n_states; k > 0; k--) /* those that work are the last found */
-        put(&l, "%s %zu %s", k < n_states ? "," : "", count[k - 1], state[k - 1]);
-    put(&l, "%s", colour(f, PLAIN));
-    put_line(ret, &l, f->columns);
+        view_put(&l, "%s %zu %s", k < n_states ? "," : "", count[k - 1], state[k - 1]);
+    view_put(&l, "%s", colour(f, VIEW_PLAIN));
+    view_put_line(ret, &l, f->columns);
 }
 
 int view_layout(const struct view_frame *f, struct wbuf *ret, size_t *ret_shown)

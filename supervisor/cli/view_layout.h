@@ -41,6 +41,28 @@ struct view_frame {
     size_t top;  /* how many agents are scrolled past */
 };
 
+/* ---- lines, for other views, too ---- */
+
+#define VIEW_GREY  "\033[90m"
+#define VIEW_GREEN "\033[32m"
+#define VIEW_BOLD  "\033[1m"
+#define VIEW_PLAIN "\033[0m"
+
+/* A line that is being written; it is cut where the buffer is full. */
+struct view_line {
+    char p[1024];
+    size_t len;
+};
+void view_put(struct view_line *l, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* A bar of at least 4 characters, two spaces after it; otherwise nothing. part: 0 to 1. */
+enum { VIEW_BAR_MAX = 40 };
+void view_put_bar(struct view_line *l, double part, int width, int with_colour, int utf8);
+/* Appends the line, cut after `columns` characters. Colours do not count. */
+void view_put_line(struct wbuf *ret, const struct view_line *l, int columns);
+
+/* ---- the view ---- */
+
 /* Appends the lines to *ret, and returns how many; *ret_shown: how many agents have one. */
 int view_layout(const struct view_frame *f, struct wbuf *ret, size_t *ret_shown);
 /* How many characters a line has, without its colours. */

@@ -3,9 +3,11 @@ import csv
 import json
 import os
 import random
+import signal
 
 import harness
 from test_exactness import outcome
+from test_live_view import Terminal, screen_of
 from test_sweep import BASE
 
 STUDY = """\
@@ -166,6 +168,29 @@ def test_a_trial_that_fails_is_a_row_with_its_reason_and_may_be_continued(w):
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     text = w.brood("report", "grid")[0]
     assert "failed" not in text and " - " not in text, text
+
+
+def test_the_view_of_a_study_redraws_in_place(w):
+    study = write(w, STUDY.replace("population: 4, interval: 160, rounds: 3",
+                                   "population: 30, interval: 50000000, rounds: 2"))
+    w.write("base.yaml", BASE.replace("env_steps: 640", "env_steps: 100000000"))
+    t = Terminal(w, "sweep", study, "--jobs", "2", rows=12)
+    steps = harness.wait_until("steps of a run", lambda: [
+        line for line in screen_of(t.text()) if "running" in line and " 0 " not in line])
+    assert steps[0].split()[0] in "12", steps
+    lines = screen_of(t.text())
+    assert any("round 1 of 2  0 of 30 runs" in line for line in lines), lines
+    assert "+23 more: 23 waiting" in lines, lines
+    w.brood("stop", "pbt/1-s1")
+    harness.wait_until("another one", lambda: any(
+        line.split()[:2] == ["3", "running"] for line in screen_of(t.text())))
+    t.process.send_signal(signal.SIGINT)
+    lines, wrapped = t.end(4)
+    assert not wrapped, wrapped
+    said = [line for line in lines if "has no value" in line]
+    assert len(said) == 3 and "pbt: 1 of 30: 1-s1 has no value (exit code 4)" in said[0], lines
+    assert not any("best so far: none" in line for line in lines), lines
+    assert lines[-2:] == ["pbt: stopped; the same command continues it", ""], lines
 
 
 def test_what_pbt_cannot_search_is_refused_before_any_run(w):

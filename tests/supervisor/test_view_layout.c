@@ -1,6 +1,8 @@
 /* The view of a run as lines of text, on terminals of several sizes. */
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/glyphs.h"
+#include "supervisor/cli/redraw.h"
+#include "supervisor/cli/study_view.h"
 #include "supervisor/cli/view_layout.h"
 #include "tests/support/test_main.h"
 
@@ -204,6 +206,107 @@ START_TEST(wrapped_lines_take_more_rows)
 }
 END_TEST
 
+/* ---- a study ---- */
+
+static const char *on_key(void *ctx, size_t key)
+{
+    return key == 0 ? "learning_rate" : "discount";
+}
+
+static const char *on_setting(void *ctx, size_t trial, size_t key)
+{
+    return key == 0 ? "0.003" : trial == 6 ? "0.95" : "0.9";
+}
+
+static const char *lay_out_study(int columns, int rows, size_t top)
+{
+    static const struct study_view_trial trial[] = {{7, "running", 8200, (double)NAN},
+                                                    {6, "done", 12800, -19.86},
+                                                    {0, "done", 12800, -20.5},
+                                                    {1, "failed", 300, (double)NAN},
+                                                    {2, "waiting", 0, (double)NAN}};
+    const struct study_frame f = {.name = "lr",
+                                  .stage = "rung 1 of 3",
+                                  .part = 0.423,
+                                  .n_ended = 3,
+                                  .n_all = 5,
+                                  .rate = 12400,
+                                  .seconds_left = 29,
+                                  .trial = trial,
+                                  .n = 5,
+                                  .best = &trial[1],
+                                  .n_keys = 2,
+                                  .key = on_key,
+                                  .setting = on_setting,
+                                  .columns = columns,
+                                  .rows = rows,
+                                  .top = top};
+    const char *p;
+    int lines;
+
+    wbuf_clear(&text);
+    lines = study_layout(&f, &text, &shown);
+    wbuf_u8(&text, 0);
+    ck_assert_int_lt(lines, rows);
+    for (p = (const char *)text.data; *p != '\0'; lines--) {
+        const size_t len = strcspn(p, "\n");
+
+        ck_assert_int_le(view_width(p, len), columns);
+        p += len + 1;
+    }
+    ck_assert_int_eq(lines, 0);
+    return (const char *)text.data;
+}
+
+START_TEST(a_study_has_a_line_for_each_trial_that_there_is_room_for)
+{
+    ck_assert_str_eq(
+        lay_out_study(72, 24, 0),
+        "lr  ######........   42 %  rung 1 of 3  3 of 5 runs  12,400/s  0:29 left\n"
+        "best so far: 7 with -19.86, learning_rate 0.003, discount 0.95\n"
+        "trial  state            step     value  learning_rate   discount\n"
+        "    8  running         8,200         -          0.003        0.9\n"
+        "    7  done           12,800    -19.86          0.003       0.95\n"
+        "    1  done           12,800     -20.5          0.003        0.9\n"
+        "    2  failed            300         -          0.003        0.9\n"
+        "    3  waiting             0         -          0.003        0.9\n");
+    ck_assert_uint_eq(shown, 5);
+}
+END_TEST
+
+START_TEST(a_narrow_or_low_terminal_shows_what_matters_most_of_a_study)
+{
+    const char *p = lay_out_study(34, 24, 0);
+
+    ck_assert_ptr_nonnull(strstr(p, "lr   42 %  rung 1 of 3  0:29 left\n"));
+    p = lay_out_study(30, 24, 0);
+    ck_assert_ptr_nonnull(strstr(p, "lr  ###.....   42 %  0:29 left\n"));
+    ck_assert_ptr_nonnull(strstr(p, "trial  state        value\n"));
+    ck_assert_ptr_nonnull(strstr(p, "    7  done        -19.86\n"));
+    p = lay_out_study(80, 7, 1);
+    ck_assert_uint_eq(shown, 2);
+    ck_assert_ptr_nonnull(strstr(p, "\n    7  done "));
+    ck_assert_ptr_nonnull(strstr(p, "\n    1  done "));
+    ck_assert_ptr_nonnull(strstr(p, "\n+3 more: 1 running, 1 failed, 1 waiting\n"));
+    p = lay_out_study(80, 7, 99); /* trials were removed meanwhile */
+    ck_assert_ptr_nonnull(strstr(p, "\n    3  waiting"));
+    for (int columns = 1; columns < 100; columns++)
+        for (int rows = 2; rows < 12; rows++)
+            (void)lay_out_study(columns, rows, (size_t)columns % 7);
+}
+END_TEST
+
+START_TEST(keys_scroll_a_list)
+{
+    ck_assert_uint_eq(redraw_scroll(0, 4, 10, "\033[B\033[B\033[A", 9), 1);
+    ck_assert_uint_eq(redraw_scroll(1, 4, 10, "\033[6~x", 5), 4);
+    ck_assert_uint_eq(redraw_scroll(4, 4, 10, "\033OF", 3), 6);
+    ck_assert_uint_eq(redraw_scroll(6, 4, 10, "\033[H", 3), 0);
+    ck_assert_uint_eq(redraw_scroll(3, 10, 4, "", 0), 3);
+    ck_assert_uint_eq(redraw_scroll(3, 10, 4, "q", 1), 0);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("view_layout");
@@ -218,6 +321,9 @@ static Suite *make_suite(void)
     tcase_add_test(tc, evaluations_are_a_curve_for_each_team);
     tcase_add_test(tc, the_locale_decides_about_the_characters);
     tcase_add_test(tc, wrapped_lines_take_more_rows);
+    tcase_add_test(tc, a_study_has_a_line_for_each_trial_that_there_is_room_for);
+    tcase_add_test(tc, a_narrow_or_low_terminal_shows_what_matters_most_of_a_study);
+    tcase_add_test(tc, keys_scroll_a_list);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,0 +1,486 @@
+#include "supervisor/cli/study_view.h"
+
+#include "common/mem/xmalloc.h"
+#include "supervisor/cli/lineage_report.h"
+#include "supervisor/cli/redraw.h"
+#include "supervisor/cli/view_layout.h"
+#include "supervisor/control/client.h"
+#include "supervisor/events/run_status.h"
+#include "supervisor/proc/terminal_keys.h"
+#include "supervisor/study/halving.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- the layout ---- */
+
+enum { STEP_WIDTH = 13, SETTING_MIN = 9, NARROW = 40 };
+
+/* As much of it as there is room for. */
+static void put_facts(struct view_line *l, const struct study_frame *f, int detail)
+{
+    char text[32];
+
+    if (f->part >= 0)
+        view_put(l, "%3.0f %%  ", floor(100 * f->part));
+    if (*f->stage != '\0' && detail < 3)
+        view_put(l, "%s  ", f->stage);
+    if (detail < 2)
+        view_put(l, "%zu of %zu runs  ", f->n_ended, f->n_all);
+    if (detail < 1 && !isnan(f->rate))
+        view_put(l, "%s/s  ", format_count((uint64_t)f->rate, text, sizeof(text)));
+    if (!isnan(f->seconds_left))
+        view_put(l, "%s left", format_duration(f->seconds_left, text, sizeof(text)));
+}
+
+static void put_head(struct wbuf *ret, const struct study_frame *f)
+{
+    const int name = (int)strlen(f->name);
+    struct view_line facts, l = {.len = 0};
+    int bar;
+
+    for (int detail = 0; detail < 4; detail++) {
+        facts = (struct view_line){.len = 0};
+        put_facts(&facts, f, detail);
+        if (name + 2 + (int)facts.len <= f->columns)
+            break;
+    }
+    bar = f->columns - name - (int)facts.len - 4;
+    view_put(&l, "%s%s%s  ", f->colour ? VIEW_BOLD : "", f->name,
+             f->colour ? VIEW_PLAIN : "");
+    view_put_bar(&l, f->part, bar < VIEW_BAR_MAX ? bar : VIEW_BAR_MAX, f->colour,
+                 f->utf8);
+    view_put(&l, "%s", facts.p);
+    view_put_line(ret, &l, f->columns);
+}
+
+static void put_best(struct wbuf *ret, const struct study_frame *f)
+{
+    struct view_line l = {.len = 0};
+
+    view_put(&l, "best so far: ");
+    if (f->best == NULL) {
+        view_put(&l, "none yet");
+    } else {
+        view_put(&l, "%zu with %.4g", f->best->trial + 1, f->best->value);
+        for (size_t k = 0; k < f->n_keys; k++)
+            view_put(&l, ", %s %s", f->key(f->ctx, k),
+                     f->setting(f->ctx, f->best->trial, k));
+    }
+    view_put_line(ret, &l, f->columns);
+}
+
+/* Settings as far as there is room for whole ones; f->columns ends the line in any case. */
+static void put_settings(struct view_line *l, const struct study_frame *f, int used,
+                         const struct study_view_trial *t)
+{
+    for (size_t k = 0; k < f->n_keys; k++) {
+        const char *key = f->key(f->ctx, k);
+        const char *text = t != NULL ? f->setting(f->ctx, t->trial, k) : key;
+        const int width = strlen(key) > SETTING_MIN ? (int)strlen(key) : (int)SETTING_MIN;
+
+        used += width + 2;
+        if (used > f->columns)
+            return;
+        view_put(l, "  %*.*s", width, width, text);
+    }
+}
+
+/* t NULL: the head. */
+static void put_trial(struct wbuf *ret, const struct study_frame *f,
+                      const struct study_view_trial *t)
+{
+    struct view_line l = {.len = 0};
+    const int has_step = f->columns >= NARROW;
+    char step[32], value[32] = "-";
+
+    if (t == NULL) {
+        view_put(&l, "%s%5s  %-8s", f->colour ? VIEW_GREY : "", "trial", "state");
+        if (has_step)
+            view_put(&l, "%*s", STEP_WIDTH, "step");
+        view_put(&l, "%10s", "value");
+    } else {
+        if (!isnan(t->value))
+            (void)snprintf(value, sizeof(value), "%.4g", t->value);
+        view_put(&l, "%5zu  %-8s", t->trial + 1, t->state);
+        if (has_step)
+            view_put(&l, "%*s", STEP_WIDTH,
+                     format_count((uint64_t)t->steps, step, sizeof(step)));
+        view_put(&l, "%10s", value);
+    }
+    put_settings(&l, f, 25 + (has_step ? STEP_WIDTH : 0), t);
+    if (t == NULL && f->colour)
+        view_put(&l, "%s", VIEW_PLAIN);
+    view_put_line(ret, &l, f->columns);
+}
+
+/* What is not shown, by its state. */
+static void put_hidden(struct wbuf *ret, const struct study_frame *f, size_t from,
+                       size_t to)
+{
+    static const char *const states[] = {"running", "done", "failed", "stopped",
+                                         "waiting"};
+    struct view_line l = {.len = 0};
+    const char *comma = "";
+
+    view_put(&l, "%s+%zu more:", f->colour ? VIEW_GREY : "", f->n - (to - from));
+    for (size_t k = 0; k < sizeof(states) / sizeof(states[0]); k++) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < f->n; i++)
+            n += (i < from || i >= to) && strcmp(f->trial[i].state, states[k]) == 0;
+        if (n > 0) {
+            view_put(&l, "%s %zu %s", comma, n, states[k]);
+            comma = ",";
+        }
+    }
+    view_put(&l, "%s", f->colour ? VIEW_PLAIN : "");
+    view_put_line(ret, &l, f->columns);
+}
+
+int study_layout(const struct study_frame *f, struct wbuf *ret, size_t *ret_shown)
+{
+    const int room = f->rows - 1; /* the cursor is on the last row */
+    size_t from = 0, to, most;
+    int lines = 1;
+
+    *ret_shown = 0;
+    put_head(ret, f);
+    if (room >= 2) {
+        put_best(ret, f);
+        lines++;
+    }
+    if (room < 4)
+        return lines;
+    put_trial(ret, f, NULL);
+    lines++;
+    most = (size_t)(room - lines);
+    if (f->n > most) {
+        most--; /* the last line counts the others */
+        from = f->top + most <= f->n ? f->top : f->n - most;
+    }
+    to = from + most < f->n ? from + most : f->n;
+    for (size_t i = from; i < to; i++)
+        put_trial(ret, f, &f->trial[i]);
+    lines += (int)(to - from);
+    if (to - from < f->n) {
+        put_hidden(ret, f, from, to);
+        lines++;
+    }
+    *ret_shown = to - from;
+    return lines;
+}
+
+/* ---- the view ---- */
+
+enum { REFRESH_S = 1, ANSWERS_WITHIN_MS = 100 };
+
+struct run {
+    size_t trial, seed;
+    const char *state;
+    uint64_t steps;
+    double value;
+};
+
+struct study_view {
+    const struct study *study;
+    const char *name, *dir;
+    const struct lineage *lineage;
+    struct redraw screen;
+    struct terminal_keys keys;
+    struct study_stage stage;
+    char stage_name[64];
+    size_t round;
+    struct run *run;                /* [n * seeds], those of a trial side by side */
+    size_t n;                       /* trials */
+    struct study_view_trial *trial; /* [n], in order */
+    size_t top, n_shown;
+    double began_s, began_at; /* when, and at how many steps; began_s 0: not yet */
+    double refreshed_s;
+    struct arena arena; /* texts of one frame */
+};
+
+struct study_view *study_view_new(const struct study *s, const char *name,
+                                  const char *dir, const struct lineage *lineage)
+{
+    struct study_view *v = xcalloc(1, sizeof(*v));
+
+    *v = (struct study_view){.study = s, .name = name, .dir = dir, .lineage = lineage};
+    redraw_init(&v->screen, STDERR_FILENO);
+    if (v->screen.terminal)
+        return v;
+    redraw_done(&v->screen);
+    free(v);
+    return NULL;
+}
+
+void study_view_free(struct study_view *v)
+{
+    if (v == NULL)
+        return;
+    (void)redraw_begin(&v->screen);
+    redraw_show(&v->screen, 0);
+    redraw_done(&v->screen);
+    terminal_keys_end(&v->keys);
+    free(v->run);
+    free(v->trial);
+    arena_done(&v->arena);
+    free(v);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- what is shown ---- */
+
+static int is_in(const struct study_view_trial *t, const char *state)
+{
+    return strcmp(t->state, state) == 0;
+}
+
+/* A trial's state from those of its runs. */
+static struct study_view_trial trial_of(const struct study_view *v, size_t i)
+{
+    static const char *const first[] = {"running", "failed", "stopped", "waiting",
+                                        "done"};
+    const size_t seeds = v->study->n_seeds;
+    const struct run *run = &v->run[i * seeds];
+    struct study_view_trial t = {.trial = run->trial, .state = NULL};
+
+    for (size_t k = 0; k < seeds; k++) {
+        t.steps += (double)run[k].steps / (double)seeds;
+        t.value += run[k].value / (double)seeds;
+    }
+    for (size_t s = 0; t.state == NULL; s++)
+        for (size_t k = 0; k < seeds; k++)
+            if (strcmp(run[k].state, first[s]) == 0)
+                t.state = first[s];
+    return t;
+}
+
+/* Running trials first, then the best. */
+static int is_before(const struct study_view *v, const struct study_view_trial *a,
+                     const struct study_view_trial *b)
+{
+    if (is_in(a, "running") != is_in(b, "running"))
+        return is_in(a, "running");
+    if (is_in(a, "waiting") != is_in(b, "waiting"))
+        return is_in(b, "waiting");
+    return !is_in(a, "running") &&
+           halving_is_better(a->value, b->value, v->study->is_max);
+}
+
+static void sort_trials(struct study_view *v)
+{
+    for (size_t i = 0; i < v->n; i++) {
+        const struct study_view_trial t = trial_of(v, i);
+        size_t at = i;
+
+        for (; at > 0 && is_before(v, &t, &v->trial[at - 1]); at--)
+            v->trial[at] = v->trial[at - 1];
+        v->trial[at] = t;
+    }
+}
+
+static const struct study_view_trial *find_best(const struct study_view *v)
+{
+    const struct study_view_trial *best = NULL;
+
+    for (size_t i = 0; i < v->n; i++)
+        if (halving_is_better(v->trial[i].value, best != NULL ? best->value : (double)NAN,
+                              v->study->is_max))
+            best = &v->trial[i];
+    return best;
+}
+
+/* Steps that are done of all stages; a run that failed counts as one that has ended. */
+static double steps_done(const struct study_view *v, size_t *ret_ended)
+{
+    const struct study_stage *s = &v->stage;
+    double done = s->before;
+
+    *ret_ended = 0;
+    for (size_t i = 0; i < v->n * v->study->n_seeds; i++) {
+        const struct run *r = &v->run[i];
+        const int is_over =
+            strcmp(r->state, "running") != 0 && strcmp(r->state, "waiting") != 0;
+        const double at = (double)(r->steps < s->until ? r->steps : s->until);
+
+        *ret_ended += (size_t)is_over;
+        done += is_over ? (double)(s->until - s->first) : fmax(0, at - (double)s->first);
+    }
+    return done;
+}
+
+static const char *key_name(void *ctx, size_t key)
+{
+    const struct study_view *v = ctx;
+
+    return report_short_name(&v->study->key[key]);
+}
+
+static const char *setting(void *ctx, size_t trial, size_t key)
+{
+    struct study_view *v = ctx;
+
+    return v->lineage != NULL ? lineage_settings(v->lineage, v->round, trial)[key]
+                              : study_value(v->study, trial, key, &v->arena);
+}
+
+static void draw(struct study_view *v)
+{
+    const double now = now_s();
+    struct study_frame f = {.name = v->name,
+                            .stage = v->stage_name,
+                            .part = -1,
+                            .n_all = v->n * v->study->n_seeds,
+                            .rate = (double)NAN,
+                            .seconds_left = (double)NAN,
+                            .trial = v->trial,
+                            .n = v->n,
+                            .n_keys = v->study->n_keys,
+                            .key = key_name,
+                            .setting = setting,
+                            .ctx = v,
+                            .colour = v->screen.colour,
+                            .utf8 = v->screen.utf8,
+                            .top = v->top};
+    const double done = steps_done(v, &f.n_ended);
+    struct wbuf *lines = redraw_begin(&v->screen);
+
+    sort_trials(v);
+    arena_reset(&v->arena);
+    f.best = find_best(v);
+    f.columns = v->screen.columns;
+    f.rows = v->screen.rows;
+    if (v->stage.total > 0)
+        f.part = fmin(1, done / v->stage.total);
+    if (v->began_s == 0) {
+        v->began_s = now;
+        v->began_at = done;
+    } else if (now > v->began_s && done > v->began_at) {
+        f.rate = (done - v->began_at) / (now - v->began_s);
+        if (v->stage.total > 0)
+            f.seconds_left = fmax(0, v->stage.total - done) / f.rate;
+    }
+    redraw_show(&v->screen, study_layout(&f, lines, &v->n_shown));
+}
+
+/* ---- what comes in ---- */
+
+static char *path_of(const struct study_view *v, const struct run *r)
+{
+    const struct study_run_id id = {
+        r->trial, r->seed,
+        v->lineage != NULL ? lineage_birth(v->lineage, v->round, r->trial) : 0};
+
+    return study_run_path(v->study, v->dir, &id);
+}
+
+void study_view_begin(struct study_view *v, const struct study_stage *stage,
+                      const size_t *trial, size_t n, size_t round)
+{
+    const size_t seeds = v->study->n_seeds;
+
+    v->stage = *stage;
+    (void)snprintf(v->stage_name, sizeof(v->stage_name), "%s", stage->name);
+    v->round = round;
+    v->n = n;
+    v->run = xreallocarray(v->run, n * seeds + 1, sizeof(*v->run));
+    v->trial = xreallocarray(v->trial, n + 1, sizeof(*v->trial));
+    for (size_t i = 0; i < n * seeds; i++) {
+        struct run *r = &v->run[i];
+        struct study_run look;
+
+        *r = (struct run){.trial = trial[i / seeds], .seed = i % seeds};
+        study_run_look(
+            &look, v->study, v->dir,
+            &(struct study_run_id){
+                r->trial, r->seed,
+                v->lineage != NULL ? lineage_birth(v->lineage, round, r->trial) : 0},
+            v->stage.until);
+        r->state = look.state == STUDY_RUN_REACHED  ? "done"
+                   : look.state == STUDY_RUN_FAILED ? "failed"
+                                                    : "waiting";
+        r->steps = look.steps;
+        r->value = look.value;
+        study_run_done(&look);
+    }
+    draw(v);
+}
+
+void study_view_run(struct study_view *v, size_t trial, size_t seed, const char *state,
+                    uint64_t steps, double value)
+{
+    for (size_t i = 0; i < v->n * v->study->n_seeds; i++) {
+        struct run *r = &v->run[i];
+
+        if (r->trial != trial || r->seed != seed)
+            continue;
+        r->state = state;
+        r->steps = steps > 0 ? steps : r->steps;
+        r->value = value;
+    }
+}
+
+void study_view_message(struct study_view *v, const char *text, size_t len)
+{
+    redraw_message(&v->screen, text, len);
+    draw(v);
+}
+
+/* How far a live run is; a run that does not answer at once keeps its number. */
+static void ask(struct study_view *v, struct run *r)
+{
+    struct control_client *c = NULL;
+    struct arena arena = ARENA_ZERO;
+    const struct msg *answer;
+    char *path = path_of(v, r);
+    struct run_status s;
+
+    if (control_client_open(&c, path, ANSWERS_WITHIN_MS, NULL) == 0) {
+        msg_map(control_client_begin(c, "status"), 0);
+        if (control_client_call(c, &answer, NULL) == 0) {
+            run_status_unpack(&s, &answer->body, &arena);
+            r->steps = s.env_steps;
+        }
+    }
+    control_client_close(c);
+    arena_done(&arena);
+    free(path);
+}
+
+void study_view_tick(struct study_view *v)
+{
+    const double now = now_s();
+    char typed[256];
+    size_t n, top;
+
+    if (v->n_shown < v->n)
+        terminal_keys_begin(&v->keys);
+    n = terminal_keys_read(&v->keys, typed, sizeof(typed));
+    top = redraw_scroll(v->top, v->n_shown, v->n, typed, n);
+    if (now - v->refreshed_s >= REFRESH_S) {
+        v->refreshed_s = now;
+        for (size_t i = 0; i < v->n * v->study->n_seeds; i++)
+            if (strcmp(v->run[i].state, "running") == 0)
+                ask(v, &v->run[i]);
+    } else if (top == v->top) {
+        return;
+    }
+    v->top = top;
+    draw(v);
+}
+
+void study_view_suspend(struct study_view *v)
+{
+    terminal_keys_end(&v->keys);
+}
