@@ -1,18 +1,9 @@
-<<<<<<< HEAD
-<<<<<<< HEAD
-"""Commands around runs: `brood new`, `tag`, and which of them `runs` lists."""
-import json
-=======
-"""Commands around runs: `brood new`, `tag`, `prune`, and which of them `runs` lists."""
-=======
 """Commands around runs: `brood new`, `tag`, `prune`, `doctor`, and which of them
 `runs` lists."""
->>>>>>> 885cdcd
 import csv
 import os
 import resource
 import shutil
->>>>>>> 4e72f57
 
 import harness
 
@@ -165,8 +156,6 @@ def test_wrong_tags_and_conditions_are_one_line(w):
     assert not (w.run_dir("a") / "tags").exists()
 
 
-<<<<<<< HEAD
-=======
 # ---- brood prune ----
 
 
@@ -255,9 +244,6 @@ def test_damaged_checkpoints_stay_and_live_runs_are_refused(w):
         assert why in err and len(err.splitlines()) == 1, err
 
 
-<<<<<<< HEAD
->>>>>>> 4e72f57
-=======
 # ---- brood doctor ----
 
 
@@ -315,6 +301,5 @@ def test_the_doctor_tries_an_agent(w):
         assert out[0] == 1 and "bad   agent " in out[1].read_text(), out[1].read_text()
 
 
->>>>>>> 885cdcd
 if __name__ == "__main__":
     harness.main()
