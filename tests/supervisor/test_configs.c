@@ -42,7 +42,8 @@ static void check_file(const char *name)
 {
     int is_external = 0;
 
-    const struct config_options options = {.env_names = names, .env_ctx = &is_external};
+    const struct config_options options = {
+        .env_names = names, .env_ctx = &is_external, .extends = 1};
     struct run_config c;
     struct err err = {0};
     char path[4096];
