@@ -160,14 +160,15 @@ static void read_study(uv_work_t *work)
 
     if (study_dir_read(&study, job->path, &job->err) < 0)
         return;
-    study_report_make(&report, &study, job->path);
-    report.name = job->name;
-    f = open_memstream(&job->text, &job->len);
-    if (f != NULL) {
-        study_report_print_json(&report, f);
-        (void)fclose(f);
+    if (study_report_make(&report, &study, job->path, &job->err) == 0) {
+        report.name = job->name;
+        f = open_memstream(&job->text, &job->len);
+        if (f != NULL) {
+            study_report_print_json(&report, f);
+            (void)fclose(f);
+        }
+        study_report_done(&report);
     }
-    study_report_done(&report);
     study_done(&study);
 }
 

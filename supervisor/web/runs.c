@@ -66,7 +66,12 @@ struct runs *runs_new(uv_loop_t *loop, const char *dir, void (*on_change)(void *
 {
     struct runs *r = xcalloc(1, sizeof(*r));
 
-    *r = (struct runs){.loop = loop, .dir = dir, .on_change = on_change, .ctx = ctx};
+    *r = (struct runs){.loop = loop,
+                       .dir = dir,
+                       .on_change = on_change,
+                       .ctx = ctx,
+                       .revision = 1,
+                       .names_revision = 1};
     return r;
 }
 
@@ -401,21 +406,13 @@ uint64_t runs_revision(const struct runs *r)
     return r->revision;
 }
 
-static void put_summary(const struct run *one, struct json *j)
-{
-    if (one->summary != NULL)
-        json_raw(j, one->summary, strlen(one->summary));
-    else
-        json_null(j);
-}
-
 void runs_put(const struct runs *r, uint64_t since, struct json *j)
 {
     json_key(j, "runs");
     json_array(j);
     for (size_t i = 0; i < r->n; i++)
         if (r->run[i]->revision > since && r->run[i]->summary != NULL)
-            put_summary(r->run[i], j);
+            json_raw(j, r->run[i]->summary, strlen(r->run[i]->summary));
     json_close(j);
     if (r->names_revision <= since)
         return;
@@ -429,14 +426,4 @@ void runs_put(const struct runs *r, uint64_t since, struct json *j)
     for (size_t i = 0; i < r->n_studies; i++)
         json_str(j, r->study[i]);
     json_close(j);
-}
-
-void runs_put_one(const struct runs *r, const char *name, struct json *j)
-{
-    const struct run *one = find(r, name);
-
-    if (one != NULL)
-        put_summary(one, j);
-    else
-        json_null(j);
 }

@@ -33,11 +33,9 @@ const char *runs_path(const struct runs *r, const char *name);
 /* The path of the study of that name; NULL. */
 const char *runs_study_path(const struct runs *r, const char *name);
 
-uint64_t runs_revision(const struct runs *r);
+uint64_t runs_revision(const struct runs *r); /* from 1 on */
 /* "runs": [summaries newer than `since`], and "names": [all, newest first] if one came or
  * went since then, into an object that is open. */
 void runs_put(const struct runs *r, uint64_t since, struct json *j);
-/* Like the former, of one run: its summary, or null. */
-void runs_put_one(const struct runs *r, const char *name, struct json *j);
 
 #endif

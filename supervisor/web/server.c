@@ -301,37 +301,51 @@ static void queue(struct web *w, struct web_client *c, const char *text, size_t 
         web_wake(c);
 }
 
-/* Queues the list or a view of which this client has an older version. */
-static void queue_newest(struct web *w, struct web_client *c)
+/* Begins an object in w->json, of which the caller puts the first value. */
+static struct json *begin_object(struct web *w, const char *first)
 {
-    struct json *j = &w->json;
+    json_begin(&w->json);
+    json_object(&w->json);
+    json_key(&w->json, first);
+    return &w->json;
+}
+
+/* Closes and queues it. */
+static void end_object(struct web *w, struct web_client *c)
+{
     const char *text;
     size_t len;
 
+    json_close(&w->json);
+    text = json_line(&w->json, &len);
+    queue(w, c, text, len);
+}
+
+/* Queues the list or a view of which this client has an older version. */
+static void queue_newest(struct web *w, struct web_client *c)
+{
+    struct json *j;
+
     for (size_t i = 0; i < c->n_watches; i++) {
         uint64_t revision;
+        size_t len;
+        const char *text = live_view(c->watch[i].run, &len, &revision);
 
-        text = live_view(c->watch[i].run, &len, &revision);
         if (text == NULL || revision == c->watch[i].revision)
             continue;
         c->watch[i].revision = revision;
         queue(w, c, text, len);
         return;
     }
-    if (!c->wants_list ||
-        (c->list_revision != 0 && c->list_revision == runs_revision(w->runs)))
+    if (!c->wants_list || c->list_revision == runs_revision(w->runs))
         return;
-    json_begin(j);
-    json_object(j);
-    json_key(j, "push");
+    j = begin_object(w, "push");
     json_str(j, "list");
     json_key(j, "complete");
     json_bool(j, !runs_is_first_walk(w->runs));
     runs_put(w->runs, c->list_revision, j);
-    json_close(j);
     c->list_revision = runs_revision(w->runs);
-    text = json_line(j, &len);
-    queue(w, c, text, len);
+    end_object(w, c);
 }
 
 static int send_next(struct web *w, struct web_client *c)
@@ -366,22 +380,16 @@ static int send_next(struct web *w, struct web_client *c)
 
 struct json *web_answer_begin(struct web *w, uint32_t id)
 {
-    json_begin(&w->json);
-    json_object(&w->json);
-    json_key(&w->json, "id");
-    json_u64(&w->json, id);
-    json_key(&w->json, "result");
-    return &w->json;
+    struct json *j = begin_object(w, "id");
+
+    json_u64(j, id);
+    json_key(j, "result");
+    return j;
 }
 
 void web_answer_end(struct web *w, struct web_client *c)
 {
-    const char *text;
-    size_t len;
-
-    json_close(&w->json);
-    text = json_line(&w->json, &len);
-    queue(w, c, text, len);
+    end_object(w, c);
 }
 
 void web_answer_empty(struct web *w, struct web_client *c, uint32_t id)
@@ -394,13 +402,8 @@ void web_answer_empty(struct web *w, struct web_client *c, uint32_t id)
 void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
                      const struct err *why)
 {
-    struct json *j = &w->json;
-    const char *text;
-    size_t len;
+    struct json *j = begin_object(w, "id");
 
-    json_begin(j);
-    json_object(j);
-    json_key(j, "id");
     json_u64(j, id);
     json_key(j, "error");
     json_object(j);
@@ -413,9 +416,7 @@ void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
         json_str(j, why->key);
     }
     json_close(j);
-    json_close(j);
-    text = json_line(j, &len);
-    queue(w, c, text, len);
+    end_object(w, c);
 }
 
 /* ---- websockets: receiving ---- */
@@ -452,21 +453,14 @@ static int take_text(struct web *w, struct web_client *c, const char *in, size_t
 
 static void greet(struct web *w, struct web_client *c)
 {
-    struct json *j = &w->json;
-    const char *text;
-    size_t len;
+    struct json *j = begin_object(w, "push");
 
-    json_begin(j);
-    json_object(j);
-    json_key(j, "push");
     json_str(j, "hello");
     json_key(j, "read_only");
     json_bool(j, w->read_only);
     json_key(j, "folder");
     json_str(j, w->runs_dir);
-    json_close(j);
-    text = json_line(j, &len);
-    queue(w, c, text, len);
+    end_object(w, c);
 }
 
 static void begin_client(struct web *w, struct web_client *c, struct lws *wsi)

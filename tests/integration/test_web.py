@@ -344,8 +344,9 @@ def test_a_run_is_steered_as_from_the_command_line(w):
     c.until("a restart", take)
     _, err = w.brood("kill", run, "agent_9", code=3)
     assert err == f"brood kill: {c.error('kill', run='live', agent='agent_9')}\n", err
-    step = c.result("checkpoint", run="live")["env_steps"]
-    assert (run / "checkpoints" / str(step)).is_dir()
+    before = (run / "journal").read_text().count("event=checkpoint")
+    c.result("checkpoint", run="live")
+    assert (run / "journal").read_text().count("event=checkpoint") > before
     supervisor = harness.holder_of(run)
     harness.kill(supervisor, signal.SIGSTOP)
     harness.wait_until("it is stopped", lambda: harness.look_at(supervisor)[0] == "T")
@@ -446,6 +447,17 @@ def test_a_reader_that_does_not_read_takes_no_memory(w):
     grown = rss_kib() - before
     print(f"# {grown} KiB more")
     assert harness.SANITIZED or grown < 64 << 10, grown
+
+
+def test_nothing_is_pushed_twice(w):
+    """Of an empty folder, too; what is new comes at once."""
+    c = Server(w).client()
+    assert c.list() == {}
+    pushed = []
+    for _ in range(20):   # answers come in between, if anything does
+        c.result("list", on="false")
+    pushed += [m for m in c.pushed if m.get("push") == "list"]
+    assert not pushed, pushed[:3]
 
 
 def test_it_ends_in_order(w):

@@ -99,7 +99,7 @@ def test_from_the_list_to_a_run_and_its_buttons(w):
         page.click("[data-action=continue]")
         page.wait_text(".head .state", "running")
         page.click("[data-action=checkpoint]")
-        page.wait_text(".toast", "Checkpoint written at step")
+        page.wait_text(".toast", "Checkpoint written")
         page.click("[data-action=stop]")
         page.wait_text("[data-action=stop]", "Really stop?")
         page.click("[data-action=stop]")
