@@ -3,7 +3,7 @@
 packages=(gcc meson ninja-build pkg-config libuv1-dev libopenblas-serial-dev
           libmsgpack-dev libyaml-dev librandom123-dev libisal-dev check
           libprotobuf-c-dev protobuf-c-compiler libcgif-dev libcairo2-dev
-          fonts-dejavu-core)
+          fonts-dejavu-core libwebsockets-dev)
 
 # need_packages NAME...: installs the packages that are missing; if it cannot, prints one
 # line that names them, and exits.

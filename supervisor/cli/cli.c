@@ -29,6 +29,7 @@ static const struct command *const commands[] = {
     &cmd_wait,
     &cmd_logs,
     &cmd_trace,
+    &cmd_web,
     &cmd_status,
     /* steer */
     &cmd_set,

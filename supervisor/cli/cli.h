@@ -80,6 +80,7 @@ extern const struct command cmd_tag;
 extern const struct command cmd_trace;
 extern const struct command cmd_version;
 extern const struct command cmd_wait;
+extern const struct command cmd_web;
 
 /* Returns the `val` of the command's next own option (with optarg set as by getopt_long),
  * -1 if only arguments are left (from optind on), or CLI_OPTION_EXIT if the command must

@@ -3,7 +3,6 @@
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
-#include "supervisor/proc/pid_file.h"
 #include "supervisor/run/run_dir.h"
 
 #include <errno.h>
@@ -22,29 +21,13 @@ int cli_fail_run(const struct cli *cli, const struct err *err)
     return cli_fail(cli, code, err);
 }
 
-/* A supervisor stopped by a signal would accept the request and carry it out whenever it
- * is continued, perhaps hours later. */
-static int refuse_if_stopped(const char *path, struct err *err)
-{
-    const pid_t pid = run_dir_holder(path);
-    struct pid_stat is;
-
-    if (pid > 0 && pid_stat_read(pid, &is) == 0 && (is.state == 'T' || is.state == 't'))
-        return err_set(
-            err, ERR_STATE,
-            "%s does not run: its supervisor, pid %d, was stopped; `kill -CONT "
-            "%d` continues it",
-            path, (int)pid, (int)pid);
-    return 0;
-}
-
 int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **ret_path,
                  struct control_client **ret, struct err *err)
 {
     int rc = run_dir_find(cli->runs_dir, run, ret_path, err);
 
     if (rc == 0)
-        rc = refuse_if_stopped(*ret_path, err);
+        rc = run_facts_refuse_stopped(*ret_path, err);
     if (rc == 0)
         rc = control_client_open(ret, *ret_path, timeout_ms, err);
     /* A run that has just started opens its socket soon. */

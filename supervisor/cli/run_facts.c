@@ -1,6 +1,7 @@
 #include "supervisor/cli/run_facts.h"
 
 #include "supervisor/cli/msg_json.h"
+#include "supervisor/proc/pid_file.h"
 #include "supervisor/run/run_dir.h"
 
 #include <math.h>
@@ -61,6 +62,20 @@ void run_facts_print_json(const struct run_facts *f)
     json_close(&j);
     msg_json_print(&j);
     json_done(&j);
+}
+
+int run_facts_refuse_stopped(const char *path, struct err *err)
+{
+    const pid_t pid = run_dir_holder(path);
+    struct pid_stat is;
+
+    if (pid > 0 && pid_stat_read(pid, &is) == 0 && (is.state == 'T' || is.state == 't'))
+        return err_set(
+            err, ERR_STATE,
+            "%s does not run: its supervisor, pid %d, was stopped; `kill -CONT "
+            "%d` continues it",
+            path, (int)pid, (int)pid);
+    return 0;
 }
 
 const char *run_agent_names(const char *path, char *ret, size_t size)

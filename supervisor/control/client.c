@@ -101,10 +101,16 @@ void control_client_close(struct control_client *c)
     free(c);
 }
 
+struct msg_out *control_client_begin_as(struct control_client *c, uint32_t id,
+                                        const char *method)
+{
+    msg_begin_request(&c->out, id, method);
+    return &c->out;
+}
+
 struct msg_out *control_client_begin(struct control_client *c, const char *method)
 {
-    msg_begin_request(&c->out, 1, method);
-    return &c->out;
+    return control_client_begin_as(c, 1, method);
 }
 
 int control_client_send(struct control_client *c, struct err *err)

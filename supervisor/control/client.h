@@ -15,6 +15,10 @@ void control_client_close(struct control_client *c); /* NULL is fine */
 
 /* A request under construction: pack the params as one map, then send or call. */
 struct msg_out *control_client_begin(struct control_client *c, const char *method);
+/* The same, numbered, for a client with several requests under way: a response has the number
+ * of its request (struct msg, id). */
+struct msg_out *control_client_begin_as(struct control_client *c, uint32_t id,
+                                        const char *method);
 int control_client_send(struct control_client *c, struct err *err);
 /* Returns 1 and the next message, valid until the next call: a response (in the order in
  * which the run completed the requests) or a notification. Returns 0 without `wait` if no

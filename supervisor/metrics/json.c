@@ -184,6 +184,12 @@ void json_null(struct json *j)
     put_text(j, "null");
 }
 
+void json_raw(struct json *j, const char *text, size_t len)
+{
+    separate(j);
+    put(j, text, len);
+}
+
 const char *json_line(struct json *j, size_t *ret_len)
 {
     CHECK(j->depth == 0 && j->len > 0);

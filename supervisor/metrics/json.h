@@ -40,6 +40,8 @@ void json_i64(struct json *j, int64_t v);
 void json_f64(struct json *j, double v);
 void json_bool(struct json *j, int v);
 void json_null(struct json *j);
+/* A value that is JSON already. */
+void json_raw(struct json *j, const char *text, size_t len);
 /* The whole text with a newline, NUL-terminated, valid until the next json_begin. */
 const char *json_line(struct json *j, size_t *ret_len);
 

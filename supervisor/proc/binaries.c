@@ -11,7 +11,7 @@
 
 /* Where what belongs to brood is, from its own folder: beside it, in a build folder, and
  * where `meson install` puts it. */
-static const char *const folders[] = {".", "../agent", BROOD_LIBEXEC};
+static const char *const folders[] = {".", "../agent", "web", BROOD_LIBEXEC};
 
 /* Returns 1 if this note is the GNU build id, and writes it to ret in hexadecimal. */
 static int take_build_id(const Elf64_Nhdr *n, size_t left, char *ret)

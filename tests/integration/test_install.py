@@ -42,6 +42,9 @@ def test_what_is_installed_finds_its_parts(w):
         assert (prefix / "share" / "man" / page).stat().st_size > 0, page
     for file in ("bash-completion/completions/brood", "zsh/site-functions/_brood"):
         assert "brood" in (prefix / "share" / file).read_text(), file
+    if (harness.BUILD / "supervisor" / "web" / "brood-web").exists():
+        _, err = w.brood("web", "nothing", program=program, code=3)
+        assert "there is no folder nothing" in err, err
     # Wherever the prefix is moved to, and with the agent beside it.
     (w.path / "root").rename(w.path / "moved")
     program = w.path / "moved" / program.relative_to(w.path / "root")

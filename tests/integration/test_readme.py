@@ -14,7 +14,7 @@ README = (harness.SOURCE / "README.md").read_text()
 SHORT = (("copies: 32 ", "copies: 19532 "), ("batch_size: 1024", "warmup: 1000000"))
 LIVE = (("env_steps: 625000", "env_steps: 1000000000"), ("copies: 32 ", "copies: 1 "),
         ("batch_size: 1024", "warmup: 1000000"))
-FOLLOWS = ("attach ", " -f")   # until the run ends, or an interrupt
+FOLLOWS = ("attach ", " -f", "brood web ")   # until the run ends, or an interrupt
 NOT_HERE = ("scripts/test", "kill -9")
 
 

@@ -1,0 +1,98 @@
+/* `brood web`: executes brood-web, a program of its own: no other command needs its
+ * libraries. */
+#include "supervisor/cli/cli.h"
+#include "supervisor/proc/binaries.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int execute(const struct cli *cli, const char *dir, long long port, int read_only)
+{
+    char program[PATH_MAX], own[PATH_MAX], port_text[16];
+    struct err err = {0};
+    const char *args[12];
+    ssize_t len;
+    int n = 0;
+
+    if (binaries_beside("brood-web", program, &err) < 0)
+        return cli_fail(cli, CLI_FAILED, &err);
+    len = readlink("/proc/self/exe", own, sizeof(own) - 1);
+    if (len < 0)
+        return cli_fail(cli, CLI_FAILED,
+                        (err_errno(&err, "readlink /proc/self/exe"), &err));
+    own[len] = '\0';
+    (void)snprintf(port_text, sizeof(port_text), "%lld", port);
+    args[n++] = program;
+    args[n++] = "--program";
+    args[n++] = own;
+    args[n++] = "--port";
+    args[n++] = port_text;
+    if (read_only)
+        args[n++] = "--read-only";
+    if (cli->json)
+        args[n++] = "--json";
+    if (cli->quiet)
+        args[n++] = "--quiet";
+    args[n++] = "--";
+    args[n++] = dir;
+    args[n] = NULL;
+    (void)execv(program, (char *const *)(uintptr_t)args);
+    if (errno == ENOENT)
+        (void)err_set(&err, ERR_NOT_FOUND,
+                      "this brood was built without the page: install libwebsockets-dev "
+                      "and build it again");
+    else
+        (void)err_errno(&err, "%s", program);
+    return cli_fail(cli, CLI_FAILED, &err);
+}
+
+static int run_web(struct cli *cli, int argc, char **argv)
+{
+    static const struct option options[] = {{"port", required_argument, NULL, 'p'},
+                                            {"read-only", no_argument, NULL, 'r'},
+                                            {0}};
+    long long port = 0;
+    int c, code = 0, read_only = 0;
+
+    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
+        if (c == CLI_OPTION_EXIT)
+            return code;
+        if (c == 'r') {
+            read_only = 1;
+            continue;
+        }
+        code = cli_integer(cli, "--port", optarg, 0, 65535, &port);
+        if (code != 0)
+            return code;
+    }
+    if (argc - optind > 1)
+        return cli_usage(cli, "expected one folder of runs, got %d", argc - optind);
+    return execute(cli, optind < argc ? argv[optind] : cli->runs_dir, port, read_only);
+}
+
+const struct command cmd_web = {
+    .name = "web",
+    .arguments = "[RUNS_DIR] [options]",
+    .summary = "Watch and steer runs and studies in a browser",
+    .help = "  --port N         listen there (default: a port that is free)\n"
+            "  --read-only      refuse everything that changes a run\n"
+            "\nPrints the address to open. It has a token, which the browser exchanges "
+            "for a\n"
+            "cookie; without one of them nothing is shown. Only this machine can "
+            "connect. From\n"
+            "another one, forward the port, and open the same address there:\n"
+            "\n      ssh -N -L 8123:127.0.0.1:8123 HOST\n"
+            "\nThe page shows runs, learning curves of one or more runs side by side, "
+            "agents,\n"
+            "configurations and their differences, journals and logs, checkpoints, "
+            "episodes and\n"
+            "studies. It pauses, continues and stops runs, kills and respawns agents, "
+            "and changes\n"
+            "live settings as `brood set` does. The page is a client like others: to end "
+            "it, or\n"
+            "the browser, changes nothing of a run.\n"
+            "\nexample: brood web --read-only\n",
+    .run = run_web,
+};

@@ -1,0 +1,376 @@
+#include "supervisor/web/curves.h"
+
+#include "common/io/beneath.h"
+#include "common/mem/xmalloc.h"
+#include "common/wire/cursor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FIRST_READ = 16 << 10, WINDOW = 16 << 10 };
+
+struct table {
+    int fd;
+    struct stat st;
+    char *header; /* its first line, terminated */
+    size_t body;  /* where the rows begin; 0: there is no header yet */
+};
+
+/* Reads at most max bytes at an offset; fewer at the end of the file. */
+static size_t read_at(int fd, size_t offset, char *ret, size_t max)
+{
+    size_t n = 0;
+
+    while (n < max) {
+        const ssize_t more = pread(fd, ret + n, max - n, (off_t)(offset + n));
+
+        if (more < 0 && errno == EINTR)
+            continue;
+        if (more <= 0)
+            break;
+        n += (size_t)more;
+    }
+    return n;
+}
+
+static void close_table(struct table *t)
+{
+    if (t->fd >= 0)
+        (void)close(t->fd);
+    free(t->header);
+}
+
+static int read_header(struct table *t, const char *file, struct err *err)
+{
+    size_t max = FIRST_READ;
+
+    for (;;) {
+        size_t n;
+        char *end;
+
+        t->header = xrealloc(t->header, max + 1);
+        n = read_at(t->fd, 0, t->header, max);
+        end = memchr(t->header, '\n', n);
+        if (end != NULL) {
+            *end = '\0';
+            t->body = (size_t)(end - t->header) + 1;
+            return 0;
+        }
+        t->header[0] = '\0';
+        if (n < max)
+            return 0; /* it is being written */
+        if (max >= CURVES_MAX_HEADER)
+            return err_set(err, ERR_LIMIT, "%s: the first line is too long", file);
+        max *= 8;
+    }
+}
+
+/* A run without the file has an empty table: *ret is set in any case. */
+static int open_table(struct table *ret, const char *path, struct err *err)
+{
+    char *file = xasprintf("%s/metrics/progress.csv", path);
+    int rc = 0;
+
+    *ret = (struct table){.fd = beneath_open(file, O_RDONLY, 0)};
+    if (ret->fd < 0 || fstat(ret->fd, &ret->st) < 0) {
+        if (errno != ENOENT)
+            rc = err_errno(err, "%s", file);
+        ret->header = xcalloc(1, 1);
+    } else {
+        rc = read_header(ret, file, err);
+    }
+    free(file);
+    return rc;
+}
+
+/* The index of a column in a header; -1: it has none of that name. */
+static int find_column(const char *header, const char *name)
+{
+    const size_t len = strlen(name);
+    int i = 0;
+
+    for (const char *p = header;; p++, i++) {
+        const size_t n = strcspn(p, ",");
+
+        if (n == len && memcmp(p, name, len) == 0)
+            return i;
+        p += n;
+        if (*p == '\0')
+            return -1;
+    }
+}
+
+/* ---- columns ---- */
+
+/* A field as a JSON number; null if it is empty or no finite number. */
+static void put_field(struct wbuf *b, const char *field, size_t len)
+{
+    char text[40], *end;
+
+    if (len > 0 && len < sizeof(text)) {
+        memcpy(text, field, len);
+        text[len] = '\0';
+        if (isfinite(strtod(text, &end)) && *end == '\0' &&
+            strspn(text, "0123456789.eE+-") == len && text[0] != '.' && text[0] != '+') {
+            wbuf_bytes(b, text, len);
+            return;
+        }
+    }
+    wbuf_bytes(b, "null", 4);
+}
+
+struct wanted {
+    int column; /* in the file; -1: not there */
+    size_t at;  /* place in the answer */
+};
+
+static int compare_wanted(const void *a, const void *b)
+{
+    const struct wanted *x = a, *y = b;
+
+    return (x->column > y->column) - (x->column < y->column);
+}
+
+/* Appends the wanted fields of one line; `wanted` ascends by column. */
+static void take_line(const char *line, const char *end, const struct wanted *wanted,
+                      size_t n, struct wbuf *values)
+{
+    const char *p = line;
+    int column = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct wbuf *b = &values[wanted[i].at];
+        const char *comma;
+
+        if (b->len > 0)
+            wbuf_u8(b, ',');
+        while (p != NULL && column < wanted[i].column) {
+            p = memchr(p, ',', (size_t)(end - p));
+            p = p != NULL ? p + 1 : NULL;
+            column++;
+        }
+        if (p == NULL || wanted[i].column < 0) {
+            wbuf_bytes(b, "null", 4);
+            continue;
+        }
+        comma = memchr(p, ',', (size_t)(end - p));
+        put_field(b, p, (size_t)((comma != NULL ? comma : end) - p));
+    }
+}
+
+static void put_raw_list(struct json *j, const struct wbuf *values)
+{
+    char *text = xcalloc(1, values->len + 3);
+
+    text[0] = '[';
+    if (values->len > 0)
+        memcpy(text + 1, values->data, values->len);
+    text[values->len + 1] = ']';
+    json_raw(j, text, values->len + 2);
+    free(text);
+}
+
+/* Where to go on from, and whether that is the beginning although the reader was further. */
+static size_t begin_at(const struct table *t, const char *from, int *ret_restart)
+{
+    uint64_t inode = 0, offset = 0;
+    const int is_first = from == NULL || *from == '\0';
+
+    *ret_restart = 0;
+    if (!is_first && sscanf(from, "%" SCNu64 ":%" SCNu64, &inode, &offset) == 2 &&
+        inode == (uint64_t)t->st.st_ino && offset >= t->body &&
+        offset <= (uint64_t)t->st.st_size)
+        return (size_t)offset;
+    *ret_restart = !is_first;
+    return t->body;
+}
+
+static void put_names(struct json *j, const char *header)
+{
+    json_array(j);
+    for (const char *p = header; *p != '\0'; p += *p == ',') {
+        const size_t n = strcspn(p, ",");
+
+        json_strn(j, p, n);
+        p += n;
+    }
+    json_close(j);
+}
+
+static void put_answer(const struct table *t, const char *const *columns, size_t n,
+                       const char *from, struct json *j)
+{
+    struct wbuf values[CURVES_MAX_COLUMNS + 1] = {{0}};
+    struct wanted wanted[CURVES_MAX_COLUMNS + 1];
+    int restart;
+    size_t offset = begin_at(t, from, &restart), got = 0, used = 0;
+    const size_t left =
+        (size_t)t->st.st_size > offset ? (size_t)t->st.st_size - offset : 0;
+    char *text = xcalloc(1, (left < CURVES_MAX_BYTES ? left : CURVES_MAX_BYTES) + 1);
+    char next[64];
+
+    for (size_t i = 0; i < n; i++)
+        wanted[i] = (struct wanted){find_column(t->header, columns[i]), i};
+    wanted[n] = (struct wanted){find_column(t->header, "env_steps"), n};
+    qsort(wanted, n + 1, sizeof(wanted[0]), compare_wanted);
+    if (t->body > 0)
+        got = read_at(t->fd, offset, text,
+                      left < CURVES_MAX_BYTES ? left : CURVES_MAX_BYTES);
+    for (char *end; (end = memchr(text + used, '\n', got - used)) != NULL;
+         used = (size_t)(end - text) + 1)
+        take_line(text + used, end, wanted, n + 1, values);
+    (void)snprintf(next, sizeof(next), "%" PRIu64 ":%zu", (uint64_t)t->st.st_ino,
+                   offset + used);
+    json_key(j, "next");
+    json_str(j, t->body > 0 ? next : "");
+    json_key(j, "restart");
+    json_bool(j, restart);
+    json_key(j, "more");
+    json_bool(j, left > CURVES_MAX_BYTES && used > 0);
+    json_key(j, "steps");
+    put_raw_list(j, &values[n]);
+    json_key(j, "columns");
+    json_array(j);
+    for (size_t i = 0; i < n; i++)
+        put_raw_list(j, &values[i]);
+    json_close(j);
+    for (size_t i = 0; i <= n; i++)
+        wbuf_done(&values[i]);
+    free(text);
+}
+
+int curves_put(const char *path, const char *const *columns, size_t n, const char *from,
+               struct json *j, struct err *err)
+{
+    struct table t;
+    int rc = n > CURVES_MAX_COLUMNS
+                 ? err_set(err, ERR_LIMIT, "more than %d columns are asked for",
+                           CURVES_MAX_COLUMNS)
+                 : 0;
+
+    if (rc < 0)
+        return rc;
+    rc = open_table(&t, path, err);
+    if (rc == 0) {
+        json_object(j);
+        put_answer(&t, columns, n, from, j);
+        if (from == NULL || *from == '\0') {
+            json_key(j, "all");
+            put_names(j, t.header);
+        }
+        json_close(j);
+    }
+    close_table(&t);
+    return rc;
+}
+
+/* ---- the small picture of a run in the list ---- */
+
+/* The column of the first row in the text that has a value, of those with a prefix; -1. */
+static int find_filled(const char *header, const char *prefix, const char *text,
+                       size_t len)
+{
+    const size_t n = strlen(prefix);
+    int column = 0;
+
+    for (const char *p = header; *p != '\0'; column++) {
+        const struct wanted wanted = {column, 0};
+        const char *line = text, *end;
+        int is_filled = 0;
+
+        while (strncmp(p, prefix, n) == 0 && !is_filled &&
+               (end = memchr(line, '\n', len - (size_t)(line - text))) != NULL) {
+            struct wbuf value = {0};
+
+            take_line(line, end, &wanted, 1, &value);
+            is_filled = value.len > 0 && value.data[0] != 'n';
+            wbuf_done(&value);
+            line = end + 1;
+        }
+        if (is_filled)
+            return column;
+        p += strcspn(p, ",");
+        p += *p == ',';
+    }
+    return -1;
+}
+
+/* Appends the first value of the column in a text that begins at a line, and returns where the
+ * next line begins; 0: there is none. */
+static size_t take_value(const char *text, size_t len, int column, struct wbuf *ret)
+{
+    const struct wanted wanted = {column, 0};
+    const char *line = text, *end;
+
+    while ((end = memchr(line, '\n', len - (size_t)(line - text))) != NULL) {
+        struct wbuf value = {0};
+        int is_null;
+
+        take_line(line, end, &wanted, 1, &value);
+        is_null = value.len == 0 || value.data[0] == 'n';
+        if (!is_null) {
+            if (ret->len > 0)
+                wbuf_u8(ret, ',');
+            wbuf_bytes(ret, value.data, value.len);
+        }
+        wbuf_done(&value);
+        line = end + 1;
+        if (!is_null)
+            return (size_t)(line - text);
+    }
+    return 0;
+}
+
+static void sample(const struct table *t, size_t points, struct wbuf *ret)
+{
+    const size_t size = (size_t)t->st.st_size - t->body;
+    const size_t step = size / points > 0 ? size / points : 1;
+    const size_t window = WINDOW + 8 * t->body; /* some rows: they are about as long */
+    char *text = xcalloc(1, window + 1);
+    size_t taken = t->body; /* what lies before has been sampled */
+    int column = -1;
+
+    for (size_t i = 0; i < points; i++) {
+        const size_t offset = t->body + i * step;
+        size_t n, begin = 0, end;
+
+        if (offset < taken)
+            continue;
+        n = read_at(t->fd, offset, text, window);
+        if (offset > t->body) { /* from the next line on */
+            const char *line = memchr(text, '\n', n);
+
+            if (line == NULL)
+                continue;
+            begin = (size_t)(line - text) + 1;
+        }
+        if (column < 0) /* there are more values than of evaluations */
+            column =
+                find_filled(t->header, "rollout/team_return/", text + begin, n - begin);
+        if (column < 0)
+            column = find_filled(t->header, "eval/team_return/", text + begin, n - begin);
+        end = column >= 0 ? take_value(text + begin, n - begin, column, ret) : 0;
+        if (end > 0)
+            taken = offset + begin + end;
+    }
+    free(text);
+}
+
+void curves_put_spark(const char *path, size_t points, struct json *j)
+{
+    struct wbuf values = {0};
+    struct table t;
+
+    if (open_table(&t, path, NULL) == 0 && t.body > 0 && (size_t)t.st.st_size > t.body)
+        sample(&t, points, &values);
+    close_table(&t);
+    put_raw_list(j, &values);
+    wbuf_done(&values);
+}

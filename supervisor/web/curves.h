@@ -1,0 +1,33 @@
+/* curves.h - reads columns of a run's progress.csv as JSON, only as much as is shown.
+ *
+ * Position  a reader continues where its last answer ended: "INODE:OFFSET". If the file has
+ *           been replaced or cut since, the answer begins again, with "restart": true.
+ * Bounds    CURVES_MAX_BYTES of the file an answer; then "more" is true. A header of at most
+ *           CURVES_MAX_HEADER bytes; CURVES_MAX_COLUMNS columns an answer.
+ * Threads   any.
+ */
+#ifndef SUPERVISOR_WEB_CURVES_H
+#define SUPERVISOR_WEB_CURVES_H
+
+#include "common/err/err.h"
+#include "supervisor/metrics/json.h"
+
+#include <stddef.h>
+
+#define CURVES_MAX_BYTES  ((size_t)8 << 20)
+#define CURVES_MAX_HEADER ((size_t)1 << 20)
+enum { CURVES_MAX_COLUMNS = 64 };
+
+/* path: a run's directory. Puts the values of these columns from a position on:
+ * {"next", "restart", "more", "names", "columns": [[...], ...], "steps": [...]}. A column
+ * that the file does not have is full of nulls. from NULL or "": the beginning. The answer
+ * also has "all": the names of all columns, if it is the first one. A run without rows gives
+ * empty lists. -errno, ERR_LIMIT. */
+int curves_put(const char *path, const char *const *columns, size_t n, const char *from,
+               struct json *j, struct err *err);
+
+/* Puts a list of at most `points` values of the column that tells how well the team does, at
+ * equal distances in the file. */
+void curves_put_spark(const char *path, size_t points, struct json *j);
+
+#endif

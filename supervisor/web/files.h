@@ -1,0 +1,27 @@
+/* files.h - what the page shows of a run's files, as JSON.
+ *
+ * path: a run's directory. Each puts one value into the JSON, unless it fails.
+ * Threads   any.
+ */
+#ifndef SUPERVISOR_WEB_FILES_H
+#define SUPERVISOR_WEB_FILES_H
+
+#include "common/err/err.h"
+#include "supervisor/metrics/json.h"
+
+#define FILES_MAX_TAIL ((size_t)256 << 10)
+
+/* The keys of config.yaml and their values: [["run.name", "small", live], ...]; live: whether
+ * the value can change while the run lives. */
+int files_put_config(const char *path, struct json *j, struct err *err);
+/* The checkpoints, newest first: [{"step", "time", "bytes"}, ...]. */
+int files_put_checkpoints(const char *path, struct json *j, struct err *err);
+/* The names of its logs: ["journal", "supervisor", "agent_0", ...]. */
+int files_put_logs(const char *path, struct json *j, struct err *err);
+/* {"next", "restart", "text"}: the text of a log (one of these names) that has been added since
+ * a position (curves.h); at first its last lines. Only whole lines, at most FILES_MAX_TAIL
+ * bytes of them. ERR_NOT_FOUND: there is no such log. */
+int files_put_tail(const char *path, const char *log, const char *from, struct json *j,
+                   struct err *err);
+
+#endif

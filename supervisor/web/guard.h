@@ -1,0 +1,39 @@
+/* guard.h - who may use the page: checks of a request's headers, without I/O.
+ *
+ * Token    random, in the URL that `brood web` prints. The first request exchanges it for a
+ *          cookie, another random value, so that the token is not kept in the browser's
+ *          history. Both are compared in constant time.
+ * Host     must be 127.0.0.1:PORT or localhost:PORT: another name that leads here belongs to a
+ *          page that rebinds its own.
+ * Origin   of a request that has one: must be http:// and one of these hosts.
+ * Source   RFC 6454 (origin), RFC 6265 (cookies)
+ */
+#ifndef SUPERVISOR_WEB_GUARD_H
+#define SUPERVISOR_WEB_GUARD_H
+
+#include "common/err/err.h"
+
+enum { GUARD_SECRET_BYTES = 2 * 32 + 1 /* hexadecimal digits of 256 bits, terminator */ };
+
+struct guard {
+    char token[GUARD_SECRET_BYTES];
+    char cookie[GUARD_SECRET_BYTES];
+    char cookie_name
+        [32]; /* has the port: a browser sends cookies to all ports of a host */
+    char hosts[2][32];
+};
+
+/* Draws the secrets. */
+int guard_init(struct guard *ret, struct err *err);
+/* Before the first check: what follows from the port. */
+void guard_set_port(struct guard *g, int port);
+
+/* Each returns 1 if the header or the token is accepted. NULL: it is missing. */
+int guard_token(const struct guard *g, const char *token);
+int guard_host(const struct guard *g, const char *host);
+/* A missing origin is accepted unless it is required, as for what a page can do to another. */
+int guard_origin(const struct guard *g, const char *origin, int is_required);
+/* cookies: the header, "a=1; b=2". */
+int guard_cookie(const struct guard *g, const char *cookies);
+
+#endif

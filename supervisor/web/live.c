@@ -1,0 +1,425 @@
+#include "supervisor/web/live.h"
+
+#include "common/io/beneath.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/cli/run_facts.h"
+#include "supervisor/control/client.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/run/run_record.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+enum {
+    CONNECTS_WITHIN_MS = 200, /* and sends: only a supervisor that hangs needs longer */
+    LOOK_EVERY_MS = 1000,
+    SOON_MS = 80,
+    ANSWERS_WITHIN_MS = 3000,
+    MAX_MESSAGES = 256, /* before others have their turn */
+};
+
+/* A request without a response. client 0: ours. */
+struct waiting {
+    uint64_t client;
+    uint32_t id, number;
+    LIST_ENTRY(waiting) entry;
+};
+LIST_HEAD(waiting_list, waiting);
+
+struct live_run {
+    struct live *live;
+    char *name, *path;
+    size_t watchers;
+    int is_held;
+    struct control_client *client; /* NULL: it does not live, or not yet */
+    uv_poll_t *poll;
+    struct waiting_list waiting;
+    uint32_t number;    /* of the last request */
+    uint64_t asked_ms;  /* when its status was asked for; 0: it has come */
+    uint64_t silent_ms; /* it does not answer since */
+    char *view;
+    size_t view_len;
+    uint64_t revision;
+    struct waiting *begun;
+    LIST_ENTRY(live_run) entry;
+};
+
+struct live {
+    uv_loop_t *loop;
+    struct live_callbacks callbacks;
+    uv_timer_t tick, soon;
+    uint64_t revision;
+    LIST_HEAD(, live_run) runs;
+};
+
+/* ---- the connection ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void disconnect(struct live_run *r, const struct err *why)
+{
+    struct waiting *w;
+
+    if (r->client == NULL)
+        return;
+    (void)uv_poll_stop(r->poll);
+    uv_close((uv_handle_t *)r->poll, on_closed);
+    r->poll = NULL;
+    control_client_close(r->client);
+    r->client = NULL;
+    r->asked_ms = r->silent_ms = 0;
+    while ((w = LIST_FIRST(&r->waiting)) != NULL) {
+        LIST_REMOVE(w, entry);
+        if (w->client != 0)
+            r->live->callbacks.on_response(r->live->callbacks.ctx, w->client, w->id, NULL,
+                                           why);
+        free(w);
+    }
+}
+
+static struct waiting *take_waiting(struct live_run *r, uint32_t number)
+{
+    struct waiting *w;
+
+    LIST_FOREACH(w, &r->waiting, entry)
+    if (w->number == number)
+        break;
+    if (w != NULL)
+        LIST_REMOVE(w, entry);
+    return w;
+}
+
+/* ---- the view ---- */
+
+static uint64_t size_of(const struct live_run *r, const char *sub, int is_time)
+{
+    char *path = xasprintf("%s/%s", r->path, sub);
+    struct stat st;
+    uint64_t ret = 0;
+
+    if (beneath_stat(path, &st) == 0)
+        ret = is_time ? (uint64_t)st.st_mtim.tv_sec * 1000 +
+                            (uint64_t)st.st_mtim.tv_nsec / 1000000
+                      : (uint64_t)st.st_size;
+    free(path);
+    return ret;
+}
+
+static void set_view(struct live_run *r, const struct run_status *s, int is_live,
+                     int is_denied)
+{
+    struct json j = {0};
+    size_t len;
+    const char *text;
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "push");
+    json_str(&j, "run");
+    json_key(&j, "run");
+    json_str(&j, r->name);
+    json_key(&j, "live");
+    json_bool(&j, is_live);
+    json_key(&j, "denied");
+    json_bool(&j, is_denied);
+    json_key(&j, "rows");
+    json_u64(&j, size_of(r, "metrics/progress.csv", 0));
+    json_key(&j, "journal");
+    json_u64(&j, size_of(r, "journal", 0));
+    json_key(&j, "config");
+    json_u64(&j, size_of(r, "config.yaml", 1));
+    json_key(&j, "checkpoints");
+    json_u64(&j, size_of(r, "checkpoints", 1));
+    json_key(&j, "status");
+    json_object(&j);
+    run_status_json(&j, s);
+    json_close(&j);
+    json_close(&j);
+    text = json_line(&j, &len);
+    if (r->view == NULL || r->view_len != len || memcmp(r->view, text, len) != 0) {
+        r->view = xrealloc(r->view, len + 1);
+        memcpy(r->view, text, len + 1);
+        r->view_len = len;
+        r->revision = ++r->live->revision;
+        r->live->callbacks.on_view(r->live->callbacks.ctx);
+    }
+    json_done(&j);
+}
+
+/* Of a run that is over, or does not answer. */
+static void read_view(struct live_run *r)
+{
+    struct run_record record;
+
+    run_record_read(&record, r->path);
+    if (record.is_live && r->silent_ms != 0)
+        record.status.state = "not answering";
+    set_view(r, &record.status, record.is_live, record.is_denied);
+    run_record_done(&record);
+}
+
+static void take_status(struct live_run *r, const msgpack_object *body)
+{
+    struct arena arena = ARENA_ZERO;
+    struct run_status s = {0};
+
+    r->asked_ms = r->silent_ms = 0;
+    run_status_unpack(&s, body, &arena);
+    set_view(r, &s, 1, 0);
+    arena_done(&arena);
+}
+
+/* ---- messages ---- */
+
+static void on_soon(uv_timer_t *timer);
+
+static void take_message(struct live_run *r, const struct msg *m)
+{
+    struct waiting *w;
+
+    if (m->type == MSG_NOTIFICATION) {
+        const msgpack_object *event = msg_get(&m->body, "event");
+
+        if (event != NULL && msg_str_is(event, "row"))
+            return; /* as often as every tick, and it changes no agent */
+        if (!uv_is_active((uv_handle_t *)&r->live->soon))
+            (void)uv_timer_start(&r->live->soon, on_soon, SOON_MS, 0);
+        return;
+    }
+    w = take_waiting(r, m->id);
+    if (w == NULL)
+        return;
+    if (w->client != 0)
+        r->live->callbacks.on_response(r->live->callbacks.ctx, w->client, w->id,
+                                       m->error.code == 0 ? &m->body : NULL, &m->error);
+    else if (m->error.code == 0 && m->body.type == MSGPACK_OBJECT_MAP &&
+             m->body.via.map.size > 0)
+        take_status(r, &m->body);
+    free(w);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct live_run *r = poll->data;
+    const struct msg *m;
+    struct err why = {0};
+    int rc = 1;
+
+    for (int i = 0; i < MAX_MESSAGES && rc > 0; i++) {
+        rc = control_client_next(r->client, 0, &m, &why);
+        if (rc > 0)
+            take_message(r, m);
+    }
+    if (rc < 0) {
+        disconnect(r, &why);
+        read_view(r);
+    }
+}
+
+static struct msg_out *begin(struct live_run *r, uint64_t client, uint32_t id,
+                             const char *method)
+{
+    struct waiting *w = xcalloc(1, sizeof(*w));
+
+    *w = (struct waiting){.client = client, .id = id, .number = ++r->number};
+    r->begun = w;
+    return control_client_begin_as(r->client, w->number, method);
+}
+
+int live_send(struct live_run *r, struct err *err)
+{
+    struct waiting *w = r->begun;
+    const int rc = control_client_send(r->client, err);
+
+    r->begun = NULL;
+    if (rc < 0) {
+        free(w);
+        disconnect(r, err);
+        return rc;
+    }
+    LIST_INSERT_HEAD(&r->waiting, w, entry);
+    return 0;
+}
+
+static void ask_status(struct live_run *r)
+{
+    if (r->client == NULL || r->asked_ms != 0)
+        return;
+    r->asked_ms = uv_now(r->live->loop) + 1;
+    msg_map(begin(r, 0, 0, "status"), 0);
+    if (live_send(r, &(struct err){0}) < 0)
+        read_view(r);
+}
+
+static void subscribe(struct live_run *r)
+{
+    struct msg_out *o = begin(r, 0, 0, "subscribe");
+
+    msg_map(o, 1);
+    msg_key(o, "events");
+    msg_bool(o, 1);
+    (void)live_send(r, &(struct err){0});
+}
+
+static void connect_run(struct live_run *r)
+{
+    struct err why = {0};
+
+    if (r->client != NULL || run_dir_holder(r->path) == 0 ||
+        control_client_open(&r->client, r->path, CONNECTS_WITHIN_MS, &why) < 0)
+        return;
+    r->poll = xcalloc(1, sizeof(*r->poll));
+    r->poll->data = r;
+    if (uv_poll_init(r->live->loop, r->poll, control_client_fd(r->client)) < 0) {
+        control_client_close(r->client);
+        r->client = NULL;
+        free(r->poll);
+        r->poll = NULL;
+        return;
+    }
+    (void)uv_poll_start(r->poll, UV_READABLE, on_readable);
+    subscribe(r);
+    ask_status(r);
+}
+
+static void look_at(struct live_run *r)
+{
+    connect_run(r);
+    if (r->client == NULL) {
+        read_view(r);
+        return;
+    }
+    ask_status(r);
+    if (r->asked_ms != 0 && uv_now(r->live->loop) > r->asked_ms + ANSWERS_WITHIN_MS) {
+        r->silent_ms = r->asked_ms;
+        read_view(r);
+    }
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct live *l = timer->data;
+    struct live_run *r;
+
+    LIST_FOREACH(r, &l->runs, entry)
+    look_at(r);
+}
+
+static void on_soon(uv_timer_t *timer)
+{
+    struct live *l = timer->data;
+    struct live_run *r;
+
+    LIST_FOREACH(r, &l->runs, entry)
+    ask_status(r);
+}
+
+/* ---- for the server ---- */
+
+struct live *live_new(uv_loop_t *loop, struct live_callbacks callbacks)
+{
+    struct live *l = xcalloc(1, sizeof(*l));
+
+    *l = (struct live){.loop = loop, .callbacks = callbacks};
+    LIST_INIT(&l->runs);
+    (void)uv_timer_init(loop, &l->tick);
+    (void)uv_timer_init(loop, &l->soon);
+    l->tick.data = l->soon.data = l;
+    (void)uv_timer_start(&l->tick, on_tick, LOOK_EVERY_MS, LOOK_EVERY_MS);
+    return l;
+}
+
+void live_close(struct live *l)
+{
+    struct live_run *r;
+
+    while ((r = LIST_FIRST(&l->runs)) != NULL) {
+        r->watchers = 1;
+        live_unwatch(r);
+    }
+    uv_close((uv_handle_t *)&l->tick, NULL);
+    uv_close((uv_handle_t *)&l->soon, NULL);
+}
+
+void live_free(struct live *l)
+{
+    free(l);
+}
+
+struct live_run *live_watch(struct live *l, const char *name, const char *path)
+{
+    struct live_run *r;
+
+    LIST_FOREACH(r, &l->runs, entry)
+    {
+        if (strcmp(r->name, name) == 0) {
+            r->watchers++;
+            return r;
+        }
+    }
+    r = xcalloc(1, sizeof(*r));
+    *r = (struct live_run){
+        .live = l, .name = xstrdup(name), .path = xstrdup(path), .watchers = 1};
+    LIST_INIT(&r->waiting);
+    r->is_held = beneath_hold(path, NULL) == 0;
+    LIST_INSERT_HEAD(&l->runs, r, entry);
+    connect_run(r);
+    if (r->client == NULL)
+        read_view(r);
+    return r;
+}
+
+void live_unwatch(struct live_run *r)
+{
+    if (--r->watchers > 0)
+        return;
+    LIST_REMOVE(r, entry);
+    disconnect(r, &(struct err){.code = ERR_STATE, .msg = "nobody looks at the run"});
+    if (r->is_held)
+        beneath_release(r->path);
+    free(r->name);
+    free(r->path);
+    free(r->view);
+    free(r);
+}
+
+const char *live_name(const struct live_run *r)
+{
+    return r->name;
+}
+
+const char *live_view(const struct live_run *r, size_t *ret_len, uint64_t *ret_revision)
+{
+    *ret_len = r->view_len;
+    *ret_revision = r->revision;
+    return r->view;
+}
+
+struct msg_out *live_begin(struct live_run *r, uint64_t client, uint32_t id,
+                           const char *method, struct err *err)
+{
+    if (run_facts_refuse_stopped(r->path, err) < 0)
+        return NULL;
+    connect_run(r);
+    if (r->client == NULL) {
+        (void)err_set(err, ERR_NOT_FOUND, "%s is not running", r->name);
+        return NULL;
+    }
+    return begin(r, client, id, method);
+}
+
+void live_forget(struct live *l, uint64_t client)
+{
+    struct live_run *r;
+    struct waiting *w;
+
+    LIST_FOREACH(r, &l->runs, entry)
+    LIST_FOREACH(w, &r->waiting, entry)
+    if (w->client == client)
+        w->client = 0;
+}

@@ -1,0 +1,53 @@
+/* live.h - runs that somebody looks at: one connection to each run's control socket, however
+ * many browsers there are.
+ *
+ * View      the run's status, whether it lives, and the sizes of the files that grow: one JSON
+ *           object, made again once a second and soon after an event of the run. Browsers get
+ *           the newest; a revision tells whether they have it.
+ * Requests  pass through the same connection; their responses come back in any order.
+ * Threads   loop thread only.
+ */
+#ifndef SUPERVISOR_WEB_LIVE_H
+#define SUPERVISOR_WEB_LIVE_H
+
+#include "common/msg/msg.h"
+
+#include <uv.h>
+
+struct live;     /* opaque: all of them */
+struct live_run; /* opaque: one */
+
+/* What became of a request: body is NULL if it failed. */
+typedef void (*live_response_fn)(void *ctx, uint64_t client, uint32_t id,
+                                 const msgpack_object *body, const struct err *why);
+
+struct live_callbacks {
+    void (*on_view)(void *ctx); /* a view is new */
+    live_response_fn on_response;
+    void *ctx;
+};
+
+struct live *live_new(uv_loop_t *loop, struct live_callbacks callbacks);
+/* Closes all connections and timers; live_free after the loop has closed its handles. */
+void live_close(struct live *l);
+void live_free(struct live *l);
+
+/* A run that somebody looks at; name and path are copied. Every live_watch needs one
+ * live_unwatch. */
+struct live_run *live_watch(struct live *l, const char *name, const char *path);
+void live_unwatch(struct live_run *r);
+const char *live_name(const struct live_run *r);
+/* The view: JSON of ret_len bytes, or NULL if there is none yet. It changes with its revision,
+ * which is never 0. */
+const char *live_view(const struct live_run *r, size_t *ret_len, uint64_t *ret_revision);
+
+/* A request to a watched run: begin, pack its params as one map, send. The response goes to
+ * on_response with `client` and `id`. begin returns NULL, and sets err, if the run does not
+ * live or its supervisor is stopped. send: the same, and nothing will be called. */
+struct msg_out *live_begin(struct live_run *r, uint64_t client, uint32_t id,
+                           const char *method, struct err *err);
+int live_send(struct live_run *r, struct err *err);
+/* The client is gone: its responses are dropped. */
+void live_forget(struct live *l, uint64_t client);
+
+#endif

@@ -1,0 +1,393 @@
+#include "common/mem/xmalloc.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/cli/study_report.h"
+#include "supervisor/study/study_dir.h"
+#include "supervisor/web/curves.h"
+#include "supervisor/web/files.h"
+#include "supervisor/web/web.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CHANGES = 64 };
+
+struct call {
+    struct web *web;
+    struct web_client *client;
+    const struct request *request;
+    const char *run, *path; /* of the method's run; NULL if it needs none */
+};
+
+/* Answers, or will answer, unless it fails. */
+typedef int (*method_fn)(const struct call *c, struct err *err);
+
+/* ---- looking ---- */
+
+static int do_list(const struct call *c, struct err *err)
+{
+    const char *on = request_get(c->request, "on");
+
+    c->client->wants_list = on == NULL || strcmp(on, "false") != 0;
+    c->client->list_revision = 0;
+    runs_walk(c->web->runs);
+    web_answer_empty(c->web, c->client, c->request->id);
+    web_wake(c->client);
+    return 0;
+}
+
+static int find_watch(const struct web_client *c, const char *name)
+{
+    for (size_t i = 0; i < c->n_watches; i++)
+        if (strcmp(live_name(c->watch[i].run), name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* The run's watch of this client, which begins here if there is none. */
+static struct live_run *watched(const struct call *c, struct err *err)
+{
+    struct web_client *client = c->client;
+    const int at = find_watch(client, c->run);
+
+    if (at >= 0)
+        return client->watch[at].run;
+    if (client->n_watches == WEB_MAX_WATCHES) {
+        (void)err_set(err, ERR_LIMIT, "more than %d runs are watched", WEB_MAX_WATCHES);
+        return NULL;
+    }
+    client->watch[client->n_watches].revision = 0;
+    return client->watch[client->n_watches++].run =
+               live_watch(c->web->live, c->run, c->path);
+}
+
+static int do_watch(const struct call *c, struct err *err)
+{
+    if (watched(c, err) == NULL)
+        return err->code;
+    web_answer_empty(c->web, c->client, c->request->id);
+    web_wake(c->client);
+    return 0;
+}
+
+static int do_unwatch(const struct call *c, struct err *err)
+{
+    struct web_client *client = c->client;
+    const int at = find_watch(client, c->run);
+
+    if (at >= 0) {
+        live_unwatch(client->watch[at].run);
+        client->watch[at] = client->watch[--client->n_watches];
+    }
+    web_answer_empty(c->web, client, c->request->id);
+    return 0;
+}
+
+static int do_curves(const struct call *c, struct err *err)
+{
+    const char *columns[CURVES_MAX_COLUMNS];
+    const size_t n = request_all(c->request, "column", columns, CURVES_MAX_COLUMNS);
+    struct json *j = web_answer_begin(c->web, c->request->id);
+    const int rc =
+        curves_put(c->path, columns, n, request_get(c->request, "from"), j, err);
+
+    if (rc == 0)
+        web_answer_end(c->web, c->client);
+    return rc;
+}
+
+static int put(const struct call *c,
+               int (*fn)(const char *path, struct json *j, struct err *err),
+               struct err *err)
+{
+    const int rc = fn(c->path, web_answer_begin(c->web, c->request->id), err);
+
+    if (rc == 0)
+        web_answer_end(c->web, c->client);
+    return rc;
+}
+
+static int do_config(const struct call *c, struct err *err)
+{
+    return put(c, files_put_config, err);
+}
+
+static int do_checkpoints(const struct call *c, struct err *err)
+{
+    return put(c, files_put_checkpoints, err);
+}
+
+static int do_logs(const struct call *c, struct err *err)
+{
+    return put(c, files_put_logs, err);
+}
+
+static int do_tail(const struct call *c, struct err *err)
+{
+    const char *log = request_get(c->request, "log");
+    struct json *j = web_answer_begin(c->web, c->request->id);
+    const int rc = files_put_tail(c->path, log != NULL ? log : "journal",
+                                  request_get(c->request, "from"), j, err);
+
+    if (rc == 0)
+        web_answer_end(c->web, c->client);
+    return rc;
+}
+
+static int do_evaluate(const struct call *c, struct err *err)
+{
+    return evals_start(c->web->evals, c->client, c->request, c->path, err);
+}
+
+/* ---- studies: all of their runs are read, on a thread of the pool ---- */
+
+struct study_job {
+    uv_work_t work;
+    struct web *web;
+    uint64_t client;
+    uint32_t id;
+    char *path, *name;
+    char *text;
+    size_t len;
+    struct err err;
+};
+
+static void read_study(uv_work_t *work)
+{
+    struct study_job *job = work->data;
+    struct study_report report;
+    struct study study;
+    FILE *f;
+
+    if (study_dir_read(&study, job->path, &job->err) < 0)
+        return;
+    if (study_report_make(&report, &study, job->path, &job->err) == 0) {
+        report.name = job->name;
+        f = open_memstream(&job->text, &job->len);
+        if (f != NULL) {
+            study_report_print_json(&report, f);
+            (void)fclose(f);
+        }
+        study_report_done(&report);
+    }
+    study_done(&study);
+}
+
+static void on_study(uv_work_t *work, int status)
+{
+    struct study_job *job = work->data;
+    struct web *w = job->web;
+    struct web_client *c = web_find_client(w, job->client);
+
+    if (c != NULL && job->err.code != 0) {
+        web_answer_fail(w, c, job->id, &job->err);
+    } else if (c != NULL && status == 0 && job->text != NULL) {
+        struct json *j = web_answer_begin(w, job->id);
+
+        json_raw(j, job->text, job->len);
+        web_answer_end(w, c);
+    }
+    free(job->path);
+    free(job->name);
+    free(job->text);
+    free(job);
+}
+
+static int do_study(const struct call *c, struct err *err)
+{
+    const char *name = request_get(c->request, "study");
+    const char *path = runs_study_path(c->web->runs, name);
+    struct study_job *job;
+
+    if (path == NULL)
+        return err_set(err, ERR_NOT_FOUND, "there is no study '%.100s'",
+                       name != NULL ? name : "");
+    job = xcalloc(1, sizeof(*job));
+    job->work.data = job;
+    job->web = c->web;
+    job->client = c->client->serial;
+    job->id = c->request->id;
+    job->path = xstrdup(path);
+    job->name = xstrdup(name);
+    return uv_queue_work(&c->web->loop, &job->work, read_study, on_study) < 0
+               ? err_set(err, ERR_STATE, "no thread")
+               : 0;
+}
+
+/* ---- steering ---- */
+
+static int steer(const struct call *c, const char *method, const char *agent,
+                 struct err *err)
+{
+    struct live_run *r = watched(c, err);
+    struct msg_out *o =
+        r != NULL ? live_begin(r, c->client->serial, c->request->id, method, err) : NULL;
+
+    if (o == NULL)
+        return err->code;
+    msg_map(o, agent != NULL ? 1 : 0);
+    if (agent != NULL) {
+        msg_key(o, "agent");
+        msg_str(o, agent);
+    }
+    return live_send(r, err);
+}
+
+static int do_steer(const struct call *c, struct err *err)
+{
+    return steer(c, c->request->method, NULL, err);
+}
+
+static int do_steer_agent(const struct call *c, struct err *err)
+{
+    const char *agent = request_get(c->request, "agent");
+
+    return agent != NULL ? steer(c, c->request->method, agent, err)
+                         : err_set(err, ERR_ARG, "no agent is named");
+}
+
+/* Whether a key names what is executed: a page must not choose that, whatever the run would
+ * accept. */
+static int is_command(const char *change)
+{
+    static const char *const words[] = {"command", "plugin", "launcher", "on", "hooks"};
+    const size_t len = strcspn(change, "=");
+
+    for (size_t at = 0; at < len;) {
+        const size_t n = strcspn(change + at, ".=");
+
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+            if (strlen(words[i]) == n && strncmp(change + at, words[i], n) == 0)
+                return 1;
+        at += n + 1;
+    }
+    return 0;
+}
+
+static int do_set(const struct call *c, struct err *err)
+{
+    const int cancels = strcmp(c->request->method, "cancel") == 0;
+    const char *words[MAX_CHANGES];
+    const size_t n =
+        request_all(c->request, cancels ? "key" : "change", words, MAX_CHANGES);
+    const char *at_text = request_get(c->request, "at");
+    uint64_t at = 0;
+    struct live_run *r;
+    struct msg_out *o;
+
+    if (n > MAX_CHANGES)
+        return err_set(err, ERR_LIMIT, "more than %d changes at once", MAX_CHANGES);
+    if (n == 0 && !cancels)
+        return err_set(err, ERR_ARG, "expected KEY=VALUE");
+    for (size_t i = 0; i < n; i++)
+        if (is_command(words[i]))
+            return err_set(err, ERR_CONFIG,
+                           "%.160s: what a run executes cannot be set from the page",
+                           words[i]);
+    if (at_text != NULL && !request_u64(c->request, "at", &at))
+        return err_set(err, ERR_ARG,
+                       "--at-step %.100s: expected a whole number from 0 to %lld",
+                       at_text, (long long)INT64_MAX);
+    r = watched(c, err);
+    o = r != NULL ? live_begin(r, c->client->serial, c->request->id, "set", err) : NULL;
+    if (o == NULL)
+        return err->code;
+    msg_map(o, at_text != NULL && !cancels ? 2 : 1);
+    msg_key(o, cancels ? "cancel" : "changes");
+    msg_array(o, n);
+    for (size_t i = 0; i < n; i++)
+        msg_str(o, words[i]);
+    if (at_text != NULL && !cancels) {
+        msg_key(o, "at");
+        msg_u64(o, at);
+    }
+    return live_send(r, err);
+}
+
+void methods_response(void *ctx, uint64_t client, uint32_t id, const msgpack_object *body,
+                      const struct err *why)
+{
+    struct web *w = ctx;
+    struct web_client *c = web_find_client(w, client);
+
+    if (c == NULL)
+        return;
+    if (body != NULL) {
+        msg_json_put(web_answer_begin(w, id), body);
+        web_answer_end(w, c);
+    } else {
+        web_answer_fail(w, c, id, why);
+    }
+}
+
+/* ---- the table ---- */
+
+enum { ON_RUN = 1, CHANGES = 2 };
+
+static const struct method {
+    const char *name;
+    method_fn fn;
+    int flags;
+} methods[] = {
+    {"list", do_list, 0},
+    {"study", do_study, 0},
+    {"watch", do_watch, ON_RUN},
+    {"unwatch", do_unwatch, ON_RUN},
+    {"curves", do_curves, ON_RUN},
+    {"config", do_config, ON_RUN},
+    {"checkpoints", do_checkpoints, ON_RUN},
+    {"logs", do_logs, ON_RUN},
+    {"tail", do_tail, ON_RUN},
+    {"evaluate", do_evaluate, ON_RUN},
+    {"pause", do_steer, ON_RUN | CHANGES},
+    {"continue", do_steer, ON_RUN | CHANGES},
+    {"checkpoint", do_steer, ON_RUN | CHANGES},
+    {"stop", do_steer, ON_RUN | CHANGES},
+    {"kill", do_steer_agent, ON_RUN | CHANGES},
+    {"respawn", do_steer_agent, ON_RUN | CHANGES},
+    {"set", do_set, ON_RUN | CHANGES},
+    {"cancel", do_set, ON_RUN | CHANGES},
+};
+
+static const struct method *find_method(const char *name)
+{
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+        if (strcmp(methods[i].name, name) == 0)
+            return &methods[i];
+    return NULL;
+}
+
+static int call(struct call *c, struct err *err)
+{
+    const struct method *m = find_method(c->request->method);
+
+    if (m == NULL)
+        return err_set(err, ERR_NOT_FOUND, "there is no method '%.60s'",
+                       c->request->method);
+    if ((m->flags & CHANGES) && c->web->read_only)
+        return err_set(err, ERR_STATE, "this page is read-only");
+    if (m->flags & ON_RUN) {
+        c->run = request_get(c->request, "run");
+        c->path = runs_path(c->web->runs, c->run);
+        if (c->path == NULL)
+            return err_set(err, ERR_NOT_FOUND, "there is no run '%.100s'",
+                           c->run != NULL ? c->run : "");
+    }
+    return m->fn(c, err);
+}
+
+void methods_call(struct web *w, struct web_client *c, const struct request *r)
+{
+    struct call one = {.web = w, .client = c, .request = r};
+    struct err err = {0};
+
+    if (call(&one, &err) < 0)
+        web_answer_fail(w, c, r->id, &err);
+}
+
+void methods_leave(struct web *w, struct web_client *c)
+{
+    while (c->n_watches > 0)
+        live_unwatch(c->watch[--c->n_watches].run);
+    live_forget(w->live, c->serial);
+    evals_forget(w->evals, c->serial);
+}

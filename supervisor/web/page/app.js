@@ -1,0 +1,56 @@
+// Where one is, the keyboard, and the connection.
+import {connect, on} from "./net.js";
+import {attribute, el, shown, text} from "./dom.js";
+import {showList} from "./list.js";
+import {showRun} from "./run.js";
+import {showCompare} from "./compare.js";
+import {showStudy} from "./study.js";
+
+const main = document.getElementById("main"), trail = document.getElementById("trail");
+const keys = document.getElementById("keys"), link = document.getElementById("link");
+let here = null, isReadOnly = false;
+
+export const readOnly = () => isReadOnly;
+
+function route() {
+  const [, kind, name, tab] = location.hash.split("/");
+  const decoded = decodeURIComponent(name ?? "");
+  here?.close();
+  if (kind === "run" && name) here = showRun(main, decoded, tab);
+  else if (kind === "compare" && name) here = showCompare(main, name.split(",").map(decodeURIComponent));
+  else if (kind === "study" && name) here = showStudy(main, decoded);
+  else here = showList(main);
+  document.title = here.title === "brood" ? "brood" : `${here.title} – brood`;
+  trail.replaceChildren(...here.trail.flatMap(([label]) => [el("span.muted", "/"), el("span", label)]));
+  window.scrollTo(0, 0);
+}
+
+addEventListener("keydown", event => {
+  const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
+  if (event.ctrlKey || event.metaKey || event.altKey || keys.open) return;
+  if (typing) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (event.key === " " && event.target.closest("button, a, summary, input")) return;
+  const fn = event.key === "?" ? () => keys.showModal()
+    : event.key === "u" ? () => { location.hash = "#/"; } : here?.keys[event.key];
+  if (!fn) return;
+  event.preventDefault();
+  fn();
+});
+
+document.getElementById("help").addEventListener("click", () => keys.showModal());
+on("hello", push => {
+  isReadOnly = push.read_only;
+  shown(document.getElementById("badge"), isReadOnly);
+  attribute(document.querySelector(".brand"), "title", push.folder);
+});
+on("link", is => {
+  link.classList.toggle("on", is);
+  text(link.lastChild, is ? "connected" : "connection lost");
+  attribute(link, "title", is ? "connected to brood web" : "brood web does not answer; trying again");
+});
+addEventListener("hashchange", route);
+connect();
+route();

@@ -1,0 +1,176 @@
+// Several runs side by side: one line each, or one of each group of seeds with its deviation.
+import {ask, on} from "./net.js";
+import {attribute, el, keyed, number, runUrl, setState, short, shown, stateNode, text} from "./dom.js";
+import {Chart, Columns, chartMenu, colour, groupsOf, smoothing, usualGroups} from "./curves.js";
+import {runs} from "./list.js";
+
+const POINTS = 300;
+// "trial-s2" and "lr/3-s1" are seeds of "trial" and of "lr/3".
+const baseOf = name => name.replace(/-s\d+$/, "");
+
+// The value at a step, between its neighbours; null outside.
+function valueAt(steps, values, x, from) {
+  let i = from.i;
+  while (i + 1 < steps.length && steps[i + 1] < x) i++;
+  from.i = i;
+  if (!steps.length || x < steps[0] || x > steps[steps.length - 1]) return null;
+  const j = Math.min(i + 1, steps.length - 1);
+  if (values[i] === null || values[j] === null) return values[i] ?? values[j];
+  const w = steps[j] > steps[i] ? Math.min(1, Math.max(0, (x - steps[i]) / (steps[j] - steps[i]))) : 0;
+  return values[i] + w * (values[j] - values[i]);
+}
+
+function compact(steps, values) {
+  const keep = values.map((v, i) => v === null ? -1 : i).filter(i => i >= 0);
+  return [keep.map(i => steps[i]), keep.map(i => values[i])];
+}
+
+export function showCompare(main, chosen) {
+  const all = new Map(chosen.map((name, i) => [name, {name, index: i, columns: new Map()}]));
+  const bands = el("input", {type: "checkbox", onchange: () => { localStorage.setItem("brood-bands", bands.checked); drawAll(); }});
+  bands.checked = localStorage.getItem("brood-bands") !== "false";
+  const select = smoothing(weight => { for (const c of charts.values()) c.setWeight(weight); });
+  const grid = el("div.charts"), charts = new Map(), table = el("tbody"), said = el("p.answer.bad");
+  let groups = [], keys = null, timer = 0, closed = false;
+  const menu = chartMenu(() => sync());
+  const hasSeeds = new Set(chosen.map(baseOf)).size < chosen.length;
+  main.replaceChildren(el("div.page",
+    el("div.head", el("h1", `${chosen.length} runs`), el("span.grow"),
+      el("label.check", {hidden: !hasSeeds}, bands, "bands over seeds"), select, menu.node),
+    said, grid,
+    el("section", el("h2", "Runs"), el("div.scroll", el("table", el("thead", el("tr", el("th", "run"), el("th", "state"),
+      el("th.number", "steps"), el("th.number", "return"))), table)))));
+
+  function list() {
+    keyed(table, chosen, n => n, name => el("tr", el("th", {scope: "row"}, el("a", {href: runUrl(name)}, name)), el("td", stateNode()),
+      el("td.number"), el("td.number")), (row, name) => {
+      const s = runs.get(name);
+      if (!s) return;
+      setState(row.children[1].firstChild, s.state);
+      text(row.children[2], short(s.env_steps));
+      text(row.children[3], number(s.team_return_mean));
+    });
+  }
+
+  // The mean over a chart's columns (teams, agents) of one run.
+  function lineOf(run, group) {
+    const c = run.columns.get(group.key);
+    if (!c) return [[], []];
+    const values = c.steps.map((_, i) => {
+      let sum = 0, n = 0;
+      for (const column of c.values)
+        if (column[i] !== null && column[i] !== undefined) sum += column[i], n++;
+      return n ? sum / n : null;
+    });
+    return compact(c.steps, values);
+  }
+
+  function draw(group) {
+    const chart = charts.get(group.key), lines = [...all.values()].map(run => [run.name, ...lineOf(run, group)])
+      .filter(([, steps]) => steps.length);
+    if (!lines.length) return chart.set([], chosen.map(name => ({label: name, values: []})));
+    const low = Math.min(...lines.map(([, s]) => s[0])), high = Math.max(...lines.map(([, s]) => s[s.length - 1]));
+    const longest = Math.max(...lines.map(([, s]) => s.length));
+    const n = Math.max(2, Math.min(POINTS, longest));
+    const grid = Array.from({length: n}, (_, i) => low + (high - low) * i / (n - 1));
+    const at = lines.map(([name, steps, values]) => {
+      const from = {i: 0};
+      return {label: name, values: grid.map(x => valueAt(steps, values, x, from)), colour: colour(all.get(name).index)};
+    });
+    chart.set(grid, bands.checked && hasSeeds ? banded(at) : at);
+  }
+
+  // Lines of the same run with other seeds: their mean and standard deviation.
+  function banded(lines) {
+    const sets = new Map();
+    for (const line of lines) {
+      const base = baseOf(line.label);
+      if (!sets.has(base)) sets.set(base, []);
+      sets.get(base).push(line);
+    }
+    return [...sets].map(([base, set], k) => {
+      const mean = [], low = [], high = [];
+      for (let i = 0; i < set[0].values.length; i++) {
+        const have = set.map(s => s.values[i]).filter(v => v !== null);
+        const m = have.length ? have.reduce((a, b) => a + b, 0) / have.length : null;
+        const d = have.length > 1 ? Math.sqrt(have.reduce((a, b) => a + (b - m) ** 2, 0) / (have.length - 1)) : 0;
+        mean.push(m);
+        low.push(m === null ? null : m - d);
+        high.push(m === null ? null : m + d);
+      }
+      return {label: set.length > 1 ? `${base} (${set.length} seeds)` : set[0].label, values: mean, colour: colour(k),
+              ...(set.length > 1 ? {low, high} : {})};
+    });
+  }
+
+  const drawAll = () => { for (const g of groups) if (charts.has(g.key)) draw(g); };
+
+  async function refresh(run) {
+    for (const group of groups) {
+      if (!keys.has(group.key)) continue;
+      if (!run.columns.has(group.key))
+        run.columns.set(group.key, new Columns(run.name, group.columns.map(([name]) => name)));
+      await run.columns.get(group.key).refresh();
+    }
+  }
+
+  async function refreshAll() {
+    try {
+      await Promise.all([...all.values()].map(refresh));
+      text(said, "");
+    } catch (error) {
+      text(said, error.message);
+    }
+    if (!closed) drawAll();
+  }
+
+  function sync() {
+    const show = groups.filter(g => keys.has(g.key));
+    for (const g of show) {
+      if (charts.has(g.key)) continue;
+      const chart = new Chart(g.title, g.key);
+      chart.weight = Number(select.value);
+      charts.set(g.key, chart);
+    }
+    for (const [key, chart] of charts) {
+      if (keys.has(key)) continue;
+      chart.close();
+      charts.delete(key);
+      grid.keyedNodes?.delete(key);
+      chart.node.remove();
+    }
+    keyed(grid, show, g => g.key, g => charts.get(g.key).node);
+    refreshAll();
+  }
+
+  async function begin() {
+    const found = [], seen = new Set();
+    for (const run of all.values()) {
+      const first = new Columns(run.name, []);
+      await first.refresh();
+      for (const name of first.all ?? []) if (!seen.has(name)) seen.add(name), found.push(name);
+    }
+    if (closed) return;
+    groups = groupsOf(found);
+    keys = new Set(usualGroups(groups).slice(0, 4));
+    menu.set(groups, keys);
+    sync();
+    timer = setInterval(() => {
+      if ([...all.keys()].some(name => runs.get(name)?.live)) refreshAll();
+    }, 2000);
+  }
+  list();
+  begin().catch(error => text(said, error.message));
+  const end = on("list", list);
+  return {
+    title: `compare ${chosen.length} runs`,
+    trail: [["compare", null]],
+    keys: {},
+    close() {
+      closed = true;
+      end();
+      clearInterval(timer);
+      for (const chart of charts.values()) chart.close();
+    },
+  };
+}

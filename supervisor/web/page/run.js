@@ -1,0 +1,246 @@
+// One run: its state, its buttons, and four tabs.
+import {ask, on} from "./net.js";
+import {actionButton, attribute, bytes, duration, el, keyed, number, part, runUrl, setState, short,
+        shown, stateNode, text, toast, whole} from "./dom.js";
+import {Chart, Columns, chartMenu, groupsOf, smoothing, usualGroups} from "./curves.js";
+import {settingsTab} from "./settings.js";
+import {logsTab} from "./logs.js";
+import {episodesTab} from "./episodes.js";
+import {readOnly} from "./app.js";
+
+const TABS = [["overview", "Overview", overviewTab], ["settings", "Settings", settingsTab],
+              ["logs", "Logs", logsTab], ["episodes", "Episodes", episodesTab]];
+const GONE = ["gone", "exited", "killed"];
+
+function fact(label) {
+  const value = el("b", "–");
+  return el("div.fact", el("span.muted", label), value);
+}
+
+const setFact = (node, value, title) => {
+  text(node.lastChild, value);
+  attribute(node, "title", title);
+};
+
+export function showRun(main, name, tabName) {
+  const at = Math.max(0, TABS.findIndex(([key]) => key === tabName));
+  const context = {name, view: null, refresh: null};
+  const state = stateNode(), exact = el("span.badge", {hidden: true}), why = el("p.why", {hidden: true});
+  const run = params => ({run: name, ...params});
+  const steer = (label, method, done, more = {}) =>
+    actionButton(label, () => ask(method, run()), {done, ...more});
+  const at_step = what => answer => `${what} at step ${whole(answer.env_steps)}`;
+  const pause = steer("Pause", "pause", at_step("Paused"), {title: "Pause at the next round (p)"});
+  const go = steer("Continue", "continue", at_step("Continued"), {kind: "primary", title: "Continue (p)"});
+  const checkpoint = steer("Checkpoint", "checkpoint", () => "Checkpoint written",
+    {title: "Write a checkpoint at the next round"});
+  const stop = steer("Stop", "stop", at_step("Stopped"),
+    {kind: "danger", sure: "Really stop?", title: "Stop after a checkpoint; brood resume continues the run"});
+  pause.dataset.action = "pause";
+  go.dataset.action = "continue";
+  checkpoint.dataset.action = "checkpoint";
+  stop.dataset.action = "stop";
+  const actions = el("div.actions", {hidden: true}, go, pause, checkpoint, stop);
+  const facts = {
+    steps: fact("steps"), episodes: fact("episodes"), speed: fact("steps / s"), left: fact("left"),
+    value: fact("return"), checkpoint: fact("checkpoint"), memory: fact("memory"), elapsed: fact("time"),
+  };
+  const bar = el("progress.long", {max: 1, ariaLabel: "progress", hidden: true});
+  const tabs = el("nav.tabs", {ariaLabel: "Parts of the run"}, ...TABS.map(([key, label], i) =>
+    el("a", {href: runUrl(name, i ? key : ""), ariaCurrent: i === at ? "page" : null}, label)));
+  const body = el("div.tab");
+  main.replaceChildren(el("div.page",
+    el("div.head", el("h1", name), state, exact, el("span.grow"), actions),
+    why, bar, el("div.facts", ...Object.values(facts)), tabs, body));
+  const tab = TABS[at][2](body, context);
+
+  function update(view) {
+    const s = view.status, live = view.live;
+    context.view = view;
+    setState(state, s.state);
+    shown(exact, !s.exact);
+    text(exact, s.exact ? "" : "not exact");
+    attribute(exact, "title", s.exact ? null : "An agent was given up: another run would not end with the same bytes");
+    shown(actions, live && !readOnly());
+    shown(pause, s.state !== "paused");
+    shown(go, s.state === "paused");
+    shown(why, ["failed", "killed", "not answering"].includes(s.state));
+    text(why, s.state === "killed" ? "Its supervisor died without an end. `brood resume` continues from the newest checkpoint."
+      : s.state === "failed" ? "The run failed: see its journal and logs."
+      : s.state === "not answering" ? "The supervisor was stopped by a signal, or hangs." : "");
+    const p = part(s);
+    shown(bar, p !== null);
+    if (p !== null) bar.value = p;
+    setFact(facts.steps, s.total_steps ? `${short(s.env_steps)} / ${short(s.total_steps)}` : short(s.env_steps),
+      whole(s.env_steps));
+    setFact(facts.episodes, s.total_episodes ? `${short(s.episodes)} / ${short(s.total_episodes)}` : short(s.episodes),
+      whole(s.episodes));
+    setFact(facts.speed, live ? short(s.steps_per_second) : "–");
+    const left = s.total_steps ? (s.total_steps - s.env_steps) / s.steps_per_second : NaN;
+    setFact(facts.left, live && s.state === "running" && s.steps_per_second > 0 ? duration(left) : "–");
+    setFact(facts.value, number(s.team_return_mean));
+    setFact(facts.checkpoint, s.checkpoint_step >= 0 ? short(s.checkpoint_step) : "–", whole(s.checkpoint_step));
+    const rss = [...s.agents, ...s.environments].reduce((n, a) => n + Math.max(0, a.rss_bytes ?? 0), 0);
+    setFact(facts.memory, live && rss ? bytes(rss) : "–");
+    setFact(facts.elapsed, duration(s.elapsed_seconds));
+    tab.update(view);
+  }
+
+  const ends = [
+    on("run", push => { if (push.run === name) update(push); }),
+    on("link", is => { if (is) watch(); }),
+  ];
+  const watch = () => ask("watch", run()).catch(error => {
+    body.replaceChildren(el("p.empty", error.message));
+  });
+  watch();
+  return {
+    title: name,
+    trail: [[name, null]],
+    keys: {
+      ...tab.keys,
+      p: () => { if (!actions.hidden) (pause.hidden ? go : pause).click(); },
+      ...Object.fromEntries(TABS.map(([key], i) =>
+        [String(i + 1), () => { location.hash = runUrl(name, i ? key : ""); }])),
+    },
+    close() {
+      for (const end of ends) end();
+      tab.close?.();
+      ask("unwatch", run()).catch(() => {});
+    },
+  };
+}
+
+// ---- the overview: curves and agents ----
+
+function overviewTab(body, context) {
+  const {name} = context, stored = `brood-charts-${name}`;
+  const grid = el("div.charts"), none = el("p.empty", {hidden: true}, "No row of metrics has been written yet.");
+  const charts = new Map(); // key -> {chart, columns}
+  let groups = [], chosen = null, rows = -1, closed = false;
+  const select = smoothing(weight => { for (const c of charts.values()) c.chart.setWeight(weight); });
+  const menu = chartMenu(() => {
+    localStorage.setItem(stored, JSON.stringify([...chosen]));
+    sync();
+  });
+  const agents = agentTable(context);
+  body.replaceChildren(
+    el("section", el("div.tools", el("h2", "Curves"), el("span.grow"), select, menu.node), grid, none),
+    agents.node);
+
+  async function refresh() {
+    await Promise.all([...charts.values()].map(async c => {
+      try {
+        if (await c.columns.refresh() && !closed) draw(c);
+      } catch { /* the connection is lost: it comes again */ }
+    }));
+  }
+
+  function draw({chart, columns, group}) {
+    chart.set(columns.steps, columns.names.map((_, i) =>
+      ({label: group.columns[i][1], values: columns.values[i]})));
+  }
+
+  function sync() {
+    const show = groups.filter(g => chosen.has(g.key));
+    for (const [key, c] of charts) {
+      if (chosen.has(key)) continue;
+      c.chart.close();
+      c.chart.node.remove();
+      charts.delete(key);
+    }
+    for (const group of show) {
+      if (charts.has(group.key)) continue;
+      const c = {group, chart: new Chart(group.title, group.key),
+                 columns: new Columns(name, group.columns.map(([column]) => column))};
+      c.chart.weight = Number(select.value);
+      charts.set(group.key, c);
+    }
+    keyed(grid, show, g => g.key, g => charts.get(g.key).chart.node);
+    grid.keyedNodes.forEach((node, key) => { if (!charts.has(key)) grid.keyedNodes.delete(key); });
+    refresh();
+  }
+
+  // Which columns there are is known once the first row is written.
+  async function findColumns() {
+    const first = new Columns(name, []);
+    await first.refresh();
+    if (closed || !first.all?.length) return;
+    groups = groupsOf(first.all);
+    const saved = JSON.parse(localStorage.getItem(stored) ?? "null");
+    chosen = new Set(saved ?? usualGroups(groups));
+    menu.set(groups, chosen);
+    sync();
+  }
+
+  return {
+    async update(view) {
+      agents.update(view);
+      shown(none, !groups.length && view.rows === 0);
+      if (view.rows === rows) return;
+      rows = view.rows;
+      try {
+        if (groups.length) await refresh();
+        else await findColumns();
+      } catch (error) {
+        rows = -1;
+      }
+    },
+    keys: {},
+    close() {
+      closed = true;
+      for (const c of charts.values()) c.chart.close();
+    },
+  };
+}
+
+function agentTable({name}) {
+  const body = el("tbody"), filter = el("input.search", {type: "search", placeholder: "Filter agents",
+    ariaLabel: "Filter agents", hidden: true, oninput: () => last && update(last)});
+  const summary = el("span.muted");
+  const head = el("tr", el("th", "agent"), el("th.number.wide", "pid"), el("th.wide", "host"), el("th", "state"),
+    el("th.number", "restarts"), el("th.number.wide", "memory"), el("th.wide", "last exit"), el("th.right", el("span.hide", "actions")));
+  const node = el("section.agents", el("div.tools", el("h2", "Processes"), summary, el("span.grow"), filter),
+    el("div.scroll", el("table", el("thead", head), body)));
+  let last = null;
+
+  function make(a) {
+    const steer = (label, method, said, title) => {
+      const b = actionButton(label, () => ask(method, {run: name, agent: a.name}),
+        {done: answer => `${a.name}: ${said} at step ${whole(answer.env_steps)}`, title});
+      b.classList.add("small");
+      b.dataset.action = method;
+      return b;
+    };
+    const buttons = a.isEnvironment ? [] : [
+      steer("Kill", "kill", "killed", "Kill the process; its restart policy decides what follows"),
+      steer("Respawn", "respawn", "a new process is in place", "Replace the process, and apply what waits for that")];
+    return el("tr", {"data-agent": a.name}, el("th", {scope: "row"}, a.name), el("td.number.wide"), el("td.wide"), el("td", stateNode()),
+      el("td.number"), el("td.number.wide"), el("td.wide.muted"), el("td.right.buttons", buttons));
+  }
+
+  function set(row, a) {
+    const [, pid, host, state, restarts, memory, exit, buttons] = row.children;
+    text(pid, a.pid || "–");
+    text(host, a.host ?? "here");
+    setState(state.firstChild, a.given_up ?? a.state);
+    text(restarts, a.restarts);
+    text(memory, bytes(a.rss_bytes ?? -1));
+    text(exit, a.last_exit ?? "");
+    shown(buttons, last.live && !readOnly());
+  }
+
+  function update(view) {
+    const s = view.status, all = [...s.agents, ...s.environments.map(e => ({...e, isEnvironment: true}))];
+    const words = filter.value.toLowerCase();
+    last = view;
+    shown(filter, all.length > 12);
+    shown(head.lastChild, view.live && !readOnly());
+    const alive = all.filter(a => a.pid).length, restarts = all.reduce((n, a) => n + (a.restarts ?? 0), 0);
+    text(summary, view.live ? `${alive} of ${all.length} alive, ${restarts} restarts` : `${all.length}, ${restarts} restarts`);
+    keyed(body, all.filter(a => `${a.name} ${a.given_up ?? a.state}`.toLowerCase().includes(words)),
+      a => a.name, make, set);
+  }
+
+  return {node, update};
+}

@@ -1,0 +1,125 @@
+#include "supervisor/web/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Decodes a key or a value in place. */
+static int decode(char *text, struct err *err)
+{
+    char *to = text;
+
+    for (const char *from = text; *from != '\0'; from++) {
+        char c = *from == '+' ? ' ' : *from;
+
+        if (c == '%') {
+            const int high = hex_digit(from[1]);
+            const int low = high < 0 ? -1 : hex_digit(from[2]);
+
+            if (low < 0 || high + low == 0)
+                return err_set(err, ERR_FORMAT, "a request has a malformed %% escape");
+            c = (char)(high << 4 | low);
+            from += 2;
+        }
+        *to++ = c;
+    }
+    *to = '\0';
+    return 0;
+}
+
+static int take_pair(struct request *r, char *pair, struct err *err)
+{
+    char *value = strchr(pair, '=');
+    int rc;
+
+    if (value == NULL || value == pair)
+        return err_set(err, ERR_FORMAT, "a request has a parameter without a value");
+    if (r->n == REQUEST_MAX_PARAMS)
+        return err_set(err, ERR_LIMIT, "a request has more than %d parameters",
+                       REQUEST_MAX_PARAMS);
+    *value++ = '\0';
+    rc = decode(pair, err);
+    if (rc == 0)
+        rc = decode(value, err);
+    if (rc == 0)
+        r->param[r->n++] = (struct request_param){pair, value};
+    return rc;
+}
+
+static int read_id(struct request *r, const char *word)
+{
+    uint64_t id = 0;
+    size_t n = strspn(word, "0123456789");
+
+    if (n == 0 || n > 10 || word[n] != '\0')
+        return -1;
+    id = strtoull(word, NULL, 10);
+    r->id = (uint32_t)id;
+    return id > 0 && id <= UINT32_MAX ? 0 : -1;
+}
+
+int request_parse(struct request *ret, char *text, size_t len, struct err *err)
+{
+    char *next = text, *word;
+    int rc = 0;
+
+    ret->id = 0;
+    ret->n = 0;
+    ret->method = "";
+    if (len > REQUEST_MAX_BYTES)
+        return err_set(err, ERR_LIMIT, "a request has more than %zu bytes",
+                       REQUEST_MAX_BYTES);
+    if (memchr(text, '\0', len) != NULL)
+        return err_set(err, ERR_FORMAT, "a request has a zero byte");
+    text[len] = '\0';
+    word = strsep(&next, " ");
+    if (read_id(ret, word) < 0 || next == NULL)
+        return err_set(err, ERR_FORMAT, "a request does not begin with a number");
+    ret->method = strsep(&next, " ");
+    while (rc == 0 && next != NULL && (word = strsep(&next, "&")) != NULL)
+        if (*word != '\0')
+            rc = take_pair(ret, word, err);
+    return rc;
+}
+
+const char *request_get(const struct request *r, const char *key)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (strcmp(r->param[i].key, key) == 0)
+            return r->param[i].value;
+    return NULL;
+}
+
+size_t request_all(const struct request *r, const char *key, const char **ret, size_t max)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n; i++) {
+        if (strcmp(r->param[i].key, key) != 0)
+            continue;
+        if (n < max)
+            ret[n] = r->param[i].value;
+        n++;
+    }
+    return n;
+}
+
+int request_u64(const struct request *r, const char *key, uint64_t *ret)
+{
+    const char *text = request_get(r, key);
+    char *end;
+
+    if (text == NULL || *text < '0' || *text > '9')
+        return 0;
+    errno = 0;
+    *ret = strtoull(text, &end, 10);
+    return *end == '\0' && errno == 0;
+}

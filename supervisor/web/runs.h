@@ -1,0 +1,41 @@
+/* runs.h - the runs below a folder, each with a summary for the list.
+ *
+ * Walk      the folder and its studies are listed; a run whose files have changed since is
+ *           read again, by a thread of the loop's pool, a few at a time.
+ * Names     "NAME", or "STUDY/NAME" for a trial. Only a name that a walk has found is a run:
+ *           no text of a request becomes part of a path.
+ * Revision  each summary has the number of the change that made it; a list is brought up to
+ *           date with those that are newer.
+ * Threads   loop thread only.
+ */
+#ifndef SUPERVISOR_WEB_RUNS_H
+#define SUPERVISOR_WEB_RUNS_H
+
+#include "supervisor/metrics/json.h"
+
+#include <uv.h>
+
+struct runs; /* opaque */
+
+/* on_change: summaries are new. dir is borrowed. */
+struct runs *runs_new(uv_loop_t *loop, const char *dir, void (*on_change)(void *ctx),
+                      void *ctx);
+/* After the loop has ended. */
+void runs_free(struct runs *r);
+
+/* Walks, unless the last walk is still under way. */
+void runs_walk(struct runs *r);
+/* 1 until every run found by the first walk has been read. */
+int runs_is_first_walk(const struct runs *r);
+
+/* The path of the run of that name; NULL: there is none. Valid until the next walk. */
+const char *runs_path(const struct runs *r, const char *name);
+/* The path of the study of that name; NULL. */
+const char *runs_study_path(const struct runs *r, const char *name);
+
+uint64_t runs_revision(const struct runs *r); /* from 1 on */
+/* "runs": [summaries newer than `since`], and "names": [all, newest first] if one came or
+ * went since then, into an object that is open. */
+void runs_put(const struct runs *r, uint64_t since, struct json *j);
+
+#endif

@@ -1,0 +1,646 @@
+/* OpenSSL, which it includes, has a type of this name; err.h has a code. */
+#define ERR_STATE OPENSSL_ERR_STATE
+#include <libwebsockets.h>
+#undef ERR_STATE
+
+#include "common/mem/xmalloc.h"
+#include "supervisor/web/assets.h"
+#include "supervisor/web/web.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    CHUNK = 32 << 10, /* of an answer or a file, per turn of the loop */
+    WALK_EVERY_MS = 2000,
+    MAX_HEADER = 1024, /* of Host, Origin or Cookie */
+    HEADERS_WITHIN_S = 10,
+};
+
+/* What of the page is in the browser's hands: scripts and styles of this server alone, and no
+ * other page may frame it. */
+static const char policy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
+
+/* ---- headers of a request ---- */
+
+/* Copies a header; NULL if it is missing. One that is too long becomes one that is wrong. */
+static const char *header(struct lws *wsi, enum lws_token_indexes which,
+                          char ret[MAX_HEADER])
+{
+    if (lws_hdr_total_length(wsi, which) == 0)
+        return NULL;
+    if (lws_hdr_copy(wsi, ret, MAX_HEADER, which) < 0)
+        (void)snprintf(ret, MAX_HEADER, "(too long)");
+    return ret;
+}
+
+/* Why the request is refused; NULL: it is not. The token is checked elsewhere. */
+static const char *refusal(const struct web *w, struct lws *wsi, int needs_origin)
+{
+    char text[MAX_HEADER];
+
+    if (!guard_host(&w->guard, header(wsi, WSI_TOKEN_HOST, text)))
+        return "This address is not that of `brood web`: use the one that it printed.\n";
+    if (!guard_origin(&w->guard, header(wsi, WSI_TOKEN_ORIGIN, text), needs_origin))
+        return "Another page has asked for this; it is refused.\n";
+    return NULL;
+}
+
+static int has_cookie(const struct web *w, struct lws *wsi)
+{
+    char text[MAX_HEADER];
+
+    return guard_cookie(&w->guard, header(wsi, WSI_TOKEN_HTTP_COOKIE, text));
+}
+
+static int has_token(const struct web *w, struct lws *wsi)
+{
+    char text[MAX_HEADER];
+
+    return guard_token(&w->guard,
+                       lws_get_urlarg_by_name(wsi, "token=", text, sizeof(text)));
+}
+
+/* ---- files ---- */
+
+/* One request for a file. */
+struct transfer {
+    const unsigned char *data;
+    size_t len, sent;
+};
+
+static int add(struct lws *wsi, const char *name, const char *value, uint8_t **p,
+               uint8_t *end)
+{
+    return lws_add_http_header_by_name(wsi, (const unsigned char *)name,
+                                       (const unsigned char *)value, (int)strlen(value),
+                                       p, end);
+}
+
+/* Sends the head of a response; the body follows when the socket is writable. extra: one more
+ * header, or NULL. */
+static int respond(struct lws *wsi, struct transfer *t, unsigned status, const char *type,
+                   const void *body, size_t len, const char *extra, const char *value)
+{
+    uint8_t room[LWS_PRE + 2048], *const begin = room + LWS_PRE, *p = begin;
+    uint8_t *const end = room + sizeof(room) - 1;
+
+    *t = (struct transfer){body, len, 0};
+    if (lws_add_http_common_headers(wsi, status, type, len, &p, end) != 0 ||
+        add(wsi, "content-security-policy:", policy, &p, end) != 0 ||
+        add(wsi, "x-content-type-options:", "nosniff", &p, end) != 0 ||
+        add(wsi, "referrer-policy:", "no-referrer", &p, end) != 0 ||
+        add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) != 0 ||
+        add(wsi, "cross-origin-opener-policy:", "same-origin", &p, end) != 0 ||
+        add(wsi, "cache-control:", "no-store", &p, end) != 0 ||
+        (extra != NULL && add(wsi, extra, value, &p, end) != 0) ||
+        lws_finalize_write_http_header(wsi, begin, &p, end) != 0)
+        return -1;
+    if (len == 0)
+        return lws_http_transaction_completed(wsi) ? -1 : 0;
+    lws_callback_on_writable(wsi);
+    return 0;
+}
+
+static int respond_text(struct lws *wsi, struct transfer *t, unsigned status,
+                        const char *text)
+{
+    return respond(wsi, t, status, "text/plain; charset=utf-8", text, strlen(text), NULL,
+                   NULL);
+}
+
+/* Sends the browser to the page without the token, and gives it the cookie. */
+static int exchange_token(const struct web *w, struct lws *wsi, struct transfer *t)
+{
+    uint8_t room[LWS_PRE + 2048], *const begin = room + LWS_PRE, *p = begin;
+    uint8_t *const end = room + sizeof(room) - 1;
+    char cookie[GUARD_SECRET_BYTES + 96];
+
+    *t = (struct transfer){0};
+    (void)snprintf(cookie, sizeof(cookie), "%s=%s; Path=/; HttpOnly; SameSite=Strict",
+                   w->guard.cookie_name, w->guard.cookie);
+    if (lws_add_http_common_headers(wsi, HTTP_STATUS_SEE_OTHER, "text/plain", 0, &p,
+                                    end) != 0 ||
+        add(wsi, "location:", "/", &p, end) != 0 ||
+        add(wsi, "set-cookie:", cookie, &p, end) != 0 ||
+        add(wsi, "cache-control:", "no-store", &p, end) != 0 ||
+        add(wsi, "referrer-policy:", "no-referrer", &p, end) != 0 ||
+        lws_finalize_write_http_header(wsi, begin, &p, end) != 0)
+        return -1;
+    return lws_http_transaction_completed(wsi) ? -1 : 0;
+}
+
+static int take_request(const struct web *w, struct lws *wsi, struct transfer *t,
+                        const char *path)
+{
+    const char *why = refusal(w, wsi, 0);
+
+    if (why != NULL)
+        return respond_text(wsi, t, HTTP_STATUS_FORBIDDEN, why);
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) == 0)
+        return respond_text(wsi, t, HTTP_STATUS_METHOD_NOT_ALLOWED, "Only GET.\n");
+    if (strcmp(path, "/") == 0 && has_token(w, wsi))
+        return exchange_token(w, wsi, t);
+    if (!has_cookie(w, wsi))
+        return respond_text(wsi, t, HTTP_STATUS_FORBIDDEN,
+                            "Open the address that `brood web` printed: it has a token "
+                            "that this one lacks.\n");
+    for (size_t i = 0; i < n_assets; i++)
+        if (strcmp(assets[i].path, path) == 0)
+            return respond(wsi, t, HTTP_STATUS_OK, assets[i].type, assets[i].data,
+                           assets[i].len, NULL, NULL);
+    return respond_text(wsi, t, HTTP_STATUS_NOT_FOUND, "There is no such file.\n");
+}
+
+static int send_chunk(struct lws *wsi, struct transfer *t)
+{
+    static uint8_t room[LWS_PRE + CHUNK];
+    const size_t left = t->len - t->sent, n = left < CHUNK ? left : CHUNK;
+
+    if (t->data == NULL || left == 0)
+        return 0;
+    memcpy(room + LWS_PRE, t->data + t->sent, n);
+    if (lws_write(wsi, room + LWS_PRE, n,
+                  n == left ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) < (int)n)
+        return -1;
+    t->sent += n;
+    if (t->sent == t->len) {
+        t->data = NULL;
+        return lws_http_transaction_completed(wsi) ? -1 : 0;
+    }
+    lws_callback_on_writable(wsi);
+    return 0;
+}
+
+/* Before a connection becomes a websocket. Returns 1 after a refusal was sent. */
+static int refuse_upgrade(const struct web *w, struct lws *wsi, const char *to)
+{
+    const char *why =
+        strcasecmp(to, "websocket") != 0 ? "Only websockets.\n" : refusal(w, wsi, 1);
+
+    if (why == NULL && !has_cookie(w, wsi))
+        why = "The cookie is missing.\n";
+    if (why == NULL && w->n_clients >= WEB_MAX_CLIENTS)
+        why = "Too many browsers are connected.\n";
+    if (why == NULL)
+        return 0;
+    return lws_return_http_status(wsi, HTTP_STATUS_FORBIDDEN, why) < 0 ? -1 : 1;
+}
+
+static struct web *web_of(struct lws *wsi)
+{
+    return lws_context_user(lws_get_context(wsi));
+}
+
+static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user,
+                   void *in, size_t len)
+{
+    struct web *w = web_of(wsi);
+
+    switch (reason) {
+    case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
+        return w->n_connections >= WEB_MAX_CONNECTIONS || w->is_closing;
+    case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
+        w->n_connections++;
+        return 0;
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+        return refuse_upgrade(w, wsi, in);
+    case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
+        return 1; /* a websocket without our protocol */
+    case LWS_CALLBACK_HTTP:
+        return take_request(w, wsi, user, in);
+    case LWS_CALLBACK_HTTP_WRITEABLE:
+        return send_chunk(wsi, user);
+    case LWS_CALLBACK_HTTP_BODY:
+        return -1; /* nothing here takes one */
+    case LWS_CALLBACK_WSI_DESTROY:
+        if (w->n_connections > 0 && lws_get_vhost(wsi) != NULL)
+            w->n_connections--;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* ---- websockets: sending ---- */
+
+struct web_client *web_find_client(struct web *w, uint64_t serial)
+{
+    struct web_client *c;
+
+    LIST_FOREACH(c, &w->clients, entry)
+    if (c->serial == serial)
+        return c;
+    return NULL;
+}
+
+void web_wake(struct web_client *c)
+{
+    lws_callback_on_writable(c->wsi);
+}
+
+static void wake_all(void *ctx)
+{
+    struct web *w = ctx;
+    struct web_client *c;
+
+    LIST_FOREACH(c, &w->clients, entry)
+    web_wake(c);
+}
+
+static void drop_message(struct web *w, struct web_client *c)
+{
+    struct web_message *m = STAILQ_FIRST(&c->unread);
+
+    STAILQ_REMOVE_HEAD(&c->unread, entry);
+    c->n_unread -= m->len;
+    w->held -= m->len;
+    free(m->data);
+    free(m);
+}
+
+static void drop_greediest(struct web *w)
+{
+    struct web_client *c, *worst = NULL;
+
+    LIST_FOREACH(c, &w->clients, entry)
+    if (worst == NULL || c->n_unread > worst->n_unread)
+        worst = c;
+    if (worst == NULL)
+        return;
+    while (!STAILQ_EMPTY(&worst->unread))
+        drop_message(w, worst);
+    lws_set_timeout(worst->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+}
+
+static void queue(struct web *w, struct web_client *c, const char *text, size_t len)
+{
+    struct web_message *m = xcalloc(1, sizeof(*m));
+
+    m->data = xcalloc(1, LWS_PRE + len);
+    memcpy(m->data + LWS_PRE, text, len);
+    m->len = len;
+    STAILQ_INSERT_TAIL(&c->unread, m, entry);
+    c->n_unread += len;
+    w->held += len;
+    if (c->n_unread > WEB_MAX_UNREAD && !c->is_held_back) {
+        c->is_held_back = 1;
+        (void)lws_rx_flow_control(c->wsi, 0);
+    }
+    if (w->held > WEB_MAX_HELD)
+        drop_greediest(w);
+    else
+        web_wake(c);
+}
+
+/* Begins an object in w->json, of which the caller puts the first value. */
+static struct json *begin_object(struct web *w, const char *first)
+{
+    json_begin(&w->json);
+    json_object(&w->json);
+    json_key(&w->json, first);
+    return &w->json;
+}
+
+/* Closes and queues it. */
+static void end_object(struct web *w, struct web_client *c)
+{
+    const char *text;
+    size_t len;
+
+    json_close(&w->json);
+    text = json_line(&w->json, &len);
+    queue(w, c, text, len);
+}
+
+/* Queues the list or a view of which this client has an older version. */
+static void queue_newest(struct web *w, struct web_client *c)
+{
+    struct json *j;
+
+    for (size_t i = 0; i < c->n_watches; i++) {
+        uint64_t revision;
+        size_t len;
+        const char *text = live_view(c->watch[i].run, &len, &revision);
+
+        if (text == NULL || revision == c->watch[i].revision)
+            continue;
+        c->watch[i].revision = revision;
+        queue(w, c, text, len);
+        return;
+    }
+    if (!c->wants_list || c->list_revision == runs_revision(w->runs))
+        return;
+    j = begin_object(w, "push");
+    json_str(j, "list");
+    json_key(j, "complete");
+    json_bool(j, !runs_is_first_walk(w->runs));
+    runs_put(w->runs, c->list_revision, j);
+    c->list_revision = runs_revision(w->runs);
+    end_object(w, c);
+}
+
+static int send_next(struct web *w, struct web_client *c)
+{
+    struct web_message *m;
+    size_t n;
+    int flags;
+
+    if (STAILQ_EMPTY(&c->unread))
+        queue_newest(w, c);
+    m = STAILQ_FIRST(&c->unread);
+    if (m == NULL)
+        return 0;
+    n = m->len - m->sent < CHUNK ? m->len - m->sent : CHUNK;
+    flags = lws_write_ws_flags(LWS_WRITE_TEXT, m->sent == 0, m->sent + n == m->len);
+    /* What comes before the chunk has been sent: it has room for the frame's header. */
+    if (lws_write(c->wsi, m->data + LWS_PRE + m->sent, n,
+                  (enum lws_write_protocol)flags) < (int)n)
+        return -1;
+    m->sent += n;
+    if (m->sent == m->len)
+        drop_message(w, c);
+    if (c->is_held_back && c->n_unread < WEB_MAX_UNREAD / 2) {
+        c->is_held_back = 0;
+        (void)lws_rx_flow_control(c->wsi, 1);
+    }
+    web_wake(c);
+    return 0;
+}
+
+/* ---- websockets: answers ---- */
+
+struct json *web_answer_begin(struct web *w, uint32_t id)
+{
+    struct json *j = begin_object(w, "id");
+
+    json_u64(j, id);
+    json_key(j, "result");
+    return j;
+}
+
+void web_answer_end(struct web *w, struct web_client *c)
+{
+    end_object(w, c);
+}
+
+void web_answer_empty(struct web *w, struct web_client *c, uint32_t id)
+{
+    json_object(web_answer_begin(w, id));
+    json_close(&w->json);
+    web_answer_end(w, c);
+}
+
+void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
+                     const struct err *why)
+{
+    struct json *j = begin_object(w, "id");
+
+    json_u64(j, id);
+    json_key(j, "error");
+    json_object(j);
+    json_key(j, "code");
+    json_i64(j, why->code);
+    json_key(j, "message");
+    json_str(j, why->msg);
+    if (why->key[0] != '\0') {
+        json_key(j, "key");
+        json_str(j, why->key);
+    }
+    json_close(j);
+    end_object(w, c);
+}
+
+/* ---- websockets: receiving ---- */
+
+static int close_because(struct lws *wsi, enum lws_close_status status, const char *why)
+{
+    lws_close_reason(wsi, status, (unsigned char *)(uintptr_t)why, strlen(why));
+    return -1;
+}
+
+static int take_text(struct web *w, struct web_client *c, const char *in, size_t len)
+{
+    const size_t left = lws_remaining_packet_payload(c->wsi);
+    struct request r;
+    struct err err = {0};
+
+    if (lws_frame_is_binary(c->wsi))
+        return close_because(c->wsi, LWS_CLOSE_STATUS_UNACCEPTABLE_OPCODE,
+                             "a request is text");
+    if (c->text_len + len > REQUEST_MAX_BYTES || left > REQUEST_MAX_BYTES)
+        return close_because(c->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE,
+                             "a request is too long");
+    memcpy(c->text + c->text_len, in, len);
+    c->text_len += len;
+    if (left > 0 || !lws_is_final_fragment(c->wsi))
+        return 0;
+    if (request_parse(&r, c->text, c->text_len, &err) == 0)
+        methods_call(w, c, &r);
+    else
+        web_answer_fail(w, c, r.id, &err);
+    c->text_len = 0;
+    return 0;
+}
+
+static void greet(struct web *w, struct web_client *c)
+{
+    struct json *j = begin_object(w, "push");
+
+    json_str(j, "hello");
+    json_key(j, "read_only");
+    json_bool(j, w->read_only);
+    json_key(j, "folder");
+    json_str(j, w->runs_dir);
+    end_object(w, c);
+}
+
+static void begin_client(struct web *w, struct web_client *c, struct lws *wsi)
+{
+    *c = (struct web_client){.serial = ++w->last_serial, .wsi = wsi};
+    STAILQ_INIT(&c->unread);
+    c->text = xcalloc(1, REQUEST_MAX_BYTES + 1);
+    LIST_INSERT_HEAD(&w->clients, c, entry);
+    w->n_clients++;
+    greet(w, c);
+}
+
+static void end_client(struct web *w, struct web_client *c)
+{
+    LIST_REMOVE(c, entry);
+    w->n_clients--;
+    methods_leave(w, c);
+    while (!STAILQ_EMPTY(&c->unread))
+        drop_message(w, c);
+    free(c->text);
+    c->text = NULL;
+}
+
+static int on_websocket(struct lws *wsi, enum lws_callback_reasons reason, void *user,
+                        void *in, size_t len)
+{
+    struct web *w = web_of(wsi);
+    struct web_client *c = user;
+
+    switch (reason) {
+    case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
+        return refusal(w, wsi, 1) != NULL || !has_cookie(w, wsi) || w->is_closing;
+    case LWS_CALLBACK_ESTABLISHED:
+        begin_client(w, c, wsi);
+        return 0;
+    case LWS_CALLBACK_RECEIVE:
+        return take_text(w, c, in, len);
+    case LWS_CALLBACK_SERVER_WRITEABLE:
+        return send_next(w, c);
+    case LWS_CALLBACK_CLOSED:
+        if (c->text != NULL)
+            end_client(w, c);
+        return 0;
+    case LWS_CALLBACK_WSI_DESTROY:
+        if (w->n_connections > 0)
+            w->n_connections--;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static const struct lws_protocols protocols[] = {
+    {"http", on_http, sizeof(struct transfer), 0, 0, NULL, 0},
+    {"brood", on_websocket, sizeof(struct web_client), 4096, 0, NULL, 0},
+    {0},
+};
+
+/* ---- the loop ---- */
+
+/* libwebsockets reports a taken port in words only: this is found before. */
+static int check_port(int port, struct err *err)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int on = 1;
+    int rc = 0;
+
+    if (fd < 0)
+        return err_errno(err, "socket");
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
+        rc = errno == EADDRINUSE
+                 ? err_set(err, ERR_EXISTS,
+                           "port %d is in use: choose another one with --port, or leave "
+                           "it out",
+                           port)
+                 : err_errno(err, "port %d", port);
+    (void)close(fd);
+    return rc;
+}
+
+static void on_walk(uv_timer_t *timer)
+{
+    struct web *w = timer->data;
+    struct web_client *c;
+
+    LIST_FOREACH(c, &w->clients, entry)
+    {
+        if (c->wants_list) {
+            runs_walk(w->runs);
+            return;
+        }
+    }
+}
+
+static void on_stop(uv_signal_t *signal, int signum)
+{
+    struct web *w = signal->data;
+
+    if (w->is_closing)
+        return;
+    w->is_closing = 1;
+    evals_close(w->evals);
+    lws_context_destroy(w->lws);
+    live_close(w->live);
+    uv_close((uv_handle_t *)&w->walk, NULL);
+    for (int i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&w->signal[i], NULL);
+}
+
+static struct lws_context *create(struct web *w, struct err *err)
+{
+    void *loops[] = {&w->loop};
+    struct lws_context_creation_info info = {
+        .port = w->port,
+        .iface = "127.0.0.1",
+        .protocols = protocols,
+        .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_DISABLE_IPV6 |
+                   LWS_SERVER_OPTION_VALIDATE_UTF8 |
+                   LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND,
+        .foreign_loops = loops,
+        .user = w,
+        .gid = (gid_t)-1,
+        .uid = (uid_t)-1,
+        .server_string = "brood",
+        .timeout_secs = HEADERS_WITHIN_S,
+        .keepalive_timeout = 30,
+        .fd_limit_per_thread = WEB_MAX_CONNECTIONS + 32,
+    };
+    struct lws_context *ret;
+
+    lws_set_log_level(0, NULL);
+    ret = lws_create_context(&info);
+    if (ret == NULL)
+        (void)err_set(
+            err, ERR_STATE,
+            "libwebsockets does not start: is libwebsockets-evlib-uv installed?");
+    return ret;
+}
+
+int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *err)
+{
+    static const int signums[2] = {SIGINT, SIGTERM};
+    int rc = guard_init(&w->guard, err);
+
+    if (rc == 0)
+        rc = check_port(w->port, err);
+    if (rc < 0)
+        return rc;
+    LIST_INIT(&w->clients);
+    (void)uv_loop_init(&w->loop);
+    w->lws = create(w, err);
+    if (w->lws == NULL)
+        return ERR_STATE;
+    w->port = lws_get_vhost_listen_port(lws_get_vhost_by_name(w->lws, "default"));
+    guard_set_port(&w->guard, w->port);
+    w->runs = runs_new(&w->loop, w->runs_dir, wake_all, w);
+    w->live = live_new(&w->loop, (struct live_callbacks){wake_all, methods_response, w});
+    w->evals = evals_new(w);
+    (void)uv_timer_init(&w->loop, &w->walk);
+    w->walk.data = w;
+    (void)uv_timer_start(&w->walk, on_walk, WALK_EVERY_MS, WALK_EVERY_MS);
+    for (int i = 0; i < 2; i++) {
+        (void)uv_signal_init(&w->loop, &w->signal[i]);
+        w->signal[i].data = w;
+        (void)uv_signal_start(&w->signal[i], on_stop, signums[i]);
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    on_ready(w);
+    runs_walk(w->runs);
+    (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+    lws_context_destroy(w->lws);
+    (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&w->loop);
+    live_free(w->live);
+    evals_free(w->evals);
+    runs_free(w->runs);
+    json_done(&w->json);
+    return 0;
+}

@@ -1,0 +1,119 @@
+/* web.h - the server behind the page of `brood web`: what its parts share.
+ *
+ *     server.c   libwebsockets on the loop: files of the page, websockets, bounds
+ *     methods.c  what the page may ask
+ *     evals.c    episodes, played by a child process
+ *
+ * Protocol  a websocket with texts. The page sends requests (request.h); each gets one answer,
+ *           {"id", "result"} or {"id", "error": {"message", ...}}, in any order. In between come
+ *           {"push": "list", ...} and {"push": "run", ...}: always the newest state, and only
+ *           once the browser has read what came before.
+ * Bounds    WEB_MAX_CLIENTS websockets; a frame of REQUEST_MAX_BYTES. While a client has more
+ *           than WEB_MAX_UNREAD bytes of answers to read, nothing is read from it; if all of
+ *           them have more than WEB_MAX_HELD, the one with most is disconnected.
+ * Threads   loop thread only, but for what runs.h and studies leave to the pool.
+ */
+#ifndef SUPERVISOR_WEB_WEB_H
+#define SUPERVISOR_WEB_WEB_H
+
+#include "supervisor/web/guard.h"
+#include "supervisor/web/live.h"
+#include "supervisor/web/request.h"
+#include "supervisor/web/runs.h"
+
+#include <sys/queue.h>
+#include <uv.h>
+
+#define WEB_MAX_UNREAD ((size_t)2 << 20)
+#define WEB_MAX_HELD   ((size_t)128 << 20)
+enum { WEB_MAX_CLIENTS = 128, WEB_MAX_CONNECTIONS = 256, WEB_MAX_WATCHES = 16 };
+
+struct lws;
+struct lws_context;
+struct evals;
+
+struct web_message {
+    STAILQ_ENTRY(web_message) entry;
+    size_t len, sent;
+    uint8_t *data; /* LWS_PRE bytes before the text are room for the frame's header */
+};
+
+struct web_client {
+    uint64_t serial; /* of all clients, from 1: an answer may come when it is gone */
+    struct lws *wsi;
+    STAILQ_HEAD(, web_message) unread;
+    size_t n_unread; /* bytes */
+    int is_held_back;
+    char *text; /* the request that is being received, REQUEST_MAX_BYTES + 1 */
+    size_t text_len;
+    int wants_list;
+    uint64_t list_revision;
+    size_t n_watches;
+    struct {
+        struct live_run *run;
+        uint64_t revision;
+    } watch[WEB_MAX_WATCHES];
+    LIST_ENTRY(web_client) entry;
+};
+
+struct web {
+    uv_loop_t loop;
+    struct lws_context *lws;
+    struct guard guard;
+    const char *runs_dir, *program; /* program: the executable brood */
+    int read_only, port;
+    struct runs *runs;
+    struct live *live;
+    struct evals *evals;
+    struct json json; /* of the answer that is being made */
+    LIST_HEAD(, web_client) clients;
+    size_t n_clients, n_connections, held;
+    uint64_t last_serial;
+    uv_timer_t walk;
+    uv_signal_t signal[2];
+    int is_closing;
+};
+
+/* Serves until SIGINT or SIGTERM. The fields runs_dir, program, read_only and port (0: any)
+ * are set. on_ready is called once browsers can connect: port and guard are then set.
+ * ERR_EXISTS: the port is taken. */
+int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *err);
+
+/* ---- server.c, for methods ---- */
+
+/* NULL: it is gone. */
+struct web_client *web_find_client(struct web *w, uint64_t serial);
+/* An answer: begin opens {"id", "result":; the caller puts one value; end sends it. */
+struct json *web_answer_begin(struct web *w, uint32_t id);
+void web_answer_end(struct web *w, struct web_client *c);
+void web_answer_empty(struct web *w, struct web_client *c, uint32_t id);
+/* Instead of end, also after a value was begun. */
+void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
+                     const struct err *why);
+/* What is pushed to a client may be new. */
+void web_wake(struct web_client *c);
+
+/* ---- methods.c ---- */
+
+void methods_call(struct web *w, struct web_client *c, const struct request *r);
+/* The response of a run to a request that was passed on (live.h). */
+void methods_response(void *ctx, uint64_t client, uint32_t id, const msgpack_object *body,
+                      const struct err *why);
+/* Ends what the client watches and waits for. */
+void methods_leave(struct web *w, struct web_client *c);
+
+/* ---- evals.c ---- */
+
+struct evals *evals_new(struct web *w);
+/* Kills the children; free after the loop has closed its handles. */
+void evals_close(struct evals *e);
+void evals_free(struct evals *e);
+/* Plays one episode with a checkpoint's policies and answers with its scenes, a list of the
+ * objects that `brood eval --render x.jsonl` writes. path: of the run. One a client, few at a
+ * time, and not for ever: ERR_LIMIT. */
+int evals_start(struct evals *e, struct web_client *c, const struct request *r,
+                const char *path, struct err *err);
+/* The client is gone: kills its child. */
+void evals_forget(struct evals *e, uint64_t client);
+
+#endif

@@ -1,0 +1,101 @@
+/* brood-web: the server that `brood web` executes. */
+#include "common/log/log.h"
+#include "supervisor/web/web.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int prints_json, is_quiet;
+
+static void print_address(const struct web *w)
+{
+    char url[GUARD_SECRET_BYTES + 64];
+    struct json j = {0};
+    size_t len;
+
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d/?token=%s", w->port,
+                   w->guard.token);
+    if (prints_json) {
+        json_begin(&j);
+        json_object(&j);
+        json_key(&j, "url");
+        json_str(&j, url);
+        json_key(&j, "port");
+        json_i64(&j, w->port);
+        json_key(&j, "pid");
+        json_i64(&j, getpid());
+        json_key(&j, "read_only");
+        json_bool(&j, w->read_only);
+        json_close(&j);
+        (void)fputs(json_line(&j, &len), stdout);
+        json_done(&j);
+    } else {
+        (void)printf("%s\n", url);
+    }
+    (void)fflush(stdout);
+    if (!is_quiet && !prints_json && getenv("SSH_CONNECTION") != NULL)
+        (void)fprintf(stderr,
+                      "from your own machine: ssh -N -L %d:127.0.0.1:%d THIS-HOST, then "
+                      "open that address there\n",
+                      w->port, w->port);
+}
+
+static int fail(const struct err *err, int code)
+{
+    (void)fprintf(stderr, "brood web: %s\n", err->msg);
+    return code;
+}
+
+/* Called by `brood web` only, which has checked the options. */
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"port", required_argument, NULL, 'p'}, {"program", required_argument, NULL, 'b'},
+        {"read-only", no_argument, NULL, 'r'},  {"json", no_argument, NULL, 'j'},
+        {"quiet", no_argument, NULL, 'q'},      {0}};
+    struct web w = {.runs_dir = "runs", .program = "brood"};
+    struct err err = {0};
+    DIR *dir;
+    int c;
+
+    log_init("brood-web", log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
+    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (c) {
+        case 'p':
+            w.port = atoi(optarg);
+            break;
+        case 'b':
+            w.program = optarg;
+            break;
+        case 'r':
+            w.read_only = 1;
+            break;
+        case 'j':
+            prints_json = 1;
+            break;
+        case 'q':
+            is_quiet = 1;
+            break;
+        default:
+            return 2;
+        }
+    }
+    if (optind < argc)
+        w.runs_dir = argv[optind];
+    dir = opendir(w.runs_dir);
+    if (dir == NULL) {
+        if (errno == ENOENT)
+            (void)err_set(&err, ERR_NOT_FOUND,
+                          "there is no folder %s: name that of your runs", w.runs_dir);
+        else
+            (void)err_errno(&err, "%s", w.runs_dir);
+        return fail(&err, 3);
+    }
+    (void)closedir(dir);
+    return web_serve(&w, print_address, &err) < 0 ? fail(&err, 1) : 0;
+}

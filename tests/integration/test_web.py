@@ -1,0 +1,492 @@
+"""The server of `brood web`, as a client sees it that is no browser: who may connect, what is
+refused, what is answered."""
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.parse
+
+import harness
+
+sys.path.insert(0, str(harness.SOURCE / "tests" / "support"))
+from websocket import Refused, WebSocket  # noqa: E402
+
+WEB = harness.BUILD / "supervisor" / "web" / "brood-web"
+LONG = 1000000000
+
+
+class Server:
+    """A `brood web`, and what a browser knows of it."""
+
+    def __init__(self, w, *options):
+        if not WEB.exists():
+            raise harness.Skip("no libwebsockets-dev")
+        w.runs.mkdir(exist_ok=True)
+        self.process = w.start("web", "--json", *options, w.runs)
+        line = harness.wait_until("the address", lambda: harness.output(self.process) or
+                                  self.process.poll() is not None)
+        assert line is not True, self.process.log.read_text()
+        fact = json.loads(line)
+        self.url, self.port = fact["url"], fact["port"]
+        self.token = self.url.partition("token=")[2]
+        _, head, _ = self.get(f"/?token={self.token}")
+        self.cookie = re.search(r"set-cookie: ([^;]*);", head)[1]
+
+    def get(self, path, method="GET", host=None, more=()):
+        """(status, head, body) of one request on a connection of its own."""
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {host or f'127.0.0.1:{self.port}'}",
+                 "Connection: close", *more]
+        with socket.create_connection(("127.0.0.1", self.port), harness.DEADLINE_S) as s:
+            s.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+            data = b""
+            with contextlib.suppress(ConnectionError):
+                while piece := s.recv(1 << 16):
+                    data += piece
+        head, _, body = data.decode("latin-1").partition("\r\n\r\n")
+        return int(head.split()[1]) if head else 0, head, body
+
+    def connect(self, **changes):
+        """A websocket as the page opens it; changes: headers in place of its own, None: none."""
+        headers = {"Sec-WebSocket-Protocol": "brood", "Cookie": self.cookie,
+                   "Origin": f"http://127.0.0.1:{self.port}"}
+        headers |= {name.replace("_", "-"): value for name, value in changes.items()}
+        return WebSocket("127.0.0.1", self.port, "/live",
+                         [(k, v) for k, v in headers.items() if v is not None],
+                         timeout_s=harness.DEADLINE_S)
+
+    def client(self):
+        return Client(self.connect())
+
+
+class Client:
+    """A page's end of a websocket: requests with answers, and what is pushed meanwhile."""
+
+    def __init__(self, socket):
+        self.socket, self.id, self.pushed = socket, 0, []
+
+    def send(self, method, *pairs, **params):
+        self.id += 1
+        text = urllib.parse.urlencode([*pairs, *params.items()])
+        self.socket.send(f"{self.id} {method} {text}")
+        return self.id
+
+    def ask(self, method, *pairs, **params):
+        number = self.send(method, *pairs, **params)
+        while True:
+            message = self.socket.receive_json()
+            if message.get("id") == number:
+                return message
+            self.pushed.append(message)
+
+    def result(self, method, *pairs, **params):
+        answer = self.ask(method, *pairs, **params)
+        assert "result" in answer, answer
+        return answer["result"]
+
+    def error(self, method, *pairs, **params):
+        answer = self.ask(method, *pairs, **params)
+        assert "error" in answer, answer
+        return answer["error"]["message"]
+
+    def until(self, what, condition):
+        """The first pushed message of which the condition holds."""
+        for message in self.pushed:
+            if condition(message):
+                return message
+        self.pushed = []
+        for _ in range(100000):
+            message = self.socket.receive_json()
+            if condition(message):
+                return message
+        raise AssertionError(what)
+
+    def list(self):
+        """The whole list, once all runs are read: name -> summary."""
+        self.result("list")
+        runs = {}
+
+        def take(message):
+            if message.get("push") != "list":
+                return False
+            runs.update({r["run"]: r for r in message["runs"]})
+            if "names" in message:
+                self.names = message["names"]
+            return message["complete"] and set(runs) == set(self.names)
+        self.names = []
+        self.until("the list", take)
+        return runs
+
+
+def live_run(w, name="live"):
+    w.start("run", w.small(steps=LONG), "--name", name, prefix=("nice", "-n", "19"))
+    run = w.run_dir(name)
+    harness.wait_until("a run", lambda: harness.rows(run) > 1)
+    return run
+
+
+def refused(fn):
+    try:
+        fn().close()
+    except Refused as why:
+        return why.status
+    except (ConnectionError, OSError):
+        return 0
+    return None
+
+
+def test_only_who_has_the_token_gets_in(w):
+    s = Server(w)
+    assert len(s.token) == 64 and s.token not in s.cookie, s.url
+    status, head, _ = s.get(f"/?token={s.token}")
+    assert status == 303 and "location: /\r\n" in head + "\r\n", head
+    assert "HttpOnly" in head and "SameSite=Strict" in head, head
+    for path in ("/", "/app.js", "/nothing", f"/?token={s.token[:-1]}0", "/?token=",
+                 f"/?token={s.token}0", f"/app.js?token={s.token}"):
+        assert s.get(path)[0] == 403, path
+    own = [f"Cookie: a=b; {s.cookie}"]
+    status, head, body = s.get("/", more=own)
+    assert status == 200 and "<title>brood</title>" in body and s.token not in body
+    for line in ("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'",
+                 "frame-ancestors 'none'", "x-content-type-options: nosniff",
+                 "referrer-policy: no-referrer", "cache-control: no-store"):
+        assert line in head, (line, head)
+    assert not re.search(r"<script(?! src)|<style|\sstyle=|\son\w+=|https?://", body), body
+    assert s.get("/app.js", more=own)[0] == 200
+    assert s.get("/nothing", more=own)[0] == 404
+    assert s.get("/../../../etc/passwd", more=own)[0] in (0, 403, 404)
+    assert s.get("/%2e%2e/%2e%2e/etc/passwd", more=own)[0] in (0, 403, 404)
+    assert s.get("/", method="POST", more=[*own, "Content-Length: 0"])[0] == 405
+    wrong = s.cookie[:-1] + ("0" if s.cookie[-1] != "0" else "1")
+    assert s.get("/", more=[f"Cookie: {wrong}"])[0] == 403
+
+
+def test_other_pages_are_kept_out(w):
+    """A page of another origin, and a name that leads here (rebinding)."""
+    s = Server(w)
+    own = [f"Cookie: {s.cookie}"]
+    for host in ("evil.example", f"evil.example:{s.port}", "127.0.0.1", f"127.0.0.1:{s.port + 1}",
+                 f"127.0.0.1.evil.example:{s.port}", "x" * 3000):
+        assert s.get("/", host=host, more=own)[0] in (0, 403), host
+        assert refused(lambda: s.connect(Host=host)) in (0, 403), host
+    assert s.get("/", host=f"localhost:{s.port}", more=own)[0] == 200
+    for origin in ("http://evil.example", "null", f"https://127.0.0.1:{s.port}",
+                   f"http://127.0.0.1:{s.port}0", "http://127.0.0.1"):
+        assert s.get("/", more=[*own, f"Origin: {origin}"])[0] == 403, origin
+        assert refused(lambda: s.connect(Origin=origin)) == 403, origin
+    assert refused(lambda: s.connect(Origin=None)) == 403
+    assert refused(lambda: s.connect(Cookie=None)) == 403
+    assert refused(lambda: s.connect(Cookie=s.cookie[:-1])) == 403
+    assert refused(lambda: s.connect(Sec_WebSocket_Protocol=None)) is not None
+    assert refused(lambda: s.connect(Sec_WebSocket_Protocol="other")) is not None
+    assert refused(lambda: s.connect(Origin=f"http://localhost:{s.port}")) is None
+    with socket.socket() as other:   # only this machine's own address
+        other.settimeout(5)
+        assert other.connect_ex(("127.0.0.2", s.port)) != 0
+
+
+def test_what_is_no_request_is_refused(w):
+    s = Server(w)
+    c = s.client()
+    assert "no method 'fly'" in c.error("fly")
+    assert "no run '../../etc'" in c.error("config", run="../../etc")
+    w.small(steps=200)
+    w.brood("run", w.path / "small.yaml", "--name", "over", "-q")
+    assert set(c.list()) == {"over"}
+    for name in ("over/../over", "./over", "over/", "/over", "", str(w.run_dir("over")), "OVER",
+                 "over/checkpoints"):
+        assert "there is no run" in c.error("config", run=name), name
+    for log in ("../config", "../journal", "..", "", "journal/", "supervisor.log", "%2e%2e"):
+        assert "there is no log" in c.error("tail", run="over", log=log), log
+    for text in ("", "x", "1", "0 list ", "99999999999 list ", "1 list a", "1 list =1",
+                 "1 list a=%", "1 list a=%0", "1 list a=%00", "1 list " + "a=1&" * 300):
+        c.socket.send(text)
+        answer = c.socket.receive_json()
+        while "error" not in answer:
+            answer = c.socket.receive_json()
+        assert answer["error"]["message"], (text, answer)
+    assert c.result("logs", run="over")[0] == "journal"
+    for send, code in (
+            (lambda k: k.send("1 list " + "a" * (1 << 16)), 1009),
+            (lambda k: k.socket_fragments(), 1009),
+            (lambda k: k.send_frame(0x82, b"1 list "), 1003),
+            (lambda k: k.send_frame(0x81, b"1 list \xff\xfe"), 1007)):
+        k = s.connect()
+        k.socket_fragments = lambda k=k: [k.send_frame(0x01, b"1 list a=" + b"b" * 30000)] + [
+            k.send_frame(0x00, b"b" * 30000) for _ in range(3)]
+        with contextlib.suppress(ConnectionError):
+            send(k)
+            for _ in range(1000):
+                k.receive()
+        assert k.closed in (code, None), (k.closed, code)
+        assert k.closed == code or code == 1009, (k.closed, code)
+    k = s.connect()   # a length that nobody has memory for
+    with contextlib.suppress(ConnectionError):
+        k.sock.sendall(b"\x81\xff" + (1 << 40).to_bytes(8, "big") + b"\0\0\0\0" + b"x" * 70000)
+        for _ in range(1000):
+            k.receive()
+    assert c.result("logs", run="over")   # it lives
+
+
+def test_the_list_and_the_status_are_those_of_the_command_line(w):
+    run = live_run(w)
+    w.brood("run", w.write("other.yaml", harness.SMALL.format(steps=400, evaluate=200, checkpoint=200)),
+            "--name", "over", "-q")
+    s = Server(w)
+    c = s.client()
+    runs = c.list()
+    assert list(c.names) == ["over", "live"], c.names   # the newest first
+    told = {r["run"]: r for r in harness.json_lines(w.brood("runs", "--json")[0])}
+    for key in ("state", "exit_code", "env_steps", "total_steps", "checkpoint_step", "team_return_mean"):
+        assert runs["over"][key] == told["over"][key], key
+    assert runs["live"]["state"] == "running" and runs["live"]["live"] and not runs["over"]["live"]
+    assert runs["live"]["agents"] == 3 and len(runs["over"]["spark"]) > 0
+    c.result("watch", run="over")
+    view = c.until("a view", lambda m: m.get("push") == "run" and m["run"] == "over")
+    assert view["status"] == harness.json_lines(w.brood("status", "over", "--json")[0])[0]
+    w.brood("pause", run)
+    c.result("watch", run="live")
+    view = c.until("paused", lambda m: m.get("push") == "run" and m["run"] == "live" and
+                   m["status"]["state"] == "paused")
+    says = harness.json_lines(w.brood("status", run, "--json")[0])[0]
+    for moving in ("elapsed_seconds", "agents", "steps_per_second"):   # memory, states
+        view["status"].pop(moving), says.pop(moving)
+    assert view["status"] == says
+    w.brood("stop", run)
+    c.until("its end", lambda m: m.get("push") == "run" and m["run"] == "live" and not m["live"])
+    shutil.rmtree(w.run_dir("over"))
+    c.until("its removal", lambda m: m.get("names") == ["live"])
+    assert "there is no run" in c.error("config", run="over")
+
+
+def test_curves_logs_and_configuration(w):
+    w.brood("run", w.small(), "--name", "over", "-q")
+    run = w.run_dir("over")
+    c = Server(w).client()
+    c.list()
+    first = c.result("curves", ("column", "episodes"), ("column", "nothing"), run="over")
+    rows = [line.split(",") for line in (run / "metrics/progress.csv").read_text().splitlines()]
+    assert first["all"] == rows[0]
+    at = rows[0].index("episodes")
+    assert first["steps"] == [int(r[0]) for r in rows[1:]]
+    assert first["columns"] == [[int(r[at]) for r in rows[1:]], [None] * len(rows[1:])]
+    again = c.result("curves", ("column", "episodes"), run="over", **{"from": first["next"]})
+    assert again["steps"] == [] and not again["restart"]
+    with open(run / "metrics/progress.csv", "a") as f:   # half of a row is none
+        f.write(",".join(["5000", *rows[-1][1:]]) + "\n6000")
+    again = c.result("curves", ("column", "episodes"), run="over", **{"from": first["next"]})
+    assert again["steps"] == [5000] and again["columns"] == [[int(rows[-1][at])]]
+    for place in ("1:1", "x", "9" * 30 + ":5", "-1:-1"):
+        assert c.result("curves", run="over", **{"from": place})["restart"], place
+    tail = c.result("tail", run="over", log="journal")
+    assert tail["text"] == (run / "journal").read_text()
+    with open(run / "journal", "a") as f:
+        f.write("a line\nhalf")
+    more = c.result("tail", run="over", log="journal", **{"from": tail["next"]})
+    assert more["text"] == "a line\n"
+    config = {k: (v, live) for k, v, live in c.result("config", run="over")}
+    assert config["env.copies"] == ("4", False) and config["defaults.discount"][1]
+    assert config["defaults.actor.hidden"] == ("[16, 16]", False), config
+    steps = [one["step"] for one in c.result("checkpoints", run="over")]
+    assert steps == sorted(map(int, os.listdir(run / "checkpoints")), reverse=True)
+
+
+def test_an_episode_is_played_by_a_process_of_its_own(w):
+    w.brood("run", w.small(steps=400), "--name", "over", "-q")
+    c = Server(w).client()
+    c.list()
+    head, *frames = c.result("evaluate", run="over", step=400, seed=3)
+    w.brood("eval", "over", "--episodes", 1, "--copies", 1, "--seed", 3, "--render", "x.jsonl", "-q")
+    told = [json.loads(line) for line in (w.path / "x.jsonl").read_text().splitlines()]
+    assert [head, *frames] == told
+    message = c.error("evaluate", run="over", step=77)
+    _, err = w.brood("eval", "over", "--checkpoint", 77, "--episodes", 1, code=3)
+    assert err.rstrip().endswith(message.partition("/runs/")[2]), (err, message)
+
+
+def test_a_run_is_steered_as_from_the_command_line(w):
+    run = live_run(w)
+    s = Server(w)
+    c = s.client()
+    c.list()
+    at = c.result("pause", run="live")["env_steps"]
+    assert f"step={at} event=pause" in (run / "journal").read_text()
+    for change in ("agents.agent_0.polyac=1", "defaults.discount=2", "env.copies=8",
+                   "run.env_steps=1", "nothing=1", "defaults.discount=<b>"):
+        _, err = w.brood("set", run, change, code=2)
+        message = c.error("set", run="live", change=change)
+        assert err == f"brood set: {message}\n", (err, message)
+    for change in ("env.command=[sh]", "env.plugin=x.so", "on.give_up=[sh]", "run.launcher=sh"):
+        assert "cannot be set from the page" in c.error("set", run="live", change=change)
+    assert "past" in c.error("set", run="live", change="defaults.polyak=0.5", at="1")
+    assert "expected a whole number" in c.error("set", run="live", change="defaults.polyak=0.5", at="x")
+    result = c.result("set", run="live", change="defaults.discount=0.9")
+    assert result["changes"] == "defaults.discount=0.9", result
+    c.result("set", run="live", change="defaults.polyak=0.5", at=str(LONG - 1))
+    says = harness.json_lines(w.brood("status", run, "--json")[0])[0]["pending"]
+    assert {p["key"] for p in says} == {"defaults.discount", "defaults.polyak"}, says
+    c.result("cancel", run="live", key="defaults.polyak")
+    assert c.result("continue", run="live")["was_paused"]
+    harness.wait_until("the change", lambda: "event=changed" in (run / "journal").read_text())
+    config = {k: v for k, v, _ in c.result("config", run="live")}
+    assert config["defaults.discount"] == "0.9" and config["defaults.polyak"] != "0.5"
+    restarts = {}
+
+    def take(m):
+        if m.get("push") == "run":
+            restarts.update({a["name"]: a["restarts"] for a in m["status"]["agents"]})
+        return restarts.get("agent_1") == 1
+    c.result("kill", run="live", agent="agent_1")
+    c.until("a restart", take)
+    _, err = w.brood("kill", run, "agent_9", code=3)
+    assert err == f"brood kill: {c.error('kill', run='live', agent='agent_9')}\n", err
+    before = (run / "journal").read_text().count("event=checkpoint")
+    c.result("checkpoint", run="live")
+    assert (run / "journal").read_text().count("event=checkpoint") > before
+    supervisor = harness.holder_of(run)
+    harness.kill(supervisor, signal.SIGSTOP)
+    harness.wait_until("it is stopped", lambda: harness.look_at(supervisor)[0] == "T")
+    try:
+        assert "`kill -CONT" in c.error("pause", run="live")
+    finally:
+        harness.kill(supervisor, signal.SIGCONT)
+    c.result("stop", run="live")
+    harness.wait_until("its end", lambda: "event=end" in (run / "journal").read_text())
+    assert "not running" in c.error("pause", run="live") or harness.holder_of(run)
+
+
+def test_read_only(w):
+    run = live_run(w)
+    c = Server(w, "--read-only").client()
+    assert c.until("hello", lambda m: m.get("push") == "hello")["read_only"]
+    c.list()
+    before = (run / "journal").read_text()
+    for method, more in (("pause", {}), ("continue", {}), ("checkpoint", {}), ("stop", {}),
+                         ("kill", {"agent": "agent_0"}), ("respawn", {"agent": "agent_0"}),
+                         ("set", {"change": "defaults.discount=0.9"}), ("cancel", {})):
+        assert "read-only" in c.error(method, run="live", **more), method
+    assert c.result("config", run="live")
+    events = set(re.findall(r"event=(\w+)", (run / "journal").read_text()[len(before):]))
+    assert not events - {"checkpoint"}, events
+
+
+def test_fifty_browsers_share_one_connection(w):
+    """And the end of `brood web`, however it comes, is nothing to the run."""
+    run = live_run(w)
+    supervisor = harness.holder_of(run)
+    before = sockets_of(supervisor)
+    s = Server(w)
+    clients = [s.client() for _ in range(50)]
+    for c in clients:
+        c.result("list")
+    clients[0].until("the run is known", lambda m: "live" in m.get("names", []))
+    for c in clients:
+        c.result("watch", run="live")
+        c.until("a view", lambda m: m.get("push") == "run")
+    assert sockets_of(supervisor) == before + 1
+    assert clients[0].result("pause", run="live")["env_steps"] > 0
+    for c in clients:
+        c.until("the pause", lambda m: m.get("push") == "run" and m["status"]["state"] == "paused")
+    assert refused_at_last(s)
+    harness.kill(s.process.pid)
+    s.process.wait(timeout=harness.DEADLINE_S)
+    assert harness.json_lines(w.brood("status", run, "--json")[0])[0]["state"] == "paused"
+    w.brood("continue", run)
+    assert harness.alive(supervisor)
+
+
+def sockets_of(pid):
+    names = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):   # it was open for a moment
+            names.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return sum(name.startswith("socket:") for name in names)
+
+
+def refused_at_last(s):
+    """Whether connections are bounded."""
+    more = []
+    try:
+        for _ in range(200):
+            more.append(s.connect())
+    except (Refused, ConnectionError, OSError):
+        return True
+    finally:
+        for one in more:
+            one.close()
+    return False
+
+
+def test_a_reader_that_does_not_read_takes_no_memory(w):
+    w.brood("run", w.small(steps=2000), "--name", "over", "-q")
+    csv = w.run_dir("over") / "metrics" / "progress.csv"
+    rows = csv.read_text().splitlines()
+    csv.write_text("\n".join([rows[0], *(rows[1:] * 300)]) + "\n")
+    s = Server(w)
+    other = s.client()
+    other.list()
+
+    def rss_kib():
+        status = open(f"/proc/{s.process.pid}/status").read()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1])
+    columns = [("column", name) for name in rows[0].split(",")[1:30]]
+    other.result("curves", *columns, run="over")
+    before = rss_kib()
+    c = s.client()
+    c.socket.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    c.socket.sock.settimeout(0.5)
+    with contextlib.suppress(TimeoutError):   # once nothing more is taken from it
+        for _ in range(20000):
+            c.send("curves", *columns, run="over")
+    for _ in range(5):   # others are served
+        other.result("config", run="over")
+    grown = rss_kib() - before
+    print(f"# {grown} KiB more")
+    assert harness.SANITIZED or grown < 64 << 10, grown
+
+
+def test_nothing_is_pushed_twice(w):
+    """Of an empty folder, too; what is new comes at once."""
+    c = Server(w).client()
+    assert c.list() == {}
+    pushed = []
+    for _ in range(20):   # answers come in between, if anything does
+        c.result("list", on="false")
+    pushed += [m for m in c.pushed if m.get("push") == "list"]
+    assert not pushed, pushed[:3]
+
+
+def test_it_ends_in_order(w):
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        s = Server(w)
+        c = s.client()
+        c.result("list")
+        s.process.send_signal(signum)
+        s.process.wait(timeout=harness.DEADLINE_S)
+        assert s.process.returncode == 0 and not s.process.log.read_text(), s.process.log.read_text()
+
+
+def test_errors_are_one_line(w):
+    s = Server(w)
+    for args, code, says in (
+            (["--port", s.port, w.runs], 1, f"port {s.port} is in use"),
+            (["nothing-here"], 3, "there is no folder nothing-here"),
+            (["--port", "99999"], 2, "--port 99999: expected a whole number from 0 to 65535"),
+            (["a", "b"], 2, "expected one folder of runs, got 2")):
+        _, err = w.brood("web", *args, code=code)
+        assert err.startswith("brood web: ") and says in err and err.count("\n") == 1, err
+    place = w.path / "alone"
+    place.mkdir()
+    shutil.copy(harness.BROOD, place / "brood")
+    _, err = w.brood("web", program=place / "brood", code=1)
+    assert "libwebsockets-dev" in err and err.count("\n") == 1, err
+    assert "websockets" not in subprocess.run(["ldd", harness.BROOD], capture_output=True,
+                                              text=True, check=False).stdout
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,323 @@
+"""The page of `brood web` in a headless Chromium, click by click: what a person does, and what
+the run then says. Pictures are left in the build folder's web/."""
+import atexit
+import json
+import re
+import shutil
+import sys
+
+import harness
+from test_web import LONG, Server, live_run
+
+sys.path.insert(0, str(harness.SOURCE / "tests" / "support"))
+import chromium  # noqa: E402
+
+SHOTS = harness.BUILD / "web"
+BROWSERS = []   # one for all tests: it takes a second of processors to start
+HOSTILE = "<img src=x onerror=document.title=1>"
+
+
+class Visit:
+    """A browser at a server's page; `with Visit(w) as v`."""
+
+    def __init__(self, w, *options, **look):
+        if chromium.PROGRAM is None:
+            raise harness.Skip("no chromium")
+        if harness.SANITIZED:
+            raise harness.Skip("the page is tested once, by the release build")
+        self.server, self.look = Server(w, *options), look
+        SHOTS.mkdir(exist_ok=True)
+
+    def __enter__(self):
+        if not BROWSERS:
+            BROWSERS.append(chromium.Browser(harness.DEADLINE_S))
+            atexit.register(BROWSERS[0].close)
+        self.page = BROWSERS[0].page(self.server.url, **self.look)
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is not None:
+            self.page.shot(SHOTS / "failed.png")
+        errors = self.page.errors
+        self.page.close()
+        assert kind is not None or not errors, errors
+
+    def shot(self, name):
+        self.page.shot(SHOTS / f"{name}.png")
+
+
+def finished(w, name, steps=600, *more):
+    config = w.write(f"{name}.yaml", harness.SMALL.format(steps=steps, evaluate=200, checkpoint=steps))
+    w.brood("run", config, "--name", name, "--set", "log.every_env_steps=40", *more, "-q")
+    return w.run_dir(name)
+
+
+def agent(run, w, name):
+    status = harness.json_lines(w.brood("status", run, "--json")[0])[0]
+    return next(a for a in status["agents"] if a["name"] == name)
+
+
+def no_sideways(page):
+    """Nothing is wider than the screen."""
+    return page.eval("document.documentElement.scrollWidth <= innerWidth && "
+                     "document.body.scrollWidth <= innerWidth")
+
+
+def test_from_the_list_to_a_run_and_its_buttons(w):
+    finished(w, "over")
+    run = live_run(w)
+    with Visit(w) as v:
+        page = v.page
+        assert page.eval("location.href") == f"http://127.0.0.1:{v.server.port}/"   # no token
+        assert v.server.cookie.split("=")[0] not in page.eval("document.cookie")
+        page.wait_text("tr[data-run=over] .state", "done")
+        page.wait_text("tr[data-run=live] .state", "running")
+        assert page.wait("document.querySelector('tr[data-run=over] polyline').getAttribute('points')"
+                         ".split(' ').length > 2")
+        v.shot("list")
+        page.click("tr[data-run=live] a")
+        page.wait("document.querySelector('[data-chart=\"rollout/team_return\"]')"
+                  "?.dataset.points > 3", "curves")
+        page.wait("document.querySelectorAll('.chart canvas').length > 2")
+        # what is drawn is not one colour only
+        assert page.eval("(() => { const c = document.querySelector('.chart canvas'); const d = "
+                         "c.getContext('2d').getImageData(0, 0, c.width, c.height).data; const s = "
+                         "new Set(); for (let i = 0; i < d.length; i += 4) s.add(d[i] << 16 | "
+                         "d[i + 1] << 8 | d[i + 2]); return s.size })()") > 3
+        before = agent(run, w, "agent_1")
+        page.wait_text("tr[data-agent=agent_1]", str(before["pid"]))
+        page.click("tr[data-agent=agent_1] [data-action=kill]")
+        page.wait(f"document.querySelector('tr[data-agent=agent_1]').children[4].innerText == "
+                  f"'{before['restarts'] + 1}'", "a restart")
+        after = agent(run, w, "agent_1")
+        assert after["restarts"] == before["restarts"] + 1 and after["pid"] != before["pid"]
+        page.wait_text(".toast", "agent_1: killed at step")
+        page.click("[data-action=pause]")
+        page.wait_text(".head .state", "paused")
+        assert harness.json_lines(w.brood("status", run, "--json")[0])[0]["state"] == "paused"
+        v.shot("run")
+        page.click("[data-action=continue]")
+        page.wait_text(".head .state", "running")
+        page.click("[data-action=checkpoint]")
+        page.wait_text(".toast", "Checkpoint written")
+        page.click("[data-action=stop]")
+        page.wait_text("[data-action=stop]", "Really stop?")
+        page.click("[data-action=stop]")
+        page.wait_text(".head .state", "stopped")
+        page.wait("document.querySelector('.actions').hidden")
+        assert "event=end state=stopped" in (run / "journal").read_text()
+
+
+def test_settings_are_changed_and_refused_as_by_the_command_line(w):
+    run = live_run(w)
+    finished(w, "over", 600, "--set", "defaults.discount=0.5")
+    with Visit(w) as v:
+        page = v.page
+        page.wait("document.querySelector('tr[data-run=live]')")
+        page.go(f"http://127.0.0.1:{v.server.port}/#/run/live/settings")
+        page.wait_text("tr[data-key='defaults.discount']", "0.95")
+        page.click("tr[data-key='defaults.discount'] button")   # fills in key and value
+        assert page.eval("document.querySelector('[name=value]').value") == "0.95"
+        page.fill("[name=value]", "2")
+        page.click("form.set [type=submit]")
+        page.wait("document.querySelector('form.set .answer.bad')?.innerText")
+        _, err = w.brood("set", run, "defaults.discount=2", code=2)
+        assert err == f"brood set: {page.text('form.set .answer')}\n", err
+        v.shot("settings")
+        page.fill("[name=value]", "0.875")
+        page.key("Enter")
+        page.wait_text("form.set .answer", "defaults.discount=0.875")
+        page.wait_text("tr[data-key='defaults.discount']", "0.875")
+        assert "discount: 0.875" in (run / "config.yaml").read_text()
+        page.fill("[name=key]", "defaults.polyak")
+        page.fill("[name=value]", "0.5")
+        page.fill("[name=at]", str(LONG - 1))
+        page.key("Enter")
+        page.wait_text(".pending", "defaults.polyak=0.5")
+        page.click(".pending button")
+        page.wait("!document.querySelector('.pending li')", "no pending change")
+        assert not harness.json_lines(w.brood("status", run, "--json")[0])[0]["pending"]
+        page.eval("(() => { const s = document.querySelector('section select'); s.value = 'over'; "
+                  "s.dispatchEvent(new Event('change')) })()")
+        page.wait_text("tr[data-key='defaults.discount']", "0.5")
+        page.wait("!document.querySelector(\"tr[data-key='env.id']\")", "differences only")
+        v.shot("differences")
+        page.key("3")   # the focus is in a field: a key is text
+        page.key("Escape")
+        page.key("3")
+        page.wait_text(".log", "changed")
+        w.brood("checkpoint", run)
+        page.wait_text(".log", "checkpoint")
+        lines = page.eval("document.querySelectorAll('.log li').length")
+        w.brood("pause", run)
+        page.wait_text(".log b", "pause")
+        assert page.eval("document.querySelectorAll('.log li').length") > lines
+        v.shot("logs")
+
+
+def test_names_and_logs_are_text(w):
+    run = finished(w, "over")
+    with open(run / "journal", "a") as f:
+        f.write(f"2026-01-01T00:00:00.000Z step=1 event={HOSTILE.replace(' ', '')} x={HOSTILE}\n{HOSTILE}\n")
+    (run / "logs" / "agent_0.log").write_text(HOSTILE + "\n")
+    csv = run / "metrics" / "progress.csv"
+    csv.write_text(csv.read_text().replace("train/agent_0/", "train/<img src=x onerror=document.title=1>/")
+                   .replace("rollout/team_return/agent", f"rollout/team_return/{HOSTILE}"))
+    shutil.move(run, w.runs / HOSTILE)
+    (w.runs / "<b>bold").mkdir()
+    shutil.copy(w.runs / HOSTILE / "config.yaml", w.runs / "<b>bold" / "config.yaml")
+    with Visit(w) as v:
+        page = v.page
+        page.wait_text(".runs", HOSTILE)
+        page.wait_text(".runs", "<b>bold")
+        page.click(f"tr[data-run='{HOSTILE}'] a")
+        page.wait_text("h1", HOSTILE)
+        page.wait_text(".key", HOSTILE)
+        page.key("3")
+        page.wait_text(".log", HOSTILE)
+        page.eval("(() => { const s = document.querySelector('.tools select'); s.value = 'agent_0'; "
+                  "s.dispatchEvent(new Event('change')) })()")
+        page.wait("document.querySelector('.log').innerText.trim() == " + json.dumps(HOSTILE))
+        assert page.eval("document.title").startswith(HOSTILE)
+        assert page.eval("document.querySelectorAll('main img, main b b, [onerror]').length") == 0
+
+
+def test_an_episode_is_played(w):
+    finished(w, "over")
+    with Visit(w) as v:
+        page = v.page
+        page.wait("document.querySelector('tr[data-run=over]')")
+        page.go(f"http://127.0.0.1:{v.server.port}/#/run/over/episodes")
+        page.click("tr[data-step='600'] button")
+        frames = int(page.wait("document.querySelector('.player')?.dataset.frames"))
+        assert frames == 26, frames
+        page.wait("document.querySelector('.player').dataset.at > 2", "the episode moves")
+        page.click(".player .controls button")
+        v.shot("episode")
+        told = json.loads(w.brood("eval", "over", "--episodes", 1, "--copies", 1, "--json")[0])
+        page.eval("(() => { const s = document.querySelector('.player [type=range]'); s.value = 25; "
+                  "s.dispatchEvent(new Event('input')) })()")
+        page.wait_text(".returns", f"{told['return_mean']['agent_0']:.2f}".rstrip("0").rstrip("."))
+
+
+def test_several_runs_and_a_study(w):
+    for seed in (1, 2):
+        finished(w, f"trial-s{seed}", 600, "--seed", seed)
+    finished(w, "other", 400)
+    base = w.small(steps=300, evaluate=100, checkpoint=0)
+    study = w.write("lr.yaml", f"base: {base}\nsearch:\n  defaults.discount: [0.9, 0.95]\n"
+                    "  defaults.optimizer.learning_rate: [0.001, 0.003]\nseeds: [1]\n")
+    w.brood("sweep", study, "--jobs", 2, "-q")
+    with Visit(w) as v:
+        page = v.page
+        for name in ("trial-s1", "trial-s2", "other"):
+            page.click(f"tr[data-run={name}] td.pick label")
+        page.wait_text("a.button.primary", "Compare 3 runs")
+        page.click("a.button.primary")
+        page.wait_text(".legend", "trial (2 seeds)")
+        page.wait("document.querySelector('[data-chart=\"rollout/team_return\"]').dataset.points > 5")
+        v.shot("compare")
+        page.click(".head .check")
+        page.wait_text(".legend", "trial-s2")
+        page.click(".brand")
+        page.click("a.study")
+        page.wait("document.querySelectorAll('table.trials tbody tr').length == 4")
+        page.wait("document.querySelectorAll('.parallel polyline').length == 4")
+        told = json.loads(w.brood("report", "lr", "--json")[0])
+        assert page.texts("table.trials tbody td:first-child") == [str(t["trial"]) for t in told["trials"]]
+        v.shot("study")
+        page.click("a.seed")
+        page.wait_text("h1", "lr/")
+
+
+def test_in_the_dark_and_on_a_phone(w):
+    finished(w, "over")
+    live_run(w)
+    with Visit(w, dark=True) as v:
+        page = v.page
+        page.wait_text("tr[data-run=live]", "running")
+        lights = [page.eval("getComputedStyle(document.documentElement).backgroundColor")]
+        v.shot("list-dark")
+        page.scheme(False)
+        lights.append(page.eval("getComputedStyle(document.documentElement).backgroundColor"))
+        shades = [sum(map(int, re.findall(r"\d+", c)[:3])) for c in lights]
+        assert shades[0] < 150 < 600 < shades[1], lights
+        page.size(390, 844, phone=True)
+        base = f"http://127.0.0.1:{v.server.port}/"
+        for place, ready in (("#/", "tr[data-run=live]"), ("#/run/live", "[data-chart] canvas"),
+                             ("#/run/live/settings", "tr[data-key='env.id']"),
+                             ("#/run/live/logs", ".log li"), ("#/run/over/episodes", "tr[data-step]"),
+                             ("#/compare/over,live", "[data-chart] canvas")):
+            page.go(base + place)
+            page.wait(f"document.querySelector({json.dumps(ready)})", place)
+            assert no_sideways(page), place
+            v.shot("phone-" + re.sub(r"\W+", "-", place).strip("-"))
+        page.go(base + "#/run/live")
+        page.wait("document.querySelector('tr[data-agent=agent_0] button')")
+        assert page.eval("document.querySelector('tr[data-agent=agent_0] [data-action=respawn]')"
+                         ".getBoundingClientRect().right <= innerWidth"), "the buttons can be seen"
+
+
+def test_by_the_keyboard_alone(w):
+    finished(w, "over")
+    run = live_run(w)
+    with Visit(w) as v:
+        page = v.page
+        page.wait_text("tr[data-run=live]", "running")
+        page.key("/")
+        page.type("liv")
+        page.wait("document.querySelectorAll('.runs tbody tr').length == 1")
+        page.key("Escape")
+        page.key("j")
+        assert page.eval("document.activeElement.innerText") == "live"
+        page.key("Enter")
+        page.wait_text(".head .state", "running")
+        page.key("p")
+        page.wait_text(".head .state", "paused")
+        assert harness.json_lines(w.brood("status", run, "--json")[0])[0]["state"] == "paused"
+        page.key("2")
+        page.wait("document.querySelector('form.set')")
+        page.key("?")
+        page.wait("document.querySelector('dialog').open")
+        page.key("Enter")
+        page.wait("!document.querySelector('dialog').open")
+        page.key("1")
+        page.wait("document.querySelector('tr[data-agent=agent_0] button')")
+        page.wait_text("tr[data-agent=agent_0] [data-action=kill]", "Kill")
+        for _ in range(100):   # every button is reached by Tab, and says so
+            page.key("Tab")
+            if page.eval("document.activeElement.dataset.action == 'kill'"):
+                break
+        else:
+            raise AssertionError("Tab does not reach a button")
+        assert page.eval("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        page.key("u")
+        page.wait("document.querySelector('.runs')")
+        page.wait_text("tr[data-run=live] .state", "paused")
+        page.key("x")   # no row has the focus: nothing
+
+
+def test_it_comes_back_with_the_server_and_keeps_its_place(w):
+    """Nodes are kept when what they show changes; a lost connection is said and found again."""
+    run = live_run(w)
+    with Visit(w) as v:
+        page = v.page
+        page.wait_text("tr[data-run=live]", "running")
+        page.click("tr[data-run=live] a")
+        page.wait("document.querySelector('[data-chart=\"rollout/team_return\"] canvas')")
+        page.eval("[...document.querySelectorAll('.fact, tr, canvas, .key')].forEach(n => n.mark = 1)")
+        rows = harness.rows(run)
+        harness.wait_until("more rows", lambda: harness.rows(run) > rows + 3)
+        points = page.eval("Number(document.querySelector('[data-chart=\"rollout/team_return\"]').dataset.points)")
+        page.wait("Number(document.querySelector('[data-chart=\"rollout/team_return\"]').dataset.points) "
+                  f"> {points}", "more points")
+        assert page.eval("[...document.querySelectorAll('.fact, tr, canvas, .key')].every(n => n.mark)")
+        harness.kill(v.server.process.pid)
+        page.wait_text("#link", "connection lost")
+        page.errors.clear()   # what the browser says of that
+        page.wait("!document.querySelector('#link.on')")
+        page.errors.clear()
+
+
+if __name__ == "__main__":
+    harness.main()

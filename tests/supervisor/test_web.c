@@ -1,0 +1,170 @@
+/* What `brood web` checks of a request before it does anything, without a socket. */
+#include "supervisor/web/curves.h"
+#include "supervisor/web/guard.h"
+#include "supervisor/web/request.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_main.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+START_TEST(test_secrets)
+{
+    struct guard a, b;
+    char other[GUARD_SECRET_BYTES], cookies[256];
+
+    ck_assert_int_eq(guard_init(&a, NULL), 0);
+    ck_assert_int_eq(guard_init(&b, NULL), 0);
+    guard_set_port(&a, 8123);
+    ck_assert_uint_eq(strlen(a.token), 64);
+    ck_assert_str_ne(a.token, a.cookie);
+    ck_assert_str_ne(a.token, b.token);
+    ck_assert(guard_token(&a, a.token));
+    ck_assert(!guard_token(&a, NULL) && !guard_token(&a, "") &&
+              !guard_token(&a, b.token));
+    for (size_t i = 0; i < strlen(a.token); i++) { /* every digit counts */
+        (void)memcpy(other, a.token, sizeof(other));
+        other[i] ^= 1;
+        ck_assert(!guard_token(&a, other));
+        other[i] = '\0';
+        ck_assert(!guard_token(&a, other));
+    }
+    (void)snprintf(cookies, sizeof(cookies), "x=1; brood-8123=%s; y=2", a.cookie);
+    ck_assert(guard_cookie(&a, cookies));
+    (void)snprintf(cookies, sizeof(cookies), "brood-8123=%s", a.cookie);
+    ck_assert(guard_cookie(&a, cookies));
+    (void)snprintf(cookies, sizeof(cookies), "brood-8124=%s", a.cookie);
+    ck_assert(!guard_cookie(&a, cookies));
+    (void)snprintf(cookies, sizeof(cookies), "xbrood-8123=%s", a.cookie);
+    ck_assert(!guard_cookie(&a, cookies));
+    (void)snprintf(cookies, sizeof(cookies), "brood-8123=%s0", a.cookie);
+    ck_assert(!guard_cookie(&a, cookies));
+    ck_assert(!guard_cookie(&a, NULL) && !guard_cookie(&a, "") &&
+              !guard_cookie(&a, "brood-8123") && !guard_cookie(&a, "brood-8123="));
+}
+END_TEST
+
+START_TEST(test_hosts_and_origins)
+{
+    static const char *const wrong[] = {"",
+                                        "127.0.0.1",
+                                        "127.0.0.1:812",
+                                        "127.0.0.1:81234",
+                                        "evil.example:8123",
+                                        "127.0.0.1:8123.evil.example",
+                                        "localhost",
+                                        "LOCALHOST:8123",
+                                        "[::1]:8123"};
+    struct guard g;
+
+    ck_assert_int_eq(guard_init(&g, NULL), 0);
+    ck_assert(!guard_host(&g, "")); /* before there is a port */
+    guard_set_port(&g, 8123);
+    ck_assert(guard_host(&g, "127.0.0.1:8123") && guard_host(&g, "localhost:8123"));
+    ck_assert(!guard_host(&g, NULL));
+    ck_assert(guard_origin(&g, "http://127.0.0.1:8123", 1));
+    ck_assert(guard_origin(&g, NULL, 0) && !guard_origin(&g, NULL, 1));
+    ck_assert(!guard_origin(&g, "null", 0) && !guard_origin(&g, "", 0));
+    ck_assert(!guard_origin(&g, "https://127.0.0.1:8123", 0));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char origin[80];
+
+        (void)snprintf(origin, sizeof(origin), "http://%s", wrong[i]);
+        ck_assert_msg(!guard_host(&g, wrong[i]), "%s", wrong[i]);
+        ck_assert_msg(!guard_origin(&g, origin, 0), "%s", origin);
+    }
+}
+END_TEST
+
+START_TEST(test_requests)
+{
+    static const char *const wrong[] = {"",
+                                        "7",
+                                        "x list",
+                                        "0 list ",
+                                        "-1 list ",
+                                        "4294967296 list ",
+                                        "1 list a",
+                                        "1 list =b",
+                                        "1 list a=%4",
+                                        "1 list a=%zz",
+                                        "1 list a=%00"};
+    char text[] = "7 set run=a%2Fb&change=k%3Dv+w&change=x%26y&at=12&empty=";
+    struct request r;
+    const char *all[1];
+    uint64_t at = 0;
+
+    ck_assert_int_eq(request_parse(&r, text, strlen(text), NULL), 0);
+    ck_assert_uint_eq(r.id, 7);
+    ck_assert_str_eq(r.method, "set");
+    ck_assert_uint_eq(r.n, 5);
+    ck_assert_str_eq(request_get(&r, "run"), "a/b");
+    ck_assert_str_eq(request_get(&r, "empty"), "");
+    ck_assert_ptr_null(request_get(&r, "nothing"));
+    ck_assert_uint_eq(request_all(&r, "change", all, 1), 2);
+    ck_assert_str_eq(all[0], "k=v w");
+    ck_assert(request_u64(&r, "at", &at) && at == 12);
+    ck_assert(!request_u64(&r, "run", &at) && !request_u64(&r, "empty", &at));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char copy[64];
+
+        (void)snprintf(copy, sizeof(copy), "%s", wrong[i]);
+        ck_assert_msg(request_parse(&r, copy, strlen(copy), NULL) < 0, "%s", wrong[i]);
+    }
+}
+END_TEST
+
+static void write_csv(const char *dir, const char *text)
+{
+    char path[512];
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "%s/metrics", dir);
+    (void)mkdir(path, 0700);
+    (void)snprintf(path, sizeof(path), "%s/metrics/progress.csv", dir);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    (void)fputs(text, f);
+    (void)fclose(f);
+}
+
+START_TEST(test_curves_read_what_is_no_number_as_null)
+{
+    static const char *const columns[] = {"b", "a"};
+    struct temp_dir dir;
+    struct json j = {0};
+    const char *text;
+
+    temp_dir_init(&dir);
+    write_csv(dir.path,
+              "env_steps,a,b\n1,nan,2\n2,inf\n3,0x10,-1e-3\n4,,\"\n5,1e999,.5\nhalf");
+    json_begin(&j);
+    ck_assert_int_eq(curves_put(dir.path, columns, 2, "", &j, NULL), 0);
+    text = json_line(&j, NULL);
+    ck_assert_msg(strstr(text, "\"steps\": [1,2,3,4,5]") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "[2,null,-1e-3,null,null], [null,null,null,null,null]") !=
+                      NULL,
+                  "%s", text);
+    json_begin(&j);
+    write_csv(dir.path, "env_steps,rollout/team_return/x\n1,\n2,-5\n3,\n4,-4\n");
+    curves_put_spark(dir.path, 48, &j);
+    text = json_line(&j, NULL);
+    ck_assert_msg(strcmp(text, "[-5,-4]\n") == 0, "%s", text);
+    json_done(&j);
+    temp_dir_done(&dir);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("web");
+    TCase *t = tcase_create("web");
+
+    tcase_add_test(t, test_secrets);
+    tcase_add_test(t, test_hosts_and_origins);
+    tcase_add_test(t, test_requests);
+    tcase_add_test(t, test_curves_read_what_is_no_number_as_null);
+    suite_add_tcase(s, t);
+    return s;
+}
+TEST_MAIN(make_suite)
