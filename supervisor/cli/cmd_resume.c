@@ -7,10 +7,15 @@ static int parse(struct cli *cli, int argc, char **argv, struct resume_options *
                  int *detach, int *ret_code)
 {
     static const struct option options[] = {
-        {"from", required_argument, NULL, 'f'},   {"set", required_argument, NULL, 'k'},
-        {"anyway", no_argument, NULL, 'a'},       {"detach", no_argument, NULL, 'd'},
-        {"rescue", required_argument, NULL, 'R'}, {"trust", no_argument, NULL, 't'},
-        {"until", required_argument, NULL, 'u'},  {0}};
+        {"from", required_argument, NULL, 'f'},
+        {"set", required_argument, NULL, 'k'},
+        {"anyway", no_argument, NULL, 'a'},
+        {"detach", no_argument, NULL, 'd'},
+        {"rescue", required_argument, NULL, 'R'},
+        {"trust", no_argument, NULL, 't'},
+        {"until", required_argument, NULL, 'u'},
+        {"memory-limit", required_argument, NULL, 'm'},
+        {0}};
     int c, rc = 0;
 
     while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
@@ -26,6 +31,8 @@ static int parse(struct cli *cli, int argc, char **argv, struct resume_options *
             o->rescue = optarg;
         else if (c == 'u')
             rc = cli_integer(cli, "--until", optarg, 1, INT64_MAX, &o->until);
+        else if (c == 'm')
+            rc = train_take_memory(cli, optarg, &o->memory_limit_bytes);
         else if (c == 't')
             o->trust = 1;
         else
@@ -74,6 +81,8 @@ const struct command cmd_resume = {
         "  --set KEY=VALUE  run.env_steps or run.episodes: extend the run;\n"
         "                   experience.keep: whether to keep the log at the end\n"
         "  --until STEP     stop there, as `brood stop` would; `resume` continues\n"
+        "  --memory-limit SIZE  fail if all processes of the run together take more\n"
+        "                   memory, such as 8G\n"
         "  --detach         return after the first round; the run continues in the\n"
         "                   background\n"
         "  --anyway         resume even if numerics or configuration have changed\n"

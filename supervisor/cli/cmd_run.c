@@ -24,10 +24,12 @@ struct run_options {
     struct train_sets sets;
     uint64_t seeds[MAX_SEEDS];
     size_t n_seeds;
-    int is_series;   /* of --seeds */
-    int has_seed;    /* of --seed */
-    long long jobs;  /* runs of --seeds at a time */
-    long long until; /* 0: no such step */
+    int is_series;              /* of --seeds */
+    int has_seed;               /* of --seed */
+    long long jobs;             /* runs of --seeds at a time */
+    long long until;            /* 0: no such step */
+    int64_t memory_limit_bytes; /* 0: none */
+    const char *memory_limit;   /* as it was given */
     int force, detach;
     const struct keeper_task *again; /* NULL: not restarted by the keeper */
 };
@@ -94,8 +96,11 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
                                const struct training_init *init)
 {
     struct policies *policies = NULL;
-    struct training_args args = {
-        .config = config, .init = init, .rescue = o->rescue, .until = (uint64_t)o->until};
+    struct training_args args = {.config = config,
+                                 .init = init,
+                                 .rescue = o->rescue,
+                                 .until = (uint64_t)o->until,
+                                 .memory_limit_bytes = o->memory_limit_bytes};
     struct change_plan plan = {0};
     struct run_config wanted = {0};
     struct err err = {0};
@@ -169,6 +174,7 @@ static const struct option options[] = {{"name", required_argument, NULL, 'n'},
                                         {"detach", no_argument, NULL, 'd'},
                                         {"rescue", required_argument, NULL, 'R'},
                                         {"until", required_argument, NULL, 'u'},
+                                        {"memory-limit", required_argument, NULL, 'm'},
                                         {0}};
 
 static int check_seeds(const struct cli *cli, const struct run_options *o)
@@ -212,6 +218,8 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
             o->rescue = optarg;
         else if (c == 'u')
             rc = cli_integer(cli, "--until", optarg, 1, INT64_MAX, &o->until);
+        else if (c == 'm')
+            rc = train_take_memory(cli, o->memory_limit = optarg, &o->memory_limit_bytes);
         else if (c == 'd')
             o->detach = 1;
         else
@@ -269,7 +277,8 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
             cli, &(struct resume_options){.run = o->again->path,
                                           .trust = 1, /* this command created it */
                                           .rescue = o->rescue,
-                                          .until = o->until});
+                                          .until = o->until,
+                                          .memory_limit_bytes = o->memory_limit_bytes});
     if (seed != NULL) {
         (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%llu",
                        (unsigned long long)*seed);
@@ -341,7 +350,7 @@ static int name_series(const struct cli *cli, const struct run_options *o, char 
 static struct job make_job(const struct cli *cli, const struct run_options *o, size_t i,
                            const char *name, struct arena *arena)
 {
-    const char **argv = ARENA_ARRAY(arena, const char *, 24 + 2 * (size_t)TRAIN_MAX_SET);
+    const char **argv = ARENA_ARRAY(arena, const char *, 26 + 2 * (size_t)TRAIN_MAX_SET);
     size_t n = 0;
 
     argv[n++] = "brood";
@@ -367,6 +376,10 @@ static struct job make_job(const struct cli *cli, const struct run_options *o, s
     if (o->until > 0) {
         argv[n++] = "--until";
         argv[n++] = arena_printf(arena, "%lld", o->until);
+    }
+    if (o->memory_limit != NULL) {
+        argv[n++] = "--memory-limit";
+        argv[n++] = o->memory_limit;
     }
     if (o->force)
         argv[n++] = "--force";
@@ -470,6 +483,8 @@ const struct command cmd_run = {
         "  --force          replace a finished run of that name\n"
         "  --init-from RUN[@STEP]  start with the weights of a checkpoint\n"
         "  --until STEP     stop there, as `brood stop` would; `resume` continues\n"
+        "  --memory-limit SIZE  fail if all processes of the run together take more\n"
+        "                   memory, such as 8G\n"
         "  --rescue DIR     if the run directory is deleted meanwhile, write the last\n"
         "                   checkpoint into a run in DIR\n"
         "\nIf the view has more agents than rows, the arrow keys scroll.\n"

@@ -21,7 +21,6 @@ struct sweep {
     struct study study;
     struct study_dir *dir;
     const char *name;
-    size_t n_agents;         /* of the base's environment */
     uint64_t run_steps;      /* run.env_steps of the base; 0: none */
     struct study_view *view; /* NULL: lines only */
     long long at_once;
@@ -96,7 +95,7 @@ static struct job make_job(struct sweep *w, size_t trial, size_t seed,
     const char *sets[STUDY_MAX_SETS], *name = strrchr(run->path, '/') + 1;
     /* A fork has a checkpoint, and settings of its own. */
     const int is_new =
-        run->state == STUDY_RUN_NEW &&
+        !run->has_checkpoint &&
         (s->method != STUDY_PBT || lineage_birth(&w->lineage, w->rung, trial) == 0);
     size_t n = 0, n_sets = is_new ? study_sets(s, trial, sets, arena) : 0;
 
@@ -116,11 +115,9 @@ static struct job make_job(struct sweep *w, size_t trial, size_t seed,
         add(argv, &n, "--seed");
         add(argv, &n, arena_printf(arena, "%" PRIu64, s->seeds[seed]));
     }
-    if (is_new && s->memory_bytes > 0) {
-        add(argv, &n, "--set");
-        add(argv, &n,
-            arena_printf(arena, "defaults.memory_limit=%" PRId64,
-                         s->memory_bytes / (int64_t)w->n_agents));
+    if (s->memory_bytes > 0) {
+        add(argv, &n, "--memory-limit");
+        add(argv, &n, arena_printf(arena, "%" PRId64, s->memory_bytes));
     }
     for (size_t i = 0; i < n_sets; i++) {
         add(argv, &n, "--set");
@@ -592,7 +589,6 @@ static int check_trials(struct sweep *w, struct err *err)
 
         rc = read_config(w, sets, n, &c, err);
         if (rc == 0) {
-            w->n_agents = c.n_agents;
             w->run_steps = (uint64_t)c.run.env_steps;
             run_config_done(&c);
         }

@@ -224,8 +224,10 @@ static int with_config(const struct cli *cli, const struct resume_options *o,
 
 int resume_run(const struct cli *cli, const struct resume_options *o)
 {
-    struct training_args args = {
-        .anyway = o->anyway, .rescue = o->rescue, .until = (uint64_t)o->until};
+    struct training_args args = {.anyway = o->anyway,
+                                 .rescue = o->rescue,
+                                 .until = (uint64_t)o->until,
+                                 .memory_limit_bytes = o->memory_limit_bytes};
     struct binaries bin;
     struct err err = {0};
     char *path = NULL;

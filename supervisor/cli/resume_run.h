@@ -13,6 +13,7 @@ struct resume_options {
     int trust;          /* accept another user's directory (run_dir_check_trust) */
     const char *rescue; /* as in training_args */
     long long until;    /* likewise */
+    int64_t memory_limit_bytes; /* likewise */
 };
 
 /* Trains the run to its end with the live view, and returns the exit code. A run that has

@@ -1,5 +1,6 @@
 #include "supervisor/cli/train.h"
 
+#include "common/config/schema.h"
 #include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/log/log.h"
@@ -113,6 +114,16 @@ int train_check_rescue(const char *dir, struct err *err)
     if (rc == 0 && dir != NULL && access(dir, W_OK | X_OK) < 0)
         rc = err_errno(err, "%s", dir);
     return rc < 0 ? err_wrap(err, "--rescue") : 0;
+}
+
+int train_take_memory(const struct cli *cli, const char *text, int64_t *ret_bytes)
+{
+    static const struct field bytes = {.key = "memory-limit", .type = FIELD_BYTES};
+
+    if (schema_read_text(&bytes, text, "--memory-limit", ret_bytes, NULL) < 0 ||
+        *ret_bytes <= 0)
+        return cli_usage(cli, "--memory-limit '%s': expected a size such as 8G", text);
+    return 0;
 }
 
 int train_take_set(const struct cli *cli, struct train_sets *s, const char *text)

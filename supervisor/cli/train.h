@@ -13,6 +13,10 @@ int train_watched(const struct cli *cli, const struct training_args *args);
 /* Creates the directory of --rescue and checks that it is writable. NULL: does nothing. */
 int train_check_rescue(const char *dir, struct err *err);
 
+/* Reads the value of --memory-limit, such as 8G. Returns 0, or CLI_USAGE after reporting the
+ * error. */
+int train_take_memory(const struct cli *cli, const char *text, int64_t *ret_bytes);
+
 /* The values "KEY=VALUE" of all --set options, in order. */
 enum { TRAIN_MAX_SET = 256 };
 struct train_sets {

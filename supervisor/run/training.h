@@ -82,6 +82,9 @@ struct training_args {               /* all borrowed for the call */
     const struct training_observer *observers;
     size_t n_observers;
     const struct keeper_link *keeper; /* NULL: this process has no keeper */
+    /* Of private resident memory (resident.h) of the supervisor, the agents and environment
+     * processes together: more makes the run fail. 0: no limit. */
+    int64_t memory_limit_bytes;
     uint64_t until; /* stops at the first boundary at or after that step; 0: at none */
     /* A folder, in which a new run with the last checkpoint is made if the run directory
      * is deleted while the run is live; NULL: the checkpoint is then lost. */

@@ -71,6 +71,7 @@ struct training {
         uv_poll_t poll;
         int fd; /* -1: the log is not watched */
     } log_watch;
+    uv_timer_t memory_watch; /* data NULL: there is no limit */
 
     /* The run's parts, in the order in which training.c creates them; NULL: not yet. */
     struct journal *journal;

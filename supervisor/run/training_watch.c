@@ -1,10 +1,12 @@
-/* Watches for signals, the exit of the keeper, and other processes that write to the
- * experience log. */
+/* Watches for signals, the exit of the keeper, other processes that write to the experience
+ * log, and the memory of all processes. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/err/check.h"
 #include "common/io/beneath.h"
 #include "common/log/log.h"
+#include "common/mem/size_text.h"
+#include "supervisor/proc/resident.h"
 #include "supervisor/proc/signals.h"
 
 #include <fcntl.h>
@@ -192,6 +194,52 @@ static void on_signals_unwatched(uv_handle_t *handle)
     (void)close(t->signals.fd);
 }
 
+/* ---- memory ---- */
+
+enum { MEMORY_EVERY_MS = 200 };
+
+static int64_t memory_of_all(struct training *t)
+{
+    struct agent_info info;
+    int64_t sum = resident_bytes(getpid());
+
+    for (size_t i = 0; t->agents != NULL && i < t->specs.n; i++) {
+        agent_table_info(t->agents, i, &info);
+        sum += info.rss_bytes > 0 ? info.rss_bytes : 0;
+    }
+    for (size_t i = 0; t->env_host != NULL && i < env_host_count(t->env_host); i++) {
+        env_host_info(t->env_host, i, &info);
+        sum += info.rss_bytes > 0 ? info.rss_bytes : 0;
+    }
+    return sum;
+}
+
+static void on_memory_timer(uv_timer_t *timer)
+{
+    struct training *t = timer->data;
+    const int64_t limit = t->args->memory_limit_bytes;
+    const int64_t sum = life_state_is_ending(t->state) ? 0 : memory_of_all(t);
+    struct err err = {0};
+
+    if (sum <= limit)
+        return;
+    (void)err_set(
+        &err, ERR_LIMIT,
+        "the run's processes take %s of memory together, its memory limit is %s",
+        size_text_limit((uint64_t)sum, (char[SIZE_TEXT_BYTES]){0}),
+        size_text_limit((uint64_t)limit, (char[SIZE_TEXT_BYTES]){0}));
+    training_fail(t, &err);
+}
+
+static void watch_memory(struct training *t)
+{
+    if (t->args->memory_limit_bytes == 0)
+        return;
+    CHECK(uv_timer_init(&t->loop, &t->memory_watch) == 0);
+    t->memory_watch.data = t;
+    CHECK(uv_timer_start(&t->memory_watch, on_memory_timer, 0, MEMORY_EVERY_MS) == 0);
+}
+
 /* ---- begin and end ---- */
 
 void training_watch(struct training *t)
@@ -199,12 +247,15 @@ void training_watch(struct training *t)
     watch_signals(t);
     watch_keeper(t);
     watch_log(t);
+    watch_memory(t);
 }
 
 void training_unwatch(struct training *t)
 {
     uv_close((uv_handle_t *)&t->signals.poll, on_signals_unwatched);
     uv_close((uv_handle_t *)&t->signals.terminal_stop, NULL);
+    if (t->memory_watch.data != NULL)
+        uv_close((uv_handle_t *)&t->memory_watch, NULL);
     if (t->keeper.is_watched)
         uv_close((uv_handle_t *)&t->keeper.poll, NULL);
     if (t->log_watch.fd >= 0)

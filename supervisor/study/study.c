@@ -577,8 +577,6 @@ int study_check_same(const struct study *was, const struct study *is, struct err
                        : was->is_max != is->is_max || was->last != is->last ||
                                !same_text(was->column, is->column)
                            ? "metric"
-                       : was->cores != is->cores || was->memory_bytes != is->memory_bytes
-                           ? "limits"
                        : is->trials < was->trials    ? "trials"
                        : !has_seeds_of(is, was)      ? "seeds"
                        : !has_population_of(is, was) ? "method"

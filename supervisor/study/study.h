@@ -23,8 +23,8 @@
  * seeds    of the runs ([1]); a trial's value is the mean over its seeds. With pbt each member
  *          has a run for every seed, and all of them change their settings together. seed: of
  *          the draws (0).
- * limits   cores: processors that a trial may use at a time. memory: of all agents of a trial,
- *          in equal shares, as defaults.memory_limit.
+ * limits   cores: processors that a trial may use at a time. memory: of all processes of a run
+ *          together (`run --memory-limit`); one that takes more has failed.
  * Draws    a pure function of seed, key and the trial's number: more trials do not change the
  *          first ones.
  * Source   Bergstra and Bengio 2012, Random search for hyper-parameter optimization
@@ -94,7 +94,7 @@ int study_read(struct study *ret, const char *path, struct err *err);
 void study_done(struct study *s);
 
 /* Whether a study that began as `was` can go on as `is`: more trials or more seeds at most;
- * of pbt, more rounds. ERR_CONFIG names the first other difference. */
+ * of pbt, more rounds. `limits` do not matter. ERR_CONFIG names the first other difference. */
 int study_check_same(const struct study *was, const struct study *is, struct err *err);
 
 /* The value of a key in a trial, from 0, as YAML: "0.001", "[64, 64]"; of pbt, in the first

@@ -128,14 +128,22 @@ def test_a_member_that_fails_is_replaced(w):
     assert "95 % interval" in text, text
 
 
+def wait_for_checkpoint(run):
+    """One after the first round: the first of all is there before any."""
+    harness.wait_until("a checkpoint", lambda: any(
+        path.name.isdigit() and path.name != "0" for path in (run / "checkpoints").glob("*")))
+
+
 def test_a_round_waits_for_a_member_that_somebody_stops(w):
     study = write(w, STUDY.replace("population: 4, interval: 160, rounds: 3",
                                    "population: 2, interval: 50000000, rounds: 2"))
+    study.write_text(study.read_text() + "limits: {cores: 1}\n")
     w.write("base.yaml", BASE.replace("env_steps: 640", "env_steps: 100000000"))
     p = w.start("sweep", study, "--jobs", "2")
     for run in ("1-s1", "2-s1"):
-        first = w.runs / "pbt" / run / "checkpoints" / "160"
-        harness.wait_until("a checkpoint", first.exists)
+        wait_for_checkpoint(w.runs / "pbt" / run)
+        pid = json.loads(w.brood("status", f"pbt/{run}", "--json")[0])["agents"][0]["pid"]
+        assert len(os.sched_getaffinity(pid)) == 1
         w.brood("stop", f"pbt/{run}")
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
     err = p.log.read_text()
@@ -149,8 +157,7 @@ def test_a_trial_that_fails_is_a_row_with_its_reason_and_may_be_continued(w):
         "max_restarts: 1000, delay: 0s", "policy: temporary"))
     study = w.write("grid.yaml", "base: base.yaml\nsearch: {defaults.discount: [0.9]}\n")
     p = w.start("sweep", study, "--json")
-    run = w.runs / "grid" / "1-s1"
-    harness.wait_until("a checkpoint", (run / "checkpoints" / "160").exists)
+    wait_for_checkpoint(w.runs / "grid" / "1-s1")
     status = json.loads(w.brood("status", "grid/1-s1", "--json")[0])
     harness.kill(status["agents"][1]["pid"])
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
@@ -168,6 +175,23 @@ def test_a_trial_that_fails_is_a_row_with_its_reason_and_may_be_continued(w):
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     text = w.brood("report", "grid")[0]
     assert "failed" not in text and " - " not in text, text
+
+
+def test_a_trial_above_its_memory_limit_has_failed(w):
+    w.write("base.yaml", BASE)
+    text = "base: base.yaml\nsearch: {defaults.discount: [0.9]}\nlimits: {cores: 1, memory: %s}\n"
+    study = w.write("grid.yaml", text % "1M")
+    _, err = w.brood("sweep", study)
+    said = "the run's processes take "
+    assert f"1-s1: brood run: {said}" in err and "its memory limit is 1M" in err, err
+    table = w.brood("report", "grid")[0]
+    assert "\nfailed: 1-s1 at step " in table and said in table, table
+    w.write("grid.yaml", text % "64G")
+    w.brood("sweep", study, "--retry-failed")
+    table = w.brood("report", "grid")[0]
+    assert "failed" not in table and table.splitlines()[1].split()[1].startswith("-"), table
+    _, err = w.brood("run", "base.yaml", "--memory-limit", "much", code=2)
+    assert "--memory-limit 'much': expected a size such as 8G" in err, err
 
 
 def test_the_view_of_a_study_redraws_in_place(w):
