@@ -233,6 +233,13 @@ def rows(run):
     return max(path.read_text().count("\n") - 1, 0) if path.exists() else 0
 
 
+def checkpoints(run):
+    """The steps of a run's checkpoints; [] before there is one."""
+    folder = run / "checkpoints"
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return sorted(int(name) for name in names if name.isdigit())
+
+
 def set_last_step(w, run, multiple):
     """Give a live run that would go on for ever its last step, the next multiple of that
     number; return it. It is paused meanwhile: whatever time passes here, it is not too late."""
