@@ -240,12 +240,15 @@ def checkpoints(run):
     return sorted(int(name) for name in names if name.isdigit())
 
 
+def pause(w, run):
+    """Pause a live run; the step at which it stands."""
+    return json.loads(w.brood("pause", run, "--json")[0])["env_steps"]
+
+
 def set_last_step(w, run, multiple):
     """Give a live run that would go on for ever its last step, the next multiple of that
     number; return it. It is paused meanwhile: whatever time passes here, it is not too late."""
-    w.brood("pause", run)
-    at = json.loads(w.brood("status", run, "--json")[0])["env_steps"]
-    steps = (at // multiple + 1) * multiple
+    steps = (pause(w, run) // multiple + 1) * multiple
     w.brood("set", run, f"run.env_steps={steps}")
     w.brood("continue", run)
     return steps
@@ -269,6 +272,11 @@ def alive(pid):
     except OSError:
         return False
     return stat[stat.rindex(")") + 2:].split()[0] not in "ZX"
+
+
+def is_stopped(pid):
+    """Whether a signal has stopped the process; False if it is gone."""
+    return (look_at(pid) or "X")[0] == "T"
 
 
 def is_pending(pid, signum):

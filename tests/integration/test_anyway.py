@@ -88,7 +88,7 @@ def test_a_keeper_goes_on_with_what_was_asked_for(w):
                     env={"BROOD_FAULT": "agent_0:configure:before-reply:1,stop"})
         agent = harness.wait_until("the agent", lambda: harness.agents_of(p.pid).get(
             "agent_0"))
-        harness.wait_until("its stop", lambda: harness.processes()[agent][0] == "T")
+        harness.wait_until("its stop", lambda: harness.is_stopped(agent))
     harness.kill(harness.holder_of(run))
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     assert "continuing from" in p.log.read_text(), p.log.read_text()

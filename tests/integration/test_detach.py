@@ -116,7 +116,7 @@ def open_files(pid):
 def has_terminal(pid):
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:  # an agent of the supervisor that was killed
+    except OSError:  # it is gone: an agent of the supervisor that was killed
         return False
     return int(text[text.rindex(")") + 2:].split()[4]) != 0
 

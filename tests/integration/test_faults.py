@@ -2,6 +2,7 @@
 import itertools
 import json
 import re
+import signal
 
 import harness
 from test_changes import final
@@ -101,17 +102,18 @@ def test_deaths_after_the_last_round_change_nothing(w):
 
 
 def run_with_a_change(w, name, fault):
-    """A run that is paused until a change of a learning rate is planned, which is so late that
-    the run has not got there before it is paused."""
+    """A run of which an agent stands still in its third round until a change of a learning
+    rate is planned for step 900; the number of deaths, and the outcome."""
     program = w.program_with_agent(FAULT_AGENT)
     for count in program.parent.glob("*.runs"):
         count.unlink()
-    p = w.start("run", w.small(steps=1000), "--name", name, program=program,
-                env={"BROOD_FAULT": fault})
-    harness.wait_until("the socket", lambda: (w.run_dir(name) / "control.sock").exists())
-    w.brood("pause", name)
+    p = w.start("run", w.small(steps=1000), "--name", name, "--set",
+                "defaults.respond_within=1h", program=program,
+                env={"BROOD_FAULT": f"agent_0:act:after-reply:3,stop;{fault}"})
+    stopped = harness.wait_until("the stop", lambda: p.poll() is not None or next(
+        filter(harness.is_stopped, harness.agents_of(p.pid).values()), None))
     w.brood("set", name, "defaults.optimizer.learning_rate=0.02", "--at-step", "900")
-    w.brood("continue", name)
+    harness.kill(stopped, signal.SIGCONT)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     return (w.run_dir(name) / "journal").read_text().count(" event=respawn "), \
         outcome(w.run_dir(name))

@@ -53,8 +53,7 @@ def paused(w, name):
     p = w.start("run", config(w, "maddpg", 10**7), "--name", name)
     harness.wait_until("the third checkpoint",
                        lambda: (w.run_dir(name) / "checkpoints" / "320").exists())
-    w.brood("pause", name)
-    return p, harness.json_lines(w.brood("status", name, "--json")[0])[0]["env_steps"]
+    return p, harness.pause(w, name)
 
 
 def go_on(w, p, name, steps):
@@ -155,14 +154,22 @@ def test_until_stops_a_run_at_a_step_and_a_resume_continues_exactly(w):
 
 
 def test_a_fork_survives_the_death_of_its_supervisor(w):
-    w.brood("run", config(w, "maddpg", 3000), "--name", "a", "--set",
+    w.brood("run", config(w, "maddpg", EVERY * 2), "--name", "a", "--set",
             "run.on_supervisor_death=resume")
-    p = w.start("fork", "a@320", "--name", "b")
-    harness.wait_until("a new checkpoint",
-                       lambda: (w.run_dir("b") / "checkpoints" / "480").exists())
-    harness.kill(harness.holder_of(w.run_dir("b")))
+    run, endless = w.run_dir("b"), ("--set", f"run.env_steps={10**7}")
+    p = w.start("fork", "a@160", "--name", "b", *endless)
+    harness.wait_until("a new checkpoint", (run / "checkpoints" / "320").exists)
+    supervisor = harness.holder_of(run)
+    harness.kill(supervisor)
+    harness.wait_until("its end", lambda: not harness.alive(supervisor))
+    at = harness.checkpoints(run)[-1]
+    harness.wait_until("a checkpoint of the next one", lambda: p.poll() is not None or
+                       harness.checkpoints(run)[-1] > at)
+    steps = harness.set_last_step(w, "b", EVERY)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
-    harness.assert_same_files(outcome(w.run_dir("a")), outcome(w.run_dir("b")))
+    assert p.log.read_text().count("continuing from the newest checkpoint") == 1
+    calm, _ = fork(w, "a@160", "c", "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(calm, outcome(run))
 
 
 if __name__ == "__main__":

@@ -215,11 +215,11 @@ def states(pids):
 
 def test_the_terminals_stop_holds_all_and_accuses_nobody(w):
     """The time that agents were stopped does not count for the watchdog."""
-    respond_s = 1.0 if not harness.SANITIZED else 2.0
+    respond_s = 2.0 if not harness.SANITIZED else 4.0
     p = start_run(w, "paused", "--set", f"defaults.respond_within={respond_s}s")
     everyone = [p.pid, harness.supervisor_of(p.pid), *harness.agents_of(p.pid).values()]
     run = w.run_dir("paused")
-    for lasts_s in (0, 2.5 * respond_s, 0):
+    for lasts_s in (0, 1.5 * respond_s, 0):
         harness.kill(p.pid, signal.SIGTSTP)
         harness.wait_until("all stopped", lambda: states(everyone) == ["T"] * 5)
         rows, until = harness.rows(run), time.monotonic() + lasts_s
