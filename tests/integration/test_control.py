@@ -123,7 +123,7 @@ def test_what_cannot_be_done_is_told(w):
 
 def test_the_command_line_steers_it(w):
     p, client = start(w)
-    status = harness.json_lines(w.brood("status", "a", "--json")[0])[0]
+    status = w.status("a")
     assert STATUS <= status.keys() and status["state"] == "running", status
     out, _ = w.brood("pause", "a")
     at = client.call("status")["env_steps"]

@@ -122,7 +122,8 @@ def test_what_cannot_be_forked_is_told_and_nothing_is_left(w):
     refused("defaults.critic.hidden cannot change in a fork; `brood run runs/a/config.yaml "
             "--set", "a@320", "--set", "defaults.critic.hidden=[32]")
     refused("run.seed cannot change in a fork", "a@320", "--set", "run.seed=3")
-    refused("defaults.nothing=3: defaults.nothing: unknown key", "a@320", "--set", "defaults.nothing=3")
+    refused("defaults.nothing=3: defaults.nothing: unknown key", "a@320", "--set",
+            "defaults.nothing=3")
     refused("run b exists already", "a@320", "--name", "b")
     refused("expected one run, RUN or RUN@STEP, got 0")
     rows = w.run_dir("a") / "experience"
@@ -159,9 +160,7 @@ def test_a_fork_survives_the_death_of_its_supervisor(w):
     run, endless = w.run_dir("b"), ("--set", f"run.env_steps={10**7}")
     p = w.start("fork", "a@160", "--name", "b", *endless)
     harness.wait_until("a new checkpoint", (run / "checkpoints" / "320").exists)
-    supervisor = harness.holder_of(run)
-    harness.kill(supervisor)
-    harness.wait_until("its end", lambda: not harness.alive(supervisor))
+    harness.kill_supervisor(run)
     at = harness.checkpoints(run)[-1]
     harness.wait_until("a checkpoint of the next one", lambda: p.poll() is not None or
                        harness.checkpoints(run)[-1] > at)

@@ -44,7 +44,7 @@ def victims(p, kind):
     """The processes of a sweep of that kind; "run": keepers, supervisors and sweepers."""
     if kind == "sweep":
         return [p.pid]
-    found = {pid: harness.look_at(pid) for pid in harness.members(p) - {p.pid}}
+    found = {pid: harness.look_at(pid) for pid in harness.members(p.pid) - {p.pid}}
     return sorted(pid for pid, seen in found.items() if seen and seen[0] != "Z" and
                   (seen[2].split()[1:2] == ["agent"]) == (kind == "agent"))
 
@@ -70,8 +70,7 @@ def kill_at_random(w, study, name):
         if p.poll() is not None:
             break
         pid = draw.choice(found)
-        harness.kill(pid)
-        harness.wait_until("its end", lambda n=pid: not harness.alive(n))
+        harness.kill_and_wait(pid)
         killed[kind] += 1
         if kind == "sweep":
             p.wait()
