@@ -254,7 +254,7 @@ START_TEST(the_gradient_of_a_slice_is_a_pad)
 }
 END_TEST
 
-/* ---- Switch and Merge ---- */
+/* ---- Assert, Switch and Merge ---- */
 
 /* tf.Assert(x > 0, ["x is", x]): what waits for it fails, and on a branch not taken it does
  * not run. */

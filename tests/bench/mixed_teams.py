@@ -92,8 +92,8 @@ def main():
     p.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                    help="of the training")
     options = p.parse_args()
-    print("| predators / prey | team | random | trained | gain | kills |\n|---|---|---|---|---|---|",
-          flush=True)
+    print("| predators / prey | team | random | trained | gain | kills |")
+    print("|---|---|---|---|---|---|", flush=True)
     for pair in options.pairs:
         with tempfile.TemporaryDirectory(prefix="brood-mixed-") as folder:
             world, found, kills = World(options, folder, "simple_tag"), [], 0

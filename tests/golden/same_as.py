@@ -5,7 +5,6 @@ file of their last checkpoints. For changes that must not affect results.
     same_as.py BUILD_DIR      an older build's folder; this one's is $BROOD_BUILD_DIR or build/
 """
 import pathlib
-import os
 import subprocess
 import sys
 import tempfile

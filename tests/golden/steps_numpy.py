@@ -22,7 +22,6 @@ import tempfile
 import time
 
 import tf_files
-import msgpack
 import numpy as np
 
 import rng_numpy as rng

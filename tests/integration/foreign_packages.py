@@ -27,7 +27,7 @@ os.environ.setdefault("BROOD_BUILD_DIR", str(ROOT / "build"))
 os.environ.setdefault("BROOD_SOURCE_DIR", str(ROOT))
 
 import harness
-from test_environments import BRIDGE, PYTHON, final, processes_of, status, weights
+from test_environments import BRIDGE, PYTHON, final, processes_of, weights
 
 PACKAGES = ("gymnasium", "pettingzoo", "mpe2", "lbforaging", "rware")
 # Package -> its environments; with " key=value" the parameters.
@@ -93,10 +93,10 @@ def run_with_kills(w, file):
     p = w.start("run", file, "--name", "killed")
     run = w.run_dir("killed")
     harness.wait_until("the rounds", lambda: p.poll() is not None or
-                       (run / "control.sock").exists() and status(w, "killed")["env_steps"] > 0)
+                       (run / "control.sock").exists() and w.status("killed")["env_steps"] > 0)
     assert p.poll() is None, "it ended before it could be killed"
     harness.kill(processes_of(w, "killed")["env_0"])
-    agents = status(w, "killed")["agents"]
+    agents = w.status("killed")["agents"]
     harness.kill(agents[len(agents) // 2]["pid"])
     harness.wait_until("a checkpoint", lambda: p.poll() is not None or
                        (run / "checkpoints" / "200").is_dir())
@@ -116,7 +116,7 @@ def play(w, path, environment):
     assert not warning or "not reproducible" in warning, warning
     w.brood("run", file, "--name", "calm")
     run_with_kills(w, file)
-    if not status(w, "killed")["exact"]:
+    if not w.status("killed")["exact"]:
         journal = (w.run_dir("killed") / "journal").read_text()
         return "reported: " + re.search("this environment is not reproducible[^\"\n]*",
                                         journal)[0]

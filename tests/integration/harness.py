@@ -21,6 +21,10 @@ BUILD = pathlib.Path(os.environ["BROOD_BUILD_DIR"])
 SOURCE = pathlib.Path(os.environ["BROOD_SOURCE_DIR"])
 BROOD = BUILD / "supervisor" / "brood"
 AGENT = BUILD / "agent" / "brood-agent"
+# An agent that ends where the variable BROOD_FAULT says (tests/support/fault_agent.c).
+FAULT_AGENT = BUILD / "tests" / "support" / "fault_agent"
+# The steps of a run that ends only on request, or with set_last_step.
+FOREVER = 100_000_000
 SANITIZED = bool(os.environ.get("BROOD_SANITIZED"))
 # Everything takes longer under the sanitizers.
 PATIENCE = 6 if SANITIZED else 1
@@ -181,9 +185,9 @@ def agents_of(keeper):
     return found
 
 
-def members(p):
-    """All processes of a run: keeper, supervisor, sweeper, agents."""
-    found = {p.pid}
+def members(keeper):
+    """All processes of a run: keeper, supervisor, sweeper, agents. keeper: its pid."""
+    found = {keeper}
     while True:
         more = {pid for pid, (_, ppid, _) in processes().items() if ppid in found} - found
         if not more:
@@ -233,12 +237,29 @@ def rows(run):
     return max(path.read_text().count("\n") - 1, 0) if path.exists() else 0
 
 
+def last_row(run):
+    """The columns of progress.csv that its last row fills."""
+    lines = (run / "metrics" / "progress.csv").read_text().splitlines()
+    values = zip(lines[0].split(","), lines[-1].split(","))
+    return {name: float(value) for name, value in values if value}
+
+
+def checkpoints(run, folder="checkpoints"):
+    """The steps of a run's checkpoints; [] before there is one."""
+    folder = run / folder
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def pause(w, run):
+    """Pause a live run; the step at which it stands."""
+    return json.loads(w.brood("pause", run, "--json")[0])["env_steps"]
+
+
 def set_last_step(w, run, multiple):
     """Give a live run that would go on for ever its last step, the next multiple of that
     number; return it. It is paused meanwhile: whatever time passes here, it is not too late."""
-    w.brood("pause", run)
-    at = json.loads(w.brood("status", run, "--json")[0])["env_steps"]
-    steps = (at // multiple + 1) * multiple
+    steps = (pause(w, run) // multiple + 1) * multiple
     w.brood("set", run, f"run.env_steps={steps}")
     w.brood("continue", run)
     return steps
@@ -247,6 +268,12 @@ def set_last_step(w, run, multiple):
 def holder_of(run):
     """The pid of the supervisor that holds a run directory, or held it last."""
     return int((run / "lock").read_text().split()[0])
+
+
+def kill_supervisor(run):
+    """SIGKILL the supervisor of a live run; wait until it is gone. Its keeper may start
+    another one."""
+    kill_and_wait(holder_of(run))
 
 
 def kill_holder(p, run):
@@ -262,6 +289,11 @@ def alive(pid):
     except OSError:
         return False
     return stat[stat.rindex(")") + 2:].split()[0] not in "ZX"
+
+
+def is_stopped(pid):
+    """Whether a signal has stopped the process; False if it is gone."""
+    return (look_at(pid) or "X")[0] == "T"
 
 
 def is_pending(pid, signum):
@@ -354,13 +386,20 @@ class Workplace:
         return out, err
 
     def program_with_agent(self, agent):
-        """brood in a folder of its own, beside another agent executable."""
+        """brood in a folder of its own, beside another agent executable. A fault agent counts
+        its processes from now on."""
         place = self.path / agent.name
         place.mkdir(exist_ok=True)
+        for count in place.glob("*.runs"):
+            count.unlink()
         for name, source in (("brood", BROOD), ("brood-agent", agent)):
             if not (place / name).exists():
                 shutil.copy(source, place / name)
         return place / "brood"
+
+    def status(self, *args, **more):
+        """What `brood status` says of one run, the newest unless its name is given."""
+        return json_lines(self.brood("status", *args, "--json", **more)[0])[0]
 
     def run_dir(self, name):
         return self.runs / name
@@ -416,3 +455,9 @@ def main():
 def kill(pid, signum=signal.SIGKILL):
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signum)
+
+
+def kill_and_wait(pid):
+    """SIGKILL a process; wait until it is gone, or a zombie."""
+    kill(pid)
+    wait_until(f"the end of {pid}", lambda: not alive(pid))

@@ -1,16 +1,14 @@
 """A refused resume changes nothing; a run resumed with --anyway in spite of a difference is
 marked as inexact from then on."""
-import json
 
 import harness
-from test_resume import FOREVER, as_it_was, checkpoints, config, killed_run, resume, until
+from test_resume import as_it_was, config, killed_run, resume, until
 
-FAULT_AGENT = harness.BUILD / "tests" / "support" / "fault_agent"
 
 
 def test_a_refused_resume_leaves_the_run_as_it_was(w):
     run, end = killed_run(w, "run", least_checkpoints=3)
-    newest = checkpoints(run)[-1]
+    newest = harness.checkpoints(run)[-1]
     for words, code, says in (
             (["--set", "agents.agent_1.algorithm=ddpg", "--anyway"], 1, "another graph"),
             (["--set", "defaults.actor.hidden=[5]", "--anyway"], 1, "another graph"),
@@ -28,7 +26,7 @@ def test_a_refused_resume_leaves_the_run_as_it_was(w):
             start, err = resume(w, run, *words, code=code)
         assert says in err.splitlines()[-1], (words, err)
         assert code != 1 or "has not changed (resume it without" in err, err
-        found = json.loads(w.brood("status", run, "--json")[0])
+        found = w.status(run)
         assert found["state"] == "killed" and found["exact"] is True, found
     (run / "journal").unlink()  # of which it needs nothing here
     start, _ = resume(w, run, *until(end))
@@ -38,28 +36,28 @@ def test_a_refused_resume_leaves_the_run_as_it_was(w):
 
 def exactness(w, run):
     """Whether the run is exact, in both forms of status."""
-    exact = json.loads(w.brood("status", run, "--json")[0])["exact"]
+    exact = w.status(run)["exact"]
     assert exact is ("not exact" not in w.brood("status", run)[0])
     return exact
 
 
 def test_an_inexact_run_stays_one(w):
     run, _ = killed_run(w, "run", least_checkpoints=3)
-    exact_step = checkpoints(run)[-1]
+    exact_step = harness.checkpoints(run)[-1]
     assert exactness(w, run)
     # Another name is a difference, too, but not a change that takes effect at a step.
     _, err = resume(w, run, "--set", "run.name=x", "--anyway", *until(exact_step + 500))
     assert "'name: small'" in err and "on:" not in err, err
     assert not exactness(w, run)
-    p = w.start("run", config(w, steps=FOREVER), "--name", "live", "--set",
+    p = w.start("run", config(w, steps=harness.FOREVER), "--name", "live", "--set",
                 "checkpoint.max_to_keep=0")
     live = w.run_dir("live")
     harness.wait_until("checkpoints", lambda: (live / "checkpoints/500").is_dir())
     harness.kill_holder(p, live)
     for words in (["--set", "defaults.polyak=0.02", "--anyway"], [], ["--anyway"]):
-        newest = checkpoints(live)[-1]
+        newest = harness.checkpoints(live)[-1]
         p = w.start("resume", live, *words)
-        harness.wait_until("a checkpoint", lambda: checkpoints(live)[-1] > newest)
+        harness.wait_until("a checkpoint", lambda: harness.checkpoints(live)[-1] > newest)
         assert not exactness(w, live)
         harness.kill_holder(p, live)
         assert not exactness(w, live)
@@ -79,7 +77,7 @@ def test_an_inexact_run_stays_one(w):
 
 def test_a_keeper_goes_on_with_what_was_asked_for(w):
     """Also if its supervisor dies before the run has changed."""
-    program = w.program_with_agent(FAULT_AGENT)
+    program = w.program_with_agent(harness.FAULT_AGENT)
     run = w.run_dir("run")
     w.brood("run", w.small(steps=400), "--name", "run", "--set", "experience.keep=true",
             "--set", "run.on_supervisor_death=resume", program=program)
@@ -88,8 +86,8 @@ def test_a_keeper_goes_on_with_what_was_asked_for(w):
                     env={"BROOD_FAULT": "agent_0:configure:before-reply:1,stop"})
         agent = harness.wait_until("the agent", lambda: harness.agents_of(p.pid).get(
             "agent_0"))
-        harness.wait_until("its stop", lambda: harness.processes()[agent][0] == "T")
-    harness.kill(harness.holder_of(run))
+        harness.wait_until("its stop", lambda: harness.is_stopped(agent))
+    harness.kill_supervisor(run)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     assert "continuing from" in p.log.read_text(), p.log.read_text()
     assert (run / "checkpoints/800").is_dir()

@@ -5,7 +5,6 @@ leftovers, no file outside the run touched.
 BROOD_ATTACK_ROUNDS makes it longer.
 """
 import contextlib
-import json
 import os
 import random
 import signal
@@ -13,7 +12,7 @@ import socket
 import threading
 
 import harness
-from test_exactness import FOREVER, let_it_end, outcome
+from test_exactness import outcome
 from test_files import need_second_user
 
 ROUNDS = int(os.environ.get("BROOD_ATTACK_ROUNDS", 4 if harness.SANITIZED else 10))
@@ -87,17 +86,12 @@ def throwing(run):
     return loop
 
 
-def newest(run):
-    return max((int(p.name) for p in (run / "checkpoints").iterdir() if p.name.isdigit()),
-               default=-1)
-
-
 def attack_round(p, run, draw, kill_supervisor):
     """Send a signal to every process; then wait for another checkpoint."""
     supervisor = harness.wait_until("a supervisor", lambda: p.poll() is not None or
                                     harness.supervisor_of(p.pid))
     assert p.poll() is None, p.log.read_text()
-    before = newest(run)
+    before = harness.checkpoints(run)[-1]
     stopped = []
     targets = [(pid, draw.choice(TO_AGENTS)) for pid in harness.agents_of(p.pid).values()]
     targets.append((p.pid, draw.choice(TO_KEEPER)))
@@ -111,13 +105,13 @@ def attack_round(p, run, draw, kill_supervisor):
     if kill_supervisor:
         harness.wait_until("the supervisor's end", lambda: not harness.alive(supervisor))
     harness.wait_until("another checkpoint", lambda: p.poll() is not None or
-                       newest(run) > before)
+                       harness.checkpoints(run)[-1] > before)
     assert p.poll() is None, p.log.read_text()
 
 
 def test_signals_to_every_process_with_three_clients(w):
     draw = random.Random(5)
-    config, run = w.small(steps=FOREVER, evaluate=3000, checkpoint=INTERVAL), \
+    config, run = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=INTERVAL), \
         w.run_dir("attacked")
     bystander = w.write("bystander", "not brood's")
     try:
@@ -125,8 +119,7 @@ def test_signals_to_every_process_with_three_clients(w):
     except harness.Skip:
         other = None
     p = w.start("run", config, "--name", "attacked", *SETTINGS)
-    harness.wait_until("a checkpoint", lambda: (run / "checkpoints").is_dir() and
-                       newest(run) >= 0)
+    harness.wait_until("a checkpoint", lambda: harness.checkpoints(run))
     asks = asking(w, ("status", run, "--json"), ("runs",), ("logs", run),
                   ("set", run, f"checkpoint.every_env_steps={INTERVAL}"))
     steers = asking(w, ("kill", run, "agent_0"), ("checkpoint", run), ("respawn", run, "agent_1"))
@@ -141,13 +134,13 @@ def test_signals_to_every_process_with_three_clients(w):
                            all(clients.counts))
     assert not clients.failures, clients.failures
 
-    everything = harness.members(p)
-    steps = let_it_end(run, INTERVAL)
+    everything = harness.members(p.pid)
+    steps = harness.set_last_step(w, run, INTERVAL)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     harness.wait_until("nothing left", lambda: not any(map(harness.alive, everything)))
     assert not [c for _, _, c in harness.processes().values() if str(run) in c]
     assert bystander.read_text() == "not brood's"
-    status = json.loads(w.brood("status", run, "--json")[0])
+    status = w.status(run)
     assert status["state"] == "done" and status["exact"], status
     w.brood("run", config, "--name", "calm", *SETTINGS, "--set", f"run.env_steps={steps}")
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(run))

@@ -12,7 +12,6 @@ import numpy as np
 
 sys.path[:0] = [str(harness.SOURCE / "scripts"), str(harness.SOURCE / "tests" / "support")]
 
-import bridge_spaces
 import gymnasium_shaped as spaces
 import pettingzoo_bridge as bridge
 from bridge_spaces import Action, Observation, Refused, observation_of

@@ -28,18 +28,12 @@ def journal(run, event):
     return [line for line in lines if f" event={event} " in line and line.endswith("\n")]
 
 
-def checkpoints(run):
-    folder = run / "checkpoints"
-    names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
-    return sorted(int(name) for name in names if name.isdigit())
-
-
 def start(w, name, *more):
     """A run without a terminal that will not end by itself, past its second checkpoint."""
     p = w.start("run", w.write("change.yaml", CONFIG), "--name", name, *more,
                 start_new_session=True)
     run = w.run_dir(name)
-    harness.wait_until("checkpoints", lambda: len(checkpoints(run)) >= 2)
+    harness.wait_until("checkpoints", lambda: len(harness.checkpoints(run)) >= 2)
     return p, run
 
 
@@ -68,21 +62,21 @@ def test_an_edited_file_counts_from_one_boundary_on(w):
     harness.wait_until("the change", lambda: journal(run, "changed"))
     at = int(re.search(r" at=(\d+) ", journal(run, "set")[0]).group(1))
     assert f" step={at} " in journal(run, "changed")[0], journal(run, "changed")
-    harness.wait_until("a checkpoint behind it", lambda: checkpoints(run)[-1] > at)
+    harness.wait_until("a checkpoint behind it", lambda: harness.checkpoints(run)[-1] > at)
     end(p, run)
 
     # Resumes from before the change (with dying agents) and from after it give the same bytes.
-    last = checkpoints(run)[-1] + 4000
+    last = harness.checkpoints(run)[-1] + 4000
     before = w.path / "before"
     harness.copy_run(run, before)
     w.brood("resume", run, "--set", f"run.env_steps={last}")
     n_ready = len(journal(before, "ready"))
     p = w.start("resume", before, "--from", "1000", "--set", f"run.env_steps={last}")
     harness.wait_until("the agents", lambda: len(journal(before, "ready")) >= n_ready + 2)
-    harness.wait_until("the rounds", lambda: checkpoints(before)[-1] < last - 4000)
+    harness.wait_until("the rounds", lambda: harness.checkpoints(before)[-1] < last - 4000)
     for step in range(2000, last, 1000):
         harness.wait_until(f"step {step}", lambda: p.poll() is not None or
-                           checkpoints(before)[-1] >= step)
+                           harness.checkpoints(before)[-1] >= step)
         for pid in harness.agents_of(p.pid).values():
             harness.kill(pid)
     p.wait(timeout=harness.DEADLINE_S)
@@ -141,7 +135,7 @@ def test_a_file_edited_while_nothing_ran_is_refused(w):
     p, run = start(w, "stopped")
     end(p, run)
     edit(run, "discount: 0.95", "discount: 0.9")
-    last = checkpoints(run)[-1] + 1000
+    last = harness.checkpoints(run)[-1] + 1000
     length = ("--set", f"run.env_steps={last}")
     _, err = w.brood("resume", run, *length, code=2)
     assert "'discount: 0.95'" in err and "'discount: 0.9'" in err, err
@@ -150,13 +144,9 @@ def test_a_file_edited_while_nothing_ran_is_refused(w):
     assert "discount: 0.9\n" in (run / "config.yaml").read_text()
 
 
-def status(w, run):
-    return json.loads(w.brood("status", run, "--json")[0])
-
-
 def pending(w, run):
     return [(p["key"], p["value"], p["at_step"], p["agent"])
-            for p in status(w, run)["pending"]]
+            for p in w.status(run)["pending"]]
 
 
 def test_one_number_is_no_document(w):
@@ -170,7 +160,7 @@ def test_one_number_is_no_document(w):
         return [line for log in logs for line in log.read_text().splitlines()
                 if re.search(pattern, line)]
 
-    harness.wait_until("the first checkpoint", lambda: checkpoints(run))
+    harness.wait_until("the first checkpoint", lambda: harness.checkpoints(run))
     w.brood("checkpoint", run)
     w.brood("pause", run)
     earlier, answers = lines(" yaml: "), len(lines("from agent_0: the answer"))
@@ -190,7 +180,7 @@ def test_what_is_pending_is_listed_and_cancelled(w):
     p, run = start(w, "cancelled")
     w.brood("pause", run)
     before = (run / "config.yaml").read_text()
-    soon = status(w, run)["env_steps"] + 2000
+    soon = w.status(run)["env_steps"] + 2000
     beta = ("agents.agent_0.optimizer.beta1", "0.5", None, "agent_0")
     discount = ("defaults.discount", "0.9", 90000000, None)
     w.brood("set", run, "defaults.polyak=0.5", "--at-step", soon)
@@ -229,9 +219,9 @@ def test_what_is_pending_is_listed_and_cancelled(w):
     assert [c["key"] for c in json.loads(out)["cancelled"]] == [discount[0], beta[0]]
     assert pending(w, run) == [] and "nothing was pending" in w.brood("set", run, "--cancel")[0]
     assert (run / "config.yaml").read_text() == before
-    harness.wait_until("a checkpoint behind it", lambda: checkpoints(run)[-1] > soon)
+    harness.wait_until("a checkpoint behind it", lambda: harness.checkpoints(run)[-1] > soon)
     end(p, run)
-    last = checkpoints(run)[-1] + 1000
+    last = harness.checkpoints(run)[-1] + 1000
     length = ("--set", f"run.env_steps={last}")
     w.brood("resume", run, "--from", "1000", *length)
     w.brood("run", w.path / "change.yaml", "--name", "plain", *length)
@@ -273,7 +263,7 @@ def test_an_earlier_step_is_planned_later(w):
     harness.wait_until("the change", lambda: journal(run, "changed"))
     assert "polyak: 0.5\n" in (run / "config.yaml").read_text()
     end(p, run)
-    last = checkpoints(run)[-1] + 1000
+    last = harness.checkpoints(run)[-1] + 1000
     w.brood("resume", run, "--from", "1000", "--set", f"run.env_steps={last}")
 
 

@@ -6,9 +6,9 @@ import subprocess
 
 import harness
 
-COMMANDS = ("run", "resume", "runs", "rm", "attach", "wait", "logs", "status", "set", "edit", "kill", "respawn", "pause",
-            "continue", "checkpoint", "stop", "check", "eval", "report", "envs",
-            "algorithms", "inspect", "graph", "export", "version")
+COMMANDS = ("run", "resume", "runs", "rm", "attach", "wait", "logs", "status", "set", "edit",
+            "kill", "respawn", "pause", "continue", "checkpoint", "stop", "check", "eval",
+            "report", "envs", "algorithms", "inspect", "graph", "export", "version")
 
 
 def test_help_names_every_command_and_each_has_an_example(w):

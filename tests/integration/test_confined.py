@@ -80,7 +80,7 @@ defaults: {{algorithm: random}}
                        or harness.rows(w.run_dir("fake")) > 0 or p.poll() is not None)
     assert p.poll() is None, p.log.read_text()
     pids = [pid for pid, (_, _, line) in harness.processes().items()
-            if line.startswith(str(FAKE_ENV)) and pid in harness.members(p)]
+            if line.startswith(str(FAKE_ENV)) and pid in harness.members(p.pid)]
     assert pids, harness.processes()
     for pid in pids:
         status, limits = status_of(pid), limits_of(pid)

@@ -123,7 +123,7 @@ def test_what_cannot_be_done_is_told(w):
 
 def test_the_command_line_steers_it(w):
     p, client = start(w)
-    status = harness.json_lines(w.brood("status", "a", "--json")[0])[0]
+    status = w.status("a")
     assert STATUS <= status.keys() and status["state"] == "running", status
     out, _ = w.brood("pause", "a")
     at = client.call("status")["env_steps"]
@@ -162,7 +162,7 @@ def test_a_supervisor_that_was_stopped_is_named(w):
     p, client = start(w)
     pid = client.call("status")["pid"]
     harness.kill(pid, signal.SIGSTOP)
-    harness.wait_until("the stop", lambda: harness.processes()[pid][0] == "T")
+    harness.wait_until("the stop", lambda: harness.is_stopped(pid))
     for words in (["pause"], ["stop", "a"], ["kill", "a", "agent_0"],
                   ["set", "a", "defaults.discount=0.9"]):
         _, err = w.brood(*words, code=1)
@@ -180,7 +180,9 @@ def test_clients_that_know_only_positional_arguments(w):
         s.sendall(msgpack.packb([0, 5, method, params]))
         unpacker = msgpack.Unpacker(raw=False)
         while not (got := list(unpacker)):
-            unpacker.feed(s.recv(1 << 16))
+            data = s.recv(1 << 16)
+            assert data, "the run has closed the connection"
+            unpacker.feed(data)
         assert got[0][:3] == [1, 5, None], got
         s.close()
     stop(p, client)
@@ -204,20 +206,27 @@ def test_logs_are_told(w):
     stop(p, client)
 
 
+def received(client):
+    """The messages that come next."""
+    client.socket.settimeout(harness.DEADLINE_S)
+    data = client.socket.recv(1 << 16)
+    assert data, "the run has closed the connection"
+    client.unpacker.feed(data)
+    return list(client.unpacker)
+
+
 def test_subscribers_hear_of_it(w):
     p, client = start(w)
     heard = []
     client.call("subscribe")
     other = drive_critics.Run(w.run_dir("a"))
     other.call("kill", agent="agent_0")
-    client.socket.settimeout(harness.DEADLINE_S)
 
     def has(kind, key, text):
         return any(m[1] == kind and text in m[2].get(key, "") for m in heard)
     while not (has("message", "text", "agent_0") and has("journal", "line", "event=exit") and
                "row" in {m[1] for m in heard}):
-        client.unpacker.feed(client.socket.recv(1 << 16))
-        heard += [m for m in client.unpacker if m[0] == 2]
+        heard += [m for m in received(client) if m[0] == 2]
     stop(p, other)
 
 
@@ -232,11 +241,9 @@ def test_subscribers_get_every_event(w):
         other.call(method)
     other.call("set", changes=["defaults.discount=0.9"])
     heard = {}
-    client.socket.settimeout(harness.DEADLINE_S)
     while not {"exit", "respawn", "ready", "pause", "continue", "checkpoint", "set",
                "changed", "message", "row", "evaluation"} <= heard.keys():
-        client.unpacker.feed(client.socket.recv(1 << 16))
-        for m in client.unpacker:
+        for m in received(client):
             assert m[0] == 2 and m[1] == "event", m
             heard[m[2]["event"]] = m[2]
     assert all("time" in e and "env_steps" in e for e in heard.values()), heard

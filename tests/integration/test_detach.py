@@ -11,9 +11,8 @@ import harness
 from harness import output
 from test_changes import edit, journal
 from test_control import AGENT
-from test_exactness import FOREVER, let_it_end
-from test_lifecycle import HOSTILE, interrupt, status
-from test_live_view import ESCAPE, Terminal
+from test_lifecycle import HOSTILE, interrupt
+from test_live_view import Terminal, measured
 
 
 def detach(w, name, *more, steps=10_000_000, **popen):
@@ -27,17 +26,6 @@ def detach(w, name, *more, steps=10_000_000, **popen):
     return report["keeper_pid"], report["pid"]
 
 
-def members(keeper):
-    """All processes of a run. keeper: its pid."""
-    found = {keeper}
-    while True:
-        more = {pid for pid, (_, ppid, _) in harness.processes().items()
-                if ppid in found} - found
-        if not more:
-            return found
-        found |= more
-
-
 def wait_gone(pids):
     harness.wait_until("the end of all", lambda: not any(map(harness.alive, pids)))
 
@@ -49,16 +37,16 @@ def stop(w):
 
 def test_a_detached_run_goes_on_by_itself(w):
     keeper, supervisor = detach(w, "a")
-    s = status(w)
+    s = w.status()
     assert (s["pid"], s["keeper_pid"]) == (supervisor, keeper), s
     assert s["round"] >= 1 and s["state"] == "running", s
-    everyone = members(keeper)
+    everyone = harness.members(keeper)
     assert len(everyone) == 6, everyone  # with three agents and the sweeper
     stop(w)
     wait_gone(everyone)
     out, err = w.brood("resume", "a", "--detach")
     assert out.startswith("a: running as pid ") and err == "", (out, err)
-    assert status(w)["round"] > s["round"]
+    assert w.status()["round"] > s["round"]
     stop(w)
     out, err = w.brood("run", w.small(steps=400), "--name", "short", "--detach", "-q")
     assert (out, err) == ("", ""), (out, err)
@@ -89,11 +77,11 @@ def test_an_interrupt_before_the_first_round_is_passed_on(w):
     (program.parent / "brood-agent.does").write_text("begin-never")
     p = w.start("run", w.small(), "--name", "a", "--detach", program=program)
     harness.wait_until("the agents", lambda: len(journal(w.run_dir("a"), "spawn")) == 3)
-    everyone = members(p.pid)
+    everyone = harness.members(p.pid)
     interrupt(p)
     assert "interrupted" in p.log.read_text() and output(p) == "", p.log.read_text()
     wait_gone(everyone)
-    assert status(w)["state"] == "stopped"
+    assert w.status()["state"] == "stopped"
 
 
 def test_who_waits_may_be_killed(w):
@@ -116,7 +104,7 @@ def open_files(pid):
 def has_terminal(pid):
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:  # an agent of the supervisor that was killed
+    except OSError:  # it is gone: an agent of the supervisor that was killed
         return False
     return int(text[text.rindex(")") + 2:].split()[4]) != 0
 
@@ -135,14 +123,14 @@ def test_nothing_of_the_callers_is_kept(w):
     assert os.waitpid(pid, 0)[1] == 0, said
     assert said.startswith(b"a: running as pid ") and said.count(b"\n") == 1, said
     os.close(terminal)  # hangs up
-    s = status(w)
-    everyone = members(s["keeper_pid"])
+    s = w.status()
+    everyone = harness.members(s["keeper_pid"])
     assert len(everyone) == 6, everyone
     for member in everyone:
         files = open_files(member)
         assert not any("/pts/" in f or f == str(kept) for f in files), (member, files)
         assert not has_terminal(member), member
-    harness.wait_until("it goes on", lambda: status(w)["env_steps"] > s["env_steps"] + 200)
+    harness.wait_until("it goes on", lambda: w.status()["env_steps"] > s["env_steps"] + 200)
     stop(w)
     wait_gone(everyone)
 
@@ -165,8 +153,16 @@ def test_an_edit_of_a_detached_run_is_applied_by_a_hang_up(w):
         refusal in line for line in journal(run, "refused")))
     harness.wait_until("it in the log", lambda: refusal in
                        w.brood("logs", "a", "supervisor")[0])
-    assert status(w)["state"] == "running" and len(journal(run, "changed")) == 2
-    stop(w)
+    assert w.status()["state"] == "running" and len(journal(run, "changed")) == 2
+    edit(run, "copies: 8", "copies: 4")
+    end = harness.pause(w, "a") + 40
+    edit(run, "env_steps: 10000000", f"env_steps: {end}")
+    os.kill(keeper, signal.SIGHUP)
+    harness.wait_until("the new length", lambda: any(
+        f"run.env_steps={end}" in line for line in journal(run, "set")))
+    w.brood("continue", "a")
+    w.brood("wait", "a")
+    assert harness.checkpoints(run)[-1] == end
 
 
 def test_a_detached_run_outlives_its_supervisor(w):
@@ -176,8 +172,8 @@ def test_a_detached_run_outlives_its_supervisor(w):
         supervisor = harness.wait_until("another one", lambda: next(
             (s["pid"] for s in [status_if_there(w)] if s and s["state"] == "running"
              and s["pid"] not in (0, supervisor)), None))
-    assert status(w)["keeper_pid"] == keeper
-    assert not any(has_terminal(p) for p in members(keeper))
+    assert w.status()["keeper_pid"] == keeper
+    assert not any(has_terminal(p) for p in harness.members(keeper))
     stop(w)
 
 
@@ -201,13 +197,6 @@ def test_a_failure_after_the_first_round_is_in_the_log(w):
 
 # ---- attach ----
 
-def rows_drawn(t):
-    """The words of each agent's row in the newest whole frame of a view."""
-    frames = t.text().split("\x1b[J")  # each frame ends by clearing what is below
-    lines = ESCAPE.sub("", frames[-2]).splitlines() if len(frames) > 1 else []
-    return [line.split() for line in lines if line.startswith("agent_")]
-
-
 def test_attach_shows_a_run_that_goes_on_elsewhere(w):
     keeper, _ = detach(w, "a")
     t = Terminal(w, "attach", "a")
@@ -216,7 +205,7 @@ def test_attach_shows_a_run_that_goes_on_elsewhere(w):
     harness.wait_until("word of it", lambda: "was respawned" in t.text())
     # An agent's return is known once an episode has ended, its memory once it was measured.
     harness.wait_until("every agent's return and memory", lambda: [
-        words[4] != "-" and words[8:9] == ["MB"] for words in rows_drawn(t)] == [True] * 3)
+        words[4] != "-" for words in measured(t.text())] == [True] * 3)
     w.brood("stop")
     lines, wrapped = t.end(4)
     assert not wrapped, wrapped
@@ -241,18 +230,18 @@ def test_an_interrupt_of_attach_leaves_the_run_alone(w):
     harness.kill(p.pid, signal.SIGINT)
     assert p.wait(timeout=harness.DEADLINE_S) == 0
     assert p.log.read_text().endswith("a continues\n"), p.log.read_text()
-    assert status(w)["state"] == "running"
+    assert w.status()["state"] == "running"
     stop(w)
     _, err = w.brood("attach", "a", code=3)
     assert err == "brood attach: runs/a is not running\n", err
 
 
 def test_attach_ends_with_the_run_and_tells_programs(w):
-    detach(w, "a", "--set", "log.every_env_steps=500", steps=FOREVER)
+    detach(w, "a", "--set", "log.every_env_steps=500", steps=harness.FOREVER)
     p = w.start("attach", "--json")
     harness.wait_until("a row", lambda: '"event": "row"' in output(p) or
                        p.poll() is not None)
-    steps = let_it_end(w.run_dir("a"), 500)
+    steps = harness.set_last_step(w, "a", 500)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     events = [json.loads(line) for line in output(p).splitlines()]
     assert events[0]["event"] == "attached" and events[0]["run"] == "a", events[0]

@@ -10,7 +10,6 @@ import tempfile
 
 import harness
 
-FOREVER = 100_000_000
 CONFIG = """
 run: {{name: disk, seed: 1, env_steps: {steps}}}
 env: {{id: simple_spread, copies: 4, params: {{agents: 2}}}}
@@ -26,10 +25,6 @@ defaults:
 
 def config(w, steps):
     return w.write(f"disk-{steps}.yaml", CONFIG.format(steps=steps))
-
-
-def checkpoints(folder):
-    return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit())
 
 
 def outcome(run, steps):
@@ -75,11 +70,10 @@ def fill(disk):
 @contextlib.contextmanager
 def full_disk(w):
     """An endless run that waits for disk space, its disk, and its checkpoints so far."""
-    with small_disk(w, "run", config(w, FOREVER), "--name", "full", "--runs-dir",
+    with small_disk(w, "run", config(w, harness.FOREVER), "--name", "full", "--runs-dir",
                     w.path / "disk") as (p, disk):
         folder = disk / "full" / "checkpoints"
-        harness.wait_until("checkpoints", lambda: folder.is_dir() and
-                           len(checkpoints(folder)) >= 2)
+        harness.wait_until("checkpoints", lambda: len(harness.checkpoints(disk / "full")) >= 2)
 
         def is_full():
             fill(disk)
@@ -87,23 +81,24 @@ def full_disk(w):
         harness.wait_until("a full disk", is_full)
         assert "No space left on device" in p.log.read_text(), p.log.read_text()
         assert p.poll() is None
-        kept = checkpoints(folder)
+        kept = harness.checkpoints(disk / "full")
         assert kept and all((folder / str(s) / "run.state").exists() for s in kept)
         yield p, disk, kept
 
 
 def test_a_full_disk_is_waited_for(w):
     with full_disk(w) as (p, disk, kept):
-        folder = disk / "full" / "checkpoints"
+        run = disk / "full"
         (disk / "filler").unlink()
-        harness.wait_until("a later one", lambda: checkpoints(folder)[-1] > kept[-1] + 500)
+        harness.wait_until("a later one", lambda:
+                           harness.checkpoints(run)[-1] > kept[-1] + 500)
         assert "there is space again" in p.log.read_text(), p.log.read_text()
 
         # None of this affects what the run computes.
-        steps = harness.set_last_step(w, disk / "full", 1000)
+        steps = harness.set_last_step(w, run, 1000)
         p.wait(timeout=harness.DEADLINE_S)
         assert p.returncode == 0, p.log.read_text()
-        found = outcome(disk / "full", steps)
+        found = outcome(run, steps)
     w.brood("run", config(w, steps), "--name", "calm")
     assert outcome(w.run_dir("calm"), steps) == found
 
@@ -131,7 +126,7 @@ def test_an_interrupt_ends_the_wait_for_space(w):
         harness.kill(p.pid, signal.SIGINT)
         assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
         assert not any(harness.alive(pid) for pid in agents)
-        newest = checkpoints(disk / "full" / "checkpoints")[-1]
+        newest = harness.checkpoints(disk / "full")[-1]
         assert p.log.read_text().splitlines()[-1].endswith(
             f"continues from the checkpoint of step {newest}"), p.log.read_text()
         w.runs.mkdir()
@@ -157,17 +152,16 @@ def test_a_change_for_which_there_is_no_space_is_refused(w):
         assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
         w.runs.mkdir()
         run = harness.copy_run(disk / "full", w.run_dir("full"))
-    newest = checkpoints(run / "checkpoints")[-1]
+    newest = harness.checkpoints(run)[-1]
     w.brood("resume", run, "--set", f"run.env_steps={newest + 1000}")
 
 
 def test_a_stop_that_meets_a_full_disk_waits_for_nothing(w):
     """The rows of a round are longer than the rest of a page."""
-    with small_disk(w, "run", config(w, FOREVER), "--name", "full", "--runs-dir",
+    with small_disk(w, "run", config(w, harness.FOREVER), "--name", "full", "--runs-dir",
                     w.path / "disk", "--set", "env.copies=64") as (p, disk):
-        folder = disk / "full" / "checkpoints"
-        harness.wait_until("checkpoints", lambda: folder.is_dir() and
-                           len(checkpoints(folder)) >= 2)
+        run = disk / "full"
+        harness.wait_until("checkpoints", lambda: len(harness.checkpoints(run)) >= 2)
         agents = harness.agents_of(p.pid).values()
         for pid in agents:
             harness.kill(pid, signal.SIGSTOP)
@@ -178,15 +172,14 @@ def test_a_stop_that_meets_a_full_disk_waits_for_nothing(w):
             harness.kill(pid, signal.SIGCONT)
         assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
         assert p.log.read_text().splitlines()[-1].endswith(
-            f"the checkpoint of step {checkpoints(folder)[-1]}"), p.log.read_text()
+            f"the checkpoint of step {harness.checkpoints(run)[-1]}"), p.log.read_text()
 
 
 def test_a_checkpoint_without_space_is_tried_again(w):
     run = w.run_dir("tight")
     folder = run / "checkpoints"
-    p = w.start("run", config(w, FOREVER), "--name", "tight")
-    harness.wait_until("a checkpoint", lambda: folder.is_dir() and
-                       len(checkpoints(folder)) >= 2)
+    p = w.start("run", config(w, harness.FOREVER), "--name", "tight")
+    harness.wait_until("checkpoints", lambda: len(harness.checkpoints(run)) >= 2)
     harness.kill_holder(p, run)
     folder.rename(w.path / "moved")  # to the small disk; the rows stay where they are
     folder.mkdir()
@@ -201,10 +194,11 @@ def test_a_checkpoint_without_space_is_tried_again(w):
             fill(disk)
             return len(re.findall("no checkpoint at step .*No space left", p.log.read_text()))
         harness.wait_until("two of them", lambda: failures() >= 2)
-        kept = checkpoints(disk / "moved")
+        kept = harness.checkpoints(disk, "moved")
         assert kept and p.poll() is None
         (disk / "filler").unlink()
-        harness.wait_until("a later one", lambda: checkpoints(disk / "moved")[-1] > kept[-1])
+        harness.wait_until("a later one", lambda:
+                           harness.checkpoints(disk, "moved")[-1] > kept[-1])
         steps = harness.set_last_step(w, run, 1000)
         p.wait(timeout=harness.DEADLINE_S)
         folder.rmdir()
@@ -219,12 +213,11 @@ def test_runs_on_a_memory_disk(w):
         raise harness.Skip("there is no /dev/shm to write to")
     with tempfile.TemporaryDirectory(prefix="brood-test-", dir="/dev/shm") as shm:
         runs = pathlib.Path(shm)
-        p = w.start("run", config(w, FOREVER), "--name", "quick", "--runs-dir", runs)
+        p = w.start("run", config(w, harness.FOREVER), "--name", "quick", "--runs-dir", runs)
         run = runs / "quick"
-        harness.wait_until("checkpoints", lambda: (run / "checkpoints").is_dir() and
-                           len(checkpoints(run / "checkpoints")) >= 2)
+        harness.wait_until("checkpoints", lambda: len(harness.checkpoints(run)) >= 2)
         harness.kill_holder(p, run)
-        steps = checkpoints(run / "checkpoints")[-1] + 3000
+        steps = harness.checkpoints(run)[-1] + 3000
         w.brood("resume", "quick", "--runs-dir", runs, "--set", f"run.env_steps={steps}")
         w.brood("eval", "quick", "--runs-dir", runs, "--episodes", "2")
         w.brood("run", config(w, steps), "--name", "calm")

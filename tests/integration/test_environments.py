@@ -4,7 +4,6 @@ BROOD_KILLS=50 in the environment sets the number of kills.
 """
 import json
 import os
-import pathlib
 import random
 import re
 import signal
@@ -12,15 +11,13 @@ import subprocess
 import time
 
 import harness
-from test_changes import checkpoints
-from test_exactness import let_it_end, outcome
+from test_exactness import outcome
 
 BRIDGE = harness.SOURCE / "scripts" / "pettingzoo_bridge.py"
 EXAMPLES = harness.SOURCE / "tests" / "examples"
 SOURCE_OF_PLUGINS = harness.SOURCE / "agent" / "plugin"
 FAKE_ENV = harness.BUILD / "tests" / "supervisor" / "fake_env"
 PYTHON = "/usr/bin/python3"
-FOREVER = 100_000_000
 KILLS = int(os.environ.get("BROOD_KILLS", 8 if harness.SANITIZED else 16))
 ENVIRONMENTS = {"env_0", "env_1", "eval_env_0", "eval_env_1"}
 
@@ -59,13 +56,9 @@ def hallway(w, **more):
     return bridged(w, EXAMPLES / "hallway.py", **more)
 
 
-def status(w, name):
-    return json.loads(w.brood("status", name, "--json")[0])
-
-
 def processes_of(w, name):
     """name -> pid of the live run's environment processes."""
-    return {e["name"]: e["pid"] for e in status(w, name)["environments"] if e["pid"]}
+    return {e["name"]: e["pid"] for e in w.status(name)["environments"] if e["pid"]}
 
 
 def without_state(files):
@@ -85,10 +78,10 @@ def weights(run):
 
 def test_a_change_during_a_round_counts_from_the_next_one_on(w):
     """The environments are stopped: the round that has begun cannot end meanwhile."""
-    p = w.start("run", hallway(w, steps=FOREVER, evaluate=0), "--name", "changed")
+    p = w.start("run", hallway(w, steps=harness.FOREVER, evaluate=0), "--name", "changed")
     run = w.run_dir("changed")
     harness.wait_until("the rounds", lambda: (run / "control.sock").exists() and
-                       status(w, "changed")["env_steps"] > 0)
+                       w.status("changed")["env_steps"] > 0)
     pids = list(processes_of(w, "changed").values())
     for i in range(3):
         for pid in pids:
@@ -96,7 +89,7 @@ def test_a_change_during_a_round_counts_from_the_next_one_on(w):
         steps = []
 
         def stands():
-            steps.append(status(w, "changed")["env_steps"])
+            steps.append(w.status("changed")["env_steps"])
             return len(steps) > 2 and len(set(steps[-3:])) == 1
         harness.wait_until("the stop", stands)
         w.brood("set", "changed", f"defaults.discount=0.{i + 5}")
@@ -113,10 +106,10 @@ def test_a_change_during_a_round_counts_from_the_next_one_on(w):
 
 
 def test_it_trains_and_says_where_it_stands(w):
-    p = w.start("run", hallway(w, steps=FOREVER), "--name", "live")
+    p = w.start("run", hallway(w, steps=harness.FOREVER), "--name", "live")
     harness.wait_until("evaluations", lambda: (w.run_dir("live") / "control.sock").exists()
                        and ENVIRONMENTS <= processes_of(w, "live").keys())
-    s = status(w, "live")
+    s = w.status("live")
     assert s["exact"] is True and len(s["agents"]) == 3, s
     assert all(e["restarts"] == 0 and e["rss_bytes"] > 0 for e in s["environments"]), s
     text = w.brood("status", "live")[0]
@@ -159,15 +152,14 @@ def kill_environments(w, name, kills, draw):
         until = time.monotonic() + draw.uniform(0, 0.05) * harness.PATIENCE
         while time.monotonic() < until:
             pass
-        harness.kill(found[victim])
-        harness.wait_until("its end", lambda: not harness.alive(found[victim]))
+        harness.kill_and_wait(found[victim])
         hits[victim] += 1
     return hits
 
 
 def test_kills_change_nothing_and_nothing_leaks(w):
     draw = random.Random(5)
-    sized = {"steps": FOREVER, "evaluate": 1000, "checkpoint": 2000}
+    sized = {"steps": harness.FOREVER, "evaluate": 1000, "checkpoint": 2000}
     p = w.start("run", hallway(w, **sized), "--name", "killed")
     run = w.run_dir("killed")
     harness.wait_until("evaluations", lambda: (run / "control.sock").exists()
@@ -177,11 +169,11 @@ def test_kills_change_nothing_and_nothing_leaks(w):
     hits = kill_environments(w, "killed", KILLS, draw)
     print(f"# kills: {hits}")
     harness.wait_until("the last one's successor", lambda: sum(
-        e["restarts"] for e in status(w, "killed")["environments"]) >= KILLS)
-    assert status(w, "killed")["exact"] is True
+        e["restarts"] for e in w.status("killed")["environments"]) >= KILLS)
+    assert w.status("killed")["exact"] is True
     harness.settled(supervisor, 3 + len(ENVIRONMENTS))
     harness.wait_until("as few descriptors", lambda: descriptors(supervisor) <= before)
-    steps = let_it_end(run, 2000)
+    steps = harness.set_last_step(w, run, 2000)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     assert "not reproducible" not in p.log.read_text()
     w.brood("run", hallway(w, **sized), "--name", "calm", "--set",
@@ -191,13 +183,13 @@ def test_kills_change_nothing_and_nothing_leaks(w):
 
 
 def kill_and_resume(w, file, name, at):
-    """Kill the supervisor of an endless run behind that step, resume it to its next but one
+    """Kill the supervisor of an endless run behind that step, resume it to its next
     checkpoint, and make another run of that length."""
     p, run = w.start("run", file, "--name", name), w.run_dir(name)
     harness.wait_until("a checkpoint", lambda: p.poll() is not None or
-                       max(checkpoints(run), default=0) >= at)
+                       max(harness.checkpoints(run), default=0) >= at)
     harness.kill_holder(p, run)
-    kept = checkpoints(run)
+    kept = harness.checkpoints(run)
     length = ("--set", f"run.env_steps={2 * kept[-1] - kept[-2]}")
     w.brood("resume", name, *length)
     w.brood("run", file, "--name", name + "-calm", *length)
@@ -205,7 +197,7 @@ def kill_and_resume(w, file, name, at):
 
 
 def test_resume_plays_the_episodes_again(w):
-    sized = {"steps": FOREVER, "checkpoint": 400}
+    sized = {"steps": harness.FOREVER, "checkpoint": 400}
     for name, environment in (("hall", "hallway.py"), ("cart", "cart.py:Cart")):
         algorithm = "maddpg" if name == "hall" else "ddpg"
         kill_and_resume(w, bridged(w, EXAMPLES / environment, algorithm=algorithm, **sized),
@@ -221,8 +213,8 @@ def test_who_has_left_stays_as_it_was(w):
     assert "event=respawn" in (w.run_dir("deaths") / "journal").read_text()
     harness.assert_same_files(without_state(outcome(w.run_dir("calm"))),
                               without_state(outcome(w.run_dir("deaths"))))
-    kill_and_resume(w, config(w, FAKE_ENV, "good", steps=FOREVER, checkpoint=500), "stopped",
-                    1000)
+    kill_and_resume(w, config(w, FAKE_ENV, "good", steps=harness.FOREVER, checkpoint=500),
+                    "stopped", 1000)
 
 
 MOODY = """
@@ -246,32 +238,31 @@ parallel_env = Moody
 
 def test_what_is_not_reproducible_is_told_and_discarded(w):
     moody = w.write("moody.py", MOODY.format(examples=str(EXAMPLES)))
-    p = w.start("run", bridged(w, moody, steps=FOREVER, evaluate=0), "--name", "moody")
+    p = w.start("run", bridged(w, moody, steps=harness.FOREVER, evaluate=0), "--name", "moody")
     harness.wait_until("rounds", lambda: (w.run_dir("moody") / "control.sock").exists()
-                       and status(w, "moody")["env_steps"] > 2000)
+                       and w.status("moody")["env_steps"] > 2000)
 
     def disturb():
-        env = status(w, "moody")["environments"][0]
+        env = w.status("moody")["environments"][0]
         if env["state"] in ("idle", "busy"):
-            harness.kill(env["pid"])
-            harness.wait_until("its end", lambda: not harness.alive(env["pid"]))
+            harness.kill_and_wait(env["pid"])
         return "not reproducible" in p.log.read_text()
     harness.wait_until("it is noticed", disturb)
     line = [l for l in p.log.read_text().splitlines() if "not reproducible" in l][0]
     assert line.startswith("env_0: this environment is not reproducible: replayed from "
                            "its seed, copy ") and "answered differently in step 3" in line, \
         line
-    s = status(w, "moody")
+    s = w.status("moody")
     assert s["exact"] is False, s
     assert "not exact" in w.brood("status", "moody")[0]
     at = s["env_steps"]
     harness.wait_until("it goes on", lambda: p.poll() is not None or
-                       status(w, "moody")["env_steps"] > at + 1000)
+                       w.status("moody")["env_steps"] > at + 1000)
     assert p.poll() is None, p.log.read_text()
     w.brood("stop", "moody")
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
-    assert json.loads(w.brood("status", "moody", "--json")[0])["exact"] is False
-    at = status(w, "moody")["env_steps"]
+    assert w.status("moody")["exact"] is False
+    at = w.status("moody")["env_steps"]
     out, err = w.brood("resume", "moody", "--set", f"run.env_steps={at + 1000}", "--anyway")
     assert "is not exact" in err, err
 
@@ -283,18 +274,18 @@ def test_it_is_found_out_at_the_start(w):
     says = ("this environment is not reproducible: two processes answered the same seed and "
             "actions differently in step 3")
     w.brood("run", file, "--name", "unchecked")
-    assert json.loads(w.brood("status", "unchecked", "--json")[0])["exact"] is True
+    assert w.status("unchecked")["exact"] is True
     assert w.brood("check", file)[1] == ""
     out, err = w.brood("check", file, "--set", "env.verify=true")
     assert err == f"{file}: env.command: warning: {says}\n", err
     err = w.brood("run", file, "--set", "env.verify=true", "--name", "checked")[1]
     assert f"{says}\n" in err, err
-    assert json.loads(w.brood("status", "checked", "--json")[0])["exact"] is False
+    assert w.status("checked")["exact"] is False
     file.write_text(file.read_text().replace("  verify: false\n", "").replace(
         str(moody), str(EXAMPLES / "hallway.py")))
     assert w.brood("check", file)[1] == ""
     w.brood("run", file, "--name", "sound")
-    assert json.loads(w.brood("status", "sound", "--json")[0])["exact"] is True
+    assert w.status("sound")["exact"] is True
 
 
 SHORT_MASK = """
@@ -434,10 +425,10 @@ def change(w, p, name, setting):
 
 def test_what_concerns_the_processes_changes_in_a_live_run(w):
     greedy = w.write("greedy.py", GREEDY.format(examples=str(EXAMPLES)))
-    p = w.start("run", bridged(w, greedy, steps=FOREVER, evaluate=0, algorithm="random"),
+    p = w.start("run", bridged(w, greedy, steps=harness.FOREVER, evaluate=0, algorithm="random"),
                 "--name", "live")
     harness.wait_until("rounds", lambda: (w.run_dir("live") / "control.sock").exists()
-                       and status(w, "live")["env_steps"] > 100)
+                       and w.status("live")["env_steps"] > 100)
     change(w, p, "live", "env.memory_limit=3G")
     change(w, p, "live", "env.respond_within=1s")
     harness.kill(harness.wait_until("env_1", lambda: processes_of(w, "live").get("env_1")),
@@ -456,10 +447,10 @@ def test_what_concerns_the_processes_changes_in_a_live_run(w):
 
 def test_a_memory_limit_set_in_a_live_run_is_kept(w):
     greedy = w.write("greedy.py", GREEDY.format(examples=str(EXAMPLES)))
-    p = w.start("run", bridged(w, greedy, steps=FOREVER, evaluate=0, algorithm="random"),
+    p = w.start("run", bridged(w, greedy, steps=harness.FOREVER, evaluate=0, algorithm="random"),
                 "--name", "live")
     harness.wait_until("rounds", lambda: (w.run_dir("live") / "control.sock").exists()
-                       and status(w, "live")["env_steps"] > 100)
+                       and w.status("live")["env_steps"] > 100)
     change(w, p, "live", "env.memory_limit=100M")
     told(w, p, "was killed: it takes ", "M of memory, its memory_limit is 100M")
     # An interrupt would wait for the round, which each new process dies in.
@@ -467,10 +458,10 @@ def test_a_memory_limit_set_in_a_live_run_is_kept(w):
 
 
 def test_what_only_a_new_run_can_have_is_refused(w):
-    p = w.start("run", hallway(w, steps=FOREVER, evaluate=0), "--name", "live",
+    p = w.start("run", hallway(w, steps=harness.FOREVER, evaluate=0), "--name", "live",
                 start_new_session=True)
     harness.wait_until("rounds", lambda: (w.run_dir("live") / "control.sock").exists()
-                       and status(w, "live")["env_steps"] > 100)
+                       and w.status("live")["env_steps"] > 100)
     for setting, says in (
             ("env.copies=6", "begins a new one"),
             ("env.processes=3", "begins a new one"),
@@ -613,7 +604,7 @@ def test_a_plugin_is_built_trains_and_comes_back(w):
                                                "  params: {size: 9, limit: 12}"))
     w.brood("run", file, "--name", "calm")
     assert "pursuit" in w.brood("eval", "calm", "--episodes", "20")[0]
-    p = w.start("run", file, "--name", "killed", "--set", f"run.env_steps={FOREVER}")
+    p = w.start("run", file, "--name", "killed", "--set", f"run.env_steps={harness.FOREVER}")
     harness.wait_until("evaluations", lambda: (w.run_dir("killed") / "control.sock").exists()
                        and ENVIRONMENTS <= processes_of(w, "killed").keys())
     kill_environments(w, "killed", 8, random.Random(2))

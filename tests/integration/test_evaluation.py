@@ -108,27 +108,31 @@ def test_episodes_without_an_end_are_cut(w):
 def stands_at(w, name, step):
     if not (w.run_dir(name) / "lock").exists():
         return False
-    status = json.loads(w.brood("status", name, "--json")[0])
+    status = w.status(name)
     return status["state"] == "running" and status["env_steps"] == step
 
 
 def test_a_stop_does_not_wait_for_an_evaluation(w):
-    """A resume plays the cancelled evaluation, also after several stops."""
+    """A resume plays the cancelled evaluation, also after several stops. Those that
+    are stopped would last for hours."""
     config = w.write("long.yaml", SHORT.format(env=WORLDS["spread"][0], settings="{}"))
-    # It has to last until the run is asked for its state and stopped.
-    episodes = 2500 if not harness.SANITIZED else 700
-    sets = ("--set", "evaluation={every_env_steps: 600, episodes: %d}" % episodes)
-    w.brood("run", config, "--name", "calm", "-q", *sets, deadline_s=5 * harness.DEADLINE_S)
+    short, long = (("--set", f"evaluation={{every_env_steps: 600, episodes: {n}}}")
+                   for n in (8, 10**6))
+    w.brood("run", config, "--name", "calm", "-q", *short)
     rows = harness.progress_without_times(w.run_dir("calm"))
     assert sum(row[rows[0].index("eval/episode_length")] != "" for row in rows[1:]) == 2, rows
-    p = w.start("run", config, "--name", "stopped", *sets)
-    for step in (600, 600, 1200):
-        harness.wait_until("the evaluation", lambda: stands_at(w, "stopped", step))
+
+    def stop_at(p, step):
+        harness.wait_until("the evaluation", lambda: p.poll() is not None or
+                           stands_at(w, "stopped", step))
         w.brood("stop", "stopped")
         assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
         assert f"continues from the checkpoint of step {step}" in p.log.read_text()
-        p = w.start("resume", "stopped")
-    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    stop_at(w.start("run", config, "--name", "stopped", *long), 600)
+    stop_at(w.start("resume", "stopped"), 600)
+    w.brood("resume", "stopped", *short, "--anyway", "--until", "800", code=4)
+    stop_at(w.start("resume", "stopped", *long, "--anyway"), 1200)
+    w.brood("resume", "stopped", *short, "--anyway")
     for part in (training_part, harness.progress_without_times):
         assert part(w.run_dir("calm")) == part(w.run_dir("stopped")), part
 

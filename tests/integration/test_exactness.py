@@ -2,8 +2,6 @@
 import json
 import pathlib
 import random
-import signal
-import struct
 import subprocess
 import sys
 import time
@@ -40,10 +38,8 @@ def test_the_other_seed_gives_other_bytes(w):
     assert outcome(w.run_dir("one")) != outcome(w.run_dir("two"))
 
 
-FOREVER = 100_000_000
 AGENTS = ("agent_0", "agent_1", "agent_2")
 KILLS_EACH = 8 if not harness.SANITIZED else 4
-LOG_HEADER_BYTES = 1 << 20  # common/store/layout.h
 
 
 def ready_pids(p):
@@ -71,31 +67,12 @@ def kill_at_random(p, left, draw):
         while time.monotonic() < until:
             pass
     if pid is not True:
-        harness.kill(pid)
-        harness.wait_until(f"the end of {pid}", lambda: not harness.alive(pid))
+        harness.kill_and_wait(pid)
         left[name] -= 1
 
 
-def let_it_end(run, interval):
-    """Give an endless run a length, some checkpoints after its current step. Its supervisor
-    is stopped meanwhile."""
-    supervisor = harness.holder_of(run)
-    harness.kill(supervisor, signal.SIGSTOP)
-    harness.wait_until("a standstill", lambda: harness.processes()[supervisor][0] == "T")
-    with open(run / "experience", "rb") as f:
-        row_bytes = struct.unpack_from("<16xQ", f.read(24))[0]
-    made = ((run / "experience").stat().st_size - LOG_HEADER_BYTES) // row_bytes
-    steps = (made // interval + 3) * interval
-    text = (run / "config.yaml").read_text()
-    assert text.count(f"env_steps: {FOREVER}\n") == 1, text
-    (run / "config.yaml").write_text(text.replace(str(FOREVER), str(steps)))
-    harness.kill(supervisor, signal.SIGHUP)
-    harness.kill(supervisor, signal.SIGCONT)
-    return steps
-
-
 def test_kills_of_each_agent_change_nothing(w):
-    config = w.small(steps=FOREVER, evaluate=1000, checkpoint=1000)
+    config = w.small(steps=harness.FOREVER, evaluate=1000, checkpoint=1000)
     # Kills that come faster than an agent can learn must not end the run.
     patient = ("--set", "defaults.restart={max_restarts: 1000, delay: 0s}")
     p = w.start("run", config, "--name", "killed", "--json", *patient)
@@ -103,7 +80,7 @@ def test_kills_of_each_agent_change_nothing(w):
     draw = random.Random(7)
     while any(left.values()) and p.poll() is None:
         kill_at_random(p, left, draw)
-    steps = let_it_end(w.run_dir("killed"), 1000)
+    steps = harness.set_last_step(w, "killed", 1000)
     p.wait(timeout=harness.DEADLINE_S)
     out = pathlib.Path(str(p.log) + ".out").read_text()
     assert p.returncode == 0, p.log.read_text()

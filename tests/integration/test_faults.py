@@ -2,13 +2,13 @@
 import itertools
 import json
 import re
+import signal
 
 import harness
 from test_changes import final
 from test_exactness import outcome
 from test_steering import drive, need_msgpack, serve
 
-FAULT_AGENT = harness.BUILD / "tests" / "support" / "fault_agent"
 POINTS = ("before-read", "half-read", "before-reply", "half-reply", "after-reply")
 # What dies at which of its requests; a later death is that of the process that was started
 # for the dead one. After 25 rounds there is an evaluation.
@@ -34,9 +34,7 @@ def spec(deaths, point, n_agents, end="kill"):
 
 def run(w, name, fault, *more, steps=400):
     """Make a short run; returns its last event and its directory."""
-    program = w.program_with_agent(FAULT_AGENT)
-    for count in program.parent.glob("*.runs"):
-        count.unlink()
+    program = w.program_with_agent(harness.FAULT_AGENT)
     out, _ = w.brood("run", w.small(steps=steps, evaluate=100), "--name", name, "--json",
                      *more, program=program, env={"BROOD_FAULT": fault})
     return harness.json_lines(out)[-1], w.run_dir(name)
@@ -101,17 +99,16 @@ def test_deaths_after_the_last_round_change_nothing(w):
 
 
 def run_with_a_change(w, name, fault):
-    """A run that is paused until a change of a learning rate is planned, which is so late that
-    the run has not got there before it is paused."""
-    program = w.program_with_agent(FAULT_AGENT)
-    for count in program.parent.glob("*.runs"):
-        count.unlink()
-    p = w.start("run", w.small(steps=1000), "--name", name, program=program,
-                env={"BROOD_FAULT": fault})
-    harness.wait_until("the socket", lambda: (w.run_dir(name) / "control.sock").exists())
-    w.brood("pause", name)
+    """A run of which an agent stands still in its third round until a change of a learning
+    rate is planned for step 900; the number of deaths, and the outcome."""
+    program = w.program_with_agent(harness.FAULT_AGENT)
+    p = w.start("run", w.small(steps=1000), "--name", name, "--set",
+                "defaults.respond_within=1h", program=program,
+                env={"BROOD_FAULT": f"agent_0:act:after-reply:3,stop;{fault}"})
+    stopped = harness.wait_until("the stop", lambda: p.poll() is not None or next(
+        filter(harness.is_stopped, harness.agents_of(p.pid).values()), None))
     w.brood("set", name, "defaults.optimizer.learning_rate=0.02", "--at-step", "900")
-    w.brood("continue", name)
+    harness.kill(stopped, signal.SIGCONT)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     return (w.run_dir(name) / "journal").read_text().count(" event=respawn "), \
         outcome(w.run_dir(name))
@@ -129,10 +126,9 @@ def test_deaths_in_a_change_of_the_configuration(w):
 def test_deaths_in_a_driven_run(w):
     """All four critics die at once while clients wait for their answers."""
     need_msgpack()
-    program, results = w.program_with_agent(FAULT_AGENT), {}
+    results = {}
     for point in ("calm", *POINTS):
-        for count in program.parent.glob("*.runs"):
-            count.unlink()
+        program = w.program_with_agent(harness.FAULT_AGENT)
         fault = ";".join(f"node_{i}:run:{point}:{7 + i},kill" for i in (1, 2, 3, 4))
         p, place = serve(w, point, program=program, env={
             "BROOD_FAULT": "" if point == "calm" else fault})
@@ -152,13 +148,11 @@ HOSTILE = {"garbage": "frame", "giant": "frame", "array": "", "wrong-id": "",
 
 def test_agents_that_turn_upon_the_supervisor(w):
     """Messages name them, they are replaced, memory stays bounded, and no byte changes."""
-    program = w.program_with_agent(FAULT_AGENT)
     limits = ("prlimit", "--core=0") if harness.SANITIZED else \
         ("prlimit", "--core=0", f"--as={1 << 36}", f"--data={1 << 28}")
     _, calm = run(w, "calm", "")
     for how, said in HOSTILE.items():
-        for count in program.parent.glob("*.runs"):
-            count.unlink()
+        program = w.program_with_agent(harness.FAULT_AGENT)
         out, err = w.brood("run", w.small(steps=400, evaluate=100), "--name", how, "--json",
                            prefix=limits, program=program, env={
                                "BROOD_FAULT": spec([("learn", 4)], "before-reply", 1, how)})
@@ -184,7 +178,7 @@ def test_stopped_agents_are_ended_by_the_watchdog(w):
 
 def test_a_request_that_kills_its_agent_is_named(w):
     fault = ";".join(f"agent_1/{i}:learn:before-reply:1,abort" for i in range(3))
-    program = w.program_with_agent(FAULT_AGENT)
+    program = w.program_with_agent(harness.FAULT_AGENT)
     p = w.start("run", w.small(steps=400), "--name", "poisoned", program=program,
                 env={"BROOD_FAULT": fault})
     assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
@@ -195,7 +189,6 @@ def test_a_request_that_kills_its_agent_is_named(w):
 
 def test_a_run_that_an_agent_ends_is_saved_where_it_stood(w):
     """Also in the middle of a round: a resume from there ends with the same bytes."""
-    program = w.program_with_agent(FAULT_AGENT)
     # The first death ends it.
     more = ("--set", "agents.agent_1.restart.policy=temporary", "--set",
             "checkpoint.every_env_steps=300", "--set", "evaluation.every_env_steps=100")
@@ -204,8 +197,7 @@ def test_a_run_that_an_agent_ends_is_saved_where_it_stood(w):
             ("act", "before-reply", 30), ("act", "half-read", 71),
             ("propose", "before-reply", 5), ("learn", "before-reply", 7),
             ("learn", "half-reply", 3))):
-        for count in program.parent.glob("*.runs"):
-            count.unlink()
+        program = w.program_with_agent(harness.FAULT_AGENT)
         p = w.start("run", w.small(steps=400), "--name", f"r{i}", *more, program=program,
                     env={"BROOD_FAULT": f"agent_1:{method}:{point}:{n},abort"})
         assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
@@ -228,7 +220,7 @@ def test_a_crash_loop_slows_down_and_others_go_on(w):
     """With on_give_up: noop, the others learn to the end. (test_give_up tests frozen.)"""
     fault = ";".join(f"agent_1/{i}:act:before-reply:1,kill" for i in range(1, 9))
     fault += ";agent_1:act:before-reply:30,kill"
-    program = w.program_with_agent(FAULT_AGENT)
+    program = w.program_with_agent(harness.FAULT_AGENT)
     out, err = w.brood("run", w.small(steps=2000), "--name", "loop", "--json", "--set",
                        "agents.agent_1.restart={on_give_up: noop, max_restarts: 4, "
                        "delay: 10ms, max_delay: 50ms}", program=program,

@@ -7,25 +7,23 @@ import resource
 import shutil
 import signal
 import stat
-import time
 
 import harness
-from test_disk import CONFIG, FOREVER, checkpoints, outcome
+from test_disk import CONFIG, outcome
 
 NOBODY = 65534
 NOT_THERE, USAGE, FAILED, STOPPED = 3, 2, 1, 4
 
 
-def config(w, steps=FOREVER, more=""):
+def config(w, steps=harness.FOREVER, more=""):
     return w.write("files.yaml", CONFIG.format(steps=steps) + more)
 
 
 def begin(w, name, *options, n_checkpoints=2, **more):
     """Start an endless run and wait until it has this many checkpoints."""
     p = w.start("run", config(w), "--name", name, *options, **more)
-    folder = w.run_dir(name) / "checkpoints"
-    harness.wait_until("checkpoints", lambda: p.poll() is not None or folder.is_dir() and
-                       len(checkpoints(folder)) >= n_checkpoints)
+    harness.wait_until("checkpoints", lambda: p.poll() is not None or
+                       len(harness.checkpoints(w.run_dir(name))) >= n_checkpoints)
     assert p.poll() is None, p.log.read_text()
     return p
 
@@ -35,7 +33,7 @@ def stopped_run(w, name="base"):
     p = begin(w, name)
     harness.kill(p.pid, signal.SIGINT)
     assert p.wait(timeout=harness.DEADLINE_S) == STOPPED, p.log.read_text()
-    return w.run_dir(name), checkpoints(w.run_dir(name) / "checkpoints")[-1]
+    return w.run_dir(name), harness.checkpoints(w.run_dir(name))[-1]
 
 
 # ---- links ----
@@ -207,7 +205,7 @@ def test_another_users_live_run(w):
 
     # The runs are alive. How a run ended is visible only to users who can read its folder.
     for name in ("closed", "open"):
-        assert json.loads(w.brood("status", name, "--json")[0])["state"] == "running"
+        assert w.status(name)["state"] == "running"
         w.brood("stop", name)
         w.brood("wait", name, code=STOPPED)
     _, err = w.brood("wait", "closed", code=NOT_THERE, **nobody)
@@ -269,7 +267,7 @@ def delete(run):
 
 def test_a_deleted_directory_is_noticed(w):
     p = begin(w, "small")
-    run, everything = w.run_dir("small"), harness.members(p)
+    run, everything = w.run_dir("small"), harness.members(p.pid)
     delete(run)
     assert p.wait(timeout=harness.DEADLINE_S) == FAILED, p.log.read_text()
     assert not run.exists()
@@ -284,10 +282,9 @@ def test_a_directory_that_is_deleted_at_the_end(w):
     """The directory disappears between two checks, and the run ends before the next one."""
     p = begin(w, "small")
     supervisor, run = harness.supervisor_of(p.pid), w.run_dir("small")
-    w.brood("pause", "small")
-    step = json.loads(w.brood("status", "small", "--json")[0])["env_steps"]
+    step = harness.pause(w, "small")
     w.brood("set", "small", f"run.env_steps={step + 4}")
-    before = json.loads(w.brood("status", "small", "--json")[0])
+    before = w.status("small")
     assert before["state"] == "paused", before
     client = w.start("continue", "small")
     client.wait(timeout=harness.DEADLINE_S)
@@ -310,9 +307,9 @@ def test_a_deleted_directory_is_rescued(w):
         assert found, log
         run = w.path / "rescue" / name
         assert found.group(2) == str(run) and not w.run_dir(name).exists(), log
-        kept = checkpoints(run / "checkpoints")
+        kept = harness.checkpoints(run)
         assert kept[-1] == int(found.group(1)), (kept, log)
-        status = json.loads(w.brood("status", run, "--json")[0])
+        status = w.status(run)
         assert (status["state"], status["exit_code"]) == ("failed", FAILED), status
 
         # Not a byte is lost.
@@ -353,9 +350,8 @@ def test_a_limit_on_the_size_of_files_is_a_full_disk(w):
     assert (run / "experience").stat().st_size <= limit
     resource.prlimit(harness.supervisor_of(p.pid), resource.RLIMIT_FSIZE,
                      (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    folder = run / "checkpoints"
-    kept = checkpoints(folder)[-1]
-    harness.wait_until("a later one", lambda: checkpoints(folder)[-1] > kept + 500)
+    kept = harness.checkpoints(run)[-1]
+    harness.wait_until("a later one", lambda: harness.checkpoints(run)[-1] > kept + 500)
     assert "there is space again" in p.log.read_text(), p.log.read_text()
     steps = harness.set_last_step(w, run, 1000)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
@@ -372,11 +368,11 @@ def ignored_signals(pid):
 def test_environment_programs_have_the_usual_signals(w):
     program = w.write("env.sh", "sleep 600\ntrue\n")  # Python ignores it by itself
     text = re.sub("(?m)^env: .*$", f"env: {{command: [sh, {program}]}}",
-                  CONFIG.format(steps=FOREVER))
+                  CONFIG.format(steps=harness.FOREVER))
     p = w.start("run", w.write("slow.yaml", text), "--name", "slow")
 
     def env_of_run():
-        return [pid for pid in harness.members(p) if str(program) in
+        return [pid for pid in harness.members(p.pid) if str(program) in
                 harness.processes().get(pid, ("", 0, ""))[2] and "launch" not in
                 harness.processes().get(pid, ("", 0, ""))[2]]
     env = harness.wait_until("the environment", env_of_run)[0]

@@ -9,7 +9,7 @@ import harness
 from harness import output
 from test_changes import journal
 from test_endings import start_run
-from test_lifecycle import interrupt, start_saved, status
+from test_lifecycle import interrupt, start_saved
 
 
 def test_wait_ends_with_the_runs_exit_code(w):
@@ -65,7 +65,7 @@ def test_a_run_whose_keeper_goes_on_is_not_over(w):
         harness.kill(supervisor)
         harness.wait_until("another one", lambda: harness.supervisor_of(p.pid)
                            not in (None, supervisor) and
-                           status(w)["state"] == "running")
+                           w.status()["state"] == "running")
     assert waiter.poll() is None and follower.poll() is None
     interrupt(p)
     assert waiter.wait(timeout=harness.DEADLINE_S) == 4

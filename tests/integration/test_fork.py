@@ -53,8 +53,7 @@ def paused(w, name):
     p = w.start("run", config(w, "maddpg", 10**7), "--name", name)
     harness.wait_until("the third checkpoint",
                        lambda: (w.run_dir(name) / "checkpoints" / "320").exists())
-    w.brood("pause", name)
-    return p, harness.json_lines(w.brood("status", name, "--json")[0])[0]["env_steps"]
+    return p, harness.pause(w, name)
 
 
 def go_on(w, p, name, steps):
@@ -123,7 +122,8 @@ def test_what_cannot_be_forked_is_told_and_nothing_is_left(w):
     refused("defaults.critic.hidden cannot change in a fork; `brood run runs/a/config.yaml "
             "--set", "a@320", "--set", "defaults.critic.hidden=[32]")
     refused("run.seed cannot change in a fork", "a@320", "--set", "run.seed=3")
-    refused("defaults.nothing=3: defaults.nothing: unknown key", "a@320", "--set", "defaults.nothing=3")
+    refused("defaults.nothing=3: defaults.nothing: unknown key", "a@320", "--set",
+            "defaults.nothing=3")
     refused("run b exists already", "a@320", "--name", "b")
     refused("expected one run, RUN or RUN@STEP, got 0")
     rows = w.run_dir("a") / "experience"
@@ -183,14 +183,20 @@ def weights(w, name):
 
 
 def test_a_fork_survives_the_death_of_its_supervisor(w):
-    w.brood("run", config(w, "maddpg", 3000), "--name", "a", "--set",
+    w.brood("run", config(w, "maddpg", EVERY * 2), "--name", "a", "--set",
             "run.on_supervisor_death=resume")
-    p = w.start("fork", "a@320", "--name", "b")
-    harness.wait_until("a new checkpoint",
-                       lambda: (w.run_dir("b") / "checkpoints" / "480").exists())
-    harness.kill(harness.holder_of(w.run_dir("b")))
+    run, endless = w.run_dir("b"), ("--set", f"run.env_steps={10**7}")
+    p = w.start("fork", "a@160", "--name", "b", *endless)
+    harness.wait_until("a new checkpoint", (run / "checkpoints" / "320").exists)
+    harness.kill_supervisor(run)
+    at = harness.checkpoints(run)[-1]
+    harness.wait_until("a checkpoint of the next one", lambda: p.poll() is not None or
+                       harness.checkpoints(run)[-1] > at)
+    steps = harness.set_last_step(w, "b", EVERY)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
-    harness.assert_same_files(outcome(w.run_dir("a")), outcome(w.run_dir("b")))
+    assert p.log.read_text().count("continuing from the newest checkpoint") == 1
+    calm, _ = fork(w, "a@160", "c", "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(calm, outcome(run))
 
 
 if __name__ == "__main__":

@@ -4,30 +4,21 @@ import re
 import signal
 
 import harness
-from test_changes import checkpoints, journal
+from test_changes import journal
 from test_endings import start_run
-from test_exactness import FOREVER, let_it_end, outcome
-from test_faults import FAULT_AGENT
-from test_lifecycle import status
+from test_exactness import outcome
 
 TEMPORARY = "agents.agent_1.restart={policy: temporary, on_give_up: %s}"
 EVERY = 400  # steps between checkpoints
 
 
-def program_for(w):
-    """brood with the agent that ends where BROOD_FAULT says, before any of them has ended."""
-    program = w.program_with_agent(FAULT_AGENT)
-    for count in program.parent.glob("*.runs"):
-        count.unlink()
-    return program
-
-
-def start(w, name, mode, fault, steps=FOREVER):
+def start(w, name, mode, fault, steps=harness.FOREVER):
     """A run whose agent_1 is given up at its first death."""
-    return w.start("run", w.small(steps=steps, evaluate=2 * EVERY, checkpoint=EVERY), "--name", name,
-                   "--set", TEMPORARY % mode, "--set", "run.on_supervisor_death=resume",
+    return w.start("run", w.small(steps=steps, evaluate=2 * EVERY, checkpoint=EVERY),
+                   "--name", name, "--set", TEMPORARY % mode,
+                   "--set", "run.on_supervisor_death=resume",
                    "--set", "experience.keep=true", "--set", "checkpoint.max_to_keep=0",
-                   program=program_for(w), env={"BROOD_FAULT": fault})
+                   program=w.program_with_agent(harness.FAULT_AGENT), env={"BROOD_FAULT": fault})
 
 
 def done(p):
@@ -39,20 +30,20 @@ def wait_for(run, event, n=1):
 
 
 def wait_for_checkpoints(run, more):
-    n = len(checkpoints(run))
-    harness.wait_until(f"{more} checkpoints", lambda: len(checkpoints(run)) >= n + more)
+    n = len(harness.checkpoints(run))
+    harness.wait_until(f"{more} checkpoints", lambda: len(harness.checkpoints(run)) >= n + more)
 
 
 def kill_supervisor(run):
     """Waits for a checkpoint first, because without one nothing can be resumed."""
-    harness.wait_until("a checkpoint", lambda: checkpoints(run))
+    harness.wait_until("a checkpoint", lambda: harness.checkpoints(run))
     n = len(journal(run, "resume"))
-    harness.kill(harness.holder_of(run))
+    harness.kill_supervisor(run)
     wait_for(run, "resume", n + 1)
 
 
 def agent(w, name, which="agent_1"):
-    return next(a for a in status(w, name)["agents"] if a["name"] == which)
+    return next(a for a in w.status(name)["agents"] if a["name"] == which)
 
 
 def test_a_give_up_survives_the_supervisor(w):
@@ -68,7 +59,7 @@ def test_a_give_up_survives_the_supervisor(w):
         wait_for_checkpoints(run, 2)
         kill_supervisor(run)
         wait_for_checkpoints(run, 1)
-        steps = let_it_end(run, EVERY)
+        steps = harness.set_last_step(w, run, EVERY)
         done(p)
         assert len(journal(run, "give-up")) == 1, journal(run, "give-up")
         done(start(w, f"calm-{name}", mode, fault, steps))
@@ -93,12 +84,12 @@ def test_a_resume_from_before_makes_the_turns_again(w):
     w.brood("respawn", "once", "agent_1")
     wait_for(run, "turned", n + 1)
     wait_for_checkpoints(run, 1)
-    let_it_end(run, EVERY)
+    harness.set_last_step(w, run, EVERY)
     done(p)
     assert [len(journal(run, e)) for e in ("give-up", "take-back")] == [1, 1]
     first = outcome(run)
     for step in (0, EVERY):
-        w.brood("resume", "once", "--from", step, program=w.program_with_agent(FAULT_AGENT),
+        w.brood("resume", "once", "--from", step, program=w.program_with_agent(harness.FAULT_AGENT),
                 env={"BROOD_FAULT": ""})
         harness.assert_same_files(first, outcome(run))
     assert [len(journal(run, e)) for e in ("give-up", "take-back")] == [1, 1]
@@ -112,9 +103,12 @@ env: {id: simple_speaker_listener, copies: 4}
 experience: {capacity: 20000, batch_size: 64, warmup: 200, update_every: 20, keep: true}
 evaluation: {every_env_steps: 0, episodes: 8}
 checkpoint: {every_env_steps: 1000, max_to_keep: 0}
-defaults: {actor: {hidden: [16]}, critic: {hidden: [16]}, restart: {policy: temporary, on_give_up: noop}}
+defaults:
+  actor: {hidden: [16]}
+  critic: {hidden: [16]}
+  restart: {policy: temporary, on_give_up: noop}
 """)
-    program = program_for(w)
+    program = w.program_with_agent(harness.FAULT_AGENT)
     w.brood("run", config, "--name", "pair", program=program,
             env={"BROOD_FAULT": "speaker_0:learn:before-reply:20,abort"})
     run = w.run_dir("pair")
@@ -130,13 +124,13 @@ def test_a_frozen_agent_dies_again(w):
     p, run = start(w, "twice", "frozen", "agent_1:learn:before-reply:20,abort"), \
         w.run_dir("twice")
     wait_for(run, "give-up")
-    assert agent(w, "twice")["given_up"] == "frozen" and not status(w, "twice")["exact"]
+    assert agent(w, "twice")["given_up"] == "frozen" and not w.status("twice")["exact"]
     shown = next(line for line in w.brood("status", "twice")[0].splitlines()
                  if "agent_1" in line)
     assert shown.split()[2] == "frozen", shown
     w.brood("respawn", "twice", "agent_1")
     harness.wait_until("it learns again", lambda: journal(run, "turned"))
-    assert agent(w, "twice")["given_up"] is None and not status(w, "twice")["exact"]
+    assert agent(w, "twice")["given_up"] is None and not w.status("twice")["exact"]
     w.brood("kill", "twice", "agent_1")
     wait_for(run, "give-up", 2)
     w.brood("kill", "twice", "agent_1")
@@ -157,7 +151,7 @@ def test_a_frozen_agent_dies_again(w):
     wait_for(run, "give-up", 5)
     w.brood("stop", "twice")
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
-    assert agent(w, "twice")["given_up"] == "noop" and not status(w, "twice")["exact"]
+    assert agent(w, "twice")["given_up"] == "noop" and not w.status("twice")["exact"]
 
 
 # ---- what ends a process, and how often ----
@@ -168,7 +162,7 @@ def test_a_crash_loop_ends_with_its_reason(w):
         f"agent_1/{i}:act:before-reply:1,kill" for i in range(1, 7))
     p = w.start("run", w.small(), "--name", "loop", "--set",
                 "agents.agent_1.restart={max_restarts: 3, delay: 10ms}",
-                program=program_for(w), env={"BROOD_FAULT": fault})
+                program=w.program_with_agent(harness.FAULT_AGENT), env={"BROOD_FAULT": fault})
     assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
     last = p.log.read_text().splitlines()[-1]
     assert "agent_1" in last and "died 4 times within 60 s" in last and "SIGKILL" in last, last
@@ -180,11 +174,11 @@ def test_a_pause_does_not_wait_for_a_delay(w):
     for command in "pause", "stop":
         p = w.start("run", w.small(steps=10_000_000, evaluate=0), "--name", command, "--set",
                     "agents.agent_1.restart={delay: 1h, max_delay: 1h}",
-                    program=program_for(w), env={"BROOD_FAULT": fault})
+                    program=w.program_with_agent(harness.FAULT_AGENT), env={"BROOD_FAULT": fault})
         wait_for(w.run_dir(command), "wait")
         w.brood(command, command)
         if command == "pause":
-            assert status(w, command)["state"] == "paused"
+            assert w.status(command)["state"] == "paused"
             w.brood("stop", command)
         assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import harness
-from test_changes import checkpoints, end, final, journal
+from test_changes import end, final, journal
 from test_graph import MADDPG, fetched, path_of, variables
 from test_steering import need_msgpack
 
@@ -108,7 +108,7 @@ def test_a_graph_is_trained_through_kills_and_a_resume(w):
         client.call("stop")
         p.wait(timeout=harness.DEADLINE_S)
         assert p.returncode == 4, p.log.read_text()
-        last = checkpoints(run)[-1]
+        last = harness.checkpoints(run)[-1]
         assert last == 2 * (steps + 20), last
         results[name] = losses, final(run, last)
     assert results["calm"][0] == results["killed"][0]
@@ -127,7 +127,7 @@ def test_its_checkpoint_is_one_of_the_graph(w):
     client = connect(run)
     prefixes = [run / "checkpoints" / "0" / agent / "model.ckpt-0"
                 for agent in ("trained", "fresh")]
-    harness.wait_until("the first checkpoint", lambda: 0 in checkpoints(run))
+    harness.wait_until("the first checkpoint", lambda: 0 in harness.checkpoints(run))
     given = variables(w, w.path / "given" / "m-20")
     first, fresh = (variables(w, prefix) for prefix in prefixes)
     assert first.keys() == given.keys() == fresh.keys(), (first.keys(), given.keys())

@@ -9,12 +9,11 @@ import re
 import time
 
 import harness
-from test_exactness import let_it_end, outcome
+from test_exactness import outcome
 
 KILLS = int(os.environ.get("BROOD_KILLS", 30 if harness.SANITIZED else 100))
 FIRST_KILLS, FIRST_CHECKPOINTS, INTERVAL = 20, 30, 200
 STOP_EVERY = 15  # one of so many is a SIGSTOP, which the watchdog has to end
-FOREVER = 100_000_000
 RSS_SLACK_KIB = 1024
 SETTINGS = ("--set", "defaults.restart={max_restarts: 1000000, delay: 0s}", "--set",
             "defaults.respond_within=" + ("3s" if harness.SANITIZED else "300ms"))
@@ -47,7 +46,7 @@ def print_table(journal):
 
 def test_kills_at_random_moments_leave_nothing(w):
     draw = random.Random(3)
-    config, run = w.small(steps=FOREVER, evaluate=3000, checkpoint=INTERVAL), \
+    config, run = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=INTERVAL), \
         w.run_dir("killed")
     p = w.start("run", config, "--name", "killed", *SETTINGS)
     harness.wait_until("the agents", lambda: len(harness.agents_of(p.pid)) == 3)
@@ -63,7 +62,7 @@ def test_kills_at_random_moments_leave_nothing(w):
     harness.assert_nothing_grew(supervisor, 3, before, RSS_SLACK_KIB)
     n = print_table((run / "journal").read_text())
     assert n >= KILLS, (n, KILLS)
-    steps = let_it_end(run, INTERVAL)
+    steps = harness.set_last_step(w, run, INTERVAL)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     calm = w.start("run", config, "--name", "calm", *SETTINGS, "--set",
                    f"run.env_steps={steps}")

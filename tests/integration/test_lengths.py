@@ -1,13 +1,12 @@
 """The length of a run: a length that it has passed is refused; a finished run can be made
 longer while its log exists."""
 import ctypes
-import json
 import os
 import shutil
 import subprocess
 
 import harness
-from test_changes import checkpoints, final
+from test_changes import final
 from test_resume import as_it_was
 
 AT = 1000
@@ -17,8 +16,7 @@ def stopped_within_its_evaluation(w, name, steps):
     """A run that was stopped at step AT, with the evaluation of that boundary still to do."""
     w.brood("run", w.small(steps=steps, evaluate=AT), "--name", name, "--detach",
             "--set", "evaluation.episodes=1000000")
-    harness.wait_until("its evaluation", lambda: json.loads(
-        w.brood("status", name, "--json")[0])["env_steps"] == AT)
+    harness.wait_until("its evaluation", lambda: w.status(name)["env_steps"] == AT)
     return w.run_dir(name)
 
 
@@ -31,7 +29,7 @@ def test_a_length_that_is_past_is_refused_everywhere(w):
                      env={"EDITOR": "sed -i 's/env_steps: 1000000/env_steps: 10/'"})
     assert past in err, err
     w.brood("stop", run)
-    assert checkpoints(run)[-1] == AT
+    assert harness.checkpoints(run)[-1] == AT
     for length in ("run.env_steps=10", f"run.env_steps={AT}"):
         with as_it_was(run):  # its experience log, too
             out, err = w.brood("resume", run, "--set", length, "--json", code=2)
@@ -42,7 +40,7 @@ def test_a_length_that_is_past_is_refused_everywhere(w):
         _, err = w.brood("resume", run, "--set", "run.env_steps=", "--set", "run.episodes=3",
                          code=2)
     assert "run is to end at 3 episodes and is at 40" in err, err
-    assert json.loads(w.brood("status", run, "--json")[0])["state"] == "stopped"
+    assert w.status(run)["state"] == "stopped"
 
     # The same is refused for a finished run, with a different message.
     w.brood("run", w.small(steps=400), "--name", "done", "--set", "experience.keep=true")
@@ -67,10 +65,10 @@ def test_a_run_that_was_stopped_can_be_resumed_at_once(w):
 def test_the_length_that_it_had_finishes_what_is_left(w):
     run = stopped_within_its_evaluation(w, "run", AT)
     w.brood("stop", run)
-    assert "eval/team_return/agent" not in last_row(run)
+    assert "eval/team_return/agent" not in harness.last_row(run)
     w.brood("resume", run, "--set", "evaluation.episodes=8", "--anyway")
-    assert checkpoints(run)[-1] == AT
-    assert last_row(run)["eval/team_return/agent"] < 0, last_row(run)
+    assert harness.checkpoints(run)[-1] == AT
+    assert harness.last_row(run)["eval/team_return/agent"] < 0, harness.last_row(run)
 
 
 def disk_bytes(path):
@@ -112,11 +110,11 @@ def test_a_log_that_is_not_wanted_goes_with_a_line(w):
     assert "experience.keep=false" in out, out
     w.brood("stop", "live")
     live = w.run_dir("live")
-    end = checkpoints(live)[-1] + 400
+    end = harness.checkpoints(live)[-1] + 400
     _, err = w.brood("resume", live, "--set", "experience.keep=true", "--set",
                      f"run.env_steps={end}")
     assert (live / "experience").exists() and "anyway" not in err, err
-    assert json.loads(w.brood("status", live, "--json")[0])["exact"] is True
+    assert w.status(live)["exact"] is True
 
 
 def test_a_log_that_is_large_goes_by_default(w):
@@ -125,28 +123,20 @@ def test_a_log_that_is_large_goes_by_default(w):
         raise harness.Skip("no disk with 3 GB to spare")
     p = w.start("run", w.small(steps=10_000_000), "--name", "large")
     run, log = w.run_dir("large"), w.run_dir("large") / "experience"
-    harness.wait_until("a checkpoint", lambda: checkpoints(run))
-    w.brood("pause", run)
+    harness.wait_until("a checkpoint", lambda: harness.checkpoints(run))
+    at = harness.pause(w, run)
     with open(log, "r+b") as f:  # space behind its end, which changes no byte of it
         libc = ctypes.CDLL(None, use_errno=True)
         keep_size = 1
         if libc.fallocate(f.fileno(), keep_size, ctypes.c_long(0), ctypes.c_long(10**9)):
             raise harness.Skip(os.strerror(ctypes.get_errno()))
     assert disk_bytes(log) >= 10**9
-    at = json.loads(w.brood("status", run, "--json")[0])["env_steps"]
     w.brood("set", run, f"run.env_steps={at + 40}")
     w.brood("continue", run)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     err = p.log.read_text()
     assert "its experience log (1.0 GB, not below 1.0 GB) is removed" in err, err
     assert not log.exists() and "event=log-dropped" in (run / "journal").read_text()
-
-
-def last_row(run):
-    """The columns of progress.csv that its last row fills."""
-    lines = (run / "metrics" / "progress.csv").read_text().splitlines()
-    values = zip(lines[0].split(","), lines[-1].split(","))
-    return {name: float(value) for name, value in values if value}
 
 
 if __name__ == "__main__":

@@ -13,10 +13,6 @@ from test_endings import start_run
 HOSTILE = harness.BUILD / "tests" / "support" / "hostile_agent"
 
 
-def status(w, *args, **more):
-    return harness.json_lines(w.brood("status", *args, "--json", **more)[0])[0]
-
-
 def start_saved(w, name, *more):
     """Start a run and wait until its first checkpoint is on the disk."""
     p = start_run(w, name, *more)
@@ -38,7 +34,7 @@ def disk_bytes(folder):
 
 def test_status_of_a_run_that_is_done(w):
     w.brood("run", w.small(), "--name", "a")
-    s = status(w)
+    s = w.status()
     assert STATUS | {"exit_code", "team_return_mean"} <= s.keys(), s
     assert (s["run"], s["state"], s["exit_code"]) == ("a", "done", 0), s
     assert s["env_steps"] == s["total_steps"] == s["checkpoint_step"] == 2000, s
@@ -61,7 +57,7 @@ def test_status_tells_every_end(w):
     harness.kill(harness.agents_of(p.pid)["agent_1"])
     harness.wait_until("a respawn", lambda: journal(w.run_dir("stopped"), "respawn"))
     interrupt(p)
-    s = status(w, "stopped")
+    s = w.status("stopped")
     assert (s["state"], s["exit_code"]) == ("stopped", 4), s
     assert [a["restarts"] for a in s["agents"]] == [0, 1, 0], s
     assert not any(" lines=" in line for line in journal(w.run_dir("stopped"), "exit"))
@@ -74,13 +70,13 @@ def test_status_tells_every_end(w):
                        lambda: "interrupt" in p.log.read_text().lower())
     harness.kill(p.pid, signal.SIGTERM)
     p.wait(timeout=harness.DEADLINE_S)
-    s = status(w, "cut")
+    s = w.status("cut")
     assert (s["state"], s["exit_code"]) == ("cut off", 128 + signal.SIGTERM), s
 
     program = w.program_with_agent(HOSTILE)
     (program.parent / "brood-agent.does").write_text("complain-and-die")
     w.brood("run", w.small(), "--name", "failed", program=program, code=1)
-    s = status(w, "failed")
+    s = w.status("failed")
     assert (s["state"], s["exit_code"]) == ("failed", 1), s
     last_words = [line for line in journal(w.run_dir("failed"), "exit")
                   if ' lines="' in line and "I cannot go on" in line]
@@ -90,7 +86,7 @@ def test_status_tells_every_end(w):
 def test_a_killed_run_is_known_as_one(w):
     p = start_run(w, "supervisor")
     harness.kill_holder(p, w.run_dir("supervisor"))
-    s = status(w, "supervisor")
+    s = w.status("supervisor")
     assert (s["state"], s["exit_code"], s["pid"]) == ("killed", 137, 0), s
     # Its rows of progress are known, though no line of the journal came after them.
     assert s["env_steps"] >= 400 and s["episodes"] > 0 and s["round"] is None, s
@@ -106,15 +102,15 @@ def test_a_killed_run_is_known_as_one(w):
     harness.wait_until("the end of all", lambda: not any(map(harness.alive,
                                                              agents.values())))
     assert not journal(w.run_dir("both"), "end")
-    s = status(w, "both")
+    s = w.status("both")
     assert (s["state"], s["exit_code"]) == ("killed", 137), s
     assert s["checkpoint_step"] == 0 and s["total_steps"] == 10_000_000, s
 
     # The run can be resumed.
     p = w.start("resume", "both")
-    harness.wait_until("it lives", lambda: status(w, "both")["state"] == "running")
+    harness.wait_until("it lives", lambda: w.status("both")["state"] == "running")
     interrupt(p)
-    assert status(w, "both")["state"] == "stopped"
+    assert w.status("both")["state"] == "stopped"
 
 
 def test_a_run_that_does_not_answer_is_told_all_the_same(w):
@@ -122,13 +118,13 @@ def test_a_run_that_does_not_answer_is_told_all_the_same(w):
     supervisor = harness.supervisor_of(p.pid)
     harness.kill(supervisor, signal.SIGSTOP)
     harness.wait_until("the stop", lambda: harness.look_at(supervisor)[0] == "T")
-    s = status(w)
+    s = w.status()
     assert s["state"] == "not answering" and s["pid"] == supervisor, s
     assert s["keeper_pid"] == p.pid and s["env_steps"] > 0, s
     runs = harness.json_lines(w.brood("runs", "--json")[0])
     assert runs[0]["state"] == "not answering", runs
     harness.kill(supervisor, signal.SIGCONT)
-    harness.wait_until("it answers", lambda: status(w)["state"] == "running")
+    harness.wait_until("it answers", lambda: w.status()["state"] == "running")
     interrupt(p)
 
 
@@ -137,12 +133,12 @@ def test_a_damaged_record_tells_what_it_can(w):
     run = w.run_dir("a")
     for name in ("config.yaml", "metrics/progress.csv"):
         (run / name).write_bytes(b"\xff\x00 nonsense: [")
-    s = status(w)
+    s = w.status()
     assert (s["state"], s["env_steps"], s["total_steps"]) == ("done", 2000, 0), s
     (run / "journal").write_bytes(os.urandom(100_000) + b"\n" + b"x" * 10_000_000)
-    assert status(w)["state"] == "killed"
+    assert w.status()["state"] == "killed"
     (run / "journal").unlink()
-    assert status(w)["state"] == "killed"
+    assert w.status()["state"] == "killed"
 
 
 def test_status_of_a_live_run_feels_immediate(w):
@@ -211,7 +207,7 @@ def test_runs_that_are_over_are_removed(w):
     assert out == f"a was removed\n{w.runs / 'b'} was removed\n", out
     assert "live: supervisor" in err and "no run nowhere" in err, err
     assert sorted(os.listdir(w.runs)) == ["c", "live"]
-    assert status(w, "live")["state"] == "running"
+    assert w.status("live")["state"] == "running"
     interrupt(live)
     assert json.loads(w.brood("rm", "live", "--json")[0]) == {"removed": "live"}
     w.brood("rm", code=2)  # what goes must be named

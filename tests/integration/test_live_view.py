@@ -14,7 +14,6 @@ import threading
 
 import harness
 
-FOREVER = 10_000_000
 ESCAPE = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])")
 REDRAWN = re.compile(r"\x1b\[\d+A")
 
@@ -68,6 +67,11 @@ def screen_of(text):
     return screen.lines
 
 
+def measured(text):
+    """The words of the agents' rows on that screen, of agents whose memory was measured."""
+    return [line.split() for line in screen_of(text) if " MB" in line]
+
+
 class Terminal:
     """A run whose stderr is a terminal of its own."""
 
@@ -106,14 +110,14 @@ class Terminal:
 def watch_a_run_with_a_death(w, name, **more):
     """A run of which one agent is killed once the view is drawn, and which ends once the
     view shows that and all that is measured only now and then."""
-    t = Terminal(w, "run", w.small(steps=FOREVER, evaluate=0), "--name", name, **more)
+    t = Terminal(w, "run", w.small(steps=harness.FOREVER, evaluate=0), "--name", name, **more)
     harness.wait_until("the view", lambda: "agent_2" in t.text())
     harness.kill(harness.wait_until("agent_1", lambda: harness.agents_of(t.process.pid).get(
         "agent_1")))
 
     def is_told():
         text = t.text()
-        agents = [line.split() for line in screen_of(text) if " MB" in line]
+        agents = measured(text)
         return "was respawned" in text and len(REDRAWN.findall(text)) > 3 and \
             [a[3] for a in agents] == ["0", "1", "0"] and all(a[4] != "-" for a in agents)
     harness.wait_until("a view of it", is_told)
@@ -210,7 +214,7 @@ def on_terminal(w, words, rows=24, **environment):
 
 def test_what_the_terminal_echoes_of_an_interrupt_is_written_over(w):
     """The terminal itself writes ^C where the cursor is."""
-    config = w.small(steps=FOREVER, evaluate=0, checkpoint=FOREVER)
+    config = w.small(steps=harness.FOREVER, evaluate=0, checkpoint=harness.FOREVER)
     for name, words in (("a", ("run", config, "--name", "a")), ("b", ("attach", "b"))):
         if words[0] == "attach":
             w.brood("run", config, "--name", "b", "--detach")
@@ -353,7 +357,7 @@ def test_elsewhere_it_is_a_line_now_and_then(w):
 
 
 def test_every_line_of_json_is_an_object(w):
-    p = w.start("run", w.small(steps=FOREVER, evaluate=0), "--name", "a", "--json")
+    p = w.start("run", w.small(steps=harness.FOREVER, evaluate=0), "--name", "a", "--json")
     harness.kill(harness.wait_until("an agent", lambda: harness.agents_of(p.pid).get("agent_0")))
 
     def learning(events):

@@ -3,9 +3,8 @@ import re
 import struct
 
 import harness
-from test_changes import checkpoints, journal
-from test_resume import (EVERY, FOREVER, HEADER_BYTES, as_it_was, calm_run, config, outcome,
-                         rows)
+from test_changes import journal
+from test_resume import EVERY, HEADER_BYTES, as_it_was, calm_run, config, outcome, rows
 
 
 def row_bytes(run):
@@ -41,13 +40,13 @@ def damage_named(err, first, end):
 
 
 def test_live_damage_ends_the_run(w):
-    p = w.start("run", config(w, steps=FOREVER), "--name", "run")
+    p = w.start("run", config(w, steps=harness.FOREVER), "--name", "run")
     run = w.run_dir("run")
-    harness.wait_until("checkpoints", lambda: len(checkpoints(run)) >= 3)
+    harness.wait_until("checkpoints", lambda: len(harness.checkpoints(run)) >= 3)
     w.brood("pause", run)
     harness.wait_until("no checkpoint under way", lambda: not list(
         (run / "checkpoints").glob(".tmp-*")))
-    kept = checkpoints(run)
+    kept = harness.checkpoints(run)
     newest = kept[-1]
     with zero(run, newest - 100, newest - 50):  # the next checkpoint notices
         w.brood("continue", run)
@@ -55,7 +54,7 @@ def test_live_damage_ends_the_run(w):
     err = p.log.read_text()
     line = damage_named(err, newest - 100, newest - 50)
     assert line.startswith("brood run: "), err
-    assert checkpoints(run) == kept, (checkpoints(run), kept)
+    assert harness.checkpoints(run) == kept, (harness.checkpoints(run), kept)
     assert len(journal(run, "failed")) == 1 and "damaged" in journal(run, "failed")[0]
 
     # The advised command continues exactly from where the log is intact, not from the newest.
@@ -75,13 +74,13 @@ def test_live_damage_ends_the_run(w):
 
 def test_who_else_writes_is_noticed_at_once(w):
     """Also between checkpoints; damage newer than the last checkpoint does not affect it."""
-    p = w.start("run", config(w, steps=FOREVER), "--name", "run",
+    p = w.start("run", config(w, steps=harness.FOREVER), "--name", "run",
                 "--set", "checkpoint.every_env_steps=0")
     run = w.run_dir("run")
     harness.wait_until("rows", lambda: (run / "experience").exists() and
                        (run / "experience").stat().st_size > HEADER_BYTES and rows(run) > 2000)
     w.brood("checkpoint", run)
-    newest = checkpoints(run)[-1]
+    newest = harness.checkpoints(run)[-1]
     harness.wait_until("more rows", lambda: rows(run) > newest + 200)
     with open(run / "experience", "r+b"):  # who changes nothing changes nothing
         pass
@@ -93,17 +92,17 @@ def test_who_else_writes_is_noticed_at_once(w):
     assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
     damage_named(p.log.read_text(), newest + 50, newest + 60)
     assert advice(p.log.read_text()) == ["resume", str(run.relative_to(w.path))]
-    assert checkpoints(run)[-1] == newest
+    assert harness.checkpoints(run)[-1] == newest
     w.brood("resume", run, "--set", f"run.env_steps={newest + 400}")
 
 
 def test_a_log_that_is_too_short(w):
-    p = w.start("run", config(w, steps=FOREVER), "--name", "run")
+    p = w.start("run", config(w, steps=harness.FOREVER), "--name", "run")
     run = w.run_dir("run")  # the checkpoint of step 0, which needs no rows, has gone
-    harness.wait_until("checkpoints", lambda: (checkpoints(run) or [0])[0] > 0)
+    harness.wait_until("checkpoints", lambda: (harness.checkpoints(run) or [0])[0] > 0)
     harness.kill_holder(p, run)
-    end = checkpoints(run)[-1] + 2 * EVERY
-    kept = checkpoints(run)
+    end = harness.checkpoints(run)[-1] + 2 * EVERY
+    kept = harness.checkpoints(run)
     short = harness.copy_run(run, w.path / "short")
     with open(short / "experience", "r+b") as f:
         f.truncate(HEADER_BYTES + (kept[-2] + 3) * row_bytes(run))

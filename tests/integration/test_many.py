@@ -50,7 +50,7 @@ def test_all_are_up_soon_and_come_back_from_kills(w):
     print(f"# {AGENTS} agents, a round of all after {up_s:.2f} s; {KILLED} killed and back "
           f"after {', '.join(f'{s:.2f}' for s in took)} s")
     harness.assert_nothing_grew(supervisor, AGENTS, before, RSS_SLACK_KIB)
-    everyone = harness.members(p)
+    everyone = harness.members(p.pid)
     harness.kill(p.pid, harness.signal.SIGINT)
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
     assert not any(harness.alive(pid) for pid in everyone)

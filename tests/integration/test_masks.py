@@ -15,7 +15,6 @@ from test_environments import BRIDGE, EXAMPLES, PYTHON, outcome, without_state
 ROOMS = harness.SOURCE / "tests" / "support" / "rooms.py"
 WALK, TAKE = 0, 1
 WALKING = {"host_0": 2, "guest_0": 1}  # the value of it; of taking: 10
-FOREVER = 100_000_000
 KILLS = int(os.environ.get("BROOD_KILLS", 4 if harness.SANITIZED else 8))
 
 CONFIG = """
@@ -187,7 +186,7 @@ def test_who_comes_back_acts_on_what_is_there(w):
 
 
 def victims(w, name):
-    state = json.loads(w.brood("status", name, "--json")[0])
+    state = w.status(name)
     return {e["name"]: e["pid"] for e in state["environments"] + state["agents"] if e["pid"]}
 
 
@@ -202,14 +201,9 @@ def kill_at_random(w, name, kills, draw):
         until = time.monotonic() + draw.uniform(0, 0.05) * harness.PATIENCE
         while time.monotonic() < until:
             pass
-        harness.kill(found[who])
-        harness.wait_until("its end", lambda: not harness.alive(found[who]))
+        harness.kill_and_wait(found[who])
         hits[who] = hits.get(who, 0) + 1
     return hits
-
-
-def steps_of(run):
-    return max((int(p.name) for p in (run / "checkpoints").glob("[0-9]*")), default=0)
 
 
 def test_deaths_and_a_resume_change_nothing(w):
@@ -217,13 +211,13 @@ def test_deaths_and_a_resume_change_nothing(w):
     draw = random.Random(11)
     for algorithm in ("iql", "maddpg"):
         run = w.run_dir(algorithm)
-        sized = {"steps": FOREVER, "evaluate": 1000, "checkpoint": 500}
+        sized = {"steps": harness.FOREVER, "evaluate": 1000, "checkpoint": 500}
         file = config(w, EXAMPLES / "hallway.py", algorithm, **sized)
         p = w.start("run", file, "--name", algorithm)
-        harness.wait_until("a checkpoint", lambda: steps_of(run) > 0)
+        harness.wait_until("a checkpoint", lambda: max(harness.checkpoints(run), default=0) > 0)
         print(f"# kills: {kill_at_random(w, algorithm, KILLS, draw)}")
         harness.kill_holder(p, run)
-        steps = f"run.env_steps={steps_of(run) + 1000}"
+        steps = f"run.env_steps={harness.checkpoints(run)[-1] + 1000}"
         w.brood("resume", algorithm, "--set", steps)
         w.brood("run", file, "--name", algorithm + "-calm", "--set", steps)
         harness.assert_same_files(without_state(outcome(w.run_dir(algorithm + "-calm"))),

@@ -2,7 +2,7 @@
 kills at every stage, and a resume, change no byte."""
 import harness
 from test_exactness import outcome
-from test_share import FAULT_AGENT, deaths_change_no_byte
+from test_share import deaths_change_no_byte
 
 STEPS, DEATHS = 400, 2 if harness.SANITIZED else 6
 PREDATORS = ("adversary_0", "adversary_1", "adversary_2")
@@ -40,22 +40,16 @@ def check(w, predator, prey, methods, more=""):
     calm = outcome(w.run_dir("calm"))
     again = w.path / "again"
     harness.copy_run(w.run_dir("calm"), again)
-    w.brood("resume", again, "--from", "200", program=w.program_with_agent(FAULT_AGENT),
+    w.brood("resume", again, "--from", "200", program=w.program_with_agent(harness.FAULT_AGENT),
             env={"BROOD_FAULT": ""})
     harness.assert_same_files(calm, outcome(again))
-
-
-def columns(w):
-    """Means of the last row by column of progress.csv."""
-    names, *rows = (w.run_dir("calm") / "metrics" / "progress.csv").read_text().split("\n")
-    return dict(zip(names.split(","), rows[-2].split(",")))
 
 
 def test_maddpg_predators_and_ddpg_prey(w):
     check(w, "maddpg", "ddpg", {
         **{name: ("propose", "critic", "learn", "act") for name in PREDATORS},
         PREY: ("propose", "learn", "act")})
-    last = columns(w)
+    last = harness.last_row(w.run_dir("calm"))
     assert all(last[f"train/{a}/critic_loss"] for a in (*PREDATORS, PREY)), last
 
 

@@ -6,18 +6,14 @@ import shutil
 import harness
 from test_environments import hallway
 from test_fixed import teacher
-from test_resume import (calm_run, config, copy, FOREVER, checkpoints, killed_run,
-                         other_build, outcome, resume, set_section, until)
+from test_resume import (calm_run, config, copy, killed_run, other_build, outcome, resume,
+                         set_section, until)
 
 PATHS = ("portable", "neon", "avx2", "avx512")
 
 
-def status(w, run):
-    return json.loads(w.brood("status", run, "--json")[0])
-
-
 def numerics_of(w, run):
-    s = status(w, run)
+    s = w.status(run)
     return s["numerics"], s["not_portable"]
 
 
@@ -27,7 +23,7 @@ def events(run, name):
 
 
 def change_every(run, section, change):
-    for step in checkpoints(run):
+    for step in harness.checkpoints(run):
         set_section(run / "checkpoints" / str(step) / "run.state", section, change)
 
 
@@ -39,7 +35,7 @@ def from_another_cpu(run, name):
 
 
 def native_config(w):
-    path = config(w, steps=FOREVER)
+    path = config(w, steps=harness.FOREVER)
     path.write_text(path.read_text().replace("seed: 1", "seed: 1, numerics: native"))
     return path
 
@@ -60,7 +56,7 @@ def test_a_portable_run_goes_on_with_another_build_and_cpu(w):
         assert err.count(says) == 1, (name, err)
         found, = events(moved, "exact")
         assert f'why="{says}"' in found, found
-        assert status(w, moved)["exact"] is True
+        assert w.status(moved)["exact"] is True
         harness.assert_same_files(without_build(calm), without_build(outcome(moved, end)))
     # At home there is nothing to say.
     _, err = resume(w, run, *until(end))
@@ -82,12 +78,12 @@ def test_a_native_run_stays_with_its_build_and_cpu(w):
     foreign = from_another_cpu(run, "foreign")
     _, err = resume(w, foreign, code=2)
     assert "numeric fingerprint" in err, err
-    assert all(status(w, r)["exact"] for r in (other, foreign))
+    assert all(w.status(r)["exact"] for r in (other, foreign))
     resume(w, other, "--anyway", *until(end), program=program)
     resume(w, foreign, "--anyway", *until(end))
     resume(w, run, *until(end))
     for r, exact in ((other, False), (foreign, False), (run, True)):
-        assert status(w, r)["exact"] is exact
+        assert w.status(r)["exact"] is exact
         assert numerics_of(w, r) == ("native", "run.numerics is native")
         assert not events(r, "exact")
     # The other build computes the same.
@@ -102,9 +98,9 @@ def test_other_numerics_are_refused_unless_anyway(w):
     _, err = resume(w, older, code=2)
     assert "the numerics version was 0, now it is 1 (--anyway continues)" in err, err
     _, err = resume(w, older, "--anyway", *until(end))
-    assert "continues exactly" not in err and not status(w, older)["exact"], err
+    assert "continues exactly" not in err and not w.status(older)["exact"], err
     unknown = copy(run, "unknown")  # as builds wrote it that had none
-    for step in checkpoints(unknown):
+    for step in harness.checkpoints(unknown):
         state = unknown / "checkpoints" / str(step) / "run.state"
         rename_section(state, b"numerics", b"numbers!")
     _, err = resume(w, unknown, code=2)
@@ -125,10 +121,10 @@ def rename_section(path, was, name):
 # ---- messages ----
 
 def test_it_is_told_of_live_runs_and_of_those_that_are_over(w):
-    p = w.start("run", w.small(steps=FOREVER), "--name", "live")
+    p = w.start("run", w.small(steps=harness.FOREVER), "--name", "live")
     live = w.run_dir("live")
     harness.wait_until("rounds", lambda: (live / "control.sock").exists() and
-                       status(w, "live")["env_steps"] > 0)
+                       w.status("live")["env_steps"] > 0)
     assert numerics_of(w, "live") == ("portable", None)
     _, err = w.brood("set", "live", "run.numerics=native", code=2)
     assert "run.numerics cannot change while the run lives" in err, err
@@ -191,7 +187,7 @@ def with_pow(w):
 
 
 def test_an_op_of_libm_marks_the_run(w):
-    path = w.write("frozen.yaml", FROZEN.format(steps=FOREVER, prefix=with_pow(w)))
+    path = w.write("frozen.yaml", FROZEN.format(steps=harness.FOREVER, prefix=with_pow(w)))
     run, end = killed_run(w, "frozen", path=path)
     numerics, why = numerics_of(w, run)
     assert numerics == "portable" and why.startswith("op Pow ("), why

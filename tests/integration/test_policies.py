@@ -1,7 +1,7 @@
 """happo and coma: deaths of their agents at every stage, and a resume, change no byte."""
 import harness
 from test_exactness import outcome
-from test_share import FAULT_AGENT, MEMBERS, PS, deaths_change_no_byte
+from test_share import MEMBERS, PS, deaths_change_no_byte
 
 CONFIG = """\
 run: {{name: policies, env_steps: 1600}}
@@ -19,8 +19,6 @@ defaults:
   restart: {{max_restarts: 10000, delay: 0s, max_delay: 0s}}
 """
 HAPPO = {"algorithm": "happo", "settings": "epochs: 2, minibatches: 2, n_step: 3, symmetry: env"}
-
-
 COMA = {"algorithm": "coma", "settings": "lambda: 0.7, target_every: 3, symmetry: env"}
 
 
@@ -33,7 +31,7 @@ def check(w, stages, of_ps=(), **text):
     deaths_change_no_byte(w, file, deaths, {**methods, PS: of_ps} if of_ps else methods)
     again = w.path / "again"
     harness.copy_run(w.run_dir("calm"), again)
-    w.brood("resume", again, "--from", "800", program=w.program_with_agent(FAULT_AGENT))
+    w.brood("resume", again, "--from", "800", program=w.program_with_agent(harness.FAULT_AGENT))
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(again))
 
 
@@ -59,6 +57,12 @@ defaults: {{algorithm: {}, actor: {{hidden: [8]}}, critic: {{hidden: [8]}}}}
 """
 
 
+def learners(w, name):
+    """The agents that have learned by the end of a run."""
+    return [words[1] for column in harness.last_row(w.run_dir(name))
+            if (words := column.split("/"))[-1] == "actor_loss"]
+
+
 def test_against_agents_that_do_not_learn(w):
     """Those propose actions for a window's rows, and have no turn."""
     for algorithm in "coma", "happo":
@@ -66,12 +70,14 @@ def test_against_agents_that_do_not_learn(w):
 agents:
   agent_0: {algorithm: random}
   adversary_0: {algorithm: heuristic}
-"""))
+"""), "--name", algorithm)
+        assert learners(w, algorithm) == ["adversary_1", "adversary_2"]
 
 
 def test_two_teams_take_turns(w):
     """Each team's factor is its own; both have their places in one order of turns."""
-    w.brood("run", w.write("tag.yaml", TAG.format("happo")))
+    w.brood("run", w.write("tag.yaml", TAG.format("happo")), "--name", "happo")
+    assert learners(w, "happo") == ["adversary_0", "adversary_1", "adversary_2", "agent_0"]
 
 
 if __name__ == "__main__":

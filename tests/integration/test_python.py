@@ -125,6 +125,7 @@ def test_a_live_run(w):
 
     hasty = brood.attach("a", w.runs, timeout_s=0.1)
     os.kill(status["pid"], signal.SIGSTOP)
+    harness.wait_until("the stop", lambda: harness.is_stopped(status["pid"]))
     assert hasty.status()["state"] == "not answering"
     refused("does not answer", hasty.call, "status")
     os.kill(status["pid"], signal.SIGCONT)

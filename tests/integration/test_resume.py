@@ -17,7 +17,6 @@ EVERY = 500
 CAPACITY = 500  # which a run passes six times
 COPIES = 4
 HEADER_BYTES = 1 << 20  # of the experience log (common/store/layout.h)
-FOREVER = 100_000_000
 # The sanitizers see the others' steps in the unit tests.
 OPTIMIZERS = ("adam", "sgd", "momentum", "rmsprop", "accept_reject") \
     if not harness.SANITIZED else ("adam", "accept_reject")
@@ -46,11 +45,6 @@ def config(w, optimizer="adam", steps=STEPS, algorithm="maddpg", settings=""):
                    CONFIG.format(steps=steps, optimizer=optimizer, every=EVERY,
                                  capacity=CAPACITY, copies=COPIES, algorithm=algorithm,
                                  settings=settings))
-
-
-def checkpoints(run):
-    folder = run / "checkpoints"
-    return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit())
 
 
 def rows(run):
@@ -101,11 +95,11 @@ def killed_run(w, name, least_checkpoints=2, path=None):
     step at which its resume is to end: so late that none of those checkpoints is kept, and
     at the end of a row."""
     run = w.run_dir(name)
-    p = w.start("run", path or config(w, steps=FOREVER), "--name", name)
-    harness.wait_until("checkpoints", lambda: (run / "checkpoints").is_dir() and
-                       len(checkpoints(run)) >= least_checkpoints)
+    p = w.start("run", path or config(w, steps=harness.FOREVER), "--name", name)
+    harness.wait_until("checkpoints", lambda:
+                       len(harness.checkpoints(run)) >= least_checkpoints)
     harness.kill_holder(p, run)
-    return run, (checkpoints(run)[-1] // (2 * EVERY) + 3) * 2 * EVERY
+    return run, (harness.checkpoints(run)[-1] // (2 * EVERY) + 3) * 2 * EVERY
 
 
 def until(steps):
@@ -129,7 +123,7 @@ def assert_little_is_lost(run):
     """At most one interval is computed again. Only if the kill came while a checkpoint was
     being written, what was computed since then comes on top: no more than an interval,
     since at the next boundary training waits. Returns whether it came then."""
-    made, newest = rows(run), checkpoints(run)[-1]
+    made, newest = rows(run), harness.checkpoints(run)[-1]
     begun = [int(p.name[len(".tmp-"):]) for p in (run / "checkpoints").glob(".tmp-*")]
     for step in begun:
         assert newest < step <= newest + EVERY, (made, newest, begun)
@@ -153,7 +147,7 @@ def test_kills_at_random_moments(w):
             if run is None:  # over by then: this machine got faster
                 lasts *= 0.8
                 continue
-            newest = checkpoints(run)[-1]
+            newest = harness.checkpoints(run)[-1]
             if newest == STEPS:  # nothing was left to do but to end
                 resume(w, run)
                 assert not (run / "experience").exists()
@@ -170,9 +164,9 @@ def test_kills_at_random_moments(w):
 def test_whoever_learns_goes_on_as_if_nothing_had_happened(w):
     for algorithm, settings in (("ddpg", ""), ("iql", "reward_scale: standard"),
                                 ("maddpg", "symmetry: env"), ("matd3", "policy_delay: 3")):
-        path = config(w, steps=FOREVER, algorithm=algorithm, settings=settings)
+        path = config(w, steps=harness.FOREVER, algorithm=algorithm, settings=settings)
         run, end = killed_run(w, algorithm, path=path)
-        newest = checkpoints(run)[-1]
+        newest = harness.checkpoints(run)[-1]
         start, _ = resume(w, run, *until(end))
         assert newest >= EVERY and start["from_checkpoint"] == newest, (start, newest)
         harness.assert_same_files(calm_run(w, f"{algorithm}-calm", end, path),
@@ -181,12 +175,12 @@ def test_whoever_learns_goes_on_as_if_nothing_had_happened(w):
 
 def test_two_kills_and_an_extension(w):
     run, _ = killed_run(w, "run")
-    newest = checkpoints(run)[-1]
+    newest = harness.checkpoints(run)[-1]
     p = w.start("resume", run)
-    harness.wait_until("a new one", lambda: checkpoints(run)[-1] > newest)
+    harness.wait_until("a new one", lambda: harness.checkpoints(run)[-1] > newest)
     harness.kill_holder(p, run)
     # The end closes a row of progress.csv: where one is closed anyway, it shows no seam.
-    end = (checkpoints(run)[-1] // (2 * EVERY) + 2) * 2 * EVERY
+    end = (harness.checkpoints(run)[-1] // (2 * EVERY) + 2) * 2 * EVERY
     w.brood("resume", run, *until(end))
     out, err = w.brood("resume", run, "--json")
     assert err.count("\n") == 1 and "done" in err and "extends" not in err, err
@@ -233,7 +227,7 @@ def flip(path, at, bits=0x10):
 def test_every_kept_one_serves_when_the_newer_are_damaged(w):
     run, end = killed_run(w, "run", least_checkpoints=4)
     calm = calm_run(w, "calm", end)
-    kept = checkpoints(run)
+    kept = harness.checkpoints(run)
     damages = [lambda p, s: flip(p / "run.state", 3000),
                lambda p, s: flip(p / f"agent_1/model.ckpt-{s}.data-00000-of-00001", 700),
                lambda p, s: (p / f"agent_2/model.ckpt-{s}.index").unlink()]
@@ -260,7 +254,7 @@ def test_every_kept_one_serves_when_the_newer_are_damaged(w):
 
 def test_a_missing_or_damaged_log_is_refused(w):
     run, end = killed_run(w, "run", least_checkpoints=3)
-    newest = checkpoints(run)[-1]
+    newest = harness.checkpoints(run)[-1]
     made = rows(run)
     log = run / "experience"
     size = log.stat().st_size
@@ -295,7 +289,8 @@ def test_a_missing_or_damaged_log_is_refused(w):
 
 
 def set_section(path, name, change):
-    """Rewrite one section of a run.state (supervisor/save/checkpoint_format.h), checksum and all."""
+    """Rewrite one section of a run.state (supervisor/save/checkpoint_format.h), and its
+    checksum."""
     data = path.read_bytes()
     head = struct.pack("<I", len(name)) + name
     at = data.index(head) + 4
@@ -407,14 +402,14 @@ def test_old_weights_are_those_of_the_newest_complete_one(w):
 def test_the_kept_ones_are_those_of_a_run_that_nobody_disturbed(w):
     """max_to_keep counts what was kept before the kill."""
     run, end = killed_run(w, "run", least_checkpoints=3)
-    before = checkpoints(run)
+    before = harness.checkpoints(run)
     resume(w, run, *until(before[-1] + EVERY))
-    assert checkpoints(run) == [*before, before[-1] + EVERY][-4:]
+    assert harness.checkpoints(run) == [*before, before[-1] + EVERY][-4:]
     assert not list((run / "checkpoints").glob(".*"))
 
 
 def test_a_live_run_is_left_alone(w):
-    p = w.start("run", config(w, steps=FOREVER), "--name", "live")
+    p = w.start("run", config(w, steps=harness.FOREVER), "--name", "live")
     run = w.run_dir("live")
     harness.wait_until("a checkpoint", lambda: (run / "checkpoints/0").is_dir())
     _, err = resume(w, run, code=2)
@@ -447,7 +442,7 @@ def test_event_files_go_on_without_a_gap(w):
     for path in (run / "metrics").glob("events.out.tfevents.*"):
         with open(path, "ab") as f:
             f.write(b"half a record")
-    resume(w, run, "--from", checkpoints(run)[-2], *until(end))
+    resume(w, run, "--from", harness.checkpoints(run)[-2], *until(end))
     found = []
     for path in sorted((run / "metrics").glob("events.out.tfevents.*")):
         steps, whole = tag_steps(path)

@@ -3,10 +3,8 @@ deaths of agents and of the supervisor change no byte. The agents check each upd
 (tests/support/rowkinds.h)."""
 import harness
 from test_exactness import outcome
-from test_resume import checkpoints
 
 AGENT = harness.BUILD / "tests" / "support" / "rowkinds_agent"
-FOREVER = 100_000_000
 EVERY = 400
 CONFIG = """
 run: {{name: rows, seed: 3, env_steps: {steps}}}
@@ -21,18 +19,15 @@ KINDS = {"transitions": "maddpg", "episodes": "ddpg", "window": "iql"}
 
 
 def test_deaths_and_a_resume_change_no_byte(w):
-    program = w.program_with_agent(AGENT)
     for kind, algorithm in KINDS.items():
-        path = w.write(f"{kind}.yaml", CONFIG.format(algorithm=algorithm, steps=FOREVER,
+        path = w.write(f"{kind}.yaml", CONFIG.format(algorithm=algorithm, steps=harness.FOREVER,
                                                      every=EVERY))
         run = w.run_dir(kind)
-        p = w.start("run", path, "--name", kind, program=program)
-        harness.wait_until("checkpoints", lambda: (run / "checkpoints").is_dir() and
-                           len(checkpoints(run)) >= 3)
+        p = w.start("run", path, "--name", kind, program=w.program_with_agent(AGENT))
+        harness.wait_until("checkpoints", lambda: len(harness.checkpoints(run)) >= 3)
         harness.kill_holder(p, run)
-        for count in program.parent.glob("*.runs"):  # of the fault agent
-            count.unlink()
-        end = (checkpoints(run)[-1] // EVERY + 2) * EVERY
+        program = w.program_with_agent(AGENT)
+        end = (harness.checkpoints(run)[-1] // EVERY + 2) * EVERY
         w.brood("resume", run, "--set", f"run.env_steps={end}", program=program, env={
             "BROOD_FAULT": "agent_0:learn:before-reply:3,kill;agent_1:act:after-reply:9,kill"})
         assert (run / "journal").read_text().count(" event=respawn ") == 2
@@ -44,21 +39,20 @@ def test_deaths_and_a_resume_change_no_byte(w):
 
 def test_priorities_survive_deaths_and_a_resume(w):
     """Real learners draw by their errors; the priorities are part of a checkpoint."""
-    program, outcomes = w.program_with_agent(harness.BUILD / "tests/support/fault_agent"), {}
-    for algorithm, more in (("maddpg", "actor: {hidden: [8]}"), ("ddpg", "settings: {own_batches: true}"),
-                            ("iql", "")):
+    outcomes = {}
+    for algorithm, more in (("maddpg", "actor: {hidden: [8]}"),
+                            ("ddpg", "settings: {own_batches: true}"), ("iql", "")):
         path = w.write(f"{algorithm}.yaml", CONFIG.format(
-            algorithm=f"{algorithm}, critic: {{hidden: [8]}}, {more}", steps=FOREVER,
+            algorithm=f"{algorithm}, critic: {{hidden: [8]}}, {more}", steps=harness.FOREVER,
             every=EVERY))
         run = w.run_dir(algorithm)
         by_error = ("--set", "experience.priority={alpha: 0.7, beta: 0.5, beta_to: 0.5}")
+        program = w.program_with_agent(harness.FAULT_AGENT)
         p = w.start("run", path, "--name", algorithm, *by_error, program=program)
-        harness.wait_until("checkpoints", lambda: (run / "checkpoints").is_dir() and
-                           len(checkpoints(run)) >= 2)
+        harness.wait_until("checkpoints", lambda: len(harness.checkpoints(run)) >= 2)
         harness.kill_holder(p, run)
-        end = (checkpoints(run)[-1] // EVERY + 1) * EVERY
-        for count in program.parent.glob("*.runs"):
-            count.unlink()
+        end = (harness.checkpoints(run)[-1] // EVERY + 1) * EVERY
+        program = w.program_with_agent(harness.FAULT_AGENT)
         w.brood("resume", run, "--set", f"run.env_steps={end}", program=program, env={
             "BROOD_FAULT": "agent_0:learn:before-reply:3,kill;agent_1:learn:after-reply:9,kill"})
         assert (run / "journal").read_text().count(" event=respawn ") == 2

@@ -8,7 +8,6 @@ import zipfile
 import harness
 from test_exactness import outcome
 
-FAULT_AGENT = harness.BUILD / "tests" / "support" / "fault_agent"
 POINTS = ("before-read", "half-read", "before-reply", "half-reply", "after-reply")
 MEMBERS, PS = ("agent_0", "agent_1", "agent_2"), "agent_ps"
 METHODS = {**{name: ("gradients", "assign", "act") for name in MEMBERS}, PS: ("apply",)}
@@ -38,10 +37,8 @@ def chain(name, n, methods=None):
 
 def deaths_change_no_byte(w, file, n, methods):
     """Each process dies n times; methods: at which requests, by process."""
-    program = w.program_with_agent(FAULT_AGENT)
-    w.brood("run", file, "--name", "calm", program=program, env={"BROOD_FAULT": ""})
-    for count in program.parent.glob("*.runs"):
-        count.unlink()
+    w.brood("run", file, "--name", "calm", program=w.program_with_agent(harness.FAULT_AGENT))
+    program = w.program_with_agent(harness.FAULT_AGENT)
     out, _ = w.brood("run", file, "--name", "deadly", "--json", program=program, env={
         "BROOD_FAULT": ";".join(f for name in methods
                                 for f in chain(name, n, methods[name]))})
@@ -93,7 +90,8 @@ defaults:
   algorithm: ALGORITHM
   share: team
   critic: {hidden: [16]}
-  settings: {symmetry: env, reward_scale: running, lambda: 0.6, target_every: 5, epsilon: 1 to 0.1 over 1000}
+  settings: {symmetry: env, reward_scale: running, lambda: 0.6, target_every: 5,
+             epsilon: 1 to 0.1 over 1000}
   restart: {max_restarts: 10000, delay: 0s, max_delay: 0s}
 """
 
@@ -109,6 +107,7 @@ def test_deaths_of_a_team_with_a_mixer_change_no_byte(w):
         "central": ("mix",)})
 
 
+# 18 updates: enough for each process to die six times (chain), which is asserted.
 TEAMS = """\
 run: {{name: teams, seed: 3, env_steps: 800}}
 env: {{id: simple_tag, copies: 4, max_steps: 10, actions: {actions}, reward: team_mean,
@@ -151,7 +150,7 @@ def deaths_in_two_teams_change_no_byte(w, actions, first, second,
                                        "adversary_ps": ("apply",), "agent_ps": ("apply",),
                                        **more})
     again = harness.copy_run(w.run_dir("calm"), w.path / "again")
-    w.brood("resume", again, "--from", "400", program=w.program_with_agent(FAULT_AGENT))
+    w.brood("resume", again, "--from", "400", program=w.program_with_agent(harness.FAULT_AGENT))
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(again))
 
 
@@ -197,17 +196,16 @@ def test_members_have_the_values_of_the_ps(w):
 
 
 def test_resumed_from_the_middle(w):
-    file = config(w)
-    w.brood("run", file, "--name", "calm")
-    p = w.start("run", file, "--name", "broken")
-    checkpoint = w.run_dir("broken") / "checkpoints" / "400"
-    harness.wait_until("a checkpoint", lambda: checkpoint.exists() or p.poll() is not None)
+    run = w.run_dir("broken")
+    p = w.start("run", config(w, harness.FOREVER), "--name", "broken")
+    harness.wait_until("a checkpoint", lambda: max(harness.checkpoints(run), default=0) > 0)
     p.kill()  # the keeper, and with it the run
     p.wait()
-    harness.wait_until("its end", lambda: not harness.alive(harness.holder_of(
-        w.run_dir("broken"))))
-    w.brood("resume", "broken")
-    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("broken")))
+    harness.wait_until("its end", lambda: not harness.alive(harness.holder_of(run)))
+    steps = harness.checkpoints(run)[-1] + 400
+    w.brood("resume", "broken", "--set", f"run.env_steps={steps}")
+    w.brood("run", config(w, steps), "--name", "calm")
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(run))
 
 
 def memfds(pid):
@@ -222,16 +220,12 @@ def memfds(pid):
     return sorted(found)
 
 
-def status(w, name):
-    return harness.json_lines(w.brood("status", name, "--json")[0])[0]
-
-
 def test_each_process_has_its_own_block_and_the_groups_memory(w):
     """Nobody else has it, and no process of the run is left that could."""
     p = w.start("run", config(w, 10 ** 9), "--name", "long")
     harness.wait_until("the ps", lambda: (w.run_dir("long") / "control.sock").exists() and
-                       all(a["state"] in ("idle", "busy") for a in status(w, "long")["agents"]))
-    now = status(w, "long")
+                       all(a["state"] in ("idle", "busy") for a in w.status("long")["agents"]))
+    now = w.status("long")
     pids = {a["name"]: a["pid"] for a in now["agents"]}
     assert list(pids) == [*MEMBERS, PS], pids
     for name, pid in pids.items():
@@ -241,7 +235,7 @@ def test_each_process_has_its_own_block_and_the_groups_memory(w):
     w.brood("kill", "long", PS)
     harness.wait_until("another ps", lambda: all(
         a["state"] in ("idle", "busy") and (a["name"] != PS or a["pid"] != pids[PS])
-        for a in status(w, "long")["agents"]))
+        for a in w.status("long")["agents"]))
     p.send_signal(signal.SIGINT)
     p.wait(timeout=harness.DEADLINE_S)
     for pid in (now["pid"], *pids.values()):

@@ -1,7 +1,7 @@
 """isac and masac in whole runs: deaths at every stage, and a resume, change no byte."""
 import harness
 from test_exactness import outcome
-from test_faults import FAULT_AGENT, spec
+from test_faults import spec
 from test_masks import fetch
 
 CONFIG = """
@@ -24,25 +24,25 @@ defaults:
 
 def run(w, config, name, fault=""):
     """The outcome of a run whose agents die so."""
-    program = w.program_with_agent(FAULT_AGENT)
-    for count in program.parent.glob("*.runs"):
-        count.unlink()
+    program = w.program_with_agent(harness.FAULT_AGENT)
     w.brood("run", config, "--name", name, program=program, env={"BROOD_FAULT": fault})
     return outcome(w.run_dir(name))
 
 
 def check(w, algorithm, actions, settings, stages):
+    """In one run both agents die before and after each stage's answer, one process after the
+    other; also a resume of the run without deaths."""
     config = w.write("soft.yaml", CONFIG.format(algorithm=algorithm, actions=actions,
                                                 settings=settings))
     calm = run(w, config, "calm")
-    # Each process of the two agents dies at the next of these.
+    # The nth process of an agent dies at the nth of these, at its third request of that stage.
     deaths = [(stage, 3, point) for stage in stages for point in ("before-reply", "after-reply")]
     killed = run(w, config, "killed", spec(deaths, None, 2))
     assert (w.run_dir("killed") / "journal").read_text().count(" event=respawn ") == \
         2 * len(deaths)
     harness.assert_same_files(calm, killed)
     again = harness.copy_run(w.run_dir("calm"), w.path / "again")
-    w.brood("resume", again, "--from", "400", program=w.program_with_agent(FAULT_AGENT))
+    w.brood("resume", again, "--from", "400", program=w.program_with_agent(harness.FAULT_AGENT))
     harness.assert_same_files(calm, outcome(again))
 
 

@@ -1,6 +1,5 @@
 """Steering a live run: changes at a step, respawns, and clients that drive its agents."""
 import contextlib
-import json
 import os
 import pty
 import re
@@ -9,7 +8,7 @@ import subprocess
 import sys
 
 import harness
-from test_changes import checkpoints, end, final, journal, start
+from test_changes import end, final, journal, start
 
 DRIVE = harness.SOURCE / "scripts" / "drive_critics.py"
 PYTHON = "/usr/bin/python3"
@@ -32,9 +31,9 @@ def test_a_change_at_a_step_survives_kills_and_a_resume(w):
     """The same change without them gives the same bytes."""
     p, run = start(w, "killed")
     kill_agents(p)
-    harness.wait_until("a checkpoint", lambda: checkpoints(run)[-1] > 2000)
+    harness.wait_until("a checkpoint", lambda: harness.checkpoints(run)[-1] > 2000)
     w.brood("pause", run)
-    at = checkpoints(run)[-1] + 4000
+    at = harness.checkpoints(run)[-1] + 4000
     rate = f"agents.agent_0.optimizer.learning_rate=0.02 to 0.001 over {at + 3000}"
     out, _ = w.brood("set", run, rate, "--at-step", at)
     assert f"from step {at} on: {rate}" in out, out
@@ -43,6 +42,7 @@ def test_a_change_at_a_step_survives_kills_and_a_resume(w):
     last = at + 4000
     calm = w.path / "calm"
     harness.copy_run(run, calm)
+    n_deaths = len(journal(run, "respawn"))
     p = w.start("resume", run, "--set", f"run.env_steps={last}")
     harness.wait_until("agents", lambda: kill_agents(p) or p.poll() is not None)
     harness.wait_until("the change", lambda: journal(run, "changed") or p.poll() is not None)
@@ -50,6 +50,7 @@ def test_a_change_at_a_step_survives_kills_and_a_resume(w):
     p.wait(timeout=harness.DEADLINE_S)
     assert p.returncode == 0, p.log.read_text()
     assert f" step={at} " in journal(run, "changed")[0]
+    assert len(journal(run, "respawn")) > n_deaths
     w.brood("resume", calm, "--from", "0", "--set", f"run.env_steps={last}")
     assert final(run, last) == final(calm, last)
 
@@ -112,9 +113,9 @@ def test_the_kind_of_learning_changes_in_a_live_run(w):
 def assert_resumes_are_equal(w, p, run):
     """Resumes from before the changes, which make them again, and from after them."""
     at = max(int(re.search(r" at=(\d+) ", line).group(1)) for line in journal(run, "set"))
-    harness.wait_until("a checkpoint behind it", lambda: checkpoints(run)[-1] > at)
+    harness.wait_until("a checkpoint behind it", lambda: harness.checkpoints(run)[-1] > at)
     end(p, run)
-    last = checkpoints(run)[-1] + 1000
+    last = harness.checkpoints(run)[-1] + 1000
     again = w.path / "again"
     harness.copy_run(run, again)
     w.brood("resume", run, "--set", f"run.env_steps={last}")
@@ -237,8 +238,7 @@ def kill_critics(p, client):
                                  harness.agents_of(p.pid).get(f"node_{i % 4 + 1}"))
         if pid is True:
             return
-        harness.kill(pid)
-        harness.wait_until("its end", lambda: not harness.alive(pid))
+        harness.kill_and_wait(pid)
         client.send_signal(signal.SIGCONT)
 
 
@@ -268,11 +268,10 @@ def test_a_driven_run_is_resumed(w):
     for name in ("calm", "killed"):
         p, run = serve(w, name)
         assert drive(w, run, "--updates", 5).wait(timeout=harness.DEADLINE_S) == 0
-        harness.wait_until("its checkpoint", lambda: 20 in checkpoints(run))
+        harness.wait_until("its checkpoint", lambda: 20 in harness.checkpoints(run))
         if name == "killed":
             lost = drive(w, run, "--updates", 100_000)
-            harness.wait_until("more", lambda: json.loads(
-                w.brood("status", run, "--json")[0])["env_steps"] > 40)
+            harness.wait_until("more", lambda: w.status(run)["env_steps"] > 40)
             end(p, run)
             assert lost.wait(timeout=harness.DEADLINE_S) != 0
             p = w.start("resume", run)
@@ -281,7 +280,7 @@ def test_a_driven_run_is_resumed(w):
         client = drive(w, run, "--updates", 5, "--stop")
         assert client.wait(timeout=harness.DEADLINE_S) == 0, (run / "driven").read_text()
         p.wait(timeout=harness.DEADLINE_S)
-        assert p.returncode == 4 and checkpoints(run)[-1] == 40, p.log.read_text()
+        assert p.returncode == 4 and harness.checkpoints(run)[-1] == 40, p.log.read_text()
         results.append(final(run, 40))
     harness.assert_same_files(*results)
 

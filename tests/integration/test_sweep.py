@@ -13,7 +13,8 @@ experience: {capacity: 200, batch_size: 16, warmup: 100, update_every: 20}
 checkpoint: {every_env_steps: 160}
 evaluation: {every_env_steps: 320, episodes: 4}
 log: {every_env_steps: 80}
-defaults: {algorithm: maddpg, actor: {hidden: [8]}, critic: {hidden: [8]}}
+defaults: {algorithm: maddpg, actor: {hidden: [8]}, critic: {hidden: [8]},
+           restart: {max_restarts: 1000, delay: 0s}}
 """
 STUDY = """\
 base: base.yaml
@@ -39,6 +40,47 @@ def sweep(w, study, name, *more, **how):
     return w.brood("report", name, "--csv")[0], err
 
 
+def victims(p, kind):
+    """The processes of a sweep of that kind; "run": keepers, supervisors and sweepers."""
+    if kind == "sweep":
+        return [p.pid]
+    found = {pid: harness.look_at(pid) for pid in harness.members(p.pid) - {p.pid}}
+    return sorted(pid for pid, seen in found.items() if seen and seen[0] != "Z" and
+                  (seen[2].split()[1:2] == ["agent"]) == (kind == "agent"))
+
+
+def kill_at_random(w, study, name):
+    """Sweep a study and kill its agents, its runs' other processes and the sweep itself, at
+    once or when a run has got further, until the study is over or there were enough."""
+    draw, killed = random.Random(4), dict.fromkeys(("agent", "run", "sweep"), 0)
+    more = ["agent", "run"] * (2 if harness.SANITIZED else 12) + ["sweep"] * 4
+    draw.shuffle(more)
+
+    def steps():
+        return sum(max(harness.checkpoints(run), default=0)
+                   for run in (w.runs / name).glob("*-s*"))
+    p = w.start("sweep", study, "--name", name, "--jobs", "2")
+    for kind in (*killed, *more):
+        if all(killed.values()) and draw.random() < 0.3:
+            at = steps()
+            harness.wait_until("a newer checkpoint", lambda n=at: p.poll() is not None or
+                               steps() > n)
+        found = harness.wait_until(f"a process to kill: {kind}", lambda k=kind:
+                                   p.poll() is not None or victims(p, k))
+        if p.poll() is not None:
+            break
+        pid = draw.choice(found)
+        harness.kill_and_wait(pid)
+        killed[kind] += 1
+        if kind == "sweep":
+            p.wait()
+            p = w.start("sweep", study, "--name", name, "--jobs", "2")
+    assert p.poll() in (None, 0) and all(killed.values()), (killed, p.log.read_text())
+    p.kill()
+    p.wait()
+    print(f"# killed: {killed}")
+
+
 def test_the_result_depends_on_neither_jobs_nor_kills(w):
     study = write(w)
     calm, err = sweep(w, study, "calm")
@@ -48,23 +90,7 @@ def test_the_result_depends_on_neither_jobs_nor_kills(w):
     assert [row.split(",")[5] for row in rows[1:]] == ["2", "1", "0", "0", "0", "0"], rows
     assert "2 of 6 trials continue from step 160" in err, err
     assert sorted(os.listdir(w.runs / "calm"))[:3] == ["1-s1", "1-s2", "2-s1"]
-    draw, killed = random.Random(4), 0
-    p = w.start("sweep", study, "--name", "killed", "--jobs", "2")
-    while killed < (6 if harness.SANITIZED else 30):
-        # Supervisors, keepers, agents and, at times, the sweep itself.
-        victims = [pid for pid, (_, _, words) in harness.processes().items()
-                   if any("killed" in word for word in words) and "sweep" not in words]
-        if p.poll() is not None or draw.random() < 0.1:
-            p.kill()
-            p.wait()
-            p = w.start("sweep", study, "--name", "killed", "--jobs", "2")
-        elif victims:
-            harness.kill(draw.choice(victims))
-        else:
-            continue
-        killed += 1
-    p.kill()
-    p.wait()
+    kill_at_random(w, study, "killed")
     again, _ = sweep(w, study, "killed", "--jobs", "2")
     assert again == calm, (again, calm)
     for run in ("1-s1", f"{rows[1].split(',')[0]}-s2"):

@@ -5,7 +5,6 @@ import re
 import zipfile
 
 import harness
-from test_changes import checkpoints
 
 CONFIG = """
 run: {name: team, seed: 4, env_steps: 10000000}
@@ -49,14 +48,14 @@ def kill_each(p, names):
     for _ in range(KILLS_EACH):
         for name in names:
             pid = harness.wait_until(name, lambda: harness.agents_of(p.pid).get(name))
-            harness.kill(pid)
-            harness.wait_until("its end", lambda: not harness.alive(pid))
+            harness.kill_and_wait(pid)
 
 
 def check(w, algorithm, kind, names):
     file = w.write(f"{algorithm}.yaml", config(algorithm, kind))
     p = w.start("run", file, "--name", "killed")
-    harness.wait_until("a checkpoint", lambda: checkpoints(w.run_dir("killed"))[-1:] >= [1000])
+    harness.wait_until("a checkpoint", lambda:
+                       harness.checkpoints(w.run_dir("killed"))[-1:] >= [1000])
     kill_each(p, names)
     steps = harness.set_last_step(w, "killed", 1000)
     p.wait(timeout=harness.DEADLINE_S)
@@ -115,10 +114,9 @@ def test_priorities_of_episodes_count(w):
     """Drawing by them changes what is learnt, and so do symmetries and scaled rewards."""
     parts = {"none": ("", ""), "priority": (DRAWN[0], ""),
              "symmetry": ("", "symmetry: env"), "scale": ("", "reward_scale: running")}
-    files = [w.write(f"{name}.yaml", config("vdn", kind).replace("env_steps: 10000000", "env_steps: 1000"))
-             for name, kind in parts.items()]
-    for name, file in zip(parts, files):
-        w.brood("run", file, "--name", name)
+    for name, kind in parts.items():
+        w.brood("run", w.write(f"{name}.yaml", config("vdn", kind)), "--name", name, "--set",
+                "run.env_steps=1000")
     weights = [harness.tree_bytes(w.run_dir(name) / "checkpoints" / "1000" / "agent_0")[
         "model.ckpt-1000.data-00000-of-00001"] for name in parts]
     assert len(set(weights)) == len(parts)

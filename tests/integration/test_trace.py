@@ -3,8 +3,8 @@ import json
 import re
 
 import harness
+from test_changes import journal
 from test_control import refused, start, stop
-from test_exactness import FOREVER, let_it_end
 
 
 def traced(w, run, steps):
@@ -51,15 +51,17 @@ def test_the_table_names_the_file(w):
 
 
 def test_a_trace_changes_no_byte(w):
-    """Compares the last checkpoint of a run that is traced repeatedly while an agent is
-    killed."""
-    p, client = start(w, "traced", steps=FOREVER)
+    """Compares the last checkpoint of a run that is traced repeatedly, also while all its
+    agents are killed, and of one that is left alone."""
+    p, _ = start(w, "traced", steps=harness.FOREVER)
     w.brood("trace", "traced", "--steps", 5)
-    for pid in harness.agents_of(p.pid).values():
+    agents = harness.agents_of(p.pid).values()
+    for pid in agents:
         harness.kill(pid)
     for _ in range(5):
         w.brood("trace", "traced", "--steps", 20)
-    steps = let_it_end(w.run_dir("traced"), 200)
+    assert len(journal(w.run_dir("traced"), "respawn")) == len(agents) == 3
+    steps = harness.set_last_step(w, "traced", 200)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     w.brood("run", w.path / "small.yaml", "--name", "calm", "-q", "--set",
             f"run.env_steps={steps}")

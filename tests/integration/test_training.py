@@ -203,7 +203,8 @@ def test_every_shipped_configuration_trains(w):
             "plugin:" in text else []  # where paths of external environments begin
         if "plugin:" in text:
             places.append(f"env.plugin={harness.BUILD}/tests/examples/{path.stem}.so")
-        rows = window if re.search("algorithm: (coma|happo|ia2c|ippo|maa2c|mappo)\\b", text) else drawn
+        is_on_policy = re.search("algorithm: (coma|happo|ia2c|ippo|maa2c|mappo)\\b", text)
+        rows = window if is_on_policy else drawn
         sets = [word for s in small + rows + places for word in ("--set", s)]
         w.brood("run", path, "--name", path.stem, *sets)
         progress = (w.run_dir(path.stem) / "metrics" / "progress.csv").read_text()

@@ -960,7 +960,9 @@ static long rss_pages(void)
     return pages;
 }
 
-/* Spawn, a request, stop or death: nothing may pile up. */
+/* Spawn, a request, stop or death: nothing may pile up. A single descriptor that is not closed
+ * is found; in the last 100 cycles memory may grow by 1 MiB, the allocator's freedom, so that
+ * 10 KiB of each are found (the sanitized build finds every byte). */
 START_TEST(many_cycles)
 {
     size_t fds = 0;
@@ -974,13 +976,13 @@ START_TEST(many_cycles)
         (void)ask(0, "learn", 1);
         stop_within(i % 2 == 0 ? 5000 : 0);
         assert_no_child_left();
-        if (i == 20) {
+        if (i == 19) {
             fds = count_fds();
             rss = rss_pages();
         }
     }
     ck_assert_uint_eq(count_fds(), fds);
-    ck_assert_int_le(rss_pages(), rss + 256); /* 1 MiB: the allocator's freedom */
+    ck_assert_int_le(rss_pages(), rss + 256);
 }
 END_TEST
 

@@ -3,10 +3,11 @@
 
     control_load.py RUN_DIR (--seconds S | --requests N) [--rate N] [--window W] [--seed N]
 
-For so long, or so many requests. Sends N requests per second or, without --rate, as many as are answered, with W requests
-outstanding at once. It runs with nice 19, like a dashboard. Prints one line of JSON: the
-numbers of requests and answers, the first few wrong answers, how often it was disconnected
-(which it provokes, and then connects again), and the answer times. Needs python3-msgpack.
+For so long, or so many requests. Sends N requests per second or, without --rate, as many as
+are answered, with W requests outstanding at once. It runs with nice 19, like a dashboard.
+Prints one line of JSON: the numbers of requests and answers, the first few wrong answers, how
+often it was disconnected (which it provokes, and then connects again), and the answer times.
+Needs python3-msgpack.
 """
 import argparse
 import json
