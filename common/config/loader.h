@@ -1,5 +1,5 @@
 /* loader.h - reading the configuration of a run: shared by run_config.c, agent_section.c,
- * first_update.c and assign.c.
+ * first_update.c, assign.c and steps.c.
  *
  * Errors   ERR_CONFIG with file, line and key (yaml_fail).
  */
@@ -44,6 +44,16 @@ int loader_check_soft(const struct loader *l, const struct yaml_node *section,
  * read. ERR_CONFIG with file and line, ERR_LIMIT. */
 int loader_extend(const char *path, struct yaml_node **root, struct arena *arena,
                   struct err *err);
+
+/* ---- steps.c ---- */
+
+/* Replaces each {at: {0: VALUE, ...}} by its first value. *ret: the later ones in the order of
+ * their steps, which point into the tree and its arena; free(), also on failure. */
+int loader_take_steps(struct yaml_node *root, struct arena *tree,
+                      struct config_step **ret, size_t *ret_n, struct err *err);
+/* Checks them against the complete configuration, and stores them there. */
+int loader_keep_steps(struct run_config *c, const struct config_step *steps, size_t n,
+                      struct err *err);
 
 /* ---- teams.c ---- */
 

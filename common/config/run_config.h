@@ -192,6 +192,15 @@ struct priority_config {
     double alpha, beta, beta_to; /* supervisor/store/priorities.h */
 };
 
+enum { RUN_CONFIG_MAX_STEPS = 1024 };
+
+/* A value that a key gets at a step. */
+struct config_step {
+    uint64_t at;
+    const char *set;              /* "defaults.discount=0.99" */
+    const struct yaml_node *node; /* private: while the file is read */
+};
+
 struct run_config {
     struct {
         const char *name;
@@ -228,6 +237,10 @@ struct run_config {
     struct agent_config defaults;
     struct agent_config *agents; /* in the environment's order */
     size_t n_agents;
+    /* What the file has for later steps, {at: {0: 0.9, 100000: 0.99}}, by their steps; a copy
+     * of a configuration has none. */
+    const struct config_step *steps;
+    size_t n_steps;
 
     struct arena arena; /* private: owns all strings and arrays */
 };
@@ -267,8 +280,9 @@ struct config_options {
      * refused; those of `set` always are. */
     config_line_fn dropped;
     void *dropped_ctx;
-    /* Reads the files that a file extends. 0: a key `extends` is refused, as in a run's
-     * directory, which another user may have written. */
+    /* For a new run's file: reads the files that it extends, and values for later steps. 0: a
+     * key `extends` is refused, as in a run's directory, which another user may have
+     * written, and so is {at: ...}. */
     int extends;
 };
 
@@ -293,6 +307,11 @@ void run_config_copy(struct run_config *ret, const struct run_config *from);
  * then all-zero. */
 int run_config_assign(struct run_config *ret, const struct run_config *from,
                       const char *const *set, size_t n_set, struct err *err);
+/* Applies the steps from *i on that have the same `at`, and advances *i. c becomes the
+ * configuration with them; the differences are added to ret. ERR_CONFIG. */
+struct config_settings;
+int run_config_step(struct run_config *c, const struct config_step *steps, size_t n,
+                    size_t *i, struct config_settings *ret, struct err *err);
 /* Checks that the keys which can change in a live run are consistent with each other,
  * such as the lengths. ERR_CONFIG. */
 int run_config_check_lengths(const struct run_config *c, struct err *err);

@@ -37,7 +37,8 @@ struct run_options {
 static int prepare_dir(const struct cli *cli, const struct training_args *args,
                        struct err *err)
 {
-    int rc = run_dir_write_config(args->dir, args->config, err);
+    int rc = run_dir_write_config(
+        args->dir, args->wanted != NULL ? args->wanted : args->config, err);
 
     if (rc == 0)
         rc = policies_keep(args->policies, args->dir, err);
@@ -95,6 +96,8 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
     struct policies *policies = NULL;
     struct training_args args = {
         .config = config, .init = init, .rescue = o->rescue, .until = (uint64_t)o->until};
+    struct change_plan plan = {0};
+    struct run_config wanted = {0};
     struct err err = {0};
     int code;
 
@@ -106,7 +109,15 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
         return cli_fail(cli, CLI_USAGE, &err);
     }
     args.policies = policies;
-    code = train_in_new_dir(cli, name, o->force || o->again != NULL, &args);
+    if (change_plan_from_config(&plan, config, &wanted, &err) < 0) {
+        code = cli_fail(cli, CLI_USAGE, &err);
+    } else {
+        args.plan = &plan;
+        args.wanted = &wanted;
+        code = train_in_new_dir(cli, name, o->force || o->again != NULL, &args);
+    }
+    run_config_done(&wanted);
+    change_plan_done(&plan);
     policies_free(policies);
     return code;
 }

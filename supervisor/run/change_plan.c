@@ -92,6 +92,25 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
     return rc;
 }
 
+int change_plan_from_config(struct change_plan *p, const struct run_config *c,
+                            struct run_config *ret, struct err *err)
+{
+    int rc = 0;
+
+    run_config_copy(ret, c);
+    for (size_t i = 0; rc == 0 && i < c->n_steps;) {
+        const uint64_t at = c->steps[i].at;
+        struct config_settings settings = {0};
+
+        rc = run_config_step(ret, c->steps, c->n_steps, &i, &settings, err);
+        change_plan_add_all(p, at, &settings);
+        config_settings_done(&settings);
+    }
+    if (rc < 0)
+        run_config_done(ret);
+    return rc;
+}
+
 /* ---- the journal ---- */
 
 struct reading {

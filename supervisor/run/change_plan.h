@@ -45,6 +45,11 @@ void change_plan_remove(struct change_plan *p, size_t i);
 /* Removes all changes of run.env_steps, run.episodes and experience.keep. */
 void change_plan_drop_lengths(struct change_plan *p);
 
+/* Adds what the file of a new run has for later steps. *ret: a copy of the configuration with
+ * all of it. ERR_CONFIG. */
+int change_plan_from_config(struct change_plan *p, const struct run_config *c,
+                            struct run_config *ret, struct err *err);
+
 /* *ret: a copy of `from` to which the changes of `step` and earlier are applied. Returns
  * ERR_CONFIG if the configuration after all changes of one step is not valid; *ret is then
  * all-zero. */

@@ -235,6 +235,8 @@ static int open_files(struct training *t, struct err *err)
     t->journal = journal_new(run_dir_file(dir, "journal"));
     training_journal_begin(t);
     rc = training_begin_resume(t, err);
+    if (rc == 0 && t->args->resume == NULL)
+        rc = training_journal_plan(t, err);
     if (rc == 0)
         rc = vec_env_new(&t->env, &t->config->env, t->config->run.seed,
                          ENV_DRAWS_TRAINING, 0, err);

@@ -68,7 +68,8 @@ struct training_observer {
 
 struct training_args {               /* all borrowed for the call */
     const struct run_config *config; /* in force at the beginning */
-    /* For a resumed run with pending changes (resume_config.h); NULL: there are none. */
+    /* Of a run with changes for later steps: a resumed one (resume_config.h), or one whose
+     * file has them (change_plan_from_config). NULL: there are none. */
     const struct run_config *wanted;
     const struct change_plan *plan;
     struct run_dir *dir;

@@ -141,6 +141,20 @@ int training_write_settings(struct training *t, enum run_event_kind kind, uint64
     return rc;
 }
 
+int training_journal_plan(struct training *t, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < t->plan.n; i++) {
+        struct planned_change *p = &t->plan.list[i];
+
+        rc = training_write_settings(t, RUN_EVENT_SET, p->at,
+                                     &(struct config_settings){.list = &p->set, .n = 1},
+                                     err);
+    }
+    return rc;
+}
+
 /* ---- changes that wait for a respawn ---- */
 
 struct applied {

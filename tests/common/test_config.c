@@ -877,6 +877,93 @@ START_TEST(values_are_set_on_the_command_line)
 }
 END_TEST
 
+static int parse_new(struct run_config *c, const char *text)
+{
+    static const struct config_options options = {.env_names = three_agents,
+                                                  .extends = 1};
+
+    return parse_with(c, text, &options);
+}
+
+START_TEST(values_may_change_at_steps)
+{
+    static const char text[] =
+        "env: {id: simple_spread, params: {at: {0: 1}}}\n"
+        "evaluation: {every_env_steps: {at: {0: 0, 5000: 100}}}\n"
+        "defaults:\n"
+        "  discount: {at: {0: 0.9, 1000: 0.95, 5000: 0.99}}\n"
+        "agents:\n"
+        "  agent: {optimizer: {learning_rate: {at: {0: 0.01, 700: 1 to 0 over 900}}}}\n"
+        "  agent_2: {discount: {at: {0: 0.5, 1000: 0.6}}}\n";
+    struct config_settings changes = {0};
+    struct run_config c, copy;
+    size_t i = 0;
+
+    ck_assert_msg(parse_new(&c, text) == 0, "%s", err.msg);
+    ck_assert(c.defaults.discount == 0.9 && c.agents[1].discount == 0.9);
+    ck_assert(c.agents[2].discount == 0.5 && c.evaluation.every_env_steps == 0);
+    ck_assert(c.agents[0].optimizer.learning_rate.from == 0.01);
+    ck_assert_uint_eq(c.n_steps, 6 - 1);
+    ck_assert_uint_eq(c.steps[0].at, 700);
+    run_config_copy(&copy, &c);
+    ck_assert_uint_eq(copy.n_steps, 0);
+    ck_assert_int_eq(run_config_step(&copy, c.steps, c.n_steps, &i, &changes, &err), 0);
+    ck_assert(i == 1 && changes.n == 3 && copy.agents[1].optimizer.learning_rate.to == 0);
+    ck_assert_int_eq(run_config_step(&copy, c.steps, c.n_steps, &i, &changes, &err), 0);
+    ck_assert(i == 3 && copy.agents[0].discount == 0.95 &&
+              copy.agents[2].discount == 0.6);
+    ck_assert_int_eq(run_config_step(&copy, c.steps, c.n_steps, &i, &changes, &err), 0);
+    ck_assert(i == 5 && copy.agents[0].discount == 0.99 &&
+              copy.agents[2].discount == 0.6);
+    ck_assert_int_eq(copy.evaluation.every_env_steps, 100);
+    config_settings_done(&changes);
+    run_config_done(&copy);
+    run_config_done(&c);
+    /* A run's own file has none. */
+    ck_assert_int_eq(parse_with(&c, text, &with_env), ERR_CONFIG);
+}
+END_TEST
+
+static const struct {
+    const char *value, *message;
+} wrong_steps[] = {
+    {"discount: {at: {0: 0.9, 100: 1.5}}",
+     "f.yaml:3: defaults.discount: found '1.5', expected a number of at least 0 and at "
+     "most 1"},
+    {"discount: {at: {0: 2, 100: 1}}", "f.yaml:3: defaults.discount: found '2', expected "
+                                       "a number of at least 0 and at most 1"},
+    {"discount: {at: {10: 0.9}}", "f.yaml:3: defaults.discount: found step '10', "
+                                  "expected {at: {0: VALUE, STEP: VALUE, "
+                                  "...}} with growing steps"},
+    {"discount: {at: {0: 0.9, 20: 1, 10: 0}}",
+     "f.yaml:3: defaults.discount: found step '10', expected {at: {0: VALUE, STEP: "
+     "VALUE, "
+     "...}} with growing steps"},
+    {"discount: {at: {0: 0.9, soon: 1}}", "f.yaml:3: defaults.discount: found step "
+                                          "'soon', expected {at: {0: VALUE, STEP: VALUE, "
+                                          "...}} with growing steps"},
+    {"discount: {at: 0.9}",
+     "f.yaml:3: defaults.discount: expected {at: {0: VALUE, STEP: VALUE, ...}}"},
+    {"actor: {hidden: {at: {0: [64], 100: [32]}}}",
+     "f.yaml:3: defaults.actor.hidden: cannot change while the run lives, expected one "
+     "value"},
+    {"algorithm: {at: {0: maddpg, 100: ddpg}}",
+     "f.yaml:3: defaults.algorithm: cannot change while the run lives, expected one "
+     "value"},
+};
+
+START_TEST(wrong_steps_name_their_line)
+{
+    struct run_config c;
+    char *text =
+        xasprintf("env: {id: simple_spread}\ndefaults:\n  %s\n", wrong_steps[_i].value);
+
+    ck_assert_int_eq(parse_new(&c, text), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, wrong_steps[_i].message);
+    free(text);
+}
+END_TEST
+
 START_TEST(wrong_settings_name_their_option)
 {
     static const struct {
@@ -972,6 +1059,9 @@ static Suite *make_suite(void)
     tcase_add_test(tc, keys_of_another_choice_are_refused_on_the_command_line);
     tcase_add_loop_test(tc, a_short_run_has_a_short_warmup, 0, 13);
     tcase_add_test(tc, quoted_values_are_read);
+    tcase_add_test(tc, values_may_change_at_steps);
+    tcase_add_loop_test(tc, wrong_steps_name_their_line, 0,
+                        sizeof(wrong_steps) / sizeof(wrong_steps[0]));
     tcase_add_test(tc, values_are_set_on_the_command_line);
     tcase_add_loop_test(tc, wrong_settings_name_their_option, 0, 4);
     tcase_add_test(tc, files_that_cannot_be_read_are_told);

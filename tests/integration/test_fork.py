@@ -154,6 +154,34 @@ def test_until_stops_a_run_at_a_step_and_a_resume_continues_exactly(w):
         harness.assert_same_files(outcome(w.run_dir("a")), outcome(w.run_dir(name)))
 
 
+def test_a_value_of_the_file_that_changes_at_a_step_is_as_one_that_is_set(w):
+    """The same bytes as forks that get the later values at their steps; also if the run is
+    stopped before the first of them, and between them, and resumed."""
+    steps = ("--set", "defaults.discount={at: {0: 0.9, 320: 0.99}}",
+             "--set", "agents.agent_1.clip_norm={at: {0: 0.5, 480: none}}")
+    w.brood("run", config(w, "maddpg"), "--name", "a", *steps)
+    journal = (w.run_dir("a") / "journal").read_text()
+    assert "event=set at=320 changes=defaults.discount=0.99" in journal, journal
+    assert "step=480 event=changed changes=agents.agent_1.clip_norm=none" in journal, journal
+    w.brood("run", config(w, "maddpg"), "--name", "b", "--set", "defaults.discount=0.9")
+    w.brood("fork", "b@320", "--name", "c", "--set", "defaults.discount=0.99", "--until", "480",
+            code=4)
+    w.brood("fork", "c@480", "--name", "d", "--set", "agents.agent_1.clip_norm=none")
+    harness.assert_same_files(weights(w, "a"), weights(w, "d"))
+    assert weights(w, "a") != weights(w, "b")
+    w.brood("run", config(w, "maddpg"), "--name", "e", "--until", "200", *steps, code=4)
+    w.brood("resume", "e", "--until", "400", code=4)
+    w.brood("resume", "e")
+    harness.assert_same_files(outcome(w.run_dir("a")), outcome(w.run_dir("e")))
+
+
+def weights(w, name):
+    """Of the last checkpoint."""
+    folder = w.run_dir(name) / "checkpoints"
+    last = max((p for p in folder.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
+    return harness.tree_bytes(last, lambda p: ".data-" in p.name)
+
+
 def test_a_fork_survives_the_death_of_its_supervisor(w):
     w.brood("run", config(w, "maddpg", 3000), "--name", "a", "--set",
             "run.on_supervisor_death=resume")
