@@ -42,7 +42,7 @@ struct completion {
 /* Prints the candidate head + tail if it begins with the word. */
 static void offer(const struct completion *c, const char *head, const char *tail)
 {
-    char text[PATH_BYTES];
+    char text[3 * PATH_BYTES];
 
     (void)snprintf(text, sizeof(text), "%s%s", head, tail);
     if (strncmp(text, c->word, strlen(c->word)) == 0)
