@@ -96,16 +96,11 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
                                const struct training_init *init)
 {
     struct policies *policies = NULL;
-<<<<<<< HEAD
     struct training_args args = {.config = config,
                                  .init = init,
                                  .rescue = o->rescue,
                                  .until = (uint64_t)o->until,
                                  .memory_limit_bytes = o->memory_limit_bytes};
-=======
-    struct training_args args = {
-        .config = config, .init = init, .rescue = o->rescue, .until = (uint64_t)o->until};
->>>>>>> 5f5e56b
     struct change_plan plan = {0};
     struct run_config wanted = {0};
     struct err err = {0};
