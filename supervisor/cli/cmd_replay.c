@@ -304,7 +304,6 @@ const struct command cmd_replay = {
         "also the tensors that are not finite though computed from finite ones. A\n"
         "condition is tested on each value: each pass of an update, each episode.\n"
         "`brood graph RUN/checkpoints/STEP/AGENT --nodes` lists tensors.\n"
-        "\nexample: brood replay simple_spread-1 --until 'train/agent_0/critic_loss is "
-        "nonfinite'\n",
+        "\nexample: brood replay simple_spread-1 --to 625000 --agent agent_0\n",
     .run = run_replay,
 };
