@@ -1,4 +1,4 @@
-#include "agent/loop/service_internal.h"
+#include "agent/loop/fetch.h"
 
 #include "common/mem/copy.h"
 
@@ -145,14 +145,15 @@ static int reserve_columns(struct service *s, size_t copies, struct act_result *
 }
 
 static void pack_result(struct service *s, const struct act_args *args,
-                        const struct act_result *res, struct msg_out *out)
+                        const struct act_result *res, const struct fetch *fetch,
+                        struct msg_out *out)
 {
     const int64_t n = (int64_t)args->n_copies, carry_width = service_carry_width(s);
     const struct tensor actions =
         tensor_view(DT_FLOAT, SHAPE(n, s->agents[s->self].width), res->actions);
     const struct tensor carry = tensor_view(DT_FLOAT, SHAPE(n, carry_width), res->carry);
 
-    msg_map(out, 1u + (carry_width > 0) + (res->columns[0] != NULL));
+    msg_map(out, 1u + (carry_width > 0) + (res->columns[0] != NULL) + fetch_pairs(fetch));
     msg_key(out, "actions");
     msg_tensor(out, &actions);
     if (res->columns[0] != NULL)
@@ -161,6 +162,7 @@ static void pack_result(struct service *s, const struct act_args *args,
         msg_key(out, "carry");
         msg_tensor(out, &carry);
     }
+    fetch_pack(fetch, out);
 }
 
 /* In a product of the matrix library the last bits of a row depend on the number of rows
@@ -200,6 +202,7 @@ int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
 {
     struct act_args args = {0};
     struct act_result res;
+    struct fetch *fetch = NULL;
     uint64_t mode = 0;
     int is_evaluation = 0, r;
 
@@ -218,14 +221,16 @@ int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
         return r;
     args.mode = (enum act_mode)mode;
     res = (struct act_result){.actions = s->actions.data, .carry = s->carry.data};
-    if (!is_evaluation && (r = reserve_columns(s, args.n_copies, &res, err)) < 0)
+    if ((!is_evaluation && (r = reserve_columns(s, args.n_copies, &res, err)) < 0) ||
+        (r = fetch_begin(&fetch, s, &m->body, err)) < 0)
         return r;
     r = is_evaluation && s->numerics == NUMERICS_NATIVE
             ? act_one_by_one(s, &args, &res, err)
             : s->ops->act(s->algo, s->session, &args, &res, err);
-    if (r < 0)
-        return r;
-    msg_begin_response(out, m->id);
-    pack_result(s, &args, &res, out);
-    return 0;
+    if (r == 0) {
+        msg_begin_response(out, m->id);
+        pack_result(s, &args, &res, fetch, out);
+    }
+    fetch_end(fetch, s);
+    return r;
 }

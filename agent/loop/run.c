@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_NAME           1024
 #define FETCHED_HEADER_MAX 128 /* of a tensor in a message */
 
 /* The state of one `run` request; the arrays have the lengths of the request's. */
@@ -23,14 +22,26 @@ struct run_request {
     float *live; /* values of the live settings that are fed */
 };
 
-static int read_name(const msgpack_object *o, char name[MAX_NAME], struct err *err)
+int service_read_name(const msgpack_object *o, char name[SERVICE_MAX_NAME],
+                      struct err *err)
 {
-    if (o->type != MSGPACK_OBJECT_STR || o->via.str.size >= MAX_NAME)
+    if (o->type != MSGPACK_OBJECT_STR || o->via.str.size >= SERVICE_MAX_NAME)
         return err_set(err, ERR_PROTOCOL, "names are strings of at most %d bytes",
-                       MAX_NAME - 1);
+                       SERVICE_MAX_NAME - 1);
     memcpy(name, o->via.str.ptr, o->via.str.size);
     name[o->via.str.size] = '\0';
     return 0;
+}
+
+int service_find_tensor(const struct service *s, const char *name, struct output *ret,
+                        struct err *err)
+{
+    int r = lookup_tensor(s->graph, name, ret, err);
+
+    if (r == 0 && dtype_size(output_dtype(*ret)) == 0)
+        r = err_set(err, ERR_UNSUPPORTED, "%s is a %s: no message carries those", name,
+                    dtype_name(output_dtype(*ret)));
+    return r;
 }
 
 static int read_feeds(struct service *s, const msgpack_object *body,
@@ -45,9 +56,9 @@ static int read_feeds(struct service *s, const msgpack_object *body,
     for (uint32_t i = 0; i < map->via.map.size; i++, q->n_feeds++) {
         const msgpack_object_kv *kv = &map->via.map.ptr[i];
         struct feed *f = &q->feeds[i];
-        char name[MAX_NAME];
+        char name[SERVICE_MAX_NAME];
 
-        if ((r = read_name(&kv->key, name, err)) < 0 ||
+        if ((r = service_read_name(&kv->key, name, err)) < 0 ||
             (r = lookup_tensor(s->graph, name, &f->output, err)) < 0 ||
             (r = msg_to_tensor(&kv->val, name, &f->value, err)) < 0)
             return r;
@@ -66,14 +77,11 @@ static int read_fetches(struct service *s, const msgpack_object *body,
     q->fetches = xcalloc(list->via.array.size + 1, sizeof(*q->fetches));
     q->values = xcalloc(list->via.array.size + 1, sizeof(*q->values));
     for (uint32_t i = 0; i < list->via.array.size; i++, q->n_fetches++) {
-        char name[MAX_NAME];
+        char name[SERVICE_MAX_NAME];
 
-        if ((r = read_name(&list->via.array.ptr[i], name, err)) < 0 ||
-            (r = lookup_tensor(s->graph, name, &q->fetches[i], err)) < 0)
+        if ((r = service_read_name(&list->via.array.ptr[i], name, err)) < 0 ||
+            (r = service_find_tensor(s, name, &q->fetches[i], err)) < 0)
             return r;
-        if (dtype_size(output_dtype(q->fetches[i])) == 0)
-            return err_set(err, ERR_UNSUPPORTED, "%s is a %s: no message carries those",
-                           name, dtype_name(output_dtype(q->fetches[i])));
     }
     return 0;
 }
@@ -88,9 +96,9 @@ static int read_targets(struct service *s, const msgpack_object *body,
         return r;
     q->targets = xcalloc(list->via.array.size + 1, sizeof(struct operation *));
     for (uint32_t i = 0; i < list->via.array.size; i++, q->n_targets++) {
-        char name[MAX_NAME];
+        char name[SERVICE_MAX_NAME];
 
-        if ((r = read_name(&list->via.array.ptr[i], name, err)) < 0 ||
+        if ((r = service_read_name(&list->via.array.ptr[i], name, err)) < 0 ||
             (r = lookup_operation(s->graph, name, &q->targets[i], err)) < 0)
             return r;
     }
@@ -154,10 +162,10 @@ static int check_fetched(const struct run_request *q, struct err *err)
 
     for (size_t i = 0; i < q->n_fetches; i++)
         bytes += tensor_bytes(&q->values[i]) + FETCHED_HEADER_MAX;
-    if (bytes > FRAME_MAX_BYTES - MAX_NAME)
+    if (bytes > FRAME_MAX_BYTES - SERVICE_MAX_NAME)
         return err_set(err, ERR_LIMIT,
                        "the fetched tensors take %llu bytes, a message at most %u",
-                       (unsigned long long)bytes, FRAME_MAX_BYTES - MAX_NAME);
+                       (unsigned long long)bytes, FRAME_MAX_BYTES - SERVICE_MAX_NAME);
     return 0;
 }
 

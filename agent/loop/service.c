@@ -32,6 +32,7 @@ static const struct method {
     {"metagraph", 1u << SERVICE_CONFIGURED, 0, 0, handle_metagraph},
     {"act", 1u << SERVICE_CONFIGURED, 0, 0, handle_act},
     {"run", HAS_GRAPH, 1, 0, handle_run},
+    {"find", 1u << SERVICE_CONFIGURED, 0, 0, handle_find},
     {"set", 1u << SERVICE_CONFIGURED, 1, 0, handle_set},
     {"snapshot", HAS_GRAPH, 0, 0, handle_snapshot},
     {"restore", HAS_GRAPH, 1, 0, handle_restore},

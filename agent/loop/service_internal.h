@@ -99,6 +99,13 @@ int64_t service_carry_width(const struct service *s);
 size_t service_columns(const struct service *s, struct algo_column *ret);
 int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
+/* A tensor's or an operation's name in a request; the one of a tensor whose values a message
+ * can carry (lookup.h). */
+#define SERVICE_MAX_NAME 1024
+int service_read_name(const msgpack_object *o, char name[SERVICE_MAX_NAME],
+                      struct err *err);
+int service_find_tensor(const struct service *s, const char *name, struct output *ret,
+                        struct err *err);
 int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
 /* The stage of that name, which the algorithm declared, or for `propose` that of any agent;
@@ -108,6 +115,9 @@ const struct stage *service_find_stage(const struct service *s, const char *name
 int service_proposes(const struct service *s);
 int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
                  struct err *err);
+/* Says which of some names are no tensors of its graph: fetch.c. */
+int handle_find(struct service *s, const struct msg *m, struct msg_out *out,
+                struct err *err);
 int handle_set(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
 int handle_snapshot(struct service *s, const struct msg *m, struct msg_out *out,

@@ -1,4 +1,4 @@
-#include "agent/loop/service_internal.h"
+#include "agent/loop/fetch.h"
 
 #include "common/mem/room.h"
 
@@ -181,9 +181,10 @@ static int check_finite(struct service *s, const struct stage *stage,
                    stage->name, what);
 }
 
-static void pack_result(const struct stage_result *res, struct msg_out *out)
+static void pack_result(const struct stage_result *res, const struct fetch *fetch,
+                        struct msg_out *out)
 {
-    msg_map(out, res->priorities.data != NULL ? 3 : 2);
+    msg_map(out, (res->priorities.data != NULL ? 3u : 2u) + fetch_pairs(fetch));
     msg_key(out, "outputs");
     msg_map(out, (size_t)res->n_outputs);
     for (int i = 0; i < res->n_outputs; i++) {
@@ -200,6 +201,21 @@ static void pack_result(const struct stage_result *res, struct msg_out *out)
         msg_key(out, "priorities");
         msg_tensor(out, &res->priorities);
     }
+    fetch_pack(fetch, out);
+}
+
+static int run_stage(struct service *s, const struct stage_args *args,
+                     struct stage_result *res, struct err *err)
+{
+    const struct proposer who = {.algo = s->algo,
+                                 .act = s->ops->act,
+                                 .self = &s->agents[s->self],
+                                 .n_agents = s->n_agents,
+                                 .carry = service_carry_width(s)};
+
+    return args->stage == &any_propose
+               ? proposals_make(&s->proposals, &who, s->session, args, res, err)
+               : s->ops->stage(s->algo, s->session, args, res, err);
 }
 
 int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
@@ -207,28 +223,29 @@ int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
 {
     struct stage_args args = {.stage = service_find_stage(s, m->method),
                               .slot = SLOT_NONE};
-    const struct proposer who = {.algo = s->algo,
-                                 .act = s->ops->act,
-                                 .self = &s->agents[s->self],
-                                 .n_agents = s->n_agents,
-                                 .carry = service_carry_width(s)};
     struct stage_result res = {0};
     struct inputs inputs = {0};
+    struct fetch *fetch = NULL;
+    struct err why = {0};
     int r = read_request(s, &m->body, &args, &inputs.map, err);
 
+    if (r == 0)
+        r = fetch_begin(&fetch, s, &m->body, err);
     if (r < 0)
         return r;
     args.input = find_input;
     args.input_ctx = &inputs;
     args.symmetry = s->symmetry;
-    r = args.stage == &any_propose
-            ? proposals_make(&s->proposals, &who, s->session, &args, &res, err)
-            : s->ops->stage(s->algo, s->session, &args, &res, err);
-    if (r == 0 && args.stage->writes && s->config.stop_on_nonfinite)
-        r = check_finite(s, args.stage, &res, err);
-    if (r < 0)
-        return r;
-    msg_begin_response(out, m->id);
-    pack_result(&res, out);
-    return 0;
+    r = run_stage(s, &args, &res, &why);
+    if (r == 0 && args.stage->writes && s->config.stop_on_nonfinite &&
+        (r = check_finite(s, args.stage, &res, &why)) < 0 && fetch_ends(fetch, &why))
+        r = 0;
+    if (r == 0) {
+        msg_begin_response(out, m->id);
+        pack_result(&res, fetch, out);
+    } else if (err != NULL) {
+        *err = why;
+    }
+    fetch_end(fetch, s);
+    return r;
 }

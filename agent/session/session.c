@@ -29,6 +29,7 @@ struct session {
     size_t buffer_bytes;
     void (*progress)(void *ctx);
     void *progress_ctx;
+    struct session_tap *tap; /* NULL: none */
 };
 
 int session_new(struct session **ret, struct graph *g, const struct session_options *o,
@@ -438,8 +439,8 @@ static int run_staged(struct session *s, const struct schedule *sc,
     return rc;
 }
 
-int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
-                struct err *err)
+static int run_untapped(struct session *s, const struct run_args *args,
+                        struct tensor *ret, struct err *err)
 {
     struct schedule *sc = NULL;
     int rc = has_staged(s) ? ready_schedule(s, args, &sc, err) : 0;
@@ -448,6 +449,123 @@ int session_run(struct session *s, const struct run_args *args, struct tensor *r
         return rc;
     return sc != NULL && sc->n_stages > 1 ? run_staged(s, sc, args, ret, err)
                                           : session_run_plan(s, args, ret, NULL, err);
+}
+
+/* ---- a tap ---- */
+
+static int is_fed(const struct run_args *args, struct output x)
+{
+    for (size_t i = 0; i < args->n_feeds; i++)
+        if (args->feeds[i].output.op == x.op && args->feeds[i].output.index == x.index)
+            return 1;
+    return 0;
+}
+
+struct reach { /* what a run computes */
+    const struct run_args *args;
+    uint8_t *seen;           /* by operation */
+    struct operation **todo; /* each operation is there once at most */
+    size_t n;
+};
+
+static void reach_op(struct reach *r, struct operation *op)
+{
+    if (!r->seen[operation_id(op)]) {
+        r->seen[operation_id(op)] = 1;
+        r->todo[r->n++] = op;
+    }
+}
+
+static void reach_output(struct reach *r, struct output x)
+{
+    if (!is_fed(r->args, x))
+        reach_op(r, x.op);
+}
+
+/* Marks the operations between the feeds, and the fetches and targets. */
+static void reach_all(struct reach *r)
+{
+    for (size_t i = 0; i < r->args->n_fetches; i++)
+        reach_output(r, r->args->fetches[i]);
+    for (size_t i = 0; i < r->args->n_targets; i++)
+        reach_op(r, r->args->targets[i]);
+    while (r->n > 0) {
+        struct operation *op = r->todo[--r->n];
+
+        for (int i = 0; i < operation_n_inputs(op); i++)
+            reach_output(r, operation_input(op, i));
+        for (int i = 0; i < operation_n_control_inputs(op); i++)
+            reach_op(r, operation_control_input(op, i));
+    }
+}
+
+/* Appends the tap's outputs that the run has to its fetches; ret_which [n] are their places
+ * in the tap. Returns how many. */
+static size_t add_tapped(struct session *s, const struct run_args *args,
+                         struct output *fetches, size_t *ret_which)
+{
+    const size_t n_ops = (size_t)graph_n_operations(s->graph);
+    struct reach r = {.args = args,
+                      .seen = xcalloc(n_ops + 1, 1),
+                      .todo = xcalloc(n_ops + 1, sizeof(struct operation *))};
+    size_t n = 0;
+
+    reach_all(&r);
+    for (size_t i = 0; i < s->tap->n; i++) {
+        const struct output x = s->tap->outputs[i];
+
+        if (!is_fed(args, x) && !r.seen[operation_id(x.op)])
+            continue;
+        fetches[args->n_fetches + n] = x;
+        ret_which[n++] = i;
+    }
+    free(r.seen);
+    free(r.todo);
+    return n;
+}
+
+static int run_tapped(struct session *s, const struct run_args *args, struct tensor *ret,
+                      struct err *err)
+{
+    struct session_tap *tap = s->tap;
+    const size_t room = args->n_fetches + tap->n + 1;
+    struct output *fetches = xcalloc(room, sizeof(*fetches));
+    struct tensor *values = xcalloc(room, sizeof(*values));
+    size_t *which = xcalloc(tap->n + 1, sizeof(*which)), n;
+    struct run_args more = *args;
+    int rc;
+
+    for (size_t i = 0; i < args->n_fetches; i++) {
+        fetches[i] = args->fetches[i];
+        values[i] = ret[i];
+    }
+    n = add_tapped(s, args, fetches, which);
+    more.fetches = fetches;
+    more.n_fetches += n;
+    tap->runs++;
+    rc = run_untapped(s, &more, values, err);
+    for (size_t i = 0; rc == 0 && i < args->n_fetches; i++)
+        ret[i] = values[i];
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        tap->fn(tap->ctx, which[i], &values[args->n_fetches + i]);
+        tensor_free(&values[args->n_fetches + i]);
+    }
+    free(fetches);
+    free(values);
+    free(which);
+    return rc;
+}
+
+void session_set_tap(struct session *s, struct session_tap *tap)
+{
+    s->tap = tap;
+}
+
+int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
+                struct err *err)
+{
+    return s->tap != NULL ? run_tapped(s, args, ret, err)
+                          : run_untapped(s, args, ret, err);
 }
 
 size_t session_gemms(struct session *s, const struct run_args *args, struct dense *ret,

@@ -115,6 +115,19 @@ int session_variable_initialized(struct session *s, const struct variable *v);
 /* Offset of the value from the start of its block. */
 size_t session_variable_offset(struct session *s, const struct variable *v);
 
+/* Shows values of the runs that the owner of the session makes, for `brood replay`. While
+ * a tap is set, each session_run also fetches those of its outputs that the run feeds or
+ * computes anyway. This changes no other value, and no variable. */
+struct session_tap {
+    const struct output *outputs; /* borrowed, as ctx; no types without a size */
+    size_t n;
+    /* value: borrowed for the call. They come in the order of outputs. */
+    void (*fn)(void *ctx, size_t i, const struct tensor *value);
+    void *ctx;
+    unsigned runs; /* that have begun since the tap was set */
+};
+void session_set_tap(struct session *s, struct session_tap *tap); /* NULL: none */
+
 /* fn is called between the steps of a long run (the agent's sign of life); NULL: none. */
 void session_set_progress(struct session *s, void (*fn)(void *ctx), void *ctx);
 

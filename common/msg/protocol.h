@@ -84,6 +84,16 @@
  *               anew for each update, reads "prev:<stage>/name" of that stage itself are the
  *               output of the learner before, named "prev:/name"; the first one's are ones
  *               (G,B,L) f32.
+ *               act and stages also: fetches? [tensor name...], origins? bool
+ *            -> fetched [{name str, run u (of the graph, counted in this request), value
+ *               tensor (none: too large)}...], of each run that computes or feeds them;
+ *               names that the graph lacks are ignored. origins [{name, op, inputs
+ *               [str...], run, shape [i...], count i, places [i...] (in row-major
+ *               order: the first of each row)}...]: tensors that are not finite, computed
+ *               from finite ones, in the first run that has any. With fetches a stage whose result is not finite is answered, with
+ *               ends str, where it otherwise fails. The rest of the answer is the same.
+ *   find        fetches [tensor name...]
+ *            -> missing [str...]: why the graph has no such tensor, "" if it has
  *   run         feeds? {tensor name: tensor}, fetches? [tensor name...],
  *               targets? [operation name...], counter? u
  *            -> fetched [tensor...] as they were asked for, or

@@ -45,6 +45,7 @@ static const struct command *const commands[] = {
     &cmd_new,
     &cmd_check,
     &cmd_eval,
+    &cmd_replay,
     &cmd_report,
     /* read checkpoints and graphs */
     &cmd_inspect,

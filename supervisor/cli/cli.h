@@ -66,6 +66,7 @@ extern const struct command cmd_logs;
 extern const struct command cmd_new;
 extern const struct command cmd_pause;
 extern const struct command cmd_prune;
+extern const struct command cmd_replay;
 extern const struct command cmd_report;
 extern const struct command cmd_respawn;
 extern const struct command cmd_resume;

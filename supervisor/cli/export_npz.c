@@ -125,24 +125,32 @@ static int append_member(struct archive *a, struct member *m, const struct wbuf 
     return rc < 0 ? rc : append(a, content->data, content->len, err);
 }
 
+static int append_value(struct archive *a, const char *name, const struct tensor *t,
+                        struct err *err)
+{
+    struct member m = {.name = xasprintf("%s.npy", name)};
+    struct wbuf content = {0};
+    int rc;
+
+    put_npy_header(&content, t);
+    if (tensor_bytes(t) > 0)
+        wbuf_bytes(&content, t->data, tensor_bytes(t));
+    rc = append_member(a, &m, &content, err);
+    wbuf_done(&content);
+    free(m.name);
+    return rc;
+}
+
 static int append_tensor(struct archive *a, const struct tensor_export *x, size_t i,
                          struct err *err)
 {
     const struct bundle_entry *e = x->entries[i];
-    struct member m = {.name = xasprintf("%s.npy", e->name)};
     struct tensor t = TENSOR_NONE;
-    struct wbuf content = {0};
     int rc = bundle_reader_read(x->from, e, &t, err);
 
-    if (rc == 0) {
-        put_npy_header(&content, &t);
-        if (tensor_bytes(&t) > 0)
-            wbuf_bytes(&content, t.data, tensor_bytes(&t));
-        rc = append_member(a, &m, &content, err);
-    }
-    wbuf_done(&content);
+    if (rc == 0)
+        rc = append_value(a, e->name, &t, err);
     tensor_free(&t);
-    free(m.name);
     return rc;
 }
 
@@ -167,22 +175,61 @@ static int append_directory(struct archive *a, size_t n, struct err *err)
 
 /* ---- the archive ---- */
 
+static int check_count(size_t n, struct err *err)
+{
+    return n <= MAX_FILES
+               ? 0
+               : err_set(err, ERR_LIMIT, "%zu tensors; an .npz holds at most %d", n,
+                         MAX_FILES);
+}
+
+static int check_member(const char *name, enum dtype dtype, struct err *err)
+{
+    if (npy_descr(dtype) == NULL)
+        return err_set(err, ERR_UNSUPPORTED, "%s is %s, which NumPy has no type for",
+                       name, dtype_name(dtype));
+    if (strlen(name) > NAME_MAX_BYTES)
+        return err_set(err, ERR_LIMIT, "%.60s...: its name is too long for an .npz",
+                       name);
+    return 0;
+}
+
 static int check(const struct tensor_export *x, struct err *err)
 {
-    if (x->n > MAX_FILES)
-        return err_set(err, ERR_LIMIT, "%zu tensors; an .npz holds at most %d", x->n,
-                       MAX_FILES);
-    for (size_t i = 0; i < x->n; i++) {
-        const struct bundle_entry *e = x->entries[i];
+    int rc = check_count(x->n, err);
 
-        if (npy_descr(e->dtype) == NULL)
-            return err_set(err, ERR_UNSUPPORTED, "%s is %s, which NumPy has no type for",
-                           e->name, dtype_name(e->dtype));
-        if (strlen(e->name) > NAME_MAX_BYTES)
-            return err_set(err, ERR_LIMIT, "%.60s...: its name is too long for an .npz",
-                           e->name);
-    }
-    return 0;
+    for (size_t i = 0; rc == 0 && i < x->n; i++)
+        rc = check_member(x->entries[i]->name, x->entries[i]->dtype, err);
+    return rc;
+}
+
+/* Ends the archive of n members unless rc is an error; frees it. */
+static int end_archive(struct archive *a, size_t n, int rc, struct err *err)
+{
+    if (rc == 0)
+        rc = append_directory(a, n, err);
+    if (rc == 0)
+        rc = atomic_file_commit(a->file, err);
+    atomic_file_free(a->file);
+    wbuf_done(&a->head);
+    wbuf_done(&a->directory);
+    return rc;
+}
+
+int npz_write(const char *path, const struct npz_value *values, size_t n, struct err *err)
+{
+    struct archive a = {0};
+    int rc = check_count(n, err);
+
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = check_member(values[i].name, values[i].value->dtype, err);
+    if (rc == 0)
+        rc = atomic_file_new(&a.file, path, 0, err);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = append_value(&a, values[i].name, values[i].value, err);
+    return end_archive(&a, n, rc, err);
 }
 
 int tensor_export_npz(const struct tensor_export *x, struct err *err)
@@ -196,12 +243,5 @@ int tensor_export_npz(const struct tensor_export *x, struct err *err)
         return rc;
     for (size_t i = 0; i < x->n && rc == 0; i++)
         rc = append_tensor(&a, x, i, err);
-    if (rc == 0)
-        rc = append_directory(&a, x->n, err);
-    if (rc == 0)
-        rc = atomic_file_commit(a.file, err);
-    atomic_file_free(a.file);
-    wbuf_done(&a.head);
-    wbuf_done(&a.directory);
-    return rc;
+    return end_archive(&a, x->n, rc, err);
 }

@@ -25,6 +25,13 @@ struct tensor_export { /* all borrowed */
 };
 
 int tensor_export_safetensors(const struct tensor_export *x, struct err *err);
+struct npz_value { /* borrowed */
+    const char *name;
+    const struct tensor *value;
+};
+/* Writes tensors that are in memory. */
+int npz_write(const char *path, const struct npz_value *values, size_t n,
+              struct err *err);
 int tensor_export_npz(const struct tensor_export *x, struct err *err);
 
 #endif

@@ -55,6 +55,29 @@ static void put_element(struct json *j, const struct tensor *t, int64_t i)
     }
 }
 
+void tensor_put_json(struct json *j, const char *name, enum dtype dtype,
+                     const struct shape *shape, const struct tensor *value)
+{
+    if (name != NULL) {
+        json_key(j, "name");
+        json_str(j, name);
+    }
+    json_key(j, "dtype");
+    json_str(j, dtype_name(dtype));
+    json_key(j, "shape");
+    json_array(j);
+    for (int i = 0; i < shape->rank; i++)
+        json_i64(j, shape->dim[i]);
+    json_close(j);
+    if (value == NULL)
+        return;
+    json_key(j, "values");
+    json_array(j);
+    for (int64_t i = 0; i < tensor_elements(value); i++)
+        put_element(j, value, i);
+    json_close(j);
+}
+
 void tensor_print_json(const char *name, enum dtype dtype, const struct shape *shape,
                        const struct tensor *value)
 {
@@ -63,22 +86,7 @@ void tensor_print_json(const char *name, enum dtype dtype, const struct shape *s
 
     json_begin(&j);
     json_object(&j);
-    json_key(&j, "name");
-    json_str(&j, name);
-    json_key(&j, "dtype");
-    json_str(&j, dtype_name(dtype));
-    json_key(&j, "shape");
-    json_array(&j);
-    for (int i = 0; i < shape->rank; i++)
-        json_i64(&j, shape->dim[i]);
-    json_close(&j);
-    if (value != NULL) {
-        json_key(&j, "values");
-        json_array(&j);
-        for (int64_t i = 0; i < tensor_elements(value); i++)
-            put_element(&j, value, i);
-        json_close(&j);
-    }
+    tensor_put_json(&j, name, dtype, shape, value);
     json_close(&j);
     (void)fputs(json_line(&j, &len), stdout);
     json_done(&j);

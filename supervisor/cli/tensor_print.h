@@ -7,12 +7,16 @@
 #define SUPERVISOR_CLI_TENSOR_PRINT_H
 
 #include "common/tensor/tensor.h"
+#include "supervisor/metrics/json.h"
 
 /* "name (DT_FLOAT) [2,3]" */
 void tensor_print_line(const char *name, enum dtype dtype, const struct shape *shape);
 /* "tensor: name (float32) [2, 3]", then the array */
 void tensor_print_value(const char *name, const struct tensor *value);
 /* {"name", "dtype", "shape", "values": [...] in row-major order, unless value is NULL} */
+/* The pairs of that object, into an open one; name NULL: without it. */
+void tensor_put_json(struct json *j, const char *name, enum dtype dtype,
+                     const struct shape *shape, const struct tensor *value);
 void tensor_print_json(const char *name, enum dtype dtype, const struct shape *shape,
                        const struct tensor *value);
 

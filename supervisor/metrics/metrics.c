@@ -48,6 +48,10 @@ struct metrics {
     size_t *n_extra; /* [n_named] number of non-standard scalars */
 
     uint64_t row_steps, row_ns; /* where the last row ended */
+
+    const char *watched; /* NULL: no column is */
+    void (*on_value)(void *ctx, double value);
+    void *ctx;
 };
 
 static size_t add_series(struct metrics *m, char *name)
@@ -210,6 +214,16 @@ static void add(struct metrics *m, size_t series, double value)
 {
     m->acc[series].sum += value;
     m->acc[series].count++;
+    if (m->watched != NULL && strcmp(m->names[series], m->watched) == 0)
+        m->on_value(m->ctx, value);
+}
+
+void metrics_watch(struct metrics *m, const char *name,
+                   void (*fn)(void *ctx, double value), void *ctx)
+{
+    m->watched = name;
+    m->on_value = fn;
+    m->ctx = ctx;
 }
 
 static void add_episode(struct metrics *m, size_t first, const double *returns,

@@ -60,6 +60,10 @@ void metrics_add_evaluation(struct metrics *m, const double *returns, double len
  * METRICS_MAX_SCALARS, is ignored. */
 void metrics_add_scalar(struct metrics *m, size_t agent, const char *name, size_t len,
                         double value);
+/* Calls fn with every value that is added to the column of this name, before its mean; the
+ * column need not exist yet. name is borrowed. */
+void metrics_watch(struct metrics *m, const char *name,
+                   void (*fn)(void *ctx, double value), void *ctx);
 void metrics_add_round(struct metrics *m, uint64_t duration_ns);
 void metrics_add_update(struct metrics *m, uint64_t duration_ns);
 

@@ -21,7 +21,9 @@ struct acting {
     uint8_t *first;        /* (E) */
     size_t outstanding;
     int failed;                /* 1: ignore further answers */
-    const struct vec_env *env; /* of the current call */
+    const struct vec_env *env; /* of the current call, as the rest */
+    const struct probe *probe;
+    uint64_t step;
 };
 
 struct acting *acting_new(const struct acting_args *args)
@@ -103,15 +105,24 @@ static int take_columns(struct acting *a, size_t agent, const msgpack_object *bo
     return 0;
 }
 
+static struct probe_place place_of(const struct acting *a, size_t agent)
+{
+    return (struct probe_place){
+        .agent = a->args.spec->agents[agent].name, .stage = PROBE_ACT, .step = a->step};
+}
+
 static int take_answer(struct acting *a, size_t agent, const msgpack_object *body,
                        struct err *err)
 {
     size_t width = (size_t)a->args.spec->agents[agent].space.width;
     size_t carry = a->args.descriptions[agent].carry;
+    const struct probe_place at = place_of(a, agent);
     int rc;
 
     if (body->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "not a map");
+    if ((rc = probe_take(a->probe, &at, body, err)) < 0)
+        return rc;
     rc = take_values(a, body, "actions", width, a->actors[agent].actions, err);
     if (rc == 0 && carry > 0)
         rc = take_values(a, body, "carry", carry, a->actors[agent].next_carry, err);
@@ -245,7 +256,7 @@ static void pack_call(struct acting *a, size_t agent, const struct acting_call *
     int has_carry = a->args.descriptions[agent].carry > 0;
 
     msg_map(o, 3u + (has_carry ? 2 : 0) + (call->episode != NULL ? 3 : 0) +
-                   (allowed != NULL ? 1 : 0));
+                   (allowed != NULL ? 1 : 0) + (call->probe != NULL ? PROBE_PAIRS : 0));
     msg_key(o, "mode");
     msg_u64(o, call->mode);
     msg_key(o, "step");
@@ -261,12 +272,20 @@ static void pack_call(struct acting *a, size_t agent, const struct acting_call *
         pack_carry(a, agent, o);
     if (call->episode != NULL)
         pack_draws(a, call, o);
+    if (call->probe != NULL) {
+        const struct probe_place at = place_of(a, agent);
+
+        probe_pack(call->probe, 1, who->name, o);
+        call->probe->on_request(call->probe->ctx, &at, o->buf.data, o->buf.size);
+    }
 }
 
 int acting_begin(struct acting *a, const struct acting_call *call, struct err *err)
 {
     CHECK(a->outstanding == 0 && !a->failed);
     a->env = call->env;
+    a->probe = call->probe;
+    a->step = call->step;
     for (size_t e = 0; e < a->args.copies; e++)
         a->first[e] = vec_env_time(call->env, e) == 0;
     for (size_t i = 0; i < a->args.spec->n_agents; i++) {

@@ -18,6 +18,7 @@
 #include "supervisor/env/env.h"
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/rollout/description.h"
+#include "supervisor/rollout/probe.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,6 +43,7 @@ struct acting_call {
     /* In an evaluation, draws are keyed by (seed, episode, time). NULL: by step. */
     const uint64_t *episode, *time; /* (E) */
     uint64_t seed;
+    const struct probe *probe; /* of a replay, if this is its round; otherwise NULL */
 };
 
 struct acting *acting_new(const struct acting_args *args);

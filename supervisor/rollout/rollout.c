@@ -57,6 +57,8 @@ static int begin_acting(struct rollout *r, struct err *err)
 
     for (size_t a = 0; a < r->n_agents; a++)
         agent_table_begin_round(r->args.agents, a);
+    if (probe_is_round(r->args.probe, r->env_steps, r->copies))
+        call.probe = r->args.probe;
     rollout_keep(r);
     r->round_began_ns = rollout_now_ns(r);
     rc = acting_begin(r->acting, &call, err);

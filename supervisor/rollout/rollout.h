@@ -35,6 +35,7 @@
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/rollout/description.h"
 #include "supervisor/rollout/evaluation.h"
+#include "supervisor/rollout/probe.h"
 #include "supervisor/rollout/sharing.h"
 #include "supervisor/store/store.h"
 
@@ -93,7 +94,8 @@ struct rollout_args { /* all borrowed until rollout_free */
     struct metrics *metrics;
     uint64_t (*now_ns)(void); /* monotonic; NULL: uv_hrtime */
     uint64_t until; /* stops at the first boundary at or after that step; 0: at none */
-    size_t cores;   /* most agents that compute at a time in an update; 0: one per core */
+    const struct probe *probe; /* NULL: this is no replay */
+    size_t cores; /* most agents that compute at a time in an update; 0: one per core */
     struct rollout_callbacks callbacks;
 };
 

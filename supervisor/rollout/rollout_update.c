@@ -23,6 +23,7 @@
 
 #include <math.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Whether a non-finite number from this runner ends the run (the configuration and the
@@ -52,6 +53,44 @@ static const char *runner_name(const struct rollout *r, size_t runner)
     return runner < r->n_agents ? r->names[runner] : "central";
 }
 
+/* Whether the update is one that a replay looks into. */
+static int is_probed(const struct rollout *r)
+{
+    const struct probe *p = r->args.probe;
+
+    return probe_is_round(p, r->env_steps - r->copies, r->copies) &&
+           (p->update == PROBE_ALL_UPDATES || p->update == r->updates);
+}
+
+static struct probe_place probe_place_of(const struct rollout *r, size_t runner)
+{
+    const int stage = r->runners[runner].stage;
+    const struct learners *l = &r->learners[r->plan.stage[stage].group];
+
+    return (struct probe_place){.agent = runner_name(r, runner),
+                                .stage = r->plan.stage[stage].name,
+                                .step = r->env_steps,
+                                .update = l->updates,
+                                .pass = r->fsm.repeat,
+                                .rows = l->source.rows,
+                                .groups = l->source.groups,
+                                .batch = l->source.batch,
+                                .length = l->source.length};
+}
+
+/* A value that is not finite, and would end the run: in an update that a replay looks into,
+ * only reports it. Returns err's code, or 0. */
+static int end_by_nonfinite(const struct rollout *r, size_t runner, const struct err *why,
+                            struct err *err)
+{
+    const struct probe_place at = probe_place_of(r, runner);
+
+    if (!is_probed(r))
+        return err_pass(err, why);
+    r->args.probe->on_ends(r->args.probe->ctx, &at, why->msg);
+    return 0;
+}
+
 static int number_of(const msgpack_object *o, double *ret)
 {
     switch (o->type) {
@@ -70,8 +109,19 @@ static int number_of(const msgpack_object *o, double *ret)
     }
 }
 
+static void show_scalar(const struct rollout *r, size_t runner,
+                        const msgpack_object_str *name, double value)
+{
+    const struct probe_place at = probe_place_of(r, runner);
+    char text[STAGE_OUTPUT_MAX + 1];
+
+    (void)snprintf(text, sizeof(text), "%.*s", (int)name->size, name->ptr);
+    r->args.probe->on_scalar(r->args.probe->ctx, &at, text, value);
+}
+
+/* bad: becomes the first value that is not finite, if such a value ends the run. */
 static int take_scalar(struct rollout *r, size_t runner, const msgpack_object_kv *kv,
-                       struct err *err)
+                       struct err *bad, struct err *err)
 {
     const msgpack_object_str *name = &kv->key.via.str;
     double value;
@@ -81,9 +131,11 @@ static int take_scalar(struct rollout *r, size_t runner, const msgpack_object_kv
     if (!number_of(&kv->val, &value))
         return err_set(err, ERR_PROTOCOL, "scalars: '%.*s' is not a number",
                        (int)name->size, name->ptr);
-    if (!isfinite(value) && nonfinite_ends(r, runner))
-        return err_set(err, ERR_NONFINITE, "%.*s is %g", (int)name->size, name->ptr,
-                       value);
+    if (!isfinite(value) && bad->code == 0 && nonfinite_ends(r, runner))
+        (void)err_set(bad, ERR_NONFINITE, "%.*s is %g", (int)name->size, name->ptr,
+                      value);
+    if (is_probed(r))
+        show_scalar(r, runner, name, value);
     metrics_add_scalar(r->args.metrics, place_of(r, runner), name->ptr, name->size,
                        value);
     return 0;
@@ -93,14 +145,32 @@ static int take_scalars(struct rollout *r, size_t runner, const msgpack_object *
                         struct err *err)
 {
     const msgpack_object *scalars = NULL;
+    struct err bad = {0};
     int rc = msg_get_map(body, "scalars", &scalars, err);
 
     if (rc < 0 || scalars == NULL)
         return rc;
     for (uint32_t i = 0; i < scalars->via.map.size; i++)
-        if ((rc = take_scalar(r, runner, &scalars->via.map.ptr[i], err)) < 0)
+        if ((rc = take_scalar(r, runner, &scalars->via.map.ptr[i], &bad, err)) < 0)
             return rc;
-    return 0;
+    return bad.code != 0 ? end_by_nonfinite(r, runner, &bad, err) : 0;
+}
+
+/* What the answer has for a replay. */
+static int take_probed(struct rollout *r, size_t runner, const msgpack_object *body,
+                       struct err *err)
+{
+    const struct probe_place at = probe_place_of(r, runner);
+    char ends[sizeof(err->msg)] = "";
+    struct err why = {0};
+    int rc = probe_take(r->args.probe, &at, body, err);
+
+    if (rc == 0)
+        rc = msg_get_str(body, "ends", ends, sizeof(ends), err);
+    if (rc < 0 || *ends == '\0')
+        return rc;
+    (void)err_set(&why, ERR_NONFINITE, "%s", ends);
+    return end_by_nonfinite(r, runner, &why, err);
 }
 
 /* The group of learners whose stage it is. */
@@ -145,10 +215,11 @@ static int take_stage_answer(struct rollout *r, size_t runner, const msgpack_obj
         return err_set(err, ERR_PROTOCOL, "not a map");
     if ((rc = msg_get_map(body, "outputs", &outputs, err)) < 0 ||
         (rc = take_scalars(r, runner, body, err)) < 0 ||
+        (r->args.probe != NULL && (rc = take_probed(r, runner, body, err)) < 0) ||
         (rc = take_priorities(r, runner, body, err)) < 0)
         return rc;
     return exchange_put(r->exchange, r->runners[runner].stage, runner, outputs,
-                        nonfinite_ends(r, runner), err);
+                        nonfinite_ends(r, runner) && !is_probed(r), err);
 }
 
 /* ---- which runner can run which stage ---- */
@@ -334,6 +405,13 @@ static int asks_guest(const struct rollout *r, int stage, size_t runner)
     return own != asks && (own != LEARNING_NONE || asks > 0);
 }
 
+static void show_request(const struct rollout *r, size_t runner, const struct msg_out *o)
+{
+    const struct probe_place at = probe_place_of(r, runner);
+
+    r->args.probe->on_request(r->args.probe->ctx, &at, o->buf.data, o->buf.size);
+}
+
 static int send_stage(struct rollout *r, size_t runner, int stage, struct err *err)
 {
     const size_t core = choose_core(r, runner);
@@ -349,8 +427,8 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     struct msg_out *o = agent_request_begin(r->args.agents, place, s->name, s->writes);
     int rc;
 
-    msg_map(o,
-            5u + (group != SHARING_NONE) + (source->weights != NULL) + (is_guest != 0));
+    msg_map(o, 5u + (group != SHARING_NONE) + (source->weights != NULL) +
+                   (is_guest != 0) + (r->args.probe != NULL ? PROBE_PAIRS : 0));
     msg_key(o, "step");
     msg_u64(o, r->env_steps);
     msg_key(o, "update");
@@ -377,12 +455,18 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
         msg_key(o, "weights");
         msg_tensor(o, &weights);
     }
+    if (r->args.probe != NULL)
+        probe_pack(r->args.probe, is_probed(r), runner_name(r, runner), o);
     msg_key(o, "inputs");
     if (r->n_cores > 1 && agent_table_count(r->args.agents) > r->n_cores)
         agent_request_wake_on(r->args.agents, place, r->cores[core]);
     if (s->turns)
         turn = (struct exchange_turn){l->order, turns_before(l, runner), shape};
     rc = exchange_pack(r->exchange, stage, runner, s->turns ? &turn : NULL, o, err);
+    if (rc == 0 && is_probed(r)) {
+        r->runners[runner].stage = stage;
+        show_request(r, runner, o);
+    }
     if (rc == 0)
         rc = agent_request_send(r->args.agents, place, on_stage_response, r, err);
     if (rc == 0) {

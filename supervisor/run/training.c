@@ -78,6 +78,8 @@ static void on_round(void *ctx, const struct rollout_progress *at)
     struct training *t = ctx;
     const struct resume *from = t->args->resume;
 
+    if (training_end_replayed_round(t, 0) < 0)
+        return;
     training_trace_round(t, at->round);
     if (!t->sent_under_way && (from == NULL || at->round > resume_progress(from)->round))
         send_under_way(t);
@@ -91,9 +93,9 @@ static int start_driver(struct training *t, const struct rollout_args *args,
     training_check_portable(t);
     if (rc == 0 && t->args->resume != NULL)
         rc = training_load_state(t, err);
-    if (rc == 0)
+    if (rc == 0 && t->args->replay == NULL)
         rc = open_sinks(t, err);
-    if (rc == 0)
+    if (rc == 0 && t->args->replay == NULL)
         rc = write_graphs(t, err);
     training_plan_changes(t);
     if (rc == 0) {
@@ -106,9 +108,8 @@ static int start_driver(struct training *t, const struct rollout_args *args,
     return rc;
 }
 
-static void start_rollout(void *ctx)
+void training_start_rollout(struct training *t)
 {
-    struct training *t = ctx;
     struct rollout_args args = {
         .config = t->config,
         .agents = t->agents,
@@ -117,6 +118,7 @@ static void start_rollout(void *ctx)
         .store = t->store,
         .metrics = t->metrics,
         .until = t->args->until,
+        .probe = t->args->replay != NULL ? t->args->replay->probe : NULL,
         .callbacks = {.on_row = training_on_row,
                       .on_checkpoint = training_on_checkpoint,
                       .on_change = training_on_change,
@@ -134,6 +136,11 @@ static void start_rollout(void *ctx)
         return;
     if (start_driver(t, &args, &err) < 0)
         training_fail(t, &err);
+}
+
+static void start_rollout(void *ctx)
+{
+    training_start_rollout(ctx);
 }
 
 static void on_graphs(void *ctx)
@@ -156,7 +163,9 @@ static void on_ready(void *ctx)
     struct training *t = ctx;
     struct err err = {0};
 
-    if (graphs_start(&t->graphs, t->agents, on_graphs, t, &err) < 0)
+    if (t->args->replay != NULL)
+        training_replay_begin(t);
+    else if (graphs_start(&t->graphs, t->agents, on_graphs, t, &err) < 0)
         training_fail(t, &err);
 }
 
@@ -164,7 +173,8 @@ static void on_tick(uv_timer_t *timer)
 {
     struct training *t = timer->data;
 
-    training_check_dir(t);
+    if (t->args->replay == NULL)
+        training_check_dir(t);
     training_begin_checkpoint(t);
     if (t->rollout != NULL)
         rollout_tick(t->rollout);
@@ -203,6 +213,10 @@ static int open_store(struct training *t, struct err *err)
     uint64_t capacity = (uint64_t)t->config->experience.capacity;
     const struct checkpoint_section *s;
 
+    if (t->args->replay != NULL) {
+        t->store = t->args->replay->store;
+        return 0;
+    }
     if (t->args->resume == NULL)
         return store_create(&t->store, path, capacity, err);
     s = resume_section(t->args->resume, SECTION_EXPERIENCE);
@@ -227,12 +241,22 @@ static int verify_env(struct training *t, struct err *err)
     return 0;
 }
 
+static void on_watched(void *ctx, double value)
+{
+    struct training *t = ctx;
+    struct rollout_progress at;
+
+    rollout_progress(t->rollout, &at);
+    t->replay_is_over |= t->args->replay->on_value(t->args->replay->ctx, &at, value);
+}
+
 static int open_files(struct training *t, struct err *err)
 {
     struct run_dir *dir = t->args->dir;
     int rc;
 
-    t->journal = journal_new(run_dir_file(dir, "journal"));
+    if (t->args->replay == NULL)
+        t->journal = journal_new(run_dir_file(dir, "journal"));
     training_journal_begin(t);
     rc = training_begin_resume(t, err);
     if (rc == 0 && t->args->resume == NULL)
@@ -246,6 +270,8 @@ static int open_files(struct training *t, struct err *err)
         return rc;
     vec_env_reset(t->env);
     t->metrics = make_metrics(vec_env_spec(t->env), rollout_needs_central(t->config));
+    if (t->args->replay != NULL && t->args->replay->column != NULL)
+        metrics_watch(t->metrics, t->args->replay->column, on_watched, t);
     return open_store(t, err);
 }
 
@@ -258,9 +284,9 @@ static int make_agents(struct training *t, struct err *err)
                                  .ctx = t};
     int rc;
 
-    rc = agent_specs_init(&t->specs, t->config, vec_env_spec(t->env),
-                          rollout_needs_central(t->config), 1, t->args->dir,
-                          pack_configure, err);
+    rc = agent_specs_init(
+        &t->specs, t->config, vec_env_spec(t->env), rollout_needs_central(t->config), 1,
+        t->args->replay == NULL ? t->args->dir : NULL, pack_configure, err);
     if (rc < 0)
         return rc;
     for (size_t g = 0; g < t->specs.sharing.n_groups; g++)
@@ -316,6 +342,7 @@ static void start(struct training *t)
 static void release(struct training *t)
 {
     rollout_free(t->rollout);
+    training_replay_free(t);
     run_saver_free(t->saver);
     restore_free(t->restore);
     graphs_free(t->graphs);
@@ -376,6 +403,8 @@ static void finish(struct training *t)
     t->result->checkpoint_step = t->saved_step;
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
     training_fail_if_deleted(t);
+    if (t->args->replay != NULL)
+        return;
     if (t->result->end == TRAINING_DONE && at.updates == 0)
         warn_if_untrained(t);
     if (t->result->end == TRAINING_DONE && t->saved_step == (int64_t)t->result->env_steps)
@@ -389,7 +418,7 @@ static void find_resume_step(struct training *t, int rc)
     uint64_t step;
 
     t->result->resume_step = t->result->checkpoint_step;
-    if (rc == 0)
+    if (rc == 0 || t->args->replay != NULL)
         return;
     t->result->resume_step = -1;
     if (resume_find_covered(&step, run_dir_file(dir, "checkpoints"),
@@ -421,7 +450,8 @@ int training_run(const struct training_args *args, struct training_result *ret,
     if (rc == 0)
         rc = make_agents(t, err);
     if (rc == 0) {
-        training_make_saver(t);
+        if (args->replay == NULL)
+            training_make_saver(t);
         t->saved_step =
             args->resume != NULL ? (int64_t)resume_progress(args->resume)->env_steps : -1;
         watch(t);

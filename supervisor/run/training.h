@@ -9,6 +9,8 @@
  *          is committed: config.yaml is written, and the journal records the resume. (If
  *          the keeper resumes the run by itself, the journal is written from the start.)
  * States   life_fsm.h.
+ * Replay   plays a part of a run again. Nothing in its directory changes: there is no journal,
+ *          no metrics, checkpoint, log or socket, and the rows go to a copy of the log.
  * Keeper   when the keeper exits, the run ends at once. SIGTSTP, which the keeper forwards,
  *          stops the agents, then this process; SIGCONT continues all of them.
  * Signals  the first SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary,
@@ -66,6 +68,19 @@ struct training_observer {
     void *ctx;
 };
 
+struct training_replay { /* all borrowed, except the store */
+    struct store *store; /* from store_open_copy; the run takes it */
+    const struct probe *probe;
+    /* Called with each value that is added to this column of the metrics; NULL: none. The
+     * replay stops at a boundary after it has returned 1. */
+    const char *column;
+    int (*on_value)(void *ctx, const struct rollout_progress *at, double value);
+    /* Called after each round, and also when a failure or a stop cuts one short. An error ends
+     * the run. */
+    int (*on_round)(void *ctx, const struct store *store, int is_last, struct err *err);
+    void *ctx;
+};
+
 struct training_args {               /* all borrowed for the call */
     const struct run_config *config; /* in force at the beginning */
     /* Of a run with changes for later steps: a resumed one (resume_config.h), or one whose
@@ -85,6 +100,7 @@ struct training_args {               /* all borrowed for the call */
     /* Of private resident memory (resident.h) of the supervisor, the agents and environment
      * processes together: more makes the run fail. 0: no limit. */
     int64_t memory_limit_bytes;
+    struct training_replay *replay;   /* NULL: this is none */
     uint64_t until; /* stops at the first boundary at or after that step; 0: at none */
     /* A folder, in which a new run with the last checkpoint is made if the run directory
      * is deleted while the run is live; NULL: the checkpoint is then lost. */

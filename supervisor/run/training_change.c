@@ -243,7 +243,8 @@ static void renew(const struct renewal *r)
     for (size_t i = 0; i < agent_table_count(r->t->agents); i++)
         if (r->agents[i]) {
             (void)agent_table_respawn(r->t->agents, i, NULL);
-            graphs_expire(r->t->graphs, i);
+            if (r->t->graphs != NULL)
+                graphs_expire(r->t->graphs, i);
         }
 }
 

@@ -85,6 +85,8 @@ struct training {
     struct run_saver *saver;
     struct graphs *graphs;
     struct restore *restore;
+    struct training_asking *asking; /* of a replay (training_replay.c) */
+    int replay_is_over;             /* on_value said so */
     struct rollout *rollout;
     struct csv_sink *csv;
     struct event_sink *events;
@@ -246,6 +248,19 @@ void training_retry_change(struct training *t);
 const char *training_config_yaml(struct training *t);
 /* Writes t->wanted to config.yaml. */
 int training_write_config(struct training *t, struct err *err);
+
+/* ---- training_replay.c ---- */
+
+/* training.c: makes and starts the driver. */
+void training_start_rollout(struct training *t);
+/* When the agents are ready: checks the names of tensors, then starts the driver. */
+void training_replay_begin(struct training *t);
+/* When the driver is done: fetches what the last round leaves, then feeds LIFE_EV_DONE. */
+void training_replay_end(struct training *t);
+/* A round is over, or cut short by a failure: calls on_round. After its error, which ends the
+ * run, returns that; without a replay, 0. */
+int training_end_replayed_round(struct training *t, int is_last);
+void training_replay_free(struct training *t);
 
 /* ---- training_resume.c: resuming from a checkpoint ---- */
 

@@ -127,9 +127,10 @@ static void do_unwatch(struct training *t, const struct err *why)
 
 static void do_close(struct training *t, const struct err *why)
 {
-    if (run_saver_is_busy(t->saver))
+    if (t->args->replay == NULL && run_saver_is_busy(t->saver))
         return; /* WRITER_FREE follows */
-    training_check_dir(t);
+    if (t->args->replay == NULL)
+        training_check_dir(t);
     if (!training_rescue(t))
         training_feed(t, LIFE_EV_CLOSED, NULL);
 }
@@ -212,11 +213,19 @@ void training_on_done(void *ctx, int stopped)
         t->result->end = TRAINING_DONE;
         training_event(t, DONE);
     }
-    training_feed(t, LIFE_EV_DONE, NULL);
+    if (t->args->replay != NULL)
+        training_replay_end(t);
+    else
+        training_feed(t, LIFE_EV_DONE, NULL);
 }
 
 void training_on_failed(void *ctx, const struct err *why)
 {
-    training_save_last(ctx);
-    training_fail(ctx, why);
+    struct training *t = ctx;
+
+    if (t->args->replay == NULL)
+        training_save_last(t);
+    else if (training_end_replayed_round(t, 1) < 0)
+        return;
+    training_fail(t, why);
 }

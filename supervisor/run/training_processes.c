@@ -253,14 +253,15 @@ static void on_stopped(void *ctx)
 
 void training_make_env_host(struct training *t)
 {
-    const struct env_host_args args = {.loop = &t->loop,
-                                       .agent_exe_fd = t->agent_fd,
-                                       .logs = run_dir_file(t->args->dir, "logs"),
-                                       .on_event = on_event,
-                                       .on_inexact = on_inexact,
-                                       .on_failed = on_failed,
-                                       .on_stopped = on_stopped,
-                                       .ctx = t};
+    const struct env_host_args args = {
+        .loop = &t->loop,
+        .agent_exe_fd = t->agent_fd,
+        .logs = t->args->replay == NULL ? run_dir_file(t->args->dir, "logs") : NULL,
+        .on_event = on_event,
+        .on_inexact = on_inexact,
+        .on_failed = on_failed,
+        .on_stopped = on_stopped,
+        .ctx = t};
 
     t->env_host = env_host_new(&args);
 }

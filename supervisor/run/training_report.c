@@ -187,6 +187,8 @@ int training_on_row(void *ctx, const struct metrics_row *row, struct err *err)
     }
     if (teams > 0)
         t->result->team_return_mean = sum / teams;
+    if (t->args->replay != NULL)
+        return training_event_at(t, &e, err);
     rc = csv_sink_write(t->csv, row, err);
     if (rc == 0)
         rc = event_sink_write(t->events, row, training_now_unix(), err);

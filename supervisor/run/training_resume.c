@@ -31,6 +31,8 @@ int training_begin_resume(struct training *t, struct err *err)
     if (args->differs.code != 0)
         mark_inexact(t, args->differs.msg, strlen(args->differs.msg));
     t->committed = args->resume == NULL;
+    if (args->replay != NULL)
+        return 0;
     return t->committed || keeper_resume_task(&again) ? journal_begin(t->journal, err)
                                                       : 0;
 }
@@ -84,8 +86,11 @@ static int check_machine(struct training *t, struct err *err)
  * later checkpoints and rows. */
 static int commit_resume(struct training *t, struct err *err)
 {
-    int rc = training_write_config(t, err);
+    int rc;
 
+    if (t->args->replay != NULL)
+        return 0;
+    rc = training_write_config(t, err);
     if (rc == 0)
         rc = journal_begin(t->journal, err);
     if (rc == 0)

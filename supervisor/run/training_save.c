@@ -118,6 +118,8 @@ int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct 
 
     (void)at;
     (void)err;
+    if (t->args->replay != NULL)
+        return 0;
     if (take_checkpoint(t))
         return 0;
     training_feed(t, LIFE_EV_CHECKPOINT_WAITS, NULL);

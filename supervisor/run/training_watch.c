@@ -246,7 +246,8 @@ void training_watch(struct training *t)
 {
     watch_signals(t);
     watch_keeper(t);
-    watch_log(t);
+    if (t->args->replay == NULL)
+        watch_log(t);
     watch_memory(t);
 }
 

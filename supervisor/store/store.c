@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -515,14 +516,13 @@ static int open_file(struct store *s, struct err *err)
                : err_errno(err, "%s", s->path);
 }
 
-static int reopen(struct store *s, const struct saved *saved, struct err *err)
+/* Checks the opened file and takes the state. */
+static int take_file(struct store *s, const struct saved *saved, struct err *err)
 {
     uint64_t first = store_window_first_at(s, saved->head);
     struct stat st;
-    int rc = open_file(s, err);
+    int rc = s->layout.n_columns == 0 ? read_layout(s, saved, err) : 0;
 
-    if (rc == 0)
-        rc = read_layout(s, saved, err);
     if (rc < 0)
         return rc;
     if (fstat(s->fd, &st) < 0)
@@ -539,8 +539,59 @@ static int reopen(struct store *s, const struct saved *saved, struct err *err)
     return rc;
 }
 
-int store_open(struct store **ret, const char *path, uint64_t capacity, const void *state,
-               size_t len, struct err *err)
+/* An unnamed file where a copy by reference is most likely possible. */
+static int open_unnamed(const char *path)
+{
+    char *dir = xstrdup(path);
+    char *slash = strrchr(dir, '/');
+    int fd;
+
+    for (int i = 0; i < 2 && slash != NULL; i++) { /* <runs>/<name>/experience */
+        *slash = '\0';
+        slash = strrchr(dir, '/');
+    }
+    fd = open(slash != NULL ? dir : ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    free(dir);
+    return fd >= 0 ? fd : memfd_create("experience", MFD_CLOEXEC);
+}
+
+static int copy_window(struct store *s, const struct saved *saved, int from,
+                       struct err *err)
+{
+    const uint64_t first = saved->first * saved->block_rows;
+    int rc;
+
+    if (copy_reference(from, s->fd) == 0)
+        return 0;
+    if (copy_bytes(from, s->fd, 0, STORE_HEADER_BYTES) < 0)
+        return err_errno(err, "copying %s", s->path);
+    rc = read_layout(s, saved, err);
+    if (rc == 0 && copy_bytes(from, s->fd, (off_t)row_offset(s, first),
+                              (off_t)row_offset(s, saved->head)) < 0)
+        rc = err_errno(err, "copying %s", s->path);
+    return rc;
+}
+
+static int open_copy(struct store *s, const struct saved *saved, struct err *err)
+{
+    const int from = beneath_open(s->path, O_RDONLY, 0);
+    char path[64];
+    int rc;
+
+    if (from < 0)
+        return err_errno(err, "%s", s->path);
+    s->fd = open_unnamed(s->path);
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", s->fd);
+    if (s->fd >= 0)
+        s->agent_fd = open(path, O_RDONLY | O_CLOEXEC);
+    rc = s->agent_fd < 0 ? err_errno(err, "a file for a copy of %s", s->path)
+                         : copy_window(s, saved, from, err);
+    (void)close(from);
+    return rc;
+}
+
+static int open_with(struct store **ret, const char *path, uint64_t capacity,
+                     const void *state, size_t len, int is_copy, struct err *err)
 {
     struct saved saved;
     struct store *s;
@@ -549,13 +600,27 @@ int store_open(struct store **ret, const char *path, uint64_t capacity, const vo
     if (rc < 0)
         return rc;
     s = new_store(path, capacity);
-    rc = reopen(s, &saved, err);
+    rc = is_copy ? open_copy(s, &saved, err) : open_file(s, err);
+    if (rc == 0)
+        rc = take_file(s, &saved, err);
     if (rc < 0) {
         store_free(s);
         return rc;
     }
     *ret = s;
     return 0;
+}
+
+int store_open(struct store **ret, const char *path, uint64_t capacity, const void *state,
+               size_t len, struct err *err)
+{
+    return open_with(ret, path, capacity, state, len, 0, err);
+}
+
+int store_open_copy(struct store **ret, const char *path, uint64_t capacity,
+                    const void *state, size_t len, struct err *err)
+{
+    return open_with(ret, path, capacity, state, len, 1, err);
 }
 
 int store_cut(struct store *s, struct err *err)

@@ -40,6 +40,11 @@ int store_create(struct store **ret, const char *path, uint64_t capacity,
  * -errno. */
 int store_open(struct store **ret, const char *path, uint64_t capacity, const void *state,
                size_t len, struct err *err);
+/* As store_open, but of a copy: an unnamed file next to the run's directory, or else in
+ * memory, which vanishes with the last process that has it open. The log itself is only
+ * read; it may be live. */
+int store_open_copy(struct store **ret, const char *path, uint64_t capacity,
+                    const void *state, size_t len, struct err *err);
 int store_cut(struct store *s, struct err *err);
 void store_free(struct store *s); /* closes; the file stays */
 
@@ -93,6 +98,14 @@ int store_sync(struct store *s, struct err *err);
 #define STORE_ALL_ROWS UINT64_MAX /* as end */
 int store_copy(const struct store *s, uint64_t first, uint64_t end, const char *path,
                struct err *err);
+
+/* Compares rows first .. end - 1 with those of another log of the same run, opened for
+ * reading, as far as that one has them; *ret_n is how many it had. ERR_CORRUPT names the
+ * first row and column that differ. */
+int store_compare(const struct store *s, int log, uint64_t first, uint64_t end,
+                  uint64_t *ret_n, struct err *err);
+/* The number of rows up to the end of a log that is open for reading. ERR_FORMAT, ... */
+int store_log_end(int log, uint64_t *ret, struct err *err);
 
 /* Saves the head and the checksums of the window, for run.state; *ret is malloc'd. */
 void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len);

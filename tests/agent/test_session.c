@@ -578,6 +578,68 @@ START_TEST(a_layer_trains)
 }
 END_TEST
 
+struct seen {
+    size_t n, which[8];
+    float value[8];
+};
+
+static void on_tapped(void *ctx, size_t i, const struct tensor *value)
+{
+    struct seen *seen = ctx;
+
+    seen->which[seen->n] = i;
+    seen->value[seen->n++] = tensor_f32(value)[0];
+}
+
+/* A tap sees what a run feeds or computes, no more, and changes neither result nor variable. */
+START_TEST(a_tap_sees_what_a_run_computes)
+{
+    struct bed b;
+    float x = 3, y = 5;
+    bed_init(&b);
+    struct output in = bed_input(&b, scalar, &x, scalar);
+    struct output twice = binary(b.g, "Add", in, in, NULL);
+    struct output square = unary(b.g, "Square", twice, NULL);
+    struct variable *v = bed_variable(&b, 1, "v");
+    struct output add = variable_assign_add(v, square, NULL);
+    struct output other = unary(b.g, "Neg", square, NULL);
+    struct output outputs[] = {other, square, v->read, twice, in};
+    struct seen seen = {0};
+    struct session_tap tap = {.outputs = outputs, .n = 5, .fn = on_tapped, .ctx = &seen};
+    struct run_args args = bed_args(&b);
+    bed_init_variables(&b);
+    session_set_tap(b.s, &tap);
+    args.fetches = &add;
+    args.n_fetches = 1;
+    struct tensor ret = TENSOR_NONE;
+    ck_assert_int_eq(session_run(b.s, &args, &ret, &b.err), 0);
+    ck_assert_float_eq(tensor_f32(&ret)[0], 37);
+    tensor_free(&ret);
+    ck_assert_uint_eq(seen.n, 3);
+    ck_assert_uint_eq(seen.which[0], 1);
+    ck_assert_float_eq(seen.value[0], 36);
+    ck_assert_uint_eq(seen.which[1], 3);
+    ck_assert_float_eq(seen.value[1], 6);
+    ck_assert_uint_eq(seen.which[2], 4);
+    ck_assert_float_eq(seen.value[2], 3);
+    /* as a target, with a tensor fed in the middle: nothing before it is computed */
+    b.feeds[0] = (struct feed){twice, tensor_scalar_f32(&y)};
+    args.n_fetches = 0;
+    args.targets = &add.op;
+    args.n_targets = 1;
+    seen.n = 0;
+    ck_assert_int_eq(session_run(b.s, &args, NULL, &b.err), 0);
+    ck_assert_uint_eq(seen.n, 2);
+    ck_assert_float_eq(seen.value[0], 25);
+    ck_assert_float_eq(seen.value[1], 5);
+    ck_assert_uint_eq(tap.runs, 2);
+    session_set_tap(b.s, NULL);
+    ck_assert_float_eq(bed_scalar(&b, v->read), 62);
+    ck_assert_uint_eq(seen.n, 2);
+    bed_done(&b);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     const TTest *const tests[] = {
@@ -606,6 +668,7 @@ static Suite *make_suite(void)
         sessions_and_graphs_share_nothing,
         a_snapshot_brings_everything_back,
         a_layer_trains,
+        a_tap_sees_what_a_run_computes,
     };
     Suite *s = suite_create("session");
     TCase *tc = tcase_create("session");

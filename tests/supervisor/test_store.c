@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static struct temp_dir dir;
 
@@ -398,6 +399,49 @@ START_TEST(test_full_disk)
 }
 END_TEST
 
+/* A copy of the log as it was goes on by itself; its rows are compared with the log's. */
+START_TEST(test_copy)
+{
+    const char *path = temp_dir_file(&dir, "experience");
+    struct store *s = new_store(1500), *copy;
+    const size_t row_bytes = store_layout(s)->row_bytes;
+    uint64_t n = 0, end = 0;
+    size_t len;
+    uint8_t *state;
+    struct err err = {0};
+    int log;
+
+    append(s, 0, 1000);
+    store_state_save(s, &state, &len);
+    append(s, 1000, 500);
+    ck_assert_int_eq(store_open_copy(&copy, path, 1500, state, len, &err), 0);
+    ck_assert_uint_eq(store_head(copy), 1000);
+    append(copy, 1000, 900);
+    log = open(path, O_RDONLY);
+    ck_assert_int_eq(store_log_end(log, &end, &err), 0);
+    ck_assert_uint_eq(end, 1500);
+    ck_assert_int_eq(store_compare(copy, log, 1000, 1900, &n, &err), 0);
+    ck_assert_uint_eq(n, 500);
+
+    (void)close(log);
+    log = open(path, O_RDWR);
+    ck_assert_int_eq(
+        pwrite(log, "x", 1, (off_t)(STORE_HEADER_BYTES + 1234 * row_bytes + 4)), 1);
+    ck_assert_int_eq(store_compare(copy, log, 1000, 1900, &n, &err), ERR_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(err.msg, "at row 1234: agent_0/obs[1] is 1234 here"));
+    /* the copy has no name, and the log has its own rows */
+    append(s, 1500, 10);
+    ck_assert_uint_eq(store_head(copy), 1900);
+    ck_assert_int_eq(store_forget(s, 900, &err), 0);
+    ck_assert_int_eq(store_compare(copy, log, 0, 1100, &n, &err), 0);
+    ck_assert_uint_lt(n, 1100);
+    (void)close(log);
+    free(state);
+    store_free(copy);
+    store_free(s);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("store");
@@ -416,6 +460,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_check);
     tcase_add_test(tc, test_not_twice);
     tcase_add_test(tc, test_full_disk);
+    tcase_add_test(tc, test_copy);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,0 +1,23 @@
+/* fetch.h - tensors that a request for `act` or a stage asks for besides its answer
+ * (protocol.h: fetches, origins), as `brood replay` does. They do not change the answer.
+ */
+#ifndef AGENT_LOOP_FETCH_H
+#define AGENT_LOOP_FETCH_H
+
+#include "agent/loop/service_internal.h"
+
+struct fetch; /* opaque */
+
+/* Begins to watch the session's runs. *ret: NULL if the request asks for none, which all
+ * calls below accept. */
+int fetch_begin(struct fetch **ret, struct service *s, const msgpack_object *body,
+                struct err *err);
+/* 1: the request asked for tensors, and so a value that is not finite, which is `why`, does
+ * not make it fail: the answer will say so. */
+int fetch_ends(struct fetch *f, const struct err *why);
+/* The pairs that fetch_pack adds to the answer's map. */
+size_t fetch_pairs(const struct fetch *f);
+void fetch_pack(const struct fetch *f, struct msg_out *out);
+void fetch_end(struct fetch *f, struct service *s);
+
+#endif

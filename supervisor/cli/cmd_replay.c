@@ -1,0 +1,309 @@
+/* `brood replay`: plays a part of a run again and shows what its agents computed there. */
+#include "supervisor/cli/keep.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/cli/replay_print.h"
+
+#include "common/log/log.h"
+#include "supervisor/env/env.h"
+#include "supervisor/run/replay.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_FETCHES = 256 };
+
+struct replay_options {
+    const char *run; /* NULL: the newest one */
+    const char *from, *agent, *out;
+    const char *fetches[MAX_FETCHES];
+    size_t n;
+    struct replay_condition until;
+    long long to;
+    int has_until, messages, trust;
+};
+
+static int take_option(struct cli *cli, int c, struct replay_options *o)
+{
+    struct err err = {0};
+
+    switch (c) {
+    case 'u':
+        o->has_until = 1;
+        return replay_condition_parse(&o->until, optarg, &err) < 0
+                   ? cli_usage(cli, "--until %s", err.msg)
+                   : 0;
+    case 's':
+        return cli_integer(cli, "--to", optarg, 1, INT64_MAX, &o->to);
+    case 'F':
+        if (o->n == MAX_FETCHES)
+            return cli_usage(cli, "--fetch: at most %d", MAX_FETCHES);
+        o->fetches[o->n++] = optarg;
+        break;
+    case 'c':
+        o->from = optarg;
+        break;
+    case 'a':
+        o->agent = optarg;
+        break;
+    case 'o':
+        o->out = optarg;
+        break;
+    case 'm':
+        o->messages = 1;
+        break;
+    case 't':
+        o->trust = 1;
+        break;
+    }
+    return 0;
+}
+
+static int parse(struct cli *cli, int argc, char **argv, struct replay_options *o,
+                 int *ret_code)
+{
+    static const struct option options[] = {{"to", required_argument, NULL, 's'},
+                                            {"until", required_argument, NULL, 'u'},
+                                            {"from", required_argument, NULL, 'c'},
+                                            {"agent", required_argument, NULL, 'a'},
+                                            {"fetch", required_argument, NULL, 'F'},
+                                            {"messages", no_argument, NULL, 'm'},
+                                            {"out", required_argument, NULL, 'o'},
+                                            {"trust", no_argument, NULL, 't'},
+                                            {0}};
+    int c, rc = 0;
+
+    while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
+        if (c == CLI_OPTION_EXIT)
+            return 0;
+        rc = take_option(cli, c, o);
+    }
+    if (rc == 0 && (o->to > 0) == o->has_until)
+        rc = cli_usage(cli, "expected --to STEP or --until CONDITION");
+    if (rc == 0 && o->out != NULL && o->n == 0)
+        rc = cli_usage(cli, "--out is for the values of --fetch TENSOR");
+    if (rc == 0 && optind < argc - 1)
+        rc = cli_usage(cli, "expected one run, got %d", argc - optind);
+    if (rc == 0 && optind < argc)
+        o->run = argv[optind];
+    *ret_code = rc;
+    return rc == 0;
+}
+
+/* ---- progress, on a terminal ---- */
+
+struct progress_line {
+    const struct cli *cli;
+    int is_shown;
+};
+
+static void on_progress(void *ctx, uint64_t from, uint64_t step, uint64_t total)
+{
+    struct progress_line *p = ctx;
+
+    if (p->cli->quiet || p->cli->json || !isatty(STDERR_FILENO) || total <= from)
+        return;
+    p->is_shown = 1;
+    (void)fprintf(stderr, "\rreplaying from step %" PRIu64 ": %3.0f %% ", from,
+                  100.0 * (double)(step > from ? step - from : 0) /
+                      (double)(total - from));
+}
+
+static void end_progress(struct progress_line *p)
+{
+    if (p->is_shown)
+        (void)fputs("\r\033[K", stderr);
+    p->is_shown = 0;
+}
+
+static void on_skipped(void *ctx, const char *line)
+{
+    const struct progress_line *p = ctx;
+
+    cli_skipped((void *)(uintptr_t)p->cli, line);
+}
+
+/* ---- the result ---- */
+
+static void print_found(const struct replay_options *o, const struct replay_result *r)
+{
+    if (!r->found)
+        return;
+    (void)printf("%s is %.9g ", o->until.column, r->value);
+    if (r->has_update)
+        (void)printf("in update %" PRIu64 " (the first is 0) ", r->update);
+    (void)printf("at step %" PRIu64 "\n", r->to);
+}
+
+static void print_json(const char *run, const struct replay_options *o,
+                       const struct replay_view *v, const struct replay_result *r)
+{
+    struct json j = {0};
+
+    msg_json_begin_event(&j, "done");
+    json_key(&j, "run");
+    json_str(&j, run);
+    json_key(&j, "from_checkpoint");
+    json_u64(&j, r->from);
+    json_key(&j, "env_steps");
+    json_u64(&j, r->to);
+    json_key(&j, "rows_compared");
+    json_u64(&j, r->compared);
+    if (r->found) {
+        json_key(&j, "column");
+        json_str(&j, o->until.column);
+        json_key(&j, "value");
+        json_f64(&j, r->value);
+    }
+    if (r->found && r->has_update) {
+        json_key(&j, "update");
+        json_u64(&j, r->update);
+    }
+    json_key(&j, "ends");
+    json_str(&j, v->ends);
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
+}
+
+static void print(const struct cli *cli, const char *run, const struct replay_options *o,
+                  struct replay_view *v, const struct replay_result *r)
+{
+    if (!cli->json) {
+        (void)printf("%s: played from the checkpoint of step %" PRIu64 " to step %" PRIu64
+                     "; %" PRIu64 " rows are those of its log\n",
+                     run, r->from, r->to, r->compared);
+        print_found(o, r);
+        if (v->ends != NULL)
+            (void)printf("there the run ended: %s\n", v->ends);
+    }
+    replay_view_print(v, cli->json);
+    if (cli->json)
+        print_json(run, o, v, r);
+}
+
+/* A tensor that exists but was not computed in that round. */
+static int check_fetched(const struct cli *cli, const struct replay_options *o,
+                         const struct replay_view *v)
+{
+    struct err err = {0};
+
+    for (size_t i = 0; i < o->n; i++)
+        if (replay_view_count(v, o->fetches[i]) == 0)
+            return cli_fail(cli, CLI_FAILED,
+                            (err_set(&err, ERR_NOT_FOUND,
+                                     "%s was not computed in that round: an update "
+                                     "computes it, or nothing does",
+                                     o->fetches[i]),
+                             &err));
+    return CLI_DONE;
+}
+
+static int exit_code(int rc)
+{
+    switch (rc) {
+    case ERR_NOT_FOUND:
+        return CLI_NOT_THERE;
+    case ERR_CONFIG:
+    case ERR_ARG:
+        return CLI_USAGE;
+    default:
+        return CLI_FAILED;
+    }
+}
+
+static int replay(const struct cli *cli, const struct replay_options *o,
+                  struct run_dir *dir, const struct binaries *bin)
+{
+    struct replay_view view = {.with_requests = o->messages, .agent = o->agent};
+    struct progress_line line = {.cli = cli};
+    struct replay_args args = {.dir = dir,
+                               .binaries = bin,
+                               .keeper = &cli->keeper,
+                               .env_names = env_agent_names,
+                               .from = o->from,
+                               .to = (uint64_t)o->to,
+                               .until = o->has_until ? &o->until : NULL,
+                               .probe = replay_view_probe(&view),
+                               .on_skipped = on_skipped,
+                               .on_progress = on_progress,
+                               .ctx = &line};
+    struct replay_result result;
+    struct err err = {0};
+    int rc, code = CLI_DONE;
+
+    args.probe.fetches = o->fetches;
+    args.probe.n = o->n;
+    args.probe.agent = o->agent;
+    args.probe.origins = o->has_until ? o->until.relation == REPLAY_NONFINITE : o->n == 0;
+    rc = replay_run(&args, &result, &err);
+    end_progress(&line);
+    if (rc < 0)
+        code = cli_fail(cli, exit_code(rc), &err);
+    else
+        print(cli, run_dir_name(dir), o, &view, &result);
+    if (code == CLI_DONE && o->out != NULL && replay_view_write(&view, o->out, &err) < 0)
+        code = cli_fail(cli, CLI_FAILED, &err);
+    if (code == CLI_DONE)
+        code = check_fetched(cli, o, &view);
+    replay_view_done(&view);
+    return code;
+}
+
+static int run_replay(struct cli *cli, int argc, char **argv)
+{
+    struct replay_options o = {0};
+    struct run_dir *dir = NULL;
+    struct binaries bin;
+    struct err err = {0};
+    char *path = NULL;
+    int code;
+
+    if (!parse(cli, argc, argv, &o, &code) || !cli_keep(cli, 0, &code))
+        return code;
+    if (log_get_level() == LOG_LEVEL_INFO)
+        log_set_level(LOG_LEVEL_WARN); /* the run's own lines are in its logs */
+    if (run_dir_find(cli->runs_dir, o.run, &path, &err) < 0)
+        return cli_fail(cli, CLI_NOT_THERE, &err);
+    if (binaries_find(&bin, &err) < 0)
+        code = cli_fail(cli, CLI_FAILED, &err);
+    else if ((!o.trust && run_dir_check_trust(path, &err) < 0) ||
+             run_dir_open(&dir, path, 0, &err) < 0)
+        code = cli_fail(cli, CLI_USAGE, &err);
+    else
+        code = replay(cli, &o, dir, &bin);
+    run_dir_free(dir);
+    free(path);
+    return code;
+}
+
+const struct command cmd_replay = {
+    .name = "replay",
+    .arguments = "[RUN] [options]",
+    .summary = "Play a part of a run again and show any tensor there",
+    .help =
+        "  --to STEP        play to the round that reaches this step; or\n"
+        "  --until CONDITION  to the first value of a metric for which this holds:\n"
+        "                   'COLUMN > NUMBER' (<, >=, <=) or 'COLUMN is nonfinite'\n"
+        "  --fetch TENSOR   show this tensor of that round: of act, of each stage of "
+        "its\n"
+        "                   updates, and after it; repeatable\n"
+        "  --agent AGENT    of this process alone; default: all that have it\n"
+        "  --messages       show the requests of that round: rows, batches, inputs\n"
+        "  --out FILE       also write the tensors as an .npz; names in it are\n"
+        "                   AGENT/STAGE/UPDATE.PASS.RUN/TENSOR\n"
+        "  --from STEP      the checkpoint to play from; default: the newest one before\n"
+        "                   that point, or for most conditions the oldest one\n"
+        "  --trust          replay another user's run; programs that its configuration\n"
+        "                   names are executed\n"
+        "\nNothing of the run changes, which may be live or over. Rows that the replay\n"
+        "appends are compared with the run's log: a difference is an error. The metrics\n"
+        "of the round's updates are shown, too; with 'is nonfinite', or without "
+        "--fetch,\n"
+        "also the tensors that are not finite though computed from finite ones. A\n"
+        "condition is tested on each value: each pass of an update, each episode.\n"
+        "`brood graph RUN/checkpoints/STEP/AGENT --nodes` lists tensors.\n"
+        "\nexample: brood replay simple_spread-1 --to 625000 --agent agent_0\n",
+    .run = run_replay,
+};

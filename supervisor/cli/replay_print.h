@@ -1,0 +1,33 @@
+/* replay_print.h - collects what a replay shows of a round, and prints it when the replay is
+ * known to be the run's.
+ *
+ * Order    by process; of each, in the order in which it was asked.
+ * Text     a line of where each value comes from, then the array as `brood inspect` prints
+ *          it. JSON: one object per line.
+ */
+#ifndef SUPERVISOR_CLI_REPLAY_PRINT_H
+#define SUPERVISOR_CLI_REPLAY_PRINT_H
+
+#include "supervisor/rollout/probe.h"
+
+struct replay_item;
+
+struct replay_view {
+    struct replay_item *items; /* private */
+    size_t n, cap;
+    int with_requests; /* show them, too */
+    const char *agent; /* what other processes did is left out; NULL: nothing is */
+    char *ends;        /* a result that would have ended the run; NULL: none */
+    char *ends_agent;  /* private */
+};
+
+/* The probe with the callbacks that collect; the caller adds what to fetch. */
+struct probe replay_view_probe(struct replay_view *v);
+void replay_view_print(struct replay_view *v, int json);
+/* The number of values of the tensor. */
+size_t replay_view_count(const struct replay_view *v, const char *name);
+/* Writes all values as an .npz; their names are AGENT/STAGE/UPDATE.PASS.RUN/TENSOR. */
+int replay_view_write(struct replay_view *v, const char *path, struct err *err);
+void replay_view_done(struct replay_view *v);
+
+#endif

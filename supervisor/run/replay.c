@@ -1,0 +1,417 @@
+#include "supervisor/run/replay.h"
+
+#include "common/config/yaml_tree.h"
+#include "common/io/beneath.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/metrics/progress.h"
+#include "supervisor/run/resume_config.h"
+#include "supervisor/run/training.h"
+#include "supervisor/store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Rows are compared with the log when so many have come. */
+enum { COMPARE_ROWS = 4096 };
+
+/* ---- conditions ---- */
+
+static const char *const relations[] = {
+    [REPLAY_ABOVE] = ">",
+    [REPLAY_BELOW] = "<",
+    [REPLAY_AT_LEAST] = ">=",
+    [REPLAY_AT_MOST] = "<=",
+};
+enum { N_RELATIONS = sizeof(relations) / sizeof(relations[0]) };
+
+int replay_condition_parse(struct replay_condition *ret, const char *text,
+                           struct err *err)
+{
+    char relation[8] = "", number[64] = "", *end;
+    int used = 0;
+
+    *ret = (struct replay_condition){.relation = REPLAY_NONFINITE};
+    if (sscanf(text, " %127s is nonfinite %n", ret->column, &used) == 1 && used > 0 &&
+        text[used] == '\0')
+        return 0;
+    used = 0;
+    if (sscanf(text, " %127[^<>= ] %7[<>=] %63s %n", ret->column, relation, number,
+               &used) == 3 &&
+        text[used] == '\0') {
+        ret->number = strtod(number, &end);
+        for (int i = 0; i < N_RELATIONS && *end == '\0' && !isnan(ret->number); i++)
+            if (strcmp(relation, relations[i]) == 0) {
+                ret->relation = (enum replay_relation)i;
+                return 0;
+            }
+    }
+    return err_set(err, ERR_ARG,
+                   "'%s': expected 'COLUMN > NUMBER' (or <, >=, <=) or 'COLUMN is "
+                   "nonfinite'",
+                   text);
+}
+
+int replay_condition_holds(const struct replay_condition *c, double value)
+{
+    switch (c->relation) {
+    case REPLAY_ABOVE:
+        return value > c->number;
+    case REPLAY_BELOW:
+        return value < c->number;
+    case REPLAY_AT_LEAST:
+        return value >= c->number;
+    case REPLAY_AT_MOST:
+        return value <= c->number;
+    case REPLAY_NONFINITE:
+        break;
+    }
+    return !isfinite(value);
+}
+
+/* ---- one replay ---- */
+
+struct replay {
+    const struct replay_args *args;
+    struct replay_result *result;
+    int log; /* the run's log, read-only */
+    struct resume *resume;
+    struct run_config config;
+    struct change_plan plan;
+    struct policies *policies;
+    struct training_replay training;
+    uint64_t compared_to; /* the first row that was not compared yet */
+    uint64_t end;         /* the step at which it stops at the latest */
+    uint64_t n_values;    /* of the condition's column */
+    int looks;            /* for the condition */
+};
+
+static int on_round(void *ctx, const struct store *store, int is_last, struct err *err)
+{
+    struct replay *r = ctx;
+    const uint64_t head = store_head(store);
+    uint64_t n = 0;
+    int rc;
+
+    if (head < r->compared_to + (is_last ? 1 : COMPARE_ROWS))
+        return 0;
+    rc = store_compare(store, r->log, r->compared_to, head, &n, err);
+    r->compared_to = head;
+    r->result->compared += n;
+    return rc;
+}
+
+static int on_value(void *ctx, const struct rollout_progress *at, double value)
+{
+    struct replay *r = ctx;
+    struct replay_result *res = r->result;
+
+    r->n_values++;
+    if (res->found || !replay_condition_holds(r->args->until, value))
+        return 0;
+    res->found = 1;
+    res->value = value;
+    res->to = at->env_steps;
+    res->has_update = strcmp(at->state, "update") == 0;
+    res->update = at->updates;
+    return 1;
+}
+
+static void on_tick(void *ctx, struct training *t)
+{
+    const struct replay *r = ctx;
+    struct run_status status;
+
+    training_status(t, &status);
+    if (r->args->on_progress != NULL)
+        r->args->on_progress(r->args->ctx, r->result->from, status.env_steps, r->end);
+}
+
+static int read_config(struct replay *r, struct err *err)
+{
+    const char *journal = run_dir_file(r->args->dir, "journal");
+    int rc = resume_check_numerics(r->resume, r->args->binaries->build_id, err);
+
+    if (rc == 0)
+        rc = resume_saved_config(r->resume, r->args->env_names, &r->config, err);
+    if (rc == 0)
+        rc = change_plan_read(&r->plan, &r->config, journal,
+                              resume_progress(r->resume)->env_steps, SIZE_MAX, NULL, err);
+    if (rc < 0)
+        return rc;
+    /* How long the run was to be does not matter: r->end is where it stops. */
+    change_plan_drop_lengths(&r->plan);
+    r->config.run.env_steps = INT64_MAX;
+    r->config.run.episodes = 0;
+    return policies_load(&r->policies, &r->config, run_dir_path(r->args->dir), err);
+}
+
+static int open_store(struct replay *r, struct err *err)
+{
+    const struct checkpoint_section *s = resume_section(r->resume, SECTION_EXPERIENCE);
+    int rc =
+        store_open_copy(&r->training.store, run_dir_file(r->args->dir, "experience"),
+                        (uint64_t)r->config.experience.capacity, s->data, s->len, err);
+
+    if (rc == 0)
+        r->compared_to = store_head(r->training.store);
+    return rc;
+}
+
+static int play(struct replay *r, const struct probe *probe, struct err *err)
+{
+    const struct training_observer observer = {.on_tick = on_tick, .ctx = r};
+    const struct training_args args = {.config = &r->config,
+                                       .plan = &r->plan,
+                                       .dir = r->args->dir,
+                                       .binaries = r->args->binaries,
+                                       .policies = r->policies,
+                                       .resume = r->resume,
+                                       .observers = &observer,
+                                       .n_observers = 1,
+                                       .keeper = r->args->keeper,
+                                       .replay = &r->training,
+                                       .until = r->end};
+    struct training_result result;
+    int rc;
+
+    r->training.probe = probe;
+    r->training.on_round = on_round;
+    r->training.ctx = r;
+    if (r->looks) {
+        r->training.column = r->args->until->column;
+        r->training.on_value = on_value;
+    }
+    rc = training_run(&args, &result, err);
+    if (!r->result->found)
+        r->result->to = result.env_steps;
+    if (rc == 0 && (result.end == TRAINING_CUT_OFF ||
+                    (!r->result->found && result.env_steps < r->end)))
+        rc = err_set(err, ERR_INTERRUPTED, "interrupted at step %" PRIu64,
+                     result.env_steps);
+    return rc;
+}
+
+/* Begins at the opened checkpoint. */
+static int replay_from(struct replay *r, const struct probe *probe, struct err *err)
+{
+    int rc;
+
+    r->result->from = resume_progress(r->resume)->env_steps;
+    r->result->compared = 0;
+    if ((rc = read_config(r, err)) == 0 && (rc = open_store(r, err)) == 0)
+        rc = play(r, probe, err);
+    policies_free(r->policies);
+    run_config_done(&r->config);
+    change_plan_done(&r->plan);
+    r->policies = NULL;
+    r->plan = (struct change_plan){0};
+    return rc;
+}
+
+/* ---- which checkpoint ---- */
+
+static int open_checkpoint(struct replay *r, const char *step, struct err *err)
+{
+    resume_free(r->resume);
+    r->resume = NULL;
+    return resume_open(&r->resume, run_dir_file(r->args->dir, "checkpoints"), step,
+                       r->args->on_skipped, r->args->ctx, err);
+}
+
+/* Opens the newest complete checkpoint before `step`, or the oldest one. */
+static int find_checkpoint(struct replay *r, uint64_t step, int oldest, struct err *err)
+{
+    uint64_t *steps = NULL;
+    size_t n = 0;
+    int rc = checkpoint_list(run_dir_file(r->args->dir, "checkpoints"), &steps, &n, err);
+    int is_open = 0;
+
+    for (size_t k = 0; rc == 0 && !is_open && k < n; k++) {
+        const uint64_t at = steps[oldest ? k : n - 1 - k];
+        char text[32];
+        struct err why = {0};
+
+        if (at >= step)
+            continue;
+        (void)snprintf(text, sizeof(text), "%" PRIu64, at);
+        is_open = open_checkpoint(r, text, &why) == 0;
+        if (!is_open && r->args->on_skipped != NULL)
+            r->args->on_skipped(r->args->ctx, why.msg);
+    }
+    free(steps);
+    if (rc == 0 && !is_open)
+        rc = err_set(err, ERR_NOT_FOUND,
+                     "%s has no complete checkpoint before step %" PRIu64,
+                     run_dir_name(r->args->dir), step);
+    return rc;
+}
+
+static int open_start(struct replay *r, uint64_t step, int oldest, struct err *err)
+{
+    int rc;
+
+    if (r->args->from == NULL)
+        return find_checkpoint(r, step, oldest, err);
+    rc = open_checkpoint(r, r->args->from, err);
+    if (rc == 0 && resume_progress(r->resume)->env_steps >= step)
+        rc = err_set(err, ERR_CONFIG, "--from %s is not before step %" PRIu64,
+                     r->args->from, step);
+    return rc;
+}
+
+/* Whether a value that is not finite ended the run, whatever agent it came from: then there
+ * was none before the newest checkpoint. */
+static int stops_on_nonfinite(struct replay *r)
+{
+    struct run_config c;
+    int all = 1;
+
+    if (resume_saved_config(r->resume, r->args->env_names, &c, NULL) < 0)
+        return 0;
+    for (size_t i = 0; i < c.n_agents; i++)
+        all &= c.agents[i].stop_on_nonfinite;
+    run_config_done(&c);
+    return all;
+}
+
+/* ---- the run's log ---- */
+
+static int open_log(struct replay *r, struct err *err)
+{
+    const char *path = run_dir_file(r->args->dir, "experience");
+
+    r->log = beneath_open(path, O_RDONLY, 0);
+    if (r->log < 0 && errno == ENOENT)
+        return err_set(err, ERR_NOT_FOUND,
+                       "%s is missing (a run that is done removes it unless "
+                       "experience.keep is true, or auto and it is small): there is "
+                       "nothing to replay",
+                       path);
+    if (r->log < 0)
+        return err_errno(err, "%s", path);
+    return store_log_end(r->log, &r->result->log_end, err);
+}
+
+/* Of train/... not all columns are in progress.csv: they are checked at the end. */
+static int check_column(const struct replay *r, int is_end, struct err *err)
+{
+    const char *column = r->args->until->column;
+    struct progress *p = NULL;
+    const char **names;
+    size_t n;
+    int rc = 0;
+
+    if ((!is_end && strncmp(column, "train/", 6) == 0) ||
+        progress_read(&p, run_dir_file(r->args->dir, "metrics/progress.csv"), NULL) < 0)
+        return 0;
+    n = progress_n_columns(p);
+    names = xcalloc(n + 1, sizeof(*names));
+    for (size_t i = 0; i < n; i++)
+        names[i] = progress_name(p, i);
+    if (progress_find(p, column) == n) {
+        rc = err_set(err, ERR_ARG, "no column '%s'", column);
+        (void)yaml_add_nearest(err, column, names, n);
+    }
+    free(names);
+    progress_free(p);
+    return rc;
+}
+
+/* ---- to a step, or to a value ---- */
+
+static int replay_to(struct replay *r, uint64_t step, uint64_t update, struct err *err)
+{
+    struct probe probe = r->args->probe;
+    int rc;
+
+    if (step > r->result->log_end)
+        return err_set(err, ERR_CONFIG,
+                       "%s has come to step %" PRIu64 ": there is no step %" PRIu64
+                       " to replay",
+                       run_dir_name(r->args->dir), r->result->log_end, step);
+    probe.step = r->end = step;
+    probe.update = update;
+    rc = open_start(r, step, 0, err);
+    if (rc == 0)
+        rc = replay_from(r, &probe, err);
+    /* Later updates at the same boundary are not looked into, and end the run as they did. */
+    return rc == ERR_NONFINITE && update != PROBE_ALL_UPDATES ? 0 : rc;
+}
+
+/* why: the error that ended the run there; code 0: none did. */
+static int report_never(const struct replay *r, const struct err *why, struct err *err)
+{
+    const struct replay_condition *c = r->args->until;
+    const struct replay_result *res = r->result;
+
+    if (r->n_values == 0 && check_column(r, 1, err) < 0)
+        return ERR_ARG;
+    (void)err_set(err, why->code != 0 ? why->code : ERR_STATE,
+                  "it holds for none of %" PRIu64 " values of %s between steps %" PRIu64
+                  " and %" PRIu64,
+                  r->n_values, c->column, res->from, res->to);
+    if (why->code != 0)
+        (void)err_add(err, "the run ended there: %s; --to %" PRIu64 " shows that round",
+                      why->msg, res->to);
+    return err->code;
+}
+
+static int look(struct replay *r, struct err *err)
+{
+    struct probe none = r->args->probe;
+    struct err why = {0};
+    int rc;
+
+    none.step = 0; /* no round has it */
+    none.n = 0;
+    none.origins = 0;
+    r->end = r->result->log_end;
+    r->looks = 1;
+    rc = open_start(r, r->end, 0, err);
+    if (rc == 0 && r->args->from == NULL &&
+        !(r->args->until->relation == REPLAY_NONFINITE && stops_on_nonfinite(r)))
+        rc = open_start(r, r->end, 1, err);
+    if (rc < 0)
+        return rc;
+    rc = replay_from(r, &none, &why);
+    r->looks = 0;
+    r->training.column = NULL;
+    if (r->result->found && why.code != ERR_CORRUPT && why.code != ERR_INTERRUPTED)
+        return 0;
+    return rc == 0 || rc == ERR_NONFINITE ? report_never(r, &why, err)
+                                          : err_pass(err, &why);
+}
+
+static int replay_until(struct replay *r, struct err *err)
+{
+    int rc = check_column(r, 0, err);
+
+    if (rc == 0)
+        rc = look(r, err);
+    if (rc < 0)
+        return rc;
+    return replay_to(r, r->result->to,
+                     r->result->has_update ? r->result->update : PROBE_ALL_UPDATES, err);
+}
+
+int replay_run(const struct replay_args *args, struct replay_result *ret, struct err *err)
+{
+    struct replay r = {.args = args, .result = ret, .log = -1};
+    int rc;
+
+    *ret = (struct replay_result){0};
+    rc = open_log(&r, err);
+    if (rc == 0)
+        rc = args->until != NULL ? replay_until(&r, err)
+                                 : replay_to(&r, args->to, PROBE_ALL_UPDATES, err);
+    resume_free(r.resume);
+    if (r.log >= 0)
+        (void)close(r.log);
+    return rc;
+}
