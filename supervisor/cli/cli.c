@@ -23,14 +23,14 @@ static const struct command *const commands[] = {
     &cmd_runs,
     &cmd_tag,
     &cmd_rm,
-    &cmd_tag,
     &cmd_prune,
     &cmd_attach,
     &cmd_wait,
     &cmd_logs,
     &cmd_trace,
-    &cmd_web,
+    &cmd_replay,
     &cmd_status,
+    &cmd_web,
     /* steer */
     &cmd_set,
     &cmd_edit,
@@ -41,20 +41,19 @@ static const struct command *const commands[] = {
     &cmd_checkpoint,
     &cmd_stop,
     /* prepare, evaluate */
-    &cmd_doctor,
     &cmd_new,
     &cmd_check,
     &cmd_eval,
-    &cmd_replay,
     &cmd_report,
     /* read checkpoints and graphs */
     &cmd_inspect,
     &cmd_graph,
     &cmd_export,
-    /* this build */
+    /* this build and this machine */
     &cmd_envs,
     &cmd_algorithms,
     &cmd_version,
+    &cmd_doctor,
     &cmd_complete,
 };
 
