@@ -90,6 +90,6 @@ const struct command cmd_doctor = {
             "\nA line for each check: ok, note (a run can start, but something costs or\n"
             "lacks) or bad, what was found, and what to do. The exit code is 0 if a run\n"
             "can start, and 1 if not.\n"
-            "\nexample: brood doctor --agents 200\n",
+            "\nexample: brood doctor --agents 20\n",
     .run = run_doctor,
 };

@@ -97,6 +97,6 @@ const struct command cmd_tag = {
             "  --note TEXT      a line about the run; an empty one removes it\n"
             "\nRUN may be live or over. Without tags and options, its tags are printed.\n"
             "`brood runs --where tag=TAG` lists the runs with a tag.\n"
-            "\nexample: brood tag spread-3 paper --note 'figure 3, left'\n",
+            "\nexample: brood tag simple_spread-1 paper --note 'figure 3, left'\n",
     .run = run_tag,
 };
