@@ -190,10 +190,9 @@ const struct command cmd_report = {
         "cannot be used are "
         "left\nout, with a line that names them.\n"
         "\nOf a study (`brood sweep`): all trials, the best first, and how each key and "
-        "value\ngoes together; --svg draws parallel coordinates. Of population based "
-        "training:\neach member's value and settings, and who became a fork of whom, "
-        "which "
-        "--svg\ndraws and --csv prints for every round.\n"
+        "value\ngoes together; --svg draws parallel coordinates, and each key "
+        "alone.\nOf population based training: each member's value and settings, and who "
+        "became a\nfork of whom, which --svg draws and --csv prints for every round.\n"
         "\nexample: brood report trial-s1 trial-s2 trial-s3 --svg curves.svg\n",
     .run = run_report,
 };

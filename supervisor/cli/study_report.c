@@ -582,8 +582,106 @@ static void put_line(const struct study_report *r, const struct study_row *row,
                   row->value.mean);
 }
 
+/* ---- SVG: each key alone ---- */
+
+enum { PER_ROW = 3, PANEL_WIDTH = WIDTH / PER_ROW, PANEL_HEIGHT = 200, EDGE = 40 };
+
+struct panel {
+    double left, top; /* of the frame, within which points are */
+};
+
+static double panel_x(const struct panel *p, double part)
+{
+    return p->left + part * (PANEL_WIDTH - 2 * EDGE);
+}
+
+static double panel_y(const struct panel *p, double part)
+{
+    return p->top + (1 - part) * (PANEL_HEIGHT - 2 * EDGE);
+}
+
+static struct axis axis_of_first(const struct study_report *r)
+{
+    struct axis a = {HUGE_VAL, -HUGE_VAL, 0};
+
+    for (size_t i = 0; i < r->n; i++) {
+        a.low = fmin(a.low, r->first[i]);
+        a.high = fmax(a.high, r->first[i]);
+    }
+    return a;
+}
+
+/* The ends of a range below the frame, or each choice with its mean as a bar. */
+static void put_scale(const struct study_report *r, size_t key, const struct axis *x,
+                      const struct axis *y, const struct panel *p, FILE *f)
+{
+    const struct study_key *k = &r->study->key[key];
+    int is_number;
+
+    (void)position(r->study, 0, key, &is_number);
+    for (int i = 0; i < 2 && is_number && x->high > x->low; i++) {
+        char text[64];
+
+        (void)snprintf(text, sizeof(text), "%.4g", i == 0 ? x->low : x->high);
+        put_text(f, panel_x(p, i), panel_y(p, 0) + 16, text);
+    }
+    for (size_t i = 0; !is_number && i < k->n; i++)
+        put_text(f, panel_x(p, part_of(x, (double)i)), panel_y(p, 0) + 16, k->choice[i]);
+    for (size_t i = 0; i < k->n; i++) {
+        const double at = is_number ? strtod(k->choice[i], NULL) : (double)i;
+        const double mean = mean_of_choice(r, key, k->choice[i]);
+        const double height = panel_y(p, part_of(y, mean));
+
+        if (!isnan(mean))
+            (void)fprintf(f,
+                          "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
+                          "stroke=\"#d55e00\" stroke-width=\"2\"/>\n",
+                          panel_x(p, part_of(x, at)) - 9, height,
+                          panel_x(p, part_of(x, at)) + 9, height);
+    }
+}
+
+/* The values at the first rung over the settings of one key. */
+static void put_panel(const struct study_report *r, size_t key, const struct axis *x,
+                      const struct axis *y, FILE *f)
+{
+    const struct panel p = {(double)(key % PER_ROW) * PANEL_WIDTH + EDGE,
+                            HEIGHT + (double)(key / PER_ROW) * PANEL_HEIGHT + EDGE};
+    const double correlation = effect_of(r, key).correlation;
+    char title[160];
+
+    (void)snprintf(title, sizeof(title), "%.100s",
+                   report_short_name(&r->study->key[key]));
+    if (!isnan(correlation))
+        (void)snprintf(title + strlen(title), sizeof(title) - strlen(title),
+                       " (rank correlation %+.2f)", correlation);
+    put_text(f, panel_x(&p, 0.5), p.top - 10, title);
+    (void)fprintf(f,
+                  "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" "
+                  "fill=\"none\" stroke=\"#888\"/>\n",
+                  p.left, p.top, PANEL_WIDTH - 2 * EDGE, PANEL_HEIGHT - 2 * EDGE);
+    put_scale(r, key, x, y, &p, f);
+    for (int i = 0; i < 2 && y->high > y->low; i++) {
+        (void)snprintf(title, sizeof(title), "%.4g", i == 0 ? y->low : y->high);
+        put_text(f, p.left - EDGE / 2.0, panel_y(&p, i) + 4 - 8 * (i == 0), title);
+    }
+    for (size_t i = 0; i < r->n; i++) {
+        int is_number;
+
+        if (!isnan(r->first[i]))
+            (void)fprintf(f,
+                          "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#0072b2\" "
+                          "fill-opacity=\"0.6\"><title>%zu: %.4g</title></circle>\n",
+                          panel_x(&p, part_of(x, position(r->study, i, key, &is_number))),
+                          panel_y(&p, part_of(y, r->first[i])), i + 1, r->first[i]);
+    }
+}
+
 void study_report_print_svg(const struct study_report *r, FILE *f)
 {
+    const size_t rows = (r->study->n_keys + PER_ROW - 1) / PER_ROW;
+    const int height = HEIGHT + (int)rows * PANEL_HEIGHT;
+    const struct axis first = axis_of_first(r);
     const size_t n = r->study->n_keys;
     const double step = (WIDTH - 2.0 * LEFT) / (double)n;
     struct axis axis[STUDY_MAX_KEYS + 1];
@@ -596,12 +694,14 @@ void study_report_print_svg(const struct study_report *r, FILE *f)
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
                   "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"%d\" "
                   "height=\"%d\" fill=\"white\"/>\n",
-                  WIDTH, HEIGHT, WIDTH, HEIGHT);
+                  WIDTH, height, WIDTH, height);
     for (size_t k = 0; k <= n; k++)
         axis[k] = axis_of(r, k);
     for (size_t i = r->n; i > 0; i--) /* the best on top */
         put_line(r, &r->row[i - 1], axis, step, f);
     for (size_t k = 0; k <= n; k++)
         put_axis(r, k, &axis[k], LEFT + (double)k * step, f);
+    for (size_t k = 0; k < n; k++)
+        put_panel(r, k, &axis[k], &first, f);
     (void)fputs("</svg>\n", f);
 }

@@ -47,8 +47,9 @@ void study_report_print_csv(const struct study_report *r, FILE *f);
 void study_report_print_json(const struct study_report *r, FILE *f);
 /* "best": {"trial", "value", "settings"}, into an object that is open; null without one. */
 void study_report_put_best(const struct study_report *r, struct json *j);
-/* Parallel coordinates: an axis for each key and one for the value, a line for each trial. Of
- * pbt, the lineage. */
+/* Parallel coordinates: an axis for each key and one for the value, a line for each trial; below
+ * them for each key alone the values at the first rung over its settings, and the mean of each
+ * choice. Of pbt, the lineage. */
 void study_report_print_svg(const struct study_report *r, FILE *f);
 
 #endif

@@ -188,7 +188,8 @@ def test_a_trial_above_its_memory_limit_has_failed(w):
     assert "\nfailed: 1-s1 at step " in table and said in table, table
     w.write("grid.yaml", text % "64G")
     w.brood("sweep", study, "--retry-failed")
-    table = w.brood("report", "grid")[0]
+    table = w.brood("report", "grid", "--svg", w.path / "grid.svg")[0]
+    assert (w.path / "grid.svg").read_text().count("<circle") == 1  # one trial, one key
     assert "failed" not in table and table.splitlines()[1].split()[1].startswith("-"), table
     _, err = w.brood("run", "base.yaml", "--memory-limit", "much", code=2)
     assert "--memory-limit 'much': expected a size such as 8G" in err, err
