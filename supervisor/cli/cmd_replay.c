@@ -95,6 +95,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct replay_options *
 
 struct progress_line {
     const struct cli *cli;
+    struct replay_view *view;
     int is_shown;
 };
 
@@ -122,6 +123,13 @@ static void on_skipped(void *ctx, const char *line)
     const struct progress_line *p = ctx;
 
     cli_skipped((void *)(uintptr_t)p->cli, line);
+}
+
+static void on_log(void *ctx, const struct store_layout *layout, int fd)
+{
+    const struct progress_line *p = ctx;
+
+    replay_view_read_rows(p->view, layout, fd);
 }
 
 /* ---- the result ---- */
@@ -217,7 +225,7 @@ static int replay(const struct cli *cli, const struct replay_options *o,
                   struct run_dir *dir, const struct binaries *bin)
 {
     struct replay_view view = {.with_requests = o->messages, .agent = o->agent};
-    struct progress_line line = {.cli = cli};
+    struct progress_line line = {.cli = cli, .view = &view};
     struct replay_args args = {.dir = dir,
                                .binaries = bin,
                                .keeper = &cli->keeper,
@@ -228,6 +236,7 @@ static int replay(const struct cli *cli, const struct replay_options *o,
                                .probe = replay_view_probe(&view),
                                .on_skipped = on_skipped,
                                .on_progress = on_progress,
+                               .on_log = o->messages ? on_log : NULL,
                                .ctx = &line};
     struct replay_result result;
     struct err err = {0};
@@ -290,7 +299,9 @@ const struct command cmd_replay = {
         "its\n"
         "                   updates, and after it; repeatable\n"
         "  --agent AGENT    of this process alone; default: all that have it\n"
-        "  --messages       show the requests of that round: rows, batches, inputs\n"
+        "  --messages       show the requests of that round, with all that they hold, "
+        "and\n"
+        "                   the rows of their batches, as lines of JSON\n"
         "  --out FILE       also write the tensors as an .npz; names in it are\n"
         "                   AGENT/STAGE/UPDATE.PASS.RUN/TENSOR\n"
         "  --from STEP      the checkpoint to play from; default: the newest one before\n"
