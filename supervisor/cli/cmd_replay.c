@@ -16,7 +16,7 @@ enum { MAX_FETCHES = 256 };
 
 struct replay_options {
     const char *run; /* NULL: the newest one */
-    const char *from, *agent, *out;
+    const char *from, *agent, *out, *trace;
     const char *fetches[MAX_FETCHES];
     size_t n;
     struct replay_condition until;
@@ -50,6 +50,9 @@ static int take_option(struct cli *cli, int c, struct replay_options *o)
     case 'o':
         o->out = optarg;
         break;
+    case 'T':
+        o->trace = optarg;
+        break;
     case 'm':
         o->messages = 1;
         break;
@@ -63,15 +66,12 @@ static int take_option(struct cli *cli, int c, struct replay_options *o)
 static int parse(struct cli *cli, int argc, char **argv, struct replay_options *o,
                  int *ret_code)
 {
-    static const struct option options[] = {{"to", required_argument, NULL, 's'},
-                                            {"until", required_argument, NULL, 'u'},
-                                            {"from", required_argument, NULL, 'c'},
-                                            {"agent", required_argument, NULL, 'a'},
-                                            {"fetch", required_argument, NULL, 'F'},
-                                            {"messages", no_argument, NULL, 'm'},
-                                            {"out", required_argument, NULL, 'o'},
-                                            {"trust", no_argument, NULL, 't'},
-                                            {0}};
+    static const struct option options[] = {
+        {"to", required_argument, NULL, 's'},    {"until", required_argument, NULL, 'u'},
+        {"from", required_argument, NULL, 'c'},  {"agent", required_argument, NULL, 'a'},
+        {"fetch", required_argument, NULL, 'F'}, {"messages", no_argument, NULL, 'm'},
+        {"trace", required_argument, NULL, 'T'}, {"out", required_argument, NULL, 'o'},
+        {"trust", no_argument, NULL, 't'},       {0}};
     int c, rc = 0;
 
     while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
@@ -232,6 +232,7 @@ static int replay(const struct cli *cli, const struct replay_options *o,
                                .env_names = env_agent_names,
                                .from = o->from,
                                .to = (uint64_t)o->to,
+                               .trace = o->trace,
                                .until = o->has_until ? &o->until : NULL,
                                .probe = replay_view_probe(&view),
                                .on_skipped = on_skipped,
@@ -304,6 +305,7 @@ const struct command cmd_replay = {
         "                   the rows of their batches, as lines of JSON\n"
         "  --out FILE       also write the tensors as an .npz; names in it are\n"
         "                   AGENT/STAGE/UPDATE.PASS.RUN/TENSOR\n"
+        "  --trace FILE     record that round as `brood trace` does\n"
         "  --from STEP      the checkpoint to play from; default: the newest one before\n"
         "                   that point, or for most conditions the oldest one\n"
         "  --trust          replay another user's run; programs that its configuration\n"

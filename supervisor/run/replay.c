@@ -183,6 +183,7 @@ static int play(struct replay *r, const struct probe *probe, struct err *err)
     int rc;
 
     r->training.probe = probe;
+    r->training.trace = r->args->trace;
     r->training.on_round = on_round;
     r->training.ctx = r;
     if (r->looks) {

@@ -45,7 +45,8 @@ struct replay_args {     /* borrowed */
     const char *from; /* step of the checkpoint; NULL: replay finds it */
     uint64_t to;      /* the round that reaches this step; or */
     const struct replay_condition *until; /* the first value for which it holds */
-    struct probe probe;                   /* what to show there; step, update are set */
+    const char *trace;  /* file for a recording of that round; NULL: none is made */
+    struct probe probe; /* what to show there; step, update are set */
     void (*on_skipped)(void *ctx, const char *line); /* as for resume_open */
     /* A replay has played so far. total: where it ends at the latest. */
     void (*on_progress)(void *ctx, uint64_t from, uint64_t step, uint64_t total);
