@@ -16,7 +16,7 @@ enum { MAX_FETCHES = 256 };
 
 struct replay_options {
     const char *run; /* NULL: the newest one */
-    const char *from, *agent, *out;
+    const char *from, *agent, *out, *trace;
     const char *fetches[MAX_FETCHES];
     size_t n;
     struct replay_condition until;
@@ -50,6 +50,9 @@ static int take_option(struct cli *cli, int c, struct replay_options *o)
     case 'o':
         o->out = optarg;
         break;
+    case 'T':
+        o->trace = optarg;
+        break;
     case 'm':
         o->messages = 1;
         break;
@@ -63,15 +66,12 @@ static int take_option(struct cli *cli, int c, struct replay_options *o)
 static int parse(struct cli *cli, int argc, char **argv, struct replay_options *o,
                  int *ret_code)
 {
-    static const struct option options[] = {{"to", required_argument, NULL, 's'},
-                                            {"until", required_argument, NULL, 'u'},
-                                            {"from", required_argument, NULL, 'c'},
-                                            {"agent", required_argument, NULL, 'a'},
-                                            {"fetch", required_argument, NULL, 'F'},
-                                            {"messages", no_argument, NULL, 'm'},
-                                            {"out", required_argument, NULL, 'o'},
-                                            {"trust", no_argument, NULL, 't'},
-                                            {0}};
+    static const struct option options[] = {
+        {"to", required_argument, NULL, 's'},    {"until", required_argument, NULL, 'u'},
+        {"from", required_argument, NULL, 'c'},  {"agent", required_argument, NULL, 'a'},
+        {"fetch", required_argument, NULL, 'F'}, {"messages", no_argument, NULL, 'm'},
+        {"trace", required_argument, NULL, 'T'}, {"out", required_argument, NULL, 'o'},
+        {"trust", no_argument, NULL, 't'},       {0}};
     int c, rc = 0;
 
     while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
@@ -95,6 +95,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct replay_options *
 
 struct progress_line {
     const struct cli *cli;
+    struct replay_view *view;
     int is_shown;
 };
 
@@ -122,6 +123,13 @@ static void on_skipped(void *ctx, const char *line)
     const struct progress_line *p = ctx;
 
     cli_skipped((void *)(uintptr_t)p->cli, line);
+}
+
+static void on_log(void *ctx, const struct store_layout *layout, int fd)
+{
+    const struct progress_line *p = ctx;
+
+    replay_view_read_rows(p->view, layout, fd);
 }
 
 /* ---- the result ---- */
@@ -217,17 +225,19 @@ static int replay(const struct cli *cli, const struct replay_options *o,
                   struct run_dir *dir, const struct binaries *bin)
 {
     struct replay_view view = {.with_requests = o->messages, .agent = o->agent};
-    struct progress_line line = {.cli = cli};
+    struct progress_line line = {.cli = cli, .view = &view};
     struct replay_args args = {.dir = dir,
                                .binaries = bin,
                                .keeper = &cli->keeper,
                                .env_names = env_agent_names,
                                .from = o->from,
                                .to = (uint64_t)o->to,
+                               .trace = o->trace,
                                .until = o->has_until ? &o->until : NULL,
                                .probe = replay_view_probe(&view),
                                .on_skipped = on_skipped,
                                .on_progress = on_progress,
+                               .on_log = o->messages ? on_log : NULL,
                                .ctx = &line};
     struct replay_result result;
     struct err err = {0};
@@ -290,9 +300,12 @@ const struct command cmd_replay = {
         "its\n"
         "                   updates, and after it; repeatable\n"
         "  --agent AGENT    of this process alone; default: all that have it\n"
-        "  --messages       show the requests of that round: rows, batches, inputs\n"
+        "  --messages       show the requests of that round, with all that they hold, "
+        "and\n"
+        "                   the rows of their batches, as lines of JSON\n"
         "  --out FILE       also write the tensors as an .npz; names in it are\n"
         "                   AGENT/STAGE/UPDATE.PASS.RUN/TENSOR\n"
+        "  --trace FILE     record that round as `brood trace` does\n"
         "  --from STEP      the checkpoint to play from; default: the newest one before\n"
         "                   that point, or for most conditions the oldest one\n"
         "  --trust          replay another user's run; programs that its configuration\n"

@@ -2,14 +2,17 @@
 
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
+#include "common/store/store_view.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/tensor_export.h"
 #include "supervisor/cli/tensor_print.h"
+#include "supervisor/store/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum kind { A_VALUE, A_SCALAR, AN_ORIGIN, A_REQUEST };
 
@@ -139,6 +142,10 @@ static void on_request(void *ctx, const struct probe_place *at, const void *fram
     if (!v->with_requests || !is_wanted(v, at))
         return;
     x = add(v, A_REQUEST, at);
+    x->n_rows = n_rows_of(at);
+    x->rows = xcalloc(x->n_rows, sizeof(*x->rows));
+    if (x->n_rows > 0)
+        memcpy(x->rows, at->rows, x->n_rows * sizeof(*x->rows));
     (void)msgpack_sbuffer_write(&x->bytes, (const char *)frame + FRAME_HEADER_BYTES,
                                 len - FRAME_HEADER_BYTES);
     (void)msg_parse(&x->body, x->bytes.data, x->bytes.size, NULL);
@@ -354,6 +361,86 @@ static void print_request(const struct replay_item *x)
     end_json(&j);
 }
 
+/* ---- rows of the log ---- */
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The numbers of all rows that requests name, ascending, each once. */
+static void list_rows(struct replay_view *v)
+{
+    size_t all = 0, n = 0;
+
+    for (size_t i = 0; i < v->n; i++)
+        all += v->items[i].kind == A_REQUEST ? v->items[i].n_rows : 0;
+    free(v->rows);
+    v->rows = xcalloc(all + 1, sizeof(*v->rows));
+    for (size_t i = 0; i < v->n; i++)
+        for (size_t k = 0; v->items[i].kind == A_REQUEST && k < v->items[i].n_rows; k++)
+            v->rows[n++] = v->items[i].rows[k];
+    qsort(v->rows, n, sizeof(*v->rows), compare_numbers);
+    v->n_rows = 0;
+    for (size_t i = 0; i < n; i++)
+        if (v->rows[i] != ROW_NONE && (i == 0 || v->rows[i] != v->rows[i - 1]))
+            v->rows[v->n_rows++] = v->rows[i];
+}
+
+static char *row_line(const struct store_layout *l, uint64_t number, const uint8_t *row)
+{
+    struct json j = {0};
+    size_t len;
+    char *line;
+
+    msg_json_begin_event(&j, "row");
+    put_u64(&j, "row", number);
+    json_key(&j, "columns");
+    json_object(&j);
+    for (uint32_t c = 0; c < l->n_columns; c++) {
+        const struct store_column *col = &l->columns[c];
+
+        json_key(&j, col->name);
+        json_array(&j);
+        for (uint32_t i = 0; i < col->elements; i++)
+            json_f64(&j, store_column_value(col, row, i));
+        json_close(&j);
+    }
+    json_close(&j);
+    json_close(&j);
+    line = xstrdup(json_line(&j, &len));
+    json_done(&j);
+    return line;
+}
+
+static void free_lines(struct replay_view *v)
+{
+    for (size_t i = 0; v->row_lines != NULL && i < v->n_rows; i++)
+        free(v->row_lines[i]);
+    free(v->row_lines);
+    v->row_lines = NULL;
+}
+
+void replay_view_read_rows(struct replay_view *v, const struct store_layout *layout,
+                           int fd)
+{
+    const size_t bytes = (size_t)layout->row_bytes;
+    uint8_t *row = xmalloc(bytes);
+
+    free_lines(v);
+    list_rows(v);
+    v->row_lines = xcalloc(v->n_rows + 1, sizeof(*v->row_lines));
+    for (size_t i = 0; i < v->n_rows; i++) {
+        const off_t at = (off_t)(STORE_HEADER_BYTES + v->rows[i] * layout->row_bytes);
+
+        if (pread(fd, row, bytes, at) == (ssize_t)bytes)
+            v->row_lines[i] = row_line(layout, v->rows[i], row);
+    }
+    free(row);
+}
+
 /* "agent_2" comes before "agent_10". */
 static int compare(const void *a, const void *b)
 {
@@ -386,6 +473,9 @@ void replay_view_print(struct replay_view *v, int json)
         else
             print_request(x);
     }
+    for (size_t i = 0; v->row_lines != NULL && i < v->n_rows; i++)
+        if (v->row_lines[i] != NULL)
+            (void)fputs(v->row_lines[i], stdout);
 }
 
 size_t replay_view_count(const struct replay_view *v, const char *name)
@@ -435,6 +525,8 @@ void replay_view_done(struct replay_view *v)
         msgpack_sbuffer_destroy(&x->bytes);
     }
     free(v->items);
+    free_lines(v);
+    free(v->rows);
     free(v->ends_agent);
     free(v->ends);
     *v = (struct replay_view){0};

@@ -8,6 +8,7 @@
 #ifndef SUPERVISOR_CLI_REPLAY_PRINT_H
 #define SUPERVISOR_CLI_REPLAY_PRINT_H
 
+#include "common/store/layout.h"
 #include "supervisor/rollout/probe.h"
 
 struct replay_item;
@@ -19,10 +20,17 @@ struct replay_view {
     const char *agent; /* what other processes did is left out; NULL: nothing is */
     char *ends;        /* a result that would have ended the run; NULL: none */
     char *ends_agent;  /* private */
+    /* of the log that the requests name: their numbers, and a JSON line of each (private) */
+    uint64_t *rows;
+    char **row_lines;
+    size_t n_rows;
 };
 
 /* The probe with the callbacks that collect; the caller adds what to fetch. */
 struct probe replay_view_probe(struct replay_view *v);
+/* Reads the rows that the requests name; to be called when the replay is over. */
+void replay_view_read_rows(struct replay_view *v, const struct store_layout *layout,
+                           int fd);
 void replay_view_print(struct replay_view *v, int json);
 /* The number of values of the tensor. */
 size_t replay_view_count(const struct replay_view *v, const char *name);

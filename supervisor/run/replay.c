@@ -98,6 +98,8 @@ static int on_round(void *ctx, const struct store *store, int is_last, struct er
     uint64_t n = 0;
     int rc;
 
+    if (is_last && r->args->on_log != NULL)
+        r->args->on_log(r->args->ctx, store_layout(store), store_agent_fd(store));
     if (head < r->compared_to + (is_last ? 1 : COMPARE_ROWS))
         return 0;
     rc = store_compare(store, r->log, r->compared_to, head, &n, err);
@@ -181,6 +183,7 @@ static int play(struct replay *r, const struct probe *probe, struct err *err)
     int rc;
 
     r->training.probe = probe;
+    r->training.trace = r->args->trace;
     r->training.on_round = on_round;
     r->training.ctx = r;
     if (r->looks) {
@@ -285,6 +288,7 @@ static int stops_on_nonfinite(struct replay *r)
 static int open_log(struct replay *r, struct err *err)
 {
     const char *path = run_dir_file(r->args->dir, "experience");
+    int rc;
 
     r->log = beneath_open(path, O_RDONLY, 0);
     if (r->log < 0 && errno == ENOENT)
@@ -295,7 +299,15 @@ static int open_log(struct replay *r, struct err *err)
                        path);
     if (r->log < 0)
         return err_errno(err, "%s", path);
-    return store_log_end(r->log, &r->result->log_end, err);
+    if ((rc = store_log_end(r->log, &r->result->log_end, err)) < 0)
+        return rc;
+    return r->result->log_end > 0
+               ? 0
+               : err_set(
+                     err, ERR_CONFIG,
+                     "%s has no rows, so that there is no round to replay (the run has "
+                     "just begun, or has no environment)",
+                     path);
 }
 
 /* Of train/... not all columns are in progress.csv: they are checked at the end. */

@@ -11,6 +11,7 @@
 #ifndef SUPERVISOR_RUN_REPLAY_H
 #define SUPERVISOR_RUN_REPLAY_H
 
+#include "common/store/layout.h"
 #include "supervisor/proc/binaries.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/rollout/probe.h"
@@ -44,10 +45,13 @@ struct replay_args {     /* borrowed */
     const char *from; /* step of the checkpoint; NULL: replay finds it */
     uint64_t to;      /* the round that reaches this step; or */
     const struct replay_condition *until; /* the first value for which it holds */
-    struct probe probe;                   /* what to show there; step, update are set */
+    const char *trace;  /* file for a recording of that round; NULL: none is made */
+    struct probe probe; /* what to show there; step, update are set */
     void (*on_skipped)(void *ctx, const char *line); /* as for resume_open */
     /* A replay has played so far. total: where it ends at the latest. */
     void (*on_progress)(void *ctx, uint64_t from, uint64_t step, uint64_t total);
+    /* The replay is over: its log, open for reading. Borrowed for the call; may be NULL. */
+    void (*on_log)(void *ctx, const struct store_layout *layout, int fd);
     void *ctx;
 };
 

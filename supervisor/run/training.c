@@ -80,6 +80,7 @@ static void on_round(void *ctx, const struct rollout_progress *at)
 
     if (training_end_replayed_round(t, 0) < 0)
         return;
+    training_trace_replayed(t, at->env_steps);
     training_trace_round(t, at->round);
     if (!t->sent_under_way && (from == NULL || at->round > resume_progress(from)->round))
         send_under_way(t);
@@ -101,6 +102,10 @@ static int start_driver(struct training *t, const struct rollout_args *args,
     if (rc == 0) {
         training_begin_requests(t);
         training_feed(t, LIFE_EV_DRIVEN, NULL);
+        if (training_steps(t) == 0) { /* the first round has no boundary before it */
+            training_trace_replayed(t, 0);
+            training_trace_round(t, 0);
+        }
         rc = rollout_start(t->rollout, err);
     }
     if (rc == 0 && training_is_driven(t))

@@ -71,6 +71,7 @@ struct training_observer {
 struct training_replay { /* all borrowed, except the store */
     struct store *store; /* from store_open_copy; the run takes it */
     const struct probe *probe;
+    const char *trace; /* file for a recording of the probe's round; NULL: none is made */
     /* Called with each value that is added to this column of the metrics; NULL: none. The
      * replay stops at a boundary after it has returned 1. */
     const char *column;

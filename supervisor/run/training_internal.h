@@ -172,6 +172,8 @@ void training_begin_requests(struct training *t);
 
 /* At the beginning of a round: begins or ends the requested recording, if there is one. */
 void training_trace_round(struct training *t, uint64_t round);
+/* Of a replay, before a round: requests the recording if it is the probe's round. */
+void training_trace_replayed(struct training *t, uint64_t env_steps);
 /* At the end of the run: answers the request of an unfinished recording with an error. */
 void training_trace_end(struct training *t);
 

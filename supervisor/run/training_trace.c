@@ -2,6 +2,7 @@
 #include "supervisor/run/training_internal.h"
 
 #include "common/io/beneath.h"
+#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/trace/trace.h"
 
@@ -56,7 +57,8 @@ static int write_file(const char *path, struct err *err)
 static void answer(struct training *t, const struct training_trace *trace, uint64_t round)
 {
     const struct training_trace_result result = {
-        .path = run_dir_file(t->args->dir, "trace.json"),
+        .path = t->args->replay != NULL ? t->args->replay->trace
+                                        : run_dir_file(t->args->dir, "trace.json"),
         .rounds = round - trace->first,
         .seconds = (double)trace_length_ns() / 1e9,
         .waiting_seconds =
@@ -98,6 +100,23 @@ void training_trace_round(struct training *t, uint64_t round)
         agent_table_trace(t->agents, 0);
         end(t, round, NULL);
     }
+}
+
+static void on_replayed(void *ctx, const struct training_trace_result *result,
+                        const struct err *why)
+{
+    (void)ctx;
+    if (result == NULL)
+        log_error("--trace: %s", why->msg);
+}
+
+void training_trace_replayed(struct training *t, uint64_t env_steps)
+{
+    const struct training_replay *r = t->args->replay;
+
+    if (r != NULL && r->trace != NULL && t->trace == NULL &&
+        probe_is_round(r->probe, env_steps, vec_env_copies(t->env)))
+        (void)training_trace(t, 1, on_replayed, NULL, NULL);
 }
 
 void training_trace_end(struct training *t)

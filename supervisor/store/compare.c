@@ -56,7 +56,7 @@ int store_log_end(int log, uint64_t *ret, struct err *err)
     return 0;
 }
 
-static double element(const struct store_column *c, const uint8_t *row, uint32_t i)
+double store_column_value(const struct store_column *c, const uint8_t *row, uint32_t i)
 {
     float x;
 
@@ -79,8 +79,9 @@ static int differs(const struct store_layout *l, uint64_t row, const uint8_t *he
                 return err_set(err, ERR_CORRUPT,
                                "the replay diverges from the run's log at row %llu: "
                                "%s[%u] is %.9g here and %.9g there",
-                               (unsigned long long)row, c->name, i, element(c, here, i),
-                               element(c, there, i));
+                               (unsigned long long)row, c->name, i,
+                               store_column_value(c, here, i),
+                               store_column_value(c, there, i));
     }
     return err_set(err, ERR_CORRUPT,
                    "the replay diverges from the run's log at row %llu, between columns",

@@ -99,6 +99,8 @@ int store_sync(struct store *s, struct err *err);
 int store_copy(const struct store *s, uint64_t first, uint64_t end, const char *path,
                struct err *err);
 
+/* A value of a row as a number. */
+double store_column_value(const struct store_column *c, const uint8_t *row, uint32_t i);
 /* Compares rows first .. end - 1 with those of another log of the same run, opened for
  * reading, as far as that one has them; *ret_n is how many it had. ERR_CORRUPT names the
  * first row and column that differ. */

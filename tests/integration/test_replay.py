@@ -137,8 +137,29 @@ def test_until_finds_the_very_update(w):
     shown, = [e for e in events if e["event"] == "scalar" and e["agent"] == "agent_1" and
               e["name"] == "critic_loss"]
     assert shown["value"] == done["value"]
+    requests = [e for e in replay(w, "a", "--to", done["env_steps"], "--messages")[0]
+                if e["event"] in ("request", "row")]
+    learn, = [e for e in requests if e.get("stage") == "learn" and e["agent"] == "agent_2"]
+    batch = learn["params"]["rows"]["values"]
+    rows = {e["row"]: e["columns"] for e in requests if e["event"] == "row"}
+    assert sorted(set(batch)) == sorted(rows) and len(batch) == 16, (batch, list(rows))
+    act, = [e for e in requests if e.get("stage") == "act" and e["agent"] == "agent_2"]
+    newest = done["env_steps"] - 4  # the round's own rows, if the batch has one of them
+    for e in range(4):
+        if newest + e in rows:
+            assert rows[newest + e]["agent_2/obs"] == \
+                act["params"]["obs"]["values"][18 * e:18 * e + 18]
+    for row, columns in rows.items():  # an episode's next row begins where this one ends
+        if row + 4 in rows and not columns["truncated"][0]:
+            assert columns["agent_0/next_obs"] == rows[row + 4]["agent_0/obs"]
     out, _ = w.brood("replay", "a", "--until", f"{column}<={limit}", "--from", "320")
     assert "a: played from the checkpoint of step 320 to step " in out, out
+    for to in ("4", "640"):
+        w.brood("replay", "a", "--to", to, "--trace", "round.json")
+        spans = json.loads((w.path / "round.json").read_text())["traceEvents"]
+        work = [s["name"] for s in spans if s["ph"] == "X"]
+        assert "act" in work and ("learn" in work) == (to == "640"), work
+        (w.path / "round.json").unlink()
     refused(w, f"it holds for none of 28 values of {column} between steps 0 and 640", "a",
             "--until", f"{column} > 1e9")
 
@@ -189,6 +210,11 @@ def test_what_cannot_be_replayed_is_told(w):
     before = everything(w.runs)
     refused(w, "runs/b/experience is missing (a run that is done removes it", "b", "--to", "320",
             code=3)
+    w.brood("run", config(w, "maddpg"), "--name", "c", "--until", "4", code=4)
+    (w.run_dir("c") / "experience").write_bytes(
+        (w.run_dir("c") / "experience").read_bytes()[:1 << 20])
+    before = everything(w.runs)
+    refused(w, "c/experience has no rows", "c", "--to", "4", code=2)
     refused(w, "there is no run nowhere in runs", "nowhere", "--to", "320", code=3)
     refused(w, "a has come to step 640: there is no step 641 to replay", "a", "--to", "641", code=2)
     refused(w, "--from 320 is not before step 320", "a", "--to", "320", "--from", "320", code=2)
@@ -210,10 +236,12 @@ def test_a_killed_replay_leaves_nothing(w):
     w.brood("run", config(w, "maddpg", 4000), "--name", "a")
     before = everything(w.runs)
     for who in ("supervisor", "keeper"):
-        p = w.start("replay", "a", "--to", "4000", "--from", "0")
-        agents = harness.wait_until("its agents", lambda: p.poll() is not None or
-                                    len(a := harness.agents_of(p.pid)) == 3 and a)
-        assert agents is not True, p.log.read_text()
+        agents = True
+        while agents is True:  # it was over before it was seen
+            p = w.start("replay", "a", "--to", "4000", "--from", "0")
+            agents = harness.wait_until("its agents", lambda: p.poll() is not None or
+                                        len(a := harness.agents_of(p.pid)) == 3 and a)
+            assert p.poll() in (None, 0), p.log.read_text()
         pids = harness.members(p)
         harness.kill(harness.supervisor_of(p.pid) if who == "supervisor" else p.pid)
         p.wait(timeout=harness.DEADLINE_S)
