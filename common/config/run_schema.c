@@ -424,7 +424,8 @@ static const struct schema checkpoint_section = {TABLE(checkpoint_fields)};
 static const struct field evaluation_fields[] = {
     {"every_env_steps", FIELD_I64, RUN(evaluation.every_env_steps), WITHIN(0, COUNT_MAX),
      .default_text = "50000", LIVE, .doc = "and at the end; 0: never"},
-    {"episodes", FIELD_I64, RUN(evaluation.episodes), WITHIN(1, 1e9),
+    {"episodes", FIELD_I64, RUN(evaluation.episodes),
+     WITHIN(1, 1e6), /* EVALUATION_MAX_EPISODES */
      .default_text = "100", .doc = "played each time"},
     {"max_steps", FIELD_I64, RUN(evaluation.max_steps), WITHIN(1, COUNT_MAX),
      .default_text = "10000", .doc = "an episode that goes on is over then"},

@@ -14,7 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 struct study_dir {
@@ -91,16 +90,19 @@ static int write_study(const char *dir, const struct study *s, struct err *err)
     return rc;
 }
 
+/* The lock is this process's own: a child that has not executed its program yet, when this
+ * process is killed, does not hold it. */
 static int take_lock(struct study_dir *d, struct err *err)
 {
     char *path = path_in(d->path, "study.lock");
+    struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int rc = 0;
 
     d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (d->lock < 0)
         rc = err_errno(err, "%s", path);
-    else if (flock(d->lock, LOCK_EX | LOCK_NB) < 0)
-        rc = errno == EWOULDBLOCK
+    else if (fcntl(d->lock, F_SETLK, &whole_file) < 0)
+        rc = errno == EAGAIN || errno == EACCES
                  ? err_set(err, ERR_STATE, "another `brood sweep` works on %s", d->path)
                  : err_errno(err, "%s", path);
     free(path);

@@ -376,6 +376,9 @@ START_TEST(mistakes_are_told_in_one_line)
         {"env: {id: simple_spread, copies: 0}\n",
          "f.yaml:1: env.copies: found '0', expected a whole number of at least 1 and at "
          "most 1048576"},
+        {"env: {id: simple_spread}\nevaluation: {episodes: 1000001}\n",
+         "f.yaml:2: evaluation.episodes: found '1000001', expected a whole number of at "
+         "least 1 and at most 1000000"},
         {"env: {id: simple_spread, copies: 1.5}\n",
          "f.yaml:1: env.copies: found '1.5', expected a whole number of at least 1 and "
          "at "

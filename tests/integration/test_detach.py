@@ -74,7 +74,7 @@ def test_what_cannot_be_begun_is_told_at_once(w):
 
 def test_an_interrupt_before_the_first_round_is_passed_on(w):
     program = w.program_with_agent(HOSTILE)
-    (program.parent / "brood-agent.does").write_text("begin-never")
+    (program.parent / "brood-agent.does").write_text("begin-no-run")
     p = w.start("run", w.small(), "--name", "a", "--detach", program=program)
     harness.wait_until("the agents", lambda: len(journal(w.run_dir("a"), "spawn")) == 3)
     everyone = harness.members(p.pid)

@@ -6,9 +6,8 @@ import random
 import signal
 
 import harness
-from test_exactness import outcome
 from test_live_view import Terminal, screen_of
-from test_sweep import BASE
+from test_sweep import BASE, EACH, assert_same_runs, kill_at_random
 
 STUDY = """\
 base: base.yaml
@@ -19,10 +18,6 @@ method: {pbt: {population: 4, interval: 160, rounds: 3, quantile: 0.5, resample:
 metric: {column: rollout/team_return/agent, last: 2}
 seeds: [1]
 """
-
-
-BASE = BASE.replace("critic: {hidden: [8]}",
-                    "critic: {hidden: [8]}, restart: {max_restarts: 1000, delay: 0s}")
 
 
 def write(w, text=STUDY):
@@ -43,7 +38,7 @@ def members(folder):
 def assert_same_study(w, one, other):
     assert members(w.runs / one) == members(w.runs / other)
     for run in members(w.runs / one):
-        harness.assert_same_files(*(outcome(w.runs / name / run) for name in (one, other)))
+        assert_same_runs(w, run, one, other)
 
 
 def test_the_result_depends_on_neither_jobs_nor_kills_nor_on_when_rounds_were_added(w):
@@ -89,29 +84,19 @@ def test_the_result_depends_on_neither_jobs_nor_kills_nor_on_when_rounds_were_ad
         "added" in err and err.count("\n") == 1, err
 
 
-def processes_of(name):
-    return [pid for pid, (_, _, words) in harness.processes().items()
-            if any(name in word for word in words) and "sweep" not in words]
-
-
 def kill_some(w, study, name):
-    """Sweep with two jobs, killing a run's processes, and the sweep when a round has ended."""
-    draw, killed, rounds = random.Random(5), 0, w.runs / name / "rounds.csv"
-    seen, p = rounds.read_text(), w.start("sweep", study, "--name", name, "--jobs", "2")
-    while p.poll() is None and killed < (4 if harness.SANITIZED else 16):
-        found = processes_of(name)
-        if rounds.read_text() != seen:  # forks are being made
-            seen = rounds.read_text()
-            p.kill()
-            p.wait()
-            p = w.start("sweep", study, "--name", name, "--jobs", "2")
-            killed += 1
-        elif found:
-            harness.kill(draw.choice(found))
-            killed += 1
+    """Sweep with two jobs; kill one process of each kind, the sweep once a round has ended,
+    while forks are made, and others at random."""
+    draw, rounds = random.Random(5), w.runs / name / "rounds.csv"
+    seen = rounds.read_text()
+    assert all(kill_at_random(w, study, name, draw, EACH).values())
+    p = w.start("sweep", study, "--name", name, "--jobs", "2")
+    harness.wait_until("the end of a round", lambda: p.poll() is not None or
+                       rounds.read_text() != seen)
+    assert p.poll() is None, p.log.read_text()
     p.kill()
     p.wait()
-    assert killed > 0
+    kill_at_random(w, study, name, draw, ("agent", "run") * (1 if harness.SANITIZED else 4))
 
 
 def test_a_member_that_fails_is_replaced(w):

@@ -1,6 +1,7 @@
 """`brood sweep`: many runs of one study, compared by one number, exactly."""
 import os
 import random
+import re
 import signal
 
 import harness
@@ -49,36 +50,51 @@ def victims(p, kind):
                   (seen[2].split()[1:2] == ["agent"]) == (kind == "agent"))
 
 
-def kill_at_random(w, study, name):
-    """Sweep a study and kill its agents, its runs' other processes and the sweep itself, at
-    once or when a run has got further, until the study is over or there were enough."""
-    draw, killed = random.Random(4), dict.fromkeys(("agent", "run", "sweep"), 0)
-    more = ["agent", "run"] * (2 if harness.SANITIZED else 12) + ["sweep"] * 4
-    draw.shuffle(more)
+EACH = ("agent", "run", "sweep")
+
+
+def kill_at_random(w, study, name, draw, kinds):
+    """Sweep a study and kill a process of each of the kinds, some of them when a run has got
+    further, as long as the study is not over; how many of each kind were killed. The first of
+    EACH are killed at once, before a study of many runs can be over."""
+    killed = dict.fromkeys(EACH, 0)
 
     def steps():
         return sum(max(harness.checkpoints(run), default=0)
                    for run in (w.runs / name).glob("*-s*"))
     p = w.start("sweep", study, "--name", name, "--jobs", "2")
-    for kind in (*killed, *more):
-        if all(killed.values()) and draw.random() < 0.3:
+    for i, kind in enumerate(kinds):
+        if i >= len(EACH) and draw.random() < 0.3:
             at = steps()
             harness.wait_until("a newer checkpoint", lambda n=at: p.poll() is not None or
                                steps() > n)
         found = harness.wait_until(f"a process to kill: {kind}", lambda k=kind:
                                    p.poll() is not None or victims(p, k))
         if p.poll() is not None:
+            assert p.returncode == 0, p.log.read_text()
             break
-        pid = draw.choice(found)
-        harness.kill_and_wait(pid)
+        harness.kill_and_wait(draw.choice(found))
         killed[kind] += 1
         if kind == "sweep":
             p.wait()
             p = w.start("sweep", study, "--name", name, "--jobs", "2")
-    assert p.poll() in (None, 0) and all(killed.values()), (killed, p.log.read_text())
     p.kill()
     p.wait()
     print(f"# killed: {killed}")
+    return killed
+
+
+def assert_same_runs(w, run, *studies):
+    """The last checkpoint and the rows of a run of two studies."""
+    files = [outcome(w.runs / name / run) for name in studies]
+    journals = [(w.runs / name / run / "journal").read_text() for name in studies]
+    # A stop cuts an evaluation off. Its requests are counted in run.state, also when a resume
+    # makes them again.
+    steps = re.findall(r" step=(\d+) event=stop$", "".join(journals), re.MULTILINE)
+    if any(int(step) % 320 == 0 for step in steps):
+        for found in files:
+            del found["run.state"]
+    harness.assert_same_files(*files)
 
 
 def test_the_result_depends_on_neither_jobs_nor_kills(w):
@@ -90,12 +106,13 @@ def test_the_result_depends_on_neither_jobs_nor_kills(w):
     assert [row.split(",")[5] for row in rows[1:]] == ["2", "1", "0", "0", "0", "0"], rows
     assert "2 of 6 trials continue from step 160" in err, err
     assert sorted(os.listdir(w.runs / "calm"))[:3] == ["1-s1", "1-s2", "2-s1"]
-    kill_at_random(w, study, "killed")
+    draw, more = random.Random(4), [*EACH, "agent", "run"] * (1 if harness.SANITIZED else 6)
+    draw.shuffle(more)
+    assert all(kill_at_random(w, study, "killed", draw, [*EACH, *more]).values())
     again, _ = sweep(w, study, "killed", "--jobs", "2")
     assert again == calm, (again, calm)
     for run in ("1-s1", f"{rows[1].split(',')[0]}-s2"):
-        harness.assert_same_files(*(outcome(w.runs / name / run)
-                                    for name in ("calm", "killed")))
+        assert_same_runs(w, run, "calm", "killed")
 
 
 def test_a_grid_has_its_own_trials_and_grows_by_seeds(w):
