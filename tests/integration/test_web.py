@@ -247,7 +247,8 @@ def test_the_list_and_the_status_are_those_of_the_command_line(w):
     assert runs["live"]["agents"] == 3 and len(runs["over"]["spark"]) > 0
     c.result("watch", run="over")
     view = c.until("a view", lambda m: m.get("push") == "run" and m["run"] == "over")
-    assert view["status"] == harness.json_lines(w.brood("status", "over", "--json")[0])[0]
+    says = harness.json_lines(w.brood("status", "over", "--json")[0])[0]
+    assert view["status"] == says, (view["status"], says)
     w.brood("pause", run)
     c.result("watch", run="live")
     view = c.until("paused", lambda m: m.get("push") == "run" and m["run"] == "live" and
