@@ -34,8 +34,10 @@ class Server:
         fact = json.loads(line)
         self.url, self.port = fact["url"], fact["port"]
         self.token = self.url.partition("token=")[2]
-        _, head, _ = self.get(f"/?token={self.token}")
-        self.cookie = re.search(r"set-cookie: ([^;]*);", head)[1]
+        answer = self.get(f"/?token={self.token}")
+        found = re.search(r"set-cookie: ([^;]*);", answer[1])
+        assert found, (answer, self.process.poll(), self.process.log.read_text())
+        self.cookie = found[1]
 
     def get(self, path, method="GET", host=None, more=()):
         """(status, head, body) of one request on a connection of its own."""
