@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BYTES = 64 << 20, MAX_COLUMNS = 4096 };
+enum { MAX_BYTES = 64 << 20, MAX_COLUMNS = 4096, END_BYTES = 64 << 10 };
 
 struct progress {
     struct arena arena;
@@ -71,7 +71,22 @@ static int read_row(struct progress *p, const char *path, size_t line_number, ch
     return 0;
 }
 
-static int read_lines(struct progress *p, const char *path, FILE *f, struct err *err)
+/* Continues at the first line that begins in the last `max` bytes, if there are more. */
+static void skip_to_end(FILE *f, off_t max)
+{
+    const off_t at = ftello(f);
+    int c = 0;
+
+    if (fseeko(f, -max - 1, SEEK_END) < 0 || ftello(f) <= at)
+        (void)fseeko(f, at, SEEK_SET);
+    else
+        while (c != EOF && c != '\n')
+            c = getc(f);
+}
+
+/* last: only about so many bytes at the end; 0: all. */
+static int read_lines(struct progress *p, const char *path, FILE *f, size_t last,
+                      struct err *err)
 {
     char *line = NULL;
     size_t cap = 0, number = 0, bytes = 0;
@@ -83,9 +98,11 @@ static int read_lines(struct progress *p, const char *path, FILE *f, struct err 
         bytes += (size_t)len;
         if (bytes > MAX_BYTES)
             rc = err_set(err, ERR_LIMIT, "%s: more than %d MiB", path, MAX_BYTES >> 20);
-        else if (number++ == 0)
+        else if (number++ == 0) {
             rc = read_header(p, path, line, err);
-        else
+            if (last > 0)
+                skip_to_end(f, (off_t)last);
+        } else
             rc = read_row(p, path, number, line, err);
     }
     if (rc == 0 && number == 0)
@@ -94,7 +111,8 @@ static int read_lines(struct progress *p, const char *path, FILE *f, struct err 
     return rc;
 }
 
-int progress_read(struct progress **ret, const char *path, struct err *err)
+static int read_file(struct progress **ret, const char *path, size_t last,
+                     struct err *err)
 {
     FILE *f = beneath_fopen(path, "re");
     struct progress *p;
@@ -105,7 +123,7 @@ int progress_read(struct progress **ret, const char *path, struct err *err)
                                : err_errno(err, "%s", path);
     p = xcalloc(1, sizeof(*p));
     p->arena = ARENA_ZERO;
-    rc = read_lines(p, path, f, err);
+    rc = read_lines(p, path, f, last, err);
     (void)fclose(f);
     if (rc < 0) {
         progress_free(p);
@@ -113,6 +131,21 @@ int progress_read(struct progress **ret, const char *path, struct err *err)
     }
     *ret = p;
     return 0;
+}
+
+int progress_read(struct progress **ret, const char *path, struct err *err)
+{
+    return read_file(ret, path, 0, err);
+}
+
+int progress_read_end(struct progress **ret, const char *path, struct err *err)
+{
+    const int rc = read_file(ret, path, END_BYTES, err);
+
+    if (rc < 0 || !isnan(progress_team_return(*ret)))
+        return rc;
+    progress_free(*ret); /* what is asked for lies further back, if anywhere */
+    return read_file(ret, path, 0, err);
 }
 
 void progress_free(struct progress *p)

@@ -15,6 +15,9 @@ struct progress; /* opaque */
 
 /* ERR_NOT_FOUND, ERR_FORMAT, ERR_LIMIT, -errno. */
 int progress_read(struct progress **ret, const char *path, struct err *err);
+/* The same for the newest rows only, as many as fit into 64 KiB, or more if none of them has
+ * a team's return: enough to tell how far a run is. */
+int progress_read_end(struct progress **ret, const char *path, struct err *err);
 void progress_free(struct progress *p);
 
 size_t progress_n_rows(const struct progress *p);

@@ -234,7 +234,7 @@ static void read_progress(struct run_record *r, const char *path)
     struct run_status *s = &r->status;
     struct progress *p;
 
-    if (progress_read(&p, file, NULL) == 0) {
+    if (progress_read_end(&p, file, NULL) == 0) {
         const size_t n = progress_n_rows(p), c = progress_find(p, "episodes");
 
         if (isnan(s->team_return_mean))

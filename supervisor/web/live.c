@@ -7,6 +7,7 @@
 #include "supervisor/control/client.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
+#include "supervisor/run/run_tags.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,7 @@ static uint64_t size_of(const struct live_run *r, const char *sub, int is_time)
 static void set_view(struct live_run *r, const struct run_status *s, int is_live,
                      int is_denied)
 {
+    struct run_tags tags = {0};
     struct json j = {0};
     size_t len;
     const char *text;
@@ -138,6 +140,9 @@ static void set_view(struct live_run *r, const struct run_status *s, int is_live
     json_key(&j, "status");
     json_object(&j);
     run_status_json(&j, s);
+    (void)run_tags_read(&tags, r->path, NULL);
+    run_tags_json(&tags, &j);
+    run_tags_done(&tags);
     json_close(&j);
     json_close(&j);
     text = json_line(&j, &len);

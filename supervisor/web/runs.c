@@ -17,7 +17,8 @@ enum {
     N_STAMPS = 5,
     NAME_BYTES = 256,
     SPARK_POINTS = 48,
-    PAUSE_TIMES = 20
+    PAUSE_TIMES = 20,
+    SHOW_EVERY = 16, /* of the first walk: so many at a time */
 };
 
 /* What changes when a file does. */
@@ -203,7 +204,7 @@ static void on_read(uv_work_t *work, int status)
     free(job);
     if (status == 0)
         start_jobs(r);
-    if (status == 0 && (r->jobs == 0 || r->is_complete))
+    if (status == 0 && (r->jobs == 0 || r->is_complete || r->revision % SHOW_EVERY == 0))
         r->on_change(r->ctx);
 }
 

@@ -34,8 +34,10 @@ class Server:
         fact = json.loads(line)
         self.url, self.port = fact["url"], fact["port"]
         self.token = self.url.partition("token=")[2]
-        _, head, _ = self.get(f"/?token={self.token}")
-        self.cookie = re.search(r"set-cookie: ([^;]*);", head)[1]
+        answer = self.get(f"/?token={self.token}")
+        found = re.search(r"set-cookie: ([^;]*);", answer[1])
+        assert found, (answer, self.process.poll(), self.process.log.read_text())
+        self.cookie = found[1]
 
     def get(self, path, method="GET", host=None, more=()):
         """(status, head, body) of one request on a connection of its own."""
@@ -247,7 +249,8 @@ def test_the_list_and_the_status_are_those_of_the_command_line(w):
     assert runs["live"]["agents"] == 3 and len(runs["over"]["spark"]) > 0
     c.result("watch", run="over")
     view = c.until("a view", lambda m: m.get("push") == "run" and m["run"] == "over")
-    assert view["status"] == harness.json_lines(w.brood("status", "over", "--json")[0])[0]
+    says = harness.json_lines(w.brood("status", "over", "--json")[0])[0]
+    assert view["status"] == says, (view["status"], says)
     w.brood("pause", run)
     c.result("watch", run="live")
     view = c.until("paused", lambda m: m.get("push") == "run" and m["run"] == "live" and

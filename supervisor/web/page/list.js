@@ -5,6 +5,7 @@ import {ago, attribute, el, keyed, number, part, runUrl, setState, short, shown,
 
 export const runs = new Map(); // name -> summary; null: not read yet
 export let names = [], studies = [], isComplete = false;
+const FIRST_ROWS = 60;
 const selected = new Set();
 const filter = {text: "", state: ""};
 
@@ -24,11 +25,21 @@ on("list", push => {
   }
   for (const one of push.runs) runs.set(one.run, one);
   isComplete = push.complete;
-  view?.update();
+  later();
 });
 on("link", is => { if (is) ask("list").catch(() => {}); });
 
-let view = null;
+let view = null, waits = false;
+
+// However many pushes there are, one update for all that come together.
+function later() {
+  if (waits) return;
+  waits = true;
+  setTimeout(() => {
+    waits = false;
+    view?.update();
+  }, 16);
+}
 
 // The state of the return over the run, as small as a word.
 function spark() {
@@ -126,9 +137,15 @@ export function showList(main) {
     el("div.tools", search, chips, el("span.grow"), clear, compare),
     el("div.scroll", table), empty));
 
+  let limit = FIRST_ROWS;
+
   function update() {
     const show = names.filter(matches);
-    keyed(body, show, name => name, makeRow, setRow);
+    keyed(body, show.slice(0, limit), name => name, makeRow, setRow);
+    if (show.length > limit) { // the screen is full: the rest comes in pieces
+      limit *= 2;
+      later();
+    }
     const counts = Object.entries(GROUPS).map(([key, is]) =>
       [key, [...runs.values()].filter(s => s && is(s)).length]);
     keyed(chips, [["", names.length], ...counts.filter(([, n]) => n)], c => c[0],

@@ -25,7 +25,7 @@ const setFact = (node, value, title) => {
 export function showRun(main, name, tabName) {
   const at = Math.max(0, TABS.findIndex(([key]) => key === tabName));
   const context = {name, view: null, refresh: null};
-  const state = stateNode(), exact = el("span.badge", {hidden: true}), why = el("p.why", {hidden: true});
+  const state = stateNode(), exact = el("span.badge", {hidden: true}), why = el("p.why", {hidden: true}), tags = el("span.muted");
   const run = params => ({run: name, ...params});
   const steer = (label, method, done, more = {}) =>
     actionButton(label, () => ask(method, run()), {done, ...more});
@@ -50,7 +50,7 @@ export function showRun(main, name, tabName) {
     el("a", {href: runUrl(name, i ? key : ""), ariaCurrent: i === at ? "page" : null}, label)));
   const body = el("div.tab");
   main.replaceChildren(el("div.page",
-    el("div.head", el("h1", name), state, exact, el("span.grow"), actions),
+    el("div.head", el("h1", name), state, exact, tags, el("span.grow"), actions),
     why, bar, el("div.facts", ...Object.values(facts)), tabs, body));
   const tab = TABS[at][2](body, context);
 
@@ -61,6 +61,7 @@ export function showRun(main, name, tabName) {
     shown(exact, !s.exact);
     text(exact, s.exact ? "" : "not exact");
     attribute(exact, "title", s.exact ? null : "An agent was given up: another run would not end with the same bytes");
+    text(tags, [...s.tags.map(t => `#${t}`), s.note].filter(Boolean).join(" "));
     shown(actions, live && !readOnly());
     shown(pause, s.state !== "paused");
     shown(go, s.state === "paused");
