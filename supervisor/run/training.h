@@ -101,7 +101,7 @@ struct training_args {               /* all borrowed for the call */
     /* Of private resident memory (resident.h) of the supervisor, the agents and environment
      * processes together: more makes the run fail. 0: no limit. */
     int64_t memory_limit_bytes;
-    struct training_replay *replay;   /* NULL: this is none */
+    struct training_replay *replay; /* NULL: this is none */
     uint64_t until; /* stops at the first boundary at or after that step; 0: at none */
     /* A folder, in which a new run with the last checkpoint is made if the run directory
      * is deleted while the run is live; NULL: the checkpoint is then lost. */
