@@ -8,6 +8,7 @@
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/run_tags.h"
+#include "supervisor/web/runs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +162,9 @@ static void read_view(struct live_run *r)
 {
     struct run_record record;
 
+    runs_lock();
     run_record_read(&record, r->path);
+    runs_unlock();
     if (record.is_live && r->silent_ms != 0)
         record.status.state = "not answering";
     set_view(r, &record.status, record.is_live, record.is_denied);

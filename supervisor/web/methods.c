@@ -1,3 +1,4 @@
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/study_report.h"
@@ -158,8 +159,11 @@ static void read_study(uv_work_t *work)
     struct study study;
     FILE *f;
 
-    if (study_dir_read(&study, job->path, &job->err) < 0)
+    runs_lock();
+    if (study_dir_read(&study, job->path, &job->err) < 0) {
+        runs_unlock();
         return;
+    }
     if (study_report_make(&report, &study, job->path, &job->err) == 0) {
         report.name = job->name;
         f = open_memstream(&job->text, &job->len);
@@ -170,6 +174,7 @@ static void read_study(uv_work_t *work)
         study_report_done(&report);
     }
     study_done(&study);
+    runs_unlock();
 }
 
 static void on_study(uv_work_t *work, int status)
@@ -359,6 +364,7 @@ static const struct method *find_method(const char *name)
 static int call(struct call *c, struct err *err)
 {
     const struct method *m = find_method(c->request->method);
+    int rc, is_held;
 
     if (m == NULL)
         return err_set(err, ERR_NOT_FOUND, "there is no method '%.60s'",
@@ -372,7 +378,14 @@ static int call(struct call *c, struct err *err)
             return err_set(err, ERR_NOT_FOUND, "there is no run '%.100s'",
                            c->run != NULL ? c->run : "");
     }
-    return m->fn(c, err);
+    /* Held: no link in a run's directory leads out of it. */
+    is_held = c->path != NULL && beneath_hold(c->path, NULL) == 0;
+    runs_lock();
+    rc = m->fn(c, err);
+    runs_unlock();
+    if (is_held)
+        beneath_release(c->path);
+    return rc;
 }
 
 void methods_call(struct web *w, struct web_client *c, const struct request *r)

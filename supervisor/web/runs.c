@@ -8,6 +8,7 @@
 #include "supervisor/web/curves.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,18 @@ struct job {
     uint64_t took_ms;
     struct json json;
 };
+
+static pthread_mutex_t reading = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+void runs_lock(void)
+{
+    (void)pthread_mutex_lock(&reading);
+}
+
+void runs_unlock(void)
+{
+    (void)pthread_mutex_unlock(&reading);
+}
 
 struct runs *runs_new(uv_loop_t *loop, const char *dir, void (*on_change)(void *ctx),
                       void *ctx)
@@ -154,7 +167,9 @@ static void read_summary(uv_work_t *work)
     char began[32];
 
     run_record_began(job->path, began);
+    runs_lock();
     run_record_read(&record, job->path);
+    runs_unlock();
     json_begin(j);
     json_object(j);
     json_key(j, "run");

@@ -33,6 +33,11 @@ const char *runs_path(const struct runs *r, const char *name);
 /* The path of the study of that name; NULL. */
 const char *runs_study_path(const struct runs *r, const char *name);
 
+/* Configurations can be read by one thread at a time only: whoever reads a run's files holds
+ * this lock, which the same thread may take again. */
+void runs_lock(void);
+void runs_unlock(void);
+
 uint64_t runs_revision(const struct runs *r); /* from 1 on */
 /* "runs": [summaries newer than `since`], and "names": [all, newest first] if one came or
  * went since then, into an object that is open. */
