@@ -379,6 +379,7 @@ class Run:
         return self.call("continue")["env_steps"]
 
     def checkpoint(self) -> int:
+        """Writes one; returns its step when it is on the disk."""
         return self.call("checkpoint")["env_steps"]
 
     def stop(self) -> int:

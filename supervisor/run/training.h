@@ -138,8 +138,8 @@ void training_status(struct training *t, struct run_status *ret);
 
 /* ---- requests: from on_open until on_close, also before the rounds begin ---- */
 
-/* Answers a request. why NULL: it was fulfilled at environment step `step`; otherwise the
- * reason why it never will be. May be called from within the requesting function. */
+/* Answers a request. why NULL: it was fulfilled at environment step `step`, for a checkpoint
+ * the step that it has; otherwise the reason why it never will be. May be called from within the requesting function. */
 typedef void (*training_done_fn)(void *ctx, uint64_t step, const struct err *why);
 
 /* Requests for the next round boundary. training_pause is answered when the run has paused,

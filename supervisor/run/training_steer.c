@@ -41,13 +41,13 @@ static int is_answered(const struct training_wait *w, enum wait_kind kind, uint6
            (kind != WAIT_RESPAWN || w->agent == value);
 }
 
-static void answer_wait(struct training *t, struct training_wait **at,
-                        const struct err *why)
+/* step: at which the request was fulfilled. */
+static void answer_wait(struct training_wait **at, uint64_t step, const struct err *why)
 {
     struct training_wait *w = *at;
 
     *at = w->next;
-    w->fn(w->ctx, training_steps(t), why);
+    w->fn(w->ctx, step, why);
     free(w);
 }
 
@@ -60,7 +60,7 @@ static void answer_waits(struct training *t, enum wait_kind kind, uint64_t value
 
     while (*at != NULL) {
         if (is_answered(*at, kind, value)) {
-            answer_wait(t, at, why);
+            answer_wait(at, kind == WAIT_CHECKPOINT ? value : training_steps(t), why);
             at = &t->waits;
         } else {
             at = &(*at)->next;
@@ -93,7 +93,7 @@ void training_answer_all(struct training *t)
     training_trace_end(t);
     answer_waits(t, WAIT_STOP, 0, failure);
     while (t->waits != NULL)
-        answer_wait(t, &t->waits, failure != NULL ? failure : &over);
+        answer_wait(&t->waits, training_steps(t), failure != NULL ? failure : &over);
 }
 
 /* ---- requests ---- */
@@ -169,7 +169,7 @@ int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
     if (rc < 0)
         return rc;
     if (t->saved_step >= 0 && (uint64_t)t->saved_step >= step) {
-        fn(ctx, training_steps(t), NULL);
+        fn(ctx, (uint64_t)t->saved_step, NULL);
         return 0;
     }
     add_wait(t, WAIT_CHECKPOINT, fn, ctx)->step = step;

@@ -82,6 +82,17 @@ def test_pause_checkpoint_continue_stop(w):
     assert (w.run_dir("a") / "checkpoints" / str(end)).is_dir(), end
 
 
+def test_a_checkpoint_is_answered_with_its_own_step(w):
+    """The run goes on while the checkpoint is written."""
+    p, client = start(w)
+    answers = [client.call("checkpoint")["env_steps"] for _ in range(5)]
+    said, = harness.json_lines(w.brood("checkpoint", "a", "--json")[0])
+    stop(p, client)
+    journal = (w.run_dir("a") / "journal").read_text()
+    written = [int(s) for s in re.findall(r" step=(\d+) event=checkpoint$", journal, re.M)]
+    assert written[1:7] == [*answers, said["env_steps"]], (answers, said, written)
+
+
 def test_kill_and_respawn_count_for_nothing(w):
     p, client = start(w)
     for i in range(8):  # more often than a policy would bear

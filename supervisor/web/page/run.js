@@ -32,7 +32,7 @@ export function showRun(main, name, tabName) {
   const at_step = what => answer => `${what} at step ${whole(answer.env_steps)}`;
   const pause = steer("Pause", "pause", at_step("Paused"), {title: "Pause at the next round (p)"});
   const go = steer("Continue", "continue", at_step("Continued"), {kind: "primary", title: "Continue (p)"});
-  const checkpoint = steer("Checkpoint", "checkpoint", () => "Checkpoint written",
+  const checkpoint = steer("Checkpoint", "checkpoint", at_step("Checkpoint written"),
     {title: "Write a checkpoint at the next round"});
   const stop = steer("Stop", "stop", at_step("Stopped"),
     {kind: "danger", sure: "Really stop?", title: "Stop after a checkpoint; brood resume continues the run"});
