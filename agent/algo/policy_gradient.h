@@ -56,7 +56,9 @@
  *          D           t = v after each target_every-th update, or as with n_step
  * masks    lower the logits of what is not possible by 1e8, when acting and learning.
  * symmetry each row of a minibatch is shown under a drawn element of the environment's group
- *          (symmetry.h) in C; A and B see the rows as they are. Not with agent_id.
+ *          (symmetry.h) in C; A and B see the rows as they are. Not with agent_id. r is then
+ *          also the quotient of the image's probability and the row's own, which has no bound
+ *          without clip_ratio (ia2c, maa2c: simple_spread is not learnt without it).
  * inputs   the policy sees the own observation, then, with agent_id, which of its team
  *          the agent is, one-hot. A joint critic sees the own observation, those of its
  *          team, all others', each in the environment's order, then (coma) the actions of
