@@ -156,8 +156,8 @@ static int count_one(void *ctx, int at, const char *name, int is_dir)
 
 uint64_t tree_disk_bytes(const char *path)
 {
-    /* The path of the run itself may be a link. */
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* The path of a run itself may be a link; what is in one that is held may not. */
+    const int fd = beneath_open(path, O_RDONLY | O_DIRECTORY, 0);
     uint64_t bytes = 0;
 
     if (fd >= 0) {

@@ -77,7 +77,9 @@ const struct command cmd_web = {
     .arguments = "[RUNS_DIR] [options]",
     .summary = "Watch and steer runs and studies in a browser",
     .help = "  --port N         listen there (default: a port that is free)\n"
-            "  --read-only      refuse everything that changes a run\n"
+            "  --read-only      refuse everything that changes a run; episodes are still "
+            "played,\n"
+            "                   by processes of their own\n"
             "\nPrints the address to open. It has a token, which the browser exchanges "
             "for a\n"
             "cookie; without one of them nothing is shown. Only this machine can "

@@ -2,7 +2,6 @@
 
 #include "common/config/run_config.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/env/env.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/run/journal_read.h"
@@ -213,9 +212,11 @@ static char *file_of(const char *path, const char *sub)
     return xasprintf("%s/%s", path, sub);
 }
 
+/* Without asking the environment for its agents' names, which would execute env.command of a
+ * run that the caller only looks at: a saved configuration has them. */
 static void read_config(struct run_record *r, const char *path)
 {
-    const struct config_options options = {.env_names = env_agent_names};
+    const struct config_options options = {0};
     char *file = file_of(path, "config.yaml");
     struct run_config config;
 

@@ -4,6 +4,7 @@
  * Sources  lock (is it live), journal (how it ended, its agents), config.yaml (its
  *          length), metrics/progress.csv (how far it came), checkpoints/. What a missing
  *          or damaged file would have contained is unknown.
+ * Executes nothing: a run can be looked at before it is trusted.
  * State    from the newest supervisor's lines in the journal: its end; "killed" if it wrote
  *          no end and does not live any more; "no permission" if the caller may not read
  *          the lock and so cannot know whether it lives.

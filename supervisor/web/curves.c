@@ -209,8 +209,9 @@ static void put_answer(const struct table *t, const char *const *columns, size_t
 {
     struct wbuf values[CURVES_MAX_COLUMNS + 1] = {{0}};
     struct wanted wanted[CURVES_MAX_COLUMNS + 1];
+    const size_t max_rows = CURVES_MAX_VALUES / (n + 1);
     int restart;
-    size_t offset = begin_at(t, from, &restart), got = 0, used = 0;
+    size_t rows = 0, offset = begin_at(t, from, &restart), got = 0, used = 0;
     const size_t left =
         (size_t)t->st.st_size > offset ? (size_t)t->st.st_size - offset : 0;
     char *text = xcalloc(1, (left < CURVES_MAX_BYTES ? left : CURVES_MAX_BYTES) + 1);
@@ -223,8 +224,9 @@ static void put_answer(const struct table *t, const char *const *columns, size_t
     if (t->body > 0)
         got = read_at(t->fd, offset, text,
                       left < CURVES_MAX_BYTES ? left : CURVES_MAX_BYTES);
-    for (char *end; (end = memchr(text + used, '\n', got - used)) != NULL;
-         used = (size_t)(end - text) + 1)
+    for (char *end;
+         rows < max_rows && (end = memchr(text + used, '\n', got - used)) != NULL;
+         used = (size_t)(end - text) + 1, rows++)
         take_line(text + used, end, wanted, n + 1, values);
     (void)snprintf(next, sizeof(next), "%" PRIu64 ":%zu", (uint64_t)t->st.st_ino,
                    offset + used);
@@ -233,7 +235,7 @@ static void put_answer(const struct table *t, const char *const *columns, size_t
     json_key(j, "restart");
     json_bool(j, restart);
     json_key(j, "more");
-    json_bool(j, left > CURVES_MAX_BYTES && used > 0);
+    json_bool(j, used > 0 && (left > CURVES_MAX_BYTES || rows == max_rows));
     json_key(j, "steps");
     put_raw_list(j, &values[n]);
     json_key(j, "columns");

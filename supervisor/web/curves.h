@@ -2,7 +2,8 @@
  *
  * Position  a reader continues where its last answer ended: "INODE:OFFSET". If the file has
  *           been replaced or cut since, the answer begins again, with "restart": true.
- * Bounds    CURVES_MAX_BYTES of the file an answer; then "more" is true. A header of at most
+ * Bounds    CURVES_MAX_BYTES of the file and CURVES_MAX_VALUES an answer; if there are
+ *           others, "more" is true. A header of at most
  *           CURVES_MAX_HEADER bytes; CURVES_MAX_COLUMNS columns an answer.
  * Threads   any.
  */
@@ -15,8 +16,9 @@
 #include <stddef.h>
 
 #define CURVES_MAX_BYTES  ((size_t)8 << 20)
+#define CURVES_MAX_VALUES ((size_t)200000)
 #define CURVES_MAX_HEADER ((size_t)1 << 20)
-enum { CURVES_MAX_COLUMNS = 64 };
+enum { CURVES_MAX_COLUMNS = 240 };
 
 /* path: a run's directory. Puts the values of these columns from a position on:
  * {"next", "restart", "more", "names", "columns": [[...], ...], "steps": [...]}. A column

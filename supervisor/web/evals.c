@@ -3,12 +3,14 @@
 #include "common/wire/cursor.h"
 #include "supervisor/web/web.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_AT_A_TIME = 2, LASTS_AT_MOST_MS = 120000, STDERR_BYTES = 4096 };
@@ -36,10 +38,32 @@ struct evals {
     LIST_HEAD(, eval) list;
 };
 
+/* Removes the folders of servers that were killed. Their names have the server's pid. */
+static void remove_leftovers(void)
+{
+    DIR *dir = opendir("/tmp");
+    struct dirent *d;
+
+    while (dir != NULL && (d = readdir(dir)) != NULL) {
+        char path[sizeof(d->d_name) + 8];
+        struct stat st;
+        int pid, len = 0;
+
+        (void)snprintf(path, sizeof(path), "/tmp/%s", d->d_name);
+        if (sscanf(path, "/tmp/brood-web-%d-%n", &pid, &len) == 1 && len > 0 && pid > 0 &&
+            kill(pid, 0) < 0 && errno == ESRCH && lstat(path, &st) == 0 &&
+            st.st_uid == geteuid())
+            (void)tree_remove(path, NULL);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+}
+
 struct evals *evals_new(struct web *w)
 {
     struct evals *e = xcalloc(1, sizeof(*e));
 
+    remove_leftovers();
     e->web = w;
     LIST_INIT(&e->list);
     return e;
@@ -228,10 +252,10 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
                 const char *path, struct err *err)
 {
     const char *stochastic = request_get(r, "stochastic");
-    char file[96], seed_text[24], step_text[24];
+    char file[96], seed_text[24], step_text[24], own_pid[16];
     uint64_t seed = 0, step = 0;
     const int has_step = request_u64(r, "step", &step);
-    const char *args[20];
+    const char *args[24];
     struct eval *v;
     int n = 0, rc = check_may_start(e, c->serial, err);
 
@@ -240,7 +264,8 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
     (void)request_u64(r, "seed", &seed);
     v = xcalloc(1, sizeof(*v));
     *v = (struct eval){.evals = e, .client = c->serial, .id = r->id};
-    (void)snprintf(v->folder, sizeof(v->folder), "/tmp/brood-web-XXXXXX");
+    (void)snprintf(v->folder, sizeof(v->folder), "/tmp/brood-web-%d-XXXXXX",
+                   (int)getpid());
     if (mkdtemp(v->folder) == NULL) {
         rc = err_errno(err, "%s", v->folder);
         free(v);
@@ -249,9 +274,13 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
     (void)snprintf(file, sizeof(file), "%s/episode.jsonl", v->folder);
     (void)snprintf(seed_text, sizeof(seed_text), "%" PRIu64, seed);
     (void)snprintf(step_text, sizeof(step_text), "%" PRIu64, step);
+    (void)snprintf(own_pid, sizeof(own_pid), "%d", (int)getpid());
+    args[n++] =
+        "/proc/self/exe"; /* which executes the program such that it dies with us */
+    args[n++] = "--child-of";
+    args[n++] = own_pid;
     args[n++] = e->web->program;
     args[n++] = "eval";
-    args[n++] = path;
     args[n++] = "--episodes";
     args[n++] = "1";
     args[n++] = "--copies";
@@ -267,6 +296,8 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
     }
     if (stochastic != NULL && strcmp(stochastic, "true") == 0)
         args[n++] = "--stochastic";
+    args[n++] = "--";
+    args[n++] = path;
     args[n] = NULL;
     LIST_INSERT_HEAD(&e->list, v, entry);
     rc = spawn(v, args, err);

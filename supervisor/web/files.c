@@ -7,7 +7,6 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
-#include "supervisor/env/env.h"
 #include "supervisor/run/log_tail.h"
 #include "supervisor/save/checkpoint_read.h"
 
@@ -95,7 +94,7 @@ static void put_keys(const struct config_list *list, const struct yaml_node *map
 
 int files_put_config(const char *path, struct json *j, struct err *err)
 {
-    const struct config_options options = {.env_names = env_agent_names};
+    const struct config_options options = {0}; /* executes no env.command */
     char *file = xasprintf("%s/config.yaml", path);
     struct arena arena = ARENA_ZERO;
     struct yaml_node *root = NULL;

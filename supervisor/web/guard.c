@@ -29,6 +29,9 @@ void guard_set_port(struct guard *g, int port)
     (void)snprintf(g->cookie_name, sizeof(g->cookie_name), "brood-%d", port);
     (void)snprintf(g->hosts[0], sizeof(g->hosts[0]), "127.0.0.1:%d", port);
     (void)snprintf(g->hosts[1], sizeof(g->hosts[1]), "localhost:%d", port);
+    /* A browser leaves out the port that http has anyway. */
+    (void)snprintf(g->hosts[2], sizeof(g->hosts[2]), "%s", port == 80 ? "127.0.0.1" : "");
+    (void)snprintf(g->hosts[3], sizeof(g->hosts[3]), "%s", port == 80 ? "localhost" : "");
 }
 
 /* Whether the first len bytes of text are the secret, in a time that tells nothing about how
@@ -49,8 +52,10 @@ int guard_token(const struct guard *g, const char *token)
 
 int guard_host(const struct guard *g, const char *host)
 {
-    return host != NULL && *host != '\0' &&
-           (strcmp(host, g->hosts[0]) == 0 || strcmp(host, g->hosts[1]) == 0);
+    for (int i = 0; host != NULL && *host != '\0' && i < GUARD_HOSTS; i++)
+        if (strcmp(host, g->hosts[i]) == 0)
+            return 1;
+    return 0;
 }
 
 int guard_origin(const struct guard *g, const char *origin, int is_required)

@@ -3,7 +3,7 @@
  * Token    random, in the URL that `brood web` prints. The first request exchanges it for a
  *          cookie, another random value, so that the token is not kept in the browser's
  *          history. Both are compared in constant time.
- * Host     must be 127.0.0.1:PORT or localhost:PORT: another name that leads here belongs to a
+ * Host     must be 127.0.0.1:PORT or localhost:PORT (for port 80, also without it): another name that leads here belongs to a
  *          page that rebinds its own.
  * Origin   of a request that has one: must be http:// and one of these hosts.
  * Source   RFC 6454 (origin), RFC 6265 (cookies)
@@ -13,14 +13,17 @@
 
 #include "common/err/err.h"
 
-enum { GUARD_SECRET_BYTES = 2 * 32 + 1 /* hexadecimal digits of 256 bits, terminator */ };
+enum {
+    GUARD_SECRET_BYTES = 2 * 32 + 1, /* hexadecimal digits of 256 bits, terminator */
+    GUARD_HOSTS = 4
+};
 
 struct guard {
     char token[GUARD_SECRET_BYTES];
     char cookie[GUARD_SECRET_BYTES];
     char cookie_name
         [32]; /* has the port: a browser sends cookies to all ports of a host */
-    char hosts[2][32];
+    char hosts[GUARD_HOSTS][32]; /* "": none */
 };
 
 /* Draws the secrets. */

@@ -8,8 +8,9 @@
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/run_tags.h"
-#include "supervisor/web/runs.h"
+#include "supervisor/web/stamps.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -44,7 +45,8 @@ struct live_run {
     char *view;
     size_t view_len;
     uint64_t revision;
-    struct waiting *begun;
+    struct waiting *unsent; /* the request that is being made */
+    struct stamps stamps;   /* of the files, when they were read last */
     LIST_ENTRY(live_run) entry;
 };
 
@@ -75,6 +77,7 @@ static void disconnect(struct live_run *r, const struct err *why)
     control_client_close(r->client);
     r->client = NULL;
     r->asked_ms = r->silent_ms = 0;
+    r->stamps = (struct stamps){0}; /* the view was of the connection: read the files */
     while ((w = LIST_FIRST(&r->waiting)) != NULL) {
         LIST_REMOVE(w, entry);
         if (w->client != 0)
@@ -161,12 +164,15 @@ static void set_view(struct live_run *r, const struct run_status *s, int is_live
 static void read_view(struct live_run *r)
 {
     struct run_record record;
+    struct stat st;
 
-    runs_lock();
+    (void)stamps_look(&r->stamps,
+                      r->path); /* before it is read: what comes later is new */
     run_record_read(&record, r->path);
-    runs_unlock();
     if (record.is_live && r->silent_ms != 0)
         record.status.state = "not answering";
+    if (lstat(r->path, &st) < 0 && errno == ENOENT)
+        record.status.state = "deleted";
     set_view(r, &record.status, record.is_live, record.is_denied);
     run_record_done(&record);
 }
@@ -235,16 +241,16 @@ static struct msg_out *begin(struct live_run *r, uint64_t client, uint32_t id,
     struct waiting *w = xcalloc(1, sizeof(*w));
 
     *w = (struct waiting){.client = client, .id = id, .number = ++r->number};
-    r->begun = w;
+    r->unsent = w;
     return control_client_begin_as(r->client, w->number, method);
 }
 
 int live_send(struct live_run *r, struct err *err)
 {
-    struct waiting *w = r->begun;
+    struct waiting *w = r->unsent;
     const int rc = control_client_send(r->client, err);
 
-    r->begun = NULL;
+    r->unsent = NULL;
     if (rc < 0) {
         free(w);
         disconnect(r, err);
@@ -299,7 +305,8 @@ static void look_at(struct live_run *r)
 {
     connect_run(r);
     if (r->client == NULL) {
-        read_view(r);
+        if (stamps_look(&r->stamps, r->path))
+            read_view(r);
         return;
     }
     ask_status(r);
@@ -309,13 +316,40 @@ static void look_at(struct live_run *r)
     }
 }
 
+static void end_run(struct live_run *r)
+{
+    LIST_REMOVE(r, entry);
+    disconnect(r, &(struct err){.code = ERR_STATE, .msg = "nobody looks at the run"});
+    if (r->is_held)
+        beneath_release(r->path);
+    free(r->name);
+    free(r->path);
+    free(r->view);
+    free(r);
+}
+
+static int is_waited_for(const struct live_run *r)
+{
+    const struct waiting *w;
+
+    LIST_FOREACH(w, &r->waiting, entry)
+    if (w->client != 0)
+        return 1;
+    return 0;
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct live *l = timer->data;
-    struct live_run *r;
+    struct live_run *r = LIST_FIRST(&l->runs), *next;
 
-    LIST_FOREACH(r, &l->runs, entry)
-    look_at(r);
+    for (; r != NULL; r = next) {
+        next = LIST_NEXT(r, entry);
+        if (r->watchers > 0 || is_waited_for(r))
+            look_at(r);
+        else
+            end_run(r);
+    }
 }
 
 static void on_soon(uv_timer_t *timer)
@@ -346,10 +380,8 @@ void live_close(struct live *l)
 {
     struct live_run *r;
 
-    while ((r = LIST_FIRST(&l->runs)) != NULL) {
-        r->watchers = 1;
-        live_unwatch(r);
-    }
+    while ((r = LIST_FIRST(&l->runs)) != NULL)
+        end_run(r);
     uv_close((uv_handle_t *)&l->tick, NULL);
     uv_close((uv_handle_t *)&l->soon, NULL);
 }
@@ -384,16 +416,7 @@ struct live_run *live_watch(struct live *l, const char *name, const char *path)
 
 void live_unwatch(struct live_run *r)
 {
-    if (--r->watchers > 0)
-        return;
-    LIST_REMOVE(r, entry);
-    disconnect(r, &(struct err){.code = ERR_STATE, .msg = "nobody looks at the run"});
-    if (r->is_held)
-        beneath_release(r->path);
-    free(r->name);
-    free(r->path);
-    free(r->view);
-    free(r);
+    r->watchers--; /* the next tick ends it, unless somebody looks again */
 }
 
 const char *live_name(const struct live_run *r)

@@ -33,7 +33,8 @@ void live_close(struct live *l);
 void live_free(struct live *l);
 
 /* A run that somebody looks at; name and path are copied. Every live_watch needs one
- * live_unwatch. */
+ * live_unwatch; the connection then lasts up to a second, and as long as a request of a client
+ * waits for its response. */
 struct live_run *live_watch(struct live *l, const char *name, const char *path);
 void live_unwatch(struct live_run *r);
 const char *live_name(const struct live_run *r);

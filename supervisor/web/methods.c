@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CHANGES = 64 };
+enum { MAX_CHANGES = 64, MAX_ASKERS = 256 };
 
 struct call {
     struct web *web;
@@ -141,11 +141,19 @@ static int do_evaluate(const struct call *c, struct err *err)
 
 /* ---- studies: all of their runs are read, on a thread of the pool ---- */
 
+/* One a study. Who asks while it is being read waits for the next reading, which begins when
+ * this one has ended: the runs may have changed since it began. */
 struct study_job {
     uv_work_t work;
     struct web *web;
-    uint64_t client;
-    uint32_t id;
+    struct askers {
+        size_t n;
+        struct {
+            uint64_t client;
+            uint32_t id;
+        } one[MAX_ASKERS];
+    } now, next;
+    LIST_ENTRY(study_job) entry;
     char *path, *name;
     char *text;
     size_t len;
@@ -159,11 +167,8 @@ static void read_study(uv_work_t *work)
     struct study study;
     FILE *f;
 
-    runs_lock();
-    if (study_dir_read(&study, job->path, &job->err) < 0) {
-        runs_unlock();
+    if (study_dir_read(&study, job->path, &job->err) < 0)
         return;
-    }
     if (study_report_make(&report, &study, job->path, &job->err) == 0) {
         report.name = job->name;
         f = open_memstream(&job->text, &job->len);
@@ -174,27 +179,46 @@ static void read_study(uv_work_t *work)
         study_report_done(&report);
     }
     study_done(&study);
-    runs_unlock();
 }
 
 static void on_study(uv_work_t *work, int status)
 {
     struct study_job *job = work->data;
     struct web *w = job->web;
-    struct web_client *c = web_find_client(w, job->client);
 
-    if (c != NULL && job->err.code != 0) {
-        web_answer_fail(w, c, job->id, &job->err);
-    } else if (c != NULL && status == 0 && job->text != NULL) {
-        struct json *j = web_answer_begin(w, job->id);
+    for (size_t i = 0; i < job->now.n; i++) {
+        struct web_client *c = web_find_client(w, job->now.one[i].client);
+        const uint32_t id = job->now.one[i].id;
 
-        json_raw(j, job->text, job->len);
-        web_answer_end(w, c);
+        if (c != NULL && job->err.code != 0) {
+            web_answer_fail(w, c, id, &job->err);
+        } else if (c != NULL && status == 0 && job->text != NULL) {
+            json_raw(web_answer_begin(w, id), job->text, job->len);
+            web_answer_end(w, c);
+        }
     }
+    free(job->text);
+    job->text = NULL;
+    job->err = (struct err){0};
+    job->now = job->next;
+    job->next.n = 0;
+    if (job->now.n > 0 && !w->is_closing &&
+        uv_queue_work(&w->loop, &job->work, read_study, on_study) == 0)
+        return;
+    LIST_REMOVE(job, entry);
     free(job->path);
     free(job->name);
-    free(job->text);
     free(job);
+}
+
+static int add_asker(struct askers *a, const struct call *c, struct err *err)
+{
+    if (a->n == MAX_ASKERS)
+        return err_set(err, ERR_LIMIT, "%d requests wait for the study already",
+                       MAX_ASKERS);
+    a->one[a->n].client = c->client->serial;
+    a->one[a->n++].id = c->request->id;
+    return 0;
 }
 
 static int do_study(const struct call *c, struct err *err)
@@ -206,11 +230,14 @@ static int do_study(const struct call *c, struct err *err)
     if (path == NULL)
         return err_set(err, ERR_NOT_FOUND, "there is no study '%.100s'",
                        name != NULL ? name : "");
+    LIST_FOREACH(job, &c->web->studies, entry)
+    if (strcmp(job->name, name) == 0)
+        return add_asker(&job->next, c, err);
     job = xcalloc(1, sizeof(*job));
     job->work.data = job;
     job->web = c->web;
-    job->client = c->client->serial;
-    job->id = c->request->id;
+    (void)add_asker(&job->now, c, err);
+    LIST_INSERT_HEAD(&c->web->studies, job, entry);
     job->path = xstrdup(path);
     job->name = xstrdup(name);
     return uv_queue_work(&c->web->loop, &job->work, read_study, on_study) < 0
@@ -380,9 +407,7 @@ static int call(struct call *c, struct err *err)
     }
     /* Held: no link in a run's directory leads out of it. */
     is_held = c->path != NULL && beneath_hold(c->path, NULL) == 0;
-    runs_lock();
     rc = m->fn(c, err);
-    runs_unlock();
     if (is_held)
         beneath_release(c->path);
     return rc;

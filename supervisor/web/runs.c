@@ -6,37 +6,27 @@
 #include "supervisor/run/run_record.h"
 #include "supervisor/study/study_dir.h"
 #include "supervisor/web/curves.h"
+#include "supervisor/web/stamps.h"
 
 #include <dirent.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     MAX_JOBS = 2,
-    N_STAMPS = 5,
     NAME_BYTES = 256,
     SPARK_POINTS = 48,
     PAUSE_TIMES = 20,
     SHOW_EVERY = 16, /* of the first walk: so many at a time */
 };
 
-/* What changes when a file does. */
-struct stamp {
-    struct timespec changed;
-    int64_t size;
-    ino_t inode;
-};
-
 struct run {
     char *name, *path, *study; /* study: "" outside of any */
-    struct stamp stamp[N_STAMPS];
-    pid_t holder;
-    struct timespec began;
+    struct stamps stamps;
     char *summary; /* JSON; NULL: not read yet */
     uint64_t revision;
-    int is_seen, is_stale, is_read;
+    int is_seen, is_stale, is_being_read;
     uint64_t next_ms; /* a long file is not read again and again while it grows */
 };
 
@@ -52,7 +42,7 @@ struct runs {
     uint64_t revision, names_revision;
     size_t found; /* where the search for the next name begins: they come in this order */
     unsigned jobs;
-    int has_walked, is_complete;
+    int has_walked, is_complete, is_closing;
 };
 
 struct job {
@@ -62,18 +52,6 @@ struct job {
     uint64_t took_ms;
     struct json json;
 };
-
-static pthread_mutex_t reading = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-
-void runs_lock(void)
-{
-    (void)pthread_mutex_lock(&reading);
-}
-
-void runs_unlock(void)
-{
-    (void)pthread_mutex_unlock(&reading);
-}
 
 struct runs *runs_new(uv_loop_t *loop, const char *dir, void (*on_change)(void *ctx),
                       void *ctx)
@@ -114,6 +92,11 @@ void runs_free(struct runs *r)
     free(r->run);
     drop_studies(r);
     free(r);
+}
+
+void runs_close(struct runs *r)
+{
+    r->is_closing = 1;
 }
 
 static struct run *find_from(const struct runs *r, const char *name, size_t *at)
@@ -167,9 +150,7 @@ static void read_summary(uv_work_t *work)
     char began[32];
 
     run_record_began(job->path, began);
-    runs_lock();
     run_record_read(&record, job->path);
-    runs_unlock();
     json_begin(j);
     json_object(j);
     json_key(j, "run");
@@ -204,7 +185,7 @@ static void on_read(uv_work_t *work, int status)
     if (one != NULL && status == 0) {
         const char *text = json_line(&job->json, &len);
 
-        one->is_read = 0;
+        one->is_being_read = 0;
         one->next_ms = uv_now(r->loop) + PAUSE_TIMES * job->took_ms;
         if (one->summary == NULL || strcmp(one->summary, text) != 0) {
             free(one->summary);
@@ -219,21 +200,21 @@ static void on_read(uv_work_t *work, int status)
     free(job);
     if (status == 0)
         start_jobs(r);
-    if (status == 0 && (r->jobs == 0 || r->is_complete || r->revision % SHOW_EVERY == 0))
+    if (status == 0 && (r->jobs == 0 || r->revision % SHOW_EVERY == 0))
         r->on_change(r->ctx);
 }
 
 /* The newest first: they are on the screen. */
 static void start_jobs(struct runs *r)
 {
-    for (size_t i = 0; i < r->n && r->jobs < MAX_JOBS; i++) {
+    for (size_t i = 0; i < r->n && r->jobs < MAX_JOBS && !r->is_closing; i++) {
         struct run *one = r->run[i];
         struct job *job;
 
-        if (!one->is_stale || one->is_read || one->next_ms > uv_now(r->loop))
+        if (!one->is_stale || one->is_being_read || one->next_ms > uv_now(r->loop))
             continue;
         one->is_stale = 0;
-        one->is_read = 1;
+        one->is_being_read = 1;
         job = xcalloc(1, sizeof(*job));
         job->work.data = job;
         job->runs = r;
@@ -249,40 +230,6 @@ static void start_jobs(struct runs *r)
 }
 
 /* ---- walking ---- */
-
-static int is_same(const struct stamp *a, const struct stamp *b)
-{
-    return a->changed.tv_sec == b->changed.tv_sec &&
-           a->changed.tv_nsec == b->changed.tv_nsec && a->size == b->size &&
-           a->inode == b->inode;
-}
-
-/* Whether something has changed since the last look, in any of the files of which a summary
- * is made. */
-static int look(struct run *one)
-{
-    static const char *const files[N_STAMPS] = {"lock", "journal", "metrics/progress.csv",
-                                                "config.yaml", "checkpoints"};
-    const pid_t holder = run_dir_holder(one->path);
-    int ret = holder != one->holder;
-
-    one->holder = holder;
-    for (int i = 0; i < N_STAMPS; i++) {
-        char path[PATH_MAX];
-        struct stat st = {0};
-        struct stamp now;
-
-        (void)snprintf(path, sizeof(path), "%s/%s", one->path, files[i]);
-        if (lstat(path, &st) < 0)
-            st = (struct stat){0};
-        now = (struct stamp){st.st_mtim, st.st_size, st.st_ino};
-        ret |= !is_same(&now, &one->stamp[i]);
-        one->stamp[i] = now;
-        if (i == 0)
-            one->began = st.st_mtim;
-    }
-    return ret;
-}
 
 static void take_run(struct runs *r, const char *study, const char *path)
 {
@@ -306,7 +253,7 @@ static void take_run(struct runs *r, const char *study, const char *path)
         r->names_revision = ++r->revision;
     }
     one->is_seen = 1;
-    one->is_stale |= look(one);
+    one->is_stale |= stamps_look(&one->stamps, one->path);
 }
 
 static void walk_folder(struct runs *r, const char *study, const char *folder)
@@ -348,10 +295,13 @@ static int compare(const void *a, const void *b)
 {
     const struct run *x = *(struct run *const *)a, *y = *(struct run *const *)b;
 
-    if (x->began.tv_sec != y->began.tv_sec)
-        return x->began.tv_sec > y->began.tv_sec ? -1 : 1;
-    if (x->began.tv_nsec != y->began.tv_nsec)
-        return x->began.tv_nsec > y->began.tv_nsec ? -1 : 1;
+    const struct timespec *a_began = stamps_began(&x->stamps),
+                          *b_began = stamps_began(&y->stamps);
+
+    if (a_began->tv_sec != b_began->tv_sec)
+        return a_began->tv_sec > b_began->tv_sec ? -1 : 1;
+    if (a_began->tv_nsec != b_began->tv_nsec)
+        return a_began->tv_nsec > b_began->tv_nsec ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 

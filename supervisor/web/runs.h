@@ -20,6 +20,8 @@ struct runs; /* opaque */
 /* on_change: summaries are new. dir is borrowed. */
 struct runs *runs_new(uv_loop_t *loop, const char *dir, void (*on_change)(void *ctx),
                       void *ctx);
+/* Reads no further run: the loop can end. */
+void runs_close(struct runs *r);
 /* After the loop has ended. */
 void runs_free(struct runs *r);
 
@@ -32,11 +34,6 @@ int runs_is_first_walk(const struct runs *r);
 const char *runs_path(const struct runs *r, const char *name);
 /* The path of the study of that name; NULL. */
 const char *runs_study_path(const struct runs *r, const char *name);
-
-/* Configurations can be read by one thread at a time only: whoever reads a run's files holds
- * this lock, which the same thread may take again. */
-void runs_lock(void);
-void runs_unlock(void);
 
 uint64_t runs_revision(const struct runs *r); /* from 1 on */
 /* "runs": [summaries newer than `since`], and "names": [all, newest first] if one came or

@@ -23,8 +23,8 @@ enum {
     HEADERS_WITHIN_S = 10,
 };
 
-/* What of the page is in the browser's hands: scripts and styles of this server alone, and no
- * other page may frame it. */
+/* Content security policy: scripts and styles of this server alone, and no other page may frame
+ * it. */
 static const char policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
@@ -566,11 +566,12 @@ static void on_stop(uv_signal_t *signal, int signum)
     if (w->is_closing)
         return;
     w->is_closing = 1;
+    runs_close(w->runs);
     evals_close(w->evals);
     lws_context_destroy(w->lws);
     live_close(w->live);
     uv_close((uv_handle_t *)&w->walk, NULL);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < WEB_N_SIGNALS; i++)
         uv_close((uv_handle_t *)&w->signal[i], NULL);
 }
 
@@ -606,7 +607,7 @@ static struct lws_context *create(struct web *w, struct err *err)
 
 int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *err)
 {
-    static const int signums[2] = {SIGINT, SIGTERM};
+    static const int signums[WEB_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
     int rc = guard_init(&w->guard, err);
 
     if (rc == 0)
@@ -614,6 +615,7 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
     if (rc < 0)
         return rc;
     LIST_INIT(&w->clients);
+    LIST_INIT(&w->studies);
     (void)uv_loop_init(&w->loop);
     w->lws = create(w, err);
     if (w->lws == NULL)
@@ -626,7 +628,7 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
     (void)uv_timer_init(&w->loop, &w->walk);
     w->walk.data = w;
     (void)uv_timer_start(&w->walk, on_walk, WALK_EVERY_MS, WALK_EVERY_MS);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < WEB_N_SIGNALS; i++) {
         (void)uv_signal_init(&w->loop, &w->signal[i]);
         w->signal[i].data = w;
         (void)uv_signal_start(&w->signal[i], on_stop, signums[i]);

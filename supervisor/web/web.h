@@ -26,7 +26,12 @@
 
 #define WEB_MAX_UNREAD ((size_t)2 << 20)
 #define WEB_MAX_HELD   ((size_t)128 << 20)
-enum { WEB_MAX_CLIENTS = 128, WEB_MAX_CONNECTIONS = 256, WEB_MAX_WATCHES = 16 };
+enum {
+    WEB_MAX_CLIENTS = 128,
+    WEB_MAX_CONNECTIONS = 256,
+    WEB_MAX_WATCHES = 16,
+    WEB_N_SIGNALS = 3
+};
 
 struct lws;
 struct lws_context;
@@ -69,12 +74,13 @@ struct web {
     LIST_HEAD(, web_client) clients;
     size_t n_clients, n_connections, held;
     uint64_t last_serial;
+    LIST_HEAD(, study_job) studies; /* that are being read */
     uv_timer_t walk;
-    uv_signal_t signal[2];
+    uv_signal_t signal[WEB_N_SIGNALS];
     int is_closing;
 };
 
-/* Serves until SIGINT or SIGTERM. The fields runs_dir, program, read_only and port (0: any)
+/* Serves until SIGINT, SIGTERM or SIGHUP. The fields runs_dir, program, read_only and port (0: any)
  * are set. on_ready is called once browsers can connect: port and guard are then set.
  * ERR_EXISTS: the port is taken. */
 int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *err);

@@ -1,13 +1,17 @@
 /* brood-web: the server that `brood web` executes. */
+#include "common/io/tree.h"
 #include "common/log/log.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/web/web.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static int prints_json, is_quiet;
@@ -45,10 +49,31 @@ static void print_address(const struct web *w)
                       w->port, w->port);
 }
 
+static int is_run(const char *path)
+{
+    char *file = xasprintf("%s/config.yaml", path);
+    const int ret = tree_exists(file);
+
+    free(file);
+    return ret;
+}
+
 static int fail(const struct err *err, int code)
 {
     (void)fprintf(stderr, "brood web: %s\n", err->msg);
     return code;
+}
+
+/* brood-web --child-of PID PROGRAM ARGS...: executes a program that is killed when the server,
+ * PID, ends, and that has none of its connections. */
+static int become_child(char **argv)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != atoi(argv[2]))
+        return 1;
+    closefrom(STDERR_FILENO + 1);
+    (void)execv(argv[3], argv + 3);
+    (void)fprintf(stderr, "%s: %s\n", argv[3], strerror(errno));
+    return 1;
 }
 
 /* Called by `brood web` only, which has checked the options. */
@@ -63,6 +88,8 @@ int main(int argc, char **argv)
     DIR *dir;
     int c;
 
+    if (argc > 3 && strcmp(argv[1], "--child-of") == 0)
+        return become_child(argv);
     log_init("brood-web", log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (c) {
@@ -97,5 +124,10 @@ int main(int argc, char **argv)
         return fail(&err, 3);
     }
     (void)closedir(dir);
+    if (is_run(w.runs_dir)) {
+        (void)err_set(&err, ERR_ARG, "%s is a run: name the folder that it is in",
+                      w.runs_dir);
+        return fail(&err, 2);
+    }
     return web_serve(&w, print_address, &err) < 0 ? fail(&err, 1) : 0;
 }

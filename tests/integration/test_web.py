@@ -3,6 +3,7 @@ refused, what is answered."""
 import contextlib
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -23,11 +24,13 @@ LONG = 1000000000
 class Server:
     """A `brood web`, and what a browser knows of it."""
 
-    def __init__(self, w, *options):
+    def __init__(self, w, *options, program=None):
+        """program: in place of the one that plays episodes."""
         if not WEB.exists():
             raise harness.Skip("no libwebsockets-dev")
         w.runs.mkdir(exist_ok=True)
-        self.process = w.start("web", "--json", *options, w.runs)
+        self.process = w.start("web", "--json", *options, w.runs) if program is None else w.start(
+            "--program", program, "--json", *options, w.runs, program=WEB)
         line = harness.wait_until("the address", lambda: harness.output(self.process) or
                                   self.process.poll() is not None)
         assert line is not True, self.process.log.read_text()
@@ -327,6 +330,111 @@ def test_an_episode_is_played_by_a_process_of_its_own(w):
     assert err.rstrip().endswith(message.partition("/runs/")[2]), (err, message)
 
 
+def test_a_child_dies_with_the_server(w):
+    """However that ends, and the next server removes what was left."""
+    w.brood("run", w.small(steps=400), "--name", "over", "-q")
+    program = w.write("player.sh", "#!/bin/sh\necho $$ > $(dirname $0)/child\nls /proc/$$/fd "
+                      "> $(dirname $0)/fds\nexec sleep 1000\n")
+    program.chmod(0o755)
+    s = Server(w, program=program)
+    c = s.client()
+    c.list()
+    c.send("evaluate", run="over")
+    child = int(harness.wait_until("the child", lambda: (w.path / "child").exists() and
+                                   (w.path / "child").read_text()))
+    cmdline = harness.wait_until("sleep", lambda: (lambda t: b"sleep" in t and t)(
+        open(f"/proc/{child}/cmdline", "rb").read()))
+    assert cmdline, child
+    left = set((w.path / "fds").read_text().split()) - {"0", "1", "2"}
+    assert len(left) <= 2, left   # the shell's own script and the listed folder
+    assert sockets_of(child) <= 1, "its stderr alone may be one"
+    folders = list(pathlib.Path("/tmp").glob(f"brood-web-{s.process.pid}-*"))
+    assert len(folders) == 1, folders
+    harness.kill(s.process.pid)
+    s.process.wait(timeout=harness.DEADLINE_S)
+    harness.wait_until("the child's end", lambda: not harness.alive(child))
+    assert folders[0].exists()
+    s = Server(w)
+    assert not folders[0].exists()
+    s.process.send_signal(signal.SIGHUP)   # the terminal is closed
+    assert s.process.wait(timeout=harness.DEADLINE_S) == 0
+
+
+def test_looking_executes_nothing(w):
+    """A run may be another user's: only to resume or play it executes what it names."""
+    w.brood("run", w.small(steps=400), "--name", "over", "-q")
+    foreign = w.runs / "foreign"
+    shutil.copytree(w.run_dir("over"), foreign)
+    made = w.path / "made"
+    (foreign / "config.yaml").write_text(
+        "run: {env_steps: 400}\n"
+        f"env: {{copies: 4, command: [sh, -c, 'touch {made}']}}\n")
+    shutil.rmtree(foreign / "checkpoints")
+    (foreign / "checkpoints").mkdir()
+    (foreign / "checkpoints" / "600").symlink_to("/")
+    for args in (["runs"], ["runs", "--where", "env=*"], ["status", "foreign"]):
+        w.brood(*args)
+        assert not made.exists(), args
+    c = Server(w).client()
+    assert c.list()["foreign"]["total_steps"] == 400
+    assert not made.exists()
+    c.result("watch", run="foreign")
+    c.until("a view", lambda m: m.get("push") == "run" and m["status"]["total_steps"] == 400)
+    config = {k: v for k, v, _ in c.result("config", run="foreign")}
+    assert "touch" in config["env.command"], config
+    assert c.result("checkpoints", run="foreign")[0]["bytes"] == 0   # a link is not followed
+    assert not made.exists()
+
+
+def test_a_run_that_is_over_is_read_when_it_changes(w):
+    w.brood("run", w.small(steps=400), "--name", "over", "-q")
+    s = Server(w)
+    c = s.client()
+    c.list()
+    c.result("list", on="false")
+    c.result("watch", run="over")
+    c.until("a view", lambda m: m.get("push") == "run")
+    w.brood("tag", "over", "paper")
+    c.until("its tag", lambda m: m.get("push") == "run" and m["status"]["tags"] == ["paper"])
+    shutil.rmtree(w.run_dir("over"))
+    c.until("its end", lambda m: m.get("push") == "run" and m["status"]["state"] == "deleted")
+
+
+def test_a_request_outlives_the_look_at_the_run(w):
+    """As when one goes to another run before the answer has come."""
+    live_run(w)
+    c = Server(w).client()
+    c.list()
+    c.result("watch", run="live")
+    number = c.send("pause", run="live")
+    c.send("unwatch", run="live")
+    answer = {}
+
+    def take(m):
+        if m.get("id") == number:
+            answer.update(m)
+        return bool(answer)
+    c.until("the answer", take)
+    assert answer["result"]["env_steps"] > 0, answer
+
+
+def test_an_answer_has_a_bound(w):
+    w.brood("run", w.small(steps=2000), "--name", "over", "-q")
+    csv = w.run_dir("over") / "metrics" / "progress.csv"
+    rows = csv.read_text().splitlines()
+    csv.write_text("\n".join([rows[0], *(rows[1:2] * 3000)]) + "\n")
+    c = Server(w).client()
+    c.list()
+    columns = [("column", f"x{i}") for i in range(238)] + [("column", "episodes")]
+    got, answer = 0, {"next": "", "more": True}
+    while answer["more"]:
+        answer = c.result("curves", *columns, run="over", **{"from": answer["next"]})
+        assert 0 < len(answer["steps"]) * 240 <= 200000 and len(answer["columns"]) == 239
+        got += len(answer["steps"])
+    assert got == 3000, got
+    assert "more than 240" in c.error("curves", *columns, ("column", "a"), ("column", "b"), run="over")
+
+
 def test_a_run_is_steered_as_from_the_command_line(w):
     run = live_run(w)
     s = Server(w)
@@ -491,10 +599,12 @@ def test_it_ends_in_order(w):
 
 def test_errors_are_one_line(w):
     s = Server(w)
+    (w.path / "a-run").mkdir()
     for args, code, says in (
             (["--port", s.port, w.runs], 1, f"port {s.port} is in use"),
             (["nothing-here"], 3, "there is no folder nothing-here"),
             (["--port", "99999"], 2, "--port 99999: expected a whole number from 0 to 65535"),
+            ([w.write("a-run/config.yaml", "").parent], 2, "is a run: name the folder"),
             (["a", "b"], 2, "expected one folder of runs, got 2")):
         _, err = w.brood("web", *args, code=code)
         assert err.startswith("brood web: ") and says in err and err.count("\n") == 1, err

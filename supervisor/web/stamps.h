@@ -1,0 +1,30 @@
+/* stamps.h - whether the files of a run have changed since one looked last.
+ *
+ * Files    those from which a run's record (run_record.h) and its tags are read. A file that is
+ *          written and keeps its size, inode and time has not changed.
+ * Threads  any; one at a time for a struct stamps.
+ */
+#ifndef SUPERVISOR_WEB_STAMPS_H
+#define SUPERVISOR_WEB_STAMPS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+enum { STAMPS_FILES = 6 };
+
+struct stamps { /* all-zero: nobody has looked yet */
+    struct stamp {
+        struct timespec changed;
+        int64_t size;
+        ino_t inode;
+    } file[STAMPS_FILES];
+    pid_t holder; /* of the lock; 0: nobody */
+};
+
+/* Looks again. path: of the run. Returns 1 if something differs from the last look. */
+int stamps_look(struct stamps *s, const char *path);
+/* When the run's newest supervisor began; 0 if that is unknown. */
+const struct timespec *stamps_began(const struct stamps *s);
+
+#endif
