@@ -65,6 +65,7 @@ static int do_watch(const struct call *c, struct err *err)
 {
     if (watched(c, err) == NULL)
         return err->code;
+    c->client->watch[find_watch(c->client, c->run)].revision = 0; /* it wants a view */
     web_answer_empty(c->web, c->client, c->request->id);
     web_wake(c->client);
     return 0;

@@ -418,6 +418,26 @@ def test_a_request_outlives_the_look_at_the_run(w):
     assert answer["result"]["env_steps"] > 0, answer
 
 
+def test_a_study_is_read_once_for_all_who_ask(w):
+    study = w.write("lr.yaml", f"base: {w.small(steps=100, evaluate=0, checkpoint=0)}\n"
+                    "search:\n  defaults.discount: [0.9, 0.95]\nseeds: [1]\n")
+    w.brood("sweep", study, "-q")
+    c = Server(w).client()
+    c.list()
+    waits = {c.send("study", study="lr") for _ in range(600)}
+    trials = 0
+    while waits:   # each has one answer, be it that too many wait
+        m = c.socket.receive_json()
+        if "id" not in m:
+            continue
+        waits.remove(m["id"])
+        if "result" in m:
+            trials += len(m["result"]["trials"]) == 2
+        else:
+            assert "wait for the study already" in m["error"]["message"], m
+    assert trials >= 2, trials
+
+
 def test_an_answer_has_a_bound(w):
     w.brood("run", w.small(steps=2000), "--name", "over", "-q")
     csv = w.run_dir("over") / "metrics" / "progress.csv"

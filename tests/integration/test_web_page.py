@@ -316,7 +316,40 @@ def test_it_comes_back_with_the_server_and_keeps_its_place(w):
         page.wait_text("#link", "connection lost")
         page.errors.clear()   # what the browser says of that
         page.wait("!document.querySelector('#link.on')")
+        Server(w, "--port", v.server.port)   # another one: it knows no cookie of the last
+        page.wait_text("#link", "open the address that brood web printed now")
         page.errors.clear()
+
+
+def test_what_is_gone_is_said_and_the_rest_is_shown(w):
+    """A run that is deleted, one of several; more columns than are drawn; a row that vanishes."""
+    for name in ("a", "b", "c"):
+        finished(w, name)
+    csv = w.run_dir("b") / "metrics" / "progress.csv"
+    rows = csv.read_text().splitlines()
+    names = "".join(f",rollout/return/x{i}" for i in range(245))
+    csv.write_text("\n".join([rows[0] + names, *(row + ",1.5" * 245 for row in rows[1:])]) + "\n")
+    with Visit(w) as v:
+        page, base = v.page, f"http://127.0.0.1:{v.server.port}/"
+        page.wait_text("tr[data-run=c] .state", "done")
+        page.eval("document.querySelector('tr[data-run=b] a').focus()")
+        shutil.rmtree(w.run_dir("c"))   # the newest: the first row
+        page.wait("!document.querySelector('tr[data-run=c]')", "its row to vanish")
+        assert page.eval("document.activeElement.innerText") == "b"
+        page.go(base + "#/compare/a,c,b")
+        page.wait_text(".answer.bad", "there is no run 'c'")
+        page.wait("document.querySelector('[data-chart=\"rollout/team_return\"]')?.dataset.points > 5")
+        page.go(base + "#/run/b")
+        page.wait_text("[data-chart='rollout/return'] figcaption", "first 240 of 248")
+        page.wait_text("[data-chart='rollout/return'] .legend", "mean and range of 240")
+        for tab in ("2", "3", "1"):   # a view each, of a run that does not change
+            page.key(tab)
+            page.wait("document.querySelector('.head .state').innerText == 'done'")
+        shutil.rmtree(w.run_dir("b"))
+        page.wait_text(".head .state", "deleted")
+        page.wait_text(".why", "Its directory is gone")
+        page.go(base + "#/run/%")
+        page.wait_text(".empty", "there is no run '%'")
 
 
 if __name__ == "__main__":

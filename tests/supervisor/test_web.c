@@ -61,6 +61,11 @@ START_TEST(test_hosts_and_origins)
     ck_assert(!guard_host(&g, "")); /* before there is a port */
     guard_set_port(&g, 8123);
     ck_assert(guard_host(&g, "127.0.0.1:8123") && guard_host(&g, "localhost:8123"));
+    ck_assert(!guard_host(&g, "127.0.0.1") && !guard_host(&g, "localhost"));
+    guard_set_port(&g, 80); /* which a browser leaves out */
+    ck_assert(guard_host(&g, "127.0.0.1") && guard_host(&g, "localhost:80"));
+    ck_assert(guard_origin(&g, "http://localhost", 1) && !guard_host(&g, ""));
+    guard_set_port(&g, 8123);
     ck_assert(!guard_host(&g, NULL));
     ck_assert(guard_origin(&g, "http://127.0.0.1:8123", 1));
     ck_assert(guard_origin(&g, NULL, 0) && !guard_origin(&g, NULL, 1));

@@ -12,12 +12,21 @@ let here = null, isReadOnly = false;
 
 export const readOnly = () => isReadOnly;
 
+// An address that somebody has typed may have a % that is no escape.
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function route() {
   const [, kind, name, tab] = location.hash.split("/");
-  const decoded = decodeURIComponent(name ?? "");
-  here?.close();
+  const decoded = decode(name ?? "");
+  here?.close(kind === "run" && decoded);
   if (kind === "run" && name) here = showRun(main, decoded, tab);
-  else if (kind === "compare" && name) here = showCompare(main, name.split(",").map(decodeURIComponent));
+  else if (kind === "compare" && name) here = showCompare(main, name.split(",").map(decode));
   else if (kind === "study" && name) here = showStudy(main, decoded);
   else here = showList(main);
   document.title = here.title === "brood" ? "brood" : `${here.title} – brood`;
@@ -50,6 +59,10 @@ on("link", is => {
   link.classList.toggle("on", is);
   text(link.lastChild, is ? "connected" : "connection lost");
   attribute(link, "title", is ? "connected to brood web" : "brood web does not answer; trying again");
+});
+on("stranger", () => {
+  text(link.lastChild, "open the address that brood web printed now");
+  attribute(link, "title", "brood web has begun again since, with another address");
 });
 addEventListener("hashchange", route);
 connect();

@@ -1,7 +1,7 @@
 // Several runs side by side: one line each, or one of each group of seeds with its deviation.
 import {ask, on} from "./net.js";
 import {attribute, el, keyed, number, runUrl, setState, short, shown, stateNode, text} from "./dom.js";
-import {Chart, Columns, chartMenu, colour, groupsOf, smoothing, usualGroups} from "./curves.js";
+import {AT_ONCE, Chart, Columns, chartMenu, colour, groupsOf, smoothing, usualGroups} from "./curves.js";
 import {runs} from "./list.js";
 
 const POINTS = 300;
@@ -32,6 +32,7 @@ export function showCompare(main, chosen) {
   const select = smoothing(weight => { for (const c of charts.values()) c.setWeight(weight); });
   const grid = el("div.charts"), charts = new Map(), table = el("tbody"), said = el("p.answer.bad");
   let groups = [], keys = null, timer = 0, closed = false;
+  const missing = []; // why a run cannot be shown
   const menu = chartMenu(() => sync());
   const hasSeeds = new Set(chosen.map(baseOf)).size < chosen.length;
   main.replaceChildren(el("div.page",
@@ -117,7 +118,7 @@ export function showCompare(main, chosen) {
   async function refreshAll() {
     try {
       await Promise.all([...all.values()].map(refresh));
-      text(said, "");
+      text(said, missing.join("; "));
     } catch (error) {
       text(said, error.message);
     }
@@ -129,6 +130,7 @@ export function showCompare(main, chosen) {
     for (const g of show) {
       if (charts.has(g.key)) continue;
       const chart = new Chart(g.title, g.key);
+      chart.limit = g.columns.length > AT_ONCE ? `first ${AT_ONCE} of ${g.columns.length}` : "";
       chart.weight = Number(select.value);
       charts.set(g.key, chart);
     }
@@ -145,9 +147,18 @@ export function showCompare(main, chosen) {
 
   async function begin() {
     const found = [], seen = new Set();
+    missing.length = 0;
     for (const run of all.values()) {
       const first = new Columns(run.name, []);
-      await first.refresh();
+      try {
+        await first.refresh();
+      } catch (error) {
+        if (error.code === undefined) throw error; // the connection is lost
+        // it was deleted, maybe: the others are shown
+        missing.push(error.message);
+        all.delete(run.name);
+        continue;
+      }
       for (const name of first.all ?? []) if (!seen.has(name)) seen.add(name), found.push(name);
     }
     if (closed) return;

@@ -1,14 +1,15 @@
 // Columns of a run's progress.csv, brought up to date as the file grows, and charts of them.
 import {ask} from "./net.js";
-import {attribute, el, number, short, shown, text} from "./dom.js";
+import {attribute, css, el, number, short, shown, text} from "./dom.js";
 
-const AT_ONCE = 64; // columns of one request
+export const AT_ONCE = 240; // columns of one request; those that follow are not drawn
 
 // Values of some columns of one run.
 export class Columns {
   constructor(run, names) {
     this.run = run;
     this.names = names.slice(0, AT_ONCE);
+    this.note = names.length > AT_ONCE ? `first ${AT_ONCE} of ${names.length}` : "";
     this.clear();
   }
 
@@ -18,13 +19,16 @@ export class Columns {
     this.next = "";
   }
 
-  // Fetches what is new; true if there was something.
+  // Fetches what is new; true if there was something. Asked for meanwhile, it goes round once
+  // more: the file may have grown since the answer was made.
   async refresh() {
     let changed = false, answer;
+    this.again = true;
     if (this.busy) return false;
     this.busy = true;
     try {
       do {
+        this.again = false;
         answer = await ask("curves", [["run", this.run], ["from", this.next],
                                       ...this.names.map(name => ["column", name])]);
         if (answer.restart) this.clear();
@@ -34,7 +38,7 @@ export class Columns {
         // one by one: a spread of 100,000 arguments is too many
         for (const step of answer.steps) this.steps.push(step);
         answer.columns.forEach((column, i) => { for (const v of column) this.values[i].push(v); });
-      } while (answer.more);
+      } while (answer.more || this.again);
     } finally {
       this.busy = false;
     }
@@ -99,7 +103,6 @@ export const colour = i => {
   const c = PALETTE[i % PALETTE.length];
   return dark.matches ? LIGHTER[c] ?? c : c;
 };
-const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const charts = new Set();
 dark.addEventListener("change", () => { for (const c of charts) c.rebuild(); });
 const sizes = new ResizeObserver(entries => {
@@ -145,6 +148,8 @@ export class Chart {
     this.plotBox.chart = this;
     this.weight = 0;
     this.state = "";
+    this.limit = ""; // what is not drawn
+    this.usualNote = "";
     charts.add(this);
     sizes.observe(this.plotBox);
   }
@@ -175,7 +180,8 @@ export class Chart {
     const has = this.series.some(s => s.values.some(v => v !== null && v !== undefined));
     attribute(this.node, "data-points", this.series.reduce(
       (n, s) => n + s.values.reduce((k, v) => k + (v !== null && v !== undefined ? 1 : 0), 0), 0));
-    text(this.note, has ? "" : "no values yet");
+    this.usualNote = has ? this.limit : "no values yet";
+    text(this.note, this.usualNote);
     const state = this.series.map(s => s.label + (s.low ? "+" : "")).join("\n");
     if (!this.plot || state !== this.state) {
       this.state = state;
@@ -254,7 +260,7 @@ export class Chart {
     });
     if (at !== null && at !== undefined && this.steps[at] !== undefined)
       text(this.note, `step ${short(this.steps[at])}`);
-    else if (this.note.textContent.startsWith("step")) text(this.note, "");
+    else text(this.note, this.usualNote);
   }
 }
 

@@ -40,6 +40,9 @@ export function attribute(node, name, value) {
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, String(value));
 }
 
+// The value of a variable of the style sheet.
+export const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
 export function shown(node, is) {
   if (node.hidden === Boolean(is)) node.hidden = !is;
 }
@@ -47,21 +50,20 @@ export function shown(node, is) {
 // Keeps the children of `parent` equal to a list: make(key) once for each, update(node, item)
 // always. The focus stays where it is.
 export function keyed(parent, items, key, make, update) {
-  const have = parent.keyedNodes ??= new Map(), keep = new Set();
+  const have = parent.keyedNodes ??= new Map(), keep = new Set(items.map(key));
+  for (const [k, node] of have) { // first: to move the others would take their focus
+    if (keep.has(k)) continue;
+    node.remove();
+    have.delete(k);
+  }
   let at = parent.firstChild;
   for (const item of items) {
     const k = key(item);
     let node = have.get(k);
     if (!node) have.set(k, node = make(item));
     update?.(node, item);
-    keep.add(k);
     if (node === at) at = at.nextSibling;
     else parent.insertBefore(node, at);
-  }
-  for (const [k, node] of have) {
-    if (keep.has(k)) continue;
-    node.remove();
-    have.delete(k);
   }
 }
 

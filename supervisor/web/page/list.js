@@ -41,7 +41,7 @@ function later() {
   }, 16);
 }
 
-// The state of the return over the run, as small as a word.
+// Sparkline of the return.
 function spark() {
   const node = svg("svg", {class: "spark", viewBox: "0 0 120 28", preserveAspectRatio: "none",
                            "aria-hidden": "true"});

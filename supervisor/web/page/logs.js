@@ -11,7 +11,7 @@ export function logsTab(body, {name}) {
   const filter = el("input.search", {type: "search", placeholder: "Filter lines   /", ariaLabel: "Filter lines",
     oninput: () => { for (const line of lines.children) match(line); }});
   const lines = el("ol.log", {tabIndex: 0, ariaLabel: "Lines"}), none = el("p.empty", {hidden: true}, "Nothing has been written.");
-  let next = "", which = "journal", busy = false, timer = 0, closed = false;
+  let next = "", which = "journal", busy = false, again = false, timer = 0, closed = false, failures = 0, retry = 0;
   body.replaceChildren(el("section", el("div.tools", el("h2", "Logs"), select,
     el("label.check", follow, "follow"), el("span.grow"), filter), lines, none));
   lines.addEventListener("scroll", () => {
@@ -40,8 +40,10 @@ export function logsTab(body, {name}) {
   }
 
   async function refresh() {
+    again = true;
     if (busy || closed) return;
     busy = true;
+    again = false;
     try {
       const log = which, answer = await ask("tail", {run: name, log, from: next});
       if (log !== which || closed) return;
@@ -53,12 +55,19 @@ export function logsTab(body, {name}) {
         if (follow.checked) toEnd();
       }
       shown(none, !lines.childElementCount);
+      failures = 0;
     } catch (error) {
       shown(none, true);
       text(none, error.message);
+      failures++;
+      journal = -1; // the next view asks again
     } finally {
       busy = false;
-      if (which !== select.value || (next === "" && !closed)) setTimeout(begin, 200);
+      if (closed) return;
+      if (which !== select.value || next === "") {
+        clearTimeout(retry);
+        retry = setTimeout(begin, Math.min(200 * 2 ** failures, 10000));
+      } else if (again) refresh();
     }
   }
 
@@ -83,6 +92,7 @@ export function logsTab(body, {name}) {
     close() {
       closed = true;
       clearInterval(timer);
+      clearTimeout(retry);
     },
   };
 }

@@ -9,7 +9,7 @@ function emit(name, value) {
 }
 
 // Calls fn for every push of that name ("list", "run", "hello"), and for "link": whether there is
-// a connection. Returns a function that ends it.
+// a connection; for "stranger" when the server refuses this page's cookie. Returns a function that ends it.
 export function on(name, fn) {
   if (!listeners.has(name)) listeners.set(name, new Set());
   listeners.get(name).add(fn);
@@ -48,8 +48,16 @@ function take(message) {
   else one.resolve(message.result);
 }
 
-function lose() {
+// Another server may have this port now: it knows no cookie but its own.
+async function askWhoItIs() {
+  try {
+    if ((await fetch("/", {cache: "no-store"})).status === 403) emit("stranger", true);
+  } catch { /* nobody is there yet */ }
+}
+
+function lose(wasOpen) {
   emit("link", false);
+  if (!wasOpen) askWhoItIs();
   unsent = [];
   for (const one of waiting.values())
     one.reject(new Refusal({message: "the connection to `brood web` is lost"}));
@@ -59,13 +67,15 @@ function lose() {
 }
 
 export function connect() {
+  let isOpen = false;
   socket = new WebSocket(`ws://${location.host}/live`, "brood");
   socket.onopen = () => {
+    isOpen = true;
     delay = 250;
     emit("link", true);
     for (const text of unsent) socket.send(text);
     unsent = [];
   };
   socket.onmessage = event => take(JSON.parse(event.data));
-  socket.onclose = lose;
+  socket.onclose = () => lose(isOpen);
 }

@@ -1,7 +1,6 @@
 // Plays an episode: the scenes of `brood eval --render x.jsonl` on a canvas.
-import {attribute, el, keyed, number, shown, text} from "./dom.js";
+import {attribute, css, el, keyed, number, shown, text} from "./dom.js";
 
-const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const SQUARE = new Set(["cell", "header", "chosen", "food", "obstacle"]);
 
 export class Player {

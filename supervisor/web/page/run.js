@@ -65,8 +65,9 @@ export function showRun(main, name, tabName) {
     shown(actions, live && !readOnly());
     shown(pause, s.state !== "paused");
     shown(go, s.state === "paused");
-    shown(why, ["failed", "killed", "not answering"].includes(s.state));
+    shown(why, ["failed", "killed", "deleted", "not answering"].includes(s.state));
     text(why, s.state === "killed" ? "Its supervisor died without an end. `brood resume` continues from the newest checkpoint."
+      : s.state === "deleted" ? "Its directory is gone: it was deleted, or has another name now."
       : s.state === "failed" ? "The run failed: see its journal and logs."
       : s.state === "not answering" ? "The supervisor was stopped by a signal, or hangs." : "");
     const p = part(s);
@@ -104,10 +105,11 @@ export function showRun(main, name, tabName) {
       ...Object.fromEntries(TABS.map(([key], i) =>
         [String(i + 1), () => { location.hash = runUrl(name, i ? key : ""); }])),
     },
-    close() {
+    // next: the name of the run that is shown next, if it is one.
+    close(next) {
       for (const end of ends) end();
       tab.close?.();
-      ask("unwatch", run()).catch(() => {});
+      if (next !== name) ask("unwatch", run()).catch(() => {});
     },
   };
 }
@@ -133,7 +135,9 @@ function overviewTab(body, context) {
     await Promise.all([...charts.values()].map(async c => {
       try {
         if (await c.columns.refresh() && !closed) draw(c);
-      } catch { /* the connection is lost: it comes again */ }
+      } catch { // the connection is lost: it comes again, with a view
+        rows = -1;
+      }
     }));
   }
 
@@ -155,6 +159,7 @@ function overviewTab(body, context) {
       const c = {group, chart: new Chart(group.title, group.key),
                  columns: new Columns(name, group.columns.map(([column]) => column))};
       c.chart.weight = Number(select.value);
+      c.chart.limit = c.columns.note;
       charts.set(group.key, c);
     }
     keyed(grid, show, g => g.key, g => charts.get(g.key).chart.node);

@@ -79,8 +79,9 @@ export function showStudy(main, name) {
     const have = trials.filter(t => t.value !== null);
     text(said, `${trials.length} trials, ${have.length} with a value`);
     keyed(best, report.best ? [["best trial", report.best.trial], ["value", number(report.best.value)],
-      ...Object.entries(report.best.settings).map(([k, v]) => [k.split(".").slice(-1)[0], plain(v)])] : [],
-      f => f[0], ([label]) => el("div.fact", el("span.muted", label), el("b")), (node, [, v]) => text(node.lastChild, v));
+      ...Object.entries(report.best.settings).map(([k, v]) => [k, plain(v)])] : [],
+      f => f[0], ([key]) => el("div.fact", {title: key}, el("span.muted", key.split(".").slice(-1)[0]), el("b")),
+      (node, [, v]) => text(node.lastChild, v));
     shown(figure, have.length > 1);
     if (have.length > 1) drawParallel(plot, keys, trials, mark);
     const effect = Object.entries(report.rank_correlation ?? {}).filter(([, v]) => v !== null);
@@ -93,10 +94,11 @@ export function showStudy(main, name) {
       head.replaceChildren(el("th.number", "trial"), el("th.number", "value"), el("th.number", "rung"),
         ...keys.map(k => el("th", {title: k}, k.split(".").slice(-1)[0])), el("th", "runs"));
     keyed(body, trials, t => t.trial, t => el("tr", {"data-trial": t.trial, onpointerenter: () => mark(t.trial), onpointerleave: () => mark(null)},
-      el("td.number", t.trial), el("td.number"), el("td.number.muted"), ...keys.map(k => el("td", plain(t.settings[k]))), el("td")),
+      el("td.number", t.trial), el("td.number"), el("td.number.muted"), ...keys.map(() => el("td")), el("td")),
       (row, t) => {
         text(row.children[1], number(t.value));
         text(row.children[2], t.rung ?? "");
+        keys.forEach((k, i) => text(row.children[3 + i], plain(t.settings[k]))); // pbt changes them
         const mine = names.filter(n => n.startsWith(`${name}/${t.trial}-s`)).sort();
         keyed(row.lastChild, mine, n => n, n => el("a.seed", {href: runUrl(n)}, n.slice(n.lastIndexOf("-s") + 1)),
           (node, n) => attribute(node, "data-state", runs.get(n)?.state));
