@@ -194,7 +194,7 @@ static int play(struct replay *r, const struct probe *probe, struct err *err)
     if (!r->result->found)
         r->result->to = result.env_steps;
     if (rc == 0 && (result.end == TRAINING_CUT_OFF ||
-                    (!r->result->found && result.env_steps < r->end)))
+                    (!(r->looks && r->result->found) && result.env_steps < r->end)))
         rc = err_set(err, ERR_INTERRUPTED, "interrupted at step %" PRIu64,
                      result.env_steps);
     return rc;

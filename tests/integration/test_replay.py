@@ -207,7 +207,6 @@ def test_a_divergence_names_the_row(w):
 def test_what_cannot_be_replayed_is_told(w):
     w.brood("run", config(w, "maddpg"), "--name", "a")
     w.brood("run", config(w, "maddpg"), "--name", "b", "--set", "experience.keep=false")
-    before = everything(w.runs)
     refused(w, "runs/b/experience is missing (a run that is done removes it", "b", "--to", "320",
             code=3)
     w.brood("run", config(w, "maddpg"), "--name", "c", "--until", "4", code=4)
@@ -236,13 +235,13 @@ def test_a_killed_replay_leaves_nothing(w):
     w.brood("run", config(w, "maddpg", 4000), "--name", "a")
     before = everything(w.runs)
     for who in ("supervisor", "keeper"):
-        agents = True
-        while agents is True:  # it was over before it was seen
+        pids = ()
+        while len(pids) < 5:  # it was over before it was seen
             p = w.start("replay", "a", "--to", "4000", "--from", "0")
-            agents = harness.wait_until("its agents", lambda: p.poll() is not None or
-                                        len(a := harness.agents_of(p.pid)) == 3 and a)
+            harness.wait_until("its agents", lambda: p.poll() is not None or
+                               len(harness.agents_of(p.pid)) == 3)
+            pids = harness.members(p.pid)
             assert p.poll() in (None, 0), p.log.read_text()
-        pids = harness.members(p)
         harness.kill(harness.supervisor_of(p.pid) if who == "supervisor" else p.pid)
         p.wait(timeout=harness.DEADLINE_S)
         harness.wait_until("their ends", lambda: not any(map(harness.alive, pids)))
