@@ -45,7 +45,7 @@ struct fetch {
     unsigned bad_run;
     struct origin *origins; /* [MAX_ORIGINS] */
     size_t n_origins;
-    char *ends; /* fetch_ends */
+    char *ends; /* fetch_note_failure */
 };
 
 /* ---- what the runs compute ---- */
@@ -205,7 +205,7 @@ void fetch_end(struct fetch *f, struct service *s)
     free(f);
 }
 
-int fetch_ends(struct fetch *f, const struct err *why)
+int fetch_note_failure(struct fetch *f, const struct err *why)
 {
     if (f == NULL)
         return 0;

@@ -12,9 +12,9 @@ struct fetch; /* opaque */
  * calls below accept. */
 int fetch_begin(struct fetch **ret, struct service *s, const msgpack_object *body,
                 struct err *err);
-/* 1: the request asked for tensors, and so a value that is not finite, which is `why`, does
- * not make it fail: the answer will say so. */
-int fetch_ends(struct fetch *f, const struct err *why);
+/* Records `why` in the answer instead of failing the request. Returns 1 if the request asked
+ * for tensors, else 0 and nothing is recorded. */
+int fetch_note_failure(struct fetch *f, const struct err *why);
 /* The pairs that fetch_pack adds to the answer's map. */
 size_t fetch_pairs(const struct fetch *f);
 void fetch_pack(const struct fetch *f, struct msg_out *out);

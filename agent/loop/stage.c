@@ -238,7 +238,8 @@ int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
     args.symmetry = s->symmetry;
     r = run_stage(s, &args, &res, &why);
     if (r == 0 && args.stage->writes && s->config.stop_on_nonfinite &&
-        (r = check_finite(s, args.stage, &res, &why)) < 0 && fetch_ends(fetch, &why))
+        (r = check_finite(s, args.stage, &res, &why)) < 0 &&
+        fetch_note_failure(fetch, &why))
         r = 0;
     if (r == 0) {
         msg_begin_response(out, m->id);

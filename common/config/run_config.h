@@ -198,7 +198,7 @@ enum { RUN_CONFIG_MAX_STEPS = 1024 };
 struct config_step {
     uint64_t at;
     const char *set;              /* "defaults.discount=0.99" */
-    const struct yaml_node *node; /* private: while the file is read */
+    const struct yaml_node *node; /* private; valid only while the file is read */
 };
 
 struct run_config {

@@ -6,6 +6,7 @@
 #include "common/mem/xmalloc.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,7 +162,77 @@ static void find_fixed(void *ctx, const struct config_change *c)
     x->path = x->text;
 }
 
-/* Each step alone, so that a message has its line. */
+/* The first of n values of one step that is refused by itself; the last one if none is. */
+static const struct config_step *find_wrong(const struct run_config *c,
+                                            const struct config_step *steps, size_t n,
+                                            struct err *why)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *set = steps[i].set;
+        struct run_config next;
+        struct err own = {0};
+
+        if (run_config_assign(&next, c, &set, 1, &own) < 0) {
+            *why = own;
+            return &steps[i];
+        }
+        run_config_done(&next);
+    }
+    return &steps[n - 1];
+}
+
+/* The first of n values of one step, of which one at least is of a key that cannot change. */
+static int fail_fixed(const struct run_config *c, const struct config_step *steps,
+                      size_t n, const struct fixed *fixed, struct err *err)
+{
+    const struct config_step *at = &steps[n - 1];
+
+    for (size_t i = n; i-- > 0;) {
+        const char *set = steps[i].set;
+        struct fixed own = {0};
+        struct run_config next;
+
+        if (run_config_assign(&next, c, &set, 1, NULL) < 0)
+            continue;
+        run_config_compare(c, &next, find_fixed, &own);
+        run_config_done(&next);
+        if (own.path != NULL)
+            at = &steps[i];
+    }
+    return yaml_fail(at->node, fixed->path, err,
+                     "cannot change while the run lives, expected one value");
+}
+
+/* Applies n values of one step together, as the run does: keys may be consistent only with each
+ * other. */
+static int check_step(struct run_config *now, const struct config_step *steps, size_t n,
+                      struct err *err)
+{
+    const char *set[RUN_CONFIG_MAX_STEPS];
+    struct fixed fixed = {0};
+    struct run_config next;
+    struct err why = {0};
+    int rc;
+
+    for (size_t i = 0; i < n; i++)
+        set[i] = steps[i].set;
+    rc = run_config_assign(&next, now, set, n, &why);
+    if (rc < 0) {
+        const struct config_step *wrong = find_wrong(now, steps, n, &why);
+
+        return yaml_fail(wrong->node, why.key, err, "%s", err_cause(&why));
+    }
+    run_config_compare(now, &next, find_fixed, &fixed);
+    if (fixed.path != NULL)
+        rc = fail_fixed(now, steps, n, &fixed, err);
+    else if (run_config_check_lengths(&next, &why) < 0)
+        rc = yaml_fail(steps[n - 1].node, "", err, "at step %" PRIu64 ": %s", steps[0].at,
+                       why.msg);
+    run_config_done(now);
+    *now = next;
+    return rc;
+}
+
 static int check(const struct run_config *c, const struct config_step *steps, size_t n,
                  struct err *err)
 {
@@ -169,23 +240,10 @@ static int check(const struct run_config *c, const struct config_step *steps, si
     int rc = 0;
 
     run_config_copy(&now, c);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct config_step one = steps[i];
-        struct fixed fixed = {0};
-        struct run_config next;
-        struct err why = {0};
-
-        rc = run_config_assign(&next, &now, &one.set, 1, &why);
-        if (rc < 0) {
-            (void)yaml_fail(one.node, why.key, err, "%s", err_cause(&why));
-            break;
-        }
-        run_config_compare(&now, &next, find_fixed, &fixed);
-        if (fixed.path != NULL)
-            rc = yaml_fail(one.node, fixed.path, err,
-                           "cannot change while the run lives, expected one value");
-        run_config_done(&now);
-        now = next;
+    for (size_t i = 0, end; rc == 0 && i < n; i = end) {
+        for (end = i; end < n && steps[end].at == steps[i].at;)
+            end++;
+        rc = check_step(&now, &steps[i], end - i, err);
     }
     run_config_done(&now);
     return rc;

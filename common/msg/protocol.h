@@ -90,8 +90,9 @@
  *               names that the graph lacks are ignored. origins [{name, op, inputs
  *               [str...], run, shape [i...], count i, places [i...] (in row-major
  *               order: the first of each row)}...]: tensors that are not finite, computed
- *               from finite ones, in the first run that has any. With fetches a stage whose result is not finite is answered, with
- *               ends str, where it otherwise fails. The rest of the answer is the same.
+ *               from finite ones, in the first run that has any. With fetches a stage whose
+ *               result is not finite is answered, with ends str, where it otherwise fails.
+ *               The rest of the answer is the same.
  *   find        fetches [tensor name...]
  *            -> missing [str...]: why the graph has no such tensor, "" if it has
  *   run         feeds? {tensor name: tensor}, fetches? [tensor name...],

@@ -263,7 +263,8 @@ int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
     return c;
 }
 
-/* A command's options stand in its own file: it is begun, and ends when it asks for the first. */
+/* A command's options stand in its own file. Runs the command up to its first cli_option, which
+ * copies the options and stops it. */
 void cli_options_of(const struct command *c, struct option ret[CLI_MAX_OPTIONS])
 {
     struct cli cli = {.command = c, .keeper = KEEPER_LINK_NONE, .ret_options = ret};

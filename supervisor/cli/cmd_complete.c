@@ -314,10 +314,13 @@ static unsigned kinds_of_value(const char *option)
     return FILES;
 }
 
+/* word: "--option", or "--option=VALUE". */
 static const struct option *find_option(const struct option *all, const char *word)
 {
+    const size_t len = strcspn(word + 2, "=");
+
     for (; all->name != NULL; all++)
-        if (strcmp(all->name, word + 2) == 0)
+        if (strlen(all->name) == len && strncmp(all->name, word + 2, len) == 0)
             return all;
     return NULL;
 }
@@ -334,12 +337,14 @@ static void read_line(struct completion *c, const struct option *all, char **wor
             c->only_arguments = 1;
         else if (strncmp(words[i], "--", 2) == 0 &&
                  (c->taken = find_option(all, words[i])) != NULL) {
+            const char *value = strchr(words[i], '=');
+
             if (c->taken->has_arg != required_argument)
                 c->taken = NULL;
-            else if (i + 1 < n) {
-                i++;
+            else if (value != NULL || i + 1 < n) {
+                value = value != NULL ? value + 1 : words[++i];
                 if (strcmp(c->taken->name, "runs-dir") == 0)
-                    c->runs_dir = words[i];
+                    c->runs_dir = value;
                 c->taken = NULL;
             }
         }

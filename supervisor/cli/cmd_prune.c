@@ -9,6 +9,7 @@
 #include "supervisor/run/run_record.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/save/retention.h"
+#include "supervisor/study/study_dir.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ struct options {
 
 struct checkpoint {
     uint64_t step;
-    int is_kept;
+    int is_damaged, is_kept;
 };
 
 /* The checkpoint with the best evaluation of a team. */
@@ -57,7 +58,7 @@ static double value_at(const struct progress *p, size_t column, uint64_t step)
     return v;
 }
 
-/* Of equal ones the oldest, which is nearest to its evaluation. */
+/* Of equal ones the oldest, which is nearest to its evaluation. A damaged one is none. */
 static void keep_best(struct pruning *x, const struct progress *p, size_t column)
 {
     struct checkpoint *best = NULL;
@@ -66,7 +67,7 @@ static void keep_best(struct pruning *x, const struct progress *p, size_t column
     for (size_t i = 0; i < x->n; i++) {
         const double v = value_at(p, column, x->checkpoint[i].step);
 
-        if (isnan(v) || (best != NULL && v <= most))
+        if (x->checkpoint[i].is_damaged || isnan(v) || (best != NULL && v <= most))
             continue;
         best = &x->checkpoint[i];
         most = v;
@@ -79,14 +80,11 @@ static void keep_best(struct pruning *x, const struct progress *p, size_t column
 }
 
 /* Damaged checkpoints stay, and count for nothing: someone may want to look at them. */
-static void keep_newest(struct pruning *x, const char *dir, long long n)
+static void keep_newest(struct pruning *x, long long n)
 {
-    for (size_t i = x->n; i-- > 0;) {
-        const int is_damaged = checkpoint_is_damaged(dir, x->checkpoint[i].step);
-
-        if (is_damaged || n-- > 0)
+    for (size_t i = x->n; i-- > 0;)
+        if (x->checkpoint[i].is_damaged || n-- > 0)
             x->checkpoint[i].is_kept = 1;
-    }
 }
 
 static int choose(struct pruning *x, const char *run, const char *dir,
@@ -101,12 +99,13 @@ static int choose(struct pruning *x, const char *run, const char *dir,
         rc = 0; /* it has no evaluations */
     x->checkpoint = xcalloc(x->n + 1, sizeof(*x->checkpoint));
     for (size_t i = 0; rc == 0 && i < x->n; i++)
-        x->checkpoint[i].step = steps[i];
+        x->checkpoint[i] =
+            (struct checkpoint){steps[i], checkpoint_is_damaged(dir, steps[i]), 0};
     for (size_t c = 0; rc == 0 && p != NULL && c < progress_n_columns(p); c++)
         if (strncmp(progress_name(p, c), EVALUATED, strlen(EVALUATED)) == 0)
             keep_best(x, p, c);
     if (rc == 0)
-        keep_newest(x, dir, o->keep);
+        keep_newest(x, o->keep);
     progress_free(p);
     free(steps);
     free(file);
@@ -174,14 +173,6 @@ static int prune(struct pruning *x, const char *path, const struct options *o,
 
 /* ---- printing ---- */
 
-static const struct best *best_at(const struct pruning *x, uint64_t step)
-{
-    for (size_t i = 0; i < x->n_best; i++)
-        if (x->best[i].step == step)
-            return &x->best[i];
-    return NULL;
-}
-
 static void put_steps(struct json *j, const char *key, const struct pruning *x,
                       int is_kept)
 {
@@ -231,14 +222,13 @@ static void print_text(const char *run, const struct pruning *x, int is_dry)
                  size_text(x->freed_bytes, freed), is_dry ? "to be freed" : "freed",
                  n_removed, x->n);
     for (size_t i = 0; i < x->n; i++) {
-        const struct best *best = best_at(x, x->checkpoint[i].step);
-
         if (!x->checkpoint[i].is_kept)
             continue;
         (void)printf("%s %llu", n_printed++ > 0 ? "," : "",
                      (unsigned long long)x->checkpoint[i].step);
-        if (best != NULL)
-            (void)printf(" (best of %s, %.4g)", best->team, best->value);
+        for (size_t k = 0; k < x->n_best; k++)
+            if (x->best[k].step == x->checkpoint[i].step)
+                (void)printf(" (best of %s, %.4g)", x->best[k].team, x->best[k].value);
     }
     (void)puts(n_printed > 0 ? "" : " none");
     if (x->is_log_gone)
@@ -270,7 +260,18 @@ static int prune_one(const struct cli *cli, const char *path, const struct optio
 
 /* ---- the command ---- */
 
-/* Live runs are left alone. With --log, so are those that are not done. */
+/* A sweep that works on a study goes on with its runs, or makes forks of them. */
+static int is_in_use(const char *run)
+{
+    char *study = xasprintf("%s/..", run);
+    const int ret = study_dir_is_locked(study);
+
+    free(study);
+    return ret;
+}
+
+/* Live runs are left alone, and those of a study on which a sweep works. With --log, so are
+ * those that are not done. */
 static int prune_all(const struct cli *cli, const struct options *o)
 {
     size_t n;
@@ -281,7 +282,7 @@ static int prune_all(const struct cli *cli, const struct options *o)
         int has_end;
         const int end = run_record_exit_code(paths[i], &has_end);
 
-        if (end >= 0 && (!o->with_log || end == RUN_EXIT_DONE)) {
+        if (end >= 0 && (!o->with_log || end == RUN_EXIT_DONE) && !is_in_use(paths[i])) {
             const int one = prune_one(cli, paths[i], o);
 
             code = code == CLI_DONE ? one : code;
@@ -334,12 +335,13 @@ const struct command cmd_prune = {
         "  --keep N         keep the N newest (1)\n"
         "  --log            also remove the experience log of a run that is done; it\n"
         "                   can then not be made longer, nor forked\n"
-        "  --dry-run        remove nothing, print what would go\n"
-        "\nWithout RUN, all runs that are over are pruned. The best checkpoint is the "
-        "one\n"
-        "whose newest evaluation has the highest return, of each team; a run without\n"
-        "evaluations has none. A live run is refused; its checkpoint.max_to_keep\n"
-        "decides. Damaged checkpoints stay.\n"
+        "  --dry-run        remove nothing, print what would go (--json, too: removed,\n"
+        "                   log_removed and freed_bytes are those of a real one)\n"
+        "\nWithout RUN, all runs that are over are pruned; those of a study with\n"
+        "--runs-dir runs/STUDY, while no sweep works on it. The best checkpoint is\n"
+        "the one whose newest evaluation has the highest return, of each team; a run\n"
+        "without evaluations has none. A live run is refused; its\n"
+        "checkpoint.max_to_keep decides. Damaged checkpoints stay.\n"
         "\nexample: brood prune --keep 2 --dry-run\n",
     .run = run_prune,
 };

@@ -122,7 +122,8 @@ static void on_skipped(void *ctx, const char *line)
 {
     const struct progress_line *p = ctx;
 
-    cli_skipped((void *)(uintptr_t)p->cli, line);
+    (void)fprintf(stderr, "brood %s: %s; trying another one\n", p->cli->command->name,
+                  line);
 }
 
 static void on_log(void *ctx, const struct store_layout *layout, int fd)
@@ -201,8 +202,8 @@ static int check_fetched(const struct cli *cli, const struct replay_options *o,
         if (replay_view_count(v, o->fetches[i]) == 0)
             return cli_fail(cli, CLI_FAILED,
                             (err_set(&err, ERR_NOT_FOUND,
-                                     "%s was not computed in that round: an update "
-                                     "computes it, or nothing does",
+                                     "%s was not computed in that round; if an update "
+                                     "computes it, choose a step with one",
                                      o->fetches[i]),
                              &err));
     return CLI_DONE;
@@ -249,9 +250,11 @@ static int replay(const struct cli *cli, const struct replay_options *o,
     args.probe.origins = o->has_until ? o->until.relation == REPLAY_NONFINITE : o->n == 0;
     rc = replay_run(&args, &result, &err);
     end_progress(&line);
-    if (rc < 0)
+    if (rc < 0) {
+        if (rc != ERR_CORRUPT) /* then the round was another one */
+            replay_view_print(&view, cli->json);
         code = cli_fail(cli, exit_code(rc), &err);
-    else
+    } else
         print(cli, run_dir_name(dir), o, &view, &result);
     if (code == CLI_DONE && o->out != NULL && replay_view_write(&view, o->out, &err) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);

@@ -484,6 +484,7 @@ static int check_round(const struct sweep *w)
 static int end_round(struct sweep *w, struct err *err)
 {
     double *value = xcalloc(w->n + 1, sizeof(*value));
+    struct study_run first = look(w, 0, 0);
     size_t failed = 0;
     int rc;
 
@@ -495,14 +496,24 @@ static int end_round(struct sweep *w, struct err *err)
              ? lineage_add(&w->lineage, study_dir_path(w->dir), value, err)
              : err_set(err, ERR_STATE,
                        "%s: no member has a value after round %zu, so that none "
-                       "can be continued; `brood logs %s/%zu-s%" PRIu64
-                       "` shows why one failed, and metric.column must have a "
-                       "value in every round",
-                       w->name, w->rung + 1, w->name, (size_t)1, w->study.seeds[0]);
+                       "can be continued; `brood logs %s/%s` shows why one failed, and "
+                       "metric.column must have a finite value in every round",
+                       w->name, w->rung + 1, w->name, strrchr(first.path, '/') + 1);
+    study_run_done(&first);
     free(value);
     if (rc == 0)
         print_replaced(w);
     return rc;
+}
+
+static void on_skipped(void *ctx, const char *line)
+{
+    const struct sweep *w = ctx;
+
+    if (w->view == NULL)
+        cli_skipped((void *)(uintptr_t)w->cli, line);
+    else
+        say(w, "%s; trying the next older one", line);
 }
 
 static int make_forks(struct sweep *w, struct err *err)
@@ -510,16 +521,15 @@ static int make_forks(struct sweep *w, struct err *err)
     struct binaries bin;
     const int rc = binaries_find(&bin, err);
 
-    return rc < 0
-               ? rc
-               : study_forks_make(&w->lineage, study_dir_path(w->dir),
-                                  &(struct fork_args){.binaries = &bin,
-                                                      .argc = w->cli->argc,
-                                                      .argv = w->cli->argv,
-                                                      .env_names = env_agent_names,
-                                                      .on_skipped = cli_skipped,
-                                                      .ctx = (void *)(uintptr_t)w->cli},
-                                  err);
+    return rc < 0 ? rc
+                  : study_forks_make(&w->lineage, study_dir_path(w->dir),
+                                     &(struct fork_args){.binaries = &bin,
+                                                         .argc = w->cli->argc,
+                                                         .argv = w->cli->argv,
+                                                         .env_names = env_agent_names,
+                                                         .on_skipped = on_skipped,
+                                                         .ctx = w},
+                                     err);
 }
 
 static int run_rounds(struct sweep *w)
@@ -631,6 +641,16 @@ static int check_live_value(const struct sweep *w, const struct run_config *base
     return rc;
 }
 
+/* Whether runs of so many steps are over when the last round begins. A run ends a round of the
+ * study with one of its own, in which each copy of the environment takes a step. */
+static int has_no_last_round(const struct study *s, const struct run_config *base)
+{
+    const uint64_t copies = (uint64_t)base->env.copies;
+    const uint64_t begin = s->pbt.interval * (s->pbt.rounds - 1);
+
+    return (begin + copies - 1) / copies * copies >= (uint64_t)base->run.env_steps;
+}
+
 /* All keys must be live, and the runs long enough for all rounds. */
 static int check_rounds(const struct sweep *w, struct err *err)
 {
@@ -658,8 +678,7 @@ static int check_rounds(const struct sweep *w, struct err *err)
         rc = err_set_at(err, ERR_CONFIG,
                         ERR_AT(.file = s->file, .line = 0, .key = "method.pbt"),
                         "the base must have run.env_steps");
-    else if (rc == 0 && lineage_step(s, s->pbt.rounds - 1) >=
-                            (uint64_t)base.run.env_steps + s->pbt.interval)
+    else if (rc == 0 && has_no_last_round(s, &base))
         rc = err_set_at(err, ERR_CONFIG,
                         ERR_AT(.file = s->file, .line = 0, .key = "method.pbt.rounds"),
                         "%zu rounds of %" PRIu64 " steps are more than run.env_steps "

@@ -130,7 +130,7 @@ static void judge_memory(struct findings *f, const struct doctor_readings *r, si
     const uint64_t free =
         less(r->memory_free, left(r->group_memory, r->group_memory_now));
     const uint64_t need = AGENT_BYTES * (n + 2);
-    const int is_limited = r->group_memory < r->memory;
+    const int is_limited = left(r->group_memory, r->group_memory_now) < r->memory_free;
     char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES], c[SIZE_TEXT_BYTES];
     struct doctor_finding *x =
         add(f, "memory",
@@ -196,7 +196,11 @@ static void judge_clock(struct findings *f, const struct doctor_readings *r)
             (void)add(f, "clock", DOCTOR_OK, "%s", r->clock);
             return;
         }
-    x = add(f, "clock", DOCTOR_NOTE, "%s", r->clock[0] != '\0' ? r->clock : "not known");
+    if (r->clock[0] == '\0') {
+        (void)add(f, "clock", DOCTOR_OK, "not known");
+        return;
+    }
+    x = add(f, "clock", DOCTOR_NOTE, "%s", r->clock);
     advise(x, "each look at the clock is a system call; boot with clocksource=tsc if the "
               "kernel's log does not call it unstable");
 }

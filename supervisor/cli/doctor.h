@@ -25,10 +25,10 @@ enum {
 struct doctor_readings {
     char agent[200];       /* why an agent's process did not answer; "": it did */
     uint64_t files;        /* RLIMIT_NOFILE, hard */
-    uint64_t processes;    /* RLIMIT_NPROC; no limit for root */
+    uint64_t processes;    /* RLIMIT_NPROC, soft; no limit for root */
     uint64_t my_processes; /* of this user, now */
     uint64_t group_processes, group_processes_now; /* pids.max and pids.current */
-    uint64_t locked;                               /* RLIMIT_MEMLOCK */
+    uint64_t locked;                               /* RLIMIT_MEMLOCK, soft */
     uint64_t memory, memory_free;                  /* MemTotal, MemAvailable */
     uint64_t group_memory, group_memory_now;       /* of the control group */
     int cores;                                     /* that this process may use */

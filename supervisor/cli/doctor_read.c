@@ -37,13 +37,16 @@ static int first_line(const char *path, char line[LINE_BYTES])
 
 /* ---- limits ---- */
 
-static uint64_t hard_limit(__rlimit_resource_t which)
+/* Soft, unless brood raises it to the hard one. */
+static uint64_t limit_of(__rlimit_resource_t which, int is_hard)
 {
     struct rlimit r;
+    rlim_t limit;
 
-    if (getrlimit(which, &r) < 0 || r.rlim_max == RLIM_INFINITY)
+    if (getrlimit(which, &r) < 0)
         return DOCTOR_NO_LIMIT;
-    return r.rlim_max;
+    limit = is_hard ? r.rlim_max : r.rlim_cur;
+    return limit == RLIM_INFINITY ? DOCTOR_NO_LIMIT : limit;
 }
 
 /* Each thread counts for RLIMIT_NPROC, but most processes have one. */
@@ -109,12 +112,12 @@ static void take_quota(struct doctor_readings *r, const char *folder)
 static void take_limit(uint64_t limit, uint64_t now, uint64_t *ret_limit,
                        uint64_t *ret_now)
 {
-    now = now == DOCTOR_NO_LIMIT ? 0 : now;
+    now = now == DOCTOR_NO_LIMIT ? 0 : now < limit ? now : limit;
     if (limit == DOCTOR_NO_LIMIT ||
         (*ret_limit != DOCTOR_NO_LIMIT && limit - now >= *ret_limit - *ret_now))
         return;
     *ret_limit = limit;
-    *ret_now = now < limit ? now : limit;
+    *ret_now = now;
 }
 
 /* Version 2: this process's group, and those above it. */
@@ -292,10 +295,10 @@ static void read_python(struct doctor_readings *r)
 void doctor_read(struct doctor_readings *ret, const char *runs_dir)
 {
     *ret = (struct doctor_readings){0};
-    ret->files = hard_limit(RLIMIT_NOFILE);
-    ret->processes = geteuid() == 0 ? DOCTOR_NO_LIMIT : hard_limit(RLIMIT_NPROC);
+    ret->files = limit_of(RLIMIT_NOFILE, 1);
+    ret->processes = geteuid() == 0 ? DOCTOR_NO_LIMIT : limit_of(RLIMIT_NPROC, 0);
     ret->my_processes = count_my_processes();
-    ret->locked = hard_limit(RLIMIT_MEMLOCK);
+    ret->locked = limit_of(RLIMIT_MEMLOCK, 0);
     read_memory(ret);
     read_groups(ret);
     read_old_groups(ret);

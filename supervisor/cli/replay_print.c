@@ -82,6 +82,15 @@ static size_t n_rows_of(const struct probe_place *at)
     return at->rows != NULL ? at->groups * at->batch * at->length : 0;
 }
 
+/* An agent's answer: it may be any list, or none. */
+static int are_numbers(const msgpack_object *list)
+{
+    for (uint32_t i = 0; list != NULL && i < list->via.array.size; i++)
+        if (list->via.array.ptr[i].type != MSGPACK_OBJECT_POSITIVE_INTEGER)
+            return 0;
+    return list != NULL;
+}
+
 /* The rows of the log from which the places of the tensor come, if its first dimension is
  * that of the batch. */
 static void find_rows(struct replay_item *x, const struct probe_place *at)
@@ -92,12 +101,14 @@ static void find_rows(struct replay_item *x, const struct probe_place *at)
 
     if (n == 0 || at->groups > 1 ||
         msg_get_array(&x->body.body, "shape", &shape, NULL) < 0 ||
-        msg_get_array(&x->body.body, "places", &places, NULL) < 0 || shape == NULL ||
-        places == NULL || shape->via.array.size == 0 ||
+        msg_get_array(&x->body.body, "places", &places, NULL) < 0 ||
+        !are_numbers(shape) || !are_numbers(places) || shape->via.array.size == 0 ||
         shape->via.array.ptr[0].via.u64 != n)
         return;
     for (uint32_t i = 1; i < shape->via.array.size; i++)
         width *= shape->via.array.ptr[i].via.u64;
+    if (width == 0)
+        return;
     x->rows = xcalloc(places->via.array.size, sizeof(*x->rows));
     for (uint32_t i = 0; i < places->via.array.size; i++) {
         const uint64_t row = at->rows[places->via.array.ptr[i].via.u64 / width % n];
@@ -269,9 +280,10 @@ static void print_scalar(const struct replay_item *x, int json)
 static void put_texts(const msgpack_object *list)
 {
     for (uint32_t i = 0; list != NULL && i < list->via.array.size; i++)
-        (void)printf("%s%.*s", i > 0 ? ", " : "",
-                     (int)list->via.array.ptr[i].via.str.size,
-                     list->via.array.ptr[i].via.str.ptr);
+        if (list->via.array.ptr[i].type == MSGPACK_OBJECT_STR)
+            (void)printf("%s%.*s", i > 0 ? ", " : "",
+                         (int)list->via.array.ptr[i].via.str.size,
+                         list->via.array.ptr[i].via.str.ptr);
 }
 
 /* "critic/MatMul:0 is the first that is not finite (MatMul of a:0, b:0): 64 of 65536 values,
@@ -300,7 +312,7 @@ static void print_origin(const struct replay_item *x, int json)
     (void)msg_get_u64(body, "count", UINT64_MAX, &count, NULL);
     (void)msg_get_array(body, "inputs", &inputs, NULL);
     (void)msg_get_array(body, "shape", &shape, NULL);
-    for (uint32_t i = 0; shape != NULL && i < shape->via.array.size; i++)
+    for (uint32_t i = 0; are_numbers(shape) && i < shape->via.array.size; i++)
         all *= shape->via.array.ptr[i].via.u64;
     (void)printf("  not finite: %s, %" PRIu64 " of %" PRIu64 " values: %s", name, count,
                  all, strcmp(op, "Placeholder") == 0 ? "fed" : op);

@@ -1,5 +1,5 @@
 /* replay_print.h - collects what a replay shows of a round, and prints it when the replay is
- * known to be the run's.
+ * known to be the run's, or has failed for another reason than a difference.
  *
  * Order    by process; of each, in the order in which it was asked.
  * Text     a line of where each value comes from, then the array as `brood inspect` prints

@@ -86,6 +86,7 @@ struct replay {
     struct policies *policies;
     struct training_replay training;
     uint64_t compared_to; /* the first row that was not compared yet */
+    uint64_t boundary;    /* the step of the newest end of a round */
     uint64_t end;         /* the step at which it stops at the latest */
     uint64_t n_values;    /* of the condition's column */
     int looks;            /* for the condition */
@@ -100,6 +101,8 @@ static int on_round(void *ctx, const struct store *store, int is_last, struct er
 
     if (is_last && r->args->on_log != NULL)
         r->args->on_log(r->args->ctx, store_layout(store), store_agent_fd(store));
+    if (!is_last)
+        r->boundary = head;
     if (head < r->compared_to + (is_last ? 1 : COMPARE_ROWS))
         return 0;
     rc = store_compare(store, r->log, r->compared_to, head, &n, err);
@@ -161,7 +164,7 @@ static int open_store(struct replay *r, struct err *err)
                         (uint64_t)r->config.experience.capacity, s->data, s->len, err);
 
     if (rc == 0)
-        r->compared_to = store_head(r->training.store);
+        r->boundary = r->compared_to = store_head(r->training.store);
     return rc;
 }
 
@@ -194,7 +197,7 @@ static int play(struct replay *r, const struct probe *probe, struct err *err)
     if (!r->result->found)
         r->result->to = result.env_steps;
     if (rc == 0 && (result.end == TRAINING_CUT_OFF ||
-                    (!r->result->found && result.env_steps < r->end)))
+                    (!(r->looks && r->result->found) && result.env_steps < r->end)))
         rc = err_set(err, ERR_INTERRUPTED, "interrupted at step %" PRIu64,
                      result.env_steps);
     return rc;
@@ -209,6 +212,8 @@ static int replay_from(struct replay *r, const struct probe *probe, struct err *
     r->result->compared = 0;
     if ((rc = read_config(r, err)) == 0 && (rc = open_store(r, err)) == 0)
         rc = play(r, probe, err);
+    store_free(r->training.store); /* the run ended before it took it */
+    r->training.store = NULL;
     policies_free(r->policies);
     run_config_done(&r->config);
     change_plan_done(&r->plan);
@@ -353,7 +358,11 @@ static int replay_to(struct replay *r, uint64_t step, uint64_t update, struct er
     if (rc == 0)
         rc = replay_from(r, &probe, err);
     /* Later updates at the same boundary are not looked into, and end the run as they did. */
-    return rc == ERR_NONFINITE && update != PROBE_ALL_UPDATES ? 0 : rc;
+    if (rc == ERR_NONFINITE && update != PROBE_ALL_UPDATES)
+        rc = 0;
+    return rc == 0 && r->training.trace_error.code != 0
+               ? err_pass(err, &r->training.trace_error)
+               : rc;
 }
 
 /* why: the error that ended the run there; code 0: none did. */
@@ -369,8 +378,9 @@ static int report_never(const struct replay *r, const struct err *why, struct er
                   " and %" PRIu64,
                   r->n_values, c->column, res->from, res->to);
     if (why->code != 0)
-        (void)err_add(err, "the run ended there: %s; --to %" PRIu64 " shows that round",
-                      why->msg, res->to);
+        (void)err_add(err, "the run ended there: %s", why->msg);
+    if (why->code != 0 && res->to > r->boundary) /* after act, which adds the steps */
+        (void)err_add(err, "; --to %" PRIu64 " shows that round", res->to);
     return err->code;
 }
 

@@ -220,6 +220,7 @@ static int open_store(struct training *t, struct err *err)
 
     if (t->args->replay != NULL) {
         t->store = t->args->replay->store;
+        t->args->replay->store = NULL;
         return 0;
     }
     if (t->args->resume == NULL)

@@ -69,9 +69,11 @@ struct training_observer {
 };
 
 struct training_replay { /* all borrowed, except the store */
-    struct store *store; /* from store_open_copy; the run takes it */
+    struct store *store; /* from store_open_copy; NULL once the run has taken it */
     const struct probe *probe;
     const char *trace; /* file for a recording of the probe's round; NULL: none is made */
+    struct err
+        trace_error; /* set by the run if there is no such file; code 0: there is */
     /* Called with each value that is added to this column of the metrics; NULL: none. The
      * replay stops at a boundary after it has returned 1. */
     const char *column;

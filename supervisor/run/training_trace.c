@@ -2,7 +2,6 @@
 #include "supervisor/run/training_internal.h"
 
 #include "common/io/beneath.h"
-#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/trace/trace.h"
 
@@ -105,18 +104,19 @@ void training_trace_round(struct training *t, uint64_t round)
 static void on_replayed(void *ctx, const struct training_trace_result *result,
                         const struct err *why)
 {
-    (void)ctx;
+    struct training_replay *r = ctx;
+
     if (result == NULL)
-        log_error("--trace: %s", why->msg);
+        (void)err_set(&r->trace_error, why->code, "--trace: %s", why->msg);
 }
 
 void training_trace_replayed(struct training *t, uint64_t env_steps)
 {
-    const struct training_replay *r = t->args->replay;
+    struct training_replay *r = t->args->replay;
 
     if (r != NULL && r->trace != NULL && t->trace == NULL &&
         probe_is_round(r->probe, env_steps, vec_env_copies(t->env)))
-        (void)training_trace(t, 1, on_replayed, NULL, NULL);
+        (void)training_trace(t, 1, on_replayed, r, NULL);
 }
 
 void training_trace_end(struct training *t)

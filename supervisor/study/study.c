@@ -561,7 +561,7 @@ static int has_seeds_of(const struct study *a, const struct study *b)
            memcmp(a->seeds, b->seeds, b->n_seeds * sizeof(b->seeds[0])) == 0;
 }
 
-/* All of a population decide together. */
+/* Adding a member or a seed would change earlier rounds' choices. */
 static int has_population_of(const struct study *a, const struct study *b)
 {
     return a->method != STUDY_PBT ||

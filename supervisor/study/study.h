@@ -59,9 +59,8 @@ struct study_key {
 struct study {
     struct arena arena; /* owns all texts */
     const char *file;
-    const char *base; /* the configuration's path */
-    const char
-        *base_text; /* its values, merged over those of the files it extends: YAML */
+    const char *base;      /* the configuration's path */
+    const char *base_text; /* YAML: its values, merged over those that it extends */
     size_t n_keys;
     struct study_key key[STUDY_MAX_KEYS];
     enum study_method method;

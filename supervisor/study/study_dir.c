@@ -109,6 +109,19 @@ static int take_lock(struct study_dir *d, struct err *err)
     return rc;
 }
 
+int study_dir_is_locked(const char *path)
+{
+    char *file = path_in(path, "study.lock");
+    const int fd = open(file, O_RDONLY | O_CLOEXEC);
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    const int ret = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+
+    if (fd >= 0)
+        (void)close(fd);
+    free(file);
+    return ret;
+}
+
 static int check_began(const struct study_dir *d, const struct study *s, struct err *err)
 {
     struct study was;
@@ -193,7 +206,8 @@ static size_t rows_until(const struct progress *p, uint64_t until)
     return n;
 }
 
-/* The mean of the last values in these rows; NaN: there is none. */
+/* The mean of the last values in these rows; NaN: there is none, or it is not finite, as that
+ * of a run whose returns overflow, which is no better than a failed one. */
 static double value_at(const struct progress *p, const struct study *s, size_t rows)
 {
     const size_t column =
@@ -211,7 +225,7 @@ static double value_at(const struct progress *p, const struct study *s, size_t r
         sum += v;
         n++;
     }
-    return n > 0 ? sum / (double)n : (double)NAN;
+    return n > 0 && isfinite(sum) ? sum / (double)n : (double)NAN;
 }
 
 /* NULL: it cannot be read. */

@@ -23,6 +23,8 @@ void study_dir_close(struct study_dir *d); /* NULL is fine */
 const char *study_dir_path(const struct study_dir *d);
 /* Whether a folder is a study's. */
 int study_dir_is_one(const char *path);
+/* Whether a process has it open. 0 also for a folder that is no study's. */
+int study_dir_is_locked(const char *path);
 /* Reads what the study in that folder was last begun with; study_done. */
 int study_dir_read(struct study *ret, const char *path, struct err *err);
 
@@ -37,7 +39,7 @@ enum study_run_state {
 struct study_run {
     char *path; /* owned */
     enum study_run_state state;
-    double value; /* NaN: it has none */
+    double value; /* NaN: it has none that is finite */
     uint64_t steps;
     int has_checkpoint;
     char *failure; /* owned; STUDY_RUN_FAILED: "1-s1 at step 100: ..."; otherwise NULL */

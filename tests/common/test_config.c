@@ -927,6 +927,28 @@ START_TEST(values_may_change_at_steps)
 }
 END_TEST
 
+START_TEST(the_values_of_a_step_take_effect_together)
+{
+    static const char together[] = "env: {id: simple_spread}\n"
+                                   "checkpoint:\n"
+                                   "  every_seconds: {at: {0: 0, 500: 60}}\n"
+                                   "  every_env_steps: {at: {0: 1000, 500: 0}}\n";
+    static const char apart[] = "env: {id: simple_spread}\n"
+                                "checkpoint:\n"
+                                "  every_seconds: {at: {0: 0, 500: 60}}\n"
+                                "  every_env_steps: {at: {0: 1000, 501: 0}}\n";
+    struct run_config c;
+
+    ck_assert_msg(parse_new(&c, together) == 0, "%s", err.msg);
+    ck_assert_uint_eq(c.n_steps, 2);
+    run_config_done(&c);
+    ck_assert_int_eq(parse_new(&c, apart), ERR_CONFIG);
+    ck_assert_msg(strstr(err.msg, "f.yaml:3: ") == err.msg &&
+                      strstr(err.msg, "every_seconds") != NULL,
+                  "%s", err.msg);
+}
+END_TEST
+
 static const struct {
     const char *value, *message;
 } wrong_steps[] = {
@@ -1063,6 +1085,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, a_short_run_has_a_short_warmup, 0, 13);
     tcase_add_test(tc, quoted_values_are_read);
     tcase_add_test(tc, values_may_change_at_steps);
+    tcase_add_test(tc, the_values_of_a_step_take_effect_together);
     tcase_add_loop_test(tc, wrong_steps_name_their_line, 0,
                         sizeof(wrong_steps) / sizeof(wrong_steps[0]));
     tcase_add_test(tc, values_are_set_on_the_command_line);

@@ -1,6 +1,7 @@
 """Commands around runs: `brood new`, `tag`, `prune`, `doctor`, and which of them
 `runs` lists."""
 import csv
+import fcntl
 import os
 import resource
 import shutil
@@ -162,7 +163,7 @@ def test_wrong_tags_and_conditions_are_one_line(w):
 
 
 def checkpoints(w, run):
-    return sorted(int(p.name) for p in (w.run_dir(run) / "checkpoints").iterdir())
+    return harness.checkpoints(w.run_dir(run))
 
 
 def trained(w, name="a", *more):
@@ -173,11 +174,11 @@ def trained(w, name="a", *more):
     column = "eval/team_return/agent"
     returns = {int(r["env_steps"]): float(r[column]) for r in rows if r[column]}
     assert len(returns) >= 5 and set(returns) <= set(checkpoints(w, name)), returns
-    return max(returns, key=returns.get)
+    return sorted(returns, key=returns.get, reverse=True)
 
 
 def test_the_best_and_the_newest_checkpoint_stay(w):
-    best = trained(w)
+    best = trained(w)[0]
     all_of_them = checkpoints(w, "a")
     newest = all_of_them[-1]
     stay = sorted({best, newest})
@@ -227,12 +228,30 @@ def test_logs_are_removed_of_runs_that_are_done(w):
         "log_removed"] is False
 
 
-def test_damaged_checkpoints_stay_and_live_runs_are_refused(w):
+def test_runs_of_a_study_on_which_a_sweep_works_stay(w):
+    study = w.runs / "study"
     trained(w, "a")
+    study.mkdir()
+    (w.runs / "a").rename(study / "1-s1")
+    run = study / "1-s1"
+    steps = harness.checkpoints(run)
+    with open(study / "study.lock", "w", encoding="utf-8") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        assert w.brood("prune", "--runs-dir", study)[0] == "" and harness.checkpoints(run) == steps
+    out, _ = w.brood("prune", "--runs-dir", study)
+    assert "1-s1: " in out and harness.checkpoints(run) != steps, (out, steps)
+
+
+def test_damaged_checkpoints_stay_and_live_runs_are_refused(w):
+    best, second, *_ = trained(w, "a")
     steps = checkpoints(w, "a")
-    (w.run_dir("a") / "checkpoints" / str(steps[-1]) / "run.state").write_bytes(b"brodrun1")
+    assert steps[-1] not in (best, second), (steps, best, second)
+    for step in (best, steps[-1]):
+        (w.run_dir("a") / "checkpoints" / str(step) / "run.state").write_bytes(b"brodrun1")
     out, = harness.json_lines(w.brood("prune", "a", "--json")[0])
-    assert set(steps[-2:]) <= set(out["kept"]), (steps, out)
+    newest = max({*steps} - {best, steps[-1]})
+    assert set(out["kept"]) == {best, steps[-1], second, newest}, (steps, best, out)
+    assert [b["checkpoint"] for b in out["best"]] == [second], (second, out)
     p = w.start("run", w.small(steps=100000000, evaluate=0, checkpoint=1000000000),
                 "--name", "live")
     harness.wait_until("the rounds", lambda: harness.rows(w.run_dir("live")) > 0)
@@ -249,23 +268,35 @@ def test_damaged_checkpoints_stay_and_live_runs_are_refused(w):
 # ---- brood doctor ----
 
 
-def findings(w, *words, code=0, **more):
-    out, _ = w.brood("doctor", "--json", *words, code=code, **more)
-    return {f["check"]: f for f in harness.json_lines(out)}
+def findings(w, *words, code=None, **more):
+    """code: of the exit; None: 1 if anything is bad, else 0."""
+    p = w.start("doctor", "--json", *words, **more)
+    p.wait(timeout=harness.DEADLINE_S)
+    found = {f["check"]: f for f in harness.json_lines(harness.output(p))}
+    if code is None:
+        code = int(any(f["state"] == "bad" for f in found.values()))
+    assert p.returncode == code, (p.returncode, found)
+    return found
 
 
 def test_the_doctor_reads_this_machine(w):
     found = findings(w)
     assert found["agent"]["state"] == "ok", found
-    assert all(f["state"] in ("ok", "note") and f["found"] for f in found.values()), found
+    assert all(f["found"] for f in found.values()), found
+    full = {"disk", "memory"}  # what others leave of them is not for this test
+    assert all(f["state"] in ("ok", "note") for name, f in found.items()
+               if name not in full), found
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    files = "unlimited" if files == resource.RLIM_INFINITY else files
     assert found["open files"]["found"].startswith(f"{files} at most, "), found
     assert found["cores"]["found"].split(",")[0] == str(len(os.sched_getaffinity(0))), found
     version, = harness.json_lines(w.brood("version", "--json")[0])
     assert found["CPU"]["found"].startswith(f"kernels: {version['kernels']}"), found
-    text, _ = w.brood("doctor")
+    text, _ = w.brood("doctor", code=int(any(f["state"] == "bad" for f in found.values())))
     assert len(text.splitlines()) == len(found) and "ok    agent " in text, text
-    assert w.brood("doctor", "-q")[0] == ""
+    quiet = w.start("doctor", "-q")
+    quiet.wait(timeout=harness.DEADLINE_S)
+    assert harness.output(quiet) == ""
 
 
 def test_the_doctor_finds_what_is_taken_away(w):
@@ -281,8 +312,11 @@ def test_the_doctor_finds_what_is_taken_away(w):
     assert found["Slurm"]["found"] == "sbatch and srun are here", found
     assert found["ssh"]["found"] == "here", found
 
-    found = findings(w, "--agents", "100000", code=1)
+    few = w.write("few", f'#!/bin/sh\nulimit -n 300\nexec {harness.BROOD} "$@"\n')
+    few.chmod(0o755)
+    found = findings(w, "--agents", "100", code=1, program=few)
     assert found["open files"]["state"] == "bad", found
+    assert found["open files"]["found"].startswith("300 at most, "), found
     assert "LimitNOFILE" in found["open files"]["advice"], found
     found = findings(w, "--runs-dir", "/proc/runs", code=1)
     assert found["runs directory"]["state"] == "bad", found

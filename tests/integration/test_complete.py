@@ -62,6 +62,8 @@ def test_runs_agents_and_checkpoints(w):
     assert after(w, "eval", "a", "--checkpoint", "") == ["0", "200", "400"]
     assert after(w, "fork", "a@2") == ["a@200"]
     assert after(w, "fork", "--runs-dir", w.path / "none", "") == []
+    assert after(w, "fork", f"--runs-dir={w.path / 'none'}", "") == []
+    assert after(w, "eval", "--episodes=2", "a", "--checkpoint", "") == ["0", "200", "400"]
     w.brood("stop", "b")
     w.brood("wait", "b", code=4)
     assert after(w, "stop", "") == [] and sorted(after(w, "resume", "")) == ["a", "b"]

@@ -209,6 +209,9 @@ def test_what_pbt_cannot_search_is_refused_before_any_run(w):
              "pbt.yaml:4: defaults.actor.hidden: cannot change in a run that has begun"),
             ("rounds: 3", "rounds: 5", "pbt.yaml: method.pbt.rounds: 5 rounds of 160 steps are "
              "more than run.env_steps of the base, 640"),
+            # The third round ends at step 640: a round of the runs has four steps.
+            ("interval: 160, rounds: 3", "interval: 213, rounds: 4", "pbt.yaml: "
+             "method.pbt.rounds: 4 rounds of 213 steps are more than run.env_steps of the base"),
             ("0.95, 0.99]", "0.95, 1.5]", "pbt.yaml:4: --set defaults.discount=1.5: "),
             ("seeds: [1]", "trials: 3", "trials: pbt has a trial for each of `population`")):
         study = write(w, STUDY.replace(old, new))

@@ -1,6 +1,8 @@
 """`brood replay`: a part of a run is played again, and what agents computed there is shown."""
 import csv
 import json
+import os
+import signal
 import struct
 import sys
 
@@ -50,7 +52,8 @@ def test_a_live_run_and_its_replay_show_the_same_tensors(w):
     harness.wait_until("a checkpoint", lambda: (run / "checkpoints" / "320").exists())
     client = Run(run)
     client.call("pause")
-    while (steps := client.call("status")["env_steps"]) % 20 == 0:  # with an update
+    # Not a step with an update, which would change the weights after act.
+    while (steps := client.call("status")["env_steps"]) % 20 == 0:
         client.call("continue")
         client.call("pause")
     live = floats(client.answer(client.send("run", agent="agent_0", fetches=[WEIGHTS]))
@@ -88,9 +91,9 @@ def test_a_replay_repeats_what_became_of_the_run(w):
     harness.wait_until("the change", lambda: journal(run, "changed"))
     changed = harness.json_lines(w.brood("status", "a", "--json")[0])[0]["env_steps"]
     harness.wait_until("a checkpoint behind it", lambda: max(
-        int(c.name) for c in (run / "checkpoints").iterdir() if c.name.isdigit()) > changed)
+        harness.checkpoints(run)) > changed)
     harness.kill_holder(p, run)
-    last = max(int(c.name) for c in (run / "checkpoints").iterdir() if c.name.isdigit()) + 800
+    last = harness.checkpoints(run)[-1] + 800
     w.brood("resume", "a", "--set", f"run.env_steps={last}")
     before = everything(w.runs)
     events, done = replay(w, "a", "--to", last, "--from", 0, "--fetch", WEIGHTS)
@@ -160,6 +163,7 @@ def test_until_finds_the_very_update(w):
         work = [s["name"] for s in spans if s["ph"] == "X"]
         assert "act" in work and ("learn" in work) == (to == "640"), work
         (w.path / "round.json").unlink()
+    refused(w, "--trace: open no/round.json: ", "a", "--to", "4", "--trace", "no/round.json")
     refused(w, f"it holds for none of 28 values of {column} between steps 0 and 640", "a",
             "--until", f"{column} > 1e9")
 
@@ -207,7 +211,6 @@ def test_a_divergence_names_the_row(w):
 def test_what_cannot_be_replayed_is_told(w):
     w.brood("run", config(w, "maddpg"), "--name", "a")
     w.brood("run", config(w, "maddpg"), "--name", "b", "--set", "experience.keep=false")
-    before = everything(w.runs)
     refused(w, "runs/b/experience is missing (a run that is done removes it", "b", "--to", "320",
             code=3)
     w.brood("run", config(w, "maddpg"), "--name", "c", "--until", "4", code=4)
@@ -232,17 +235,47 @@ def test_what_cannot_be_replayed_is_told(w):
     assert everything(w.runs) == before
 
 
+def test_an_interrupted_search_is_no_success(w):
+    """Also when it has found the value, and plays to its round again."""
+    w.brood("run", config(w, "maddpg", 2000), "--name", "a", "--set", "log.every_env_steps=20")
+    with open(w.run_dir("a") / "metrics" / "progress.csv") as f:
+        rows = [r for r in csv.DictReader(f) if r["train/agent_0/critic_loss"]]
+    highest = {c: max(rows, key=lambda r: float(r[c] or "-inf")) for c in rows[0]
+               if c.startswith("train/")}
+    column = next(c for c, row in highest.items() if int(row["env_steps"]) > 1000)
+    before = everything(w.runs)
+    first = second = {}
+    while not second:
+        p = w.start("replay", "a", "--until", f"{column} >= {highest[column][column]}", "--from",
+                    "0")
+        harness.wait_until("its agents", lambda: p.poll() is not None or
+                           len(harness.agents_of(p.pid)) == 3)
+        first = set(harness.agents_of(p.pid).values())
+        harness.wait_until("others", lambda: p.poll() is not None or
+                           set(harness.agents_of(p.pid).values()) - first)
+        second = set(harness.agents_of(p.pid).values()) - first
+        assert p.poll() in (None, 0), p.log.read_text()
+    for pid in second:
+        os.kill(pid, signal.SIGSTOP)
+    os.kill(harness.supervisor_of(p.pid), signal.SIGINT)
+    for pid in second:
+        os.kill(pid, signal.SIGCONT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert "interrupted at step " in p.log.read_text() and harness.output(p) == ""
+    assert everything(w.runs) == before
+
+
 def test_a_killed_replay_leaves_nothing(w):
     w.brood("run", config(w, "maddpg", 4000), "--name", "a")
     before = everything(w.runs)
     for who in ("supervisor", "keeper"):
-        agents = True
-        while agents is True:  # it was over before it was seen
+        pids = ()
+        while len(pids) < 5:  # it was over before it was seen
             p = w.start("replay", "a", "--to", "4000", "--from", "0")
-            agents = harness.wait_until("its agents", lambda: p.poll() is not None or
-                                        len(a := harness.agents_of(p.pid)) == 3 and a)
+            harness.wait_until("its agents", lambda: p.poll() is not None or
+                               len(harness.agents_of(p.pid)) == 3)
+            pids = harness.members(p.pid)
             assert p.poll() in (None, 0), p.log.read_text()
-        pids = harness.members(p)
         harness.kill(harness.supervisor_of(p.pid) if who == "supervisor" else p.pid)
         p.wait(timeout=harness.DEADLINE_S)
         harness.wait_until("their ends", lambda: not any(map(harness.alive, pids)))

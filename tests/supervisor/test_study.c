@@ -1,12 +1,14 @@
 #include "supervisor/study/halving.h"
 #include "supervisor/study/lineage.h"
 #include "supervisor/study/population.h"
+#include "supervisor/study/study_dir.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/brood-study-XXXXXX";
@@ -314,6 +316,57 @@ START_TEST(the_lineage_follows_from_the_file_of_values)
 }
 END_TEST
 
+/* A study of one run that is over, with these returns; the value of that run. */
+static double value_of_run(const char *rows)
+{
+    static const char *const files[] = {"config.yaml", "metrics/progress.csv", "journal"};
+    static const char *const folders[] = {"metrics", ""};
+    const char *const texts[] = {
+        "", rows,
+        "2026-01-01T00:00:00.000Z step=0 event=start pid=1 keeper=1 build=x "
+        "numerics=portable version=1\n"
+        "2026-01-01T00:00:01.000Z step=64 event=end state=done code=0 pid=1 episodes=0 "
+        "rounds=2 updates=0 restarts=0 seconds=1\n"};
+    struct study_run run;
+    struct study s;
+    char path[96];
+    double ret;
+
+    (void)snprintf(path, sizeof(path), "%s/1-s1", dir);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof(path), "%s/1-s1/metrics", dir);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof(path), "%s/1-s1/%s", dir, files[i]);
+        put(path, texts[i]);
+    }
+    read_study(&s, "base: base.yaml\nsearch: {a: [1]}\nmetric: {column: x, last: 2}\n");
+    study_run_look(&run, &s, dir, &(struct study_run_id){0}, 0);
+    ck_assert_int_eq(run.state, STUDY_RUN_REACHED);
+    ret = run.value;
+    study_run_done(&run);
+    study_done(&s);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof(path), "%s/1-s1/%s", dir, files[i]);
+        (void)unlink(path);
+    }
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof(path), "%s/1-s1/%s", dir, folders[i]);
+        ck_assert_int_eq(rmdir(path), 0);
+    }
+    return ret;
+}
+
+START_TEST(a_value_that_is_not_finite_is_none)
+{
+    ck_assert(value_of_run("env_steps,x\n32,1\n64,2\n") == 1.5);
+    ck_assert(isnan(value_of_run("env_steps,x\n32,1\n64,inf\n")));
+    ck_assert(isnan(value_of_run("env_steps,x\n32,-inf\n64,2\n")));
+    ck_assert(isnan(value_of_run("env_steps,x\n32,\n64,\n")));
+    ck_assert(value_of_run("env_steps,x\n16,inf\n32,1\n64,2\n") == 1.5);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("study");
@@ -327,6 +380,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_worst_become_forks_of_the_best_unless_those_are_not_better);
     tcase_add_test(tc, a_fork_changes_each_setting_within_its_range);
     tcase_add_test(tc, the_lineage_follows_from_the_file_of_values);
+    tcase_add_test(tc, a_value_that_is_not_finite_is_none);
     suite_add_tcase(s, tc);
     return s;
 }
