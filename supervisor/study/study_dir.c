@@ -40,6 +40,29 @@ int study_dir_is_one(const char *path)
     return exists_in(path, "study.yaml") && exists_in(path, "base.yaml");
 }
 
+char *study_dir_find(const char *runs_dir, const char *name)
+{
+    char *path = path_in(runs_dir, name);
+
+    if (study_dir_is_one(path))
+        return path;
+    free(path);
+    return study_dir_is_one(name) ? xstrdup(name) : NULL;
+}
+
+int study_dir_is_held(const char *path)
+{
+    char *file = path_in(path, "study.lock");
+    struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const int fd = open(file, O_RDWR | O_CLOEXEC);
+    const int rc = fd >= 0 ? fcntl(fd, F_GETLK, &whole_file) : -1;
+
+    free(file);
+    if (fd >= 0)
+        (void)close(fd);
+    return rc == 0 && whole_file.l_type != F_UNLCK;
+}
+
 /* ---- its files ---- */
 
 /* base.yaml stands beside it, and is named in place of the path that was given. */

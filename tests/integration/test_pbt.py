@@ -47,6 +47,10 @@ def test_the_result_depends_on_neither_jobs_nor_kills_nor_on_when_rounds_were_ad
     rows = list(csv.DictReader(calm.splitlines()))
     assert [(r["round"], r["env_steps"], r["member"]) for r in rows] == [
         (str(n), str(160 * n), str(m)) for n in (1, 2, 3) for m in (1, 2, 3, 4)], rows
+    said, = harness.json_lines(w.brood("status", "calm", "--json")[0])
+    assert said["state"] == "done" and said["stage"] == "round 3 of 3", said
+    assert {(str(t["trial"]), t["value"]) for t in said["trials"]} == {
+        (r["member"], float(r["value"])) for r in rows[8:]}, (said, rows)
     forks = [r for r in rows if r["from"] not in ("", r["member"])]
     assert forks and "becomes a fork of" in err, err
     rate = "defaults.optimizer.learning_rate"
