@@ -198,6 +198,14 @@ def test_the_view_of_a_study_redraws_in_place(w):
     w.brood("stop", "pbt/1-s1")
     harness.wait_until("another one", lambda: any(
         line.split()[:2] == ["3", "running"] for line in screen_of(t.text())))
+    other = Terminal(w, "attach", "pbt", rows=12)
+    harness.wait_until("the same view", lambda: any(
+        line.split()[:2] == ["3", "running"] for line in screen_of(other.text())))
+    assert any("round 1 of 2  " in line for line in screen_of(other.text())), other.text()
+    other.process.send_signal(signal.SIGINT)
+    lines, wrapped = other.end(0)
+    assert not wrapped and lines[-2:] == [
+        "pbt: the sweep continues; `brood status pbt` shows how far it is", ""], lines
     t.process.send_signal(signal.SIGINT)
     lines, wrapped = t.end(4)
     assert not wrapped, wrapped
