@@ -96,7 +96,7 @@ static void offer_studies(const struct completion *c)
 
         (void)snprintf(path, sizeof(path), "%s/%s", c->runs_dir, e->d_name);
         if (e->d_name[0] != '.' && study_dir_is_one(path) &&
-            (strcmp(c->of->name, "attach") != 0 || study_dir_is_held(path)))
+            (strcmp(c->of->name, "attach") != 0 || study_dir_is_locked(path)))
             offer(c, e->d_name, "");
     }
     if (d != NULL)

@@ -90,7 +90,7 @@ static int find_stage(struct study_stand *p, struct err *err)
     uint64_t until, run_steps = 0;
     int rc = read_run_steps(s, &run_steps, err);
 
-    p->is_live = study_dir_is_held(p->path);
+    p->is_live = study_dir_is_locked(p->path);
     p->rung = 0;
     p->trial = xcalloc(s->trials + 1, sizeof(*p->trial));
     for (p->n = 0; p->n < s->trials; p->n++)
@@ -217,7 +217,7 @@ static int watch(const struct cli *cli, struct study_stand *p, struct study_view
             return 0;
         if (is_drawn)
             study_view_tick(v);
-        if (begun < due && study_dir_is_held(p->path))
+        if (begun < due && study_dir_is_locked(p->path))
             continue;
         if (study_stand_refresh(p, err) < 0)
             return err->code;

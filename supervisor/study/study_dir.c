@@ -50,19 +50,6 @@ char *study_dir_find(const char *runs_dir, const char *name)
     return study_dir_is_one(name) ? xstrdup(name) : NULL;
 }
 
-int study_dir_is_held(const char *path)
-{
-    char *file = path_in(path, "study.lock");
-    struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    const int fd = open(file, O_RDWR | O_CLOEXEC);
-    const int rc = fd >= 0 ? fcntl(fd, F_GETLK, &whole_file) : -1;
-
-    free(file);
-    if (fd >= 0)
-        (void)close(fd);
-    return rc == 0 && whole_file.l_type != F_UNLCK;
-}
-
 /* ---- its files ---- */
 
 /* base.yaml stands beside it, and is named in place of the path that was given. */
@@ -130,6 +117,19 @@ static int take_lock(struct study_dir *d, struct err *err)
                  : err_errno(err, "%s", path);
     free(path);
     return rc;
+}
+
+int study_dir_is_locked(const char *path)
+{
+    char *file = path_in(path, "study.lock");
+    const int fd = open(file, O_RDONLY | O_CLOEXEC);
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    const int ret = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+
+    if (fd >= 0)
+        (void)close(fd);
+    free(file);
+    return ret;
 }
 
 static int check_began(const struct study_dir *d, const struct study *s, struct err *err)

@@ -23,13 +23,13 @@ void study_dir_close(struct study_dir *d); /* NULL is fine */
 const char *study_dir_path(const struct study_dir *d);
 /* Whether a folder is a study's. */
 int study_dir_is_one(const char *path);
+/* Whether a process has it open. 0 also for a folder that is no study's. */
+int study_dir_is_locked(const char *path);
+/* Reads what the study in that folder was last begun with; study_done. */
+int study_dir_read(struct study *ret, const char *path, struct err *err);
 /* The folder of the study of that name below runs_dir, or with that path; NULL: there is none.
  * free(). */
 char *study_dir_find(const char *runs_dir, const char *name);
-/* Whether another process has the study in that folder open: a `brood sweep` works on it. */
-int study_dir_is_held(const char *path);
-/* Reads what the study in that folder was last begun with; study_done. */
-int study_dir_read(struct study *ret, const char *path, struct err *err);
 
 enum study_run_state {
     STUDY_RUN_NEW,     /* it must begin, or begin again: there is no checkpoint */
