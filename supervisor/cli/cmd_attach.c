@@ -1,10 +1,11 @@
-/* `brood attach`: the live view of a run that was started elsewhere. */
+/* `brood attach`: the live view of a run, or a study, that was started elsewhere. */
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/journal_json.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
+#include "supervisor/cli/study_stand.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/proc/terminal_keys.h"
 #include "supervisor/run/run_dir.h"
@@ -306,7 +307,12 @@ static int run_attach(struct cli *cli, int argc, char **argv)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (argc - optind > 1)
-        return cli_usage(cli, "expected one run, got %d", argc - optind);
+        return cli_usage(cli, "expected one run or study, got %d", argc - optind);
+    if (optind < argc && (path = study_dir_find(cli->runs_dir, argv[optind])) != NULL) {
+        code = study_stand_attach(cli, path);
+        free(path);
+        return code;
+    }
     if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, ANSWERS_WITHIN_MS, &path,
                      &t.client, &err) < 0) {
         code = cli_fail_run(cli, &err);
@@ -325,13 +331,16 @@ static int run_attach(struct cli *cli, int argc, char **argv)
 
 const struct command cmd_attach = {
     .name = "attach",
-    .arguments = "[RUN]",
-    .summary = "Show the live view of a run that was started elsewhere",
-    .help = "\nCtrl-C ends the view with exit code 0; the run continues. The arrow keys "
-            "scroll\nif there are more agents than rows. When the run ends,\nattach ends "
-            "with the run's exit code. --json prints one object per "
-            "line: the\nstatus, rows of metrics, events of the journal, and the "
-            "last status.\n"
-            "\nexample: brood attach simple_spread-1\n",
+    .arguments = "[RUN | STUDY]",
+    .summary = "Show the live view of a run or study that was started elsewhere",
+    .help =
+        "\nCtrl-C ends the view with exit code 0; the run continues. The arrow keys "
+        "scroll\nif there are more agents than rows. When the run ends,\nattach ends "
+        "with the run's exit code. --json prints one object per "
+        "line: the\nstatus, rows of metrics, events of the journal, and the "
+        "last status.\n"
+        "Of a study, it shows the view of its `brood sweep`, and ends with the sweep: "
+        "exit\ncode 0 if the study is done, otherwise 4.\n"
+        "\nexample: brood attach simple_spread-1\n",
     .run = run_attach,
 };

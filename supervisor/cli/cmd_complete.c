@@ -95,7 +95,8 @@ static void offer_studies(const struct completion *c)
         char path[PATH_BYTES];
 
         (void)snprintf(path, sizeof(path), "%s/%s", c->runs_dir, e->d_name);
-        if (e->d_name[0] != '.' && study_dir_is_one(path))
+        if (e->d_name[0] != '.' && study_dir_is_one(path) &&
+            (strcmp(c->of->name, "attach") != 0 || study_dir_is_locked(path)))
             offer(c, e->d_name, "");
     }
     if (d != NULL)

@@ -92,17 +92,6 @@ static int report(const struct cli *cli, const struct request *q, char *const *r
 
 /* ---- studies ---- */
 
-/* The folder of the study of that name, or with that path; NULL: there is none. free(). */
-static char *find_study(const struct cli *cli, const char *name)
-{
-    char *path = xasprintf("%s/%s", cli->runs_dir, name);
-
-    if (study_dir_is_one(path))
-        return path;
-    free(path);
-    return study_dir_is_one(name) ? xstrdup(name) : NULL;
-}
-
 static void print_study(const void *report, FILE *f)
 {
     study_report_print_svg(report, f);
@@ -162,7 +151,7 @@ static int run_report(struct cli *cli, int argc, char **argv)
         return code;
     if (q.svg != NULL && !is_svg(q.svg))
         return cli_usage(cli, "--svg: %s: curves are drawn as .svg", q.svg);
-    study = optind == argc - 1 ? find_study(cli, argv[optind]) : NULL;
+    study = optind == argc - 1 ? study_dir_find(cli->runs_dir, argv[optind]) : NULL;
     if (study != NULL)
         rc = report_study(cli, &q, study, &err);
     else if (optind == argc)

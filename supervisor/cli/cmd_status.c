@@ -1,7 +1,8 @@
-/* `brood status`: prints the status of a run, live or over. */
+/* `brood status`: prints the status of a run or study, live or over. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
 #include "supervisor/cli/run_facts.h"
+#include "supervisor/cli/study_stand.h"
 #include "supervisor/run/run_dir.h"
 
 #include <inttypes.h>
@@ -71,7 +72,12 @@ static int run_status_command(struct cli *cli, int argc, char **argv)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (argc - optind > 1)
-        return cli_usage(cli, "expected one run, got %d", argc - optind);
+        return cli_usage(cli, "expected one run or study, got %d", argc - optind);
+    if (optind < argc && (path = study_dir_find(cli->runs_dir, argv[optind])) != NULL) {
+        code = study_stand_print(cli, path);
+        free(path);
+        return code;
+    }
     if (run_dir_find(cli->runs_dir, optind < argc ? argv[optind] : NULL, &path, &err) < 0)
         return cli_fail_run(cli, &err);
     run_facts_get(&facts, path, ANSWERS_WITHIN_MS);
@@ -88,12 +94,14 @@ static int run_status_command(struct cli *cli, int argc, char **argv)
 
 const struct command cmd_status = {
     .name = "status",
-    .arguments = "[RUN]",
-    .summary = "Show the status of a run and its agents, live or over",
+    .arguments = "[RUN | STUDY]",
+    .summary = "Show the status of a run and its agents, or of a study",
     .help =
         "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
         "The status of a run that is over, or was killed, is read from its journal.\n"
         "Changes made with `brood set` that are not yet in force are listed as pending.\n"
+        "Of a study (`brood sweep`), live or over: the trials of the present rung or "
+        "round,\nhow far they are, and the best so far.\n"
         "\nexample: brood status simple_spread-1 --json\n",
     .run = run_status_command,
 };

@@ -291,53 +291,13 @@ static void on_suspend(void *ctx)
     study_view_suspend(w->view);
 }
 
-/* The steps that n trials take from one step to another. */
-static double steps_of(const struct sweep *w, size_t n, uint64_t first, uint64_t until)
-{
-    return (double)(n * w->study.n_seeds) * (double)(until - first);
-}
-
-/* How many of n trials continue after a rung, if none fails. */
-static size_t n_after(const struct sweep *w, size_t n)
-{
-    const double part = floor(w->study.keep * (double)n + 0.5);
-
-    return part > 1 ? (size_t)part : 1;
-}
-
 static void begin_view(struct sweep *w)
 {
-    const struct study *s = &w->study;
-    struct study_stage stage = {.name = "", .until = w->until};
-    char name[64] = "";
-    size_t n = s->trials;
+    struct study_stage stage;
 
     if (w->view == NULL)
         return;
-    if (s->method == STUDY_PBT) {
-        (void)snprintf(name, sizeof(name), "round %zu of %zu", w->rung + 1,
-                       s->pbt.rounds);
-        stage.first = w->until - s->pbt.interval;
-        stage.before = steps_of(w, n, 0, stage.first);
-        stage.total = steps_of(w, n, 0, lineage_step(s, s->pbt.rounds - 1));
-    } else if (s->method == STUDY_ASHA) {
-        (void)snprintf(name, sizeof(name), "rung %zu of %zu", w->rung + 1, s->n_rungs);
-        for (size_t k = 0; k < s->n_rungs; k++) {
-            const uint64_t first = k > 0 ? s->rungs[k - 1] : 0;
-
-            n = k == w->rung ? w->n : n; /* some may have failed */
-            if (k == w->rung) {
-                stage.first = first;
-                stage.before = stage.total;
-            }
-            stage.total += steps_of(w, n, first, s->rungs[k]);
-            n = n_after(w, n);
-        }
-    } else {
-        stage.until = w->run_steps;
-        stage.total = steps_of(w, n, 0, w->run_steps);
-    }
-    stage.name = name;
+    study_stage_of(&stage, &w->study, w->rung, w->n, w->until, w->run_steps);
     study_view_begin(w->view, &stage, w->trial, w->n, w->rung);
 }
 
@@ -736,7 +696,7 @@ static int sweep(struct sweep *w)
                       study_dir_path(w->dir));
     if (!w->cli->quiet && !w->cli->json)
         w->view = study_view_new(&w->study, w->name, study_dir_path(w->dir),
-                                 w->study.method == STUDY_PBT ? &w->lineage : NULL);
+                                 w->study.method == STUDY_PBT ? &w->lineage : NULL, 1);
     code = run_study(w);
     print_end(w, code);
     study_dir_close(w->dir);

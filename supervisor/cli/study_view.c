@@ -6,6 +6,7 @@
 #include "supervisor/cli/view_layout.h"
 #include "supervisor/control/client.h"
 #include "supervisor/events/run_status.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/proc/terminal_keys.h"
 #include "supervisor/study/halving.h"
 
@@ -176,7 +177,14 @@ int study_layout(const struct study_frame *f, struct wbuf *ret, size_t *ret_show
 
 /* ---- the view ---- */
 
-enum { REFRESH_S = 1, ANSWERS_WITHIN_MS = 100 };
+enum {
+    REFRESH_S = 1,
+    ANSWERS_WITHIN_MS = 100,
+    NAME_BYTES = 320,
+    PRINTED_COLUMNS = 1000,
+    SHORT_ROWS = 3,
+    PRINTED_HEAD = 8 /* more lines than those above the trials */
+};
 
 struct run {
     size_t trial, seed;
@@ -189,10 +197,10 @@ struct study_view {
     const struct study *study;
     const char *name, *dir;
     const struct lineage *lineage;
+    int is_drawn;
     struct redraw screen;
     struct terminal_keys keys;
     struct study_stage stage;
-    char stage_name[64];
     size_t round;
     struct run *run;                /* [n * seeds], those of a trial side by side */
     size_t n;                       /* trials */
@@ -203,14 +211,62 @@ struct study_view {
     struct arena arena; /* texts of one frame */
 };
 
+/* The steps that n trials take from one step to another. */
+static double steps_of(const struct study *s, size_t n, uint64_t first, uint64_t until)
+{
+    return (double)(n * s->n_seeds) * (double)(until - first);
+}
+
+/* How many of n trials continue after a rung, if none fails. */
+static size_t n_after(const struct study *s, size_t n)
+{
+    const double part = floor(s->keep * (double)n + 0.5);
+
+    return part > 1 ? (size_t)part : 1;
+}
+
+void study_stage_of(struct study_stage *ret, const struct study *s, size_t rung, size_t n,
+                    uint64_t until, uint64_t run_steps)
+{
+    *ret = (struct study_stage){.until = until};
+    if (s->method == STUDY_PBT) {
+        (void)snprintf(ret->name, sizeof(ret->name), "round %zu of %zu", rung + 1,
+                       s->pbt.rounds);
+        ret->first = until - s->pbt.interval;
+        ret->before = steps_of(s, n, 0, ret->first);
+        ret->total = steps_of(s, n, 0, lineage_step(s, s->pbt.rounds - 1));
+    } else if (s->method == STUDY_ASHA) {
+        size_t left = s->trials;
+
+        (void)snprintf(ret->name, sizeof(ret->name), "rung %zu of %zu", rung + 1,
+                       s->n_rungs);
+        for (size_t k = 0; k < s->n_rungs; k++) {
+            const uint64_t first = k > 0 ? s->rungs[k - 1] : 0;
+
+            left = k == rung ? n : left; /* some may have failed */
+            if (k == rung) {
+                ret->first = first;
+                ret->before = ret->total;
+            }
+            ret->total += steps_of(s, left, first, s->rungs[k]);
+            left = n_after(s, left);
+        }
+    } else {
+        ret->until = run_steps;
+        ret->total = steps_of(s, n, 0, run_steps);
+    }
+}
+
 struct study_view *study_view_new(const struct study *s, const char *name,
-                                  const char *dir, const struct lineage *lineage)
+                                  const char *dir, const struct lineage *lineage,
+                                  int is_drawn)
 {
     struct study_view *v = xcalloc(1, sizeof(*v));
 
-    *v = (struct study_view){.study = s, .name = name, .dir = dir, .lineage = lineage};
+    *v = (struct study_view){
+        .study = s, .name = name, .dir = dir, .lineage = lineage, .is_drawn = is_drawn};
     redraw_init(&v->screen, STDERR_FILENO);
-    if (v->screen.terminal)
+    if (v->screen.terminal || !is_drawn)
         return v;
     redraw_done(&v->screen);
     free(v);
@@ -221,8 +277,10 @@ void study_view_free(struct study_view *v)
 {
     if (v == NULL)
         return;
-    (void)redraw_begin(&v->screen);
-    redraw_show(&v->screen, 0);
+    if (v->is_drawn) {
+        (void)redraw_begin(&v->screen);
+        redraw_show(&v->screen, 0);
+    }
     redraw_done(&v->screen);
     terminal_keys_end(&v->keys);
     free(v->run);
@@ -335,11 +393,11 @@ static const char *setting(void *ctx, size_t trial, size_t key)
                               : study_value(v->study, trial, key, &v->arena);
 }
 
-static void draw(struct study_view *v)
+/* The trials in order, and how far they are; *ret_done: steps of all stages. */
+static struct study_frame make_frame(struct study_view *v, double *ret_done)
 {
-    const double now = now_s();
     struct study_frame f = {.name = v->name,
-                            .stage = v->stage_name,
+                            .stage = v->stage.name,
                             .part = -1,
                             .n_all = v->n * v->study->n_seeds,
                             .rate = (double)NAN,
@@ -349,20 +407,33 @@ static void draw(struct study_view *v)
                             .n_keys = v->study->n_keys,
                             .key = key_name,
                             .setting = setting,
-                            .ctx = v,
-                            .colour = v->screen.colour,
-                            .utf8 = v->screen.utf8,
-                            .top = v->top};
-    const double done = steps_done(v, &f.n_ended);
-    struct wbuf *lines = redraw_begin(&v->screen);
+                            .ctx = v};
 
+    *ret_done = steps_done(v, &f.n_ended);
     sort_trials(v);
     arena_reset(&v->arena);
     f.best = find_best(v);
+    if (v->stage.total > 0)
+        f.part = fmin(1, *ret_done / v->stage.total);
+    return f;
+}
+
+static void draw(struct study_view *v)
+{
+    const double now = now_s();
+    struct study_frame f;
+    struct wbuf *lines;
+    double done;
+
+    if (!v->is_drawn)
+        return;
+    f = make_frame(v, &done);
+    lines = redraw_begin(&v->screen);
+    f.top = v->top;
+    f.colour = v->screen.colour;
+    f.utf8 = v->screen.utf8;
     f.columns = v->screen.columns;
     f.rows = v->screen.rows;
-    if (v->stage.total > 0)
-        f.part = fmin(1, done / v->stage.total);
     if (v->began_s == 0) {
         v->began_s = now;
         v->began_at = done;
@@ -372,6 +443,90 @@ static void draw(struct study_view *v)
             f.seconds_left = fmax(0, v->stage.total - done) / f.rate;
     }
     redraw_show(&v->screen, study_layout(&f, lines, &v->n_shown));
+}
+
+size_t study_view_n_ended(const struct study_view *v)
+{
+    size_t n;
+
+    (void)steps_done(v, &n);
+    return n;
+}
+
+void study_view_print(struct study_view *v, const char *state, int is_short, FILE *to)
+{
+    double done;
+    struct study_frame f = make_frame(v, &done);
+    struct wbuf lines = {0};
+    char name[NAME_BYTES];
+    size_t n;
+
+    (void)snprintf(name, sizeof(name), "%s: %s", v->name, state);
+    f.name = name;
+    f.columns = PRINTED_COLUMNS;
+    f.rows = is_short ? SHORT_ROWS : (int)f.n + PRINTED_HEAD;
+    (void)study_layout(&f, &lines, &n);
+    (void)fwrite(lines.data, 1, lines.len, to);
+    wbuf_done(&lines);
+}
+
+static void put_trial_json(const struct study_frame *f, const struct study_view_trial *t,
+                           const struct study *s, struct json *j)
+{
+    json_object(j);
+    json_key(j, "trial");
+    json_u64(j, t->trial + 1);
+    json_key(j, "state");
+    json_str(j, t->state);
+    json_key(j, "env_steps");
+    json_f64(j, t->steps);
+    json_key(j, "value");
+    json_f64(j, t->value);
+    json_key(j, "settings");
+    json_object(j);
+    for (size_t k = 0; k < f->n_keys; k++) {
+        json_key(j, s->key[k].path);
+        json_str(j, f->setting(f->ctx, t->trial, k));
+    }
+    json_close(j);
+    json_close(j);
+}
+
+void study_view_print_json(struct study_view *v, const char *state)
+{
+    double done;
+    const struct study_frame f = make_frame(v, &done);
+    struct json j = {0};
+    size_t len;
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "study");
+    json_str(&j, v->name);
+    json_key(&j, "state");
+    json_str(&j, state);
+    json_key(&j, "stage");
+    json_str(&j, *f.stage != '\0' ? f.stage : NULL);
+    json_key(&j, "part");
+    json_f64(&j, f.part >= 0 ? f.part : (double)NAN);
+    json_key(&j, "ended");
+    json_u64(&j, f.n_ended);
+    json_key(&j, "runs");
+    json_u64(&j, f.n_all);
+    json_key(&j, "best");
+    if (f.best != NULL)
+        put_trial_json(&f, f.best, v->study, &j);
+    else
+        json_null(&j);
+    json_key(&j, "trials");
+    json_array(&j);
+    for (size_t i = 0; i < f.n; i++)
+        put_trial_json(&f, &f.trial[i], v->study, &j);
+    json_close(&j);
+    json_close(&j);
+    (void)fputs(json_line(&j, &len), stdout);
+    (void)fflush(stdout);
+    json_done(&j);
 }
 
 /* ---- what comes in ---- */
@@ -385,13 +540,33 @@ static char *path_of(const struct study_view *v, const struct run *r)
     return study_run_path(v->study, v->dir, &id);
 }
 
+/* How far a live run is; a run that does not answer at once keeps its number. */
+static void ask(struct study_view *v, struct run *r)
+{
+    struct control_client *c = NULL;
+    struct arena arena = ARENA_ZERO;
+    const struct msg *answer;
+    char *path = path_of(v, r);
+    struct run_status s;
+
+    if (control_client_open(&c, path, ANSWERS_WITHIN_MS, NULL) == 0) {
+        msg_map(control_client_begin(c, "status"), 0);
+        if (control_client_call(c, &answer, NULL) == 0) {
+            run_status_unpack(&s, &answer->body, &arena);
+            r->steps = s.env_steps;
+        }
+    }
+    control_client_close(c);
+    arena_done(&arena);
+    free(path);
+}
+
 void study_view_begin(struct study_view *v, const struct study_stage *stage,
                       const size_t *trial, size_t n, size_t round)
 {
     const size_t seeds = v->study->n_seeds;
 
     v->stage = *stage;
-    (void)snprintf(v->stage_name, sizeof(v->stage_name), "%s", stage->name);
     v->round = round;
     v->n = n;
     v->run = xreallocarray(v->run, n * seeds + 1, sizeof(*v->run));
@@ -409,9 +584,12 @@ void study_view_begin(struct study_view *v, const struct study_stage *stage,
             v->stage.until);
         r->state = look.state == STUDY_RUN_REACHED  ? "done"
                    : look.state == STUDY_RUN_FAILED ? "failed"
+                   : look.state == STUDY_RUN_LIVE   ? "running"
                                                     : "waiting";
         r->steps = look.steps;
         r->value = look.value;
+        if (look.state == STUDY_RUN_LIVE)
+            ask(v, r);
         study_run_done(&look);
     }
     draw(v);
@@ -435,27 +613,6 @@ void study_view_message(struct study_view *v, const char *text, size_t len)
 {
     redraw_message(&v->screen, text, len);
     draw(v);
-}
-
-/* How far a live run is; a run that does not answer at once keeps its number. */
-static void ask(struct study_view *v, struct run *r)
-{
-    struct control_client *c = NULL;
-    struct arena arena = ARENA_ZERO;
-    const struct msg *answer;
-    char *path = path_of(v, r);
-    struct run_status s;
-
-    if (control_client_open(&c, path, ANSWERS_WITHIN_MS, NULL) == 0) {
-        msg_map(control_client_begin(c, "status"), 0);
-        if (control_client_call(c, &answer, NULL) == 0) {
-            run_status_unpack(&s, &answer->body, &arena);
-            r->steps = s.env_steps;
-        }
-    }
-    control_client_close(c);
-    arena_done(&arena);
-    free(path);
 }
 
 void study_view_tick(struct study_view *v)

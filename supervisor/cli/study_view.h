@@ -22,6 +22,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* ---- the layout; no I/O ---- */
 
@@ -60,15 +61,21 @@ struct study_view; /* opaque */
 
 /* A rung or round, or the whole study. */
 struct study_stage {
-    const char *name;      /* "rung 1 of 3"; "" */
+    char name[64];         /* "rung 1 of 3"; "" */
     uint64_t first, until; /* steps of each run; until 0: not known */
     double before, total; /* steps of all runs: in earlier stages, in all; 0: not known */
 };
 
-/* On stderr; NULL if that is no terminal that can redraw. lineage: of pbt, or NULL; both are
- * borrowed. */
+/* The rung or round, from 0, that ends at step `until`, and in which n trials take part; `until`
+ * does not matter without rungs and rounds. run_steps: of each run; 0: not known. */
+void study_stage_of(struct study_stage *ret, const struct study *s, size_t rung, size_t n,
+                    uint64_t until, uint64_t run_steps);
+
+/* is_drawn: on stderr; NULL if that is no terminal that can redraw. Otherwise nothing is shown
+ * but by study_view_print. lineage: of pbt, or NULL; all are borrowed. */
 struct study_view *study_view_new(const struct study *s, const char *name,
-                                  const char *dir, const struct lineage *lineage);
+                                  const char *dir, const struct lineage *lineage,
+                                  int is_drawn);
 void study_view_free(struct study_view *v); /* clears it; NULL is fine */
 /* From here on n trials take part, in round `round` of pbt. Looks at all of their runs. */
 void study_view_begin(struct study_view *v, const struct study_stage *stage,
@@ -80,6 +87,13 @@ void study_view_run(struct study_view *v, size_t trial, size_t seed, const char 
 void study_view_message(struct study_view *v, const char *text, size_t len);
 /* Call it ten times a second: reads keys, and now and then how far live runs are. */
 void study_view_tick(struct study_view *v);
+/* How many runs of the stage have come to its end, failed or were stopped. */
+size_t study_view_n_ended(const struct study_view *v);
+/* Prints the view with all trials or, is_short, its first two lines. state: of the study,
+ * "running", "stopped" or "done". */
+void study_view_print(struct study_view *v, const char *state, int is_short, FILE *to);
+/* Prints an object with the same, and all trials, on stdout. */
+void study_view_print_json(struct study_view *v, const char *state);
 /* Before this process stops: leaves the terminal as it was. The next tick continues. */
 void study_view_suspend(struct study_view *v);
 

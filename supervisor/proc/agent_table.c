@@ -541,6 +541,12 @@ void agent_table_get_resume_point(const struct agent_table *t, size_t agent, int
     *ret = kept ? a->kept : (struct agent_resume_point){a->mode, a->position};
 }
 
+void agent_table_uncount(struct agent_table *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        t->agents[i].position = t->agents[i].kept.position;
+}
+
 void agent_table_resume_at(struct agent_table *t, size_t agent,
                            const struct agent_resume_point *s)
 {

@@ -277,6 +277,9 @@ struct agent_resume_point {
 /* The present one, or (kept) that of the last agent_table_keep. */
 void agent_table_get_resume_point(const struct agent_table *t, size_t agent, int kept,
                                   struct agent_resume_point *ret);
+/* Takes the requests since the last agent_table_keep, none of which wrote and all of which
+ * are answered, out of the positions: a resumed run makes them again. */
+void agent_table_uncount(struct agent_table *t);
 /* Sets mode and position, before the first request of a resumed run. Ends the process of a
  * noop. */
 void agent_table_resume_at(struct agent_table *t, size_t agent,

@@ -362,6 +362,7 @@ static void on_evaluation_cancelled(void *ctx)
 
     if (r->over)
         return;
+    agent_table_uncount(r->args.agents);
     CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_CANCELLED) == ROLLOUT_ENTERED);
     if (play(r, &err) < 0)
         rollout_fail(r, &err);

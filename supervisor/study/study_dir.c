@@ -40,6 +40,16 @@ int study_dir_is_one(const char *path)
     return exists_in(path, "study.yaml") && exists_in(path, "base.yaml");
 }
 
+char *study_dir_find(const char *runs_dir, const char *name)
+{
+    char *path = path_in(runs_dir, name);
+
+    if (study_dir_is_one(path))
+        return path;
+    free(path);
+    return study_dir_is_one(name) ? xstrdup(name) : NULL;
+}
+
 /* ---- its files ---- */
 
 /* base.yaml stands beside it, and is named in place of the path that was given. */

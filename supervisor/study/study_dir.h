@@ -27,6 +27,9 @@ int study_dir_is_one(const char *path);
 int study_dir_is_locked(const char *path);
 /* Reads what the study in that folder was last begun with; study_done. */
 int study_dir_read(struct study *ret, const char *path, struct err *err);
+/* The folder of the study of that name below runs_dir, or with that path; NULL: there is none.
+ * free(). */
+char *study_dir_find(const char *runs_dir, const char *name);
 
 enum study_run_state {
     STUDY_RUN_NEW,     /* it must begin, or begin again: there is no checkpoint */

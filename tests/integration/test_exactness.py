@@ -31,6 +31,22 @@ def test_same_bytes_beside_a_busy_loop_on_one_core(w):
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("busy")))
 
 
+def test_a_stop_in_an_evaluation_changes_nothing(w):
+    """The resume plays it again, and its requests are counted once. Nearly all of the time is
+    that of evaluations; without an update the counts of requests go on to the end."""
+    config = w.small(steps=harness.FOREVER, evaluate=4)
+    never_learn = ("--set", "experience.warmup=20000")
+    p = w.start("run", config, "--name", "cut", *never_learn)
+    harness.wait_until("the socket", lambda: (w.run_dir("cut") / "control.sock").exists())
+    harness.wait_until("the rounds", lambda: w.status("cut")["env_steps"] > 0)
+    said, = harness.json_lines(w.brood("stop", "cut", "--json")[0])
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    length = ("--set", f"run.env_steps={said['env_steps'] + 8}")
+    w.brood("resume", "cut", *length)
+    w.brood("run", config, "--name", "calm", *never_learn, *length)
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("cut")))
+
+
 def test_the_other_seed_gives_other_bytes(w):
     config = w.small(steps=400)
     w.brood("run", config, "--name", "one")

@@ -47,6 +47,10 @@ def test_the_result_depends_on_neither_jobs_nor_kills_nor_on_when_rounds_were_ad
     rows = list(csv.DictReader(calm.splitlines()))
     assert [(r["round"], r["env_steps"], r["member"]) for r in rows] == [
         (str(n), str(160 * n), str(m)) for n in (1, 2, 3) for m in (1, 2, 3, 4)], rows
+    said, = harness.json_lines(w.brood("status", "calm", "--json")[0])
+    assert said["state"] == "done" and said["stage"] == "round 3 of 3", said
+    assert {(str(t["trial"]), t["value"]) for t in said["trials"]} == {
+        (r["member"], float(r["value"])) for r in rows[8:]}, (said, rows)
     forks = [r for r in rows if r["from"] not in ("", r["member"])]
     assert forks and "becomes a fork of" in err, err
     rate = "defaults.optimizer.learning_rate"
@@ -194,6 +198,14 @@ def test_the_view_of_a_study_redraws_in_place(w):
     w.brood("stop", "pbt/1-s1")
     harness.wait_until("another one", lambda: any(
         line.split()[:2] == ["3", "running"] for line in screen_of(t.text())))
+    other = Terminal(w, "attach", "pbt", rows=12)
+    harness.wait_until("the same view", lambda: any(
+        line.split()[:2] == ["3", "running"] for line in screen_of(other.text())))
+    assert any("round 1 of 2  " in line for line in screen_of(other.text())), other.text()
+    other.process.send_signal(signal.SIGINT)
+    lines, wrapped = other.end(0)
+    assert not wrapped and lines[-2:] == [
+        "pbt: the sweep continues; `brood status pbt` shows how far it is", ""], lines
     t.process.send_signal(signal.SIGINT)
     lines, wrapped = t.end(4)
     assert not wrapped, wrapped

@@ -1,0 +1,285 @@
+#include "supervisor/cli/study_stand.h"
+
+#include "common/config/run_config.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/env/env.h"
+#include "supervisor/study/halving.h"
+
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TICK_MS = 100 };
+
+/* ---- the rung or round ---- */
+
+static int read_run_steps(const struct study *s, uint64_t *ret, struct err *err)
+{
+    struct run_config c;
+    const int rc = run_config_read(
+        &c, s->base, &(struct config_options){.env_names = env_agent_names, .extends = 1},
+        err);
+
+    if (rc < 0)
+        return rc;
+    *ret = (uint64_t)c.run.env_steps;
+    run_config_done(&c);
+    return 0;
+}
+
+/* Fills in the values of the trials that take part, NaN for those that have none. Returns
+ * whether the rung is over: all runs have come to its end or failed, or one has gone on. */
+static int look_at_rung(const struct study_stand *p, uint64_t until, double *value,
+                        int *ret_has_gone_on)
+{
+    const size_t seeds = p->study.n_seeds;
+    int is_over = 1;
+
+    *ret_has_gone_on = 0;
+    for (size_t i = 0; i < p->n * seeds; i++) {
+        const size_t trial = p->trial[i / seeds];
+        const struct study_run_id id = {trial, i % seeds,
+                                        p->study.method == STUDY_PBT
+                                            ? lineage_birth(&p->lineage, p->rung, trial)
+                                            : 0};
+        struct study_run run;
+
+        study_run_look(&run, &p->study, p->path, &id, until);
+        value[i / seeds] =
+            (i % seeds == 0 ? 0 : value[i / seeds]) + run.value / (double)seeds;
+        is_over &= run.state == STUDY_RUN_REACHED || run.state == STUDY_RUN_FAILED;
+        *ret_has_gone_on |= run.state == STUDY_RUN_REACHED && run.steps > run.reached;
+        study_run_done(&run);
+    }
+    return is_over;
+}
+
+/* Of successive halving, or the only rung: the first one that is not over, or the last. */
+static uint64_t find_rung(struct study_stand *p)
+{
+    const struct study *s = &p->study;
+    const size_t rungs = s->method == STUDY_ASHA ? s->n_rungs : 1;
+    double *value = xcalloc(p->n + 1, sizeof(*value));
+    uint64_t until;
+
+    for (;; p->rung++) {
+        size_t *kept;
+        int has_gone_on;
+
+        until = s->method == STUDY_ASHA ? s->rungs[p->rung] : 0;
+        p->is_over = look_at_rung(p, until, value, &has_gone_on);
+        if (p->rung + 1 == rungs || (!p->is_over && !has_gone_on))
+            break;
+        kept = xcalloc(p->n + 1, sizeof(*kept));
+        p->n = halving_keep(p->trial, value, p->n, s->keep, s->is_max, kept);
+        free(p->trial);
+        p->trial = kept;
+    }
+    free(value);
+    return until;
+}
+
+static int find_stage(struct study_stand *p, struct err *err)
+{
+    const struct study *s = &p->study;
+    uint64_t until, run_steps = 0;
+    int rc = read_run_steps(s, &run_steps, err);
+
+    p->is_live = study_dir_is_locked(p->path);
+    p->rung = 0;
+    p->trial = xcalloc(s->trials + 1, sizeof(*p->trial));
+    for (p->n = 0; p->n < s->trials; p->n++)
+        p->trial[p->n] = p->n;
+    if (rc == 0 && s->method == STUDY_PBT)
+        rc = lineage_read(&p->lineage, s, p->path, err);
+    if (rc < 0)
+        return rc;
+    if (s->method == STUDY_PBT) {
+        p->is_over = p->lineage.n >= s->pbt.rounds;
+        p->rung = p->is_over ? s->pbt.rounds - 1 : p->lineage.n;
+        until = lineage_step(s, p->rung);
+    } else {
+        until = find_rung(p);
+    }
+    study_stage_of(&p->stage, s, p->rung, p->n, until, run_steps);
+    return 0;
+}
+
+int study_stand_read(struct study_stand *ret, const char *path, struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+    int rc;
+
+    *ret = (struct study_stand){.path = path, .name = slash != NULL ? slash + 1 : path};
+    rc = study_dir_read(&ret->study, path, err);
+    if (rc == 0)
+        rc = find_stage(ret, err);
+    if (rc < 0)
+        study_stand_done(ret);
+    return rc;
+}
+
+int study_stand_refresh(struct study_stand *p, struct err *err)
+{
+    int rc;
+
+    lineage_done(&p->lineage);
+    free(p->trial);
+    rc = find_stage(p, err);
+    if (rc < 0)
+        study_stand_done(p);
+    return rc;
+}
+
+void study_stand_done(struct study_stand *p)
+{
+    lineage_done(&p->lineage);
+    study_done(&p->study);
+    free(p->trial);
+    *p = (struct study_stand){0};
+}
+
+/* ---- the commands ---- */
+
+static const char *state_of(const struct study_stand *p)
+{
+    return p->is_live ? "running" : p->is_over ? "done" : "stopped";
+}
+
+/* NULL: is_drawn, and there is no terminal. */
+static struct study_view *view_of(const struct study_stand *p, int is_drawn)
+{
+    return study_view_new(&p->study, p->name, p->path,
+                          p->study.method == STUDY_PBT ? &p->lineage : NULL, is_drawn);
+}
+
+static void begin_view(const struct study_stand *p, struct study_view *v)
+{
+    study_view_begin(v, &p->stage, p->trial, p->n, p->rung);
+}
+
+int study_stand_print(const struct cli *cli, const char *path)
+{
+    struct study_stand p;
+    struct study_view *v;
+    struct err err = {0};
+
+    if (study_stand_read(&p, path, &err) < 0)
+        return cli_fail(cli, CLI_FAILED, &err);
+    v = view_of(&p, 0);
+    begin_view(&p, v);
+    if (cli->json)
+        study_view_print_json(v, state_of(&p));
+    else
+        study_view_print(v, state_of(&p), 0, stdout);
+    study_view_free(v);
+    study_stand_done(&p);
+    return CLI_DONE;
+}
+
+/* What attach shows where nothing is redrawn. */
+static void print_change(const struct cli *cli, const struct study_stand *p,
+                         struct study_view *v)
+{
+    if (cli->json)
+        study_view_print_json(v, state_of(p));
+    else if (!cli->quiet)
+        study_view_print(v, state_of(p), 1, stderr);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Shows the study until no sweep works on it (1) or Ctrl-C (0). Reading the files of all runs
+ * takes at most a tenth of the time. */
+static int watch(const struct cli *cli, struct study_stand *p, struct study_view *v,
+                 int is_drawn, int signals, struct err *err)
+{
+    struct pollfd fd = {.fd = signals, .events = POLLIN};
+    size_t rung = p->rung, n_ended = study_view_n_ended(v);
+    double due = now_s() + 1;
+
+    while (p->is_live) {
+        const int rc = poll(&fd, 1, TICK_MS);
+        const double begun = now_s();
+
+        if (rc > 0)
+            return 0;
+        if (is_drawn)
+            study_view_tick(v);
+        if (begun < due && study_dir_is_locked(p->path))
+            continue;
+        if (study_stand_refresh(p, err) < 0)
+            return err->code;
+        begin_view(p, v);
+        due = begun + fmax(1, 10 * (now_s() - begun));
+        if (!is_drawn && p->is_live &&
+            (rung != p->rung || n_ended != study_view_n_ended(v)))
+            print_change(cli, p, v);
+        rung = p->rung;
+        n_ended = study_view_n_ended(v);
+    }
+    return 1;
+}
+
+static int attach(const struct cli *cli, struct study_stand *p, struct err *err)
+{
+    const int wants_view = !cli->quiet && !cli->json;
+    struct study_view *v = wants_view ? view_of(p, 1) : NULL;
+    const int is_drawn = v != NULL;
+    sigset_t set;
+    int signals, rc;
+
+    if (v == NULL)
+        v = view_of(p, 0);
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    begin_view(p, v);
+    if (!is_drawn)
+        print_change(cli, p, v);
+    rc = watch(cli, p, v, is_drawn, signals, err);
+    (void)close(signals);
+    if (rc == 1 && cli->json)
+        study_view_print_json(v, state_of(p));
+    study_view_free(v);
+    if (rc >= 0 && !cli->quiet && !cli->json)
+        (void)fprintf(stderr, "%s: %s; `brood %s %s` shows how far it is\n", p->name,
+                      rc == 0 ? "the sweep continues" : state_of(p),
+                      rc == 1 && p->is_over ? "report" : "status", p->name);
+    return rc < 0 ? rc : rc == 0 || p->is_over ? CLI_DONE : CLI_STOPPED;
+}
+
+int study_stand_attach(const struct cli *cli, const char *path)
+{
+    struct study_stand p;
+    struct err err = {0};
+    int code;
+
+    if (study_stand_read(&p, path, &err) < 0)
+        return cli_fail(cli, CLI_FAILED, &err);
+    if (!p.is_live) {
+        (void)err_set(
+            &err, ERR_STATE,
+            "no `brood sweep` works on %s; `brood status %s` shows how far it is", path,
+            p.name);
+        code = cli_fail(cli, CLI_NOT_THERE, &err);
+    } else {
+        code = attach(cli, &p, &err);
+        if (code < 0)
+            code = cli_fail(cli, CLI_FAILED, &err);
+    }
+    study_stand_done(&p);
+    return code;
+}
