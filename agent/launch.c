@@ -31,13 +31,14 @@ static int tie_to_parent(pid_t parent, struct err *err)
     return 0;
 }
 
-static int arrange_descriptors(int keep, struct err *err)
+static int arrange_descriptors(int keep, int keep_input, struct err *err)
 {
     int null = open("/dev/null", O_RDONLY);
 
     if (null < 0)
         return err_errno(err, "/dev/null");
-    if (dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    if ((!keep_input && dup2(null, STDIN_FILENO) < 0) ||
+        dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return err_errno(err, "dup2");
     if (null > STDERR_FILENO)
         (void)close(null);
@@ -107,7 +108,7 @@ int launch_prepare(const struct launch *l, struct err *err)
     const struct rlimit no_core = {0, 0};
     int r = tie_to_parent(l->parent, err);
 
-    if (r < 0 || (r = arrange_descriptors(l->keep_fds, err)) < 0)
+    if (r < 0 || (r = arrange_descriptors(l->keep_fds, l->keep_input, err)) < 0)
         return r;
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)setsid(); /* fails if this process already leads a session, which is fine */
@@ -154,9 +155,14 @@ int launch_main(int argc, char **argv)
         r = parse_keep(argv[at + 1], &l.keep_fds, &err);
         at += 2;
     }
+    if (r == 0 && argc > at && strcmp(argv[at], "--input") == 0) {
+        l.keep_input = 1;
+        at++;
+    }
     if (r == 0 && (argc < at + 2 || strcmp(argv[at], "--") != 0))
         r = err_set(&err, ERR_ARG,
-                    "usage: launch <parent pid> [--keep N] -- command [args...]");
+                    "usage: launch <parent pid> [--keep N] [--input] -- command "
+                    "[args...]");
     if (r == 0 && (r = launch_prepare(&l, &err)) == 0) {
         (void)execvp(argv[at + 1], argv + at + 1);
         r = err_errno(&err, "%s", argv[at + 1]);

@@ -13,8 +13,9 @@
 #include <sys/types.h>
 
 struct launch {
-    pid_t parent; /* expected parent process */
-    int keep_fds; /* descriptors 0 .. keep_fds-1 stay open, all others are closed */
+    pid_t parent;   /* expected parent process */
+    int keep_fds;   /* descriptors 0 .. keep_fds-1 stay open, all others are closed */
+    int keep_input; /* descriptor 0 stays what it is */
 };
 
 /* Sets the parent-death signal (SIGKILL), then checks that the parent still exists, as it
@@ -25,7 +26,7 @@ struct launch {
  * parent is gone. */
 int launch_prepare(const struct launch *l, struct err *err);
 
-/* `launch <parent pid> [--keep N] -- command [args...]`: prepares and executes the
+/* `launch <parent pid> [--keep N] [--input] -- command [args...]`: prepares and executes the
  * command. Returns only if that failed, with an exit code. argv[0] is "launch". */
 int launch_main(int argc, char **argv);
 

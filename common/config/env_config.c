@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_WORDS = 60 }; /* of a command */
-
 static const char *const external_keys[] = {"command",   "plugin",         "directory",
                                             "processes", "respond_within", "memory_limit",
                                             "restart",   "verify",         NULL};
@@ -84,35 +82,6 @@ static const char *name_of(const struct env_config *c, struct arena *arena)
     return schema_is_name(name) ? name : "environment";
 }
 
-static const char *working_directory(struct arena *arena, struct err *err)
-{
-    char *here = getcwd(NULL, 0);
-    const char *copy = NULL;
-
-    if (here == NULL)
-        (void)err_errno(err, "the working directory");
-    else
-        copy = arena_strdup(arena, here);
-    free(here);
-    return copy;
-}
-
-static int complete_directory(struct run_config *c, const struct yaml_node *env,
-                              struct err *err)
-{
-    const char *here;
-
-    if (c->env.directory != NULL && c->env.directory[0] != '/')
-        return yaml_fail(yaml_find(env, "directory"), "env.directory", err,
-                         "found '%.100s', expected a path that begins with /",
-                         c->env.directory);
-    if (c->env.directory != NULL)
-        return 0;
-    here = working_directory(&c->arena, err);
-    c->env.directory = here;
-    return here != NULL ? 0 : ERR_CONFIG;
-}
-
 /* Checks the parameters of a plugin, which receives them as texts. */
 static int check_plugin_params(const struct run_config *c, const struct yaml_node *env,
                                struct err *err)
@@ -152,17 +121,17 @@ static int complete_external(struct run_config *c, const struct yaml_node *env,
     if (c->env.id != NULL && strcmp(c->env.id, kind) != 0)
         return yaml_fail(yaml_find(env, "id"), "env", err,
                          "id and %s are both given, expected one", kind);
-    if (c->env.command != NULL && c->env.command->n > MAX_WORDS)
-        return yaml_fail(c->env.command, "env.command", err,
-                         "found %zu words, expected at most %d", c->env.command->n,
-                         MAX_WORDS);
+    if (c->env.command != NULL &&
+        (rc = command_check_words(c->env.command, "env.command", err)) < 0)
+        return rc;
     c->env.id = kind;
     if (yaml_find(env, "max_steps") == NULL)
         c->env.max_steps = 0;
     if (c->run.name == NULL)
         c->run.name = name_of(&c->env, &c->arena);
-    if ((rc = complete_directory(c, env, err)) < 0 ||
-        (rc = check_plugin_params(c, env, err)) < 0)
+    rc = command_complete_directory(&c->env.directory, &c->arena,
+                                    yaml_find(env, "directory"), "env.directory", err);
+    if (rc < 0 || (rc = check_plugin_params(c, env, err)) < 0)
         return rc;
     return check_restart(c, env, err);
 }

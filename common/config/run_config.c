@@ -85,7 +85,8 @@ static int check_run(struct loader *l)
     struct run_config *c = l->c;
     int rc;
 
-    if ((rc = env_config_complete(c, l->root, l->err)) < 0)
+    if ((rc = env_config_complete(c, l->root, l->err)) < 0 ||
+        (rc = hooks_config_complete(c, l->root, l->err)) < 0)
         return rc;
     if (c->run.name == NULL)
         c->run.name = c->env.id;
@@ -551,6 +552,8 @@ static int load(struct loader *l)
         agent_section_default_critic(NULL, defaults, &c->defaults);
         agent_section_resolve(&c->defaults);
     }
+    if (rc == 0 && l->options != NULL && l->options->try_agents != NULL)
+        rc = hooks_config_find(c, l->err);
     return rc < 0 ? rc : run_config_try(c, l->root, l->options, l->err);
 }
 

@@ -192,6 +192,17 @@ struct priority_config {
     double alpha, beta, beta_to; /* supervisor/store/priorities.h */
 };
 
+/* The programs that events of the run start (supervisor/run/hooks.h), each a list of words.
+ * NULL: none. */
+struct hooks_config {
+    const struct yaml_node *start, *resume, *pause, *continue_, *stop;
+    const struct yaml_node *exit, *respawn, *give_up, *take_back;
+    const struct yaml_node *changed, *refused, *checkpoint, *checkpoint_failed;
+    const struct yaml_node *evaluation, *inexact, *full, *space, *failed, *end;
+    const char *directory; /* absolute: their cwd */
+    double deadline_s;
+};
+
 enum { RUN_CONFIG_MAX_STEPS = 1024 };
 
 /* A value that a key gets at a step. */
@@ -234,6 +245,8 @@ struct run_config {
     struct {
         int64_t every_env_steps;
     } log;
+    int has_hooks;
+    struct hooks_config hooks;
     struct agent_config defaults;
     struct agent_config *agents; /* in the environment's order */
     size_t n_agents;

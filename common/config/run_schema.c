@@ -442,6 +442,41 @@ static const struct field log_fields[] = {
 };
 static const struct schema log_section = {TABLE(log_fields)};
 
+#define HOOK(m) .offset = offsetof(struct hooks_config, m)
+#define WHEN(m, text)                                                                    \
+    {                                                                                    \
+#m, FIELD_WORDS, HOOK(m), .doc = text                                            \
+    }
+/* The keys but the last two are the names of events in the lines of `run --json`. */
+static const struct field hooks_fields[] = {
+    WHEN(give_up,
+         "an agent may not be restarted any more: a program, with its arguments"),
+    WHEN(exit, "the same when a process of the run has exited"),
+    WHEN(respawn, "another process takes its place"),
+    WHEN(take_back, "an agent that was given up learns again"),
+    WHEN(checkpoint, "a checkpoint is on the disk"),
+    WHEN(checkpoint_failed, "it could not be written"),
+    WHEN(evaluation, "the policies were evaluated"),
+    WHEN(pause, "the run has paused"),
+    {"continue", FIELD_WORDS, HOOK(continue_), .doc = "it goes on"},
+    WHEN(stop, "somebody has asked it to stop"),
+    WHEN(changed, "a changed value is in force"),
+    WHEN(refused, "an edited config.yaml was refused"),
+    WHEN(inexact, "the bytes will differ from those of an undisturbed run"),
+    WHEN(full, "the disk is full, and the run waits"),
+    WHEN(space, "there is space again"),
+    WHEN(failed, "an error ends the run"),
+    WHEN(start, "a new run begins"),
+    WHEN(resume, "a run continues, or a fork of one begins"),
+    WHEN(end, "the run is over, however it ended"),
+    {"directory", FIELD_TEXT, HOOK(directory),
+     .doc = "where they start (where `brood run` was given)"},
+    {"deadline", FIELD_SECONDS, HOOK(deadline_s), .flags = FIELD_ABOVE_MIN, .min = 0,
+     .max = 3600, .default_text = "10s",
+     .doc = "a program that takes longer is killed; so long may the run's end wait"},
+};
+const struct schema hooks_schema = {TABLE(hooks_fields)};
+
 static const struct field root_fields[] = {
     {"run", FIELD_MAP, .schema = &run_section},
     {"env", FIELD_MAP, .schema = &env_section},
@@ -449,6 +484,9 @@ static const struct field root_fields[] = {
     {"checkpoint", FIELD_MAP, .schema = &checkpoint_section},
     {"evaluation", FIELD_MAP, .schema = &evaluation_section},
     {"log", FIELD_MAP, .schema = &log_section},
+    {"on", FIELD_OPTIONAL_MAP, RUN(hooks), .flags = FIELD_LISTED,
+     .has_offset = offsetof(struct run_config, has_hooks), .schema = &hooks_schema,
+     .doc = "programs that get an event of the run as a line of JSON"},
     {"defaults", FIELD_RAW, .schema = &agent_schema},
     {"agents", FIELD_RAW,
      .doc = "keys of `defaults`, by agent or team (the environment's, all alike)"},

@@ -7,6 +7,8 @@
 extern const struct schema run_schema;      /* of struct run_config */
 extern const struct schema agent_schema;    /* of struct agent_config */
 extern const struct schema settings_schema; /* of struct algorithm_settings */
+extern const struct schema
+    hooks_schema; /* of struct hooks_config: FIELD_WORDS by event */
 
 /* Whether an optimizer of that type has the setting; all have "type" and "learning_rate". */
 int optimizer_has(enum optimizer_type type, const char *setting);
@@ -16,6 +18,22 @@ extern const char *const optimizer_names[]; /* by enum optimizer_type */
 /* The part of `path` after "prefix."; "" if it equals the prefix; NULL if it does not begin
  * with it. */
 const char *config_path_within(const char *path, const char *prefix);
+
+/* ---- hooks_config.c: programs that the configuration names ---- */
+
+/* ERR_CONFIG: the command has too many words. path: of its key. */
+int command_check_words(const struct yaml_node *command, const char *path,
+                        struct err *err);
+/* Checks the directory in which commands start, or sets it to the working directory; it is
+ * then in the arena. given: its value in the file, or NULL. path: of its key. */
+int command_complete_directory(const char **directory, struct arena *arena,
+                               const struct yaml_node *given, const char *path,
+                               struct err *err);
+/* Checks and completes the section `on` where the table does not suffice. */
+int hooks_config_complete(struct run_config *c, const struct yaml_node *root,
+                          struct err *err);
+/* ERR_CONFIG, with the command's place: a program of the section cannot be executed. */
+int hooks_config_find(const struct run_config *c, struct err *err);
 
 /* ---- env_config.c ---- */
 

@@ -51,6 +51,7 @@ enum field_flags {
     FIELD_ENDS_AT_MIN =
         16, /* FIELD_SCHEDULE, with FIELD_ABOVE_MIN: `to` may be the minimum */
     FIELD_NONE_IS_ZERO = 32, /* FIELD_I64: may be given as none */
+    FIELD_LISTED = 64,       /* FIELD_OPTIONAL_MAP: schema_print lists its keys, too */
 };
 
 /* What is needed to change a value of a live run. */

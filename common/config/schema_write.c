@@ -398,5 +398,7 @@ void schema_print(const struct schema *s, const char *path, FILE *out)
                       f->default_text != NULL ? f->default_text : "");
         schema_print_doc(f, out);
         (void)fputc('\n', out);
+        if (f->flags & FIELD_LISTED)
+            schema_print(f->schema, child_path, out);
     }
 }

@@ -7,6 +7,7 @@
 #include "supervisor/cli/watcher.h"
 #include "supervisor/control/control.h"
 #include "supervisor/proc/detach.h"
+#include "supervisor/run/hooks.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -74,8 +75,9 @@ static int train(const struct cli *cli, const struct training_args *args, int lo
     struct watcher *w = watcher_new(&wa);
     struct starter starter = {cli, w, log_fd};
     struct control *control = control_new(args->dir);
+    struct hooks *hooks = hooks_new(args, &cli->keeper);
     struct training_args watched = *args;
-    struct training_observer observers[3];
+    struct training_observer observers[4];
     struct training_result result;
     struct err err = {0};
     int rc;
@@ -83,14 +85,16 @@ static int train(const struct cli *cli, const struct training_args *args, int lo
     observers[0] = watcher_observer(w);
     observers[1] = control_observer(control);
     observers[2] = (struct training_observer){.on_event = on_event, .ctx = &starter};
+    observers[3] = hooks_observer(hooks);
     watched.observers = observers;
-    watched.n_observers = 3;
+    watched.n_observers = 4;
     watched.keeper = &cli->keeper;
     send_to_keeper(cli, args);
     rc = training_run(&watched, &result, &err);
     watcher_end(w, &result, rc < 0 ? &err : NULL, run_dir_path(args->dir));
     watcher_free(w);
     control_free(control);
+    hooks_free(hooks);
     return result.exit_code;
 }
 

@@ -252,8 +252,8 @@ void agent_table_free(struct agent_table *t);
  * outside. */
 int agent_table_signal(struct agent_table *t, size_t agent, int signum);
 /* Kills and reaps every agent and every other descendant of this process, also processes
- * of other tables. To be called last, when this process exits or closes its loop without
- * running the loop again. */
+ * of other tables, but not programs of program.h. To be called last, when this process exits
+ * or closes its loop without running the loop again. */
 void agent_table_end(struct agent_table *t);
 /* Stops (1) or continues (0) the processes of all tables, around a stop of this process. */
 void agent_tables_pause(int on);

@@ -8,6 +8,7 @@
 #include "supervisor/proc/descriptors.h"
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/proc/proc.h"
+#include "supervisor/proc/program.h"
 #include "supervisor/proc/resident.h"
 #include "supervisor/proc/sweep.h"
 
@@ -65,7 +66,12 @@ static struct local_link *local_of(struct worker_link *l)
 
 static int is_known(void *ctx, pid_t pid)
 {
-    return proc_is_known(pid);
+    return proc_is_known(pid) || program_is_known(pid);
+}
+
+size_t local_site_sweep(void)
+{
+    return sweep_adopted(is_known, NULL);
 }
 
 static void on_sweep_timer(uv_timer_t *timer)
@@ -73,7 +79,7 @@ static void on_sweep_timer(uv_timer_t *timer)
     struct local_site *s = timer->data;
     struct local_link *l;
 
-    if (sweep_adopted(is_known, NULL) > 0) {
+    if (local_site_sweep() > 0) {
         (void)uv_timer_start(timer, on_sweep_timer, SWEEP_INTERVAL_MS, 0);
         return;
     }
@@ -387,13 +393,13 @@ void local_site_free(struct local_site *s)
     free(s);
 }
 
-static int is_not_owned(void *ctx, pid_t pid)
+static int is_program(void *ctx, pid_t pid)
 {
-    return 0;
+    return program_is_known(pid);
 }
 
 void local_site_end(void)
 {
-    for (int i = 0; i < END_TRIES && sweep_adopted(is_not_owned, NULL) > 0; i++)
+    for (int i = 0; i < END_TRIES && sweep_adopted(is_program, NULL) > 0; i++)
         (void)poll(NULL, 0, 1);
 }

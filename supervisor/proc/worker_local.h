@@ -3,7 +3,7 @@
  *
  * A table has one site for all of its workers here. Orphans that a worker leaves behind are
  * killed and reaped before its exit is reported: every child of this process that no table
- * started is treated as one.
+ * started, and that is no program of program.h, is treated as one.
  */
 #ifndef SUPERVISOR_PROC_WORKER_LOCAL_H
 #define SUPERVISOR_PROC_WORKER_LOCAL_H
@@ -24,7 +24,10 @@ void local_site_open(struct local_site *s);
 void local_site_close(struct local_site *s, void (*on_closed)(void *ctx), void *ctx);
 /* After on_closed, or if it was never opened; its links must be closed. NULL is fine. */
 void local_site_free(struct local_site *s);
-/* Kills and reaps all descendants of this process, also processes of other tables. */
+/* Kills the orphans that there are, and returns their number (sweep_adopted). */
+size_t local_site_sweep(void);
+/* Kills and reaps all descendants of this process, also processes of other tables, but not
+ * programs of program.h. */
 void local_site_end(void);
 
 #endif

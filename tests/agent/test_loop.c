@@ -248,6 +248,26 @@ START_TEST(test_launcher)
 }
 END_TEST
 
+/* Standard input is /dev/null, or what it was. */
+START_TEST(test_launcher_input)
+{
+    char exe[4096], parent[32], launch[] = "launch", dashes[] = "--", sh[] = "/bin/sh";
+    char c[] = "-c", script[] = "read -r word && test $word = event && exit 42; exit 43";
+    char input[] = "--input";
+    char *with[] = {exe, launch, parent, input, dashes, sh, c, script, NULL};
+    char *without[] = {exe, launch, parent, dashes, sh, c, script, NULL};
+    int ends[2];
+
+    (void)snprintf(exe, sizeof(exe), "%s/agent/brood-agent", getenv("BROOD_BUILD_DIR"));
+    (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(write(ends[1], "event\n", 6), 6);
+    ck_assert_int_eq(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+    check_exited(run_program(without), 43);
+    check_exited(run_program(with), 42);
+}
+END_TEST
+
 /* ---- work ---- */
 
 static void pack_acts(struct msg_out *o, const float *obs, int64_t n, uint64_t mode)
@@ -567,6 +587,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_numerics);
     tcase_add_loop_test(tc, test_hostile_frames, 0, sizeof(hostile) / sizeof(hostile[0]));
     tcase_add_test(tc, test_launcher);
+    tcase_add_test(tc, test_launcher_input);
     tcase_add_test(tc, test_act);
     tcase_add_test(tc, test_set);
     tcase_add_test(tc, test_run_cannot_hide_a_write);

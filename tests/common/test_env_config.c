@@ -119,6 +119,55 @@ START_TEST(an_own_environment_says_nothing_of_processes)
 }
 END_TEST
 
+START_TEST(hooks_are_written_only_if_they_are_given)
+{
+    struct run_config a = parse("env: {id: simple}\n"), b, c;
+    char *none = run_config_to_yaml(&a), *some;
+
+    ck_assert_ptr_null(strstr(none, "\non:"));
+    b = parse("env: {id: simple}\non: {give_up: [./notify, 'a b'], continue: [x]}\n");
+    ck_assert(b.has_hooks && b.hooks.directory[0] == '/');
+    ck_assert_double_eq(b.hooks.deadline_s, 10.0);
+    some = run_config_to_yaml(&b);
+    c = parse(some);
+    ck_assert_str_eq(c.hooks.give_up->child[1]->text, "a b");
+    ck_assert_str_eq(c.hooks.continue_->child[0]->text, "x");
+    ck_assert_ptr_null(c.hooks.end);
+    ck_assert_str_eq(c.hooks.directory, b.hooks.directory);
+    free(none);
+    free(some);
+    run_config_done(&a);
+    run_config_done(&b);
+    run_config_done(&c);
+}
+END_TEST
+
+static void expect_restart(void *ctx, const struct config_change *c)
+{
+    ck_assert_int_eq(c->kind, CHANGE_RESTART);
+    ++*(int *)ctx;
+}
+
+START_TEST(hooks_of_a_live_run_cannot_be_set)
+{
+    static const char *const set[] = {"on.give_up=[sh]"};
+    struct run_config a = parse("env: {id: simple}\n"), b;
+    struct run_config c = parse("env: {id: simple}\non: {give_up: [a]}\n"), d;
+    int n = 0;
+
+    ck_assert_int_eq(run_config_assign(&b, &a, set, 1, &err), 0);
+    run_config_compare(&a, &b, expect_restart, &n);
+    ck_assert_int_eq(n, 1);
+    ck_assert_int_eq(run_config_assign(&d, &c, set, 1, &err), 0);
+    run_config_compare(&c, &d, expect_restart, &n);
+    ck_assert_int_eq(n, 2);
+    run_config_done(&a);
+    run_config_done(&b);
+    run_config_done(&c);
+    run_config_done(&d);
+}
+END_TEST
+
 static const struct {
     const char *text, *message;
 } mistakes[] = {
@@ -148,6 +197,13 @@ static const struct {
      "f.yaml:1: env.restart.on_give_up: found 'noop', expected stop: nothing can replace "
      "an environment"},
     {"env:\n  command: [absent]\n", "f.yaml:2: env.command: it does not start"},
+    {"env: {id: simple}\non: {give_up: ./notify}\n",
+     "f.yaml:2: on.give_up: found './notify', expected a list of at least one word"},
+    {"env: {id: simple}\non:\n  directory: envs\n  end: [a]\n",
+     "f.yaml:3: on.directory: found 'envs', expected a path that begins with /"},
+    {"env: {id: simple}\non: {end: [a], deadline: 2h}\n",
+     "f.yaml:2: on.deadline: found '2h', expected a time above 0 such as 30s or 100ms "
+     "(ms, s, m, h)"},
     {"env: {command: [a]}\nagents: {agent_2: {}}\n",
      "f.yaml:2: agents: found 'agent_2', expected agent_0, agent_1 or agent; did you "
      "mean "
@@ -196,6 +252,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, the_run_is_named_after_it, 0, N_OF(named));
     tcase_add_test(tc, the_resolved_file_reads_back_equal);
     tcase_add_test(tc, an_own_environment_says_nothing_of_processes);
+    tcase_add_test(tc, hooks_are_written_only_if_they_are_given);
+    tcase_add_test(tc, hooks_of_a_live_run_cannot_be_set);
     tcase_add_loop_test(tc, mistakes_are_told_in_one_line, 0, N_OF(mistakes));
     tcase_add_test(tc, what_concerns_its_processes_is_live);
     suite_add_tcase(s, tc);

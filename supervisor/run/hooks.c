@@ -1,0 +1,358 @@
+#include "supervisor/run/hooks.h"
+
+#include "common/config/run_schema.h"
+#include "common/err/check.h"
+#include "common/io/beneath.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/metrics/json.h"
+#include "supervisor/proc/program.h"
+#include "supervisor/proc/signals.h"
+#include "supervisor/proc/worker_local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LOG_PATH "logs/hooks.log"
+
+enum { POLL_MS = 10, EVENT_NAME_BYTES = 64 };
+enum { END_TRIES = 1000 }; /* one per millisecond */
+
+/* An event that waits for its program. */
+struct waiting {
+    enum run_event_kind kind;
+    char *line; /* with its newline */
+    size_t len;
+    TAILQ_ENTRY(waiting) entry;
+};
+
+struct running {
+    struct program program; /* pid 0: this place is free */
+    enum run_event_kind kind;
+    uint64_t until_ms;
+    int is_killed;
+};
+
+struct hooks {
+    const struct training_args *args;
+    const struct keeper_link *keeper;
+    /* By event; keys as in the configuration. command NULL: none. */
+    struct {
+        const char *key;
+        const struct yaml_node *command;
+    } on[RUN_EVENT_COUNT];
+    int has_any;
+    int agent_fd, log_fd;
+    char *run, *dir; /* variables of the programs */
+    struct running running[HOOKS_MAX_RUNNING];
+    TAILQ_HEAD(, waiting) waiting;
+    size_t n_waiting;
+    int has_orphans; /* a program has ended, and what it started may still run */
+    int has_dropped, is_log_full;
+};
+
+/* ---- the log ---- */
+
+__attribute__((format(printf, 2, 3))) static void note(const struct hooks *h,
+                                                       const char *fmt, ...)
+{
+    char time[LOG_TIME_BYTES], line[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    if (h->log_fd >= 0)
+        (void)dprintf(h->log_fd, "%s hooks[%d]: %s\n", log_time(time), (int)getpid(),
+                      line);
+}
+
+/* "give_up: ./notify.sh" */
+static const char *name_of(const struct hooks *h, enum run_event_kind kind, char *ret,
+                           size_t size)
+{
+    (void)snprintf(ret, size, "%s: %s", h->on[kind].key,
+                   h->on[kind].command->child[0]->text);
+    return ret;
+}
+
+static void note_end(const struct hooks *h, const struct running *r, int status)
+{
+    char name[256], text[SIGNAL_NAME_BYTES];
+
+    (void)name_of(h, r->kind, name, sizeof(name));
+    if (r->is_killed)
+        note(h,
+             "%s was killed: it took longer than on.deadline, or than the end of the run",
+             name);
+    else if (WIFSIGNALED(status))
+        note(h, "%s ended by %s", name, signal_name(WTERMSIG(status), text));
+    else if (WEXITSTATUS(status) != 0)
+        note(h, "%s exited with code %d", name, WEXITSTATUS(status));
+}
+
+/* Where a program's output goes: to the log, or nowhere. Returns a new descriptor. */
+static int open_output(struct hooks *h)
+{
+    struct stat st;
+
+    if (h->log_fd >= 0 && fstat(h->log_fd, &st) == 0 && st.st_size < HOOKS_LOG_MAX_BYTES)
+        return fcntl(h->log_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (!h->is_log_full)
+        note(h, "this log is full: no more output of programs is kept");
+    h->is_log_full = 1;
+    return open("/dev/null", O_WRONLY | O_CLOEXEC);
+}
+
+/* ---- programs ---- */
+
+static uint64_t now_ms(void)
+{
+    return uv_hrtime() / 1000000;
+}
+
+/* A file in memory that holds the line; unlike a pipe, it never makes the run wait. */
+static int open_input(const struct waiting *w, struct err *err)
+{
+    const int fd = memfd_create("event", MFD_CLOEXEC);
+
+    if (fd < 0)
+        return err_errno(err, "memfd_create");
+    if (write(fd, w->line, w->len) == (ssize_t)w->len && lseek(fd, 0, SEEK_SET) == 0)
+        return fd;
+    (void)err_errno(err, "writing the event");
+    (void)close(fd);
+    return err->code;
+}
+
+static int start_program(struct hooks *h, struct running *r, const struct waiting *w,
+                         struct err *err)
+{
+    const struct yaml_node *command = h->on[w->kind].command;
+    const char *words[PROGRAM_MAX_WORDS];
+    char event[EVENT_NAME_BYTES];
+    struct program_spec spec = {.agent_exe_fd = h->agent_fd,
+                                .words = words,
+                                .directory = h->args->config->hooks.directory,
+                                .variables = {h->run, h->dir, event},
+                                .n_variables = 3};
+    int rc;
+
+    (void)snprintf(event, sizeof(event), "BROOD_EVENT=%s", h->on[w->kind].key);
+    for (; spec.n_words < command->n && spec.n_words < PROGRAM_MAX_WORDS; spec.n_words++)
+        words[spec.n_words] = command->child[spec.n_words]->text;
+    if ((rc = spec.input_fd = open_input(w, err)) < 0)
+        return rc;
+    spec.output_fd = open_output(h);
+    rc = spec.output_fd < 0 ? err_errno(err, LOG_PATH)
+                            : program_start(&r->program, &spec, err);
+    (void)close(spec.input_fd);
+    if (spec.output_fd >= 0)
+        (void)close(spec.output_fd);
+    return rc;
+}
+
+static void remove_first(struct hooks *h)
+{
+    struct waiting *w = TAILQ_FIRST(&h->waiting);
+
+    TAILQ_REMOVE(&h->waiting, w, entry);
+    h->n_waiting--;
+    free(w->line);
+    free(w);
+}
+
+static void start_first(struct hooks *h, struct running *r)
+{
+    const struct waiting *w = TAILQ_FIRST(&h->waiting);
+    const double deadline_ms = h->args->config->hooks.deadline_s * 1000.0;
+    char name[256];
+    struct err err = {0};
+
+    *r = (struct running){.kind = w->kind, .until_ms = now_ms() + (uint64_t)deadline_ms};
+    if (start_program(h, r, w, &err) < 0)
+        note(h, "%s: %s", name_of(h, w->kind, name, sizeof(name)), err.msg);
+    remove_first(h);
+}
+
+static void look_at(struct hooks *h, struct running *r)
+{
+    int status;
+
+    if (r->program.pid == 0)
+        return;
+    if (!r->is_killed && now_ms() >= r->until_ms) {
+        r->is_killed = 1;
+        program_kill(&r->program);
+    }
+    if (!program_ended(&r->program, &status))
+        return;
+    note_end(h, r, status);
+    h->has_orphans = 1;
+}
+
+/* Reaps, kills and starts what is due. Returns the number of programs that run. */
+static size_t turn(struct hooks *h)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < HOOKS_MAX_RUNNING; i++) {
+        struct running *r = &h->running[i];
+
+        look_at(h, r);
+        while (r->program.pid == 0 && !TAILQ_EMPTY(&h->waiting))
+            start_first(h, r);
+        n += r->program.pid != 0;
+    }
+    if (h->has_orphans)
+        h->has_orphans = local_site_sweep() > 0;
+    return n;
+}
+
+/* ---- the observer ---- */
+
+static void on_tick(void *ctx, struct training *t)
+{
+    (void)turn(ctx);
+}
+
+static void on_event(void *ctx, const struct run_event *e)
+{
+    struct hooks *h = ctx;
+    struct json j = {0};
+    struct waiting *w;
+
+    if (h->on[e->kind].command == NULL)
+        return;
+    if (h->n_waiting == HOOKS_MAX_WAITING) {
+        if (!h->has_dropped)
+            note(h, "%s, and maybe further events, dropped: %d events wait already",
+                 h->on[e->kind].key, HOOKS_MAX_WAITING);
+        h->has_dropped = 1;
+        return;
+    }
+    w = xcalloc(1, sizeof(*w));
+    w->kind = e->kind;
+    json_begin(&j);
+    run_event_json(&j, e);
+    (void)json_line(&j, &w->len);
+    w->line = xstrdup(json_line(&j, NULL));
+    json_done(&j);
+    TAILQ_INSERT_TAIL(&h->waiting, w, entry);
+    h->n_waiting++;
+    (void)turn(h);
+}
+
+struct training_observer hooks_observer(struct hooks *h)
+{
+    return h->has_any ? (struct training_observer){.on_event = on_event,
+                                                   .on_tick = on_tick,
+                                                   .ctx = h}
+                      : (struct training_observer){0};
+}
+
+/* ---- beginning and end ---- */
+
+/* The event of a key: "give_up" is "give-up" in the journal. */
+static enum run_event_kind kind_of(const char *key)
+{
+    char name[EVENT_NAME_BYTES];
+
+    (void)snprintf(name, sizeof(name), "%s", key);
+    for (char *p = name; (p = strchr(p, '_')) != NULL;)
+        *p = '-';
+    return run_event_kind_of(name);
+}
+
+static void take_commands(struct hooks *h)
+{
+    const struct run_config *c = h->args->config;
+
+    for (size_t i = 0; c->has_hooks && i < hooks_schema.n; i++) {
+        const struct field *f = &hooks_schema.fields[i];
+        enum run_event_kind kind;
+
+        if (f->type != FIELD_WORDS)
+            continue;
+        kind = kind_of(f->key);
+        CHECK(kind < RUN_EVENT_COUNT, "%s", f->key);
+        h->on[kind].key = f->key;
+        memcpy(&h->on[kind].command, (const char *)&c->hooks + f->offset,
+               sizeof(h->on[kind].command));
+        h->has_any |= h->on[kind].command != NULL;
+    }
+}
+
+struct hooks *hooks_new(const struct training_args *args,
+                        const struct keeper_link *keeper)
+{
+    struct hooks *h = xcalloc(1, sizeof(*h));
+    struct err err = {0};
+    char *path;
+
+    h->args = args;
+    h->keeper = keeper;
+    h->agent_fd = h->log_fd = -1;
+    TAILQ_INIT(&h->waiting);
+    take_commands(h);
+    if (!h->has_any)
+        return h;
+    h->run = xasprintf("BROOD_RUN=%s", run_dir_name(args->dir));
+    path = realpath(run_dir_path(args->dir), NULL);
+    h->dir = xasprintf("BROOD_RUN_DIR=%s", path != NULL ? path : run_dir_path(args->dir));
+    free(path);
+    h->log_fd = beneath_open(run_dir_file(args->dir, LOG_PATH),
+                             O_WRONLY | O_CREAT | O_APPEND, 0666);
+    h->agent_fd = binaries_open_agent(args->binaries, &err);
+    if (h->agent_fd < 0)
+        note(h, "%s", err.msg);
+    return h;
+}
+
+/* Waits a little; 1 if the process is to end at once. */
+static int is_in_haste(const struct hooks *h)
+{
+    const int fd = h->keeper != NULL ? h->keeper->fd : -1;
+    struct pollfd p = {.fd = fd, .events = POLLIN}; /* poll ignores -1 */
+
+    return poll(&p, 1, POLL_MS) > 0 || stop_signal_is_pending();
+}
+
+/* Kills them in the next turn. */
+static void give_up_rest(struct hooks *h)
+{
+    if (h->n_waiting > 0)
+        note(h, "the run is over: %zu events that wait are dropped", h->n_waiting);
+    while (!TAILQ_EMPTY(&h->waiting))
+        remove_first(h);
+    for (size_t i = 0; i < HOOKS_MAX_RUNNING; i++)
+        h->running[i].until_ms = 0;
+}
+
+void hooks_free(struct hooks *h)
+{
+    const uint64_t until_ms =
+        now_ms() + (uint64_t)(h->args->config->hooks.deadline_s * 1000.0);
+
+    while (h->has_any && turn(h) > 0 && now_ms() < until_ms && !is_in_haste(h))
+        ;
+    give_up_rest(h);
+    for (int i = 0; h->has_any && i < END_TRIES && turn(h) + h->has_orphans > 0; i++)
+        (void)poll(NULL, 0, 1);
+    if (h->agent_fd >= 0)
+        (void)close(h->agent_fd);
+    if (h->log_fd >= 0)
+        (void)close(h->log_fd);
+    free(h->run);
+    free(h->dir);
+    if (!h->has_any || turn(h) == 0)
+        free(h); /* otherwise the kernel cannot end a program, which is still listed */
+}

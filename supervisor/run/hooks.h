@@ -1,0 +1,35 @@
+/* hooks.h - an observer that starts the programs which the section `on` of a configuration
+ * names for events of the run.
+ *
+ * Program  gets the event as one line on its standard input, the same object as a line of
+ *          `run --json`, and BROOD_RUN, BROOD_RUN_DIR and BROOD_EVENT in its environment. It
+ *          starts without a shell, in the section's directory. What it prints, and how it
+ *          failed, is in logs/hooks.log.
+ * Bounds   HOOKS_MAX_RUNNING at a time, each for at most the section's deadline;
+ *          HOOKS_MAX_WAITING events wait, further ones are dropped; the log gets nothing more
+ *          once it has HOOKS_LOG_MAX_BYTES. Each of the two is noted in the log, once.
+ * Run      never waits for a program until it is over, and does not depend on one: only the
+ *          log says that something went wrong.
+ * Threads  loop thread only.
+ */
+#ifndef SUPERVISOR_RUN_HOOKS_H
+#define SUPERVISOR_RUN_HOOKS_H
+
+#include "supervisor/run/training.h"
+
+#define HOOKS_MAX_RUNNING   4
+#define HOOKS_MAX_WAITING   256
+#define HOOKS_LOG_MAX_BYTES ((int64_t)16 << 20)
+
+struct hooks; /* opaque */
+
+/* For the run of these arguments, which are borrowed. keeper: may be NULL. */
+struct hooks *hooks_new(const struct training_args *args,
+                        const struct keeper_link *keeper);
+/* The observer to pass to training_run. */
+struct training_observer hooks_observer(struct hooks *h);
+/* To be called after training_run. Waits for the programs, at most for the deadline, and not
+ * when an interrupt or the keeper's exit ends this process; kills those that are left. */
+void hooks_free(struct hooks *h);
+
+#endif
