@@ -13,6 +13,15 @@ static int64_t field_bytes(const char *text, const char *name)
     return at != NULL ? strtoll(at + strlen(name), NULL, 10) * 1024 : -1;
 }
 
+int64_t resident_own_bytes(pid_t pid)
+{
+    char text[4096];
+
+    return pid_file_read(pid, "status", text, sizeof(text)) < 0
+               ? -1
+               : field_bytes(text, "\nRssAnon:");
+}
+
 int64_t resident_bytes(pid_t pid)
 {
     char text[4096];

@@ -101,7 +101,8 @@ struct training_args {               /* all borrowed for the call */
     size_t n_observers;
     const struct keeper_link *keeper; /* NULL: this process has no keeper */
     /* Of private resident memory (resident.h) of the supervisor, the agents and environment
-     * processes together: more makes the run fail. 0: no limit. */
+     * processes together, of the supervisor without the blocks of agents that it maps: more
+     * makes the run fail. 0: no limit. */
     int64_t memory_limit_bytes;
     struct training_replay *replay; /* NULL: this is none */
     uint64_t until; /* stops at the first boundary at or after that step; 0: at none */

@@ -198,10 +198,11 @@ static void on_signals_unwatched(uv_handle_t *handle)
 
 enum { MEMORY_EVERY_MS = 200 };
 
+/* The supervisor maps the agents' blocks, which count for the agents. */
 static int64_t memory_of_all(struct training *t)
 {
     struct agent_info info;
-    int64_t sum = resident_bytes(getpid());
+    int64_t sum = resident_own_bytes(getpid());
 
     for (size_t i = 0; t->agents != NULL && i < t->specs.n; i++) {
         agent_table_info(t->agents, i, &info);

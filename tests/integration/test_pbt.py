@@ -97,7 +97,7 @@ def kill_some(w, study, name):
     p = w.start("sweep", study, "--name", name, "--jobs", "2")
     harness.wait_until("the end of a round", lambda: p.poll() is not None or
                        rounds.read_text() != seen)
-    assert p.poll() is None, p.log.read_text()
+    assert p.poll() in (None, 0), p.log.read_text()  # 0: this process was the slower one
     p.kill()
     p.wait()
     kill_at_random(w, study, name, draw, ("agent", "run") * (1 if harness.SANITIZED else 4))

@@ -33,12 +33,17 @@ START_TEST(its_own_memory_counts)
 {
     const int flags[] = {MAP_PRIVATE | MAP_ANONYMOUS, MAP_SHARED | MAP_ANONYMOUS};
     const int64_t before = held();
+    const int64_t own = resident_own_bytes(getpid());
     void *p = map(flags[_i], -1);
 
     ck_assert_int_lt(held(), before + SLACK); /* nothing is touched yet */
     memset(p, 1, MUCH);
     ck_assert_int_gt(held(), before + (int64_t)MUCH - SLACK);
     ck_assert_int_lt(held(), before + (int64_t)MUCH + SLACK);
+    if (flags[_i] & MAP_SHARED)
+        ck_assert_int_lt(resident_own_bytes(getpid()), own + SLACK);
+    else
+        ck_assert_int_gt(resident_own_bytes(getpid()), own + (int64_t)MUCH - SLACK);
     ck_assert_int_eq(munmap(p, MUCH), 0);
     ck_assert_int_lt(held(), before + SLACK);
 }
