@@ -99,10 +99,9 @@ static size_t stem_len(const char *run)
     return end > 1 && run[end - 1] == '-' ? end - 1 : len;
 }
 
-static int same_group(const struct series *a, const struct series *b)
+int report_same_group(const char *a, const char *b)
 {
-    return stem_len(a->run) == stem_len(b->run) &&
-           strncmp(a->run, b->run, stem_len(a->run)) == 0;
+    return stem_len(a) == stem_len(b) && strncmp(a, b, stem_len(a)) == 0;
 }
 
 static double final_value(const struct series *s)
@@ -116,14 +115,13 @@ static double final_value(const struct series *s)
     return sum / (double)n;
 }
 
-/* The newest value at or before `steps`; NaN: none yet. */
-static double value_at(const struct series *s, double steps)
+/* The newest value at or before `steps`, which must not fall from call to call; NaN: none
+ * yet. *at: 0 at first, then how many values are that old. */
+static double value_at(const struct series *s, double steps, size_t *at)
 {
-    size_t i = 0;
-
-    while (i < s->n && s->steps[i] <= steps)
-        i++;
-    return i > 0 ? s->value[i - 1] : (double)NAN;
+    while (*at < s->n && s->steps[*at] <= steps)
+        ++*at;
+    return *at > 0 ? s->value[*at - 1] : (double)NAN;
 }
 
 static int by_value(const void *a, const void *b)
@@ -158,14 +156,14 @@ static size_t all_steps(const struct series *const *s, size_t n, double **ret)
 static void make_curve(struct report_group *g, const struct series *const *s, size_t n)
 {
     double *x, *values = xcalloc(n, sizeof(*values));
-    size_t n_steps = all_steps(s, n, &x);
+    size_t *at = xcalloc(n, sizeof(*at)), n_steps = all_steps(s, n, &x);
 
     g->point = xcalloc(n_steps, sizeof(*g->point));
     for (size_t k = 0; k < n_steps; k++) {
         int all = 1;
 
         for (size_t i = 0; i < n; i++) {
-            values[i] = value_at(s[i], x[k]);
+            values[i] = value_at(s[i], x[k], &at[i]);
             all &= !isnan(values[i]);
         }
         if (all)
@@ -175,6 +173,7 @@ static void make_curve(struct report_group *g, const struct series *const *s, si
     for (size_t i = 0; i < n; i++)
         values[i] = final_value(s[i]);
     g->final = seed_stats_of(values, n);
+    free(at);
     free(values);
     free(x);
 }
@@ -191,7 +190,7 @@ static void make_groups(struct report *r, const struct series *s, size_t n)
         if (taken[i])
             continue;
         for (size_t k = i; k < n; k++) {
-            if (!taken[k] && same_group(&s[i], &s[k])) {
+            if (!taken[k] && report_same_group(s[i].run, s[k].run)) {
                 members[g->n_runs++] = &s[k];
                 taken[k] = 1;
             }
@@ -256,6 +255,54 @@ int report_make(struct report **ret, char *const *paths, size_t n, const char *m
     }
     *ret = r;
     return 0;
+}
+
+/* ---- for pictures ---- */
+
+/* Of each stretch of points, the lowest and the highest, in their order, and of all the last
+ * one. */
+static void thin(struct report_group *g, size_t points)
+{
+    const size_t each = (2 * g->n_points + points - 1) / points;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < g->n_points; i += each) {
+        size_t low = i, high = i, first, second;
+
+        for (size_t k = i; k < i + each && k < g->n_points; k++) {
+            if (g->point[k].over.mean < g->point[low].over.mean)
+                low = k;
+            if (g->point[k].over.mean > g->point[high].over.mean)
+                high = k;
+        }
+        first = low < high ? low : high;
+        second = low < high ? high : low;
+        g->point[kept++] = g->point[first];
+        if (second != first)
+            g->point[kept++] = g->point[second];
+    }
+    if (g->point[kept - 1].steps != g->point[g->n_points - 1].steps)
+        g->point[kept++] = g->point[g->n_points - 1];
+    g->n_points = kept;
+}
+
+void report_thin(struct report *r, size_t points)
+{
+    for (size_t i = 0; i < r->n_groups; i++)
+        if (r->group[i].n_points > points)
+            thin(&r->group[i], points);
+}
+
+void report_add(struct report *r, struct report *from, char *const *names)
+{
+    r->group = xreallocarray(r->group, r->n_groups + from->n_groups, sizeof(*r->group));
+    for (size_t i = 0; i < from->n_groups; i++) {
+        free(from->group[i].name);
+        from->group[i].name = xstrdup(names[i]);
+        r->group[r->n_groups++] = from->group[i];
+    }
+    from->n_groups = 0;
+    report_free(from);
 }
 
 void report_free(struct report *r)

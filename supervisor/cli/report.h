@@ -46,10 +46,22 @@ int report_make(struct report **ret, char *const *paths, size_t n, const char *m
                 struct err *err);
 void report_free(struct report *r);
 
+/* Whether runs of these names form one group. */
+int report_same_group(const char *a, const char *b);
+
 void report_print_text(const struct report *r, FILE *f);
 void report_print_csv(const struct report *r, FILE *f); /* every point of every curve */
 void report_print_json(const struct report *r, FILE *f);
 /* 720 x 420 pixels: for each group a line of means and a band of intervals; a legend. */
 void report_print_svg(const struct report *r, FILE *f);
+/* The same, smaller, for a page that has the title and the legend: group i is drawn in
+ * svg_colour(i). */
+void report_print_plot(const struct report *r, FILE *f);
+
+/* Leaves so many points of each curve or a few more, among them all high and low ones, for
+ * pictures that show no more. */
+void report_thin(struct report *r, size_t points);
+/* Moves the groups of `from` behind those of r, with a name each; from is freed. */
+void report_add(struct report *r, struct report *from, char *const *names);
 
 #endif

@@ -154,6 +154,32 @@ START_TEST(numbered_runs_make_one_group)
 }
 END_TEST
 
+START_TEST(a_thin_curve_has_its_peaks)
+{
+    struct report_point point[1000];
+    struct report_group group = {.point = point, .n_points = 1000};
+    struct report r = {.group = &group, .n_groups = 1};
+    int has_high = 0, has_low = 0;
+
+    for (size_t i = 0; i < 1000; i++)
+        point[i] = (struct report_point){(double)i,
+                                         {.mean = i == 333   ? 9
+                                                  : i == 334 ? -9
+                                                             : 0}};
+    report_thin(&r, 1000);
+    ck_assert_uint_eq(group.n_points, 1000);
+    report_thin(&r, 100);
+    ck_assert(group.n_points >= 50 && group.n_points <= 102);
+    for (size_t i = 0; i < group.n_points; i++) {
+        has_high |= point[i].steps == 333 && point[i].over.mean == 9;
+        has_low |= point[i].steps == 334 && point[i].over.mean == -9;
+        ck_assert(i == 0 || point[i].steps > point[i - 1].steps);
+    }
+    ck_assert(has_high && has_low);
+    ck_assert_double_eq(point[group.n_points - 1].steps, 999);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("report");
@@ -165,6 +191,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, statistics);
     tcase_add_test(tc, seeds_make_one_group);
     tcase_add_test(tc, numbered_runs_make_one_group);
+    tcase_add_test(tc, a_thin_curve_has_its_peaks);
     suite_add_tcase(s, tc);
     return s;
 }
