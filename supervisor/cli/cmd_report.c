@@ -135,8 +135,10 @@ static int report(const struct cli *cli, const struct request *q, char *const *r
         rc = print(cli, q, r, err);
     else if (n_found > 0 && (q->html == NULL || q->metric != NULL || q->svg != NULL))
         rc = err_pass(err, &why);
-    else if (n_found > 0) /* a run that died early has a page, too */
+    else if (n_found > 0) { /* a run that died early has a page, too */
+        (void)fprintf(stderr, "brood %s: no curves: %s\n", cli->command->name, why.msg);
         rc = 0;
+    }
     if (rc == 0 && q->html != NULL)
         rc = write_page(q, paths, n_found, r, &why, err);
     if (r != NULL)

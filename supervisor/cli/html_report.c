@@ -20,7 +20,6 @@ struct names {
 
 struct page {
     struct html_run *run;
-    char *const *paths;
     size_t n;
     const struct report *curves; /* NULL: none */
     const struct err *why;
@@ -35,6 +34,25 @@ static const char *kind_of(const char *column)
     const char *slash = strrchr(column, '/');
 
     return slash != NULL ? slash + 1 : column;
+}
+
+/* Whether the run is the first of the page that differs from the others by more than its
+ * seed: whose name, without its number, none before it has. */
+static int is_first_of_group(const struct page *p, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (report_same_group(p->run[k].name, p->run[i].name))
+            return 0;
+    return 1;
+}
+
+static size_t count_groups(const struct page *p)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < p->n; i++)
+        n += is_first_of_group(p, i);
+    return n;
 }
 
 /* ---- the head ---- */
@@ -298,10 +316,17 @@ static void find_columns(const struct page *p, const char *prefix, struct names 
     }
 }
 
-static void ignore(void *ctx, const struct err *why)
+/* The thin curves of a column. ERR_NOT_FOUND: no run has one. */
+static int make_curves(const struct page *p, const char *column, struct report **ret)
 {
-    (void)ctx;
-    (void)why; /* that run has no such column */
+    struct report_run *runs = xcalloc(p->n, sizeof(*runs));
+    int rc;
+
+    for (size_t i = 0; i < p->n; i++)
+        runs[i] = (struct report_run){p->run[i].path, p->run[i].progress};
+    rc = report_make_thin(ret, runs, p->n, column, POINTS);
+    free(runs);
+    return rc;
 }
 
 static void put_chart(const struct report *r, const char *title, const char *note,
@@ -346,9 +371,8 @@ static void put_column(const struct page *p, const char *column, int is_main)
 {
     struct report *r;
 
-    if (report_make(&r, p->paths, p->n, column, ignore, NULL, NULL) < 0)
+    if (make_curves(p, column, &r) < 0)
         return;
-    report_thin(r, POINTS);
     if (is_main || !is_flat(r))
         put_chart(r, column, has_bands(r) ? "mean and 95 % interval" : "", p->n > 1,
                   p->f);
@@ -364,13 +388,12 @@ static void add_agent(const struct page *p, const char *column, struct report **
     char **names;
     size_t n;
 
-    if (report_make(&r, p->paths, p->n, column, ignore, NULL, NULL) < 0)
+    if (make_curves(p, column, &r) < 0)
         return;
-    report_thin(r, POINTS);
     n = r->n_groups;
     names = xcalloc(n, sizeof(*names));
     for (size_t i = 0; i < n; i++)
-        names[i] = p->curves == NULL || p->curves->n_groups == 1
+        names[i] = count_groups(p) == 1
                        ? xasprintf("%.*s", len, column + begin)
                        : xasprintf("%s %.*s", r->group[i].name, len, column + begin);
     if (*all == NULL) {
@@ -427,21 +450,21 @@ static void put_curves(const struct page *p)
     static const char *const others[] = {"eval/team_return/", "rollout/team_return/",
                                          "eval/episode_length", "rollout/episode_length"};
     struct names *names = xcalloc(1, sizeof(*names));
+    const char *metric = p->curves != NULL ? p->curves->metric : NULL;
 
     html_section("curves", "Curves", p->f);
-    if (p->curves == NULL) {
-        html_remark(p->f, "There are none: %s.", p->why->msg);
-    } else {
-        (void)fputs("<div class=\"charts\">\n", p->f);
-        put_column(p, p->curves->metric, 1);
-        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-            find_columns(p, others[i], names);
-        for (size_t i = 0; i < names->n && i < KINDS_MAX; i++)
-            if (strcmp(names->name[i], p->curves->metric) != 0)
-                put_column(p, names->name[i], 0);
-        put_losses(p);
-        (void)fputs("</div>\n", p->f);
-    }
+    if (p->curves == NULL) /* there may be losses nevertheless */
+        html_remark(p->f, "None of a return: %s.", p->why->msg);
+    (void)fputs("<div class=\"charts\">\n", p->f);
+    if (metric != NULL)
+        put_column(p, metric, 1);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        find_columns(p, others[i], names);
+    for (size_t i = 0; i < names->n && i < KINDS_MAX; i++)
+        if (metric == NULL || strcmp(names->name[i], metric) != 0)
+            put_column(p, names->name[i], 0);
+    put_losses(p);
+    (void)fputs("</div>\n", p->f);
     (void)fputs("</section>\n", p->f);
     free(names);
 }
@@ -521,16 +544,6 @@ static void put_results(const struct page *p)
 
 /* ---- each run ---- */
 
-/* Whether the run is the first of the page that differs from the others by more than its
- * seed: whose name, without its number, none before it has. */
-static int is_first_of_group(const struct page *p, size_t i)
-{
-    for (size_t k = 0; k < i; k++)
-        if (report_same_group(p->run[k].name, p->run[i].name))
-            return 0;
-    return 1;
-}
-
 static void open_part(const struct page *p, size_t i, const char *id, const char *title)
 {
     if (p->n > 1)
@@ -603,12 +616,8 @@ static const char *return_column(const struct page *p)
 void html_report_runs(char *const *paths, size_t n, const struct report *r,
                       const struct err *why, enum html_play play, FILE *f)
 {
-    struct page p = {.run = xcalloc(n, sizeof(*p.run)),
-                     .paths = paths,
-                     .n = n,
-                     .curves = r,
-                     .why = why,
-                     .f = f};
+    struct page p = {
+        .run = xcalloc(n, sizeof(*p.run)), .n = n, .curves = r, .why = why, .f = f};
     char *title;
 
     for (size_t i = 0; i < n; i++)

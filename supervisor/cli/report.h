@@ -12,6 +12,7 @@
 #define SUPERVISOR_CLI_REPORT_H
 
 #include "common/err/err.h"
+#include "supervisor/metrics/progress.h"
 #include "supervisor/metrics/seed_stats.h"
 
 #include <stddef.h>
@@ -44,6 +45,15 @@ struct report {
 int report_make(struct report **ret, char *const *paths, size_t n, const char *metric,
                 void (*on_left_out)(void *ctx, const struct err *why), void *ctx,
                 struct err *err);
+/* The same from what was read already, for pictures that show no more than about `points`
+ * points of a curve, among them all high and low ones; runs without the metric, or whose
+ * progress is NULL, are left out. ERR_NOT_FOUND: that leaves none. */
+struct report_run {
+    const char *path;
+    const struct progress *progress;
+};
+int report_make_thin(struct report **ret, const struct report_run *runs, size_t n,
+                     const char *metric, size_t points);
 void report_free(struct report *r);
 
 /* Whether runs of these names form one group. */
@@ -58,9 +68,6 @@ void report_print_svg(const struct report *r, FILE *f);
  * svg_colour(i). */
 void report_print_plot(const struct report *r, FILE *f);
 
-/* Leaves so many points of each curve or a few more, among them all high and low ones, for
- * pictures that show no more. */
-void report_thin(struct report *r, size_t points);
 /* Moves the groups of `from` behind those of r, with a name each; from is freed. */
 void report_add(struct report *r, struct report *from, char *const *names);
 

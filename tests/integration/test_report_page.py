@@ -172,9 +172,10 @@ def test_deaths_are_on_the_page(w):
     harness.wait_until("a checkpoint", lambda: harness.checkpoints(run))
     harness.kill_holder(p, run)
     page = page_of(w, "dead")
-    assert "There are none: runs/dead has no returns yet" in page.text, page.text
+    assert "None of a return: runs/dead has no returns yet" in page.text, page.text
     assert "supervisor" in page.text and "State killed" in page.text, page.text
-    assert page.err == "" and [kind for kind, _ in page.images] == ["image/gif", "image/svg+xml"]
+    assert page.err == "brood report: no curves: runs/dead has no returns yet\n", page.err
+    assert [kind for kind, _ in page.images] == ["image/gif", "image/svg+xml"]
 
 
 def test_changes_are_on_the_page(w):
