@@ -62,7 +62,7 @@ struct fact {
     const char *of; /* follows the label, NULL: nothing */
     char value[FACT_BYTES];
 };
-enum { HEAD_FACTS = 9, BUILD_FACTS = 10 };
+enum { HEAD_FACTS = 10, BUILD_FACTS = 10 };
 
 #define PUT(fact, ...) (void)snprintf((fact).value, sizeof((fact).value), __VA_ARGS__)
 
@@ -131,7 +131,12 @@ static void head_facts(const struct page *p, const struct html_run *r,
     else
         PUT(ret[7], "%s", format_duration(r->seconds, text, sizeof(text)));
     ret[8].label = "Begun (UTC)";
-    PUT(ret[8], "%.10s %.8s", r->began, strlen(r->began) > 19 ? r->began + 11 : "");
+    if (strlen(r->began) > 19)
+        PUT(ret[8], "%.10s %.8s", r->began, r->began + 11);
+    else
+        PUT(ret[8], "-");
+    ret[9].label = "Deaths";
+    PUT(ret[9], "%zu", r->deaths);
     arena_done(&arena);
 }
 

@@ -6,11 +6,13 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/eval_play.h"
 #include "supervisor/cli/html_page.h"
+#include "supervisor/proc/signals.h"
 #include "supervisor/run/journal_read.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/save/resume.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -151,6 +153,18 @@ static void take_end(struct reading *d, const struct run_event *e)
         keep_event(&r->changes, e, xasprintf("ended: %s", state), xstrdup(""));
 }
 
+static void take_supervisor_exit(struct html_run *r, const struct run_event *e)
+{
+    char name[SIGNAL_NAME_BYTES];
+
+    r->deaths++;
+    keep_event(&r->ends, e,
+               xasprintf("the supervisor (pid %d) died%s%s", (int)e->end.pid,
+                         e->end.signal != 0 ? ": " : "",
+                         e->end.signal != 0 ? signal_name(e->end.signal, name) : ""),
+               xstrdup("its keeper began another one"));
+}
+
 /* The events that are told in a sentence and a text. */
 static const struct told {
     enum run_event_kind kind;
@@ -231,10 +245,7 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
         take_end(d, e);
         break;
     case RUN_EVENT_SUPERVISOR_EXIT:
-        keep_event(&r->ends, e,
-                   xasprintf("the supervisor (pid %d) died", (int)e->end.pid),
-                   xstrdup(""));
-        r->deaths++;
+        take_supervisor_exit(r, e);
         break;
     case RUN_EVENT_EXIT:
         take_exit(r, e);
@@ -260,7 +271,10 @@ static void read_journal(struct html_run *r)
     char *file = xasprintf("%s/journal", r->path);
 
     (void)journal_each_event(file, take_event, &d, NULL);
-    end_session(&d);
+    if (!d.is_over && r->facts.is_live && r->facts.status.elapsed_s >= 0)
+        r->seconds += r->facts.status.elapsed_s;
+    else
+        end_session(&d);
     free(file);
 }
 
@@ -458,7 +472,12 @@ static int check_play(const struct html_run *r, enum html_play play, struct err 
         return err_set(err, ERR_STATE,
                        "the environment is a program that the run's configuration names, "
                        "and a report executes none unless asked to (--play always)");
-    return run_dir_check_trust(r->path, err);
+    if (run_dir_check_trust(r->path, NULL) < 0)
+        return err_set(err, -EPERM,
+                       "another user may have written its configuration; `brood eval %s "
+                       "--trust --render FILE` plays one nevertheless",
+                       r->name);
+    return 0;
 }
 
 static void on_skipped(void *ctx, const char *line)

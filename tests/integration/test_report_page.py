@@ -99,7 +99,7 @@ def test_the_page_of_a_run(w):
     for words in ("State done", "Steps 800 of 800", "Algorithm maddpg", "simple_spread, 3 agents",
                   "Seed 1", "paper", f"{HOSTILE} & more", "checkpoint at step 800, 25 steps",
                   "eval/team_return/agent", "critic_loss", "experience.batch_size 64 1024",
-                  "No process died.", "Nothing was changed", "Numerics portable, version",
+                  "No process died.", "Deaths 0", "Nothing was changed", "Numerics portable, version",
                   "yes: the bytes of an undisturbed run"):
         assert words in page.text, (words, page.text)
     last = [row.split(",") for row in (run / "metrics" / "progress.csv").read_text().splitlines()]
@@ -158,6 +158,7 @@ def test_deaths_are_on_the_page(w):
     for words in ("agent_1 died: SIGABRT", "agent_1 was given up: frozen",
                   "agents.agent_1.restart.policy temporary permanent"):
         assert words in page.text, (words, page.text)
+    assert "Deaths 1" in page.text, page.text
     # It fails with its agent.
     fault["program"] = w.program_with_agent(harness.FAULT_AGENT)
     w.brood("run", w.small(steps=800), "--name", "failed", "-q", "--set",
@@ -211,6 +212,33 @@ def test_a_report_executes_nothing_unasked(w):
     path = w.path / "page.html"
     w.brood("report", "over", "--html", path, "--play", "always")
     assert made.exists() and "No episode is shown:" in Page(path.read_text()).text
+
+
+def test_a_run_of_others_is_not_played(w):
+    run = train(w, "a", steps=400)
+    (run / "config.yaml").chmod(0o666)
+    page = page_of(w, "a")
+    assert not page.images and "another user may have written its configuration" in page.text
+
+
+def test_a_supervisor_that_died_is_on_the_page(w):
+    p = w.start("run", w.small(steps=harness.FOREVER, checkpoint=200), "--name", "a", "-q",
+                "--set", "run.on_supervisor_death=resume")
+    run = w.run_dir("a")
+    harness.wait_until("a checkpoint", lambda: max(harness.checkpoints(run), default=0) > 0)
+    harness.kill_supervisor(run)
+    harness.wait_until("another one", lambda: "event=resume" in (run / "journal").read_text())
+    before = harness.rows(run)
+    harness.wait_until("more rows", lambda: harness.rows(run) > before + 1)
+    w.brood("report", "a", "--html", "live.html")   # while it runs
+    live = Page((w.path / "live.html").read_text())
+    assert re.search("State (running|not answering)", live.text), live.text
+    w.brood("stop", "a")
+    p.wait(timeout=harness.DEADLINE_S)
+    page = page_of(w, "a")
+    for words in ("died: SIGKILL", "its keeper began another one", "resumed", "asked to stop",
+                  "State stopped", "2 starts"):
+        assert words in page.text, (words, page.text)
 
 
 def test_no_checkpoint_no_episode(w):
