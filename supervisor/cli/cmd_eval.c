@@ -1,9 +1,8 @@
 #include "supervisor/cli/cli.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/eval_picture.h"
+#include "supervisor/cli/eval_play.h"
 #include "supervisor/metrics/json.h"
-#include "supervisor/run/eval.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/save/resume.h"
 
@@ -24,7 +23,6 @@ struct report {
     const struct cli *cli;
     const struct eval_args *args;
     const char *run;
-    struct eval_picture picture;
     struct err failure; /* why the picture could not be drawn */
 };
 
@@ -61,14 +59,6 @@ static void put_count(struct json *j, const char *key, uint64_t n)
     json_u64(j, n);
 }
 
-/* The name of the rules in force; NULL except for the particle worlds. */
-static const char *rules_name(const struct run_config *c, const struct env_spec *spec)
-{
-    if (!spec->agents[0].space.particle)
-        return NULL;
-    return c->env.rules == ENV_RULES_MPE2 ? "mpe2" : "openai";
-}
-
 static void print_json(const struct report *p, const struct env_spec *spec,
                        const struct evaluation_result *r)
 {
@@ -81,7 +71,7 @@ static void print_json(const struct report *p, const struct env_spec *spec,
     put_text(&j, "run", p->run);
     put_count(&j, "checkpoint_step", p->args->step);
     put_text(&j, "env", spec->id);
-    put_text(&j, "rules", rules_name(p->args->config, spec));
+    put_text(&j, "rules", eval_rules_name(p->args->config, spec));
     put_text(&j, "mode", p->args->mode == ACT_GREEDY ? "greedy" : "stochastic");
     put_count(&j, "episodes", r->episodes);
     put_count(&j, "seed", p->args->seed);
@@ -112,7 +102,7 @@ static void print_json(const struct report *p, const struct env_spec *spec,
 static void print_text(const struct report *p, const struct env_spec *spec,
                        const struct evaluation_result *r)
 {
-    const char *rules = rules_name(p->args->config, spec);
+    const char *rules = eval_rules_name(p->args->config, spec);
 
     (void)printf("%s at step %llu: %llu %s episodes of %s", p->run,
                  (unsigned long long)p->args->step, (unsigned long long)r->episodes,
@@ -132,37 +122,29 @@ static void print_text(const struct report *p, const struct env_spec *spec,
     (void)printf("  episode length %.1f\n", r->length_mean);
 }
 
-static void on_result(void *ctx, const struct env_spec *spec,
+static void on_result(struct eval_play *play, const struct env_spec *spec,
                       const struct evaluation_result *result)
 {
-    struct report *p = ctx;
-    const struct episode *e = &p->picture.episode;
+    struct report *p = play->ctx;
+    const struct episode *e = &play->picture.episode;
+    const char *file = play->picture.path;
 
     if (p->cli->json)
         print_json(p, spec, result);
     else
         print_text(p, spec, result);
-    if (p->picture.path == NULL)
+    if (file == NULL)
         return;
-    if (eval_picture_write(&p->picture, p->args, rules_name(p->args->config, spec), spec,
+    if (eval_picture_write(&play->picture, p->args,
+                           eval_rules_name(p->args->config, spec), spec,
                            &p->failure) == 0 &&
         !p->cli->json)
         (void)printf("  episode %llu is drawn in %s\n", (unsigned long long)e->number,
-                     p->picture.path);
+                     file);
     if (e->is_cut && !p->cli->quiet)
         (void)fprintf(stderr,
-                      "brood eval: %s shows the first %zu steps of episode %llu\n",
-                      p->picture.path, e->n_frames - 1, (unsigned long long)e->number);
-}
-
-static void on_begin(void *ctx, const struct vec_env *env, size_t copy)
-{
-    eval_picture_begin(&((struct report *)ctx)->picture, env, copy);
-}
-
-static void on_step(void *ctx, const struct vec_env *env, const struct env_step *step)
-{
-    eval_picture_step(&((struct report *)ctx)->picture, env, step);
+                      "brood eval: %s shows the first %zu steps of episode %llu\n", file,
+                      e->n_frames - 1, (unsigned long long)e->number);
 }
 
 static const struct option options[] = {{"episodes", required_argument, NULL, 'e'},
@@ -215,56 +197,40 @@ static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
     return rc == 0;
 }
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
-
 static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
                        const char *path, const struct run_config *config)
 {
-    struct binaries bin;
     struct err err = {0};
     char *checkpoints = xasprintf("%s/checkpoints", path);
-    struct policies *policies = NULL;
-    struct eval_args args = {.config = config,
-                             .binaries = &bin,
-                             .checkpoints = checkpoints,
-                             .episodes = (uint64_t)o->episodes,
-                             .seed = (uint64_t)o->seed,
-                             .copies = (size_t)o->copies,
-                             .mode = o->stochastic ? ACT_SAMPLE : ACT_GREEDY,
-                             .on_result = on_result,
-                             .on_begin = on_begin,
-                             .on_step = on_step};
-    struct report report = {.cli = cli, .args = &args, .run = last_part(path)};
+    struct report report = {.cli = cli, .run = eval_run_name(path)};
+    struct eval_play play = {
+        .path = path,
+        .run = {.config = config,
+                .episodes = (uint64_t)o->episodes,
+                .seed = (uint64_t)o->seed,
+                .copies = (size_t)o->copies,
+                .mode = o->stochastic ? ACT_SAMPLE : ACT_GREEDY},
+        .picture = {.is_wanted = o->render != NULL,
+                    .path = o->render,
+                    .number = (uint64_t)o->episode,
+                    .run = report.run,
+                    .is_external =
+                        o->render != NULL && env_config_is_external(&config->env)},
+        .on_result = on_result,
+        .ctx = &report};
     int code = CLI_DONE;
 
-    report.picture = (struct eval_picture){
-        .path = o->render,
-        .number = (uint64_t)o->episode,
-        .run = report.run,
-        .is_external = o->render != NULL && env_config_is_external(&config->env)};
-    if (report.picture.is_external)
-        args.copies = 1; /* whose pictures they are */
-    args.ctx = &report;
-    if (o->render != NULL && eval_picture_check(&report.picture, &config->env, &err) < 0)
+    report.args = &play.run;
+    if (o->render != NULL && eval_picture_check(&play.picture, &config->env, &err) < 0)
         code = cli_fail(cli, CLI_USAGE, &err);
-    else if (resume_choose(&args.step, checkpoints, o->checkpoint, cli_skipped,
+    else if (resume_choose(&play.run.step, checkpoints, o->checkpoint, cli_skipped,
                            (void *)(uintptr_t)cli, &err) < 0)
         code = cli_fail(cli, CLI_NOT_THERE, &err);
-    else if (binaries_find(&bin, &err) < 0 ||
-             policies_load(&policies, config, path, &err) < 0)
-        code = cli_fail(cli, CLI_FAILED, &err);
-    args.policies = policies;
-    if (code == CLI_DONE && eval_run(&args, &err) < 0)
+    else if (eval_play(&play, &err) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);
     else if (report.failure.code < 0)
         code = cli_fail(cli, CLI_FAILED, &report.failure);
-    policies_free(policies);
-    eval_picture_done(&report.picture);
+    eval_play_done(&play);
     free(checkpoints);
     return code;
 }

@@ -1,26 +1,36 @@
+#include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/report.h"
-#include "supervisor/cli/study_report.h"
+#include "supervisor/cli/html_report.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/study/study_dir.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum option_id { OPT_METRIC = 1, OPT_CSV, OPT_SVG };
+enum option_id { OPT_METRIC = 1, OPT_CSV, OPT_SVG, OPT_HTML, OPT_PLAY };
 
 static const struct option options[] = {
     {"metric", required_argument, NULL, OPT_METRIC},
     {"csv", no_argument, NULL, OPT_CSV},
     {"svg", required_argument, NULL, OPT_SVG},
+    {"html", required_argument, NULL, OPT_HTML},
+    {"play", required_argument, NULL, OPT_PLAY},
     {0},
 };
 
 struct request {
     const char *metric, *svg;
+    const char *html; /* a file, or "-": the page is printed in place of the table */
+    const char *play;
+    enum html_play how;
     int csv;
 };
+
+static int is_stdout(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
 
 /* print: writes `what` into the file. */
 static int write_svg(const char *path, void (*print)(const void *what, FILE *f),
@@ -37,6 +47,33 @@ static int write_svg(const char *path, void (*print)(const void *what, FILE *f),
     return fclose(f) != 0 && rc == 0 ? err_errno(err, "%s", path) : rc;
 }
 
+struct page {
+    char *text;
+    size_t len;
+    FILE *f;
+};
+
+static int begin_page(struct page *p, struct err *err)
+{
+    *p = (struct page){0};
+    p->f = open_memstream(&p->text, &p->len);
+    return p->f != NULL ? 0 : err_errno(err, "page");
+}
+
+/* Writes the file whole, or prints it. */
+static int end_page(struct page *p, const char *path, struct err *err)
+{
+    const int failed = ferror(p->f) | (fclose(p->f) != 0);
+    int rc = failed ? err_set(err, ERR_NOMEM, "no memory for the page") : 0;
+
+    if (rc == 0 && !is_stdout(path))
+        rc = atomic_file_write(path, p->text, p->len, 0, err);
+    else if (rc == 0)
+        (void)fwrite(p->text, 1, p->len, stdout);
+    free(p->text);
+    return rc;
+}
+
 /* ---- runs ---- */
 
 static void print_curves(const void *report, FILE *f)
@@ -51,7 +88,7 @@ static int print(const struct cli *cli, const struct request *q, const struct re
         report_print_csv(r, stdout);
     else if (cli->json)
         report_print_json(r, stdout);
-    else
+    else if (!is_stdout(q->html))
         report_print_text(r, stdout);
     return q->svg != NULL ? write_svg(q->svg, print_curves, r, err) : 0;
 }
@@ -63,11 +100,25 @@ static void on_left_out(void *ctx, const struct err *why)
     (void)fprintf(stderr, "brood %s: left out: %s\n", cli->command->name, why->msg);
 }
 
+/* r NULL: there are no curves, as `why` says. */
+static int write_page(const struct request *q, char *const *paths, size_t n,
+                      const struct report *r, const struct err *why, struct err *err)
+{
+    struct page page;
+    int rc = begin_page(&page, err);
+
+    if (rc < 0)
+        return rc;
+    html_report_runs(paths, n, r, why, q->how, page.f);
+    return end_page(&page, q->html, err);
+}
+
 static int report(const struct cli *cli, const struct request *q, char *const *runs,
                   size_t n, struct err *err)
 {
     char **paths = xcalloc(n, sizeof(*paths));
-    struct report *r;
+    struct report *r = NULL;
+    struct err why = {0};
     size_t n_found = 0;
     int rc = 0;
 
@@ -79,11 +130,19 @@ static int report(const struct cli *cli, const struct request *q, char *const *r
     }
     if (n_found > 0)
         rc = report_make(&r, paths, n_found, q->metric, on_left_out,
-                         (void *)(uintptr_t)cli, err);
-    if (rc == 0) {
+                         (void *)(uintptr_t)cli, &why);
+    if (rc == 0)
         rc = print(cli, q, r, err);
-        report_free(r);
+    else if (n_found > 0 && (q->html == NULL || q->metric != NULL || q->svg != NULL))
+        rc = err_pass(err, &why);
+    else if (n_found > 0) { /* a run that died early has a page, too */
+        (void)fprintf(stderr, "brood %s: no curves: %s\n", cli->command->name, why.msg);
+        rc = 0;
     }
+    if (rc == 0 && q->html != NULL)
+        rc = write_page(q, paths, n_found, r, &why, err);
+    if (r != NULL)
+        report_free(r);
     for (size_t i = 0; i < n_found; i++)
         free(paths[i]);
     free(paths);
@@ -95,6 +154,18 @@ static int report(const struct cli *cli, const struct request *q, char *const *r
 static void print_study(const void *report, FILE *f)
 {
     study_report_print_svg(report, f);
+}
+
+static int write_study_page(const struct request *q, const struct study_report *r,
+                            const char *path, struct err *err)
+{
+    struct page page;
+    int rc = begin_page(&page, err);
+
+    if (rc < 0)
+        return rc;
+    html_report_study(r, path, page.f);
+    return end_page(&page, q->html, err);
 }
 
 static int report_study(const struct cli *cli, const struct request *q, const char *path,
@@ -115,9 +186,11 @@ static int report_study(const struct cli *cli, const struct request *q, const ch
         study_report_print_csv(&r, stdout);
     else if (cli->json)
         study_report_print_json(&r, stdout);
-    else
+    else if (!is_stdout(q->html))
         study_report_print(&r, 0, stdout);
     rc = q->svg != NULL ? write_svg(q->svg, print_study, &r, err) : 0;
+    if (rc == 0 && q->html != NULL)
+        rc = write_study_page(q, &r, path, err);
     study_report_done(&r);
     study_done(&study);
     return rc;
@@ -125,11 +198,40 @@ static int report_study(const struct cli *cli, const struct request *q, const ch
 
 /* ---- */
 
-static int is_svg(const char *path)
+static int has_suffix(const char *path, const char *suffix)
 {
-    const size_t len = strlen(path);
+    const size_t len = strlen(path), n = strlen(suffix);
 
-    return len > 4 && strcmp(path + len - 4, ".svg") == 0;
+    return len > n && strcmp(path + len - n, suffix) == 0;
+}
+
+/* What does not go together, or has no meaning. */
+static int check_request(const struct cli *cli, struct request *q)
+{
+    static const char *const plays[] = {[HTML_PLAY_WORLDS] = "worlds",
+                                        [HTML_PLAY_ALWAYS] = "always",
+                                        [HTML_PLAY_NEVER] = "never"};
+
+    if (q->svg != NULL && !has_suffix(q->svg, ".svg"))
+        return cli_usage(cli, "--svg: %s: curves are drawn as .svg", q->svg);
+    if (q->html != NULL && !is_stdout(q->html) && !has_suffix(q->html, ".html") &&
+        !has_suffix(q->html, ".htm"))
+        return cli_usage(cli, "--html: %s: a page is written as .html, or to - (stdout)",
+                         q->html);
+    if (is_stdout(q->html) && (q->csv || cli->json))
+        return cli_usage(cli, "--html - and %s both print to stdout",
+                         q->csv ? "--csv" : "--json");
+    if (q->play == NULL)
+        return 0;
+    if (q->html == NULL)
+        return cli_usage(cli, "--play is for --html FILE");
+    for (size_t i = 0; i < sizeof(plays) / sizeof(plays[0]); i++) {
+        if (strcmp(q->play, plays[i]) == 0) {
+            q->how = (enum html_play)i;
+            return 0;
+        }
+    }
+    return cli_usage(cli, "--play: %.60s: expected worlds, always or never", q->play);
 }
 
 static int run_report(struct cli *cli, int argc, char **argv)
@@ -144,14 +246,23 @@ static int run_report(struct cli *cli, int argc, char **argv)
             q.metric = optarg;
         else if (c == OPT_CSV)
             q.csv = 1;
+        else if (c == OPT_HTML)
+            q.html = optarg;
+        else if (c == OPT_PLAY)
+            q.play = optarg;
         else
             q.svg = optarg;
     }
     if (c == CLI_OPTION_EXIT)
         return code;
-    if (q.svg != NULL && !is_svg(q.svg))
-        return cli_usage(cli, "--svg: %s: curves are drawn as .svg", q.svg);
+    code = check_request(cli, &q);
+    if (code != 0)
+        return code;
     study = optind == argc - 1 ? study_dir_find(cli->runs_dir, argv[optind]) : NULL;
+    if (study != NULL && q.play != NULL) {
+        free(study);
+        return cli_usage(cli, "--play is for runs: the page of a study has no episode");
+    }
     if (study != NULL)
         rc = report_study(cli, &q, study, &err);
     else if (optind == argc)
@@ -173,6 +284,14 @@ const struct command cmd_report = {
         "  --metric NAME    a column of progress.csv (default: the team's return)\n"
         "  --csv            print every point of every curve as CSV\n"
         "  --svg FILE       draw the curves\n"
+        "  --html FILE      write a page to send to somebody: one file that loads "
+        "nothing and\n"
+        "                   has no script; - prints it in place of the table\n"
+        "  --play WHEN      the episode in the page: worlds (only of brood's own worlds, "
+        "the\n"
+        "                   default), always (also of an environment that is a program, "
+        "which\n"
+        "                   the run's configuration names), never\n"
         "\nRuns whose names differ only in their number or seed form one row. Each "
         "run\ncontributes the mean of its last tenth; the interval is bootstrapped, "
         "and iqm is\nthe mean without the lowest and highest quarter. Runs that "
@@ -182,6 +301,11 @@ const struct command cmd_report = {
         "value\ngoes together; --svg draws parallel coordinates, and each key "
         "alone.\nOf population based training: each member's value and settings, and who "
         "became a\nfork of whom, which --svg draws and --csv prints for every round.\n"
+        "\nThe page of runs has their curves, evaluations, an episode of the newest "
+        "checkpoint,\nthe configuration and what it changes against the defaults, "
+        "changes "
+        "while they ran,\ndeaths and respawns, checkpoints, build and machine. That of a "
+        "study has its trials,\npictures, failures and files.\n"
         "\nexample: brood report trial-s1 trial-s2 trial-s3 --svg curves.svg\n",
     .run = run_report,
 };

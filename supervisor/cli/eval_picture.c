@@ -1,7 +1,5 @@
 #include "supervisor/cli/eval_picture.h"
 
-#include "supervisor/render/render.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +9,8 @@ int eval_picture_check(const struct eval_picture *p, const struct env_config *en
     const int rc = env_check_drawable(env, err);
     const char *end;
 
+    if (rc == 0 && p->path == NULL)
+        return render_check_machine(err);
     if (rc < 0 || !env_config_is_external(env))
         return rc < 0 ? rc : render_check(p->path, err);
     end = strrchr(p->path, '.');
@@ -23,7 +23,7 @@ int eval_picture_check(const struct eval_picture *p, const struct env_config *en
 
 void eval_picture_begin(struct eval_picture *p, const struct vec_env *env, size_t copy)
 {
-    if (p->path == NULL || vec_env_episode(env, copy) != p->number)
+    if (!p->is_wanted || vec_env_episode(env, copy) != p->number)
         return;
     p->copy = copy;
     p->is_played = 1;
@@ -41,8 +41,9 @@ void eval_picture_step(struct eval_picture *p, const struct vec_env *env,
     p->is_played = !step->ended[p->copy];
 }
 
-int eval_picture_write(struct eval_picture *p, const struct eval_args *args,
-                       const char *rules, const struct env_spec *spec, struct err *err)
+/* Writes what stands beside the episode. */
+static int describe(struct eval_picture *p, const struct eval_args *args,
+                    const char *rules, const struct env_spec *spec, struct err *err)
 {
     struct episode *e = &p->episode;
 
@@ -62,7 +63,24 @@ int eval_picture_write(struct eval_picture *p, const struct eval_args *args,
                    (unsigned long long)args->step);
     for (int i = 0; i < EPISODE_LINES; i++)
         e->line[i] = p->line[i];
-    return render_write(e, p->path, err);
+    return 0;
+}
+
+int eval_picture_write(struct eval_picture *p, const struct eval_args *args,
+                       const char *rules, const struct env_spec *spec, struct err *err)
+{
+    const int rc = describe(p, args, rules, spec, err);
+
+    return rc < 0 ? rc : render_write(&p->episode, p->path, err);
+}
+
+int eval_picture_bytes(struct eval_picture *p, const struct eval_args *args,
+                       const char *rules, const struct env_spec *spec,
+                       enum draw_format format, struct wbuf *ret, struct err *err)
+{
+    const int rc = describe(p, args, rules, spec, err);
+
+    return rc < 0 ? rc : render_bytes(&p->episode, format, ret, err);
 }
 
 void eval_picture_done(struct eval_picture *p)

@@ -144,7 +144,11 @@ void lineage_report_put(const struct lineage *l, struct json *j)
 
 static struct svg_plot plot_of(const struct lineage *l)
 {
-    struct svg_plot a = {.low = HUGE_VAL, .high = -HUGE_VAL, .steps = 1};
+    struct svg_plot a = svg_plot_of(0);
+
+    a.low = HUGE_VAL;
+    a.high = -HUGE_VAL;
+    a.steps = 1;
 
     for (size_t i = 0; i < l->n * l->study->trials; i++) {
         const double v = lineage_value(l, i / l->study->trials, i % l->study->trials);
@@ -170,7 +174,10 @@ static void put_point(const struct lineage *l, const struct svg_plot *a, size_t 
 
     if (isnan(v))
         return;
-    (void)fprintf(f, "<circle cx='%.1f' cy='%.1f' r='3.5' fill='%s'><title>member %zu",
+    (void)fprintf(f,
+                  "<circle class='colour-%zu' cx='%.1f' cy='%.1f' r='3.5' fill='%s'>"
+                  "<title>member %zu",
+                  member % SVG_COLOURS,
                   svg_plot_x(a, (double)lineage_step(l->study, round)), svg_plot_y(a, v),
                   svg_colour(member), member + 1);
     for (size_t k = 0; k < l->study->n_keys; k++) {
@@ -193,9 +200,10 @@ static void put_line(const struct lineage *l, const struct svg_plot *a, size_t r
         return;
     (void)fprintf(
         f,
-        "<path fill='none' stroke='%s' stroke-width='1.5'%s d='M%.1f %.1fL%.1f "
-        "%.1f'/>\n",
-        svg_colour(member), from != member ? " stroke-dasharray='5 4'" : "",
+        "<path class='colour-%zu' fill='none' stroke='%s' stroke-width='1.5'%s "
+        "d='M%.1f %.1fL%.1f %.1f'/>\n",
+        member % SVG_COLOURS, svg_colour(member),
+        from != member ? " stroke-dasharray='5 4'" : "",
         svg_plot_x(a, (double)lineage_step(l->study, round - 1)), svg_plot_y(a, was),
         svg_plot_x(a, (double)lineage_step(l->study, round)), svg_plot_y(a, is));
 }
@@ -205,7 +213,7 @@ void lineage_report_print_svg(const struct lineage *l, FILE *f)
     const struct study *s = l->study;
     const struct svg_plot a = plot_of(l);
 
-    svg_plot_begin(s->column != NULL ? s->column : "the team's return",
+    svg_plot_begin(&a, s->column != NULL ? s->column : "the team's return",
                    " of the members; dashed: became a fork", f);
     svg_plot_axes(&a, f);
     for (size_t i = s->trials; i < l->n * s->trials; i++)

@@ -1,7 +1,6 @@
 #include "supervisor/cli/report.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/metrics/progress.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -99,10 +98,9 @@ static size_t stem_len(const char *run)
     return end > 1 && run[end - 1] == '-' ? end - 1 : len;
 }
 
-static int same_group(const struct series *a, const struct series *b)
+int report_same_group(const char *a, const char *b)
 {
-    return stem_len(a->run) == stem_len(b->run) &&
-           strncmp(a->run, b->run, stem_len(a->run)) == 0;
+    return stem_len(a) == stem_len(b) && strncmp(a, b, stem_len(a)) == 0;
 }
 
 static double final_value(const struct series *s)
@@ -116,14 +114,13 @@ static double final_value(const struct series *s)
     return sum / (double)n;
 }
 
-/* The newest value at or before `steps`; NaN: none yet. */
-static double value_at(const struct series *s, double steps)
+/* The newest value at or before `steps`, which must not fall from call to call; NaN: none
+ * yet. *at: 0 at first, then how many values are that old. */
+static double value_at(const struct series *s, double steps, size_t *at)
 {
-    size_t i = 0;
-
-    while (i < s->n && s->steps[i] <= steps)
-        i++;
-    return i > 0 ? s->value[i - 1] : (double)NAN;
+    while (*at < s->n && s->steps[*at] <= steps)
+        ++*at;
+    return *at > 0 ? s->value[*at - 1] : (double)NAN;
 }
 
 static int by_value(const void *a, const void *b)
@@ -155,31 +152,83 @@ static size_t all_steps(const struct series *const *s, size_t n, double **ret)
     return kept;
 }
 
-static void make_curve(struct report_group *g, const struct series *const *s, size_t n)
+/* Of each stretch of points, the lowest and the highest, in their order, and of all the last
+ * one. */
+static void thin(struct report_group *g, size_t points)
+{
+    const size_t each = (2 * g->n_points + points - 1) / points;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < g->n_points; i += each) {
+        size_t low = i, high = i, first, second;
+
+        for (size_t k = i; k < i + each && k < g->n_points; k++) {
+            if (g->point[k].over.mean < g->point[low].over.mean)
+                low = k;
+            if (g->point[k].over.mean > g->point[high].over.mean)
+                high = k;
+        }
+        first = low < high ? low : high;
+        second = low < high ? high : low;
+        g->point[kept++] = g->point[first];
+        if (second != first)
+            g->point[kept++] = g->point[second];
+    }
+    if (g->point[kept - 1].steps != g->point[g->n_points - 1].steps)
+        g->point[kept++] = g->point[g->n_points - 1];
+    g->n_points = kept;
+}
+
+/* The values of n runs at a step; returns whether all have one. at: as of value_at. */
+static int values_at(const struct series *const *s, size_t n, double steps, size_t *at,
+                     double *values)
+{
+    int all = 1;
+
+    for (size_t i = 0; i < n; i++) {
+        values[i] = value_at(s[i], steps, &at[i]);
+        all &= !isnan(values[i]);
+    }
+    return all;
+}
+
+static double mean_of(const double *values, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += values[i];
+    return sum / (double)n;
+}
+
+/* points: thinned to about as many, before intervals are made, which takes long; 0: all. */
+static void make_curve(struct report_group *g, const struct series *const *s, size_t n,
+                       size_t points)
 {
     double *x, *values = xcalloc(n, sizeof(*values));
-    size_t n_steps = all_steps(s, n, &x);
+    size_t *at = xcalloc(n, sizeof(*at)), n_steps = all_steps(s, n, &x);
 
     g->point = xcalloc(n_steps, sizeof(*g->point));
-    for (size_t k = 0; k < n_steps; k++) {
-        int all = 1;
-
-        for (size_t i = 0; i < n; i++) {
-            values[i] = value_at(s[i], x[k]);
-            all &= !isnan(values[i]);
-        }
-        if (all)
+    for (size_t k = 0; k < n_steps; k++)
+        if (values_at(s, n, x[k], at, values))
             g->point[g->n_points++] =
-                (struct report_point){x[k], seed_stats_of(values, n)};
+                (struct report_point){x[k], {.mean = mean_of(values, n)}};
+    if (points > 0 && g->n_points > points)
+        thin(g, points);
+    memset(at, 0, n * sizeof(*at));
+    for (size_t k = 0; k < g->n_points; k++) {
+        (void)values_at(s, n, g->point[k].steps, at, values);
+        g->point[k].over = seed_stats_of(values, n);
     }
     for (size_t i = 0; i < n; i++)
         values[i] = final_value(s[i]);
     g->final = seed_stats_of(values, n);
+    free(at);
     free(values);
     free(x);
 }
 
-static void make_groups(struct report *r, const struct series *s, size_t n)
+static void make_groups(struct report *r, const struct series *s, size_t n, size_t points)
 {
     const struct series **members = xcalloc(n, sizeof(*members));
     char *taken = xcalloc(n, 1);
@@ -191,14 +240,14 @@ static void make_groups(struct report *r, const struct series *s, size_t n)
         if (taken[i])
             continue;
         for (size_t k = i; k < n; k++) {
-            if (!taken[k] && same_group(&s[i], &s[k])) {
+            if (!taken[k] && report_same_group(s[i].run, s[k].run)) {
                 members[g->n_runs++] = &s[k];
                 taken[k] = 1;
             }
         }
         g->name = g->n_runs == 1 ? strndup(s[i].run, strcspn(s[i].run, "/"))
                                  : strndup(s[i].run, stem_len(s[i].run));
-        make_curve(g, members, g->n_runs);
+        make_curve(g, members, g->n_runs, points);
         r->n_groups++;
     }
     free(taken);
@@ -240,7 +289,7 @@ int report_make(struct report **ret, char *const *paths, size_t n, const char *m
     r->metric = metric != NULL ? xstrdup(metric) : NULL;
     n_read = read_all(s, paths, n, &r->metric, &first, whys);
     if (n_read > 0)
-        make_groups(r, s, n_read);
+        make_groups(r, s, n_read, 0);
     for (size_t i = 0; i < n && n_read > 0; i++)
         if (whys[i].code < 0)
             on_left_out(ctx, &whys[i]);
@@ -256,6 +305,50 @@ int report_make(struct report **ret, char *const *paths, size_t n, const char *m
     }
     *ret = r;
     return 0;
+}
+
+/* ---- for pages ---- */
+
+int report_make_thin(struct report **ret, const struct report_run *runs, size_t n,
+                     const char *metric, size_t points)
+{
+    struct series *s = xcalloc(n, sizeof(*s));
+    size_t n_read = 0;
+
+    *ret = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (runs[i].progress != NULL &&
+            take_series(&s[n_read], runs[i].progress, runs[i].path, metric, NULL) == 0) {
+            n_read++;
+            continue;
+        }
+        free(s[n_read].steps);
+        free(s[n_read].value);
+        s[n_read] = (struct series){0};
+    }
+    if (n_read > 0) {
+        *ret = xcalloc(1, sizeof(**ret));
+        (*ret)->metric = xstrdup(metric);
+        make_groups(*ret, s, n_read, points);
+    }
+    for (size_t i = 0; i < n_read; i++) {
+        free(s[i].steps);
+        free(s[i].value);
+    }
+    free(s);
+    return n_read > 0 ? 0 : ERR_NOT_FOUND;
+}
+
+void report_add(struct report *r, struct report *from, char *const *names)
+{
+    r->group = xreallocarray(r->group, r->n_groups + from->n_groups, sizeof(*r->group));
+    for (size_t i = 0; i < from->n_groups; i++) {
+        free(from->group[i].name);
+        from->group[i].name = xstrdup(names[i]);
+        r->group[r->n_groups++] = from->group[i];
+    }
+    from->n_groups = 0;
+    report_free(from);
 }
 
 void report_free(struct report *r)

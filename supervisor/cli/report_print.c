@@ -153,10 +153,18 @@ void report_print_json(const struct report *r, FILE *f)
 
 /* ---- SVG ---- */
 
-static void put_band(const struct svg_plot *a, const struct report_group *g,
-                     const char *colour, FILE *f)
+static void put_points(const struct svg_plot *a, const struct report_group *g, FILE *f)
 {
-    (void)fprintf(f, "<polygon fill='%s' fill-opacity='0.2' points='", colour);
+    for (size_t k = 0; k < g->n_points; k++)
+        (void)fprintf(f, "%.1f,%.1f ", svg_plot_x(a, g->point[k].steps),
+                      svg_plot_y(a, g->point[k].over.mean));
+}
+
+static void put_band(const struct svg_plot *a, const struct report_group *g,
+                     size_t colour, FILE *f)
+{
+    (void)fprintf(f, "<polygon class='colour-%zu' fill='%s' fill-opacity='0.2' points='",
+                  colour % SVG_COLOURS, svg_colour(colour));
     for (size_t k = 0; k < g->n_points; k++)
         (void)fprintf(f, "%.1f,%.1f ", svg_plot_x(a, g->point[k].steps),
                       svg_plot_y(a, g->point[k].over.high));
@@ -167,37 +175,39 @@ static void put_band(const struct svg_plot *a, const struct report_group *g,
 }
 
 static void put_curve(const struct svg_plot *a, const struct report_group *g,
-                      const char *colour, FILE *f)
+                      size_t colour, FILE *f)
 {
     if (g->n_runs > 1)
         put_band(a, g, colour, f);
-    (void)fprintf(f, "<polyline fill='none' stroke='%s' stroke-width='2' points='",
-                  colour);
-    for (size_t k = 0; k < g->n_points; k++)
-        (void)fprintf(f, "%.1f,%.1f ", svg_plot_x(a, g->point[k].steps),
-                      svg_plot_y(a, g->point[k].over.mean));
+    if (g->n_points == 1) /* a line would not be seen */
+        (void)fprintf(f,
+                      "<circle class='colour-%zu' cx='%.1f' cy='%.1f' r='3' fill='%s'/>",
+                      colour % SVG_COLOURS, svg_plot_x(a, g->point[0].steps),
+                      svg_plot_y(a, g->point[0].over.mean), svg_colour(colour));
+    (void)fputs("<polyline fill='none' ", f);
+    svg_put_stroke(colour, f);
+    (void)fputs(" stroke-width='2' points='", f);
+    put_points(a, g, f);
     (void)fputs("'/>\n", f);
 }
 
-static void put_legend(const struct report *r, FILE *f)
+static void put_legend(const struct svg_plot *a, const struct report *r, FILE *f)
 {
     for (size_t i = 0; i < r->n_groups; i++) {
-        int y = SVG_HEIGHT - SVG_BOTTOM - 18 * (int)(r->n_groups - i) + 4;
+        int y = a->height - a->bottom - 18 * (int)(r->n_groups - i) + 4;
 
-        (void)fprintf(f,
-                      "<path d='M%d %dh20' stroke='%s' stroke-width='3'/>"
-                      "<text x='%d' y='%d' text-anchor='end'>",
-                      SVG_WIDTH - SVG_RIGHT - 20, y, svg_colour(i),
-                      SVG_WIDTH - SVG_RIGHT - 28, y + 4);
+        (void)fprintf(f, "<path d='M%d %dh20' ", a->width - a->right - 20, y);
+        svg_put_stroke(i, f);
+        (void)fprintf(f, " stroke-width='3'/><text x='%d' y='%d' text-anchor='end'>",
+                      a->width - a->right - 28, y + 4);
         svg_escaped(f, r->group[i].name);
         (void)fprintf(f, " (%zu)</text>\n", r->group[i].n_runs);
     }
 }
 
-void report_print_svg(const struct report *r, FILE *f)
+static void put_plot(struct svg_plot a, const struct report *r, FILE *f)
 {
-    struct svg_plot a = {.steps = 1};
-
+    a.steps = 1;
     find_range(r, NULL, &a.low, &a.high);
     for (size_t i = 0; i < r->n_groups; i++) {
         const struct report_group *g = &r->group[i];
@@ -205,10 +215,21 @@ void report_print_svg(const struct report *r, FILE *f)
         if (g->n_points > 0)
             a.steps = fmax(a.steps, g->point[g->n_points - 1].steps);
     }
-    svg_plot_begin(r->metric, " (mean and 95 % interval over runs)", f);
+    svg_plot_begin(&a, r->metric, " (mean and 95 % interval over runs)", f);
     svg_plot_axes(&a, f);
     for (size_t i = 0; i < r->n_groups; i++)
-        put_curve(&a, &r->group[i], svg_colour(i), f);
-    put_legend(r, f);
+        put_curve(&a, &r->group[i], i, f);
+    if (!a.is_part)
+        put_legend(&a, r, f);
     (void)fputs("</svg>\n", f);
+}
+
+void report_print_svg(const struct report *r, FILE *f)
+{
+    put_plot(svg_plot_of(0), r, f);
+}
+
+void report_print_plot(const struct report *r, FILE *f)
+{
+    put_plot(svg_plot_of(1), r, f);
 }

@@ -89,9 +89,8 @@ static void read_member(struct study_report *r, const char *dir, size_t member)
         row->value = seed_stats_of(&mean, 1);
 }
 
-/* The value of a key in a row; of pbt, in the row's round. */
-static const char *value_in(const struct study_report *r, size_t trial, size_t key,
-                            struct arena *arena)
+const char *study_report_setting(const struct study_report *r, size_t trial, size_t key,
+                                 struct arena *arena)
 {
     const struct lineage *l = &r->lineage;
 
@@ -279,7 +278,7 @@ static int width_of(const struct study_report *r, size_t key)
 
     for (size_t i = 0; i < r->n; i++) {
         struct arena arena = ARENA_ZERO;
-        const size_t len = strlen(value_in(r, i, key, &arena));
+        const size_t len = strlen(study_report_setting(r, i, key, &arena));
 
         width = len > width ? len : width;
         arena_done(&arena);
@@ -320,7 +319,7 @@ static void print_row(const struct study_report *r, const struct study_row *row,
         (void)fprintf(f, "%10s", "-");
     for (size_t k = 0; k < s->n_keys; k++)
         (void)fprintf(f, "  %*.*s", width[k], CELL_BYTES,
-                      value_in(r, row->trial, k, &arena));
+                      study_report_setting(r, row->trial, k, &arena));
     (void)fputc('\n', f);
     arena_done(&arena);
 }
@@ -400,7 +399,7 @@ void study_report_print_csv(const struct study_report *r, FILE *f)
         (void)fprintf(f, ",%zu,%zu", row->value.n, row->rung);
         for (size_t k = 0; k < s->n_keys; k++) {
             (void)fputc(',', f);
-            report_csv_text(value_in(r, row->trial, k, &arena), f);
+            report_csv_text(study_report_setting(r, row->trial, k, &arena), f);
         }
         (void)fputc('\n', f);
         arena_done(&arena);
@@ -415,7 +414,7 @@ static void put_settings(const struct study_report *r, size_t trial, struct json
     json_object(j);
     for (size_t k = 0; k < r->study->n_keys; k++) {
         json_key(j, r->study->key[k].path);
-        json_str(j, value_in(r, trial, k, &arena));
+        json_str(j, study_report_setting(r, trial, k, &arena));
     }
     json_close(j);
     arena_done(&arena);
@@ -542,8 +541,9 @@ static void put_axis(const struct study_report *r, size_t key, const struct axis
 
     if (k != NULL)
         (void)position(r->study, 0, key, &is_number);
-    (void)fprintf(f, "<path d=\"M%.1f %dV%d\" stroke=\"#888\" fill=\"none\"/>\n", x, TOP,
-                  HEIGHT - BOTTOM);
+    (void)fprintf(
+        f, "<path class=\"axis\" d=\"M%.1f %dV%d\" stroke=\"#888\" fill=\"none\"/>\n", x,
+        TOP, HEIGHT - BOTTOM);
     put_text(f, x, HEIGHT - BOTTOM + 40, k != NULL ? report_short_name(k) : "value");
     for (int i = 0; i < 2 && is_number && a->high >= a->low; i++) {
         (void)snprintf(text, sizeof(text), "%.4g", i == 0 ? a->low : a->high);
@@ -565,11 +565,11 @@ static void put_line(const struct study_report *r, const struct study_row *row,
     part = part_of(&axis[n], row->value.mean);
     if (!r->study->is_max)
         part = 1 - part;
-    (void)fprintf(
-        f,
-        "<path fill=\"none\" stroke=\"rgb(%.0f,%.0f,%.0f)\" stroke-width=\"%.1f\" "
-        "d=\"",
-        200 - 180 * part, 200 - 80 * part, 200 + 10 * part, 1 + 1.5 * part);
+    (void)fprintf(f,
+                  "<path class=\"trial\" style=\"--part:%.2f\" fill=\"none\" "
+                  "stroke=\"rgb(%.0f,%.0f,%.0f)\" stroke-width=\"%.1f\" d=\"",
+                  part, 200 - 180 * part, 200 - 80 * part, 200 + 10 * part,
+                  1 + 1.5 * part);
     for (size_t k = 0; k <= n; k++) {
         int is_number;
         const double v =
@@ -635,7 +635,8 @@ static void put_scale(const struct study_report *r, size_t key, const struct axi
         if (!isnan(mean))
             (void)fprintf(f,
                           "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
-                          "stroke=\"#d55e00\" stroke-width=\"2\"/>\n",
+                          "class=\"colour-1\" stroke=\"#d55e00\" "
+                          "stroke-width=\"2\"/>\n",
                           panel_x(p, part_of(x, at)) - 9, height,
                           panel_x(p, part_of(x, at)) + 9, height);
     }
@@ -657,7 +658,7 @@ static void put_panel(const struct study_report *r, size_t key, const struct axi
                        " (rank correlation %+.2f)", correlation);
     put_text(f, panel_x(&p, 0.5), p.top - 10, title);
     (void)fprintf(f,
-                  "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" "
+                  "<rect class=\"axis\" x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" "
                   "fill=\"none\" stroke=\"#888\"/>\n",
                   p.left, p.top, PANEL_WIDTH - 2 * EDGE, PANEL_HEIGHT - 2 * EDGE);
     put_scale(r, key, x, y, &p, f);
@@ -670,7 +671,8 @@ static void put_panel(const struct study_report *r, size_t key, const struct axi
 
         if (!isnan(r->first[i]))
             (void)fprintf(f,
-                          "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#0072b2\" "
+                          "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" class=\"colour-0\" "
+                          "fill=\"#0072b2\" "
                           "fill-opacity=\"0.6\"><title>%zu: %.4g</title></circle>\n",
                           panel_x(&p, part_of(x, position(r->study, i, key, &is_number))),
                           panel_y(&p, part_of(y, r->first[i])), i + 1, r->first[i]);
@@ -692,8 +694,8 @@ void study_report_print_svg(const struct study_report *r, FILE *f)
     }
     (void)fprintf(f,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
-                  "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"%d\" "
-                  "height=\"%d\" fill=\"white\"/>\n",
+                  "font-family=\"sans-serif\" font-size=\"12\">\n<rect class=\"paper\" "
+                  "width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
                   WIDTH, height, WIDTH, height);
     for (size_t k = 0; k <= n; k++)
         axis[k] = axis_of(r, k);

@@ -41,6 +41,10 @@ int study_report_make(struct study_report *ret, const struct study *study,
                       const char *dir, struct err *err);
 void study_report_done(struct study_report *r);
 
+/* The value of a key in a trial, or of pbt in its round. In the arena. */
+const char *study_report_setting(const struct study_report *r, size_t trial, size_t key,
+                                 struct arena *arena);
+
 /* rows: at most so many; 0: all. */
 void study_report_print(const struct study_report *r, size_t rows, FILE *f);
 void study_report_print_csv(const struct study_report *r, FILE *f);

@@ -5,23 +5,46 @@
 enum { TICKS = 5 };
 
 /* Okabe & Ito 2008. */
-static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                      "#e69f00", "#56b4e9", "#f0e442", "#000000"};
+static const char *const colours[SVG_COLOURS] = {"#0072b2", "#d55e00", "#009e73",
+                                                 "#cc79a7", "#e69f00", "#56b4e9",
+                                                 "#f0e442", "#000000"};
 
 const char *svg_colour(size_t i)
 {
-    return colours[i % (sizeof(colours) / sizeof(colours[0]))];
+    return colours[i % SVG_COLOURS];
+}
+
+void svg_put_stroke(size_t i, FILE *f)
+{
+    (void)fprintf(f, "class='colour-%zu' stroke='%s'", i % SVG_COLOURS, svg_colour(i));
+}
+
+struct svg_plot svg_plot_of(int is_part)
+{
+    return is_part ? (struct svg_plot){.width = 480,
+                                       .height = 270,
+                                       .left = 58,
+                                       .right = 24,
+                                       .top = 12,
+                                       .bottom = 44,
+                                       .is_part = 1}
+                   : (struct svg_plot){.width = 720,
+                                       .height = 420,
+                                       .left = 70,
+                                       .right = 20,
+                                       .top = 40,
+                                       .bottom = 50};
 }
 
 double svg_plot_x(const struct svg_plot *a, double steps)
 {
-    return SVG_LEFT + (SVG_WIDTH - SVG_LEFT - SVG_RIGHT) * steps / a->steps;
+    return a->left + (a->width - a->left - a->right) * steps / a->steps;
 }
 
 double svg_plot_y(const struct svg_plot *a, double value)
 {
-    return SVG_HEIGHT - SVG_BOTTOM -
-           (SVG_HEIGHT - SVG_TOP - SVG_BOTTOM) * (value - a->low) / (a->high - a->low);
+    return a->height - a->bottom -
+           (a->height - a->top - a->bottom) * (value - a->low) / (a->high - a->low);
 }
 
 void svg_escaped(FILE *f, const char *text)
@@ -34,14 +57,20 @@ void svg_escaped(FILE *f, const char *text)
     }
 }
 
-void svg_plot_begin(const char *title, const char *note, FILE *f)
+void svg_plot_begin(const struct svg_plot *a, const char *title, const char *note,
+                    FILE *f)
 {
     (void)fprintf(f,
                   "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' "
                   "viewBox='0 0 %d %d' font-family='sans-serif' font-size='12' "
-                  "fill='#333'>\n<rect width='100%%' height='100%%' fill='#fff'/>\n"
+                  "fill='#333'>\n",
+                  a->width, a->height, a->width, a->height);
+    if (a->is_part)
+        return;
+    (void)fprintf(f,
+                  "<rect class='paper' width='100%%' height='100%%' fill='#fff'/>\n"
                   "<text x='%d' y='24' font-size='14'>",
-                  SVG_WIDTH, SVG_HEIGHT, SVG_WIDTH, SVG_HEIGHT, SVG_LEFT);
+                  a->left);
     svg_escaped(f, title);
     (void)fprintf(f, "%s</text>\n", note);
 }
@@ -61,20 +90,20 @@ void svg_plot_axes(const struct svg_plot *a, FILE *f)
 
     for (double v = ceil(a->low / step) * step; v <= a->high; v += step)
         (void)fprintf(f,
-                      "<path d='M%d %.1fH%d' stroke='#ddd'/><text x='%d' y='%.1f' "
-                      "text-anchor='end'>%g</text>\n",
-                      SVG_LEFT, svg_plot_y(a, v), SVG_WIDTH - SVG_RIGHT, SVG_LEFT - 8,
+                      "<path class='grid' d='M%d %.1fH%d' stroke='#ddd'/><text x='%d' "
+                      "y='%.1f' text-anchor='end'>%g</text>\n",
+                      a->left, svg_plot_y(a, v), a->width - a->right, a->left - 8,
                       svg_plot_y(a, v) + 4, fabs(v) < step / 1e6 ? 0.0 : v);
     step = tick_step(a->steps);
     for (double x = 0; x <= a->steps; x += step)
         (void)fprintf(f,
-                      "<path d='M%.1f %dv5' stroke='#333'/><text x='%.1f' y='%d' "
-                      "text-anchor='middle'>%g</text>\n",
-                      svg_plot_x(a, x), SVG_HEIGHT - SVG_BOTTOM, svg_plot_x(a, x),
-                      SVG_HEIGHT - SVG_BOTTOM + 20, x);
+                      "<path class='axis' d='M%.1f %dv5' stroke='#333'/><text x='%.1f' "
+                      "y='%d' text-anchor='middle'>%g</text>\n",
+                      svg_plot_x(a, x), a->height - a->bottom, svg_plot_x(a, x),
+                      a->height - a->bottom + 20, x);
     (void)fprintf(f,
-                  "<path d='M%d %dV%dH%d' fill='none' stroke='#333'/>"
+                  "<path class='axis' d='M%d %dV%dH%d' fill='none' stroke='#333'/>"
                   "<text x='%d' y='%d' text-anchor='middle'>environment steps</text>\n",
-                  SVG_LEFT, SVG_TOP, SVG_HEIGHT - SVG_BOTTOM, SVG_WIDTH - SVG_RIGHT,
-                  (SVG_LEFT + SVG_WIDTH - SVG_RIGHT) / 2, SVG_HEIGHT - 10);
+                  a->left, a->top, a->height - a->bottom, a->width - a->right,
+                  (a->left + a->width - a->right) / 2, a->height - (a->is_part ? 6 : 10));
 }

@@ -3,7 +3,6 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/binaries.h"
-#include "supervisor/render/draw.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -65,28 +64,41 @@ static int load(const struct draw_calls **ret, struct err *err)
     return rc;
 }
 
-int render_check(const char *path, struct err *err)
+int render_check_machine(struct err *err)
 {
     const struct draw_calls *draw;
+    const int rc = load(&draw, err);
+
+    return rc < 0 ? rc : draw->check(err);
+}
+
+int render_check(const char *path, struct err *err)
+{
     int rc = format_of(path, err);
 
-    if (rc < 0 || (rc = check_folder(path, err)) < 0 || (rc = load(&draw, err)) < 0)
+    if (rc < 0 || (rc = check_folder(path, err)) < 0)
         return rc;
-    return draw->check(err);
+    return render_check_machine(err);
+}
+
+int render_bytes(const struct episode *e, enum draw_format format, struct wbuf *ret,
+                 struct err *err)
+{
+    const struct draw_calls *draw;
+    const int rc = load(&draw, err);
+
+    return rc < 0 ? rc : draw->episode(e, format, ret, err);
 }
 
 int render_write(const struct episode *e, const char *path, struct err *err)
 {
-    const struct draw_calls *draw;
     const int format = format_of(path, err);
     struct wbuf bytes = {0};
     int rc;
 
     if (format < 0)
         return format;
-    if ((rc = load(&draw, err)) < 0)
-        return rc;
-    rc = draw->episode(e, (enum draw_format)format, &bytes, err);
+    rc = render_bytes(e, (enum draw_format)format, &bytes, err);
     if (rc == 0)
         rc = atomic_file_write(path, bytes.data, bytes.len, 0, err);
     wbuf_done(&bytes);

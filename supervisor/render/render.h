@@ -13,6 +13,8 @@
 #define SUPERVISOR_RENDER_RENDER_H
 
 #include "common/err/err.h"
+#include "common/wire/cursor.h"
+#include "supervisor/render/draw.h"
 #include "supervisor/render/episode.h"
 
 /* Checks, before an episode is played, that the file can be drawn and written. ERR_ARG:
@@ -21,5 +23,11 @@
 int render_check(const char *path, struct err *err);
 /* e: at least one step. */
 int render_write(const struct episode *e, const char *path, struct err *err);
+
+/* The same for a picture that becomes part of something else: whether this machine can draw,
+ * and the bytes of the file, appended. */
+int render_check_machine(struct err *err);
+int render_bytes(const struct episode *e, enum draw_format format, struct wbuf *ret,
+                 struct err *err);
 
 #endif

@@ -154,6 +154,44 @@ START_TEST(numbered_runs_make_one_group)
 }
 END_TEST
 
+START_TEST(a_thin_curve_has_its_peaks)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+    struct report_run run[3] = {{"x/a-1", NULL}, {"x/a-2", NULL}, {"x/a-3", NULL}};
+    struct progress *p;
+    struct report *r;
+    int has_high = 0, has_low = 0;
+
+    (void)fputs("env_steps,v\n", f);
+    for (int i = 0; i < 1000; i++)
+        (void)fprintf(f, "%d,%d\n", i, i == 333 ? 9 : i == 334 ? -9 : 0);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_int_eq(read_text(&p, text), 0);
+    run[0].progress = run[2].progress = p;
+    ck_assert_int_eq(report_make_thin(&r, run, 3, "w", 100), ERR_NOT_FOUND);
+    ck_assert_int_eq(report_make_thin(&r, run, 3, "v", 1000), 0);
+    ck_assert_uint_eq(r->group[0].n_points, 1000);
+    report_free(r);
+    ck_assert_int_eq(report_make_thin(&r, run, 3, "v", 100), 0);
+    ck_assert_uint_eq(r->group[0].n_runs, 2);
+    ck_assert(r->group[0].n_points >= 34 && r->group[0].n_points <= 102);
+    for (size_t i = 0; i < r->group[0].n_points; i++) {
+        const struct report_point *at = &r->group[0].point[i];
+
+        has_high |= at->steps == 333 && at->over.mean == 9 && at->over.n == 2;
+        has_low |= at->steps == 334 && at->over.mean == -9;
+        ck_assert(i == 0 || at->steps > at[-1].steps);
+    }
+    ck_assert(has_high && has_low);
+    ck_assert_double_eq(r->group[0].point[r->group[0].n_points - 1].steps, 999);
+    report_free(r);
+    progress_free(p);
+    free(text);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("report");
@@ -165,6 +203,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, statistics);
     tcase_add_test(tc, seeds_make_one_group);
     tcase_add_test(tc, numbered_runs_make_one_group);
+    tcase_add_test(tc, a_thin_curve_has_its_peaks);
     suite_add_tcase(s, tc);
     return s;
 }
