@@ -7,8 +7,8 @@
 extern const struct schema run_schema;      /* of struct run_config */
 extern const struct schema agent_schema;    /* of struct agent_config */
 extern const struct schema settings_schema; /* of struct algorithm_settings */
-extern const struct schema
-    hooks_schema; /* of struct hooks_config: FIELD_WORDS by event */
+/* Of struct hooks_config: FIELD_WORDS for each event. */
+extern const struct schema hooks_schema;
 
 /* Whether an optimizer of that type has the setting; all have "type" and "learning_rate". */
 int optimizer_has(enum optimizer_type type, const char *setting);
@@ -32,6 +32,9 @@ int command_complete_directory(const char **directory, struct arena *arena,
 /* Checks and completes the section `on` where the table does not suffice. */
 int hooks_config_complete(struct run_config *c, const struct yaml_node *root,
                           struct err *err);
+/* The command of an event's field; NULL: none is given, or the field is not one of an event. */
+const struct yaml_node *hooks_config_command(const struct hooks_config *c,
+                                             const struct field *f);
 /* ERR_CONFIG, with the command's place: a program of the section cannot be executed. */
 int hooks_config_find(const struct run_config *c, struct err *err);
 
