@@ -202,6 +202,24 @@ def test_the_best_and_the_newest_checkpoint_stay(w):
     assert "0 of" in w.brood("prune", "a", "--keep", "9")[0]
 
 
+def test_the_best_of_each_of_many_teams_stays(w):
+    trained(w)
+    first, second = checkpoints(w, "a")[1:3]  # there is no evaluation before the first round
+    file = w.run_dir("a") / "metrics" / "progress.csv"
+    head, *rows = file.read_text().splitlines()
+    step = head.split(",").index("env_steps")
+    teams = 70
+    # The last team alone was best at the second checkpoint.
+    better = {first: ["1"] * (teams - 1) + ["0"], second: ["0"] * (teams - 1) + ["1"]}
+    lines = [",".join([head, *(f"eval/team_return/team_{i}" for i in range(teams))])]
+    for row in rows:
+        lines.append(",".join([row, *better.get(int(row.split(",")[step]), [""] * teams)]))
+    file.write_text("\n".join(lines) + "\n")
+    done, = harness.json_lines(w.brood("prune", "a", "--json")[0])
+    assert {first, second} <= set(done["kept"]) and len(done["best"]) == teams + 1, done
+    assert {first, second} <= set(checkpoints(w, "a"))
+
+
 def test_pruned_or_not_a_run_resumes_alike(w):
     trained(w, "a")
     shutil.copytree(w.run_dir("a"), w.run_dir("b"))
