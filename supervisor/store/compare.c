@@ -66,8 +66,8 @@ double store_column_value(const struct store_column *c, const uint8_t *row, uint
     return (double)x;
 }
 
-static int differs(const struct store_layout *l, uint64_t row, const uint8_t *here,
-                   const uint8_t *there, struct err *err)
+static int report_difference(const struct store_layout *l, uint64_t row,
+                             const uint8_t *here, const uint8_t *there, struct err *err)
 {
     for (uint32_t k = 0; k < l->n_columns; k++) {
         const struct store_column *c = &l->columns[k];
@@ -99,7 +99,7 @@ static int compare_chunk(const struct store *s, int log, uint64_t row, size_t n,
         rc = read_rows(log, l->row_bytes, row, there, n, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         if (memcmp(here + i * bytes, there + i * bytes, bytes) != 0)
-            rc = differs(l, row + i, here + i * bytes, there + i * bytes, err);
+            rc = report_difference(l, row + i, here + i * bytes, there + i * bytes, err);
     return rc;
 }
 
