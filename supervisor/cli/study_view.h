@@ -72,7 +72,7 @@ void study_stage_of(struct study_stage *ret, const struct study *s, size_t rung,
                     uint64_t until, uint64_t run_steps);
 
 /* is_drawn: on stderr; NULL if that is no terminal that can redraw. Otherwise nothing is shown
- * but by study_view_print. lineage: of pbt, or NULL; all are borrowed. */
+ * but by study_view_print. lineage: of pbt; otherwise all-zero. All are borrowed. */
 struct study_view *study_view_new(const struct study *s, const char *name,
                                   const char *dir, const struct lineage *lineage,
                                   int is_drawn);
