@@ -1,5 +1,6 @@
 #include "supervisor/cli/replay_print.h"
 
+#include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/store/store_view.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum kind { A_VALUE, A_SCALAR, AN_ORIGIN, A_REQUEST };
 
@@ -434,9 +434,9 @@ void replay_view_read_rows(struct replay_view *v, const struct store_layout *lay
     list_rows(v);
     v->row_lines = xcalloc(v->n_rows + 1, sizeof(*v->row_lines));
     for (size_t i = 0; i < v->n_rows; i++) {
-        const off_t at = (off_t)(STORE_HEADER_BYTES + v->rows[i] * layout->row_bytes);
+        const uint64_t at = STORE_HEADER_BYTES + v->rows[i] * layout->row_bytes;
 
-        if (pread(fd, row, bytes, at) == (ssize_t)bytes)
+        if (pread_all(fd, row, bytes, at) == (ssize_t)bytes)
             v->row_lines[i] = row_line(layout, v->rows[i], row);
     }
     free(row);
