@@ -139,6 +139,7 @@ def test_a_live_run_is_tagged(w):
     status, = harness.json_lines(w.brood("status", "a", "--json")[0])
     assert status["state"] == "running" and status["tags"] == ["watched"], status
     w.brood("stop", "a")
+    w.brood("wait", "a", code=4)
     assert listed(w, "--where", "tag=watched state=stopped") == ["a"]
 
 
