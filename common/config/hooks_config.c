@@ -112,8 +112,7 @@ static int is_program(const char *directory, const char *folder, size_t folder_l
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* As execvp finds it. */
-static int is_on_path(const char *directory, const char *name)
+int command_is_on_path(const char *directory, const char *name)
 {
     const char *path = getenv("PATH");
     size_t n;
@@ -132,7 +131,7 @@ static int find_program(const struct run_config *c, const struct yaml_node *comm
 {
     const char *name = command->child[0]->text, *directory = c->hooks.directory;
 
-    if (strchr(name, '/') == NULL && !is_on_path(directory, name))
+    if (strchr(name, '/') == NULL && !command_is_on_path(directory, name))
         return yaml_fail(command, path, err,
                          "found '%.100s', expected a program: PATH has none of that name",
                          name);

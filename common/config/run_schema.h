@@ -21,6 +21,9 @@ const char *config_path_within(const char *path, const char *prefix);
 
 /* ---- hooks_config.c: programs that the configuration names ---- */
 
+/* Whether PATH has an executable file of that name, as execvp finds it; a relative folder of
+ * PATH is below `directory`. */
+int command_is_on_path(const char *directory, const char *name);
 /* ERR_CONFIG: the command has too many words. path: of its key. */
 int command_check_words(const struct yaml_node *command, const char *path,
                         struct err *err);
@@ -32,7 +35,7 @@ int command_complete_directory(const char **directory, struct arena *arena,
 /* Checks and completes the section `on` where the table does not suffice. */
 int hooks_config_complete(struct run_config *c, const struct yaml_node *root,
                           struct err *err);
-/* The command of an event's field; NULL: none is given, or the field is not one of an event. */
+/* The command of an event's field; NULL: none is given, or the field is no event's. */
 const struct yaml_node *hooks_config_command(const struct hooks_config *c,
                                              const struct field *f);
 /* ERR_CONFIG, with the command's place: a program of the section cannot be executed. */
