@@ -16,7 +16,7 @@
  * the rest). */
 int write_all(int fd, const void *data, size_t len);
 int pwrite_all(int fd, const void *data, size_t len, uint64_t offset);
-/* The number of bytes read, which is less than len only at the end of the file; -1 with errno. */
+/* The number of bytes read, less than len only at the end of the file; -1 with errno. */
 ssize_t pread_all(int fd, void *data, size_t len, uint64_t offset);
 
 /* Appends everything or nothing. After an error (such as a full disk) the file has its old

@@ -1,5 +1,5 @@
-/* study_status.h - how far a study is, found from its files (study_dir.h): for `brood status` and
- * `brood attach`, also while another process sweeps it. */
+/* study_status.h - how far a study is, found from its files (study_dir.h): for `brood status`
+ * and `brood attach`, also while another process sweeps it. */
 #ifndef SUPERVISOR_CLI_STUDY_STATUS_H
 #define SUPERVISOR_CLI_STUDY_STATUS_H
 
@@ -17,7 +17,8 @@ struct study_status {
     size_t *trial, n;
 };
 
-/* Must stay where it is until study_status_done. ERR_CONFIG, ERR_FORMAT, -errno: *ret is all-zero. */
+/* *ret must stay where it is until study_status_done. After an error (ERR_CONFIG, ERR_FORMAT,
+ * -errno) it is all-zero. */
 int study_status_read(struct study_status *ret, const char *path, struct err *err);
 /* Reads again how far it is; the errors as above. */
 int study_status_refresh(struct study_status *p, struct err *err);

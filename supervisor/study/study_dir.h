@@ -46,8 +46,7 @@ struct study_run {
     uint64_t steps;
     int has_checkpoint;
     char *failure; /* owned; STUDY_RUN_FAILED: "1-s1 at step 100: ..."; otherwise NULL */
-    uint64_t
-        reached; /* the step of the row at which it stopped; 0: it has not reached it */
+    uint64_t reached; /* step of the row at which it stopped; 0: it has not come so far */
 };
 
 /* Which run of a study it is. */
