@@ -10,9 +10,10 @@ from test_exactness import outcome
 
 NOBODY = 65534
 
-# Appends what it gets to a file.
-NOTE = """#!/bin/sh
-{ cat; echo "$BROOD_EVENT $BROOD_RUN $BROOD_RUN_DIR $PWD $*"; } >> "$1"
+# Appends what it gets to a file, as one line and so in one write: others may do so, too.
+NOTE = r"""#!/bin/sh
+line=$(cat)
+printf '%s\t%s\n' "$line" "$BROOD_EVENT $BROOD_RUN $BROOD_RUN_DIR $PWD $*" >> "$1"
 echo "noted $BROOD_EVENT"
 """
 # Leaves two processes that nothing but the run's end, or the deadline, ends.
@@ -42,9 +43,9 @@ def start(w, name, on, *more, **options):
 
 
 def noted(path):
-    """[event, "its variables and arguments"...] as pairs of lines."""
-    lines = path.read_text().splitlines()
-    return [(json.loads(a), b) for a, b in zip(lines[::2], lines[1::2])]
+    """[(event, "its variables and arguments")...]"""
+    pairs = [line.split("\t") for line in path.read_text().splitlines()]
+    return [(json.loads(event), said) for event, said in pairs]
 
 
 def hook_log(run):
@@ -177,6 +178,7 @@ def test_four_programs_run_and_256_events_wait(w):
     harness.wait_until("the programs", lambda: begun.read_text().count("\n") >= MAX_RUNNING)
     pids = {pid for pid, (_, _, command) in harness.children(harness.holder_of(run)).items()
             if "gated.sh" in command}
+    assert len(pids) == MAX_RUNNING, pids
     assert pids == {int(pid) for pid in begun.read_text().split()}, (pids, begun.read_text())
     assert ended.read_text() == ""
     gate = os.open(w.path / "gate", os.O_RDWR)  # does not wait for a reader
