@@ -58,8 +58,8 @@ struct study_run_id {
 /* The path of a trial's run; free(). */
 char *study_run_path(const struct study *s, const char *dir,
                      const struct study_run_id *id);
-/* How far it is on its way to step `until` (0: to its end), and its value there: a run stops at
- * the first end of a round at or after that step, and writes a row of metrics. */
+/* How far it is on its way to step `until` (0: to its end), and its value there: a run stops
+ * at the first end of a round at or after that step, and writes a row of metrics. */
 void study_run_look(struct study_run *ret, const struct study *s, const char *dir,
                     const struct study_run_id *id, uint64_t until);
 void study_run_done(struct study_run *run);
