@@ -750,7 +750,8 @@ class Policy:
         return self._run(x.astype("f4"))
 
     def _run(self, x: np.ndarray) -> np.ndarray:
-        """Of rows as the network sees them, with all that stands behind the observation."""
+        """The network's output for rows that already have the inputs behind the observation:
+        the last action and the agent's id, where the network has them."""
         feeds = {self._inputs["observation"]: x}
         if x.shape[1] != self._inputs["width"]:
             raise Error(f"{self.agent}: an observation of {x.shape[1]} numbers, the policy "

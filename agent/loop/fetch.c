@@ -9,12 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MAX_BYTES =
-        FRAME_MAX_BYTES / 2, /* of all fetched tensors: the rest is the answer's */
-    MAX_ORIGINS = 16,
-    MAX_PLACES = 16,
-};
+/* MAX_BYTES: of all fetched tensors; the rest of a message is the answer's. */
+enum { MAX_BYTES = FRAME_MAX_BYTES / 2, MAX_ORIGINS = 16, MAX_PLACES = 16 };
 
 struct fetched {
     size_t which; /* index into outputs */
@@ -34,18 +30,17 @@ struct origin {
 
 struct fetch {
     struct session_tap tap;
-    struct output *outputs; /* those that were asked for, then all of origins */
+    struct output *outputs; /* [tap.n] those of names; then, for origins, all */
     char **names;           /* [n_names] */
     size_t n_names;
     struct fetched *list;
     size_t n, cap, bytes;
     int wants_origins;
-    uint8_t *
-        is_bad; /* by operation, of the run `bad_run`: has an output that is not finite */
-    unsigned bad_run;
+    uint8_t *is_bad;        /* by operation: it has an output that is not finite, */
+    unsigned bad_run;       /* in this run */
     struct origin *origins; /* [MAX_ORIGINS] */
     size_t n_origins;
-    char *ends; /* fetch_note_failure */
+    char *ends; /* of fetch_note_failure, or NULL */
 };
 
 /* ---- what the runs compute ---- */
@@ -100,7 +95,7 @@ static void look_for_origin(struct fetch *f, struct output x, const struct tenso
     struct origin o = {.output = x, .run = f->tap.runs - 1, .shape = value->shape};
 
     if (f->n_origins > 0 && f->origins[0].run != o.run)
-        return; /* later runs have it from that one */
+        return; /* an earlier run has some, and later ones got theirs from it */
     if (f->bad_run != f->tap.runs) {
         f->bad_run = f->tap.runs;
         memset(f->is_bad, 0, (size_t)graph_n_operations(operation_graph(x.op)));

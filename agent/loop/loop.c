@@ -1,5 +1,6 @@
 #include "agent/loop/loop.h"
 
+#include "common/io/monotonic.h"
 #include "common/io/write_all.h"
 #include "common/log/log.h"
 #include "common/msg/frame.h"
@@ -7,7 +8,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct loop {
@@ -51,14 +51,6 @@ static int read_some(int fd, struct frame_reader *r, struct err *err)
 
 /* ---- what the supervisor's trace and the log show ---- */
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static int is_timed(const struct loop *l)
 {
     return l->is_traced || log_get_level() >= LOG_LEVEL_DEBUG;
@@ -95,13 +87,13 @@ static int handle_notification(struct loop *l, struct err *err)
 static int handle_request(struct loop *l, size_t len, struct err *err)
 {
     const int timed = is_timed(l);
-    const uint64_t began_ns = timed ? now_ns() : 0;
+    const uint64_t began_ns = timed ? (uint64_t)monotonic_ns() : 0;
     uint64_t ended_ns;
     int ends, r;
 
     log_debug("read %s, request %" PRIu32 ", %zu bytes", l->m.method, l->m.id, len);
     ends = l->handle(l->ctx, &l->m, &l->out);
-    ended_ns = timed ? now_ns() : 0;
+    ended_ns = timed ? (uint64_t)monotonic_ns() : 0;
     if ((r = loop_send(l->fd_out, &l->out, err)) < 0 || !timed)
         return r < 0 ? r : ends;
     log_debug("answered %s, request %" PRIu32 ", after %.1f us", l->m.method, l->m.id,

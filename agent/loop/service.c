@@ -2,12 +2,12 @@
 
 #include "agent/loop/service_internal.h"
 #include "common/err/check.h"
+#include "common/io/monotonic.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static int answer_nothing(struct service *s, const struct msg *m, struct msg_out *out,
                           struct err *err)
@@ -71,14 +71,6 @@ static int find_method(const struct service *s, const char *name, struct method 
 /* Reading the clock at each step would take longer than many steps. */
 #define STEPS_PER_LOOK 16
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 void service_step_done(void *ctx)
 {
     struct service *s = ctx;
@@ -86,7 +78,7 @@ void service_step_done(void *ctx)
 
     if (++s->n_steps % STEPS_PER_LOOK != 0 || s->progress == NULL)
         return;
-    now = now_ms();
+    now = monotonic_ms();
     if (now - s->progress_at_ms < SERVICE_PROGRESS_MS)
         return;
     s->progress_at_ms = now;
@@ -137,7 +129,7 @@ int service_handle(void *ctx, const struct msg *request, struct msg_out *out)
     struct err err;
     int r = find_method(s, request->method, &method, &err);
 
-    s->progress_at_ms = now_ms();
+    s->progress_at_ms = monotonic_ms();
     if (r == 0)
         r = call(s, &method, request, out, &err);
     if (r < 0) {

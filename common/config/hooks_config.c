@@ -40,6 +40,16 @@ int command_complete_directory(const char **directory, struct arena *arena,
     return 0;
 }
 
+const struct yaml_node *hooks_config_command(const struct hooks_config *c,
+                                             const struct field *f)
+{
+    const struct yaml_node *command = NULL;
+
+    if (f->type == FIELD_WORDS)
+        memcpy(&command, (const char *)c + f->offset, sizeof(command));
+    return command;
+}
+
 /* Calls fn with each command of the section and the path of its key. */
 static int each_command(const struct run_config *c,
                         int (*fn)(const struct run_config *c,
@@ -51,15 +61,13 @@ static int each_command(const struct run_config *c,
 
     for (size_t i = 0; c->has_hooks && i < hooks_schema.n && rc == 0; i++) {
         const struct field *f = &hooks_schema.fields[i];
-        const struct yaml_node *command;
+        const struct yaml_node *command = hooks_config_command(&c->hooks, f);
         char path[64];
 
-        if (f->type != FIELD_WORDS)
+        if (command == NULL)
             continue;
-        memcpy(&command, (const char *)&c->hooks + f->offset, sizeof(command));
         (void)snprintf(path, sizeof(path), "on.%.48s", f->key);
-        if (command != NULL)
-            rc = fn(c, command, path, err);
+        rc = fn(c, command, path, err);
     }
     return rc;
 }
@@ -74,12 +82,14 @@ int hooks_config_complete(struct run_config *c, const struct yaml_node *root,
                           struct err *err)
 {
     const struct yaml_node *on = yaml_find(root, "on");
+    int rc;
 
     if (!c->has_hooks)
         return 0;
-    if (command_complete_directory(&c->hooks.directory, &c->arena,
-                                   yaml_find(on, "directory"), "on.directory", err) < 0)
-        return ERR_CONFIG;
+    rc = command_complete_directory(&c->hooks.directory, &c->arena,
+                                    yaml_find(on, "directory"), "on.directory", err);
+    if (rc < 0)
+        return rc;
     if (c->hooks.deadline_s == 0.0) { /* an optional map has no defaults of its own */
         const struct field *f = schema_find(&hooks_schema, "deadline");
 
@@ -102,8 +112,7 @@ static int is_program(const char *directory, const char *folder, size_t folder_l
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* As execvp finds it. */
-static int is_on_path(const char *directory, const char *name)
+int command_is_on_path(const char *directory, const char *name)
 {
     const char *path = getenv("PATH");
     size_t n;
@@ -122,7 +131,7 @@ static int find_program(const struct run_config *c, const struct yaml_node *comm
 {
     const char *name = command->child[0]->text, *directory = c->hooks.directory;
 
-    if (strchr(name, '/') == NULL && !is_on_path(directory, name))
+    if (strchr(name, '/') == NULL && !command_is_on_path(directory, name))
         return yaml_fail(command, path, err,
                          "found '%.100s', expected a program: PATH has none of that name",
                          name);

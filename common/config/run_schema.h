@@ -7,8 +7,8 @@
 extern const struct schema run_schema;      /* of struct run_config */
 extern const struct schema agent_schema;    /* of struct agent_config */
 extern const struct schema settings_schema; /* of struct algorithm_settings */
-extern const struct schema
-    hooks_schema; /* of struct hooks_config: FIELD_WORDS by event */
+/* Of struct hooks_config: FIELD_WORDS for each event. */
+extern const struct schema hooks_schema;
 
 /* Whether an optimizer of that type has the setting; all have "type" and "learning_rate". */
 int optimizer_has(enum optimizer_type type, const char *setting);
@@ -21,6 +21,9 @@ const char *config_path_within(const char *path, const char *prefix);
 
 /* ---- hooks_config.c: programs that the configuration names ---- */
 
+/* Whether PATH has an executable file of that name, as execvp finds it; a relative folder of
+ * PATH is below `directory`. */
+int command_is_on_path(const char *directory, const char *name);
 /* ERR_CONFIG: the command has too many words. path: of its key. */
 int command_check_words(const struct yaml_node *command, const char *path,
                         struct err *err);
@@ -32,6 +35,9 @@ int command_complete_directory(const char **directory, struct arena *arena,
 /* Checks and completes the section `on` where the table does not suffice. */
 int hooks_config_complete(struct run_config *c, const struct yaml_node *root,
                           struct err *err);
+/* The command of an event's field; NULL: none is given, or the field is no event's. */
+const struct yaml_node *hooks_config_command(const struct hooks_config *c,
+                                             const struct field *f);
 /* ERR_CONFIG, with the command's place: a program of the section cannot be executed. */
 int hooks_config_find(const struct run_config *c, struct err *err);
 

@@ -36,6 +36,25 @@ int pwrite_all(int fd, const void *data, size_t len, uint64_t offset)
     return write_everything(fd, data, len, &offset);
 }
 
+ssize_t pread_all(int fd, void *data, size_t len, uint64_t offset)
+{
+    uint8_t *p = data;
+    size_t done = 0;
+
+    while (done < len) {
+        const ssize_t n = pread(fd, p + done, len - done, (off_t)(offset + done));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
 int append_whole(int fd, const char *path, const void *data, size_t len, struct err *err)
 {
     struct stat st;

@@ -1,5 +1,5 @@
-/* write_all.h - writes that continue after short writes and signals until everything is
- * written.
+/* write_all.h - writes and reads that continue after short ones and signals until everything
+ * is written or read.
  *
  * Threads  any.
  */
@@ -10,11 +10,14 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* -1 with errno; a part may have been written (a full disk accepts what fits and refuses
  * the rest). */
 int write_all(int fd, const void *data, size_t len);
 int pwrite_all(int fd, const void *data, size_t len, uint64_t offset);
+/* The number of bytes read, less than len only at the end of the file; -1 with errno. */
+ssize_t pread_all(int fd, void *data, size_t len, uint64_t offset);
 
 /* Appends everything or nothing. After an error (such as a full disk) the file has its old
  * length, so that the caller can retry. path: for the message. -errno. */

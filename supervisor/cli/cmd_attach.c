@@ -5,7 +5,7 @@
 #include "supervisor/cli/live_view.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
-#include "supervisor/cli/study_stand.h"
+#include "supervisor/cli/study_status.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/proc/terminal_keys.h"
 #include "supervisor/run/run_dir.h"
@@ -309,7 +309,7 @@ static int run_attach(struct cli *cli, int argc, char **argv)
     if (argc - optind > 1)
         return cli_usage(cli, "expected one run or study, got %d", argc - optind);
     if (optind < argc && (path = study_dir_find(cli->runs_dir, argv[optind])) != NULL) {
-        code = study_stand_attach(cli, path);
+        code = study_status_attach(cli, path);
         free(path);
         return code;
     }

@@ -16,7 +16,7 @@
 
 enum { MAX_PLACES = 8, PATH_BYTES = 512 };
 
-/* What may stand at a place of a command line; files are left to the shell. */
+/* What an argument, or the value of an option, can be. The shell itself completes files. */
 enum kind {
     FILES = 0,
     RUNS = 1,
@@ -29,14 +29,13 @@ enum kind {
 };
 
 struct completion {
-    const struct cli *cli;
-    const char *word;           /* that is being typed */
-    const struct command *of;   /* the line's command */
-    const char *runs_dir;       /* of the line, or of the caller */
-    const char *run;            /* the first argument; NULL: there is none yet */
-    const struct option *taken; /* the option whose value is being typed, or NULL */
-    size_t place;               /* arguments in front of the word */
-    int only_arguments;         /* "--" was given */
+    const char *word;              /* that is being typed */
+    const struct command *command; /* of the line */
+    const char *runs_dir;          /* of the line, or of the caller */
+    const char *run;               /* the first argument; NULL: there is none yet */
+    const struct option *taken;    /* the option whose value is being typed, or NULL */
+    size_t place;                  /* number of arguments before the word */
+    int only_arguments;            /* "--" was given */
 };
 
 /* Prints the candidate head + tail if it begins with the word. */
@@ -51,8 +50,8 @@ static void offer(const struct completion *c, const char *head, const char *tail
 
 /* ---- runs, their checkpoints and agents ---- */
 
-/* Commands that steer a live run, and those that need one that is over. */
-static int takes_run(const struct command *of, const char *path)
+/* Whether the command takes the run: some need a live one, others one that is over. */
+static int takes_run(const struct command *command, const char *path)
 {
     static const char *const live[] = {"attach",   "wait",       "trace",   "set",
                                        "edit",     "kill",       "respawn", "pause",
@@ -61,10 +60,10 @@ static int takes_run(const struct command *of, const char *path)
     const int is_live = run_dir_holder(path) != 0;
 
     for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++)
-        if (strcmp(of->name, live[i]) == 0)
+        if (strcmp(command->name, live[i]) == 0)
             return is_live;
     for (size_t i = 0; i < sizeof(over) / sizeof(over[0]); i++)
-        if (strcmp(of->name, over[i]) == 0)
+        if (strcmp(command->name, over[i]) == 0)
             return !is_live;
     return 1;
 }
@@ -75,7 +74,7 @@ static void offer_runs(const struct completion *c)
     char **paths = run_dir_list(c->runs_dir, &n);
 
     for (size_t i = 0; i < n; i++) {
-        if (takes_run(c->of, paths[i])) {
+        if (takes_run(c->command, paths[i])) {
             char *name = run_dir_name_of(paths[i]);
 
             offer(c, name, "");
@@ -96,7 +95,7 @@ static void offer_studies(const struct completion *c)
 
         (void)snprintf(path, sizeof(path), "%s/%s", c->runs_dir, e->d_name);
         if (e->d_name[0] != '.' && study_dir_is_one(path) &&
-            (strcmp(c->of->name, "attach") != 0 || study_dir_is_locked(path)))
+            (strcmp(c->command->name, "attach") != 0 || study_dir_is_locked(path)))
             offer(c, e->d_name, "");
     }
     if (d != NULL)
@@ -171,7 +170,7 @@ static void offer_environments(const struct completion *c, const char *head)
         offer(c, head, e->id);
 }
 
-/* The values of the key of the word, which is KEY=...; path: the same up to the '='. */
+/* The values of a field, each after `head`, the "KEY=" that the word begins with. */
 static void offer_values(const struct completion *c, const struct field *f,
                          const char *head)
 {
@@ -210,7 +209,7 @@ static void offer_keys(const struct completion *c, const struct schema *s,
     }
 }
 
-/* Of the run, and of the agent or team that the word names: agents.agent_0.discount. */
+/* Keys of the run, and of the agent or team that the word names: agents.agent_0.discount. */
 static void offer_all_keys(const struct completion *c)
 {
     const char *dot =
@@ -224,7 +223,7 @@ static void offer_all_keys(const struct completion *c)
     offer_keys(c, &agent_schema, path);
 }
 
-/* ---- what stands where ---- */
+/* ---- the kinds at each place of a command line ---- */
 
 static void offer_kinds(const struct completion *c, unsigned kinds)
 {
@@ -357,7 +356,7 @@ static void complete(struct completion *c, char **words, int n)
     struct option all[CLI_MAX_OPTIONS];
     unsigned kinds;
 
-    cli_options_of(c->of, all);
+    cli_options_of(c->command, all);
     read_line(c, all, words, n);
     if (c->taken == NULL && c->word[0] == '-' && !c->only_arguments) {
         for (const struct option *o = all; o->name != NULL; o++)
@@ -365,13 +364,13 @@ static void complete(struct completion *c, char **words, int n)
         return;
     }
     kinds = c->taken != NULL ? kinds_of_value(c->taken->name)
-                             : kinds_at(c->of->arguments, c->place);
+                             : kinds_at(c->command->arguments, c->place);
     offer_kinds(c, kinds);
 }
 
 static int run_complete(struct cli *cli, int argc, char **argv)
 {
-    struct completion c = {.cli = cli};
+    struct completion c = {0};
     int code, n;
 
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
@@ -383,12 +382,12 @@ static int run_complete(struct cli *cli, int argc, char **argv)
     c.runs_dir = cli->runs_dir;
     c.word = argv[n - 1];
     if (n == 1) {
-        for (size_t i = 0; (c.of = cli_command_at(i)) != NULL; i++)
-            offer(&c, c.of->name, "");
+        for (size_t i = 0; (c.command = cli_command_at(i)) != NULL; i++)
+            offer(&c, c.command->name, "");
         return CLI_DONE;
     }
-    c.of = cli_command_find(argv[0]);
-    if (c.of != NULL)
+    c.command = cli_command_find(argv[0]);
+    if (c.command != NULL)
         complete(&c, argv + 1, n - 2);
     return CLI_DONE;
 }

@@ -37,10 +37,10 @@ static void print_json(const struct doctor_finding *f)
 
     json_begin(&j);
     json_object(&j);
-    json_key(&j, "check"), json_str(&j, f->check);
-    json_key(&j, "state"), json_str(&j, level_names[f->level]);
-    json_key(&j, "found"), json_str(&j, f->found);
-    json_key(&j, "advice"), json_str(&j, f->advice[0] != '\0' ? f->advice : NULL);
+    json_put_str(&j, "check", f->check);
+    json_put_str(&j, "state", level_names[f->level]);
+    json_put_str(&j, "found", f->found);
+    json_put_str(&j, "advice", f->advice[0] != '\0' ? f->advice : NULL);
     json_close(&j);
     msg_json_print(&j);
     json_done(&j);

@@ -176,11 +176,11 @@ static void print_json(const struct request *r, const char *text)
 
     json_begin(&j);
     json_object(&j);
-    json_key(&j, "env"), json_str(&j, r->env);
-    json_key(&j, "algorithm"), json_str(&j, r->algorithm);
-    json_key(&j, "file"), json_str(&j, r->out);
+    json_put_str(&j, "env", r->env);
+    json_put_str(&j, "algorithm", r->algorithm);
+    json_put_str(&j, "file", r->out);
     if (r->out == NULL)
-        json_key(&j, "text"), json_str(&j, text);
+        json_put_str(&j, "text", text);
     json_close(&j);
     msg_json_print(&j);
     json_done(&j);

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_KEEP = 1, OPT_DRY_RUN, OPT_LOG, MAX_BEST = 64 };
+enum { OPT_KEEP = 1, OPT_DRY_RUN, OPT_LOG };
 #define EVALUATED "eval/team_return/"
 
 struct options {
@@ -38,7 +38,7 @@ struct best {
 struct pruning {
     struct checkpoint *checkpoint; /* by step */
     size_t n;
-    struct best best[MAX_BEST];
+    struct best *best; /* of each team that has one */
     size_t n_best;
     uint64_t freed_bytes;
     int is_log_gone;
@@ -72,9 +72,10 @@ static void keep_best(struct pruning *x, const struct progress *p, size_t column
         best = &x->checkpoint[i];
         most = v;
     }
-    if (best == NULL || x->n_best == MAX_BEST)
+    if (best == NULL)
         return;
     best->is_kept = 1;
+    x->best = xreallocarray(x->best, x->n_best + 1, sizeof(*x->best));
     x->best[x->n_best++] = (struct best){
         xstrdup(progress_name(p, column) + strlen(EVALUATED)), best->step, most};
 }
@@ -190,22 +191,22 @@ static void print_json(const char *run, const struct pruning *x, int is_dry)
 
     json_begin(&j);
     json_object(&j);
-    json_key(&j, "run"), json_str(&j, run);
-    json_key(&j, "dry_run"), json_bool(&j, is_dry);
+    json_put_str(&j, "run", run);
+    json_put_bool(&j, "dry_run", is_dry);
     put_steps(&j, "removed", x, 0);
     put_steps(&j, "kept", x, 1);
     json_key(&j, "best");
     json_array(&j);
     for (size_t i = 0; i < x->n_best; i++) {
         json_object(&j);
-        json_key(&j, "team"), json_str(&j, x->best[i].team);
-        json_key(&j, "checkpoint"), json_u64(&j, x->best[i].step);
-        json_key(&j, "value"), json_f64(&j, x->best[i].value);
+        json_put_str(&j, "team", x->best[i].team);
+        json_put_u64(&j, "checkpoint", x->best[i].step);
+        json_put_f64(&j, "value", x->best[i].value);
         json_close(&j);
     }
     json_close(&j);
-    json_key(&j, "log_removed"), json_bool(&j, x->is_log_gone);
-    json_key(&j, "freed_bytes"), json_u64(&j, x->freed_bytes);
+    json_put_bool(&j, "log_removed", x->is_log_gone);
+    json_put_u64(&j, "freed_bytes", x->freed_bytes);
     json_close(&j);
     msg_json_print(&j);
     json_done(&j);
@@ -253,6 +254,7 @@ static int prune_one(const struct cli *cli, const char *path, const struct optio
     }
     for (size_t i = 0; i < x.n_best; i++)
         free(x.best[i].team);
+    free(x.best);
     free(x.checkpoint);
     free(run);
     return code;
@@ -317,7 +319,7 @@ static int run_prune(struct cli *cli, int argc, char **argv)
     for (int i = optind; i < argc; i++) {
         struct err err = {0};
         char *path = NULL;
-        int one = run_dir_find(cli->runs_dir, argv[i], &path, &err) < 0
+        int one = run_dir_find_own_name(cli->runs_dir, argv[i], &path, &err) < 0
                       ? cli_fail_run(cli, &err)
                       : prune_one(cli, path, &o);
 

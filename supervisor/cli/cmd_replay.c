@@ -151,26 +151,18 @@ static void print_json(const char *run, const struct replay_options *o,
     struct json j = {0};
 
     msg_json_begin_event(&j, "done");
-    json_key(&j, "run");
-    json_str(&j, run);
-    json_key(&j, "from_checkpoint");
-    json_u64(&j, r->from);
-    json_key(&j, "env_steps");
-    json_u64(&j, r->to);
-    json_key(&j, "rows_compared");
-    json_u64(&j, r->compared);
+    json_put_str(&j, "run", run);
+    json_put_u64(&j, "from_checkpoint", r->from);
+    json_put_u64(&j, "env_steps", r->to);
+    json_put_u64(&j, "rows_compared", r->compared);
     if (r->found) {
-        json_key(&j, "column");
-        json_str(&j, o->until.column);
-        json_key(&j, "value");
-        json_f64(&j, r->value);
+        json_put_str(&j, "column", o->until.column);
+        json_put_f64(&j, "value", r->value);
     }
     if (r->found && r->has_update) {
-        json_key(&j, "update");
-        json_u64(&j, r->update);
+        json_put_u64(&j, "update", r->update);
     }
-    json_key(&j, "ends");
-    json_str(&j, v->ends);
+    json_put_str(&j, "ends", v->ends);
     json_close(&j);
     msg_json_print(&j);
     json_done(&j);

@@ -20,20 +20,6 @@ static void print_removed(const char *run)
     json_done(&j);
 }
 
-/* A run is removed only by its own name: not the newest x-<number> for x. */
-static int check_is_named(const char *word, const char *path, struct err *err)
-{
-    char *given = run_dir_name_of(word), *name = run_dir_name_of(path);
-    int rc = 0;
-
-    if (strcmp(given, name) != 0)
-        rc = err_set(err, ERR_NOT_FOUND,
-                     "there is no run %s; the newest of that name is %s", word, name);
-    free(given);
-    free(name);
-    return rc;
-}
-
 static int remove_one(const struct cli *cli, const char *run, const char *path)
 {
     struct err err = {0};
@@ -62,11 +48,9 @@ static int run_rm(struct cli *cli, int argc, char **argv)
         code = cli_fail(cli, CLI_FAILED, &err);
     for (int i = optind; i < argc; i++) {
         char *path = NULL;
-        int rc = run_dir_find(cli->runs_dir, argv[i], &path, &err), one;
-
-        if (rc == 0)
-            rc = check_is_named(argv[i], path, &err);
-        one = rc < 0 ? cli_fail_run(cli, &err) : remove_one(cli, argv[i], path);
+        int one = run_dir_find_own_name(cli->runs_dir, argv[i], &path, &err) < 0
+                      ? cli_fail_run(cli, &err)
+                      : remove_one(cli, argv[i], path);
 
         code = code == CLI_DONE ? one : code;
         free(path);

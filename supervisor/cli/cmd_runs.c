@@ -151,12 +151,9 @@ static void print_json(const struct run_facts *facts, const char *path,
     json_begin(&j);
     json_object(&j);
     run_status_json_some(&j, &facts->status, keys, sizeof(keys) / sizeof(keys[0]));
-    json_key(&j, "disk_bytes");
-    json_u64(&j, disk_bytes);
-    json_key(&j, "began");
-    json_str(&j, *began != '\0' ? began : NULL);
-    json_key(&j, "path");
-    json_str(&j, path);
+    json_put_u64(&j, "disk_bytes", disk_bytes);
+    json_put_str(&j, "began", *began != '\0' ? began : NULL);
+    json_put_str(&j, "path", path);
     run_tags_json(&facts->tags, &j);
     json_close(&j);
     msg_json_print(&j);
@@ -272,12 +269,14 @@ static void take_run(const struct cli *cli, const char *path, const struct where
 
     run_record_began(path, began);
     run_facts_get(&facts, path, ANSWERS_WITHIN_MS);
-    if (!matches(where, &facts, path))
-        ;
-    else if (cli->json)
-        print_json(&facts, path, tree_disk_bytes(path), began);
-    else
-        add_run(t, &facts, tree_disk_bytes(path), began);
+    if (matches(where, &facts, path)) {
+        const uint64_t disk_bytes = tree_disk_bytes(path);
+
+        if (cli->json)
+            print_json(&facts, path, disk_bytes, began);
+        else
+            add_run(t, &facts, disk_bytes, began);
+    }
     run_facts_done(&facts);
     if (is_held)
         beneath_release(path);

@@ -2,7 +2,7 @@
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
 #include "supervisor/cli/run_facts.h"
-#include "supervisor/cli/study_stand.h"
+#include "supervisor/cli/study_status.h"
 #include "supervisor/run/run_dir.h"
 
 #include <inttypes.h>
@@ -74,7 +74,7 @@ static int run_status_command(struct cli *cli, int argc, char **argv)
     if (argc - optind > 1)
         return cli_usage(cli, "expected one run or study, got %d", argc - optind);
     if (optind < argc && (path = study_dir_find(cli->runs_dir, argv[optind])) != NULL) {
-        code = study_stand_print(cli, path);
+        code = study_status_print(cli, path);
         free(path);
         return code;
     }

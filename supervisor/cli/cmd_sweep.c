@@ -1,6 +1,7 @@
 #include "common/config/changes.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/jobs.h"
+#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/study_report.h"
 #include "supervisor/cli/study_view.h"
 #include "supervisor/env/env.h"
@@ -70,9 +71,8 @@ static void say(const struct sweep *w, const char *fmt, ...)
 /* How far the run of a trial and seed is on its way to the end of the rung. */
 static struct study_run look(const struct sweep *w, size_t trial, size_t seed)
 {
-    const struct study_run_id id = {
-        trial, seed,
-        w->study.method == STUDY_PBT ? lineage_birth(&w->lineage, w->rung, trial) : 0};
+    const struct study_run_id id = {trial, seed,
+                                    lineage_birth(&w->lineage, w->rung, trial)};
     struct study_run run;
 
     study_run_look(&run, &w->study, study_dir_path(w->dir), &id, w->until);
@@ -95,8 +95,7 @@ static struct job make_job(struct sweep *w, size_t trial, size_t seed,
     const char *sets[STUDY_MAX_SETS], *name = strrchr(run->path, '/') + 1;
     /* A fork has a checkpoint, and settings of its own. */
     const int is_new =
-        !run->has_checkpoint &&
-        (s->method != STUDY_PBT || lineage_birth(&w->lineage, w->rung, trial) == 0);
+        !run->has_checkpoint && lineage_birth(&w->lineage, w->rung, trial) == 0;
     size_t n = 0, n_sets = is_new ? study_sets(s, trial, sets, arena) : 0;
 
     add(argv, &n, "brood");
@@ -206,37 +205,24 @@ static void print_event(const struct sweep *w, size_t trial, size_t seed,
                         const struct study_run *run, int code)
 {
     struct json j = {0};
-    size_t len;
 
     json_begin(&j);
     json_object(&j);
-    json_key(&j, "event");
-    json_str(&j, "trial");
-    json_key(&j, "trial");
-    json_u64(&j, trial + 1);
-    json_key(&j, "seed");
-    json_u64(&j, w->study.seeds[seed]);
+    json_put_str(&j, "event", "trial");
+    json_put_u64(&j, "trial", trial + 1);
+    json_put_u64(&j, "seed", w->study.seeds[seed]);
     if (w->study.method == STUDY_PBT) {
-        json_key(&j, "run");
-        json_str(&j, strrchr(run->path, '/') + 1);
-        json_key(&j, "round");
-        json_u64(&j, w->rung + 1);
+        json_put_str(&j, "run", strrchr(run->path, '/') + 1);
+        json_put_u64(&j, "round", w->rung + 1);
     } else {
-        json_key(&j, "rung");
-        json_u64(&j, w->rung);
+        json_put_u64(&j, "rung", w->rung);
     }
-    json_key(&j, "value");
-    json_f64(&j, run->value);
+    json_put_f64(&j, "value", run->value);
     json_key(&j, "exit_code");
     json_i64(&j, code);
-    json_key(&j, "failure");
-    if (run->failure != NULL)
-        json_str(&j, run->failure);
-    else
-        json_null(&j);
+    json_put_str(&j, "failure", run->failure);
     json_close(&j);
-    (void)fputs(json_line(&j, &len), stdout);
-    (void)fflush(stdout);
+    msg_json_print(&j);
     json_done(&j);
 }
 
@@ -392,12 +378,11 @@ static void go_up(struct sweep *w)
 
 static int run_rungs(struct sweep *w)
 {
-    const struct study *s = &w->study;
-    const size_t rungs = s->method == STUDY_ASHA ? s->n_rungs : 1;
+    const size_t rungs = study_n_rungs(&w->study);
     int code = 0;
 
     for (w->rung = 0; w->rung < rungs && code == 0 && w->n > 0; w->rung++) {
-        w->until = s->method == STUDY_ASHA ? s->rungs[w->rung] : 0;
+        w->until = study_rung_until(&w->study, w->rung);
         code = run_rung(w);
         if (code == 0 && w->rung + 1 < rungs)
             go_up(w);
@@ -653,7 +638,6 @@ static void print_end(struct sweep *w, int code)
     struct study_report r;
     struct json j = {0};
     struct err err = {0};
-    size_t len;
 
     if (study_report_make(&r, &w->study, study_dir_path(w->dir), &err) < 0) {
         (void)cli_fail(w->cli, CLI_FAILED, &err);
@@ -662,15 +646,12 @@ static void print_end(struct sweep *w, int code)
     if (w->cli->json) {
         json_begin(&j);
         json_object(&j);
-        json_key(&j, "event");
-        json_str(&j, code == 0 ? "done" : "stopped");
-        json_key(&j, "study");
-        json_str(&j, w->name);
-        json_key(&j, "trials");
-        json_u64(&j, w->study.trials);
+        json_put_str(&j, "event", code == 0 ? "done" : "stopped");
+        json_put_str(&j, "study", w->name);
+        json_put_u64(&j, "trials", w->study.trials);
         study_report_put_best(&r, &j);
         json_close(&j);
-        (void)fputs(json_line(&j, &len), stdout);
+        msg_json_print(&j);
         json_done(&j);
     } else {
         study_report_print(&r, SHOWN_ROWS, stdout);
@@ -695,8 +676,8 @@ static int sweep(struct sweep *w)
                       w->study.trials, w->study.n_seeds, w->study.n_seeds == 1 ? "" : "s",
                       study_dir_path(w->dir));
     if (!w->cli->quiet && !w->cli->json)
-        w->view = study_view_new(&w->study, w->name, study_dir_path(w->dir),
-                                 w->study.method == STUDY_PBT ? &w->lineage : NULL, 1);
+        w->view =
+            study_view_new(&w->study, w->name, study_dir_path(w->dir), &w->lineage, 1);
     code = run_study(w);
     print_end(w, code);
     study_dir_close(w->dir);

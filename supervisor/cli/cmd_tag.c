@@ -15,7 +15,7 @@ static void print_tags(const struct cli *cli, const char *run, const struct run_
     if (cli->json) {
         json_begin(&j);
         json_object(&j);
-        json_key(&j, "run"), json_str(&j, run);
+        json_put_str(&j, "run", run);
         run_tags_json(t, &j);
         json_close(&j);
         msg_json_print(&j);

@@ -1,6 +1,7 @@
 /* The readings of `brood doctor`. */
 #include "supervisor/cli/doctor.h"
 
+#include "common/config/run_schema.h"
 #include "supervisor/cli/glyphs.h"
 #include "supervisor/proc/run_cgroup.h"
 
@@ -257,22 +258,6 @@ static void read_runs(struct doctor_readings *r, const char *runs_dir)
 
 /* ---- programs ---- */
 
-static int is_in_path(const char *program)
-{
-    const char *path = getenv("PATH");
-
-    while (path != NULL && *path != '\0') {
-        const size_t len = strcspn(path, ":");
-        char file[PATH_BYTES];
-
-        (void)snprintf(file, sizeof(file), "%.*s/%s", (int)len, path, program);
-        if (access(file, X_OK) == 0)
-            return 1;
-        path += len + (path[len] == ':');
-    }
-    return 0;
-}
-
 /* python3 prints its version and those of the modules that it finds. */
 static void read_python(struct doctor_readings *r)
 {
@@ -306,7 +291,7 @@ void doctor_read(struct doctor_readings *ret, const char *runs_dir)
     read_kernel(ret);
     read_runs(ret, runs_dir);
     read_python(ret);
-    ret->has_slurm = is_in_path("sbatch") && is_in_path("srun");
-    ret->has_ssh = is_in_path("ssh");
+    ret->has_slurm = command_is_on_path(".", "sbatch") && command_is_on_path(".", "srun");
+    ret->has_ssh = command_is_on_path(".", "ssh");
     ret->is_utf8 = glyphs_are_utf8();
 }

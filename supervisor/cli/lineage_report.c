@@ -14,13 +14,6 @@ static size_t parent(const struct lineage *l, size_t round, size_t member)
 
 /* ---- text ---- */
 
-const char *report_short_name(const struct study_key *k)
-{
-    const char *dot = strrchr(k->path, '.');
-
-    return dot != NULL ? dot + 1 : k->path;
-}
-
 static void print_member(const struct lineage *l, size_t round, size_t member, FILE *f)
 {
     const double v = lineage_value(l, round, member);
@@ -41,7 +34,7 @@ static void print_fork(const struct lineage *l, size_t round, size_t member, FIL
     print_member(l, round, from, f);
     for (size_t k = 0; k < l->study->n_keys; k++)
         if (strcmp(was[k], is[k]) != 0)
-            (void)fprintf(f, ", %s %s -> %s", report_short_name(&l->study->key[k]),
+            (void)fprintf(f, ", %s %s -> %s", study_key_short_name(&l->study->key[k]),
                           was[k], is[k]);
     (void)fputc('\n', f);
 }
@@ -115,14 +108,10 @@ void lineage_report_put(const struct lineage *l, struct json *j)
         const size_t round = i / s->trials, member = i % s->trials;
 
         json_object(j);
-        json_key(j, "round");
-        json_u64(j, round + 1);
-        json_key(j, "env_steps");
-        json_u64(j, lineage_step(s, round));
-        json_key(j, "member");
-        json_u64(j, member + 1);
-        json_key(j, "value");
-        json_f64(j, lineage_value(l, round, member));
+        json_put_u64(j, "round", round + 1);
+        json_put_u64(j, "env_steps", lineage_step(s, round));
+        json_put_u64(j, "member", member + 1);
+        json_put_f64(j, "value", lineage_value(l, round, member));
         json_key(j, "from");
         if (round > 0)
             json_u64(j, parent(l, round, member) + 1);
@@ -131,8 +120,7 @@ void lineage_report_put(const struct lineage *l, struct json *j)
         json_key(j, "settings");
         json_object(j);
         for (size_t k = 0; k < s->n_keys; k++) {
-            json_key(j, s->key[k].path);
-            json_str(j, lineage_settings(l, round, member)[k]);
+            json_put_str(j, s->key[k].path, lineage_settings(l, round, member)[k]);
         }
         json_close(j);
         json_close(j);
@@ -182,7 +170,7 @@ static void put_point(const struct lineage *l, const struct svg_plot *a, size_t 
                   svg_colour(member), member + 1);
     for (size_t k = 0; k < l->study->n_keys; k++) {
         (void)fprintf(f, ", ");
-        svg_escaped(f, report_short_name(&l->study->key[k]));
+        svg_escaped(f, study_key_short_name(&l->study->key[k]));
         (void)fputc(' ', f);
         svg_escaped(f, lineage_settings(l, round, member)[k]);
     }

@@ -23,7 +23,5 @@ void lineage_report_print_svg(const struct lineage *l, FILE *f);
 void report_csv_text(const char *text, FILE *f);
 /* A comma and the number; nothing after it for NaN. */
 void report_csv_number(double v, FILE *f);
-/* The last part of a key's path, which tells it from the others most often. */
-const char *report_short_name(const struct study_key *k);
 
 #endif

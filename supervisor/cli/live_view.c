@@ -1,5 +1,6 @@
 #include "supervisor/cli/live_view.h"
 
+#include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/redraw.h"
 
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { CURVES_MAX = 64 };
 enum { LINE_EVERY_S = 10 };   /* if the output is not a terminal */
@@ -172,11 +172,8 @@ static void draw(struct live_view *v)
 
 int live_view_is_due(struct live_view *v)
 {
-    struct timespec t;
-    double now;
+    const double now = monotonic_s();
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    now = (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
     if (v->last_shown == 0)
         v->last_shown = now; /* the first interval starts now */
     if (!v->screen.terminal && now - v->last_shown < LINE_EVERY_S)

@@ -1,5 +1,6 @@
 #include "supervisor/cli/replay_print.h"
 
+#include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/store/store_view.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum kind { A_VALUE, A_SCALAR, AN_ORIGIN, A_REQUEST };
 
@@ -210,24 +210,16 @@ static int is_same_place(const struct replay_item *x, const struct replay_item *
            x->at.update == y->at.update && x->at.pass == y->at.pass && x->run == y->run;
 }
 
-static void put_u64(struct json *j, const char *key, uint64_t v)
-{
-    json_key(j, key);
-    json_u64(j, v);
-}
-
 static void begin_json(struct json *j, const char *event, const struct replay_item *x)
 {
     msg_json_begin_event(j, event);
-    json_key(j, "agent");
-    json_str(j, x->at.agent);
-    json_key(j, "stage");
-    json_str(j, x->at.stage);
-    put_u64(j, "env_steps", x->at.step);
+    json_put_str(j, "agent", x->at.agent);
+    json_put_str(j, "stage", x->at.stage);
+    json_put_u64(j, "env_steps", x->at.step);
     if (strcmp(x->at.stage, PROBE_ACT) == 0 || strcmp(x->at.stage, PROBE_AFTER) == 0)
         return;
-    put_u64(j, "update", x->at.update);
-    put_u64(j, "pass", x->at.pass);
+    json_put_u64(j, "update", x->at.update);
+    json_put_u64(j, "pass", x->at.pass);
 }
 
 static void end_json(struct json *j)
@@ -245,12 +237,11 @@ static void print_value(const struct replay_item *x, int json)
         struct json j = {0};
 
         begin_json(&j, "tensor", x);
-        put_u64(&j, "run", x->run);
+        json_put_u64(&j, "run", x->run);
         if (value != NULL) {
             tensor_put_json(&j, x->name, value->dtype, &value->shape, value);
         } else {
-            json_key(&j, "name");
-            json_str(&j, x->name);
+            json_put_str(&j, "name", x->name);
         }
         end_json(&j);
         return;
@@ -270,10 +261,8 @@ static void print_scalar(const struct replay_item *x, int json)
         return;
     }
     begin_json(&j, "scalar", x);
-    json_key(&j, "name");
-    json_str(&j, x->name);
-    json_key(&j, "value");
-    json_f64(&j, x->scalar);
+    json_put_str(&j, "name", x->name);
+    json_put_f64(&j, "value", x->scalar);
     end_json(&j);
 }
 
@@ -408,7 +397,7 @@ static char *row_line(const struct store_layout *l, uint64_t number, const uint8
     char *line;
 
     msg_json_begin_event(&j, "row");
-    put_u64(&j, "row", number);
+    json_put_u64(&j, "row", number);
     json_key(&j, "columns");
     json_object(&j);
     for (uint32_t c = 0; c < l->n_columns; c++) {
@@ -445,9 +434,9 @@ void replay_view_read_rows(struct replay_view *v, const struct store_layout *lay
     list_rows(v);
     v->row_lines = xcalloc(v->n_rows + 1, sizeof(*v->row_lines));
     for (size_t i = 0; i < v->n_rows; i++) {
-        const off_t at = (off_t)(STORE_HEADER_BYTES + v->rows[i] * layout->row_bytes);
+        const uint64_t at = STORE_HEADER_BYTES + v->rows[i] * layout->row_bytes;
 
-        if (pread(fd, row, bytes, at) == (ssize_t)bytes)
+        if (pread_all(fd, row, bytes, at) == (ssize_t)bytes)
             v->row_lines[i] = row_line(layout, v->rows[i], row);
     }
     free(row);

@@ -15,16 +15,6 @@ enum { WIDTH = 900, HEIGHT = 420, LEFT = 70, TOP = 40, BOTTOM = 60, CELL_BYTES =
 
 /* ---- reading ---- */
 
-static size_t n_rungs(const struct study *s)
-{
-    return s->method == STUDY_ASHA ? s->n_rungs : 1;
-}
-
-static uint64_t until_of(const struct study *s, size_t rung)
-{
-    return s->method == STUDY_ASHA ? s->rungs[rung] : 0;
-}
-
 /* The values of all seeds at a step; mean NaN: not all of them are there. *ret_failure: of the
  * first that failed, unless it has one already; free(). */
 static struct seed_stats look(const struct study *s, const char *dir, size_t trial,
@@ -53,9 +43,9 @@ static void read_trial(struct study_report *r, const char *dir, size_t trial)
     struct study_row *row = &r->row[trial];
 
     *row = (struct study_row){.trial = trial, .value = seed_stats_of(NULL, 0)};
-    for (size_t k = 0; k < n_rungs(r->study); k++) {
+    for (size_t k = 0; k < study_n_rungs(r->study); k++) {
         const struct seed_stats v =
-            look(r->study, dir, trial, 0, until_of(r->study, k), &row->failure);
+            look(r->study, dir, trial, 0, study_rung_until(r->study, k), &row->failure);
 
         if (k == 0)
             r->first[trial] = v.mean;
@@ -144,7 +134,7 @@ int study_report_make(struct study_report *ret, const struct study *study,
             read_trial(ret, dir, i);
     }
     sorted = to = xcalloc(study->trials + 1, sizeof(*sorted));
-    for (size_t k = is_pbt ? ret->lineage.n : n_rungs(study); k > 0; k--)
+    for (size_t k = is_pbt ? ret->lineage.n : study_n_rungs(study); k > 0; k--)
         put_rung(ret, k - 1, 1, &to);
     put_rung(ret, 0, 0, &to);
     free(ret->row);
@@ -274,7 +264,7 @@ static double mean_of_choice(const struct study_report *r, size_t key, const cha
 
 static int width_of(const struct study_report *r, size_t key)
 {
-    size_t width = strlen(report_short_name(&r->study->key[key]));
+    size_t width = strlen(study_key_short_name(&r->study->key[key]));
 
     for (size_t i = 0; i < r->n; i++) {
         struct arena arena = ARENA_ZERO;
@@ -357,7 +347,7 @@ void study_report_print(const struct study_report *r, size_t rows, FILE *f)
                   has_steps(s) ? "   at step" : "");
     for (size_t k = 0; k < s->n_keys; k++) {
         width[k] = width_of(r, k);
-        (void)fprintf(f, "  %*s", width[k], report_short_name(&s->key[k]));
+        (void)fprintf(f, "  %*s", width[k], study_key_short_name(&s->key[k]));
     }
     (void)fputc('\n', f);
     for (size_t i = 0; i < r->n && (rows == 0 || i < rows); i++)
@@ -413,8 +403,7 @@ static void put_settings(const struct study_report *r, size_t trial, struct json
     json_key(j, "settings");
     json_object(j);
     for (size_t k = 0; k < r->study->n_keys; k++) {
-        json_key(j, r->study->key[k].path);
-        json_str(j, study_report_setting(r, trial, k, &arena));
+        json_put_str(j, r->study->key[k].path, study_report_setting(r, trial, k, &arena));
     }
     json_close(j);
     arena_done(&arena);
@@ -424,26 +413,16 @@ static void put_row(const struct study_report *r, const struct study_row *row,
                     struct json *j)
 {
     json_object(j);
-    json_key(j, "trial");
-    json_u64(j, row->trial + 1);
-    json_key(j, "value");
-    json_f64(j, row->value.mean);
-    json_key(j, "low");
-    json_f64(j, row->value.low);
-    json_key(j, "high");
-    json_f64(j, row->value.high);
+    json_put_u64(j, "trial", row->trial + 1);
+    json_put_f64(j, "value", row->value.mean);
+    json_put_f64(j, "low", row->value.low);
+    json_put_f64(j, "high", row->value.high);
     if (r->study->method == STUDY_PBT) {
-        json_key(j, "round");
-        json_u64(j, r->lineage.n);
+        json_put_u64(j, "round", r->lineage.n);
     } else {
-        json_key(j, "rung");
-        json_u64(j, row->rung);
+        json_put_u64(j, "rung", row->rung);
     }
-    json_key(j, "failure");
-    if (row->failure != NULL)
-        json_str(j, row->failure);
-    else
-        json_null(j);
+    json_put_str(j, "failure", row->failure);
     put_settings(r, row->trial, j);
     json_close(j);
 }
@@ -460,12 +439,10 @@ void study_report_put_best(const struct study_report *r, struct json *j)
 void study_report_print_json(const struct study_report *r, FILE *f)
 {
     struct json j = {0};
-    size_t len;
 
     json_begin(&j);
     json_object(&j);
-    json_key(&j, "study");
-    json_str(&j, r->name);
+    json_put_str(&j, "study", r->name);
     study_report_put_best(r, &j);
     json_key(&j, "trials");
     json_array(&j);
@@ -477,12 +454,11 @@ void study_report_print_json(const struct study_report *r, FILE *f)
     json_key(&j, "rank_correlation");
     json_object(&j);
     for (size_t k = 0; k < r->study->n_keys; k++) {
-        json_key(&j, r->study->key[k].path);
-        json_f64(&j, effect_of(r, k).correlation);
+        json_put_f64(&j, r->study->key[k].path, effect_of(r, k).correlation);
     }
     json_close(&j);
     json_close(&j);
-    (void)fputs(json_line(&j, &len), f);
+    (void)fputs(json_line(&j, NULL), f);
     json_done(&j);
 }
 
@@ -544,7 +520,7 @@ static void put_axis(const struct study_report *r, size_t key, const struct axis
     (void)fprintf(
         f, "<path class=\"axis\" d=\"M%.1f %dV%d\" stroke=\"#888\" fill=\"none\"/>\n", x,
         TOP, HEIGHT - BOTTOM);
-    put_text(f, x, HEIGHT - BOTTOM + 40, k != NULL ? report_short_name(k) : "value");
+    put_text(f, x, HEIGHT - BOTTOM + 40, k != NULL ? study_key_short_name(k) : "value");
     for (int i = 0; i < 2 && is_number && a->high >= a->low; i++) {
         (void)snprintf(text, sizeof(text), "%.4g", i == 0 ? a->low : a->high);
         put_text(f, x, i == 0 ? HEIGHT - BOTTOM + 18 : TOP - 10, text);
@@ -652,7 +628,7 @@ static void put_panel(const struct study_report *r, size_t key, const struct axi
     char title[160];
 
     (void)snprintf(title, sizeof(title), "%.100s",
-                   report_short_name(&r->study->key[key]));
+                   study_key_short_name(&r->study->key[key]));
     if (!isnan(correlation))
         (void)snprintf(title + strlen(title), sizeof(title) - strlen(title),
                        " (rank correlation %+.2f)", correlation);

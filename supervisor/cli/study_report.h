@@ -5,8 +5,9 @@
  * Round     with pbt, the value and the settings in the last round that is over, which takes
  *           the place of the rung; lineage_report.h adds who came from whom.
  * Failure   why a trial has no value, or none at a later rung: one of its runs failed.
- * Effect    of each key, over the trials of the first rung or round: Spearman's rank correlation of
- *           value and setting for keys with numbers, and for each choice its trials' mean.
+ * Effect    of each key, over the trials of the first rung or round: Spearman's rank
+ *           correlation of value and setting for keys with numbers, and for each choice its
+ *           trials' mean.
  */
 #ifndef SUPERVISOR_CLI_STUDY_REPORT_H
 #define SUPERVISOR_CLI_STUDY_REPORT_H
@@ -22,8 +23,7 @@ struct study_row {
     size_t rung;  /* the last one that it has reached, from 0 */
     int is_reached;
     struct seed_stats value;
-    char *
-        failure; /* of the first of its runs that failed, "1-s1 at step 100: ..."; NULL */
+    char *failure; /* of the first run that failed, "1-s1 at step 100: ..."; or NULL */
 };
 
 struct study_report {
@@ -51,9 +51,9 @@ void study_report_print_csv(const struct study_report *r, FILE *f);
 void study_report_print_json(const struct study_report *r, FILE *f);
 /* "best": {"trial", "value", "settings"}, into an object that is open; null without one. */
 void study_report_put_best(const struct study_report *r, struct json *j);
-/* Parallel coordinates: an axis for each key and one for the value, a line for each trial; below
- * them for each key alone the values at the first rung over its settings, and the mean of each
- * choice. Of pbt, the lineage. */
+/* Parallel coordinates: an axis for each key and one for the value, a line for each trial;
+ * below them, for each key alone, the values at the first rung over its settings, and the mean
+ * of each choice. Of pbt, the lineage. */
 void study_report_print_svg(const struct study_report *r, FILE *f);
 
 #endif

@@ -1,7 +1,8 @@
 #include "supervisor/cli/study_view.h"
 
+#include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/lineage_report.h"
+#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/redraw.h"
 #include "supervisor/cli/view_layout.h"
 #include "supervisor/control/client.h"
@@ -13,7 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- the layout ---- */
@@ -217,14 +217,6 @@ static double steps_of(const struct study *s, size_t n, uint64_t first, uint64_t
     return (double)(n * s->n_seeds) * (double)(until - first);
 }
 
-/* How many of n trials continue after a rung, if none fails. */
-static size_t n_after(const struct study *s, size_t n)
-{
-    const double part = floor(s->keep * (double)n + 0.5);
-
-    return part > 1 ? (size_t)part : 1;
-}
-
 void study_stage_of(struct study_stage *ret, const struct study *s, size_t rung, size_t n,
                     uint64_t until, uint64_t run_steps)
 {
@@ -249,7 +241,7 @@ void study_stage_of(struct study_stage *ret, const struct study *s, size_t rung,
                 ret->before = ret->total;
             }
             ret->total += steps_of(s, left, first, s->rungs[k]);
-            left = n_after(s, left);
+            left = halving_most(left, s->keep);
         }
     } else {
         ret->until = run_steps;
@@ -289,14 +281,6 @@ void study_view_free(struct study_view *v)
     free(v);
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* ---- what is shown ---- */
 
 static int is_in(const struct study_view_trial *t, const char *state)
@@ -324,28 +308,31 @@ static struct study_view_trial trial_of(const struct study_view *v, size_t i)
     return t;
 }
 
-/* Running trials first, then the best. */
-static int is_before(const struct study_view *v, const struct study_view_trial *a,
-                     const struct study_view_trial *b)
+/* Running trials come first, in their own order, then the best. */
+static int compare_trials(const void *x, const void *y, void *study)
 {
+    const struct study_view_trial *a = x, *b = y;
+    const int is_max = ((const struct study *)study)->is_max;
+
     if (is_in(a, "running") != is_in(b, "running"))
-        return is_in(a, "running");
+        return is_in(a, "running") ? -1 : 1;
     if (is_in(a, "waiting") != is_in(b, "waiting"))
-        return is_in(b, "waiting");
-    return !is_in(a, "running") &&
-           halving_is_better(a->value, b->value, v->study->is_max);
+        return is_in(b, "waiting") ? -1 : 1;
+    if (!is_in(a, "running") && halving_is_better(a->value, b->value, is_max))
+        return -1;
+    if (!is_in(a, "running") && halving_is_better(b->value, a->value, is_max))
+        return 1;
+    return a->trial < b->trial ? -1 : a->trial > b->trial;
 }
 
+/* A study may have thousands of trials, and each message draws them anew. */
 static void sort_trials(struct study_view *v)
 {
-    for (size_t i = 0; i < v->n; i++) {
-        const struct study_view_trial t = trial_of(v, i);
-        size_t at = i;
-
-        for (; at > 0 && is_before(v, &t, &v->trial[at - 1]); at--)
-            v->trial[at] = v->trial[at - 1];
-        v->trial[at] = t;
-    }
+    for (size_t i = 0; i < v->n; i++)
+        v->trial[i] = trial_of(v, i);
+    if (v->n > 0)
+        qsort_r(v->trial, v->n, sizeof(*v->trial), compare_trials,
+                (void *)(uintptr_t)v->study);
 }
 
 static const struct study_view_trial *find_best(const struct study_view *v)
@@ -382,15 +369,16 @@ static const char *key_name(void *ctx, size_t key)
 {
     const struct study_view *v = ctx;
 
-    return report_short_name(&v->study->key[key]);
+    return study_key_short_name(&v->study->key[key]);
 }
 
 static const char *setting(void *ctx, size_t trial, size_t key)
 {
     struct study_view *v = ctx;
 
-    return v->lineage != NULL ? lineage_settings(v->lineage, v->round, trial)[key]
-                              : study_value(v->study, trial, key, &v->arena);
+    return v->study->method == STUDY_PBT
+               ? lineage_settings(v->lineage, v->round, trial)[key]
+               : study_value(v->study, trial, key, &v->arena);
 }
 
 /* The trials in order, and how far they are; *ret_done: steps of all stages. */
@@ -420,7 +408,7 @@ static struct study_frame make_frame(struct study_view *v, double *ret_done)
 
 static void draw(struct study_view *v)
 {
-    const double now = now_s();
+    const double now = monotonic_s();
     struct study_frame f;
     struct wbuf *lines;
     double done;
@@ -474,19 +462,14 @@ static void put_trial_json(const struct study_frame *f, const struct study_view_
                            const struct study *s, struct json *j)
 {
     json_object(j);
-    json_key(j, "trial");
-    json_u64(j, t->trial + 1);
-    json_key(j, "state");
-    json_str(j, t->state);
-    json_key(j, "env_steps");
-    json_f64(j, t->steps);
-    json_key(j, "value");
-    json_f64(j, t->value);
+    json_put_u64(j, "trial", t->trial + 1);
+    json_put_str(j, "state", t->state);
+    json_put_f64(j, "env_steps", t->steps);
+    json_put_f64(j, "value", t->value);
     json_key(j, "settings");
     json_object(j);
     for (size_t k = 0; k < f->n_keys; k++) {
-        json_key(j, s->key[k].path);
-        json_str(j, f->setting(f->ctx, t->trial, k));
+        json_put_str(j, s->key[k].path, f->setting(f->ctx, t->trial, k));
     }
     json_close(j);
     json_close(j);
@@ -497,22 +480,15 @@ void study_view_print_json(struct study_view *v, const char *state)
     double done;
     const struct study_frame f = make_frame(v, &done);
     struct json j = {0};
-    size_t len;
 
     json_begin(&j);
     json_object(&j);
-    json_key(&j, "study");
-    json_str(&j, v->name);
-    json_key(&j, "state");
-    json_str(&j, state);
-    json_key(&j, "stage");
-    json_str(&j, *f.stage != '\0' ? f.stage : NULL);
-    json_key(&j, "part");
-    json_f64(&j, f.part >= 0 ? f.part : (double)NAN);
-    json_key(&j, "ended");
-    json_u64(&j, f.n_ended);
-    json_key(&j, "runs");
-    json_u64(&j, f.n_all);
+    json_put_str(&j, "study", v->name);
+    json_put_str(&j, "state", state);
+    json_put_str(&j, "stage", *f.stage != '\0' ? f.stage : NULL);
+    json_put_f64(&j, "part", f.part >= 0 ? f.part : (double)NAN);
+    json_put_u64(&j, "ended", f.n_ended);
+    json_put_u64(&j, "runs", f.n_all);
     json_key(&j, "best");
     if (f.best != NULL)
         put_trial_json(&f, f.best, v->study, &j);
@@ -524,20 +500,16 @@ void study_view_print_json(struct study_view *v, const char *state)
         put_trial_json(&f, &f.trial[i], v->study, &j);
     json_close(&j);
     json_close(&j);
-    (void)fputs(json_line(&j, &len), stdout);
-    (void)fflush(stdout);
+    msg_json_print(&j);
     json_done(&j);
 }
 
 /* ---- what comes in ---- */
 
-static char *path_of(const struct study_view *v, const struct run *r)
+static struct study_run_id id_of(const struct study_view *v, const struct run *r)
 {
-    const struct study_run_id id = {
-        r->trial, r->seed,
-        v->lineage != NULL ? lineage_birth(v->lineage, v->round, r->trial) : 0};
-
-    return study_run_path(v->study, v->dir, &id);
+    return (struct study_run_id){r->trial, r->seed,
+                                 lineage_birth(v->lineage, v->round, r->trial)};
 }
 
 /* How far a live run is; a run that does not answer at once keeps its number. */
@@ -546,7 +518,8 @@ static void ask(struct study_view *v, struct run *r)
     struct control_client *c = NULL;
     struct arena arena = ARENA_ZERO;
     const struct msg *answer;
-    char *path = path_of(v, r);
+    const struct study_run_id id = id_of(v, r);
+    char *path = study_run_path(v->study, v->dir, &id);
     struct run_status s;
 
     if (control_client_open(&c, path, ANSWERS_WITHIN_MS, NULL) == 0) {
@@ -573,15 +546,12 @@ void study_view_begin(struct study_view *v, const struct study_stage *stage,
     v->trial = xreallocarray(v->trial, n + 1, sizeof(*v->trial));
     for (size_t i = 0; i < n * seeds; i++) {
         struct run *r = &v->run[i];
+        struct study_run_id id;
         struct study_run look;
 
         *r = (struct run){.trial = trial[i / seeds], .seed = i % seeds};
-        study_run_look(
-            &look, v->study, v->dir,
-            &(struct study_run_id){
-                r->trial, r->seed,
-                v->lineage != NULL ? lineage_birth(v->lineage, round, r->trial) : 0},
-            v->stage.until);
+        id = id_of(v, r);
+        study_run_look(&look, v->study, v->dir, &id, v->stage.until);
         r->state = look.state == STUDY_RUN_REACHED  ? "done"
                    : look.state == STUDY_RUN_FAILED ? "failed"
                    : look.state == STUDY_RUN_LIVE   ? "running"
@@ -617,7 +587,7 @@ void study_view_message(struct study_view *v, const char *text, size_t len)
 
 void study_view_tick(struct study_view *v)
 {
-    const double now = now_s();
+    const double now = monotonic_s();
     char typed[256];
     size_t n, top;
 

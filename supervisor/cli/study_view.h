@@ -66,13 +66,13 @@ struct study_stage {
     double before, total; /* steps of all runs: in earlier stages, in all; 0: not known */
 };
 
-/* The rung or round, from 0, that ends at step `until`, and in which n trials take part; `until`
- * does not matter without rungs and rounds. run_steps: of each run; 0: not known. */
+/* The rung or round, from 0, that ends at step `until`, and in which n trials take part.
+ * `until` does not matter without rungs and rounds. run_steps: of each run; 0: not known. */
 void study_stage_of(struct study_stage *ret, const struct study *s, size_t rung, size_t n,
                     uint64_t until, uint64_t run_steps);
 
 /* is_drawn: on stderr; NULL if that is no terminal that can redraw. Otherwise nothing is shown
- * but by study_view_print. lineage: of pbt, or NULL; all are borrowed. */
+ * but by study_view_print. lineage: of pbt; otherwise all-zero. All are borrowed. */
 struct study_view *study_view_new(const struct study *s, const char *name,
                                   const char *dir, const struct lineage *lineage,
                                   int is_drawn);

@@ -79,8 +79,7 @@ static void put_total(struct json *j, const char *key, uint64_t total)
 static void print_start(struct json *j, const struct watcher_args *args)
 {
     msg_json_begin_event(j, "start");
-    json_key(j, "run");
-    json_str(j, args->run);
+    json_put_str(j, "run", args->run);
     put_total(j, "env_steps", args->total_steps);
     put_total(j, "episodes", args->total_episodes);
     json_key(j, "from_checkpoint");
@@ -100,21 +99,16 @@ static void print_end(struct json *j, const struct training_result *r)
                                          [TRAINING_FAILED] = "failed"};
 
     msg_json_begin_event(j, events[r->end]);
-    json_key(j, "env_steps");
-    json_u64(j, r->env_steps);
-    json_key(j, "episodes");
-    json_u64(j, r->episodes);
+    json_put_u64(j, "env_steps", r->env_steps);
+    json_put_u64(j, "episodes", r->episodes);
     json_key(j, "checkpoint_step");
     if (r->checkpoint_step >= 0)
         json_i64(j, r->checkpoint_step);
     else
         json_null(j);
-    json_key(j, "wall_seconds");
-    json_f64(j, r->wall_seconds);
-    json_key(j, "restarts");
-    json_u64(j, r->restarts);
-    json_key(j, "team_return_mean");
-    json_f64(j, r->team_return_mean);
+    json_put_f64(j, "wall_seconds", r->wall_seconds);
+    json_put_u64(j, "restarts", r->restarts);
+    json_put_f64(j, "team_return_mean", r->team_return_mean);
     json_close(j);
     msg_json_print(j);
 }

@@ -184,6 +184,30 @@ void json_null(struct json *j)
     put_text(j, "null");
 }
 
+void json_put_str(struct json *j, const char *key, const char *s)
+{
+    json_key(j, key);
+    json_str(j, s);
+}
+
+void json_put_u64(struct json *j, const char *key, uint64_t v)
+{
+    json_key(j, key);
+    json_u64(j, v);
+}
+
+void json_put_f64(struct json *j, const char *key, double v)
+{
+    json_key(j, key);
+    json_f64(j, v);
+}
+
+void json_put_bool(struct json *j, const char *key, int v)
+{
+    json_key(j, key);
+    json_bool(j, v);
+}
+
 void json_raw(struct json *j, const char *text, size_t len)
 {
     separate(j);

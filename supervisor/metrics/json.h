@@ -1,7 +1,7 @@
 /* json.h - writes one JSON value into a growing buffer.
  *
- *     json_begin(&j);  json_object(&j);  json_key(&j, "run");  json_str(&j, name);
- *     json_close(&j);  json_line(&j, &text, &len);
+ *     json_begin(&j);  json_object(&j);  json_put_str(&j, "run", name);
+ *     json_close(&j);  text = json_line(&j, &len);
  *
  * Commas and closing brackets are inserted automatically; RFC 8259. Strings are escaped;
  * bytes that are not UTF-8 become U+FFFD. Doubles are written as the shortest decimal
@@ -40,6 +40,11 @@ void json_i64(struct json *j, int64_t v);
 void json_f64(struct json *j, double v);
 void json_bool(struct json *j, int v);
 void json_null(struct json *j);
+/* A key with its value. */
+void json_put_str(struct json *j, const char *key, const char *s);
+void json_put_u64(struct json *j, const char *key, uint64_t v);
+void json_put_f64(struct json *j, const char *key, double v);
+void json_put_bool(struct json *j, const char *key, int v);
 /* A value that is JSON already. */
 void json_raw(struct json *j, const char *text, size_t len);
 /* The whole text with a newline, NUL-terminated, valid until the next json_begin. */

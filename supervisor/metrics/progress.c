@@ -191,6 +191,8 @@ double progress_steps(const struct progress *p, size_t row)
     return progress_value(p, row, p->steps);
 }
 
+static const char EVALUATED[] = "eval/team_return/", TRAINED[] = "rollout/team_return/";
+
 /* The first column with that prefix that has a value in these rows. */
 static size_t find_prefixed(const struct progress *p, const char *prefix, size_t rows)
 {
@@ -206,15 +208,13 @@ static size_t find_prefixed(const struct progress *p, const char *prefix, size_t
 
 size_t progress_find_return(const struct progress *p, size_t rows)
 {
-    const size_t c = find_prefixed(p, "eval/team_return/", rows);
+    const size_t c = find_prefixed(p, EVALUATED, rows);
 
-    return c < p->n_columns ? c : find_prefixed(p, "rollout/team_return/", rows);
+    return c < p->n_columns ? c : find_prefixed(p, TRAINED, rows);
 }
 
 double progress_team_return(const struct progress *p)
 {
-    static const char prefix[] = "rollout/team_return/";
-
     for (size_t row = p->n_rows; row-- > 0;) {
         double sum = 0;
         int n = 0;
@@ -222,7 +222,7 @@ double progress_team_return(const struct progress *p)
         for (size_t c = 0; c < p->n_columns; c++) {
             const double v = progress_value(p, row, c);
 
-            if (isnan(v) || strncmp(p->name[c], prefix, sizeof(prefix) - 1) != 0)
+            if (isnan(v) || strncmp(p->name[c], TRAINED, sizeof(TRAINED) - 1) != 0)
                 continue;
             sum += v;
             n++;

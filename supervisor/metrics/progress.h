@@ -28,8 +28,8 @@ size_t progress_find(const struct progress *p, const char *name);
 double progress_value(const struct progress *p, size_t row, size_t column);
 double progress_steps(const struct progress *p, size_t row); /* env_steps */
 /* The column that tells best how well a team does: of those with a value in the first `rows`
- * rows, the first of its return in evaluations or, without one, in training. progress_n_columns:
- * there is none. */
+ * rows, the first of its return in evaluations or, without one, in training.
+ * progress_n_columns: there is none. */
 size_t progress_find_return(const struct progress *p, size_t rows);
 /* The newest row's mean of the teams' returns that is not empty; NaN if there is none. */
 double progress_team_return(const struct progress *p);

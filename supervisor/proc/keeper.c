@@ -1,5 +1,6 @@
 #include "supervisor/proc/keeper.h"
 
+#include "common/io/monotonic.h"
 #include "supervisor/proc/detach.h"
 #include "supervisor/proc/keeper_reexec.h"
 #include "supervisor/proc/pipe_marks.h"
@@ -19,7 +20,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -67,14 +67,6 @@ struct keeper {
     struct run_cgroup cgroup; /* of supervisor and workers, not of keeper and sweeper */
 };
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void print_line(const struct keeper *k, const char *text)
 {
     char line[512];
@@ -98,7 +90,7 @@ static void interrupt(struct keeper *k, int signum)
     forward(k, signum);
     k->last_interrupt = signum;
     if (++k->interrupts == 2)
-        k->cut_off_ms = now_ms() + CUT_OFF_AFTER_MS;
+        k->cut_off_ms = monotonic_ms() + CUT_OFF_AFTER_MS;
 }
 
 static int is_pending(int signum)
@@ -124,11 +116,11 @@ static int has_stopped(const struct keeper *k)
  * continues it. */
 static void stop_all(struct keeper *k)
 {
-    const int64_t until = now_ms() + CUT_OFF_AFTER_MS;
+    const int64_t until = monotonic_ms() + CUT_OFF_AFTER_MS;
 
     forward(k, SIGTSTP);
     k->stops_late = 1;
-    while (k->stops_late && now_ms() < until && !is_pending(SIGCONT)) {
+    while (k->stops_late && monotonic_ms() < until && !is_pending(SIGCONT)) {
         k->stops_late = !has_stopped(k);
         (void)poll(NULL, 0, 1);
     }
@@ -373,7 +365,8 @@ static void set_mark(void)
 {
     char mark[64];
 
-    (void)snprintf(mark, sizeof(mark), "%d-%lld", (int)getpid(), (long long)now_ms());
+    (void)snprintf(mark, sizeof(mark), "%d-%lld", (int)getpid(),
+                   (long long)monotonic_ms());
     (void)setenv(KEEPER_MARK, mark, 1);
 }
 
@@ -524,11 +517,12 @@ static int keep(struct keeper *k)
                                {.fd = k->link, .events = POLLIN},
                                {.fd = terminal_keys_fd(&k->keys), .events = POLLIN}};
 
-        if (k->cut_off_ms != 0 && now_ms() >= k->cut_off_ms) {
+        if (k->cut_off_ms != 0 && monotonic_ms() >= k->cut_off_ms) {
             (void)kill(k->supervisor, SIGKILL);
             k->cut_off_ms = 0;
         }
-        (void)poll(fds, 3, k->cut_off_ms != 0 ? (int)(k->cut_off_ms - now_ms()) : -1);
+        (void)poll(fds, 3,
+                   k->cut_off_ms != 0 ? (int)(k->cut_off_ms - monotonic_ms()) : -1);
         take_signal(k);
         if (fds[1].revents != 0)
             (void)take_message(k);

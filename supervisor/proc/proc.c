@@ -6,6 +6,7 @@
 #include "common/numerics/cpu_kernels.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/proc/pipe_marks.h"
+#include "supervisor/proc/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -182,27 +183,19 @@ static const char *const passed[] = {KEEPER_MARK "=",
                                      "HOME="};
 enum { N_PASSED = sizeof(passed) / sizeof(passed[0]), N_PASSED_TO_AGENTS = N_PASSED - 2 };
 
-static void pass_variables(char *ret[N_PASSED + 1], size_t n_passed)
-{
-    size_t n = 0;
-
-    for (char **v = environ; *v != NULL; v++)
-        for (size_t i = 0; i < n_passed && n < N_PASSED; i++)
-            if (strncmp(*v, passed[i], strlen(passed[i])) == 0)
-                ret[n++] = *v;
-    ret[n] = NULL;
-}
-
 /* PYTHONHASHSEED=0: Python's hashes of strings, and so the order of a set, must be the
  * same in every process. */
 static void make_environment(char *ret[N_PASSED + 3], int is_agent)
 {
     static char lc_all[] = "LC_ALL=C", path[] = "PATH=/usr/bin:/bin",
                 hash_seed[] = "PYTHONHASHSEED=0";
+    size_t n = 0;
 
-    ret[0] = lc_all;
-    ret[1] = is_agent ? path : hash_seed;
-    pass_variables(ret + 2, is_agent ? N_PASSED_TO_AGENTS : N_PASSED);
+    ret[n++] = lc_all;
+    ret[n++] = is_agent ? path : hash_seed;
+    n +=
+        program_pass_variables(passed, is_agent ? N_PASSED_TO_AGENTS : N_PASSED, ret + n);
+    ret[n] = NULL;
 }
 
 /* `brood-agent agent PARENT NAME`, `brood-agent launch PARENT --keep N -- COMMAND...`, or

@@ -1,5 +1,6 @@
 #include "supervisor/proc/program.h"
 
+#include "common/err/check.h"
 #include "supervisor/proc/keeper.h"
 
 #include <errno.h>
@@ -16,16 +17,23 @@ enum { N_PASSED = 3, N_LAUNCH_WORDS = 5 };
 /* The programs that run; sweeps spare them (worker_local.c). */
 static LIST_HEAD(, program) running = LIST_HEAD_INITIALIZER(running);
 
+size_t program_pass_variables(const char *const *passed, size_t n_passed, char **ret)
+{
+    size_t n = 0;
+
+    for (char **v = environ; v != NULL && *v != NULL; v++)
+        for (size_t i = 0; i < n_passed && n < n_passed; i++)
+            if (strncmp(*v, passed[i], strlen(passed[i])) == 0)
+                ret[n++] = *v;
+    return n;
+}
+
 static void make_environment(char *ret[PROGRAM_MAX_VARIABLES + N_PASSED + 1],
                              const struct program_spec *spec)
 {
     static const char *const passed[N_PASSED] = {KEEPER_MARK "=", "PATH=", "HOME="};
-    size_t n = 0;
+    size_t n = program_pass_variables(passed, N_PASSED, ret);
 
-    for (char **v = environ; v != NULL && *v != NULL; v++)
-        for (size_t i = 0; i < N_PASSED && n < N_PASSED; i++)
-            if (strncmp(*v, passed[i], strlen(passed[i])) == 0)
-                ret[n++] = *v;
     for (size_t i = 0; i < spec->n_variables; i++)
         ret[n++] = (char *)(uintptr_t)spec->variables[i]; /* read only */
     ret[n] = NULL;
@@ -40,8 +48,9 @@ static void make_arguments(char *ret[N_LAUNCH_WORDS + PROGRAM_MAX_WORDS + 1],
     char *const first[N_LAUNCH_WORDS] = {name, launch, parent, input, dashes};
     size_t n = N_LAUNCH_WORDS;
 
+    CHECK(spec->n_words <= PROGRAM_MAX_WORDS);
     memcpy(ret, first, sizeof(first));
-    for (size_t i = 0; i < spec->n_words && i < PROGRAM_MAX_WORDS; i++)
+    for (size_t i = 0; i < spec->n_words; i++)
         ret[n++] = (char *)(uintptr_t)spec->words[i];
     ret[n] = NULL;
 }

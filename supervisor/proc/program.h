@@ -43,6 +43,9 @@ int program_start(struct program *p, const struct program_spec *spec, struct err
 int program_ended(struct program *p, int *ret_status);
 /* Sends SIGKILL to the program and its session's first process group. */
 void program_kill(const struct program *p);
+/* Copies those variables of this process's environment, "NAME=VALUE", that begin with one of
+ * `passed`, "NAME=", to ret, and returns how many, at most n_passed. They are borrowed. */
+size_t program_pass_variables(const char *const *passed, size_t n_passed, char **ret);
 /* Whether pid is a program that was started here and is not reaped. */
 int program_is_known(pid_t pid);
 

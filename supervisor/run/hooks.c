@@ -3,6 +3,7 @@
 #include "common/config/run_schema.h"
 #include "common/err/check.h"
 #include "common/io/beneath.h"
+#include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/proc/program.h"
@@ -37,7 +38,7 @@ struct waiting {
 struct running {
     struct program program; /* pid 0: this place is free */
     enum run_event_kind kind;
-    uint64_t until_ms;
+    int64_t until_ms;
     int is_killed;
 };
 
@@ -114,9 +115,9 @@ static int open_output(struct hooks *h)
 
 /* ---- programs ---- */
 
-static uint64_t now_ms(void)
+static int64_t deadline_ms(const struct hooks *h)
 {
-    return uv_hrtime() / 1000000;
+    return (int64_t)(h->args->config->hooks.deadline_s * 1000.0);
 }
 
 /* A file in memory that holds the line; unlike a pipe, it never makes the run wait. */
@@ -147,7 +148,8 @@ static int start_program(struct hooks *h, struct running *r, const struct waitin
     int rc;
 
     (void)snprintf(event, sizeof(event), "BROOD_EVENT=%s", h->on[w->kind].key);
-    for (; spec.n_words < command->n && spec.n_words < PROGRAM_MAX_WORDS; spec.n_words++)
+    CHECK(command->n <= PROGRAM_MAX_WORDS);
+    for (; spec.n_words < command->n; spec.n_words++)
         words[spec.n_words] = command->child[spec.n_words]->text;
     if ((rc = spec.input_fd = open_input(w, err)) < 0)
         return rc;
@@ -173,11 +175,10 @@ static void remove_first(struct hooks *h)
 static void start_first(struct hooks *h, struct running *r)
 {
     const struct waiting *w = TAILQ_FIRST(&h->waiting);
-    const double deadline_ms = h->args->config->hooks.deadline_s * 1000.0;
     char name[256];
     struct err err = {0};
 
-    *r = (struct running){.kind = w->kind, .until_ms = now_ms() + (uint64_t)deadline_ms};
+    *r = (struct running){.kind = w->kind, .until_ms = monotonic_ms() + deadline_ms(h)};
     if (start_program(h, r, w, &err) < 0)
         note(h, "%s: %s", name_of(h, w->kind, name, sizeof(name)), err.msg);
     remove_first(h);
@@ -189,7 +190,7 @@ static void look_at(struct hooks *h, struct running *r)
 
     if (r->program.pid == 0)
         return;
-    if (!r->is_killed && now_ms() >= r->until_ms) {
+    if (!r->is_killed && monotonic_ms() >= r->until_ms) {
         r->is_killed = 1;
         program_kill(&r->program);
     }
@@ -243,8 +244,7 @@ static void on_event(void *ctx, const struct run_event *e)
     w->kind = e->kind;
     json_begin(&j);
     run_event_json(&j, e);
-    (void)json_line(&j, &w->len);
-    w->line = xstrdup(json_line(&j, NULL));
+    w->line = xstrdup(json_line(&j, &w->len));
     json_done(&j);
     TAILQ_INSERT_TAIL(&h->waiting, w, entry);
     h->n_waiting++;
@@ -285,8 +285,7 @@ static void take_commands(struct hooks *h)
         kind = kind_of(f->key);
         CHECK(kind < RUN_EVENT_COUNT, "%s", f->key);
         h->on[kind].key = f->key;
-        memcpy(&h->on[kind].command, (const char *)&c->hooks + f->offset,
-               sizeof(h->on[kind].command));
+        h->on[kind].command = hooks_config_command(&c->hooks, f);
         h->has_any |= h->on[kind].command != NULL;
     }
 }
@@ -317,8 +316,8 @@ struct hooks *hooks_new(const struct training_args *args,
     return h;
 }
 
-/* Waits a little; 1 if the process is to end at once. */
-static int is_in_haste(const struct hooks *h)
+/* Waits POLL_MS, or until an interrupt or the keeper's exit: then it returns 1. */
+static int wait_for_interrupt(const struct hooks *h)
 {
     const int fd = h->keeper != NULL ? h->keeper->fd : -1;
     struct pollfd p = {.fd = fd, .events = POLLIN}; /* poll ignores -1 */
@@ -326,8 +325,8 @@ static int is_in_haste(const struct hooks *h)
     return poll(&p, 1, POLL_MS) > 0 || stop_signal_is_pending();
 }
 
-/* Kills them in the next turn. */
-static void give_up_rest(struct hooks *h)
+/* Drops the events that wait, and makes the next turn kill the programs that run. */
+static void cut_short(struct hooks *h)
 {
     if (h->n_waiting > 0)
         note(h, "the run is over: %zu events that wait are dropped", h->n_waiting);
@@ -339,13 +338,13 @@ static void give_up_rest(struct hooks *h)
 
 void hooks_free(struct hooks *h)
 {
-    const uint64_t until_ms =
-        now_ms() + (uint64_t)(h->args->config->hooks.deadline_s * 1000.0);
+    const int64_t until_ms = monotonic_ms() + deadline_ms(h);
 
-    while (h->has_any && turn(h) > 0 && now_ms() < until_ms && !is_in_haste(h))
+    while (h->has_any && turn(h) > 0 && monotonic_ms() < until_ms &&
+           !wait_for_interrupt(h))
         ;
-    give_up_rest(h);
-    for (int i = 0; h->has_any && i < END_TRIES && turn(h) + h->has_orphans > 0; i++)
+    cut_short(h);
+    for (int i = 0; h->has_any && i < END_TRIES && (turn(h) > 0 || h->has_orphans); i++)
         (void)poll(NULL, 0, 1);
     if (h->agent_fd >= 0)
         (void)close(h->agent_fd);

@@ -6,8 +6,9 @@
  *          starts without a shell, in the section's directory. What it prints, and how it
  *          failed, is in logs/hooks.log.
  * Bounds   HOOKS_MAX_RUNNING at a time, each for at most the section's deadline;
- *          HOOKS_MAX_WAITING events wait, further ones are dropped; the log gets nothing more
- *          once it has HOOKS_LOG_MAX_BYTES. Each of the two is noted in the log, once.
+ *          HOOKS_MAX_WAITING events wait, further ones are dropped; a program that starts when
+ *          the log has HOOKS_LOG_MAX_BYTES prints to /dev/null. Dropped events and a full log
+ *          are noted in the log, once each.
  * Run      never waits for a program until it is over, and does not depend on one: only the
  *          log says that something went wrong.
  * Threads  loop thread only.

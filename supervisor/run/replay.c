@@ -89,7 +89,7 @@ struct replay {
     uint64_t boundary;    /* the step of the newest end of a round */
     uint64_t end;         /* the step at which it stops at the latest */
     uint64_t n_values;    /* of the condition's column */
-    int looks;            /* for the condition */
+    int is_search;        /* for the first value for which the condition holds */
 };
 
 static int on_round(void *ctx, const struct store *store, int is_last, struct err *err)
@@ -189,7 +189,7 @@ static int play(struct replay *r, const struct probe *probe, struct err *err)
     r->training.trace = r->args->trace;
     r->training.on_round = on_round;
     r->training.ctx = r;
-    if (r->looks) {
+    if (r->is_search) {
         r->training.column = r->args->until->column;
         r->training.on_value = on_value;
     }
@@ -197,7 +197,7 @@ static int play(struct replay *r, const struct probe *probe, struct err *err)
     if (!r->result->found)
         r->result->to = result.env_steps;
     if (rc == 0 && (result.end == TRAINING_CUT_OFF ||
-                    (!(r->looks && r->result->found) && result.env_steps < r->end)))
+                    (!(r->is_search && r->result->found) && result.env_steps < r->end)))
         rc = err_set(err, ERR_INTERRUPTED, "interrupted at step %" PRIu64,
                      result.env_steps);
     return rc;
@@ -384,7 +384,7 @@ static int report_never(const struct replay *r, const struct err *why, struct er
     return err->code;
 }
 
-static int look(struct replay *r, struct err *err)
+static int search(struct replay *r, struct err *err)
 {
     struct probe none = r->args->probe;
     struct err why = {0};
@@ -394,7 +394,7 @@ static int look(struct replay *r, struct err *err)
     none.n = 0;
     none.origins = 0;
     r->end = r->result->log_end;
-    r->looks = 1;
+    r->is_search = 1;
     rc = open_start(r, r->end, 0, err);
     if (rc == 0 && r->args->from == NULL &&
         !(r->args->until->relation == REPLAY_NONFINITE && stops_on_nonfinite(r)))
@@ -402,7 +402,7 @@ static int look(struct replay *r, struct err *err)
     if (rc < 0)
         return rc;
     rc = replay_from(r, &none, &why);
-    r->looks = 0;
+    r->is_search = 0;
     r->training.column = NULL;
     if (r->result->found && why.code != ERR_CORRUPT && why.code != ERR_INTERRUPTED)
         return 0;
@@ -415,7 +415,7 @@ static int replay_until(struct replay *r, struct err *err)
     int rc = check_column(r, 0, err);
 
     if (rc == 0)
-        rc = look(r, err);
+        rc = search(r, err);
     if (rc < 0)
         return rc;
     return replay_to(r, r->result->to,

@@ -743,6 +743,28 @@ int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *
     return 0;
 }
 
+int run_dir_find_own_name(const char *runs_dir, const char *run, char **ret,
+                          struct err *err)
+{
+    char *path = NULL, *given, *found;
+    int rc = run_dir_find(runs_dir, run, &path, err);
+
+    if (rc < 0)
+        return rc;
+    given = run_dir_name_of(run);
+    found = run_dir_name_of(path);
+    if (strcmp(given, found) != 0)
+        rc = err_set(err, ERR_NOT_FOUND,
+                     "there is no run %s; the newest of that name is %s", run, found);
+    free(given);
+    free(found);
+    if (rc < 0)
+        free(path);
+    else
+        *ret = path;
+    return rc;
+}
+
 int run_dir_find_checkpoint(const char *runs_dir, const char *text, char **ret_dir,
                             uint64_t *ret_step,
                             void (*on_skipped)(void *ctx, const char *line), void *ctx,

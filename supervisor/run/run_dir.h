@@ -69,12 +69,16 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
                              const char *build_id, enum numerics numerics,
                              struct err *err);
 
-/* Resolves RUN of the command line: a name under runs_dir, a path to a run's directory, such a
- * path below runs_dir, the name of a configuration for the newest run <name>-<number>, or NULL for the newest run that
- * the caller may read. ret: its path, free(); the process
- * holds the directory open from then on. ERR_NOT_FOUND; -EACCES: "no permission: run NAME
- * belongs to USER". */
+/* Resolves RUN of the command line: a name under runs_dir, a path to a run's directory, such
+ * a path below runs_dir, the name of a configuration for the newest run <name>-<number>, or
+ * NULL for the newest run that the caller may read. ret: its path, free(); the process holds
+ * the directory open from then on. ERR_NOT_FOUND; -EACCES: "no permission: run NAME belongs
+ * to USER". */
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err);
+/* The same for commands that delete: the name of a configuration is ERR_NOT_FOUND, with the
+ * run that it would have meant. */
+int run_dir_find_own_name(const char *runs_dir, const char *run, char **ret,
+                          struct err *err);
 /* Resolves RUN or RUN@STEP of the command line: *ret_dir is the run's checkpoints/
  * (free()), *ret_step is chosen by resume_choose. */
 int run_dir_find_checkpoint(const char *runs_dir, const char *text, char **ret_dir,

@@ -55,6 +55,8 @@ int run_tags_read(struct run_tags *ret, const char *path, struct err *err)
         line[strcspn(line, "\n")] = '\0';
         take_line(ret, line);
     }
+    if (f != NULL && ferror(f)) /* without this, a change would drop the tags not read */
+        rc = err_errno(err, "%s", file);
     if (f != NULL)
         (void)fclose(f);
     free(file);

@@ -1,24 +1,16 @@
 #include "supervisor/run/run_watch.h"
 
+#include "common/io/monotonic.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 
 #include <sys/pidfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
     LINGER_MS = 500, /* for supervisor and keeper to exit after the run's end */
     GAP_MS = 3000,   /* between two supervisors, if no keeper is known */
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static void forget(struct run_watch *w)
 {
@@ -82,13 +74,13 @@ int run_watch_is_over(struct run_watch *w, int *ret_code)
         return 0;
     }
     if (w->free_since_ms == 0)
-        w->free_since_ms = now_ms();
+        w->free_since_ms = monotonic_ms();
     code = run_record_exit_code(w->path, &has_end);
     is_left = is_there(w, 0) | is_there(w, 1);
     patience_ms = has_end ? (w->was_live ? LINGER_MS : 0) : GAP_MS;
     /* Wait for a keeper whose supervisor this watch has seen alive. */
     if (code < 0 || (is_left && ((w->was_live && !has_end) ||
-                                 now_ms() - w->free_since_ms < patience_ms)))
+                                 monotonic_ms() - w->free_since_ms < patience_ms)))
         return 0;
     *ret_code = code;
     return 1;

@@ -72,8 +72,7 @@ struct training_replay { /* all borrowed, except the store */
     struct store *store; /* from store_open_copy; NULL once the run has taken it */
     const struct probe *probe;
     const char *trace; /* file for a recording of the probe's round; NULL: none is made */
-    struct err
-        trace_error; /* set by the run if there is no such file; code 0: there is */
+    struct err trace_error; /* set by the run if it could not be made; otherwise code 0 */
     /* Called with each value that is added to this column of the metrics; NULL: none. The
      * replay stops at a boundary after it has returned 1. */
     const char *column;
@@ -142,7 +141,8 @@ void training_status(struct training *t, struct run_status *ret);
 /* ---- requests: from on_open until on_close, also before the rounds begin ---- */
 
 /* Answers a request. why NULL: it was fulfilled at environment step `step`, for a checkpoint
- * the step that it has; otherwise the reason why it never will be. May be called from within the requesting function. */
+ * the step that it has; otherwise the reason why it never will be. May be called from within
+ * the requesting function. */
 typedef void (*training_done_fn)(void *ctx, uint64_t step, const struct err *why);
 
 /* Requests for the next round boundary. training_pause is answered when the run has paused,

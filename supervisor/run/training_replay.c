@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the processes are asked besides the run's own requests: before the first round, which of
+ * the probe's tensors they have, and after the last one, for their values. */
 struct training_asking {
     struct training *t;
-    size_t outstanding;
+    size_t outstanding; /* requests */
     uint8_t *has;       /* [agents][names] the process has that tensor */
     struct err missing; /* why the first process of the table that lacks a name does */
     size_t missing_of;

@@ -1,9 +1,9 @@
 /* Compares the rows of a replay with those that the run had logged. */
 #include "supervisor/store/store.h"
 
+#include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,27 +14,19 @@ enum { CHUNK_BYTES = 1 << 20 };
 static int read_rows(int fd, uint64_t row_bytes, uint64_t row, uint8_t *to, size_t n,
                      struct err *err)
 {
-    size_t left = n * (size_t)row_bytes;
-    off_t at = (off_t)(STORE_HEADER_BYTES + row * row_bytes);
+    const size_t bytes = n * (size_t)row_bytes;
+    const ssize_t got = pread_all(fd, to, bytes, STORE_HEADER_BYTES + row * row_bytes);
 
-    while (left > 0) {
-        const ssize_t got = pread(fd, to, left, at);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? err_errno(err, "reading the experience")
-                           : err_set(err, ERR_CORRUPT, "the experience was cut short");
-        to += got;
-        at += got;
-        left -= (size_t)got;
-    }
-    return 0;
+    if (got < 0)
+        return err_errno(err, "reading the experience");
+    return (size_t)got == bytes
+               ? 0
+               : err_set(err, ERR_CORRUPT, "the experience was cut short");
 }
 
 static int read_header(int log, struct store_header *ret, struct err *err)
 {
-    if (pread(log, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret) ||
+    if (pread_all(log, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret) ||
         ret->magic != STORE_MAGIC || ret->row_bytes == 0)
         return err_set(err, ERR_FORMAT, "the experience log has no header");
     return 0;
@@ -66,8 +58,8 @@ double store_column_value(const struct store_column *c, const uint8_t *row, uint
     return (double)x;
 }
 
-static int differs(const struct store_layout *l, uint64_t row, const uint8_t *here,
-                   const uint8_t *there, struct err *err)
+static int report_difference(const struct store_layout *l, uint64_t row,
+                             const uint8_t *here, const uint8_t *there, struct err *err)
 {
     for (uint32_t k = 0; k < l->n_columns; k++) {
         const struct store_column *c = &l->columns[k];
@@ -99,7 +91,7 @@ static int compare_chunk(const struct store *s, int log, uint64_t row, size_t n,
         rc = read_rows(log, l->row_bytes, row, there, n, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         if (memcmp(here + i * bytes, there + i * bytes, bytes) != 0)
-            rc = differs(l, row + i, here + i * bytes, there + i * bytes, err);
+            rc = report_difference(l, row + i, here + i * bytes, there + i * bytes, err);
     return rc;
 }
 

@@ -396,19 +396,11 @@ static int parse_state(struct saved *ret, const void *state, size_t len, struct 
 static int read_at(const struct store *s, void *data, size_t len, uint64_t offset,
                    struct err *err)
 {
-    for (uint8_t *p = data; len > 0;) {
-        ssize_t n = pread(s->fd, p, len, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, "%s: cannot read experience", s->path);
-        if (n == 0)
-            return err_set(err, ERR_CORRUPT, "%s is cut short", s->path);
-        p += n;
-        len -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
+    const ssize_t n = pread_all(s->fd, data, len, offset);
+
+    if (n < 0)
+        return err_errno(err, "%s: cannot read experience", s->path);
+    return (size_t)n == len ? 0 : err_set(err, ERR_CORRUPT, "%s is cut short", s->path);
 }
 
 static int read_layout(struct store *s, const struct saved *saved, struct err *err)

@@ -22,11 +22,17 @@ void halving_rank(const double *value, size_t n, int is_max, size_t *ret)
     }
 }
 
+size_t halving_most(size_t n, double keep)
+{
+    const double part = floor(keep * (double)n + 0.5);
+
+    return part > 1 ? (size_t)part : 1;
+}
+
 size_t halving_keep(const size_t *trial, const double *value, size_t n, double keep,
                     int is_max, size_t *ret)
 {
-    const double part = floor(keep * (double)n + 0.5);
-    const size_t most = part > 1 ? (size_t)part : 1;
+    const size_t most = halving_most(n, keep);
     size_t *rank = xcalloc(n + 1, sizeof(*rank)), kept = 0;
     char *stays = xcalloc(n + 1, 1);
 

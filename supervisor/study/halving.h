@@ -12,8 +12,11 @@
 /* Whether the value a is better than b. NaN is no value: any value is better. */
 int halving_is_better(double a, double b, int is_max);
 
-/* Of n trials with these values (NaN: it failed), keeps the best keep n (rounded, at least
- * one) that have a value; of equal ones, those that come first. ret: room for n, in the order of `trial`.
+/* How many of n trials continue if none of them fails: keep n, rounded, at least one. */
+size_t halving_most(size_t n, double keep);
+
+/* Of n trials with these values (NaN: it failed), keeps the best halving_most that have a
+ * value; of equal ones, those that come first. ret: room for n, in the order of `trial`.
  * Returns how many. */
 size_t halving_keep(const size_t *trial, const double *value, size_t n, double keep,
                     int is_max, size_t *ret);

@@ -71,6 +71,8 @@ const char *const *lineage_settings(const struct lineage *l, size_t round, size_
 
 size_t lineage_birth(const struct lineage *l, size_t round, size_t member)
 {
+    if (l->study == NULL)
+        return 0;
     while (round > 0 && lineage_from(l, round - 1, member) == member)
         round--;
     return round;

@@ -42,7 +42,8 @@ size_t lineage_from(const struct lineage *l, size_t round, size_t member);
 /* The settings in a round: round <= l->n. One for each key. */
 const char *const *lineage_settings(const struct lineage *l, size_t round, size_t member);
 /* The run that a member has in a round, round <= l->n: the number of rounds, up to that one,
- * after which it last became a fork; 0: it is its first run. */
+ * after which it last became a fork; 0: it is its first run. An all-zero lineage, of a study
+ * that is not pbt, has no other runs. */
 size_t lineage_birth(const struct lineage *l, size_t round, size_t member);
 /* The environment steps at the end of a round. */
 uint64_t lineage_step(const struct study *s, size_t round);

@@ -591,6 +591,25 @@ int study_check_same(const struct study *was, const struct study *is, struct err
                    was->method == STUDY_PBT ? "rounds" : "trials and seeds");
 }
 
+const char *study_key_short_name(const struct study_key *k)
+{
+    const char *dot = strrchr(k->path, '.');
+
+    return dot != NULL ? dot + 1 : k->path;
+}
+
+/* ---- rungs ---- */
+
+size_t study_n_rungs(const struct study *s)
+{
+    return s->method == STUDY_ASHA ? s->n_rungs : 1;
+}
+
+uint64_t study_rung_until(const struct study *s, size_t rung)
+{
+    return s->method == STUDY_ASHA ? s->rungs[rung] : 0;
+}
+
 /* ---- trials ---- */
 
 static double draw(const struct study *s, size_t trial, const struct study_key *k)

@@ -96,6 +96,14 @@ void study_done(struct study *s);
  * of pbt, more rounds. `limits` do not matter. ERR_CONFIG names the first other difference. */
 int study_check_same(const struct study *was, const struct study *is, struct err *err);
 
+/* The last part of a key's path, which most often tells it from the others; for people. */
+const char *study_key_short_name(const struct study_key *k);
+
+/* How often trials are compared: the rungs of asha, otherwise 1. */
+size_t study_n_rungs(const struct study *s);
+/* The environment steps at which a rung, from 0, ends; 0: at the end of its runs. */
+uint64_t study_rung_until(const struct study *s, size_t rung);
+
 /* The value of a key in a trial, from 0, as YAML: "0.001", "[64, 64]"; of pbt, in the first
  * round. In the arena. */
 const char *study_value(const struct study *s, size_t trial, size_t key,

@@ -2,6 +2,7 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/config/yaml_tree.h"
+#include "common/err/check.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
@@ -88,10 +89,12 @@ static int write_study(const char *dir, const struct study *s, struct err *err)
                              err);
     if (rc == 0)
         rc = yaml_tree_set(root, &arena, "", "base=base.yaml", err);
-    if (rc == 0 && (f = open_memstream(&out, &len)) != NULL) {
+    if (rc == 0) {
+        f = open_memstream(&out, &len);
+        CHECK(f != NULL, "no memory");
         yaml_tree_write(root, f);
         (void)fputc('\n', f);
-        (void)fclose(f);
+        CHECK(fclose(f) == 0, "no memory");
         rc = write_text(dir, "study.yaml", out, len, err);
     }
     free(out);

@@ -46,8 +46,7 @@ struct study_run {
     uint64_t steps;
     int has_checkpoint;
     char *failure; /* owned; STUDY_RUN_FAILED: "1-s1 at step 100: ..."; otherwise NULL */
-    uint64_t
-        reached; /* the step of the row at which it stopped; 0: it has not reached it */
+    uint64_t reached; /* step of the row at which it stopped; 0: it has not come so far */
 };
 
 /* Which run of a study it is. */
@@ -59,8 +58,8 @@ struct study_run_id {
 /* The path of a trial's run; free(). */
 char *study_run_path(const struct study *s, const char *dir,
                      const struct study_run_id *id);
-/* How far it is on its way to step `until` (0: to its end), and its value there: a run stops at
- * the first end of a round at or after that step, and writes a row of metrics. */
+/* How far it is on its way to step `until` (0: to its end), and its value there: a run stops
+ * at the first end of a round at or after that step, and writes a row of metrics. */
 void study_run_look(struct study_run *ret, const struct study *s, const char *dir,
                     const struct study_run_id *id, uint64_t until);
 void study_run_done(struct study_run *run);

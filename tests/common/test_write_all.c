@@ -113,6 +113,28 @@ START_TEST(a_file_that_cannot_grow_is_an_error)
 }
 END_TEST
 
+START_TEST(a_read_ends_with_the_file)
+{
+    static uint8_t got[LEN];
+    struct temp_dir dir;
+    int fd;
+
+    fill();
+    temp_dir_init(&dir);
+    fd = open(temp_dir_file(&dir, "x"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_eq(pwrite_all(fd, data, LEN, 0), 0);
+    ck_assert_int_eq(pread_all(fd, got, LEN - 10, 10), LEN - 10);
+    ck_assert(memcmp(got, data + 10, LEN - 10) == 0);
+    ck_assert_int_eq(pread_all(fd, got, LEN, LEN - 10), 10);
+    ck_assert(memcmp(got, data + LEN - 10, 10) == 0);
+    ck_assert_int_eq(pread_all(fd, got, LEN, LEN), 0);
+    (void)close(fd);
+    ck_assert_int_eq(pread_all(fd, got, 1, 0), -1);
+    ck_assert_int_eq(errno, EBADF);
+    temp_dir_done(&dir);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("write_all");
@@ -122,6 +144,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_pipe_gets_everything_whatever_interrupts);
     tcase_add_test(tc, nobody_reads);
     tcase_add_test(tc, a_file_that_cannot_grow_is_an_error);
+    tcase_add_test(tc, a_read_ends_with_the_file);
     suite_add_tcase(s, tc);
     return s;
 }

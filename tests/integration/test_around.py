@@ -139,6 +139,7 @@ def test_a_live_run_is_tagged(w):
     status, = harness.json_lines(w.brood("status", "a", "--json")[0])
     assert status["state"] == "running" and status["tags"] == ["watched"], status
     w.brood("stop", "a")
+    w.brood("wait", "a", code=4)
     assert listed(w, "--where", "tag=watched state=stopped") == ["a"]
 
 
@@ -200,6 +201,24 @@ def test_the_best_and_the_newest_checkpoint_stay(w):
     w.brood("resume", "a", "--from", best, "-q")
     assert checkpoints(w, "a")[-1] == newest
     assert "0 of" in w.brood("prune", "a", "--keep", "9")[0]
+
+
+def test_the_best_of_each_of_many_teams_stays(w):
+    trained(w)
+    first, second = checkpoints(w, "a")[1:3]  # there is no evaluation before the first round
+    file = w.run_dir("a") / "metrics" / "progress.csv"
+    head, *rows = file.read_text().splitlines()
+    step = head.split(",").index("env_steps")
+    teams = 70
+    # The last team alone was best at the second checkpoint.
+    better = {first: ["1"] * (teams - 1) + ["0"], second: ["0"] * (teams - 1) + ["1"]}
+    lines = [",".join([head, *(f"eval/team_return/team_{i}" for i in range(teams))])]
+    for row in rows:
+        lines.append(",".join([row, *better.get(int(row.split(",")[step]), [""] * teams)]))
+    file.write_text("\n".join(lines) + "\n")
+    done, = harness.json_lines(w.brood("prune", "a", "--json")[0])
+    assert {first, second} <= set(done["kept"]) and len(done["best"]) == teams + 1, done
+    assert {first, second} <= set(checkpoints(w, "a"))
 
 
 def test_pruned_or_not_a_run_resumes_alike(w):

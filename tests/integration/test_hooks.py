@@ -2,14 +2,18 @@
 import json
 import os
 import signal
+import socket
 
 import harness
 from test_changes import journal
 from test_exactness import outcome
 
-# Appends what it gets to a file.
-NOTE = """#!/bin/sh
-{ cat; echo "$BROOD_EVENT $BROOD_RUN $BROOD_RUN_DIR $PWD $*"; } >> "$1"
+NOBODY = 65534
+
+# Appends what it gets to a file, as one line and so in one write: others may do so, too.
+NOTE = r"""#!/bin/sh
+line=$(cat)
+printf '%s\t%s\n' "$line" "$BROOD_EVENT $BROOD_RUN $BROOD_RUN_DIR $PWD $*" >> "$1"
 echo "noted $BROOD_EVENT"
 """
 # Leaves two processes that nothing but the run's end, or the deadline, ends.
@@ -19,6 +23,14 @@ echo $! >> hanging
 echo $$ >> hanging
 sleep 4243
 """
+# Waits until somebody has opened `gate` for writing.
+GATED = """#!/bin/sh
+echo $$ >> begun
+: < gate
+cat >> ended
+"""
+# The limits of supervisor/run/hooks.h.
+MAX_RUNNING, MAX_WAITING, LOG_MAX_BYTES = 4, 256, 16 << 20
 
 
 def script(w, name, text):
@@ -31,9 +43,9 @@ def start(w, name, on, *more, **options):
 
 
 def noted(path):
-    """[event, "its variables and arguments"...] as pairs of lines."""
-    lines = path.read_text().splitlines()
-    return [(json.loads(a), b) for a, b in zip(lines[::2], lines[1::2])]
+    """[(event, "its variables and arguments")...]"""
+    pairs = [line.split("\t") for line in path.read_text().splitlines()]
+    return [(json.loads(event), said) for event, said in pairs]
 
 
 def hook_log(run):
@@ -44,7 +56,8 @@ def test_a_program_gets_what_json_prints(w):
     note = script(w, "note.sh", NOTE)
     on = ", ".join(f"{e}: [{note}, {e}]" for e in
                    ("give_up", "exit", "checkpoint", "evaluation", "start", "end"))
-    p = start(w, "noted", f"{{{on}, failed: [{note}, failed], continue: [sh, -c, exit 3]}}",
+    on += f", failed: [{note}, failed], continue: [sh, -c, exit 3], deadline: 1h"
+    p = start(w, "noted", f"{{{on}}}",
               "--json", "--set", "agents.agent_1.restart={policy: temporary, on_give_up: noop}",
               steps=harness.FOREVER, evaluate=400, checkpoint=400)
     run = w.run_dir("noted")
@@ -76,7 +89,8 @@ def test_a_program_gets_what_json_prints(w):
 def test_a_hook_changes_no_bytes(w):
     note = script(w, "note.sh", NOTE)
     files = []
-    for name, on in (("plain", ()), ("hooked", ("--set", f"on={{checkpoint: [{note}, c]}}"))):
+    on = f"on={{checkpoint: [{note}, c], deadline: 1h}}"
+    for name, on in (("plain", ()), ("hooked", ("--set", on))):
         w.brood("run", w.small(steps=400, checkpoint=200, evaluate=200), "--name", name, *on)
         files.append({k: v for k, v in outcome(w.run_dir(name)).items()
                       if not k.endswith("run.state")})  # it has the configuration
@@ -133,6 +147,90 @@ def test_a_program_ends_with_the_supervisor(w):
         assert "brood-agent launch: ./hang.sh: No such file" in hook_log(over)
     _, err = w.brood("resume", run, "--set", "on.start=[sh]", code=2)
     assert "had 'start: [./hang.sh]', now it has 'start: [sh]'" in err, err
+
+
+def pause_and_continue(control, times):
+    """So many `pause` and `continue` events. Each request is msgpack-rpc: [0, 1, method, {}];
+    it is answered with [1, 1, nil, ...]."""
+    for method in (b"pause", b"continue") * times:
+        control.sendall(b"\x94\x00\x01" + bytes([0xa0 + len(method)]) + method + b"\x80")
+        answer = control.recv(4096)
+        assert answer.startswith(b"\x94\x01\x01\xc0"), answer
+
+
+def test_four_programs_run_and_256_events_wait(w):
+    """Those that come then are dropped. The run does not wait for any."""
+    gated = script(w, "gated.sh", GATED)
+    os.mkfifo(w.path / "gate")
+    begun, ended = w.write("begun", ""), w.write("ended", "")
+    kept, times = MAX_RUNNING + MAX_WAITING, 135
+    assert kept < 2 * times
+    p = start(w, "many", f"{{pause: [{gated}], continue: [{gated}], deadline: 1h}}",
+              steps=harness.FOREVER, checkpoint=harness.FOREVER, evaluate=0)
+    run = w.run_dir("many")
+    harness.wait_until("the first round", lambda: harness.rows(run))
+    control = socket.socket(socket.AF_UNIX)
+    control.settimeout(harness.DEADLINE_S)
+    control.connect(str(run / "control.sock"))
+    pause_and_continue(control, times)
+    dropped = f"further events, dropped: {MAX_WAITING} events wait already"
+    harness.wait_until("a dropped event", lambda: dropped in hook_log(run))
+    harness.wait_until("the programs", lambda: begun.read_text().count("\n") >= MAX_RUNNING)
+    pids = {pid for pid, (_, _, command) in harness.children(harness.holder_of(run)).items()
+            if "gated.sh" in command}
+    assert len(pids) == MAX_RUNNING, pids
+    assert pids == {int(pid) for pid in begun.read_text().split()}, (pids, begun.read_text())
+    assert ended.read_text() == ""
+    gate = os.open(w.path / "gate", os.O_RDWR)  # does not wait for a reader
+    try:
+        harness.wait_until("the others", lambda: ended.read_text().count("\n") >= kept)
+        # There is room again. No event but the dropped ones was lost before these.
+        pause_and_continue(control, 1)
+        harness.wait_until("two more", lambda: ended.read_text().count("\n") >= kept + 2)
+    finally:
+        os.close(gate)
+        control.close()
+    w.brood("stop", run)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    events = [e["event"] for e in harness.json_lines(ended.read_text())]
+    assert events.count("pause") == events.count("continue") == kept // 2 + 1, events
+    assert hook_log(run).count(dropped) == 1, hook_log(run)
+
+
+def test_a_full_log_gets_no_more_output(w):
+    talk = script(w, "talk.sh", "#!/bin/sh\necho printed\ncat >> events\nexit 7\n")
+    w.brood("run", w.small(steps=1200, checkpoint=400, evaluate=400), "--name", "full",
+            "--until", "400", "--set", f"on={{checkpoint: [{talk}], deadline: 1h}}", code=4)
+    run, events = w.run_dir("full"), w.path / "events"
+    log = run / "logs" / "hooks.log"
+    assert "printed\n" in hook_log(run), hook_log(run)
+    before = events.read_text().count("\n")
+    os.truncate(log, LOG_MAX_BYTES)
+    w.brood("resume", run)
+    more = events.read_text().count("\n") - before
+    says = log.read_bytes()[LOG_MAX_BYTES:].decode()
+    assert more >= 2 and says.count("exited with code 7\n") == more, (more, says)
+    assert says.count("this log is full: no more output of programs is kept\n") == 1, says
+    assert "printed" not in says, says
+
+
+def test_programs_of_another_users_run_need_trust(w):
+    if os.geteuid() != 0:
+        raise harness.Skip("another user's run needs root to make")
+    note = script(w, "note.sh", NOTE)
+    w.brood("run", w.small(steps=800, checkpoint=400, evaluate=400), "--name", "theirs",
+            "--until", "400", "--set",
+            f"on={{start: [{note}, out], resume: [{note}, out], deadline: 1h}}", code=4)
+    run, out = w.run_dir("theirs"), w.path / "out"
+    out.unlink()
+    os.chown(run / "config.yaml", NOBODY, NOBODY)
+    for command in (("resume", run), ("fork", run, "--name", "forked")):
+        _, err = w.brood(*command, code=2)
+        assert "--trust" in err and not out.exists(), (command, err)
+    w.brood("fork", run, "--name", "forked", "--trust")
+    assert [e["event"] for e, _ in noted(out)] == ["resume"], out.read_text()
+    w.brood("resume", run, "--trust")
+    assert [e["event"] for e, _ in noted(out)] == ["resume"] * 2, out.read_text()
 
 
 def test_a_program_that_is_not_there_is_refused(w):

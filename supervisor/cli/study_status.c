@@ -1,6 +1,7 @@
-#include "supervisor/cli/study_stand.h"
+#include "supervisor/cli/study_status.h"
 
 #include "common/config/run_config.h"
+#include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
 #include "supervisor/study/halving.h"
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { TICK_MS = 100 };
@@ -34,7 +34,7 @@ static int read_run_steps(const struct study *s, uint64_t *ret, struct err *err)
 
 /* Fills in the values of the trials that take part, NaN for those that have none. Returns
  * whether the rung is over: all runs have come to its end or failed, or one has gone on. */
-static int look_at_rung(const struct study_stand *p, uint64_t until, double *value,
+static int look_at_rung(const struct study_status *p, uint64_t until, double *value,
                         int *ret_has_gone_on)
 {
     const size_t seeds = p->study.n_seeds;
@@ -44,9 +44,7 @@ static int look_at_rung(const struct study_stand *p, uint64_t until, double *val
     for (size_t i = 0; i < p->n * seeds; i++) {
         const size_t trial = p->trial[i / seeds];
         const struct study_run_id id = {trial, i % seeds,
-                                        p->study.method == STUDY_PBT
-                                            ? lineage_birth(&p->lineage, p->rung, trial)
-                                            : 0};
+                                        lineage_birth(&p->lineage, p->rung, trial)};
         struct study_run run;
 
         study_run_look(&run, &p->study, p->path, &id, until);
@@ -60,10 +58,9 @@ static int look_at_rung(const struct study_stand *p, uint64_t until, double *val
 }
 
 /* Of successive halving, or the only rung: the first one that is not over, or the last. */
-static uint64_t find_rung(struct study_stand *p)
+static uint64_t find_rung(struct study_status *p)
 {
     const struct study *s = &p->study;
-    const size_t rungs = s->method == STUDY_ASHA ? s->n_rungs : 1;
     double *value = xcalloc(p->n + 1, sizeof(*value));
     uint64_t until;
 
@@ -71,9 +68,9 @@ static uint64_t find_rung(struct study_stand *p)
         size_t *kept;
         int has_gone_on;
 
-        until = s->method == STUDY_ASHA ? s->rungs[p->rung] : 0;
+        until = study_rung_until(s, p->rung);
         p->is_over = look_at_rung(p, until, value, &has_gone_on);
-        if (p->rung + 1 == rungs || (!p->is_over && !has_gone_on))
+        if (p->rung + 1 == study_n_rungs(s) || (!p->is_over && !has_gone_on))
             break;
         kept = xcalloc(p->n + 1, sizeof(*kept));
         p->n = halving_keep(p->trial, value, p->n, s->keep, s->is_max, kept);
@@ -84,7 +81,7 @@ static uint64_t find_rung(struct study_stand *p)
     return until;
 }
 
-static int find_stage(struct study_stand *p, struct err *err)
+static int find_stage(struct study_status *p, struct err *err)
 {
     const struct study *s = &p->study;
     uint64_t until, run_steps = 0;
@@ -110,21 +107,21 @@ static int find_stage(struct study_stand *p, struct err *err)
     return 0;
 }
 
-int study_stand_read(struct study_stand *ret, const char *path, struct err *err)
+int study_status_read(struct study_status *ret, const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
     int rc;
 
-    *ret = (struct study_stand){.path = path, .name = slash != NULL ? slash + 1 : path};
+    *ret = (struct study_status){.path = path, .name = slash != NULL ? slash + 1 : path};
     rc = study_dir_read(&ret->study, path, err);
     if (rc == 0)
         rc = find_stage(ret, err);
     if (rc < 0)
-        study_stand_done(ret);
+        study_status_done(ret);
     return rc;
 }
 
-int study_stand_refresh(struct study_stand *p, struct err *err)
+int study_status_refresh(struct study_status *p, struct err *err)
 {
     int rc;
 
@@ -132,44 +129,43 @@ int study_stand_refresh(struct study_stand *p, struct err *err)
     free(p->trial);
     rc = find_stage(p, err);
     if (rc < 0)
-        study_stand_done(p);
+        study_status_done(p);
     return rc;
 }
 
-void study_stand_done(struct study_stand *p)
+void study_status_done(struct study_status *p)
 {
     lineage_done(&p->lineage);
     study_done(&p->study);
     free(p->trial);
-    *p = (struct study_stand){0};
+    *p = (struct study_status){0};
 }
 
 /* ---- the commands ---- */
 
-static const char *state_of(const struct study_stand *p)
+static const char *state_of(const struct study_status *p)
 {
     return p->is_live ? "running" : p->is_over ? "done" : "stopped";
 }
 
 /* NULL: is_drawn, and there is no terminal. */
-static struct study_view *view_of(const struct study_stand *p, int is_drawn)
+static struct study_view *view_of(const struct study_status *p, int is_drawn)
 {
-    return study_view_new(&p->study, p->name, p->path,
-                          p->study.method == STUDY_PBT ? &p->lineage : NULL, is_drawn);
+    return study_view_new(&p->study, p->name, p->path, &p->lineage, is_drawn);
 }
 
-static void begin_view(const struct study_stand *p, struct study_view *v)
+static void begin_view(const struct study_status *p, struct study_view *v)
 {
     study_view_begin(v, &p->stage, p->trial, p->n, p->rung);
 }
 
-int study_stand_print(const struct cli *cli, const char *path)
+int study_status_print(const struct cli *cli, const char *path)
 {
-    struct study_stand p;
+    struct study_status p;
     struct study_view *v;
     struct err err = {0};
 
-    if (study_stand_read(&p, path, &err) < 0)
+    if (study_status_read(&p, path, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
     v = view_of(&p, 0);
     begin_view(&p, v);
@@ -178,12 +174,12 @@ int study_stand_print(const struct cli *cli, const char *path)
     else
         study_view_print(v, state_of(&p), 0, stdout);
     study_view_free(v);
-    study_stand_done(&p);
+    study_status_done(&p);
     return CLI_DONE;
 }
 
 /* What attach shows where nothing is redrawn. */
-static void print_change(const struct cli *cli, const struct study_stand *p,
+static void print_change(const struct cli *cli, const struct study_status *p,
                          struct study_view *v)
 {
     if (cli->json)
@@ -192,26 +188,18 @@ static void print_change(const struct cli *cli, const struct study_stand *p,
         study_view_print(v, state_of(p), 1, stderr);
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* Shows the study until no sweep works on it (1) or Ctrl-C (0). Reading the files of all runs
  * takes at most a tenth of the time. */
-static int watch(const struct cli *cli, struct study_stand *p, struct study_view *v,
+static int watch(const struct cli *cli, struct study_status *p, struct study_view *v,
                  int is_drawn, int signals, struct err *err)
 {
     struct pollfd fd = {.fd = signals, .events = POLLIN};
     size_t rung = p->rung, n_ended = study_view_n_ended(v);
-    double due = now_s() + 1;
+    double due = monotonic_s() + 1;
 
     while (p->is_live) {
         const int rc = poll(&fd, 1, TICK_MS);
-        const double begun = now_s();
+        const double begun = monotonic_s();
 
         if (rc > 0)
             return 0;
@@ -219,10 +207,10 @@ static int watch(const struct cli *cli, struct study_stand *p, struct study_view
             study_view_tick(v);
         if (begun < due && study_dir_is_locked(p->path))
             continue;
-        if (study_stand_refresh(p, err) < 0)
+        if (study_status_refresh(p, err) < 0)
             return err->code;
         begin_view(p, v);
-        due = begun + fmax(1, 10 * (now_s() - begun));
+        due = begun + fmax(1, 10 * (monotonic_s() - begun));
         if (!is_drawn && p->is_live &&
             (rung != p->rung || n_ended != study_view_n_ended(v)))
             print_change(cli, p, v);
@@ -232,7 +220,7 @@ static int watch(const struct cli *cli, struct study_stand *p, struct study_view
     return 1;
 }
 
-static int attach(const struct cli *cli, struct study_stand *p, struct err *err)
+static int attach(const struct cli *cli, struct study_status *p, struct err *err)
 {
     const int wants_view = !cli->quiet && !cli->json;
     struct study_view *v = wants_view ? view_of(p, 1) : NULL;
@@ -261,13 +249,13 @@ static int attach(const struct cli *cli, struct study_stand *p, struct err *err)
     return rc < 0 ? rc : rc == 0 || p->is_over ? CLI_DONE : CLI_STOPPED;
 }
 
-int study_stand_attach(const struct cli *cli, const char *path)
+int study_status_attach(const struct cli *cli, const char *path)
 {
-    struct study_stand p;
+    struct study_status p;
     struct err err = {0};
     int code;
 
-    if (study_stand_read(&p, path, &err) < 0)
+    if (study_status_read(&p, path, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
     if (!p.is_live) {
         (void)err_set(
@@ -280,6 +268,6 @@ int study_stand_attach(const struct cli *cli, const char *path)
         if (code < 0)
             code = cli_fail(cli, CLI_FAILED, &err);
     }
-    study_stand_done(&p);
+    study_status_done(&p);
     return code;
 }

@@ -1,0 +1,12 @@
+/* monotonic.h - the time since some moment in the past, for measuring how long something
+ * takes: it never jumps, whatever becomes of the date. */
+#ifndef COMMON_IO_MONOTONIC_H
+#define COMMON_IO_MONOTONIC_H
+
+#include <stdint.h>
+
+int64_t monotonic_ns(void);
+int64_t monotonic_ms(void);
+double monotonic_s(void);
+
+#endif
