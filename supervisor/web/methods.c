@@ -49,6 +49,7 @@ static struct live_run *watched(const struct call *c, struct err *err)
 {
     struct web_client *client = c->client;
     const int at = find_watch(client, c->run);
+    struct live_run *run;
 
     if (at >= 0)
         return client->watch[at].run;
@@ -56,9 +57,10 @@ static struct live_run *watched(const struct call *c, struct err *err)
         (void)err_set(err, ERR_LIMIT, "more than %d runs are watched", WEB_MAX_WATCHES);
         return NULL;
     }
-    client->watch[client->n_watches].revision = 0;
-    return client->watch[client->n_watches++].run =
-               live_watch(c->web->live, c->run, c->path);
+    run = live_watch(c->web->live, c->run, c->path);
+    client->watch[client->n_watches].run = run;
+    client->watch[client->n_watches++].revision = 0;
+    return run;
 }
 
 static int do_watch(const struct call *c, struct err *err)

@@ -499,8 +499,11 @@ def test_a_run_is_steered_as_from_the_command_line(w):
     harness.wait_until("it is stopped", lambda: harness.look_at(supervisor)[0] == "T")
     try:
         assert "`kill -CONT" in c.error("pause", run="live")
+        c.until("it is silent", lambda m: m.get("push") == "run" and
+                m["status"]["state"] == "not answering")
     finally:
         harness.kill(supervisor, signal.SIGCONT)
+    c.until("it answers", lambda m: m.get("push") == "run" and m["status"]["state"] == "running")
     c.result("stop", run="live")
     harness.wait_until("its end", lambda: "event=end" in (run / "journal").read_text())
     assert "not running" in c.error("pause", run="live") or harness.holder_of(run)
