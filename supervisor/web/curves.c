@@ -192,18 +192,6 @@ static size_t begin_at(const struct table *t, const char *from, int *ret_restart
     return t->body;
 }
 
-static void put_names(struct json *j, const char *header)
-{
-    json_array(j);
-    for (const char *p = header; *p != '\0'; p += *p == ',') {
-        const size_t n = strcspn(p, ",");
-
-        json_strn(j, p, n);
-        p += n;
-    }
-    json_close(j);
-}
-
 static void put_answer(const struct table *t, const char *const *columns, size_t n,
                        const char *from, struct json *j)
 {
@@ -263,9 +251,24 @@ int curves_put(const char *path, const char *const *columns, size_t n, const cha
     if (rc == 0) {
         json_object(j);
         put_answer(&t, columns, n, from, j);
-        if (from == NULL || *from == '\0') {
-            json_key(j, "all");
-            put_names(j, t.header);
+        json_close(j);
+    }
+    close_table(&t);
+    return rc;
+}
+
+int curves_put_names(const char *path, struct json *j, struct err *err)
+{
+    struct table t;
+    const int rc = open_table(&t, path, err);
+
+    if (rc == 0) {
+        json_array(j);
+        for (const char *p = t.header; *p != '\0'; p += *p == ',') {
+            const size_t n = strcspn(p, ",");
+
+            json_strn(j, p, n);
+            p += n;
         }
         json_close(j);
     }

@@ -110,6 +110,11 @@ static int put(const struct call *c,
     return rc;
 }
 
+static int do_columns(const struct call *c, struct err *err)
+{
+    return put(c, curves_put_names, err);
+}
+
 static int do_config(const struct call *c, struct err *err)
 {
     return put(c, files_put_config, err);
@@ -368,6 +373,7 @@ static const struct method {
     {"watch", do_watch, ON_RUN},
     {"unwatch", do_unwatch, ON_RUN},
     {"curves", do_curves, ON_RUN},
+    {"columns", do_columns, ON_RUN},
     {"config", do_config, ON_RUN},
     {"checkpoints", do_checkpoints, ON_RUN},
     {"logs", do_logs, ON_RUN},

@@ -292,7 +292,7 @@ def test_curves_logs_and_configuration(w):
     c.list()
     first = c.result("curves", ("column", "episodes"), ("column", "nothing"), run="over")
     rows = [line.split(",") for line in (run / "metrics/progress.csv").read_text().splitlines()]
-    assert first["all"] == rows[0]
+    assert c.result("columns", run="over") == rows[0]
     at = rows[0].index("episodes")
     assert first["steps"] == [int(r[0]) for r in rows[1:]]
     assert first["columns"] == [[int(r[at]) for r in rows[1:]], [None] * len(rows[1:])]
