@@ -1,25 +1,12 @@
 #include "supervisor/run/log_tail.h"
 
 #include "common/io/beneath.h"
+#include "common/io/read_at.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Reads up to max bytes from `from` on; fewer if the file became shorter meanwhile. */
-static ssize_t read_from(struct wbuf *ret, int fd, off_t from, size_t max)
-{
-    size_t n = 0;
-    ssize_t more;
-
-    wbuf_reserve(ret, max);
-    do {
-        more = pread(fd, ret->data + ret->len + n, max - n, from + (off_t)n);
-        n += more > 0 ? (size_t)more : 0;
-    } while (n < max && (more > 0 || (more < 0 && errno == EINTR)));
-    return more < 0 ? -1 : (ssize_t)n;
-}
 
 /* Removes the rest of a line that began earlier. */
 static void drop_first_line(struct wbuf *b, size_t begin)
@@ -39,12 +26,15 @@ int log_tail(struct wbuf *ret, const char *path, size_t max, struct err *err)
     /* One byte more: if it is a newline, the first line is whole. */
     const off_t from = end > (off_t)max ? end - (off_t)max - 1 : 0;
     const size_t begin = ret->len;
-    ssize_t n;
+    ssize_t n = -1;
     int rc = 0;
 
     if (fd < 0)
         return errno == ENOENT ? 0 : err_errno(err, "%s", path);
-    n = end < 0 ? -1 : read_from(ret, fd, from, (size_t)(end - from));
+    if (end >= 0) {
+        wbuf_reserve(ret, (size_t)(end - from));
+        n = read_at(fd, ret->data + begin, (size_t)(end - from), (uint64_t)from);
+    }
     if (n < 0)
         rc = err_errno(err, "%s", path);
     else

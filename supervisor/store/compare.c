@@ -1,9 +1,9 @@
 /* Compares the rows of a replay with those that the run had logged. */
 #include "supervisor/store/store.h"
 
+#include "common/io/read_at.h"
 #include "common/mem/xmalloc.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,22 +14,14 @@ enum { CHUNK_BYTES = 1 << 20 };
 static int read_rows(int fd, uint64_t row_bytes, uint64_t row, uint8_t *to, size_t n,
                      struct err *err)
 {
-    size_t left = n * (size_t)row_bytes;
-    off_t at = (off_t)(STORE_HEADER_BYTES + row * row_bytes);
+    const size_t len = n * (size_t)row_bytes;
+    const ssize_t got = read_at(fd, to, len, STORE_HEADER_BYTES + row * row_bytes);
 
-    while (left > 0) {
-        const ssize_t got = pread(fd, to, left, at);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? err_errno(err, "reading the experience")
-                           : err_set(err, ERR_CORRUPT, "the experience was cut short");
-        to += got;
-        at += got;
-        left -= (size_t)got;
-    }
-    return 0;
+    if (got < 0)
+        return err_errno(err, "reading the experience");
+    return got == (ssize_t)len
+               ? 0
+               : err_set(err, ERR_CORRUPT, "the experience was cut short");
 }
 
 static int read_header(int log, struct store_header *ret, struct err *err)
