@@ -1,6 +1,6 @@
 /* curves.h - reads columns of a run's progress.csv as JSON, only as much as is shown.
  *
- * Position  a reader continues where its last answer ended: "INODE:OFFSET". If the file has
+ * Position  a reader continues where its last answer ended (growing_file.h). If the file has
  *           been replaced or cut since, the answer begins again, with "restart": true.
  * Bounds    CURVES_MAX_BYTES of the file and CURVES_MAX_VALUES an answer; if there are
  *           others, "more" is true. A header of at most
