@@ -30,9 +30,9 @@ static int do_list(const struct call *c, struct err *err)
 
     c->client->wants_list = on == NULL || strcmp(on, "false") != 0;
     c->client->list_revision = 0;
-    runs_walk(c->web->runs);
+    if (c->client->wants_list)
+        web_walk(c->web);
     web_answer_empty(c->web, c->client, c->request->id);
-    web_wake(c->client);
     return 0;
 }
 
@@ -69,7 +69,6 @@ static int do_watch(const struct call *c, struct err *err)
         return err->code;
     c->client->watch[find_watch(c->client, c->run)].revision = 0; /* it wants a view */
     web_answer_empty(c->web, c->client, c->request->id);
-    web_wake(c->client);
     return 0;
 }
 
@@ -86,28 +85,33 @@ static int do_unwatch(const struct call *c, struct err *err)
     return 0;
 }
 
+static struct json *begin(const struct call *c)
+{
+    return web_answer_begin(c->web, c->request->id);
+}
+
+/* Sends the answer, of which one value was put unless that failed; returns rc. */
+static int end(const struct call *c, int rc)
+{
+    if (rc == 0)
+        web_answer_end(c->web, c->client);
+    return rc;
+}
+
 static int do_curves(const struct call *c, struct err *err)
 {
     const char *columns[CURVES_MAX_COLUMNS];
     const size_t n = request_all(c->request, "column", columns, CURVES_MAX_COLUMNS);
-    struct json *j = web_answer_begin(c->web, c->request->id);
-    const int rc =
-        curves_put(c->path, columns, n, request_get(c->request, "from"), j, err);
+    const char *from = request_get(c->request, "from");
 
-    if (rc == 0)
-        web_answer_end(c->web, c->client);
-    return rc;
+    return end(c, curves_put(c->path, columns, n, from, begin(c), err));
 }
 
 static int put(const struct call *c,
                int (*fn)(const char *path, struct json *j, struct err *err),
                struct err *err)
 {
-    const int rc = fn(c->path, web_answer_begin(c->web, c->request->id), err);
-
-    if (rc == 0)
-        web_answer_end(c->web, c->client);
-    return rc;
+    return end(c, fn(c->path, begin(c), err));
 }
 
 static int do_columns(const struct call *c, struct err *err)
@@ -133,13 +137,10 @@ static int do_logs(const struct call *c, struct err *err)
 static int do_tail(const struct call *c, struct err *err)
 {
     const char *log = request_get(c->request, "log");
-    struct json *j = web_answer_begin(c->web, c->request->id);
-    const int rc = files_put_tail(c->path, log != NULL ? log : "journal",
-                                  request_get(c->request, "from"), j, err);
+    const char *from = request_get(c->request, "from");
 
-    if (rc == 0)
-        web_answer_end(c->web, c->client);
-    return rc;
+    return end(
+        c, files_put_tail(c->path, log != NULL ? log : "journal", from, begin(c), err));
 }
 
 static int do_evaluate(const struct call *c, struct err *err)
@@ -248,9 +249,9 @@ static int do_study(const struct call *c, struct err *err)
     LIST_INSERT_HEAD(&c->web->studies, job, entry);
     job->path = xstrdup(path);
     job->name = xstrdup(name);
-    return uv_queue_work(&c->web->loop, &job->work, read_study, on_study) < 0
-               ? err_set(err, ERR_STATE, "no thread")
-               : 0;
+    if (uv_queue_work(&c->web->loop, &job->work, read_study, on_study) < 0)
+        abort(); /* only without a function to call */
+    return 0;
 }
 
 /* ---- steering ---- */

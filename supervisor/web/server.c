@@ -242,7 +242,8 @@ struct web_client *web_find_client(struct web *w, uint64_t serial)
     return NULL;
 }
 
-void web_wake(struct web_client *c)
+/* Calls send_next once the client's socket takes more. */
+static void wake(struct web_client *c)
 {
     lws_callback_on_writable(c->wsi);
 }
@@ -277,7 +278,7 @@ static void wake_who_is_behind(void *ctx)
 
     LIST_FOREACH(c, &w->clients, entry)
     if (is_behind(w, c))
-        web_wake(c);
+        wake(c);
 }
 
 static void drop_message(struct web *w, struct web_client *c)
@@ -346,7 +347,7 @@ static void end_object(struct web *w, struct web_client *c)
 static void end_and_wake(struct web *w, struct web_client *c)
 {
     end_object(w, c);
-    web_wake(c);
+    wake(c);
 }
 
 /* Queues the list or a view of which this client has an older version. */
@@ -399,7 +400,7 @@ static int send_next(struct web *w, struct web_client *c)
         (void)lws_rx_flow_control(c->wsi, 1);
     }
     if (is_behind(w, c))
-        web_wake(c);
+        wake(c);
     return 0;
 }
 
@@ -584,6 +585,11 @@ static void on_walk(uv_timer_t *timer)
             return;
         }
     }
+}
+
+void web_walk(struct web *w)
+{
+    (void)uv_timer_start(&w->walk, on_walk, 0, WALK_EVERY_MS);
 }
 
 static void on_stop(uv_signal_t *signal, int signum)

@@ -96,8 +96,9 @@ void web_answer_empty(struct web *w, struct web_client *c, uint32_t id);
 /* Instead of end, also after a value was begun. */
 void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
                      const struct err *why);
-/* What is pushed to a client may be new. */
-void web_wake(struct web_client *c);
+/* Walks the runs before anything more is sent, once for all who ask in the same turn of the
+ * loop. */
+void web_walk(struct web *w);
 
 /* ---- methods.c ---- */
 

@@ -599,6 +599,13 @@ def test_a_reader_that_does_not_read_takes_no_memory(w):
     assert harness.SANITIZED or grown < 64 << 10, grown
 
 
+def test_runs_go_first(w):
+    """The page's server has a lower priority than what starts it."""
+    s = Server(w)
+    niceness = int(open(f"/proc/{s.process.pid}/stat").read().rpartition(")")[2].split()[16])
+    assert niceness == min(os.nice(0) + 5, 19), niceness
+
+
 def test_nothing_is_pushed_twice(w):
     """Of an empty folder, too; what is new comes at once."""
     c = Server(w).client()
