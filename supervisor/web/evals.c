@@ -248,20 +248,33 @@ static int check_may_start(const struct evals *e, uint64_t client, struct err *e
                          "%d episodes are being played already: try again", n);
 }
 
+/* Leaves *ret alone if the key is missing. */
+static int take_number(const struct request *r, const char *key, uint64_t *ret,
+                       struct err *err)
+{
+    const char *text = request_get(r, key);
+
+    return text == NULL || request_u64(r, key, ret)
+               ? 0
+               : err_set(err, ERR_ARG, "%s %.100s: expected a whole number", key, text);
+}
+
 int evals_start(struct evals *e, struct web_client *c, const struct request *r,
                 const char *path, struct err *err)
 {
     const char *stochastic = request_get(r, "stochastic");
     char file[96], seed_text[24], step_text[24], own_pid[16];
     uint64_t seed = 0, step = 0;
-    const int has_step = request_u64(r, "step", &step);
     const char *args[24];
     struct eval *v;
     int n = 0, rc = check_may_start(e, c->serial, err);
 
+    if (rc == 0)
+        rc = take_number(r, "seed", &seed, err);
+    if (rc == 0)
+        rc = take_number(r, "step", &step, err);
     if (rc < 0)
         return rc;
-    (void)request_u64(r, "seed", &seed);
     v = xcalloc(1, sizeof(*v));
     *v = (struct eval){.evals = e, .client = c->serial, .id = r->id};
     (void)snprintf(v->folder, sizeof(v->folder), "/tmp/brood-web-%d-XXXXXX",
@@ -290,7 +303,7 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
     args[n++] = "--render";
     args[n++] = file;
     args[n++] = "--quiet";
-    if (has_step) {
+    if (request_get(r, "step") != NULL) {
         args[n++] = "--checkpoint";
         args[n++] = step_text;
     }

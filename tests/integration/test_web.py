@@ -325,6 +325,10 @@ def test_an_episode_is_played_by_a_process_of_its_own(w):
     w.brood("eval", "over", "--episodes", 1, "--copies", 1, "--seed", 3, "--render", "x.jsonl", "-q")
     told = [json.loads(line) for line in (w.path / "x.jsonl").read_text().splitlines()]
     assert [head, *frames] == told
+    for key in ("seed", "step"):
+        for value in ("x", "-1", "1.5", "", "9" * 30):
+            says = c.error("evaluate", run="over", **{key: value})
+            assert says == f"{key} {value}: expected a whole number", says
     message = c.error("evaluate", run="over", step=77)
     _, err = w.brood("eval", "over", "--checkpoint", 77, "--episodes", 1, code=3)
     assert err.rstrip().endswith(message.partition("/runs/")[2]), (err, message)
