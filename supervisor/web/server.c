@@ -19,7 +19,9 @@
 enum {
     CHUNK = 32 << 10, /* of an answer or a file, per turn of the loop */
     WALK_EVERY_MS = 2000,
-    MAX_HEADER = 1024, /* of Host, Origin or Cookie */
+    /* Of Cookie: a browser has up to 180 for a host, such as those of every port at which a
+     * `brood web` has been. */
+    MAX_HEADER = 16 << 10,
     HEADERS_WITHIN_S = 10,
 };
 
@@ -624,6 +626,7 @@ static struct lws_context *create(struct web *w, struct err *err)
         .uid = (uid_t)-1,
         .server_string = "brood",
         .timeout_secs = HEADERS_WITHIN_S,
+        .max_http_header_data = MAX_HEADER,
         .keepalive_timeout = 30,
         .fd_limit_per_thread = WEB_MAX_CONNECTIONS + 32,
     };

@@ -170,6 +170,17 @@ def test_only_who_has_the_token_gets_in(w):
     assert s.get("/", more=[f"Cookie: {wrong}"])[0] == 403
 
 
+def test_cookies_of_other_ports_do_not_hinder(w):
+    """A browser sends those of every `brood web` that it has seen, as many as 180."""
+    s = Server(w)
+    others = "; ".join(f"brood-{port}={'a' * 64}" for port in range(30000, 30179))
+    for cookies in (f"{others}; {s.cookie}", f"{s.cookie}; {others}"):
+        assert s.get("/", more=[f"Cookie: {cookies}"])[0] == 200
+        s.connect(Cookie=cookies).close()
+    assert s.get("/", more=[f"Cookie: {others}"])[0] == 403
+    assert s.get("/", more=[f"Cookie: {others}; {others}; {s.cookie}"])[0] in (0, 403, 431)
+
+
 def test_other_pages_are_kept_out(w):
     """A page of another origin, and a name that leads here (rebinding)."""
     s = Server(w)
