@@ -5,10 +5,11 @@
 #include "supervisor/web/growing_file.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_READ = 16 << 10, WINDOW = 16 << 10 };
+enum { FIRST_READ = 16 << 10, WINDOW = 16 << 10, SHOWN_DIGITS = 7 };
 
 struct table {
     struct growing_file file;
@@ -88,16 +89,21 @@ static int find_column(const char *header, const char *name)
 
 /* ---- columns ---- */
 
-/* A field as a JSON number; null if it is empty or no finite number. */
+/* A field as a JSON number; null if it is empty or no finite number. A fraction has as many
+ * digits as a chart can show: half of what is sent would be digits beyond. */
 static void put_field(struct wbuf *b, const char *field, size_t len)
 {
     char text[40], *end;
+    double v;
 
     if (len > 0 && len < sizeof(text)) {
         memcpy(text, field, len);
         text[len] = '\0';
-        if (isfinite(strtod(text, &end)) && *end == '\0' &&
-            strspn(text, "0123456789.eE+-") == len && text[0] != '.' && text[0] != '+') {
+        v = strtod(text, &end);
+        if (isfinite(v) && *end == '\0' && strspn(text, "0123456789.eE+-") == len &&
+            text[0] != '.' && text[0] != '+') {
+            if (len > SHOWN_DIGITS + 2 && strchr(text, '.') != NULL)
+                len = (size_t)snprintf(text, sizeof(text), "%.*g", SHOWN_DIGITS, v);
             wbuf_bytes(b, text, len);
             return;
         }

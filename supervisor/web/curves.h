@@ -22,7 +22,7 @@ enum { CURVES_MAX_COLUMNS = 240 };
 
 /* path: a run's directory. Puts the values of these columns from a position on:
  * {"next", "restart", "more", "steps": [...], "columns": [[...], ...]}. A column
- * that the file does not have is full of nulls. from NULL or "": the beginning. A run without
+ * that the file does not have is full of nulls; fractions have seven digits. from NULL or "": the beginning. A run without
  * rows gives empty lists. -errno, ERR_LIMIT. */
 int curves_put(const char *path, const char *const *columns, size_t n, const char *from,
                struct json *j, struct err *err);

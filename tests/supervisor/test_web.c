@@ -134,7 +134,7 @@ static void write_csv(const char *dir, const char *text)
     (void)fclose(f);
 }
 
-START_TEST(test_curves_read_what_is_no_number_as_null)
+START_TEST(test_curves_are_numbers_as_a_chart_shows_them)
 {
     static const char *const columns[] = {"b", "a"};
     struct temp_dir dir;
@@ -149,6 +149,16 @@ START_TEST(test_curves_read_what_is_no_number_as_null)
     text = json_line(&j, NULL);
     ck_assert_msg(strstr(text, "\"steps\": [1,2,3,4,5]") != NULL, "%s", text);
     ck_assert_msg(strstr(text, "[2,null,-1e-3,null,null], [null,null,null,null,null]") !=
+                      NULL,
+                  "%s", text);
+    json_begin(&j);
+    write_csv(dir.path, "env_steps,a,b\n"
+                        "12345678901234567,0.12345678901234567,-1234567.8901234567\n"
+                        "2,-0.000012345678901234567,1.2345678901234567e-300\n");
+    ck_assert_int_eq(curves_put(dir.path, columns, 2, "", &j, NULL), 0);
+    text = json_line(&j, NULL);
+    ck_assert_msg(strstr(text, "\"steps\": [12345678901234567,2]") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "[[-1234568,1.234568e-300], [0.1234568,-1.234568e-05]]") !=
                       NULL,
                   "%s", text);
     json_begin(&j);
@@ -226,7 +236,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, test_secrets);
     tcase_add_test(t, test_hosts_and_origins);
     tcase_add_test(t, test_requests);
-    tcase_add_test(t, test_curves_read_what_is_no_number_as_null);
+    tcase_add_test(t, test_curves_are_numbers_as_a_chart_shows_them);
     tcase_add_test(t, test_a_growing_file_is_read_on_from_a_position);
     suite_add_tcase(s, t);
     return s;
