@@ -8,6 +8,7 @@
 #include "supervisor/web/web.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -484,8 +485,12 @@ static int take_text(struct web *w, struct web_client *c, const char *in, size_t
 static void greet(struct web *w, struct web_client *c)
 {
     struct json *j = begin_object(w, "push");
+    char host[HOST_NAME_MAX + 1] = "";
 
+    (void)gethostname(host, sizeof(host) - 1);
     json_str(j, "hello");
+    json_key(j, "host");
+    json_str(j, host);
     json_key(j, "read_only");
     json_bool(j, w->read_only);
     json_key(j, "folder");

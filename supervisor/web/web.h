@@ -5,9 +5,10 @@
  *     evals.c    episodes, played by a child process
  *
  * Protocol  a websocket with texts. The page sends requests (request.h); each gets one answer,
- *           {"id", "result"} or {"id", "error": {"message", ...}}, in any order. In between come
- *           {"push": "list", ...} and {"push": "run", ...}: always the newest state, and only
- *           once the browser has read what came before.
+ *           {"id", "result"} or {"id", "error": {"message", ...}}, in any order. At first comes
+ *           {"push": "hello", "host", "read_only", "folder"}, and in between {"push": "list",
+ *           ...} and {"push": "run", ...}: always the newest state, and only once the browser
+ *           has read what came before.
  * Bounds    WEB_MAX_CLIENTS websockets; a frame of REQUEST_MAX_BYTES. While a client has more
  *           than WEB_MAX_UNREAD bytes of answers to read, nothing is read from it; if all of
  *           them have more than WEB_MAX_HELD, the one with most is disconnected.

@@ -527,7 +527,8 @@ def test_a_run_is_steered_as_from_the_command_line(w):
 def test_read_only(w):
     run = live_run(w)
     c = Server(w, "--read-only").client()
-    assert c.until("hello", lambda m: m.get("push") == "hello")["read_only"]
+    hello = c.until("hello", lambda m: m.get("push") == "hello")
+    assert hello["read_only"] and hello["host"] == socket.gethostname(), hello
     c.list()
     before = (run / "journal").read_text()
     for method, more in (("pause", {}), ("continue", {}), ("checkpoint", {}), ("stop", {}),

@@ -191,7 +191,7 @@ function agentTable({name}) {
     el("th.number", "restarts"), el("th.number.wide", "memory"), el("th.wide", "last exit"), el("th.right", el("span.hide", "actions")));
   const node = el("section.agents", el("div.tools", el("h2", "Processes"), summary, el("span.grow"), filter),
     el("div.scroll", el("table", el("thead", head), body)));
-  let last = null;
+  let last = null, isHosted = false;
 
   function make(a) {
     const steer = (label, method, said, title) => {
@@ -211,7 +211,8 @@ function agentTable({name}) {
   function set(row, a) {
     const [, pid, host, state, restarts, memory, exit, buttons] = row.children;
     text(pid, a.pid || "–");
-    text(host, a.host ?? "here");
+    text(host, a.host);
+    shown(host, isHosted);
     setState(state.firstChild, a.given_up ?? a.state);
     text(restarts, a.restarts);
     text(memory, bytes(a.rss_bytes ?? -1));
@@ -224,6 +225,8 @@ function agentTable({name}) {
     const words = filter.value.toLowerCase();
     last = view;
     shown(filter, all.length > 12);
+    isHosted = all.some(a => a.host); // otherwise all are where the page's server is
+    shown(head.children[2], isHosted);
     shown(head.lastChild, view.live && !readOnly());
     const alive = all.filter(a => a.pid).length, restarts = all.reduce((n, a) => n + (a.restarts ?? 0), 0);
     text(summary, view.live ? `${alive} of ${all.length} alive, ${restarts} restarts` : `${all.length}, ${restarts} restarts`);
