@@ -162,6 +162,9 @@ def test_only_who_has_the_token_gets_in(w):
         assert line in head, (line, head)
     assert not re.search(r"<script(?! src)|<style|\sstyle=|\son\w+=|https?://", body), body
     assert s.get("/app.js", more=own)[0] == 200
+    # Asked for at once, not each after the one that imports it.
+    modules = {f.name for f in (harness.SOURCE / "supervisor/web/page").glob("*.js")}
+    assert set(re.findall(r'modulepreload" href="/([^"]+)"', body)) == modules - {"app.js", "uplot.js"}
     assert s.get("/nothing", more=own)[0] == 404
     assert s.get("/../../../etc/passwd", more=own)[0] in (0, 403, 404)
     assert s.get("/%2e%2e/%2e%2e/etc/passwd", more=own)[0] in (0, 403, 404)
