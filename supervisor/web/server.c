@@ -372,7 +372,7 @@ static void queue_newest(struct web *w, struct web_client *c)
     j = begin_object(w, "push");
     json_str(j, "list");
     json_key(j, "complete");
-    json_bool(j, !runs_is_first_walk(w->runs));
+    json_bool(j, runs_is_complete(w->runs));
     runs_put(w->runs, c->list_revision, j);
     c->list_revision = runs_revision(w->runs);
     end_object(w, c);

@@ -29,12 +29,12 @@ export function showRun(main, name, tabName) {
   const run = params => ({run: name, ...params});
   const steer = (label, method, done, more = {}) =>
     actionButton(label, () => ask(method, run()), {done, ...more});
-  const at_step = what => answer => `${what} at step ${whole(answer.env_steps)}`;
-  const pause = steer("Pause", "pause", at_step("Paused"), {title: "Pause at the next round (p)"});
-  const go = steer("Continue", "continue", at_step("Continued"), {kind: "primary", title: "Continue (p)"});
-  const checkpoint = steer("Checkpoint", "checkpoint", at_step("Checkpoint written"),
+  const atStep = what => answer => `${what} at step ${whole(answer.env_steps)}`;
+  const pause = steer("Pause", "pause", atStep("Paused"), {title: "Pause at the next round (p)"});
+  const go = steer("Continue", "continue", atStep("Continued"), {kind: "primary", title: "Continue (p)"});
+  const checkpoint = steer("Checkpoint", "checkpoint", atStep("Checkpoint written"),
     {title: "Write a checkpoint at the next round"});
-  const stop = steer("Stop", "stop", at_step("Stopped"),
+  const stop = steer("Stop", "stop", atStep("Stopped"),
     {kind: "danger", sure: "Really stop?", title: "Stop after a checkpoint; brood resume continues the run"});
   pause.dataset.action = "pause";
   go.dataset.action = "continue";
