@@ -6,6 +6,7 @@
 #include "common/ckpt/table_format.h"
 #include "common/err/check.h"
 #include "common/io/beneath.h"
+#include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 
 #include <errno.h>
@@ -63,22 +64,11 @@ void bundle_close(int fd)
 /* Reads n bytes at an offset; fewer bytes are an error. */
 int bundle_read_at(int fd, void *dst, size_t n, uint64_t offset, struct err *err)
 {
-    unsigned char *to = dst;
+    const ssize_t got = pread_all(fd, dst, n, offset);
 
-    while (n > 0) {
-        ssize_t got = pread(fd, to, n, (off_t)offset);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return err_errno(err, "read");
-        if (got == 0)
-            return err_set(err, ERR_FORMAT, "the file is cut short");
-        to += got;
-        offset += (uint64_t)got;
-        n -= (size_t)got;
-    }
-    return 0;
+    if (got < 0)
+        return err_errno(err, "read");
+    return got == (ssize_t)n ? 0 : err_set(err, ERR_FORMAT, "the file is cut short");
 }
 
 /* Returns -ENOENT if there is no such file. */

@@ -1,49 +1,33 @@
 #include "supervisor/web/curves.h"
 
-#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
+#include "supervisor/web/growing_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { FIRST_READ = 16 << 10, WINDOW = 16 << 10 };
+enum { FIRST_READ = 16 << 10, WINDOW = 16 << 10, SHOWN_DIGITS = 7 };
 
 struct table {
-    int fd;
-    struct stat st;
+    struct growing_file file;
     char *header; /* its first line, terminated */
     size_t body;  /* where the rows begin; 0: there is no header yet */
 };
 
-/* Reads at most max bytes at an offset; fewer at the end of the file. */
-static size_t read_at(int fd, size_t offset, char *ret, size_t max)
+/* As much as can be read: what is damaged ends the table. */
+static size_t read_text(const struct table *t, size_t offset, char *ret, size_t max)
 {
-    size_t n = 0;
+    const ssize_t n = growing_file_read(&t->file, offset, ret, max);
 
-    while (n < max) {
-        const ssize_t more = pread(fd, ret + n, max - n, (off_t)(offset + n));
-
-        if (more < 0 && errno == EINTR)
-            continue;
-        if (more <= 0)
-            break;
-        n += (size_t)more;
-    }
-    return n;
+    return n > 0 ? (size_t)n : 0;
 }
 
 static void close_table(struct table *t)
 {
-    if (t->fd >= 0)
-        (void)close(t->fd);
+    growing_file_close(&t->file);
     free(t->header);
 }
 
@@ -56,7 +40,7 @@ static int read_header(struct table *t, const char *file, struct err *err)
         char *end;
 
         t->header = xrealloc(t->header, max + 1);
-        n = read_at(t->fd, 0, t->header, max);
+        n = read_text(t, 0, t->header, max);
         end = memchr(t->header, '\n', n);
         if (end != NULL) {
             *end = '\0';
@@ -76,16 +60,12 @@ static int read_header(struct table *t, const char *file, struct err *err)
 static int open_table(struct table *ret, const char *path, struct err *err)
 {
     char *file = xasprintf("%s/metrics/progress.csv", path);
-    int rc = 0;
+    int rc;
 
-    *ret = (struct table){.fd = beneath_open(file, O_RDONLY, 0)};
-    if (ret->fd < 0 || fstat(ret->fd, &ret->st) < 0) {
-        if (errno != ENOENT)
-            rc = err_errno(err, "%s", file);
-        ret->header = xcalloc(1, 1);
-    } else {
+    *ret = (struct table){0};
+    rc = growing_file_open(&ret->file, file, err);
+    if (rc == 0)
         rc = read_header(ret, file, err);
-    }
     free(file);
     return rc;
 }
@@ -109,16 +89,21 @@ static int find_column(const char *header, const char *name)
 
 /* ---- columns ---- */
 
-/* A field as a JSON number; null if it is empty or no finite number. */
+/* A field as a JSON number; null if it is empty or no finite number. A fraction has as many
+ * digits as a chart can show: half of what is sent would be digits beyond. */
 static void put_field(struct wbuf *b, const char *field, size_t len)
 {
     char text[40], *end;
+    double v;
 
     if (len > 0 && len < sizeof(text)) {
         memcpy(text, field, len);
         text[len] = '\0';
-        if (isfinite(strtod(text, &end)) && *end == '\0' &&
-            strspn(text, "0123456789.eE+-") == len && text[0] != '.' && text[0] != '+') {
+        v = strtod(text, &end);
+        if (isfinite(v) && *end == '\0' && strspn(text, "0123456789.eE+-") == len &&
+            text[0] != '.' && text[0] != '+') {
+            if (len > SHOWN_DIGITS + 2 && strchr(text, '.') != NULL)
+                len = (size_t)snprintf(text, sizeof(text), "%.*g", SHOWN_DIGITS, v);
             wbuf_bytes(b, text, len);
             return;
         }
@@ -177,63 +162,29 @@ static void put_raw_list(struct json *j, const struct wbuf *values)
     free(text);
 }
 
-/* Where to go on from, and whether that is the beginning although the reader was further. */
-static size_t begin_at(const struct table *t, const char *from, int *ret_restart)
-{
-    uint64_t inode = 0, offset = 0;
-    const int is_first = from == NULL || *from == '\0';
-
-    *ret_restart = 0;
-    if (!is_first && sscanf(from, "%" SCNu64 ":%" SCNu64, &inode, &offset) == 2 &&
-        inode == (uint64_t)t->st.st_ino && offset >= t->body &&
-        offset <= (uint64_t)t->st.st_size)
-        return (size_t)offset;
-    *ret_restart = !is_first;
-    return t->body;
-}
-
-static void put_names(struct json *j, const char *header)
-{
-    json_array(j);
-    for (const char *p = header; *p != '\0'; p += *p == ',') {
-        const size_t n = strcspn(p, ",");
-
-        json_strn(j, p, n);
-        p += n;
-    }
-    json_close(j);
-}
-
 static void put_answer(const struct table *t, const char *const *columns, size_t n,
                        const char *from, struct json *j)
 {
     struct wbuf values[CURVES_MAX_COLUMNS + 1] = {{0}};
     struct wanted wanted[CURVES_MAX_COLUMNS + 1];
-    const size_t max_rows = CURVES_MAX_VALUES / (n + 1);
-    int restart;
-    size_t rows = 0, offset = begin_at(t, from, &restart), got = 0, used = 0;
-    const size_t left =
-        (size_t)t->st.st_size > offset ? (size_t)t->st.st_size - offset : 0;
-    char *text = xcalloc(1, (left < CURVES_MAX_BYTES ? left : CURVES_MAX_BYTES) + 1);
-    char next[64];
+    const size_t max_rows = CURVES_MAX_VALUES / (n + 1),
+                 size = (size_t)t->file.st.st_size;
+    size_t rows = 0, offset = t->body, got, used = 0;
+    const enum growing_place place = growing_file_find(&t->file, from, t->body, &offset);
+    const size_t left = t->body > 0 && size > offset ? size - offset : 0;
+    const size_t max = left < CURVES_MAX_BYTES ? left : CURVES_MAX_BYTES;
+    char *text = xcalloc(1, max + 1);
 
     for (size_t i = 0; i < n; i++)
         wanted[i] = (struct wanted){find_column(t->header, columns[i]), i};
     wanted[n] = (struct wanted){find_column(t->header, "env_steps"), n};
     qsort(wanted, n + 1, sizeof(wanted[0]), compare_wanted);
-    if (t->body > 0)
-        got = read_at(t->fd, offset, text,
-                      left < CURVES_MAX_BYTES ? left : CURVES_MAX_BYTES);
+    got = read_text(t, offset, text, max);
     for (char *end;
          rows < max_rows && (end = memchr(text + used, '\n', got - used)) != NULL;
          used = (size_t)(end - text) + 1, rows++)
         take_line(text + used, end, wanted, n + 1, values);
-    (void)snprintf(next, sizeof(next), "%" PRIu64 ":%zu", (uint64_t)t->st.st_ino,
-                   offset + used);
-    json_key(j, "next");
-    json_str(j, t->body > 0 ? next : "");
-    json_key(j, "restart");
-    json_bool(j, restart);
+    growing_file_put(&t->file, offset + used, place, j);
     json_key(j, "more");
     json_bool(j, used > 0 && (left > CURVES_MAX_BYTES || rows == max_rows));
     json_key(j, "steps");
@@ -263,9 +214,24 @@ int curves_put(const char *path, const char *const *columns, size_t n, const cha
     if (rc == 0) {
         json_object(j);
         put_answer(&t, columns, n, from, j);
-        if (from == NULL || *from == '\0') {
-            json_key(j, "all");
-            put_names(j, t.header);
+        json_close(j);
+    }
+    close_table(&t);
+    return rc;
+}
+
+int curves_put_names(const char *path, struct json *j, struct err *err)
+{
+    struct table t;
+    const int rc = open_table(&t, path, err);
+
+    if (rc == 0) {
+        json_array(j);
+        for (const char *p = t.header; *p != '\0'; p += *p == ',') {
+            const size_t n = strcspn(p, ",");
+
+            json_strn(j, p, n);
+            p += n;
         }
         json_close(j);
     }
@@ -332,7 +298,7 @@ static size_t take_value(const char *text, size_t len, int column, struct wbuf *
 
 static void sample(const struct table *t, size_t points, struct wbuf *ret)
 {
-    const size_t size = (size_t)t->st.st_size - t->body;
+    const size_t size = (size_t)t->file.st.st_size - t->body;
     const size_t step = size / points > 0 ? size / points : 1;
     const size_t window = WINDOW + 8 * t->body; /* some rows: they are about as long */
     char *text = xcalloc(1, window + 1);
@@ -345,7 +311,7 @@ static void sample(const struct table *t, size_t points, struct wbuf *ret)
 
         if (offset < taken)
             continue;
-        n = read_at(t->fd, offset, text, window);
+        n = read_text(t, offset, text, window);
         if (offset > t->body) { /* from the next line on */
             const char *line = memchr(text, '\n', n);
 
@@ -370,7 +336,8 @@ void curves_put_spark(const char *path, size_t points, struct json *j)
     struct wbuf values = {0};
     struct table t;
 
-    if (open_table(&t, path, NULL) == 0 && t.body > 0 && (size_t)t.st.st_size > t.body)
+    if (open_table(&t, path, NULL) == 0 && t.body > 0 &&
+        (size_t)t.file.st.st_size > t.body)
         sample(&t, points, &values);
     close_table(&t);
     put_raw_list(j, &values);

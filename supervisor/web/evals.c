@@ -24,8 +24,8 @@ struct eval {
     uv_process_t process;
     uv_pipe_t errors;
     uv_timer_t limit;
-    char said[STDERR_BYTES + 1];
-    size_t n_said;
+    char output[STDERR_BYTES + 1]; /* the end of what it wrote to stderr */
+    size_t n_output;
     int open_handles;
     int has_ended, is_late;
     int64_t code;
@@ -99,16 +99,16 @@ static int put_scenes(const struct eval *v, struct json *j, struct err *err)
 }
 
 /* The last line that it printed to stderr, without "brood eval: ". */
-static const char *last_words(struct eval *v)
+static const char *last_line(struct eval *v)
 {
     static const char prefix[] = "brood eval: ";
     char *line;
 
-    v->said[v->n_said] = '\0';
-    while (v->n_said > 0 && v->said[v->n_said - 1] == '\n')
-        v->said[--v->n_said] = '\0';
-    line = strrchr(v->said, '\n');
-    line = line != NULL ? line + 1 : v->said;
+    v->output[v->n_output] = '\0';
+    while (v->n_output > 0 && v->output[v->n_output - 1] == '\n')
+        v->output[--v->n_output] = '\0';
+    line = strrchr(v->output, '\n');
+    line = line != NULL ? line + 1 : v->output;
     return strncmp(line, prefix, sizeof(prefix) - 1) == 0 ? line + sizeof(prefix) - 1
                                                           : line;
 }
@@ -127,7 +127,7 @@ static void answer(struct eval *v)
                       LASTS_AT_MOST_MS / 1000);
     else if (v->code != 0 || v->signum != 0)
         (void)err_set(&err, ERR_STATE, "%s",
-                      *last_words(v) != '\0' ? last_words(v) : "brood eval failed");
+                      *last_line(v) != '\0' ? last_line(v) : "brood eval failed");
     else if (put_scenes(v, web_answer_begin(w, v->id), &err) == 0) {
         web_answer_end(w, c);
         return;
@@ -169,9 +169,9 @@ static void on_exit_status(uv_process_t *process, int64_t code, int signum)
     v->signum = signum;
     /* what it wrote last may not have been read yet */
     if (uv_fileno((uv_handle_t *)&v->errors, &fd) == 0)
-        while (v->n_said < STDERR_BYTES &&
-               (n = read(fd, v->said + v->n_said, STDERR_BYTES - v->n_said)) > 0)
-            v->n_said += (size_t)n;
+        while (v->n_output < STDERR_BYTES &&
+               (n = read(fd, v->output + v->n_output, STDERR_BYTES - v->n_output)) > 0)
+            v->n_output += (size_t)n;
     close_all(v);
 }
 
@@ -188,11 +188,11 @@ static void make_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 {
     struct eval *v = handle->data;
 
-    if (v->n_said > STDERR_BYTES / 2) {
-        memmove(v->said, v->said + v->n_said / 2, v->n_said - v->n_said / 2);
-        v->n_said -= v->n_said / 2;
+    if (v->n_output > STDERR_BYTES / 2) {
+        memmove(v->output, v->output + v->n_output / 2, v->n_output - v->n_output / 2);
+        v->n_output -= v->n_output / 2;
     }
-    *ret = uv_buf_init(v->said + v->n_said, (unsigned)(STDERR_BYTES - v->n_said));
+    *ret = uv_buf_init(v->output + v->n_output, (unsigned)(STDERR_BYTES - v->n_output));
 }
 
 static void on_errors(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
@@ -200,7 +200,7 @@ static void on_errors(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     struct eval *v = stream->data;
 
     if (n > 0)
-        v->n_said += (size_t)n;
+        v->n_output += (size_t)n;
     else if (n < 0)
         (void)uv_read_stop(stream);
 }
@@ -248,20 +248,33 @@ static int check_may_start(const struct evals *e, uint64_t client, struct err *e
                          "%d episodes are being played already: try again", n);
 }
 
+/* Leaves *ret alone if the key is missing. */
+static int take_number(const struct request *r, const char *key, uint64_t *ret,
+                       struct err *err)
+{
+    const char *text = request_get(r, key);
+
+    return text == NULL || request_u64(r, key, ret)
+               ? 0
+               : err_set(err, ERR_ARG, "%s %.100s: expected a whole number", key, text);
+}
+
 int evals_start(struct evals *e, struct web_client *c, const struct request *r,
                 const char *path, struct err *err)
 {
     const char *stochastic = request_get(r, "stochastic");
     char file[96], seed_text[24], step_text[24], own_pid[16];
     uint64_t seed = 0, step = 0;
-    const int has_step = request_u64(r, "step", &step);
     const char *args[24];
     struct eval *v;
     int n = 0, rc = check_may_start(e, c->serial, err);
 
+    if (rc == 0)
+        rc = take_number(r, "seed", &seed, err);
+    if (rc == 0)
+        rc = take_number(r, "step", &step, err);
     if (rc < 0)
         return rc;
-    (void)request_u64(r, "seed", &seed);
     v = xcalloc(1, sizeof(*v));
     *v = (struct eval){.evals = e, .client = c->serial, .id = r->id};
     (void)snprintf(v->folder, sizeof(v->folder), "/tmp/brood-web-%d-XXXXXX",
@@ -290,7 +303,7 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
     args[n++] = "--render";
     args[n++] = file;
     args[n++] = "--quiet";
-    if (has_step) {
+    if (request_get(r, "step") != NULL) {
         args[n++] = "--checkpoint";
         args[n++] = step_text;
     }

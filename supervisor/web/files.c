@@ -4,20 +4,16 @@
 #include "common/config/yaml_tree.h"
 #include "common/io/beneath.h"
 #include "common/io/tree.h"
-#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
-#include "supervisor/run/log_tail.h"
 #include "supervisor/save/checkpoint_read.h"
+#include "supervisor/web/growing_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { FIRST_TAIL = 32 << 10, MAX_PATH = 1024 };
 
@@ -193,71 +189,47 @@ int files_put_logs(const char *path, struct json *j, struct err *err)
     return rc;
 }
 
-/* The lines of a file from an offset on. */
-static int read_lines(const char *file, size_t offset, size_t max, struct wbuf *ret,
-                      struct err *err)
+/* How many of these bytes are whole lines. An endless line goes out in pieces. */
+static size_t whole_lines(const uint8_t *text, size_t n, size_t max)
 {
-    const int fd = beneath_open(file, O_RDONLY | O_NONBLOCK, 0);
-    const char *last = NULL;
-    ssize_t n;
+    const uint8_t *last = n > 0 ? memrchr(text, '\n', n) : NULL;
 
-    if (fd < 0)
-        return err_errno(err, "%s", file);
-    wbuf_reserve(ret, max);
-    n = pread(fd, ret->data, max, (off_t)offset);
-    (void)close(fd);
-    if (n < 0)
-        return err_errno(err, "%s", file);
-    last = n > 0 ? memrchr(ret->data, '\n', (size_t)n) : NULL;
     if (last != NULL)
-        ret->len = (size_t)(last + 1 - (const char *)ret->data);
-    else
-        ret->len = (size_t)n == max ? max : 0; /* an endless line goes out in pieces */
-    return 0;
+        return (size_t)(last + 1 - text);
+    return n == max ? n : 0;
 }
 
-static int read_tail(const char *file, const char *from, struct json *j, struct err *err)
+static int put_tail(const struct growing_file *f, const char *file, const char *from,
+                    struct json *j, struct err *err)
 {
-    const int is_first = from == NULL || *from == '\0';
-    uint64_t inode = 0, offset = 0;
-    struct wbuf text = {0};
-    struct stat st = {0};
-    char next[64];
-    int rc = 0, restart = 0;
+    size_t offset = 0, skipped = 0, max = FILES_MAX_TAIL, len;
+    const enum growing_place place = growing_file_find(f, from, 0, &offset);
+    uint8_t *text;
+    ssize_t n;
 
-    if (beneath_stat(file, &st) < 0 && errno != ENOENT)
+    if (place != GROWING_ON) {
+        max = FIRST_TAIL;
+        offset = f->st.st_size > FIRST_TAIL ? (size_t)f->st.st_size - FIRST_TAIL : 0;
+    }
+    text = xcalloc(1, max);
+    n = growing_file_read(f, offset, text, max);
+    if (n < 0) {
+        free(text);
         return err_errno(err, "%s", file);
-    if (is_first || sscanf(from, "%" SCNu64 ":%" SCNu64, &inode, &offset) != 2 ||
-        inode != (uint64_t)st.st_ino || offset > (uint64_t)st.st_size) {
-        restart = !is_first && st.st_ino != 0;
-        offset = st.st_size > FIRST_TAIL ? (uint64_t)st.st_size - FIRST_TAIL : 0;
-        if (st.st_size > 0)
-            rc = read_lines(file, (size_t)offset, FIRST_TAIL, &text, err);
-        if (rc == 0 && offset > 0) { /* it begins in the middle of a line */
-            const uint8_t *line = memchr(text.data, '\n', text.len);
-            const size_t n = line != NULL ? (size_t)(line + 1 - text.data) : 0;
+    }
+    len = whole_lines(text, (size_t)n, max);
+    if (place != GROWING_ON && offset > 0) { /* it begins in the middle of a line */
+        const uint8_t *line = memchr(text, '\n', len);
 
-            offset += n;
-            text.len -= n;
-            memmove(text.data, text.data + n, text.len);
-        }
-    } else if (offset < (uint64_t)st.st_size) {
-        rc = read_lines(file, (size_t)offset, FILES_MAX_TAIL, &text, err);
+        skipped = line != NULL ? (size_t)(line + 1 - text) : 0;
     }
-    if (rc == 0) {
-        (void)snprintf(next, sizeof(next), "%" PRIu64 ":%" PRIu64, (uint64_t)st.st_ino,
-                       offset + text.len);
-        json_object(j);
-        json_key(j, "next");
-        json_str(j, next);
-        json_key(j, "restart");
-        json_bool(j, restart);
-        json_key(j, "text");
-        json_strn(j, text.data != NULL ? (const char *)text.data : "", text.len);
-        json_close(j);
-    }
-    wbuf_done(&text);
-    return rc;
+    json_object(j);
+    growing_file_put(f, offset + len, place, j);
+    json_key(j, "text");
+    json_strn(j, (const char *)text + skipped, len - skipped);
+    json_close(j);
+    free(text);
+    return 0;
 }
 
 /* Only a name that the folder has is a log: no text of a request becomes part of a path. */
@@ -284,11 +256,15 @@ static int find_log(const char *path, const char *log, char **ret, struct err *e
 int files_put_tail(const char *path, const char *log, const char *from, struct json *j,
                    struct err *err)
 {
+    struct growing_file f = {.fd = -1};
     char *file;
     int rc = find_log(path, log, &file, err);
 
     if (rc == 0)
-        rc = read_tail(file, from, j, err);
+        rc = growing_file_open(&f, file, err);
+    if (rc == 0)
+        rc = put_tail(&f, file, from, j, err);
+    growing_file_close(&f);
     free(file);
     return rc;
 }

@@ -19,7 +19,7 @@ int files_put_checkpoints(const char *path, struct json *j, struct err *err);
 /* The names of its logs: ["journal", "supervisor", "agent_0", ...]. */
 int files_put_logs(const char *path, struct json *j, struct err *err);
 /* {"next", "restart", "text"}: the text of a log (one of these names) that has been added since
- * a position (curves.h); at first its last lines. Only whole lines, at most FILES_MAX_TAIL
+ * a position (growing_file.h); at first its last lines. Only whole lines, at most FILES_MAX_TAIL
  * bytes of them. ERR_NOT_FOUND: there is no such log. */
 int files_put_tail(const char *path, const char *log, const char *from, struct json *j,
                    struct err *err);

@@ -3,8 +3,9 @@
  * Token    random, in the URL that `brood web` prints. The first request exchanges it for a
  *          cookie, another random value, so that the token is not kept in the browser's
  *          history. Both are compared in constant time.
- * Host     must be 127.0.0.1:PORT or localhost:PORT (for port 80, also without it): another name that leads here belongs to a
- *          page that rebinds its own.
+ * Host     must be 127.0.0.1:PORT or localhost:PORT (for port 80, also without it). Another
+ *          name with this address is that of a page that wants to be taken for this one (DNS
+ *          rebinding).
  * Origin   of a request that has one: must be http:// and one of these hosts.
  * Source   RFC 6454 (origin), RFC 6265 (cookies)
  */

@@ -39,9 +39,10 @@ struct live_run {
     struct control_client *client; /* NULL: it does not live, or not yet */
     uv_poll_t *poll;
     struct waiting_list waiting;
-    uint32_t number;    /* of the last request */
-    uint64_t asked_ms;  /* when its status was asked for; 0: it has come */
-    uint64_t silent_ms; /* it does not answer since */
+    uint32_t number;   /* of the last request */
+    uint64_t asked_ms; /* when its status was asked for; 0: it has come */
+    int has_event;     /* since the last status: it may have changed */
+    int is_silent;     /* it has not answered for too long */
     char *view;
     size_t view_len;
     uint64_t revision;
@@ -76,7 +77,8 @@ static void disconnect(struct live_run *r, const struct err *why)
     r->poll = NULL;
     control_client_close(r->client);
     r->client = NULL;
-    r->asked_ms = r->silent_ms = 0;
+    r->asked_ms = 0;
+    r->has_event = r->is_silent = 0;
     r->stamps = (struct stamps){0}; /* the view was of the connection: read the files */
     while ((w = LIST_FIRST(&r->waiting)) != NULL) {
         LIST_REMOVE(w, entry);
@@ -169,7 +171,7 @@ static void read_view(struct live_run *r)
     (void)stamps_look(&r->stamps,
                       r->path); /* before it is read: what comes later is new */
     run_record_read(&record, r->path);
-    if (record.is_live && r->silent_ms != 0)
+    if (record.is_live && r->is_silent)
         record.status.state = "not answering";
     if (lstat(r->path, &st) < 0 && errno == ENOENT)
         record.status.state = "deleted";
@@ -182,7 +184,8 @@ static void take_status(struct live_run *r, const msgpack_object *body)
     struct arena arena = ARENA_ZERO;
     struct run_status s = {0};
 
-    r->asked_ms = r->silent_ms = 0;
+    r->asked_ms = 0;
+    r->has_event = r->is_silent = 0;
     run_status_unpack(&s, body, &arena);
     set_view(r, &s, 1, 0);
     arena_done(&arena);
@@ -201,6 +204,7 @@ static void take_message(struct live_run *r, const struct msg *m)
 
         if (event != NULL && msg_str_is(event, "row"))
             return; /* as often as every tick, and it changes no agent */
+        r->has_event = 1;
         if (!uv_is_active((uv_handle_t *)&r->live->soon))
             (void)uv_timer_start(&r->live->soon, on_soon, SOON_MS, 0);
         return;
@@ -264,7 +268,7 @@ static void ask_status(struct live_run *r)
 {
     if (r->client == NULL || r->asked_ms != 0)
         return;
-    r->asked_ms = uv_now(r->live->loop) + 1;
+    r->asked_ms = uv_now(r->live->loop) + 1; /* never 0 */
     msg_map(begin(r, 0, 0, "status"), 0);
     if (live_send(r, &(struct err){0}) < 0)
         read_view(r);
@@ -310,8 +314,10 @@ static void look_at(struct live_run *r)
         return;
     }
     ask_status(r);
-    if (r->asked_ms != 0 && uv_now(r->live->loop) > r->asked_ms + ANSWERS_WITHIN_MS) {
-        r->silent_ms = r->asked_ms;
+    if (r->asked_ms == 0 || uv_now(r->live->loop) <= r->asked_ms + ANSWERS_WITHIN_MS)
+        return;
+    if (stamps_look(&r->stamps, r->path) || !r->is_silent) {
+        r->is_silent = 1;
         read_view(r);
     }
 }
@@ -358,7 +364,8 @@ static void on_soon(uv_timer_t *timer)
     struct live_run *r;
 
     LIST_FOREACH(r, &l->runs, entry)
-    ask_status(r);
+    if (r->has_event)
+        ask_status(r);
 }
 
 /* ---- for the server ---- */
@@ -422,6 +429,11 @@ void live_unwatch(struct live_run *r)
 const char *live_name(const struct live_run *r)
 {
     return r->name;
+}
+
+int live_is_newer(const struct live_run *r, uint64_t revision)
+{
+    return r->view != NULL && r->revision != revision;
 }
 
 const char *live_view(const struct live_run *r, size_t *ret_len, uint64_t *ret_revision)

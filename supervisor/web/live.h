@@ -38,8 +38,9 @@ void live_free(struct live *l);
 struct live_run *live_watch(struct live *l, const char *name, const char *path);
 void live_unwatch(struct live_run *r);
 const char *live_name(const struct live_run *r);
-/* The view: JSON of ret_len bytes, or NULL if there is none yet. It changes with its revision,
- * which is never 0. */
+/* Whether there is a view other than that of a revision; 0: of none. */
+int live_is_newer(const struct live_run *r, uint64_t revision);
+/* The view: JSON of ret_len bytes, and its revision, which is never 0. There must be one. */
 const char *live_view(const struct live_run *r, size_t *ret_len, uint64_t *ret_revision);
 
 /* A request to a watched run: begin, pack its params as one map, send. The response goes to

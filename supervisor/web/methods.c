@@ -30,9 +30,9 @@ static int do_list(const struct call *c, struct err *err)
 
     c->client->wants_list = on == NULL || strcmp(on, "false") != 0;
     c->client->list_revision = 0;
-    runs_walk(c->web->runs);
+    if (c->client->wants_list)
+        web_walk(c->web);
     web_answer_empty(c->web, c->client, c->request->id);
-    web_wake(c->client);
     return 0;
 }
 
@@ -49,6 +49,7 @@ static struct live_run *watched(const struct call *c, struct err *err)
 {
     struct web_client *client = c->client;
     const int at = find_watch(client, c->run);
+    struct live_run *run;
 
     if (at >= 0)
         return client->watch[at].run;
@@ -56,9 +57,10 @@ static struct live_run *watched(const struct call *c, struct err *err)
         (void)err_set(err, ERR_LIMIT, "more than %d runs are watched", WEB_MAX_WATCHES);
         return NULL;
     }
-    client->watch[client->n_watches].revision = 0;
-    return client->watch[client->n_watches++].run =
-               live_watch(c->web->live, c->run, c->path);
+    run = live_watch(c->web->live, c->run, c->path);
+    client->watch[client->n_watches].run = run;
+    client->watch[client->n_watches++].revision = 0;
+    return run;
 }
 
 static int do_watch(const struct call *c, struct err *err)
@@ -67,7 +69,6 @@ static int do_watch(const struct call *c, struct err *err)
         return err->code;
     c->client->watch[find_watch(c->client, c->run)].revision = 0; /* it wants a view */
     web_answer_empty(c->web, c->client, c->request->id);
-    web_wake(c->client);
     return 0;
 }
 
@@ -84,28 +85,38 @@ static int do_unwatch(const struct call *c, struct err *err)
     return 0;
 }
 
+static struct json *begin(const struct call *c)
+{
+    return web_answer_begin(c->web, c->request->id);
+}
+
+/* Sends the answer, of which one value was put unless that failed; returns rc. */
+static int end(const struct call *c, int rc)
+{
+    if (rc == 0)
+        web_answer_end(c->web, c->client);
+    return rc;
+}
+
 static int do_curves(const struct call *c, struct err *err)
 {
     const char *columns[CURVES_MAX_COLUMNS];
     const size_t n = request_all(c->request, "column", columns, CURVES_MAX_COLUMNS);
-    struct json *j = web_answer_begin(c->web, c->request->id);
-    const int rc =
-        curves_put(c->path, columns, n, request_get(c->request, "from"), j, err);
+    const char *from = request_get(c->request, "from");
 
-    if (rc == 0)
-        web_answer_end(c->web, c->client);
-    return rc;
+    return end(c, curves_put(c->path, columns, n, from, begin(c), err));
 }
 
 static int put(const struct call *c,
                int (*fn)(const char *path, struct json *j, struct err *err),
                struct err *err)
 {
-    const int rc = fn(c->path, web_answer_begin(c->web, c->request->id), err);
+    return end(c, fn(c->path, begin(c), err));
+}
 
-    if (rc == 0)
-        web_answer_end(c->web, c->client);
-    return rc;
+static int do_columns(const struct call *c, struct err *err)
+{
+    return put(c, curves_put_names, err);
 }
 
 static int do_config(const struct call *c, struct err *err)
@@ -126,13 +137,10 @@ static int do_logs(const struct call *c, struct err *err)
 static int do_tail(const struct call *c, struct err *err)
 {
     const char *log = request_get(c->request, "log");
-    struct json *j = web_answer_begin(c->web, c->request->id);
-    const int rc = files_put_tail(c->path, log != NULL ? log : "journal",
-                                  request_get(c->request, "from"), j, err);
+    const char *from = request_get(c->request, "from");
 
-    if (rc == 0)
-        web_answer_end(c->web, c->client);
-    return rc;
+    return end(
+        c, files_put_tail(c->path, log != NULL ? log : "journal", from, begin(c), err));
 }
 
 static int do_evaluate(const struct call *c, struct err *err)
@@ -241,9 +249,9 @@ static int do_study(const struct call *c, struct err *err)
     LIST_INSERT_HEAD(&c->web->studies, job, entry);
     job->path = xstrdup(path);
     job->name = xstrdup(name);
-    return uv_queue_work(&c->web->loop, &job->work, read_study, on_study) < 0
-               ? err_set(err, ERR_STATE, "no thread")
-               : 0;
+    if (uv_queue_work(&c->web->loop, &job->work, read_study, on_study) < 0)
+        abort(); /* only without a function to call */
+    return 0;
 }
 
 /* ---- steering ---- */
@@ -366,6 +374,7 @@ static const struct method {
     {"watch", do_watch, ON_RUN},
     {"unwatch", do_unwatch, ON_RUN},
     {"curves", do_curves, ON_RUN},
+    {"columns", do_columns, ON_RUN},
     {"config", do_config, ON_RUN},
     {"checkpoints", do_checkpoints, ON_RUN},
     {"logs", do_logs, ON_RUN},

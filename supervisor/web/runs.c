@@ -17,8 +17,8 @@ enum {
     MAX_JOBS = 2,
     NAME_BYTES = 256,
     SPARK_POINTS = 48,
-    PAUSE_TIMES = 20,
-    SHOW_EVERY = 16, /* of the first walk: so many at a time */
+    PAUSE_TIMES = 20, /* between two readings of a run, of the time that one takes */
+    SHOW_EVERY = 16,  /* of the first walk: so many at a time */
 };
 
 struct run {
@@ -27,7 +27,7 @@ struct run {
     char *summary; /* JSON; NULL: not read yet */
     uint64_t revision;
     int is_seen, is_stale, is_being_read;
-    uint64_t next_ms; /* a long file is not read again and again while it grows */
+    uint64_t next_ms; /* not read again before, so that long files do not keep us busy */
 };
 
 struct runs {
@@ -340,9 +340,9 @@ void runs_walk(struct runs *r)
         r->on_change(r->ctx);
 }
 
-int runs_is_first_walk(const struct runs *r)
+int runs_is_complete(const struct runs *r)
 {
-    return !r->is_complete;
+    return r->is_complete;
 }
 
 /* ---- asking ---- */

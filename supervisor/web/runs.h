@@ -27,8 +27,8 @@ void runs_free(struct runs *r);
 
 /* Walks, unless the last walk is still under way. */
 void runs_walk(struct runs *r);
-/* 1 until every run found by the first walk has been read. */
-int runs_is_first_walk(const struct runs *r);
+/* Whether every run that the first walk found has been read. */
+int runs_is_complete(const struct runs *r);
 
 /* The path of the run of that name; NULL: there is none. Valid until the next walk. */
 const char *runs_path(const struct runs *r, const char *name);

@@ -8,6 +8,7 @@
 #include "supervisor/web/web.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +20,9 @@
 enum {
     CHUNK = 32 << 10, /* of an answer or a file, per turn of the loop */
     WALK_EVERY_MS = 2000,
-    MAX_HEADER = 1024, /* of Host, Origin or Cookie */
+    /* Of Cookie: a browser has up to 180 for a host, such as those of every port at which a
+     * `brood web` has been. */
+    MAX_HEADER = 16 << 10,
     HEADERS_WITHIN_S = 10,
 };
 
@@ -242,18 +245,43 @@ struct web_client *web_find_client(struct web *w, uint64_t serial)
     return NULL;
 }
 
-void web_wake(struct web_client *c)
+/* Calls send_next once the client's socket takes more. */
+static void wake(struct web_client *c)
 {
     lws_callback_on_writable(c->wsi);
 }
 
-static void wake_all(void *ctx)
+/* The client's first watch of a run whose view it does not have; n_watches: it has all. */
+static size_t find_stale_watch(const struct web_client *c)
+{
+    size_t i = 0;
+
+    while (i < c->n_watches && !live_is_newer(c->watch[i].run, c->watch[i].revision))
+        i++;
+    return i;
+}
+
+static int has_stale_list(const struct web *w, const struct web_client *c)
+{
+    return c->wants_list && c->list_revision != runs_revision(w->runs);
+}
+
+/* Whether there is something to send to the client. */
+static int is_behind(const struct web *w, const struct web_client *c)
+{
+    return !STAILQ_EMPTY(&c->unread) || find_stale_watch(c) < c->n_watches ||
+           has_stale_list(w, c);
+}
+
+/* After a view or the list has changed. */
+static void wake_who_is_behind(void *ctx)
 {
     struct web *w = ctx;
     struct web_client *c;
 
     LIST_FOREACH(c, &w->clients, entry)
-    web_wake(c);
+    if (is_behind(w, c))
+        wake(c);
 }
 
 static void drop_message(struct web *w, struct web_client *c)
@@ -297,8 +325,6 @@ static void queue(struct web *w, struct web_client *c, const char *text, size_t 
     }
     if (w->held > WEB_MAX_HELD)
         drop_greediest(w);
-    else
-        web_wake(c);
 }
 
 /* Begins an object in w->json, of which the caller puts the first value. */
@@ -321,28 +347,32 @@ static void end_object(struct web *w, struct web_client *c)
     queue(w, c, text, len);
 }
 
+static void end_and_wake(struct web *w, struct web_client *c)
+{
+    end_object(w, c);
+    wake(c);
+}
+
 /* Queues the list or a view of which this client has an older version. */
 static void queue_newest(struct web *w, struct web_client *c)
 {
+    const size_t stale = find_stale_watch(c);
     struct json *j;
 
-    for (size_t i = 0; i < c->n_watches; i++) {
-        uint64_t revision;
+    if (stale < c->n_watches) {
         size_t len;
-        const char *text = live_view(c->watch[i].run, &len, &revision);
+        const char *text =
+            live_view(c->watch[stale].run, &len, &c->watch[stale].revision);
 
-        if (text == NULL || revision == c->watch[i].revision)
-            continue;
-        c->watch[i].revision = revision;
         queue(w, c, text, len);
         return;
     }
-    if (!c->wants_list || c->list_revision == runs_revision(w->runs))
+    if (!has_stale_list(w, c))
         return;
     j = begin_object(w, "push");
     json_str(j, "list");
     json_key(j, "complete");
-    json_bool(j, !runs_is_first_walk(w->runs));
+    json_bool(j, runs_is_complete(w->runs));
     runs_put(w->runs, c->list_revision, j);
     c->list_revision = runs_revision(w->runs);
     end_object(w, c);
@@ -372,7 +402,8 @@ static int send_next(struct web *w, struct web_client *c)
         c->is_held_back = 0;
         (void)lws_rx_flow_control(c->wsi, 1);
     }
-    web_wake(c);
+    if (is_behind(w, c))
+        wake(c);
     return 0;
 }
 
@@ -389,7 +420,7 @@ struct json *web_answer_begin(struct web *w, uint32_t id)
 
 void web_answer_end(struct web *w, struct web_client *c)
 {
-    end_object(w, c);
+    end_and_wake(w, c);
 }
 
 void web_answer_empty(struct web *w, struct web_client *c, uint32_t id)
@@ -416,7 +447,7 @@ void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
         json_str(j, why->key);
     }
     json_close(j);
-    end_object(w, c);
+    end_and_wake(w, c);
 }
 
 /* ---- websockets: receiving ---- */
@@ -454,13 +485,17 @@ static int take_text(struct web *w, struct web_client *c, const char *in, size_t
 static void greet(struct web *w, struct web_client *c)
 {
     struct json *j = begin_object(w, "push");
+    char host[HOST_NAME_MAX + 1] = "";
 
+    (void)gethostname(host, sizeof(host) - 1);
     json_str(j, "hello");
+    json_key(j, "host");
+    json_str(j, host);
     json_key(j, "read_only");
     json_bool(j, w->read_only);
     json_key(j, "folder");
     json_str(j, w->runs_dir);
-    end_object(w, c);
+    end_and_wake(w, c);
 }
 
 static void begin_client(struct web *w, struct web_client *c, struct lws *wsi)
@@ -559,6 +594,11 @@ static void on_walk(uv_timer_t *timer)
     }
 }
 
+void web_walk(struct web *w)
+{
+    (void)uv_timer_start(&w->walk, on_walk, 0, WALK_EVERY_MS);
+}
+
 static void on_stop(uv_signal_t *signal, int signum)
 {
     struct web *w = signal->data;
@@ -591,6 +631,7 @@ static struct lws_context *create(struct web *w, struct err *err)
         .uid = (uid_t)-1,
         .server_string = "brood",
         .timeout_secs = HEADERS_WITHIN_S,
+        .max_http_header_data = MAX_HEADER,
         .keepalive_timeout = 30,
         .fd_limit_per_thread = WEB_MAX_CONNECTIONS + 32,
     };
@@ -622,8 +663,9 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
         return ERR_STATE;
     w->port = lws_get_vhost_listen_port(lws_get_vhost_by_name(w->lws, "default"));
     guard_set_port(&w->guard, w->port);
-    w->runs = runs_new(&w->loop, w->runs_dir, wake_all, w);
-    w->live = live_new(&w->loop, (struct live_callbacks){wake_all, methods_response, w});
+    w->runs = runs_new(&w->loop, w->runs_dir, wake_who_is_behind, w);
+    w->live = live_new(&w->loop,
+                       (struct live_callbacks){wake_who_is_behind, methods_response, w});
     w->evals = evals_new(w);
     (void)uv_timer_init(&w->loop, &w->walk);
     w->walk.data = w;

@@ -1,7 +1,7 @@
 /* stamps.h - whether the files of a run have changed since one looked last.
  *
- * Files    those from which a run's record (run_record.h) and its tags are read. A file that is
- *          written and keeps its size, inode and time has not changed.
+ * Files    those from which a run's record (run_record.h) and its tags are read. A change is
+ *          one of size, inode or time of modification; contents are not compared.
  * Threads  any; one at a time for a struct stamps.
  */
 #ifndef SUPERVISOR_WEB_STAMPS_H

@@ -5,9 +5,10 @@
  *     evals.c    episodes, played by a child process
  *
  * Protocol  a websocket with texts. The page sends requests (request.h); each gets one answer,
- *           {"id", "result"} or {"id", "error": {"message", ...}}, in any order. In between come
- *           {"push": "list", ...} and {"push": "run", ...}: always the newest state, and only
- *           once the browser has read what came before.
+ *           {"id", "result"} or {"id", "error": {"message", ...}}, in any order. At first comes
+ *           {"push": "hello", "host", "read_only", "folder"}, and in between {"push": "list",
+ *           ...} and {"push": "run", ...}: always the newest state, and only once the browser
+ *           has read what came before.
  * Bounds    WEB_MAX_CLIENTS websockets; a frame of REQUEST_MAX_BYTES. While a client has more
  *           than WEB_MAX_UNREAD bytes of answers to read, nothing is read from it; if all of
  *           them have more than WEB_MAX_HELD, the one with most is disconnected.
@@ -96,8 +97,9 @@ void web_answer_empty(struct web *w, struct web_client *c, uint32_t id);
 /* Instead of end, also after a value was begun. */
 void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
                      const struct err *why);
-/* What is pushed to a client may be new. */
-void web_wake(struct web_client *c);
+/* Walks the runs before anything more is sent, once for all who ask in the same turn of the
+ * loop. */
+void web_walk(struct web *w);
 
 /* ---- methods.c ---- */
 

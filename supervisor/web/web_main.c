@@ -14,6 +14,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+enum { NICENESS = 5 }; /* of the page, and of episodes: training goes first */
+
 static int prints_json, is_quiet;
 
 static void print_address(const struct web *w)
@@ -129,5 +131,6 @@ int main(int argc, char **argv)
                       w.runs_dir);
         return fail(&err, 2);
     }
+    (void)nice(NICENESS);
     return web_serve(&w, print_address, &err) < 0 ? fail(&err, 1) : 0;
 }

@@ -162,12 +162,26 @@ def test_only_who_has_the_token_gets_in(w):
         assert line in head, (line, head)
     assert not re.search(r"<script(?! src)|<style|\sstyle=|\son\w+=|https?://", body), body
     assert s.get("/app.js", more=own)[0] == 200
+    # Asked for at once, not each after the one that imports it.
+    modules = {f.name for f in (harness.SOURCE / "supervisor/web/page").glob("*.js")}
+    assert set(re.findall(r'modulepreload" href="/([^"]+)"', body)) == modules - {"app.js", "uplot.js"}
     assert s.get("/nothing", more=own)[0] == 404
     assert s.get("/../../../etc/passwd", more=own)[0] in (0, 403, 404)
     assert s.get("/%2e%2e/%2e%2e/etc/passwd", more=own)[0] in (0, 403, 404)
     assert s.get("/", method="POST", more=[*own, "Content-Length: 0"])[0] == 405
     wrong = s.cookie[:-1] + ("0" if s.cookie[-1] != "0" else "1")
     assert s.get("/", more=[f"Cookie: {wrong}"])[0] == 403
+
+
+def test_cookies_of_other_ports_do_not_hinder(w):
+    """A browser sends those of every `brood web` that it has seen, as many as 180."""
+    s = Server(w)
+    others = "; ".join(f"brood-{port}={'a' * 64}" for port in range(30000, 30179))
+    for cookies in (f"{others}; {s.cookie}", f"{s.cookie}; {others}"):
+        assert s.get("/", more=[f"Cookie: {cookies}"])[0] == 200
+        s.connect(Cookie=cookies).close()
+    assert s.get("/", more=[f"Cookie: {others}"])[0] == 403
+    assert s.get("/", more=[f"Cookie: {others}; {others}; {s.cookie}"])[0] in (0, 403, 431)
 
 
 def test_other_pages_are_kept_out(w):
@@ -292,7 +306,7 @@ def test_curves_logs_and_configuration(w):
     c.list()
     first = c.result("curves", ("column", "episodes"), ("column", "nothing"), run="over")
     rows = [line.split(",") for line in (run / "metrics/progress.csv").read_text().splitlines()]
-    assert first["all"] == rows[0]
+    assert c.result("columns", run="over") == rows[0]
     at = rows[0].index("episodes")
     assert first["steps"] == [int(r[0]) for r in rows[1:]]
     assert first["columns"] == [[int(r[at]) for r in rows[1:]], [None] * len(rows[1:])]
@@ -325,6 +339,10 @@ def test_an_episode_is_played_by_a_process_of_its_own(w):
     w.brood("eval", "over", "--episodes", 1, "--copies", 1, "--seed", 3, "--render", "x.jsonl", "-q")
     told = [json.loads(line) for line in (w.path / "x.jsonl").read_text().splitlines()]
     assert [head, *frames] == told
+    for key in ("seed", "step"):
+        for value in ("x", "-1", "1.5", "", "9" * 30):
+            says = c.error("evaluate", run="over", **{key: value})
+            assert says == f"{key} {value}: expected a whole number", says
     message = c.error("evaluate", run="over", step=77)
     _, err = w.brood("eval", "over", "--checkpoint", 77, "--episodes", 1, code=3)
     assert err.rstrip().endswith(message.partition("/runs/")[2]), (err, message)
@@ -499,8 +517,11 @@ def test_a_run_is_steered_as_from_the_command_line(w):
     harness.wait_until("it is stopped", lambda: harness.look_at(supervisor)[0] == "T")
     try:
         assert "`kill -CONT" in c.error("pause", run="live")
+        c.until("it is silent", lambda m: m.get("push") == "run" and
+                m["status"]["state"] == "not answering")
     finally:
         harness.kill(supervisor, signal.SIGCONT)
+    c.until("it answers", lambda m: m.get("push") == "run" and m["status"]["state"] == "running")
     c.result("stop", run="live")
     harness.wait_until("its end", lambda: "event=end" in (run / "journal").read_text())
     assert "not running" in c.error("pause", run="live") or harness.holder_of(run)
@@ -509,7 +530,8 @@ def test_a_run_is_steered_as_from_the_command_line(w):
 def test_read_only(w):
     run = live_run(w)
     c = Server(w, "--read-only").client()
-    assert c.until("hello", lambda m: m.get("push") == "hello")["read_only"]
+    hello = c.until("hello", lambda m: m.get("push") == "hello")
+    assert hello["read_only"] and hello["host"] == socket.gethostname(), hello
     c.list()
     before = (run / "journal").read_text()
     for method, more in (("pause", {}), ("continue", {}), ("checkpoint", {}), ("stop", {}),
@@ -594,6 +616,13 @@ def test_a_reader_that_does_not_read_takes_no_memory(w):
     grown = rss_kib() - before
     print(f"# {grown} KiB more")
     assert harness.SANITIZED or grown < 64 << 10, grown
+
+
+def test_runs_go_first(w):
+    """The page's server has a lower priority than what starts it."""
+    s = Server(w)
+    niceness = int(open(f"/proc/{s.process.pid}/stat").read().rpartition(")")[2].split()[16])
+    assert niceness == min(os.nice(0) + 5, 19), niceness
 
 
 def test_nothing_is_pushed_twice(w):

@@ -321,6 +321,42 @@ def test_it_comes_back_with_the_server_and_keeps_its_place(w):
         page.errors.clear()
 
 
+def test_charts_are_chosen_and_have_all_rows(w):
+    """Also those that one answer has no room for, and a chart that joins later."""
+    run, n = finished(w, "over"), 1500
+    csv = run / "metrics" / "progress.csv"
+    head, *rows = csv.read_text().splitlines()
+    names = "".join(f",rollout/return/x{i}" for i in range(245))
+    csv.write_text("\n".join([head + names, *(
+        f"{i},{(rows * n)[i].partition(',')[2]}" + ",1.5" * 245 for i in range(n))]) + "\n")
+
+    def points(key, many=n):
+        page.wait(f"document.querySelector('[data-chart=\"{key}\"]')?.dataset.points == {many}", key)
+
+    def choose(key):
+        page.click(".menu summary")
+        page.wait("document.querySelector('.menu').open")
+        page.eval(f"[...document.querySelectorAll('.menu label')].find(n => n.innerText.includes('{key}')).click()")
+        page.key("Escape")
+    with Visit(w) as v:
+        page, base = v.page, f"http://127.0.0.1:{v.server.port}/"
+        page.wait("document.querySelector('tr[data-run=over]')")
+        page.go(base + "#/run/over")
+        points("rollout/return")
+        points("time/env_steps_per_second")
+        choose("time/round_us")
+        points("time/round_us")
+        choose("rollout/return")
+        page.wait("!document.querySelector('[data-chart=\"rollout/return\"]')")
+        with open(csv, "a") as f:   # those that joined at different times go on together
+            f.write(f"{n},{rows[-1].partition(',')[2]}" + ",1.5" * 245 + "\n")
+        points("time/round_us", n + 1)
+        points("time/env_steps_per_second", n + 1)
+        page.eval("location.reload()")   # the choice is kept
+        points("time/round_us", n + 1)
+        assert not page.eval("!!document.querySelector('[data-chart=\"rollout/return\"]')")
+
+
 def test_what_is_gone_is_said_and_the_rest_is_shown(w):
     """A run that is deleted, one of several; more columns than are drawn; a row that vanishes."""
     for name in ("a", "b", "c"):

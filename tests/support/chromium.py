@@ -37,6 +37,8 @@ class Browser:
                 f"--user-data-dir={self.profile}", "about:blank"]
         if os.geteuid() == 0:
             args.insert(1, "--no-sandbox")
+        if shutil.which("setpriv"):   # it ends with us, even if we are killed
+            args = ["setpriv", "--pdeathsig", "KILL", *args]
         self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                         start_new_session=True)

@@ -54,6 +54,7 @@ on("hello", push => {
   isReadOnly = push.read_only;
   shown(document.getElementById("badge"), isReadOnly);
   attribute(document.querySelector(".brand"), "title", push.folder);
+  text(document.getElementById("host"), push.host);
 });
 on("link", is => {
   link.classList.toggle("on", is);

@@ -1,7 +1,7 @@
 // Several runs side by side: one line each, or one of each group of seeds with its deviation.
 import {ask, on} from "./net.js";
 import {attribute, el, keyed, number, runUrl, setState, short, shown, stateNode, text} from "./dom.js";
-import {AT_ONCE, Chart, Columns, chartMenu, colour, groupsOf, smoothing, usualGroups} from "./curves.js";
+import {RunColumns, chartMenu, colour, groupsOf, smoothing, syncCharts, usualGroups} from "./curves.js";
 import {runs} from "./list.js";
 
 const POINTS = 300;
@@ -26,12 +26,12 @@ function compact(steps, values) {
 }
 
 export function showCompare(main, chosen) {
-  const all = new Map(chosen.map((name, i) => [name, {name, index: i, columns: new Map()}]));
+  const all = new Map(chosen.map((name, i) => [name, {name, index: i, columns: new RunColumns(name)}]));
   const bands = el("input", {type: "checkbox", onchange: () => { localStorage.setItem("brood-bands", bands.checked); drawAll(); }});
   bands.checked = localStorage.getItem("brood-bands") !== "false";
   const select = smoothing(weight => { for (const c of charts.values()) c.setWeight(weight); });
   const grid = el("div.charts"), charts = new Map(), table = el("tbody"), said = el("p.answer.bad");
-  let groups = [], keys = null, timer = 0, closed = false;
+  let groups = [], keys = null, closed = false;
   const missing = []; // why a run cannot be shown
   const menu = chartMenu(() => sync());
   const hasSeeds = new Set(chosen.map(baseOf)).size < chosen.length;
@@ -55,7 +55,7 @@ export function showCompare(main, chosen) {
 
   // The mean over a chart's columns (teams, agents) of one run.
   function lineOf(run, group) {
-    const c = run.columns.get(group.key);
+    const c = run.columns.charts.get(group.key);
     if (!c) return [[], []];
     const values = c.steps.map((_, i) => {
       let sum = 0, n = 0;
@@ -106,18 +106,10 @@ export function showCompare(main, chosen) {
 
   const drawAll = () => { for (const g of groups) if (charts.has(g.key)) draw(g); };
 
-  async function refresh(run) {
-    for (const group of groups) {
-      if (!keys.has(group.key)) continue;
-      if (!run.columns.has(group.key))
-        run.columns.set(group.key, new Columns(run.name, group.columns.map(([name]) => name)));
-      await run.columns.get(group.key).refresh();
-    }
-  }
-
-  async function refreshAll() {
+  // Of those runs whose files have changed.
+  async function refresh(some) {
     try {
-      await Promise.all([...all.values()].map(refresh));
+      await Promise.all(some.map(run => run.columns.refresh()));
       text(said, missing.join("; "));
     } catch (error) {
       text(said, error.message);
@@ -126,32 +118,18 @@ export function showCompare(main, chosen) {
   }
 
   function sync() {
-    const show = groups.filter(g => keys.has(g.key));
-    for (const g of show) {
-      if (charts.has(g.key)) continue;
-      const chart = new Chart(g.title, g.key);
-      chart.limit = g.columns.length > AT_ONCE ? `first ${AT_ONCE} of ${g.columns.length}` : "";
-      chart.weight = Number(select.value);
-      charts.set(g.key, chart);
-    }
-    for (const [key, chart] of charts) {
-      if (keys.has(key)) continue;
-      chart.close();
-      charts.delete(key);
-      grid.keyedNodes?.delete(key);
-      chart.node.remove();
-    }
-    keyed(grid, show, g => g.key, g => charts.get(g.key).node);
-    refreshAll();
+    const show = syncCharts(grid, charts, groups, keys, Number(select.value));
+    for (const run of all.values()) run.columns.want(show);
+    refresh([...all.values()]);
   }
 
   async function begin() {
     const found = [], seen = new Set();
     missing.length = 0;
     for (const run of all.values()) {
-      const first = new Columns(run.name, []);
+      let columns;
       try {
-        await first.refresh();
+        columns = await ask("columns", {run: run.name});
       } catch (error) {
         if (error.code === undefined) throw error; // the connection is lost
         // it was deleted, maybe: the others are shown
@@ -159,20 +137,21 @@ export function showCompare(main, chosen) {
         all.delete(run.name);
         continue;
       }
-      for (const name of first.all ?? []) if (!seen.has(name)) seen.add(name), found.push(name);
+      for (const name of columns) if (!seen.has(name)) seen.add(name), found.push(name);
     }
     if (closed) return;
     groups = groupsOf(found);
     keys = new Set(usualGroups(groups).slice(0, 4));
     menu.set(groups, keys);
     sync();
-    timer = setInterval(() => {
-      if ([...all.keys()].some(name => runs.get(name)?.live)) refreshAll();
-    }, 2000);
   }
   list();
   begin().catch(error => text(said, error.message));
-  const end = on("list", list);
+  const end = on("list", push => {
+    list();
+    const some = push.runs.map(one => all.get(one.run)).filter(Boolean);
+    if (some.length) refresh(some);
+  });
   return {
     title: `compare ${chosen.length} runs`,
     trail: [["compare", null]],
@@ -180,7 +159,6 @@ export function showCompare(main, chosen) {
     close() {
       closed = true;
       end();
-      clearInterval(timer);
       for (const chart of charts.values()) chart.close();
     },
   };

@@ -1,44 +1,77 @@
 // Columns of a run's progress.csv, brought up to date as the file grows, and charts of them.
 import {ask} from "./net.js";
-import {attribute, css, el, number, short, shown, text} from "./dom.js";
+import {attribute, css, el, keyed, number, short, shown, text} from "./dom.js";
 
-export const AT_ONCE = 240; // columns of one request; those that follow are not drawn
+const AT_ONCE = 240; // columns of one request; those of a chart that follow are not drawn
 
-// Values of some columns of one run.
-export class Columns {
-  constructor(run, names) {
-    this.run = run;
+// The values of a chart's columns.
+class Columns {
+  constructor(names) {
     this.names = names.slice(0, AT_ONCE);
-    this.note = names.length > AT_ONCE ? `first ${AT_ONCE} of ${names.length}` : "";
     this.clear();
   }
 
   clear() {
     this.steps = [];
     this.values = this.names.map(() => []);
-    this.next = "";
+    this.next = ""; // where the file goes on
   }
 
-  // Fetches what is new; true if there was something. Asked for meanwhile, it goes round once
+  // columns: of an answer, from its first one for this chart on. True if something is new.
+  take(answer, columns) {
+    if (answer.restart) this.clear();
+    this.next = answer.next;
+    // one by one: a spread of 100,000 arguments is too many
+    for (const step of answer.steps) this.steps.push(step);
+    this.values.forEach((values, i) => { for (const v of columns[i]) values.push(v); });
+    return answer.restart || answer.steps.length > 0;
+  }
+}
+
+// The columns of all charts of one run.
+export class RunColumns {
+  constructor(run) {
+    this.run = run;
+    this.charts = new Map(); // key of a chart's group -> Columns
+  }
+
+  // Fetches those of these groups from now on, and no others.
+  want(groups) {
+    const keys = new Set(groups.map(g => g.key));
+    for (const key of this.charts.keys()) if (!keys.has(key)) this.charts.delete(key);
+    for (const g of groups)
+      if (!this.charts.has(g.key)) this.charts.set(g.key, new Columns(g.columns.map(([name]) => name)));
+  }
+
+  // What one request can ask for: charts that go on at the same place of the file.
+  batches() {
+    const batches = [];
+    for (const [key, c] of this.charts) {
+      let batch = batches.find(b => b.next === c.next && b.names.length + c.names.length <= AT_ONCE);
+      if (!batch) batches.push(batch = {next: c.next, names: [], charts: []});
+      batch.charts.push([key, c, batch.names.length]);
+      batch.names.push(...c.names);
+    }
+    return batches;
+  }
+
+  // Fetches what is new; the keys of charts that have changed. Called meanwhile, it goes round once
   // more: the file may have grown since the answer was made.
   async refresh() {
-    let changed = false, answer;
+    const changed = new Set();
     this.again = true;
-    if (this.busy) return false;
+    if (this.busy) return changed;
     this.busy = true;
     try {
-      do {
+      while (this.again) {
         this.again = false;
-        answer = await ask("curves", [["run", this.run], ["from", this.next],
-                                      ...this.names.map(name => ["column", name])]);
-        if (answer.restart) this.clear();
-        this.next = answer.next;
-        if (answer.all) this.all = answer.all;
-        changed ||= answer.restart || answer.steps.length > 0;
-        // one by one: a spread of 100,000 arguments is too many
-        for (const step of answer.steps) this.steps.push(step);
-        answer.columns.forEach((column, i) => { for (const v of column) this.values[i].push(v); });
-      } while (answer.more || this.again);
+        for (const {next, names, charts} of this.batches()) {
+          const answer = await ask("curves", [["run", this.run], ["from", next],
+                                              ...names.map(name => ["column", name])]);
+          for (const [key, c, at] of charts) if (c.take(answer, answer.columns.slice(at))) changed.add(key);
+          this.again ||= answer.more;
+        }
+      }
     } finally {
       this.busy = false;
     }
@@ -125,19 +158,26 @@ const MANY = 12; // series: beyond, their mean and range are drawn
 
 // The mean and the range of many series, as lines with a band.
 function fold(list, label) {
-  const n = list[0].values.length, mean = [], low = [], high = [];
-  for (let i = 0; i < n; i++) {
-    const have = list.map(s => s.values[i]).filter(v => v !== null && v !== undefined);
-    mean.push(have.length ? have.reduce((a, b) => a + b, 0) / have.length : null);
-    low.push(have.length ? Math.min(...have) : null);
-    high.push(have.length ? Math.max(...have) : null);
+  const mean = [], low = [], high = [];
+  for (let i = 0; i < list[0].values.length; i++) {
+    let n = 0, sum = 0, least = Infinity, most = -Infinity;
+    for (const {values: {[i]: v}} of list) {
+      if (v === null || v === undefined) continue;
+      n++;
+      sum += v;
+      if (v < least) least = v;
+      if (v > most) most = v;
+    }
+    mean.push(n ? sum / n : null);
+    low.push(n ? least : null);
+    high.push(n ? most : null);
   }
   return [{label, values: mean, low, high}];
 }
 
 // A chart: title, plot and legend. set(steps, [{label, values, low?, high?}, ...]) draws; with
 // the same labels as before, in place.
-export class Chart {
+class Chart {
   constructor(title, key = "") {
     this.plotBox = el("div.plot");
     this.note = el("span.muted");
@@ -262,6 +302,25 @@ export class Chart {
       text(this.note, `step ${short(this.steps[at])}`);
     else text(this.note, this.usualNote);
   }
+}
+
+// Keeps the charts in `grid`, by their groups' keys, equal to those chosen; returns their groups.
+export function syncCharts(grid, charts, groups, chosen, weight) {
+  const show = groups.filter(g => chosen.has(g.key));
+  for (const [key, chart] of charts) {
+    if (chosen.has(key)) continue;
+    chart.close();
+    charts.delete(key);
+  }
+  for (const g of show) {
+    if (charts.has(g.key)) continue;
+    const chart = new Chart(g.title, g.key);
+    chart.weight = weight;
+    chart.limit = g.columns.length > AT_ONCE ? `first ${AT_ONCE} of ${g.columns.length}` : "";
+    charts.set(g.key, chart);
+  }
+  keyed(grid, show, g => g.key, g => charts.get(g.key).node);
+  return show;
 }
 
 export function smoothing(onChange) {

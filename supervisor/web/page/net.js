@@ -9,7 +9,8 @@ function emit(name, value) {
 }
 
 // Calls fn for every push of that name ("list", "run", "hello"), and for "link": whether there is
-// a connection; for "stranger" when the server refuses this page's cookie. Returns a function that ends it.
+// a connection; for "stranger" when the server refuses this page's cookie. Returns a function that
+// ends it.
 export function on(name, fn) {
   if (!listeners.has(name)) listeners.set(name, new Set());
   listeners.get(name).add(fn);

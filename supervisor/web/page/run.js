@@ -2,7 +2,7 @@
 import {ask, on} from "./net.js";
 import {actionButton, attribute, bytes, duration, el, keyed, number, part, runUrl, setState, short,
         shown, stateNode, text, toast, whole} from "./dom.js";
-import {Chart, Columns, chartMenu, groupsOf, smoothing, usualGroups} from "./curves.js";
+import {RunColumns, chartMenu, groupsOf, smoothing, syncCharts, usualGroups} from "./curves.js";
 import {settingsTab} from "./settings.js";
 import {logsTab} from "./logs.js";
 import {episodesTab} from "./episodes.js";
@@ -29,12 +29,12 @@ export function showRun(main, name, tabName) {
   const run = params => ({run: name, ...params});
   const steer = (label, method, done, more = {}) =>
     actionButton(label, () => ask(method, run()), {done, ...more});
-  const at_step = what => answer => `${what} at step ${whole(answer.env_steps)}`;
-  const pause = steer("Pause", "pause", at_step("Paused"), {title: "Pause at the next round (p)"});
-  const go = steer("Continue", "continue", at_step("Continued"), {kind: "primary", title: "Continue (p)"});
-  const checkpoint = steer("Checkpoint", "checkpoint", at_step("Checkpoint written"),
+  const atStep = what => answer => `${what} at step ${whole(answer.env_steps)}`;
+  const pause = steer("Pause", "pause", atStep("Paused"), {title: "Pause at the next round (p)"});
+  const go = steer("Continue", "continue", atStep("Continued"), {kind: "primary", title: "Continue (p)"});
+  const checkpoint = steer("Checkpoint", "checkpoint", atStep("Checkpoint written"),
     {title: "Write a checkpoint at the next round"});
-  const stop = steer("Stop", "stop", at_step("Stopped"),
+  const stop = steer("Stop", "stop", atStep("Stopped"),
     {kind: "danger", sure: "Really stop?", title: "Stop after a checkpoint; brood resume continues the run"});
   pause.dataset.action = "pause";
   go.dataset.action = "continue";
@@ -119,9 +119,9 @@ export function showRun(main, name, tabName) {
 function overviewTab(body, context) {
   const {name} = context, stored = `brood-charts-${name}`;
   const grid = el("div.charts"), none = el("p.empty", {hidden: true}, "No row of metrics has been written yet.");
-  const charts = new Map(); // key -> {chart, columns}
+  const charts = new Map(), columns = new RunColumns(name);
   let groups = [], chosen = null, rows = -1, closed = false;
-  const select = smoothing(weight => { for (const c of charts.values()) c.chart.setWeight(weight); });
+  const select = smoothing(weight => { for (const chart of charts.values()) chart.setWeight(weight); });
   const menu = chartMenu(() => {
     localStorage.setItem(stored, JSON.stringify([...chosen]));
     sync();
@@ -132,47 +132,30 @@ function overviewTab(body, context) {
     agents.node);
 
   async function refresh() {
-    await Promise.all([...charts.values()].map(async c => {
-      try {
-        if (await c.columns.refresh() && !closed) draw(c);
-      } catch { // the connection is lost: it comes again, with a view
-        rows = -1;
-      }
-    }));
+    try {
+      const changed = await columns.refresh();
+      if (!closed) for (const group of groups) if (changed.has(group.key)) draw(group);
+    } catch { // the connection is lost: it comes again, with a view
+      rows = -1;
+    }
   }
 
-  function draw({chart, columns, group}) {
-    chart.set(columns.steps, columns.names.map((_, i) =>
-      ({label: group.columns[i][1], values: columns.values[i]})));
+  function draw(group) {
+    const c = columns.charts.get(group.key);
+    if (c) // it may have been put away meanwhile
+      charts.get(group.key).set(c.steps, c.names.map((_, i) => ({label: group.columns[i][1], values: c.values[i]})));
   }
 
   function sync() {
-    const show = groups.filter(g => chosen.has(g.key));
-    for (const [key, c] of charts) {
-      if (chosen.has(key)) continue;
-      c.chart.close();
-      c.chart.node.remove();
-      charts.delete(key);
-    }
-    for (const group of show) {
-      if (charts.has(group.key)) continue;
-      const c = {group, chart: new Chart(group.title, group.key),
-                 columns: new Columns(name, group.columns.map(([column]) => column))};
-      c.chart.weight = Number(select.value);
-      c.chart.limit = c.columns.note;
-      charts.set(group.key, c);
-    }
-    keyed(grid, show, g => g.key, g => charts.get(g.key).chart.node);
-    grid.keyedNodes.forEach((node, key) => { if (!charts.has(key)) grid.keyedNodes.delete(key); });
+    columns.want(syncCharts(grid, charts, groups, chosen, Number(select.value)));
     refresh();
   }
 
   // Which columns there are is known once the first row is written.
   async function findColumns() {
-    const first = new Columns(name, []);
-    await first.refresh();
-    if (closed || !first.all?.length) return;
-    groups = groupsOf(first.all);
+    const all = await ask("columns", {run: name});
+    if (closed || !all.length) return;
+    groups = groupsOf(all);
     const saved = JSON.parse(localStorage.getItem(stored) ?? "null");
     chosen = new Set(saved ?? usualGroups(groups));
     menu.set(groups, chosen);
@@ -195,7 +178,7 @@ function overviewTab(body, context) {
     keys: {},
     close() {
       closed = true;
-      for (const c of charts.values()) c.chart.close();
+      for (const chart of charts.values()) chart.close();
     },
   };
 }
@@ -208,7 +191,7 @@ function agentTable({name}) {
     el("th.number", "restarts"), el("th.number.wide", "memory"), el("th.wide", "last exit"), el("th.right", el("span.hide", "actions")));
   const node = el("section.agents", el("div.tools", el("h2", "Processes"), summary, el("span.grow"), filter),
     el("div.scroll", el("table", el("thead", head), body)));
-  let last = null;
+  let last = null, isHosted = false;
 
   function make(a) {
     const steer = (label, method, said, title) => {
@@ -228,7 +211,8 @@ function agentTable({name}) {
   function set(row, a) {
     const [, pid, host, state, restarts, memory, exit, buttons] = row.children;
     text(pid, a.pid || "–");
-    text(host, a.host ?? "here");
+    text(host, a.host);
+    shown(host, isHosted);
     setState(state.firstChild, a.given_up ?? a.state);
     text(restarts, a.restarts);
     text(memory, bytes(a.rss_bytes ?? -1));
@@ -241,6 +225,8 @@ function agentTable({name}) {
     const words = filter.value.toLowerCase();
     last = view;
     shown(filter, all.length > 12);
+    isHosted = all.some(a => a.host); // otherwise all are where the page's server is
+    shown(head.children[2], isHosted);
     shown(head.lastChild, view.live && !readOnly());
     const alive = all.filter(a => a.pid).length, restarts = all.reduce((n, a) => n + (a.restarts ?? 0), 0);
     text(summary, view.live ? `${alive} of ${all.length} alive, ${restarts} restarts` : `${all.length}, ${restarts} restarts`);

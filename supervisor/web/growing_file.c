@@ -1,0 +1,58 @@
+#include "supervisor/web/growing_file.h"
+
+#include "common/io/beneath.h"
+#include "common/io/write_all.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int growing_file_open(struct growing_file *ret, const char *path, struct err *err)
+{
+    *ret = (struct growing_file){.fd = beneath_open(path, O_RDONLY | O_NONBLOCK, 0)};
+    if (ret->fd < 0)
+        return errno == ENOENT ? 0 : err_errno(err, "%s", path);
+    return fstat(ret->fd, &ret->st) < 0 ? err_errno(err, "%s", path) : 0;
+}
+
+void growing_file_close(struct growing_file *f)
+{
+    if (f->fd >= 0)
+        (void)close(f->fd);
+    f->fd = -1;
+}
+
+enum growing_place growing_file_find(const struct growing_file *f, const char *from,
+                                     size_t least, size_t *ret_offset)
+{
+    uint64_t inode = 0, offset = 0;
+
+    if (f->fd < 0 || from == NULL || *from == '\0')
+        return GROWING_FIRST;
+    if (sscanf(from, "%" SCNu64 ":%" SCNu64, &inode, &offset) != 2 ||
+        inode != (uint64_t)f->st.st_ino || offset < least ||
+        offset > (uint64_t)f->st.st_size)
+        return GROWING_AGAIN;
+    *ret_offset = (size_t)offset;
+    return GROWING_ON;
+}
+
+ssize_t growing_file_read(const struct growing_file *f, size_t offset, void *ret,
+                          size_t max)
+{
+    return f->fd >= 0 ? pread_all(f->fd, ret, max, offset) : 0;
+}
+
+void growing_file_put(const struct growing_file *f, size_t offset,
+                      enum growing_place place, struct json *j)
+{
+    char next[64];
+
+    (void)snprintf(next, sizeof(next), "%" PRIu64 ":%zu", (uint64_t)f->st.st_ino, offset);
+    json_key(j, "next");
+    json_str(j, next);
+    json_key(j, "restart");
+    json_bool(j, place == GROWING_AGAIN);
+}
