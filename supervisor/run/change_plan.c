@@ -186,11 +186,26 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
     return rc;
 }
 
-int change_plan_read(struct change_plan *p, const struct run_config *of,
-                     const char *journal, uint64_t from, size_t n_events, size_t *ret_n,
-                     struct err *err)
+/* A checkpoint is written at the end of a round, before the changes that are due there: those
+ * of its step, and of the steps within the round. */
+static uint64_t first_due(const struct run_config *of, uint64_t checkpoint)
 {
-    struct reading r = {.plan = p, .of = of, .from = from, .max = n_events, .err = err};
+    const uint64_t round = (uint64_t)of->env.copies;
+
+    if (strcmp(of->env.id, "none") == 0)
+        return checkpoint;
+    return checkpoint >= round ? checkpoint - round + 1 : 0;
+}
+
+int change_plan_read(struct change_plan *p, const struct run_config *of,
+                     const char *journal, uint64_t checkpoint, size_t n_events,
+                     size_t *ret_n, struct err *err)
+{
+    struct reading r = {.plan = p,
+                        .of = of,
+                        .from = first_due(of, checkpoint),
+                        .max = n_events,
+                        .err = err};
     int rc = journal_each_event(journal, take_event, &r, err);
 
     if (ret_n != NULL)

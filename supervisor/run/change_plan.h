@@ -57,13 +57,13 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
                      const struct run_config *from, struct run_config *ret,
                      struct err *err);
 
-/* Adds to *p the changes that the journal plans for step `from` or later and that were not
- * cancelled. Only the first n_events `set` and `cancel` events count (SIZE_MAX: all).
+/* Adds to *p the changes of the journal that are not in force at the checkpoint of that step
+ * and were not cancelled. Only the first n_events `set` and `cancel` events count (SIZE_MAX: all).
  * of: a configuration of the same run, against which keys are parsed. *ret_n: the number
  * of such events; ret_n may be NULL. A missing journal is empty. ERR_CONFIG: this build
  * does not know a key or value; ERR_FORMAT, -errno. */
 int change_plan_read(struct change_plan *p, const struct run_config *of,
-                     const char *journal, uint64_t from, size_t n_events, size_t *ret_n,
-                     struct err *err);
+                     const char *journal, uint64_t checkpoint, size_t n_events,
+                     size_t *ret_n, struct err *err);
 
 #endif

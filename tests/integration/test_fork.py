@@ -175,6 +175,19 @@ def test_a_value_of_the_file_that_changes_at_a_step_is_as_one_that_is_set(w):
     harness.assert_same_files(outcome(w.run_dir("a")), outcome(w.run_dir("e")))
 
 
+def test_a_value_of_a_step_within_a_round_is_not_lost(w):
+    """The checkpoint at the round's end is written before the value is in force."""
+    w.brood("run", config(w, "maddpg"), "--name", "a", "--set",
+            "defaults.discount={at: {0: 0.9, 318: 0.5}}")
+    for name, again in (("b", ("fork", "a@320", "--name", "b")),
+                        ("a", ("resume", "a", "--from", "320"))):
+        before = weights(w, "a")
+        w.brood(*again)
+        harness.assert_same_files(before, weights(w, name))
+        journal = (w.run_dir(name) / "journal").read_text()
+        assert "step=320 event=changed changes=defaults.discount=0.5\n" in journal, journal
+
+
 def weights(w, name):
     """Of the last checkpoint."""
     folder = w.run_dir(name) / "checkpoints"
