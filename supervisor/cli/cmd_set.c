@@ -197,6 +197,10 @@ const struct command cmd_set = {
         "`settings` policy, execute, clip_by and choose. Other keys are refused, and\n"
         "nothing changes. A length that the run has already passed is refused, too:\n"
         "use `brood stop` to end the run.\n"
+        "\nA number that changes at once may be a schedule, '0.9 to 0.99 over 100000':\n"
+        "linear over so many environment steps, which count from the run's first.\n"
+        "Learning rates and the like follow it in each step, other numbers move in a\n"
+        "hundred equal ones, until the key is set again.\n"
         "\nexample: brood set simple_spread-1 "
         "agents.agent_0.optimizer.learning_rate=0.001\n"
         "         brood set simple_spread-1 --cancel defaults.discount\n",
