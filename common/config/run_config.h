@@ -48,6 +48,7 @@ enum execute_kind { EXECUTE_HARD, EXECUTE_SOFT };
 enum clip_by { CLIP_BY_VARIABLE, CLIP_BY_GLOBAL };
 enum value_norm_kind { VALUE_NORM_NONE, VALUE_NORM_RUNNING, VALUE_NORM_POPART };
 enum reward_scale_kind { REWARD_SCALE_NONE, REWARD_SCALE_RUNNING, REWARD_SCALE_STANDARD };
+enum render_kind { RENDER_NONE, RENDER_GIF, RENDER_SVG, RENDER_JSONL };
 enum choose_by { CHOOSE_GREEDY, CHOOSE_SAMPLE };
 enum symmetry_kind { SYMMETRY_NONE, SYMMETRY_ENV };
 
@@ -244,6 +245,8 @@ struct run_config {
         int64_t max_steps; /* of an episode */
         int greedy;
         uint64_t seed;
+        enum render_kind render;
+        int64_t max_to_keep; /* pictures; 0: 10 */
     } evaluation;
     struct {
         int64_t every_env_steps;

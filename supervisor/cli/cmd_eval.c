@@ -1,8 +1,9 @@
 #include "supervisor/cli/cli.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/eval_picture.h"
 #include "supervisor/metrics/json.h"
+#include "supervisor/render/recording.h"
+#include "supervisor/render/render.h"
 #include "supervisor/run/eval.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/save/resume.h"
@@ -24,7 +25,8 @@ struct report {
     const struct cli *cli;
     const struct eval_args *args;
     const char *run;
-    struct eval_picture picture;
+    const char *path; /* of the picture; NULL: none */
+    struct recording recording;
     struct err failure; /* why the picture could not be drawn */
 };
 
@@ -61,14 +63,6 @@ static void put_count(struct json *j, const char *key, uint64_t n)
     json_u64(j, n);
 }
 
-/* The name of the rules in force; NULL except for the particle worlds. */
-static const char *rules_name(const struct run_config *c, const struct env_spec *spec)
-{
-    if (!spec->agents[0].space.particle)
-        return NULL;
-    return c->env.rules == ENV_RULES_MPE2 ? "mpe2" : "openai";
-}
-
 static void print_json(const struct report *p, const struct env_spec *spec,
                        const struct evaluation_result *r)
 {
@@ -81,7 +75,7 @@ static void print_json(const struct report *p, const struct env_spec *spec,
     put_text(&j, "run", p->run);
     put_count(&j, "checkpoint_step", p->args->step);
     put_text(&j, "env", spec->id);
-    put_text(&j, "rules", rules_name(p->args->config, spec));
+    put_text(&j, "rules", recording_rules(&p->args->config->env, spec));
     put_text(&j, "mode", p->args->mode == ACT_GREEDY ? "greedy" : "stochastic");
     put_count(&j, "episodes", r->episodes);
     put_count(&j, "seed", p->args->seed);
@@ -112,7 +106,7 @@ static void print_json(const struct report *p, const struct env_spec *spec,
 static void print_text(const struct report *p, const struct env_spec *spec,
                        const struct evaluation_result *r)
 {
-    const char *rules = rules_name(p->args->config, spec);
+    const char *rules = recording_rules(&p->args->config->env, spec);
 
     (void)printf("%s at step %llu: %llu %s episodes of %s", p->run,
                  (unsigned long long)p->args->step, (unsigned long long)r->episodes,
@@ -136,33 +130,41 @@ static void on_result(void *ctx, const struct env_spec *spec,
                       const struct evaluation_result *result)
 {
     struct report *p = ctx;
-    const struct episode *e = &p->picture.episode;
+    const struct episode *e = &p->recording.episode;
+    const struct recording_source from = {
+        .rules = recording_rules(&p->args->config->env, spec),
+        .spec = spec,
+        .run = p->run,
+        .step = p->args->step,
+        .seed = p->args->seed,
+        .is_greedy = p->args->mode == ACT_GREEDY};
 
     if (p->cli->json)
         print_json(p, spec, result);
     else
         print_text(p, spec, result);
-    if (p->picture.path == NULL)
+    if (p->path == NULL)
         return;
-    if (eval_picture_write(&p->picture, p->args, rules_name(p->args->config, spec), spec,
-                           &p->failure) == 0 &&
-        !p->cli->json)
+    if (recording_write(&p->recording, &from, p->path, &p->failure) == 0 && !p->cli->json)
         (void)printf("  episode %llu is drawn in %s\n", (unsigned long long)e->number,
-                     p->picture.path);
+                     p->path);
     if (e->is_cut && !p->cli->quiet)
         (void)fprintf(stderr,
                       "brood eval: %s shows the first %zu steps of episode %llu\n",
-                      p->picture.path, e->n_frames - 1, (unsigned long long)e->number);
+                      p->path, e->n_frames - 1, (unsigned long long)e->number);
 }
 
 static void on_begin(void *ctx, const struct vec_env *env, size_t copy)
 {
-    eval_picture_begin(&((struct report *)ctx)->picture, env, copy);
+    struct report *p = ctx;
+
+    if (p->path != NULL)
+        recording_begin(&p->recording, env, copy);
 }
 
 static void on_step(void *ctx, const struct vec_env *env, const struct env_step *step)
 {
-    eval_picture_step(&((struct report *)ctx)->picture, env, step);
+    recording_step(&((struct report *)ctx)->recording, env, step);
 }
 
 static const struct option options[] = {{"episodes", required_argument, NULL, 'e'},
@@ -222,6 +224,14 @@ static const char *last_part(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+/* Before an episode is played. */
+static int check_picture(const char *path, const struct env_config *env, struct err *err)
+{
+    const int rc = render_check_env(path, env, err);
+
+    return rc < 0 ? rc : render_check(path, err);
+}
+
 static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
                        const char *path, const struct run_config *config)
 {
@@ -239,18 +249,17 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
                              .on_result = on_result,
                              .on_begin = on_begin,
                              .on_step = on_step};
-    struct report report = {.cli = cli, .args = &args, .run = last_part(path)};
+    struct report report = {
+        .cli = cli, .args = &args, .run = last_part(path), .path = o->render};
     int code = CLI_DONE;
 
-    report.picture = (struct eval_picture){
-        .path = o->render,
+    report.recording = (struct recording){
         .number = (uint64_t)o->episode,
-        .run = report.run,
         .is_external = o->render != NULL && env_config_is_external(&config->env)};
-    if (report.picture.is_external)
+    if (report.recording.is_external)
         args.copies = 1; /* whose pictures they are */
     args.ctx = &report;
-    if (o->render != NULL && eval_picture_check(&report.picture, &config->env, &err) < 0)
+    if (o->render != NULL && check_picture(o->render, &config->env, &err) < 0)
         code = cli_fail(cli, CLI_USAGE, &err);
     else if (resume_choose(&args.step, checkpoints, o->checkpoint, cli_skipped,
                            (void *)(uintptr_t)cli, &err) < 0)
@@ -264,7 +273,7 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
     else if (report.failure.code < 0)
         code = cli_fail(cli, CLI_FAILED, &report.failure);
     policies_free(policies);
-    eval_picture_done(&report.picture);
+    recording_done(&report.recording);
     free(checkpoints);
     return code;
 }

@@ -143,7 +143,9 @@ void change_plan_drop(struct change_plan *p, uint64_t step)
 static int is_length_key(const char *path)
 {
     return strcmp(path, "run.env_steps") == 0 || strcmp(path, "run.episodes") == 0 ||
-           strcmp(path, "experience.keep") == 0;
+           strcmp(path, "experience.keep") == 0 ||
+           strcmp(path, "evaluation.render") == 0 ||
+           strcmp(path, "evaluation.max_to_keep") == 0;
 }
 
 void change_plan_drop_lengths(struct change_plan *p)

@@ -62,7 +62,8 @@ void change_plan_remove(struct change_plan *p, size_t i);
 int change_plan_each_request(const struct change_plan *p,
                              int (*fn)(void *ctx, const struct planned_change *c),
                              void *ctx);
-/* Removes all changes of run.env_steps, run.episodes and experience.keep. */
+/* Removes all changes of run.env_steps, run.episodes, experience.keep, evaluation.render and
+ * evaluation.max_to_keep. */
 void change_plan_drop_lengths(struct change_plan *p);
 
 /* Adds what the file of a new run has for later steps. *ret: a copy of the configuration with

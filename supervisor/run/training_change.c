@@ -127,10 +127,15 @@ void training_end_config(struct training *t)
 
 /* ---- config.yaml and the journal ---- */
 
+/* A checkpoint is the same whether evaluations are drawn or not. */
 const char *training_config_yaml(struct training *t)
 {
+    struct run_config c = *t->config;
+
+    c.evaluation.render = RENDER_NONE;
+    c.evaluation.max_to_keep = 0;
     if (t->config_yaml == NULL)
-        t->config_yaml = run_config_to_yaml(t->config);
+        t->config_yaml = run_config_to_yaml(&c);
     return t->config_yaml;
 }
 
