@@ -319,11 +319,26 @@ static void drop_waiting(struct renders *r, size_t max)
 
 /* ---- evaluations ---- */
 
+/* The key can be set in a live run, and in a fork, whatever its environment. */
+static int can_draw(struct renders *r, const struct run_config *c)
+{
+    struct err why = {0};
+    char file[40];
+
+    if (env_config_is_external(&c->env) && !r->env_draws)
+        return 0;
+    if (render_check_env(file_of(file, 0, c->evaluation.render), &c->env, &why) == 0)
+        return 1;
+    if (!r->has_failed)
+        log_warn("evaluations are not drawn: %s", why.msg);
+    r->has_failed = 1;
+    return 0;
+}
+
 void renders_begin(struct renders *r, const struct run_config *c,
                    const struct vec_env *env, size_t copy)
 {
-    if (c->evaluation.render == RENDER_NONE ||
-        (env_config_is_external(&c->env) && !r->env_draws))
+    if (c->evaluation.render == RENDER_NONE || !can_draw(r, c))
         return;
     r->recording.is_external = env_config_is_external(&c->env);
     r->recording.number = r->recording.is_external ? vec_env_copies(env) - 1 : 0;

@@ -178,6 +178,26 @@ static int check_memory(const struct training *t, const struct run_config *wante
     return 0;
 }
 
+/* Refuses pictures that could not be drawn. */
+static int check_render(const struct training *t, const struct run_config *wanted,
+                        struct err *err)
+{
+    struct err why = {0};
+
+    if (wanted->evaluation.render == t->wanted.evaluation.render)
+        return 0;
+    if (renders_check(wanted, &why) < 0)
+        return err_set(err, ERR_CONFIG, "evaluation.render: %s", why.msg);
+    if (wanted->evaluation.render != RENDER_NONE && !t->draws_env &&
+        env_config_is_external(&wanted->env))
+        return err_set(err, ERR_CONFIG,
+                       "evaluation.render: an environment of a program is asked for "
+                       "pictures as the run begins; `brood stop`, then `brood resume %s "
+                       "--set evaluation.render=gif`",
+                       run_dir_path(t->args->dir));
+    return 0;
+}
+
 /* ---- proposals ---- */
 
 /* The result of a change, before it is accepted. */
@@ -295,7 +315,8 @@ static int propose(struct training *t, const struct run_config *wanted, uint64_t
     if ((rc = waits_text(t, wanted, &ret->waits, err)) < 0 ||
         (rc = choose_step(t, at, ret, err)) < 0 ||
         (rc = check_length(t, wanted, ret->at, err)) < 0 ||
-        (rc = check_sharing(t, wanted, err)) < 0)
+        (rc = check_sharing(t, wanted, err)) < 0 ||
+        (rc = check_render(t, wanted, err)) < 0)
         return rc;
     p->at = ret->at;
     change_plan_copy(&p->plan, &t->plan);
