@@ -153,6 +153,11 @@ int staircase_read(const struct field *f, const struct yaml_node *n, const char 
 
     if (n->kind == YAML_SCALAR)
         return read_words(f, n, path, ret, err);
+    if (yaml_find(n, "at") != NULL)
+        return yaml_fail(
+            n, path, err,
+            "found `at` beside from, to or over, expected one of the two (what "
+            "a file extends has its keys, too)");
     if (n->n != 3 || from == NULL || to == NULL || over == NULL)
         return fail_form(n, path, err);
     return read_parts(f, from, to, over, path, ret, err);

@@ -1080,8 +1080,9 @@ static const struct {
                                     "schedule, expected a number to begin "
                                     "and one to end with"},
     {"discount: {from: 0.9, to: 1, over: 9, at: {0: 1}}",
-     "f.yaml:3: defaults.discount: expected a schedule such as {from: 1, to: 5, over: "
-     "50000}, or 1 to 5 over 50000"},
+     "f.yaml:3: defaults.discount: found `at` beside from, to or over, expected one of "
+     "the "
+     "two (what a file extends has its keys, too)"},
     {"settings: {epochs: 1 to 5 over 10}\n  algorithm: mappo",
      "f.yaml:3: defaults.settings.epochs: cannot change while the run lives, expected "
      "one "
