@@ -234,9 +234,7 @@ static int assign(struct loader *l, const struct run_config *from, const char *c
     return rc < 0 ? rc : loader_check_experience(l);
 }
 
-/* Replaces each assignment to a team by one for each of its members. Returns how many there
- * are now. */
-static size_t expand_teams(const struct run_config *c, const char *const *set, size_t n,
+size_t config_expand_teams(const struct run_config *c, const char *const *set, size_t n,
                            struct arena *arena, const char ***ret)
 {
     const char **names = ARENA_ARRAY(arena, const char *, c->n_agents);
@@ -265,7 +263,7 @@ int run_config_assign(struct run_config *ret, const struct run_config *from,
 {
     struct arena tree = ARENA_ZERO;
     const char **all;
-    const size_t n = expand_teams(from, set, n_set, &tree, &all);
+    const size_t n = config_expand_teams(from, set, n_set, &tree, &all);
     struct yaml_node root;
     int rc = collect_given(from, all, n, &tree, &root, err);
 

@@ -1,7 +1,9 @@
 #include "common/config/changes.h"
 
+#include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
+#include "common/config/staircase.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
@@ -124,6 +126,19 @@ void config_settings_add(struct config_settings *s, const struct config_setting 
     s->list[s->n++] = *one;
 }
 
+void config_settings_replace(struct config_settings *s, const struct config_setting *one)
+{
+    const struct config_setting copy = config_setting_copy(one);
+
+    for (size_t i = 0; i < s->n; i++)
+        if (strcmp(s->list[i].path, one->path) == 0) {
+            free(s->list[i].path);
+            s->list[i] = copy;
+            return;
+        }
+    config_settings_add(s, &copy);
+}
+
 void config_settings_done(struct config_settings *s)
 {
     for (size_t i = 0; i < s->n; i++)
@@ -142,6 +157,8 @@ struct config_setting config_setting_copy(const struct config_setting *s)
 
 char *config_setting_text(const struct config_setting *s)
 {
+    if (s->schedule.over > 0)
+        return staircase_text(s->field, &s->schedule);
     if (s->field->flags & FIELD_SKIP_ZERO && s->value.whole == 0)
         return xstrdup("");
     return schema_text_of(s->field, &s->value);
@@ -183,29 +200,49 @@ static int locate(struct run_config *c, const char *path, struct schema_place *r
     return rc;
 }
 
+static int read_value(struct config_setting *s, const char *text, const char *place,
+                      struct err *err)
+{
+    int rc;
+
+    if (!staircase_is_meant_for(s->field, text))
+        return schema_read_text(s->field, text, place, &s->value, err);
+    rc = staircase_read_text(s->field, text, place, &s->schedule, err);
+    if (rc == 0)
+        staircase_value(s->field, &s->schedule, 0, &s->value);
+    return rc;
+}
+
+/* The row of a key that can change in a live run; NULL: there is none. */
+static const struct field *find_live(const struct run_config *c, const char *path)
+{
+    struct schema_place at;
+
+    if (locate((struct run_config *)(uintptr_t)c, path, &at) < 0 || *at.rest != '\0' ||
+        at.field->change == CHANGE_RESTART || at.field->schema != NULL)
+        return NULL;
+    return at.field;
+}
+
 int config_setting_parse(struct config_setting *ret, const struct run_config *c,
                          const char *text, struct err *err)
 {
     const char *equals = strchr(text, '=');
-    struct schema_place at;
     int rc;
 
     *ret = (struct config_setting){0};
     if (equals == NULL)
         return err_set(err, ERR_CONFIG, "%.160s: expected KEY=VALUE", text);
     ret->path = xstrndup(text, (size_t)(equals - text));
-    rc = locate((struct run_config *)(uintptr_t)c, ret->path, &at);
-    if (rc < 0 || *at.rest != '\0' || at.field->change == CHANGE_RESTART ||
-        at.field->schema != NULL)
+    ret->field = find_live(c, ret->path);
+    if (ret->field == NULL)
         rc = err_set(err, ERR_CONFIG, "%.160s: no key that changes in a live run",
                      ret->path);
     else
-        rc = schema_read_text(at.field, equals + 1, text, &ret->value, err);
+        rc = read_value(ret, equals + 1, text, err);
     if (rc < 0) {
         free(ret->path);
         *ret = (struct config_setting){0};
-    } else {
-        ret->field = at.field;
     }
     return rc;
 }
@@ -237,6 +274,84 @@ void run_config_set(struct run_config *c, const struct config_setting *s)
         if (memcmp(own, was, size) == 0)
             memcpy(own, &s->value, size);
     }
+}
+
+/* The row of a key that changes at once, of an assignment to it. */
+static const struct field *find_at_once(const struct run_config *c, const char *set,
+                                        struct arena *arena)
+{
+    const struct field *f = find_live(c, arena_strndup(arena, set, strcspn(set, "=")));
+
+    return f != NULL && f->change != CHANGE_RESPAWN ? f : NULL;
+}
+
+/* If the assignment is of a schedule, one of the value that it ends with takes its place. */
+static int take_schedule(const struct run_config *c, const char **set,
+                         struct arena *arena, struct config_settings *given,
+                         struct err *err)
+{
+    const struct field *field = find_at_once(c, *set, arena);
+    const char *value = strchr(*set, '=');
+    struct config_setting one;
+    char *text;
+    int rc;
+
+    if (value == NULL || !staircase_is_meant_for(field, value + 1))
+        return 0;
+    rc = config_setting_parse(&one, c, *set, err);
+    if (rc < 0)
+        return rc;
+    config_settings_replace(given, &one);
+    staircase_value(field, &one.schedule, (uint64_t)one.schedule.over, &one.value);
+    text = schema_text_of(field, &one.value);
+    *set = arena_printf(arena, "%s=%s", one.path, text);
+    free(text);
+    free(one.path);
+    return 0;
+}
+
+static int is_given(const struct config_settings *given, const char *path)
+{
+    for (size_t i = 0; i < given->n; i++)
+        if (strcmp(given->list[i].path, path) == 0)
+            return 1;
+    return 0;
+}
+
+/* Adds the value that c has by the assignment. */
+static void take_value(struct run_config *c, const char *set, struct arena *arena,
+                       struct config_settings *given)
+{
+    struct config_setting one = {.field = find_at_once(c, set, arena)};
+    struct schema_place at;
+
+    if (one.field == NULL || !schema_is_number(one.field))
+        return;
+    one.path = arena_strndup(arena, set, strcspn(set, "="));
+    if (is_given(given, one.path) || locate(c, one.path, &at) < 0)
+        return;
+    memcpy(&one.value, at.value, schema_value_size(one.field->type));
+    config_settings_replace(given, &one);
+}
+
+int run_config_assign_live(struct run_config *ret, const struct run_config *from,
+                           const char *const *set, size_t n_set,
+                           struct config_settings *given, struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    const char **all;
+    const size_t n = config_expand_teams(from, set, n_set, &arena, &all);
+    int rc = 0;
+
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = take_schedule(from, &all[i], &arena, given, err);
+    *ret = (struct run_config){0};
+    if (rc == 0)
+        rc = run_config_assign(ret, from, all, n, err);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        take_value(ret, all[i], &arena, given);
+    arena_done(&arena);
+    return rc;
 }
 
 /* ---- differences ---- */

@@ -59,6 +59,9 @@ struct config_setting {
         int choice;       /* FIELD_BOOL, FIELD_ENUM */
         struct ramp ramp; /* FIELD_SCHEDULE */
     } value;              /* 0 also if the value was removed */
+    /* over > 0: the value moves from step to step (staircase.h), and `value` is one of those
+     * that it has. */
+    struct ramp schedule;
 };
 
 struct config_settings { /* all-zero: none */
@@ -69,16 +72,27 @@ struct config_settings { /* all-zero: none */
 /* The setting that makes the change; the caller owns its path. */
 struct config_setting config_change_setting(const struct config_change *c);
 void config_settings_add(struct config_settings *s, const struct config_setting *one);
+/* A copy of it takes the place of the setting of the same key, or is appended. */
+void config_settings_replace(struct config_settings *s, const struct config_setting *one);
 void config_settings_done(struct config_settings *s);
 struct config_setting config_setting_copy(const struct config_setting *s);
-/* The value as text, "" if it was removed; free() it. */
+/* The value as text, "" if it was removed; its schedule, "0.9 to 0.99 over 1000", if it has
+ * one; free() it. */
 char *config_setting_text(const struct config_setting *s);
 /* "KEY=VALUE,..."; free() it. */
 char *config_settings_text(const struct config_settings *s);
-/* Parses "KEY=VALUE". ERR_CONFIG: no such key in c, a key that cannot change in a live run,
+/* Parses "KEY=VALUE"; `value` is where a schedule begins. ERR_CONFIG: no such key in c, a key that cannot change in a live run,
  * or a wrong value. */
 int config_setting_parse(struct config_setting *ret, const struct run_config *c,
                          const char *text, struct err *err);
+
+/* As run_config_assign, for a live run: a value that can change at once may have a schedule;
+ * *ret then has the value that it ends with. The settings of all such keys that are given,
+ * whether they make a difference or not, are added to *given; the caller frees them also on
+ * failure. ERR_CONFIG. */
+int run_config_assign_live(struct run_config *ret, const struct run_config *from,
+                           const char *const *set, size_t n_set,
+                           struct config_settings *given, struct err *err);
 
 /* Appends the settings that turn `was` into `is`, for differences of the given kinds (bits
  * 1u << kind, without CHANGE_RESTART). */

@@ -47,13 +47,21 @@ int loader_extend(const char *path, struct yaml_node **root, struct arena *arena
 
 /* ---- steps.c ---- */
 
-/* Replaces each {at: {0: VALUE, ...}} by its first value. *ret: the later ones in the order of
- * their steps, which point into the tree and its arena; free(), also on failure. */
+/* Replaces each {at: {0: VALUE, ...}}, and each schedule of a number that is no ramp, by its
+ * first value. *ret: the later ones in the order of their steps, which point into the tree and
+ * its arena; free(), also on failure. */
 int loader_take_steps(struct yaml_node *root, struct arena *tree,
                       struct config_step **ret, size_t *ret_n, struct err *err);
 /* Checks them against the complete configuration, and stores them there. */
 int loader_keep_steps(struct run_config *c, const struct config_step *steps, size_t n,
                       struct err *err);
+
+/* ---- assign.c ---- */
+
+/* Replaces each assignment to a team by one for each of its members. Returns how many there
+ * are now. */
+size_t config_expand_teams(const struct run_config *c, const char *const *set, size_t n,
+                           struct arena *arena, const char ***ret);
 
 /* ---- teams.c ---- */
 

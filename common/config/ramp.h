@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#define RAMP_MAX_STEPS 1e15 /* exact in a double */
+
 struct ramp {
     double from, to;
     double over; /* environment steps; 0: a constant, `from` */

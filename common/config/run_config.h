@@ -48,6 +48,7 @@ enum execute_kind { EXECUTE_HARD, EXECUTE_SOFT };
 enum clip_by { CLIP_BY_VARIABLE, CLIP_BY_GLOBAL };
 enum value_norm_kind { VALUE_NORM_NONE, VALUE_NORM_RUNNING, VALUE_NORM_POPART };
 enum reward_scale_kind { REWARD_SCALE_NONE, REWARD_SCALE_RUNNING, REWARD_SCALE_STANDARD };
+enum render_kind { RENDER_NONE, RENDER_GIF, RENDER_SVG, RENDER_JSONL };
 enum choose_by { CHOOSE_GREEDY, CHOOSE_SAMPLE };
 enum symmetry_kind { SYMMETRY_NONE, SYMMETRY_ENV };
 
@@ -203,12 +204,15 @@ struct hooks_config {
     double deadline_s;
 };
 
-enum { RUN_CONFIG_MAX_STEPS = 1024 };
+enum { RUN_CONFIG_MAX_STEPS = 16384 };
 
 /* A value that a key gets at a step. */
 struct config_step {
     uint64_t at;
-    const char *set;              /* "defaults.discount=0.99" */
+    const char *set; /* "defaults.discount=0.99" */
+    /* The value is one of a schedule's (staircase.h): "defaults.discount=0.9 to 0.99 over
+     * 1000" for the first of them, "" for the others; NULL: it stands alone. */
+    const char *schedule;
     const struct yaml_node *node; /* private; valid only while the file is read */
 };
 
@@ -241,6 +245,8 @@ struct run_config {
         int64_t max_steps; /* of an episode */
         int greedy;
         uint64_t seed;
+        enum render_kind render;
+        int64_t max_to_keep; /* pictures; 0: 10 */
     } evaluation;
     struct {
         int64_t every_env_steps;
@@ -250,8 +256,8 @@ struct run_config {
     struct agent_config defaults;
     struct agent_config *agents; /* in the environment's order */
     size_t n_agents;
-    /* What the file has for later steps, {at: {0: 0.9, 100000: 0.99}}, by their steps; a copy
-     * of a configuration has none. */
+    /* What the file has for later steps, {at: {0: 0.9, 100000: 0.99}} or {from: 0.9, to: 0.99,
+     * over: 100000}, by their steps; a copy of a configuration has none. */
     const struct config_step *steps;
     size_t n_steps;
 
@@ -295,7 +301,7 @@ struct config_options {
     void *dropped_ctx;
     /* For a new run's file: reads the files that it extends, and values for later steps. 0: a
      * key `extends` is refused, as in a run's directory, which another user may have
-     * written, and so is {at: ...}. */
+     * written, and so are {at: ...} and schedules of numbers that are no ramps. */
     int extends;
 };
 
@@ -321,7 +327,8 @@ void run_config_copy(struct run_config *ret, const struct run_config *from);
 int run_config_assign(struct run_config *ret, const struct run_config *from,
                       const char *const *set, size_t n_set, struct err *err);
 /* Applies the steps from *i on that have the same `at`, and advances *i. c becomes the
- * configuration with them; the differences are added to ret. ERR_CONFIG. */
+ * configuration with them; the differences are added to ret, those of a schedule only where it
+ * begins, and then with the whole of it. ERR_CONFIG. */
 struct config_settings;
 int run_config_step(struct run_config *c, const struct config_step *steps, size_t n,
                     size_t *i, struct config_settings *ret, struct err *err);

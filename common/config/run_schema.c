@@ -433,6 +433,12 @@ static const struct field evaluation_fields[] = {
      .default_text = "greedy", .doc = "how the policies act"},
     {"seed", FIELD_U64, RUN(evaluation.seed), FROM(0), .default_text = "0",
      .doc = "of the episodes' starts"},
+    {"render", FIELD_ENUM, RUN(evaluation.render), .flags = FIELD_SKIP_ZERO,
+     NAMES("none", "gif", "svg", "jsonl"), .default_text = "none", LIVE,
+     .doc = "draw an episode of each into the run's renders/"},
+    {"max_to_keep", FIELD_I64, RUN(evaluation.max_to_keep), .flags = FIELD_SKIP_ZERO,
+     WITHIN(1, 1e6), LIVE,
+     .doc = "newest of these pictures kept, beside the best's (10)"},
 };
 static const struct schema evaluation_section = {TABLE(evaluation_fields)};
 

@@ -16,8 +16,6 @@ enum {
     KEYS_MAX = 64,         /* rows of one table */
 };
 
-#define RAMP_MAX_STEPS 1e15 /* exact in a double */
-
 _Static_assert(sizeof(enum optimizer_type) == sizeof(int), "enums are read as int");
 
 int field_is_unset(double v)
@@ -834,6 +832,16 @@ int schema_read_text(const struct field *field, const char *text, const char *pa
                         NULL);
     arena_done(&arena);
     return rc;
+}
+
+int schema_read_node(const struct field *field, const struct yaml_node *node,
+                     const char *path, void *ret, struct err *err)
+{
+    CHECK(schema_is_number(field), "%s", field->key);
+    return read_field(
+        &(struct reading){
+            .field = field, .node = node, .path = path, .dst = ret, .err = err},
+        NULL);
 }
 
 int schema_is_number(const struct field *field)

@@ -175,6 +175,10 @@ int schema_is_number(const struct field *field);
 int schema_read_text(const struct field *field, const char *text, const char *place,
                      void *ret, struct err *err);
 
+/* The same of a node that is such a value; path: its own, for messages. */
+int schema_read_node(const struct field *field, const struct yaml_node *node,
+                     const char *path, void *ret, struct err *err);
+
 /* Whether the values of a FIELD_SCHEDULE are within its range. */
 int schema_ramp_fits(const struct field *field, const struct ramp *v);
 

@@ -1,7 +1,10 @@
-/* Values of a configuration that change at given steps: {at: {0: 0.9, 100000: 0.99}}. */
+/* Values of a configuration that change at given steps, {at: {0: 0.9, 100000: 0.99}}, or by a
+ * schedule, {from: 0.9, to: 0.99, over: 100000}. */
 #include "common/config/changes.h"
 #include "common/config/loader.h"
+#include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
+#include "common/config/staircase.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
@@ -54,6 +57,12 @@ struct taken {
     struct err *err;
 };
 
+/* A key that has values for steps. */
+struct stepped {
+    const char *path;
+    const struct field *field; /* NULL: it is unknown */
+};
+
 static void insert(struct taken *x, const struct config_step *step)
 {
     size_t i = x->n++;
@@ -64,51 +73,142 @@ static void insert(struct taken *x, const struct config_step *step)
     x->list[i] = *step;
 }
 
-/* The first value takes the place of the map. */
-static int take_steps(struct taken *x, struct yaml_node *n, const char *path)
+/* The value of a schedule at a step, as text. */
+static const char *value_at(const struct taken *x, const struct stepped *key,
+                            const struct ramp *r, uint64_t step)
 {
-    const struct yaml_node *steps = steps_of(n);
-    const struct yaml_node *first = steps->n > 0 ? steps->child[0] : NULL;
-    uint64_t before = 0, at;
+    struct ramp value = {0};
+    const char *copy;
+    char *text;
 
-    for (size_t i = 0; steps->kind == YAML_MAP && i < steps->n; i++) {
-        const struct yaml_node *value = steps->child[i];
+    staircase_value(key->field, r, step, &value);
+    text = schema_text_of(key->field, &value);
+    copy = arena_strdup(x->tree, text);
+    free(text);
+    return copy;
+}
 
-        if (!is_whole(value->key, &at) || (i == 0) != (at == 0) ||
-            (i > 0 && at <= before))
-            return yaml_fail(value, path, x->err,
-                             "found step '%.40s', expected {at: {0: VALUE, STEP: VALUE, "
-                             "...}} with growing steps",
-                             value->key);
-        before = at;
-        if (i > 0)
-            insert(x, &(struct config_step){at, assignment(path, value, x->tree), value});
+/* Inserts a schedule's values from step `at` on, before step `end`. */
+static int take_schedule(struct taken *x, const struct stepped *key,
+                         const struct yaml_node *value, const struct ramp *r, uint64_t at,
+                         uint64_t end)
+{
+    char *text = staircase_text(key->field, r);
+    const char *whole = arena_printf(x->tree, "%s=%s", key->path, text);
+
+    free(text);
+    if (at == 0)
+        at = staircase_next(key->field, r, 0);
+    for (; at != 0 && at < end; at = staircase_next(key->field, r, at)) {
+        if (x->n >= RUN_CONFIG_MAX_STEPS)
+            return yaml_fail(value, key->path, x->err, "more than %d values at steps",
+                             RUN_CONFIG_MAX_STEPS);
+        insert(x,
+               &(struct config_step){
+                   at, arena_printf(x->tree, "%s=%s", key->path, value_at(x, key, r, at)),
+                   whole, value});
+        whole = "";
     }
-    if (steps->kind != YAML_MAP || steps->n == 0)
-        return yaml_fail(steps, path, x->err,
-                         "expected {at: {0: VALUE, STEP: VALUE, ...}}");
-    *n = (struct yaml_node){.kind = first->kind,
-                            .place = first->place,
-                            .line = first->line,
-                            .key = n->key,
-                            .text = first->text,
-                            .quoted = first->quoted,
-                            .n = first->n,
-                            .child = first->child};
     return 0;
 }
 
-static int visit(struct taken *x, struct yaml_node *map, const char *path)
+/* One value of a key, for the steps from `at` to `end`. The first one becomes *first. */
+static int take_value(struct taken *x, const struct stepped *key,
+                      const struct yaml_node *value, uint64_t at, uint64_t end,
+                      struct yaml_node *first)
+{
+    struct ramp r = {0};
+    int rc;
+
+    if (!staircase_is_meant(key->field, value)) {
+        if (at == 0)
+            *first = *value;
+        else
+            insert(x, &(struct config_step){at, assignment(key->path, value, x->tree),
+                                            NULL, value});
+        return 0;
+    }
+    rc = staircase_read(key->field, value, key->path, &r, x->err);
+    if (rc == 0)
+        rc = take_schedule(x, key, value, &r, at, end);
+    if (rc == 0 && at == 0)
+        *first = (struct yaml_node){.kind = YAML_SCALAR,
+                                    .place = value->place,
+                                    .line = value->line,
+                                    .text = value_at(x, key, &r, 0)};
+    return rc;
+}
+
+static int fail_step(const struct taken *x, const struct stepped *key,
+                     const struct yaml_node *value)
+{
+    return yaml_fail(value, key->path, x->err,
+                     "found step '%.40s', expected {at: {0: VALUE, STEP: VALUE, "
+                     "...}} with growing steps",
+                     value->key);
+}
+
+static int take_all(struct taken *x, const struct stepped *key,
+                    const struct yaml_node *steps, struct yaml_node *first)
+{
+    uint64_t at = 0, next = 0;
+    int rc = 0;
+
+    if (steps->kind != YAML_MAP || steps->n == 0)
+        return yaml_fail(steps, key->path, x->err,
+                         "expected {at: {0: VALUE, STEP: VALUE, ...}}");
+    for (size_t i = 0; rc == 0 && i < steps->n; i++, at = next) {
+        next = UINT64_MAX;
+        if (i == 0 && (!is_whole(steps->child[0]->key, &at) || at != 0))
+            return fail_step(x, key, steps->child[0]);
+        if (i + 1 < steps->n &&
+            (!is_whole(steps->child[i + 1]->key, &next) || next <= at))
+            return fail_step(x, key, steps->child[i + 1]);
+        rc = take_value(x, key, steps->child[i], at, next, first);
+    }
+    return rc;
+}
+
+/* The first value takes the place of the map. */
+static int take_steps(struct taken *x, struct yaml_node *n, const struct stepped *key)
+{
+    const struct yaml_node *steps = steps_of(n);
+    struct yaml_node first = *n;
+    int rc = steps != NULL ? take_all(x, key, steps, &first)
+                           : take_value(x, key, n, 0, UINT64_MAX, &first);
+
+    first.key = n->key;
+    first.next = n->next;
+    *n = first;
+    return rc;
+}
+
+/* The rows of the section's keys; NULL: it is none of the schema's. */
+static const struct schema *schema_below(const struct schema *s, const char *path,
+                                         const char *key)
+{
+    const struct field *f = s != NULL ? schema_find(s, key) : NULL;
+
+    if (strcmp(path, "agents") == 0)
+        return &agent_schema;
+    return f != NULL ? f->schema : NULL;
+}
+
+static int visit(struct taken *x, struct yaml_node *map, const char *path,
+                 const struct schema *s)
 {
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && map->kind == YAML_MAP && i < map->n; i++) {
         struct yaml_node *n = map->child[i];
         char *child = xasprintf("%s%s%s", path, *path != '\0' ? "." : "", n->key);
+        const struct stepped key = {child, s != NULL ? schema_find(s, n->key) : NULL};
 
         /* An environment's parameters are its own matter. */
         if (strcmp(child, "env") != 0)
-            rc = steps_of(n) != NULL ? take_steps(x, n, child) : visit(x, n, child);
+            rc = steps_of(n) != NULL || staircase_is_meant(key.field, n)
+                     ? take_steps(x, n, &key)
+                     : visit(x, n, child, schema_below(s, path, n->key));
         free(child);
     }
     return rc;
@@ -118,7 +218,7 @@ int loader_take_steps(struct yaml_node *root, struct arena *tree,
                       struct config_step **ret, size_t *ret_n, struct err *err)
 {
     struct taken x = {.tree = tree, .err = err};
-    const int rc = visit(&x, root, "");
+    const int rc = visit(&x, root, "", &run_schema);
 
     *ret = x.list;
     *ret_n = x.n;
@@ -127,24 +227,85 @@ int loader_take_steps(struct yaml_node *root, struct arena *tree,
 
 /* ---- what they make of a configuration ---- */
 
+/* Adds the schedules that begin with one of n values, each as one setting for each agent that
+ * it is for. */
+static int add_schedules(const struct run_config *c, const struct config_step *steps,
+                         size_t n, struct config_settings *ret, struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const char **all = NULL;
+        const size_t n_all =
+            steps[i].schedule != NULL && *steps[i].schedule != '\0'
+                ? config_expand_teams(c, &steps[i].schedule, 1, &arena, &all)
+                : 0;
+
+        for (size_t k = 0; rc == 0 && k < n_all; k++) {
+            struct config_setting one;
+
+            rc = config_setting_parse(&one, c, all[k], err);
+            if (rc == 0)
+                config_settings_add(ret, &one);
+        }
+    }
+    arena_done(&arena);
+    return rc;
+}
+
+/* Whether one of n values is a schedule's, of this key. */
+static int is_scheduled(const struct run_config *c, const struct config_step *steps,
+                        size_t n, const char *path)
+{
+    struct arena arena = ARENA_ZERO;
+    const size_t len = strlen(path);
+    int is = 0;
+
+    for (size_t i = 0; !is && i < n; i++) {
+        const char **all = NULL;
+        const size_t n_all = steps[i].schedule != NULL
+                                 ? config_expand_teams(c, &steps[i].set, 1, &arena, &all)
+                                 : 0;
+
+        for (size_t k = 0; k < n_all; k++)
+            is |= strncmp(all[k], path, len) == 0 && all[k][len] == '=';
+    }
+    arena_done(&arena);
+    return is;
+}
+
 int run_config_step(struct run_config *c, const struct config_step *steps, size_t n,
                     size_t *i, struct config_settings *ret, struct err *err)
 {
-    const uint64_t at = steps[*i].at;
-    const char *set[RUN_CONFIG_MAX_STEPS];
+    const struct config_step *first = &steps[*i];
+    struct config_settings changes = {0};
     struct run_config next;
+    const char **set;
     size_t n_set = 0;
     int rc;
 
-    for (; *i < n && steps[*i].at == at && n_set < RUN_CONFIG_MAX_STEPS; (*i)++)
+    set = xcalloc(n - *i, sizeof(*set));
+    for (; *i < n && steps[*i].at == first->at; (*i)++)
         set[n_set++] = steps[*i].set;
     rc = run_config_assign(&next, c, set, n_set, err);
+    free(set);
     if (rc < 0)
         return rc;
-    run_config_differences(ret, c, &next, 1u << CHANGE_LIVE | 1u << CHANGE_SETTING);
+    rc = add_schedules(c, first, n_set, ret, err);
+    run_config_differences(&changes, c, &next, 1u << CHANGE_LIVE | 1u << CHANGE_SETTING);
+    for (size_t k = 0; k < changes.n; k++) {
+        const struct config_setting one = config_setting_copy(&changes.list[k]);
+
+        if (is_scheduled(c, first, n_set, one.path))
+            free(one.path);
+        else
+            config_settings_add(ret, &one);
+    }
+    config_settings_done(&changes);
     run_config_done(c);
     *c = next;
-    return 0;
+    return rc;
 }
 
 struct fixed {
@@ -208,7 +369,7 @@ static int fail_fixed(const struct run_config *c, const struct config_step *step
 static int check_step(struct run_config *now, const struct config_step *steps, size_t n,
                       struct err *err)
 {
-    const char *set[RUN_CONFIG_MAX_STEPS];
+    const char **set = xcalloc(n, sizeof(*set));
     struct fixed fixed = {0};
     struct run_config next;
     struct err why = {0};
@@ -217,6 +378,7 @@ static int check_step(struct run_config *now, const struct config_step *steps, s
     for (size_t i = 0; i < n; i++)
         set[i] = steps[i].set;
     rc = run_config_assign(&next, now, set, n, &why);
+    free(set);
     if (rc < 0) {
         const struct config_step *wrong = find_wrong(now, steps, n, &why);
 
@@ -257,6 +419,11 @@ int loader_keep_steps(struct run_config *c, const struct config_step *steps, siz
 
     if (n == 0)
         return 0;
+    for (size_t i = 0; i < n && strcmp(c->env.id, "none") == 0; i++)
+        if (steps[i].schedule != NULL)
+            return yaml_fail(steps[i].node, "", err,
+                             "found a schedule, expected a number: without an "
+                             "environment (env.id: none) there are no steps to follow");
     if (n > RUN_CONFIG_MAX_STEPS)
         return yaml_fail(steps[n - 1].node, "", err, "more than %d values at steps",
                          RUN_CONFIG_MAX_STEPS);
@@ -265,8 +432,10 @@ int loader_keep_steps(struct run_config *c, const struct config_step *steps, siz
         return rc;
     kept = ARENA_ARRAY(&c->arena, struct config_step, n);
     for (size_t i = 0; i < n; i++)
-        kept[i] = (struct config_step){steps[i].at, arena_strdup(&c->arena, steps[i].set),
-                                       NULL};
+        kept[i] = (struct config_step){
+            steps[i].at, arena_strdup(&c->arena, steps[i].set),
+            steps[i].schedule != NULL ? arena_strdup(&c->arena, steps[i].schedule) : NULL,
+            NULL};
     c->steps = kept;
     c->n_steps = n;
     return 0;

@@ -23,6 +23,7 @@ struct report {
     const struct cli *cli;
     const struct eval_args *args;
     const char *run;
+    const char *file;   /* of the picture; NULL: none */
     struct err failure; /* why the picture could not be drawn */
 };
 
@@ -71,7 +72,7 @@ static void print_json(const struct report *p, const struct env_spec *spec,
     put_text(&j, "run", p->run);
     put_count(&j, "checkpoint_step", p->args->step);
     put_text(&j, "env", spec->id);
-    put_text(&j, "rules", eval_rules_name(p->args->config, spec));
+    put_text(&j, "rules", recording_rules(&p->args->config->env, spec));
     put_text(&j, "mode", p->args->mode == ACT_GREEDY ? "greedy" : "stochastic");
     put_count(&j, "episodes", r->episodes);
     put_count(&j, "seed", p->args->seed);
@@ -102,7 +103,7 @@ static void print_json(const struct report *p, const struct env_spec *spec,
 static void print_text(const struct report *p, const struct env_spec *spec,
                        const struct evaluation_result *r)
 {
-    const char *rules = eval_rules_name(p->args->config, spec);
+    const char *rules = recording_rules(&p->args->config->env, spec);
 
     (void)printf("%s at step %llu: %llu %s episodes of %s", p->run,
                  (unsigned long long)p->args->step, (unsigned long long)r->episodes,
@@ -126,8 +127,9 @@ static void on_result(struct eval_play *play, const struct env_spec *spec,
                       const struct evaluation_result *result)
 {
     struct report *p = play->ctx;
-    const struct episode *e = &play->picture.episode;
-    const char *file = play->picture.path;
+    const struct episode *e = &play->recording.episode;
+    const struct recording_source from = eval_play_source(play, p->run, spec);
+    const char *file = p->file;
 
     if (p->cli->json)
         print_json(p, spec, result);
@@ -135,10 +137,7 @@ static void on_result(struct eval_play *play, const struct env_spec *spec,
         print_text(p, spec, result);
     if (file == NULL)
         return;
-    if (eval_picture_write(&play->picture, p->args,
-                           eval_rules_name(p->args->config, spec), spec,
-                           &p->failure) == 0 &&
-        !p->cli->json)
+    if (recording_write(&play->recording, &from, file, &p->failure) == 0 && !p->cli->json)
         (void)printf("  episode %llu is drawn in %s\n", (unsigned long long)e->number,
                      file);
     if (e->is_cut && !p->cli->quiet)
@@ -202,26 +201,21 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
 {
     struct err err = {0};
     char *checkpoints = xasprintf("%s/checkpoints", path);
-    struct report report = {.cli = cli, .run = eval_run_name(path)};
-    struct eval_play play = {
-        .path = path,
-        .run = {.config = config,
-                .episodes = (uint64_t)o->episodes,
-                .seed = (uint64_t)o->seed,
-                .copies = (size_t)o->copies,
-                .mode = o->stochastic ? ACT_SAMPLE : ACT_GREEDY},
-        .picture = {.is_wanted = o->render != NULL,
-                    .path = o->render,
-                    .number = (uint64_t)o->episode,
-                    .run = report.run,
-                    .is_external =
-                        o->render != NULL && env_config_is_external(&config->env)},
-        .on_result = on_result,
-        .ctx = &report};
+    struct report report = {.cli = cli, .run = eval_run_name(path), .file = o->render};
+    struct eval_play play = {.path = path,
+                             .run = {.config = config,
+                                     .episodes = (uint64_t)o->episodes,
+                                     .seed = (uint64_t)o->seed,
+                                     .copies = (size_t)o->copies,
+                                     .mode = o->stochastic ? ACT_SAMPLE : ACT_GREEDY},
+                             .records = o->render != NULL,
+                             .recording = {.number = (uint64_t)o->episode},
+                             .on_result = on_result,
+                             .ctx = &report};
     int code = CLI_DONE;
 
     report.args = &play.run;
-    if (o->render != NULL && eval_picture_check(&play.picture, &config->env, &err) < 0)
+    if (o->render != NULL && eval_play_check(&play, o->render, &err) < 0)
         code = cli_fail(cli, CLI_USAGE, &err);
     else if (resume_choose(&play.run.step, checkpoints, o->checkpoint, cli_skipped,
                            (void *)(uintptr_t)cli, &err) < 0)

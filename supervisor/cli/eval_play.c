@@ -5,13 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *eval_rules_name(const struct run_config *c, const struct env_spec *spec)
-{
-    if (!spec->agents[0].space.particle)
-        return NULL;
-    return c->env.rules == ENV_RULES_MPE2 ? "mpe2" : "openai";
-}
-
 const char *eval_run_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -29,12 +22,40 @@ static void on_result(void *ctx, const struct env_spec *spec,
 
 static void on_begin(void *ctx, const struct vec_env *env, size_t copy)
 {
-    eval_picture_begin(&((struct eval_play *)ctx)->picture, env, copy);
+    struct eval_play *p = ctx;
+
+    if (p->records)
+        recording_begin(&p->recording, env, copy);
 }
 
 static void on_step(void *ctx, const struct vec_env *env, const struct env_step *step)
 {
-    eval_picture_step(&((struct eval_play *)ctx)->picture, env, step);
+    recording_step(&((struct eval_play *)ctx)->recording, env, step);
+}
+
+int eval_play_check(const struct eval_play *p, const char *file, struct err *err)
+{
+    const struct env_config *env = &p->run.config->env;
+    int rc;
+
+    if (file == NULL)
+        rc = env_check_drawable(env, err);
+    else
+        rc = render_check_env(file, env, err);
+    if (rc < 0)
+        return rc;
+    return file == NULL ? render_check_machine(err) : render_check(file, err);
+}
+
+struct recording_source eval_play_source(const struct eval_play *p, const char *name,
+                                         const struct env_spec *spec)
+{
+    return (struct recording_source){.rules = recording_rules(&p->run.config->env, spec),
+                                     .spec = spec,
+                                     .run = name,
+                                     .step = p->run.step,
+                                     .seed = p->run.seed,
+                                     .is_greedy = p->run.mode == ACT_GREEDY};
 }
 
 int eval_play(struct eval_play *p, struct err *err)
@@ -53,7 +74,8 @@ int eval_play(struct eval_play *p, struct err *err)
     p->run.on_begin = on_begin;
     p->run.on_step = on_step;
     p->run.ctx = p;
-    if (p->picture.is_external)
+    p->recording.is_external = env_config_is_external(&p->run.config->env);
+    if (p->records && p->recording.is_external)
         p->run.copies = 1; /* whose pictures they are */
     if (rc == 0)
         rc = eval_run(&p->run, err);
@@ -67,5 +89,5 @@ int eval_play(struct eval_play *p, struct err *err)
 
 void eval_play_done(struct eval_play *p)
 {
-    eval_picture_done(&p->picture);
+    recording_done(&p->recording);
 }

@@ -7,7 +7,7 @@
 #ifndef SUPERVISOR_CLI_EVAL_PLAY_H
 #define SUPERVISOR_CLI_EVAL_PLAY_H
 
-#include "supervisor/cli/eval_picture.h"
+#include "supervisor/render/recording.h"
 #include "supervisor/run/eval.h"
 
 struct eval_play;
@@ -19,16 +19,22 @@ typedef void (*eval_play_fn)(struct eval_play *p, const struct env_spec *spec,
 struct eval_play {
     const char *path; /* the run's directory */
     struct eval_args
-        run; /* config, step, episodes, seed, copies and mode; the rest is set */
-    struct eval_picture picture; /* all-zero: nothing is drawn */
+        run;     /* config, step, episodes, seed, copies and mode; the rest is set */
+    int records; /* the episode of recording.number is recorded */
+    struct recording recording;
     eval_play_fn on_result;
     void *ctx;
 };
 
-/* The name of the rules in force; NULL except for the particle worlds. */
-const char *eval_rules_name(const struct run_config *c, const struct env_spec *spec);
 /* The last part of a run's path. */
 const char *eval_run_name(const char *path);
+
+/* Whether the environment and this machine can draw; file: the one to write, NULL: none. Before it
+ * plays. ERR_ARG, ERR_UNSUPPORTED, ERR_NOT_FOUND. */
+int eval_play_check(const struct eval_play *p, const char *file, struct err *err);
+/* For recording_write and recording_bytes; name: of the run. */
+struct recording_source eval_play_source(const struct eval_play *p, const char *name,
+                                         const struct env_spec *spec);
 
 /* Plays; eval_play_done in any case. ERR_NOT_FOUND: this build has no agent. */
 int eval_play(struct eval_play *p, struct err *err);

@@ -445,7 +445,8 @@ static void on_result(struct eval_play *play, const struct env_spec *spec,
                       const struct evaluation_result *result)
 {
     struct pictures *p = play->ctx;
-    const char *rules = eval_rules_name(play->run.config, spec);
+    const struct recording_source from =
+        eval_play_source(play, eval_run_name(play->path), spec);
     const int is_external = env_config_is_external(&play->run.config->env);
 
     p->length = result->length_mean;
@@ -453,12 +454,10 @@ static void on_result(struct eval_play *play, const struct env_spec *spec,
     for (size_t i = 1; i < spec->n_agents; i++)
         if (env_team_of(spec, i) != 0)
             p->episode_return = (double)NAN;
-    p->is_cut = play->picture.episode.is_cut || p->length >= HTML_PLAY_STEPS;
-    if (eval_picture_bytes(&play->picture, &play->run, rules, spec, DRAW_GIF, &p->gif,
-                           &p->failure) == 0 &&
+    p->is_cut = play->recording.episode.is_cut || p->length >= HTML_PLAY_STEPS;
+    if (recording_bytes(&play->recording, &from, DRAW_GIF, &p->gif, &p->failure) == 0 &&
         !is_external)
-        (void)eval_picture_bytes(&play->picture, &play->run, rules, spec, DRAW_SVG,
-                                 &p->svg, &p->failure);
+        (void)recording_bytes(&play->recording, &from, DRAW_SVG, &p->svg, &p->failure);
 }
 
 /* Why no episode is to be played; 0: it may be. */
@@ -492,7 +491,7 @@ static int play_episode(struct html_run *r, struct eval_play *play, struct err *
     const int64_t max_steps = c->evaluation.max_steps;
     const int draws = c->env.draws;
     char *checkpoints = file_of(r, "checkpoints");
-    int rc = eval_picture_check(&play->picture, &c->env, err);
+    int rc = eval_play_check(play, NULL, err);
 
     if (rc == 0)
         rc = resume_choose(&play->run.step, checkpoints, NULL, on_skipped, NULL, err);
@@ -547,10 +546,7 @@ void html_run_play(struct html_run *r, enum html_play play, FILE *f)
     struct eval_play args = {
         .path = r->path,
         .run = {.config = &r->config, .episodes = 1, .copies = 1, .mode = ACT_GREEDY},
-        .picture = {.is_wanted = 1,
-                    .run = r->name,
-                    .is_external =
-                        r->has_config && env_config_is_external(&r->config.env)},
+        .records = 1,
         .on_result = on_result,
         .ctx = &p};
     struct err err = {0};

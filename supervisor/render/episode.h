@@ -24,12 +24,13 @@ struct episode {
     uint64_t number, seed;           /* of the episode in its evaluation; of that */
     struct episode_frame *frame;
     size_t n_frames;
-    int is_cut; /* the episode was longer than the limits below */
+    int is_cut;        /* the episode was longer than the limits below */
+    size_t kept_bytes; /* of the frames */
 
     /* private */
     struct arena arena;
     struct scene scratch;
-    size_t room, kept_bytes;
+    size_t room;
 };
 
 /* Limits of a recording; later frames are dropped. */

@@ -64,6 +64,19 @@ static int load(const struct draw_calls **ret, struct err *err)
     return rc;
 }
 
+int render_check_env(const char *path, const struct env_config *env, struct err *err)
+{
+    int rc = env_check_drawable(env, err);
+
+    if (rc == 0)
+        rc = format_of(path, err);
+    if (rc >= 0 && env_config_is_external(env) && rc != DRAW_GIF)
+        return err_set(err, ERR_ARG,
+                       "%s: expected .gif: an environment's own pictures are animated",
+                       path);
+    return rc < 0 ? rc : 0;
+}
+
 int render_check_machine(struct err *err)
 {
     const struct draw_calls *draw;
@@ -76,9 +89,9 @@ int render_check(const char *path, struct err *err)
 {
     int rc = format_of(path, err);
 
-    if (rc < 0 || (rc = check_folder(path, err)) < 0)
-        return rc;
-    return render_check_machine(err);
+    if (rc >= 0)
+        rc = check_folder(path, err);
+    return rc < 0 ? rc : render_check_machine(err);
 }
 
 int render_bytes(const struct episode *e, enum draw_format format, struct wbuf *ret,

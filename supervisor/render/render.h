@@ -8,6 +8,7 @@
  * The same episode gives the same bytes, except that an SVG contains a counter of the
  * SVGs that the process has drawn. A file is written completely or not at all. The first
  * call that draws loads the drawing module (draw.h), which stays loaded.
+ * Threads  any, one at a time.
  */
 #ifndef SUPERVISOR_RENDER_RENDER_H
 #define SUPERVISOR_RENDER_RENDER_H
@@ -21,12 +22,14 @@
  * no format has the extension of this name; ERR_NOT_FOUND: the drawing module, one of its
  * libraries, or a font is missing. */
 int render_check(const char *path, struct err *err);
+/* Checks that the environment can be drawn in that format. ERR_UNSUPPORTED, ERR_ARG. */
+int render_check_env(const char *path, const struct env_config *env, struct err *err);
+/* Checks that this machine can draw. ERR_NOT_FOUND, as above. */
+int render_check_machine(struct err *err);
 /* e: at least one step. */
 int render_write(const struct episode *e, const char *path, struct err *err);
 
-/* The same for a picture that becomes part of something else: whether this machine can draw,
- * and the bytes of the file, appended. */
-int render_check_machine(struct err *err);
+/* The bytes of such a file, appended. */
 int render_bytes(const struct episode *e, enum draw_format format, struct wbuf *ret,
                  struct err *err);
 

@@ -354,6 +354,23 @@ static void on_evaluated(void *ctx, const struct evaluation_result *result)
     rollout_resume(r);
 }
 
+static void on_evaluation_begin(void *ctx, const struct vec_env *env, size_t copy)
+{
+    const struct rollout_callbacks *to = &((struct rollout *)ctx)->args.callbacks;
+
+    if (to->on_evaluation_begin != NULL)
+        to->on_evaluation_begin(to->ctx, env, copy);
+}
+
+static void on_evaluation_step(void *ctx, const struct vec_env *env,
+                               const struct env_step *step)
+{
+    const struct rollout_callbacks *to = &((struct rollout *)ctx)->args.callbacks;
+
+    if (to->on_evaluation_step != NULL)
+        to->on_evaluation_step(to->ctx, env, step);
+}
+
 /* The evaluation was cancelled for a stop; a resume plays it again from its beginning. */
 static void on_evaluation_cancelled(void *ctx)
 {
@@ -473,7 +490,7 @@ int rollout_make_evaluation(struct rollout *r, struct err *err)
 {
     const struct run_config *c = r->config;
     struct evaluation_args args = {
-        .env = &r->args.config->env,
+        .env = &r->evaluation_env,
         .episodes = (uint64_t)c->evaluation.episodes,
         .max_steps = (uint64_t)c->evaluation.max_steps,
         .seed = c->evaluation.seed,
@@ -483,11 +500,18 @@ int rollout_make_evaluation(struct rollout *r, struct err *err)
         .on_done = on_evaluated,
         .on_cancelled = on_evaluation_cancelled,
         .on_failed = on_part_failed,
+        .on_begin = on_evaluation_begin,
+        .on_step = on_evaluation_step,
         .ctx = r,
     };
 
     if (c->evaluation.every_env_steps == 0 || r->evaluation != NULL || r->serving != NULL)
         return 0;
+    r->evaluation_env = r->args.config->env;
+    if (r->args.draws && env_config_is_external(&r->evaluation_env)) {
+        r->evaluation_env.draws = 1;
+        r->evaluation_env.processes = 1;
+    }
     return evaluation_new(&r->evaluation, &args, err);
 }
 

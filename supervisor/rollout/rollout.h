@@ -78,6 +78,10 @@ struct rollout_callbacks {
     void (*on_round)(void *ctx, const struct rollout_progress *at);
     void (*on_evaluation)(void *ctx,
                           const struct evaluation_result *result); /* or NULL */
+    /* For drawing evaluations: their callbacks on_begin and on_step; may be NULL. */
+    void (*on_evaluation_begin)(void *ctx, const struct vec_env *env, size_t copy);
+    void (*on_evaluation_step)(void *ctx, const struct vec_env *env,
+                               const struct env_step *step);
     /* stopped: 1 if the run was stopped on request before its end. Either on_done or
      * on_failed is the last callback. */
     void (*on_done)(void *ctx, int stopped);
@@ -95,6 +99,7 @@ struct rollout_args { /* all borrowed until rollout_free */
     uint64_t (*now_ns)(void); /* monotonic; NULL: uv_hrtime */
     uint64_t until; /* stops at the first boundary at or after that step; 0: at none */
     const struct probe *probe; /* NULL: this is no replay */
+    int draws; /* in evaluations, an external environment sends pictures, of one process */
     size_t cores; /* most agents that compute at a time in an update; 0: one per core */
     struct rollout_callbacks callbacks;
 };

@@ -64,10 +64,11 @@ struct rollout {
     struct acting *acting;
     struct row_writer *writer;
     struct exchange *exchange;
-    struct evaluation *evaluation; /* NULL: none is configured */
-    struct serving *serving;       /* NULL: the run has an environment */
-    struct serving *looking;       /* NULL: it has none */
-    double *returns;               /* [A] scratch */
+    struct evaluation *evaluation;    /* NULL: none is configured */
+    struct env_config evaluation_env; /* its own; borrows from that of the run */
+    struct serving *serving;          /* NULL: the run has an environment */
+    struct serving *looking;          /* NULL: it has none */
+    double *returns;                  /* [A] scratch */
 
     struct episodes *episode_rows; /* NULL: no source needs them */
     uint8_t *ended;                /* (E) scratch: the copies whose episode is over */

@@ -1,5 +1,6 @@
 #include "supervisor/run/change_plan.h"
 
+#include "common/config/staircase.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/journal_read.h"
 
@@ -15,19 +16,75 @@ void change_plan_done(struct change_plan *p)
     *p = (struct change_plan){0};
 }
 
-void change_plan_add(struct change_plan *p, uint64_t at, const struct config_setting *set)
+static int is_scheduled(const struct planned_change *c)
+{
+    return c->set.schedule.over > 0;
+}
+
+/* Takes c->set.path. */
+static void insert(struct change_plan *p, const struct planned_change *c)
 {
     size_t i = p->n;
 
-    while (i > 0 && p->list[i - 1].at > at)
+    while (i > 0 && p->list[i - 1].at > c->at)
         i--;
     if (p->n == p->cap) {
         p->cap = p->cap == 0 ? 8 : p->cap * 2;
         p->list = xreallocarray(p->list, p->cap, sizeof(*p->list));
     }
     memmove(p->list + i + 1, p->list + i, (p->n - i) * sizeof(*p->list));
-    p->list[i] = (struct planned_change){at, config_setting_copy(set)};
+    p->list[i] = *c;
     p->n++;
+}
+
+/* Schedules of the key end before the step. */
+static void end_schedules(struct change_plan *p, const char *path, uint64_t at)
+{
+    for (size_t i = p->n; i > 0 && p->list[i - 1].at >= at; i--)
+        if (is_scheduled(&p->list[i - 1]) && strcmp(p->list[i - 1].set.path, path) == 0)
+            change_plan_remove(p, i - 1);
+}
+
+/* The first step after `at` for which the key has another value. */
+static uint64_t next_of(const struct change_plan *p, const char *path, uint64_t at)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->list[i].at > at && strcmp(p->list[i].set.path, path) == 0)
+            return p->list[i].at;
+    return UINT64_MAX;
+}
+
+static void add_schedule(struct change_plan *p, uint64_t at,
+                         const struct config_setting *set, uint64_t number)
+{
+    const uint64_t end = next_of(p, set->path, at);
+    int is_first = 1;
+
+    for (uint64_t next; at != 0 || is_first; at = next, is_first = 0) {
+        struct planned_change c = {at, number, CHANGE_BEGINS, config_setting_copy(set)};
+
+        next = staircase_next(set->field, &set->schedule, at);
+        if (next >= end)
+            next = 0;
+        if (next == 0)
+            c.part = CHANGE_ENDS;
+        else if (!is_first)
+            c.part = CHANGE_MIDWAY;
+        staircase_value(set->field, &set->schedule, at, &c.set.value);
+        insert(p, &c);
+    }
+}
+
+void change_plan_add(struct change_plan *p, uint64_t at, const struct config_setting *set)
+{
+    const uint64_t number = p->n_requests++;
+
+    end_schedules(p, set->path, at);
+    if (set->schedule.over > 0)
+        add_schedule(p, at, set, number);
+    else
+        insert(p, &(struct planned_change){at, number, CHANGE_WHOLE,
+                                           config_setting_copy(set)});
 }
 
 void change_plan_add_all(struct change_plan *p, uint64_t at,
@@ -39,9 +96,13 @@ void change_plan_add_all(struct change_plan *p, uint64_t at,
 
 void change_plan_copy(struct change_plan *ret, const struct change_plan *p)
 {
-    *ret = (struct change_plan){0};
-    for (size_t i = 0; i < p->n; i++)
-        change_plan_add(ret, p->list[i].at, &p->list[i].set);
+    *ret = (struct change_plan){.n_requests = p->n_requests};
+    for (size_t i = 0; i < p->n; i++) {
+        struct planned_change c = p->list[i];
+
+        c.set = config_setting_copy(&c.set);
+        insert(ret, &c);
+    }
 }
 
 uint64_t change_plan_next(const struct change_plan *p)
@@ -56,6 +117,23 @@ void change_plan_remove(struct change_plan *p, size_t i)
     memmove(p->list + i, p->list + i + 1, (p->n - i) * sizeof(*p->list));
 }
 
+int change_plan_each_request(const struct change_plan *p,
+                             int (*fn)(void *ctx, const struct planned_change *c),
+                             void *ctx)
+{
+    const struct planned_change **first = xcalloc(p->n_requests + 1, sizeof(*first));
+    int rc = 0;
+
+    for (size_t i = 0; i < p->n; i++)
+        if (first[p->list[i].number] == NULL)
+            first[p->list[i].number] = &p->list[i];
+    for (uint64_t k = 0; rc >= 0 && k < p->n_requests; k++)
+        if (first[k] != NULL)
+            rc = fn(ctx, first[k]);
+    free(first);
+    return rc < 0 ? rc : 0;
+}
+
 void change_plan_drop(struct change_plan *p, uint64_t step)
 {
     while (p->n > 0 && p->list[0].at <= step)
@@ -65,7 +143,9 @@ void change_plan_drop(struct change_plan *p, uint64_t step)
 static int is_length_key(const char *path)
 {
     return strcmp(path, "run.env_steps") == 0 || strcmp(path, "run.episodes") == 0 ||
-           strcmp(path, "experience.keep") == 0;
+           strcmp(path, "experience.keep") == 0 ||
+           strcmp(path, "evaluation.render") == 0 ||
+           strcmp(path, "evaluation.max_to_keep") == 0;
 }
 
 void change_plan_drop_lengths(struct change_plan *p)
@@ -95,19 +175,22 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
 int change_plan_from_config(struct change_plan *p, const struct run_config *c,
                             struct run_config *ret, struct err *err)
 {
+    struct run_config now;
     int rc = 0;
 
-    run_config_copy(ret, c);
+    run_config_copy(&now, c);
     for (size_t i = 0; rc == 0 && i < c->n_steps;) {
         const uint64_t at = c->steps[i].at;
         struct config_settings settings = {0};
 
-        rc = run_config_step(ret, c->steps, c->n_steps, &i, &settings, err);
+        rc = run_config_step(&now, c->steps, c->n_steps, &i, &settings, err);
         change_plan_add_all(p, at, &settings);
         config_settings_done(&settings);
     }
-    if (rc < 0)
-        run_config_done(ret);
+    run_config_done(&now);
+    if (rc == 0)
+        return change_plan_fold(p, UINT64_MAX, c, ret, err);
+    *ret = (struct run_config){0};
     return rc;
 }
 
@@ -130,13 +213,25 @@ static int take_set(struct reading *r, uint64_t at, char *changes)
         struct config_setting set;
         struct err why = {0};
 
-        if (config_setting_parse(&set, r->of, word, &why) < 0)
+        if (config_setting_parse(&set, r->of, word, &why) < 0 && at < r->from)
+            continue; /* the checkpoint has the value, under whatever key */
+        if (why.code != 0)
             return err_set(r->err, ERR_CONFIG, "the journal's line %" PRIu64 ": %s",
                            r->line, why.msg);
         change_plan_add(r->plan, at, &set);
         free(set.path);
     }
     return 0;
+}
+
+/* Removes change i, and those after it of the same schedule. */
+static void remove_rest(struct change_plan *p, size_t i)
+{
+    const uint64_t number = p->list[i].number;
+
+    for (size_t k = p->n; k > i; k--)
+        if (p->list[k - 1].number == number)
+            change_plan_remove(p, k - 1);
 }
 
 /* changes: "KEY@STEP,KEY". Removes, for each KEY@STEP, the newest change of that key at
@@ -159,7 +254,7 @@ static int take_cancel(struct reading *r, char *changes)
         for (size_t i = r->plan->n; i > 0; i--)
             if (r->plan->list[i - 1].at == at &&
                 strcmp(r->plan->list[i - 1].set.path, word) == 0) {
-                change_plan_remove(r->plan, i - 1);
+                remove_rest(r->plan, i - 1);
                 break;
             }
     }
@@ -178,7 +273,8 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
     r->line = line;
     if ((is_set && e->change.at == MEMBER_NO_U64) || e->change.changes == NULL)
         return ERR_FORMAT;
-    if ((is_set && e->change.at < r->from) || r->n++ >= r->max)
+    /* An earlier schedule may go on, and an earlier value may end it. */
+    if (!(is_set && e->change.at < r->from) && r->n++ >= r->max)
         return 0;
     changes = xstrdup(e->change.changes);
     rc = is_set ? take_set(r, e->change.at, changes) : take_cancel(r, changes);
@@ -186,13 +282,30 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
     return rc;
 }
 
-int change_plan_read(struct change_plan *p, const struct run_config *of,
-                     const char *journal, uint64_t from, size_t n_events, size_t *ret_n,
-                     struct err *err)
+/* A checkpoint is written at the end of a round, before the changes that are due there: those
+ * of its step, and of the steps within the round. */
+static uint64_t first_due(const struct run_config *of, uint64_t checkpoint)
 {
-    struct reading r = {.plan = p, .of = of, .from = from, .max = n_events, .err = err};
+    const uint64_t round = (uint64_t)of->env.copies;
+
+    if (strcmp(of->env.id, "none") == 0)
+        return checkpoint;
+    return checkpoint >= round ? checkpoint - round + 1 : 0;
+}
+
+int change_plan_read(struct change_plan *p, const struct run_config *of,
+                     const char *journal, uint64_t checkpoint, size_t n_events,
+                     size_t *ret_n, struct err *err)
+{
+    struct reading r = {.plan = p,
+                        .of = of,
+                        .from = first_due(of, checkpoint),
+                        .max = n_events,
+                        .err = err};
     int rc = journal_each_event(journal, take_event, &r, err);
 
+    if (r.from > 0)
+        change_plan_drop(p, r.from - 1);
     if (ret_n != NULL)
         *ret_n = r.n;
     if (rc == ERR_FORMAT)

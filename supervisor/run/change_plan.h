@@ -5,11 +5,15 @@
  * first round with the new value begins. Changes are applied in the order of their steps;
  * changes of the same step are applied in the order in which they were accepted.
  *
+ * Schedule a setting with a schedule (common/config/staircase.h) is one request and becomes a
+ *          change for each step at which its value moves. It holds from its step until the next
+ *          one for which the key has another value; that may be set later.
+ *
  * Journal  an accepted change is recorded as event=set at=<step>
  *          changes=<KEY=VALUE,...>. One that is cancelled before its step is recorded as
  *          event=cancel changes=<KEY@STEP,...>, or KEY alone if it was waiting for a
- *          respawn. A run that is resumed from an earlier step applies all changes that
- *          were not cancelled again, at the same steps.
+ *          respawn; of a schedule, all from that step on. A run that is resumed from an earlier
+ *          step applies all changes that were not cancelled again, at the same steps.
  */
 #ifndef SUPERVISOR_RUN_CHANGE_PLAN_H
 #define SUPERVISOR_RUN_CHANGE_PLAN_H
@@ -19,18 +23,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What of its request a change is. */
+enum change_part {
+    CHANGE_WHOLE,
+    CHANGE_BEGINS, /* the first value of a schedule */
+    CHANGE_MIDWAY, /* another one */
+    CHANGE_ENDS,   /* its last one */
+};
+
 struct planned_change {
     uint64_t at;
+    uint64_t number; /* of the request that it comes from, in the order of acceptance */
+    enum change_part part;
     struct config_setting set;
 };
 
 struct change_plan { /* all-zero: empty */
     struct planned_change *list;
     size_t n, cap;
+    uint64_t n_requests;
 };
 
 void change_plan_done(struct change_plan *p);
-/* Inserts a copy of `set` at its place in the order. */
+/* Inserts a copy of `set` at its place in the order, or what its schedule makes of it. */
 void change_plan_add(struct change_plan *p, uint64_t at,
                      const struct config_setting *set);
 void change_plan_add_all(struct change_plan *p, uint64_t at,
@@ -42,7 +57,13 @@ uint64_t change_plan_next(const struct change_plan *p);
 void change_plan_drop(struct change_plan *p, uint64_t step);
 /* Removes change i of the list. */
 void change_plan_remove(struct change_plan *p, size_t i);
-/* Removes all changes of run.env_steps, run.episodes and experience.keep. */
+/* Calls fn for each request of which something is left, in the order of acceptance, with its
+ * first change that is left. Ends with the first result below 0, and returns it. */
+int change_plan_each_request(const struct change_plan *p,
+                             int (*fn)(void *ctx, const struct planned_change *c),
+                             void *ctx);
+/* Removes all changes of run.env_steps, run.episodes, experience.keep, evaluation.render and
+ * evaluation.max_to_keep. */
 void change_plan_drop_lengths(struct change_plan *p);
 
 /* Adds what the file of a new run has for later steps. *ret: a copy of the configuration with
@@ -57,13 +78,13 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
                      const struct run_config *from, struct run_config *ret,
                      struct err *err);
 
-/* Adds to *p the changes that the journal plans for step `from` or later and that were not
- * cancelled. Only the first n_events `set` and `cancel` events count (SIZE_MAX: all).
+/* Adds to *p the changes of the journal that are not in force at the checkpoint of that step
+ * and were not cancelled. Only the first n_events `set` and `cancel` events count (SIZE_MAX: all).
  * of: a configuration of the same run, against which keys are parsed. *ret_n: the number
  * of such events; ret_n may be NULL. A missing journal is empty. ERR_CONFIG: this build
  * does not know a key or value; ERR_FORMAT, -errno. */
 int change_plan_read(struct change_plan *p, const struct run_config *of,
-                     const char *journal, uint64_t from, size_t n_events, size_t *ret_n,
-                     struct err *err);
+                     const char *journal, uint64_t checkpoint, size_t n_events,
+                     size_t *ret_n, struct err *err);
 
 #endif

@@ -68,17 +68,27 @@ static void add_changes(struct fork *f, const struct config_settings *own)
     change_plan_add_all(&f->plan, f->step, own);
 }
 
+static void take_schedules(struct config_settings *own,
+                           const struct config_settings *given)
+{
+    for (size_t i = 0; i < given->n; i++)
+        if (given->list[i].schedule.over > 0)
+            config_settings_replace(own, &given->list[i]);
+}
+
 static int take_changes(struct fork *f, struct err *err)
 {
     const unsigned live = 1u << CHANGE_LIVE | 1u << CHANGE_SETTING;
-    struct config_settings own = {0}, waiting = {0};
+    struct config_settings own = {0}, waiting = {0}, given = {0};
     struct run_config changed;
-    int rc = run_config_assign(&changed, &f->saved, f->args->set, f->args->n_set, err);
+    int rc = run_config_assign_live(&changed, &f->saved, f->args->set, f->args->n_set,
+                                    &given, err);
 
     if (rc == 0)
         rc = live_changes_check(&f->saved, &changed, f->args->from, "in a fork", err);
     if (rc == 0) {
         run_config_differences(&own, &f->saved, &changed, live);
+        take_schedules(&own, &given);
         run_config_differences(&waiting, &f->saved, &changed, 1u << CHANGE_RESPAWN);
         add_changes(f, &own);
         rc = change_plan_fold(&f->plan, UINT64_MAX, &f->saved, &f->wanted, err);
@@ -88,6 +98,7 @@ static int take_changes(struct fork *f, struct err *err)
         run_config_set(&f->wanted, &waiting.list[i]);
     config_settings_done(&own);
     config_settings_done(&waiting);
+    config_settings_done(&given);
     run_config_done(&changed);
     return rc;
 }
@@ -237,22 +248,28 @@ static int repeat_mode(void *ctx, uint64_t number, const struct run_event *e)
     return journal_write(r->fork->journal, e, r->err);
 }
 
+struct writing {
+    struct fork *fork;
+    struct err *err;
+};
+
+static int write_request(void *ctx, const struct planned_change *c)
+{
+    const struct writing *w = ctx;
+    char *value = config_setting_text(&c->set);
+    char *text = xasprintf("%s=%s", c->set.path, value);
+    struct run_event e = {.kind = RUN_EVENT_SET,
+                          .change = {.at = c->at, .changes = text}};
+    const int rc = write_event(w->fork, &e, w->err);
+
+    free(value);
+    free(text);
+    return rc;
+}
+
 static int write_plan(struct fork *f, struct err *err)
 {
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < f->plan.n; i++) {
-        const struct planned_change *p = &f->plan.list[i];
-        const struct config_settings one = {(struct config_setting *)(uintptr_t)&p->set,
-                                            1, 1};
-        char *text = config_settings_text(&one);
-        struct run_event e = {.kind = RUN_EVENT_SET,
-                              .change = {.at = p->at, .changes = text}};
-
-        rc = write_event(f, &e, err);
-        free(text);
-    }
-    return rc;
+    return change_plan_each_request(&f->plan, write_request, &(struct writing){f, err});
 }
 
 static int write_journal(struct fork *f, struct err *err)

@@ -34,6 +34,8 @@ void resume_take_length(struct run_config *c, const struct run_config *from)
     c->run.env_steps = from->run.env_steps;
     c->run.episodes = from->run.episodes;
     c->experience.keep = from->experience.keep;
+    c->evaluation.render = from->evaluation.render;
+    c->evaluation.max_to_keep = from->evaluation.max_to_keep;
 }
 
 /* Copies the values of these kinds from `from` to *c. */

@@ -51,6 +51,8 @@ static int open_sinks(struct training *t, struct err *err)
     char host[64] = "localhost";
     int rc;
 
+    t->renders = renders_new(&t->loop, run_dir_file(t->args->dir, "renders"),
+                             run_dir_name(t->args->dir), training_steps(t), t->draws_env);
     (void)gethostname(host, sizeof(host) - 1);
     if (t->args->resume == NULL) {
         rc = csv_sink_open(&t->csv, csv, t->metrics, err);
@@ -124,6 +126,7 @@ void training_start_rollout(struct training *t)
         .metrics = t->metrics,
         .until = t->args->until,
         .probe = t->args->replay != NULL ? t->args->replay->probe : NULL,
+        .draws = t->draws_env,
         .callbacks = {.on_row = training_on_row,
                       .on_checkpoint = training_on_checkpoint,
                       .on_change = training_on_change,
@@ -131,6 +134,8 @@ void training_start_rollout(struct training *t)
                       .on_paused = training_on_paused,
                       .on_round = on_round,
                       .on_evaluation = training_on_evaluation,
+                      .on_evaluation_begin = training_on_evaluation_begin,
+                      .on_evaluation_step = training_on_evaluation_step,
                       .on_done = training_on_done,
                       .on_failed = training_on_failed,
                       .ctx = t},
@@ -247,6 +252,28 @@ static int verify_env(struct training *t, struct err *err)
     return 0;
 }
 
+/* Whether an external environment can draw shows only when it does. One that cannot must not
+ * end the run in its first evaluation. */
+static int try_pictures(struct training *t, struct err *err)
+{
+    struct env_config env = t->config->env;
+    struct env_verdict verdict;
+    struct err why = {0};
+    int rc;
+
+    if (t->args->replay != NULL || !env_config_is_external(&env) ||
+        t->config->evaluation.render == RENDER_NONE)
+        return 0;
+    env.draws = 1;
+    rc = env_trial(&env, t->config->run.seed, &verdict, &why);
+    if (rc == ERR_INTERRUPTED)
+        return err_pass(err, &why);
+    if (rc < 0)
+        training_log_error(t, "evaluations are not drawn: %s", why.msg);
+    t->draws_env = rc == 0;
+    return 0;
+}
+
 static void on_watched(void *ctx, double value)
 {
     struct training *t = ctx;
@@ -272,6 +299,8 @@ static int open_files(struct training *t, struct err *err)
                          ENV_DRAWS_TRAINING, 0, err);
     if (rc == 0)
         rc = verify_env(t, err);
+    if (rc == 0)
+        rc = try_pictures(t, err);
     if (rc < 0)
         return rc;
     vec_env_reset(t->env);
@@ -347,6 +376,7 @@ static void start(struct training *t)
 
 static void release(struct training *t)
 {
+    renders_free(t->renders);
     rollout_free(t->rollout);
     training_replay_free(t);
     run_saver_free(t->saver);

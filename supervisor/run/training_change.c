@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- pending changes ---- */
 
@@ -56,6 +57,22 @@ static void collect_pending(void *ctx, const struct config_change *c)
     free(s.path);
 }
 
+/* In the order of their steps. */
+static int add_pending(void *ctx, const struct planned_change *c)
+{
+    struct pending_list *p = ctx;
+    size_t i;
+
+    training_pending_add(p, &c->set, c->at, NULL);
+    for (i = p->n - 1; i > 0 && p->list[i - 1].at > p->list[i].at; i--) {
+        const struct run_pending later = p->list[i - 1];
+
+        p->list[i - 1] = p->list[i];
+        p->list[i] = later;
+    }
+    return 0;
+}
+
 int training_update_pending(struct training *t, struct err *err)
 {
     struct run_config planned;
@@ -64,8 +81,7 @@ int training_update_pending(struct training *t, struct err *err)
     training_pending_done(&t->pending);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < t->plan.n; i++)
-        training_pending_add(&t->pending, &t->plan.list[i].set, t->plan.list[i].at, NULL);
+    (void)change_plan_each_request(&t->plan, add_pending, &t->pending);
     run_config_compare(&planned, &t->wanted, collect_pending,
                        &(struct waiting){t->args->config, &t->pending});
     run_config_done(&planned);
@@ -111,10 +127,15 @@ void training_end_config(struct training *t)
 
 /* ---- config.yaml and the journal ---- */
 
+/* A checkpoint is the same whether evaluations are drawn or not. */
 const char *training_config_yaml(struct training *t)
 {
+    struct run_config c = *t->config;
+
+    c.evaluation.render = RENDER_NONE;
+    c.evaluation.max_to_keep = 0;
     if (t->config_yaml == NULL)
-        t->config_yaml = run_config_to_yaml(t->config);
+        t->config_yaml = run_config_to_yaml(&c);
     return t->config_yaml;
 }
 
@@ -141,18 +162,24 @@ int training_write_settings(struct training *t, enum run_event_kind kind, uint64
     return rc;
 }
 
+struct writing {
+    struct training *t;
+    struct err *err;
+};
+
+static int write_request(void *ctx, const struct planned_change *c)
+{
+    const struct writing *w = ctx;
+    struct config_setting set = c->set;
+
+    return training_write_settings(w->t, RUN_EVENT_SET, c->at,
+                                   &(struct config_settings){.list = &set, .n = 1},
+                                   w->err);
+}
+
 int training_journal_plan(struct training *t, struct err *err)
 {
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < t->plan.n; i++) {
-        struct planned_change *p = &t->plan.list[i];
-
-        rc = training_write_settings(t, RUN_EVENT_SET, p->at,
-                                     &(struct config_settings){.list = &p->set, .n = 1},
-                                     err);
-    }
-    return rc;
+    return change_plan_each_request(&t->plan, write_request, &(struct writing){t, err});
 }
 
 /* ---- changes that wait for a respawn ---- */
@@ -261,18 +288,52 @@ static void set_limits(struct training *t)
     env_host_set_limits(t->env_host, &c->env);
 }
 
+/* The change of the plan that the key has its value from; NULL: none. */
+static const struct planned_change *cause_of(const struct training *t, const char *path)
+{
+    const struct change_plan *p = &t->plan;
+    const uint64_t step = training_steps(t);
+    const struct planned_change *ret = NULL;
+
+    for (size_t i = 0; i < p->n && p->list[i].at <= step; i++)
+        if (strcmp(p->list[i].set.path, path) == 0)
+            ret = &p->list[i];
+    return ret;
+}
+
+/* The values that change, to be told; free(). A schedule is told as it begins, as it is
+ * written, and its last value. */
+static char *news_text(const struct training *t, const struct run_config *next)
+{
+    struct config_settings changes = {0}, news = {0};
+    char *text;
+
+    run_config_differences(&changes, t->config, next, ~0u);
+    for (size_t i = 0; i < changes.n; i++) {
+        const struct planned_change *cause = cause_of(t, changes.list[i].path);
+        struct config_setting one;
+
+        if (cause != NULL && cause->part == CHANGE_MIDWAY)
+            continue;
+        one = config_setting_copy(&changes.list[i]);
+        if (cause != NULL && cause->part == CHANGE_BEGINS)
+            one.schedule = cause->set.schedule;
+        config_settings_add(&news, &one);
+    }
+    text = config_settings_text(&news);
+    config_settings_done(&changes);
+    config_settings_done(&news);
+    return text;
+}
+
 /* Puts *next in force; takes it. */
 static int put_in_force(struct training *t, struct run_config *next, struct err *err)
 {
     const struct run_config *was = t->config;
     const uint64_t step = training_steps(t);
-    struct config_settings changes = {0};
-    char *text;
+    char *text = news_text(t, next);
     int rc;
 
-    run_config_differences(&changes, was, next, ~0u);
-    text = config_settings_text(&changes);
-    config_settings_done(&changes);
     t->config = next;
     free(t->config_yaml);
     t->config_yaml = NULL;

@@ -8,6 +8,7 @@
 #include "supervisor/run/agent_specs.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/life_fsm.h"
+#include "supervisor/run/renders.h"
 #include "supervisor/run/restore.h"
 #include "supervisor/run/training.h"
 #include "supervisor/save/graphs.h"
@@ -76,6 +77,7 @@ struct training {
     /* The run's parts, in the order in which training.c creates them; NULL: not yet. */
     struct journal *journal;
     struct vec_env *env;
+    int draws_env; /* evaluations of an external environment are drawn */
     struct metrics *metrics;
     struct store *store;
     struct agent_specs specs;
@@ -88,6 +90,7 @@ struct training {
     struct training_asking *asking; /* of a replay (training_replay.c) */
     int replay_is_over;             /* on_value said so */
     struct rollout *rollout;
+    struct renders *renders; /* NULL in a replay */
     struct csv_sink *csv;
     struct event_sink *events;
 
@@ -213,6 +216,9 @@ void training_refresh(struct training *t);
 /* Callbacks of the driver; ctx: struct training. */
 int training_on_row(void *ctx, const struct metrics_row *row, struct err *err);
 void training_on_evaluation(void *ctx, const struct evaluation_result *result);
+void training_on_evaluation_begin(void *ctx, const struct vec_env *env, size_t copy);
+void training_on_evaluation_step(void *ctx, const struct vec_env *env,
+                                 const struct env_step *step);
 
 /* ---- training_change.c: configurations, and the changes that take effect ---- */
 

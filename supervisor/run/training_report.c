@@ -206,4 +206,23 @@ void training_on_evaluation(void *ctx, const struct evaluation_result *result)
         names[i] = t->specs.spec[i].name;
     training_event(t, EVALUATION, .evaluation = {.result = result, .agents = names});
     free(names);
+    if (t->renders != NULL)
+        renders_evaluated(t->renders, t->config, training_steps(t), result);
+}
+
+void training_on_evaluation_begin(void *ctx, const struct vec_env *env, size_t copy)
+{
+    const struct training *t = ctx;
+
+    if (t->renders != NULL)
+        renders_begin(t->renders, t->config, env, copy);
+}
+
+void training_on_evaluation_step(void *ctx, const struct vec_env *env,
+                                 const struct env_step *step)
+{
+    const struct training *t = ctx;
+
+    if (t->renders != NULL)
+        renders_step(t->renders, env, step);
 }

@@ -178,6 +178,26 @@ static int check_memory(const struct training *t, const struct run_config *wante
     return 0;
 }
 
+/* Refuses pictures that could not be drawn. */
+static int check_render(const struct training *t, const struct run_config *wanted,
+                        struct err *err)
+{
+    struct err why = {0};
+
+    if (wanted->evaluation.render == t->wanted.evaluation.render)
+        return 0;
+    if (renders_check(wanted, &why) < 0)
+        return err_set(err, ERR_CONFIG, "evaluation.render: %s", why.msg);
+    if (wanted->evaluation.render != RENDER_NONE && !t->draws_env &&
+        env_config_is_external(&wanted->env))
+        return err_set(err, ERR_CONFIG,
+                       "evaluation.render: an environment of a program is asked for "
+                       "pictures as the run begins; `brood stop`, then `brood resume %s "
+                       "--set evaluation.render=gif`",
+                       run_dir_path(t->args->dir));
+    return 0;
+}
+
 /* ---- proposals ---- */
 
 /* The result of a change, before it is accepted. */
@@ -282,17 +302,21 @@ static int check_can_change(const struct training *t, struct err *err)
 }
 
 static int propose(struct training *t, const struct run_config *wanted, uint64_t at,
-                   struct proposal *p, struct training_set_result *ret, struct err *err)
+                   const struct config_settings *given, struct proposal *p,
+                   struct training_set_result *ret, struct err *err)
 {
     int rc;
 
     run_config_differences(&p->changes, &t->wanted, wanted, LIVE_KINDS);
+    for (size_t i = 0; i < given->n; i++)
+        config_settings_replace(&p->changes, &given->list[i]);
     run_config_differences(&p->waits, &t->wanted, wanted, 1u << CHANGE_RESPAWN);
     ret->changes = config_settings_text(&p->changes);
     if ((rc = waits_text(t, wanted, &ret->waits, err)) < 0 ||
         (rc = choose_step(t, at, ret, err)) < 0 ||
         (rc = check_length(t, wanted, ret->at, err)) < 0 ||
-        (rc = check_sharing(t, wanted, err)) < 0)
+        (rc = check_sharing(t, wanted, err)) < 0 ||
+        (rc = check_render(t, wanted, err)) < 0)
         return rc;
     p->at = ret->at;
     change_plan_copy(&p->plan, &t->plan);
@@ -303,9 +327,10 @@ static int propose(struct training *t, const struct run_config *wanted, uint64_t
     return try_processes(t, &p->wanted, err);
 }
 
-/* Checks and accepts the differences between t->wanted and *wanted. Takes *wanted, also
- * on failure. */
+/* Checks and accepts the differences between t->wanted and *wanted, and the settings that are
+ * given beside them. Takes *wanted, also on failure. */
 static int accept_config(struct training *t, struct run_config *wanted, uint64_t at,
+                         const struct config_settings *given,
                          struct training_set_result *ret, struct err *err)
 {
     struct proposal p = {0};
@@ -315,7 +340,7 @@ static int accept_config(struct training *t, struct run_config *wanted, uint64_t
         rc = live_changes_check(&t->wanted, wanted, run_dir_path(t->args->dir),
                                 "while the run lives", err);
     if (rc == 0)
-        rc = propose(t, wanted, at, &p, ret, err);
+        rc = propose(t, wanted, at, given, &p, ret, err);
     if (rc == 0)
         rc = write_journal(t, &p, err);
     if (rc < 0)
@@ -327,15 +352,55 @@ static int accept_config(struct training *t, struct run_config *wanted, uint64_t
     return rc;
 }
 
+struct scheduled {
+    const char *path;
+    int is;
+};
+
+static int match_schedule(void *ctx, const struct planned_change *c)
+{
+    struct scheduled *x = ctx;
+
+    x->is |= c->set.schedule.over > 0 && strcmp(c->set.path, x->path) == 0;
+    return 0;
+}
+
+/* Of the values that were given, those that count even if config.yaml has them already: its
+ * value is the one that a schedule ends with, and a schedule, or any other value, takes the
+ * place of that. */
+static void keep_those_of_schedules(const struct training *t,
+                                    struct config_settings *given)
+{
+    struct config_settings kept = {0};
+
+    for (size_t i = 0; i < given->n; i++) {
+        struct scheduled x = {given->list[i].path, given->list[i].schedule.over > 0};
+        struct config_setting one;
+
+        (void)change_plan_each_request(&t->plan, match_schedule, &x);
+        if (!x.is)
+            continue;
+        one = config_setting_copy(&given->list[i]);
+        config_settings_add(&kept, &one);
+    }
+    config_settings_done(given);
+    *given = kept;
+}
+
 int training_set(struct training *t, const char *const *set, size_t n, uint64_t at,
                  struct training_set_result *ret, struct err *err)
 {
+    struct config_settings given = {0};
     struct run_config wanted;
     int rc;
 
     *ret = (struct training_set_result){0};
-    rc = run_config_assign(&wanted, &t->wanted, set, n, err);
-    return rc < 0 ? rc : accept_config(t, &wanted, at, ret, err);
+    rc = run_config_assign_live(&wanted, &t->wanted, set, n, &given, err);
+    keep_those_of_schedules(t, &given);
+    if (rc == 0)
+        rc = accept_config(t, &wanted, at, &given, ret, err);
+    config_settings_done(&given);
+    return rc;
 }
 
 static int same_text(const char *a, const char *b)
@@ -370,13 +435,14 @@ static int env_names(void *ctx, const struct env_config *env, const char *const 
 int training_reread(struct training *t, struct training_set_result *ret, struct err *err)
 {
     const struct config_options options = {.env_names = env_names, .env_ctx = t};
+    const struct config_settings none = {0};
     struct run_config wanted;
     int rc;
 
     *ret = (struct training_set_result){0};
     rc = run_config_read(&wanted, run_dir_file(t->args->dir, "config.yaml"), &options,
                          err);
-    return rc < 0 ? rc : accept_config(t, &wanted, TRAINING_SOON, ret, err);
+    return rc < 0 ? rc : accept_config(t, &wanted, TRAINING_SOON, &none, ret, err);
 }
 
 void training_set_result_done(struct training_set_result *r)
@@ -393,6 +459,7 @@ struct cancellation {
     const char *const *keys; /* n 0: all */
     size_t n;
     uint8_t *found;              /* [n] 1 for each key for which a change was pending */
+    uint8_t *numbers;            /* 1 for each request of the plan that is cancelled */
     struct config_settings kept; /* the changes that still wait for a respawn */
 };
 
@@ -457,19 +524,25 @@ static void keep_defaults(void *ctx, const struct config_change *c)
 
 /* Changes for a respawn that was requested already are not cancelled: the request waits
  * for them. */
+static int cancel_request(void *ctx, const struct planned_change *c)
+{
+    struct cancellation *x = ctx;
+
+    if (c->set.field->change != CHANGE_RESPAWN && is_cancelled(x, c->set.path, NULL)) {
+        training_pending_add(&x->t->cancelled, &c->set, c->at, NULL);
+        x->numbers[c->number] = 1;
+    }
+    return 0;
+}
+
 static void cancel_planned(struct cancellation *x, struct change_plan *plan)
 {
-    for (size_t i = 0; i < plan->n;) {
-        const struct planned_change *c = &plan->list[i];
-
-        if (c->set.field->change == CHANGE_RESPAWN ||
-            !is_cancelled(x, c->set.path, NULL)) {
-            i++;
-            continue;
-        }
-        training_pending_add(&x->t->cancelled, &c->set, c->at, NULL);
-        change_plan_remove(plan, i);
-    }
+    x->numbers = xcalloc(plan->n_requests + 1, 1);
+    (void)change_plan_each_request(plan, cancel_request, x);
+    for (size_t i = plan->n; i > 0; i--)
+        if (x->numbers[plan->list[i - 1].number])
+            change_plan_remove(plan, i - 1);
+    free(x->numbers);
 }
 
 static int check_found(const struct cancellation *x, struct err *err)

@@ -9,6 +9,7 @@
 #include "supervisor/proc/binaries.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/rollout/sharing.h"
+#include "supervisor/run/renders.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,12 @@ int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
 
     if (rc < 0)
         return rc;
+    rc = renders_check(c, err);
+    if (rc < 0) {
+        *ret_agent = c->n_agents;
+        vec_env_free(env);
+        return rc;
+    }
     x.spec = vec_env_spec(env);
     x.descriptions = xcalloc(c->n_agents + 1, sizeof(*x.descriptions));
     x.block_bytes = xcalloc(c->n_agents + 1, sizeof(*x.block_bytes));

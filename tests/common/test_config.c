@@ -949,6 +949,101 @@ START_TEST(the_values_of_a_step_take_effect_together)
 }
 END_TEST
 
+/* The steps of one key, "STEP:VALUE ...". */
+static void assert_steps(const struct run_config *c, const char *key, size_t first,
+                         size_t n, const char *expected)
+{
+    const size_t len = strlen(key);
+    char *text = NULL;
+    size_t bytes = 0, k = 0;
+    FILE *f = open_memstream(&text, &bytes);
+
+    ck_assert_ptr_nonnull(f);
+    for (size_t i = 0; i < c->n_steps; i++)
+        if (strncmp(c->steps[i].set, key, len) == 0 && c->steps[i].set[len] == '=' &&
+            k++ >= first && k <= first + n)
+            (void)fprintf(f, "%s%d:%s", k > first + 1 ? " " : "", (int)c->steps[i].at,
+                          c->steps[i].set + len + 1);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_str_eq(text, expected);
+    free(text);
+}
+
+/* In a hundred steps, or in fewer if there are no more whole numbers, or environment steps. */
+START_TEST(numbers_that_are_no_ramps_move_in_steps)
+{
+    static const char text[] =
+        "env: {id: simple_spread}\n"
+        "evaluation: {every_env_steps: {from: 10, to: 13, over: 600}}\n"
+        "experience: {update_every: 20 to 10 over 5}\n"
+        "defaults:\n"
+        "  discount: {from: 0.9, to: 0.99, over: 1001}\n"
+        "  memory_limit: 1M to 2M over 2\n"
+        "  settings: {exploration_noise: 1 to 0 over 9}\n"
+        "agents:\n"
+        "  agent: {discount: {at: {0: 0.5, 70: 0 to 1 over 200, 75: 0.25}}}\n";
+    struct run_config c;
+
+    ck_assert_msg(parse_new(&c, text) == 0, "%s", err.msg);
+    ck_assert(c.defaults.discount == 0.9 && c.agents[0].discount == 0.5);
+    ck_assert_int_eq(c.evaluation.every_env_steps, 10);
+    assert_steps(&c, "evaluation.every_env_steps", 0, 9, "102:11 300:12 504:13");
+    assert_steps(&c, "experience.update_every", 0, 9, "1:18 2:16 3:14 4:12 5:10");
+    assert_steps(&c, "defaults.discount", 0, 2, "11:0.900989011 21:0.901888112");
+    assert_steps(&c, "defaults.discount", 98, 9, "991:0.989100899 1001:0.99");
+    assert_steps(&c, "defaults.memory_limit", 0, 9, "1:1536K 2:2M");
+    assert_steps(&c, "agents.agent.discount", 0, 9, "70:0.35 72:0.36 74:0.37 75:0.25");
+    ck_assert_str_eq(c.steps[0].set, "experience.update_every=18");
+    ck_assert_str_eq(c.steps[0].schedule, "experience.update_every=20 to 10 over 5");
+    run_config_done(&c);
+    ck_assert_int_eq(parse_with(&c, text, &with_env), ERR_CONFIG);
+    ck_assert_int_eq(parse_new(&c, "env: {id: none}\n"
+                                   "agents: {a: {observation: 1, action: 1}}\n"
+                                   "defaults: {polyak: 0 to 1 over 9}\n"),
+                     ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "f.yaml:3: found a schedule, expected a number: without an "
+                              "environment (env.id: none) there are no steps to follow");
+}
+END_TEST
+
+/* Also to each agent of a team; a ramp is a value. */
+START_TEST(schedules_are_given_to_live_runs)
+{
+    static const char *const set[] = {
+        "defaults.discount=0.5 to 0.75 over 100",
+        "agents.agent_1.polyak={from: 0, to: 1, over: 4}",
+        "agents.agent.clip_norm=1 to 2 over 9",
+        "agents.agent_1.optimizer.learning_rate=1 to 0 over 9",
+        "log.every_env_steps=10000"};
+    static const char *const wrong = "defaults.discount=0.5 to 2 over 9";
+    struct config_settings given = {0};
+    struct run_config c, next;
+    char *text;
+
+    ck_assert_int_eq(parse_new(&c, "env: {id: simple_spread}\n"), 0);
+    ck_assert_msg(run_config_assign_live(&next, &c, set, 5, &given, &err) == 0, "%s",
+                  err.msg);
+    ck_assert(next.agents[2].discount == 0.75 && next.agents[1].polyak == 1);
+    ck_assert(next.agents[1].optimizer.learning_rate.over == 9);
+    text = config_settings_text(&given);
+    ck_assert_str_eq(text,
+                     "defaults.discount=0.5 to 0.75 over 100,agents.agent_1.polyak=0 "
+                     "to 1 over 4,agents.agent_0.clip_norm=1 to 2 over "
+                     "9,agents.agent_1.clip_norm=1 to 2 over "
+                     "9,agents.agent_2.clip_norm=1 to 2 over "
+                     "9,agents.agent_1.optimizer.learning_rate=1 to 0 over "
+                     "9,log.every_env_steps=10000");
+    free(text);
+    config_settings_done(&given);
+    run_config_done(&next);
+    ck_assert_int_eq(run_config_assign_live(&next, &c, &wrong, 1, &given, &err),
+                     ERR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.msg, "found '2', expected a number"));
+    config_settings_done(&given);
+    run_config_done(&c);
+}
+END_TEST
+
 static const struct {
     const char *value, *message;
 } wrong_steps[] = {
@@ -971,6 +1066,26 @@ static const struct {
      "f.yaml:3: defaults.discount: expected {at: {0: VALUE, STEP: VALUE, ...}}"},
     {"actor: {hidden: {at: {0: [64], 100: [32]}}}",
      "f.yaml:3: defaults.actor.hidden: cannot change while the run lives, expected one "
+     "value"},
+    {"discount: {from: 0.9, to: 1.5, over: 10}",
+     "f.yaml:3: defaults.discount: found '1.5', expected a number of at least 0 and at "
+     "most 1"},
+    {"discount: {from: 0.9, to: 1}",
+     "f.yaml:3: defaults.discount: expected a schedule such as {from: 1, to: 5, over: "
+     "50000}, or 1 to 5 over 50000"},
+    {"discount: 0.9 to 1 over 0",
+     "f.yaml:3: defaults.discount.over: found '0', expected a whole number of at least 1 "
+     "and at most 1e+15"},
+    {"clip_norm: none to 1 over 9", "f.yaml:3: defaults.clip_norm: found 'none' in a "
+                                    "schedule, expected a number to begin "
+                                    "and one to end with"},
+    {"discount: {from: 0.9, to: 1, over: 9, at: {0: 1}}",
+     "f.yaml:3: defaults.discount: found `at` beside from, to or over, expected one of "
+     "the "
+     "two (what a file extends has its keys, too)"},
+    {"settings: {epochs: 1 to 5 over 10}\n  algorithm: mappo",
+     "f.yaml:3: defaults.settings.epochs: cannot change while the run lives, expected "
+     "one "
      "value"},
     {"algorithm: {at: {0: maddpg, 100: ddpg}}",
      "f.yaml:3: defaults.algorithm: cannot change while the run lives, expected one "
@@ -1086,6 +1201,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, quoted_values_are_read);
     tcase_add_test(tc, values_may_change_at_steps);
     tcase_add_test(tc, the_values_of_a_step_take_effect_together);
+    tcase_add_test(tc, numbers_that_are_no_ramps_move_in_steps);
+    tcase_add_test(tc, schedules_are_given_to_live_runs);
     tcase_add_loop_test(tc, wrong_steps_name_their_line, 0,
                         sizeof(wrong_steps) / sizeof(wrong_steps[0]));
     tcase_add_test(tc, values_are_set_on_the_command_line);

@@ -149,6 +149,48 @@ def pending(w, run):
             for p in w.status(run)["pending"]]
 
 
+def test_a_number_can_be_given_a_schedule(w):
+    """It is one change, until another value takes its place, or it is cancelled; a resume finds
+    it as it was left."""
+    p, run = start(w, "schedule", "--set", "defaults.polyak=0 to 1 over 80000000")
+    w.brood("pause", run)
+    at = w.status(run)["env_steps"]
+    discount = f"0.25 to 0.75 over {at + 4000}"
+    assert [(key, value) for key, value, _, _ in pending(w, run)] == [
+        ("defaults.polyak", "0 to 1 over 80000000")]
+    assert "polyak: 1\n" in (run / "config.yaml").read_text()
+    out, _ = w.brood("set", run, f"defaults.discount={discount}", "defaults.polyak=1")
+    assert out == f"from step {at} on: defaults.discount={discount},defaults.polyak=1\n", out
+    assert pending(w, run) == [("defaults.discount", discount, at, None),
+                               ("defaults.polyak", "1", at, None)]
+    assert "discount: 0.75\n" in (run / "config.yaml").read_text()
+    for wrong, says in (("0.25 to 2 over 9", "found '2', expected a number"),
+                        ("0.25 to 1", "expected a schedule such as")):
+        _, err = w.brood("set", run, f"defaults.discount={wrong}", code=2)
+        assert says in err and err.count("\n") == 1, err
+    w.brood("set", run, f"agents.agent_1.clip_norm=1 to 2 over {at + 10**6}")
+    w.brood("continue", run)
+    harness.wait_until("a checkpoint behind it", lambda: harness.checkpoints(run)[-1] > at + 1000)
+    w.brood("pause", run)
+    out, _ = w.brood("set", run, "--cancel", "agents.agent_1.clip_norm")
+    assert f"cancelled: agents.agent_1.clip_norm=1 to 2 over {at + 10**6} from step" in out, out
+    left = float(re.search(r"agent_1:(?:\n    .*)*?\n    clip_norm: (\S+)",
+                           (run / "config.yaml").read_text()).group(1))
+    assert 1 <= left < 1.5 and not [x for x in pending(w, run) if "clip_norm" in x[0]], left
+    last = at + 8000
+    w.brood("set", run, f"run.env_steps={last}")
+    w.brood("continue", run)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    told = [line for line in journal(run, "changed") if "discount" in line]
+    assert len(told) == 2 and "discount=0.75" in told[1], told
+
+    for step in harness.checkpoints(run)[-9:-1:3]:
+        again = w.path / str(step)
+        harness.copy_run(run, again)
+        w.brood("resume", again, "--from", str(step))
+        assert final(run, last) == final(again, last), step
+
+
 def test_one_number_is_no_document(w):
     """From the socket to the agent a value is a value: the only YAML is config.yaml."""
     p = w.start("run", w.write("change.yaml", CONFIG), "--name", "values", "--set",

@@ -175,6 +175,56 @@ def test_a_value_of_the_file_that_changes_at_a_step_is_as_one_that_is_set(w):
     harness.assert_same_files(outcome(w.run_dir("a")), outcome(w.run_dir("e")))
 
 
+def test_a_value_of_a_step_within_a_round_is_not_lost(w):
+    """The checkpoint at the round's end is written before the value is in force."""
+    w.brood("run", config(w, "maddpg"), "--name", "a", "--set",
+            "defaults.discount={at: {0: 0.9, 318: 0.5}}")
+    for name, again in (("b", ("fork", "a@320", "--name", "b")),
+                        ("a", ("resume", "a", "--from", "320"))):
+        before = weights(w, "a")
+        w.brood(*again)
+        harness.assert_same_files(before, weights(w, name))
+        journal = (w.run_dir(name) / "journal").read_text()
+        assert "step=320 event=changed changes=defaults.discount=0.5\n" in journal, journal
+
+
+def test_a_number_moves_by_a_schedule(w):
+    """The same bytes as with the value of each step written down; also with agents that are
+    killed, with a stop and a resume in the midst, and in forks."""
+    ramp = "defaults.discount={from: 0.9, to: 0.99, over: 600}"
+    steps = ("--set", ramp, "--set", "experience.update_every=20 to 24 over 400", "--set",
+             "agents.agent_1.clip_norm={at: {0: 0.5, 256: 0.4 to 0.5 over 320, 352: none}}")
+    w.brood("run", config(w, "maddpg"), "--name", "a", *steps)
+    run = w.run_dir("a")
+    journal = (run / "journal").read_text()
+    assert 'event=set at=6 changes="defaults.discount=0.9 to 0.99 over 600"' in journal, journal
+    assert 'event=changed changes="defaults.discount=0.9 to 0.99 over 600"' in journal, journal
+    assert "event=changed changes=defaults.discount=0.99\n" in journal, journal
+    assert journal.count("event=set") == 4 and journal.count("event=changed") < 8, journal
+    assert "discount: 0.99\n" in (run / "config.yaml").read_text()
+    w.brood("run", config(w, "maddpg"), "--name", "b", *steps[:2], *steps[4:], "--set",
+            "experience.update_every={at: {0: 20, 52: 21, 152: 22, 252: 23, 352: 24}}")
+    harness.assert_same_files(weights(w, "a"), weights(w, "b"))
+
+    w.brood("run", config(w, "maddpg"), "--name", "c", *steps, "--until", "201", code=4)
+    p = w.start("resume", "c")
+    harness.wait_until("the agents", lambda: p.poll() is not None or
+                       len(harness.agents_of(p.pid)) >= 2)
+    for pid in harness.agents_of(p.pid).values():
+        harness.kill(pid)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    harness.assert_same_files(outcome(run), outcome(w.run_dir("c")))
+    for name, source in (("d", "a@160"), ("e", "a@320"), ("f", "e@480")):
+        w.brood("fork", source, "--name", name)
+        harness.assert_same_files(weights(w, "a"), weights(w, name))
+
+    # Another value takes its place, and the rest of a schedule can be given to a fork.
+    w.brood("fork", "a@320", "--name", "g", "--set", "defaults.discount=0.9")
+    assert weights(w, "a") != weights(w, "g")
+    w.brood("fork", "g@320", "--name", "h", "--set", ramp)
+    harness.assert_same_files(weights(w, "a"), weights(w, "h"))
+
+
 def weights(w, name):
     """Of the last checkpoint."""
     folder = w.run_dir(name) / "checkpoints"

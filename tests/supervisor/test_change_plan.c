@@ -112,6 +112,64 @@ START_TEST(lengths_are_left_out)
 }
 END_TEST
 
+/* It ends where the key gets another value, before or after it was planned. */
+START_TEST(a_schedule_becomes_a_change_for_each_of_its_steps)
+{
+    struct change_plan p = {0}, copy;
+    struct run_config was = base(), is;
+
+    add(&p, 3, "defaults.polyak=0.5");
+    add(&p, 1, "defaults.polyak=0 to 0.5 over 5");
+    add(&p, 0, "defaults.discount=1 to 0 over 4");
+    assert_plan(&p, "defaults.discount=1 to 0 over 4@0 "
+                    "defaults.polyak=0 to 0.5 over 5@1 defaults.discount=1 to 0 over 4@1 "
+                    "defaults.polyak=0 to 0.5 over 5@2 defaults.discount=1 to 0 over 4@2 "
+                    "defaults.polyak=0.5@3 defaults.discount=1 to 0 over 4@3 "
+                    "defaults.discount=1 to 0 over 4@4");
+    ck_assert(p.list[0].part == CHANGE_BEGINS && p.list[1].part == CHANGE_BEGINS &&
+              p.list[2].part == CHANGE_MIDWAY && p.list[3].part == CHANGE_ENDS &&
+              p.list[7].part == CHANGE_ENDS);
+    change_plan_copy(&copy, &p);
+    add(&copy, 2, "defaults.discount=0.3");
+    assert_plan(&copy, "defaults.discount=1 to 0 over 4@0 "
+                       "defaults.polyak=0 to 0.5 over 5@1 defaults.discount=1 to 0 over "
+                       "4@1 defaults.polyak=0 to 0.5 over 5@2 defaults.discount=0.3@2 "
+                       "defaults.polyak=0.5@3");
+    ck_assert_int_eq(change_plan_fold(&copy, 1, &was, &is, &err), 0);
+    ck_assert(is.agents[0].polyak == 0.1 && is.agents[0].discount == 0.75);
+    run_config_done(&is);
+    ck_assert_int_eq(change_plan_fold(&copy, UINT64_MAX, &was, &is, &err), 0);
+    ck_assert(is.agents[0].polyak == 0.5 && is.agents[0].discount == 0.3);
+    run_config_done(&is);
+    change_plan_done(&copy);
+    change_plan_done(&p);
+    run_config_done(&was);
+}
+END_TEST
+
+/* "key=value@step ..." of the requests that are left, in their order. */
+static int list_request(void *ctx, const struct planned_change *c)
+{
+    char *value = config_setting_text(&c->set);
+
+    (void)fprintf(ctx, "%s=%s@%d ", c->set.path, value, (int)c->at);
+    free(value);
+    return 0;
+}
+
+static void assert_requests(const struct change_plan *p, const char *expected)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(change_plan_each_request(p, list_request, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_str_eq(text, expected);
+    free(text);
+}
+
 static int read_journal(struct change_plan *p, const char *text, uint64_t from,
                         size_t max, size_t *ret_n)
 {
@@ -187,6 +245,32 @@ START_TEST(the_journal_tells_what_was_cancelled)
 }
 END_TEST
 
+/* A run that is resumed in the midst of a schedule continues with it; unless it had ended. */
+START_TEST(the_journal_tells_of_schedules)
+{
+    static const char text[] =
+        "t step=0 event=set at=1 changes=\"defaults.polyak=0 to 1 over 5\"\n"
+        "t step=0 event=set at=1 changes=\"defaults.discount=1 to 0.5 over 5\"\n"
+        "t step=0 event=set at=1 changes=\"agents.a.clip_norm=5 to 1 over 4\"\n"
+        "t step=2 event=set at=2 changes=defaults.polyak=0.5,no.such=key\n"
+        "t step=3 event=cancel changes=defaults.discount@4\n";
+    struct change_plan p = {0};
+    size_t n;
+
+    ck_assert_int_eq(read_journal(&p, text, 3, SIZE_MAX, &n), 0);
+    ck_assert_uint_eq(n, 1);
+    assert_requests(&p, "defaults.discount=1 to 0.5 over 5@3 "
+                        "agents.a.clip_norm=5 to 1 over 4@3 ");
+    ck_assert_uint_eq(p.n, 3);
+    change_plan_done(&p);
+    ck_assert_int_eq(read_journal(&p, text, 3, 0, &n), 0);
+    ck_assert_uint_eq(p.n, 5);
+    change_plan_done(&p);
+    ck_assert_int_eq(read_journal(&p, text, 1, SIZE_MAX, NULL), ERR_CONFIG);
+    change_plan_done(&p);
+}
+END_TEST
+
 START_TEST(a_journal_that_is_none)
 {
     struct run_config of = base();
@@ -220,6 +304,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, lengths_are_left_out);
     tcase_add_test(tc, the_journal_tells_what_was_agreed);
     tcase_add_test(tc, the_journal_tells_what_was_cancelled);
+    tcase_add_test(tc, a_schedule_becomes_a_change_for_each_of_its_steps);
+    tcase_add_test(tc, the_journal_tells_of_schedules);
     tcase_add_test(tc, a_journal_that_is_none);
     suite_add_tcase(s, tc);
     return s;

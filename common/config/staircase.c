@@ -1,0 +1,255 @@
+#include "common/config/staircase.h"
+
+#include "common/config/schema_internal.h"
+#include "common/mem/xmalloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int staircase_fits(const struct field *f)
+{
+    return f->type == FIELD_I64 || f->type == FIELD_F64 || f->type == FIELD_F64_OR_NONE ||
+           f->type == FIELD_BYTES || f->type == FIELD_SECONDS;
+}
+
+static int is_whole(const struct field *f)
+{
+    return f->type == FIELD_I64 || f->type == FIELD_BYTES;
+}
+
+/* ---- reading and writing ---- */
+
+static const char to_word[] = " to ", over_word[] = " over ";
+
+int staircase_is_meant(const struct field *f, const struct yaml_node *n)
+{
+    if (f == NULL || !staircase_fits(f))
+        return 0;
+    if (n->kind == YAML_MAP)
+        return yaml_find(n, "from") != NULL || yaml_find(n, "to") != NULL ||
+               yaml_find(n, "over") != NULL;
+    return n->kind == YAML_SCALAR && strstr(n->text, to_word) != NULL;
+}
+
+int staircase_is_meant_for(const struct field *f, const char *text)
+{
+    struct arena arena = ARENA_ZERO;
+    struct yaml_node *n;
+    int is =
+        yaml_value_parse(&n, &arena, text, "", NULL) == 0 && staircase_is_meant(f, n);
+
+    arena_done(&arena);
+    return is;
+}
+
+/* The values as double precision holds them; whole numbers are at most 2^53. */
+static double number_of(const struct field *f, const void *value)
+{
+    int64_t whole;
+    double real;
+
+    if (is_whole(f)) {
+        memcpy(&whole, value, sizeof(whole));
+        return (double)whole;
+    }
+    memcpy(&real, value, sizeof(real));
+    return real;
+}
+
+static void store(const struct field *f, double v, void *ret)
+{
+    const int64_t whole = (int64_t)llround(v);
+
+    if (is_whole(f))
+        memcpy(ret, &whole, sizeof(whole));
+    else
+        memcpy(ret, &v, sizeof(v));
+}
+
+/* One end of it. `none` is no number to come from or to go to. */
+static int read_end(const struct field *f, const struct yaml_node *n, const char *path,
+                    double *ret, struct err *err)
+{
+    const int may_be_none = f->type == FIELD_F64_OR_NONE || f->type == FIELD_BYTES;
+    char value[sizeof(int64_t)];
+    int rc = schema_read_node(f, n, path, value, err);
+
+    if (rc < 0)
+        return rc;
+    *ret = number_of(f, value);
+    if (may_be_none && *ret == 0)
+        return yaml_fail(n, path, err,
+                         "found 'none' in a schedule, expected a number to begin and one "
+                         "to end with");
+    return 0;
+}
+
+static int read_over(const struct yaml_node *n, const char *path, double *ret,
+                     struct err *err)
+{
+    static const struct field steps = {
+        .key = "over", .type = FIELD_I64, .min = 1, .max = RAMP_MAX_STEPS};
+    char of[PATH_MAX_BYTES];
+    int64_t whole;
+    int rc;
+
+    schema_join_path(of, path, steps.key);
+    rc = schema_read_node(&steps, n, of, &whole, err);
+
+    if (rc == 0)
+        *ret = (double)whole;
+    return rc;
+}
+
+static int fail_form(const struct yaml_node *n, const char *path, struct err *err)
+{
+    return yaml_fail(
+        n, path, err,
+        "expected a schedule such as {from: 1, to: 5, over: 50000}, or 1 to 5 "
+        "over 50000");
+}
+
+static int read_parts(const struct field *f, const struct yaml_node *from,
+                      const struct yaml_node *to, const struct yaml_node *over,
+                      const char *path, struct ramp *ret, struct err *err)
+{
+    int rc = read_end(f, from, path, &ret->from, err);
+
+    if (rc == 0)
+        rc = read_end(f, to, path, &ret->to, err);
+    return rc < 0 ? rc : read_over(over, path, &ret->over, err);
+}
+
+static int read_words(const struct field *f, const struct yaml_node *n, const char *path,
+                      struct ramp *ret, struct err *err)
+{
+    struct yaml_node from = *n, to = *n, over = *n;
+    char *text = xstrdup(n->text), *second, *third = NULL;
+    int rc;
+
+    second = strstr(text, to_word);
+    if (second != NULL)
+        third = strstr(second, over_word);
+    if (third == NULL) {
+        rc = fail_form(n, path, err);
+    } else {
+        *second = *third = '\0';
+        from.text = text;
+        to.text = second + strlen(to_word);
+        over.text = third + strlen(over_word);
+        rc = read_parts(f, &from, &to, &over, path, ret, err);
+    }
+    free(text);
+    return rc;
+}
+
+int staircase_read(const struct field *f, const struct yaml_node *n, const char *path,
+                   struct ramp *ret, struct err *err)
+{
+    const struct yaml_node *from = yaml_find(n, "from"), *to = yaml_find(n, "to");
+    const struct yaml_node *over = yaml_find(n, "over");
+
+    if (n->kind == YAML_SCALAR)
+        return read_words(f, n, path, ret, err);
+    if (yaml_find(n, "at") != NULL)
+        return yaml_fail(
+            n, path, err,
+            "found `at` beside from, to or over, expected one of the two (what "
+            "a file extends has its keys, too)");
+    if (n->n != 3 || from == NULL || to == NULL || over == NULL)
+        return fail_form(n, path, err);
+    return read_parts(f, from, to, over, path, ret, err);
+}
+
+int staircase_read_text(const struct field *f, const char *text, const char *place,
+                        struct ramp *ret, struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    struct yaml_node *n;
+    int rc = yaml_value_parse(&n, &arena, text, place, err);
+
+    if (rc == 0)
+        rc = staircase_read(f, n, "", ret, err);
+    arena_done(&arena);
+    return rc;
+}
+
+char *staircase_text(const struct field *f, const struct ramp *r)
+{
+    char from[sizeof(int64_t)], to[sizeof(int64_t)];
+    char *first, *last, *text;
+
+    store(f, r->from, from);
+    store(f, r->to, to);
+    first = schema_text_of(f, from);
+    last = schema_text_of(f, to);
+    text = xasprintf("%s%s%s%s%.0f", first, to_word, last, over_word, r->over);
+    free(first);
+    free(last);
+    return text;
+}
+
+/* ---- its values ---- */
+
+static uint64_t count_of(const struct ramp *r)
+{
+    return r->over < STAIRCASE_STEPS ? (uint64_t)r->over : STAIRCASE_STEPS;
+}
+
+/* The step at which stair k begins, 0 at 0 and the last at `over`. */
+static uint64_t step_of(const struct ramp *r, uint64_t k)
+{
+    const uint64_t n = count_of(r);
+
+    return (k * (uint64_t)r->over + n - 1) / n;
+}
+
+/* The stair that a step is on. */
+static uint64_t stair_at(const struct ramp *r, uint64_t step)
+{
+    uint64_t k = count_of(r);
+
+    while (k > 0 && step_of(r, k) > step)
+        k--;
+    return k;
+}
+
+/* Nine digits are more than the 32 bits of an agent's settings hold, and are short to read:
+ * 0.9009, not 0.9009000000000001. */
+static double round_digits(double v)
+{
+    char text[40];
+
+    (void)snprintf(text, sizeof(text), "%.9g", v);
+    return strtod(text, NULL);
+}
+
+static double value_of(const struct field *f, const struct ramp *r, uint64_t k)
+{
+    const double low = fmin(r->from, r->to), high = fmax(r->from, r->to);
+
+    if (k == 0 || k == count_of(r))
+        return k == 0 ? r->from : r->to;
+    if (is_whole(f))
+        return round(ramp_value(r, step_of(r, k)));
+    return fmin(fmax(round_digits(ramp_value(r, step_of(r, k))), low), high);
+}
+
+void staircase_value(const struct field *f, const struct ramp *r, uint64_t step,
+                     void *ret)
+{
+    store(f, value_of(f, r, stair_at(r, step)), ret);
+}
+
+uint64_t staircase_next(const struct field *f, const struct ramp *r, uint64_t step)
+{
+    uint64_t k = stair_at(r, step);
+    const double now = value_of(f, r, k);
+
+    for (k++; k <= count_of(r); k++)
+        if (value_of(f, r, k) != now)
+            return step_of(r, k);
+    return 0;
+}

@@ -1,0 +1,408 @@
+#include "supervisor/run/renders.h"
+
+#include "common/ckpt/atomic_file.h"
+#include "common/err/check.h"
+#include "common/io/beneath.h"
+#include "common/log/log.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/render/recording.h"
+#include "supervisor/render/render.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const suffixes[] = {
+    [RENDER_GIF] = ".gif", [RENDER_SVG] = ".svg", [RENDER_JSONL] = ".jsonl"};
+static const char index_head[] = "env_steps,team_return,file\n";
+
+/* A picture that is there. */
+struct picture {
+    uint64_t step;
+    double value;
+    char file[40];
+};
+
+/* An evaluation that is to be drawn. */
+struct job {
+    struct recording recording;
+    struct recording_source source;
+    enum render_kind kind;
+    double value;
+    uint64_t best; /* the step of the best evaluation up to this one */
+    size_t max;    /* pictures kept beside that */
+    struct job *next;
+};
+
+struct renders {
+    char *dir, *run;
+    uv_loop_t *loop;
+    int env_draws;
+    struct recording recording; /* of the evaluation that is being played */
+    const struct env_spec *spec;
+    uint64_t best; /* UINT64_MAX: there was no evaluation */
+    double best_value;
+
+    struct job *waiting; /* in the order of their steps */
+    struct job *drawn;   /* NULL: the pool draws nothing */
+    uv_work_t work;
+    struct err failure; /* of `drawn` */
+    int has_failed;     /* the last one did */
+
+    /* While one is drawn, its thread's. */
+    struct picture *list; /* in the order of their steps */
+    size_t n;
+};
+
+static char *path_in(const struct renders *r, const char *file)
+{
+    return xasprintf("%s/%s", r->dir, file);
+}
+
+static const char *file_of(char ret[40], uint64_t step, enum render_kind kind)
+{
+    (void)snprintf(ret, 40, "%" PRIu64 "%s", step, suffixes[kind]);
+    return ret;
+}
+
+int renders_check(const struct run_config *c, struct err *err)
+{
+    const enum render_kind kind = c->evaluation.render;
+    struct err why = {0};
+    char file[40];
+    int rc;
+
+    if (kind == RENDER_NONE)
+        return 0;
+    rc = render_check_env(file_of(file, 0, kind), &c->env, &why);
+    if (rc == 0)
+        rc = render_check_machine(&why);
+    return rc < 0 ? err_set_at(err, ERR_CONFIG, ERR_AT(.key = "evaluation.render"), "%s",
+                               why.msg)
+                  : 0;
+}
+
+/* ---- the files ---- */
+
+static int write_index(const struct renders *r, struct err *err)
+{
+    char *path = path_in(r, "index.csv"), *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+    int rc;
+
+    CHECK(f != NULL, "no memory");
+    (void)fputs(index_head, f);
+    for (size_t i = 0; i < r->n; i++)
+        (void)fprintf(f, "%" PRIu64 ",%.17g,%s\n", r->list[i].step, r->list[i].value,
+                      r->list[i].file);
+    CHECK(fclose(f) == 0, "no memory");
+    rc = atomic_file_write(path, text, len, 0, err);
+    free(text);
+    free(path);
+    return rc;
+}
+
+static void remove_file(const struct renders *r, const char *file)
+{
+    char *path = path_in(r, file);
+
+    (void)beneath_unlink(path);
+    free(path);
+}
+
+/* The index first: it never names a picture that was removed. */
+static int keep(struct renders *r, uint64_t best, size_t max, struct err *err)
+{
+    const size_t n = r->n;
+    struct picture *old = xcalloc(n + 1, sizeof(*old));
+    size_t n_old = 0;
+    int rc;
+
+    r->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i + max >= n || r->list[i].step == best)
+            r->list[r->n++] = r->list[i];
+        else
+            old[n_old++] = r->list[i];
+    }
+    rc = write_index(r, err);
+    for (size_t i = 0; rc == 0 && i < n_old; i++)
+        remove_file(r, old[i].file);
+    free(old);
+    return rc;
+}
+
+static int draw(struct renders *r, struct job *j, struct err *err)
+{
+    struct picture p = {.step = j->source.step, .value = j->value};
+    char *path = path_in(r, file_of(p.file, p.step, j->kind));
+    int rc = 0;
+
+    if (beneath_mkdir(r->dir, 0777) < 0 && errno != EEXIST)
+        rc = err_errno(err, "%s", r->dir);
+    if (rc == 0)
+        rc = recording_write(&j->recording, &j->source, path, err);
+    free(path);
+    if (rc < 0)
+        return rc;
+    r->list = xreallocarray(r->list, r->n + 1, sizeof(*r->list));
+    r->list[r->n++] = p;
+    return keep(r, j->best, j->max, err);
+}
+
+/* ---- what a run that is resumed finds ---- */
+
+static int parse_line(const char *line, struct picture *ret)
+{
+    char *end;
+
+    *ret = (struct picture){0};
+    ret->step = strtoull(line, &end, 10);
+    if (end == line || *end != ',')
+        return 0;
+    line = end + 1;
+    ret->value = strtod(line, &end);
+    if (end == line || *end != ',')
+        return 0;
+    line = end + 1;
+    (void)snprintf(ret->file, sizeof(ret->file), "%.*s", (int)strcspn(line, "\n"), line);
+    return strchr(ret->file, '/') == NULL && ret->file[0] != '\0';
+}
+
+static void read_index(struct renders *r, uint64_t step)
+{
+    char *path = path_in(r, "index.csv"), *line = NULL;
+    FILE *f = beneath_fopen(path, "re");
+    size_t cap = 0;
+    struct picture p;
+
+    while (f != NULL && getline(&line, &cap, f) > 0) {
+        if (!parse_line(line, &p) || p.step > step)
+            continue;
+        r->list = xreallocarray(r->list, r->n + 1, sizeof(*r->list));
+        r->list[r->n++] = p;
+        if (r->best == UINT64_MAX || p.value > r->best_value) {
+            r->best = p.step;
+            r->best_value = p.value;
+        }
+    }
+    if (f != NULL)
+        (void)fclose(f);
+    free(line);
+    free(path);
+}
+
+static int is_listed(const struct renders *r, const char *file)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (strcmp(r->list[i].file, file) == 0)
+            return 1;
+    return 0;
+}
+
+/* Pictures begin with their step; temporary files of either kind have a longer name. */
+static int is_leftover(const struct renders *r, const char *name)
+{
+    return strncmp(name, "index.csv.", 10) == 0 ||
+           (*name >= '0' && *name <= '9' && !is_listed(r, name));
+}
+
+static void tidy(struct renders *r, uint64_t step)
+{
+    DIR *d = beneath_opendir(r->dir);
+    const struct dirent *e;
+    struct err why = {0};
+
+    if (d == NULL)
+        return;
+    read_index(r, step);
+    if (write_index(r, &why) < 0)
+        log_warn("%s", why.msg);
+    while (why.code == 0 && (e = readdir(d)) != NULL)
+        if (is_leftover(r, e->d_name))
+            remove_file(r, e->d_name);
+    (void)closedir(d);
+}
+
+struct renders *renders_new(uv_loop_t *loop, const char *dir, const char *run,
+                            uint64_t step, int env_draws)
+{
+    struct renders *r = xcalloc(1, sizeof(*r));
+
+    r->dir = xstrdup(dir);
+    r->run = xstrdup(run);
+    r->loop = loop;
+    r->env_draws = env_draws;
+    r->best = UINT64_MAX;
+    tidy(r, step);
+    return r;
+}
+
+/* ---- drawing ---- */
+
+static void free_job(struct job *j)
+{
+    recording_done(&j->recording);
+    free(j);
+}
+
+static void draw_work(uv_work_t *work)
+{
+    struct renders *r = work->data;
+
+    (void)draw(r, r->drawn, &r->failure);
+}
+
+static void draw_next(struct renders *r);
+
+static void on_drawn(uv_work_t *work, int status)
+{
+    struct renders *r = work->data;
+
+    CHECK(status == 0);
+    if (r->failure.code < 0 && !r->has_failed)
+        log_warn("the evaluation of step %" PRIu64 " was not drawn: %s",
+                 r->drawn->source.step, r->failure.msg);
+    r->has_failed = r->failure.code < 0;
+    free_job(r->drawn);
+    r->drawn = NULL;
+    draw_next(r);
+}
+
+static void draw_next(struct renders *r)
+{
+    if (r->drawn != NULL || r->waiting == NULL)
+        return;
+    r->drawn = r->waiting;
+    r->waiting = r->drawn->next;
+    r->failure = (struct err){0};
+    r->work.data = r;
+    CHECK(uv_queue_work(r->loop, &r->work, draw_work, on_drawn) == 0);
+}
+
+static void count_waiting(const struct renders *r, size_t *ret_n, size_t *ret_bytes)
+{
+    *ret_n = *ret_bytes = 0;
+    for (const struct job *j = r->waiting; j != NULL; j = j->next) {
+        ++*ret_n;
+        *ret_bytes += j->recording.episode.kept_bytes;
+    }
+}
+
+/* Drops those that would be removed by the last one that waits, and the oldest if they take
+ * too much memory. */
+static void drop_waiting(struct renders *r, size_t max)
+{
+    struct job **at = &r->waiting;
+    size_t n, bytes;
+
+    count_waiting(r, &n, &bytes);
+    for (size_t left = n; left > 1; left--) {
+        struct job *j = *at;
+
+        if (bytes > RENDERS_MAX_BYTES) {
+            log_warn("the evaluation of step %" PRIu64
+                     " was not drawn: too many pictures wait",
+                     j->source.step);
+        } else if (left <= max || j->source.step == r->best) {
+            at = &j->next;
+            continue;
+        }
+        bytes -= j->recording.episode.kept_bytes;
+        *at = j->next;
+        free_job(j);
+    }
+}
+
+/* ---- evaluations ---- */
+
+/* The key can be set in a live run, and in a fork, whatever its environment. */
+static int can_draw(struct renders *r, const struct run_config *c)
+{
+    struct err why = {0};
+    char file[40];
+
+    if (env_config_is_external(&c->env) && !r->env_draws)
+        return 0;
+    if (render_check_env(file_of(file, 0, c->evaluation.render), &c->env, &why) == 0)
+        return 1;
+    if (!r->has_failed)
+        log_warn("evaluations are not drawn: %s", why.msg);
+    r->has_failed = 1;
+    return 0;
+}
+
+void renders_begin(struct renders *r, const struct run_config *c,
+                   const struct vec_env *env, size_t copy)
+{
+    if (c->evaluation.render == RENDER_NONE || !can_draw(r, c))
+        return;
+    r->recording.is_external = env_config_is_external(&c->env);
+    r->recording.number = r->recording.is_external ? vec_env_copies(env) - 1 : 0;
+    if (vec_env_episode(env, copy) != r->recording.number)
+        return;
+    r->spec = vec_env_spec(env);
+    episode_done(&r->recording.episode); /* of an evaluation that was cancelled */
+    r->recording.episode = (struct episode){0};
+    recording_begin(&r->recording, env, copy);
+}
+
+void renders_step(struct renders *r, const struct vec_env *env,
+                  const struct env_step *step)
+{
+    recording_step(&r->recording, env, step);
+}
+
+void renders_evaluated(struct renders *r, const struct run_config *c, uint64_t step,
+                       const struct evaluation_result *result)
+{
+    const size_t max = c->evaluation.max_to_keep > 0 ? (size_t)c->evaluation.max_to_keep
+                                                     : RENDERS_DEFAULT_KEPT;
+    struct job *j, **end = &r->waiting;
+
+    if (c->evaluation.render == RENDER_NONE || !recording_is_whole(&r->recording))
+        return;
+    j = xcalloc(1, sizeof(*j));
+    j->recording = r->recording;
+    r->recording = (struct recording){0};
+    j->value = env_team_mean(r->spec, 0, result->return_mean);
+    if (r->best == UINT64_MAX || j->value > r->best_value) {
+        r->best = step;
+        r->best_value = j->value;
+    }
+    j->source = (struct recording_source){.rules = recording_rules(&c->env, r->spec),
+                                          .spec = r->spec,
+                                          .run = r->run,
+                                          .step = step,
+                                          .seed = c->evaluation.seed,
+                                          .is_greedy = c->evaluation.greedy};
+    j->kind = c->evaluation.render;
+    j->best = r->best;
+    j->max = max;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = j;
+    drop_waiting(r, max);
+    draw_next(r);
+}
+
+void renders_free(struct renders *r)
+{
+    if (r == NULL)
+        return;
+    CHECK(r->drawn == NULL);
+    while (r->waiting != NULL) {
+        struct job *j = r->waiting;
+
+        r->waiting = j->next;
+        free_job(j);
+    }
+    recording_done(&r->recording);
+    free(r->list);
+    free(r->dir);
+    free(r->run);
+    free(r);
+}
