@@ -74,12 +74,14 @@ int channel_open(struct channel **ret, uv_loop_t *loop, int fd,
 /* The supervisor's side. find: the secret with this id, and *ret_ctx for the callbacks of the
  * channel that has it, or NULL: refused. It is called once a connection; a secret that must
  * not be used twice is no longer found the second time. */
-typedef const struct channel_secret *(*channel_find_fn)(void *find_ctx,
-                                                        const uint8_t id[CHANNEL_ID_BYTES],
-                                                        void **ret_ctx);
+typedef const struct channel_secret *(*channel_find_fn)(
+    void *find_ctx, const uint8_t id[CHANNEL_ID_BYTES], void **ret_ctx);
 int channel_accept(struct channel **ret, uv_loop_t *loop, int fd, channel_find_fn find,
                    void *find_ctx, const struct channel_options *o,
                    const struct channel_callbacks *cb, struct err *err);
+
+/* Later callbacks are these; also from within a callback. */
+void channel_hand_over(struct channel *c, const struct channel_callbacks *cb);
 
 /* Sends one message, borrowed for the call. ERR_STATE: the channel has not begun or has ended;
  * ERR_LIMIT: the other side does not read. In both cases it is, or is about to be, lost. */
@@ -87,10 +89,13 @@ int channel_send(struct channel *c, const void *data, size_t len, struct err *er
 /* The same for a message in two parts, which are not joined first. */
 int channel_send2(struct channel *c, const void *head, size_t head_len, const void *data,
                   size_t len, struct err *err);
-/* Outside the loop's callbacks of this channel: waits at most timeout_ms for bytes to come or
- * go and delivers what is whole. Returns 0, UV_ETIMEDOUT, or UV_ECONNRESET once it ended (on_end
- * was called). For a caller that cannot go on without an answer. */
+/* Waits at most timeout_ms for bytes to come or go and delivers what is whole. Returns 0,
+ * UV_ETIMEDOUT, or UV_ECONNRESET once it ended (on_end was called). For a caller that cannot go
+ * on without an answer; also from within on_message, which is then called again before it
+ * returned, and keeps what it cannot handle now. */
 int channel_wait(struct channel *c, uint64_t timeout_ms);
+/* Bytes that the other side has not taken yet. */
+size_t channel_queued(const struct channel *c);
 /* Closes the socket; no callback comes any more; frees the channel when the loop has let go of
  * it. NULL is fine. */
 void channel_close(struct channel *c);
