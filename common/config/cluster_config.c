@@ -114,3 +114,30 @@ int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
         k->silence_s = DEFAULT_SILENCE_S;
     return check_launcher(c, at, err);
 }
+
+static const struct yaml_node *copy_words(const struct yaml_node *words,
+                                          struct arena *arena)
+{
+    return words != NULL ? yaml_tree_copy(words, arena) : NULL;
+}
+
+static void take_device(struct agent_config *a, const struct agent_config *from,
+                        struct arena *arena)
+{
+    a->device = from->device != NULL ? arena_strdup(arena, from->device) : NULL;
+}
+
+void cluster_config_take(struct run_config *c, const struct run_config *from)
+{
+    struct cluster_config *k = &c->cluster;
+
+    c->has_cluster = from->has_cluster;
+    *k = from->cluster;
+    k->hosts = copy_words(k->hosts, &c->arena);
+    k->options = copy_words(k->options, &c->arena);
+    k->command = copy_words(k->command, &c->arena);
+    k->listen = k->listen != NULL ? arena_strdup(&c->arena, k->listen) : NULL;
+    take_device(&c->defaults, &from->defaults, &c->arena);
+    for (size_t i = 0; i < c->n_agents && i < from->n_agents; i++)
+        take_device(&c->agents[i], &from->agents[i], &c->arena);
+}

@@ -16,6 +16,9 @@ int device_task(const char *device, int64_t n_tasks, int64_t *ret,
 /* Checks and completes the section where the table does not suffice. */
 int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
                             struct err *err);
+/* Copies the section, and the agents' devices, from another configuration with the same agents:
+ * where a run is computed changes no byte of it. */
+void cluster_config_take(struct run_config *c, const struct run_config *from);
 /* Whether processes run on nodes. */
 static inline int cluster_config_is_active(const struct run_config *c)
 {

@@ -212,10 +212,10 @@ def test_a_supervisor_that_stood_still_gets_other_nodes(w):
 
 
 def test_the_supervisor_dies(w):
-    """Nothing remains, and the run resumes with nodes of its own."""
+    """Nothing remains, and the run resumes elsewhere, with other nodes or none."""
     file = w.small(steps=4000, checkpoint=400)
     w.brood("run", file, "--name", "calm")
-    for whom in ("supervisor", "keeper"):
+    for whom, where in (("supervisor", "nodes=2"), ("keeper", "launcher=none")):
         p = start(w, whom, file, *cluster(3))
         everybody = harness.members(p.pid)
         assert len(everybody) >= 9, everybody
@@ -224,7 +224,7 @@ def test_the_supervisor_dies(w):
         else:
             harness.kill_holder(p, w.run_dir(whom))
         end_of_all(everybody)
-        w.brood("resume", w.run_dir(whom))
+        w.brood("resume", w.run_dir(whom), "--set", f"cluster.{where}")
         harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir(whom)))
 
 
