@@ -1,6 +1,6 @@
 # setup.sh - functions for scripts/brood and scripts/test: install packages, configure, build.
 
-packages=(gcc meson ninja-build pkg-config libuv1-dev libopenblas-serial-dev
+packages=(gcc meson ninja-build pkg-config libuv1-dev libsodium-dev libopenblas-serial-dev
           libmsgpack-dev libyaml-dev librandom123-dev libisal-dev check
           libprotobuf-c-dev protobuf-c-compiler libcgif-dev libcairo2-dev
           fonts-dejavu-core libwebsockets-dev)

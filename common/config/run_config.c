@@ -1,6 +1,7 @@
 #include "common/config/run_config.h"
 
 #include "common/config/algorithms.h"
+#include "common/config/cluster_config.h"
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
@@ -86,7 +87,8 @@ static int check_run(struct loader *l)
     int rc;
 
     if ((rc = env_config_complete(c, l->root, l->err)) < 0 ||
-        (rc = hooks_config_complete(c, l->root, l->err)) < 0)
+        (rc = hooks_config_complete(c, l->root, l->err)) < 0 ||
+        (rc = cluster_config_complete(c, l->root, l->err)) < 0)
         return rc;
     if (c->run.name == NULL)
         c->run.name = c->env.id;
@@ -467,6 +469,23 @@ static int check_source(const struct loader *l, const struct yaml_node *section,
     return 0;
 }
 
+static int check_device(const struct loader *l, const struct yaml_node *section,
+                        const struct agent_config *a)
+{
+    const struct yaml_node *at = yaml_find(section, "device");
+    char path[AGENT_NAME_MAX + 32], why[DEVICE_WHY_BYTES];
+    int64_t task;
+
+    if (a->device == NULL ||
+        device_task(a->device, cluster_config_is_active(l->c) ? l->c->cluster.nodes : 0,
+                    &task, why) == 0)
+        return 0;
+    (void)snprintf(path, sizeof(path), "agents.%s.device", a->name);
+    if (at == NULL)
+        at = loader_given(l->root, "defaults", "device");
+    return yaml_fail(at != NULL ? at : l->root, path, l->err, "%s", why);
+}
+
 static int read_agent(const struct loader *l, const struct yaml_node *section,
                       const char *name, struct agent_config *a)
 {
@@ -484,6 +503,8 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
     agent_section_default_critic(section, yaml_find(l->root, "defaults"), a);
     agent_section_resolve(a);
     rc = check_needs(l, section, a);
+    if (rc == 0)
+        rc = check_device(l, section, a);
     if (rc == 0)
         rc = check_source(l, section, a);
     if (rc == 0)

@@ -158,8 +158,9 @@ struct agent_config {
     int stop_on_nonfinite;
     struct restart_config restart;
     int64_t observation, action; /* sizes, env.id none only; otherwise 0 */
-    const char *share; /* "team", "none", or "agent_0 agent_1 ...": with whom it shares
+    const char *share;  /* "team", "none", or "agent_0 agent_1 ...": with whom it shares
                         * parameters (supervisor/rollout/sharing.h); NULL: none */
+    const char *device; /* of its process, in a cluster; NULL: any */
     struct experience_config experience; /* 0: run_config_experience */
 };
 
@@ -202,6 +203,17 @@ struct hooks_config {
     const struct yaml_node *evaluation, *inexact, *full, *space, *failed, *end;
     const char *directory; /* absolute: their cwd */
     double deadline_s;
+};
+
+/* The machines that the agents run on (supervisor/node/cluster.h). */
+enum launcher { LAUNCHER_NONE, LAUNCHER_LOCAL, LAUNCHER_COMMAND, LAUNCHER_SSH };
+struct cluster_config {
+    enum launcher launcher;
+    int64_t nodes;
+    const struct yaml_node *hosts, *options, *command; /* lists of words; NULL: none */
+    const char *listen;                                /* "auto", or ADDRESS[:PORT] */
+    double silence_s;
+    int encrypt;
 };
 
 enum { RUN_CONFIG_MAX_STEPS = 16384 };
@@ -253,6 +265,8 @@ struct run_config {
     } log;
     int has_hooks;
     struct hooks_config hooks;
+    int has_cluster;
+    struct cluster_config cluster; /* cluster_config_is_active */
     struct agent_config defaults;
     struct agent_config *agents; /* in the environment's order */
     size_t n_agents;

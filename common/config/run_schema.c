@@ -295,6 +295,8 @@ static const struct field agent_fields[] = {
     {"restart", FIELD_MAP, AGENT(restart), .schema = &restart_schema},
     {"share", FIELD_NAMES, AGENT(share), .flags = FIELD_VARIABLES,
      .doc = "parameters: team, a list of agents, or none; needs equal agents (none)"},
+    {"device", FIELD_TEXT, AGENT(device),
+     .doc = "where it runs in a cluster, such as /job:worker/task:2 (in blocks)"},
     {"experience", FIELD_MAP, AGENT(experience), .schema = &agent_experience_schema},
     {"observation", FIELD_I64, AGENT(observation),
      .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES, WITHIN(1, 1 << 24),
@@ -483,6 +485,25 @@ static const struct field hooks_fields[] = {
 };
 const struct schema hooks_schema = {TABLE(hooks_fields)};
 
+#define CLUSTER(m) .offset = offsetof(struct cluster_config, m)
+static const struct field cluster_fields[] = {
+    {"launcher", FIELD_ENUM, CLUSTER(launcher), NAMES("none", "local", "command", "ssh"),
+     .doc = "what starts `brood node` on each machine; none: all runs on this one"},
+    {"nodes", FIELD_I64, CLUSTER(nodes), .flags = FIELD_SKIP_ZERO, WITHIN(1, 1024),
+     .doc = "how many (as many as hosts, or 1)"},
+    {"hosts", FIELD_WORDS, CLUSTER(hosts), .doc = "ssh: [a, b]; command: {host} of each"},
+    {"options", FIELD_WORDS, CLUSTER(options), .doc = "ssh: words before the host"},
+    {"command", FIELD_WORDS, CLUSTER(command),
+     .doc = "command: words before `brood node ...`; {node} and {host} are replaced"},
+    {"listen", FIELD_TEXT, CLUSTER(listen),
+     .doc = "ADDRESS[:PORT] to which nodes connect (auto)"},
+    {"silence", FIELD_SECONDS, CLUSTER(silence_s), .flags = FIELD_ABOVE_MIN, .min = 0,
+     .max = 86400, .doc = "a node from which nothing comes for so long is lost (10s)"},
+    {"encrypt", FIELD_BOOL, CLUSTER(encrypt),
+     .doc = "what travels; false: it is authenticated only (true)"},
+};
+static const struct schema cluster_schema = {TABLE(cluster_fields)};
+
 static const struct field root_fields[] = {
     {"run", FIELD_MAP, .schema = &run_section},
     {"env", FIELD_MAP, .schema = &env_section},
@@ -493,6 +514,9 @@ static const struct field root_fields[] = {
     {"on", FIELD_OPTIONAL_MAP, RUN(hooks), .flags = FIELD_LISTED,
      .has_offset = offsetof(struct run_config, has_hooks), .schema = &hooks_schema,
      .doc = "programs that get an event of the run as a line of JSON"},
+    {"cluster", FIELD_OPTIONAL_MAP, RUN(cluster), .flags = FIELD_LISTED,
+     .has_offset = offsetof(struct run_config, has_cluster), .schema = &cluster_schema,
+     .doc = "machines that the agents' processes run on"},
     {"defaults", FIELD_RAW, .schema = &agent_schema},
     {"agents", FIELD_RAW,
      .doc = "keys of `defaults`, by agent or team (the environment's, all alike)"},

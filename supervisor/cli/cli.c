@@ -54,6 +54,7 @@ static const struct command *const commands[] = {
     &cmd_algorithms,
     &cmd_version,
     &cmd_doctor,
+    &cmd_node,
     &cmd_complete,
 };
 

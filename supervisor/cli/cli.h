@@ -64,6 +64,7 @@ extern const struct command cmd_inspect;
 extern const struct command cmd_kill;
 extern const struct command cmd_logs;
 extern const struct command cmd_new;
+extern const struct command cmd_node;
 extern const struct command cmd_pause;
 extern const struct command cmd_prune;
 extern const struct command cmd_replay;

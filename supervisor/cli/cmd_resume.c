@@ -79,7 +79,8 @@ const struct command cmd_resume = {
     .help =
         "  --from STEP      resume from this checkpoint and discard later ones\n"
         "  --set KEY=VALUE  run.env_steps or run.episodes: extend the run;\n"
-        "                   experience.keep: whether to keep the log at the end\n"
+        "                   experience.keep: whether to keep the log at the end;\n"
+        "                   cluster.*: on which machines it goes on\n"
         "  --until STEP     stop there, as `brood stop` would; `resume` continues\n"
         "  --memory-limit SIZE  fail if all processes of the run together take more\n"
         "                   memory, such as 8G; a log on a tmpfs and parameters that\n"

@@ -12,16 +12,18 @@
 
 enum { ANSWERS_WITHIN_MS = 2000 };
 
-static void print_processes(const struct run_agent_status *a, size_t n)
+static void print_processes(const struct run_agent_status *a, size_t n, int with_host)
 {
     for (size_t i = 0; i < n; i++, a++) {
         char memory[32] = "-";
 
         if (a->rss_bytes >= 0)
             (void)snprintf(memory, sizeof(memory), "%.1f MB", (double)a->rss_bytes / 1e6);
-        (void)printf("  %-16s %8d  %-11s %8" PRIu64 " %11s  %s\n", a->name, (int)a->pid,
-                     run_agent_shown_state(a), a->restarts, memory,
-                     a->last_exit != NULL ? a->last_exit : "");
+        (void)printf("  %-16s %8d  %-11s %8" PRIu64 " %11s  ", a->name, (int)a->pid,
+                     run_agent_shown_state(a), a->restarts, memory);
+        if (with_host)
+            (void)printf("%-16s  ", a->host != NULL ? a->host : "-");
+        (void)printf("%s\n", a->last_exit != NULL ? a->last_exit : "");
     }
 }
 
@@ -38,6 +40,7 @@ void cli_print_pending(const char *prefix, const struct run_pending *p, size_t n
 
 static void print_text(const struct run_status *s, int is_live)
 {
+    const int is_spread = run_status_is_spread(s);
     char steps[32], total[32], rate[32];
 
     (void)printf("%s: %s, step %s", s->run, s->state,
@@ -55,10 +58,13 @@ static void print_text(const struct run_status *s, int is_live)
         (void)fputs("; not exact", stdout);
     if (s->not_portable != NULL)
         (void)printf("; exact on this kind of machine only: %s", s->not_portable);
-    (void)printf("\n  %-16s %8s  %-11s %8s %11s  %s\n", "agent", "pid", "state",
-                 "restarts", "memory", "last exit");
-    print_processes(s->agents, s->n_agents);
-    print_processes(s->environments, s->n_environments);
+    (void)printf("\n  %-16s %8s  %-11s %8s %11s  ", "agent", "pid", "state", "restarts",
+                 "memory");
+    if (is_spread)
+        (void)printf("%-16s  ", "host");
+    (void)printf("last exit\n");
+    print_processes(s->agents, s->n_agents, is_spread);
+    print_processes(s->environments, s->n_environments, is_spread);
     cli_print_pending("  pending: ", s->pending, s->n_pending);
 }
 

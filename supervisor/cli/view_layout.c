@@ -260,7 +260,9 @@ static int put_evaluations(struct wbuf *ret, const struct view_frame *f)
 
 /* ---- the table ---- */
 
-enum column { PID, RESTARTS, CRITIC_LOSS, ACTOR_LOSS, MEMORY, N_OPTIONAL };
+enum column { PID, RESTARTS, CRITIC_LOSS, ACTOR_LOSS, MEMORY, HOST, N_OPTIONAL };
+
+enum { HOST_WIDTH = 18 };
 
 struct table {
     int name; /* width of the first column */
@@ -269,9 +271,10 @@ struct table {
 
 static struct table table_of(const struct view_frame *f)
 {
-    static const int width[N_OPTIONAL] = {8, 9, 12, 11, 9};
-    static const enum column drop[] = {MEMORY, ACTOR_LOSS, CRITIC_LOSS, PID, RESTARTS};
-    struct table t = {.name = NAME_MIN, .has = {1, 1, 1, 1, 1}};
+    static const int width[N_OPTIONAL] = {8, 9, 12, 11, 9, HOST_WIDTH};
+    static const enum column drop[] = {HOST,        MEMORY, ACTOR_LOSS,
+                                       CRITIC_LOSS, PID,    RESTARTS};
+    struct table t = {.name = NAME_MIN, .has = {1, 1, 1, 1, 1, 0}};
     int used;
 
     for (size_t i = 0; i < f->status->n_agents; i++) {
@@ -279,12 +282,13 @@ static struct table table_of(const struct view_frame *f)
 
         t.name = len > t.name ? len : t.name;
     }
+    t.has[HOST] = run_status_is_spread(f->status);
     used = t.name + STATE_WIDTH + RETURN_WIDTH;
     for (int i = 0; i < N_OPTIONAL; i++)
-        used += width[i];
+        used += t.has[i] ? width[i] : 0;
     for (int i = 0; i < N_OPTIONAL && used > f->columns; i++) {
+        used -= t.has[drop[i]] ? width[drop[i]] : 0;
         t.has[drop[i]] = 0;
-        used -= width[drop[i]];
     }
     if (used > f->columns)
         t.name = t.name - (used - f->columns) > NAME_MIN ? t.name - (used - f->columns)
@@ -310,6 +314,8 @@ static void put_table_head(struct wbuf *ret, const struct view_frame *f,
         view_put(&l, "%11s", "actor loss");
     if (t->has[MEMORY])
         view_put(&l, "%9s", "memory");
+    if (t->has[HOST])
+        view_put(&l, "  %s", "host");
     view_put(&l, "%s", colour(f, VIEW_PLAIN));
     view_put_line(ret, &l, f->columns);
 }
@@ -343,6 +349,10 @@ static void put_agent(struct wbuf *ret, const struct view_frame *f, const struct
         put_number(&l, 11, n->actor_loss);
     if (t->has[MEMORY] && a->rss_bytes >= 0)
         view_put(&l, "%6.1f MB", (double)a->rss_bytes / 1e6);
+    else if (t->has[MEMORY] && t->has[HOST])
+        view_put(&l, "%9s", "-");
+    if (t->has[HOST])
+        view_put(&l, "  %.16s", a->host != NULL ? a->host : "-");
     view_put_line(ret, &l, f->columns);
 }
 

@@ -11,7 +11,7 @@
 static const struct member process_fields[] = {
     OF_PROCESS(TEXT, name),     OF_PROCESS(INT, pid),        OF_PROCESS(TEXT, state),
     OF_PROCESS(TEXT, given_up), OF_PROCESS(U64, restarts),   OF_PROCESS(I64, rss_bytes),
-    OF_PROCESS(U64, update),    OF_PROCESS(TEXT, last_exit),
+    OF_PROCESS(U64, update),    OF_PROCESS(TEXT, last_exit), OF_PROCESS(TEXT, host),
 };
 
 static const struct member pending_fields[] = {
@@ -157,4 +157,24 @@ void run_status_json_some(struct json *j, const struct run_status *s,
         CHECK(i < N_FIELDS, "a status has no field %s", keys[k]);
         put_json(j, &fields[i], s);
     }
+}
+
+static int is_elsewhere(const struct run_agent_status *a, size_t n, const char **host)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (a[i].host == NULL)
+            continue;
+        if (*host != NULL && strcmp(*host, a[i].host) != 0)
+            return 1;
+        *host = a[i].host;
+    }
+    return 0;
+}
+
+int run_status_is_spread(const struct run_status *s)
+{
+    const char *host = NULL;
+
+    return is_elsewhere(s->agents, s->n_agents, &host) ||
+           is_elsewhere(s->environments, s->n_environments, &host);
 }

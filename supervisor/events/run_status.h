@@ -5,7 +5,7 @@
  *          total_steps, total_episodes, steps_per_second, elapsed_seconds,
  *          checkpoint_step, team_return_mean?, exact, numerics?, not_portable?, agents and
  *          environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?,
- *          last_exit?}], pending: [{key, value, at_step?, agent?}]. Keys with a question
+ *          last_exit?, host?}], pending: [{key, value, at_step?, agent?}]. Keys with a question
  *          mark are nil if they are unknown.
  * New field a member of the struct and a row of the table in run_status.c.
  * Lifetime  plain data; the function that returns one defines how long its pointers live.
@@ -39,6 +39,7 @@ struct run_agent_status {
     int64_t rss_bytes;     /* -1: not known */
     uint64_t update;       /* updates it has taken part in, or RUN_UNKNOWN */
     const char *last_exit; /* "SIGKILL", "code 3", "memory_limit"; NULL: never exited */
+    const char *host;      /* the machine that it runs on; NULL: not known */
 };
 
 /* A change of the configuration that was accepted and is not yet in force. */
@@ -104,5 +105,8 @@ void run_status_copy(struct run_status *ret, const struct run_status *from,
 void run_status_json(struct json *j, const struct run_status *s);
 void run_status_json_some(struct json *j, const struct run_status *s,
                           const char *const *keys, size_t n);
+
+/* Whether the run's processes are on more than one machine. */
+int run_status_is_spread(const struct run_status *s);
 
 #endif

@@ -283,7 +283,10 @@ static void do_describe(struct agent *a)
     struct err err;
 
     if (a->description_data == NULL) {
-        if (describe_first(a, digest, &err) < 0) {
+        const int rc = describe_first(a, digest, &err);
+
+        /* If its block is lost already, so is the process. */
+        if (rc < 0 && !(rc == UV_EAGAIN && a->link->is_block_lost)) {
             (void)err_wrap(&err, "its response to configure");
             agent_feed_fatal(a, &err);
         }
@@ -442,8 +445,10 @@ static int copy_block(void *ctx, void *dst, size_t len_bytes, struct err *err)
 
 struct replay_block agent_block(struct agent *a)
 {
-    return (struct replay_block){
-        .copy = copy_block, .ctx = a, .len_bytes = a->replay.snapshot_bytes};
+    return (struct replay_block){.copy = copy_block,
+                                 .ctx = a,
+                                 .len_bytes = a->replay.snapshot_bytes,
+                                 .is_far = a->link->host != NULL};
 }
 
 int agent_snapshot(struct agent *a, struct err *err)

@@ -188,6 +188,8 @@ int agent_kill(struct agent *a, enum restart_event reason, struct err *err);
 int agent_is_absent_for(const struct agent *a, int writes);
 /* When agent_run_timers is next needed; UINT64_MAX: never. */
 uint64_t agent_due_ns(const struct agent *a);
+/* Starts a process, with its block prepared if that was lost. */
+void agent_begin(struct agent *a);
 /* Starts another process immediately. */
 void agent_restart(struct agent *a);
 /* Starts the process if its restart delay is over; if the agent is absent, delivers an

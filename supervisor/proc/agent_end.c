@@ -117,11 +117,21 @@ static int agent_restore(struct agent *a, struct err *err)
     return a->link->ops->put(a->link, a->replay.snapshot, a->replay.snapshot_bytes, err);
 }
 
+void agent_begin(struct agent *a)
+{
+    struct err err;
+
+    if (a->link->is_block_lost && agent_restore(a, &err) < 0)
+        agent_feed_fatal(a, &err);
+    else
+        agent_feed(a, PROC_EV_START);
+}
+
 void agent_restart(struct agent *a)
 {
     a->start_due_ns = 0;
     a->n_restarts++;
-    agent_feed(a, PROC_EV_START);
+    agent_begin(a);
 }
 
 static void start_after(struct agent *a, uint64_t delay_ns)

@@ -308,7 +308,7 @@ int agent_table_start(struct agent_table *t, struct err *err)
     t->watched_at_ns = uv_hrtime();
     (void)uv_timer_start(&t->watch_timer, on_watch_timer, watch_interval_ms(t), 0);
     for (i = 0; i < t->n; i++)
-        agent_feed(&t->agents[i], PROC_EV_START);
+        agent_begin(&t->agents[i]);
     return 0;
 }
 
@@ -585,6 +585,7 @@ void agent_table_info(const struct agent_table *t, size_t agent, struct agent_in
         .pid = a->link->is_running ? a->link->pid : 0,
         .restarts = a->n_restarts,
         .rss_bytes = a->link->is_running ? a->link->ops->memory(a->link) : -1,
+        .host = a->link->host,
     };
 }
 

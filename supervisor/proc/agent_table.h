@@ -158,6 +158,9 @@ struct agent_spec {
     const char *const *command;
     const char *mode; /* the program is the agent executable in this mode (proc_spec) */
     const char *directory; /* in which the program starts; NULL: ours; borrowed */
+    /* Gets all that the process writes to stdout and stderr; NULL: nobody does. */
+    void (*on_output)(void *ctx, const char *text, size_t len);
+    void *output_ctx;
     const struct agent_revival *revival; /* of such a program; NULL: it has no state */
     int is_trial;                        /* started only to try it: never restarted */
 };
@@ -300,6 +303,7 @@ struct agent_info {
     pid_t pid; /* 0: none */
     uint64_t restarts;
     int64_t rss_bytes; /* private resident memory (resident.h); -1: unknown */
+    const char *host;  /* the machine that it runs on; NULL: this one */
 };
 void agent_table_info(const struct agent_table *t, size_t agent, struct agent_info *ret);
 size_t agent_table_count(const struct agent_table *t);

@@ -16,6 +16,7 @@ int capture_init(struct capture *c, const char *log_path, struct err *err)
 {
     struct stat st;
 
+    c->on_output = NULL;
     c->log_fd = -1;
     c->logged_bytes = 0;
     c->seen_bytes = 0;
@@ -84,10 +85,17 @@ static void on_read(uv_stream_t *s, ssize_t n_read, const uv_buf_t *buf)
     (void)buf;
     if (n_read >= 0) {
         capture_append(c, c->buf, (size_t)n_read);
+        if (c->on_output != NULL && n_read > 0)
+            c->on_output(c->output_ctx, c->buf, (size_t)n_read);
         return;
     }
     (void)uv_read_stop(s);
     c->on_end(c);
+}
+
+void capture_begin(struct capture *c)
+{
+    c->seen_bytes = 0;
 }
 
 int capture_open(struct capture *c, uv_loop_t *loop, int fd, capture_fn on_end,

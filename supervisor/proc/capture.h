@@ -22,6 +22,10 @@ typedef void (*capture_fn)(struct capture *c);
 struct capture {
     void *owner; /* for the caller's use */
 
+    /* Gets what is read, too; may be NULL. Set it after capture_init. */
+    void (*on_output)(void *ctx, const char *text, size_t len);
+    void *output_ctx;
+
     int log_fd; /* private from here on; -1: no file */
     uint64_t logged_bytes;
     char tail[CAPTURE_TAIL_BYTES]; /* a ring */
@@ -41,6 +45,8 @@ int capture_open(struct capture *c, uv_loop_t *loop, int fd, capture_fn on_end,
                  void *owner, struct err *err);
 void capture_close(struct capture *c, capture_fn on_closed);
 
+/* Discards the lines of the former process, as capture_open does. */
+void capture_begin(struct capture *c);
 /* Adds text as if the agent had written it. */
 void capture_append(struct capture *c, const char *text, size_t len);
 /* Joins the last lines into one, oldest first, separated by " | ": at most size - 1 bytes of

@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #define PROGRAM_MAX_WORDS     64
-#define PROGRAM_MAX_VARIABLES 4
+#define PROGRAM_MAX_VARIABLES 8
 
 struct program_spec {
     int agent_exe_fd;         /* binaries_open_agent; it executes the program */

@@ -85,12 +85,15 @@ static void swap_buffers(struct replay *r)
 }
 
 /* The expected cost of the next copy. A busy machine may have interrupted this one, so a
- * time slower than 1 GB/s, or much slower than the last one, is not believed. */
-static uint64_t cost_of(const struct replay *r, uint64_t measured_ns, size_t len_bytes)
+ * time slower than 1 GB/s here, or much slower than the last one, is not believed. */
+static uint64_t cost_of(const struct replay *r, uint64_t measured_ns,
+                        const struct replay_block *block)
 {
-    uint64_t most_ns = len_bytes + 1000;
+    uint64_t most_ns = block->is_far ? UINT64_MAX : block->len_bytes + 1000;
 
-    if (r->cost_ns > 0 && r->cost_ns < most_ns)
+    if (block->is_far && r->cost_ns > 0)
+        most_ns = r->cost_ns * 2;
+    else if (r->cost_ns > 0 && r->cost_ns < most_ns)
         most_ns = r->cost_ns + r->cost_ns / 8 + 1;
     return measured_ns < most_ns ? measured_ns : most_ns;
 }
@@ -117,7 +120,7 @@ int replay_snapshot(struct replay *r, const struct replay_block *block, struct e
     r->has_snapshot = 1;
     replay_forget(r);
     r->taken_at_ns = uv_hrtime();
-    r->cost_ns = cost_of(r, r->taken_at_ns - begin, block->len_bytes);
+    r->cost_ns = cost_of(r, r->taken_at_ns - begin, block);
     return 0;
 }
 

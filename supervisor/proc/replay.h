@@ -23,6 +23,7 @@ struct replay_block {
     int (*copy)(void *ctx, void *dst, size_t len_bytes, struct err *err);
     void *ctx;
     size_t len_bytes;
+    int is_far; /* on another machine: the copy takes as long as the network needs */
 };
 /* A source in memory; bytes: borrowed. */
 struct replay_block replay_block_at(const void *bytes, size_t len_bytes);

@@ -147,6 +147,11 @@ struct worker_link {
                        before on_exit */
     int exit_code;  /* of the process that exited; -1: a signal ended it */
     int signal;     /* 0: none */
+    /* The machine that it runs on; NULL: this one. */
+    const char *host;
+    /* The block was lost with its machine: before the next start, the table puts the newest
+     * snapshot, or clears the block. snapshot is then not possible (UV_EAGAIN). */
+    int is_block_lost;
 };
 
 #endif

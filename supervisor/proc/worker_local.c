@@ -164,6 +164,8 @@ static int local_open(struct worker_site *site, const struct agent_spec *spec,
     l->block = BLOCK_NONE;
     TAILQ_INSERT_TAIL(&l->site->links, l, entry);
     r = capture_init(&l->capture, spec->log_path, err);
+    l->capture.on_output = spec->on_output;
+    l->capture.output_ctx = spec->output_ctx;
     if (r == 0 && spec->command == NULL)
         r = block_init(&l->block, spec->name, err);
     if (r < 0)

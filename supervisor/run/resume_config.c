@@ -2,6 +2,7 @@
 #include "supervisor/run/resume_config.h"
 
 #include "common/config/changes.h"
+#include "common/config/cluster_config.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -36,6 +37,7 @@ void resume_take_length(struct run_config *c, const struct run_config *from)
     c->experience.keep = from->experience.keep;
     c->evaluation.render = from->evaluation.render;
     c->evaluation.max_to_keep = from->evaluation.max_to_keep;
+    cluster_config_take(c, from);
 }
 
 /* Copies the values of these kinds from `from` to *c. */

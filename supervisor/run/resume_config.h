@@ -17,8 +17,8 @@ void resume_config_done(struct resume_config *c); /* all-zero is fine */
  * wrote it, and this build cannot read it. */
 int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
                         struct run_config *ret, struct err *err);
-/* Copies the run's length, experience.keep, evaluation.render and its max_to_keep, which have
- * no effect on any round. */
+/* Copies the run's length, experience.keep, evaluation.render and its max_to_keep, and where it
+ * is computed (cluster, device), which have no effect on any round. */
 void resume_take_length(struct run_config *c, const struct run_config *from);
 /* `wanted` is config.yaml as it is now. It must equal the checkpoint's configuration with
  * all later changes of the journal applied, which then are applied again at their steps.

@@ -332,6 +332,8 @@ static int make_agents(struct training *t, struct err *err)
     if (t->agent_fd < 0)
         return t->agent_fd;
     training_make_env_host(t);
+    if ((rc = training_open_cluster(t, err)) < 0)
+        return rc;
     rc = agent_table_new(&t->agents, &t->loop, t->agent_fd, store_agent_fd(t->store),
                          t->specs.spec, t->specs.n, &cb, err);
     if (rc == 0)
@@ -385,6 +387,7 @@ static void release(struct training *t)
     if (t->agents != NULL)
         agent_table_end(t->agents); /* the keeper, which sweeps, may have exited */
     agent_table_free(t->agents);
+    cluster_free(t->cluster);
     if (t->agent_fd >= 0)
         (void)close(t->agent_fd);
     training_free_status(t);

@@ -5,6 +5,7 @@
 
 #include "supervisor/env/env_host.h"
 #include "supervisor/metrics/sinks.h"
+#include "supervisor/node/cluster.h"
 #include "supervisor/run/agent_specs.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/life_fsm.h"
@@ -83,6 +84,7 @@ struct training {
     struct agent_specs specs;
     int agent_fd; /* the agent executable */
     struct env_host *env_host;
+    struct cluster *cluster; /* NULL: all processes run on this machine */
     struct agent_table *agents;
     struct run_saver *saver;
     struct graphs *graphs;
@@ -191,6 +193,11 @@ char **training_env_last_exit(struct training *t, const char *process);
 int training_plan_mode_changes(struct training *t, struct err *err);
 /* Callback of the agent table. */
 void training_on_agent_event(void *ctx, const struct agent_event *e);
+
+/* ---- training_cluster.c: the nodes of a cluster ---- */
+
+/* Starts them, if the configuration has any, and places the agents. ERR_INTERRUPTED. */
+int training_open_cluster(struct training *t, struct err *err);
 
 /* ---- training_report.c: events and messages for journal and observers ---- */
 

@@ -89,6 +89,8 @@ static void end_processes(struct training *t, uint64_t deadline_ms)
 {
     if (t->rollout != NULL)
         rollout_abort(t->rollout);
+    if (t->cluster != NULL)
+        cluster_stop(t->cluster);
     env_host_stop(t->env_host, deadline_ms);
     agent_table_stop(t->agents, deadline_ms);
 }
@@ -120,6 +122,8 @@ static void do_write_last(struct training *t, const struct err *why)
 
 static void do_unwatch(struct training *t, const struct err *why)
 {
+    if (t->cluster != NULL)
+        cluster_close(t->cluster);
     uv_close((uv_handle_t *)&t->tick, NULL);
     uv_close((uv_handle_t *)&t->space, NULL);
     training_unwatch(t);

@@ -37,8 +37,20 @@ static const char *state_of(const struct training *t)
     return life_state_is_paused(t->state) ? "paused" : "running";
 }
 
+/* The name of this machine; valid until the process ends. */
+static const char *own_host(void)
+{
+    static char name[256];
+
+    if (name[0] == '\0' && gethostname(name, sizeof(name) - 1) < 0)
+        return NULL;
+    return name;
+}
+
 static void take_agents(struct training *t, uint64_t updates)
 {
+    const char *host = own_host();
+
     for (size_t i = 0; i < t->specs.n; i++) {
         struct run_agent_status *to = &t->agent_status[i];
         struct agent_info info;
@@ -53,6 +65,7 @@ static void take_agents(struct training *t, uint64_t updates)
             .rss_bytes = info.rss_bytes,
             .update = updates,
             .last_exit = t->last_exit[i],
+            .host = info.host != NULL ? info.host : host,
         };
     }
 }
@@ -60,6 +73,7 @@ static void take_agents(struct training *t, uint64_t updates)
 static void take_environments(struct training *t)
 {
     const size_t n = env_host_count(t->env_host);
+    const char *host = own_host();
 
     t->env_status = xrealloc(t->env_status, (n + 1) * sizeof(*t->env_status));
     for (size_t i = 0; i < n; i++) {
@@ -73,6 +87,7 @@ static void take_environments(struct training *t)
             .restarts = info.restarts,
             .rss_bytes = info.rss_bytes,
             .last_exit = *training_env_last_exit(t, info.name),
+            .host = info.host != NULL ? info.host : host,
         };
     }
 }

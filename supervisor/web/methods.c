@@ -290,7 +290,8 @@ static int do_steer_agent(const struct call *c, struct err *err)
  * accept. */
 static int is_command(const char *change)
 {
-    static const char *const words[] = {"command", "plugin", "launcher", "on", "hooks"};
+    static const char *const words[] = {"command",  "plugin", "cluster",
+                                        "launcher", "on",     "hooks"};
     const size_t len = strcspn(change, "=");
 
     for (size_t at = 0; at < len;) {

@@ -24,7 +24,8 @@ if msgpack:
 LOAD = harness.SOURCE / "tests" / "support" / "control_load.py"
 STATUS = {"run", "state", "pid", "keeper_pid", "round", "env_steps", "episodes",
           "steps_per_second", "checkpoint_step", "exact", "agents"}
-AGENT = {"name", "pid", "state", "given_up", "restarts", "rss_bytes", "update", "last_exit"}
+AGENT = {"name", "pid", "state", "given_up", "restarts", "rss_bytes", "update", "last_exit",
+         "host"}
 
 
 def start(w, name="a", *options, steps=100000000, **more):

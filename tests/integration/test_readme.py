@@ -184,7 +184,7 @@ def test_the_examples_of_the_help_texts(w, clone):
                               w.brood(c, "--help")[0], re.MULTILINE) for c in listed}
     assert all(examples.values()), examples
     over = ("run", "eval", "replay", "inspect", "export", "check", "envs", "algorithms", "version",
-            "runs", "report", "rm", "wait", "resume", "fork")
+            "runs", "report", "rm", "wait", "resume", "fork", "node")
     examples["graph"] = []   # its graph is made up: test_graph.py
     examples["sweep"] = []   # so is its study: test_sweep.py
     for name in over:

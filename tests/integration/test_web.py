@@ -485,7 +485,8 @@ def test_a_run_is_steered_as_from_the_command_line(w):
         _, err = w.brood("set", run, change, code=2)
         message = c.error("set", run="live", change=change)
         assert err == f"brood set: {message}\n", (err, message)
-    for change in ("env.command=[sh]", "env.plugin=x.so", "on.give_up=[sh]", "run.launcher=sh"):
+    for change in ("env.command=[sh]", "env.plugin=x.so", "on.give_up=[sh]", "run.launcher=sh",
+                   "cluster.options=[-oProxyCommand=sh]"):
         assert "cannot be set from the page" in c.error("set", run="live", change=change)
     assert "past" in c.error("set", run="live", change="defaults.polyak=0.5", at="1")
     assert "expected a whole number" in c.error("set", run="live", change="defaults.polyak=0.5", at="x")

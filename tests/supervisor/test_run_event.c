@@ -334,7 +334,13 @@ START_TEST(every_kind_is_one_map)
 END_TEST
 
 static const struct run_agent_status agents[] = {
-    {.name = "a", .state = "busy", .pid = 7, .restarts = 2, .rss_bytes = 1, .update = 3},
+    {.name = "a",
+     .state = "busy",
+     .pid = 7,
+     .restarts = 2,
+     .rss_bytes = 1,
+     .update = 3,
+     .host = "m"},
     {.name = "b",
      .state = "gone",
      .given_up = "noop",
@@ -370,10 +376,11 @@ static const char status_json[] =
     "\"elapsed_seconds\": 30, \"checkpoint_step\": -1, \"team_return_mean\": null, "
     "\"exact\": true, \"numerics\": \"portable\", \"not_portable\": null, "
     "\"agents\": [{\"name\": \"a\", \"pid\": 7, \"state\": \"busy\", \"given_up\": null, "
-    "\"restarts\": 2, \"rss_bytes\": 1, \"update\": 3, \"last_exit\": null}, "
+    "\"restarts\": 2, \"rss_bytes\": 1, \"update\": 3, \"last_exit\": null, "
+    "\"host\": \"m\"}, "
     "{\"name\": \"b\", \"pid\": 0, \"state\": \"gone\", \"given_up\": \"noop\", "
     "\"restarts\": 0, \"rss_bytes\": -1, \"update\": null, \"last_exit\": "
-    "\"SIGKILL\"}], \"environments\": [], \"pending\": []}\n";
+    "\"SIGKILL\", \"host\": null}], \"environments\": [], \"pending\": []}\n";
 
 static void expect_status(const struct run_status *s, const char *want)
 {

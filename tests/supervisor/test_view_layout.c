@@ -87,6 +87,24 @@ START_TEST(a_team_fits_into_80_columns)
 }
 END_TEST
 
+START_TEST(several_machines_are_named_where_there_is_room)
+{
+    const char *p;
+
+    agents[0].host = agents[1].host = "here";
+    p = lay_out((struct view_frame){.colour = 0}, 120, 24);
+    ck_assert_ptr_null(strstr(p, "host"));
+    agents[1].host = "a-host-with-a-long-name";
+    agents[1].rss_bytes = -1;
+    p = lay_out((struct view_frame){.colour = 0}, 120, 24);
+    ck_assert_ptr_nonnull(strstr(p, "memory  host\n"));
+    ck_assert_ptr_nonnull(strstr(p, "4.1 MB  here\n"));
+    ck_assert_ptr_nonnull(strstr(p, "        -  a-host-with-a-lo\n"));
+    p = lay_out((struct view_frame){.colour = 0}, 80, 24);
+    ck_assert_ptr_null(strstr(p, "here"));
+}
+END_TEST
+
 START_TEST(name_state_and_return_remain_in_40_columns)
 {
     const char *p = lay_out((struct view_frame){.utf8 = 1}, 40, 24);
@@ -314,6 +332,7 @@ static Suite *make_suite(void)
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, a_team_fits_into_80_columns);
+    tcase_add_test(tc, several_machines_are_named_where_there_is_room);
     tcase_add_test(tc, name_state_and_return_remain_in_40_columns);
     tcase_add_test(tc, a_run_that_waits_says_so_instead_of_the_time_left);
     tcase_add_test(tc, agents_in_trouble_come_first_and_the_rest_is_counted);

@@ -23,7 +23,14 @@
 
 /* ---- workers in memory ---- */
 
-enum mishap { MISHAP_NONE, MISHAP_CRASH, MISHAP_KILLED, MISHAP_BROKEN, MISHAP_SILENT };
+enum mishap {
+    MISHAP_NONE,
+    MISHAP_CRASH,
+    MISHAP_KILLED,
+    MISHAP_BROKEN,
+    MISHAP_LOST, /* with its machine, and its block */
+    MISHAP_SILENT
+};
 
 struct queued { /* what the table will hear */
     enum { HEAR_MESSAGE, HEAR_BROKEN, HEAR_EXIT } kind;
@@ -51,6 +58,8 @@ static struct memory_site {
     size_t n;
     int n_starts, n_open, n_snapshots, n_puts, n_clears, n_pauses;
     int now_or_never;     /* snapshots: 0: always */
+    int loses_what_waits; /* 1: the second one has the mishap, too; the block is lost while
+                             the next start is delayed */
     int refuses_to_start; /* from that start on; 0: never */
     enum mishap mishap;   /* of the first process, at its request number `at` */
     int at;
@@ -157,6 +166,7 @@ static int link_start(struct worker_link *base, struct err *err)
     struct memory_link *l = memory_of(base);
 
     ck_assert_int_eq(base->is_running, 0);
+    ck_assert_int_eq(base->is_block_lost, 0);
     base->exit_code = -1;
     base->signal = 0;
     l->n_handled = 0;
@@ -226,17 +236,27 @@ static void answer(struct memory_link *l, const struct msg *m)
     msg_u64(&l->out, l->spec->command != NULL ? l->state : block_sum(l->block));
 }
 
+static void lose_block(struct memory_link *l)
+{
+    memset(l->block, 0xee, sizeof(l->block));
+    l->base.is_block_lost = 1;
+}
+
 /* 1: the request is not answered. */
 static int have_mishap(struct memory_link *l)
 {
-    if (site.mishap == MISHAP_NONE || l->base.pid != FIRST_PID + 1 ||
-        l->n_handled++ != site.at)
+    const int number = l->base.pid - FIRST_PID;
+
+    if (site.mishap == MISHAP_NONE || number > 1 + site.loses_what_waits ||
+        l->n_handled++ != (number == 1 ? site.at : 0))
         return 0;
     if (site.mishap == MISHAP_CRASH || site.mishap == MISHAP_BROKEN)
         l->block[WORDS / 2] = 13; /* it was in the midst of it */
+    if (site.mishap == MISHAP_LOST)
+        lose_block(l);
     if (site.mishap == MISHAP_CRASH)
         die(l, 3, 0);
-    else if (site.mishap == MISHAP_KILLED)
+    else if (site.mishap == MISHAP_KILLED || site.mishap == MISHAP_LOST)
         die(l, -1, SIGKILL);
     else if (site.mishap == MISHAP_BROKEN)
         push(l, (struct queued){.kind = HEAR_BROKEN});
@@ -303,6 +323,8 @@ static int link_snapshot(struct worker_link *base, void *dst, size_t len_bytes,
     struct memory_link *l = memory_of(base);
 
     ck_assert_uint_eq(len_bytes, l->block_bytes);
+    if (base->is_block_lost)
+        return err_set(err, UV_EAGAIN, "its values are lost");
     if (site.now_or_never && site.n_snapshots > 0)
         return err_set(err, UV_EAGAIN, "its values are far away");
     site.n_snapshots++;
@@ -318,6 +340,7 @@ static int link_put(struct worker_link *base, const void *src, size_t len_bytes,
     ck_assert_uint_eq(len_bytes, sizeof(l->block));
     l->block_bytes = len_bytes;
     memcpy(l->block, src, len_bytes);
+    base->is_block_lost = 0;
     site.n_puts++;
     return 0;
 }
@@ -328,6 +351,7 @@ static int link_clear(struct worker_link *base, struct err *err)
 
     memset(l->block, 0, sizeof(l->block));
     l->block_bytes = 0;
+    base->is_block_lost = 0;
     site.n_clears++;
     return 0;
 }
@@ -420,6 +444,8 @@ static void on_event(void *ctx, const struct agent_event *e)
         [AGENT_EVENT_MODE_CHANGED] = 't'};
     const size_t n = strlen(rig.events);
 
+    if (e->kind == AGENT_EVENT_WAIT && site.loses_what_waits)
+        lose_block(site.links[0]);
     ck_assert_uint_lt(n + 1, sizeof(rig.events));
     rig.events[n] = letters[e->kind];
     if (e->kind == AGENT_EVENT_READY)
@@ -614,8 +640,9 @@ START_TEST(a_life_without_mishap)
 }
 END_TEST
 
-static const enum mishap mishaps[] = {MISHAP_CRASH, MISHAP_KILLED, MISHAP_BROKEN};
-enum { N_MISHAPS = 3, N_REQUESTS = 1 + 2 * ROUNDS };
+static const enum mishap mishaps[] = {MISHAP_CRASH, MISHAP_KILLED, MISHAP_BROKEN,
+                                      MISHAP_LOST};
+enum { N_MISHAPS = 4, N_REQUESTS = 1 + 2 * ROUNDS };
 
 /* The process ends at each of its requests, once with the values of every moment at hand
  * and once with the first ones only: the answers stay the same. */
@@ -648,6 +675,23 @@ START_TEST(replay_brings_it_back)
     ck_assert_uint_eq(rig.replayed, site.at == 0 ? 0 : (site.at - 1) / 2);
     ck_assert_int_eq(site.n_puts, site.at == 0 ? 0 : 1);
     ck_assert_int_eq(site.n_snapshots, 1);
+}
+END_TEST
+
+/* The block is whole when the processes have died, but not when the next one starts. (The first
+ * start after progress is not delayed.) */
+START_TEST(a_block_is_put_again_that_was_lost_meanwhile)
+{
+    add_worker("memory");
+    site.mishap = MISHAP_KILLED;
+    site.at = _i;
+    site.loses_what_waits = 1;
+    rig.limits.restart.delay_s = 0.001;
+    start_ready();
+    play_rounds();
+    assert_block();
+    ck_assert_int_eq(site.n_starts, 3);
+    ck_assert_ptr_nonnull(strchr(rig.events, 'w'));
 }
 END_TEST
 
@@ -839,6 +883,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_life_without_mishap);
     tcase_add_loop_test(tc, death_changes_nothing, 0, N_MISHAPS * N_REQUESTS);
     tcase_add_loop_test(tc, replay_brings_it_back, 0, N_MISHAPS * N_REQUESTS);
+    tcase_add_loop_test(tc, a_block_is_put_again_that_was_lost_meanwhile, 0, 3);
     tcase_add_test(tc, values_out_of_reach_are_no_error);
     tcase_add_test(tc, preloaded_values_are_put);
     tcase_add_test(tc, a_start_that_fails_is_reported);

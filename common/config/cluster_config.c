@@ -1,0 +1,143 @@
+#include "common/config/cluster_config.h"
+
+#include "common/config/run_schema.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_SILENCE_S = 10 };
+
+/* ---- devices ---- */
+
+/* A number after "/task:"; -1: none. *at: behind it. */
+static int64_t take_number(const char **at)
+{
+    int64_t n = 0;
+    const char *p = *at;
+
+    while (*p >= '0' && *p <= '9' && n < 1000000)
+        n = 10 * n + (*p++ - '0');
+    if (p == *at)
+        return -1;
+    *at = p;
+    return n;
+}
+
+static int is_part(const char **at, const char *name)
+{
+    const size_t n = strlen(name);
+
+    if (strncmp(*at, name, n) != 0)
+        return 0;
+    *at += n;
+    return 1;
+}
+
+static int refuse(char why[DEVICE_WHY_BYTES], const char *device, const char *text)
+{
+    (void)snprintf(why, DEVICE_WHY_BYTES, "found '%.60s', %s", device, text);
+    return ERR_ARG;
+}
+
+int device_task(const char *device, int64_t n_tasks, int64_t *ret,
+                char why[DEVICE_WHY_BYTES])
+{
+    const char *at = device;
+    int64_t n;
+
+    *ret = -1;
+    while (*at != '\0') {
+        if (is_part(&at, "/job:")) {
+            if (!is_part(&at, "worker"))
+                return refuse(why, device, "expected the job \"worker\"");
+        } else if (is_part(&at, "/task:")) {
+            n = take_number(&at);
+            if (n >= n_tasks && n_tasks > 0)
+                return refuse(why, device, "expected a task below cluster.nodes");
+            *ret = n;
+            if (n < 0)
+                at = "?";
+        } else if (is_part(&at, "/replica:") || is_part(&at, "/device:CPU:") ||
+                   is_part(&at, "/cpu:")) {
+            if (take_number(&at) != 0)
+                at = "?";
+        } else {
+            at = "?";
+        }
+        if (*at != '\0' && *at != '/')
+            return refuse(why, device, "expected a device such as /job:worker/task:2");
+    }
+    return 0;
+}
+
+/* ---- the section ---- */
+
+static int check_launcher(const struct run_config *c, const struct yaml_node *at,
+                          struct err *err)
+{
+    const struct cluster_config *k = &c->cluster;
+
+    if (k->launcher == LAUNCHER_SSH && k->hosts == NULL)
+        return yaml_fail(at, "cluster", err, "launcher: ssh needs hosts: [a, b, ...]");
+    if (k->launcher == LAUNCHER_COMMAND && k->command == NULL)
+        return yaml_fail(at, "cluster", err,
+                         "launcher: command needs command: [PROGRAM, ARGUMENTS...]");
+    if (k->launcher != LAUNCHER_COMMAND && k->command != NULL)
+        return yaml_fail(yaml_find(at, "command"), "cluster.command", err,
+                         "is for launcher: command alone");
+    if (k->launcher != LAUNCHER_SSH && k->options != NULL)
+        return yaml_fail(yaml_find(at, "options"), "cluster.options", err,
+                         "is for launcher: ssh alone");
+    return k->command != NULL ? command_check_words(k->command, "cluster.command", err)
+                              : 0;
+}
+
+int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
+                            struct err *err)
+{
+    const struct yaml_node *at = yaml_find(root, "cluster");
+    struct cluster_config *k = &c->cluster;
+
+    if (!c->has_cluster)
+        return 0;
+    /* An optional map has no defaults of its own. */
+    if (yaml_find(at, "launcher") == NULL)
+        k->launcher = LAUNCHER_NONE;
+    if (yaml_find(at, "encrypt") == NULL)
+        k->encrypt = 1;
+    if (k->nodes == 0)
+        k->nodes = k->hosts != NULL ? (int64_t)k->hosts->n : 1;
+    if (k->listen == NULL)
+        k->listen = "auto";
+    if (k->silence_s == 0.0)
+        k->silence_s = DEFAULT_SILENCE_S;
+    return check_launcher(c, at, err);
+}
+
+static const struct yaml_node *copy_words(const struct yaml_node *words,
+                                          struct arena *arena)
+{
+    return words != NULL ? yaml_tree_copy(words, arena) : NULL;
+}
+
+static void take_device(struct agent_config *a, const struct agent_config *from,
+                        struct arena *arena)
+{
+    a->device = from->device != NULL ? arena_strdup(arena, from->device) : NULL;
+}
+
+void cluster_config_take(struct run_config *c, const struct run_config *from)
+{
+    struct cluster_config *k = &c->cluster;
+
+    c->has_cluster = from->has_cluster;
+    *k = from->cluster;
+    k->hosts = copy_words(k->hosts, &c->arena);
+    k->options = copy_words(k->options, &c->arena);
+    k->command = copy_words(k->command, &c->arena);
+    k->listen = k->listen != NULL ? arena_strdup(&c->arena, k->listen) : NULL;
+    take_device(&c->defaults, &from->defaults, &c->arena);
+    for (size_t i = 0; i < c->n_agents && i < from->n_agents; i++)
+        take_device(&c->agents[i], &from->agents[i], &c->arena);
+}

@@ -1,0 +1,28 @@
+/* cluster_config.h - the section `cluster`, and the devices of agents. */
+#ifndef COMMON_CONFIG_CLUSTER_CONFIG_H
+#define COMMON_CONFIG_CLUSTER_CONFIG_H
+
+#include "common/config/run_config.h"
+#include "common/config/yaml_tree.h"
+
+#define DEVICE_WHY_BYTES 160
+
+/* The task that a device names, as in /job:worker/task:2; -1: it names none. ERR_ARG, with the
+ * reason in `why`: it is malformed, or there is no such job, or no such task of n_tasks (0: any
+ * may be). */
+int device_task(const char *device, int64_t n_tasks, int64_t *ret,
+                char why[DEVICE_WHY_BYTES]);
+
+/* Checks and completes the section where the table does not suffice. */
+int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
+                            struct err *err);
+/* Copies the section, and the agents' devices, from another configuration with the same agents:
+ * where a run is computed changes no byte of it. */
+void cluster_config_take(struct run_config *c, const struct run_config *from);
+/* Whether processes run on nodes. */
+static inline int cluster_config_is_active(const struct run_config *c)
+{
+    return c->has_cluster && c->cluster.launcher != LAUNCHER_NONE;
+}
+
+#endif

@@ -1,0 +1,78 @@
+/* `brood node`: one machine's part of a run. */
+#include "supervisor/cli/cli.h"
+#include "supervisor/node/node.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+struct options {
+    const char *address;
+    long long silence_ms;
+    int plain;
+};
+
+static int parse(struct cli *cli, int argc, char **argv, struct options *o)
+{
+    static const struct option own[] = {{"connect", required_argument, NULL, 'c'},
+                                        {"silence", required_argument, NULL, 's'},
+                                        {"plain", no_argument, NULL, 'p'},
+                                        {0}};
+    int opt, code = CLI_DONE;
+
+    while ((opt = cli_option(cli, argc, argv, own, &code)) >= 0) {
+        if (opt == 'p')
+            o->plain = 1;
+        else if (opt == 'c')
+            o->address = optarg;
+        else if (opt == 's' && cli_integer(cli, "--silence", optarg, 1, 86400000,
+                                           &o->silence_ms) != CLI_DONE)
+            return CLI_USAGE;
+    }
+    if (opt == CLI_OPTION_EXIT)
+        return code != CLI_DONE ? code : -1;
+    if (optind < argc)
+        return cli_usage(cli, "expected no argument, got '%s'", argv[optind]);
+    return o->address == NULL ? cli_usage(cli, "--connect is missing") : CLI_DONE;
+}
+
+static int run_node(struct cli *cli, int argc, char **argv)
+{
+    struct options o = {.silence_ms = 10000};
+    struct channel_secret secret;
+    struct node_args args;
+    struct err err = {0};
+    int null, code = parse(cli, argc, argv, &o);
+
+    if (code != CLI_DONE)
+        return code < 0 ? CLI_DONE : code;
+    if (node_read_secret(STDIN_FILENO, &secret, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
+    null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null > STDIN_FILENO) {
+        (void)dup2(null, STDIN_FILENO);
+        (void)close(null);
+    }
+    args = (struct node_args){.address = o.address,
+                              .silence_ms = (uint64_t)o.silence_ms,
+                              .encrypt = !o.plain,
+                              .version = BROOD_VERSION};
+    return node_run(&args, &secret, &err) < 0 ? cli_fail(cli, CLI_FAILED, &err)
+                                              : CLI_DONE;
+}
+
+const struct command cmd_node = {
+    .name = "node",
+    .arguments = "--connect ADDRESS:PORT [options]",
+    .summary = "Serve one machine's part of a run (started by its launcher)",
+    .help =
+        "  --connect ADDRESS:PORT\n"
+        "                   where the run's supervisor listens\n"
+        "  --silence MS     end when nothing came from there for so long (10000)\n"
+        "  --plain          do not encrypt (cluster.encrypt: false)\n"
+        "\nReads its key from standard input: 96 hexadecimal digits. It ends, and all "
+        "that\n"
+        "it has started, when the connection ends. See `cluster` in a configuration.\n"
+        "\nexample: brood run configs/simple_spread.yaml --set cluster.launcher=local\n",
+    .run = run_node,
+};

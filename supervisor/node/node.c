@@ -1,0 +1,346 @@
+#include "supervisor/node/node.h"
+
+#include "common/err/check.h"
+#include "common/log/log.h"
+#include "common/mem/xmalloc.h"
+#include "common/numerics/numerics.h"
+#include "supervisor/net/listener.h"
+#include "supervisor/node/node_files.h"
+#include "supervisor/node/node_worker.h"
+#include "supervisor/proc/binaries.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    SAMPLE_MS = 100,
+    REPORT_BYTES = 1 << 20, /* far below NODE_FEED_AHEAD_BYTES */
+    CONNECT_MS = 10000,
+    EXPECTED_WORKERS = 64, /* for the limit on open files */
+    SECRET_BYTES = CHANNEL_ID_BYTES + CHANNEL_KEY_BYTES,
+};
+
+struct node {
+    const struct node_args *args;
+    uv_loop_t loop;
+    struct binaries binaries;
+    int exe_fd;
+    struct node_files files;
+    struct node_workers workers;
+    struct channel *channel;
+    uv_timer_t sample, deadline;
+    uv_signal_t signals[3];
+    uint64_t stored_bytes; /* not reported yet */
+    int is_ready;          /* the supervisor has the key, too */
+    int is_ending, is_closing;
+    struct err why; /* code 0: an orderly end */
+};
+
+/* ---- the key ---- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static int decode_hex(const char *text, uint8_t ret[SECRET_BYTES])
+{
+    for (size_t i = 0; i < SECRET_BYTES; i++) {
+        const int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
+
+        if (high < 0 || low < 0)
+            return -1;
+        ret[i] = (uint8_t)(high << 4 | low);
+    }
+    return 0;
+}
+
+int node_read_secret(int fd, struct channel_secret *ret, struct err *err)
+{
+    char text[2 * SECRET_BYTES + 2];
+    uint8_t raw[SECRET_BYTES];
+    size_t len = 0;
+    ssize_t n = 1;
+
+    while (n > 0 && len < sizeof(text) && memchr(text, '\n', len) == NULL) {
+        n = read(fd, text + len, sizeof(text) - len);
+        if (n < 0 && errno == EINTR)
+            n = 1;
+        else if (n < 0)
+            return err_errno(err, "reading the key from standard input");
+        else
+            len += (size_t)n;
+    }
+    if (len == SECRET_BYTES)
+        memcpy(raw, text, SECRET_BYTES);
+    else if (len < (size_t)2 * SECRET_BYTES || decode_hex(text, raw) < 0)
+        return err_set(err, ERR_FORMAT,
+                       "no key on standard input: this command is started by a launcher "
+                       "(see cluster.launcher)");
+    memcpy(ret->id, raw, CHANNEL_ID_BYTES);
+    memcpy(ret->key, raw + CHANNEL_ID_BYTES, CHANNEL_KEY_BYTES);
+    explicit_bzero(raw, sizeof(raw));
+    explicit_bzero(text, sizeof(text));
+    return 0;
+}
+
+/* ---- the end ---- */
+
+static void on_site_closed(void *ctx)
+{
+    struct node *n = ctx;
+
+    uv_close((uv_handle_t *)&n->sample, NULL);
+    uv_close((uv_handle_t *)&n->deadline, NULL);
+    for (size_t i = 0; i < sizeof(n->signals) / sizeof(n->signals[0]); i++)
+        uv_close((uv_handle_t *)&n->signals[i], NULL);
+}
+
+static void close_if_none(struct node *n)
+{
+    if (!n->is_ending || n->is_closing || n->workers.n_running > 0)
+        return;
+    n->is_closing = 1;
+    local_site_close(n->workers.site, on_site_closed, n);
+}
+
+/* Processes that do not end in time are those that the kernel cannot end; their parent-death
+ * signal is set. */
+static void on_deadline(uv_timer_t *timer)
+{
+    struct node *n = timer->data;
+
+    local_site_end();
+    _exit(n->why.code < 0);
+}
+
+static void end(struct node *n, const struct err *why)
+{
+    if (n->is_ending)
+        return;
+    n->is_ending = 1;
+    n->why = *why;
+    n->workers.channel = NULL;
+    channel_close(n->channel);
+    n->channel = NULL;
+    (void)uv_timer_stop(&n->sample);
+    (void)uv_timer_start(&n->deadline, on_deadline, NODE_END_MS, 0);
+    node_workers_kill(&n->workers);
+    close_if_none(n);
+}
+
+static void on_none(void *ctx)
+{
+    close_if_none(ctx);
+}
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+    const struct err none = {0};
+
+    log_info("signal %d: the node ends", signum);
+    end(handle->data, &none);
+}
+
+/* ---- messages ---- */
+
+static void post(struct node *n, enum node_message_kind kind, uint64_t number,
+                 const void *data, size_t len)
+{
+    uint8_t head[NODE_HEAD_BYTES];
+
+    node_head_pack(head, kind, NODE_NO_WORKER, number);
+    (void)channel_send2(n->channel, head, sizeof(head), data, len, NULL);
+}
+
+/* Its kernel's present life, by which the supervisor knows whether it shares the clock. */
+static void read_boot(char *ret, size_t size)
+{
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    ret[0] = '\0';
+    if (f != NULL && fgets(ret, (int)size, f) != NULL)
+        ret[strcspn(ret, "\n")] = '\0';
+    if (f != NULL)
+        (void)fclose(f);
+}
+
+static void on_ready(void *ctx, struct channel *c)
+{
+    struct node *n = ctx;
+    struct node_hello hello = {.protocol = NODE_PROTOCOL_VERSION,
+                               .numerics = NUMERICS_VERSION,
+                               .pid = (uint32_t)getpid(),
+                               .cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
+                               .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) *
+                                               (uint64_t)sysconf(_SC_PAGESIZE)};
+    struct wbuf b = {0};
+
+    n->is_ready = 1;
+    (void)snprintf(hello.build_id, sizeof(hello.build_id), "%s", n->binaries.build_id);
+    (void)snprintf(hello.version, sizeof(hello.version), "%s", n->args->version);
+    (void)gethostname(hello.host, sizeof(hello.host) - 1);
+    read_boot(hello.boot, sizeof(hello.boot));
+    node_hello_pack(&b, &hello);
+    post(n, NODE_HELLO, 0, b.data, b.len);
+    wbuf_done(&b);
+}
+
+static int take_file(struct node *n, const struct node_message *m, struct err *err)
+{
+    int rc;
+
+    switch (m->kind) {
+    case NODE_HEADER:
+        rc = node_files_header(&n->files, m->body, m->len, err);
+        break;
+    case NODE_ROWS:
+        rc = node_files_rows(&n->files, m->number, m->body, m->len, err);
+        break;
+    default:
+        rc = node_files_shared(&n->files, m->worker, m->number, m->body, m->len, err);
+        break;
+    }
+    if (rc < 0)
+        return rc;
+    n->stored_bytes += m->len;
+    if (n->stored_bytes >= REPORT_BYTES) {
+        post(n, NODE_STORED, n->stored_bytes, NULL, 0);
+        n->stored_bytes = 0;
+    }
+    return 0;
+}
+
+static int take(struct node *n, const uint8_t *data, size_t len, struct err *err)
+{
+    struct node_message m;
+    const int rc = node_message_parse(&m, data, len, err);
+
+    if (rc < 0)
+        return rc;
+    switch (m.kind) {
+    case NODE_HEADER:
+    case NODE_ROWS:
+    case NODE_SHARED:
+        return take_file(n, &m, err);
+    case NODE_FORGET:
+        return node_files_forget(&n->files, m.number, err);
+    case NODE_NOTHING:
+        return 0;
+    default:
+        return node_workers_take(&n->workers, &m, err);
+    }
+}
+
+static void on_message(void *ctx, struct channel *c, const uint8_t *data, size_t len)
+{
+    struct node *n = ctx;
+    struct err err = {0};
+
+    if (!n->is_ending && take(n, data, len, &err) < 0)
+        end(n, &err);
+}
+
+static void on_end(void *ctx, struct channel *c, const struct err *why)
+{
+    struct node *n = ctx;
+    struct err refused;
+
+    if (why->code == 0 && !n->is_ready) {
+        (void)err_set(&refused, ERR_STATE, "the supervisor at %s refused the key",
+                      n->args->address);
+        why = &refused;
+    }
+    end(n, why);
+}
+
+static void on_sample(uv_timer_t *timer)
+{
+    struct node *n = timer->data;
+
+    node_workers_sample(&n->workers);
+}
+
+/* ---- beginning ---- */
+
+static int prepare(struct node *n, struct err *err)
+{
+    int rc;
+
+    if ((rc = binaries_find(&n->binaries, err)) < 0 ||
+        (rc = n->exe_fd = binaries_open_agent(&n->binaries, err)) < 0 ||
+        (rc = node_files_init(&n->files, err)) < 0)
+        return rc;
+    return local_site_new(&n->workers.site, &n->loop, n->exe_fd, n->files.log_read_fd,
+                          EXPECTED_WORKERS, err);
+}
+
+static int open_channel(struct node *n, const struct channel_secret *secret,
+                        struct err *err)
+{
+    const struct channel_options options = {.encrypt = n->args->encrypt,
+                                            .silence_ms = n->args->silence_ms,
+                                            .max_bytes = NODE_MAX_MESSAGE_BYTES};
+    const struct channel_callbacks cb = {
+        .on_ready = on_ready, .on_message = on_message, .on_end = on_end, .ctx = n};
+    const int fd = net_connect(n->args->address, CONNECT_MS, err);
+
+    return fd < 0 ? fd
+                  : channel_open(&n->channel, &n->loop, fd, secret, &options, &cb, err);
+}
+
+static void open_handles(struct node *n)
+{
+    static const int ends[] = {SIGTERM, SIGINT, SIGHUP};
+
+    local_site_open(n->workers.site);
+    (void)uv_timer_init(&n->loop, &n->sample);
+    (void)uv_timer_init(&n->loop, &n->deadline);
+    n->sample.data = n->deadline.data = n;
+    (void)uv_timer_start(&n->sample, on_sample, SAMPLE_MS, SAMPLE_MS);
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        (void)uv_signal_init(&n->loop, &n->signals[i]);
+        n->signals[i].data = n;
+        (void)uv_signal_start(&n->signals[i], on_signal, ends[i]);
+    }
+}
+
+int node_run(const struct node_args *args, const struct channel_secret *secret,
+             struct err *err)
+{
+    struct node *n = xcalloc(1, sizeof(*n));
+    int rc;
+
+    n->args = args;
+    n->exe_fd = -1;
+    n->files = NODE_FILES_NONE;
+    CHECK(uv_loop_init(&n->loop) == 0);
+    n->workers = (struct node_workers){
+        .loop = &n->loop, .files = &n->files, .on_none = on_none, .ctx = n};
+    rc = prepare(n, err);
+    if (rc == 0)
+        rc = open_channel(n, secret, err);
+    if (rc == 0) {
+        n->workers.channel = n->channel;
+        open_handles(n);
+        (void)uv_run(&n->loop, UV_RUN_DEFAULT);
+        rc = n->why.code;
+        if (rc < 0)
+            (void)err_pass(err, &n->why);
+    }
+    local_site_end();
+    node_workers_done(&n->workers);
+    local_site_free(n->workers.site);
+    node_files_done(&n->files);
+    if (n->exe_fd >= 0)
+        (void)close(n->exe_fd);
+    (void)uv_loop_close(&n->loop);
+    free(n);
+    return rc;
+}

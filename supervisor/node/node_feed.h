@@ -1,0 +1,47 @@
+/* node_feed.h - fills a node's copies of files that its processes map: the experience log,
+ * and the memory of groups that share parameters.
+ *
+ * Log      from its first row that is still on the disk up to the head, then on as rows are
+ *          appended: read back from the log, where they have just been written, and sent with
+ *          the same offsets. A frame must be sent only when the feed is at the head, so that
+ *          its process finds the rows that the frame names.
+ * Groups   once, when the node has joined; none of the group's processes runs then.
+ * Bounds   at most NODE_FEED_AHEAD_BYTES are under way that the node has not stored.
+ */
+#ifndef SUPERVISOR_NODE_NODE_FEED_H
+#define SUPERVISOR_NODE_NODE_FEED_H
+
+#include "common/err/err.h"
+#include "supervisor/net/secure_channel.h"
+#include "supervisor/store/store.h"
+
+#define NODE_FEED_AHEAD_BYTES ((uint64_t)32 << 20)
+
+struct node_feed_group { /* part of a file that is still to be sent */
+    uint32_t group;
+    int fd; /* borrowed */
+    uint64_t next, end;
+};
+
+struct node_feed {
+    const struct store *store; /* borrowed; NULL: there is no log */
+    int has_header;            /* it was sent */
+    uint64_t next;             /* offset of the first byte that was not sent */
+    uint64_t ahead_bytes;      /* sent, not stored */
+    struct node_feed_group *groups;
+    size_t n_groups;
+    uint8_t *buf; /* NODE_CHUNK_BYTES, or NULL */
+};
+
+/* Begins for a node that has nothing. */
+void node_feed_init(struct node_feed *f, const struct store *store);
+void node_feed_done(struct node_feed *f);
+void node_feed_add_group(struct node_feed *f, uint32_t group, int fd);
+/* Whether everything was sent. */
+int node_feed_is_level(const struct node_feed *f);
+/* Sends what is due and may be sent. An error of the channel, or -errno. */
+int node_feed_send(struct node_feed *f, struct channel *c, struct err *err);
+/* The node has stored so many bytes. ERR_PROTOCOL: more than were sent. */
+int node_feed_stored(struct node_feed *f, uint64_t bytes, struct err *err);
+
+#endif

@@ -1,0 +1,122 @@
+#include "supervisor/node/node_files.h"
+
+#include "common/io/write_all.h"
+#include "common/mem/xmalloc.h"
+#include "common/msg/protocol.h"
+#include "common/store/layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MAX_LOG_BYTES (UINT64_C(1) << 62)
+
+static int open_unnamed(void)
+{
+    const char *const folders[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
+    int fd = -1;
+
+    for (size_t i = 0; fd < 0 && i < sizeof(folders) / sizeof(folders[0]); i++)
+        if (folders[i] != NULL)
+            fd = open(folders[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return fd >= 0 ? fd : memfd_create("experience", MFD_CLOEXEC);
+}
+
+int node_files_init(struct node_files *f, struct err *err)
+{
+    char path[64];
+
+    *f = NODE_FILES_NONE;
+    f->log_fd = open_unnamed();
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", f->log_fd);
+    if (f->log_fd >= 0)
+        f->log_read_fd = open(path, O_RDONLY | O_CLOEXEC);
+    return f->log_read_fd < 0 ? err_errno(err, "a file for a copy of the experience log")
+                              : 0;
+}
+
+void node_files_done(struct node_files *f)
+{
+    if (f->log_fd >= 0)
+        (void)close(f->log_fd);
+    if (f->log_read_fd >= 0)
+        (void)close(f->log_read_fd);
+    for (size_t i = 0; i < f->n_groups; i++)
+        block_done(&f->groups[i].memory);
+    free(f->groups);
+    *f = NODE_FILES_NONE;
+}
+
+static int write_log(struct node_files *f, const void *data, size_t len, uint64_t offset,
+                     struct err *err)
+{
+    return pwrite_all(f->log_fd, data, len, offset) < 0
+               ? err_errno(err, "its copy of the experience log")
+               : 0;
+}
+
+int node_files_header(struct node_files *f, const void *data, size_t len, struct err *err)
+{
+    if (len > STORE_HEADER_BYTES)
+        return err_set(err, ERR_PROTOCOL, "a log's header of %zu bytes", len);
+    if (ftruncate(f->log_fd, STORE_HEADER_BYTES) < 0)
+        return err_errno(err, "its copy of the experience log");
+    return write_log(f, data, len, 0, err);
+}
+
+int node_files_rows(struct node_files *f, uint64_t offset, const void *data, size_t len,
+                    struct err *err)
+{
+    if (offset < STORE_HEADER_BYTES || offset > MAX_LOG_BYTES)
+        return err_set(err, ERR_PROTOCOL, "rows at %llu", (unsigned long long)offset);
+    return write_log(f, data, len, offset, err);
+}
+
+/* The file may lie where there are no holes: then it keeps them. */
+int node_files_forget(struct node_files *f, uint64_t offset, struct err *err)
+{
+    if (offset > MAX_LOG_BYTES)
+        return err_set(err, ERR_PROTOCOL, "rows at %llu", (unsigned long long)offset);
+    if (offset > STORE_HEADER_BYTES)
+        (void)fallocate(f->log_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        STORE_HEADER_BYTES, (off_t)(offset - STORE_HEADER_BYTES));
+    return 0;
+}
+
+int node_files_group(struct node_files *f, uint32_t group, struct err *err)
+{
+    struct node_group *g;
+    char name[32];
+    int rc;
+
+    for (size_t i = 0; i < f->n_groups; i++)
+        if (f->groups[i].number == group)
+            return f->groups[i].memory.fd;
+    f->groups = xreallocarray(f->groups, f->n_groups + 1, sizeof(*f->groups));
+    g = &f->groups[f->n_groups];
+    *g = (struct node_group){.number = group, .memory = BLOCK_NONE};
+    (void)snprintf(name, sizeof(name), "group %u", group);
+    rc = block_init(&g->memory, name, err);
+    if (rc < 0)
+        return rc;
+    f->n_groups++;
+    return g->memory.fd;
+}
+
+int node_files_shared(struct node_files *f, uint32_t group, uint64_t offset,
+                      const void *data, size_t len, struct err *err)
+{
+    const int fd = node_files_group(f, group, err);
+
+    if (fd < 0)
+        return fd;
+    if (offset > BLOCK_CAPACITY_BYTES || len > BLOCK_CAPACITY_BYTES - offset)
+        return err_set(err, ERR_PROTOCOL, "bytes of a group at %llu",
+                       (unsigned long long)offset);
+    return pwrite_all(fd, data, len, offset) < 0 ? err_errno(err, "the memory of a group")
+                                                 : 0;
+}

@@ -1,0 +1,198 @@
+#include "supervisor/node/node_launch.h"
+
+#include "common/config/yaml_tree.h"
+#include "common/io/write_all.h"
+#include "common/mem/xmalloc.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int add(struct node_command *c, const char *word, struct err *err)
+{
+    if (c->n == PROGRAM_MAX_WORDS)
+        return err_set(err, ERR_LIMIT, "cluster: the command has more than %d words",
+                       PROGRAM_MAX_WORDS);
+    c->words[c->n++] = word;
+    return 0;
+}
+
+static int add_list(struct node_command *c, const struct yaml_node *list, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; list != NULL && i < list->n && rc == 0; i++)
+        rc = add(c, list->child[i]->text, err);
+    return rc;
+}
+
+/* `brood node ...` itself. */
+static int add_node(struct node_command *c, const struct cluster_config *config,
+                    const char *binary, const char *address, struct arena *arena,
+                    struct err *err)
+{
+    char silence[32];
+    int rc;
+
+    (void)snprintf(silence, sizeof(silence), "%.0f", config->silence_s * 1000);
+    (void)((rc = add(c, binary, err)) < 0 || (rc = add(c, "node", err)) < 0 ||
+           (rc = add(c, "--connect", err)) < 0 || (rc = add(c, address, err)) < 0 ||
+           (rc = add(c, "--silence", err)) < 0 ||
+           (rc = add(c, arena_strdup(arena, silence), err)) < 0);
+    return rc == 0 && !config->encrypt ? add(c, "--plain", err) : rc;
+}
+
+/* A word as a shell reads it back. */
+static const char *quote(const char *word, struct arena *arena)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789_./:=@%+,-[]";
+    char *text, *at;
+    const char *ret;
+
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0' && strchr(word, '[') == NULL)
+        return word;
+    text = at = xmalloc(4 * strlen(word) + 3);
+    *at++ = '\'';
+    for (; *word != '\0'; word++) {
+        if (*word == '\'')
+            at = stpcpy(at, "'\\'");
+        *at++ = *word;
+    }
+    (void)stpcpy(at, "'");
+    ret = arena_strdup(arena, text);
+    free(text);
+    return ret;
+}
+
+static int make_ssh(struct node_command *c, const struct cluster_config *config,
+                    size_t node, const char *binary, const char *address,
+                    struct arena *arena, struct err *err)
+{
+    size_t first;
+    int rc;
+
+    (void)((rc = add(c, "ssh", err)) < 0 || (rc = add(c, "-T", err)) < 0 ||
+           (rc = add_list(c, config->options, err)) < 0 ||
+           (rc = add(c, node_command_host(config, node), err)) < 0);
+    first = c->n;
+    if (rc == 0)
+        rc = add_node(c, config, binary, address, arena, err);
+    for (size_t i = first; i < c->n; i++)
+        c->words[i] = quote(c->words[i], arena);
+    return rc;
+}
+
+/* Replaces {node} and {host}. */
+static const char *fill_in(const char *word, size_t node, const char *host,
+                           struct arena *arena)
+{
+    char text[4096], digits[32];
+    size_t n = 0;
+
+    (void)snprintf(digits, sizeof(digits), "%zu", node);
+    while (*word != '\0' && n + 300 < sizeof(text)) {
+        if (strncmp(word, "{node}", 6) == 0) {
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "%s", digits);
+            word += 6;
+        } else if (strncmp(word, "{host}", 6) == 0) {
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "%.255s", host);
+            word += 6;
+        } else {
+            text[n++] = *word++;
+        }
+    }
+    text[n] = '\0';
+    return arena_strdup(arena, text);
+}
+
+static int make_command(struct node_command *c, const struct cluster_config *config,
+                        size_t node, const char *binary, const char *address,
+                        struct arena *arena, struct err *err)
+{
+    const char *host = node_command_host(config, node);
+    int rc = 0;
+
+    for (size_t i = 0; i < config->command->n && rc == 0; i++)
+        rc = add(c, fill_in(config->command->child[i]->text, node, host, arena), err);
+    return rc < 0 ? rc : add_node(c, config, binary, address, arena, err);
+}
+
+int node_command_make(struct node_command *ret, const struct cluster_config *config,
+                      size_t node, const char *binary, const char *address,
+                      struct arena *arena, struct err *err)
+{
+    ret->n = 0;
+    switch (config->launcher) {
+    case LAUNCHER_SSH:
+        return make_ssh(ret, config, node, binary, address, arena, err);
+    case LAUNCHER_COMMAND:
+        return make_command(ret, config, node, binary, address, arena, err);
+    default:
+        return add_node(ret, config, binary, address, arena, err);
+    }
+}
+
+const char *node_command_host(const struct cluster_config *config, size_t node)
+{
+    const struct yaml_node *hosts = config->hosts;
+
+    return hosts != NULL && hosts->n > 0 ? hosts->child[node % hosts->n]->text : "";
+}
+
+int node_command_key(const struct channel_secret *secret, struct err *err)
+{
+    uint8_t raw[CHANNEL_ID_BYTES + CHANNEL_KEY_BYTES];
+    char text[2 * sizeof(raw) + 2];
+    const int fd = memfd_create("key", MFD_CLOEXEC);
+
+    if (fd < 0)
+        return err_errno(err, "memfd_create");
+    memcpy(raw, secret->id, CHANNEL_ID_BYTES);
+    memcpy(raw + CHANNEL_ID_BYTES, secret->key, CHANNEL_KEY_BYTES);
+    for (size_t i = 0; i < sizeof(raw); i++)
+        (void)snprintf(text + 2 * i, 3, "%02x", raw[i]);
+    text[2 * sizeof(raw)] = '\n';
+    if (write_all(fd, text, 2 * sizeof(raw) + 1) == 0 && lseek(fd, 0, SEEK_SET) == 0)
+        return fd;
+    (void)err_errno(err, "writing a node's key");
+    (void)close(fd);
+    return err->code;
+}
+
+/* Loopback if this machine has no other address. */
+static void find_address(char ret[INET_ADDRSTRLEN])
+{
+    struct ifaddrs *all = NULL;
+
+    (void)snprintf(ret, INET_ADDRSTRLEN, "127.0.0.1");
+    if (getifaddrs(&all) < 0)
+        return;
+    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+        if (i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_INET ||
+            (i->ifa_flags & IFF_LOOPBACK) != 0 || (i->ifa_flags & IFF_UP) == 0)
+            continue;
+        (void)inet_ntop(
+            AF_INET, &((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr,
+            ret, INET_ADDRSTRLEN);
+        break;
+    }
+    freeifaddrs(all);
+}
+
+const char *node_command_address(const char *address, struct arena *arena)
+{
+    static const char any[] = "0.0.0.0:";
+    char own[INET_ADDRSTRLEN], text[INET_ADDRSTRLEN + 16];
+
+    if (strncmp(address, any, sizeof(any) - 1) != 0)
+        return arena_strdup(arena, address);
+    find_address(own);
+    (void)snprintf(text, sizeof(text), "%s:%s", own, address + sizeof(any) - 1);
+    return arena_strdup(arena, text);
+}

@@ -1,0 +1,28 @@
+/* node_launch.h - the command that starts a node, for each launcher. */
+#ifndef SUPERVISOR_NODE_NODE_LAUNCH_H
+#define SUPERVISOR_NODE_NODE_LAUNCH_H
+
+#include "common/config/run_config.h"
+#include "common/mem/arena.h"
+#include "supervisor/net/secure_channel.h"
+#include "supervisor/proc/program.h"
+
+struct node_command {
+    const char *words[PROGRAM_MAX_WORDS];
+    size_t n;
+};
+
+/* The command of node number `node`, in the arena. binary: brood's path; address: where the
+ * supervisor listens. ERR_LIMIT: too many words. */
+int node_command_make(struct node_command *ret, const struct cluster_config *config,
+                      size_t node, const char *binary, const char *address,
+                      struct arena *arena, struct err *err);
+/* The host of that node in the configuration; "" if it names none. */
+const char *node_command_host(const struct cluster_config *config, size_t node);
+/* A file in memory that holds the key as a node reads it. A descriptor, or -errno. */
+int node_command_key(const struct channel_secret *secret, struct err *err);
+/* The address under which other machines reach a supervisor that listens on `address`:
+ * where that is 0.0.0.0, the one of this machine's first interface. In the arena. */
+const char *node_command_address(const char *address, struct arena *arena);
+
+#endif

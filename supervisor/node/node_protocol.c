@@ -1,0 +1,225 @@
+#include "supervisor/node/node_protocol.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const kind_names[NODE_KIND_COUNT] = {
+    [NODE_OPEN] = "open",         [NODE_START] = "start",   [NODE_HOLD] = "hold",
+    [NODE_SNAPSHOT] = "snapshot", [NODE_PUT] = "put",       [NODE_CLEAR] = "clear",
+    [NODE_FRAME] = "frame",       [NODE_SIGNAL] = "signal", [NODE_KILL] = "kill",
+    [NODE_PAUSE] = "pause",       [NODE_LIMIT] = "limit",   [NODE_HEADER] = "header",
+    [NODE_ROWS] = "rows",         [NODE_FORGET] = "forget", [NODE_SHARED] = "shared",
+    [NODE_NOTHING] = "nothing",   [NODE_HELLO] = "hello",   [NODE_REPLY] = "reply",
+    [NODE_EXIT] = "exit",         [NODE_BROKEN] = "broken", [NODE_OUTPUT] = "output",
+    [NODE_SAMPLE] = "sample",     [NODE_STORED] = "stored",
+};
+
+const char *node_kind_name(enum node_message_kind kind)
+{
+    const char *name = (unsigned)kind < NODE_KIND_COUNT ? kind_names[kind] : NULL;
+
+    return name != NULL ? name : "unknown";
+}
+
+static void put_u32(uint8_t *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+}
+
+void node_head_pack(uint8_t ret[NODE_HEAD_BYTES], enum node_message_kind kind,
+                    uint32_t worker, uint64_t number)
+{
+    put_u32(ret, (uint32_t)kind);
+    put_u32(ret + 4, worker);
+    put_u32(ret + 8, (uint32_t)number);
+    put_u32(ret + 12, (uint32_t)(number >> 32));
+}
+
+int node_message_parse(struct node_message *ret, const void *data, size_t len,
+                       struct err *err)
+{
+    struct cursor c = cursor_of(data, len);
+    const uint32_t kind = cursor_u32(&c);
+
+    *ret = (struct node_message){.kind = (enum node_message_kind)kind};
+    ret->worker = cursor_u32(&c);
+    ret->number = cursor_u64(&c);
+    if (c.failed)
+        return err_set(err, ERR_PROTOCOL, "a message of %zu bytes, too short for any",
+                       len);
+    if (kind == 0 || kind >= NODE_KIND_COUNT)
+        return err_set(err, ERR_PROTOCOL, "a message of the unknown kind %u", kind);
+    if (ret->worker != NODE_NO_WORKER && ret->worker >= NODE_MAX_WORKERS)
+        return err_set(err, ERR_PROTOCOL, "a message about worker %u", ret->worker);
+    ret->body = c.p;
+    ret->len = cursor_left(&c);
+    return 0;
+}
+
+/* ---- bodies ---- */
+
+static void put_text(struct wbuf *b, const char *text)
+{
+    const size_t n = strlen(text);
+
+    wbuf_u32(b, (uint32_t)n);
+    wbuf_bytes(b, text, n);
+}
+
+/* A text that is too long for `size`, or has a NUL, fails the cursor. */
+static void take_text(struct cursor *c, char *ret, size_t size)
+{
+    const uint32_t n = cursor_u32(c);
+    const uint8_t *p = n < size ? cursor_bytes(c, n) : NULL;
+
+    if (p == NULL || memchr(p, '\0', n) != NULL) {
+        c->failed = 1;
+        ret[0] = '\0';
+        return;
+    }
+    memcpy(ret, p, n);
+    ret[n] = '\0';
+}
+
+/* whole: nothing may follow what was read. */
+static int check(const struct cursor *c, const struct node_message *m, int whole,
+                 struct err *err)
+{
+    if (!c->failed && (!whole || cursor_left(c) == 0))
+        return 0;
+    return err_set(err, ERR_PROTOCOL, "a malformed message \"%s\" of %zu bytes",
+                   node_kind_name(m->kind), m->len);
+}
+
+void node_hello_pack(struct wbuf *b, const struct node_hello *v)
+{
+    wbuf_u32(b, v->protocol);
+    wbuf_u32(b, v->numerics);
+    wbuf_u32(b, v->pid);
+    wbuf_u32(b, v->cores);
+    wbuf_u64(b, v->memory_bytes);
+    put_text(b, v->build_id);
+    put_text(b, v->version);
+    put_text(b, v->host);
+    put_text(b, v->boot);
+}
+
+/* It is shown in terminals. */
+static int is_host(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if (*text <= ' ' || *text > '~')
+            return 0;
+    return 1;
+}
+
+int node_hello_parse(struct node_hello *ret, const struct node_message *m,
+                     struct err *err)
+{
+    struct cursor c = cursor_of(m->body, m->len);
+
+    ret->protocol = cursor_u32(&c);
+    ret->numerics = cursor_u32(&c);
+    ret->pid = cursor_u32(&c);
+    ret->cores = cursor_u32(&c);
+    ret->memory_bytes = cursor_u64(&c);
+    take_text(&c, ret->build_id, sizeof(ret->build_id));
+    take_text(&c, ret->version, sizeof(ret->version));
+    take_text(&c, ret->host, sizeof(ret->host));
+    take_text(&c, ret->boot, sizeof(ret->boot));
+    c.failed |= !is_host(ret->host) || !is_host(ret->version);
+    return check(&c, m, ret->protocol == NODE_PROTOCOL_VERSION, err);
+}
+
+void node_open_pack(struct wbuf *b, const struct node_open *v)
+{
+    put_text(b, v->name);
+    put_text(b, v->role);
+    wbuf_u32(b, v->group);
+    wbuf_u32(b, v->member);
+    wbuf_u32(b, v->members);
+}
+
+int node_open_parse(struct node_open *ret, const struct node_message *m, struct err *err)
+{
+    struct cursor c = cursor_of(m->body, m->len);
+
+    take_text(&c, ret->name, sizeof(ret->name));
+    take_text(&c, ret->role, sizeof(ret->role));
+    ret->group = cursor_u32(&c);
+    ret->member = cursor_u32(&c);
+    ret->members = cursor_u32(&c);
+    if (ret->name[0] == '\0' ||
+        (ret->group != NODE_NO_GROUP && ret->group >= NODE_MAX_WORKERS) ||
+        ret->member > ret->members || ret->members > NODE_MAX_WORKERS)
+        c.failed = 1;
+    return check(&c, m, 1, err);
+}
+
+void node_exit_pack(struct wbuf *b, const struct node_exit *v)
+{
+    wbuf_u32(b, (uint32_t)v->exit_code);
+    wbuf_u32(b, (uint32_t)v->signal);
+    wbuf_u32(b, v->had_process);
+}
+
+int node_exit_parse(struct node_exit *ret, const struct node_message *m, struct err *err)
+{
+    struct cursor c = cursor_of(m->body, m->len);
+
+    ret->exit_code = (int32_t)cursor_u32(&c);
+    ret->signal = (int32_t)cursor_u32(&c);
+    ret->had_process = cursor_u32(&c);
+    if (ret->exit_code < -1 || ret->exit_code > 255 || ret->signal < 0 ||
+        ret->signal > 64)
+        c.failed = 1;
+    return check(&c, m, 1, err);
+}
+
+void node_sample_pack(struct wbuf *b, const struct node_sample *v)
+{
+    wbuf_u64(b, (uint64_t)v->memory_bytes);
+    wbuf_u8(b, v->has_activity);
+    wbuf_u8(b, (uint8_t)v->state);
+    wbuf_u64(b, v->ticks);
+    wbuf_u64(b, v->resident_bytes);
+    wbuf_u64(b, v->space_limit_bytes);
+}
+
+int node_sample_parse(struct node_sample *ret, const struct node_message *m,
+                      struct err *err)
+{
+    struct cursor c = cursor_of(m->body, m->len);
+
+    ret->memory_bytes = (int64_t)cursor_u64(&c);
+    ret->has_activity = cursor_u8(&c);
+    ret->state = (char)cursor_u8(&c);
+    ret->ticks = cursor_u64(&c);
+    ret->resident_bytes = cursor_u64(&c);
+    ret->space_limit_bytes = cursor_u64(&c);
+    return check(&c, m, 1, err);
+}
+
+void node_outcome_pack(struct wbuf *b, int code, const char *text)
+{
+    char cut[ERR_MSG_BYTES];
+
+    (void)snprintf(cut, sizeof(cut), "%s", text);
+    wbuf_u32(b, (uint32_t)code);
+    put_text(b, cut);
+}
+
+int node_reply_parse(struct node_reply *ret, const struct node_message *m,
+                     struct err *err)
+{
+    struct cursor c = cursor_of(m->body, m->len);
+
+    ret->code = (int32_t)cursor_u32(&c);
+    take_text(&c, ret->text, sizeof(ret->text));
+    if (ret->code > 0)
+        c.failed = 1;
+    ret->data = c.p;
+    ret->len = c.failed ? 0 : cursor_left(&c);
+    return check(&c, m, 0, err);
+}

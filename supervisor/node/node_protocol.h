@@ -1,0 +1,135 @@
+/* node_protocol.h - the messages between a run's supervisor and a node, which holds the
+ * processes of one machine. They travel over a secure_channel.h.
+ *
+ * A message is a head of NODE_HEAD_BYTES, little-endian: kind u8, 3 zero bytes, worker u32,
+ * number u64; then a body, which has the rest of the message.
+ *
+ * Workers  are numbered by the supervisor, from 0; OPEN names one. A message that concerns
+ *          none has NODE_NO_WORKER.
+ * Calls    START, HOLD, SNAPSHOT, PUT and CLEAR are answered by REPLY, in order, with the
+ *          kind of the call as its number; the supervisor has at most one open call. All
+ *          other messages are answered by none.
+ * Order    what a node sends about a worker comes in the order in which it happened; EXIT is
+ *          the last message about a process.
+ * Bounds   every length is checked against the message and against a fixed limit before a
+ *          byte is used; values are checked where they are read. A node and a supervisor that
+ *          send garbage lose their connection, nothing else.
+ */
+#ifndef SUPERVISOR_NODE_NODE_PROTOCOL_H
+#define SUPERVISOR_NODE_NODE_PROTOCOL_H
+
+#include "common/config/limits.h"
+#include "common/err/err.h"
+#include "common/msg/frame.h"
+#include "common/wire/cursor.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NODE_PROTOCOL_VERSION  1u
+#define NODE_HEAD_BYTES        16u
+#define NODE_CHUNK_BYTES       ((size_t)16 << 20) /* of a block or of rows, at most */
+#define NODE_MAX_MESSAGE_BYTES ((size_t)FRAME_MAX_BYTES + 4096)
+#define NODE_NO_WORKER         UINT32_MAX
+#define NODE_NO_GROUP          UINT32_MAX
+#define NODE_MAX_WORKERS       ((uint32_t)2 * AGENT_MAX_COUNT + 1) /* and their ps, central */
+
+enum node_message_kind {
+    /* supervisor -> node; `number`, then the body */
+    NODE_OPEN = 1, /* -; struct node_open: the worker exists from now on */
+    NODE_START,    /* call; -> the pid as u64 */
+    NODE_HOLD,     /* call; the block's length */
+    NODE_SNAPSHOT, /* call; offset -> NODE_CHUNK_BYTES or the rest; 0 takes a new copy */
+    NODE_PUT,      /* call; offset; u64 length of the whole, the bytes; the end puts it */
+    NODE_CLEAR,    /* call */
+    NODE_FRAME, /* both ways; a whole frame, to the node with its length, from it without */
+    NODE_SIGNAL, /* the signal's number */
+    NODE_KILL,
+    NODE_PAUSE,   /* 1 or 0 */
+    NODE_LIMIT,   /* of memory, in bytes; 0: none */
+    NODE_HEADER,  /* the experience log's header, without zeros at its end */
+    NODE_ROWS,    /* offset in the log; bytes of rows */
+    NODE_FORGET,  /* the log below this offset is not read again */
+    NODE_SHARED,  /* both ways; worker: the group; offset in its memory; bytes */
+    NODE_NOTHING, /* shows that the supervisor lives */
+    /* node -> supervisor */
+    NODE_HELLO,  /* struct node_hello */
+    NODE_REPLY,  /* kind of the call; i32 code, text; bytes */
+    NODE_EXIT,   /* struct node_exit */
+    NODE_BROKEN, /* i32 code, text */
+    NODE_OUTPUT, /* bytes of the process's stdout and stderr */
+    NODE_SAMPLE, /* struct node_sample */
+    NODE_STORED, /* so many more bytes of HEADER, ROWS and SHARED are in the node's files */
+    NODE_KIND_COUNT,
+};
+const char *node_kind_name(enum node_message_kind kind);
+
+struct node_message {
+    enum node_message_kind kind;
+    uint32_t worker;
+    uint64_t number;
+    const uint8_t *body; /* within the message */
+    size_t len;
+};
+
+void node_head_pack(uint8_t ret[NODE_HEAD_BYTES], enum node_message_kind kind,
+                    uint32_t worker, uint64_t number);
+/* ERR_PROTOCOL: it is too short, or of no known kind, or its worker's number is too large. */
+int node_message_parse(struct node_message *ret, const void *data, size_t len,
+                       struct err *err);
+
+#define NODE_TEXT_BYTES 256 /* of any text but an error's, with its NUL */
+
+struct node_hello {
+    uint32_t protocol; /* NODE_PROTOCOL_VERSION */
+    uint32_t numerics; /* NUMERICS_VERSION */
+    uint32_t pid, cores;
+    uint64_t memory_bytes;
+    char build_id[NODE_TEXT_BYTES]; /* of its agent executable */
+    char version[NODE_TEXT_BYTES];
+    char host[NODE_TEXT_BYTES];
+    char boot[NODE_TEXT_BYTES]; /* of its kernel's present life; "": unknown */
+};
+
+struct node_open {
+    char name[AGENT_NAME_MAX], role[16];
+    uint32_t group;           /* shares the memory of this group; NODE_NO_GROUP */
+    uint32_t member, members; /* its vector in share_ring.h; how many compute gradients */
+};
+
+struct node_exit {
+    int32_t exit_code, signal;
+    uint32_t had_process; /* 0: its start failed */
+};
+
+struct node_sample {
+    int64_t memory_bytes; /* -1: unknown */
+    uint8_t has_activity;
+    char state;
+    uint64_t ticks, resident_bytes, space_limit_bytes;
+};
+
+struct node_reply {
+    int32_t code;
+    char text[ERR_MSG_BYTES];
+    const uint8_t *data; /* within the message */
+    size_t len;
+};
+
+/* pack: appends the body to b. parse: ERR_PROTOCOL, and *ret is then undefined. */
+void node_hello_pack(struct wbuf *b, const struct node_hello *v);
+int node_hello_parse(struct node_hello *ret, const struct node_message *m,
+                     struct err *err);
+void node_open_pack(struct wbuf *b, const struct node_open *v);
+int node_open_parse(struct node_open *ret, const struct node_message *m, struct err *err);
+void node_exit_pack(struct wbuf *b, const struct node_exit *v);
+int node_exit_parse(struct node_exit *ret, const struct node_message *m, struct err *err);
+void node_sample_pack(struct wbuf *b, const struct node_sample *v);
+int node_sample_parse(struct node_sample *ret, const struct node_message *m,
+                      struct err *err);
+/* Of REPLY without its bytes, and of BROKEN; code 0: no error. */
+void node_outcome_pack(struct wbuf *b, int code, const char *text);
+int node_reply_parse(struct node_reply *ret, const struct node_message *m,
+                     struct err *err);
+
+#endif

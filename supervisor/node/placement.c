@@ -1,0 +1,88 @@
+#include "supervisor/node/placement.h"
+
+#include "common/config/cluster_config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int fail(struct err *err, const char *agent, const char *text)
+{
+    char key[AGENT_NAME_MAX + 32];
+
+    (void)snprintf(key, sizeof(key), "agents.%s.device", agent);
+    (void)err_set(err, ERR_CONFIG, "%s: %s", key, text);
+    return err_note(err, ERR_AT(.key = key, .agent = agent));
+}
+
+/* The task that an agent's device names; -1: any. */
+static int task_of(const struct run_config *c, size_t agent, int64_t *ret,
+                   struct err *err)
+{
+    char why[DEVICE_WHY_BYTES];
+
+    *ret = -1;
+    if (agent >= c->n_agents || c->agents[agent].device == NULL ||
+        device_task(c->agents[agent].device, c->cluster.nodes, ret, why) == 0)
+        return 0;
+    return fail(err, c->agents[agent].name, why);
+}
+
+static int is_in_group(const struct agent_spec *a, const struct agent_spec *b)
+{
+    return a->shared_fd > 0 && a->shared_fd == b->shared_fd;
+}
+
+/* The first process of the same group; i itself if it shares nothing. */
+static size_t first_of(const struct agent_spec *specs, size_t i)
+{
+    size_t first = 0;
+
+    while (first < i && !is_in_group(&specs[first], &specs[i]))
+        first++;
+    return first;
+}
+
+/* The node that a group's members ask for; -1: none does. */
+static int group_task(const struct run_config *c, const struct agent_spec *specs,
+                      size_t n, size_t first, int64_t *ret, struct err *err)
+{
+    int64_t task;
+    int rc = 0;
+
+    *ret = -1;
+    for (size_t i = first; i < n && rc == 0; i++) {
+        if (i != first && !is_in_group(&specs[first], &specs[i]))
+            continue;
+        rc = task_of(c, i, &task, err);
+        if (rc == 0 && task >= 0 && *ret >= 0 && task != *ret)
+            return fail(err, specs[i].name,
+                        "agents that share parameters must be on one node");
+        if (rc == 0 && task >= 0)
+            *ret = task;
+    }
+    return rc;
+}
+
+int placement_make(const struct run_config *config, const struct agent_spec *specs,
+                   size_t n, size_t *ret, struct err *err)
+{
+    const size_t nodes = (size_t)config->cluster.nodes, learners = config->n_agents;
+
+    for (size_t i = 0; i < n; i++) {
+        const size_t first = first_of(specs, i);
+        int64_t task = -1;
+        int rc = 0;
+
+        if (first < i) {
+            ret[i] = ret[first];
+            continue;
+        }
+        rc = group_task(config, specs, n, i, &task, err);
+        if (rc < 0)
+            return rc;
+        if (task < 0)
+            task = i < learners ? (int64_t)(i * nodes / learners) : (int64_t)ret[0];
+        ret[i] = (size_t)task;
+    }
+    return 0;
+}

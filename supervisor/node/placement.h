@@ -1,0 +1,23 @@
+/* placement.h - which node gets which process.
+ *
+ * Device   agents.<a>.device, as TensorFlow writes it: /job:worker/task:2. Parts that are missing
+ *          match all. There is one job, "worker", whose task k is node k.
+ * Default  agents in blocks over the nodes, in the environment's order.
+ * Groups   agents that share parameters, and their ps process, are on one node: that of the
+ *          first member with a task, or else the first member's. The central process is on the
+ *          node of the first agent.
+ */
+#ifndef SUPERVISOR_NODE_PLACEMENT_H
+#define SUPERVISOR_NODE_PLACEMENT_H
+
+#include "common/config/run_config.h"
+#include "supervisor/proc/agent_table.h"
+
+#include <stddef.h>
+
+/* ret: [n], the node of each process. ERR_CONFIG, with err->key: a device tears a group apart, or
+ * names no node. */
+int placement_make(const struct run_config *config, const struct agent_spec *specs,
+                   size_t n, size_t *ret, struct err *err);
+
+#endif

@@ -1,0 +1,839 @@
+#include "supervisor/node/worker_remote.h"
+
+#include "common/err/check.h"
+#include "common/io/write_all.h"
+#include "common/mem/xmalloc.h"
+#include "common/msg/protocol.h"
+#include "supervisor/node/node_feed.h"
+#include "supervisor/proc/capture.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+enum { WAIT_MS = 200 }; /* one wait of a call */
+
+struct remote_link {
+    struct worker_link base; /* first: the table has a pointer to it, cast */
+    struct remote_site *site;
+    const struct agent_spec *spec;
+    struct capture capture;
+    uint32_t number;
+    uint32_t group, member; /* NODE_NO_GROUP: it shares no memory */
+    int is_open;            /* the node knows it */
+    int has_process;        /* from start to on_exit */
+    int is_lost;            /* its process was lost with the node: on_exit is due */
+    int is_exiting;         /* on_exit is queued */
+    struct node_sample sample;
+    int has_sample, has_news; /* the sample was not reported yet */
+};
+
+/* A frame, exit or break that waits to be delivered; or a frame to be sent behind rows. */
+struct parcel {
+    STAILQ_ENTRY(parcel) entry;
+    enum node_message_kind kind;
+    uint32_t worker;
+    size_t len;
+    uint8_t data[];
+};
+STAILQ_HEAD(parcels, parcel);
+
+struct remote_site {
+    struct worker_site base; /* first: links have a pointer to it, cast */
+    struct remote_site_args args;
+    struct channel *channel; /* NULL: there is no node */
+    char host[NODE_TEXT_BYTES];
+    int same_clock;
+    struct err why_lost;
+    struct err why_gone; /* no node will come again; code 0: one may */
+    struct node_feed feed;
+    struct parcels received, held;
+    struct { /* the open call */
+        int is_open, is_answered;
+        enum node_message_kind kind;
+        uint32_t worker;
+        uint8_t *dst;
+        size_t dst_len;
+        struct err result; /* code 0: it was done */
+    } call;
+};
+
+static struct remote_link *remote_of(const struct worker_link *l)
+{
+    return (struct remote_link *)(uintptr_t)l;
+}
+
+/* ---- parcels ---- */
+
+static void push(struct parcels *list, enum node_message_kind kind, uint32_t worker,
+                 const void *data, size_t len)
+{
+    struct parcel *p = xmalloc(sizeof(*p) + len);
+
+    p->kind = kind;
+    p->worker = worker;
+    p->len = len;
+    if (len > 0)
+        memcpy(p->data, data, len);
+    STAILQ_INSERT_TAIL(list, p, entry);
+}
+
+static struct parcel *pop(struct parcels *list)
+{
+    struct parcel *p = STAILQ_FIRST(list);
+
+    if (p != NULL)
+        STAILQ_REMOVE_HEAD(list, entry);
+    return p;
+}
+
+static void drop(struct parcels *list)
+{
+    struct parcel *p;
+
+    while ((p = pop(list)) != NULL)
+        free(p);
+}
+
+/* ---- the node's end ---- */
+
+void remote_site_lose(struct remote_site *s, const struct err *why)
+{
+    if (s->channel == NULL)
+        return;
+    s->channel = NULL;
+    s->why_lost = *why;
+    drop(&s->received);
+    drop(&s->held);
+    node_feed_done(&s->feed);
+    for (size_t i = 0; i < s->args.roster->n; i++) {
+        struct remote_link *l = s->args.roster->links[i];
+
+        if (l == NULL || l->site != s)
+            continue;
+        l->is_open = 0;
+        l->is_exiting = 0;
+        l->has_sample = 0;
+        l->base.is_block_lost = l->spec->command == NULL;
+        if (!l->has_process)
+            continue;
+        l->is_lost = 1;
+        l->base.is_running = 0;
+        l->base.exit_code = -1;
+        l->base.signal = SIGKILL;
+    }
+    s->args.on_news(s->args.ctx);
+}
+
+const struct err *remote_site_why_lost(const struct remote_site *s)
+{
+    return &s->why_lost;
+}
+
+/* ---- sending ---- */
+
+static int post(struct remote_site *s, enum node_message_kind kind, uint32_t worker,
+                uint64_t number, const void *data, size_t len)
+{
+    uint8_t head[NODE_HEAD_BYTES];
+    struct err err = {0};
+    int rc;
+
+    if (s->channel == NULL)
+        return ERR_STATE;
+    node_head_pack(head, kind, worker, number);
+    rc = channel_send2(s->channel, head, sizeof(head), data, len, &err);
+    if (rc < 0)
+        remote_site_lose(s, &err);
+    return rc < 0 ? ERR_STATE : 0;
+}
+
+static void feed(struct remote_site *s)
+{
+    struct err err = {0};
+
+    if (s->channel != NULL && node_feed_send(&s->feed, s->channel, &err) < 0)
+        remote_site_lose(s, &err);
+}
+
+/* Sends the frames that waited for rows. */
+static void send_held(struct remote_site *s)
+{
+    while (s->channel != NULL && !STAILQ_EMPTY(&s->held) &&
+           node_feed_is_level(&s->feed)) {
+        struct parcel *p = pop(&s->held);
+
+        (void)post(s, p->kind, p->worker, 0, p->data, p->len);
+        free(p);
+    }
+}
+
+void remote_site_greet(struct remote_site *s)
+{
+    (void)post(s, NODE_NOTHING, NODE_NO_WORKER, 0, NULL, 0);
+}
+
+void remote_site_forget(struct remote_site *s, uint64_t row)
+{
+    const struct store_layout *l = store_layout(s->args.store);
+
+    (void)post(s, NODE_FORGET, NODE_NO_WORKER, STORE_HEADER_BYTES + row * l->row_bytes,
+               NULL, 0);
+}
+
+/* ---- calls ---- */
+
+static int is_silent(const struct remote_site *s, uint64_t since_ns)
+{
+    return s->args.silence_ms > 0 &&
+           uv_hrtime() - since_ns > s->args.silence_ms * UINT64_C(1000000);
+}
+
+static void lose_silent(struct remote_site *s, enum node_message_kind kind)
+{
+    struct err err;
+
+    (void)err_set(&err, UV_ETIMEDOUT, "it did not answer \"%s\"", node_kind_name(kind));
+    remote_site_lose(s, &err);
+}
+
+static void wait_for_answer(struct remote_site *s)
+{
+    struct channel *const c = s->channel;
+    const uint64_t began_ns = uv_hrtime();
+    uint64_t heard_ns = began_ns, heard_bytes = channel_bytes_received(c);
+
+    while (s->channel == c && !s->call.is_answered) {
+        if (channel_wait(c, WAIT_MS) == 0 && s->call.is_answered)
+            return;
+        if (s->channel != c)
+            return;
+        if (channel_bytes_received(c) != heard_bytes) {
+            heard_bytes = channel_bytes_received(c);
+            heard_ns = uv_hrtime();
+        }
+        if (is_silent(s, heard_ns) ||
+            uv_hrtime() - began_ns > REMOTE_CALL_MS * UINT64_C(1000000))
+            lose_silent(s, s->call.kind);
+        else
+            s->args.on_waiting(s->args.ctx);
+    }
+}
+
+/* Calls the node and waits; the reply's bytes, of which there must be dst_len, go to dst.
+ * UV_EAGAIN: the node is lost. */
+static int call(struct remote_link *l, enum node_message_kind kind, uint64_t number,
+                const void *data, size_t len, void *dst, size_t dst_len, struct err *err)
+{
+    struct remote_site *s = l->site;
+
+    CHECK(!s->call.is_open, "two calls of one node");
+    memset(&s->call, 0, sizeof(s->call));
+    s->call.is_open = 1;
+    s->call.kind = kind;
+    s->call.worker = l->number;
+    s->call.dst = dst;
+    s->call.dst_len = dst_len;
+    if (post(s, kind, l->number, number, data, len) == 0)
+        wait_for_answer(s);
+    s->call.is_open = 0;
+    if (!s->call.is_answered)
+        return err_set(err, UV_EAGAIN, "the node is lost");
+    return s->call.result.code < 0 ? err_pass(err, &s->call.result) : 0;
+}
+
+static int take_reply(struct remote_site *s, const struct node_message *m,
+                      struct err *err)
+{
+    struct node_reply r;
+
+    if (node_reply_parse(&r, m, err) < 0)
+        return ERR_PROTOCOL;
+    if (!s->call.is_open || s->call.is_answered || m->worker != s->call.worker ||
+        m->number != (uint64_t)s->call.kind || (r.code == 0 && r.len != s->call.dst_len))
+        return err_set(err, ERR_PROTOCOL, "it gave an answer that nobody awaits");
+    s->call.is_answered = 1;
+    if (r.code < 0)
+        (void)err_set(&s->call.result, r.code, "%s", r.text);
+    else if (r.len > 0)
+        memcpy(s->call.dst, r.data, r.len);
+    return 0;
+}
+
+/* ---- what a node sends ---- */
+
+static struct remote_link *link_at(const struct remote_site *s, uint32_t number)
+{
+    struct remote_link *l =
+        number < s->args.roster->n ? s->args.roster->links[number] : NULL;
+
+    return l != NULL && l->site == s ? l : NULL;
+}
+
+/* The bytes that one of a group's processes wrote, for the case that the node is lost. */
+static int take_shared(struct remote_site *s, const struct node_message *m,
+                       struct err *err)
+{
+    const struct remote_link *l = link_at(s, m->worker);
+
+    if (l == NULL || l->group != m->worker || m->number > BLOCK_CAPACITY_BYTES ||
+        m->len > BLOCK_CAPACITY_BYTES - m->number)
+        return err_set(err, ERR_PROTOCOL, "it sent bytes of a memory that is not there");
+    return pwrite_all(l->spec->shared_fd, m->body, m->len, m->number) < 0
+               ? err_errno(err, "keeping the memory of a group")
+               : 0;
+}
+
+static int take_sample(struct remote_link *l, const struct node_message *m,
+                       struct err *err)
+{
+    const int rc = node_sample_parse(&l->sample, m, err);
+
+    l->has_sample = l->has_news = rc == 0;
+    return rc;
+}
+
+static int take_of_worker(struct remote_site *s, struct remote_link *l,
+                          const struct node_message *m, struct err *err)
+{
+    if (l == NULL)
+        return err_set(err, ERR_PROTOCOL, "it sent \"%s\" of a worker that is not there",
+                       node_kind_name(m->kind));
+    switch (m->kind) {
+    case NODE_OUTPUT:
+        capture_append(&l->capture, (const char *)m->body, m->len);
+        return 0;
+    case NODE_SAMPLE:
+        return take_sample(l, m, err);
+    case NODE_EXIT:
+        l->is_exiting = 1;
+        /* fallthrough */
+    case NODE_FRAME:
+    case NODE_BROKEN:
+        push(&s->received, m->kind, m->worker, m->body, m->len);
+        s->args.on_news(s->args.ctx);
+        return 0;
+    default:
+        return err_set(err, ERR_PROTOCOL, "it sent \"%s\"", node_kind_name(m->kind));
+    }
+}
+
+static int take(struct remote_site *s, const uint8_t *data, size_t len, struct err *err)
+{
+    struct node_message m;
+    int rc = node_message_parse(&m, data, len, err);
+
+    if (rc < 0)
+        return rc;
+    switch (m.kind) {
+    case NODE_REPLY:
+        return take_reply(s, &m, err);
+    case NODE_SHARED:
+        return take_shared(s, &m, err);
+    case NODE_STORED:
+        rc = node_feed_stored(&s->feed, m.number, err);
+        if (rc == 0) {
+            feed(s);
+            send_held(s);
+            s->args.on_news(s->args.ctx);
+        }
+        return rc;
+    default:
+        return take_of_worker(s, link_at(s, m.worker), &m, err);
+    }
+}
+
+void remote_site_take(struct remote_site *s, const uint8_t *data, size_t len)
+{
+    struct err err = {0};
+
+    if (s->channel != NULL && take(s, data, len, &err) < 0)
+        remote_site_lose(s, &err);
+}
+
+/* ---- delivering ---- */
+
+/* "span": an interval of the sender's clock. */
+static int is_span(const struct parcel *p)
+{
+    static const uint8_t span[] = {0x93, 0x02, 0xa4, 's', 'p', 'a', 'n'};
+
+    return p->len > sizeof(span) && memcmp(p->data, span, sizeof(span)) == 0;
+}
+
+static void deliver_exit(struct remote_site *s, struct remote_link *l,
+                         const struct node_exit *e)
+{
+    if (!l->has_process)
+        return;
+    l->has_process = l->is_exiting = l->has_sample = 0;
+    l->base.is_running = 0;
+    l->base.exit_code = e->exit_code;
+    l->base.signal = e->signal;
+    l->base.cb->on_exit(l->base.worker);
+}
+
+static int deliver(struct remote_site *s, struct remote_link *l, const struct parcel *p,
+                   struct err *err)
+{
+    const struct node_message m = {.kind = p->kind, .body = p->data, .len = p->len};
+    struct node_reply broken;
+    struct node_exit exit;
+    struct err why;
+
+    switch (p->kind) {
+    case NODE_FRAME:
+        if (l->has_process && p->len > 0 && (s->same_clock || !is_span(p)))
+            l->base.cb->on_message(l->base.worker, p->data, p->len);
+        return 0;
+    case NODE_EXIT:
+        if (node_exit_parse(&exit, &m, err) < 0)
+            return ERR_PROTOCOL;
+        deliver_exit(s, l, &exit);
+        return 0;
+    default:
+        if (node_reply_parse(&broken, &m, err) < 0)
+            return ERR_PROTOCOL;
+        (void)err_set(&why, broken.code < 0 ? broken.code : ERR_PROTOCOL, "%s",
+                      broken.text);
+        if (l->has_process)
+            l->base.cb->on_broken(l->base.worker, &why);
+        return 0;
+    }
+}
+
+void remote_site_deliver(struct remote_site *s)
+{
+    struct parcel *p;
+    struct err err = {0};
+
+    while ((p = pop(&s->received)) != NULL) {
+        if (deliver(s, s->args.roster->links[p->worker], p, &err) < 0)
+            remote_site_lose(s, &err);
+        free(p);
+    }
+}
+
+void remote_site_release(struct remote_site *s)
+{
+    for (size_t i = 0; i < s->args.roster->n; i++) {
+        struct remote_link *l = s->args.roster->links[i];
+
+        if (l == NULL || l->site != s || !l->is_lost)
+            continue;
+        l->is_lost = l->has_process = 0;
+        l->base.cb->on_exit(l->base.worker);
+    }
+}
+
+/* ---- the process ---- */
+
+static void remote_close(struct worker_link *base)
+{
+    struct remote_link *l = remote_of(base);
+
+    l->site->args.roster->links[l->number] = NULL;
+    capture_done(&l->capture);
+    free(l);
+}
+
+/* The group has the number of the first of its links. */
+static void find_group(struct remote_link *l, const struct remote_roster *r)
+{
+    l->group = NODE_NO_GROUP;
+    for (size_t i = 0; l->spec->shared_fd > 0 && i < r->n; i++) {
+        if (r->links[i] == NULL || r->links[i]->spec->shared_fd != l->spec->shared_fd)
+            continue;
+        if (l->group == NODE_NO_GROUP)
+            l->group = (uint32_t)i;
+        if (r->links[i] != l)
+            l->member++;
+    }
+}
+
+/* All but the ps process, which is the last one. */
+static uint32_t count_members(const struct remote_link *l)
+{
+    const struct remote_roster *r = l->site->args.roster;
+    uint32_t n = 0;
+
+    for (size_t i = 0; l->group != NODE_NO_GROUP && i < r->n; i++)
+        n += r->links[i] != NULL && r->links[i]->group == l->group;
+    return n > 0 ? n - 1 : 0;
+}
+
+static int remote_open(struct worker_site *site, const struct agent_spec *spec,
+                       const struct worker_link_callbacks *cb, void *worker,
+                       struct worker_link **ret, struct err *err)
+{
+    struct remote_site *s = (struct remote_site *)site;
+    struct remote_roster *r = s->args.roster;
+    struct remote_link *l;
+    int rc;
+
+    if (spec->command != NULL || spec->method != NULL || r->n >= NODE_MAX_WORKERS)
+        return err_set(err, ERR_UNSUPPORTED, "it cannot run on a node");
+    l = xcalloc(1, sizeof(*l));
+    l->base = (struct worker_link){
+        .ops = site->ops, .cb = cb, .worker = worker, .exit_code = -1, .host = s->host};
+    l->site = s;
+    l->spec = spec;
+    l->number = (uint32_t)r->n;
+    l->capture.log_fd = -1;
+    r->links = xreallocarray(r->links, r->n + 1, sizeof(struct remote_link *));
+    r->links[r->n++] = l;
+    find_group(l, r);
+    rc = capture_init(&l->capture, spec->log_path, err);
+    if (rc < 0) {
+        remote_close(&l->base);
+        return rc;
+    }
+    if (l->group != NODE_NO_GROUP)
+        node_feed_add_group(&s->feed, l->group, spec->shared_fd);
+    *ret = &l->base;
+    return 0;
+}
+
+static void open_there(struct remote_link *l)
+{
+    struct node_open open = {
+        .group = l->group, .member = l->member, .members = count_members(l)};
+    struct wbuf b = {0};
+
+    (void)snprintf(open.name, sizeof(open.name), "%s", l->spec->name);
+    (void)snprintf(open.role, sizeof(open.role), "%s", l->spec->role);
+    node_open_pack(&b, &open);
+    (void)post(l->site, NODE_OPEN, l->number, 0, b.data, b.len);
+    wbuf_done(&b);
+    l->is_open = 1;
+}
+
+/* The end of a process that was lost before it began. */
+static int start_in_vain(struct remote_link *l, struct err *err)
+{
+    l->is_lost = 1;
+    l->base.signal = SIGKILL;
+    l->site->args.on_news(l->site->args.ctx);
+    return l->site->why_gone.code < 0 ? err_pass(err, &l->site->why_gone) : 0;
+}
+
+static int remote_start(struct worker_link *base, struct err *err)
+{
+    struct remote_link *l = remote_of(base);
+    uint8_t pid[8] = {0};
+    struct err why = {0};
+    struct cursor c;
+    int rc;
+
+    base->pid = 0;
+    base->is_running = 0;
+    base->exit_code = -1;
+    base->signal = 0;
+    base->host = l->site->host;
+    capture_begin(&l->capture);
+    l->has_process = 1;
+    l->has_sample = 0;
+    if (l->site->channel != NULL && !l->is_open)
+        open_there(l);
+    if (l->site->channel == NULL)
+        return start_in_vain(l, err);
+    rc = call(l, NODE_START, 0, NULL, 0, pid, sizeof(pid), &why);
+    if (rc == UV_EAGAIN && l->site->channel == NULL)
+        return l->is_lost ? 0 : start_in_vain(l, err);
+    if (rc < 0)
+        return err_pass(err, &why);
+    c = cursor_of(pid, sizeof(pid));
+    base->pid = (pid_t)cursor_u64(&c);
+    base->is_running = !l->is_exiting;
+    return 0;
+}
+
+static int remote_send(struct worker_link *base, const uint8_t *frame, size_t len,
+                       int core, struct err *err)
+{
+    struct remote_link *l = remote_of(base);
+    struct remote_site *s = l->site;
+
+    if (!base->is_running || s->channel == NULL)
+        return err_set(err, ERR_STATE, "the process is exiting");
+    feed(s);
+    if (s->channel != NULL &&
+        (!STAILQ_EMPTY(&s->held) || !node_feed_is_level(&s->feed))) {
+        push(&s->held, NODE_FRAME, l->number, frame, len);
+        return 0;
+    }
+    if (post(s, NODE_FRAME, l->number, 0, frame, len) < 0)
+        return err_set(err, ERR_STATE, "the node is lost");
+    return 0;
+}
+
+static int remote_signal(struct worker_link *base, int signum)
+{
+    struct remote_link *l = remote_of(base);
+
+    if (!base->is_running ||
+        post(l->site, NODE_SIGNAL, l->number, (uint64_t)signum, NULL, 0) < 0)
+        return UV_ESRCH;
+    return 0;
+}
+
+static void remote_kill(struct worker_link *base)
+{
+    struct remote_link *l = remote_of(base);
+
+    if (l->has_process && !l->is_lost)
+        (void)post(l->site, NODE_KILL, l->number, 0, NULL, 0);
+}
+
+static void remote_pause(struct worker_link *base, int on)
+{
+    struct remote_link *l = remote_of(base);
+
+    if (base->is_running)
+        (void)post(l->site, NODE_PAUSE, l->number, (uint64_t)on, NULL, 0);
+}
+
+/* ---- the block ---- */
+
+static int remote_hold(struct worker_link *base, uint64_t len_bytes, struct err *err)
+{
+    struct remote_link *l = remote_of(base);
+
+    if (base->is_block_lost)
+        return err_set(err, UV_EAGAIN, "the node is lost");
+    return call(l, NODE_HOLD, len_bytes, NULL, 0, NULL, 0, err);
+}
+
+/* Whole or not at all: a block of several pieces is gathered before it is copied. */
+static int remote_snapshot(struct worker_link *base, void *dst, size_t len_bytes,
+                           struct err *err)
+{
+    struct remote_link *l = remote_of(base);
+    uint8_t *all = len_bytes > NODE_CHUNK_BYTES ? xmalloc(len_bytes) : dst;
+    int rc = 0;
+
+    for (size_t at = 0; rc == 0 && at < len_bytes; at += NODE_CHUNK_BYTES) {
+        const size_t left = len_bytes - at;
+        const size_t n = left < NODE_CHUNK_BYTES ? left : NODE_CHUNK_BYTES;
+
+        rc = base->is_block_lost ? err_set(err, UV_EAGAIN, "the node is lost")
+                                 : call(l, NODE_SNAPSHOT, at, NULL, 0, all + at, n, err);
+    }
+    if (all != dst) {
+        if (rc == 0)
+            memcpy(dst, all, len_bytes);
+        free(all);
+    }
+    return rc;
+}
+
+static int put_piece(struct remote_link *l, const uint8_t *src, size_t at, size_t n,
+                     size_t len_bytes, struct err *err)
+{
+    struct wbuf b = {0};
+    int rc;
+
+    wbuf_u64(&b, len_bytes);
+    wbuf_bytes(&b, src + at, n);
+    rc = call(l, NODE_PUT, at, b.data, b.len, NULL, 0, err);
+    wbuf_done(&b);
+    return rc;
+}
+
+/* If the node is lost meanwhile, the table puts its snapshot again. */
+static int remote_put(struct worker_link *base, const void *src, size_t len_bytes,
+                      struct err *err)
+{
+    struct remote_link *l = remote_of(base);
+    size_t at = 0;
+    int rc = 0;
+
+    if (l->site->channel == NULL) {
+        base->is_block_lost = 1;
+        return 0;
+    }
+    if (!l->is_open)
+        open_there(l);
+    do {
+        const size_t left = len_bytes - at;
+        const size_t n = left < NODE_CHUNK_BYTES ? left : NODE_CHUNK_BYTES;
+
+        rc = put_piece(l, src, at, n, len_bytes, err);
+        at += n;
+    } while (rc == 0 && at < len_bytes);
+    base->is_block_lost = rc == UV_EAGAIN;
+    return rc == UV_EAGAIN ? 0 : rc;
+}
+
+static int remote_clear(struct worker_link *base, struct err *err)
+{
+    struct remote_link *l = remote_of(base);
+    int rc = 0;
+
+    if (l->is_open && l->site->channel != NULL)
+        rc = call(l, NODE_CLEAR, 0, NULL, 0, NULL, 0, err);
+    base->is_block_lost = 0; /* another node's is zero, too */
+    return rc == UV_EAGAIN ? 0 : rc;
+}
+
+/* ---- watching ---- */
+
+static int64_t remote_memory(struct worker_link *base)
+{
+    const struct remote_link *l = remote_of(base);
+
+    return base->is_running && l->has_sample ? l->sample.memory_bytes : -1;
+}
+
+static void remote_limit_memory(struct worker_link *base, int64_t limit_bytes)
+{
+    struct remote_link *l = remote_of(base);
+
+    if (base->is_running)
+        (void)post(l->site, NODE_LIMIT, l->number, (uint64_t)limit_bytes, NULL, 0);
+}
+
+/* Each sample is reported once: two equal ones must not look like a process that stands. */
+static int remote_activity(struct worker_link *base, struct worker_activity *ret)
+{
+    struct remote_link *l = remote_of(base);
+
+    if (!base->is_running || !l->has_news || !l->sample.has_activity)
+        return -1;
+    l->has_news = 0;
+    *ret = (struct worker_activity){.state = l->sample.state,
+                                    .ticks = (unsigned long)l->sample.ticks,
+                                    .resident_bytes = l->sample.resident_bytes,
+                                    .space_limit_bytes = l->sample.space_limit_bytes};
+    return 0;
+}
+
+static void remote_last_lines(const struct worker_link *base, char *ret, size_t size)
+{
+    capture_last_lines(&remote_of(base)->capture, ret, size);
+}
+
+static void remote_log(struct worker_link *base, const char *text, size_t len)
+{
+    capture_append(&remote_of(base)->capture, text, len);
+}
+
+static const struct worker_link_ops remote_ops = {.open = remote_open,
+                                                  .close = remote_close,
+                                                  .start = remote_start,
+                                                  .send = remote_send,
+                                                  .signal = remote_signal,
+                                                  .kill = remote_kill,
+                                                  .pause = remote_pause,
+                                                  .hold = remote_hold,
+                                                  .snapshot = remote_snapshot,
+                                                  .put = remote_put,
+                                                  .clear = remote_clear,
+                                                  .memory = remote_memory,
+                                                  .limit_memory = remote_limit_memory,
+                                                  .activity = remote_activity,
+                                                  .last_lines = remote_last_lines,
+                                                  .log = remote_log};
+
+/* ---- the site ---- */
+
+struct remote_site *remote_site_new(const struct remote_site_args *args)
+{
+    struct remote_site *s = xcalloc(1, sizeof(*s));
+
+    s->base.ops = &remote_ops;
+    s->args = *args;
+    STAILQ_INIT(&s->received);
+    STAILQ_INIT(&s->held);
+    return s;
+}
+
+void remote_site_free(struct remote_site *s)
+{
+    if (s == NULL)
+        return;
+    CHECK(remote_site_count(s) == 0);
+    drop(&s->received);
+    drop(&s->held);
+    node_feed_done(&s->feed);
+    free(s);
+}
+
+struct worker_site *remote_site_base(struct remote_site *s)
+{
+    return &s->base;
+}
+
+static void add_groups(struct remote_site *s)
+{
+    for (size_t i = 0; i < s->args.roster->n; i++) {
+        const struct remote_link *l = s->args.roster->links[i];
+
+        if (l != NULL && l->site == s && l->group != NODE_NO_GROUP)
+            node_feed_add_group(&s->feed, l->group, l->spec->shared_fd);
+    }
+}
+
+void remote_site_join(struct remote_site *s, struct channel *c, const char *host,
+                      int same_clock)
+{
+    CHECK(s->channel == NULL);
+    s->channel = c;
+    (void)snprintf(s->host, sizeof(s->host), "%s", host);
+    s->same_clock = same_clock;
+    node_feed_init(&s->feed, s->args.store);
+    add_groups(s);
+    feed(s);
+}
+
+int remote_site_is_level(const struct remote_site *s)
+{
+    return s->channel != NULL && node_feed_is_level(&s->feed);
+}
+
+int remote_site_is_up(const struct remote_site *s)
+{
+    return s->channel != NULL;
+}
+
+size_t remote_site_count(const struct remote_site *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->args.roster->n; i++)
+        n += s->args.roster->links[i] != NULL && s->args.roster->links[i]->site == s;
+    return n;
+}
+
+size_t remote_site_count_lost(const struct remote_site *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->args.roster->n; i++) {
+        const struct remote_link *l = s->args.roster->links[i];
+
+        n += l != NULL && l->site == s && l->is_lost;
+    }
+    return n;
+}
+
+void remote_site_move(struct remote_site *s, struct remote_site *to,
+                      const struct err *why)
+{
+    if (to == NULL)
+        s->why_gone = *why;
+    for (size_t i = 0; to != NULL && i < s->args.roster->n; i++) {
+        struct remote_link *l = s->args.roster->links[i];
+
+        if (l == NULL || l->site != s)
+            continue;
+        l->site = to;
+        if (l->group != NODE_NO_GROUP)
+            node_feed_add_group(&to->feed, l->group, l->spec->shared_fd);
+    }
+    if (to != NULL)
+        feed(to);
+}

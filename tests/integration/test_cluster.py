@@ -1,0 +1,275 @@
+"""Agents on nodes, `brood node` processes that a launcher starts: the bytes are those of a run
+on one machine, whatever dies, and nothing is left behind."""
+import os
+import random
+import signal
+
+import harness
+from test_environments import FAKE_ENV, config as foreign
+from test_exactness import outcome
+from test_share import config as sharing
+
+KILLS = int(os.environ.get("BROOD_KILLS", 4 if harness.SANITIZED else 8))
+PATIENT = ("--set", "defaults.restart={max_restarts: 1000000, delay: 0s, max_delay: 0s}")
+SHELL = """[sh, -c, 'exec "$0" "$@" # {node} {host}']"""
+
+
+def cluster(nodes, more="", launcher="local"):
+    return ("--set", f"cluster={{launcher: {launcher}, nodes: {nodes}{more}}}")
+
+
+def trained(run):
+    """What training gives; run.state also has the configuration, which differs."""
+    return {name: data for name, data in outcome(run).items() if not name.endswith("run.state")}
+
+
+def nodes_of(keeper):
+    """The pids of a live run's nodes, in order of their starts."""
+    return [pid for pid, (state, _, command) in sorted(
+        harness.children(harness.supervisor_of(keeper) or 0).items())
+        if " node --connect " in command and state != "Z"]
+
+
+def agents_on(node):
+    """name -> pid of a node's agents."""
+    return {command.split()[3]: pid for pid, (state, _, command)
+            in harness.children(node).items()
+            if state != "Z" and len(command.split()) >= 4 and command.split()[1] == "agent"}
+
+
+def start(w, name, file, *args):
+    """A live run on nodes, when its agents run."""
+    p = w.start("run", file, "--name", name, *args)
+    harness.wait_until("a round", lambda: harness.checkpoints(w.run_dir(name)) or
+                       p.poll() is not None)
+    assert p.poll() is None, p.log.read_text()
+    return p
+
+
+def end_of_all(pids):
+    """Waits until all of these processes are gone."""
+    harness.wait_until("the end of all", lambda: not list(filter(harness.alive, pids)))
+
+
+def compare(w, file, nodes=3, *args):
+    w.brood("run", file, "--name", "here", *args)
+    w.brood("run", file, "--name", "there", *args, *cluster(nodes))
+    harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
+
+
+def test_the_same_bytes_as_on_one_machine(w):
+    compare(w, w.small())
+
+
+def test_agents_that_share_parameters(w):
+    compare(w, sharing(w), 2)
+
+
+def test_environments_in_processes_stay_here(w):
+    compare(w, foreign(w, FAKE_ENV), 2)
+
+
+def test_windows_and_a_recurrent_policy(w):
+    compare(w, w.small(), 2, "--set", "defaults.algorithm=mappo", "--set",
+            "experience={update_every: 100}")
+
+
+def test_where_agents_are(w):
+    """status says it, devices decide it."""
+    p = start(w, "placed", w.small(steps=harness.FOREVER), *cluster(3), "--set",
+              "agents.agent_0.device=/job:worker/task:2", "--set",
+              "agents.agent_2.device=/task:0")
+    nodes = harness.wait_until("the nodes", lambda: (
+        n := nodes_of(p.pid)) and len(n) == 3 and n)
+    assert [sorted(agents_on(n)) for n in nodes] == [["agent_2"], ["agent_1"], ["agent_0"]]
+    status = w.status("placed")
+    assert [a["host"] for a in status["agents"]] == [os.uname().nodename] * 3, status
+    assert all(a["rss_bytes"] > 0 for a in status["agents"]) or \
+        harness.wait_until("samples", lambda: all(
+            a["rss_bytes"] > 0 for a in w.status("placed")["agents"]))
+    everybody = harness.members(p.pid)
+    w.brood("stop", w.run_dir("placed"))
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    end_of_all(everybody)
+    assert not [pid for pid in nodes if harness.alive(pid)]
+
+
+def kill_something(p, draw, kinds):
+    """Kill or stop an agent or a node; wait until it is gone, by the watchdog or silence."""
+    nodes = harness.wait_until("a node", lambda: nodes_of(p.pid))
+    kind, node = draw.choice(kinds), draw.choice(nodes)
+    if kind == "agent":
+        agents = agents_on(node)
+        if not agents:
+            return
+        pid = draw.choice(sorted(agents.values()))
+        harness.kill(pid, draw.choice((signal.SIGKILL, signal.SIGSTOP)))
+    else:
+        pid = node
+        harness.kill(pid, signal.SIGSTOP if kind == "stop" else signal.SIGKILL)
+    harness.wait_until(f"the end of {kind} {pid}", lambda: not harness.alive(pid))
+
+
+def deaths(w, file, step, kinds, nodes, kills, *args):
+    """Kills change no byte and leave nothing."""
+    draw = random.Random(7)
+    p = start(w, "killed", file, *PATIENT, "--set", "defaults.respond_within=2s", *args,
+              *cluster(nodes, ", silence: 2s"))
+    for _ in range(kills):
+        at = w.status("killed")["env_steps"]
+        kill_something(p, draw, kinds)
+        harness.wait_until("progress", lambda: p.poll() is not None or
+                           w.status("killed")["env_steps"] > at + step // 4)
+        assert p.poll() is None, p.log.read_text()
+    steps = harness.set_last_step(w, w.run_dir("killed"), step)
+    everybody = harness.members(p.pid)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    end_of_all(everybody)
+    w.brood("run", file, "--name", "calm", *PATIENT, *args, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("killed")))
+    print(f"# {kills} deaths in {steps} steps")
+
+
+def test_deaths_of_agents_and_nodes_change_no_byte(w):
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    deaths(w, file, 400, ("agent", "node"), 3, KILLS)
+
+
+def test_a_silent_node_is_replaced(w):
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    deaths(w, file, 400, ("stop",), 2, 2)
+
+
+def test_deaths_of_nodes_with_shared_parameters_change_no_byte(w):
+    deaths(w, sharing(w, steps=harness.FOREVER), 400, ("node", "agent"), 2, KILLS)
+
+
+def test_other_nodes_take_what_one_cannot_start_again(w):
+    """And when none is left, the run fails with one line, and resumes."""
+    once = """[sh, -c, 'mkdir started-{node} && exec "$0" "$@"']"""
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    p = start(w, "fewer", file, *PATIENT, *cluster(2, f", command: {once}", "command"))
+    first, second = harness.wait_until("the nodes", lambda: (
+        n := nodes_of(p.pid)) and len(n) == 2 and n)
+    harness.kill(second)
+    harness.wait_until("the move", lambda: len(agents_on(first)) == 3)
+    at = w.status("fewer")["env_steps"]
+    harness.wait_until("progress", lambda: w.status("fewer")["env_steps"] > at)
+    assert "cannot be started again" in p.log.read_text(), p.log.read_text()
+    everybody = harness.members(p.pid)
+    harness.kill(first)
+    assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+    assert "no node is left: node 0" in p.log.read_text(), p.log.read_text()
+    end_of_all(everybody)
+    for n in range(2):
+        (w.path / f"started-{n}").rmdir()
+    steps = harness.checkpoints(w.run_dir("fewer"))[-1] + 400
+    w.brood("resume", w.run_dir("fewer"), "--set", f"run.env_steps={steps}")
+    w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("fewer")))
+
+
+def test_ssh_starts_the_nodes(w):
+    """A stand-in for ssh notes its words, and gives a shell those behind the host."""
+    (w.path / "bin").mkdir()
+    ssh = w.write("bin/ssh", '#!/bin/sh\necho "$1 $2 $3" >> "$HOME/called"\nshift 3\n'
+                             'exec sh -c "$*"\n')
+    ssh.chmod(0o755)
+    env = {"PATH": f"{ssh.parent}:{os.environ['PATH']}", "HOME": str(w.path)}
+    w.brood("run", w.small(), "--name", "here")
+    w.brood("run", w.small(), "--name", "there", "--set", "cluster={launcher: ssh, "
+            "hosts: [one, two], options: [-oPort=22022], listen: 127.0.0.1}", env=env)
+    assert sorted((w.path / "called").read_text().splitlines()) == \
+        ["-T -oPort=22022 one", "-T -oPort=22022 two"]
+    harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
+
+
+def test_nodes_that_do_not_come_can_be_interrupted(w):
+    p = w.start("run", w.small(), "--name", "waits",
+                *cluster(2, ", command: [sh, -c, 'sleep 4242']", "command"))
+    programs = harness.wait_until("the launched programs", lambda: [
+        pid for pid, seen in harness.processes().items() if "sleep 4242" in seen[2]
+        and seen[1] in harness.members(p.pid)])
+    everybody = harness.members(p.pid) | set(programs)
+    harness.kill(p.pid, signal.SIGTERM)
+    assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+    assert "interrupted while the nodes start" in p.log.read_text(), p.log.read_text()
+    end_of_all(everybody)
+
+
+def test_a_supervisor_that_stood_still_gets_other_nodes(w):
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    p = start(w, "stood", file, *PATIENT, *cluster(2, ", silence: 1s"))
+    nodes, supervisor = nodes_of(p.pid), harness.supervisor_of(p.pid)
+    harness.kill(supervisor, signal.SIGSTOP)
+    harness.wait_until("their ends", lambda: not list(filter(harness.alive, nodes)))
+    harness.kill(supervisor, signal.SIGCONT)
+    harness.wait_until("others", lambda: len(nodes_of(p.pid)) == 2)
+    steps = harness.set_last_step(w, w.run_dir("stood"), 400)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("stood")))
+
+
+def test_the_supervisor_dies(w):
+    """Nothing remains, and the run resumes elsewhere, with other nodes or none."""
+    file = w.small(steps=4000, checkpoint=400)
+    w.brood("run", file, "--name", "calm")
+    for whom, where in (("supervisor", "nodes=2"), ("keeper", "launcher=none")):
+        p = start(w, whom, file, *cluster(3))
+        everybody = harness.members(p.pid)
+        assert len(everybody) >= 9, everybody
+        if whom == "keeper":
+            harness.kill_and_wait(p.pid)
+        else:
+            harness.kill_holder(p, w.run_dir(whom))
+        end_of_all(everybody)
+        w.brood("resume", w.run_dir(whom), "--set", f"cluster.{where}")
+        harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir(whom)))
+
+
+def test_a_node_with_a_wrong_key_is_refused(w):
+    p = start(w, "guarded", w.small(steps=harness.FOREVER), *cluster(1))
+    node, = harness.wait_until("the node", lambda: nodes_of(p.pid))
+    words = harness.processes()[node][2].split()
+    address = words[words.index("--connect") + 1]
+    key = w.write("key", "0f" * 48 + "\n")
+    for given in (key, os.devnull):
+        with open(given) as f:
+            before = w.status("guarded")["env_steps"]
+            stranger = harness.subprocess.run(
+                [harness.BROOD, "node", "--connect", address], stdin=f, text=True,
+                capture_output=True, timeout=harness.DEADLINE_S)
+        assert stranger.returncode in (1, 2), stranger
+        assert stranger.stderr.count("\n") == 1, stranger.stderr
+        harness.wait_until("progress", lambda: w.status("guarded")["env_steps"] > before)
+    assert nodes_of(p.pid) == [node]
+    assert "was refused" in p.log.read_text(), p.log.read_text()
+
+
+def test_a_command_starts_the_nodes(w):
+    w.brood("run", w.small(), "--name", "here")
+    w.brood("run", w.small(), "--name", "there",
+            *cluster(2, f", hosts: [a, b], encrypt: false, command: {SHELL}", "command"))
+    harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
+
+
+def test_what_cannot_be_is_refused_in_one_line(w):
+    def refused(code, *args, file=None):
+        _, err = w.brood("run", file or w.small(), "--name", "refused", "-q", *args, code=code)
+        line, = err.splitlines()
+        return line
+    assert "agents.agent_1.device" in refused(
+        2, *cluster(2), "--set", "agents.agent_1.device=/job:worker/task:2")
+    assert "expected a device such as" in refused(
+        2, *cluster(2), "--set", "agents.agent_1.device=gpu")
+    assert "hosts" in refused(2, *cluster(2, launcher="ssh"))
+    assert "device" in refused(2, *cluster(2), "--set",
+                               "agents.agent_1.device=/job:worker/task:1", "--set",
+                               "agents.agent_0.device=/job:worker/task:0", file=sharing(w))
+    err = refused(1, *cluster(2, ", command: [sh, -c, 'echo nobody home; exit 3']", "command"))
+    assert "node 0" in err and "code 3" in err and "nobody home" in err, err
+
+
+if __name__ == "__main__":
+    harness.main()

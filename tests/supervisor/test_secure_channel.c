@@ -1,0 +1,572 @@
+#include "supervisor/net/listener.h"
+#include "supervisor/net/secure_channel.h"
+#include "tests/support/test_main.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Tests of channels between two machines. The test stands between the two sides: it carries
+ * the bytes from one socket to the other, and reads, changes or drops them on the way. */
+
+#define MARKER "an observation that nobody else may read"
+
+struct side {
+    struct channel *channel;
+    int n_ready, n_messages, n_ends;
+    size_t last_len;
+    uint8_t first_byte, last_byte;
+    struct err end;
+    int wait_for; /* on_message waits until this many messages came */
+};
+
+static uv_loop_t loop;
+static uv_timer_t deadline;
+static int timed_out;
+static struct channel_secret secret;
+static int secret_is_used;
+static struct side node, supervisor;
+static int node_wire = -1, supervisor_wire = -1; /* the test's ends */
+static uint64_t n_carried;                       /* bytes, both ways */
+static uint64_t flip_at = UINT64_MAX;            /* the bit of this byte is flipped */
+static int saw_marker;
+
+static void on_deadline(uv_timer_t *t)
+{
+    timed_out = 1;
+}
+
+static void on_ready(void *ctx, struct channel *c)
+{
+    struct side *s = ctx;
+
+    s->n_ready++;
+    s->channel = c;
+}
+
+static void on_message(void *ctx, struct channel *c, const uint8_t *data, size_t len)
+{
+    struct side *s = ctx;
+
+    s->n_messages++;
+    s->last_len = len;
+    s->first_byte = data[0];
+    s->last_byte = data[len - 1];
+    while (s->n_messages < s->wait_for)
+        ck_assert_int_ne(channel_wait(c, 20000), UV_ETIMEDOUT);
+}
+
+static void on_end(void *ctx, struct channel *c, const struct err *why)
+{
+    struct side *s = ctx;
+
+    s->n_ends++;
+    s->end = *why;
+}
+
+static const struct channel_secret *find(void *ctx, const uint8_t id[CHANNEL_ID_BYTES],
+                                         void **ret_ctx)
+{
+    if (secret_is_used || memcmp(id, secret.id, CHANNEL_ID_BYTES) != 0)
+        return NULL;
+    secret_is_used = 1;
+    *ret_ctx = &supervisor;
+    return &secret;
+}
+
+/* Carries what there is from one wire to the other. */
+static void carry(int from, int to)
+{
+    static uint8_t bytes[1 << 16];
+    const ssize_t n = recv(from, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+    if (n <= 0)
+        return;
+    if (flip_at >= n_carried && flip_at < n_carried + (uint64_t)n)
+        bytes[flip_at - n_carried] ^= 0x10;
+    if (memmem(bytes, (size_t)n, MARKER, strlen(MARKER)) != NULL)
+        saw_marker = 1;
+    n_carried += (uint64_t)n;
+    for (ssize_t at = 0; at < n;) {
+        const ssize_t sent = send(to, bytes + at, (size_t)(n - at), MSG_NOSIGNAL);
+
+        if (sent < 0 && errno == EAGAIN) {
+            (void)uv_run(&loop, UV_RUN_NOWAIT);
+            continue;
+        }
+        if (sent < 0)
+            return; /* that side has ended */
+        at += sent;
+    }
+}
+
+static void turn(void)
+{
+    ck_assert_msg(!timed_out, "waited in vain");
+    carry(node_wire, supervisor_wire);
+    carry(supervisor_wire, node_wire);
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+}
+
+#define RUN_UNTIL(condition)                                                             \
+    do {                                                                                 \
+        while (!(condition))                                                             \
+            turn();                                                                      \
+    } while (0)
+
+static void open_sides(const struct channel_secret *of_node,
+                       const struct channel_options *o_node,
+                       const struct channel_options *o)
+{
+    const struct channel_callbacks cb_node = {on_ready, on_message, on_end, &node};
+    const struct channel_callbacks cb = {on_ready, on_message, on_end, &supervisor};
+    int a[2], b[2];
+
+    ck_assert_int_eq(
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, a), 0);
+    ck_assert_int_eq(
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, b), 0);
+    node_wire = a[1];
+    supervisor_wire = b[1];
+    ck_assert_int_eq(
+        channel_open(&node.channel, &loop, a[0], of_node, o_node, &cb_node, NULL), 0);
+    ck_assert_int_eq(
+        channel_accept(&supervisor.channel, &loop, b[0], find, NULL, o, &cb, NULL), 0);
+}
+
+static void close_sides(void)
+{
+    channel_close(node.channel);
+    channel_close(supervisor.channel);
+    (void)close(node_wire);
+    (void)close(supervisor_wire);
+    node_wire = supervisor_wire = -1;
+    node = supervisor = (struct side){0};
+    secret_is_used = 0;
+    n_carried = 0;
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+}
+
+static struct channel_options options(int encrypt)
+{
+    return (struct channel_options){.encrypt = encrypt, .max_bytes = 8u << 20};
+}
+
+static void open_ready(int encrypt)
+{
+    const struct channel_options o = options(encrypt);
+
+    open_sides(&secret, &o, &o);
+    RUN_UNTIL(node.n_ready == 1 && supervisor.n_ready == 1);
+}
+
+static void setup(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_int_eq(uv_timer_init(&loop, &deadline), 0);
+    ck_assert_int_eq(uv_timer_start(&deadline, on_deadline, 240000, 0), 0);
+    uv_unref((uv_handle_t *)&deadline);
+    channel_secret_make(&secret);
+}
+
+static void teardown(void)
+{
+    uv_close((uv_handle_t *)&deadline, NULL);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+/* ---- messages ---- */
+
+static void exchange(struct side *from, struct side *to, size_t len)
+{
+    const int n = to->n_messages;
+    uint8_t *data = malloc(len);
+
+    memset(data, 7, len);
+    data[0] = 1;
+    data[len - 1] = 2;
+    ck_assert_int_eq(channel_send(from->channel, data, len, NULL), 0);
+    RUN_UNTIL(to->n_messages == n + 1);
+    ck_assert_uint_eq(to->last_len, len);
+    ck_assert(to->last_byte == 2 && (len == 1 || to->first_byte == 1));
+    free(data);
+}
+
+START_TEST(messages_of_any_length_arrive_whole_in_both_directions)
+{
+    static const size_t lengths[] = {1, 2, 100, 65535, 65536, 65537, 131072, 3000000};
+
+    open_ready(_i);
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        exchange(&node, &supervisor, lengths[i]);
+        exchange(&supervisor, &node, lengths[i]);
+    }
+    ck_assert_uint_gt(channel_bytes_sent(node.channel), 3000000);
+    ck_assert_uint_eq(channel_bytes_sent(node.channel),
+                      channel_bytes_received(supervisor.channel));
+    close_sides();
+}
+END_TEST
+
+START_TEST(two_parts_arrive_as_one_message)
+{
+    uint8_t big[70000] = {9};
+
+    open_ready(_i);
+    ck_assert_int_eq(channel_send2(node.channel, "head", 4, big, sizeof(big), NULL), 0);
+    RUN_UNTIL(supervisor.n_messages == 1);
+    ck_assert_uint_eq(supervisor.last_len, 4 + sizeof(big));
+    ck_assert_int_eq(channel_send2(node.channel, "head", 4, NULL, 0, NULL), 0);
+    RUN_UNTIL(supervisor.n_messages == 2);
+    ck_assert_uint_eq(supervisor.last_len, 4);
+    close_sides();
+}
+END_TEST
+
+START_TEST(on_message_may_wait_for_the_next_message)
+{
+    open_ready(1);
+    supervisor.wait_for = 2;
+    ck_assert_int_eq(channel_send(node.channel, "first", 5, NULL), 0);
+    ck_assert_int_eq(channel_send(node.channel, "second", 6, NULL), 0);
+    carry(node_wire, supervisor_wire);
+    RUN_UNTIL(supervisor.n_messages == 2);
+    ck_assert_uint_eq(supervisor.last_len, 6);
+    close_sides();
+}
+END_TEST
+
+START_TEST(no_byte_of_a_message_is_readable_on_the_way_if_encrypted)
+{
+    saw_marker = 0;
+    open_ready(_i);
+    ck_assert_int_eq(channel_send(node.channel, MARKER, strlen(MARKER), NULL), 0);
+    ck_assert_int_eq(channel_send(supervisor.channel, MARKER, strlen(MARKER), NULL), 0);
+    RUN_UNTIL(node.n_messages == 1 && supervisor.n_messages == 1);
+    ck_assert_int_eq(saw_marker, _i == 0);
+    close_sides();
+}
+END_TEST
+
+START_TEST(a_longer_message_than_allowed_ends_the_channel)
+{
+    uint8_t *big = calloc(1, (8u << 20) + 1);
+
+    open_ready(1);
+    ck_assert_int_eq(channel_send(node.channel, big, (8u << 20) + 1, NULL), 0);
+    RUN_UNTIL(supervisor.n_ends == 1);
+    ck_assert_int_eq(supervisor.end.code, ERR_LIMIT);
+    ck_assert_int_eq(supervisor.n_messages, 0);
+    close_sides();
+    free(big);
+}
+END_TEST
+
+/* ---- whoever is in between ---- */
+
+/* Flips one bit of the first `total` bytes after the other, with `step` bytes in between. */
+static void flip_each(int encrypt, uint64_t total, uint64_t step)
+{
+    for (uint64_t at = 0; at < total; at += step) {
+        const struct channel_options o = options(encrypt);
+
+        flip_at = at;
+        open_sides(&secret, &o, &o);
+        for (int i = 0; i < 3; i++) {
+            if (node.n_ready == 1 && node.n_ends == 0)
+                (void)channel_send(node.channel, MARKER, strlen(MARKER), NULL);
+            for (int k = 0; k < 4 && node.n_ends + supervisor.n_ends == 0; k++)
+                turn();
+        }
+        if (n_carried > at + 4) { /* a length of a record: its end is still awaited */
+            for (int k = 0; k < 10; k++)
+                turn();
+            ck_assert_msg(node.n_ends + supervisor.n_ends > 0 ||
+                              supervisor.n_messages < 3,
+                          "byte %d", (int)at);
+        }
+        if (supervisor.n_messages > 0)
+            ck_assert_uint_eq(supervisor.last_len, strlen(MARKER));
+        flip_at = UINT64_MAX;
+        close_sides();
+    }
+}
+
+START_TEST(no_changed_byte_gets_through)
+{
+    flip_each(_i, 420, 1);
+}
+END_TEST
+
+START_TEST(another_key_is_refused_by_both_sides)
+{
+    const struct channel_options o = options(1);
+    struct channel_secret other = secret;
+
+    other.key[0] ^= 1;
+    open_sides(&other, &o, &o);
+    RUN_UNTIL(node.n_ends == 1);
+    ck_assert_int_eq(node.end.code, ERR_PROTOCOL);
+    ck_assert_str_eq(node.end.msg, "the other side does not have this run's key");
+    ck_assert_int_eq(supervisor.n_ready, 0);
+    close_sides();
+}
+END_TEST
+
+START_TEST(an_unknown_or_used_key_is_refused)
+{
+    const struct channel_options o = options(1);
+    struct channel_secret other = secret;
+
+    other.id[0] ^= 1;
+    open_sides(&other, &o, &o);
+    RUN_UNTIL(supervisor.n_ends == 1);
+    ck_assert_int_eq(supervisor.end.code, ERR_NOT_FOUND);
+    close_sides();
+
+    secret_is_used = 1;
+    open_sides(&secret, &o, &o);
+    RUN_UNTIL(supervisor.n_ends == 1);
+    ck_assert_int_eq(supervisor.end.code, ERR_NOT_FOUND);
+    close_sides();
+}
+END_TEST
+
+START_TEST(a_repeated_handshake_proves_nothing)
+{
+    const struct channel_options o = options(1);
+    const struct channel_callbacks cb = {on_ready, on_message, on_end, &supervisor};
+    uint8_t said[4096];
+    size_t n_said = 0;
+    ssize_t n;
+    int b[2];
+
+    /* What a real node says. */
+    open_sides(&secret, &o, &o);
+    while (node.n_ready == 0) {
+        n = recv(node_wire, said + n_said, sizeof(said) - n_said, MSG_DONTWAIT);
+        if (n > 0) {
+            ck_assert_int_eq(send(supervisor_wire, said + n_said, (size_t)n, 0), n);
+            n_said += (size_t)n;
+        }
+        carry(supervisor_wire, node_wire);
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        ck_assert(!timed_out);
+    }
+    ck_assert_int_eq(supervisor.n_ready, 1);
+    close_sides();
+
+    /* The same again, to a supervisor that would take the key a second time. */
+    ck_assert_int_eq(
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, b), 0);
+    ck_assert_int_eq(
+        channel_accept(&supervisor.channel, &loop, b[0], find, NULL, &o, &cb, NULL), 0);
+    ck_assert_int_eq(send(b[1], said, n_said, 0), (ssize_t)n_said);
+    supervisor_wire = b[1];
+    RUN_UNTIL(supervisor.n_ends == 1);
+    ck_assert_int_eq(supervisor.end.code, ERR_PROTOCOL);
+    ck_assert_int_eq(supervisor.n_ready, 0);
+    close_sides();
+}
+END_TEST
+
+START_TEST(both_sides_must_agree_about_encryption)
+{
+    const struct channel_options plain = options(0), encrypted = options(1);
+
+    open_sides(&secret, _i ? &plain : &encrypted, _i ? &encrypted : &plain);
+    RUN_UNTIL(supervisor.n_ends == 1);
+    ck_assert_int_eq(supervisor.end.code, ERR_PROTOCOL);
+    close_sides();
+}
+END_TEST
+
+/* ---- silence ---- */
+
+START_TEST(a_side_that_hears_nothing_ends)
+{
+    struct channel_options o = options(1);
+
+    o.silence_ms = 50;
+    open_sides(&secret, &o, &o);
+    RUN_UNTIL(node.n_ready == 1 && supervisor.n_ready == 1);
+    /* Nobody carries anything from now on. */
+    while (node.n_ends == 0 || supervisor.n_ends == 0) {
+        (void)uv_run(&loop, UV_RUN_ONCE);
+        ck_assert(!timed_out);
+    }
+    ck_assert(node.end.code == UV_ETIMEDOUT && supervisor.end.code == UV_ETIMEDOUT);
+    close_sides();
+}
+END_TEST
+
+START_TEST(heartbeats_keep_an_idle_channel)
+{
+    struct channel_options o = options(1);
+    uint64_t before;
+
+    o.silence_ms = 6000;
+    open_sides(&secret, &o, &o);
+    RUN_UNTIL(node.n_ready == 1 && supervisor.n_ready == 1);
+    before = channel_bytes_received(supervisor.channel);
+    RUN_UNTIL(channel_bytes_received(supervisor.channel) >= before + 2 * 21);
+    ck_assert(node.n_ends == 0 && supervisor.n_ends == 0 && supervisor.n_messages == 0);
+    close_sides();
+}
+END_TEST
+
+START_TEST(an_orderly_end_is_no_error)
+{
+    open_ready(1);
+    ck_assert_int_eq(channel_send(node.channel, "last", 4, NULL), 0);
+    carry(node_wire, supervisor_wire);
+    (void)shutdown(supervisor_wire, SHUT_WR);
+    RUN_UNTIL(supervisor.n_ends == 1);
+    ck_assert_int_eq(supervisor.end.code, 0);
+    ck_assert_int_eq(supervisor.n_messages, 1);
+    ck_assert_int_eq(channel_send(supervisor.channel, "x", 1, NULL), ERR_STATE);
+    close_sides();
+}
+END_TEST
+
+/* ---- the listener ---- */
+
+static int n_refused;
+static char refused[ERR_MSG_BYTES];
+
+static void on_refused(void *ctx, const char *peer, const struct err *why)
+{
+    ck_assert_int_eq(strncmp(peer, "127.0.0.1:", 10), 0);
+    n_refused++;
+    (void)snprintf(refused, sizeof(refused), "%s", why->msg);
+}
+
+static struct listener *listen_at(const char *address)
+{
+    const struct listener_options o = {.address = address,
+                                       .channel = options(1),
+                                       .find = find,
+                                       .callbacks = {on_ready, on_message, on_end, NULL},
+                                       .on_refused = on_refused};
+    struct listener *l = NULL;
+
+    ck_assert_int_eq(listener_open(&l, &loop, &o, NULL), 0);
+    return l;
+}
+
+static void run_loop_until_refused(int n)
+{
+    while (n_refused < n) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        ck_assert(!timed_out);
+    }
+}
+
+START_TEST(a_node_connects_to_the_address)
+{
+    struct listener *l = listen_at("127.0.0.1");
+    const struct channel_options o = options(1);
+    const struct channel_callbacks cb = {on_ready, on_message, on_end, &node};
+    const int fd = net_connect(listener_address(l), 10000, NULL);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(channel_open(&node.channel, &loop, fd, &secret, &o, &cb, NULL), 0);
+    while (node.n_ready == 0 || supervisor.n_ready == 0) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        ck_assert(!timed_out);
+    }
+    ck_assert_int_eq(channel_send(supervisor.channel, "hello", 5, NULL), 0);
+    while (node.n_messages == 0) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        ck_assert(!timed_out);
+    }
+    ck_assert_int_eq(n_refused, 0);
+    listener_close(l);
+    close_sides();
+}
+END_TEST
+
+START_TEST(strangers_are_refused_one_by_one)
+{
+    struct listener *l = listen_at("127.0.0.1:0");
+    static const char http[] =
+        "GET / HTTP/1.1\r\nHost: a\r\nAccept: all that is longer than a hello\r\n\r\n";
+    int fds[LISTENER_MAX_PENDING + 1];
+    int fd;
+
+    n_refused = 0;
+    fd = net_connect(listener_address(l), 10000, NULL);
+    ck_assert_int_gt(send(fd, http, sizeof(http) - 1, 0), 0);
+    run_loop_until_refused(1);
+    ck_assert_str_eq(refused, "it is no node of this version of brood");
+    (void)close(fd);
+
+    fd = net_connect(listener_address(l), 10000, NULL);
+    (void)close(fd);
+    run_loop_until_refused(2);
+    ck_assert_str_eq(refused, "it left before the handshake was over");
+
+    for (size_t i = 0; i <= LISTENER_MAX_PENDING; i++)
+        fds[i] = net_connect(listener_address(l), 10000, NULL);
+    run_loop_until_refused(3);
+    ck_assert_str_eq(refused, "too many connections at once");
+    for (size_t i = 0; i <= LISTENER_MAX_PENDING; i++)
+        (void)close(fds[i]);
+    listener_close(l);
+    ck_assert_int_eq(n_refused, 3);
+}
+END_TEST
+
+START_TEST(addresses_that_are_none_are_named)
+{
+    static const struct {
+        const char *address, *message;
+    } cases[] = {
+        {"", "'' is no address, expected HOST or HOST:PORT"},
+        {"host:port", "'host:port' is no address, expected HOST or HOST:PORT"},
+        {"host:123456789", "'host:123456789' is no address, expected HOST or HOST:PORT"},
+        {"[::1", "'[::1' is no address"},
+    };
+    struct err err;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert_int_eq(net_connect(cases[i].address, 1000, &err), ERR_ARG);
+        ck_assert_str_eq(err.msg, cases[i].message);
+    }
+    ck_assert_int_lt(net_listen("192.0.2.1:1", &err), 0);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("secure_channel");
+    TCase *tc = tcase_create("channel");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, messages_of_any_length_arrive_whole_in_both_directions, 0, 2);
+    tcase_add_loop_test(tc, two_parts_arrive_as_one_message, 0, 2);
+    tcase_add_test(tc, on_message_may_wait_for_the_next_message);
+    tcase_add_loop_test(tc, no_byte_of_a_message_is_readable_on_the_way_if_encrypted, 0,
+                        2);
+    tcase_add_test(tc, a_longer_message_than_allowed_ends_the_channel);
+    tcase_add_loop_test(tc, no_changed_byte_gets_through, 0, 2);
+    tcase_add_test(tc, another_key_is_refused_by_both_sides);
+    tcase_add_test(tc, an_unknown_or_used_key_is_refused);
+    tcase_add_test(tc, a_repeated_handshake_proves_nothing);
+    tcase_add_loop_test(tc, both_sides_must_agree_about_encryption, 0, 2);
+    tcase_add_test(tc, a_side_that_hears_nothing_ends);
+    tcase_add_test(tc, heartbeats_keep_an_idle_channel);
+    tcase_add_test(tc, an_orderly_end_is_no_error);
+    tcase_add_test(tc, a_node_connects_to_the_address);
+    tcase_add_test(tc, strangers_are_refused_one_by_one);
+    tcase_add_test(tc, addresses_that_are_none_are_named);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+FORKING_TEST_MAIN(make_suite)
