@@ -488,19 +488,19 @@ const struct schema hooks_schema = {TABLE(hooks_fields)};
 #define CLUSTER(m) .offset = offsetof(struct cluster_config, m)
 static const struct field cluster_fields[] = {
     {"launcher", FIELD_ENUM, CLUSTER(launcher), NAMES("none", "local", "command", "ssh"),
-     .doc = "what starts `brood node` on each machine; none: all runs on this one"},
+     .doc = "what starts the nodes; none: all runs here"},
     {"nodes", FIELD_I64, CLUSTER(nodes), .flags = FIELD_SKIP_ZERO, WITHIN(1, 1024),
      .doc = "how many (as many as hosts, or 1)"},
     {"hosts", FIELD_WORDS, CLUSTER(hosts), .doc = "ssh: [a, b]; command: {host} of each"},
     {"options", FIELD_WORDS, CLUSTER(options), .doc = "ssh: words before the host"},
     {"command", FIELD_WORDS, CLUSTER(command),
-     .doc = "command: words before `brood node ...`; {node} and {host} are replaced"},
+     .doc = "words before `brood node ...`, with {node} and {host}"},
     {"listen", FIELD_TEXT, CLUSTER(listen),
      .doc = "ADDRESS[:PORT] to which nodes connect (auto)"},
     {"silence", FIELD_SECONDS, CLUSTER(silence_s), .flags = FIELD_ABOVE_MIN, .min = 0,
      .max = 86400, .doc = "a node from which nothing comes for so long is lost (10s)"},
     {"encrypt", FIELD_BOOL, CLUSTER(encrypt),
-     .doc = "what travels; false: it is authenticated only (true)"},
+     .doc = "false: records are authenticated only (true)"},
 };
 static const struct schema cluster_schema = {TABLE(cluster_fields)};
 

@@ -1,8 +1,8 @@
 /* record_seal.h - the cryptography of secure_channel.h: proofs of the handshake, and records
  * that are sealed by one side and opened by the other. No I/O.
  *
- * libsodium does the work: keyed BLAKE2b (RFC 7693) for proofs and keys, and its secretstream,
- * XChaCha20-Poly1305 with a counter, for encrypted records.
+ * libsodium does the work: keyed BLAKE2b (RFC 7693) for proofs and keys; its secretstream,
+ * XChaCha20-Poly1305 with a counter, for encrypted records; the Poly1305 of RFC 8439 for others.
  */
 #ifndef SUPERVISOR_NET_RECORD_SEAL_H
 #define SUPERVISOR_NET_RECORD_SEAL_H
@@ -27,7 +27,7 @@ void seal_hash(uint8_t ret[SEAL_PROOF_BYTES], const uint8_t key[SEAL_KEY_BYTES],
 /* One direction of records. */
 struct seal {
     int encrypt;
-    uint64_t n;                  /* records so far; in the hash of those not encrypted */
+    uint64_t n;                  /* records so far; the nonce of those not encrypted */
     uint8_t key[SEAL_KEY_BYTES]; /* not encrypted */
     crypto_secretstream_xchacha20poly1305_state stream; /* encrypted */
 };

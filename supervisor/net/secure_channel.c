@@ -529,15 +529,14 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     struct channel *c = poll->data;
     int r;
 
-    if (status < 0) {
-        end_with(c, status, uv_strerror(status));
-        return;
-    }
-    r = events & UV_WRITABLE ? flush(c) : 0;
+    /* libuv reports an error of the socket, such as a reset, as UV_EBADF: reading tells. */
+    r = status >= 0 && events & UV_WRITABLE ? flush(c) : 0;
     /* What came before a failed write is still delivered. */
     read_some(c);
     if (r < 0)
         end_with(c, r, err_text(r));
+    else if (status < 0)
+        end_with(c, UV_ECONNRESET, uv_strerror(UV_ECONNRESET));
     watch(c);
 }
 

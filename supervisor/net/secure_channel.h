@@ -10,8 +10,8 @@
  *            handshake proves nothing when it is repeated.
  * Records    a 4-byte little-endian length, then at most CHANNEL_RECORD_BYTES: with encryption
  *            libsodium's secretstream (XChaCha20-Poly1305), which also notices a record that is
- *            lost, repeated or moved; without it the bytes and a keyed hash of them and their
- *            number (16 bytes). A message is one or more records; an empty one is a
+ *            lost, repeated or moved; without it the bytes and Poly1305 of them, keyed for
+ *            their number (16 bytes). A message is one or more records; an empty one is a
  *            heartbeat.
  * Bounds     before the handshake is over, one fixed buffer of CHANNEL_HANDSHAKE_BYTES a
  *            connection; afterwards a message grows with the bytes that came, up to max_bytes.

@@ -270,7 +270,7 @@ static void lose(struct place *p, const struct err *why)
     if (p->channel == NULL && p->state != PLACE_STARTING)
         return;
     p->why = *why;
-    if (why->code == 0 || why->code == UV_EBADF) /* which libuv says of a reset one */
+    if (why->code == 0)
         (void)err_set(&p->why, UV_EOF, "its connection has ended");
     p->has_secret = 0;
     if (p->channel != NULL) {
