@@ -15,6 +15,9 @@
 #include <unistd.h>
 
 enum { WAIT_MS = 200 }; /* one wait of a call */
+/* Of what a node sent and nobody has taken yet: an honest one has an answer of each worker and
+ * some notifications under way. */
+#define MAX_RECEIVED_BYTES ((size_t)512 << 20)
 
 struct remote_link {
     struct worker_link base; /* first: the table has a pointer to it, cast */
@@ -51,6 +54,7 @@ struct remote_site {
     struct err why_gone; /* no node will come again; code 0: one may */
     struct node_feed feed;
     struct parcels received, held;
+    size_t received_bytes;
     struct { /* the open call */
         int is_open, is_answered;
         enum node_message_kind kind;
@@ -107,6 +111,7 @@ void remote_site_lose(struct remote_site *s, const struct err *why)
     s->channel = NULL;
     s->why_lost = *why;
     drop(&s->received);
+    s->received_bytes = 0;
     drop(&s->held);
     node_feed_done(&s->feed);
     for (size_t i = 0; i < s->args.roster->n; i++) {
@@ -313,6 +318,9 @@ static int take_of_worker(struct remote_site *s, struct remote_link *l,
         /* fallthrough */
     case NODE_FRAME:
     case NODE_BROKEN:
+        s->received_bytes += sizeof(struct parcel) + m->len;
+        if (s->received_bytes > MAX_RECEIVED_BYTES)
+            return err_set(err, ERR_LIMIT, "it sent more than anybody asked for");
         push(&s->received, m->kind, m->worker, m->body, m->len);
         s->args.on_news(s->args.ctx);
         return 0;
@@ -411,6 +419,7 @@ void remote_site_deliver(struct remote_site *s)
     struct err err = {0};
 
     while ((p = pop(&s->received)) != NULL) {
+        s->received_bytes -= sizeof(*p) + p->len;
         if (deliver(s, s->args.roster->links[p->worker], p, &err) < 0)
             remote_site_lose(s, &err);
         free(p);
