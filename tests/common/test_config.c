@@ -345,7 +345,8 @@ START_TEST(mistakes_are_told_in_one_line)
          "warmup, update_every, keep or priority; did you mean 'batch_size'?"},
         {ENV "exprience: {}\n",
          "f.yaml:2: exprience: unknown key, expected run, env, experience, checkpoint, "
-         "evaluation, log, on, cluster, defaults, agents or extends; did you mean 'experience'?"},
+         "evaluation, log, on, cluster, defaults, agents or extends; did you mean "
+         "'experience'?"},
         {ENV "run: {seed: abc}\n",
          "f.yaml:2: run.seed: found 'abc', expected a whole number of at least 0"},
         {ENV "run: {seed: 'one'}\n",
