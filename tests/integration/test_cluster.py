@@ -2,6 +2,7 @@
 on one machine, whatever dies, and nothing is left behind."""
 import os
 import random
+import re
 import signal
 
 import harness
@@ -188,7 +189,8 @@ def test_nodes_that_do_not_come_can_be_interrupted(w):
     p = w.start("run", w.small(), "--name", "waits",
                 *cluster(2, ", command: [sh, -c, 'sleep 4242']", "command"))
     programs = harness.wait_until("the launched programs", lambda: [
-        pid for pid, seen in harness.processes().items() if "sleep 4242" in seen[2]
+        pid for pid, seen in harness.processes().items()
+        if re.match(r"(\S*sh -c )?sleep 4242", seen[2])  # brood's own words have it, too
         and seen[1] in harness.members(p.pid)])
     everybody = harness.members(p.pid) | set(programs)
     harness.kill(p.pid, signal.SIGTERM)
@@ -213,8 +215,7 @@ def test_a_supervisor_that_stood_still_gets_other_nodes(w):
 
 def test_the_supervisor_dies(w):
     """Nothing remains, and the run resumes elsewhere, with other nodes or none."""
-    file = w.small(steps=4000, checkpoint=400)
-    w.brood("run", file, "--name", "calm")
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
     for whom, where in (("supervisor", "nodes=2"), ("keeper", "launcher=none")):
         p = start(w, whom, file, *cluster(3))
         everybody = harness.members(p.pid)
@@ -224,8 +225,10 @@ def test_the_supervisor_dies(w):
         else:
             harness.kill_holder(p, w.run_dir(whom))
         end_of_all(everybody)
-        w.brood("resume", w.run_dir(whom), "--set", f"cluster.{where}")
-        harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir(whom)))
+        length = f"run.env_steps={harness.checkpoints(w.run_dir(whom))[-1] + 400}"
+        w.brood("resume", w.run_dir(whom), "--set", f"cluster.{where}", "--set", length)
+        w.brood("run", file, "--name", f"calm-{whom}", "--set", length)
+        harness.assert_same_files(trained(w.run_dir(f"calm-{whom}")), trained(w.run_dir(whom)))
 
 
 def test_a_node_with_a_wrong_key_is_refused(w):
@@ -268,7 +271,7 @@ def test_what_cannot_be_is_refused_in_one_line(w):
                                "agents.agent_1.device=/job:worker/task:1", "--set",
                                "agents.agent_0.device=/job:worker/task:0", file=sharing(w))
     err = refused(1, *cluster(2, ", command: [sh, -c, 'echo nobody home; exit 3']", "command"))
-    assert "node 0" in err and "code 3" in err and "nobody home" in err, err
+    assert "node " in err and "code 3" in err and "nobody home" in err, err
 
 
 if __name__ == "__main__":
