@@ -1,7 +1,9 @@
 #include "supervisor/net/secure_channel.h"
 
 #include "common/err/check.h"
+#include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
+#include "common/wire/cursor.h"
 #include "supervisor/net/record_seal.h"
 
 #include <errno.h>
@@ -85,11 +87,6 @@ _Static_assert(sizeof(struct confirmation) <= CHANNEL_HANDSHAKE_BYTES, "bounded"
 _Static_assert(sizeof(struct hello) == 8 + 1 + CHANNEL_ID_BYTES + SEAL_NONCE_BYTES,
                "packed");
 
-static uint64_t now_ms(void)
-{
-    return uv_hrtime() / 1000000;
-}
-
 void channel_secret_make(struct channel_secret *ret)
 {
     randombytes_buf(ret, sizeof(*ret));
@@ -138,7 +135,7 @@ static int flush(struct channel *c)
         c->out_start += (size_t)n;
         c->out_len -= (size_t)n;
         c->bytes_sent += (uint64_t)n;
-        c->sent_at = now_ms();
+        c->sent_at = (uint64_t)monotonic_ms();
     }
     c->out_start = 0;
     if (c->out_cap > QUEUE_KEEP) {
@@ -173,15 +170,6 @@ static void put_length(uint8_t ret[LENGTH_BYTES], size_t len)
 {
     for (size_t i = 0; i < LENGTH_BYTES; i++)
         ret[i] = (uint8_t)(len >> (8 * i));
-}
-
-static size_t get_length(const uint8_t data[LENGTH_BYTES])
-{
-    size_t len = 0;
-
-    for (size_t i = 0; i < LENGTH_BYTES; i++)
-        len |= (size_t)data[i] << (8 * i);
-    return len;
 }
 
 static void queue_record(struct channel *c, const uint8_t *data, size_t len, int is_last)
@@ -442,13 +430,14 @@ static void deliver(struct channel *c)
 static int next_record(struct channel *c)
 {
     const uint8_t *data = c->in + c->in_start;
+    struct cursor length = cursor_of(data, LENGTH_BYTES);
     struct err err = {0};
     int is_last = 0;
     size_t len;
 
     if (c->in_len < LENGTH_BYTES)
         return 0;
-    len = get_length(data);
+    len = cursor_u32(&length);
     if (len < SEAL_EXTRA_BYTES || len > RECORD_MAX) {
         end_with(c, ERR_CORRUPT, "a record has an impossible length");
         return 0;
@@ -472,7 +461,7 @@ static int next_record(struct channel *c)
 static void took(struct channel *c, size_t n)
 {
     c->bytes_received += n;
-    c->received_at = now_ms();
+    c->received_at = (uint64_t)monotonic_ms();
     if (c->state == READY) {
         c->in_len += n;
         while (c->state == READY && !c->closing && next_record(c))
@@ -575,11 +564,11 @@ static void on_timer(uv_timer_t *timer)
         return;
     }
     /* This process may have been stopped: what came meanwhile counts. */
-    if (now_ms() - c->received_at > c->o.silence_ms)
+    if ((uint64_t)monotonic_ms() - c->received_at > c->o.silence_ms)
         read_some(c);
     if (c->state != READY || c->closing)
         return;
-    now = now_ms();
+    now = (uint64_t)monotonic_ms();
     if (now - c->received_at > c->o.silence_ms) {
         end_with(c, UV_ETIMEDOUT, "it was silent for too long");
         return;
@@ -606,7 +595,7 @@ static int make(struct channel **ret, uv_loop_t *loop, int fd, enum state state,
     }
     c = xcalloc(1, sizeof(*c));
     *c = (struct channel){.loop = loop, .fd = fd, .state = state, .o = *o, .cb = *cb};
-    c->sent_at = c->received_at = now_ms();
+    c->sent_at = c->received_at = (uint64_t)monotonic_ms();
     /* Frames are small and answered: none waits for another to share its packet. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     r = uv_poll_init(loop, &c->poll, fd);

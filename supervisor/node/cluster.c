@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/io/beneath.h"
+#include "common/io/monotonic.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/numerics/cpu_kernels.h"
@@ -75,15 +76,10 @@ struct cluster {
     uint64_t greeted_ms;
 };
 
-static uint64_t now_ms(void)
-{
-    return uv_hrtime() / 1000000;
-}
-
 static void enter(struct place *p, enum place_state state)
 {
     p->state = state;
-    p->since_ms = now_ms();
+    p->since_ms = (uint64_t)monotonic_ms();
 }
 
 static void note(struct cluster *c, const char *fmt, ...)
@@ -313,13 +309,9 @@ static int check_hello(const struct cluster *c, const struct node_hello *h,
 
 static int has_our_clock(const struct node_hello *h)
 {
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    char own[NODE_TEXT_BYTES] = "";
+    char own[NODE_TEXT_BYTES];
 
-    if (f != NULL && fgets(own, sizeof(own), f) != NULL)
-        own[strcspn(own, "\n")] = '\0';
-    if (f != NULL)
-        (void)fclose(f);
+    node_boot_id(own);
     return own[0] != '\0' && strcmp(own, h->boot) == 0;
 }
 
@@ -364,7 +356,7 @@ static void on_waiting(void *ctx)
 {
     struct cluster *c = ctx;
     const uint64_t every_ms = (uint64_t)(c->config->silence_s * 1000 / 4);
-    const int greets = now_ms() - c->greeted_ms >= every_ms;
+    const int greets = (uint64_t)monotonic_ms() - c->greeted_ms >= every_ms;
 
     for (size_t i = 0; i < c->n; i++) {
         struct place *p = &c->places[i];
@@ -375,7 +367,7 @@ static void on_waiting(void *ctx)
             remote_site_greet(p->site);
     }
     if (greets)
-        c->greeted_ms = now_ms();
+        c->greeted_ms = (uint64_t)monotonic_ms();
 }
 
 /* ---- what follows, from the loop ---- */
@@ -462,7 +454,7 @@ static void look_at_program(struct place *p)
 
 static void look_at(struct place *p)
 {
-    const uint64_t in_ms = now_ms() - p->since_ms;
+    const uint64_t in_ms = (uint64_t)monotonic_ms() - p->since_ms;
 
     if (p->ended != NULL)
         channel_close(p->ended);

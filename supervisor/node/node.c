@@ -159,18 +159,6 @@ static void post(struct node *n, enum node_message_kind kind, uint64_t number,
     (void)channel_send2(n->channel, head, sizeof(head), data, len, NULL);
 }
 
-/* Its kernel's present life, by which the supervisor knows whether it shares the clock. */
-static void read_boot(char *ret, size_t size)
-{
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-    ret[0] = '\0';
-    if (f != NULL && fgets(ret, (int)size, f) != NULL)
-        ret[strcspn(ret, "\n")] = '\0';
-    if (f != NULL)
-        (void)fclose(f);
-}
-
 static void on_ready(void *ctx, struct channel *c)
 {
     struct node *n = ctx;
@@ -186,7 +174,7 @@ static void on_ready(void *ctx, struct channel *c)
     (void)snprintf(hello.build_id, sizeof(hello.build_id), "%s", n->binaries.build_id);
     (void)snprintf(hello.version, sizeof(hello.version), "%s", n->args->version);
     (void)gethostname(hello.host, sizeof(hello.host) - 1);
-    read_boot(hello.boot, sizeof(hello.boot));
+    node_boot_id(hello.boot);
     node_hello_pack(&b, &hello);
     post(n, NODE_HELLO, 0, b.data, b.len);
     wbuf_done(&b);

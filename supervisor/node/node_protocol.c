@@ -92,6 +92,17 @@ static int check(const struct cursor *c, const struct node_message *m, int whole
                    node_kind_name(m->kind), m->len);
 }
 
+void node_boot_id(char ret[NODE_TEXT_BYTES])
+{
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    ret[0] = '\0';
+    if (f != NULL && fgets(ret, NODE_TEXT_BYTES, f) != NULL)
+        ret[strcspn(ret, "\n")] = '\0';
+    if (f != NULL)
+        (void)fclose(f);
+}
+
 void node_hello_pack(struct wbuf *b, const struct node_hello *v)
 {
     wbuf_u32(b, v->protocol);
