@@ -39,14 +39,6 @@ void pw_put_float(struct wbuf *b, uint32_t field, float v)
     pw_put_fixed32(b, field, bits);
 }
 
-void pw_put_double(struct wbuf *b, uint32_t field, double v)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &v, sizeof(bits));
-    pw_put_fixed64(b, field, bits);
-}
-
 void pw_put_bytes(struct wbuf *b, uint32_t field, const void *data, size_t n)
 {
     put_tag(b, field, PW_LEN);

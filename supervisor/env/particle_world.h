@@ -276,7 +276,6 @@ void particle_world_symmetry(const struct particle_world *w, struct arena *arena
 /* For `reward`: distances (E) of two entities, or of an entity and goal i's landmark
  * (which uses the last two scratch rows); dist2: squared. touch: 1 where agent a collides
  * with b, that is, where their distance is below the sum of their sizes; else 0. */
-void particle_dist(const struct particle_world *w, size_t a, size_t b, double *ret);
 void particle_dist2(const struct particle_world *w, size_t a, size_t b, double *ret);
 void particle_goal_dist(const struct particle_world *w, size_t entity, size_t i,
                         double *ret);

@@ -189,17 +189,6 @@ const char *metrics_name(const struct metrics *m, size_t i)
     return m->names[i];
 }
 
-size_t metrics_team_count(const struct metrics *m)
-{
-    return m->n_teams;
-}
-
-const char *metrics_team_name(const struct metrics *m, size_t team)
-{
-    CHECK(team < m->n_teams);
-    return m->teams[team];
-}
-
 void metrics_team_means(const struct metrics *m, const double *returns, double *ret)
 {
     for (size_t t = 0; t < m->n_teams; t++)
