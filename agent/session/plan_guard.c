@@ -96,7 +96,7 @@ static int with_branch(struct plan *p, int guard, struct output predicate, int b
     return intern(p, &g);
 }
 
-int guard_of_output(struct plan *p, const int *guard_of, struct output x)
+static int guard_of_output(struct plan *p, const int *guard_of, struct output x)
 {
     int guard = guard_of[operation_id(x.op)];
 

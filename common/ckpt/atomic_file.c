@@ -76,7 +76,8 @@ int atomic_file_append(struct atomic_file *f, const void *data, size_t len_bytes
     return 0;
 }
 
-int atomic_file_sync_parent(const char *path, struct err *err)
+/* fsync of the directory that holds `path`, which makes a rename or unlink durable. */
+static int sync_parent(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
     char *dir = slash != NULL ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
@@ -113,7 +114,7 @@ int atomic_file_commit(struct atomic_file *f, struct err *err)
         return fail(f, "close", err);
     if (beneath_rename(f->temp_path, f->path, 0) != 0)
         return fail(f, "rename", err);
-    return f->durable ? atomic_file_sync_parent(f->path, err) : 0;
+    return f->durable ? sync_parent(f->path, err) : 0;
 }
 
 void atomic_file_free(struct atomic_file *f)

@@ -221,7 +221,7 @@ int schema_is_text(const struct field *f)
     return f->type == FIELD_NAME || f->type == FIELD_TEXT || f->type == FIELD_NAMES;
 }
 
-int schema_same_value(const struct field *f, const void *a, const void *b)
+static int same_value(const struct field *f, const void *a, const void *b)
 {
     if (schema_is_text(f))
         return strcmp(get_name(a), get_name(b)) == 0;
@@ -284,7 +284,7 @@ int schema_write(const struct schema *s, const void *root, const void *base,
             q = at_const(but, f->offset);
         if (f->type == FIELD_MAP || f->type == FIELD_OPTIONAL_MAP) {
             any |= schema_write_map(f->key, f->schema, root, p, but_root, q, indent, out);
-        } else if (q == NULL || !schema_same_value(f, p, q)) {
+        } else if (q == NULL || !same_value(f, p, q)) {
             (void)fprintf(out, "%*s%s: ", indent, "", f->key);
             write_value(f, p, out);
             (void)fputc('\n', out);
@@ -333,7 +333,7 @@ void schema_compare(const struct schema *s, const char *path, const void *was_ro
         char child_path[PATH_MAX_BYTES];
 
         if (was_there == is_there &&
-            (!is_there || (f->schema == NULL && schema_same_value(f, p, q))))
+            (!is_there || (f->schema == NULL && same_value(f, p, q))))
             continue;
         schema_join_path(child_path, path, f->key);
         if (was_there != is_there)
@@ -354,7 +354,7 @@ void schema_follow(const struct schema *s, const void *was, const void *is, void
 
         if (f->schema != NULL)
             schema_follow(f->schema, p, q, dst);
-        else if (schema_same_value(f, p, dst))
+        else if (same_value(f, p, dst))
             memcpy(dst, q, schema_value_size(f->type));
     }
 }

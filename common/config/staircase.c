@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int staircase_fits(const struct field *f)
+/* Whether values of the field may have such a schedule: numbers, but not those with ramps of
+ * their own. */
+static int can_have_schedule(const struct field *f)
 {
     return f->type == FIELD_I64 || f->type == FIELD_F64 || f->type == FIELD_F64_OR_NONE ||
            f->type == FIELD_BYTES || f->type == FIELD_SECONDS;
@@ -25,7 +27,7 @@ static const char to_word[] = " to ", over_word[] = " over ";
 
 int staircase_is_meant(const struct field *f, const struct yaml_node *n)
 {
-    if (f == NULL || !staircase_fits(f))
+    if (f == NULL || !can_have_schedule(f))
         return 0;
     if (n->kind == YAML_MAP)
         return yaml_find(n, "from") != NULL || yaml_find(n, "to") != NULL ||

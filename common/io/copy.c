@@ -71,7 +71,8 @@ static int copy_whole(int from, int to)
     return copy_bytes(from, to, 0, st.st_size);
 }
 
-int copy_file(const char *from, const char *to, struct err *err)
+/* A new file with the contents of another one, synced. -EEXIST, -errno: names both. */
+static int copy_file(const char *from, const char *to, struct err *err)
 {
     const int in = beneath_open(from, O_RDONLY, 0);
     const int out = in >= 0 ? beneath_open(to, O_RDWR | O_CREAT | O_EXCL, 0666) : -1;

@@ -392,7 +392,7 @@ static size_t rows_of(const struct html_run *r, const char *column)
     return progress_n_rows(r->progress);
 }
 
-double html_run_value_at(const struct html_run *r, const char *column, uint64_t step)
+static double value_at(const struct html_run *r, const char *column, uint64_t step)
 {
     double found = (double)NAN;
 
@@ -664,7 +664,7 @@ static void put_checkpoint(const struct html_run *r, const char *folder, uint64_
     html_cell_count(step, f);
     (void)fprintf(f, "<td class=\"n\">%s</td>", size_text(bytes_of(path), text));
     for (size_t i = 0; i < n; i++)
-        html_cell(html_run_value_at(r, columns[i], step), f);
+        html_cell(value_at(r, columns[i], step), f);
     (void)fputs("</tr>\n", f);
     free(path);
 }

@@ -191,7 +191,7 @@ static void log_frame(const struct agent *a, const uint8_t *frame, size_t len)
 }
 
 /* A write that fails because the process is exiting is ignored: its exit follows. */
-void agent_write(struct agent *a, const uint8_t *frame, size_t len, int core)
+static void agent_write(struct agent *a, const uint8_t *frame, size_t len, int core)
 {
     struct err err;
     int r;

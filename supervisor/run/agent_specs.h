@@ -26,9 +26,6 @@ struct agent_specs {
     struct block *shared; /* [sharing.n_groups] */
 };
 
-/* Restart policy, memory limit and response deadline that `agent` configures. */
-struct agent_limits agent_specs_limits(const struct agent_config *agent);
-
 /* The same of number i, which may be no learner: such a process is never given up. */
 struct agent_limits agent_specs_limits_at(const struct agent_specs *s,
                                           const struct run_config *config, size_t i);
