@@ -17,7 +17,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     ANSWERS_WITHIN_MS = 2000,
@@ -103,17 +102,6 @@ static void take_process(struct html_run *r, const struct run_event *e)
     free(name);
 }
 
-/* Seconds between two times of the journal. */
-static double seconds_between(const char *from, const char *to)
-{
-    struct tm a = {0}, b = {0};
-
-    if (strptime(from, "%Y-%m-%dT%H:%M:%S", &a) == NULL ||
-        strptime(to, "%Y-%m-%dT%H:%M:%S", &b) == NULL)
-        return 0;
-    return fmax(0, difftime(timegm(&b), timegm(&a)));
-}
-
 struct reading {
     struct html_run *run;
     char session[32], newest[32];
@@ -123,7 +111,7 @@ struct reading {
 static void end_session(struct reading *d)
 {
     if (d->session[0] != '\0' && !d->is_over)
-        d->run->seconds += seconds_between(d->session, d->newest);
+        d->run->seconds += journal_seconds(d->session, d->newest);
     d->is_over = 1;
 }
 
