@@ -113,11 +113,11 @@ int scratch_reserve(struct scratch *s, size_t n, size_t size, struct err *err)
 /* The same, holding a copy of `bytes` (a message's bin has no alignment). */
 static int scratch_copy(struct scratch *s, const void *bytes, size_t len, struct err *err)
 {
-    int r = scratch_reserve(s, len, 1, err);
+    int rc = scratch_reserve(s, len, 1, err);
 
-    if (r == 0 && len > 0)
+    if (rc == 0 && len > 0)
         memcpy(s->data, bytes, len);
-    return r;
+    return rc;
 }
 
 static void scratch_done(struct scratch *s)
@@ -148,13 +148,13 @@ static int call(struct service *s, const struct method *method, const struct msg
                 struct msg_out *out, struct err *err)
 {
     const int check = s->check_pure && !method->writes && s->session != NULL;
-    int r = check ? remember_block(s, err) : 0;
+    int rc = check ? remember_block(s, err) : 0;
 
-    if (r == 0)
-        r = method->handle(s, m, out, err);
-    if (r == 0 && check)
-        r = compare_block(s, method->name, err);
-    return r;
+    if (rc == 0)
+        rc = method->handle(s, m, out, err);
+    if (rc == 0 && check)
+        rc = compare_block(s, method->name, err);
+    return rc;
 }
 
 int service_handle(void *ctx, const struct msg *request, struct msg_out *out)
@@ -162,12 +162,12 @@ int service_handle(void *ctx, const struct msg *request, struct msg_out *out)
     struct service *s = ctx;
     struct method method = {0};
     struct err err;
-    int r = find_method(s, request->method, &method, &err);
+    int rc = find_method(s, request->method, &method, &err);
 
     s->progress_at_ms = monotonic_ms();
-    if (r == 0)
-        r = call(s, &method, request, out, &err);
-    if (r < 0) {
+    if (rc == 0)
+        rc = call(s, &method, request, out, &err);
+    if (rc < 0) {
         log_error("%s: %s", request->method, err.msg);
         msg_error_response(out, request->id, &err);
         return 0;

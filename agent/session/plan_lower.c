@@ -315,7 +315,7 @@ static int *operands(struct lowering *l, const struct operation *op)
 static int lower_op(struct lowering *l, const struct operation *op)
 {
     int id = operation_id(op), n_in = operation_n_inputs(op);
-    int n_out = operation_n_outputs(op), r = 0;
+    int n_out = operation_n_outputs(op), rc = 0;
     const int fed = l->values[id] != NULL; /* set by prepare_feeds */
     int *out = l->values[id] = lower_ints(l, n_out);
 
@@ -344,14 +344,14 @@ static int lower_op(struct lowering *l, const struct operation *op)
         n.in = operands(l, op);
         n.out = lower_ints(l, n_out);
         add_checks(l, op);
-        r = infer(l, op, n.in, n.out);
+        rc = infer(l, op, n.in, n.out);
         memcpy(out, n.out, sizeof(int) * (size_t)n_out);
-        if (r == 0)
-            r = lower_node(l, &n, out);
+        if (rc == 0)
+            rc = lower_node(l, &n, out);
     }
     if (fed)
         take_feeds(l, op, out);
-    return r;
+    return rc;
 }
 
 /* ---- unused nodes ---- */
@@ -434,7 +434,7 @@ static void fill_guards(struct lowering *l)
 int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
                const struct var_store *vars, struct err *err)
 {
-    int n_ops = graph_n_operations(p->graph), r = 0;
+    int n_ops = graph_n_operations(p->graph), rc = 0;
     struct lowering *l = ARENA_NEW(scratch, struct lowering);
 
     *l = (struct lowering){
@@ -449,10 +449,10 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
     l->buckets = ARENA_ARRAY(scratch, struct lowered_op *, l->n_buckets);
     mark_written(l, n_ops);
     prepare_feeds(l);
-    for (int k = 0; r == 0 && k < order->n; k++)
-        r = lower_op(l, order->ops[k]);
-    if (r < 0)
-        return r;
+    for (int k = 0; rc == 0 && k < order->n; k++)
+        rc = lower_op(l, order->ops[k]);
+    if (rc < 0)
+        return rc;
     for (size_t i = 0; i < p->n_fetches; i++) {
         struct output x = p->fetches[i];
         int id = operation_id(x.op), v = l->values[id][x.index];

@@ -18,9 +18,9 @@ enum { PIECE_BYTES = 1 << 16, MAX_DEPTH = 100 };
 static int copy_piece(int from, int to, off_t at, off_t end)
 {
     uint8_t *data = xmalloc(PIECE_BYTES);
-    int r = 0;
+    int rc = 0;
 
-    while (at < end && r == 0) {
+    while (at < end && rc == 0) {
         const size_t want = (size_t)(end - at < PIECE_BYTES ? end - at : PIECE_BYTES);
         const ssize_t n = pread(from, data, want, at);
 
@@ -28,11 +28,11 @@ static int copy_piece(int from, int to, off_t at, off_t end)
             continue;
         if (n == 0) /* the file became shorter */
             errno = EIO;
-        r = n > 0 ? pwrite_all(to, data, (size_t)n, (uint64_t)at) : -1;
+        rc = n > 0 ? pwrite_all(to, data, (size_t)n, (uint64_t)at) : -1;
         at += n;
     }
     free(data);
-    return r;
+    return rc;
 }
 
 int copy_bytes(int from, int to, off_t begin, off_t end)

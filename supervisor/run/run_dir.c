@@ -205,13 +205,13 @@ static int is_ending(int fd)
 static int lock_file(int fd)
 {
     struct flock lock = whole_file(F_WRLCK);
-    int r = fcntl(fd, F_OFD_SETLK, &lock);
+    int rc = fcntl(fd, F_OFD_SETLK, &lock);
 
-    for (int ms = 0; r < 0 && ms < ENDING_WITHIN_MS && is_ending(fd); ms++) {
+    for (int ms = 0; rc < 0 && ms < ENDING_WITHIN_MS && is_ending(fd); ms++) {
         (void)poll(NULL, 0, 1);
-        r = fcntl(fd, F_OFD_SETLK, &lock);
+        rc = fcntl(fd, F_OFD_SETLK, &lock);
     }
-    return r;
+    return rc;
 }
 
 static int take_lock(struct run_dir *d, struct err *err)
