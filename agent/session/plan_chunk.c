@@ -143,28 +143,28 @@ static int product_may(const struct chunking *c, const struct loop_program *l)
 
 static int loop_may(const struct chunking *c, const struct loop_program *l)
 {
-    const int turned = l->has_gemm && l->gemm.transposed_a;
-    const size_t row = turned ? 0 : l->total / (size_t)c->rows;
+    const int transposed = l->has_gemm && l->gemm.transposed_a;
+    const size_t row = transposed ? 0 : l->total / (size_t)c->rows;
 
     if (l->has_gemm && !product_may(c, l))
         return 0;
-    if (!turned && (l->total == 0 || l->total % (size_t)c->rows != 0))
+    if (!transposed && (l->total == 0 || l->total % (size_t)c->rows != 0))
         return 0;
     for (int i = 0; i < l->n_args; i++) {
         const struct loop_arg *a = &l->args[i];
 
         if (!is_value(a) || is_result(l, i))
             continue;
-        if (turned || a->kind == ARG_SCALAR || a->kind == ARG_PERIOD) {
+        if (transposed || a->kind == ARG_SCALAR || a->kind == ARG_PERIOD) {
             if (!reads_all(c, a->value) ||
-                (!turned && a->kind == ARG_PERIOD && row % a->period != 0))
+                (!transposed && a->kind == ARG_PERIOD && row % a->period != 0))
                 return 0;
         } else if (!reads_rows(c, a->value) ||
                    (a->kind == ARG_REPEAT && row % a->period != 0)) {
             return 0;
         }
     }
-    for (int i = 0; !turned && i < l->n_tails; i++)
+    for (int i = 0; !transposed && i < l->n_tails; i++)
         if (l->tails[i].kind == TAIL_COLUMNS && row % l->tails[i].period != 0)
             return 0;
     return 1;

@@ -98,8 +98,8 @@ static int check_run(struct loader *l)
 
 /* ---- what updates learn from ---- */
 
-/* What the section `priority` leaves out. */
-static void settle_priority(struct run_config *c)
+/* Fills in what the section `priority` leaves out. */
+static void resolve_priority(struct run_config *c)
 {
     struct priority_config *p = &c->experience.priority;
 
@@ -177,7 +177,7 @@ static int check_window(const struct loader *l)
 
     if (rc > 0) {
         c->experience.has_priority = 0;
-        settle_priority(c);
+        resolve_priority(c);
     }
     at = loader_given(l->root, "experience", "update_every");
     if (at == NULL && l->is_new)
@@ -274,7 +274,7 @@ int loader_check_experience(const struct loader *l)
     struct run_config *c = l->c;
     int rc;
 
-    settle_priority(c);
+    resolve_priority(c);
     for (size_t i = 0; i < c->n_agents; i++)
         if ((rc = check_own_experience(l, &c->agents[i])) < 0)
             return rc;

@@ -169,7 +169,7 @@ static void hand_over(struct particle_world *w, size_t copy, size_t collector)
             carried(w, collector)[copy] = 0.0;
 }
 
-static void settle(struct particle_world *w)
+static void after_physics(struct particle_world *w)
 {
     for (size_t c = 0; c < w->n_copies; c++) {
         for (size_t t = w->n_agents; t < particle_n_entities(w); t++) {
@@ -291,8 +291,8 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     }
 }
 
-/* Turned treasures appear in turned places as probably as not. Others and treasures are sorted
- * by distance, so that no two are alike. */
+/* The places where treasures appear have the square's symmetries. Other agents and treasures
+ * are sorted by distance, so that no two are alike. */
 static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
 {
     for (size_t a = 0; a < w->n_agents; a++) {
@@ -419,7 +419,7 @@ const struct particle_scenario particle_collect_treasure = {
     .mpe2_only = 1,
     .build = build,
     .reset = reset,
-    .settle = settle,
+    .after_physics = after_physics,
     .observe = observe,
     .symmetry = symmetry,
     .reward = reward,

@@ -20,7 +20,7 @@ enum {
     LOOK_EVERY_MS = 1000,
     SOON_MS = 80,
     ANSWERS_WITHIN_MS = 3000,
-    MAX_MESSAGES = 256, /* before others have their turn */
+    MAX_MESSAGES = 256, /* from one run before the others are read */
 };
 
 /* A request without a response. client 0: ours. */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-    CHUNK = 32 << 10, /* of an answer or a file, per turn of the loop */
+    CHUNK = 32 << 10, /* of an answer or a file, per iteration of the loop */
     WALK_EVERY_MS = 2000,
     /* Of Cookie: a browser has up to 180 for a host, such as those of every port at which a
      * `brood web` has been. */

@@ -35,8 +35,8 @@ struct panel {
 /* The parameters for which a tile's code is compiled. */
 struct form {
     int rows, vecs;
-    int partial; /* the last vector has fewer columns */
-    int turned;  /* A is stored transposed */
+    int partial;      /* the last vector has fewer columns */
+    int a_transposed; /* A is stored transposed */
 };
 
 typedef vec tile_sums[MOST_ROWS][MOST_VECS];
@@ -72,7 +72,7 @@ VEC_INLINE void store(float *p, vec x, int v, const struct form f, int64_t width
 VEC_INLINE void multiply(tile_sums x, const struct dense *d, const struct panel *p,
                          int64_t i, const struct form f)
 {
-    const int64_t row = f.turned ? 1 : d->lda, step = f.turned ? d->lda : 1;
+    const int64_t row = f.a_transposed ? 1 : d->lda, step = f.a_transposed ? d->lda : 1;
     const float *a = d->a + i * row + p->from * step, *b = p->b;
 
     for (int64_t l = p->from; l < p->to; l++, a += step, b += p->ldb) {
@@ -201,18 +201,19 @@ VEC_INLINE void panel(const struct dense *d, const struct panel *p, struct form 
         put_sums(d, p, sums, f);
 }
 
-#define PANEL_FORM(name, vecs_, partial_, turned_, most_)                                \
+#define PANEL_FORM(name, vecs_, partial_, a_transposed_, most_)                          \
     static void name(const struct dense *d, const struct panel *p)                       \
     {                                                                                    \
-        const struct form f = {.vecs = vecs_, .partial = partial_, .turned = turned_};   \
+        const struct form f = {                                                          \
+            .vecs = vecs_, .partial = partial_, .a_transposed = a_transposed_};          \
         panel(d, p, f, most_);                                                           \
     }
 PANEL_FORM(panel_full, TILE_VECS, 0, 0, TILE_ROWS)
 PANEL_FORM(panel_wide, TILE_VECS, 1, 0, TILE_ROWS)
 PANEL_FORM(panel_narrow, 1, 1, 0, MOST_ROWS)
-PANEL_FORM(turned_full, TILE_VECS, 0, 1, TILE_ROWS)
-PANEL_FORM(turned_wide, TILE_VECS, 1, 1, TILE_ROWS)
-PANEL_FORM(turned_narrow, 1, 1, 1, MOST_ROWS)
+PANEL_FORM(transposed_full, TILE_VECS, 0, 1, TILE_ROWS)
+PANEL_FORM(transposed_wide, TILE_VECS, 1, 1, TILE_ROWS)
+PANEL_FORM(transposed_narrow, 1, 1, 1, MOST_ROWS)
 
 #if TILE_VECS == 2
 /* The same if C has few rows: tiles of up to FLAT_ROWS rows and four vectors, or of one
@@ -234,30 +235,31 @@ VEC_INLINE void flat(const struct dense *d, const struct panel *p, struct form f
         put_sums(d, p, sums, f);
 }
 
-#define FLAT_FORM(name, vecs_, turned_)                                                  \
+#define FLAT_FORM(name, vecs_, a_transposed_)                                            \
     static void name(const struct dense *d, const struct panel *p)                       \
     {                                                                                    \
-        const struct form f = {.vecs = vecs_, .turned = turned_};                        \
+        const struct form f = {.vecs = vecs_, .a_transposed = a_transposed_};            \
         flat(d, p, f);                                                                   \
     }
 FLAT_FORM(flat_four, 4, 0)
 FLAT_FORM(flat_eight, 8, 0)
-FLAT_FORM(turned_four, 4, 1)
-FLAT_FORM(turned_eight, 8, 1)
+FLAT_FORM(transposed_four, 4, 1)
+FLAT_FORM(transposed_eight, 8, 1)
 #endif
 
 static void one_panel(const struct dense *d, const struct panel *p)
 {
     typedef void (*panel_fn)(const struct dense *d, const struct panel *p);
-    static const panel_fn forms[2][3] = {{panel_narrow, panel_wide, panel_full},
-                                         {turned_narrow, turned_wide, turned_full}};
+    static const panel_fn forms[2][3] = {
+        {panel_narrow, panel_wide, panel_full},
+        {transposed_narrow, transposed_wide, transposed_full}};
 #if TILE_VECS == 2
     if (p->width == 4 * VEC) {
-        (d->transposed_a ? turned_four : flat_four)(d, p);
+        (d->transposed_a ? transposed_four : flat_four)(d, p);
         return;
     }
     if (p->width == 8 * VEC) {
-        (d->transposed_a ? turned_eight : flat_eight)(d, p);
+        (d->transposed_a ? transposed_eight : flat_eight)(d, p);
         return;
     }
 #endif
@@ -299,8 +301,8 @@ static void pack(float *dst, const float *b, int64_t ldb, int64_t k, int64_t wid
 
 /* dst (k, n), rows `to` elements apart = the transpose of src (n, k), rows `ld` elements
  * apart. */
-static void turn(float *dst, int64_t to, const float *src, int64_t ld, int64_t n,
-                 int64_t k)
+static void transpose(float *dst, int64_t to, const float *src, int64_t ld, int64_t n,
+                      int64_t k)
 {
     for (int64_t j = 0; j < n; j += VEC, dst += VEC, src += VEC * ld) {
         int64_t l = 0;
@@ -320,7 +322,7 @@ static void turn(float *dst, int64_t to, const float *src, int64_t ld, int64_t n
 
 void DENSE_TRANSPOSE(float *dst, const float *src, int64_t n, int64_t k, int64_t ld)
 {
-    turn(dst, n, src, ld, n, k);
+    transpose(dst, n, src, ld, n, k);
 }
 
 static void pack_panel(float *dst, const struct dense *d, const struct panel *p)
@@ -328,7 +330,7 @@ static void pack_panel(float *dst, const struct dense *d, const struct panel *p)
     const int64_t k = p->to - p->from;
 
     if (d->transposed_b)
-        turn(dst, PANEL, d->b + p->j * d->ldb + p->from, d->ldb, p->width, k);
+        transpose(dst, PANEL, d->b + p->j * d->ldb + p->from, d->ldb, p->width, k);
     else
         pack(dst, d->b + p->from * d->ldb + p->j, d->ldb, k, p->width);
 }

@@ -121,14 +121,14 @@ static int reduce(enum reduction kind, const struct kernel_args *a, struct fold 
  * one element fit either pattern. */
 static int fold_pattern(const struct fold *f, size_t *ret_rows, size_t *ret_n)
 {
-    int turns = 0, reduced_first = -1, before = -1;
+    int changes = 0, reduced_first = -1, before = -1;
     size_t rows = 1, n = 1;
 
     for (int d = 0; d < f->rank; d++) {
         if (f->dim[d] == 1)
             continue;
         int reduced = f->stride[d] == 0;
-        turns += before >= 0 && reduced != before;
+        changes += before >= 0 && reduced != before;
         if (reduced_first < 0)
             reduced_first = reduced;
         before = reduced;
@@ -136,9 +136,9 @@ static int fold_pattern(const struct fold *f, size_t *ret_rows, size_t *ret_n)
     }
     *ret_rows = rows;
     *ret_n = n;
-    return turns > 1                          ? SUM_OTHER
-           : reduced_first == 1 && turns == 1 ? SUM_COLUMNS
-                                              : SUM_ROWS;
+    return changes > 1                          ? SUM_OTHER
+           : reduced_first == 1 && changes == 1 ? SUM_COLUMNS
+                                                : SUM_ROWS;
 }
 
 static int pattern_of(const struct fold *f, size_t *ret_period)

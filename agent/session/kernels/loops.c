@@ -499,30 +499,31 @@ static void shift_rows(float *dst, const float *x, size_t rows_, size_t n)
 #define SIDE_BY_SIDE 64
 
 /* Rows with few columns, at most SIDE_BY_SIDE of them, become columns, so that the
- * vectoriser works on many rows side by side: turned[i * SIDE_BY_SIDE + r]. Each row keeps
+ * vectoriser works on many rows side by side: columns[i * SIDE_BY_SIDE + r]. Each row keeps
  * its own largest element (top), its own sum, and the order of its sum. */
-static void turn_few(float *turned, float *top, const float *x, size_t rows_, size_t n)
+static void transpose_few(float *columns, float *top, const float *x, size_t rows_,
+                          size_t n)
 {
     for (size_t r = 0; r < SIDE_BY_SIDE; r++)
         top[r] = r < rows_ ? x[r * n] : 0;
     for (size_t i = 0; i < n; i++)
         for (size_t r = 0; r < SIDE_BY_SIDE; r++)
-            turned[i * SIDE_BY_SIDE + r] = r < rows_ ? x[r * n + i] : 0;
+            columns[i * SIDE_BY_SIDE + r] = r < rows_ ? x[r * n + i] : 0;
     for (size_t i = 1; i < n; i++)
         for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
-            float e = turned[i * SIDE_BY_SIDE + r];
+            float e = columns[i * SIDE_BY_SIDE + r];
             top[r] = e > top[r] ? e : top[r];
         }
 }
 
 static void softmax_few(float *dst, const float *x, size_t rows_, size_t n)
 {
-    float turned[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
+    float columns[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
 
-    turn_few(turned, top, x, rows_, n);
+    transpose_few(columns, top, x, rows_, n);
     for (size_t i = 0; i < n; i++)
         for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
-            float *e = &turned[i * SIDE_BY_SIDE + r];
+            float *e = &columns[i * SIDE_BY_SIDE + r];
             *e = vm_expf(*e - top[r]);
             sum[r] += *e;
         }
@@ -530,17 +531,17 @@ static void softmax_few(float *dst, const float *x, size_t rows_, size_t n)
         sum[r] = 1.0f / sum[r];
     for (size_t r = 0; r < rows_; r++)
         for (size_t i = 0; i < n; i++)
-            dst[r * n + i] = turned[i * SIDE_BY_SIDE + r] * sum[r];
+            dst[r * n + i] = columns[i * SIDE_BY_SIDE + r] * sum[r];
 }
 
 static void log_softmax_few(float *dst, const float *x, size_t rows_, size_t n)
 {
-    float turned[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
+    float columns[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
 
-    turn_few(turned, top, x, rows_, n);
+    transpose_few(columns, top, x, rows_, n);
     for (size_t i = 0; i < n; i++)
         for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
-            float *e = &turned[i * SIDE_BY_SIDE + r];
+            float *e = &columns[i * SIDE_BY_SIDE + r];
             *e -= top[r];
             sum[r] += vm_expf(*e);
         }
@@ -548,7 +549,7 @@ static void log_softmax_few(float *dst, const float *x, size_t rows_, size_t n)
         sum[r] = vm_logf(sum[r]);
     for (size_t r = 0; r < rows_; r++)
         for (size_t i = 0; i < n; i++)
-            dst[r * n + i] = turned[i * SIDE_BY_SIDE + r] - sum[r];
+            dst[r * n + i] = columns[i * SIDE_BY_SIDE + r] - sum[r];
 }
 
 /* Calls `few` for SIDE_BY_SIDE rows at a time and moves dst and x past them. Returns the
