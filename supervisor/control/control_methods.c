@@ -155,7 +155,7 @@ static int do_run(void *ctx, const msgpack_object *params, struct rpc_reply *rep
 
 /* ---- changes ---- */
 
-/* Copies the texts of a list: KEY=VALUE each in "changes", KEY each in "cancel". */
+/* Copies the texts of a list parameter: KEY=VALUE in "changes", KEY in "cancel". */
 static int take_set(const msgpack_object *params, const char *name, char **ret,
                     size_t *ret_n, struct err *err)
 {
@@ -303,7 +303,7 @@ static int do_trace(void *ctx, const msgpack_object *params, struct rpc_reply *r
 
 /* ---- watching ---- */
 
-/* Returns NULL and sets err if there is no such agent. */
+/* Returns the log's path; NULL, with err set, if there is no such agent. */
 static const char *find_log(const struct control_run *run, const msgpack_object *params,
                             struct err *err)
 {
@@ -399,7 +399,7 @@ static int do_subscribe(void *ctx, const msgpack_object *params, struct rpc_repl
 
 #define AGENT "agent", RPC_TEXT, 1, 0, AGENT_NAME_MAX - 1
 
-/* name, function, {key, type, required, min, max} of each param */
+/* name, function, and each parameter's {key, type, required, min, max} */
 static const struct rpc_method methods[] = {
     {"status", do_status, {{0}}},
     {"kill", do_kill, {{AGENT}}},
