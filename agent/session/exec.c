@@ -120,15 +120,14 @@ static int run_call(struct step *s, struct var_store *vars, uint64_t counter,
     return rc;
 }
 
-/* ---- stretches (struct stretch): runs its steps for one chunk of rows after the other
- * ---- */
+/* ---- stretches: their steps run for one chunk of rows after the other ---- */
 
 static void set_view(struct tensor *view, const struct value *v, int64_t rows,
                      int64_t first, int64_t n)
 {
     *view = v->tensor;
     if (v->tensor.shape.rank == 0 || v->tensor.shape.dim[0] != rows)
-        return; /* not one row per row of the batch, such as an axis */
+        return; /* an operand that does not have the batch's rows, such as an axis */
     view->shape.dim[0] = n;
     if (v->local_rows == 0) {
         const int64_t row =
@@ -164,9 +163,9 @@ static int play_chunk(struct plan *p, const struct stretch *t, int64_t first, in
     return rc;
 }
 
-/* Calls `fn` at intervals between the steps of a long run. */
+/* Who to call, at intervals, between the steps of a long run. */
 struct progress {
-    void (*fn)(void *ctx); /* or NULL */
+    void (*fn)(void *ctx); /* NULL: nobody */
     void *ctx;
 };
 

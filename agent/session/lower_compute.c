@@ -8,8 +8,8 @@
 
 /* ---- loops ---- */
 
-/* Writes out operands whose broadcasting is none of the simple patterns of
- * loop_classify(). */
+/* Adds nodes that broadcast operands to full size, where loop_classify() has no pattern
+ * for their broadcasting. */
 static int widen_operands(struct lowering *l, struct node *n)
 {
     struct shape shape = value_at(l, n->out[0])->tensor.shape;
@@ -102,7 +102,7 @@ static int make_loop(struct lowering *l, struct node *n)
     return 0;
 }
 
-/* a + b + c + ... from the left, as nodes of two operands. */
+/* Lowers AddN to nodes of two operands, ((a + b) + c) + ... */
 static int make_add_n(struct lowering *l, struct node *n)
 {
     const struct loop_row *add =
@@ -163,7 +163,8 @@ int lower_squares(const struct node *n)
 
 /* ---- slices of slices, concatenations of concatenations, products ---- */
 
-/* The node that computed a value; NULL if there is none or the value is an alias. */
+/* Returns the node that computes a value; NULL if there is none or the value is an
+ * alias. */
 static const struct node *producer(const struct lowering *l, int v)
 {
     for (int k = l->plan->n_nodes - 1; k >= 0; k--)
@@ -193,8 +194,8 @@ static void join_slices(struct lowering *l, struct node *n)
     n->in[1] = lower_const(l, sum);
 }
 
-/* Whether this run writes to one of the parts, which could happen before the outer
- * concatenation reads it. */
+/* Whether the run writes to a variable among the parts. Such a write may come before the
+ * outer concatenation reads it. */
 static int parts_change(const struct lowering *l, const struct node *join)
 {
     for (int i = 0; i < join->n_in - 1; i++)
@@ -231,7 +232,7 @@ static void make_gemm(struct node *n)
     n->transpose_b = (int)int_attr(n->op, "transpose_b", 0);
 }
 
-/* A convolution gets its scratch memory as one more output. */
+/* Gives a convolution its scratch memory, as one more output. */
 static void add_conv_scratch(struct lowering *l, struct node *n)
 {
     const int is_filter = n->call == kern_conv2d_backprop_filter;

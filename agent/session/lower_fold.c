@@ -32,7 +32,7 @@ int lower_foldable(const struct lowering *l, const struct node *n)
     if ((operation_def(n->op)->flags & (OP_STATEFUL | OP_WRITES)) ||
         !lower_may_be_owned(l, n))
         return 0;
-    /* these read shapes only */
+    /* these operations read only the shapes of their inputs */
     if (strcmp(type, "Shape") == 0 || strcmp(type, "ShapeN") == 0 ||
         strcmp(type, "Size") == 0 || strcmp(type, "Rank") == 0 ||
         strcmp(type, "ZerosLike") == 0 || strcmp(type, "OnesLike") == 0)

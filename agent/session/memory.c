@@ -12,17 +12,17 @@ enum { PIECE_BYTES = 24 << 10, PAGE_BYTES = 4096 };
 /* Variables first .. last, which are contiguous in one block. */
 struct range {
     int first, last;
-    size_t bytes; /* padding between them included */
+    size_t bytes; /* with the padding between them */
 };
 
 struct memory {
     struct var_store *vars;
     int n_ranges;
     struct range *ranges;
-    int n; /* variables */
+    int n; /* number of variables */
     size_t bytes;
-    void *place;          /* allocated memory; `values` begins within it */
-    char *values;         /* of all ranges, in order */
+    void *place;          /* what was allocated; `values` points into it */
+    char *values;         /* copies of all ranges, in order */
     unsigned char *flags; /* whether each variable is initialised */
     int stored;
 };
@@ -136,7 +136,7 @@ size_t memory_bytes(const struct memory *m)
     return m->bytes;
 }
 
-/* Copies from the end, because what was stored last is still in the cache. */
+/* Copies from the end to the beginning: what was stored last is still in the cache. */
 static void copy_back(char *dst, const char *src, size_t bytes)
 {
     while (bytes > 0) {

@@ -28,9 +28,9 @@ struct fusing {
     struct arena *scratch;
     struct group *groups;
     int n;
-    int *node_of;    /* by value: the node that computes it, or -1 */
-    int *last_write; /* by value that is a variable: the group that wrote it last, -1 */
-    int *writers;    /* by root: first and last node that writes it; -1 */
+    int *node_of;    /* [values] the node that computes it, or -1 */
+    int *last_write; /* [values] for a variable, the group that wrote it last, or -1 */
+    int *writers;    /* [roots] the first and the last node that writes it, or -1 */
     int n_variables;
 };
 
@@ -217,8 +217,8 @@ static void join_biases(struct fusing *f)
 
 /* ---- target variables that follow others ---- */
 
-/* The node that computes operand i of node k, if only node k uses it and both have the
- * same guard; otherwise -1. */
+/* Returns the node that computes operand i of node k, if only node k uses it and both
+ * have the same guard; otherwise -1. */
 static int private_operand(const struct fusing *f, int k, int i)
 {
     const struct plan *p = f->plan;
@@ -316,7 +316,7 @@ static int may_join(const struct fusing *f, const struct node *n, int g, int64_t
         const struct value *r = &p->values[root(p, n->in[i])];
         if (r->producer == g && (r->from_tail || elements(p, n->in[i]) != total))
             return 0;
-        /* a variable is not read before a write that the node comes after */
+        /* the node comes after this write, so it must not read the variable earlier */
         if (r->kind == VALUE_VARIABLE && f->last_write[r->index] > g)
             return 0;
     }
@@ -400,7 +400,7 @@ static int take_temp(struct building *b)
     return b->n_free > 0 ? b->free_temps[--b->n_free] : b->l->n_temps++;
 }
 
-/* The arg for an operand of a node whose result has this shape. */
+/* Returns the arg for an operand of a node whose result has this shape. */
 static int operand(struct building *b, int v, const struct shape *shape)
 {
     struct plan *p = b->plan;
@@ -425,8 +425,8 @@ static int is_stored(const struct building *b, int v)
     return b->plan->values[v].uses > b->inside[v];
 }
 
-/* The arg for a result of the loop: the value's own storage, or a block in scratch
- * memory. */
+/* Returns the arg for a result of the loop: the value's own storage, or a block in
+ * scratch memory. */
 static int result(struct building *b, int v)
 {
     struct loop_arg arg = {
@@ -515,7 +515,7 @@ static void add_tails(struct building *b, const struct group *g)
     }
 }
 
-/* Elements from one row of a matrix to the next. */
+/* Returns the number of elements from one row of a matrix to the next. */
 static int64_t row_stride(const struct plan *p, int v)
 {
     const struct value *x = &p->values[v];
@@ -689,7 +689,7 @@ static void place_product(struct building *b)
     }
 }
 
-/* Memory for the partial sums of one block, for each tail that needs them. */
+/* Reserves memory for one block's partial sums, for each tail that needs them. */
 static void place_parts(struct loop_program *l)
 {
     const size_t line = 64 / sizeof(float);
@@ -766,7 +766,7 @@ static void clear_notes(struct plan *p, const struct group *g)
         forget(p, g->tails[i]);
 }
 
-/* The program is allocated in `arena`. */
+/* Builds the group's program, in `arena`. */
 static struct loop_program *build_program(struct plan *p, struct arena *arena,
                                           const struct group *g)
 {

@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-/* of a value; keeps sums of sizes far from overflowing 64 bits */
+/* elements of one value; so a sum of sizes cannot overflow 64 bits */
 #define MAX_ELEMENTS ((int64_t)1 << 42)
 
 /* ---- one operation ---- */
 
-/* An input of a Merge; those that are never alive are -1. */
+/* Returns a Merge's first input that can be alive; in: -1 for those that cannot. */
 static int first_alive(const int *in, int n)
 {
     for (int i = 0; i < n; i++)
@@ -93,7 +93,8 @@ static void lower_write(struct lowering *l, struct node *n, int *out)
     }
 }
 
-/* The axis along which the node cuts input `*ret_x` into its outputs; -1: it does not. */
+/* Returns the axis along which the node cuts input `*ret_x` into its outputs; -1 if it
+ * does not. */
 static int cut_axis(const struct lowering *l, const struct node *n, int *ret_x)
 {
     const int sized = operation_is(n->op, "SplitV"), at = sized ? 2 : 0;
@@ -109,8 +110,8 @@ static int cut_axis(const struct lowering *l, const struct node *n, int *ret_x)
     return (int)(axis < 0 ? axis + value_at(l, *ret_x)->tensor.shape.rank : axis);
 }
 
-/* Split and Unpack along the outermost dimension: each piece is a run of the input's bytes.
- */
+/* Lowers Split and Unpack along the outermost dimension: each piece is a range of the
+ * input's bytes, so nothing is copied. */
 static int lower_cut(struct lowering *l, const struct node *n, int *ret)
 {
     int x;
@@ -324,7 +325,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
         take_feeds(l, op, out);
         return 0;
     }
-    if (l->guard == l->plan->never) { /* nor do its inputs have values */
+    if (l->guard == l->plan->never) { /* its inputs have no values either */
         for (int i = 0; i < n_out; i++)
             out[i] = -1;
         take_feeds(l, op, out);

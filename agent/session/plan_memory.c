@@ -39,8 +39,8 @@ static void touch(struct plan *p, int v, int step)
     r->last = step > r->last ? step : r->last;
 }
 
-/* In a stretch all steps run for each chunk. A value that is stored for more than one
- * chunk is therefore alive during the whole stretch. */
+/* Extends the value's life to a step. In a stretch all steps run for each chunk, so a
+ * value that is stored for more than one chunk is alive during the whole stretch. */
 static void touch_in(struct plan *p, int v, int step)
 {
     const struct stretch *t =
@@ -170,7 +170,7 @@ static int by_size(const void *a, const void *b)
     return x->value - y->value;
 }
 
-/* placed: sorted by place. */
+/* Returns the lowest gap that is large enough. placed: sorted by place. */
 static size_t lowest_gap(const struct plot *placed, int n, const struct plot *x)
 {
     size_t at = 0;

@@ -16,13 +16,14 @@ void DENSE_TRANSPOSE(float *dst, const float *src, int64_t n, int64_t k, int64_t
 
 #define PANEL     (VEC * TILE_VECS)
 #define MOST_ROWS (2 * TILE_ROWS) /* rows of a tile one vector wide */
-/* If C has few rows, tiles are wider instead, so that enough sums run in parallel. */
+/* If C has few rows, a tile is wider instead, so that enough sums are computed in
+ * parallel. */
 #define MOST_VECS (TILE_VECS == 2 ? 8 : TILE_VECS)
 #define FLAT_ROWS (VEC == 16 ? 3 : 2) /* rows of a tile four vectors wide */
 #define PART      256                 /* length of a part of k */
-/* floats between rows of B; further apart, they compete for a few cache sets */
+/* rows of B further apart than this many floats compete for a few sets of the cache */
 #define FAR_APART 128
-#define MANY_ROWS 64 /* of C; from here on, packing B pays */
+#define MANY_ROWS 64 /* packing B pays if C has at least this many rows */
 
 /* A panel of B, restricted to one part of k. */
 struct panel {
@@ -32,10 +33,10 @@ struct panel {
     int64_t from, to; /* the part of k */
 };
 
-/* The parameters for which a tile's code is compiled. */
+/* The compiler makes code for a tile of each form. */
 struct form {
     int rows, vecs;
-    int partial;      /* the last vector has fewer columns */
+    int partial;      /* the last vector of a row is only partly used */
     int a_transposed; /* A is stored transposed */
 };
 
@@ -216,8 +217,8 @@ PANEL_FORM(transposed_wide, TILE_VECS, 1, 1, TILE_ROWS)
 PANEL_FORM(transposed_narrow, 1, 1, 1, MOST_ROWS)
 
 #if TILE_VECS == 2
-/* The same if C has few rows: tiles of up to FLAT_ROWS rows and four vectors, or of one
- * row and eight vectors. */
+/* Computes all rows of C in a panel if C has few rows: in tiles of up to FLAT_ROWS rows
+ * and four vectors, or of one row and eight vectors. */
 VEC_INLINE void flat(const struct dense *d, const struct panel *p, struct form f)
 {
     vec sums[MOST_VECS];
@@ -285,7 +286,7 @@ static int64_t next_width(const struct dense *d, int64_t left, int packs)
     return left < VEC ? left : VEC;
 }
 
-/* dst (k, PANEL); columns from `width` on are zero. */
+/* Packs b (k, n) to dst (k, PANEL); columns from `width` on are zero. */
 static void pack(float *dst, const float *b, int64_t ldb, int64_t k, int64_t width)
 {
     for (int64_t l = 0; l < k; l++, dst += PANEL, b += ldb)
@@ -299,8 +300,8 @@ static void pack(float *dst, const float *b, int64_t ldb, int64_t k, int64_t wid
         }
 }
 
-/* dst (k, n), rows `to` elements apart = the transpose of src (n, k), rows `ld` elements
- * apart. */
+/* dst (k, n), whose rows lie `to` elements apart, becomes the transpose of src (n, k),
+ * whose rows lie `ld` elements apart. */
 static void transpose(float *dst, int64_t to, const float *src, int64_t ld, int64_t n,
                       int64_t k)
 {
@@ -366,7 +367,7 @@ static void by_panels(const struct dense *d)
  * transposed in registers. That costs less than vectors with most lanes unused. */
 #define FEW 8
 
-/* One column of A, for the last columns, of which fewer than four are left. */
+/* Loads one column of A; used for the last columns, of which fewer than four are left. */
 VEC_INLINE vec load_column(const float *a, int64_t lda)
 {
     float x[VEC];
@@ -439,7 +440,7 @@ VEC_INLINE void few_steps(vec *x, const float *a, int64_t lda, struct factors f,
     }
 }
 
-/* floats in a cache line: each group reads a whole line before the next group starts */
+/* floats in a cache line: a group reads a whole line before the next group starts */
 #define LINE 16
 
 /* Computes `groups` * VEC rows from row i on. */
@@ -525,7 +526,7 @@ static int may_go_by_columns(const struct dense *d)
 /* ---- few columns of a product with a transpose ---- */
 
 #define STRIP 128 /* rows of C at a time */
-#define DEEP  8   /* the smallest k for which exchanging pays */
+#define DEEP  8   /* the smallest k for which exchanged() pays */
 
 static void put_strip(const struct dense *d, int64_t i, const struct dense *t)
 {

@@ -16,7 +16,8 @@ void dense_strides(const struct shape *s, size_t elem, int64_t *ret)
     }
 }
 
-/* Drops dimensions with one element; merges those that are contiguous on both sides. */
+/* Drops dimensions with one element, and merges dimensions that are contiguous on both
+ * sides. */
 static void simplify(struct copy_plan *c)
 {
     int rank = 0;
@@ -128,7 +129,7 @@ int kern_copy(const struct kernel_args *a)
     return 0;
 }
 
-/* The text of the data that are strings says what is asserted. */
+/* The error message consists of those inputs that are strings. */
 int kern_assert(const struct kernel_args *a)
 {
     char text[256] = "";

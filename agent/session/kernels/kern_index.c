@@ -58,8 +58,8 @@ int kern_segment_sum(const struct kernel_args *a)
     return 0;
 }
 
-/* Row `row` of indices, a place among the first K dimensions of x, as the number of that
- * piece of x; -1 after an error. */
+/* Returns the number of the piece of x that row `row` of indices names: the row's K
+ * indices are for the first K dimensions of x. -1 after an error. */
 static int64_t piece_at(const struct kernel_args *a, const struct tensor *indices,
                         int64_t row, const struct shape *x)
 {
@@ -99,7 +99,7 @@ int kern_gather_nd(const struct kernel_args *a)
     return 0;
 }
 
-/* in: indices, updates, shape. Updates of one place are added in their order. */
+/* in: indices, updates, shape. Updates of the same place are added in their order. */
 int kern_scatter_nd(const struct kernel_args *a)
 {
     const struct tensor *indices = a->in[0], *y = a->out[0];
@@ -183,7 +183,7 @@ int kern_one_hot(const struct kernel_args *a)
 }
 
 /* in: n tensors of indices, then n of data. Row indices[i][k] of the result is row k of
- * data i. Rows whose number occurs nowhere are zero. */
+ * data i. Rows that no index names are zero. */
 int kern_dynamic_stitch(const struct kernel_args *a)
 {
     const struct tensor *y = a->out[0];

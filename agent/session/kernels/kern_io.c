@@ -16,7 +16,7 @@
 
 enum { MAX_PARTS = 99999 }; /* a checkpoint has at most this many data files */
 
-/* String i of a tensor, NUL-terminated; the caller frees it. */
+/* Copies string i of a tensor, NUL-terminated; free(). */
 static char *text_at(const struct tensor *t, int64_t i)
 {
     const struct tensor_string *s = (const struct tensor_string *)t->data + i;
@@ -125,7 +125,7 @@ int restored_shapes(const struct operation *op, const struct tensor *const *valu
 
 /* ---- sharded checkpoints ---- */
 
-/* Copies every tensor of one part to the current shard. */
+/* Copies all tensors of one part to the writer's current shard. */
 static int copy_part(struct bundle_writer *w, struct bundle_reader *part, struct err *err)
 {
     int rc = 0;
@@ -227,7 +227,8 @@ int kern_string_join(const struct kernel_args *a)
 
 /* ---- summaries: serialised Summary messages {1: value {1: tag, 2: simple_value}} ---- */
 
-/* Takes b's memory, unless the string has its own. */
+/* Makes the bytes of b the string's value. If the plan owns the string's memory
+ * (make_text), copies them there; otherwise the string takes b's memory. */
 static void set_bytes(struct tensor *t, struct wbuf *b)
 {
     struct tensor_string *s = t->data;
@@ -257,7 +258,8 @@ static int has_numbers(const struct tensor *t)
            t->dtype == DT_INT64;
 }
 
-/* One tag for all values, or one for each. Without numbers: zeros. */
+/* Appends a value for each element; there is one tag for all of them, or one for each.
+ * Without numbers, the values are zeros, which take as many bytes. */
 static void put_scalars(struct wbuf *b, const struct tensor *tags,
                         const struct tensor *values, int with_numbers)
 {
@@ -301,7 +303,7 @@ int kern_scalar_summary(const struct kernel_args *a)
     return 0;
 }
 
-/* The tag of a value of a Summary; empty if it has none. */
+/* Returns the tag of a Summary's value; empty if it has none. */
 static struct tensor_string tag_of(struct cursor value)
 {
     struct tensor_string tag = {0};
@@ -314,7 +316,7 @@ static struct tensor_string tag_of(struct cursor value)
     return tag;
 }
 
-/* Whether the first `len` bytes of b, a Summary, have a value of this tag. */
+/* Whether the Summary in the first `len` bytes of b has a value with this tag. */
 static int has_tag(const struct wbuf *b, size_t len, const struct tensor_string *tag)
 {
     struct cursor c = cursor_of(b->data, len);
@@ -331,7 +333,7 @@ static int has_tag(const struct wbuf *b, size_t len, const struct tensor_string 
     return 0;
 }
 
-/* Appends the values of a Summary; each tag may occur once. */
+/* Appends the values of a Summary to b. ERR_ARG: one of its tags is there already. */
 static int add_summary(const struct kernel_args *a, struct wbuf *b,
                        const struct tensor_string *s)
 {

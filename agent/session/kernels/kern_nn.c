@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The last axis is the one that is normalised: `n` is its size. */
+/* Divides a tensor into rows along its last axis, which the functions below normalise. */
 static void rows_of(const struct tensor *t, int64_t *ret_rows, int64_t *ret_n)
 {
     *ret_n = t->shape.rank > 0 ? t->shape.dim[t->shape.rank - 1] : 1;
@@ -91,13 +91,13 @@ int kern_softmax_xent(const struct kernel_args *a)
     return 0;
 }
 
-/* The same with one class index per row as label. */
+/* Like kern_softmax_xent, with a class index for each row instead of labels. */
 int kern_sparse_softmax_xent(const struct kernel_args *a)
 {
     int64_t rows, n;
 
     rows_of(a->in[0], &rows, &n);
-    /* backprop holds the logarithms first */
+    /* backprop holds log softmax(logits) until it is complete */
     struct kernel_args logs = *a;
     logs.out = a->out + 1;
     (void)softmax(&logs, 1);

@@ -40,8 +40,9 @@ int kern_concat_offset(const struct kernel_args *a)
     return 0;
 }
 
-/* The axes along which the operand of shape `own` is broadcast to match `other`: those
- * where it has at most one element, unless the shapes are equal. Returns their number. */
+/* Lists the axes along which the operand of shape `own` is broadcast to match `other`:
+ * those where it has at most one element. None if the shapes are equal. Returns their
+ * number. */
 static int64_t repeated_axes(const struct tensor *own, const struct tensor *other,
                              const struct tensor *ret)
 {

@@ -64,7 +64,7 @@ int kern_is_initialized(const struct kernel_args *a)
     return 0;
 }
 
-/* in: the variable whose operation this is */
+/* in: the variable whose operation a->op is */
 int kern_need_value(const struct kernel_args *a)
 {
     if (a->initialized)
@@ -78,8 +78,8 @@ static double scalar(const struct tensor *t)
     return t->dtype == DT_FLOAT ? (double)*tensor_f32(t) : *(const double *)t->data;
 }
 
-/* Sets moments below the smallest normal number to zero: the difference has no effect on
- * training, and arithmetic on each of them would cost a hundred cycles. */
+/* Replaces a subnormal moment with zero: this has no effect on training, while
+ * arithmetic on subnormal numbers costs a hundred cycles each. */
 static inline double faded(double x, double smallest)
 {
     return fabs(x) < smallest ? 0 : x;

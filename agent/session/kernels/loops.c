@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The same formula is compiled for signed and unsigned types. */
+/* One formula serves signed and unsigned types: comparisons with 0 may be always true. */
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
 extern const struct kern_loops KERN_LOOPS;
@@ -151,7 +151,7 @@ static inline double softplus_f64(double x)
 {
     return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
 }
-/* lgamma() writes a global variable; the reentrant functions do not. */
+/* lgamma() writes a global variable; lgamma_r() does not. */
 static inline float lgamma_f32(float x)
 {
     int sign;
@@ -552,8 +552,8 @@ static void log_softmax_few(float *dst, const float *x, size_t rows_, size_t n)
             dst[r * n + i] = columns[i * SIDE_BY_SIDE + r] - sum[r];
 }
 
-/* Calls `few` for SIDE_BY_SIDE rows at a time and moves dst and x past them. Returns the
- * number of rows that are left, too few of them. */
+/* Calls `few` for SIDE_BY_SIDE rows at a time and advances dst and x. Returns the number
+ * of rows left, which are too few for another call. */
 static size_t run_few(void (*few)(float *dst, const float *x, size_t rows_, size_t n),
                       float **dst, const float **x, size_t rows_, size_t n)
 {
