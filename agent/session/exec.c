@@ -65,6 +65,7 @@ static void set_feeds(struct plan *p, const struct run_args *args)
 {
     for (int i = 0; i < p->n_fed; i++) {
         struct value *v = &p->values[p->fed[i]];
+
         v->tensor.data = (char *)args->feeds[v->index].value.data + v->offset;
     }
 }
@@ -80,6 +81,7 @@ static int holds(const struct plan *p, int guard)
 
     for (int i = 0; i < g->n; i++) {
         const struct condition *c = &g->conditions[i];
+
         if (c->value < 0)
             return 0;
         if ((*(const uint8_t *)p->values[c->value].tensor.data != 0) != c->branch)
@@ -213,6 +215,7 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
     set_feeds(p, args);
     for (int i = 0; rc == 0 && i < p->n_steps; i++) {
         struct step *s = &p->steps[i];
+
         if (s->guard != 0 && !holds(p, s->guard))
             continue;
         if (next < end && next->first == i) {

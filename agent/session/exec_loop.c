@@ -16,6 +16,7 @@ static void lay_period(char *dst, const char *src, size_t start, size_t n, size_
                        size_t elem)
 {
     size_t from = start % period;
+
     /* elements left in the row that contains `start` */
     size_t rest = smaller(period - from, n);
     size_t done = smaller(rest + period, n);
@@ -72,6 +73,7 @@ static void lay_repeat(char *dst, const char *src, size_t start, size_t n, size_
     for (size_t done = 0; done < n;) {
         size_t row = (start + done) / repeat;
         size_t len = (row + 1) * repeat - (start + done);
+
         len = len < n - done ? len : n - done;
         lay_same(dst + done * elem, src + row * elem, len, elem);
         done += len;

@@ -86,6 +86,7 @@ static int find_all(struct session *s, struct variable *const *vars, size_t n, i
 
     for (size_t i = 0; i < n; i++) {
         const struct variable *v = vars != NULL ? vars[i] : graph_variable_at(g, (int)i);
+
         if (operation_graph(v->ref.op) != g)
             return err_set(err, ERR_ARG, "Tensor %s:0 is not an element of this graph.",
                            v->name);
@@ -107,6 +108,7 @@ int memory_new(struct memory **ret, struct session *s, struct variable *const *v
     rc = find_all(s, vars, n, index, err);
     if (rc == 0) {
         struct memory *m = xcalloc(1, sizeof(*m));
+
         m->vars = session_variables(s);
         m->n = (int)n;
         make_ranges(m, index);
@@ -158,6 +160,7 @@ static void copy_ranges(struct memory *m, int back)
         char *here = var_store_value(m->vars, r->first).data;
         unsigned char *set = var_store_flags(m->vars, r->first);
         size_t n = (size_t)(r->last - r->first + 1);
+
         if (back) {
             copy_back(here, values, r->bytes);
             memcpy(set, flags, n);

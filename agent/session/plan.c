@@ -24,6 +24,7 @@ uint64_t plan_key_hash(const struct run_args *args)
 
     for (size_t i = 0; i < args->n_feeds; i++) {
         const struct tensor *t = &args->feeds[i].value;
+
         h = mix_output(h, args->feeds[i].output);
         h = mix(h, (uint64_t)args->feeds[i].is_dead);
         for (int d = 0; d < t->shape.rank; d++)
@@ -131,6 +132,7 @@ static void point_calls(struct plan *p)
 {
     for (int k = 0; k < p->n_steps; k++) {
         struct step *s = &p->steps[k];
+
         if (s->loop != NULL)
             continue;
         struct tensor **in = ARENA_ARRAY(&p->arena, struct tensor *, s->n_in);
@@ -279,6 +281,7 @@ void plan_resolve(struct plan *p, struct var_store *vars, char *buffer)
     for (int v = 0; v < p->n_values; v++) {
         struct value *x = &p->values[v];
         const struct value *root = &p->values[x->root];
+
         if (root->kind == VALUE_BUFFER)
             x->tensor.data = buffer != NULL ? buffer + x->place + x->offset : NULL;
         else if (root->kind == VALUE_VARIABLE)

@@ -46,6 +46,7 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
         return rc;
     for (int i = 0; i < n_out; i++) {
         struct output x = {graph_operation_at(l->plan->graph, operation_id(op)), i};
+
         /* the op's attribute is less precise than its input */
         if (operation_is(op, "PlaceholderWithDefault"))
             shapes[n_in + i] = shapes[0];
@@ -179,6 +180,7 @@ static int lower_merge(struct lowering *l, const struct node *n)
         for (int k = 0; k < 2; k++) {
             struct node copy = {
                 .kind = NODE_CALL, .op = n->op, .call = kern_copy, .n_in = 1, .n_out = 1};
+
             copy.in = lower_ints(l, 1);
             copy.out = lower_ints(l, 1);
             copy.in[0] = parts[k];
@@ -195,6 +197,7 @@ static void add_checks(struct lowering *l, const struct operation *op)
 {
     for (struct check *c = l->order->checks[operation_id(op)]; c != NULL; c = c->next) {
         struct node n = {.kind = NODE_CALL, .op = c->variable, .keep = 1, .n_in = 1};
+
         n.call = kern_need_value;
         n.in = lower_ints(l, 1);
         n.in[0] = l->values[operation_id(c->variable)][0];
@@ -306,6 +309,7 @@ static int *operands(struct lowering *l, const struct operation *op)
 
     for (int i = 0; i < n; i++) {
         struct output x = operation_input(op, i);
+
         in[i] = l->values[operation_id(x.op)][x.index];
         if (!apart && in[i] >= 0)
             in[i] = lower_dense(l, in[i]);
@@ -371,6 +375,7 @@ void plan_count_uses(struct plan *p)
     for (int k = p->n_nodes - 1; k >= 0; k--) {
         struct node *n = &p->nodes[k];
         int wanted = n->writes || n->keep;
+
         for (int i = 0; i < n->n_out; i++)
             wanted |= p->values[p->values[n->out[i]].root].uses > 0;
         n->dead = !wanted;
@@ -424,8 +429,10 @@ static void fill_guards(struct lowering *l)
 {
     for (int k = 0; k < l->plan->n_guards; k++) {
         const struct guard *g = &l->plan->guards[k];
+
         for (int i = 0; i < g->n; i++) {
             struct output x = g->conditions[i].predicate;
+
             if (x.op != NULL)
                 g->conditions[i].value = l->values[operation_id(x.op)][x.index];
         }

@@ -301,6 +301,7 @@ static void add_user(struct sorter *s, struct read *r, int user)
     if (r->n_users == r->cap_users) {
         int cap = r->cap_users ? 2 * r->cap_users : 4;
         int *users = ARENA_ARRAY(s->arena, int, cap);
+
         if (r->n_users > 0)
             memcpy(users, r->users, sizeof(int) * (size_t)r->n_users);
         r->users = users;
@@ -323,6 +324,7 @@ static void find_reads_of(struct sorter *s, struct operation *op)
     for (int i = 0; i < operation_n_inputs(op); i++) {
         struct output x = operation_input(op, i);
         struct read *seen = s->shows[operation_id(x.op)];
+
         if (seen == NULL || !shows_bytes(x) || is_fed(s, x))
             continue;
         int reference = takes_reference(op, i);
@@ -361,6 +363,7 @@ static void find_reads(struct sorter *s)
     }
     for (size_t i = 0; i < s->args->n_fetches; i++) {
         struct output x = s->args->fetches[i];
+
         if (s->shows[operation_id(x.op)] != NULL && shows_bytes(x) && !is_fed(s, x))
             add_user(s, s->shows[operation_id(x.op)], -1);
     }
@@ -381,6 +384,7 @@ static void order_before(struct sorter *s, struct read *r, int write)
 {
     for (int i = 0; i < r->n_users; i++) {
         int user = r->users[i];
+
         if (user == write)
             continue;
         if (user < 0 || is_reached(s, user))
@@ -404,6 +408,7 @@ static void order_write(struct sorter *s, const struct operation *op, struct ord
 
     for (int i = 0; i < operation_n_inputs(op); i++) {
         int v = written_by(s, op, i);
+
         if (v < 0)
             continue;
         ret->written[v] = 1;
@@ -543,9 +548,11 @@ static void find_checked(struct sorter *s, struct plan *p, struct order *order,
     p->checked = ARENA_ARRAY(&p->arena, int, s->n);
     for (int k = 0; k < order->n; k++) {
         const struct operation *op = order->ops[k];
+
         for (int i = 0; i < operation_n_inputs(op); i++) {
             struct output x = operation_input(op, i);
             struct read *seen = s->shows[operation_id(x.op)];
+
             if (seen == NULL || !shows_bytes(x) || is_fed(s, x))
                 continue;
             int v = seen->variable;
@@ -561,6 +568,7 @@ static void find_checked(struct sorter *s, struct plan *p, struct order *order,
     for (size_t i = 0; i < s->args->n_fetches; i++) {
         struct output x = s->args->fetches[i];
         int id = operation_id(x.op);
+
         if (operation_is_variable(x.op) && !is_fed(s, x) &&
             !(known[id] && !order->copy[id]))
             p->checked[p->n_checked++] = var_store_find(vars, x.op);

@@ -431,6 +431,7 @@ static int run_staged(struct session *s, const struct schedule *sc,
                       const struct run_args *args, struct tensor *ret, struct err *err)
 {
     struct staged_run r = {.session = s, .max_iterations = s->max_iterations};
+
     /* the schedule was made for other feeds, maybe of other shapes */
     int rc = check_args(s, args, err);
 

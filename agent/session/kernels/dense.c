@@ -97,6 +97,7 @@ VEC_INLINE void finish(tile_sums x, const struct dense *d, const struct panel *p
     const float *c = d->c + i * d->ldc + p->j;
     const float *feature =
         d->feature + (d->feature != NULL ? i * d->ld_feature + p->j : 0);
+
 #define FEATURE load(feature + r * d->ld_feature, v, f, p->width)
 
     if (d->bias != NULL) {
@@ -341,6 +342,7 @@ static void pack_panel(float *dst, const struct dense *d, const struct panel *p)
 static void by_panels(const struct dense *d)
 {
     const int packs = d->transposed_b || (d->m >= MANY_ROWS && d->ldb >= FAR_APART);
+
     _Alignas(64) float packed[PART * PANEL];
     struct panel p = {0};
 

@@ -37,6 +37,7 @@ int kern_concat(const struct kernel_args *a)
 
     for (int i = 0; i < a->n_in - 1; i++) {
         struct tensor *part = a->in[i + old];
+
         move_part(a->out[0], part, row_stride_bytes(a, i + old), axis, begin, 0);
         begin += part->shape.dim[axis];
     }
@@ -76,6 +77,7 @@ int kern_pack(const struct kernel_args *a)
 
     for (int i = 0; i < a->n_in; i++) {
         struct tensor part = with_axis(a->in[i], axis);
+
         if (part.shape.rank == 1) { /* the parts are scalars */
             memcpy((char *)a->out[0]->data + (size_t)i * elem, part.data, elem);
             continue;
@@ -91,6 +93,7 @@ int kern_unpack(const struct kernel_args *a)
 
     for (int i = 0; i < a->n_out; i++) {
         struct tensor part = with_axis(a->out[i], axis);
+
         move_part(a->in[0], &part, 0, axis, i, 1);
     }
     return 0;
@@ -112,6 +115,7 @@ int kern_slice(const struct kernel_args *a)
     const char *src = x->data;
     for (int d = 0; d < c.rank; d++) {
         int64_t begin = tensor_int(a->in[1], d);
+
         c.dim[d] = y->shape.dim[d];
         if (begin < 0 || begin > x->shape.dim[d] - c.dim[d])
             return err_set(a->err, ERR_SHAPE, "%s: slice %lld+%lld of %lld",
@@ -219,6 +223,7 @@ static int strided_source(const struct kernel_args *a, const struct shape *whole
         int skip = i >= s.n                        ? whole->rank - d
                    : is_ellipsis && !seen_ellipsis ? whole->rank - named
                                                    : 0;
+
         seen_ellipsis |= is_ellipsis;
         for (; skip > 0 && d < whole->rank; skip--, d++) {
             c->dim[d] = whole->dim[d];
@@ -324,8 +329,10 @@ int kern_tile(const struct kernel_args *a)
         corners *= tensor_int(a->in[1], d);
     for (int64_t corner = 0; corner < corners; corner++) {
         int64_t rest = corner, offset = 0;
+
         for (int d = c.rank - 1; d >= 0; d--) {
             int64_t repeats = tensor_int(a->in[1], d);
+
             offset += rest % repeats * x->shape.dim[d] * y_strides[d];
             rest /= repeats;
         }

@@ -160,6 +160,7 @@ int kern_check_numerics(const struct kernel_args *a)
     for (int64_t i = 0; i < tensor_elements(x); i++) {
         double v = x->dtype == DT_FLOAT ? (double)tensor_f32(x)[i]
                                         : ((const double *)x->data)[i];
+
         if (!isfinite(v))
             return err_set(a->err, ERR_NONFINITE, "%s: %.*s : Tensor had %s values",
                            operation_name(a->op), (int)message->s_len, message->s,

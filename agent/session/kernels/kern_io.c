@@ -55,6 +55,7 @@ int kern_save(const struct kernel_args *a)
         rc = bundle_writer_new(&w, prefix, 0, a->err);
     for (int i = 3; rc == 0 && i < a->n_in; i++) {
         char *name = text_at(a->in[1], i - 3);
+
         rc = bundle_writer_add(w, name, a->in[i], a->err);
         free(name);
     }
@@ -133,6 +134,7 @@ static int copy_part(struct bundle_writer *w, struct bundle_reader *part, struct
     for (size_t i = 0; rc == 0 && i < bundle_reader_count(part); i++) {
         const struct bundle_entry *entry = bundle_reader_entry(part, i);
         struct tensor t = TENSOR_NONE;
+
         rc = bundle_reader_read(part, entry, &t, err);
         if (rc == 0)
             rc = bundle_writer_add(w, entry->name, &t, err);
@@ -175,6 +177,7 @@ int kern_merge_checkpoints(const struct kernel_args *a)
 
     for (int64_t i = 0; rc == 0 && i < n; i++) {
         struct bundle_reader *b = NULL;
+
         if (i > 0)
             bundle_writer_next_shard(w);
         rc = open_bundle(a->in[0], i, &b, a->err);
@@ -186,6 +189,7 @@ int kern_merge_checkpoints(const struct kernel_args *a)
         rc = bundle_writer_finish(w, a->err);
     for (int64_t i = 0; rc == 0 && int_attr(a->op, "delete_old_dirs", 1) && i < n; i++) {
         char *prefix = text_at(a->in[0], i);
+
         remove_part(prefix);
         free(prefix);
     }
@@ -216,6 +220,7 @@ int kern_string_join(const struct kernel_args *a)
 
     for (int i = 0; i < a->n_in; i++) {
         char *before = all, *next = text_at(a->in[i], 0);
+
         all = xasprintf("%s%.*s%s", before, i > 0 ? (int)separator->s_len : 0,
                         separator->s, next);
         free(before);
@@ -326,6 +331,7 @@ static int has_tag(const struct wbuf *b, size_t len, const struct tensor_string 
         const struct tensor_string other = f.number == 1 && f.type == PW_LEN
                                                ? tag_of(f.bytes)
                                                : (struct tensor_string){0};
+
         if (other.len_bytes == tag->len_bytes &&
             memcmp(other.bytes, tag->bytes, tag->len_bytes) == 0)
             return 1;

@@ -116,6 +116,7 @@ static int64_t matrix_under(const struct shape *s, const struct shape *result, i
 
     for (int d = result->rank - 3; d >= 0; d--) {
         int o = d - (result->rank - s->rank);
+
         if (o >= 0 && s->dim[o] > 1)
             at += z % result->dim[d] * step;
         step *= o >= 0 ? s->dim[o] : 1;

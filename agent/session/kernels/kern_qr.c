@@ -17,6 +17,7 @@ static void orthogonalize(double *q, double *r, int64_t m, int64_t n)
         for (int64_t pass = 0; pass < 2; pass++) {
             for (int64_t i = 0; i < j; i++) {
                 double dot = 0;
+
                 for (int64_t l = 0; l < m; l++)
                     dot += q[l * n + i] * q[l * n + j];
                 for (int64_t l = 0; l < m; l++)
@@ -38,6 +39,7 @@ static void orthogonalize(double *q, double *r, int64_t m, int64_t n)
 static void qr_float(const float *x, float *q, float *r, int64_t m, int64_t n)
 {
     double *wide = xcalloc((size_t)(m * n + n * n), sizeof(*wide));
+
     for (int64_t i = 0; i < m * n; i++)
         wide[i] = (double)x[i];
     orthogonalize(wide, wide + m * n, m, n);

@@ -40,6 +40,7 @@ int kern_truncated_normal(const struct kernel_args *a)
     for (int64_t i = 0; rc == 0 && i < n; i++) {
         float *f = tensor_f32(a->out[0]) + i;
         double *d = (double *)a->out[0]->data + i;
+
         for (unsigned try = 1; fabs(single ? (double)*f : *d) > 2.0; try++) {
             (void)snprintf(label, sizeof(label), "try %u", try);
             struct rng_key key = rng_key_derive(a->key, label);
@@ -62,6 +63,7 @@ int kern_random_uniform_int(const struct kernel_args *a)
     int64_t n = tensor_elements(a->out[0]);
     for (int64_t i = 0; i < n; i++) {
         uint64_t v;
+
         rng_below(a->key, a->counter, (uint64_t)i, (uint64_t)high - (uint64_t)low, &v, 1);
         tensor_set_int(a->out[0], i, (int64_t)((uint64_t)low + v));
     }

@@ -36,6 +36,7 @@ static void fold_init(struct fold *f, const struct shape *x, const struct tensor
 
     for (int64_t i = 0; i < tensor_elements(axes); i++) {
         int64_t axis = tensor_int(axes, i);
+
         reduced[axis < 0 ? axis + x->rank : axis] = 1;
     }
     fold_set(f, x, reduced);
@@ -315,6 +316,7 @@ static int arg_extreme(const struct kernel_args *a, int sign)
                        operation_name(a->op), (long long)axis, shape_text(&x->shape));
     for (int64_t i = 0; i < outer * inner; i++) {
         int64_t base = i / inner * n * inner + i % inner, best = 0;
+
         for (int64_t k = 1; k < n; k++)
             if (sign * element(x, base + k * inner) >
                 sign * element(x, base + best * inner))

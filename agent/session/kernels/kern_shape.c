@@ -53,6 +53,7 @@ static int64_t repeated_axes(const struct tensor *own, const struct tensor *othe
         return 0;
     for (int64_t d = 0; d < rank; d++) {
         int64_t at = d - (rank - n);
+
         if (at >= 0 && tensor_int(own, at) != 1)
             continue;
         if (ret != NULL)
@@ -68,6 +69,7 @@ static int sizes_broadcast(const struct tensor *x, const struct tensor *y)
 
     for (int64_t k = 1; k <= n && k <= m; k++) {
         int64_t p = tensor_int(x, n - k), q = tensor_int(y, m - k);
+
         if (p != q && p != 1 && q != 1)
             return 0;
     }

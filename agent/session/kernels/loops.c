@@ -489,6 +489,7 @@ static void shift_rows(float *dst, const float *x, size_t rows_, size_t n)
     for (size_t r = 0; r < rows_; r++) {
         const float *row = x + r * n;
         float top = row[0];
+
         for (size_t i = 1; i < n; i++)
             top = row[i] > top ? row[i] : top;
         for (size_t i = 0; i < n; i++)
@@ -512,6 +513,7 @@ static void transpose_few(float *columns, float *top, const float *x, size_t row
     for (size_t i = 1; i < n; i++)
         for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
             float e = columns[i * SIDE_BY_SIDE + r];
+
             top[r] = e > top[r] ? e : top[r];
         }
 }
@@ -524,6 +526,7 @@ static void softmax_few(float *dst, const float *x, size_t rows_, size_t n)
     for (size_t i = 0; i < n; i++)
         for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
             float *e = &columns[i * SIDE_BY_SIDE + r];
+
             *e = vm_expf(*e - top[r]);
             sum[r] += *e;
         }
@@ -542,6 +545,7 @@ static void log_softmax_few(float *dst, const float *x, size_t rows_, size_t n)
     for (size_t i = 0; i < n; i++)
         for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
             float *e = &columns[i * SIDE_BY_SIDE + r];
+
             *e -= top[r];
             sum[r] += vm_expf(*e);
         }
@@ -575,6 +579,7 @@ static void softmax(float *dst, const float *x, size_t rows_, size_t n)
     f32_loop_Exp(dst, dst, NULL, NULL, rows_ * n, 0);
     for (size_t r = 0; r < rows_; r++) {
         float scale = 1.0f / sum_row(dst + r * n, n);
+
         for (size_t i = 0; i < n; i++)
             dst[r * n + i] *= scale;
     }
@@ -587,6 +592,7 @@ static void log_softmax(float *dst, const float *x, size_t rows_, size_t n)
     for (size_t r = 0; r < rows_; r++) {
         float *row = dst + r * n;
         float sum = 0;
+
         for (size_t i = 0; i < n; i++)
             sum += vm_expf(row[i]);
         float log_sum = vm_logf(sum);
@@ -662,6 +668,7 @@ BY_32_BYTES static void adam(float *var, float *m, float *v, const float *grad, 
 {
     for (size_t i = 0; i < n; i += ADAM_BLOCK) {
         const size_t some = n - i < ADAM_BLOCK ? n - i : ADAM_BLOCK;
+
         if (a->nesterov)
             adam_block(var + i, m + i, v + i, grad + i, some, a, 1);
         else
