@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits the time for scheduling one run to seconds: the number of operations looked at.
- */
+/* Limits the time for scheduling one run to seconds: the number of operations looked
+ * at. */
 #define MAX_LOOKS ((int64_t)400000000)
 
 struct builder {
@@ -368,8 +368,8 @@ static void find_stages(struct builder *b)
 
 /* ---- the slots of units ---- */
 
-/* Returns the slot of a unit's input, which a plan computes in stage `at` at the latest.
- */
+/* Returns the slot of a unit's input, which a plan computes in stage `at` at the
+ * latest. */
 static int take(struct builder *b, struct output x, int at)
 {
     const struct operation *op = x.op;

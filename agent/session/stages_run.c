@@ -131,9 +131,9 @@ static int fill(struct slot *slots, const struct schedule *sc, int n,
     return k;
 }
 
-/* Fills the slots that a loop gives to its condition and its body: for each variable the
- * Merge, the number of the input that it passed on, and the Switch; then the constants.
- */
+/* Fills the slots that a loop gives to its condition and its body: for each variable
+ * the Merge, the number of the input that it passed on, and the Switch; then the
+ * constants. */
 static void give(const struct while_loop *l, const struct schedule *sc,
                  struct slot *slots, const struct contained *variables,
                  const struct contained *constants, const struct contained *index)

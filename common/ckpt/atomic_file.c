@@ -16,7 +16,7 @@ enum { MAX_LEFTOVERS = 1000 };
 struct atomic_file {
     char *path;
     char *temp_path;
-    FILE *stream; /* NULL once committed or failed */
+    FILE *stream; /* NULL after the commit, and after an error */
     int durable;
 };
 
@@ -55,7 +55,7 @@ int atomic_file_new(struct atomic_file **ret, const char *path, int durable,
     return rc;
 }
 
-/* Reports errno and removes the temporary file. */
+/* Sets err from errno and removes the temporary file. */
 static int fail(struct atomic_file *f, const char *step, struct err *err)
 {
     int rc = err_errno(err, "%s: %s", f->path, step);
@@ -109,7 +109,7 @@ int atomic_file_commit(struct atomic_file *f, struct err *err)
 
     if (rc < 0)
         return rc;
-    f->stream = NULL; /* fclose frees it even if it fails */
+    f->stream = NULL; /* fclose frees the stream even if it fails */
     if (fclose(stream) != 0)
         return fail(f, "close", err);
     if (beneath_rename(f->temp_path, f->path, 0) != 0)

@@ -57,7 +57,8 @@ size_t pw_begin(struct wbuf *b, uint32_t field)
     return b->len;
 }
 
-/* Only now is the size of the length known: moves the content up to make room for it. */
+/* The number of bytes that the length takes is only known now: moves the content to make
+ * room for it. */
 void pw_end(struct wbuf *b, size_t begun)
 {
     size_t content = b->len - begun;

@@ -54,9 +54,9 @@ static const struct yaml_node *get_tree(const void *p)
     return n;
 }
 
-/* The shortest text that is read back as the same number. Whole numbers are written as
- * people do (30, not 3e+01); 1.0e-08 has a point because YAML 1.1 reads an exponent
- * without one as text. */
+/* Writes the shortest text that is read back as the same number. Whole numbers are
+ * written as people write them (30, not 3e+01). 1.0e-08 has a point because YAML 1.1
+ * reads an exponent without one as text. */
 static void write_f64(FILE *f, double v)
 {
     char text[40];
@@ -127,7 +127,7 @@ static void write_convs(FILE *f, const struct conv_layers *s)
     (void)fputc(']', f);
 }
 
-/* "a" or "[a, b]" */
+/* Writes "a" or "[a, b]". */
 static void write_names(FILE *f, const char *names)
 {
     const int is_list = strchr(names, ' ') != NULL;
@@ -276,7 +276,8 @@ int schema_write(const struct schema *s, const void *root, const void *base,
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
         const void *p = at_const(base, f->offset);
-        const void *q = NULL; /* the value that it would have if it were not written */
+        /* the value that a reader would use if this one were not written */
+        const void *q = NULL;
 
         if (!schema_is_given(s, root, base, f))
             continue;

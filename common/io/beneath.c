@@ -22,7 +22,7 @@ struct held {
     size_t count;
 };
 
-/* A short list: one run, or all runs for `brood runs`. */
+/* The held directories. There are few: one run, or all runs for `brood runs`. */
 static struct {
     pthread_mutex_t mutex;
     struct held *dirs;
@@ -145,9 +145,9 @@ static int has_dotdot(const char *rest)
     return 0;
 }
 
-/* The held directory that contains path; of several, the one with the longest path.
- * *ret_rest: the part of path after it. Returns -1 if there is none. The descriptor is
- * valid as long as the caller holds the directory. */
+/* Returns the held directory that contains path (of several, the one with the longest
+ * path), or -1. *ret_rest: the part of path after it. The descriptor is valid as long as
+ * the caller holds the directory. */
 static int root_of(const char *path, const char **ret_rest)
 {
     size_t longest = 0;
@@ -256,7 +256,7 @@ static int open_beneath(int root, const char *rest, int flags, mode_t mode)
     return fd;
 }
 
-/* The bits of `mode` that the held directory's mode also has. */
+/* Returns the bits of `mode` that the held directory's mode has, too. */
 static mode_t granted(int root, mode_t mode)
 {
     struct stat st;
@@ -279,7 +279,7 @@ static int check(int root, int fd, int flags)
     return fd;
 }
 
-/* Truncates only after the kind of file is known. */
+/* Opens a file, and truncates it only when its kind is known. */
 static int open_there(int root, const char *rest, int flags)
 {
     const int extra = (flags & O_PATH) != 0 ? 0 : O_NONBLOCK | O_NOCTTY;

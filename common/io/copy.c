@@ -42,7 +42,7 @@ int copy_bytes(int from, int to, off_t begin, off_t end)
         off_t hole;
 
         if (data < 0)
-            return errno == ENXIO ? 0 : -1; /* holes up to the end */
+            return errno == ENXIO ? 0 : -1; /* the rest of the file is a hole */
         if (data >= end)
             return 0;
         hole = lseek(from, data, SEEK_HOLE);

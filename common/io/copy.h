@@ -1,6 +1,5 @@
 /* copy.h - copies of files: by reference where the filesystem can do it (btrfs, XFS),
- * otherwise of the data between the holes.
- */
+ * otherwise of the data between the holes. */
 #ifndef COMMON_IO_COPY_H
 #define COMMON_IO_COPY_H
 

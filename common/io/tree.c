@@ -39,8 +39,8 @@ int tree_make(const char *path, struct err *err)
 
 /* ---- walking ---- */
 
-/* Called for each entry of the folder `at`; for a folder, after its contents. -1 with
- * errno. */
+/* Called for each entry of the folder `at`; for a folder, after its contents. Returns -1
+ * with errno after an error. */
 typedef int (*visit_fn)(void *ctx, int at, const char *name, int is_dir);
 
 /* Visits the contents of the folder fd, which is closed, except the entry named
@@ -87,7 +87,7 @@ static int each_in(int fd, const char *last, int depth, visit_fn visit, void *ct
     return rc;
 }
 
-/* Visits the file or folder at that path, after its contents. */
+/* Visits the file or folder at that path; a folder after its contents. */
 static int each_of(const char *path, visit_fn visit, void *ctx)
 {
     const char *name;

@@ -6,7 +6,8 @@
 
 /* ---- building ---- */
 
-/* Makes room for one more of n things; the room doubles at each power of two. */
+/* Makes room for one more element in an array of n, whose capacity is the next power of
+ * two. */
 static void *grow(struct arena *arena, void *old, size_t n, size_t size)
 {
     void *ret = old;
@@ -66,7 +67,7 @@ void symmetry_add_run(struct symmetry_group *g, struct arena *arena, size_t fact
     f->runs[f->n_runs++] = *run;
 }
 
-/* ---- out ---- */
+/* ---- packing ---- */
 
 static size_t sum_of_widths(const struct symmetry_factor *f)
 {
@@ -124,7 +125,7 @@ void msg_symmetry(struct msg_out *o, const struct symmetry_group *g)
     }
 }
 
-/* ---- in ---- */
+/* ---- unpacking ---- */
 
 static int take_u32(const msgpack_object *o, uint64_t max, const char *what,
                     uint32_t *ret, struct err *err)
@@ -176,7 +177,8 @@ static int take_widths(const msgpack_object *map, struct symmetry_factor *f,
     return 0;
 }
 
-/* Of one kind of block: each of `width` elements has to occur once. */
+/* Reads a signed permutation for one kind of block: each of its `width` elements must
+ * occur once. */
 static int take_codes(const msgpack_object *codes, uint32_t width, int32_t *ret,
                       struct err *err)
 {

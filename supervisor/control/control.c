@@ -78,8 +78,8 @@ static void on_event(void *ctx, const struct run_event *e)
 
 /* ---- opening and closing ---- */
 
-/* A run without an environment has no work of its own: its clients get all of the time.
- */
+/* A run without an environment has no work of its own: its clients get all of the
+ * time. */
 static int on_open(void *ctx, struct training *t, uv_loop_t *loop, struct err *err)
 {
     struct control *k = ctx;

@@ -181,8 +181,8 @@ static void add_whole(struct pairs *p, const char *key, uint64_t v)
     p->pair[p->n++] = (struct pair){key, {.type = MEMBER_I64, .whole = (int64_t)v}};
 }
 
-/* Adds the columns of a row of metrics. The numbers of an evaluation get the same names.
- */
+/* Adds the columns of a row of metrics. The numbers of an evaluation get the same
+ * names. */
 static void add_metrics(struct pairs *p, const struct run_event *e)
 {
     const struct evaluation_result *result = e->evaluation.result;

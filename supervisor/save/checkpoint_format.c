@@ -125,8 +125,8 @@ void checkpoint_state_done(struct checkpoint_state *s)
 
 /* ---- the table of an agent's variables ---- */
 
-/* Call it only for variables that passed is_inside: for others the product may overflow.
- */
+/* Call it only for variables that passed is_inside: for others the product may
+ * overflow. */
 static size_t bytes_of(const struct block_variable *v)
 {
     return (size_t)shape_elements(&v->shape) * dtype_size(v->dtype);

@@ -360,8 +360,8 @@ int kern_broadcast_to(const struct kernel_args *a)
     return 0;
 }
 
-/* Extracts the diagonal of a tensor whose shape is a list of dimensions repeated twice.
- */
+/* Extracts the diagonal of a tensor whose shape is a list of dimensions repeated
+ * twice. */
 int kern_diag_part(const struct kernel_args *a)
 {
     size_t elem = elem_size(a->in[0]);

@@ -64,8 +64,8 @@ struct strip {
     int64_t at, to, n;
 };
 
-/* Finds row k of the window at an output pixel. Returns 0 if it lies outside the image.
- */
+/* Finds row k of the window at an output pixel. Returns 0 if it lies outside the
+ * image. */
 static int strip_of(const struct window *w, int64_t pixel, int64_t k, struct strip *ret)
 {
     const int64_t x0 = pixel % w->out_x * w->stride_x - w->left;
