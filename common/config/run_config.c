@@ -74,8 +74,8 @@ static int check_at_most_capacity(const struct loader *l, const char *key, int64
 
     if (value <= l->c->experience.capacity)
         return 0;
-    /* the key has its default; what was given is the capacity, which is too small for it
-     */
+    /* the key has its default; what was given is the capacity, which is too small for
+     * it */
     if (at == NULL)
         at = loader_given(l->root, "experience", "capacity");
     (void)snprintf(path, sizeof(path), "experience.%s", key);

@@ -153,8 +153,8 @@ static int take_whole(const struct reading *r, const struct field *f,
     return 0;
 }
 
-/* Reads a number. 0 stands for "none" where that is allowed; times have no upper bound.
- */
+/* Reads a number. 0 stands for "none" where that is allowed; times have no upper
+ * bound. */
 static int take_real(const struct reading *r, const struct field *f,
                      const msgpack_object *o, void *dst)
 {
