@@ -130,7 +130,7 @@ static int conv2d_shape(const struct shape_args *args)
     return rc;
 }
 
-/* What came back from the output must have the output's shape. */
+/* The gradient of the output must have the output's shape. */
 static int want_output(const struct shape_args *args, const struct window *w, int input,
                        int64_t channels)
 {

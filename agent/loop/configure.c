@@ -134,8 +134,8 @@ static int parse_numerics(struct service *s, const msgpack_object *body, struct 
     return rc;
 }
 
-/* Reads what the message says about the environment, and an imported policy, which is
- * borrowed from the message. */
+/* Reads the message's parts about the environment, and the imported policy, which
+ * borrows the message's memory. */
 static int parse_world(const msgpack_object *body, struct world *ret, struct err *err)
 {
     char rules[16] = "";

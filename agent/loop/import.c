@@ -36,8 +36,9 @@ static int read_request(struct service *s, const msgpack_object *body,
     return msg_get_bool(body, "restored", &q->restored, err);
 }
 
-/* A graph can be inspected without values; `why` then says what is wrong with them. A
- * block that was restored from a dead process has them already. */
+/* Opens a session and restores its variables. A graph can be inspected without values:
+ * `why` is then the reason why there are none. A block that was restored from a dead
+ * process has them already. */
 static int open(struct service *s, const struct import_request *q,
                 const struct metagraph_info *info, struct err *why, struct err *err)
 {

@@ -9,7 +9,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* Of an agent that is asked by a group it is no member of, or declares no such stage. */
+/* The stage `propose` of an agent that declares none, or that is asked by a group it is
+ * no member of. */
 static const struct stage any_propose = {.name = STAGE_PROPOSE};
 
 int service_proposes(const struct service *s)

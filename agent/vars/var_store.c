@@ -267,7 +267,7 @@ static int relayout(struct var_store *s, struct block *b, int n_old, size_t byte
     return 0;
 }
 
-/* As decimal digits: printf has no format for 128-bit numbers. */
+/* Formats a 128-bit number, for which printf has no format, in decimal. */
 static const char *decimal(unsigned __int128 n, char text[40])
 {
     char *p = text + 39;

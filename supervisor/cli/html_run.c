@@ -61,7 +61,7 @@ static char *name_of(const struct run_event_process *p)
                                         p->environment != NULL ? p->environment : "?");
 }
 
-/* What a process did or what was done with it, "agent_0 was ended by SIGKILL". */
+/* Adds the exit of a process, such as "agent_0 died: SIGKILL, while learning". */
 static void take_exit(struct html_run *r, const struct run_event *e)
 {
     const struct run_event_process *p = &e->process;
@@ -153,7 +153,7 @@ static void take_supervisor_exit(struct html_run *r, const struct run_event *e)
                xstrdup("its keeper began another one"));
 }
 
-/* The events that are told in a sentence and a text. */
+/* Events that the page lists with a fixed text and a detail. */
 static const struct told {
     enum run_event_kind kind;
     int is_end;

@@ -69,7 +69,8 @@ static int look_at_rung(const struct study_status *p, uint64_t until, double *va
     return is_over;
 }
 
-/* Of successive halving, or the only rung: the first one that is not over, or the last. */
+/* Finds the rung that the study is at: the first one that is not over, or the last.
+ * Other methods have one rung. Returns its last step. */
 static uint64_t find_rung(struct study_status *p)
 {
     const struct study *s = &p->study;
@@ -192,7 +193,7 @@ int study_status_print(const struct cli *cli, const char *path)
     return CLI_DONE;
 }
 
-/* What attach shows where nothing is redrawn. */
+/* Prints changes where attach cannot redraw: in JSON, or without a terminal. */
 static void print_change(const struct cli *cli, const struct study_status *p,
                          struct study_view *v)
 {

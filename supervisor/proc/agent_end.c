@@ -1,4 +1,5 @@
-/* What follows the exit of a worker's process: another one, a give-up, or the report. */
+/* Handles the exit of a worker's process: starts another one, gives the worker up, or
+ * reports the exit. */
 #include "supervisor/proc/agent.h"
 #include "supervisor/proc/signals.h"
 

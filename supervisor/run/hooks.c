@@ -56,7 +56,8 @@ struct hooks {
     struct running running[HOOKS_MAX_RUNNING];
     TAILQ_HEAD(, waiting) waiting;
     size_t n_waiting;
-    int has_orphans; /* a program has ended, and what it started may still run */
+    /* a program has ended, but processes that it started may still run */
+    int has_orphans;
     int has_dropped, is_log_full;
 };
 

@@ -211,8 +211,8 @@ static char *file_of(const char *path, const char *sub)
     return xasprintf("%s/%s", path, sub);
 }
 
-/* Without asking the environment for its agents' names, which would execute env.command of a
- * run that the caller only looks at: a saved configuration has them. */
+/* Does not ask the environment for its agents' names, which would execute env.command of
+ * a run that the caller only looks at: a saved configuration has them. */
 static void read_config(struct run_record *r, const char *path)
 {
     const struct config_options options = {0};
