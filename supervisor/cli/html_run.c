@@ -154,11 +154,11 @@ static void take_supervisor_exit(struct html_run *r, const struct run_event *e)
 }
 
 /* Events that the page lists with a fixed text and a detail. */
-static const struct told {
+static const struct listed {
     enum run_event_kind kind;
     int is_end;
     const char *what;
-} told[] = {
+} listed[] = {
     {RUN_EVENT_FORK, 0, "began as a fork of"},
     {RUN_EVENT_SET, 0, "set"},
     {RUN_EVENT_WAITS, 0, "set, waits for a respawn"},
@@ -204,12 +204,12 @@ static char *detail_of(const struct run_event *e)
     }
 }
 
-static void take_told(struct html_run *r, const struct run_event *e)
+static void take_listed(struct html_run *r, const struct run_event *e)
 {
-    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++)
-        if (told[i].kind == e->kind)
-            keep_event(told[i].is_end ? &r->ends : &r->changes, e, xstrdup(told[i].what),
-                       detail_of(e));
+    for (size_t i = 0; i < sizeof(listed) / sizeof(listed[0]); i++)
+        if (listed[i].kind == e->kind)
+            keep_event(listed[i].is_end ? &r->ends : &r->changes, e,
+                       xstrdup(listed[i].what), detail_of(e));
     if (e->kind == RUN_EVENT_FAILED) {
         free(r->failure);
         r->failure = or_empty(e->error);
@@ -246,7 +246,7 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
         take_process(r, e);
         break;
     default:
-        take_told(r, e);
+        take_listed(r, e);
         break;
     }
     (void)snprintf(d->newest, sizeof(d->newest), "%s", e->time);
