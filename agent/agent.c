@@ -19,13 +19,13 @@
 static int send_hello(struct err *err)
 {
     struct msg_out out;
-    int r;
+    int rc;
 
     msg_out_init(&out);
     hello_pack(&out);
-    r = loop_send(AGENT_FD_OUT, &out, err);
+    rc = loop_send(AGENT_FD_OUT, &out, err);
     msg_out_done(&out);
-    return r;
+    return rc;
 }
 
 /* An error is ignored: the current request does not depend on this message. */
@@ -59,17 +59,17 @@ static int serve(const struct algo_ops *algorithm, struct err *err)
 {
     struct msg_out progress;
     struct service *s;
-    int r = send_hello(err);
+    int rc = send_hello(err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     s = service_new(algorithm);
     msg_out_init(&progress);
     service_set_progress(s, send_progress, &progress);
-    r = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, handle, s, err);
+    rc = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, handle, s, err);
     service_free(s);
     msg_out_done(&progress);
-    return r;
+    return rc;
 }
 
 static int exit_code(int r)
@@ -90,42 +90,42 @@ static int run_agent(const char *parent, const char *name,
 {
     struct launch l = {.keep_fds = AGENT_FD_COUNT};
     struct err err = {0};
-    int r = launch_parse_pid(parent, &l.parent, &err);
+    int rc = launch_parse_pid(parent, &l.parent, &err);
 
-    if (r == 0)
-        r = launch_prepare(&l, &err);
-    if (r == 0) {
+    if (rc == 0)
+        rc = launch_prepare(&l, &err);
+    if (rc == 0) {
         (void)signal(SIGPIPE, SIG_IGN);
         (void)signal(SIGXFSZ, SIG_IGN); /* writes give EFBIG instead */
         /* the kernel's default would be the number of the descriptor */
         (void)prctl(PR_SET_NAME, "brood-agent");
         log_init(name, log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
         confine_calls();
-        r = room_check(BLAS_BYTES, "an agent's arithmetic", &err);
+        rc = room_check(BLAS_BYTES, "an agent's arithmetic", &err);
     }
-    if (r == 0)
-        r = serve(algorithm, &err);
-    if (r < 0 && r != -EPIPE)
+    if (rc == 0)
+        rc = serve(algorithm, &err);
+    if (rc < 0 && rc != -EPIPE)
         log_error("%s", err.msg);
-    return exit_code(r);
+    return exit_code(rc);
 }
 
 static int run_plugin(int argc, char **argv)
 {
     struct launch l = {.keep_fds = AGENT_FD_OUT + 1};
     struct err err = {0};
-    int r = argc > 1 ? launch_parse_pid(argv[1], &l.parent, &err)
-                     : err_set(&err, ERR_ARG, "no parent process id");
+    int rc = argc > 1 ? launch_parse_pid(argv[1], &l.parent, &err)
+                      : err_set(&err, ERR_ARG, "no parent process id");
 
-    if (r == 0)
-        r = launch_prepare(&l, &err);
-    if (r == 0) {
+    if (rc == 0)
+        rc = launch_prepare(&l, &err);
+    if (rc == 0) {
         (void)signal(SIGPIPE, SIG_IGN);
         (void)prctl(PR_SET_NAME, "brood-plugin");
         return plugin_main(argc, argv);
     }
     log_error("%s", err.msg);
-    return exit_code(r);
+    return exit_code(rc);
 }
 
 int agent_main(int argc, char **argv, const struct algo_ops *algorithm)

@@ -106,10 +106,10 @@ static void volunteer_for_oom(void)
 int launch_prepare(const struct launch *l, struct err *err)
 {
     const struct rlimit no_core = {0, 0};
-    int r = tie_to_parent(l->parent, err);
+    int rc = tie_to_parent(l->parent, err);
 
-    if (r < 0 || (r = arrange_descriptors(l->keep_fds, l->keep_input, err)) < 0)
-        return r;
+    if (rc < 0 || (rc = arrange_descriptors(l->keep_fds, l->keep_input, err)) < 0)
+        return rc;
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)setsid(); /* fails if this process already leads a session, which is fine */
     (void)setrlimit(RLIMIT_CORE, &no_core);
@@ -147,26 +147,26 @@ int launch_main(int argc, char **argv)
 {
     struct launch l = {.keep_fds = 3};
     struct err err;
-    int at = 2, r;
+    int at = 2, rc;
 
-    r = argc > 1 ? launch_parse_pid(argv[1], &l.parent, &err)
-                 : err_set(&err, ERR_ARG, "no parent process id");
-    if (r == 0 && argc > at + 1 && strcmp(argv[at], "--keep") == 0) {
-        r = parse_keep(argv[at + 1], &l.keep_fds, &err);
+    rc = argc > 1 ? launch_parse_pid(argv[1], &l.parent, &err)
+                  : err_set(&err, ERR_ARG, "no parent process id");
+    if (rc == 0 && argc > at + 1 && strcmp(argv[at], "--keep") == 0) {
+        rc = parse_keep(argv[at + 1], &l.keep_fds, &err);
         at += 2;
     }
-    if (r == 0 && argc > at && strcmp(argv[at], "--input") == 0) {
+    if (rc == 0 && argc > at && strcmp(argv[at], "--input") == 0) {
         l.keep_input = 1;
         at++;
     }
-    if (r == 0 && (argc < at + 2 || strcmp(argv[at], "--") != 0))
-        r = err_set(&err, ERR_ARG,
-                    "usage: launch <parent pid> [--keep N] [--input] -- command "
-                    "[args...]");
-    if (r == 0 && (r = launch_prepare(&l, &err)) == 0) {
+    if (rc == 0 && (argc < at + 2 || strcmp(argv[at], "--") != 0))
+        rc = err_set(&err, ERR_ARG,
+                     "usage: launch <parent pid> [--keep N] [--input] -- command "
+                     "[args...]");
+    if (rc == 0 && (rc = launch_prepare(&l, &err)) == 0) {
         (void)execvp(argv[at + 1], argv + at + 1);
-        r = err_errno(&err, "%s", argv[at + 1]);
+        rc = err_errno(&err, "%s", argv[at + 1]);
     }
     (void)fprintf(stderr, "brood-agent launch: %s\n", err.msg);
-    return r == -ENOMEM || r == -EAGAIN ? AGENT_EXIT_TRY_LATER : AGENT_EXIT_NO_RESPAWN;
+    return rc == -ENOMEM || rc == -EAGAIN ? AGENT_EXIT_TRY_LATER : AGENT_EXIT_NO_RESPAWN;
 }

@@ -29,7 +29,7 @@ void *ptr_list_last(const struct ptr_list *l)
     return l->n != 0 ? l->items[l->n - 1] : NULL;
 }
 
-void ptr_list_done(struct ptr_list *l)
+static void ptr_list_done(struct ptr_list *l)
 {
     free(l->items);
     *l = (struct ptr_list){0};

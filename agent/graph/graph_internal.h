@@ -40,7 +40,6 @@ struct ptr_list {
 void ptr_list_push(struct ptr_list *l, const void *item);
 void *ptr_list_pop(struct ptr_list *l);
 void *ptr_list_last(const struct ptr_list *l); /* NULL if empty */
-void ptr_list_done(struct ptr_list *l);
 
 /* A row of the table that the graph uses. */
 struct known_op {

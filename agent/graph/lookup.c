@@ -36,14 +36,14 @@ int lookup_tensor(const struct graph *g, const char *name, struct output *ret,
     const char *index = strrchr(name, ':');
     struct err why = {0};
     char *operation;
-    int r = graph_tensor(g, name, ret, &why);
+    int rc = graph_tensor(g, name, ret, &why);
 
-    if (r == 0)
+    if (rc == 0)
         return 0;
     operation = index != NULL ? xstrndup(name, (size_t)(index - name)) : xstrdup(name);
-    r = fail(g, operation, index != NULL ? index : ":0", &why, err);
+    rc = fail(g, operation, index != NULL ? index : ":0", &why, err);
     free(operation);
-    return r;
+    return rc;
 }
 
 int lookup_operation(const struct graph *g, const char *name, struct operation **ret,

@@ -105,8 +105,8 @@ int value_ints(const struct shape_args *args, int i, int64_t *ret, int max)
     return n <= max ? (int)n : -1;
 }
 
-/* What is known of a shape that the graph computes: by Shape, or by a Pack of known and
- * unknown numbers. */
+/* Returns the known part of a shape that the graph computes by Shape, or by a Pack of
+ * known and unknown numbers. */
 static struct shape computed_shape(struct output x, const struct shape *own)
 {
     struct shape s = SHAPE_UNKNOWN;

@@ -15,8 +15,9 @@ int window_is_nhwc(const struct operation *op)
     return strcmp(operation_attr(op, "data_format")->s, "NHWC") == 0;
 }
 
-struct shape window_image(const struct operation *op, int64_t batch, int64_t y, int64_t x,
-                          int64_t channels)
+/* The shape of an image of these sizes, in the order of data_format. */
+static struct shape window_image(const struct operation *op, int64_t batch, int64_t y,
+                                 int64_t x, int64_t channels)
 {
     return window_is_nhwc(op) ? SHAPE(batch, y, x, channels)
                               : SHAPE(batch, channels, y, x);
@@ -129,7 +130,7 @@ static int conv2d_shape(const struct shape_args *args)
     return rc;
 }
 
-/* What came back from the output must have the output's shape. */
+/* The gradient of the output must have the output's shape. */
 static int want_output(const struct shape_args *args, const struct window *w, int input,
                        int64_t channels)
 {

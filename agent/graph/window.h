@@ -28,8 +28,5 @@ int window_init(struct window *ret, const struct operation *op, const struct sha
                 int64_t size_y, int64_t size_x, struct err *err);
 /* The attribute data_format is NHWC: no kernel reads another one. */
 int window_is_nhwc(const struct operation *op);
-/* The shape of an image of these sizes, in the order of data_format. */
-struct shape window_image(const struct operation *op, int64_t batch, int64_t y, int64_t x,
-                          int64_t channels);
 
 #endif

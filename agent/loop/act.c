@@ -14,15 +14,15 @@ static int read_draws(struct service *s, const msgpack_object *body, size_t n,
     const void *episode = NULL, *time = NULL;
     size_t episode_len = 0, time_len = 0;
     uint64_t step = 0, seed = s->seed, *counter, *first;
-    int r;
+    int rc;
 
-    if ((r = msg_get_u64(body, "step", UINT64_MAX, &step, err)) < 0 ||
-        (r = msg_get_u64(body, "seed", UINT64_MAX, &seed, err)) < 0 ||
-        (r = msg_get_bin(body, "episode", &episode, &episode_len, err)) < 0 ||
-        (r = msg_get_bin(body, "time", &time, &time_len, err)) < 0 ||
-        (r = scratch_reserve(&s->counters, n, sizeof(*counter), err)) < 0 ||
-        (r = scratch_reserve(&s->draw_first, n, sizeof(*first), err)) < 0)
-        return r;
+    if ((rc = msg_get_u64(body, "step", UINT64_MAX, &step, err)) < 0 ||
+        (rc = msg_get_u64(body, "seed", UINT64_MAX, &seed, err)) < 0 ||
+        (rc = msg_get_bin(body, "episode", &episode, &episode_len, err)) < 0 ||
+        (rc = msg_get_bin(body, "time", &time, &time_len, err)) < 0 ||
+        (rc = scratch_reserve(&s->counters, n, sizeof(*counter), err)) < 0 ||
+        (rc = scratch_reserve(&s->draw_first, n, sizeof(*first), err)) < 0)
+        return rc;
     if ((episode == NULL) != (time == NULL) ||
         (episode != NULL &&
          (episode_len != n * sizeof(*counter) || time_len != n * sizeof(*first))))
@@ -56,10 +56,10 @@ static int read_obs(struct service *s, const msgpack_object *body, struct act_ar
     const enum dtype dtype = s->agents[s->self].obs_is_u8 ? DT_UINT8 : DT_FLOAT;
     const int64_t width = s->agents[s->self].obs;
     struct tensor obs = TENSOR_NONE;
-    int r = msg_get_tensor(body, "obs", &obs, err);
+    int rc = msg_get_tensor(body, "obs", &obs, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     if (obs.dtype != dtype || obs.shape.rank != 2 || obs.shape.dim[0] < 1 ||
         obs.shape.dim[1] != width)
         return err_set(err, ERR_SHAPE, "obs: %s (E, %lld) expected", dtype_name(dtype),
@@ -68,12 +68,12 @@ static int read_obs(struct service *s, const msgpack_object *body, struct act_ar
     args->obs = obs.data;
     if (dtype == DT_FLOAT)
         return 0;
-    r = scratch_reserve(&s->obs, args->n_copies * (size_t)width, sizeof(float), err);
-    if (r == 0) {
+    rc = scratch_reserve(&s->obs, args->n_copies * (size_t)width, sizeof(float), err);
+    if (rc == 0) {
         copy_bytes_to_floats(s->obs.data, obs.data, args->n_copies * (size_t)width);
         args->obs = s->obs.data;
     }
-    return r;
+    return rc;
 }
 
 static int read_allowed(const struct service *s, const msgpack_object *body,
@@ -82,12 +82,12 @@ static int read_allowed(const struct service *s, const msgpack_object *body,
     const size_t want = args->n_copies * (size_t)s->agents[s->self].width;
     const void *allowed = NULL;
     size_t len = 0;
-    int r = msg_get_bin(body, "allowed", &allowed, &len, err);
+    int rc = msg_get_bin(body, "allowed", &allowed, &len, err);
 
-    if (r == 0 && allowed != NULL && len != want)
+    if (rc == 0 && allowed != NULL && len != want)
         return err_set(err, ERR_PROTOCOL, "allowed: %zu bytes, expected %zu", len, want);
     args->allowed = allowed;
-    return r;
+    return rc;
 }
 
 static int read_carry(const struct service *s, const msgpack_object *body,
@@ -97,11 +97,11 @@ static int read_carry(const struct service *s, const msgpack_object *body,
     struct tensor carry = TENSOR_NONE;
     const void *first = NULL;
     size_t first_len = 0;
-    int r;
+    int rc;
 
-    if ((r = msg_get_tensor(body, "carry", &carry, err)) < 0 ||
-        (r = msg_get_bin(body, "first", &first, &first_len, err)) < 0)
-        return r;
+    if ((rc = msg_get_tensor(body, "carry", &carry, err)) < 0 ||
+        (rc = msg_get_bin(body, "first", &first, &first_len, err)) < 0)
+        return rc;
     if (first != NULL && first_len != args->n_copies)
         return err_set(err, ERR_PROTOCOL, "first: a byte for each of %zu copies expected",
                        args->n_copies);
@@ -134,14 +134,14 @@ static int reserve_columns(struct service *s, size_t copies, struct act_result *
 {
     struct algo_column columns[ALGO_MAX_COLUMNS];
     const size_t n = service_columns(s, columns);
-    int r = 0;
+    int rc = 0;
 
-    for (size_t i = 0; i < n && r == 0; i++) {
-        r = scratch_reserve(&s->columns[i], copies,
-                            (size_t)columns[i].elements * sizeof(float), err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        rc = scratch_reserve(&s->columns[i], copies,
+                             (size_t)columns[i].elements * sizeof(float), err);
         ret->columns[i] = s->columns[i].data;
     }
-    return r;
+    return rc;
 }
 
 static void pack_result(struct service *s, const struct act_args *args,
@@ -175,9 +175,9 @@ static int act_one_by_one(struct service *s, const struct act_args *all,
     const size_t width = (size_t)s->agents[s->self].width;
     const size_t obs = (size_t)s->agents[s->self].obs;
     const size_t carry = (size_t)service_carry_width(s);
-    int r = 0;
+    int rc = 0;
 
-    for (size_t e = 0; r == 0 && e < all->n_copies; e++) {
+    for (size_t e = 0; rc == 0 && e < all->n_copies; e++) {
         struct act_args one = *all;
         struct act_result res = {.actions = all_res->actions + e * width,
                                  .carry = all_res->carry};
@@ -192,9 +192,9 @@ static int act_one_by_one(struct service *s, const struct act_args *all,
             one.carry = all->carry + e * carry;
             res.carry += e * carry;
         }
-        r = s->ops->act(s->algo, s->session, &one, &res, err);
+        rc = s->ops->act(s->algo, s->session, &one, &res, err);
     }
-    return r;
+    return rc;
 }
 
 int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
@@ -204,33 +204,33 @@ int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
     struct act_result res;
     struct fetch *fetch = NULL;
     uint64_t mode = 0;
-    int is_evaluation = 0, r;
+    int is_evaluation = 0, rc;
 
     if (s->self == s->n_agents)
         return err_set(err, ERR_STATE, "only agents act");
-    if ((r = msg_get_u64(&m->body, "mode", ACT_GREEDY, &mode, err)) < 0 ||
-        (r = read_obs(s, &m->body, &args, err)) < 0 ||
-        (r = read_allowed(s, &m->body, &args, err)) < 0 ||
-        (r = read_carry(s, &m->body, &args, err)) < 0 ||
-        (r = read_draws(s, &m->body, args.n_copies, &args, &is_evaluation, err)) < 0 ||
-        (r = scratch_reserve(&s->actions, args.n_copies,
-                             (size_t)s->agents[s->self].width * sizeof(float), err)) <
+    if ((rc = msg_get_u64(&m->body, "mode", ACT_GREEDY, &mode, err)) < 0 ||
+        (rc = read_obs(s, &m->body, &args, err)) < 0 ||
+        (rc = read_allowed(s, &m->body, &args, err)) < 0 ||
+        (rc = read_carry(s, &m->body, &args, err)) < 0 ||
+        (rc = read_draws(s, &m->body, args.n_copies, &args, &is_evaluation, err)) < 0 ||
+        (rc = scratch_reserve(&s->actions, args.n_copies,
+                              (size_t)s->agents[s->self].width * sizeof(float), err)) <
             0 ||
-        (r = scratch_reserve(&s->carry, args.n_copies,
-                             (size_t)service_carry_width(s) * sizeof(float), err)) < 0)
-        return r;
+        (rc = scratch_reserve(&s->carry, args.n_copies,
+                              (size_t)service_carry_width(s) * sizeof(float), err)) < 0)
+        return rc;
     args.mode = (enum act_mode)mode;
     res = (struct act_result){.actions = s->actions.data, .carry = s->carry.data};
-    if ((!is_evaluation && (r = reserve_columns(s, args.n_copies, &res, err)) < 0) ||
-        (r = fetch_begin(&fetch, s, &m->body, err)) < 0)
-        return r;
-    r = is_evaluation && s->numerics == NUMERICS_NATIVE
-            ? act_one_by_one(s, &args, &res, err)
-            : s->ops->act(s->algo, s->session, &args, &res, err);
-    if (r == 0) {
+    if ((!is_evaluation && (rc = reserve_columns(s, args.n_copies, &res, err)) < 0) ||
+        (rc = fetch_begin(&fetch, s, &m->body, err)) < 0)
+        return rc;
+    rc = is_evaluation && s->numerics == NUMERICS_NATIVE
+             ? act_one_by_one(s, &args, &res, err)
+             : s->ops->act(s->algo, s->session, &args, &res, err);
+    if (rc == 0) {
         msg_begin_response(out, m->id);
         pack_result(s, &args, &res, fetch, out);
     }
     fetch_end(fetch, s);
-    return r;
+    return rc;
 }

@@ -31,10 +31,10 @@ static int parse_heads(const msgpack_object *map, struct space *ret, struct err 
 {
     const msgpack_object *heads = NULL;
     const uint32_t max = sizeof(ret->heads) / sizeof(ret->heads[0]);
-    int r = msg_get_array(map, "heads", &heads, err);
+    int rc = msg_get_array(map, "heads", &heads, err);
 
-    if (r < 0 || heads == NULL)
-        return r;
+    if (rc < 0 || heads == NULL)
+        return rc;
     if (heads->via.array.size > max)
         return err_set(err, ERR_LIMIT, "%u heads of an action, at most %u",
                        heads->via.array.size, max);
@@ -53,30 +53,30 @@ static int parse_width(const msgpack_object *map, const char *key, int64_t *ret,
                        struct err *err)
 {
     uint64_t v = 0;
-    int r = msg_get_u64(map, key, (uint64_t)MAX_WIDTH, &v, err);
+    int rc = msg_get_u64(map, key, (uint64_t)MAX_WIDTH, &v, err);
 
-    if (r == 0 && v == 0)
-        r = err_set(err, ERR_PROTOCOL, "%s: a width of 1 or more expected", key);
+    if (rc == 0 && v == 0)
+        rc = err_set(err, ERR_PROTOCOL, "%s: a width of 1 or more expected", key);
     *ret = (int64_t)v;
-    return r;
+    return rc;
 }
 
 static int parse_space(const msgpack_object *agent, struct space *ret, struct err *err)
 {
     const msgpack_object *map = NULL;
     char kind[16] = "";
-    int r = msg_get_map(agent, "action", &map, err);
+    int rc = msg_get_map(agent, "action", &map, err);
 
-    if (r == 0 && map == NULL)
-        r = err_set(err, ERR_PROTOCOL, "action is missing");
-    if (r < 0 || (r = msg_get_str(map, "kind", kind, sizeof(kind), err)) < 0 ||
-        (r = msg_get_bool(map, "particle", &ret->particle, err)) < 0 ||
-        (r = msg_get_bool(map, "masked", &ret->masked, err)) < 0 ||
-        (r = parse_heads(map, ret, err)) < 0 ||
-        (r = parse_width(map, "width", &ret->width, err)) < 0 ||
-        (r = msg_get_f64(map, "low", &ret->low, err)) < 0 ||
-        (r = msg_get_f64(map, "high", &ret->high, err)) < 0)
-        return r;
+    if (rc == 0 && map == NULL)
+        rc = err_set(err, ERR_PROTOCOL, "action is missing");
+    if (rc < 0 || (rc = msg_get_str(map, "kind", kind, sizeof(kind), err)) < 0 ||
+        (rc = msg_get_bool(map, "particle", &ret->particle, err)) < 0 ||
+        (rc = msg_get_bool(map, "masked", &ret->masked, err)) < 0 ||
+        (rc = parse_heads(map, ret, err)) < 0 ||
+        (rc = parse_width(map, "width", &ret->width, err)) < 0 ||
+        (rc = msg_get_f64(map, "low", &ret->low, err)) < 0 ||
+        (rc = msg_get_f64(map, "high", &ret->high, err)) < 0)
+        return rc;
     ret->box = strcmp(kind, "box") == 0;
     if (!ret->box && strcmp(kind, "discrete") != 0)
         return err_set(err, ERR_PROTOCOL, "kind: 'discrete' or 'box' expected");
@@ -85,38 +85,38 @@ static int parse_space(const msgpack_object *agent, struct space *ret, struct er
 
 static int parse_agent(const msgpack_object *map, struct space *ret, struct err *err)
 {
-    int r;
+    int rc;
 
     if (map->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "agents: a map expected");
-    if ((r = msg_get_str(map, "name", ret->name, sizeof(ret->name), err)) < 0 ||
-        (r = msg_get_str(map, "team", ret->team, sizeof(ret->team), err)) < 0 ||
-        (r = parse_width(map, "obs", &ret->obs, err)) < 0 ||
-        (r = msg_get_bool(map, "uint8", &ret->obs_is_u8, err)) < 0 ||
-        (r = msg_get_image(map, "image", (uint64_t)ret->obs, ret->image, err)) < 0 ||
-        (r = msg_get_bool(map, "symmetric", &ret->symmetric, err)) < 0 ||
-        (r = msg_get_bool(map, "other", &ret->other, err)) < 0 ||
-        (r = parse_space(map, ret, err)) < 0)
-        return r;
+    if ((rc = msg_get_str(map, "name", ret->name, sizeof(ret->name), err)) < 0 ||
+        (rc = msg_get_str(map, "team", ret->team, sizeof(ret->team), err)) < 0 ||
+        (rc = parse_width(map, "obs", &ret->obs, err)) < 0 ||
+        (rc = msg_get_bool(map, "uint8", &ret->obs_is_u8, err)) < 0 ||
+        (rc = msg_get_image(map, "image", (uint64_t)ret->obs, ret->image, err)) < 0 ||
+        (rc = msg_get_bool(map, "symmetric", &ret->symmetric, err)) < 0 ||
+        (rc = msg_get_bool(map, "other", &ret->other, err)) < 0 ||
+        (rc = parse_space(map, ret, err)) < 0)
+        return rc;
     return ret->name[0] != '\0' ? 0 : err_set(err, ERR_PROTOCOL, "name is missing");
 }
 
 static int parse_agents(struct service *s, const msgpack_object *body, struct err *err)
 {
     const msgpack_object *agents = NULL;
-    int r = msg_get_array(body, "agents", &agents, err);
+    int rc = msg_get_array(body, "agents", &agents, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     if (agents == NULL || agents->via.array.size < 1 ||
         agents->via.array.size > AGENT_MAX_COUNT)
         return err_set(err, ERR_PROTOCOL, "agents: 1 to %d expected", AGENT_MAX_COUNT);
     s->n_agents = s->self = agents->via.array.size;
     s->agents = ARENA_ARRAY(&s->arena, struct space, s->n_agents + 1);
     for (size_t i = 0; i < s->n_agents; i++) {
-        r = parse_agent(&agents->via.array.ptr[i], &s->agents[i], err);
-        if (r < 0)
-            return err_wrap(err, "agent %zu", i), r;
+        rc = parse_agent(&agents->via.array.ptr[i], &s->agents[i], err);
+        if (rc < 0)
+            return err_wrap(err, "agent %zu", i), rc;
         if (strcmp(s->agents[i].name, s->name) == 0)
             s->self = i;
     }
@@ -127,27 +127,27 @@ static int parse_agents(struct service *s, const msgpack_object *body, struct er
 static int parse_numerics(struct service *s, const msgpack_object *body, struct err *err)
 {
     char name[16] = "portable";
-    int r = msg_get_str(body, "numerics", name, sizeof(name), err);
+    int rc = msg_get_str(body, "numerics", name, sizeof(name), err);
 
-    if (r == 0 && numerics_find(&s->numerics, name) < 0)
-        r = err_set(err, ERR_PROTOCOL, "numerics: 'portable' or 'native' expected");
-    return r;
+    if (rc == 0 && numerics_find(&s->numerics, name) < 0)
+        rc = err_set(err, ERR_PROTOCOL, "numerics: 'portable' or 'native' expected");
+    return rc;
 }
 
-/* Reads what the message says about the environment, and an imported policy, which is
- * borrowed from the message. */
+/* Reads the message's parts about the environment, and the imported policy, which
+ * borrows the message's memory. */
 static int parse_world(const msgpack_object *body, struct world *ret, struct err *err)
 {
     char rules[16] = "";
-    int r;
+    int rc;
 
-    if ((r = msg_get_str(body, "env", ret->env, sizeof(ret->env), err)) < 0 ||
-        (r = msg_get_str(body, "rules", rules, sizeof(rules), err)) < 0 ||
-        (r = msg_get_u64(body, "max_steps", INT64_MAX, &ret->max_steps, err)) < 0 ||
-        (r = msg_get_u64(body, "window", WINDOW_MAX_ROWS, &ret->window, err)) < 0 ||
-        (r = msg_get_bin(body, "metagraph", &ret->metagraph, &ret->metagraph_bytes,
-                         err)) < 0)
-        return r;
+    if ((rc = msg_get_str(body, "env", ret->env, sizeof(ret->env), err)) < 0 ||
+        (rc = msg_get_str(body, "rules", rules, sizeof(rules), err)) < 0 ||
+        (rc = msg_get_u64(body, "max_steps", INT64_MAX, &ret->max_steps, err)) < 0 ||
+        (rc = msg_get_u64(body, "window", WINDOW_MAX_ROWS, &ret->window, err)) < 0 ||
+        (rc = msg_get_bin(body, "metagraph", &ret->metagraph, &ret->metagraph_bytes,
+                          err)) < 0)
+        return rc;
     ret->rules = strcmp(rules, "openai") == 0 ? ENV_RULES_OPENAI : ENV_RULES_MPE2;
     return msg_get_str(body, "prefix", ret->prefix, sizeof(ret->prefix), err);
 }
@@ -174,15 +174,15 @@ static size_t find_agent(const struct service *s, const msgpack_object *name)
 static int parse_share(struct service *s, const msgpack_object *body, struct err *err)
 {
     const msgpack_object *share = NULL, *members = NULL;
-    int r = msg_get_map(body, "share", &share, err);
+    int rc = msg_get_map(body, "share", &share, err);
 
     s->ps[0] = '\0';
     s->n_members = 0;
-    if (r < 0 || share == NULL)
-        return r;
-    if ((r = msg_get_str(share, "ps", s->ps, sizeof(s->ps), err)) < 0 ||
-        (r = msg_get_array(share, "members", &members, err)) < 0)
-        return r;
+    if (rc < 0 || share == NULL)
+        return rc;
+    if ((rc = msg_get_str(share, "ps", s->ps, sizeof(s->ps), err)) < 0 ||
+        (rc = msg_get_array(share, "members", &members, err)) < 0)
+        return rc;
     if (s->ps[0] == '\0' || members == NULL || members->via.array.size < 1 ||
         members->via.array.size > s->n_agents)
         return err_set(err, ERR_PROTOCOL, "share: a ps and its members expected");
@@ -225,10 +225,10 @@ static int parse_role(struct service *s, const msgpack_object *body, int *ret_ce
                       struct err *err)
 {
     char role[16] = "";
-    int r = msg_get_str(body, "role", role, sizeof(role), err);
+    int rc = msg_get_str(body, "role", role, sizeof(role), err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     *ret_central = strcmp(role, "central") == 0;
     if (strcmp(role, "ps") == 0)
         return add_ps(s, err);
@@ -253,22 +253,22 @@ static int parse_symmetry(struct service *s, const msgpack_object *body,
     const char *key = "settings.symmetry";
     char draws[AGENT_NAME_MAX + 16] = "experience";
     struct err why;
-    int r;
+    int rc;
 
     if (s->config.settings.symmetry == SYMMETRY_NONE)
         return 0;
-    if ((r = msg_get_array(body, "symmetry", &list, err)) < 0 ||
-        (r = msg_get_str(body, "draws", draws, sizeof(draws), err)) < 0)
-        return r;
+    if ((rc = msg_get_array(body, "symmetry", &list, err)) < 0 ||
+        (rc = msg_get_str(body, "draws", draws, sizeof(draws), err)) < 0)
+        return rc;
     if (list == NULL)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
                           "env: %s declares no symmetries",
                           *world->env != '\0' ? world->env : "the environment");
-    r = msg_to_symmetry(list, &s->symmetry_group, &s->arena, &why);
-    if (r == 0)
-        r = symmetry_new(&s->symmetry, &s->symmetry_group, s->agents, s->n_agents,
-                         rng_key_make(s->seed, draws, PURPOSE_SYMMETRY), &why);
-    return r < 0 ? err_set_at(err, r, ERR_AT(.key = key), "env: %s", why.msg) : 0;
+    rc = msg_to_symmetry(list, &s->symmetry_group, &s->arena, &why);
+    if (rc == 0)
+        rc = symmetry_new(&s->symmetry, &s->symmetry_group, s->agents, s->n_agents,
+                          rng_key_make(s->seed, draws, PURPOSE_SYMMETRY), &why);
+    return rc < 0 ? err_set_at(err, rc, ERR_AT(.key = key), "env: %s", why.msg) : 0;
 }
 
 /* ---- graph, session, first values ---- */
@@ -298,16 +298,16 @@ int service_open_session(struct service *s, int restored, struct err *err)
 {
     struct session_options options = {.block_holds_state = restored,
                                       .numerics = s->numerics};
-    int r = map_block(s, err);
+    int rc = map_block(s, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     options.block = s->block;
     options.block_capacity = s->block_capacity;
-    r = session_new(&s->session, s->graph, &options, err);
-    if (r == 0)
+    rc = session_new(&s->session, s->graph, &options, err);
+    if (rc == 0)
         session_set_progress(s->session, service_step_done, s);
-    return r < 0 ? r : session_fix_layout(s->session, err);
+    return rc < 0 ? rc : session_fix_layout(s->session, err);
 }
 
 /* Members of a group begin with the ps's initial values, because they draw with the ps's
@@ -339,7 +339,7 @@ static int build(struct service *s, int central, const struct world *world,
                              .metagraph = world->metagraph,
                              .metagraph_bytes = world->metagraph_bytes,
                              .prefix = *world->prefix != '\0' ? world->prefix : NULL};
-    int r;
+    int rc;
 
     s->ops = s->forced != NULL ? s->forced : algo_choose(&s->config);
     if (s->ops == NULL)
@@ -349,11 +349,11 @@ static int build(struct service *s, int central, const struct world *world,
     if (s->n_members > 0)
         join_group(s);
     args.share = s->share;
-    r = s->ops->build(&s->algo, &args, err);
-    if (r == 0 && s->share != NULL && share_elements(s->share) == 0)
-        r = err_set(err, ERR_UNSUPPORTED, "algorithm '%s' cannot share parameters",
-                    s->config.algorithm);
-    return r;
+    rc = s->ops->build(&s->algo, &args, err);
+    if (rc == 0 && s->share != NULL && share_elements(s->share) == 0)
+        rc = err_set(err, ERR_UNSUPPORTED, "algorithm '%s' cannot share parameters",
+                     s->config.algorithm);
+    return rc;
 }
 
 /* ---- the response ---- */
@@ -517,20 +517,20 @@ static void pack_description(struct service *s, struct msg_out *out)
 static int configure(struct service *s, const msgpack_object *body, struct err *err)
 {
     struct world world = {0};
-    int restored = 0, central = 0, r;
+    int restored = 0, central = 0, rc;
 
-    if ((r = msg_get_str(body, "name", s->name, sizeof(s->name), err)) < 0 ||
-        (r = msg_get_u64(body, "seed", UINT64_MAX, &s->seed, err)) < 0 ||
-        (r = msg_get_bool(body, "restored", &restored, err)) < 0 ||
-        (r = parse_numerics(s, body, err)) < 0 || (r = parse_agents(s, body, err)) < 0 ||
-        (r = parse_share(s, body, err)) < 0 ||
-        (r = parse_role(s, body, &central, err)) < 0 ||
-        (r = parse_world(body, &world, err)) < 0 ||
-        (r = parse_config(s, body, err)) < 0 ||
-        (r = parse_symmetry(s, body, &world, err)) < 0 ||
-        (r = build(s, central, &world, err)) < 0 ||
-        (r = service_open_session(s, restored, err)) < 0 || restored)
-        return r;
+    if ((rc = msg_get_str(body, "name", s->name, sizeof(s->name), err)) < 0 ||
+        (rc = msg_get_u64(body, "seed", UINT64_MAX, &s->seed, err)) < 0 ||
+        (rc = msg_get_bool(body, "restored", &restored, err)) < 0 ||
+        (rc = parse_numerics(s, body, err)) < 0 ||
+        (rc = parse_agents(s, body, err)) < 0 || (rc = parse_share(s, body, err)) < 0 ||
+        (rc = parse_role(s, body, &central, err)) < 0 ||
+        (rc = parse_world(body, &world, err)) < 0 ||
+        (rc = parse_config(s, body, err)) < 0 ||
+        (rc = parse_symmetry(s, body, &world, err)) < 0 ||
+        (rc = build(s, central, &world, err)) < 0 ||
+        (rc = service_open_session(s, restored, err)) < 0 || restored)
+        return rc;
     return s->ops->init(
         s->algo, s->session,
         rng_key_make(s->seed, s->share != NULL ? s->ps : s->name, PURPOSE_INIT), err);
@@ -539,11 +539,11 @@ static int configure(struct service *s, const msgpack_object *body, struct err *
 int handle_configure(struct service *s, const struct msg *m, struct msg_out *out,
                      struct err *err)
 {
-    int r = configure(s, &m->body, err);
+    int rc = configure(s, &m->body, err);
 
-    if (r < 0) {
+    if (rc < 0) {
         service_unconfigure(s);
-        return r;
+        return rc;
     }
     s->state = SERVICE_CONFIGURED;
     msg_begin_response(out, m->id);

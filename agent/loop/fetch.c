@@ -151,21 +151,21 @@ int fetch_begin(struct fetch **ret, struct service *s, const msgpack_object *bod
 {
     const msgpack_object *names = NULL;
     struct fetch *f;
-    int origins = 0, r;
+    int origins = 0, rc;
 
     *ret = NULL;
-    if ((r = msg_get_array(body, "fetches", &names, err)) < 0 ||
-        (r = msg_get_bool(body, "origins", &origins, err)) < 0 || names == NULL)
-        return r;
+    if ((rc = msg_get_array(body, "fetches", &names, err)) < 0 ||
+        (rc = msg_get_bool(body, "origins", &origins, err)) < 0 || names == NULL)
+        return rc;
     f = xcalloc(1, sizeof(*f));
     f->outputs = xcalloc(names->via.array.size + 1, sizeof(*f->outputs));
     f->names = xcalloc(names->via.array.size + 1, sizeof(*f->names));
     for (uint32_t i = 0; i < names->via.array.size; i++) {
         char name[SERVICE_MAX_NAME];
 
-        if ((r = service_read_name(&names->via.array.ptr[i], name, err)) < 0) {
+        if ((rc = service_read_name(&names->via.array.ptr[i], name, err)) < 0) {
             fetch_end(f, s);
-            return r;
+            return rc;
         }
         if (service_find_tensor(s, name, &f->outputs[f->n_names], NULL) == 0)
             f->names[f->n_names++] = xstrdup(name);
@@ -282,11 +282,11 @@ int handle_find(struct service *s, const struct msg *m, struct msg_out *out,
                 struct err *err)
 {
     const msgpack_object *names = NULL;
-    int r = msg_get_array(&m->body, "fetches", &names, err);
+    int rc = msg_get_array(&m->body, "fetches", &names, err);
     const uint32_t n = names != NULL ? names->via.array.size : 0;
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     msg_begin_response(out, m->id);
     msg_map(out, 1);
     msg_key(out, "missing");

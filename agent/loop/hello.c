@@ -52,7 +52,8 @@ static int visit_program(struct dl_phdr_info *info, size_t size, void *ctx)
     return 1;
 }
 
-const char *hello_build_id(char *buf, size_t size)
+/* The linker's build id of this program as hex; "unknown" if it has none. Returns buf. */
+static const char *build_id(char *buf, size_t size)
 {
     struct build_id id = {0};
 
@@ -133,7 +134,10 @@ static uint64_t hash_libm(uint64_t h)
     return h;
 }
 
-uint64_t hello_fingerprint(void)
+/* A hash of results that can differ between machines: a dozen products of the matrix
+ * library, and functions of libm. The results of our own kernels are the same everywhere
+ * and are not included (numerics.h). */
+static uint64_t fingerprint(void)
 {
     return hash_libm(hash_products(UINT64_C(0xcbf29ce484222325)));
 }
@@ -142,8 +146,7 @@ void hello_pack(struct msg_out *out)
 {
     char id[128], print[32];
 
-    (void)snprintf(print, sizeof(print), "%016llx",
-                   (unsigned long long)hello_fingerprint());
+    (void)snprintf(print, sizeof(print), "%016llx", (unsigned long long)fingerprint());
     msg_begin_notification(out, "hello");
     msg_map(out, 5);
     msg_key(out, "protocol");
@@ -153,7 +156,7 @@ void hello_pack(struct msg_out *out)
     msg_key(out, "pid");
     msg_u64(out, (uint64_t)getpid());
     msg_key(out, "build_id");
-    msg_str(out, hello_build_id(id, sizeof(id)));
+    msg_str(out, build_id(id, sizeof(id)));
     msg_key(out, "fingerprint");
     msg_str(out, print);
 }

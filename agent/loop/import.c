@@ -24,20 +24,21 @@ struct import_request {
 static int read_request(struct service *s, const msgpack_object *body,
                         struct import_request *q, struct err *err)
 {
-    int r;
+    int rc;
 
-    if ((r = msg_require(body, "metagraph", err)) < 0 ||
-        (r = msg_get_str(body, "name", s->name, sizeof(s->name), err)) < 0 ||
-        (r = msg_get_u64(body, "seed", UINT64_MAX, &s->seed, err)) < 0 ||
-        (r = msg_get_bin(body, "metagraph", &q->metagraph, &q->metagraph_bytes, err)) <
+    if ((rc = msg_require(body, "metagraph", err)) < 0 ||
+        (rc = msg_get_str(body, "name", s->name, sizeof(s->name), err)) < 0 ||
+        (rc = msg_get_u64(body, "seed", UINT64_MAX, &s->seed, err)) < 0 ||
+        (rc = msg_get_bin(body, "metagraph", &q->metagraph, &q->metagraph_bytes, err)) <
             0 ||
-        (r = msg_get_str(body, "prefix", q->prefix, sizeof(q->prefix), err)) < 0)
-        return r;
+        (rc = msg_get_str(body, "prefix", q->prefix, sizeof(q->prefix), err)) < 0)
+        return rc;
     return msg_get_bool(body, "restored", &q->restored, err);
 }
 
-/* A graph can be inspected without values; `why` then says what is wrong with them. A
- * block that was restored from a dead process has them already. */
+/* Opens a session and restores its variables. A graph can be inspected without values:
+ * `why` is then the reason why there are none. A block that was restored from a dead
+ * process has them already. */
 static int open(struct service *s, const struct import_request *q,
                 const struct metagraph_info *info, struct err *why, struct err *err)
 {
@@ -232,27 +233,27 @@ static int import(struct service *s, const struct import_request *q, uint32_t id
 {
     struct metagraph_info info;
     struct err why = {0};
-    int r;
+    int rc;
 
     s->graph = graph_new();
-    r = metagraph_import(s->graph, q->metagraph, q->metagraph_bytes, NULL, &info, err);
-    if (r < 0)
-        return r;
-    r = check_size(s->graph, err);
-    if (r == 0)
-        r = open(s, q, &info, &why, err);
-    if (r == 0) {
+    rc = metagraph_import(s->graph, q->metagraph, q->metagraph_bytes, NULL, &info, err);
+    if (rc < 0)
+        return rc;
+    rc = check_size(s->graph, err);
+    if (rc == 0)
+        rc = open(s, q, &info, &why, err);
+    if (rc == 0) {
         msg_begin_response(out, id);
         pack_answer(s, &info, &why, out);
         if (out->buf.size > FRAME_MAX_BYTES)
-            r = err_set(
+            rc = err_set(
                 err, ERR_LIMIT,
                 "a graph of %d nodes takes %zu bytes to tell of; a message has at "
                 "most %u",
                 graph_n_operations(s->graph), out->buf.size, FRAME_MAX_BYTES);
     }
     metagraph_info_done(&info);
-    return r;
+    return rc;
 }
 
 /* A faulty file is reported in the answer, not as a failed request: the client decides
@@ -262,10 +263,10 @@ int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
 {
     struct import_request q = {0};
     struct err why = {0};
-    int r = read_request(s, &m->body, &q, err);
+    int rc = read_request(s, &m->body, &q, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     if (import(s, &q, m->id, out, &why) == 0) {
         s->state = SERVICE_IMPORTED;
         return 0;

@@ -89,26 +89,26 @@ static int handle_request(struct loop *l, size_t len, struct err *err)
     const int timed = is_timed(l);
     const uint64_t began_ns = timed ? (uint64_t)monotonic_ns() : 0;
     uint64_t ended_ns;
-    int ends, r;
+    int ends, rc;
 
     log_debug("read %s, request %" PRIu32 ", %zu bytes", l->m.method, l->m.id, len);
     ends = l->handle(l->ctx, &l->m, &l->out);
     ended_ns = timed ? (uint64_t)monotonic_ns() : 0;
-    if ((r = loop_send(l->fd_out, &l->out, err)) < 0 || !timed)
-        return r < 0 ? r : ends;
+    if ((rc = loop_send(l->fd_out, &l->out, err)) < 0 || !timed)
+        return rc < 0 ? rc : ends;
     log_debug("answered %s, request %" PRIu32 ", after %.1f us", l->m.method, l->m.id,
               (double)(ended_ns - began_ns) / 1e3);
     if (l->is_traced)
-        r = send_span(l, began_ns, ended_ns, err);
-    return r < 0 ? r : ends;
+        rc = send_span(l, began_ns, ended_ns, err);
+    return rc < 0 ? rc : ends;
 }
 
 static int handle_frame(struct loop *l, const uint8_t *data, size_t len, struct err *err)
 {
-    const int r = msg_reparse(&l->m, data, len, err);
+    const int rc = msg_reparse(&l->m, data, len, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     if (l->m.type == MSG_NOTIFICATION)
         return handle_notification(l, err);
     if (l->m.type != MSG_REQUEST)
@@ -122,20 +122,20 @@ int loop_serve(int fd_in, int fd_out, loop_request_fn handle, void *ctx, struct 
     struct frame_reader reader;
     const uint8_t *data;
     size_t len;
-    int r;
+    int rc;
 
     frame_reader_init(&reader, FRAME_MAX_BYTES);
     msg_out_init(&l.out);
     do {
-        r = read_some(fd_in, &reader, err);
-        if (r <= 0)
+        rc = read_some(fd_in, &reader, err);
+        if (rc <= 0)
             break;
-        while ((r = frame_reader_next(&reader, &data, &len, err)) > 0)
-            if ((r = handle_frame(&l, data, len, err)) != 0)
+        while ((rc = frame_reader_next(&reader, &data, &len, err)) > 0)
+            if ((rc = handle_frame(&l, data, len, err)) != 0)
                 break;
-    } while (r == 0);
+    } while (rc == 0);
     msg_done(&l.m);
     msg_out_done(&l.out);
     frame_reader_done(&reader);
-    return r < 0 ? r : 0;
+    return rc < 0 ? rc : 0;
 }

@@ -12,12 +12,12 @@ static int export(struct service *s, struct err *err)
 {
     struct saver_options options = SAVER_DEFAULTS;
     struct saver *saver = NULL;
-    int r;
+    int rc;
 
     options.allow_empty = 1;
-    r = saver_new(&saver, s->graph, &options, err);
-    if (r < 0)
-        return r;
+    rc = saver_new(&saver, s->graph, &options, err);
+    if (rc < 0)
+        return rc;
     metagraph_export(&s->metagraph, s->graph, saver_as_def(saver), NULL);
     saver_free(saver);
     return 0;
@@ -26,13 +26,13 @@ static int export(struct service *s, struct err *err)
 int handle_metagraph(struct service *s, const struct msg *m, struct msg_out *out,
                      struct err *err)
 {
-    int r = s->metagraph.len == 0 ? export(s, err) : 0;
+    int rc = s->metagraph.len == 0 ? export(s, err) : 0;
 
-    if (r == 0 && s->metagraph.len > FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES)
-        r = err_set(err, ERR_LIMIT, "a graph of %zu bytes fits no message",
-                    s->metagraph.len);
-    if (r < 0)
-        return r;
+    if (rc == 0 && s->metagraph.len > FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES)
+        rc = err_set(err, ERR_LIMIT, "a graph of %zu bytes fits no message",
+                     s->metagraph.len);
+    if (rc < 0)
+        return rc;
     msg_begin_response(out, m->id);
     msg_map(out, 1);
     msg_key(out, "metagraph");

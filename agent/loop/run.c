@@ -36,32 +36,32 @@ int service_read_name(const msgpack_object *o, char name[SERVICE_MAX_NAME],
 int service_find_tensor(const struct service *s, const char *name, struct output *ret,
                         struct err *err)
 {
-    int r = lookup_tensor(s->graph, name, ret, err);
+    int rc = lookup_tensor(s->graph, name, ret, err);
 
-    if (r == 0 && dtype_size(output_dtype(*ret)) == 0)
-        r = err_set(err, ERR_UNSUPPORTED, "%s is a %s: no message carries those", name,
-                    dtype_name(output_dtype(*ret)));
-    return r;
+    if (rc == 0 && dtype_size(output_dtype(*ret)) == 0)
+        rc = err_set(err, ERR_UNSUPPORTED, "%s is a %s: no message carries those", name,
+                     dtype_name(output_dtype(*ret)));
+    return rc;
 }
 
 static int read_feeds(struct service *s, const msgpack_object *body,
                       struct run_request *q, struct err *err)
 {
     const msgpack_object *map = NULL;
-    int r = msg_get_map(body, "feeds", &map, err);
+    int rc = msg_get_map(body, "feeds", &map, err);
 
-    if (r < 0 || map == NULL)
-        return r;
+    if (rc < 0 || map == NULL)
+        return rc;
     q->feeds = xcalloc(map->via.map.size, sizeof(*q->feeds));
     for (uint32_t i = 0; i < map->via.map.size; i++, q->n_feeds++) {
         const msgpack_object_kv *kv = &map->via.map.ptr[i];
         struct feed *f = &q->feeds[i];
         char name[SERVICE_MAX_NAME];
 
-        if ((r = service_read_name(&kv->key, name, err)) < 0 ||
-            (r = lookup_tensor(s->graph, name, &f->output, err)) < 0 ||
-            (r = msg_to_tensor(&kv->val, name, &f->value, err)) < 0)
-            return r;
+        if ((rc = service_read_name(&kv->key, name, err)) < 0 ||
+            (rc = lookup_tensor(s->graph, name, &f->output, err)) < 0 ||
+            (rc = msg_to_tensor(&kv->val, name, &f->value, err)) < 0)
+            return rc;
     }
     return 0;
 }
@@ -70,18 +70,18 @@ static int read_fetches(struct service *s, const msgpack_object *body,
                         struct run_request *q, struct err *err)
 {
     const msgpack_object *list = NULL;
-    int r = msg_get_array(body, "fetches", &list, err);
+    int rc = msg_get_array(body, "fetches", &list, err);
 
-    if (r < 0 || list == NULL)
-        return r;
+    if (rc < 0 || list == NULL)
+        return rc;
     q->fetches = xcalloc(list->via.array.size + 1, sizeof(*q->fetches));
     q->values = xcalloc(list->via.array.size + 1, sizeof(*q->values));
     for (uint32_t i = 0; i < list->via.array.size; i++, q->n_fetches++) {
         char name[SERVICE_MAX_NAME];
 
-        if ((r = service_read_name(&list->via.array.ptr[i], name, err)) < 0 ||
-            (r = service_find_tensor(s, name, &q->fetches[i], err)) < 0)
-            return r;
+        if ((rc = service_read_name(&list->via.array.ptr[i], name, err)) < 0 ||
+            (rc = service_find_tensor(s, name, &q->fetches[i], err)) < 0)
+            return rc;
     }
     return 0;
 }
@@ -90,17 +90,17 @@ static int read_targets(struct service *s, const msgpack_object *body,
                         struct run_request *q, struct err *err)
 {
     const msgpack_object *list = NULL;
-    int r = msg_get_array(body, "targets", &list, err);
+    int rc = msg_get_array(body, "targets", &list, err);
 
-    if (r < 0 || list == NULL)
-        return r;
+    if (rc < 0 || list == NULL)
+        return rc;
     q->targets = xcalloc(list->via.array.size + 1, sizeof(struct operation *));
     for (uint32_t i = 0; i < list->via.array.size; i++, q->n_targets++) {
         char name[SERVICE_MAX_NAME];
 
-        if ((r = service_read_name(&list->via.array.ptr[i], name, err)) < 0 ||
-            (r = lookup_operation(s->graph, name, &q->targets[i], err)) < 0)
-            return r;
+        if ((rc = service_read_name(&list->via.array.ptr[i], name, err)) < 0 ||
+            (rc = lookup_operation(s->graph, name, &q->targets[i], err)) < 0)
+            return rc;
     }
     return 0;
 }
@@ -137,7 +137,7 @@ static int check_pure(struct service *s, const struct run_request *q, struct err
     uint8_t *seen = xcalloc(n + 1, 1);
     size_t edges = 1;
     struct operation **todo;
-    int r = 0;
+    int rc = 0;
 
     for (size_t i = 0; i < n; i++) {
         const struct operation *op = graph_operation_at(s->graph, (int)i);
@@ -145,14 +145,14 @@ static int check_pure(struct service *s, const struct run_request *q, struct err
         edges += (size_t)(operation_n_inputs(op) + operation_n_control_inputs(op));
     }
     todo = xcalloc(edges, sizeof(struct operation *));
-    for (size_t i = 0; i < q->n_fetches && r == 0; i++)
+    for (size_t i = 0; i < q->n_fetches && rc == 0; i++)
         if (reaches_write(q->fetches[i].op, seen, todo))
-            r = err_set(err, ERR_ARG,
-                        "fetching %s changes variables: name its operation as a target",
-                        operation_name(q->fetches[i].op));
+            rc = err_set(err, ERR_ARG,
+                         "fetching %s changes variables: name its operation as a target",
+                         operation_name(q->fetches[i].op));
     free(seen);
     free(todo);
-    return r;
+    return rc;
 }
 
 /* Refuses fetches that are too large for a response. */
@@ -188,13 +188,13 @@ static int add_live_feeds(struct service *s, struct run_request *q, struct err *
     q->feeds = xreallocarray(q->feeds, q->n_feeds + n + 1, sizeof(*q->feeds));
     q->live = xcalloc(n, sizeof(*q->live));
     for (size_t i = 0; i < n; i++) {
-        int r;
+        int rc;
 
         if (!output_valid(lives[i].constant) || is_fed(q, lives[i].constant))
             continue;
-        r = live_value(&lives[i], s->session, 0, &q->live[i], err);
-        if (r < 0)
-            return r;
+        rc = live_value(&lives[i], s->session, 0, &q->live[i], err);
+        if (rc < 0)
+            return rc;
         q->feeds[q->n_feeds++] =
             (struct feed){lives[i].constant, tensor_scalar_f32(&q->live[i])};
     }
@@ -206,25 +206,25 @@ static int run(struct service *s, const struct msg *m, struct run_request *q,
 {
     struct run_args args = {.key = rng_key_make(s->seed, s->name, PURPOSE_RUN),
                             .counter = m->id};
-    int r;
+    int rc;
 
-    if ((r = msg_get_u64(&m->body, "counter", UINT64_MAX, &args.counter, err)) < 0 ||
-        (r = read_feeds(s, &m->body, q, err)) < 0 ||
-        (r = read_fetches(s, &m->body, q, err)) < 0 ||
-        (r = read_targets(s, &m->body, q, err)) < 0)
-        return r;
-    if ((r = add_live_feeds(s, q, err)) < 0)
-        return r;
+    if ((rc = msg_get_u64(&m->body, "counter", UINT64_MAX, &args.counter, err)) < 0 ||
+        (rc = read_feeds(s, &m->body, q, err)) < 0 ||
+        (rc = read_fetches(s, &m->body, q, err)) < 0 ||
+        (rc = read_targets(s, &m->body, q, err)) < 0)
+        return rc;
+    if ((rc = add_live_feeds(s, q, err)) < 0)
+        return rc;
     args.feeds = q->feeds;
     args.n_feeds = q->n_feeds;
     args.fetches = q->fetches;
     args.n_fetches = q->n_fetches;
     args.targets = q->targets;
     args.n_targets = q->n_targets;
-    if (q->n_targets == 0 && (r = check_pure(s, q, err)) < 0)
-        return r;
-    r = session_run(s->session, &args, q->values, err);
-    return r < 0 ? r : check_fetched(q, err);
+    if (q->n_targets == 0 && (rc = check_pure(s, q, err)) < 0)
+        return rc;
+    rc = session_run(s->session, &args, q->values, err);
+    return rc < 0 ? rc : check_fetched(q, err);
 }
 
 static void pack_fetched(const struct run_request *q, struct msg_out *out)
@@ -248,16 +248,16 @@ int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
 {
     struct run_request q = {0};
     struct err why = {0};
-    int r = run(s, m, &q, &why);
+    int rc = run(s, m, &q, &why);
 
-    if (r == 0) {
+    if (rc == 0) {
         msg_begin_response(out, m->id);
         pack_fetched(&q, out);
-    } else if (is_askers_fault(r)) {
+    } else if (is_askers_fault(rc)) {
         msg_begin_response(out, m->id);
         msg_map(out, 1);
         msg_refusal(out, &why);
-        r = 0;
+        rc = 0;
     } else if (err != NULL) {
         *err = why;
     }
@@ -268,5 +268,5 @@ int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
     free(q.fetches);
     free(q.values);
     free(q.targets);
-    return r;
+    return rc;
 }

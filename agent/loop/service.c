@@ -91,6 +91,41 @@ void service_set_progress(struct service *s, void (*fn)(void *ctx), void *ctx)
     s->progress_ctx = ctx;
 }
 
+/* ---- scratch ---- */
+
+int scratch_reserve(struct scratch *s, size_t n, size_t size, struct err *err)
+{
+    size_t bytes;
+
+    if (!mem_mul(n, size, &bytes))
+        return err_set(err, ERR_LIMIT, "%zu elements of %zu bytes", n, size);
+    if (bytes <= s->size_bytes)
+        return 0;
+    free(s->data);
+    s->size_bytes = 0;
+    s->data = mem_aligned(bytes);
+    if (s->data == NULL)
+        return err_set(err, ERR_NOMEM, "no memory for %zu bytes", bytes);
+    s->size_bytes = bytes;
+    return 0;
+}
+
+/* The same, holding a copy of `bytes` (a message's bin has no alignment). */
+static int scratch_copy(struct scratch *s, const void *bytes, size_t len, struct err *err)
+{
+    int rc = scratch_reserve(s, len, 1, err);
+
+    if (rc == 0 && len > 0)
+        memcpy(s->data, bytes, len);
+    return rc;
+}
+
+static void scratch_done(struct scratch *s)
+{
+    free(s->data);
+    *s = (struct scratch){0};
+}
+
 /* ---- debug: a pure request changes no byte ---- */
 
 static int remember_block(struct service *s, struct err *err)
@@ -113,13 +148,13 @@ static int call(struct service *s, const struct method *method, const struct msg
                 struct msg_out *out, struct err *err)
 {
     const int check = s->check_pure && !method->writes && s->session != NULL;
-    int r = check ? remember_block(s, err) : 0;
+    int rc = check ? remember_block(s, err) : 0;
 
-    if (r == 0)
-        r = method->handle(s, m, out, err);
-    if (r == 0 && check)
-        r = compare_block(s, method->name, err);
-    return r;
+    if (rc == 0)
+        rc = method->handle(s, m, out, err);
+    if (rc == 0 && check)
+        rc = compare_block(s, method->name, err);
+    return rc;
 }
 
 int service_handle(void *ctx, const struct msg *request, struct msg_out *out)
@@ -127,12 +162,12 @@ int service_handle(void *ctx, const struct msg *request, struct msg_out *out)
     struct service *s = ctx;
     struct method method = {0};
     struct err err;
-    int r = find_method(s, request->method, &method, &err);
+    int rc = find_method(s, request->method, &method, &err);
 
     s->progress_at_ms = monotonic_ms();
-    if (r == 0)
-        r = call(s, &method, request, out, &err);
-    if (r < 0) {
+    if (rc == 0)
+        rc = call(s, &method, request, out, &err);
+    if (rc < 0) {
         log_error("%s: %s", request->method, err.msg);
         msg_error_response(out, request->id, &err);
         return 0;
@@ -166,38 +201,4 @@ void service_free(struct service *s)
         scratch_done(&s->columns[i]);
     scratch_done(&s->obs);
     free(s);
-}
-
-/* ---- scratch ---- */
-
-int scratch_reserve(struct scratch *s, size_t n, size_t size, struct err *err)
-{
-    size_t bytes;
-
-    if (!mem_mul(n, size, &bytes))
-        return err_set(err, ERR_LIMIT, "%zu elements of %zu bytes", n, size);
-    if (bytes <= s->size_bytes)
-        return 0;
-    free(s->data);
-    s->size_bytes = 0;
-    s->data = mem_aligned(bytes);
-    if (s->data == NULL)
-        return err_set(err, ERR_NOMEM, "no memory for %zu bytes", bytes);
-    s->size_bytes = bytes;
-    return 0;
-}
-
-int scratch_copy(struct scratch *s, const void *bytes, size_t len, struct err *err)
-{
-    int r = scratch_reserve(s, len, 1, err);
-
-    if (r == 0 && len > 0)
-        memcpy(s->data, bytes, len);
-    return r;
-}
-
-void scratch_done(struct scratch *s)
-{
-    free(s->data);
-    *s = (struct scratch){0};
 }

@@ -68,9 +68,6 @@ struct service {
 
 /* Room for n elements of `size` bytes. ERR_NOMEM. */
 int scratch_reserve(struct scratch *s, size_t n, size_t size, struct err *err);
-/* The same, holding a copy of `bytes` (a message's bin has no alignment). */
-int scratch_copy(struct scratch *s, const void *bytes, size_t len, struct err *err);
-void scratch_done(struct scratch *s);
 
 /* Callback of session_set_progress: a step of a plan is finished. */
 void service_step_done(void *ctx);

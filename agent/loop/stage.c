@@ -9,7 +9,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* Of an agent that is asked by a group it is no member of, or declares no such stage. */
+/* The stage `propose` of an agent that declares none, or that is asked by a group it is
+ * no member of. */
 static const struct stage any_propose = {.name = STAGE_PROPOSE};
 
 int service_proposes(const struct service *s)
@@ -80,20 +81,20 @@ static int read_rows(struct service *s, const msgpack_object *body,
                      struct stage_args *args, struct err *err)
 {
     struct tensor rows = TENSOR_NONE;
-    int r = msg_get_tensor(body, "rows", &rows, err);
+    int rc = msg_get_tensor(body, "rows", &rows, err);
 
-    if (r < 0 || rows.dtype == DT_INVALID)
-        return r;
+    if (rc < 0 || rows.dtype == DT_INVALID)
+        return rc;
     if (rows.dtype != DT_UINT64 || rows.shape.rank != 3 || tensor_elements(&rows) < 1)
         return err_set(err, ERR_SHAPE, "rows: uint64 (G, B, L) expected");
     args->groups = rows.shape.dim[0];
     args->batch = rows.shape.dim[1];
     args->length = rows.shape.dim[2];
     args->rows = rows.data;
-    if ((r = open_store(s, err)) < 0 ||
-        (r = store_view_check(s->store, args->rows, (size_t)tensor_elements(&rows),
-                              err)) < 0)
-        return r;
+    if ((rc = open_store(s, err)) < 0 ||
+        (rc = store_view_check(s->store, args->rows, (size_t)tensor_elements(&rows),
+                               err)) < 0)
+        return rc;
     args->store = s->store;
     return 0;
 }
@@ -103,10 +104,10 @@ static int read_weights(const msgpack_object *body, struct stage_args *args,
 {
     const struct shape want = SHAPE(args->groups, args->batch);
     struct tensor weights = TENSOR_NONE;
-    int r = msg_get_tensor(body, "weights", &weights, err);
+    int rc = msg_get_tensor(body, "weights", &weights, err);
 
-    if (r < 0 || weights.dtype == DT_INVALID)
-        return r;
+    if (rc < 0 || weights.dtype == DT_INVALID)
+        return rc;
     if (weights.dtype != DT_FLOAT || !shape_equal(&weights.shape, &want))
         return err_set(err, ERR_SHAPE, "weights: float32 %s expected", shape_text(&want));
     args->weights = tensor_f32(&weights);
@@ -133,18 +134,18 @@ static int read_request(struct service *s, const msgpack_object *body,
 {
     char purpose[sizeof(PURPOSE_STAGE_PREFIX) + STAGE_NAME_MAX + AGENT_NAME_MAX + 1];
     char group[AGENT_NAME_MAX] = "";
-    int r;
+    int rc;
 
-    if ((r = msg_get_str(body, "group", group, sizeof(group), err)) < 0 ||
-        (r = msg_get_u64(body, "step", UINT64_MAX, &args->step, err)) < 0 ||
-        (r = msg_get_u64(body, "update", UINT64_MAX, &args->update, err)) < 0 ||
-        (r = msg_get_u64(body, "repeat", UINT64_MAX, &args->repeat, err)) < 0 ||
-        (r = msg_get_u64(body, "slot", UINT64_MAX, &args->slot, err)) < 0 ||
-        (args->slot != SLOT_NONE && (r = open_shared(s, err)) < 0) ||
-        (r = read_rows(s, body, args, err)) < 0 ||
-        (r = read_weights(body, args, err)) < 0 ||
-        (r = msg_get_map(body, "inputs", ret_inputs, err)) < 0)
-        return r;
+    if ((rc = msg_get_str(body, "group", group, sizeof(group), err)) < 0 ||
+        (rc = msg_get_u64(body, "step", UINT64_MAX, &args->step, err)) < 0 ||
+        (rc = msg_get_u64(body, "update", UINT64_MAX, &args->update, err)) < 0 ||
+        (rc = msg_get_u64(body, "repeat", UINT64_MAX, &args->repeat, err)) < 0 ||
+        (rc = msg_get_u64(body, "slot", UINT64_MAX, &args->slot, err)) < 0 ||
+        (args->slot != SLOT_NONE && (rc = open_shared(s, err)) < 0) ||
+        (rc = read_rows(s, body, args, err)) < 0 ||
+        (rc = read_weights(body, args, err)) < 0 ||
+        (rc = msg_get_map(body, "inputs", ret_inputs, err)) < 0)
+        return rc;
     if (group[0] != '\0' && strcmp(args->stage->name, STAGE_PROPOSE) != 0)
         return err_set(err, ERR_PROTOCOL, "group: only in %s", STAGE_PROPOSE);
     if (group[0] != '\0')
@@ -227,26 +228,26 @@ int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
     struct inputs inputs = {0};
     struct fetch *fetch = NULL;
     struct err why = {0};
-    int r = read_request(s, &m->body, &args, &inputs.map, err);
+    int rc = read_request(s, &m->body, &args, &inputs.map, err);
 
-    if (r == 0)
-        r = fetch_begin(&fetch, s, &m->body, err);
-    if (r < 0)
-        return r;
+    if (rc == 0)
+        rc = fetch_begin(&fetch, s, &m->body, err);
+    if (rc < 0)
+        return rc;
     args.input = find_input;
     args.input_ctx = &inputs;
     args.symmetry = s->symmetry;
-    r = run_stage(s, &args, &res, &why);
-    if (r == 0 && args.stage->writes && s->config.stop_on_nonfinite &&
-        (r = check_finite(s, args.stage, &res, &why)) < 0 &&
+    rc = run_stage(s, &args, &res, &why);
+    if (rc == 0 && args.stage->writes && s->config.stop_on_nonfinite &&
+        (rc = check_finite(s, args.stage, &res, &why)) < 0 &&
         fetch_note_failure(fetch, &why))
-        r = 0;
-    if (r == 0) {
+        rc = 0;
+    if (rc == 0) {
         msg_begin_response(out, m->id);
         pack_result(&res, fetch, out);
     } else if (err != NULL) {
         *err = why;
     }
     fetch_end(fetch, s);
-    return r;
+    return rc;
 }

@@ -32,10 +32,10 @@ static int read_change(struct service *s, const msgpack_object *map, uint32_t i,
 {
     char key[MAX_NAME];
     double value = 0;
-    int r = read_key(&map->via.map.ptr[i].key, key, err);
+    int rc = read_key(&map->via.map.ptr[i].key, key, err);
 
-    if (r < 0 || (r = msg_get_f64(map, key, &value, err)) < 0)
-        return r;
+    if (rc < 0 || (rc = msg_get_f64(map, key, &value, err)) < 0)
+        return rc;
     *ret = live_find(s->graph, s->name, key);
     if (*ret == NULL)
         return err_set(err, ERR_NOT_FOUND, "%s cannot be changed while the agent runs",
@@ -53,22 +53,22 @@ int handle_set(struct service *s, const struct msg *m, struct msg_out *out,
     const msgpack_object *map = NULL;
     struct variable *v;
     float value;
-    int r = msg_get_map(&m->body, "changes", &map, err);
+    int rc = msg_get_map(&m->body, "changes", &map, err);
 
-    if (r == 0 && map == NULL)
-        r = err_set(err, ERR_PROTOCOL, "changes is missing");
-    for (uint32_t i = 0; r == 0 && i < map->via.map.size; i++)
-        r = read_change(s, map, i, &v, &value, err);
-    for (uint32_t i = 0; r == 0 && i < map->via.map.size; i++) {
+    if (rc == 0 && map == NULL)
+        rc = err_set(err, ERR_PROTOCOL, "changes is missing");
+    for (uint32_t i = 0; rc == 0 && i < map->via.map.size; i++)
+        rc = read_change(s, map, i, &v, &value, err);
+    for (uint32_t i = 0; rc == 0 && i < map->via.map.size; i++) {
         const struct tensor t = tensor_scalar_f32(&value);
 
-        r = read_change(s, map, i, &v, &value, err);
-        if (r == 0)
-            r = session_variable_set(s->session, v, &t, err);
+        rc = read_change(s, map, i, &v, &value, err);
+        if (rc == 0)
+            rc = session_variable_set(s->session, v, &t, err);
     }
-    if (r == 0)
+    if (rc == 0)
         answer_nothing(m, out);
-    return r;
+    return rc;
 }
 
 /* ---- snapshot and restore: for agents without a shared block ---- */
@@ -91,10 +91,10 @@ static int read_value(struct service *s, const msgpack_object_kv *kv,
                       struct variable **ret, struct tensor *ret_value, struct err *err)
 {
     char name[MAX_NAME];
-    int r = read_key(&kv->key, name, err);
+    int rc = read_key(&kv->key, name, err);
 
-    if (r < 0 || (r = msg_to_tensor(&kv->val, name, ret_value, err)) < 0)
-        return r;
+    if (rc < 0 || (rc = msg_to_tensor(&kv->val, name, ret_value, err)) < 0)
+        return rc;
     *ret = variable_find(s->graph, name);
     if (*ret == NULL)
         return err_set(err, ERR_NOT_FOUND, "no variable '%s'", name);
@@ -124,23 +124,23 @@ int handle_restore(struct service *s, const struct msg *m, struct msg_out *out,
     uint32_t n;
     struct variable *v;
     struct tensor t;
-    int r;
+    int rc;
 
-    if ((r = msg_get_bin(&m->body, "block", &block, &len, err)) < 0 ||
-        (r = msg_get_map(&m->body, "values", &values, err)) < 0 ||
-        (r = check_block(s, block, len, err)) < 0)
-        return r;
+    if ((rc = msg_get_bin(&m->body, "block", &block, &len, err)) < 0 ||
+        (rc = msg_get_map(&m->body, "values", &values, err)) < 0 ||
+        (rc = check_block(s, block, len, err)) < 0)
+        return rc;
     n = values != NULL ? values->via.map.size : 0;
-    for (uint32_t i = 0; r == 0 && i < n; i++)
-        r = read_value(s, &values->via.map.ptr[i], &v, &t, err);
-    if (r == 0 && block != NULL)
+    for (uint32_t i = 0; rc == 0 && i < n; i++)
+        rc = read_value(s, &values->via.map.ptr[i], &v, &t, err);
+    if (rc == 0 && block != NULL)
         session_restore(s->session, block);
-    for (uint32_t i = 0; r == 0 && i < n; i++) {
-        r = read_value(s, &values->via.map.ptr[i], &v, &t, err);
-        if (r == 0)
-            r = session_variable_set(s->session, v, &t, err);
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
+        rc = read_value(s, &values->via.map.ptr[i], &v, &t, err);
+        if (rc == 0)
+            rc = session_variable_set(s->session, v, &t, err);
     }
-    if (r == 0)
+    if (rc == 0)
         answer_nothing(m, out);
-    return r;
+    return rc;
 }

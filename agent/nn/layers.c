@@ -188,8 +188,9 @@ static struct output batch_matmul(struct graph *g, struct output x, struct outpu
     return op != NULL ? (struct output){op, 0} : OUTPUT_NONE;
 }
 
-/* Of few rows a sum of products, which a session fuses with what makes w; K calls of a
- * product for each row cost more. One column: a sum along the row. */
+/* For few rows, a sum of products, which a session fuses with the operations that make
+ * w: K calls of a product for each row would cost more. If w has one column, a sum along
+ * the row. */
 struct output row_matmul(struct graph *g, struct output x, struct output w)
 {
     static const int32_t columns = 1;

@@ -92,7 +92,7 @@ int compute_gradients(struct graph *g, struct output loss, struct variable *cons
     return rc;
 }
 
-/* In the order in which Python sorts "a:0" and "b:0". */
+/* Compares names in the order in which Python sorts "a:0" and "b:0". */
 static int compare_tensor_names(const char *a, const char *b)
 {
     for (; *a != '\0' && *a == *b; a++)

@@ -8,7 +8,7 @@
 
 #define FORGET_BIAS 1.0f
 
-/* What a cell carries, in pieces. */
+/* The parts of a cell's carry. */
 struct state {
     struct output c; /* of an LSTM */
     struct output h;

@@ -66,9 +66,9 @@ static const char *copy_text(const msgpack_object *o)
 static int take_params(struct host *h, const msgpack_object *body, struct err *err)
 {
     const msgpack_object *map = NULL;
-    int r = msg_get_map(body, "params", &map, err);
+    int rc = msg_get_map(body, "params", &map, err);
 
-    for (uint32_t i = 0; r == 0 && map != NULL && i < map->via.map.size; i++) {
+    for (uint32_t i = 0; rc == 0 && map != NULL && i < map->via.map.size; i++) {
         const msgpack_object_kv *kv = &map->via.map.ptr[i];
 
         if (kv->key.type != MSGPACK_OBJECT_STR || kv->val.type != MSGPACK_OBJECT_STR ||
@@ -78,7 +78,7 @@ static int take_params(struct host *h, const msgpack_object *body, struct err *e
         h->params[h->n_params++] =
             (struct brood_env_param){copy_text(&kv->key), copy_text(&kv->val)};
     }
-    return r;
+    return rc;
 }
 
 static int check_heads(const struct brood_env_agent *a, struct err *err)
@@ -157,7 +157,7 @@ static void spread_agents(struct brood_env_agent *agents, size_t n)
 static int find_agents(struct host *h, struct err *err)
 {
     char why[WHY_BYTES] = "";
-    int n, r = 0;
+    int n, rc = 0;
 
     h->agents = xcalloc(MAX_AGENTS, sizeof(*h->agents));
     n = h->env->agents(h->params, h->n_params, h->agents, MAX_AGENTS, why, sizeof(why));
@@ -170,12 +170,12 @@ static int find_agents(struct host *h, struct err *err)
     if (h->env->abi == 1)
         spread_agents(h->agents, h->n_agents);
     h->action_before = xcalloc(h->n_agents + 1, sizeof(*h->action_before));
-    for (size_t a = 0; a < h->n_agents && r == 0; a++) {
-        r = check_agent(&h->agents[a], a, err);
+    for (size_t a = 0; a < h->n_agents && rc == 0; a++) {
+        rc = check_agent(&h->agents[a], a, err);
         h->obs_bytes += obs_bytes(&h->agents[a]);
         h->action_before[a + 1] = h->action_before[a] + width_of(&h->agents[a]);
     }
-    return r;
+    return rc;
 }
 
 static void make_room(struct host *h)
@@ -237,14 +237,14 @@ static int configure(struct host *h, const struct msg *m, struct msg_out *out,
                      struct err *err)
 {
     uint64_t copies = 0, first = 0;
-    int r;
+    int rc;
 
     if (h->worlds != NULL)
         return err_set(err, ERR_STATE, "it was configured already");
-    if ((r = msg_get_u64(&m->body, "copies", MAX_COPIES, &copies, err)) < 0 ||
-        (r = msg_get_u64(&m->body, "first", UINT32_MAX, &first, err)) < 0 ||
-        (r = take_params(h, &m->body, err)) < 0 || (r = find_agents(h, err)) < 0)
-        return r;
+    if ((rc = msg_get_u64(&m->body, "copies", MAX_COPIES, &copies, err)) < 0 ||
+        (rc = msg_get_u64(&m->body, "first", UINT32_MAX, &first, err)) < 0 ||
+        (rc = take_params(h, &m->body, err)) < 0 || (rc = find_agents(h, err)) < 0)
+        return rc;
     h->n_copies = (size_t)copies;
     h->first = (size_t)first;
     make_room(h);
@@ -268,28 +268,28 @@ static int take(const msgpack_object *body, const char *key, void *to, size_t le
 {
     const void *data = NULL;
     size_t found = 0;
-    int r = msg_get_bin(body, key, &data, &found, err);
+    int rc = msg_get_bin(body, key, &data, &found, err);
 
-    if (r == 0 && found != len)
-        r = err_set(err, ERR_PROTOCOL, "%s: %zu bytes, expected %zu", key, found, len);
-    if (r == 0 && len > 0)
+    if (rc == 0 && found != len)
+        rc = err_set(err, ERR_PROTOCOL, "%s: %zu bytes, expected %zu", key, found, len);
+    if (rc == 0 && len > 0)
         memcpy(to, data, len);
-    return r;
+    return rc;
 }
 
 static int take_copies(struct host *h, const msgpack_object *body, struct err *err)
 {
     const void *data = NULL;
     size_t len = 0;
-    int r = msg_get_bin(body, "copies", &data, &len, err);
+    int rc = msg_get_bin(body, "copies", &data, &len, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     h->n = len / sizeof(*h->copies);
     if (h->worlds == NULL || h->n > h->n_copies)
         return err_set(err, ERR_PROTOCOL, "copies: %zu of %zu", h->n, h->n_copies);
-    if ((r = take(body, "copies", h->copies, h->n * sizeof(*h->copies), err)) < 0)
-        return r;
+    if ((rc = take(body, "copies", h->copies, h->n * sizeof(*h->copies), err)) < 0)
+        return rc;
     for (size_t i = 0; i < h->n; i++)
         if (h->copies[i] >= h->n_copies)
             return err_set(err, ERR_PROTOCOL, "there is no copy %u", h->copies[i]);
@@ -369,28 +369,28 @@ static int reset(struct host *h, const struct msg *m, struct msg_out *out,
                  struct err *err)
 {
     uint64_t *seeds;
-    int r = take_copies(h, &m->body, err);
+    int rc = take_copies(h, &m->body, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     seeds = xcalloc(h->n + 1, sizeof(*seeds));
-    r = take(&m->body, "seed", seeds, h->n * sizeof(*seeds), err);
-    for (size_t i = 0; i < h->n && r == 0; i++)
-        r = reset_copy(h, i, seeds[i], err);
+    rc = take(&m->body, "seed", seeds, h->n * sizeof(*seeds), err);
+    for (size_t i = 0; i < h->n && rc == 0; i++)
+        rc = reset_copy(h, i, seeds[i], err);
     free(seeds);
-    if (r == 0)
+    if (rc == 0)
         pack_answer(h, m, 0, out);
-    return r;
+    return rc;
 }
 
 static int step(struct host *h, const struct msg *m, struct msg_out *out, struct err *err)
 {
-    int r = take_copies(h, &m->body, err);
+    int rc = take_copies(h, &m->body, err);
 
-    if (r == 0)
-        r = take(&m->body, "actions", h->actions,
-                 h->n * h->action_before[h->n_agents] * sizeof(float), err);
-    for (size_t i = 0; i < h->n && r == 0; i++) {
+    if (rc == 0)
+        rc = take(&m->body, "actions", h->actions,
+                  h->n * h->action_before[h->n_agents] * sizeof(float), err);
+    for (size_t i = 0; i < h->n && rc == 0; i++) {
         const struct brood_env_view v = view(h, i);
 
         if (h->worlds[h->copies[i]] == NULL)
@@ -398,16 +398,16 @@ static int step(struct host *h, const struct msg *m, struct msg_out *out, struct
         h->env->step(h->worlds[h->copies[i]], h->own_actions, &v);
         keep(h, i);
     }
-    if (r == 0)
+    if (rc == 0)
         pack_answer(h, m, 1, out);
-    return r;
+    return rc;
 }
 
 static int handle(void *ctx, const struct msg *m, struct msg_out *out)
 {
     struct host *h = ctx;
     struct err err = {0};
-    int r;
+    int rc;
 
     if (strcmp(m->method, "shutdown") == 0) {
         msg_begin_response(out, m->id);
@@ -415,14 +415,14 @@ static int handle(void *ctx, const struct msg *m, struct msg_out *out)
         return 1;
     }
     if (strcmp(m->method, "configure") == 0)
-        r = configure(h, m, out, &err);
+        rc = configure(h, m, out, &err);
     else if (strcmp(m->method, "reset") == 0)
-        r = reset(h, m, out, &err);
+        rc = reset(h, m, out, &err);
     else if (strcmp(m->method, "step") == 0)
-        r = step(h, m, out, &err);
+        rc = step(h, m, out, &err);
     else
-        r = err_set(&err, ERR_PROTOCOL, "there is no method %s", m->method);
-    if (r < 0)
+        rc = err_set(&err, ERR_PROTOCOL, "there is no method %s", m->method);
+    if (rc < 0)
         msg_error_response(out, m->id, &err);
     return 0;
 }
@@ -469,16 +469,16 @@ static int load(struct host *h, const char *path, struct err *err)
 static int say_hello(struct err *err)
 {
     struct msg_out out;
-    int r;
+    int rc;
 
     msg_out_init(&out);
     msg_begin_notification(&out, "hello");
     msg_map(&out, 1);
     msg_key(&out, "protocol");
     msg_u64(&out, ENV_PROTOCOL_VERSION);
-    r = loop_send(AGENT_FD_OUT, &out, err);
+    rc = loop_send(AGENT_FD_OUT, &out, err);
     msg_out_done(&out);
-    return r;
+    return rc;
 }
 
 static void close_all(struct host *h)
@@ -492,16 +492,16 @@ int plugin_main(int argc, char **argv)
 {
     static struct host host; /* static: it lives as long as the process */
     struct err err = {0};
-    int r = argc == 3 ? load(&host, argv[2], &err)
-                      : err_set(&err, ERR_ARG, "usage: plugin <parent pid> <path>");
+    int rc = argc == 3 ? load(&host, argv[2], &err)
+                       : err_set(&err, ERR_ARG, "usage: plugin <parent pid> <path>");
 
-    if (r == 0)
-        r = say_hello(&err);
-    if (r == 0)
-        r = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, handle, &host, &err);
-    if (r == 0)
+    if (rc == 0)
+        rc = say_hello(&err);
+    if (rc == 0)
+        rc = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, handle, &host, &err);
+    if (rc == 0)
         close_all(&host);
-    if (r < 0 && r != -EPIPE)
+    if (rc < 0 && rc != -EPIPE)
         (void)fprintf(stderr, "%s\n", err.msg);
-    return r < 0 && r != -EPIPE ? AGENT_EXIT_NO_RESPAWN : AGENT_EXIT_DONE;
+    return rc < 0 && rc != -EPIPE ? AGENT_EXIT_NO_RESPAWN : AGENT_EXIT_DONE;
 }

@@ -4,7 +4,8 @@
 
 /* ---- shapes ---- */
 
-int shape_from_proto(const Tf__TensorShapeProto *p, struct shape *ret)
+/* 0, or -1 if `struct shape` cannot represent it. */
+static int shape_from_proto(const Tf__TensorShapeProto *p, struct shape *ret)
 {
     struct shape s = {0};
 
@@ -111,8 +112,10 @@ static int bytes_of(const struct tensor *t, size_t *ret)
     return n >= 0 && !__builtin_mul_overflow((size_t)n, size, ret);
 }
 
-int tensor_from_proto(struct arena *a, const Tf__TensorProto *p, size_t *budget_bytes,
-                      struct tensor *ret, struct err *err)
+/* A few values can be repeated many times, so *budget_bytes limits the total size of
+ * tensors. */
+static int tensor_from_proto(struct arena *a, const Tf__TensorProto *p,
+                             size_t *budget_bytes, struct tensor *ret, struct err *err)
 {
     struct tensor t = {.dtype = (enum dtype)p->dtype};
     size_t n, bytes = 0;

@@ -13,14 +13,8 @@
 #include "agent/graph/graph.h"
 #include "agent/saver/message.h"
 
-/* 0, or -1 if `struct shape` cannot represent it. */
-int shape_from_proto(const Tf__TensorShapeProto *p, struct shape *ret);
 Tf__TensorShapeProto *shape_to_proto(struct arena *a, const struct shape *s);
 
-/* A few values can be repeated many times, so *budget_bytes limits the total size of
- * tensors. */
-int tensor_from_proto(struct arena *a, const Tf__TensorProto *p, size_t *budget_bytes,
-                      struct tensor *ret, struct err *err);
 /* As TensorFlow 1 writes it: a floating-point tensor of equal elements has one value,
  * others the bytes. */
 Tf__TensorProto *tensor_to_proto(struct arena *a, const struct tensor *t);

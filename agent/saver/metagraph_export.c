@@ -366,14 +366,6 @@ void metagraph_export(struct wbuf *b, struct graph *g, const struct saver_def *s
     arena_done(&e.arena);
 }
 
-void graph_def_export(struct wbuf *b, struct graph *g)
-{
-    struct export e = {.g = g};
-
-    message_pack(b, graph_to_proto(&e));
-    arena_done(&e.arena);
-}
-
 void graph_debug_info_export(struct wbuf *b, struct graph *g)
 {
     const int n = graph_n_operations(g);

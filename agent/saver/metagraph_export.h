@@ -29,9 +29,6 @@ struct metagraph_export_options {
 void metagraph_export(struct wbuf *b, struct graph *g, const struct saver_def *saver,
                       const struct metagraph_export_options *o);
 
-/* Appends only the GraphDef, which TensorBoard's graph tab reads. */
-void graph_def_export(struct wbuf *b, struct graph *g);
-
 /* Appends TensorFlow's GraphDebugInfo: every node, as "name@" (in no function). No call
  * stacks are recorded, so each trace is empty. */
 void graph_debug_info_export(struct wbuf *b, struct graph *g);

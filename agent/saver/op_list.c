@@ -252,14 +252,6 @@ int op_def_is_guess(const struct op_def *def)
     return strstr(def->signature, GUESSED_OUTPUT_TYPES) != NULL;
 }
 
-const Tf__OpDef *op_list_find(const Tf__OpList *list, const char *type)
-{
-    for (size_t i = 0; list != NULL && i < list->n_op; i++)
-        if (strcmp(list->op[i]->name, type) == 0)
-            return list->op[i];
-    return NULL;
-}
-
 const Tf__OpDef__AttrDef *op_def_attr(const Tf__OpDef *p, const char *name)
 {
     for (size_t i = 0; p != NULL && i < p->n_attr; i++)

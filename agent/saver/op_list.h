@@ -24,8 +24,6 @@ const struct op_def *op_def_guess(struct graph *g, const char *type,
                                   const struct attr *attrs, size_t n_attrs);
 int op_def_is_guess(const struct op_def *def);
 
-/* The definition of `type` in a list, which may be NULL; NULL if there is none. */
-const Tf__OpDef *op_list_find(const Tf__OpList *list, const char *type);
 const Tf__OpDef__AttrDef *op_def_attr(const Tf__OpDef *p, const char *name);
 
 #endif

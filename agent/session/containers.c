@@ -9,9 +9,9 @@
 
 struct element {
     struct contained value;
-    int is_written;     /* it has or had a value */
-    int is_cleared;     /* by a read */
-    struct shape shape; /* of what was written */
+    int is_written;     /* a value was written, though a read may have taken it */
+    int is_cleared;     /* a read took the value (clear_after_read) */
+    struct shape shape; /* of the value that was written */
 };
 
 struct container {
@@ -19,13 +19,15 @@ struct container {
     enum dtype dtype;
     int64_t n, cap; /* elements */
     struct element *elements;
-    /* a stack */
+    /* of a stack: */
     int64_t max; /* -1: any number */
-    /* a tensor array */
-    struct shape shape; /* of each element, as far as known */
+    /* of a tensor array: */
+    struct shape shape; /* of each element; unknown sizes are -1 */
     int is_dynamic, clears, adds, is_closed;
-    int of;             /* the array whose gradients it has, or -1 */
-    const char *source; /* of these gradients */
+    /* index of the array that this one has the gradients of; -1: none */
+    int of;
+    /* the gradients' name, which tells them from others of that array */
+    const char *source;
 };
 
 /* ---- memory ---- */
@@ -139,7 +141,7 @@ struct call {
     const struct operation *op;
     const struct contained *in;
     struct contained *ret;
-    struct container *x; /* behind the handle */
+    struct container *x; /* the container of the handle in input 0 */
     struct err *err;
 };
 
@@ -188,7 +190,7 @@ static int give(struct call *q, int i, enum dtype dtype, struct shape shape)
     return tensor_alloc(&q->ret[i].tensor, dtype, shape, q->err);
 }
 
-/* The float that orders operations. */
+/* Returns the scalar that orders operations ("flow"). */
 static int give_flow(struct call *q, int i)
 {
     return give(q, i, DT_FLOAT, SHAPE_SCALAR);
@@ -257,7 +259,8 @@ static int write_element(struct call *q, int64_t at, const struct contained *val
     return keep(q->c, q->op, e, value, q->err);
 }
 
-/* What an element that was never written has: zeros, if its shape is known. */
+/* Allocates the value of an element that was never written: zeros. ERR_STATE if its
+ * shape is not known. */
 static int zeros_for(struct call *q, int64_t at, struct tensor *ret)
 {
     struct container *x = q->x;
@@ -275,7 +278,8 @@ static int zeros_for(struct call *q, int64_t at, struct tensor *ret)
     return tensor_alloc(ret, x->dtype, shape, q->err);
 }
 
-/* A copy of the element. */
+/* Moves the element's value to *ret, or copies it if the array keeps values that were
+ * read. */
 static int read_element(struct call *q, int64_t at, struct contained *ret)
 {
     struct container *x = q->x;
@@ -308,8 +312,8 @@ static int read_element(struct call *q, int64_t at, struct contained *ret)
 
 /* ---- several elements ---- */
 
-/* Reads the elements and puts them one after the other along dimension 0: whole, or (joined)
- * as rows. lengths: of each along dimension 0. */
+/* Reads n elements and concatenates them: as rows of a new dimension 0, or (joined)
+ * along their own dimension 0. lengths: of each along its dimension 0. */
 static int join_elements(struct call *q, const int64_t *at, int64_t n, int joined,
                          int64_t *lengths)
 {
@@ -370,7 +374,8 @@ static int join_elements(struct call *q, const int64_t *at, int64_t n, int joine
     return rc;
 }
 
-/* Writes pieces of the value, of `lengths` rows each; whole: without their dimension 0. */
+/* Cuts the value into n pieces of lengths[i] rows, and writes each as an element. whole:
+ * the pieces lose dimension 0. */
 static int write_pieces(struct call *q, const struct tensor *value, const int64_t *at,
                         const int64_t *lengths, int64_t n, int whole)
 {
@@ -493,7 +498,7 @@ static int array_read(struct call *q)
     return rc == 0 ? read_element(q, at, &q->ret[0]) : rc;
 }
 
-/* Adds what the operation knows about the shape of elements. */
+/* Merges the operation's attribute, a shape, into the known shape of the elements. */
 static int refine(struct call *q, const char *attr, int skip_first)
 {
     struct shape more = operation_attr(q->op, attr)->shape, merged;

@@ -65,6 +65,7 @@ static void set_feeds(struct plan *p, const struct run_args *args)
 {
     for (int i = 0; i < p->n_fed; i++) {
         struct value *v = &p->values[p->fed[i]];
+
         v->tensor.data = (char *)args->feeds[v->index].value.data + v->offset;
     }
 }
@@ -80,6 +81,7 @@ static int holds(const struct plan *p, int guard)
 
     for (int i = 0; i < g->n; i++) {
         const struct condition *c = &g->conditions[i];
+
         if (c->value < 0)
             return 0;
         if ((*(const uint8_t *)p->values[c->value].tensor.data != 0) != c->branch)
@@ -120,15 +122,14 @@ static int run_call(struct step *s, struct var_store *vars, uint64_t counter,
     return rc;
 }
 
-/* ---- stretches (struct stretch): runs its steps for one chunk of rows after the other
- * ---- */
+/* ---- stretches: their steps run for one chunk of rows after the other ---- */
 
 static void set_view(struct tensor *view, const struct value *v, int64_t rows,
                      int64_t first, int64_t n)
 {
     *view = v->tensor;
     if (v->tensor.shape.rank == 0 || v->tensor.shape.dim[0] != rows)
-        return; /* not one row per row of the batch, such as an axis */
+        return; /* an operand that does not have the batch's rows, such as an axis */
     view->shape.dim[0] = n;
     if (v->local_rows == 0) {
         const int64_t row =
@@ -164,9 +165,9 @@ static int play_chunk(struct plan *p, const struct stretch *t, int64_t first, in
     return rc;
 }
 
-/* Calls `fn` at intervals between the steps of a long run. */
+/* Who to call, at intervals, between the steps of a long run. */
 struct progress {
-    void (*fn)(void *ctx); /* or NULL */
+    void (*fn)(void *ctx); /* NULL: nobody */
     void *ctx;
 };
 
@@ -214,6 +215,7 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
     set_feeds(p, args);
     for (int i = 0; rc == 0 && i < p->n_steps; i++) {
         struct step *s = &p->steps[i];
+
         if (s->guard != 0 && !holds(p, s->guard))
             continue;
         if (next < end && next->first == i) {

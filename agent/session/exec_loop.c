@@ -16,6 +16,7 @@ static void lay_period(char *dst, const char *src, size_t start, size_t n, size_
                        size_t elem)
 {
     size_t from = start % period;
+
     /* elements left in the row that contains `start` */
     size_t rest = smaller(period - from, n);
     size_t done = smaller(rest + period, n);
@@ -46,9 +47,9 @@ static void lay_same(char *dst, const char *src, size_t n, size_t elem)
 
 #define SHORT_ROW 16
 
-/* The same for 4-byte elements and rows shorter than SHORT_ROW; dst begins with a row.
- * Each row is written with SHORT_ROW elements, of which the next row overwrites the
- * excess. */
+/* Like lay_period, for 4-byte elements and rows shorter than SHORT_ROW; dst begins with
+ * a row. Each row is written with SHORT_ROW elements, of which the next row overwrites
+ * the excess. */
 static void lay_short_rows(uint32_t *dst, const uint32_t *src, size_t n, size_t repeat)
 {
     size_t i = 0;
@@ -72,6 +73,7 @@ static void lay_repeat(char *dst, const char *src, size_t start, size_t n, size_
     for (size_t done = 0; done < n;) {
         size_t row = (start + done) / repeat;
         size_t len = (row + 1) * repeat - (start + done);
+
         len = len < n - done ? len : n - done;
         lay_same(dst + done * elem, src + row * elem, len, elem);
         done += len;
@@ -163,7 +165,8 @@ static void loop_blocks(struct loop_program *l, size_t first, size_t end, char *
 
 /* ---- the product ---- */
 
-/* The transposed operand of the product, in scratch memory after blocks and partial sums. */
+/* Returns the place of the product's transposed operand, in scratch memory after blocks
+ * and partial sums. */
 static float *transposed_operand(const struct loop_program *l)
 {
     char *parts = l->state.scratch + (size_t)l->n_temps * l->temp_bytes;
@@ -171,7 +174,8 @@ static float *transposed_operand(const struct loop_program *l)
     return (float *)(void *)parts + l->part_floats;
 }
 
-/* Scratch memory for the current chunk of the product's rows, if no value stores them. */
+/* Returns scratch memory for the current chunk of the product's rows; NULL if a value
+ * stores them. */
 static float *raw_chunk(const struct loop_program *l)
 {
     return transposed_operand(l) + (l->transpose_b ? l->gemm.n * l->gemm.k : 0);

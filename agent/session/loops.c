@@ -8,12 +8,13 @@
 struct walk {
     struct loop_finder *f;
     struct while_loop *loop;
-    struct while_loop *inner; /* loops inside of it */
+    struct while_loop *inner; /* loops inside of `loop` */
     int n, cap;
     struct operation **todo;
 };
 
-/* An array in an arena, of `n` elements with room for *cap, with room for one more. */
+/* Returns `items`, an array of n elements in the arena, or a larger copy of it: with
+ * room for at least one more element. *cap: its capacity. */
 static void *with_room(struct arena *a, void *items, int n, int *cap, size_t size)
 {
     void *more;
@@ -81,7 +82,7 @@ static void need(struct loop_finder *f, struct while_loop *l, struct output x)
     l->needs[l->n_needs++] = x;
 }
 
-/* What the Enter takes in from outside. */
+/* Adds what the Enter needs from outside of the loop. */
 static void need_entered(struct loop_finder *f, struct while_loop *l,
                          const struct operation *enter)
 {

@@ -8,8 +8,8 @@
 
 /* ---- loops ---- */
 
-/* Writes out operands whose broadcasting is none of the simple patterns of
- * loop_classify(). */
+/* Adds nodes that broadcast operands to full size, where loop_classify() has no pattern
+ * for their broadcasting. */
 static int widen_operands(struct lowering *l, struct node *n)
 {
     struct shape shape = value_at(l, n->out[0])->tensor.shape;
@@ -17,6 +17,7 @@ static int widen_operands(struct lowering *l, struct node *n)
 
     for (int i = 0; rc == 0 && i < n->n_in; i++) {
         struct loop_arg arg;
+
         if (loop_classify(&value_at(l, n->in[i])->tensor.shape, &shape, &arg))
             continue;
         struct node wide = lower_call(l, n->op, kern_broadcast_to, n->in[i], &shape);
@@ -37,6 +38,7 @@ static void widen_condition(struct lowering *l, struct node *n)
 
     if (c->rank == 1 && x->rank > 1) {
         struct shape rows = *x;
+
         for (int d = 1; d < rows.rank; d++)
             rows.dim[d] = 1;
         n->in[0] = lower_alias(l, n->in[0], &rows, 0);
@@ -62,6 +64,7 @@ static void take_result_for_feature(struct lowering *l, struct node *n)
 {
     for (int k = l->plan->n_nodes - 1; k >= 0; k--) {
         const struct node *m = &l->plan->nodes[k];
+
         if (m->loop != NULL && strcmp(m->loop->type, "LeakyRelu") == 0 &&
             m->in[0] == n->in[1] && memcmp(&m->alpha, &n->alpha, sizeof(float)) == 0 &&
             m->alpha >= 0 && lower_runs_whenever(l, m->guard)) {
@@ -102,7 +105,7 @@ static int make_loop(struct lowering *l, struct node *n)
     return 0;
 }
 
-/* a + b + c + ... from the left, as nodes of two operands. */
+/* Lowers AddN to nodes of two operands, ((a + b) + c) + ... */
 static int make_add_n(struct lowering *l, struct node *n)
 {
     const struct loop_row *add =
@@ -116,6 +119,7 @@ static int make_add_n(struct lowering *l, struct node *n)
     for (int i = 1; i < n->n_in; i++) {
         struct node two = {
             .kind = NODE_LOOP, .op = n->op, .loop = add, .n_in = 2, .n_out = 1};
+
         two.in = lower_ints(l, 2);
         two.out = lower_ints(l, 1);
         two.in[0] = sum;
@@ -138,6 +142,7 @@ int lower_square(struct lowering *l, const struct operation *op, int x, int *ret
                        operation_type(op), dtype_name(t.dtype));
     for (int k = l->plan->n_nodes - 1; k >= 0 && !lower_changes(l, x); k--) {
         const struct node *m = &l->plan->nodes[k];
+
         if (m->loop == row && m->in[0] == x && lower_runs_whenever(l, m->guard)) {
             *ret = m->out[0];
             return 0;
@@ -163,7 +168,8 @@ int lower_squares(const struct node *n)
 
 /* ---- slices of slices, concatenations of concatenations, products ---- */
 
-/* The node that computed a value; NULL if there is none or the value is an alias. */
+/* Returns the node that computes a value; NULL if there is none or the value is an
+ * alias. */
 static const struct node *producer(const struct lowering *l, int v)
 {
     for (int k = l->plan->n_nodes - 1; k >= 0; k--)
@@ -193,8 +199,8 @@ static void join_slices(struct lowering *l, struct node *n)
     n->in[1] = lower_const(l, sum);
 }
 
-/* Whether this run writes to one of the parts, which could happen before the outer
- * concatenation reads it. */
+/* Whether the run writes to a variable among the parts. Such a write may come before the
+ * outer concatenation reads it. */
 static int parts_change(const struct lowering *l, const struct node *join)
 {
     for (int i = 0; i < join->n_in - 1; i++)
@@ -210,6 +216,7 @@ static void join_concats(struct lowering *l, struct node *n)
 
     for (int i = 0; i < n->n_in - 1; i++) {
         const struct node *part = producer(l, n->in[i]);
+
         if (part == NULL || part->call != kern_concat || parts_change(l, part) ||
             tensor_int(&value_at(l, part->in[part->n_in - 1])->tensor, 0) !=
                 tensor_int(&value_at(l, axis)->tensor, 0))
@@ -231,7 +238,7 @@ static void make_gemm(struct node *n)
     n->transpose_b = (int)int_attr(n->op, "transpose_b", 0);
 }
 
-/* A convolution gets its scratch memory as one more output. */
+/* Gives a convolution its scratch memory, as one more output. */
 static void add_conv_scratch(struct lowering *l, struct node *n)
 {
     const int is_filter = n->call == kern_conv2d_backprop_filter;
@@ -265,6 +272,7 @@ static int knows_types(struct lowering *l, const struct node *n)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         int v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         enum dtype t = value_at(l, v)->tensor.dtype;
+
         if (t != DT_FLOAT && t != DT_DOUBLE && t != DT_INT32 && t != DT_INT64)
             return err_set(l->err, ERR_UNSUPPORTED, "%s: no %s of %s",
                            operation_name(n->op), operation_type(n->op), dtype_name(t));

@@ -34,6 +34,7 @@ static int attrs_same(const struct operation *a, const struct operation *b)
         return 0;
     for (int i = 0; i < operation_n_attrs(a); i++) {
         const struct attr *x = operation_attr_at(a, i), *y = operation_attr_at(b, i);
+
         if (x->name[0] != '_' && !attr_same(x, y))
             return 0;
     }

@@ -18,6 +18,7 @@ int lower_may_be_owned(const struct lowering *l, const struct node *n)
 
     for (int i = 0; i < n->n_out; i++) {
         const struct tensor *t = &value_at(l, n->out[i])->tensor;
+
         if (dtype_size(t->dtype) == 0 && t->dtype != DT_STRING)
             return 0;
         bytes += tensor_bytes(t);
@@ -32,7 +33,7 @@ int lower_foldable(const struct lowering *l, const struct node *n)
     if ((operation_def(n->op)->flags & (OP_STATEFUL | OP_WRITES)) ||
         !lower_may_be_owned(l, n))
         return 0;
-    /* these read shapes only */
+    /* these operations read only the shapes of their inputs */
     if (strcmp(type, "Shape") == 0 || strcmp(type, "ShapeN") == 0 ||
         strcmp(type, "Size") == 0 || strcmp(type, "Rank") == 0 ||
         strcmp(type, "ZerosLike") == 0 || strcmp(type, "OnesLike") == 0)
@@ -82,6 +83,7 @@ int lower_fold(struct lowering *l, const struct node *n)
         struct tensor t;
         int rc = tensor_alloc(&t, value_at(l, n->out[i])->tensor.dtype,
                               value_at(l, n->out[i])->tensor.shape, l->err);
+
         if (rc < 0)
             return rc;
         lower_own(l, t);
@@ -129,6 +131,7 @@ static int keeps_order(const struct tensor *x, const struct tensor *perm)
 
     for (int64_t i = 0; i < tensor_elements(perm); i++) {
         int64_t d = tensor_int(perm, i);
+
         if (x->shape.dim[d] == 1)
             continue;
         if (d < before)

@@ -12,17 +12,17 @@ enum { PIECE_BYTES = 24 << 10, PAGE_BYTES = 4096 };
 /* Variables first .. last, which are contiguous in one block. */
 struct range {
     int first, last;
-    size_t bytes; /* padding between them included */
+    size_t bytes; /* with the padding between them */
 };
 
 struct memory {
     struct var_store *vars;
     int n_ranges;
     struct range *ranges;
-    int n; /* variables */
+    int n; /* number of variables */
     size_t bytes;
-    void *place;          /* allocated memory; `values` begins within it */
-    char *values;         /* of all ranges, in order */
+    void *place;          /* what was allocated; `values` points into it */
+    char *values;         /* copies of all ranges, in order */
     unsigned char *flags; /* whether each variable is initialised */
     int stored;
 };
@@ -86,6 +86,7 @@ static int find_all(struct session *s, struct variable *const *vars, size_t n, i
 
     for (size_t i = 0; i < n; i++) {
         const struct variable *v = vars != NULL ? vars[i] : graph_variable_at(g, (int)i);
+
         if (operation_graph(v->ref.op) != g)
             return err_set(err, ERR_ARG, "Tensor %s:0 is not an element of this graph.",
                            v->name);
@@ -107,6 +108,7 @@ int memory_new(struct memory **ret, struct session *s, struct variable *const *v
     rc = find_all(s, vars, n, index, err);
     if (rc == 0) {
         struct memory *m = xcalloc(1, sizeof(*m));
+
         m->vars = session_variables(s);
         m->n = (int)n;
         make_ranges(m, index);
@@ -136,7 +138,7 @@ size_t memory_bytes(const struct memory *m)
     return m->bytes;
 }
 
-/* Copies from the end, because what was stored last is still in the cache. */
+/* Copies from the end to the beginning: what was stored last is still in the cache. */
 static void copy_back(char *dst, const char *src, size_t bytes)
 {
     while (bytes > 0) {
@@ -158,6 +160,7 @@ static void copy_ranges(struct memory *m, int back)
         char *here = var_store_value(m->vars, r->first).data;
         unsigned char *set = var_store_flags(m->vars, r->first);
         size_t n = (size_t)(r->last - r->first + 1);
+
         if (back) {
             copy_back(here, values, r->bytes);
             memcpy(set, flags, n);

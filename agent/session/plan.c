@@ -24,6 +24,7 @@ uint64_t plan_key_hash(const struct run_args *args)
 
     for (size_t i = 0; i < args->n_feeds; i++) {
         const struct tensor *t = &args->feeds[i].value;
+
         h = mix_output(h, args->feeds[i].output);
         h = mix(h, (uint64_t)args->feeds[i].is_dead);
         for (int d = 0; d < t->shape.rank; d++)
@@ -112,7 +113,7 @@ static int copy_key(struct plan *p, const struct run_args *args,
 
 /* ---- building ---- */
 
-/* The strides of the inputs whose rows are apart; NULL if all inputs are dense. */
+/* Returns the row strides of the step's inputs; NULL if all inputs are dense. */
 static const int64_t *row_strides(struct plan *p, const struct step *s)
 {
     int64_t *ret = ARENA_ARRAY(&p->arena, int64_t, s->n_in);
@@ -131,6 +132,7 @@ static void point_calls(struct plan *p)
 {
     for (int k = 0; k < p->n_steps; k++) {
         struct step *s = &p->steps[k];
+
         if (s->loop != NULL)
             continue;
         struct tensor **in = ARENA_ARRAY(&p->arena, struct tensor *, s->n_in);
@@ -202,7 +204,8 @@ static struct plan *new_plan(struct graph *g, enum numerics numerics,
     return p;
 }
 
-/* Returns a plan that only names the output that must be computed and fed first. */
+/* Makes a plan that runs nothing: it names the output that a separate run must compute
+ * and feed first (plan_probe.c). */
 static int stand_in(struct plan **ret, struct graph *g, const struct run_args *args,
                     struct output probe, struct err *err)
 {
@@ -218,8 +221,8 @@ static int stand_in(struct plan **ret, struct graph *g, const struct run_args *a
     return 0;
 }
 
-/* Adds the feeds that the plan lacked to those whose values are part of the key; returns 0
- * if there are no more. */
+/* Adds the feeds whose values the planner asked for to those that are part of the key.
+ * Returns 0 if there are none left to add. */
 static int take_wanted(const struct plan *p, const struct run_args *args,
                        unsigned char *by_value)
 {
@@ -278,6 +281,7 @@ void plan_resolve(struct plan *p, struct var_store *vars, char *buffer)
     for (int v = 0; v < p->n_values; v++) {
         struct value *x = &p->values[v];
         const struct value *root = &p->values[x->root];
+
         if (root->kind == VALUE_BUFFER)
             x->tensor.data = buffer != NULL ? buffer + x->place + x->offset : NULL;
         else if (root->kind == VALUE_VARIABLE)

@@ -318,7 +318,6 @@ struct check {
 
 /* Numbers the guards of all operations in order. */
 void plan_guards(struct plan *p, struct arena *scratch, struct order *order);
-int guard_of_output(struct plan *p, const int *guard_of, struct output x);
 int guard_of_input(struct plan *p, const int *guard_of, struct output x); /* or a feed */
 int is_switch(const struct operation *op);
 

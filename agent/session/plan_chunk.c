@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#define FEWEST 2   /* least number of products for which a stretch pays */
-#define MOST   256 /* stretches: the search for each looks at all steps that follow */
+#define FEWEST 2   /* the fewest products for which a stretch pays */
+#define MOST   256 /* stretches of a plan; the search for each looks at all later steps */
 
 /* Whether and where a value is computed, relative to the stretch. */
 enum made {
@@ -22,9 +22,9 @@ enum made {
 struct chunking {
     struct plan *plan;
     int64_t rows;           /* rows of the batch of the current stretch */
-    unsigned char *made;    /* by value that is a root: enum made */
-    unsigned char *written; /* by variable: a step after the stretch writes it */
-    /* by root: used by a step outside the stretch, a fetch or a guard */
+    unsigned char *made;    /* [roots] enum made */
+    unsigned char *written; /* [variables] a step after the stretch writes it */
+    /* [roots] used by a step outside the stretch, a fetch or a guard */
     unsigned char *elsewhere;
     int n_before, n_in, n_behind;
     struct step *before, *in, *behind;
@@ -95,7 +95,8 @@ static void each_output(const struct step *s, int rows, visit_fn visit, void *ct
 
 /* ---- whether a step can work row by row ---- */
 
-/* A variable that a step after the stretch writes: its readers must not move past that. */
+/* Whether v is a variable that a step after the stretch writes: its readers must not
+ * move past that step. */
 static int is_overwritten(const struct chunking *c, int v)
 {
     const struct value *x = &c->plan->values[root(c->plan, v)];
@@ -103,7 +104,7 @@ static int is_overwritten(const struct chunking *c, int v)
     return x->kind == VALUE_VARIABLE && c->written[x->index];
 }
 
-/* An operand of which each chunk reads only its own rows. */
+/* Whether each chunk can read its own rows of an operand, and only those. */
 static int reads_rows(const struct chunking *c, int v)
 {
     const struct value *x = &c->plan->values[v];
@@ -116,7 +117,7 @@ static int reads_rows(const struct chunking *c, int v)
     return 1;
 }
 
-/* An operand of which each chunk reads all rows. */
+/* Whether each chunk may read all rows of an operand. */
 static int reads_all(const struct chunking *c, int v)
 {
     return c->made[root(c->plan, v)] == MADE_NOT && !is_overwritten(c, v);
@@ -143,34 +144,35 @@ static int product_may(const struct chunking *c, const struct loop_program *l)
 
 static int loop_may(const struct chunking *c, const struct loop_program *l)
 {
-    const int turned = l->has_gemm && l->gemm.transposed_a;
-    const size_t row = turned ? 0 : l->total / (size_t)c->rows;
+    const int transposed = l->has_gemm && l->gemm.transposed_a;
+    const size_t row = transposed ? 0 : l->total / (size_t)c->rows;
 
     if (l->has_gemm && !product_may(c, l))
         return 0;
-    if (!turned && (l->total == 0 || l->total % (size_t)c->rows != 0))
+    if (!transposed && (l->total == 0 || l->total % (size_t)c->rows != 0))
         return 0;
     for (int i = 0; i < l->n_args; i++) {
         const struct loop_arg *a = &l->args[i];
 
         if (!is_value(a) || is_result(l, i))
             continue;
-        if (turned || a->kind == ARG_SCALAR || a->kind == ARG_PERIOD) {
+        if (transposed || a->kind == ARG_SCALAR || a->kind == ARG_PERIOD) {
             if (!reads_all(c, a->value) ||
-                (!turned && a->kind == ARG_PERIOD && row % a->period != 0))
+                (!transposed && a->kind == ARG_PERIOD && row % a->period != 0))
                 return 0;
         } else if (!reads_rows(c, a->value) ||
                    (a->kind == ARG_REPEAT && row % a->period != 0)) {
             return 0;
         }
     }
-    for (int i = 0; !turned && i < l->n_tails; i++)
+    for (int i = 0; !transposed && i < l->n_tails; i++)
         if (l->tails[i].kind == TAIL_COLUMNS && row % l->tails[i].period != 0)
             return 0;
     return 1;
 }
 
-/* Softmax, concatenations, slices and sums within the rows of a matrix. */
+/* Whether a call works row by row: softmax, concatenations, slices and sums within the
+ * rows of a matrix. */
 static int call_may(const struct chunking *c, const struct step *s)
 {
     const struct plan *p = c->plan;
@@ -234,7 +236,7 @@ static void ask_need(void *ctx, int v)
     a->needs |= !reads_all(a->c, v);
 }
 
-/* Can the step run before the stretch? */
+/* Whether the step can run before the stretch. */
 static int may_go_before(const struct chunking *c, const struct step *s)
 {
     struct asking a = {c, 0};

@@ -28,9 +28,9 @@ struct fusing {
     struct arena *scratch;
     struct group *groups;
     int n;
-    int *node_of;    /* by value: the node that computes it, or -1 */
-    int *last_write; /* by value that is a variable: the group that wrote it last, -1 */
-    int *writers;    /* by root: first and last node that writes it; -1 */
+    int *node_of;    /* [values] the node that computes it, or -1 */
+    int *last_write; /* [values] for a variable, the group that wrote it last, or -1 */
+    int *writers;    /* [roots] the first and the last node that writes it, or -1 */
     int n_variables;
 };
 
@@ -57,6 +57,7 @@ int loop_classify(const struct shape *operand, const struct shape *shape,
     for (int d = shape->rank - 1; d >= 0; d--) {
         int o = d - (shape->rank - operand->rank);
         int64_t own = o < 0 ? 1 : operand->dim[o];
+
         if (shape->dim[d] == 1)
             continue;
         int kept = own == shape->dim[d] ? 1 : 2;
@@ -121,6 +122,7 @@ static void find_writers(struct fusing *f)
     for (int k = 0; k < p->n_nodes; k++)
         for (int i = 0; p->nodes[k].writes && i < p->nodes[k].n_in; i++) {
             int *w = f->writers + 2 * root(p, p->nodes[k].in[i]);
+
             if (w[0] < 0)
                 w[0] = k;
             w[1] = k;
@@ -134,6 +136,7 @@ static void narrow_products(struct fusing *f)
 
     for (int k = 0; k < p->n_nodes; k++) {
         int m = columns_of_product(f, &p->nodes[k]);
+
         if (m >= 0 && !written_between(f, m, k, p->nodes[m].in[0]) &&
             !written_between(f, m, k, p->nodes[m].in[1]))
             taken[m]++;
@@ -141,6 +144,7 @@ static void narrow_products(struct fusing *f)
     for (int k = 0; k < p->n_nodes; k++) {
         struct node *n = &p->nodes[k];
         int m = columns_of_product(f, n);
+
         if (m < 0 || taken[m] != p->values[p->nodes[m].out[0]].uses)
             continue;
         const struct node *product = &p->nodes[m];
@@ -176,9 +180,11 @@ static void skip_tiles(struct fusing *f)
 
     for (int k = 0; k < p->n_nodes; k++) {
         struct node *n = &p->nodes[k];
+
         for (int i = 0; n->kind == NODE_LOOP && i < n->n_in; i++) {
             int t = f->node_of[n->in[i]];
             struct loop_arg arg;
+
             if (t < 0 || !repeats_as_broadcast(p, &p->nodes[t]) ||
                 written_between(f, t, k, p->nodes[t].in[0]) ||
                 !loop_classify(&p->values[p->nodes[t].in[0]].tensor.shape,
@@ -200,6 +206,7 @@ static void join_biases(struct fusing *f)
         int m = n->dead || n->kind != NODE_LOOP ? -1 : f->node_of[n->in[0]];
         const struct node *bias = m < 0 ? NULL : &p->nodes[m];
         char type[64];
+
         if (bias == NULL || bias->kind != NODE_LOOP || p->values[bias->out[0]].uses > 1 ||
             strcmp(bias->loop->type, "BiasAdd") != 0 ||
             written_between(f, m, k, bias->in[0]) ||
@@ -217,8 +224,8 @@ static void join_biases(struct fusing *f)
 
 /* ---- target variables that follow others ---- */
 
-/* The node that computes operand i of node k, if only node k uses it and both have the
- * same guard; otherwise -1. */
+/* Returns the node that computes operand i of node k, if only node k uses it and both
+ * have the same guard; otherwise -1. */
 static int private_operand(const struct fusing *f, int k, int i)
 {
     const struct plan *p = f->plan;
@@ -298,6 +305,7 @@ static int latest_producer(const struct fusing *f, const struct node *n)
 
     for (int i = 0; i < n->n_in; i++) {
         int producer = f->plan->values[root(f->plan, n->in[i])].producer;
+
         latest = producer > latest ? producer : latest;
     }
     return latest;
@@ -314,9 +322,10 @@ static int may_join(const struct fusing *f, const struct node *n, int g, int64_t
         return 0;
     for (int i = 0; i < n->n_in; i++) {
         const struct value *r = &p->values[root(p, n->in[i])];
+
         if (r->producer == g && (r->from_tail || elements(p, n->in[i]) != total))
             return 0;
-        /* a variable is not read before a write that the node comes after */
+        /* the node comes after this write, so it must not read the variable earlier */
         if (r->kind == VALUE_VARIABLE && f->last_write[r->index] > g)
             return 0;
     }
@@ -359,6 +368,7 @@ static void group_node(struct fusing *f, int k)
 
     if (n->kind == NODE_LOOP) {
         int64_t total = elements(p, n->out[0]);
+
         if (!may_join(f, n, latest, total)) {
             latest = f->n;
             new_group(f, n->guard)->total = total;
@@ -400,7 +410,7 @@ static int take_temp(struct building *b)
     return b->n_free > 0 ? b->free_temps[--b->n_free] : b->l->n_temps++;
 }
 
-/* The arg for an operand of a node whose result has this shape. */
+/* Returns the arg for an operand of a node whose result has this shape. */
 static int operand(struct building *b, int v, const struct shape *shape)
 {
     struct plan *p = b->plan;
@@ -412,6 +422,7 @@ static int operand(struct building *b, int v, const struct shape *shape)
     CHECK(loop_classify(&p->values[v].tensor.shape, shape, &arg));
     for (int i = 0; i < b->l->n_args; i++) {
         const struct loop_arg *a = &b->l->args[i];
+
         if (a->value == v && a->kind == arg.kind && a->period == arg.period)
             return i;
     }
@@ -425,8 +436,8 @@ static int is_stored(const struct building *b, int v)
     return b->plan->values[v].uses > b->inside[v];
 }
 
-/* The arg for a result of the loop: the value's own storage, or a block in scratch
- * memory. */
+/* Returns the arg for a result of the loop: the value's own storage, or a block in
+ * scratch memory. */
 static int result(struct building *b, int v)
 {
     struct loop_arg arg = {
@@ -471,6 +482,7 @@ static void release_blocks(struct building *b, const struct node *n,
     for (int k = 0; k < n->n_in; k++) {
         const struct loop_arg *a = &b->l->args[in->src[k]];
         int again = 0;
+
         for (int e = 0; e < k; e++)
             again |= in->src[e] == in->src[k];
         if (a->kind == ARG_TEMP && last[root(b->plan, n->in[k])] == i && !again &&
@@ -487,6 +499,7 @@ static void add_instrs(struct building *b, const struct group *g, const int *las
     for (int i = first; i < g->n_members; i++) {
         const struct node *n = g->members[i];
         struct loop_instr *in = &b->l->instrs[b->l->n_instrs++];
+
         *in = (struct loop_instr){n->loop->fn, n->alpha, -1, {-1, -1, -1}};
         for (int k = 0; k < n->n_in; k++)
             in->src[k] = operand(b, n->in[k], &p->values[n->out[0]].tensor.shape);
@@ -505,6 +518,7 @@ static void add_tails(struct building *b, const struct group *g)
     for (int i = 0; i < g->n_tails; i++) {
         const struct node *n = g->tails[i];
         struct loop_tail *t = &b->l->tails[b->l->n_tails++];
+
         CHECK(tail_of(b->plan, n, t));
         t->arg = b->arg_of[root(b->plan, n->in[0])];
         t->same = -1;
@@ -515,7 +529,7 @@ static void add_tails(struct building *b, const struct group *g)
     }
 }
 
-/* Elements from one row of a matrix to the next. */
+/* Returns the number of elements from one row of a matrix to the next. */
 static int64_t row_stride(const struct plan *p, int v)
 {
     const struct value *x = &p->values[v];
@@ -534,6 +548,7 @@ static int find_after(const struct node *n, struct after *ret)
     static const struct {
         const char *type;
         struct after does;
+
     } known[] = {
         {"Add", {DENSE_AS_IS, 1, -1}},
         {"AddV2", {DENSE_AS_IS, 1, -1}},
@@ -678,6 +693,7 @@ static void place_product(struct building *b)
             return;
     for (int i = 0; i < l->n_instrs; i++) {
         const struct loop_arg *d = &l->args[l->instrs[i].dst];
+
         if (d->kind != ARG_FULL || d->elem != sizeof(float))
             continue;
         if (i < last)
@@ -689,7 +705,7 @@ static void place_product(struct building *b)
     }
 }
 
-/* Memory for the partial sums of one block, for each tail that needs them. */
+/* Reserves memory for one block's partial sums, for each tail that needs them. */
 static void place_parts(struct loop_program *l)
 {
     const size_t line = 64 / sizeof(float);
@@ -766,7 +782,7 @@ static void clear_notes(struct plan *p, const struct group *g)
         forget(p, g->tails[i]);
 }
 
-/* The program is allocated in `arena`. */
+/* Builds the group's program, in `arena`. */
 static struct loop_program *build_program(struct plan *p, struct arena *arena,
                                           const struct group *g)
 {
@@ -864,6 +880,7 @@ void plan_fuse(struct plan *p, struct arena *scratch)
     for (int i = 0; i < f.n; i++) {
         const struct group *g = &f.groups[i];
         struct step *s = &p->steps[i];
+
         s->initializes = s->reads_flag = -1;
         s->guard = g->guard;
         s->op = (g->call != NULL   ? g->call

@@ -25,7 +25,7 @@ static int has(const struct guard *g, const struct condition *c)
     return 0;
 }
 
-/* The number of this guard; a new number if no earlier guard is equal. */
+/* Returns the number of the guard; a new number if there is no equal one yet. */
 static int intern(struct plan *p, const struct guard *g)
 {
     struct guard *all;
@@ -96,7 +96,7 @@ static int with_branch(struct plan *p, int guard, struct output predicate, int b
     return intern(p, &g);
 }
 
-int guard_of_output(struct plan *p, const int *guard_of, struct output x)
+static int guard_of_output(struct plan *p, const int *guard_of, struct output x)
 {
     int guard = guard_of[operation_id(x.op)];
 
@@ -143,7 +143,8 @@ static int guard_of_op(struct plan *p, const int *guard_of, const struct operati
     return guard;
 }
 
-/* Operations that have run already may have been dead. */
+/* Gives the guard `never` to operations that ran in an earlier stage and were dead
+ * there. */
 static void find_dead(struct plan *p, int *guard_of)
 {
     struct guard never = empty_guard(p, 1);

@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-/* of a value; keeps sums of sizes far from overflowing 64 bits */
+/* elements of one value; so a sum of sizes cannot overflow 64 bits */
 #define MAX_ELEMENTS ((int64_t)1 << 42)
 
 /* ---- one operation ---- */
 
-/* An input of a Merge; those that are never alive are -1. */
+/* Returns a Merge's first input that can be alive; in: -1 for those that cannot. */
 static int first_alive(const int *in, int n)
 {
     for (int i = 0; i < n; i++)
@@ -46,6 +46,7 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
         return rc;
     for (int i = 0; i < n_out; i++) {
         struct output x = {graph_operation_at(l->plan->graph, operation_id(op)), i};
+
         /* the op's attribute is less precise than its input */
         if (operation_is(op, "PlaceholderWithDefault"))
             shapes[n_in + i] = shapes[0];
@@ -93,7 +94,8 @@ static void lower_write(struct lowering *l, struct node *n, int *out)
     }
 }
 
-/* The axis along which the node cuts input `*ret_x` into its outputs; -1: it does not. */
+/* Returns the axis along which the node cuts input `*ret_x` into its outputs; -1 if it
+ * does not. */
 static int cut_axis(const struct lowering *l, const struct node *n, int *ret_x)
 {
     const int sized = operation_is(n->op, "SplitV"), at = sized ? 2 : 0;
@@ -109,8 +111,8 @@ static int cut_axis(const struct lowering *l, const struct node *n, int *ret_x)
     return (int)(axis < 0 ? axis + value_at(l, *ret_x)->tensor.shape.rank : axis);
 }
 
-/* Split and Unpack along the outermost dimension: each piece is a run of the input's bytes.
- */
+/* Lowers Split and Unpack along the outermost dimension: each piece is a range of the
+ * input's bytes, so nothing is copied. */
 static int lower_cut(struct lowering *l, const struct node *n, int *ret)
 {
     int x;
@@ -178,6 +180,7 @@ static int lower_merge(struct lowering *l, const struct node *n)
         for (int k = 0; k < 2; k++) {
             struct node copy = {
                 .kind = NODE_CALL, .op = n->op, .call = kern_copy, .n_in = 1, .n_out = 1};
+
             copy.in = lower_ints(l, 1);
             copy.out = lower_ints(l, 1);
             copy.in[0] = parts[k];
@@ -194,6 +197,7 @@ static void add_checks(struct lowering *l, const struct operation *op)
 {
     for (struct check *c = l->order->checks[operation_id(op)]; c != NULL; c = c->next) {
         struct node n = {.kind = NODE_CALL, .op = c->variable, .keep = 1, .n_in = 1};
+
         n.call = kern_need_value;
         n.in = lower_ints(l, 1);
         n.in[0] = l->values[operation_id(c->variable)][0];
@@ -305,6 +309,7 @@ static int *operands(struct lowering *l, const struct operation *op)
 
     for (int i = 0; i < n; i++) {
         struct output x = operation_input(op, i);
+
         in[i] = l->values[operation_id(x.op)][x.index];
         if (!apart && in[i] >= 0)
             in[i] = lower_dense(l, in[i]);
@@ -315,7 +320,7 @@ static int *operands(struct lowering *l, const struct operation *op)
 static int lower_op(struct lowering *l, const struct operation *op)
 {
     int id = operation_id(op), n_in = operation_n_inputs(op);
-    int n_out = operation_n_outputs(op), r = 0;
+    int n_out = operation_n_outputs(op), rc = 0;
     const int fed = l->values[id] != NULL; /* set by prepare_feeds */
     int *out = l->values[id] = lower_ints(l, n_out);
 
@@ -324,7 +329,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
         take_feeds(l, op, out);
         return 0;
     }
-    if (l->guard == l->plan->never) { /* nor do its inputs have values */
+    if (l->guard == l->plan->never) { /* its inputs have no values either */
         for (int i = 0; i < n_out; i++)
             out[i] = -1;
         take_feeds(l, op, out);
@@ -344,14 +349,14 @@ static int lower_op(struct lowering *l, const struct operation *op)
         n.in = operands(l, op);
         n.out = lower_ints(l, n_out);
         add_checks(l, op);
-        r = infer(l, op, n.in, n.out);
+        rc = infer(l, op, n.in, n.out);
         memcpy(out, n.out, sizeof(int) * (size_t)n_out);
-        if (r == 0)
-            r = lower_node(l, &n, out);
+        if (rc == 0)
+            rc = lower_node(l, &n, out);
     }
     if (fed)
         take_feeds(l, op, out);
-    return r;
+    return rc;
 }
 
 /* ---- unused nodes ---- */
@@ -370,6 +375,7 @@ void plan_count_uses(struct plan *p)
     for (int k = p->n_nodes - 1; k >= 0; k--) {
         struct node *n = &p->nodes[k];
         int wanted = n->writes || n->keep;
+
         for (int i = 0; i < n->n_out; i++)
             wanted |= p->values[p->values[n->out[i]].root].uses > 0;
         n->dead = !wanted;
@@ -423,8 +429,10 @@ static void fill_guards(struct lowering *l)
 {
     for (int k = 0; k < l->plan->n_guards; k++) {
         const struct guard *g = &l->plan->guards[k];
+
         for (int i = 0; i < g->n; i++) {
             struct output x = g->conditions[i].predicate;
+
             if (x.op != NULL)
                 g->conditions[i].value = l->values[operation_id(x.op)][x.index];
         }
@@ -434,7 +442,7 @@ static void fill_guards(struct lowering *l)
 int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
                const struct var_store *vars, struct err *err)
 {
-    int n_ops = graph_n_operations(p->graph), r = 0;
+    int n_ops = graph_n_operations(p->graph), rc = 0;
     struct lowering *l = ARENA_NEW(scratch, struct lowering);
 
     *l = (struct lowering){
@@ -449,10 +457,10 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
     l->buckets = ARENA_ARRAY(scratch, struct lowered_op *, l->n_buckets);
     mark_written(l, n_ops);
     prepare_feeds(l);
-    for (int k = 0; r == 0 && k < order->n; k++)
-        r = lower_op(l, order->ops[k]);
-    if (r < 0)
-        return r;
+    for (int k = 0; rc == 0 && k < order->n; k++)
+        rc = lower_op(l, order->ops[k]);
+    if (rc < 0)
+        return rc;
     for (size_t i = 0; i < p->n_fetches; i++) {
         struct output x = p->fetches[i];
         int id = operation_id(x.op), v = l->values[id][x.index];

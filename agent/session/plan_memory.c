@@ -39,8 +39,8 @@ static void touch(struct plan *p, int v, int step)
     r->last = step > r->last ? step : r->last;
 }
 
-/* In a stretch all steps run for each chunk. A value that is stored for more than one
- * chunk is therefore alive during the whole stretch. */
+/* Extends the value's life to a step. In a stretch all steps run for each chunk, so a
+ * value that is stored for more than one chunk is alive during the whole stretch. */
 static void touch_in(struct plan *p, int v, int step)
 {
     const struct stretch *t =
@@ -73,6 +73,7 @@ static void find_lives(struct plan *p)
         p->values[v].first = p->values[v].last = -1;
     for (int k = 0; k < p->n_steps; k++) {
         const struct step *s = &p->steps[k];
+
         if (s->loop != NULL)
             touch_loop(p, s->loop, k);
         for (int i = 0; i < s->n_in; i++)
@@ -133,8 +134,10 @@ static void share_places(struct plan *p)
 {
     for (int k = 0; k < p->n_steps; k++) {
         const struct loop_program *l = p->steps[k].loop;
+
         for (int i = 0; l != NULL && i < l->n_instrs; i++) {
             const struct loop_arg *d = &l->args[l->instrs[i].dst];
+
             /* the product is stored there from the start, so no operand may be */
             if (d->kind != ARG_FULL || (l->has_gemm && d->value == l->gemm_c))
                 continue;
@@ -170,13 +173,14 @@ static int by_size(const void *a, const void *b)
     return x->value - y->value;
 }
 
-/* placed: sorted by place. */
+/* Returns the lowest gap that is large enough. placed: sorted by place. */
 static size_t lowest_gap(const struct plot *placed, int n, const struct plot *x)
 {
     size_t at = 0;
 
     for (int i = 0; i < n; i++) {
         const struct plot *q = &placed[i];
+
         if (q->last < x->first || q->first > x->last)
             continue;
         if (at + x->bytes <= q->place)
@@ -261,6 +265,7 @@ static void place_by_size(struct plan *p, struct plot *plots, int n,
     for (int i = 0; i < n; i++) {
         struct plot *x = &plots[i];
         int at = i;
+
         x->place = lowest_gap(placed, i, x);
         for (; at > 0 && placed[at - 1].place > x->place; at--)
             placed[at] = placed[at - 1];
@@ -281,6 +286,7 @@ void plan_memory(struct plan *p, struct arena *scratch)
     for (int v = 0; v < p->n_values; v++) {
         const struct value *x = &p->values[v];
         size_t bytes = (stored_bytes(x) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+
         if (x->kind == VALUE_BUFFER && x->root == v && x->shares_with == v &&
             x->first >= 0)
             plots[n++] = (struct plot){v, x->first, x->last, bytes ? bytes : ALIGN, 0};

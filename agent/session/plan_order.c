@@ -25,11 +25,11 @@ struct edge {
 /* A read of a variable's value: by an operation itself, or by one that passes the bytes
  * on to others (an Identity, the output of a write). */
 struct read {
-    int at;       /* operation id of the read */
-    int variable; /* VariableV2's id */
-    int copy;     /* the bytes are written before their last use */
+    int at;       /* id of the operation that reads */
+    int variable; /* id of the VariableV2 */
+    int copy;     /* the read copies the bytes: a write precedes their last use */
     int n_users, cap_users;
-    int *users;           /* operations' ids; -1: a fetch */
+    int *users;           /* ids of operations that use the value; -1: a fetch */
     struct read *next;    /* all reads */
     struct read *next_of; /* reads of the same variable */
 };
@@ -38,18 +38,20 @@ struct sorter {
     struct arena *arena;
     struct graph *graph;
     const struct run_args *args;
-    int n;                 /* operations in the graph */
-    unsigned char *needed; /* by operation id */
+    int n;                 /* number of operations in the graph */
+    unsigned char *needed; /* [operations] */
     unsigned char *does;   /* it has an effect, or depends on an operation that has one */
-    unsigned char *fed;    /* some output of it is fed */
-    unsigned char *given;  /* all are, or it has run already: no control edge needs it */
-    struct edge **after;   /* successors */
-    int *n_before;         /* predecessors not yet in order */
-    /* read whose bytes output 0 of the operation passes on; NULL: none */
+    unsigned char *fed;    /* at least one of its outputs is fed */
+    /* all of its outputs are fed, or it ran in an earlier stage: no control edge needs
+     * it */
+    unsigned char *given;
+    struct edge **after; /* successors */
+    int *n_before;       /* predecessors not yet in order */
+    /* the read whose bytes output 0 of the operation passes on; NULL: none */
     struct read **shows;
     struct read *reads;
-    struct read **reads_of; /* by operation id of the variable */
-    /* by operation id: n_reached of the last reach() that came here */
+    struct read **reads_of; /* [operations] the reads of a variable, by its id */
+    /* [operations] n_reached of the last reach() that marked it */
     int *mark;
     int n_reached;
     int *stack;
@@ -148,7 +150,8 @@ static void spread(const struct graph *g, struct arena *arena, unsigned char *do
             }
 }
 
-/* In order of creation, in which inputs mostly come first. */
+/* Visits the operations in the order of their creation, in which inputs mostly come
+ * first. */
 unsigned char *plan_effects(const struct graph *g, struct arena *arena)
 {
     const int n = graph_n_operations(g);
@@ -298,6 +301,7 @@ static void add_user(struct sorter *s, struct read *r, int user)
     if (r->n_users == r->cap_users) {
         int cap = r->cap_users ? 2 * r->cap_users : 4;
         int *users = ARENA_ARRAY(s->arena, int, cap);
+
         if (r->n_users > 0)
             memcpy(users, r->users, sizeof(int) * (size_t)r->n_users);
         r->users = users;
@@ -306,7 +310,7 @@ static void add_user(struct sorter *s, struct read *r, int user)
     r->users[r->n_users++] = user;
 }
 
-/* Whether the output passes on the bytes that its operation passes on. */
+/* Whether this output is one that carries the bytes of `shows`. */
 static int shows_bytes(struct output x)
 {
     return x.index == 0 || is_switch(x.op);
@@ -320,15 +324,17 @@ static void find_reads_of(struct sorter *s, struct operation *op)
     for (int i = 0; i < operation_n_inputs(op); i++) {
         struct output x = operation_input(op, i);
         struct read *seen = s->shows[operation_id(x.op)];
+
         if (seen == NULL || !shows_bytes(x) || is_fed(s, x))
             continue;
         int reference = takes_reference(op, i);
         int direct = seen->at == seen->variable;
         if (writes(op) && reference) {
-            if (i == 0) /* the value after the write is another version: a new read */
+            /* the value after the write is another version, so it gets a new read */
+            if (i == 0)
                 s->shows[id] = new_read(s, id, seen->variable);
         } else if (operation_is(op, "RefEnter") || operation_is(op, "Enter")) {
-            /* takes the variable itself into a loop, where it is read */
+            /* an Enter takes the variable itself into a loop, where operations read it */
             s->shows[id] = reference || output_dtype(x) == DT_RESOURCE
                                ? seen
                                : new_read(s, id, seen->variable);
@@ -342,7 +348,8 @@ static void find_reads_of(struct sorter *s, struct operation *op)
     }
 }
 
-/* In order of creation, in which inputs come first: only control edges point forward. */
+/* Visits the operations in the order of their creation: inputs come first, since only
+ * control edges point forward. */
 static void find_reads(struct sorter *s)
 {
     for (int id = 0; id < s->n; id++) {
@@ -356,12 +363,13 @@ static void find_reads(struct sorter *s)
     }
     for (size_t i = 0; i < s->args->n_fetches; i++) {
         struct output x = s->args->fetches[i];
+
         if (s->shows[operation_id(x.op)] != NULL && shows_bytes(x) && !is_fed(s, x))
             add_user(s, s->shows[operation_id(x.op)], -1);
     }
 }
 
-/* The variable that argument i of a write changes; -1 if it is none. */
+/* Returns the variable that a write changes by argument i; -1: none. */
 static int written_by(const struct sorter *s, const struct operation *op, int i)
 {
     struct output x = operation_input(op, i);
@@ -376,6 +384,7 @@ static void order_before(struct sorter *s, struct read *r, int write)
 {
     for (int i = 0; i < r->n_users; i++) {
         int user = r->users[i];
+
         if (user == write)
             continue;
         if (user < 0 || is_reached(s, user))
@@ -399,6 +408,7 @@ static void order_write(struct sorter *s, const struct operation *op, struct ord
 
     for (int i = 0; i < operation_n_inputs(op); i++) {
         int v = written_by(s, op, i);
+
         if (v < 0)
             continue;
         ret->written[v] = 1;
@@ -458,7 +468,7 @@ int plan_not_runnable(const struct operation *op, struct err *err)
                    operation_name(op), operation_type(op));
 }
 
-/* The error about operations that never became ready. */
+/* Reports the operations that never became ready. */
 static int report_cycle(const struct sorter *s, struct err *err)
 {
     const struct operation *first = NULL;
@@ -512,7 +522,7 @@ static int needs_value(const struct operation *op, int i)
     struct output x = operation_input(op, i);
 
     if (is_switch(op) || operation_is(op, "Merge"))
-        return 0; /* passes its inputs on unread */
+        return 0; /* passes its inputs on without reading them */
     if (output_dtype(x) == DT_RESOURCE && !writes(op))
         return operation_is(op, "ReadVariableOp");
     return !takes_reference(op, i) || (writes(op) && !(i == 0 && is_assign(op)));
@@ -538,9 +548,11 @@ static void find_checked(struct sorter *s, struct plan *p, struct order *order,
     p->checked = ARENA_ARRAY(&p->arena, int, s->n);
     for (int k = 0; k < order->n; k++) {
         const struct operation *op = order->ops[k];
+
         for (int i = 0; i < operation_n_inputs(op); i++) {
             struct output x = operation_input(op, i);
             struct read *seen = s->shows[operation_id(x.op)];
+
             if (seen == NULL || !shows_bytes(x) || is_fed(s, x))
                 continue;
             int v = seen->variable;
@@ -556,6 +568,7 @@ static void find_checked(struct sorter *s, struct plan *p, struct order *order,
     for (size_t i = 0; i < s->args->n_fetches; i++) {
         struct output x = s->args->fetches[i];
         int id = operation_id(x.op);
+
         if (operation_is_variable(x.op) && !is_fed(s, x) &&
             !(known[id] && !order->copy[id]))
             p->checked[p->n_checked++] = var_store_find(vars, x.op);

@@ -29,7 +29,7 @@ static void visit(const struct operation *op, unsigned char *seen,
     stack[(*depth)++] = op;
 }
 
-/* The number of the feed of x, or -1. */
+/* Returns the number of the feed of x, or -1. */
 static int feed_of(const struct plan *p, struct output x)
 {
     for (size_t i = 0; i < p->n_feeds; i++)
@@ -43,7 +43,8 @@ static int is_fed(const struct plan *p, struct output x)
     return feed_of(p, x) >= 0;
 }
 
-/* Whether a control edge to the operation leads to nothing that runs. */
+/* Whether a control edge to the operation makes nothing run: the operation itself, or
+ * each of its outputs, is fed. */
 static int is_given(const struct plan *p, const struct operation *op)
 {
     int n = 0;

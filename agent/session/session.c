@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* kinds of runs; beyond that, the plan that was unused for longest is freed */
+/* A plan is for one kind of run. If there are more kinds, the plan that was unused for
+ * longest is freed. */
 #define MAX_PLANS     256
 #define MAX_SCHEDULES 64
 
@@ -18,18 +19,19 @@ struct session {
     enum numerics numerics;
     struct plan *plans[MAX_PLANS];
     int n_plans;
-    struct schedule *schedules[MAX_SCHEDULES]; /* of runs with loops */
+    /* for runs with loops or staged operations */
+    struct schedule *schedules[MAX_SCHEDULES];
     int n_schedules;
-    int n_seen;     /* operations of the graph that were looked at for ... */
-    int has_staged; /* ... one that no plan runs */
-    int is_staged;  /* inside of a run in stages, whose arguments were checked */
+    int n_seen;     /* has_staged looked at this many operations of the graph */
+    int has_staged; /* one of them can be run by no plan */
+    int is_staged;  /* a run in stages, which has checked its arguments, is under way */
     int64_t max_iterations;
     uint64_t runs;
-    char *buffer; /* memory for the values of a run, as large as the largest plan needs */
+    char *buffer; /* for the values of a run; as large as the largest plan needs */
     size_t buffer_bytes;
     void (*progress)(void *ctx);
     void *progress_ctx;
-    struct session_tap *tap; /* NULL: none */
+    struct session_tap *tap; /* NULL: nothing is tapped */
 };
 
 int session_new(struct session **ret, struct graph *g, const struct session_options *o,
@@ -239,7 +241,7 @@ static int copy_result(const struct tensor *t, struct tensor *ret, struct err *e
 {
     int rc = 0;
 
-    if (t->dtype == DT_RESOURCE) /* only inside of a run in stages */
+    if (t->dtype == DT_RESOURCE) /* a handle, which only a run in stages fetches */
         *ret = tensor_view(DT_RESOURCE, SHAPE_SCALAR, NULL);
     else if (ret->data == NULL)
         rc = tensor_copy(ret, t, err);
@@ -252,7 +254,7 @@ static int copy_result(const struct tensor *t, struct tensor *ret, struct err *e
     return 0;
 }
 
-/* dead: by fetch, those without a value; NULL: none. */
+/* dead [n_fetches]: 1 for those without a value; NULL: all have one. */
 static int copy_results(const struct plan *p, const unsigned char *dead,
                         struct tensor *ret, struct err *err)
 {
@@ -340,7 +342,8 @@ int session_run_plan(struct session *s, const struct run_args *args, struct tens
     if (rc < 0)
         return rc;
     if (s->is_staged && s->progress != NULL)
-        s->progress(s->progress_ctx); /* the plan of an iteration may have no step */
+        /* the plan of an iteration may have no step that reports progress */
+        s->progress(s->progress_ctx);
     return p->probe.op != NULL ? run_probe(s, args, p->probe, ret, ret_dead, err)
                                : run_plan(s, p, args, ret, ret_dead, err);
 }
@@ -428,7 +431,9 @@ static int run_staged(struct session *s, const struct schedule *sc,
                       const struct run_args *args, struct tensor *ret, struct err *err)
 {
     struct staged_run r = {.session = s, .max_iterations = s->max_iterations};
-    int rc = check_args(s, args, err); /* shapes may differ from those of the schedule */
+
+    /* the schedule was made for other feeds, maybe of other shapes */
+    int rc = check_args(s, args, err);
 
     if (rc < 0)
         return rc;
@@ -461,10 +466,10 @@ static int is_fed(const struct run_args *args, struct output x)
     return 0;
 }
 
-struct reach { /* what a run computes */
+struct reach { /* The operations that a run computes. */
     const struct run_args *args;
-    uint8_t *seen;           /* by operation */
-    struct operation **todo; /* each operation is there once at most */
+    uint8_t *seen;           /* [operations] */
+    struct operation **todo; /* [operations], since each is pushed at most once */
     size_t n;
 };
 
@@ -482,7 +487,8 @@ static void reach_output(struct reach *r, struct output x)
         reach_op(r, x.op);
 }
 
-/* Marks the operations between the feeds, and the fetches and targets. */
+/* Marks the operations that the run needs, from its fetches and targets back to its
+ * feeds. */
 static void reach_all(struct reach *r)
 {
     for (size_t i = 0; i < r->args->n_fetches; i++)
@@ -499,8 +505,8 @@ static void reach_all(struct reach *r)
     }
 }
 
-/* Appends the tap's outputs that the run has to its fetches; ret_which [n] are their places
- * in the tap. Returns how many. */
+/* Appends those outputs of the tap that the run computes to its fetches. ret_which [n]:
+ * their indices in the tap. Returns their number. */
 static size_t add_tapped(struct session *s, const struct run_args *args,
                          struct output *fetches, size_t *ret_which)
 {

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Operations that the schedules of one run may look at: seconds. */
+/* Limits the time for scheduling one run to seconds: the number of operations looked
+ * at. */
 #define MAX_LOOKS ((int64_t)400000000)
 
 struct builder {
@@ -21,27 +22,27 @@ struct builder {
     struct err *err;
     struct loop_finder finder;
     struct while_loop *loops;
-    int n; /* operations of the graph */
+    int n; /* number of operations in the graph */
     const struct schedule_query *query;
     int writes;
-    int64_t *n_left; /* operations that may be looked at by all schedules of a run */
+    int64_t *n_left; /* what is left of MAX_LOOKS for all schedules of the run */
     unsigned char *effects;
     unsigned char *seen;
-    unsigned char *wanted; /* by operation id: it is asked for */
-    int *slot_of;          /* by operation id: its first slot plus 1 */
-    int *next_slot;        /* by slot: the next one of its operation plus 1 */
+    unsigned char *wanted; /* [operations] fetched or a target */
+    int *slot_of;          /* [operations] its first slot, plus 1 */
+    int *next_slot;        /* [slots] the next slot of the same operation, plus 1 */
     int cap_next;
-    int *unit_of; /* by operation id: plus 1 */
+    int *unit_of; /* [operations] its unit, plus 1 */
     int n_todo;
-    int *todo; /* operation ids */
+    int *todo; /* ids of operations to visit */
     int cap_units;
     int n_blocks;
-    int *level, *stage; /* by block: operation ids, then units */
-    int *order;         /* blocks, each after those that it needs */
+    int *level, *stage; /* [operations, then units] a block's level and stage */
+    int *order;         /* blocks in an order in which each follows those that it needs */
     int n_order;
-    int *fetch_stage; /* by slot: in which it is computed by a plan; INT_MAX: in none */
+    int *fetch_stage; /* [slots] the stage whose plan computes it; INT_MAX: none */
     int cap_fetch;
-    int *mark; /* by operation id: walks of plans */
+    int *mark; /* [operations] the last walk that visited it */
     int n_marks;
 };
 
@@ -200,7 +201,7 @@ static int visit(struct builder *b, struct operation *op)
     return 0;
 }
 
-/* What is fed and inside of a loop would be ignored. */
+/* Refuses feeds of operations inside of a loop: they would be ignored. */
 static int check_given(struct builder *b)
 {
     for (const struct while_loop *l = b->loops; l != NULL && b->query->of_loop == NULL;
@@ -237,7 +238,7 @@ static int block_of(const struct builder *b, const struct operation *op)
     return b->unit_of[id] > 0 ? b->n + b->unit_of[id] - 1 : id;
 }
 
-/* Need i of the block; returns 0 past the end. What is given has op NULL. */
+/* Finds need i of the block; returns 0 past the last. A need that is fed has op NULL. */
 static int need_at(const struct builder *b, int block, int i, struct output *ret)
 {
     const struct unit *u = block >= b->n ? &b->sc->units[block - b->n] : NULL;
@@ -262,7 +263,8 @@ static int need_at(const struct builder *b, int block, int i, struct output *ret
     return 1;
 }
 
-/* What a plan computes again at no cost, or must not be given as a value. */
+/* Whether a plan can compute the operation once more at no cost, or must not get it as a
+ * value. */
 static int is_light(const struct builder *b, const struct operation *op)
 {
     const struct kernel_row *row = kernel_find(operation_type(op));
@@ -366,7 +368,8 @@ static void find_stages(struct builder *b)
 
 /* ---- the slots of units ---- */
 
-/* The slot of what a unit takes, computed at the latest in stage `at`. */
+/* Returns the slot of a unit's input, which a plan computes in stage `at` at the
+ * latest. */
 static int take(struct builder *b, struct output x, int at)
 {
     const struct operation *op = x.op;
@@ -440,7 +443,8 @@ static void feed(struct builder *b, struct stage *s, struct output x)
         if (s->feeds[i] == k)
             return;
     if (n == 0 ||
-        (n >= 8 && (n & (n - 1)) == 0)) { /* room for a power of two, from 8 on */
+        /* the array is full: its capacity is 8, 16, 32, ... */
+        (n >= 8 && (n & (n - 1)) == 0)) {
         int *more = ARENA_ARRAY(&b->sc->arena, int, n < 8 ? 8 : 2 * n);
 
         if (n > 0)
@@ -450,7 +454,7 @@ static void feed(struct builder *b, struct stage *s, struct output x)
     s->feeds[s->n_feeds++] = k;
 }
 
-/* One thing that the plan of stage `at` needs: computed by it, or fed. */
+/* Handles one need of stage `at`'s plan: the plan computes it, or gets it fed. */
 static void plan_needs(struct builder *b, int at, struct output x)
 {
     struct stage *s = &b->sc->stages[at];
@@ -482,7 +486,7 @@ static void walk_plan(struct builder *b, int at)
     }
 }
 
-/* What the plan of the stage computes for units and for later stages. */
+/* Lists what the plan of the stage computes for units and for later stages. */
 static void fill_results(struct builder *b, int at)
 {
     struct schedule *sc = b->sc;
@@ -549,7 +553,8 @@ static void fill_stage(struct builder *b, int at)
 
 /* ---- handles ---- */
 
-/* The slot whose handle x has: operations that pass values on keep it. */
+/* Returns the slot that x has the handle of: operations that pass values on keep it. -1:
+ * none. */
 static int handle_slot(const struct builder *b, struct output x)
 {
     for (int n = 0; n < b->n && output_dtype(x) == DT_RESOURCE; n++) {
@@ -592,7 +597,8 @@ static size_t add_given(struct output *given, size_t n, struct operation *op, in
     return n;
 }
 
-/* The condition and the body; what is given to them: see schedule_run. */
+/* Makes the schedules of the loop's condition and body. schedule_run lists what they are
+ * given. */
 static int cut_loop(struct builder *b, struct unit *u)
 {
     const struct while_loop *l = u->loop;
@@ -695,7 +701,7 @@ static int cut(struct schedule **ret, const struct schedule_query *q, int64_t *n
     rc = build(&b);
     for (int i = 0; i < sc->n_units; i++)
         if (sc->units[i].loop != NULL)
-            sc->units[i].loop->inside = NULL; /* freed here */
+            sc->units[i].loop->inside = NULL; /* in b.scratch */
     arena_done(&b.scratch);
     free(b.next_slot);
     free(b.fetch_stage);

@@ -30,7 +30,7 @@ static void free_slots(const struct schedule *sc, struct slot *slots)
 
 /* ---- plans ---- */
 
-/* The shape of a handle is that of a scalar, and it has no bytes. */
+/* The feed of a slot. A handle is fed as a scalar without bytes. */
 static struct feed fed(const struct slot *s)
 {
     struct feed f = s->feed;
@@ -64,7 +64,7 @@ static int run_plan(struct staged_run *r, const struct schedule *sc, int at,
     return rc;
 }
 
-/* The plan of a stage that is not the last one; its results go to slots. */
+/* Runs the plan of a stage other than the last, and stores its results in slots. */
 static int run_stage(struct staged_run *r, const struct schedule *sc, int at,
                      struct slot *slots, const struct run_args *args, struct err *err)
 {
@@ -101,7 +101,7 @@ static void clear(struct contained *x, int n)
         tensor_free(&x[i].tensor);
 }
 
-/* Finds out whether the loop goes on. */
+/* *ret: whether the loop goes on. */
 static int run_condition(struct staged_run *r, const struct schedule *sc,
                          struct slot *slots, const struct run_args *args, int *ret,
                          struct err *err)
@@ -131,8 +131,9 @@ static int fill(struct slot *slots, const struct schedule *sc, int n,
     return k;
 }
 
-/* The slots that a loop gives to its condition and its body: for each variable the Merge,
- * which of its inputs it passed on, and the Switch; then the constants. */
+/* Fills the slots that a loop gives to its condition and its body: for each variable
+ * the Merge, the number of the input that it passed on, and the Switch; then the
+ * constants. */
 static void give(const struct while_loop *l, const struct schedule *sc,
                  struct slot *slots, const struct contained *variables,
                  const struct contained *constants, const struct contained *index)
@@ -170,7 +171,7 @@ static int check_next(const struct unit *u, const struct contained *next, struct
     return 0;
 }
 
-/* One iteration: replaces the variables if the condition holds. */
+/* Runs one iteration: replaces the variables if the condition holds. */
 static int iterate(struct staged_run *r, const struct unit *u,
                    struct contained *variables, const struct contained *constants,
                    const struct run_args *args, int64_t number, int *ret_goes_on,
@@ -291,7 +292,8 @@ static int run_until_last(struct staged_run *r, const struct schedule *sc,
     return rc;
 }
 
-/* A run whose given slots are filled. Dead results are no error; the caller frees them all. */
+/* Runs a schedule whose given slots are filled. Dead results are no error. The caller
+ * frees all results. */
 static int run_slots(struct staged_run *r, const struct schedule *sc, struct slot *slots,
                      const struct run_args *args, struct contained *ret, struct err *err)
 {

@@ -66,14 +66,14 @@ int var_store_new(struct var_store **ret, struct graph *g,
                        n_devices, VAR_STORE_MAX_DEVICES);
     struct var_store *s = xcalloc(1, sizeof(*s));
     s->graph = g;
-    int r = add_block(s, own, err);
-    for (size_t i = 0; r == 0 && i < n_devices; i++)
-        r = add_block(s, &devices[i], err);
-    if (r == 0)
-        r = var_store_place(s, err);
-    if (r < 0) {
+    int rc = add_block(s, own, err);
+    for (size_t i = 0; rc == 0 && i < n_devices; i++)
+        rc = add_block(s, &devices[i], err);
+    if (rc == 0)
+        rc = var_store_place(s, err);
+    if (rc < 0) {
         var_store_free(s);
-        return r;
+        return rc;
     }
     *ret = s;
     return 0;
@@ -267,7 +267,7 @@ static int relayout(struct var_store *s, struct block *b, int n_old, size_t byte
     return 0;
 }
 
-/* As decimal digits: printf has no format for 128-bit numbers. */
+/* Formats a 128-bit number, for which printf has no format, in decimal. */
 static const char *decimal(unsigned __int128 n, char text[40])
 {
     char *p = text + 39;
@@ -350,21 +350,21 @@ static int make_room(struct var_store *s, struct block *b, int n_old, struct err
 
 int var_store_place(struct var_store *s, struct err *err)
 {
-    int n_old = s->n, seen = s->n_seen, r = 0;
+    int n_old = s->n, seen = s->n_seen, rc = 0;
     if (s->blocks[0].bytes > 0 && s->n_seen == graph_n_operations(s->graph))
         return 0;
-    r = find_places(s, err);
-    for (size_t i = 0; r == 0 && i < s->n_blocks; i++)
+    rc = find_places(s, err);
+    for (size_t i = 0; rc == 0 && i < s->n_blocks; i++)
         if (has_new(s, &s->blocks[i], n_old))
-            r = check_room(s, &s->blocks[i], err);
-    for (size_t i = 0; r == 0 && i < s->n_blocks; i++)
+            rc = check_room(s, &s->blocks[i], err);
+    for (size_t i = 0; rc == 0 && i < s->n_blocks; i++)
         if (has_new(s, &s->blocks[i], n_old))
-            r = make_room(s, &s->blocks[i], n_old, err);
-    if (r < 0) {
+            rc = make_room(s, &s->blocks[i], n_old, err);
+    if (rc < 0) {
         forget_places(s, n_old);
         s->n_seen = seen;
     }
-    return r;
+    return rc;
 }
 
 unsigned var_store_moves(const struct var_store *s)

@@ -16,7 +16,7 @@ enum { MAX_LEFTOVERS = 1000 };
 struct atomic_file {
     char *path;
     char *temp_path;
-    FILE *stream; /* NULL once committed or failed */
+    FILE *stream; /* NULL after the commit, and after an error */
     int durable;
 };
 
@@ -55,7 +55,7 @@ int atomic_file_new(struct atomic_file **ret, const char *path, int durable,
     return rc;
 }
 
-/* Reports errno and removes the temporary file. */
+/* Sets err from errno and removes the temporary file. */
 static int fail(struct atomic_file *f, const char *step, struct err *err)
 {
     int rc = err_errno(err, "%s: %s", f->path, step);
@@ -76,7 +76,8 @@ int atomic_file_append(struct atomic_file *f, const void *data, size_t len_bytes
     return 0;
 }
 
-int atomic_file_sync_parent(const char *path, struct err *err)
+/* fsync of the directory that holds `path`, which makes a rename or unlink durable. */
+static int sync_parent(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
     char *dir = slash != NULL ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
@@ -108,12 +109,12 @@ int atomic_file_commit(struct atomic_file *f, struct err *err)
 
     if (rc < 0)
         return rc;
-    f->stream = NULL; /* fclose frees it even if it fails */
+    f->stream = NULL; /* fclose frees the stream even if it fails */
     if (fclose(stream) != 0)
         return fail(f, "close", err);
     if (beneath_rename(f->temp_path, f->path, 0) != 0)
         return fail(f, "rename", err);
-    return f->durable ? atomic_file_sync_parent(f->path, err) : 0;
+    return f->durable ? sync_parent(f->path, err) : 0;
 }
 
 void atomic_file_free(struct atomic_file *f)

@@ -35,7 +35,4 @@ void atomic_file_free(struct atomic_file *f);
 int atomic_file_write(const char *path, const void *data, size_t len_bytes, int durable,
                       struct err *err);
 
-/* fsync of the directory that holds `path`, which makes a rename or unlink durable. */
-int atomic_file_sync_parent(const char *path, struct err *err);
-
 #endif

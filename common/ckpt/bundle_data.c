@@ -78,7 +78,8 @@ static int read_dense(struct bundle_reader *r, const struct bundle_entry *e, voi
 
 /* ---- strings ---- */
 
-/* Reads the lengths: returns their checksum and their sum, and advances c past them. */
+/* Reads the lengths of n strings and advances c past them. Returns their checksum and
+ * their sum. */
 static int read_lengths(struct cursor *c, size_t n, uint32_t *ret_crc, uint64_t *ret_sum,
                         struct err *err)
 {
@@ -214,7 +215,7 @@ static int check_cover(struct bundle_reader *r, const struct bundle_entry *e,
     return left == 0 ? 0 : err_set(err, ERR_FORMAT, "its slices do not cover it");
 }
 
-/* Copies a slice to or from its place in the whole, row by row along the last
+/* Copies a slice to its place in the whole tensor, or from it, row by row along the last
  * dimension. */
 static void copy_slice(const struct bundle_slice *slice, const struct tensor *part,
                        const struct tensor *whole, int to_whole)

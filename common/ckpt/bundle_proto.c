@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* of the format: the version written, and the newest that can be read */
+/* version of the format that is written, and the newest that can be read */
 enum { VERSION = 1 };
 
-/* Numbers of the fields. */
+/* Field numbers of the messages. */
 enum {
     HEADER_NUM_SHARDS = 1,
     HEADER_ENDIANNESS = 2,
@@ -49,7 +49,7 @@ void bundle_put_header(struct wbuf *b, uint32_t n_shards)
     pw_end(b, version);
 }
 
-/* Whether VERSION is in the list, which may be packed or not. */
+/* Whether the list, which may be packed, contains VERSION. */
 static int holds_our_version(const struct pw_field *bad_consumers)
 {
     struct cursor c = bad_consumers->bytes;
@@ -215,7 +215,8 @@ int bundle_parse_slice(struct cursor c, const struct shape *whole,
     return 0;
 }
 
-/* Reads the slices in a second pass, since they are checked against the shape. */
+/* Reads the slices in a second pass: each is checked against the shape, which may come
+ * later. */
 static int parse_slices(struct cursor c, struct arena *a, struct bundle_entry *e,
                         struct err *err)
 {
@@ -329,7 +330,7 @@ int bundle_slice_shape(const struct shape *whole, const struct bundle_slice *sli
     return 0;
 }
 
-/* A number at *p, which is then behind it; -1: none, or too large. */
+/* Reads a number at *p and advances *p past it; -1: there is none, or it is too large. */
 static int64_t scan_number(const char **p)
 {
     int64_t v = 0;
@@ -366,7 +367,7 @@ int bundle_slice_from_text(const char *text, struct shape *ret_whole,
 
     *ret_whole = SHAPE_SCALAR;
     *ret = (struct bundle_slice){0};
-    /* the sizes are those that a space follows */
+    /* a space follows each size, but not the slice after them */
     while (ok && ret_whole->rank < SHAPE_MAX_RANK) {
         const char *next = p;
         const int64_t size = scan_number(&next);
@@ -409,8 +410,8 @@ static void put_ordered_text(struct wbuf *b, const char *s)
     wbuf_bytes(b, "\0\1", 2);
 }
 
-/* In n bytes, a signed number has 7n - 1 bits and its sign, in two's complement, after a
- * header of n bits that are the inverse of the sign. */
+/* Appends a signed number in n bytes: a header of n bits, which are the inverse of the
+ * sign, then the number in two's complement, in 7n - 1 bits and its sign. */
 static void put_ordered_signed(struct wbuf *b, int64_t v)
 {
     uint64_t magnitude = (uint64_t)(v < 0 ? ~v : v);

@@ -22,7 +22,8 @@ enum {
     MAX_KEY_EXPANSION = 64,
 };
 
-/* TensorFlow 2 stores this beside its tensors, whose keys are paths of objects. */
+/* TensorFlow 2 stores a graph of objects under this key; its tensors' keys are paths in
+ * that graph. */
 static const char OBJECT_GRAPH_KEY[] = "_CHECKPOINTABLE_OBJECT_GRAPH";
 
 /* ---- files ---- */
@@ -61,7 +62,7 @@ void bundle_close(int fd)
         (void)close(fd);
 }
 
-/* Reads n bytes at an offset; fewer bytes are an error. */
+/* Reads n bytes at an offset. It is an error if the file has fewer. */
 int bundle_read_at(int fd, void *dst, size_t n, uint64_t offset, struct err *err)
 {
     const ssize_t got = pread_all(fd, dst, n, offset);
@@ -146,7 +147,7 @@ static int add_entry(struct bundle_reader *r, const struct table_entry *e,
 
     if (e->key_len == 0 || (e->key[0] != 0 && memchr(e->key, 0, e->key_len) != NULL))
         return err_set(err, ERR_FORMAT, "malformed index: impossible name");
-    /* slices have keys that begin with 0, which no name does */
+    /* a slice's key begins with byte 0, a tensor's name does not */
     record = bundle_add_record(e->key[0] == 0 ? &r->slices : &r->tensors, &r->arena,
                                e->key, e->key_len);
     name = (const char *)record->key;

@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* of all shards together, on the disk and decoded */
+/* limits all shards together, both on the disk and decoded */
 enum { MAX_BYTES = 1 << 30 };
 
 enum {
@@ -66,14 +66,14 @@ static char *file_name(const char *prefix, unsigned i)
 
 struct load {
     struct bundle_reader *r;
-    int with_data; /* the second pass */
-    size_t bytes;  /* of the files so far */
+    int with_data; /* this is the second pass, which reads values */
+    size_t bytes;  /* size of the files read so far */
     struct err *err;
 };
 
 #define load_fail(l, code, ...) err_set((l)->err, (code), __VA_ARGS__)
 
-/* ---- the first entry: what there is ---- */
+/* ---- the first entry: the list of tensors and slices ---- */
 
 static const char *text_of(struct bundle_reader *r, struct cursor c)
 {
@@ -154,7 +154,7 @@ static int compare_records(const void *a, const void *b)
     return table_compare(x->key, x->key_len, y->key, y->key_len);
 }
 
-/* Sorts the tensors; each shard lists its slices of one tensor. */
+/* Sorts the tensors, and joins the slices that several shards list for one tensor. */
 static int merge_tensors(struct load *l)
 {
     struct records *t = &l->r->tensors;
@@ -184,9 +184,9 @@ static int merge_tensors(struct load *l)
     return 0;
 }
 
-/* ---- the others: slices ---- */
+/* ---- the other entries: slices ---- */
 
-/* The field of TensorProto with values of a dtype; 0: not supported. */
+/* Returns the number of TensorProto's field for values of a dtype; 0: not supported. */
 static uint32_t field_of(enum dtype dtype)
 {
     switch (dtype) {
@@ -218,8 +218,8 @@ static uint32_t field_of(enum dtype dtype)
     }
 }
 
-/* Appends the values of one field, packed or not; returns their number, -1: malformed, or
- * more than `most`. */
+/* Appends the values of one field, which may be packed. Returns their number; -1:
+ * malformed, or more than `most`. */
 static int64_t put_values(struct wbuf *b, enum dtype dtype, struct pw_field *f,
                           int64_t most)
 {
@@ -241,7 +241,8 @@ static int64_t put_values(struct wbuf *b, enum dtype dtype, struct pw_field *f,
     return f->bytes.failed || n > most ? -1 : n;
 }
 
-/* Strings as the data file of a bundle has them. */
+/* Appends strings in the format of a bundle's data file. Returns their number, -1:
+ * malformed. */
 static int64_t put_strings(struct wbuf *b, struct cursor values, uint32_t *ret_crc)
 {
     struct cursor c = values;
@@ -266,7 +267,7 @@ static int64_t put_strings(struct wbuf *b, struct cursor values, uint32_t *ret_c
     return values.failed ? -1 : n;
 }
 
-/* Returns the number of values; -1: malformed, or more than `most`. */
+/* Appends numbers. Returns how many; -1: malformed, or more than `most`. */
 static int64_t put_numbers(struct wbuf *b, enum dtype dtype, struct cursor values,
                            int64_t most, uint32_t *ret_crc)
 {
@@ -346,7 +347,8 @@ static int add_slice(struct load *l, const struct table_entry *entry, struct cur
     return rc;
 }
 
-/* The first pass reads the lists, the second the slices. */
+/* Reads an entry of the table: the first pass reads the list, the second one the
+ * slices. */
 static int add_entry(struct load *l, const struct table_entry *e)
 {
     struct cursor c = cursor_of(e->value, e->value_len);
@@ -360,7 +362,7 @@ static int add_entry(struct load *l, const struct table_entry *e)
     return load_fail(l, ERR_FORMAT, "an entry without values");
 }
 
-/* ---- all of it ---- */
+/* ---- a whole checkpoint ---- */
 
 static int read_table(struct load *l, const unsigned char *data, size_t n)
 {
@@ -405,7 +407,7 @@ static int read_file(struct load *l, unsigned i)
     return rc;
 }
 
-/* A tensor of one slice, which is all of it, is stored like any other. */
+/* Turns a tensor with a single slice, the whole of it, into one without slices. */
 static void join_whole(struct bundle_reader *r)
 {
     for (size_t i = 0; i < r->tensors.n; i++) {

@@ -13,16 +13,16 @@
 /* One entry of the future index. */
 struct item {
     struct wbuf key;
-    struct bundle_entry entry;   /* slices: the array below */
-    struct bundle_slice *slices; /* grows */
+    struct bundle_entry entry;   /* entry.slices points to the array below */
+    struct bundle_slice *slices; /* the array, which is reallocated */
 };
 
 struct bundle_writer {
     char *prefix;
     int durable;
     struct atomic_file **data; /* [n_shards] */
-    uint32_t n_shards, shard;  /* number of shards; the one being written */
-    uint64_t data_len;         /* bytes written to it so far */
+    uint32_t n_shards, shard;  /* number of shards; index of the one being written */
+    uint64_t data_len;         /* bytes written to the current shard so far */
     struct item *items;
     size_t n_items;
     struct wbuf scratch;
@@ -103,7 +103,7 @@ static int append(struct bundle_writer *w, const void *data, size_t n, uint32_t 
     return atomic_file_append(w->data[w->shard], data, n, err);
 }
 
-/* All lengths as varints, the masked checksum of the lengths, all bytes. */
+/* Appends all lengths as varints, the masked checksum of the lengths, and all bytes. */
 static int append_strings(struct bundle_writer *w, const struct tensor *t, uint32_t *crc,
                           struct err *err)
 {
@@ -172,7 +172,7 @@ static int key_is(const struct item *item, const char *name)
            memcmp(item->key.data, name, item->key.len) == 0;
 }
 
-/* The item of the whole tensor precedes those of its slices. */
+/* Finds the whole tensor's item, which precedes those of its slices. */
 static struct item *find_whole(struct bundle_writer *w, const char *name)
 {
     for (size_t i = w->n_items; i > 0; i--) {

@@ -47,7 +47,7 @@ enum ckpt_kind ckpt_kind_of(const char *prefix)
 
 /* ---- paths of state files ---- */
 
-/* The part after the last slash or backslash. */
+/* Returns the part after the last slash or backslash. */
 static const char *base_name(const char *path)
 {
     const char *base = path;
@@ -59,8 +59,8 @@ static const char *base_name(const char *path)
     return base;
 }
 
-/* The higher, the better: a checkpoint with values, a graph alone, a V1 checkpoint,
- * nothing. */
+/* Returns how useful the files of a prefix are: values rank above a graph alone, that
+ * above a V1 checkpoint, and that above nothing. */
 static int rank(const char *prefix)
 {
     enum ckpt_kind kind = ckpt_kind_of(prefix);
@@ -135,7 +135,8 @@ static int is_data_suffix(const char *end, size_t n)
     return 1;
 }
 
-/* The length of the prefix of which `path` is a file: "m.ckpt-7.meta"; 0: it is none. */
+/* Returns the length of the prefix that `path` is a file of, such as "m.ckpt-7.meta"; 0
+ * if it is none. */
 static size_t prefix_of_file(const char *path)
 {
     const char *end = strrchr(base_name(path), '.');

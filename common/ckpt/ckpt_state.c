@@ -71,7 +71,7 @@ static uint8_t take_number(struct text *t, int base, int max_digits)
     return (uint8_t)v;
 }
 
-/* Reads what follows a backslash. */
+/* Reads an escape sequence, from the byte after the backslash on. */
 static uint8_t take_escape(struct text *t)
 {
     static const char LETTERS[] = "abfnrtv";
@@ -107,7 +107,7 @@ static int take_string(struct text *t, struct wbuf *b)
     return 1;
 }
 
-/* Adjacent strings are concatenated. */
+/* Appends adjacent strings, which protobuf concatenates. */
 static int take_strings(struct text *t, struct wbuf *b)
 {
     do {

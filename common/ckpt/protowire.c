@@ -39,14 +39,6 @@ void pw_put_float(struct wbuf *b, uint32_t field, float v)
     pw_put_fixed32(b, field, bits);
 }
 
-void pw_put_double(struct wbuf *b, uint32_t field, double v)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &v, sizeof(bits));
-    pw_put_fixed64(b, field, bits);
-}
-
 void pw_put_bytes(struct wbuf *b, uint32_t field, const void *data, size_t n)
 {
     put_tag(b, field, PW_LEN);
@@ -65,7 +57,8 @@ size_t pw_begin(struct wbuf *b, uint32_t field)
     return b->len;
 }
 
-/* Only now is the size of the length known: moves the content up to make room for it. */
+/* The number of bytes that the length takes is only known now: moves the content to make
+ * room for it. */
 void pw_end(struct wbuf *b, size_t begun)
 {
     size_t content = b->len - begun;

@@ -30,7 +30,6 @@ void pw_put_varint_nonzero(struct wbuf *b, uint32_t field, uint64_t v);
 void pw_put_fixed32(struct wbuf *b, uint32_t field, uint32_t v);
 void pw_put_fixed64(struct wbuf *b, uint32_t field, uint64_t v);
 void pw_put_float(struct wbuf *b, uint32_t field, float v);
-void pw_put_double(struct wbuf *b, uint32_t field, double v);
 void pw_put_bytes(struct wbuf *b, uint32_t field, const void *data, size_t n);
 void pw_put_text(struct wbuf *b, uint32_t field, const char *s);
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* an element of 3 bytes copies at most 64 */
+/* an element of 3 bytes yields at most 64 bytes */
 enum { MAX_EXPANSION = 22 };
 
 int snappy_size(const uint8_t *data, size_t len_bytes, size_t *ret)
@@ -16,7 +16,7 @@ int snappy_size(const uint8_t *data, size_t len_bytes, size_t *ret)
     return c.failed || size / MAX_EXPANSION > len_bytes ? -1 : 0;
 }
 
-/* n bytes, little-endian. */
+/* Reads an n-byte little-endian number. */
 static uint32_t little(struct cursor *c, int n)
 {
     uint32_t v = 0;
@@ -42,7 +42,8 @@ static int put_literal(struct output *out, struct cursor *c, size_t n)
     return 0;
 }
 
-/* The bytes may overlap: then they repeat. */
+/* Copies n bytes from `offset` bytes back; if n is larger than the offset, they
+ * repeat. */
 static int put_copy(struct output *out, size_t offset, size_t n)
 {
     if (offset == 0 || offset > out->at || n > out->size - out->at)

@@ -9,11 +9,11 @@
 
 enum { MAX_DECODED_BYTES = 1 << 30 };
 
-/* The entries of one block, read in order. */
+/* Reads the entries of one block in order. */
 struct walk {
     struct cursor entries;
-    struct wbuf key;     /* of the last entry read */
-    struct wbuf decoded; /* of a compressed block */
+    struct wbuf key;     /* key of the last entry read */
+    struct wbuf decoded; /* the block's bytes, if it is compressed in the file */
 };
 
 struct table_reader {

@@ -11,7 +11,7 @@
 /* A block under construction. */
 struct block {
     struct wbuf entries;
-    struct wbuf restarts; /* u32 each */
+    struct wbuf restarts; /* positions of the restart points, u32 each */
     struct wbuf last_key;
     unsigned n_since_restart;
     unsigned restart_interval;
@@ -21,8 +21,8 @@ struct table_writer {
     struct wbuf file;
     struct block data, index;
     struct wbuf last_key;
-    struct table_handle pending; /* a finished block that is not yet in the index, */
-    /* because its index key depends on the next block's first key */
+    struct table_handle pending; /* a finished block that is not yet in the index: */
+    /* its key there depends on the next block's first key */
     int has_pending;
     int any_entry;
     int finished;
@@ -116,8 +116,8 @@ static void add_to_index(struct table_writer *w, const uint8_t *key, size_t key_
     w->has_pending = 0;
 }
 
-/* A short key from `last` to below `next`: `last` is cut after the first difference, and
- * that byte is incremented if the result is below `next`. */
+/* Indexes the pending block under a short key k with last <= k < next: `last`, cut after
+ * the first difference, with that byte incremented if the result is below `next`. */
 static void index_before(struct table_writer *w, const uint8_t *next, size_t next_len)
 {
     struct wbuf *last = &w->last_key;
@@ -131,7 +131,8 @@ static void index_before(struct table_writer *w, const uint8_t *next, size_t nex
     add_to_index(w, last->data, last->len);
 }
 
-/* A short key not below `last`: ends with the first byte that can be incremented. */
+/* Indexes the last block under a short key not below `last`, which ends with the first
+ * byte that can be incremented. */
 static void index_last(struct table_writer *w)
 {
     struct wbuf *last = &w->last_key;

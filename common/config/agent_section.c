@@ -98,7 +98,7 @@ static int check_algorithm(const struct yaml_node *at, const char *path,
     return schema_fail_choice(at, path, a->algorithm, names, n, err);
 }
 
-/* What a map of settings belongs to: an algorithm, or else an optimizer. */
+/* The owner of a map of settings: an algorithm or, if that is NULL, an optimizer. */
 struct owner {
     const struct algorithm_info *algorithm;
     enum optimizer_type optimizer;
@@ -174,7 +174,7 @@ static int is_no_input(const void *ctx, const char *key)
     return strcmp(key, "input") != 0;
 }
 
-/* A critic of its own agent can see nothing else. */
+/* Refuses critic.input for an algorithm whose critics see only their own agent. */
 static int check_input(const struct loader *l, const struct yaml_node *section,
                        const char *path, const struct agent_config *a)
 {
@@ -232,7 +232,7 @@ int agent_section_read(const struct loader *l, const struct yaml_node *section,
         rc = check_section(l, section, path, a);
     if (rc <= 0)
         return rc;
-    *a = was; /* without what was dropped */
+    *a = was; /* undo what the dropped keys had set */
     return schema_read(&agent_schema, section, path, a, &l->c->arena, l->err);
 }
 

@@ -26,7 +26,7 @@ static int place(const struct yaml_node *root, const char *agent, const struct e
     return ERR_CONFIG;
 }
 
-/* The same for a key of the whole configuration. */
+/* Adds the place to an error about a key of the whole configuration. */
 static int place_key(const struct yaml_node *root, const struct err *why, struct err *err)
 {
     const struct yaml_node *at = yaml_find_path(root, why->key);

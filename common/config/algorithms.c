@@ -5,7 +5,7 @@
 const char *const rows_kind_names[ROWS_KIND_COUNT + 1] = {"transitions", "episodes",
                                                           "window"};
 
-/* maddpg, ddpg and matd3 */
+/* settings of maddpg, ddpg and matd3 */
 #define OFF_POLICY_SETTINGS                                                              \
     "logit_penalty", "temperature", "policy", "execute", "own_batches", "clip_by",       \
         "exploration_noise", "symmetry", "reward_scale", "agent_id"
@@ -16,7 +16,7 @@ static const char *const matd3_settings[] = {
     OFF_POLICY_SETTINGS, "policy_delay", "target_policy_noise", "target_noise_clip", NULL,
 };
 
-/* vdn, qmix, and iql with sequences */
+/* settings of vdn, qmix, and iql with sequences */
 #define SEQUENCE_SETTINGS                                                                \
     "epsilon", "agent_id", "last_action", "recurrent", "n_step", "lambda", "double_q",   \
         "target_every", "clip_by", "symmetry", "reward_scale"
@@ -60,7 +60,8 @@ static const struct algorithm_default happo_defaults[] = {
     {NULL},
 };
 
-/* One step down a window's rows, without the means of proximal policy optimisation. */
+/* One gradient step on a window's rows, without PPO's clipping, epochs, normalisations
+ * and Huber loss. */
 #define PLAIN_STEP                                                                       \
     {"settings.clip_ratio", "none"}, {"settings.epochs", "1"},                           \
         {"settings.value_norm", "none"}, {"settings.advantage_norm", "false"},           \
@@ -80,7 +81,7 @@ static const char *const coma_settings[] = {
     "huber",    "symmetry", "reward_scale", NULL,
 };
 
-/* Foerster et al. 2018; what is left open there as in EPyMARL. */
+/* Foerster et al. 2018; EPyMARL's values where the paper gives none. */
 static const struct algorithm_default coma_defaults[] = {
     {"discount", "0.99"},
     {"clip_norm", "10"},
@@ -433,7 +434,7 @@ int algorithm_brings_graph(const struct algorithm_info *a)
     return algorithm_accepts(a, "from");
 }
 
-/* iql learns from single rows, unless a setting asks for more than that. */
+/* iql learns from single rows, unless a setting needs sequences. */
 enum rows_kind algorithm_rows(const struct agent_config *a)
 {
     const struct algorithm_settings *s = &a->settings;

@@ -39,8 +39,8 @@ const char *config_path_within(const char *path, const char *prefix)
     return path[n] == '.' ? path + n + 1 : path[n] == '\0' ? path + n : NULL;
 }
 
-/* The part of the path within the agent's section; "" for the whole section. NULL if the
- * path is not about this agent. */
+/* Returns the part of the path inside the agent's section; "" for the whole section,
+ * NULL if the path is not about this agent. */
 static const char *within_agent(const char *path, const char *name)
 {
     char prefix[AGENT_NAME_MAX + 16];
@@ -73,7 +73,7 @@ static char *key_of(struct arena *arena, const char *assignment)
     return arena_strndup(arena, assignment, strcspn(assignment, "="));
 }
 
-/* Whether one of the assignments set[0..n) is within path[0..len). */
+/* Whether one of the assignments set[0..n) is to path[0..len) or a key below it. */
 static int is_begun(const char *const *set, size_t n, const char *path, size_t len)
 {
     while (n > 0 && (strncmp(set[n - 1], path, len) != 0 ||
@@ -83,12 +83,13 @@ static int is_begun(const char *const *set, size_t n, const char *path, size_t l
 }
 
 /* If the key of set[i], `path`, leads into a list or tree, the assignment changes only a
- * part. Then puts the whole old list or tree into `root` first. */
+ * part of it: first copies the whole list or tree from c into `root`. */
 static int put_whole(const struct run_config *c, struct yaml_node *root,
                      struct arena *arena, const char *const *set, size_t i,
                      const char *path, struct err *err)
 {
-    struct run_config *base = (struct run_config *)(uintptr_t)c; /* it is not modified */
+    /* schema_locate does not modify it */
+    struct run_config *base = (struct run_config *)(uintptr_t)c;
     const char *rest = config_path_within(path, "defaults");
     struct schema_place at = {.rest = ""};
     int rc = rest != NULL ? schema_locate(&agent_schema, rest, &base->defaults, &at)

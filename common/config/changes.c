@@ -59,8 +59,8 @@ static void compare_sections(struct comparison *c, const char *prefix, size_t ag
     schema_compare(&agent_schema, prefix, was, was, is, is, on_difference, c);
 }
 
-/* following: compares agents with the values that they would have by following the new
- * defaults. */
+/* Compares two configurations. following: compares agents with the values that they
+ * would have if they followed the new defaults. */
 static void compare(const struct run_config *was, const struct run_config *is,
                     int following, config_change_fn fn, void *ctx)
 {
@@ -213,7 +213,7 @@ static int read_value(struct config_setting *s, const char *text, const char *pl
     return rc;
 }
 
-/* The row of a key that can change in a live run; NULL: there is none. */
+/* Returns the row of a key that can change in a live run; NULL if it cannot. */
 static const struct field *find_live(const struct run_config *c, const char *path)
 {
     struct schema_place at;
@@ -276,7 +276,8 @@ void run_config_set(struct run_config *c, const struct config_setting *s)
     }
 }
 
-/* The row of a key that changes at once, of an assignment to it. */
+/* Returns the row of the key that an assignment is to, if the key changes without a
+ * respawn; otherwise NULL. */
 static const struct field *find_at_once(const struct run_config *c, const char *set,
                                         struct arena *arena)
 {
@@ -285,7 +286,8 @@ static const struct field *find_at_once(const struct run_config *c, const char *
     return f != NULL && f->change != CHANGE_RESPAWN ? f : NULL;
 }
 
-/* If the assignment is of a schedule, one of the value that it ends with takes its place. */
+/* If *set assigns a schedule, adds the schedule to `given`, and replaces *set by an
+ * assignment of the schedule's last value. */
 static int take_schedule(const struct run_config *c, const char **set,
                          struct arena *arena, struct config_settings *given,
                          struct err *err)
@@ -318,7 +320,7 @@ static int is_given(const struct config_settings *given, const char *path)
     return 0;
 }
 
-/* Adds the value that c has by the assignment. */
+/* Adds the value that c got by the assignment. */
 static void take_value(struct run_config *c, const char *set, struct arena *arena,
                        struct config_settings *given)
 {
@@ -393,7 +395,7 @@ static void list_change(void *ctx, const struct config_change *c)
     if ((l->kinds >> c->kind & 1u) == 0 || c->kind == CHANGE_RESTART || is_agreed(l, c))
         return;
     if (c->is == NULL && (c->field->flags & FIELD_SKIP_ZERO) == 0)
-        return; /* the value is absent, because another key replaces it */
+        return; /* the value is absent: another key is given instead */
     s = config_change_setting(c);
     config_settings_add(l->ret, &s);
 }

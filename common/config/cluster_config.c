@@ -10,7 +10,7 @@ enum { DEFAULT_SILENCE_S = 10 };
 
 /* ---- devices ---- */
 
-/* A number after "/task:"; -1: none. *at: behind it. */
+/* Reads a task's number at *at and advances *at past it; -1: there is none. */
 static int64_t take_number(const char **at)
 {
     int64_t n = 0;
@@ -101,7 +101,7 @@ int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
 
     if (!c->has_cluster)
         return 0;
-    /* An optional map has no defaults of its own. */
+    /* the tables give optional maps no defaults */
     if (yaml_find(at, "launcher") == NULL)
         k->launcher = LAUNCHER_NONE;
     if (yaml_find(at, "encrypt") == NULL)

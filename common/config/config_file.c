@@ -7,16 +7,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_FILES = 8 }; /* that extend each other */
+enum { MAX_FILES = 8 }; /* in a chain of files that extend each other */
 
-/* A file that is being read, and the one that extends it. */
+/* A file that is being read, and the file that extends it. */
 struct chain {
     const struct chain *above;
     const char *path;
     struct stat is;
 };
 
-/* *ret_text: malloc'd. */
+/* Reads the file; *ret_text: malloc'd. */
 static int read_text(struct chain *file, char **ret_text, size_t *ret_len,
                      struct err *err)
 {
@@ -45,7 +45,7 @@ static int read_text(struct chain *file, char **ret_text, size_t *ret_len,
     return rc;
 }
 
-/* The path of another file, relative to the folder of this one. */
+/* Returns the path of another file, which is relative to the folder of this one. */
 static const char *path_beside(struct arena *arena, const char *path, const char *other)
 {
     const char *slash = strrchr(path, '/');
@@ -118,7 +118,7 @@ int loader_extend(const char *path, struct yaml_node **root, struct arena *arena
     struct chain file = {.path = path};
 
     if (stat(path, &file.is) < 0)
-        file.is = (struct stat){0}; /* a text that is no file */
+        file.is = (struct stat){0}; /* the configuration did not come from a file */
     return resolve(&file, root, arena, err);
 }
 

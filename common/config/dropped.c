@@ -1,5 +1,5 @@
-/* Keys that a complete configuration has for one algorithm or optimizer, when it is given
- * another one. */
+/* Drops keys of a complete configuration that belong to its last algorithm or optimizer,
+ * when it is given another one. */
 #include "common/config/loader.h"
 
 #include <stdio.h>
@@ -7,7 +7,8 @@
 
 enum { LISTED_MAX_BYTES = 300 };
 
-/* Values from a command line have no line: the user asks for them now. */
+/* A value from a command line has no line, and is never dropped: the user has just asked
+ * for it. */
 int loader_may_drop(const struct loader *l, const struct yaml_node *n)
 {
     return l->options != NULL && l->options->dropped != NULL && n->line > 0;
@@ -26,7 +27,7 @@ static void add_name(char list[LISTED_MAX_BYTES], const char *name, int is_first
                    name);
 }
 
-/* Fails for the first key that has to be refused. */
+/* Counts the keys to drop. Fails at the first key that must be refused instead. */
 static int count(const struct loader *l, const struct yaml_node *map, const char *path,
                  const struct schema *known,
                  int (*is_used)(const void *ctx, const char *key), const void *ctx,

@@ -67,7 +67,7 @@ static int check_restart(const struct run_config *c, const struct yaml_node *env
                      at->text);
 }
 
-/* The default name of the run: "mpe2.simple_spread_v3", or "hallway" for
+/* Returns the run's default name: "mpe2.simple_spread_v3", or "hallway" for
  * "envs/hallway.py". */
 static const char *name_of(const struct env_config *c, struct arena *arena)
 {
@@ -82,7 +82,7 @@ static const char *name_of(const struct env_config *c, struct arena *arena)
     return schema_is_name(name) ? name : "environment";
 }
 
-/* Checks the parameters of a plugin, which receives them as texts. */
+/* Checks the parameters of a plugin, which receives each of them as text. */
 static int check_plugin_params(const struct run_config *c, const struct yaml_node *env,
                                struct err *err)
 {
@@ -156,7 +156,7 @@ int env_config_check(const struct run_config *c, const struct yaml_node *env,
     return rc;
 }
 
-/* The limits of the packages that the environments come from. */
+/* Returns the step limit of the package that the environment comes from. */
 static int64_t usual_max_steps(const struct env_config *c)
 {
     return strcmp(c->id, "foraging") == 0 ? 50 : c->max_steps;

@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-enum { SHORT_WARMUP_SHARE = 10 }; /* of a short run's steps, one in so many */
+/* the warm-up takes at most a tenth of a short run's steps */
+enum { SHORT_WARMUP_SHARE = 10 };
 
 int64_t run_config_most_steps(const struct run_config *c)
 {
@@ -30,7 +31,8 @@ static int draws_rows(const struct run_config *c, size_t agent)
     return algorithm_rows(&c->agents[agent]) != ROWS_WINDOW;
 }
 
-/* The first multiple of update_every at which the warm-up is over. */
+/* Returns the step of the first update: the first multiple of update_every after the
+ * warm-up. */
 static int64_t first_update(const struct run_config *c, size_t agent)
 {
     const struct experience_config x = run_config_experience(c, agent);
@@ -40,7 +42,8 @@ static int64_t first_update(const struct run_config *c, size_t agent)
     return (x.warmup + x.update_every - 1) / x.update_every * x.update_every;
 }
 
-/* "experience.warmup", or the same of the agent or of `defaults`. */
+/* Returns the key whose value the agent uses: "experience.warmup", or that of the agent
+ * or of `defaults`; free(). */
 static char *key_of(const struct run_config *c, size_t agent, int is_warmup)
 {
     const char *key = is_warmup ? "warmup" : "update_every";

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_WORDS = 60 }; /* of a command */
+enum { MAX_WORDS = 60 }; /* in one command */
 
 int command_check_words(const struct yaml_node *command, const char *path,
                         struct err *err)
@@ -90,7 +90,7 @@ int hooks_config_complete(struct run_config *c, const struct yaml_node *root,
                                     yaml_find(on, "directory"), "on.directory", err);
     if (rc < 0)
         return rc;
-    if (c->hooks.deadline_s == 0.0) { /* an optional map has no defaults of its own */
+    if (c->hooks.deadline_s == 0.0) { /* the tables give optional maps no defaults */
         const struct field *f = schema_find(&hooks_schema, "deadline");
 
         (void)schema_read_text(f, f->default_text, "", &c->hooks.deadline_s, NULL);

@@ -14,7 +14,8 @@
 #include <string.h>
 
 #define DEFAULT_ENV_STEPS 625000
-#define WINDOW_STEPS      25 /* of a copy between updates, where episodes have no limit */
+/* steps of each copy between two updates, if episodes have no limit */
+#define WINDOW_STEPS      25
 
 static int without_env(const struct run_config *c)
 {
@@ -23,7 +24,7 @@ static int without_env(const struct run_config *c)
 
 /* ---- the run ---- */
 
-/* Two keys give the same thing, of which only one is allowed. */
+/* Fails because two keys that exclude each other were both given. */
 static int fail_both(const struct loader *l, const char *section, const char *a,
                      const char *b)
 {
@@ -73,7 +74,9 @@ static int check_at_most_capacity(const struct loader *l, const char *key, int64
 
     if (value <= l->c->experience.capacity)
         return 0;
-    if (at == NULL) /* the capacity was given, and is too small for the default */
+    /* the key has its default; what was given is the capacity, which is too small for
+     * it */
+    if (at == NULL)
         at = loader_given(l->root, "experience", "capacity");
     (void)snprintf(path, sizeof(path), "experience.%s", key);
     return yaml_fail(at, path, l->err,
@@ -98,8 +101,8 @@ static int check_run(struct loader *l)
 
 /* ---- what updates learn from ---- */
 
-/* What the section `priority` leaves out. */
-static void settle_priority(struct run_config *c)
+/* Fills in what the section `priority` leaves out. */
+static void resolve_priority(struct run_config *c)
 {
     struct priority_config *p = &c->experience.priority;
 
@@ -115,9 +118,10 @@ static void settle_priority(struct run_config *c)
         p->beta_to = 1.0;
 }
 
-/* Updates from the newest rows of every copy take all that were stored since the last: no
- * batch is drawn, and none has to wait. An interval that comes with keys for that and does
- * not divide among the copies was meant for them, too. */
+/* Whether a key of `experience` has a meaning for algorithms that learn from the newest
+ * rows of every copy. They use all rows since the last update, so they draw no batch and
+ * have no warm-up. update_every is dropped with those keys if it does not divide among
+ * the copies: it was then meant for them. */
 static int is_for_windows(const void *ctx, const char *key)
 {
     const int *keeps_interval = ctx;
@@ -128,7 +132,7 @@ static int is_for_windows(const void *ctx, const char *key)
            strcmp(key, "priority") != 0;
 }
 
-/* Drops or refuses such keys of a section `experience`; returns the number of them. */
+/* Drops or refuses the other keys of a section `experience`; returns their number. */
 static int drop_drawn(const struct loader *l, struct yaml_node *experience,
                       const char *path, int64_t update_every, const char *algorithm)
 {
@@ -147,7 +151,7 @@ static int drop_drawn(const struct loader *l, struct yaml_node *experience,
                        &keeps_interval, why);
 }
 
-/* An episode of every copy. */
+/* Returns the rows of one episode of every copy. */
 static int64_t window_rows(const struct run_config *c)
 {
     return c->env.copies * (c->env.max_steps > 0 ? c->env.max_steps : WINDOW_STEPS);
@@ -177,7 +181,7 @@ static int check_window(const struct loader *l)
 
     if (rc > 0) {
         c->experience.has_priority = 0;
-        settle_priority(c);
+        resolve_priority(c);
     }
     at = loader_given(l->root, "experience", "update_every");
     if (at == NULL && l->is_new)
@@ -199,7 +203,8 @@ struct experience_config run_config_experience(const struct run_config *c, size_
     return x;
 }
 
-/* Where an agent's `experience` has the key: in its section, or under `defaults`. */
+/* Returns the node that gives a key of an agent's `experience`, in its section or under
+ * `defaults`, or else the root. path: the key's full path. */
 static const struct yaml_node *find_own(const struct loader *l,
                                         const struct agent_config *a, const char *key,
                                         char *path, size_t size)
@@ -229,7 +234,8 @@ static int check_own_at_most(const struct loader *l, const struct agent_config *
                      (long long)value, (long long)l->c->experience.capacity);
 }
 
-/* Values under `defaults` are for those agents that use them. */
+/* Checks `experience` of an agent that learns from windows. Keys under `defaults` that
+ * it cannot use are for other agents, and are no error. */
 static int check_own_window(const struct loader *l, struct agent_config *a)
 {
     const struct experience_config *all = &l->c->defaults.experience;
@@ -274,7 +280,7 @@ int loader_check_experience(const struct loader *l)
     struct run_config *c = l->c;
     int rc;
 
-    settle_priority(c);
+    resolve_priority(c);
     for (size_t i = 0; i < c->n_agents; i++)
         if ((rc = check_own_experience(l, &c->agents[i])) < 0)
             return rc;
@@ -287,7 +293,7 @@ int loader_check_experience(const struct loader *l)
 
 /* ---- its agents ---- */
 
-/* Without an environment that could be asked, the file names the agents. */
+/* Takes the agents' names from the file: there is no environment to ask for them. */
 static int names_from_file(const struct loader *l, const struct yaml_node *agents,
                            const char *const **ret, size_t *ret_n)
 {
@@ -405,7 +411,8 @@ static int check_needs(const struct loader *l, const struct yaml_node *section,
                      a->algorithm, l->c->env.id, list);
 }
 
-/* The path of a schedule among the section's values; 0: all of them are constants. */
+/* Finds a schedule among the section's values and sets `ret` to its path. Returns 0 if
+ * all values are constants. */
 static int find_schedule(const struct schema *s, const char *path, const void *root,
                          const void *base, char ret[PATH_MAX_BYTES])
 {
@@ -628,7 +635,8 @@ void run_config_done(struct run_config *c)
 
 /* ---- writing ---- */
 
-/* An agent's section has only the values that differ from the defaults. */
+/* Writes the agents' sections, each with only the values that differ from the
+ * defaults. */
 static void write_agents(const struct run_config *c, FILE *f)
 {
     (void)fputs("agents:\n", f);

@@ -24,7 +24,7 @@
         __VA_ARGS__, NULL                                                                \
     }
 #define ALMOST_1  0.999999999 /* with 1, a moving average would never change */
-/* steps, rows, episodes: exactly representable as a double */
+/* of steps, rows and episodes: exactly representable as a double */
 #define COUNT_MAX 1e15
 
 const char *const optimizer_names[] = {"adam",    "sgd",           "momentum",
@@ -128,7 +128,7 @@ static const struct field critic_fields[] = {
      .doc = "if not empty, actions join behind `hidden`, then come these layers"},
 };
 
-/* What a critic of its own agent sees is no choice. */
+/* critic.input does not apply to an algorithm whose critics see only their own agent. */
 static int critic_applies(const void *root, const void *section,
                           const struct field *field)
 {
@@ -397,7 +397,7 @@ static const struct field experience_fields[] = {
      .doc = "{alpha: 0.6, beta: 0.4, beta_to: 1}: draw rows by their errors"},
 };
 
-/* Updates that take all rows since the last one draw no batch and wait for none. */
+/* batch_size and warmup do not apply if updates take all rows since the last one. */
 static int experience_applies(const void *root, const void *section,
                               const struct field *field)
 {

@@ -10,10 +10,10 @@
 #include <string.h>
 
 enum {
-    SHOWN_MAX_BYTES = 60, /* bytes of a value that are quoted in an error */
+    SHOWN_MAX_BYTES = 60, /* bytes of a value that an error quotes */
     HINT_MAX_BYTES = 100,
     KEYS_LIST_BYTES = 300, /* leaves room for the place and the hint in a struct err */
-    KEYS_MAX = 64,         /* rows of one table */
+    KEYS_MAX = 64,         /* rows in one table */
 };
 
 _Static_assert(sizeof(enum optimizer_type) == sizeof(int), "enums are read as int");
@@ -28,7 +28,7 @@ static void *at_offset(void *base, size_t offset)
     return (char *)base + offset;
 }
 
-/* A scalar that is being read: its node, its field, its destination. */
+/* What is being read: the node, its field and the destination. */
 enum { TEXT_MAX_BYTES = 4095 };
 
 struct reading {
@@ -79,7 +79,8 @@ static int unexpected_number(const struct reading *r, const char *what)
     return unexpected(r, expected);
 }
 
-/* Numbers, times and sizes may be in quotes: nothing else fits where they are expected. */
+/* Whether the node has the kind of scalar that the field needs. Numbers, times and sizes
+ * may be in quotes: nothing else could be meant. */
 static int is_scalar(const struct yaml_node *n)
 {
     return n->kind == YAML_SCALAR;
@@ -90,7 +91,8 @@ static int in_range(const struct field *f, double v)
     return (f->flags & FIELD_ABOVE_MIN ? v > f->min : v >= f->min) && v <= f->max;
 }
 
-/* Parses a decimal number at the start of text; not hexadecimal, "inf" or "nan". */
+/* Parses a decimal number at the start of text; refuses hexadecimal numbers, "inf" and
+ * "nan". */
 static int scan_number(const char *text, double *ret, const char **ret_end)
 {
     size_t len = strspn(text, "+-.0123456789eE");
@@ -130,7 +132,7 @@ static int read_f64_or_none(const struct reading *r)
     return 0;
 }
 
-/* Accepts 1000000 and also 1e6, if it is a whole number. */
+/* Parses a whole number: 1000000 or 1e6. */
 static int scan_whole(const char *text, int64_t *ret)
 {
     const char *end;
@@ -147,7 +149,7 @@ static int scan_whole(const char *text, int64_t *ret)
     return 1;
 }
 
-/* "1 to 0.05 over 50000" */
+/* Parses "1 to 0.05 over 50000". */
 static int scan_ramp(const char *text, struct ramp *ret)
 {
     static const char to[] = " to ", over[] = " over ";
@@ -162,7 +164,7 @@ static int scan_ramp(const char *text, struct ramp *ret)
     return 1;
 }
 
-/* {from: 1, to: 0.05, over: 50000}: all three. */
+/* Parses {from: 1, to: 0.05, over: 50000}, which needs all three keys. */
 static int scan_ramp_map(const struct yaml_node *map, struct ramp *ret)
 {
     const struct yaml_node *from = yaml_find(map, "from"), *to = yaml_find(map, "to");
@@ -323,7 +325,7 @@ static int read_words(const struct reading *r)
     return 0;
 }
 
-/* One name, or a list of several. */
+/* Reads one name, or a list of names. */
 static int read_names(const struct reading *r)
 {
     const int is_list = r->node->kind == YAML_LIST;
@@ -377,7 +379,7 @@ void schema_join_choices(char *ret, size_t size, const char *const *choices, siz
     }
 }
 
-/* "; did you mean 'x'?", or "" if no name is similar. */
+/* Sets ret to "; did you mean 'x'?", or to "" if no name is similar. */
 static void suggest(char *ret, size_t size, const char *word, const char *const *choices,
                     size_t n)
 {
@@ -544,7 +546,8 @@ static int read_optional_map(const struct reading *r, void *base)
     return schema_read(r->field->schema, r->node, r->path, r->dst, r->arena, r->err);
 }
 
-/* The owner must have all permissions: without them the run could not work. */
+/* Reads permission bits. The owner must have all of them: the run could not work
+ * otherwise. */
 static int read_mode(const struct reading *r)
 {
     const char *text = r->node->text;
@@ -618,7 +621,7 @@ void schema_join_path(char ret[PATH_MAX_BYTES], const char *path, const char *ke
     (void)snprintf(ret, PATH_MAX_BYTES, "%s%s%s", path, *path != '\0' ? "." : "", key);
 }
 
-/* Finds a key `depth` levels below the table; path: of the table. */
+/* Finds a key `depth` levels below the table. path: the table's path. */
 static int find_at_depth(const struct schema *s, const char *path, const char *key,
                          int depth, char ret[PATH_MAX_BYTES])
 {
@@ -638,7 +641,8 @@ static int find_at_depth(const struct schema *s, const char *path, const char *k
     return 0;
 }
 
-/* The same at any depth, the nearest to the table first. Returns whether it is there. */
+/* Finds a key at any depth below the table, the nearest first. Returns whether there is
+ * one. */
 static int find_below(const struct schema *s, const char *path, const char *key,
                       char ret[PATH_MAX_BYTES])
 {
@@ -649,7 +653,7 @@ static int find_below(const struct schema *s, const char *path, const char *key,
     return depth < YAML_MAX_DEPTH;
 }
 
-/* path: of the key that the table s does not have. */
+/* Fails because the table s has no such key. path: the key's path. */
 static int unknown_key(const struct schema *s, const struct yaml_node *entry,
                        const char *path, struct err *err)
 {
@@ -730,7 +734,8 @@ static void fill_field(const struct field *f, void *dst, struct arena *arena, in
     if (f->type == FIELD_MAP)
         fill(f->schema, dst, arena, unset);
     else if (f->type == FIELD_OPTIONAL_MAP)
-        fill(f->schema, dst, arena, 1); /* its values stay unset until the map is given */
+        /* an optional map's values stay unset until the map is given */
+        fill(f->schema, dst, arena, 1);
     else if (unset || f->default_text == NULL)
         set_unset(f, dst);
     else
@@ -748,7 +753,7 @@ void schema_defaults(const struct schema *s, void *base, struct arena *arena)
     fill(s, base, arena, 0);
 }
 
-/* ---- one value of a section that was already read ---- */
+/* ---- single values of a section that was read ---- */
 
 int schema_locate(const struct schema *s, const char *path, void *base,
                   struct schema_place *ret)

@@ -54,9 +54,9 @@ static const struct yaml_node *get_tree(const void *p)
     return n;
 }
 
-/* The shortest text that is read back as the same number. Whole numbers are written as
- * people do (30, not 3e+01); 1.0e-08 has a point because YAML 1.1 reads an exponent
- * without one as text. */
+/* Writes the shortest text that is read back as the same number. Whole numbers are
+ * written as people write them (30, not 3e+01). 1.0e-08 has a point because YAML 1.1
+ * reads an exponent without one as text. */
 static void write_f64(FILE *f, double v)
 {
     char text[40];
@@ -127,7 +127,7 @@ static void write_convs(FILE *f, const struct conv_layers *s)
     (void)fputc(']', f);
 }
 
-/* "a" or "[a, b]" */
+/* Writes "a" or "[a, b]". */
 static void write_names(FILE *f, const char *names)
 {
     const int is_list = strchr(names, ' ') != NULL;
@@ -221,7 +221,7 @@ int schema_is_text(const struct field *f)
     return f->type == FIELD_NAME || f->type == FIELD_TEXT || f->type == FIELD_NAMES;
 }
 
-int schema_same_value(const struct field *f, const void *a, const void *b)
+static int same_value(const struct field *f, const void *a, const void *b)
 {
     if (schema_is_text(f))
         return strcmp(get_name(a), get_name(b)) == 0;
@@ -276,7 +276,8 @@ int schema_write(const struct schema *s, const void *root, const void *base,
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
         const void *p = at_const(base, f->offset);
-        const void *q = NULL; /* the value that it would have if it were not written */
+        /* the value that a reader would use if this one were not written */
+        const void *q = NULL;
 
         if (!schema_is_given(s, root, base, f))
             continue;
@@ -284,7 +285,7 @@ int schema_write(const struct schema *s, const void *root, const void *base,
             q = at_const(but, f->offset);
         if (f->type == FIELD_MAP || f->type == FIELD_OPTIONAL_MAP) {
             any |= schema_write_map(f->key, f->schema, root, p, but_root, q, indent, out);
-        } else if (q == NULL || !schema_same_value(f, p, q)) {
+        } else if (q == NULL || !same_value(f, p, q)) {
             (void)fprintf(out, "%*s%s: ", indent, "", f->key);
             write_value(f, p, out);
             (void)fputc('\n', out);
@@ -333,7 +334,7 @@ void schema_compare(const struct schema *s, const char *path, const void *was_ro
         char child_path[PATH_MAX_BYTES];
 
         if (was_there == is_there &&
-            (!is_there || (f->schema == NULL && schema_same_value(f, p, q))))
+            (!is_there || (f->schema == NULL && same_value(f, p, q))))
             continue;
         schema_join_path(child_path, path, f->key);
         if (was_there != is_there)
@@ -354,7 +355,7 @@ void schema_follow(const struct schema *s, const void *was, const void *is, void
 
         if (f->schema != NULL)
             schema_follow(f->schema, p, q, dst);
-        else if (schema_same_value(f, p, dst))
+        else if (same_value(f, p, dst))
             memcpy(dst, q, schema_value_size(f->type));
     }
 }

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int staircase_fits(const struct field *f)
+/* Whether values of the field may have such a schedule: numbers, but not those with ramps of
+ * their own. */
+static int can_have_schedule(const struct field *f)
 {
     return f->type == FIELD_I64 || f->type == FIELD_F64 || f->type == FIELD_F64_OR_NONE ||
            f->type == FIELD_BYTES || f->type == FIELD_SECONDS;
@@ -25,7 +27,7 @@ static const char to_word[] = " to ", over_word[] = " over ";
 
 int staircase_is_meant(const struct field *f, const struct yaml_node *n)
 {
-    if (f == NULL || !staircase_fits(f))
+    if (f == NULL || !can_have_schedule(f))
         return 0;
     if (n->kind == YAML_MAP)
         return yaml_find(n, "from") != NULL || yaml_find(n, "to") != NULL ||
@@ -44,7 +46,8 @@ int staircase_is_meant_for(const struct field *f, const char *text)
     return is;
 }
 
-/* The values as double precision holds them; whole numbers are at most 2^53. */
+/* Converts a value to double precision; whole numbers are at most 2^53, so this is
+ * exact. */
 static double number_of(const struct field *f, const void *value)
 {
     int64_t whole;
@@ -68,7 +71,8 @@ static void store(const struct field *f, double v, void *ret)
         memcpy(ret, &v, sizeof(v));
 }
 
-/* One end of it. `none` is no number to come from or to go to. */
+/* Reads one end of a schedule. `none` is refused: it is no number to start from or to
+ * arrive at. */
 static int read_end(const struct field *f, const struct yaml_node *n, const char *path,
                     double *ret, struct err *err)
 {
@@ -198,7 +202,8 @@ static uint64_t count_of(const struct ramp *r)
     return r->over < STAIRCASE_STEPS ? (uint64_t)r->over : STAIRCASE_STEPS;
 }
 
-/* The step at which stair k begins, 0 at 0 and the last at `over`. */
+/* Returns the step at which stair k begins: stair 0 at step 0, and the last one at
+ * `over`. */
 static uint64_t step_of(const struct ramp *r, uint64_t k)
 {
     const uint64_t n = count_of(r);
@@ -206,7 +211,7 @@ static uint64_t step_of(const struct ramp *r, uint64_t k)
     return (k * (uint64_t)r->over + n - 1) / n;
 }
 
-/* The stair that a step is on. */
+/* Returns the stair of a step. */
 static uint64_t stair_at(const struct ramp *r, uint64_t step)
 {
     uint64_t k = count_of(r);
@@ -216,8 +221,8 @@ static uint64_t stair_at(const struct ramp *r, uint64_t step)
     return k;
 }
 
-/* Nine digits are more than the 32 bits of an agent's settings hold, and are short to read:
- * 0.9009, not 0.9009000000000001. */
+/* Rounds to nine digits: more than the 32 bits of an agent's settings hold, and short to
+ * read (0.9009, not 0.9009000000000001). */
 static double round_digits(double v)
 {
     char text[40];

@@ -19,11 +19,9 @@
 
 enum { STAIRCASE_STEPS = 100 };
 
-/* Whether values of the field may have such a schedule: numbers, but not those with ramps of
- * their own. */
-int staircase_fits(const struct field *f);
-/* Whether the value of a field that staircase_fits has the form of a schedule, right or wrong:
- * a map with one of its keys, or a text with " to ". field may be NULL. */
+/* Whether a value has the form of a schedule, valid or not: a map with one of its keys, or a
+ * text with " to ". 0 for fields that cannot have one: those that are no numbers, and those
+ * with ramps of their own. field may be NULL. */
 int staircase_is_meant(const struct field *f, const struct yaml_node *n);
 int staircase_is_meant_for(const struct field *f, const char *text); /* YAML */
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- taking them out of the tree ---- */
+/* ---- taking the values for later steps out of the tree ---- */
 
 static int is_whole(const char *text, uint64_t *ret)
 {
@@ -32,7 +32,7 @@ static const struct yaml_node *steps_of(const struct yaml_node *n)
                : NULL;
 }
 
-/* "path=value" */
+/* Returns "path=value". */
 static const char *assignment(const char *path, const struct yaml_node *value,
                               struct arena *arena)
 {
@@ -60,7 +60,7 @@ struct taken {
 /* A key that has values for steps. */
 struct stepped {
     const char *path;
-    const struct field *field; /* NULL: it is unknown */
+    const struct field *field; /* NULL: the key is unknown */
 };
 
 static void insert(struct taken *x, const struct config_step *step)
@@ -73,7 +73,7 @@ static void insert(struct taken *x, const struct config_step *step)
     x->list[i] = *step;
 }
 
-/* The value of a schedule at a step, as text. */
+/* Returns the value of a schedule at a step, as text. */
 static const char *value_at(const struct taken *x, const struct stepped *key,
                             const struct ramp *r, uint64_t step)
 {
@@ -112,7 +112,8 @@ static int take_schedule(struct taken *x, const struct stepped *key,
     return 0;
 }
 
-/* One value of a key, for the steps from `at` to `end`. The first one becomes *first. */
+/* Takes one value of a key, for the steps from `at` to `end`. Stores the value of step 0
+ * in *first. */
 static int take_value(struct taken *x, const struct stepped *key,
                       const struct yaml_node *value, uint64_t at, uint64_t end,
                       struct yaml_node *first)
@@ -169,7 +170,7 @@ static int take_all(struct taken *x, const struct stepped *key,
     return rc;
 }
 
-/* The first value takes the place of the map. */
+/* Takes all values of a key. The value of step 0 replaces the map. */
 static int take_steps(struct taken *x, struct yaml_node *n, const struct stepped *key)
 {
     const struct yaml_node *steps = steps_of(n);
@@ -183,7 +184,7 @@ static int take_steps(struct taken *x, struct yaml_node *n, const struct stepped
     return rc;
 }
 
-/* The rows of the section's keys; NULL: it is none of the schema's. */
+/* Returns the table of a section's keys; NULL if the schema has no such section. */
 static const struct schema *schema_below(const struct schema *s, const char *path,
                                          const char *key)
 {
@@ -204,7 +205,7 @@ static int visit(struct taken *x, struct yaml_node *map, const char *path,
         char *child = xasprintf("%s%s%s", path, *path != '\0' ? "." : "", n->key);
         const struct stepped key = {child, s != NULL ? schema_find(s, n->key) : NULL};
 
-        /* An environment's parameters are its own matter. */
+        /* the parameters of an environment may have any form */
         if (strcmp(child, "env") != 0)
             rc = steps_of(n) != NULL || staircase_is_meant(key.field, n)
                      ? take_steps(x, n, &key)
@@ -225,7 +226,7 @@ int loader_take_steps(struct yaml_node *root, struct arena *tree,
     return rc;
 }
 
-/* ---- what they make of a configuration ---- */
+/* ---- applying the values to a configuration ---- */
 
 /* Adds the schedules that begin with one of n values, each as one setting for each agent that
  * it is for. */
@@ -254,7 +255,7 @@ static int add_schedules(const struct run_config *c, const struct config_step *s
     return rc;
 }
 
-/* Whether one of n values is a schedule's, of this key. */
+/* Whether one of n values belongs to a schedule of this key. */
 static int is_scheduled(const struct run_config *c, const struct config_step *steps,
                         size_t n, const char *path)
 {
@@ -309,7 +310,7 @@ int run_config_step(struct run_config *c, const struct config_step *steps, size_
 }
 
 struct fixed {
-    const char *path; /* of the first change that no live run can make; NULL: none */
+    const char *path; /* path of the first change that no live run can make; NULL: none */
     char text[PATH_MAX_BYTES];
 };
 
@@ -323,7 +324,8 @@ static void find_fixed(void *ctx, const struct config_change *c)
     x->path = x->text;
 }
 
-/* The first of n values of one step that is refused by itself; the last one if none is. */
+/* Returns the first of n values of one step that is refused by itself; the last value if
+ * none is. */
 static const struct config_step *find_wrong(const struct run_config *c,
                                             const struct config_step *steps, size_t n,
                                             struct err *why)
@@ -342,7 +344,7 @@ static const struct config_step *find_wrong(const struct run_config *c,
     return &steps[n - 1];
 }
 
-/* The first of n values of one step, of which one at least is of a key that cannot change. */
+/* Reports the first of n values of one step whose key cannot change. */
 static int fail_fixed(const struct run_config *c, const struct config_step *steps,
                       size_t n, const struct fixed *fixed, struct err *err)
 {
@@ -364,8 +366,8 @@ static int fail_fixed(const struct run_config *c, const struct config_step *step
                      "cannot change while the run lives, expected one value");
 }
 
-/* Applies n values of one step together, as the run does: keys may be consistent only with each
- * other. */
+/* Applies n values of one step together, as the run does: two keys may be valid only
+ * together. */
 static int check_step(struct run_config *now, const struct config_step *steps, size_t n,
                       struct err *err)
 {

@@ -31,7 +31,8 @@ int config_is_team(const char *key, size_t len, const char *const *names, size_t
     return i < n;
 }
 
-/* Every name once, then every team that is not a name. */
+/* Fails because there is no agent or team of that name. The error lists each agent, then
+ * each team whose name is not an agent's. */
 static int fail_unknown(const struct loader *l, const struct yaml_node *section,
                         const char *const *names, size_t n)
 {
@@ -51,7 +52,8 @@ static int fail_unknown(const struct loader *l, const struct yaml_node *section,
                               l->err);
 }
 
-/* The team's section is checked first: then it is small, and its errors name the team. */
+/* Checks a team's section before the members get copies of it: then an error in it names
+ * the team. */
 static int check_team(const struct loader *l, const struct yaml_node *section)
 {
     struct agent_config any = l->c->defaults;

@@ -36,7 +36,7 @@ struct builder {
     size_t n_anchors;
     const char *place;
     int numbered;
-    const char *text; /* the whole document */
+    const char *text; /* text of the whole document */
     size_t len;
     size_t n_values;
     struct err *err;
@@ -123,7 +123,7 @@ static int by_key(const void *a, const void *b)
                   (*(struct yaml_node *const *)b)->key);
 }
 
-/* The children of a map, sorted by key; free(). */
+/* Returns the children of a map, sorted by key; free(). */
 static struct yaml_node **sort_children(const struct yaml_node *map)
 {
     struct yaml_node **sorted =
@@ -189,7 +189,7 @@ static int read_child(struct builder *b, const yaml_event_t *e, int is_map, int 
     yaml_event_delete(&value);
     if (rc == 0) {
         (*ret)->key = key;
-        (*ret)->line = line; /* the line that an editor should open */
+        (*ret)->line = line; /* the line that an editor should jump to */
     }
     return rc;
 }
@@ -210,7 +210,8 @@ static const char *anchor_of(const yaml_event_t *e)
     }
 }
 
-/* Returns the anchor's index, or -1 if the value has none; ERR_CONFIG is less. */
+/* Returns the index of the value's anchor; -1 if it has none. ERR_CONFIG, which is below
+ * -1. */
 static int add_anchor(struct builder *b, const yaml_event_t *e)
 {
     const char *name = anchor_of(e);
@@ -227,7 +228,7 @@ static int add_anchor(struct builder *b, const yaml_event_t *e)
     return (int)b->n_anchors++;
 }
 
-/* Copies what an alias refers to, counting every value. */
+/* Copies the value that an alias refers to, and counts every node of it. */
 static int copy_counted(struct builder *b, const yaml_event_t *e,
                         const struct yaml_node *from, int depth, struct yaml_node **ret)
 {
@@ -262,7 +263,8 @@ static int read_alias(struct builder *b, const yaml_event_t *e, int depth,
     return copy_counted(b, e, b->anchors[i - 1].node, depth, ret);
 }
 
-/* Replaces a key << by what its maps have beyond the keys of the map. */
+/* Replaces a key << by those entries of its maps whose keys the map itself does not
+ * have. */
 static int take_merge_key(struct builder *b, struct yaml_node *map)
 {
     struct yaml_node *from = yaml_find(map, "<<"), *under = NULL;
@@ -551,7 +553,7 @@ int yaml_tree_equal(const struct yaml_node *a, const struct yaml_node *b)
     return 1;
 }
 
-/* In double quotes, any text can be written. */
+/* Writes a text. In double quotes, any text can be written. */
 static void write_text(const char *text, int quoted, FILE *f)
 {
     if (!quoted && is_plain_text(text)) {
@@ -606,8 +608,8 @@ void yaml_tree_write(const struct yaml_node *n, FILE *f)
 }
 
 struct assignment {
-    const char *place; /* the whole "KEY=VALUE", after its option */
-    const char *path;  /* the KEY */
+    const char *place; /* "--set KEY=VALUE" as the user gave it */
+    const char *path;  /* the KEY of it */
     const struct yaml_node *value;
     struct arena *arena;
     struct err *err;
@@ -723,8 +725,8 @@ int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *optio
 
 enum { NEAREST_MAX = 255 };
 
-/* The number of edits (insert, delete, replace, swap of neighbours) that turn a into
- * b. */
+/* Returns the number of edits (insert, delete, replace, swap of neighbours) that turn a
+ * into b. */
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t row[3][NEAREST_MAX + 1];
@@ -754,7 +756,7 @@ const char *yaml_nearest(const char *word, const char *const *candidates, size_t
 {
     const char *nearest = NULL;
     size_t len = strnlen(word, NEAREST_MAX + 1);
-    size_t best = 1 + len / 3; /* with more edits than this it is another word */
+    size_t best = 1 + len / 3; /* with more edits than this, a name is another word */
 
     if (len > NEAREST_MAX)
         return NULL;

@@ -32,7 +32,8 @@ enum { IS_POSSIBLE = 1 };
 
 /* ---- seccomp ---- */
 
-/* System call numbers that headers of 2022 lack; the same on every architecture. */
+/* Numbers of system calls that headers of 2022 lack; they are the same on every
+ * architecture. */
 enum { NR_FCHMODAT2 = 452, NR_SETXATTRAT = 463, NR_REMOVEXATTRAT = 466 };
 
 static const int forbidden[] = {
@@ -138,7 +139,7 @@ enum { N_FORBIDDEN = sizeof(forbidden) / sizeof(forbidden[0]), N_BY_ARGUMENT = 8
 #define ARGUMENT(i) (offsetof(struct seccomp_data, args) + 8 * (i))
 #define WRITES      (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
 
-/* The target of a jump. */
+/* Where a jump goes to. */
 enum place {
     NEXT, /* the following instruction */
     ALLOW,
@@ -177,8 +178,8 @@ static void load(struct program *p, size_t offset)
     (void)put(p, BPF_LD | BPF_W | BPF_ABS, offset, NEXT, NEXT);
 }
 
-/* Binary search: the kernel checks every system call number when the filter is
- * installed. */
+/* Adds the rules as a binary search: the kernel runs the filter for every system call
+ * number when it installs it. */
 static void put_rules(struct program *p, const struct rule *rules, size_t n)
 {
     size_t split;
@@ -296,7 +297,7 @@ void confine_calls(void)
 
 /* ---- Landlock ---- */
 
-/* As in the newest kernels; older ones read only the beginning. */
+/* The layout of the newest kernels; older ones read only its beginning. */
 struct ruleset {
     uint64_t files, net, scoped;
 };
@@ -330,7 +331,7 @@ static void allow_libraries(int ruleset)
     (void)close(a.parent_fd);
 }
 
-/* Whatever is handled by the ruleset and not allowed by a rule is forbidden. */
+/* A ruleset forbids what it handles, unless a rule allows it. */
 void confine_files(enum confine_files files)
 {
     const long abi = IS_POSSIBLE ? landlock_abi() : 0;

@@ -77,7 +77,7 @@ int err_set(struct err *err, int code, const char *fmt, ...)
     return code;
 }
 
-/* As strerror, except for the codes to which beneath.h gives its own meaning. */
+/* Like strerror, except for codes that beneath.h gives another meaning. */
 static const char *errno_text(int code)
 {
     switch (code) {
@@ -107,7 +107,7 @@ int err_errno(struct err *err, const char *fmt, ...)
 
 /* ---- places ---- */
 
-/* "file:line: key: ", without the parts that are not known. */
+/* Sets ret to "file:line: key: ", without the parts that are not known. */
 static void describe_place(char ret[ERR_MSG_BYTES], const struct err_place *at)
 {
     char line[32] = "";
@@ -170,7 +170,7 @@ int err_vset_at(struct err *err, int code, const struct err_place *at, const cha
     put_before(&new, context);
     (void)err_note(&new, at);
     if (err != NULL)
-        *err = new; /* only now: the arguments may be fields of err */
+        *err = new; /* only now, since the arguments may be fields of err */
     return code;
 }
 

@@ -22,7 +22,7 @@ struct held {
     size_t count;
 };
 
-/* A short list: one run, or all runs for `brood runs`. */
+/* The held directories. There are few: one run, or all runs for `brood runs`. */
 static struct {
     pthread_mutex_t mutex;
     struct held *dirs;
@@ -110,16 +110,16 @@ void beneath_release(const char *dir)
 int beneath_held(const char *dir, struct stat *ret)
 {
     struct held *h;
-    int r = -1;
+    int rc = -1;
 
     (void)pthread_mutex_lock(&table.mutex);
     h = find_exact(dir);
     if (h != NULL)
-        r = fstat(h->fd, ret);
+        rc = fstat(h->fd, ret);
     else
         errno = EBADF;
     (void)pthread_mutex_unlock(&table.mutex);
-    return r;
+    return rc;
 }
 
 int beneath_dup(const char *dir)
@@ -145,9 +145,9 @@ static int has_dotdot(const char *rest)
     return 0;
 }
 
-/* The held directory that contains path; of several, the one with the longest path.
- * *ret_rest: the part of path after it. Returns -1 if there is none. The descriptor is
- * valid as long as the caller holds the directory. */
+/* Returns the held directory that contains path (of several, the one with the longest
+ * path), or -1. *ret_rest: the part of path after it. The descriptor is valid as long as
+ * the caller holds the directory. */
 static int root_of(const char *path, const char **ret_rest)
 {
     size_t longest = 0;
@@ -256,7 +256,7 @@ static int open_beneath(int root, const char *rest, int flags, mode_t mode)
     return fd;
 }
 
-/* The bits of `mode` that the held directory's mode also has. */
+/* Returns the bits of `mode` that the held directory's mode has, too. */
 static mode_t granted(int root, mode_t mode)
 {
     struct stat st;
@@ -279,7 +279,7 @@ static int check(int root, int fd, int flags)
     return fd;
 }
 
-/* Truncates only after the kind of file is known. */
+/* Opens a file, and truncates it only when its kind is known. */
 static int open_there(int root, const char *rest, int flags)
 {
     const int extra = (flags & O_PATH) != 0 ? 0 : O_NONBLOCK | O_NOCTTY;
@@ -410,15 +410,15 @@ int beneath_parent(const char *path, const char **ret_name)
 int beneath_stat(const char *path, struct stat *ret)
 {
     const char *rest, *name;
-    int fd, r;
+    int fd, rc;
 
     if (root_of(path, &rest) < 0)
         return stat(path, ret);
     fd = beneath_parent(path, &name);
     if (fd < 0)
         return -1;
-    r = fstatat(fd, name, ret, AT_SYMLINK_NOFOLLOW);
-    return r < 0 ? fail_with(fd, errno) : close(fd);
+    rc = fstatat(fd, name, ret, AT_SYMLINK_NOFOLLOW);
+    return rc < 0 ? fail_with(fd, errno) : close(fd);
 }
 
 int beneath_mkdir(const char *path, mode_t mode)
@@ -460,7 +460,7 @@ int beneath_unlink(const char *path)
 int beneath_rename(const char *from, const char *to, unsigned flags)
 {
     const char *rest, *name, *to_name;
-    int fd, to_fd, r = -1, why;
+    int fd, to_fd, rc = -1, why;
 
     if (root_of(from, &rest) < 0 && root_of(to, &rest) < 0)
         return renameat2(AT_FDCWD, from, AT_FDCWD, to, flags);
@@ -469,11 +469,11 @@ int beneath_rename(const char *from, const char *to, unsigned flags)
         return -1;
     to_fd = beneath_parent(to, &to_name);
     if (to_fd >= 0)
-        r = renameat2(fd, name, to_fd, to_name, flags);
+        rc = renameat2(fd, name, to_fd, to_name, flags);
     why = errno;
     if (to_fd >= 0)
         (void)close(to_fd);
     (void)close(fd);
     errno = why;
-    return r;
+    return rc;
 }

@@ -18,9 +18,9 @@ enum { PIECE_BYTES = 1 << 16, MAX_DEPTH = 100 };
 static int copy_piece(int from, int to, off_t at, off_t end)
 {
     uint8_t *data = xmalloc(PIECE_BYTES);
-    int r = 0;
+    int rc = 0;
 
-    while (at < end && r == 0) {
+    while (at < end && rc == 0) {
         const size_t want = (size_t)(end - at < PIECE_BYTES ? end - at : PIECE_BYTES);
         const ssize_t n = pread(from, data, want, at);
 
@@ -28,11 +28,11 @@ static int copy_piece(int from, int to, off_t at, off_t end)
             continue;
         if (n == 0) /* the file became shorter */
             errno = EIO;
-        r = n > 0 ? pwrite_all(to, data, (size_t)n, (uint64_t)at) : -1;
+        rc = n > 0 ? pwrite_all(to, data, (size_t)n, (uint64_t)at) : -1;
         at += n;
     }
     free(data);
-    return r;
+    return rc;
 }
 
 int copy_bytes(int from, int to, off_t begin, off_t end)
@@ -42,7 +42,7 @@ int copy_bytes(int from, int to, off_t begin, off_t end)
         off_t hole;
 
         if (data < 0)
-            return errno == ENXIO ? 0 : -1; /* holes up to the end */
+            return errno == ENXIO ? 0 : -1; /* the rest of the file is a hole */
         if (data >= end)
             return 0;
         hole = lseek(from, data, SEEK_HOLE);
@@ -71,7 +71,8 @@ static int copy_whole(int from, int to)
     return copy_bytes(from, to, 0, st.st_size);
 }
 
-int copy_file(const char *from, const char *to, struct err *err)
+/* A new file with the contents of another one, synced. -EEXIST, -errno: names both. */
+static int copy_file(const char *from, const char *to, struct err *err)
 {
     const int in = beneath_open(from, O_RDONLY, 0);
     const int out = in >= 0 ? beneath_open(to, O_RDWR | O_CREAT | O_EXCL, 0666) : -1;

@@ -1,6 +1,5 @@
 /* copy.h - copies of files: by reference where the filesystem can do it (btrfs, XFS),
- * otherwise of the data between the holes.
- */
+ * otherwise of the data between the holes. */
 #ifndef COMMON_IO_COPY_H
 #define COMMON_IO_COPY_H
 
@@ -15,8 +14,6 @@ int copy_bytes(int from, int to, off_t begin, off_t end);
  * copied. */
 int copy_reference(int from, int to);
 
-/* A new file with the contents of another one, synced. -EEXIST, -errno: names both. */
-int copy_file(const char *from, const char *to, struct err *err);
 /* A new folder with copies of all files and folders of another one. Fails for other kinds of
  * files and for links (beneath.h). */
 int copy_tree(const char *from, const char *to, struct err *err);

@@ -39,8 +39,8 @@ int tree_make(const char *path, struct err *err)
 
 /* ---- walking ---- */
 
-/* Called for each entry of the folder `at`; for a folder, after its contents. -1 with
- * errno. */
+/* Called for each entry of the folder `at`; for a folder, after its contents. Returns -1
+ * with errno after an error. */
 typedef int (*visit_fn)(void *ctx, int at, const char *name, int is_dir);
 
 /* Visits the contents of the folder fd, which is closed, except the entry named
@@ -70,37 +70,37 @@ static int each_in(int fd, const char *last, int depth, visit_fn visit, void *ct
 {
     DIR *d = fdopendir(fd);
     struct dirent *e;
-    int r = 0, why;
+    int rc = 0, why;
 
     if (d == NULL) {
         (void)close(fd);
         return -1;
     }
-    while (r == 0 && (e = readdir(d)) != NULL) {
+    while (rc == 0 && (e = readdir(d)) != NULL) {
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
             (last == NULL || strcmp(e->d_name, last) != 0))
-            r = each(dirfd(d), e->d_name, depth, visit, ctx);
+            rc = each(dirfd(d), e->d_name, depth, visit, ctx);
     }
     why = errno;
     (void)closedir(d);
     errno = why;
-    return r;
+    return rc;
 }
 
-/* Visits the file or folder at that path, after its contents. */
+/* Visits the file or folder at that path; a folder after its contents. */
 static int each_of(const char *path, visit_fn visit, void *ctx)
 {
     const char *name;
     const int at = beneath_parent(path, &name);
-    int r, why;
+    int rc, why;
 
     if (at < 0)
         return errno == ENOENT ? 0 : -1;
-    r = each(at, name, 0, visit, ctx);
+    rc = each(at, name, 0, visit, ctx);
     why = errno;
     (void)close(at);
     errno = why;
-    return r;
+    return rc;
 }
 
 /* ---- removing ---- */
@@ -183,14 +183,14 @@ static int sync_one(void *ctx, int at, const char *name, int is_dir)
 {
     const int fd =
         openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    const int r = fd >= 0 ? fsync(fd) : -1, why = errno;
+    const int rc = fd >= 0 ? fsync(fd) : -1, why = errno;
 
     (void)ctx;
     (void)is_dir;
     if (fd >= 0)
         (void)close(fd);
     errno = why;
-    return r;
+    return rc;
 }
 
 int tree_sync_all(const char *path, struct err *err)

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* offset NULL: at the descriptor's own position. */
+/* Writes all bytes at *offset; offset NULL: at the descriptor's own position. */
 static int write_everything(int fd, const void *data, size_t len, const uint64_t *offset)
 {
     const uint8_t *p = data;

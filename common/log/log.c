@@ -30,11 +30,6 @@ void log_init(const char *role, enum log_level max_level, int fd)
     sink.fd = fd;
 }
 
-void log_set_fd(int fd)
-{
-    sink.fd = fd;
-}
-
 void log_set_level(enum log_level max_level)
 {
     sink.max_level = max_level;

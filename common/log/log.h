@@ -28,8 +28,6 @@ const char *log_time(char ret[LOG_TIME_BYTES]);
 /* role is copied (at most 63 bytes). Before log_init, lines go to stderr with role
  * "brood". */
 void log_init(const char *role, enum log_level max_level, int fd);
-/* Replaces the output; fd is borrowed. */
-void log_set_fd(int fd);
 void log_set_level(enum log_level max_level);
 enum log_level log_get_level(void);
 /* The level that LOG_LEVEL_VARIABLE names, or `otherwise` if it names none. */

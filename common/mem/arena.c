@@ -23,8 +23,8 @@ struct arena_block {
     _Alignas(ARENA_ALIGN) unsigned char data[];
 };
 
-/* Asks the kernel for all pages of a large block at once: page by page they would cost as
- * much as the objects built in them. Only a hint. */
+/* Asks the kernel for all pages of a large block at once: one by one they would cost as
+ * much as the objects built in them. This is only a hint. */
 static void populate(const struct arena_block *b)
 {
     const uintptr_t mask = PAGE_BYTES - 1;

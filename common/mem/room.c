@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* 0 if there is no limit. */
+/* Returns 0 if there is no limit. */
 static uint64_t limit_of(__rlimit_resource_t which)
 {
     struct rlimit r;

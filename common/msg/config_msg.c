@@ -31,7 +31,7 @@ static void put_convs(struct msg_out *o, const struct conv_layers *s)
     }
 }
 
-/* A constant as a number. */
+/* Packs a schedule, or a number if its value is constant. */
 static void put_ramp(struct msg_out *o, const struct ramp *v)
 {
     if (v->over <= 0) {
@@ -126,7 +126,7 @@ void msg_agent_config(struct msg_out *o, const struct agent_config *a)
 /* ---- unpacking ---- */
 
 struct reading {
-    const char *path; /* of the section */
+    const char *path; /* path of the section */
     struct arena *arena;
     struct err *err;
 };
@@ -153,7 +153,8 @@ static int take_whole(const struct reading *r, const struct field *f,
     return 0;
 }
 
-/* 0 stands for "none" if that is allowed; times have no upper bound. */
+/* Reads a number. 0 stands for "none" where that is allowed; times have no upper
+ * bound. */
 static int take_real(const struct reading *r, const struct field *f,
                      const msgpack_object *o, void *dst)
 {
@@ -220,8 +221,8 @@ static int take_choice(const struct reading *r, const struct field *f,
     return fail(r, f, "one of its choices");
 }
 
-/* The numbers, 1 to max each, of a list of at most `most`; returns how many, -1: it is none
- * of that kind. */
+/* Reads a list of at most `most` numbers, 1 to max each. Returns how many; -1 if it is
+ * no such list. */
 static int take_wholes(const msgpack_object *o, uint32_t most, uint64_t max, int64_t *ret)
 {
     if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > most)

@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* Number of elements of the outer array, by message type. */
+/* [message types] number of elements of the outer array */
 static const uint32_t type_elements[] = {
     [MSG_REQUEST] = 4,
     [MSG_RESPONSE] = 4,
@@ -30,8 +30,8 @@ static int is_tensor(const msgpack_object *o)
            o->via.array.ptr[2].type == MSGPACK_OBJECT_BIN;
 }
 
-/* msgpack places bytes at any address, but tensors are read in place: one with an
- * unaligned address is copied to the zone. */
+/* msgpack places bytes at any address, but tensors are read in place: copies the bytes
+ * of an unaligned tensor to the zone. */
 static int align_tensor(struct msg *m, msgpack_object *o, struct err *err)
 {
     uint64_t dtype = o->via.array.ptr[0].via.u64;
@@ -94,8 +94,8 @@ static void copy_text(char *ret, size_t size, const msgpack_object *o)
     ret[n] = '\0';
 }
 
-/* A brood process sends {"code", "message"} and the place if it is known (pack_why);
- * another program may send any object as its error. */
+/* Reads an error. A brood process sends {"code", "message"} and the place if it is known
+ * (pack_why); another program may send any object. */
 static void take_why(const msgpack_object *o, struct err *ret)
 {
     const msgpack_object *code = msg_get(o, "code");
@@ -143,8 +143,8 @@ static int is_envelope(const msgpack_object *o)
            a->size == type_elements[a->ptr[0].via.u64];
 }
 
-/* Many clients can send arguments only as an array: the map is then its only element; an
- * empty array means no params. */
+/* Returns the map of params. Many clients can only send an array of arguments: the map
+ * is then its only element, and an empty array means no params. */
 static msgpack_object take_params(const msgpack_object *o)
 {
     if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > 1)

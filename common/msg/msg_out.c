@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The program itself decides what is packed, so running out of memory ends the
+/* This program itself decides what it packs, so running out of memory may end the
  * process. */
 static int append(void *buf, const char *data, size_t n)
 {
@@ -28,8 +28,7 @@ static void begin(struct msg_out *o, enum msg_type type, size_t n_elements)
 {
     static const char no_length_yet[FRAME_HEADER_BYTES];
 
-    /* The packer has a pointer to the buffer, which is wrong after the struct was
-     * moved. */
+    /* the packer points to the buffer, which may have moved with the struct */
     o->pk.data = &o->buf;
     msgpack_sbuffer_clear(&o->buf);
     (void)append(&o->buf, no_length_yet, sizeof(no_length_yet));

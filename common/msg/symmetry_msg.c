@@ -6,7 +6,8 @@
 
 /* ---- building ---- */
 
-/* Makes room for one more of n things; the room doubles at each power of two. */
+/* Makes room for one more element in an array of n, whose capacity is the next power of
+ * two. */
 static void *grow(struct arena *arena, void *old, size_t n, size_t size)
 {
     void *ret = old;
@@ -66,7 +67,7 @@ void symmetry_add_run(struct symmetry_group *g, struct arena *arena, size_t fact
     f->runs[f->n_runs++] = *run;
 }
 
-/* ---- out ---- */
+/* ---- packing ---- */
 
 static size_t sum_of_widths(const struct symmetry_factor *f)
 {
@@ -124,7 +125,7 @@ void msg_symmetry(struct msg_out *o, const struct symmetry_group *g)
     }
 }
 
-/* ---- in ---- */
+/* ---- unpacking ---- */
 
 static int take_u32(const msgpack_object *o, uint64_t max, const char *what,
                     uint32_t *ret, struct err *err)
@@ -139,12 +140,12 @@ static int take_u32(const msgpack_object *o, uint64_t max, const char *what,
 static int take_array(const msgpack_object *map, const char *key, uint32_t min,
                       uint32_t max, const msgpack_object **ret, struct err *err)
 {
-    int r;
+    int rc;
 
     *ret = NULL;
-    if ((r = msg_require(map, key, err)) < 0 ||
-        (r = msg_get_array(map, key, ret, err)) < 0)
-        return r;
+    if ((rc = msg_require(map, key, err)) < 0 ||
+        (rc = msg_get_array(map, key, ret, err)) < 0)
+        return rc;
     if ((*ret)->via.array.size < min)
         return err_set(err, ERR_PROTOCOL, "%s: %u, at least %u expected", key,
                        (*ret)->via.array.size, min);
@@ -159,24 +160,25 @@ static int take_widths(const msgpack_object *map, struct symmetry_factor *f,
 {
     const msgpack_object *list;
     uint32_t *widths;
-    int r = take_array(map, "widths", 1, SYMMETRY_MAX_KINDS, &list, err);
+    int rc = take_array(map, "widths", 1, SYMMETRY_MAX_KINDS, &list, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     f->n_kinds = list->via.array.size;
     f->widths = widths = ARENA_ARRAY(arena, uint32_t, f->n_kinds);
     for (uint32_t k = 0; k < f->n_kinds; k++) {
-        r = take_u32(&list->via.array.ptr[k], SYMMETRY_MAX_WIDTH, "widths", &widths[k],
-                     err);
-        if (r < 0)
-            return r;
+        rc = take_u32(&list->via.array.ptr[k], SYMMETRY_MAX_WIDTH, "widths", &widths[k],
+                      err);
+        if (rc < 0)
+            return rc;
         if (widths[k] == 0)
             return err_set(err, ERR_PROTOCOL, "widths: 0");
     }
     return 0;
 }
 
-/* Of one kind of block: each of `width` elements has to occur once. */
+/* Reads a signed permutation for one kind of block: each of its `width` elements must
+ * occur once. */
 static int take_codes(const msgpack_object *codes, uint32_t width, int32_t *ret,
                       struct err *err)
 {
@@ -205,11 +207,11 @@ static int take_generators(const msgpack_object *map, struct symmetry_factor *f,
     const msgpack_object *list;
     size_t width;
     int32_t *codes;
-    int r;
+    int rc;
 
-    if ((r = take_widths(map, f, arena, err)) < 0 ||
-        (r = take_array(map, "generators", 1, SYMMETRY_MAX_GENERATORS, &list, err)) < 0)
-        return r;
+    if ((rc = take_widths(map, f, arena, err)) < 0 ||
+        (rc = take_array(map, "generators", 1, SYMMETRY_MAX_GENERATORS, &list, err)) < 0)
+        return rc;
     width = sum_of_widths(f);
     f->n_generators = list->via.array.size;
     f->codes = codes = ARENA_ARRAY(arena, int32_t, f->n_generators * width);
@@ -221,10 +223,10 @@ static int take_generators(const msgpack_object *map, struct symmetry_factor *f,
             return err_set(err, ERR_PROTOCOL, "generators: lists of %zu numbers expected",
                            width);
         for (uint32_t k = 0; k < f->n_kinds; at += f->widths[k++]) {
-            r = take_codes(generator->via.array.ptr + at, f->widths[k],
-                           codes + i * width + at, err);
-            if (r < 0)
-                return r;
+            rc = take_codes(generator->via.array.ptr + at, f->widths[k],
+                            codes + i * width + at, err);
+            if (rc < 0)
+                return rc;
         }
     }
     return 0;
@@ -239,10 +241,10 @@ static int take_run(const msgpack_object *o, const struct symmetry_factor *f,
     if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size != 6)
         return err_set(err, ERR_PROTOCOL, "runs: lists of 6 numbers expected");
     for (int i = 0; i < 6; i++) {
-        int r = take_u32(&o->via.array.ptr[i], INT32_MAX, "runs", numbers[i], err);
+        int rc = take_u32(&o->via.array.ptr[i], INT32_MAX, "runs", numbers[i], err);
 
-        if (r < 0)
-            return r;
+        if (rc < 0)
+            return rc;
     }
     if (ret->part >= SYMMETRY_PARTS || ret->width == 0 ||
         (f->items > 0 ? ret->count != f->items
@@ -255,16 +257,16 @@ static int take_runs(const msgpack_object *map, struct symmetry_factor *f, size_
                      struct arena *arena, struct err *err)
 {
     const msgpack_object *list;
-    int r =
+    int rc =
         take_array(map, "runs", 0, (uint32_t)(SYMMETRY_MAX_RUNS - *n_all), &list, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     f->n_runs = list->via.array.size;
     f->runs = ARENA_ARRAY(arena, struct symmetry_run, f->n_runs);
     for (size_t i = 0; i < f->n_runs; i++)
-        if ((r = take_run(&list->via.array.ptr[i], f, &f->runs[i], err)) < 0)
-            return r;
+        if ((rc = take_run(&list->via.array.ptr[i], f, &f->runs[i], err)) < 0)
+            return rc;
     *n_all += f->n_runs;
     return 0;
 }
@@ -273,18 +275,18 @@ static int take_factor(const msgpack_object *map, struct symmetry_factor *f,
                        size_t *n_all, struct arena *arena, struct err *err)
 {
     uint64_t items = 0;
-    int r;
+    int rc;
 
     if (map->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "a map expected");
-    if ((r = msg_get_u64(map, "items", UINT32_MAX, &items, err)) < 0)
-        return r;
+    if ((rc = msg_get_u64(map, "items", UINT32_MAX, &items, err)) < 0)
+        return rc;
     if (items > SYMMETRY_MAX_ITEMS)
         return err_set(err, ERR_LIMIT, "orders of %llu items, at most %d",
                        (unsigned long long)items, SYMMETRY_MAX_ITEMS);
     f->items = (uint32_t)items;
-    if (items == 0 && (r = take_generators(map, f, arena, err)) < 0)
-        return r;
+    if (items == 0 && (rc = take_generators(map, f, arena, err)) < 0)
+        return rc;
     return take_runs(map, f, n_all, arena, err);
 }
 
@@ -303,10 +305,10 @@ int msg_to_symmetry(const msgpack_object *list, struct symmetry_group *ret,
     g.factors = ARENA_ARRAY(arena, struct symmetry_factor, g.n_factors);
     for (size_t i = 0; i < g.n_factors; i++) {
         struct symmetry_factor *f = &g.factors[i];
-        int r = take_factor(&list->via.array.ptr[i], f, &n_runs, arena, err);
+        int rc = take_factor(&list->via.array.ptr[i], f, &n_runs, arena, err);
 
-        if (r < 0)
-            return err_wrap(err, "symmetry: factor %zu", i), r;
+        if (rc < 0)
+            return err_wrap(err, "symmetry: factor %zu", i), rc;
         n_numbers += f->items > 0 ? f->items - 1 : 1;
     }
     if (n_numbers > SYMMETRY_MAX_NUMBERS)

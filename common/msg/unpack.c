@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A container whose elements are not complete. */
+/* A container of which not all elements were read. */
 struct level {
     msgpack_object *next;
     uint64_t left;
@@ -14,8 +14,8 @@ struct level {
 struct walk {
     const uint8_t *start, *p, *end;
     msgpack_zone *zone;
-    uint64_t promised; /* objects still to come, in all open containers */
-    uint64_t objects;  /* seen or promised */
+    uint64_t promised; /* objects that the open containers still lack */
+    uint64_t objects;  /* objects seen, or announced by a container */
     struct level open[MSG_MAX_DEPTH];
     unsigned depth;
 };
@@ -91,7 +91,7 @@ static uint64_t take_count(struct walk *w, unsigned n_bytes)
     return v;
 }
 
-/* A signed number of n bytes, or the small number that the first byte itself encodes. */
+/* Reads a signed number of n bytes, or the small number that the first byte encodes. */
 static void take_signed(msgpack_object *o, uint64_t v, unsigned n_bytes, uint8_t first)
 {
     const unsigned unused = 64 - 8 * (n_bytes > 0 ? n_bytes : 1);
@@ -114,7 +114,8 @@ static void take_float(msgpack_object *o, uint64_t bits)
     }
 }
 
-/* Reads a value that is no container; all of its bytes are there. p: after the count. */
+/* Reads a value that is no container. p points past its length; all of its bytes are
+ * there. */
 static void take_value(struct walk *w, uint8_t first, uint32_t count, msgpack_object *o)
 {
     const char *bytes = (const char *)w->p;

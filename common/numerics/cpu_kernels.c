@@ -55,7 +55,7 @@ static enum cpu_kernels best(void)
     return k;
 }
 
-/* CPU_KERNELS_COUNT if there are no kernels of that name. */
+/* Returns CPU_KERNELS_COUNT if there are no kernels of that name. */
 static enum cpu_kernels find(const char *name)
 {
     enum cpu_kernels k = CPU_KERNELS_PORTABLE;

@@ -5,12 +5,12 @@
 
 /* ---- pairs ---- */
 
-/* The sum of two doubles, |lo| at most half a unit in the last place of hi. */
+/* The number hi + lo; |lo| is at most half a unit in the last place of hi. */
 struct pair {
     double hi, lo;
 };
 
-/* a + b, exactly. */
+/* Returns a + b, exactly. */
 static struct pair sum(double a, double b)
 {
     double hi = a + b, part = hi - a;
@@ -18,7 +18,7 @@ static struct pair sum(double a, double b)
     return (struct pair){hi, (a - (hi - part)) + (b - part)};
 }
 
-/* The same if |a| >= |b|, or a is 0. */
+/* Returns a + b, exactly, if |a| >= |b| or a is 0. */
 static struct pair sum_ordered(double a, double b)
 {
     double hi = a + b;
@@ -26,7 +26,7 @@ static struct pair sum_ordered(double a, double b)
     return (struct pair){hi, b - (hi - a)};
 }
 
-/* a b, exactly: the halves of a and b have 26 bits. */
+/* Returns a b, exactly: a and b are split into halves of 26 bits. */
 static struct pair product(double a, double b)
 {
     const double split = 0x1p27 + 1.0;
@@ -67,8 +67,8 @@ static struct pair divide(struct pair a, struct pair b)
     return sum_ordered(q, (rest.hi + rest.lo) / b.hi);
 }
 
-/* The polynomial in z with these coefficients, from that of z^0 on; then come those that need
- * no pairs, because their terms are below 2^-48 of the first. */
+/* Returns a polynomial in z. coefficient: of z^0, z^1, ...; rest: those of the powers
+ * after them, which need no pairs, because their terms are below 2^-48 of the first. */
 static struct pair polynomial(struct pair z, const struct pair *coefficient, size_t n,
                               const double *rest, size_t n_rest)
 {
@@ -117,8 +117,8 @@ static const double cos_rest[] = {0x1.ae7f3e733b81fp-45, -0x1.6827863b97d97p-53,
                                   0x1.e542ba4020225p-62, -0x1.0ce396db7f853p-70,
                                   0x1.f2cf01972f578p-80, -0x1.88e85fc6a4e5ap-89};
 
-/* x - quarters pi/2, for whole quarters below 2^17: pi/2 in four parts, of which the products
- * with the first three are exact. */
+/* Returns x - quarters pi/2, for a whole number of quarters below 2^17. pi/2 is in four
+ * parts, of which the products with the first three are exact. */
 static struct pair reduce(double x, double quarters)
 {
     struct pair r = sum(x - quarters * 0x1.921fb544p+0, -quarters * 0x1.0b4611a6p-34);
@@ -129,7 +129,8 @@ static struct pair reduce(double x, double quarters)
 
 void sincos_f64(double x, double *ret_sin, double *ret_cos)
 {
-    const double magic = 0x1.8p+52; /* adding it leaves the nearest integer */
+    /* adding and subtracting it rounds to the nearest integer */
+    const double magic = 0x1.8p+52;
     const double quarters = (x * 0x1.45f306dc9c883p-1 + magic) - magic;
     const struct pair r = reduce(x, quarters), z = multiply(r, r);
     const double s = multiply(r, polynomial(z, sin_series, COUNT(sin_series), sin_rest,
@@ -179,9 +180,9 @@ static const struct pair atan_series[] = {
 };
 static const double atan_rest[] = {-1.0 / 11, 1.0 / 13, -1.0 / 15, 1.0 / 17, -1.0 / 19};
 
-/* The angle of (big, small), 0 < small <= big, in [0, pi/4]: with c = i/16 the multiple
- * nearest to small/big, atan c plus the atan of s = (small - c big) / (big + c small),
- * |s| <= 1/32. */
+/* Returns the angle of the point (big, small), 0 < small <= big, which is in (0, pi/4].
+ * With c = i/16 the multiple nearest to small/big, it is atan c plus atan s, where s =
+ * (small - c big) / (big + c small) and |s| <= 1/32. */
 static struct pair angle_in_octant(double small, double big)
 {
     const double i = floor(small / big * 16.0 + 0.5), c = i / 16.0;
@@ -194,7 +195,8 @@ static struct pair angle_in_octant(double small, double big)
     return add(atan_step[(size_t)i], multiply(s, series));
 }
 
-/* Both finite and not negative, not both 0. */
+/* Returns the angle of the point (x, y). x and y are finite and not negative, and not
+ * both 0. */
 static struct pair angle_in_quadrant(double y, double x, int left)
 {
     const double big = fmax(x, y), small = fmin(x, y);

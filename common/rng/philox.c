@@ -24,7 +24,8 @@ __attribute__((target("avx2"))) static void load(struct state *s, const uint64_t
     }
 }
 
-__attribute__((target("avx2"))) static void turn(struct state *s, struct rng_key key)
+__attribute__((target("avx2"))) static void ten_rounds(struct state *s,
+                                                       struct rng_key key)
 {
     const __m256i m0 = _mm256_set1_epi64x(PHILOX_M4x32_0);
     const __m256i m1 = _mm256_set1_epi64x(PHILOX_M4x32_1);
@@ -70,7 +71,7 @@ __attribute__((target("avx2"))) static void chunk_avx2(struct rng_key key,
     struct state s;
 
     load(&s, counter, block);
-    turn(&s, key);
+    ten_rounds(&s, key);
     store(&s, words);
 }
 #endif

@@ -106,7 +106,7 @@ static void make_blocks(struct rng_key key, const uint64_t counter[CHUNK_BLOCKS]
         philox_block(key, counter[b], block[b], words + 4 * b);
 }
 
-/* The same for the chunk of one draw that begins with first_block. */
+/* Computes blocks of the chunk of one draw that begins with first_block. */
 static void chunk_words(struct rng_key key, uint64_t counter, uint64_t first_block,
                         size_t from, size_t to, uint32_t words[CHUNK_WORDS])
 {
@@ -124,14 +124,15 @@ static void chunk_words(struct rng_key key, uint64_t counter, uint64_t first_blo
 /* Converts a chunk: CHUNK_BYTES of random words to CHUNK_BYTES of elements. */
 typedef void (*convert_fn)(const uint32_t *restrict w, void *restrict out);
 
-/* 53 random bits, in [0, 1), from two words. Without 64-bit integers, which AVX2 cannot
- * convert. */
+/* Makes a number in [0, 1) of 53 random bits from two words, without 64-bit integers,
+ * which AVX2 cannot convert. */
 static inline double unit_f64(uint32_t lo, uint32_t hi)
 {
     return ((double)(int32_t)(hi >> 5) * 0x1p26 + (double)(int32_t)(lo >> 6)) * 0x1p-53;
 }
 
-/* The middle of one of 2^23 equal parts of (0, 1): exact, and never 0 or 1. */
+/* Returns the middle of one of 2^23 equal parts of (0, 1), which is exact and never 0 or
+ * 1. */
 static inline float open_unit_f32(uint32_t w)
 {
     return ((float)(int32_t)(w >> 9) + 0.5f) * 0x1p-23f;
@@ -272,7 +273,7 @@ static void draw_few_rows(struct rng_key key, const uint64_t *counter,
 static void draw_rows(struct rng_key key, const uint64_t *counter, const uint64_t *first,
                       float *dst, size_t n, size_t width, convert_fn convert)
 {
-    /* the number of blocks of a row that begins with the last word of a block */
+    /* the most blocks that a row can touch: it may begin with the last word of a block */
     const size_t row_blocks = (width + 2 * BLOCK_FLOATS - 2) / BLOCK_FLOATS;
     const size_t at_once = row_blocks <= CHUNK_BLOCKS ? CHUNK_BLOCKS / row_blocks : 0;
 

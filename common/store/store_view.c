@@ -19,7 +19,7 @@
  * They are prefetched to the second-level cache, which can have more requests in flight
  * than the first. */
 #define PREFETCH_ROWS  24
-/* bytes of a row; beyond these the processor prefetches by itself */
+/* the processor itself prefetches the bytes of a row after these */
 #define PREFETCH_BYTES 512
 
 struct store_view {
@@ -27,7 +27,7 @@ struct store_view {
     int fd;
     const uint8_t *map;
     uint64_t map_bytes;
-    _Atomic uint64_t n_rows; /* at the time the file's size was last read */
+    _Atomic uint64_t n_rows; /* rows in the file when its size was last read */
 };
 
 /* Reserves address space for the file's future growth: it costs nothing, while a new
@@ -128,7 +128,7 @@ const struct store_layout *store_view_layout(const struct store_view *v)
     return &v->layout;
 }
 
-/* Index of the first row at or past the end; n if there is none. */
+/* Returns the index of the first row at or past the end; n if there is none. */
 static size_t first_beyond(const uint64_t *rows, size_t n, uint64_t n_rows)
 {
     size_t i = 0;
@@ -193,7 +193,8 @@ static inline void gather(const uint8_t *base, uint64_t row_bytes, const uint64_
     }
 }
 
-/* The same from bytes. Rows of images are long: the processor prefetches by itself. */
+/* Gathers bytes as floats. Rows of images are long: the processor prefetches by
+ * itself. */
 static void gather_u8(const uint8_t *base, uint64_t row_bytes, const uint64_t *rows,
                       size_t n, size_t elements, float *dst, size_t stride)
 {
@@ -214,7 +215,7 @@ static const struct store_column *column_of(const struct store_view *v, int colu
     return &v->layout.columns[column];
 }
 
-/* A column that can be gathered as floats. */
+/* Returns a column that can be gathered as floats. */
 static const struct store_column *column_at(const struct store_view *v, int column)
 {
     CHECK(column >= 0 && (uint32_t)column < v->layout.n_columns, "column %d", column);
@@ -222,7 +223,8 @@ static const struct store_column *column_at(const struct store_view *v, int colu
                      v->layout.columns[column].dtype == DT_UINT8 ? DT_UINT8 : DT_FLOAT);
 }
 
-/* How many of the columns, from the first on, are contiguous in a row and of one type. */
+/* Returns how many of the columns, from the first on, are contiguous in a row and of one
+ * type. */
 static size_t adjacent_columns(const struct store_view *v, const int *columns, size_t n,
                                size_t *ret_elements)
 {
@@ -253,8 +255,7 @@ void store_view_gather_joined(const struct store_view *v, const int *columns,
 
         if (first->dtype == DT_UINT8)
             gather_u8(base, v->layout.row_bytes, rows, n, elements, dst, dst_stride);
-        else if (elements ==
-                 1) /* rewards and flags: compilers make one move of the copy */
+        else if (elements == 1) /* rewards, flags: the copy compiles to a single move */
             gather(base, v->layout.row_bytes, rows, n, 1, dst, dst_stride);
         else
             gather(base, v->layout.row_bytes, rows, n, elements, dst, dst_stride);

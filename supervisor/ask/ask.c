@@ -10,11 +10,11 @@
 
 struct ask {
     size_t n;
-    struct agent_spec *specs; /* [n] as the caller gave them */
-    void *ctx;                /* passed to their pack_configure */
+    struct agent_spec *specs; /* [n], the caller's */
+    void *ctx;                /* for the callbacks pack_configure of `specs` */
     uv_loop_t loop;
     uv_poll_t signals;
-    int signals_fd;             /* of stop_signals_watch; -1: not watched */
+    int signals_fd;             /* from stop_signals_watch; -1: signals are not watched */
     struct agent_table *agents; /* NULL: creating it failed, or n is 0 */
     int is_done, is_stopped;
     struct err failure; /* the first one; code 0: none */
@@ -30,7 +30,7 @@ static void on_failed(void *ctx, size_t agent, const struct err *report)
 {
     struct ask *a = ctx;
 
-    (void)agent; /* the report names it */
+    (void)agent; /* the message of `report` names it */
     a->process_failed |= a->failure.code == 0;
     ask_fail(a, report);
 }
@@ -62,7 +62,7 @@ static int start(struct ask *a, int agent_exe_fd, struct err *err)
     return rc < 0 ? rc : agent_table_start(a->agents, err);
 }
 
-/* The signal is not read: it waits for whoever stops the run. */
+/* Leaves the signal in the descriptor: the code that stops the run reads it. */
 static void on_signal(uv_poll_t *poll, int status, int events)
 {
     struct err why = {0};

@@ -12,7 +12,7 @@ enum { MESSAGE_ROOM_BYTES = 1 << 16 };
 struct graph_agent {
     const struct graph_agent_args *args;
     struct ask *ask;
-    /* of the current graph_agent_run */
+    /* fetched by the current graph_agent_run */
     struct tensor *values;
     size_t n_values;
     struct err refusal;

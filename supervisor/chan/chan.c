@@ -54,7 +54,7 @@ static void on_read(uv_stream_t *s, ssize_t n_read, const uv_buf_t *buf)
     struct err err;
     const uint8_t *data;
     size_t len;
-    int r = 1;
+    int rc = 1;
 
     (void)buf;
     if (n_read < 0) {
@@ -63,40 +63,40 @@ static void on_read(uv_stream_t *s, ssize_t n_read, const uv_buf_t *buf)
     }
     frame_reader_filled(&c->reader, (size_t)n_read);
     while (!c->ended && !c->closing &&
-           (r = frame_reader_next(&c->reader, &data, &len, &err)) > 0)
+           (rc = frame_reader_next(&c->reader, &data, &len, &err)) > 0)
         c->on_message(c, data, len);
-    if (r < 0)
+    if (rc < 0)
         chan_end(c, &err);
 }
 
 static int chan_open_end(struct chan *c, uv_pipe_t *pipe, uv_loop_t *loop, int fd)
 {
-    int r;
+    int rc;
 
     (void)uv_pipe_init(loop, pipe, 0);
     pipe->data = c;
     c->open_handles++;
-    r = uv_pipe_open(pipe, fd);
-    if (r < 0)
+    rc = uv_pipe_open(pipe, fd);
+    if (rc < 0)
         (void)close(fd);
-    return r;
+    return rc;
 }
 
 int chan_open(struct chan *c, uv_loop_t *loop, int fd_in, int fd_out,
               chan_message_fn on_message, chan_end_fn on_end, void *owner,
               struct err *err)
 {
-    int r_in, r_out, r;
+    int r_in, r_out, rc;
 
     *c = (struct chan){.owner = owner, .on_message = on_message, .on_end = on_end};
     frame_reader_init(&c->reader, FRAME_MAX_BYTES);
     r_in = chan_open_end(c, &c->in, loop, fd_in);
     r_out = chan_open_end(c, &c->out, loop, fd_out);
-    r = r_in < 0 ? r_in : r_out;
-    if (r == 0)
-        r = uv_read_start((uv_stream_t *)&c->in, on_alloc, on_read);
-    if (r < 0)
-        return err_set(err, r, "opening a message pipe: %s", uv_strerror(r));
+    rc = r_in < 0 ? r_in : r_out;
+    if (rc == 0)
+        rc = uv_read_start((uv_stream_t *)&c->in, on_alloc, on_read);
+    if (rc < 0)
+        return err_set(err, rc, "opening a message pipe: %s", uv_strerror(rc));
     return 0;
 }
 
@@ -140,7 +140,7 @@ static int chan_enqueue(struct chan *c, const uint8_t *data, size_t len, size_t 
 {
     struct chan_write *w;
     uv_buf_t buf;
-    int r;
+    int rc;
 
     if (len > CHAN_MAX_QUEUED_BYTES - c->queued_bytes)
         return err_set(err, ERR_LIMIT, "the peer has %zu unread bytes already",
@@ -150,10 +150,10 @@ static int chan_enqueue(struct chan *c, const uint8_t *data, size_t len, size_t 
     memcpy(w->data, data, len);
     w->req.data = c;
     buf = uv_buf_init((char *)w->data, (unsigned)len);
-    r = uv_write(&w->req, (uv_stream_t *)&c->out, &buf, 1, on_written);
-    if (r < 0) {
+    rc = uv_write(&w->req, (uv_stream_t *)&c->out, &buf, 1, on_written);
+    if (rc < 0) {
         give_back(c, w);
-        return err_set(err, r, "writing a message: %s", uv_strerror(r));
+        return err_set(err, rc, "writing a message: %s", uv_strerror(rc));
     }
     c->queued_bytes += len;
     return 0;
@@ -164,15 +164,15 @@ int chan_send(struct chan *c, const uint8_t *frame, size_t len, struct err *err)
     /* libuv's type is not const, but libuv does not write to the buffer. */
     uv_buf_t buf = {.base = (char *)(uintptr_t)frame, .len = len};
     size_t done = 0;
-    int r;
+    int rc;
 
     if (c->ended || c->closing)
         return err_set(err, ERR_STATE, "the message pipe is closed");
-    r = uv_try_write((uv_stream_t *)&c->out, &buf, 1);
-    if (r < 0 && r != UV_EAGAIN)
-        return err_set(err, r, "writing a message: %s", uv_strerror(r));
-    if (r > 0)
-        done = (size_t)r;
+    rc = uv_try_write((uv_stream_t *)&c->out, &buf, 1);
+    if (rc < 0 && rc != UV_EAGAIN)
+        return err_set(err, rc, "writing a message: %s", uv_strerror(rc));
+    if (rc > 0)
+        done = (size_t)rc;
     return done == len ? 0 : chan_enqueue(c, frame + done, len - done, len, err);
 }
 

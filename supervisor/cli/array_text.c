@@ -21,7 +21,7 @@ enum {
 struct format {
     int scientific;
     int left;     /* before the point, with the sign */
-    int digits;   /* behind it */
+    int digits;   /* after the point */
     int exponent; /* digits of the exponent */
     int width;    /* of integers and bool */
 };
@@ -151,7 +151,8 @@ static void trim_zeros(char *text)
         text[--n] = '\0';
 }
 
-/* "-12.5", "3.": always with a point, at most `precision` digits behind it. */
+/* Writes "-12.5" or "3.": always with a point, and at most `precision` digits after
+ * it. */
 static void positional(double v, enum dtype dtype, int precision, char text[NUMBER_TEXT])
 {
     char digits[DIGITS_TEXT];
@@ -164,7 +165,8 @@ static void positional(double v, enum dtype dtype, int precision, char text[NUMB
         trim_zeros(text);
 }
 
-/* "-1.25e-07": the mantissa always with a point, at most `precision` digits behind it. */
+/* Writes "-1.25e-07": the mantissa always has a point, and at most `precision` digits
+ * after it. */
 static void scientific(double v, enum dtype dtype, int precision, char text[NUMBER_TEXT])
 {
     char digits[DIGITS_TEXT];

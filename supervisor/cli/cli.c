@@ -264,8 +264,8 @@ int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
     return c;
 }
 
-/* A command's options stand in its own file. Runs the command up to its first cli_option, which
- * copies the options and stops it. */
+/* Lists a command's options, which are local to its file: runs the command up to its
+ * first cli_option, which copies them and stops it. */
 void cli_options_of(const struct command *c, struct option ret[CLI_MAX_OPTIONS])
 {
     struct cli cli = {.command = c, .keeper = KEEPER_LINK_NONE, .ret_options = ret};

@@ -10,6 +10,7 @@
 #include "supervisor/proc/terminal_keys.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_watch.h"
+#include "supervisor/study/study_dir.h"
 
 #include <math.h>
 #include <signal.h>

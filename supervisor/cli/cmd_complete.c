@@ -1,6 +1,6 @@
-/* `brood complete`: prints what a command line may go on with, for the shells' completion
- * (scripts/completion). What a command takes is read from its row of the command table: the
- * words of `arguments`, and its options. */
+/* `brood complete`: prints the words that can continue a command line, for the shells'
+ * completion (scripts/completion). It reads them from the command's row of the command
+ * table: the words of `arguments`, and its options. */
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
 #include "supervisor/cli/cli.h"

@@ -2,20 +2,26 @@
  * same format. */
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/ckpt_find.h"
+#include "common/ckpt/ckpt_state.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/cli/checkpoint_names.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/state_print.h"
 #include "supervisor/cli/tensor_print.h"
+#include "supervisor/metrics/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 struct request {
     const char *path;
     const char *tensor; /* NULL: all of them */
     int values, names, state, json;
 };
+
+/* ---- tensors ---- */
 
 static int print_entry(struct bundle_reader *r, const struct bundle_entry *e,
                        const struct request *q, struct err *err)
@@ -70,6 +76,91 @@ static int print_one(struct bundle_reader *r, const struct request *q, struct er
     return rc < 0 ? rc : print_entry(r, e, q, err);
 }
 
+/* ---- the state file ---- */
+
+static void print_place(const char *dir, const char *what, const char *path)
+{
+    char *prefix = ckpt_resolve(dir, path);
+
+    (void)printf("%s: \"%s\" %s %s\n", what, path,
+                 ckpt_kind_of(prefix) != CKPT_NONE ? "is" : "is missing:", prefix);
+    free(prefix);
+}
+
+static void put_place(struct json *j, const char *dir, const char *path)
+{
+    char *prefix = ckpt_resolve(dir, path);
+
+    json_object(j);
+    json_key(j, "path");
+    json_str(j, path);
+    json_key(j, "prefix");
+    json_str(j, prefix);
+    json_key(j, "exists");
+    json_bool(j, ckpt_kind_of(prefix) != CKPT_NONE);
+    json_close(j);
+    free(prefix);
+}
+
+static void print_state_json(const char *dir, const struct ckpt_state *s)
+{
+    struct json j = {0};
+    size_t len;
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "newest");
+    put_place(&j, dir, s->newest);
+    json_key(&j, "all");
+    json_array(&j);
+    for (size_t i = 0; i < s->n_all; i++)
+        put_place(&j, dir, s->all[i]);
+    json_close(&j);
+    json_close(&j);
+    (void)fputs(json_line(&j, &len), stdout);
+    json_done(&j);
+}
+
+/* The folder of a file: all before the last slash. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (slash == NULL)
+        return xstrdup(".");
+    return xstrndup(path, slash > path ? (size_t)(slash - path) : 1);
+}
+
+/* Prints a line for each checkpoint that a `checkpoint` file lists, the newest first, with the
+ * path as written in the file and the path where the checkpoint is now; or one JSON object.
+ * path: a directory, or a state file of any name. */
+static int print_state(const char *path, int json, struct err *err)
+{
+    struct ckpt_state s;
+    struct stat st;
+    const int is_file = stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    char *dir = is_file ? folder_of(path) : xstrdup(path);
+    int rc =
+        is_file ? ckpt_state_load_file(&s, path, err) : ckpt_state_load(&s, path, err);
+
+    if (rc == 0 && s.newest[0] == '\0') {
+        rc = err_set(err, ERR_FORMAT, "%s names no checkpoint", path);
+        ckpt_state_done(&s);
+    } else if (rc == 0) {
+        if (json)
+            print_state_json(dir, &s);
+        else
+            print_place(dir, "newest", s.newest);
+        for (size_t i = s.n_all; !json && i > 0; i--)
+            print_place(dir, "kept", s.all[i - 1]);
+        ckpt_state_done(&s);
+    }
+    free(dir);
+    return rc;
+}
+
+/* ---- the command ---- */
+
 static int inspect(const struct request *q, struct err *err)
 {
     struct bundle_reader *r;
@@ -77,7 +168,7 @@ static int inspect(const struct request *q, struct err *err)
     int rc;
 
     if (q->state)
-        return state_print(q->path, q->json, err);
+        return print_state(q->path, q->json, err);
     rc = ckpt_find_prefix(&prefix, q->path, err);
     if (rc != 0)
         return rc;

@@ -29,7 +29,8 @@ static const void *at(const void *base, size_t offset)
     return (const char *)base + offset;
 }
 
-/* A line "key: value", with the field's comment behind it. is_off: the key is commented out. */
+/* Writes a line "key: value" with the field's comment after it. is_off: the key is
+ * commented out. */
 static void write_key(FILE *f, const struct field *field, const char *value, int indent,
                       int is_off)
 {
@@ -132,7 +133,8 @@ static void write_config(FILE *f, const struct run_config *c, const struct reque
 
 /* ---- the configuration ---- */
 
-/* As in `brood check`; the message names the key, not the line of a file that nobody sees. */
+/* Makes the configuration as `brood check` does. An error names the key, not the line of
+ * a text that no user sees. */
 static int make_config(const struct cli *cli, const struct request *r,
                        struct run_config *ret, struct err *err)
 {

@@ -58,7 +58,8 @@ static double value_at(const struct progress *p, size_t column, uint64_t step)
     return v;
 }
 
-/* Of equal ones the oldest, which is nearest to its evaluation. A damaged one is none. */
+/* Keeps the best checkpoint; of equal ones the oldest, which is nearest to its
+ * evaluation. Damaged ones do not count. */
 static void keep_best(struct pruning *x, const struct progress *p, size_t column)
 {
     struct checkpoint *best = NULL;

@@ -100,7 +100,7 @@ static void on_left_out(void *ctx, const struct err *why)
     (void)fprintf(stderr, "brood %s: left out: %s\n", cli->command->name, why->msg);
 }
 
-/* r NULL: there are no curves, as `why` says. */
+/* Writes the page. r NULL: it has no curves; `why` is the reason. */
 static int write_page(const struct request *q, char *const *paths, size_t n,
                       const struct report *r, const struct err *why, struct err *err)
 {
@@ -205,7 +205,7 @@ static int has_suffix(const char *path, const char *suffix)
     return len > n && strcmp(path + len - n, suffix) == 0;
 }
 
-/* What does not go together, or has no meaning. */
+/* Refuses options that exclude each other or have no meaning. */
 static int check_request(const struct cli *cli, struct request *q)
 {
     static const char *const plays[] = {[HTML_PLAY_WORLDS] = "worlds",

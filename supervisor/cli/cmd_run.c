@@ -317,7 +317,7 @@ static int train_all(struct cli *cli, struct run_options *o,
 
 /* ---- several seeds ---- */
 
-/* Each run of a series says itself which keys it drops. */
+/* Ignores the lines about dropped keys: each run of the series prints its own. */
 static void not_yet(void *ctx, const char *line)
 {
     (void)ctx;

@@ -53,8 +53,8 @@ static void add_head(struct table *t)
         put(r, i, names[i]);
 }
 
-/* began: "2026-01-31T12:00:00.123Z", or "". Of this year: "01-31 12:00"; of others:
- * "2025-01-31". */
+/* Shows when a run began. began: "2026-01-31T12:00:00.123Z", or "". In this year the
+ * text is "01-31 12:00", otherwise "2025-01-31". */
 static void put_began(struct row *r, const char *began)
 {
     char now[LOG_TIME_BYTES];

@@ -4,6 +4,7 @@
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/study_status.h"
 #include "supervisor/run/run_dir.h"
+#include "supervisor/study/study_dir.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -146,7 +146,7 @@ static struct job make_wait(const struct study_run *run, struct arena *arena)
 
 /* ---- a rung ---- */
 
-/* Collects what is left to do. */
+/* Collects the runs that have not reached the rung's end. */
 static void make_batch(struct sweep *w, struct batch *b)
 {
     const size_t seeds = w->study.n_seeds;
@@ -294,9 +294,9 @@ static void on_end(void *ctx, size_t job, int code)
     const size_t trial = of / seeds, seed = of % seeds;
     struct study_run run = look(w, trial, seed);
 
-    /* What was killed or waited for is looked at again, and what is live, because another
-     * command's run was just ending; what somebody stopped is left alone until the next
-     * sweep. */
+    /* A run that was killed, or that waits, is tried again; so is a live one, because
+     * another command's run was just ending. One that a user stopped is left alone until
+     * the next sweep. */
     w->refused[of] = run.state != STUDY_RUN_REACHED && run.state != STUDY_RUN_LIVE &&
                      !w->batch->waits[job] && code != CLI_DONE &&
                      code < RUN_EXIT_SIGNALLED;
@@ -407,7 +407,8 @@ static void print_replaced(const struct sweep *w)
     }
 }
 
-/* A run that somebody stopped, or whose command was refused, keeps the round from ending. */
+/* Fails if a run keeps the round from ending: a user stopped it, or its command was
+ * refused. */
 static int check_round(const struct sweep *w)
 {
     for (size_t i = 0; i < w->n * w->study.n_seeds; i++) {
@@ -586,8 +587,8 @@ static int check_live_value(const struct sweep *w, const struct run_config *base
     return rc;
 }
 
-/* Whether runs of so many steps are over when the last round begins. A run ends a round of the
- * study with one of its own, in which each copy of the environment takes a step. */
+/* Whether runs of base's length are over when the last round begins. A run ends a round
+ * of the study at the end of a round of its own, in which each copy takes a step. */
 static int has_no_last_round(const struct study *s, const struct run_config *base)
 {
     const uint64_t copies = (uint64_t)base->env.copies;

@@ -29,7 +29,7 @@ static void print_tags(const struct cli *cli, const char *run, const struct run_
     }
 }
 
-/* Without a change: reads only. */
+/* Changes a run's tags, or only reads them if there is no change. */
 static int change_tags(const struct cli *cli, const char *path,
                        const struct run_tags_change *change)
 {

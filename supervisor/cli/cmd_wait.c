@@ -8,7 +8,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-int cli_wait_run(const char *path)
+/* Waits until the run in directory `path` is over, and returns the run's exit code. */
+static int wait_for_end(const char *path)
 {
     struct pollfd fds[RUN_WATCH_FDS];
     struct run_watch w;
@@ -51,7 +52,7 @@ static int run_wait(struct cli *cli, int argc, char **argv)
     if (run_record_exit_code(path, &has_end) < 0 && run_dir_denied(path, &err) < 0) {
         code = cli_fail_run(cli, &err);
     } else {
-        code = cli_wait_run(path);
+        code = wait_for_end(path);
         if (!cli->quiet)
             print_end(cli, path);
     }

@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of a run besides its agents: keeper, supervisor, sweeper, the threads that write. */
+/* Processes and threads of a run besides its agents: keeper, supervisor, sweeper, the
+ * threads that write. */
 enum { OTHER_PROCESSES = 16 };
-/* Of an agent with small networks; `brood check` estimates a configuration. */
+/* Memory of an agent with small networks; `brood check` estimates that of a
+ * configuration. */
 #define AGENT_BYTES UINT64_C(16000000)
 #define DISK_BAD    UINT64_C(100000000)
 #define DISK_LITTLE UINT64_C(5000000000)
@@ -55,7 +57,7 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What is left of a limit. */
+/* Returns what is left of a limit. */
 static uint64_t left(uint64_t limit, uint64_t used)
 {
     if (limit == DOCTOR_NO_LIMIT)

@@ -97,7 +97,8 @@ static uint64_t number_in(const char *folder, const char *name)
     return strtoull(line, NULL, 10);
 }
 
-/* "150000 100000": microseconds in each so many; "max 100000": no quota. */
+/* Reads "150000 100000": the quota and the period in microseconds; "max 100000": no
+ * quota. */
 static void take_quota(struct doctor_readings *r, const char *folder)
 {
     char path[PATH_BYTES], line[LINE_BYTES];
@@ -109,7 +110,7 @@ static void take_quota(struct doctor_readings *r, const char *folder)
         r->group_cores = quota / period;
 }
 
-/* Of several limits, the one that leaves least. */
+/* Keeps, of several limits, the one that leaves least. */
 static void take_limit(uint64_t limit, uint64_t now, uint64_t *ret_limit,
                        uint64_t *ret_now)
 {
@@ -178,7 +179,7 @@ static void read_kernel(struct doctor_readings *r)
     const char *chosen;
     int fd = memfd_create("brood-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-    /* As a block of variables is made: sized, then sealed. */
+    /* Creates a memfd like that of a variable block: sized, then sealed. */
     r->memfd_error = fd < 0 || ftruncate(fd, 4096) < 0 ||
                              fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0
                          ? errno

@@ -1,7 +1,7 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
-#include "common/wire/crc32.h"
 #include "common/wire/cursor.h"
+#include "common/wire/isal.h"
 #include "supervisor/cli/array_file.h"
 #include "supervisor/cli/tensor_export.h"
 
@@ -113,7 +113,7 @@ static int append_member(struct archive *a, struct member *m, const struct wbuf 
 
     if (content->len > UINT32_MAX - a->at)
         return append(a, NULL, content->len, err);
-    m->crc = crc32_zip(content->data, content->len);
+    m->crc = isal()->crc32_gzip_refl(0, content->data, content->len);
     m->size = (uint32_t)content->len;
     m->offset = (uint32_t)a->at;
     wbuf_clear(&a->head);

@@ -31,8 +31,8 @@ struct table {
 
 /* ---- the defaults ---- */
 
-/* A file with what a run cannot be without: the environment, and its agents with the
- * algorithms and sizes that they have. */
+/* Returns a file with the least that a run needs: the environment, and its agents with
+ * their algorithms and sizes; free(). */
 static char *bare_file(const struct run_config *c)
 {
     const struct algorithm_info *a = algorithm_find(c->defaults.algorithm);

@@ -17,7 +17,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     ANSWERS_WITHIN_MS = 2000,
@@ -62,7 +61,7 @@ static char *name_of(const struct run_event_process *p)
                                         p->environment != NULL ? p->environment : "?");
 }
 
-/* What a process did or what was done with it, "agent_0 was ended by SIGKILL". */
+/* Adds the exit of a process, such as "agent_0 died: SIGKILL, while learning". */
 static void take_exit(struct html_run *r, const struct run_event *e)
 {
     const struct run_event_process *p = &e->process;
@@ -103,17 +102,6 @@ static void take_process(struct html_run *r, const struct run_event *e)
     free(name);
 }
 
-/* Seconds between two times of the journal. */
-static double seconds_between(const char *from, const char *to)
-{
-    struct tm a = {0}, b = {0};
-
-    if (strptime(from, "%Y-%m-%dT%H:%M:%S", &a) == NULL ||
-        strptime(to, "%Y-%m-%dT%H:%M:%S", &b) == NULL)
-        return 0;
-    return fmax(0, difftime(timegm(&b), timegm(&a)));
-}
-
 struct reading {
     struct html_run *run;
     char session[32], newest[32];
@@ -123,7 +111,7 @@ struct reading {
 static void end_session(struct reading *d)
 {
     if (d->session[0] != '\0' && !d->is_over)
-        d->run->seconds += seconds_between(d->session, d->newest);
+        d->run->seconds += journal_seconds(d->session, d->newest);
     d->is_over = 1;
 }
 
@@ -165,12 +153,12 @@ static void take_supervisor_exit(struct html_run *r, const struct run_event *e)
                xstrdup("its keeper began another one"));
 }
 
-/* The events that are told in a sentence and a text. */
-static const struct told {
+/* Events that the page lists with a fixed text and a detail. */
+static const struct listed {
     enum run_event_kind kind;
     int is_end;
     const char *what;
-} told[] = {
+} listed[] = {
     {RUN_EVENT_FORK, 0, "began as a fork of"},
     {RUN_EVENT_SET, 0, "set"},
     {RUN_EVENT_WAITS, 0, "set, waits for a respawn"},
@@ -216,12 +204,12 @@ static char *detail_of(const struct run_event *e)
     }
 }
 
-static void take_told(struct html_run *r, const struct run_event *e)
+static void take_listed(struct html_run *r, const struct run_event *e)
 {
-    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++)
-        if (told[i].kind == e->kind)
-            keep_event(told[i].is_end ? &r->ends : &r->changes, e, xstrdup(told[i].what),
-                       detail_of(e));
+    for (size_t i = 0; i < sizeof(listed) / sizeof(listed[0]); i++)
+        if (listed[i].kind == e->kind)
+            keep_event(listed[i].is_end ? &r->ends : &r->changes, e,
+                       xstrdup(listed[i].what), detail_of(e));
     if (e->kind == RUN_EVENT_FAILED) {
         free(r->failure);
         r->failure = or_empty(e->error);
@@ -258,7 +246,7 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
         take_process(r, e);
         break;
     default:
-        take_told(r, e);
+        take_listed(r, e);
         break;
     }
     (void)snprintf(d->newest, sizeof(d->newest), "%s", e->time);
@@ -392,7 +380,7 @@ static size_t rows_of(const struct html_run *r, const char *column)
     return progress_n_rows(r->progress);
 }
 
-double html_run_value_at(const struct html_run *r, const char *column, uint64_t step)
+static double value_at(const struct html_run *r, const char *column, uint64_t step)
 {
     double found = (double)NAN;
 
@@ -664,7 +652,7 @@ static void put_checkpoint(const struct html_run *r, const char *folder, uint64_
     html_cell_count(step, f);
     (void)fprintf(f, "<td class=\"n\">%s</td>", size_text(bytes_of(path), text));
     for (size_t i = 0; i < n; i++)
-        html_cell(html_run_value_at(r, columns[i], step), f);
+        html_cell(value_at(r, columns[i], step), f);
     (void)fputs("</tr>\n", f);
     free(path);
 }

@@ -54,9 +54,7 @@ const char *html_run_provenance(const struct html_run *r, const char *key,
 /* The algorithms of its agents, "maddpg, random", in the arena. */
 const char *html_run_algorithms(const struct html_run *r, struct arena *arena);
 
-/* The newest value of a column at or before a step, or the best one of all, and its step.
- * NaN: there is none. */
-double html_run_value_at(const struct html_run *r, const char *column, uint64_t step);
+/* The largest value of a column, or the newest one, and its step. NaN: there is none. */
 double html_run_best(const struct html_run *r, const char *column, uint64_t *ret_step);
 double html_run_last(const struct html_run *r, const char *column, uint64_t *ret_step);
 

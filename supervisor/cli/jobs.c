@@ -94,7 +94,7 @@ static void print_lines(const struct jobs *js, struct process *j, int which)
     (void)fflush(stdout);
 }
 
-/* Reads what is there; closes the pipe at its end. */
+/* Reads the output that has arrived; closes the pipe at its end. */
 static void take_output(const struct jobs *js, struct process *j, int which)
 {
     struct wbuf *rest = &j->rest[which];

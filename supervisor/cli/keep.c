@@ -62,17 +62,17 @@ static int detach(struct cli *cli, int *ret_fd, int *ret_code)
     static struct detach_report report;
     struct keeper_task again;
     struct err err;
-    int r;
+    int rc;
 
     cli->is_detached = 1;
     if (keeper_resume_task(&again))
         return 1; /* the last supervisor has detached already */
-    r = detach_split(ret_fd, &report, ret_code, &err);
-    if (r < 0)
+    rc = detach_split(ret_fd, &report, ret_code, &err);
+    if (rc < 0)
         *ret_code = cli_fail(cli, CLI_FAILED, &err);
-    else if (r == 0 && report.supervisor != 0)
+    else if (rc == 0 && report.supervisor != 0)
         print_report(cli, &report);
-    return r > 0;
+    return rc > 0;
 }
 
 int cli_keep(struct cli *cli, int want_detach, int *ret_code)
@@ -83,14 +83,14 @@ int cli_keep(struct cli *cli, int want_detach, int *ret_code)
                                .on_death = journal_death};
     char now[LOG_TIME_BYTES];
     struct err err;
-    int r;
+    int rc;
 
     if (want_detach && !detach(cli, &args.report_fd, ret_code))
         return 0;
     (void)log_time(
         now); /* its first call allocates, which must not happen in the keeper */
-    r = keeper_split(&cli->keeper, &args, ret_code, &err);
-    if (r < 0)
+    rc = keeper_split(&cli->keeper, &args, ret_code, &err);
+    if (rc < 0)
         *ret_code = cli_fail(cli, CLI_FAILED, &err);
-    return r > 0;
+    return rc > 0;
 }

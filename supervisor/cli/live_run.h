@@ -22,8 +22,6 @@ int cli_change_run(const struct cli *cli, struct control_client *c,
                    struct err *err);
 /* Prints a line per change, each after `prefix`. */
 void cli_print_pending(const char *prefix, const struct run_pending *p, size_t n);
-/* Waits until the run in directory `path` is over, and returns the run's exit code. */
-int cli_wait_run(const char *path);
 /* Reports the error and returns the exit code: CLI_NOT_THERE if the run is missing, not
  * running or another user's, CLI_USAGE for ERR_CONFIG, CLI_FAILED otherwise. */
 int cli_fail_run(const struct cli *cli, const struct err *err);

@@ -58,11 +58,6 @@ void live_view_free(struct live_view *v)
     free(v);
 }
 
-int live_view_is_terminal(const struct live_view *v)
-{
-    return v->screen.terminal;
-}
-
 /* ---- numbers ---- */
 
 /* Returns an agent's entry, and creates it if necessary. The search starts at the entry

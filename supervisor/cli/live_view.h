@@ -26,7 +26,6 @@ struct live_view; /* opaque */
 struct live_view *live_view_new(int fd, int quiet);
 void live_view_free(struct live_view *v); /* the last view stays on the terminal */
 
-int live_view_is_terminal(const struct live_view *v);
 /* Whether to call live_view_show now: always on a terminal, elsewhere every ten seconds. */
 int live_view_is_due(struct live_view *v);
 /* Shows the status: redraws the view on a terminal, elsewhere prints a line,

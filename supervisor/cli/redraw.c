@@ -30,7 +30,8 @@ void redraw_done(struct redraw *r)
     wbuf_done(&r->shown);
 }
 
-/* In one write, with `end`. Ignores write errors: they mean that the reader has exited. */
+/* Writes the text and `end` at once. Ignores errors: they mean that the reader has
+ * exited. */
 static void write_plain(int fd, const char *p, size_t len, const char *end)
 {
     char shown[2048 * PLAIN_TEXT_GROWTH + 8];
@@ -52,8 +53,8 @@ static void window_size(int fd, int *ret_columns, int *ret_rows)
     }
 }
 
-/* Moves the cursor to the beginning of what is drawn. A Ctrl-C that the terminal has echoed
- * leaves the cursor behind "^C". */
+/* Moves the cursor to the beginning of the drawn lines. If the terminal has echoed a
+ * Ctrl-C, the cursor is after "^C". */
 static void go_up(struct redraw *r)
 {
     char head[32];
@@ -87,9 +88,9 @@ struct wbuf *redraw_begin(struct redraw *r)
     return &r->shown;
 }
 
-/* Draws over what is below the cursor, line by line, and clears the rest. To clear all of it
- * first would flicker; and tmux keeps a screen that is cleared from its first row in its
- * history. */
+/* Draws over the lines below the cursor, one by one, and clears the rest. Clearing all
+ * of them first would flicker, and tmux stores a screen that is cleared from its first
+ * row in its history. */
 void redraw_show(struct redraw *r, int lines)
 {
     struct wbuf out = {0};
@@ -114,10 +115,10 @@ void redraw_message(struct redraw *r, const char *text, size_t len)
         return;
     }
     go_up(r);
-    /* In the last column the cursor is still on the last character. */
+    /* After text that fills its last line, the cursor is still on the last character. */
     write_plain(r->fd, text, len,
                 view_width(text, len) % r->columns != 0 ? "\033[J\n" : "\n\033[J");
-    r->scrolled_off = 0; /* what is above is the message now */
+    r->scrolled_off = 0; /* the line above is the message now */
 }
 
 void redraw_keep(struct redraw *r)

@@ -351,7 +351,7 @@ static void put_parameter(struct json *j, const msgpack_object *o)
     }
 }
 
-/* The same in text and in JSON: a line. */
+/* Prints a request as a line of JSON, also in text mode. */
 static void print_request(const struct replay_item *x)
 {
     struct json j = {0};

@@ -152,8 +152,8 @@ static size_t all_steps(const struct series *const *s, size_t n, double **ret)
     return kept;
 }
 
-/* Of each stretch of points, the lowest and the highest, in their order, and of all the last
- * one. */
+/* Thins a group's points: keeps the lowest and the highest of each range, in their
+ * order, and the last one of all. */
 static void thin(struct report_group *g, size_t points)
 {
     const size_t each = (2 * g->n_points + points - 1) / points;

@@ -3,6 +3,7 @@
 #include "common/config/run_config.h"
 #include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/cli/study_view.h"
 #include "supervisor/env/env.h"
 #include "supervisor/study/halving.h"
 
@@ -15,6 +16,17 @@
 #include <unistd.h>
 
 enum { TICK_MS = 100 };
+
+struct study_status {
+    struct study study;
+    struct lineage lineage;  /* of pbt; otherwise all-zero */
+    const char *path, *name; /* the study's folder, borrowed; its last part */
+    int is_live;             /* a `brood sweep` works on it */
+    int is_over;             /* all its runs have come to the end, or failed */
+    struct study_stage stage;
+    size_t rung; /* or the round, from 0 */
+    size_t *trial, n;
+};
 
 /* ---- the rung or round ---- */
 
@@ -57,7 +69,8 @@ static int look_at_rung(const struct study_status *p, uint64_t until, double *va
     return is_over;
 }
 
-/* Of successive halving, or the only rung: the first one that is not over, or the last. */
+/* Finds the rung that the study is at: the first one that is not over, or the last.
+ * Other methods have one rung. Returns its last step. */
 static uint64_t find_rung(struct study_status *p)
 {
     const struct study *s = &p->study;
@@ -107,7 +120,16 @@ static int find_stage(struct study_status *p, struct err *err)
     return 0;
 }
 
-int study_status_read(struct study_status *ret, const char *path, struct err *err)
+static void study_status_done(struct study_status *p)
+{
+    lineage_done(&p->lineage);
+    study_done(&p->study);
+    free(p->trial);
+    *p = (struct study_status){0};
+}
+
+/* *ret must stay where it is until study_status_done. All-zero after an error. */
+static int study_status_read(struct study_status *ret, const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
     int rc;
@@ -121,7 +143,8 @@ int study_status_read(struct study_status *ret, const char *path, struct err *er
     return rc;
 }
 
-int study_status_refresh(struct study_status *p, struct err *err)
+/* Reads again how far the study is. *p is all-zero after an error. */
+static int study_status_refresh(struct study_status *p, struct err *err)
 {
     int rc;
 
@@ -131,14 +154,6 @@ int study_status_refresh(struct study_status *p, struct err *err)
     if (rc < 0)
         study_status_done(p);
     return rc;
-}
-
-void study_status_done(struct study_status *p)
-{
-    lineage_done(&p->lineage);
-    study_done(&p->study);
-    free(p->trial);
-    *p = (struct study_status){0};
 }
 
 /* ---- the commands ---- */
@@ -178,7 +193,7 @@ int study_status_print(const struct cli *cli, const char *path)
     return CLI_DONE;
 }
 
-/* What attach shows where nothing is redrawn. */
+/* Prints changes where attach cannot redraw: in JSON, or without a terminal. */
 static void print_change(const struct cli *cli, const struct study_status *p,
                          struct study_view *v)
 {

@@ -20,7 +20,7 @@
 
 enum { STEP_WIDTH = 13, SETTING_MIN = 9, NARROW = 40 };
 
-/* As much of it as there is room for. */
+/* Puts as many facts as there is room for. */
 static void put_facts(struct view_line *l, const struct study_frame *f, int detail)
 {
     char text[32];
@@ -118,7 +118,7 @@ static void put_trial(struct wbuf *ret, const struct study_frame *f,
     view_put_line(ret, &l, f->columns);
 }
 
-/* What is not shown, by its state. */
+/* Counts the trials that are not shown, by their state. */
 static void put_hidden(struct wbuf *ret, const struct study_frame *f, size_t from,
                        size_t to)
 {

@@ -217,7 +217,7 @@ static void put_head(struct wbuf *ret, const struct view_frame *f)
     (void)view_facts(s, f->is_over, f->columns - name - 2, facts, sizeof(facts));
     left = f->columns - (int)strlen(facts) - 2;
     bar = left - name - 4;
-    if (bar < 4 && left > name) /* the name gets what a bar has no room in */
+    if (bar < 4 && left > name) /* there is no room for a bar: the name gets it */
         name = left;
     view_put(&l, "%s%.*s%s  ", colour(f, VIEW_BOLD), name, s->run, colour(f, VIEW_PLAIN));
     view_put_bar(&l, run_status_part(s), bar < VIEW_BAR_MAX ? bar : VIEW_BAR_MAX,

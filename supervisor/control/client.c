@@ -20,9 +20,9 @@ struct control_client {
     int fd;
     struct msg_out out;
     struct msg msg;
-    struct stream_scan scan; /* of the message that begins at data */
+    struct stream_scan scan; /* of the first message in `data` */
     uint8_t *data;
-    size_t taken; /* bytes of data: the message returned last */
+    size_t taken; /* length of the message returned last, which is still in `data` */
     size_t len, cap;
 };
 
@@ -35,8 +35,8 @@ static void limit_waiting(int fd, int timeout_ms)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
 }
 
-/* Connects through a descriptor of the socket: a link is refused, and the path is short
- * enough for sun_path. -1: errno is set. */
+/* Opens the socket first and connects to its name below /proc: so a link is refused, and
+ * the name is short enough for sun_path. -1: errno is set. */
 static int connect_to(const char *folder, int timeout_ms)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -131,7 +131,7 @@ int control_client_send(struct control_client *c, struct err *err)
     return 0;
 }
 
-/* Returns 1 if bytes were received, 0 if there are none and wait is 0. */
+/* Returns 1 if bytes were received; 0 if there are none yet and `wait` is 0. */
 static int receive(struct control_client *c, int wait, struct err *err)
 {
     ssize_t n;
@@ -164,7 +164,8 @@ int control_client_next(struct control_client *c, int wait, const struct msg **r
             return rc;
     }
     if (rc < 0) {
-        c->taken = c->len; /* the beginning of the next message is unknown: drop all */
+        /* a message was malformed, so where the next one begins is unknown */
+        c->taken = c->len;
         return rc;
     }
     stream_scan_begin(&c->scan, RPC_MAX_UNREAD);

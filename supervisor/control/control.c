@@ -9,13 +9,13 @@
 /* Clients get 1/TIME_PARTS of the supervisor's time. */
 enum { TIME_PARTS = 4 };
 
-/* Time for subscribers to read the last events of a run that ends. */
+/* How long a run that ends waits for subscribers to read its last events. */
 enum { LAST_EVENTS_MS = 1000 };
 
 struct control {
     struct control_run run;
     struct rpc *rpc;
-    struct rpc_server *server; /* NULL: never opened */
+    struct rpc_server *server; /* NULL: the run never opened it */
 };
 
 /* ---- what subscribers get ---- */
@@ -26,7 +26,7 @@ static void notify_line(struct control *k, const struct run_event *e)
     char *line = o != NULL ? run_event_line(e) : NULL;
 
     if (line == NULL)
-        return; /* no subscribers, or an event that is not in the journal */
+        return; /* nobody subscribed, or the journal does not have such events */
     msg_map(o, 1);
     msg_key(o, "line");
     msg_str(o, line);
@@ -78,8 +78,8 @@ static void on_event(void *ctx, const struct run_event *e)
 
 /* ---- opening and closing ---- */
 
-/* In a run without an environment, clients drive the agents: their requests get all the
- * time they need. */
+/* A run without an environment has no work of its own: its clients get all of the
+ * time. */
 static int on_open(void *ctx, struct training *t, uv_loop_t *loop, struct err *err)
 {
     struct control *k = ctx;

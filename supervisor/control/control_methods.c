@@ -1,12 +1,16 @@
 #include "supervisor/control/control_methods.h"
 
+#include "common/io/beneath.h"
+#include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/log_tail.h"
 #include "supervisor/trace/trace.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_SET = 64, SET_MAX_BYTES = 4096 };
 enum { MAX_TRACED_ROUNDS = 100000 };
@@ -151,7 +155,7 @@ static int do_run(void *ctx, const msgpack_object *params, struct rpc_reply *rep
 
 /* ---- changes ---- */
 
-/* Copies the texts of a list: KEY=VALUE each in "changes", KEY each in "cancel". */
+/* Copies the texts of a list parameter: KEY=VALUE in "changes", KEY in "cancel". */
 static int take_set(const msgpack_object *params, const char *name, char **ret,
                     size_t *ret_n, struct err *err)
 {
@@ -299,7 +303,7 @@ static int do_trace(void *ctx, const msgpack_object *params, struct rpc_reply *r
 
 /* ---- watching ---- */
 
-/* Returns NULL and sets err if there is no such agent. */
+/* Returns the log's path; NULL, with err set, if there is no such agent. */
 static const char *find_log(const struct control_run *run, const msgpack_object *params,
                             struct err *err)
 {
@@ -316,6 +320,46 @@ static const char *find_log(const struct control_run *run, const msgpack_object 
     return run_dir_file(run->dir, sub);
 }
 
+/* Removes the rest of a line that began earlier. */
+static void drop_first_line(struct wbuf *b, size_t begin)
+{
+    const uint8_t *first = b->data + begin;
+    const uint8_t *end = memchr(first, '\n', b->len - begin);
+    const size_t n = end != NULL ? (size_t)(end + 1 - first) : b->len - begin;
+
+    memmove(b->data + begin, first + n, b->len - begin - n);
+    b->len -= n;
+}
+
+/* Appends the last `max` bytes of the file or fewer, from the beginning of a line on. A
+ * missing file is empty. -errno. */
+static int read_tail(struct wbuf *ret, const char *path, size_t max, struct err *err)
+{
+    const int fd = beneath_open(path, O_RDONLY | O_NONBLOCK, 0);
+    const off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+    /* One byte more: if it is a newline, the first line is whole. */
+    const off_t from = end > (off_t)max ? end - (off_t)max - 1 : 0;
+    const size_t begin = ret->len;
+    ssize_t n = -1;
+    int rc = 0;
+
+    if (fd < 0)
+        return errno == ENOENT ? 0 : err_errno(err, "%s", path);
+    if (end >= 0) {
+        wbuf_reserve(ret, (size_t)(end - from));
+        /* fewer bytes if the file has become shorter meanwhile */
+        n = pread_all(fd, ret->data + ret->len, (size_t)(end - from), (uint64_t)from);
+    }
+    if (n < 0)
+        rc = err_errno(err, "%s", path);
+    else
+        ret->len += (size_t)n;
+    (void)close(fd);
+    if (n > 0 && end > (off_t)max)
+        drop_first_line(ret, begin);
+    return rc;
+}
+
 static int do_logs(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
                    struct err *err)
 {
@@ -328,7 +372,7 @@ static int do_logs(void *ctx, const msgpack_object *params, struct rpc_reply *re
     if (path == NULL)
         return ERR_NOT_FOUND;
     (void)msg_get_u64(params, "bytes", LOGS_MAX_BYTES, &bytes, NULL);
-    rc = log_tail(&text, path, (size_t)bytes, err);
+    rc = read_tail(&text, path, (size_t)bytes, err);
     if (rc == 0) {
         o = rpc_reply_begin(reply);
         msg_map(o, 1);
@@ -355,7 +399,7 @@ static int do_subscribe(void *ctx, const msgpack_object *params, struct rpc_repl
 
 #define AGENT "agent", RPC_TEXT, 1, 0, AGENT_NAME_MAX - 1
 
-/* name, function, {key, type, required, min, max} of each param */
+/* name, function, and each parameter's {key, type, required, min, max} */
 static const struct rpc_method methods[] = {
     {"status", do_status, {{0}}},
     {"kill", do_kill, {{AGENT}}},

@@ -8,14 +8,15 @@
 #include <string.h>
 #include <uv.h>
 
-/* Unused time that clients can save up, so that a rare request is answered at once. */
+/* Clients can save up this much unused time, so that a rare request is served at once. */
 enum { ADVANCE_NS = 5000000, NS_PER_MS = 1000000 };
-/* Nobody waits longer, however long a request took: the machine may have stood still. */
+/* No client waits longer than this, however long a request took: the machine may have
+ * been suspended. */
 #define LONGEST_WAIT_NS INT64_C(5000000000)
 
 struct rpc_reply {
     struct rpc *rpc;
-    struct rpc_peer *peer; /* NULL: disconnected */
+    struct rpc_peer *peer; /* NULL: the client has disconnected */
     uint32_t id;
     LIST_ENTRY(rpc_reply) entry;
 };
@@ -29,10 +30,10 @@ struct rpc {
     size_t n_subscribed[RPC_CHANNELS + 1];
     int notified; /* channel of the notification being packed */
     LIST_HEAD(, rpc_reply) replies;
-    struct msg request; /* the current one */
+    struct msg request; /* the request being served */
     struct msg_out out; /* the message being packed */
     unsigned time_parts;
-    int64_t credit_ns; /* as of credit_at_ns */
+    int64_t credit_ns; /* time that clients have left, at credit_at_ns */
     uint64_t credit_at_ns;
 };
 
@@ -69,7 +70,7 @@ void rpc_free(struct rpc *rpc)
 
 /* ---- replies and notifications ---- */
 
-/* Clients use plain msgpack-rpc: sends the message without the frame's header. */
+/* Sends the message without the frame's header: clients use plain msgpack-rpc. */
 static void send_out(struct rpc_peer *peer)
 {
     const uint8_t *frame;

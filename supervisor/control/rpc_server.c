@@ -22,11 +22,13 @@ struct rpc_server {
     struct rpc *rpc;
     uv_loop_t *loop;
     uv_pipe_t listener;
-    uv_timer_t next_batch;      /* serves clients whose requests exceeded one batch; after
-                                 * rpc_server_close: closes those that read too slowly */
-    int dir_fd;                 /* the socket is bound by it: a path of any length */
-    struct client_list clients; /* the next one to serve first */
-    struct client_list leaving; /* after rpc_server_close: being sent their last bytes */
+    /* Serves clients with more requests than one batch; after rpc_server_close,
+     * disconnects those that read too slowly. */
+    uv_timer_t next_batch;
+    /* of the socket's folder: its path may be too long for bind() */
+    int dir_fd;
+    struct client_list clients; /* in the order in which they are served */
+    struct client_list leaving; /* after rpc_server_close: clients with unsent bytes */
     size_t n_clients;
     struct msg_out out; /* the error sent to a client before it is disconnected */
 };
@@ -38,10 +40,10 @@ struct client {
     uv_shutdown_t shutdown;
     TAILQ_ENTRY(client) entry;
     int closing;
-    int has_more; /* there may be whole messages left for the next batch */
-    uint8_t *in;  /* received bytes that are not yet served */
+    int has_more; /* `in` may hold whole messages, left for the next batch */
+    uint8_t *in;  /* received bytes that were not served yet */
     size_t in_len, in_cap;
-    struct stream_scan scan; /* of the message that begins at in */
+    struct stream_scan scan; /* of the first message in `in` */
 };
 
 /* Bytes of responses and notifications that the client has not read. */
@@ -76,7 +78,7 @@ static void close_client(struct client *c)
     uv_close((uv_handle_t *)&c->pipe, on_client_closed);
 }
 
-/* Of a client in `leaving`. */
+/* Closes a client that is in the list `leaving`. */
 static void end_leaving(struct client *c)
 {
     struct rpc_server *s = c->server;
@@ -87,7 +89,7 @@ static void end_leaving(struct client *c)
         uv_close((uv_handle_t *)&s->next_batch, NULL);
 }
 
-/* Also called when the pipe is closed before. */
+/* libuv also calls this if the pipe was closed before the shutdown was done. */
 static void on_shutdown(uv_shutdown_t *req, int status)
 {
     (void)status;
@@ -106,7 +108,7 @@ static void on_too_late(uv_timer_t *timer)
     }
 }
 
-/* Shuts the connection down after its last bytes. */
+/* Disconnects the client as soon as it has received its last bytes. */
 static void close_when_written(struct client *c)
 {
     (void)uv_read_stop((uv_stream_t *)&c->pipe);
@@ -128,7 +130,8 @@ struct written {
 static void work(struct client *c);
 static void keep_within_bounds(struct rpc_server *s);
 
-/* Reading was suspended until now; it also detects that the client has disconnected. */
+/* The socket took queued bytes: serves the client's next requests and reads from it
+ * again, which also detects that it has disconnected. */
 static void on_written(uv_write_t *req, int status)
 {
     struct client *c = req->handle->data;
@@ -139,7 +142,7 @@ static void on_written(uv_write_t *req, int status)
         work(c);
 }
 
-/* Writes as much as the socket takes at once; copies and queues the rest. */
+/* Writes as much as the socket takes at once, and queues a copy of the rest. */
 static void send_bytes(struct client *c, const uint8_t *data, size_t len)
 {
     uv_stream_t *stream = (uv_stream_t *)&c->pipe;
@@ -167,7 +170,7 @@ static void send_bytes(struct client *c, const uint8_t *data, size_t len)
 
 static void on_send(struct rpc_peer *peer, const uint8_t *message, size_t len)
 {
-    struct client *c = (struct client *)peer; /* its first member */
+    struct client *c = (struct client *)peer; /* `peer` is its first member */
 
     send_bytes(c, message, len);
     if (!c->closing && unread_by(c) > 0)
@@ -192,14 +195,14 @@ static void disconnect(struct client *c, const struct err *why)
     close_client(c);
 }
 
-/* Bytes of an unfinished message, and of responses it has not read. */
+/* Memory that the client occupies: received bytes, and responses that it has not read. */
 static size_t held_by(const struct client *c)
 {
     return c->in_cap + unread_by(c);
 }
 
-/* Disconnects the client that holds most first, so that many who hold much cannot push
- * out one who holds little. */
+/* Disconnects the clients that occupy most memory, until all together occupy no more
+ * than RPC_MAX_HELD: many large clients cannot push out a small one. */
 static void keep_within_bounds(struct rpc_server *s)
 {
     const struct err why = {.code = ERR_LIMIT,
@@ -236,8 +239,8 @@ static void plan_next_batch(struct rpc_server *s)
           0);
 }
 
-/* Serves a batch of each waiting client, as long as there is time; the client served goes
- * to the end of the list. */
+/* Serves one batch of each client with unserved messages, while there is time. A client
+ * that was served moves to the end of the list. */
 static void on_next_batch(uv_timer_t *timer)
 {
     struct rpc_server *s = timer->data;
@@ -261,8 +264,8 @@ static void on_next_batch(uv_timer_t *timer)
     }
 }
 
-/* Serves whole messages from the front of the buffer, at most one batch. Returns 0 if the
- * rest is no whole message, otherwise 1. */
+/* Serves whole messages from the front of the buffer, at most one batch. Returns 1 if
+ * there may be more whole messages, otherwise 0. */
 static int take_messages(struct client *c, struct err *err)
 {
     struct rpc *rpc = c->server->rpc;
@@ -295,8 +298,8 @@ static int take_messages(struct client *c, struct err *err)
 static void make_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf);
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf);
 
-/* Serves a batch of a client's requests. The rest waits until the client has read its
- * responses, or for the next batch; until then no more bytes are read from it. */
+/* Serves a batch of a client's requests. The rest waits for the next batch, or until the
+ * client has read its responses. Until then the server does not read from it. */
 static void work(struct client *c)
 {
     struct err why = {0};
@@ -390,8 +393,8 @@ static void on_connection(uv_stream_t *listener, int status)
 
 /* ---- the socket ---- */
 
-/* Binds through the folder's descriptor: libuv silently cuts paths longer than 107
- * bytes. */
+/* Binds by way of the folder's descriptor: libuv cuts paths longer than 107 bytes
+ * without an error. */
 static int bind_socket(struct rpc_server *s, const char *folder, const char *name,
                        struct err *err)
 {

@@ -71,8 +71,8 @@ static void build(struct particle_world *w, const void *params)
                            &(struct particle_entity){.size = 0.025, .look = SCENE_FOOD});
 }
 
-/* The kind of what a collector carries, of what a deposit takes, of a treasure: 1, 2, ...; 0:
- * it carries nothing, takes nothing, is gone. */
+/* The kinds, 1, 2, ..., of the treasure that a collector carries (0: none), of those
+ * that a deposit takes, and of a treasure (0: it is gone). */
 static double *carried(const struct particle_world *w, size_t collector)
 {
     return particle_own(w, collector);
@@ -169,7 +169,7 @@ static void hand_over(struct particle_world *w, size_t copy, size_t collector)
             carried(w, collector)[copy] = 0.0;
 }
 
-static void settle(struct particle_world *w)
+static void after_physics(struct particle_world *w)
 {
     for (size_t c = 0; c < w->n_copies; c++) {
         for (size_t t = w->n_agents; t < particle_n_entities(w); t++) {
@@ -222,7 +222,7 @@ struct near {
     size_t entity;
 };
 
-/* Inserts by distance, behind those that are as far. */
+/* Inserts in the order of distance; of equal distances, after those that are there. */
 static void insert(struct near *list, size_t n, double dist, size_t entity)
 {
     for (; n > 0 && list[n - 1].dist > dist; n--)
@@ -291,8 +291,8 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     }
 }
 
-/* Turned treasures appear in turned places as probably as not. Others and treasures are sorted
- * by distance, so that no two are alike. */
+/* The places where treasures appear have the square's symmetries. Other agents and treasures
+ * are sorted by distance, so that no two are alike. */
 static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
 {
     for (size_t a = 0; a < w->n_agents; a++) {
@@ -330,8 +330,8 @@ static double team_reward(const struct particle_world *w, size_t copy)
     return found;
 }
 
-/* The distance from a collector to the nearest of what it is to go to: the treasures, or its
- * deposit; infinity if there is none. */
+/* Returns the distance from a collector to its nearest destination: a treasure, or its
+ * deposit if it carries one. Infinity if there is none. */
 static double way_of_collector(const struct particle_world *w, size_t copy, size_t self)
 {
     const double carries = carried(w, self)[copy];
@@ -419,7 +419,7 @@ const struct particle_scenario particle_collect_treasure = {
     .mpe2_only = 1,
     .build = build,
     .reset = reset,
-    .settle = settle,
+    .after_physics = after_physics,
     .observe = observe,
     .symmetry = symmetry,
     .reward = reward,

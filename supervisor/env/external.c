@@ -126,10 +126,10 @@ static int parse_heads(struct action_space *s, const msgpack_object *map, struct
 {
     const msgpack_object *heads = NULL;
     int64_t width = 0;
-    int r = msg_get_array(map, "heads", &heads, err);
+    int rc = msg_get_array(map, "heads", &heads, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     if (heads == NULL || heads->via.array.size < 1 ||
         heads->via.array.size > SPACE_MAX_HEADS)
         return err_set(err, ERR_PROTOCOL, "a discrete action has 1 to %d heads",
@@ -152,13 +152,13 @@ static int parse_heads(struct action_space *s, const msgpack_object *map, struct
 static int parse_bounds(struct action_space *s, const msgpack_object *map,
                         struct err *err)
 {
-    int r;
+    int rc;
 
     s->low = -(double)INFINITY;
     s->high = (double)INFINITY;
-    if ((r = msg_get_f64(map, "low", &s->low, err)) < 0 ||
-        (r = msg_get_f64(map, "high", &s->high, err)) < 0)
-        return r;
+    if ((rc = msg_get_f64(map, "low", &s->low, err)) < 0 ||
+        (rc = msg_get_f64(map, "high", &s->high, err)) < 0)
+        return rc;
     return s->low < s->high ? 0 : err_set(err, ERR_PROTOCOL, "its bounds are empty");
 }
 
@@ -168,13 +168,13 @@ static int parse_space(struct action_space *s, const msgpack_object *agent,
     const msgpack_object *map = NULL;
     uint64_t width = 0;
     char kind[16] = "";
-    int r;
+    int rc;
 
-    if ((r = msg_require(agent, "action", err)) < 0 ||
-        (r = msg_get_map(agent, "action", &map, err)) < 0 ||
-        (r = msg_get_str(map, "kind", kind, sizeof(kind), err)) < 0 ||
-        (r = msg_get_u64(map, "width", FOREIGN_MAX_WIDTH, &width, err)) < 0)
-        return r;
+    if ((rc = msg_require(agent, "action", err)) < 0 ||
+        (rc = msg_get_map(agent, "action", &map, err)) < 0 ||
+        (rc = msg_get_str(map, "kind", kind, sizeof(kind), err)) < 0 ||
+        (rc = msg_get_u64(map, "width", FOREIGN_MAX_WIDTH, &width, err)) < 0)
+        return rc;
     s->width = (int32_t)width;
     if (width == 0)
         return err_set(err, ERR_PROTOCOL, "its actions have no width");
@@ -189,20 +189,20 @@ static int parse_space(struct action_space *s, const msgpack_object *agent,
 static int parse_agent(struct env_agent *a, const msgpack_object *map, struct err *err)
 {
     uint64_t obs = 0;
-    int r;
+    int rc;
 
     if (map->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "an agent is not a map");
-    if ((r = msg_require(map, "name", err)) < 0 ||
-        (r = msg_get_str(map, "name", a->name, sizeof(a->name), err)) < 0)
-        return r;
+    if ((rc = msg_require(map, "name", err)) < 0 ||
+        (rc = msg_get_str(map, "name", a->name, sizeof(a->name), err)) < 0)
+        return rc;
     if (!schema_is_name(a->name) || strcmp(a->name, "central") == 0)
         return err_set(err, ERR_PROTOCOL, "'%s' cannot name an agent", a->name);
     env_agent_find_team(a);
-    if ((r = msg_get_u64(map, "obs", FOREIGN_MAX_WIDTH, &obs, err)) < 0 ||
-        (r = msg_get_bool(map, "uint8", &a->obs_is_u8, err)) < 0 ||
-        (r = msg_get_image(map, "image", obs, a->image, err)) < 0 ||
-        (r = parse_space(&a->space, map, err)) < 0)
+    if ((rc = msg_get_u64(map, "obs", FOREIGN_MAX_WIDTH, &obs, err)) < 0 ||
+        (rc = msg_get_bool(map, "uint8", &a->obs_is_u8, err)) < 0 ||
+        (rc = msg_get_image(map, "image", obs, a->image, err)) < 0 ||
+        (rc = parse_space(&a->space, map, err)) < 0)
         return err_wrap(err, "%s", a->name);
     a->obs_width = (int32_t)obs;
     return obs > 0 ? 0 : err_set(err, ERR_PROTOCOL, "%s observes nothing", a->name);
@@ -212,14 +212,14 @@ static int parse_agents(struct env_spec *ret, const msgpack_object *agents,
                         struct err *err)
 {
     for (size_t i = 0; i < ret->n_agents; i++) {
-        int r = parse_agent(&ret->agents[i], &agents->via.array.ptr[i], err);
+        int rc = parse_agent(&ret->agents[i], &agents->via.array.ptr[i], err);
 
-        for (size_t k = 0; r == 0 && k < i; k++)
+        for (size_t k = 0; rc == 0 && k < i; k++)
             if (strcmp(ret->agents[k].name, ret->agents[i].name) == 0)
-                r = err_set(err, ERR_PROTOCOL, "two agents are called %s",
-                            ret->agents[i].name);
-        if (r < 0)
-            return r;
+                rc = err_set(err, ERR_PROTOCOL, "two agents are called %s",
+                             ret->agents[i].name);
+        if (rc < 0)
+            return rc;
     }
     return 0;
 }
@@ -232,10 +232,10 @@ static int parse_name(char *ret, size_t size, const msgpack_object *answer,
     static const char cut[] = "...";
     const msgpack_object *name;
     size_t len, kept;
-    int r = msg_require(answer, "name", err);
+    int rc = msg_require(answer, "name", err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     name = msg_get(answer, "name");
     if (name->type != MSGPACK_OBJECT_STR)
         return err_set(err, ERR_PROTOCOL, "name: expected a string");
@@ -254,17 +254,17 @@ int external_parse(struct env_spec *ret, const msgpack_object *answer,
 {
     const msgpack_object *agents = NULL;
     uint64_t max_steps = 0;
-    int r;
+    int rc;
 
     *ret = (struct env_spec){0};
     if (answer->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "not a map");
-    if ((r = msg_require(answer, "agents", err)) < 0 ||
-        (r = msg_get_array(answer, "agents", &agents, err)) < 0 ||
-        (r = msg_get_bool(answer, "masks", &ret->masks, err)) < 0 ||
-        (r = msg_get_u64(answer, "max_steps", INT32_MAX, &max_steps, err)) < 0 ||
-        (r = parse_name(ret->id, sizeof(ret->id), answer, err)) < 0)
-        return r;
+    if ((rc = msg_require(answer, "agents", err)) < 0 ||
+        (rc = msg_get_array(answer, "agents", &agents, err)) < 0 ||
+        (rc = msg_get_bool(answer, "masks", &ret->masks, err)) < 0 ||
+        (rc = msg_get_u64(answer, "max_steps", INT32_MAX, &max_steps, err)) < 0 ||
+        (rc = parse_name(ret->id, sizeof(ret->id), answer, err)) < 0)
+        return rc;
     ret->max_steps = (int64_t)max_steps;
     ret->n_agents = agents->via.array.size;
     if (ret->n_agents < 1 || ret->n_agents > ENV_MAX_AGENTS)

@@ -56,35 +56,35 @@ static int ask_process(struct env_spec *ret, struct external *f, struct arena *a
     struct ask_args args = {.specs = &spec, .n = 1, .ctx = f};
     struct binaries bin;
     struct ask *ask;
-    int r = binaries_find(&bin, err);
+    int rc = binaries_find(&bin, err);
 
-    if (r < 0 || (r = binaries_open_agent(&bin, err)) < 0)
-        return r;
-    args.agent_exe_fd = r;
-    r = ask_open(&ask, &args, err);
+    if (rc < 0 || (rc = binaries_open_agent(&bin, err)) < 0)
+        return rc;
+    args.agent_exe_fd = rc;
+    rc = ask_open(&ask, &args, err);
     (void)close(args.agent_exe_fd);
-    if (r == 0) {
-        r = external_parse(ret, ask_answer(ask, 0), arena, err);
-        if (r < 0)
+    if (rc == 0) {
+        rc = external_parse(ret, ask_answer(ask, 0), arena, err);
+        if (rc < 0)
             (void)err_wrap(err, "its answer to configure");
     }
     ask_close(ask);
-    return r;
+    return rc;
 }
 
 static int ask_anew(struct external *f, char *question, struct err *err)
 {
-    int r;
+    int rc;
 
     arena_reset(&kept.arena);
     free(kept.question);
     kept.question = NULL;
-    r = ask_process(&kept.spec, f, &kept.arena, err);
-    if (r < 0)
+    rc = ask_process(&kept.spec, f, &kept.arena, err);
+    if (rc < 0)
         free(question);
     else
         kept.question = question;
-    return r;
+    return rc;
 }
 
 int external_ask(struct env_spec *ret, const struct env_config *config,
@@ -92,16 +92,16 @@ int external_ask(struct env_spec *ret, const struct env_config *config,
 {
     struct external f;
     char *question;
-    int r = 0;
+    int rc = 0;
 
     external_init(&f, config, arena);
     question = question_of(&f);
     if (kept.question != NULL && strcmp(question, kept.question) == 0)
         free(question);
     else
-        r = ask_anew(&f, question, err);
-    if (r < 0)
-        return r;
+        rc = ask_anew(&f, question, err);
+    if (rc < 0)
+        return rc;
     *ret = kept.spec;
     ret->agents = ARENA_ARRAY(arena, struct env_agent, ret->n_agents);
     memcpy(ret->agents, kept.spec.agents, ret->n_agents * sizeof(*ret->agents));

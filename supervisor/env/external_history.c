@@ -180,10 +180,10 @@ static int check(void *ctx, size_t process, size_t i, const struct msg *response
     struct external_process *p = process_at(w, process);
     const enum external_kind kind = i == 0 ? EXTERNAL_RESET : EXTERNAL_STEP;
     struct external_answer x;
-    int r = external_parse_answer(w, p, &p->replayed, kind, &response->body, &x, err);
+    int rc = external_parse_answer(w, p, &p->replayed, kind, &response->body, &x, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     for (size_t k = 0; k < x.n; k++)
         compare(w, p, kind, &x, k);
     return 0;

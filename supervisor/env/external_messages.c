@@ -75,11 +75,11 @@ static int take(const msgpack_object *body, const char *key, size_t len, const c
 {
     const void *data = NULL;
     size_t found = 0;
-    int r;
+    int rc;
 
-    if ((r = msg_require(body, key, err)) < 0 ||
-        (r = msg_get_bin(body, key, &data, &found, err)) < 0)
-        return r;
+    if ((rc = msg_require(body, key, err)) < 0 ||
+        (rc = msg_get_bin(body, key, &data, &found, err)) < 0)
+        return rc;
     if (found != len)
         return err_set(err, ERR_PROTOCOL, "%s: %zu bytes, expected %zu", key, found, len);
     *ret = found > 0 ? data : "";
@@ -91,20 +91,20 @@ static int take_all(const struct external_world *w, enum external_kind kind,
                     struct err *err)
 {
     const size_t n = a->n, n_agents = w->spec->n_agents, each = n * n_agents;
-    int r;
+    int rc;
 
     if (body->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "not a map");
-    r = take(body, "obs", n * w->obs_before[n_agents], &a->obs, err);
-    if (r == 0)
-        r = take(body, "present", each, &a->present, err);
-    if (r == 0 && w->spec->masks)
-        r = take(body, "allowed", n * w->action_before[n_agents], &a->allowed, err);
-    if (r == 0 && kind == EXTERNAL_STEP)
-        r = take(body, "reward", each * sizeof(double), &a->reward, err);
-    if (r == 0 && kind == EXTERNAL_STEP)
-        r = take(body, "terminated", each, &a->terminated, err);
-    return r;
+    rc = take(body, "obs", n * w->obs_before[n_agents], &a->obs, err);
+    if (rc == 0)
+        rc = take(body, "present", each, &a->present, err);
+    if (rc == 0 && w->spec->masks)
+        rc = take(body, "allowed", n * w->action_before[n_agents], &a->allowed, err);
+    if (rc == 0 && kind == EXTERNAL_STEP)
+        rc = take(body, "reward", each * sizeof(double), &a->reward, err);
+    if (rc == 0 && kind == EXTERNAL_STEP)
+        rc = take(body, "terminated", each, &a->terminated, err);
+    return rc;
 }
 
 /* Agent a's row of copy i. */
@@ -202,17 +202,17 @@ int external_parse_answer(const struct external_world *w,
                           const msgpack_object *body, struct external_answer *ret,
                           struct err *err)
 {
-    int r;
+    int rc;
 
     *ret = (struct external_answer){.n = b->n};
-    r = take_all(w, kind, body, ret, err);
-    if (r == 0)
-        r = check_values(w, b, kind, ret, err);
-    if (r == 0 && kind == EXTERNAL_RESET)
-        r = check_presence(w, b, ret, err);
-    return r < 0 ? err_wrap(err, "%s: answer to %s", p->name,
-                            kind == EXTERNAL_RESET ? "reset" : "step")
-                 : 0;
+    rc = take_all(w, kind, body, ret, err);
+    if (rc == 0)
+        rc = check_values(w, b, kind, ret, err);
+    if (rc == 0 && kind == EXTERNAL_RESET)
+        rc = check_presence(w, b, ret, err);
+    return rc < 0 ? err_wrap(err, "%s: answer to %s", p->name,
+                             kind == EXTERNAL_RESET ? "reset" : "step")
+                  : 0;
 }
 
 int external_take_picture(struct external_world *w, const struct external_process *p,
@@ -222,13 +222,13 @@ int external_take_picture(struct external_world *w, const struct external_proces
     const void *rgb = NULL;
     uint64_t width = 0, height = 0;
     size_t len = 0;
-    int r;
+    int rc;
 
-    if ((r = msg_get_map(body, "picture", &map, err)) == 0 && map == NULL)
+    if ((rc = msg_get_map(body, "picture", &map, err)) == 0 && map == NULL)
         return 0;
-    if (r < 0 || (r = msg_get_u64(map, "width", MAX_SIDE, &width, err)) < 0 ||
-        (r = msg_get_u64(map, "height", MAX_SIDE, &height, err)) < 0 ||
-        (r = msg_get_bin(map, "rgb", &rgb, &len, err)) < 0)
+    if (rc < 0 || (rc = msg_get_u64(map, "width", MAX_SIDE, &width, err)) < 0 ||
+        (rc = msg_get_u64(map, "height", MAX_SIDE, &height, err)) < 0 ||
+        (rc = msg_get_bin(map, "rgb", &rgb, &len, err)) < 0)
         return err_wrap(err, "%s: picture", p->name);
     if (len == 0 || len != width * height * 3)
         return err_set(err, ERR_PROTOCOL, "%s: picture: %zu bytes for %llu x %llu pixels",

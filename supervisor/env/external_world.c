@@ -96,18 +96,19 @@ static void on_ready(void *ctx)
     struct arena arena = ARENA_ZERO;
     struct env_spec spec;
     struct err err = {0};
-    int r = 0;
+    int rc = 0;
 
-    for (size_t i = 0; i < w->n_processes && r == 0; i++) {
-        r = external_parse(&spec, &agent_table_description(w->table, i)->body, &arena,
-                           &err);
-        if (r == 0 && !external_same_spec(&spec, w->spec))
-            r = err_set(&err, ERR_PROTOCOL, "its agents differ from those it had before");
-        if (r < 0)
+    for (size_t i = 0; i < w->n_processes && rc == 0; i++) {
+        rc = external_parse(&spec, &agent_table_description(w->table, i)->body, &arena,
+                            &err);
+        if (rc == 0 && !external_same_spec(&spec, w->spec))
+            rc =
+                err_set(&err, ERR_PROTOCOL, "its agents differ from those it had before");
+        if (rc < 0)
             (void)err_wrap(&err, "%s: answer to configure", w->processes[i].name);
     }
     arena_done(&arena);
-    if (r < 0)
+    if (rc < 0)
         fail(w, &err);
 }
 
@@ -162,17 +163,17 @@ int external_world_start(struct external_world *w, struct env_host *host,
                                        .on_failed = on_failed,
                                        .on_stopped = on_stopped,
                                        .ctx = w};
-    int r;
+    int rc;
 
     CHECK(w->table == NULL);
     w->host = host;
     make_specs(w, args->logs, name);
-    r = agent_table_new(&w->table, args->loop, args->agent_exe_fd, -1, w->specs,
-                        w->n_processes, &cb, err);
-    if (r == 0)
-        r = env_host_add(host, w->table, err);
-    if (r < 0)
-        return r;
+    rc = agent_table_new(&w->table, args->loop, args->agent_exe_fd, -1, w->specs,
+                         w->n_processes, &cb, err);
+    if (rc == 0)
+        rc = env_host_add(host, w->table, err);
+    if (rc < 0)
+        return rc;
     if (w->inexact)
         env_host_on_inexact(host, w->why_inexact != NULL
                                       ? w->why_inexact
@@ -192,11 +193,11 @@ static struct msg_out *begin(struct external_world *w, const struct external_pro
 static int dispatch(struct external_world *w, const struct external_process *p,
                     agent_response_fn fn, struct err *err)
 {
-    int r = agent_request_send(w->table, (size_t)(p - w->processes), fn, w, err);
+    int rc = agent_request_send(w->table, (size_t)(p - w->processes), fn, w, err);
 
-    if (r == 0)
+    if (rc == 0)
         w->outstanding++;
-    return r;
+    return rc;
 }
 
 /* Checks an answer. Returns 1 if it is valid. */
@@ -287,10 +288,10 @@ int external_world_make_ready(struct external_world *w, struct err *err)
 {
     CHECK(w->table != NULL && w->outstanding == 0);
     for (size_t i = 0; i < w->n_processes; i++) {
-        int r = make_process_ready(w, &w->processes[i], err);
+        int rc = make_process_ready(w, &w->processes[i], err);
 
-        if (r < 0)
-            return r;
+        if (rc < 0)
+            return rc;
     }
     return w->outstanding > 0 ? ENV_LATER : 0;
 }
@@ -317,10 +318,10 @@ int external_world_step(struct external_world *w, const float *const *actions,
     CHECK(w->table != NULL && w->outstanding == 0);
     w->actions = actions;
     for (size_t i = 0; i < w->n_processes; i++) {
-        int r = step_process(w, &w->processes[i], idle, err);
+        int rc = step_process(w, &w->processes[i], idle, err);
 
-        if (r < 0)
-            return r;
+        if (rc < 0)
+            return rc;
     }
     return w->outstanding > 0 ? ENV_LATER : 0;
 }

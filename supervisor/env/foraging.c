@@ -185,8 +185,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The highest level of food: unless it is given, what the three weakest players can load
- * together. */
+/* Returns the highest level of food: the parameter or, if that is 0, the sum of the
+ * levels of the three weakest players. */
 static int32_t most_level(const struct world *w, const struct grid *g)
 {
     int32_t levels[MAX_PLAYERS], sum = 0;
@@ -502,8 +502,8 @@ static int64_t most_food(int64_t size)
     return size < (int64_t)sizeof(most) ? most[size] : MAX_FOOD;
 }
 
-/* Of a field that is no square, this is checked for the square around it: with less room,
- * less food is placed. */
+/* For a field that is no square, checks the square around it. If there is less room than
+ * that, less food is placed. */
 static int check_room(const struct params *p, const struct yaml_node *params,
                       struct err *err)
 {

@@ -92,8 +92,8 @@ static const double *assign(const struct particle_world *w, size_t copy)
     return p->left;
 }
 
-/* The sum of clipped distances in the order of NumPy's add.reduce: eight sums side by side in
- * blocks of up to 128 numbers, and halves of what is longer. */
+/* Sums clipped distances in the order of NumPy's add.reduce: eight sums side by side in
+ * blocks of up to 128 numbers; longer rows are halved. */
 static double sum_clipped(const double *x, size_t n)
 {
     enum { SIDE = 8, BLOCK = 128 };

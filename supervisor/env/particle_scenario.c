@@ -181,11 +181,6 @@ void particle_dist2(const struct particle_world *w, size_t a, size_t b, double *
     w->loops->dist2(w->n_copies, particle_pos(w, a, 0), particle_pos(w, b, 0), ret);
 }
 
-void particle_dist(const struct particle_world *w, size_t a, size_t b, double *ret)
-{
-    w->loops->dist(w->n_copies, particle_pos(w, a, 0), particle_pos(w, b, 0), ret);
-}
-
 /* Writes the position of goal i's landmark, as a point, to the last two scratch rows. */
 static const double *goal_point(const struct particle_world *w, size_t i)
 {

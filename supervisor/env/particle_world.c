@@ -156,7 +156,7 @@ static void allocate_state(struct particle_world *w)
     w->comm = w->vel + n_vel;
     w->goal = w->comm + n_comm;
     w->own = w->goal + w->n_goals * n;
-    if (w->scenario->settle != NULL)
+    if (w->scenario->after_physics != NULL)
         w->draws = ARENA_ARRAY(w->arena, struct particle_draws, n);
     w->force = vectors(w, n_pos);
 }
@@ -213,8 +213,8 @@ void particle_world_advance(struct particle_world *w)
                                 particle_vel(w, a, 0));
     }
     memset(w->force, 0, particle_n_entities(w) * 2 * w->n_copies * sizeof(*w->force));
-    if (w->scenario->settle != NULL)
-        w->scenario->settle(w);
+    if (w->scenario->after_physics != NULL)
+        w->scenario->after_physics(w);
 }
 
 static struct particle_obs survey(struct particle_world *w, size_t first, size_t n)

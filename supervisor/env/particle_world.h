@@ -134,7 +134,7 @@ struct particle_scenario {
     void (*reset)(struct particle_world *w, size_t copy, struct particle_draws *d);
     /* What happens between the physics and the rewards, in all copies, with draws from
      * w->draws. NULL: nothing, and w->draws is NULL. */
-    void (*settle)(struct particle_world *w);
+    void (*after_physics)(struct particle_world *w);
     /* Computes what all agents' observations of copies o->first .. first+n-1 share, into
      * aside; appends no rows. May be NULL. */
     void (*survey)(const struct particle_world *w, const struct particle_obs *o);
@@ -219,7 +219,7 @@ void particle_add_agents(struct particle_world *w, const char *team, size_t n,
 void particle_add_landmarks(struct particle_world *w, size_t n,
                             const struct particle_entity *like);
 
-/* For `reset` and `settle`: makes the next draws. A goal is uniform over the landmarks.
+/* For `reset` and `after_physics`: makes the next draws. A goal is uniform over the landmarks.
  * Positions of n entities from `entity` on: x and y are each uniform in [-half, half). below:
  * a whole number below n. between: a number in [low, high). */
 double particle_draw_below(struct particle_draws *d, size_t n);
@@ -260,7 +260,8 @@ void particle_obs_goal_colour(const struct particle_world *w, struct particle_ob
 void particle_obs_hide(struct particle_obs *o, const uint64_t *mask);
 
 /* For `symmetry` (particle_symmetry.c). orders: n things are alike; returns what to pass for
- * them. agent: begins an agent's rows. points: n pairs of coordinates, which the square turns,
+ * them. agent: begins an agent's rows. points: n pairs of coordinates, which the square's symmetries
+ * transform,
  * one for each thing alike; numbers: for each of n things `width` rows that it leaves alone.
  * Things that are not alike: PARTICLE_UNLIKE. */
 #define PARTICLE_UNLIKE SIZE_MAX
@@ -276,7 +277,6 @@ void particle_world_symmetry(const struct particle_world *w, struct arena *arena
 /* For `reward`: distances (E) of two entities, or of an entity and goal i's landmark
  * (which uses the last two scratch rows); dist2: squared. touch: 1 where agent a collides
  * with b, that is, where their distance is below the sum of their sizes; else 0. */
-void particle_dist(const struct particle_world *w, size_t a, size_t b, double *ret);
 void particle_dist2(const struct particle_world *w, size_t a, size_t b, double *ret);
 void particle_goal_dist(const struct particle_world *w, size_t entity, size_t i,
                         double *ret);

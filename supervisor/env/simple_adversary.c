@@ -74,7 +74,7 @@ static void symmetry(const struct particle_world *w, struct particle_symmetry *y
     }
 }
 
-/* The same for every good agent. */
+/* The reward that all good agents share. */
 static void reward_good(const struct particle_world *w, double *ret)
 {
     double *dist = particle_scratch(w, 0);

@@ -45,7 +45,7 @@ static void observe(const struct particle_world *w, size_t self, struct particle
         particle_obs_comm(w, o, ALICE);
 }
 
-/* The squared error of what the agent says in one copy; 0 if the agent says nothing. */
+/* Returns the squared error of the agent's message in one copy; 0 if it sends none. */
 static double error_of(const struct particle_world *w, size_t agent, size_t copy)
 {
     const double *goal = colours[(size_t)particle_goal(w, GOAL)[copy]];

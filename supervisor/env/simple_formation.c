@@ -7,7 +7,7 @@
  * Observation and reward: see PARTICLE_WITH_PLACES. The places are evenly spaced, from the
  * direction of the agent with the smallest angle, in [0, 2 pi), on. MPE2's sines and angles are
  * NumPy's, whose last bit depends on the machine; ours are rounded to nearest (trig.h).
- * It has no symmetries: in a turned world another agent has the smallest angle.
+ * It has no symmetries: in a rotated world another agent has the smallest angle.
  */
 
 static const double RADIUS = 0.5, WHOLE_TURN = 0x1.921fb54442d18p+2;

@@ -354,7 +354,7 @@ static uint64_t step_limit(const struct vec_env *v)
     return v->spec.max_steps > 0 ? (uint64_t)v->spec.max_steps : UINT64_MAX;
 }
 
-/* In a step that reaches the limit, no agent counts as terminated (env_class.h:
+/* In a step that reaches the limit, marks no agent as terminated (env_class.h:
  * limit_first). */
 static void put_limit_first(struct vec_env *v)
 {

@@ -96,7 +96,7 @@ static int is_whole(const struct member *m)
     return !is_text(m->type) && m->type != MEMBER_LIST && !is_real(m);
 }
 
-/* The value that stands for a member that was not sent. */
+/* The value of a member that the sender left out. */
 static struct value absent(const struct member *m)
 {
     struct value v = {.type = m->type};
@@ -110,14 +110,14 @@ static struct value absent(const struct member *m)
 
 /* ---- changes ---- */
 
-/* One change; value "": it has none. */
+/* One change of a list such as "KEY=VALUE,KEY". value: "" if the change has none. */
 struct change {
     char key[256], value[256];
-    double number; /* the value, if it is a finite number; otherwise NaN */
+    double number; /* the value as a number; NaN if it is not a finite one */
 };
 
-/* Reads the change at *text and moves it behind; returns 0 at its end. A value contains no
- * comma. */
+/* Reads the change at *text and advances *text past it. Returns 0 at the end of the
+ * list. Values contain no commas. */
 static int next_change(const char **text, struct change *ret)
 {
     const size_t len = strcspn(*text, ","), key_len = strcspn(*text, "=@,");

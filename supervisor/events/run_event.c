@@ -78,7 +78,7 @@ static const struct kind {
     const struct member *fields;
     size_t n_fields;
 } kinds[RUN_EVENT_COUNT] = {
-    /* Not sent to `run --json`, which prints its own first and last object. */
+    /* `run --json` does not print it: its first and last object are others. */
     [RUN_EVENT_START] = {"start", J, FIELDS(begin_fields)},
     [RUN_EVENT_RESUME] = {"resume", J, FIELDS(begin_fields)},
     [RUN_EVENT_FORK] = {"fork", J, FIELDS(name_fields)},
@@ -181,8 +181,8 @@ static void add_whole(struct pairs *p, const char *key, uint64_t v)
     p->pair[p->n++] = (struct pair){key, {.type = MEMBER_I64, .whole = (int64_t)v}};
 }
 
-/* Adds the columns of a row of metrics. An evaluation's numbers get the same names as in
- * such a row. */
+/* Adds the columns of a row of metrics. The numbers of an evaluation get the same
+ * names. */
 static void add_metrics(struct pairs *p, const struct run_event *e)
 {
     const struct evaluation_result *result = e->evaluation.result;
@@ -200,7 +200,7 @@ static void add_metrics(struct pairs *p, const struct run_event *e)
     }
 }
 
-/* "give-up" -> "give_up" */
+/* The event's name in JSON: "give_up" for the journal's "give-up". */
 static const char *json_name(const struct run_event *e, struct arena *arena)
 {
     char *name = arena_strdup(arena, kinds[e->kind].name);
@@ -210,10 +210,10 @@ static const char *json_name(const struct run_event *e, struct arena *arena)
     return name;
 }
 
-/* Which pairs come before an event's own fields. */
+/* The pairs that precede an event's own fields. */
 enum head { HEAD_NONE, HEAD_STEP, HEAD_ALL, HEAD_MAX_PAIRS = 3 };
 
-/* Returns the head and all fields that are not absent. */
+/* Returns the head's pairs and those of all fields that have a value. */
 static struct pairs pairs_of(const struct run_event *e, enum head head)
 {
     const struct kind *kind = &kinds[e->kind];

@@ -189,18 +189,8 @@ const char *metrics_name(const struct metrics *m, size_t i)
     return m->names[i];
 }
 
-size_t metrics_team_count(const struct metrics *m)
-{
-    return m->n_teams;
-}
-
-const char *metrics_team_name(const struct metrics *m, size_t team)
-{
-    CHECK(team < m->n_teams);
-    return m->teams[team];
-}
-
-void metrics_team_means(const struct metrics *m, const double *returns, double *ret)
+/* The mean return of each team's agents: returns [A] -> ret [teams]. */
+static void team_means(const struct metrics *m, const double *returns, double *ret)
 {
     for (size_t t = 0; t < m->n_teams; t++)
         ret[t] = 0;
@@ -231,7 +221,7 @@ static void add_episode(struct metrics *m, size_t first, const double *returns,
 {
     for (size_t a = 0; a < m->n_agents; a++)
         add(m, first + a, returns[a]);
-    metrics_team_means(m, returns, m->team_mean);
+    team_means(m, returns, m->team_mean);
     for (size_t t = 0; t < m->n_teams; t++)
         add(m, first + m->n_agents + t, m->team_mean[t]);
     add(m, first + m->n_agents + m->n_teams, length);

@@ -46,11 +46,6 @@ void metrics_free(struct metrics *m);
 size_t metrics_fixed_count(const struct metrics *m);
 const char *metrics_name(const struct metrics *m, size_t i);
 
-size_t metrics_team_count(const struct metrics *m);
-const char *metrics_team_name(const struct metrics *m, size_t team);
-/* The mean return of each team's agents: returns [A] -> ret [teams]. */
-void metrics_team_means(const struct metrics *m, const double *returns, double *ret);
-
 /* Adds one finished episode. returns [A] */
 void metrics_add_episode(struct metrics *m, const double *returns, uint64_t length);
 /* Adds one evaluation. returns [A], length: means over its episodes. */

@@ -84,7 +84,7 @@ static void skip_to_end(FILE *f, off_t max)
             c = getc(f);
 }
 
-/* last: only about so many bytes at the end; 0: all. */
+/* last: reads only about this many bytes at the end; 0: all. */
 static int read_lines(struct progress *p, const char *path, FILE *f, size_t last,
                       struct err *err)
 {
@@ -144,7 +144,7 @@ int progress_read_end(struct progress **ret, const char *path, struct err *err)
 
     if (rc < 0 || !isnan(progress_team_return(*ret)))
         return rc;
-    progress_free(*ret); /* what is asked for lies further back, if anywhere */
+    progress_free(*ret); /* if there is such a value, it is further back */
     return read_file(ret, path, 0, err);
 }
 

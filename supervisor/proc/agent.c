@@ -191,16 +191,16 @@ static void log_frame(const struct agent *a, const uint8_t *frame, size_t len)
 }
 
 /* A write that fails because the process is exiting is ignored: its exit follows. */
-void agent_write(struct agent *a, const uint8_t *frame, size_t len, int core)
+static void agent_write(struct agent *a, const uint8_t *frame, size_t len, int core)
 {
     struct err err;
-    int r;
+    int rc;
 
     agent_note_sign_of_life(a); /* its time to answer starts now */
     if (log_get_level() >= LOG_LEVEL_DEBUG)
         log_frame(a, frame, len);
-    r = a->link->ops->send(a->link, frame, len, core, &err);
-    if (r < 0 && r != ERR_STATE && r != UV_EPIPE && r != UV_ECONNRESET)
+    rc = a->link->ops->send(a->link, frame, len, core, &err);
+    if (rc < 0 && rc != ERR_STATE && rc != UV_EPIPE && rc != UV_ECONNRESET)
         agent_feed_bad(a, &err);
 }
 
@@ -267,10 +267,10 @@ static void do_configure(struct agent *a)
 
 static int describe_first(struct agent *a, struct replay_digest digest, struct err *err)
 {
-    const int r = a->kind->take_description(a, err);
+    const int rc = a->kind->take_description(a, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     a->description_data = xmalloc(a->in_len);
     memcpy(a->description_data, a->in_data, a->in_len);
     a->description_digest = digest;
@@ -356,14 +356,14 @@ static int commit(struct agent *a, const struct replay_exchange *x, struct err *
     const struct trace_mark mark = trace_begin();
     const size_t n_requests = a->replay.n_requests;
     const struct replay_block block = agent_block(a);
-    const int r = replay_commit(&a->replay, &block, x, err);
+    const int rc = replay_commit(&a->replay, &block, x, err);
 
-    if (r == 0 && a->replay.n_requests <= n_requests) {
+    if (rc == 0 && a->replay.n_requests <= n_requests) {
         log_verbose("agent %s: a snapshot of %zu bytes after request %" PRIu32, a->name,
                     block.len_bytes, x->id);
         trace_end(mark, "snapshot");
     }
-    return r;
+    return rc;
 }
 
 static void do_deliver(struct agent *a)

@@ -166,8 +166,6 @@ void agent_done(struct agent *a); /* an all-zero struct is fine */
 void agent_feed(struct agent *a, enum proc_event event);
 void agent_feed_bad(struct agent *a, const struct err *why);   /* feeds BAD */
 void agent_feed_fatal(struct agent *a, const struct err *why); /* feeds FATAL */
-/* Sends a frame. That a process which is exiting does not receive it is no error. */
-void agent_write(struct agent *a, const uint8_t *frame, size_t len, int core);
 uint32_t agent_take_id(struct agent *a); /* the id for a new request */
 
 void agent_emit(struct agent *a, enum agent_event_kind kind);

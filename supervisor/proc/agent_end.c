@@ -1,4 +1,5 @@
-/* What follows the exit of a worker's process: another one, a give-up, or the report. */
+/* Handles the exit of a worker's process: starts another one, gives the worker up, or
+ * reports the exit. */
 #include "supervisor/proc/agent.h"
 #include "supervisor/proc/signals.h"
 
@@ -104,16 +105,16 @@ static int is_block_whole(const struct agent *a)
 /* Prepares the block for the next process. */
 static int agent_restore(struct agent *a, struct err *err)
 {
-    int r = UV_EAGAIN;
+    int rc = UV_EAGAIN;
 
     if (!a->kind->has_block)
         return 0;
     if (!a->replay.has_snapshot)
         return a->link->ops->clear(a->link, err);
     if (a->replay.n_requests > 0 && is_block_whole(a))
-        r = agent_snapshot(a, err);
-    if (r != UV_EAGAIN)
-        return r;
+        rc = agent_snapshot(a, err);
+    if (rc != UV_EAGAIN)
+        return rc;
     return a->link->ops->put(a->link, a->replay.snapshot, a->replay.snapshot_bytes, err);
 }
 

@@ -11,7 +11,7 @@ static void handle_hello(struct agent *a)
 {
     uint64_t version = 0;
     struct err err;
-    int r;
+    int rc;
 
     if (msg_get_u64(&a->in.body, "protocol", UINT64_MAX, &version, &err) < 0) {
         agent_feed_bad(a, &err);
@@ -24,12 +24,12 @@ static void handle_hello(struct agent *a)
         agent_feed_fatal(a, &err);
         return;
     }
-    r = a->kind->check_hello(a, &err);
-    if (r == 0 && a->state == PROC_STARTING)
+    rc = a->kind->check_hello(a, &err);
+    if (rc == 0 && a->state == PROC_STARTING)
         agent_emit(a, AGENT_EVENT_HELLO);
-    if (r == 0)
+    if (rc == 0)
         agent_feed(a, PROC_EV_HELLO);
-    else if (r == ERR_AGENT)
+    else if (rc == ERR_AGENT)
         agent_feed_fatal(a, &err);
     else
         agent_feed_bad(a, &err);

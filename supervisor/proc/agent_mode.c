@@ -33,30 +33,30 @@ static uint64_t next_position(const struct agent *a, int absent)
 static int keep_values(const struct agent *a, struct agent_planned_change *p,
                        const struct replay_block *values, struct err *err)
 {
-    int r;
+    int rc;
 
     if (p->values != NULL || p->change.lost == 0 || values->len_bytes == 0 ||
         writes_of(a->position) + p->change.lost < writes_of(p->change.position))
         return 0;
     p->values = xmalloc(values->len_bytes);
-    r = values->copy(values->ctx, p->values, values->len_bytes, err);
-    if (r < 0) {
+    rc = values->copy(values->ctx, p->values, values->len_bytes, err);
+    if (rc < 0) {
         free(p->values);
         p->values = NULL;
     }
-    return r;
+    return rc;
 }
 
 int agent_advance(struct agent *a, int absent, struct err *err)
 {
     const struct replay_block now = agent_block(a);
-    int r = 0;
+    int rc = 0;
 
     a->position = next_position(a, absent);
     a->pending.active = 0;
-    for (size_t i = 0; i < a->n_changes && r == 0; i++)
-        r = keep_values(a, &a->changes[i], &now, err);
-    return r;
+    for (size_t i = 0; i < a->n_changes && rc == 0; i++)
+        rc = keep_values(a, &a->changes[i], &now, err);
+    return rc;
 }
 
 void agent_plan_mode_change(struct agent *a, const struct agent_mode_change *change)
@@ -100,11 +100,11 @@ static int take_values(struct agent *a, const struct agent_planned_change *p,
 {
     const struct replay_block values =
         replay_block_at(p->values, a->replay.snapshot_bytes);
-    int r;
+    int rc;
 
     if (p->values != NULL) {
-        r = a->link->ops->put(a->link, p->values, values.len_bytes, err);
-        return r < 0 ? r : replay_snapshot(&a->replay, &values, err);
+        rc = a->link->ops->put(a->link, p->values, values.len_bytes, err);
+        return rc < 0 ? rc : replay_snapshot(&a->replay, &values, err);
     }
     return p->change.mode == AGENT_NOOP && a->replay.n_requests > 0
                ? agent_snapshot(a, err)

@@ -202,19 +202,19 @@ static int table_init(struct agent_table *t, int agent_exe_fd, int log_fd,
                       const struct agent_spec *specs, struct err *err)
 {
     size_t n_local = 0;
-    int r = 0;
+    int rc = 0;
 
     for (size_t i = 0; i < t->n; i++)
         n_local += specs[i].site == NULL;
     if (n_local > 0)
-        r = local_site_new(&t->local, t->host.loop, agent_exe_fd, log_fd, n_local, err);
-    for (size_t i = 0; r == 0 && i < t->n; i++) {
+        rc = local_site_new(&t->local, t->host.loop, agent_exe_fd, log_fd, n_local, err);
+    for (size_t i = 0; rc == 0 && i < t->n; i++) {
         struct worker_site *site =
             specs[i].site != NULL ? specs[i].site : local_site_base(t->local);
 
-        r = agent_init(&t->agents[i], &t->host, site, i, &specs[i], err);
+        rc = agent_init(&t->agents[i], &t->host, site, i, &specs[i], err);
     }
-    return r;
+    return rc;
 }
 
 int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
@@ -222,7 +222,7 @@ int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
                     const struct agent_callbacks *cb, struct err *err)
 {
     struct agent_table *t = xcalloc(1, sizeof(*t));
-    int r;
+    int rc;
 
     CHECK(n > 0 && n <= AGENT_MAX_COUNT, "%zu agents", n);
     t->cb = *cb;
@@ -237,10 +237,10 @@ int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
         .on_gone = host_on_gone,
         .on_due = host_on_due,
     };
-    r = table_init(t, agent_exe_fd, log_fd, specs, err);
-    if (r < 0) {
+    rc = table_init(t, agent_exe_fd, log_fd, specs, err);
+    if (rc < 0) {
         agent_table_free(t);
-        return r;
+        return rc;
     }
     *ret = t;
     return 0;
@@ -270,11 +270,11 @@ int agent_table_preload(struct agent_table *t, size_t agent, const void *block,
 {
     struct agent *a = agent_at(t, agent);
     const struct replay_block values = replay_block_at(block, block_bytes);
-    int r;
+    int rc;
 
     CHECK(t->phase == TABLE_NEW && !a->replay.has_snapshot);
-    r = a->link->ops->put(a->link, block, block_bytes, err);
-    return r < 0 ? r : replay_snapshot(&a->replay, &values, err);
+    rc = a->link->ops->put(a->link, block, block_bytes, err);
+    return rc < 0 ? rc : replay_snapshot(&a->replay, &values, err);
 }
 
 static void table_open_timer(struct agent_table *t, uv_timer_t *timer)
@@ -429,7 +429,7 @@ int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
                       size_t *ret_len, struct err *err)
 {
     struct agent *a = agent_at(t, agent);
-    int r = 0;
+    int rc = 0;
 
     if (!a->replay.has_snapshot)
         return err_set(err, ERR_STATE, "agent %s has not been configured yet", a->name);
@@ -438,9 +438,9 @@ int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
     if (a->replay.n_requests > 0 && a->state != PROC_IDLE && a->state != PROC_BUSY)
         return err_set(err, UV_EAGAIN, "agent %s is being restarted", a->name);
     if (a->replay.n_requests > 0)
-        r = agent_snapshot(a, err);
-    if (r < 0)
-        return r;
+        rc = agent_snapshot(a, err);
+    if (rc < 0)
+        return rc;
     *ret = a->replay.snapshot;
     *ret_len = a->replay.snapshot_bytes;
     return 0;

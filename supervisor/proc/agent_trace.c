@@ -1,6 +1,6 @@
-/* What is recorded about a worker while `brood trace` runs: when it worked, and how long
- * request and response were in transit. An agent reports its work (notification "span"); for
- * an environment process, only the times seen by the supervisor are known. */
+/* Records when a worker worked, and how long request and response were in transit, while
+ * `brood trace` runs. An agent reports its work (notification "span"); for an
+ * environment process, only the times seen by the supervisor are known. */
 #include "supervisor/proc/agent.h"
 
 #include "supervisor/trace/trace.h"

@@ -11,11 +11,10 @@
 
 #include <stdio.h>
 
-#define NS_PER_S 1e9
-#define STARVED_FACTOR                                                                   \
-    10 /* a process that gets no processor may take so many times as long */
-#define MAX_RESPOND_S 1e9
-#define GROWTH_BYTES  (UINT64_C(1) << 20) /* of memory, which count as a sign of life */
+#define NS_PER_S       1e9
+#define STARVED_FACTOR 10 /* a process that gets no processor may be silent longer */
+#define MAX_RESPOND_S  1e9
+#define GROWTH_BYTES   (UINT64_C(1) << 20) /* of memory, which count as a sign of life */
 
 /* ---- silence ---- */
 

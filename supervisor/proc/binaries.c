@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where what belongs to brood is, from its own folder: beside it, in a build folder, and
- * where `meson install` puts it. */
+/* The folders of brood's files, relative to that of this executable: the same one, those
+ * of a build folder, and the one of `meson install`. */
 static const char *const folders[] = {".", "../agent", "web", BROOD_LIBEXEC};
 
 /* Returns 1 if this note is the GNU build id, and writes it to ret in hexadecimal. */
@@ -111,8 +111,8 @@ static int join(const char *folder, const char *name, char *ret, struct err *err
     return 0;
 }
 
-/* Finds a file that can be accessed as `mode` says. ERR_NOT_FOUND: ret is the path beside
- * this executable. */
+/* Finds a file that can be accessed as `mode` says. ERR_NOT_FOUND: ret is its path in
+ * this executable's folder. */
 static int find_beside(const char *own_folder, const char *name, int mode, char *ret,
                        struct err *err)
 {

@@ -23,7 +23,7 @@ int block_init(struct block *b, const char *name, struct err *err)
 {
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     char label[128];
-    int r;
+    int rc;
 
     *b = BLOCK_NONE;
     (void)snprintf(label, sizeof(label), "brood-%s", name);
@@ -33,9 +33,9 @@ int block_init(struct block *b, const char *name, struct err *err)
     b->capacity_bytes = file_limit();
     if (ftruncate(b->fd, (off_t)b->capacity_bytes) < 0 ||
         fcntl(b->fd, F_ADD_SEALS, seals) < 0) {
-        r = err_errno(err, "sealing the variable block of %s", name);
+        rc = err_errno(err, "sealing the variable block of %s", name);
         block_done(b);
-        return r;
+        return rc;
     }
     return 0;
 }

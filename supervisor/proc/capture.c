@@ -101,20 +101,20 @@ void capture_begin(struct capture *c)
 int capture_open(struct capture *c, uv_loop_t *loop, int fd, capture_fn on_end,
                  void *owner, struct err *err)
 {
-    int r;
+    int rc;
 
     c->owner = owner;
     c->seen_bytes = 0;
     c->on_end = on_end;
     (void)uv_pipe_init(loop, &c->pipe, 0);
     c->pipe.data = c;
-    r = uv_pipe_open(&c->pipe, fd);
-    if (r < 0)
+    rc = uv_pipe_open(&c->pipe, fd);
+    if (rc < 0)
         (void)close(fd);
     else
-        r = uv_read_start((uv_stream_t *)&c->pipe, on_alloc, on_read);
-    if (r < 0)
-        return err_set(err, r, "opening an agent's stderr: %s", uv_strerror(r));
+        rc = uv_read_start((uv_stream_t *)&c->pipe, on_alloc, on_read);
+    if (rc < 0)
+        return err_set(err, rc, "opening an agent's stderr: %s", uv_strerror(rc));
     return 0;
 }
 

@@ -562,26 +562,26 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
                        .report_fd = args->report_fd,
                        .keys_fd = -1,
                        .has_terminal = has_terminal()};
-    int r;
+    int rc;
 
     set_mark();
     forbid_tracing();
     load_resume_task(&k);
     keeper_reexec_init(&k.again);
     run_cgroup_make(&k.cgroup, getenv(KEEPER_MARK));
-    r = sweep_enable(err);
-    if (r == 0)
-        r = pipe_marks_share(err);
-    if (r == 0)
-        r = take_signals_by_descriptor(&k, err);
-    if (r == 0)
-        r = fork_both(&k, ret, err);
-    if (r == 0)
+    rc = sweep_enable(err);
+    if (rc == 0)
+        rc = pipe_marks_share(err);
+    if (rc == 0)
+        rc = take_signals_by_descriptor(&k, err);
+    if (rc == 0)
+        rc = fork_both(&k, ret, err);
+    if (rc == 0)
         *ret_code = keep(&k);
-    else if (r < 0)
+    else if (rc < 0)
         end_sweeper(&k);
-    if (r < 0)
+    if (rc < 0)
         remove_cgroup(&k.cgroup);
     keeper_reexec_done(&k.again);
-    return r;
+    return rc;
 }

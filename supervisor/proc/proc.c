@@ -252,7 +252,7 @@ static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *s
                                     .flags = UV_PROCESS_DETACHED,
                                     .stdio = fds,
                                     .stdio_count = n_fds};
-    int r;
+    int rc;
 
     CHECK(spec->exe_fd >= AGENT_FD_COUNT);
     p->pipe_marks[0] = pipe_marks_add(pipes->in[0]);
@@ -262,14 +262,14 @@ static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *s
     (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
     (void)snprintf(keep, sizeof(keep), "%d", n_fds);
     make_environment(env, is_agent);
-    if ((r = make_arguments(args, spec, parent, keep, err)) < 0)
-        return r;
+    if ((rc = make_arguments(args, spec, parent, keep, err)) < 0)
+        return rc;
     p->has_process = 1;
     p->open_parts++;
-    r = uv_spawn(loop, &p->process, &options);
+    rc = uv_spawn(loop, &p->process, &options);
     p->process.data = p;
-    if (r < 0)
-        return err_set(err, r, "starting process %s: %s", spec->name, uv_strerror(r));
+    if (rc < 0)
+        return err_set(err, rc, "starting process %s: %s", spec->name, uv_strerror(rc));
     p->pid = p->process.pid;
     p->exited = 0;
     LIST_INSERT_HEAD(&running, p, entry);
@@ -280,15 +280,15 @@ static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *s
 static int proc_open_streams(struct proc *p, uv_loop_t *loop, struct proc_pipes *pipes,
                              struct err *err)
 {
-    int r;
+    int rc;
 
     p->has_chan = 1;
     p->chan_eof = 0;
     p->open_parts++;
-    r = chan_open(&p->chan, loop, take_fd(&pipes->out[0]), take_fd(&pipes->in[1]),
-                  on_chan_message, on_chan_end, p, err);
-    if (r < 0)
-        return r;
+    rc = chan_open(&p->chan, loop, take_fd(&pipes->out[0]), take_fd(&pipes->in[1]),
+                   on_chan_message, on_chan_end, p, err);
+    if (rc < 0)
+        return rc;
 
     p->has_capture = 1;
     p->capture_eof = 0;
@@ -302,7 +302,7 @@ int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
                struct err *err)
 {
     struct proc_pipes pipes;
-    int r;
+    int rc;
 
     /* A stream that was not opened counts as ended. */
     *p = (struct proc){.owner = owner,
@@ -316,17 +316,17 @@ int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
                        .open_parts = 1};
     (void)uv_timer_init(loop, &p->timer);
     p->timer.data = p;
-    r = pipes_open(&pipes, err);
-    if (r == 0)
-        r = proc_start(p, loop, spec, &pipes, err);
-    if (r == 0)
-        r = proc_open_streams(p, loop, &pipes, err);
+    rc = pipes_open(&pipes, err);
+    if (rc == 0)
+        rc = proc_start(p, loop, spec, &pipes, err);
+    if (rc == 0)
+        rc = proc_open_streams(p, loop, &pipes, err);
     pipes_close(&pipes);
-    if (r < 0)
+    if (rc < 0)
         proc_kill(p);
-    if (r < 0 && p->exited)
+    if (rc < 0 && p->exited)
         proc_close(p);
-    return r;
+    return rc;
 }
 
 int proc_signal(struct proc *p, int signum)

@@ -108,13 +108,13 @@ void run_cgroup_make(struct run_cgroup *ret, const char *mark)
 static int write_control(const struct run_cgroup *g, const char *file, const char *text)
 {
     char path[PATH_MAX];
-    int fd, r;
+    int fd, rc;
 
     if (!join(path, g->path, file) || (fd = open(path, O_WRONLY | O_CLOEXEC)) < 0)
         return -1;
-    r = write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
+    rc = write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
     (void)close(fd);
-    return r;
+    return rc;
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(SYS_clone3)

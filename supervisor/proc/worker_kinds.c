@@ -12,10 +12,10 @@
 static int check_numerics(const msgpack_object *m, struct err *err)
 {
     uint64_t version = 0;
-    int r = msg_get_u64(m, "numerics", UINT64_MAX, &version, err);
+    int rc = msg_get_u64(m, "numerics", UINT64_MAX, &version, err);
 
-    if (r < 0 || version == NUMERICS_VERSION)
-        return r;
+    if (rc < 0 || version == NUMERICS_VERSION)
+        return rc;
     return err_set(err, ERR_AGENT,
                    "it is of numerics version %" PRIu64 ", the supervisor of %d", version,
                    NUMERICS_VERSION);
@@ -25,14 +25,14 @@ static int check_identity(struct agent *a, struct err *err)
 {
     struct agent_identity *first = &a->host->identity, own = {.known = 1};
     const msgpack_object *m = &a->in.body;
-    int r;
+    int rc;
 
-    if ((r = check_numerics(m, err)) < 0 || (r = msg_require(m, "build_id", err)) < 0 ||
-        (r = msg_require(m, "fingerprint", err)) < 0 ||
-        (r = msg_get_str(m, "build_id", own.build_id, sizeof(own.build_id), err)) < 0 ||
-        (r = msg_get_str(m, "fingerprint", own.fingerprint, sizeof(own.fingerprint),
-                         err)) < 0)
-        return r;
+    if ((rc = check_numerics(m, err)) < 0 || (rc = msg_require(m, "build_id", err)) < 0 ||
+        (rc = msg_require(m, "fingerprint", err)) < 0 ||
+        (rc = msg_get_str(m, "build_id", own.build_id, sizeof(own.build_id), err)) < 0 ||
+        (rc = msg_get_str(m, "fingerprint", own.fingerprint, sizeof(own.fingerprint),
+                          err)) < 0)
+        return rc;
     if (!first->known)
         *first = own;
     if (a->host->numerics == NUMERICS_PORTABLE)
@@ -52,10 +52,10 @@ static int check_identity(struct agent *a, struct err *err)
 static int check_agent_hello(struct agent *a, struct err *err)
 {
     uint64_t pid = 0;
-    const int r = msg_get_u64(&a->in.body, "pid", UINT64_MAX, &pid, err);
+    const int rc = msg_get_u64(&a->in.body, "pid", UINT64_MAX, &pid, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     if (pid != (uint64_t)a->link->pid)
         return err_set(err, ERR_PROTOCOL, "it reports pid %" PRIu64, pid);
     return check_identity(a, err);
@@ -68,16 +68,16 @@ static int take_block(struct agent *a, struct err *err)
     const msgpack_object *m = &a->in.body;
     struct replay_block block;
     uint64_t bytes = 0;
-    int r;
+    int rc;
 
-    if ((r = msg_require(m, "block_bytes", err)) < 0 ||
-        (r = msg_get_u64(m, "block_bytes", BLOCK_CAPACITY_BYTES, &bytes, err)) < 0)
-        return r;
+    if ((rc = msg_require(m, "block_bytes", err)) < 0 ||
+        (rc = msg_get_u64(m, "block_bytes", BLOCK_CAPACITY_BYTES, &bytes, err)) < 0)
+        return rc;
     if (!a->replay.has_snapshot) {
-        r = a->link->ops->hold(a->link, bytes, err);
+        rc = a->link->ops->hold(a->link, bytes, err);
         block = agent_block(a);
         block.len_bytes = (size_t)bytes;
-        return r < 0 ? r : replay_snapshot(&a->replay, &block, err);
+        return rc < 0 ? rc : replay_snapshot(&a->replay, &block, err);
     }
     if (bytes != a->replay.snapshot_bytes)
         return err_set(err, ERR_AGENT,

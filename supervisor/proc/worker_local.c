@@ -153,7 +153,7 @@ static int local_open(struct worker_site *site, const struct agent_spec *spec,
                       struct worker_link **ret, struct err *err)
 {
     struct local_link *l = xcalloc(1, sizeof(*l));
-    int r;
+    int rc;
 
     l->base = (struct worker_link){
         .ops = site->ops, .cb = cb, .worker = worker, .exit_code = -1};
@@ -163,16 +163,16 @@ static int local_open(struct worker_site *site, const struct agent_spec *spec,
     l->capture.log_fd = -1;
     l->block = BLOCK_NONE;
     TAILQ_INSERT_TAIL(&l->site->links, l, entry);
-    r = capture_init(&l->capture, spec->log_path, err);
+    rc = capture_init(&l->capture, spec->log_path, err);
     l->capture.on_output = spec->on_output;
     l->capture.output_ctx = spec->output_ctx;
-    if (r == 0 && spec->command == NULL)
-        r = block_init(&l->block, spec->name, err);
-    if (r < 0)
+    if (rc == 0 && spec->command == NULL)
+        rc = block_init(&l->block, spec->name, err);
+    if (rc < 0)
         local_close(&l->base);
     else
         *ret = &l->base;
-    return r;
+    return rc;
 }
 
 static int local_start(struct worker_link *base, struct err *err)
@@ -187,14 +187,14 @@ static int local_start(struct worker_link *base, struct err *err)
                                    .command = l->spec->command,
                                    .mode = l->spec->mode,
                                    .directory = l->spec->directory};
-    const int r =
+    const int rc =
         proc_spawn(&l->proc, l->site->loop, &spec, &l->capture, &proc_callbacks, l, err);
 
     base->pid = l->proc.pid;
     base->is_running = !l->proc.exited;
     base->exit_code = -1;
     base->signal = 0;
-    return r;
+    return rc;
 }
 
 /* A sleeping process wakes up on the core it is bound to; afterwards it gets back the
@@ -205,16 +205,16 @@ static int local_send(struct worker_link *base, const uint8_t *frame, size_t len
     struct local_link *l = local_of(base);
     const cpu_set_t *all = &l->site->all_cores;
     cpu_set_t one;
-    int r;
+    int rc;
 
     if (core < 0 || CPU_COUNT(all) == 0)
         return chan_send(&l->proc.chan, frame, len, err);
     CPU_ZERO(&one);
     CPU_SET((size_t)core, &one);
     (void)sched_setaffinity(base->pid, sizeof(one), &one);
-    r = chan_send(&l->proc.chan, frame, len, err);
+    rc = chan_send(&l->proc.chan, frame, len, err);
     (void)sched_setaffinity(base->pid, sizeof(*all), all);
-    return r;
+    return rc;
 }
 
 static int local_signal(struct worker_link *base, int signum)
@@ -255,10 +255,10 @@ static int local_put(struct worker_link *base, const void *src, size_t len_bytes
                      struct err *err)
 {
     struct block *b = &local_of(base)->block;
-    const int r = b->map == NULL ? block_map(b, len_bytes, err) : 0;
+    const int rc = b->map == NULL ? block_map(b, len_bytes, err) : 0;
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     CHECK(len_bytes == b->len_bytes);
     if (len_bytes > 0)
         memcpy(b->map, src, len_bytes);
@@ -338,10 +338,10 @@ int local_site_new(struct local_site **ret, uv_loop_t *loop, int agent_exe_fd, i
                    size_t n, struct err *err)
 {
     struct local_site *s;
-    int fd, r = descriptors_reserve(n, err);
+    int fd, rc = descriptors_reserve(n, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     (void)signal(SIGPIPE, SIG_IGN);
     /* The child uses the low numbers for its pipes before it execs. */
     fd = fcntl(agent_exe_fd, F_DUPFD_CLOEXEC, AGENT_FD_COUNT);
@@ -353,12 +353,12 @@ int local_site_new(struct local_site **ret, uv_loop_t *loop, int agent_exe_fd, i
     TAILQ_INIT(&s->links);
     CPU_ZERO(&s->all_cores);
     (void)sched_getaffinity(0, sizeof(s->all_cores), &s->all_cores);
-    r = sweep_enable(err);
-    if (r < 0)
+    rc = sweep_enable(err);
+    if (rc < 0)
         local_site_free(s);
     else
         *ret = s;
-    return r;
+    return rc;
 }
 
 struct worker_site *local_site_base(struct local_site *s)

@@ -218,7 +218,7 @@ static void write_legend(struct line *l, int is_whole)
         write_whole(l);
 }
 
-void page_draw_panel(const struct pen *p, const struct view *v, size_t i, int is_whole)
+static void draw_panel(const struct pen *p, const struct view *v, size_t i, int is_whole)
 {
     const double *returns = v->episode->frame[i].returns;
     struct line l = {p, v, v->y};
@@ -296,7 +296,7 @@ static void draw_page(const struct pen *p, const struct view *v, size_t i, int i
     page_draw_world(p, v, i, is_whole);
     if (v->strip_rows != 0)
         draw_strip(p, v, i, is_whole);
-    page_draw_panel(p, v, i, is_whole);
+    draw_panel(p, v, i, is_whole);
 }
 
 void page_draw_frame(const struct pen *p, const struct view *v, size_t i)

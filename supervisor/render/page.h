@@ -12,8 +12,7 @@ void page_draw_frame(const struct pen *p, const struct view *v, size_t i);
  * beginning, the things that have disappeared, and all actions. */
 void page_draw_whole(const struct pen *p, const struct view *v);
 
-/* Parts of a page, for page.c. */
+/* Draws the frame's world, for page.c. */
 void page_draw_world(const struct pen *p, const struct view *v, size_t i, int is_whole);
-void page_draw_panel(const struct pen *p, const struct view *v, size_t i, int is_whole);
 
 #endif

@@ -40,7 +40,7 @@ const char *recording_rules(const struct env_config *env, const struct env_spec 
     return env->rules == ENV_RULES_MPE2 ? "mpe2" : "openai";
 }
 
-/* Writes what stands beside the episode. */
+/* Writes the facts about the episode. */
 static int describe(struct recording *r, const struct recording_source *from,
                     struct err *err)
 {

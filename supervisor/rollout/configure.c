@@ -35,8 +35,8 @@ static void pack_space(const struct action_space *s, int masked, struct msg_out 
     }
 }
 
-/* Of agents in other groups than `group`, only what all can see is told: `propose` shows
- * rows to them as they are stored. */
+/* Packs all agents. For agents outside of `group`, packs only what everybody may see:
+ * `propose` passes their rows as they are stored. */
 static void pack_agents(const struct run_config *config, const struct env_spec *spec,
                         const struct learning_groups *groups, size_t group,
                         struct msg_out *o)

@@ -156,7 +156,7 @@ static int take_scalars(struct rollout *r, size_t runner, const msgpack_object *
     return bad.code != 0 ? end_by_nonfinite(r, runner, &bad, err) : 0;
 }
 
-/* What the answer has for a replay. */
+/* Takes the tensors that a replay has asked for out of the answer. */
 static int take_probed(struct rollout *r, size_t runner, const msgpack_object *body,
                        struct err *err)
 {
@@ -288,8 +288,9 @@ static int is_its_turn(const struct rollout *r, int stage, size_t runner)
     return 1;
 }
 
-/* In a group that shares, a ps stage comes after all that its members do before, and the
- * members go on when it is finished. */
+/* Whether the group lets the runner go on. In a group that shares, a ps stage comes
+ * after everything that its members do before it, and the members go on when it is
+ * finished. */
 static int group_is_ready(const struct rollout *r, int stage, size_t runner)
 {
     const size_t group = group_of(r, runner);
@@ -394,9 +395,9 @@ static size_t choose_core(const struct rollout *r, size_t runner)
     return core;
 }
 
-/* Whether an agent runs the stage of a group that it is no member of, and is to be told
- * which, because its draws for that group must differ from all its others. Those of agents
- * that do not learn need no name in the updates of the first group. */
+/* Whether the request must name the stage's group: the agent is no member of it, and its
+ * draws for that group must differ from its draws for others. Agents that do not learn
+ * get no name for updates of the first group. */
 static int asks_guest(const struct rollout *r, int stage, size_t runner)
 {
     const size_t asks = r->plan.stage[stage].group;

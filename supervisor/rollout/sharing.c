@@ -221,7 +221,8 @@ static int check_member(const struct making *m, const struct sharing_group *g,
 
 /* ---- teams with one central process ---- */
 
-/* What the central process does with all teams' values by the settings of the first. */
+/* Lists the keys that the central process has one value of: it uses those of the first
+ * team for all teams. */
 static void keep_first_of_mixer(void *ctx, const struct schema_difference *d)
 {
     static const char *const keys[] = {"clip_norm",         "polyak",

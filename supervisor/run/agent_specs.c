@@ -17,7 +17,8 @@ static const char *log_path(struct run_dir *dir, const char *name)
     return run_dir_file(dir, sub);
 }
 
-struct agent_limits agent_specs_limits(const struct agent_config *agent)
+/* Restart policy, memory limit and response deadline that `agent` configures. */
+static struct agent_limits limits_of(const struct agent_config *agent)
 {
     return (struct agent_limits){.restart = agent->restart,
                                  .memory_limit_bytes = agent->memory_limit_bytes,
@@ -28,7 +29,7 @@ struct agent_limits agent_specs_limits_at(const struct agent_specs *s,
                                           const struct run_config *config, size_t i)
 {
     struct agent_limits limits =
-        agent_specs_limits(i < config->n_agents ? &config->agents[i] : &config->defaults);
+        limits_of(i < config->n_agents ? &config->agents[i] : &config->defaults);
 
     if (strcmp(s->spec[i].role, "ps") == 0)
         limits.restart.on_give_up = GIVE_UP_STOP;

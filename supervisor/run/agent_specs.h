@@ -26,10 +26,8 @@ struct agent_specs {
     struct block *shared; /* [sharing.n_groups] */
 };
 
-/* Restart policy, memory limit and response deadline that `agent` configures. */
-struct agent_limits agent_specs_limits(const struct agent_config *agent);
-
-/* The same of number i, which may be no learner: such a process is never given up. */
+/* Restart policy, memory limit and response deadline of process i. One that is no learner
+ * has those of `defaults`; if a parameter server is given up, the run stops. */
 struct agent_limits agent_specs_limits_at(const struct agent_specs *s,
                                           const struct run_config *config, size_t i);
 

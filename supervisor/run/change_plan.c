@@ -37,7 +37,7 @@ static void insert(struct change_plan *p, const struct planned_change *c)
     p->n++;
 }
 
-/* Schedules of the key end before the step. */
+/* Ends schedules of the key before the step. */
 static void end_schedules(struct change_plan *p, const char *path, uint64_t at)
 {
     for (size_t i = p->n; i > 0 && p->list[i - 1].at >= at; i--)
@@ -45,7 +45,8 @@ static void end_schedules(struct change_plan *p, const char *path, uint64_t at)
             change_plan_remove(p, i - 1);
 }
 
-/* The first step after `at` for which the key has another value. */
+/* Returns the first step after `at` for which the key has another value; UINT64_MAX if
+ * there is none. */
 static uint64_t next_of(const struct change_plan *p, const char *path, uint64_t at)
 {
     for (size_t i = 0; i < p->n; i++)
@@ -200,7 +201,7 @@ struct reading {
     struct change_plan *plan;
     const struct run_config *of;
     uint64_t from, line;
-    size_t n, max; /* events */
+    size_t n, max; /* number of events read, and to read */
     struct err *err;
 };
 
@@ -214,7 +215,9 @@ static int take_set(struct reading *r, uint64_t at, char *changes)
         struct err why = {0};
 
         if (config_setting_parse(&set, r->of, word, &why) < 0 && at < r->from)
-            continue; /* the checkpoint has the value, under whatever key */
+            /* this build does not know the key any more, but the checkpoint has the
+             * value */
+            continue;
         if (why.code != 0)
             return err_set(r->err, ERR_CONFIG, "the journal's line %" PRIu64 ": %s",
                            r->line, why.msg);
@@ -273,7 +276,8 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
     r->line = line;
     if ((is_set && e->change.at == MEMBER_NO_U64) || e->change.changes == NULL)
         return ERR_FORMAT;
-    /* An earlier schedule may go on, and an earlier value may end it. */
+    /* Changes before the checkpoint do not count, but are read: a schedule may go on, or
+     * may have been ended by another value. */
     if (!(is_set && e->change.at < r->from) && r->n++ >= r->max)
         return 0;
     changes = xstrdup(e->change.changes);
@@ -282,8 +286,9 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
     return rc;
 }
 
-/* A checkpoint is written at the end of a round, before the changes that are due there: those
- * of its step, and of the steps within the round. */
+/* Returns the first step whose changes the checkpoint does not have. A checkpoint is
+ * written at the end of a round, before the changes that are due then: those of all
+ * steps within the round. */
 static uint64_t first_due(const struct run_config *of, uint64_t checkpoint)
 {
     const uint64_t round = (uint64_t)of->env.copies;

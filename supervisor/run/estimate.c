@@ -14,14 +14,16 @@
 #include <unistd.h>
 
 /* Measured with Pss of runs of 3 to 40 agents: the sum was right within a fifth. */
-#define PROCESS_BYTES     4e6 /* of an agent's program, with its graph */
+#define PROCESS_BYTES     4e6 /* an agent's program, with its graph */
 #define SUPERVISOR_BYTES  5e6
 #define BLOCK_COPIES      4
-#define CHUNK_ROWS        128 /* rows whose values an update holds at a time */
-#define VALUES_PER_UNIT   8   /* of networks and targets, with their gradients */
-#define VALUES_PER_CONV   3   /* the same of convolutions, for all rows at once */
-#define LITTLE_DISK_BYTES 1e8 /* no warning below that */
-#define DRAWN_ROW_BYTES   16  /* of a row in the index of episodes or priorities */
+#define CHUNK_ROWS        128 /* rows of which an update holds values at the same time */
+/* values that a network's unit needs: it, its target and their gradients */
+#define VALUES_PER_UNIT   8
+/* the same for convolutions, which work on all rows at once */
+#define VALUES_PER_CONV   3
+#define LITTLE_DISK_BYTES 1e8 /* no warning for a smaller need */
+#define DRAWN_ROW_BYTES   16  /* a row in the index of episodes or priorities */
 
 /* ---- rows ---- */
 
@@ -36,11 +38,12 @@ static int row_bytes(uint64_t *ret, const struct env_spec *spec,
     return rc;
 }
 
-/* The most rows that the log has at a time: see retention.h. */
+/* Returns the most rows that the log has at any time (retention.h). */
 static double rows_kept(const struct run_config *c)
 {
     const double steps = (double)run_config_most_steps(c);
-    double behind = 0; /* the window of the newest checkpoint */
+    /* rows older than the current window that a checkpoint still needs */
+    double behind = 0;
 
     if (strcmp(c->env.id, "none") == 0)
         return 0;
@@ -66,7 +69,7 @@ static double layer_units(const struct network_config *n)
     return units;
 }
 
-/* The values of the convolutions of one image. */
+/* Returns the number of values that the convolutions compute for one image. */
 static double conv_units(const struct network_config *n, const struct env_agent *a)
 {
     int64_t height = a->image[0], width = a->image[1];
@@ -82,7 +85,7 @@ static double conv_units(const struct network_config *n, const struct env_agent 
     return units;
 }
 
-/* A row as it is gathered: observations are float32 there. */
+/* Returns the size of a row after it was gathered: with float32 observations. */
 static double gathered_bytes(const struct env_spec *spec, uint64_t a_row)
 {
     double bytes = (double)a_row;
@@ -146,7 +149,7 @@ int estimate_make(struct estimate *ret, const struct run_config *c,
         kept = steps > 0 && c->checkpoint.every_env_steps > 0
                    ? ceil(steps / (double)c->checkpoint.every_env_steps)
                    : 1;
-    e.checkpoints = (kept + 1) * blocks; /* the one that is being written */
+    e.checkpoints = (kept + 1) * blocks; /* one more while it is written */
     *ret = e;
     return 0;
 }
@@ -161,7 +164,7 @@ double estimate_disk(const struct estimate *e)
     return e->log + e->checkpoints;
 }
 
-/* ---- what there is ---- */
+/* ---- memory and disk of this machine ---- */
 
 /* Memory and swap of the machine, or the limit of this process's group if that is less. */
 static double machine_memory(void)
@@ -184,7 +187,7 @@ static double machine_memory(void)
     return total > 0 ? total : HUGE_VAL;
 }
 
-/* Of the disk where `dir` is, or will be made. */
+/* Reads the space on the disk where `dir` is or will be made. */
 static int disk_space(const char *dir, double *ret_free, double *ret_all)
 {
     char *path = xasprintf("%s", *dir != '\0' ? dir : ".");

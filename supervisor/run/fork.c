@@ -18,10 +18,10 @@ struct fork {
     const struct fork_args *args;
     struct resume *resume;
     uint64_t step;
-    struct run_config saved;  /* in force at the checkpoint */
-    struct change_plan plan;  /* what takes effect from there on */
-    struct run_config wanted; /* after all of it: the new config.yaml */
-    struct store *log;        /* of the other run, as of the checkpoint */
+    struct run_config saved;  /* the configuration in force at the checkpoint */
+    struct change_plan plan;  /* the changes for later steps */
+    struct run_config wanted; /* after all changes: the new config.yaml */
+    struct store *log;        /* the other run's log, as of the checkpoint */
     struct run_dir *dir;
     struct journal *journal;
 };
@@ -31,9 +31,9 @@ static char *path_in(const struct fork *f, const char *sub)
     return xasprintf("%s/%s", f->args->from, sub);
 }
 
-/* ---- what the fork does ---- */
+/* ---- the plan of changes ---- */
 
-/* The other run's changes from the checkpoint on. */
+/* Reads the other run's changes from the checkpoint on. */
 static int read_plan(struct fork *f, struct err *err)
 {
     char *journal = path_in(f, "journal");
@@ -53,7 +53,8 @@ static int is_own(const struct fork *f, const char *path,
     for (size_t i = 0; i < f->args->n_set; i++)
         if (strncmp(f->args->set[i], path, len) == 0 && f->args->set[i][len] == '=')
             return 1;
-    for (size_t i = 0; i < own->n; i++) /* a team's key becomes its agents' */
+    /* a key of a team was expanded to keys of its agents */
+    for (size_t i = 0; i < own->n; i++)
         if (strcmp(own->list[i].path, path) == 0)
             return 1;
     return 0;
@@ -93,7 +94,7 @@ static int take_changes(struct fork *f, struct err *err)
         add_changes(f, &own);
         rc = change_plan_fold(&f->plan, UINT64_MAX, &f->saved, &f->wanted, err);
     }
-    /* Its processes are new and start with these values. */
+    /* changes that waited for a respawn: the fork's processes start with them */
     for (size_t i = 0; rc == 0 && i < waiting.n; i++)
         run_config_set(&f->wanted, &waiting.list[i]);
     config_settings_done(&own);
@@ -103,7 +104,7 @@ static int take_changes(struct fork *f, struct err *err)
     return rc;
 }
 
-/* The run must have something left to do. */
+/* Refuses a fork that would have nothing left to do. */
 static int check_length(const struct fork *f, struct err *err)
 {
     const struct rollout_progress *at = resume_progress(f->resume);
@@ -138,8 +139,8 @@ static int open_log(struct fork *f, struct err *err)
     return rc;
 }
 
-/* The configuration at the checkpoint; but how long the run is to be is what its
- * config.yaml says now, as for a resume. */
+/* Reads the configuration at the checkpoint. The lengths are those of the other run's
+ * config.yaml as it is now, as in a resume. */
 static int read_saved(struct fork *f, struct err *err)
 {
     const struct config_options options = {.env_names = f->args->env_names};
@@ -156,7 +157,7 @@ static int read_saved(struct fork *f, struct err *err)
     return rc;
 }
 
-/* Reads and checks; changes nothing. */
+/* Reads and checks everything; writes nothing. */
 static int prepare(struct fork *f, struct err *err)
 {
     const struct fork_args *a = f->args;
@@ -188,7 +189,7 @@ static int copy_if_there(struct fork *f, const char *sub, struct err *err)
     int rc = 0;
 
     if (tree_exists(from)) {
-        /* Of a new run's empty folder. */
+        /* the new run has this folder already, empty */
         rc = tree_remove(run_dir_file(f->dir, sub), err);
         if (rc == 0)
             rc = copy_tree(from, run_dir_file(f->dir, sub), err);
@@ -242,7 +243,8 @@ static int repeat_mode(void *ctx, uint64_t number, const struct run_event *e)
     (void)number;
     if (e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_REINSTATE)
         return 0;
-    /* With changes the fork takes another way, and such accidents are not part of it. */
+    /* With changes of its own the fork develops differently: later give-ups of the other
+     * run do not belong to it. */
     if (e->env_steps > r->fork->step && r->fork->args->n_set > 0)
         return 0;
     return journal_write(r->fork->journal, e, r->err);

@@ -56,7 +56,8 @@ struct hooks {
     struct running running[HOOKS_MAX_RUNNING];
     TAILQ_HEAD(, waiting) waiting;
     size_t n_waiting;
-    int has_orphans; /* a program has ended, and what it started may still run */
+    /* a program has ended, but processes that it started may still run */
+    int has_orphans;
     int has_dropped, is_log_full;
 };
 
@@ -201,7 +202,7 @@ static void look_at(struct hooks *h, struct running *r)
 }
 
 /* Reaps, kills and starts what is due. Returns the number of programs that run. */
-static size_t turn(struct hooks *h)
+static size_t run_due(struct hooks *h)
 {
     size_t n = 0;
 
@@ -222,7 +223,7 @@ static size_t turn(struct hooks *h)
 
 static void on_tick(void *ctx, struct training *t)
 {
-    (void)turn(ctx);
+    (void)run_due(ctx);
 }
 
 static void on_event(void *ctx, const struct run_event *e)
@@ -248,7 +249,7 @@ static void on_event(void *ctx, const struct run_event *e)
     json_done(&j);
     TAILQ_INSERT_TAIL(&h->waiting, w, entry);
     h->n_waiting++;
-    (void)turn(h);
+    (void)run_due(h);
 }
 
 struct training_observer hooks_observer(struct hooks *h)
@@ -325,7 +326,7 @@ static int wait_for_interrupt(const struct hooks *h)
     return poll(&p, 1, POLL_MS) > 0 || stop_signal_is_pending();
 }
 
-/* Drops the events that wait, and makes the next turn kill the programs that run. */
+/* Drops the events that wait, and makes the next run_due kill the programs that run. */
 static void cut_short(struct hooks *h)
 {
     if (h->n_waiting > 0)
@@ -340,11 +341,12 @@ void hooks_free(struct hooks *h)
 {
     const int64_t until_ms = monotonic_ms() + deadline_ms(h);
 
-    while (h->has_any && turn(h) > 0 && monotonic_ms() < until_ms &&
+    while (h->has_any && run_due(h) > 0 && monotonic_ms() < until_ms &&
            !wait_for_interrupt(h))
         ;
     cut_short(h);
-    for (int i = 0; h->has_any && i < END_TRIES && (turn(h) > 0 || h->has_orphans); i++)
+    for (int i = 0; h->has_any && i < END_TRIES && (run_due(h) > 0 || h->has_orphans);
+         i++)
         (void)poll(NULL, 0, 1);
     if (h->agent_fd >= 0)
         (void)close(h->agent_fd);
@@ -352,6 +354,6 @@ void hooks_free(struct hooks *h)
         (void)close(h->log_fd);
     free(h->run);
     free(h->dir);
-    if (!h->has_any || turn(h) == 0)
+    if (!h->has_any || run_due(h) == 0)
         free(h); /* otherwise the kernel cannot end a program, which is still listed */
 }

@@ -121,23 +121,23 @@ int journal_write(struct journal *j, const struct run_event *e, struct err *err)
     const unsigned readers = run_event_readers(e->kind);
     char *line = run_event_line(e);
     size_t len;
-    int r = 0;
+    int rc = 0;
 
     if (line == NULL)
         return 0;
     len = strlen(line);
     line[len] = '\n'; /* replaces the NUL */
     if (j->fd >= 0)
-        r = write_whole(j->fd, line, (ssize_t)len + 1);
+        rc = write_whole(j->fd, line, (ssize_t)len + 1);
     else
         wbuf_bytes(&j->waiting, line, len + 1);
     free(line);
     if ((readers & RUN_EVENT_COMMITTED) == 0) {
-        if (r < 0)
+        if (rc < 0)
             log_warn("%s: cannot write: %m", j->path);
         return 0;
     }
-    return r < 0 || (j->fd >= 0 && fsync(j->fd) < 0) ? err_errno(err, "%s", j->path) : 0;
+    return rc < 0 || (j->fd >= 0 && fsync(j->fd) < 0) ? err_errno(err, "%s", j->path) : 0;
 }
 
 /* ---- from another process ---- */

@@ -41,7 +41,8 @@ struct cell {
 #define NEEDS_AGENT(state, next)                                                         \
     [LIFE_EV_AGENT_READY] = TO(state, LIFE_DO_MAKE_CHANGE),                              \
     [LIFE_EV_WRITER_FREE] = TO(state, 0), [LIFE_EV_CHANGE_MADE] = TO(next, 0)
-/* The end of what the driver had begun, and requests that come too late. */
+/* Events that change nothing any more: the driver finishes what it had begun, or a
+ * request comes too late. */
 #define TOO_LATE(state)                                                                  \
     [LIFE_EV_DRIVEN] = TO(state, 0), [LIFE_EV_SPACE] = TO(state, 0),                     \
     [LIFE_EV_CHECKPOINT_WAITS] = TO(state, 0),                                           \

@@ -32,7 +32,7 @@ struct job {
     enum render_kind kind;
     double value;
     uint64_t best; /* the step of the best evaluation up to this one */
-    size_t max;    /* pictures kept beside that */
+    size_t max;    /* pictures kept in addition to the best one */
     struct job *next;
 };
 

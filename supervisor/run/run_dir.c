@@ -45,7 +45,8 @@ static int hold(struct run_dir *d, struct err *err)
 
 /* ---- ownership and permission ---- */
 
-const char *run_dir_user_name(uid_t uid, char ret[RUN_DIR_USER_BYTES])
+/* The user's name, or "user 1234". Returns ret. */
+static const char *user_name(uid_t uid, char ret[RUN_DIR_USER_BYTES])
 {
     const struct passwd *user = getpwuid(uid);
 
@@ -67,7 +68,7 @@ static int deny(const char *path, struct err *err)
         return err_errno(err, "%s", path);
     name = run_dir_name_of(path);
     rc = err_set(err, -EACCES, "no permission: run %s belongs to %s", name,
-                 run_dir_user_name(st.st_uid, user));
+                 user_name(st.st_uid, user));
     free(name);
     return rc;
 }
@@ -105,7 +106,7 @@ int run_dir_check_trust(const char *path, struct err *err)
         rc =
             err_set(err, -EPERM,
                     "%s: %s belongs to %s, whose programs it may name: --trust runs them",
-                    name, what, run_dir_user_name(st.st_uid, user));
+                    name, what, user_name(st.st_uid, user));
     else if (is_there && S_ISREG(st.st_mode) && (st.st_mode & S_IWOTH) != 0)
         rc = err_set(err, -EPERM,
                      "%s: everybody may write %s, and name programs in it: --trust runs "
@@ -204,13 +205,13 @@ static int is_ending(int fd)
 static int lock_file(int fd)
 {
     struct flock lock = whole_file(F_WRLCK);
-    int r = fcntl(fd, F_OFD_SETLK, &lock);
+    int rc = fcntl(fd, F_OFD_SETLK, &lock);
 
-    for (int ms = 0; r < 0 && ms < ENDING_WITHIN_MS && is_ending(fd); ms++) {
+    for (int ms = 0; rc < 0 && ms < ENDING_WITHIN_MS && is_ending(fd); ms++) {
         (void)poll(NULL, 0, 1);
-        r = fcntl(fd, F_OFD_SETLK, &lock);
+        rc = fcntl(fd, F_OFD_SETLK, &lock);
     }
-    return r;
+    return rc;
 }
 
 static int take_lock(struct run_dir *d, struct err *err)
@@ -351,7 +352,7 @@ static int check_own(const struct run_dir *d, struct err *err)
         return err_set(err, ERR_EXISTS, "%s is a link: left alone", d->path);
     if (lstat(d->path, &st) == 0 && st.st_uid != geteuid())
         return err_set(err, ERR_EXISTS, "run %s belongs to %s: left alone", d->name,
-                       run_dir_user_name(st.st_uid, user));
+                       user_name(st.st_uid, user));
     return 0;
 }
 

@@ -85,8 +85,6 @@ int run_dir_find_checkpoint(const char *runs_dir, const char *text, char **ret_d
                             uint64_t *ret_step,
                             void (*on_skipped)(void *ctx, const char *line), void *ctx,
                             struct err *err);
-/* The user's name, or "user 1234". Returns ret. */
-const char *run_dir_user_name(uid_t uid, char ret[RUN_DIR_USER_BYTES]);
 /* Returns -EACCES, with the message of run_dir_find, if the caller may not read the run's
  * lock, so that it cannot know whether the run is live; otherwise 0. */
 int run_dir_denied(const char *path, struct err *err);

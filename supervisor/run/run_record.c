@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- the journal ---- */
 
@@ -212,8 +211,8 @@ static char *file_of(const char *path, const char *sub)
     return xasprintf("%s/%s", path, sub);
 }
 
-/* Without asking the environment for its agents' names, which would execute env.command of a
- * run that the caller only looks at: a saved configuration has them. */
+/* Does not ask the environment for its agents' names, which would execute env.command of
+ * a run that the caller only looks at: a saved configuration has them. */
 static void read_config(struct run_record *r, const char *path)
 {
     const struct config_options options = {0};
@@ -260,16 +259,6 @@ static void read_checkpoints(struct run_record *r, const char *path)
         r->status.checkpoint_step = (int64_t)steps[n - 1];
     free(steps);
     free(folder);
-}
-
-static double seconds_between(const char *from, const char *to)
-{
-    struct tm a = {0}, b = {0};
-
-    if (strptime(from, "%Y-%m-%dT%H:%M:%S", &a) == NULL ||
-        strptime(to, "%Y-%m-%dT%H:%M:%S", &b) == NULL)
-        return 0;
-    return fmax(0, difftime(timegm(&b), timegm(&a)));
 }
 
 /* ---- the whole record ---- */
@@ -352,7 +341,7 @@ void run_record_read(struct run_record *ret, const char *path)
     read_progress(ret, path);
     read_checkpoints(ret, path);
     if (s->elapsed_s < 0)
-        s->elapsed_s = seconds_between(ret->session_began, ret->newest_time);
+        s->elapsed_s = journal_seconds(ret->session_began, ret->newest_time);
     if (!ret->is_live)
         s->pid = s->keeper_pid = 0;
     for (size_t i = 0; i < ret->n_agents && !ret->is_live; i++) {

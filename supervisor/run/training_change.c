@@ -301,8 +301,8 @@ static const struct planned_change *cause_of(const struct training *t, const cha
     return ret;
 }
 
-/* The values that change, to be told; free(). A schedule is told as it begins, as it is
- * written, and its last value. */
+/* Returns the changed values as a text for the event; free(). A schedule appears as it
+ * was written when it begins, and with its last value when it ends. */
 static char *news_text(const struct training *t, const struct run_config *next)
 {
     struct config_settings changes = {0}, news = {0};

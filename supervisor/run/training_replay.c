@@ -1,4 +1,5 @@
-/* A replay: what a run does differently that changes nothing (training.h). */
+/* A replay runs a part of a run again and changes nothing on disk (training.h). Here is
+ * what such a run does differently. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/config/yaml_tree.h"
@@ -7,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the processes are asked besides the run's own requests: before the first round, which of
- * the probe's tensors they have, and after the last one, for their values. */
+/* The requests that only a replay sends: before the first round, which of the probe's
+ * tensors each process has; after the last one, for those tensors' values. */
 struct training_asking {
     struct training *t;
     size_t outstanding; /* requests */

@@ -1,6 +1,5 @@
-/* Accepts changes of a live run's configuration for a later step, refuses them, and cancels
- * them. What becomes of those that are accepted: training_change.c.
- */
+/* Accepts changes of a live run's configuration for a later step, refuses them, and
+ * cancels them. What becomes of those that are accepted: training_change.c. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/ckpt/atomic_file.h"
@@ -155,7 +154,7 @@ static int check_sharing(const struct training *t, const struct run_config *want
     return 0;
 }
 
-/* Refuses a limit below what the process already uses: it would only be killed. */
+/* Refuses a memory limit below the current use: the process would only be killed. */
 static int check_memory(const struct training *t, const struct run_config *wanted,
                         struct err *err)
 {
@@ -327,8 +326,8 @@ static int propose(struct training *t, const struct run_config *wanted, uint64_t
     return try_processes(t, &p->wanted, err);
 }
 
-/* Checks and accepts the differences between t->wanted and *wanted, and the settings that are
- * given beside them. Takes *wanted, also on failure. */
+/* Checks and accepts the differences between t->wanted and *wanted, and the settings in
+ * `given`. Takes *wanted, also on failure. */
 static int accept_config(struct training *t, struct run_config *wanted, uint64_t at,
                          const struct config_settings *given,
                          struct training_set_result *ret, struct err *err)
@@ -365,9 +364,9 @@ static int match_schedule(void *ctx, const struct planned_change *c)
     return 0;
 }
 
-/* Of the values that were given, those that count even if config.yaml has them already: its
- * value is the one that a schedule ends with, and a schedule, or any other value, takes the
- * place of that. */
+/* Keeps those of the given values that are changes even if config.yaml has them already:
+ * for a key with a schedule, config.yaml has the schedule's last value, and any given
+ * value replaces the schedule. */
 static void keep_those_of_schedules(const struct training *t,
                                     struct config_settings *given)
 {

@@ -48,8 +48,8 @@ void checkpoint_state_put(struct wbuf *b, const struct checkpoint_section *secti
     }
 }
 
-/* Moves the name one byte forward, over the last byte of its length, which has been read
- * by then; this makes room for the '\0'. */
+/* The name in `bytes` has no terminator. This moves it one byte forward, over the last
+ * byte of its length, which was read already, and appends a '\0'. */
 static int read_section(struct checkpoint_section *s, struct cursor *c, uint8_t *bytes,
                         const char *path, struct err *err)
 {
@@ -125,7 +125,8 @@ void checkpoint_state_done(struct checkpoint_state *s)
 
 /* ---- the table of an agent's variables ---- */
 
-/* Only for variables that passed is_inside: otherwise the product may overflow. */
+/* Call it only for variables that passed is_inside: for others the product may
+ * overflow. */
 static size_t bytes_of(const struct block_variable *v)
 {
     return (size_t)shape_elements(&v->shape) * dtype_size(v->dtype);
@@ -156,7 +157,7 @@ static int parse_shape(struct shape *ret, const msgpack_object *dims)
     return shape_elements(ret) >= 0;
 }
 
-/* [name, dtype, [dims], offset, collection] */
+/* Parses a row [name, dtype, [dims], offset, collection]. */
 static int parse_row(struct block_variable *v, const msgpack_object *row,
                      size_t block_bytes, struct err *err)
 {
@@ -225,7 +226,7 @@ void block_table_done(struct block_table *t)
     *t = (struct block_table){0};
 }
 
-/* ---- the bytes of a block that are not in the bundle ---- */
+/* ---- gaps: the bytes of a block that are not in the bundle ---- */
 
 struct gap {
     size_t begin, end;

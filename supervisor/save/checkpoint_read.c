@@ -97,7 +97,8 @@ static int read_all(int fd, uint8_t *dst, size_t len)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            errno = n == 0 ? EIO : errno; /* the file became shorter after fstat */
+            /* n == 0: the file became shorter after fstat */
+            errno = n == 0 ? EIO : errno;
             return -1;
         }
         dst += n;
@@ -106,7 +107,7 @@ static int read_all(int fd, uint8_t *dst, size_t len)
     return 0;
 }
 
-/* The caller frees *ret. ERR_LIMIT: the file is longer than max. */
+/* *ret: malloc'd. ERR_LIMIT: the file is longer than max. */
 static int read_file(const char *path, uint64_t max, uint8_t **ret, size_t *ret_len,
                      struct err *err)
 {
@@ -296,7 +297,7 @@ int checkpoint_check_graph(const char *dir, uint64_t step,
     size_t len = 0;
     int rc = 0;
 
-    if (s != NULL) /* at most one frame: the agent sent the graph in a response */
+    if (s != NULL) /* the agent sent the graph in a response, so it fits in a frame */
         rc = read_file(path, FRAME_MAX_BYTES, &meta, &len, err);
     if (s != NULL && rc == 0)
         rc = graph_section_check(s, meta, len, path, err);

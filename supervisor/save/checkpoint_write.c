@@ -39,8 +39,8 @@ static int write_bundle(const struct block_table *table, const void *block,
     return rc;
 }
 
-/* Writes the text file "checkpoint" as TensorFlow's Saver does with its first
- * checkpoint. */
+/* Writes the text file "checkpoint" as TensorFlow's Saver writes it after its first
+ * save. */
 static int write_state_text(const char *folder, uint64_t step, struct err *err)
 {
     char *path = xasprintf("%s/checkpoint", folder);
@@ -75,7 +75,7 @@ static int write_metagraph(const struct checkpoint_agent *a,
     return rc;
 }
 
-/* An agent's sections of run.state. */
+/* What run.state stores about an agent. */
 struct agent_sections {
     struct wbuf agent;
     struct wbuf graph; /* empty if the agent has no .meta */
@@ -152,7 +152,7 @@ static int write_all(const struct checkpoint_args *args, const char *temp,
     struct agent_sections *of_agents = xcalloc(args->n_agents, sizeof(*of_agents));
     int rc = tree_make(temp, err);
 
-    if (rc == 0) /* left by an interrupted write */
+    if (rc == 0) /* an interrupted write may have left files there */
         rc = tree_empty(temp, NULL, err);
     for (size_t i = 0; i < args->n_agents && rc == 0; i++)
         rc = write_agent(&args->agents[i], temp, args->step, &of_agents[i], err);
@@ -170,9 +170,9 @@ static int write_all(const struct checkpoint_args *args, const char *temp,
 
 /* ---- the commit ---- */
 
-/* Replaces a complete checkpoint of the same step. RENAME_EXCHANGE swaps the two folders,
- * so that a complete one exists at any time. On file systems without it, the old one is
- * removed first. */
+/* Replaces a complete checkpoint of the same step. RENAME_EXCHANGE swaps the two
+ * folders, so that a complete checkpoint exists at any time. A file system that does not
+ * support it returns EINVAL: the old folder is then removed first. */
 static int exchange(const struct checkpoint_args *args, const char *temp,
                     const char *final, struct err *err)
 {

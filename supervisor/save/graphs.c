@@ -13,7 +13,7 @@
 /* ---- asking the agents ---- */
 
 struct metagraph {
-    void *data; /* pages_map */
+    void *data; /* from pages_map */
     size_t len;
     int is_expired;
 };
@@ -33,7 +33,7 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     const void *data = NULL;
     size_t len = 0;
 
-    /* An agent that was given up sends an empty response: keep its last graph. */
+    /* The response of an agent that was given up is empty: keep the last graph. */
     m->is_expired = 0;
     if (msg_get_bin(&response->body, "metagraph", &data, &len, NULL) == 0 && len > 0) {
         pages_unmap(m->data, m->len);
@@ -67,7 +67,7 @@ int graphs_start(struct graphs **ret, struct agent_table *agents,
     g->agents = agents;
     g->n = agent_table_count(agents);
     g->metagraphs = xcalloc(g->n, sizeof(*g->metagraphs));
-    *ret = g; /* requests may be outstanding even if a later one fails */
+    *ret = g; /* even after an error: the first requests may be outstanding */
     for (size_t i = 0; i < g->n; i++)
         g->metagraphs[i].is_expired = 1;
     rc = graphs_refresh(g, on_done, ctx, err);
@@ -89,7 +89,7 @@ void graphs_expire(struct graphs *g, size_t agent)
     g->metagraphs[agent].is_expired = 1;
 }
 
-/* Responses arrive from the loop, so none before this function returns. */
+/* The loop delivers the responses, so none arrives before this function returns. */
 int graphs_refresh(struct graphs *g, void (*on_done)(void *ctx), void *ctx,
                    struct err *err)
 {
@@ -139,7 +139,8 @@ static int is_text(const struct cursor *bytes, const char *text)
     return cursor_left(bytes) == n && memcmp(bytes->p, text, n) == 0;
 }
 
-/* Finds the first field with that number; it holds a message or text. 0: not found. */
+/* Finds the first field of that number that holds a message or text. Returns 0 if there
+ * is none. */
 static int find_field(struct cursor message, uint32_t number, struct cursor *ret)
 {
     struct pw_field f;
@@ -168,7 +169,7 @@ static int unreadable(struct err *err)
     return err_set(err, ERR_PROTOCOL, "its graph cannot be read");
 }
 
-/* The value of a setting's variable. */
+/* Reads the value of a setting's variable from the block. */
 static int value_of(const char *variable, const struct block_table *table,
                     const void *block, float *ret, struct err *err)
 {
@@ -186,7 +187,7 @@ static int value_of(const char *variable, const struct block_table *table,
                    variable);
 }
 
-/* Finds the one float32 of a Const node. 0: it has none. */
+/* Finds the float32 of a scalar Const node. Returns 0 if the node has none. */
 static int find_value(struct cursor node, struct cursor *ret)
 {
     struct pw_field f;
@@ -219,7 +220,8 @@ static int write_constant(struct cursor metagraph, const char *node, float value
         if (!find_value(f.bytes, &place))
             return err_set(err, ERR_PROTOCOL, "its graph's settings: %s is no constant",
                            node);
-        /* The caller owns the bytes and lets us change them; only cursors are const. */
+        /* The bytes are graphs_write_settings's argument, which is not const; cursors
+         * only read. */
         memcpy((uint8_t *)(uintptr_t)place.p, &value, sizeof(value));
         return 0;
     }
@@ -228,7 +230,8 @@ static int write_constant(struct cursor metagraph, const char *node, float value
     return err_set(err, ERR_PROTOCOL, "its graph's settings: there is no node %s", node);
 }
 
-/* The value at that step; to, over: NULL if the setting can be no schedule. */
+/* *ret: the setting's value at that step. to, over: the variables of its schedule; NULL
+ * if the setting cannot have one. */
 static int value_at(const char *variable, const char *to, const char *over,
                     const struct block_table *table, const void *block, uint64_t step,
                     float *ret, struct err *err)
@@ -246,8 +249,8 @@ static int value_at(const char *variable, const char *to, const char *over,
     return rc;
 }
 
-/* line: "<node> <variable> <number>" or "<node> <variable> <number> <to> <over>", see
- * SETTING_CONSTANTS. */
+/* Writes one setting into its Const node. line: "<node> <variable> <number>" or "<node>
+ * <variable> <number> <to> <over>", see SETTING_CONSTANTS. */
 static int write_setting(struct cursor metagraph, const struct cursor *line,
                          const struct block_table *table, const void *block,
                          uint64_t step, struct err *err)
@@ -318,7 +321,7 @@ static void copy_field(struct wbuf *b, const struct pw_field *f)
     }
 }
 
-/* "x" becomes "agent_0/x", "^x" "^agent_0/x". */
+/* Adds the agent's name: "x" becomes "agent_0/x", and "^x" becomes "^agent_0/x". */
 static void put_name(struct wbuf *b, const struct pw_field *f, const char *agent)
 {
     const char *name = (const char *)f->bytes.p;
@@ -346,7 +349,7 @@ static int join_node(struct wbuf *b, struct cursor node, const char *agent)
     return !node.failed;
 }
 
-/* Only the first agent's versions are copied: all agents are of the same build. */
+/* Copies the versions of the first agent only: all agents run the same build. */
 static int join_graph(struct wbuf *b, struct cursor graph, const char *agent, int first)
 {
     struct pw_field f;

@@ -66,7 +66,7 @@ static int load_blocks(struct resume *r, struct err *err)
 
         if (strncmp(s->name, SECTION_AGENT, strlen(SECTION_AGENT)) != 0)
             continue;
-        /* agents send their graphs again (graphs.h): the file only has to be intact */
+        /* agents send their graphs again, so the file's only use here is the check */
         rc = checkpoint_check_graph(r->dir, r->step, &r->state,
                                     s->name + strlen(SECTION_AGENT), err);
         if (rc == 0)
@@ -218,7 +218,7 @@ int resume_check_numerics(const struct resume *r, const char *build_id, struct e
     (void)snprintf(text, sizeof(text), "%.*s", (int)(s->len < 60 ? s->len : 60),
                    (const char *)s->data);
     if (sscanf(text, "%15s %d", name, &version) != 2 || numerics_find(&mode, name) < 0)
-        version = 0; /* builds count from 1 */
+        version = 0; /* not a version of any build: they count from 1 */
     if (version != NUMERICS_VERSION)
         return err_set(err, ERR_CONFIG,
                        "the numerics version was %d, now it is %d (--anyway continues)",

@@ -63,7 +63,7 @@ static int drop_leftovers(const char *dir, struct err *err)
     return rc;
 }
 
-/* Returns seconds since 1970, or 0 if run.state cannot be read. */
+/* Returns the time of the write in seconds since 1970; 0 if run.state is missing. */
 static double written_at(const char *dir, uint64_t step)
 {
     char *folder = checkpoint_path(dir, "", step);
@@ -81,7 +81,8 @@ static double written_at(const char *dir, uint64_t step)
 int retention_drop_old(const struct retention *r, const char *dir, struct err *err)
 {
     double next =
-        r->began_unix + r->every_s; /* the next one kept for good is written later */
+        /* the next checkpoint to keep forever is one written after this time */
+        r->began_unix + r->every_s;
     uint64_t *steps = NULL;
     size_t n = 0;
     int rc = drop_leftovers(dir, err);
@@ -138,7 +139,8 @@ int retention_drop_log(const char *path, enum keep_log keep, uint64_t auto_bytes
 
     if (beneath_stat(path, &st) < 0)
         return errno == ENOENT ? 0 : err_errno(err, "%s", path);
-    *ret_bytes = (uint64_t)st.st_blocks * 512; /* without the file's holes */
+    /* allocated blocks, not the file's length: it has holes */
+    *ret_bytes = (uint64_t)st.st_blocks * 512;
     if (keep == KEEP_LOG_ALWAYS || (keep == KEEP_LOG_AUTO && *ret_bytes < auto_bytes))
         return 0;
     return beneath_unlink(path) < 0 ? err_errno(err, "%s: cannot remove", path) : 1;

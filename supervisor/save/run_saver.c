@@ -21,11 +21,12 @@ struct run_saver {
     const char *next_dir, *next_log_copy;
     uv_work_t work;
     int busy;
-    const char *dir, *log_copy; /* of the newest checkpoint that was begun; NULL: none */
-    struct err failure;         /* of the current work; code 0: none */
+    /* where the newest checkpoint is written; NULL: none was begun */
+    const char *dir, *log_copy;
+    struct err failure; /* why the current work failed; code 0: it has not */
 
-    /* The checkpoint being written. The copies' memory is reused: mapping fresh pages
-     * would cost more than copying. */
+    /* The checkpoint being written. Its copies stay allocated for the next one: mapping
+     * fresh pages would cost more than copying. */
     uint64_t step;
     struct checkpoint_agent *agents;
     size_t n_agents;
@@ -36,7 +37,7 @@ struct run_saver {
 
     uint64_t checked; /* head of the log at the last check that found all rows intact */
     uint64_t head;    /* head of the log in the checkpoint being written */
-    uint8_t *sums;    /* of the rows to check */
+    uint8_t *sums;    /* checksums of the rows to check */
     size_t sums_bytes;
     int wants_check; /* run_saver_check_log was called while busy */
 };
@@ -106,8 +107,8 @@ static void check_work(uv_work_t *work)
 
 /* ---- on the loop ---- */
 
-/* Starts work on another thread. Copies the checksums of all rows that updates can have
- * drawn since the last check: the windows of every head since then. */
+/* Starts work on another thread. Copies the checksums that the work compares: those of
+ * all rows that updates may have drawn since the last check. */
 static void begin_work(struct run_saver *s, uv_work_cb work, uv_after_work_cb after)
 {
     const struct store *log = s->args.store;
@@ -129,7 +130,7 @@ static void end_work(struct run_saver *s, int status)
     s->busy = 0;
     free(s->sums);
     s->sums = NULL;
-    if (s->wants_check) /* before the caller can begin anything else */
+    if (s->wants_check) /* before the callback, which may begin the next checkpoint */
         run_saver_check_log(s);
 }
 
@@ -239,7 +240,7 @@ static int copy_text(struct run_saver *s, const char *name, const char *text,
     return copy_section(s, name, text, strlen(text), err);
 }
 
-/* resume.c reads these sections. */
+/* Copies the sections that resume.c reads. */
 static int copy_sections(struct run_saver *s, const struct save_point *p, struct err *err)
 {
     char numerics[32];
@@ -277,7 +278,8 @@ int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err 
     if (rc == 0)
         rc = copy_sections(s, p, err);
     if (rc < 0) {
-        s->dir = NULL; /* run_saver_repeat must not write these: they may mix two steps */
+        /* the copies may mix two steps: run_saver_repeat must not write them */
+        s->dir = NULL;
         return rc;
     }
     s->step = p->step;

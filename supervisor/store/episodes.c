@@ -64,8 +64,8 @@ static uint64_t complete_of(const struct copy *c)
     return begun > 0 && !c->ended ? begun - 1 : begun;
 }
 
-/* Drops what the window has left, and counts. */
-static void settle(struct episodes *x, uint64_t window_first)
+/* Drops the episodes whose first row the window has left, and counts the complete ones. */
+static void drop_and_count(struct episodes *x, uint64_t window_first)
 {
     for (size_t e = 0; e < x->n; e++) {
         struct copy *c = &x->copies[e];
@@ -86,7 +86,7 @@ void episodes_add(struct episodes *x, uint64_t row, const uint8_t *first,
         x->copies[e].ended = ended[e] != 0;
     }
     x->head = row + x->n;
-    settle(x, window_first);
+    drop_and_count(x, window_first);
 }
 
 static void read_firsts(struct episodes *x, const struct store_view *v, int column,
@@ -129,7 +129,7 @@ int episodes_read(struct episodes *x, const struct store *s, const uint8_t *ende
     for (size_t e = 0; e < x->n; e++)
         x->copies[e].ended = ended[e] != 0;
     x->head = end;
-    settle(x, store_window_first(s));
+    drop_and_count(x, store_window_first(s));
     return rc;
 }
 

@@ -63,8 +63,8 @@ static double *new_level(size_t n)
     return memset(x, 0, n * sizeof(double));
 }
 
-/* Room for so many slots. A larger tree has the old root as the first of its nodes, and
- * nothing beside it: no sum changes. */
+/* Makes room for `slots` slots. In a larger tree, the old root is the first node of its
+ * level and the others are 0: no sum changes. */
 static void grow(struct priorities *p, uint64_t slots)
 {
     while (p->levels < LEVELS_LEAST || entries(p, 0) < slots) {
@@ -215,9 +215,9 @@ static size_t descend(const double *sum, double *x)
     return (size_t)c;
 }
 
-/* ret_slots (n): those at x (n) of the sum; x is used up. All go down one level before the
- * next, with what they will need there under way: one after another, each would wait for
- * memory at every level. */
+/* ret_slots (n): the slots at the positions x (n) of the sum; x is modified. All n
+ * searches go down one level before the next, and prefetch the memory that they need
+ * there: one by one, each would wait for memory at every level. */
 static void find(const struct priorities *p, double *x, uint64_t *ret_slots, size_t n)
 {
     memset(ret_slots, 0, n * sizeof(*ret_slots));

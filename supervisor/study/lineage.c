@@ -30,7 +30,7 @@ static void begin(struct lineage *l, const struct study *s)
             settings_of(l, 0, i)[k] = study_value(s, i, k, &l->arena);
 }
 
-/* Who goes on from whom, and with which settings. */
+/* Adds a round: which member continues from which, and with which settings. */
 static void add_round(struct lineage *l, const double *value)
 {
     const struct study *s = l->study;
@@ -90,7 +90,7 @@ static char *path_of(const char *dir)
     return xasprintf("%s/rounds.csv", dir);
 }
 
-/* One row, "1,50000,-21.25,,..."; text is the rest of the file, and moves behind the row. */
+/* Reads one row, such as "1,50000,-21.25,,...", at *text and advances *text past it. */
 static int take_row(struct lineage *l, char **text, const char *path, struct err *err)
 {
     const size_t members = l->study->trials;

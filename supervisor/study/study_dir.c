@@ -53,7 +53,7 @@ char *study_dir_find(const char *runs_dir, const char *name)
 
 /* ---- its files ---- */
 
-/* base.yaml stands beside it, and is named in place of the path that was given. */
+/* base.yaml of the same folder is used in place of the path in study.yaml. */
 int study_dir_read(struct study *ret, const char *path, struct err *err)
 {
     char *file = path_in(path, "study.yaml");

@@ -17,7 +17,7 @@ struct table {
     size_t body;  /* where the rows begin; 0: there is no header yet */
 };
 
-/* As much as can be read: what is damaged ends the table. */
+/* Reads as much as it can: the table ends where the file is damaged. */
 static size_t read_text(const struct table *t, size_t offset, char *ret, size_t max)
 {
     const ssize_t n = growing_file_read(&t->file, offset, ret, max);
@@ -89,8 +89,8 @@ static int find_column(const char *header, const char *name)
 
 /* ---- columns ---- */
 
-/* A field as a JSON number; null if it is empty or no finite number. A fraction has as many
- * digits as a chart can show: half of what is sent would be digits beyond. */
+/* Writes a field as a JSON number, or null if it is empty or no finite number. Fractions
+ * get as many digits as a chart can show, which halves the size of the answer. */
 static void put_field(struct wbuf *b, const char *field, size_t len)
 {
     char text[40], *end;

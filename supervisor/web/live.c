@@ -20,7 +20,7 @@ enum {
     LOOK_EVERY_MS = 1000,
     SOON_MS = 80,
     ANSWERS_WITHIN_MS = 3000,
-    MAX_MESSAGES = 256, /* before others have their turn */
+    MAX_MESSAGES = 256, /* from one run before the others are read */
 };
 
 /* A request without a response. client 0: ours. */
@@ -162,7 +162,7 @@ static void set_view(struct live_run *r, const struct run_status *s, int is_live
     json_done(&j);
 }
 
-/* Of a run that is over, or does not answer. */
+/* Reads the view of a run that is over, or does not answer, from its files. */
 static void read_view(struct live_run *r)
 {
     struct run_record record;
@@ -423,7 +423,7 @@ struct live_run *live_watch(struct live *l, const char *name, const char *path)
 
 void live_unwatch(struct live_run *r)
 {
-    r->watchers--; /* the next tick ends it, unless somebody looks again */
+    r->watchers--; /* the next tick frees the run, unless it is watched again */
 }
 
 const char *live_name(const struct live_run *r)

@@ -286,8 +286,8 @@ static int do_steer_agent(const struct call *c, struct err *err)
                          : err_set(err, ERR_ARG, "no agent is named");
 }
 
-/* Whether a key names what is executed: a page must not choose that, whatever the run would
- * accept. */
+/* Whether a key names a command that would be executed. A page must not set those, even
+ * if the run would accept them. */
 static int is_command(const char *change)
 {
     static const char *const words[] = {"command",  "plugin", "cluster",

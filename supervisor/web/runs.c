@@ -18,7 +18,7 @@ enum {
     NAME_BYTES = 256,
     SPARK_POINTS = 48,
     PAUSE_TIMES = 20, /* between two readings of a run, of the time that one takes */
-    SHOW_EVERY = 16,  /* of the first walk: so many at a time */
+    SHOW_EVERY = 16,  /* during the first walk, the list is sent after this many runs */
 };
 
 struct run {

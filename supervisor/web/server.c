@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 enum {
-    CHUNK = 32 << 10, /* of an answer or a file, per turn of the loop */
+    CHUNK = 32 << 10, /* of an answer or a file, per iteration of the loop */
     WALK_EVERY_MS = 2000,
-    /* Of Cookie: a browser has up to 180 for a host, such as those of every port at which a
-     * `brood web` has been. */
+    /* The Cookie header is long: a browser has up to 180 cookies for a host, one for
+     * each port at which a `brood web` has run. */
     MAX_HEADER = 16 << 10,
     HEADERS_WITHIN_S = 10,
 };
@@ -273,7 +273,7 @@ static int is_behind(const struct web *w, const struct web_client *c)
            has_stale_list(w, c);
 }
 
-/* After a view or the list has changed. */
+/* Called after a view or the list of runs has changed. */
 static void wake_who_is_behind(void *ctx)
 {
     struct web *w = ctx;
@@ -391,7 +391,8 @@ static int send_next(struct web *w, struct web_client *c)
         return 0;
     n = m->len - m->sent < CHUNK ? m->len - m->sent : CHUNK;
     flags = lws_write_ws_flags(LWS_WRITE_TEXT, m->sent == 0, m->sent + n == m->len);
-    /* What comes before the chunk has been sent: it has room for the frame's header. */
+    /* The bytes before the chunk were sent already, so the frame's header may overwrite
+     * them. */
     if (lws_write(c->wsi, m->data + LWS_PRE + m->sent, n,
                   (enum lws_write_protocol)flags) < (int)n)
         return -1;

@@ -97,8 +97,8 @@ void web_answer_empty(struct web *w, struct web_client *c, uint32_t id);
 /* Instead of end, also after a value was begun. */
 void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
                      const struct err *why);
-/* Walks the runs before anything more is sent, once for all who ask in the same turn of the
- * loop. */
+/* Walks the runs before anything more is sent, once for all who ask in the same
+ * iteration of the loop. */
 void web_walk(struct web *w);
 
 /* ---- methods.c ---- */

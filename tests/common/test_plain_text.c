@@ -128,7 +128,7 @@ START_TEST(log_lines_have_no_controls)
     ck_assert_int_eq(pipe(fds), 0);
     log_init("test", LOG_LEVEL_INFO, fds[1]);
     log_warn("agent \x1b[2J says\nmuch");
-    log_set_fd(STDERR_FILENO);
+    log_init("test", LOG_LEVEL_INFO, STDERR_FILENO);
     n = read(fds[0], line, sizeof(line) - 1);
     ck_assert_int_gt(n, 0);
     line[n] = '\0';

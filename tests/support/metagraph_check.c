@@ -39,6 +39,15 @@ struct checker {
 
 /* ---- definitions ---- */
 
+/* list: may be NULL. */
+static const Tf__OpDef *find_in(const Tf__OpList *list, const char *type)
+{
+    for (size_t i = 0; list != NULL && i < list->n_op; i++)
+        if (strcmp(list->op[i]->name, type) == 0)
+            return list->op[i];
+    return NULL;
+}
+
 static const Tf__OpDef *definition(struct checker *c, const char *op)
 {
     struct name_entry *e = name_table_find(&c->definitions, op);
@@ -46,11 +55,11 @@ static const Tf__OpDef *definition(struct checker *c, const char *op)
 
     if (e != NULL)
         return e->value;
-    p = op_list_find(c->registry, op);
+    p = find_in(c->registry, op);
     if (p == NULL && op_def_find(op) != NULL)
         p = op_def_to_proto(&c->arena, op_def_find(op));
     if (p == NULL && c->m->meta_info_def != NULL)
-        p = op_list_find(c->m->meta_info_def->stripped_op_list, op);
+        p = find_in(c->m->meta_info_def->stripped_op_list, op);
     e = name_table_add(&c->definitions, op);
     memcpy(&e->value, &p, sizeof(p));
     return p;

@@ -16,13 +16,14 @@ void DENSE_TRANSPOSE(float *dst, const float *src, int64_t n, int64_t k, int64_t
 
 #define PANEL     (VEC * TILE_VECS)
 #define MOST_ROWS (2 * TILE_ROWS) /* rows of a tile one vector wide */
-/* If C has few rows, tiles are wider instead, so that enough sums run in parallel. */
+/* If C has few rows, a tile is wider instead, so that enough sums are computed in
+ * parallel. */
 #define MOST_VECS (TILE_VECS == 2 ? 8 : TILE_VECS)
 #define FLAT_ROWS (VEC == 16 ? 3 : 2) /* rows of a tile four vectors wide */
 #define PART      256                 /* length of a part of k */
-/* floats between rows of B; further apart, they compete for a few cache sets */
+/* rows of B further apart than this many floats compete for a few sets of the cache */
 #define FAR_APART 128
-#define MANY_ROWS 64 /* of C; from here on, packing B pays */
+#define MANY_ROWS 64 /* packing B pays if C has at least this many rows */
 
 /* A panel of B, restricted to one part of k. */
 struct panel {
@@ -32,11 +33,11 @@ struct panel {
     int64_t from, to; /* the part of k */
 };
 
-/* The parameters for which a tile's code is compiled. */
+/* The compiler makes code for a tile of each form. */
 struct form {
     int rows, vecs;
-    int partial; /* the last vector has fewer columns */
-    int turned;  /* A is stored transposed */
+    int partial;      /* the last vector of a row is only partly used */
+    int a_transposed; /* A is stored transposed */
 };
 
 typedef vec tile_sums[MOST_ROWS][MOST_VECS];
@@ -72,7 +73,7 @@ VEC_INLINE void store(float *p, vec x, int v, const struct form f, int64_t width
 VEC_INLINE void multiply(tile_sums x, const struct dense *d, const struct panel *p,
                          int64_t i, const struct form f)
 {
-    const int64_t row = f.turned ? 1 : d->lda, step = f.turned ? d->lda : 1;
+    const int64_t row = f.a_transposed ? 1 : d->lda, step = f.a_transposed ? d->lda : 1;
     const float *a = d->a + i * row + p->from * step, *b = p->b;
 
     for (int64_t l = p->from; l < p->to; l++, a += step, b += p->ldb) {
@@ -96,6 +97,7 @@ VEC_INLINE void finish(tile_sums x, const struct dense *d, const struct panel *p
     const float *c = d->c + i * d->ldc + p->j;
     const float *feature =
         d->feature + (d->feature != NULL ? i * d->ld_feature + p->j : 0);
+
 #define FEATURE load(feature + r * d->ld_feature, v, f, p->width)
 
     if (d->bias != NULL) {
@@ -201,22 +203,23 @@ VEC_INLINE void panel(const struct dense *d, const struct panel *p, struct form 
         put_sums(d, p, sums, f);
 }
 
-#define PANEL_FORM(name, vecs_, partial_, turned_, most_)                                \
+#define PANEL_FORM(name, vecs_, partial_, a_transposed_, most_)                          \
     static void name(const struct dense *d, const struct panel *p)                       \
     {                                                                                    \
-        const struct form f = {.vecs = vecs_, .partial = partial_, .turned = turned_};   \
+        const struct form f = {                                                          \
+            .vecs = vecs_, .partial = partial_, .a_transposed = a_transposed_};          \
         panel(d, p, f, most_);                                                           \
     }
 PANEL_FORM(panel_full, TILE_VECS, 0, 0, TILE_ROWS)
 PANEL_FORM(panel_wide, TILE_VECS, 1, 0, TILE_ROWS)
 PANEL_FORM(panel_narrow, 1, 1, 0, MOST_ROWS)
-PANEL_FORM(turned_full, TILE_VECS, 0, 1, TILE_ROWS)
-PANEL_FORM(turned_wide, TILE_VECS, 1, 1, TILE_ROWS)
-PANEL_FORM(turned_narrow, 1, 1, 1, MOST_ROWS)
+PANEL_FORM(transposed_full, TILE_VECS, 0, 1, TILE_ROWS)
+PANEL_FORM(transposed_wide, TILE_VECS, 1, 1, TILE_ROWS)
+PANEL_FORM(transposed_narrow, 1, 1, 1, MOST_ROWS)
 
 #if TILE_VECS == 2
-/* The same if C has few rows: tiles of up to FLAT_ROWS rows and four vectors, or of one
- * row and eight vectors. */
+/* Computes all rows of C in a panel if C has few rows: in tiles of up to FLAT_ROWS rows
+ * and four vectors, or of one row and eight vectors. */
 VEC_INLINE void flat(const struct dense *d, const struct panel *p, struct form f)
 {
     vec sums[MOST_VECS];
@@ -234,30 +237,31 @@ VEC_INLINE void flat(const struct dense *d, const struct panel *p, struct form f
         put_sums(d, p, sums, f);
 }
 
-#define FLAT_FORM(name, vecs_, turned_)                                                  \
+#define FLAT_FORM(name, vecs_, a_transposed_)                                            \
     static void name(const struct dense *d, const struct panel *p)                       \
     {                                                                                    \
-        const struct form f = {.vecs = vecs_, .turned = turned_};                        \
+        const struct form f = {.vecs = vecs_, .a_transposed = a_transposed_};            \
         flat(d, p, f);                                                                   \
     }
 FLAT_FORM(flat_four, 4, 0)
 FLAT_FORM(flat_eight, 8, 0)
-FLAT_FORM(turned_four, 4, 1)
-FLAT_FORM(turned_eight, 8, 1)
+FLAT_FORM(transposed_four, 4, 1)
+FLAT_FORM(transposed_eight, 8, 1)
 #endif
 
 static void one_panel(const struct dense *d, const struct panel *p)
 {
     typedef void (*panel_fn)(const struct dense *d, const struct panel *p);
-    static const panel_fn forms[2][3] = {{panel_narrow, panel_wide, panel_full},
-                                         {turned_narrow, turned_wide, turned_full}};
+    static const panel_fn forms[2][3] = {
+        {panel_narrow, panel_wide, panel_full},
+        {transposed_narrow, transposed_wide, transposed_full}};
 #if TILE_VECS == 2
     if (p->width == 4 * VEC) {
-        (d->transposed_a ? turned_four : flat_four)(d, p);
+        (d->transposed_a ? transposed_four : flat_four)(d, p);
         return;
     }
     if (p->width == 8 * VEC) {
-        (d->transposed_a ? turned_eight : flat_eight)(d, p);
+        (d->transposed_a ? transposed_eight : flat_eight)(d, p);
         return;
     }
 #endif
@@ -283,7 +287,7 @@ static int64_t next_width(const struct dense *d, int64_t left, int packs)
     return left < VEC ? left : VEC;
 }
 
-/* dst (k, PANEL); columns from `width` on are zero. */
+/* Packs b (k, n) to dst (k, PANEL); columns from `width` on are zero. */
 static void pack(float *dst, const float *b, int64_t ldb, int64_t k, int64_t width)
 {
     for (int64_t l = 0; l < k; l++, dst += PANEL, b += ldb)
@@ -297,10 +301,10 @@ static void pack(float *dst, const float *b, int64_t ldb, int64_t k, int64_t wid
         }
 }
 
-/* dst (k, n), rows `to` elements apart = the transpose of src (n, k), rows `ld` elements
- * apart. */
-static void turn(float *dst, int64_t to, const float *src, int64_t ld, int64_t n,
-                 int64_t k)
+/* dst (k, n), whose rows lie `to` elements apart, becomes the transpose of src (n, k),
+ * whose rows lie `ld` elements apart. */
+static void transpose(float *dst, int64_t to, const float *src, int64_t ld, int64_t n,
+                      int64_t k)
 {
     for (int64_t j = 0; j < n; j += VEC, dst += VEC, src += VEC * ld) {
         int64_t l = 0;
@@ -320,7 +324,7 @@ static void turn(float *dst, int64_t to, const float *src, int64_t ld, int64_t n
 
 void DENSE_TRANSPOSE(float *dst, const float *src, int64_t n, int64_t k, int64_t ld)
 {
-    turn(dst, n, src, ld, n, k);
+    transpose(dst, n, src, ld, n, k);
 }
 
 static void pack_panel(float *dst, const struct dense *d, const struct panel *p)
@@ -328,7 +332,7 @@ static void pack_panel(float *dst, const struct dense *d, const struct panel *p)
     const int64_t k = p->to - p->from;
 
     if (d->transposed_b)
-        turn(dst, PANEL, d->b + p->j * d->ldb + p->from, d->ldb, p->width, k);
+        transpose(dst, PANEL, d->b + p->j * d->ldb + p->from, d->ldb, p->width, k);
     else
         pack(dst, d->b + p->from * d->ldb + p->j, d->ldb, k, p->width);
 }
@@ -338,6 +342,7 @@ static void pack_panel(float *dst, const struct dense *d, const struct panel *p)
 static void by_panels(const struct dense *d)
 {
     const int packs = d->transposed_b || (d->m >= MANY_ROWS && d->ldb >= FAR_APART);
+
     _Alignas(64) float packed[PART * PANEL];
     struct panel p = {0};
 
@@ -364,7 +369,7 @@ static void by_panels(const struct dense *d)
  * transposed in registers. That costs less than vectors with most lanes unused. */
 #define FEW 8
 
-/* One column of A, for the last columns, of which fewer than four are left. */
+/* Loads one column of A; used for the last columns, of which fewer than four are left. */
 VEC_INLINE vec load_column(const float *a, int64_t lda)
 {
     float x[VEC];
@@ -437,7 +442,7 @@ VEC_INLINE void few_steps(vec *x, const float *a, int64_t lda, struct factors f,
     }
 }
 
-/* floats in a cache line: each group reads a whole line before the next group starts */
+/* floats in a cache line: a group reads a whole line before the next group starts */
 #define LINE 16
 
 /* Computes `groups` * VEC rows from row i on. */
@@ -523,7 +528,7 @@ static int may_go_by_columns(const struct dense *d)
 /* ---- few columns of a product with a transpose ---- */
 
 #define STRIP 128 /* rows of C at a time */
-#define DEEP  8   /* the smallest k for which exchanging pays */
+#define DEEP  8   /* the smallest k for which exchanged() pays */
 
 static void put_strip(const struct dense *d, int64_t i, const struct dense *t)
 {

@@ -30,13 +30,14 @@ static void move_part(struct tensor *whole, struct tensor *part, size_t row_byte
 
 int kern_concat(const struct kernel_args *a)
 {
-    /* in the old operation the axis is input 0 */
+    /* the axis is the first input of Concat, and the last of ConcatV2 */
     int old = operation_is(a->op, "Concat");
     int64_t at = tensor_int(a->in[old ? 0 : a->n_in - 1], 0), begin = 0;
     int axis = positive_axis(at, a->out[0]->shape.rank);
 
     for (int i = 0; i < a->n_in - 1; i++) {
         struct tensor *part = a->in[i + old];
+
         move_part(a->out[0], part, row_stride_bytes(a, i + old), axis, begin, 0);
         begin += part->shape.dim[axis];
     }
@@ -57,7 +58,7 @@ int kern_split(const struct kernel_args *a)
     return 0;
 }
 
-/* Pack and Unpack treat each part as having one more axis, with one element. */
+/* For Pack and Unpack: a view of the part with one more axis, which has one element. */
 static struct tensor with_axis(const struct tensor *t, int axis)
 {
     struct tensor v = *t;
@@ -76,7 +77,8 @@ int kern_pack(const struct kernel_args *a)
 
     for (int i = 0; i < a->n_in; i++) {
         struct tensor part = with_axis(a->in[i], axis);
-        if (part.shape.rank == 1) { /* scalars */
+
+        if (part.shape.rank == 1) { /* the parts are scalars */
             memcpy((char *)a->out[0]->data + (size_t)i * elem, part.data, elem);
             continue;
         }
@@ -91,6 +93,7 @@ int kern_unpack(const struct kernel_args *a)
 
     for (int i = 0; i < a->n_out; i++) {
         struct tensor part = with_axis(a->out[i], axis);
+
         move_part(a->in[0], &part, 0, axis, i, 1);
     }
     return 0;
@@ -112,6 +115,7 @@ int kern_slice(const struct kernel_args *a)
     const char *src = x->data;
     for (int d = 0; d < c.rank; d++) {
         int64_t begin = tensor_int(a->in[1], d);
+
         c.dim[d] = y->shape.dim[d];
         if (begin < 0 || begin > x->shape.dim[d] - c.dim[d])
             return err_set(a->err, ERR_SHAPE, "%s: slice %lld+%lld of %lld",
@@ -140,7 +144,8 @@ int kern_pad(const struct kernel_args *a)
     return 0;
 }
 
-/* A strided slice: begin, end and step of each entry, and masks with a bit per entry. */
+/* A strided slice: begin, end and step of each entry, and masks with one bit for each
+ * entry. */
 struct strided {
     const struct operation *op;
     const struct tensor *begin, *end, *step;
@@ -170,7 +175,8 @@ static int strided_init(struct strided *s, const struct kernel_args *a)
     return 0;
 }
 
-/* Entry i selects from dimension d, which has `size` elements `stride` bytes apart. */
+/* Plans the copy for entry i of the slice, which selects from dimension d; that
+ * dimension has `size` elements `stride` bytes apart. */
 static int strided_entry(const struct strided *s, int i, int d, int64_t size,
                          int64_t stride, struct copy_plan *c, int64_t *start,
                          struct err *err)
@@ -196,9 +202,9 @@ static int strided_entry(const struct strided *s, int i, int d, int64_t size,
     return 0;
 }
 
-/* The source side of a strided slice of a tensor of shape `whole`, with one dimension for
- * each dimension of the source. Shrunk and new axes do not affect the bytes that are
- * copied. */
+/* Plans the source side of a strided slice: c gets one dimension for each dimension of
+ * the source, whose shape is `whole`. Axes that the slice removes or adds do not affect
+ * the copied bytes. */
 static int strided_source(const struct kernel_args *a, const struct shape *whole,
                           size_t elem, struct copy_plan *c, int64_t *ret_start)
 {
@@ -217,6 +223,7 @@ static int strided_source(const struct kernel_args *a, const struct shape *whole
         int skip = i >= s.n                        ? whole->rank - d
                    : is_ellipsis && !seen_ellipsis ? whole->rank - named
                                                    : 0;
+
         seen_ellipsis |= is_ellipsis;
         for (; skip > 0 && d < whole->rank; skip--, d++) {
             c->dim[d] = whole->dim[d];
@@ -236,8 +243,8 @@ static int strided_source(const struct kernel_args *a, const struct shape *whole
     return 0;
 }
 
-/* Number of bytes of the slice that c copies, if it were dense; ERR_SHAPE if t has
- * another size. */
+/* Sets *ret_strides to the strides that the copied slice has if it is dense. ERR_SHAPE:
+ * t has another number of elements than the slice. */
 static int strided_dense(const struct kernel_args *a, const struct copy_plan *c,
                          const struct tensor *t, size_t elem, int64_t *ret_strides)
 {
@@ -312,7 +319,7 @@ int kern_tile(const struct kernel_args *a)
 
     dense_strides(&x->shape, elem, x_strides);
     dense_strides(&y->shape, elem, y_strides);
-    /* One copy of x for each repetition; each goes to a different corner of y. */
+    /* Copies x once for each repetition, each time to another corner of y. */
     struct copy_plan c = {.rank = x->shape.rank};
     memcpy(c.dim, x->shape.dim, sizeof(c.dim));
     memcpy(c.src_stride, x_strides, sizeof(c.src_stride));
@@ -322,8 +329,10 @@ int kern_tile(const struct kernel_args *a)
         corners *= tensor_int(a->in[1], d);
     for (int64_t corner = 0; corner < corners; corner++) {
         int64_t rest = corner, offset = 0;
+
         for (int d = c.rank - 1; d >= 0; d--) {
             int64_t repeats = tensor_int(a->in[1], d);
+
             offset += rest % repeats * x->shape.dim[d] * y_strides[d];
             rest /= repeats;
         }
@@ -351,7 +360,8 @@ int kern_broadcast_to(const struct kernel_args *a)
     return 0;
 }
 
-/* The diagonal of a tensor whose shape is a list of dimensions repeated twice. */
+/* Extracts the diagonal of a tensor whose shape is a list of dimensions repeated
+ * twice. */
 int kern_diag_part(const struct kernel_args *a)
 {
     size_t elem = elem_size(a->in[0]);

@@ -22,6 +22,7 @@ static inline void clear(const struct tensor *t)
 static inline int64_t span(const struct shape *s, int first, int last)
 {
     int64_t n = 1;
+
     for (int d = first; d < last; d++)
         n *= s->dim[d];
     return n;

@@ -1,10 +1,11 @@
 /* Convolutions and pools of float32 images (batch, y, x, channels).
  *
- * A convolution is a product: row p of a matrix of patches has what the window sees at
- * output pixel p, in the order (y, x, channel) of the filter's rows. So all sums are those of
- * dense.h, and have the same bits on every machine: over a patch in order; for the filter's
- * gradient over blocks of DENSE_BLOCK pixels. Only DENSE_BLOCK patches are in memory at a
- * time. The gradient of the input adds the patches' gradients pixel after pixel. */
+ * A convolution is a matrix product: row p of the matrix of patches holds the pixels
+ * that the window covers at output pixel p, in the order (y, x, channel) of the filter's
+ * rows. So dense.h computes all sums, and they have the same bits on every machine: a
+ * sum over a patch is in order, and the filter's gradient is summed over blocks of
+ * DENSE_BLOCK pixels. Only DENSE_BLOCK patches are in memory at a time. The gradient of
+ * the input adds the patches' gradients pixel by pixel. */
 #include "agent/session/kernels/kernel.h"
 
 #include "agent/graph/window.h"
@@ -14,10 +15,10 @@
 
 struct conv {
     struct window w;
-    int64_t pixels;  /* of the output: batch, y and x */
-    int64_t patch;   /* elements that a window sees */
+    int64_t pixels;  /* of the output, of all images */
+    int64_t patch;   /* elements of a patch */
     int64_t filters; /* channels of the output */
-    float *scratch;  /* (DENSE_BLOCK, patch), or as many rows as there are pixels */
+    float *scratch;  /* (DENSE_BLOCK, patch); fewer rows if there are fewer pixels */
 };
 
 int64_t kern_conv_scratch(kernel_fn fn, const struct shape *filter, int64_t pixels)
@@ -57,13 +58,14 @@ static int conv_init(const struct kernel_args *a, const struct shape *image,
     return 0;
 }
 
-/* A row of the window at an output pixel: `n` elements of the image at `at`, which are the
- * patch's elements from `to` on. */
+/* One row of the window, as far as it lies inside the image: elements [to, to + n) of
+ * the patch are elements [at, at + n) of the image. */
 struct strip {
     int64_t at, to, n;
 };
 
-/* Row k of the window; 0: it lies outside the image. */
+/* Finds row k of the window at an output pixel. Returns 0 if it lies outside the
+ * image. */
 static int strip_of(const struct window *w, int64_t pixel, int64_t k, struct strip *ret)
 {
     const int64_t x0 = pixel % w->out_x * w->stride_x - w->left;
@@ -80,7 +82,7 @@ static int strip_of(const struct window *w, int64_t pixel, int64_t k, struct str
     return 1;
 }
 
-/* The patches of pixels first .. first+n-1, into scratch memory. */
+/* Copies the patches of n output pixels from `first` on to scratch memory. */
 static void take_patches(const struct conv *c, const float *image, int64_t first,
                          int64_t n)
 {
@@ -101,7 +103,7 @@ static void take_patches(const struct conv *c, const float *image, int64_t first
     }
 }
 
-/* Adds such patches to the image. */
+/* Adds the patches in scratch memory, those of n pixels from `first` on, to the image. */
 static void add_patches(const struct conv *c, float *image, int64_t first, int64_t n)
 {
     struct strip s;
@@ -221,8 +223,8 @@ static int pool_init(const struct kernel_args *a, struct pool *ret)
     return window_init(&ret->w, a->op, &a->in[0]->shape, size[1], size[2], a->err);
 }
 
-/* Where the image is largest among what the window sees at an output pixel, in one
- * channel: the first such element in the order (y, x). */
+/* Returns the index of the largest element in one channel of the window at an output
+ * pixel: the first one in the order (y, x) if several are equal. */
 static int64_t largest(const struct pool *p, int64_t pixel, int64_t channel)
 {
     int64_t best = -1;
@@ -238,8 +240,9 @@ static int64_t largest(const struct pool *p, int64_t pixel, int64_t channel)
     return best;
 }
 
-/* out[p] = image[largest(p)] of `from`, or to[largest(p)] += from[p], for each output
- * element p. SAME always sees an element: padding is less than a window. */
+/* For each output element p: to[p] = from[largest(p)], or, with scatter, to[largest(p)]
+ * += from[p]. There always is a largest element: with padding SAME, too, the padding is
+ * smaller than a window. */
 static int pool(const struct kernel_args *a, const float *from, int scatter)
 {
     float *to = a->out[0]->data;
@@ -268,7 +271,7 @@ int kern_max_pool(const struct kernel_args *a)
     return pool(a, a->in[0]->data, 0);
 }
 
-/* in: image, pooled image, gradient of the latter; out: that of the image */
+/* in: image, pooled image, gradient of the pooled image; out: gradient of the image */
 int kern_max_pool_grad(const struct kernel_args *a)
 {
     return pool(a, a->in[2]->data, 1);

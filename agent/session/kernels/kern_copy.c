@@ -16,7 +16,8 @@ void dense_strides(const struct shape *s, size_t elem, int64_t *ret)
     }
 }
 
-/* Drops dimensions with one element; merges those that are contiguous on both sides. */
+/* Drops dimensions with one element, and merges dimensions that are contiguous on both
+ * sides. */
 static void simplify(struct copy_plan *c)
 {
     int rank = 0;
@@ -128,7 +129,7 @@ int kern_copy(const struct kernel_args *a)
     return 0;
 }
 
-/* The text of the data that are strings says what is asserted. */
+/* The error message consists of those inputs that are strings. */
 int kern_assert(const struct kernel_args *a)
 {
     char text[256] = "";
@@ -159,6 +160,7 @@ int kern_check_numerics(const struct kernel_args *a)
     for (int64_t i = 0; i < tensor_elements(x); i++) {
         double v = x->dtype == DT_FLOAT ? (double)tensor_f32(x)[i]
                                         : ((const double *)x->data)[i];
+
         if (!isfinite(v))
             return err_set(a->err, ERR_NONFINITE, "%s: %.*s : Tensor had %s values",
                            operation_name(a->op), (int)message->s_len, message->s,

@@ -15,6 +15,7 @@ int kern_gather(const struct kernel_args *a)
     for (int64_t o = 0; o < outer; o++) {
         for (int64_t i = 0; i < n; i++, dst += bytes) {
             int64_t row = tensor_int(indices, i);
+
             if (row < 0 || row >= rows)
                 return err_set(a->err, ERR_ARG, "%s: index %lld is not in [0, %lld)",
                                operation_name(a->op), (long long)row, (long long)rows);
@@ -48,6 +49,7 @@ int kern_segment_sum(const struct kernel_args *a)
     clear(y);
     for (int64_t i = 0; i < n; i++) {
         int64_t row = tensor_int(ids, i);
+
         if (row >= rows)
             return err_set(a->err, ERR_ARG, "%s: id %lld is not below %lld",
                            operation_name(a->op), (long long)row, (long long)rows);
@@ -58,8 +60,8 @@ int kern_segment_sum(const struct kernel_args *a)
     return 0;
 }
 
-/* Row `row` of indices, a place among the first K dimensions of x, as the number of that
- * piece of x; -1 after an error. */
+/* Returns the number of the piece of x that row `row` of indices names: the row's K
+ * indices are for the first K dimensions of x. -1 after an error. */
 static int64_t piece_at(const struct kernel_args *a, const struct tensor *indices,
                         int64_t row, const struct shape *x)
 {
@@ -68,6 +70,7 @@ static int64_t piece_at(const struct kernel_args *a, const struct tensor *indice
 
     for (int d = 0; d < k; d++) {
         const int64_t i = tensor_int(indices, row * k + d);
+
         if (i < 0 || i >= x->dim[d]) {
             (void)err_set(a->err, ERR_ARG,
                           "%s: index %lld of dimension %d is not in [0, %lld)",
@@ -90,6 +93,7 @@ int kern_gather_nd(const struct kernel_args *a)
 
     for (int64_t i = 0; i < rows; i++) {
         const int64_t at = piece_at(a, indices, i, &x->shape);
+
         if (at < 0)
             return ERR_ARG;
         if (bytes > 0)
@@ -99,7 +103,7 @@ int kern_gather_nd(const struct kernel_args *a)
     return 0;
 }
 
-/* in: indices, updates, shape. Updates of one place are added in their order. */
+/* in: indices, updates, shape. Updates of the same place are added in their order. */
 int kern_scatter_nd(const struct kernel_args *a)
 {
     const struct tensor *indices = a->in[0], *y = a->out[0];
@@ -110,6 +114,7 @@ int kern_scatter_nd(const struct kernel_args *a)
     clear(y);
     for (int64_t i = 0; i < rows; i++) {
         const int64_t at = piece_at(a, indices, i, &y->shape);
+
         if (at < 0)
             return ERR_ARG;
         add_elements(y, at * width, a->in[1], i * width, width);
@@ -128,6 +133,7 @@ int kern_where(const struct kernel_args *a)
                        operation_name(a->op), dtype_name(x->dtype));
     for (int64_t i = 0; i < tensor_elements(x); i++) {
         int64_t rest = i;
+
         if (!((const uint8_t *)x->data)[i])
             continue;
         for (int d = x->shape.rank - 1; d >= 0; d--) {
@@ -147,6 +153,7 @@ int kern_invert_permutation(const struct kernel_args *a)
         tensor_set_int(a->out[0], i, -1);
     for (int64_t i = 0; i < n; i++) {
         int64_t p = tensor_int(a->in[0], i);
+
         if (p < 0 || p >= n || tensor_int(a->out[0], p) >= 0)
             return err_set(a->err, ERR_ARG, "%s: %lld in a permutation of %lld, %s",
                            operation_name(a->op), (long long)p, (long long)n,
@@ -174,6 +181,7 @@ int kern_one_hot(const struct kernel_args *a)
     for (int64_t i = 0; i < n; i++) {
         int64_t hot = indices->dtype == DT_UINT8 ? ((const uint8_t *)indices->data)[i]
                                                  : tensor_int(indices, i);
+
         if (hot < 0 || hot >= depth)
             continue;
         int64_t at = ((i / inner) * depth + hot) * inner + i % inner;
@@ -183,7 +191,7 @@ int kern_one_hot(const struct kernel_args *a)
 }
 
 /* in: n tensors of indices, then n of data. Row indices[i][k] of the result is row k of
- * data i. Rows whose number occurs nowhere are zero. */
+ * data i. Rows that no index names are zero. */
 int kern_dynamic_stitch(const struct kernel_args *a)
 {
     const struct tensor *y = a->out[0];
@@ -193,8 +201,10 @@ int kern_dynamic_stitch(const struct kernel_args *a)
     clear(y);
     for (int i = 0; i < a->n_in / 2; i++) {
         const struct tensor *indices = a->in[i], *data = a->in[a->n_in / 2 + i];
+
         for (int64_t k = 0; k < tensor_elements(indices); k++) {
             int64_t row = tensor_int(indices, k);
+
             if (row < 0 || row >= rows)
                 return err_set(a->err, ERR_ARG, "%s: index %lld is not in [0, %lld)",
                                operation_name(a->op), (long long)row, (long long)rows);

@@ -16,7 +16,7 @@
 
 enum { MAX_PARTS = 99999 }; /* a checkpoint has at most this many data files */
 
-/* String i of a tensor, NUL-terminated; the caller frees it. */
+/* Copies string i of a tensor, NUL-terminated; free(). */
 static char *text_at(const struct tensor *t, int64_t i)
 {
     const struct tensor_string *s = (const struct tensor_string *)t->data + i;
@@ -55,6 +55,7 @@ int kern_save(const struct kernel_args *a)
         rc = bundle_writer_new(&w, prefix, 0, a->err);
     for (int i = 3; rc == 0 && i < a->n_in; i++) {
         char *name = text_at(a->in[1], i - 3);
+
         rc = bundle_writer_add(w, name, a->in[i], a->err);
         free(name);
     }
@@ -125,7 +126,7 @@ int restored_shapes(const struct operation *op, const struct tensor *const *valu
 
 /* ---- sharded checkpoints ---- */
 
-/* Copies every tensor of one part to the current shard. */
+/* Copies all tensors of one part to the writer's current shard. */
 static int copy_part(struct bundle_writer *w, struct bundle_reader *part, struct err *err)
 {
     int rc = 0;
@@ -133,6 +134,7 @@ static int copy_part(struct bundle_writer *w, struct bundle_reader *part, struct
     for (size_t i = 0; rc == 0 && i < bundle_reader_count(part); i++) {
         const struct bundle_entry *entry = bundle_reader_entry(part, i);
         struct tensor t = TENSOR_NONE;
+
         rc = bundle_reader_read(part, entry, &t, err);
         if (rc == 0)
             rc = bundle_writer_add(w, entry->name, &t, err);
@@ -175,6 +177,7 @@ int kern_merge_checkpoints(const struct kernel_args *a)
 
     for (int64_t i = 0; rc == 0 && i < n; i++) {
         struct bundle_reader *b = NULL;
+
         if (i > 0)
             bundle_writer_next_shard(w);
         rc = open_bundle(a->in[0], i, &b, a->err);
@@ -186,6 +189,7 @@ int kern_merge_checkpoints(const struct kernel_args *a)
         rc = bundle_writer_finish(w, a->err);
     for (int64_t i = 0; rc == 0 && int_attr(a->op, "delete_old_dirs", 1) && i < n; i++) {
         char *prefix = text_at(a->in[0], i);
+
         remove_part(prefix);
         free(prefix);
     }
@@ -216,6 +220,7 @@ int kern_string_join(const struct kernel_args *a)
 
     for (int i = 0; i < a->n_in; i++) {
         char *before = all, *next = text_at(a->in[i], 0);
+
         all = xasprintf("%s%.*s%s", before, i > 0 ? (int)separator->s_len : 0,
                         separator->s, next);
         free(before);
@@ -227,7 +232,8 @@ int kern_string_join(const struct kernel_args *a)
 
 /* ---- summaries: serialised Summary messages {1: value {1: tag, 2: simple_value}} ---- */
 
-/* Takes b's memory, unless the string has its own. */
+/* Makes the bytes of b the string's value. If the plan owns the string's memory
+ * (make_text), copies them there; otherwise the string takes b's memory. */
 static void set_bytes(struct tensor *t, struct wbuf *b)
 {
     struct tensor_string *s = t->data;
@@ -257,7 +263,8 @@ static int has_numbers(const struct tensor *t)
            t->dtype == DT_INT64;
 }
 
-/* One tag for all values, or one for each. Without numbers: zeros. */
+/* Appends a value for each element; there is one tag for all of them, or one for each.
+ * Without numbers, the values are zeros, which take as many bytes. */
 static void put_scalars(struct wbuf *b, const struct tensor *tags,
                         const struct tensor *values, int with_numbers)
 {
@@ -301,7 +308,7 @@ int kern_scalar_summary(const struct kernel_args *a)
     return 0;
 }
 
-/* The tag of a value of a Summary; empty if it has none. */
+/* Returns the tag of a Summary's value; empty if it has none. */
 static struct tensor_string tag_of(struct cursor value)
 {
     struct tensor_string tag = {0};
@@ -314,7 +321,7 @@ static struct tensor_string tag_of(struct cursor value)
     return tag;
 }
 
-/* Whether the first `len` bytes of b, a Summary, have a value of this tag. */
+/* Whether the Summary in the first `len` bytes of b has a value with this tag. */
 static int has_tag(const struct wbuf *b, size_t len, const struct tensor_string *tag)
 {
     struct cursor c = cursor_of(b->data, len);
@@ -324,6 +331,7 @@ static int has_tag(const struct wbuf *b, size_t len, const struct tensor_string 
         const struct tensor_string other = f.number == 1 && f.type == PW_LEN
                                                ? tag_of(f.bytes)
                                                : (struct tensor_string){0};
+
         if (other.len_bytes == tag->len_bytes &&
             memcmp(other.bytes, tag->bytes, tag->len_bytes) == 0)
             return 1;
@@ -331,7 +339,7 @@ static int has_tag(const struct wbuf *b, size_t len, const struct tensor_string 
     return 0;
 }
 
-/* Appends the values of a Summary; each tag may occur once. */
+/* Appends the values of a Summary to b. ERR_ARG: one of its tags is there already. */
 static int add_summary(const struct kernel_args *a, struct wbuf *b,
                        const struct tensor_string *s)
 {

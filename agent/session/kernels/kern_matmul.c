@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* C += A B for `rows` rows of the batch from `first` on; the first block sets C. */
+/* Adds the product of one block, `rows` rows of A^T and B from `first` on, to C. The
+ * first block sets C. */
 static void add_block(const struct dense *whole, int64_t first, int64_t rows)
 {
     struct dense d = *whole;
@@ -50,7 +51,7 @@ PRODUCT(double, double)
 PRODUCT(int32_t, uint32_t)
 PRODUCT(int64_t, uint64_t)
 
-/* The index of a matrix in each operand and in the result. */
+/* Which matrix of each operand, x and y, gives matrix z of the result. */
 struct batch {
     int64_t x, y, z;
 };
@@ -108,13 +109,14 @@ int kern_matmul(const struct kernel_args *a)
     return product(a, &p, (struct batch){0});
 }
 
-/* The matrix of an operand that belongs to matrix `z` of the result (broadcasting). */
+/* Returns the operand's matrix for matrix `z` of the result (broadcasting). */
 static int64_t matrix_under(const struct shape *s, const struct shape *result, int64_t z)
 {
     int64_t at = 0, step = 1;
 
     for (int d = result->rank - 3; d >= 0; d--) {
         int o = d - (result->rank - s->rank);
+
         if (o >= 0 && s->dim[o] > 1)
             at += z % result->dim[d] * step;
         step *= o >= 0 ? s->dim[o] : 1;
@@ -132,7 +134,7 @@ int kern_batch_matmul(const struct kernel_args *a)
     int rc = 0;
 
     if (tensor_elements(a->out[0]) == 0)
-        /* a dimension is 0; the others were not checked and may have any size */
+        /* the result has no elements; sizes beside a 0 were not checked */
         return 0;
     for (int d = 0; d < shape->rank - 2; d++)
         n *= shape->dim[d];

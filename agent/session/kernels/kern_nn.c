@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The last axis is the one that is normalised: `n` is its size. */
+/* Divides a tensor into rows along its last axis, which the functions below normalise. */
 static void rows_of(const struct tensor *t, int64_t *ret_rows, int64_t *ret_n)
 {
     *ret_n = t->shape.rank > 0 ? t->shape.dim[t->shape.rank - 1] : 1;
@@ -39,6 +39,7 @@ static int softmax(const struct kernel_args *a, int logarithm)
     double *y = a->out[0]->data, top;
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
         double norm = log_sum_exp(x, n, &top);
+
         for (int64_t i = 0; i < n; i++)
             y[i] = logarithm ? x[i] - norm : exp(x[i] - norm);
     }
@@ -66,6 +67,7 @@ int kern_softmax_xent(const struct kernel_args *a)
     if (a->in[0]->dtype == DT_FLOAT) {
         const float *labels = a->in[1]->data;
         float *loss = a->out[0]->data, *back = a->out[1]->data;
+
         kern_loops()->log_softmax(back, a->in[0]->data, (size_t)rows, (size_t)n);
         for (int64_t r = 0; r < rows; r++) {
             loss[r] = 0;
@@ -82,6 +84,7 @@ int kern_softmax_xent(const struct kernel_args *a)
     double *loss = a->out[0]->data, *back = a->out[1]->data, top;
     for (int64_t r = 0; r < rows; r++) {
         double norm = log_sum_exp(x + r * n, n, &top);
+
         loss[r] = 0;
         for (int64_t i = r * n; i < (r + 1) * n; i++) {
             loss[r] -= labels[i] == 0 ? 0 : labels[i] * (x[i] - norm);
@@ -91,23 +94,25 @@ int kern_softmax_xent(const struct kernel_args *a)
     return 0;
 }
 
-/* The same with one class index per row as label. */
+/* Like kern_softmax_xent, with a class index for each row instead of labels. */
 int kern_sparse_softmax_xent(const struct kernel_args *a)
 {
     int64_t rows, n;
 
     rows_of(a->in[0], &rows, &n);
-    /* backprop holds the logarithms first */
+    /* backprop holds log softmax(logits) until it is complete */
     struct kernel_args logs = *a;
     logs.out = a->out + 1;
     (void)softmax(&logs, 1);
     for (int64_t r = 0; r < rows; r++) {
         int64_t label = tensor_int(a->in[1], r);
+
         if (label < 0 || label >= n)
             return err_set(a->err, ERR_ARG, "%s: label %lld is not in [0, %lld)",
                            operation_name(a->op), (long long)label, (long long)n);
         if (a->in[0]->dtype == DT_FLOAT) {
             float *back = tensor_f32(a->out[1]) + r * n;
+
             tensor_f32(a->out[0])[r] = -back[label];
             kern_loop_find("Exp", DT_FLOAT)->fn(back, back, NULL, NULL, (size_t)n, 0);
             back[label] -= 1.0f;

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Modified Gram-Schmidt, applied twice: orthogonal to the last bit or two. x (m, n) becomes
- * q. Only + - * / and square roots in a fixed order: the same bits on every machine. */
+/* Makes the columns of x (m, n), which becomes q, orthonormal: modified Gram-Schmidt,
+ * applied twice, so that they are orthogonal to the last bit or two. Uses + - * / and
+ * square roots in a fixed order only: the same bits on every machine. */
 static void orthogonalize(double *q, double *r, int64_t m, int64_t n)
 {
     memset(r, 0, (size_t)(n * n) * sizeof(*r));
@@ -16,6 +17,7 @@ static void orthogonalize(double *q, double *r, int64_t m, int64_t n)
         for (int64_t pass = 0; pass < 2; pass++) {
             for (int64_t i = 0; i < j; i++) {
                 double dot = 0;
+
                 for (int64_t l = 0; l < m; l++)
                     dot += q[l * n + i] * q[l * n + j];
                 for (int64_t l = 0; l < m; l++)
@@ -33,10 +35,11 @@ static void orthogonalize(double *q, double *r, int64_t m, int64_t n)
     }
 }
 
-/* Float32 is computed in double, and rounded once. */
+/* Computes float32 in double precision and rounds once. */
 static void qr_float(const float *x, float *q, float *r, int64_t m, int64_t n)
 {
     double *wide = xcalloc((size_t)(m * n + n * n), sizeof(*wide));
+
     for (int64_t i = 0; i < m * n; i++)
         wide[i] = (double)x[i];
     orthogonalize(wide, wide + m * n, m, n);

@@ -1,5 +1,5 @@
-/* Random numbers: pure functions of the operation's key, the run's counter and the
- * element; or, the stateless ones, of their inputs. */
+/* Random numbers. They are pure functions of the operation's key, the run's counter and
+ * the element; those of stateless operations are pure functions of their inputs. */
 #include "agent/session/kernels/kernel.h"
 
 #include <math.h>
@@ -28,8 +28,8 @@ int kern_random_normal(const struct kernel_args *a)
     return 0;
 }
 
-/* Normal numbers within two standard deviations. An element outside is drawn again; each
- * try has its own key, derived from the operation's. */
+/* Draws normal numbers within two standard deviations. A number outside is drawn again
+ * with a key of its own, derived from the operation's key. */
 int kern_truncated_normal(const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->out[0]);
@@ -40,6 +40,7 @@ int kern_truncated_normal(const struct kernel_args *a)
     for (int64_t i = 0; rc == 0 && i < n; i++) {
         float *f = tensor_f32(a->out[0]) + i;
         double *d = (double *)a->out[0]->data + i;
+
         for (unsigned try = 1; fabs(single ? (double)*f : *d) > 2.0; try++) {
             (void)snprintf(label, sizeof(label), "try %u", try);
             struct rng_key key = rng_key_derive(a->key, label);
@@ -62,6 +63,7 @@ int kern_random_uniform_int(const struct kernel_args *a)
     int64_t n = tensor_elements(a->out[0]);
     for (int64_t i = 0; i < n; i++) {
         uint64_t v;
+
         rng_below(a->key, a->counter, (uint64_t)i, (uint64_t)high - (uint64_t)low, &v, 1);
         tensor_set_int(a->out[0], i, (int64_t)((uint64_t)low + v));
     }
@@ -77,7 +79,8 @@ static uint64_t two_words(const uint32_t *w)
     return w[0] | (uint64_t)w[1] << 32;
 }
 
-/* Mixes the seed, so that it does not matter which of its bits vary. */
+/* Derives key and counter from the seed such that all of their bits depend on each bit
+ * of it. */
 int kern_key_counter(const struct kernel_args *a)
 {
     const struct rng_key mixer = {{0x3ec8f720, 0x02461e29}};
@@ -92,7 +95,7 @@ int kern_key_counter(const struct kernel_args *a)
     return 0;
 }
 
-/* 23 bits below 1 in [1, 2), minus 1. */
+/* Uses 23 bits as the mantissa of a number in [1, 2), and subtracts 1. */
 static float uniform_of_word(uint32_t w)
 {
     const uint32_t bits = UINT32_C(127) << 23 | (w & 0x7fffff);

@@ -36,6 +36,7 @@ static void fold_init(struct fold *f, const struct shape *x, const struct tensor
 
     for (int64_t i = 0; i < tensor_elements(axes); i++) {
         int64_t axis = tensor_int(axes, i);
+
         reduced[axis < 0 ? axis + x->rank : axis] = 1;
     }
     fold_set(f, x, reduced);
@@ -50,7 +51,7 @@ static void fold_init_but(struct fold *f, const struct shape *x, int kept)
     fold_set(f, x, reduced);
 }
 
-/* The output position of the next input element, given the position `at` of this one. */
+/* Returns the output position of the next input element, given that of this one, `at`. */
 static int64_t fold_next(const struct fold *f, int64_t *index, int64_t at)
 {
     for (int d = f->rank - 1; d >= 0; d--) {
@@ -117,18 +118,19 @@ static int reduce(enum reduction kind, const struct kernel_args *a, struct fold 
     return 0;
 }
 
-/* ret_rows: number of kept elements; ret_n: number of elements summed into each. Axes of
- * one element fit either pattern. */
+/* Finds out whether the reduced axes are the leading ones or the trailing ones.
+ * ret_rows: number of kept elements; ret_n: number of elements in each sum. Axes of one
+ * element count as either. */
 static int fold_pattern(const struct fold *f, size_t *ret_rows, size_t *ret_n)
 {
-    int turns = 0, reduced_first = -1, before = -1;
+    int changes = 0, reduced_first = -1, before = -1;
     size_t rows = 1, n = 1;
 
     for (int d = 0; d < f->rank; d++) {
         if (f->dim[d] == 1)
             continue;
         int reduced = f->stride[d] == 0;
-        turns += before >= 0 && reduced != before;
+        changes += before >= 0 && reduced != before;
         if (reduced_first < 0)
             reduced_first = reduced;
         before = reduced;
@@ -136,9 +138,9 @@ static int fold_pattern(const struct fold *f, size_t *ret_rows, size_t *ret_n)
     }
     *ret_rows = rows;
     *ret_n = n;
-    return turns > 1                          ? SUM_OTHER
-           : reduced_first == 1 && turns == 1 ? SUM_COLUMNS
-                                              : SUM_ROWS;
+    return changes > 1                          ? SUM_OTHER
+           : reduced_first == 1 && changes == 1 ? SUM_COLUMNS
+                                                : SUM_ROWS;
 }
 
 static int pattern_of(const struct fold *f, size_t *ret_period)
@@ -173,7 +175,7 @@ void sum_column_blocks(float *y, float *part, const float *x, size_t start, size
 
     while (n > 0) {
         const size_t at = start % block, room = block - at, some = n < room ? n : room;
-        float *to = start < block ? y : part; /* the first block is summed in y itself */
+        float *to = start < block ? y : part; /* the first block's sums are formed in y */
 
         if (at == 0)
             memset(to, 0, period * sizeof(float));
@@ -187,7 +189,7 @@ void sum_column_blocks(float *y, float *part, const float *x, size_t start, size
     }
 }
 
-/* columns at a time, so that the sums of a block fit in an array on the stack */
+/* columns that are summed at a time, so that their sums fit on the stack */
 #define STRIP 256
 
 static void sum_strip(float *y, const float *x, size_t rows, size_t width, size_t ld)
@@ -226,7 +228,7 @@ static int sum(const struct kernel_args *a, const struct fold *f)
     return 0;
 }
 
-/* The axes are in input 1. */
+/* Reduces input 0 along the axes in input 1. */
 static int reduce_axes(enum reduction kind, const struct kernel_args *a)
 {
     struct fold f;
@@ -314,6 +316,7 @@ static int arg_extreme(const struct kernel_args *a, int sign)
                        operation_name(a->op), (long long)axis, shape_text(&x->shape));
     for (int64_t i = 0; i < outer * inner; i++) {
         int64_t base = i / inner * n * inner + i % inner, best = 0;
+
         for (int64_t k = 1; k < n; k++)
             if (sign * element(x, base + k * inner) >
                 sign * element(x, base + best * inner))

@@ -40,8 +40,9 @@ int kern_concat_offset(const struct kernel_args *a)
     return 0;
 }
 
-/* The axes along which the operand of shape `own` is broadcast to match `other`: those
- * where it has at most one element, unless the shapes are equal. Returns their number. */
+/* Lists the axes along which the operand of shape `own` is broadcast to match `other`:
+ * those where it has at most one element. None if the shapes are equal. Returns their
+ * number. */
 static int64_t repeated_axes(const struct tensor *own, const struct tensor *other,
                              const struct tensor *ret)
 {
@@ -52,6 +53,7 @@ static int64_t repeated_axes(const struct tensor *own, const struct tensor *othe
         return 0;
     for (int64_t d = 0; d < rank; d++) {
         int64_t at = d - (rank - n);
+
         if (at >= 0 && tensor_int(own, at) != 1)
             continue;
         if (ret != NULL)
@@ -67,6 +69,7 @@ static int sizes_broadcast(const struct tensor *x, const struct tensor *y)
 
     for (int64_t k = 1; k <= n && k <= m; k++) {
         int64_t p = tensor_int(x, n - k), q = tensor_int(y, m - k);
+
         if (p != q && p != 1 && q != 1)
             return 0;
     }

@@ -64,7 +64,7 @@ int kern_is_initialized(const struct kernel_args *a)
     return 0;
 }
 
-/* in: the variable whose operation this is */
+/* in: the variable whose operation a->op is */
 int kern_need_value(const struct kernel_args *a)
 {
     if (a->initialized)
@@ -78,8 +78,8 @@ static double scalar(const struct tensor *t)
     return t->dtype == DT_FLOAT ? (double)*tensor_f32(t) : *(const double *)t->data;
 }
 
-/* Sets moments below the smallest normal number to zero: the difference has no effect on
- * training, and arithmetic on each of them would cost a hundred cycles. */
+/* Replaces a subnormal moment with zero: this has no effect on training, while
+ * arithmetic on subnormal numbers costs a hundred cycles each. */
 static inline double faded(double x, double smallest)
 {
     return fabs(x) < smallest ? 0 : x;
@@ -116,6 +116,7 @@ static void canonical_nan(const struct kernel_args *a, int n)
 int kern_apply_gradient_descent(const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->in[0]);
+
 #define BODY(T, SQRT)                                                                    \
     T *var = a->in[0]->data;                                                             \
     const T *delta = a->in[2]->data;                                                     \
@@ -131,6 +132,7 @@ int kern_apply_gradient_descent(const struct kernel_args *a)
 int kern_apply_momentum(const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->in[0]), nesterov = int_attr(a->op, "use_nesterov", 0);
+
 #define BODY(T, SQRT)                                                                    \
     T *var = a->in[0]->data, *accum = a->in[1]->data;                                    \
     const T *grad = a->in[3]->data;                                                      \
@@ -149,6 +151,7 @@ int kern_apply_momentum(const struct kernel_args *a)
 int kern_apply_rms_prop(const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->in[0]);
+
 #define BODY(T, SQRT)                                                                    \
     T *var = a->in[0]->data, *ms = a->in[1]->data, *mom = a->in[2]->data;                \
     const T *grad = a->in[7]->data;                                                      \
@@ -176,6 +179,7 @@ static int adam_f64(const struct kernel_args *a, double rate, int64_t n)
 
     for (int64_t i = 0; i < n; i++) {
         double g = grad[i];
+
         m[i] = FADED(double, m[i] + (g - m[i]) * (1 - beta1));
         v[i] = FADED(double, v[i] + (g * g - v[i]) * (1 - beta2));
         double step = nesterov ? m[i] * beta1 + g * (1 - beta1) : m[i];

@@ -3,7 +3,7 @@
 #include <string.h>
 
 static const struct kernel_row rows[] = {
-    /* planned: nothing to compute */
+    /* the plan has their results: nothing to compute */
     {"Const", KERNEL_PLANNED},
     {"NoOp", KERNEL_PLANNED},
     {"Placeholder", KERNEL_PLANNED},
@@ -11,7 +11,7 @@ static const struct kernel_row rows[] = {
     {"Variable", KERNEL_PLANNED},
     {"VariableV2", KERNEL_PLANNED},
     {"ControlTrigger", KERNEL_PLANNED},
-    /* run by the session between plans */
+    /* the session runs these between plans (stages.h) */
     {"Exit", KERNEL_PLANNED},
     {"StackCloseV2", KERNEL_PLANNED},
     {"StackPopV2", KERNEL_PLANNED},
@@ -27,7 +27,7 @@ static const struct kernel_row rows[] = {
     {"TensorArraySplitV3", KERNEL_PLANNED},
     {"TensorArrayV3", KERNEL_PLANNED},
     {"TensorArrayWriteV3", KERNEL_PLANNED},
-    /* output has the bytes of the input */
+    /* the output has the bytes of the input */
     {"Enter", KERNEL_ALIAS},
     {"ExpandDims", KERNEL_ALIAS},
     {"Identity", KERNEL_ALIAS},

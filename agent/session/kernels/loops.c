@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The same formula is compiled for signed and unsigned types. */
+/* One formula serves signed and unsigned types: comparisons with 0 may be always true. */
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
 extern const struct kern_loops KERN_LOOPS;
@@ -151,7 +151,7 @@ static inline double softplus_f64(double x)
 {
     return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
 }
-/* lgamma() writes a global variable; the reentrant functions do not. */
+/* lgamma() writes a global variable; lgamma_r() does not. */
 static inline float lgamma_f32(float x)
 {
     int sign;
@@ -489,6 +489,7 @@ static void shift_rows(float *dst, const float *x, size_t rows_, size_t n)
     for (size_t r = 0; r < rows_; r++) {
         const float *row = x + r * n;
         float top = row[0];
+
         for (size_t i = 1; i < n; i++)
             top = row[i] > top ? row[i] : top;
         for (size_t i = 0; i < n; i++)
@@ -499,30 +500,33 @@ static void shift_rows(float *dst, const float *x, size_t rows_, size_t n)
 #define SIDE_BY_SIDE 64
 
 /* Rows with few columns, at most SIDE_BY_SIDE of them, become columns, so that the
- * vectoriser works on many rows side by side: turned[i * SIDE_BY_SIDE + r]. Each row keeps
+ * vectoriser works on many rows side by side: columns[i * SIDE_BY_SIDE + r]. Each row keeps
  * its own largest element (top), its own sum, and the order of its sum. */
-static void turn_few(float *turned, float *top, const float *x, size_t rows_, size_t n)
+static void transpose_few(float *columns, float *top, const float *x, size_t rows_,
+                          size_t n)
 {
     for (size_t r = 0; r < SIDE_BY_SIDE; r++)
         top[r] = r < rows_ ? x[r * n] : 0;
     for (size_t i = 0; i < n; i++)
         for (size_t r = 0; r < SIDE_BY_SIDE; r++)
-            turned[i * SIDE_BY_SIDE + r] = r < rows_ ? x[r * n + i] : 0;
+            columns[i * SIDE_BY_SIDE + r] = r < rows_ ? x[r * n + i] : 0;
     for (size_t i = 1; i < n; i++)
         for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
-            float e = turned[i * SIDE_BY_SIDE + r];
+            float e = columns[i * SIDE_BY_SIDE + r];
+
             top[r] = e > top[r] ? e : top[r];
         }
 }
 
 static void softmax_few(float *dst, const float *x, size_t rows_, size_t n)
 {
-    float turned[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
+    float columns[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
 
-    turn_few(turned, top, x, rows_, n);
+    transpose_few(columns, top, x, rows_, n);
     for (size_t i = 0; i < n; i++)
         for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
-            float *e = &turned[i * SIDE_BY_SIDE + r];
+            float *e = &columns[i * SIDE_BY_SIDE + r];
+
             *e = vm_expf(*e - top[r]);
             sum[r] += *e;
         }
@@ -530,17 +534,18 @@ static void softmax_few(float *dst, const float *x, size_t rows_, size_t n)
         sum[r] = 1.0f / sum[r];
     for (size_t r = 0; r < rows_; r++)
         for (size_t i = 0; i < n; i++)
-            dst[r * n + i] = turned[i * SIDE_BY_SIDE + r] * sum[r];
+            dst[r * n + i] = columns[i * SIDE_BY_SIDE + r] * sum[r];
 }
 
 static void log_softmax_few(float *dst, const float *x, size_t rows_, size_t n)
 {
-    float turned[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
+    float columns[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
 
-    turn_few(turned, top, x, rows_, n);
+    transpose_few(columns, top, x, rows_, n);
     for (size_t i = 0; i < n; i++)
         for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
-            float *e = &turned[i * SIDE_BY_SIDE + r];
+            float *e = &columns[i * SIDE_BY_SIDE + r];
+
             *e -= top[r];
             sum[r] += vm_expf(*e);
         }
@@ -548,11 +553,11 @@ static void log_softmax_few(float *dst, const float *x, size_t rows_, size_t n)
         sum[r] = vm_logf(sum[r]);
     for (size_t r = 0; r < rows_; r++)
         for (size_t i = 0; i < n; i++)
-            dst[r * n + i] = turned[i * SIDE_BY_SIDE + r] - sum[r];
+            dst[r * n + i] = columns[i * SIDE_BY_SIDE + r] - sum[r];
 }
 
-/* Calls `few` for SIDE_BY_SIDE rows at a time and moves dst and x past them. Returns the
- * number of rows that are left, too few of them. */
+/* Calls `few` for SIDE_BY_SIDE rows at a time and advances dst and x. Returns the number
+ * of rows left, which are too few for another call. */
 static size_t run_few(void (*few)(float *dst, const float *x, size_t rows_, size_t n),
                       float **dst, const float **x, size_t rows_, size_t n)
 {
@@ -574,6 +579,7 @@ static void softmax(float *dst, const float *x, size_t rows_, size_t n)
     f32_loop_Exp(dst, dst, NULL, NULL, rows_ * n, 0);
     for (size_t r = 0; r < rows_; r++) {
         float scale = 1.0f / sum_row(dst + r * n, n);
+
         for (size_t i = 0; i < n; i++)
             dst[r * n + i] *= scale;
     }
@@ -586,6 +592,7 @@ static void log_softmax(float *dst, const float *x, size_t rows_, size_t n)
     for (size_t r = 0; r < rows_; r++) {
         float *row = dst + r * n;
         float sum = 0;
+
         for (size_t i = 0; i < n; i++)
             sum += vm_expf(row[i]);
         float log_sum = vm_logf(sum);
@@ -661,6 +668,7 @@ BY_32_BYTES static void adam(float *var, float *m, float *v, const float *grad, 
 {
     for (size_t i = 0; i < n; i += ADAM_BLOCK) {
         const size_t some = n - i < ADAM_BLOCK ? n - i : ADAM_BLOCK;
+
         if (a->nesterov)
             adam_block(var + i, m + i, v + i, grad + i, some, a, 1);
         else

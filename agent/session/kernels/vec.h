@@ -76,6 +76,7 @@ VEC_INLINE vec vec_pick_positive(vec c, vec x, vec y)
 VEC_INLINE vec vec_load_fours(const float *p, int64_t ld)
 {
     vec x = _mm512_castps128_ps512(_mm_loadu_ps(p));
+
     x = _mm512_mask_broadcast_f32x4(x, 0x00f0, _mm_loadu_ps(p + 4 * ld));
     x = _mm512_mask_broadcast_f32x4(x, 0x0f00, _mm_loadu_ps(p + 8 * ld));
     return _mm512_mask_broadcast_f32x4(x, 0xf000, _mm_loadu_ps(p + 12 * ld));
@@ -83,6 +84,7 @@ VEC_INLINE vec vec_load_fours(const float *p, int64_t ld)
 VEC_INLINE vec vec_load_eights(const float *p, int64_t ld)
 {
     const vec x = _mm512_castps256_ps512(_mm256_loadu_ps(p));
+
     return _mm512_mask_broadcast_f32x8(x, 0xff00, _mm256_loadu_ps(p + 4 * ld));
 }
 #define VEC_LOWS(x, y)   _mm512_unpacklo_ps(x, y)
@@ -213,6 +215,7 @@ VEC_INLINE vec vec_pair(float32x2_t x, float32x2_t y)
 #define TILE_VECS 1
 typedef struct {
     float at[VEC];
+
 } vec;
 
 #ifdef __FP_FAST_FMAF
@@ -244,12 +247,14 @@ VEC_INLINE float fma_f32(float x, float y, float z)
 VEC_INLINE vec vec_same(float x)
 {
     vec r;
+
     VEC_EACH r.at[i] = x;
     return r;
 }
 VEC_INLINE vec vec_load(const float *p)
 {
     vec r;
+
     memcpy(&r, p, sizeof(r));
     return r;
 }
@@ -301,6 +306,7 @@ VEC_INLINE vec vec_load_fours(const float *p, int64_t ld)
 VEC_INLINE vec vec_load_some(const float *p, int64_t n)
 {
     float r[VEC] = {0};
+
     for (int64_t i = 0; i < n; i++)
         r[i] = p[i];
     return vec_load(r);
@@ -308,6 +314,7 @@ VEC_INLINE vec vec_load_some(const float *p, int64_t n)
 VEC_INLINE void vec_store_some(float *p, vec x, int64_t n)
 {
     float r[VEC];
+
     vec_store(r, x);
     for (int64_t i = 0; i < n; i++)
         p[i] = r[i];

@@ -15,6 +15,7 @@
 static inline int32_t vm_bits(float x)
 {
     int32_t i;
+
     __builtin_memcpy(&i, &x, sizeof(i));
     return i;
 }
@@ -22,6 +23,7 @@ static inline int32_t vm_bits(float x)
 static inline float vm_float(int32_t i)
 {
     float x;
+
     __builtin_memcpy(&x, &i, sizeof(x));
     return x;
 }
@@ -57,6 +59,7 @@ static inline float vm_exp2i(int32_t n)
 static inline float vm_scale(float e, int32_t n)
 {
     int32_t half = n >> 1;
+
     return e * vm_exp2i(half) * vm_exp2i(n - half);
 }
 
@@ -64,6 +67,7 @@ static inline float vm_expf(float x)
 {
     int32_t n;
     float e = vm_exp_reduced(x, &n) + 1.0f;
+
     /* For NaN, n is arbitrary; the clamp keeps the shifts defined. */
     n = n < -150 ? -150 : n;
     n = n > 129 ? 129 : n;
@@ -75,6 +79,7 @@ static inline float vm_expm1f(float x)
     int32_t n;
     float m = vm_exp_reduced(x, &n);
     float e = vm_expf(x) - 1.0f;
+
     return n == 0 ? m : e;
 }
 
@@ -89,6 +94,7 @@ static inline float vm_logf(float x)
     float f = vm_float((int32_t)((i & 0x007fffffu) + 0x3f3504f3u)) - 1.0f;
     float z = f * f;
     float p = 7.0376836292e-2f;
+
     p = p * f - 1.1514610310e-1f;
     p = p * f + 1.1676998740e-1f;
     p = p * f - 1.2420140846e-1f;
@@ -112,6 +118,7 @@ static inline float vm_log1pf(float u)
     float w = 1.0f + u;
     float d = w - 1.0f;
     float r = vm_logf(w) * (u / (d == 0.0f ? 1.0f : d));
+
     r = d == 0.0f ? u : r;
     return w > 3.402823466e+38f ? w : r;
 }
@@ -120,6 +127,7 @@ static inline float vm_tanhf(float x)
 {
     float a = fabsf(x);
     float big = 1.0f - 2.0f / (vm_expf(2.0f * a) + 1.0f);
+
     big = x < 0.0f ? -big : big;
     float z = x * x;
     float p = -5.70498872745e-3f;
@@ -135,6 +143,7 @@ static inline float vm_sigmoidf(float x)
 {
     float e = vm_expf(-fabsf(x));
     float d = 1.0f / (1.0f + e);
+
     return x < 0.0f ? e * d : d;
 }
 
@@ -143,6 +152,7 @@ static inline float vm_softplusf(float x)
 {
     float top = x > 0.0f ? x : 0.0f;
     float tail = vm_log1pf(vm_expf(-fabsf(x)));
+
     return x != x ? x : top + tail;
 }
 
