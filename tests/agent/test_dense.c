@@ -197,6 +197,32 @@ START_TEST(few_rows_of_many_columns)
 }
 END_TEST
 
+/* C is computed in strips of rows. */
+START_TEST(short_sums_of_many_columns)
+{
+    static const int64_t rows[] = {18, 19, 36, 37, 73}, columns[] = {256, 257, 319};
+    static const int64_t k[] = {1, 3, 8};
+    struct bench *t = bench_new();
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (int what = DENSE_AS_IS; what <= DENSE_LEAKY_RELU_GRAD; what++)
+            for (int more = 0; more < 16; more++)
+                ck_defined(t, (struct dense){.m = rows[i],
+                                             .n = columns[(i + (size_t)more) % 3],
+                                             .k = k[(size_t)what % 3],
+                                             .ldc = 321,
+                                             .transposed_a = more & 1,
+                                             .transposed_b = (more >> 1) & 1,
+                                             .add = (more >> 2) & 1,
+                                             .bias = more & 8 ? t->bias : NULL,
+                                             .after = (enum dense_after)what,
+                                             .alpha = 0.2f,
+                                             .feature = t->feature,
+                                             .ld_feature = 322});
+    free(t);
+}
+END_TEST
+
 /* k is cut into parts and B is packed, which must not be seen. */
 START_TEST(large_ones)
 {
@@ -308,6 +334,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, every_size, 0, 4);
     tcase_add_test(tc, everything_that_comes_after);
     tcase_add_test(tc, few_rows_of_many_columns);
+    tcase_add_test(tc, short_sums_of_many_columns);
     tcase_add_test(tc, large_ones);
     tcase_add_test(tc, blocks_of_the_batch);
     tcase_add_test(tc, numbers_at_the_edges);

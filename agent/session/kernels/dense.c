@@ -24,6 +24,7 @@ void DENSE_TRANSPOSE(float *dst, const float *src, int64_t n, int64_t k, int64_t
 /* rows of B further apart than this many floats compete for a few sets of the cache */
 #define FAR_APART 128
 #define MANY_ROWS 64 /* packing B pays if C has at least this many rows */
+#define SHORT_SUM 8  /* up to this k, storing C takes most of the time */
 
 /* A panel of B, restricted to one part of k. */
 struct panel {
@@ -518,11 +519,12 @@ static void columns(const struct dense *d)
     }
 }
 
+/* With long vectors and a short k, putting columns into rows takes longer than the sums. */
 static int may_go_by_columns(const struct dense *d)
 {
     return !d->transposed_a && d->n <= FEW && d->n < VEC && d->m >= VEC && !d->add &&
-           d->column_sums == NULL && d->after != DENSE_RELU_GRAD &&
-           d->after != DENSE_LEAKY_RELU_GRAD;
+           (VEC < 16 || d->n < 5 || d->k > SHORT_SUM) && d->column_sums == NULL &&
+           d->after != DENSE_RELU_GRAD && d->after != DENSE_LEAKY_RELU_GRAD;
 }
 
 /* ---- few columns of a product with a transpose ---- */
@@ -573,12 +575,44 @@ static int may_be_exchanged(const struct dense *d)
            d->after == DENSE_AS_IS;
 }
 
+/* ---- short sums, wide rows ---- */
+
+#define WIDE        256 /* columns of C */
+#define STRIP_ROWS  18  /* rows of C that are stored before the next ones */
+#define TURNED_ROWS 36  /* the same if B is transposed anew for each strip */
+
+/* If k is short, storing C takes most of the time. A panel of all its rows is far more
+ * expensive then than all panels of a few rows, whose stores stay in a few pages. Not with
+ * column sums, which would be added in another order. */
+static int may_go_by_strips(const struct dense *d)
+{
+    return d->k <= SHORT_SUM && d->n >= WIDE && d->m > STRIP_ROWS &&
+           d->column_sums == NULL;
+}
+
+static void by_strips(const struct dense *d)
+{
+    const int64_t rows = d->transposed_b ? TURNED_ROWS : STRIP_ROWS;
+    struct dense t = *d;
+
+    for (int64_t i = 0; i < d->m; i += t.m) {
+        t.m = d->m - i < rows ? d->m - i : rows;
+        by_panels(&t);
+        t.a += t.m * (d->transposed_a ? 1 : d->lda);
+        t.c += t.m * d->ldc;
+        if (d->feature != NULL)
+            t.feature += t.m * d->ld_feature;
+    }
+}
+
 static void choose(const struct dense *d)
 {
     if (may_go_by_columns(d))
         columns(d);
     else if (may_be_exchanged(d))
         exchanged(d);
+    else if (may_go_by_strips(d))
+        by_strips(d);
     else
         by_panels(d);
 }
@@ -597,6 +631,9 @@ void DENSE(const struct dense *d)
     if (d->n == 1 && d->transposed_b) { /* B^T has one row, so B is a contiguous column */
         one.transposed_b = 0;
         one.ldb = 1;
+    } else if (d->k == 1 && d->ldb == 1 && d->transposed_b) { /* B^T is a row already */
+        one.transposed_b = 0;
+        one.ldb = d->n;
     } else if (is_row_of_transpose(d)) {
         one.m = d->n;
         one.n = 1;
