@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_SILENCE_S = 10 };
+enum { DEFAULT_SILENCE_S = 10, DEFAULT_START_WITHIN_S = 60 };
 
 /* ---- devices ---- */
 
@@ -112,6 +112,8 @@ int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
         k->listen = "auto";
     if (k->silence_s == 0.0)
         k->silence_s = DEFAULT_SILENCE_S;
+    if (k->start_within_s == 0.0)
+        k->start_within_s = DEFAULT_START_WITHIN_S;
     return check_launcher(c, at, err);
 }
 

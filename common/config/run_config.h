@@ -213,6 +213,7 @@ struct cluster_config {
     const struct yaml_node *hosts, *options, *command; /* lists of words; NULL: none */
     const char *listen;                                /* "auto", or ADDRESS[:PORT] */
     double silence_s;
+    double start_within_s; /* from the launch of a node to its connection */
     int encrypt;
 };
 

@@ -499,6 +499,9 @@ static const struct field cluster_fields[] = {
      .doc = "ADDRESS[:PORT] to which nodes connect (auto)"},
     {"silence", FIELD_SECONDS, CLUSTER(silence_s), .flags = FIELD_ABOVE_MIN, .min = 0,
      .max = 86400, .doc = "a node from which nothing comes for so long is lost (10s)"},
+    {"start_within", FIELD_SECONDS, CLUSTER(start_within_s), .flags = FIELD_ABOVE_MIN,
+     .min = 0, .max = 2592000,
+     .doc = "a node that has not connected so long after its start has failed (60s)"},
     {"encrypt", FIELD_BOOL, CLUSTER(encrypt),
      .doc = "false: records are authenticated only (true)"},
 };

@@ -33,17 +33,22 @@ enum {
 };
 
 enum place_state {
-    PLACE_EMPTY,    /* nothing runs; to be started */
+    PLACE_EMPTY,    /* nothing was started yet */
     PLACE_STARTING, /* launched; its hello is awaited */
     PLACE_FILLING,  /* connected, but without all that its processes need */
     PLACE_UP,
     PLACE_ENDING, /* lost; what was launched is being killed */
-    PLACE_GONE,   /* it could not be started again */
+    PLACE_GONE,   /* it is not started again */
+    PLACE_STATE_COUNT,
 };
 
 struct place {
     struct cluster *cluster;
     size_t index;
+    char name[32];              /* "node-2" */
+    char host[NODE_TEXT_BYTES]; /* as the node calls itself; "": not known yet */
+    pid_t pid;                  /* of the connected node */
+    uint64_t generation;        /* number of the newest start, from 1 */
     enum place_state state;
     struct remote_site *site;
     struct channel *channel, *ended; /* ended: to be closed from the loop */
@@ -53,6 +58,7 @@ struct place {
     int log_fd; /* of what it writes; -1: none */
     off_t log_from;
     unsigned n_starts; /* since it was up */
+    int was_up;
     uint64_t since_ms; /* in this state */
     struct err why;    /* of the last loss or failed start */
 };
@@ -72,7 +78,9 @@ struct cluster {
     uv_idle_t idle;
     int open_handles;
     int has_orphans;
-    int is_opening, is_stopping, is_closed;
+    int is_starting; /* from cluster_start to on_up or on_failed */
+    int is_stopping, is_closed;
+    struct err failure; /* of the first start of a node; code 0: none */
     uint64_t greeted_ms;
 };
 
@@ -116,8 +124,8 @@ static int open_log(struct place *p)
         p->log_from = lseek(p->log_fd, 0, SEEK_END);
         return 0;
     }
-    (void)snprintf(path, sizeof(path), "%s/node-%zu.log",
-                   p->cluster->logs != NULL ? p->cluster->logs : "", p->index);
+    (void)snprintf(path, sizeof(path), "%s/%s.log",
+                   p->cluster->logs != NULL ? p->cluster->logs : "", p->name);
     p->log_fd = p->cluster->logs != NULL
                     ? beneath_open(path, O_RDWR | O_CREAT | O_APPEND, 0666)
                     : memfd_create("node.log", MFD_CLOEXEC);
@@ -195,6 +203,7 @@ static void start_place(struct place *p)
     struct err err = {0};
 
     p->n_starts++;
+    p->generation++;
     enter(p, PLACE_STARTING);
     if (launch(p, &err) < 0) {
         p->why = err;
@@ -266,6 +275,7 @@ static void lose(struct place *p, const struct err *why)
     if (p->channel == NULL && p->state != PLACE_STARTING)
         return;
     p->why = *why;
+    p->pid = 0;
     if (why->code == 0)
         (void)err_set(&p->why, UV_EOF, "its connection has ended");
     p->has_secret = 0;
@@ -331,6 +341,8 @@ static int take_hello(struct place *p, const uint8_t *data, size_t len, struct e
         return rc;
     log_info("node %zu: %s, pid %u, %u cores, brood %s", p->index, h.host, h.pid, h.cores,
              h.version);
+    (void)snprintf(p->host, sizeof(p->host), "%s", h.host);
+    p->pid = (pid_t)h.pid;
     enter(p, PLACE_FILLING);
     remote_site_join(p->site, p->channel, h.host, has_our_clock(&h));
     news(p->cluster);
@@ -404,8 +416,21 @@ static void give_up(struct place *p)
     }
     (void)err_set(&why, ERR_AGENT, "no node is left: %s: %s", name_of(p, name),
                   p->why.msg);
+    if (p->cluster->is_starting)
+        p->cluster->failure = why;
     remote_site_move(p->site, NULL, &why);
     remote_site_release(p->site);
+}
+
+/* A command that starts no node is worth no second try. */
+static void fail(struct place *p)
+{
+    struct cluster *c = p->cluster;
+    char name[320];
+
+    enter(p, PLACE_GONE);
+    if (c->failure.code == 0)
+        (void)err_set(&c->failure, p->why.code, "%s: %s", name_of(p, name), p->why.msg);
 }
 
 /* What was launched has ended: the place can be filled again. */
@@ -414,9 +439,11 @@ static void after_end(struct place *p)
     struct cluster *c = p->cluster;
     char name[320];
 
-    if (c->is_stopping || c->is_opening)
+    if (c->is_stopping) {
         enter(p, PLACE_GONE);
-    else if (p->n_starts >= CLUSTER_MAX_STARTS || c->args.is_in_haste(c->args.ctx)) {
+    } else if (c->is_starting && !p->was_up) {
+        fail(p);
+    } else if (p->n_starts >= CLUSTER_MAX_STARTS) {
         give_up(p);
     } else {
         note(c, "%s is lost: %s; it is started again", name_of(p, name), p->why.msg);
@@ -452,24 +479,36 @@ static void look_at_program(struct place *p)
     fail_start(p, text);
 }
 
+static void check_start(struct place *p)
+{
+    const struct cluster *c = p->cluster;
+    const uint64_t in_ms = (uint64_t)monotonic_ms() - p->since_ms;
+    char text[PATH_MAX + 128];
+
+    if ((double)in_ms <= c->config->start_within_s * 1000)
+        return;
+    (void)snprintf(text, sizeof(text),
+                   "it did not connect within %g s (its log is %s/%s.log)",
+                   c->config->start_within_s, c->logs != NULL ? c->logs : "", p->name);
+    fail_start(p, text);
+}
+
 static void look_at(struct place *p)
 {
-    const uint64_t in_ms = (uint64_t)monotonic_ms() - p->since_ms;
-
     if (p->ended != NULL)
         channel_close(p->ended);
     p->ended = NULL;
     look_at_program(p);
     switch (p->state) {
     case PLACE_STARTING:
-        if (in_ms > CLUSTER_START_MS)
-            fail_start(p, "it did not connect in time");
+        check_start(p);
         break;
     case PLACE_FILLING:
         if (!remote_site_is_level(p->site))
             break;
         enter(p, PLACE_UP);
         p->n_starts = 0;
+        p->was_up = 1;
         remote_site_release(p->site);
         break;
     case PLACE_ENDING:
@@ -487,6 +526,26 @@ static void look_at(struct place *p)
         remote_site_release(p->site);
 }
 
+/* Tells the end of the start, as the last thing of a turn: the call may close the cluster. */
+static void report_start(struct cluster *c)
+{
+    size_t n_up = 0, n_gone = 0;
+
+    for (size_t i = 0; i < c->n; i++) {
+        n_up += c->places[i].state == PLACE_UP;
+        n_gone += c->places[i].state == PLACE_GONE;
+    }
+    if (!c->is_starting || c->is_stopping)
+        return;
+    if (c->failure.code == 0 && (n_up == 0 || n_up + n_gone < c->n))
+        return;
+    c->is_starting = 0;
+    if (c->failure.code != 0)
+        c->args.on_failed(c->args.ctx, &c->failure);
+    else
+        c->args.on_up(c->args.ctx);
+}
+
 static void turn(struct cluster *c)
 {
     for (size_t i = 0; i < c->n; i++) {
@@ -501,6 +560,7 @@ static void turn(struct cluster *c)
     }
     if (c->has_orphans)
         c->has_orphans = local_site_sweep() > 0;
+    report_start(c);
 }
 
 static void on_check(uv_check_t *check)
@@ -555,36 +615,6 @@ static void open_handles(struct cluster *c)
     (void)uv_check_start(&c->check, on_check);
 }
 
-/* The first place that could not be started; NULL: none. *ret_is_up: all are. */
-static struct place *find_failed(struct cluster *c, int *ret_is_up)
-{
-    *ret_is_up = 1;
-    for (size_t i = 0; i < c->n; i++) {
-        if (c->places[i].state == PLACE_ENDING || c->places[i].state == PLACE_GONE)
-            return &c->places[i];
-        *ret_is_up &= c->places[i].state == PLACE_UP;
-    }
-    return NULL;
-}
-
-static int wait_for_all(struct cluster *c, struct err *err)
-{
-    struct place *failed = NULL;
-    int is_up = 0;
-    char name[320];
-
-    while (!is_up) {
-        (void)uv_run(c->args.loop, UV_RUN_ONCE);
-        failed = find_failed(c, &is_up);
-        if (failed != NULL)
-            return err_set(err, failed->why.code, "%s: %s", name_of(failed, name),
-                           failed->why.msg);
-        if (c->args.is_in_haste(c->args.ctx))
-            return err_set(err, ERR_INTERRUPTED, "interrupted while the nodes start");
-    }
-    return 0;
-}
-
 static void place_all(struct cluster *c, struct agent_spec *specs, const size_t *node_of,
                       size_t n)
 {
@@ -605,6 +635,7 @@ static void make_places(struct cluster *c)
     c->places = xcalloc(c->n, sizeof(*c->places));
     for (size_t i = 0; i < c->n; i++) {
         c->places[i] = (struct place){.cluster = c, .index = i, .log_fd = -1};
+        (void)snprintf(c->places[i].name, sizeof(c->places[i].name), "node-%zu", i);
         c->places[i].site = remote_site_new(&args);
     }
 }
@@ -624,21 +655,45 @@ int cluster_open(struct cluster **ret, const struct cluster_args *args,
     (void)signal(SIGPIPE, SIG_IGN);
     make_places(c);
     open_handles(c);
-    c->is_opening = 1;
     rc = sweep_enable(err);
     if (rc == 0)
         rc = placement_make(args->config, specs, n, node_of, err);
     if (rc == 0)
         rc = open_listener(c, err);
-    for (size_t i = 0; rc == 0 && i < c->n; i++)
-        start_place(&c->places[i]);
-    if (rc == 0)
-        rc = wait_for_all(c, err);
     if (rc == 0)
         place_all(c, specs, node_of, n);
-    c->is_opening = 0;
     free(node_of);
     return rc;
+}
+
+void cluster_start(struct cluster *c)
+{
+    c->is_starting = 1;
+    for (size_t i = 0; i < c->n; i++)
+        start_place(&c->places[i]);
+}
+
+void cluster_info(const struct cluster *c, size_t node, struct cluster_info *ret)
+{
+    static const char *const names[PLACE_STATE_COUNT] = {
+        [PLACE_EMPTY] = "starting",  [PLACE_STARTING] = "starting",
+        [PLACE_FILLING] = "filling", [PLACE_UP] = "up",
+        [PLACE_ENDING] = "ending",   [PLACE_GONE] = "gone"};
+    const struct place *p = &c->places[node];
+    const char *host = *p->host != '\0' ? p->host : node_command_host(c->config, node);
+
+    *ret = (struct cluster_info){.name = p->name,
+                                 .host = *host != '\0' ? host : NULL,
+                                 .state = names[p->state],
+                                 .agents = remote_site_count(p->site),
+                                 .restarts = p->generation > 0 ? p->generation - 1 : 0,
+                                 .pid = p->pid,
+                                 .why = p->why.code < 0 ? p->why.msg : NULL};
+}
+
+size_t cluster_count(const struct cluster *c)
+{
+    return c != NULL ? c->n : 0;
 }
 
 void cluster_forget(struct cluster *c, uint64_t row)

@@ -21,7 +21,6 @@
 #include "supervisor/store/store.h"
 
 #define CLUSTER_MAX_STARTS 3u
-#define CLUSTER_START_MS   60000u /* from the launch to the node's hello */
 
 struct cluster; /* opaque */
 
@@ -32,17 +31,36 @@ struct cluster_args {
     int agent_exe_fd;          /* launches programs */
     const char *logs;          /* folder for node-<n>.log; copied; NULL: not kept */
     const struct store *store; /* the experience log */
-    /* A signal is pending, or the keeper is gone: waiting must end. */
-    int (*is_in_haste)(void *ctx);
+    /* Once, from the loop, after cluster_start: all nodes are up, or why one could not be
+     * started. Neither is called after cluster_stop. */
+    void (*on_up)(void *ctx);
+    void (*on_failed)(void *ctx, const struct err *why);
     /* A line for the run's log. */
     void (*on_line)(void *ctx, const char *line);
     void *ctx;
 };
 
-/* Starts the nodes, waits until all are connected, and sets the specs' sites. Runs the loop,
- * on which nothing else may wait yet. ERR_INTERRUPTED; ERR_CONFIG: an agent cannot be placed. */
+/* Listens for the nodes, and sets the specs' sites. ERR_CONFIG: an agent cannot be placed. */
 int cluster_open(struct cluster **ret, const struct cluster_args *args,
                  struct agent_spec *specs, size_t n, struct err *err);
+/* Starts the nodes; no agent may be started before on_up. */
+void cluster_start(struct cluster *c);
+
+struct cluster_info {
+    const char *name; /* "node-2", as its log */
+    const char *host; /* as it calls itself, or as configured; NULL: neither */
+    /* "starting": launched, not connected; "filling": connected, gets what its processes
+     * need; "up"; "ending": lost, what was launched is being killed; "waiting" before its
+     * next start; "gone": given up, or the run ends. */
+    const char *state;
+    size_t agents;     /* processes whose place it is */
+    uint64_t restarts; /* starts after the first */
+    pid_t pid;         /* of the connected node; 0: none */
+    const char *why;   /* of the last loss; NULL: none. Valid until the loop runs */
+};
+void cluster_info(const struct cluster *c, size_t node, struct cluster_info *ret);
+size_t cluster_count(const struct cluster *c); /* NULL: 0 */
+
 /* The run ends: nodes are not replaced any more. */
 void cluster_stop(struct cluster *c);
 /* Ends the connections and closes all handles; later calls but cluster_free do nothing. */

@@ -3,19 +3,15 @@
 #include "supervisor/run/training_internal.h"
 
 #include "common/config/cluster_config.h"
-#include "supervisor/proc/signals.h"
 
-#include <poll.h>
-
-/* While the nodes start, nothing watches the signals and the keeper yet. */
-static int is_in_haste(void *ctx)
+static void on_up(void *ctx)
 {
-    const struct training *t = ctx;
-    struct pollfd p = {.fd = t->args->keeper != NULL ? t->args->keeper->fd : -1,
-                       .events = POLLIN}; /* poll ignores -1 */
+    training_feed(ctx, LIFE_EV_CONNECTED, NULL);
+}
 
-    return life_state_is_ending(t->state) || stop_signal_is_pending() ||
-           poll(&p, 1, 0) > 0;
+static void on_failed(void *ctx, const struct err *why)
+{
+    training_fail(ctx, why);
 }
 
 static void on_line(void *ctx, const char *line)
@@ -32,7 +28,8 @@ int training_open_cluster(struct training *t, struct err *err)
                                       .agent_exe_fd = t->agent_fd,
                                       .logs = run_dir_file(t->args->dir, "logs"),
                                       .store = t->store,
-                                      .is_in_haste = is_in_haste,
+                                      .on_up = on_up,
+                                      .on_failed = on_failed,
                                       .on_line = on_line,
                                       .ctx = t};
 

@@ -185,18 +185,91 @@ def test_ssh_starts_the_nodes(w):
     harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
 
 
-def test_nodes_that_do_not_come_can_be_interrupted(w):
-    p = w.start("run", w.small(), "--name", "waits",
-                *cluster(2, ", command: [sh, -c, 'sleep 4242']", "command"))
-    programs = harness.wait_until("the launched programs", lambda: [
+def gated(w, nodes, more=""):
+    """Nodes that start once the file GATE-<n> exists."""
+    wait = "while [ ! -e gate-{node} ]; do sleep 0.05; done; "
+    return cluster(nodes, f""", command: [sh, -c, '{wait}exec "$0" "$@"']{more}""", "command")
+
+
+def launched(p, pattern):
+    """The programs that a run has launched whose command matches; they have begun."""
+    return harness.wait_until("the launched programs", lambda: [
         pid for pid, seen in harness.processes().items()
-        if re.match(r"(\S*sh -c )?sleep 4242", seen[2])  # brood's own words have it, too
+        if re.match(pattern, seen[2])  # brood's own words have it, too
         and seen[1] in harness.members(p.pid)])
-    everybody = harness.members(p.pid) | set(programs)
+
+
+def states(w, name):
+    """The states of a live run's nodes; None before it answers."""
+    status = w.status(name)
+    return status["state"], [n["state"] for n in status["nodes"]]
+
+
+def test_a_run_answers_while_its_nodes_start(w):
+    """status says which are awaited, a pause is kept until there is a round, and the bytes
+    are those of any other run."""
+    file = w.small()
+    p = w.start("run", file, "--name", "there", *gated(w, 2, ", hosts: [a, b]"))
+    harness.wait_until("its socket", lambda: (w.run_dir("there") / "control.sock").exists())
+    assert states(w, "there") == ("starting", ["starting", "starting"])
+    w.write("gate-1", "")
+    harness.wait_until("one node", lambda: states(w, "there")[1] == ["starting", "up"])
+    status = w.status("there")
+    assert [(n["name"], n["agents"], n["restarts"]) for n in status["nodes"]] == \
+        [("node-0", 2, 0), ("node-1", 1, 0)], status
+    assert [n["host"] for n in status["nodes"]] == ["a", os.uname().nodename], status
+    assert all(a["pid"] == 0 for a in status["agents"]), status
+    text, _ = w.brood("status", "there")
+    assert re.search(r"node-0 +0  starting +0 +2  a ", text), text
+    _, err = w.brood("kill", "there", "agent_0", code=1)
+    assert "no process" in err, err
+    paused = w.start("pause", "there")
+    w.write("gate-0", "")
+    assert paused.wait(timeout=harness.DEADLINE_S) == 0, paused.log.read_text()
+    assert states(w, "there") == ("paused", ["up", "up"])
+    w.brood("continue", "there")
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    w.brood("run", file, "--name", "here")
+    harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
+
+
+def test_an_interrupt_while_nodes_start(w):
+    """Code 4 and nothing left, as at any other time; by a request, too. A run that was so
+    resumed in vain is as it was, and resumes."""
+    program = r"(\S*sh -c )?sleep 4242"
+    never = cluster(2, ", command: [sh, -c, 'sleep 4242']", "command")
+    p = w.start("run", w.small(), "--name", "waits", *never)
+    everybody = harness.members(p.pid) | set(launched(p, program))
     harness.kill(p.pid, signal.SIGTERM)
-    assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
-    assert "interrupted while the nodes start" in p.log.read_text(), p.log.read_text()
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert "interrupted (Terminated): stopping while the nodes start" in p.log.read_text(), \
+        p.log.read_text()
     end_of_all(everybody)
+    w.brood("run", w.small(steps=1000), "--name", "stopped")
+    before = harness.tree_bytes(w.run_dir("stopped"), lambda path: path.parent.name != "logs"
+                                and path.name not in ("lock", "control.sock", "journal"))
+    p = w.start("resume", "stopped", "--set", "run.env_steps=2000", *never)
+    everybody = harness.members(p.pid) | set(launched(p, program))
+    harness.wait_until("its answers", lambda: states(w, "stopped")[0] == "starting")
+    w.brood("stop", "stopped")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    end_of_all(everybody)
+    harness.assert_same_files(before, harness.tree_bytes(
+        w.run_dir("stopped"), lambda path: path.parent.name != "logs"
+        and path.name not in ("lock", "control.sock", "journal")))
+    w.brood("resume", "stopped", "--set", "run.env_steps=2000", *cluster(2))
+    w.brood("run", w.small(steps=2000), "--name", "calm")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("stopped")))
+
+
+def test_a_node_that_does_not_connect_in_time(w):
+    _, err = w.brood("run", w.small(), "--name", "late", *cluster(
+        2, ", start_within: 1s, command: [sh, -c, 'echo no such host; sleep 4242']",
+        "command"), code=1)
+    line, = [line for line in err.splitlines() if "node " in line]
+    assert "it did not connect within 1 s" in line and "no such host" in line, err
+    path, = re.findall(r"its log is (\S+\.log)", line)
+    assert "no such host" in (w.path / path).read_text(), line
 
 
 def test_a_supervisor_that_stood_still_gets_other_nodes(w):
