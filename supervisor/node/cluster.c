@@ -11,6 +11,7 @@
 #include "supervisor/node/node_launch.h"
 #include "supervisor/node/placement.h"
 #include "supervisor/proc/capture.h"
+#include "supervisor/proc/restart_policy.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/proc/sweep.h"
 #include "supervisor/proc/worker_local.h"
@@ -18,7 +19,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +37,9 @@ enum place_state {
     PLACE_STARTING, /* launched; its hello is awaited */
     PLACE_FILLING,  /* connected, but without all that its processes need */
     PLACE_UP,
-    PLACE_ENDING, /* lost; what was launched is being killed */
-    PLACE_GONE,   /* it is not started again */
+    PLACE_ENDING,  /* lost; what was launched is being killed */
+    PLACE_WAITING, /* for its next start, until due_ms */
+    PLACE_GONE,    /* it is not started again */
     PLACE_STATE_COUNT,
 };
 
@@ -59,8 +60,11 @@ struct place {
     off_t log_from;
     unsigned n_starts; /* since it was up */
     int was_up;
+    uint64_t up_ms;    /* since when this node is up; 0: it is not */
     uint64_t since_ms; /* in this state */
-    struct err why;    /* of the last loss or failed start */
+    uint64_t due_ms;
+    struct restart_history restarts;
+    struct err why; /* of the last loss or failed start */
 };
 
 struct cluster {
@@ -90,20 +94,6 @@ static void enter(struct place *p, enum place_state state)
     p->since_ms = (uint64_t)monotonic_ms();
 }
 
-static void note(struct cluster *c, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void note(struct cluster *c, const char *fmt, ...)
-{
-    char line[ERR_MSG_BYTES + 256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    (void)vsnprintf(line, sizeof(line), fmt, ap);
-    va_end(ap);
-    c->args.on_line(c->args.ctx, line);
-}
-
 /* "node 2", or "node 2 (host)". */
 static const char *name_of(const struct place *p, char ret[320])
 {
@@ -112,6 +102,26 @@ static const char *name_of(const struct place *p, char ret[320])
     (void)snprintf(ret, 320, "node %zu%s%.255s%s", p->index, *host != '\0' ? " (" : "",
                    host, *host != '\0' ? ")" : "");
     return ret;
+}
+
+static const char *host_of(const struct place *p)
+{
+    const char *host =
+        *p->host != '\0' ? p->host : node_command_host(p->cluster->config, p->index);
+
+    return *host != '\0' ? host : NULL;
+}
+
+/* e: with the fields of its kind. */
+static void tell(const struct place *p, struct cluster_event e)
+{
+    char name[320];
+
+    e.node = p->name;
+    e.host = host_of(p);
+    e.shown = name_of(p, name);
+    e.generation = p->generation;
+    p->cluster->args.on_event(p->cluster->args.ctx, &e);
 }
 
 /* ---- launching ---- */
@@ -202,6 +212,8 @@ static void start_place(struct place *p)
 {
     struct err err = {0};
 
+    (void)restart_history_feed(&p->restarts, &p->cluster->config->restart,
+                               RESTART_EV_STARTED, uv_hrtime(), 0);
     p->n_starts++;
     p->generation++;
     enter(p, PLACE_STARTING);
@@ -209,7 +221,10 @@ static void start_place(struct place *p)
         p->why = err;
         p->has_secret = 0;
         enter(p, PLACE_ENDING);
+        tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_LOST, .why = p->why.msg});
+        return;
     }
+    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_START, .pid = p->program.pid});
 }
 
 /* ---- connections ---- */
@@ -234,9 +249,12 @@ find_secret(void *find_ctx, const uint8_t id[CHANNEL_ID_BYTES], void **ret_ctx)
 static void on_refused(void *ctx, const char *peer, const struct err *why)
 {
     struct cluster *c = ctx;
+    char line[ERR_MSG_BYTES + LISTENER_ADDRESS_BYTES + 64];
 
+    (void)snprintf(line, sizeof(line), "a connection from %s was refused: %s", peer,
+                   why->msg);
     if (!c->is_closed)
-        note(c, "a connection from %s was refused: %s", peer, why->msg);
+        c->args.on_line(c->args.ctx, line);
 }
 
 /* Whoever has the key has the place. */
@@ -285,6 +303,7 @@ static void lose(struct place *p, const struct err *why)
         p->channel = NULL;
     }
     enter(p, PLACE_ENDING);
+    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_LOST, .why = p->why.msg});
     remote_site_lose(p->site, &p->why);
     news(p->cluster);
 }
@@ -343,6 +362,7 @@ static int take_hello(struct place *p, const uint8_t *data, size_t len, struct e
              h.version);
     (void)snprintf(p->host, sizeof(p->host), "%s", h.host);
     p->pid = (pid_t)h.pid;
+    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_CONNECT, .pid = p->pid});
     enter(p, PLACE_FILLING);
     remote_site_join(p->site, p->channel, h.host, has_our_clock(&h));
     news(p->cluster);
@@ -400,22 +420,24 @@ static struct place *another(const struct place *p)
     return best;
 }
 
-static void give_up(struct place *p)
+static void give_up(struct place *p, const struct err *reason)
 {
     struct place *to = another(p);
     char name[320], other[320];
     struct err why;
 
     enter(p, PLACE_GONE);
+    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_GIVE_UP,
+                                   .why = reason->msg,
+                                   .to = to != NULL ? to->name : NULL,
+                                   .to_shown = to != NULL ? name_of(to, other) : NULL});
     if (to != NULL) {
-        note(p->cluster, "%s cannot be started again: %s; %s takes its processes",
-             name_of(p, name), p->why.msg, name_of(to, other));
         remote_site_move(p->site, to->site, NULL);
         enter(to, PLACE_FILLING);
         return;
     }
     (void)err_set(&why, ERR_AGENT, "no node is left: %s: %s", name_of(p, name),
-                  p->why.msg);
+                  reason->msg);
     if (p->cluster->is_starting)
         p->cluster->failure = why;
     remote_site_move(p->site, NULL, &why);
@@ -433,21 +455,56 @@ static void fail(struct place *p)
         (void)err_set(&c->failure, p->why.code, "%s: %s", name_of(p, name), p->why.msg);
 }
 
+/* Whether the node that died had been up long enough. */
+static int was_healthy(const struct place *p)
+{
+    return p->up_ms != 0 && (double)((uint64_t)monotonic_ms() - p->up_ms) >=
+                                p->cluster->config->restart.within_s * 1000;
+}
+
+/* Starts the place again, at once or later, or gives it up. */
+static void judge(struct place *p)
+{
+    const struct restart_config *config = &p->cluster->config->restart;
+    struct restart_verdict v;
+    struct err why;
+
+    if (was_healthy(p))
+        (void)restart_history_feed(&p->restarts, config, RESTART_EV_PROGRESS, uv_hrtime(),
+                                   0);
+    p->up_ms = 0;
+    v = restart_history_feed(&p->restarts, config, RESTART_EV_CRASHED, uv_hrtime(), 0);
+    if (p->n_starts >= CLUSTER_MAX_STARTS) {
+        (void)err_set(&why, ERR_AGENT, "it cannot be started again: %s", p->why.msg);
+        give_up(p, &why);
+    } else if (v.action == RESTART_DO_GIVE_UP) {
+        (void)err_set(&why, ERR_AGENT,
+                      "it was lost %zu times within %g s, the last time: %s",
+                      p->restarts.n_deaths, config->within_s, p->why.msg);
+        give_up(p, &why);
+    } else if (v.action == RESTART_DO_WAIT) {
+        enter(p, PLACE_WAITING);
+        p->due_ms = (uint64_t)monotonic_ms() + v.delay_ns / 1000000;
+        tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_WAIT,
+                                       .delay_ms = v.delay_ns / 1000000});
+    } else {
+        start_place(p);
+    }
+}
+
 /* What was launched has ended: the place can be filled again. */
 static void after_end(struct place *p)
 {
     struct cluster *c = p->cluster;
-    char name[320];
 
+    if (!c->is_stopping)
+        tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_FENCE});
     if (c->is_stopping) {
         enter(p, PLACE_GONE);
     } else if (c->is_starting && !p->was_up) {
         fail(p);
-    } else if (p->n_starts >= CLUSTER_MAX_STARTS) {
-        give_up(p);
     } else {
-        note(c, "%s is lost: %s; it is started again", name_of(p, name), p->why.msg);
-        start_place(p);
+        judge(p);
     }
 }
 
@@ -509,7 +566,15 @@ static void look_at(struct place *p)
         enter(p, PLACE_UP);
         p->n_starts = 0;
         p->was_up = 1;
+        p->up_ms = (uint64_t)monotonic_ms();
+        tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_UP});
         remote_site_release(p->site);
+        break;
+    case PLACE_WAITING:
+        if (p->cluster->is_stopping)
+            enter(p, PLACE_GONE);
+        else if ((uint64_t)monotonic_ms() >= p->due_ms)
+            start_place(p);
         break;
     case PLACE_ENDING:
         if (p->program.pid != 0)
@@ -678,12 +743,12 @@ void cluster_info(const struct cluster *c, size_t node, struct cluster_info *ret
     static const char *const names[PLACE_STATE_COUNT] = {
         [PLACE_EMPTY] = "starting",  [PLACE_STARTING] = "starting",
         [PLACE_FILLING] = "filling", [PLACE_UP] = "up",
-        [PLACE_ENDING] = "ending",   [PLACE_GONE] = "gone"};
+        [PLACE_WAITING] = "waiting", [PLACE_ENDING] = "ending",
+        [PLACE_GONE] = "gone"};
     const struct place *p = &c->places[node];
-    const char *host = *p->host != '\0' ? p->host : node_command_host(c->config, node);
 
     *ret = (struct cluster_info){.name = p->name,
-                                 .host = *host != '\0' ? host : NULL,
+                                 .host = host_of(p),
                                  .state = names[p->state],
                                  .agents = remote_site_count(p->site),
                                  .restarts = p->generation > 0 ? p->generation - 1 : 0,
@@ -770,6 +835,7 @@ void cluster_free(struct cluster *c)
     end_programs(c);
     for (size_t i = 0; i < c->n; i++) {
         remote_site_free(c->places[i].site);
+        restart_history_done(&c->places[i].restarts);
         if (c->places[i].log_fd >= 0)
             (void)close(c->places[i].log_fd);
     }

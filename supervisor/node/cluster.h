@@ -5,8 +5,10 @@
  *          key of its own, on the launched program's standard input; the connection of an
  *          earlier one is never read again.
  * Death    of a node: its connection has ended, or was silent. What was launched is killed first,
- *          then started again; after CLUSTER_MAX_STARTS failed starts in a row the other nodes
- *          take its agents. When the new place has what the agents need (node_feed.h), their
+ *          then started again. The other nodes take its agents after CLUSTER_MAX_STARTS failed
+ *          starts in a row, or after more deaths than cluster.restart allows, whatever its
+ *          agents did: restart_policy.h counts them, and a node that was up for `within` has
+ *          made progress. When the new place has what the agents need (node_feed.h), their
  *          exits are reported, and the table starts them there, from its snapshots.
  * None     left: the next start of an agent fails with the reason, and so does the run.
  * Threads  loop thread = main thread.
@@ -24,6 +26,27 @@
 
 struct cluster; /* opaque */
 
+enum cluster_event_kind {
+    CLUSTER_EVENT_START,   /* pid of what was launched */
+    CLUSTER_EVENT_CONNECT, /* pid of the node, on its host */
+    CLUSTER_EVENT_UP,      /* it has what its processes need */
+    CLUSTER_EVENT_LOST,    /* why */
+    CLUSTER_EVENT_FENCE,   /* what was launched has ended */
+    CLUSTER_EVENT_WAIT,    /* delay_ms until the next start */
+    CLUSTER_EVENT_GIVE_UP, /* why; to */
+};
+
+struct cluster_event { /* valid for the call */
+    enum cluster_event_kind kind;
+    const char *node, *host; /* as of cluster_info */
+    const char *shown;       /* for people: "node 2 (host)" */
+    uint64_t generation;     /* number of the start, from 1 */
+    pid_t pid;
+    uint64_t delay_ms;
+    const char *why;
+    const char *to, *to_shown; /* the node that takes its processes; NULL: none is left */
+};
+
 struct cluster_args {
     uv_loop_t *loop;
     const struct run_config *config; /* borrowed, as all below */
@@ -35,6 +58,8 @@ struct cluster_args {
      * started. Neither is called after cluster_stop. */
     void (*on_up)(void *ctx);
     void (*on_failed)(void *ctx, const struct err *why);
+    /* May come from within an operation of a worker_link. */
+    void (*on_event)(void *ctx, const struct cluster_event *e);
     /* A line for the run's log. */
     void (*on_line)(void *ctx, const char *line);
     void *ctx;

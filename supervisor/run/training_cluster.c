@@ -14,6 +14,62 @@ static void on_failed(void *ctx, const struct err *why)
     training_fail(ctx, why);
 }
 
+static void send_event(struct training *t, const struct cluster_event *from)
+{
+    static const enum run_event_kind kinds[] = {
+        [CLUSTER_EVENT_START] = RUN_EVENT_NODE_START,
+        [CLUSTER_EVENT_CONNECT] = RUN_EVENT_NODE_CONNECT,
+        [CLUSTER_EVENT_UP] = RUN_EVENT_NODE_UP,
+        [CLUSTER_EVENT_LOST] = RUN_EVENT_NODE_LOST,
+        [CLUSTER_EVENT_FENCE] = RUN_EVENT_NODE_FENCE,
+        [CLUSTER_EVENT_WAIT] = RUN_EVENT_NODE_WAIT,
+        [CLUSTER_EVENT_GIVE_UP] = RUN_EVENT_NODE_GIVE_UP};
+    struct run_event e = {.kind = kinds[from->kind], .env_steps = training_steps(t)};
+    struct run_event_node *n = &e.node;
+
+    if (from->kind == CLUSTER_EVENT_START && from->generation > 1)
+        e.kind = RUN_EVENT_NODE_RESTART;
+    run_event_node_init(n, from->node, from->host);
+    n->generation = from->generation;
+    n->pid = from->pid;
+    n->why = from->why;
+    n->to = from->to;
+    if (from->kind == CLUSTER_EVENT_WAIT)
+        n->delay_ms = from->delay_ms;
+    training_event_at(t, &e, NULL);
+}
+
+static void log_event(struct training *t, const struct cluster_event *e)
+{
+    switch (e->kind) {
+    case CLUSTER_EVENT_START:
+        if (e->generation > 1)
+            training_log(t, "%s is started again", e->shown);
+        break;
+    case CLUSTER_EVENT_LOST:
+        if (t->state != LIFE_CONNECTING) /* it may be the run's error then */
+            training_log(t, "%s is lost: %s", e->shown, e->why);
+        break;
+    case CLUSTER_EVENT_WAIT:
+        training_log(t, "%s will be started again in %.1f s", e->shown,
+                     (double)e->delay_ms / 1000);
+        break;
+    case CLUSTER_EVENT_GIVE_UP:
+        if (e->to != NULL)
+            training_log_error(t, "%s is given up: %s; %s takes its agents", e->shown,
+                               e->why, e->to_shown);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_event(void *ctx, const struct cluster_event *e)
+{
+    send_event(ctx, e);
+    log_event(ctx, e);
+}
+
 static void on_line(void *ctx, const char *line)
 {
     training_log(ctx, "%s", line);
@@ -30,6 +86,7 @@ int training_open_cluster(struct training *t, struct err *err)
                                       .store = t->store,
                                       .on_up = on_up,
                                       .on_failed = on_failed,
+                                      .on_event = on_event,
                                       .on_line = on_line,
                                       .ctx = t};
 

@@ -1,5 +1,6 @@
 """Agents on nodes, `brood node` processes that a launcher starts: the bytes are those of a run
 on one machine, whatever dies, and nothing is left behind."""
+import json
 import os
 import random
 import re
@@ -12,6 +13,7 @@ from test_share import config as sharing
 
 KILLS = int(os.environ.get("BROOD_KILLS", 4 if harness.SANITIZED else 8))
 PATIENT = ("--set", "defaults.restart={max_restarts: 1000000, delay: 0s, max_delay: 0s}")
+KEEP_NODES = ", restart: {max_restarts: 1000000, delay: 0s}"
 SHELL = """[sh, -c, 'exec "$0" "$@" # {node} {host}']"""
 
 
@@ -115,7 +117,7 @@ def deaths(w, file, step, kinds, nodes, kills, *args):
     """Kills change no byte and leave nothing."""
     draw = random.Random(7)
     p = start(w, "killed", file, *PATIENT, "--set", "defaults.respond_within=2s", *args,
-              *cluster(nodes, ", silence: 2s"))
+              *cluster(nodes, ", silence: 2s" + KEEP_NODES))
     for _ in range(kills):
         at = w.status("killed")["env_steps"]
         kill_something(p, draw, kinds)
@@ -168,6 +170,68 @@ def test_other_nodes_take_what_one_cannot_start_again(w):
     w.brood("resume", w.run_dir("fewer"), "--set", f"run.env_steps={steps}")
     w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
     harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("fewer")))
+
+
+def node_pids(w, name):
+    """The pids of the nodes that are up, by their places; 0: it is not."""
+    return [n["pid"] if n["state"] == "up" else 0 for n in w.status(name)["nodes"]]
+
+
+def events_of_nodes(text):
+    """(event, node, generation) of the lines of JSON that are about nodes."""
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return [(e["event"].replace("-", "_"), e["node"], e.get("generation"))
+            for e in lines if "node" in e]
+
+
+def test_what_happens_to_nodes_is_told(w):
+    """In the journal, `run --json`, status, a hook and the report."""
+    file = w.small(steps=harness.FOREVER, evaluate=0, checkpoint=400)
+    p = start(w, "told", file, *PATIENT, "--json", *cluster(2),
+              "--set", "on.node_lost=[sh, -c, 'cat > hooked']")
+    before = node_pids(w, "told")
+    harness.kill(before[1])
+    harness.wait_until("another node", lambda: node_pids(w, "told")[1] not in (0, before[1]))
+    nodes = w.status("told")["nodes"]
+    assert [n["restarts"] for n in nodes] == [0, 1] and nodes[0]["why"] is None, nodes
+    assert "connection" in nodes[1]["why"].lower(), nodes
+    harness.wait_until("the hook", lambda: (w.path / "hooked").exists() and
+                       (w.path / "hooked").read_text().endswith("\n"))
+    assert events_of_nodes((w.path / "hooked").read_text()) == [("node_lost", "node-1", 1)]
+    w.brood("stop", "told")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    expected = [(f"node_{what}", "node-1", n) for what, n in (
+        ("start", 1), ("connect", 1), ("up", 1), ("lost", 1), ("fence", 1), ("restart", 2),
+        ("connect", 2), ("up", 2))]
+    for text in (harness.output(p), w.brood("logs", "told", "journal", "--json")[0]):
+        assert [e for e in events_of_nodes(text) if e[1] == "node-1"] == expected, text
+    w.brood("report", "told", "--html", w.path / "page.html")
+    page = (w.path / "page.html").read_text()
+    assert "node-1" in page and "was lost" in page and "was started again" in page
+
+
+def test_a_node_that_dies_again_and_again_is_given_up(w):
+    """Also while the run is paused and nothing is asked of it."""
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    p = start(w, "often", file, *PATIENT, *cluster(
+        2, ", restart: {max_restarts: 2, within: 1h, delay: 10ms}"))
+    harness.pause(w, "often")
+    for n in range(3):
+        pid = harness.wait_until("a node", lambda: node_pids(w, "often")[1])
+        assert w.status("often")["nodes"][1]["restarts"] == n
+        harness.kill_and_wait(pid)
+        harness.wait_until("its loss", lambda: node_pids(w, "often")[1] != pid)
+    harness.wait_until("the give-up", lambda: states(w, "often")[1] == ["up", "gone"])
+    assert [n["agents"] for n in w.status("often")["nodes"]] == [3, 0]
+    assert "node 1 is given up: it was lost 3 times within 3600 s" in p.log.read_text(), \
+        p.log.read_text()
+    journal = (w.run_dir("often") / "journal").read_text()
+    assert len(re.findall("event=node-wait node=node-1 delay_ms=", journal)) == 1, journal
+    assert re.search(r"event=node-give-up node=node-1 .* to=node-0 why=", journal), journal
+    steps = harness.set_last_step(w, w.run_dir("often"), 400)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("often")))
 
 
 def test_ssh_starts_the_nodes(w):
