@@ -40,20 +40,22 @@ static int run_node(struct cli *cli, int argc, char **argv)
 {
     struct options o = {.silence_ms = 10000};
     struct channel_secret secret;
+    struct node_identity identity;
     struct node_args args;
     struct err err = {0};
     int null, code = parse(cli, argc, argv, &o);
 
     if (code != CLI_DONE)
         return code < 0 ? CLI_DONE : code;
-    if (node_read_secret(STDIN_FILENO, &secret, &err) < 0)
+    if (node_read_secret(STDIN_FILENO, &secret, &identity, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null > STDIN_FILENO) {
         (void)dup2(null, STDIN_FILENO);
         (void)close(null);
     }
-    args = (struct node_args){.address = o.address,
+    args = (struct node_args){.identity = identity,
+                              .address = o.address,
                               .silence_ms = (uint64_t)o.silence_ms,
                               .encrypt = !o.plain,
                               .version = BROOD_VERSION};

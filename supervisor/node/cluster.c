@@ -17,12 +17,14 @@
 #include "supervisor/proc/worker_local.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,6 +45,10 @@ enum place_state {
     PLACE_STATE_COUNT,
 };
 
+struct key_id {
+    uint8_t id[CHANNEL_ID_BYTES];
+};
+
 struct place {
     struct cluster *cluster;
     size_t index;
@@ -50,6 +56,7 @@ struct place {
     char host[NODE_TEXT_BYTES]; /* as the node calls itself; "": not known yet */
     pid_t pid;                  /* of the connected node */
     uint64_t generation;        /* number of the newest start, from 1 */
+    struct key_id *keys;        /* [generation] of all starts, the first one first */
     enum place_state state;
     struct remote_site *site;
     struct channel *channel, *ended; /* ended: to be closed from the loop */
@@ -72,6 +79,11 @@ struct cluster {
     const struct cluster_config *config;
     char *logs;
     struct arena arena;
+    char run[NODE_TEXT_BYTES]; /* node_identity.run */
+    struct { /* whose key a connection had that is being refused; NULL: nobody's */
+        const struct place *place;
+        uint64_t generation;
+    } stale;
     struct listener *listener;
     const char *address; /* for the nodes */
     struct remote_roster roster;
@@ -182,9 +194,26 @@ static void pass_variables(struct program_spec *spec)
                 spec->variables[spec->n_variables++] = *v;
 }
 
+static struct node_identity identity_of(const struct place *p)
+{
+    struct node_identity v = {.node = (uint32_t)p->index, .generation = p->generation};
+
+    memcpy(v.run, p->cluster->run, sizeof(v.run));
+    return v;
+}
+
+static void make_secret(struct place *p)
+{
+    channel_secret_make(&p->secret);
+    p->keys = xreallocarray(p->keys, p->generation, sizeof(*p->keys));
+    memcpy(p->keys[p->generation - 1].id, p->secret.id, CHANNEL_ID_BYTES);
+    p->has_secret = 1;
+}
+
 static int launch(struct place *p, struct err *err)
 {
     struct cluster *c = p->cluster;
+    struct node_identity identity;
     struct node_command command;
     struct program_spec spec = {.agent_exe_fd = c->args.agent_exe_fd, .directory = "."};
     int rc = node_command_make(&command, c->config, p->index,
@@ -194,12 +223,11 @@ static int launch(struct place *p, struct err *err)
         return rc;
     if (open_log(p) < 0)
         return err_errno(err, "the log of node %zu", p->index);
-    channel_secret_make(&p->secret);
-    p->has_secret = 1;
     spec.words = command.words;
     spec.n_words = command.n;
     spec.output_fd = p->log_fd;
-    spec.input_fd = rc = node_command_key(&p->secret, err);
+    identity = identity_of(p);
+    spec.input_fd = rc = node_command_key(&p->secret, &identity, err);
     if (rc < 0)
         return rc;
     pass_variables(&spec);
@@ -216,6 +244,7 @@ static void start_place(struct place *p)
                                RESTART_EV_STARTED, uv_hrtime(), 0);
     p->n_starts++;
     p->generation++;
+    make_secret(p);
     enter(p, PLACE_STARTING);
     if (launch(p, &err) < 0) {
         p->why = err;
@@ -228,6 +257,18 @@ static void start_place(struct place *p)
 }
 
 /* ---- connections ---- */
+
+/* A key that was used before, or of a start that is over. */
+static void find_stale(struct cluster *c, const uint8_t id[CHANNEL_ID_BYTES])
+{
+    c->stale.place = NULL;
+    for (size_t i = 0; i < c->n; i++)
+        for (uint64_t k = 0; k < c->places[i].generation; k++)
+            if (memcmp(c->places[i].keys[k].id, id, CHANNEL_ID_BYTES) == 0) {
+                c->stale.place = &c->places[i];
+                c->stale.generation = k + 1;
+            }
+}
 
 static const struct channel_secret *
 find_secret(void *find_ctx, const uint8_t id[CHANNEL_ID_BYTES], void **ret_ctx)
@@ -243,16 +284,24 @@ find_secret(void *find_ctx, const uint8_t id[CHANNEL_ID_BYTES], void **ret_ctx)
         *ret_ctx = p;
         return &p->secret;
     }
+    find_stale(c, id);
     return NULL;
 }
 
 static void on_refused(void *ctx, const char *peer, const struct err *why)
 {
     struct cluster *c = ctx;
-    char line[ERR_MSG_BYTES + LISTENER_ADDRESS_BYTES + 64];
+    char line[ERR_MSG_BYTES + LISTENER_ADDRESS_BYTES + 64], name[320];
 
-    (void)snprintf(line, sizeof(line), "a connection from %s was refused: %s", peer,
-                   why->msg);
+    if (c->stale.place != NULL)
+        (void)snprintf(line, sizeof(line),
+                       "a connection from %s was refused: it has the key of generation "
+                       "%" PRIu64 " of %s, which is over or connected",
+                       peer, c->stale.generation, name_of(c->stale.place, name));
+    else
+        (void)snprintf(line, sizeof(line), "a connection from %s was refused: %s", peer,
+                       why->msg);
+    c->stale.place = NULL;
     if (!c->is_closed)
         c->args.on_line(c->args.ctx, line);
 }
@@ -316,13 +365,24 @@ static void on_end(void *ctx, struct channel *channel, const struct err *why)
         lose(p, why);
 }
 
-static int check_hello(const struct cluster *c, const struct node_hello *h,
-                       struct err *err)
+static int is_expected(const struct place *p, const struct node_identity *v)
 {
+    return strcmp(v->run, p->cluster->run) == 0 && v->node == p->index &&
+           v->generation == p->generation;
+}
+
+static int check_hello(const struct place *p, const struct node_hello *h, struct err *err)
+{
+    const struct cluster *c = p->cluster;
+    char name[NODE_IDENTITY_BYTES];
+
     if (h->protocol != NODE_PROTOCOL_VERSION)
         return err_set(err, ERR_PROTOCOL,
                        "%s speaks node protocol version %u, this supervisor %u", h->host,
                        h->protocol, NODE_PROTOCOL_VERSION);
+    if (!is_expected(p, &h->identity))
+        return err_set(err, ERR_PROTOCOL, "%s says that it is %s", h->host,
+                       node_identity_text(&h->identity, name));
     if (h->numerics != NUMERICS_VERSION)
         return err_set(err, ERR_AGENT,
                        "%s is of numerics version %u, this supervisor of %d", h->host,
@@ -355,7 +415,7 @@ static int take_hello(struct place *p, const uint8_t *data, size_t len, struct e
     if (rc == 0)
         rc = node_hello_parse(&h, &m, err);
     if (rc == 0)
-        rc = check_hello(p->cluster, &h, err);
+        rc = check_hello(p, &h, err);
     if (rc < 0)
         return rc;
     log_info("node %zu: %s, pid %u, %u cores, brood %s", p->index, h.host, h.pid, h.cores,
@@ -364,7 +424,7 @@ static int take_hello(struct place *p, const uint8_t *data, size_t len, struct e
     p->pid = (pid_t)h.pid;
     tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_CONNECT, .pid = p->pid});
     enter(p, PLACE_FILLING);
-    remote_site_join(p->site, p->channel, h.host, has_our_clock(&h));
+    remote_site_join(p->site, p->channel, h.host, has_our_clock(&h), p->generation);
     news(p->cluster);
     return 0;
 }
@@ -705,6 +765,17 @@ static void make_places(struct cluster *c)
     }
 }
 
+/* Unlike that of any other supervisor, also of the same run. */
+static void name_run(struct cluster *c)
+{
+    const char *name = c->args.config->run.name;
+    uint64_t random = 0;
+
+    (void)getrandom(&random, sizeof(random), 0);
+    (void)snprintf(c->run, sizeof(c->run), "%.200s:%016" PRIx64, name != NULL ? name : "",
+                   random);
+}
+
 int cluster_open(struct cluster **ret, const struct cluster_args *args,
                  struct agent_spec *specs, size_t n, struct err *err)
 {
@@ -717,6 +788,7 @@ int cluster_open(struct cluster **ret, const struct cluster_args *args,
     c->config = &args->config->cluster;
     c->logs = args->logs != NULL ? xstrdup(args->logs) : NULL;
     c->n = (size_t)c->config->nodes;
+    name_run(c);
     (void)signal(SIGPIPE, SIG_IGN);
     make_places(c);
     open_handles(c);
@@ -836,6 +908,7 @@ void cluster_free(struct cluster *c)
     for (size_t i = 0; i < c->n; i++) {
         remote_site_free(c->places[i].site);
         restart_history_done(&c->places[i].restarts);
+        free(c->places[i].keys);
         if (c->places[i].log_fd >= 0)
             (void)close(c->places[i].log_fd);
     }

@@ -1,9 +1,10 @@
 /* cluster.h - the nodes of a run: starts them by their launcher, gives them the agents, and
  * replaces a node that dies.
  *
- * Node     a process `brood node` (node.h), one for each place 0 ... nodes - 1. Each start has a
- *          key of its own, on the launched program's standard input; the connection of an
- *          earlier one is never read again.
+ * Node     a process `brood node` (node.h), one for each place 0 ... nodes - 1. Each start is a
+ *          generation, and has a key of its own, on the launched program's standard input. The
+ *          connection of an earlier one is never read again, and its key opens no other one: that
+ *          is a line of the log, which names the generation.
  * Death    of a node: its connection has ended, or was silent. What was launched is killed first,
  *          then started again. The other nodes take its agents after CLUSTER_MAX_STARTS failed
  *          starts in a row, or after more deaths than cluster.restart allows, whatever its

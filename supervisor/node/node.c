@@ -10,6 +10,7 @@
 #include "supervisor/proc/binaries.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,15 +62,26 @@ static int decode_hex(const char *text, uint8_t ret[SECRET_BYTES])
     return 0;
 }
 
-int node_read_secret(int fd, struct channel_secret *ret, struct err *err)
+static int take_identity(const char *text, struct node_identity *ret, struct err *err)
 {
-    char text[2 * SECRET_BYTES + 2];
+    *ret = (struct node_identity){0};
+    if (*text == '\0')
+        return 0;
+    return *text == ' ' ? node_identity_parse(ret, text + 1, err)
+                        : err_set(err, ERR_FORMAT, "more than a key on standard input");
+}
+
+int node_read_secret(int fd, struct channel_secret *ret,
+                     struct node_identity *ret_identity, struct err *err)
+{
+    char text[2 * SECRET_BYTES + NODE_IDENTITY_BYTES + 2];
     uint8_t raw[SECRET_BYTES];
     size_t len = 0;
     ssize_t n = 1;
+    int rc;
 
-    while (n > 0 && len < sizeof(text) && memchr(text, '\n', len) == NULL) {
-        n = read(fd, text + len, sizeof(text) - len);
+    while (n > 0 && len < sizeof(text) - 1 && memchr(text, '\n', len) == NULL) {
+        n = read(fd, text + len, sizeof(text) - 1 - len);
         if (n < 0 && errno == EINTR)
             n = 1;
         else if (n < 0)
@@ -77,17 +89,18 @@ int node_read_secret(int fd, struct channel_secret *ret, struct err *err)
         else
             len += (size_t)n;
     }
-    if (len == SECRET_BYTES)
-        memcpy(raw, text, SECRET_BYTES);
-    else if (len < (size_t)2 * SECRET_BYTES || decode_hex(text, raw) < 0)
+    text[len] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    if (strlen(text) < (size_t)2 * SECRET_BYTES || decode_hex(text, raw) < 0)
         return err_set(err, ERR_FORMAT,
                        "no key on standard input: this command is started by a launcher "
                        "(see cluster.launcher)");
     memcpy(ret->id, raw, CHANNEL_ID_BYTES);
     memcpy(ret->key, raw + CHANNEL_ID_BYTES, CHANNEL_KEY_BYTES);
+    rc = take_identity(text + (size_t)2 * SECRET_BYTES, ret_identity, err);
     explicit_bzero(raw, sizeof(raw));
     explicit_bzero(text, sizeof(text));
-    return 0;
+    return rc;
 }
 
 /* ---- the end ---- */
@@ -167,7 +180,8 @@ static void on_ready(void *ctx, struct channel *c)
                                .pid = (uint32_t)getpid(),
                                .cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
                                .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) *
-                                               (uint64_t)sysconf(_SC_PAGESIZE)};
+                                               (uint64_t)sysconf(_SC_PAGESIZE),
+                               .identity = n->args->identity};
     struct wbuf b = {0};
 
     n->is_ready = 1;
@@ -259,7 +273,13 @@ static void on_sample(uv_timer_t *timer)
 
 static int prepare(struct node *n, struct err *err)
 {
+    char generation[32];
     int rc;
+
+    (void)snprintf(generation, sizeof(generation), "%" PRIu64,
+                   n->args->identity.generation);
+    (void)setenv(NODE_GENERATION_VARIABLE, generation, 1);
+    n->workers.generation = n->args->identity.generation;
 
     if ((rc = binaries_find(&n->binaries, err)) < 0 ||
         (rc = n->exe_fd = binaries_open_agent(&n->binaries, err)) < 0 ||

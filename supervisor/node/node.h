@@ -5,7 +5,10 @@
  * nothing by itself. When the connection ends, or is silent, or at SIGTERM, SIGINT or SIGHUP, it
  * kills all that it has started and exits within NODE_END_MS. It leaves no file.
  *
- * Key      comes on standard input: 48 bytes, or 96 hexadecimal digits; id, then key.
+ * Key      comes on standard input: one line of 96 hexadecimal digits, id, then key; and after a
+ *          space the identity (node_protocol.h), which the supervisor compares.
+ * Generation  BROOD_GENERATION in the environment of its processes, which write it beside the
+ *          numbers of requests where they log these.
  * Exit     0 after an orderly end of the connection or a signal, otherwise 1.
  * Threads  main thread alone.
  */
@@ -14,18 +17,22 @@
 
 #include "common/err/err.h"
 #include "supervisor/net/secure_channel.h"
+#include "supervisor/node/node_protocol.h"
 
-#define NODE_END_MS 800u
+#define NODE_END_MS              800u
+#define NODE_GENERATION_VARIABLE "BROOD_GENERATION"
 
 struct node_args {
+    struct node_identity identity;
     const char *address; /* of the supervisor: "HOST:PORT" */
     uint64_t silence_ms;
     int encrypt;
     const char *version;
 };
 
-/* Reads the key from fd. ERR_FORMAT, -errno. */
-int node_read_secret(int fd, struct channel_secret *ret, struct err *err);
+/* Reads key and identity from fd; without one, *ret_identity is all zero. ERR_FORMAT, -errno. */
+int node_read_secret(int fd, struct channel_secret *ret,
+                     struct node_identity *ret_identity, struct err *err);
 /* Serves until the end. An error is why it ended. */
 int node_run(const struct node_args *args, const struct channel_secret *secret,
              struct err *err);

@@ -50,6 +50,7 @@ struct remote_site {
     struct channel *channel; /* NULL: there is no node */
     char host[NODE_TEXT_BYTES];
     int same_clock;
+    uint64_t generation;
     struct err why_lost;
     struct err why_gone; /* no node will come again; code 0: one may */
     struct node_feed feed;
@@ -542,6 +543,7 @@ static int remote_start(struct worker_link *base, struct err *err)
     base->exit_code = -1;
     base->signal = 0;
     base->host = l->site->host;
+    base->generation = l->site->generation;
     capture_begin(&l->capture);
     l->has_process = 1;
     l->has_sample = 0;
@@ -787,12 +789,13 @@ static void add_groups(struct remote_site *s)
 }
 
 void remote_site_join(struct remote_site *s, struct channel *c, const char *host,
-                      int same_clock)
+                      int same_clock, uint64_t generation)
 {
     CHECK(s->channel == NULL);
     s->channel = c;
     (void)snprintf(s->host, sizeof(s->host), "%s", host);
     s->same_clock = same_clock;
+    s->generation = generation;
     node_feed_init(&s->feed, s->args.store);
     add_groups(s);
     feed(s);
