@@ -8,6 +8,7 @@
 #include "common/numerics/cpu_kernels.h"
 #include "common/numerics/numerics.h"
 #include "supervisor/net/listener.h"
+#include "supervisor/node/node.h"
 #include "supervisor/node/node_launch.h"
 #include "supervisor/node/placement.h"
 #include "supervisor/proc/capture.h"
@@ -32,6 +33,7 @@ enum {
     TICK_MS = 20,
     FREE_TRIES = 2000, /* one per millisecond */
     QUOTE_BYTES = 512, /* of what a launched program wrote last */
+    KEEPER_MS = 1000,  /* to sweep what a node has left */
 };
 
 enum place_state {
@@ -610,6 +612,16 @@ static void check_start(struct place *p)
     fail_start(p, text);
 }
 
+/* A node whose connection has ended ends all that it has started, or its keeper does: that
+ * takes a moment, in which the keeper should not be killed. */
+static int may_be_killed(const struct place *p)
+{
+    const int has_ended = p->why.code == UV_EOF || p->why.code == UV_ECONNRESET;
+
+    return !has_ended || p->cluster->is_stopping ||
+           (uint64_t)monotonic_ms() - p->since_ms > NODE_END_MS + KEEPER_MS;
+}
+
 static void look_at(struct place *p)
 {
     if (p->ended != NULL)
@@ -637,9 +649,9 @@ static void look_at(struct place *p)
             start_place(p);
         break;
     case PLACE_ENDING:
-        if (p->program.pid != 0)
+        if (p->program.pid != 0 && may_be_killed(p))
             program_kill(&p->program);
-        else
+        else if (p->program.pid == 0 && !p->cluster->has_orphans)
             after_end(p);
         break;
     default:

@@ -35,6 +35,7 @@ struct node {
     struct channel *channel;
     uv_timer_t sample, deadline;
     uv_signal_t signals[3];
+    uv_poll_t keeper;      /* data NULL: there is none */
     uint64_t stored_bytes; /* not reported yet */
     int is_ready;          /* the supervisor has the key, too */
     int is_ending, is_closing;
@@ -111,6 +112,8 @@ static void on_site_closed(void *ctx)
 
     uv_close((uv_handle_t *)&n->sample, NULL);
     uv_close((uv_handle_t *)&n->deadline, NULL);
+    if (n->keeper.data != NULL)
+        uv_close((uv_handle_t *)&n->keeper, NULL);
     for (size_t i = 0; i < sizeof(n->signals) / sizeof(n->signals[0]); i++)
         uv_close((uv_handle_t *)&n->signals[i], NULL);
 }
@@ -159,6 +162,16 @@ static void on_signal(uv_signal_t *handle, int signum)
 
     log_info("signal %d: the node ends", signum);
     end(handle->data, &none);
+}
+
+static void on_keeper(uv_poll_t *poll, int status, int events)
+{
+    struct node *n = poll->data;
+    struct err err;
+
+    (void)uv_poll_stop(poll);
+    (void)err_set(&err, ERR_STATE, "its keeper has died");
+    end(n, &err);
 }
 
 /* ---- messages ---- */
@@ -312,6 +325,11 @@ static void open_handles(struct node *n)
     (void)uv_timer_init(&n->loop, &n->deadline);
     n->sample.data = n->deadline.data = n;
     (void)uv_timer_start(&n->sample, on_sample, SAMPLE_MS, SAMPLE_MS);
+    if (n->args->keeper_fd >= 0) {
+        (void)uv_poll_init(&n->loop, &n->keeper, n->args->keeper_fd);
+        n->keeper.data = n;
+        (void)uv_poll_start(&n->keeper, UV_READABLE | UV_DISCONNECT, on_keeper);
+    }
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         (void)uv_signal_init(&n->loop, &n->signals[i]);
         n->signals[i].data = n;

@@ -10,6 +10,9 @@
  * Generation  BROOD_GENERATION in the environment of its processes, which write it beside the
  *          numbers of requests where they log these.
  * Exit     0 after an orderly end of the connection or a signal, otherwise 1.
+ * Keeper   a process in front of it (keeper.h), which the launcher has started: when the node has
+ *          died, whatever killed it, the keeper ends all that it has started, also what has left
+ *          its session; and when the keeper has died, the node ends as at a signal.
  * Threads  main thread alone.
  */
 #ifndef SUPERVISOR_NODE_NODE_H
@@ -28,6 +31,7 @@ struct node_args {
     uint64_t silence_ms;
     int encrypt;
     const char *version;
+    int keeper_fd; /* at end of file when the keeper has died; -1: there is none */
 };
 
 /* Reads key and identity from fd; without one, *ret_identity is all zero. ERR_FORMAT, -errno. */

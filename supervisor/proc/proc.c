@@ -180,6 +180,7 @@ static const char *const passed[] = {KEEPER_MARK "=",
                                      "BROOD_CHECK_PURE=",
                                      "BROOD_FAULT=",
                                      "BROOD_GENERATION=",
+                                     KEEPER_NODE_MARK "=",
                                      "PATH=",
                                      "HOME="};
 enum { N_PASSED = sizeof(passed) / sizeof(passed[0]), N_PASSED_TO_AGENTS = N_PASSED - 2 };

@@ -27,10 +27,11 @@ def trained(run):
 
 
 def nodes_of(keeper):
-    """The pids of a live run's nodes, in order of their starts."""
-    return [pid for pid, (state, _, command) in sorted(
+    """The pids of a live run's nodes, in order of their starts. Each has a keeper."""
+    keepers = [pid for pid, (state, _, command) in sorted(
         harness.children(harness.supervisor_of(keeper) or 0).items())
         if " node --connect " in command and state != "Z"]
+    return [node for node in map(harness.supervisor_of, keepers) if node is not None]
 
 
 def agents_on(node):
