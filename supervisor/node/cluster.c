@@ -17,6 +17,7 @@
 #include "supervisor/proc/sweep.h"
 #include "supervisor/proc/worker_local.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -238,7 +239,8 @@ static int launch(struct place *p, struct err *err)
     return rc;
 }
 
-static void start_place(struct place *p)
+/* why: of the loss that it follows at once; NULL: of none. */
+static void start_place(struct place *p, const char *why)
 {
     struct err err = {0};
 
@@ -255,7 +257,8 @@ static void start_place(struct place *p)
         tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_LOST, .why = p->why.msg});
         return;
     }
-    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_START, .pid = p->program.pid});
+    tell(p, (struct cluster_event){
+                .kind = CLUSTER_EVENT_START, .pid = p->program.pid, .why = why});
 }
 
 /* ---- connections ---- */
@@ -524,6 +527,12 @@ static int was_healthy(const struct place *p)
                                 p->cluster->config->restart.within_s * 1000;
 }
 
+/* Another node on that machine would need the same space. */
+static int lacks_space(const struct place *p)
+{
+    return p->why.code == -ENOSPC || p->why.code == -EDQUOT;
+}
+
 /* Starts the place again, at once or later, or gives it up. */
 static void judge(struct place *p)
 {
@@ -536,7 +545,10 @@ static void judge(struct place *p)
                                    0);
     p->up_ms = 0;
     v = restart_history_feed(&p->restarts, config, RESTART_EV_CRASHED, uv_hrtime(), 0);
-    if (p->n_starts >= CLUSTER_MAX_STARTS) {
+    if (lacks_space(p) && another(p) != NULL) {
+        (void)err_set(&why, p->why.code, "its disk is full: %s", p->why.msg);
+        give_up(p, &why);
+    } else if (p->n_starts >= CLUSTER_MAX_STARTS) {
         (void)err_set(&why, ERR_AGENT, "it cannot be started again: %s", p->why.msg);
         give_up(p, &why);
     } else if (v.action == RESTART_DO_GIVE_UP) {
@@ -548,9 +560,10 @@ static void judge(struct place *p)
         enter(p, PLACE_WAITING);
         p->due_ms = (uint64_t)monotonic_ms() + v.delay_ns / 1000000;
         tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_WAIT,
-                                       .delay_ms = v.delay_ns / 1000000});
+                                       .delay_ms = v.delay_ns / 1000000,
+                                       .why = p->why.msg});
     } else {
-        start_place(p);
+        start_place(p, p->why.msg);
     }
 }
 
@@ -646,7 +659,7 @@ static void look_at(struct place *p)
         if (p->cluster->is_stopping)
             enter(p, PLACE_GONE);
         else if ((uint64_t)monotonic_ms() >= p->due_ms)
-            start_place(p);
+            start_place(p, NULL);
         break;
     case PLACE_ENDING:
         if (p->program.pid != 0 && may_be_killed(p))
@@ -819,7 +832,7 @@ void cluster_start(struct cluster *c)
 {
     c->is_starting = 1;
     for (size_t i = 0; i < c->n; i++)
-        start_place(&c->places[i]);
+        start_place(&c->places[i], NULL);
 }
 
 void cluster_info(const struct cluster *c, size_t node, struct cluster_info *ret)

@@ -7,10 +7,11 @@
  *          is a line of the log, which names the generation.
  * Death    of a node: its connection has ended, or was silent. What was launched is killed first,
  *          then started again. The other nodes take its agents after CLUSTER_MAX_STARTS failed
- *          starts in a row, or after more deaths than cluster.restart allows, whatever its
- *          agents did: restart_policy.h counts them, and a node that was up for `within` has
- *          made progress. When the new place has what the agents need (node_feed.h), their
- *          exits are reported, and the table starts them there, from its snapshots.
+ *          starts in a row, for lack of space on its disk, or after more deaths than
+ *          cluster.restart allows, whatever its agents did: restart_policy.h counts them, and a
+ *          node that was up for `within` has made progress. When the new place has what the
+ *          agents need (node_feed.h), their exits are reported, and the table starts them
+ *          there, from its snapshots.
  * None     left: the next start of an agent fails with the reason, and so does the run.
  * Threads  loop thread = main thread.
  */
@@ -28,12 +29,12 @@
 struct cluster; /* opaque */
 
 enum cluster_event_kind {
-    CLUSTER_EVENT_START,   /* pid of what was launched */
+    CLUSTER_EVENT_START,   /* pid of what was launched; why: at once after that loss */
     CLUSTER_EVENT_CONNECT, /* pid of the node, on its host */
     CLUSTER_EVENT_UP,      /* it has what its processes need */
     CLUSTER_EVENT_LOST,    /* why */
     CLUSTER_EVENT_FENCE,   /* what was launched has ended */
-    CLUSTER_EVENT_WAIT,    /* delay_ms until the next start */
+    CLUSTER_EVENT_WAIT,    /* delay_ms until the next start; why: of the loss */
     CLUSTER_EVENT_GIVE_UP, /* why; to */
 };
 

@@ -118,9 +118,11 @@ static void on_site_closed(void *ctx)
         uv_close((uv_handle_t *)&n->signals[i], NULL);
 }
 
+/* What comes now is read and dropped: bytes that nobody reads would reset the connection, and
+ * with it the last message. */
 static void close_if_none(struct node *n)
 {
-    if (!n->is_ending || n->is_closing || n->workers.n_running > 0)
+    if (!n->is_ending || n->is_closing || n->workers.n_running > 0 || n->channel != NULL)
         return;
     n->is_closing = 1;
     local_site_close(n->workers.site, on_site_closed, n);
@@ -136,6 +138,32 @@ static void on_deadline(uv_timer_t *timer)
     _exit(n->why.code < 0);
 }
 
+static void post(struct node *n, enum node_message_kind kind, uint64_t number,
+                 const void *data, size_t len)
+{
+    uint8_t head[NODE_HEAD_BYTES];
+
+    node_head_pack(head, kind, NODE_NO_WORKER, number);
+    (void)channel_send2(n->channel, head, sizeof(head), data, len, NULL);
+}
+
+static void send_last(struct node *n)
+{
+    struct wbuf b = {0};
+
+    node_outcome_pack(&b, n->why.code, n->why.msg);
+    post(n, NODE_LAST, 0, b.data, b.len);
+    wbuf_done(&b);
+}
+
+static void close_channel(struct node *n)
+{
+    channel_close(n->channel);
+    n->channel = NULL;
+}
+
+/* An error of the node's own is told; then the supervisor ends the connection, or the deadline
+ * does. */
 static void end(struct node *n, const struct err *why)
 {
     if (n->is_ending)
@@ -143,8 +171,10 @@ static void end(struct node *n, const struct err *why)
     n->is_ending = 1;
     n->why = *why;
     n->workers.channel = NULL;
-    channel_close(n->channel);
-    n->channel = NULL;
+    if (why->code < 0 && n->is_ready && n->channel != NULL)
+        send_last(n);
+    else
+        close_channel(n);
     (void)uv_timer_stop(&n->sample);
     (void)uv_timer_start(&n->deadline, on_deadline, NODE_END_MS, 0);
     node_workers_kill(&n->workers);
@@ -175,15 +205,6 @@ static void on_keeper(uv_poll_t *poll, int status, int events)
 }
 
 /* ---- messages ---- */
-
-static void post(struct node *n, enum node_message_kind kind, uint64_t number,
-                 const void *data, size_t len)
-{
-    uint8_t head[NODE_HEAD_BYTES];
-
-    node_head_pack(head, kind, NODE_NO_WORKER, number);
-    (void)channel_send2(n->channel, head, sizeof(head), data, len, NULL);
-}
 
 static void on_ready(void *ctx, struct channel *c)
 {
@@ -272,7 +293,9 @@ static void on_end(void *ctx, struct channel *c, const struct err *why)
                       n->args->address);
         why = &refused;
     }
+    close_channel(n);
     end(n, why);
+    close_if_none(n);
 }
 
 static void on_sample(uv_timer_t *timer)

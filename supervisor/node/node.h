@@ -9,6 +9,7 @@
  *          space the identity (node_protocol.h), which the supervisor compares.
  * Generation  BROOD_GENERATION in the environment of its processes, which write it beside the
  *          numbers of requests where they log these.
+ * Error    one that ends the node, such as a full disk, is the last message to the supervisor.
  * Exit     0 after an orderly end of the connection or a signal, otherwise 1.
  * Keeper   a process in front of it (keeper.h), which the launcher has started: when the node has
  *          died, whatever killed it, the keeper ends all that it has started, also what has left

@@ -13,7 +13,7 @@ static const char *const kind_names[NODE_KIND_COUNT] = {
     [NODE_ROWS] = "rows",         [NODE_FORGET] = "forget", [NODE_SHARED] = "shared",
     [NODE_NOTHING] = "nothing",   [NODE_HELLO] = "hello",   [NODE_REPLY] = "reply",
     [NODE_EXIT] = "exit",         [NODE_BROKEN] = "broken", [NODE_OUTPUT] = "output",
-    [NODE_SAMPLE] = "sample",     [NODE_STORED] = "stored",
+    [NODE_SAMPLE] = "sample",     [NODE_STORED] = "stored", [NODE_LAST] = "last",
 };
 
 const char *node_kind_name(enum node_message_kind kind)

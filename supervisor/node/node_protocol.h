@@ -59,6 +59,7 @@ enum node_message_kind {
     NODE_BROKEN, /* i32 code, text */
     NODE_OUTPUT, /* bytes of the process's stdout and stderr */
     NODE_SAMPLE, /* struct node_sample */
+    NODE_LAST, /* i32 code, text: why the node ends; the supervisor ends the connection */
     NODE_STORED, /* so many more bytes of HEADER, ROWS and SHARED are in the node's files */
     NODE_KIND_COUNT,
 };
@@ -145,7 +146,7 @@ int node_exit_parse(struct node_exit *ret, const struct node_message *m, struct 
 void node_sample_pack(struct wbuf *b, const struct node_sample *v);
 int node_sample_parse(struct node_sample *ret, const struct node_message *m,
                       struct err *err);
-/* Of REPLY without its bytes, and of BROKEN; code 0: no error. */
+/* Of REPLY without its bytes, of BROKEN and of LAST; code 0: no error. */
 void node_outcome_pack(struct wbuf *b, int code, const char *text);
 int node_reply_parse(struct node_reply *ret, const struct node_message *m,
                      struct err *err);

@@ -330,6 +330,16 @@ static int take_of_worker(struct remote_site *s, struct remote_link *l,
     }
 }
 
+/* It ends: its own error is why it is lost. */
+static int take_last(const struct node_message *m, struct err *err)
+{
+    struct node_reply r;
+
+    if (node_reply_parse(&r, m, err) < 0)
+        return ERR_PROTOCOL;
+    return err_set(err, r.code < 0 ? r.code : ERR_AGENT, "%s", r.text);
+}
+
 static int take(struct remote_site *s, const uint8_t *data, size_t len, struct err *err)
 {
     struct node_message m;
@@ -342,6 +352,8 @@ static int take(struct remote_site *s, const uint8_t *data, size_t len, struct e
         return take_reply(s, &m, err);
     case NODE_SHARED:
         return take_shared(s, &m, err);
+    case NODE_LAST:
+        return take_last(&m, err);
     case NODE_STORED:
         rc = node_feed_stored(&s->feed, m.number, err);
         if (rc == 0) {

@@ -32,26 +32,25 @@ static void send_event(struct training *t, const struct cluster_event *from)
     run_event_node_init(n, from->node, from->host);
     n->generation = from->generation;
     n->pid = from->pid;
-    n->why = from->why;
+    if (from->kind == CLUSTER_EVENT_LOST || from->kind == CLUSTER_EVENT_GIVE_UP)
+        n->why = from->why;
     n->to = from->to;
     if (from->kind == CLUSTER_EVENT_WAIT)
         n->delay_ms = from->delay_ms;
     training_event_at(t, &e, NULL);
 }
 
+/* A loss is told with what follows: another start, now or later, a give-up, or the run's
+ * failure. */
 static void log_event(struct training *t, const struct cluster_event *e)
 {
     switch (e->kind) {
     case CLUSTER_EVENT_START:
-        if (e->generation > 1)
-            training_log(t, "%s is started again", e->shown);
-        break;
-    case CLUSTER_EVENT_LOST:
-        if (t->state != LIFE_CONNECTING) /* it may be the run's error then */
-            training_log(t, "%s is lost: %s", e->shown, e->why);
+        if (e->why != NULL)
+            training_log(t, "%s is lost: %s; it is started again", e->shown, e->why);
         break;
     case CLUSTER_EVENT_WAIT:
-        training_log(t, "%s will be started again in %.1f s", e->shown,
+        training_log(t, "%s is lost: %s; it is started again in %.1f s", e->shown, e->why,
                      (double)e->delay_ms / 1000);
         break;
     case CLUSTER_EVENT_GIVE_UP:

@@ -235,6 +235,39 @@ def test_a_node_that_dies_again_and_again_is_given_up(w):
     harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("often")))
 
 
+SMALL_DISK = """#!/bin/sh
+node=$1
+shift
+[ "$node" = 1 ] || exec "$@"
+exec unshare -rm sh -c 'mount -t tmpfs -o size=400k brood "$0" && TMPDIR=$0 exec "$@"' PLACE "$@"
+"""
+
+
+def test_a_node_whose_disk_is_full_is_given_up(w):
+    """In one line; its agents go on elsewhere."""
+    (w.path / "disk").mkdir()
+    try:
+        harness.subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "brood",
+                                str(w.path / "disk")], check=True, capture_output=True)
+    except (OSError, harness.subprocess.CalledProcessError) as e:
+        raise harness.Skip(f"no disk of one's own can be mounted here: {e}")
+    launcher = w.write("launch", SMALL_DISK.replace("PLACE", str(w.path / "disk")))
+    launcher.chmod(0o755)
+    file = w.small(steps=harness.FOREVER, evaluate=0, checkpoint=400)
+    p = start(w, "full", file, *PATIENT, *cluster(
+        2, f', command: ["{launcher}", "{{node}}"]', "command"))
+    harness.wait_until("the give-up", lambda: p.poll() is not None or
+                       states(w, "full")[1] == ["up", "gone"])
+    line, = [line for line in p.log.read_text().splitlines() if "node 1" in line]
+    assert "is given up: its disk is full: its copy of the experience log: No space" in line, \
+        line
+    assert [n["agents"] for n in w.status("full")["nodes"]] == [3, 0]
+    steps = harness.set_last_step(w, w.run_dir("full"), 400)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("full")))
+
+
 def test_ssh_starts_the_nodes(w):
     """A stand-in for ssh notes its words, and gives a shell those behind the host."""
     (w.path / "bin").mkdir()

@@ -2,6 +2,7 @@
 the run could see it."""
 import os
 import pathlib
+import signal
 import threading
 
 import harness
@@ -117,6 +118,38 @@ def test_a_dead_node_leaves_nothing(w):
         machine.close()
     w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
     harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("left")))
+
+
+def test_a_node_that_stood_still_ends_itself(w):
+    """It is replaced after the silence; when it goes on, nobody needs it, and it ends with all
+    that it has started."""
+    program = w.program_with_agent(LEAVER)
+    machine = Machine(w, program)
+    try:
+        file = w.small(steps=harness.FOREVER, evaluate=0, checkpoint=400)
+        p = w.start("run", file, "--name", "stood", *PATIENT, *cluster(
+            2, f", silence: 2s, command: [sh, -c, '{LAUNCH}']{KEEP_NODES}", "command"),
+            program=program)
+        harness.wait_until("a checkpoint", lambda: harness.checkpoints(w.run_dir("stood")) or
+                           p.poll() is not None)
+        keeper = machine.keepers[1]
+        harness.wait_until("what is left behind", lambda: has_left_all(keeper.pid, 1))
+        everyone = everyone_of(keeper.pid)
+        node = harness.supervisor_of(keeper.pid)
+        harness.kill(node, signal.SIGSTOP)
+        harness.wait_until("another node", lambda: node_pids(w, "stood")[1] not in (0, node))
+        at = w.status("stood")["env_steps"]
+        harness.wait_until("progress", lambda: w.status("stood")["env_steps"] > at)
+        assert harness.is_stopped(node)
+        harness.kill(node, signal.SIGCONT)
+        assert keeper.wait(timeout=harness.DEADLINE_S) in (0, 1)
+        wait_gone(everyone)
+        steps = harness.set_last_step(w, w.run_dir("stood"), 400)
+        assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    finally:
+        machine.close()
+    w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("stood")))
 
 
 def test_the_supervisor_of_nodes_elsewhere_dies(w):
