@@ -43,10 +43,15 @@ static void print_nodes(const struct run_node_status *n, size_t count)
     if (count > 0)
         (void)printf("  %-16s %8s  %-11s %8s %11s  %-16s  %s\n", "node", "pid", "state",
                      "restarts", "agents", "host", "last loss");
-    for (size_t i = 0; i < count; i++, n++)
-        (void)printf("  %-16s %8d  %-11s %8" PRIu64 " %11" PRIu64 "  %-16s  %s\n",
-                     n->name, (int)n->pid, n->state, n->restarts, n->agents,
+    for (size_t i = 0; i < count; i++, n++) {
+        char agents[32] = "-";
+
+        if (n->agents != RUN_UNKNOWN)
+            (void)snprintf(agents, sizeof(agents), "%" PRIu64, n->agents);
+        (void)printf("  %-16s %8d  %-11s %8" PRIu64 " %11s  %-16s  %s\n", n->name,
+                     (int)n->pid, n->state, n->restarts, agents,
                      n->host != NULL ? n->host : "-", n->why != NULL ? n->why : "");
+    }
 }
 
 static void print_text(const struct run_status *s, int is_live)

@@ -5,7 +5,7 @@
  *          total_steps, total_episodes, steps_per_second, elapsed_seconds,
  *          checkpoint_step, team_return_mean?, exact, numerics?, not_portable?, agents and
  *          environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?,
- *          last_exit?, host?}], nodes: [{name, host?, state, agents, restarts, pid, why?}],
+ *          last_exit?, host?}], nodes: [{name, host?, state, agents?, restarts, pid, why?}],
  *          pending: [{key, value, at_step?, agent?}]. Keys with a question mark are nil if
  *          they are unknown.
  * New field a member of the struct and a row of the table in run_status.c.
@@ -47,7 +47,7 @@ struct run_node_status {
     const char *name;  /* "node-2", as its log */
     const char *host;  /* as it calls itself, or as configured; NULL: not known */
     const char *state; /* cluster_info.state */
-    uint64_t agents;   /* processes whose place it is */
+    uint64_t agents;   /* processes whose place it is, or RUN_UNKNOWN */
     uint64_t restarts; /* starts after the first */
     pid_t pid;         /* of `brood node`, on its machine; 0: it is not connected */
     const char *why;   /* it was lost the last time; NULL: it never was */
@@ -87,7 +87,7 @@ struct run_status {
     size_t n_agents;
     const struct run_agent_status *environments; /* processes of an external one */
     size_t n_environments;
-    const struct run_node_status *nodes; /* of a live run with a cluster */
+    const struct run_node_status *nodes; /* of a run with a cluster */
     size_t n_nodes;
     const struct run_pending *pending; /* of a live run, in the order of their steps */
     size_t n_pending;

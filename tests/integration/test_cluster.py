@@ -206,6 +206,11 @@ def test_what_happens_to_nodes_is_told(w):
         ("connect", 2), ("up", 2))]
     for text in (harness.output(p), w.brood("logs", "told", "journal", "--json")[0]):
         assert [e for e in events_of_nodes(text) if e[1] == "node-1"] == expected, text
+    over = w.status("told")["nodes"]
+    assert [(n["name"], n["state"], n["restarts"], n["agents"]) for n in over] == \
+        [("node-0", "gone", 0, None), ("node-1", "gone", 1, None)], over
+    assert over[1]["why"] == nodes[1]["why"], over
+    assert re.search(r"node-1 +0  gone +1 +-  ", w.brood("status", "told")[0])
     w.brood("report", "told", "--html", w.path / "page.html")
     page = (w.path / "page.html").read_text()
     assert "node-1" in page and "was lost" in page and "was started again" in page
@@ -321,12 +326,14 @@ def test_a_run_answers_while_its_nodes_start(w):
     assert re.search(r"node-0 +0  starting +0 +2  a ", text), text
     _, err = w.brood("kill", "there", "agent_0", code=1)
     assert "no process" in err, err
+    attached = w.start("attach", "there")
     paused = w.start("pause", "there")
     w.write("gate-0", "")
     assert paused.wait(timeout=harness.DEADLINE_S) == 0, paused.log.read_text()
     assert states(w, "there") == ("paused", ["up", "up"])
     w.brood("continue", "there")
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    assert attached.wait(timeout=harness.DEADLINE_S) == 0, attached.log.read_text()
     w.brood("run", file, "--name", "here")
     harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
 
