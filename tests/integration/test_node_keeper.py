@@ -152,6 +152,30 @@ def test_a_node_that_stood_still_ends_itself(w):
     harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("stood")))
 
 
+def test_dead_nodes_of_this_machine_leave_nothing(w):
+    """Started directly, and by a shell that stays in front."""
+    program = w.program_with_agent(LEAVER)
+    for name, launcher in (("local", cluster(2, KEEP_NODES)),
+                           ("shell", cluster(2, """, command: [sh, -c, '"$0" "$@"; exit $?']"""
+                                             + KEEP_NODES, "command"))):
+        p = w.start("run", w.small(steps=harness.FOREVER, evaluate=0), "--name", name,
+                    *PATIENT, *launcher, program=program)
+        harness.wait_until("a checkpoint", lambda: harness.checkpoints(w.run_dir(name)) or
+                           p.poll() is not None)
+        for who in ("node", "keeper"):
+            node = harness.wait_until("the node", lambda: node_pids(w, name)[1])
+            keeper = harness.look_at(node)[1]
+            harness.wait_until("what is left behind", lambda: has_left_all(keeper, 1))
+            everyone = everyone_of(keeper)
+            harness.kill(node if who == "node" else keeper)
+            wait_gone(everyone)
+            harness.wait_until("another node", lambda: node_pids(w, name)[1] not in (0, node))
+        everyone = harness.members(p.pid)
+        w.brood("stop", name)
+        assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+        wait_gone(everyone)
+
+
 def test_the_supervisor_of_nodes_elsewhere_dies(w):
     """Nodes end by themselves, with all that their agents have left."""
     program = w.program_with_agent(LEAVER)
