@@ -15,6 +15,7 @@ struct loop {
     loop_request_fn handle;
     void *ctx;
     int is_traced;
+    const char *generation; /* of its node; NULL: it runs below a supervisor */
     struct msg m;
     struct msg_out out;
 };
@@ -91,7 +92,9 @@ static int handle_request(struct loop *l, size_t len, struct err *err)
     uint64_t ended_ns;
     int ends, rc;
 
-    log_debug("read %s, request %" PRIu32 ", %zu bytes", l->m.method, l->m.id, len);
+    log_debug("read %s, request %" PRIu32 "%s%s, %zu bytes", l->m.method, l->m.id,
+              l->generation != NULL ? ", generation " : "",
+              l->generation != NULL ? l->generation : "", len);
     ends = l->handle(l->ctx, &l->m, &l->out);
     ended_ns = timed ? (uint64_t)monotonic_ns() : 0;
     if ((rc = loop_send(l->fd_out, &l->out, err)) < 0 || !timed)
@@ -118,7 +121,10 @@ static int handle_frame(struct loop *l, const uint8_t *data, size_t len, struct 
 
 int loop_serve(int fd_in, int fd_out, loop_request_fn handle, void *ctx, struct err *err)
 {
-    struct loop l = {.fd_out = fd_out, .handle = handle, .ctx = ctx};
+    struct loop l = {.fd_out = fd_out,
+                     .handle = handle,
+                     .ctx = ctx,
+                     .generation = getenv("BROOD_GENERATION")};
     struct frame_reader reader;
     const uint8_t *data;
     size_t len;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_SILENCE_S = 10 };
+enum { DEFAULT_SILENCE_S = 10, DEFAULT_START_WITHIN_S = 60 };
 
 /* ---- devices ---- */
 
@@ -93,6 +93,27 @@ static int check_launcher(const struct run_config *c, const struct yaml_node *at
                               : 0;
 }
 
+static void complete_restart(struct restart_config *r, const struct yaml_node *at)
+{
+    static const struct restart_config usual = {.policy = RESTART_PERMANENT,
+                                                .max_restarts = 5,
+                                                .within_s = 60,
+                                                .delay_s = 0.1,
+                                                .max_delay_s = 10,
+                                                .on_give_up = GIVE_UP_STOP};
+
+    r->policy = usual.policy;
+    r->on_give_up = usual.on_give_up;
+    if (at == NULL || yaml_find(at, "max_restarts") == NULL)
+        r->max_restarts = usual.max_restarts;
+    if (at == NULL || yaml_find(at, "within") == NULL)
+        r->within_s = usual.within_s;
+    if (at == NULL || yaml_find(at, "delay") == NULL)
+        r->delay_s = usual.delay_s;
+    if (at == NULL || yaml_find(at, "max_delay") == NULL)
+        r->max_delay_s = usual.max_delay_s;
+}
+
 int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
                             struct err *err)
 {
@@ -112,6 +133,9 @@ int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
         k->listen = "auto";
     if (k->silence_s == 0.0)
         k->silence_s = DEFAULT_SILENCE_S;
+    if (k->start_within_s == 0.0)
+        k->start_within_s = DEFAULT_START_WITHIN_S;
+    complete_restart(&k->restart, yaml_find(at, "restart"));
     return check_launcher(c, at, err);
 }
 

@@ -200,6 +200,7 @@ struct hooks_config {
     const struct yaml_node *start, *resume, *pause, *continue_, *stop;
     const struct yaml_node *exit, *respawn, *give_up, *take_back;
     const struct yaml_node *changed, *refused, *checkpoint, *checkpoint_failed;
+    const struct yaml_node *node_up, *node_lost, *node_give_up;
     const struct yaml_node *evaluation, *inexact, *full, *space, *failed, *end;
     const char *directory; /* absolute: their cwd */
     double deadline_s;
@@ -213,6 +214,8 @@ struct cluster_config {
     const struct yaml_node *hosts, *options, *command; /* lists of words; NULL: none */
     const char *listen;                                /* "auto", or ADDRESS[:PORT] */
     double silence_s;
+    double start_within_s;         /* from the launch of a node to its connection */
+    struct restart_config restart; /* of nodes; permanent, without a mode */
     int encrypt;
 };
 

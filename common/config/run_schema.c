@@ -462,6 +462,9 @@ static const struct field hooks_fields[] = {
     WHEN(exit, "the same when a process of the run has exited"),
     WHEN(respawn, "another process takes its place"),
     WHEN(take_back, "an agent that was given up learns again"),
+    WHEN(node_lost, "a node of the cluster has died, or is silent"),
+    WHEN(node_up, "a node has connected, and takes its agents"),
+    WHEN(node_give_up, "a node is not started again; others take its agents"),
     WHEN(checkpoint, "a checkpoint is on the disk"),
     WHEN(checkpoint_failed, "it could not be written"),
     WHEN(evaluation, "the policies were evaluated"),
@@ -485,6 +488,20 @@ static const struct field hooks_fields[] = {
 };
 const struct schema hooks_schema = {TABLE(hooks_fields)};
 
+/* The keys of an agent's `restart` that make sense for a node (cluster_config.c has the
+ * defaults). */
+static const struct field node_restart_fields[] = {
+    {"max_restarts", FIELD_I64, RESTART(max_restarts), WITHIN(0, 1e6),
+     .doc = "more than this many within `within`: others take its agents (5)"},
+    {"within", FIELD_SECONDS, RESTART(within_s), ABOVE(0),
+     .doc = "one that was up for so long begins to count anew (60s)"},
+    {"delay", FIELD_SECONDS, RESTART(delay_s), FROM(0),
+     .doc = "before the second restart; doubles from then on (100ms)"},
+    {"max_delay", FIELD_SECONDS, RESTART(max_delay_s), FROM(0),
+     .doc = "the longest delay (10s)"},
+};
+static const struct schema node_restart_schema = {TABLE(node_restart_fields)};
+
 #define CLUSTER(m) .offset = offsetof(struct cluster_config, m)
 static const struct field cluster_fields[] = {
     {"launcher", FIELD_ENUM, CLUSTER(launcher), NAMES("none", "local", "command", "ssh"),
@@ -499,6 +516,11 @@ static const struct field cluster_fields[] = {
      .doc = "ADDRESS[:PORT] to which nodes connect (auto)"},
     {"silence", FIELD_SECONDS, CLUSTER(silence_s), .flags = FIELD_ABOVE_MIN, .min = 0,
      .max = 86400, .doc = "a node from which nothing comes for so long is lost (10s)"},
+    {"start_within", FIELD_SECONDS, CLUSTER(start_within_s), .flags = FIELD_ABOVE_MIN,
+     .min = 0, .max = 2592000,
+     .doc = "a node that has not connected so long after its start has failed (60s)"},
+    {"restart", FIELD_MAP, CLUSTER(restart), .schema = &node_restart_schema,
+     .doc = "of nodes that are lost, as of agents"},
     {"encrypt", FIELD_BOOL, CLUSTER(encrypt),
      .doc = "false: records are authenticated only (true)"},
 };

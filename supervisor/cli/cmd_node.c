@@ -1,8 +1,11 @@
 /* `brood node`: one machine's part of a run. */
 #include "supervisor/cli/cli.h"
 #include "supervisor/node/node.h"
+#include "supervisor/proc/keeper.h"
+#include "supervisor/proc/signals.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -36,24 +39,57 @@ static int parse(struct cli *cli, int argc, char **argv, struct options *o)
     return o->address == NULL ? cli_usage(cli, "--connect is missing") : CLI_DONE;
 }
 
+/* The node reads its signals by handlers; its keeper has blocked them. */
+static void unblock_signals(void)
+{
+    sigset_t set;
+
+    stop_signals_get(&set);
+    (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* Returns 1 in the node; otherwise *ret_code is the exit code of the keeper. */
+static int split(struct cli *cli, char **argv, struct keeper_link *ret, int *ret_code)
+{
+    const struct keeper_args args = {.argv = argv,
+                                     .who = "node",
+                                     .mark = KEEPER_NODE_MARK,
+                                     .child = "the node",
+                                     .report_fd = -1};
+    struct err err = {0};
+    const int rc = keeper_split(ret, &args, ret_code, &err);
+
+    if (rc < 0)
+        *ret_code = cli_fail(cli, CLI_FAILED, &err);
+    if (rc == 1)
+        unblock_signals();
+    return rc == 1;
+}
+
 static int run_node(struct cli *cli, int argc, char **argv)
 {
     struct options o = {.silence_ms = 10000};
+    struct keeper_link link;
     struct channel_secret secret;
+    struct node_identity identity;
     struct node_args args;
     struct err err = {0};
     int null, code = parse(cli, argc, argv, &o);
 
     if (code != CLI_DONE)
         return code < 0 ? CLI_DONE : code;
-    if (node_read_secret(STDIN_FILENO, &secret, &err) < 0)
+    if (node_read_secret(STDIN_FILENO, &secret, &identity, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null > STDIN_FILENO) {
         (void)dup2(null, STDIN_FILENO);
         (void)close(null);
     }
-    args = (struct node_args){.address = o.address,
+    if (!split(cli, argv, &link, &code))
+        return code;
+    args = (struct node_args){.keeper_fd = link.fd,
+                              .identity = identity,
+                              .address = o.address,
                               .silence_ms = (uint64_t)o.silence_ms,
                               .encrypt = !o.plain,
                               .version = BROOD_VERSION};

@@ -39,6 +39,22 @@ void cli_print_pending(const char *prefix, const struct run_pending *p, size_t n
     }
 }
 
+static void print_nodes(const struct run_node_status *n, size_t count)
+{
+    if (count > 0)
+        (void)printf("  %-16s %8s  %-11s %8s %11s  %-16s  %s\n", "node", "pid", "state",
+                     "restarts", "agents", "host", "last loss");
+    for (size_t i = 0; i < count; i++, n++) {
+        char agents[32] = "-";
+
+        if (n->agents != RUN_UNKNOWN)
+            (void)snprintf(agents, sizeof(agents), "%" PRIu64, n->agents);
+        (void)printf("  %-16s %8d  %-11s %8" PRIu64 " %11s  %-16s  %s\n", n->name,
+                     (int)n->pid, n->state, n->restarts, agents,
+                     n->host != NULL ? n->host : "-", n->why != NULL ? n->why : "");
+    }
+}
+
 static void print_text(const struct run_status *s, int is_live)
 {
     const int is_spread = run_status_is_spread(s);
@@ -66,6 +82,7 @@ static void print_text(const struct run_status *s, int is_live)
     (void)printf("last exit\n");
     print_processes(s->agents, s->n_agents, is_spread);
     print_processes(s->environments, s->n_environments, is_spread);
+    print_nodes(s->nodes, s->n_nodes);
     cli_print_pending("  pending: ", s->pending, s->n_pending);
 }
 
@@ -106,6 +123,7 @@ const struct command cmd_status = {
     .help =
         "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
         "The status of a run that is over, or was killed, is read from its journal.\n"
+        "Of a run with a cluster, its nodes, with the agents whose place each is.\n"
         "Changes made with `brood set` that are not yet in force are listed as pending.\n"
         "Of a study (`brood sweep`), live or over: the trials of the present rung or "
         "round,\nhow far they are, and the best so far.\n"

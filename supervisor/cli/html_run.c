@@ -102,6 +102,25 @@ static void take_process(struct html_run *r, const struct run_event *e)
     free(name);
 }
 
+/* What became of a node; no starts but those after a loss. */
+static void take_node(struct html_run *r, const struct run_event *e)
+{
+    const struct run_event_node *n = &e->node;
+    const int gives_up = e->kind == RUN_EVENT_NODE_GIVE_UP;
+    const char *host = n->host != NULL ? n->host : "";
+
+    r->deaths += e->kind == RUN_EVENT_NODE_LOST;
+    keep_event(&r->ends, e,
+               xasprintf("%s%s%s%s %s%s%s", n->node != NULL ? n->node : "a node",
+                         *host != '\0' ? " (" : "", host, *host != '\0' ? ")" : "",
+                         gives_up                            ? "was given up"
+                         : e->kind == RUN_EVENT_NODE_RESTART ? "was started again"
+                                                             : "was lost",
+                         gives_up && n->to != NULL ? ", its agents moved to " : "",
+                         gives_up && n->to != NULL ? n->to : ""),
+               or_empty(n->why));
+}
+
 struct reading {
     struct html_run *run;
     char session[32], newest[32];
@@ -244,6 +263,11 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
     case RUN_EVENT_REINSTATE:
     case RUN_EVENT_MODE:
         take_process(r, e);
+        break;
+    case RUN_EVENT_NODE_LOST:
+    case RUN_EVENT_NODE_RESTART:
+    case RUN_EVENT_NODE_GIVE_UP:
+        take_node(r, e);
         break;
     default:
         take_listed(r, e);

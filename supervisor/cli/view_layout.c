@@ -258,6 +258,33 @@ static int put_evaluations(struct wbuf *ret, const struct view_frame *f)
     return 1;
 }
 
+/* ---- nodes ---- */
+
+/* How many are up, and the others by name. */
+static int put_nodes(struct wbuf *ret, const struct view_frame *f)
+{
+    const struct run_status *s = f->status;
+    struct view_line l = {.len = 0};
+    size_t n_up = 0;
+
+    if (s->n_nodes == 0 || f->is_over)
+        return 0;
+    for (size_t i = 0; i < s->n_nodes; i++)
+        n_up += strcmp(s->nodes[i].state, "up") == 0;
+    view_put(&l, "%snodes%s  %zu of %zu up", colour(f, VIEW_GREY), colour(f, VIEW_PLAIN),
+             n_up, s->n_nodes);
+    for (size_t i = 0; i < s->n_nodes; i++) {
+        const struct run_node_status *n = &s->nodes[i];
+
+        if (strcmp(n->state, "up") == 0)
+            continue;
+        view_put(&l, ", %s%s%s%s %s", n->name, n->host != NULL ? " (" : "",
+                 n->host != NULL ? n->host : "", n->host != NULL ? ")" : "", n->state);
+    }
+    view_put_line(ret, &l, f->columns);
+    return 1;
+}
+
 /* ---- the table ---- */
 
 enum column { PID, RESTARTS, CRITIC_LOSS, ACTOR_LOSS, MEMORY, HOST, N_OPTIONAL };
@@ -431,6 +458,8 @@ int view_layout(const struct view_frame *f, struct wbuf *ret, size_t *ret_shown)
     put_head(ret, f);
     if (f->rows == 0 || f->rows > 5)
         lines += put_evaluations(ret, f);
+    if (f->rows == 0 || f->rows > 6)
+        lines += put_nodes(ret, f);
     room = f->rows == 0 ? n : f->rows - 2 > lines ? (size_t)(f->rows - 2 - lines) : 0;
     if (room == 0 && n > 0)
         return lines;

@@ -52,6 +52,18 @@ static const struct member mode_fields[] = {
     OF_PROCESS(TEXT, agent), OF_PROCESS(TEXT, mode), OF_PROCESS(U64, position),
     OF_PROCESS(U64, lost),   OF_PROCESS(TEXT, why),
 };
+#define OF_NODE(kind, member) MEMBER_AS(struct run_event, kind, #member, node.member)
+static const struct member node_fields[] = {OF_NODE(TEXT, node), OF_NODE(TEXT, host),
+                                            OF_NODE(U64, generation)};
+static const struct member node_pid_fields[] = {OF_NODE(TEXT, node), OF_NODE(TEXT, host),
+                                                OF_NODE(U64, generation),
+                                                OF_NODE(INT, pid)};
+static const struct member node_why_fields[] = {
+    OF_NODE(TEXT, node), OF_NODE(TEXT, host), OF_NODE(U64, generation),
+    OF_NODE(TEXT, to),   OF_NODE(TEXT, why),
+};
+static const struct member node_wait_fields[] = {OF_NODE(TEXT, node),
+                                                 OF_NODE(U64, delay_ms)};
 static const struct member change_fields[] = {
     OF_AS(U64, "at", change.at),
     OF_AS(CHANGES, "changes", change.changes),
@@ -100,6 +112,14 @@ static const struct kind {
     [RUN_EVENT_GIVE_UP] = {"give-up", C | P, FIELDS(mode_fields)},
     [RUN_EVENT_REINSTATE] = {"take-back", C | P, FIELDS(mode_fields)},
     [RUN_EVENT_MODE] = {"turned", J | P, FIELDS(mode_fields)},
+    [RUN_EVENT_NODE_START] = {"node-start", J | P, FIELDS(node_pid_fields)},
+    [RUN_EVENT_NODE_RESTART] = {"node-restart", J | P, FIELDS(node_pid_fields)},
+    [RUN_EVENT_NODE_CONNECT] = {"node-connect", J | P, FIELDS(node_pid_fields)},
+    [RUN_EVENT_NODE_UP] = {"node-up", J | P, FIELDS(node_fields)},
+    [RUN_EVENT_NODE_LOST] = {"node-lost", J | P, FIELDS(node_why_fields)},
+    [RUN_EVENT_NODE_FENCE] = {"node-fence", J | P, FIELDS(node_fields)},
+    [RUN_EVENT_NODE_WAIT] = {"node-wait", J | P, FIELDS(node_wait_fields)},
+    [RUN_EVENT_NODE_GIVE_UP] = {"node-give-up", J | P, FIELDS(node_why_fields)},
     [RUN_EVENT_SET] = {"set", C | P, FIELDS(change_fields)},
     [RUN_EVENT_WAITS] = {"waits", C | P, FIELDS(change_fields)},
     [RUN_EVENT_CANCEL] = {"cancel", C | P, FIELDS(change_fields)},
@@ -135,6 +155,14 @@ void run_event_process_init(struct run_event_process *p, const char *agent,
                                     .delay_ms = MEMBER_NO_U64,
                                     .position = MEMBER_NO_U64,
                                     .lost = MEMBER_NO_U64};
+}
+
+void run_event_node_init(struct run_event_node *n, const char *node, const char *host)
+{
+    *n = (struct run_event_node){.node = node,
+                                 .host = host,
+                                 .generation = MEMBER_NO_U64,
+                                 .delay_ms = MEMBER_NO_U64};
 }
 
 const char *run_event_exit_text(const struct run_event_process *p,

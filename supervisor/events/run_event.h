@@ -41,6 +41,15 @@ enum run_event_kind {
     RUN_EVENT_GIVE_UP,   /* process: mode, position, lost, why */
     RUN_EVENT_REINSTATE, /* process: the same; it will learn again */
     RUN_EVENT_MODE,      /* process: mode; its mode has changed, or did so in a replay */
+    /* Its nodes (supervisor/node/cluster.h). */
+    RUN_EVENT_NODE_START,   /* node: pid of what was launched, generation */
+    RUN_EVENT_NODE_RESTART, /* node: the same, in the place of one that was lost */
+    RUN_EVENT_NODE_CONNECT, /* node: pid of `brood node`, on its host */
+    RUN_EVENT_NODE_UP,      /* node: it has what its processes need */
+    RUN_EVENT_NODE_LOST,    /* node: why */
+    RUN_EVENT_NODE_FENCE,   /* node: what was launched has ended */
+    RUN_EVENT_NODE_WAIT,    /* node: delay_ms until the next start */
+    RUN_EVENT_NODE_GIVE_UP, /* node: why; to: which other node takes its processes */
     /* Its configuration. */
     RUN_EVENT_SET,     /* change: accepted, takes effect at step `at` */
     RUN_EVENT_WAITS,   /* change: accepted, takes effect with a respawn of its agent */
@@ -81,6 +90,15 @@ struct run_event_process {
     uint64_t position, lost;
 };
 
+/* Unused fields are absent (run_event_node_init). */
+struct run_event_node {
+    const char *node, *host; /* "node-2"; host: NULL if it is not known */
+    uint64_t generation;     /* number of the start, from 1 */
+    pid_t pid;
+    uint64_t delay_ms;
+    const char *why, *to;
+};
+
 struct run_event {
     enum run_event_kind kind;
     char time[LOG_TIME_BYTES]; /* "2026-01-31T12:00:00.123Z" */
@@ -102,6 +120,7 @@ struct run_event {
             int signal; /* what killed the supervisor; the keeper writes it */
         } end;
         struct run_event_process process;
+        struct run_event_node node;
         struct {
             uint64_t at;
             const char *changes; /* as of MEMBER_CHANGES */
@@ -121,6 +140,8 @@ struct run_event {
 /* All fields absent but the name. */
 void run_event_process_init(struct run_event_process *p, const char *agent,
                             const char *environment);
+
+void run_event_node_init(struct run_event_node *n, const char *node, const char *host);
 
 /* How it ended: "SIGKILL", "code 3", or the key of the limit that it was killed for.
  * NULL: unknown. */

@@ -14,6 +14,14 @@ static const struct member process_fields[] = {
     OF_PROCESS(U64, update),    OF_PROCESS(TEXT, last_exit), OF_PROCESS(TEXT, host),
 };
 
+#define OF_NODE(kind, member) MEMBER(struct run_node_status, kind, member)
+
+static const struct member node_fields[] = {
+    OF_NODE(TEXT, name),  OF_NODE(TEXT, host),    OF_NODE(TEXT, state),
+    OF_NODE(U64, agents), OF_NODE(U64, restarts), OF_NODE(INT, pid),
+    OF_NODE(TEXT, why),
+};
+
 static const struct member pending_fields[] = {
     MEMBER(struct run_pending, TEXT, key),
     MEMBER(struct run_pending, TEXT, value),
@@ -43,6 +51,8 @@ static const struct member fields[] = {
                    process_fields),
     MEMBER_LIST_OF(struct run_status, environments, n_environments,
                    struct run_agent_status, process_fields),
+    MEMBER_LIST_OF(struct run_status, nodes, n_nodes, struct run_node_status,
+                   node_fields),
     MEMBER_LIST_OF(struct run_status, pending, n_pending, struct run_pending,
                    pending_fields),
 };
@@ -97,6 +107,16 @@ static void name_all(const struct run_agent_status *list, size_t n)
     }
 }
 
+static void name_nodes(struct run_status *s)
+{
+    struct run_node_status *n = (struct run_node_status *)(uintptr_t)s->nodes;
+
+    for (size_t i = 0; i < s->n_nodes; i++) {
+        n[i].name = n[i].name != NULL ? n[i].name : "";
+        n[i].state = n[i].state != NULL ? n[i].state : "";
+    }
+}
+
 static void name_pending(struct run_status *s)
 {
     struct run_pending *p = (struct run_pending *)(uintptr_t)s->pending;
@@ -128,6 +148,7 @@ void run_status_unpack(struct run_status *ret, const msgpack_object *map,
     ret->state = ret->state != NULL ? ret->state : "";
     name_all(ret->agents, ret->n_agents);
     name_all(ret->environments, ret->n_environments);
+    name_nodes(ret);
     name_pending(ret);
 }
 

@@ -5,8 +5,9 @@
  *          total_steps, total_episodes, steps_per_second, elapsed_seconds,
  *          checkpoint_step, team_return_mean?, exact, numerics?, not_portable?, agents and
  *          environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?,
- *          last_exit?, host?}], pending: [{key, value, at_step?, agent?}]. Keys with a question
- *          mark are nil if they are unknown.
+ *          last_exit?, host?}], nodes: [{name, host?, state, agents?, restarts, pid, why?}],
+ *          pending: [{key, value, at_step?, agent?}]. Keys with a question mark are nil if
+ *          they are unknown.
  * New field a member of the struct and a row of the table in run_status.c.
  * Lifetime  plain data; the function that returns one defines how long its pointers live.
  */
@@ -40,6 +41,16 @@ struct run_agent_status {
     uint64_t update;       /* updates it has taken part in, or RUN_UNKNOWN */
     const char *last_exit; /* "SIGKILL", "code 3", "memory_limit"; NULL: never exited */
     const char *host;      /* the machine that it runs on; NULL: not known */
+};
+
+struct run_node_status {
+    const char *name;  /* "node-2", as its log */
+    const char *host;  /* as it calls itself, or as configured; NULL: not known */
+    const char *state; /* cluster_info.state */
+    uint64_t agents;   /* processes whose place it is, or RUN_UNKNOWN */
+    uint64_t restarts; /* starts after the first */
+    pid_t pid;         /* of `brood node`, on its machine; 0: it is not connected */
+    const char *why;   /* it was lost the last time; NULL: it never was */
 };
 
 /* A change of the configuration that was accepted and is not yet in force. */
@@ -76,6 +87,8 @@ struct run_status {
     size_t n_agents;
     const struct run_agent_status *environments; /* processes of an external one */
     size_t n_environments;
+    const struct run_node_status *nodes; /* of a run with a cluster */
+    size_t n_nodes;
     const struct run_pending *pending; /* of a live run, in the order of their steps */
     size_t n_pending;
 };

@@ -8,21 +8,25 @@
 #include "common/numerics/cpu_kernels.h"
 #include "common/numerics/numerics.h"
 #include "supervisor/net/listener.h"
+#include "supervisor/node/node.h"
 #include "supervisor/node/node_launch.h"
 #include "supervisor/node/placement.h"
 #include "supervisor/proc/capture.h"
+#include "supervisor/proc/restart_policy.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/proc/sweep.h"
 #include "supervisor/proc/worker_local.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,20 +34,32 @@ enum {
     TICK_MS = 20,
     FREE_TRIES = 2000, /* one per millisecond */
     QUOTE_BYTES = 512, /* of what a launched program wrote last */
+    KEEPER_MS = 1000,  /* to sweep what a node has left */
 };
 
 enum place_state {
-    PLACE_EMPTY,    /* nothing runs; to be started */
+    PLACE_EMPTY,    /* nothing was started yet */
     PLACE_STARTING, /* launched; its hello is awaited */
     PLACE_FILLING,  /* connected, but without all that its processes need */
     PLACE_UP,
-    PLACE_ENDING, /* lost; what was launched is being killed */
-    PLACE_GONE,   /* it could not be started again */
+    PLACE_ENDING,  /* lost; what was launched is being killed */
+    PLACE_WAITING, /* for its next start, until due_ms */
+    PLACE_GONE,    /* it is not started again */
+    PLACE_STATE_COUNT,
+};
+
+struct key_id {
+    uint8_t id[CHANNEL_ID_BYTES];
 };
 
 struct place {
     struct cluster *cluster;
     size_t index;
+    char name[32];              /* "node-2" */
+    char host[NODE_TEXT_BYTES]; /* as the node calls itself; "": not known yet */
+    pid_t pid;                  /* of the connected node */
+    uint64_t generation;        /* number of the newest start, from 1 */
+    struct key_id *keys;        /* [generation] of all starts, the first one first */
     enum place_state state;
     struct remote_site *site;
     struct channel *channel, *ended; /* ended: to be closed from the loop */
@@ -53,8 +69,12 @@ struct place {
     int log_fd; /* of what it writes; -1: none */
     off_t log_from;
     unsigned n_starts; /* since it was up */
+    int was_up;
+    uint64_t up_ms;    /* since when this node is up; 0: it is not */
     uint64_t since_ms; /* in this state */
-    struct err why;    /* of the last loss or failed start */
+    uint64_t due_ms;
+    struct restart_history restarts;
+    struct err why; /* of the last loss or failed start */
 };
 
 struct cluster {
@@ -62,6 +82,11 @@ struct cluster {
     const struct cluster_config *config;
     char *logs;
     struct arena arena;
+    char run[NODE_TEXT_BYTES]; /* node_identity.run */
+    struct { /* whose key a connection had that is being refused; NULL: nobody's */
+        const struct place *place;
+        uint64_t generation;
+    } stale;
     struct listener *listener;
     const char *address; /* for the nodes */
     struct remote_roster roster;
@@ -72,7 +97,9 @@ struct cluster {
     uv_idle_t idle;
     int open_handles;
     int has_orphans;
-    int is_opening, is_stopping, is_closed;
+    int is_starting; /* from cluster_start to on_up or on_failed */
+    int is_stopping, is_closed;
+    struct err failure; /* of the first start of a node; code 0: none */
     uint64_t greeted_ms;
 };
 
@@ -80,20 +107,6 @@ static void enter(struct place *p, enum place_state state)
 {
     p->state = state;
     p->since_ms = (uint64_t)monotonic_ms();
-}
-
-static void note(struct cluster *c, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void note(struct cluster *c, const char *fmt, ...)
-{
-    char line[ERR_MSG_BYTES + 256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    (void)vsnprintf(line, sizeof(line), fmt, ap);
-    va_end(ap);
-    c->args.on_line(c->args.ctx, line);
 }
 
 /* "node 2", or "node 2 (host)". */
@@ -106,6 +119,26 @@ static const char *name_of(const struct place *p, char ret[320])
     return ret;
 }
 
+static const char *host_of(const struct place *p)
+{
+    const char *host =
+        *p->host != '\0' ? p->host : node_command_host(p->cluster->config, p->index);
+
+    return *host != '\0' ? host : NULL;
+}
+
+/* e: with the fields of its kind. */
+static void tell(const struct place *p, struct cluster_event e)
+{
+    char name[320];
+
+    e.node = p->name;
+    e.host = host_of(p);
+    e.shown = name_of(p, name);
+    e.generation = p->generation;
+    p->cluster->args.on_event(p->cluster->args.ctx, &e);
+}
+
 /* ---- launching ---- */
 
 static int open_log(struct place *p)
@@ -116,8 +149,8 @@ static int open_log(struct place *p)
         p->log_from = lseek(p->log_fd, 0, SEEK_END);
         return 0;
     }
-    (void)snprintf(path, sizeof(path), "%s/node-%zu.log",
-                   p->cluster->logs != NULL ? p->cluster->logs : "", p->index);
+    (void)snprintf(path, sizeof(path), "%s/%s.log",
+                   p->cluster->logs != NULL ? p->cluster->logs : "", p->name);
     p->log_fd = p->cluster->logs != NULL
                     ? beneath_open(path, O_RDWR | O_CREAT | O_APPEND, 0666)
                     : memfd_create("node.log", MFD_CLOEXEC);
@@ -164,9 +197,26 @@ static void pass_variables(struct program_spec *spec)
                 spec->variables[spec->n_variables++] = *v;
 }
 
+static struct node_identity identity_of(const struct place *p)
+{
+    struct node_identity v = {.node = (uint32_t)p->index, .generation = p->generation};
+
+    memcpy(v.run, p->cluster->run, sizeof(v.run));
+    return v;
+}
+
+static void make_secret(struct place *p)
+{
+    channel_secret_make(&p->secret);
+    p->keys = xreallocarray(p->keys, p->generation, sizeof(*p->keys));
+    memcpy(p->keys[p->generation - 1].id, p->secret.id, CHANNEL_ID_BYTES);
+    p->has_secret = 1;
+}
+
 static int launch(struct place *p, struct err *err)
 {
     struct cluster *c = p->cluster;
+    struct node_identity identity;
     struct node_command command;
     struct program_spec spec = {.agent_exe_fd = c->args.agent_exe_fd, .directory = "."};
     int rc = node_command_make(&command, c->config, p->index,
@@ -176,12 +226,11 @@ static int launch(struct place *p, struct err *err)
         return rc;
     if (open_log(p) < 0)
         return err_errno(err, "the log of node %zu", p->index);
-    channel_secret_make(&p->secret);
-    p->has_secret = 1;
     spec.words = command.words;
     spec.n_words = command.n;
     spec.output_fd = p->log_fd;
-    spec.input_fd = rc = node_command_key(&p->secret, err);
+    identity = identity_of(p);
+    spec.input_fd = rc = node_command_key(&p->secret, &identity, err);
     if (rc < 0)
         return rc;
     pass_variables(&spec);
@@ -190,20 +239,41 @@ static int launch(struct place *p, struct err *err)
     return rc;
 }
 
-static void start_place(struct place *p)
+/* why: of the loss that it follows at once; NULL: of none. */
+static void start_place(struct place *p, const char *why)
 {
     struct err err = {0};
 
+    (void)restart_history_feed(&p->restarts, &p->cluster->config->restart,
+                               RESTART_EV_STARTED, uv_hrtime(), 0);
     p->n_starts++;
+    p->generation++;
+    make_secret(p);
     enter(p, PLACE_STARTING);
     if (launch(p, &err) < 0) {
         p->why = err;
         p->has_secret = 0;
         enter(p, PLACE_ENDING);
+        tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_LOST, .why = p->why.msg});
+        return;
     }
+    tell(p, (struct cluster_event){
+                .kind = CLUSTER_EVENT_START, .pid = p->program.pid, .why = why});
 }
 
 /* ---- connections ---- */
+
+/* A key that was used before, or of a start that is over. */
+static void find_stale(struct cluster *c, const uint8_t id[CHANNEL_ID_BYTES])
+{
+    c->stale.place = NULL;
+    for (size_t i = 0; i < c->n; i++)
+        for (uint64_t k = 0; k < c->places[i].generation; k++)
+            if (memcmp(c->places[i].keys[k].id, id, CHANNEL_ID_BYTES) == 0) {
+                c->stale.place = &c->places[i];
+                c->stale.generation = k + 1;
+            }
+}
 
 static const struct channel_secret *
 find_secret(void *find_ctx, const uint8_t id[CHANNEL_ID_BYTES], void **ret_ctx)
@@ -219,15 +289,26 @@ find_secret(void *find_ctx, const uint8_t id[CHANNEL_ID_BYTES], void **ret_ctx)
         *ret_ctx = p;
         return &p->secret;
     }
+    find_stale(c, id);
     return NULL;
 }
 
 static void on_refused(void *ctx, const char *peer, const struct err *why)
 {
     struct cluster *c = ctx;
+    char line[ERR_MSG_BYTES + LISTENER_ADDRESS_BYTES + 64], name[320];
 
+    if (c->stale.place != NULL)
+        (void)snprintf(line, sizeof(line),
+                       "a connection from %s was refused: it has the key of generation "
+                       "%" PRIu64 " of %s, which is over or connected",
+                       peer, c->stale.generation, name_of(c->stale.place, name));
+    else
+        (void)snprintf(line, sizeof(line), "a connection from %s was refused: %s", peer,
+                       why->msg);
+    c->stale.place = NULL;
     if (!c->is_closed)
-        note(c, "a connection from %s was refused: %s", peer, why->msg);
+        c->args.on_line(c->args.ctx, line);
 }
 
 /* Whoever has the key has the place. */
@@ -266,6 +347,7 @@ static void lose(struct place *p, const struct err *why)
     if (p->channel == NULL && p->state != PLACE_STARTING)
         return;
     p->why = *why;
+    p->pid = 0;
     if (why->code == 0)
         (void)err_set(&p->why, UV_EOF, "its connection has ended");
     p->has_secret = 0;
@@ -275,6 +357,7 @@ static void lose(struct place *p, const struct err *why)
         p->channel = NULL;
     }
     enter(p, PLACE_ENDING);
+    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_LOST, .why = p->why.msg});
     remote_site_lose(p->site, &p->why);
     news(p->cluster);
 }
@@ -287,13 +370,24 @@ static void on_end(void *ctx, struct channel *channel, const struct err *why)
         lose(p, why);
 }
 
-static int check_hello(const struct cluster *c, const struct node_hello *h,
-                       struct err *err)
+static int is_expected(const struct place *p, const struct node_identity *v)
 {
+    return strcmp(v->run, p->cluster->run) == 0 && v->node == p->index &&
+           v->generation == p->generation;
+}
+
+static int check_hello(const struct place *p, const struct node_hello *h, struct err *err)
+{
+    const struct cluster *c = p->cluster;
+    char name[NODE_IDENTITY_BYTES];
+
     if (h->protocol != NODE_PROTOCOL_VERSION)
         return err_set(err, ERR_PROTOCOL,
                        "%s speaks node protocol version %u, this supervisor %u", h->host,
                        h->protocol, NODE_PROTOCOL_VERSION);
+    if (!is_expected(p, &h->identity))
+        return err_set(err, ERR_PROTOCOL, "%s says that it is %s", h->host,
+                       node_identity_text(&h->identity, name));
     if (h->numerics != NUMERICS_VERSION)
         return err_set(err, ERR_AGENT,
                        "%s is of numerics version %u, this supervisor of %d", h->host,
@@ -326,13 +420,16 @@ static int take_hello(struct place *p, const uint8_t *data, size_t len, struct e
     if (rc == 0)
         rc = node_hello_parse(&h, &m, err);
     if (rc == 0)
-        rc = check_hello(p->cluster, &h, err);
+        rc = check_hello(p, &h, err);
     if (rc < 0)
         return rc;
     log_info("node %zu: %s, pid %u, %u cores, brood %s", p->index, h.host, h.pid, h.cores,
              h.version);
+    (void)snprintf(p->host, sizeof(p->host), "%s", h.host);
+    p->pid = (pid_t)h.pid;
+    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_CONNECT, .pid = p->pid});
     enter(p, PLACE_FILLING);
-    remote_site_join(p->site, p->channel, h.host, has_our_clock(&h));
+    remote_site_join(p->site, p->channel, h.host, has_our_clock(&h), p->generation);
     news(p->cluster);
     return 0;
 }
@@ -388,39 +485,101 @@ static struct place *another(const struct place *p)
     return best;
 }
 
-static void give_up(struct place *p)
+static void give_up(struct place *p, const struct err *reason)
 {
     struct place *to = another(p);
     char name[320], other[320];
     struct err why;
 
     enter(p, PLACE_GONE);
+    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_GIVE_UP,
+                                   .why = reason->msg,
+                                   .to = to != NULL ? to->name : NULL,
+                                   .to_shown = to != NULL ? name_of(to, other) : NULL});
     if (to != NULL) {
-        note(p->cluster, "%s cannot be started again: %s; %s takes its processes",
-             name_of(p, name), p->why.msg, name_of(to, other));
         remote_site_move(p->site, to->site, NULL);
         enter(to, PLACE_FILLING);
         return;
     }
     (void)err_set(&why, ERR_AGENT, "no node is left: %s: %s", name_of(p, name),
-                  p->why.msg);
+                  reason->msg);
+    if (p->cluster->is_starting)
+        p->cluster->failure = why;
     remote_site_move(p->site, NULL, &why);
     remote_site_release(p->site);
+}
+
+/* A command that starts no node is worth no second try. */
+static void fail(struct place *p)
+{
+    struct cluster *c = p->cluster;
+    char name[320];
+
+    enter(p, PLACE_GONE);
+    if (c->failure.code == 0)
+        (void)err_set(&c->failure, p->why.code, "%s: %s", name_of(p, name), p->why.msg);
+}
+
+/* Whether the node that died had been up long enough. */
+static int was_healthy(const struct place *p)
+{
+    return p->up_ms != 0 && (double)((uint64_t)monotonic_ms() - p->up_ms) >=
+                                p->cluster->config->restart.within_s * 1000;
+}
+
+/* Another node on that machine would need the same space. */
+static int lacks_space(const struct place *p)
+{
+    return p->why.code == -ENOSPC || p->why.code == -EDQUOT;
+}
+
+/* Starts the place again, at once or later, or gives it up. */
+static void judge(struct place *p)
+{
+    const struct restart_config *config = &p->cluster->config->restart;
+    struct restart_verdict v;
+    struct err why;
+
+    if (was_healthy(p))
+        (void)restart_history_feed(&p->restarts, config, RESTART_EV_PROGRESS, uv_hrtime(),
+                                   0);
+    p->up_ms = 0;
+    v = restart_history_feed(&p->restarts, config, RESTART_EV_CRASHED, uv_hrtime(), 0);
+    if (lacks_space(p) && another(p) != NULL) {
+        (void)err_set(&why, p->why.code, "its disk is full: %s", p->why.msg);
+        give_up(p, &why);
+    } else if (p->n_starts >= CLUSTER_MAX_STARTS) {
+        (void)err_set(&why, ERR_AGENT, "it cannot be started again: %s", p->why.msg);
+        give_up(p, &why);
+    } else if (v.action == RESTART_DO_GIVE_UP) {
+        (void)err_set(&why, ERR_AGENT,
+                      "it was lost %zu times within %g s, the last time: %s",
+                      p->restarts.n_deaths, config->within_s, p->why.msg);
+        give_up(p, &why);
+    } else if (v.action == RESTART_DO_WAIT) {
+        enter(p, PLACE_WAITING);
+        p->due_ms = (uint64_t)monotonic_ms() + v.delay_ns / 1000000;
+        tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_WAIT,
+                                       .delay_ms = v.delay_ns / 1000000,
+                                       .why = p->why.msg});
+    } else {
+        start_place(p, p->why.msg);
+    }
 }
 
 /* What was launched has ended: the place can be filled again. */
 static void after_end(struct place *p)
 {
     struct cluster *c = p->cluster;
-    char name[320];
 
-    if (c->is_stopping || c->is_opening)
+    if (!c->is_stopping)
+        tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_FENCE});
+    if (c->is_stopping) {
         enter(p, PLACE_GONE);
-    else if (p->n_starts >= CLUSTER_MAX_STARTS || c->args.is_in_haste(c->args.ctx)) {
-        give_up(p);
+    } else if (c->is_starting && !p->was_up) {
+        fail(p);
     } else {
-        note(c, "%s is lost: %s; it is started again", name_of(p, name), p->why.msg);
-        start_place(p);
+        judge(p);
     }
 }
 
@@ -452,30 +611,60 @@ static void look_at_program(struct place *p)
     fail_start(p, text);
 }
 
+static void check_start(struct place *p)
+{
+    const struct cluster *c = p->cluster;
+    const uint64_t in_ms = (uint64_t)monotonic_ms() - p->since_ms;
+    char text[PATH_MAX + 128];
+
+    if ((double)in_ms <= c->config->start_within_s * 1000)
+        return;
+    (void)snprintf(text, sizeof(text),
+                   "it did not connect within %g s (its log is %s/%s.log)",
+                   c->config->start_within_s, c->logs != NULL ? c->logs : "", p->name);
+    fail_start(p, text);
+}
+
+/* A node whose connection has ended ends all that it has started, or its keeper does: that
+ * takes a moment, in which the keeper should not be killed. */
+static int may_be_killed(const struct place *p)
+{
+    const int has_ended = p->why.code == UV_EOF || p->why.code == UV_ECONNRESET;
+
+    return !has_ended || p->cluster->is_stopping ||
+           (uint64_t)monotonic_ms() - p->since_ms > NODE_END_MS + KEEPER_MS;
+}
+
 static void look_at(struct place *p)
 {
-    const uint64_t in_ms = (uint64_t)monotonic_ms() - p->since_ms;
-
     if (p->ended != NULL)
         channel_close(p->ended);
     p->ended = NULL;
     look_at_program(p);
     switch (p->state) {
     case PLACE_STARTING:
-        if (in_ms > CLUSTER_START_MS)
-            fail_start(p, "it did not connect in time");
+        check_start(p);
         break;
     case PLACE_FILLING:
         if (!remote_site_is_level(p->site))
             break;
         enter(p, PLACE_UP);
         p->n_starts = 0;
+        p->was_up = 1;
+        p->up_ms = (uint64_t)monotonic_ms();
+        tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_UP});
         remote_site_release(p->site);
         break;
+    case PLACE_WAITING:
+        if (p->cluster->is_stopping)
+            enter(p, PLACE_GONE);
+        else if ((uint64_t)monotonic_ms() >= p->due_ms)
+            start_place(p, NULL);
+        break;
     case PLACE_ENDING:
-        if (p->program.pid != 0)
+        if (p->program.pid != 0 && may_be_killed(p))
             program_kill(&p->program);
-        else
+        else if (p->program.pid == 0 && !p->cluster->has_orphans)
             after_end(p);
         break;
     default:
@@ -485,6 +674,26 @@ static void look_at(struct place *p)
     if ((p->state == PLACE_GONE || p->cluster->is_stopping) &&
         remote_site_count_lost(p->site) > 0)
         remote_site_release(p->site);
+}
+
+/* Tells the end of the start, as the last thing of a turn: the call may close the cluster. */
+static void report_start(struct cluster *c)
+{
+    size_t n_up = 0, n_gone = 0;
+
+    for (size_t i = 0; i < c->n; i++) {
+        n_up += c->places[i].state == PLACE_UP;
+        n_gone += c->places[i].state == PLACE_GONE;
+    }
+    if (!c->is_starting || c->is_stopping)
+        return;
+    if (c->failure.code == 0 && (n_up == 0 || n_up + n_gone < c->n))
+        return;
+    c->is_starting = 0;
+    if (c->failure.code != 0)
+        c->args.on_failed(c->args.ctx, &c->failure);
+    else
+        c->args.on_up(c->args.ctx);
 }
 
 static void turn(struct cluster *c)
@@ -501,6 +710,7 @@ static void turn(struct cluster *c)
     }
     if (c->has_orphans)
         c->has_orphans = local_site_sweep() > 0;
+    report_start(c);
 }
 
 static void on_check(uv_check_t *check)
@@ -555,36 +765,6 @@ static void open_handles(struct cluster *c)
     (void)uv_check_start(&c->check, on_check);
 }
 
-/* The first place that could not be started; NULL: none. *ret_is_up: all are. */
-static struct place *find_failed(struct cluster *c, int *ret_is_up)
-{
-    *ret_is_up = 1;
-    for (size_t i = 0; i < c->n; i++) {
-        if (c->places[i].state == PLACE_ENDING || c->places[i].state == PLACE_GONE)
-            return &c->places[i];
-        *ret_is_up &= c->places[i].state == PLACE_UP;
-    }
-    return NULL;
-}
-
-static int wait_for_all(struct cluster *c, struct err *err)
-{
-    struct place *failed = NULL;
-    int is_up = 0;
-    char name[320];
-
-    while (!is_up) {
-        (void)uv_run(c->args.loop, UV_RUN_ONCE);
-        failed = find_failed(c, &is_up);
-        if (failed != NULL)
-            return err_set(err, failed->why.code, "%s: %s", name_of(failed, name),
-                           failed->why.msg);
-        if (c->args.is_in_haste(c->args.ctx))
-            return err_set(err, ERR_INTERRUPTED, "interrupted while the nodes start");
-    }
-    return 0;
-}
-
 static void place_all(struct cluster *c, struct agent_spec *specs, const size_t *node_of,
                       size_t n)
 {
@@ -605,8 +785,20 @@ static void make_places(struct cluster *c)
     c->places = xcalloc(c->n, sizeof(*c->places));
     for (size_t i = 0; i < c->n; i++) {
         c->places[i] = (struct place){.cluster = c, .index = i, .log_fd = -1};
+        (void)snprintf(c->places[i].name, sizeof(c->places[i].name), "node-%zu", i);
         c->places[i].site = remote_site_new(&args);
     }
+}
+
+/* Unlike that of any other supervisor, also of the same run. */
+static void name_run(struct cluster *c)
+{
+    const char *name = c->args.config->run.name;
+    uint64_t random = 0;
+
+    (void)getrandom(&random, sizeof(random), 0);
+    (void)snprintf(c->run, sizeof(c->run), "%.200s:%016" PRIx64, name != NULL ? name : "",
+                   random);
 }
 
 int cluster_open(struct cluster **ret, const struct cluster_args *args,
@@ -621,24 +813,49 @@ int cluster_open(struct cluster **ret, const struct cluster_args *args,
     c->config = &args->config->cluster;
     c->logs = args->logs != NULL ? xstrdup(args->logs) : NULL;
     c->n = (size_t)c->config->nodes;
+    name_run(c);
     (void)signal(SIGPIPE, SIG_IGN);
     make_places(c);
     open_handles(c);
-    c->is_opening = 1;
     rc = sweep_enable(err);
     if (rc == 0)
         rc = placement_make(args->config, specs, n, node_of, err);
     if (rc == 0)
         rc = open_listener(c, err);
-    for (size_t i = 0; rc == 0 && i < c->n; i++)
-        start_place(&c->places[i]);
-    if (rc == 0)
-        rc = wait_for_all(c, err);
     if (rc == 0)
         place_all(c, specs, node_of, n);
-    c->is_opening = 0;
     free(node_of);
     return rc;
+}
+
+void cluster_start(struct cluster *c)
+{
+    c->is_starting = 1;
+    for (size_t i = 0; i < c->n; i++)
+        start_place(&c->places[i], NULL);
+}
+
+void cluster_info(const struct cluster *c, size_t node, struct cluster_info *ret)
+{
+    static const char *const names[PLACE_STATE_COUNT] = {
+        [PLACE_EMPTY] = "starting",  [PLACE_STARTING] = "starting",
+        [PLACE_FILLING] = "filling", [PLACE_UP] = "up",
+        [PLACE_WAITING] = "waiting", [PLACE_ENDING] = "ending",
+        [PLACE_GONE] = "gone"};
+    const struct place *p = &c->places[node];
+
+    *ret = (struct cluster_info){.name = p->name,
+                                 .host = host_of(p),
+                                 .state = names[p->state],
+                                 .agents = remote_site_count(p->site),
+                                 .restarts = p->generation > 0 ? p->generation - 1 : 0,
+                                 .pid = p->pid,
+                                 .why = p->why.code < 0 ? p->why.msg : NULL};
+}
+
+size_t cluster_count(const struct cluster *c)
+{
+    return c != NULL ? c->n : 0;
 }
 
 void cluster_forget(struct cluster *c, uint64_t row)
@@ -715,6 +932,8 @@ void cluster_free(struct cluster *c)
     end_programs(c);
     for (size_t i = 0; i < c->n; i++) {
         remote_site_free(c->places[i].site);
+        restart_history_done(&c->places[i].restarts);
+        free(c->places[i].keys);
         if (c->places[i].log_fd >= 0)
             (void)close(c->places[i].log_fd);
     }

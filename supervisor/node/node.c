@@ -10,6 +10,7 @@
 #include "supervisor/proc/binaries.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ struct node {
     struct channel *channel;
     uv_timer_t sample, deadline;
     uv_signal_t signals[3];
+    uv_poll_t keeper;      /* data NULL: there is none */
     uint64_t stored_bytes; /* not reported yet */
     int is_ready;          /* the supervisor has the key, too */
     int is_ending, is_closing;
@@ -61,15 +63,26 @@ static int decode_hex(const char *text, uint8_t ret[SECRET_BYTES])
     return 0;
 }
 
-int node_read_secret(int fd, struct channel_secret *ret, struct err *err)
+static int take_identity(const char *text, struct node_identity *ret, struct err *err)
 {
-    char text[2 * SECRET_BYTES + 2];
+    *ret = (struct node_identity){0};
+    if (*text == '\0')
+        return 0;
+    return *text == ' ' ? node_identity_parse(ret, text + 1, err)
+                        : err_set(err, ERR_FORMAT, "more than a key on standard input");
+}
+
+int node_read_secret(int fd, struct channel_secret *ret,
+                     struct node_identity *ret_identity, struct err *err)
+{
+    char text[2 * SECRET_BYTES + NODE_IDENTITY_BYTES + 2];
     uint8_t raw[SECRET_BYTES];
     size_t len = 0;
     ssize_t n = 1;
+    int rc;
 
-    while (n > 0 && len < sizeof(text) && memchr(text, '\n', len) == NULL) {
-        n = read(fd, text + len, sizeof(text) - len);
+    while (n > 0 && len < sizeof(text) - 1 && memchr(text, '\n', len) == NULL) {
+        n = read(fd, text + len, sizeof(text) - 1 - len);
         if (n < 0 && errno == EINTR)
             n = 1;
         else if (n < 0)
@@ -77,17 +90,18 @@ int node_read_secret(int fd, struct channel_secret *ret, struct err *err)
         else
             len += (size_t)n;
     }
-    if (len == SECRET_BYTES)
-        memcpy(raw, text, SECRET_BYTES);
-    else if (len < (size_t)2 * SECRET_BYTES || decode_hex(text, raw) < 0)
+    text[len] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    if (strlen(text) < (size_t)2 * SECRET_BYTES || decode_hex(text, raw) < 0)
         return err_set(err, ERR_FORMAT,
                        "no key on standard input: this command is started by a launcher "
                        "(see cluster.launcher)");
     memcpy(ret->id, raw, CHANNEL_ID_BYTES);
     memcpy(ret->key, raw + CHANNEL_ID_BYTES, CHANNEL_KEY_BYTES);
+    rc = take_identity(text + (size_t)2 * SECRET_BYTES, ret_identity, err);
     explicit_bzero(raw, sizeof(raw));
     explicit_bzero(text, sizeof(text));
-    return 0;
+    return rc;
 }
 
 /* ---- the end ---- */
@@ -98,13 +112,17 @@ static void on_site_closed(void *ctx)
 
     uv_close((uv_handle_t *)&n->sample, NULL);
     uv_close((uv_handle_t *)&n->deadline, NULL);
+    if (n->keeper.data != NULL)
+        uv_close((uv_handle_t *)&n->keeper, NULL);
     for (size_t i = 0; i < sizeof(n->signals) / sizeof(n->signals[0]); i++)
         uv_close((uv_handle_t *)&n->signals[i], NULL);
 }
 
+/* What comes now is read and dropped: bytes that nobody reads would reset the connection, and
+ * with it the last message. */
 static void close_if_none(struct node *n)
 {
-    if (!n->is_ending || n->is_closing || n->workers.n_running > 0)
+    if (!n->is_ending || n->is_closing || n->workers.n_running > 0 || n->channel != NULL)
         return;
     n->is_closing = 1;
     local_site_close(n->workers.site, on_site_closed, n);
@@ -120,6 +138,32 @@ static void on_deadline(uv_timer_t *timer)
     _exit(n->why.code < 0);
 }
 
+static void post(struct node *n, enum node_message_kind kind, uint64_t number,
+                 const void *data, size_t len)
+{
+    uint8_t head[NODE_HEAD_BYTES];
+
+    node_head_pack(head, kind, NODE_NO_WORKER, number);
+    (void)channel_send2(n->channel, head, sizeof(head), data, len, NULL);
+}
+
+static void send_last(struct node *n)
+{
+    struct wbuf b = {0};
+
+    node_outcome_pack(&b, n->why.code, n->why.msg);
+    post(n, NODE_LAST, 0, b.data, b.len);
+    wbuf_done(&b);
+}
+
+static void close_channel(struct node *n)
+{
+    channel_close(n->channel);
+    n->channel = NULL;
+}
+
+/* An error of the node's own is told; then the supervisor ends the connection, or the deadline
+ * does. */
 static void end(struct node *n, const struct err *why)
 {
     if (n->is_ending)
@@ -127,8 +171,10 @@ static void end(struct node *n, const struct err *why)
     n->is_ending = 1;
     n->why = *why;
     n->workers.channel = NULL;
-    channel_close(n->channel);
-    n->channel = NULL;
+    if (why->code < 0 && n->is_ready && n->channel != NULL)
+        send_last(n);
+    else
+        close_channel(n);
     (void)uv_timer_stop(&n->sample);
     (void)uv_timer_start(&n->deadline, on_deadline, NODE_END_MS, 0);
     node_workers_kill(&n->workers);
@@ -148,16 +194,17 @@ static void on_signal(uv_signal_t *handle, int signum)
     end(handle->data, &none);
 }
 
-/* ---- messages ---- */
-
-static void post(struct node *n, enum node_message_kind kind, uint64_t number,
-                 const void *data, size_t len)
+static void on_keeper(uv_poll_t *poll, int status, int events)
 {
-    uint8_t head[NODE_HEAD_BYTES];
+    struct node *n = poll->data;
+    struct err err;
 
-    node_head_pack(head, kind, NODE_NO_WORKER, number);
-    (void)channel_send2(n->channel, head, sizeof(head), data, len, NULL);
+    (void)uv_poll_stop(poll);
+    (void)err_set(&err, ERR_STATE, "its keeper has died");
+    end(n, &err);
 }
+
+/* ---- messages ---- */
 
 static void on_ready(void *ctx, struct channel *c)
 {
@@ -167,7 +214,8 @@ static void on_ready(void *ctx, struct channel *c)
                                .pid = (uint32_t)getpid(),
                                .cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
                                .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) *
-                                               (uint64_t)sysconf(_SC_PAGESIZE)};
+                                               (uint64_t)sysconf(_SC_PAGESIZE),
+                               .identity = n->args->identity};
     struct wbuf b = {0};
 
     n->is_ready = 1;
@@ -245,7 +293,9 @@ static void on_end(void *ctx, struct channel *c, const struct err *why)
                       n->args->address);
         why = &refused;
     }
+    close_channel(n);
     end(n, why);
+    close_if_none(n);
 }
 
 static void on_sample(uv_timer_t *timer)
@@ -259,7 +309,13 @@ static void on_sample(uv_timer_t *timer)
 
 static int prepare(struct node *n, struct err *err)
 {
+    char generation[32];
     int rc;
+
+    (void)snprintf(generation, sizeof(generation), "%" PRIu64,
+                   n->args->identity.generation);
+    (void)setenv(NODE_GENERATION_VARIABLE, generation, 1);
+    n->workers.generation = n->args->identity.generation;
 
     if ((rc = binaries_find(&n->binaries, err)) < 0 ||
         (rc = n->exe_fd = binaries_open_agent(&n->binaries, err)) < 0 ||
@@ -292,6 +348,11 @@ static void open_handles(struct node *n)
     (void)uv_timer_init(&n->loop, &n->deadline);
     n->sample.data = n->deadline.data = n;
     (void)uv_timer_start(&n->sample, on_sample, SAMPLE_MS, SAMPLE_MS);
+    if (n->args->keeper_fd >= 0) {
+        (void)uv_poll_init(&n->loop, &n->keeper, n->args->keeper_fd);
+        n->keeper.data = n;
+        (void)uv_poll_start(&n->keeper, UV_READABLE | UV_DISCONNECT, on_keeper);
+    }
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         (void)uv_signal_init(&n->loop, &n->signals[i]);
         n->signals[i].data = n;

@@ -145,10 +145,12 @@ const char *node_command_host(const struct cluster_config *config, size_t node)
     return hosts != NULL && hosts->n > 0 ? hosts->child[node % hosts->n]->text : "";
 }
 
-int node_command_key(const struct channel_secret *secret, struct err *err)
+int node_command_key(const struct channel_secret *secret,
+                     const struct node_identity *identity, struct err *err)
 {
     uint8_t raw[CHANNEL_ID_BYTES + CHANNEL_KEY_BYTES];
-    char text[2 * sizeof(raw) + 2];
+    char text[2 * sizeof(raw) + NODE_IDENTITY_BYTES + 2], name[NODE_IDENTITY_BYTES];
+    size_t len = 2 * sizeof(raw);
     const int fd = memfd_create("key", MFD_CLOEXEC);
 
     if (fd < 0)
@@ -157,8 +159,9 @@ int node_command_key(const struct channel_secret *secret, struct err *err)
     memcpy(raw + CHANNEL_ID_BYTES, secret->key, CHANNEL_KEY_BYTES);
     for (size_t i = 0; i < sizeof(raw); i++)
         (void)snprintf(text + 2 * i, 3, "%02x", raw[i]);
-    text[2 * sizeof(raw)] = '\n';
-    if (write_all(fd, text, 2 * sizeof(raw) + 1) == 0 && lseek(fd, 0, SEEK_SET) == 0)
+    len += (size_t)snprintf(text + len, sizeof(text) - len, " %s\n",
+                            node_identity_text(identity, name));
+    if (write_all(fd, text, len) == 0 && lseek(fd, 0, SEEK_SET) == 0)
         return fd;
     (void)err_errno(err, "writing a node's key");
     (void)close(fd);

@@ -5,6 +5,7 @@
 #include "common/config/run_config.h"
 #include "common/mem/arena.h"
 #include "supervisor/net/secure_channel.h"
+#include "supervisor/node/node_protocol.h"
 #include "supervisor/proc/program.h"
 
 struct node_command {
@@ -19,8 +20,10 @@ int node_command_make(struct node_command *ret, const struct cluster_config *con
                       struct arena *arena, struct err *err);
 /* The host of that node in the configuration; "" if it names none. */
 const char *node_command_host(const struct cluster_config *config, size_t node);
-/* A file in memory that holds the key as a node reads it. A descriptor, or -errno. */
-int node_command_key(const struct channel_secret *secret, struct err *err);
+/* A file in memory that holds the key and the identity as a node reads them. A descriptor, or
+ * -errno. */
+int node_command_key(const struct channel_secret *secret,
+                     const struct node_identity *identity, struct err *err);
 /* The address under which other machines reach a supervisor that listens on `address`:
  * where that is 0.0.0.0, the one of this machine's first interface. In the arena. */
 const char *node_command_address(const char *address, struct arena *arena);

@@ -1,6 +1,8 @@
 #include "supervisor/node/node_protocol.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const kind_names[NODE_KIND_COUNT] = {
@@ -11,7 +13,7 @@ static const char *const kind_names[NODE_KIND_COUNT] = {
     [NODE_ROWS] = "rows",         [NODE_FORGET] = "forget", [NODE_SHARED] = "shared",
     [NODE_NOTHING] = "nothing",   [NODE_HELLO] = "hello",   [NODE_REPLY] = "reply",
     [NODE_EXIT] = "exit",         [NODE_BROKEN] = "broken", [NODE_OUTPUT] = "output",
-    [NODE_SAMPLE] = "sample",     [NODE_STORED] = "stored",
+    [NODE_SAMPLE] = "sample",     [NODE_STORED] = "stored", [NODE_LAST] = "last",
 };
 
 const char *node_kind_name(enum node_message_kind kind)
@@ -103,6 +105,46 @@ void node_boot_id(char ret[NODE_TEXT_BYTES])
         (void)fclose(f);
 }
 
+const char *node_identity_text(const struct node_identity *v,
+                               char ret[NODE_IDENTITY_BYTES])
+{
+    (void)snprintf(ret, NODE_IDENTITY_BYTES, "%s/%" PRIu32 "/%" PRIu64, v->run, v->node,
+                   v->generation);
+    return ret;
+}
+
+/* The number behind the last '/' of the first *len bytes, which is cut off. */
+static int take_last(const char *text, size_t *len, uint64_t max, uint64_t *ret)
+{
+    size_t at = *len, n = 0;
+
+    while (at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9' && n < 19) {
+        at--;
+        n++;
+    }
+    if (n == 0 || at == 0 || text[at - 1] != '/')
+        return -1;
+    *ret = strtoull(text + at, NULL, 10);
+    *len = at - 1;
+    return *ret <= max ? 0 : -1;
+}
+
+int node_identity_parse(struct node_identity *ret, const char *text, struct err *err)
+{
+    size_t len = strlen(text);
+    uint64_t node = 0;
+
+    if (take_last(text, &len, UINT64_MAX, &ret->generation) < 0 ||
+        take_last(text, &len, UINT32_MAX, &node) < 0 || len == 0 ||
+        len >= sizeof(ret->run))
+        return err_set(err, ERR_FORMAT, "found '%.60s', expected RUN/NODE/GENERATION",
+                       text);
+    ret->node = (uint32_t)node;
+    memcpy(ret->run, text, len);
+    ret->run[len] = '\0';
+    return 0;
+}
+
 void node_hello_pack(struct wbuf *b, const struct node_hello *v)
 {
     wbuf_u32(b, v->protocol);
@@ -114,6 +156,9 @@ void node_hello_pack(struct wbuf *b, const struct node_hello *v)
     put_text(b, v->version);
     put_text(b, v->host);
     put_text(b, v->boot);
+    put_text(b, v->identity.run);
+    wbuf_u32(b, v->identity.node);
+    wbuf_u64(b, v->identity.generation);
 }
 
 /* It is shown in terminals. */
@@ -139,6 +184,9 @@ int node_hello_parse(struct node_hello *ret, const struct node_message *m,
     take_text(&c, ret->version, sizeof(ret->version));
     take_text(&c, ret->host, sizeof(ret->host));
     take_text(&c, ret->boot, sizeof(ret->boot));
+    take_text(&c, ret->identity.run, sizeof(ret->identity.run));
+    ret->identity.node = cursor_u32(&c);
+    ret->identity.generation = cursor_u64(&c);
     c.failed |= !is_host(ret->host) || !is_host(ret->version);
     return check(&c, m, ret->protocol == NODE_PROTOCOL_VERSION, err);
 }

@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NODE_PROTOCOL_VERSION  1u
+#define NODE_PROTOCOL_VERSION  2u
 #define NODE_HEAD_BYTES        16u
 #define NODE_CHUNK_BYTES       ((size_t)16 << 20) /* of a block or of rows, at most */
 #define NODE_MAX_MESSAGE_BYTES ((size_t)FRAME_MAX_BYTES + 4096)
@@ -59,6 +59,7 @@ enum node_message_kind {
     NODE_BROKEN, /* i32 code, text */
     NODE_OUTPUT, /* bytes of the process's stdout and stderr */
     NODE_SAMPLE, /* struct node_sample */
+    NODE_LAST, /* i32 code, text: why the node ends; the supervisor ends the connection */
     NODE_STORED, /* so many more bytes of HEADER, ROWS and SHARED are in the node's files */
     NODE_KIND_COUNT,
 };
@@ -80,6 +81,20 @@ int node_message_parse(struct node_message *ret, const void *data, size_t len,
 
 #define NODE_TEXT_BYTES 256 /* of any text but an error's, with its NUL */
 
+/* Which start of which node of which run: "RUN/NODE/GENERATION" as a text. A supervisor takes
+ * only the one that it has just launched. */
+struct node_identity {
+    char run
+        [NODE_TEXT_BYTES]; /* its name, and the supervisor's random suffix: "small-1:0f..." */
+    uint32_t node;
+    uint64_t generation; /* number of the start, from 1 */
+};
+#define NODE_IDENTITY_BYTES (NODE_TEXT_BYTES + 40)
+const char *node_identity_text(const struct node_identity *v,
+                               char ret[NODE_IDENTITY_BYTES]);
+/* ERR_FORMAT. */
+int node_identity_parse(struct node_identity *ret, const char *text, struct err *err);
+
 struct node_hello {
     uint32_t protocol; /* NODE_PROTOCOL_VERSION */
     uint32_t numerics; /* NUMERICS_VERSION */
@@ -89,6 +104,7 @@ struct node_hello {
     char version[NODE_TEXT_BYTES];
     char host[NODE_TEXT_BYTES];
     char boot[NODE_TEXT_BYTES]; /* of its kernel's present life; "": unknown */
+    struct node_identity identity;
 };
 
 struct node_open {
@@ -130,7 +146,7 @@ int node_exit_parse(struct node_exit *ret, const struct node_message *m, struct 
 void node_sample_pack(struct wbuf *b, const struct node_sample *v);
 int node_sample_parse(struct node_sample *ret, const struct node_message *m,
                       struct err *err);
-/* Of REPLY without its bytes, and of BROKEN; code 0: no error. */
+/* Of REPLY without its bytes, of BROKEN and of LAST; code 0: no error. */
 void node_outcome_pack(struct wbuf *b, int code, const char *text);
 int node_reply_parse(struct node_reply *ret, const struct node_message *m,
                      struct err *err);

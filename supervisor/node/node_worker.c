@@ -8,6 +8,7 @@
 #include "common/store/share_ring.h"
 #include "supervisor/proc/capture.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,16 @@ static void send_shared(struct node_worker *w)
 
 /* ---- callbacks of the link ---- */
 
+/* Before the answer is sent: what a supervisor has taken is in the log of some node. */
+static void note_answer(struct node_worker *w, const uint8_t *data, size_t len)
+{
+    if (log_get_level() < LOG_LEVEL_DEBUG || msg_reparse(&w->in, data, len, NULL) < 0 ||
+        w->in.type != MSG_RESPONSE)
+        return;
+    log_debug("from %s: the answer, request %" PRIu32 ", generation %" PRIu64,
+              w->open.name, w->in.id, w->all->generation);
+}
+
 static void on_message(void *worker, const uint8_t *data, size_t len)
 {
     struct node_worker *w = worker;
@@ -121,6 +132,7 @@ static void on_message(void *worker, const uint8_t *data, size_t len)
     if (w->open.group != NODE_NO_GROUP && w->elements == 0)
         note_elements(w, data, len);
     send_shared(w);
+    note_answer(w, data, len);
     post(w->all, NODE_FRAME, w->number, 0, data, len);
 }
 

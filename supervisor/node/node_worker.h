@@ -24,6 +24,7 @@ struct node_workers {
     struct node_worker **list; /* [n] by number; NULL: not opened */
     size_t n;
     size_t n_running;
+    uint64_t generation;        /* of the node, for its log */
     void (*on_none)(void *ctx); /* the last process has ended */
     void *ctx;
 };

@@ -50,6 +50,7 @@ struct remote_site {
     struct channel *channel; /* NULL: there is no node */
     char host[NODE_TEXT_BYTES];
     int same_clock;
+    uint64_t generation;
     struct err why_lost;
     struct err why_gone; /* no node will come again; code 0: one may */
     struct node_feed feed;
@@ -329,6 +330,16 @@ static int take_of_worker(struct remote_site *s, struct remote_link *l,
     }
 }
 
+/* It ends: its own error is why it is lost. */
+static int take_last(const struct node_message *m, struct err *err)
+{
+    struct node_reply r;
+
+    if (node_reply_parse(&r, m, err) < 0)
+        return ERR_PROTOCOL;
+    return err_set(err, r.code < 0 ? r.code : ERR_AGENT, "%s", r.text);
+}
+
 static int take(struct remote_site *s, const uint8_t *data, size_t len, struct err *err)
 {
     struct node_message m;
@@ -341,6 +352,8 @@ static int take(struct remote_site *s, const uint8_t *data, size_t len, struct e
         return take_reply(s, &m, err);
     case NODE_SHARED:
         return take_shared(s, &m, err);
+    case NODE_LAST:
+        return take_last(&m, err);
     case NODE_STORED:
         rc = node_feed_stored(&s->feed, m.number, err);
         if (rc == 0) {
@@ -542,6 +555,7 @@ static int remote_start(struct worker_link *base, struct err *err)
     base->exit_code = -1;
     base->signal = 0;
     base->host = l->site->host;
+    base->generation = l->site->generation;
     capture_begin(&l->capture);
     l->has_process = 1;
     l->has_sample = 0;
@@ -787,12 +801,13 @@ static void add_groups(struct remote_site *s)
 }
 
 void remote_site_join(struct remote_site *s, struct channel *c, const char *host,
-                      int same_clock)
+                      int same_clock, uint64_t generation)
 {
     CHECK(s->channel == NULL);
     s->channel = c;
     (void)snprintf(s->host, sizeof(s->host), "%s", host);
     s->same_clock = same_clock;
+    s->generation = generation;
     node_feed_init(&s->feed, s->args.store);
     add_groups(s);
     feed(s);

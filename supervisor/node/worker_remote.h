@@ -51,9 +51,10 @@ struct remote_site *remote_site_new(const struct remote_site_args *args);
 void remote_site_free(struct remote_site *s);
 struct worker_site *remote_site_base(struct remote_site *s);
 
-/* A node has connected. host: copied. same_clock: it is on this machine. */
+/* A node has connected. host: copied. same_clock: it is on this machine. generation: number of
+ * the node's start. */
 void remote_site_join(struct remote_site *s, struct channel *c, const char *host,
-                      int same_clock);
+                      int same_clock, uint64_t generation);
 /* Whether the node has what its processes need (node_feed.h). */
 int remote_site_is_level(const struct remote_site *s);
 /* The node is connected; it was lost otherwise, or never was there. */

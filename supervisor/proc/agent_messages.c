@@ -161,9 +161,10 @@ void agent_handle_message(struct agent *a, const uint8_t *data, size_t len)
         agent_feed_bad(a, &err);
         return;
     }
-    log_debug("from %s: %s%s, request %" PRIu32 ", %zu bytes", a->name,
-              a->in.type == MSG_RESPONSE ? "the answer" : "notification ",
-              a->in.type == MSG_RESPONSE ? "" : a->in.method, a->in.id, len);
+    log_debug("from %s: %s%s, request %" PRIu32 ", generation %" PRIu64 ", %zu bytes",
+              a->name, a->in.type == MSG_RESPONSE ? "the answer" : "notification ",
+              a->in.type == MSG_RESPONSE ? "" : a->in.method, a->in.id,
+              a->link->generation, len);
     if (a->in.type == MSG_RESPONSE) {
         const struct trace_mark mark = trace_begin();
 

@@ -320,9 +320,10 @@ static void end_sweeper(struct keeper *k)
 
 /* Runs the sweeper: sleeps until keeper and supervisor have both closed the pipe, then
  * ends the run's remaining processes. */
-static _Noreturn void run_sweeper(struct run_cgroup *cgroup, int alive_fd)
+static _Noreturn void run_sweeper(struct run_cgroup *cgroup, const char *variable,
+                                  int alive_fd)
 {
-    const char *mark = getenv(KEEPER_MARK);
+    const char *mark = getenv(variable);
     sigset_t all;
     char byte;
 
@@ -335,7 +336,7 @@ static _Noreturn void run_sweeper(struct run_cgroup *cgroup, int alive_fd)
     while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR)
         ;
     run_cgroup_kill(cgroup);
-    for (int i = 0; i < SWEEP_TRIES && sweep_marked(KEEPER_MARK, mark) > 0; i++)
+    for (int i = 0; i < SWEEP_TRIES && sweep_marked(variable, mark) > 0; i++)
         (void)poll(NULL, 0, SWEEP_EVERY_MS);
     remove_cgroup(cgroup);
     _exit(0);
@@ -361,13 +362,18 @@ static void forbid_tracing(void)
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-static void set_mark(void)
+static const char *mark_of(const struct keeper *k)
+{
+    return k->args->mark != NULL ? k->args->mark : KEEPER_MARK;
+}
+
+static void set_mark(const struct keeper *k)
 {
     char mark[64];
 
     (void)snprintf(mark, sizeof(mark), "%d-%lld", (int)getpid(),
                    (long long)monotonic_ms());
-    (void)setenv(KEEPER_MARK, mark, 1);
+    (void)setenv(mark_of(k), mark, 1);
 }
 
 static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd, int keys)
@@ -402,7 +408,7 @@ static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
     k->sweeper = fork();
     if (k->sweeper == 0) {
         (void)close(alive[1]);
-        run_sweeper(&k->cgroup, alive[0]);
+        run_sweeper(&k->cgroup, mark_of(k), alive[0]);
     }
     (void)close(alive[0]); /* alive[1] stays open in both, for their lifetime */
     if (k->sweeper < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) < 0)
@@ -468,13 +474,13 @@ static void report_death(const struct keeper *k)
 {
     char text[256], name[SIGNAL_NAME_BYTES];
 
-    (void)snprintf(
-        text, sizeof(text),
-        "the supervisor (pid %d) was ended by %s; none of its processes is left%s",
-        (int)k->supervisor, signal_name(WTERMSIG(k->status), name),
-        k->run.path[0] == '\0' ? ""
-                               : "; `brood resume` continues from its "
-                                 "newest checkpoint");
+    (void)snprintf(text, sizeof(text),
+                   "%s (pid %d) was ended by %s; none of its processes is left%s",
+                   k->args->child != NULL ? k->args->child : "the supervisor",
+                   (int)k->supervisor, signal_name(WTERMSIG(k->status), name),
+                   k->run.path[0] == '\0' ? ""
+                                          : "; `brood resume` continues from its "
+                                            "newest checkpoint");
     print_line(k, text);
 }
 
@@ -564,11 +570,11 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
                        .has_terminal = has_terminal()};
     int rc;
 
-    set_mark();
+    set_mark(&k);
     forbid_tracing();
     load_resume_task(&k);
     keeper_reexec_init(&k.again);
-    run_cgroup_make(&k.cgroup, getenv(KEEPER_MARK));
+    run_cgroup_make(&k.cgroup, getenv(mark_of(&k)));
     rc = sweep_enable(err);
     if (rc == 0)
         rc = pipe_marks_share(err);

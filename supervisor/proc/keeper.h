@@ -15,6 +15,8 @@
  *             (run_cgroup.h), has the run's mark in its environment, or holds one of the
  *             run's pipes (pipe_marks.h), and exits.
  * Mark        BROOD_MARK in the environment of every process that the run starts.
+ * Nodes       `brood node` has a keeper and a sweeper, too (keeper_args.mark): what is said here of
+ *             the supervisor holds for the node, which is never resumed.
  * Death       if a signal ended the supervisor and the run is to be resumed, the keeper
  *             executes itself again with the same command line, at most KEEPER_MAX_DEATHS
  *             times without a checkpoint in between. The command then calls
@@ -39,6 +41,7 @@
 
 #define KEEPER_MAX_DEATHS 5
 #define KEEPER_MARK       "BROOD_MARK"
+#define KEEPER_NODE_MARK  "BROOD_NODE_MARK" /* the processes of a node; some have both */
 
 /* The supervisor's end. */
 struct keeper_link {
@@ -60,9 +63,11 @@ struct keeper_death {
 };
 
 struct keeper_args {
-    char **argv;     /* the whole command line */
-    const char *who; /* prefix of messages */
-    int report_fd;   /* of detach_split; the keeper closes it. -1: no report is wanted */
+    char **argv;       /* the whole command line */
+    const char *who;   /* prefix of messages */
+    const char *mark;  /* the variable; NULL: KEEPER_MARK */
+    const char *child; /* for messages; NULL: "the supervisor" */
+    int report_fd; /* of detach_split; the keeper closes it. -1: no report is wanted */
     /* Called in the keeper when the run's processes are dead; must not allocate. */
     void (*on_death)(const struct keeper_death *death);
 };

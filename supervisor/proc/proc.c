@@ -172,13 +172,15 @@ static uv_stdio_container_t inherit(int fd)
 }
 
 /* Environment variables that a process inherits: the mark of its run, the choice of
- * kernels, what it logs and checks, and how an agent of the tests is to die. External
- * programs need the last two. */
+ * kernels, what it logs and checks, how an agent of the tests is to die, and its node's
+ * generation (supervisor/node/node.h). External programs need the last two. */
 static const char *const passed[] = {KEEPER_MARK "=",
                                      CPU_KERNELS_VARIABLE "=",
                                      LOG_LEVEL_VARIABLE "=",
                                      "BROOD_CHECK_PURE=",
                                      "BROOD_FAULT=",
+                                     "BROOD_GENERATION=",
+                                     KEEPER_NODE_MARK "=",
                                      "PATH=",
                                      "HOME="};
 enum { N_PASSED = sizeof(passed) / sizeof(passed[0]), N_PASSED_TO_AGENTS = N_PASSED - 2 };

@@ -149,6 +149,8 @@ struct worker_link {
     int signal;     /* 0: none */
     /* The machine that it runs on; NULL: this one. */
     const char *host;
+    /* Which start of its node the newest process belongs to (node_protocol.h); 0: none. */
+    uint64_t generation;
     /* The block was lost with its machine: before the next start, the table puts the newest
      * snapshot, or clears the block. snapshot is then not possible (UV_EAGAIN). */
     int is_block_lost;

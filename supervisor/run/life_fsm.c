@@ -57,7 +57,12 @@ struct cell {
 /* clang-format off */
 static const struct cell table[LIFE_STATE_COUNT][LIFE_EVENT_COUNT] = {
     [LIFE_LOADING] = {
-        [LIFE_EV_OPENED] = TO(STARTING, 0),
+        [LIFE_EV_OPENED] = TO(CONNECTING, 0),
+    },
+    [LIFE_CONNECTING] = {
+        [LIFE_EV_CONNECTED] = TO(STARTING, LIFE_DO_START_AGENTS),
+        [LIFE_EV_CONTINUE] = TO(CONNECTING, 0),
+        STOPS_AT_ONCE(0), CAN_FAIL, AGENT_OR_WRITER(CONNECTING),
     },
     [LIFE_STARTING] = {
         [LIFE_EV_DRIVEN] = TO(PLAYING, 0),
@@ -184,6 +189,7 @@ const char *life_state_name(enum life_state state)
 {
     static const char *const names[LIFE_STATE_COUNT] = {
         [LIFE_LOADING] = "loading",
+        [LIFE_CONNECTING] = "connecting",
         [LIFE_STARTING] = "starting",
         [LIFE_PLAYING] = "playing",
         [LIFE_AT_CHECKPOINT] = "at a checkpoint",
@@ -208,6 +214,7 @@ const char *life_event_name(enum life_event event)
 {
     static const char *const names[LIFE_EVENT_COUNT] = {
         [LIFE_EV_OPENED] = "opened",
+        [LIFE_EV_CONNECTED] = "connected",
         [LIFE_EV_DRIVEN] = "driven",
         [LIFE_EV_PAUSED] = "paused",
         [LIFE_EV_FULL] = "disk full",

@@ -3,7 +3,8 @@
  * their bits. An action may raise another event; if that event changes the state, the
  * remaining actions of the first event are dropped.
  *
- *     LOADING -> STARTING -> PLAYING <-> PAUSED, FULL, AT_CHECKPOINT, AT_CHANGE
+ *     LOADING -> CONNECTING -> STARTING
+ *             -> PLAYING <-> PAUSED, FULL, AT_CHECKPOINT, AT_CHANGE
  *             -> FINISHING (somebody asked for the end)
  *             -> STOPPING (the processes) -> SAVING -> OVER
  *
@@ -15,6 +16,7 @@
 
 enum life_state {
     LIFE_LOADING,       /* opens files; no process has started */
+    LIFE_CONNECTING,    /* the nodes of a cluster start; no agent has started */
     LIFE_STARTING,      /* agents configure; graphs and first weights are exchanged */
     LIFE_PLAYING,       /* the driver plays rounds */
     LIFE_AT_CHECKPOINT, /* waits at a boundary until its checkpoint can be taken */
@@ -34,8 +36,9 @@ enum life_state {
 };
 
 enum life_event {
-    LIFE_EV_OPENED, /* observers can steer; agents start next */
-    LIFE_EV_DRIVEN, /* everything is loaded; the driver starts next */
+    LIFE_EV_OPENED,    /* observers can steer; the nodes of a cluster start next */
+    LIFE_EV_CONNECTED, /* all nodes are up, if there are any; agents start next */
+    LIFE_EV_DRIVEN,    /* everything is loaded; the driver starts next */
 
     /* from the driver */
     LIFE_EV_PAUSED,           /* it has stopped at a boundary */
@@ -82,7 +85,8 @@ enum life_action {
     LIFE_DO_UNWATCH = 1 << 15,         /* closes the run's own handles */
     LIFE_DO_CLOSE = 1 << 16,      /* raises CLOSED unless something is being written */
     LIFE_DO_ANSWER_ALL = 1 << 17, /* answers all open requests; closes the observers */
-    LIFE_DO_BUG = 1 << 18,        /* the table has no entry: a bug of this program */
+    LIFE_DO_START_AGENTS = 1 << 18,
+    LIFE_DO_BUG = 1 << 19, /* the table has no entry: a bug of this program */
 };
 
 struct life_step {

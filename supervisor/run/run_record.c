@@ -105,6 +105,65 @@ static void take_process(struct run_record *r, const struct run_event *e)
     }
 }
 
+/* Finds a node's entry, or adds it. NULL: there are RUN_RECORD_NODES_MAX others already. */
+static struct run_node_status *node_of(struct run_record *r, const char *name)
+{
+    for (size_t i = 0; i < r->n_nodes; i++)
+        if (strcmp(r->nodes[i].name, name) == 0)
+            return &r->nodes[i];
+    if (r->n_nodes == RUN_RECORD_NODES_MAX)
+        return NULL;
+    r->nodes = xreallocarray(r->nodes, r->n_nodes + 1, sizeof(*r->nodes));
+    r->nodes[r->n_nodes] = (struct run_node_status){.name = arena_strdup(&r->arena, name),
+                                                    .state = "starting",
+                                                    .agents = RUN_UNKNOWN};
+    return &r->nodes[r->n_nodes++];
+}
+
+/* An equal text is not copied again, so repeated losses take no memory. */
+static void keep_text(struct run_record *r, const char **at, const char *text)
+{
+    if (text != NULL && (*at == NULL || strcmp(*at, text) != 0))
+        *at = arena_strdup(&r->arena, text);
+}
+
+static void take_node(struct run_record *r, const struct run_event *e)
+{
+    const struct run_event_node *from = &e->node;
+    struct run_node_status *n = from->node != NULL ? node_of(r, from->node) : NULL;
+
+    if (n == NULL)
+        return;
+    keep_text(r, &n->host, from->host);
+    switch (e->kind) {
+    case RUN_EVENT_NODE_START:
+    case RUN_EVENT_NODE_RESTART:
+        n->restarts += e->kind == RUN_EVENT_NODE_RESTART;
+        n->state = "starting";
+        break;
+    case RUN_EVENT_NODE_CONNECT:
+        n->pid = from->pid;
+        n->state = "filling";
+        break;
+    case RUN_EVENT_NODE_UP:
+        n->state = "up";
+        break;
+    case RUN_EVENT_NODE_LOST:
+        n->pid = 0;
+        n->state = "ending";
+        keep_text(r, &n->why, from->why);
+        break;
+    case RUN_EVENT_NODE_WAIT:
+        n->state = "waiting";
+        break;
+    case RUN_EVENT_NODE_GIVE_UP:
+        n->state = "gone";
+        break;
+    default:
+        break;
+    }
+}
+
 /* A new supervisor began: removes the processes of the last one. */
 static void take_beginning(struct run_record *r, const struct run_event *e)
 {
@@ -126,6 +185,7 @@ static void take_beginning(struct run_record *r, const struct run_event *e)
         r->agents[i].given_up = NULL;
         r->agents[i].restarts = 0;
     }
+    r->n_nodes = 0; /* it may have another cluster */
 }
 
 /* A keeper may record its supervisor's end after the next supervisor began: ignore
@@ -195,6 +255,15 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
     case RUN_EVENT_REINSTATE:
     case RUN_EVENT_MODE:
         take_process(r, e);
+        break;
+    case RUN_EVENT_NODE_START:
+    case RUN_EVENT_NODE_RESTART:
+    case RUN_EVENT_NODE_CONNECT:
+    case RUN_EVENT_NODE_UP:
+    case RUN_EVENT_NODE_LOST:
+    case RUN_EVENT_NODE_WAIT:
+    case RUN_EVENT_NODE_GIVE_UP:
+        take_node(r, e);
         break;
     default:
         break;
@@ -348,17 +417,24 @@ void run_record_read(struct run_record *ret, const char *path)
         ret->agents[i].pid = 0;
         ret->agents[i].state = agent_state_name(AGENT_GONE);
     }
+    for (size_t i = 0; i < ret->n_nodes && !ret->is_live; i++) {
+        ret->nodes[i].pid = 0;
+        ret->nodes[i].state = "gone";
+    }
     ret->name = run_dir_name_of(path);
     s->run = ret->name;
     s->state = ret->state;
     s->numerics = *ret->numerics != '\0' ? ret->numerics : NULL;
     s->agents = ret->agents;
     s->n_agents = ret->n_agents;
+    s->nodes = ret->nodes;
+    s->n_nodes = ret->n_nodes;
 }
 
 void run_record_done(struct run_record *r)
 {
     free(r->agents);
+    free(r->nodes);
     arena_done(&r->arena);
     free(r->name);
     *r = (struct run_record){0};

@@ -16,6 +16,7 @@
 #include "supervisor/events/run_status.h"
 
 #define RUN_RECORD_AGENTS_MAX 16384
+#define RUN_RECORD_NODES_MAX  1024
 
 struct run_record {
     struct run_status status; /* points into the record */
@@ -30,6 +31,8 @@ struct run_record {
     struct arena arena; /* texts of the status */
     struct run_agent_status *agents;
     size_t n_agents, cap_agents, last_agent;
+    struct run_node_status *nodes;
+    size_t n_nodes;
     char state[32];
     char session_began[32], newest_time[32];
 };

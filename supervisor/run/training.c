@@ -372,8 +372,12 @@ static void start(struct training *t)
 {
     struct err err = {0};
 
-    if (open_observers(t, &err) < 0 || agent_table_start(t->agents, &err) < 0)
+    if (open_observers(t, &err) < 0)
         training_fail(t, &err);
+    else if (t->cluster != NULL)
+        cluster_start(t->cluster); /* CONNECTED follows */
+    else
+        training_feed(t, LIFE_EV_CONNECTED, NULL);
 }
 
 static void release(struct training *t)

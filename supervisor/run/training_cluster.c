@@ -3,19 +3,70 @@
 #include "supervisor/run/training_internal.h"
 
 #include "common/config/cluster_config.h"
-#include "supervisor/proc/signals.h"
 
-#include <poll.h>
-
-/* While the nodes start, nothing watches the signals and the keeper yet. */
-static int is_in_haste(void *ctx)
+static void on_up(void *ctx)
 {
-    const struct training *t = ctx;
-    struct pollfd p = {.fd = t->args->keeper != NULL ? t->args->keeper->fd : -1,
-                       .events = POLLIN}; /* poll ignores -1 */
+    training_feed(ctx, LIFE_EV_CONNECTED, NULL);
+}
 
-    return life_state_is_ending(t->state) || stop_signal_is_pending() ||
-           poll(&p, 1, 0) > 0;
+static void on_failed(void *ctx, const struct err *why)
+{
+    training_fail(ctx, why);
+}
+
+static void send_event(struct training *t, const struct cluster_event *from)
+{
+    static const enum run_event_kind kinds[] = {
+        [CLUSTER_EVENT_START] = RUN_EVENT_NODE_START,
+        [CLUSTER_EVENT_CONNECT] = RUN_EVENT_NODE_CONNECT,
+        [CLUSTER_EVENT_UP] = RUN_EVENT_NODE_UP,
+        [CLUSTER_EVENT_LOST] = RUN_EVENT_NODE_LOST,
+        [CLUSTER_EVENT_FENCE] = RUN_EVENT_NODE_FENCE,
+        [CLUSTER_EVENT_WAIT] = RUN_EVENT_NODE_WAIT,
+        [CLUSTER_EVENT_GIVE_UP] = RUN_EVENT_NODE_GIVE_UP};
+    struct run_event e = {.kind = kinds[from->kind], .env_steps = training_steps(t)};
+    struct run_event_node *n = &e.node;
+
+    if (from->kind == CLUSTER_EVENT_START && from->generation > 1)
+        e.kind = RUN_EVENT_NODE_RESTART;
+    run_event_node_init(n, from->node, from->host);
+    n->generation = from->generation;
+    n->pid = from->pid;
+    if (from->kind == CLUSTER_EVENT_LOST || from->kind == CLUSTER_EVENT_GIVE_UP)
+        n->why = from->why;
+    n->to = from->to;
+    if (from->kind == CLUSTER_EVENT_WAIT)
+        n->delay_ms = from->delay_ms;
+    training_event_at(t, &e, NULL);
+}
+
+/* A loss is told with what follows: another start, now or later, a give-up, or the run's
+ * failure. */
+static void log_event(struct training *t, const struct cluster_event *e)
+{
+    switch (e->kind) {
+    case CLUSTER_EVENT_START:
+        if (e->why != NULL)
+            training_log(t, "%s is lost: %s; it is started again", e->shown, e->why);
+        break;
+    case CLUSTER_EVENT_WAIT:
+        training_log(t, "%s is lost: %s; it is started again in %.1f s", e->shown, e->why,
+                     (double)e->delay_ms / 1000);
+        break;
+    case CLUSTER_EVENT_GIVE_UP:
+        if (e->to != NULL)
+            training_log_error(t, "%s is given up: %s; %s takes its agents", e->shown,
+                               e->why, e->to_shown);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_event(void *ctx, const struct cluster_event *e)
+{
+    send_event(ctx, e);
+    log_event(ctx, e);
 }
 
 static void on_line(void *ctx, const char *line)
@@ -32,7 +83,9 @@ int training_open_cluster(struct training *t, struct err *err)
                                       .agent_exe_fd = t->agent_fd,
                                       .logs = run_dir_file(t->args->dir, "logs"),
                                       .store = t->store,
-                                      .is_in_haste = is_in_haste,
+                                      .on_up = on_up,
+                                      .on_failed = on_failed,
+                                      .on_event = on_event,
                                       .on_line = on_line,
                                       .ctx = t};
 

@@ -128,6 +128,7 @@ struct training {
     } rate;
     struct run_agent_status *agent_status; /* [specs.n] as training_status returned it */
     struct run_agent_status *env_status;   /* likewise, of environment processes */
+    struct run_node_status *node_status;   /* likewise */
     char **last_exit;                      /* [specs.n] NULL: never exited */
     struct training_env_exit *env_exits;
 };
@@ -196,7 +197,7 @@ void training_on_agent_event(void *ctx, const struct agent_event *e);
 
 /* ---- training_cluster.c: the nodes of a cluster ---- */
 
-/* Starts them, if the configuration has any, and places the agents. ERR_INTERRUPTED. */
+/* Listens for them, if the configuration has any, and places the agents. */
 int training_open_cluster(struct training *t, struct err *err);
 
 /* ---- training_report.c: events and messages for journal and observers ---- */

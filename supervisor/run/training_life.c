@@ -12,6 +12,14 @@ enum { SPACE_MS = 1000 };
 
 /* ---- actions ---- */
 
+static void do_start_agents(struct training *t, const struct err *why)
+{
+    struct err err = {0};
+
+    if (agent_table_start(t->agents, &err) < 0)
+        training_fail(t, &err);
+}
+
 static void do_record_stop(struct training *t, const struct err *why)
 {
     t->result->end = TRAINING_STOPPED;
@@ -168,6 +176,7 @@ static void (*const actions[])(struct training *t, const struct err *why) = {
     [BIT(LIFE_DO_UNWATCH)] = do_unwatch,
     [BIT(LIFE_DO_CLOSE)] = do_close,
     [BIT(LIFE_DO_ANSWER_ALL)] = do_answer_all,
+    [BIT(LIFE_DO_START_AGENTS)] = do_start_agents,
 };
 
 void training_feed(struct training *t, enum life_event event, const struct err *why)

@@ -65,8 +65,29 @@ static void take_agents(struct training *t, uint64_t updates)
             .rss_bytes = info.rss_bytes,
             .update = updates,
             .last_exit = t->last_exit[i],
-            .host = info.host != NULL ? info.host : host,
+            .host = info.host == NULL    ? host
+                    : *info.host != '\0' ? info.host
+                                         : NULL,
         };
+    }
+}
+
+static void take_nodes(struct training *t)
+{
+    const size_t n = cluster_count(t->cluster);
+
+    t->node_status = xrealloc(t->node_status, (n + 1) * sizeof(*t->node_status));
+    for (size_t i = 0; i < n; i++) {
+        struct cluster_info info;
+
+        cluster_info(t->cluster, i, &info);
+        t->node_status[i] = (struct run_node_status){.name = info.name,
+                                                     .host = info.host,
+                                                     .state = info.state,
+                                                     .agents = info.agents,
+                                                     .restarts = info.restarts,
+                                                     .pid = info.pid,
+                                                     .why = info.why};
     }
 }
 
@@ -100,6 +121,7 @@ void training_status(struct training *t, struct run_status *ret)
         rollout_progress(t->rollout, &at);
     take_agents(t, at.updates);
     take_environments(t);
+    take_nodes(t);
     *ret = (struct run_status){
         .run = run_dir_name(t->args->dir),
         .state = state_of(t),
@@ -122,6 +144,8 @@ void training_status(struct training *t, struct run_status *ret)
         .n_agents = t->specs.n,
         .environments = t->env_status,
         .n_environments = env_host_count(t->env_host),
+        .nodes = t->node_status,
+        .n_nodes = cluster_count(t->cluster),
         .pending = t->pending.list,
         .n_pending = t->pending.n,
     };
@@ -134,4 +158,5 @@ void training_free_status(struct training *t)
     free(t->last_exit);
     free(t->agent_status);
     free(t->env_status);
+    free(t->node_status);
 }

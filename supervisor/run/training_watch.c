@@ -61,7 +61,9 @@ static void take_signal(struct training *t, int signum)
         training_log(
             t, "interrupted (%s): stopping %s; a second interrupt ends the run at once",
             strsignal(signum),
-            t->state == LIFE_FULL ? "within this round" : "after this round");
+            t->state == LIFE_FULL         ? "within this round"
+            : t->state == LIFE_CONNECTING ? "while the nodes start"
+                                          : "after this round");
         training_feed(t, LIFE_EV_STOP, NULL);
     }
 }

@@ -780,6 +780,35 @@ START_TEST(keys_of_another_choice_are_refused_on_the_command_line)
 }
 END_TEST
 
+START_TEST(a_cluster_completes_what_is_not_given)
+{
+    struct run_config c;
+
+    ck_assert_int_eq(parse_with(&c,
+                                ENV
+                                "cluster: {launcher: local, nodes: 2, start_within: 5s, "
+                                "restart: {max_restarts: 0, delay: 2s}}\n",
+                                &with_env),
+                     0);
+    ck_assert(c.cluster.nodes == 2 && c.cluster.encrypt && c.cluster.silence_s == 10);
+    ck_assert(c.cluster.start_within_s == 5 && c.cluster.restart.max_restarts == 0);
+    ck_assert(c.cluster.restart.delay_s == 2 && c.cluster.restart.within_s == 60 &&
+              c.cluster.restart.max_delay_s == 10 &&
+              c.cluster.restart.policy == RESTART_PERMANENT);
+    run_config_done(&c);
+    ck_assert_int_eq(
+        parse_with(&c, ENV "cluster: {launcher: local, hosts: [a, b, c]}\n", &with_env),
+        0);
+    ck_assert(c.cluster.nodes == 3 && c.cluster.start_within_s == 60);
+    ck_assert(c.cluster.restart.max_restarts == 5 && c.cluster.restart.delay_s == 0.1);
+    run_config_done(&c);
+    ck_assert_int_eq(parse_with(&c,
+                                ENV "cluster: {launcher: local, restart: {within: 0s}}\n",
+                                &with_env),
+                     ERR_CONFIG);
+}
+END_TEST
+
 START_TEST(a_short_run_has_a_short_warmup)
 {
     static const struct {
@@ -1198,6 +1227,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, what_cannot_be_extended_names_its_file, 0, 9);
     tcase_add_loop_test(tc, a_complete_configuration_takes_another_choice, 0, 6);
     tcase_add_test(tc, keys_of_another_choice_are_refused_on_the_command_line);
+    tcase_add_test(tc, a_cluster_completes_what_is_not_given);
     tcase_add_loop_test(tc, a_short_run_has_a_short_warmup, 0, 13);
     tcase_add_test(tc, quoted_values_are_read);
     tcase_add_test(tc, values_may_change_at_steps);

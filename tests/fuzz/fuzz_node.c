@@ -15,7 +15,8 @@ static void parse_bodies(const struct node_message *m)
     struct node_reply reply;
 
     if (node_hello_parse(&hello, m, NULL) == 0)
-        CHECK(strlen(hello.host) < sizeof(hello.host));
+        CHECK(strlen(hello.host) < sizeof(hello.host) &&
+              strlen(hello.identity.run) < sizeof(hello.identity.run));
     if (node_open_parse(&open, m, NULL) == 0)
         CHECK(open.name[0] != '\0' && open.member <= open.members);
     if (node_exit_parse(&exit, m, NULL) == 0)

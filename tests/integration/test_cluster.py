@@ -1,5 +1,6 @@
 """Agents on nodes, `brood node` processes that a launcher starts: the bytes are those of a run
 on one machine, whatever dies, and nothing is left behind."""
+import json
 import os
 import random
 import re
@@ -12,6 +13,7 @@ from test_share import config as sharing
 
 KILLS = int(os.environ.get("BROOD_KILLS", 4 if harness.SANITIZED else 8))
 PATIENT = ("--set", "defaults.restart={max_restarts: 1000000, delay: 0s, max_delay: 0s}")
+KEEP_NODES = ", restart: {max_restarts: 1000000, delay: 0s}"
 SHELL = """[sh, -c, 'exec "$0" "$@" # {node} {host}']"""
 
 
@@ -25,10 +27,11 @@ def trained(run):
 
 
 def nodes_of(keeper):
-    """The pids of a live run's nodes, in order of their starts."""
-    return [pid for pid, (state, _, command) in sorted(
+    """The pids of a live run's nodes, in order of their starts. Each has a keeper."""
+    keepers = [pid for pid, (state, _, command) in sorted(
         harness.children(harness.supervisor_of(keeper) or 0).items())
         if " node --connect " in command and state != "Z"]
+    return [node for node in map(harness.supervisor_of, keepers) if node is not None]
 
 
 def agents_on(node):
@@ -115,7 +118,7 @@ def deaths(w, file, step, kinds, nodes, kills, *args):
     """Kills change no byte and leave nothing."""
     draw = random.Random(7)
     p = start(w, "killed", file, *PATIENT, "--set", "defaults.respond_within=2s", *args,
-              *cluster(nodes, ", silence: 2s"))
+              *cluster(nodes, ", silence: 2s" + KEEP_NODES))
     for _ in range(kills):
         at = w.status("killed")["env_steps"]
         kill_something(p, draw, kinds)
@@ -170,6 +173,106 @@ def test_other_nodes_take_what_one_cannot_start_again(w):
     harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("fewer")))
 
 
+def node_pids(w, name):
+    """The pids of the nodes that are up, by their places; 0: it is not."""
+    return [n["pid"] if n["state"] == "up" else 0 for n in w.status(name)["nodes"]]
+
+
+def events_of_nodes(text):
+    """(event, node, generation) of the lines of JSON that are about nodes."""
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return [(e["event"].replace("-", "_"), e["node"], e.get("generation"))
+            for e in lines if "node" in e]
+
+
+def test_what_happens_to_nodes_is_told(w):
+    """In the journal, `run --json`, status, a hook and the report."""
+    file = w.small(steps=harness.FOREVER, evaluate=0, checkpoint=400)
+    p = start(w, "told", file, *PATIENT, "--json", *cluster(2),
+              "--set", "on.node_lost=[sh, -c, 'cat > hooked']")
+    before = node_pids(w, "told")
+    harness.kill(before[1])
+    harness.wait_until("another node", lambda: node_pids(w, "told")[1] not in (0, before[1]))
+    nodes = w.status("told")["nodes"]
+    assert [n["restarts"] for n in nodes] == [0, 1] and nodes[0]["why"] is None, nodes
+    assert "connection" in nodes[1]["why"].lower(), nodes
+    harness.wait_until("the hook", lambda: (w.path / "hooked").exists() and
+                       (w.path / "hooked").read_text().endswith("\n"))
+    assert events_of_nodes((w.path / "hooked").read_text()) == [("node_lost", "node-1", 1)]
+    w.brood("stop", "told")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    expected = [(f"node_{what}", "node-1", n) for what, n in (
+        ("start", 1), ("connect", 1), ("up", 1), ("lost", 1), ("fence", 1), ("restart", 2),
+        ("connect", 2), ("up", 2))]
+    for text in (harness.output(p), w.brood("logs", "told", "journal", "--json")[0]):
+        assert [e for e in events_of_nodes(text) if e[1] == "node-1"] == expected, text
+    over = w.status("told")["nodes"]
+    assert [(n["name"], n["state"], n["restarts"], n["agents"]) for n in over] == \
+        [("node-0", "gone", 0, None), ("node-1", "gone", 1, None)], over
+    assert over[1]["why"] == nodes[1]["why"], over
+    assert re.search(r"node-1 +0  gone +1 +-  ", w.brood("status", "told")[0])
+    w.brood("report", "told", "--html", w.path / "page.html")
+    page = (w.path / "page.html").read_text()
+    assert "node-1" in page and "was lost" in page and "was started again" in page
+
+
+def test_a_node_that_dies_again_and_again_is_given_up(w):
+    """Also while the run is paused and nothing is asked of it."""
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    p = start(w, "often", file, *PATIENT, *cluster(
+        2, ", restart: {max_restarts: 2, within: 1h, delay: 10ms}"))
+    harness.pause(w, "often")
+    for n in range(3):
+        pid = harness.wait_until("a node", lambda: node_pids(w, "often")[1])
+        assert w.status("often")["nodes"][1]["restarts"] == n
+        harness.kill_and_wait(pid)
+        harness.wait_until("its loss", lambda: node_pids(w, "often")[1] != pid)
+    harness.wait_until("the give-up", lambda: states(w, "often")[1] == ["up", "gone"])
+    assert [n["agents"] for n in w.status("often")["nodes"]] == [3, 0]
+    assert "node 1 is given up: it was lost 3 times within 3600 s" in p.log.read_text(), \
+        p.log.read_text()
+    journal = (w.run_dir("often") / "journal").read_text()
+    assert len(re.findall("event=node-wait node=node-1 delay_ms=", journal)) == 1, journal
+    assert re.search(r"event=node-give-up node=node-1 .* to=node-0 why=", journal), journal
+    steps = harness.set_last_step(w, w.run_dir("often"), 400)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("often")))
+
+
+SMALL_DISK = """#!/bin/sh
+node=$1
+shift
+[ "$node" = 1 ] || exec "$@"
+exec unshare -rm sh -c 'mount -t tmpfs -o size=400k brood "$0" && TMPDIR=$0 exec "$@"' PLACE "$@"
+"""
+
+
+def test_a_node_whose_disk_is_full_is_given_up(w):
+    """In one line; its agents go on elsewhere."""
+    (w.path / "disk").mkdir()
+    try:
+        harness.subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "brood",
+                                str(w.path / "disk")], check=True, capture_output=True)
+    except (OSError, harness.subprocess.CalledProcessError) as e:
+        raise harness.Skip(f"no disk of one's own can be mounted here: {e}")
+    launcher = w.write("launch", SMALL_DISK.replace("PLACE", str(w.path / "disk")))
+    launcher.chmod(0o755)
+    file = w.small(steps=harness.FOREVER, evaluate=0, checkpoint=400)
+    p = start(w, "full", file, *PATIENT, *cluster(
+        2, f', command: ["{launcher}", "{{node}}"]', "command"))
+    harness.wait_until("the give-up", lambda: p.poll() is not None or
+                       states(w, "full")[1] == ["up", "gone"])
+    line, = [line for line in p.log.read_text().splitlines() if "node 1" in line]
+    assert "is given up: its disk is full: its copy of the experience log: No space" in line, \
+        line
+    assert [n["agents"] for n in w.status("full")["nodes"]] == [3, 0]
+    steps = harness.set_last_step(w, w.run_dir("full"), 400)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("full")))
+
+
 def test_ssh_starts_the_nodes(w):
     """A stand-in for ssh notes its words, and gives a shell those behind the host."""
     (w.path / "bin").mkdir()
@@ -185,18 +288,93 @@ def test_ssh_starts_the_nodes(w):
     harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
 
 
-def test_nodes_that_do_not_come_can_be_interrupted(w):
-    p = w.start("run", w.small(), "--name", "waits",
-                *cluster(2, ", command: [sh, -c, 'sleep 4242']", "command"))
-    programs = harness.wait_until("the launched programs", lambda: [
+def gated(w, nodes, more=""):
+    """Nodes that start once the file GATE-<n> exists."""
+    wait = "while [ ! -e gate-{node} ]; do sleep 0.05; done; "
+    return cluster(nodes, f""", command: [sh, -c, '{wait}exec "$0" "$@"']{more}""", "command")
+
+
+def launched(p, pattern):
+    """The programs that a run has launched whose command matches; they have begun."""
+    return harness.wait_until("the launched programs", lambda: [
         pid for pid, seen in harness.processes().items()
-        if re.match(r"(\S*sh -c )?sleep 4242", seen[2])  # brood's own words have it, too
+        if re.match(pattern, seen[2])  # brood's own words have it, too
         and seen[1] in harness.members(p.pid)])
-    everybody = harness.members(p.pid) | set(programs)
+
+
+def states(w, name):
+    """The states of a live run's nodes; None before it answers."""
+    status = w.status(name)
+    return status["state"], [n["state"] for n in status["nodes"]]
+
+
+def test_a_run_answers_while_its_nodes_start(w):
+    """status says which are awaited, a pause is kept until there is a round, and the bytes
+    are those of any other run."""
+    file = w.small()
+    p = w.start("run", file, "--name", "there", *gated(w, 2, ", hosts: [a, b]"))
+    harness.wait_until("its socket", lambda: (w.run_dir("there") / "control.sock").exists())
+    assert states(w, "there") == ("starting", ["starting", "starting"])
+    w.write("gate-1", "")
+    harness.wait_until("one node", lambda: states(w, "there")[1] == ["starting", "up"])
+    status = w.status("there")
+    assert [(n["name"], n["agents"], n["restarts"]) for n in status["nodes"]] == \
+        [("node-0", 2, 0), ("node-1", 1, 0)], status
+    assert [n["host"] for n in status["nodes"]] == ["a", os.uname().nodename], status
+    assert all(a["pid"] == 0 for a in status["agents"]), status
+    text, _ = w.brood("status", "there")
+    assert re.search(r"node-0 +0  starting +0 +2  a ", text), text
+    _, err = w.brood("kill", "there", "agent_0", code=1)
+    assert "no process" in err, err
+    attached = w.start("attach", "there")
+    paused = w.start("pause", "there")
+    w.write("gate-0", "")
+    assert paused.wait(timeout=harness.DEADLINE_S) == 0, paused.log.read_text()
+    assert states(w, "there") == ("paused", ["up", "up"])
+    w.brood("continue", "there")
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    assert attached.wait(timeout=harness.DEADLINE_S) == 0, attached.log.read_text()
+    w.brood("run", file, "--name", "here")
+    harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
+
+
+def test_an_interrupt_while_nodes_start(w):
+    """Code 4 and nothing left, as at any other time; by a request, too. A run that was so
+    resumed in vain is as it was, and resumes."""
+    program = r"(\S*sh -c )?sleep 4242"
+    never = cluster(2, ", command: [sh, -c, 'sleep 4242']", "command")
+    p = w.start("run", w.small(), "--name", "waits", *never)
+    everybody = harness.members(p.pid) | set(launched(p, program))
     harness.kill(p.pid, signal.SIGTERM)
-    assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
-    assert "interrupted while the nodes start" in p.log.read_text(), p.log.read_text()
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert "interrupted (Terminated): stopping while the nodes start" in p.log.read_text(), \
+        p.log.read_text()
     end_of_all(everybody)
+    w.brood("run", w.small(steps=1000), "--name", "stopped")
+    before = harness.tree_bytes(w.run_dir("stopped"), lambda path: path.parent.name != "logs"
+                                and path.name not in ("lock", "control.sock", "journal"))
+    p = w.start("resume", "stopped", "--set", "run.env_steps=2000", *never)
+    everybody = harness.members(p.pid) | set(launched(p, program))
+    harness.wait_until("its answers", lambda: states(w, "stopped")[0] == "starting")
+    w.brood("stop", "stopped")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    end_of_all(everybody)
+    harness.assert_same_files(before, harness.tree_bytes(
+        w.run_dir("stopped"), lambda path: path.parent.name != "logs"
+        and path.name not in ("lock", "control.sock", "journal")))
+    w.brood("resume", "stopped", "--set", "run.env_steps=2000", *cluster(2))
+    w.brood("run", w.small(steps=2000), "--name", "calm")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("stopped")))
+
+
+def test_a_node_that_does_not_connect_in_time(w):
+    _, err = w.brood("run", w.small(), "--name", "late", *cluster(
+        2, ", start_within: 1s, command: [sh, -c, 'echo no such host; sleep 4242']",
+        "command"), code=1)
+    line, = [line for line in err.splitlines() if "node " in line]
+    assert "it did not connect within 1 s" in line and "no such host" in line, err
+    path, = re.findall(r"its log is (\S+\.log)", line)
+    assert "no such host" in (w.path / path).read_text(), line
 
 
 def test_a_supervisor_that_stood_still_gets_other_nodes(w):

@@ -493,8 +493,10 @@ def test_a_run_is_steered_as_from_the_command_line(w):
     result = c.result("set", run="live", change="defaults.discount=0.9")
     assert result["changes"] == "defaults.discount=0.9", result
     c.result("set", run="live", change="defaults.polyak=0.5", at=str(LONG - 1))
-    says = harness.json_lines(w.brood("status", run, "--json")[0])[0]["pending"]
-    assert {p["key"] for p in says} == {"defaults.discount", "defaults.polyak"}, says
+    # A supervisor that has not answered for two seconds is shown by what it has written.
+    harness.wait_until("both changes wait", lambda: {
+        p["key"] for p in harness.json_lines(w.brood("status", run, "--json")[0])[0]["pending"]
+    } == {"defaults.discount", "defaults.polyak"})
     c.result("cancel", run="live", key="defaults.polyak")
     assert c.result("continue", run="live")["was_paused"]
     harness.wait_until("the change", lambda: "event=changed" in (run / "journal").read_text())

@@ -16,7 +16,8 @@ static const struct node_hello hello = {.protocol = NODE_PROTOCOL_VERSION,
                                         .build_id = "0123abcd",
                                         .version = "1",
                                         .host = "b.example",
-                                        .boot = "x"};
+                                        .boot = "x",
+                                        .identity = {"study/3:0f", 2, 5}};
 static const struct node_open opening = {
     .name = "agent_0", .role = "learner", .group = 3, .member = 1, .members = 2};
 static const struct node_exit ending = {.exit_code = -1, .signal = 9, .had_process = 1};
@@ -128,6 +129,9 @@ START_TEST(what_is_packed_is_read_back)
     ck_assert_int_eq(node_hello_parse(&h, &m, NULL), 0);
     ck_assert_str_eq(h.host, hello.host);
     ck_assert_uint_eq(h.memory_bytes, hello.memory_bytes);
+    ck_assert_str_eq(h.identity.run, hello.identity.run);
+    ck_assert_uint_eq(h.identity.node, 2);
+    ck_assert_uint_eq(h.identity.generation, 5);
     wbuf_done(&b);
     b = message_of(NODE_OPEN);
     ck_assert_int_eq(node_message_parse(&m, b.data, b.len, NULL), 0);
@@ -293,6 +297,24 @@ START_TEST(agents_stand_in_blocks_and_groups_together)
 }
 END_TEST
 
+START_TEST(an_identity_is_read_back)
+{
+    static const char *const bad[] = {"",      "a",       "a/1",           "/1/2",
+                                      "a//2",  "a/1/",    "a/1/2x",        "a/-1/2",
+                                      "a/1/ ", "a/1/2/x", "a/5000000000/1"};
+    struct node_identity back;
+    char text[NODE_IDENTITY_BYTES];
+
+    (void)node_identity_text(&hello.identity, text);
+    ck_assert_str_eq(text, "study/3:0f/2/5");
+    ck_assert_int_eq(node_identity_parse(&back, text, NULL), 0);
+    ck_assert_str_eq(back.run, "study/3:0f");
+    ck_assert(back.node == 2 && back.generation == 5);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        ck_assert_int_eq(node_identity_parse(&back, bad[i], NULL), ERR_FORMAT);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("node_protocol");
@@ -301,6 +323,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, what_is_packed_is_read_back);
     tcase_add_test(t, no_prefix_and_no_damage_is_read_beyond_its_end);
     tcase_add_test(t, hostile_values_are_refused);
+    tcase_add_test(t, an_identity_is_read_back);
     suite_add_tcase(s, t);
     t = tcase_create("places");
     tcase_add_test(t, parts_of_a_device_that_are_missing_match_all);

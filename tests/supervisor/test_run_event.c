@@ -349,6 +349,11 @@ static const struct run_agent_status agents[] = {
      .last_exit = "SIGKILL"},
 };
 
+static const struct run_node_status nodes[] = {
+    {.name = "node-0", .host = "m", .state = "up", .agents = 2, .pid = 9},
+    {.name = "node-1", .state = "waiting", .restarts = 1, .why = "lost"},
+};
+
 static const struct run_status status = {
     .run = "r",
     .state = "running",
@@ -367,6 +372,8 @@ static const struct run_status status = {
     .numerics = "portable",
     .agents = agents,
     .n_agents = 2,
+    .nodes = nodes,
+    .n_nodes = 2,
 };
 
 static const char status_json[] =
@@ -380,7 +387,11 @@ static const char status_json[] =
     "\"host\": \"m\"}, "
     "{\"name\": \"b\", \"pid\": 0, \"state\": \"gone\", \"given_up\": \"noop\", "
     "\"restarts\": 0, \"rss_bytes\": -1, \"update\": null, \"last_exit\": "
-    "\"SIGKILL\", \"host\": null}], \"environments\": [], \"pending\": []}\n";
+    "\"SIGKILL\", \"host\": null}], \"environments\": [], "
+    "\"nodes\": [{\"name\": \"node-0\", \"host\": \"m\", \"state\": \"up\", "
+    "\"agents\": 2, \"restarts\": 0, \"pid\": 9, \"why\": null}, "
+    "{\"name\": \"node-1\", \"host\": null, \"state\": \"waiting\", \"agents\": 0, "
+    "\"restarts\": 1, \"pid\": 0, \"why\": \"lost\"}], \"pending\": []}\n";
 
 static void expect_status(const struct run_status *s, const char *want)
 {
@@ -443,7 +454,7 @@ START_TEST(what_a_status_lacks_is_unknown)
     ck_assert_str_eq(back.state, "");
     ck_assert(back.pid == 0 && back.env_steps == RUN_UNKNOWN && back.exit_code == -1);
     ck_assert(isnan(back.steps_per_second) && back.checkpoint_step == -1);
-    ck_assert(back.n_agents == 2 && back.n_environments == 0);
+    ck_assert(back.n_agents == 2 && back.n_environments == 0 && back.n_nodes == 0);
     ck_assert_str_eq(back.agents[0].name, "");
     ck_assert_str_eq(back.agents[1].state, "");
     arena_done(&arena);

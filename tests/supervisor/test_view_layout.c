@@ -105,6 +105,30 @@ START_TEST(several_machines_are_named_where_there_is_room)
 }
 END_TEST
 
+START_TEST(nodes_that_are_not_up_are_named)
+{
+    static const struct run_node_status nodes[] = {
+        {.name = "node-0", .host = "a", .state = "up"},
+        {.name = "node-1", .host = "b", .state = "starting"},
+        {.name = "node-2", .state = "waiting"},
+    };
+    const char *p;
+
+    status.nodes = nodes;
+    status.n_nodes = 1;
+    p = lay_out((struct view_frame){.colour = 0}, 80, 24);
+    ck_assert_ptr_nonnull(strstr(p, "\nnodes  1 of 1 up\nagent "));
+    status.n_nodes = 3;
+    p = lay_out((struct view_frame){.colour = 0}, 80, 24);
+    ck_assert_ptr_nonnull(
+        strstr(p, "\nnodes  1 of 3 up, node-1 (b) starting, node-2 waiting\n"));
+    p = lay_out((struct view_frame){.colour = 0}, 80, 6);
+    ck_assert_ptr_null(strstr(p, "nodes"));
+    p = lay_out((struct view_frame){.is_over = 1}, 80, 24);
+    ck_assert_ptr_null(strstr(p, "nodes"));
+}
+END_TEST
+
 START_TEST(name_state_and_return_remain_in_40_columns)
 {
     const char *p = lay_out((struct view_frame){.utf8 = 1}, 40, 24);
@@ -333,6 +357,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, a_team_fits_into_80_columns);
     tcase_add_test(tc, several_machines_are_named_where_there_is_room);
+    tcase_add_test(tc, nodes_that_are_not_up_are_named);
     tcase_add_test(tc, name_state_and_return_remain_in_40_columns);
     tcase_add_test(tc, a_run_that_waits_says_so_instead_of_the_time_left);
     tcase_add_test(tc, agents_in_trouble_come_first_and_the_rest_is_counted);

@@ -229,7 +229,9 @@ function agentTable({name}) {
     shown(head.children[2], isHosted);
     shown(head.lastChild, view.live && !readOnly());
     const alive = all.filter(a => a.pid).length, restarts = all.reduce((n, a) => n + (a.restarts ?? 0), 0);
-    text(summary, view.live ? `${alive} of ${all.length} alive, ${restarts} restarts` : `${all.length}, ${restarts} restarts`);
+    const nodes = s.nodes ?? [], up = nodes.filter(n => n.state === "up").length;
+    text(summary, (view.live ? `${alive} of ${all.length} alive, ${restarts} restarts` : `${all.length}, ${restarts} restarts`) +
+      (view.live && nodes.length ? `; ${up} of ${nodes.length} nodes up` : ""));
     keyed(body, all.filter(a => `${a.name} ${a.given_up ?? a.state}`.toLowerCase().includes(words)),
       a => a.name, make, set);
   }
