@@ -243,6 +243,8 @@ static void run_script(uint64_t *sums)
         sums[i] = ask(0, i % 3 == 1 ? "act" : "learn", i);
 }
 
+enum { BLOCK_WORDS = 1 << 17 }; /* of fake_agent.c; behind them are zeros */
+
 static uint64_t hash_block(void)
 {
     const uint64_t *block;
@@ -253,7 +255,7 @@ static uint64_t hash_block(void)
 
     ck_assert_msg(agent_table_block(rig.table, 0, &p, &len, &err) == 0, "%s", err.msg);
     block = p;
-    for (i = 0; i < len / sizeof(*block); i++)
+    for (i = 0; i < len / sizeof(*block) && i < BLOCK_WORDS; i++)
         h = h * 31 + block[i];
     return h;
 }
@@ -361,12 +363,12 @@ START_TEST(requests_are_replayed)
 {
     uint64_t sum = 0, i;
 
-    start_ready("echo");
+    start_ready("slow");
     for (i = 0; i < 5; i++) {
         sum = ask(0, "learn", i);
         ck_assert_uint_eq(ask(0, "act", 0), sum);
     }
-    for (; rig.replayed == 0; i++) { /* under load, most requests get a snapshot */
+    for (; rig.replayed == 0; i++) { /* under load, some requests get a snapshot */
         ck_assert(!rig.timed_out);
         sum = ask(0, "learn", i);
         ck_assert_int_eq(agent_table_signal(rig.table, 0, SIGSEGV), 0);

@@ -27,6 +27,8 @@
 
 #define WORDS                                                                            \
     ((size_t)1 << 17) /* 1 MiB: so big that not every request is worth a snapshot */
+/* Of mode `slow`, behind the numbers zeros: snapshots are rare on a busy machine, too. */
+#define SLOW_BYTES ((uint64_t)64 << 20)
 
 struct fake {
     const char *name;
@@ -234,6 +236,7 @@ static void configure(struct fake *f)
     msg_map(&f->out, 2);
     msg_key(&f->out, "block_bytes");
     msg_u64(&f->out, is_mode(f, "bigblock") ? BLOCK_CAPACITY_BYTES + 1
+                     : is_mode(f, "slow")   ? SLOW_BYTES
                                             : WORDS * sizeof(f->block[0]));
     msg_key(&f->out, "about");
     msg_u64(&f->out, is_mode(f, "other") ? (uint64_t)f->run : 0);
