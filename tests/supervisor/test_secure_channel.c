@@ -404,6 +404,21 @@ START_TEST(a_side_that_hears_nothing_ends)
 }
 END_TEST
 
+START_TEST(heartbeats_are_not_the_rest_of_a_record_whose_length_was_changed)
+{
+    struct channel_options o = options(1);
+
+    o.silence_ms = 300;
+    open_sides(&secret, &o, &o);
+    RUN_UNTIL(node.n_ready == 1 && supervisor.n_ready == 1);
+    flip_at = n_carried + 1; /* whoever sends first: 4096 bytes more */
+    RUN_UNTIL(node.n_ends + supervisor.n_ends > 0);
+    flip_at = UINT64_MAX;
+    ck_assert_int_eq(node.n_ends > 0 ? node.end.code : supervisor.end.code, UV_ETIMEDOUT);
+    close_sides();
+}
+END_TEST
+
 START_TEST(heartbeats_keep_an_idle_channel)
 {
     struct channel_options o = options(1);
@@ -560,6 +575,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_repeated_handshake_proves_nothing);
     tcase_add_loop_test(tc, both_sides_must_agree_about_encryption, 0, 2);
     tcase_add_test(tc, a_side_that_hears_nothing_ends);
+    tcase_add_test(tc, heartbeats_are_not_the_rest_of_a_record_whose_length_was_changed);
     tcase_add_test(tc, heartbeats_keep_an_idle_channel);
     tcase_add_test(tc, an_orderly_end_is_no_error);
     tcase_add_test(tc, a_node_connects_to_the_address);
