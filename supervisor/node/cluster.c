@@ -29,7 +29,8 @@
 enum {
     TICK_MS = 20,
     FREE_TRIES = 2000, /* one per millisecond */
-    QUOTE_BYTES = 512, /* of what a launched program wrote last */
+    READ_BYTES = 512,  /* of what a launched program wrote last */
+    QUOTE_BYTES = 320, /* of it in an error, behind the node's name: the end says most */
 };
 
 enum place_state {
@@ -128,7 +129,7 @@ static int open_log(struct place *p)
 /* What the launched program wrote last, "; its last lines: ..." or "". */
 static void quote_log(const struct place *p, char *ret, size_t size)
 {
-    char text[QUOTE_BYTES], lines[QUOTE_BYTES];
+    char text[READ_BYTES], lines[QUOTE_BYTES];
     struct capture c;
     off_t end = p->log_fd >= 0 ? lseek(p->log_fd, 0, SEEK_END) : 0, from;
     ssize_t n;
