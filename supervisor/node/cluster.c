@@ -532,6 +532,8 @@ static int open_listener(struct cluster *c, struct err *err)
         .channel = {.encrypt = c->config->encrypt,
                     .silence_ms = (uint64_t)(c->config->silence_s * 1000),
                     .max_bytes = NODE_MAX_MESSAGE_BYTES},
+        /* All nodes may come at once, and some strangers. */
+        .max_pending = LISTENER_MAX_PENDING + (unsigned)c->n,
         .find = find_secret,
         .find_ctx = c,
         .callbacks = {.on_ready = on_ready, .on_message = on_message, .on_end = on_end},

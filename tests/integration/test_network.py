@@ -1,6 +1,7 @@
 """Runs on several machines whose network is slow, tears, damages, or goes away: the bytes are
 those of a calm run here, and nothing is left on any machine."""
 import os
+import pathlib
 import time
 
 import harness
@@ -111,6 +112,45 @@ def test_connections_that_are_cut_anywhere(w):
 
 def test_bytes_that_are_changed_anywhere(w):
     faulty(w, "flip", "flip", 100_000)
+
+
+# ---- many ----
+
+MANY, EACH = (18, 2) if not harness.SANITIZED else (18, 1)
+UP_WITHIN_S, NODE_PSS_KIB = 20, 10 * 1024
+CROWD = f"""\
+run: {{env_steps: 400}}
+env: {{id: constant_reward, copies: 1, max_steps: 5, params: {{agents: {MANY * EACH}}}}}
+experience: {{capacity: 1000, batch_size: 8, warmup: 64, update_every: 40}}
+evaluation: {{every_env_steps: 0}}
+checkpoint: {{every_env_steps: {INTERVAL}}}
+log: {{every_env_steps: 100}}
+defaults: {{algorithm: ddpg, actor: {{hidden: [4]}}, critic: {{hidden: [4], input: own}}}}
+"""
+
+
+def pss_kib(pid):
+    text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(text.split("Pss:")[1].split()[0])
+
+
+def test_many_nodes_that_come_at_once(w):
+    """More of them than strangers may knock at the same time; none is refused."""
+    file = w.write("crowd.yaml", CROWD)
+    began = time.monotonic()
+    p = w.start("run", file, "--name", "there", "--set", f"run.env_steps={harness.FOREVER}",
+                "--set", f"cluster={{launcher: local, nodes: {MANY}, silence: 60s}}")
+    harness.wait_until("a round", lambda: p.poll() is not None or
+                       harness.rows(w.run_dir("there")))
+    assert p.poll() is None, p.log.read_text()
+    up_s = time.monotonic() - began
+    nodes = nodes_of(p.pid)
+    assert len(nodes) == MANY and not lost(p) and "refused" not in p.log.read_text()
+    most = max(pss_kib(pid) for pid in nodes)
+    assert harness.SANITIZED or most < NODE_PSS_KIB, most
+    assert up_s < UP_WITHIN_S or up_s < harness.allowed_s(UP_WITHIN_S), up_s
+    finish(w, p, "there", file)
+    print(f"# {MANY} nodes with {EACH} agents each after {up_s:.1f} s, {most} KiB at most")
 
 
 # ---- namespaces ----

@@ -15,7 +15,7 @@ from test_cluster import PATIENT, agents_on, cluster, end_of_all, nodes_of, star
 from test_network import finish, forever, lost, progress
 
 HOSTILE = harness.BUILD / "tests" / "support" / "hostile_node"
-PENDING = 16  # LISTENER_MAX_PENDING
+PENDING = 17  # LISTENER_MAX_PENDING, and one for each node
 ID, NONCE, HELLO = 16, 32, 57
 MUTANTS = 4 if harness.SANITIZED else 10
 # What a node does that has the key, and why it is lost.
@@ -74,7 +74,7 @@ def test_strangers(w):
                 s.shutdown(socket.SHUT_WR)
             assert ended(s) == b"", what
         harness.wait_until("the refusal", lambda: len(refusals(p)) == i + 1)
-    # Those that say nothing, or not all of it: no more than 16 at once, whatever they send.
+    # Those that say nothing, or not all of it: no more than that at once, whatever they send.
     before, memory = harness.counts(supervisor)[0]["descriptors"], memory_kib(supervisor)
     with contextlib.ExitStack() as stack:
         many = [stack.enter_context(socket.create_connection(address)) for _ in range(200)]
