@@ -40,6 +40,14 @@ def script(w, name, text):
     return path
 
 
+def node_processes(among):
+    """The pids of the nodes among these processes: of `brood node` processes that are each
+    other's parents, the innermost."""
+    found = {pid: seen for pid in among if (seen := harness.look_at(pid)) and seen[0] != "Z"
+             and seen[2].startswith(f"{harness.BROOD} node ")}
+    return sorted(set(found) - {seen[1] for seen in found.values()})
+
+
 class Relay:
     """A relay that nodes connect to in place of the supervisor."""
 

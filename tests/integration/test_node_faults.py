@@ -11,7 +11,7 @@ import signal
 import time
 
 import harness
-from network import Relay
+from network import Relay, node_processes
 from test_cluster import PATIENT, agents_on, end_of_all, trained
 from test_network import INTERVAL, forever
 
@@ -61,11 +61,12 @@ class Run:
 
     def parts(self):
         """(launchers, nodes) of the moment, in any order."""
-        self.seen |= harness.members(self.p.pid)
+        members = harness.members(self.p.pid)
+        self.seen |= members
         launchers = [pid for pid, seen in harness.children(
             harness.supervisor_of(self.p.pid) or 0).items()
             if str(self.relay.launcher) in seen[2] and seen[0] != "Z"]
-        return launchers, [node for pid in launchers for node in harness.children(pid)]
+        return launchers, node_processes(members)
 
     def strike(self, what, pids, *signums):
         if pids:

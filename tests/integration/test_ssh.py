@@ -7,7 +7,7 @@ import socket
 import subprocess
 
 import harness
-from network import attach
+from network import attach, node_processes
 from test_cluster import PATIENT, agents_on, end_of_all, start, trained
 from test_network import INTERVAL, finish, forever, lost, progress
 
@@ -88,8 +88,7 @@ class Server:
         return {pid: seen[2] for pid, seen in harness.processes().items() if pid in mine}
 
     def nodes(self):
-        return sorted(pid for pid, command in self.below().items()
-                      if command.startswith(f"{harness.BROOD} node ") and harness.alive(pid))
+        return node_processes(self.below())
 
     def assert_idle(self):
         harness.wait_until("the end of what sshd has started", lambda: not self.below())
