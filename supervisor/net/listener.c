@@ -222,7 +222,7 @@ static void take(struct listener *l, int fd, const struct sockaddr *from, sockle
     const struct channel_callbacks cb = {
         .on_ready = on_ready, .on_message = NULL, .on_end = on_end, .ctx = p};
 
-    if (l->n_pending == LISTENER_MAX_PENDING)
+    if (l->n_pending == l->o.max_pending)
         refuse(TAILQ_FIRST(&l->pending), &too_many);
     p->listener = l;
     print_address(p->peer, from, len);
@@ -262,6 +262,8 @@ int listener_open(struct listener **ret, uv_loop_t *loop,
     l = xcalloc(1, sizeof(*l));
     *l = (struct listener){.o = *o, .loop = loop, .fd = fd};
     l->o.address = NULL;
+    if (l->o.max_pending == 0)
+        l->o.max_pending = LISTENER_MAX_PENDING;
     TAILQ_INIT(&l->pending);
     r = uv_poll_init(loop, &l->poll, fd);
     if (r < 0) {

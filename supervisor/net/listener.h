@@ -1,7 +1,7 @@
 /* listener.h - where the nodes of a run connect to: a listening TCP socket whose peers have to
  * finish the handshake of secure_channel.h before anybody else hears of them.
  *
- * At most LISTENER_MAX_PENDING connections are in their handshake; one more ends the oldest.
+ * At most max_pending connections are in their handshake; one more ends the oldest.
  * Each takes a fixed amount of memory, and CHANNEL_HANDSHAKE_MS at most.
  */
 #ifndef SUPERVISOR_NET_LISTENER_H
@@ -9,7 +9,7 @@
 
 #include "supervisor/net/secure_channel.h"
 
-#define LISTENER_MAX_PENDING   16u
+#define LISTENER_MAX_PENDING   16u /* if nothing else is said */
 #define LISTENER_ADDRESS_BYTES 300u
 
 struct listener; /* opaque */
@@ -18,6 +18,7 @@ struct listener_options {
     /* "HOST", "HOST:PORT" or "[IPV6]:PORT"; a port of 0 or none: the kernel chooses one. */
     const char *address;
     struct channel_options channel;
+    unsigned max_pending; /* more than may connect at once; 0: LISTENER_MAX_PENDING */
     channel_find_fn
         find; /* as of channel_accept; also sets the ctx of channel_callbacks */
     void *find_ctx;

@@ -426,7 +426,15 @@ static void deliver(struct channel *c)
     }
 }
 
-/* Returns 1: there was a whole record; 0: not yet. */
+static void heard(struct channel *c, size_t n)
+{
+    c->bytes_received += n;
+    c->received_at = (uint64_t)monotonic_ms();
+}
+
+/* Returns 1: there was a whole record; 0: not yet. A length is sealed only together with its
+ * record: if it was changed on the way, heartbeats would seem to be the rest of it for long. So
+ * only whole records end a silence. */
 static int next_record(struct channel *c)
 {
     const uint8_t *data = c->in + c->in_start;
@@ -450,6 +458,7 @@ static int next_record(struct channel *c)
         end(c, &err);
         return 0;
     }
+    heard(c, LENGTH_BYTES + len);
     c->in_start += LENGTH_BYTES + len;
     c->in_len -= LENGTH_BYTES + len;
     c->message_len += len - SEAL_EXTRA_BYTES;
@@ -460,14 +469,13 @@ static int next_record(struct channel *c)
 
 static void took(struct channel *c, size_t n)
 {
-    c->bytes_received += n;
-    c->received_at = (uint64_t)monotonic_ms();
     if (c->state == READY) {
         c->in_len += n;
         while (c->state == READY && !c->closing && next_record(c))
             ;
         return;
     }
+    heard(c, n);
     c->handshake_len += n;
     if (c->handshake_len == handshake_needs(c))
         handshake_step(c);

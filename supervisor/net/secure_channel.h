@@ -16,8 +16,8 @@
  * Bounds     before the handshake is over, one fixed buffer of CHANNEL_HANDSHAKE_BYTES a
  *            connection; afterwards a message grows with the bytes that came, up to max_bytes.
  * Silence    a side that sent nothing for a quarter of silence_ms sends a heartbeat. A side
- *            that received nothing for silence_ms ends the channel with UV_ETIMEDOUT: slow
- *            processes are no silence, since the loops answer for them.
+ *            that received no whole record for silence_ms ends the channel with UV_ETIMEDOUT:
+ *            slow processes are no silence, since the loops answer for them.
  * Sending    at once as far as the kernel takes it, otherwise queued in order; the queue is
  *            bounded by CHANNEL_MAX_QUEUED_BYTES.
  * Threads    loop thread only. No callback may run the loop.
@@ -101,6 +101,7 @@ size_t channel_queued(const struct channel *c);
 void channel_close(struct channel *c);
 
 uint64_t channel_bytes_sent(const struct channel *c);
+/* Of the handshake and of whole records: it grows only by what the other side has sealed. */
 uint64_t channel_bytes_received(const struct channel *c);
 
 #endif

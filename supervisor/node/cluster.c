@@ -33,7 +33,8 @@
 enum {
     TICK_MS = 20,
     FREE_TRIES = 2000, /* one per millisecond */
-    QUOTE_BYTES = 512, /* of what a launched program wrote last */
+    READ_BYTES = 512,  /* of what a launched program wrote last */
+    QUOTE_BYTES = 320, /* of it in an error, behind the node's name: the end says most */
     KEEPER_MS = 1000,  /* to sweep what a node has left */
 };
 
@@ -161,7 +162,7 @@ static int open_log(struct place *p)
 /* What the launched program wrote last, "; its last lines: ..." or "". */
 static void quote_log(const struct place *p, char *ret, size_t size)
 {
-    char text[QUOTE_BYTES], lines[QUOTE_BYTES];
+    char text[READ_BYTES], lines[QUOTE_BYTES];
     struct capture c;
     off_t end = p->log_fd >= 0 ? lseek(p->log_fd, 0, SEEK_END) : 0, from;
     ssize_t n;
@@ -741,6 +742,8 @@ static int open_listener(struct cluster *c, struct err *err)
         .channel = {.encrypt = c->config->encrypt,
                     .silence_ms = (uint64_t)(c->config->silence_s * 1000),
                     .max_bytes = NODE_MAX_MESSAGE_BYTES},
+        /* All nodes may come at once, and some strangers. */
+        .max_pending = LISTENER_MAX_PENDING + (unsigned)c->n,
         .find = find_secret,
         .find_ctx = c,
         .callbacks = {.on_ready = on_ready, .on_message = on_message, .on_end = on_end},

@@ -181,6 +181,8 @@ void capture_last_lines(const struct capture *c, char *ret, size_t size)
            is_blank(tail_at(c, end - 1)))
         end--;
     for (i = last_lines_begin(c, end, room); i < end && n + 1 < room; i++) {
+        if (tail_at(c, i) == '\r' && i + 1 < end && tail_at(c, i + 1) == '\n')
+            continue; /* as ssh ends its lines */
         if (tail_at(c, i) == '\n')
             n += (size_t)snprintf(text + n, room - n, CAPTURE_SEPARATOR);
         else

@@ -41,9 +41,9 @@ def agents_on(node):
             if state != "Z" and len(command.split()) >= 4 and command.split()[1] == "agent"}
 
 
-def start(w, name, file, *args):
+def start(w, name, file, *args, **more):
     """A live run on nodes, when its agents run."""
-    p = w.start("run", file, "--name", name, *args)
+    p = w.start("run", file, "--name", name, *args, **more)
     harness.wait_until("a round", lambda: harness.checkpoints(w.run_dir(name)) or
                        p.poll() is not None)
     assert p.poll() is None, p.log.read_text()

@@ -39,6 +39,8 @@ START_TEST(last_lines)
     assert_last(11, "three");
     assert_last(6, "three");
     assert_last(5, "hree");
+    append("\r\nfour\r\nfi\rve\r\n");
+    assert_last(16, "four | fi\\x0dve");
 }
 END_TEST
 

@@ -1,0 +1,191 @@
+"""Networks between the supervisor and the nodes of a run: a relay (tests/support/relay.c) that
+delays or damages what it carries, and network namespaces with links that go down.
+
+Namespaces have no names: each lasts as long as a process in it, the holder, whose standard
+input is a pipe of the test. So nothing is left, however the test ends."""
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import threading
+
+import harness
+from test_cluster import nodes_of
+
+RELAY = harness.BUILD / "tests" / "support" / "relay"
+SUPERVISOR = "10.77.255.1"  # in its namespace; node i has 10.77.i.2
+CAPTURE = """
+import socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+s.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+s.bind((sys.argv[1], 3))
+with open(sys.argv[2], "wb", buffering=0) as f:
+    f.write(b"begun\\n")
+    while True:
+        f.write(s.recv(1 << 17))
+"""
+
+
+def attach(w, p, name):
+    """Lets the workplace end a process, which has no log of its own."""
+    p.log = w.path / f"{name}.log"
+    w.started.append(p)
+    return p
+
+
+def script(w, name, text):
+    path = w.write(name, "#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+def node_processes(among):
+    """The pids of the nodes among these processes: of `brood node` processes that are each
+    other's parents, the innermost."""
+    found = {pid: seen for pid in among if (seen := harness.look_at(pid)) and seen[0] != "Z"
+             and seen[2].startswith(f"{harness.BROOD} node ")}
+    return sorted(set(found) - {seen[1] for seen in found.values()})
+
+
+class Relay:
+    """A relay that nodes connect to in place of the supervisor."""
+
+    def __init__(self, w, seed=1):
+        target = w.path / "relay.target"
+        self.p = attach(w, subprocess.Popen([RELAY, target], stdin=subprocess.PIPE, text=True,
+                                            stdout=subprocess.PIPE), "relay")
+        self.address = self.p.stdout.readline().split()[1]
+        self.lines = []
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+        self.say(f"seed {seed}")
+        # What the supervisor starts: brood node --connect ADDRESS ...
+        self.launcher = script(w, "through-relay", f"""\
+echo "$4" > {target}.$$ && mv {target}.$$ {target}
+brood=$1; shift 4
+exec "$brood" node --connect {self.address} "$@"
+""")
+
+    def read(self):
+        for line in self.p.stdout:
+            self.lines.append(line.strip())
+
+    def say(self, *commands):
+        self.p.stdin.write("".join(c + "\n" for c in commands))
+        self.p.stdin.flush()
+
+    def count(self, what):
+        return sum(line.split()[0] == what for line in list(self.lines))
+
+    def carried(self):
+        """(bytes from the nodes, bytes to them, connections) so far."""
+        before = self.count("count")
+        self.say("count")
+        harness.wait_until("the relay", lambda: self.count("count") > before)
+        return tuple(map(int, [x for x in self.lines if x.startswith("count")][-1].split()[1:]))
+
+    def cluster(self, nodes, more=""):
+        return ("--set", f"cluster={{launcher: command, nodes: {nodes}, listen: 127.0.0.1, "
+                         f"command: [{self.launcher}]{more}}}")
+
+
+class Machines:
+    """A namespace for the supervisor and one for each node, with a link between them. It
+    raises Skip where this cannot be had."""
+
+    def __init__(self, w, n):
+        for program in ("ip", "nsenter", "unshare"):
+            if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin"):
+                raise harness.Skip(f"there is no {program}")
+        if os.geteuid() != 0:
+            raise harness.Skip("network namespaces need root")
+        self.w = w
+        self.own, *self.nodes = [self.hold() for _ in range(n + 1)]
+        self.inside(self.own, "ip", "link", "set", "lo", "up")
+        self.inside(self.own, "ip", "address", "add", f"{SUPERVISOR}/32", "dev", "lo")
+        for i, node in enumerate(self.nodes):
+            self.connect(i, node)
+        self.prefix = ("nsenter", f"--net={self.path(self.own)}")
+        places = "".join(f"{i}) ns={self.path(node)};;\n" for i, node in enumerate(self.nodes))
+        self.launcher = script(w, "in-namespace", f"""\
+node=$1; shift
+case $node in
+{places}esac
+exec nsenter --net=$ns "$@"
+""")
+
+    def hold(self):
+        p = attach(self.w, subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE,
+                                            stdout=subprocess.DEVNULL,
+                                            stderr=subprocess.DEVNULL), "holder")
+        here = os.readlink("/proc/self/ns/net")
+
+        def is_there():
+            with contextlib.suppress(OSError):
+                return p.poll() is not None or os.readlink(self.path(p)) != here
+        harness.wait_until("a namespace", is_there)
+        if p.poll() is not None:
+            raise harness.Skip("this root may not make network namespaces")
+        return p
+
+    @staticmethod
+    def path(holder):
+        return f"/proc/{holder.pid}/ns/net"
+
+    def inside(self, holder, *command):
+        subprocess.run(["nsenter", f"--net={self.path(holder)}", *command], check=True)
+
+    def connect(self, i, node):
+        a, b = f"10.77.{i}.1", f"10.77.{i}.2"
+        self.inside(self.own, "ip", "link", "add", f"node{i}", "type", "veth", "peer", "name",
+                    "eth0", "netns", str(node.pid))
+        self.inside(self.own, "ip", "address", "add", f"{a}/24", "dev", f"node{i}")
+        self.inside(self.own, "ip", "link", "set", f"node{i}", "up")
+        self.inside(node, "ip", "link", "set", "lo", "up")
+        self.inside(node, "ip", "address", "add", f"{b}/24", "dev", "eth0")
+        self.inside(node, "ip", "link", "set", "eth0", "up")
+        self.inside(node, "ip", "route", "add", "default", "via", a)
+
+    def link(self, i, up):
+        """On the supervisor's side: packets are lost, and nobody is told."""
+        self.inside(self.own, "ip", "link", "set", f"node{i}", "up" if up else "down")
+
+    def unplug(self, i):
+        """On the node's side, which has no network from then on, and knows it."""
+        self.inside(self.nodes[i], "ip", "link", "set", "eth0", "down")
+
+    def cluster(self, more=""):
+        return ("--set", f"cluster={{launcher: command, nodes: {len(self.nodes)}, listen: "
+                         f"{SUPERVISOR}, command: [{self.launcher}, '{{node}}']{more}}}")
+
+    def node(self, keeper, i):
+        """The pid of the node that runs in that namespace now; None: there is none."""
+        there = os.readlink(self.path(self.nodes[i]))
+        for pid in nodes_of(keeper):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/ns/net") == there:
+                    return pid
+        return None
+
+    def inhabitants(self):
+        """The processes in these namespaces, but for those that hold them."""
+        holders = [self.own, *self.nodes]
+        spaces = {os.readlink(self.path(h)) for h in holders}
+        found = set()
+        for entry in os.scandir("/proc"):
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and os.readlink(f"{entry.path}/ns/net") in spaces:
+                    found.add(int(entry.name))
+        return found - {h.pid for h in holders}
+
+    def assert_empty(self):
+        harness.wait_until("empty namespaces", lambda: not self.inhabitants())
+
+    def capture(self, i):
+        """Records what goes over a link, from now on; (process, file)."""
+        file = self.w.path / f"packets-{i}"
+        p = attach(self.w, subprocess.Popen(
+            [*self.prefix, sys.executable, "-c", CAPTURE, f"node{i}", file]), "capture")
+        harness.wait_until("the capture", lambda: file.exists() and file.stat().st_size > 0)
+        return p, file

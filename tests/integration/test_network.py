@@ -1,0 +1,245 @@
+"""Runs on several machines whose network is slow, tears, damages, or goes away: the bytes are
+those of a calm run here, and nothing is left on any machine."""
+import os
+import pathlib
+import time
+
+import harness
+from network import Machines, Relay
+from test_cluster import PATIENT, agents_on, end_of_all, nodes_of, start, trained
+from test_environments import bridged
+
+FAULTS = int(os.environ.get("BROOD_KILLS", 6 if harness.SANITIZED else 8))
+INTERVAL = 400
+# As a float32, about 0.05: what an agent observes, and ASCII on the way.
+MARKER = b"mar=ker=who=can=see="
+MARKED = f"""\
+import struct
+
+import brood
+
+SEEN = list(struct.unpack("<5f", {MARKER!r}))
+
+
+class Marked(brood.Env):
+    possible_agents = ["a", "b"]
+    observations = brood.Box(-1, 1, (5,))
+    actions = brood.Discrete(2)
+    max_steps = 10
+
+    def begin(self):
+        return {{a: SEEN for a in self.agents}}
+
+    def act(self, actions):
+        return self.begin(), {{a: float(actions[a]) for a in actions}}, False
+
+
+parallel_env = Marked
+"""
+
+
+def finish(w, p, name, file, *args):
+    """Ends the run, and compares it with a calm one on this machine."""
+    steps = harness.set_last_step(w, w.run_dir(name), INTERVAL)
+    everybody = harness.members(p.pid)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    end_of_all(everybody)
+    w.brood("run", file, "--name", f"calm-{name}", *args, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir(f"calm-{name}")), trained(w.run_dir(name)))
+    return steps
+
+
+def progress(w, p, name):
+    at = w.status(name)["env_steps"]
+    harness.wait_until("progress", lambda: p.poll() is not None or
+                       w.status(name)["env_steps"] > at + INTERVAL // 4)
+    assert p.poll() is None, p.log.read_text()
+
+
+def forever(w):
+    return w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=INTERVAL)
+
+
+def lost(p):
+    """The lines about lost nodes."""
+    return [line for line in p.log.read_text().splitlines() if " is lost: " in line]
+
+
+# ---- the relay ----
+
+
+def through_relay(w, *commands):
+    relay = Relay(w)
+    relay.say(*commands)
+    w.brood("run", w.small(), "--name", "here")
+    w.brood("run", w.small(), "--name", "there", *relay.cluster(2))
+    harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
+    up, down, connections = relay.carried()
+    assert connections == 2 and min(up, down) > 100_000, (up, down, connections)
+
+
+def test_a_slow_network(w):
+    through_relay(w, "delay 2500")
+
+
+def test_pieces_of_any_size(w):
+    through_relay(w, "delay 500", "shred 1")
+
+
+def faulty(w, name, command, limit):
+    """The relay does it again and again, also in the handshake of a node that replaces
+    another; each time one line says which node is lost, and a new one takes its place."""
+    relay, file = Relay(w, seed=3), forever(w)
+    p = start(w, name, file, *PATIENT, *relay.cluster(1, ", silence: 3s"))
+    for i in range(FAULTS):
+        before, done = len(lost(p)), relay.count(command)
+        relay.say(f"{command} {limit}")
+        if i % 2:
+            harness.wait_until("the fault", lambda: relay.count(command) > done)
+            relay.say(f"{command} 200")  # of about 200 in a handshake
+        harness.wait_until("the loss", lambda: len(lost(p)) > before or p.poll() is not None)
+        progress(w, p, name)
+    relay.say(f"{command} 0")
+    steps = finish(w, p, name, file, *PATIENT)
+    assert len(lost(p)) >= FAULTS, p.log.read_text()
+    print(f"# {relay.count(command)} times in {steps} steps, lost {len(lost(p))} times, "
+          f"{relay.carried()[2]} connections")
+
+
+def test_connections_that_are_cut_anywhere(w):
+    faulty(w, "cut", "cut", 100_000)
+
+
+def test_bytes_that_are_changed_anywhere(w):
+    faulty(w, "flip", "flip", 100_000)
+
+
+# ---- many ----
+
+MANY, EACH = (18, 2) if not harness.SANITIZED else (18, 1)
+UP_WITHIN_S, NODE_PSS_KIB = 20, 10 * 1024
+CROWD = f"""\
+run: {{env_steps: 400}}
+env: {{id: constant_reward, copies: 1, max_steps: 5, params: {{agents: {MANY * EACH}}}}}
+experience: {{capacity: 1000, batch_size: 8, warmup: 64, update_every: 40}}
+evaluation: {{every_env_steps: 0}}
+checkpoint: {{every_env_steps: {INTERVAL}}}
+log: {{every_env_steps: 100}}
+defaults: {{algorithm: ddpg, actor: {{hidden: [4]}}, critic: {{hidden: [4], input: own}}}}
+"""
+
+
+def pss_kib(pid):
+    text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(text.split("Pss:")[1].split()[0])
+
+
+def test_many_nodes_that_come_at_once(w):
+    """More of them than strangers may knock at the same time; none is refused."""
+    file = w.write("crowd.yaml", CROWD)
+    began = time.monotonic()
+    p = w.start("run", file, "--name", "there", "--set", f"run.env_steps={harness.FOREVER}",
+                "--set", f"cluster={{launcher: local, nodes: {MANY}, silence: 60s}}")
+    harness.wait_until("a round", lambda: p.poll() is not None or
+                       harness.rows(w.run_dir("there")))
+    assert p.poll() is None, p.log.read_text()
+    up_s = time.monotonic() - began
+    nodes = nodes_of(p.pid)
+    assert len(nodes) == MANY and not lost(p) and "refused" not in p.log.read_text()
+    most = max(pss_kib(pid) for pid in nodes)
+    assert harness.SANITIZED or most < NODE_PSS_KIB, most
+    assert up_s < UP_WITHIN_S or up_s < harness.allowed_s(UP_WITHIN_S), up_s
+    finish(w, p, "there", file)
+    print(f"# {MANY} nodes with {EACH} agents each after {up_s:.1f} s, {most} KiB at most")
+
+
+# ---- namespaces ----
+
+
+def test_nodes_on_machines_of_their_own(w):
+    net = Machines(w, 3)
+    w.brood("run", w.small(), "--name", "here")
+    w.brood("run", w.small(), "--name", "there", *net.cluster(), prefix=net.prefix)
+    harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
+    net.assert_empty()
+
+
+def test_a_link_that_is_down_for_a_moment(w):
+    """Shorter than the silence: the same nodes go on."""
+    net, file = Machines(w, 2), forever(w)
+    p = start(w, "moment", file, *PATIENT, *net.cluster(", silence: 60s"), prefix=net.prefix)
+    nodes = nodes_of(p.pid)
+    net.link(1, False)
+    at = harness.wait_until("a stop", lambda: stands(w, "moment"))
+    net.link(1, True)
+    harness.wait_until("progress", lambda: w.status("moment")["env_steps"] > at + INTERVAL)
+    assert nodes_of(p.pid) == nodes and not lost(p), p.log.read_text()
+    finish(w, p, "moment", file, *PATIENT)
+    net.assert_empty()
+
+
+def stands(w, name):
+    """Its step, if it does not change within a second."""
+    at = w.status(name)["env_steps"]
+    time.sleep(1)
+    return at if w.status(name)["env_steps"] == at else 0
+
+
+def test_a_link_that_is_down_for_longer_than_the_silence(w):
+    """The node ends itself, without being told, and another one comes in its place."""
+    net, file = Machines(w, 2), forever(w)
+    p = start(w, "longer", file, *PATIENT, *net.cluster(", silence: 3s"), prefix=net.prefix)
+    node = harness.wait_until("node 1", lambda: net.node(p.pid, 1))
+    agents = agents_on(node)
+    assert agents
+    net.link(1, False)
+    end_of_all([node, *agents.values()])
+    net.link(1, True)
+    harness.wait_until("another node", lambda: (new := net.node(p.pid, 1)) and
+                       agents_on(new).keys() == agents.keys())
+    progress(w, p, "longer")
+    assert lost(p) and all("node 1" in line for line in lost(p)), p.log.read_text()
+    finish(w, p, "longer", file, *PATIENT)
+    net.assert_empty()
+
+
+def test_a_machine_that_does_not_come_back(w):
+    """The others take its agents."""
+    net, file = Machines(w, 3), forever(w)
+    p = start(w, "gone", file, *PATIENT, *net.cluster(", silence: 3s"), prefix=net.prefix)
+    node = harness.wait_until("node 1", lambda: net.node(p.pid, 1))
+    names = {name for n in nodes_of(p.pid) for name in agents_on(n)}
+    net.unplug(1)
+    end_of_all([node])
+    harness.wait_until("the move", lambda: {
+        name for i in (0, 2) for name in agents_on(net.node(p.pid, i) or 0)} == names)
+    progress(w, p, "gone")
+    assert "node 1 cannot be started again" in p.log.read_text(), p.log.read_text()
+    finish(w, p, "gone", file, *PATIENT)
+    net.assert_empty()
+
+
+def packets(w, net, name, file, more=""):
+    """What a capture has of the link of node 0."""
+    capture, found = net.capture(0)
+    w.brood("run", file, "--name", name, *net.cluster(more), prefix=net.prefix)
+    capture.kill()
+    capture.wait()
+    return found.read_bytes()
+
+
+def test_no_observation_is_readable_on_the_way(w):
+    net = Machines(w, 1)
+    file = bridged(w, w.write("marked.py", MARKED), steps=400, evaluate=400, checkpoint=400)
+    plain = packets(w, net, "plain", file, ", encrypt: false")
+    assert plain.count(MARKER) > 100, len(plain)  # the capture sees what is there
+    sealed = packets(w, net, "sealed", file)
+    assert len(sealed) > len(plain) / 2 and MARKER not in sealed
+    assert MARKER[:8] not in sealed, "a part of an observation"
+    harness.assert_same_files(trained(w.run_dir("plain")), trained(w.run_dir("sealed")))
+    print(f"# {len(plain)} bytes with {plain.count(MARKER)} observations; {len(sealed)} sealed")
+    net.assert_empty()
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,167 @@
+"""Faults of all kinds at random moments, also several at once: agents, nodes, launchers, links
+and the supervisor. The bytes are those of a calm run, and nothing is left behind.
+
+BROOD_KILLS sets how many, BROOD_FAULT_SEED which: tests/bench/node_faults.py is the long form.
+"""
+import contextlib
+import os
+import pathlib
+import random
+import signal
+import time
+
+import harness
+from network import Relay, node_processes
+from test_cluster import PATIENT, agents_on, end_of_all, trained
+from test_network import INTERVAL, forever
+
+KILLS = int(os.environ.get("BROOD_KILLS", 6 if harness.SANITIZED else 12))
+SEED = int(os.environ.get("BROOD_FAULT_SEED", 1))
+NODES, SILENCE_S = 3, 2
+
+
+class Run:
+    """A run through a relay. Its launchers stay in front of their nodes."""
+
+    def __init__(self, w):
+        self.w, self.draw = w, random.Random(SEED)
+        self.run = w.run_dir("faulty")
+        self.relay = Relay(w, seed=SEED)
+        text = self.relay.launcher.read_text().replace("exec ", "")
+        self.relay.launcher.write_text(text)
+        self.file = forever(w)
+        self.args = (*PATIENT, "--set", "defaults.respond_within=3s",
+                     "--set", "run.on_supervisor_death=resume")
+        self.seen = set()
+        self.p = w.start("run", self.file, "--name", "faulty", *self.args,
+                         *self.relay.cluster(NODES, f", silence: {SILENCE_S}s"))
+        self.resumes = self.checkpoint = 0
+        self.settle()
+
+    def newest(self):
+        return (harness.checkpoints(self.run) or [0])[-1]
+
+    def settle(self):
+        """Waits for another checkpoint than there is now; resumes a run that has ended."""
+        self.checkpoint = self.newest()
+
+        def is_further():
+            if self.p.poll() is not None:
+                self.resume()
+            return self.newest() > self.checkpoint
+        harness.wait_until("another checkpoint", is_further)
+
+    def resume(self):
+        """After the keeper's death, or when no node was left."""
+        assert harness.checkpoints(self.run), self.p.log.read_text()
+        end_of_all(self.seen)
+        self.checkpoint = self.newest()
+        self.resumes += 1
+        self.p = self.w.start("resume", self.run)
+
+    def parts(self):
+        """(launchers, nodes) of the moment, in any order."""
+        members = harness.members(self.p.pid)
+        self.seen |= members
+        launchers = [pid for pid, seen in harness.children(
+            harness.supervisor_of(self.p.pid) or 0).items()
+            if str(self.relay.launcher) in seen[2] and seen[0] != "Z"]
+        return launchers, node_processes(members)
+
+    def strike(self, what, pids, *signums):
+        if pids:
+            harness.kill(self.draw.choice(sorted(pids)), self.draw.choice(signums))
+        return what if pids else None
+
+    # ---- the faults: what was done, or None ----
+
+    def agent(self):
+        agents = [pid for node in self.parts()[1] for pid in agents_on(node).values()]
+        return self.strike("agent", agents, signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV)
+
+    def node(self):
+        return self.strike("node", self.parts()[1], signal.SIGKILL, signal.SIGTERM)
+
+    def stopped_node(self):
+        return self.strike("stopped node", self.parts()[1], signal.SIGSTOP)
+
+    def launcher(self):
+        return self.strike("launcher", self.parts()[0], signal.SIGKILL, signal.SIGTERM)
+
+    def cut(self):
+        self.relay.say(f"cut {self.draw.choice((100, 3000, 100_000))}")
+        return "cut"
+
+    def flip(self):
+        self.relay.say(f"flip {self.draw.choice((100, 3000, 100_000))}")
+        return "flip"
+
+    def stall(self):
+        """Longer than the silence, or not."""
+        self.relay.say("stall 1")
+        time.sleep(self.draw.choice((0.3, 2 * SILENCE_S)))
+        self.relay.say("stall 0")
+        return "stall"
+
+    def supervisor(self):
+        pid = harness.supervisor_of(self.p.pid)
+        return self.strike("supervisor", [pid] if pid else [], signal.SIGKILL)
+
+    def stopped_supervisor(self):
+        pid = harness.supervisor_of(self.p.pid)
+        harness.kill(pid or 1 << 22, signal.SIGSTOP)
+        time.sleep(self.draw.choice((0.3, 2 * SILENCE_S)))
+        harness.kill(pid or 1 << 22, signal.SIGCONT)
+        return "stopped supervisor"
+
+    def keeper(self):
+        self.parts()
+        harness.kill_and_wait(self.p.pid)
+        return "keeper"
+
+    def one(self):
+        often = (self.agent, self.node, self.stopped_node, self.launcher, self.cut, self.flip)
+        seldom = (self.stall, self.supervisor, self.stopped_supervisor, self.keeper)
+        time.sleep(self.draw.random() / 2)
+        return self.draw.choice(often * 2 + seldom)()
+
+    def finish(self):
+        self.settle()
+        steps = harness.set_last_step(self.w, self.run, INTERVAL)
+        self.seen |= harness.members(self.p.pid)
+        while self.p.wait(timeout=harness.DEADLINE_S) != 0:  # a late cut or flip
+            self.resume()
+            self.seen |= harness.members(self.p.pid)
+        end_of_all(self.seen)
+        return steps
+
+    def leftovers(self):
+        """Processes that work in the test's folder: nodes, and all that was below them."""
+        found = []
+        for entry in os.scandir("/proc"):
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and \
+                        pathlib.Path(os.readlink(f"{entry.path}/cwd")) == self.w.path:
+                    found.append((entry.name, harness.look_at(entry.name)))
+        return found
+
+
+def test_random_faults(w):
+    r, done = Run(w), {}
+    while sum(done.values()) < KILLS:
+        if what := r.one():
+            done[what] = done.get(what, 0) + 1
+            print(f"# {sum(done.values())}: {what}, checkpoint {r.newest()}", flush=True)
+        # Not always: then the next one comes while this one is being mended.
+        if r.draw.random() < 2 / 3:
+            r.settle()
+    steps = r.finish()
+    harness.wait_until("nothing left", lambda: not r.leftovers())
+    w.brood("run", r.file, "--name", "calm", *r.args, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(r.run))
+    print(f"# seed {SEED}, {steps} steps, {r.resumes} times resumed, {len(r.seen)} processes "
+          f"seen: {done}")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,172 @@
+"""Whoever talks to the socket that a run's nodes connect to, without its key or with it: the
+supervisor stays, a stranger costs it a bounded amount of memory, and one line says what was
+wrong."""
+import contextlib
+import os
+import pathlib
+import random
+import re
+import shutil
+import socket
+
+import harness
+from network import script
+from test_cluster import PATIENT, agents_on, cluster, end_of_all, nodes_of, start
+from test_network import finish, forever, lost, progress
+
+HOSTILE = harness.BUILD / "tests" / "support" / "hostile_node"
+PENDING = 17  # LISTENER_MAX_PENDING, and one for each node
+ID, NONCE, HELLO = 16, 32, 57
+MUTANTS = 4 if harness.SANITIZED else 10
+# What a node does that has the key, and why it is lost.
+ATTACKS = (("giant", "a message is longer than"), ("short", "a message of 5 bytes"),
+           ("unknown", "a message of the unknown kind"), ("stored", "more than it was sent"),
+           ("answer", "an answer that nobody awaits"), ("memory", "a memory that is not there"),
+           ("stranger", "of a worker that is not there"), ("too far", "a message about worker"),
+           ("order", 'it sent "kill"'), ("hello", 'it sent "hello"|a worker that is not there'),
+           ("exit", 'malformed message "exit"'), ("sample", 'malformed message "sample"'))
+
+
+def address_of(p):
+    """(host, port) that the nodes of a run have connected to."""
+    node = harness.wait_until("a node", lambda: nodes_of(p.pid))[0]
+    words = harness.processes()[node][2].split()
+    host, port = words[words.index("--connect") + 1].split(":")
+    return host, int(port)
+
+
+def refusals(p):
+    return [line for line in p.log.read_text().splitlines() if "was refused" in line]
+
+
+def memory_kib(pid):
+    return harness.counts(pid)[1]
+
+
+def hello(draw, magic=b"brood-\x01\n", encrypt=1):
+    return magic + bytes([encrypt]) + draw.randbytes(ID + NONCE)
+
+
+def ended(s):
+    """Reads to the end of the connection; what came."""
+    got = b""
+    with contextlib.suppress(ConnectionResetError):
+        while data := s.recv(4096):
+            got += data
+    return got
+
+
+def test_strangers(w):
+    """None of them gets an answer, each costs one line, and nothing remains of them."""
+    draw = random.Random(3)
+    p = start(w, "guarded", forever(w), *cluster(1))
+    supervisor, address = harness.supervisor_of(p.pid), address_of(p)
+    nodes = nodes_of(p.pid)
+    says = (b"", b"\0", b"GET / HTTP/1.1\r\n" * 8, b"\xff" * 4 + b"x" * 200, hello(draw)[:-1],
+            hello(draw), hello(draw, encrypt=0), hello(draw, magic=b"brood-\x02\n"),
+            hello(draw) + draw.randbytes(100_000))
+    progress(w, p, "guarded")
+    for i, what in enumerate(says):
+        with socket.create_connection(address) as s:
+            s.settimeout(harness.DEADLINE_S)
+            with contextlib.suppress(OSError):  # it may be refused before all is said
+                s.sendall(what)
+                s.shutdown(socket.SHUT_WR)
+            assert ended(s) == b"", what
+        harness.wait_until("the refusal", lambda: len(refusals(p)) == i + 1)
+    # Those that say nothing, or not all of it: no more than that at once, whatever they send.
+    before, memory = harness.counts(supervisor)[0]["descriptors"], memory_kib(supervisor)
+    with contextlib.ExitStack() as stack:
+        many = [stack.enter_context(socket.create_connection(address)) for _ in range(200)]
+        for s in many:
+            with contextlib.suppress(OSError):
+                s.sendall(hello(draw)[:draw.randrange(HELLO)])
+        harness.wait_until("refusals", lambda: len(refusals(p)) >= len(says) + 200 - PENDING)
+        now = harness.counts(supervisor)[0]["descriptors"]
+        assert now <= before + PENDING + 4, (before, now)  # and what the run opens meanwhile
+        assert harness.SANITIZED or memory_kib(supervisor) <= memory + 4096
+    harness.wait_until("the others' ends", lambda: len(refusals(p)) >= len(says) + 200)
+    progress(w, p, "guarded")
+    assert len(refusals(p)) == len(says) + 200 and nodes_of(p.pid) == nodes
+    finish(w, p, "guarded", forever(w))
+
+
+def hostile(w):
+    """brood as the hostile node, beside the agent."""
+    place = w.path / "hostile"
+    place.mkdir()
+    shutil.copy(HOSTILE, place / "brood")
+    shutil.copy(harness.AGENT, place / "brood-agent")
+    return place / "brood"
+
+
+def counted_launcher(w, lines):
+    """The nth start, from 0, runs the nth of these lines; later ones brood."""
+    cases = "".join(f"{i}) {line};;\n" for i, line in enumerate(lines))
+    return script(w, "nth", f"""\
+n=$(cat {w.path}/n 2>/dev/null || echo 0)
+echo $((n + 1)) > {w.path}/n
+case $n in
+{cases}*) exec "$@";;
+esac
+""")
+
+
+def by(launcher):
+    return cluster(1, f", silence: 3s, listen: 127.0.0.1, command: [{launcher}]", "command")
+
+
+def test_a_node_that_turns_against_its_supervisor(w):
+    """It has the key, so that its messages are read: each attack ends this node alone."""
+    program, file = hostile(w), forever(w)
+    nth = counted_launcher(w, [f"shift; exec {program} '{kind}' 1 \"$@\""
+                               for kind, _ in ATTACKS])
+    p = w.start("run", file, "--name", "hostile", *PATIENT, *by(nth))
+    harness.wait_until("the last loss", lambda: p.poll() is not None or
+                       len(lost(p)) >= len(ATTACKS))
+    harness.wait_until("a round", lambda: p.poll() is not None or
+                       harness.checkpoints(w.run_dir("hostile")))
+    assert p.poll() is None, p.log.read_text()
+    for line, (kind, why) in zip(lost(p), ATTACKS, strict=True):
+        assert re.search(why, line), (kind, line)
+    finish(w, p, "hostile", file, *PATIENT)
+
+
+def test_a_node_whose_messages_are_damaged(w):
+    """They may look right, so that answers are wrong: the supervisor survives all of them, and
+    so does the run, with the next node."""
+    program, file = hostile(w), forever(w)
+    nth = counted_launcher(w, [f"shift; exec {program} mutate {seed} \"$@\""
+                               for seed in range(MUTANTS)])
+    p = w.start("run", file, "--name", "mutant", *PATIENT,
+                "--set", "defaults.respond_within=3s", *by(nth))
+    harness.wait_until("a node", lambda: nodes_of(p.pid))
+    supervisor = harness.supervisor_of(p.pid)
+
+    def at_last():
+        """A mutant may do nothing that is noticed; then the test ends it."""
+        n = int((w.path / "n").read_text() or 0) if (w.path / "n").exists() else 0
+        if n > MUTANTS or p.poll() is not None:
+            return True
+        for node in nodes_of(p.pid):
+            if (seen := harness.look_at(node)) and seen[2].startswith(str(program)) and \
+                    watch.setdefault(node, harness.Stopwatch()).seconds() > 4:
+                harness.kill(node)
+        return False
+    watch = {}
+    harness.wait_until("the last mutant", at_last)
+    assert p.poll() is None and harness.supervisor_of(p.pid) == supervisor, p.log.read_text()
+    node = harness.wait_until("a good node", lambda: [
+        n for n in nodes_of(p.pid) if len(agents_on(n)) == 3])
+    progress(w, p, "mutant")
+    everybody = harness.members(p.pid)
+    w.brood("stop", w.run_dir("mutant"))
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    end_of_all(everybody)
+    for line in sorted({re.sub(r"\d+", "N", line) for line in lost(p)}):
+        print(f"# {line}")
+    assert node
+
+
+if __name__ == "__main__":
+    harness.main()
