@@ -8,8 +8,10 @@
 #include "common/numerics/cpu_kernels.h"
 #include "common/numerics/numerics.h"
 #include "supervisor/net/listener.h"
+#include "supervisor/node/node.h"
 #include "supervisor/node/node_launch.h"
 #include "supervisor/node/placement.h"
+#include "supervisor/node/slurm.h"
 #include "supervisor/proc/capture.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/proc/sweep.h"
@@ -30,6 +32,9 @@ enum {
     TICK_MS = 20,
     FREE_TRIES = 2000, /* one per millisecond */
     QUOTE_BYTES = 512, /* of what a launched program wrote last */
+    QUEUED_MS =
+        1000, /* from the launch until the log says that Slurm's queue is waited for */
+    SLURM_END_MS = 10000, /* for Slurm's answers at the end of a run */
 };
 
 enum place_state {
@@ -50,7 +55,9 @@ struct place {
     struct channel_secret secret;
     int has_secret; /* of the present start; not used yet */
     struct program program;
-    int log_fd; /* of what it writes; -1: none */
+    struct slurm_fence fence; /* of what Slurm has started */
+    int is_queued;            /* and the run's log says so */
+    int log_fd;               /* of what it writes; -1: none */
     off_t log_from;
     unsigned n_starts; /* since it was up */
     uint64_t since_ms; /* in this state */
@@ -167,17 +174,22 @@ static void pass_variables(struct program_spec *spec)
 static int launch(struct place *p, struct err *err)
 {
     struct cluster *c = p->cluster;
+    char name[SLURM_NAME_BYTES];
     struct node_command command;
     struct program_spec spec = {.agent_exe_fd = c->args.agent_exe_fd, .directory = "."};
-    int rc = node_command_make(&command, c->config, p->index,
-                               c->args.binaries->supervisor, c->address, &c->arena, err);
+    int rc;
 
+    channel_secret_make(&p->secret);
+    slurm_make_name(name, c->args.config->run.name, p->index, p->secret.id);
+    rc = node_command_make(&command, c->config, p->index, c->args.binaries->supervisor,
+                           c->address, name, &c->arena, err);
     if (rc < 0)
         return rc;
     if (open_log(p) < 0)
         return err_errno(err, "the log of node %zu", p->index);
-    channel_secret_make(&p->secret);
     p->has_secret = 1;
+    if (c->config->launcher == LAUNCHER_SLURM)
+        slurm_fence_set(&p->fence, name, c->args.agent_exe_fd);
     spec.words = command.words;
     spec.n_words = command.n;
     spec.output_fd = p->log_fd;
@@ -195,6 +207,7 @@ static void start_place(struct place *p)
     struct err err = {0};
 
     p->n_starts++;
+    p->is_queued = 0;
     enter(p, PLACE_STARTING);
     if (launch(p, &err) < 0) {
         p->why = err;
@@ -442,6 +455,8 @@ static void look_at_program(struct place *p)
     if (p->program.pid == 0 || !program_ended(&p->program, &status))
         return;
     p->cluster->has_orphans = 1;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        slurm_fence_clear(&p->fence);
     if (p->state != PLACE_STARTING || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
         return; /* a launcher may leave the node behind */
     if (WIFSIGNALED(status))
@@ -450,6 +465,37 @@ static void look_at_program(struct place *p)
     else
         (void)snprintf(text, sizeof(text), "it exited with code %d", WEXITSTATUS(status));
     fail_start(p, text);
+}
+
+/* Kills what was launched, and what Slurm has started for it. Returns 1 when it has ended. */
+static int end_place(struct place *p, uint64_t within_ms)
+{
+    if (p->program.pid == 0)
+        return slurm_fence_end(&p->fence, within_ms);
+    if (p->cluster->config->launcher == LAUNCHER_SLURM)
+        slurm_end_srun(&p->fence, &p->program);
+    else
+        program_kill(&p->program);
+    return 0;
+}
+
+/* Whether the job of a node waits in Slurm's queue. That is no failure of its start, unless
+ * the run's other nodes wait for it. */
+static int is_queued(struct place *p)
+{
+    struct cluster *c = p->cluster;
+    char quote[QUOTE_BYTES + 32], name[320];
+
+    if (c->config->launcher != LAUNCHER_SLURM || !c->is_opening)
+        return 0;
+    quote_log(p, quote, sizeof(quote));
+    if (!slurm_says_waiting(quote))
+        return 0;
+    if (!p->is_queued)
+        note(c, "%s waits in Slurm's queue%s", name_of(p, name), quote);
+    p->is_queued = 1;
+    p->since_ms = (uint64_t)monotonic_ms();
+    return 1;
 }
 
 static void look_at(struct place *p)
@@ -462,6 +508,8 @@ static void look_at(struct place *p)
     look_at_program(p);
     switch (p->state) {
     case PLACE_STARTING:
+        if (in_ms > QUEUED_MS && is_queued(p))
+            break;
         if (in_ms > CLUSTER_START_MS)
             fail_start(p, "it did not connect in time");
         break;
@@ -473,9 +521,7 @@ static void look_at(struct place *p)
         remote_site_release(p->site);
         break;
     case PLACE_ENDING:
-        if (p->program.pid != 0)
-            program_kill(&p->program);
-        else
+        if (end_place(p, (uint64_t)(p->cluster->config->silence_s * 1000) + NODE_END_MS))
             after_end(p);
         break;
     default:
@@ -620,14 +666,17 @@ int cluster_open(struct cluster **ret, const struct cluster_args *args,
     c->args = *args;
     c->config = &args->config->cluster;
     c->logs = args->logs != NULL ? xstrdup(args->logs) : NULL;
-    c->n = (size_t)c->config->nodes;
+    c->n = c->config->launcher == LAUNCHER_SLURM ? slurm_nodes(c->config)
+                                                 : (size_t)c->config->nodes;
     (void)signal(SIGPIPE, SIG_IGN);
     make_places(c);
     open_handles(c);
     c->is_opening = 1;
     rc = sweep_enable(err);
+    if (rc == 0 && c->config->launcher == LAUNCHER_SLURM)
+        rc = slurm_check(c->config, err);
     if (rc == 0)
-        rc = placement_make(args->config, specs, n, node_of, err);
+        rc = placement_make(args->config, c->n, specs, n, node_of, err);
     if (rc == 0)
         rc = open_listener(c, err);
     for (size_t i = 0; rc == 0 && i < c->n; i++)
@@ -650,6 +699,9 @@ void cluster_forget(struct cluster *c, uint64_t row)
 void cluster_stop(struct cluster *c)
 {
     c->is_stopping = 1;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->places[i].channel != NULL && c->places[i].state != PLACE_STARTING)
+            remote_site_part(c->places[i].site);
     news(c);
 }
 
@@ -683,6 +735,19 @@ void cluster_close(struct cluster *c)
     uv_close((uv_handle_t *)&c->idle, on_handle_closed);
 }
 
+/* What an srun that had to be killed has left. */
+static void end_at_slurm(struct place *p)
+{
+    const int64_t until = monotonic_ms() + SLURM_END_MS;
+
+    while (p->fence.state != SLURM_FENCE_NONE && monotonic_ms() < until &&
+           !end_place(p, SLURM_END_MS)) {
+        look_at_program(p);
+        (void)poll(NULL, 0, 1);
+    }
+    slurm_fence_done(&p->fence);
+}
+
 /* Nodes end by themselves when their connections end. */
 static void end_programs(struct cluster *c)
 {
@@ -694,7 +759,7 @@ static void end_programs(struct cluster *c)
             struct place *p = &c->places[i];
 
             if (p->program.pid != 0 && try >= FREE_TRIES / 2)
-                program_kill(&p->program);
+                (void)end_place(p, 0);
             look_at_program(p);
             n_running += p->program.pid != 0;
         }
@@ -703,6 +768,8 @@ static void end_programs(struct cluster *c)
         if (n_running > 0 || c->has_orphans)
             (void)poll(NULL, 0, 1);
     }
+    for (size_t i = 0; i < c->n; i++)
+        end_at_slurm(&c->places[i]);
 }
 
 void cluster_free(struct cluster *c)

@@ -21,6 +21,7 @@ struct node_args {
     const char *address; /* of the supervisor: "HOST:PORT" */
     uint64_t silence_ms;
     int encrypt;
+    int cancels_job; /* if the run does not end in order: that of SLURM_JOB_ID */
     const char *version;
 };
 
