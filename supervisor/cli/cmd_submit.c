@@ -186,12 +186,10 @@ static int check_run(const struct submit *s, const char *name, int *ret_exists,
 {
     char *path = xasprintf("%s/%s", s->runs_dir, name);
     struct submitted job;
-    int rc = 0;
+    int rc = run_dir_check_name(name, err);
 
     *ret_exists = access(path, F_OK) == 0;
-    if (!*ret_exists)
-        rc = run_dir_check_new(s->runs_dir, name, 0, err); /* the name's letters */
-    else if (run_dir_holder(path) != 0)
+    if (rc == 0 && *ret_exists && run_dir_holder(path) != 0)
         rc = err_set(err, ERR_STATE, "%s is running already", name);
     if (rc == 0 && submitted_find(&job, s->runs_dir, name) && submitted_is_live(&job))
         rc = err_set(

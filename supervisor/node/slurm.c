@@ -3,6 +3,7 @@
 #include "common/config/run_schema.h"
 #include "common/io/monotonic.h"
 #include "common/log/log.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/proc/command_output.h"
 
 #include <fcntl.h>
@@ -199,6 +200,43 @@ size_t slurm_find_ids(const char *lines, const char *name, char *ret, size_t siz
         n++;
     }
     return n;
+}
+
+void slurm_interrupt(const char *name)
+{
+    char squeue[] = "squeue", bare[] = "--noheader", format[] = "--format=%i %j";
+    char steps[] = "--steps", scancel[] = "scancel", quiet[] = "--quiet";
+    char pending[] = "--state=PENDING", term[] = "--signal=TERM",
+         which[SLURM_NAME_BYTES + 16];
+    char *ask[] = {squeue, bare, format, which, slurm_job() != NULL ? steps : NULL, NULL};
+    char *drop[] = {scancel, quiet, pending, which, NULL};
+    char *words[PROGRAM_MAX_WORDS], *output = NULL, *ids = xcalloc(LIST_BYTES, 1);
+    size_t n = 0;
+
+    if (slurm_job() == NULL) {
+        (void)snprintf(which, sizeof(which), "--name=%s", name);
+        if (command_ask(drop, CHECK_MS, &output, NULL) == 0)
+            free(output);
+        output = NULL;
+    } else {
+        (void)snprintf(which, sizeof(which), "--jobs=%.32s", slurm_job());
+    }
+    if (command_ask(ask, CHECK_MS, &output, NULL) == 0)
+        (void)slurm_find_ids(output, name, ids, LIST_BYTES);
+    free(output);
+    for (char *id = strtok(ids, " "); id != NULL;) {
+        n = 0;
+        words[n++] = scancel;
+        words[n++] = quiet;
+        words[n++] = term;
+        for (; id != NULL && n + 1 < PROGRAM_MAX_WORDS; id = strtok(NULL, " "))
+            words[n++] = id;
+        words[n] = NULL;
+        output = NULL;
+        if (command_ask(words, CHECK_MS, &output, NULL) == 0)
+            free(output);
+    }
+    free(ids);
 }
 
 /* ---- the fence ---- */

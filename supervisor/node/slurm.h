@@ -43,6 +43,10 @@ int slurm_says_waiting(const char *output);
  * ret. Returns how many; what does not fit is left out. */
 size_t slurm_find_ids(const char *lines, const char *name, char *ret, size_t size);
 
+/* Sends SIGTERM to all processes of the jobs of that name, or inside of a job of its steps;
+ * cancels those that still wait. */
+void slurm_interrupt(const char *name);
+
 enum slurm_fence_state {
     SLURM_FENCE_NONE, /* nothing to cancel */
     SLURM_FENCE_SET,  /* something was launched; slurm_fence_end cancels it */

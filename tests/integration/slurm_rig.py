@@ -176,7 +176,7 @@ class Rig:
         for pid, (state, _, command) in harness.processes().items():
             with contextlib.suppress(OSError):
                 environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
-                if state != "Z" and mark in environ and b"SLURM_STEP_ID=" in environ:
+                if state != "Z" and mark in environ and b"SLURM_JOB_ID=" in environ:
                     found[pid] = command.split()
         return found
 

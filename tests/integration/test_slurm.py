@@ -216,5 +216,154 @@ def test_what_cannot_be_is_refused_in_one_line(w):
     harness.wait_until("no job", rig.is_idle)
 
 
+# ---- submit ----
+
+def submit(w, *args):
+    """The id of the job of `brood submit`."""
+    event, = harness.json_lines(w.brood("submit", "--json", *args)[0])
+    return event["job"]
+
+
+def await_end(w, rig, job):
+    """Waits until a job is over; its state."""
+    def look():
+        state = rig.run("squeue", "--noheader", "--states=all", f"--jobs={job}",
+                        "--format=%T").strip()
+        return state not in ("PENDING", "RUNNING", "COMPLETING") and state
+    return harness.wait_until(f"the end of job {job}", look)
+
+
+def output_of(w, name, job):
+    path = w.runs / ".jobs" / name / f"job-{job}.out"
+    return path.read_text() if path.exists() else ""
+
+
+def steps_of(w, name):
+    return (harness.checkpoints(w.run_dir(name)) or [0])[-1]
+
+
+def test_a_submitted_run_survives_preemption(w):
+    """Once by the signal before a time limit, once because Slurm requeues it."""
+    rig = slurm_rig.get()
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    job = submit(w, file, "--name", "far", *PATIENT)
+    for how in (("scancel", "--batch", "--signal=USR1"), ("scancel", "--batch", "--signal=TERM"),
+                ("scontrol", "requeue")):
+        at = steps_of(w, "far")
+        harness.wait_until("progress", lambda: steps_of(w, "far") > at + 400)
+        status = w.status("far")
+        assert status["job"] == {"id": job, "state": "RUNNING", "reason": None}, status
+        starts = output_of(w, "far", job).count("3 agents, seed 1")
+        everybody = set(rig.processes())
+        rig.run(*how, job)
+        end_of_all(everybody)
+        assert output_of(w, "far", job).count("stopped after") == starts, \
+            output_of(w, "far", job)
+        harness.wait_until("the next start", lambda: output_of(w, "far", job).count(
+            "3 agents, seed 1") > starts)
+        assert output_of(w, "far", job).count("continues from step") == starts
+    harness.wait_until("a live run", lambda: w.status("far")["state"] == "running")
+    steps = harness.set_last_step(w, w.run_dir("far"), 400)
+    assert await_end(w, rig, job) == "COMPLETED", output_of(w, "far", job)
+    assert w.status("far")["job"]["state"] == "COMPLETED"
+    assert f"Slurm job {job}: COMPLETED" in w.brood("status", "far")[0]
+    w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("far")))
+    # The run exists: another job extends nothing, and ends at once.
+    assert await_end(w, rig, submit(w, file, "--name", "far")) == "COMPLETED"
+    harness.wait_until("no process", lambda: not rig.processes())
+
+
+def test_a_cancelled_job_stays_cancelled(w):
+    rig = slurm_rig.get()
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    job = submit(w, file, "--name", "unwanted")
+    harness.wait_until("a round", lambda: steps_of(w, "unwanted") > 0)
+    _, err = w.brood("submit", file, "--name", "unwanted", code=1)
+    assert "is running already" in err or "is submitted already" in err, err
+    rig.run("scancel", job)
+    assert await_end(w, rig, job) == "CANCELLED"
+    assert w.status("unwanted")["state"] == "stopped"
+    harness.wait_until("no process", lambda: not rig.processes())
+
+
+def test_what_waits_has_a_status(w):
+    """Before the run has a folder; and a job array has a run for each seed."""
+    rig = slurm_rig.get()
+    job = submit(w, w.small(), "--name", "held", "--", "--hold")
+    status = w.status("held")
+    assert status["state"] == "waiting" and status["job"]["id"] == job, status
+    assert status["job"]["state"] == "PENDING", status
+    assert "JobHeldUser" in w.brood("status", "held")[0]
+    _, err = w.brood("submit", w.small(), "--name", "held", code=1)
+    assert f"submitted already, as Slurm job {job} (PENDING)" in err, err
+    assert len(rig.jobs()) == 1
+    rig.run("scontrol", "release", job)
+    assert await_end(w, rig, job) == "COMPLETED", output_of(w, "held", job)
+    w.brood("run", w.small(), "--name", "here")
+    harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("held")))
+    events = harness.json_lines(
+        w.brood("submit", w.small(), "--name", "many", "--seeds", "2-3", "--json")[0])
+    assert [e["run"] for e in events] == ["many-s2", "many-s3"], events
+    for e in events:
+        assert await_end(w, rig, e["job"]) == "COMPLETED", e
+    w.brood("run", w.small(), "--name", "here-3", "--seed", 3)
+    harness.assert_same_files(trained(w.run_dir("here-3")), trained(w.run_dir("many-s3")))
+
+
+def test_submit_refuses_in_one_line(w):
+    rig = slurm_rig.get()
+
+    def refused(code, *args, **more):
+        _, err = w.brood("submit", *args, code=code, **more)
+        line, = err.splitlines()
+        return line
+    file = w.small()
+    assert "Invalid partition name" in refused(1, file, "--", "-p", "nope")
+    assert "after --" in refused(2, file, file)
+    assert "--seeds" in refused(2, file, "--seeds", "5-1")
+    assert "run.env_stops" in refused(2, file, "--set", "run.env_stops=1")
+    (w.path / "empty").mkdir()
+    nothing = {"PATH": str(w.path / "empty")}
+    assert "no program sbatch" in refused(2, file, env=nothing)
+    assert "it's" in refused(2, file, "--name", "it's", "--dry-run")
+    out, _ = w.brood("submit", file, "--name", "dry", "--dry-run", "--", "-c", "2", env=nothing)
+    assert "#SBATCH -c 2\n" in out and "name=dry\n" in out, out
+    assert not (w.runs / ".jobs" / "dry").exists() and rig.is_idle()
+
+
+# ---- sweep ----
+
+STUDY = """
+base: small.yaml
+search: {defaults.discount: [0.9, 0.95]}
+metric: {column: eval/team_return/agent, mode: max, last: 1}
+"""
+
+
+def test_trials_are_jobs(w):
+    """The table is that of a sweep on this machine. An interrupt stops runs with a
+    checkpoint."""
+    rig = slurm_rig.get()
+    w.small()
+    w.brood("sweep", w.write("there.yaml", STUDY), "--launcher", "slurm", "-q")
+    w.brood("sweep", w.write("here.yaml", STUDY), "-q")
+    there, here = (w.brood("report", name)[0].replace(name, "") for name in ("there", "here"))
+    assert there == here, (there, here)
+    w.small(steps=harness.FOREVER, checkpoint=400)
+    p = w.start("sweep", w.write("long.yaml", STUDY), "--launcher", "slurm", "-q")
+    harness.wait_until("both", lambda: all(steps_of(w, f"long/{i}-s1") for i in (1, 2)))
+    assert len(rig.jobs()) == 2, rig.jobs()
+    everybody = harness.members(p.pid) | set(rig.processes())
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    end_of_all(everybody)
+    for i in (1, 2):
+        assert w.status(f"long/{i}-s1")["state"] == "stopped", p.log.read_text()
+    harness.wait_until("no job", rig.is_idle)
+    _, err = w.brood("sweep", "there.yaml", "--launcher", "slum", code=2)
+    assert "expected local or slurm" in err, err
+
+
 if __name__ == "__main__":
     harness.main()
