@@ -16,6 +16,19 @@ char *submitted_folder(const char *runs_dir, const char *run)
     return xasprintf("%s/.jobs/%s", runs_dir, run);
 }
 
+char *submitted_folder_of(const char *path)
+{
+    char *real = realpath(path, NULL), *slash = real != NULL ? strrchr(real, '/') : NULL;
+    char *folder = NULL;
+
+    if (slash != NULL) {
+        *slash = '\0';
+        folder = submitted_folder(real, slash + 1);
+    }
+    free(real);
+    return folder;
+}
+
 static int read_id(const char *runs_dir, const char *run, char ret[64])
 {
     char *path = xasprintf("%s/.jobs/%s/job", runs_dir, run);

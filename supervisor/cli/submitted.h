@@ -19,6 +19,8 @@ struct submitted {
 
 /* "<runs_dir>/.jobs/<run>"; free(). */
 char *submitted_folder(const char *runs_dir, const char *run);
+/* The same of the run in that directory; NULL: there is no such directory. */
+char *submitted_folder_of(const char *path);
 /* Finds the job of a run, and asks Slurm about it. 0: the run was not submitted. */
 int submitted_find(struct submitted *ret, const char *runs_dir, const char *run);
 /* The same of the run in that directory. */

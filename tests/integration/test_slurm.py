@@ -284,6 +284,12 @@ def test_a_cancelled_job_stays_cancelled(w):
     rig.run("scancel", job)
     assert await_end(w, rig, job) == "CANCELLED"
     assert w.status("unwanted")["state"] == "stopped"
+    again = submit(w, file, "--name", "unwanted", "--", "--hold")
+    _, err = w.brood("rm", "unwanted", code=2)
+    assert f"Slurm job {again} is PENDING" in err, err
+    rig.run("scancel", again)
+    w.brood("rm", "unwanted")
+    assert not (w.runs / ".jobs" / "unwanted").exists()
     harness.wait_until("no process", lambda: not rig.processes())
 
 
