@@ -63,14 +63,14 @@ static int is_kept_variable(const char *v)
            strncmp(v, "BROOD_", 6) == 0 || strncmp(v, "PYTHONHASHSEED=", 15) == 0;
 }
 
-static void clean_environment(void)
+static void clean_environment(int keeps_all)
 {
     static char lang[] = "LANG=C", threads[] = "OPENBLAS_NUM_THREADS=1";
     char *kept[MAX_KEPT_VARIABLES];
     size_t n = 0;
 
     for (char **v = environ; v != NULL && *v != NULL && n < MAX_KEPT_VARIABLES; v++)
-        if (is_kept_variable(*v))
+        if (keeps_all || is_kept_variable(*v))
             kept[n++] = *v;
     (void)clearenv();
     for (size_t i = 0; i < n; i++)
@@ -116,7 +116,7 @@ int launch_prepare(const struct launch *l, struct err *err)
     limit_files();
     volunteer_for_oom();
     reset_signals();
-    clean_environment();
+    clean_environment(l->keep_input);
     return 0;
 }
 

@@ -15,14 +15,15 @@
 struct launch {
     pid_t parent;   /* expected parent process */
     int keep_fds;   /* descriptors 0 .. keep_fds-1 stay open, all others are closed */
-    int keep_input; /* descriptor 0 stays what it is */
+    int keep_input; /* descriptor 0 and the environment stay what they are */
 };
 
 /* Sets the parent-death signal (SIGKILL), then checks that the parent still exists, as it
  * may have died in between. Then: own session, descriptor 0 from /dev/null and 1 to
  * stderr, other descriptors closed and limited to 1024, no core files, killed before the
  * supervisor if memory runs out, no signal blocked or ignored, and an environment of only
- * PATH, HOME, PYTHONHASHSEED, LANG=C, OPENBLAS_NUM_THREADS=1 and BROOD_*. ERR_STATE: the
+ * PATH, HOME, PYTHONHASHSEED, LANG=C, OPENBLAS_NUM_THREADS=1 and BROOD_*, or with keep_input
+ * what it was with these two. ERR_STATE: the
  * parent is gone. */
 int launch_prepare(const struct launch *l, struct err *err);
 

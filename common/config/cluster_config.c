@@ -86,9 +86,13 @@ static int check_launcher(const struct run_config *c, const struct yaml_node *at
     if (k->launcher != LAUNCHER_COMMAND && k->command != NULL)
         return yaml_fail(yaml_find(at, "command"), "cluster.command", err,
                          "is for launcher: command alone");
-    if (k->launcher != LAUNCHER_SSH && k->options != NULL)
+    if (k->launcher != LAUNCHER_SSH && k->launcher != LAUNCHER_SLURM &&
+        k->options != NULL)
         return yaml_fail(yaml_find(at, "options"), "cluster.options", err,
-                         "is for launcher: ssh alone");
+                         "is for launcher: ssh or slurm");
+    if (k->launcher == LAUNCHER_SLURM && k->hosts != NULL)
+        return yaml_fail(yaml_find(at, "hosts"), "cluster.hosts", err,
+                         "Slurm chooses the hosts; options: [--nodelist=a] limits them");
     return k->command != NULL ? command_check_words(k->command, "cluster.command", err)
                               : 0;
 }
@@ -127,7 +131,7 @@ int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
         k->launcher = LAUNCHER_NONE;
     if (yaml_find(at, "encrypt") == NULL)
         k->encrypt = 1;
-    if (k->nodes == 0)
+    if (k->nodes == 0 && k->launcher != LAUNCHER_SLURM)
         k->nodes = k->hosts != NULL ? (int64_t)k->hosts->n : 1;
     if (k->listen == NULL)
         k->listen = "auto";

@@ -207,10 +207,16 @@ struct hooks_config {
 };
 
 /* The machines that the agents run on (supervisor/node/cluster.h). */
-enum launcher { LAUNCHER_NONE, LAUNCHER_LOCAL, LAUNCHER_COMMAND, LAUNCHER_SSH };
+enum launcher {
+    LAUNCHER_NONE,
+    LAUNCHER_LOCAL,
+    LAUNCHER_COMMAND,
+    LAUNCHER_SSH,
+    LAUNCHER_SLURM
+};
 struct cluster_config {
     enum launcher launcher;
-    int64_t nodes;
+    int64_t nodes; /* 0: slurm; as many as the allocation has (supervisor/node/slurm.h) */
     const struct yaml_node *hosts, *options, *command; /* lists of words; NULL: none */
     const char *listen;                                /* "auto", or ADDRESS[:PORT] */
     double silence_s;

@@ -504,12 +504,14 @@ static const struct schema node_restart_schema = {TABLE(node_restart_fields)};
 
 #define CLUSTER(m) .offset = offsetof(struct cluster_config, m)
 static const struct field cluster_fields[] = {
-    {"launcher", FIELD_ENUM, CLUSTER(launcher), NAMES("none", "local", "command", "ssh"),
+    {"launcher", FIELD_ENUM, CLUSTER(launcher),
+     NAMES("none", "local", "command", "ssh", "slurm"),
      .doc = "what starts the nodes; none: all runs here"},
     {"nodes", FIELD_I64, CLUSTER(nodes), .flags = FIELD_SKIP_ZERO, WITHIN(1, 1024),
-     .doc = "how many (as many as hosts, or 1)"},
+     .doc = "how many (as many as hosts, or as the Slurm job has, or 1)"},
     {"hosts", FIELD_WORDS, CLUSTER(hosts), .doc = "ssh: [a, b]; command: {host} of each"},
-    {"options", FIELD_WORDS, CLUSTER(options), .doc = "ssh: words before the host"},
+    {"options", FIELD_WORDS, CLUSTER(options),
+     .doc = "ssh: words before the host; slurm: of srun"},
     {"command", FIELD_WORDS, CLUSTER(command),
      .doc = "words before `brood node ...`, with {node} and {host}"},
     {"listen", FIELD_TEXT, CLUSTER(listen),

@@ -19,6 +19,7 @@ static const struct command *const commands[] = {
     &cmd_resume,
     &cmd_fork,
     &cmd_sweep,
+    &cmd_submit,
     /* look */
     &cmd_runs,
     &cmd_tag,

@@ -77,6 +77,7 @@ extern const struct command cmd_runs;
 extern const struct command cmd_set;
 extern const struct command cmd_status;
 extern const struct command cmd_stop;
+extern const struct command cmd_submit;
 extern const struct command cmd_sweep;
 extern const struct command cmd_tag;
 extern const struct command cmd_trace;

@@ -1,12 +1,13 @@
 #include "supervisor/cli/cli.h"
 
-#include "common/config/run_config.h"
+#include "common/config/cluster_config.h"
 #include "common/config/yaml_tree.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
 #include "supervisor/env/env_trial.h"
 #include "supervisor/metrics/json.h"
+#include "supervisor/node/slurm.h"
 #include "supervisor/run/policies.h"
 #include "supervisor/run/trial.h"
 
@@ -203,6 +204,8 @@ static int check(const struct cli *cli, const char *path,
         rc = trial_policies(&c, policies, &err);
     if (rc == 0)
         rc = check_env(cli, path, &c, &err);
+    if (rc == 0 && c.has_cluster && c.cluster.launcher == LAUNCHER_SLURM)
+        rc = slurm_check_job(&c.cluster, &err) < 0 ? err_wrap(&err, "%s", path) : 0;
     if (rc < 0)
         report_bad(cli, path, &err);
     else

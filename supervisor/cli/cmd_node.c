@@ -12,7 +12,7 @@
 struct options {
     const char *address;
     long long silence_ms;
-    int plain;
+    int plain, scancel;
 };
 
 static int parse(struct cli *cli, int argc, char **argv, struct options *o)
@@ -20,12 +20,15 @@ static int parse(struct cli *cli, int argc, char **argv, struct options *o)
     static const struct option own[] = {{"connect", required_argument, NULL, 'c'},
                                         {"silence", required_argument, NULL, 's'},
                                         {"plain", no_argument, NULL, 'p'},
+                                        {"scancel", no_argument, NULL, 'j'},
                                         {0}};
     int opt, code = CLI_DONE;
 
     while ((opt = cli_option(cli, argc, argv, own, &code)) >= 0) {
         if (opt == 'p')
             o->plain = 1;
+        else if (opt == 'j')
+            o->scancel = 1;
         else if (opt == 'c')
             o->address = optarg;
         else if (opt == 's' && cli_integer(cli, "--silence", optarg, 1, 86400000,
@@ -92,6 +95,7 @@ static int run_node(struct cli *cli, int argc, char **argv)
                               .address = o.address,
                               .silence_ms = (uint64_t)o.silence_ms,
                               .encrypt = !o.plain,
+                              .cancels_job = o.scancel,
                               .version = BROOD_VERSION};
     return node_run(&args, &secret, &err) < 0 ? cli_fail(cli, CLI_FAILED, &err)
                                               : CLI_DONE;
@@ -106,6 +110,8 @@ const struct command cmd_node = {
         "                   where the run's supervisor listens\n"
         "  --silence MS     end when nothing came from there for so long (10000)\n"
         "  --plain          do not encrypt (cluster.encrypt: false)\n"
+        "  --scancel        cancel the Slurm job in which it runs when the connection is "
+        "lost\n"
         "\nReads its key from standard input: 96 hexadecimal digits. It ends, and all "
         "that\n"
         "it has started, when the connection ends. See `cluster` in a configuration.\n"

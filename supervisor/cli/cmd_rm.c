@@ -1,6 +1,8 @@
 /* `brood rm`: removes the directories of runs. */
+#include "common/io/tree.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
+#include "supervisor/cli/submitted.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_remove.h"
 
@@ -22,9 +24,24 @@ static void print_removed(const char *run)
 
 static int remove_one(const struct cli *cli, const char *run, const char *path)
 {
+    char *folder = NULL;
+    struct submitted job;
     struct err err = {0};
 
-    if (run_remove(path, &err) < 0)
+    if (submitted_find_of(&job, path)) {
+        if (submitted_is_live(&job)) {
+            (void)err_set(
+                &err, ERR_STATE,
+                "%s would begin again: Slurm job %s is %s; `scancel %s` cancels it", run,
+                job.id, job.state, job.id);
+            return cli_fail(cli, CLI_USAGE, &err);
+        }
+        folder = submitted_folder_of(path);
+    }
+    if (run_remove(path, &err) == 0 && folder != NULL)
+        (void)tree_remove(folder, &err);
+    free(folder);
+    if (err.code < 0)
         return cli_fail(
             cli, err.code == ERR_STATE || err.code == ERR_ARG ? CLI_USAGE : CLI_FAILED,
             &err);

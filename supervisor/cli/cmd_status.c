@@ -1,8 +1,10 @@
 /* `brood status`: prints the status of a run or study, live or over. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
+#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/study_status.h"
+#include "supervisor/cli/submitted.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/study/study_dir.h"
 
@@ -86,9 +88,40 @@ static void print_text(const struct run_status *s, int is_live)
     cli_print_pending("  pending: ", s->pending, s->n_pending);
 }
 
+static void print_job(const char *prefix, const struct submitted *job)
+{
+    (void)printf("%sSlurm job %s: %s%s%s%s\n", prefix, job->id, job->state,
+                 *job->reason != '\0' ? " (" : "", job->reason,
+                 *job->reason != '\0' ? ")" : "");
+}
+
+/* A run that was submitted and has not begun. */
+static int print_waiting(const struct cli *cli, const char *run,
+                         const struct submitted *job)
+{
+    struct json j = {0};
+
+    if (!cli->json) {
+        (void)printf("%s: %s; ", run,
+                     submitted_is_live(job) ? "waiting" : "has not begun");
+        print_job("", job);
+        return CLI_DONE;
+    }
+    json_begin(&j);
+    json_object(&j);
+    json_put_str(&j, "run", run);
+    json_put_str(&j, "state", submitted_is_live(job) ? "waiting" : "not begun");
+    submitted_json(job, &j);
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
+    return CLI_DONE;
+}
+
 static int run_status_command(struct cli *cli, int argc, char **argv)
 {
     struct run_facts facts;
+    struct submitted job;
     struct err err = {0};
     char *path = NULL;
     int code = CLI_DONE;
@@ -103,14 +136,21 @@ static int run_status_command(struct cli *cli, int argc, char **argv)
         return code;
     }
     if (run_dir_find(cli->runs_dir, optind < argc ? argv[optind] : NULL, &path, &err) < 0)
-        return cli_fail_run(cli, &err);
+        return err.code == ERR_NOT_FOUND && optind < argc &&
+                       submitted_find(&job, cli->runs_dir, argv[optind])
+                   ? print_waiting(cli, argv[optind], &job)
+                   : cli_fail_run(cli, &err);
     run_facts_get(&facts, path, ANSWERS_WITHIN_MS);
+    if (submitted_find_of(&job, path))
+        facts.job = &job;
     if (facts.is_denied && run_dir_denied(path, &err) < 0)
         code = cli_fail_run(cli, &err);
     else if (cli->json)
         run_facts_print_json(&facts);
     else
         print_text(&facts.status, facts.is_live);
+    if (!cli->json && facts.job != NULL && !facts.is_denied)
+        print_job("  ", facts.job);
     run_facts_done(&facts);
     free(path);
     return code;
@@ -125,6 +165,9 @@ const struct command cmd_status = {
         "The status of a run that is over, or was killed, is read from its journal.\n"
         "Of a run with a cluster, its nodes, with the agents whose place each is.\n"
         "Changes made with `brood set` that are not yet in force are listed as pending.\n"
+        "Of a run that was given to Slurm (`brood submit`) the job's id and state are "
+        "shown,\n"
+        "also while it waits.\n"
         "Of a study (`brood sweep`), live or over: the trials of the present rung or "
         "round,\nhow far they are, and the best so far.\n"
         "\nexample: brood status simple_spread-1 --json\n",

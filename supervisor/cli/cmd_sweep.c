@@ -5,6 +5,7 @@
 #include "supervisor/cli/study_report.h"
 #include "supervisor/cli/study_view.h"
 #include "supervisor/env/env.h"
+#include "supervisor/node/slurm.h"
 #include "supervisor/study/forks.h"
 #include "supervisor/study/halving.h"
 #include "supervisor/study/study_dir.h"
@@ -14,6 +15,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_JOBS = 1000, SHOWN_ROWS = 10, MAX_ARGS = 32 + 2 * STUDY_MAX_SETS };
 
@@ -25,6 +27,8 @@ struct sweep {
     uint64_t run_steps;      /* run.env_steps of the base; 0: none */
     struct study_view *view; /* NULL: lines only */
     long long at_once;
+    char **srun; /* the words before each trial's command; NULL: trials run here */
+    char srun_name[SLURM_NAME_BYTES];
     int retries_failed;
     size_t *trial; /* [n] that take part in the rung */
     size_t n;
@@ -341,7 +345,9 @@ static int run_rung(struct sweep *w)
                 &(struct jobs_args){.jobs = b.job,
                                     .n = b.n,
                                     .at_once = (size_t)w->at_once,
-                                    .cores = w->study.cores,
+                                    .srun = w->srun,
+                                    .srun_name = w->srun_name,
+                                    .cores = w->srun == NULL ? w->study.cores : 0,
                                     .goes_on = 1,
                                     .on_start = on_start,
                                     .on_end = on_end,
@@ -695,14 +701,62 @@ static char *name_of(const char *file)
                                      : xstrdup(base);
 }
 
+/* words: the study, then what follows -- for srun. */
+static int check_launcher(struct sweep *w, const char *launcher, int n, char **words)
+{
+    const int is_slurm = strcmp(launcher, "slurm") == 0;
+    const struct cluster_config none = {.launcher = LAUNCHER_SLURM};
+    struct err err = {0};
+
+    if (!is_slurm && strcmp(launcher, "local") != 0)
+        return cli_usage(w->cli, "--launcher %s: expected local or slurm", launcher);
+    if (n < 1 || (n > 1 && (!is_slurm || words[1][0] != '-')))
+        return cli_usage(w->cli, "expected one study, got %d", n);
+    if (is_slurm && slurm_check(&none, &err) < 0)
+        return cli_fail(w->cli, CLI_USAGE, &err);
+    if (w->at_once == 0)
+        w->at_once = is_slurm ? MAX_JOBS : 1; /* Slurm's queue holds them */
+    return 0;
+}
+
+/* Each trial is a job of its own, or inside of a job a step, which waits for free resources. */
+static void make_srun(struct sweep *w, int n_options, char **options, struct arena *arena)
+{
+    const struct study *s = &w->study;
+    char **argv = ARENA_ARRAY(arena, char *, (size_t)n_options + 16);
+    struct channel_secret unique;
+    size_t n = 0;
+
+    channel_secret_make(&unique);
+    slurm_make_name(w->srun_name, "sweep", (size_t)getpid(), unique.id);
+    argv[n++] = arena_strdup(arena, "srun");
+    argv[n++] = arena_strdup(arena, "--quiet");
+    argv[n++] = arena_strdup(arena, "--unbuffered");
+    if (s->cores > 0)
+        argv[n++] = arena_printf(arena, "--cpus-per-task=%d", s->cores);
+    if (s->memory_bytes > 0)
+        argv[n++] = arena_printf(arena, "--mem=%" PRId64 "K", s->memory_bytes / 1024);
+    for (int i = 0; i < n_options; i++)
+        argv[n++] = options[i];
+    argv[n++] = arena_strdup(arena, "--nodes=1");
+    argv[n++] = arena_strdup(arena, "--ntasks=1");
+    argv[n++] = arena_printf(arena, "--job-name=%s", w->srun_name);
+    if (slurm_job() != NULL)
+        argv[n++] = arena_strdup(arena, "--exact");
+    argv[n] = NULL;
+    w->srun = argv;
+}
+
 static int run_sweep(struct cli *cli, int argc, char **argv)
 {
     static const struct option options[] = {{"jobs", required_argument, NULL, 'j'},
                                             {"name", required_argument, NULL, 'n'},
                                             {"retry-failed", no_argument, NULL, 'r'},
+                                            {"launcher", required_argument, NULL, 'l'},
                                             {0}};
-    struct sweep w = {.cli = cli, .at_once = 1};
-    const char *given = NULL;
+    struct sweep w = {.cli = cli};
+    const char *given = NULL, *launcher = "local";
+    struct arena arena = ARENA_ZERO;
     struct err err = {0};
     char *name;
     int c, code = 0;
@@ -714,29 +768,37 @@ static int run_sweep(struct cli *cli, int argc, char **argv)
             code = cli_integer(cli, "--jobs", optarg, 1, MAX_JOBS, &w.at_once);
         else if (c == 'r')
             w.retries_failed = 1;
+        else if (c == 'l')
+            launcher = optarg;
         else
             given = optarg;
     }
-    if (code == 0 && optind != argc - 1)
-        code = cli_usage(cli, "expected one study, got %d", argc - optind);
+    if (code == 0)
+        code = check_launcher(&w, launcher, argc - optind, argv + optind);
     if (code != 0)
         return code;
     if (study_read(&w.study, argv[optind], &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
+    if (strcmp(launcher, "slurm") == 0)
+        make_srun(&w, argc - optind - 1, argv + optind + 1, &arena);
     name = given != NULL ? xstrdup(given) : name_of(argv[optind]);
     w.name = name;
     code = sweep(&w);
     free(name);
+    arena_done(&arena);
     study_done(&w.study);
     return code;
 }
 
 const struct command cmd_sweep = {
     .name = "sweep",
-    .arguments = "STUDY.yaml [options]",
+    .arguments = "STUDY.yaml [options] [-- SRUN OPTIONS]",
     .summary = "Search configurations: many runs, compared by one number",
     .help =
-        "  --jobs N         N runs at a time (1)\n"
+        "  --jobs N         N runs at a time (1; with Slurm all)\n"
+        "  --launcher slurm each run is a job of Slurm's, or inside of a job a step of "
+        "it;\n"
+        "                   options for srun follow the study and --\n"
         "  --name NAME      of the study; default: the file's name\n"
         "  --retry-failed   continue runs that failed in an earlier sweep, once each\n"
         "\nA study's file:\n"

@@ -2,6 +2,7 @@
 
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
+#include "supervisor/node/slurm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +35,7 @@ struct jobs {
     size_t n_started, n_live;
     cpu_set_t cores; /* that this process may use */
     int signals;
+    char *binary;    /* of this program */
     int is_stopped;  /* by a signal */
     int is_stopping; /* no further one starts */
     int code;        /* of the first that failed */
@@ -152,6 +154,23 @@ static void keep_to_cores(const struct jobs *js, const struct process *j)
 
 /* ---- processes ---- */
 
+static void exec_srun(const struct jobs *js, const struct process *j)
+{
+    size_t n = 0, n_own = 0;
+    char **argv;
+
+    while (js->args->srun[n] != NULL)
+        n++;
+    while (j->of->argv[n_own] != NULL)
+        n_own++;
+    argv = xcalloc(n + n_own + 1, sizeof(*argv));
+    memcpy(argv, js->args->srun, n * sizeof(*argv));
+    memcpy(argv + n, j->of->argv, n_own * sizeof(*argv));
+    argv[n] = js->binary;
+    (void)execvp(argv[0], argv);
+    (void)fprintf(stderr, "%s: %s\n", argv[0], strerror(errno));
+}
+
 static _Noreturn void become(const struct jobs *js, const struct process *j,
                              const int ends[N_PIPES], pid_t parent)
 {
@@ -169,7 +188,10 @@ static _Noreturn void become(const struct jobs *js, const struct process *j,
     keep_to_cores(js, j);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)execv("/proc/self/exe", j->of->argv);
+    if (js->args->srun != NULL)
+        exec_srun(js, j);
+    else
+        (void)execv("/proc/self/exe", j->of->argv);
     _exit(CLI_FAILED);
 }
 
@@ -252,7 +274,8 @@ static void forward(const struct jobs *js, int signum)
 {
     for (size_t i = 0; i < js->n_started; i++)
         if (js->job[i].pid != 0)
-            (void)kill(js->job[i].pid, signum);
+            (void)kill(js->job[i].pid,
+                       js->args->srun != NULL && signum != SIGCONT ? SIGTERM : signum);
 }
 
 static void take_signal(struct jobs *js)
@@ -264,10 +287,14 @@ static void take_signal(struct jobs *js)
     if (info.ssi_signo == SIGCHLD) {
         reap(js);
     } else if (info.ssi_signo == SIGTSTP) {
-        forward(js, SIGTSTP);
+        if (js->args->srun == NULL) /* what runs elsewhere continues */
+            forward(js, SIGTSTP);
         if (js->args->on_suspend != NULL)
             js->args->on_suspend(js->args->ctx);
         (void)raise(SIGSTOP);
+    } else if (js->args->srun != NULL && info.ssi_signo != SIGCONT && !js->is_stopped) {
+        js->is_stopped = js->is_stopping = 1;
+        slurm_interrupt(js->args->srun_name);
     } else {
         js->is_stopped |= info.ssi_signo != SIGCONT;
         js->is_stopping |= js->is_stopped;
@@ -320,6 +347,7 @@ int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopp
         js.job[i] = (struct process){.of = &args->jobs[i], .place = -1, .fd = {-1, -1}};
     CPU_ZERO(&js.cores);
     (void)sched_getaffinity(0, sizeof(js.cores), &js.cores);
+    js.binary = args->srun != NULL ? realpath("/proc/self/exe", NULL) : NULL;
     js.signals = watch_signals();
     if (js.signals < 0) {
         (void)err_errno(&err, "signalfd");
@@ -338,6 +366,7 @@ int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopp
     if (js.signals >= 0)
         (void)close(js.signals);
     free(js.job);
+    free(js.binary);
     if (ret_stopped != NULL)
         *ret_stopped = js.is_stopped;
     return js.code;

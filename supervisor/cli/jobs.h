@@ -22,6 +22,10 @@ struct jobs_args {
     const struct job *jobs;
     size_t n;
     size_t at_once;
+    /* Slurm's words before each command, as "srun --nodes=1"; NULL: it runs here. All have the job
+     * name `srun_name`: an interrupt is sent by it (slurm_interrupt), a second one ends srun. */
+    char *const *srun;
+    const char *srun_name;
     int cores;   /* processors of each, as long as there are that many; 0: not limited */
     int goes_on; /* after one has failed, further ones start nevertheless */
     /* All may be NULL: when a job begins; when it has ended with this exit code. */

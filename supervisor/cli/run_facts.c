@@ -59,6 +59,8 @@ void run_facts_print_json(const struct run_facts *f)
     json_object(&j);
     run_status_json(&j, &f->status);
     run_tags_json(&f->tags, &j);
+    if (f->job != NULL)
+        submitted_json(f->job, &j);
     json_close(&j);
     msg_json_print(&j);
     json_done(&j);

@@ -3,6 +3,7 @@
 #ifndef SUPERVISOR_CLI_RUN_FACTS_H
 #define SUPERVISOR_CLI_RUN_FACTS_H
 
+#include "supervisor/cli/submitted.h"
 #include "supervisor/control/client.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/run_tags.h"
@@ -10,7 +11,9 @@
 struct run_facts {
     struct run_status status; /* points into this struct */
     struct run_tags tags;
-    int is_live;        /* a supervisor holds the run's lock */
+    int is_live; /* a supervisor holds the run's lock */
+    const struct submitted
+        *job;           /* its job at Slurm; borrowed, set by the caller; or NULL */
     int is_denied;      /* no permission to find out (run_record.h) */
     struct arena arena; /* private */
 };

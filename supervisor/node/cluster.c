@@ -11,6 +11,7 @@
 #include "supervisor/node/node.h"
 #include "supervisor/node/node_launch.h"
 #include "supervisor/node/placement.h"
+#include "supervisor/node/slurm.h"
 #include "supervisor/proc/capture.h"
 #include "supervisor/proc/restart_policy.h"
 #include "supervisor/proc/signals.h"
@@ -36,6 +37,9 @@ enum {
     READ_BYTES = 512,  /* of what a launched program wrote last */
     QUOTE_BYTES = 320, /* of it in an error, behind the node's name: the end says most */
     KEEPER_MS = 1000,  /* to sweep what a node has left */
+    QUEUED_MS =
+        1000, /* from the launch until the log says that Slurm's queue is waited for */
+    SLURM_END_MS = 10000, /* for Slurm's answers at the end of a run */
 };
 
 enum place_state {
@@ -67,7 +71,9 @@ struct place {
     struct channel_secret secret;
     int has_secret; /* of the present start; not used yet */
     struct program program;
-    int log_fd; /* of what it writes; -1: none */
+    struct slurm_fence fence; /* of what Slurm has started */
+    int is_queued;            /* and the run's log says so */
+    int log_fd;               /* of what it writes; -1: none */
     off_t log_from;
     unsigned n_starts; /* since it was up */
     int was_up;
@@ -218,15 +224,20 @@ static int launch(struct place *p, struct err *err)
 {
     struct cluster *c = p->cluster;
     struct node_identity identity;
+    char name[SLURM_NAME_BYTES];
     struct node_command command;
     struct program_spec spec = {.agent_exe_fd = c->args.agent_exe_fd, .directory = "."};
-    int rc = node_command_make(&command, c->config, p->index,
-                               c->args.binaries->supervisor, c->address, &c->arena, err);
+    int rc;
 
+    slurm_make_name(name, c->args.config->run.name, p->index, p->secret.id);
+    rc = node_command_make(&command, c->config, p->index, c->args.binaries->supervisor,
+                           c->address, name, &c->arena, err);
     if (rc < 0)
         return rc;
     if (open_log(p) < 0)
         return err_errno(err, "the log of node %zu", p->index);
+    if (c->config->launcher == LAUNCHER_SLURM)
+        slurm_fence_set(&p->fence, name, c->args.agent_exe_fd);
     spec.words = command.words;
     spec.n_words = command.n;
     spec.output_fd = p->log_fd;
@@ -250,6 +261,7 @@ static void start_place(struct place *p, const char *why)
     p->n_starts++;
     p->generation++;
     make_secret(p);
+    p->is_queued = 0;
     enter(p, PLACE_STARTING);
     if (launch(p, &err) < 0) {
         p->why = err;
@@ -602,6 +614,8 @@ static void look_at_program(struct place *p)
     if (p->program.pid == 0 || !program_ended(&p->program, &status))
         return;
     p->cluster->has_orphans = 1;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        slurm_fence_clear(&p->fence);
     if (p->state != PLACE_STARTING || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
         return; /* a launcher may leave the node behind */
     if (WIFSIGNALED(status))
@@ -612,13 +626,36 @@ static void look_at_program(struct place *p)
     fail_start(p, text);
 }
 
+/* Whether the job of a node waits in Slurm's queue. That is no failure of its start, unless
+ * the run's other nodes wait for it. */
+static int is_queued(struct place *p)
+{
+    struct cluster *c = p->cluster;
+    char quote[QUOTE_BYTES + 32], name[320], line[sizeof(quote) + sizeof(name) + 64];
+
+    if (c->config->launcher != LAUNCHER_SLURM || !c->is_starting)
+        return 0;
+    quote_log(p, quote, sizeof(quote));
+    if (!slurm_says_waiting(quote))
+        return 0;
+    if (!p->is_queued) {
+        (void)snprintf(line, sizeof(line), "%s waits in Slurm's queue%s",
+                       name_of(p, name), quote);
+        c->args.on_line(c->args.ctx, line);
+    }
+    p->is_queued = 1;
+    p->since_ms = (uint64_t)monotonic_ms();
+    return 1;
+}
+
 static void check_start(struct place *p)
 {
     const struct cluster *c = p->cluster;
     const uint64_t in_ms = (uint64_t)monotonic_ms() - p->since_ms;
     char text[PATH_MAX + 128];
 
-    if ((double)in_ms <= c->config->start_within_s * 1000)
+    if ((in_ms > QUEUED_MS && is_queued(p)) ||
+        (double)in_ms <= c->config->start_within_s * 1000)
         return;
     (void)snprintf(text, sizeof(text),
                    "it did not connect within %g s (its log is %s/%s.log)",
@@ -634,6 +671,18 @@ static int may_be_killed(const struct place *p)
 
     return !has_ended || p->cluster->is_stopping ||
            (uint64_t)monotonic_ms() - p->since_ms > NODE_END_MS + KEEPER_MS;
+}
+
+/* Kills what was launched, and what Slurm has started for it. Returns 1 when it has ended. */
+static int end_place(struct place *p, uint64_t within_ms)
+{
+    if (p->program.pid == 0)
+        return slurm_fence_end(&p->fence, within_ms);
+    if (p->cluster->config->launcher == LAUNCHER_SLURM)
+        slurm_end_srun(&p->fence, &p->program);
+    else if (may_be_killed(p))
+        program_kill(&p->program);
+    return 0;
 }
 
 static void look_at(struct place *p)
@@ -663,9 +712,9 @@ static void look_at(struct place *p)
             start_place(p, NULL);
         break;
     case PLACE_ENDING:
-        if (p->program.pid != 0 && may_be_killed(p))
-            program_kill(&p->program);
-        else if (p->program.pid == 0 && !p->cluster->has_orphans)
+        if (end_place(p,
+                      (uint64_t)(p->cluster->config->silence_s * 1000) + NODE_END_MS) &&
+            !p->cluster->has_orphans)
             after_end(p);
         break;
     default:
@@ -815,14 +864,17 @@ int cluster_open(struct cluster **ret, const struct cluster_args *args,
     c->args = *args;
     c->config = &args->config->cluster;
     c->logs = args->logs != NULL ? xstrdup(args->logs) : NULL;
-    c->n = (size_t)c->config->nodes;
+    c->n = c->config->launcher == LAUNCHER_SLURM ? slurm_nodes(c->config)
+                                                 : (size_t)c->config->nodes;
     name_run(c);
     (void)signal(SIGPIPE, SIG_IGN);
     make_places(c);
     open_handles(c);
     rc = sweep_enable(err);
+    if (rc == 0 && c->config->launcher == LAUNCHER_SLURM)
+        rc = slurm_check(c->config, err);
     if (rc == 0)
-        rc = placement_make(args->config, specs, n, node_of, err);
+        rc = placement_make(args->config, c->n, specs, n, node_of, err);
     if (rc == 0)
         rc = open_listener(c, err);
     if (rc == 0)
@@ -870,6 +922,9 @@ void cluster_forget(struct cluster *c, uint64_t row)
 void cluster_stop(struct cluster *c)
 {
     c->is_stopping = 1;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->places[i].channel != NULL && c->places[i].state != PLACE_STARTING)
+            remote_site_part(c->places[i].site);
     news(c);
 }
 
@@ -903,6 +958,19 @@ void cluster_close(struct cluster *c)
     uv_close((uv_handle_t *)&c->idle, on_handle_closed);
 }
 
+/* What an srun that had to be killed has left. */
+static void end_at_slurm(struct place *p)
+{
+    const int64_t until = monotonic_ms() + SLURM_END_MS;
+
+    while (p->fence.state != SLURM_FENCE_NONE && monotonic_ms() < until &&
+           !end_place(p, SLURM_END_MS)) {
+        look_at_program(p);
+        (void)poll(NULL, 0, 1);
+    }
+    slurm_fence_done(&p->fence);
+}
+
 /* Nodes end by themselves when their connections end. */
 static void end_programs(struct cluster *c)
 {
@@ -914,7 +982,7 @@ static void end_programs(struct cluster *c)
             struct place *p = &c->places[i];
 
             if (p->program.pid != 0 && try >= FREE_TRIES / 2)
-                program_kill(&p->program);
+                (void)end_place(p, 0);
             look_at_program(p);
             n_running += p->program.pid != 0;
         }
@@ -923,6 +991,8 @@ static void end_programs(struct cluster *c)
         if (n_running > 0 || c->has_orphans)
             (void)poll(NULL, 0, 1);
     }
+    for (size_t i = 0; i < c->n; i++)
+        end_at_slurm(&c->places[i]);
 }
 
 void cluster_free(struct cluster *c)

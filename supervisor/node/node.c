@@ -7,6 +7,7 @@
 #include "supervisor/net/listener.h"
 #include "supervisor/node/node_files.h"
 #include "supervisor/node/node_worker.h"
+#include "supervisor/node/slurm.h"
 #include "supervisor/proc/binaries.h"
 
 #include <errno.h>
@@ -38,6 +39,7 @@ struct node {
     uv_poll_t keeper;      /* data NULL: there is none */
     uint64_t stored_bytes; /* not reported yet */
     int is_ready;          /* the supervisor has the key, too */
+    int is_parting;        /* the run ends */
     int is_ending, is_closing;
     struct err why; /* code 0: an orderly end */
 };
@@ -106,6 +108,18 @@ int node_read_secret(int fd, struct channel_secret *ret,
 
 /* ---- the end ---- */
 
+/* If the srun of a job was killed, the job would last until its time limit. */
+static void cancel_job(const struct node *n)
+{
+    const char *job = slurm_job();
+
+    if (!n->args->cancels_job || n->is_parting || job == NULL)
+        return;
+    log_info("%s: Slurm job %s is cancelled",
+             n->why.code < 0 ? n->why.msg : "the connection has ended", job);
+    (void)execlp("scancel", "scancel", "--quiet", job, (char *)NULL);
+}
+
 static void on_site_closed(void *ctx)
 {
     struct node *n = ctx;
@@ -135,6 +149,7 @@ static void on_deadline(uv_timer_t *timer)
     struct node *n = timer->data;
 
     local_site_end();
+    cancel_job(n);
     _exit(n->why.code < 0);
 }
 
@@ -268,6 +283,7 @@ static int take(struct node *n, const uint8_t *data, size_t len, struct err *err
     case NODE_FORGET:
         return node_files_forget(&n->files, m.number, err);
     case NODE_NOTHING:
+        n->is_parting |= m.number == NODE_PARTING;
         return 0;
     default:
         return node_workers_take(&n->workers, &m, err);
@@ -384,6 +400,8 @@ int node_run(const struct node_args *args, const struct channel_secret *secret,
             (void)err_pass(err, &n->why);
     }
     local_site_end();
+    if (n->is_ready)
+        cancel_job(n);
     node_workers_done(&n->workers);
     local_site_free(n->workers.site);
     node_files_done(&n->files);

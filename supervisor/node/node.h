@@ -31,6 +31,7 @@ struct node_args {
     const char *address; /* of the supervisor: "HOST:PORT" */
     uint64_t silence_ms;
     int encrypt;
+    int cancels_job; /* if the run does not end in order: that of SLURM_JOB_ID */
     const char *version;
     int keeper_fd; /* at end of file when the keeper has died; -1: there is none */
 };

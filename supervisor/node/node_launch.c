@@ -3,6 +3,7 @@
 #include "common/config/yaml_tree.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/node/slurm.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -44,6 +45,8 @@ static int add_node(struct node_command *c, const struct cluster_config *config,
            (rc = add(c, "--connect", err)) < 0 || (rc = add(c, address, err)) < 0 ||
            (rc = add(c, "--silence", err)) < 0 ||
            (rc = add(c, arena_strdup(arena, silence), err)) < 0);
+    if (rc == 0 && config->launcher == LAUNCHER_SLURM && slurm_job() == NULL)
+        rc = add(c, "--scancel", err);
     return rc == 0 && !config->encrypt ? add(c, "--plain", err) : rc;
 }
 
@@ -125,14 +128,19 @@ static int make_command(struct node_command *c, const struct cluster_config *con
 
 int node_command_make(struct node_command *ret, const struct cluster_config *config,
                       size_t node, const char *binary, const char *address,
-                      struct arena *arena, struct err *err)
+                      const char *name, struct arena *arena, struct err *err)
 {
+    int rc;
+
     ret->n = 0;
     switch (config->launcher) {
     case LAUNCHER_SSH:
         return make_ssh(ret, config, node, binary, address, arena, err);
     case LAUNCHER_COMMAND:
         return make_command(ret, config, node, binary, address, arena, err);
+    case LAUNCHER_SLURM:
+        rc = slurm_add_words(ret, config, node, name, arena, err);
+        return rc < 0 ? rc : add_node(ret, config, binary, address, arena, err);
     default:
         return add_node(ret, config, binary, address, arena, err);
     }

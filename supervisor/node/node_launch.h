@@ -14,10 +14,10 @@ struct node_command {
 };
 
 /* The command of node number `node`, in the arena. binary: brood's path; address: where the
- * supervisor listens. ERR_LIMIT: too many words. */
+ * supervisor listens; name: slurm.h, of this start. ERR_LIMIT: too many words. */
 int node_command_make(struct node_command *ret, const struct cluster_config *config,
                       size_t node, const char *binary, const char *address,
-                      struct arena *arena, struct err *err);
+                      const char *name, struct arena *arena, struct err *err);
 /* The host of that node in the configuration; "" if it names none. */
 const char *node_command_host(const struct cluster_config *config, size_t node);
 /* A file in memory that holds the key and the identity as a node reads them. A descriptor, or

@@ -32,6 +32,7 @@
 #define NODE_MAX_MESSAGE_BYTES ((size_t)FRAME_MAX_BYTES + 4096)
 #define NODE_NO_WORKER         UINT32_MAX
 #define NODE_NO_GROUP          UINT32_MAX
+#define NODE_PARTING           1u
 #define NODE_MAX_WORKERS       ((uint32_t)2 * AGENT_MAX_COUNT + 1) /* and their ps, central */
 
 enum node_message_kind {
@@ -51,7 +52,7 @@ enum node_message_kind {
     NODE_ROWS,    /* offset in the log; bytes of rows */
     NODE_FORGET,  /* the log below this offset is not read again */
     NODE_SHARED,  /* both ways; worker: the group; offset in its memory; bytes */
-    NODE_NOTHING, /* shows that the supervisor lives */
+    NODE_NOTHING, /* shows that the supervisor lives; number NODE_PARTING: the run ends */
     /* node -> supervisor */
     NODE_HELLO,  /* struct node_hello */
     NODE_REPLY,  /* kind of the call; i32 code, text; bytes */

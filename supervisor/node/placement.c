@@ -15,14 +15,14 @@ static int fail(struct err *err, const char *agent, const char *text)
 }
 
 /* The task that an agent's device names; -1: any. */
-static int task_of(const struct run_config *c, size_t agent, int64_t *ret,
+static int task_of(const struct run_config *c, size_t nodes, size_t agent, int64_t *ret,
                    struct err *err)
 {
     char why[DEVICE_WHY_BYTES];
 
     *ret = -1;
     if (agent >= c->n_agents || c->agents[agent].device == NULL ||
-        device_task(c->agents[agent].device, c->cluster.nodes, ret, why) == 0)
+        device_task(c->agents[agent].device, (int64_t)nodes, ret, why) == 0)
         return 0;
     return fail(err, c->agents[agent].name, why);
 }
@@ -43,8 +43,9 @@ static size_t first_of(const struct agent_spec *specs, size_t i)
 }
 
 /* The node that a group's members ask for; -1: none does. */
-static int group_task(const struct run_config *c, const struct agent_spec *specs,
-                      size_t n, size_t first, int64_t *ret, struct err *err)
+static int group_task(const struct run_config *c, size_t nodes,
+                      const struct agent_spec *specs, size_t n, size_t first,
+                      int64_t *ret, struct err *err)
 {
     int64_t task;
     int rc = 0;
@@ -53,7 +54,7 @@ static int group_task(const struct run_config *c, const struct agent_spec *specs
     for (size_t i = first; i < n && rc == 0; i++) {
         if (i != first && !is_in_group(&specs[first], &specs[i]))
             continue;
-        rc = task_of(c, i, &task, err);
+        rc = task_of(c, nodes, i, &task, err);
         if (rc == 0 && task >= 0 && *ret >= 0 && task != *ret)
             return fail(err, specs[i].name,
                         "agents that share parameters must be on one node");
@@ -63,10 +64,10 @@ static int group_task(const struct run_config *c, const struct agent_spec *specs
     return rc;
 }
 
-int placement_make(const struct run_config *config, const struct agent_spec *specs,
-                   size_t n, size_t *ret, struct err *err)
+int placement_make(const struct run_config *config, size_t nodes,
+                   const struct agent_spec *specs, size_t n, size_t *ret, struct err *err)
 {
-    const size_t nodes = (size_t)config->cluster.nodes, learners = config->n_agents;
+    const size_t learners = config->n_agents;
 
     for (size_t i = 0; i < n; i++) {
         const size_t first = first_of(specs, i);
@@ -77,7 +78,7 @@ int placement_make(const struct run_config *config, const struct agent_spec *spe
             ret[i] = ret[first];
             continue;
         }
-        rc = group_task(config, specs, n, i, &task, err);
+        rc = group_task(config, nodes, specs, n, i, &task, err);
         if (rc < 0)
             return rc;
         if (task < 0)

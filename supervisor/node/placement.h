@@ -15,9 +15,10 @@
 
 #include <stddef.h>
 
-/* ret: [n], the node of each process. ERR_CONFIG, with err->key: a device tears a group apart, or
- * names no node. */
-int placement_make(const struct run_config *config, const struct agent_spec *specs,
-                   size_t n, size_t *ret, struct err *err);
+/* ret: [n], the node of each process, below `nodes`. ERR_CONFIG, with err->key: a device tears a
+ * group apart, or names no node. */
+int placement_make(const struct run_config *config, size_t nodes,
+                   const struct agent_spec *specs, size_t n, size_t *ret,
+                   struct err *err);
 
 #endif

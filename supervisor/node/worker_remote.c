@@ -182,6 +182,11 @@ void remote_site_greet(struct remote_site *s)
     (void)post(s, NODE_NOTHING, NODE_NO_WORKER, 0, NULL, 0);
 }
 
+void remote_site_part(struct remote_site *s)
+{
+    (void)post(s, NODE_NOTHING, NODE_NO_WORKER, NODE_PARTING, NULL, 0);
+}
+
 void remote_site_forget(struct remote_site *s, uint64_t row)
 {
     const struct store_layout *l = store_layout(s->args.store);

@@ -81,5 +81,7 @@ void remote_site_move(struct remote_site *s, struct remote_site *to,
 void remote_site_forget(struct remote_site *s, uint64_t row);
 /* Sends a message that needs no answer, to show that the supervisor lives. */
 void remote_site_greet(struct remote_site *s);
+/* The same, at the end of the run: that the connection ends is no loss then. */
+void remote_site_part(struct remote_site *s);
 
 #endif

@@ -123,9 +123,14 @@ int program_ended(struct program *p, int *ret_status)
     return 1;
 }
 
+void program_signal(const struct program *p, int signum)
+{
+    (void)kill(-p->pid, signum);
+}
+
 void program_kill(const struct program *p)
 {
-    (void)kill(-p->pid, SIGKILL);
+    program_signal(p, SIGKILL);
 }
 
 int program_is_known(pid_t pid)

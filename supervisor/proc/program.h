@@ -41,7 +41,9 @@ int program_start(struct program *p, const struct program_spec *spec, struct err
 /* 1 if it has exited: what it started and left in its session is killed, and *ret_status is
  * the status as of waitpid. 0: it runs. */
 int program_ended(struct program *p, int *ret_status);
-/* Sends SIGKILL to the program and its session's first process group. */
+/* Sends a signal to the program and its session's first process group. */
+void program_signal(const struct program *p, int signum);
+/* The same with SIGKILL. */
 void program_kill(const struct program *p);
 /* Copies those variables of this process's environment, "NAME=VALUE", that begin with one of
  * `passed`, "NAME=", to ret, and returns how many, at most n_passed. They are borrowed. */

@@ -290,6 +290,15 @@ static int name_ok(const char *name)
     return n > 0 && n <= NAME_MAX_BYTES && name[n] == '\0' && name[0] != '.';
 }
 
+int run_dir_check_name(const char *name, struct err *err)
+{
+    if (name_ok(name))
+        return 0;
+    return err_set(err, ERR_ARG,
+                   "'%s': expected a run's name of letters, digits, '_', '-' and '.'",
+                   name);
+}
+
 /* Returns 0 if the file exists, -ENOENT, or -EACCES if we have no permission to look. */
 static int look_for(const char *path, const char *sub)
 {
@@ -449,11 +458,9 @@ int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
     struct run_dir *d = NULL;
     int rc;
 
-    if (!name_ok(name != NULL ? name : base))
-        return err_set(err, ERR_ARG,
-                       "'%s': expected a run's name of letters, digits, '_', '-' and '.'",
-                       name != NULL ? name : base);
-    rc = tree_make(runs_dir, err);
+    rc = run_dir_check_name(name != NULL ? name : base, err);
+    if (rc == 0)
+        rc = tree_make(runs_dir, err);
     if (rc < 0)
         return rc;
     if (name != NULL) {

@@ -32,6 +32,8 @@ enum { RUN_DIR_USER_BYTES = 64 };
  * (beneath.h). After an error, no new directory is left in runs_dir. */
 int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
                    const char *base, int force, mode_t mode, struct err *err);
+/* Whether a run may have that name: ERR_ARG. */
+int run_dir_check_name(const char *name, struct err *err);
 /* Whether run_dir_create could make a run of that name now: ERR_EXISTS; with force, ERR_STATE
  * if the run of that name is live. */
 int run_dir_check_new(const char *runs_dir, const char *name, int force, struct err *err);

@@ -63,7 +63,7 @@ struct training {
         uv_poll_t poll;
         int fd; /* of the signals that stop a run (signals.h) */
         uv_signal_t terminal_stop;
-        int n_interrupts;
+        int n_interrupts[2]; /* from others, from the keeper */
     } signals;
     struct {
         uv_poll_t poll;

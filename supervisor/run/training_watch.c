@@ -45,17 +45,20 @@ static void cut_off(struct training *t, int signum)
     training_feed(t, LIFE_EV_CUT_OFF, NULL);
 }
 
-static void take_signal(struct training *t, int signum)
+/* Slurm, systemd and others send SIGTERM to all processes of a job: the keeper's, which it passes
+ * on, and this process's own are then one interrupt. */
+static void take_signal(struct training *t, int signum, pid_t sender)
 {
+    int *n = &t->signals.n_interrupts[sender == keeper_pid()];
     const int has_terminal = t->args->keeper != NULL && t->args->keeper->has_terminal;
 
     if (signum == SIGHUP && !has_terminal) { /* config.yaml was edited */
         reread(t);
         return;
     }
-    t->signals.n_interrupts++;
+    ++*n;
     training_event(t, SIGNAL, .name = strsignal(signum));
-    if (t->signals.n_interrupts > 1) {
+    if (*n > 1) {
         cut_off(t, signum);
     } else if (!life_state_is_ending(t->state)) {
         training_log(
@@ -74,7 +77,7 @@ static void on_signals(uv_poll_t *poll, int status, int events)
     struct signalfd_siginfo info;
 
     while (read(t->signals.fd, &info, sizeof(info)) == sizeof(info))
-        take_signal(t, (int)info.ssi_signo);
+        take_signal(t, (int)info.ssi_signo, (pid_t)info.ssi_pid);
 }
 
 /* Stops agents and environments first: otherwise they would continue to compute, or block

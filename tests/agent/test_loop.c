@@ -248,11 +248,13 @@ START_TEST(test_launcher)
 }
 END_TEST
 
-/* Standard input is /dev/null, or what it was. */
+/* Standard input is /dev/null, or what it was; then so is the environment. */
 START_TEST(test_launcher_input)
 {
     char exe[4096], parent[32], launch[] = "launch", dashes[] = "--", sh[] = "/bin/sh";
-    char c[] = "-c", script[] = "read -r word && test $word = event && exit 42; exit 43";
+    char c[] = "-c", script[] = "read -r word && test $word = event && "
+                                "test \"$SECRET$LANG\" = xC && exit 42; "
+                                "test -z \"$SECRET\" && exit 43";
     char input[] = "--input";
     char *with[] = {exe, launch, parent, input, dashes, sh, c, script, NULL};
     char *without[] = {exe, launch, parent, dashes, sh, c, script, NULL};
@@ -263,6 +265,7 @@ START_TEST(test_launcher_input)
     ck_assert_int_eq(pipe(ends), 0);
     ck_assert_int_eq(write(ends[1], "event\n", 6), 6);
     ck_assert_int_eq(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+    ck_assert_int_eq(setenv("SECRET", "x", 1), 0);
     check_exited(run_program(without), 43);
     check_exited(run_program(with), 42);
 }

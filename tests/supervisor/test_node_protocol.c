@@ -271,7 +271,7 @@ static void check_places(const char *const *devices, const int *shared, int64_t 
             agents[i].device = devices[i];
         }
     }
-    rc = placement_make(&c, specs, N, place, &err);
+    rc = placement_make(&c, (size_t)nodes, specs, N, place, &err);
     if (expected == NULL) {
         ck_assert_int_eq(rc, ERR_CONFIG);
         ck_assert_str_eq(err.key, "agents.c.device");

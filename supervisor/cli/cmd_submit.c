@@ -1,0 +1,470 @@
+/* `brood submit`: gives a run to Slurm, as a batch job that survives preemption. */
+#include "supervisor/cli/cli.h"
+
+#include "common/ckpt/atomic_file.h"
+#include "common/config/run_schema.h"
+#include "common/err/check.h"
+#include "common/io/tree.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/cli/live_run.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/cli/submitted.h"
+#include "supervisor/cli/train.h"
+#include "supervisor/env/env.h"
+#include "supervisor/proc/binaries.h"
+#include "supervisor/proc/command_output.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/run/trial.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_SEEDS = 1000, SBATCH_MS = 60000, MAX_NUMBER = 100000 };
+
+struct submit {
+    struct cli *cli;
+    struct train_sets sets;
+    const char *config_path, *name;
+    long long seed; /* -1: none */
+    uint64_t seeds[MAX_SEEDS];
+    size_t n_seeds;         /* 0: one run */
+    const char *seeds_text; /* as --array takes it */
+    char **options;         /* of sbatch */
+    size_t n_options;
+    int is_dry;
+    char runs_dir[PATH_MAX], cwd[PATH_MAX];
+    struct binaries binaries;
+};
+
+/* ---- the script ---- */
+
+/* As a shell reads it back. */
+static void put_quoted(FILE *f, const char *text)
+{
+    (void)fputc('\'', f);
+    for (; *text != '\0'; text++) {
+        if (*text == '\'')
+            (void)fputs("'\\''", f);
+        else
+            (void)fputc(*text, f);
+    }
+    (void)fputc('\'', f);
+}
+
+static void put_assignment(FILE *f, const char *variable, const char *value)
+{
+    (void)fprintf(f, "%s=", variable);
+    put_quoted(f, value);
+    (void)fputc('\n', f);
+}
+
+/* sbatch reads these lines, ours first: a later option wins. */
+static void put_options(FILE *f, const struct submit *s, const char *name,
+                        const char *folder)
+{
+    (void)fprintf(f, "#SBATCH --job-name=%s\n#SBATCH --output=\"%s/job-%%j.out\"\n", name,
+                  folder);
+    (void)fputs("#SBATCH --open-mode=append\n#SBATCH --requeue\n"
+                "#SBATCH --signal=B:USR1@60\n",
+                f);
+    if (s->n_seeds > 0)
+        (void)fprintf(f, "#SBATCH --array=%s\n", s->seeds_text);
+    if (s->n_options > 0)
+        (void)fputs("#SBATCH", f);
+    for (size_t i = 0; i < s->n_options; i++) {
+        const int is_plain = strpbrk(s->options[i], " \t\"'#\\") == NULL;
+
+        (void)fprintf(f, is_plain ? " %s" : " \"%s\"", s->options[i]);
+    }
+    if (s->n_options > 0)
+        (void)fputc('\n', f);
+}
+
+static const char body[] =
+    "requeue=\n"
+    "\n"
+    "# The run ends its round, writes a checkpoint and exits with code 4.\n"
+    "stop() {\n"
+    "    signalled=1\n"
+    "    \"$brood\" stop --quiet \"$run\" 2>/dev/null ||\n"
+    "        kill -TERM \"$child\" 2>/dev/null\n"
+    "}\n"
+    "\n"
+    "# USR1: the time limit or a preemption is near (--signal). TERM: of somebody, or "
+    "Slurm\n"
+    "# itself cancels or requeues the job, which is then not RUNNING any more.\n"
+    "trap 'requeue=1; stop' USR1\n"
+    "trap '[ \"$(squeue --noheader --jobs=\"$SLURM_JOB_ID\" --format=%T)\" != RUNNING ] "
+    "||\n"
+    "    requeue=1; stop' TERM\n"
+    "\n"
+    "if ls \"$run/checkpoints\" 2>/dev/null | grep -q '^[0-9]'; then\n"
+    "    \"$brood\" resume -- \"$run\" &\n"
+    "else\n"
+    "    \"$brood\" run --force --runs-dir \"$runs\" --name \"$name\" $seed -- "
+    "\"$config\" &\n"
+    "fi\n"
+    "child=$!\n"
+    "signalled=1\n"
+    "while [ -n \"$signalled\" ]; do # wait is interrupted by a signal\n"
+    "    signalled=\n"
+    "    wait \"$child\"\n"
+    "    code=$?\n"
+    "done\n"
+    "if [ -n \"$requeue\" ] && { [ \"$code\" = 4 ] || [ \"$code\" -gt 128 ]; }; then\n"
+    "    scontrol requeue \"$SLURM_JOB_ID\"\n"
+    "fi\n"
+    "exit \"$code\"\n";
+
+/* free(). */
+static char *make_script(const struct submit *s, const char *name, const char *folder)
+{
+    char *text = NULL, *config = xasprintf("%s/config.yaml", folder);
+    size_t len;
+    FILE *f = open_memstream(&text, &len);
+
+    CHECK(f != NULL, "no memory");
+    (void)fprintf(f, "#!/bin/bash\n# Runs or resumes %s%s; written by `brood submit`.\n",
+                  name, s->n_seeds > 0 ? "-s<seed>" : "");
+    put_options(f, s, name, folder);
+    (void)fputs("\ncd -- ", f);
+    put_quoted(f, s->cwd);
+    (void)fputs(" || exit 1\n", f);
+    put_assignment(f, "brood", s->binaries.supervisor);
+    put_assignment(f, "runs", s->runs_dir);
+    put_assignment(f, "config", config);
+    if (s->n_seeds > 0)
+        (void)fprintf(f,
+                      "name=%s-s$SLURM_ARRAY_TASK_ID\n"
+                      "seed=\"--seed $SLURM_ARRAY_TASK_ID\"\n",
+                      name);
+    else
+        (void)fprintf(f, "name=%s\nseed=\n", name);
+    (void)fputs("run=$runs/$name\n", f);
+    (void)fputs(body, f);
+    CHECK(fclose(f) == 0, "no memory");
+    free(config);
+    return text;
+}
+
+/* ---- names ---- */
+
+static int is_taken(const struct submit *s, const char *name)
+{
+    char *folder = submitted_folder(s->runs_dir, name);
+    char *run = xasprintf("%s/%s", s->runs_dir, name);
+    const int ret = access(folder, F_OK) == 0 || access(run, F_OK) == 0;
+
+    free(folder);
+    free(run);
+    return ret;
+}
+
+/* As `brood run` names a run: with the first number that is free. free(). */
+static char *choose_name(const struct submit *s, const struct run_config *config)
+{
+    char *name;
+
+    if (s->name != NULL || s->n_seeds > 0)
+        return xstrdup(s->name != NULL ? s->name : config->run.name);
+    for (int i = 1; i < MAX_NUMBER; i++) {
+        name = xasprintf("%s-%d", config->run.name, i);
+        if (!is_taken(s, name))
+            return name;
+        free(name);
+    }
+    return xstrdup(config->run.name);
+}
+
+/* The run must be neither live nor in the queue. *ret_exists: it is resumed. */
+static int check_run(const struct submit *s, const char *name, int *ret_exists,
+                     struct err *err)
+{
+    char *path = xasprintf("%s/%s", s->runs_dir, name);
+    struct submitted job;
+    int rc = run_dir_check_name(name, err);
+
+    *ret_exists = access(path, F_OK) == 0;
+    if (rc == 0 && *ret_exists && run_dir_holder(path) != 0)
+        rc = err_set(err, ERR_STATE, "%s is running already", name);
+    if (rc == 0 && submitted_find(&job, s->runs_dir, name) && submitted_is_live(&job))
+        rc = err_set(
+            err, ERR_STATE,
+            "%s is submitted already, as Slurm job %s (%s); `scancel %s` cancels it",
+            name, job.id, job.state, job.id);
+    if (rc == 0 && *ret_exists && s->sets.n + (s->seed >= 0) > 0)
+        rc = err_set(err, ERR_ARG,
+                     "%s exists and is resumed with its own configuration: --set and "
+                     "--seed are for a new run",
+                     name);
+    free(path);
+    return rc;
+}
+
+static char *name_of(const struct submit *s, const char *base, size_t i)
+{
+    return s->n_seeds > 0 ? xasprintf("%s-s%llu", base, (unsigned long long)s->seeds[i])
+                          : xstrdup(base);
+}
+
+/* ---- submitting ---- */
+
+static int write_file(const char *folder, const char *file, const char *text,
+                      struct err *err)
+{
+    char *path = xasprintf("%s/%s", folder, file);
+    const int rc = atomic_file_write(path, text, strlen(text), 1, err);
+
+    free(path);
+    return rc;
+}
+
+/* Writes what the job needs, and asks for it. *ret_id: free(). */
+static int give(const struct submit *s, const char *folder, const char *script,
+                const char *yaml, char **ret_id, struct err *err)
+{
+    char sbatch[] = "sbatch", parsable[] = "--parsable", *path;
+    char *argv[] = {sbatch, parsable, NULL, NULL}, *output = NULL;
+    int rc = tree_make(folder, err);
+
+    *ret_id = NULL;
+    if (rc == 0)
+        rc = write_file(folder, "config.yaml", yaml, err);
+    if (rc == 0)
+        rc = write_file(folder, "job.sh", script, err);
+    if (rc < 0)
+        return rc;
+    argv[2] = path = xasprintf("%s/job.sh", folder);
+    rc = command_ask(argv, SBATCH_MS, &output, err);
+    free(path);
+    if (rc == 0) { /* "12" or "12;cluster", the last line */
+        char *line = command_last_line(output);
+
+        line[strspn(line, "0123456789")] = '\0';
+        if (*line == '\0')
+            rc = err_set(err, ERR_FORMAT, "sbatch printed no job id");
+        else
+            *ret_id = xstrdup(line);
+    }
+    free(output);
+    return rc;
+}
+
+static void report(const struct submit *s, const char *run, const char *id, int exists)
+{
+    struct json j = {0};
+
+    if (s->cli->json) {
+        msg_json_begin_event(&j, "submitted");
+        json_put_str(&j, "run", run);
+        json_put_str(&j, "job", id);
+        json_put_bool(&j, "resumes", exists);
+        json_close(&j);
+        msg_json_print(&j);
+        json_done(&j);
+    } else if (!s->cli->quiet) {
+        (void)printf("%s: Slurm job %s%s; `brood status %s` shows it\n", run, id,
+                     exists ? ", which resumes it" : "", run);
+    }
+}
+
+static int submit_named(const struct submit *s, const char *base,
+                        const struct run_config *config)
+{
+    const size_t n = s->n_seeds > 0 ? s->n_seeds : 1;
+    char *folder = submitted_folder(s->runs_dir, base);
+    char *script = make_script(s, base, folder), *yaml = run_config_to_yaml(config);
+    int *exists = xcalloc(n, sizeof(*exists)), rc = 0;
+    char *id = NULL;
+    struct err err = {0};
+
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        char *run = name_of(s, base, i);
+
+        rc = check_run(s, run, &exists[i], &err);
+        free(run);
+    }
+    if (rc == 0 && s->is_dry)
+        (void)fputs(script, stdout);
+    else if (rc == 0)
+        rc = give(s, folder, script, yaml, &id, &err);
+    for (size_t i = 0; rc == 0 && id != NULL && i < n; i++) {
+        char *run = name_of(s, base, i);
+        char *own = s->n_seeds > 0
+                        ? xasprintf("%s_%llu", id, (unsigned long long)s->seeds[i])
+                        : xstrdup(id);
+
+        rc = submitted_write(s->runs_dir, run, own, &err);
+        if (rc == 0)
+            report(s, run, own, exists[i]);
+        free(own);
+        free(run);
+    }
+    free(id);
+    free(exists);
+    free(yaml);
+    free(script);
+    free(folder);
+    return rc < 0 ? cli_fail(s->cli, rc == ERR_ARG ? CLI_USAGE : CLI_FAILED, &err)
+                  : CLI_DONE;
+}
+
+/* ---- the command ---- */
+
+/* "1-5,8": ranges, as --array of sbatch takes them. */
+static int take_seeds(struct submit *s, const char *text)
+{
+    const char *at = text;
+
+    s->seeds_text = text;
+    s->n_seeds = 0;
+    while (*at >= '0' && *at <= '9') {
+        char *end;
+        unsigned long long first = strtoull(at, &end, 10), last = first;
+
+        at = end;
+        if (*at == '-' && at[1] >= '0' && at[1] <= '9') {
+            last = strtoull(at + 1, &end, 10);
+            at = end;
+        }
+        for (; first <= last && s->n_seeds < MAX_SEEDS; first++)
+            s->seeds[s->n_seeds++] = first;
+        if (first <= last)
+            break;
+        if (*at == ',')
+            at++;
+    }
+    if (*at == '\0' && s->n_seeds > 0)
+        return 0;
+    return cli_usage(
+        s->cli, "--seeds '%s': expected at most %d whole numbers, as in 1-5 or 1,2,8",
+        text, MAX_SEEDS);
+}
+
+/* Returns 1 to continue; otherwise *ret_code is the exit code. */
+static int parse(struct submit *s, int argc, char **argv, int *ret_code)
+{
+    static const struct option own[] = {
+        {"name", required_argument, NULL, 'n'},  {"seed", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'S'}, {"set", required_argument, NULL, 'k'},
+        {"dry-run", no_argument, NULL, 'd'},     {0}};
+    int c, rc = 0;
+
+    while (rc == 0 && (c = cli_option(s->cli, argc, argv, own, ret_code)) != -1) {
+        if (c == CLI_OPTION_EXIT)
+            return 0;
+        if (c == 'n')
+            s->name = optarg;
+        else if (c == 's')
+            rc = cli_integer(s->cli, "--seed", optarg, 0, INT64_MAX, &s->seed);
+        else if (c == 'S')
+            rc = take_seeds(s, optarg);
+        else if (c == 'k')
+            rc = train_take_set(s->cli, &s->sets, optarg);
+        else
+            s->is_dry = 1;
+    }
+    if (rc == 0 && s->n_seeds > 0 && s->seed >= 0)
+        rc = cli_usage(s->cli, "--seed and --seeds are both given, expected one");
+    if (rc == 0 && optind >= argc)
+        rc = cli_usage(s->cli, "expected one configuration file");
+    if (rc == 0 && optind + 1 < argc && argv[optind + 1][0] != '-')
+        rc = cli_usage(s->cli,
+                       "expected one configuration file, and sbatch's options after --");
+    if (rc == 0) {
+        s->config_path = argv[optind];
+        s->options = argv + optind + 1;
+        s->n_options = (size_t)(argc - optind - 1);
+    }
+    *ret_code = rc;
+    return rc == 0;
+}
+
+static int prepare(struct submit *s, struct err *err)
+{
+    int rc = binaries_find(&s->binaries, err);
+
+    if (rc == 0 && !s->is_dry && !command_is_on_path(".", "sbatch"))
+        rc = err_set(err, ERR_NOT_FOUND,
+                     "this needs Slurm, and PATH has no program sbatch; --dry-run prints "
+                     "the script");
+    if (rc == 0)
+        rc = tree_make(s->cli->runs_dir, err);
+    if (rc == 0 && (realpath(s->cli->runs_dir, s->runs_dir) == NULL ||
+                    getcwd(s->cwd, sizeof(s->cwd)) == NULL))
+        rc = err_errno(err, "%s", s->cli->runs_dir);
+    if (rc == 0 && strpbrk(s->runs_dir, "\"\n%") != NULL)
+        rc =
+            err_set(err, ERR_ARG,
+                    "Slurm cannot write below %s: a path with a quote, a percent sign or "
+                    "a line's end",
+                    s->runs_dir);
+    return rc;
+}
+
+static int run_submit(struct cli *cli, int argc, char **argv)
+{
+    struct submit s = {.cli = cli, .seed = -1};
+    struct trial trial = {.runs_dir = cli->runs_dir};
+    struct config_options co = {.env_names = env_agent_names,
+                                .try_agents = trial_agents,
+                                .try_ctx = &trial,
+                                .dropped = cli_dropped,
+                                .dropped_ctx = cli,
+                                .extends = 1};
+    struct run_config config;
+    struct err err = {0};
+    char seed_set[64], *name;
+    int code;
+
+    if (!parse(&s, argc, argv, &code))
+        return code;
+    if (prepare(&s, &err) < 0)
+        return cli_fail(cli, err.code == ERR_NOT_FOUND ? CLI_USAGE : CLI_FAILED, &err);
+    co.set = s.sets.set;
+    co.n_set = s.sets.n;
+    if (s.seed >= 0) {
+        (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%lld", s.seed);
+        s.sets.set[co.n_set++] = seed_set;
+    }
+    if (run_config_read(&config, s.config_path, &co, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
+    name = choose_name(&s, &config);
+    code = submit_named(&s, name, &config);
+    free(name);
+    run_config_done(&config);
+    return code;
+}
+
+const struct command cmd_submit = {
+    .name = "submit",
+    .arguments = "CONFIG [options] [-- SBATCH OPTIONS]",
+    .summary = "Give a run to Slurm, as a job that survives preemption",
+    .help =
+        "  --name NAME      the run's name (default: the configuration's, with a "
+        "number)\n"
+        "  --seed N         set run.seed\n"
+        "  --seeds 1-5      a job array, one run per seed: NAME-s1 and so on\n"
+        "  --set KEY=VALUE  set a configuration value by its dotted path; repeatable\n"
+        "  --dry-run        print the script instead\n"
+        "\nThe job runs a copy of the configuration as it is now, or resumes the run if "
+        "it\n"
+        "exists. Before its time limit or a preemption (--signal=B:USR1@60) it writes a\n"
+        "checkpoint, requeues itself, and later continues from there; so it does when "
+        "Slurm\n"
+        "requeues it. The result has the bytes of an undisturbed run. The script, the\n"
+        "configuration and the output are in RUNS_DIR/.jobs/NAME. `brood status NAME` "
+        "has\n"
+        "the job's id and state. Runs directory, configuration and brood must have the "
+        "same\n"
+        "paths on all machines. With `cluster.launcher: slurm` the agents are spread "
+        "over\n"
+        "the job's machines.\n"
+        "\nexample: brood submit configs/simple_spread.yaml --name far -- --time=30 -c "
+        "4\n",
+    .run = run_submit,
+};

@@ -1,0 +1,134 @@
+#include "supervisor/cli/submitted.h"
+
+#include "common/ckpt/atomic_file.h"
+#include "common/io/tree.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/proc/command_output.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ASK_MS = 10000 };
+
+char *submitted_folder(const char *runs_dir, const char *run)
+{
+    return xasprintf("%s/.jobs/%s", runs_dir, run);
+}
+
+char *submitted_folder_of(const char *path)
+{
+    char *real = realpath(path, NULL), *slash = real != NULL ? strrchr(real, '/') : NULL;
+    char *folder = NULL;
+
+    if (slash != NULL) {
+        *slash = '\0';
+        folder = submitted_folder(real, slash + 1);
+    }
+    free(real);
+    return folder;
+}
+
+static int read_id(const char *runs_dir, const char *run, char ret[64])
+{
+    char *path = xasprintf("%s/.jobs/%s/job", runs_dir, run);
+    FILE *f = fopen(path, "re");
+
+    free(path);
+    ret[0] = '\0';
+    if (f == NULL)
+        return 0;
+    if (fgets(ret, 64, f) == NULL)
+        ret[0] = '\0';
+    (void)fclose(f);
+    ret[strspn(ret, "0123456789_")] = '\0';
+    return ret[0] != '\0';
+}
+
+/* The words of squeue's line, "PENDING Resources". */
+static void take_line(struct submitted *s, char *line)
+{
+    const size_t n = strcspn(line, " ");
+
+    (void)snprintf(s->state, sizeof(s->state), "%.*s", (int)n, line);
+    line += n + strspn(line + n, " ");
+    if (strcmp(s->state, "PENDING") == 0 && strcmp(line, "None") != 0)
+        (void)snprintf(s->reason, sizeof(s->reason), "%s", line);
+}
+
+int submitted_find(struct submitted *ret, const char *runs_dir, const char *run)
+{
+    char squeue[] = "squeue", bare[] = "--noheader", all[] = "--states=all";
+    char format[] = "--format=%T %r", *output = NULL, *which, *line;
+    char *argv[] = {squeue, bare, all, format, NULL, NULL};
+    struct err err = {0};
+
+    *ret = (struct submitted){.state = "unknown"};
+    if (!read_id(runs_dir, run, ret->id))
+        return 0;
+    argv[4] = which = xasprintf("--jobs=%s", ret->id);
+    if (command_ask(argv, ASK_MS, &output, &err) < 0) {
+        /* Slurm forgets a job some minutes after its end. */
+        if (strstr(err.msg, "Invalid job id") != NULL)
+            (void)snprintf(ret->state, sizeof(ret->state), "over");
+    } else {
+        line = command_last_line(output);
+        if (*line == '\0')
+            (void)snprintf(ret->state, sizeof(ret->state), "over");
+        else
+            take_line(ret, line);
+    }
+    free(which);
+    free(output);
+    return 1;
+}
+
+int submitted_find_of(struct submitted *ret, const char *path)
+{
+    char *real = realpath(path, NULL), *slash = real != NULL ? strrchr(real, '/') : NULL;
+    int found = 0;
+
+    if (slash != NULL) {
+        *slash = '\0';
+        found = submitted_find(ret, real, slash + 1);
+    }
+    free(real);
+    return found;
+}
+
+void submitted_json(const struct submitted *s, struct json *j)
+{
+    json_key(j, "job");
+    json_object(j);
+    json_put_str(j, "id", s->id);
+    json_put_str(j, "state", s->state);
+    json_put_str(j, "reason", *s->reason != '\0' ? s->reason : NULL);
+    json_close(j);
+}
+
+int submitted_is_live(const struct submitted *s)
+{
+    static const char *const live[] = {"PENDING",      "RUNNING",   "COMPLETING",
+                                       "CONFIGURING",  "SUSPENDED", "REQUEUED",
+                                       "REQUEUE_HOLD", "STOPPED"};
+
+    for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++)
+        if (strcmp(s->state, live[i]) == 0)
+            return 1;
+    return 0;
+}
+
+int submitted_write(const char *runs_dir, const char *run, const char *id,
+                    struct err *err)
+{
+    char *folder = submitted_folder(runs_dir, run);
+    char *path = xasprintf("%s/job", folder), *text = xasprintf("%s\n", id);
+    int rc = tree_make(folder, err);
+
+    if (rc == 0)
+        rc = atomic_file_write(path, text, strlen(text), 1, err);
+    free(text);
+    free(path);
+    free(folder);
+    return rc;
+}

@@ -1,0 +1,429 @@
+#include "supervisor/node/slurm.h"
+
+#include "common/config/run_schema.h"
+#include "common/io/monotonic.h"
+#include "common/log/log.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/proc/command_output.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    CHECK_MS = 20000,     /* for an answer of Slurm before a run */
+    TERM_MS = 1000,       /* for srun, from SIGTERM until SIGKILL */
+    PAUSE_MS = 50,        /* between two questions about what was cancelled */
+    ASK_MS = 5000,        /* for squeue and scancel; Slurm's own limit is longer */
+    LIST_BYTES = 1 << 18, /* of squeue's output */
+    IDS_BYTES = 1024,
+};
+
+/* ---- the allocation ---- */
+
+const char *slurm_job(void)
+{
+    const char *id = getenv("SLURM_JOB_ID");
+
+    return id != NULL && *id != '\0' ? id : NULL;
+}
+
+/* 0: unknown. */
+static size_t nodes_of_job(void)
+{
+    const char *n = slurm_job() != NULL ? getenv("SLURM_JOB_NUM_NODES") : NULL;
+
+    return n != NULL ? (size_t)strtoul(n, NULL, 10) : 0;
+}
+
+size_t slurm_nodes(const struct cluster_config *config)
+{
+    const size_t n = nodes_of_job();
+
+    if (config->nodes > 0)
+        return (size_t)config->nodes;
+    return n > 0 ? n : 1;
+}
+
+/* ---- checks ---- */
+
+/* Options that would contradict those that each node's srun gets. */
+static int check_options(const struct cluster_config *config, struct err *err)
+{
+    static const char *const own[] = {"--jobid", "--ntasks", "--nodes", "--input"};
+    const struct yaml_node *list = config->options;
+
+    for (size_t i = 0; list != NULL && i < list->n; i++) {
+        const char *word = list->child[i]->text;
+
+        for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
+            if (strncmp(word, own[k], strlen(own[k])) == 0 &&
+                (word[strlen(own[k])] == '\0' || word[strlen(own[k])] == '='))
+                return yaml_fail(list->child[i], "cluster.options", err,
+                                 "%s is not possible here: each node is one task of its "
+                                 "own, in the job of SLURM_JOB_ID if there is one",
+                                 own[k]);
+    }
+    return 0;
+}
+
+int slurm_check(const struct cluster_config *config, struct err *err)
+{
+    static const char *const programs[] = {"srun", "squeue", "scancel"};
+    const size_t there = nodes_of_job();
+
+    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+        if (!command_is_on_path(".", programs[i]))
+            return err_set(err, ERR_CONFIG,
+                           "cluster.launcher: slurm needs the program %s, and PATH has "
+                           "none of that name",
+                           programs[i]);
+    if (there > 0 && config->nodes > (int64_t)there)
+        return err_set(err, ERR_CONFIG,
+                       "cluster.nodes: %lld nodes are asked for, and Slurm job %s has "
+                       "%zu: leave the key out, or give sbatch or salloc --nodes=%lld",
+                       (long long)config->nodes, slurm_job(), there,
+                       (long long)config->nodes);
+    return check_options(config, err);
+}
+
+int slurm_check_job(const struct cluster_config *config, struct err *err)
+{
+    char srun[] = "srun", test[] = "--test-only", one[] = "--nodes=1";
+    char task[] = "--ntasks=1", program[] = "true";
+    char *argv[PROGRAM_MAX_WORDS + 8], *output = NULL;
+    const struct yaml_node *list = config->options;
+    size_t n = 0;
+    int rc = slurm_check(config, err);
+
+    if (rc < 0 || slurm_job() != NULL)
+        return rc;
+    argv[n++] = srun;
+    argv[n++] = test;
+    for (size_t i = 0; list != NULL && i < list->n && i < PROGRAM_MAX_WORDS; i++)
+        argv[n++] = (char *)(uintptr_t)list->child[i]->text; /* read only */
+    argv[n++] = one;
+    argv[n++] = task;
+    argv[n++] = program;
+    argv[n] = NULL;
+    rc = command_ask(argv, CHECK_MS, &output, err);
+    free(output);
+    return rc < 0 ? err_wrap(err, "cluster: Slurm would not start a node") : 0;
+}
+
+/* ---- the command ---- */
+
+void slurm_make_name(char ret[SLURM_NAME_BYTES], const char *run, size_t node,
+                     const uint8_t id[CHANNEL_ID_BYTES])
+{
+    static const char kept[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                               "0123456789_.-";
+    size_t n = (size_t)snprintf(ret, SLURM_NAME_BYTES, "brood-");
+
+    for (; *run != '\0' && n < SLURM_NAME_BYTES / 2; run++) /* commas separate names */
+        ret[n++] = *run;
+    n += (size_t)snprintf(ret + n, SLURM_NAME_BYTES - n, "-%zu-", node);
+    for (size_t i = 0; i < 6; i++)
+        n += (size_t)snprintf(ret + n, SLURM_NAME_BYTES - n, "%02x", id[i]);
+    for (char *c = ret; *c != '\0'; c++)
+        if (strchr(kept, *c) == NULL)
+            *c = '_';
+}
+
+static int add(struct node_command *c, const char *word, struct err *err)
+{
+    if (c->n == PROGRAM_MAX_WORDS)
+        return err_set(err, ERR_LIMIT, "cluster: the command has more than %d words",
+                       PROGRAM_MAX_WORDS);
+    c->words[c->n++] = word;
+    return 0;
+}
+
+int slurm_add_words(struct node_command *c, const struct cluster_config *config,
+                    size_t node, const char *name, struct arena *arena, struct err *err)
+{
+    /* Its messages come at once; this process's own limits, such as that on open files, are
+     * not those of the node's machine. */
+    static const char *const before[] = {"srun", "--unbuffered", "--propagate=NONE"};
+    static const char *const after[] = {"--nodes=1", "--ntasks=1"};
+    const struct yaml_node *list = config->options;
+    const char *job = slurm_job();
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < sizeof(before) / sizeof(before[0]); i++)
+        rc = add(c, before[i], err);
+    for (size_t i = 0; rc == 0 && list != NULL && i < list->n; i++)
+        rc = add(c, list->child[i]->text, err);
+    for (size_t i = 0; rc == 0 && i < sizeof(after) / sizeof(after[0]); i++)
+        rc = add(c, after[i], err);
+    if (rc == 0)
+        rc = add(c, arena_printf(arena, "--job-name=%s", name), err);
+    if (rc < 0 || job == NULL)
+        return rc;
+    (void)((rc = add(c, arena_printf(arena, "--jobid=%s", job), err)) < 0 ||
+           (rc = add(c, arena_printf(arena, "--relative=%zu", node), err)) < 0 ||
+           (rc = add(c, "--overlap", err)) < 0);
+    return rc;
+}
+
+int slurm_says_waiting(const char *output)
+{
+    return strstr(output, "queued and waiting for resources") != NULL &&
+           strstr(output, "has been allocated resources") == NULL;
+}
+
+size_t slurm_find_ids(const char *lines, const char *name, char *ret, size_t size)
+{
+    size_t n = 0, len = 0;
+
+    ret[0] = '\0';
+    for (const char *line = lines; *line != '\0';
+         line += strcspn(line, "\n"), line += *line == '\n') {
+        const size_t end = strcspn(line, "\n"), id = strspn(line, "0123456789._+");
+        const char *rest = line + id + strspn(line + id, " ");
+        const size_t rest_len = (size_t)(line + end - rest);
+
+        if (id == 0 || rest_len < strlen(name) ||
+            strncmp(rest, name, strlen(name)) != 0 ||
+            strspn(rest + strlen(name), " ") != rest_len - strlen(name) ||
+            len + id + 2 > size)
+            continue;
+        memcpy(ret + len, line, id);
+        len += id;
+        ret[len++] = ' ';
+        ret[len] = '\0';
+        n++;
+    }
+    return n;
+}
+
+void slurm_interrupt(const char *name)
+{
+    char squeue[] = "squeue", bare[] = "--noheader", format[] = "--format=%i %j";
+    char steps[] = "--steps", scancel[] = "scancel", quiet[] = "--quiet";
+    char pending[] = "--state=PENDING", term[] = "--signal=TERM",
+         which[SLURM_NAME_BYTES + 16];
+    char *ask[] = {squeue, bare, format, which, slurm_job() != NULL ? steps : NULL, NULL};
+    char *drop[] = {scancel, quiet, pending, which, NULL};
+    char *words[PROGRAM_MAX_WORDS], *output = NULL, *ids = xcalloc(LIST_BYTES, 1);
+    size_t n = 0;
+
+    if (slurm_job() == NULL) {
+        (void)snprintf(which, sizeof(which), "--name=%s", name);
+        if (command_ask(drop, CHECK_MS, &output, NULL) == 0)
+            free(output);
+        output = NULL;
+    } else {
+        (void)snprintf(which, sizeof(which), "--jobs=%.32s", slurm_job());
+    }
+    if (command_ask(ask, CHECK_MS, &output, NULL) == 0)
+        (void)slurm_find_ids(output, name, ids, LIST_BYTES);
+    free(output);
+    for (char *id = strtok(ids, " "); id != NULL;) {
+        n = 0;
+        words[n++] = scancel;
+        words[n++] = quiet;
+        words[n++] = term;
+        for (; id != NULL && n + 1 < PROGRAM_MAX_WORDS; id = strtok(NULL, " "))
+            words[n++] = id;
+        words[n] = NULL;
+        output = NULL;
+        if (command_ask(words, CHECK_MS, &output, NULL) == 0)
+            free(output);
+    }
+    free(ids);
+}
+
+/* ---- the fence ---- */
+
+void slurm_fence_set(struct slurm_fence *f, const char *name, int agent_exe_fd)
+{
+    *f = (struct slurm_fence){
+        .state = SLURM_FENCE_SET, .agent_exe_fd = agent_exe_fd, .output_fd = -1};
+    (void)snprintf(f->name, sizeof(f->name), "%s", name);
+}
+
+void slurm_fence_clear(struct slurm_fence *f)
+{
+    if (f->state == SLURM_FENCE_SET)
+        f->state = SLURM_FENCE_NONE;
+}
+
+void slurm_end_srun(struct slurm_fence *f, const struct program *srun)
+{
+    const uint64_t now = (uint64_t)monotonic_ms();
+
+    if (!f->is_terminated) {
+        f->is_terminated = 1;
+        f->since_ms = now;
+        program_signal(srun, SIGTERM);
+    } else if (now - f->since_ms > TERM_MS) {
+        program_kill(srun);
+    }
+}
+
+/* Starts a program of Slurm's; its output is the fence's. */
+static int ask(struct slurm_fence *f, const char *const *words, size_t n)
+{
+    static const char *const passed[] = {"SLURM_CONF=", "USER=", "TMPDIR="};
+    struct program_spec spec = {
+        .agent_exe_fd = f->agent_exe_fd, .words = words, .n_words = n, .directory = "."};
+    char *variables[sizeof(passed) / sizeof(passed[0])];
+    int rc = -1;
+
+    spec.n_variables =
+        program_pass_variables(passed, sizeof(passed) / sizeof(passed[0]), variables);
+    for (size_t i = 0; i < spec.n_variables; i++)
+        spec.variables[i] = variables[i];
+    f->output_fd = memfd_create("slurm", MFD_CLOEXEC);
+    spec.input_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    spec.output_fd = f->output_fd;
+    f->asked_ms = (uint64_t)monotonic_ms();
+    if (spec.input_fd >= 0 && spec.output_fd >= 0)
+        rc = program_start(&f->program, &spec, NULL);
+    if (spec.input_fd >= 0)
+        (void)close(spec.input_fd);
+    if (rc < 0 && f->output_fd >= 0)
+        (void)close(f->output_fd);
+    if (rc < 0)
+        f->output_fd = -1;
+    return rc;
+}
+
+static int list(struct slurm_fence *f)
+{
+    const char *words[8], *job = slurm_job();
+    char which[SLURM_NAME_BYTES + 16];
+    size_t n = 0;
+
+    if (job != NULL)
+        (void)snprintf(which, sizeof(which), "--jobs=%.32s", job);
+    else
+        (void)snprintf(which, sizeof(which), "--name=%s", f->name);
+    words[n++] = "squeue";
+    words[n++] = "--noheader";
+    words[n++] = "--format=%i %j";
+    words[n++] = which;
+    if (job != NULL)
+        words[n++] = "--steps";
+    return ask(f, words, n);
+}
+
+/* ids: each followed by a space. */
+static int cancel(struct slurm_fence *f, char *ids)
+{
+    const char *words[16];
+    size_t n = 0;
+
+    words[n++] = "scancel";
+    for (char *id = strtok(ids, " "); id != NULL && n < 16; id = strtok(NULL, " "))
+        words[n++] = id;
+    log_info("scancel %s, of %s", words[1], f->name);
+    return ask(f, words, n);
+}
+
+/* What the program wrote; the fence's file is closed. free(). */
+static char *take_output(struct slurm_fence *f)
+{
+    char *text = calloc(LIST_BYTES + 1, 1);
+    ssize_t n = text != NULL ? pread(f->output_fd, text, LIST_BYTES, 0) : -1;
+
+    if (text != NULL && n >= 0)
+        text[n] = '\0';
+    if (f->output_fd >= 0)
+        (void)close(f->output_fd);
+    f->output_fd = -1;
+    return text;
+}
+
+static void pause_fence(struct slurm_fence *f)
+{
+    f->state = SLURM_FENCE_PAUSING;
+    f->asked_ms = (uint64_t)monotonic_ms();
+}
+
+static void begin_listing(struct slurm_fence *f)
+{
+    f->state = SLURM_FENCE_LISTING;
+    if (list(f) < 0)
+        pause_fence(f);
+}
+
+static int is_over(struct slurm_fence *f)
+{
+    f->state = SLURM_FENCE_NONE;
+    return 1;
+}
+
+/* squeue or scancel has ended. Returns 1 if nothing is left. */
+static int take_answer(struct slurm_fence *f, int status)
+{
+    const int is_good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    const int was_listing = f->state == SLURM_FENCE_LISTING;
+    char ids[IDS_BYTES], *text = take_output(f);
+    size_t n = 0;
+    int is_empty = 0;
+
+    pause_fence(f);
+    if (text != NULL && is_good && was_listing) {
+        n = slurm_find_ids(text, f->name, ids, sizeof(ids));
+        is_empty = n == 0;
+    } else if (text != NULL && !is_good) {
+        log_warn("%s: %s", was_listing ? "squeue" : "scancel", command_last_line(text));
+    }
+    free(text);
+    if (is_empty)
+        return is_over(f);
+    if (n > 0) {
+        f->state = SLURM_FENCE_CANCELLING;
+        if (cancel(f, ids) < 0)
+            pause_fence(f);
+    }
+    return 0;
+}
+
+int slurm_fence_end(struct slurm_fence *f, uint64_t within_ms)
+{
+    const uint64_t now = (uint64_t)monotonic_ms();
+    int status;
+
+    if (f->state == SLURM_FENCE_NONE)
+        return 1;
+    if (f->state == SLURM_FENCE_SET) {
+        f->since_ms = now;
+        begin_listing(f);
+        return 0;
+    }
+    if (f->program.pid != 0) {
+        if (now - f->asked_ms > ASK_MS || now - f->since_ms > within_ms)
+            program_kill(&f->program);
+        return program_ended(&f->program, &status) ? take_answer(f, status) : 0;
+    }
+    if (now - f->since_ms > within_ms) {
+        log_warn("Slurm does not say that %s has ended; it must have, without its "
+                 "connection",
+                 f->name);
+        return is_over(f);
+    }
+    if (now - f->asked_ms > PAUSE_MS)
+        begin_listing(f);
+    return 0;
+}
+
+void slurm_fence_done(struct slurm_fence *f)
+{
+    int status;
+
+    while (f->program.pid != 0) {
+        program_kill(&f->program);
+        (void)program_ended(&f->program, &status);
+    }
+    if (f->output_fd > 0)
+        (void)close(f->output_fd);
+    *f = (struct slurm_fence){0};
+}

@@ -1,0 +1,80 @@
+/* slurm.h - cluster.launcher: slurm: `srun` starts the nodes, `scancel` ends them.
+ *
+ * Allocation  where SLURM_JOB_ID is set (inside of sbatch or salloc), each node is a step of that
+ *             job, on a machine of its own: node k on the job's k-th. Elsewhere each node is a
+ *             job of its own, so that one that is lost can be started again on any machine.
+ * Steps       are started with --overlap, so that none waits for the resources of another step,
+ *             and has all that the job has on its machine.
+ * Name        every start has a job name (of its job, or step) of its own. By it the start is
+ *             found again, also one whose srun died before the node connected.
+ * Fence       killing srun does not end what it started. A fence lists the jobs or steps of a
+ *             start's name with squeue, cancels them with scancel, and is over when there are
+ *             none; or, if Slurm does not answer, when the node must have ended by itself,
+ *             because its connection is lost (node.h).
+ */
+#ifndef SUPERVISOR_NODE_SLURM_H
+#define SUPERVISOR_NODE_SLURM_H
+
+#include "common/config/run_config.h"
+#include "supervisor/node/node_launch.h"
+#include "supervisor/proc/program.h"
+
+#define SLURM_NAME_BYTES 128
+
+/* The job that this process is in; NULL: none. */
+const char *slurm_job(void);
+/* How many nodes a run has: cluster.nodes, or if it is not given, as many as the job has. */
+size_t slurm_nodes(const struct cluster_config *config);
+/* Checks what can be known before anything is started: the programs, the options, and whether
+ * the job has enough nodes. ERR_CONFIG. */
+int slurm_check(const struct cluster_config *config, struct err *err);
+/* The same for `brood check`, which also asks Slurm whether it would accept a node's job. */
+int slurm_check_job(const struct cluster_config *config, struct err *err);
+
+/* "brood-<run>-<node>-<hex digits of id>". */
+void slurm_make_name(char ret[SLURM_NAME_BYTES], const char *run, size_t node,
+                     const uint8_t id[CHANNEL_ID_BYTES]);
+/* The words of srun before those of `brood node`. */
+int slurm_add_words(struct node_command *c, const struct cluster_config *config,
+                    size_t node, const char *name, struct arena *arena, struct err *err);
+/* Whether this output of srun, its last lines, says that its job waits in the queue. */
+int slurm_says_waiting(const char *output);
+/* The ids "12" or "12.3" of lines "<id> <name>" with that name, each followed by a space, in
+ * ret. Returns how many; what does not fit is left out. */
+size_t slurm_find_ids(const char *lines, const char *name, char *ret, size_t size);
+
+/* Sends SIGTERM to all processes of the jobs of that name, or inside of a job of its steps;
+ * cancels those that still wait. */
+void slurm_interrupt(const char *name);
+
+enum slurm_fence_state {
+    SLURM_FENCE_NONE, /* nothing to cancel */
+    SLURM_FENCE_SET,  /* something was launched; slurm_fence_end cancels it */
+    SLURM_FENCE_LISTING,
+    SLURM_FENCE_CANCELLING,
+    SLURM_FENCE_PAUSING, /* until Slurm is asked again */
+};
+
+struct slurm_fence { /* does not move while a program of its runs */
+    enum slurm_fence_state state;
+    char name[SLURM_NAME_BYTES];
+    int agent_exe_fd; /* launches programs; borrowed */
+    int is_terminated;
+    uint64_t since_ms, asked_ms;
+    struct program program; /* squeue or scancel */
+    int output_fd;
+};
+
+/* The start of that name is to be launched. */
+void slurm_fence_set(struct slurm_fence *f, const char *name, int agent_exe_fd);
+/* srun has ended with code 0, so that nothing is left. */
+void slurm_fence_clear(struct slurm_fence *f);
+/* Ends a launched srun: SIGTERM, upon which it cancels what it asked for, then SIGKILL. To be
+ * called until it has ended. */
+void slurm_end_srun(struct slurm_fence *f, const struct program *srun);
+/* To be called again and again, when srun has ended, until it returns 1. within_ms: since the
+ * first call; after that, the fence is over also if Slurm did not answer. */
+int slurm_fence_end(struct slurm_fence *f, uint64_t within_ms);
+void slurm_fence_done(struct slurm_fence *f);
+
+#endif

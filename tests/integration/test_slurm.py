@@ -1,0 +1,375 @@
+"""Slurm: nodes as its jobs and steps, runs and trials as its jobs. The bytes are those of a run
+on one machine, whatever dies or is cancelled, and nothing is left behind."""
+import os
+import pathlib
+import signal
+
+import harness
+import slurm_rig
+from test_cluster import PATIENT, agents_on, end_of_all, start, trained
+
+
+def cluster(more=""):
+    return ("--set", f"cluster={{launcher: slurm, listen: 127.0.0.1{more}}}")
+
+
+def nodes_of(rig):
+    """pid -> the name that Slurm gives its machine, of all nodes that run."""
+    found = {}
+    for pid, words in rig.processes().items():
+        if "node" in words and "--connect" in words and words[0].endswith("brood"):
+            environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            names = [v for v in environ if v.startswith(b"SLURMD_NODENAME=")]
+            found[pid] = names[0].split(b"=")[1].decode()
+    return found
+
+
+def sruns_of(keeper):
+    """Lists of the pids of each srun of a run, the first one first."""
+    found = []
+    for pid, (state, _, command) in sorted(
+            harness.children(harness.supervisor_of(keeper) or 0).items()):
+        if command.startswith("srun ") and state != "Z":
+            found.append([pid, *harness.children(pid)])
+    return found
+
+
+def await_nodes(rig, p, n):
+    """The nodes, when all of a run's are there and have their agents."""
+    def look():
+        assert p.poll() is None, p.log.read_text()
+        nodes = nodes_of(rig)
+        return len(nodes) == n and sum(len(agents_on(pid)) for pid in nodes) == 3 and nodes
+    return harness.wait_until("the nodes", look)
+
+
+def progress(w, p, name):
+    at = w.status(name)["env_steps"]
+    harness.wait_until("progress", lambda: p.poll() is not None or
+                       w.status(name)["env_steps"] > at)
+    assert p.poll() is None, p.log.read_text()
+
+
+def end_and_compare(w, rig, p, name, file):
+    """Let a run end soon; its bytes must be those of a run on this machine."""
+    steps = harness.set_last_step(w, w.run_dir(name), 400)
+    everybody = harness.members(p.pid) | set(rig.processes())
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    end_of_all(everybody)
+    harness.wait_until("no job", rig.is_idle)
+    w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir(name)))
+
+
+def test_the_same_bytes_as_on_one_machine(w):
+    """Each node is a job of its own, on a machine of its own."""
+    rig = slurm_rig.get()
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    p = start(w, "there", file, *PATIENT, *cluster(", nodes: 3, options: [--exclusive]"))
+    assert sorted(await_nodes(rig, p, 3).values()) == ["n1", "n2", "n3"]
+    names = sorted(name for _, name in rig.jobs().values())
+    assert [name.rsplit("-", 1)[0] for name in names] == [f"brood-small-{i}" for i in range(3)]
+    end_and_compare(w, rig, p, "there", file)
+
+
+def test_steps_of_an_allocation(w):
+    """Inside of a job there are as many nodes as it has; a step that is cancelled is
+    replaced in its place."""
+    rig = slurm_rig.get()
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    p = w.start("-N2", "-n2", harness.BROOD, "run", file, "--name", "steps", *PATIENT,
+                *cluster(), program="salloc")
+    nodes = harness.wait_until("the nodes", lambda: (
+        n := nodes_of(rig)) and len(n) == 2 and n)
+    assert sorted(nodes.values()) == ["n1", "n2"], nodes
+    job, = rig.jobs()
+    harness.wait_until("a round", lambda: harness.checkpoints(w.run_dir("steps")))
+    steps = rig.run("squeue", "--noheader", "--steps", f"--jobs={job}",
+                    "--format=%i %j").splitlines()
+    step, = [line.split()[0] for line in steps if "brood-small-1-" in line]
+    second, = [pid for pid, name in nodes.items() if name == "n2"]
+    rig.run("scancel", step)
+    harness.wait_until("its end", lambda: not harness.alive(second))
+    assert sorted(harness.wait_until("another", lambda: (
+        n := nodes_of(rig)) and len(n) == 2 and n).values()) == ["n1", "n2"]
+    progress(w, p, "steps")
+    end_and_compare(w, rig, p, "steps", file)
+
+
+def silence_without_srun(w, rig, p, nodes, which):
+    """The node goes on without its srun. When it becomes silent, Slurm must end it."""
+    both = sruns_of(p.pid)[0]
+    assert len(both) == 2, both
+    for pid in both:
+        harness.kill(pid, signal.SIGSTOP)  # else one would act when the other one ends
+    for pid in which(both):
+        harness.kill(pid)
+    end_of_all(both)  # the supervisor kills what is left of an srun
+    assert all(map(harness.alive, nodes)), nodes
+    progress(w, p, "killed")
+    at = min(nodes)
+    harness.kill(at, signal.SIGSTOP)
+    return at
+
+
+def kill_srun(w, rig, p, nodes):
+    return silence_without_srun(w, rig, p, nodes, lambda both: both[:1])
+
+
+def kill_both_sruns(w, rig, p, nodes):
+    return silence_without_srun(w, rig, p, nodes, lambda both: both)
+
+
+def kill_node(w, rig, p, nodes):
+    at = min(nodes)
+    harness.kill(at)
+    return at
+
+
+def cancel_job(w, rig, p, nodes):
+    job = min(rig.jobs(), key=int)
+    environ = f"SLURM_JOB_ID={job}".encode()
+    at, = [pid for pid in nodes
+           if environ in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")]
+    rig.run("scancel", job)
+    return at
+
+
+def test_deaths_change_no_byte(w):
+    """Of one srun, of both processes of an srun, of a node; and a job that is cancelled."""
+    rig = slurm_rig.get()
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    p = start(w, "killed", file, *PATIENT, *cluster(", nodes: 2, silence: 3s"))
+    for kill in (kill_srun, kill_both_sruns, kill_node, cancel_job):
+        nodes = await_nodes(rig, p, 2)
+        at = kill(w, rig, p, nodes)
+        harness.wait_until(f"the end of {at}, {kill.__name__}", lambda: not harness.alive(at))
+        others = await_nodes(rig, p, 2)
+        assert at not in others and set(others) != set(nodes), (at, nodes, others)
+        progress(w, p, "killed")
+        harness.wait_until("two jobs", lambda: len(rig.jobs()) == 2)
+    end_and_compare(w, rig, p, "killed", file)
+
+
+def test_a_supervisor_that_dies_leaves_no_job(w):
+    rig = slurm_rig.get()
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    for whom in ("supervisor", "keeper"):
+        p = start(w, whom, file, *cluster(", nodes: 2"))
+        everybody = harness.members(p.pid) | set(await_nodes(rig, p, 2))
+        if whom == "keeper":
+            harness.kill_and_wait(p.pid)
+        else:
+            harness.kill_holder(p, w.run_dir(whom))
+        end_of_all(everybody)
+        harness.wait_until("no job", rig.is_idle)
+
+
+def test_nodes_wait_in_the_queue(w):
+    """The run says so, and can be interrupted; otherwise it begins when there is room."""
+    rig = slurm_rig.get()
+    rig.run("sbatch", "--parsable", "-N3", "--exclusive", "-o", "/dev/null",
+            "--wrap=sleep 4242")
+    job, = rig.jobs()
+    harness.wait_until("a full cluster", lambda: rig.jobs()[job][0] == "RUNNING")
+    for name in ("interrupted", "begins"):
+        p = w.start("run", w.small(), "--name", name, *cluster(", nodes: 1"))
+        harness.wait_until("the message", lambda: "waits in Slurm's queue" in
+                           p.log.read_text() or p.poll() is not None)
+        assert p.poll() is None, p.log.read_text()
+        assert len(rig.jobs()) == 2, rig.jobs()
+        everybody = harness.members(p.pid)
+        if name == "interrupted":
+            harness.kill(p.pid, signal.SIGTERM)
+            assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+            assert list(rig.jobs()) == [job], rig.jobs()
+        else:
+            rig.run("scancel", job)
+            assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+        end_of_all(everybody)
+    harness.wait_until("no job", rig.is_idle)
+
+
+def test_what_cannot_be_is_refused_in_one_line(w):
+    rig = slurm_rig.get()
+
+    def refused(code, *args, command="run", prefix=(), **more):
+        args = (w.small(), "-q", *args) if command == "check" else \
+            (w.small(), "--name", "refused", "--force", "-q", *args)
+        _, err = w.brood(command, *args, code=code, prefix=prefix, **more)
+        line, = [line for line in err.splitlines() if not line.startswith("salloc: ")]
+        return line
+    nope = cluster(", options: [--partition=nope]")
+    assert "Invalid partition name" in refused(1, *nope)
+    assert "Invalid partition name" in refused(2, *nope, command="check")
+    w.brood("check", w.small(), *cluster())
+    assert "--ntasks is not possible" in refused(2, *cluster(", options: [--ntasks=2]"),
+                                                 command="check")
+    few = refused(2, *cluster(", nodes: 3"), prefix=("salloc", "-N2", "-n2"))
+    assert "3 nodes are asked for" in few and "has 2" in few, few
+    (w.path / "empty").mkdir()
+    nothing = {"PATH": str(w.path / "empty")}
+    for command in ("run", "check"):
+        err = refused(2, *cluster(), command=command, env=nothing)
+        assert "needs the program srun" in err, err
+    assert "hosts" in refused(2, *cluster(", hosts: [n1]"))
+    harness.wait_until("no job", rig.is_idle)
+
+
+# ---- submit ----
+
+def submit(w, *args):
+    """The id of the job of `brood submit`."""
+    event, = harness.json_lines(w.brood("submit", "--json", *args)[0])
+    return event["job"]
+
+
+def await_end(w, rig, job):
+    """Waits until a job is over; its state."""
+    def look():
+        state = rig.run("squeue", "--noheader", "--states=all", f"--jobs={job}",
+                        "--format=%T").strip()
+        return state not in ("PENDING", "RUNNING", "COMPLETING") and state
+    return harness.wait_until(f"the end of job {job}", look)
+
+
+def output_of(w, name, job):
+    path = w.runs / ".jobs" / name / f"job-{job}.out"
+    return path.read_text() if path.exists() else ""
+
+
+def steps_of(w, name):
+    return (harness.checkpoints(w.run_dir(name)) or [0])[-1]
+
+
+def test_a_submitted_run_survives_preemption(w):
+    """Once by the signal before a time limit, once because Slurm requeues it."""
+    rig = slurm_rig.get()
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    job = submit(w, file, "--name", "far", *PATIENT)
+    for how in (("scancel", "--batch", "--signal=USR1"), ("scancel", "--batch", "--signal=TERM"),
+                ("scontrol", "requeue")):
+        at = steps_of(w, "far")
+        harness.wait_until("progress", lambda: steps_of(w, "far") > at + 400)
+        status = w.status("far")
+        assert status["job"] == {"id": job, "state": "RUNNING", "reason": None}, status
+        starts = output_of(w, "far", job).count("3 agents, seed 1")
+        everybody = set(rig.processes())
+        rig.run(*how, job)
+        end_of_all(everybody)
+        assert output_of(w, "far", job).count("stopped after") == starts, \
+            output_of(w, "far", job)
+        harness.wait_until("the next start", lambda: output_of(w, "far", job).count(
+            "3 agents, seed 1") > starts)
+        assert output_of(w, "far", job).count("continues from step") == starts
+    harness.wait_until("a live run", lambda: w.status("far")["state"] == "running")
+    steps = harness.set_last_step(w, w.run_dir("far"), 400)
+    assert await_end(w, rig, job) == "COMPLETED", output_of(w, "far", job)
+    assert w.status("far")["job"]["state"] == "COMPLETED"
+    assert f"Slurm job {job}: COMPLETED" in w.brood("status", "far")[0]
+    w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("far")))
+    # The run exists: another job extends nothing, and ends at once.
+    assert await_end(w, rig, submit(w, file, "--name", "far")) == "COMPLETED"
+    harness.wait_until("no process", lambda: not rig.processes())
+
+
+def test_a_cancelled_job_stays_cancelled(w):
+    rig = slurm_rig.get()
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    job = submit(w, file, "--name", "unwanted")
+    harness.wait_until("a round", lambda: steps_of(w, "unwanted") > 0)
+    _, err = w.brood("submit", file, "--name", "unwanted", code=1)
+    assert "is running already" in err or "is submitted already" in err, err
+    rig.run("scancel", job)
+    assert await_end(w, rig, job) == "CANCELLED"
+    assert w.status("unwanted")["state"] == "stopped"
+    again = submit(w, file, "--name", "unwanted", "--", "--hold")
+    _, err = w.brood("rm", "unwanted", code=2)
+    assert f"Slurm job {again} is PENDING" in err, err
+    rig.run("scancel", again)
+    w.brood("rm", "unwanted")
+    assert not (w.runs / ".jobs" / "unwanted").exists()
+    harness.wait_until("no process", lambda: not rig.processes())
+
+
+def test_what_waits_has_a_status(w):
+    """Before the run has a folder; and a job array has a run for each seed."""
+    rig = slurm_rig.get()
+    job = submit(w, w.small(), "--name", "held", "--", "--hold")
+    status = w.status("held")
+    assert status["state"] == "waiting" and status["job"]["id"] == job, status
+    assert status["job"]["state"] == "PENDING", status
+    assert "JobHeldUser" in w.brood("status", "held")[0]
+    _, err = w.brood("submit", w.small(), "--name", "held", code=1)
+    assert f"submitted already, as Slurm job {job} (PENDING)" in err, err
+    assert len(rig.jobs()) == 1
+    rig.run("scontrol", "release", job)
+    assert await_end(w, rig, job) == "COMPLETED", output_of(w, "held", job)
+    w.brood("run", w.small(), "--name", "here")
+    harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("held")))
+    events = harness.json_lines(
+        w.brood("submit", w.small(), "--name", "many", "--seeds", "2-3", "--json")[0])
+    assert [e["run"] for e in events] == ["many-s2", "many-s3"], events
+    for e in events:
+        assert await_end(w, rig, e["job"]) == "COMPLETED", e
+    w.brood("run", w.small(), "--name", "here-3", "--seed", 3)
+    harness.assert_same_files(trained(w.run_dir("here-3")), trained(w.run_dir("many-s3")))
+
+
+def test_submit_refuses_in_one_line(w):
+    rig = slurm_rig.get()
+
+    def refused(code, *args, **more):
+        _, err = w.brood("submit", *args, code=code, **more)
+        line, = err.splitlines()
+        return line
+    file = w.small()
+    assert "Invalid partition name" in refused(1, file, "--", "-p", "nope")
+    assert "after --" in refused(2, file, file)
+    assert "--seeds" in refused(2, file, "--seeds", "5-1")
+    assert "run.env_stops" in refused(2, file, "--set", "run.env_stops=1")
+    (w.path / "empty").mkdir()
+    nothing = {"PATH": str(w.path / "empty")}
+    assert "no program sbatch" in refused(2, file, env=nothing)
+    assert "it's" in refused(2, file, "--name", "it's", "--dry-run")
+    out, _ = w.brood("submit", file, "--name", "dry", "--dry-run", "--", "-c", "2", env=nothing)
+    assert "#SBATCH -c 2\n" in out and "name=dry\n" in out, out
+    assert not (w.runs / ".jobs" / "dry").exists() and rig.is_idle()
+
+
+# ---- sweep ----
+
+STUDY = """
+base: small.yaml
+search: {defaults.discount: [0.9, 0.95]}
+metric: {column: eval/team_return/agent, mode: max, last: 1}
+"""
+
+
+def test_trials_are_jobs(w):
+    """The table is that of a sweep on this machine. An interrupt stops runs with a
+    checkpoint."""
+    rig = slurm_rig.get()
+    w.small()
+    w.brood("sweep", w.write("there.yaml", STUDY), "--launcher", "slurm", "-q")
+    w.brood("sweep", w.write("here.yaml", STUDY), "-q")
+    there, here = (w.brood("report", name)[0].replace(name, "") for name in ("there", "here"))
+    assert there == here, (there, here)
+    w.small(steps=harness.FOREVER, checkpoint=400)
+    p = w.start("sweep", w.write("long.yaml", STUDY), "--launcher", "slurm", "-q")
+    harness.wait_until("both", lambda: all(steps_of(w, f"long/{i}-s1") for i in (1, 2)))
+    assert len(rig.jobs()) == 2, rig.jobs()
+    everybody = harness.members(p.pid) | set(rig.processes())
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    end_of_all(everybody)
+    for i in (1, 2):
+        assert w.status(f"long/{i}-s1")["state"] == "stopped", p.log.read_text()
+    harness.wait_until("no job", rig.is_idle)
+    _, err = w.brood("sweep", "there.yaml", "--launcher", "slum", code=2)
+    assert "expected local or slurm" in err, err
+
+
+if __name__ == "__main__":
+    harness.main()
