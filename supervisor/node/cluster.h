@@ -43,6 +43,10 @@ struct cluster_args {
  * on which nothing else may wait yet. ERR_INTERRUPTED; ERR_CONFIG: an agent cannot be placed. */
 int cluster_open(struct cluster **ret, const struct cluster_args *args,
                  struct agent_spec *specs, size_t n, struct err *err);
+/* The agent of this name reads these columns of the log, [n_columns]: its node gets them, and
+ * no others. Before its first request that names rows. */
+void cluster_reads(struct cluster *c, const char *agent, const uint8_t *columns,
+                   size_t n_columns);
 /* The run ends: nodes are not replaced any more. */
 void cluster_stop(struct cluster *c);
 /* Ends the connections and closes all handles; later calls but cluster_free do nothing. */

@@ -26,6 +26,7 @@ struct remote_link {
     struct capture capture;
     uint32_t number;
     uint32_t group, member; /* NODE_NO_GROUP: it shares no memory */
+    uint8_t *reads;         /* the log's columns that it reads; NULL: none, or unknown */
     int is_open;            /* the node knows it */
     int has_process;        /* from start to on_exit */
     int is_lost;            /* its process was lost with the node: on_exit is due */
@@ -446,6 +447,7 @@ static void remote_close(struct worker_link *base)
 
     l->site->args.roster->links[l->number] = NULL;
     capture_done(&l->capture);
+    free(l->reads);
     free(l);
 }
 
@@ -705,12 +707,14 @@ static void remote_limit_memory(struct worker_link *base, int64_t limit_bytes)
         (void)post(l->site, NODE_LIMIT, l->number, (uint64_t)limit_bytes, NULL, 0);
 }
 
-/* Each sample is reported once: two equal ones must not look like a process that stands. */
+/* Each sample is reported once: two equal ones must not look like a process that stands. Nor
+ * must one whose frame waits here, behind rows. */
 static int remote_activity(struct worker_link *base, struct worker_activity *ret)
 {
     struct remote_link *l = remote_of(base);
 
-    if (!base->is_running || !l->has_news || !l->sample.has_activity)
+    if (!base->is_running || !l->has_news || !l->sample.has_activity ||
+        !STAILQ_EMPTY(&l->site->held))
         return -1;
     l->has_news = 0;
     *ret = (struct worker_activity){.state = l->sample.state,
@@ -776,13 +780,27 @@ struct worker_site *remote_site_base(struct remote_site *s)
     return &s->base;
 }
 
-static void add_groups(struct remote_site *s)
+/* What the node needs for this worker. */
+static void add_needs(struct remote_site *s, const struct remote_link *l)
 {
-    for (size_t i = 0; i < s->args.roster->n; i++) {
-        const struct remote_link *l = s->args.roster->links[i];
+    if (l->group != NODE_NO_GROUP)
+        node_feed_add_group(&s->feed, l->group, l->spec->shared_fd);
+    node_feed_want(&s->feed, l->reads);
+}
 
-        if (l != NULL && l->site == s && l->group != NODE_NO_GROUP)
-            node_feed_add_group(&s->feed, l->group, l->spec->shared_fd);
+void remote_roster_reads(struct remote_roster *r, const char *name,
+                         const uint8_t *columns, size_t n_columns)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        struct remote_link *l = r->links[i];
+
+        if (l == NULL || strcmp(l->spec->name, name) != 0)
+            continue;
+        free(l->reads);
+        l->reads = xmalloc(n_columns + 1);
+        memcpy(l->reads, columns, n_columns);
+        add_needs(l->site, l);
+        feed(l->site);
     }
 }
 
@@ -794,7 +812,12 @@ void remote_site_join(struct remote_site *s, struct channel *c, const char *host
     (void)snprintf(s->host, sizeof(s->host), "%s", host);
     s->same_clock = same_clock;
     node_feed_init(&s->feed, s->args.store);
-    add_groups(s);
+    for (size_t i = 0; i < s->args.roster->n; i++) {
+        const struct remote_link *l = s->args.roster->links[i];
+
+        if (l != NULL && l->site == s)
+            add_needs(s, l);
+    }
     feed(s);
 }
 
@@ -840,8 +863,7 @@ void remote_site_move(struct remote_site *s, struct remote_site *to,
         if (l == NULL || l->site != s)
             continue;
         l->site = to;
-        if (l->group != NODE_NO_GROUP)
-            node_feed_add_group(&to->feed, l->group, l->spec->shared_fd);
+        add_needs(to, l);
     }
     if (to != NULL)
         feed(to);
