@@ -79,6 +79,12 @@ def test_windows_and_a_recurrent_policy(w):
             "experience={update_every: 100}")
 
 
+def test_rows_that_are_sent_part_by_part(w):
+    """Rows of 20 agents have more than ROW_PARTS_WHOLE_BYTES."""
+    compare(w, w.small(steps=400), 2, "--set", "env.params.agents=20", "--set",
+            "defaults.algorithm=ddpg")
+
+
 def test_where_agents_are(w):
     """status says it, devices decide it."""
     p = start(w, "placed", w.small(steps=harness.FOREVER), *cluster(3), "--set",
