@@ -567,18 +567,19 @@ static int remote_send(struct worker_link *base, const uint8_t *frame, size_t le
 {
     struct remote_link *l = remote_of(base);
     struct remote_site *s = l->site;
+    struct channel *const c = s->channel;
+    int rc = 0;
 
-    if (!base->is_running || s->channel == NULL)
+    if (!base->is_running || c == NULL)
         return err_set(err, ERR_STATE, "the process is exiting");
+    channel_hold(c); /* rows and frame in one write, which wakes the node once */
     feed(s);
-    if (s->channel != NULL &&
-        (!STAILQ_EMPTY(&s->held) || !node_feed_is_level(&s->feed))) {
+    if (s->channel != NULL && (!STAILQ_EMPTY(&s->held) || !node_feed_is_level(&s->feed)))
         push(&s->held, NODE_FRAME, l->number, frame, len);
-        return 0;
-    }
-    if (post(s, NODE_FRAME, l->number, 0, frame, len) < 0)
-        return err_set(err, ERR_STATE, "the node is lost");
-    return 0;
+    else
+        rc = post(s, NODE_FRAME, l->number, 0, frame, len);
+    channel_release(c);
+    return rc < 0 ? err_set(err, ERR_STATE, "the node is lost") : 0;
 }
 
 static int remote_signal(struct worker_link *base, int signum)
