@@ -56,6 +56,7 @@ struct space { /* of one agent */
 };
 
 struct share; /* share.h */
+struct reads; /* reads.h */
 
 struct algo_args {
     struct graph *graph;
@@ -164,6 +165,9 @@ struct algo_ops {
     void (*rows)(const struct algo *a, struct algo_rows *ret);
     /* Fills up to ALGO_MAX_COLUMNS and returns their number. NULL: it adds none. */
     size_t (*columns)(const struct algo *a, struct algo_column *ret);
+    /* Declares the columns of the log that its stages read (reads.h). Not asked of a ps, which
+     * reads none. NULL: none. */
+    void (*reads)(struct algo *a, struct reads *r);
     /* Settings that a run of the graph by a client is fed, unless it feeds them itself
      * (live.h; those without a constant are not). NULL: there are none. */
     const struct live *(*lives)(const struct algo *a, size_t *ret_n);

@@ -80,6 +80,11 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
     return proposals_make(&a->proposals, &who, s, args, ret, err);
 }
 
+static void reads(struct algo *a, struct reads *r)
+{
+    proposals_reads(&a->proposals, a->self, r);
+}
+
 void clip_to_box(float *x, size_t rows, const struct space *space)
 {
     const float low = (float)space->low, high = (float)space->high;
@@ -117,6 +122,7 @@ static int build_random(struct algo **ret, const struct algo_args *args, struct 
         .build = build_##algorithm,                                                      \
         .free = fixed_free,                                                              \
         .stages = stages,                                                                \
+        .reads = reads,                                                                  \
         .init = init,                                                                    \
         .act = act,                                                                      \
         .stage = propose,                                                                \

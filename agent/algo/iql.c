@@ -154,6 +154,7 @@ const struct algo_ops iql_ops = {
     .build = build,
     .free = iql_free,
     .stages = stages,
+    .reads = iql_reads,
     .lives = lives,
     .init = init,
     .act = act,

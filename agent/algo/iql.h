@@ -75,7 +75,7 @@ struct algo {
     float *act_q;     /* (act_rows, C), then (act_rows) draws */
     uint8_t *allowed; /* (C) of one row */
     int64_t act_rows;
-    const struct store_view *columns_of; /* the log that these are places in */
+    /* places in the log */
     int obs_column, action_column, next_obs_column;
     int reward_column, terminated_column, alive_column;
     int next_allowed_column; /* masked only */
@@ -89,6 +89,7 @@ int iql_run_network(struct algo *a, struct session *s, struct output q, const fl
                     int64_t n, float *ret, struct err *err);
 
 /* iql_stages.c */
+void iql_reads(struct algo *a, struct reads *r);
 int iql_stage(struct algo *a, struct session *s, const struct stage_args *args,
               struct stage_result *ret, struct err *err);
 

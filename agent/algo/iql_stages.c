@@ -1,6 +1,7 @@
 #include "agent/algo/iql.h"
 
 #include "agent/algo/choices.h"
+#include "agent/algo/reads.h"
 #include "agent/algo/rows.h"
 #include "agent/algo/share.h"
 
@@ -50,33 +51,19 @@ static int reserve(struct algo *a, int64_t rows, struct err *err)
     return 0;
 }
 
-static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
+void iql_reads(struct algo *a, struct reads *r)
 {
-    const struct store_layout *l = store_view_layout(store);
-    const struct {
-        const char *name;
-        int64_t elements;
-        int *place;
-    } columns[] = {
-        {"obs", a->self->obs, &a->obs_column},
-        {"action", a->self->width, &a->action_column},
-        {"next_obs", a->self->obs, &a->next_obs_column},
-        {"reward", 1, &a->reward_column},
-        {"terminated", 1, &a->terminated_column},
-        {"alive", 1, &a->alive_column},
-    };
-    int r = 0;
+    const struct space *self = a->self;
 
-    if (a->columns_of == store)
-        return 0;
-    for (size_t i = 0; r == 0 && i < sizeof(columns) / sizeof(columns[0]); i++)
-        r = rows_column(l, a->self->name, columns[i].name, columns[i].elements,
-                        columns[i].place, err);
-    if (r == 0 && a->self->masked)
-        r = rows_mask_column(l, a->self, "next_allowed", &a->next_allowed_column, err);
-    if (r == 0)
-        a->columns_of = store;
-    return r;
+    reads_add(r, self->name, "obs", self->obs, &a->obs_column);
+    reads_add(r, self->name, "action", self->width, &a->action_column);
+    reads_add(r, self->name, "next_obs", self->obs, &a->next_obs_column);
+    reads_add(r, self->name, "reward", 1, &a->reward_column);
+    reads_add(r, self->name, "terminated", 1, &a->terminated_column);
+    reads_add(r, self->name, "alive", 1, &a->alive_column);
+    if (self->masked)
+        reads_add_mask(r, self, "next_allowed", &a->next_allowed_column);
+    reward_scale_reads(&a->scale, r);
 }
 
 /* The largest target Q of row i among the choices that are possible next. */
@@ -237,8 +224,7 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
     const float *weights = args->weights != NULL ? args->weights + first : NULL;
     int r;
 
-    if ((r = rows_check(args, a->n_agents, err)) < 0 ||
-        (r = find_columns(a, args->store, err)) < 0 || (r = reserve(a, n, err)) < 0 ||
+    if ((r = rows_check(args, a->n_agents, err)) < 0 || (r = reserve(a, n, err)) < 0 ||
         (r = lives_read(a->live, IQL_LIVES, s, args->step, a->live_value, err)) < 0 ||
         (r = symmetry_draw(args->symmetry, args->update, (uint64_t)first, (size_t)n,
                            err)) < 0 ||

@@ -346,8 +346,8 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 #define OPS(algorithm)                                                                   \
     {                                                                                    \
         .name = #algorithm, .build = build_##algorithm, .free = maddpg_free,             \
-        .stages = stages, .lives = lives, .init = init, .act = act,                      \
-        .stage = maddpg_stage,                                                           \
+        .stages = stages, .reads = maddpg_reads, .lives = lives, .init = init,           \
+        .act = act, .stage = maddpg_stage,                                               \
     }
 
 const struct algo_ops maddpg_ops = OPS(maddpg);

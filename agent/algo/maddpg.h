@@ -160,9 +160,8 @@ struct algo {
     float *
         act_raw; /* (act_rows, U): draws; then, if masked, masks; then, with an id, inputs */
     int64_t act_rows;
-    const struct store_view *columns_of; /* the log that these are places in */
-    int *columns;                        /* the seen agents' obs, then their action */
-    int *next_columns;                   /* the seen agents' next_obs */
+    int *columns;      /* places in the log: the seen agents' obs, then their action */
+    int *next_columns; /* the seen agents' next_obs */
     int own_next_column, reward_column, terminated_column, alive_column;
     int allowed_column, next_allowed_column; /* masked only */
 };
@@ -176,6 +175,7 @@ static inline const struct space *maddpg_self(const struct algo *a)
 int maddpg_build_graph(struct algo *a, struct err *err);
 
 /* maddpg_stages.c */
+void maddpg_reads(struct algo *a, struct reads *r);
 int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err);
 void maddpg_batch_done(struct algo *a);

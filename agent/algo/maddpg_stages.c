@@ -1,6 +1,7 @@
 #include "agent/algo/maddpg.h"
 
 #include "agent/algo/choices.h"
+#include "agent/algo/reads.h"
 #include "agent/algo/rows.h"
 #include "agent/algo/share.h"
 #include "common/mem/copy.h"
@@ -63,36 +64,26 @@ void maddpg_batch_done(struct algo *a)
 
 /* ---- rows of the log ---- */
 
-static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
+void maddpg_reads(struct algo *a, struct reads *r)
 {
-    const struct store_layout *l = store_view_layout(store);
-    const char *own = maddpg_self(a)->name;
-    int r;
+    const struct space *self = maddpg_self(a);
 
-    if (a->columns_of == store)
-        return 0;
     for (size_t i = 0; i < a->seen.n; i++) {
         const struct space *s = &a->agents[a->seen.agent[i]];
 
-        if ((r = rows_column(l, s->name, "obs", s->obs, &a->columns[i], err)) < 0 ||
-            (r = rows_column(l, s->name, "action", s->width, &a->columns[a->seen.n + i],
-                             err)) < 0 ||
-            (r = rows_column(l, s->name, "next_obs", s->obs, &a->next_columns[i], err)) <
-                0)
-            return r;
+        reads_add(r, s->name, "obs", s->obs, &a->columns[i]);
+        reads_add(r, s->name, "action", s->width, &a->columns[a->seen.n + i]);
+        reads_add(r, s->name, "next_obs", s->obs, &a->next_columns[i]);
     }
-    if ((r = rows_column(l, own, "reward", 1, &a->reward_column, err)) < 0 ||
-        (r = rows_column(l, own, "terminated", 1, &a->terminated_column, err)) < 0 ||
-        (r = rows_column(l, own, "alive", 1, &a->alive_column, err)) < 0)
-        return r;
-    if (a->masked && ((r = rows_mask_column(l, maddpg_self(a), "allowed",
-                                            &a->allowed_column, err)) < 0 ||
-                      (r = rows_mask_column(l, maddpg_self(a), "next_allowed",
-                                            &a->next_allowed_column, err)) < 0))
-        return r;
-    a->own_next_column = a->next_columns[a->seen.own];
-    a->columns_of = store;
-    return 0;
+    reads_add(r, self->name, "next_obs", self->obs, &a->own_next_column);
+    reads_add(r, self->name, "reward", 1, &a->reward_column);
+    reads_add(r, self->name, "terminated", 1, &a->terminated_column);
+    reads_add(r, self->name, "alive", 1, &a->alive_column);
+    if (a->masked) {
+        reads_add_mask(r, self, "allowed", &a->allowed_column);
+        reads_add_mask(r, self, "next_allowed", &a->next_allowed_column);
+    }
+    reward_scale_reads(&a->scale, r);
 }
 
 /* Applies the rows' symmetries to the seen agents' observations in the joint matrix. */
@@ -630,7 +621,6 @@ int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *arg
         return share_is_ps(a->share) ? apply(a, s, args, ret, err)
                                      : assign(a, s, args, err);
     if ((r = rows_check(args, a->n_agents, err)) < 0 ||
-        (r = find_columns(a, args->store, err)) < 0 ||
         (r = reserve(a, args->batch, args->groups * args->batch, err)) < 0)
         return r;
     return strcmp(args->stage->name, "propose") == 0 ? propose(a, s, args, ret, err)

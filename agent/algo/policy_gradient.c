@@ -274,8 +274,8 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 #define POLICY_GRADIENT(NAME, BUILD)                                                     \
     {                                                                                    \
         .name = NAME, .build = (BUILD), .free = pg_free, .stages = stages, .rows = rows, \
-        .columns = columns, .lives = lives, .init = init, .act = pg_act,                 \
-        .stage = pg_stage,                                                               \
+        .columns = columns, .reads = pg_reads, .lives = lives, .init = init,             \
+        .act = pg_act, .stage = pg_stage,                                                \
     }
 
 const struct algo_ops coma_ops = POLICY_GRADIENT("coma", build_counterfactual);

@@ -135,7 +135,6 @@ enum pg_sum {
 };
 
 struct pg_columns { /* places in a log */
-    const struct store_view *of;
     /* [seen_n] of what the critic sees, the own first; coma: behind obs, the actions of the
      * others, [seen_n - 1] */
     int *obs, *next_obs;
@@ -233,7 +232,7 @@ int pg_reserve(struct algo *a, int64_t n, struct err *err);
 /* Where A and B keep what they find: the variable `kept`, or the window's own memory. */
 int pg_open_kept(struct algo *a, struct session *s, int64_t n, struct pg_kept *ret,
                  struct err *err);
-int pg_find_columns(struct algo *a, const struct store_view *store, struct err *err);
+void pg_reads(struct algo *a, struct reads *r);
 /* Sets window.state: what the critic sees at n rows, of the columns obs; or next_obs,
  * without actions. */
 void pg_gather_state(struct algo *a, const struct store_view *store, const int *columns,

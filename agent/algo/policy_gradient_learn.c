@@ -546,8 +546,7 @@ static int window_stage(struct algo *a, struct session *s, const struct stage_ar
         return err_set(err, ERR_ARG,
                        "stage %s: a window of rows expected, a row for each minibatch",
                        name);
-    if ((rc = pg_find_columns(a, args->store, err)) < 0 ||
-        (rc = pg_reserve(a, n, err)) < 0 || (rc = pg_open_kept(a, s, n, &kept, err)) < 0)
+    if ((rc = pg_reserve(a, n, err)) < 0 || (rc = pg_open_kept(a, s, n, &kept, err)) < 0)
         return rc;
     if (strcmp(name, "propose") == 0)
         return pg_propose(a, s, args, ret, err);

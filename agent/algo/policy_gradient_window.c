@@ -3,6 +3,7 @@
 #include "agent/algo/policy_gradient.h"
 
 #include "agent/algo/gae.h"
+#include "agent/algo/reads.h"
 #include "agent/algo/rows.h"
 
 #include <math.h>
@@ -76,49 +77,31 @@ int pg_open_kept(struct algo *a, struct session *s, int64_t n, struct pg_kept *r
     return 0;
 }
 
-int pg_find_columns(struct algo *a, const struct store_view *store, struct err *err)
+void pg_reads(struct algo *a, struct reads *r)
 {
-    const struct store_layout *l = store_view_layout(store);
     const struct space *self = pg_self(a);
     struct pg_columns *c = &a->columns;
-    const struct {
-        const char *name;
-        int64_t elements;
-        int *place;
-    } own[] = {
-        {a->gaussian ? "sample" : "action", self->width, &c->action},
-        {"reward", 1, &c->reward},
-        {"terminated", 1, &c->terminated},
-        {"alive", 1, &c->alive},
-        {"log_prob", 1, &c->log_prob},
-    };
-    int rc = 0;
 
-    if (c->of == store)
-        return 0;
-    for (size_t i = 0; rc == 0 && i < sizeof(own) / sizeof(own[0]); i++)
-        rc = rows_column(l, self->name, own[i].name, own[i].elements, own[i].place, err);
-    for (size_t j = 0; rc == 0 && j < a->seen_n; j++) {
+    reads_add(r, self->name, a->gaussian ? "sample" : "action", self->width, &c->action);
+    reads_add(r, self->name, "reward", 1, &c->reward);
+    reads_add(r, self->name, "terminated", 1, &c->terminated);
+    reads_add(r, self->name, "alive", 1, &c->alive);
+    reads_add(r, self->name, "log_prob", 1, &c->log_prob);
+    for (size_t j = 0; j < a->seen_n; j++) {
         const struct space *s = &a->agents[a->seen[j]];
 
-        rc = rows_column(l, s->name, "obs", s->obs, &c->obs[j], err);
-        if (rc == 0)
-            rc = rows_column(l, s->name, "next_obs", s->obs, &c->next_obs[j], err);
-        if (rc == 0 && a->choices > 0 && j > 0)
-            rc = rows_column(l, s->name, "action", s->width, &c->obs[a->seen_n + j - 1],
-                             err);
+        reads_add(r, s->name, "obs", s->obs, &c->obs[j]);
+        reads_add(r, s->name, "next_obs", s->obs, &c->next_obs[j]);
+        if (a->choices > 0 && j > 0)
+            reads_add(r, s->name, "action", s->width, &c->obs[a->seen_n + j - 1]);
     }
-    if (rc == 0)
-        rc = rows_column(l, NULL, "truncated", 1, &c->truncated, err);
-    if (rc == 0)
-        rc = rows_column(l, NULL, "first", 1, &c->first, err);
-    if (rc == 0 && a->masked)
-        rc = rows_mask_column(l, self, "allowed", &c->allowed, err);
-    if (rc == 0 && a->masked && a->choices > 0)
-        rc = rows_mask_column(l, self, "next_allowed", &c->next_allowed, err);
-    if (rc == 0)
-        c->of = store;
-    return rc;
+    reads_add(r, NULL, "truncated", 1, &c->truncated);
+    reads_add(r, NULL, "first", 1, &c->first);
+    if (a->masked)
+        reads_add_mask(r, self, "allowed", &c->allowed);
+    if (a->masked && a->choices > 0)
+        reads_add_mask(r, self, "next_allowed", &c->next_allowed);
+    reward_scale_reads(&a->scale, r);
 }
 
 void pg_gather_state(struct algo *a, const struct store_view *store, const int *columns,

@@ -1,5 +1,6 @@
 #include "agent/algo/propose.h"
 
+#include "agent/algo/reads.h"
 #include "agent/algo/rows.h"
 #include "common/mem/xmalloc.h"
 
@@ -44,20 +45,11 @@ static void reserve(struct proposals *p, const struct proposer *who, size_t rows
     p->rows = rows;
 }
 
-static int find_columns(struct proposals *p, const struct space *self,
-                        const struct store_view *store, struct err *err)
+void proposals_reads(struct proposals *p, const struct space *self, struct reads *r)
 {
-    const struct store_layout *l = store_view_layout(store);
-    int r;
-
-    if (p->column_of == store)
-        return 0;
-    r = rows_column(l, self->name, "next_obs", self->obs, &p->next_obs_column, err);
-    if (r == 0 && self->masked)
-        r = rows_mask_column(l, self, "next_allowed", &p->next_allowed_column, err);
-    if (r == 0)
-        p->column_of = store;
-    return r;
+    reads_add(r, self->name, "next_obs", self->obs, &p->next_obs_column);
+    if (self->masked)
+        reads_add_mask(r, self, "next_allowed", &p->next_allowed_column);
 }
 
 int proposals_make(struct proposals *p, const struct proposer *who, struct session *s,
@@ -74,8 +66,8 @@ int proposals_make(struct proposals *p, const struct proposer *who, struct sessi
 
     single.batch *= single.length;
     single.length = 1;
-    if ((r = rows_check(&single, who->n_agents, err)) < 0 ||
-        (r = find_columns(p, self, args->store, err)) < 0)
+    r = rows_check(&single, who->n_agents, err);
+    if (r < 0)
         return r;
     reserve(p, who, rows);
     for (size_t i = 0; i < rows; i++)

@@ -18,8 +18,7 @@ struct proposals { /* all-zero: an empty one; release with proposals_done */
     float *obs, *actions, *carry; /* carry: zeros, then what `act` gives back */
     uint8_t *allowed, *first;
     uint64_t *counter, *draw_first;
-    const struct store_view *column_of; /* the log that these are places in */
-    int next_obs_column, next_allowed_column;
+    int next_obs_column, next_allowed_column; /* places in the log */
 };
 
 struct proposer { /* who proposes; borrowed for the call */
@@ -32,6 +31,8 @@ struct proposer { /* who proposes; borrowed for the call */
 };
 
 void proposals_done(struct proposals *p);
+/* Declares the columns that it reads (reads.h). */
+void proposals_reads(struct proposals *p, const struct space *self, struct reads *r);
 /* Answers the stage with the output "action" (G, B, U). */
 int proposals_make(struct proposals *p, const struct proposer *who, struct session *s,
                    const struct stage_args *args, struct stage_result *ret,

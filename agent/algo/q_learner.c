@@ -330,8 +330,8 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 #define Q_LEARNER_OPS(algorithm, builder)                                                \
     {                                                                                    \
         .name = (algorithm), .build = (builder), .free = free_learner, .stages = stages, \
-        .carry_width = carry_width, .rows = rows, .lives = lives, .init = init,          \
-        .act = act, .stage = q_stage                                                     \
+        .carry_width = carry_width, .rows = rows, .reads = q_reads, .lives = lives,      \
+        .init = init, .act = act, .stage = q_stage                                       \
     }
 
 const struct algo_ops iql_episodes_ops = Q_LEARNER_OPS("iql", build_alone);

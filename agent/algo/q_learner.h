@@ -63,8 +63,7 @@ struct q_team {
     size_t *member; /* [N] their indices, in the environment's order */
     struct q_columns {
         int obs, next_obs, reward, terminated, alive;
-    } * columns;                         /* [N] */
-    const struct store_view *columns_of; /* the log that these are of */
+    } * columns; /* [N] places in the log; -1: it is not read */
 };
 
 /* What the team's rows are, (B, L) row-major. 64-byte aligned, kept. */
@@ -155,8 +154,10 @@ struct q_mixed q_mixed_of(const struct space *agents, size_t n_agents, size_t se
 void q_team_init(struct q_team *t, const struct space *agents, size_t n_agents,
                  const char *name);
 void q_team_done(struct q_team *t);
-int q_team_columns(struct q_team *t, const struct space *agents,
-                   const struct store_view *store, struct err *err);
+/* Declares (reads.h) what is read of the k-th member: what its rows are worth, and with_obs what
+ * it saw. */
+void q_member_reads(struct q_team *t, size_t k, const struct space *agents, int with_obs,
+                    struct reads *r);
 /* ERR_ARG: rows that are no episodes. */
 int q_rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
 /* only: the place of the one member that counts; N: all do. rows (B, L), weights (B) or
@@ -193,6 +194,7 @@ void q_report(const double x[Q_REPORTED], struct stage_result *ret);
 int q_move_target(struct algo *a, struct session *s, struct operation *update_target,
                   struct operation *copy_target, uint64_t update, struct err *err);
 int q_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err);
+void q_reads(struct algo *a, struct reads *r);
 int q_stage(struct algo *a, struct session *s, const struct stage_args *args,
             struct stage_result *ret, struct err *err);
 
@@ -201,6 +203,7 @@ int q_stage(struct algo *a, struct session *s, const struct stage_args *args,
 int mixers_new(struct algo *a, struct err *err);
 void mixers_free(struct algo *a);
 struct operation *mixers_copy_targets(const struct mixers *all);
+void mixers_reads(struct algo *a, struct reads *r);
 int mixers_stage(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err);
 

@@ -1,6 +1,7 @@
 #include "agent/algo/q_learner.h"
 
 #include "agent/algo/choices.h"
+#include "agent/algo/reads.h"
 #include "agent/algo/rows.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
@@ -72,18 +73,19 @@ static int reserve(struct algo *a, int64_t batch, int64_t length, struct err *er
     return 0;
 }
 
-static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
+void q_reads(struct algo *a, struct reads *r)
 {
-    const struct store_layout *l = store_view_layout(store);
-    const int known = a->team.columns_of == store;
-    int r = q_team_columns(&a->team, a->agents, store, err);
-
-    if (r < 0 || known)
-        return r;
-    r = rows_column(l, a->self->name, "action", a->self->width, &a->own_action, err);
-    if (r == 0 && a->self->masked)
-        r = rows_mask_column(l, a->self, "next_allowed", &a->own_next_allowed, err);
-    return r;
+    if (a->mixers != NULL) {
+        mixers_reads(a, r);
+        return;
+    }
+    for (size_t k = 0; k < a->team.n; k++)
+        if (k == a->place || a->mixing == Q_SUM)
+            q_member_reads(&a->team, k, a->agents, k == a->place, r);
+    reads_add(r, a->self->name, "action", a->self->width, &a->own_action);
+    if (a->self->masked)
+        reads_add_mask(r, a->self, "next_allowed", &a->own_next_allowed);
+    reward_scale_reads(&a->scale, r);
 }
 
 /* rows (B, L): order and steps. */
@@ -180,8 +182,7 @@ static int gather(struct algo *a, const struct stage_args *args, const uint64_t 
     const struct q_columns *c;
     int r;
 
-    if ((r = find_columns(a, args->store, err)) < 0 ||
-        (r = reserve(a, args->batch, args->length, err)) < 0 ||
+    if ((r = reserve(a, args->batch, args->length, err)) < 0 ||
         (r = symmetry_draw(args->symmetry, args->update, first, (size_t)args->batch,
                            err)) < 0)
         return r;

@@ -1,6 +1,7 @@
 /* What a team's rows of the log are worth and how long they last. */
 #include "agent/algo/q_learner.h"
 
+#include "agent/algo/reads.h"
 #include "agent/algo/rows.h"
 #include "common/mem/xmalloc.h"
 
@@ -43,6 +44,8 @@ void q_team_init(struct q_team *t, const struct space *agents, size_t n_agents,
     for (size_t i = 0; i < n_agents; i++)
         if (strcmp(agents[i].team, name) == 0 && !agents[i].other)
             t->member[t->n++] = i;
+    for (size_t k = 0; k < t->n; k++)
+        t->columns[k] = (struct q_columns){-1, -1, -1, -1, -1};
 }
 
 void q_team_done(struct q_team *t)
@@ -51,27 +54,19 @@ void q_team_done(struct q_team *t)
     free(t->columns);
 }
 
-int q_team_columns(struct q_team *t, const struct space *agents,
-                   const struct store_view *store, struct err *err)
+void q_member_reads(struct q_team *t, size_t k, const struct space *agents, int with_obs,
+                    struct reads *r)
 {
-    const struct store_layout *l = store_view_layout(store);
-    int r = 0;
+    const struct space *s = &agents[t->member[k]];
+    struct q_columns *c = &t->columns[k];
 
-    if (t->columns_of == store)
-        return 0;
-    for (size_t i = 0; r == 0 && i < t->n; i++) {
-        const struct space *s = &agents[t->member[i]];
-        struct q_columns *c = &t->columns[i];
-
-        if ((r = rows_column(l, s->name, "obs", s->obs, &c->obs, err)) == 0 &&
-            (r = rows_column(l, s->name, "next_obs", s->obs, &c->next_obs, err)) == 0 &&
-            (r = rows_column(l, s->name, "reward", 1, &c->reward, err)) == 0 &&
-            (r = rows_column(l, s->name, "terminated", 1, &c->terminated, err)) == 0)
-            r = rows_column(l, s->name, "alive", 1, &c->alive, err);
+    if (with_obs) {
+        reads_add(r, s->name, "obs", s->obs, &c->obs);
+        reads_add(r, s->name, "next_obs", s->obs, &c->next_obs);
     }
-    if (r == 0)
-        t->columns_of = store;
-    return r;
+    reads_add(r, s->name, "reward", 1, &c->reward);
+    reads_add(r, s->name, "terminated", 1, &c->terminated);
+    reads_add(r, s->name, "alive", 1, &c->alive);
 }
 
 /* ---- rows ---- */

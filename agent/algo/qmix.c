@@ -216,6 +216,17 @@ struct operation *mixers_copy_targets(const struct mixers *all)
     return all->copy_targets;
 }
 
+void mixers_reads(struct algo *a, struct reads *r)
+{
+    for (size_t i = 0; i < a->mixed.teams; i++) {
+        struct mixer *m = &a->mixers->of[i];
+
+        for (size_t k = 0; k < m->team.n; k++)
+            q_member_reads(&m->team, k, a->agents, 1, r);
+        reward_scale_reads(&m->scale, r);
+    }
+}
+
 /* ---- the stage ---- */
 
 static size_t lay_out(struct mixer *m, float *base, size_t n)
@@ -375,8 +386,7 @@ static int mix(struct algo *a, struct mixer *m, struct session *s,
     float share;
     int r;
 
-    if ((r = q_team_columns(&m->team, a->agents, args->store, err)) < 0 ||
-        (r = reward_scale_read(&m->scale, s, args, &scale, err)) < 0 ||
+    if ((r = reward_scale_read(&m->scale, s, args, &scale, err)) < 0 ||
         (r = q_rows_gather(&m->rows, &m->team, m->team.n, args, args->rows, args->weights,
                            &scale, err)) < 0 ||
         (r = put_beside(a, m, args, "q", n, m->values, err)) < 0 ||

@@ -1,6 +1,6 @@
 #include "agent/algo/reward_scale.h"
 
-#include "agent/algo/rows.h"
+#include "agent/algo/reads.h"
 #include "agent/algo/share.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
@@ -51,24 +51,14 @@ void reward_scale_done(struct reward_scale *r)
     *r = (struct reward_scale){0};
 }
 
-static int find_columns(struct reward_scale *r, const struct store_view *store,
-                        struct err *err)
+void reward_scale_reads(struct reward_scale *r, struct reads *reads)
 {
-    const struct store_layout *l = store_view_layout(store);
-    int rc = 0;
-
-    if (r->columns_of == store)
-        return 0;
-    for (size_t i = 0; rc == 0 && i < r->n; i++) {
+    for (size_t i = 0; r->statistics != NULL && i < r->n; i++) {
         const char *name = r->agents[r->counted[i]].name;
 
-        rc = rows_column(l, name, "reward", 1, &r->reward[i], err);
-        if (rc == 0)
-            rc = rows_column(l, name, "alive", 1, &r->alive[i], err);
+        reads_add(reads, name, "reward", 1, &r->reward[i]);
+        reads_add(reads, name, "alive", 1, &r->alive[i]);
     }
-    if (rc == 0)
-        r->columns_of = store;
-    return rc;
 }
 
 /* n rows from `first` on. */
@@ -123,8 +113,8 @@ int reward_scale_read(struct reward_scale *r, struct session *s,
     *ret = (struct reward_scaling){0, 1};
     if (r->statistics == NULL)
         return 0;
-    if ((rc = find_columns(r, args->store, err)) < 0 ||
-        (rc = session_variable(s, r->statistics, &kept, err)) < 0)
+    rc = session_variable(s, r->statistics, &kept, err);
+    if (rc < 0)
         return rc;
     memcpy(x, kept.data, sizeof(x));
     while (x[ROWS] < (double)args->step) {

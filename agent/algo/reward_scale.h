@@ -28,8 +28,7 @@ struct reward_scale {
     const struct space *agents;  /* borrowed */
     size_t *counted;             /* [n] indices of those whose rewards are counted */
     size_t n;
-    const struct store_view *columns_of; /* the log that these are of: */
-    int *reward, *alive;                 /* [n] */
+    int *reward, *alive; /* [n] places in the log */
 };
 
 /* Creates the variable in the current variable scope. counted: copied. */
@@ -42,6 +41,8 @@ void reward_scale_init_own(struct reward_scale *r, struct graph *g,
                            enum reward_scale_kind kind, const struct space *agents,
                            const size_t *self, const struct share *share);
 void reward_scale_done(struct reward_scale *r);
+/* Declares the columns that it reads (reads.h). */
+void reward_scale_reads(struct reward_scale *r, struct reads *reads);
 
 struct reward_scaling {
     float mean, factor; /* 0 and 1: none */

@@ -34,39 +34,6 @@ int64_t rows_group(const struct stage_args *args, size_t self)
     return args->groups > 1 ? (int64_t)self : 0;
 }
 
-static int find_column(const struct store_layout *l, const char *agent, const char *name,
-                       enum dtype dtype, int64_t elements, int *ret, struct err *err)
-{
-    const char *owner = agent != NULL ? agent : "", *slash = agent != NULL ? "/" : "";
-    int c = store_layout_find(l, agent, name);
-
-    if (c < 0)
-        return err_set(err, ERR_NOT_FOUND, "the experience log has no column %s%s%s",
-                       owner, slash, name);
-    if (l->columns[c].dtype != dtype || l->columns[c].elements != elements)
-        return err_set(err, ERR_SHAPE,
-                       "experience column %s%s%s is %s (%u), %s (%lld) expected", owner,
-                       slash, name, dtype_name((enum dtype)l->columns[c].dtype),
-                       l->columns[c].elements, dtype_name(dtype), (long long)elements);
-    *ret = c;
-    return 0;
-}
-
-int rows_column(const struct store_layout *l, const char *agent, const char *name,
-                int64_t elements, int *ret, struct err *err)
-{
-    const int c = store_layout_find(l, agent, name);
-    const int is_u8 = c >= 0 && l->columns[c].dtype == DT_UINT8;
-
-    return find_column(l, agent, name, is_u8 ? DT_UINT8 : DT_FLOAT, elements, ret, err);
-}
-
-int rows_mask_column(const struct store_layout *l, const struct space *agent,
-                     const char *name, int *ret, struct err *err)
-{
-    return find_column(l, agent->name, name, DT_UINT8, agent->width, ret, err);
-}
-
 float *rows_take(float *base, size_t *used, size_t n)
 {
     float *ret = base != NULL ? base + *used : NULL;

@@ -18,15 +18,6 @@ int rows_check_symmetry(const struct space *agents, size_t n_agents, size_t self
 /* The group that this agent learns from. */
 int64_t rows_group(const struct stage_args *args, size_t self);
 
-/* The place of a column of floats, or of bytes that store_view_gather makes floats; agent
- * NULL: a joint one. ERR_NOT_FOUND, ERR_SHAPE. */
-int rows_column(const struct store_layout *l, const char *agent, const char *name,
-                int64_t elements, int *ret, struct err *err);
-
-/* The same of a masked agent's column of bytes, "allowed" or "next_allowed". */
-int rows_mask_column(const struct store_layout *l, const struct space *agent,
-                     const char *name, int *ret, struct err *err);
-
 /* A piece of n floats, 64-byte aligned, of memory at base (NULL: only counted), behind
  * the *used floats before it. */
 float *rows_take(float *base, size_t *used, size_t n);

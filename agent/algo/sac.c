@@ -275,7 +275,8 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 #define SOFT_ACTOR_CRITIC(NAME)                                                          \
     {                                                                                    \
         .name = NAME, .build = build, .free = sac_free, .stages = stages,                \
-        .lives = lives, .init = init, .act = act, .stage = sac_stage,                    \
+        .reads = sac_reads, .lives = lives, .init = init, .act = act,                    \
+        .stage = sac_stage,                                                              \
     }
 
 const struct algo_ops isac_ops = SOFT_ACTOR_CRITIC("isac");

@@ -101,8 +101,7 @@ struct sac_batch {            /* 64-byte aligned, kept from update to update */
     float *open;   /* (G B, C) choices that are possible */
 };
 
-struct sac_columns { /* places in a log */
-    const struct store_view *of;
+struct sac_columns {              /* places in a log */
     int *obs, *next_obs, *action; /* [seen.n], in one piece of memory */
     int own_next_obs, reward, terminated, alive;
     int allowed, next_allowed; /* masked only */
@@ -159,6 +158,7 @@ static inline int sac_is_box(const struct algo *a)
 int sac_build_graph(struct algo *a, struct err *err);
 
 /* sac_stages.c */
+void sac_reads(struct algo *a, struct reads *r);
 int sac_stage(struct algo *a, struct session *s, const struct stage_args *args,
               struct stage_result *ret, struct err *err);
 

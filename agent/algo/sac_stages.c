@@ -1,5 +1,6 @@
 /* The stages: each gathers its rows and runs the session. */
 #include "agent/algo/choices.h"
+#include "agent/algo/reads.h"
 #include "agent/algo/rows.h"
 #include "agent/algo/sac.h"
 #include "agent/algo/share.h"
@@ -62,39 +63,27 @@ static int reserve(struct algo *a, int64_t rows, int64_t group_rows, struct err 
 
 /* ---- rows of the log ---- */
 
-static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
+void sac_reads(struct algo *a, struct reads *r)
 {
-    const struct store_layout *l = store_view_layout(store);
     const struct space *self = sac_self(a);
     struct sac_columns *c = &a->columns;
-    int rc = 0;
 
-    if (c->of == store)
-        return 0;
-    for (size_t i = 0; rc == 0 && i < a->seen.n; i++) {
+    for (size_t i = 0; i < a->seen.n; i++) {
         const struct space *s = &a->agents[a->seen.agent[i]];
 
-        rc = rows_column(l, s->name, "obs", s->obs, &c->obs[i], err);
-        if (rc == 0)
-            rc = rows_column(l, s->name, "next_obs", s->obs, &c->next_obs[i], err);
-        if (rc == 0)
-            rc = rows_column(l, s->name, "action", s->width, &c->action[i], err);
+        reads_add(r, s->name, "obs", s->obs, &c->obs[i]);
+        reads_add(r, s->name, "next_obs", s->obs, &c->next_obs[i]);
+        reads_add(r, s->name, "action", s->width, &c->action[i]);
     }
-    if (rc == 0)
-        rc = rows_column(l, self->name, "reward", 1, &c->reward, err);
-    if (rc == 0)
-        rc = rows_column(l, self->name, "terminated", 1, &c->terminated, err);
-    if (rc == 0)
-        rc = rows_column(l, self->name, "alive", 1, &c->alive, err);
-    if (rc == 0 && a->masked)
-        rc = rows_mask_column(l, self, "allowed", &c->allowed, err);
-    if (rc == 0 && a->masked)
-        rc = rows_mask_column(l, self, "next_allowed", &c->next_allowed, err);
-    if (rc < 0)
-        return rc;
-    c->own_next_obs = c->next_obs[a->seen.own];
-    c->of = store;
-    return 0;
+    reads_add(r, self->name, "next_obs", self->obs, &c->own_next_obs);
+    reads_add(r, self->name, "reward", 1, &c->reward);
+    reads_add(r, self->name, "terminated", 1, &c->terminated);
+    reads_add(r, self->name, "alive", 1, &c->alive);
+    if (a->masked) {
+        reads_add_mask(r, self, "allowed", &c->allowed);
+        reads_add_mask(r, self, "next_allowed", &c->next_allowed);
+    }
+    reward_scale_reads(&a->scale, r);
 }
 
 /* The state's observations, `columns` of each seen agent. */
@@ -559,7 +548,6 @@ int sac_stage(struct algo *a, struct session *s, const struct stage_args *args,
         return share_is_ps(a->share) ? apply(a, s, args, ret, err)
                                      : assign(a, s, args, err);
     if ((rc = rows_check(args, a->n_agents, err)) < 0 ||
-        (rc = find_columns(a, args->store, err)) < 0 ||
         (rc = reserve(a, args->batch, args->groups * args->batch, err)) < 0)
         return rc;
     return strcmp(args->stage->name, "propose") == 0 ? propose(a, s, args, ret, err)

@@ -356,6 +356,15 @@ static int build(struct service *s, int central, const struct world *world,
     return rc;
 }
 
+/* After build: the columns of the log that its stages will read. */
+static void declare_reads(struct service *s)
+{
+    if (s->ops->reads != NULL && (s->share == NULL || !share_is_ps(s->share)))
+        s->ops->reads(s->algo, &s->reads);
+    if (service_proposes(s))
+        proposals_reads(&s->proposals, &s->agents[s->self], &s->reads);
+}
+
 /* ---- the response ---- */
 
 static int is_among(const struct collection_item *items, size_t n,
@@ -489,12 +498,29 @@ static void pack_rows(const struct service *s, struct msg_out *out)
     msg_u64(out, (uint64_t)rows.length);
 }
 
+static void pack_reads(const struct reads *r, struct msg_out *out)
+{
+    char name[STORE_COLUMN_NAME_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n; i++)
+        n += (size_t)reads_is_first(r, i);
+    msg_key(out, "reads");
+    msg_array(out, n);
+    for (size_t i = 0; i < r->n; i++) {
+        if (!reads_is_first(r, i))
+            continue;
+        reads_name(r, i, name);
+        msg_str(out, name);
+    }
+}
+
 static void pack_description(struct service *s, struct msg_out *out)
 {
     size_t n;
     const struct stage *stages = s->ops->stages(s->algo, &n);
 
-    msg_map(out, 8u + (graph_first_libm(s->graph) != NULL) + (s->share != NULL));
+    msg_map(out, 9u + (graph_first_libm(s->graph) != NULL) + (s->share != NULL));
     msg_key(out, "variables");
     service_pack_variables(s, out);
     msg_key(out, "block_bytes");
@@ -508,6 +534,7 @@ static void pack_description(struct service *s, struct msg_out *out)
     if (s->share != NULL)
         pack_shared(s->share, out);
     pack_columns(s, out);
+    pack_reads(&s->reads, out);
     pack_rows(s, out);
     msg_key(out, "proposes");
     msg_bool(out, service_proposes(s));
@@ -545,6 +572,7 @@ int handle_configure(struct service *s, const struct msg *m, struct msg_out *out
         service_unconfigure(s);
         return rc;
     }
+    declare_reads(s);
     s->state = SERVICE_CONFIGURED;
     msg_begin_response(out, m->id);
     pack_description(s, out);
@@ -573,6 +601,7 @@ void service_unconfigure(struct service *s)
         (void)munmap(s->block, s->block_capacity);
     s->block = NULL;
     proposals_done(&s->proposals);
+    reads_done(&s->reads);
     store_view_close(s->store);
     s->store = NULL;
     arena_done(&s->arena);

@@ -3,6 +3,7 @@
 #define AGENT_LOOP_SERVICE_INTERNAL_H
 
 #include "agent/algo/propose.h"
+#include "agent/algo/reads.h"
 #include "agent/algo/share.h"
 #include "agent/loop/service.h"
 
@@ -64,6 +65,7 @@ struct service {
     struct scratch obs, actions, carry, counters, draw_first, pure_copy;
     struct scratch columns[ALGO_MAX_COLUMNS];
     struct proposals proposals;
+    struct reads reads; /* what the algorithm and the proposals read of the log */
 };
 
 /* Room for n elements of `size` bytes. ERR_NOMEM. */

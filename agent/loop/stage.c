@@ -1,3 +1,4 @@
+#include "agent/algo/driven.h"
 #include "agent/loop/fetch.h"
 
 #include "common/mem/room.h"
@@ -15,7 +16,7 @@ static const struct stage any_propose = {.name = STAGE_PROPOSE};
 
 int service_proposes(const struct service *s)
 {
-    return s->self < s->n_agents && s->ops->act != NULL;
+    return s->self < s->n_agents && s->ops->act != NULL && s->ops->act != driven_act;
 }
 
 const struct stage *service_find_stage(const struct service *s, const char *name)
@@ -51,7 +52,22 @@ static const struct tensor *find_input(void *ctx, const char *agent, const char 
 
 static int open_store(struct service *s, struct err *err)
 {
-    return s->store != NULL ? 0 : store_view_open(&s->store, AGENT_FD_LOG, err);
+    struct store_view *v;
+    int r;
+
+    if (s->store != NULL)
+        return 0;
+    r = store_view_open(&v, AGENT_FD_LOG, err);
+    if (r < 0)
+        return r;
+    r = reads_find(&s->reads, store_view_layout(v), err);
+    if (r < 0) {
+        store_view_close(v);
+        return r;
+    }
+    reads_show(&s->reads, v);
+    s->store = v;
+    return 0;
 }
 
 /* The memory of its group is mapped at the first stage that uses it: a process that only

@@ -46,6 +46,8 @@
  *               shared? {elements u, layout u}: of the vectors in the group's memory, the
  *               same in all its processes (agent/algo/share.h),
  *               carry u (H), columns [{name str, elements u}...] (f32, it adds to a row),
+ *               reads [str...]: the log's columns that its stages will read, by their names
+ *               there, each once,
  *               rows? {kind str ("transitions" | "episodes" | "window"), length u (L)}
  *               (what its stages get: supervisor/rollout/row_source.h; missing:
  *               transitions, 1),

@@ -24,6 +24,7 @@
 
 struct store_view {
     struct store_layout layout;
+    uint8_t *is_shown; /* [n_columns]; NULL: all are */
     int fd;
     const uint8_t *map;
     uint64_t map_bytes;
@@ -120,12 +121,33 @@ void store_view_close(struct store_view *v)
     if (v->fd >= 0)
         (void)close(v->fd);
     store_layout_done(&v->layout);
+    free(v->is_shown);
     free(v);
 }
 
 const struct store_layout *store_view_layout(const struct store_view *v)
 {
     return &v->layout;
+}
+
+void store_view_hide(struct store_view *v)
+{
+    if (v->is_shown == NULL)
+        v->is_shown = xcalloc(v->layout.n_columns, 1);
+    memset(v->is_shown, 0, v->layout.n_columns);
+}
+
+void store_view_show(struct store_view *v, int column)
+{
+    CHECK(column >= 0 && (uint32_t)column < v->layout.n_columns, "column %d", column);
+    if (v->is_shown != NULL)
+        v->is_shown[column] = 1;
+}
+
+void store_view_show_all(struct store_view *v)
+{
+    if (v->is_shown != NULL)
+        memset(v->is_shown, 1, v->layout.n_columns);
 }
 
 /* Returns the index of the first row at or past the end; n if there is none. */
@@ -212,6 +234,8 @@ static const struct store_column *column_of(const struct store_view *v, int colu
     CHECK(column >= 0 && (uint32_t)column < v->layout.n_columns &&
               v->layout.columns[column].dtype == dtype,
           "column %d", column);
+    CHECK(v->is_shown == NULL || v->is_shown[column],
+          "column %s is read, but not declared", v->layout.columns[column].name);
     return &v->layout.columns[column];
 }
 

@@ -25,6 +25,12 @@ int store_view_open(struct store_view **ret, int fd, struct err *err);
 void store_view_close(struct store_view *v);
 const struct store_layout *store_view_layout(const struct store_view *v);
 
+/* Hides all columns; shows one again, or all, as at first. To gather a hidden column is a
+ * programming error: the process aborts. */
+void store_view_hide(struct store_view *v);
+void store_view_show(struct store_view *v, int column);
+void store_view_show_all(struct store_view *v);
+
 /* Checks that every row but ROW_NONE is inside the file's current size. ERR_LIMIT: the
  * message names the first row that is not. */
 int store_view_check(struct store_view *v, const uint64_t *rows, size_t n,

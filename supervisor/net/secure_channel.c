@@ -24,6 +24,7 @@ static const uint8_t magic[8] = {'b', 'r', 'o', 'o', 'd', '-', 1, '\n'};
 #define READ_MAX     (1u << 20)
 #define ROOM_MIN     4096u
 #define QUEUE_KEEP   (1u << 20) /* an empty queue's memory beyond this is freed */
+#define JOINED_BYTES 4096u      /* a shorter message of two parts is one record */
 
 /* The first message of the handshake, and what both proofs are of. */
 struct hello {
@@ -78,6 +79,8 @@ struct channel {
     size_t in_start, in_len;
     uint8_t *message; /* as far as it came */
     size_t message_len, message_cap;
+    int watched;  /* events that the loop waits for */
+    int is_held;  /* what is sent only joins the queue */
     uint8_t *out; /* queued: out_len bytes from out_start on */
     size_t out_start, out_len, out_cap;
 };
@@ -98,6 +101,7 @@ static void end(struct channel *c, const struct err *why)
         return;
     c->state = ENDED;
     (void)uv_poll_stop(&c->poll);
+    c->watched = 0;
     (void)uv_timer_stop(&c->timer);
     c->cb.on_end(c->cb.ctx, c, why);
 }
@@ -114,11 +118,15 @@ static void end_with(struct channel *c, int code, const char *text)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
+/* uv_poll_start makes two system calls, also if nothing changes. */
 static void watch(struct channel *c)
 {
-    if (c->state != ENDED && !c->closing)
-        (void)uv_poll_start(&c->poll, UV_READABLE | (c->out_len > 0 ? UV_WRITABLE : 0),
-                            on_poll);
+    const int events = UV_READABLE | (c->out_len > 0 ? UV_WRITABLE : 0);
+
+    if (c->state == ENDED || c->closing || events == c->watched)
+        return;
+    c->watched = events;
+    (void)uv_poll_start(&c->poll, events, on_poll);
 }
 
 /* Returns 0, also if the kernel takes no more for now; -errno. */
@@ -202,6 +210,8 @@ static void push(struct channel *c)
 int channel_send2(struct channel *c, const void *head, size_t head_len, const void *data,
                   size_t len, struct err *err)
 {
+    uint8_t joined[JOINED_BYTES];
+
     CHECK(head_len + len > 0, "an empty message is a heartbeat");
     if (c->state != READY || c->closing)
         return err_set(err, ERR_STATE, "the connection is not open");
@@ -210,13 +220,30 @@ int channel_send2(struct channel *c, const void *head, size_t head_len, const vo
                        c->out_len);
     if (len == 0) {
         queue_records(c, head, head_len, 1);
+    } else if (head_len + len <= JOINED_BYTES) {
+        memcpy(joined, head, head_len);
+        memcpy(joined + head_len, data, len);
+        queue_record(c, joined, head_len + len, 1);
     } else {
         if (head_len > 0)
             queue_records(c, head, head_len, 0);
         queue_records(c, data, len, 1);
     }
-    push(c);
+    if (!c->is_held)
+        push(c);
     return 0;
+}
+
+void channel_hold(struct channel *c)
+{
+    c->is_held = 1;
+}
+
+void channel_release(struct channel *c)
+{
+    c->is_held = 0;
+    if (c->out_len > 0 && c->state == READY && !c->closing)
+        push(c);
 }
 
 int channel_send(struct channel *c, const void *data, size_t len, struct err *err)
@@ -517,6 +544,8 @@ static void read_some(struct channel *c)
         } else {
             total += (size_t)n;
             took(c, (size_t)n);
+            if ((size_t)n < size) /* there was no more: the loop tells when there is */
+                return;
         }
     }
 }

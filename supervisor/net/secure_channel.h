@@ -86,9 +86,13 @@ void channel_hand_over(struct channel *c, const struct channel_callbacks *cb);
 /* Sends one message, borrowed for the call. ERR_STATE: the channel has not begun or has ended;
  * ERR_LIMIT: the other side does not read. In both cases it is, or is about to be, lost. */
 int channel_send(struct channel *c, const void *data, size_t len, struct err *err);
-/* The same for a message in two parts, which are not joined first. */
+/* The same for a message in two parts, of which a large one is not copied. */
 int channel_send2(struct channel *c, const void *head, size_t head_len, const void *data,
                   size_t len, struct err *err);
+/* Between hold and release, messages only join the queue: they are written together. Nothing else
+ * may be done with the channel meanwhile. */
+void channel_hold(struct channel *c);
+void channel_release(struct channel *c);
 /* Waits at most timeout_ms for bytes to come or go and delivers what is whole. Returns 0,
  * UV_ETIMEDOUT, or UV_ECONNRESET once it ended (on_end was called). For a caller that cannot go
  * on without an answer; also from within on_message, which is then called again before it

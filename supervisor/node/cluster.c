@@ -913,6 +913,12 @@ size_t cluster_count(const struct cluster *c)
     return c != NULL ? c->n : 0;
 }
 
+void cluster_reads(struct cluster *c, const char *agent, const uint8_t *columns,
+                   size_t n_columns)
+{
+    remote_roster_reads(&c->roster, agent, columns, n_columns);
+}
+
 void cluster_forget(struct cluster *c, uint64_t row)
 {
     for (size_t i = 0; i < c->n; i++)
@@ -945,6 +951,10 @@ void cluster_close(struct cluster *c)
     for (size_t i = 0; i < c->n; i++) {
         struct place *p = &c->places[i];
 
+        if (p->channel != NULL)
+            log_info("node %zu: %llu bytes were sent to it, %llu came", i,
+                     (unsigned long long)channel_bytes_sent(p->channel),
+                     (unsigned long long)channel_bytes_received(p->channel));
         remote_site_lose(p->site, &over);
         channel_close(p->channel);
         channel_close(p->ended);

@@ -88,6 +88,10 @@ struct cluster_info {
 void cluster_info(const struct cluster *c, size_t node, struct cluster_info *ret);
 size_t cluster_count(const struct cluster *c); /* NULL: 0 */
 
+/* The agent of this name reads these columns of the log, [n_columns]: its node gets them, and
+ * no others. Before its first request that names rows. */
+void cluster_reads(struct cluster *c, const char *agent, const uint8_t *columns,
+                   size_t n_columns);
 /* The run ends: nodes are not replaced any more. */
 void cluster_stop(struct cluster *c);
 /* Ends the connections and closes all handles; later calls but cluster_free do nothing. */

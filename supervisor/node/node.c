@@ -252,7 +252,7 @@ static int take_file(struct node *n, const struct node_message *m, struct err *e
         rc = node_files_header(&n->files, m->body, m->len, err);
         break;
     case NODE_ROWS:
-        rc = node_files_rows(&n->files, m->number, m->body, m->len, err);
+        rc = node_files_rows(&n->files, m, err);
         break;
     default:
         rc = node_files_shared(&n->files, m->worker, m->number, m->body, m->len, err);
@@ -280,6 +280,8 @@ static int take(struct node *n, const uint8_t *data, size_t len, struct err *err
     case NODE_ROWS:
     case NODE_SHARED:
         return take_file(n, &m, err);
+    case NODE_COLUMNS:
+        return node_files_columns(&n->files, &m, err);
     case NODE_FORGET:
         return node_files_forget(&n->files, m.number, err);
     case NODE_NOTHING:

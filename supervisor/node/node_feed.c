@@ -5,11 +5,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* Small enough that the node stores one while the next is under way. */
-enum { PIECE_BYTES = 1 << 20 };
+enum { PIECE_BYTES = 1 << 20, ROWS_HEAD_BYTES = 4 };
 
 void node_feed_init(struct node_feed *f, const struct store *store)
 {
@@ -19,8 +20,13 @@ void node_feed_init(struct node_feed *f, const struct store *store)
 
 void node_feed_done(struct node_feed *f)
 {
+    for (size_t i = 0; i < NODE_PASS_COUNT; i++) {
+        free(f->passes[i].columns);
+        row_parts_done(&f->passes[i].parts);
+    }
     free(f->groups);
     free(f->buf);
+    free(f->packed);
     *f = (struct node_feed){0};
 }
 
@@ -43,9 +49,79 @@ static int has_log(const struct node_feed *f)
     return f->store != NULL && store_layout(f->store)->n_columns > 0;
 }
 
-static uint64_t log_end(const struct node_feed *f)
+/* ---- what is sent ---- */
+
+static void set_parts(struct node_feed *f, struct node_feed_pass *p)
 {
-    return STORE_HEADER_BYTES + store_head(f->store) * store_layout(f->store)->row_bytes;
+    row_parts_done(&p->parts);
+    row_parts_of(&p->parts, store_layout(f->store), p->columns);
+    p->is_told = 0;
+}
+
+/* The log has columns by now. */
+static void begin_log(struct node_feed *f)
+{
+    for (size_t i = 0; i < NODE_PASS_COUNT; i++) {
+        struct node_feed_pass *p = &f->passes[i];
+
+        if (p->columns != NULL)
+            continue;
+        p->columns = xcalloc(store_layout(f->store)->n_columns, 1);
+        row_parts_of(&p->parts, store_layout(f->store), p->columns);
+    }
+}
+
+/* Begins the late pass for these columns, together with those that it has not sent yet. */
+static void send_late(struct node_feed *f, const uint8_t *columns)
+{
+    struct node_feed_pass *p = &f->passes[NODE_PASS_LATE];
+    const size_t n = store_layout(f->store)->n_columns;
+
+    if (p->next >= p->end)
+        memset(p->columns, 0, n);
+    for (size_t c = 0; c < n; c++)
+        p->columns[c] |= columns[c];
+    p->next = 0;
+    p->end = f->passes[NODE_PASS_HEAD].next;
+    set_parts(f, p);
+}
+
+void node_feed_want(struct node_feed *f, const uint8_t *columns)
+{
+    struct node_feed_pass *p = &f->passes[NODE_PASS_HEAD];
+    uint8_t *more;
+    size_t n, n_more = 0;
+
+    if (!has_log(f) || columns == NULL)
+        return;
+    begin_log(f);
+    n = store_layout(f->store)->n_columns;
+    more = xcalloc(n, 1);
+    for (size_t c = 0; c < n; c++) {
+        more[c] = columns[c] && !p->columns[c];
+        n_more += more[c];
+    }
+    for (size_t c = 0; c < n; c++)
+        p->columns[c] |= more[c];
+    f->sparse_end = store_head(f->store);
+    if (n_more > 0)
+        set_parts(f, p);
+    if (n_more > 0 && p->next > 0)
+        send_late(f, more);
+    free(more);
+}
+
+static uint64_t pass_end(const struct node_feed *f, size_t pass)
+{
+    return pass == NODE_PASS_HEAD ? store_head(f->store) : f->passes[pass].end;
+}
+
+static int passes_are_level(const struct node_feed *f)
+{
+    for (size_t i = 0; i < NODE_PASS_COUNT; i++)
+        if (f->passes[i].next < pass_end(f, i))
+            return 0;
+    return 1;
 }
 
 static int groups_are_level(const struct node_feed *f)
@@ -58,40 +134,161 @@ static int groups_are_level(const struct node_feed *f)
 
 int node_feed_is_level(const struct node_feed *f)
 {
-    return groups_are_level(f) &&
-           (!has_log(f) || (f->has_header && f->next >= log_end(f)));
+    return groups_are_level(f) && (!has_log(f) || (f->has_header && passes_are_level(f)));
 }
 
-/* Sends the bytes at *next, at most up to `end`, leaving out holes. */
-static int send_piece(struct node_feed *f, struct channel *c, int fd,
-                      enum node_message_kind kind, uint32_t worker, uint64_t *next,
-                      uint64_t end, struct err *err)
+/* ---- sending ---- */
+
+static uint8_t *room(uint8_t **buf, size_t *have, size_t bytes)
 {
-    const off_t data = lseek(fd, (off_t)*next, SEEK_DATA);
-    uint8_t head[NODE_HEAD_BYTES];
-    ssize_t n;
-    int rc;
+    if (bytes > *have) {
+        free(*buf);
+        *buf = xmalloc(bytes);
+        *have = bytes;
+    }
+    return *buf;
+}
+
+/* The place of the first byte at `from` or behind it that is no hole; `end`: there is none. */
+static int find_data(int fd, uint64_t from, uint64_t end, uint64_t *ret, struct err *err)
+{
+    const off_t data = lseek(fd, (off_t)from, SEEK_DATA);
 
     if (data < 0 && errno != ENXIO)
         return err_errno(err, "reading what a node needs");
-    if (data < 0 || (uint64_t)data >= end) {
-        *next = end;
-        return 0;
+    *ret = data < 0 || (uint64_t)data >= end ? end : (uint64_t)data;
+    *ret = *ret < from ? from : *ret;
+    return 0;
+}
+
+static int read_piece(int fd, uint8_t *ret, size_t len, uint64_t offset, struct err *err)
+{
+    const ssize_t n = pread(fd, ret, len, (off_t)offset);
+
+    if (n < 0)
+        return err_errno(err, "reading what a node needs");
+    return (size_t)n == len
+               ? 0
+               : err_set(err, ERR_CORRUPT, "the experience log is cut short");
+}
+
+static int send_shared(struct node_feed *f, struct channel *c, struct node_feed_group *g,
+                       struct err *err)
+{
+    uint8_t head[NODE_HEAD_BYTES], *buf;
+    uint64_t left;
+    int rc = find_data(g->fd, g->next, g->end, &g->next, err);
+
+    left = g->end - g->next;
+    if (rc < 0 || left == 0)
+        return rc;
+    left = left < PIECE_BYTES ? left : PIECE_BYTES;
+    buf = room(&f->buf, &f->buf_bytes, left);
+    if ((rc = read_piece(g->fd, buf, left, g->next, err)) < 0)
+        return rc;
+    node_head_pack(head, NODE_SHARED, g->group, g->next);
+    if ((rc = channel_send2(c, head, sizeof(head), buf, left, err)) < 0)
+        return rc;
+    f->ahead_bytes += left;
+    g->next += left;
+    return 0;
+}
+
+static int tell_parts(struct node_feed_pass *p, size_t pass, struct channel *c,
+                      struct err *err)
+{
+    uint8_t head[NODE_HEAD_BYTES];
+    struct wbuf b = {0};
+    int rc;
+
+    row_parts_pack(&b, &p->parts);
+    node_head_pack(head, NODE_COLUMNS, (uint32_t)pass, 0);
+    rc = channel_send2(c, head, sizeof(head), b.data, b.len, err);
+    wbuf_done(&b);
+    p->is_told = rc == 0;
+    return rc;
+}
+
+/* The parts of n rows. */
+static int read_rows(struct node_feed *f, const struct row_parts *p, uint64_t first,
+                     size_t n, uint8_t *ret, struct err *err)
+{
+    const int fd = store_agent_fd(f->store);
+    const uint64_t at = STORE_HEADER_BYTES + first * p->row_bytes;
+    int rc = 0;
+
+    if (p->row_bytes <= ROW_PARTS_WHOLE_BYTES && p->n > 0) {
+        const size_t len = n * p->row_bytes;
+
+        rc = read_piece(fd, room(&f->buf, &f->buf_bytes, len), len, at, err);
+        if (rc == 0)
+            row_parts_gather(p, f->buf, n, ret);
+        return rc;
     }
-    *next = (uint64_t)data > *next ? (uint64_t)data : *next;
-    if (f->buf == NULL)
-        f->buf = xmalloc(PIECE_BYTES);
-    n = pread(fd, f->buf, end - *next < PIECE_BYTES ? (size_t)(end - *next) : PIECE_BYTES,
-              (off_t)*next);
-    if (n <= 0)
-        return n < 0 ? err_errno(err, "reading what a node needs")
-                     : err_set(err, ERR_CORRUPT, "the experience log is cut short");
-    node_head_pack(head, kind, worker, *next);
-    rc = channel_send2(c, head, sizeof(head), f->buf, (size_t)n, err);
+    for (size_t row = 0; rc == 0 && row < n; row++)
+        for (size_t i = 0; rc == 0 && i < p->n; i++) {
+            rc = read_piece(fd, ret, p->parts[i].bytes,
+                            at + row * p->row_bytes + p->parts[i].offset, err);
+            ret += p->parts[i].bytes;
+        }
+    return rc;
+}
+
+/* How many rows one message has. Of rows without parts only their number is said. */
+static uint64_t rows_of_piece(const struct row_parts *p, uint64_t left)
+{
+    const uint64_t bytes =
+        p->row_bytes <= ROW_PARTS_WHOLE_BYTES ? p->row_bytes : p->packed_bytes;
+    uint64_t n = p->n > 0 ? PIECE_BYTES / bytes : UINT32_MAX;
+
+    n = n > 0 ? n : 1;
+    return n < left ? n : left;
+}
+
+/* Rows at the beginning may have been given back by the log. */
+static int skip_holes(const struct node_feed *f, struct node_feed_pass *p, uint64_t end,
+                      struct err *err)
+{
+    const uint64_t row_bytes = p->parts.row_bytes;
+    uint64_t data = 0;
+    int rc;
+
+    if (p->next >= f->sparse_end)
+        return 0;
+    rc = find_data(store_agent_fd(f->store), STORE_HEADER_BYTES + p->next * row_bytes,
+                   STORE_HEADER_BYTES + end * row_bytes, &data, err);
+    if (rc == 0)
+        p->next = (data - STORE_HEADER_BYTES) / row_bytes;
+    return rc;
+}
+
+static int send_rows(struct node_feed *f, struct channel *c, size_t pass, struct err *err)
+{
+    struct node_feed_pass *p = &f->passes[pass];
+    const uint64_t end = pass_end(f, pass);
+    uint8_t head[NODE_HEAD_BYTES], *body;
+    uint64_t n;
+    size_t len;
+    int rc = skip_holes(f, p, end, err);
+
+    n = rows_of_piece(&p->parts, end - p->next);
+    if (rc < 0 || n == 0 || (!p->is_told && (rc = tell_parts(p, pass, c, err)) < 0))
+        return rc;
+    len = ROWS_HEAD_BYTES + n * p->parts.packed_bytes;
+    if (len > NODE_CHUNK_BYTES)
+        return err_set(err, ERR_LIMIT, "a row of %zu bytes is too long for a node", len);
+    body = room(&f->packed, &f->packed_bytes, len);
+    for (int i = 0; i < ROWS_HEAD_BYTES; i++)
+        body[i] = (uint8_t)(n >> (8 * i));
+    rc = read_rows(f, &p->parts, p->next, n, body + ROWS_HEAD_BYTES, err);
     if (rc < 0)
         return rc;
-    f->ahead_bytes += (uint64_t)n;
-    *next += (uint64_t)n;
+    node_head_pack(head, NODE_ROWS, (uint32_t)pass, p->next);
+    rc = channel_send2(c, head, sizeof(head), body, len, err);
+    if (rc < 0)
+        return rc;
+    f->ahead_bytes += len;
+    p->next += n;
     return 0;
 }
 
@@ -111,7 +308,6 @@ static int send_header(struct node_feed *f, struct channel *c, struct err *err)
         return rc;
     f->ahead_bytes += len;
     f->has_header = 1;
-    f->next = STORE_HEADER_BYTES;
     return 0;
 }
 
@@ -128,13 +324,16 @@ int node_feed_send(struct node_feed *f, struct channel *c, struct err *err)
         struct node_feed_group *g = &f->groups[i];
 
         while (rc == 0 && g->next < g->end && has_room(f))
-            rc = send_piece(f, c, g->fd, NODE_SHARED, g->group, &g->next, g->end, err);
+            rc = send_shared(f, c, g, err);
     }
-    if (rc == 0 && has_log(f) && !f->has_header)
+    if (rc < 0 || !has_log(f))
+        return rc;
+    begin_log(f);
+    if (!f->has_header)
         rc = send_header(f, c, err);
-    while (rc == 0 && has_log(f) && f->next < log_end(f) && has_room(f))
-        rc = send_piece(f, c, store_agent_fd(f->store), NODE_ROWS, NODE_NO_WORKER,
-                        &f->next, log_end(f), err);
+    for (size_t i = 0; i < NODE_PASS_COUNT; i++)
+        while (rc == 0 && f->passes[i].next < pass_end(f, i) && has_room(f))
+            rc = send_rows(f, c, i, err);
     return rc;
 }
 

@@ -1,10 +1,13 @@
 /* node_feed.h - fills a node's copies of files that its processes map: the experience log,
  * and the memory of groups that share parameters.
  *
- * Log      from its first row that is still on the disk up to the head, then on as rows are
- *          appended: read back from the log, where they have just been written, and sent with
- *          the same offsets. A frame must be sent only when the feed is at the head, so that
- *          its process finds the rows that the frame names.
+ * Log      the columns that the node's processes read (node_feed_want), from the first row that is
+ *          still on the disk up to the head, then on as rows are appended: read back from the log,
+ *          where they have just been written, and sent as the parts of row_parts.h. A frame must
+ *          be sent only when the feed is at the head, so that its process finds the rows that the
+ *          frame names.
+ * Passes   rows are sent in two. One follows the head. When columns are needed that were not sent
+ *          so far, the other sends these of the rows that the first has passed already.
  * Groups   once, when the node has joined; none of the group's processes runs then.
  * Bounds   at most NODE_FEED_AHEAD_BYTES are under way that the node has not stored.
  */
@@ -13,6 +16,7 @@
 
 #include "common/err/err.h"
 #include "supervisor/net/secure_channel.h"
+#include "supervisor/node/row_parts.h"
 #include "supervisor/store/store.h"
 
 #define NODE_FEED_AHEAD_BYTES ((uint64_t)32 << 20)
@@ -23,19 +27,32 @@ struct node_feed_group { /* part of a file that is still to be sent */
     uint64_t next, end;
 };
 
+enum node_pass { NODE_PASS_HEAD, NODE_PASS_LATE, NODE_PASS_COUNT };
+
+struct node_feed_pass {
+    uint8_t *columns; /* [n_columns] 1: it sends them; NULL: none */
+    struct row_parts parts;
+    int is_told;        /* the node knows the parts */
+    uint64_t next, end; /* rows; end: of the late pass */
+};
+
 struct node_feed {
     const struct store *store; /* borrowed; NULL: there is no log */
     int has_header;            /* it was sent */
-    uint64_t next;             /* offset of the first byte that was not sent */
-    uint64_t ahead_bytes;      /* sent, not stored */
+    struct node_feed_pass passes[NODE_PASS_COUNT];
+    uint64_t sparse_end;  /* rows below may have been given back by the log */
+    uint64_t ahead_bytes; /* sent, not stored */
     struct node_feed_group *groups;
     size_t n_groups;
-    uint8_t *buf; /* NODE_CHUNK_BYTES, or NULL */
+    uint8_t *buf, *packed; /* room for a piece, or NULL */
+    size_t buf_bytes, packed_bytes;
 };
 
 /* Begins for a node that has nothing. */
 void node_feed_init(struct node_feed *f, const struct store *store);
 void node_feed_done(struct node_feed *f);
+/* The node's processes read these columns, too: [n_columns]; NULL: none. */
+void node_feed_want(struct node_feed *f, const uint8_t *columns);
 void node_feed_add_group(struct node_feed *f, uint32_t group, int fd);
 /* Whether everything was sent. */
 int node_feed_is_level(const struct node_feed *f);

@@ -10,6 +10,7 @@
 #include <linux/falloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -47,6 +48,9 @@ void node_files_done(struct node_files *f)
         (void)close(f->log_read_fd);
     for (size_t i = 0; i < f->n_groups; i++)
         block_done(&f->groups[i].memory);
+    for (size_t i = 0; i < NODE_PASS_COUNT; i++)
+        row_parts_done(&f->parts[i]);
+    free(f->rows);
     free(f->groups);
     *f = NODE_FILES_NONE;
 }
@@ -68,12 +72,96 @@ int node_files_header(struct node_files *f, const void *data, size_t len, struct
     return write_log(f, data, len, 0, err);
 }
 
-int node_files_rows(struct node_files *f, uint64_t offset, const void *data, size_t len,
-                    struct err *err)
+static int check_pass(const struct node_message *m, struct err *err)
 {
-    if (offset < STORE_HEADER_BYTES || offset > MAX_LOG_BYTES)
-        return err_set(err, ERR_PROTOCOL, "rows at %llu", (unsigned long long)offset);
-    return write_log(f, data, len, offset, err);
+    return m->worker < NODE_PASS_COUNT
+               ? 0
+               : err_set(err, ERR_PROTOCOL, "rows of pass %u", m->worker);
+}
+
+int node_files_columns(struct node_files *f, const struct node_message *m,
+                       struct err *err)
+{
+    struct row_parts parts;
+    int rc = check_pass(m, err);
+
+    if (rc == 0)
+        rc = row_parts_parse(&parts, m, err);
+    if (rc < 0)
+        return rc;
+    row_parts_done(&f->parts[m->worker]);
+    f->parts[m->worker] = parts;
+    return 0;
+}
+
+/* Adds parts to n whole rows of the file. */
+static int write_whole(struct node_files *f, const struct row_parts *p, uint64_t first,
+                       size_t n, const uint8_t *packed, struct err *err)
+{
+    const size_t len = n * p->row_bytes;
+    const uint64_t offset = STORE_HEADER_BYTES + first * p->row_bytes;
+    ssize_t found = 0;
+
+    if (len > f->rows_bytes) {
+        free(f->rows);
+        f->rows = xmalloc(len);
+        f->rows_bytes = len;
+    }
+    if (first < f->end_row)
+        found = pread(f->log_fd, f->rows, len, (off_t)offset);
+    if (found < 0)
+        return err_errno(err, "its copy of the experience log");
+    memset(f->rows + found, 0, len - (size_t)found);
+    row_parts_scatter(p, packed, n, f->rows);
+    return write_log(f, f->rows, len, offset, err);
+}
+
+static int write_parts(struct node_files *f, const struct row_parts *p, uint64_t first,
+                       size_t n, const uint8_t *packed, struct err *err)
+{
+    const uint64_t offset = STORE_HEADER_BYTES + first * p->row_bytes;
+    int rc = 0;
+
+    for (size_t row = 0; row < n; row++)
+        for (size_t i = 0; rc == 0 && i < p->n; i++) {
+            rc = write_log(f, packed, p->parts[i].bytes,
+                           offset + row * p->row_bytes + p->parts[i].offset, err);
+            packed += p->parts[i].bytes;
+        }
+    return rc;
+}
+
+/* The file reaches as far as the rows, also if their last columns did not come. */
+static int extend(struct node_files *f, const struct row_parts *p, uint64_t end_row,
+                  struct err *err)
+{
+    if (end_row <= f->end_row)
+        return 0;
+    f->end_row = end_row;
+    return ftruncate(f->log_fd, (off_t)(STORE_HEADER_BYTES + end_row * p->row_bytes)) < 0
+               ? err_errno(err, "its copy of the experience log")
+               : 0;
+}
+
+int node_files_rows(struct node_files *f, const struct node_message *m, struct err *err)
+{
+    struct cursor c = cursor_of(m->body, m->len);
+    const uint32_t n = cursor_u32(&c);
+    const struct row_parts *p;
+    int rc = check_pass(m, err);
+
+    if (rc < 0)
+        return rc;
+    p = &f->parts[m->worker];
+    if (c.failed || p->row_bytes == 0 || cursor_left(&c) != n * p->packed_bytes ||
+        m->number > MAX_LOG_BYTES / p->row_bytes - n)
+        return err_set(err, ERR_PROTOCOL, "%u rows at %llu in %zu bytes", n,
+                       (unsigned long long)m->number, m->len);
+    if (p->n > 0 && p->row_bytes <= ROW_PARTS_WHOLE_BYTES)
+        rc = write_whole(f, p, m->number, n, c.p, err);
+    else
+        rc = write_parts(f, p, m->number, p->n > 0 ? n : 0, c.p, err);
+    return rc < 0 ? rc : extend(f, p, m->number + n, err);
 }
 
 /* The file may lie where there are no holes: then it keeps them. */

@@ -6,14 +6,15 @@
 #include <string.h>
 
 static const char *const kind_names[NODE_KIND_COUNT] = {
-    [NODE_OPEN] = "open",         [NODE_START] = "start",   [NODE_HOLD] = "hold",
-    [NODE_SNAPSHOT] = "snapshot", [NODE_PUT] = "put",       [NODE_CLEAR] = "clear",
-    [NODE_FRAME] = "frame",       [NODE_SIGNAL] = "signal", [NODE_KILL] = "kill",
-    [NODE_PAUSE] = "pause",       [NODE_LIMIT] = "limit",   [NODE_HEADER] = "header",
-    [NODE_ROWS] = "rows",         [NODE_FORGET] = "forget", [NODE_SHARED] = "shared",
-    [NODE_NOTHING] = "nothing",   [NODE_HELLO] = "hello",   [NODE_REPLY] = "reply",
-    [NODE_EXIT] = "exit",         [NODE_BROKEN] = "broken", [NODE_OUTPUT] = "output",
-    [NODE_SAMPLE] = "sample",     [NODE_STORED] = "stored", [NODE_LAST] = "last",
+    [NODE_OPEN] = "open",         [NODE_START] = "start",     [NODE_HOLD] = "hold",
+    [NODE_SNAPSHOT] = "snapshot", [NODE_PUT] = "put",         [NODE_CLEAR] = "clear",
+    [NODE_FRAME] = "frame",       [NODE_SIGNAL] = "signal",   [NODE_KILL] = "kill",
+    [NODE_PAUSE] = "pause",       [NODE_LIMIT] = "limit",     [NODE_HEADER] = "header",
+    [NODE_ROWS] = "rows",         [NODE_FORGET] = "forget",   [NODE_SHARED] = "shared",
+    [NODE_COLUMNS] = "columns",   [NODE_NOTHING] = "nothing", [NODE_HELLO] = "hello",
+    [NODE_REPLY] = "reply",       [NODE_EXIT] = "exit",       [NODE_BROKEN] = "broken",
+    [NODE_OUTPUT] = "output",     [NODE_SAMPLE] = "sample",   [NODE_STORED] = "stored",
+    [NODE_LAST] = "last",
 };
 
 const char *node_kind_name(enum node_message_kind kind)

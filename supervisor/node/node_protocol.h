@@ -49,7 +49,8 @@ enum node_message_kind {
     NODE_PAUSE,   /* 1 or 0 */
     NODE_LIMIT,   /* of memory, in bytes; 0: none */
     NODE_HEADER,  /* the experience log's header, without zeros at its end */
-    NODE_ROWS,    /* offset in the log; bytes of rows */
+    NODE_COLUMNS, /* worker: the pass (node_feed.h); the parts of its rows (row_parts.h) */
+    NODE_ROWS,    /* worker: the pass; the first row; their u32 number, their parts */
     NODE_FORGET,  /* the log below this offset is not read again */
     NODE_SHARED,  /* both ways; worker: the group; offset in its memory; bytes */
     NODE_NOTHING, /* shows that the supervisor lives; number NODE_PARTING: the run ends */

@@ -26,6 +26,7 @@ struct remote_link {
     struct capture capture;
     uint32_t number;
     uint32_t group, member; /* NODE_NO_GROUP: it shares no memory */
+    uint8_t *reads;         /* the log's columns that it reads; NULL: none, or unknown */
     int is_open;            /* the node knows it */
     int has_process;        /* from start to on_exit */
     int is_lost;            /* its process was lost with the node: on_exit is due */
@@ -464,6 +465,7 @@ static void remote_close(struct worker_link *base)
 
     l->site->args.roster->links[l->number] = NULL;
     capture_done(&l->capture);
+    free(l->reads);
     free(l);
 }
 
@@ -584,18 +586,19 @@ static int remote_send(struct worker_link *base, const uint8_t *frame, size_t le
 {
     struct remote_link *l = remote_of(base);
     struct remote_site *s = l->site;
+    struct channel *const c = s->channel;
+    int rc = 0;
 
-    if (!base->is_running || s->channel == NULL)
+    if (!base->is_running || c == NULL)
         return err_set(err, ERR_STATE, "the process is exiting");
+    channel_hold(c); /* rows and frame in one write, which wakes the node once */
     feed(s);
-    if (s->channel != NULL &&
-        (!STAILQ_EMPTY(&s->held) || !node_feed_is_level(&s->feed))) {
+    if (s->channel != NULL && (!STAILQ_EMPTY(&s->held) || !node_feed_is_level(&s->feed)))
         push(&s->held, NODE_FRAME, l->number, frame, len);
-        return 0;
-    }
-    if (post(s, NODE_FRAME, l->number, 0, frame, len) < 0)
-        return err_set(err, ERR_STATE, "the node is lost");
-    return 0;
+    else
+        rc = post(s, NODE_FRAME, l->number, 0, frame, len);
+    channel_release(c);
+    return rc < 0 ? err_set(err, ERR_STATE, "the node is lost") : 0;
 }
 
 static int remote_signal(struct worker_link *base, int signum)
@@ -724,12 +727,14 @@ static void remote_limit_memory(struct worker_link *base, int64_t limit_bytes)
         (void)post(l->site, NODE_LIMIT, l->number, (uint64_t)limit_bytes, NULL, 0);
 }
 
-/* Each sample is reported once: two equal ones must not look like a process that stands. */
+/* Each sample is reported once: two equal ones must not look like a process that stands. Nor
+ * must one whose frame waits here, behind rows. */
 static int remote_activity(struct worker_link *base, struct worker_activity *ret)
 {
     struct remote_link *l = remote_of(base);
 
-    if (!base->is_running || !l->has_news || !l->sample.has_activity)
+    if (!base->is_running || !l->has_news || !l->sample.has_activity ||
+        !STAILQ_EMPTY(&l->site->held))
         return -1;
     l->has_news = 0;
     *ret = (struct worker_activity){.state = l->sample.state,
@@ -795,13 +800,27 @@ struct worker_site *remote_site_base(struct remote_site *s)
     return &s->base;
 }
 
-static void add_groups(struct remote_site *s)
+/* What the node needs for this worker. */
+static void add_needs(struct remote_site *s, const struct remote_link *l)
 {
-    for (size_t i = 0; i < s->args.roster->n; i++) {
-        const struct remote_link *l = s->args.roster->links[i];
+    if (l->group != NODE_NO_GROUP)
+        node_feed_add_group(&s->feed, l->group, l->spec->shared_fd);
+    node_feed_want(&s->feed, l->reads);
+}
 
-        if (l != NULL && l->site == s && l->group != NODE_NO_GROUP)
-            node_feed_add_group(&s->feed, l->group, l->spec->shared_fd);
+void remote_roster_reads(struct remote_roster *r, const char *name,
+                         const uint8_t *columns, size_t n_columns)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        struct remote_link *l = r->links[i];
+
+        if (l == NULL || strcmp(l->spec->name, name) != 0)
+            continue;
+        free(l->reads);
+        l->reads = xmalloc(n_columns + 1);
+        memcpy(l->reads, columns, n_columns);
+        add_needs(l->site, l);
+        feed(l->site);
     }
 }
 
@@ -814,7 +833,12 @@ void remote_site_join(struct remote_site *s, struct channel *c, const char *host
     s->same_clock = same_clock;
     s->generation = generation;
     node_feed_init(&s->feed, s->args.store);
-    add_groups(s);
+    for (size_t i = 0; i < s->args.roster->n; i++) {
+        const struct remote_link *l = s->args.roster->links[i];
+
+        if (l != NULL && l->site == s)
+            add_needs(s, l);
+    }
     feed(s);
 }
 
@@ -860,8 +884,7 @@ void remote_site_move(struct remote_site *s, struct remote_site *to,
         if (l == NULL || l->site != s)
             continue;
         l->site = to;
-        if (l->group != NODE_NO_GROUP)
-            node_feed_add_group(&to->feed, l->group, l->spec->shared_fd);
+        add_needs(to, l);
     }
     if (to != NULL)
         feed(to);

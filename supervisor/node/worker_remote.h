@@ -34,6 +34,10 @@ struct remote_roster {
     size_t n;
 };
 
+/* The worker of this name reads these columns of the log: [n_columns], copied. */
+void remote_roster_reads(struct remote_roster *r, const char *name,
+                         const uint8_t *columns, size_t n_columns);
+
 struct remote_site_args {
     struct remote_roster *roster; /* shared by the sites */
     const struct store *store;    /* the experience log; borrowed */

@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/rollout/log_reads.h"
 #include "supervisor/trace/trace.h"
 
 #include <errno.h>
@@ -530,6 +531,32 @@ static int make_log(struct rollout *r, struct err *err)
     return rc;
 }
 
+static const char *name_of_process(const struct rollout *r, size_t place)
+{
+    if (place < r->n_agents)
+        return r->names[place];
+    return place < r->first_ps ? "central" : r->sharing.groups[place - r->first_ps].ps;
+}
+
+static int parse_reads(struct rollout *r, struct err *err)
+{
+    const struct store_layout *l = store_layout(r->args.store);
+    const size_t n = agent_table_count(r->args.agents);
+    int rc = 0;
+
+    r->reads = xcalloc(n, l->n_columns);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = log_reads_parse(r->reads + i * l->n_columns, l,
+                             &agent_table_description(r->args.agents, i)->body,
+                             name_of_process(r, i), err);
+    return rc;
+}
+
+const uint8_t *rollout_reads(const struct rollout *r, size_t place)
+{
+    return r->reads + place * store_layout(r->args.store)->n_columns;
+}
+
 static int make_parts(struct rollout *r, struct err *err)
 {
     struct acting_args acting = {.agents = r->args.agents,
@@ -578,7 +605,8 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
     for (size_t a = 0; a < r->n_agents; a++)
         r->names[a] = r->spec->agents[a].name;
     if ((rc = describe(r, err)) < 0 || (rc = rollout_make_evaluation(r, err)) < 0 ||
-        (rc = make_log(r, err)) < 0 || (rc = make_parts(r, err)) < 0) {
+        (rc = make_log(r, err)) < 0 || (rc = parse_reads(r, err)) < 0 ||
+        (rc = make_parts(r, err)) < 0) {
         rollout_free(r);
         return rc;
     }
@@ -596,6 +624,7 @@ void rollout_free(struct rollout *r)
     evaluation_free(r->evaluation);
     rollout_serve_free(r);
     free(r->descriptions);
+    free(r->reads);
     rollout_free_learners(r);
     update_plan_done(&r->plan);
     learning_groups_done(&r->groups);

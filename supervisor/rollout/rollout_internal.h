@@ -53,6 +53,8 @@ struct rollout {
     size_t n_agents, copies;          /* A, E */
     const char **names;               /* [A] */
     struct description *descriptions; /* [A] */
+    uint8_t
+        *reads; /* [processes of the table, columns of the log]: 1 where it reads one */
     struct learning_groups groups;
     struct update_plan plan;   /* of an update */
     struct learners *learners; /* [groups.n] */

@@ -94,6 +94,8 @@ static int start_driver(struct training *t, const struct rollout_args *args,
     int rc = rollout_new(&t->rollout, args, err);
 
     training_check_portable(t);
+    if (rc == 0)
+        training_tell_reads(t);
     if (rc == 0 && t->args->resume != NULL)
         rc = training_load_state(t, err);
     if (rc == 0 && t->args->replay == NULL)

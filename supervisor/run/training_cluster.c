@@ -93,3 +93,16 @@ int training_open_cluster(struct training *t, struct err *err)
         return 0;
     return cluster_open(&t->cluster, &args, t->specs.spec, t->specs.n, err);
 }
+
+void training_tell_reads(struct training *t)
+{
+    const size_t n = agent_table_count(t->agents);
+
+    for (size_t i = 0; t->cluster != NULL && i < n; i++) {
+        struct agent_info info;
+
+        agent_table_info(t->agents, i, &info);
+        cluster_reads(t->cluster, info.name, rollout_reads(t->rollout, i),
+                      store_layout(t->store)->n_columns);
+    }
+}

@@ -199,6 +199,8 @@ void training_on_agent_event(void *ctx, const struct agent_event *e);
 
 /* Listens for them, if the configuration has any, and places the agents. */
 int training_open_cluster(struct training *t, struct err *err);
+/* Tells it which columns of the log the agents read, as the driver knows by now. */
+void training_tell_reads(struct training *t);
 
 /* ---- training_report.c: events and messages for journal and observers ---- */
 

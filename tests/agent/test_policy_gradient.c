@@ -240,8 +240,7 @@ static void run_stage(struct team *t, const struct stage *stage, size_t member,
     for (int i = 0; i < ROWS; i++)
         rows[i] = row_of(i);
     *ret = (struct stage_result){0};
-    ck_assert_msg(m->ops->stage(m->algo, m->session, &args, ret, &err) == 0, "%s",
-                  err.msg);
+    ck_assert_msg(team_run_stage(t, m, &args, ret, &err) == 0, "%s", err.msg);
     if (ret->n_outputs > 0 && strcmp(stage->name, "turn") == 0) {
         const struct tensor *x = &ret->output[0].value;
 

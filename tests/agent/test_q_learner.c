@@ -66,6 +66,7 @@ static void make_central(struct run *r)
     OK(session_fix_layout(m->session, &err), err);
     OK(m->ops->init(m->algo, m->session, rng_key_make(7, "central", PURPOSE_INIT), &err),
        err);
+    team_find_reads(r->team, m);
 }
 
 /* One for all: turns the first number of observations, and swaps moves 1 and 2. One for
@@ -130,6 +131,7 @@ static void run_free(struct run *r)
 {
     forget_outputs(r);
     if (r->central.ops != NULL) {
+        reads_done(&r->central.reads);
         r->central.ops->free(r->central.algo);
         session_free(r->central.session);
         graph_free(r->central.graph);
@@ -171,7 +173,7 @@ static void run_stage(struct run *r, struct member *m, const char *name,
     struct stage_result res = {0};
     struct err err;
 
-    OK(m->ops->stage(m->algo, m->session, &args, &res, &err), err);
+    OK(team_run_stage(r->team, m, &args, &res, &err), err);
     for (int i = 0; i < res.n_outputs; i++) {
         (void)snprintf(r->output[r->n_outputs].key, 64, "%s/%s", name,
                        res.output[i].name);

@@ -2,9 +2,13 @@
 on one machine, whatever dies, and nothing is left behind."""
 import json
 import os
+import pathlib
 import random
 import re
 import signal
+import struct
+
+import numpy
 
 import harness
 from test_environments import FAKE_ENV, config as foreign
@@ -78,6 +82,12 @@ def test_windows_and_a_recurrent_policy(w):
             "experience={update_every: 100}")
 
 
+def test_rows_that_are_sent_part_by_part(w):
+    """Rows of 20 agents have more than ROW_PARTS_WHOLE_BYTES."""
+    compare(w, w.small(steps=400), 2, "--set", "env.params.agents=20", "--set",
+            "defaults.algorithm=ddpg")
+
+
 def test_where_agents_are(w):
     """status says it, devices decide it."""
     p = start(w, "placed", w.small(steps=harness.FOREVER), *cluster(3), "--set",
@@ -96,6 +106,69 @@ def test_where_agents_are(w):
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
     end_of_all(everybody)
     assert not [pid for pid in nodes if harness.alive(pid)]
+
+
+def columns_of(log):
+    """The experience log's columns, or those of a node's copy: name -> (dtype, values of rows)."""
+    header = struct.unpack_from("<QIIQQ", log)
+    start, row_bytes = 1 << 20, header[3]
+    n = (len(log) - start) // row_bytes
+    rows = numpy.frombuffer(log, numpy.uint8, n * row_bytes, start).reshape(n, row_bytes)
+    found = {}
+    for i in range(header[2]):
+        name, dtype, elements, offset = struct.unpack_from("<112sIIQ", log, 32 + 128 * i)
+        end = offset + elements * (1 if dtype == 4 else 4)
+        found[name.rstrip(b"\0").decode()] = rows[:, offset:end]
+    return found
+
+
+def copy_on(node, log):
+    """A node's copy of an experience log."""
+    for fd in pathlib.Path(f"/proc/{node}/fd").iterdir():
+        if fd.is_file() and os.access(fd, os.R_OK):  # a pipe must not be opened
+            with open(fd, "rb") as f:  # nor a block read, which is large
+                if f.read(32) == log[:32]:
+                    f.seek(0)
+                    return columns_of(f.read())
+    raise AssertionError(f"node {node} has no copy")
+
+
+def check_copy(w, name, node, agents):
+    """A paused run's node has its agents' columns of all rows, and nothing else; but those of the
+    last round go with the next one's requests."""
+    log = (w.run_dir(name) / "experience").read_bytes()
+    all_of, copy = columns_of(log), copy_on(node, log)
+    assert set(copy) == set(all_of)
+    for column, rows in copy.items():
+        there = all_of[column][:len(rows)]
+        assert 100 < len(rows) == len(there) > len(all_of[column]) - 64, column
+        expected = there if column.split("/")[0] in agents else 0 * there
+        assert (rows == expected).all(), column
+
+
+def test_nodes_get_the_columns_that_their_agents_read(w):
+    """Also those of agents that come later, of rows that were there before."""
+    once = """[sh, -c, 'mkdir started-{node} && exec "$0" "$@"']"""
+    p = start(w, "columns", w.small(steps=harness.FOREVER), *PATIENT, "--set",
+              "defaults.algorithm=ddpg", "--set", "experience.keep=true",
+              *cluster(2, f", command: {once}", "command"))
+    first, second = harness.wait_until("the nodes", lambda: (
+        n := nodes_of(p.pid)) and len(n) == 2 and n)
+    harness.wait_until("rows", lambda: w.status("columns")["env_steps"] > 100)
+    w.brood("pause", w.run_dir("columns"))
+    check_copy(w, "columns", first, ("agent_0", "agent_1"))
+    check_copy(w, "columns", second, ("agent_2",))
+    w.brood("continue", w.run_dir("columns"))
+    harness.kill(second)
+    harness.wait_until("the move", lambda: len(agents_on(first)) == 3)
+    at = w.status("columns")["env_steps"]
+    harness.wait_until("progress", lambda: w.status("columns")["env_steps"] > at)
+    w.brood("pause", w.run_dir("columns"))
+    check_copy(w, "columns", first, ("agent_0", "agent_1", "agent_2"))
+    everybody = harness.members(p.pid)
+    harness.kill(p.pid, signal.SIGKILL)
+    p.wait(timeout=harness.DEADLINE_S)
+    end_of_all(everybody)
 
 
 def kill_something(p, draw, kinds):

@@ -164,6 +164,28 @@ static void make_log(struct team *t)
     OK(store_view_open(&t->store, t->log_fd, &err), err);
 }
 
+void team_find_reads(const struct team *t, struct member *m)
+{
+    struct err err;
+
+    if (m->ops == NULL)
+        return;
+    if (m->ops->reads != NULL && (m->share == NULL || !share_is_ps(m->share)))
+        m->ops->reads(m->algo, &m->reads);
+    OK(reads_find(&m->reads, &t->layout, &err), err);
+}
+
+int team_run_stage(struct team *t, struct member *m, const struct stage_args *args,
+                   struct stage_result *ret, struct err *err)
+{
+    int rc;
+
+    reads_show(&m->reads, t->store);
+    rc = m->ops->stage(m->algo, m->session, args, ret, err);
+    store_view_show_all(t->store);
+    return rc;
+}
+
 /* ---- members ---- */
 
 /* As agent/loop/configure.c does. */
@@ -254,6 +276,8 @@ struct team *team_new(const struct team_args *args)
         if (t->members[i].ops != NULL && t->members[i].ops->columns != NULL)
             t->n_columns = t->members[i].ops->columns(t->members[i].algo, t->columns);
     make_log(t);
+    for (size_t i = 0; i < args->n + (args->share != 0); i++)
+        team_find_reads(t, &t->members[i]);
     return t;
 }
 
@@ -265,6 +289,7 @@ void team_free(struct team *t)
         tensor_free(&m->proposal);
         tensor_free(&m->log_prob);
         tensor_free(&m->priorities);
+        reads_done(&m->reads);
         if (m->ops != NULL)
             m->ops->free(m->algo);
         share_free(m->share);
@@ -359,7 +384,7 @@ int team_stage(struct team *t, size_t member, const char *stage, uint64_t update
 
     CHECK(args.stage != NULL, "%s", stage);
     *ret = (struct stage_result){0};
-    return m->ops->stage(m->algo, m->session, &args, ret, err);
+    return team_run_stage(t, m, &args, ret, err);
 }
 
 static void add_scalars(struct stage_result *to, const struct stage_result *from)

@@ -4,6 +4,7 @@
 #ifndef TESTS_SUPPORT_TEAM_H
 #define TESTS_SUPPORT_TEAM_H
 
+#include "agent/algo/reads.h"
 #include "agent/algo/share.h"
 #include "common/config/run_config.h"
 #include "common/msg/symmetry_msg.h"
@@ -17,6 +18,7 @@ struct member {
     struct session *session;
     struct algo *algo;
     struct share *share;         /* NULL: it shares nothing */
+    struct reads reads;          /* the log's columns that it declared */
     struct tensor proposal;      /* of the newest propose stage, owned */
     struct tensor log_prob;      /* the same, if the stage has this output */
     struct tensor priorities;    /* of the newest update that gave some, owned */
@@ -73,6 +75,13 @@ void team_write_joint(struct team *t, uint64_t row, const char *column, float va
 
 void team_write_mask(struct team *t, uint64_t row, size_t agent, const char *column,
                      const uint8_t *values);
+
+/* Asks a member that is not one of the team's, after its build, for the columns that it reads. */
+void team_find_reads(const struct team *t, struct member *m);
+/* Runs a stage of a member, which sees only the columns that it declared, as in a process of its
+ * own. */
+int team_run_stage(struct team *t, struct member *m, const struct stage_args *args,
+                   struct stage_result *ret, struct err *err);
 
 /* Runs every stage of the algorithm for all members, and their ps; the step is the update's number.
  * rows [groups * batch]; weights or NULL. */
