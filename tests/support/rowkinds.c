@@ -1,5 +1,6 @@
 #include "tests/support/rowkinds.h"
 
+#include "agent/algo/reads.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 
@@ -13,6 +14,9 @@ struct algo {
     enum rows_kind kind;
     struct variable *parameter;
     struct operation *init;
+    struct {
+        int reward, first, log_prob, trail;
+    } column; /* of the log */
 };
 
 static const struct stage stages[] = {
@@ -45,6 +49,16 @@ static const struct stage *get_stages(const struct algo *a, size_t *ret_n)
 {
     *ret_n = 1;
     return stages;
+}
+
+static void reads(struct algo *a, struct reads *r)
+{
+    const char *name = a->args.agents[a->args.self].name;
+
+    reads_add(r, name, "reward", 1, &a->column.reward);
+    reads_add(r, NULL, "first", 1, &a->column.first);
+    reads_add(r, name, "log_prob", 1, &a->column.log_prob);
+    reads_add(r, name, "trail", TRAIL, &a->column.trail);
 }
 
 static int64_t carry_width(const struct algo *a)
@@ -137,22 +151,16 @@ static int check_rows(const struct algo *a, const struct stage_args *args,
 static int stage(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {
-    const struct store_layout *l = store_view_layout(args->store);
-    const char *name = a->args.agents[a->args.self].name;
     const size_t n = (size_t)(args->groups * args->batch * args->length);
     float *x = xcalloc(n * (3 + TRAIL), sizeof(float)), w = 0;
     float *reward = x, *first = x + n, *log_prob = x + 2 * n, *trail = x + 3 * n;
     double sum = 0;
     int r;
 
-    store_view_gather(args->store, store_layout_find(l, name, "reward"), args->rows, n,
-                      reward, 1);
-    store_view_gather(args->store, store_layout_find(l, NULL, "first"), args->rows, n,
-                      first, 1);
-    store_view_gather(args->store, store_layout_find(l, name, "log_prob"), args->rows, n,
-                      log_prob, 1);
-    store_view_gather(args->store, store_layout_find(l, name, "trail"), args->rows, n,
-                      trail, TRAIL);
+    store_view_gather(args->store, a->column.reward, args->rows, n, reward, 1);
+    store_view_gather(args->store, a->column.first, args->rows, n, first, 1);
+    store_view_gather(args->store, a->column.log_prob, args->rows, n, log_prob, 1);
+    store_view_gather(args->store, a->column.trail, args->rows, n, trail, TRAIL);
     r = check_rows(a, args, first, trail, err);
     for (size_t i = 0; i < n; i++)
         sum +=
@@ -177,6 +185,7 @@ const struct algo_ops rowkinds_ops = {
     .carry_width = carry_width,
     .rows = get_rows,
     .columns = get_columns,
+    .reads = reads,
     .init = init,
     .act = act,
     .stage = stage,

@@ -1,5 +1,6 @@
 #include "tests/support/threestage.h"
 
+#include "agent/algo/reads.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 
@@ -10,6 +11,7 @@ struct algo {
     struct algo_args args;
     struct variable *parameter; /* w_i of a learner, s of the central process */
     struct operation *init;
+    int reward; /* column of the log */
     float *out; /* (B) q, or (N, B) gradients */
 };
 
@@ -58,6 +60,12 @@ static const struct stage *get_stages(const struct algo *a, size_t *ret_n)
 {
     *ret_n = sizeof(stages) / sizeof(stages[0]);
     return stages;
+}
+
+static void reads(struct algo *a, struct reads *r)
+{
+    if (!a->args.central)
+        reads_add(r, own_name(a), "reward", 1, &a->reward);
 }
 
 static int64_t carry_width(const struct algo *a)
@@ -112,11 +120,9 @@ static int descend(struct algo *a, struct session *s, float gradient, const char
 
 static float *rewards(struct algo *a, const struct stage_args *args)
 {
-    const int column =
-        store_layout_find(store_view_layout(args->store), own_name(a), "reward");
     float *r = xcalloc((size_t)args->batch, sizeof(float));
 
-    store_view_gather(args->store, column, args->rows, (size_t)args->batch, r, 1);
+    store_view_gather(args->store, a->reward, args->rows, (size_t)args->batch, r, 1);
     return r;
 }
 
@@ -205,6 +211,7 @@ const struct algo_ops threestage_ops = {
     .build = build,
     .free = free_algo,
     .stages = get_stages,
+    .reads = reads,
     .carry_width = carry_width,
     .init = init,
     .act = act,
