@@ -187,6 +187,8 @@ def test_the_examples_of_the_help_texts(w, clone):
             "runs", "report", "rm", "wait", "resume", "fork", "node")
     examples["graph"] = []   # its graph is made up: test_graph.py
     examples["sweep"] = []   # so is its study: test_sweep.py
+    for command in examples.pop("submit"):   # without Slurm: test_slurm.py
+        assert "#SBATCH" in clone.execute(command.replace(" submit ", " submit --dry-run "))
     for name in over:
         for command in examples.pop(name):
             clone.execute(command)
