@@ -145,7 +145,8 @@ def test_the_states_of_a_run_are_logged(w):
         assert before == at, steps
         at = after
     assert at == "over", steps
-    for step in (("opened", "loading", "starting"), ("driven", "starting", "playing"),
+    for step in (("opened", "loading", "connecting"), ("connected", "connecting", "starting"),
+                 ("driven", "starting", "playing"),
                  ("paused", "playing", "paused"), ("continue", "paused", "playing"),
                  ("stop", "paused", "finishing"), ("done", "finishing", "stopping"),
                  ("closed", "saving", "over")):
