@@ -6,7 +6,7 @@ import time
 
 import harness
 from network import Machines, Relay
-from test_cluster import PATIENT, agents_on, end_of_all, nodes_of, start, trained
+from test_cluster import KEEP_NODES, PATIENT, agents_on, end_of_all, nodes_of, start, trained
 from test_environments import bridged
 
 FAULTS = int(os.environ.get("BROOD_KILLS", 6 if harness.SANITIZED else 8))
@@ -90,7 +90,7 @@ def faulty(w, name, command, limit):
     """The relay does it again and again, also in the handshake of a node that replaces
     another; each time one line says which node is lost, and a new one takes its place."""
     relay, file = Relay(w, seed=3), forever(w)
-    p = start(w, name, file, *PATIENT, *relay.cluster(1, ", silence: 3s"))
+    p = start(w, name, file, *PATIENT, *relay.cluster(1, ", silence: 3s" + KEEP_NODES))
     for i in range(FAULTS):
         before, done = len(lost(p)), relay.count(command)
         relay.say(f"{command} {limit}")
@@ -214,7 +214,8 @@ def test_a_machine_that_does_not_come_back(w):
     harness.wait_until("the move", lambda: {
         name for i in (0, 2) for name in agents_on(net.node(p.pid, i) or 0)} == names)
     progress(w, p, "gone")
-    assert "node 1 cannot be started again" in p.log.read_text(), p.log.read_text()
+    line = "node 1 is given up: it cannot be started again: "
+    assert line in p.log.read_text(), p.log.read_text()
     finish(w, p, "gone", file, *PATIENT)
     net.assert_empty()
 

@@ -12,7 +12,7 @@ import time
 
 import harness
 from network import Relay, node_processes
-from test_cluster import PATIENT, agents_on, end_of_all, trained
+from test_cluster import KEEP_NODES, PATIENT, agents_on, end_of_all, trained
 from test_network import INTERVAL, forever
 
 KILLS = int(os.environ.get("BROOD_KILLS", 6 if harness.SANITIZED else 12))
@@ -34,7 +34,7 @@ class Run:
                      "--set", "run.on_supervisor_death=resume")
         self.seen = set()
         self.p = w.start("run", self.file, "--name", "faulty", *self.args,
-                         *self.relay.cluster(NODES, f", silence: {SILENCE_S}s"))
+                         *self.relay.cluster(NODES, f", silence: {SILENCE_S}s{KEEP_NODES}"))
         self.resumes = self.checkpoint = 0
         self.settle()
 

@@ -11,7 +11,7 @@ import socket
 
 import harness
 from network import script
-from test_cluster import PATIENT, agents_on, cluster, end_of_all, nodes_of, start
+from test_cluster import KEEP_NODES, PATIENT, agents_on, cluster, end_of_all, nodes_of, start
 from test_network import finish, forever, lost, progress
 
 HOSTILE = harness.BUILD / "tests" / "support" / "hostile_node"
@@ -113,7 +113,8 @@ esac
 
 
 def by(launcher):
-    return cluster(1, f", silence: 3s, listen: 127.0.0.1, command: [{launcher}]", "command")
+    return cluster(1, f", silence: 3s, listen: 127.0.0.1, command: [{launcher}]{KEEP_NODES}",
+                   "command")
 
 
 def test_a_node_that_turns_against_its_supervisor(w):

@@ -8,7 +8,7 @@ import subprocess
 
 import harness
 from network import attach, node_processes
-from test_cluster import PATIENT, agents_on, end_of_all, start, trained
+from test_cluster import KEEP_NODES, PATIENT, agents_on, end_of_all, start, trained
 from test_network import INTERVAL, finish, forever, lost, progress
 
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
@@ -113,7 +113,7 @@ def test_the_same_bytes_over_two_hosts(w):
 
 def test_deaths_of_nodes_and_of_their_ssh(w):
     ssh, file = Server(w), forever(w)
-    p = start(w, "killed", file, *PATIENT, *ssh.cluster(", silence: 3s"))
+    p = start(w, "killed", file, *PATIENT, *ssh.cluster(", silence: 3s" + KEEP_NODES))
     nodes = harness.wait_until("two nodes", lambda: len(n := ssh.nodes()) == 2 and n)
     for signum in (signal.SIGKILL, signal.SIGTERM):
         before = len(lost(p))
