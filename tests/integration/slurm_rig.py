@@ -194,14 +194,21 @@ class Rig:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-the_rig = None
+the_rig = why_none = None
 
 
 def get():
-    """The rig; harness.Skip if there can be none."""
-    global the_rig
-    if why_not():
-        raise harness.Skip(why_not())
-    if the_rig is None:
-        the_rig = Rig()
+    """The rig; harness.Skip if there can be none, or if Slurm itself does not start here."""
+    global the_rig, why_none
+    if the_rig is None and why_none is None:
+        why_none = why_not()
+    if the_rig is None and why_none is None:
+        try:
+            the_rig = Rig()
+        except (AssertionError, OSError, KeyError) as e:
+            for line in str(e).splitlines()[-20:]:
+                print(f"# {line}", flush=True)
+            why_none = "Slurm does not start on this machine"
+    if why_none is not None:
+        raise harness.Skip(why_none)
     return the_rig

@@ -387,7 +387,8 @@ def test_a_run_answers_while_its_nodes_start(w):
     file = w.small()
     p = w.start("run", file, "--name", "there", *gated(w, 2, ", hosts: [a, b]"))
     harness.wait_until("its socket", lambda: (w.run_dir("there") / "control.sock").exists())
-    assert states(w, "there") == ("starting", ["starting", "starting"])
+    harness.wait_until("the wait for nodes", lambda: states(w, "there") ==
+                       ("starting", ["starting", "starting"]))
     w.write("gate-1", "")
     harness.wait_until("one node", lambda: states(w, "there")[1] == ["starting", "up"])
     status = w.status("there")
