@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static int add(struct node_command *c, const char *word, struct err *err)
+int node_add_word(struct node_command *c, const char *word, struct err *err)
 {
     if (c->n == PROGRAM_MAX_WORDS)
         return err_set(err, ERR_LIMIT, "cluster: the command has more than %d words",
@@ -28,7 +28,7 @@ static int add_list(struct node_command *c, const struct yaml_node *list, struct
     int rc = 0;
 
     for (size_t i = 0; list != NULL && i < list->n && rc == 0; i++)
-        rc = add(c, list->child[i]->text, err);
+        rc = node_add_word(c, list->child[i]->text, err);
     return rc;
 }
 
@@ -41,13 +41,15 @@ static int add_node(struct node_command *c, const struct cluster_config *config,
     int rc;
 
     (void)snprintf(silence, sizeof(silence), "%.0f", config->silence_s * 1000);
-    (void)((rc = add(c, binary, err)) < 0 || (rc = add(c, "node", err)) < 0 ||
-           (rc = add(c, "--connect", err)) < 0 || (rc = add(c, address, err)) < 0 ||
-           (rc = add(c, "--silence", err)) < 0 ||
-           (rc = add(c, arena_strdup(arena, silence), err)) < 0);
+    (void)((rc = node_add_word(c, binary, err)) < 0 ||
+           (rc = node_add_word(c, "node", err)) < 0 ||
+           (rc = node_add_word(c, "--connect", err)) < 0 ||
+           (rc = node_add_word(c, address, err)) < 0 ||
+           (rc = node_add_word(c, "--silence", err)) < 0 ||
+           (rc = node_add_word(c, arena_strdup(arena, silence), err)) < 0);
     if (rc == 0 && config->launcher == LAUNCHER_SLURM && slurm_job() == NULL)
-        rc = add(c, "--scancel", err);
-    return rc == 0 && !config->encrypt ? add(c, "--plain", err) : rc;
+        rc = node_add_word(c, "--scancel", err);
+    return rc == 0 && !config->encrypt ? node_add_word(c, "--plain", err) : rc;
 }
 
 /* A word as a shell reads it back. */
@@ -80,9 +82,10 @@ static int make_ssh(struct node_command *c, const struct cluster_config *config,
     size_t first;
     int rc;
 
-    (void)((rc = add(c, "ssh", err)) < 0 || (rc = add(c, "-T", err)) < 0 ||
+    (void)((rc = node_add_word(c, "ssh", err)) < 0 ||
+           (rc = node_add_word(c, "-T", err)) < 0 ||
            (rc = add_list(c, config->options, err)) < 0 ||
-           (rc = add(c, node_command_host(config, node), err)) < 0);
+           (rc = node_add_word(c, node_command_host(config, node), err)) < 0);
     first = c->n;
     if (rc == 0)
         rc = add_node(c, config, binary, address, arena, err);
@@ -122,7 +125,8 @@ static int make_command(struct node_command *c, const struct cluster_config *con
     int rc = 0;
 
     for (size_t i = 0; i < config->command->n && rc == 0; i++)
-        rc = add(c, fill_in(config->command->child[i]->text, node, host, arena), err);
+        rc = node_add_word(c, fill_in(config->command->child[i]->text, node, host, arena),
+                           err);
     return rc < 0 ? rc : add_node(c, config, binary, address, arena, err);
 }
 

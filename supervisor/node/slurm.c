@@ -135,15 +135,6 @@ void slurm_make_name(char ret[SLURM_NAME_BYTES], const char *run, size_t node,
             *c = '_';
 }
 
-static int add(struct node_command *c, const char *word, struct err *err)
-{
-    if (c->n == PROGRAM_MAX_WORDS)
-        return err_set(err, ERR_LIMIT, "cluster: the command has more than %d words",
-                       PROGRAM_MAX_WORDS);
-    c->words[c->n++] = word;
-    return 0;
-}
-
 int slurm_add_words(struct node_command *c, const struct cluster_config *config,
                     size_t node, const char *name, struct arena *arena, struct err *err)
 {
@@ -156,18 +147,19 @@ int slurm_add_words(struct node_command *c, const struct cluster_config *config,
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < sizeof(before) / sizeof(before[0]); i++)
-        rc = add(c, before[i], err);
+        rc = node_add_word(c, before[i], err);
     for (size_t i = 0; rc == 0 && list != NULL && i < list->n; i++)
-        rc = add(c, list->child[i]->text, err);
+        rc = node_add_word(c, list->child[i]->text, err);
     for (size_t i = 0; rc == 0 && i < sizeof(after) / sizeof(after[0]); i++)
-        rc = add(c, after[i], err);
+        rc = node_add_word(c, after[i], err);
     if (rc == 0)
-        rc = add(c, arena_printf(arena, "--job-name=%s", name), err);
+        rc = node_add_word(c, arena_printf(arena, "--job-name=%s", name), err);
     if (rc < 0 || job == NULL)
         return rc;
-    (void)((rc = add(c, arena_printf(arena, "--jobid=%s", job), err)) < 0 ||
-           (rc = add(c, arena_printf(arena, "--relative=%zu", node), err)) < 0 ||
-           (rc = add(c, "--overlap", err)) < 0);
+    (void)((rc = node_add_word(c, arena_printf(arena, "--jobid=%s", job), err)) < 0 ||
+           (rc = node_add_word(c, arena_printf(arena, "--relative=%zu", node), err)) <
+               0 ||
+           (rc = node_add_word(c, "--overlap", err)) < 0);
     return rc;
 }
 
