@@ -4,7 +4,8 @@
     run_tests.py BUILD_DIR... -- [TEST_NAME...]
 
 Every TAP line of a test program counts as one check; a program without TAP counts as
-one. Failed programs show the end of what they printed. The last line is
+one. A failed program shows its failed checks, each with the beginning of what follows it; one
+without such checks shows the end of what it printed. The last line is
 `N passed, N failed` (`, N skipped` where there are any); exit code 1 if one failed.
 """
 import json
@@ -15,7 +16,7 @@ import subprocess
 import sys
 
 TAP_LINE = re.compile(r"^(not )?ok\b(.*)$")
-SHOWN_LINES = 40
+SHOWN_LINES, SHOWN_BYTES = 40, 2000  # of a failed check, of one of its lines
 
 
 def count(test):
@@ -46,6 +47,20 @@ def skip_reasons(test):
             yield m.group(1)
 
 
+def lines_of_failure(test):
+    out, err = ((test.get(name) or "").splitlines() for name in ("stdout", "stderr"))
+    blocks, block = [], None
+    for line in out:
+        m = TAP_LINE.match(line)
+        if m:
+            block = [] if m.group(1) and not re.search(r"#\s*skip", m.group(2), re.I) else None
+            blocks += [] if block is None else [block]
+        if block is not None and len(block) < SHOWN_LINES:
+            block.append(line)
+    lines = sum(blocks, []) if blocks else (out + err)[-SHOWN_LINES:]
+    return [line[:SHOWN_BYTES] for line in lines]
+
+
 def run(build, names):
     # Many tests wait for processes more than they compute: run one more than there are cores.
     jobs = len(os.sched_getaffinity(0)) + 1
@@ -66,9 +81,8 @@ def main():
             p, f, s = count(test)
             passed, failed, skipped = passed + p, failed + f, skipped + s
             if f:
-                text = (test.get("stdout") or "") + (test.get("stderr") or "")
                 print(f"FAILED {test['name']} ({test['result']})")
-                print("\n".join("    " + t for t in text.splitlines()[-SHOWN_LINES:]))
+                print("\n".join("    " + line for line in lines_of_failure(test)))
             for reason in skip_reasons(test):
                 print(f"skipped {test['name']}: {reason}")
     tail = f", {skipped} skipped" if skipped else ""

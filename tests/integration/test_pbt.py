@@ -124,6 +124,14 @@ def test_a_member_that_fails_is_replaced(w):
     assert "95 % interval" in text, text
 
 
+def state_of(w, run):
+    """None: there is no such run, perhaps because it is about to begin anew."""
+    p = w.start("status", run, "--json")
+    p.wait(timeout=harness.DEADLINE_S)
+    says = harness.json_lines(harness.output(p))
+    return says[0]["state"] if says else None
+
+
 def wait_for_checkpoint(run):
     """One after the first round: the first of all is there before any."""
     harness.wait_until("a checkpoint", lambda: any(
@@ -165,8 +173,7 @@ def test_a_trial_that_fails_is_a_row_with_its_reason_and_may_be_continued(w):
     _, err = w.brood("sweep", study)  # it is left alone
     assert "1 of 1" not in err, err
     p = w.start("sweep", study, "--retry-failed")
-    harness.wait_until("the run", lambda: json.loads(
-        w.brood("status", "grid/1-s1", "--json")[0])["state"] == "running")
+    harness.wait_until("the run", lambda: state_of(w, "grid/1-s1") == "running")
     harness.set_last_step(w, "grid/1-s1", 160)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     text = w.brood("report", "grid")[0]
@@ -185,8 +192,7 @@ def test_a_trial_above_its_memory_limit_has_failed(w):
     assert "\nfailed: 1-s1 at step " in table and said in table, table
     w.write("grid.yaml", text % "64G")
     p = w.start("sweep", study, "--retry-failed")
-    harness.wait_until("the run", lambda: json.loads(
-        w.brood("status", "grid/1-s1", "--json")[0])["state"] == "running")
+    harness.wait_until("the run", lambda: state_of(w, "grid/1-s1") == "running")
     harness.set_last_step(w, "grid/1-s1", 160)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     table = w.brood("report", "grid", "--svg", w.path / "grid.svg")[0]

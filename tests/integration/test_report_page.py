@@ -184,6 +184,8 @@ def test_changes_are_on_the_page(w):
     run = w.run_dir("a")
     harness.wait_until("rows", lambda: harness.rows(run) > 1)
     w.brood("set", "a", "defaults.discount=0.875")
+    # Else both changes may come into force at once, in one line.
+    harness.wait_until("the change", lambda: w.status("a").get("pending") == [])
     w.brood("kill", "a", "agent_2")
     harness.set_last_step(w, run, 200)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
