@@ -4,6 +4,7 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/config/run_schema.h"
 #include "common/err/check.h"
+#include "common/io/shell_quote.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/live_run.h"
@@ -42,23 +43,10 @@ struct submit {
 
 /* ---- the script ---- */
 
-/* As a shell reads it back. */
-static void put_quoted(FILE *f, const char *text)
-{
-    (void)fputc('\'', f);
-    for (; *text != '\0'; text++) {
-        if (*text == '\'')
-            (void)fputs("'\\''", f);
-        else
-            (void)fputc(*text, f);
-    }
-    (void)fputc('\'', f);
-}
-
 static void put_assignment(FILE *f, const char *variable, const char *value)
 {
     (void)fprintf(f, "%s=", variable);
-    put_quoted(f, value);
+    shell_quote(f, value);
     (void)fputc('\n', f);
 }
 
@@ -132,7 +120,7 @@ static char *make_script(const struct submit *s, const char *name, const char *f
                   name, s->n_seeds > 0 ? "-s<seed>" : "");
     put_options(f, s, name, folder);
     (void)fputs("\ncd -- ", f);
-    put_quoted(f, s->cwd);
+    shell_quote(f, s->cwd);
     (void)fputs(" || exit 1\n", f);
     put_assignment(f, "brood", s->binaries.supervisor);
     put_assignment(f, "runs", s->runs_dir);

@@ -197,11 +197,7 @@ static void pass_variables(struct program_spec *spec)
                                          "USER=",
                                          "SLURM_CONF="};
 
-    for (char **v = environ; *v != NULL; v++)
-        for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
-            if (strncmp(*v, passed[i], strlen(passed[i])) == 0 &&
-                spec->n_variables < PROGRAM_MAX_VARIABLES)
-                spec->variables[spec->n_variables++] = *v;
+    program_spec_pass(spec, passed, sizeof(passed) / sizeof(passed[0]));
 }
 
 static struct node_identity identity_of(const struct place *p)

@@ -1,6 +1,8 @@
 #include "supervisor/node/node_launch.h"
 
 #include "common/config/yaml_tree.h"
+#include "common/err/check.h"
+#include "common/io/shell_quote.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/node/slurm.h"
@@ -57,19 +59,17 @@ static const char *quote(const char *word, struct arena *arena)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                 "0123456789_./:=@%+,-[]";
-    char *text, *at;
+    char *text = NULL;
+    size_t len;
+    FILE *f;
     const char *ret;
 
     if (word[0] != '\0' && word[strspn(word, plain)] == '\0' && strchr(word, '[') == NULL)
         return word;
-    text = at = xmalloc(4 * strlen(word) + 3);
-    *at++ = '\'';
-    for (; *word != '\0'; word++) {
-        if (*word == '\'')
-            at = stpcpy(at, "'\\'");
-        *at++ = *word;
-    }
-    (void)stpcpy(at, "'");
+    f = open_memstream(&text, &len);
+    CHECK(f != NULL, "no memory");
+    shell_quote(f, word);
+    CHECK(fclose(f) == 0, "no memory");
     ret = arena_strdup(arena, text);
     free(text);
     return ret;

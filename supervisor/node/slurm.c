@@ -265,13 +265,9 @@ static int ask(struct slurm_fence *f, const char *const *words, size_t n)
     static const char *const passed[] = {"SLURM_CONF=", "USER=", "TMPDIR="};
     struct program_spec spec = {
         .agent_exe_fd = f->agent_exe_fd, .words = words, .n_words = n, .directory = "."};
-    char *variables[sizeof(passed) / sizeof(passed[0])];
     int rc = -1;
 
-    spec.n_variables =
-        program_pass_variables(passed, sizeof(passed) / sizeof(passed[0]), variables);
-    for (size_t i = 0; i < spec.n_variables; i++)
-        spec.variables[i] = variables[i];
+    program_spec_pass(&spec, passed, sizeof(passed) / sizeof(passed[0]));
     f->output_fd = memfd_create("slurm", MFD_CLOEXEC);
     spec.input_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     spec.output_fd = f->output_fd;

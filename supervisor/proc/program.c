@@ -28,6 +28,17 @@ size_t program_pass_variables(const char *const *passed, size_t n_passed, char *
     return n;
 }
 
+void program_spec_pass(struct program_spec *spec, const char *const *passed,
+                       size_t n_passed)
+{
+    char *found[PROGRAM_MAX_VARIABLES];
+    const size_t most = PROGRAM_MAX_VARIABLES - spec->n_variables;
+    const size_t n = program_pass_variables(passed, n_passed < most ? n_passed : most, found);
+
+    for (size_t i = 0; i < n; i++)
+        spec->variables[spec->n_variables++] = found[i];
+}
+
 static void make_environment(char *ret[PROGRAM_MAX_VARIABLES + N_PASSED + 1],
                              const struct program_spec *spec)
 {

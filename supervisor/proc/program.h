@@ -48,6 +48,9 @@ void program_kill(const struct program *p);
 /* Copies those variables of this process's environment, "NAME=VALUE", that begin with one of
  * `passed`, "NAME=", to ret, and returns how many, at most n_passed. They are borrowed. */
 size_t program_pass_variables(const char *const *passed, size_t n_passed, char **ret);
+/* Adds those variables to the spec's, as far as there is room. */
+void program_spec_pass(struct program_spec *spec, const char *const *passed,
+                       size_t n_passed);
 /* Whether pid is a program that was started here and is not reaped. */
 int program_is_known(pid_t pid);
 

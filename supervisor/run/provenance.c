@@ -1,6 +1,7 @@
 /* Writes what produced a run, so that it can be reproduced. */
 #include "supervisor/run/run_dir.h"
 
+#include "common/io/shell_quote.h"
 #include "common/mem/xmalloc.h"
 #include "common/numerics/cpu_kernels.h"
 
@@ -43,14 +44,7 @@ static void put_word(FILE *out, const char *word)
         (void)fputs(word, out);
         return;
     }
-    (void)fputc('\'', out);
-    for (; *word != '\0'; word++) {
-        if (*word == '\'')
-            (void)fputs("'\\''", out);
-        else
-            (void)fputc(*word, out);
-    }
-    (void)fputc('\'', out);
+    shell_quote(out, word);
 }
 
 int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
