@@ -215,8 +215,8 @@ static int write_file(const char *folder, const char *file, const char *text,
 static int give(const struct submit *s, const char *folder, const char *script,
                 const char *yaml, char **ret_id, struct err *err)
 {
-    char sbatch[] = "sbatch", parsable[] = "--parsable", *path;
-    char *argv[] = {sbatch, parsable, NULL, NULL}, *output = NULL;
+    char *path = xasprintf("%s/job.sh", folder), *output = NULL;
+    const char *const argv[] = {"sbatch", "--parsable", path, NULL};
     int rc = tree_make(folder, err);
 
     *ret_id = NULL;
@@ -224,10 +224,8 @@ static int give(const struct submit *s, const char *folder, const char *script,
         rc = write_file(folder, "config.yaml", yaml, err);
     if (rc == 0)
         rc = write_file(folder, "job.sh", script, err);
-    if (rc < 0)
-        return rc;
-    argv[2] = path = xasprintf("%s/job.sh", folder);
-    rc = command_ask(argv, SBATCH_MS, &output, err);
+    if (rc == 0)
+        rc = command_ask(argv, SBATCH_MS, &output, err);
     free(path);
     if (rc == 0) { /* "12" or "12;cluster", the last line */
         char *line = command_last_line(output);

@@ -1,5 +1,6 @@
 #include "supervisor/cli/jobs.h"
 
+#include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/node/slurm.h"
@@ -18,7 +19,7 @@
 #include <unistd.h>
 
 enum { OUT, ERR, N_PIPES };
-enum { READ_BYTES = 1 << 16, TICK_MS = 100 };
+enum { READ_BYTES = 1 << 16, TICK_MS = 100, INTERRUPT_MS = 5000 };
 
 struct process {
     const struct job *of;
@@ -36,6 +37,8 @@ struct jobs {
     cpu_set_t cores; /* that this process may use */
     int signals;
     char *binary;    /* of this program */
+    char *signalled; /* the ids of Slurm's jobs; NULL: none yet */
+    int64_t interrupted_ms;
     int is_stopped;  /* by a signal */
     int is_stopping; /* no further one starts */
     int code;        /* of the first that failed */
@@ -278,6 +281,13 @@ static void forward(const struct jobs *js, int signum)
                        js->args->srun != NULL && signum != SIGCONT ? SIGTERM : signum);
 }
 
+/* Slurm's jobs get the signal through Slurm: srun would end without them. */
+static void interrupt(struct jobs *js)
+{
+    slurm_interrupt(js->args->srun_name, &js->signalled);
+    js->interrupted_ms = monotonic_ms();
+}
+
 static void take_signal(struct jobs *js)
 {
     struct signalfd_siginfo info;
@@ -294,7 +304,7 @@ static void take_signal(struct jobs *js)
         (void)raise(SIGSTOP);
     } else if (js->args->srun != NULL && info.ssi_signo != SIGCONT && !js->is_stopped) {
         js->is_stopped = js->is_stopping = 1;
-        slurm_interrupt(js->args->srun_name);
+        interrupt(js);
     } else {
         js->is_stopped |= info.ssi_signo != SIGCONT;
         js->is_stopping |= js->is_stopped;
@@ -318,6 +328,8 @@ static int watch_signals(void)
 
 static void wait_for_something(struct jobs *js)
 {
+    const int is_interrupted = js->args->srun != NULL && js->is_stopped;
+    const int ticks = is_interrupted || js->args->on_tick != NULL;
     struct pollfd *fds = xcalloc(1 + N_PIPES * js->n_started, sizeof(*fds));
     nfds_t n = 0;
 
@@ -325,7 +337,7 @@ static void wait_for_something(struct jobs *js)
     for (size_t i = 0; i < js->n_started; i++)
         for (int k = 0; k < N_PIPES; k++)
             fds[n++] = (struct pollfd){.fd = js->job[i].fd[k], .events = POLLIN};
-    if (poll(fds, n, js->args->on_tick != NULL ? TICK_MS : -1) > 0) {
+    if (poll(fds, n, ticks ? TICK_MS : -1) > 0) {
         for (nfds_t i = 1; i < n; i++)
             if (fds[i].revents != 0)
                 take_output(js, &js->job[(i - 1) / N_PIPES], (int)(i - 1) % N_PIPES);
@@ -333,6 +345,9 @@ static void wait_for_something(struct jobs *js)
             take_signal(js);
     }
     free(fds);
+    if (is_interrupted && js->n_live > 0 &&
+        monotonic_ms() - js->interrupted_ms > INTERRUPT_MS)
+        interrupt(js);
     if (js->args->on_tick != NULL)
         js->args->on_tick(js->args->ctx);
 }
@@ -367,6 +382,7 @@ int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopp
         (void)close(js.signals);
     free(js.job);
     free(js.binary);
+    free(js.signalled);
     if (ret_stopped != NULL)
         *ret_stopped = js.is_stopped;
     return js.code;

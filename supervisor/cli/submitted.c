@@ -16,25 +16,37 @@ char *submitted_folder(const char *runs_dir, const char *run)
     return xasprintf("%s/.jobs/%s", runs_dir, run);
 }
 
+/* Parts "<runs_dir>/<run>"; returns the first part, free(), which holds the second one. NULL:
+ * there is no such directory. */
+static char *part(const char *path, const char **ret_run)
+{
+    char *runs_dir = realpath(path, NULL);
+    char *slash = runs_dir != NULL ? strrchr(runs_dir, '/') : NULL;
+
+    if (slash == NULL)
+        return NULL;
+    *slash = '\0';
+    *ret_run = slash + 1;
+    return runs_dir;
+}
+
 char *submitted_folder_of(const char *path)
 {
-    char *real = realpath(path, NULL), *slash = real != NULL ? strrchr(real, '/') : NULL;
-    char *folder = NULL;
+    const char *run;
+    char *runs_dir = part(path, &run);
+    char *folder = runs_dir != NULL ? submitted_folder(runs_dir, run) : NULL;
 
-    if (slash != NULL) {
-        *slash = '\0';
-        folder = submitted_folder(real, slash + 1);
-    }
-    free(real);
+    free(runs_dir);
     return folder;
 }
 
 static int read_id(const char *runs_dir, const char *run, char ret[64])
 {
-    char *path = xasprintf("%s/.jobs/%s/job", runs_dir, run);
+    char *folder = submitted_folder(runs_dir, run), *path = xasprintf("%s/job", folder);
     FILE *f = fopen(path, "re");
 
     free(path);
+    free(folder);
     ret[0] = '\0';
     if (f == NULL)
         return 0;
@@ -58,9 +70,9 @@ static void take_line(struct submitted *s, char *line)
 
 int submitted_find(struct submitted *ret, const char *runs_dir, const char *run)
 {
-    char squeue[] = "squeue", bare[] = "--noheader", all[] = "--states=all";
-    char format[] = "--format=%T %r", *output = NULL, *which, *line;
-    char *argv[] = {squeue, bare, all, format, NULL, NULL};
+    const char *argv[] = {"squeue",         "--noheader", "--states=all",
+                          "--format=%T %r", NULL,         NULL};
+    char *output = NULL, *which, *line;
     struct err err = {0};
 
     *ret = (struct submitted){.state = "unknown"};
@@ -85,14 +97,11 @@ int submitted_find(struct submitted *ret, const char *runs_dir, const char *run)
 
 int submitted_find_of(struct submitted *ret, const char *path)
 {
-    char *real = realpath(path, NULL), *slash = real != NULL ? strrchr(real, '/') : NULL;
-    int found = 0;
+    const char *run;
+    char *runs_dir = part(path, &run);
+    const int found = runs_dir != NULL && submitted_find(ret, runs_dir, run);
 
-    if (slash != NULL) {
-        *slash = '\0';
-        found = submitted_find(ret, real, slash + 1);
-    }
-    free(real);
+    free(runs_dir);
     return found;
 }
 

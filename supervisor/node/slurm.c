@@ -94,22 +94,21 @@ int slurm_check(const struct cluster_config *config, struct err *err)
 
 int slurm_check_job(const struct cluster_config *config, struct err *err)
 {
-    char srun[] = "srun", test[] = "--test-only", one[] = "--nodes=1";
-    char task[] = "--ntasks=1", program[] = "true";
-    char *argv[PROGRAM_MAX_WORDS + 8], *output = NULL;
+    const char *argv[PROGRAM_MAX_WORDS + 8];
     const struct yaml_node *list = config->options;
+    char *output = NULL;
     size_t n = 0;
     int rc = slurm_check(config, err);
 
     if (rc < 0 || slurm_job() != NULL)
         return rc;
-    argv[n++] = srun;
-    argv[n++] = test;
+    argv[n++] = "srun";
+    argv[n++] = "--test-only";
     for (size_t i = 0; list != NULL && i < list->n && i < PROGRAM_MAX_WORDS; i++)
-        argv[n++] = (char *)(uintptr_t)list->child[i]->text; /* read only */
-    argv[n++] = one;
-    argv[n++] = task;
-    argv[n++] = program;
+        argv[n++] = list->child[i]->text;
+    argv[n++] = "--nodes=1";
+    argv[n++] = "--ntasks=1";
+    argv[n++] = "true";
     argv[n] = NULL;
     rc = command_ask(argv, CHECK_MS, &output, err);
     free(output);
@@ -194,41 +193,100 @@ size_t slurm_find_ids(const char *lines, const char *name, char *ret, size_t siz
     return n;
 }
 
-void slurm_interrupt(const char *name)
+/* The words of squeue that list jobs of a name or, inside of a job, all of its steps. which:
+ * holds one of them. */
+static size_t add_listing(const char **words, const char *name,
+                          char which[SLURM_NAME_BYTES + 16])
 {
-    char squeue[] = "squeue", bare[] = "--noheader", format[] = "--format=%i %j";
-    char steps[] = "--steps", scancel[] = "scancel", quiet[] = "--quiet";
-    char pending[] = "--state=PENDING", term[] = "--signal=TERM",
-         which[SLURM_NAME_BYTES + 16];
-    char *ask[] = {squeue, bare, format, which, slurm_job() != NULL ? steps : NULL, NULL};
-    char *drop[] = {scancel, quiet, pending, which, NULL};
-    char *words[PROGRAM_MAX_WORDS], *output = NULL, *ids = xcalloc(LIST_BYTES, 1);
+    const char *job = slurm_job();
     size_t n = 0;
 
-    if (slurm_job() == NULL) {
-        (void)snprintf(which, sizeof(which), "--name=%s", name);
-        if (command_ask(drop, CHECK_MS, &output, NULL) == 0)
-            free(output);
-        output = NULL;
-    } else {
-        (void)snprintf(which, sizeof(which), "--jobs=%.32s", slurm_job());
-    }
-    if (command_ask(ask, CHECK_MS, &output, NULL) == 0)
-        (void)slurm_find_ids(output, name, ids, LIST_BYTES);
+    if (job != NULL)
+        (void)snprintf(which, SLURM_NAME_BYTES + 16, "--jobs=%.32s", job);
+    else
+        (void)snprintf(which, SLURM_NAME_BYTES + 16, "--name=%s", name);
+    words[n++] = "squeue";
+    words[n++] = "--noheader";
+    words[n++] = "--format=%i %j";
+    words[n++] = which;
+    if (job != NULL)
+        words[n++] = "--steps";
+    return n;
+}
+
+/* ---- an interrupt ---- */
+
+/* Whether a list of ids, each followed by a space, has that one. */
+static int has_id(const char *ids, const char *id)
+{
+    const size_t len = strlen(id);
+
+    for (const char *at = ids; at != NULL && *at != '\0';
+         at += strcspn(at, " "), at += *at == ' ')
+        if (strcspn(at, " ") == len && strncmp(at, id, len) == 0)
+            return 1;
+    return 0;
+}
+
+static void add_id(char **ids, const char *id)
+{
+    char *all = xasprintf("%s%s ", *ids != NULL ? *ids : "", id);
+
+    free(*ids);
+    *ids = all;
+}
+
+/* Returns 0 if Slurm did not answer in time. */
+static int tell(const char *const *words)
+{
+    char *output = NULL;
+    struct err err = {0};
+    const int rc = command_ask(words, CHECK_MS, &output, &err);
+
     free(output);
+    return rc == 0 || err.code != ERR_TIMEOUT; /* any other: it is over meanwhile */
+}
+
+static void cancel_waiting(const char *name)
+{
+    char which[SLURM_NAME_BYTES + 16];
+    const char *const words[] = {"scancel", "--quiet", "--state=PENDING", which, NULL};
+
+    (void)snprintf(which, sizeof(which), "--name=%s", name);
+    (void)tell(words);
+}
+
+/* ids: each followed by a space; it is cut. */
+static void signal_new(char *ids, char **known)
+{
     for (char *id = strtok(ids, " "); id != NULL;) {
-        n = 0;
-        words[n++] = scancel;
-        words[n++] = quiet;
-        words[n++] = term;
+        const char *words[PROGRAM_MAX_WORDS] = {"scancel", "--quiet", "--signal=TERM"};
+        size_t first = 3, n = first;
+
         for (; id != NULL && n + 1 < PROGRAM_MAX_WORDS; id = strtok(NULL, " "))
-            words[n++] = id;
-        words[n] = NULL;
-        output = NULL;
-        if (command_ask(words, CHECK_MS, &output, NULL) == 0)
-            free(output);
+            if (!has_id(*known, id))
+                words[n++] = id;
+        if (n > first && tell(words))
+            while (first < n)
+                add_id(known, words[first++]);
     }
+}
+
+void slurm_interrupt(const char *name, char **known)
+{
+    char which[SLURM_NAME_BYTES + 16], *output = NULL, *ids;
+    const char *words[8] = {0};
+
+    if (slurm_job() == NULL)
+        cancel_waiting(name);
+    (void)add_listing(words, name, which);
+    if (command_ask(words, CHECK_MS, &output, NULL) < 0)
+        return;
+    ids = xcalloc(LIST_BYTES, 1);
+    (void)slurm_find_ids(output, name, ids, LIST_BYTES);
+    signal_new(ids, known);
     free(ids);
+    free(output);
 }
 
 /* ---- the fence ---- */
@@ -285,21 +343,10 @@ static int ask(struct slurm_fence *f, const char *const *words, size_t n)
 
 static int list(struct slurm_fence *f)
 {
-    const char *words[8], *job = slurm_job();
     char which[SLURM_NAME_BYTES + 16];
-    size_t n = 0;
+    const char *words[8];
 
-    if (job != NULL)
-        (void)snprintf(which, sizeof(which), "--jobs=%.32s", job);
-    else
-        (void)snprintf(which, sizeof(which), "--name=%s", f->name);
-    words[n++] = "squeue";
-    words[n++] = "--noheader";
-    words[n++] = "--format=%i %j";
-    words[n++] = which;
-    if (job != NULL)
-        words[n++] = "--steps";
-    return ask(f, words, n);
+    return ask(f, words, add_listing(words, f->name, which));
 }
 
 /* ids: each followed by a space. */

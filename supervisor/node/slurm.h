@@ -43,9 +43,11 @@ int slurm_says_waiting(const char *output);
  * ret. Returns how many; what does not fit is left out. */
 size_t slurm_find_ids(const char *lines, const char *name, char *ret, size_t size);
 
-/* Sends SIGTERM to all processes of the jobs of that name, or inside of a job of its steps;
- * cancels those that still wait. */
-void slurm_interrupt(const char *name);
+/* Sends SIGTERM to all processes of the jobs of that name, or inside of a job of its steps, but
+ * for those that *known lists; cancels those that still wait. *known, NULL at first, gets the ids
+ * of those that were signalled, each followed by a space; free(). To be called again while some
+ * are left: Slurm may be too busy to answer, or only now begin a job. */
+void slurm_interrupt(const char *name, char **known);
 
 enum slurm_fence_state {
     SLURM_FENCE_NONE, /* nothing to cancel */

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -16,7 +17,7 @@
 enum { READ_BYTES = 4096, LOOK_MS = 10 };
 
 /* errno, or 0. No signal is blocked or ignored in the program. */
-static int spawn(pid_t *ret, char *const *argv, int output)
+static int spawn(pid_t *ret, const char *const *argv, int output)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -44,7 +45,8 @@ static int spawn(pid_t *ret, char *const *argv, int output)
     if (rc == 0)
         rc = posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
     if (rc == 0)
-        rc = posix_spawnp(ret, argv[0], &files, &attr, argv, environ);
+        rc = posix_spawnp(ret, argv[0], &files, &attr, (char *const *)(uintptr_t)argv,
+                          environ); /* reads them only */
     (void)posix_spawnattr_destroy(&attr);
     (void)posix_spawn_file_actions_destroy(&files);
     return rc;
@@ -89,8 +91,8 @@ static int follow(pid_t pid, int fd, int timeout_ms, struct wbuf *output, int *r
     }
 }
 
-int command_output(char *const *argv, int timeout_ms, char **ret_output, int *ret_status,
-                   struct err *err)
+int command_output(const char *const *argv, int timeout_ms, char **ret_output,
+                   int *ret_status, struct err *err)
 {
     struct wbuf output = {0};
     pid_t pid;
@@ -132,7 +134,8 @@ char *command_last_line(char *text)
     return line != NULL ? line + 1 : text;
 }
 
-int command_ask(char *const *argv, int timeout_ms, char **ret_output, struct err *err)
+int command_ask(const char *const *argv, int timeout_ms, char **ret_output,
+                struct err *err)
 {
     int status, rc = command_output(argv, timeout_ms, ret_output, &status, err);
 

@@ -4,6 +4,7 @@ with all that it has started, when the tests are over."""
 import atexit
 import contextlib
 import ctypes
+import functools
 import os
 import pathlib
 import pwd
@@ -17,6 +18,7 @@ import tempfile
 import harness
 
 NODES = ("n1", "n2", "n3")
+CLEAR_S = 240
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sbatch", "scancel", "squeue",
             "scontrol", "sinfo")
 # Limits that are meant for an idle machine are long here, pauses short.
@@ -29,7 +31,7 @@ CredType=cred/munge
 SlurmUser=root
 SlurmdUser=root
 SlurmctldPort={port[0]}
-StateSaveLocation={dir}/state
+StateSaveLocation={state}
 SlurmdSpoolDir={dir}/spool-%n
 SlurmctldPidFile={dir}/slurmctld.pid
 SlurmdPidFile={dir}/slurmd-%n.pid
@@ -85,6 +87,9 @@ class Rig:
     def __init__(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="brood-slurm-"))
         self.dir.chmod(0o755)
+        # slurmctld waits for this folder's disk again and again.
+        shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else self.dir
+        self.state = tempfile.mkdtemp(prefix="brood-test-slurm-", dir=shm)
         self.daemons = []
         atexit.register(self.close)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -125,10 +130,10 @@ class Rig:
     def start_slurm(self):
         """False: it did not start, perhaps because another process took a port."""
         conf = self.dir / "slurm.conf"
-        conf.write_text(CONF.format(dir=self.dir, host=os.uname().nodename.split(".")[0],
+        conf.write_text(CONF.format(dir=self.dir, state=self.state, host=os.uname().nodename.split(".")[0],
                                     port=free_ports(4)))
-        for folder in ("state", *(f"spool-{n}" for n in NODES)):
-            (self.dir / folder).mkdir(exist_ok=True)
+        for node in NODES:
+            (self.dir / f"spool-{node}").mkdir(exist_ok=True)
         started = [self.daemon("slurmctld", "-D", "-c", "-f", conf)]
         started += [self.daemon("slurmd", "-D", "-N", n, "-f", conf) for n in NODES]
 
@@ -168,7 +173,17 @@ class Rig:
         for job in self.jobs():
             subprocess.run(["scancel", "--signal=KILL", "--full", job], capture_output=True)
             subprocess.run(["scancel", job], capture_output=True)
-        harness.wait_until("no job", self.is_idle)
+        harness.wait_until("no job", self.is_idle, CLEAR_S)
+
+    def is_stuck(self):
+        """Whether Slurm does not end jobs whose processes were killed. It cancels all."""
+        try:
+            self.clear()
+            return False
+        except (AssertionError, subprocess.TimeoutExpired):
+            for line in [*str(self.jobs()).splitlines(), *self.logs().splitlines()]:
+                print(f"# {line}", flush=True)
+            return True
 
     def processes(self):
         """pid -> words of all processes that it has started for jobs."""
@@ -191,7 +206,8 @@ class Rig:
         for pid, (_, _, command) in harness.processes().items():  # slurmstepd
             if str(self.dir) in command or pid in self.processes():
                 harness.kill(pid)
-        shutil.rmtree(self.dir, ignore_errors=True)
+        for folder in (self.dir, self.state):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 the_rig = why_none = None
@@ -212,3 +228,27 @@ def get():
     if why_none is not None:
         raise harness.Skip(why_none)
     return the_rig
+
+
+def on_slurm(test):
+    """A test that gets a rig. If Slurm itself got stuck, the test is repeated with a new one."""
+    @functools.wraps(test)
+    def with_rig(w):
+        global the_rig
+        rig = get()
+        try:
+            return test(w, rig)
+        except Exception:
+            for p in w.started:
+                p.kill()
+                p.wait()
+            if not rig.is_stuck():
+                raise
+        rig.close()
+        the_rig = None
+        place = harness.Workplace()
+        try:
+            return test(place, get())
+        finally:
+            place.close()
+    return with_rig

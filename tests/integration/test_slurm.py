@@ -2,6 +2,7 @@
 on one machine, whatever dies or is cancelled, and nothing is left behind."""
 import os
 import pathlib
+import shutil
 import signal
 
 import harness
@@ -62,9 +63,9 @@ def end_and_compare(w, rig, p, name, file):
     harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir(name)))
 
 
-def test_the_same_bytes_as_on_one_machine(w):
+@slurm_rig.on_slurm
+def test_the_same_bytes_as_on_one_machine(w, rig):
     """Each node is a job of its own, on a machine of its own."""
-    rig = slurm_rig.get()
     file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
     p = start(w, "there", file, *PATIENT, *cluster(", nodes: 3, options: [--exclusive]"))
     assert sorted(await_nodes(rig, p, 3).values()) == ["n1", "n2", "n3"]
@@ -73,10 +74,10 @@ def test_the_same_bytes_as_on_one_machine(w):
     end_and_compare(w, rig, p, "there", file)
 
 
-def test_steps_of_an_allocation(w):
+@slurm_rig.on_slurm
+def test_steps_of_an_allocation(w, rig):
     """Inside of a job there are as many nodes as it has; a step that is cancelled is
     replaced in its place."""
-    rig = slurm_rig.get()
     file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
     p = w.start("-N2", "-n2", harness.BROOD, "run", file, "--name", "steps", *PATIENT,
                 *cluster(), program="salloc")
@@ -136,9 +137,9 @@ def cancel_job(w, rig, p, nodes):
     return at
 
 
-def test_deaths_change_no_byte(w):
+@slurm_rig.on_slurm
+def test_deaths_change_no_byte(w, rig):
     """Of one srun, of both processes of an srun, of a node; and a job that is cancelled."""
-    rig = slurm_rig.get()
     file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
     p = start(w, "killed", file, *PATIENT, *cluster(", nodes: 2, silence: 3s"))
     for kill in (kill_srun, kill_both_sruns, kill_node, cancel_job):
@@ -152,8 +153,8 @@ def test_deaths_change_no_byte(w):
     end_and_compare(w, rig, p, "killed", file)
 
 
-def test_a_supervisor_that_dies_leaves_no_job(w):
-    rig = slurm_rig.get()
+@slurm_rig.on_slurm
+def test_a_supervisor_that_dies_leaves_no_job(w, rig):
     file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
     for whom in ("supervisor", "keeper"):
         p = start(w, whom, file, *cluster(", nodes: 2"))
@@ -166,9 +167,9 @@ def test_a_supervisor_that_dies_leaves_no_job(w):
         harness.wait_until("no job", rig.is_idle)
 
 
-def test_nodes_wait_in_the_queue(w):
+@slurm_rig.on_slurm
+def test_nodes_wait_in_the_queue(w, rig):
     """The run says so, and can be interrupted; otherwise it begins when there is room."""
-    rig = slurm_rig.get()
     rig.run("sbatch", "--parsable", "-N3", "--exclusive", "-o", "/dev/null",
             "--wrap=sleep 4242")
     job, = rig.jobs()
@@ -191,8 +192,8 @@ def test_nodes_wait_in_the_queue(w):
     harness.wait_until("no job", rig.is_idle)
 
 
-def test_what_cannot_be_is_refused_in_one_line(w):
-    rig = slurm_rig.get()
+@slurm_rig.on_slurm
+def test_what_cannot_be_is_refused_in_one_line(w, rig):
 
     def refused(code, *args, command="run", prefix=(), **more):
         args = (w.small(), "-q", *args) if command == "check" else \
@@ -243,9 +244,9 @@ def steps_of(w, name):
     return (harness.checkpoints(w.run_dir(name)) or [0])[-1]
 
 
-def test_a_submitted_run_survives_preemption(w):
+@slurm_rig.on_slurm
+def test_a_submitted_run_survives_preemption(w, rig):
     """Once by the signal before a time limit, once because Slurm requeues it."""
-    rig = slurm_rig.get()
     file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
     job = submit(w, file, "--name", "far", *PATIENT)
     for how in (("scancel", "--batch", "--signal=USR1"), ("scancel", "--batch", "--signal=TERM"),
@@ -275,8 +276,8 @@ def test_a_submitted_run_survives_preemption(w):
     harness.wait_until("no process", lambda: not rig.processes())
 
 
-def test_a_cancelled_job_stays_cancelled(w):
-    rig = slurm_rig.get()
+@slurm_rig.on_slurm
+def test_a_cancelled_job_stays_cancelled(w, rig):
     file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
     job = submit(w, file, "--name", "unwanted")
     harness.wait_until("a round", lambda: steps_of(w, "unwanted") > 0)
@@ -294,9 +295,9 @@ def test_a_cancelled_job_stays_cancelled(w):
     harness.wait_until("no process", lambda: not rig.processes())
 
 
-def test_what_waits_has_a_status(w):
+@slurm_rig.on_slurm
+def test_what_waits_has_a_status(w, rig):
     """Before the run has a folder; and a job array has a run for each seed."""
-    rig = slurm_rig.get()
     job = submit(w, w.small(), "--name", "held", "--", "--hold")
     status = w.status("held")
     assert status["state"] == "waiting" and status["job"]["id"] == job, status
@@ -318,8 +319,8 @@ def test_what_waits_has_a_status(w):
     harness.assert_same_files(trained(w.run_dir("here-3")), trained(w.run_dir("many-s3")))
 
 
-def test_submit_refuses_in_one_line(w):
-    rig = slurm_rig.get()
+@slurm_rig.on_slurm
+def test_submit_refuses_in_one_line(w, rig):
 
     def refused(code, *args, **more):
         _, err = w.brood("submit", *args, code=code, **more)
@@ -348,22 +349,30 @@ metric: {column: eval/team_return/agent, mode: max, last: 1}
 """
 
 
-def test_trials_are_jobs(w):
+@slurm_rig.on_slurm
+def test_trials_are_jobs(w, rig):
     """The table is that of a sweep on this machine. An interrupt stops runs with a
     checkpoint."""
-    rig = slurm_rig.get()
     w.small()
     w.brood("sweep", w.write("there.yaml", STUDY), "--launcher", "slurm", "-q")
     w.brood("sweep", w.write("here.yaml", STUDY), "-q")
     there, here = (w.brood("report", name)[0].replace(name, "") for name in ("there", "here"))
     assert there == here, (there, here)
     w.small(steps=harness.FOREVER, checkpoint=400)
-    p = w.start("sweep", w.write("long.yaml", STUDY), "--launcher", "slurm", "-q")
+    # Slurm does not answer the interrupt's first question.
+    busy = w.path / "busy"
+    busy.mkdir()
+    (busy / "squeue").write_text(f"#!/bin/sh\nmkdir {busy}/asked 2>/dev/null && exit 1\n"
+                                 f"exec {shutil.which('squeue')} \"$@\"\n")
+    (busy / "squeue").chmod(0o755)
+    p = w.start("sweep", w.write("long.yaml", STUDY), "--launcher", "slurm", "-q",
+                env={"PATH": f"{busy}:{os.environ['PATH']}"})
     harness.wait_until("both", lambda: all(steps_of(w, f"long/{i}-s1") for i in (1, 2)))
     assert len(rig.jobs()) == 2, rig.jobs()
     everybody = harness.members(p.pid) | set(rig.processes())
     harness.kill(p.pid, signal.SIGINT)
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert (busy / "asked").exists()
     end_of_all(everybody)
     for i in (1, 2):
         assert w.status(f"long/{i}-s1")["state"] == "stopped", p.log.read_text()
