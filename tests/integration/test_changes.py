@@ -280,7 +280,8 @@ def test_a_default_waits_as_long_as_an_agent_does(w):
     own = "agents.agent_{}.optimizer.beta1"
     w.brood("set", run, "defaults.optimizer.beta1=0.5")
     waits = [(own.format(i), "0.5", None, f"agent_{i}") for i in (0, 1)]
-    assert pending(w, run) == waits
+    # From the next boundary on, it waits for each agent's next start.
+    harness.wait_until("both", lambda: pending(w, run) == waits)
     w.brood("set", run, "--cancel", own.format(0))
     assert pending(w, run) == waits[1:]
     w.brood("respawn", run, "agent_1")
@@ -291,7 +292,7 @@ def test_a_default_waits_as_long_as_an_agent_does(w):
     assert (run / "config.yaml").read_text() == before
     # By the default's name, all who wait for it.
     w.brood("set", run, "defaults.optimizer.beta1=0.5")
-    assert pending(w, run) == waits
+    harness.wait_until("both", lambda: pending(w, run) == waits)
     w.brood("set", run, "--cancel", "defaults.optimizer.beta1")
     assert pending(w, run) == [] and (run / "config.yaml").read_text() == before
     end(p, run)

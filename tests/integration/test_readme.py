@@ -59,7 +59,12 @@ class Clone:
         """A run of that name that lasts."""
         shutil.rmtree(self.w.run_dir(name), ignore_errors=True)
         self.becomes(LIVE)
-        self.execute(f"scripts/brood run configs/simple_spread.yaml --name {name} --detach")
+        self.detach(f"scripts/brood run configs/simple_spread.yaml --name {name} --detach", name)
+
+    def detach(self, command, name):
+        """Begin a run that lasts; commands that need a checkpoint of it may follow."""
+        self.execute(command)
+        harness.wait_until("a checkpoint", lambda: harness.checkpoints(self.w.run_dir(name)))
 
     def short(self, name):
         """A run of that name that is over."""
@@ -118,7 +123,7 @@ def test_the_readme(w, clone):
     todo["Launch"] = first
     do("Launch")
     clone.becomes(LIVE)
-    clone.execute(detached)
+    clone.detach(detached, "away")
     do("Watch")
     clone.stop("away")
     clone.live("simple_spread-1")
