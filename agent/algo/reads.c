@@ -51,33 +51,35 @@ int reads_is_first(const struct reads *r, size_t i)
     return k == i;
 }
 
-void reads_name(const struct reads *r, size_t i, char ret[STORE_COLUMN_NAME_MAX])
+static void name_one(const struct read *read, char ret[STORE_COLUMN_NAME_MAX])
 {
-    const struct read *read = &r->list[i];
-
     (void)snprintf(ret, STORE_COLUMN_NAME_MAX, "%s%s%s",
                    read->agent != NULL ? read->agent : "", read->agent != NULL ? "/" : "",
                    read->name);
 }
 
+void reads_name(const struct reads *r, size_t i, char ret[STORE_COLUMN_NAME_MAX])
+{
+    name_one(&r->list[i], ret);
+}
+
 static int find_one(const struct read *read, const struct store_layout *l,
                     struct err *err)
 {
-    const char *owner = read->agent != NULL ? read->agent : "",
-               *slash = read->agent != NULL ? "/" : "";
     const int c = store_layout_find(l, read->agent, read->name);
     enum dtype dtype = DT_FLOAT;
+    char name[STORE_COLUMN_NAME_MAX];
 
+    name_one(read, name);
     if (c < 0)
-        return err_set(err, ERR_NOT_FOUND, "the experience log has no column %s%s%s",
-                       owner, slash, read->name);
+        return err_set(err, ERR_NOT_FOUND, "the experience log has no column %s", name);
     if (read->is_mask || l->columns[c].dtype == DT_UINT8)
         dtype = DT_UINT8;
     if (l->columns[c].dtype != dtype || l->columns[c].elements != read->elements)
         return err_set(
-            err, ERR_SHAPE, "experience column %s%s%s is %s (%u), %s (%lld) expected",
-            owner, slash, read->name, dtype_name((enum dtype)l->columns[c].dtype),
-            l->columns[c].elements, dtype_name(dtype), (long long)read->elements);
+            err, ERR_SHAPE, "experience column %s is %s (%u), %s (%lld) expected", name,
+            dtype_name((enum dtype)l->columns[c].dtype), l->columns[c].elements,
+            dtype_name(dtype), (long long)read->elements);
     *read->place = c;
     return 0;
 }

@@ -711,11 +711,6 @@ void channel_hand_over(struct channel *c, const struct channel_callbacks *cb)
     c->cb = *cb;
 }
 
-size_t channel_queued(const struct channel *c)
-{
-    return c->out_len;
-}
-
 uint64_t channel_bytes_sent(const struct channel *c)
 {
     return c->bytes_sent;

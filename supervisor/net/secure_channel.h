@@ -98,8 +98,6 @@ void channel_release(struct channel *c);
  * on without an answer; also from within on_message, which is then called again before it
  * returned, and keeps what it cannot handle now. */
 int channel_wait(struct channel *c, uint64_t timeout_ms);
-/* Bytes that the other side has not taken yet. */
-size_t channel_queued(const struct channel *c);
 /* Closes the socket; no callback comes any more; frees the channel when the loop has let go of
  * it. NULL is fine. */
 void channel_close(struct channel *c);

@@ -452,6 +452,21 @@ def main():
     sys.exit(1 if failed else 0)
 
 
+def marked(keeper, variable="BROOD_MARK"):
+    """pids of processes that carry the mark of a run, or of a node (BROOD_NODE_MARK), which
+    begins with its keeper's pid."""
+    found = set()
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                text = pathlib.Path(entry.path, "environ").read_bytes()
+            except OSError:
+                continue
+            if b"%s=%d-" % (variable.encode(), keeper) in text:
+                found.add(int(entry.name))
+    return found
+
+
 def kill(pid, signum=signal.SIGKILL):
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signum)

@@ -21,20 +21,6 @@ def victims(p, who):
     return [found[w] for w in who.split("+") if found[w] is not None]
 
 
-def marked(p):
-    """pids of processes that carry the mark of a run, which begins with its keeper's pid."""
-    found = set()
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                text = pathlib.Path(entry.path, "environ").read_bytes()
-            except OSError:
-                continue
-            if b"BROOD_MARK=%d-" % p.pid in text:
-                found.add(int(entry.name))
-    return found
-
-
 def enter(w, p, name, phase):
     """Bring a learning run into a phase."""
     agents, supervisor = harness.agents_of(p.pid), harness.supervisor_of(p.pid)
@@ -100,7 +86,7 @@ def begin(w, name, phase, env=None):
 
 def has_left_all(p):
     """Whether the agents of a run, three or more, have each left their five processes."""
-    found = marked(p)
+    found = harness.marked(p.pid)
     everyone = harness.members(p.pid) | found
     return len(found) >= 9 and all(
         len(called(kind, everyone)) >= 3 for kind in ("left-behind", "left-bare", "left-large"))
@@ -114,7 +100,7 @@ def kill_in_phase(w, who, phase, env=None):
     name = f"{phase} {who}".replace(" ", "-").replace("+", "-")
     p = begin(w, name, phase, env)
     enter(w, p, name, phase)
-    everyone = harness.members(p.pid) | marked(p)
+    everyone = harness.members(p.pid) | harness.marked(p.pid)
     for kind in ("left-behind", "left-bare", "left-large"):
         assert phase != "learning" or len(called(kind, everyone)) == 3, kind
     unknown = called("left-bare", everyone) \
@@ -124,7 +110,7 @@ def kill_in_phase(w, who, phase, env=None):
     harness.kill(p.pid, signal.SIGCONT)  # the shell's `fg`, where it was stopped
     p.wait(timeout=harness.DEADLINE_S)
     wait_gone(everyone - unknown)
-    harness.wait_within("the end of all that is marked", lambda: not marked(p),
+    harness.wait_within("the end of all that is marked", lambda: not harness.marked(p.pid),
                         GONE_WITHIN_S)
     for pid in unknown:
         harness.kill(pid)
@@ -180,10 +166,10 @@ def test_a_control_group_comes_and_goes_with_the_run(w):
 
 def test_what_agents_left_goes_with_the_run(w):
     p = start_run(w, "left", program=w.program_with_agent(LEAVER))
-    harness.wait_until("grandchildren", lambda: len(marked(p)) >= 9)
+    harness.wait_until("grandchildren", lambda: len(harness.marked(p.pid)) >= 9)
     harness.kill(p.pid, signal.SIGINT)
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
-    assert not marked(p)
+    assert not harness.marked(p.pid)
 
 
 def test_the_exit_code_is_passed_on(w):

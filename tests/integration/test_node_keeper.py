@@ -1,7 +1,6 @@
 """The keeper of a node: whatever kills a node leaves nothing of it, also where no process of
 the run could see it."""
 import os
-import pathlib
 import signal
 import threading
 
@@ -10,6 +9,7 @@ from test_cluster import KEEP_NODES, PATIENT, cluster, node_pids, trained
 from test_endings import GONE_WITHIN_S, wait_gone
 from test_keeper import LEAVER, called, has_cgroups
 
+MARK = "BROOD_NODE_MARK"
 # Leaves the key to the machine, and stays in front, as ssh does.
 LAUNCH = ("cat > key-{node}.new; mv key-{node}.new key-{node}; echo \"$3\" > address; "
           "exec sleep 1000000")
@@ -49,22 +49,8 @@ class Machine:
         self.thread.join()
 
 
-def marked(keeper):
-    """pids of processes that carry the mark of a node, which begins with its keeper's pid."""
-    found = set()
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                text = pathlib.Path(entry.path, "environ").read_bytes()
-            except OSError:
-                continue
-            if b"BROOD_NODE_MARK=%d-" % keeper in text:
-                found.add(int(entry.name))
-    return found
-
-
 def everyone_of(keeper):
-    return harness.members(keeper) | marked(keeper)
+    return harness.members(keeper) | harness.marked(keeper, MARK)
 
 
 def has_left_all(keeper, agents):
@@ -88,7 +74,7 @@ def kill_one(w, machine, name, who):
         harness.kill(pid)
     p.wait(timeout=harness.DEADLINE_S)
     wait_gone(everyone - unknown)
-    harness.wait_within("the end of all that is marked", lambda: not marked(p.pid),
+    harness.wait_within("the end of all that is marked", lambda: not harness.marked(p.pid, MARK),
                         GONE_WITHIN_S)
     for pid in unknown:
         harness.kill(pid)
