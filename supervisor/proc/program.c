@@ -33,7 +33,8 @@ void program_spec_pass(struct program_spec *spec, const char *const *passed,
 {
     char *found[PROGRAM_MAX_VARIABLES];
     const size_t most = PROGRAM_MAX_VARIABLES - spec->n_variables;
-    const size_t n = program_pass_variables(passed, n_passed < most ? n_passed : most, found);
+    const size_t n =
+        program_pass_variables(passed, n_passed < most ? n_passed : most, found);
 
     for (size_t i = 0; i < n; i++)
         spec->variables[spec->n_variables++] = found[i];
