@@ -118,6 +118,20 @@ static void complete_restart(struct restart_config *r, const struct yaml_node *a
         r->max_delay_s = usual.max_delay_s;
 }
 
+static int check_env_device(const struct run_config *c, const struct yaml_node *root,
+                            struct err *err)
+{
+    const struct yaml_node *at = yaml_find(yaml_find(root, "env"), "device");
+    const int64_t nodes = cluster_config_is_active(c) ? c->cluster.nodes : 0;
+    char why[DEVICE_WHY_BYTES];
+    int64_t task;
+
+    if (at == NULL || c->env.device == NULL ||
+        device_task(c->env.device, nodes, &task, why) == 0)
+        return 0;
+    return yaml_fail(at, "env.device", err, "%s", why);
+}
+
 int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
                             struct err *err)
 {
@@ -125,7 +139,7 @@ int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
     struct cluster_config *k = &c->cluster;
 
     if (!c->has_cluster)
-        return 0;
+        return check_env_device(c, root, err);
     /* the tables give optional maps no defaults */
     if (yaml_find(at, "launcher") == NULL)
         k->launcher = LAUNCHER_NONE;
@@ -140,7 +154,7 @@ int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
     if (k->start_within_s == 0.0)
         k->start_within_s = DEFAULT_START_WITHIN_S;
     complete_restart(&k->restart, yaml_find(at, "restart"));
-    return check_launcher(c, at, err);
+    return check_launcher(c, at, err) < 0 ? ERR_CONFIG : check_env_device(c, root, err);
 }
 
 static const struct yaml_node *copy_words(const struct yaml_node *words,
@@ -165,6 +179,8 @@ void cluster_config_take(struct run_config *c, const struct run_config *from)
     k->options = copy_words(k->options, &c->arena);
     k->command = copy_words(k->command, &c->arena);
     k->listen = k->listen != NULL ? arena_strdup(&c->arena, k->listen) : NULL;
+    c->env.device =
+        from->env.device != NULL ? arena_strdup(&c->arena, from->env.device) : NULL;
     take_device(&c->defaults, &from->defaults, &c->arena);
     for (size_t i = 0; i < c->n_agents && i < from->n_agents; i++)
         take_device(&c->agents[i], &from->agents[i], &c->arena);

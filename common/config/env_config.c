@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const external_keys[] = {"command",   "plugin",         "directory",
-                                            "processes", "respond_within", "memory_limit",
-                                            "restart",   "verify",         NULL};
+static const char *const external_keys[] = {
+    "command",      "plugin",  "directory", "processes", "respond_within",
+    "memory_limit", "restart", "verify",    "device",    NULL};
 static const char *const native_keys[] = {"rules", "actions", NULL};
 
 static int is_among(const char *key, const char *const *keys)

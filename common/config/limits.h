@@ -4,6 +4,7 @@
 #define COMMON_CONFIG_LIMITS_H
 
 #define AGENT_MAX_COUNT   4096
+#define ENV_MAX_PROCESSES 1024
 #define AGENT_NAME_MAX    64 /* bytes, with the terminator; [A-Za-z0-9_.-] */
 #define PLUGIN_MAX_PARAMS 256
 

@@ -179,6 +179,7 @@ struct env_config {
     const char *plugin;
     const char *directory; /* absolute: base of relative paths, and the processes' cwd */
     int64_t processes;
+    const char *device; /* of the processes, in a cluster; NULL: where brood run is */
     double respond_within_s;
     int64_t memory_limit_bytes; /* 0: none */
     struct restart_config restart;

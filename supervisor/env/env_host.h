@@ -27,6 +27,8 @@ struct env_host_args {
     uv_loop_t *loop; /* borrowed */
     int agent_exe_fd; /* the agent executable, which launches external programs; borrowed */
     const char *logs; /* folder for <process>.log; copied; NULL: kept in memory only */
+    /* Where process number `process` of n runs (agent_spec.site); NULL: all on this machine. */
+    struct worker_site *(*site)(void *ctx, size_t process, size_t n);
     void (*on_event)(void *ctx, const struct agent_event *e, const char *process);
     void (*on_inexact)(void *ctx, const char *line);
     /* A process was given up or sent an invalid answer. No other callback but on_stopped

@@ -132,15 +132,16 @@ static void pack_configure(void *ctx, size_t process, int restored, struct msg_o
                             w->processes[process].first, o);
 }
 
-static void make_specs(struct external_world *w, const char *logs, const char *name)
+static void make_specs(struct external_world *w, const struct env_host_args *host,
+                       const char *name)
 {
     w->specs = xcalloc(w->n_processes, sizeof(*w->specs));
     for (size_t i = 0; i < w->n_processes; i++) {
         struct external_process *p = &w->processes[i];
 
         (void)snprintf(p->name, sizeof(p->name), "%s_%zu", name, i);
-        if (logs != NULL)
-            p->log_path = xasprintf("%s/%s.log", logs, p->name);
+        if (host->logs != NULL)
+            p->log_path = xasprintf("%s/%s.log", host->logs, p->name);
         w->specs[i] = (struct agent_spec){.name = p->name,
                                           .role = "environment",
                                           .log_path = p->log_path,
@@ -151,6 +152,8 @@ static void make_specs(struct external_world *w, const char *logs, const char *n
                                           .directory = w->external->directory,
                                           .revival = &external_revival,
                                           .is_trial = w->external->is_trial};
+        if (host->site != NULL)
+            w->specs[i].site = host->site(host->ctx, i, w->n_processes);
     }
 }
 
@@ -167,7 +170,7 @@ int external_world_start(struct external_world *w, struct env_host *host,
 
     CHECK(w->table == NULL);
     w->host = host;
-    make_specs(w, args->logs, name);
+    make_specs(w, args, name);
     rc = agent_table_new(&w->table, args->loop, args->agent_exe_fd, -1, w->specs,
                          w->n_processes, &cb, err);
     if (rc == 0)

@@ -1,5 +1,6 @@
 #include "supervisor/node/cluster.h"
 
+#include "common/config/cluster_config.h"
 #include "common/err/check.h"
 #include "common/io/beneath.h"
 #include "common/io/monotonic.h"
@@ -849,6 +850,18 @@ static void name_run(struct cluster *c)
                    random);
 }
 
+/* Slurm's nodes are counted only now. */
+static int check_environment(const struct cluster *c, struct err *err)
+{
+    const char *device = c->args.config->env.device;
+    char why[DEVICE_WHY_BYTES];
+    int64_t task;
+
+    if (device == NULL || device_task(device, (int64_t)c->n, &task, why) == 0)
+        return 0;
+    return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.device"), "%s", why);
+}
+
 int cluster_open(struct cluster **ret, const struct cluster_args *args,
                  struct agent_spec *specs, size_t n, struct err *err)
 {
@@ -871,6 +884,8 @@ int cluster_open(struct cluster **ret, const struct cluster_args *args,
         rc = slurm_check(c->config, err);
     if (rc == 0)
         rc = placement_make(args->config, c->n, specs, n, node_of, err);
+    if (rc == 0)
+        rc = check_environment(c, err);
     if (rc == 0)
         rc = open_listener(c, err);
     if (rc == 0)
@@ -913,6 +928,25 @@ void cluster_reads(struct cluster *c, const char *agent, const uint8_t *columns,
                    size_t n_columns)
 {
     remote_roster_reads(&c->roster, agent, columns, n_columns);
+}
+
+struct worker_site *cluster_environment_site(struct cluster *c, size_t process, size_t n)
+{
+    const char *device = c->args.config->env.device;
+    char why[DEVICE_WHY_BYTES];
+    int64_t task = -1;
+    size_t first;
+
+    if (device == NULL || device_task(device, (int64_t)c->n, &task, why) < 0)
+        return NULL;
+    first = task >= 0 ? (size_t)task : process * c->n / n;
+    for (size_t i = 0; i < c->n; i++) { /* processes for evaluations begin late */
+        const struct place *p = &c->places[(first + i) % c->n];
+
+        if (p->state != PLACE_GONE)
+            return remote_site_base(p->site);
+    }
+    return remote_site_base(c->places[first].site);
 }
 
 void cluster_forget(struct cluster *c, uint64_t row)

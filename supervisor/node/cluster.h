@@ -5,6 +5,8 @@
  *          generation, and has a key of its own, on the launched program's standard input. The
  *          connection of an earlier one is never read again, and its key opens no other one: that
  *          is a line of the log, which names the generation.
+ * Place    of an agent: placement.h. Of an environment's processes, if env.device is given: the
+ *          task that it names, or in blocks over all.
  * Death    of a node: its connection has ended, or was silent. What was launched is killed first,
  *          then started again. The other nodes take its agents after CLUSTER_MAX_STARTS failed
  *          starts in a row, for lack of space on its disk, or after more deaths than
@@ -92,6 +94,9 @@ size_t cluster_count(const struct cluster *c); /* NULL: 0 */
  * no others. Before its first request that names rows. */
 void cluster_reads(struct cluster *c, const char *agent, const uint8_t *columns,
                    size_t n_columns);
+/* Where process number `process` of n of an external environment runs (env.device); NULL: on
+ * this machine. */
+struct worker_site *cluster_environment_site(struct cluster *c, size_t process, size_t n);
 /* The run ends: nodes are not replaced any more. */
 void cluster_stop(struct cluster *c);
 /* Ends the connections and closes all handles; later calls but cluster_free do nothing. */

@@ -1,5 +1,7 @@
 #include "supervisor/node/node_protocol.h"
 
+#include "supervisor/proc/proc.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,6 +201,36 @@ void node_open_pack(struct wbuf *b, const struct node_open *v)
     wbuf_u32(b, v->group);
     wbuf_u32(b, v->member);
     wbuf_u32(b, v->members);
+    put_text(b, v->mode);
+    wbuf_u32(b, v->n_words);
+    wbuf_bytes(b, v->command, v->command_bytes);
+}
+
+/* Whether the bytes are that many texts, each with its NUL. */
+static int are_texts(const char *data, size_t len, uint64_t n)
+{
+    for (; n > 0; n--) {
+        const size_t end = strnlen(data, len);
+
+        if (end == len)
+            return 0;
+        data += end + 1;
+        len -= end + 1;
+    }
+    return len == 0;
+}
+
+static void take_command(struct cursor *c, struct node_open *ret)
+{
+    take_text(c, ret->mode, sizeof(ret->mode));
+    ret->n_words = cursor_u32(c);
+    ret->command_bytes = cursor_left(c);
+    ret->command = (const char *)cursor_bytes(c, ret->command_bytes);
+    if (c->failed || ret->n_words > PROC_MAX_COMMAND ||
+        ret->command_bytes > NODE_MAX_COMMAND_BYTES ||
+        !are_texts(ret->command, ret->command_bytes,
+                   ret->n_words > 0 ? (uint64_t)ret->n_words + 1 : 0))
+        c->failed = 1;
 }
 
 int node_open_parse(struct node_open *ret, const struct node_message *m, struct err *err)
@@ -210,9 +242,11 @@ int node_open_parse(struct node_open *ret, const struct node_message *m, struct 
     ret->group = cursor_u32(&c);
     ret->member = cursor_u32(&c);
     ret->members = cursor_u32(&c);
+    take_command(&c, ret);
     if (ret->name[0] == '\0' ||
         (ret->group != NODE_NO_GROUP && ret->group >= NODE_MAX_WORKERS) ||
-        ret->member > ret->members || ret->members > NODE_MAX_WORKERS)
+        ret->member > ret->members || ret->members > NODE_MAX_WORKERS ||
+        (ret->n_words > 0 && ret->group != NODE_NO_GROUP))
         c.failed = 1;
     return check(&c, m, 1, err);
 }

@@ -26,14 +26,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NODE_PROTOCOL_VERSION  2u
+#define NODE_PROTOCOL_VERSION  3u
 #define NODE_HEAD_BYTES        16u
 #define NODE_CHUNK_BYTES       ((size_t)16 << 20) /* of a block or of rows, at most */
 #define NODE_MAX_MESSAGE_BYTES ((size_t)FRAME_MAX_BYTES + 4096)
 #define NODE_NO_WORKER         UINT32_MAX
 #define NODE_NO_GROUP          UINT32_MAX
 #define NODE_PARTING           1u
-#define NODE_MAX_WORKERS       ((uint32_t)2 * AGENT_MAX_COUNT + 1) /* and their ps, central */
+/* Agents, their ps, central; environment processes for training and for evaluations. */
+#define NODE_MAX_WORKERS                                                                 \
+    ((uint32_t)2 * AGENT_MAX_COUNT + 1 + (uint32_t)2 * ENV_MAX_PROCESSES)
+#define NODE_MAX_COMMAND_BYTES ((size_t)1 << 20)
 
 enum node_message_kind {
     /* supervisor -> node; `number`, then the body */
@@ -113,6 +116,12 @@ struct node_open {
     char name[AGENT_NAME_MAX], role[16];
     uint32_t group;           /* shares the memory of this group; NODE_NO_GROUP */
     uint32_t member, members; /* its vector in share_ring.h; how many compute gradients */
+    /* Of an environment process (agent_spec): the folder, then the words, each with its NUL,
+     * within the message. n_words 0: it is an agent. */
+    char mode[16]; /* "": none */
+    uint32_t n_words;
+    const char *command;
+    size_t command_bytes;
 };
 
 struct node_exit {
@@ -142,6 +151,7 @@ void node_hello_pack(struct wbuf *b, const struct node_hello *v);
 int node_hello_parse(struct node_hello *ret, const struct node_message *m,
                      struct err *err);
 void node_open_pack(struct wbuf *b, const struct node_open *v);
+/* ret->command is within m. */
 int node_open_parse(struct node_open *ret, const struct node_message *m, struct err *err);
 void node_exit_pack(struct wbuf *b, const struct node_exit *v);
 int node_exit_parse(struct node_exit *ret, const struct node_message *m, struct err *err);

@@ -7,6 +7,7 @@
 #include "common/msg/protocol.h"
 #include "common/store/share_ring.h"
 #include "supervisor/proc/capture.h"
+#include "supervisor/proc/proc.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +23,9 @@ enum { SHARED_PIECE_BYTES = 1 << 20 };
 struct node_worker {
     struct node_workers *all;
     uint32_t number;
-    struct node_open open;
+    struct node_open open; /* without its command */
+    char *command;         /* the bytes of that */
+    const char *words[PROC_MAX_COMMAND + 1];
     struct agent_spec spec;
     struct worker_link *link;
     int has_process;
@@ -176,6 +179,27 @@ static void on_output(void *ctx, const char *text, size_t len)
 
 /* ---- what the supervisor asks ---- */
 
+/* Of an environment process. */
+static void keep_command(struct node_worker *w)
+{
+    const char *at = w->command = xmalloc(w->open.command_bytes);
+
+    memcpy(w->command, w->open.command, w->open.command_bytes);
+    w->spec.directory = at;
+    for (uint32_t i = 0; i < w->open.n_words; i++)
+        w->words[i] = at += strlen(at) + 1;
+    w->spec.command = w->words;
+    w->spec.mode = w->open.mode[0] != '\0' ? w->open.mode : NULL;
+}
+
+static void free_worker(struct node_worker *w)
+{
+    msg_done(&w->in);
+    wbuf_done(&w->piece);
+    free(w->command);
+    free(w);
+}
+
 static int open_worker(struct node_workers *all, const struct node_message *m,
                        struct err *err)
 {
@@ -201,6 +225,9 @@ static int open_worker(struct node_workers *all, const struct node_message *m,
                                   .role = w->open.role,
                                   .on_output = on_output,
                                   .output_ctx = w};
+    if (open.n_words > 0)
+        keep_command(w);
+    w->open.command = NULL;
     if (open.group != NODE_NO_GROUP) {
         rc = node_files_group(all->files, open.group, err);
         w->spec.shared_fd = rc;
@@ -208,7 +235,7 @@ static int open_worker(struct node_workers *all, const struct node_message *m,
     if (rc >= 0)
         rc = site->ops->open(site, &w->spec, &callbacks, w, &w->link, err);
     if (rc < 0) {
-        free(w);
+        free_worker(w);
         return rc;
     }
     all->list[m->worker] = w;
@@ -422,9 +449,7 @@ void node_workers_done(struct node_workers *all)
         if (w == NULL)
             continue;
         w->link->ops->close(w->link);
-        msg_done(&w->in);
-        wbuf_done(&w->piece);
-        free(w);
+        free_worker(w);
     }
     free(all->list);
     all->list = NULL;

@@ -503,7 +503,7 @@ static int remote_open(struct worker_site *site, const struct agent_spec *spec,
     struct remote_link *l;
     int rc;
 
-    if (spec->command != NULL || spec->method != NULL || r->n >= NODE_MAX_WORKERS)
+    if (spec->method != NULL || r->n >= NODE_MAX_WORKERS)
         return err_set(err, ERR_UNSUPPORTED, "it cannot run on a node");
     l = xcalloc(1, sizeof(*l));
     l->base = (struct worker_link){
@@ -526,17 +526,35 @@ static int remote_open(struct worker_site *site, const struct agent_spec *spec,
     return 0;
 }
 
+static void pack_command(struct node_open *open, const struct agent_spec *spec,
+                         struct wbuf *b)
+{
+    if (spec->command == NULL)
+        return;
+    wbuf_bytes(b, spec->directory, strlen(spec->directory) + 1);
+    for (const char *const *word = spec->command; *word != NULL; word++) {
+        wbuf_bytes(b, *word, strlen(*word) + 1);
+        open->n_words++;
+    }
+    open->command = (const char *)b->data;
+    open->command_bytes = b->len;
+    if (spec->mode != NULL)
+        (void)snprintf(open->mode, sizeof(open->mode), "%s", spec->mode);
+}
+
 static void open_there(struct remote_link *l)
 {
     struct node_open open = {
         .group = l->group, .member = l->member, .members = count_members(l)};
-    struct wbuf b = {0};
+    struct wbuf b = {0}, command = {0};
 
+    pack_command(&open, l->spec, &command);
     (void)snprintf(open.name, sizeof(open.name), "%s", l->spec->name);
     (void)snprintf(open.role, sizeof(open.role), "%s", l->spec->role);
     node_open_pack(&b, &open);
     (void)post(l->site, NODE_OPEN, l->number, 0, b.data, b.len);
     wbuf_done(&b);
+    wbuf_done(&command);
     l->is_open = 1;
 }
 

@@ -393,7 +393,9 @@ static void release(struct training *t)
     if (t->agents != NULL)
         agent_table_end(t->agents); /* the keeper, which sweeps, may have exited */
     agent_table_free(t->agents);
-    cluster_free(t->cluster);
+    vec_env_free(t->env);
+    training_free_env_host(t);
+    cluster_free(t->cluster); /* after all that may run on its nodes */
     if (t->agent_fd >= 0)
         (void)close(t->agent_fd);
     training_free_status(t);
@@ -402,8 +404,6 @@ static void release(struct training *t)
     csv_sink_close(t->csv);
     store_free(t->store);
     metrics_free(t->metrics);
-    vec_env_free(t->env);
-    training_free_env_host(t);
     journal_close(t->journal);
     training_end_config(t);
     CHECK(uv_loop_close(&t->loop) == 0, "a handle was left open");

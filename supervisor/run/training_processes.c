@@ -251,12 +251,20 @@ static void on_stopped(void *ctx)
     training_feed(ctx, LIFE_EV_ENVIRONMENTS_ENDED, NULL);
 }
 
+static struct worker_site *site_of(void *ctx, size_t process, size_t n)
+{
+    const struct training *t = ctx;
+
+    return t->cluster != NULL ? cluster_environment_site(t->cluster, process, n) : NULL;
+}
+
 void training_make_env_host(struct training *t)
 {
     const struct env_host_args args = {
         .loop = &t->loop,
         .agent_exe_fd = t->agent_fd,
         .logs = t->args->replay == NULL ? run_dir_file(t->args->dir, "logs") : NULL,
+        .site = site_of,
         .on_event = on_event,
         .on_inexact = on_inexact,
         .on_failed = on_failed,

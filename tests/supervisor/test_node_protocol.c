@@ -3,6 +3,7 @@
 #include "common/config/cluster_config.h"
 #include "supervisor/node/node_protocol.h"
 #include "supervisor/node/placement.h"
+#include "supervisor/proc/proc.h"
 #include "tests/support/test_main.h"
 
 #include <stdlib.h>
@@ -20,6 +21,14 @@ static const struct node_hello hello = {.protocol = NODE_PROTOCOL_VERSION,
                                         .identity = {"study/3:0f", 2, 5}};
 static const struct node_open opening = {
     .name = "agent_0", .role = "learner", .group = 3, .member = 1, .members = 2};
+static const char command[] = "/envs\0python3\0hallway.py";
+static const struct node_open environment = {.name = "environment_0",
+                                             .role = "environment",
+                                             .group = NODE_NO_GROUP,
+                                             .mode = "plugin",
+                                             .n_words = 2,
+                                             .command = command,
+                                             .command_bytes = sizeof(command)};
 static const struct node_exit ending = {.exit_code = -1, .signal = 9, .had_process = 1};
 static const struct node_sample sample = {.memory_bytes = -1,
                                           .has_activity = 1,
@@ -138,6 +147,15 @@ START_TEST(what_is_packed_is_read_back)
     ck_assert_int_eq(node_open_parse(&o, &m, NULL), 0);
     ck_assert_str_eq(o.name, "agent_0");
     ck_assert_uint_eq(o.member, 1);
+    ck_assert_uint_eq(o.n_words, 0);
+    wbuf_done(&b);
+    b = message(NODE_OPEN, 0, 0);
+    node_open_pack(&b, &environment);
+    ck_assert_int_eq(node_message_parse(&m, b.data, b.len, NULL), 0);
+    ck_assert_int_eq(node_open_parse(&o, &m, NULL), 0);
+    ck_assert_str_eq(o.mode, "plugin");
+    ck_assert_uint_eq(o.n_words, 2);
+    ck_assert_mem_eq(o.command, command, sizeof(command));
     wbuf_done(&b);
     b = message_of(NODE_REPLY);
     ck_assert_int_eq(node_message_parse(&m, b.data, b.len, NULL), 0);
@@ -200,6 +218,19 @@ START_TEST(hostile_values_are_refused)
     refuse(b);
     b = message(NODE_OPEN, 0, 0);
     bad_open.members = UINT32_MAX;
+    node_open_pack(&b, &bad_open);
+    refuse(b);
+    for (uint32_t n = 0; n < 5; n++) { /* another number of words, none with a group */
+        bad_open = environment;
+        bad_open.n_words = n == 4 ? PROC_MAX_COMMAND + 1 : n;
+        bad_open.group = n == 2 ? 0 : NODE_NO_GROUP;
+        b = message(NODE_OPEN, 0, 0);
+        node_open_pack(&b, &bad_open);
+        refuse(b);
+    }
+    bad_open = environment; /* a word without its end */
+    bad_open.command_bytes--;
+    b = message(NODE_OPEN, 0, 0);
     node_open_pack(&b, &bad_open);
     refuse(b);
     b = message(NODE_OPEN, 0, 0); /* a name of 4 GB */
