@@ -172,11 +172,23 @@ static int read_piece(int fd, uint8_t *ret, size_t len, uint64_t offset, struct 
                : err_set(err, ERR_CORRUPT, "the experience log is cut short");
 }
 
+int node_feed_pass_on(struct node_feed *f, struct channel *c, uint32_t group,
+                      uint64_t offset, const void *data, size_t len, struct err *err)
+{
+    uint8_t head[NODE_HEAD_BYTES];
+    int rc;
+
+    node_head_pack(head, NODE_SHARED, group, offset);
+    rc = channel_send2(c, head, sizeof(head), data, len, err);
+    f->ahead_bytes += rc < 0 ? 0 : len;
+    return rc;
+}
+
 static int send_shared(struct node_feed *f, struct channel *c, struct node_feed_group *g,
                        struct err *err)
 {
-    uint8_t head[NODE_HEAD_BYTES], *buf;
     uint64_t left;
+    uint8_t *buf;
     int rc = find_data(g->fd, g->next, g->end, &g->next, err);
 
     left = g->end - g->next;
@@ -186,12 +198,9 @@ static int send_shared(struct node_feed *f, struct channel *c, struct node_feed_
     buf = room(&f->buf, &f->buf_bytes, left);
     if ((rc = read_piece(g->fd, buf, left, g->next, err)) < 0)
         return rc;
-    node_head_pack(head, NODE_SHARED, g->group, g->next);
-    if ((rc = channel_send2(c, head, sizeof(head), buf, left, err)) < 0)
-        return rc;
-    f->ahead_bytes += left;
-    g->next += left;
-    return 0;
+    rc = node_feed_pass_on(f, c, g->group, g->next, buf, left, err);
+    g->next += rc < 0 ? 0 : left;
+    return rc;
 }
 
 static int tell_parts(struct node_feed_pass *p, size_t pass, struct channel *c,

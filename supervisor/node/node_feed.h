@@ -8,7 +8,8 @@
  *          frame names.
  * Passes   rows are sent in two. One follows the head. When columns are needed that were not sent
  *          so far, the other sends these of the rows that the first has passed already.
- * Groups   once, when the node has joined; none of the group's processes runs then.
+ * Groups   once, when the node has joined; none of the group's processes runs there then. Later
+ *          what processes of other nodes write (node_feed_pass_on).
  * Bounds   at most NODE_FEED_AHEAD_BYTES are under way that the node has not stored.
  */
 #ifndef SUPERVISOR_NODE_NODE_FEED_H
@@ -54,6 +55,9 @@ void node_feed_done(struct node_feed *f);
 /* The node's processes read these columns, too: [n_columns]; NULL: none. */
 void node_feed_want(struct node_feed *f, const uint8_t *columns);
 void node_feed_add_group(struct node_feed *f, uint32_t group, int fd);
+/* Sends bytes of a group's memory that were just written here. An error of the channel. */
+int node_feed_pass_on(struct node_feed *f, struct channel *c, uint32_t group,
+                      uint64_t offset, const void *data, size_t len, struct err *err);
 /* Whether everything was sent. */
 int node_feed_is_level(const struct node_feed *f);
 /* Sends what is due and may be sent. An error of the channel, or -errno. */

@@ -35,7 +35,8 @@ struct node_worker {
     uint64_t elements; /* of its group's vectors; 0: not known yet */
     uint64_t slot;     /* of the pending request */
     int has_slot;
-    struct share_header sent; /* header of the vector that was sent last */
+    struct wbuf sent; /* the vector that was sent last, of sent_slot; empty: none */
+    uint64_t sent_slot;
     struct msg in;
 };
 
@@ -81,39 +82,42 @@ static void note_elements(struct node_worker *w, const uint8_t *data, size_t len
     (void)msg_get_u64(shared, "elements", UINT64_MAX, &w->elements, NULL);
 }
 
+/* A step may write a vector in several parts, under one header: the pieces that differ from those
+ * that were sent. */
 static void send_vector(struct node_worker *w, size_t offset, size_t len)
 {
+    const int is_new = w->sent.len != len || w->sent_slot != w->slot;
     uint8_t *buf = xmalloc(SHARED_PIECE_BYTES);
 
-    while (len > 0) {
-        const size_t n = len < SHARED_PIECE_BYTES ? len : SHARED_PIECE_BYTES;
+    if (w->sent.len != len) {
+        wbuf_clear(&w->sent);
+        wbuf_reserve(&w->sent, len);
+        w->sent.len = len;
+    }
+    w->sent_slot = w->slot;
+    for (size_t at = 0; at < len; at += SHARED_PIECE_BYTES) {
+        const size_t n = len - at < SHARED_PIECE_BYTES ? len - at : SHARED_PIECE_BYTES;
 
-        if (pread(w->spec.shared_fd, buf, n, (off_t)offset) != (ssize_t)n)
+        if (pread(w->spec.shared_fd, buf, n, (off_t)(offset + at)) != (ssize_t)n)
             break;
-        post(w->all, NODE_SHARED, w->open.group, offset, buf, n);
-        offset += n;
-        len -= n;
+        if (!is_new && memcmp(w->sent.data + at, buf, n) == 0)
+            continue;
+        memcpy(w->sent.data + at, buf, n);
+        post(w->all, NODE_SHARED, w->open.group, offset + at, buf, n);
     }
     free(buf);
 }
 
-/* Its vector of the request's slot, unless that was sent already. */
+/* Its vector of the request's slot. */
 static void send_shared(struct node_worker *w)
 {
     struct share_ring ring;
-    struct share_header header;
-    size_t at;
 
     if (!w->has_slot || w->elements == 0 || w->open.members == 0 ||
         share_ring_init(&ring, w->open.members, w->elements, NULL) < 0 ||
         w->slot >= ring.slots)
         return;
-    at = share_ring_offset(&ring, w->slot, w->open.member);
-    if (pread(w->spec.shared_fd, &header, sizeof(header), (off_t)at) != sizeof(header) ||
-        memcmp(&header, &w->sent, sizeof(header)) == 0)
-        return;
-    w->sent = header;
-    send_vector(w, at, ring.vector_bytes);
+    send_vector(w, share_ring_offset(&ring, w->slot, w->open.member), ring.vector_bytes);
 }
 
 /* ---- callbacks of the link ---- */
@@ -196,6 +200,7 @@ static void free_worker(struct node_worker *w)
 {
     msg_done(&w->in);
     wbuf_done(&w->piece);
+    wbuf_done(&w->sent);
     free(w->command);
     free(w);
 }
@@ -250,7 +255,7 @@ static int do_start(struct node_worker *w, struct wbuf *data, struct err *err)
         return err_set(err, ERR_STATE, "its process runs already");
     w->has_process = 1;
     w->all->n_running++;
-    memset(&w->sent, 0, sizeof(w->sent));
+    wbuf_clear(&w->sent);
     rc = w->link->ops->start(w->link, err);
     wbuf_u64(data, rc < 0 ? 0 : (uint64_t)w->link->pid);
     return rc;

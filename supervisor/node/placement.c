@@ -1,8 +1,10 @@
 #include "supervisor/node/placement.h"
 
 #include "common/config/cluster_config.h"
+#include "common/mem/xmalloc.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int fail(struct err *err, const char *agent, const char *text)
@@ -42,25 +44,16 @@ static size_t first_of(const struct agent_spec *specs, size_t i)
     return first;
 }
 
-/* The node that a group's members ask for; -1: none does. */
+/* The node of a group, by its first member; -1: no member asks for one. */
 static int group_task(const struct run_config *c, size_t nodes,
                       const struct agent_spec *specs, size_t n, size_t first,
                       int64_t *ret, struct err *err)
 {
-    int64_t task;
-    int rc = 0;
+    int rc = task_of(c, nodes, first, ret, err);
 
-    *ret = -1;
-    for (size_t i = first; i < n && rc == 0; i++) {
-        if (i != first && !is_in_group(&specs[first], &specs[i]))
-            continue;
-        rc = task_of(c, nodes, i, &task, err);
-        if (rc == 0 && task >= 0 && *ret >= 0 && task != *ret)
-            return fail(err, specs[i].name,
-                        "agents that share parameters must be on one node");
-        if (rc == 0 && task >= 0)
-            *ret = task;
-    }
+    for (size_t i = first + 1; i < n && rc == 0 && *ret < 0; i++)
+        if (is_in_group(&specs[first], &specs[i]))
+            rc = task_of(c, nodes, i, ret, err);
     return rc;
 }
 
@@ -68,22 +61,23 @@ int placement_make(const struct run_config *config, size_t nodes,
                    const struct agent_spec *specs, size_t n, size_t *ret, struct err *err)
 {
     const size_t learners = config->n_agents;
+    size_t *group_of = xcalloc(n, sizeof(*group_of)); /* the node of each first member */
+    int rc = 0;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && rc == 0; i++) {
         const size_t first = first_of(specs, i);
         int64_t task = -1;
-        int rc = 0;
 
-        if (first < i) {
-            ret[i] = ret[first];
-            continue;
+        if (first == i) {
+            rc = group_task(config, nodes, specs, n, i, &task, err);
+            if (task < 0)
+                task = i < learners ? (int64_t)(i * nodes / learners) : (int64_t)ret[0];
+            group_of[i] = (size_t)task;
         }
-        rc = group_task(config, nodes, specs, n, i, &task, err);
-        if (rc < 0)
-            return rc;
-        if (task < 0)
-            task = i < learners ? (int64_t)(i * nodes / learners) : (int64_t)ret[0];
-        ret[i] = (size_t)task;
+        if (rc == 0)
+            rc = task_of(config, nodes, i, &task, err);
+        ret[i] = task >= 0 ? (size_t)task : group_of[first];
     }
-    return 0;
+    free(group_of);
+    return rc;
 }

@@ -3,9 +3,9 @@
  * Device   agents.<a>.device, as TensorFlow writes it: /job:worker/task:2. Parts that are missing
  *          match all. There is one job, "worker", whose task k is node k.
  * Default  agents in blocks over the nodes, in the environment's order.
- * Groups   agents that share parameters, and their ps process, are on one node: that of the
- *          first member with a task, or else the first member's. The central process is on the
- *          node of the first agent.
+ * Groups   agents that share parameters, and their ps process, are on one node, that of the
+ *          first member with a task, or else the first member's; but for members with another
+ *          task, which are there. The central process is on the node of the first agent.
  */
 #ifndef SUPERVISOR_NODE_PLACEMENT_H
 #define SUPERVISOR_NODE_PLACEMENT_H
@@ -15,8 +15,8 @@
 
 #include <stddef.h>
 
-/* ret: [n], the node of each process, below `nodes`. ERR_CONFIG, with err->key: a device tears a
- * group apart, or names no node. */
+/* ret: [n], the node of each process, below `nodes`. ERR_CONFIG, with err->key: a device names no
+ * node. */
 int placement_make(const struct run_config *config, size_t nodes,
                    const struct agent_spec *specs, size_t n, size_t *ret,
                    struct err *err);

@@ -285,18 +285,53 @@ static struct remote_link *link_at(const struct remote_site *s, uint32_t number)
     return l != NULL && l->site == s ? l : NULL;
 }
 
-/* The bytes that one of a group's processes wrote, for the case that the node is lost. */
+/* The first link of a group from number i on, if `site` is not NULL one of that site; NULL:
+ * there is none. */
+static struct remote_link *next_of_group(const struct remote_roster *r, size_t i,
+                                         uint32_t group, const struct remote_site *site)
+{
+    for (; i < r->n; i++) {
+        struct remote_link *l = r->links[i];
+
+        if (l != NULL && l->group == group && (site == NULL || l->site == site))
+            return l;
+    }
+    return NULL;
+}
+
+/* To the other nodes that have processes of the group, before any frame that follows. */
+static void pass_shared_on(const struct remote_site *from, const struct node_message *m)
+{
+    const struct remote_roster *r = from->args.roster;
+    struct remote_link *l;
+
+    for (size_t i = 0; (l = next_of_group(r, i, m->worker, NULL)) != NULL;
+         i = l->number + (size_t)1) {
+        struct remote_site *s = l->site;
+        struct err err = {0};
+
+        if (s == from || s->channel == NULL ||
+            next_of_group(r, 0, m->worker, s) != l) /* once for each node */
+            continue;
+        if (node_feed_pass_on(&s->feed, s->channel, m->worker, m->number, m->body, m->len,
+                              &err) < 0)
+            remote_site_lose(s, &err);
+    }
+}
+
+/* The bytes that one of a group's processes wrote, kept for the case that a node is lost. */
 static int take_shared(struct remote_site *s, const struct node_message *m,
                        struct err *err)
 {
-    const struct remote_link *l = link_at(s, m->worker);
+    const struct remote_link *l = next_of_group(s->args.roster, 0, m->worker, s);
 
-    if (l == NULL || l->group != m->worker || m->number > BLOCK_CAPACITY_BYTES ||
+    if (l == NULL || m->worker == NODE_NO_GROUP || m->number > BLOCK_CAPACITY_BYTES ||
         m->len > BLOCK_CAPACITY_BYTES - m->number)
         return err_set(err, ERR_PROTOCOL, "it sent bytes of a memory that is not there");
-    return pwrite_all(l->spec->shared_fd, m->body, m->len, m->number) < 0
-               ? err_errno(err, "keeping the memory of a group")
-               : 0;
+    if (pwrite_all(l->spec->shared_fd, m->body, m->len, m->number) < 0)
+        return err_errno(err, "keeping the memory of a group");
+    pass_shared_on(s, m);
+    return 0;
 }
 
 static int take_sample(struct remote_link *l, const struct node_message *m,

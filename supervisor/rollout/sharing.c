@@ -183,12 +183,19 @@ find_difference(const struct agent_config *a, const struct agent_config *b,
     return d;
 }
 
+/* Members may run on several nodes. */
+static void keep_first_of_member(void *ctx, const struct schema_difference *d)
+{
+    if (strcmp(d->path, "device") != 0)
+        keep_first(ctx, d);
+}
+
 static int check_settings(const struct making *m, const struct sharing_group *g,
                           size_t agent)
 {
     const struct agent_config *a = &m->config->agents[g->first],
                               *b = &m->config->agents[agent];
-    const struct difference d = find_difference(a, b, keep_first);
+    const struct difference d = find_difference(a, b, keep_first_of_member);
 
     if (d.key[0] == '\0')
         return 0;

@@ -13,7 +13,7 @@ import numpy
 import harness
 from test_environments import FAKE_ENV, config as foreign
 from test_exactness import outcome
-from test_share import config as sharing
+from test_share import WINDOWS, config as sharing
 
 KILLS = int(os.environ.get("BROOD_KILLS", 4 if harness.SANITIZED else 8))
 PATIENT = ("--set", "defaults.restart={max_restarts: 1000000, delay: 0s, max_delay: 0s}")
@@ -69,8 +69,20 @@ def test_the_same_bytes_as_on_one_machine(w):
     compare(w, w.small())
 
 
+# Each member of a group of three on a node of its own, the ps beside the first.
+SPREAD = tuple(word for i in range(3) for word in (
+    "--set", f"agents.agent_{i}.device=/job:worker/task:{i}"))
+
+
 def test_agents_that_share_parameters(w):
     compare(w, sharing(w), 2)
+
+
+def test_agents_that_share_parameters_on_several_nodes(w):
+    compare(w, sharing(w), 3, *SPREAD)
+    for name in ("here", "there"):
+        w.brood("rm", name)
+    compare(w, w.write("windows.yaml", WINDOWS), 3, *SPREAD)
 
 
 def test_environments_in_processes_stay_here(w):
@@ -219,6 +231,20 @@ def test_a_silent_node_is_replaced(w):
 
 def test_deaths_of_nodes_with_shared_parameters_change_no_byte(w):
     deaths(w, sharing(w, steps=harness.FOREVER), 400, ("node", "agent"), 2, KILLS)
+
+
+def test_deaths_of_nodes_with_a_part_of_a_group_change_no_byte(w):
+    deaths(w, sharing(w, steps=harness.FOREVER), 400, ("node", "agent"), 3, KILLS, *SPREAD)
+
+
+def test_deaths_between_the_parts_of_a_step_change_no_byte(w):
+    """Members write their vectors in two parts, for actor and critic."""
+    file = w.write("windows.yaml", WINDOWS.replace(
+        "env_steps: 800}", f"env_steps: {harness.FOREVER}}}"))
+    deaths(w, file, 400, ("node",), 2, KILLS)
+    for name in ("calm", "killed"):
+        w.brood("rm", name)
+    deaths(w, file, 400, ("node", "agent"), 3, KILLS, *SPREAD)
 
 
 def test_other_nodes_take_what_one_cannot_start_again(w):

@@ -319,12 +319,16 @@ START_TEST(agents_stand_in_blocks_and_groups_together)
     static const char *const some[4] = {NULL, "/task:2", "/task:0", NULL};
     static const int alone[6] = {0}, group[6] = {7, 0, 7, 0, 0, 7};
     static const char *const apart[4] = {"/task:0", NULL, "/task:1", NULL};
+    static const char *const last[4] = {NULL, NULL, "/task:2", NULL};
+    static const char *const none_there[4] = {NULL, NULL, "/task:4", NULL};
 
     check_places(none, alone, 2, (const size_t[]){0, 0, 1, 1, 0, 0});
     check_places(none, alone, 8, (const size_t[]){0, 2, 4, 6, 0, 0});
     check_places(some, alone, 3, (const size_t[]){0, 2, 0, 2, 0, 0});
     check_places(none, group, 4, (const size_t[]){0, 1, 0, 3, 0, 0});
-    check_places(apart, group, 4, NULL);
+    check_places(apart, group, 4, (const size_t[]){0, 1, 1, 3, 0, 0});
+    check_places(last, group, 4, (const size_t[]){2, 1, 2, 3, 0, 2});
+    check_places(none_there, group, 4, NULL);
 }
 END_TEST
 
