@@ -327,7 +327,7 @@ START_TEST(agents_stand_in_blocks_and_groups_together)
     check_places(some, alone, 3, (const size_t[]){0, 2, 0, 2, 0, 0});
     check_places(none, group, 4, (const size_t[]){0, 1, 0, 3, 0, 0});
     check_places(apart, group, 4, (const size_t[]){0, 1, 1, 3, 0, 0});
-    check_places(last, group, 4, (const size_t[]){2, 1, 2, 3, 0, 2});
+    check_places(last, group, 4, (const size_t[]){2, 1, 2, 3, 2, 2});
     check_places(none_there, group, 4, NULL);
 }
 END_TEST
