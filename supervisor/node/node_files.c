@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define MAX_LOG_BYTES (UINT64_C(1) << 62)
+#define WHOLES_BYTES  ((size_t)4 << 20) /* of rows that are put together at a time */
 
 static int open_unnamed(void)
 {
@@ -116,6 +117,20 @@ static int write_whole(struct node_files *f, const struct row_parts *p, uint64_t
     return write_log(f, f->rows, len, offset, err);
 }
 
+/* Few enough at a time that room for them is small, however many the message names. */
+static int write_wholes(struct node_files *f, const struct row_parts *p, uint64_t first,
+                        size_t n, const uint8_t *packed, struct err *err)
+{
+    const size_t most = 1 + WHOLES_BYTES / p->row_bytes;
+    int rc = 0;
+
+    for (size_t done = 0, some; rc == 0 && done < n; done += some) {
+        some = n - done < most ? n - done : most;
+        rc = write_whole(f, p, first + done, some, packed + done * p->packed_bytes, err);
+    }
+    return rc;
+}
+
 static int write_parts(struct node_files *f, const struct row_parts *p, uint64_t first,
                        size_t n, const uint8_t *packed, struct err *err)
 {
@@ -158,7 +173,7 @@ int node_files_rows(struct node_files *f, const struct node_message *m, struct e
         return err_set(err, ERR_PROTOCOL, "%u rows at %llu in %zu bytes", n,
                        (unsigned long long)m->number, m->len);
     if (p->n > 0 && p->row_bytes <= ROW_PARTS_WHOLE_BYTES)
-        rc = write_whole(f, p, m->number, n, c.p, err);
+        rc = write_wholes(f, p, m->number, n, c.p, err);
     else
         rc = write_parts(f, p, m->number, p->n > 0 ? n : 0, c.p, err);
     return rc < 0 ? rc : extend(f, p, m->number + n, err);

@@ -140,6 +140,20 @@ START_TEST(test_rows_and_later_columns)
 END_TEST
 
 /* An agent that reads nothing must find the file long enough for the rows it is named. */
+/* More than are put together at a time: the room for them stays small. */
+START_TEST(test_many_rows)
+{
+    enum { MANY = 200000 };
+
+    make_layout(0);
+    ck_assert_int_eq(take("00010", NODE_PASS_HEAD, 3, MANY), 0);
+    check("00010", 3, 10);
+    check("00010", MANY - 10, 13);
+    ck_assert_uint_lt(files.rows_bytes, MANY * layout.row_bytes);
+    end_layout();
+}
+END_TEST
+
 START_TEST(test_rows_of_nothing)
 {
     struct stat st;
@@ -215,6 +229,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(c, test_parts);
     tcase_add_loop_test(c, test_rows_and_later_columns, 0, 2);
+    tcase_add_test(c, test_many_rows);
     tcase_add_loop_test(c, test_rows_of_nothing, 0, 2);
     tcase_add_test(c, test_what_is_refused);
     suite_add_tcase(s, c);
