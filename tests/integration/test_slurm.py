@@ -19,10 +19,12 @@ def nodes_of(rig):
     found = {}
     for keeper, words in rig.processes().items():
         pid = harness.supervisor_of(keeper) if "--connect" in words else None
-        if pid is not None:
+        try:
             environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            names = [v for v in environ if v.startswith(b"SLURMD_NODENAME=")]
-            found[pid] = names[0].split(b"=")[1].decode()
+        except OSError:   # there is none, or it has just ended
+            continue
+        found.update((pid, v.split(b"=")[1].decode()) for v in environ
+                     if v.startswith(b"SLURMD_NODENAME="))
     return found
 
 
