@@ -233,8 +233,10 @@ static int launch(struct place *p, struct err *err)
         return rc;
     if (open_log(p) < 0)
         return err_errno(err, "the log of node %zu", p->index);
-    if (c->config->launcher == LAUNCHER_SLURM)
+    if (c->config->launcher == LAUNCHER_SLURM) {
         slurm_fence_set(&p->fence, name, c->args.agent_exe_fd);
+        spec.has_grace = 1; /* srun, and through it the node: see slurm.h */
+    }
     spec.words = command.words;
     spec.n_words = command.n;
     spec.output_fd = p->log_fd;

@@ -11,6 +11,10 @@
  *             start's name with squeue, cancels them with scancel, and is over when there are
  *             none; or, if Slurm does not answer, when the node must have ended by itself,
  *             because its connection is lost (node.h).
+ * Death       if supervisor or keeper die, srun, whose two processes watch each other, cancels what
+ *             it has started, and so does the node when its connection ends. Both get a moment for
+ *             that (KEEPER_GRACE_MARK): an srun that is killed in between can leave a job without
+ *             processes.
  */
 #ifndef SUPERVISOR_NODE_SLURM_H
 #define SUPERVISOR_NODE_SLURM_H

@@ -287,6 +287,11 @@ static int take_message(struct keeper *k)
 
 /* ---- remaining processes ---- */
 
+static const char *mark_of(const struct keeper *k)
+{
+    return k->args->mark != NULL ? k->args->mark : KEEPER_MARK;
+}
+
 static int is_sweeper(void *ctx, pid_t pid)
 {
     return pid == ((const struct keeper *)ctx)->sweeper;
@@ -300,9 +305,23 @@ static void remove_cgroup(struct run_cgroup *g)
     }
 }
 
+/* Waits for processes that end by themselves. k: NULL in the sweeper, which has no children. */
+static void await_grace(struct keeper *k, const char *mark)
+{
+    const int64_t until = monotonic_ms() + KEEPER_GRACE_MS;
+
+    while (sweep_count(KEEPER_GRACE_MARK, mark) > 0 && monotonic_ms() < until) {
+        (void)poll(NULL, 0, SWEEP_EVERY_MS);
+        if (k != NULL)
+            reap(k);
+    }
+}
+
 /* Children of a dead process become ours, so repeat until there are none. */
 static void sweep(struct keeper *k)
 {
+    if (!WIFEXITED(k->status))
+        await_grace(k, getenv(mark_of(k)));
     run_cgroup_kill(&k->cgroup);
     for (int i = 0; i < SWEEP_TRIES && sweep_adopted(is_sweeper, k) > 0; i++)
         (void)poll(NULL, 0, SWEEP_EVERY_MS);
@@ -335,8 +354,12 @@ static _Noreturn void run_sweeper(struct run_cgroup *cgroup, const char *variabl
     (void)close_range(STDIN_FILENO + 1, ~0U, 0);
     while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR)
         ;
+    await_grace(NULL, mark);
     run_cgroup_kill(cgroup);
-    for (int i = 0; i < SWEEP_TRIES && sweep_marked(variable, mark) > 0; i++)
+    for (int i = 0;
+         i < SWEEP_TRIES &&
+         sweep_marked(variable, mark) + sweep_marked(KEEPER_GRACE_MARK, mark) > 0;
+         i++)
         (void)poll(NULL, 0, SWEEP_EVERY_MS);
     remove_cgroup(cgroup);
     _exit(0);
@@ -360,11 +383,6 @@ static void forbid_tracing(void)
 
     if (debug == NULL || strcmp(debug, "1") != 0)
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-}
-
-static const char *mark_of(const struct keeper *k)
-{
-    return k->args->mark != NULL ? k->args->mark : KEEPER_MARK;
 }
 
 static void set_mark(const struct keeper *k)

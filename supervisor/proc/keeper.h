@@ -15,6 +15,8 @@
  *             (run_cgroup.h), has the run's mark in its environment, or holds one of the
  *             run's pipes (pipe_marks.h), and exits.
  * Mark        BROOD_MARK in the environment of every process that the run starts.
+ * Grace       processes with BROOD_GRACE_MARK instead end by themselves when the supervisor has
+ *             ended. Keeper and sweeper wait for them, at most KEEPER_GRACE_MS, before they kill.
  * Nodes       `brood node` has a keeper and a sweeper, too (keeper_args.mark): what is said here of
  *             the supervisor holds for the node, which is never resumed.
  * Death       if a signal ended the supervisor and the run is to be resumed, the keeper
@@ -41,6 +43,8 @@
 
 #define KEEPER_MAX_DEATHS 5
 #define KEEPER_MARK       "BROOD_MARK"
+#define KEEPER_GRACE_MARK "BROOD_GRACE_MARK"
+#define KEEPER_GRACE_MS   5000
 #define KEEPER_NODE_MARK  "BROOD_NODE_MARK" /* the processes of a node; some have both */
 
 /* The supervisor's end. */

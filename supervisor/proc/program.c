@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { N_PASSED = 3, N_LAUNCH_WORDS = 5 };
+enum { N_PASSED = 3, N_LAUNCH_WORDS = 5, MARK_BYTES = 128 };
 
 /* The programs that run; sweeps spare them (worker_local.c). */
 static LIST_HEAD(, program) running = LIST_HEAD_INITIALIZER(running);
@@ -40,12 +40,19 @@ void program_spec_pass(struct program_spec *spec, const char *const *passed,
         spec->variables[spec->n_variables++] = found[i];
 }
 
+/* mark: room for one of the variables. */
 static void make_environment(char *ret[PROGRAM_MAX_VARIABLES + N_PASSED + 1],
-                             const struct program_spec *spec)
+                             const struct program_spec *spec, char mark[MARK_BYTES])
 {
-    static const char *const passed[N_PASSED] = {KEEPER_MARK "=", "PATH=", "HOME="};
-    size_t n = program_pass_variables(passed, N_PASSED, ret);
+    static const char *const passed[] = {"PATH=", "HOME="};
+    const char *value = getenv(KEEPER_MARK);
+    size_t n = program_pass_variables(passed, sizeof(passed) / sizeof(passed[0]), ret);
 
+    (void)snprintf(mark, MARK_BYTES, "%s=%s",
+                   spec->has_grace ? KEEPER_GRACE_MARK : KEEPER_MARK,
+                   value != NULL ? value : "");
+    if (value != NULL)
+        ret[n++] = mark;
     for (size_t i = 0; i < spec->n_variables; i++)
         ret[n++] = (char *)(uintptr_t)spec->variables[i]; /* read only */
     ret[n] = NULL;
@@ -101,13 +108,13 @@ static int spawn(pid_t *ret, const struct program_spec *spec, char **args, char 
 
 int program_start(struct program *p, const struct program_spec *spec, struct err *err)
 {
-    char parent[32], *args[N_LAUNCH_WORDS + PROGRAM_MAX_WORDS + 1];
+    char parent[32], mark[MARK_BYTES], *args[N_LAUNCH_WORDS + PROGRAM_MAX_WORDS + 1];
     char *env[PROGRAM_MAX_VARIABLES + N_PASSED + 1];
     int rc;
 
     (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
     make_arguments(args, spec, parent);
-    make_environment(env, spec);
+    make_environment(env, spec, mark);
     *p = (struct program){0};
     rc = spawn(&p->pid, spec, args, env);
     if (rc != 0) {

@@ -29,6 +29,7 @@ struct program_spec {
     /* "NAME=VALUE"; besides it has only PATH, HOME and the keeper's mark. */
     const char *variables[PROGRAM_MAX_VARIABLES];
     size_t n_variables;
+    int has_grace; /* it has KEEPER_GRACE_MARK instead of KEEPER_MARK */
 };
 
 struct program { /* does not move while it runs */

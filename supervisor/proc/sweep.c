@@ -191,7 +191,13 @@ static int end_marked(void *ctx, int proc, pid_t pid)
     return 1;
 }
 
-size_t sweep_marked(const char *variable, const char *value)
+static int is_marked(void *ctx, int proc, pid_t pid)
+{
+    return pid != getpid() && has_mark(pid, ctx);
+}
+
+static size_t each_marked(const char *variable, const char *value,
+                          int (*visit)(void *ctx, int proc, pid_t pid))
 {
     struct marked m;
     int n = snprintf(m.text, sizeof(m.text), "%s=%s", variable, value);
@@ -199,5 +205,15 @@ size_t sweep_marked(const char *variable, const char *value)
     if (value == NULL || n < 0 || (size_t)n >= sizeof(m.text))
         return 0;
     m.len = (size_t)n + 1;
-    return each_entry("/proc", end_marked, &m);
+    return each_entry("/proc", visit, &m);
+}
+
+size_t sweep_marked(const char *variable, const char *value)
+{
+    return each_marked(variable, value, end_marked);
+}
+
+size_t sweep_count(const char *variable, const char *value)
+{
+    return each_marked(variable, value, is_marked);
 }

@@ -27,5 +27,8 @@ size_t sweep_adopted(sweep_owned_fn owned, void *ctx);
  * set to value in its environment, or that holds a pipe of pipe_marks.h. Returns the number
  * of processes found. */
 size_t sweep_marked(const char *variable, const char *value);
+/* The number of other processes of this machine that were started with the variable set to value
+ * in their environment, and that have not ended. */
+size_t sweep_count(const char *variable, const char *value);
 
 #endif

@@ -199,6 +199,19 @@ def kill_something(p, draw, kinds):
     harness.wait_until(f"the end of {kind} {pid}", lambda: not harness.alive(pid))
 
 
+def end_as_calm(w, p, name, file, multiple, *args, others=()):
+    """Let a run end soon: no process is left, and its bytes are those of a calm run here. Returns
+    its steps. others: processes that are no descendants of its keeper."""
+    steps = harness.set_last_step(w, w.run_dir(name), multiple)
+    everybody = harness.members(p.pid) | set(others)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    end_of_all(everybody)
+    assert "not reproducible" not in p.log.read_text()
+    w.brood("run", file, "--name", "calm", *PATIENT, *args, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir(name)))
+    return steps
+
+
 def deaths(w, file, step, kinds, nodes, kills, *args):
     """Kills change no byte and leave nothing."""
     draw = random.Random(7)
@@ -210,12 +223,7 @@ def deaths(w, file, step, kinds, nodes, kills, *args):
         harness.wait_until("progress", lambda: p.poll() is not None or
                            w.status("killed")["env_steps"] > at + step // 4)
         assert p.poll() is None, p.log.read_text()
-    steps = harness.set_last_step(w, w.run_dir("killed"), step)
-    everybody = harness.members(p.pid)
-    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
-    end_of_all(everybody)
-    w.brood("run", file, "--name", "calm", *PATIENT, *args, "--set", f"run.env_steps={steps}")
-    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("killed")))
+    steps = end_as_calm(w, p, "killed", file, step, *args)
     print(f"# {kills} deaths in {steps} steps")
 
 

@@ -4,7 +4,7 @@ import os
 import random
 
 import harness
-from test_cluster import KEEP_NODES, PATIENT, cluster, end_of_all, nodes_of, trained
+from test_cluster import KEEP_NODES, PATIENT, cluster, end_as_calm, nodes_of
 from test_environments import ENVIRONMENTS, hallway, processes_of
 
 KILLS = int(os.environ.get("BROOD_KILLS", 4 if harness.SANITIZED else 8))
@@ -26,16 +26,6 @@ def live(w, name, file, *args):
     return p
 
 
-def end_and_compare(w, p, name, file, multiple=1000):
-    steps = harness.set_last_step(w, w.run_dir(name), multiple)
-    everybody = harness.members(p.pid)
-    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
-    end_of_all(everybody)
-    assert "not reproducible" not in p.log.read_text()
-    w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
-    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir(name)))
-
-
 def test_they_run_where_the_device_says(w):
     file = hallway(w, steps=harness.FOREVER)
     p = live(w, "blocks", file, *PATIENT, *cluster(2), *BLOCKS)
@@ -43,7 +33,7 @@ def test_they_run_where_the_device_says(w):
     nodes = nodes_of(p.pid)
     assert [at.get(found[f"env_{i}"]) for i in (0, 1)] == nodes, (found, at)
     assert [at.get(found[f"eval_env_{i}"]) for i in (0, 1)] == nodes, (found, at)
-    end_and_compare(w, p, "blocks", file)
+    end_as_calm(w, p, "blocks", file, 1000)
     p = live(w, "one", file, *PATIENT, *cluster(2), "--set", "env.device=/job:worker/task:1")
     found, at = processes_of(w, "one"), hosted(p.pid)
     assert {at.get(pid) for pid in found.values()} == {nodes_of(p.pid)[1]}, (found, at)
@@ -78,7 +68,7 @@ def test_kills_change_nothing(w):
         assert p.poll() is None, p.log.read_text()
     assert w.status("killed")["exact"] is True
     harness.wait_until("all", lambda: ENVIRONMENTS <= processes_of(w, "killed").keys())
-    end_and_compare(w, p, "killed", file)
+    end_as_calm(w, p, "killed", file, 1000)
 
 
 def test_what_cannot_be_is_refused_in_one_line(w):
