@@ -137,6 +137,7 @@ int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
 {
     const struct yaml_node *at = yaml_find(root, "cluster");
     struct cluster_config *k = &c->cluster;
+    int rc;
 
     if (!c->has_cluster)
         return check_env_device(c, root, err);
@@ -154,7 +155,8 @@ int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
     if (k->start_within_s == 0.0)
         k->start_within_s = DEFAULT_START_WITHIN_S;
     complete_restart(&k->restart, yaml_find(at, "restart"));
-    return check_launcher(c, at, err) < 0 ? ERR_CONFIG : check_env_device(c, root, err);
+    rc = check_launcher(c, at, err);
+    return rc < 0 ? rc : check_env_device(c, root, err);
 }
 
 static const struct yaml_node *copy_words(const struct yaml_node *words,

@@ -43,6 +43,9 @@ enum {
     SLURM_END_MS = 10000, /* for Slurm's answers at the end of a run */
 };
 
+/* Instead of a node of all environment processes. */
+enum { ENV_HERE = -2, ENV_IN_BLOCKS = -1 };
+
 enum place_state {
     PLACE_EMPTY,    /* nothing was started yet */
     PLACE_STARTING, /* launched; its hello is awaited */
@@ -100,6 +103,7 @@ struct cluster {
     struct remote_roster roster;
     struct place *places;
     size_t n;
+    int64_t env_task; /* of env.device */
     uv_timer_t tick;
     uv_check_t check;
     uv_idle_t idle;
@@ -853,14 +857,14 @@ static void name_run(struct cluster *c)
 }
 
 /* Slurm's nodes are counted only now. */
-static int check_environment(const struct cluster *c, struct err *err)
+static int place_environment(struct cluster *c, struct err *err)
 {
     const char *device = c->args.config->env.device;
     char why[DEVICE_WHY_BYTES];
-    int64_t task;
 
-    if (device == NULL || device_task(device, (int64_t)c->n, &task, why) == 0)
-        return 0;
+    c->env_task = ENV_HERE;
+    if (device == NULL || device_task(device, (int64_t)c->n, &c->env_task, why) == 0)
+        return 0; /* device_task's -1, no task, is ENV_IN_BLOCKS */
     return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.device"), "%s", why);
 }
 
@@ -887,7 +891,7 @@ int cluster_open(struct cluster **ret, const struct cluster_args *args,
     if (rc == 0)
         rc = placement_make(args->config, c->n, specs, n, node_of, err);
     if (rc == 0)
-        rc = check_environment(c, err);
+        rc = place_environment(c, err);
     if (rc == 0)
         rc = open_listener(c, err);
     if (rc == 0)
@@ -934,14 +938,11 @@ void cluster_reads(struct cluster *c, const char *agent, const uint8_t *columns,
 
 struct worker_site *cluster_environment_site(struct cluster *c, size_t process, size_t n)
 {
-    const char *device = c->args.config->env.device;
-    char why[DEVICE_WHY_BYTES];
-    int64_t task = -1;
     size_t first;
 
-    if (device == NULL || device_task(device, (int64_t)c->n, &task, why) < 0)
+    if (c->env_task == ENV_HERE)
         return NULL;
-    first = task >= 0 ? (size_t)task : process * c->n / n;
+    first = c->env_task >= 0 ? (size_t)c->env_task : process * c->n / n;
     for (size_t i = 0; i < c->n; i++) { /* processes for evaluations begin late */
         const struct place *p = &c->places[(first + i) % c->n];
 

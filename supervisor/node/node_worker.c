@@ -87,8 +87,10 @@ static void note_elements(struct node_worker *w, const uint8_t *data, size_t len
 static void send_vector(struct node_worker *w, size_t offset, size_t len)
 {
     const int is_new = w->sent.len != len || w->sent_slot != w->slot;
-    uint8_t *buf = xmalloc(SHARED_PIECE_BYTES);
+    struct wbuf *piece = &w->all->piece;
 
+    wbuf_clear(piece);
+    wbuf_reserve(piece, SHARED_PIECE_BYTES);
     if (w->sent.len != len) {
         wbuf_clear(&w->sent);
         wbuf_reserve(&w->sent, len);
@@ -98,14 +100,13 @@ static void send_vector(struct node_worker *w, size_t offset, size_t len)
     for (size_t at = 0; at < len; at += SHARED_PIECE_BYTES) {
         const size_t n = len - at < SHARED_PIECE_BYTES ? len - at : SHARED_PIECE_BYTES;
 
-        if (pread(w->spec.shared_fd, buf, n, (off_t)(offset + at)) != (ssize_t)n)
+        if (pread(w->spec.shared_fd, piece->data, n, (off_t)(offset + at)) != (ssize_t)n)
             break;
-        if (!is_new && memcmp(w->sent.data + at, buf, n) == 0)
+        if (!is_new && memcmp(w->sent.data + at, piece->data, n) == 0)
             continue;
-        memcpy(w->sent.data + at, buf, n);
-        post(w->all, NODE_SHARED, w->open.group, offset + at, buf, n);
+        memcpy(w->sent.data + at, piece->data, n);
+        post(w->all, NODE_SHARED, w->open.group, offset + at, piece->data, n);
     }
-    free(buf);
 }
 
 /* Its vector of the request's slot. */
@@ -457,6 +458,7 @@ void node_workers_done(struct node_workers *all)
         free_worker(w);
     }
     free(all->list);
+    wbuf_done(&all->piece);
     all->list = NULL;
     all->n = 0;
 }

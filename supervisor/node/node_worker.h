@@ -25,6 +25,7 @@ struct node_workers {
     size_t n;
     size_t n_running;
     uint64_t generation;        /* of the node, for its log */
+    struct wbuf piece;          /* of a group's vector, on its way */
     void (*on_none)(void *ctx); /* the last process has ended */
     void *ctx;
 };

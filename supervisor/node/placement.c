@@ -1,10 +1,8 @@
 #include "supervisor/node/placement.h"
 
 #include "common/config/cluster_config.h"
-#include "common/mem/xmalloc.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static int fail(struct err *err, const char *agent, const char *text)
@@ -61,7 +59,6 @@ int placement_make(const struct run_config *config, size_t nodes,
                    const struct agent_spec *specs, size_t n, size_t *ret, struct err *err)
 {
     const size_t learners = config->n_agents;
-    size_t *group_of = xcalloc(n, sizeof(*group_of)); /* the node of each first member */
     int rc = 0;
 
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -72,12 +69,12 @@ int placement_make(const struct run_config *config, size_t nodes,
             rc = group_task(config, nodes, specs, n, i, &task, err);
             if (task < 0)
                 task = i < learners ? (int64_t)(i * nodes / learners) : (int64_t)ret[0];
-            group_of[i] = (size_t)task;
-        }
-        if (rc == 0)
+        } else {
             rc = task_of(config, nodes, i, &task, err);
-        ret[i] = task >= 0 ? (size_t)task : group_of[first];
+            if (task < 0)
+                task = (int64_t)ret[first];
+        }
+        ret[i] = (size_t)task;
     }
-    free(group_of);
     return rc;
 }

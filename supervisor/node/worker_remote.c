@@ -57,7 +57,8 @@ struct remote_site {
     struct node_feed feed;
     struct parcels received, held;
     size_t received_bytes;
-    struct { /* the open call */
+    uint64_t passed; /* the newest of roster.passes that came here */
+    struct {         /* the open call */
         int is_open, is_answered;
         enum node_message_kind kind;
         uint32_t worker;
@@ -285,45 +286,48 @@ static struct remote_link *link_at(const struct remote_site *s, uint32_t number)
     return l != NULL && l->site == s ? l : NULL;
 }
 
-/* The first link of a group from number i on, if `site` is not NULL one of that site; NULL:
- * there is none. */
-static struct remote_link *next_of_group(const struct remote_roster *r, size_t i,
-                                         uint32_t group, const struct remote_site *site)
+static int is_in_group(const struct remote_link *l, uint32_t group)
 {
-    for (; i < r->n; i++) {
-        struct remote_link *l = r->links[i];
-
-        if (l != NULL && l->group == group && (site == NULL || l->site == site))
-            return l;
-    }
-    return NULL;
+    return l != NULL && l->group == group;
 }
 
-/* To the other nodes that have processes of the group, before any frame that follows. */
+/* To the other nodes that have processes of the group, once to each, before any frame that
+ * follows. */
 static void pass_shared_on(const struct remote_site *from, const struct node_message *m)
 {
-    const struct remote_roster *r = from->args.roster;
-    struct remote_link *l;
+    struct remote_roster *r = from->args.roster;
+    struct err err = {0};
 
-    for (size_t i = 0; (l = next_of_group(r, i, m->worker, NULL)) != NULL;
-         i = l->number + (size_t)1) {
-        struct remote_site *s = l->site;
-        struct err err = {0};
+    r->passes++;
+    for (size_t i = m->worker; i < r->n; i++) { /* the number of its first link */
+        struct remote_site *s =
+            is_in_group(r->links[i], m->worker) ? r->links[i]->site : NULL;
 
-        if (s == from || s->channel == NULL ||
-            next_of_group(r, 0, m->worker, s) != l) /* once for each node */
+        if (s == NULL || s == from || s->channel == NULL || s->passed == r->passes)
             continue;
+        s->passed = r->passes;
         if (node_feed_pass_on(&s->feed, s->channel, m->worker, m->number, m->body, m->len,
                               &err) < 0)
             remote_site_lose(s, &err);
     }
 }
 
+/* A link of the group at this node. */
+static const struct remote_link *member_at(const struct remote_site *s, uint32_t group)
+{
+    const struct remote_roster *r = s->args.roster;
+
+    for (size_t i = group; i < r->n; i++)
+        if (is_in_group(r->links[i], group) && r->links[i]->site == s)
+            return r->links[i];
+    return NULL;
+}
+
 /* The bytes that one of a group's processes wrote, kept for the case that a node is lost. */
 static int take_shared(struct remote_site *s, const struct node_message *m,
                        struct err *err)
 {
-    const struct remote_link *l = next_of_group(s->args.roster, 0, m->worker, s);
+    const struct remote_link *l = member_at(s, m->worker);
 
     if (l == NULL || m->worker == NODE_NO_GROUP || m->number > BLOCK_CAPACITY_BYTES ||
         m->len > BLOCK_CAPACITY_BYTES - m->number)

@@ -32,6 +32,7 @@ struct remote_link;
 struct remote_roster {
     struct remote_link **links;
     size_t n;
+    uint64_t passes; /* messages of groups that went on to other nodes */
 };
 
 /* The worker of this name reads these columns of the log: [n_columns], copied. */

@@ -195,6 +195,21 @@ def members(keeper):
         found |= more
 
 
+def marked(keeper, variable="BROOD_MARK"):
+    """pids of processes that carry the mark of a run, or of a node (BROOD_NODE_MARK), which
+    begins with its keeper's pid."""
+    found = set()
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                text = pathlib.Path(entry.path, "environ").read_bytes()
+            except OSError:
+                continue
+            if b"%s=%d-" % (variable.encode(), keeper) in text:
+                found.add(int(entry.name))
+    return found
+
+
 def counts(pid):
     """What of a process must not grow: descriptors, children, zombies, mappings; and its
     own memory in KiB."""
@@ -450,21 +465,6 @@ def main():
         took = [b - a for a, b in zip(before, os.times())]
         print(f"# {took[4]:.1f} s, of processors {sum(took[:4]):.1f} s", flush=True)
     sys.exit(1 if failed else 0)
-
-
-def marked(keeper, variable="BROOD_MARK"):
-    """pids of processes that carry the mark of a run, or of a node (BROOD_NODE_MARK), which
-    begins with its keeper's pid."""
-    found = set()
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                text = pathlib.Path(entry.path, "environ").read_bytes()
-            except OSError:
-                continue
-            if b"%s=%d-" % (variable.encode(), keeper) in text:
-                found.add(int(entry.name))
-    return found
 
 
 def kill(pid, signum=signal.SIGKILL):

@@ -130,7 +130,8 @@ class Rig:
     def start_slurm(self):
         """False: it did not start, perhaps because another process took a port."""
         conf = self.dir / "slurm.conf"
-        conf.write_text(CONF.format(dir=self.dir, state=self.state, host=os.uname().nodename.split(".")[0],
+        conf.write_text(CONF.format(dir=self.dir, state=self.state,
+                                    host=os.uname().nodename.split(".")[0],
                                     port=free_ports(4)))
         for node in NODES:
             (self.dir / f"spool-{node}").mkdir(exist_ok=True)
