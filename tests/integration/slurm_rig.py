@@ -90,7 +90,7 @@ class Rig:
         # slurmctld waits for this folder's disk again and again.
         shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else self.dir
         self.state = tempfile.mkdtemp(prefix="brood-test-slurm-", dir=shm)
-        self.daemons = []
+        self.daemons, self.slurmds = [], {}
         atexit.register(self.close)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         self.env = {"SLURM_CONF": str(self.dir / "slurm.conf"),
@@ -136,7 +136,7 @@ class Rig:
         for node in NODES:
             (self.dir / f"spool-{node}").mkdir(exist_ok=True)
         started = [self.daemon("slurmctld", "-D", "-c", "-f", conf)]
-        started += [self.daemon("slurmd", "-D", "-N", n, "-f", conf) for n in NODES]
+        started += [self.start_slurmd(n) for n in NODES]
 
         def is_up():
             p = subprocess.run(["sinfo", "-h", "-o", "%t %D"], capture_output=True, text=True)
@@ -148,6 +148,16 @@ class Rig:
             d.kill()
             d.wait()
         return False
+
+    def start_slurmd(self, node):
+        conf = self.dir / "slurm.conf"
+        self.slurmds[node] = self.daemon("slurmd", "-D", "-N", node, "-f", conf)
+        return self.slurmds[node]
+
+    def kill_slurmd(self, node):
+        """What it has started continues."""
+        self.slurmds[node].kill()
+        self.slurmds[node].wait()
 
     def logs(self):
         return "\n".join(f"{path}:\n{path.read_text(errors='replace')[-2000:]}"

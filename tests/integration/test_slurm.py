@@ -133,12 +133,35 @@ def cancel_job(w, rig, p, nodes):
     return at
 
 
+def kill_slurmd(w, rig, p, nodes):
+    """The node goes on without its machine's slurmd; another slurmd then takes its job over."""
+    at = min(nodes)
+    rig.kill_slurmd(nodes[at])
+    progress(w, p, "killed")
+    assert harness.alive(at), p.log.read_text()
+    rig.start_slurmd(nodes[at])
+    harness.kill(at)
+    return at
+
+
+def kill_node_and_slurmd(w, rig, p, nodes):
+    """Slurm cannot end the job, nor does it know that, until the slurmd is there again."""
+    at = min(nodes)
+    rig.kill_slurmd(nodes[at])
+    harness.kill(at)
+    harness.wait_until("another node", lambda: set(nodes_of(rig)) - set(nodes))
+    rig.start_slurmd(nodes[at])
+    return at
+
+
 @slurm_rig.on_slurm
 def test_deaths_change_no_byte(w, rig):
-    """Of one srun, of both processes of an srun, of a node; and a job that is cancelled."""
+    """Of one srun, of both processes of an srun, of a node, of a slurmd; and a job that is
+    cancelled."""
     file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
     p = start(w, "killed", file, *PATIENT, *cluster(", nodes: 2, silence: 3s"))
-    for kill in (kill_srun, kill_both_sruns, kill_node, cancel_job):
+    for kill in (kill_srun, kill_both_sruns, kill_node, cancel_job, kill_slurmd,
+                 kill_node_and_slurmd):
         nodes = await_nodes(rig, p, 2)
         at = kill(w, rig, p, nodes)
         harness.wait_until(f"the end of {at}, {kill.__name__}", lambda: not harness.alive(at))
