@@ -1,6 +1,7 @@
 /* `brood node`: one machine's part of a run. */
 #include "supervisor/cli/cli.h"
 #include "supervisor/node/node.h"
+#include "supervisor/node/slurm.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/proc/signals.h"
 
@@ -8,6 +9,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
+
+enum { SIGNALLED = 128 }; /* keeper.h: exit codes from here on */
 
 struct options {
     const char *address;
@@ -52,12 +55,14 @@ static void unblock_signals(void)
 }
 
 /* Returns 1 in the node; otherwise *ret_code is the exit code of the keeper. */
-static int split(struct cli *cli, char **argv, struct keeper_link *ret, int *ret_code)
+static int split(struct cli *cli, const struct options *o, char **argv,
+                 struct keeper_link *ret, int *ret_code)
 {
     const struct keeper_args args = {.argv = argv,
                                      .who = "node",
                                      .mark = KEEPER_NODE_MARK,
                                      .child = "the node",
+                                     .max_stopped_ms = (int)o->silence_ms,
                                      .report_fd = -1};
     struct err err = {0};
     const int rc = keeper_split(ret, &args, ret_code, &err);
@@ -66,6 +71,8 @@ static int split(struct cli *cli, char **argv, struct keeper_link *ret, int *ret
         *ret_code = cli_fail(cli, CLI_FAILED, &err);
     if (rc == 1)
         unblock_signals();
+    else if (rc == 0 && o->scancel && *ret_code >= SIGNALLED)
+        slurm_cancel_own_job("a signal has ended the node");
     return rc == 1;
 }
 
@@ -88,7 +95,7 @@ static int run_node(struct cli *cli, int argc, char **argv)
         (void)dup2(null, STDIN_FILENO);
         (void)close(null);
     }
-    if (!split(cli, argv, &link, &code))
+    if (!split(cli, &o, argv, &link, &code))
         return code;
     args = (struct node_args){.keeper_fd = link.fd,
                               .identity = identity,

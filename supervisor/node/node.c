@@ -111,13 +111,8 @@ int node_read_secret(int fd, struct channel_secret *ret,
 /* If the srun of a job was killed, the job would last until its time limit. */
 static void cancel_job(const struct node *n)
 {
-    const char *job = slurm_job();
-
-    if (!n->args->cancels_job || n->is_parting || job == NULL)
-        return;
-    log_info("%s: Slurm job %s is cancelled",
-             n->why.code < 0 ? n->why.msg : "the connection has ended", job);
-    (void)execlp("scancel", "scancel", "--quiet", job, (char *)NULL);
+    if (n->args->cancels_job && !n->is_parting)
+        slurm_cancel_own_job(n->why.code < 0 ? n->why.msg : "the connection has ended");
 }
 
 static void on_site_closed(void *ctx)

@@ -33,6 +33,16 @@ const char *slurm_job(void)
     return id != NULL && *id != '\0' ? id : NULL;
 }
 
+void slurm_cancel_own_job(const char *why)
+{
+    const char *job = slurm_job();
+
+    if (job == NULL)
+        return;
+    log_info("%s: Slurm job %s is cancelled", why, job);
+    (void)execlp("scancel", "scancel", "--quiet", job, (char *)NULL);
+}
+
 /* 0: unknown. */
 static size_t nodes_of_job(void)
 {

@@ -27,6 +27,8 @@
 
 /* The job that this process is in; NULL: none. */
 const char *slurm_job(void);
+/* Executes `scancel` on it in place of this process; returns if there is none, or on failure. */
+void slurm_cancel_own_job(const char *why);
 /* How many nodes a run has: cluster.nodes, or if it is not given, as many as the job has. */
 size_t slurm_nodes(const struct cluster_config *config);
 /* Checks what can be known before anything is started: the programs, the options, and whether

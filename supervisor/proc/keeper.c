@@ -56,6 +56,7 @@ struct keeper {
     int interrupts;            /* SIGINT and SIGTERM so far */
     int last_interrupt;        /* the signal */
     int64_t cut_off_ms;        /* when the supervisor gets SIGKILL; 0: never */
+    int64_t stopped_until_ms;  /* the same, unless it continues */
     struct message run;        /* the newest MESSAGE_RUN; path "": none */
     int committed;             /* MESSAGE_COMMITTED was received since then */
     int has_checkpoint;        /* MESSAGE_CHECKPOINT was received since then */
@@ -129,12 +130,23 @@ static void stop_all(struct keeper *k)
         (void)raise(SIGSTOP);
 }
 
+static void note_stop(struct keeper *k, int is_stopped)
+{
+    const int ms = k->args->max_stopped_ms;
+
+    k->stopped_until_ms = is_stopped && ms > 0 ? monotonic_ms() + ms : 0;
+}
+
 static void reap(struct keeper *k)
 {
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+        if (pid == k->supervisor)
+            note_stop(k, WIFSTOPPED(status));
+        if (WIFCONTINUED(status))
+            continue;
         if (WIFSTOPPED(status)) {
             if (pid == k->supervisor && k->stops_late)
                 forward(k, SIGCONT);
@@ -534,6 +546,14 @@ static void take_keys(struct keeper *k)
         return;
 }
 
+/* When the supervisor is to be killed; 0: never. */
+static int64_t kill_time(const struct keeper *k)
+{
+    if (k->cut_off_ms == 0 || k->stopped_until_ms == 0)
+        return k->cut_off_ms + k->stopped_until_ms;
+    return k->cut_off_ms < k->stopped_until_ms ? k->cut_off_ms : k->stopped_until_ms;
+}
+
 static int keep(struct keeper *k)
 {
     while (!k->is_over) {
@@ -541,12 +561,11 @@ static int keep(struct keeper *k)
                                {.fd = k->link, .events = POLLIN},
                                {.fd = terminal_keys_fd(&k->keys), .events = POLLIN}};
 
-        if (k->cut_off_ms != 0 && monotonic_ms() >= k->cut_off_ms) {
+        if (kill_time(k) != 0 && monotonic_ms() >= kill_time(k)) {
             (void)kill(k->supervisor, SIGKILL);
-            k->cut_off_ms = 0;
+            k->cut_off_ms = k->stopped_until_ms = 0;
         }
-        (void)poll(fds, 3,
-                   k->cut_off_ms != 0 ? (int)(k->cut_off_ms - monotonic_ms()) : -1);
+        (void)poll(fds, 3, kill_time(k) != 0 ? (int)(kill_time(k) - monotonic_ms()) : -1);
         take_signal(k);
         if (fds[1].revents != 0)
             (void)take_message(k);

@@ -18,7 +18,8 @@
  * Grace       processes with BROOD_GRACE_MARK instead end by themselves when the supervisor has
  *             ended. Keeper and sweeper wait for them, at most KEEPER_GRACE_MS, before they kill.
  * Nodes       `brood node` has a keeper and a sweeper, too (keeper_args.mark): what is said here of
- *             the supervisor holds for the node, which is never resumed.
+ *             the supervisor holds for the node, which is never resumed. A node that is stopped for
+ *             long would outlive a run that died meanwhile: its keeper kills it.
  * Death       if a signal ended the supervisor and the run is to be resumed, the keeper
  *             executes itself again with the same command line, at most KEEPER_MAX_DEATHS
  *             times without a checkpoint in between. The command then calls
@@ -72,6 +73,7 @@ struct keeper_args {
     const char *mark;  /* the variable; NULL: KEEPER_MARK */
     const char *child; /* for messages; NULL: "the supervisor" */
     int report_fd; /* of detach_split; the keeper closes it. -1: no report is wanted */
+    int max_stopped_ms; /* the supervisor is killed when it was stopped for so long; 0: never */
     /* Called in the keeper when the run's processes are dead; must not allocate. */
     void (*on_death)(const struct keeper_death *death);
 };

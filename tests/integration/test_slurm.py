@@ -187,6 +187,21 @@ def test_a_supervisor_that_dies_leaves_no_job(w, rig):
 
 
 @slurm_rig.on_slurm
+def test_a_stopped_node_that_nobody_can_end_ends(w, rig):
+    """Its srun is dead, and so is the run: its keeper kills it and cancels its job."""
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    p = start(w, "stopped", file, *cluster(", nodes: 1, silence: 3s"))
+    everybody = harness.members(p.pid) | set(rig.processes())
+    (node,), (both,) = await_nodes(rig, p, 1), sruns_of(p.pid)
+    for pid in (*both, node):
+        harness.kill(pid, signal.SIGSTOP)
+    for pid in (*both, p.pid, harness.supervisor_of(p.pid)):
+        harness.kill(pid)
+    end_of_all(everybody)
+    harness.wait_until("no job", rig.is_idle)
+
+
+@slurm_rig.on_slurm
 def test_nodes_wait_in_the_queue(w, rig):
     """The run says so, and can be interrupted; otherwise it begins when there is room."""
     rig.run("sbatch", "--parsable", "-N3", "--exclusive", "-o", "/dev/null",
