@@ -1,5 +1,6 @@
-"""Faults of all kinds at random moments, also several at once: agents, nodes, launchers, links
-and the supervisor. The bytes are those of a calm run, and nothing is left behind.
+"""Faults of all kinds at random moments, also several at once: agents, nodes, launchers, links,
+Slurm's daemons and jobs, and the supervisor. The bytes are those of a calm run, and nothing is
+left behind.
 
 BROOD_KILLS sets how many, BROOD_FAULT_SEED which: tests/bench/node_faults.py is the long form.
 """
@@ -11,9 +12,11 @@ import signal
 import time
 
 import harness
+import slurm_rig
 from network import Relay, node_processes
 from test_cluster import KEEP_NODES, PATIENT, agents_on, end_of_all, trained
 from test_network import INTERVAL, forever
+from test_slurm import cluster as slurm_cluster, nodes_of, sruns_of
 
 KILLS = int(os.environ.get("BROOD_KILLS", 6 if harness.SANITIZED else 12))
 SEED = int(os.environ.get("BROOD_FAULT_SEED", 1))
@@ -21,20 +24,18 @@ NODES, SILENCE_S = 3, 2
 
 
 class Run:
-    """A run through a relay. Its launchers stay in front of their nodes."""
+    """A run on nodes. often, seldom: the faults."""
 
-    def __init__(self, w):
+    def __init__(self, w, *cluster):
         self.w, self.draw = w, random.Random(SEED)
         self.run = w.run_dir("faulty")
-        self.relay = Relay(w, seed=SEED)
-        text = self.relay.launcher.read_text().replace("exec ", "")
-        self.relay.launcher.write_text(text)
         self.file = forever(w)
         self.args = (*PATIENT, "--set", "defaults.respond_within=3s",
                      "--set", "run.on_supervisor_death=resume")
+        self.often = [self.agent, self.node, self.stopped_node, self.launcher]
+        self.seldom = [self.supervisor, self.stopped_supervisor, self.keeper]
         self.seen = set()
-        self.p = w.start("run", self.file, "--name", "faulty", *self.args,
-                         *self.relay.cluster(NODES, f", silence: {SILENCE_S}s{KEEP_NODES}"))
+        self.p = w.start("run", self.file, "--name", "faulty", *self.args, *cluster)
         self.resumes = self.checkpoint = 0
         self.settle()
 
@@ -59,15 +60,6 @@ class Run:
         self.resumes += 1
         self.p = self.w.start("resume", self.run)
 
-    def parts(self):
-        """(launchers, nodes) of the moment, in any order."""
-        members = harness.members(self.p.pid)
-        self.seen |= members
-        launchers = [pid for pid, seen in harness.children(
-            harness.supervisor_of(self.p.pid) or 0).items()
-            if str(self.relay.launcher) in seen[2] and seen[0] != "Z"]
-        return launchers, node_processes(members)
-
     def strike(self, what, pids, *signums):
         if pids:
             harness.kill(self.draw.choice(sorted(pids)), self.draw.choice(signums))
@@ -88,21 +80,6 @@ class Run:
     def launcher(self):
         return self.strike("launcher", self.parts()[0], signal.SIGKILL, signal.SIGTERM)
 
-    def cut(self):
-        self.relay.say(f"cut {self.draw.choice((100, 3000, 100_000))}")
-        return "cut"
-
-    def flip(self):
-        self.relay.say(f"flip {self.draw.choice((100, 3000, 100_000))}")
-        return "flip"
-
-    def stall(self):
-        """Longer than the silence, or not."""
-        self.relay.say("stall 1")
-        time.sleep(self.draw.choice((0.3, 2 * SILENCE_S)))
-        self.relay.say("stall 0")
-        return "stall"
-
     def supervisor(self):
         pid = harness.supervisor_of(self.p.pid)
         return self.strike("supervisor", [pid] if pid else [], signal.SIGKILL)
@@ -120,10 +97,8 @@ class Run:
         return "keeper"
 
     def one(self):
-        often = (self.agent, self.node, self.stopped_node, self.launcher, self.cut, self.flip)
-        seldom = (self.stall, self.supervisor, self.stopped_supervisor, self.keeper)
         time.sleep(self.draw.random() / 2)
-        return self.draw.choice(often * 2 + seldom)()
+        return self.draw.choice(self.often * 2 + self.seldom)()
 
     def finish(self):
         self.settle()
@@ -146,8 +121,86 @@ class Run:
         return found
 
 
-def test_random_faults(w):
-    r, done = Run(w), {}
+class RunThroughRelay(Run):
+    """Its launchers stay in front of their nodes."""
+
+    def __init__(self, w):
+        self.relay = Relay(w, seed=SEED)
+        text = self.relay.launcher.read_text().replace("exec ", "")
+        self.relay.launcher.write_text(text)
+        super().__init__(w, *self.relay.cluster(NODES, f", silence: {SILENCE_S}s{KEEP_NODES}"))
+        self.often += [self.cut, self.flip]
+        self.seldom += [self.stall]
+
+    def parts(self):
+        """(launchers, nodes) of the moment, in any order."""
+        members = harness.members(self.p.pid)
+        self.seen |= members
+        launchers = [pid for pid, seen in harness.children(
+            harness.supervisor_of(self.p.pid) or 0).items()
+            if str(self.relay.launcher) in seen[2] and seen[0] != "Z"]
+        return launchers, node_processes(members)
+
+    def cut(self):
+        self.relay.say(f"cut {self.draw.choice((100, 3000, 100_000))}")
+        return "cut"
+
+    def flip(self):
+        self.relay.say(f"flip {self.draw.choice((100, 3000, 100_000))}")
+        return "flip"
+
+    def stall(self):
+        """Longer than the silence, or not."""
+        self.relay.say("stall 1")
+        time.sleep(self.draw.choice((0.3, 2 * SILENCE_S)))
+        self.relay.say("stall 0")
+        return "stall"
+
+
+class RunOnSlurm(Run):
+    """Each node is a job of its own, on any of three machines."""
+
+    def __init__(self, w, rig):
+        self.rig = rig
+        super().__init__(w, *slurm_cluster(f", nodes: {NODES}, silence: {SILENCE_S}s{KEEP_NODES}"))
+        self.often += [self.sruns, self.job]
+        self.seldom += [self.slurmd]
+
+    def parts(self):
+        """(first processes of sruns, nodes) of the moment, in any order."""
+        self.seen |= harness.members(self.p.pid) | set(self.rig.processes())
+        return ([srun[0] for srun in sruns_of(self.p.pid)],
+                list(nodes_of(self.rig)))
+
+    def sruns(self):
+        """Both processes of one."""
+        found = sruns_of(self.p.pid)
+        for pid in self.draw.choice(found) if found else ():
+            harness.kill(pid)
+        return "both processes of an srun" if found else None
+
+    def job(self):
+        """As a scheduler does that needs its machine."""
+        jobs = sorted(self.rig.jobs())
+        if jobs:
+            signal_it = self.draw.choice(([], ["--signal=TERM", "--full"]))
+            with contextlib.suppress(AssertionError):   # it has ended meanwhile
+                self.rig.run("scancel", *signal_it, self.draw.choice(jobs))
+        return "job" if jobs else None
+
+    def slurmd(self):
+        """And perhaps a node, while there is none."""
+        machine = self.draw.choice(slurm_rig.NODES)
+        self.rig.kill_slurmd(machine)
+        if self.draw.random() < 1 / 2:
+            self.node()
+        time.sleep(self.draw.choice((0.3, 2 * SILENCE_S)))
+        self.rig.start_slurmd(machine)
+        return "slurmd"
+
+
+def endure(w, r):
+    done = {}
     while sum(done.values()) < KILLS:
         if what := r.one():
             done[what] = done.get(what, 0) + 1
@@ -161,6 +214,16 @@ def test_random_faults(w):
     harness.assert_same_files(trained(w.run_dir("calm")), trained(r.run))
     print(f"# seed {SEED}, {steps} steps, {r.resumes} times resumed, {len(r.seen)} processes "
           f"seen: {done}")
+
+
+def test_random_faults(w):
+    endure(w, RunThroughRelay(w))
+
+
+@slurm_rig.on_slurm
+def test_random_faults_on_slurm(w, rig):
+    endure(w, RunOnSlurm(w, rig))
+    harness.wait_until("no job", rig.is_idle)
 
 
 if __name__ == "__main__":
