@@ -210,6 +210,16 @@ def marked(keeper, variable="BROOD_MARK"):
     return found
 
 
+def at_work_in(folder):
+    """Processes that have this working directory: those of runs, and nodes below them."""
+    found = []
+    for entry in os.scandir("/proc"):
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and pathlib.Path(os.readlink(f"{entry.path}/cwd")) == folder:
+                found.append((entry.name, look_at(entry.name)))
+    return found
+
+
 def counts(pid):
     """What of a process must not grow: descriptors, children, zombies, mappings; and its
     own memory in KiB."""

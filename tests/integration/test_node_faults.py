@@ -6,7 +6,6 @@ BROOD_KILLS sets how many, BROOD_FAULT_SEED which: tests/bench/node_faults.py is
 """
 import contextlib
 import os
-import pathlib
 import random
 import signal
 import time
@@ -110,16 +109,6 @@ class Run:
         end_of_all(self.seen)
         return steps
 
-    def leftovers(self):
-        """Processes that work in the test's folder: nodes, and all that was below them."""
-        found = []
-        for entry in os.scandir("/proc"):
-            with contextlib.suppress(OSError):
-                if entry.name.isdigit() and \
-                        pathlib.Path(os.readlink(f"{entry.path}/cwd")) == self.w.path:
-                    found.append((entry.name, harness.look_at(entry.name)))
-        return found
-
 
 class RunThroughRelay(Run):
     """Its launchers stay in front of their nodes."""
@@ -209,7 +198,7 @@ def endure(w, r):
         if r.draw.random() < 2 / 3:
             r.settle()
     steps = r.finish()
-    harness.wait_until("nothing left", lambda: not r.leftovers())
+    harness.wait_until("nothing left", lambda: not harness.at_work_in(w.path))
     w.brood("run", r.file, "--name", "calm", *r.args, "--set", f"run.env_steps={steps}")
     harness.assert_same_files(trained(w.run_dir("calm")), trained(r.run))
     print(f"# seed {SEED}, {steps} steps, {r.resumes} times resumed, {len(r.seen)} processes "
