@@ -64,10 +64,14 @@ def lines_of_failure(test):
 def run(build, names):
     # Many tests wait for processes more than they compute: run one more than there are cores.
     jobs = len(os.sched_getaffinity(0)) + 1
+    log = pathlib.Path(build) / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
     subprocess.run(["meson", "test", "-C", build, "--no-rebuild",
                     "--num-processes", str(jobs), *names],
                    stdout=sys.stderr, check=False)
-    log = pathlib.Path(build) / "meson-logs" / "testlog.json"
+    if not log.exists():
+        sys.exit(f"run_tests.py: no test of {build} is named {' or '.join(names)}; "
+                 f"`meson test -C {build} --list` lists them")
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -43,4 +44,24 @@ int pid_stat_read(pid_t pid, struct pid_stat *ret)
     ret->ticks = user + system;
     ret->resident_bytes = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
     return 0;
+}
+
+/* Field number `field`, from 4 on, of the text after the last parenthesis. */
+static unsigned long stat_field(const char *text, int field)
+{
+    for (int at = 2; at < field && text != NULL; at++)
+        text = strchr(text + 1, ' ');
+    return text != NULL ? strtoul(text, NULL, 10) : 0;
+}
+
+/* Fields 23, the size of its memory; 26, where its code begins, which execve sets last; 50 and
+ * 51, where its environment begins and ends. */
+int pid_has_environment(pid_t pid)
+{
+    char text[1024];
+    const char *end;
+
+    return pid_file_read(pid, "stat", text, sizeof(text)) > 0 &&
+           (end = strrchr(text, ')')) != NULL && stat_field(end, 23) > 0 &&
+           (stat_field(end, 26) == 0 || stat_field(end, 51) > stat_field(end, 50));
 }

@@ -23,4 +23,9 @@ struct pid_stat {
 /* -1: there is no such process. */
 int pid_stat_read(pid_t pid, struct pid_stat *ret);
 
+/* Whether the process has an environment, or will have one in a moment: in the middle of execve
+ * /proc/<pid>/environ is empty. Not for kernel threads and zombies. Only for processes whose
+ * environment the caller may read. */
+int pid_has_environment(pid_t pid);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,6 +136,7 @@ enum {
     PIECE_BYTES = 16384,
     MARK_MAX = 128,
     ENVIRONMENT_MAX = 64 << 20, /* exec takes at most 6 MB, but a program can move it */
+    EXEC_LOOKS = 1000, /* a millisecond apart, during execve, which a slow disk delays */
 };
 
 struct marked {
@@ -157,8 +159,9 @@ static int has_variable(const char *text, size_t len, int is_first,
     return 0;
 }
 
-/* Whether the environment that the process got at exec contains the mark. */
-static int has_mark(pid_t pid, const struct marked *m)
+/* Looks for the mark in the environment that the process got at exec. Returns the number of
+ * bytes that were read; -1: it cannot be opened. */
+static ssize_t find_mark(pid_t pid, const struct marked *m, int *ret_found)
 {
     char path[48], text[MARK_MAX + PIECE_BYTES];
     size_t kept = 0, all = 0;
@@ -167,7 +170,9 @@ static int has_mark(pid_t pid, const struct marked *m)
 
     (void)snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && !found && all < ENVIRONMENT_MAX &&
+    if (fd < 0)
+        return -1;
+    while (!found && all < ENVIRONMENT_MAX &&
            (n = read(fd, text + kept, PIECE_BYTES)) > 0) {
         const size_t len = kept + (size_t)n;
 
@@ -178,8 +183,21 @@ static int has_mark(pid_t pid, const struct marked *m)
                    : m->len; /* a beginning of the mark, and the byte before it */
         memmove(text, text + len - kept, kept);
     }
-    if (fd >= 0)
-        (void)close(fd);
+    (void)close(fd);
+    *ret_found = found;
+    return (ssize_t)all;
+}
+
+/* A process that is just executing another program has an environment, but shows none. */
+static int has_mark(pid_t pid, const struct marked *m)
+{
+    int found = 0;
+
+    for (int i = 0; i < EXEC_LOOKS && find_mark(pid, m, &found) == 0; i++) {
+        if (!pid_has_environment(pid))
+            break;
+        (void)poll(NULL, 0, i > 0); /* one look may have begun before execve */
+    }
     return found;
 }
 

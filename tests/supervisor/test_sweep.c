@@ -1,0 +1,79 @@
+/* Processes that are found by the mark in their environment. */
+#include "supervisor/proc/sweep.h"
+#include "tests/support/test_main.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LOOKS = 1000 };
+
+static char mark[32];
+static int began[2];
+
+/* A process that never ceases to execute itself. */
+static _Noreturn void execute_for_ever(void)
+{
+    static const char again[] = "exec /bin/sh -c \"$AGAIN\"";
+
+    (void)setenv("BROOD_TEST_SWEEP", mark, 1);
+    (void)setenv("AGAIN", again, 1);
+    (void)close(began[0]);
+    (void)dup2(began[1], STDOUT_FILENO);
+    (void)execl("/bin/sh", "sh", "-c",
+                "printf r; exec >/dev/null; exec /bin/sh -c \"$AGAIN\"", (char *)NULL);
+    _exit(1);
+}
+
+START_TEST(a_process_in_execve_keeps_its_mark)
+{
+    char byte;
+    pid_t pid;
+
+    (void)snprintf(mark, sizeof(mark), "%d", (int)getpid());
+    ck_assert_int_eq(pipe(began), 0);
+    pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0)
+        execute_for_ever();
+    ck_assert_int_eq(read(began[0], &byte, 1), 1);
+    for (int i = 0; i < LOOKS; i++)
+        ck_assert_msg(sweep_count("BROOD_TEST_SWEEP", mark) == 1, "look %d", i);
+    ck_assert_uint_eq(sweep_marked("BROOD_TEST_SWEEP", mark), 1);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    ck_assert_uint_eq(sweep_count("BROOD_TEST_SWEEP", mark), 0);
+}
+END_TEST
+
+START_TEST(an_empty_environment_has_no_mark)
+{
+    char *const argv[] = {(char[]){"sleep"}, (char[]){"4242"}, NULL}, *const none[] = {
+                                                                          NULL};
+    const pid_t pid = fork();
+
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        (void)execve("/bin/sleep", argv, none);
+        _exit(1);
+    }
+    for (int i = 0; i < 10; i++)
+        ck_assert_uint_eq(sweep_count("BROOD_TEST_SWEEP", "none"), 0);
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("sweep");
+    TCase *tc = tcase_create("sweep");
+
+    tcase_add_test(tc, a_process_in_execve_keeps_its_mark);
+    tcase_add_test(tc, an_empty_environment_has_no_mark);
+    suite_add_tcase(s, tc);
+    return s;
+}
+TEST_MAIN(make_suite)
