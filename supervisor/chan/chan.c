@@ -2,6 +2,7 @@
 
 #include "common/mem/xmalloc.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,9 @@ struct chan_write {
     size_t len, cap;
     uint8_t data[];
 };
+
+/* By which the pipes of all channels have grown. */
+static int grown_bytes;
 
 static void chan_end(struct chan *c, const struct err *err)
 {
@@ -159,20 +163,53 @@ static int chan_enqueue(struct chan *c, const uint8_t *data, size_t len, size_t 
     return 0;
 }
 
-int chan_send(struct chan *c, const uint8_t *frame, size_t len, struct err *err)
+/* Makes room for a whole frame of `len` bytes. Returns 1 if the pipe has grown. */
+static int grow_pipe(struct chan *c, size_t len)
+{
+    const int wanted = len < CHAN_PIPE_BYTES ? (int)len : CHAN_PIPE_BYTES;
+    uv_os_fd_t fd;
+    int before, after;
+
+    if (c->cannot_grow || uv_fileno((uv_handle_t *)&c->out, &fd) < 0)
+        return 0;
+    before = fcntl(fd, F_GETPIPE_SZ);
+    after = before < wanted && grown_bytes + CHAN_PIPE_BYTES <= CHAN_GROWTH_BYTES
+                ? fcntl(fd, F_SETPIPE_SZ, wanted)
+                : -1;
+    if (before < 0 || after <= before) {
+        c->cannot_grow = before < wanted || before >= CHAN_PIPE_BYTES;
+        return 0;
+    }
+    c->grown_bytes += after - before;
+    grown_bytes += after - before;
+    return 1;
+}
+
+/* Returns the number of bytes that the pipe has taken now, perhaps 0. */
+static ssize_t write_now(struct chan *c, const uint8_t *data, size_t len, struct err *err)
 {
     /* libuv's type is not const, but libuv does not write to the buffer. */
-    uv_buf_t buf = {.base = (char *)(uintptr_t)frame, .len = len};
+    uv_buf_t buf = {.base = (char *)(uintptr_t)data, .len = len};
+    const int rc = uv_try_write((uv_stream_t *)&c->out, &buf, 1);
+
+    if (rc < 0 && rc != UV_EAGAIN)
+        return err_set(err, rc, "writing a message: %s", uv_strerror(rc));
+    return rc > 0 ? rc : 0;
+}
+
+int chan_send(struct chan *c, const uint8_t *frame, size_t len, struct err *err)
+{
     size_t done = 0;
-    int rc;
+    ssize_t n;
 
     if (c->ended || c->closing)
         return err_set(err, ERR_STATE, "the message pipe is closed");
-    rc = uv_try_write((uv_stream_t *)&c->out, &buf, 1);
-    if (rc < 0 && rc != UV_EAGAIN)
-        return err_set(err, rc, "writing a message: %s", uv_strerror(rc));
-    if (rc > 0)
-        done = (size_t)rc;
+    do {
+        n = write_now(c, frame + done, len - done, err);
+        if (n < 0)
+            return (int)n;
+        done += (size_t)n;
+    } while (done < len && c->queued_bytes == 0 && grow_pipe(c, len));
     return done == len ? 0 : chan_enqueue(c, frame + done, len - done, len, err);
 }
 
@@ -194,6 +231,7 @@ void chan_close(struct chan *c, chan_closed_fn on_closed)
         return;
     c->closing = 1;
     c->on_closed = on_closed;
+    grown_bytes -= c->grown_bytes;
     uv_close((uv_handle_t *)&c->in, on_handle_closed);
     uv_close((uv_handle_t *)&c->out, on_handle_closed);
 }

@@ -7,6 +7,9 @@
  *          when it would exceed CHAN_MAX_QUEUED_BYTES, chan_send fails with ERR_LIMIT and
  *          the caller should treat the peer as gone. The buffer of a finished write is
  *          reused, so that a message no longer than an earlier one allocates nothing.
+ * Pipe     grows when a frame does not fit, up to CHAN_PIPE_BYTES: otherwise the peer would
+ *          have to be woken once for each 64 kB. All channels together grow by no more than
+ *          CHAN_GROWTH_BYTES, a quarter of what pipe(7) lets a user have.
  * Lifetime the struct is embedded in its owner and does not move; the owner may free it
  *          only after the close callback.
  * Threads  loop thread only. No callback may run the loop.
@@ -20,6 +23,8 @@
 #include <uv.h>
 
 #define CHAN_MAX_QUEUED_BYTES ((size_t)256 << 20)
+#define CHAN_PIPE_BYTES       (256 << 10)
+#define CHAN_GROWTH_BYTES     (16 << 20)
 
 struct chan;
 struct chan_write; /* private */
@@ -42,6 +47,8 @@ struct chan {
     size_t queued_bytes;
     struct chan_write *spare; /* a finished write, kept for reuse */
     int open_handles;
+    int grown_bytes; /* by which the pipe that it writes to has grown */
+    int cannot_grow; /* any further */
     int ended, closing;
     chan_closed_fn on_closed;
 };

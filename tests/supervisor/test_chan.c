@@ -139,6 +139,31 @@ START_TEST(too_long_a_message)
 }
 END_TEST
 
+/* So the peer is woken once. */
+START_TEST(the_pipe_grows_with_the_frames)
+{
+    const size_t most = 2 * CHAN_PIPE_BYTES;
+    uint8_t *sent = malloc(most), *got = malloc(most);
+    const int before = fcntl(peer_in, F_GETPIPE_SZ);
+
+    for (size_t i = 0; i < most; i++)
+        sent[i] = (uint8_t)(i * 7 + i / 251);
+    ck_assert_int_eq(chan_send(&chan, sent, (size_t)before, NULL), 0);
+    ck_assert_int_eq(fcntl(peer_in, F_GETPIPE_SZ), before);
+    ck_assert_int_eq(read(peer_in, got, most), before);
+    ck_assert_int_eq(chan_send(&chan, sent, 70000, NULL), 0);
+    ck_assert_uint_eq(chan.queued_bytes, 0);
+    ck_assert_int_ge(fcntl(peer_in, F_GETPIPE_SZ), 70000);
+    ck_assert_int_eq(read(peer_in, got, most), 70000);
+    ck_assert_mem_eq(got, sent, 70000);
+    ck_assert_int_eq(chan_send(&chan, sent, most, NULL), 0);
+    ck_assert_uint_eq(chan.queued_bytes, most - CHAN_PIPE_BYTES);
+    ck_assert_int_eq(fcntl(peer_in, F_GETPIPE_SZ), CHAN_PIPE_BYTES);
+    free(sent);
+    free(got);
+}
+END_TEST
+
 /* A frame larger than a pipe's buffer: the rest is queued, and the frame arrives
  * intact. */
 START_TEST(large_writes_are_queued)
@@ -217,6 +242,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, end_of_file);
     tcase_add_test(tc, end_inside_a_message);
     tcase_add_test(tc, too_long_a_message);
+    tcase_add_test(tc, the_pipe_grows_with_the_frames);
     tcase_add_test(tc, large_writes_are_queued);
     tcase_add_test(tc, queue_is_bounded);
     tcase_add_test(tc, peer_gone);
