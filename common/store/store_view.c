@@ -18,7 +18,7 @@
 /* Rows may be anywhere in memory: many are requested in advance, which hides the latency.
  * They are prefetched to the second-level cache, which can have more requests in flight
  * than the first. */
-#define PREFETCH_ROWS  24
+#define PREFETCH_ROWS  48
 /* the processor itself prefetches the bytes of a row after these */
 #define PREFETCH_BYTES 512
 
