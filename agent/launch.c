@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,16 +103,6 @@ static void volunteer_for_oom(void)
     (void)close(fd);
 }
 
-/* A process of this class never preempts another one when it is woken: the supervisor, which
- * wakes it, can first send the other requests. Any other class is the user's choice. */
-static void become_batch(void)
-{
-    const struct sched_param none = {0};
-
-    if (sched_getscheduler(0) == SCHED_OTHER)
-        (void)sched_setscheduler(0, SCHED_BATCH, &none);
-}
-
 int launch_prepare(const struct launch *l, struct err *err)
 {
     const struct rlimit no_core = {0, 0};
@@ -126,7 +115,6 @@ int launch_prepare(const struct launch *l, struct err *err)
     (void)setrlimit(RLIMIT_CORE, &no_core);
     limit_files();
     volunteer_for_oom();
-    become_batch();
     reset_signals();
     clean_environment(l->keep_input);
     return 0;

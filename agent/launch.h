@@ -21,10 +21,10 @@ struct launch {
 /* Sets the parent-death signal (SIGKILL), then checks that the parent still exists, as it
  * may have died in between. Then: own session, descriptor 0 from /dev/null and 1 to
  * stderr, other descriptors closed and limited to 1024, no core files, killed before the
- * supervisor if memory runs out, scheduled as SCHED_BATCH (unless this process is not
- * SCHED_OTHER), no signal blocked or ignored, and an environment of only PATH, HOME,
- * PYTHONHASHSEED, LANG=C, OPENBLAS_NUM_THREADS=1 and BROOD_*, or with keep_input what it was
- * with these two. ERR_STATE: the parent is gone. */
+ * supervisor if memory runs out, no signal blocked or ignored, and an environment of only
+ * PATH, HOME, PYTHONHASHSEED, LANG=C, OPENBLAS_NUM_THREADS=1 and BROOD_*, or with keep_input
+ * what it was with these two. ERR_STATE: the
+ * parent is gone. */
 int launch_prepare(const struct launch *l, struct err *err);
 
 /* `launch <parent pid> [--keep N] [--input] -- command [args...]`: prepares and executes the
