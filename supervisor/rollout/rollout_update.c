@@ -13,7 +13,8 @@
  * on which the agent begins. Without that, Linux lets one agent wait behind another for a
  * whole stage while another core is idle: a process woken while no core is idle (the
  * supervisor that wakes it occupies one) returns to its previous core, and a core that is
- * idle for a fraction of a millisecond does not steal work from the others. The order
+ * idle for a fraction of a millisecond does not steal work from the others. An agent woken
+ * on the supervisor's core may preempt it, so its request is sent last. The order
  * does not affect results: the outcome of a stage depends only on its request.
  */
 #include "supervisor/rollout/rollout_internal.h"
@@ -413,9 +414,16 @@ static void show_request(const struct rollout *r, size_t runner, const struct ms
     r->args.probe->on_request(r->args.probe->ctx, &at, o->buf.data, o->buf.size);
 }
 
-static int send_stage(struct rollout *r, size_t runner, int stage, struct err *err)
+static int names_cores(const struct rollout *r)
 {
-    const size_t core = choose_core(r, runner);
+    return r->n_cores > 1 && agent_table_count(r->args.agents) > r->n_cores;
+}
+
+/* Sends the stage that the runner was assigned. */
+static int send_stage(struct rollout *r, size_t runner, struct err *err)
+{
+    const size_t core = r->runners[runner].core;
+    const int stage = r->runners[runner].stage;
     const struct stage_decl *s = &r->plan.stage[stage];
     const struct learners *l = learners_of(r, stage);
     const struct row_source *source = &l->source;
@@ -459,23 +467,15 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     if (r->args.probe != NULL)
         probe_pack(r->args.probe, is_probed(r), runner_name(r, runner), o);
     msg_key(o, "inputs");
-    if (r->n_cores > 1 && agent_table_count(r->args.agents) > r->n_cores)
+    if (names_cores(r))
         agent_request_wake_on(r->args.agents, place, r->cores[core]);
     if (s->turns)
         turn = (struct exchange_turn){l->order, turns_before(l, runner), shape};
     rc = exchange_pack(r->exchange, stage, runner, s->turns ? &turn : NULL, o, err);
-    if (rc == 0 && is_probed(r)) {
-        r->runners[runner].stage = stage;
+    if (rc == 0 && is_probed(r))
         show_request(r, runner, o);
-    }
-    if (rc == 0)
-        rc = agent_request_send(r->args.agents, place, on_stage_response, r, err);
-    if (rc == 0) {
-        r->runners[runner] =
-            (struct runner){.stage = stage, .is_at_work = 1, .core = core};
-        r->outstanding++;
-    }
-    return rc;
+    return rc < 0 ? rc
+                  : agent_request_send(r->args.agents, place, on_stage_response, r, err);
 }
 
 /* The runner that gets the next free core; n_runners: none is ready. */
@@ -495,15 +495,28 @@ static size_t find_ready(const struct rollout *r, int *ret_stage)
     return n_runners(r);
 }
 
+static int is_on_this_core(const struct rollout *r, size_t runner)
+{
+    return names_cores(r) && r->cores[r->runners[runner].core] == sched_getcpu();
+}
+
 static int send_ready(struct rollout *r, struct err *err)
 {
-    size_t runner;
+    const size_t none = n_runners(r);
+    size_t runner, last = none;
     int stage = 0, rc = 0;
 
     while (rc == 0 && r->outstanding < r->n_cores &&
-           (runner = find_ready(r, &stage)) < n_runners(r))
-        rc = send_stage(r, runner, stage, err);
-    return rc;
+           (runner = find_ready(r, &stage)) < none) {
+        r->runners[runner] = (struct runner){
+            .stage = stage, .is_at_work = 1, .core = choose_core(r, runner)};
+        r->outstanding++;
+        if (last == none && is_on_this_core(r, runner))
+            last = runner;
+        else
+            rc = send_stage(r, runner, err);
+    }
+    return rc == 0 && last < none ? send_stage(r, last, err) : rc;
 }
 
 /* All runners begin at the state machine's stage. */

@@ -177,6 +177,7 @@ static void on_ready(void *ctx)
     struct play *p = ctx;
     const struct rollout_args args = {
         .config = &p->config,
+        .cores = PROCESSES, /* in order, however many cores there are */
         .agents = p->table,
         .env = p->env,
         .store = p->store,
