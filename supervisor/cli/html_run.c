@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,15 @@ static char *name_of(const struct run_event_process *p)
                                         p->environment != NULL ? p->environment : "?");
 }
 
+/* Whether the supervisor ended it at the end of the run: by a request or, if it was slow, by a
+ * signal. */
+static int was_asked_to_end(const struct run_event_process *p)
+{
+    return p->in != NULL && strcmp(p->in, "stopping") == 0 &&
+           ((p->signal == 0 && p->code == 0) || p->signal == SIGTERM ||
+            p->signal == SIGKILL);
+}
+
 /* Adds the exit of a process, such as "agent_0 died: SIGKILL, while learning". */
 static void take_exit(struct html_run *r, const struct run_event *e)
 {
@@ -69,8 +79,8 @@ static void take_exit(struct html_run *r, const struct run_event *e)
     char text[RUN_EVENT_EXIT_BYTES], *name;
     const char *by = run_event_exit_text(p, text);
 
-    if (p->signal == 0 && p->code == 0 && strcmp(in, "stopping") == 0)
-        return; /* it was asked to end */
+    if (was_asked_to_end(p))
+        return;
     name = name_of(p);
     r->deaths++;
     keep_event(&r->ends, e,
