@@ -149,9 +149,11 @@ def test_text_of_a_run_is_text(w):
 
 
 def test_deaths_are_on_the_page(w):
-    # Its agent is given up, and the run goes on.
+    # Its agent is given up, and the run goes on. Another one has to be killed at the run's end,
+    # which is no death.
     fault = {"program": w.program_with_agent(harness.FAULT_AGENT),
-             "env": {"BROOD_FAULT": "agent_1:act:before-reply:50,abort"}}
+             "env": {"BROOD_FAULT": "agent_1:act:before-reply:50,abort;"
+                                    "agent_0:shutdown:before-reply:1,stop"}}
     w.brood("run", w.small(steps=800), "--name", "frozen", "-q", "--set",
             "agents.agent_1.restart={policy: temporary, on_give_up: frozen}", **fault)
     page = page_of(w, "frozen")
