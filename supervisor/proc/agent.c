@@ -226,8 +226,10 @@ static void do_shutdown(struct agent *a)
     a->shutdown_id = agent_take_id(a);
     msg_begin_request(&a->control, a->shutdown_id, "shutdown");
     msg_map(&a->control, 0);
-    write_control(a);
+    /* It may be stopped. Sent first, since LeakSanitizer in an agent that already ends would
+     * wait for ever for a stop that SIGCONT has taken back. */
     (void)a->link->ops->signal(a->link, SIGCONT);
+    write_control(a);
 }
 
 static void do_terminate(struct agent *a)

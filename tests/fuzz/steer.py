@@ -268,6 +268,17 @@ class Case:
                 return found
             time.sleep(0.02)
 
+    def continue_stopped(self):
+        """Only those that are stopped: where LeakSanitizer attaches to a process at its end,
+        SIGCONT would take back the stop that it waits for."""
+        for pid, _ in self.members(0):
+            try:
+                stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+            except OSError:
+                continue
+            if stat[stat.rindex(")") + 2] == "T":
+                kill(pid, signal.SIGCONT)
+
     def supervisor(self):
         try:
             pid = int((self.run / "lock").read_text().split()[0])
@@ -350,7 +361,8 @@ class Case:
                 for pid in rng.sample(pids, min(len(pids), rng.choice((1, 1, 1, 2, 3)))):
                     kill(pid, signal.SIGKILL if kind == "sigkill" else signal.SIGSTOP)
         elif kind == "sigcont":
-            self.cont()
+            self.did.append(kind)
+            self.continue_stopped()
         elif kind == "tstp":
             self.did.append(kind)
             kill(self.p.pid, signal.SIGTSTP)
@@ -400,11 +412,6 @@ class Case:
                         pass
         except OSError:
             pass
-
-    def cont(self):
-        self.did.append("sigcont")
-        for pid, _ in self.members(0):
-            kill(pid, signal.SIGCONT)
 
     # ---- the case ----
 
@@ -457,8 +464,7 @@ class Case:
         while self.p.poll() is None:
             if time.monotonic() > deadline:
                 raise Failure(f"not over within {LIMIT_S} s: {self.members(0)}")
-            for pid, _ in self.members(0):
-                kill(pid, signal.SIGCONT)
+            self.continue_stopped()
             self.clients[0].send("continue")
             if self.kind == "none":
                 self.stopped = True

@@ -153,7 +153,7 @@ def test_deaths_are_on_the_page(w):
     # which is no death.
     fault = {"program": w.program_with_agent(harness.FAULT_AGENT),
              "env": {"BROOD_FAULT": "agent_1:act:before-reply:50,abort;"
-                                    "agent_0:shutdown:before-reply:1,stop"}}
+                                    "agent_0:shutdown:before-reply:1,hang"}}
     w.brood("run", w.small(steps=800), "--name", "frozen", "-q", "--set",
             "agents.agent_1.restart={policy: temporary, on_give_up: frozen}", **fault)
     page = page_of(w, "frozen")

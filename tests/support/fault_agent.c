@@ -4,11 +4,11 @@
  *
  * The named agent's first process (agent_1/2: its third) ends at that point of its 17th
  * request of that method. Points: before-read, half-read, before-reply, half-reply,
- * after-reply; ends: kill, stop (until somebody ends it), abort. Or, before-reply, it
- * attacks the supervisor: garbage, giant (a frame), array (a message of 4 G objects),
- * wrong-id, shrink (its block), flood (100 MiB on stderr). <name>.runs beside the
- * executable counts the processes of a name. The agent's own sources are unchanged: the
- * linker wraps read and write.
+ * after-reply; ends: kill, stop (until somebody ends or continues it), abort. Or,
+ * before-reply, it hangs (hang: it ignores SIGTERM, too) or attacks the supervisor: garbage,
+ * giant (a frame), array (a message of 4 G objects), wrong-id, shrink (its block), flood
+ * (100 MiB on stderr). <name>.runs beside the executable counts the processes of a name. The
+ * agent's own sources are unchanged: the linker wraps read and write.
  */
 #include "agent/agent.h"
 #include "common/err/check.h"
@@ -110,6 +110,8 @@ static void misbehave(const char *how, const uint8_t *frame, size_t len)
                                     0xc0, 0xdd, 0xff, 0xff, 0xff, 0xff};
     uint8_t *copy;
 
+    if (strcmp(how, "stop") == 0)
+        return; /* somebody continued it */
     if (strcmp(how, "flood") == 0) {
         flood();
         return;
@@ -122,6 +124,8 @@ static void misbehave(const char *how, const uint8_t *frame, size_t len)
         write_all(AGENT_FD_OUT, array, sizeof(array));
     else if (strcmp(how, "shrink") == 0)
         shrink();
+    else if (strcmp(how, "hang") == 0)
+        (void)signal(SIGTERM, SIG_IGN);
     else {
         CHECK(strcmp(how, "wrong-id") == 0 && (copy = malloc(len)) != NULL);
         memcpy(copy, frame, len);
