@@ -335,7 +335,7 @@ static int is_resource(const struct variable *v)
     return output_dtype(v->ref) == DT_RESOURCE;
 }
 
-/* For a resource, only the operation of the result is useful: it has no output. */
+/* For a resource, only `op` of the result can be used: the operation has no outputs. */
 static struct output write(struct variable *v, const char *type, struct output value,
                            const char *name)
 {
@@ -415,7 +415,8 @@ static struct operation *initializer_of(struct graph *g, const char *collection,
     struct op_builder *b = op_begin(g, "NoOp", name != NULL ? name : "init");
 
     for (size_t i = 0; i < n; i++)
-        op_control_input(b, items[i].variable->initializer);
+        if (items[i].kind == ITEM_VARIABLE) /* an imported graph may have other items */
+            op_control_input(b, items[i].variable->initializer);
     return op_finish(b);
 }
 

@@ -134,8 +134,8 @@ static int parse_numerics(struct service *s, const msgpack_object *body, struct 
     return rc;
 }
 
-/* Reads the message's parts about the environment, and the imported policy, which
- * borrows the message's memory. */
+/* Reads the parts of the message about the environment, and the imported policy, which
+ * stays in the message's memory. */
 static int parse_world(const msgpack_object *body, struct world *ret, struct err *err)
 {
     char rules[16] = "";
@@ -198,7 +198,7 @@ static int parse_share(struct service *s, const msgpack_object *body, struct err
     return 0;
 }
 
-/* Place among the group's members; n_members: it is none. */
+/* This agent's place among the group's members; n_members if it is not one of them. */
 static size_t member_place(const struct service *s)
 {
     size_t i = 0;
@@ -208,11 +208,11 @@ static size_t member_place(const struct service *s)
     return i;
 }
 
-/* A ps is not an agent. Its entry behind the agents has its name and the spaces of the
- * first member. */
+/* A ps is not an agent. Its entry in the list follows the agents', and has its own name
+ * and the spaces of the first member. */
 static int add_ps(struct service *s, struct err *err)
 {
-    if (strcmp(s->name, s->ps) != 0 || s->self != s->n_agents)
+    if (s->n_members == 0 || strcmp(s->name, s->ps) != 0 || s->self != s->n_agents)
         return err_set(err, ERR_PROTOCOL, "role 'ps': '%s' is not the ps of its group",
                        s->name);
     s->agents[s->n_agents] = s->agents[s->members[0]];
@@ -245,7 +245,8 @@ static int parse_role(struct service *s, const msgpack_object *body, int *ret_ce
     return 0;
 }
 
-/* Only if the settings ask for it; the environment may have none. */
+/* Reads the environment's symmetries if the settings ask for them. ERR_CONFIG: the
+ * environment declares none. */
 static int parse_symmetry(struct service *s, const msgpack_object *body,
                           const struct world *world, struct err *err)
 {
@@ -356,7 +357,7 @@ static int build(struct service *s, int central, const struct world *world,
     return rc;
 }
 
-/* After build: the columns of the log that its stages will read. */
+/* Declares the columns of the log that the stages will read. Call it after build. */
 static void declare_reads(struct service *s)
 {
     if (s->ops->reads != NULL && (s->share == NULL || !share_is_ps(s->share)))
@@ -386,7 +387,7 @@ void service_pack_variables(struct service *s, struct msg_out *out)
     const struct collection_item *saved;
     const size_t n_saved = collection_get(s->graph, GLOBAL_VARIABLES, NULL, &saved);
     const int n = graph_n_variables(s->graph);
-    size_t next = 0; /* where the next one is, if both lists are in the same order */
+    size_t next = 0; /* where to look first: both lists usually have the same order */
 
     msg_array(out, (size_t)n);
     for (int i = 0; i < n; i++) {
@@ -431,8 +432,8 @@ static void pack_stage(const struct stage *stage, struct msg_out *out)
     msg_u64(out, stage->repeat > 1 ? (uint64_t)stage->repeat : 1);
 }
 
-/* Whether the run's promise of equal bytes holds on every machine, as far as this agent's
- * graph goes. */
+/* Reports whether this agent's graph computes equal bytes on every machine; if not, the
+ * first operation that may not. */
 static void pack_portable(struct service *s, struct msg_out *out)
 {
     const struct operation *op = graph_first_libm(s->graph);

@@ -24,9 +24,9 @@ struct container {
     /* of a tensor array: */
     struct shape shape; /* of each element; unknown sizes are -1 */
     int is_dynamic, clears, adds, is_closed;
-    /* index of the array that this one has the gradients of; -1: none */
+    /* index of the array whose gradients this one holds; -1: none */
     int of;
-    /* the gradients' name, which tells them from others of that array */
+    /* name of these gradients; one array can have several sets of gradients */
     const char *source;
 };
 
@@ -134,7 +134,7 @@ static int add(struct containers *c, const struct operation *op, struct containe
     return 0;
 }
 
-/* ---- what the operations take ---- */
+/* ---- inputs of the operations ---- */
 
 struct call {
     struct containers *c;
@@ -222,6 +222,7 @@ static int write_element(struct call *q, int64_t at, const struct contained *val
     struct container *x = q->x;
     const struct shape shape = value->tensor.shape;
     struct element *e;
+    int rc;
 
     if (at < 0 || (at >= x->n && !x->is_dynamic))
         return fail(
@@ -240,9 +241,11 @@ static int write_element(struct call *q, int64_t at, const struct contained *val
             "%s which is incompatible with the TensorArray's inferred element "
             "shape: %s",
             (long long)at, shape_text(&shape), shape_text(&x->shape));
-    if (at >= INT32_MAX || resize(q->c, q->op, x, at + 1, q->err) != 0)
-        return at >= INT32_MAX ? fail(q, ERR_LIMIT, "index %lld", (long long)at)
-                               : ERR_LIMIT;
+    if (at >= INT32_MAX)
+        return fail(q, ERR_LIMIT, "index %lld", (long long)at);
+    rc = resize(q->c, q->op, x, at + 1, q->err);
+    if (rc != 0)
+        return rc;
     x->n = at + 1 > x->n ? at + 1 : x->n;
     e = &x->elements[at];
     if (x->adds && e->value.tensor.data != NULL)
@@ -498,7 +501,7 @@ static int array_read(struct call *q)
     return rc == 0 ? read_element(q, at, &q->ret[0]) : rc;
 }
 
-/* Merges the operation's attribute, a shape, into the known shape of the elements. */
+/* Merges the shape in attribute `attr` into the known shape of the elements. */
 static int refine(struct call *q, const char *attr, int skip_first)
 {
     struct shape more = operation_attr(q->op, attr)->shape, merged;

@@ -33,7 +33,7 @@ struct submit {
     long long seed; /* -1: none */
     uint64_t seeds[MAX_SEEDS];
     size_t n_seeds;         /* 0: one run */
-    const char *seeds_text; /* as --array takes it */
+    const char *seeds_text; /* in the syntax of --array */
     char **options;         /* of sbatch */
     size_t n_options;
     int is_dry;
@@ -50,7 +50,8 @@ static void put_assignment(FILE *f, const char *variable, const char *value)
     (void)fputc('\n', f);
 }
 
-/* sbatch reads these lines, ours first: a later option wins. */
+/* Writes the options for sbatch. brood's come first: of two, sbatch takes the later
+ * one. */
 static void put_options(FILE *f, const struct submit *s, const char *name,
                         const char *folder)
 {
@@ -108,7 +109,7 @@ static const char body[] =
     "fi\n"
     "exit \"$code\"\n";
 
-/* free(). */
+/* Returns the job's script; free(). */
 static char *make_script(const struct submit *s, const char *name, const char *folder)
 {
     char *text = NULL, *config = xasprintf("%s/config.yaml", folder);
@@ -152,7 +153,7 @@ static int is_taken(const struct submit *s, const char *name)
     return ret;
 }
 
-/* As `brood run` names a run: with the first number that is free. free(). */
+/* Names a run as `brood run` does: with the first free number. free(). */
 static char *choose_name(const struct submit *s, const struct run_config *config)
 {
     char *name;
@@ -168,7 +169,8 @@ static char *choose_name(const struct submit *s, const struct run_config *config
     return xstrdup(config->run.name);
 }
 
-/* The run must be neither live nor in the queue. *ret_exists: it is resumed. */
+/* Checks that the run is neither live nor in the queue. *ret_exists: the run exists, and
+ * the job resumes it. */
 static int check_run(const struct submit *s, const char *name, int *ret_exists,
                      struct err *err)
 {
@@ -211,7 +213,8 @@ static int write_file(const char *folder, const char *file, const char *text,
     return rc;
 }
 
-/* Writes what the job needs, and asks for it. *ret_id: free(). */
+/* Writes the files of the job and submits it. *ret_id: the id that Slurm gave it;
+ * free(). */
 static int give(const struct submit *s, const char *folder, const char *script,
                 const char *yaml, char **ret_id, struct err *err)
 {
@@ -301,7 +304,7 @@ static int submit_named(const struct submit *s, const char *base,
 
 /* ---- the command ---- */
 
-/* "1-5,8": ranges, as --array of sbatch takes them. */
+/* Reads ranges such as "1-5,8", in the syntax of sbatch's --array. */
 static int take_seeds(struct submit *s, const char *text)
 {
     const char *at = text;
@@ -315,13 +318,13 @@ static int take_seeds(struct submit *s, const char *text)
         at = end;
         if (*at == '-' && at[1] >= '0' && at[1] <= '9') {
             last = strtoull(at + 1, &end, 10);
-            at = end;
+            at = last >= first ? end : at;
         }
         for (; first <= last && s->n_seeds < MAX_SEEDS; first++)
             s->seeds[s->n_seeds++] = first;
         if (first <= last)
             break;
-        if (*at == ',')
+        if (*at == ',' && at[1] != '\0')
             at++;
     }
     if (*at == '\0' && s->n_seeds > 0)

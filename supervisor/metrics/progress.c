@@ -71,7 +71,7 @@ static int read_row(struct progress *p, const char *path, size_t line_number, ch
     return 0;
 }
 
-/* Continues at the first line that begins in the last `max` bytes, if there are more. */
+/* Moves to the first line that begins in the last `max` bytes, if more bytes are left. */
 static void skip_to_end(FILE *f, off_t max)
 {
     const off_t at = ftello(f);
@@ -84,7 +84,7 @@ static void skip_to_end(FILE *f, off_t max)
             c = getc(f);
 }
 
-/* last: reads only about this many bytes at the end; 0: all. */
+/* last: how many bytes to read, about, from the end of the file; 0: all. */
 static int read_lines(struct progress *p, const char *path, FILE *f, size_t last,
                       struct err *err)
 {
@@ -142,9 +142,11 @@ int progress_read_end(struct progress **ret, const char *path, struct err *err)
 {
     const int rc = read_file(ret, path, END_BYTES, err);
 
+    if (rc == ERR_FORMAT) /* only the whole file gives the line's number */
+        return read_file(ret, path, 0, err);
     if (rc < 0 || !isnan(progress_team_return(*ret)))
         return rc;
-    progress_free(*ret); /* if there is such a value, it is further back */
+    progress_free(*ret); /* only an older row can have a team's return */
     return read_file(ret, path, 0, err);
 }
 

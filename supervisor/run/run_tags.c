@@ -45,7 +45,7 @@ static void take_line(struct run_tags *t, const char *line)
 int run_tags_read(struct run_tags *ret, const char *path, struct err *err)
 {
     char *file = xasprintf("%s/tags", path), line[RUN_NOTE_MAX_BYTES + 8];
-    FILE *f = beneath_fopen(file, "r");
+    FILE *f = beneath_fopen(file, "re");
     int rc = 0;
 
     *ret = (struct run_tags){0};

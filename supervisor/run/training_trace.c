@@ -41,7 +41,7 @@ static void begin(struct training *t, uint64_t round)
 
 static int write_file(const char *path, struct err *err)
 {
-    FILE *f = beneath_fopen(path, "w");
+    FILE *f = beneath_fopen(path, "we");
     int failed;
 
     if (f == NULL)

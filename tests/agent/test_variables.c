@@ -264,7 +264,8 @@ static void run_target(struct bed *b, struct operation *target)
     ck_assert_msg(session_run(b->s, &args, NULL, &b->err) == 0, "%s", b->err.msg);
 }
 
-/* w = 2 v: from the initial value of v while it has none, from its value afterwards. */
+/* w = 2 v: uses the initial value of v until v is initialised, and its value from then
+ * on. */
 START_TEST(the_value_of_another_variable_is_taken_as_it_is)
 {
     struct bed b;
@@ -288,7 +289,7 @@ START_TEST(the_value_of_another_variable_is_taken_as_it_is)
 }
 END_TEST
 
-/* Slots live where their variable lives; control scopes do not reach a variable. */
+/* Slots are placed with their variable; control scopes do not apply to a variable. */
 START_TEST(variables_stand_outside_of_the_scopes_around_them)
 {
     struct graph *g = graph_new();
@@ -348,6 +349,12 @@ START_TEST(initialisers_by_collection)
     op = initialize_all_variables(g);
     ck_assert_int_eq(operation_n_control_inputs(op), 1);
     ck_assert_ptr_eq(operation_control_input(op, 0), v->initializer);
+    /* as in a graph from a file: not a variable */
+    collection_add(
+        g, GLOBAL_VARIABLES,
+        (struct collection_item){.kind = ITEM_OUTPUT, .output = constant_f32(g, 1, "x")});
+    ck_assert_int_eq(operation_n_control_inputs(global_variables_initializer(g, "again")),
+                     1);
     graph_free(g);
 }
 END_TEST
@@ -365,7 +372,7 @@ START_TEST(replica_device_setter_takes_turns)
                                           i == 2 ? VARIABLE_RESOURCE : 0);
 
         ck_assert_str_eq(operation_device(v->ref.op), want[i]);
-        if (i < 2) { /* what belongs to a variable stands beside it */
+        if (i < 2) { /* operations of a variable are on its device */
             ck_assert_str_eq(operation_device(v->initializer), want[i]);
             ck_assert_str_eq(operation_device(v->read.op), want[i]);
         }
@@ -396,7 +403,7 @@ START_TEST(tuple_waits_for_all)
     tuple(b.g, values, 2, NULL, out);
     ck_assert_str_eq(operation_name(out[1].op), "tuple/control_dependency_1");
     run_target(&b, v->initializer);
-    ck_assert_float_eq(bed_scalar(&b, out[0]), 5); /* and yet the other one ran */
+    ck_assert_float_eq(bed_scalar(&b, out[0]), 5); /* the other operation ran, too */
     ck_assert_float_eq(bed_scalar(&b, v->read), 2);
     bed_done(&b);
 }

@@ -363,7 +363,8 @@ def test_submit_refuses_in_one_line(w, rig):
     file = w.small()
     assert "Invalid partition name" in refused(1, file, "--", "-p", "nope")
     assert "after --" in refused(2, file, file)
-    assert "--seeds" in refused(2, file, "--seeds", "5-1")
+    for seeds in ("5-1", "5-1,8", "1,"):
+        assert f"--seeds '{seeds}'" in refused(2, file, "--seeds", seeds)
     assert "run.env_stops" in refused(2, file, "--set", "run.env_stops=1")
     (w.path / "empty").mkdir()
     nothing = {"PATH": str(w.path / "empty")}
