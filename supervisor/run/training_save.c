@@ -53,6 +53,7 @@ static int begin_checkpoint(struct training *t, uint64_t step, enum rollout_hold
             .inexact = t->inexact};
 
         rc = run_saver_begin(t->saver, &point, err);
+        graphs_release_former(t->graphs);
     }
     free(now.bytes);
     free(agents);

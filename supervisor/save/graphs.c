@@ -15,6 +15,8 @@
 struct metagraph {
     void *data; /* from pages_map */
     size_t len;
+    void *former; /* the saver may still write this one; NULL: none */
+    size_t former_len;
     int is_expired;
 };
 
@@ -33,10 +35,15 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     const void *data = NULL;
     size_t len = 0;
 
-    /* The response of an agent that was given up is empty: keep the last graph. */
+    /* An agent that was given up sends an empty response: keep its last graph. */
     m->is_expired = 0;
     if (msg_get_bin(&response->body, "metagraph", &data, &len, NULL) == 0 && len > 0) {
-        pages_unmap(m->data, m->len);
+        if (m->former == NULL) {
+            m->former = m->data;
+            m->former_len = m->len;
+        } else {
+            pages_unmap(m->data, m->len);
+        }
         m->data = pages_map(len);
         CHECK(m->data != NULL, "no memory for a graph of %zu bytes", len);
         m->len = len;
@@ -78,10 +85,19 @@ void graphs_free(struct graphs *g)
 {
     if (g == NULL)
         return;
+    graphs_release_former(g);
     for (size_t i = 0; i < g->n; i++)
         pages_unmap(g->metagraphs[i].data, g->metagraphs[i].len);
     free(g->metagraphs);
     free(g);
+}
+
+void graphs_release_former(struct graphs *g)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        pages_unmap(g->metagraphs[i].former, g->metagraphs[i].former_len);
+        g->metagraphs[i].former = NULL;
+    }
 }
 
 void graphs_expire(struct graphs *g, size_t agent)

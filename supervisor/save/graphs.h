@@ -1,8 +1,8 @@
 /* graphs.h - the agents' graphs, as TensorFlow's MetaGraphDef.
  *
- * An agent is asked for its graph once, and again after its configuration has changed: a
- * graph is a function of the configuration alone. It goes into every checkpoint as .meta,
- * and once into the run's event file.
+ * The supervisor requests an agent's graph once, and again after a change of the agent's
+ * configuration: a graph is a function of the configuration alone. It is written into
+ * every checkpoint as .meta, and once into the run's event file.
  *
  * Settings  A setting that can change in a live run is a variable in the agent's block,
  *           which the agent feeds into a constant of its graph (agent/algo/live.h). A .meta
@@ -23,31 +23,34 @@
 
 struct graphs; /* opaque */
 
-/* Asks every agent; calls on_done when all have responded. The table must be ready, with no
- * request outstanding. */
+/* Requests every agent's graph; calls on_done when all have responded. The table must
+ * be ready, with no request outstanding. */
 int graphs_start(struct graphs **ret, struct agent_table *agents,
                  void (*on_done)(void *ctx), void *ctx, struct err *err);
 void graphs_free(struct graphs *g); /* NULL is fine; not while a response can arrive */
 
 /* The agent starts again with another configuration, which invalidates its graph. */
 void graphs_expire(struct graphs *g, size_t agent);
-/* Asks again for the graphs that have expired; no request may be outstanding. Returns 0 if
- * all are valid; 1: on_done will be called when they are, or their agents were given up. */
+/* Requests the expired graphs again; no request may be outstanding. Returns 0 if all
+ * graphs are valid; 1: on_done will be called once they are, or their agents were
+ * given up. */
 int graphs_refresh(struct graphs *g, void (*on_done)(void *ctx), void *ctx,
                    struct err *err);
 
-/* Valid until the next graphs_refresh; NULL: it has expired. */
+/* *ret is valid until a newer graph has arrived and graphs_release_former was called; NULL:
+ * the graph has expired. */
 void graphs_metagraph(const struct graphs *g, size_t agent, const void **ret,
                       size_t *ret_len);
+/* Call it when a checkpoint has begun: nothing writes older graphs any more. */
+void graphs_release_former(struct graphs *g);
 
-/* Appends one GraphDef of all agents' nodes, whose names get "<agent>/" in front:
- * TensorBoard shows one graph a run. ERR_PROTOCOL: a graph cannot be read. */
+/* Appends one GraphDef of all agents' nodes, with "<agent>/" before their names, because
+ * TensorBoard shows one graph per run. ERR_PROTOCOL: a graph cannot be read. */
 int graphs_joined(const struct graphs *g, struct wbuf *ret, struct err *err);
 
 /* Writes the settings that the block holds, as of `step`, into the constants of one
- * metagraph. A graph
- * without the collection stays as it is. ERR_PROTOCOL: the graph cannot be read, or names
- * a constant or a variable that does not exist. */
+ * metagraph. A graph without the collection is left unchanged. ERR_PROTOCOL: the graph
+ * cannot be read, or names a constant or a variable that does not exist. */
 int graphs_write_settings(void *metagraph, size_t len, const struct block_table *table,
                           const void *block, uint64_t step, struct err *err);
 
