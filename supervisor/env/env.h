@@ -42,6 +42,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum space_kind { SPACE_DISCRETE, SPACE_BOX };
 
@@ -86,6 +87,13 @@ static inline size_t env_obs_bytes(const struct env_agent *a)
     return (size_t)a->obs_width * dtype_size(env_obs_dtype(a));
 }
 
+/* Whether they have observations of one type and shape. */
+static inline int env_sees_alike(const struct env_agent *a, const struct env_agent *b)
+{
+    return a->obs_width == b->obs_width && a->obs_is_u8 == b->obs_is_u8 &&
+           memcmp(a->image, b->image, sizeof(a->image)) == 0;
+}
+
 /* Whether the environment has masks and this agent has one-hot actions to apply them to. */
 int env_is_masked(const struct env_spec *spec, size_t agent);
 /* The first agent of an agent's team; its index identifies the team. */
@@ -121,10 +129,10 @@ int env_agent_names(void *ctx, const struct env_config *env, const char *const *
 size_t env_choice(const float *x, size_t n);
 
 /* The symmetries that a built-in environment declares under this configuration, which must be
- * valid: all of its group that leaves the meaning of words alone. (Renumbering words, or
- * landmarks that words speak of, is exact, too; but agents that see each row under another
- * numbering would learn that words mean nothing.) In the arena; no factors: it declares
- * none. */
+ * valid: all that leave the meaning of words unchanged. (Renumbering words, or landmarks
+ * that words refer to, is exact, too; but agents that see each row under another
+ * numbering would learn that words mean nothing.) In the arena; no factors: the
+ * environment declares none. */
 struct symmetry_group;
 void env_symmetry(const struct env_config *env, struct arena *arena,
                   struct symmetry_group *ret);
@@ -158,8 +166,7 @@ int vec_env_make_ready(struct vec_env *v, struct err *err);
 const struct env_spec *vec_env_spec(const struct vec_env *v);
 size_t vec_env_copies(const struct vec_env *v);
 
-/* Begins an episode in every copy: training copies episode 0; evaluation copies 0..E-1.
- */
+/* Begins an episode in every copy: episode 0 in training, 0..E-1 in evaluations. */
 void vec_env_reset(struct vec_env *v);
 /* Begins episode `episode` in one copy. */
 void vec_env_reset_copy(struct vec_env *v, size_t copy, uint64_t episode);
@@ -191,12 +198,12 @@ struct env_step {
     const uint64_t *episode_length; /* (E): steps, including this one */
 };
 
-/* Whether the environment can be drawn; an external one of a command may still send no
- * pictures. ERR_UNSUPPORTED, naming it, if not. */
+/* Checks that the environment can be drawn: ERR_UNSUPPORTED, naming it, if not. An
+ * external environment of env.command passes, and may still send no pictures. */
 int env_check_drawable(const struct env_config *config, struct err *err);
-/* The present scene (scene.h) of one copy; of an external environment, the last picture of
- * the process that answered last, with env_config.draws and until the next step; for an
- * evaluation copy that waits, the scene at the end of its episode. */
+/* Draws the present scene (scene.h) of one copy; for an evaluation copy that waits, the
+ * scene at the end of its episode. For an external environment (with env_config.draws):
+ * the last picture of the process that answered last, valid until the next step. */
 struct scene;
 void vec_env_draw(const struct vec_env *v, size_t copy, struct scene *ret);
 

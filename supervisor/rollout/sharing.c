@@ -147,6 +147,12 @@ static int check_spaces(const struct making *m, size_t first, size_t agent)
                       "%s sees %lld numbers and %s %lld: they cannot share parameters "
                       "(share: none, or lists of agents that are alike)",
                       b->name, (long long)b->obs_width, a->name, (long long)a->obs_width);
+    if (!env_sees_alike(a, b))
+        return refuse(
+            m, "share",
+            "the observations of %s and %s differ in type or shape: they cannot "
+            "share parameters (share: none, or lists of agents that are alike)",
+            b->name, a->name);
     if (memcmp(&a->space, &b->space, sizeof(a->space)) != 0 ||
         env_is_masked(m->spec, first) != env_is_masked(m->spec, agent))
         return refuse(m, "share",
@@ -170,7 +176,7 @@ static void keep_first(void *ctx, const struct schema_difference *d)
     (void)snprintf(first->text, sizeof(first->text), "%s", d->text);
 }
 
-/* The first setting that one of them has otherwise, or has alone. */
+/* Returns the first setting in which a and b differ, or that only one of them has. */
 static struct difference
 find_difference(const struct agent_config *a, const struct agent_config *b,
                 void (*keep)(void *ctx, const struct schema_difference *d))
@@ -183,7 +189,7 @@ find_difference(const struct agent_config *a, const struct agent_config *b,
     return d;
 }
 
-/* Members may run on several nodes. */
+/* Ignores `device`: members may run on several nodes. */
 static void keep_first_of_member(void *ctx, const struct schema_difference *d)
 {
     if (strcmp(d->path, "device") != 0)
@@ -228,8 +234,8 @@ static int check_member(const struct making *m, const struct sharing_group *g,
 
 /* ---- teams with one central process ---- */
 
-/* Lists the keys that the central process has one value of: it uses those of the first
- * team for all teams. */
+/* Considers only the keys for which the central process has one value: that of the first
+ * team, for all teams. */
 static void keep_first_of_mixer(void *ctx, const struct schema_difference *d)
 {
     static const char *const keys[] = {"clip_norm",         "polyak",

@@ -85,7 +85,7 @@ static int is_like_last(const struct tried *x)
     const struct env_agent *own = &x->spec->agents[x->agent], *last = own - 1;
 
     if (x->agent == 0 || strcmp(own->team, last->team) != 0 ||
-        own->obs_width != last->obs_width || own->obs_is_u8 != last->obs_is_u8 ||
+        !env_sees_alike(own, last) ||
         memcmp(&own->space, &last->space, sizeof(own->space)) != 0)
         return 0;
     return agent_config_is_same(&x->config->agents[x->agent],
@@ -101,8 +101,8 @@ static int is_frozen(const struct tried *x)
 }
 
 /* The process is named "trial", because it is none of the run's. Its death or a malformed
- * answer is not the configuration's fault: the run will deal with it. Only if memory was
- * short, that would happen again. */
+ * answer is not the configuration's fault, and the run handles both. A lack of memory is
+ * an error, because it would happen again. */
 static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
 {
     const struct agent_spec spec = {
@@ -158,7 +158,7 @@ static int try_each(struct tried *x, size_t *ret_agent, struct err *err)
     return rc;
 }
 
-/* Whether an update can be made of what the agents declare. */
+/* Checks that an update can be made of the stages and rows that the agents declare. */
 static int try_together(const struct tried *x, const struct sharing *sharing,
                         size_t *ret_agent, struct err *err)
 {
@@ -172,7 +172,7 @@ static int try_together(const struct tried *x, const struct sharing *sharing,
     return rc;
 }
 
-/* Whether the machine is large enough. */
+/* Checks that the machine has enough memory and disk. */
 static int try_size(const struct tried *x, struct trial *trial, size_t *ret_agent,
                     struct err *err)
 {

@@ -254,5 +254,48 @@ def test_a_plugin_gives_bytes(w):
     assert "the kernel of convolution 2 is 3 wide, but what it sees is 2 x 4" in err, err
 
 
+WIDE_AND_TALL = """\
+import brood
+
+
+class WideAndTall(brood.Env):
+    possible_agents = ["a_0", "a_1"]
+    actions = brood.Discrete(2)
+    max_steps = 5
+
+    def shape(self, agent):
+        return (8, 4, 1) if agent == "a_0" else (2, 16, 1)
+
+    def observation_space(self, agent):
+        return brood.Box(0, 255, self.shape(agent), "uint8")
+
+    def begin(self):
+        return {a: memoryview(bytes(32)).cast("B", self.shape(a)) for a in self.agents}
+
+    def act(self, actions):
+        return self.begin(), {a: 0.0 for a in actions}, False
+
+
+parallel_env = WideAndTall
+"""
+
+
+def test_images_of_one_size_but_another_shape_are_not_alike(w):
+    """Each agent is tried, and both cannot share parameters."""
+    program = w.write("shapes.py", WIDE_AND_TALL)
+    file = w.write("shapes.yaml", f"""
+run: {{env_steps: 40}}
+env: {{command: [{sys.executable}, {harness.SOURCE}/scripts/pettingzoo_bridge.py, {program}]}}
+experience: {{{REPLAY}}}
+defaults: {{algorithm: iql, critic: {{conv: [[4, 2, 1]]}}}}
+""")
+    w.brood("check", file)
+    err = w.brood("check", file, "--set", "defaults.critic.conv=[[4, 3, 1]]", code=2)[1]
+    assert "what it sees is 2 x 16 (agent a_1)" in err and err.count("\n") == 1, err
+    err = w.brood("check", file, "--set", "defaults.share=team", code=2)[1]
+    assert "a_1 and a_0 differ in type or shape: they cannot share" in err and \
+        err.count("\n") == 1, err
+
+
 if __name__ == "__main__":
     harness.main()
