@@ -2,7 +2,6 @@
 
 #include "common/config/cluster_config.h"
 #include "common/config/yaml_tree.h"
-#include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
 #include "supervisor/env/env_trial.h"
@@ -16,7 +15,7 @@
 #include <string.h>
 
 enum { MAX_SET = 256, ALGORITHMS_MAX_BYTES = 256, OPT_SET = 1 };
-enum { STDIN_MAX_BYTES = YAML_MAX_BYTES + 1 }; /* one more, so that it is refused */
+enum { STDIN_MAX_BYTES = YAML_MAX_BYTES + 1 }; /* more than the parser accepts */
 
 /* Lists the agents' algorithms, each once, in the agents' order: "maddpg, ddpg". */
 static void list_algorithms(const struct run_config *c, char *ret, size_t size)
@@ -58,24 +57,19 @@ static void put_estimate(struct json *j, const struct estimate *e)
     json_close(j);
 }
 
-static const char *size_of(double bytes, char buf[SIZE_TEXT_BYTES])
-{
-    return size_text((uint64_t)bytes, buf);
-}
-
-/* An estimate that passed estimate_check is less than a disk. */
 static void print_estimate(const struct estimate *e)
 {
     char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES], c[SIZE_TEXT_BYTES], d[SIZE_TEXT_BYTES];
 
     (void)printf("  about %s of memory: %s weights, %s batches, ",
-                 size_of(estimate_memory(e), a), size_of(e->weights, b),
-                 size_of(e->batches, c));
-    (void)printf("%s messages, %s processes\n", size_of(e->messages, a),
-                 size_of(e->processes, b));
+                 estimate_text(estimate_memory(e), a), estimate_text(e->weights, b),
+                 estimate_text(e->batches, c));
+    (void)printf("%s messages, %s processes\n", estimate_text(e->messages, a),
+                 estimate_text(e->processes, b));
     (void)printf("  about %s of disk: %s log (%.0f rows of %s), %s checkpoints\n",
-                 size_of(estimate_disk(e), a), size_of(e->log, b), e->rows,
-                 size_of((double)e->row_bytes, c), size_of(e->checkpoints, d));
+                 estimate_text(estimate_disk(e), a), estimate_text(e->log, b), e->rows,
+                 estimate_text((double)e->row_bytes, c),
+                 estimate_text(e->checkpoints, d));
 }
 
 static void report_good(const struct cli *cli, const char *path,

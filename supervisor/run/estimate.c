@@ -1,7 +1,6 @@
 #include "supervisor/run/estimate.h"
 
 #include "common/config/algorithms.h"
-#include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/rollout/row_writer.h"
 
@@ -17,8 +16,8 @@
 #define PROCESS_BYTES     4e6 /* an agent's program, with its graph */
 #define SUPERVISOR_BYTES  5e6
 #define BLOCK_COPIES      4
-#define CHUNK_ROWS        128 /* rows of which an update holds values at the same time */
-/* values that a network's unit needs: it, its target and their gradients */
+#define CHUNK_ROWS        128 /* rows whose values an update holds at a time */
+/* values per unit of a network: of the unit, its target and their gradients */
 #define VALUES_PER_UNIT   8
 /* the same for convolutions, which work on all rows at once */
 #define VALUES_PER_CONV   3
@@ -38,7 +37,7 @@ static int row_bytes(uint64_t *ret, const struct env_spec *spec,
     return rc;
 }
 
-/* Returns the most rows that the log has at any time (retention.h). */
+/* Returns the largest number of rows in the log at any time (retention.h). */
 static double rows_kept(const struct run_config *c)
 {
     const double steps = (double)run_config_most_steps(c);
@@ -96,7 +95,8 @@ static double gathered_bytes(const struct env_spec *spec, uint64_t a_row)
     return bytes;
 }
 
-/* The rows of an update as the agent sees them, and what its networks compute from them. */
+/* Returns the size of an update's rows as the agent sees them, and of the values that its
+ * networks compute from them. */
 static double batch_bytes(const struct run_config *c, const struct env_spec *spec,
                           size_t agent, uint64_t a_row)
 {
@@ -213,7 +213,7 @@ static int disk_space(const char *dir, double *ret_free, double *ret_all)
 
 /* ---- whether it fits ---- */
 
-static const char *text_of(double bytes, char buf[SIZE_TEXT_BYTES])
+const char *estimate_text(double bytes, char buf[SIZE_TEXT_BYTES])
 {
     return size_text(bytes < 1e18 ? (uint64_t)bytes : UINT64_C(1000000000000000000), buf);
 }
@@ -223,8 +223,8 @@ static const char *length_key(const struct run_config *c)
     return c->run.env_steps > 0 ? "run.env_steps" : "run.episodes";
 }
 
-/* Learning needs the whole window. What the log has beyond that is needed only if the run
- * reaches its end, and a run waits for space on a full disk. */
+/* Checks only the space for the window, all of which learning needs. The log needs more
+ * only if the run reaches its end, and on a full disk the run waits for space. */
 static int check_disk(const struct estimate *e, const struct run_config *c,
                       const char *dir, struct err *err)
 {
@@ -239,7 +239,8 @@ static int check_disk(const struct estimate *e, const struct run_config *c,
         err, ERR_CONFIG,
         ERR_AT(.key = rows < capacity ? length_key(c) : "experience.capacity"),
         "%.0f rows of %llu bytes take %s, more than the disk of %s has (%s)", rows,
-        (unsigned long long)e->row_bytes, text_of(takes, text), dir, text_of(all, has));
+        (unsigned long long)e->row_bytes, estimate_text(takes, text), dir,
+        estimate_text(all, has));
 }
 
 char *estimate_shortage(const struct estimate *e, const struct run_config *c,
@@ -258,7 +259,7 @@ char *estimate_shortage(const struct estimate *e, const struct run_config *c,
     else if (is_whole)
         key = length_key(c);
     return xasprintf("%s: the run takes about %s of disk, and %s has %s free", key,
-                     text_of(takes, text), dir, text_of(space, has));
+                     estimate_text(takes, text), dir, estimate_text(space, has));
 }
 
 int estimate_check(const struct estimate *e, const struct run_config *c, const char *dir,
@@ -287,5 +288,6 @@ int estimate_check(const struct estimate *e, const struct run_config *c, const c
     return err_set_at(
         err, ERR_CONFIG, ERR_AT(.key = key),
         "the run takes about %s of memory (%s: %s), and this machine has %s",
-        text_of(takes, text), what, text_of(most, part), text_of(memory, has));
+        estimate_text(takes, text), what, estimate_text(most, part),
+        estimate_text(memory, has));
 }

@@ -9,15 +9,17 @@
  *          processes  the programs themselves, but not those of an external environment.
  * Disk     log          the rows in the window of the oldest checkpoint that is kept, and all
  *                       later ones, until the run's end;
- *          checkpoints  the agents' blocks, as often as they are kept.
- * Exact    the log of a run whose length is known; the rest is meant to be right within a
- *          factor of two.
+ *          checkpoints  the agents' blocks, once for each checkpoint that is kept, and
+ *                       once for the one that is being written.
+ * Exact    only the size of the log of a run whose length is known; all else is meant to
+ *          be right within a factor of two.
  */
 #ifndef SUPERVISOR_RUN_ESTIMATE_H
 #define SUPERVISOR_RUN_ESTIMATE_H
 
 #include "common/config/run_config.h"
 #include "common/err/err.h"
+#include "common/mem/size_text.h"
 #include "supervisor/env/env.h"
 #include "supervisor/rollout/description.h"
 
@@ -27,7 +29,7 @@
 struct estimate {
     double weights, batches, messages, processes; /* bytes of memory */
     double log, checkpoints;                      /* bytes of disk */
-    double rows;                                  /* that the log has at most at a time */
+    double rows;                                  /* most in the log at any time */
     uint64_t row_bytes;
     size_t largest; /* the agent with the largest block */
 };
@@ -39,6 +41,9 @@ int estimate_make(struct estimate *ret, const struct run_config *c,
                   const uint64_t *block_bytes, struct err *err);
 double estimate_memory(const struct estimate *e);
 double estimate_disk(const struct estimate *e);
+/* The number of bytes for people; of more than 1e18, of which a configuration may ask, it
+ * shows that many. */
+const char *estimate_text(double bytes, char buf[SIZE_TEXT_BYTES]);
 
 /* ERR_CONFIG if the machine has less memory than the run takes, or the disk of `dir` (or of
  * the first folder above that exists) is smaller than the window that agents learn from.
@@ -46,8 +51,8 @@ double estimate_disk(const struct estimate *e);
  * c->n_agents. */
 int estimate_check(const struct estimate *e, const struct run_config *c, const char *dir,
                    size_t *ret_agent, struct err *err);
-/* If less space is free there now than the run takes until its end: "KEY: ...", which the
- * caller frees; otherwise NULL. */
+/* Returns "KEY: ...", which the caller frees, if the disk of `dir` has less free space
+ * now than the run takes until its end; otherwise NULL. */
 char *estimate_shortage(const struct estimate *e, const struct run_config *c,
                         const char *dir);
 
