@@ -38,8 +38,9 @@ static void send_progress(void *ctx)
     (void)loop_send(AGENT_FD_OUT, out, NULL);
 }
 
-/* Restricts access to files before the first input arrives. The graph of an `import` may
- * name files, and a frozen agent reads its checkpoint. */
+/* Restricts access to files before the first `configure` or `import` is handled. Reading
+ * stays allowed for an `import`, whose graph may name files, and for an agent with a
+ * prefix: a frozen agent reads its checkpoint. */
 static int handle(void *ctx, const struct msg *request, struct msg_out *out)
 {
     static int is_confined;
@@ -74,15 +75,15 @@ static int serve(const struct algo_ops *algorithm, struct err *err)
 
 static int exit_code(int r)
 {
-    if (r == -EPIPE) /* the supervisor has exited, like at end of file */
+    if (r == -EPIPE) /* the supervisor has exited, as at end of file */
         return AGENT_EXIT_DONE;
     if (r == ERR_NOMEM || r == -ENOMEM)
         return AGENT_EXIT_TRY_LATER;
     return r < 0 ? AGENT_EXIT_NO_RESPAWN : AGENT_EXIT_DONE;
 }
 
-/* Without memory for the buffer of its products (at most 128 MB), OpenBLAS retries for
- * ever. */
+/* If OpenBLAS cannot allocate the buffer for its products (at most 128 MB), it retries
+ * for ever. */
 #define BLAS_BYTES ((uint64_t)160 << 20)
 
 static int run_agent(const char *parent, const char *name,
@@ -97,7 +98,7 @@ static int run_agent(const char *parent, const char *name,
     if (rc == 0) {
         (void)signal(SIGPIPE, SIG_IGN);
         (void)signal(SIGXFSZ, SIG_IGN); /* writes give EFBIG instead */
-        /* the kernel's default would be the number of the descriptor */
+        /* an exec by descriptor names the process by that number */
         (void)prctl(PR_SET_NAME, "brood-agent");
         log_init(name, log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
         confine_calls();

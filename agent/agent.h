@@ -11,8 +11,8 @@
 
 #include "agent/algo/algo.h"
 
-/* Returns the exit code (enum agent_exit). algorithm: used whatever the configuration
- * names (by tests); NULL: the one that the configuration names. */
+/* Returns the exit code (enum agent_exit). algorithm: replaces the configured one (for
+ * tests); NULL: the configured one. */
 int agent_main(int argc, char **argv, const struct algo_ops *algorithm);
 
 #endif

@@ -79,7 +79,7 @@ static void clean_environment(int keeps_all)
     (void)putenv(threads);
 }
 
-/* The supervisor may have more descriptors; programs that use select() cannot have more
+/* The supervisor may use more descriptors; programs that call select() cannot use more
  * than this. */
 static void limit_files(void)
 {
@@ -91,7 +91,7 @@ static void limit_files(void)
     (void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/* Best effort: without the file, the system has no such killer. */
+/* Best effort: a system without this file has no OOM killer. */
 static void volunteer_for_oom(void)
 {
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);

@@ -1,9 +1,9 @@
 /* launch.h - how all children of the supervisor start, agents and external commands
  * alike.
  *
- * A child must not outlive the run, must not have a pipe that is not its own, and when
- * memory runs out the kernel must not kill the supervisor before it. Called first in
- * main, before anything is opened.
+ * A child must not outlive the run, must not inherit the pipes of other processes, and
+ * must be killed before the supervisor when memory runs out. Called first in main, before
+ * anything is opened.
  */
 #ifndef AGENT_LAUNCH_H
 #define AGENT_LAUNCH_H
@@ -15,16 +15,15 @@
 struct launch {
     pid_t parent;   /* expected parent process */
     int keep_fds;   /* descriptors 0 .. keep_fds-1 stay open, all others are closed */
-    int keep_input; /* descriptor 0 and the environment stay what they are */
+    int keep_input; /* keep descriptor 0 and the inherited environment */
 };
 
 /* Sets the parent-death signal (SIGKILL), then checks that the parent still exists, as it
  * may have died in between. Then: own session, descriptor 0 from /dev/null and 1 to
  * stderr, other descriptors closed and limited to 1024, no core files, killed before the
- * supervisor if memory runs out, no signal blocked or ignored, and an environment of only
- * PATH, HOME, PYTHONHASHSEED, LANG=C, OPENBLAS_NUM_THREADS=1 and BROOD_*, or with keep_input
- * what it was with these two. ERR_STATE: the
- * parent is gone. */
+ * supervisor if memory runs out, no signal blocked or ignored. The environment has only
+ * PATH, HOME, PYTHONHASHSEED, BROOD_*, LANG=C and OPENBLAS_NUM_THREADS=1; with keep_input
+ * it is the inherited one, with the last two set. ERR_STATE: the parent is gone. */
 int launch_prepare(const struct launch *l, struct err *err);
 
 /* `launch <parent pid> [--keep N] [--input] -- command [args...]`: prepares and executes the

@@ -26,14 +26,15 @@ enum stage_runner { STAGE_LEARNERS, STAGE_CENTRAL, STAGE_PS, STAGE_TURNS };
 struct stage {
     const char *name;
     enum stage_runner runner;
-    /* Outputs of earlier stages of the same update it reads: "propose/action" the
+    /* Outputs of earlier stages of the same update that it reads: "propose/action" the
      * output of every agent, "own:values/q" only its own. In a stage played in turns,
-     * "prev:turn/factor" of itself is the output of the agent before: input(INPUT_PREVIOUS,
-     * "factor"). */
+     * "prev:turn/factor" of the stage itself is the output of the agent whose turn was
+     * before: input(INPUT_PREVIOUS, "factor"). */
     const char *reads[STAGE_MAX_READS]; /* NULL-terminated unless full */
     int writes;
-    /* The run of stages that ends with this one is repeated: from this index ... */
-    int repeat_from; /* index of the first stage of the run; itself: the stage alone */
+    /* If repeat is more than 1, the stages from repeat_from to this one are repeated
+     * together. */
+    int repeat_from; /* index of the first of them; its own index: this stage alone */
     int repeat;      /* times; 0 or 1: once */
 };
 
@@ -42,8 +43,8 @@ struct space { /* of one agent */
     char team[AGENT_NAME_MAX];
     int64_t obs;   /* O */
     int obs_is_u8; /* in messages and in the log; algorithms get them as floats, 0 to 255 */
-    int64_t
-        image[3];  /* height, width, channels, if the observation is an image; else 0 */
+    /* height, width, channels, if the observation is an image; else 0 */
+    int64_t image[3];
     int64_t width; /* U */
     int box;       /* 0: discrete */
     int particle;  /* a particle world's box: heads have a meaning */
@@ -81,7 +82,7 @@ struct algo_args {
     const char *prefix;
 };
 
-/* The rows that its stages get. */
+/* The rows that the stages of an algorithm get. */
 struct algo_rows {
     enum rows_kind kind;
     int64_t length; /* L; episodes: 0: the longest possible; window: not used */
@@ -101,11 +102,11 @@ struct act_args {
     uint64_t step;          /* joint step of copy 0; copy e is at step + e */
     size_t n_copies;        /* E */
     const float *obs;       /* (E, O) */
-    const uint8_t *allowed; /* (E, U): which entries of one-hot actions; NULL: all */
+    const uint8_t *allowed; /* (E, U): entries that may be chosen; NULL: all */
     const uint8_t *first;   /* (E) or NULL */
     const float *carry;     /* (E, H) or NULL */
-    /* Keys of the draws, one per copy: (seed, name, act | evaluate), counter, and the
-     * index of the first of U draws. */
+    /* For the draws: their key (seed, name, act | evaluate), and for each copy the
+     * counter and the index of the first of U draws. */
     struct rng_key key;
     const uint64_t *counter;    /* (E) */
     const uint64_t *draw_first; /* (E) */
@@ -114,8 +115,8 @@ struct act_args {
 struct act_result {
     float *actions; /* (E, U): written by the algorithm */
     float *carry;   /* (E, H) */
-    /* (E, X) of each column, in the order in which the algorithm declares them; also written
-     * by the algorithm. NULL: not wanted, as in evaluations. */
+    /* (E, X) of each column, in the order in which the algorithm declares them; also
+     * written by the algorithm. NULL: do not write it, as in evaluations. */
     float *columns[ALGO_MAX_COLUMNS];
 };
 
@@ -131,7 +132,7 @@ struct stage_args {
     struct rng_key key;         /* "stage <name>" of this agent */
     struct rng_key permutation; /* of this agent, the same in all its stages */
     uint64_t counter;           /* update * repeats + repeat */
-    struct symmetry *symmetry;  /* NULL: rows are shown as they are (symmetry.h) */
+    struct symmetry *symmetry;  /* NULL: rows are used as stored (symmetry.h) */
     /* Looks up an input "agent/name": valid until the next look-up; NULL if it was not
      * sent. */
     const struct tensor *(*input)(void *ctx, const char *agent, const char *name);
@@ -165,11 +166,11 @@ struct algo_ops {
     void (*rows)(const struct algo *a, struct algo_rows *ret);
     /* Fills up to ALGO_MAX_COLUMNS and returns their number. NULL: it adds none. */
     size_t (*columns)(const struct algo *a, struct algo_column *ret);
-    /* Declares the columns of the log that its stages read (reads.h). Not asked of a ps, which
-     * reads none. NULL: none. */
+    /* Declares the columns of the log that its stages read (reads.h). Not called for a
+     * ps, which reads none. NULL: none. */
     void (*reads)(struct algo *a, struct reads *r);
-    /* Settings that a run of the graph by a client is fed, unless it feeds them itself
-     * (live.h; those without a constant are not). NULL: there are none. */
+    /* The settings that are fed into a client's run of the graph, unless the client feeds
+     * them itself (live.h); those without a constant are left out. NULL: none. */
     const struct live *(*lives)(const struct algo *a, size_t *ret_n);
     /* Sets every variable to its initial value (targets: to copies). key: (seed, name,
      * "init"). */

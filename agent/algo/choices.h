@@ -1,7 +1,7 @@
 /* choices.h - discrete actions: heads of one-hot vectors, and the combinations of them.
  *
- * Masks (U) u8 say which entries may be chosen; NULL: all. A head that has none may choose
- * any.
+ * Masks (U) u8 mark the entries that may be chosen; NULL: all. A head without a marked
+ * entry may choose any.
  * A combination of heads is numbered with the first head fastest: a particle world's
  * move and utterance are move + 5 say.
  */

@@ -140,7 +140,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     int r = pictures_of(&c->critic, "critic.conv", &args->agents[args->self], NULL, 1,
                         &none, err);
 
-    if (r < 0) /* no client can say what an image is */
+    if (r < 0) /* without an environment nothing says what an image is */
         return r;
     if (network_optimizer(c, &c->critic)->type == OPT_ACCEPT_REJECT)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),

@@ -1,5 +1,5 @@
-/* driven.h - what the algorithms have in common whose graph clients run (`run` on the
- * control socket, env.id: none): no stages and no policy. Rows of struct algo_ops. */
+/* driven.h - what algorithms have in common whose graph is run by clients (`run` on the
+ * control socket, env.id: none): no stages and no policy. Members of struct algo_ops. */
 #ifndef AGENT_ALGO_DRIVEN_H
 #define AGENT_ALGO_DRIVEN_H
 

@@ -1,8 +1,8 @@
 /* fixed.h - agents that act and never learn: random, noop, heuristic, frozen.
  *
  * Each is a policy: a function from observations (and keyed draws) to actions. `act`
- * gives these, whatever the mode. Other agents' critics need its next actions: stage
- * `propose` (propose.h).
+ * returns these in every mode. Other agents' critics need the policy's next actions:
+ * stage `propose` (propose.h).
  *
  * Shared by these algorithms only.
  */
@@ -27,18 +27,18 @@ struct policy_args {
 };
 
 struct fixed_policy {
-    /* Checks that it can act in this space; *ret is passed to the functions below, and
-     * may be NULL. */
+    /* Checks that the policy can act in this space; *ret is passed to the functions
+     * below, and may be NULL. */
     int (*open)(void **ret, const struct policy_args *args, struct err *err);
     void (*close)(void *policy); /* NULL: nothing to free */
-    /* First values of its variables; NULL: it has none. */
+    /* Sets the first values of its variables; NULL: it has none. */
     int (*init)(void *policy, struct session *s, struct err *err);
     /* actions (rows, U) */
     int (*decide)(void *policy, const struct space *self, struct session *s,
                   const struct decision *d, float *actions, struct err *err);
 };
 
-/* Into the bounds of a box: x (rows, U). */
+/* Clips x (rows, U) to the bounds of a box. */
 void clip_to_box(float *x, size_t rows, const struct space *space);
 
 extern const struct fixed_policy frozen_policy, heuristic_policy, noop_policy,

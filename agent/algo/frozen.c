@@ -2,7 +2,7 @@
  *
  * The graph is imported, and its variables get the checkpoint's values once; from then on
  * they are this agent's own, in its block, and nothing changes them. Observations (B, O)
- * are fed into one tensor, and another one, float32, is what the policy gives:
+ * are fed into one tensor, and the policy's output is read from another one, float32:
  *
  *     collections of the graph     policy/observation, and policy/logits (the scores of
  *                                  choices) or policy/action: every algorithm of brood
@@ -11,8 +11,8 @@
  *     settings observation, action the tensors of any other graph; for discrete actions
  *                                  the second one has scores
  *
- * Of scores, choose: greedy takes the highest of each head, sample draws from their
- * softmax (by adding Gumbel noise: Maddison, Tarlow, Minka 2014).
+ * From scores the setting `choose` selects: greedy the highest of each head, sample a
+ * draw from their softmax (by adding Gumbel noise: Maddison, Tarlow, Minka 2014).
  */
 #include "agent/algo/choices.h"
 #include "agent/algo/fixed.h"
@@ -90,7 +90,7 @@ static int is_choice(const struct space *space)
     return in_heads == space->width;
 }
 
-/* Refuses a tensor whose static shape does not fit (rows, width). */
+/* Whether the tensor is float32 and its static shape fits (rows, width). */
 static int fits(struct output x, int64_t width)
 {
     const struct shape shape = output_shape(x);
@@ -113,7 +113,8 @@ static int check_tensor(struct output x, int64_t width, const char *what, struct
                       shape_text(&shape), (long long)width);
 }
 
-/* Two heads of two choices have as many combinations as choices: then only the name tells. */
+/* Two heads of two choices have as many combinations as choices; then only the name of
+ * the collection shows which of them the scores are of. */
 static int is_named_as_such(struct graph *g)
 {
     struct output x;

@@ -4,8 +4,8 @@
  *          several episodes of a copy.
  * Ends     values are bootstrapped with 1 - terminated. Where the next row does not
  *          continue the episode (it was terminated, truncated, or the window ends), the
- *          sums over later steps stop; next_value is then the value of what followed, so
- *          a truncated episode counts on.
+ *          sums over later steps stop; next_value is then the value of the row's own
+ *          next observation, so a truncated episode is still bootstrapped.
  */
 #ifndef AGENT_ALGO_GAE_H
 #define AGENT_ALGO_GAE_H

@@ -56,7 +56,7 @@ static float length2(struct vec v)
 
 /* ---- moving ---- */
 
-/* The move along +-1 of an axis, as its place among the five. */
+/* The index, among the five moves, of the move along an axis in that direction. */
 static int move_along(const struct heuristic *h, int axis, int positive)
 {
     return 1 + 2 * axis + (h->openai ? !positive : positive);
@@ -99,7 +99,7 @@ static void simple_decide(const struct heuristic *h, const float *obs, float *ac
 
 /* ---- simple_spread: velocity, position, landmarks, others, speech ---- */
 
-/* Speech has two numbers. */
+/* Of each other agent two numbers are its position, two its speech. */
 static int64_t spread_landmarks(const struct heuristic *h, int64_t width)
 {
     const int64_t n = (int64_t)h->n_agents;
@@ -115,7 +115,8 @@ static struct vec of_agent(const struct heuristic *h, const float *others, size_
     return at(others, a < h->self ? a : a - 1);
 }
 
-/* Each landmark, in order, is given to the nearest agent that has none yet. */
+/* Assigns each landmark, in order, to the nearest agent without one; this agent moves to
+ * its own. */
 static void spread_decide(const struct heuristic *h, const float *obs, float *action)
 {
     const float *landmarks = obs + 4, *others = landmarks + 2 * h->n_landmarks;
@@ -158,7 +159,7 @@ static int is_silence(const float *said, size_t n)
     return 1;
 }
 
-/* Moves to the landmark that was named; stays until one is. */
+/* Moves to the landmark that the speech names; stays in place during silence. */
 static void go_where_told(const struct heuristic *h, const float *obs, const float *said,
                           size_t n_symbols, float *move)
 {
@@ -206,7 +207,7 @@ static int64_t tag_landmarks(const struct heuristic *h, int64_t width)
     return rest >= 0 && rest % 2 == 0 ? rest / 2 : -1;
 }
 
-/* The expected position of the nearest prey. */
+/* Moves to the expected position of the nearest prey. */
 static void hunt(const struct heuristic *h, const float *obs, const float *others,
                  float *action)
 {
@@ -224,8 +225,8 @@ static void hunt(const struct heuristic *h, const float *obs, const float *other
            action);
 }
 
-/* The thrust after which the nearest hunter is farthest, the arena's edge counting as
- * one. */
+/* Chooses the thrust after which the nearest hunter is farthest; the arena's edge counts
+ * as a hunter. */
 static void flee(const struct heuristic *h, const float *obs, const float *others,
                  float *action)
 {

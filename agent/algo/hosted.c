@@ -40,7 +40,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->prefix = args->prefix;
     r = import_meta_graph_bytes(&a->saver, a->graph, args->metagraph,
                                 args->metagraph_bytes, NULL, NULL, &why);
-    /* if a checkpoint of brood: a client feeds the settings itself, as constants */
+    /* a checkpoint of brood lists some: here the client feeds these constants itself */
     collection_clear(a->graph, SETTING_CONSTANTS);
     if (r < 0) {
         hosted_free(a);
@@ -74,7 +74,8 @@ static int initialize_some(struct algo *a, struct session *s, struct rng_key key
     return n;
 }
 
-/* Again as long as it helps, because an initializer may read variables created later. */
+/* Runs the initializers again as long as more variables get a value: an initializer may
+ * read variables created later. */
 static int init(struct algo *a, struct session *s, struct rng_key key, struct err *err)
 {
     struct err why;

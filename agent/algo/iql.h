@@ -7,8 +7,8 @@
  *          decentralized multi-task multi-agent reinforcement learning under partial
  *          observability".
  *
- * act      the best choice; exploring, any choice with probability epsilon; of those that
- *          are possible, where actions are masked.
+ * act      the best choice; exploring, any choice with probability epsilon. Where actions
+ *          are masked, only among the possible ones.
  * learn    y = reward + discount (1 - terminated) max Q'(next observation), of the choices
  *          that are possible there
  *          d = y - Q(observation, choice)
@@ -18,7 +18,7 @@
  *          With hysteresis below 1 it weighs less than a good one.
  *
  * Shared: gradients > apply > assign (share.h) instead of learn; the ps has the network and
- * its optimiser, the members network, target and loss. Targets follow in `assign`.
+ * its optimiser, the members network, target and loss. `assign` moves the targets.
  *
  * A choice is a combination of the action's heads (choices.h); the network, which is the
  * configuration's `critic`, has an output for each.

@@ -207,7 +207,7 @@ static int run_target_update(struct algo *a, struct session *s, struct err *err)
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
                   struct err *err)
 {
-    struct reward_scaling scale; /* kept here: the stage before writes nothing */
+    struct reward_scaling scale; /* not used: this read stores the statistics */
     int r;
 
     if ((r = lives_read(a->live, IQL_LIVES, s, args->step, a->live_value, err)) < 0 ||

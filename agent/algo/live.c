@@ -19,8 +19,8 @@ static char *key_to_name(const char *key)
     return name;
 }
 
-/* Notes, for the export of the graph, that the constant holds this variable's value, or
- * with `to` and `over` that of the schedule. */
+/* Records, for the export of the graph, that the constant holds the value of this
+ * variable, or with `to` and `over` that of the schedule. */
 static void note_constant(struct graph *g, struct output constant,
                           const struct variable *v, const struct variable *to,
                           const struct variable *over, float instead_of_zero)

@@ -23,7 +23,7 @@ struct live {
     struct variable *variable;
     struct variable *to, *over; /* of a schedule; NULL: it is always a constant */
     struct output constant; /* what it is fed into; OUTPUT_NONE: read by the algorithm */
-    float instead_of_zero;  /* what is fed when the setting is 0: "none" */
+    float instead_of_zero;  /* fed when the setting is 0, which means "none" */
 };
 
 /* "No clipping" is a norm that no gradient reaches; a power of two, so that multiplying
@@ -40,8 +40,8 @@ struct live live_critic_rate(struct graph *g, const struct agent_config *c);
 /* Those of actor and critic, where both have networks. */
 void live_rates(struct graph *g, const struct agent_config *c, struct live *ret_actor,
                 struct live *ret_critic);
-/* The constant that the setting is fed into, under `name` in the current scope: value, or
- * where that is 0, instead_of_zero. */
+/* Makes the constant that the setting is fed into, under `name` in the current scope:
+ * value, or where that is 0, instead_of_zero. */
 void live_constant(struct graph *g, struct live *l, double value, float instead_of_zero,
                    const char *name);
 /* The same with an existing constant, which may be another setting's `constant`.
@@ -49,14 +49,14 @@ void live_constant(struct graph *g, struct live *l, double value, float instead_
 void live_bind(struct graph *g, struct live *l, struct output constant);
 /* The variable of a key ("optimizer.learning_rate"), or NULL: not a live setting. */
 struct variable *live_find(struct graph *g, const char *agent, const char *key);
-/* The number to feed in a request of that step. ERR_UNINITIALIZED before the first values
- * are in. */
+/* The number to feed in a request of that step. ERR_UNINITIALIZED before the variables
+ * have their first values. */
 int live_value(const struct live *l, struct session *s, uint64_t step, float *ret,
                struct err *err);
 /* The same for n settings at once: ret[n]. Those without a variable are left out. */
 int lives_read(const struct live *l, size_t n, struct session *s, uint64_t step,
                float *ret, struct err *err);
-/* The schedule itself, for copies that are at different steps: see ramp_value. */
+/* The schedule itself, for copies at different steps: see ramp_value. */
 int live_ramp(const struct live *l, struct session *s, struct ramp *ret, struct err *err);
 
 #endif

@@ -115,7 +115,7 @@ static int act_deterministic(struct algo *a, struct session *s,
     return r;
 }
 
-/* What the copies may do now. */
+/* Feeds the choices that each copy may take now. */
 static void feed_allowed(struct algo *a, const struct act_args *args)
 {
     const struct space *space = maddpg_self(a);

@@ -21,13 +21,13 @@
  *          Four runs of the session, as openai/maddpg makes them. With optimizer
  *          accept_reject, B and C try changes of the network on the batch instead
  *          (agent/nn/accept_reject.h), and there are no gradients and no norms.
- * masks    where actions are masked, the logits of what is not possible are lowered so far
+ * masks    where actions are masked, the logits of impossible choices are lowered so far
  *          that they get no part of the softmax and no gradient (Huang, Ontanon 2020, "A
  *          closer look at invalid action masking in policy gradient algorithms"): at next
  *          observations by next_allowed, at those of the rows by allowed, in the penalty,
  *          too. The masks are fed into placeholder `allowed`, which no other graph has.
- * ddpg     has a critic of its own observation and action, and so needs nobody's
- *          proposals: one stage `learn`, A to D, which computes its own.
+ * ddpg     has a critic of its own observation and action, and so needs no proposals of
+ *          others: one stage `learn`, A to D, which computes its own.
  * matd3    has the stages of maddpg; with one agent it is TD3. What differs:
  *          propose  Deterministic policies add e = clip(n target_policy_noise,
  *                   +-target_noise_clip), n normal, in half ranges, and keep within the
@@ -42,8 +42,9 @@
  *                   by the number of rows, and its policy learns from all of them.
  * shared   (share.h) gradients > apply > assign, played twice, in place of critic and learn:
  *          the first time for B, the second time for C. The ps has critic and policy with
- *          their optimisers; the members have their targets, too, and move them in the
- *          second assign (D). Means are then over the rows of all members.
+ *          their optimisers; the members have critic, policy and the targets of both, and
+ *          move the targets in the second assign (D). Means are then over the rows of all
+ *          members.
  * inputs   in the order of seen.h, which also says where an id is (setting agent_id).
  *
  * Shared by maddpg*.c only.
@@ -74,7 +75,7 @@ enum live_key {
     LIVE_COUNT
 };
 
-/* A policy's output: what the layers gave, and the action made of it. */
+/* A policy's output: the result of its layers, and the action made of it. */
 struct policy {
     struct output raw;    /* (B, U): logits, or the values before tanh */
     struct output noise;  /* (B, U) uniform in [0, 1), fed when acting; Gumbel only */
@@ -92,25 +93,25 @@ struct learner {
     struct accept_reject *trials; /* of accept_reject, from the first update on */
 };
 
-/* A critic's value of what it sees, and the tensors that what it sees is fed into. */
+/* A critic: its value, and the tensors that its input is fed into. */
 struct critic {
     struct output q;       /* (B, 1) */
-    struct output actions; /* the seen ones side by side */
+    struct output actions; /* of the seen agents, side by side */
     struct output input;   /* (B, J): observations and actions; OUTPUT_NONE where the
                             * actions join later */
 };
 
-/* Places for one update's batch, 64-byte aligned, kept from update to update. */
+/* Memory for one update's batch, 64-byte aligned, kept from update to update. */
 struct batch {
     int64_t rows;       /* B there is room for */
-    int64_t group_rows; /* G * B there is room for, to propose at */
+    int64_t group_rows; /* G * B there is room for, in propose */
     void *memory;
-    /* (B, J): the seen agents' observations, then their actions; first the next ones and
-     * the proposals, then those of the rows */
+    /* (B, J): the seen agents' observations, then their actions. At first the next
+     * observations and the proposals, then those of the rows. */
     float *joint;
-    uint64_t *joint_rows; /* (B) whose observations and actions `joint` holds, if ... */
-    uint64_t update;      /* turned by whose symmetries */
-    size_t gathered;      /* ... it holds those of so many rows; 0: of none */
+    uint64_t *joint_rows; /* (B) the first `gathered` are the rows in `joint` */
+    uint64_t update;      /* whose symmetries turned those rows */
+    size_t gathered;      /* 0: `joint` holds something else */
     float divisor;        /* how much this batch's mean counts among others (share.h) */
     float *own_next;      /* (G * B, O), with the id */
     float *proposal;      /* (G * B, U) */
@@ -128,18 +129,17 @@ struct algo {
     size_t n_agents, self;
     struct share *share; /* NULL: nothing is shared */
     int deterministic;   /* policy */
-    int masked;       /* not every choice is always possible: a gumbel policy's alone */
-    int one_stage;    /* ddpg */
-    int twin;         /* matd3 */
-    int smoothing;    /* matd3 with a deterministic policy */
-    struct seen seen; /* whose observations and actions the critic sees: all, or itself */
+    int masked;          /* not every choice is always possible; Gumbel only */
+    int one_stage;       /* ddpg */
+    int twin;            /* matd3 */
+    int smoothing;       /* matd3 with a deterministic policy */
+    struct seen seen;    /* the agents that the critic sees: all, or the own one */
     struct pictures pictures, joint_pictures; /* what policy and critic see */
-    int64_t joint_width;                      /* J: of them together */
+    int64_t joint_width;                      /* J: width of `joint` */
 
-    struct output *obs;    /* [seen.n] placeholders; the own one with the id */
-    struct output *action; /* [seen.n] */
-    struct output
-        allowed; /* (B, U), masked only: placeholder, 1 what is possible, else 0 */
+    struct output *obs;      /* [seen.n] placeholders; the own one with the id */
+    struct output *action;   /* [seen.n] */
+    struct output allowed;   /* (B, U), masked only: placeholder, 1: possible, else 0 */
     struct output joint_obs; /* the seen ones side by side */
     struct output target, weight;
     struct critic critic, target_critic;
@@ -157,8 +157,8 @@ struct algo {
     float live_value[LIVE_COUNT]; /* as of the request under way */
     struct feed *feeds;           /* room for the longest run's */
     size_t n_feeds;
-    float *
-        act_raw; /* (act_rows, U): draws; then, if masked, masks; then, with an id, inputs */
+    /* (act_rows, U): draws; then, if masked, masks; then, with an id, inputs */
+    float *act_raw;
     int64_t act_rows;
     int *columns;      /* places in the log: the seen agents' obs, then their action */
     int *next_columns; /* the seen agents' next_obs */
@@ -185,13 +185,13 @@ void maddpg_batch_done(struct algo *a);
 int matd3_moves_policy(const struct algo *a, uint64_t update);
 /* Adds the smoothing noise to n proposals. */
 void matd3_smooth(struct algo *a, const struct stage_args *args, int64_t n);
-/* weight (n), alive w of each row: divided by its mean, so that the mean of weight x is
- * the weighted mean of x. The sum counts as 1 if it is less; it is returned, or 0 if it is
- * 0. */
+/* Divides weight (n), alive w of each row, by its mean, so that the mean of weight x is
+ * the weighted mean of x. A sum of the weights below 1 counts as 1. Returns the sum, or 0
+ * if all weights are 0. */
 float matd3_normalize(float *weight, int64_t n);
 
-/* maddpg.c: reads the live settings; then feeds are added to a list begun anew for each
- * run. */
+/* maddpg.c: reads the live settings. For each run, _begin empties the list of feeds, and
+ * the others add to it. */
 int maddpg_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err);
 void maddpg_feeds_begin(struct algo *a);
 void maddpg_feed(struct algo *a, struct output output, float *data, int64_t rows,

@@ -47,7 +47,8 @@ static void make_action_placeholders(struct algo *a)
     a->weight = placeholder(a->graph, DT_FLOAT, &SHAPE(-1, 1), "is_weight");
 }
 
-/* Those of a process that makes the optimisers' steps, and of one that learns. */
+/* Makes the live settings of a process that makes the optimisers' steps, and those of one
+ * that learns. */
 static void make_live_settings(struct algo *a)
 {
     const struct agent_config *c = a->config;
@@ -104,7 +105,7 @@ static void make_constants(struct algo *a)
                      "keep");
 }
 
-/* The seen observations, behind the critic's convolutions. */
+/* The seen observations, after the critic's convolutions. */
 static struct output seen_joint(struct algo *a)
 {
     return see_pictures(a->graph, a->joint_obs, &a->config->critic, &a->joint_pictures);
@@ -129,8 +130,8 @@ static struct critic critic(struct algo *a, struct output own, const char *scope
     return c;
 }
 
-/* The value of a second critic with the same input, in a scope inside the first one's, so
- * that what is done with the first one's variables is done with its own. */
+/* The value of a second critic with the same input. Its scope is inside the first one's,
+ * so that whatever is done with the first one's variables is done with its own, too. */
 static struct output twin_of(struct algo *a, const struct critic *c, const char *scope)
 {
     const struct network_config *net = &a->config->critic;
@@ -146,7 +147,7 @@ static struct output twin_of(struct algo *a, const struct critic *c, const char 
     return q;
 }
 
-/* Each head its own softmax. */
+/* One softmax for each head. */
 static struct output softmax_heads(struct graph *g, struct output x,
                                    const struct space *space)
 {
@@ -173,7 +174,7 @@ static void sample_gumbel(struct algo *a, struct policy *p)
 
     if (!output_valid(u))
         return;
-    p->noise = operation_input(operation_input(u.op, 0).op, 0); /* of (u * range) + low */
+    p->noise = operation_input(operation_input(u.op, 0).op, 0); /* in u * range + low */
     logits = a->masked ? forbid_choices(g, p->raw, a->allowed) : p->raw;
     x = unary(g, "Log", unary(g, "Neg", unary(g, "Log", u, NULL), NULL), NULL);
     p->scores = x = binary(g, "Sub", logits, x, "sub");
@@ -196,8 +197,8 @@ static struct policy make_policy(struct algo *a, const char *scope)
     return p;
 }
 
-/* The step of one network. Builds nothing for an optimiser that does not use gradients, or
- * where parameters are shared. */
+/* Builds the step of one network; nothing for an optimiser that does not use gradients,
+ * or where parameters are shared. */
 static int minimize(struct algo *a, struct output loss, struct learner *l,
                     struct err *err)
 {
@@ -218,7 +219,7 @@ static int minimize(struct algo *a, struct output loss, struct learner *l,
     return r;
 }
 
-/* What a group that shares parameters has in place of both steps. */
+/* Builds what replaces both steps in a group that shares parameters. */
 static int share_both(struct algo *a, struct err *err)
 {
     struct learner *const learners[2] = {&a->critic_learner, &a->actor_learner};
@@ -270,7 +271,7 @@ static void add_twin(struct algo *a, struct output *error)
     a->td = binary(g, "Maximum", a->td, td, "max_td");
 }
 
-/* First opening of the agent's scope: name scope `agent_0`. */
+/* Called at the first opening of the agent's scope: name scope `agent_0`. */
 static int make_critic(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
@@ -300,7 +301,8 @@ static int make_critic(struct algo *a, struct err *err)
     return r;
 }
 
-/* The policy's losses: matd3's are weighted as its critics' are. */
+/* The mean over the rows, for the policy's losses: weighted in matd3, as in its critics'
+ * loss. */
 static struct output mean_of_rows(struct algo *a, struct output x)
 {
     if (a->twin)
@@ -308,7 +310,7 @@ static struct output mean_of_rows(struct algo *a, struct output x)
     return reduce(a->graph, "Mean", x, NULL, 0, 0, NULL);
 }
 
-/* Second opening: name scope `agent_0_1`. */
+/* Called at the second opening: name scope `agent_0_1`. */
 static int make_actor(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;

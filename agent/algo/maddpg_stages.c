@@ -240,8 +240,9 @@ static int64_t put_actions(struct algo *a, int64_t column, const float *actions,
     return column + width;
 }
 
-/* The seen agents' proposals for the rows of one group. An agent without the setting
- * `symmetry`, which does not learn, proposes for the rows as they are stored. */
+/* Puts the seen agents' proposals for the rows of one group into the joint matrix. An
+ * agent without the setting `symmetry`, which does not learn, proposes for the rows as
+ * they are stored; its actions are turned here. */
 static int put_proposals(struct algo *a, const struct stage_args *args, int64_t group,
                          struct err *err)
 {
@@ -264,7 +265,7 @@ static int put_proposals(struct algo *a, const struct stage_args *args, int64_t 
     return 0;
 }
 
-/* batch.weight of the rows, of which batch.alive has been gathered. */
+/* Sets batch.weight and batch.divisor for the rows; batch.alive is gathered before. */
 static void weigh(struct algo *a, const float *weights, int64_t n)
 {
     rows_weights(a->batch.weight, weights, a->batch.alive, n);
@@ -334,8 +335,9 @@ static struct share_range part_of(const struct algo *a, const struct learner *l)
     return (struct share_range){l == &a->actor_learner, 1};
 }
 
-/* Runs the optimiser's op, or in a group that shares parameters hands the gradients on:
- * scalars[i] receives fetch i, and after an optimiser's op the last one the norm. */
+/* Runs the optimiser's op, or in a group that shares parameters writes the gradients for
+ * the ps. scalars[i] receives fetch i, and after an optimiser's op the last one receives
+ * the norm. */
 static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
                      const struct learner *l, const struct output *fetches, size_t n,
                      float *scalars, struct err *err)
@@ -376,8 +378,8 @@ static int make_trials(struct algo *a, struct session *s, const struct stage_arg
     return r;
 }
 
-/* Tries changes of the network: scalars[i] receives fetch i as of before them; fetch 0 is
- * the loss. */
+/* Tries changes of the network. scalars[i] receives the value of fetch i before the
+ * changes; fetch 0 is the loss. */
 static int try_changes(struct algo *a, struct session *s, const struct stage_args *args,
                        struct learner *l, const struct output *fetches, size_t n,
                        float *scalars, struct err *err)
@@ -544,7 +546,8 @@ static int learn_policy(struct algo *a, struct session *s, const struct stage_ar
 
 /* ---- agents that share parameters ---- */
 
-/* Which network the step moves; NULL: none, for this is no update of the policy. */
+/* The network that this step moves; NULL: none, since this update does not move the
+ * policy. */
 static struct learner *learner_of(struct algo *a, const struct stage_args *args)
 {
     if (args->repeat == 0)
@@ -582,7 +585,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
                   struct err *err)
 {
     const struct learner *l = learner_of(a, args);
-    struct reward_scaling scale; /* kept here: the stage before writes nothing */
+    struct reward_scaling scale; /* not used: this read stores the statistics */
     int r = l != NULL ? share_assign(a->share, part_of(a, l), s, args, err) : 0;
 
     if (r < 0 || l == NULL)
@@ -593,7 +596,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
 
 /* ---- the stages ---- */
 
-/* Every stage with rows, but propose. */
+/* Every stage with rows, except propose. */
 static int learn(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {

@@ -8,14 +8,14 @@
 
 struct space; /* algo.h */
 
-/* Collections that name the tensors of a policy: what observations (B, O) are fed into,
- * and what it gives of them. */
+/* Collections that name a policy's tensors: the one that observations (B, O) are fed
+ * into, and its output. */
 #define POLICY_OBSERVATION  "policy/observation"
 /* Scores of each head's choices, (B, U), or of their combinations (choices.h). */
 #define POLICY_LOGITS       "policy/logits"
 /* The same tensor as POLICY_LOGITS, if its scores are of combinations. */
 #define POLICY_COMBINATIONS "policy/combinations"
-/* Of a box, (B, U). */
+/* The action in a box, (B, U). */
 #define POLICY_ACTION       "policy/action"
 
 enum policy_gives {
@@ -29,7 +29,7 @@ void name_policy(struct graph *g, struct output observation, struct output actio
 
 /* (B, n) > (B, 1) */
 struct output sum_of_row(struct graph *g, struct output x);
-/* Into the bounds of a box: (low + high)/2 + (high - low)/2 tanh(x). */
+/* Squashes x to the bounds of a box: (low + high)/2 + (high - low)/2 tanh(x). */
 struct output squash(struct graph *g, struct output x, double low, double high);
 
 /* The network's own optimiser, or else the agent's. */
@@ -37,9 +37,9 @@ const struct optimizer_config *network_optimizer(const struct agent_config *c,
                                                  const struct network_config *net);
 
 /* What a network's convolutions see: the observations of agents[which[0]], ... side by
- * side; which NULL: of agents[0], ... Without convolutions nothing (*ret is 0). key: of
- * them, "critic.conv". ERR_CONFIG: no images, of different shapes, or smaller than a
- * kernel. */
+ * side; which NULL: of agents[0], .... Without convolutions *ret is 0. key: the setting
+ * of the convolutions, "critic.conv". ERR_CONFIG: observations are not images, have
+ * different shapes, or are smaller than a kernel. */
 int pictures_of(const struct network_config *net, const char *key,
                 const struct space *agents, const size_t *which, size_t n,
                 struct pictures *ret, struct err *err);
@@ -50,13 +50,13 @@ int pictures_of_both(const struct agent_config *c, const struct space *self,
                      struct pictures *ret_actor, struct pictures *ret_critic,
                      struct err *err);
 
-/* Refuses optimisers that make no use of gradients. ERR_CONFIG. */
+/* Refuses optimisers that do not use gradients. ERR_CONFIG. */
 int check_optimizers(const struct agent_config *c, struct err *err);
 
 /* An optimiser step for a loss, with clipped gradients: minimize_and_clip of
  * openai/maddpg. */
 struct minimizer {
-    const char *scope; /* its trainable variables are moved: "agent_0/q_func/" */
+    const char *scope; /* whose trainable variables are moved: "agent_0/q_func/" */
     const struct optimizer_config *optimizer;
     struct output clip_norm; /* scalar */
     enum clip_by clip_by;
@@ -71,21 +71,23 @@ struct operation *apply_clipped(struct graph *g, struct gradient *grads, size_t 
 struct operation *minimize_clipped(struct graph *g, struct output loss,
                                    struct minimizer *m, struct err *err);
 
-/* The trainable variables of one scope of an agent's, and those that follow them. */
+/* Two scopes of an agent: the trainable variables of target follow those of source. */
 struct following {
     const char *target, *source; /* "target_q_func", "q_func" */
 };
-/* Updates all followers: *ret_update, named `update`, moves it towards its twin, t = keep
- * t + polyak v (keep: 1 - polyak); *ret_copy, named `copy`, makes it equal. */
+/* Builds the updates of all targets: *ret_update, named `update`, moves each towards its
+ * source, t = keep t + polyak v (keep: 1 - polyak); *ret_copy, named `copy`, makes them
+ * equal. */
 void follow_variables(struct graph *g, const char *agent, const struct following *f,
                       size_t n, struct output keep, struct output polyak,
                       const char *update, const char *copy, struct operation **ret_update,
                       struct operation **ret_copy);
 
-/* ERR_CONFIG: an agent's id is no part of what a symmetry turns (symmetry.h). */
+/* ERR_CONFIG: agent_id and symmetry are both set, but a symmetry cannot turn an agent's
+ * id (symmetry.h). */
 int check_agent_id(const struct agent_config *c, struct err *err);
 
-/* `init`: brings every variable of the graph to its first value. */
+/* For `init`: sets every variable of the graph to its first value. */
 struct operation *initialize_variables(struct graph *g);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CHOICES 4096 /* that a critic values at once */
+#define MAX_CHOICES 4096 /* the most that a critic values at once */
 
 static const struct stage propose_stage = {.name = "propose", .runner = STAGE_LEARNERS};
 static const struct stage learn_stage = {
@@ -105,8 +105,8 @@ static int is_team_mate(const struct algo *a, size_t i)
     return strcmp(a->agents[i].team, pg_self(a)->team) == 0;
 }
 
-/* Whose observations the critic sees: its own, its team's, the others'. A ps, which sees
- * none, has as many. */
+/* Lists the agents whose observations the critic sees: the own one, its team's, the
+ * others'. A ps, which sees none, builds the same shapes as its first member. */
 static void see(struct algo *a)
 {
     const size_t self =

@@ -1,6 +1,6 @@
 /* policy_gradient.h - algorithms that improve a stochastic policy on the rows it has just
- * played: ia2c, ippo (critics of the own observation), maa2c, mappo, happo (of everybody's),
- * coma (of everybody's, and of the others' actions).
+ * played: ia2c, ippo (critics of the own observation), maa2c, mappo, happo (of all
+ * observations), coma (of all observations, and of the others' actions).
  *
  * Source   A2C: Mnih et al. 2016, "Asynchronous methods for deep reinforcement learning".
  *          PPO: Schulman et al. 2017, "Proximal policy optimization algorithms",
@@ -19,9 +19,9 @@
  *          for box spaces also `sample` (U), the draw before it was cut to the bounds.
  * learn    on a window of the n newest rows, each used once:
  *          A  V at every observation, and at next observations where an episode or the
- *             window ends; advantages and returns (gae.h), with values as rewards count
- *             (reward_scale.h);
- *             advantages normalised over the window
+ *             window ends; advantages and returns (gae.h), from rewards scaled as
+ *             reward_scale.h says, and values scaled back to match them; advantages
+ *             normalised over the window
  *          B  the statistics of returns (value_norm.h)
  *          C  for every epoch a drawn order of the rows, for every minibatch of it one step
  *             of both optimisers:
@@ -54,7 +54,7 @@
  *                      the target critic; where an episode or the window ends, at the row's
  *                      next observation and the actions proposed there
  *          D           t = v after each target_every-th update, or as with n_step
- * masks    lower the logits of what is not possible by 1e8, when acting and learning.
+ * masks    lower the logits of impossible choices by 1e8, when acting and learning.
  * symmetry each row of a minibatch is shown under a drawn element of the environment's group
  *          (symmetry.h) in C; A and B see the rows as they are. Not with agent_id. r is then
  *          also the quotient of the image's probability and the row's own, which has no bound
@@ -88,7 +88,7 @@ enum pg_live {
     PG_LIVES
 };
 
-enum pg_scalar { /* fetched of every step of the optimisers */
+enum pg_scalar { /* fetched from every step of the optimisers */
                  PG_ACTOR_LOSS,
                  PG_ENTROPY_MEAN,
                  PG_CRITIC_LOSS,
@@ -112,19 +112,20 @@ struct pg_window { /* 64-byte aligned, kept from update to update */
     /* (n) in order of the minibatch */
     float *batch_advantage, *batch_returns, *batch_value, *batch_log_prob, *weight;
     uint8_t *mask;   /* (n, U), masked only: as the log has it */
-    uint32_t *order; /* (n) drawn for the epoch `order_of` of all updates */
+    uint32_t *order; /* (n) drawn for epoch order_of, counted over all updates */
     uint64_t order_of;
     int64_t order_n;     /* rows in the order; 0: none is drawn */
     uint64_t *batch_row; /* (n) rows of the log */
 };
 
-/* What A and B find: (n) each, in order of the window. */
+/* The results of A and B: (n) each, in order of the window. */
 struct pg_kept {
     float *value; /* as the critic gave it */
     float *advantage, *returns;
 };
 
-/* Sums over rows in which the agent is alive, of everyone who shares its parameters. */
+/* Sums over the rows in which the agent is alive. `normalize` adds up those of all
+ * members of its group. */
 enum pg_sum {
     PG_ROWS,
     PG_ADVANTAGE,
@@ -202,9 +203,9 @@ int pg_build_graph(struct algo *a, struct err *err);
 int pg_act(struct algo *a, struct session *s, const struct act_args *args,
            struct act_result *ret, struct err *err);
 
-/* The parts of a draw: noise is added to n scores, draw: n uniform numbers, then the sums;
- * the best of each of n rows (n, U) is chosen, and scores become actions. allowed (n, U) or
- * NULL; ret_log_prob (n) or NULL. */
+/* The two parts of a draw. pg_add_noise: draw holds n uniform numbers, which become noise
+ * added to n scores. pg_choose takes the best choices of each of n rows (n, U), and
+ * replaces scores by actions. allowed (n, U) or NULL; ret_log_prob (n) or NULL. */
 void pg_add_noise(const float *scores, float *draw, size_t n);
 void pg_choose(const struct algo *a, const float *noisy, const uint8_t *allowed,
                float *scores, size_t n, float *ret_log_prob);
@@ -215,11 +216,11 @@ int pg_propose(struct algo *a, struct session *s, const struct stage_args *args,
                struct stage_result *ret, struct err *err);
 /* Sets window.choice from window.action, of n rows. */
 void pg_put_choices(struct algo *a, int64_t n);
-/* What was proposed at n rows, of the given places in the window: the others' actions into
- * window.state, the own one into window.choice. ERR_PROTOCOL. */
+/* Reads the proposals for n rows, given by their places in the window: the others'
+ * actions into window.state, the own one into window.choice. ERR_PROTOCOL. */
 int pg_put_proposals(struct algo *a, const struct stage_args *args, const uint32_t *place,
                      int64_t n, struct err *err);
-/* Sets kept's value and advantage, as the critic gives them. window.state is of all rows. */
+/* Sets kept's value and advantage, in the critic's scale. window.state is of all rows. */
 int pg_counterfactual(struct algo *a, struct session *s, const struct stage_args *args,
                       const struct pg_kept *kept, struct err *err);
 /* Sets kept's returns, from the window's reward, terminated, cut and next_value. */
@@ -229,18 +230,19 @@ void pg_lambda_returns(const struct algo *a, const struct stage_args *args,
 /* policy_gradient_window.c */
 /* Makes room for a window of n rows. */
 int pg_reserve(struct algo *a, int64_t n, struct err *err);
-/* Where A and B keep what they find: the variable `kept`, or the window's own memory. */
+/* Where A and B keep their results: the variable `kept`, or the window's own memory. */
 int pg_open_kept(struct algo *a, struct session *s, int64_t n, struct pg_kept *ret,
                  struct err *err);
 void pg_reads(struct algo *a, struct reads *r);
-/* Sets window.state: what the critic sees at n rows, of the columns obs; or next_obs,
- * without actions. */
+/* Sets window.state, what the critic sees, at n rows: columns is obs, or next_obs for a
+ * state without actions. */
 void pg_gather_state(struct algo *a, const struct store_view *store, const int *columns,
                      const uint64_t *rows, int64_t n);
 /* A: sets kept and sums; advantages and returns are not normalised yet. */
 int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args,
                 const struct pg_kept *kept, struct err *err);
-/* B, with the sums of all who share the parameters. Without rows nothing changes. */
+/* B, with the sums of all members that share the parameters. If these have no rows, the
+ * statistics and the advantages stay as they are. */
 int pg_normalize(struct algo *a, struct session *s, const struct pg_kept *kept, int64_t n,
                  const double sums[PG_SUMS], struct err *err);
 
@@ -249,13 +251,13 @@ int pg_stage(struct algo *a, struct session *s, const struct stage_args *args,
              struct stage_result *ret, struct err *err);
 
 /* Fetches n numbers or rows of them from the policy: scores, or log_prob of the actions
- * taken, at each row's observation or next observation. window.action is then that of the
- * rows. */
+ * taken, at the observation or next observation of each row. window.action then holds the
+ * actions of the rows. */
 int pg_run_policy(struct algo *a, struct session *s, const struct stage_args *args,
                   int is_next, struct output fetch, int64_t width, float *ret,
                   struct err *err);
 
-/* policy_gradient.c: the id's columns of n rows of an input that is `width` wide. */
+/* policy_gradient.c: writes the id into n rows of an input that is `width` wide. */
 void pg_put_ids(const struct algo *a, float *input, int64_t n, int64_t width);
 
 #endif

@@ -70,7 +70,7 @@ void pg_add_noise(const float *scores, float *draw, size_t n)
         draw[i] = scores[i] - log_f32(-log_f32(fmaxf(draw[i], FLT_MIN)));
 }
 
-/* The scores of a copy become its action. Returns the action's log-probability. */
+/* Replaces the scores of a copy by its action. Returns the action's log-probability. */
 static float choose(const struct space *space, const float *noisy, const uint8_t *allowed,
                     float *scores)
 {
@@ -105,7 +105,7 @@ void pg_choose(const struct algo *a, const float *noisy, const uint8_t *allowed,
     }
 }
 
-/* Columns that nobody wants are not written. */
+/* Columns that are NULL are not written. */
 static void choose_all(const struct algo *a, const struct act_args *args, float *draw,
                        struct act_result *ret)
 {
@@ -122,7 +122,7 @@ static void choose_all(const struct algo *a, const struct act_args *args, float 
 
 /* ---- continuous actions ---- */
 
-/* The means become actions. */
+/* Turns the means into actions. */
 static int draw_all(const struct algo *a, struct session *s, const struct act_args *args,
                     float *draw, struct act_result *ret, struct err *err)
 {

@@ -38,7 +38,8 @@ void pg_put_choices(struct algo *a, int64_t n)
             1;
 }
 
-/* Rows of an agent's proposals, to rows of dst that are `stride` floats apart. */
+/* Copies an agent's proposals for n rows of the window, given by their places, to rows of
+ * dst that are `stride` floats apart. */
 static int put_proposal(const struct algo *a, const struct stage_args *args, size_t agent,
                         const uint32_t *place, int64_t n, float *dst, int64_t stride,
                         struct err *err)

@@ -30,7 +30,8 @@ static void make_placeholders(struct algo *a)
     a->weight = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "row_weight");
 }
 
-/* Those of a process that learns, and of one that makes the optimisers' steps. */
+/* Makes the live settings of a process that learns, and those of one that makes the
+ * optimisers' steps. */
 static void make_lives(struct algo *a)
 {
     const struct agent_config *c = a->config;
@@ -108,7 +109,7 @@ static struct output categorical(struct algo *a, struct output logits)
     return unary(g, "Neg", sum_of_row(g, x), "entropy");
 }
 
-/* A normal distribution for each column, of deviations that do not depend on the
+/* A normal distribution for each column, with deviations that do not depend on the
  * observation. Sets scores and log_prob; returns the entropy. */
 static struct output gaussian(struct algo *a, struct output mean)
 {
@@ -164,7 +165,7 @@ static struct output actor_loss(struct algo *a, struct output entropy)
                  "actor_loss");
 }
 
-/* Half the square; beyond delta (0: none) a straight line. */
+/* Half the squared error; beyond delta (0: nowhere) linear. */
 static struct output error_loss(struct graph *g, struct output error, double delta)
 {
     struct output half;
@@ -217,7 +218,7 @@ static int make_steps(struct algo *a, char *const scope[2], struct err *err)
 
 /* ---- the critic ---- */
 
-/* (B, 1), or of each choice. */
+/* The critic's output: one value (B, 1), or one of each choice (B, C). */
 static struct output critic(struct algo *a, const char *scope)
 {
     struct output value;
@@ -229,7 +230,7 @@ static struct output critic(struct algo *a, const char *scope)
     return value;
 }
 
-/* (B, 1): of the choice that was made. */
+/* (B, 1): the value of the choice that was made. */
 static struct output value_of(struct algo *a, struct output values, const char *name)
 {
     if (a->choices > 0)
@@ -237,7 +238,7 @@ static struct output value_of(struct algo *a, struct output values, const char *
     return unary(a->graph, "Identity", values, name);
 }
 
-/* The newest two trainable variables are the last layer's. */
+/* Notes the variables of the last layer: the two newest trainable ones. */
 static void note_last_layer(struct algo *a)
 {
     const struct collection_item *items;
@@ -278,7 +279,7 @@ static int make_training(struct algo *a, struct output entropy, struct err *err)
     return rc;
 }
 
-/* What `prepare` finds, for the stages after it. */
+/* Makes the variable that hands the results of `prepare` to the stages after it. */
 static void make_kept(struct algo *a)
 {
     const struct initializer zeros = zeros_initializer();

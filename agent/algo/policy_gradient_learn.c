@@ -21,15 +21,15 @@ struct minibatch {
     float alive;               /* rows in which the agent is alive */
 };
 
-/* Whether the policy's input has a matrix of its own. With an id it does not stand in
- * `state`. */
+/* Whether the policy's input has a matrix of its own. Otherwise it is read from `state`,
+ * which is gathered for the critic only, and does not contain an input with an id. */
 static int has_own_input(const struct algo *a, const struct minibatch *b)
 {
     return b->for_actor && (a->id.width > 0 || !b->for_critic);
 }
 
-/* The order of the window's rows in an epoch. The steps of an epoch have the same one:
- * it is drawn when the first of them comes here. */
+/* Draws the order of the window's rows in an epoch, when the epoch's first step comes
+ * here; its other steps use the same one. */
 static void draw_order(struct algo *a, const struct stage_args *args, int64_t n,
                        int64_t epoch)
 {
@@ -44,8 +44,8 @@ static void draw_order(struct algo *a, const struct stage_args *args, int64_t n,
     w->order_n = n;
 }
 
-/* Step number `step` of an update; the minibatches of an epoch are equally long but for
- * one row. */
+/* The minibatch of step number `step` of an update. The minibatches of an epoch differ by
+ * at most one row in length. */
 static struct minibatch choose_rows(struct algo *a, const struct stage_args *args,
                                     int64_t n, int64_t step)
 {
@@ -63,7 +63,7 @@ static struct minibatch choose_rows(struct algo *a, const struct stage_args *arg
                                             strcmp(name, "turn") != 0};
 }
 
-/* Each joint row as its drawn symmetry shows it. */
+/* Shows each joint row under the symmetry that was drawn for it. */
 static int turn_minibatch(struct algo *a, const struct stage_args *args,
                           const struct minibatch *b, struct err *err)
 {
@@ -94,7 +94,7 @@ static int turn_minibatch(struct algo *a, const struct stage_args *args,
     return 0;
 }
 
-/* The actions of the rows batch_row, and which were possible. */
+/* Gathers the actions of the rows batch_row, and the choices that were possible. */
 static void gather_choices(struct algo *a, const struct stage_args *args, int allowed,
                            size_t n)
 {
@@ -269,7 +269,7 @@ static void report(const struct scalars *x, struct stage_result *ret)
         stage_scalar(ret, scalar_names[x->key[i]], (double)x->x[i]);
 }
 
-/* One step of those that learn from the minibatch. Adds to sums. */
+/* One step of actor, critic or both on the minibatch. Adds the scalars to sums. */
 static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
                      const struct pg_kept *kept, struct minibatch *b,
                      struct scalars *scalars, double *sums, struct err *err)
@@ -360,7 +360,7 @@ static int prepare(struct algo *a, struct session *s, const struct stage_args *a
     return rc;
 }
 
-/* The sums of all members, in the group's order. */
+/* Adds up the sums of all members, in the group's order. */
 static int sum_of_group(const struct algo *a, const struct stage_args *args,
                         double ret[PG_SUMS], struct err *err)
 {
@@ -393,7 +393,7 @@ static int normalize_shared(struct algo *a, struct session *s,
     return rc < 0 ? rc : pg_normalize(a, s, kept, n, sums, err);
 }
 
-/* Of the actor's loss, or the critic's. */
+/* Computes the gradients of the actor's loss, or of the critic's. */
 static int gradients(struct algo *a, struct session *s, const struct stage_args *args,
                      const struct pg_kept *kept, int64_t n, struct stage_result *ret,
                      struct err *err)
@@ -473,8 +473,8 @@ int pg_run_policy(struct algo *a, struct session *s, const struct stage_args *ar
 
 /* ---- happo ---- */
 
-/* The product of the quotients of those who had their turns before. The first one's is
- * ones, (1, E, T). */
+/* Reads the product of the quotients of the agents that had their turns before. The first
+ * agent reads ones, (1, E, T). */
 static int read_factor(struct algo *a, const struct stage_args *args, int64_t n,
                        struct err *err)
 {

@@ -1,5 +1,5 @@
-/* The window of rows of policy_gradient.h: its memory, what it has of the log, advantages and
- * returns (A), and their normalisation (B). */
+/* The window of rows of policy_gradient.h: its memory, what it gathers from the log,
+ * advantages and returns (A), and their normalisation (B). */
 #include "agent/algo/policy_gradient.h"
 
 #include "agent/algo/gae.h"
@@ -139,8 +139,9 @@ static void find_cuts(struct pg_window *w, int64_t copies, int64_t steps)
             w->cut[i] = 1;
 }
 
-/* Values of next observations: the next row's value, but where the episode or the window
- * ends, of the row's own next observation. order, batch_row and weight are scratch. */
+/* Sets the values of next observations: the next row's value, or where the episode or the
+ * window ends, the value of the row's own next observation. order, batch_row and weight
+ * are scratch. */
 static int run_next_values(struct algo *a, struct session *s,
                            const struct stage_args *args, const float *values, int64_t n,
                            struct err *err)
@@ -271,7 +272,8 @@ static void normalize_advantages(const struct pg_kept *kept, int64_t n,
         kept->advantage[i] = (float)(((double)kept->advantage[i] - mean) / deviation);
 }
 
-/* Nothing is known of a window in which nobody was alive. */
+/* A window in which nobody was alive changes no statistics, and its advantages stay as
+ * they are. */
 int pg_normalize(struct algo *a, struct session *s, const struct pg_kept *kept, int64_t n,
                  const double sums[PG_SUMS], struct err *err)
 {

@@ -58,7 +58,7 @@ int proposals_make(struct proposals *p, const struct proposer *who, struct sessi
 {
     const size_t rows = (size_t)(args->groups * args->batch * args->length);
     const struct space *self = who->self;
-    struct stage_args single = *args; /* sequences and windows are as many single rows */
+    struct stage_args single = *args; /* with each row as a batch element of one step */
     struct act_args act = {
         .mode = ACT_SAMPLE, .step = args->step, .n_copies = rows, .key = args->key};
     struct act_result result = {0};

@@ -1,8 +1,9 @@
-/* propose.h - the stage `propose` of an agent whose algorithm has none: what it would do at
- * the rows' next observations (under their masks), for others' critics.
+/* propose.h - the stage `propose` of an agent whose algorithm has none: the actions
+ * that it would choose at the rows' next observations (under their masks), for others'
+ * critics.
  *
- * Actions  those of `act` in mode ACT_SAMPLE: the policy as it plays, without noise that is
- *          there for exploration alone. A recurrent policy, or one that sees its last action,
+ * Actions  those of `act` in mode ACT_SAMPLE: the policy as it plays, without noise that
+ *          only serves exploration. A recurrent policy, or one that sees its last action,
  *          acts as at the beginning of an episode: rows of single steps have no past.
  * Draws    the stage's key and counter; row i from index i * U on.
  * Shapes   G groups of B rows, O observation and U action width, H carry width.
@@ -15,7 +16,7 @@
 
 struct proposals { /* all-zero: an empty one; release with proposals_done */
     size_t rows;   /* there is room for */
-    float *obs, *actions, *carry; /* carry: zeros, then what `act` gives back */
+    float *obs, *actions, *carry; /* carry: input (0), then output of `act` */
     uint8_t *allowed, *first;
     uint64_t *counter, *draw_first;
     int next_obs_column, next_allowed_column; /* places in the log */
@@ -31,7 +32,7 @@ struct proposer { /* who proposes; borrowed for the call */
 };
 
 void proposals_done(struct proposals *p);
-/* Declares the columns that it reads (reads.h). */
+/* Declares the columns that the proposals read (reads.h). */
 void proposals_reads(struct proposals *p, const struct space *self, struct reads *r);
 /* Answers the stage with the output "action" (G, B, U). */
 int proposals_make(struct proposals *p, const struct proposer *who, struct session *s,

@@ -20,7 +20,8 @@ static int64_t carry_width(const struct algo *a)
     return a->units + (a->config->settings.last_action ? a->self->width : 0);
 }
 
-/* Per copy: input, choices' values, the GRU's carry before and after, a draw. */
+/* For each copy: input, values of the choices, the GRU's carry before and after, a
+ * draw. */
 static int reserve_act(struct algo *a, int64_t n, struct err *err)
 {
     const int64_t each = a->inputs + a->n_choices + 2 * a->units + 1;
@@ -36,7 +37,8 @@ static int reserve_act(struct algo *a, int64_t n, struct err *err)
     return 0;
 }
 
-/* Inputs and the GRU's carry of all copies; a copy's first step has neither. */
+/* Sets the inputs and the GRU's carry of all copies. At a copy's first step its last
+ * action and carry are 0. */
 static void make_inputs(const struct algo *a, const struct act_args *args, float *input,
                         float *carry)
 {
@@ -148,8 +150,8 @@ static const struct stage qmix_stages[] = {
      .repeat_from = 2},
 };
 
-/* Those of the algorithm; where parameters are shared, gradients > apply > assign in place
- * of learn, the last one. The first of these reads what learn does. */
+/* Sets the stages of the algorithm. Where parameters are shared, gradients > apply >
+ * assign replace the last one, learn; `gradients` reads what learn reads. */
 static void make_stages(struct algo *a)
 {
     static const struct {
@@ -189,7 +191,7 @@ static void free_learner(struct algo *a)
     free(a);
 }
 
-/* The first agent whose value the central process mixes; team NULL: of any. */
+/* The first agent whose value the central process mixes; team NULL: of any team. */
 static const struct space *first_mixed(const struct algo_args *args, const char *team)
 {
     const struct space *s = args->agents;

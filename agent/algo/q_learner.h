@@ -9,8 +9,9 @@
  * Network  I > hidden layers of `critic` > [GRU of `recurrent` units] > C
  *          Its rows are in the order of time, (L + 1) B of them: row t B + b is step t of
  *          episode b, the last one of an episode its final next observation.
- * act      the best choice of those that are possible; exploring, any with probability
- *          epsilon, each copy as of its own step. Carry: the GRU's, then the last action.
+ * act      the best possible choice; exploring, any possible one with probability
+ *          epsilon, each copy with the epsilon of its own step. Carry: the GRU's, then
+ *          the last action.
  * values   q(b, t) = Q(o(t), u(t)); next(b, t) = Q'(o(t+1), u'), u' = argmax Q (double_q) or
  *          argmax Q'; both 0 where the agent is not there. Pure.
  * mix      what the team's values are worth together:
@@ -57,7 +58,7 @@ enum q_live {
     Q_LIVES
 };
 
-/* The agents whose values are mixed, and where the log has what is needed of them. */
+/* The agents whose values are mixed, and where their columns are in the log. */
 struct q_team {
     size_t n;       /* N */
     size_t *member; /* [N] their indices, in the environment's order */
@@ -66,15 +67,15 @@ struct q_team {
     } * columns; /* [N] places in the log; -1: it is not read */
 };
 
-/* What the team's rows are, (B, L) row-major. 64-byte aligned, kept. */
+/* The team's rows, (B, L) row-major. 64-byte aligned, kept. */
 struct q_rows {
     int64_t n; /* B L there is room for */
     void *memory;
     float *reward;     /* of the team: its first member's; alone: the agent's own */
-    float *terminated; /* for all that were there */
+    float *terminated; /* 1: for all members that were there */
     float *mask;       /* 1: the row is there */
     float *weight;     /* of the episode; 0 where no member was there */
-    float *alive, *ended, *own_reward; /* one member's, room to work */
+    float *alive, *ended, *own_reward; /* one member's: scratch */
 };
 
 struct q_batch {           /* 64-byte aligned, kept from update to update */
@@ -96,7 +97,7 @@ struct q_batch {           /* 64-byte aligned, kept from update to update */
     float *priority; /* (B) */
 };
 
-/* Which of those whose values the central process mixes an agent is. */
+/* An agent's place among those whose values the central process mixes. */
 struct q_mixed {
     size_t agents, teams; /* how many there are */
     size_t agent, team;   /* the agent's place among them, and its team's */
@@ -112,7 +113,7 @@ struct algo {
     size_t index, n_agents;
     size_t place; /* in its team */
     enum q_mixing mixing;
-    struct q_mixed mixed;     /* qmix only; of the central process: the numbers */
+    struct q_mixed mixed;     /* qmix only; in the central process: agents, teams */
     int32_t n_choices;        /* C */
     int64_t inputs;           /* I */
     struct pictures pictures; /* that its network sees */
@@ -120,7 +121,7 @@ struct algo {
     int64_t max_steps;        /* L of a recurrent network */
     struct q_team team;
     struct q_rows rows;
-    struct reward_scale scale; /* of those that find targets */
+    struct reward_scale scale; /* in processes that compute targets */
 
     struct output input, choice, slope, carry;                 /* carry: recurrent only */
     struct output q, target_q;                                 /* ((L + 1) B, C) */
@@ -131,7 +132,7 @@ struct algo {
     float live_value[Q_LIVES]; /* as of the request under way */
 
     struct q_batch batch;
-    float *act_rows; /* what acting works in */
+    float *act_rows; /* scratch of act */
     int64_t n_act_rows;
     uint8_t *allowed;                 /* (C) of one row */
     int own_action, own_next_allowed; /* columns */
@@ -141,27 +142,27 @@ struct algo {
 
 /* ---- q_learner_graph.c ---- */
 
-/* The live settings, also of the central process, which does not act. */
+/* Makes the live settings, also for the central process, which does not act. */
 void q_make_lives(struct algo *a);
-/* Of the team's rewards (not of qmix); alone: of the own ones. */
+/* Makes the scale of the team's rewards (not for qmix); alone: of the agent's own. */
 void q_make_scale(struct algo *a);
 int q_build_graph(struct algo *a, struct err *err);
 
 /* ---- q_rows.c ---- */
 
 struct q_mixed q_mixed_of(const struct space *agents, size_t n_agents, size_t self);
-/* All agents of the team of that name that learn together. */
+/* All agents of that team that learn together. */
 void q_team_init(struct q_team *t, const struct space *agents, size_t n_agents,
                  const char *name);
 void q_team_done(struct q_team *t);
-/* Declares (reads.h) what is read of the k-th member: what its rows are worth, and with_obs what
- * it saw. */
+/* Declares (reads.h) the columns of the k-th member: rewards and ends, and with_obs its
+ * observations. */
 void q_member_reads(struct q_team *t, size_t k, const struct space *agents, int with_obs,
                     struct reads *r);
-/* ERR_ARG: rows that are no episodes. */
+/* ERR_ARG: the rows are not episodes. */
 int q_rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
-/* only: the place of the one member that counts; N: all do. rows (B, L), weights (B) or
- * NULL. scale: of the rewards (reward_scale.h). */
+/* only: the place of the one member that counts; N: all of them do. rows (B, L), weights
+ * (B) or NULL. scale: of the rewards (reward_scale.h). */
 int q_rows_gather(struct q_rows *r, const struct q_team *t, size_t only,
                   const struct stage_args *args, const uint64_t *rows,
                   const float *weights, const struct reward_scaling *scale,
@@ -169,22 +170,22 @@ int q_rows_gather(struct q_rows *r, const struct q_team *t, size_t only,
 void q_rows_done(struct q_rows *r);
 /* 1 / max(1, sum of the weights): what a mean multiplies each row by. */
 float q_rows_share(const struct q_rows *r, int64_t n);
-/* As the settings say: y (B, L). */
+/* Targets y (B, L): n_step, or lambda if that is not 0. */
 void q_targets(const struct q_rows *r, const struct agent_config *c, const float *value,
                float discount, float lambda, int64_t batch, int64_t length, float *y);
-/* The output of that name that the team's k-th member sent, of (B, L) floats; *ret NULL:
+/* The output of that name from the team's k-th member, (B, L) floats; *ret NULL: it sent
  * none, because it learns otherwise, or was given up. ERR_PROTOCOL. */
 int q_team_output(const struct q_team *t, size_t k, const struct space *agents,
                   const struct stage_args *args, const char *name, const float **ret,
                   struct err *err);
-/* Of each episode, ret (B); errors are y - q, of the rows that have a weight. */
+/* The priority of each episode, ret (B), from the errors y - q of rows with a weight. */
 void q_priorities(const struct q_rows *r, const float *q, const float *y, int64_t batch,
                   int64_t length, float *ret);
 /* The loss, and means of q and y; hysteresis: 1 but for iql. */
 enum { Q_REPORTED = 3 };
 void q_measure(const struct q_rows *r, const float *q, const float *y, float hysteresis,
                int64_t n, double x[Q_REPORTED]);
-/* Adds them as scalars. */
+/* Adds them to the result as scalars. */
 void q_report(const double x[Q_REPORTED], struct stage_result *ret);
 
 /* ---- q_learner_stages.c ---- */

@@ -11,8 +11,8 @@
 
 /* ---- networks ---- */
 
-/* Choices' values of x: of single steps with *carry, which becomes the next one, or of
- * sequences of `steps` steps. */
+/* The values of the choices for x. steps 0: x are single steps with *carry, which is
+ * replaced by the next carry; otherwise x are sequences of `steps` steps. */
 static struct output network(struct algo *a, const char *scope, struct output x,
                              struct output *carry, int steps)
 {
@@ -39,14 +39,14 @@ static struct output network(struct algo *a, const char *scope, struct output x,
     return x;
 }
 
-/* Names that frozen.c knows, where it can act: it feeds observations alone. */
+/* Names the tensors for frozen.c where it can act: it feeds observations alone. */
 static void name_acting(struct algo *a)
 {
     if (a->units == 0 && a->inputs == a->self->obs)
         name_policy(a->graph, a->act_input, a->act_q, POLICY_SCORES_COMBINATIONS);
 }
 
-/* Without a GRU, rows are rows: one graph acts and learns. */
+/* Without a GRU a row depends on no other row: one graph acts and learns. */
 static void make_networks(struct algo *a)
 {
     struct graph *g = a->graph;
@@ -102,7 +102,8 @@ void q_make_scale(struct algo *a)
                           a->team.n);
 }
 
-/* Sum of q(choice) slope: its gradient is the loss's, whoever mixed the values. */
+/* Sum of q(choice) slope. Its gradient is that of the loss, whichever process mixed the
+ * values. */
 static struct output make_loss(struct algo *a)
 {
     static const int32_t columns = 1;

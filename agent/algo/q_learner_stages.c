@@ -88,7 +88,7 @@ void q_reads(struct algo *a, struct reads *r)
     reward_scale_reads(&a->scale, r);
 }
 
-/* rows (B, L): order and steps. */
+/* Sets order and steps from rows (B, L). */
 static void put_in_order(struct q_batch *b, const uint64_t *rows)
 {
     for (int64_t e = 0; e < b->batch; e++) {
@@ -117,8 +117,8 @@ static void turn_inputs(struct algo *a, struct symmetry *symmetry)
     }
 }
 
-/* What the network sees: of each episode its rows' observations, then the last one's next
- * observation, then zeros. */
+/* Gathers what the network sees: the observations of each episode's rows, then the last
+ * row's next observation, then zeros. */
 static void gather_inputs(struct algo *a, const struct stage_args *args)
 {
     const struct store_view *store = args->store;
@@ -162,7 +162,7 @@ static void gather_choices(struct algo *a, const struct stage_args *args)
                       choice_of_action(a->self, b->action + i * a->self->width)] = 1;
 }
 
-/* What may be chosen behind each row. */
+/* Gathers the choices that are possible after each row. */
 static void gather_masks(struct algo *a, const struct stage_args *args)
 {
     struct q_batch *b = &a->batch;
@@ -233,7 +233,7 @@ static int run_networks(struct algo *a, struct session *s, struct err *err)
     return session_run(s, &run, values, err);
 }
 
-/* The target's value of what is best behind row i (in the order of time). */
+/* The target network's value of the best choice after row i (in the order of time). */
 static float best_next(struct algo *a, int64_t i)
 {
     struct q_batch *b = &a->batch;
@@ -250,7 +250,7 @@ static float best_next(struct algo *a, int64_t i)
     return target[choice_best_of(by, allowed, a->n_choices)];
 }
 
-/* batch.q and batch.next. */
+/* Sets batch.q and batch.next. */
 static int find_values(struct algo *a, struct session *s, struct err *err)
 {
     struct q_batch *b = &a->batch;
@@ -289,7 +289,7 @@ static int values(struct algo *a, struct session *s, const struct stage_args *ar
 
 /* ---- mixing ---- */
 
-/* sum (B, L) of the team's outputs of that name. */
+/* Adds up the outputs of that name of the team's members: sum (B, L). */
 static int add_team(const struct algo *a, const struct stage_args *args, const char *name,
                     float *sum, struct err *err)
 {
@@ -308,7 +308,7 @@ static int add_team(const struct algo *a, const struct stage_args *args, const c
     return 0;
 }
 
-/* dq of iql and vdn: d(mean of w (y - q)^2)/d(q). */
+/* Sets dq of iql and vdn: d(mean of w (y - q)^2)/d(q). */
 static void find_slopes(struct algo *a, const float *q, struct stage_result *ret)
 {
     struct q_batch *b = &a->batch;
@@ -366,8 +366,8 @@ static int central_output(const struct stage_args *args, const char *name,
     return 0;
 }
 
-/* What the central process found: dq (agents, B, L), the episodes' priorities (teams, B),
- * the scalars (teams, Q_REPORTED). */
+/* Reads the results of the central process: dq (agents, B, L), the episodes' priorities
+ * (teams, B), the scalars (teams, Q_REPORTED). */
 static int take_slopes(struct algo *a, const struct stage_args *args,
                        struct stage_result *ret, struct err *err)
 {
@@ -398,8 +398,9 @@ static int take_slopes(struct algo *a, const struct stage_args *args,
 
 /* ---- learning ---- */
 
-/* One step down, or (shared) the gradients of it: times N of a sum over the team, of which
- * the ps takes the mean. */
+/* Makes one step down, or (shared) writes its gradients. A team of N has one loss, whose
+ * gradient is the sum of the members' parts, but the ps takes their mean: so each part is
+ * multiplied by N. */
 static int descend(struct algo *a, struct session *s, const struct stage_args *args,
                    struct stage_result *ret, struct err *err)
 {
@@ -471,7 +472,7 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
                   struct err *err)
 {
-    struct reward_scaling scale; /* kept here: the stage before writes nothing */
+    struct reward_scaling scale; /* not used: this read stores the statistics */
     int r = share_assign(a->share, SHARE_ALL, s, args, err);
 
     if (r == 0)

@@ -1,4 +1,4 @@
-/* What a team's rows of the log are worth and how long they last. */
+/* A team's rows of the log: rewards, ends, weights and targets. */
 #include "agent/algo/q_learner.h"
 
 #include "agent/algo/reads.h"
@@ -113,7 +113,7 @@ void q_rows_done(struct q_rows *r)
     free(r->memory);
 }
 
-/* A row ends the task when no member lives on behind it. */
+/* A row is terminated if it is for every member that was there. */
 int q_rows_gather(struct q_rows *r, const struct q_team *t, size_t only,
                   const struct stage_args *args, const uint64_t *rows,
                   const float *weights, const struct reward_scaling *scale,
@@ -142,7 +142,7 @@ int q_rows_gather(struct q_rows *r, const struct q_team *t, size_t only,
             if (r->alive[i] == 0)
                 continue;
             r->weight[i] = weights != NULL ? weights[i / args->length] : 1;
-            r->reward[i] = r->own_reward[i]; /* the same for all that are there */
+            r->reward[i] = r->own_reward[i]; /* the same for all members that are there */
             r->terminated[i] *= r->ended[i];
         }
     }

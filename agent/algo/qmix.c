@@ -6,8 +6,9 @@
  *     q_mixed = elu(q w1 + b1) w2 + v                      M = 32
  *
  * It grows with every q, since the weights of q do not fall below 0. An agent that is not
- * there has q = 0. The stage mix learns from mean of w (y - q_mixed)^2 and gives back that
- * loss's gradient by each q, as of before its own step, and the episodes' priorities.
+ * there has q = 0. The stage mix learns from mean of w (y - q_mixed)^2 and returns the
+ * gradient of that loss by each q, from before its own step, and the episodes'
+ * priorities.
  *
  * Where several teams learn together, each has a mixer of its own, which knows nothing of the
  * others; the settings are one for all. Of one team the variables are central/mixer/...; of
@@ -90,7 +91,7 @@ static struct output network(struct graph *g, const struct mixer *m, const char 
     return binary(g, "Add", hidden, value, "q_mixed");
 }
 
-/* weight: of the loss's mean, its division done. */
+/* m->weight: fed with weights that are already divided, so that their sum is a mean. */
 static int make_training(struct algo *a, struct mixer *m, struct err *err)
 {
     struct graph *g = a->graph;
@@ -131,7 +132,7 @@ static void make_target(struct algo *a, struct mixer *m)
                      "init_target", &m->update_target, &m->copy_target);
 }
 
-/* In the central process's scope. */
+/* Makes the mixer of a team, in the central process's scope. */
 static int make_mixer(struct algo *a, struct mixer *m, const char *team, struct err *err)
 {
     struct graph *g = a->graph;
@@ -303,7 +304,7 @@ static void gather_states(const struct algo *a, struct mixer *m,
     }
 }
 
-/* The team's outputs of that name side by side: dst (n, N). */
+/* Puts the outputs of that name of the team's members side by side: dst (n, N). */
 static int put_beside(const struct algo *a, const struct mixer *m,
                       const struct stage_args *args, const char *name, int64_t n,
                       float *dst, struct err *err)
@@ -337,7 +338,7 @@ static int run_mixed(const struct mixer *m, struct session *s, struct output mix
     return session_run(s, &run, &value, err);
 }
 
-/* One step of the mixer; slopes: by each q, as of before. */
+/* One step of the mixer. Sets slopes: the gradient by each q, from before the step. */
 static int run_train(struct algo *a, struct mixer *m, struct session *s,
                      const struct stage_args *args, int64_t n, float *ret_norm,
                      struct err *err)
@@ -365,7 +366,7 @@ static int run_train(struct algo *a, struct mixer *m, struct session *s,
     return session_run(s, &run, values, err);
 }
 
-/* Gives each agent of the team its slopes, in the order of all. */
+/* Copies the slopes of the team's agents to their places among all agents. */
 static void put_answers(struct algo *a, const struct mixer *m, int64_t n)
 {
     for (size_t k = 0; k < m->team.n; k++) {
@@ -410,7 +411,7 @@ static int mix(struct algo *a, struct mixer *m, struct session *s,
     return q_move_target(a, s, m->update_target, m->copy_target, args->update, err);
 }
 
-/* Means over the teams. */
+/* Reports means over the teams. */
 static void report(const struct mixers *all, size_t teams, double norms,
                    struct stage_result *ret)
 {

@@ -3,8 +3,8 @@
  * On `configure` the algorithm declares them (algo_ops.reads), each with the place where it
  * keeps the column's index. The answer to `configure` names them, so that a machine without
  * the log can be sent these columns alone. The log exists only when all agents have answered;
- * reads_find then sets the places, and reads_show hides all other columns of a view: to gather
- * one that is not declared is a programming error.
+ * reads_find then sets the places, and reads_show hides all other columns of a view: it
+ * is a programming error to gather a column that is not declared.
  */
 #ifndef AGENT_ALGO_READS_H
 #define AGENT_ALGO_READS_H
@@ -27,8 +27,8 @@ struct reads { /* all-zero: none; release with reads_done */
 
 void reads_done(struct reads *r);
 
-/* Declares a column of floats, or of bytes that store_view_gather makes floats. The same
- * column may be declared several times, with several places. */
+/* Declares a column of floats, or of bytes that store_view_gather converts to floats. The
+ * same column may be declared several times, with several places. */
 void reads_add(struct reads *r, const char *agent, const char *name, int64_t elements,
                int *place);
 /* The same of a masked agent's column of bytes, "allowed" or "next_allowed". */

@@ -7,11 +7,12 @@
 extern const struct algo_ops critic_ops; /* critic.c */
 extern const struct algo_ops hosted_ops; /* hosted.c */
 extern const struct algo_ops iql_ops;    /* iql.c */
+/* policy_gradient.c */
 extern const struct algo_ops coma_ops, happo_ops, ia2c_ops, ippo_ops, maa2c_ops,
-    mappo_ops;                                                    /* policy_gradient.c */
+    mappo_ops;
 extern const struct algo_ops iql_episodes_ops, vdn_ops, qmix_ops; /* q_learner.c */
-extern const struct algo_ops frozen_ops, heuristic_ops, noop_ops,
-    random_ops;                                   /* fixed.c */
+/* fixed.c */
+extern const struct algo_ops frozen_ops, heuristic_ops, noop_ops, random_ops;
 extern const struct algo_ops isac_ops, masac_ops; /* sac.c */
 
 static const struct algo_ops *const registry[] = {

@@ -61,7 +61,7 @@ void reward_scale_reads(struct reward_scale *r, struct reads *reads)
     }
 }
 
-/* n rows from `first` on. */
+/* Counts n rows from `first` on. */
 static int count_rows(struct reward_scale *r, struct store_view *store, uint64_t first,
                       size_t n, double x[N_STATISTICS], struct err *err)
 {

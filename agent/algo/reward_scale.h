@@ -8,12 +8,12 @@
  * do, it makes the end of an episode worth something by itself.
  *
  * Counted  every row of the log before the request's step, once, in the order of the log;
- *          of it the rewards of all `agents` that were alive: the agent itself, its team
- *          where that learns one value, or those it shares parameters with.
+ *          of each, the rewards of all `agents` that were alive: the agent itself, its
+ *          team where that learns one value, or those it shares parameters with.
  * State    local variable `<scope>/reward_scale/statistics` (4) of doubles: rows counted,
- *          and the number, the sum and the sum of squares of their rewards. Kept by writing
- *          stages only; pure ones count the new rows again. So both know the same in one
- *          update.
+ *          and the number, the sum and the sum of squares of their rewards. Only writing
+ *          stages store it; pure ones count the new rows again. So both scale alike in
+ *          one update.
  * Source   Papoudakis et al. 2021 (EPyMARL's standardise_rewards, which counts the rows that
  *          are drawn, and subtracts the mean).
  */
@@ -26,7 +26,7 @@ struct reward_scale {
     enum reward_scale_kind kind;
     struct variable *statistics; /* NULL: rewards count as they are */
     const struct space *agents;  /* borrowed */
-    size_t *counted;             /* [n] indices of those whose rewards are counted */
+    size_t *counted;             /* [n] indices of the agents whose rewards are counted */
     size_t n;
     int *reward, *alive; /* [n] places in the log */
 };
@@ -35,8 +35,8 @@ struct reward_scale {
 void reward_scale_init(struct reward_scale *r, struct graph *g,
                        enum reward_scale_kind kind, const struct space *agents,
                        const size_t *counted, size_t n);
-/* The same for an agent that learns alone, or shares parameters with others (share: NULL if
- * not), whose rewards then count as well. */
+/* The same for an agent that learns alone, or that shares parameters with others (share:
+ * NULL if not): their rewards then count as well. */
 void reward_scale_init_own(struct reward_scale *r, struct graph *g,
                            enum reward_scale_kind kind, const struct space *agents,
                            const size_t *self, const struct share *share);
@@ -45,10 +45,10 @@ void reward_scale_done(struct reward_scale *r);
 void reward_scale_reads(struct reward_scale *r, struct reads *reads);
 
 struct reward_scaling {
-    float mean, factor; /* 0 and 1: none */
+    float mean, factor; /* 0 and 1: rewards are not changed */
 };
-/* What is done to this request's rewards. Writing stages keep what was counted. Errors: of a
- * log that does not have the rows. */
+/* Computes the scaling of this request's rewards. Writing stages store the statistics.
+ * Fails if the log does not have the rows. */
 int reward_scale_read(struct reward_scale *r, struct session *s,
                       const struct stage_args *args, struct reward_scaling *ret,
                       struct err *err);

@@ -18,8 +18,8 @@ int rows_check_symmetry(const struct space *agents, size_t n_agents, size_t self
 /* The group that this agent learns from. */
 int64_t rows_group(const struct stage_args *args, size_t self);
 
-/* A piece of n floats, 64-byte aligned, of memory at base (NULL: only counted), behind
- * the *used floats before it. */
+/* Takes n floats, 64-byte aligned, from the memory at base, after the *used floats taken
+ * before. base NULL: only counts them. */
 float *rows_take(float *base, size_t *used, size_t n);
 uint8_t *rows_take_bytes(float *base, size_t *used, size_t n);
 
@@ -27,8 +27,8 @@ uint8_t *rows_take_bytes(float *base, size_t *used, size_t n);
  * NULL. rows: of the batch, for the message. */
 int rows_allocate(void **memory, size_t floats, int64_t rows, struct err *err);
 
-/* Another agent's output (G, B, width) in an earlier stage of the update: of this agent's
- * group, borrowed until the next look-up. ERR_PROTOCOL, ERR_SHAPE. */
+/* Another agent's output (G, B, width) in an earlier stage of the update, the part of
+ * `group`; borrowed until the next look-up. ERR_PROTOCOL, ERR_SHAPE. */
 int rows_input(const struct stage_args *args, const char *agent, const char *name,
                int64_t width, int64_t group, const float **ret, struct err *err);
 
@@ -36,12 +36,13 @@ int rows_input(const struct stage_args *args, const char *agent, const char *nam
  * own loss. weight may be alive. */
 void rows_weights(float *weight, const float *weights, const float *alive, int64_t n);
 
-/* weight (n) / max(1, their sum): sums with these weights are weighted means. Returns what they
- * were divided by, or 0 if all are 0: how much such a mean counts among others (share.h). */
+/* weight (n) / max(1, their sum): sums with these weights are weighted means. Returns the
+ * divisor, or 0 if all weights are 0: how much such a mean counts among others
+ * (share.h). */
 float rows_mean(float *weight, int64_t n);
 
-/* y = reward + discount (1 - terminated) next: returned as scalars, too, the mean and the
- * deviation. */
+/* y = reward + discount (1 - terminated) next; also reports the mean and the deviation of
+ * y as scalars. */
 void rows_targets(float *y, const float *reward, const float *terminated,
                   const float *next, float discount, int64_t n, struct stage_result *ret);
 

@@ -22,7 +22,7 @@
  *
  * propose  every agent's policy at its own next observation: an action u', and its log pi(u'),
  *          discrete: log pi of each choice. An agent that is not there after the row
- *          proposes zeros, as the log has them of it. Pure.
+ *          proposes zeros, as the log holds them for it. Pure.
  * critic   A  discrete  v = sum over c of pi(c) (min Q'(s')(c) - alpha log pi(c))
  *             box       v = min Q'(s', u') - alpha log pi(u')
  *             y = reward + discount (1 - terminated) v, the reward scaled as the setting
@@ -40,15 +40,16 @@
  *             H = target_entropy_share log(choices that are possible in the row), or
  *             U target_entropy_each
  *          E  targets: t = (1 - polyak) t + polyak v
- * isac     needs nobody's proposals: one stage `learn`, A to E, which computes its own.
+ * isac     needs no proposals of others: one stage `learn`, A to E, which computes its
+ *          own.
  * Shared   (share.h) gradients > apply > assign, played twice, in place of critic and learn:
  *          the first time for B, the second time for C and D. The ps has policy, critics and
  *          temperature with their optimisers; the members have all but those optimisers, and
  *          move their targets in the second assign (E). Means are then over the rows of all
- *          members: each one's gradients weigh as many rows as its mean is over.
+ *          members: each member's gradients are weighted by the rows in its mean.
  * Means    sum(m x) / max(1, sum m), m = alive times the row's importance weight.
  *          Priorities: the larger of |Q1 - y| and |Q2 - y|.
- * masks    lower the logits of what is not possible by 1e8, in all of the above and when
+ * masks    lower the logits of impossible choices by 1e8, in all of the above and when
  *          acting.
  * Draws    one uniform number per row selects a choice; U normal numbers make an action of a
  *          box. Both are fed: in stages, numbers of row i from index i (or i U) of the
@@ -95,7 +96,7 @@ struct sac_batch {            /* 64-byte aligned, kept from update to update */
     float *action; /* (B, U) own */
     float *choice; /* (B, C) of it, one-hot; discrete only */
     float *reward, *terminated, *weight, *target, *next_value, *error; /* (B) */
-    /* What is proposed, and what for. (G B, .) */
+    /* (G B, .): what propose reads, and what it returns */
     float *obs, *proposal, *p, *log_prob, *noise, *alive, *over;
     uint8_t *mask; /* (G B, U) as the log has it, masked only */
     float *open;   /* (G B, C) choices that are possible */
@@ -118,7 +119,7 @@ struct algo {
     int one_stage;       /* isac */
     int64_t n_values;    /* what the critics see of the own action, beside S: C, or U */
     int64_t n_log_probs; /* P */
-    struct seen seen;    /* whom the critics see: all, or itself */
+    struct seen seen;    /* the agents that the critics see: all, or the own one */
     int64_t state_width; /* S */
     struct pictures pictures, state_pictures; /* what policy and critics see */
 

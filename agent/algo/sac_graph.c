@@ -39,7 +39,7 @@ static void make_placeholders(struct algo *a)
                 placeholder(a->graph, DT_FLOAT, &SHAPE(-1, all[i].width), all[i].name);
 }
 
-/* Of the optimisers' steps. */
+/* Makes the live settings of the optimisers' steps. */
 static void make_step_lives(struct algo *a)
 {
     const struct agent_config *c = a->config;
@@ -52,7 +52,7 @@ static void make_step_lives(struct algo *a)
     live_constant(g, &l[SAC_CLIP_NORM], c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm");
 }
 
-/* Of targets and losses. */
+/* Makes the live settings of targets and losses. */
 static void make_lives(struct algo *a)
 {
     const struct agent_config *c = a->config;
@@ -136,7 +136,7 @@ static void make_alpha(struct algo *a)
 
 /* ---- the critics ---- */
 
-/* (B, C), or (B, 1) of this action. */
+/* A critic's output: (B, C), or for a box (B, 1), the value of this action. */
 static struct output critic(struct algo *a, struct output action)
 {
     const struct network_config *net = &a->config->critic;
@@ -173,7 +173,7 @@ static struct output soft_loss(struct algo *a, struct output p, struct output lo
     return sac_is_box(a) ? x : sum_of_row(g, binary(g, "Mul", p, x, "mul"));
 }
 
-/* What follows the rows is worth. */
+/* Makes the value of what follows the rows. */
 static void make_next_value(struct algo *a)
 {
     struct output q[2], p = OUTPUT_NONE;
@@ -186,7 +186,7 @@ static void make_next_value(struct algo *a)
               "next_value");
 }
 
-/* q: of all choices, or of the action. */
+/* q: the values of all choices, or of the action in a box. */
 static void make_critic_loss(struct algo *a, const struct output q[2])
 {
     struct graph *g = a->graph;
@@ -231,7 +231,8 @@ static struct output target_entropy(struct algo *a)
     return binary(g, "Mul", c, most, "mul");
 }
 
-/* Of the actor, then of the temperature. q: the critics' values, discrete only. */
+/* Makes the actor's loss; returns the temperature's. q: the critics' values, discrete
+ * only. */
 static struct output make_actor_losses(struct algo *a, const struct output *q)
 {
     struct graph *g = a->graph;
@@ -251,7 +252,8 @@ static struct output make_actor_losses(struct algo *a, const struct output *q)
                  "alpha_loss");
 }
 
-/* The optimisers' steps; of agents that share parameters, the losses' gradients. */
+/* Builds the optimisers' steps; for agents that share parameters, the gradients of the
+ * losses. */
 static int make_steps(struct algo *a, struct output alpha_loss, struct err *err)
 {
     static const char *const scopes[SAC_STEPS] = {"q_func", "p_func", "temperature"};
@@ -293,7 +295,7 @@ static void make_target_updates(struct algo *a)
                      &a->init_targets);
 }
 
-/* What a ps does not have. Returns the temperature's loss. */
+/* Makes the losses, which a ps does not have. Returns the temperature's loss. */
 static struct output make_losses(struct algo *a, const struct output q[2])
 {
     make_critic_loss(a, q);

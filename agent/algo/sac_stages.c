@@ -86,7 +86,7 @@ void sac_reads(struct algo *a, struct reads *r)
     reward_scale_reads(&a->scale, r);
 }
 
-/* The state's observations, `columns` of each seen agent. */
+/* Gathers the state's observations: `columns`, one of each seen agent. */
 static void gather_obs(struct algo *a, const struct stage_args *args, const int *columns,
                        const uint64_t *rows, size_t n)
 {
@@ -110,7 +110,7 @@ static void choose(struct algo *a, int64_t n)
                   choice_of_action(sac_self(a), b->action + i * sac_self(a)->width)] = 1;
 }
 
-/* State and own action of the rows. */
+/* Gathers state and own action of the rows. */
 static void gather(struct algo *a, const struct stage_args *args, const uint64_t *rows,
                    int64_t n)
 {
@@ -142,7 +142,8 @@ static void gather_weights(struct algo *a, const struct stage_args *args,
     b->divisor = rows_mean(b->weight, n);
 }
 
-/* Feeds what is possible at the rows (`allowed`) or after them (`next_allowed`). */
+/* Feeds the choices that are possible at the rows (`allowed`) or after them
+ * (`next_allowed`). */
 static void feed_allowed(struct algo *a, const struct stage_args *args, int column,
                          const uint64_t *rows, int64_t n)
 {
@@ -156,7 +157,7 @@ static void feed_allowed(struct algo *a, const struct stage_args *args, int colu
     feeds_add(&a->feeds, a->allowed, b->open, n, a->n_choices);
 }
 
-/* Feeds n rows of normal numbers; of a box only. */
+/* Feeds n rows of normal numbers, for a box only. */
 static void feed_noise(struct algo *a, const struct stage_args *args, const char *label,
                        int64_t n)
 {
@@ -185,7 +186,7 @@ static int run(struct algo *a, struct session *s, const struct output *fetches, 
 
 /* ---- propose ---- */
 
-/* The log has zeros as the actions of an agent that is not there. */
+/* Sets the proposals of an absent agent to 0, as the log does with its actions. */
 static void leave_out_absent(struct algo *a, const struct stage_args *args,
                              const uint64_t *rows, int64_t n)
 {
@@ -199,8 +200,8 @@ static void leave_out_absent(struct algo *a, const struct stage_args *args,
             memset(b->proposal + i * width, 0, (size_t)width * sizeof(float));
 }
 
-/* The policy at the agent's next observations of n rows, under the newest draw of
- * symmetries: proposal and log_prob. */
+/* Runs the policy at the agent's next observations of n rows, under the newest draw of
+ * symmetries. Sets proposal and log_prob. */
 static int propose_at(struct algo *a, struct session *s, const struct stage_args *args,
                       const uint64_t *rows, int64_t n, struct err *err)
 {
@@ -254,9 +255,9 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
 
 /* ---- critic ---- */
 
-/* The others' proposals go into the state, the own one to `action` and `log_prob`. An
- * agent without the setting `symmetry`, which does not learn, proposes for the rows as they
- * are stored. */
+/* Copies the others' proposals into the state, the own one to `action` and `log_prob`. An
+ * agent without the setting `symmetry`, which does not learn, proposes for the rows as
+ * they are stored; its actions are turned here. */
 static int take_proposals(struct algo *a, const struct stage_args *args, int64_t group,
                           struct err *err)
 {
@@ -305,7 +306,7 @@ static void feed_action(struct algo *a, int64_t n)
               a->n_values);
 }
 
-/* A: batch.next_value */
+/* A: sets batch.next_value. */
 static int run_next_value(struct algo *a, struct session *s,
                           const struct stage_args *args, const uint64_t *rows,
                           int64_t group, struct err *err)
@@ -333,7 +334,7 @@ static const struct share_range critic_step = {SAC_CRITIC, 1},
                                 policy_step = {SAC_ACTOR, 2}; /* and the temperature */
 
 #define MAX_FETCHED 5
-struct fetched { /* numbers of a run, and what they are reported as */
+struct fetched { /* scalars of a run, and the names to report them by */
     size_t n;
     const char *name[MAX_FETCHED];
     struct output x[MAX_FETCHED];
@@ -355,9 +356,9 @@ static void report(const struct fetched *f, struct stage_result *ret)
         stage_scalar(ret, f->name[i], (double)f->scalar[i]);
 }
 
-/* Makes the step with the feeds collected; in a group that shares parameters, a member hands
- * on its gradients, and the ps makes the step with their mean. error: NULL, or where the
- * critics' errors (B) go. */
+/* Makes the step with the feeds collected. In a group that shares parameters, a member
+ * writes its gradients, and the ps makes the step with their mean. error: NULL, or
+ * receives the critics' errors (B). */
 static int run_step(struct algo *a, struct session *s, const struct stage_args *args,
                     struct share_range step, struct fetched *f, float *error,
                     struct err *err)
@@ -501,7 +502,7 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
                   struct err *err)
 {
-    struct reward_scaling scale; /* kept here: the stage before writes nothing */
+    struct reward_scaling scale; /* not used: this read stores the statistics */
     int rc = share_assign(a->share, is_critic_step(args) ? critic_step : policy_step, s,
                           args, err);
 
@@ -513,7 +514,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
 
 /* ---- the stages ---- */
 
-/* Every stage with rows. */
+/* Every stage with rows, except propose. */
 static int learn(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {

@@ -1,11 +1,12 @@
 /* seen.h - whose observations and actions a critic sees, in what order, and the agent's id.
  *
- * Order    that of the environment. But a network that several agents share, or that is told
- *          an id, must find its own agent in one place: then the own one is first, then are
- *          those that it shares parameters with, then all others, each in the environment's
- *          order. A ps sees as its first member does, with itself in that one's place.
- * Id       with the setting agent_id: which of its team the agent is, one-hot, right behind
- *          its own observation; so a policy's input is one piece of its critic's.
+ * Order    the environment's. But a network that several agents share, or that gets an
+ *          id, must find its own agent in a fixed place: then the own one is first, next
+ *          those that it shares parameters with, next all others, each in the
+ *          environment's order. A ps sees what its first member sees, with itself in that
+ *          member's place.
+ * Id       with the setting agent_id: which of its team the agent is, one-hot, right
+ *          after its own observation; so a policy's input is one piece of its critic's.
  */
 #ifndef AGENT_ALGO_SEEN_H
 #define AGENT_ALGO_SEEN_H
@@ -25,15 +26,15 @@ struct seen {
     struct agent_id id;
     int64_t input;   /* width of the own observation and the id */
     int64_t obs;     /* ... of all observations and the id */
-    int64_t own_obs; /* where among them the own one is */
+    int64_t own_obs; /* first column of the own one among them */
 };
 
 /* own_only: the critic sees no other agent. */
 void seen_init(struct seen *s, const struct algo_args *args, int own_only);
 void seen_done(struct seen *s);
 
-/* The pictures that policy and critic see (parts.h). ERR_CONFIG: an id would stand among
- * several agents' pictures. */
+/* The pictures that policy and critic see (parts.h). ERR_CONFIG: an id would be in the
+ * middle of several agents' pictures. */
 int seen_pictures(const struct seen *s, const struct agent_config *c,
                   const struct space *agents, struct pictures *ret_actor,
                   struct pictures *ret_critic, struct err *err);
@@ -43,8 +44,8 @@ struct agent_id agent_id_of(const struct algo_args *args);
  * Without an id nothing happens. */
 void agent_id_put(const struct agent_id *id, float *x, int64_t n, int64_t stride);
 
-/* The observations to act on, `obs` wide, with the id behind each, in x (E, obs + id);
- * without an id those of the request. */
+/* The observations to act on, `obs` wide, with the id after each, in x (E, obs + id);
+ * without an id the request's own. */
 const float *agent_id_behind(const struct agent_id *id, const struct act_args *args,
                              int64_t obs, float *x);
 

@@ -33,7 +33,7 @@ struct share {
     uint64_t elements; /* P */
     uint32_t layout;
     struct share_ring ring;
-    uint8_t *memory;                          /* of the group; NULL: not yet there */
+    uint8_t *memory;                          /* the group's; NULL: not set yet */
     struct operation *steps[SHARE_MAX_PARTS]; /* ps */
     size_t n_steps;
     float *mean; /* ps: (P) */
@@ -167,7 +167,7 @@ static int build_gradients(struct share *s, struct graph *g, const struct share_
     return r;
 }
 
-/* ps: a step with gradients that are fed. */
+/* ps: builds a step with gradients that are fed. */
 static int build_step(struct share *s, struct graph *g, struct share_part *p,
                       size_t first, struct err *err)
 {
@@ -276,7 +276,7 @@ static void write_header(const struct share *s, const struct stage_args *args,
                                .weight = weight};
 }
 
-/* A vector that another process wrote for this step. */
+/* Finds a vector that another process wrote for this step. */
 static int read_vector(const struct share *s, const struct stage_args *args,
                        uint64_t vector, const float **ret, float *ret_weight,
                        struct err *err)
@@ -303,7 +303,7 @@ static struct tensor view(const struct shared_variable *v, float *vector)
 
 /* ---- stages ---- */
 
-/* Which variables the parts have: first .. end-1. */
+/* The variables of the parts: first .. end-1. */
 static void find_variables(const struct share *s, struct share_range parts,
                            size_t *ret_first, size_t *ret_end)
 {

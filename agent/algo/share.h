@@ -2,9 +2,9 @@
  *
  * Each member has the variables, and computes the gradient of its own loss on its own rows;
  * the group's ps process has the variables and the optimiser's slots, and makes the step
- * with the mean of the gradients; each member then takes over the new values. With three
- * stages an algorithm does this (share_stages), `repeat` times where there are several
- * optimiser steps in an update:
+ * with the mean of the gradients; each member then takes over the new values. An
+ * algorithm does this in three stages (share_stages), `repeat` times where an update has
+ * several optimiser steps:
  *
  *     gradients(all) > apply(ps, writes) > assign(all, writes)
  *
@@ -24,9 +24,9 @@
  *            has it, with the spaces of the first member): what makes a policy, the optimiser
  *            and its slots; no loss. So its checkpoint is a usable policy.
  * First      random initial values of a member's scope are drawn as the ps draws those of
- * values     its own (graph_alias_draws), so that all begin with the same ones.
- * Repeated   a ps stage and `assign` are repeated by a respawned process. Only variables
- *            survive, as everywhere; the slots of the steps since the snapshot do, too.
+ * values     its own (graph_alias_draws), so that all begin with the same values.
+ * Repeated   a respawned process repeats its ps stages and `assign`. Only variables
+ *            survive, as everywhere, and the slots of the steps since the snapshot.
  */
 #ifndef AGENT_ALGO_SHARE_H
 #define AGENT_ALGO_SHARE_H
@@ -36,7 +36,7 @@
 #include "common/config/run_config.h"
 #include "common/store/share_ring.h"
 
-/* The group as a process of it knows it. */
+/* The group, as one of its processes sees it. */
 struct share_group {
     const char *ps;        /* name of the ps process, and of its scope */
     const size_t *members; /* [n] indices in algo_args.agents, in its order */
@@ -44,38 +44,38 @@ struct share_group {
     size_t self;           /* place of this member; n: this is the ps */
 };
 
-struct
-    share; /* of one process; made by agent/loop, given to the algorithm in algo_args */
+/* Of one process; made by agent/loop, given to the algorithm in algo_args. */
+struct share;
 
 /* group: its strings and arrays are borrowed. */
 struct share *share_new(const struct share_group *group);
 void share_free(struct share *s); /* NULL is fine */
-/* Before the first stage: the ring, mapped shared, 64-byte aligned; borrowed. ERR_LIMIT:
- * too small. */
+/* Call it before the first stage. memory: the ring, mapped shared, 64-byte aligned;
+ * borrowed. ERR_LIMIT: too small. */
 int share_set_memory(struct share *s, void *memory, size_t memory_bytes, struct err *err);
 int share_is_ps(const struct share *s);
-/* In a group the ps makes the optimisers' steps, and the members do all else; who is alone
- * (NULL) does both. */
+/* In a group the ps makes the optimisers' steps, and the members do all else; an agent
+ * without a group (NULL) does both. */
 int share_makes_steps(const struct share *s);
 int share_learns(const struct share *s);
 const struct share_group *share_group(const struct share *s);
 
 /* Variables that one optimiser moves. */
 struct share_part {
-    /* Whose trainable variables are shared, and how they are moved (parts.h). norm, of all
-     * gradients before clipping, and learning_rate are set where steps are made. */
+    /* Which trainable variables are shared, and how they are moved (parts.h). norm, of
+     * all gradients before clipping, and learning_rate are set where steps are made. */
     struct minimizer step;
     struct output loss; /* members: what the gradient is of */
-    /* Variables that the ps alone has, whose gradients it has too: clipped and moved with
-     * the others (a mixer's). NULL: none. */
+    /* Variables that only the ps has, with their gradients: clipped and moved with the
+     * others (a mixer's). NULL: none. */
     const struct gradient *own;
     size_t n_own;
 };
 #define SHARE_MAX_PARTS 4
 
-/* Those of the parts that one stage is about, in the order of share_build: a step may move
- * some of them, others then stay as they are; and several stages may write the gradients of
- * one step. Shorter stages share an uneven number of cores better. */
+/* The parts that one stage is about, in the order of share_build. A step may move only
+ * some of them, and the others stay as they are; several stages may write the gradients
+ * of one step, since shorter stages share an uneven number of cores better. */
 struct share_range {
     size_t first, n;
 };
@@ -95,12 +95,12 @@ uint64_t share_elements(const struct share *s);
 /* A checksum of names (without the process's own), shapes and places. */
 uint32_t share_layout(const struct share *s);
 
-/* gradients > apply > assign, all of it repeated by the caller if at all: a copy may be
- * changed. */
+/* gradients > apply > assign, not repeated: an algorithm that repeats them changes a
+ * copy. */
 #define SHARE_N_STAGES 3
 extern const struct stage share_stages[SHARE_N_STAGES];
-/* The same within a list, where `gradients` is number FIRST: all of it played TIMES times; then
- * what `gradients` reads, or NULL. */
+/* The same within a list, where `gradients` has index FIRST; all three are played TIMES
+ * times. Then what `gradients` reads, or NULL. */
 #define SHARE_STAGES(FIRST, TIMES, ...)                                                  \
     {.name = "gradients",                                                                \
      .runner = STAGE_LEARNERS,                                                           \
@@ -112,9 +112,9 @@ extern const struct stage share_stages[SHARE_N_STAGES];
         .repeat = (TIMES)                                                                \
     }
 
-/* Members, stage `gradients`, pure: runs `run`, and with it the gradients, into this
- * member's vector. run, values: of the caller, as for session_run, at most 16 fetches.
- * weight: see Mean; at least 0. */
+/* Members, stage `gradients`, pure: does the run `run`, and computes the gradients
+ * with it, into this member's vector. run, values: the caller's, as for session_run, at
+ * most 16 fetches. weight: see Mean; at least 0. */
 int share_gradients(struct share *s, struct share_range parts, struct session *session,
                     const struct run_args *run, struct tensor *values,
                     const struct stage_args *args, float weight, struct err *err);

@@ -53,12 +53,12 @@ struct view { /* of one agent */
     size_t n_digits, n_steps;
     uint32_t *digit, *place; /* [n_digits]: a table's row is the sum of place x value */
     struct step *steps;
-    uint32_t *value; /* one table: (n) the rows of it that `draw` means; else NULL */
+    uint32_t *value; /* (n) rows of the only table, for `draw`; no such table: NULL */
     size_t room;     /* of value */
     uint64_t draw;
 };
 
-/* Rows to turn by a table, and a row to hold one meanwhile. */
+/* Rows to turn by a table. */
 struct table_args {
     const int32_t *from;   /* (table, both) from the part's first element on */
     const float *sign;     /* the same */
@@ -77,9 +77,9 @@ struct symmetry {
     float *row, *turned; /* (largest of all O and U): one row, before and after a table */
     struct arena arena;
 
-    uint64_t draw; /* how many there were */
+    uint64_t draw; /* number of the newest draw */
     uint64_t counter, first;
-    size_t n, room;  /* rows drawn; that there is room for */
+    size_t n, room;  /* rows drawn; rows there is room for */
     uint16_t *drawn; /* (n, n_digits) */
 };
 
@@ -88,7 +88,7 @@ static size_t part_width(const struct space *s, uint32_t part)
     return (size_t)(part == SYMMETRY_OBS ? s->obs : s->width);
 }
 
-/* Of the kinds before one. */
+/* The sum of the widths of all kinds before `kind`. */
 static size_t sum_of_widths(const struct symmetry_factor *f, uint32_t kind)
 {
     size_t sum = 0;
@@ -209,7 +209,7 @@ static int add_generators(struct symmetry *s, const struct symmetry_factor *f,
     return r;
 }
 
-/* Generators have to become tables, of a size that does no harm. */
+/* Generators must become tables. Refuses tables that would be too large. */
 static int check_tables(const struct symmetry *s, const struct symmetry_factor *f,
                         uint32_t radix, struct err *err)
 {
@@ -309,7 +309,7 @@ static void swap_blocks(float *x, const struct symmetry_run *run, size_t i, size
     }
 }
 
-/* The inside of each block, by an element of the factor's generators. */
+/* Turns the inside of each block by an element of the factor's generators. */
 static void turn_blocks(float *x, const struct digit *d, const struct symmetry_run *run,
                         uint32_t element)
 {
@@ -326,7 +326,7 @@ static void turn_blocks(float *x, const struct digit *d, const struct symmetry_r
     }
 }
 
-/* This agent's runs of a factor; ret NULL: only counted. */
+/* The runs of a factor that concern this agent; ret NULL: only counts them. */
 static size_t runs_of(const struct symmetry_factor *f, size_t agent,
                       struct symmetry_run *ret)
 {
@@ -342,8 +342,8 @@ static size_t runs_of(const struct symmetry_factor *f, size_t agent,
     return n;
 }
 
-/* A row that holds the numbers 1, 2, ... of its places is turned, and then says where each
- * element comes from. */
+/* Fills row k of a table: turns a row that holds the numbers 1, 2, ... of its places,
+ * which then shows where each element comes from. */
 static void fill_row(struct symmetry *s, const struct view *v, const struct step *t,
                      size_t agent, size_t k)
 {
@@ -487,7 +487,7 @@ int symmetry_draw(struct symmetry *s, uint64_t counter, uint64_t first, size_t n
 
 /* ---- turning rows ---- */
 
-/* Of the table, for one row's digits. */
+/* The table's row for the digits drawn for one row. */
 static size_t row_of_table(const struct view *v, const struct step *t,
                            const uint16_t *drawn)
 {
@@ -535,7 +535,7 @@ static void turn(struct symmetry *s, size_t agent, uint32_t part, size_t row)
              (size_t)(space->obs + space->width));
 }
 
-/* The same for rows of a view of one table. */
+/* Turns rows of a view that has a single table. */
 static void by_table(const struct table_args *t, float *x, size_t stride,
                      float *restrict row)
 {
@@ -553,7 +553,7 @@ static void by_table(const struct table_args *t, float *x, size_t stride,
 #ifdef __x86_64__
 enum { AVX512_WIDTH = 32 };
 
-/* The same, of rows that two registers hold. */
+/* The same for rows that fit into two registers. */
 __attribute__((target("avx512f"))) static void by_table_avx512(const struct table_args *t,
                                                                float *x, size_t stride)
 {

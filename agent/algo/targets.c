@@ -7,14 +7,15 @@ static int is_there(const struct target_rows *r, int64_t i)
     return r->mask == NULL || r->mask[i] > 0;
 }
 
-/* The sequence that begins at `first` goes on behind row i. */
+/* Whether the sequence that begins at `first` goes on after row i. */
 static int goes_on(const struct target_rows *r, int64_t first, int64_t i)
 {
     return i + 1 < first + r->length && is_there(r, i + 1) &&
            (r->truncated == NULL || r->truncated[i] == 0);
 }
 
-/* Number of rows of the sequence that begins at `first`; the targets behind them are 0. */
+/* The number of rows of the sequence that begins at `first`. Sets the targets after them
+ * to 0. */
 static int64_t count_rows(const struct target_rows *r, int64_t first, float *y)
 {
     int64_t n = 0;

@@ -1,11 +1,11 @@
 /* targets.h - targets of several steps: plain functions of arrays.
  *
  * Shapes   (B, L), row-major: B sequences of L consecutive steps of a copy each.
- * Rows     m(t) = 1: row t is there. A sequence ends before its first row that is not; what
+ * Rows     m(t) = 1: row t is there. A sequence ends before its first missing row; what
  *          the arrays hold from there on is not read, and the targets there are 0.
  * Ends     terminated(t) = 1: the task was over with step t, nothing comes after it.
- *          truncated(t) = 1: a limit cut the episode there. It is worth what comes after
- *          it: v(t), the value of row t's own next observation. The recursion does not go
+ *          truncated(t) = 1: a limit cut the episode there. What would follow counts:
+ *          v(t), the value of row t's own next observation. The recursion does not go
  *          on into the next row, which is of another episode.
  * Values   v(t) is that of the state after step t, never of row t + 1's observation.
  *

@@ -48,7 +48,7 @@ int value_norm_scale(const struct value_norm *v, struct session *s,
     return rc;
 }
 
-/* w sd + m is the same function of the layer's inputs before and after. */
+/* Keeps w sd + m the same function of the inputs of the layer. */
 static int rescale_last_layer(const struct value_norm *v, struct session *s,
                               struct value_scale was, struct value_scale is,
                               struct err *err)

@@ -33,9 +33,9 @@ struct value_norm value_norm_new(struct graph *g, enum value_norm_kind kind);
 int value_norm_scale(const struct value_norm *v, struct session *s,
                      struct value_scale *ret, struct err *err);
 
-/* Takes in the mean of the returns, and of their squares, as `times` equal steps of the
- * formulas. popart: the last layer then gives the same values as before when they are
- * scaled back (weights (H, V), biases (V), V values). */
+/* Updates the statistics with the mean of the returns, and of their squares, as `times`
+ * equal steps of the formulas. popart: the last layer then gives the same values as
+ * before when they are scaled back (weights (H, V), biases (V), V values). */
 int value_norm_update(const struct value_norm *v, struct session *s, double mean,
                       double squares, int64_t times, struct err *err);
 

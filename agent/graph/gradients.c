@@ -74,8 +74,8 @@ static void mark_between(struct backprop *bp, const struct output *ys, size_t n_
     }
 }
 
-/* Stops at an x that no other x leads to, and at outputs that the caller wants
- * constant. */
+/* Marks where the walk stops: at an x that depends on no other x, and at outputs that the
+ * caller wants constant. */
 static void mark_stops(struct backprop *bp, const struct output *xs, size_t n_xs,
                        const struct output *stop, size_t n_stop)
 {

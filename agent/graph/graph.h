@@ -1,13 +1,13 @@
 /* graph.h - graphs of operations, in TensorFlow 1's terms and with its names.
  *
- * A graph is built once and never changes an operation that exists (inputs of control
- * edges excepted). Operations live in the graph's arena: pointers are stable until
- * graph_free. There is no default graph: every call names its own, and a tensor of
- * another graph is refused by name.
+ * Once built, an operation does not change, except that control inputs can be added (and
+ * import.h closes loops). Operations live in the graph's arena: pointers are stable until
+ * graph_free. There is no default graph: every call names its graph, and fails with an
+ * error that names the tensor if it belongs to another one.
  *
  * Errors   building calls return OUTPUT_NONE / NULL on failure and keep the first error
- *          in the graph (graph_error); a call given OUTPUT_NONE returns OUTPUT_NONE. So a
- *          network is built without a check per line, and checked once at its end.
+ *          in the graph (graph_error); a call given OUTPUT_NONE returns OUTPUT_NONE. So
+ *          the code that builds a network checks for errors once, at its end.
  * Names    unique_name, name scopes, variable scopes and their reuse follow TensorFlow
  *          1.13 (framework/ops.py, ops/variable_scope.py).
  * Ops      types, inputs and attributes are TensorFlow's own (op_def registry); the op
@@ -77,7 +77,7 @@ struct attr {
 struct op_builder; /* valid until op_finish, which must follow */
 
 /* name is made unique within the current name scope; NULL: TensorFlow's default for the
- * type; one that ends in "/" is taken as it is. */
+ * type. A name that ends in "/" is used unchanged. */
 struct op_builder *op_begin(struct graph *g, const char *type, const char *name);
 void op_input(struct op_builder *b, struct output x);
 void op_control_input(struct op_builder *b, struct operation *op);
@@ -97,17 +97,18 @@ struct operation *op_finish(struct op_builder *b);
 
 const char *operation_name(const struct operation *op);
 const char *operation_type(const struct operation *op);
-/* Is it of that op of ours? One of a file (import.h) is not, whatever it is called. */
+/* Whether the operation is of op `type` of the op table. Foreign ops (import.h) never
+ * are, whatever their name. */
 int operation_is(const struct operation *op, const char *type);
 const char *operation_device(const struct operation *op);
 struct graph *operation_graph(const struct operation *op);
 int operation_id(const struct operation *op); /* creation order, 0-based */
-/* Random operations whose names begin with `prefix` draw as those of a graph do whose names
- * begin with `as` instead: networks in scopes of different names then get the same initial
- * values. One prefix per graph; both are copied. */
+/* Random operations whose names begin with `prefix` draw as if their names began with
+ * `as` instead, so that networks in scopes of different names get the same initial
+ * values. One prefix per graph; both strings are copied. */
 void graph_alias_draws(struct graph *g, const char *prefix, const char *as);
-/* The name under which the operation draws: its own, or that of graph_alias_draws, in
- * buf. */
+/* The name from which the operation's draws are derived: its own, or the one that
+ * graph_alias_draws gives it, in buf. */
 const char *operation_draw_name(const struct operation *op, char *buf, size_t size);
 int operation_n_inputs(const struct operation *op);
 struct output operation_input(const struct operation *op, int i);
@@ -136,7 +137,7 @@ int graph_tensor(const struct graph *g, const char *name, struct output *ret,
 /* ---- scopes; each enter is paired with one leave ---- */
 
 void name_scope_enter(struct graph *g,
-                      const char *name); /* "x/" re-enters, "" the root */
+                      const char *name); /* "x/" re-enters x, "" enters the root */
 void name_scope_leave(struct graph *g);
 const char *graph_name_scope(const struct graph *g);              /* "" or "a/b/" */
 const char *graph_unique_name(struct graph *g, const char *name); /* arena */
@@ -149,16 +150,16 @@ void variable_scope_leave(struct graph *g);
 const char *graph_variable_scope(const struct graph *g); /* "" or "a/b" */
 
 /* Every op built inside runs after `ops` (NULL: one that could not be built); n 0
- * suspends the scopes outside. */
+ * suspends the outer control dependencies. */
 void control_dependencies_enter(struct graph *g, struct operation *const *ops, size_t n);
 void control_dependencies_leave(struct graph *g);
 void device_enter(struct graph *g, const char *device); /* innermost wins; NULL: none */
-/* tf.train.replica_device_setter: variables go to /job:ps/task:0 .. n_ps-1 by turns,
- * everything else to `worker` (NULL: "/job:worker"). Left by device_leave. */
+/* tf.train.replica_device_setter: places variables on /job:ps/task:0 .. n_ps-1 in turn,
+ * and everything else on `worker` (NULL: "/job:worker"). device_leave ends it. */
 void replica_device_enter(struct graph *g, int n_ps, const char *worker);
 void device_leave(struct graph *g);
-/* Ops built inside get the `_class` of op, loc:@op if it has none; the innermost wins;
- * NULL: none. */
+/* Ops built inside get the `_class` of op, or loc:@op if it has none. The innermost scope
+ * wins; NULL: no colocation. */
 void colocate_with_enter(struct graph *g, const struct operation *op);
 void colocate_with_leave(struct graph *g);
 
@@ -179,7 +180,7 @@ enum item_kind {
     ITEM_INT,
     ITEM_FLOAT,
     ITEM_STRING,
-    ITEM_BYTES /* a message that is only passed on: s, n_bytes */
+    ITEM_BYTES /* a message that is kept without parsing it: s, n_bytes */
 };
 struct variable;
 struct collection_item {
@@ -194,7 +195,7 @@ struct collection_item {
 };
 
 void collection_add(struct graph *g, const char *key, struct collection_item item);
-/* Nothing is in it any more. */
+/* Removes all items. */
 void collection_clear(struct graph *g, const char *key);
 /* scope NULL: all; otherwise items whose name begins with it (a regular expression in
  * TensorFlow; here a literal prefix). ret_items: arena of the graph, may be NULL. */
@@ -210,7 +211,7 @@ struct initializer {
     struct output (*build)(struct graph *g, const struct initializer *self,
                            enum dtype dtype, const struct shape *shape);
     double a, b;         /* parameters of `build` */
-    struct output value; /* a tensor as the initial value */
+    struct output value; /* build NULL: the initial value itself */
 };
 
 struct variable {
@@ -218,7 +219,7 @@ struct variable {
     enum dtype dtype;
     struct shape shape; /* fully known */
     struct output ref;  /* VariableV2, or VarHandleOp's handle (dtype resource) */
-    struct output read; /* name/read:0, an Identity: the value; of a resource
+    struct output read; /* the value: name/read:0, an Identity; for a resource,
                          * name/Read/ReadVariableOp:0 */
     struct output initial_value;
     struct operation *initializer; /* name/Assign */
@@ -232,15 +233,15 @@ struct variable {
 
 /* tf.get_variable: named by variable scopes only. init NULL: Glorot uniform for floats,
  * zeros for integers and bools. shape NULL with a tensor initialiser: the tensor's.
- * Exists without reuse, or reuse without existing: graph_error and NULL, in
- * TensorFlow's words. */
+ * If it exists without reuse, or does not exist with REUSE_TRUE: NULL and graph_error,
+ * with TensorFlow's message. */
 struct variable *get_variable(struct graph *g, const char *name, enum dtype dtype,
                               const struct shape *shape, const struct initializer *init,
                               unsigned flags);
-/* tf.Variable: uniquified, prefixed by name scopes too. */
+/* tf.Variable: its name is made unique, and name scopes prefix it, too. */
 struct variable *variable_new(struct graph *g, struct output initial_value,
                               const char *name, unsigned flags);
-/* tf.Variable(value): the Const is `<name>/initial_value`, of a resource
+/* tf.Variable(value): the Const is `<name>/initial_value`, or for a resource
  * `<name>/Initializer/initial_value`. */
 struct variable *variable_new_constant(struct graph *g, const struct tensor *value,
                                        const char *name, unsigned flags);
@@ -248,16 +249,16 @@ struct variable *variable_find(const struct graph *g, const char *name); /* or N
 int graph_n_variables(const struct graph *g); /* of all kinds, creation order */
 struct variable *graph_variable_at(const struct graph *g, int i);
 
-/* Of a resource only the operation of what these return is valid. */
+/* For a resource, use only `op` of the returned outputs: the operation has no outputs. */
 struct output variable_assign(struct variable *v, struct output value, const char *name);
 struct output variable_assign_add(struct variable *v, struct output value,
                                   const char *name);
 struct output variable_assign_sub(struct variable *v, struct output value,
                                   const char *name);
-/* Does it have a value? A scalar bool of the run. */
+/* A scalar bool: whether the variable has a value at that point of the run. */
 struct output variable_is_initialized(struct variable *v, const char *name);
-/* The value if it has one, otherwise the initial value (for one variable depending on
- * another): the tf.cond that TensorFlow builds. */
+/* The variable's value if it has one, otherwise its initial value, so that another
+ * variable can be initialised from it: the tf.cond that TensorFlow builds. */
 struct output variable_initialized_value(struct variable *v);
 /* NoOp "init" with every initializer of the collection(s) as control input. */
 struct operation *global_variables_initializer(struct graph *g, const char *name);
@@ -266,9 +267,10 @@ struct operation *local_variables_initializer(struct graph *g, const char *name)
 struct operation *variables_initializer(struct graph *g, struct variable *const *vars,
                                         size_t n, const char *name);
 
-/* tf.train.get_global_step: NULL when there is none. */
+/* tf.train.get_global_step: NULL if there is none. */
 struct variable *global_step(struct graph *g);
-/* An int64 scalar `global_step`, whatever scopes are open; in its own collection too. */
+/* An int64 scalar, always named `global_step`, whatever scopes are open; also in
+ * collection GLOBAL_STEP. */
 struct variable *get_or_create_global_step(struct graph *g);
 
 /* ---- gradients ---- */
@@ -280,8 +282,8 @@ int graph_gradients(struct graph *g, const struct output *ys, size_t n_ys,
                     const struct output *xs, size_t n_xs, const struct output *grad_ys,
                     const struct output *stop, size_t n_stop, struct output *ret_grads,
                     struct err *err);
-/* The same with gate_gradients: what an operation gives to several inputs goes on to any
- * of them once all is there (a tuple; it costs a run nothing). */
+/* The same with gate_gradients: the gradients of an operation's inputs are passed on only
+ * when all of them are computed (a tuple; it costs a run nothing). */
 int graph_gradients_gated(struct graph *g, struct output y, const struct output *xs,
                           size_t n_xs, struct output *ret_grads, struct err *err);
 

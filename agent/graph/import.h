@@ -25,8 +25,9 @@ void op_attr(struct op_builder *b, const struct attr *a);
 /* Replaces an input by another output, for cycles (loops), which cannot be built in
  * order. Types are not checked. */
 void operation_replace_input(struct operation *op, int i, struct output x);
-/* Makes the shape of output 0 unknown: of a Merge whose value changes shape in a loop,
- * which the stand-in for the input that closes the loop does not show. */
+/* Makes the shape of output 0 unknown. For the Merge of a loop, whose value may change
+ * shape: a stand-in, perhaps of another shape, replaced the input that closes the
+ * loop. */
 void operation_forget_shape(struct operation *op);
 /* Adds a control input without checking whether the operation already has it, since it
  * may have very many. Both must belong to the same graph. */

@@ -275,7 +275,7 @@ static int check_control_inputs(struct op_builder *b)
     return 0;
 }
 
-/* *ret_place: the entry of its name, valid until the next one is added. */
+/* *ret_place: the entry of the operation's name, valid until the next entry is added. */
 static int build(struct binding *bind, struct operation *op,
                  struct name_entry **ret_place)
 {

@@ -53,8 +53,8 @@ struct op_def {
 
 const struct op_def *op_def_find(const char *type); /* NULL: unknown op */
 const struct op_def *op_def_at(size_t i);           /* NULL past the end */
-/* Whether it is a variable's operation: VariableV2, Variable or VarHandleOp. All have the
- * attributes `dtype` and `shape`. */
+/* Whether the operation is that of a variable: VariableV2, Variable or VarHandleOp. All
+ * have the attributes `dtype` and `shape`. */
 int operation_is_variable(const struct operation *op);
 /* The VarHandleOp of this handle, which other operations may have passed on; NULL if
  * there is none. */

@@ -1,4 +1,4 @@
-/* ops.h - one builder per common op; the rest through op_begin (graph.h).
+/* ops.h - one builder for each common op; op_begin (graph.h) builds the others.
  *
  * Each returns output 0 of the new operation, named by TensorFlow's default for that
  * Python function unless `name` is given. Broadcasting is NumPy's.
@@ -75,8 +75,8 @@ struct output where(struct graph *g, struct output cond, struct output t, struct
                     const char *name);
 struct operation *group(struct graph *g, struct operation *const *ops, size_t n,
                         const char *name); /* NoOp with control inputs */
-/* tf.tuple: every value only after all are computed; ret[n], which may be `values`. Of
- * OUTPUT_NONE comes OUTPUT_NONE. */
+/* tf.tuple: every value becomes available only after all are computed. ret[n] may be
+ * `values`; OUTPUT_NONE stays OUTPUT_NONE. */
 void tuple(struct graph *g, const struct output *values, size_t n, const char *name,
            struct output *ret);
 struct operation *no_op(struct graph *g, const char *name);

@@ -151,7 +151,7 @@ GRAD(fill_grad)
     return grad_done(grad_in + 1, 1);
 }
 
-/* The dimensions of data[i] after those of indices[i], with which it begins. */
+/* The dimensions of data[i] after its first ones, which are those of indices[i]. */
 static int stitched_row(const struct shape_args *args, int i, struct shape *ret)
 {
     const struct shape *at = &args->in[i], *data = &args->in[args->n_in / 2 + i];

@@ -1,12 +1,14 @@
-/* ops_arrays.c - tensor arrays and stacks: what a loop keeps from one iteration to another.
+/* ops_arrays.c - tensor arrays and stacks, which loops use to keep values across
+ * iterations.
  *
  * A handle (a resource) names the array or the stack. The float that the operations of a
- * tensor array pass on, its flow, has no value of interest: it orders them. A session runs
- * all of them itself (session/containers.h). */
+ * tensor array pass on, its flow, only orders them; its value is unused. A session runs
+ * all of these operations itself, not in plans (session/containers.h). */
 #include "agent/graph/graph_internal.h"
 #include "agent/graph/op_rules.h"
 
-/* TensorFlow has gradients for most of these; here only those of a file run. */
+/* TensorFlow builds gradients of most of these ops. Here, gradients can only be imported
+ * from a file. */
 GRAD(array_grad)
 {
     (void)grad_out;

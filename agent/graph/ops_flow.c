@@ -34,7 +34,7 @@ static int loop_cond_shape(const struct shape_args *args)
     return want_rank(args, 0, 0) != 0 ? ERR_SHAPE : shape_same(args);
 }
 
-/* TensorFlow builds a second loop; here only those of a file run. */
+/* TensorFlow builds a second loop. Here, such a loop can only be imported from a file. */
 GRAD(loop_grad)
 {
     (void)grad_out;
@@ -107,7 +107,7 @@ static const struct op_def rows[] = {
     {"Exit", OP_AWAITED | OP_STAGED, shape_none, loop_grad, "data:T -> output:T; T:type"},
     {"NextIteration", OP_AWAITED, shape_same, loop_grad, "data:T -> output:T; T:type"},
     {"LoopCond", OP_AWAITED, loop_cond_shape, loop_grad, "input:bool -> output:bool"},
-    /* runs even if what it waits for is dead */
+    /* runs even if its control inputs are dead */
     {"ControlTrigger", OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL, "->"},
 };
 

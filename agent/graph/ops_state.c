@@ -39,7 +39,7 @@ const struct operation *operation_behind_handle(struct output handle)
 
         handle = operation_input(handle.op, 0);
         if (output_valid(handle) && operation_id(handle.op) >= id)
-            return NULL; /* carried by a loop */
+            return NULL; /* the handle is carried by a loop */
     }
     if (!output_valid(handle) || !operation_is(handle.op, "VarHandleOp"))
         return NULL;

@@ -2,7 +2,7 @@
  *
  *     signature = [arg {"," arg}] "->" [arg {"," arg}] [";" attr {"," attr}]
  *     arg       = name ":" ["&"] [number "*"] type     "&": a variable's reference
- *     type      = a dtype's name | "#" its number | a type attribute | a list(type) one
+ *     type      = a dtype's name | "#" and its number | a type or list(type) attribute
  *     number    = an int attribute: that many tensors
  *     attr      = name ":" kind ["=" default]
  *     kind      = type | number_type | float_type | index_type | int | float | bool |
@@ -12,7 +12,7 @@
  *
  * number_type and float_type are types that may only be (floating) numbers. A default is
  * written as in C; `unknown` is the shape of unknown rank, `[]` the empty list, `[1 1 1 1]`
- * (the only other one) four ones, nothing the empty string. An attribute that has no
+ * (the only other list) four ones; no text is the empty string. An attribute that has no
  * default and is not determined by an input must be given.
  */
 #ifndef AGENT_GRAPH_SIGNATURE_H
@@ -60,14 +60,14 @@ struct signature_room {
     struct signature_attr attrs[SIGNATURE_MAX];
 };
 
-/* The result points into `room`. 0, or -1 when the text is not a signature (our own
- * mistake; a test reads them all). */
+/* The result points into `room`. 0, or -1 if the text is not a signature; a test parses
+ * those of all rows of the table. */
 int signature_parse(struct signature *ret, struct signature_room *room, const char *text);
 const struct signature_attr *signature_attr(const struct signature *s, struct span name);
-/* The default as an attribute, name left out; a string is not terminated. 0, or -1 when
- * the text is malformed. */
+/* The default as an attribute without a name; a string is not terminated. 0, or -1 if the
+ * text is malformed. */
 int signature_default(const struct signature_attr *a, struct attr *ret);
-/* May a type attribute of this kind be `dtype`? */
+/* Whether a type attribute of this kind may be `dtype`. */
 int signature_type_allowed(const struct signature_attr *a, enum dtype dtype);
 
 int span_is(struct span s, const char *text);

@@ -14,19 +14,20 @@
 #include "agent/graph/graph.h"
 
 struct window {
-    int64_t batch, channels; /* of the input; -1: unknown, as all that follows */
+    int64_t batch, channels; /* of the input; -1 here and in all sizes below: unknown */
     int64_t in_y, in_x;      /* size of the input */
     int64_t size_y, size_x;  /* of the window */
     int64_t stride_y, stride_x;
     int64_t out_y, out_x; /* size of the output */
-    int64_t top, left;    /* padding; 0 as long as the sizes are unknown */
+    int64_t top, left;    /* padding; 0 if the sizes are unknown */
 };
 
 /* image: the shape of the input, of rank 4 or unknown. size_y, size_x: -1 if unknown.
- * ERR_SHAPE, ERR_ARG, ERR_UNSUPPORTED (another padding, or dilations). */
+ * ERR_SHAPE, ERR_ARG, ERR_UNSUPPORTED (another padding or data_format, dilations, strides
+ * over the batch or the channels). */
 int window_init(struct window *ret, const struct operation *op, const struct shape *image,
                 int64_t size_y, int64_t size_x, struct err *err);
-/* The attribute data_format is NHWC: no kernel reads another one. */
+/* Whether data_format is NHWC, the only format that kernels read. */
 int window_is_nhwc(const struct operation *op);
 
 #endif

@@ -167,8 +167,8 @@ static void pack_result(struct service *s, const struct act_args *args,
 
 /* In a product of the matrix library the last bits of a row depend on the number of rows
  * and on the row's place among them. So under NUMERICS_NATIVE each copy of an evaluation
- * acts in a run of its own. In our own products a row's bits do not depend on the other
- * rows. */
+ * acts in a run of its own. In products by brood's kernels a row's bits do not depend on
+ * the other rows. */
 static int act_one_by_one(struct service *s, const struct act_args *all,
                           const struct act_result *all_res, struct err *err)
 {

@@ -30,17 +30,17 @@ struct origin {
 
 struct fetch {
     struct session_tap tap;
-    struct output *outputs; /* [tap.n] those of names; then, for origins, all */
+    struct output *outputs; /* [tap.n] the named ones; for origins, then all */
     char **names;           /* [n_names] */
     size_t n_names;
     struct fetched *list;
     size_t n, cap, bytes;
     int wants_origins;
-    uint8_t *is_bad;        /* by operation: it has an output that is not finite, */
-    unsigned bad_run;       /* in this run */
+    uint8_t *is_bad;        /* [operations] 1: has an output that is not finite ... */
+    unsigned bad_run;       /* ... in this run */
     struct origin *origins; /* [MAX_ORIGINS] */
     size_t n_origins;
-    char *ends; /* of fetch_note_failure, or NULL */
+    char *ends; /* why the request failed (fetch_note_failure), or NULL */
 };
 
 /* ---- what the runs compute ---- */
@@ -95,7 +95,7 @@ static void look_for_origin(struct fetch *f, struct output x, const struct tenso
     struct origin o = {.output = x, .run = f->tap.runs - 1, .shape = value->shape};
 
     if (f->n_origins > 0 && f->origins[0].run != o.run)
-        return; /* an earlier run has some, and later ones got theirs from it */
+        return; /* an earlier run has origins; they caused what is bad in later runs */
     if (f->bad_run != f->tap.runs) {
         f->bad_run = f->tap.runs;
         memset(f->is_bad, 0, (size_t)graph_n_operations(operation_graph(x.op)));
@@ -104,7 +104,7 @@ static void look_for_origin(struct fetch *f, struct output x, const struct tenso
     if (o.count == 0)
         return;
     if (operation_n_inputs(x.op) == 1 && output_is_ref(operation_input(x.op, 0)))
-        o.output = operation_input(x.op, 0); /* it reads a variable */
+        o.output = operation_input(x.op, 0); /* report the variable that it reads */
     if (!has_bad_input(f, x.op) && !f->is_bad[operation_id(x.op)] &&
         f->n_origins < MAX_ORIGINS)
         f->origins[f->n_origins++] = o;
@@ -123,8 +123,9 @@ static void on_value(void *ctx, size_t i, const struct tensor *value)
 
 /* ---- the request ---- */
 
-/* The floating-point outputs of all operations. A variable's reference is left out, whose
- * value Identity `read` shows: fetched, it could have the value after the run. */
+/* Adds the float32 outputs of all operations, but not the reference of a variable:
+ * fetched, it could have the variable's value after the run. Its Identity `read` shows
+ * the value that the run used. */
 static void add_all(struct fetch *f, const struct graph *g)
 {
     const int n = graph_n_operations(g);

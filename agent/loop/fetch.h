@@ -8,8 +8,8 @@
 
 struct fetch; /* opaque */
 
-/* Begins to watch the session's runs. *ret: NULL if the request asks for none, which all
- * calls below accept. */
+/* Starts to watch the runs of the session. *ret is NULL if the request has no fetches;
+ * all calls below accept NULL. */
 int fetch_begin(struct fetch **ret, struct service *s, const msgpack_object *body,
                 struct err *err);
 /* Records `why` in the answer instead of failing the request. Returns 1 if the request asked

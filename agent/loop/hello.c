@@ -81,7 +81,7 @@ static uint64_t hash_bytes(uint64_t h, const void *p, size_t n)
     return h;
 }
 
-/* Fixed numbers in (0.25, 1.75) that are no short binary fractions. */
+/* Fixed numbers in [0.25, 1.75); nearly all are no short binary fractions. */
 static void fill(float *x, size_t n, uint32_t salt)
 {
     for (size_t i = 0; i < n; i++)
@@ -135,8 +135,8 @@ static uint64_t hash_libm(uint64_t h)
 }
 
 /* A hash of results that can differ between machines: a dozen products of the matrix
- * library, and functions of libm. The results of our own kernels are the same everywhere
- * and are not included (numerics.h). */
+ * library, and functions of libm. The results of brood's own kernels are the same
+ * everywhere and are not included (numerics.h). */
 static uint64_t fingerprint(void)
 {
     return hash_libm(hash_products(UINT64_C(0xcbf29ce484222325)));

@@ -36,9 +36,9 @@ static int read_request(struct service *s, const msgpack_object *body,
     return msg_get_bool(body, "restored", &q->restored, err);
 }
 
-/* Opens a session and restores its variables. A graph can be inspected without values:
- * `why` is then the reason why there are none. A block that was restored from a dead
- * process has them already. */
+/* Opens a session and restores its variables. A block that was restored from a dead
+ * process has their values already. A graph without values can still be inspected; `why`
+ * is then the reason why it has none. */
 static int open(struct service *s, const struct import_request *q,
                 const struct metagraph_info *info, struct err *why, struct err *err)
 {

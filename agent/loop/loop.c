@@ -15,7 +15,7 @@ struct loop {
     loop_request_fn handle;
     void *ctx;
     int is_traced;
-    const char *generation; /* of its node; NULL: it runs below a supervisor */
+    const char *generation; /* of the node that runs it; NULL: a supervisor does */
     struct msg m;
     struct msg_out out;
 };

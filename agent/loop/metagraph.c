@@ -7,7 +7,8 @@
 
 #define MESSAGE_ROOM_BYTES 1024
 
-/* Adds the nodes of a Saver for the variables that checkpoints hold, once. */
+/* Exports the graph, with the nodes of a Saver for the variables that checkpoints hold.
+ * Called once, since it adds those nodes to the graph. */
 static int export(struct service *s, struct err *err)
 {
     struct saver_options options = SAVER_DEFAULTS;

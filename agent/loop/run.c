@@ -10,7 +10,7 @@
 
 #define FETCHED_HEADER_MAX 128 /* of a tensor in a message */
 
-/* The state of one `run` request; the arrays have the lengths of the request's. */
+/* The state of one `run` request. The arrays are as long as the request's. */
 struct run_request {
     struct feed *feeds;
     size_t n_feeds;
@@ -177,8 +177,9 @@ static int is_fed(const struct run_request *q, struct output x)
     return 0;
 }
 
-/* A client's run is fed the live settings, as the algorithm's own runs are. It has no
- * step: without an environment schedules are refused (run_config.h). */
+/* Feeds the live settings that the client does not feed, as the algorithm's own runs do.
+ * A client's run has no step: without an environment schedules are refused
+ * (run_config.h). */
 static int add_live_feeds(struct service *s, struct run_request *q, struct err *err)
 {
     size_t n = 0;
@@ -236,8 +237,8 @@ static void pack_fetched(const struct run_request *q, struct msg_out *out)
         msg_tensor(out, &q->values[i]);
 }
 
-/* Whether the request itself cannot be done. It is then refused, and would be refused
- * again; other errors are failures of this process. */
+/* Whether the request itself is at fault: it is then refused, and would be refused again.
+ * Other errors are failures of this process. */
 static int is_askers_fault(int code)
 {
     return code < 0 && code != ERR_PROTOCOL && code != ERR_NOMEM;

@@ -33,10 +33,10 @@ struct service {
 
     void (*progress)(void *ctx); /* NULL: not reported */
     void *progress_ctx;
-    unsigned n_steps;       /* of plans, since the clock was read */
-    int64_t progress_at_ms; /* of the last notification or the beginning */
+    unsigned n_steps;       /* of plans, done so far */
+    int64_t progress_at_ms; /* time of the last notification, or start of the request */
 
-    /* of configure */
+    /* set by configure */
     struct arena arena; /* config, agents */
     struct agent_config config;
     char name[AGENT_NAME_MAX];
@@ -57,7 +57,7 @@ struct service {
     struct session *session;
     const struct algo_ops *ops;
     struct algo *algo;
-    struct wbuf metagraph; /* of the graph, once it was asked for */
+    struct wbuf metagraph; /* the exported graph; empty until it is requested */
     void *block;           /* the mapped memfd, or NULL: the session has its own */
     size_t block_capacity;
 
@@ -81,7 +81,8 @@ typedef int (*handler_fn)(struct service *s, const struct msg *m, struct msg_out
 
 int handle_configure(struct service *s, const struct msg *m, struct msg_out *out,
                      struct err *err);
-/* Returns to SERVICE_NEW, also after a configure that failed. */
+/* Frees what configure or import made, complete or not; the state is SERVICE_NEW
+ * again. */
 void service_unconfigure(struct service *s);
 /* Opens the session, on the mapped block or on one of its own. The graph must be
  * complete. */
@@ -92,14 +93,14 @@ int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
                   struct err *err);
 int handle_metagraph(struct service *s, const struct msg *m, struct msg_out *out,
                      struct err *err);
-/* H of what the agent carries through an episode; 0: nothing. */
+/* H, the width of what the agent carries from step to step; 0: nothing. */
 int64_t service_carry_width(const struct service *s);
 /* The columns that the algorithm adds to a row: ALGO_MAX_COLUMNS at most. */
 size_t service_columns(const struct service *s, struct algo_column *ret);
 int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
-/* A tensor's or an operation's name in a request; the one of a tensor whose values a message
- * can carry (lookup.h). */
+/* Reads the name of a tensor or an operation from a request; finds a tensor by its name
+ * (lookup.h), and refuses dtypes that no message can carry. */
 #define SERVICE_MAX_NAME 1024
 int service_read_name(const msgpack_object *o, char name[SERVICE_MAX_NAME],
                       struct err *err);
@@ -107,14 +108,14 @@ int service_find_tensor(const struct service *s, const char *name, struct output
                         struct err *err);
 int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
-/* The stage of that name, which the algorithm declared, or for `propose` that of any agent;
- * NULL if there is none. */
+/* The stage of that name: one that the algorithm declares, or `propose`, which every
+ * agent with a policy has. NULL if there is none. */
 const struct stage *service_find_stage(const struct service *s, const char *name);
-/* Whether it can be asked what it would do: it is an agent with a policy. */
+/* Whether it can answer `propose`: it is an agent, and has a policy. */
 int service_proposes(const struct service *s);
 int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
                  struct err *err);
-/* Says which of some names are no tensors of its graph: fetch.c. */
+/* Reports which of the requested names are no tensors of the graph: fetch.c. */
 int handle_find(struct service *s, const struct msg *m, struct msg_out *out,
                 struct err *err);
 int handle_set(struct service *s, const struct msg *m, struct msg_out *out,

@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* The stage `propose` of an agent that declares none, or that is asked by a group it is
- * no member of. */
+/* The stage `propose` of an agent whose algorithm declares none. Critics of other agents
+ * may need it, also those of a group of learners that this agent does not belong to. */
 static const struct stage any_propose = {.name = STAGE_PROPOSE};
 
 int service_proposes(const struct service *s)
@@ -35,7 +35,7 @@ const struct stage *service_find_stage(const struct service *s, const char *name
 /* Inputs are looked up in the message when the algorithm asks for them. */
 struct inputs {
     const msgpack_object *map;
-    struct tensor found; /* the newest answer */
+    struct tensor found; /* by the last look-up */
 };
 
 static const struct tensor *find_input(void *ctx, const char *agent, const char *name)
@@ -70,8 +70,8 @@ static int open_store(struct service *s, struct err *err)
     return 0;
 }
 
-/* The memory of its group is mapped at the first stage that uses it: a process that only
- * acts has none. */
+/* Maps the group's memory at the first stage that uses it: a process that only acts never
+ * maps it. */
 static int open_shared(struct service *s, struct err *err)
 {
     struct stat st;
@@ -130,7 +130,8 @@ static int read_weights(const msgpack_object *body, struct stage_args *args,
     return 0;
 }
 
-/* How many times an update runs the stage: that of the range of stages it belongs to. */
+/* How often an update runs the stage: as often as the range of stages that it belongs
+ * to. */
 static uint64_t repeats_of(const struct service *s, const struct stage *stage)
 {
     size_t n;

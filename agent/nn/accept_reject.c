@@ -20,7 +20,7 @@ struct accept_reject {
     size_t n;
     struct memory *best;
     float best_loss;
-    struct run_args run; /* of the evaluations under way */
+    struct run_args run; /* arguments of every evaluation */
     uint64_t step;       /* since accept_reject_begin */
 };
 

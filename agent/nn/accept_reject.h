@@ -9,8 +9,8 @@
  *
  * Draws    a pure function of the key given to _new, the variable's name, the counter of
  *          the run and the number of the step since _begin. All evaluations between two
- *          calls of _begin have the run's own key and counter: a loss with draws of
- *          its own is compared at the same ones.
+ *          calls of _begin have the run's own key and counter, so that a loss with
+ *          draws of its own is always compared at the same draws.
  * Source   (1+1) evolution strategy with a fixed step (Rechenberg 1973); the noise from a
  *          shared table (Salimans et al. 2017, Evolution Strategies as a Scalable
  *          Alternative to Reinforcement Learning).
@@ -22,15 +22,15 @@
 
 struct accept_reject;
 
-/* The trainable variables whose names begin with scope (NULL: all) as the graph has them
- * now; ERR_ARG: there are none, ERR_DTYPE: one is not float32. */
+/* Takes the trainable variables that the graph has now and whose names begin with scope
+ * (NULL: all). ERR_ARG: there are none, ERR_DTYPE: one is not float32. */
 int accept_reject_new(struct accept_reject **ret, struct session *s, const char *scope,
                       struct rng_key key, struct err *err);
 void accept_reject_free(struct accept_reject *a); /* NULL is fine */
 
-/* session_run as it is: fetch 0 is the loss, a float32 scalar with a place in ret. Its
- * value is what the steps that follow have to beat; they evaluate it with the same
- * arguments, which stay borrowed. */
+/* Calls session_run with these arguments; fetch 0 is the loss, a float32 scalar with a
+ * place in ret. The steps that follow must find a lower loss than this one; they evaluate
+ * it with the same arguments, which stay borrowed. */
 int accept_reject_begin(struct accept_reject *a, const struct run_args *run,
                         struct tensor *ret, struct err *err);
 

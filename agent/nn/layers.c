@@ -188,9 +188,9 @@ static struct output batch_matmul(struct graph *g, struct output x, struct outpu
     return op != NULL ? (struct output){op, 0} : OUTPUT_NONE;
 }
 
-/* For few rows, a sum of products, which a session fuses with the operations that make
- * w: K calls of a product for each row would cost more. If w has one column, a sum along
- * the row. */
+/* A short sum (K is small) is built of products of columns, which a session fuses with
+ * the operations that make w: one matrix product for each row would cost more. If w has
+ * one column, a sum along the row. */
 struct output row_matmul(struct graph *g, struct output x, struct output w)
 {
     static const int32_t columns = 1;

@@ -75,7 +75,8 @@ struct output critic_network(struct graph *g, struct output obs, struct output a
     *ret_input = OUTPUT_NONE;
     if (net->after_action.n == 0) {
         x = concat(g, (struct output[]){obs, action}, 2, 1, NULL);
-        if (net->conv.n == 0) /* features cannot be fed */
+        /* with convolutions the joined input has features, which a caller cannot feed */
+        if (net->conv.n == 0)
             *ret_input = x;
         return mlp(g, x, net, 1);
     }

@@ -63,22 +63,22 @@ struct output convolution(struct graph *g, struct output x, int64_t n_filters,
 
 /* ---- networks by configuration ---- */
 
-/* What the first columns of a network's input are, if its convolutions see them: n images
- * of the same shape, each row by row with its channels side by side. */
+/* The first columns of a network's input, if it has convolutions: n images of the same
+ * shape, each row by row with its channels side by side. */
 struct pictures {
     int64_t n;
     int64_t height, width, channels;
     int is_u8; /* values 0 to 255, which the network divides by 255 */
 };
-/* The network's convolutions: x (B, n height width channels + rest) > (B, n F + rest). All
- * images go through the same convolutions; F features of each, and the other columns, which
- * are not changed. Without convolutions x itself. */
+/* Applies the network's convolutions: x (B, n height width channels + rest) > (B, n F +
+ * rest), F features of each image, then the other columns unchanged. All images go
+ * through the same convolutions. Without convolutions returns x. */
 struct output see_pictures(struct graph *g, struct output x,
                            const struct network_config *net, const struct pictures *p);
 /* hidden layers, then one linear layer of n_outputs, in the current variable scope. */
 struct output mlp(struct graph *g, struct output x, const struct network_config *net,
                   int64_t n_outputs);
-/* Its two parts, for what stands between them. */
+/* The two parts of mlp, for callers that put something between them. */
 struct output mlp_hidden(struct graph *g, struct output x,
                          const struct network_config *net);
 struct output mlp_output(struct graph *g, struct output x,
@@ -86,9 +86,9 @@ struct output mlp_output(struct graph *g, struct output x,
 /* Critic: without after_action, observation and action are joined at the input (as
  * openai/maddpg does); with it, hidden layers see the observation alone, then the action
  * joins, then the after_action layers, then one linear output in a scope of its own,
- * `output`, whose weights start uniform in +-output_init. obs: with convolutions what
- * see_pictures gave. Returns (B, 1); ret_input: the two joined at the input, which may be
- * fed instead of them, or OUTPUT_NONE. */
+ * `output`, whose weights start uniform in +-output_init. obs: with convolutions the
+ * result of see_pictures. Returns (B, 1); ret_input: the joined input, which may be fed
+ * instead of obs and action, or OUTPUT_NONE. */
 struct output critic_network(struct graph *g, struct output obs, struct output action,
                              const struct network_config *net, struct output *ret_input);
 
@@ -99,8 +99,8 @@ struct gradient {
 };
 /* tf.global_norm: sqrt of the sum of all squared elements. */
 struct output global_norm(struct graph *g, const struct gradient *grads, size_t n);
-/* Replaces each gradient by its clipped one: each by its own norm, or all by the common
- * one (tf.clip_by_global_norm), which is `norm`. */
+/* Clips each gradient by its own norm, or all by the norm of them together, `norm`
+ * (tf.clip_by_global_norm). */
 void clip_gradients_by_norm(struct graph *g, struct gradient *grads, size_t n,
                             struct output clip_norm);
 void clip_gradients_by_global_norm(struct graph *g, struct gradient *grads, size_t n,

@@ -181,7 +181,8 @@ static struct operation *update(struct application *a, const struct gradient *gr
     return op;
 }
 
-/* After all updates, which read the old powers: power = power * rate. ops[n] onwards. */
+/* Appends power = power * rate to ops[n], ..., after all updates, since they read the old
+ * powers. Returns the new n. */
 static size_t advance_powers(struct application *a, struct operation **ops, size_t n)
 {
     if (a->rule->n_powers == 0 || a->powers[0] == NULL)
@@ -199,8 +200,8 @@ static size_t advance_powers(struct application *a, struct operation **ops, size
     return n + (size_t)a->rule->n_powers;
 }
 
-/* The group of all updates; with a step counter it is added to last, under the
- * optimiser's own name. scope: the optimiser's, with its slash. */
+/* Groups all updates. A step counter is incremented after them, under the optimiser's own
+ * name. scope: the optimiser's, with its slash. */
 static struct operation *finish(struct application *a, struct operation *const *ops,
                                 size_t n, struct variable *global_step, const char *scope)
 {

@@ -65,7 +65,7 @@ struct output choice_entropy(struct graph *g, struct output logits)
 
 /* ---- diagonal normal ---- */
 
-/* log N, summed over the row, of what z standard deviations from the mean are. */
+/* log N at z standard deviations from the mean, summed over the row. */
 static struct output standard_log_prob(struct graph *g, struct output z,
                                        struct output log_std)
 {
@@ -99,7 +99,7 @@ struct output normal_entropy(struct graph *g, struct output rows, struct output 
     struct output each;
 
     name_scope_enter(g, "entropy");
-    each = zeros_like(g, rows, NULL); /* brings a log_std (U) to (B, U) */
+    each = zeros_like(g, rows, NULL); /* broadcasts a log_std (U) to (B, U) */
     each = binary(g, "Add", each, log_std, NULL);
     each = sum_row(g, with(g, "Add", each, (1 + LOG_2_PI) / 2));
     name_scope_leave(g);
@@ -126,7 +126,7 @@ struct squashed_normal squashed_normal(struct graph *g, struct output mean,
 
     name_scope_enter(g, "squashed_normal");
     s.noise = random_normal(g, shape_of(g, mean, NULL), 0, 1, NULL);
-    if (output_valid(s.noise)) /* of noise * stddev + mean */
+    if (output_valid(s.noise)) /* random_normal is noise * stddev + mean */
         s.noise = operation_input(operation_input(s.noise.op, 0).op, 0);
     x = binary(g, "Mul", s.noise, unary(g, "Exp", log_std, NULL), NULL);
     x = binary(g, "Add", x, mean, NULL);

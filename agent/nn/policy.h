@@ -4,8 +4,9 @@
  * Shapes   B rows, A choices, U action width. Per row there is one log-probability or
  *          entropy: (B, 1), summed over the dimensions of an action.
  * Draws    a distribution's `noise` is a random op of the graph, a pure function of the
- *          run's key and counter (session.h). To act, feed it: the same numbers whatever
- *          stands beside a row (rng_normal_rows_f32); zeros give the greedy action.
+ *          run's key and counter (session.h). To act, feed it, so that the numbers of a
+ *          row do not depend on the other rows (rng_normal_rows_f32); zeros give the
+ *          greedy action.
  */
 #ifndef AGENT_NN_POLICY_H
 #define AGENT_NN_POLICY_H

@@ -10,7 +10,7 @@
 
 /* The parts of a cell's carry. */
 struct state {
-    struct output c; /* of an LSTM */
+    struct output c; /* LSTM only */
     struct output h;
 };
 
@@ -37,8 +37,9 @@ static struct output variable(struct graph *g, const char *name, struct shape sh
     return v != NULL ? v->read : OUTPUT_NONE;
 }
 
-/* Weights are cut into gates once, ahead of all steps: products of whole matrices follow,
- * and their gradients are joined once, when those of all steps are summed. */
+/* Splits weights into gates once, before all steps: every step then multiplies whole
+ * matrices, and the gates' gradients are joined once, after those of all steps are
+ * summed. */
 static void cut_gates(struct graph *g, struct output x, int axis, int n,
                       struct output *ret)
 {
@@ -48,7 +49,7 @@ static void cut_gates(struct graph *g, struct output x, int axis, int n,
         split(g, x, n, axis, NULL, ret);
 }
 
-/* A kernel that multiplies [x, h], and its bias: n gates, from `first` on. */
+/* Makes a kernel that multiplies [x, h], and its bias, for n gates from `first` on. */
 static void joined_gates(struct graph *g, struct cell *c, int first, int n,
                          const struct initializer *weights,
                          const struct initializer *biases,
@@ -120,7 +121,7 @@ static struct output from_input(struct graph *g, const struct cell *c, struct ou
     return bias_add(g, matmul(g, x, c->by_input[k], 0, 0, NULL), c->bias[k], NULL);
 }
 
-/* h W for gate k, and the bias that CELL_GRU has there. */
+/* h W for gate k, with state_bias in CELL_GRU. */
 static struct output from_state(struct graph *g, const struct cell *c, struct output h,
                                 int k)
 {
@@ -136,7 +137,8 @@ static struct output gate(struct graph *g, const struct cell *c, struct output x
     return binary(g, "Add", x, from_state(g, c, h, k), "add");
 }
 
-/* (1 - keep) fresh + keep h, as fresh + keep (h - fresh): fewer operations, back as well. */
+/* (1 - keep) fresh + keep h, as fresh + keep (h - fresh): fewer operations, also in the
+ * gradient. */
 static struct output blend(struct graph *g, struct output keep, struct output fresh,
                            struct output h)
 {

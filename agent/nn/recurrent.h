@@ -64,7 +64,8 @@ struct cell cell_new(struct graph *g, enum cell_type type, int64_t inputs, int64
  * step. */
 struct output cell_step(struct graph *g, const struct cell *c, struct output x,
                         struct output carry);
-/* What the cell gives to the next layer, of a carry that a step returned: (R, U). */
+/* The cell's output (R, U) for the next layer, taken from a carry that a step
+ * returned. */
 struct output cell_output(struct graph *g, const struct cell *c, struct output carry);
 
 /* The outputs (L R, U) of L = steps steps: x (L R, I), carry (R, H). Before step t the carry of

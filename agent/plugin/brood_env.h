@@ -1,4 +1,4 @@
-/* brood_env.h - what a shared object has to be to be an environment of brood.
+/* brood_env.h - the interface of a shared object that is an environment of brood.
  *
  *     cc -shared -fPIC -O2 -I BROOD/agent/plugin -o hallway.so hallway.c
  *     env: {plugin: ./hallway.so, params: {agents: 3}}
@@ -6,13 +6,13 @@
  * The one header that such a program includes; it needs nothing else of brood. Its worlds
  * run in processes of their own (env.processes), one world for each copy: a crash is reported
  * in one line and the run goes on, because the process is started again and every world is
- * reset with its seed and repeats its steps. So a world must be
- * a function of its seed and of the actions, whatever other worlds do.
+ * reset with its seed and repeats its steps. So a world must be a function of its seed
+ * and of the actions, whatever other worlds do.
  *
  * Shapes   O observation width and U action width of an agent, in the order of the agents.
  * Actions  float32 (U): in a discrete space a one-hot vector for each head, side by side
- *          (brood_env_choice); in a box numbers within its bounds. Those of agents that
- *          are not present mean nothing.
+ *          (brood_env_choice); in a box numbers within its bounds. Ignore the actions
+ *          of agents that are not present.
  * Threads  one; nothing here is called from another.
  */
 #ifndef BROOD_ENV_H
@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BROOD_ENV_ABI       2u /* objects for 1 are loaded, too */
+#define BROOD_ENV_ABI       2u /* objects built for ABI 1 are loaded, too */
 #define BROOD_ENV_NAME_MAX  64 /* with the terminator; A-Z a-z 0-9 _ . - */
 #define BROOD_ENV_HEADS_MAX 8
 
@@ -32,44 +32,48 @@ struct brood_env_agent {
     char name[BROOD_ENV_NAME_MAX]; /* "walker_0" is of team "walker" */
     int32_t obs_width;             /* O */
     int32_t kind;                  /* enum brood_env_kind */
-    int32_t n_heads;               /* discrete: how many choices are made at once ... */
-    int32_t heads[BROOD_ENV_HEADS_MAX]; /* ... and among how many each; U is their sum */
+    int32_t n_heads;               /* discrete: the number of choices made at once ... */
+    int32_t heads[BROOD_ENV_HEADS_MAX]; /* ... and of options in each; U is their sum */
     int32_t box_width;                  /* box: U */
     double low, high;                   /* box: bounds of every number */
     /* since ABI 2 */
     /* enum brood_env_obs: bytes, such as pictures, stay bytes in messages and in the log
      * of rows */
     int32_t obs_kind;
-    /* Height, width and channels (O is their product) of an image, row by row, the channels
-     * of a point side by side; all 0: it is none. */
+    /* Height, width and channels (O is their product) of an image, row by row, the
+     * channels of a point side by side; all 0: the observation is not an image. */
     int32_t image[3];
 };
 
-/* A scalar of env.params, as its text: 007 is "007". */
+/* A scalar of env.params, as it is written: 007 is "007". */
 struct brood_env_param {
     const char *name, *value;
 };
 
-/* Where a world writes the results of a reset or a step; everything begins as zeros. */
+/* Where a world writes the results of a reset or a step. All of it is 0 before. */
 struct brood_env_view {
-    float *const *obs;       /* [A] (O): after the step, also of who leaves with it; of
-                              * agents with bytes: see brood_env_bytes */
-    uint8_t *present;        /* [A]: takes part in the next step; none: it is over */
-    uint8_t *const *allowed; /* [A] (U): which choices are possible; with masks only. A
-                              * head of which none is, is played as if all were. */
-    double *reward;          /* [A] of this step */
-    uint8_t *terminated;     /* [A]: its task ended with this step; gone without that:
-                               * a limit cut it off */
+    /* [A] (O): after the step, also of agents that leave with it. For observations in
+     * bytes see brood_env_bytes. */
+    float *const *obs;
+    uint8_t *present; /* [A]: takes part in the next step; all 0: the episode is over */
+    /* [A] (U): which choices are possible; read only if `masks`. A head without a
+     * possible choice is played as if all were possible. */
+    uint8_t *const *allowed;
+    double *reward; /* [A] of this step */
+    /* [A]: its task ended with this step. An agent that leaves with 0 was cut off by a
+     * limit. */
+    uint8_t *terminated;
 };
 
 struct brood_env {
     uint32_t abi; /* BROOD_ENV_ABI */
     const char *name;
     int masks; /* whether `allowed` is written */
-    /* The agents under these parameters, at most max: how many, or -1 and why not. */
+    /* Writes the agents under these parameters, at most max, and returns their number; on
+     * failure -1, and the reason in why. */
     int (*agents)(const struct brood_env_param *params, size_t n_params,
                   struct brood_env_agent *ret, size_t max, char *why, size_t why_size);
-    /* A world; NULL and why not. */
+    /* Makes a world; on failure returns NULL, and the reason in why. */
     void *(*open)(const struct brood_env_param *params, size_t n_params, char *why,
                   size_t why_size);
     void (*close)(void *world);
@@ -88,7 +92,8 @@ static inline uint8_t *brood_env_bytes(const struct brood_env_view *out, size_t 
     return (uint8_t *)out->obs[agent];
 }
 
-/* Which choice a head's vector means: the first of its largest numbers. */
+/* The choice that a head's vector selects: its largest number, of equal ones the
+ * first. */
 static inline int32_t brood_env_choice(const float *x, int32_t n)
 {
     int32_t best = 0;

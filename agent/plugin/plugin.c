@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { MAX_AGENTS = 1000, MAX_COPIES = 65536, WHY_BYTES = 200 };
-/* The size of struct brood_env_agent in ABI 1, which has no more. */
+/* The size of struct brood_env_agent in ABI 1, where obs_kind and image are missing. */
 enum { AGENT_BYTES_1 = offsetof(struct brood_env_agent, obs_kind) };
 
 struct host {
@@ -94,7 +94,7 @@ static int check_heads(const struct brood_env_agent *a, struct err *err)
     return 0;
 }
 
-/* Whether the image, if it has one, is as large as the observation. */
+/* Whether the image, if the agent has one, is as large as the observation. */
 static int is_image(const struct brood_env_agent *a)
 {
     int64_t size = 1;
@@ -145,7 +145,7 @@ static size_t obs_bytes(const struct brood_env_agent *a)
            (a->obs_kind == BROOD_ENV_BYTES ? sizeof(uint8_t) : sizeof(float));
 }
 
-/* Moves n agents of ABI 1 to where those of ABI 2 are. */
+/* Moves n agents with the size of ABI 1 to where those of ABI 2 are. */
 static void spread_agents(struct brood_env_agent *agents, size_t n)
 {
     for (size_t a = n; a-- > 0;) {
@@ -296,7 +296,7 @@ static int take_copies(struct host *h, const msgpack_object *body, struct err *e
     return 0;
 }
 
-/* The part of the arrays that belongs to copy i; sets it to zero. */
+/* Returns the part of the arrays that belongs to copy i, set to zero. */
 static struct brood_env_view view(struct host *h, size_t i)
 {
     for (size_t a = 0; a < h->n_agents; a++) {

@@ -15,8 +15,8 @@
 
 Tf__TensorShapeProto *shape_to_proto(struct arena *a, const struct shape *s);
 
-/* As TensorFlow 1 writes it: a floating-point tensor of equal elements has one value,
- * others the bytes. */
+/* As TensorFlow 1 writes it: one value for a floating-point tensor of equal elements, the
+ * bytes for any other tensor. */
 Tf__TensorProto *tensor_to_proto(struct arena *a, const struct tensor *t);
 
 /* `empty_list`: the kind of a list without elements. The caller sets ret->name. */

@@ -1,8 +1,8 @@
 /* checkpoints.h - the files of checkpoints: which exist, and which is the newest.
  *
- * The functions of tf.train's checkpoint_management.py. A prefix is text from which
- * nothing is removed; it may end with "/" (then the files are `.index`, `.meta` and so on
- * in that folder).
+ * The functions of tf.train's checkpoint_management.py. Prefixes are used as given, never
+ * normalised; one may end with "/" (then the files are `.index`, `.meta` and so on in
+ * that folder).
  */
 #ifndef AGENT_SAVER_CHECKPOINTS_H
 #define AGENT_SAVER_CHECKPOINTS_H
@@ -19,16 +19,16 @@ int get_checkpoint_state(struct ckpt_state *ret, const char *dir,
                          const char *latest_filename, struct err *err);
 
 /* Returns 1 and the prefix of the newest checkpoint (the caller frees it), or 0 if there
- * is none: no state file, an unreadable one, or one whose checkpoint is missing, as `why`
- * reports (may be NULL). The directory is never searched. */
+ * is none: no state file, an unreadable one, or one whose checkpoint is missing. why (may
+ * be NULL) receives the reason. The directory is never searched. */
 int latest_checkpoint(char **ret_prefix, const char *dir, const char *latest_filename,
                       struct err *why);
 
 /* 1 if `<prefix>.index` or a V1 checkpoint of that name exists. */
 int checkpoint_exists(const char *prefix);
 
-/* The time of its last modification, in seconds since the epoch. Returns 0 or
- * ERR_NOT_FOUND. */
+/* The time of the checkpoint's last modification, in seconds since the epoch. Returns 0
+ * or ERR_NOT_FOUND. */
 int checkpoint_mtime(const char *prefix, double *ret_time, struct err *err);
 
 /* The path of a checkpoint's MetaGraph: the prefix without a shard's ending, "." and the
@@ -36,7 +36,7 @@ int checkpoint_mtime(const char *prefix, double *ret_time, struct err *err);
 char *meta_graph_filename(const char *prefix, const char *suffix);
 
 /* Removes the MetaGraph, the index and every data file. Missing files are no error.
- * -errno of the first file that cannot be removed. */
+ * Returns -errno of the first file that cannot be removed. */
 int checkpoint_remove(const char *prefix, const char *meta_graph_suffix, struct err *err);
 
 /* os.path.dirname; the caller frees it. "" for a bare name. */

@@ -26,7 +26,7 @@ static int find_operation(struct import *im, const char *key, const char *name,
     return 0;
 }
 
-/* Element type and shape are attributes of the variable's operation. */
+/* Takes dtype and shape from the variable's operation. */
 static void describe(struct variable *v)
 {
     const struct attr *dtype = operation_attr(v->ref.op, "dtype");
@@ -80,7 +80,8 @@ static int add_variable(struct import *im, const char *key,
     return 0;
 }
 
-/* "x:0" is a tensor, "x" an operation. In old files it may also be a variable. */
+/* "x:0" is a tensor, "x" an operation. In old files, collections of variables list them
+ * as tensors. */
 static int add_node(struct import *im, const char *key, const char *name)
 {
     struct collection_item item = {.kind = ITEM_OPERATION};
@@ -114,7 +115,8 @@ static int add_message(struct import *im, const char *key, ProtobufCBinaryData b
     return 0;
 }
 
-/* An element that names what the graph lacks (because it was cut down) is left out. */
+/* Leaves out an element that names something that the graph lacks (because the graph was
+ * cut down): turns ERR_NOT_FOUND into a warning. */
 static int unless_missing(struct import *im, int rc)
 {
     if (rc != ERR_NOT_FOUND)

@@ -8,7 +8,7 @@
 
 enum {
     MAX_GUESSED_OUTPUTS = 256,
-    /* up to here, shape {} of a placeholder means unknown */
+    /* up to this producer, shape {} of a placeholder means unknown */
     LAST_PRODUCER_OF_SCALAR_PLACEHOLDERS = 21,
 };
 
@@ -22,7 +22,7 @@ static const struct attr *find_attr(const struct import_attrs *attrs, const char
     return NULL;
 }
 
-/* The kind of the elements that an empty list would have. */
+/* The kind of the attribute if its list is empty. */
 static enum attr_kind kind_in(const struct op_def *def, const char *name)
 {
     struct signature_room room;
@@ -212,8 +212,8 @@ static enum dtype guessed_type(const struct import_attrs *attrs)
     return DT_FLOAT;
 }
 
-/* If the op is not defined: as many outputs as other nodes use, of the most likely
- * type. */
+/* Guesses the definition of an op that nothing defines: as many outputs as other nodes
+ * use, of the most likely type. */
 static const struct op_def *guess(struct import *im, const struct import_node *node,
                                   struct import_attrs *attrs)
 {

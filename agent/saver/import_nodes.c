@@ -69,8 +69,8 @@ const char *import_scoped(struct import *im, const char *name)
                                 : name;
 }
 
-/* A node whose name the graph has already, from another import or from building, gets
- * "_1", or the first such number that is free in graph and file. */
+/* Names a node. If the graph already has the name, from another import or from building,
+ * appends "_1", or the first such number that is free in graph and file. */
 static void name_node(struct import *im, struct import_node *node)
 {
     const char *name = im->scope[0] != '\0'
@@ -87,7 +87,7 @@ static void name_node(struct import *im, struct import_node *node)
     }
 }
 
-/* Indexes the nodes and counts the outputs of each that others use. */
+/* Indexes the nodes by name, and counts the outputs of each node that other nodes use. */
 static int index_nodes(struct import *im)
 {
     const Tf__GraphDef *graph = im->meta->graph_def;
@@ -127,8 +127,8 @@ static void note_back_edge(struct import *im, size_t node, const char *input, in
     im->back_edges[im->n_back_edges++] = (struct back_edge){node, input, place};
 }
 
-/* Another input of a node in a loop, which temporarily replaces the one that comes
- * later. */
+/* Another input of a node in a loop, which stands in for the input that is not built yet
+ * (close_loop replaces it). */
 static struct output stand_in(struct import *im, const struct import_node *node)
 {
     size_t from;

@@ -69,7 +69,8 @@ int import_define(struct import *im, const struct import_node *node,
 int import_nodes(struct import *im);
 int import_collections(struct import *im);
 
-/* The name, of a node ("x"), a tensor ("x:0") or anything else, as it is in the graph. */
+/* The name that a node ("x"), a tensor ("x:0") or anything else in the file has in the
+ * graph. */
 const char *import_scoped(struct import *im, const char *name);
 /* The message of a collection (cond_context, while_context, savers) with its names as they
  * are in the graph; others are returned unchanged. Allocated in the import's arena. */

@@ -129,8 +129,8 @@ static Tf__GraphDef *graph_to_proto(struct export *e)
 
 /* ---- the ops used ---- */
 
-/* By name. Of ops with the same name, one in the table and one foreign, the foreign one
- * is used, since its definition has more. */
+/* Orders by name, foreign ops first. Of two ops with the same name, one in the table and
+ * one foreign, the first is exported: the foreign one, since its definition has more. */
 static int compare_defs(const void *a, const void *b)
 {
     const struct op_def *x = *(const struct op_def *const *)a;

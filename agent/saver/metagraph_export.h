@@ -3,8 +3,8 @@
  * Content  nodes in order of creation, collections, saver_def, the definitions of all ops
  *          used, versions { producer 27 } (TensorFlow 1.13).
  * Bytes    are a function of the graph: entries of maps are in order of their keys (in
- *          TensorFlow's own files they are in any). What metagraph_import makes of them
- *          exports to the same bytes.
+ *          TensorFlow's own files in any order). The graph that metagraph_import builds
+ *          from them is exported to the same bytes.
  * Accepted by tf.train.import_meta_graph: every attribute of the op is there, references
  *          come from variables, all names in collections exist
  *          (tests/support/metagraph_check.h checks it).

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As it is in the graph, but without the scope. */
+/* The name in the graph, without the scope. */
 static const char *own_name(struct import *im, struct arena *arena, const char *name)
 {
     return arena_strdup(arena, import_scoped(im, name) + strlen(im->scope));

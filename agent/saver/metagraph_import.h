@@ -1,23 +1,24 @@
 /* metagraph_import.h - a TensorFlow 1 MetaGraphDef (`.meta`) as a graph.
  *
- * Nodes      come in any order, of any producer from TensorFlow 0.12 on. Those of ops
- *            that the table lacks, or that have attributes it lacks, are kept as foreign
- *            ones (graph/import.h): they can be looked at, fed over and exported, and only a
- *            run that needs one fails, naming node and op.
- * Old files  a Placeholder of shape {} is of unknown shape up to producer 21; attributes
- *            that are missing get the defaults of their op.
- * Names      are the file's; those that the graph has already get "_1", "_2", ..., also
- *            where collections and the Saver name them.
+ * Nodes      may be in any order, from any producer since TensorFlow 0.12. Nodes of ops
+ *            that the table lacks, or with attributes that it lacks, become foreign
+ *            operations (graph/import.h): they can be inspected, replaced by feeds and
+ *            exported; only a run that needs one fails, with an error that names node and
+ *            op.
+ * Old files  up to producer 21, shape {} of a Placeholder means an unknown shape. Missing
+ *            attributes get the defaults of their op.
+ * Names      are those of the file; names that the graph already has get "_1", "_2", ...,
+ *            also where collections and the Saver refer to them.
  * Variables  of the collections become struct variable, shared by all collections that
  *            list them, whether as messages or by name. Those of VarHandleOp have a
  *            resource as `ref`.
- * Bounds     what is unpacked is bounded by the file's size (message.h), constants by
+ * Bounds     unpacked messages are bounded by the file's size (message.h), constants by
  *            max_constant_bytes, inputs of a node by 65536, nodes by METAGRAPH_MAX_NODES.
  * Time       linear in the file's size.
- * Missing    What a collection names and the graph lacks is left out, with a warning in the
- *            log.
+ * Missing    an element of a collection that names something that the graph lacks is left
+ *            out, with a warning in the text log.
  * Errors     ERR_FORMAT, ERR_LIMIT, ERR_NOT_FOUND, ERR_EXISTS, ..., naming the node or
- *            the collection. The graph then has a part of it and should be freed.
+ *            the collection. The graph then has part of the file and should be freed.
  * Source     tensorflow/python/framework/{meta_graph,importer}.py
  */
 #ifndef AGENT_SAVER_METAGRAPH_IMPORT_H
@@ -51,7 +52,7 @@ int metagraph_import(struct graph *g, const void *data, size_t len_bytes,
 void metagraph_info_done(struct metagraph_info *info);
 /* The Saver that an imported file describes; one for all variables if it describes none;
  * NULL without variables. ERR_UNSUPPORTED: it writes V1 checkpoints, or saves
- * tensors that are no variables. */
+ * tensors that are not variables. */
 int metagraph_saver(struct saver **ret, struct graph *g,
                     const struct metagraph_info *info, struct err *err);
 

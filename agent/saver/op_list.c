@@ -140,8 +140,8 @@ static int put_args(struct wbuf *b, Tf__OpDef__ArgDef *const *args, size_t n)
     return 0;
 }
 
-/* A default that signatures can express; others are left out, and the importer takes them
- * from the definition. */
+/* Appends a default that signatures can express. Omits any other, which the importer
+ * takes from the definition. */
 static void put_default(struct wbuf *b, const Tf__AttrValue *v)
 {
     char text[48] = "";

@@ -1,8 +1,10 @@
-/* op_list.h - what ops take and give: OpDef messages and signatures (graph/signature.h).
+/* op_list.h - inputs, outputs and attributes of ops: converts between OpDef messages and
+ * signatures (graph/signature.h).
  *
- * A `.meta` lists the definition of every op it uses. Ours are made from the table's
- * signatures, without what only documents or restricts (descriptions, allowed values).
- * Definitions of ops that the table lacks are read into foreign ops (graph/import.h).
+ * A `.meta` lists the definition of every op it uses. Exported definitions are made from
+ * the signatures in the op table; they omit fields that only document or restrict
+ * (descriptions, allowed values). Definitions of ops that the table lacks become foreign
+ * ops (graph/import.h).
  */
 #ifndef AGENT_SAVER_OP_LIST_H
 #define AGENT_SAVER_OP_LIST_H

@@ -1,15 +1,17 @@
 /* saver.h - tf.train.Saver: variables of a graph to and from TensorFlow checkpoints.
  *
  * A Saver adds the nodes that TensorFlow's adds (save/Const, save/SaveV2, save/Assign...,
- * save/restore_all), under the same names, so that its graph's `.meta` can be used there.
- * Saving and restoring do the same as running them, straight from the session's block.
+ * save/restore_all), under the same names, so that TensorFlow can use the graph's
+ * `.meta`. Saving and restoring have the effect of running these nodes, but access the
+ * session's block directly.
  *
  * Files    <prefix>.index, <prefix>.data-SSSSS-of-NNNNN (common/ckpt/bundle.h), then
  *          `checkpoint` in the same directory, then deletion of the oldest, then
  *          <prefix>.meta, in this order, each whole or not at all. The prefix is the
  *          path, with "-<step>" if a step is given.
- * Errors   sentences are TensorFlow's. A failed save leaves all files it did not reach; a
- *          failed restore has changed no variable unless a file was damaged inside.
+ * Errors   have TensorFlow's messages. A failed save does not change the files after the
+ *          one that failed. A failed restore has changed no variable, unless it failed
+ *          while reading values from a damaged file.
  * Threads  as the session's.
  * Source   tensorflow/python/training/saver.py and checkpoint_management.py, 1.13
  */
@@ -25,8 +27,9 @@ struct saver;
 struct saver_item {
     const char *name; /* in the checkpoint; NULL: the variable's */
     struct variable *variable;
-    /* the part of the whole that it is, of a partitioned variable, as SaveV2 names it:
-     * "4 10 0,2:-"; NULL: all of it. Only of a saver_def's nodes. */
+    /* for a part of a partitioned variable: which part of the whole it is, as SaveV2
+     * writes it, "4 10 0,2:-"; NULL: not a part. Set only for the nodes of a
+     * saver_def. */
     const char *slice;
 };
 
@@ -38,36 +41,36 @@ struct saver_options {
     int reshape;               /* restoring: the same number of elements is enough */
     int sharded;               /* a data file for each device */
     int max_to_keep;           /* 0: delete nothing, and list only the newest */
-    double keep_every_n_hours; /* one of that many hours is never deleted */
+    double keep_every_n_hours; /* one checkpoint per that many hours is never deleted */
     const char *name;          /* scope of the nodes; NULL: "save" */
     int restore_sequentially;  /* without effect, as in TensorFlow */
-    const struct saver_def *saver_def; /* nodes that exist: none are added */
-    const void *builder;               /* refused by name */
-    int defer_build;                   /* saver_build follows */
+    const struct saver_def *saver_def; /* use these existing nodes, add none */
+    const void *builder;               /* must be NULL (ERR_UNSUPPORTED) */
+    int defer_build;                   /* add the nodes later, in saver_build */
     int allow_empty;                   /* no variables: saving and restoring do nothing */
-    int write_version;                 /* SAVER_V2; V1 is refused by name */
+    int write_version;                 /* SAVER_V2; ERR_UNSUPPORTED: SAVER_V1 */
     int pad_step_number;               /* "-00000010" */
-    int save_relative_paths;           /* in `checkpoint`: the folder can be moved */
-    const char *filename;              /* of the filename node; NULL: "model" */
+    int save_relative_paths; /* in `checkpoint`, so that the folder can be moved */
+    const char *filename;    /* of the filename node; NULL: "model" */
     /* not TensorFlow's: */
     int durable;              /* fsync every file */
     double (*now)(void *ctx); /* seconds since the epoch; NULL: the clock */
     void *now_ctx;
 };
-/* What TensorFlow's constructor has: start from it. */
+/* The defaults of TensorFlow's constructor; set other options from here. */
 #define SAVER_DEFAULTS                                                                   \
     ((struct saver_options){                                                             \
         .max_to_keep = 5, .keep_every_n_hours = 10000.0, .write_version = SAVER_V2})
 
-/* Nodes are added to the graph. ERR_ARG ("No variables to save"; two variables of one
- * name), ERR_UNSUPPORTED, or the graph's error. Names and items are copied; variables
+/* Adds the Saver's nodes to the graph. ERR_ARG ("No variables to save"; two variables of
+ * one name), ERR_UNSUPPORTED, or the graph's error. Names and items are copied; variables
  * belong to the graph, which must outlive the Saver. */
 int saver_new(struct saver **ret, struct graph *g, const struct saver_options *o,
               struct err *err);
 int saver_build(struct saver *s, struct err *err);
 void saver_free(struct saver *s); /* NULL is fine */
 
-/* NULL when there is nothing to save or it is not built; it belongs to the Saver. */
+/* NULL if the Saver has nothing to save or is not built. The Saver owns the result. */
 const struct saver_def *saver_as_def(const struct saver *s);
 size_t saver_n_items(const struct saver *s);
 const struct saver_item *saver_item_at(const struct saver *s, size_t i); /* by name */
@@ -97,12 +100,13 @@ int saver_save(struct saver *s, struct session *session, const char *path,
 int saver_restore(struct saver *s, struct session *session, const char *prefix,
                   struct err *err);
 
-/* The checkpoints that are not deleted yet, oldest first; they belong to the Saver. */
+/* The checkpoints that are not deleted yet, oldest first. The Saver owns the prefixes. */
 size_t saver_n_last_checkpoints(const struct saver *s);
 const char *saver_last_checkpoint(const struct saver *s, size_t i);
-/* They count as infinitely new, so a keep_every_n_hours keeps them for good. */
+/* Replaces the list. These checkpoints count as infinitely new, so keep_every_n_hours
+ * keeps each of them for good. */
 void saver_set_last_checkpoints(struct saver *s, const char *const *prefixes, size_t n);
-/* After a restart: adds the existing ones to the list, with the times of their files. */
+/* After a restart: sets the list to those that exist, with the times of their files. */
 void saver_recover_last_checkpoints(struct saver *s, const char *const *prefixes,
                                     size_t n);
 

@@ -1,9 +1,9 @@
-/* saver_internal.h - what a Saver is, for the files of agent/saver that make it:
+/* saver_internal.h - the struct of a Saver; private to these files:
  *
- *     saver.c           what it saves, its nodes, its options
+ *     saver.c           the variables that it saves, its nodes, its options
  *     saver_save.c      a checkpoint's files, and the MetaGraph beside them
- *     saver_recent.c    the last checkpoints: the state file, which one goes
- *     saver_restore.c   values back into the session
+ *     saver_recent.c    the last checkpoints: the state file, which one to delete
+ *     saver_restore.c   restores values into the session
  */
 #ifndef AGENT_SAVER_SAVER_INTERNAL_H
 #define AGENT_SAVER_SAVER_INTERNAL_H
@@ -34,8 +34,8 @@ struct saver {
 
 /* Seconds since the epoch, by the Saver's clock. */
 double saver_now(const struct saver *s);
-/* `prefix` is the newest checkpoint: writes the state file, and deletes the one that left
- * the list. */
+/* Adds `prefix`, the newest checkpoint, to the list, writes the state file, and deletes
+ * the checkpoint that left the list, if any. */
 int saver_write_state(struct saver *s, const char *save_dir, const char *prefix,
                       const char *latest_filename, const char *suffix, struct err *err);
 

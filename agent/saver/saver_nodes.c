@@ -354,7 +354,7 @@ static size_t find_saves(struct graph *g, struct operation *from,
     return n;
 }
 
-/* The variable whose value x is: x is its reference, or a read of a resource. */
+/* Returns the variable whose value x is: x is its reference, or reads its resource. */
 static struct variable *variable_behind(struct graph *g, struct arena *a, struct output x)
 {
     struct variable *v;

@@ -5,7 +5,7 @@
 #include "agent/saver/saver.h"
 #include "common/mem/arena.h"
 
-/* Runs of items on one device, in order of the devices' names. */
+/* The items on one device. Shards are in the order of the devices' names. */
 struct saver_shard {
     const char *device;
     const struct saver_item *items; /* by name */
@@ -18,7 +18,8 @@ int saver_nodes_build(struct graph *g, struct arena *a, const struct saver_optio
                       struct saver_def *ret, struct err *err);
 
 /* Finds what the SaveV2 nodes of `def` save. Creates, in the arena, variables that the
- * graph does not list. ERR_NOT_FOUND, ERR_FORMAT, ERR_UNSUPPORTED (it writes V1 checkpoints). */
+ * graph does not list. ERR_NOT_FOUND, ERR_FORMAT, ERR_UNSUPPORTED (`def` writes V1
+ * checkpoints). */
 int saver_nodes_find(struct graph *g, struct arena *a, const struct saver_def *def,
                      struct saver_item **ret, size_t *ret_n, struct err *err);
 

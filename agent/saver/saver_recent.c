@@ -79,7 +79,8 @@ static int record(struct saver *s, const char *prefix, struct kept *ret_old)
     return 1;
 }
 
-/* One in every n hours is kept. A file that cannot be deleted is only logged. */
+/* Deletes the checkpoint, unless it is the one to keep of its keep_every_n_hours. If a
+ * file cannot be deleted, only logs a warning. */
 static void delete_old(struct saver *s, const struct kept *old, const char *suffix)
 {
     struct err err = {0};

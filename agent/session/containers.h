@@ -3,12 +3,13 @@
  * A container lives from the operation that creates it to the end of the run; its number is
  * the handle that graphs pass on as a resource. Elements are copies.
  *
- * Gradients  TensorArrayGradV3 finds or creates the array of the gradients of another one. It
- *            has that one's size, adds what is written twice, and an element that the
- *            other has and that was never written is read as zeros.
+ * Gradients  TensorArrayGradV3 finds or creates the array of the gradients of another
+ *            array. It has the size of the other array and adds values written to the
+ *            same element. An element that was never written reads as zeros, in the shape
+ *            of the other array's element.
  * Bounds     all containers of a run together hold at most CONTAINERS_MAX_BYTES.
- * Errors     ERR_ARG, ERR_DTYPE, ERR_SHAPE, ERR_LIMIT in TensorFlow's words where it has
- *            some, after the operation's name.
+ * Errors     ERR_ARG, ERR_DTYPE, ERR_SHAPE, ERR_STATE, ERR_UNSUPPORTED, ERR_LIMIT and
+ *            ERR_NOMEM: the operation's name, then TensorFlow's message where it has one.
  * Source     tensorflow/core/kernels/{tensor_array_ops.cc,tensor_array.h,stack.cc}
  */
 #ifndef AGENT_SESSION_CONTAINERS_H
@@ -26,10 +27,10 @@ struct containers {
     size_t bytes;
 };
 
-/* A value as the operations take and return it. */
+/* An input or an output of an operation. */
 struct contained {
     struct tensor tensor;
-    int handle; /* of a resource */
+    int handle; /* number of the container, of a resource */
     int is_dead;
 };
 

@@ -165,9 +165,9 @@ static int play_chunk(struct plan *p, const struct stretch *t, int64_t first, in
     return rc;
 }
 
-/* Who to call, at intervals, between the steps of a long run. */
+/* The function that a long run calls between its steps. */
 struct progress {
-    void (*fn)(void *ctx); /* NULL: nobody */
+    void (*fn)(void *ctx); /* NULL: none */
     void *ctx;
 };
 

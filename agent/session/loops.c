@@ -82,7 +82,7 @@ static void need(struct loop_finder *f, struct while_loop *l, struct output x)
     l->needs[l->n_needs++] = x;
 }
 
-/* Adds what the Enter needs from outside of the loop. */
+/* Adds the Enter's input and control inputs, which lie outside the loop, to its needs. */
 static void need_entered(struct loop_finder *f, struct while_loop *l,
                          const struct operation *enter)
 {

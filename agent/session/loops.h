@@ -7,10 +7,11 @@
  *                ^         `----> body -> NextIteration
  *                `--------------------------------'
  *
- * and an Enter with is_constant for each value of outside that does not change. Only the
- * variables that a run needs are found: those whose Exit it uses, and those that they need.
+ * and an Enter with is_constant for each value from outside that does not change. Only
+ * the variables that a run needs are found: those whose Exit it uses, and those they
+ * depend on.
  *
- * Errors   ERR_FORMAT, naming the operation, if the parts are not put together like this.
+ * Errors   ERR_FORMAT, naming the operation, if the parts are not connected like this.
  * Source   tensorflow/python/ops/control_flow_ops.py (WhileContext)
  */
 #ifndef AGENT_SESSION_LOOPS_H
@@ -32,8 +33,8 @@ struct while_loop {
     struct loop_variable *variables;
     int n_constants, cap_constants;
     struct operation **constants; /* Enters */
-    /* What it needs of outside, in the order in which it was found; index -1: an operation
-     * that it waits for. */
+    /* The outputs from outside that the loop needs, in the order in which they were
+     * found; index -1: an operation that the loop waits for. */
     int n_needs, cap_needs;
     struct output *needs;
     int draws;             /* its operations use random numbers */
@@ -48,21 +49,22 @@ struct loop_finder {
     struct arena *arena; /* of the result; `inside` is in the scratch arena */
     struct arena *scratch;
     const unsigned char *effects; /* plan_effects */
-    int64_t n_left;               /* operations to look at, before it gives up */
+    int64_t n_left;               /* operations to look at before giving up */
     struct err *err;
     const struct operation *open[LOOPS_MAX_DEPTH]; /* LoopConds */
     int depth;
 };
 
-/* Adds the variable of the Exit, and all that it needs, to the loop that it leaves: the one
- * with its LoopCond in *list, or a new one. Returns 0 or an error. */
+/* Adds the variable of the Exit, and everything it needs, to the loop that the Exit
+ * leaves: the one in *list with the same LoopCond, or a new one. Returns 0 or an
+ * error. */
 int loop_find(struct loop_finder *f, struct while_loop **list, struct operation *exit,
               struct while_loop **ret);
 
 /* Whether the Merge is that of a loop's variable. */
 int loop_is_merge(const struct operation *op);
-/* Whether the Enter passes on a variable's reference or handle, or a constant: plans inside
- * the loop then use what is outside. */
+/* Whether the Enter passes on a variable's reference or handle, or a constant. Plans
+ * inside the loop then read the outside value directly. */
 int loop_is_transparent(const struct operation *enter);
 
 #endif

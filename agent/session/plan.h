@@ -190,10 +190,9 @@ struct condition {
     int value; /* of the predicate */
 };
 
-/* A condition without a predicate never holds: it is that of values which are fed dead.
- *
- * Holds if all its conditions hold. Outer ones come first: only if they hold are the
- * predicates of inner ones computed. */
+/* A guard holds if all its conditions hold. Outer conditions come first: the predicates
+ * of inner ones are computed only if the outer ones hold. A condition without a predicate
+ * never holds; it guards values that are fed dead. */
 struct guard {
     int n;
     struct condition *conditions;
@@ -210,10 +209,10 @@ struct plan_feed {
 };
 
 struct plan {
-    /* If valid, this is no plan yet: the output has to be computed and fed first. */
+    /* If valid, the plan cannot run: this output must be computed and fed first. */
     struct output probe;
     int needs_values;      /* planning failed because a value was unknown */
-    unsigned char *lacked; /* by feed: that value depends on it; NULL: none known */
+    unsigned char *lacked; /* by feed: that value depends on it; NULL: not known */
     struct arena arena;
     struct graph *graph;
     enum numerics numerics;
@@ -321,9 +320,12 @@ void plan_guards(struct plan *p, struct arena *scratch, struct order *order);
 int guard_of_input(struct plan *p, const int *guard_of, struct output x); /* or a feed */
 int is_switch(const struct operation *op);
 
-/* For each operation of the graph, whether it has an effect or depends on one that has.
- * A control edge to one without is dropped, unless that is a NoOp. */
+/* For each operation of the graph, whether it has an effect or depends on an operation
+ * that has one. */
 unsigned char *plan_effects(const struct graph *g, struct arena *arena);
+/* Whether the control edge counts: always if op has no outputs (such as a NoOp),
+ * otherwise if `effects` is set for the operation waited for. Other control edges are
+ * dropped. */
 int plan_awaits(const unsigned char *effects, const struct operation *op,
                 int control_input);
 

@@ -332,7 +332,8 @@ static int may_join(const struct fusing *f, const struct node *n, int g, int64_t
     return 1;
 }
 
-/* A float32 sum that can become a tail of the step that computes its operand. */
+/* Whether the node is a float32 sum that can become a tail of the step that computes its
+ * operand. */
 static int tail_of(const struct plan *p, const struct node *n, struct loop_tail *ret)
 {
     const struct tensor *x = &p->values[n->in[0]].tensor;

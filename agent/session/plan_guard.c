@@ -1,7 +1,7 @@
 /* Finds the guard of each operation: the conditions, set by Switches, under which it
  * runs. An operation is alive while all of its inputs are, so its guard is the union of
  * theirs. A Merge is alive while any of its inputs is, so its guard is the
- * intersection; inputs that are fed dead leave it to the others. */
+ * intersection; inputs that are fed dead do not count. */
 #include "agent/session/plan.h"
 
 #include <string.h>

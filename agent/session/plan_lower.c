@@ -134,9 +134,8 @@ static int lower_cut(struct lowering *l, const struct node *n, int *ret)
     return 1;
 }
 
-/* The results have the bytes of an input: sets `ret` to values of it. */
-
-/* If the result has the bytes of an input, sets *ret to that value. */
+/* If the results consist of bytes of an input, sets ret to aliases of the input and
+ * returns 1. */
 static int lower_rename(struct lowering *l, const struct node *n, int *ret)
 {
     if (lower_cut(l, n, ret))

@@ -23,7 +23,7 @@ struct session {
     struct schedule *schedules[MAX_SCHEDULES];
     int n_schedules;
     int n_seen;     /* has_staged looked at this many operations of the graph */
-    int has_staged; /* one of them can be run by no plan */
+    int has_staged; /* no plan can run one of them */
     int is_staged;  /* a run in stages, which has checked its arguments, is under way */
     int64_t max_iterations;
     uint64_t runs;
@@ -31,7 +31,7 @@ struct session {
     size_t buffer_bytes;
     void (*progress)(void *ctx);
     void *progress_ctx;
-    struct session_tap *tap; /* NULL: nothing is tapped */
+    struct session_tap *tap; /* NULL: none */
 };
 
 int session_new(struct session **ret, struct graph *g, const struct session_options *o,

@@ -6,7 +6,7 @@
  *          block (its layout: vars/var_store.h).
  * Devices  the variables of a device whose memory is given in the options live there, and
  *          every session that maps the memory sees each change at once: the parameter
- *          servers and workers of replica_device_enter. They are in nobody's snapshot; a
+ *          servers and workers of replica_device_enter. No snapshot contains them; a
  *          Saver saves them like all others. Two sessions that write one variable at the
  *          same time may each undo a part of the other's change, as with TensorFlow's
  *          use_locking=False.
@@ -26,15 +26,15 @@
  *          and stacks run between plans: such a run is cut into several plans, and so are
  *          a loop's condition and body (stages.h). These runs allocate. In such a run a
  *          variable that is written in a loop, or before one, and read elsewhere may be
- *          read before or after, unless a control dependency says so. ERR_FORMAT: a loop is
- *          malformed; ERR_LIMIT: it does not end, or its arrays and stacks take too much
- *          memory.
+ *          read before or after, unless a control dependency orders them. ERR_FORMAT: a
+ *          loop is malformed; ERR_LIMIT: it does not end, or its arrays and stacks take
+ *          too much memory.
  * Draws    random ops draw from rng_key_derive(key, operation name) at the counter given
  *          for the run; in a loop, from another key in each iteration.
  * Errors   ERR_UNINITIALIZED "Attempting to use uninitialized value v"; ERR_SHAPE,
  *          ERR_DTYPE, ERR_ARG naming the tensor. A failed run changes no variable unless a
  *          writing operation had already run.
- * Threads  one at a time per session. The graph must outlive its sessions.
+ * Threads  one call at a time per session. The graph must outlive its sessions.
  */
 #ifndef AGENT_SESSION_SESSION_H
 #define AGENT_SESSION_SESSION_H
@@ -87,8 +87,8 @@ struct run_args {
 
 /* ret[n_fetches]: if ret[i].data is NULL, ret[i] becomes a new tensor that the caller owns
  * (tensor_free). Otherwise ret[i] is the caller's tensor, whose dtype and element count must
- * fit; it receives a copy and the shape, and nothing is allocated. May be NULL without
- * fetches. */
+ * fit; it receives a copy and the shape, and nothing is allocated. ret may be NULL if
+ * there are no fetches. */
 int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
                 struct err *err);
 
@@ -102,7 +102,7 @@ size_t session_block_bytes(const struct session *s);
  * used; this call assigns all places now. ERR_LIMIT: the given block is too small. */
 int session_fix_layout(struct session *s, struct err *err);
 
-/* Copy the whole block out and in. The graph does not change. */
+/* Copy the whole block to dst, or from src. The graph does not change. */
 void session_snapshot(const struct session *s, void *dst /* block_bytes */);
 void session_restore(struct session *s, const void *src /* block_bytes */);
 
@@ -115,16 +115,16 @@ int session_variable_initialized(struct session *s, const struct variable *v);
 /* Offset of the value from the start of its block. */
 size_t session_variable_offset(struct session *s, const struct variable *v);
 
-/* Shows values of the runs that the owner of the session makes, for `brood replay`. While
- * a tap is set, each session_run also fetches those of its outputs that the run feeds or
- * computes anyway. This changes no other value, and no variable. */
+/* Passes values of a session's runs to fn, for `brood replay`. While a tap is set, each
+ * session_run also fetches those of the tap's outputs that the run feeds or computes
+ * anyway. This changes no other value, and no variable. */
 struct session_tap {
-    const struct output *outputs; /* borrowed, as ctx; no types without a size */
+    const struct output *outputs; /* borrowed, as ctx; dtype_size must not be 0 */
     size_t n;
-    /* value: borrowed for the call. They come in the order of outputs. */
+    /* value: borrowed for the call. Called in the order of outputs. */
     void (*fn)(void *ctx, size_t i, const struct tensor *value);
     void *ctx;
-    unsigned runs; /* that have begun since the tap was set */
+    unsigned runs; /* runs that have begun since the tap was set */
 };
 void session_set_tap(struct session *s, struct session_tap *tap); /* NULL: none */
 

@@ -1,6 +1,7 @@
 /* Cuts a run into stages. A block is an operation that a plan runs, or a unit: a staged
- * operation or a loop. The level of a block is the number of units one after the other that
- * come before it; its stage is the first one in which a later block needs it. */
+ * operation or a loop. The level of a block is the length of the longest chain of units
+ * that must run before it. A unit's stage is its level; an operation's stage is the first
+ * one in which a block needs it. */
 #include "agent/session/stages.h"
 
 #include "agent/graph/op_table.h"
@@ -11,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits the time for scheduling one run to seconds: the number of operations looked
- * at. */
+/* The number of operations that scheduling one run may look at, which limits its time to
+ * seconds. */
 #define MAX_LOOKS ((int64_t)400000000)
 
 struct builder {
@@ -38,7 +39,7 @@ struct builder {
     int cap_units;
     int n_blocks;
     int *level, *stage; /* [operations, then units] a block's level and stage */
-    int *order;         /* blocks in an order in which each follows those that it needs */
+    int *order;         /* blocks, each after those that it needs */
     int n_order;
     int *fetch_stage; /* [slots] the stage whose plan computes it; INT_MAX: none */
     int cap_fetch;
@@ -201,7 +202,7 @@ static int visit(struct builder *b, struct operation *op)
     return 0;
 }
 
-/* Refuses feeds of operations inside of a loop: they would be ignored. */
+/* Rejects feeds of operations inside a loop, since they would be ignored. */
 static int check_given(struct builder *b)
 {
     for (const struct while_loop *l = b->loops; l != NULL && b->query->of_loop == NULL;
@@ -238,7 +239,8 @@ static int block_of(const struct builder *b, const struct operation *op)
     return b->unit_of[id] > 0 ? b->n + b->unit_of[id] - 1 : id;
 }
 
-/* Finds need i of the block; returns 0 past the last. A need that is fed has op NULL. */
+/* Finds need i of the block; returns 0 past the last. OUTPUT_NONE for a need that is fed,
+ * and for a control edge that is dropped (plan_awaits). */
 static int need_at(const struct builder *b, int block, int i, struct output *ret)
 {
     const struct unit *u = block >= b->n ? &b->sc->units[block - b->n] : NULL;
@@ -263,8 +265,8 @@ static int need_at(const struct builder *b, int block, int i, struct output *ret
     return 1;
 }
 
-/* Whether a plan can compute the operation once more at no cost, or must not get it as a
- * value. */
+/* Whether every plan that needs the operation runs it again: at no cost, or because its
+ * result is a variable's reference or handle, which cannot be fed. */
 static int is_light(const struct builder *b, const struct operation *op)
 {
     const struct kernel_row *row = kernel_find(operation_type(op));
@@ -454,7 +456,7 @@ static void feed(struct builder *b, struct stage *s, struct output x)
     s->feeds[s->n_feeds++] = k;
 }
 
-/* Handles one need of stage `at`'s plan: the plan computes it, or gets it fed. */
+/* Adds one need of the plan of stage `at`: the plan computes it, or it is fed. */
 static void plan_needs(struct builder *b, int at, struct output x)
 {
     struct stage *s = &b->sc->stages[at];
@@ -553,8 +555,8 @@ static void fill_stage(struct builder *b, int at)
 
 /* ---- handles ---- */
 
-/* Returns the slot that x has the handle of: operations that pass values on keep it. -1:
- * none. */
+/* Returns the slot whose handle x has, perhaps through operations that pass their input
+ * on; -1: none. */
 static int handle_slot(const struct builder *b, struct output x)
 {
     for (int n = 0; n < b->n && output_dtype(x) == DT_RESOURCE; n++) {
@@ -597,8 +599,8 @@ static size_t add_given(struct output *given, size_t n, struct operation *op, in
     return n;
 }
 
-/* Makes the schedules of the loop's condition and body. schedule_run lists what they are
- * given. */
+/* Makes the schedules of the loop's condition and body. give() in stages_run.c fills
+ * their given outputs in the same order. */
 static int cut_loop(struct builder *b, struct unit *u)
 {
     const struct while_loop *l = u->loop;

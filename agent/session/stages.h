@@ -1,23 +1,25 @@
 /* stages.h - runs what no plan can: loops, tensor arrays and stacks. Private to
  * agent/session.
  *
- * The operations with OP_STAGED change values that plans do not know, or have results whose
- * shapes only they know. A run that needs some of them is cut into stages. Each stage is an
- * ordinary plan, which computes what the staged operations behind it take; then these are
- * executed, and later stages are fed their results. An operation runs in the first stage
- * that needs it, and what it computed is fed to later ones. Each runs once, but for those
- * that cost nothing (constants, reads of variables).
+ * An operation with OP_STAGED changes values that plans do not know, or has results whose
+ * shapes are unknown until it has run. A run that needs such operations is cut into
+ * stages. Each stage is an ordinary plan, which computes the inputs of the staged
+ * operations that follow it; then these run, and their results are fed to later stages.
+ * Any other operation runs in the first stage that needs it, and its results are fed to
+ * later stages. Each operation runs once, except those that cost nothing (constants,
+ * reads of variables).
  *
  * A loop (loops.h) is one staged operation. Its condition and its body are cut into stages
  * themselves, with the loop's variables and constants as feeds, so that each iteration runs
- * plans of the session's cache: a variable that changes its shape leads to one plan a
- * shape. Random operations draw other numbers in each iteration: from a key derived from the
- * name of the LoopCond and the number of the iteration.
+ * plans from the session's cache: a variable whose shape changes needs one plan for each
+ * shape. Random operations draw different numbers in each iteration: from a key derived
+ * from the name of the LoopCond and the number of the iteration.
  *
- * Dead     values on branches not taken: an operation with a dead input does not run, and
- *          its results are fed dead.
- * Bounds   the session's max_iterations of all loops of a run; tensor arrays and stacks as in
- *          containers.h. Each plan is progress (session_set_progress).
+ * Dead     a value on a branch not taken is dead. A staged operation with a dead input
+ *          does not run, and its results are fed as dead.
+ * Bounds   the session's max_iterations counts the iterations of all loops of a run; for
+ *          tensor arrays and stacks see containers.h. Each plan reports progress
+ *          (session_set_progress).
  */
 #ifndef AGENT_SESSION_STAGES_H
 #define AGENT_SESSION_STAGES_H
@@ -29,10 +31,10 @@
 
 struct schedule;
 
-/* A value that a run has: of a feed, of a staged operation or of an earlier stage. */
+/* A value in a run: fed, or computed by a staged operation or an earlier stage. */
 struct slot {
     struct feed
-        feed;   /* its value may be owned; output.index -1: an operation, no value */
+        feed;   /* may own its value; output.index -1: the operation itself, no value */
     int handle; /* of a resource: the number of the container; -1: none */
 };
 
@@ -42,22 +44,22 @@ struct unit {
     struct while_loop *loop;
     struct schedule *condition, *body; /* of the loop */
     int n_in, n_out;
-    int *in;   /* slots: its inputs; of a loop, of the Enters of its variables and its
-                  constants; then what it waits for */
-    int *out;  /* slots: its outputs; of a loop, of the Exits; -1: not used */
-    int *done; /* slots of the operations themselves, -1: not used; like `out` for a loop,
-                  otherwise one */
+    int *in;   /* slots: of the inputs; of a loop, of the inputs of its variables' and
+                  constants' Enters; then of the operations it waits for */
+    int *out;  /* slots: of the outputs; of a loop, of the Exits; -1: not used */
+    int *done; /* slots of the operations themselves: of a loop, of the Exits; otherwise
+                  done[0], of op; -1: not used */
 };
 
 struct stage {
     int n_feeds, n_fetches, n_targets;
     int *feeds;             /* slots */
     int *fetched;           /* slots */
-    struct output *fetches; /* of the last stage: the caller's */
+    struct output *fetches; /* in the last stage, those of the caller */
     struct operation **targets;
-    int *done; /* slots of the targets; -1: none */
+    int *done; /* slots of the targets; NULL in the last stage */
     int n_units;
-    struct unit **units; /* after the plan */
+    struct unit **units; /* in the order in which they run, after the plan */
 };
 
 struct schedule {
@@ -66,9 +68,9 @@ struct schedule {
     struct output *given, *wanted;
     struct operation **targets;
     uint64_t last_used;
-    int n_slots, cap_slots; /* the first n_given are given */
-    struct slot *slots;     /* outputs only */
-    int *same_handle;       /* by slot: that of an earlier slot, or -1 */
+    int n_slots, cap_slots; /* the first n_given are those of `given` */
+    struct slot *slots;     /* only the outputs are set */
+    int *same_handle;       /* by slot: the slot whose handle it has, or -1 */
     int *wanted_handle;     /* by wanted output: the slot with its handle, or -1 */
     int n_stages;           /* 1: an ordinary run */
     struct stage *stages;
@@ -78,13 +80,13 @@ struct schedule {
 
 struct schedule_query {
     const struct graph *graph;
-    const struct output *given; /* what is fed */
+    const struct output *given; /* the outputs that are fed */
     size_t n_given;
     const struct output *wanted;
     size_t n_wanted;
     struct operation *const *targets;
     size_t n_targets;
-    /* of the condition or the body of a loop: its LoopCond, and the loops around it */
+    /* for the condition or the body of a loop: its LoopCond, and the query around it */
     const struct operation *of_loop;
     const struct schedule_query *around;
 };
@@ -101,7 +103,7 @@ struct staged_run {
     int64_t n_iterations, max_iterations;
 };
 
-/* args: as of session_run; what is fed are the given outputs. */
+/* args: as for session_run; the feeds are of the given outputs, in their order. */
 int schedule_run(struct staged_run *r, const struct schedule *sc,
                  const struct run_args *args, struct tensor *ret, struct err *err);
 

@@ -131,9 +131,9 @@ static int fill(struct slot *slots, const struct schedule *sc, int n,
     return k;
 }
 
-/* Fills the slots that a loop gives to its condition and its body: for each variable
- * the Merge, the number of the input that it passed on, and the Switch; then the
- * constants. */
+/* Fills the given slots of the condition's or the body's schedule, in the order of
+ * cut_loop: for each variable the Merge's value, the number of the input that it passed
+ * on, and the Switch's value if the body uses it; then the constants. */
 static void give(const struct while_loop *l, const struct schedule *sc,
                  struct slot *slots, const struct contained *variables,
                  const struct contained *constants, const struct contained *index)
@@ -292,7 +292,7 @@ static int run_until_last(struct staged_run *r, const struct schedule *sc,
     return rc;
 }
 
-/* Runs a schedule whose given slots are filled. Dead results are no error. The caller
+/* Runs a schedule whose given slots are filled. Dead results are not errors. The caller
  * frees all results. */
 static int run_slots(struct staged_run *r, const struct schedule *sc, struct slot *slots,
                      const struct run_args *args, struct contained *ret, struct err *err)

@@ -15,17 +15,17 @@ struct place {
     enum dtype dtype;
     struct shape shape;
     struct block *block;
-    int flag; /* which of the block's flags is its own */
+    int flag; /* index of its flag in the block */
     size_t offset;
 };
 
 struct block {
-    const char *device; /* of the variables in it; NULL: all others */
+    const char *device; /* of its variables; NULL: it holds all other variables */
     char *memory;
-    size_t bytes, capacity; /* bytes 0: it has no layout yet */
+    size_t bytes, capacity; /* bytes 0: not laid out yet */
     int n;                  /* variables */
     int borrowed;           /* the caller owns the memory */
-    int holds_state;        /* its contents must still be checked */
+    int holds_state;        /* keep its contents, which are not checked yet */
 };
 
 struct var_store {
@@ -113,7 +113,8 @@ static uint64_t layout_hash(const struct var_store *s, const struct block *b)
     return h;
 }
 
-/* "/job:ps/task:1" has what is placed on "/job:ps/task:1/device:CPU:0", too. */
+/* The block of "/job:ps/task:1" also holds what is placed on
+ * "/job:ps/task:1/device:CPU:0". */
 static struct block *block_of(struct var_store *s, const struct operation *op)
 {
     const char *device = operation_device(op);
@@ -219,7 +220,7 @@ static void assign_offsets(struct var_store *s, const struct block *b)
     }
 }
 
-/* Whether the given block holds the state of these variables. */
+/* ERR_STATE: the given block does not hold the state of these variables. */
 static int check_state(const struct var_store *s, const struct block *b, size_t bytes,
                        struct err *err)
 {

@@ -29,15 +29,15 @@ _Static_assert(sizeof(struct var_header) == 64, "the values that follow stay ali
 
 struct var_store;
 
-/* Memory that holds the variables placed on one device: those of a parameter server, say,
- * in memory that its workers map, too. It is laid out once, with the first variables. */
+/* Memory that holds the variables placed on one device, such as those of a parameter
+ * server, whose workers map the memory, too. It is laid out once, with the first
+ * variables. */
 struct device_memory {
-    const char
-        *device;     /* "/job:ps/task:0"; also "/job:ps/task:0/device:CPU:0" is in it */
-    void *block;     /* 64-byte aligned; outlives the store */
-    size_t capacity; /* bytes */
-    /* Keep the contents, which another store laid out for the same variables. 0: lay it
-     * out, with no variable initialised. */
+    const char *device; /* "/job:ps/task:0"; includes "/job:ps/task:0/device:CPU:0" */
+    void *block;        /* 64-byte aligned; outlives the store */
+    size_t capacity;    /* bytes */
+    /* 1: keep the contents, which another store laid out for the same variables. 0: lay
+     * the memory out, with no variable initialised. */
     int holds_state;
 };
 #define VAR_STORE_MAX_DEVICES 16
@@ -51,9 +51,10 @@ int var_store_new(struct var_store **ret, struct graph *g,
 void var_store_free(struct var_store *s); /* NULL is fine */
 
 /* Gives every variable of the graph a place in its block. The store's own block may move,
- * together with the values (var_store_moves counts). ERR_LIMIT: a given block is too small;
- * ERR_STATE: it holds the state of another graph, or a variable came to a device after its
- * memory was laid out; ERR_UNSUPPORTED: a variable of strings. */
+ * together with the values (var_store_moves counts). ERR_LIMIT: a given block is too
+ * small, or a variable too large; ERR_STATE: a given block holds the state of another
+ * graph, or a variable was added to a device after its memory was laid out; ERR_SHAPE: a
+ * variable's shape is not known; ERR_UNSUPPORTED: a variable of strings; ERR_NOMEM. */
 int var_store_place(struct var_store *s, struct err *err);
 unsigned var_store_moves(const struct var_store *s);
 
@@ -61,11 +62,11 @@ unsigned var_store_moves(const struct var_store *s);
 void *var_store_block(struct var_store *s);
 size_t var_store_bytes(const struct var_store *s);
 
-/* The number of the variable of a VariableV2 operation; -1 if it has no place yet. */
+/* The number of the variable whose operation this is; -1 if it has no place yet. */
 int var_store_find(const struct var_store *s, const struct operation *op);
 const char *var_store_name(const struct var_store *s, int i);
 struct tensor var_store_value(struct var_store *s, int i); /* a view */
-/* From the start of the variable's block. */
+/* Bytes from the start of the variable's block to its value. */
 size_t var_store_offset(const struct var_store *s, int i);
 int var_store_initialized(const struct var_store *s, int i);
 void var_store_set_initialized(struct var_store *s, int i);

@@ -583,9 +583,9 @@ static int may_be_exchanged(const struct dense *d)
 #define STRIP_ROWS  18  /* rows of C that are stored before the next ones */
 #define TURNED_ROWS 36  /* the same if B is transposed anew for each strip */
 
-/* If k is short, storing C takes most of the time. A panel of all its rows is far more
- * expensive then than all panels of a few rows, whose stores stay in a few pages. Not with
- * column sums, which would be added in another order. */
+/* If k is short, storing C takes most of the time. Storing one panel for all rows is then
+ * far slower than storing all panels for a few rows, which touch only a few pages. Column
+ * sums rule this out, since they would be added in another order. */
 static int may_go_by_strips(const struct dense *d)
 {
     return d->k <= SHORT_SUM && d->n >= WIDE && d->m > STRIP_ROWS &&

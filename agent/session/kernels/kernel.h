@@ -154,9 +154,9 @@ KERNEL(kern_merge_summary)
 
 /* ---- shared by the kernels ---- */
 
-/* The floats of scratch memory that the kernel of a convolution gets as an output behind the
- * operation's own; 0: `fn` is none of them. filter: shape of the filter; pixels: elements of
- * the output's gradient, or of the output, in one channel. */
+/* The number of floats of scratch memory that a convolution's kernel gets as one more
+ * output, after the operation's own; 0 if `fn` is no such kernel. filter: shape of the
+ * filter; pixels: elements of the output's gradient, or of the output, in one channel. */
 int64_t kern_conv_scratch(kernel_fn fn, const struct shape *filter, int64_t pixels);
 
 /* Output shapes that depend on input values: BroadcastGradientArgs, Where, RestoreV2 (which
