@@ -6,8 +6,9 @@
  * returns.
  *
  * Errors   the message names the path and the step that failed (create, write, fsync,
- *          close, rename, fsync of the directory); the code is -errno. After an error, an
- *          existing file is unchanged and the temporary file is removed.
+ *          close, rename, fsync of the directory); the code is -errno. After an error
+ *          before the rename, an existing file is unchanged and the temporary file is
+ *          removed; if the fsync of the directory fails, `path` is already the new file.
  */
 #ifndef COMMON_CKPT_ATOMIC_FILE_H
 #define COMMON_CKPT_ATOMIC_FILE_H
@@ -24,9 +25,9 @@ int atomic_file_new(struct atomic_file **ret, const char *path, int durable,
 /* Buffered; after a failure only atomic_file_free may be called. */
 int atomic_file_append(struct atomic_file *f, const void *data, size_t len_bytes,
                        struct err *err);
-/* Everything but the rename: afterwards a full disk does not stop a commit. */
+/* Does everything but the rename: afterwards a full disk cannot make the commit fail. */
 int atomic_file_flush(struct atomic_file *f, struct err *err);
-/* Nothing may be appended after it. */
+/* Renames the file to `path`. Nothing may be appended afterwards. */
 int atomic_file_commit(struct atomic_file *f, struct err *err);
 /* Removes the temporary file unless it was committed. NULL is fine. */
 void atomic_file_free(struct atomic_file *f);

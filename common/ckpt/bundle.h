@@ -24,14 +24,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Which part of a partitioned tensor; as many dimensions as that tensor has. */
+/* A part of a partitioned tensor; it has as many dimensions as the tensor. */
 struct bundle_slice {
     int64_t start[SHAPE_MAX_RANK];
-    int64_t length[SHAPE_MAX_RANK]; /* -1: all of the dimension, then start is 0 */
+    int64_t length[SHAPE_MAX_RANK]; /* -1: the whole dimension; start is then 0 */
 };
 
-/* Parses how SaveV2 and RestoreV2 name a part: "4 10 0,2:-", the sizes of the whole and for
- * each dimension - (all of it) or start,length. ERR_FORMAT. */
+/* Parses the name that SaveV2 and RestoreV2 give a part, "4 10 0,2:-": the sizes of the
+ * whole, then for each dimension "-" (all of it) or start,length. ERR_FORMAT. */
 int bundle_slice_from_text(const char *text, struct shape *ret_whole,
                            struct bundle_slice *ret, struct err *err);
 
@@ -53,8 +53,8 @@ struct bundle_writer;
 /* `durable`: fsync before and after each rename. The directory must exist. */
 int bundle_writer_new(struct bundle_writer **ret, const char *prefix, int durable,
                       struct err *err);
-/* The same with several data files, as TensorFlow writes for variables on several
- * devices: tensors go to the first until bundle_writer_next_shard. 1 to 99999. */
+/* The same with 1 to 99999 data files, as TensorFlow writes for variables on several
+ * devices: tensors go to the first until bundle_writer_next_shard is called. */
 int bundle_writer_new_sharded(struct bundle_writer **ret, const char *prefix,
                               uint32_t n_shards, int durable, struct err *err);
 /* Switches to the next data file; CHECKs that there is one. */
@@ -89,8 +89,8 @@ const struct bundle_entry *bundle_reader_entry(const struct bundle_reader *r, si
 const struct bundle_entry *bundle_reader_find(const struct bundle_reader *r,
                                               const char *name);
 
-/* The error that there is no tensor of that name: ERR_NOT_FOUND, or ERR_UNSUPPORTED if the
- * checkpoint is an object-based one. */
+/* Sets and returns the error for a name without a tensor: ERR_NOT_FOUND, or
+ * ERR_UNSUPPORTED if the checkpoint is object-based. */
 int bundle_reader_missing(const struct bundle_reader *r, const char *name,
                           struct err *err);
 

@@ -367,7 +367,7 @@ int bundle_slice_from_text(const char *text, struct shape *ret_whole,
 
     *ret_whole = SHAPE_SCALAR;
     *ret = (struct bundle_slice){0};
-    /* a space follows each size, but not the slice after them */
+    /* each size is followed by a space; the slice, which comes last, is not */
     while (ok && ret_whole->rank < SHAPE_MAX_RANK) {
         const char *next = p;
         const int64_t size = scan_number(&next);

@@ -18,7 +18,7 @@
 
 enum {
     MAX_INDEX_BYTES = 1 << 28,
-    /* keys share prefixes; limits the size of all keys relative to the index */
+    /* keys share prefixes: this limits the size of all keys, relative to the index */
     MAX_KEY_EXPANSION = 64,
 };
 

@@ -1,6 +1,5 @@
-/* bundle_reader.h - private to bundle_reader.c (the index), bundle_v1.c (V1 checkpoints) and
- * bundle_data.c (the tensors);
- * the public interface is bundle.h.
+/* bundle_reader.h - private to bundle_reader.c (the index), bundle_v1.c (V1 checkpoints)
+ * and bundle_data.c (the tensors); the public interface is bundle.h.
  */
 #ifndef COMMON_CKPT_BUNDLE_READER_H
 #define COMMON_CKPT_BUNDLE_READER_H
@@ -26,7 +25,7 @@ struct bundle_reader {
     struct arena arena; /* keys and slices */
     uint32_t n_shards;
     struct records tensors, slices;
-    int in_memory; /* a V1 checkpoint: the bytes of the only shard are these: */
+    int in_memory; /* a V1 checkpoint, whose only shard is `memory` */
     struct wbuf memory;
     int fd; /* of the shard that was read last; -1: none */
     uint32_t fd_shard;

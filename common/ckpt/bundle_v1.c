@@ -6,8 +6,8 @@
  *     a slice's key          SavedTensorSlices {2: data {1: name, 2: slice, 3: TensorProto}}
  *
  * Keys of slices are those of a bundle. The TensorProto has only values, in the field of
- * their dtype. All are read at once: their bytes become what the data file of a bundle
- * would have, in memory, so that a reader handles both alike.
+ * their dtype. All values are read at once: memory then holds what the data file
+ * of a bundle would, so that a reader handles both alike.
  *
  * Source   tensorflow/core/util/{tensor_slice_writer,tensor_slice_reader}.cc,
  *          saved_tensor_slice.proto

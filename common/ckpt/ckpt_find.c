@@ -59,8 +59,8 @@ static const char *base_name(const char *path)
     return base;
 }
 
-/* Returns how useful the files of a prefix are: values rank above a graph alone, that
- * above a V1 checkpoint, and that above nothing. */
+/* Returns how useful the files of a prefix are: 3 V2 values, 2 a graph alone, 1 a V1
+ * checkpoint, 0 nothing. */
 static int rank(const char *prefix)
 {
     enum ckpt_kind kind = ckpt_kind_of(prefix);
@@ -108,7 +108,7 @@ int ckpt_find_newest(char **ret_prefix, const char *dir, struct err *err)
 
 /* ---- paths given by users ---- */
 
-/* Finds a checkpoint whose files have no base name in a directory. */
+/* Finds, in a directory, a checkpoint whose files have no base name: ".index". */
 static int find_nameless(char **ret, const char *dir)
 {
     const size_t len = strlen(dir);

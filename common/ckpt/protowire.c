@@ -57,8 +57,7 @@ size_t pw_begin(struct wbuf *b, uint32_t field)
     return b->len;
 }
 
-/* The number of bytes that the length takes is only known now: moves the content to make
- * room for it. */
+/* Moves the content to make room for its length, whose size is only known now. */
 void pw_end(struct wbuf *b, size_t begun)
 {
     size_t content = b->len - begun;

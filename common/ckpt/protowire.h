@@ -2,8 +2,8 @@
  *
  * For the few small messages of checkpoints and event files.
  *
- * Writing  appends to a wbuf. Zeros are written, too; proto3 leaves zero scalars out, for
- *          which there is the _nonzero form.
+ * Writing  appends to a wbuf. Zeros are written, too. proto3 leaves zero scalars out: for
+ *          it there is the _nonzero form.
  * Reading  one field at a time; length-delimited fields are views of the input:
  *
  *     while (pw_next(&c, &f)) {
@@ -24,7 +24,7 @@
 
 enum pw_type { PW_VARINT = 0, PW_FIXED64 = 1, PW_LEN = 2, PW_FIXED32 = 5 };
 
-/* Negative integers are given as (uint64_t)v: ten bytes, as protobuf has them. */
+/* Pass negative integers as (uint64_t)v: protobuf encodes them in ten bytes. */
 void pw_put_varint(struct wbuf *b, uint32_t field, uint64_t v);
 void pw_put_varint_nonzero(struct wbuf *b, uint32_t field, uint64_t v);
 void pw_put_fixed32(struct wbuf *b, uint32_t field, uint32_t v);

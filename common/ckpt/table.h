@@ -26,7 +26,7 @@ enum {
     TABLE_BLOCK_BYTES = 262144,
     TABLE_RESTART_INTERVAL = 16,
     TABLE_MAX_KEY_BYTES =
-        1 << 16, /* our own limit: bounds the memory that a damaged file can request */
+        1 << 16, /* limit of brood: bounds the memory that a damaged file can request */
 };
 
 /* ---- writing: the whole file is built in memory ---- */

@@ -39,7 +39,7 @@ static inline void table_put_footer(struct wbuf *b, struct table_handle metainde
     wbuf_u64(b, TABLE_MAGIC);
 }
 
-/* Order of keys: unsigned bytes, then the shorter first. */
+/* The order of keys: by unsigned bytes; of equal beginnings, the shorter key first. */
 static inline int table_compare(const void *a, size_t a_len, const void *b, size_t b_len)
 {
     size_t n = a_len < b_len ? a_len : b_len;

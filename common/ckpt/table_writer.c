@@ -21,8 +21,8 @@ struct table_writer {
     struct wbuf file;
     struct block data, index;
     struct wbuf last_key;
-    struct table_handle pending; /* a finished block that is not yet in the index: */
-    /* its key there depends on the next block's first key */
+    struct table_handle pending; /* a finished block, not yet in the index */
+    /* the block's key in the index depends on the first key of the next block */
     int has_pending;
     int any_entry;
     int finished;

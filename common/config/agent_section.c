@@ -37,9 +37,9 @@ static void resolve_tries(struct optimizer_config *o, const struct optimizer_con
         o->tries = base->type == o->type && base->tries > 0 ? base->tries : 1;
 }
 
-/* Fills in the values that were not given: from `base` (the agent's optimizer, for that
- * of a network) if it has the same type, otherwise from the defaults of the type.
- * Settings that the type does not have become 0. */
+/* Fills in the values that were not given: from `base` (for a network's optimizer, the
+ * agent's) if it has the same type, otherwise from the defaults of the type. Settings
+ * that the type does not have become 0. */
 static void resolve_optimizer(struct optimizer_config *o,
                               const struct optimizer_config *base)
 {
@@ -69,7 +69,7 @@ static void resolve_network(struct network_config *n, const struct optimizer_con
         n->optimizer = (struct optimizer_config){0};
 }
 
-/* After this, no value is "unset". */
+/* Afterwards no value is "unset". */
 void agent_section_resolve(struct agent_config *a)
 {
     const int own_critic = algorithm_find(a->algorithm)->own_critic;
@@ -232,7 +232,7 @@ int agent_section_read(const struct loader *l, const struct yaml_node *section,
         rc = check_section(l, section, path, a);
     if (rc <= 0)
         return rc;
-    *a = was; /* undo what the dropped keys had set */
+    *a = was; /* undoes what the dropped keys set */
     return schema_read(&agent_schema, section, path, a, &l->c->arena, l->err);
 }
 

@@ -12,7 +12,7 @@
 
 /* What an update of an algorithm learns from (supervisor/rollout/row_source.h). */
 enum rows_kind {
-    ROWS_TRANSITIONS, /* drawn rows, with those behind them in their episodes */
+    ROWS_TRANSITIONS, /* drawn rows, with those after them in their episodes */
     ROWS_EPISODES,    /* drawn whole episodes */
     ROWS_WINDOW,      /* the newest rows of every copy, used once */
     ROWS_KIND_COUNT
@@ -27,36 +27,36 @@ struct algorithm_info {
     const char *source;  /* the paper */
     const char *const *settings; /* accepted keys of `settings`, NULL-terminated */
     int own_critic;              /* its critic sees only its own agent */
-    /* Defaults that differ from those of the tables, ended by a NULL path; NULL: none. */
+    /* Defaults that differ from the tables', up to a NULL path; NULL: none. */
     const struct algorithm_default {
-        const char *path; /* within an agent's section, of a number, flag or choice */
+        const char *path; /* within an agent's section; of a number, flag or choice */
         const char *text;
     } * defaults;
     const struct network_config *critic; /* default critic; NULL: run_schema's default */
-    int without_env;                     /* has no policy; only for env.id none */
+    int without_env;                     /* has no policy; for env.id none only */
     int fixed;                           /* acts but never learns */
     const char *const *envs; /* ids of the environments it works in, NULL-terminated;
                               * NULL: all */
     int central;             /* a central process runs some of its stages */
-    enum rows_kind rows;     /* without settings that need others: see algorithm_rows */
+    enum rows_kind rows;     /* by default; some settings need others: algorithm_rows */
     int team_reward;         /* learns one value for the whole team */
     int shares;              /* agents can share parameters through a ps process */
 };
 
 const struct algorithm_info *algorithm_find(const char *name); /* NULL if unknown */
 const struct algorithm_info *algorithm_at(size_t i);           /* NULL past the end */
-/* Whether it works in that environment, and whether it has that key of `settings`. */
+/* Whether it works in that environment; whether it has that key of `settings`. */
 int algorithm_plays_in(const struct algorithm_info *a, const char *env);
 int algorithm_accepts(const struct algorithm_info *a, const char *setting);
 /* Whether it learns from the experience log. */
 int algorithm_learns(const struct algorithm_info *a);
-/* Whether its graph is a file's, which settings.from names, instead of one of its own. */
+/* Whether it takes its graph from the file that settings.from names. */
 int algorithm_brings_graph(const struct algorithm_info *a);
 
 /* The rows that an agent learns from, as it declares in its answer to `configure`. */
 enum rows_kind algorithm_rows(const struct agent_config *a);
-/* The kind of rows that all learners of a configuration take; ROWS_KIND_COUNT: there are
- * none, or they differ. */
+/* The kind of rows that all learners of a configuration use; ROWS_KIND_COUNT: the
+ * configuration has no learners, or theirs differ. */
 enum rows_kind run_config_rows(const struct run_config *c);
 
 #endif

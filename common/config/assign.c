@@ -73,7 +73,7 @@ static char *key_of(struct arena *arena, const char *assignment)
     return arena_strndup(arena, assignment, strcspn(assignment, "="));
 }
 
-/* Whether one of the assignments set[0..n) is to path[0..len) or a key below it. */
+/* Whether one of the assignments set[0..n) assigns path[0..len) or a key below it. */
 static int is_begun(const char *const *set, size_t n, const char *path, size_t len)
 {
     while (n > 0 && (strncmp(set[n - 1], path, len) != 0 ||
@@ -82,13 +82,13 @@ static int is_begun(const char *const *set, size_t n, const char *path, size_t l
     return n > 0;
 }
 
-/* If the key of set[i], `path`, leads into a list or tree, the assignment changes only a
- * part of it: first copies the whole list or tree from c into `root`. */
+/* If `path`, the key of set[i], leads into a list or tree, the assignment changes only a
+ * part of it: copies the whole list or tree from c into `root` first. */
 static int put_whole(const struct run_config *c, struct yaml_node *root,
                      struct arena *arena, const char *const *set, size_t i,
                      const char *path, struct err *err)
 {
-    /* schema_locate does not modify it */
+    /* schema_locate does not modify c */
     struct run_config *base = (struct run_config *)(uintptr_t)c;
     const char *rest = config_path_within(path, "defaults");
     struct schema_place at = {.rest = ""};

@@ -276,8 +276,8 @@ void run_config_set(struct run_config *c, const struct config_setting *s)
     }
 }
 
-/* Returns the row of the key that an assignment is to, if the key changes without a
- * respawn; otherwise NULL. */
+/* Returns the table row of the key that `set` assigns; NULL if the key cannot change
+ * without a respawn. */
 static const struct field *find_at_once(const struct run_config *c, const char *set,
                                         struct arena *arena)
 {
@@ -286,8 +286,8 @@ static const struct field *find_at_once(const struct run_config *c, const char *
     return f != NULL && f->change != CHANGE_RESPAWN ? f : NULL;
 }
 
-/* If *set assigns a schedule, adds the schedule to `given`, and replaces *set by an
- * assignment of the schedule's last value. */
+/* If *set assigns a schedule, adds the schedule to `given` and makes *set assign the
+ * schedule's last value instead. */
 static int take_schedule(const struct run_config *c, const char **set,
                          struct arena *arena, struct config_settings *given,
                          struct err *err)
@@ -320,7 +320,7 @@ static int is_given(const struct config_settings *given, const char *path)
     return 0;
 }
 
-/* Adds the value that c got by the assignment. */
+/* Adds the value that c has after the assignment `set`. */
 static void take_value(struct run_config *c, const char *set, struct arena *arena,
                        struct config_settings *given)
 {
@@ -395,7 +395,7 @@ static void list_change(void *ctx, const struct config_change *c)
     if ((l->kinds >> c->kind & 1u) == 0 || c->kind == CHANGE_RESTART || is_agreed(l, c))
         return;
     if (c->is == NULL && (c->field->flags & FIELD_SKIP_ZERO) == 0)
-        return; /* the value is absent: another key is given instead */
+        return; /* the value is absent, because another key is given instead */
     s = config_change_setting(c);
     config_settings_add(l->ret, &s);
 }

@@ -3,10 +3,9 @@
  * A change is a setting: a key and its typed value. Configurations are copied, changed and
  * compared as values. The text "KEY=VALUE" is parsed once, where a request arrives, and
  * formatted for people and the journal. No YAML document is read or written for a change.
- * Kinds    enum field_change in schema.h; the table row of each key has its kind. Keys of
- *          all kinds but CHANGE_RESTART have values without pointers and texts without
- *          commas.
- * Follows  an agent's value that equals the default follows the default when that changes.
+ * Kinds    enum field_change in schema.h; the table row of each key has its kind. Except
+ *          for CHANGE_RESTART, values contain no pointers, and their texts no commas.
+ * Follows  if a default changes, the agents' values that equal it change with it.
  */
 #ifndef COMMON_CONFIG_CHANGES_H
 #define COMMON_CONFIG_CHANGES_H
@@ -22,7 +21,7 @@
 struct config_change {
     enum field_change kind;
     size_t agent;              /* index; n_agents: a value of the run or of `defaults` */
-    const char *path;          /* complete: "agents.agent_0.optimizer.learning_rate" */
+    const char *path;          /* full path: "agents.agent_0.optimizer.learning_rate" */
     const char *key;           /* the path within the section of an agent or `defaults` */
     const char *text;          /* the new value, "0.001"; "": it was removed */
     double number;             /* CHANGE_SETTING: the new value; 0 for `none`; a
@@ -33,14 +32,14 @@ struct config_change {
 };
 typedef void (*config_change_fn)(void *ctx, const struct config_change *c);
 
-/* Calls fn for each difference, first those of `defaults`, then those of the agents. Its
- * strings are valid during the call. If the agents' names differ, that is one difference:
- * CHANGE_RESTART with path "agents". */
+/* Calls fn for each difference, first those of `defaults`, then those of the agents. The
+ * strings passed to fn are valid during the call. If the agents' names differ, that is
+ * one difference: CHANGE_RESTART with path "agents". */
 void run_config_compare(const struct run_config *was, const struct run_config *is,
                         config_change_fn fn, void *ctx);
 
-/* The same, such that applying every "path=text" turns `was` into `is`: leaves out agents'
- * values that follow a changed default, and reports those that no longer follow one. */
+/* The same, such that applying every "path=text" turns `was` into `is`: leaves out
+ * agents' values that follow a changed default, and reports those that do not. */
 void run_config_compare_following(const struct run_config *was,
                                   const struct run_config *is, config_change_fn fn,
                                   void *ctx);
@@ -52,15 +51,15 @@ int agent_config_is_same(const struct agent_config *a, const struct agent_config
 
 struct config_setting {
     char *path;                /* owned */
-    const struct field *field; /* its row in the tables, of a kind that can change */
+    const struct field *field; /* its row in the tables; not CHANGE_RESTART */
     union {
         int64_t whole;    /* FIELD_I64, FIELD_U64, FIELD_BYTES */
         double real;      /* FIELD_F64, FIELD_F64_OR_NONE, FIELD_SECONDS */
         int choice;       /* FIELD_BOOL, FIELD_ENUM */
         struct ramp ramp; /* FIELD_SCHEDULE */
     } value;              /* 0 also if the value was removed */
-    /* over > 0: the value moves from step to step (staircase.h), and `value` is one of those
-     * that it has. */
+    /* over > 0: the setting follows this schedule (staircase.h), and `value` is one of
+     * its values. */
     struct ramp schedule;
 };
 
@@ -69,26 +68,26 @@ struct config_settings { /* all-zero: none */
     size_t n, cap;
 };
 
-/* The setting that makes the change; the caller owns its path. */
+/* Returns the setting that makes the change; the caller owns its path. */
 struct config_setting config_change_setting(const struct config_change *c);
 void config_settings_add(struct config_settings *s, const struct config_setting *one);
-/* A copy of it takes the place of the setting of the same key, or is appended. */
+/* Replaces the setting of the same key by a copy of `one`, or appends the copy. */
 void config_settings_replace(struct config_settings *s, const struct config_setting *one);
 void config_settings_done(struct config_settings *s);
 struct config_setting config_setting_copy(const struct config_setting *s);
-/* The value as text, "" if it was removed; its schedule, "0.9 to 0.99 over 1000", if it has
- * one; free() it. */
+/* Returns the value as text, "" if it was removed; if it has a schedule, that: "0.9 to
+ * 0.99 over 1000"; free() it. */
 char *config_setting_text(const struct config_setting *s);
 /* "KEY=VALUE,..."; free() it. */
 char *config_settings_text(const struct config_settings *s);
-/* Parses "KEY=VALUE"; `value` is where a schedule begins. ERR_CONFIG: no such key in c, a key that cannot change in a live run,
- * or a wrong value. */
+/* Parses "KEY=VALUE"; if the value is a schedule, `value` is its first value. ERR_CONFIG:
+ * c has no such key, the key cannot change in a live run, or the value is wrong. */
 int config_setting_parse(struct config_setting *ret, const struct run_config *c,
                          const char *text, struct err *err);
 
-/* As run_config_assign, for a live run: a value that can change at once may have a schedule;
- * *ret then has the value that it ends with. The settings of all such keys that are given,
- * whether they make a difference or not, are added to *given; the caller frees them also on
+/* As run_config_assign, for a live run: a key that changes without a respawn may be given
+ * a schedule; *ret then has the schedule's last value. Adds a setting to *given for each
+ * such key in `set`, even if its value does not change; the caller frees *given, also on
  * failure. ERR_CONFIG. */
 int run_config_assign_live(struct run_config *ret, const struct run_config *from,
                            const char *const *set, size_t n_set,
@@ -98,9 +97,9 @@ int run_config_assign_live(struct run_config *ret, const struct run_config *from
  * 1u << kind, without CHANGE_RESTART). */
 void run_config_differences(struct config_settings *ret, const struct run_config *was,
                             const struct run_config *is, unsigned kinds);
-/* The same, but only for values that also differ between `agreed` and `is`: a value that
- * was requested and then cancelled is left out. A default is included if it, or the value
- * of any agent, differs. */
+/* The same, but only for values that also differ between `agreed` and `is`: this leaves
+ * out values that were requested and then cancelled. A default is included if it, or the
+ * value of any agent, differs. */
 void run_config_differences_beyond(struct config_settings *ret,
                                    const struct run_config *was,
                                    const struct run_config *agreed,
@@ -109,7 +108,7 @@ void run_config_differences_beyond(struct config_settings *ret,
 /* Assigns the value. If it is a default, agents that follow the default change, too. The
  * key must exist in c. */
 void run_config_set(struct run_config *c, const struct config_setting *s);
-/* The same for this key alone: agents keep their values. */
+/* The same for this key only: agents do not follow a default. */
 void run_config_set_only(struct run_config *c, const struct config_setting *s);
 
 #endif

@@ -7,17 +7,17 @@
 
 #define DEVICE_WHY_BYTES 160
 
-/* The task that a device names, as in /job:worker/task:2; -1: it names none. ERR_ARG, with the
- * reason in `why`: it is malformed, or there is no such job, or no such task of n_tasks (0: any
- * may be). */
+/* Sets *ret to the task that a device names, 2 for /job:worker/task:2, or to -1 if it
+ * names none. n_tasks: number of tasks; 0: any task is valid. ERR_ARG, with the reason in
+ * `why`: the device is malformed, or there is no such job or task. */
 int device_task(const char *device, int64_t n_tasks, int64_t *ret,
                 char why[DEVICE_WHY_BYTES]);
 
 /* Checks and completes the section where the table does not suffice. */
 int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
                             struct err *err);
-/* Copies the section, and the agents' devices, from another configuration with the same agents:
- * where a run is computed changes no byte of it. */
+/* Copies the section and all devices from another configuration with the same agents. The
+ * bytes of a run do not depend on where it is computed. */
 void cluster_config_take(struct run_config *c, const struct run_config *from);
 /* Whether processes run on nodes. */
 static inline int cluster_config_is_active(const struct run_config *c)

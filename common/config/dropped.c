@@ -1,5 +1,5 @@
-/* Drops keys of a complete configuration that belong to its last algorithm or optimizer,
- * when it is given another one. */
+/* Drops keys of a complete configuration that only its previous algorithm or optimizer
+ * has, when the configuration is given another one. */
 #include "common/config/loader.h"
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 
 enum { LISTED_MAX_BYTES = 300 };
 
-/* A value from a command line has no line, and is never dropped: the user has just asked
- * for it. */
+/* Values from the command line, which have no line number, are never dropped: the user
+ * has just given them. */
 int loader_may_drop(const struct loader *l, const struct yaml_node *n)
 {
     return l->options != NULL && l->options->dropped != NULL && n->line > 0;

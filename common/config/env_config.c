@@ -82,7 +82,7 @@ static const char *name_of(const struct env_config *c, struct arena *arena)
     return schema_is_name(name) ? name : "environment";
 }
 
-/* Checks the parameters of a plugin, which receives each of them as text. */
+/* Checks the parameters of a plugin: single values, which it receives as texts. */
 static int check_plugin_params(const struct run_config *c, const struct yaml_node *env,
                                struct err *err)
 {

@@ -42,8 +42,8 @@ static int64_t first_update(const struct run_config *c, size_t agent)
     return (x.warmup + x.update_every - 1) / x.update_every * x.update_every;
 }
 
-/* Returns the key whose value the agent uses: "experience.warmup", or that of the agent
- * or of `defaults`; free(). */
+/* Returns the full path of the key whose value the agent uses: the one of the run
+ * ("experience.warmup"), of `defaults` or of the agent; free(). */
 static char *key_of(const struct run_config *c, size_t agent, int is_warmup)
 {
     const char *key = is_warmup ? "warmup" : "update_every";

@@ -1,5 +1,5 @@
-/* The section `on`, and what it has in common with env.command: commands, and the directory
- * in which they start. */
+/* The section `on`, and what it shares with env.command: checking commands and the
+ * directory in which they start. */
 #include "common/config/run_schema.h"
 
 #include <limits.h>
@@ -98,7 +98,7 @@ int hooks_config_complete(struct run_config *c, const struct yaml_node *root,
     return each_command(c, check_words, err);
 }
 
-/* A relative folder is one of the directory. */
+/* Whether folder/name is an executable file; a relative folder is below `directory`. */
 static int is_program(const char *directory, const char *folder, size_t folder_len,
                       const char *name)
 {

@@ -1,5 +1,5 @@
-/* limits.h - the largest number of agents, length of their names, and number of parameters
- * of a plugin. */
+/* limits.h - the largest numbers of agents, environment processes and parameters of a
+ * plugin, and the length of agents' names. */
 #ifndef COMMON_CONFIG_LIMITS_H
 #define COMMON_CONFIG_LIMITS_H
 

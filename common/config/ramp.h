@@ -1,8 +1,8 @@
-/* ramp.h - a number that may follow the run's step: a constant, or linear from one value to
- * another over so many environment steps, and constant afterwards.
+/* ramp.h - a number that may depend on the run's step: a constant, or linear from one
+ * value to another over a number of environment steps, and constant afterwards.
  *
- * It is a function of the step alone, never a state: a respawned agent and a resumed run
- * have the same value. Written 0.1, or "1 to 0.05 over 50000", or as a map
+ * The value is a function of the step alone, never a state: a respawned agent and a
+ * resumed run have the same value. Written 0.1, or "1 to 0.05 over 50000", or as a map
  * {from: 1, to: 0.05, over: 50000}.
  */
 #ifndef COMMON_CONFIG_RAMP_H

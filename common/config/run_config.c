@@ -74,8 +74,7 @@ static int check_at_most_capacity(const struct loader *l, const char *key, int64
 
     if (value <= l->c->experience.capacity)
         return 0;
-    /* the key has its default; what was given is the capacity, which is too small for
-     * it */
+    /* the key has its default; the capacity was given, and is too small for it */
     if (at == NULL)
         at = loader_given(l->root, "experience", "capacity");
     (void)snprintf(path, sizeof(path), "experience.%s", key);
@@ -118,10 +117,10 @@ static void resolve_priority(struct run_config *c)
         p->beta_to = 1.0;
 }
 
-/* Whether a key of `experience` has a meaning for algorithms that learn from the newest
- * rows of every copy. They use all rows since the last update, so they draw no batch and
- * have no warm-up. update_every is dropped with those keys if it does not divide among
- * the copies: it was then meant for them. */
+/* Whether algorithms that learn from the newest rows of every copy use a key of
+ * `experience`. They use all rows since the last update: they draw no batch and have no
+ * warm-up. If update_every is no multiple of the number of copies, it is dropped together
+ * with those keys, because it was meant for an algorithm that uses them. */
 static int is_for_windows(const void *ctx, const char *key)
 {
     const int *keeps_interval = ctx;
@@ -293,7 +292,7 @@ int loader_check_experience(const struct loader *l)
 
 /* ---- its agents ---- */
 
-/* Takes the agents' names from the file: there is no environment to ask for them. */
+/* Takes the agents' names from the file, because there is no environment. */
 static int names_from_file(const struct loader *l, const struct yaml_node *agents,
                            const char *const **ret, size_t *ret_n)
 {

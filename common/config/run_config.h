@@ -65,8 +65,8 @@ struct conv_layers {
     } layer[CONFIG_MAX_CONVS];
 };
 
-/* The height of what a convolution makes of an image of that height, or the width; size at
- * least the kernel. */
+/* The height or width of a convolution's result; size: that of its input, at least the
+ * kernel's. */
 static inline int64_t conv_layer_output(const struct conv_layer *c, int64_t size)
 {
     return (size - c->kernel) / c->stride + 1;
@@ -103,10 +103,10 @@ struct algorithm_settings {
     struct ramp exploration_noise;
     struct ramp target_policy_noise;
     double target_noise_clip;
-    int64_t policy_delay; /* updates of the critics for one of the policy */
+    int64_t policy_delay; /* updates of the critics per update of the policy */
     struct ramp epsilon;
     double hysteresis;
-    int agent_id, last_action; /* networks see them as one-hot vectors */
+    int agent_id, last_action; /* inputs of the networks, as one-hot vectors */
     int64_t recurrent;         /* units of a GRU; 0: none */
     double gae;                /* lambda of the advantages */
     double lambda;             /* of the targets of Q-networks */
@@ -115,19 +115,19 @@ struct algorithm_settings {
     int64_t n_step;       /* rewards that a target counts; 0: one (policies: gae) */
     double clip_ratio;    /* 0: no clipping ("none") */
     struct ramp entropy;  /* weight of the policy's entropy */
-    double initial_alpha; /* the same, where it is learnt (sac): its first value */
-    double target_entropy_share, target_entropy_each; /* that alpha is learnt to reach */
+    double initial_alpha; /* sac, which learns that weight: its first value */
+    double target_entropy_share, target_entropy_each; /* sac adapts alpha to reach it */
     int64_t epochs;                                   /* passes over a window of rows */
     int64_t minibatches;                              /* of a pass */
     enum value_norm_kind value_norm;
     enum reward_scale_kind reward_scale;
     int advantage_norm;
     double huber; /* where the value loss becomes linear; 0: nowhere ("none") */
-    enum symmetry_kind symmetry; /* under which rows are shown (agent/algo/symmetry.h) */
+    enum symmetry_kind symmetry; /* applied to rows of batches (agent/algo/symmetry.h) */
     const char *from; /* frozen: RUN, RUN@STEP, a checkpoint's prefix or folder */
     const struct yaml_node *from_at; /* where `from` is in the file; NULL: not given */
-    const char *agent; /* frozen: the agent of that run; NULL: the one of the same name */
-    const char *observation; /* frozen: tensors of its MetaGraph, "x:0"; NULL: those of */
+    const char *agent; /* frozen: agent of that run; NULL: the one of the same name */
+    const char *observation; /* frozen: tensors of its MetaGraph, "x:0"; NULL: from */
     const char *action;      /* its collections policy/... (agent/algo/frozen.c) */
     enum choose_by choose;   /* frozen: how to choose from a discrete action's scores */
 };
@@ -183,7 +183,7 @@ struct env_config {
     double respond_within_s;
     int64_t memory_limit_bytes; /* 0: none */
     struct restart_config restart;
-    int draws;  /* no key: its processes send pictures (brood eval --render) */
+    int draws;  /* not a key: its processes send pictures (brood eval --render) */
     int verify; /* a new run first checks that it is reproducible (env_trial.h) */
     /* Only for id none: the run's agents, which give the sizes that otherwise come from
      * the environment. */
@@ -217,12 +217,12 @@ enum launcher {
 };
 struct cluster_config {
     enum launcher launcher;
-    int64_t nodes; /* 0: slurm; as many as the allocation has (supervisor/node/slurm.h) */
+    int64_t nodes; /* 0: all of a Slurm allocation (supervisor/node/slurm.h) */
     const struct yaml_node *hosts, *options, *command; /* lists of words; NULL: none */
     const char *listen;                                /* "auto", or ADDRESS[:PORT] */
     double silence_s;
     double start_within_s;         /* from the launch of a node to its connection */
-    struct restart_config restart; /* of nodes; permanent, without a mode */
+    struct restart_config restart; /* of nodes; policy always permanent, give-up stop */
     int encrypt;
 };
 
@@ -232,8 +232,8 @@ enum { RUN_CONFIG_MAX_STEPS = 16384 };
 struct config_step {
     uint64_t at;
     const char *set; /* "defaults.discount=0.99" */
-    /* The value is one of a schedule's (staircase.h): "defaults.discount=0.9 to 0.99 over
-     * 1000" for the first of them, "" for the others; NULL: it stands alone. */
+    /* If the value belongs to a schedule (staircase.h): "defaults.discount=0.9 to 0.99
+     * over 1000" for the schedule's first value, "" for its others. Otherwise NULL. */
     const char *schedule;
     const struct yaml_node *node; /* private; valid only while the file is read */
 };
@@ -280,8 +280,8 @@ struct run_config {
     struct agent_config defaults;
     struct agent_config *agents; /* in the environment's order */
     size_t n_agents;
-    /* What the file has for later steps, {at: {0: 0.9, 100000: 0.99}} or {from: 0.9, to: 0.99,
-     * over: 100000}, by their steps; a copy of a configuration has none. */
+    /* The file's values for later steps, {at: {0: 0.9, 100000: 0.99}} or {from: 0.9, to:
+     * 0.99, over: 100000}, sorted by step; copies of a configuration have none. */
     const struct config_step *steps;
     size_t n_steps;
 
@@ -318,14 +318,15 @@ struct config_options {
     void *env_ctx;
     config_try_fn try_agents; /* NULL: the agents are not checked this way */
     void *try_ctx;
-    /* Keys of the file that only another algorithm or optimizer has are ignored, with a line
-     * for each map, so that a complete configuration can be given another one. NULL: they are
-     * refused; those of `set` always are. */
+    /* Gets a line for each map of the file with keys that only another algorithm or
+     * optimizer has; these keys are ignored, so that a complete configuration can be
+     * given another one. NULL: such keys are refused; in `set` they always are. */
     config_line_fn dropped;
     void *dropped_ctx;
-    /* For a new run's file: reads the files that it extends, and values for later steps. 0: a
-     * key `extends` is refused, as in a run's directory, which another user may have
-     * written, and so are {at: ...} and schedules of numbers that are no ramps. */
+    /* 1, for the file of a new run: the files that it extends are read, and values for
+     * later steps accepted. 0, as for a run directory, which another user may have
+     * written: `extends`, {at: ...} and schedules of numbers that are no ramps are
+     * refused. */
     int extends;
 };
 
@@ -333,8 +334,8 @@ struct config_options {
  * all-zero and nothing has to be released. ERR_CONFIG, ERR_LIMIT, -errno. */
 int run_config_read(struct run_config *ret, const char *path,
                     const struct config_options *options, struct err *err);
-/* *ret: the file's values merged over those of the files that it extends, not checked, as a
- * YAML document that stands alone; in the arena. */
+/* *ret: the file's values merged over those of the files that it extends, as one YAML
+ * document that needs no other file; in the arena. The values are not checked. */
 int run_config_merged(const char *path, const char **ret, struct arena *arena,
                       struct err *err);
 int run_config_parse(struct run_config *ret, const char *text, size_t len,
@@ -350,9 +351,9 @@ void run_config_copy(struct run_config *ret, const struct run_config *from);
  * then all-zero. */
 int run_config_assign(struct run_config *ret, const struct run_config *from,
                       const char *const *set, size_t n_set, struct err *err);
-/* Applies the steps from *i on that have the same `at`, and advances *i. c becomes the
- * configuration with them; the differences are added to ret, those of a schedule only where it
- * begins, and then with the whole of it. ERR_CONFIG. */
+/* Applies to c the steps from *i on that have the same `at`, and advances *i past them.
+ * Adds the differences to ret; for a schedule, adds the whole schedule at its first step
+ * and nothing later. ERR_CONFIG. */
 struct config_settings;
 int run_config_step(struct run_config *c, const struct config_step *steps, size_t n,
                     size_t *i, struct config_settings *ret, struct err *err);
@@ -360,13 +361,13 @@ int run_config_step(struct run_config *c, const struct config_step *steps, size_
  * such as the lengths. ERR_CONFIG. */
 int run_config_check_lengths(const struct run_config *c, struct err *err);
 
-/* What holds for an agent that learns: its own values, or those of the run. */
+/* The values that apply to an agent that learns: its own, or else the run's. */
 struct experience_config run_config_experience(const struct run_config *c, size_t agent);
 
-/* The environment steps after which the run is over at the latest; 0: unknown or unlimited. */
+/* The most environment steps that the run can make; 0: unknown or unlimited. */
 int64_t run_config_most_steps(const struct run_config *c);
-/* Why a run that ends after so many steps trains no agent, "experience.warmup: ..."; free().
- * NULL: one is trained, or none learns. */
+/* The reason why a run that ends after `steps` steps trains no agent, "experience.warmup:
+ * ..."; free(). NULL: it trains one, or no agent learns. */
 char *run_config_untrained(const struct run_config *c, int64_t steps);
 
 /* The complete configuration as YAML: every key, every agent; reading it gives an equal
@@ -374,8 +375,9 @@ char *run_config_untrained(const struct run_config *c, int64_t steps);
 char *run_config_to_yaml(const struct run_config *c);
 /* Prints one line per key: its path, its default, its meaning. */
 void run_config_print_keys(FILE *f);
-/* Fills in the values that are still unset after defaults and given values were stored; they
- * depend on other values, such as the algorithm. ERR_CONFIG: no such algorithm. */
+/* Fills in the values that are still unset after defaults and given values were stored,
+ * because they depend on other values, such as the algorithm. ERR_CONFIG: no such
+ * algorithm. */
 int agent_config_resolve(struct agent_config *a, struct err *err);
 
 #endif

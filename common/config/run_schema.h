@@ -21,8 +21,8 @@ const char *config_path_within(const char *path, const char *prefix);
 
 /* ---- hooks_config.c: programs that the configuration names ---- */
 
-/* Whether PATH has an executable file of that name, as execvp finds it; a relative folder of
- * PATH is below `directory`. */
+/* Whether PATH has an executable file of that name, as execvp would find it; relative
+ * folders of PATH are below `directory`. */
 int command_is_on_path(const char *directory, const char *name);
 /* ERR_CONFIG: the command has too many words. path: of its key. */
 int command_check_words(const struct yaml_node *command, const char *path,
@@ -35,7 +35,7 @@ int command_complete_directory(const char **directory, struct arena *arena,
 /* Checks and completes the section `on` where the table does not suffice. */
 int hooks_config_complete(struct run_config *c, const struct yaml_node *root,
                           struct err *err);
-/* The command of an event's field; NULL: none is given, or the field is no event's. */
+/* The command of an event's field; NULL: none is given, or the field is not an event. */
 const struct yaml_node *hooks_config_command(const struct hooks_config *c,
                                              const struct field *f);
 /* ERR_CONFIG, with the command's place: a program of the section cannot be executed. */
@@ -43,7 +43,8 @@ int hooks_config_find(const struct run_config *c, struct err *err);
 
 /* ---- env_config.c ---- */
 
-/* Whether a key of the section `env` is used with its other values (schema.applies). */
+/* Whether a key of `env` has an effect, given the section's other values
+ * (schema.applies). */
 int env_config_applies(const void *root, const void *section, const struct field *field);
 /* Checks and completes the section `env` where the table does not suffice: exactly one of
  * id, command and plugin, and the keys that each allows. */

@@ -28,9 +28,9 @@ static void *at_offset(void *base, size_t offset)
     return (char *)base + offset;
 }
 
-/* What is being read: the node, its field and the destination. */
 enum { TEXT_MAX_BYTES = 4095 };
 
+/* What is being read: the node, its field and the destination. */
 struct reading {
     const struct field *field;
     const struct yaml_node *node;
@@ -79,8 +79,8 @@ static int unexpected_number(const struct reading *r, const char *what)
     return unexpected(r, expected);
 }
 
-/* Whether the node has the kind of scalar that the field needs. Numbers, times and sizes
- * may be in quotes: nothing else could be meant. */
+/* Whether the node is a scalar. Numbers, times and sizes may be in quotes: nothing else
+ * could be meant. */
 static int is_scalar(const struct yaml_node *n)
 {
     return n->kind == YAML_SCALAR;
@@ -734,7 +734,7 @@ static void fill_field(const struct field *f, void *dst, struct arena *arena, in
     if (f->type == FIELD_MAP)
         fill(f->schema, dst, arena, unset);
     else if (f->type == FIELD_OPTIONAL_MAP)
-        /* an optional map's values stay unset until the map is given */
+        /* the values of an optional map stay unset until the map is given */
         fill(f->schema, dst, arena, 1);
     else if (unset || f->default_text == NULL)
         set_unset(f, dst);

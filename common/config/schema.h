@@ -22,9 +22,9 @@ enum field_type {
     FIELD_U64,
     FIELD_F64,
     FIELD_F64_OR_NONE, /* none: 0 */
-    FIELD_SCHEDULE, /* struct ramp: 0.1, or 1 to 0.05 over 50000; the text has no comma */
+    FIELD_SCHEDULE, /* struct ramp: 0.1, or 1 to 0.05 over 50000; written without comma */
     FIELD_BOOL,     /* int */
-    FIELD_NAME,     /* const char *: [A-Za-z0-9_.-], begins with none of . - */
+    FIELD_NAME,     /* const char *: [A-Za-z0-9_.-], not beginning with . or - */
     FIELD_TEXT,     /* const char *: 1 to 4095 bytes; NULL: not given */
     FIELD_NAMES,    /* const char *: a name, or a list of names as "a b c", at most 4095
                        bytes in all; NULL: not given */
@@ -36,8 +36,8 @@ enum field_type {
     FIELD_CONVS,    /* struct conv_layers: [[filters, kernel, stride], ...] */
     FIELD_MAP,      /* `schema`, at this offset */
     FIELD_OPTIONAL_MAP, /* the same; the int at has_offset says whether it was given */
-    FIELD_TREE,         /* const struct yaml_node *: a map that is passed on unread; NULL
-                           if not given, but never an empty map if there is a default */
+    FIELD_TREE,         /* const struct yaml_node *: a map of any form; NULL if not given,
+                           but never an empty map if there is a default */
     FIELD_WORDS,        /* const struct yaml_node *: a non-empty list of texts; or NULL */
     FIELD_RAW,          /* read by the table's owner, not by schema_read */
 };
@@ -54,7 +54,7 @@ enum field_flags {
     FIELD_LISTED = 64,       /* FIELD_OPTIONAL_MAP: schema_print lists its keys, too */
 };
 
-/* What is needed to change a value of a live run. */
+/* What a change of the value needs in a live run. */
 enum field_change {
     CHANGE_RESTART, /* a new run */
     CHANGE_LIVE,    /* nothing: the supervisor applies it from the next round on */
@@ -80,7 +80,7 @@ struct field {
     unsigned flags;
     size_t offset;            /* from the struct that the table is of */
     size_t has_offset;        /* FIELD_OPTIONAL_MAP */
-    double min, max;          /* numbers, both allowed */
+    double min, max;          /* of numbers, inclusive */
     const char *const *names; /* FIELD_ENUM: by value, NULL-terminated */
     const struct schema *schema;
     enum field_change change;
@@ -91,7 +91,7 @@ struct field {
 struct schema {
     const struct field *fields;
     size_t n;
-    size_t bytes; /* size of the struct, for code that allocates it by its table */
+    size_t bytes; /* size of the struct, for code that allocates one for a table */
     /* Whether the field is used, given the section's other values; unused fields are not
      * written. NULL: all fields are used. */
     int (*applies)(const void *root, const void *section, const struct field *field);
@@ -100,8 +100,8 @@ struct schema {
 /* Fills the struct with the defaults. */
 void schema_defaults(const struct schema *s, void *base, struct arena *arena);
 
-/* Stores the map's values in the struct and leaves all others unchanged (null: all). path:
- * of the map, for messages. */
+/* Stores the map's values in the struct and leaves all others unchanged (all of them if
+ * the map is null). path: of the map, for messages. */
 int schema_read(const struct schema *s, const struct yaml_node *map, const char *path,
                 void *base, struct arena *arena, struct err *err);
 
@@ -168,14 +168,14 @@ void schema_reset(const struct schema *s, void *base, const void *from_root,
 void schema_reset_place(const struct schema_place *at, const void *from_root,
                         const struct schema_place *from, struct arena *arena);
 
-/* Whether the field is a number, flag, choice or schedule: schema_value_size bytes, at most
- * those of a struct ramp, without a pointer. */
+/* Whether the field is a number, flag, choice or schedule: a value without pointers, of
+ * schema_value_size bytes, at most those of a struct ramp. */
 int schema_is_number(const struct field *field);
-/* Parses such a value; the text may be empty if 0 means not given. */
+/* Parses such a value. The text may be empty for a field with FIELD_SKIP_ZERO. */
 int schema_read_text(const struct field *field, const char *text, const char *place,
                      void *ret, struct err *err);
 
-/* The same of a node that is such a value; path: its own, for messages. */
+/* The same for a node; path: of the node, for messages. */
 int schema_read_node(const struct field *field, const struct yaml_node *node,
                      const char *path, void *ret, struct err *err);
 

@@ -55,8 +55,8 @@ static const struct yaml_node *get_tree(const void *p)
 }
 
 /* Writes the shortest text that is read back as the same number. Whole numbers are
- * written as people write them (30, not 3e+01). 1.0e-08 has a point because YAML 1.1
- * reads an exponent without one as text. */
+ * written in full (30, not 3e+01). 1.0e-08 has a point because YAML 1.1 reads an exponent
+ * without one as text. */
 static void write_f64(FILE *f, double v)
 {
     char text[40];

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether values of the field may have such a schedule: numbers, but not those with ramps of
- * their own. */
+/* Whether the field may have such a schedule: numbers may, but not those whose values are
+ * ramps. */
 static int can_have_schedule(const struct field *f)
 {
     return f->type == FIELD_I64 || f->type == FIELD_F64 || f->type == FIELD_F64_OR_NONE ||
@@ -71,8 +71,7 @@ static void store(const struct field *f, double v, void *ret)
         memcpy(ret, &v, sizeof(v));
 }
 
-/* Reads one end of a schedule. `none` is refused: it is no number to start from or to
- * arrive at. */
+/* Reads `from` or `to` of a schedule. `none` is refused, because it is no number. */
 static int read_end(const struct field *f, const struct yaml_node *n, const char *path,
                     double *ret, struct err *err)
 {
@@ -221,8 +220,8 @@ static uint64_t stair_at(const struct ramp *r, uint64_t step)
     return k;
 }
 
-/* Rounds to nine digits: more than the 32 bits of an agent's settings hold, and short to
- * read (0.9009, not 0.9009000000000001). */
+/* Rounds to nine digits: more than an agent's float32 settings hold, and short to read
+ * (0.9009, not 0.9009000000000001). */
 static double round_digits(double v)
 {
     char text[40];

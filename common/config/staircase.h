@@ -1,13 +1,14 @@
-/* staircase.h - a schedule for a number that its readers take for a constant: it moves from
- * one value to another in at most a hundred steps of equal length, and stays there.
+/* staircase.h - a schedule for a number that its readers treat as a constant: it changes
+ * from one value to another in at most a hundred steps of equal length (stairs), and then
+ * stays constant.
  *
  * A ramp (ramp.h) is computed by the agent that reads it, anew for each request; discount,
  * polyak, intervals and so on are plain numbers, which the supervisor changes between rounds.
  * Their schedules have the same form, {from: 0.9, to: 0.99, over: 100000} or "0.9 to 0.99 over
- * 100000", and count environment steps from the run's beginning as ramps do. Between its
- * steps a value is that of the ramp at the last one; whole numbers are rounded.
+ * 100000", and count environment steps from the run's beginning, as ramps do. On a stair
+ * the value is that of the ramp at the stair's beginning; whole numbers are rounded.
  *
- * A value is a function of the schedule and the step alone.
+ * The value is a function of the schedule and the step alone.
  */
 #ifndef COMMON_CONFIG_STAIRCASE_H
 #define COMMON_CONFIG_STAIRCASE_H
@@ -19,14 +20,14 @@
 
 enum { STAIRCASE_STEPS = 100 };
 
-/* Whether a value has the form of a schedule, valid or not: a map with one of its keys, or a
- * text with " to ". 0 for fields that cannot have one: those that are no numbers, and those
- * with ramps of their own. field may be NULL. */
+/* Whether the value is meant as a schedule, valid or not: a map with one of its keys, or
+ * a text with " to ". 0 if f is NULL or cannot have a schedule: it is no number, or its
+ * values are ramps. */
 int staircase_is_meant(const struct field *f, const struct yaml_node *n);
 int staircase_is_meant_for(const struct field *f, const char *text); /* YAML */
 
-/* ERR_CONFIG (yaml_fail): `from` or `to` is no value of the field, or none; or a part is
- * missing. */
+/* ERR_CONFIG (yaml_fail): `from` or `to` is `none` or no valid value of the field, or a
+ * part is missing. */
 int staircase_read(const struct field *f, const struct yaml_node *n, const char *path,
                    struct ramp *ret, struct err *err);
 /* "0.9 to 0.99 over 100000", or a map as text. ERR_CONFIG; place: for messages. */

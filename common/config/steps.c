@@ -112,8 +112,8 @@ static int take_schedule(struct taken *x, const struct stepped *key,
     return 0;
 }
 
-/* Takes one value of a key, for the steps from `at` to `end`. Stores the value of step 0
- * in *first. */
+/* Takes one value of a key, for the steps from `at` until before `end`. Stores the value
+ * of step 0 in *first. */
 static int take_value(struct taken *x, const struct stepped *key,
                       const struct yaml_node *value, uint64_t at, uint64_t end,
                       struct yaml_node *first)
@@ -228,8 +228,8 @@ int loader_take_steps(struct yaml_node *root, struct arena *tree,
 
 /* ---- applying the values to a configuration ---- */
 
-/* Adds the schedules that begin with one of n values, each as one setting for each agent that
- * it is for. */
+/* Adds the schedules that begin at one of n values. A schedule for a team is added once
+ * for each member. */
 static int add_schedules(const struct run_config *c, const struct config_step *steps,
                          size_t n, struct config_settings *ret, struct err *err)
 {
@@ -310,7 +310,7 @@ int run_config_step(struct run_config *c, const struct config_step *steps, size_
 }
 
 struct fixed {
-    const char *path; /* path of the first change that no live run can make; NULL: none */
+    const char *path; /* of the first change that a live run cannot make; NULL: none */
     char text[PATH_MAX_BYTES];
 };
 
@@ -324,8 +324,8 @@ static void find_fixed(void *ctx, const struct config_change *c)
     x->path = x->text;
 }
 
-/* Returns the first of n values of one step that is refused by itself; the last value if
- * none is. */
+/* Returns the first of n values of one step that is refused even without the others; the
+ * last value if there is none. */
 static const struct config_step *find_wrong(const struct run_config *c,
                                             const struct config_step *steps, size_t n,
                                             struct err *why)

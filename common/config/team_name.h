@@ -1,12 +1,12 @@
-/* team_name.h - the team that an agent's name gives: what stands before its number. */
+/* team_name.h - the team of an agent: its name without the number at the end. */
 #ifndef COMMON_CONFIG_TEAM_NAME_H
 #define COMMON_CONFIG_TEAM_NAME_H
 
 #include <stddef.h>
 #include <string.h>
 
-/* The length of the team's name at the start of the agent's: 9 of "adversary_0", all of
- * "adversary". */
+/* The length of the team's name, with which the agent's name begins: 9 for "adversary_0"
+ * and for "adversary". */
 static inline size_t agent_team_length(const char *name)
 {
     const size_t len = strlen(name);

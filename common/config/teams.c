@@ -1,4 +1,4 @@
-/* Sections of `agents` that hold for a whole team. */
+/* Sections of `agents` for whole teams. */
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/config/team_name.h"
@@ -52,7 +52,7 @@ static int fail_unknown(const struct loader *l, const struct yaml_node *section,
                               l->err);
 }
 
-/* Checks a team's section before the members get copies of it: then an error in it names
+/* Checks a team's section before the members get copies of it, so that errors in it name
  * the team. */
 static int check_team(const struct loader *l, const struct yaml_node *section)
 {

@@ -3,8 +3,8 @@
  * Bounds   1 MiB of text, 32 levels, 1000 anchors, 100,000 values, of which aliases count as
  *          often as they are used. Tags, and duplicate keys in a map, are refused.
  * Aliases  *a is a copy of the value that the last &a before it marks; its lines are those
- *          of the anchor. A key << takes what a map, or each of a list of maps, has that the
- *          map itself, or an earlier one, has not.
+ *          of the anchor. A key << adds the entries of a map, or of each map of a list,
+ *          whose keys are neither in the map itself nor in an earlier map of the list.
  * Errors   ERR_CONFIG or ERR_LIMIT, one line "place:line: path: what"; the parts are also
  *          stored in the fields of struct err.
  * Owns     nodes and strings live in the caller's arena.
@@ -31,7 +31,7 @@ struct yaml_node {
     int line;          /* from 1; 0: the place is not a file */
     const char *key;   /* in a map; otherwise NULL */
     const char *text;  /* scalars */
-    int quoted;        /* scalars in quotes: never null, and texts where any kind fits */
+    int quoted;        /* a scalar in quotes: never null; a text where any kind fits */
     size_t n;          /* lists, maps */
     struct yaml_node **child;
     struct yaml_node *next; /* private: used while the parent is being read */
@@ -63,9 +63,9 @@ const struct yaml_node *yaml_find_path(const struct yaml_node *map, const char *
 int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *option,
                   const char *assignment, struct err *err);
 
-/* The values of both trees: maps are merged key by key, `under`'s keys first; otherwise the
- * value of `over` replaces the other, and null removes the key. Either may be NULL. The maps
- * of the result are new, lists and scalars are shared. */
+/* Merges two trees: maps key by key, `under`'s keys first. Any other value of `over`
+ * replaces the one in `under`; null removes the key. Either may be NULL. The maps of the
+ * result are new, lists and scalars are shared. */
 struct yaml_node *yaml_merge(struct arena *arena, struct yaml_node *under,
                              struct yaml_node *over);
 /* Makes a deep copy in another arena. */
@@ -83,8 +83,8 @@ void yaml_text_write(const char *text, FILE *f);
 int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
               const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* The candidate (of n, names of which may be NULL) nearest to `word` by edits, or NULL if
- * none is near enough to be meant. */
+/* Returns the candidate with the fewest edits from `word`, or NULL if none is similar.
+ * candidates: n names, of which some may be NULL. */
 const char *yaml_nearest(const char *word, const char *const *candidates, size_t n);
 /* Appends "did you mean 'x'?" to the error, if there is such a candidate; returns its
  * code. */

@@ -1,4 +1,4 @@
-/* check.h - CHECK: our own mistakes end the process, in every build.
+/* check.h - CHECK: programming errors end the process, in every build.
  *
  * CHECK(cond) or CHECK(cond, "rows %d of %d", i, n) prints file, line, condition and
  * values to stderr and aborts. Never used on anything read from a file, a pipe or a user.

@@ -58,7 +58,7 @@ int err_vset(struct err *err, int code, const char *fmt, va_list ap)
 {
     if (err == NULL)
         return code;
-    /* before err is changed: arguments may be fields of err */
+    /* first, because the arguments may be fields of err */
     set_line(err->msg, fmt, ap);
     err->code = code;
     err->from_peer = err->line = 0;

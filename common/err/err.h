@@ -1,9 +1,9 @@
 /* err.h - expected failures: a code for the program, a line for the person.
  *
  * A function that can fail for reasons outside the program returns int: 0 or a
- * negative code. libuv's codes (-4095 and above) pass through unchanged; ours lie below
- * them. Where a person will read the cause, the last parameter is a `struct err`, which
- * may be NULL. It is filled on failure and left alone on success.
+ * negative code. libuv's codes (-4095 and above) pass through unchanged; the program's
+ * own lie below them. Where a person will read the cause, the last parameter is a
+ * `struct err`, which may be NULL. It is filled on failure and left alone on success.
  *
  * The message is for people only. What a program needs (the key, the line, whether a peer
  * returned the error) is in separate fields; no code searches the message.
@@ -65,7 +65,7 @@ struct err {
         tensor[ERR_NAME_BYTES]; /* plain text like msg */
 };
 
-/* The default message of one of our codes, or of errno if 0 > code > -4096. */
+/* The default message of one of the codes above, or of errno if 0 > code > -4096. */
 const char *err_text(int code);
 
 /* Sets code and message, clears the place, and returns code, as in

@@ -310,8 +310,7 @@ int beneath_open(const char *path, int flags, mode_t mode)
 
     if (root < 0)
         return open(path, flags | O_CLOEXEC, mode);
-    /* Try again if a file that existed when it was to be created is gone when it is
-     * opened. */
+    /* A file that prevented creation may be removed before it is opened: try again. */
     for (int tries = 0; tries < 10; tries++) {
         if ((flags & O_CREAT) != 0) {
             fd = create(root, rest, flags, mode);

@@ -49,8 +49,8 @@ int beneath_open(const char *path, int flags, mode_t mode);
 /* Opens an existing file in a directory that need not be held; name: without a slash. Does
  * not allocate memory. */
 int beneath_open_in(const char *dir, const char *name, int flags);
-/* mode: r, r+, w, wx or a, as for fopen; b and e are ignored, and files are always opened
- * close-on-exec. */
+/* mode: r, r+, w, wx or a, as for fopen. Files in a held directory are always opened
+ * close-on-exec, all others only if mode has an e. */
 FILE *beneath_fopen(const char *path, const char *mode);
 DIR *beneath_opendir(const char *path);
 /* As scandir, sorted by name. */

@@ -71,7 +71,7 @@ static int copy_whole(int from, int to)
     return copy_bytes(from, to, 0, st.st_size);
 }
 
-/* A new file with the contents of another one, synced. -EEXIST, -errno: names both. */
+/* Copies a file to a new one and syncs it. -EEXIST, -errno; the message names both. */
 static int copy_file(const char *from, const char *to, struct err *err)
 {
     const int in = beneath_open(from, O_RDONLY, 0);

@@ -1,5 +1,5 @@
-/* copy.h - copies of files: by reference where the filesystem can do it (btrfs, XFS),
- * otherwise of the data between the holes. */
+/* copy.h - copies files: by reference if the filesystem can (btrfs, XFS), otherwise the
+ * data between the holes. */
 #ifndef COMMON_IO_COPY_H
 #define COMMON_IO_COPY_H
 
@@ -7,15 +7,15 @@
 
 #include <sys/types.h>
 
-/* Copies the data of these bytes of a file to the same place of another one; holes stay
+/* Copies bytes begin .. end - 1 of a file to the same offsets of another file; holes stay
  * holes. -1 with errno. */
 int copy_bytes(int from, int to, off_t begin, off_t end);
-/* The whole file by reference. -1 with errno: this filesystem cannot, and nothing was
- * copied. */
+/* Copies the whole file by reference. -1 with errno: the filesystem cannot do that, and
+ * nothing was copied. */
 int copy_reference(int from, int to);
 
-/* A new folder with copies of all files and folders of another one. Fails for other kinds of
- * files and for links (beneath.h). */
+/* Copies a folder, with all files and folders in it, to a new folder. Links and files of
+ * other kinds are errors (beneath.h). */
 int copy_tree(const char *from, const char *to, struct err *err);
 
 #endif

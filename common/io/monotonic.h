@@ -1,5 +1,5 @@
 /* monotonic.h - the time since some moment in the past, for measuring how long something
- * takes: it never jumps, whatever becomes of the date. */
+ * takes: it does not jump when the date is set. */
 #ifndef COMMON_IO_MONOTONIC_H
 #define COMMON_IO_MONOTONIC_H
 

@@ -1,10 +1,10 @@
-/* shell_quote.h - words that a POSIX shell reads back as they are. */
+/* shell_quote.h - quotes words for a POSIX shell. */
 #ifndef COMMON_IO_SHELL_QUOTE_H
 #define COMMON_IO_SHELL_QUOTE_H
 
 #include <stdio.h>
 
-/* Writes the word in single quotes. */
+/* Writes the word in single quotes; the shell reads it back unchanged. */
 void shell_quote(FILE *out, const char *word);
 
 #endif

@@ -156,7 +156,7 @@ static int count_one(void *ctx, int at, const char *name, int is_dir)
 
 uint64_t tree_disk_bytes(const char *path)
 {
-    /* The path of a run itself may be a link; what is in one that is held may not. */
+    /* The path of a run directory may be a link; links inside a held one are refused. */
     const int fd = beneath_open(path, O_RDONLY | O_DIRECTORY, 0);
     uint64_t bytes = 0;
 

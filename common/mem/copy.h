@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define COPY_SHORT_BYTES 320 /* beyond, memcpy is the faster */
+#define COPY_SHORT_BYTES 320 /* above this, memcpy is faster */
 
 /* dst[0 .. n) = src[0 .. n); the last 4 or 16 bytes may be copied twice. */
 static inline void copy_short(void *dst, const void *src, size_t n)

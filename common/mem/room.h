@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-/* ERR_NOMEM: this process cannot get that many bytes now. The message begins with `what`,
- * such as "an agent's products", and names the limit. Allocates nothing. */
+/* Returns ERR_NOMEM if this process cannot get that many bytes now. The message names the
+ * limit and their use, `what`: "an agent's products". Allocates nothing. */
 int room_check(uint64_t bytes, const char *what, struct err *err);
 /* Sets the same error after a mapping has failed. Returns ERR_NOMEM. */
 int room_fail(uint64_t bytes, const char *what, struct err *err);

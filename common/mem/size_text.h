@@ -8,8 +8,8 @@
 
 /* "1.2 GB"; returns buf. */
 const char *size_text(uint64_t n, char buf[SIZE_TEXT_BYTES]);
-/* The number in the units of the configuration's limits (K, M, G and T of 1024), so that a
- * limit of 300M is "300M" and more than that never is: rounded up to a tenth, "300.1M".
+/* The number in the units of the configuration's limits (K, M, G and T: powers of 1024),
+ * rounded up to a tenth: a limit of 300M is "300M", anything above it at least "300.1M".
  * Below 1K: "512". Returns buf. */
 const char *size_text_limit(uint64_t n, char buf[SIZE_TEXT_BYTES]);
 

@@ -221,8 +221,8 @@ static int take_choice(const struct reading *r, const struct field *f,
     return fail(r, f, "one of its choices");
 }
 
-/* Reads a list of at most `most` numbers, 1 to max each. Returns how many; -1 if it is
- * no such list. */
+/* Reads a list of at most `most` numbers, 1 to max each. Returns their number; -1 if the
+ * object is no such list. */
 static int take_wholes(const msgpack_object *o, uint32_t most, uint64_t max, int64_t *ret)
 {
     if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > most)

@@ -1,8 +1,8 @@
 /* config_msg.h - an agent's section of the configuration as values in a message.
  *
- * A map with the keys of the configuration file: numbers are numbers, flags booleans,
- * choices their names, sizes of layers a list, sections maps. Keys that mean nothing in
- * the section (settings of another algorithm) are left out.
+ * A map with the keys of the configuration file. Numbers are sent as numbers, flags as
+ * booleans, choices by name, sizes of layers as a list, sections as maps. Keys without
+ * effect in the section (settings of another algorithm) are left out.
  *
  * Errors   ERR_PROTOCOL with the key's path: unknown, of another type, out of its range.
  *          ERR_CONFIG: an algorithm that this build does not have.
@@ -14,7 +14,7 @@
 #include "common/msg/msg.h"
 
 void msg_agent_config(struct msg_out *o, const struct agent_config *a);
-/* Strings are copied into the arena; the name is no part of it and stays NULL. */
+/* Strings are copied into the arena. The map lacks the agent's name: it stays NULL. */
 int msg_to_agent_config(const msgpack_object *map, struct agent_config *ret,
                         struct arena *arena, struct err *err);
 

@@ -34,7 +34,7 @@ static int grow(struct frame_reader *r, struct err *err)
     return 0;
 }
 
-/* Frees memory that only a few long messages needed. */
+/* Halves the buffer if recent messages needed less than a quarter of it. */
 static void shrink_if_idle(struct frame_reader *r)
 {
     uint8_t *data;

@@ -1,5 +1,5 @@
-/* lead.h - what the first byte of a msgpack object says about the rest of it: the format's
- * own table, shared by unpack.c and stream.c.
+/* lead.h - decodes the first byte of a msgpack object, which determines the form of the
+ * rest: the table of the format, shared by unpack.c and stream.c.
  */
 #ifndef COMMON_MSG_LEAD_H
 #define COMMON_MSG_LEAD_H
@@ -7,7 +7,7 @@
 #include <msgpack.h>
 #include <stdint.h>
 
-/* A number is POSITIVE_INTEGER if it has no sign, NEGATIVE_INTEGER if it may have one. */
+/* Unsigned numbers have type POSITIVE_INTEGER, signed ones NEGATIVE_INTEGER. */
 struct lead {
     int valid;
     msgpack_object_type type;
@@ -16,7 +16,7 @@ struct lead {
     unsigned extra_bytes; /* after the count: an extension's type */
 };
 
-/* Here, so that reading an object costs no call. */
+/* Inline, so that reading an object costs no call. */
 static inline struct lead lead_of(uint8_t b)
 {
     if (b <= 0x7f)

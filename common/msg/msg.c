@@ -51,7 +51,7 @@ static int align_tensor(struct msg *m, msgpack_object *o, struct err *err)
     return 0;
 }
 
-/* Aligns tensors anywhere in the object. The recursion is as deep as unpacking allows. */
+/* Aligns tensors anywhere in the object. Recursion depth: at most MSG_MAX_DEPTH. */
 static int align_tensors(struct msg *m, msgpack_object *o, struct err *err)
 {
     int rc = 0;
@@ -143,8 +143,8 @@ static int is_envelope(const msgpack_object *o)
            a->size == type_elements[a->ptr[0].via.u64];
 }
 
-/* Returns the map of params. Many clients can only send an array of arguments: the map
- * is then its only element, and an empty array means no params. */
+/* Returns the map of params. Many clients can only send an array of arguments, which then
+ * has the map as its only element, or is empty if there are no params. */
 static msgpack_object take_params(const msgpack_object *o)
 {
     if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > 1)

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* This program itself decides what it packs, so running out of memory may end the
- * process. */
+/* The program itself decides the size of what it packs, so running out of memory may end
+ * the process. */
 static int append(void *buf, const char *data, size_t n)
 {
     CHECK(msgpack_sbuffer_write(buf, data, n) == 0, "no memory for a message");

@@ -12,8 +12,8 @@ static int too_long(const struct stream_scan *s, struct err *err)
     return err_set(err, ERR_LIMIT, "a message of more than %zu bytes", s->max_bytes);
 }
 
-/* Skips one head and, unless it is that of a container, the value after it. Returns 0 if
- * the head is incomplete. */
+/* Skips one head and, unless the object is a container, its value. Returns 0 if the head
+ * is incomplete. */
 static int step(struct stream_scan *s, const uint8_t *data, size_t len, struct err *err)
 {
     struct lead lead;

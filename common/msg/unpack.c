@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A container of which not all elements were read. */
+/* A container with elements that are still to be read. */
 struct level {
     msgpack_object *next;
     uint64_t left;
@@ -14,8 +14,8 @@ struct level {
 struct walk {
     const uint8_t *start, *p, *end;
     msgpack_zone *zone;
-    uint64_t promised; /* objects that the open containers still lack */
-    uint64_t objects;  /* objects seen, or announced by a container */
+    uint64_t promised; /* objects of open containers that are still to be read */
+    uint64_t objects;  /* objects read, or promised by a container */
     struct level open[MSG_MAX_DEPTH];
     unsigned depth;
 };
@@ -114,8 +114,8 @@ static void take_float(msgpack_object *o, uint64_t bits)
     }
 }
 
-/* Reads a value that is no container. p points past its length; all of its bytes are
- * there. */
+/* Reads a value that is no container. p points past its length; all of its bytes were
+ * checked to be present. */
 static void take_value(struct walk *w, uint8_t first, uint32_t count, msgpack_object *o)
 {
     const char *bytes = (const char *)w->p;

@@ -9,9 +9,9 @@
 #ifndef COMMON_NUMERICS_NUMERICS_H
 #define COMMON_NUMERICS_NUMERICS_H
 
-/* Must be raised with any change after which some run could end with other bytes, such as
- * in a kernel's order of operations, a function's polynomial, the key of a draw, or an
- * update rule. */
+/* Raise it with every change that could alter the bytes of some run, such as to a
+ * kernel's order of operations, a function's polynomial, the key of a draw, or an update
+ * rule. */
 #define NUMERICS_VERSION 1
 
 enum numerics { NUMERICS_PORTABLE, NUMERICS_NATIVE };

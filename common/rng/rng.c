@@ -8,14 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Draws are computed in whole chunks on a fixed grid, so however a draw is split into
- * calls, the same chunks result. */
+/* Draws are computed in whole chunks on a fixed grid, so that the chunks do not depend on
+ * how a draw is split into calls. */
 enum {
     CHUNK_BLOCKS = PHILOX_CHUNK,
     BLOCK_BYTES = 16,
     CHUNK_WORDS = CHUNK_BLOCKS * 4,
     CHUNK_BYTES = CHUNK_WORDS * 4,
-    /* with at most this many, computing them one by one is cheaper than a whole chunk */
+    /* up to this many blocks are cheaper one by one than as a whole chunk */
     FEW_BLOCKS = 4,
 };
 
@@ -273,7 +273,7 @@ static void draw_few_rows(struct rng_key key, const uint64_t *counter,
 static void draw_rows(struct rng_key key, const uint64_t *counter, const uint64_t *first,
                       float *dst, size_t n, size_t width, convert_fn convert)
 {
-    /* the most blocks that a row can touch: it may begin with the last word of a block */
+    /* the most blocks that a row can span: it may begin with the last word of a block */
     const size_t row_blocks = (width + 2 * BLOCK_FLOATS - 2) / BLOCK_FLOATS;
     const size_t at_once = row_blocks <= CHUNK_BLOCKS ? CHUNK_BLOCKS / row_blocks : 0;
 

@@ -62,8 +62,7 @@ static int append(struct store_layout *l, const char *name, enum dtype dtype,
     if (column_end(&c) > STORE_MAX_ROW_BYTES)
         return err_set(err, ERR_LIMIT, "with column %s a row has more than %u bytes",
                        name, STORE_MAX_ROW_BYTES);
-    if ((l->n_columns & (l->n_columns - 1)) ==
-        0) /* full: there is room for 1, 2, 4, ... */
+    if ((l->n_columns & (l->n_columns - 1)) == 0) /* full: the capacity is 1, 2, 4, ... */
         l->columns = xreallocarray(l->columns, l->n_columns > 0 ? 2 * l->n_columns : 1,
                                    sizeof(*l->columns));
     l->columns[l->n_columns] = c;

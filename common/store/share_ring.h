@@ -4,17 +4,17 @@
  * Group    N members, which compute gradients, and one ps process, which makes the
  *          optimiser's steps. All map the same memfd (protocol.h: AGENT_FD_SHARED).
  * Slot     N + 1 vectors of P float32: the gradient of each member, in the group's order,
- *          then the ps's new values. Each vector begins with a header that says which step
- *          it belongs to and is written last.
+ *          then the ps's new values. Each vector begins with a header, which is written
+ *          last and names the step that the vector belongs to.
  * Replay   a respawned process repeats the steps since its snapshot and must find their
- *          slots as they were. So the supervisor, which numbers the slots, takes a
- *          snapshot of each process of the group at the latest after `slots` - 1 writing
- *          requests: the slot that is written next then belongs to nothing that could be
+ *          slots unchanged. So the supervisor, which numbers the slots, takes a snapshot
+ *          of each process of the group at the latest after `slots` - 1 writing requests:
+ *          the slot that is overwritten next then belongs to no step that could be
  *          repeated.
- * Size     both sides compute it from N and P, by this function.
+ * Size     supervisor and agents compute it from N and P, with share_ring_init.
  *
- * The memory comes from other processes: whoever reads it checks the header and may find any
- * numbers behind it.
+ * Other processes write the memory: a reader must check the header, and the numbers after
+ * it can have any value.
  */
 #ifndef COMMON_STORE_SHARE_RING_H
 #define COMMON_STORE_SHARE_RING_H
@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHARE_RING_BYTES     ((size_t)8 << 20) /* of a ring of more than the fewest slots */
+#define SHARE_RING_BYTES     ((size_t)8 << 20) /* at most, unless MIN_SLOTS need more */
 #define SHARE_RING_MIN_SLOTS 2u
 #define SHARE_RING_MAX_SLOTS 64u
 
@@ -38,12 +38,12 @@ struct share_ring {
 /* 64 bytes, before the P floats of a vector. */
 struct share_header {
     uint64_t elements, update, repeat;
-    float weight; /* of this gradient in the group's mean */
+    float weight; /* of the member's gradient in the group's mean */
     uint8_t unused[36];
 };
 _Static_assert(sizeof(struct share_header) == 64, "the floats are aligned to 64 bytes");
 
-/* ERR_LIMIT: more than the 16 GB that a group's memory may have. members, elements: from 1. */
+/* members, elements: at least 1. ERR_LIMIT: the group would need more than 16 GiB. */
 int share_ring_init(struct share_ring *ret, uint64_t members, uint64_t elements,
                     struct err *err);
 /* Offset of a vector; slot < slots, vector <= members (members: the ps's values). */

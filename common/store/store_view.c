@@ -19,7 +19,7 @@
  * They are prefetched to the second-level cache, which can have more requests in flight
  * than the first. */
 #define PREFETCH_ROWS  48
-/* the processor itself prefetches the bytes of a row after these */
+/* of a row; the processor itself prefetches the bytes after these */
 #define PREFETCH_BYTES 512
 
 struct store_view {

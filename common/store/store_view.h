@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In a list of rows: no row is there, as behind the end of an episode that is shorter than
- * the others. Gathered as zeros. */
+/* In a list of rows: there is no row, such as after the end of an episode that is shorter
+ * than the others. Gathered as zeros. */
 #define ROW_NONE UINT64_MAX
 
 struct store_view; /* opaque */
@@ -25,14 +25,15 @@ int store_view_open(struct store_view **ret, int fd, struct err *err);
 void store_view_close(struct store_view *v);
 const struct store_layout *store_view_layout(const struct store_view *v);
 
-/* Hides all columns; shows one again, or all, as at first. To gather a hidden column is a
- * programming error: the process aborts. */
+/* All columns can be gathered at first. store_view_hide hides all; the other two make one
+ * or all of them available again. Gathering a hidden column is a programming error: the
+ * process aborts. */
 void store_view_hide(struct store_view *v);
 void store_view_show(struct store_view *v, int column);
 void store_view_show_all(struct store_view *v);
 
-/* Checks that every row but ROW_NONE is inside the file's current size. ERR_LIMIT: the
- * message names the first row that is not. */
+/* Checks that every row except ROW_NONE is within the file's current size. ERR_LIMIT; the
+ * message names the first row beyond it. */
 int store_view_check(struct store_view *v, const uint64_t *rows, size_t n,
                      struct err *err);
 /* Copies n rows of a column, in the given order, to dst (n, elements of the column) as

@@ -26,11 +26,11 @@ int shape_known(const struct shape *s); /* rank and all dimensions */
 /* The number of elements; -1 if it is unknown or overflows. */
 int64_t shape_elements(const struct shape *s);
 int shape_equal(const struct shape *a,
-                /* unknown dimensions must also be unknown in both */
+                /* a dimension unknown in one must be unknown in the other */
                 const struct shape *b);
 /* Whether one tensor could have both shapes. */
 int shape_compatible(const struct shape *a, const struct shape *b);
-/* Everything that either shape knows; 0, or ERR_SHAPE if they contradict each other. */
+/* Combines the known dimensions of both. Returns 0, or ERR_SHAPE if they disagree. */
 int shape_merge(const struct shape *a, const struct shape *b, struct shape *ret);
 /* NumPy's broadcasting; unknown dimensions stay unknown. 0 or ERR_SHAPE. */
 int shape_broadcast(const struct shape *a, const struct shape *b, struct shape *ret);

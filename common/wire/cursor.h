@@ -23,11 +23,11 @@ uint32_t cursor_u32(struct cursor *c);
 uint64_t cursor_u64(struct cursor *c);
 uint32_t cursor_varint32(struct cursor *c);
 uint64_t cursor_varint64(struct cursor *c);
-/* n bytes in place; NULL (and failed) when there are fewer. */
+/* The next n bytes, not copied. NULL, with `failed` set, if fewer are left. */
 const uint8_t *cursor_bytes(struct cursor *c, size_t n);
 
-/* All-zero is an empty buffer. Growth ends the process on exhaustion: only for output
- * whose size the program decides. */
+/* An all-zero struct is an empty buffer. Running out of memory ends the process, so use
+ * it only for data whose size the program decides. */
 struct wbuf {
     uint8_t *data;
     size_t len, cap;
@@ -41,7 +41,8 @@ void wbuf_u8(struct wbuf *b, uint8_t v);
 void wbuf_u32(struct wbuf *b, uint32_t v);
 void wbuf_u64(struct wbuf *b, uint64_t v);
 void wbuf_varint(struct wbuf *b, uint64_t v);
-/* Appends a whole file of at most max bytes. ERR_LIMIT, -errno; what came stays. */
+/* Appends a whole file of at most max bytes. ERR_LIMIT, -errno; the bytes read before the
+ * error stay in b. */
 int wbuf_read_file(struct wbuf *b, const char *path, size_t max, struct err *err);
 
 #endif

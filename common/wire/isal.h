@@ -1,5 +1,5 @@
-/* isal.h - ISA-L's checksums. The library is loaded when the first one is computed: most
- * agents and many commands compute none, and loading takes a tenth of their start.
+/* isal.h - ISA-L's checksums. The library is loaded for the first checksum: most agents
+ * and many commands compute none, and loading takes a tenth of their start-up time.
  *
  * Errors   a library that cannot be loaded ends the process with a message that names it.
  * Threads  any.
