@@ -10,8 +10,8 @@
 
 struct ask {
     size_t n;
-    struct agent_spec *specs; /* [n], the caller's */
-    void *ctx;                /* for the callbacks pack_configure of `specs` */
+    struct agent_spec *specs; /* [n], copies of the caller's */
+    void *ctx;                /* passed to the pack_configure of `specs` */
     uv_loop_t loop;
     uv_poll_t signals;
     int signals_fd;             /* from stop_signals_watch; -1: signals are not watched */

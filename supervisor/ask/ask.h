@@ -12,9 +12,9 @@
  *
  * Signals  in a supervisor, SIGINT and SIGTERM end the wait with ERR_INTERRUPTED; they stay
  *          pending (signals.h), so that the run stops as well.
- * Errors   the first failure. If a process fails, it is the report of agent_table.h
- *          (process, pid, how it ended, its last lines); the caller adds its own failures
- *          with ask_fail(). After a failure, every ask_wait() returns it.
+ * Errors   the first failure counts: every later ask_wait() returns it. The error of a
+ *          failed process is the report of agent_table.h (process, pid, how it ended, its
+ *          last lines); the caller adds its own failures with ask_fail().
  * Threads  main thread: the processes' parent-death signal is tied to it.
  */
 #ifndef SUPERVISOR_ASK_ASK_H
@@ -35,11 +35,11 @@ struct ask; /* opaque */
 struct ask_args {
     int agent_exe_fd;               /* of binaries_open_agent; borrowed for the call */
     const struct agent_spec *specs; /* [n]; copied, but not what they point to */
-    size_t n;                       /* 0: the caller starts others in ask_loop() */
-    void *ctx;                      /* of their pack_configure */
+    size_t n;                       /* 0: the caller starts its own in ask_loop() */
+    void *ctx;                      /* passed to their pack_configure */
 };
 
-/* *ret is set in any case, for ask_close. */
+/* Sets *ret even on failure, for ask_close. */
 int ask_open(struct ask **ret, const struct ask_args *args, struct err *err);
 void ask_close(struct ask *a); /* NULL is fine */
 

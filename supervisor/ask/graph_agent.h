@@ -18,7 +18,7 @@
 
 struct graph_agent; /* opaque */
 
-struct graph_agent_args { /* borrowed as long as the graph_agent */
+struct graph_agent_args { /* borrowed until graph_agent_close */
     const struct binaries *binaries;
     const void *metagraph; /* a MetaGraphDef */
     size_t metagraph_bytes;
@@ -27,14 +27,14 @@ struct graph_agent_args { /* borrowed as long as the graph_agent */
     uint64_t seed; /* of random operations */
 };
 
-/* ERR_LIMIT: the graph is too large for a message; or the agent's error about graph or
- * checkpoint. */
+/* ERR_LIMIT: the graph is too large for a message. If the agent refuses the graph or the
+ * checkpoint, returns the agent's error. */
 int graph_agent_open(struct graph_agent **ret, const struct graph_agent_args *args,
                      struct err *err);
 /* Ends the process. NULL is fine. */
 void graph_agent_close(struct graph_agent *g);
 
-/* The answer to `import` (protocol.h), valid as long as the graph_agent. */
+/* The agent's response to `import` (protocol.h); valid until graph_agent_close. */
 const msgpack_object *graph_agent_description(const struct graph_agent *g);
 
 struct graph_agent_feed {
@@ -46,12 +46,13 @@ struct graph_agent_run { /* borrowed for the call */
     size_t n_feeds;
     const char *const *fetches; /* tensors: "y:0" */
     size_t n_fetches;
-    const char *const *targets; /* operations: what they write stays written */
+    const char *const *targets; /* operations; what they write is kept */
     size_t n_targets;
 };
 
-/* ret[n_fetches]: owned, tensor_free; untouched after a failure. A refusal (unknown
- * names, values that do not fit, ...) leaves the graph as it was. */
+/* ret[n_fetches]: the caller frees them (tensor_free); a failure leaves no tensor to
+ * free. If the agent refuses the request (unknown names, values that do not fit, ...),
+ * the graph is unchanged. */
 int graph_agent_run(struct graph_agent *g, const struct graph_agent_run *run,
                     struct tensor *ret, struct err *err);
 

@@ -15,7 +15,7 @@ struct chan_write {
     uint8_t data[];
 };
 
-/* By which the pipes of all channels have grown. */
+/* Bytes by which the pipes of all channels have grown. */
 static int grown_bytes;
 
 static void chan_end(struct chan *c, const struct err *err)

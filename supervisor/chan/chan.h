@@ -31,8 +31,9 @@ struct chan_write; /* private */
 
 /* One whole message; data is borrowed for the call. */
 typedef void (*chan_message_fn)(struct chan *c, const uint8_t *data, size_t len);
-/* Called once, on end of file, a read error or a malformed frame. err->code is 0 at end
- * of file, UV_EOF at end of file in the middle of a message. */
+/* Called once, on end of file, a read error, an error of a queued write, or a
+ * malformed frame. err->code is 0 at end of file, UV_EOF at end of file in the middle
+ * of a message. */
 typedef void (*chan_end_fn)(struct chan *c, const struct err *err);
 typedef void (*chan_closed_fn)(struct chan *c);
 
@@ -47,14 +48,14 @@ struct chan {
     size_t queued_bytes;
     struct chan_write *spare; /* a finished write, kept for reuse */
     int open_handles;
-    int grown_bytes; /* by which the pipe that it writes to has grown */
-    int cannot_grow; /* any further */
+    int grown_bytes; /* bytes by which the outgoing pipe has grown */
+    int cannot_grow; /* the outgoing pipe grows no further */
     int ended, closing;
     chan_closed_fn on_closed;
 };
 
-/* Takes both descriptors, also on failure. Reading starts at once. If chan_open fails,
- * the caller must still call chan_close. */
+/* Takes ownership of both descriptors, also on failure. Reading starts at once. If
+ * chan_open fails, the caller must still call chan_close. */
 int chan_open(struct chan *c, uv_loop_t *loop, int fd_in, int fd_out,
               chan_message_fn on_message, chan_end_fn on_end, void *owner,
               struct err *err);

@@ -307,8 +307,8 @@ static int help(struct cli *cli, const char *name)
     return CLI_DONE;
 }
 
-/* A command that could not print its results has failed. A reader that has exited wanted no
- * more of them. */
+/* If a command's results cannot be printed, the command has failed, unless the reader of
+ * stdout has exited: it wanted no more of them. */
 static int end_results(const struct cli *cli, int code)
 {
     const int error = plain_output_error();

@@ -95,7 +95,7 @@ int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
 enum { CLI_MAX_OPTIONS = 32 };
 /* The options that a command takes, with those of every command; the last one has no name. */
 void cli_options_of(const struct command *c, struct option ret[CLI_MAX_OPTIONS]);
-/* A command of the table by its place, NULL past the end; or by its name, NULL: no such one. */
+/* NULL: i is past the end of the table; there is no command of that name. */
 const struct command *cli_command_at(size_t i);
 const struct command *cli_command_find(const char *name);
 

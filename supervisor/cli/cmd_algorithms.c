@@ -11,7 +11,7 @@ static const char *const rows_text[ROWS_KIND_COUNT] = {
     [ROWS_WINDOW] = "the newest of every copy, used once",
 };
 
-/* The rows that it learns from. NULL: none. */
+/* Which rows an algorithm learns from; NULL: none. */
 static const char *rows_of(const struct algorithm_info *a)
 {
     return algorithm_learns(a) ? rows_kind_names[a->rows] : NULL;

@@ -102,7 +102,8 @@ static void offer_studies(const struct completion *c)
         (void)closedir(d);
 }
 
-/* The steps of a run's checkpoints, each after `head`. run NULL: the newest run. */
+/* Offers the steps of a run's checkpoints, each after `head`. run NULL: the newest
+ * run. */
 static void offer_steps(const struct completion *c, const char *run, const char *head)
 {
     struct err err = {0};
@@ -122,7 +123,7 @@ static void offer_steps(const struct completion *c, const char *run, const char 
     free(path);
 }
 
-/* A run, or RUN@STEP. */
+/* Offers runs or, after "RUN@", the steps of its checkpoints. */
 static void offer_points(const struct completion *c)
 {
     const char *at = strchr(c->word, '@');
@@ -170,7 +171,8 @@ static void offer_environments(const struct completion *c, const char *head)
         offer(c, head, e->id);
 }
 
-/* The values of a field, each after `head`, the "KEY=" that the word begins with. */
+/* Offers the values of a field, each after `head`, the "KEY=" that the word begins
+ * with. */
 static void offer_values(const struct completion *c, const struct field *f,
                          const char *head)
 {
@@ -209,7 +211,8 @@ static void offer_keys(const struct completion *c, const struct schema *s,
     }
 }
 
-/* Keys of the run, and of the agent or team that the word names: agents.agent_0.discount. */
+/* Offers the keys of the run, and those of the agent or team that the word names:
+ * agents.agent_0.discount. */
 static void offer_all_keys(const struct completion *c)
 {
     const char *dot =
@@ -259,9 +262,9 @@ static unsigned kind_of(const char *text, size_t len)
     return FILES;
 }
 
-/* The kinds at the place of the word. "A | B" are two kinds at one place; one in brackets may
- * be left out, so that what follows it is possible, too; the last one repeats if it has
- * dots. */
+/* The kinds that are possible at that place. "A | B" are two kinds at one place. An
+ * argument in brackets may be left out: the next one is then possible, too. The last one
+ * repeats if it has dots. */
 static unsigned kinds_at(const char *arguments, size_t place)
 {
     unsigned kinds[MAX_PLACES + 1] = {0};
@@ -280,7 +283,7 @@ static unsigned kinds_at(const char *arguments, size_t place)
             break;
         else if (letters > 0 && n < MAX_PLACES) {
             n -= is_same && n > 0;
-            /* a name with a suffix, as STUDY.yaml, is a file's */
+            /* a name with a suffix, such as STUDY.yaml, is a file */
             kinds[n] |= name[letters] == '.' && name[letters + 1] != '.'
                             ? FILES
                             : kind_of(name, letters);

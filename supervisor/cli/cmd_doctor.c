@@ -13,7 +13,8 @@ enum { DEFAULT_AGENTS = 16, MAX_AGENTS = 100000 };
 static const char *const level_names[] = {
     [DOCTOR_OK] = "ok", [DOCTOR_NOTE] = "note", [DOCTOR_BAD] = "bad"};
 
-/* Starts an agent's process, as `brood check` does. The disk of runs is judged apart. */
+/* Starts an agent's process, as `brood check` does. runs_dir "/": doctor_judge looks at
+ * the disk of the runs itself. */
 static void try_agent(struct doctor_readings *r)
 {
     static const char text[] =

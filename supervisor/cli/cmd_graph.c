@@ -67,8 +67,8 @@ static void print_fetched(const char *name, const struct tensor *t, int json)
         tensor_print_value(name, t);
 }
 
-/* Each target in a session run of its own, in their order, so that it sees what those
- * before it wrote. */
+/* Runs each target in a session run of its own, in their order, so that a target sees
+ * what earlier ones wrote. */
 static int run_targets(struct graph_agent *g, const struct request *q,
                        const struct graph_agent_feed *feeds, struct err *err)
 {

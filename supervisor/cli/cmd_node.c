@@ -45,7 +45,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct options *o)
     return o->address == NULL ? cli_usage(cli, "--connect is missing") : CLI_DONE;
 }
 
-/* The node reads its signals by handlers; its keeper has blocked them. */
+/* The keeper has blocked the signals that stop the node; the node handles them. */
 static void unblock_signals(void)
 {
     sigset_t set;

@@ -46,7 +46,8 @@ struct pruning {
 
 /* ---- which ---- */
 
-/* The newest value of the column up to that step: evaluations precede checkpoints. */
+/* The newest value of the column at or before that step: at a boundary, the evaluation
+ * comes before the checkpoint. */
 static double value_at(const struct progress *p, size_t column, uint64_t step)
 {
     double v = (double)NAN;
@@ -81,7 +82,8 @@ static void keep_best(struct pruning *x, const struct progress *p, size_t column
         xstrdup(progress_name(p, column) + strlen(EVALUATED)), best->step, most};
 }
 
-/* Damaged checkpoints stay, and count for nothing: someone may want to look at them. */
+/* Keeps the n newest checkpoints, and damaged ones, which do not count: someone may want
+ * to look at them. */
 static void keep_newest(struct pruning *x, long long n)
 {
     for (size_t i = x->n; i-- > 0;)
@@ -98,7 +100,7 @@ static int choose(struct pruning *x, const char *run, const char *dir,
     int rc = checkpoint_list(dir, &steps, &x->n, err);
 
     if (rc == 0 && (rc = progress_read(&p, file, err)) == ERR_NOT_FOUND)
-        rc = 0; /* it has no evaluations */
+        rc = 0; /* the run has no evaluations */
     x->checkpoint = xcalloc(x->n + 1, sizeof(*x->checkpoint));
     for (size_t i = 0; rc == 0 && i < x->n; i++)
         x->checkpoint[i] =
@@ -156,7 +158,8 @@ static int prune(struct pruning *x, const char *path, const struct options *o,
     char *dir = xasprintf("%s/checkpoints", path);
     struct run_dir *d = NULL;
     int has_end;
-    const int end = run_record_exit_code(path, &has_end); /* -1 also with our own lock */
+    /* Ask first: the lock of run_dir_open makes the run look live (-1). */
+    const int end = run_record_exit_code(path, &has_end);
     int rc = run_dir_open(&d, path, 1, err);
 
     if (rc == 0 && o->with_log && end != RUN_EXIT_DONE)
@@ -263,7 +266,7 @@ static int prune_one(const struct cli *cli, const char *path, const struct optio
 
 /* ---- the command ---- */
 
-/* A sweep that works on a study goes on with its runs, or makes forks of them. */
+/* Whether a sweep works on the run's study: it may resume or fork the run. */
 static int is_in_use(const char *run)
 {
     char *study = xasprintf("%s/..", run);
@@ -273,8 +276,8 @@ static int is_in_use(const char *run)
     return ret;
 }
 
-/* Live runs are left alone, and those of a study on which a sweep works. With --log, so are
- * those that are not done. */
+/* Prunes all runs but live ones and those of a study on which a sweep works; with --log,
+ * only runs that are done. */
 static int prune_all(const struct cli *cli, const struct options *o)
 {
     size_t n;

@@ -184,7 +184,7 @@ static void print(const struct cli *cli, const char *run, const struct replay_op
         print_json(run, o, v, r);
 }
 
-/* A tensor that exists but was not computed in that round. */
+/* Reports a tensor that exists but was not computed in that round. */
 static int check_fetched(const struct cli *cli, const struct replay_options *o,
                          const struct replay_view *v)
 {
@@ -243,7 +243,7 @@ static int replay(const struct cli *cli, const struct replay_options *o,
     rc = replay_run(&args, &result, &err);
     end_progress(&line);
     if (rc < 0) {
-        if (rc != ERR_CORRUPT) /* then the round was another one */
+        if (rc != ERR_CORRUPT) /* ERR_CORRUPT: it is not the run's round */
             replay_view_print(&view, cli->json);
         code = cli_fail(cli, exit_code(rc), &err);
     } else

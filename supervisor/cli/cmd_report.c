@@ -60,7 +60,7 @@ static int begin_page(struct page *p, struct err *err)
     return p->f != NULL ? 0 : err_errno(err, "page");
 }
 
-/* Writes the file whole, or prints it. */
+/* Writes the page to its file, completely or not at all, or prints it. */
 static int end_page(struct page *p, const char *path, struct err *err)
 {
     const int failed = ferror(p->f) | (fclose(p->f) != 0);

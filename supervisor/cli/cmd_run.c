@@ -24,9 +24,9 @@ struct run_options {
     struct train_sets sets;
     uint64_t seeds[MAX_SEEDS];
     size_t n_seeds;
-    int is_series;              /* of --seeds */
-    int has_seed;               /* of --seed */
-    long long jobs;             /* runs of --seeds at a time */
+    int is_series;              /* --seeds was given */
+    int has_seed;               /* --seed was given */
+    long long jobs;             /* --jobs: how many runs of --seeds at a time */
     long long until;            /* 0: no such step */
     int64_t memory_limit_bytes; /* 0: none */
     const char *memory_limit;   /* as it was given */
@@ -50,7 +50,7 @@ static int prepare_dir(const struct cli *cli, const struct training_args *args,
                                              args->config->run.numerics, err);
 }
 
-/* Wrong usage, or a disk without space for the run's directory. */
+/* Reports wrong usage, or that the disk has no space for the run's directory. */
 static int fail_to_begin(const struct cli *cli, struct err *err)
 {
     const int is_full = err->code == -ENOSPC || err->code == -EDQUOT;
@@ -324,8 +324,8 @@ static void not_yet(void *ctx, const char *line)
     (void)line;
 }
 
-/* The names of the runs, NAME-s1 and so on, in o->n_seeds entries. Refuses those that exist
- * already, before the first begins. */
+/* Makes the names of the runs, NAME-s1 and so on: o->n_seeds of them. Refuses names that
+ * exist already, before the first run begins. */
 static int name_series(const struct cli *cli, const struct run_options *o, char **ret,
                        struct err *err)
 {

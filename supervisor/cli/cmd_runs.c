@@ -169,7 +169,7 @@ static const char *const where_fields[] = {
     [WHERE_NAME] = "name",           [WHERE_ENV] = "env",
     [WHERE_ALGORITHM] = "algorithm", NULL};
 
-/* All must hold. */
+/* The conditions of --where; a run must meet all of them. */
 struct where {
     char *text; /* owns the patterns */
     struct {

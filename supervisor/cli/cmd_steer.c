@@ -62,7 +62,7 @@ static void print_json(const struct cli *cli, const char *run, const char *agent
     json_done(&j);
 }
 
-/* done: what happened, "paused", at the step of the answer. */
+/* Prints what happened (done: "paused", for example) and the step of the answer. */
 static void print_answer(const struct cli *cli, const char *path, const char *agent,
                          const struct msg *answer, const char *done)
 {
@@ -84,15 +84,15 @@ static void print_answer(const struct cli *cli, const char *path, const char *ag
     free(run);
 }
 
-/* A supervisor that has answered `stop` ends soon, and holds the run until then. */
+/* Waits until the supervisor, which has answered `stop`, releases the run's lock. */
 static void wait_for_end(const char *path, pid_t supervisor)
 {
     while (supervisor > 0 && run_dir_holder(path) == supervisor)
         (void)poll(NULL, 0, ENDS_EVERY_MS);
 }
 
-/* Sends the command's request and prints the answer. until_end: the run ends by it, and
- * the command returns when the supervisor has let go of it. */
+/* Sends the command's request and prints the answer. until_end: the request ends the run;
+ * returns when the supervisor has released the run's lock. */
 static int ask(const struct cli *cli, const char *run, const char *agent,
                const char *done, int until_end, struct err *err)
 {

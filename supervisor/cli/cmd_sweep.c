@@ -42,12 +42,12 @@ struct sweep {
     size_t n_ended, n_all; /* runs of the rung */
 };
 
-/* The runs that have something to do for the rung. */
+/* The runs that have not come to the end of the rung, with their commands. */
 struct batch {
     struct arena arena;
     struct job *job;
     size_t *of;  /* index of trial and seed: trial * n_seeds + seed */
-    char *waits; /* it waits for another command's run */
+    char *waits; /* [n]: the job only waits for another command's run */
     size_t n;
 };
 
@@ -72,7 +72,7 @@ static void say(const struct sweep *w, const char *fmt, ...)
 
 /* ---- runs ---- */
 
-/* How far the run of a trial and seed is on its way to the end of the rung. */
+/* Looks how far the run of a trial and seed is on its way to the end of the rung. */
 static struct study_run look(const struct sweep *w, size_t trial, size_t seed)
 {
     const struct study_run_id id = {trial, seed,
@@ -90,7 +90,7 @@ static void add(const char **argv, size_t *n, const char *word)
     argv[(*n)++] = word;
 }
 
-/* `brood run` for a new run, `brood resume` for one that has come some way. */
+/* `brood run` for a new run, `brood resume` for one that has a checkpoint. */
 static struct job make_job(struct sweep *w, size_t trial, size_t seed,
                            const struct study_run *run, struct arena *arena)
 {
@@ -110,7 +110,7 @@ static struct job make_job(struct sweep *w, size_t trial, size_t seed,
         add(argv, &n, arena_printf(arena, "%" PRIu64, w->until));
     }
     if (is_new) {
-        add(argv, &n, "--force"); /* what has no checkpoint begins again */
+        add(argv, &n, "--force"); /* replaces an attempt that left no checkpoint */
         add(argv, &n, "--runs-dir");
         add(argv, &n, study_dir_path(w->dir));
         add(argv, &n, "--name");
@@ -134,7 +134,8 @@ static struct job make_job(struct sweep *w, size_t trial, size_t seed,
                         .argv = (char *const *)(uintptr_t)argv};
 }
 
-/* A live run is another command's: it is waited for, and looked at again. */
+/* A live run belongs to another command: the job waits until it ends, then the run is
+ * looked at again. */
 static struct job make_wait(const struct study_run *run, struct arena *arena)
 {
     const char **argv = ARENA_ARRAY(arena, const char *, 8);
@@ -183,7 +184,7 @@ static void batch_done(struct batch *b)
     arena_done(&b->arena);
 }
 
-/* The mean over the seeds at the rung; NaN: it is not complete. */
+/* The mean over the seeds at the rung; NaN: a seed has no value. */
 static double trial_value(const struct sweep *w, size_t trial)
 {
     double sum = 0;
@@ -298,9 +299,9 @@ static void on_end(void *ctx, size_t job, int code)
     const size_t trial = of / seeds, seed = of % seeds;
     struct study_run run = look(w, trial, seed);
 
-    /* A run that was killed, or that waits, is tried again; so is a live one, because
-     * another command's run was just ending. One that a user stopped is left alone until
-     * the next sweep. */
+    /* A run that was killed is tried again. So is one for which the job only waited, and
+     * a live one, which another command is just ending. One that a user stopped is left
+     * alone until the next sweep. */
     w->refused[of] = run.state != STUDY_RUN_REACHED && run.state != STUDY_RUN_LIVE &&
                      !w->batch->waits[job] && code != CLI_DONE &&
                      code < RUN_EXIT_SIGNALLED;
@@ -330,7 +331,7 @@ static int run_rung(struct sweep *w)
 
     w->best = (double)NAN;
     w->n_all = w->n * w->study.n_seeds;
-    for (size_t i = 0; i < w->n; i++) /* of an earlier sweep */
+    for (size_t i = 0; i < w->n; i++) /* values from an earlier sweep */
         note_value(w, w->trial[i], trial_value(w, w->trial[i]));
     begin_view(w);
     for (;;) {
@@ -432,7 +433,7 @@ static int check_round(const struct sweep *w)
     return 0;
 }
 
-/* Records the round. */
+/* Adds the round to the lineage. Fails if no member has a value. */
 static int end_round(struct sweep *w, struct err *err)
 {
     double *value = xcalloc(w->n + 1, sizeof(*value));
@@ -504,7 +505,7 @@ static int run_rounds(struct sweep *w)
     }
     if (rc == 0)
         return code;
-    study_view_free(w->view); /* the error follows it */
+    study_view_free(w->view); /* the error is printed below it */
     w->view = NULL;
     return cli_fail(w->cli, CLI_FAILED, &err);
 }
@@ -567,7 +568,8 @@ static void note_fixed(void *ctx, const struct config_change *c)
         *(int *)ctx = 1;
 }
 
-/* A value at the end of a key's range, or one of its choices, in the base's configuration. */
+/* Checks that `brood set` can change a key to this value: the end of its range, or one of
+ * its choices. */
 static int check_live_value(const struct sweep *w, const struct run_config *base,
                             const struct study_key *k, const char *value, struct err *err)
 {
@@ -603,7 +605,8 @@ static int has_no_last_round(const struct study *s, const struct run_config *bas
     return (begin + copies - 1) / copies * copies >= (uint64_t)base->run.env_steps;
 }
 
-/* All keys must be live, and the runs long enough for all rounds. */
+/* Checks that `brood set` can change all keys, and that runs are long enough for all
+ * rounds. */
 static int check_rounds(const struct sweep *w, struct err *err)
 {
     const struct study *s = &w->study;
@@ -701,7 +704,7 @@ static char *name_of(const char *file)
                                      : xstrdup(base);
 }
 
-/* words: the study, then what follows -- for srun. */
+/* words: the study, then the options for srun that follow `--`. */
 static int check_launcher(struct sweep *w, const char *launcher, int n, char **words)
 {
     const int is_slurm = strcmp(launcher, "slurm") == 0;
@@ -719,7 +722,8 @@ static int check_launcher(struct sweep *w, const char *launcher, int n, char **w
     return 0;
 }
 
-/* Each trial is a job of its own, or inside of a job a step, which waits for free resources. */
+/* Makes the words of srun. Each trial is a job of its own or, inside of a job, a step,
+ * which waits for free resources. */
 static void make_srun(struct sweep *w, int n_options, char **options, struct arena *arena)
 {
     const struct study *s = &w->study;

@@ -188,7 +188,7 @@ static void judge_kernels(struct findings *f, const struct doctor_readings *r)
 
 static void judge_clock(struct findings *f, const struct doctor_readings *r)
 {
-    /* The kernel reads others in system calls, or over a slow bus. */
+    /* The kernel reads other clocks in system calls, or over a slow bus. */
     static const char *const fast[] = {"tsc", "arch_sys_counter", "kvm-clock",
                                        "hyperv_clocksource_tsc_page", NULL};
     struct doctor_finding *x;

@@ -1,7 +1,7 @@
-/* doctor.h - what a machine lacks for runs, or has otherwise than usual.
+/* doctor.h - what a machine lacks for runs, and what is unusual about it.
  *
- * doctor_read asks the machine; doctor_judge decides from the readings alone what is good,
- * what costs something, and what keeps a run from starting, and says what to do.
+ * doctor_read asks the machine. doctor_judge decides from the readings alone what is
+ * good, what has a cost and what keeps a run from starting, and gives advice.
  * Units    bytes, unless a name says otherwise. DOCTOR_NO_LIMIT: there is none.
  */
 #ifndef SUPERVISOR_CLI_DOCTOR_H
@@ -51,7 +51,7 @@ struct doctor_readings {
 
 enum doctor_level {
     DOCTOR_OK,
-    DOCTOR_NOTE, /* a run can start, but something costs or lacks */
+    DOCTOR_NOTE, /* a run can start, but something is slow, scarce or missing */
     DOCTOR_BAD,  /* no run can start */
 };
 
@@ -64,9 +64,9 @@ struct doctor_finding {
 
 enum { DOCTOR_MAX_FINDINGS = 32 };
 
-/* All but `agent`, which is "". */
+/* Reads all but `agent`, which is "". */
 void doctor_read(struct doctor_readings *ret, const char *runs_dir);
-/* For a run of n_agents agents. Returns the number of findings. */
+/* Judges the readings for a run of n_agents agents. Returns the number of findings. */
 size_t doctor_judge(const struct doctor_readings *r, size_t n_agents,
                     struct doctor_finding ret[DOCTOR_MAX_FINDINGS]);
 

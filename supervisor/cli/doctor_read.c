@@ -38,7 +38,8 @@ static int first_line(const char *path, char line[LINE_BYTES])
 
 /* ---- limits ---- */
 
-/* Soft, unless brood raises it to the hard one. */
+/* is_hard: the hard limit, to which brood raises the soft one; otherwise the soft
+ * limit. */
 static uint64_t limit_of(__rlimit_resource_t which, int is_hard)
 {
     struct rlimit r;
@@ -50,7 +51,7 @@ static uint64_t limit_of(__rlimit_resource_t which, int is_hard)
     return limit == RLIM_INFINITY ? DOCTOR_NO_LIMIT : limit;
 }
 
-/* Each thread counts for RLIMIT_NPROC, but most processes have one. */
+/* Counts processes. RLIMIT_NPROC counts threads, but most processes have one. */
 static uint64_t count_my_processes(void)
 {
     DIR *d = opendir("/proc");
@@ -122,7 +123,8 @@ static void take_limit(uint64_t limit, uint64_t now, uint64_t *ret_limit,
     *ret_now = now;
 }
 
-/* Version 2: this process's group, and those above it. */
+/* Reads the limits of control groups, version 2: this process's group, and those
+ * above. */
 static void read_groups(struct doctor_readings *r)
 {
     char line[LINE_BYTES], folder[PATH_BYTES];
@@ -141,7 +143,7 @@ static void read_groups(struct doctor_readings *r)
     }
 }
 
-/* Version 1, as containers show it. */
+/* Reads the limits of control groups, version 1, as containers show them. */
 static void read_old_groups(struct doctor_readings *r)
 {
     static const char memory[] = "/sys/fs/cgroup/memory", cpu[] = "/sys/fs/cgroup/cpu",
@@ -214,7 +216,7 @@ static const char *file_system_name(uint32_t magic)
                  {SMB_SUPER_MAGIC, "cifs"},
                  {0xff534d42u, "cifs"},
                  {0xfe534d42u, "cifs"},
-                 {0x65735546u, "fuse"}, /* also sshfs, and many of clusters */
+                 {0x65735546u, "fuse"}, /* also sshfs, and many on clusters */
                  {OVERLAYFS_SUPER_MAGIC, "overlay"}};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -259,7 +261,7 @@ static void read_runs(struct doctor_readings *r, const char *runs_dir)
 
 /* ---- programs ---- */
 
-/* python3 prints its version and those of the modules that it finds. */
+/* python3 prints its version, and for each module 1 if it finds it, otherwise 0. */
 static void read_python(struct doctor_readings *r)
 {
     FILE *f =

@@ -76,7 +76,7 @@ int eval_play(struct eval_play *p, struct err *err)
     p->run.ctx = p;
     p->recording.is_external = env_config_is_external(&p->run.config->env);
     if (p->records && p->recording.is_external)
-        p->run.copies = 1; /* whose pictures they are */
+        p->run.copies = 1; /* the pictures are those of one copy */
     if (rc == 0)
         rc = eval_run(&p->run, err);
     p->run.policies = NULL;

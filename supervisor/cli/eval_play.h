@@ -29,14 +29,15 @@ struct eval_play {
 /* The last part of a run's path. */
 const char *eval_run_name(const char *path);
 
-/* Whether the environment and this machine can draw; file: the one to write, NULL: none. Before it
- * plays. ERR_ARG, ERR_UNSUPPORTED, ERR_NOT_FOUND. */
+/* Checks, before anything is played, whether the environment and this machine can draw;
+ * file: the one to write, NULL: none. ERR_ARG, ERR_UNSUPPORTED, ERR_NOT_FOUND. */
 int eval_play_check(const struct eval_play *p, const char *file, struct err *err);
 /* For recording_write and recording_bytes; name: of the run. */
 struct recording_source eval_play_source(const struct eval_play *p, const char *name,
                                          const struct env_spec *spec);
 
-/* Plays; eval_play_done in any case. ERR_NOT_FOUND: this build has no agent. */
+/* Plays the episodes. Call eval_play_done in any case. ERR_NOT_FOUND: this build has no
+ * agent. */
 int eval_play(struct eval_play *p, struct err *err);
 void eval_play_done(struct eval_play *p);
 

@@ -143,7 +143,7 @@ static int find(struct run_config *c, const char *path, struct schema_place *ret
     return schema_locate(&run_schema, path, c, ret);
 }
 
-/* Its value there, "-" if it has none; free(). */
+/* The value of a key in a configuration, "-" if it has none; free(). */
 static char *value_of(const struct run_config *c, const char *path)
 {
     struct schema_place at;
@@ -173,7 +173,7 @@ static char *defaults_of(const struct table *t, const char *key)
         while (k < n && strcmp(text[k], one) != 0)
             k++;
         text[n++] = one;
-        if (k + 1 < n || strcmp(one, "-") == 0) /* known already; of another algorithm */
+        if (k + 1 < n || strcmp(one, "-") == 0) /* listed already; no such key */
             continue;
         longer = xasprintf("%s%s%s", all, *all != '\0' ? " or " : "", one);
         free(all);

@@ -1,9 +1,9 @@
-/* html_config.h - the configurations of the runs of a page: what they change against the
+/* html_config.h - the configurations of the runs of a page: what they change from the
  * defaults, side by side, and each as a whole.
  *
  * Default  what a file that gives only the environment, its agents and their algorithms would
- *          get in this build; values that follow from others (experience.warmup) follow from
- *          those of that file.
+ *          get in this build; derived values (experience.warmup) are derived from that
+ *          file's own.
  */
 #ifndef SUPERVISOR_CLI_HTML_CONFIG_H
 #define SUPERVISOR_CLI_HTML_CONFIG_H

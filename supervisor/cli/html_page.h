@@ -35,9 +35,9 @@ void html_cell(double v, FILE *f);
 /* "low to high" */
 void html_interval(double low, double high, FILE *f);
 void html_cell_count(uint64_t n, FILE *f);
-/* Opens a table in a box that scrolls sideways, with the heads of its columns; those that
- * begin with '#' are of numbers; without any text there is no row of heads. End it with
- * html_table_end. */
+/* Opens a table in a box that scrolls sideways. heads: those of its columns; one that
+ * begins with '#' is that of a column of numbers; if all are empty, there is no row of
+ * heads. End it with html_table_end. */
 enum html_width { HTML_WIDE, HTML_NARROW };
 void html_table(const char *const *heads, size_t n, enum html_width width, FILE *f);
 void html_table_end(FILE *f);

@@ -36,8 +36,7 @@ static const char *kind_of(const char *column)
     return slash != NULL ? slash + 1 : column;
 }
 
-/* Whether the run is the first of the page that differs from the others by more than its
- * seed: whose name, without its number, none before it has. */
+/* Whether no earlier run of the page has the same name but for its number or seed. */
 static int is_first_of_group(const struct page *p, size_t i)
 {
     for (size_t k = 0; k < i; k++)
@@ -309,7 +308,8 @@ static void add_name(struct names *list, const char *name)
         list->name[list->n++] = name;
 }
 
-/* Columns of all runs that begin so, in the order of the first run that has them. */
+/* Finds the columns with that prefix in all runs, each once, in the order in which they
+ * come. */
 static void find_columns(const struct page *p, const char *prefix, struct names *ret)
 {
     for (size_t i = 0; i < p->n; i++) {
@@ -321,7 +321,7 @@ static void find_columns(const struct page *p, const char *prefix, struct names 
     }
 }
 
-/* The thin curves of a column. ERR_NOT_FOUND: no run has one. */
+/* Makes the thinned curves of a column. ERR_NOT_FOUND: no run has values. */
 static int make_curves(const struct page *p, const char *column, struct report **ret)
 {
     struct report_run *runs = xcalloc(p->n, sizeof(*runs));
@@ -371,7 +371,7 @@ static int is_flat(const struct report *r)
     return 1;
 }
 
-/* A chart of one column; is_main: also if nothing happens in it. */
+/* Puts a chart of one column; a flat one only if is_main. */
 static void put_column(const struct page *p, const char *column, int is_main)
 {
     struct report *r;
@@ -411,7 +411,8 @@ static void add_agent(const struct page *p, const char *column, struct report **
     free(names);
 }
 
-/* A chart of what all agents call the same: train/agent_0/critic_loss, train/agent_1/... */
+/* Puts one chart of a metric of all agents: train/agent_0/critic_loss,
+ * train/agent_1/... */
 static void put_kind(const struct page *p, const struct names *columns, const char *kind)
 {
     struct report *all = NULL;
@@ -458,7 +459,7 @@ static void put_curves(const struct page *p)
     const char *metric = p->curves != NULL ? p->curves->metric : NULL;
 
     html_section("curves", "Curves", p->f);
-    if (p->curves == NULL) /* there may be losses nevertheless */
+    if (p->curves == NULL) /* there may still be losses */
         html_remark(p->f, "None of a return: %s.", p->why->msg);
     (void)fputs("<div class=\"charts\">\n", p->f);
     if (metric != NULL)
@@ -495,7 +496,7 @@ static void put_result(const struct page *p, const struct html_run *r, const cha
     (void)fputs("</tr>\n", p->f);
 }
 
-/* Over the seeds of a group, the last tenth of each run. */
+/* Puts a row for each group: over its seeds, the last tenth of each run. */
 static void put_groups(const struct page *p)
 {
     static const char *const heads[] = {"Runs",           "#n",  "#Mean", "#Deviation",
@@ -605,7 +606,7 @@ static void put_configuration(const struct page *p)
     (void)fputs("</section>\n", p->f);
 }
 
-/* The column of the return that most runs have: the first run's that has one. */
+/* The column of the return, from the first run that has one. */
 static const char *return_column(const struct page *p)
 {
     for (size_t i = 0; i < p->n; i++) {

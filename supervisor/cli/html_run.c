@@ -36,7 +36,7 @@ static void free_event(struct html_event *e)
     free(e->detail);
 }
 
-/* Takes `what` and `detail`. */
+/* Keeps an event in the list, and takes ownership of `what` and `detail`. */
 static void keep_event(struct html_events *list, const struct run_event *e, char *what,
                        char *detail)
 {
@@ -62,8 +62,8 @@ static char *name_of(const struct run_event_process *p)
                                         p->environment != NULL ? p->environment : "?");
 }
 
-/* Whether the supervisor ended it at the end of the run: by a request or, if it was slow, by a
- * signal. */
+/* Whether the supervisor ended the process at the end of the run: by a request or, if it
+ * was slow, by a signal. */
 static int was_asked_to_end(const struct run_event_process *p)
 {
     return p->in != NULL && strcmp(p->in, "stopping") == 0 &&
@@ -112,7 +112,7 @@ static void take_process(struct html_run *r, const struct run_event *e)
     free(name);
 }
 
-/* What became of a node; no starts but those after a loss. */
+/* Adds the loss, restart or give-up of a node. */
 static void take_node(struct html_run *r, const struct run_event *e)
 {
     const struct run_event_node *n = &e->node;
@@ -307,7 +307,7 @@ static char *file_of(const struct html_run *r, const char *sub)
     return xasprintf("%s/%s", r->path, sub);
 }
 
-/* Empty if the file is missing or larger than that. */
+/* *ret stays empty if the file is missing or larger than max. */
 static void read_text(struct html_run *r, const char *sub, size_t max, struct wbuf *ret)
 {
     char *file = file_of(r, sub);
@@ -482,7 +482,7 @@ static void on_result(struct eval_play *play, const struct env_spec *spec,
         (void)recording_bytes(&play->recording, &from, DRAW_SVG, &p->svg, &p->failure);
 }
 
-/* Why no episode is to be played; 0: it may be. */
+/* Returns 0 if an episode may be played; otherwise err says why not. */
 static int check_play(const struct html_run *r, enum html_play play, struct err *err)
 {
     if (!r->has_config)
@@ -522,7 +522,7 @@ static int play_episode(struct html_run *r, struct eval_play *play, struct err *
         c->evaluation.max_steps =
             max_steps < HTML_PLAY_STEPS ? max_steps : HTML_PLAY_STEPS;
         rc = eval_play(play, err);
-        c->env.draws = draws; /* the page shows the run's own */
+        c->env.draws = draws; /* the page shows the run's own value */
         c->evaluation.max_steps = max_steps;
     }
     free(checkpoints);
@@ -650,7 +650,7 @@ void html_run_put_ends(const struct html_run *r, FILE *f)
                     r->name);
 }
 
-/* The bytes of a checkpoint's files, whatever the disk makes of them. */
+/* The sum of the sizes of a checkpoint's files, whatever space they take on the disk. */
 static uint64_t bytes_of(const char *path)
 {
     struct dirent **list = NULL;

@@ -191,7 +191,7 @@ static void put_file(const char *dir, const char *name, const char *title, FILE 
     free(path);
 }
 
-/* Whose colour it is; from the ninth on they begin again. */
+/* Puts the colours of the members, which repeat from the ninth on. */
 static void put_members(size_t n, FILE *f)
 {
     (void)fputs("<div class=\"legend\">", f);

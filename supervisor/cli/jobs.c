@@ -59,7 +59,7 @@ static void print_object(const struct process *j, const char *line, size_t len)
     (void)fwrite(line, 1, len, stdout);
 }
 
-/* Names the run, unless the line does. */
+/* Prefixes the line with the run's name, unless it begins with it. */
 static void print_message(const struct jobs *js, const struct process *j,
                           const char *line, size_t len)
 {
@@ -134,7 +134,8 @@ static int free_place(const struct jobs *js)
     }
 }
 
-/* The job's processors: those of its place, counted round and round. */
+/* Binds the job to the processors of its place; the counting starts over after the
+ * last one. */
 static void keep_to_cores(const struct jobs *js, const struct process *j)
 {
     const int all = CPU_COUNT(&js->cores), each = js->args->cores;
@@ -281,7 +282,7 @@ static void forward(const struct jobs *js, int signum)
                        js->args->srun != NULL && signum != SIGCONT ? SIGTERM : signum);
 }
 
-/* Slurm's jobs get the signal through Slurm: srun would end without them. */
+/* Interrupts the jobs through Slurm: a signal to srun would end srun, but not its job. */
 static void interrupt(struct jobs *js)
 {
     slurm_interrupt(js->args->srun_name, &js->signalled);
@@ -297,7 +298,7 @@ static void take_signal(struct jobs *js)
     if (info.ssi_signo == SIGCHLD) {
         reap(js);
     } else if (info.ssi_signo == SIGTSTP) {
-        if (js->args->srun == NULL) /* what runs elsewhere continues */
+        if (js->args->srun == NULL) /* jobs elsewhere continue */
             forward(js, SIGTSTP);
         if (js->args->on_suspend != NULL)
             js->args->on_suspend(js->args->ctx);

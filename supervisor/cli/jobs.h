@@ -22,17 +22,20 @@ struct jobs_args {
     const struct job *jobs;
     size_t n;
     size_t at_once;
-    /* Slurm's words before each command, as "srun --nodes=1"; NULL: it runs here. All have the job
-     * name `srun_name`: an interrupt is sent by it (slurm_interrupt), a second one ends srun. */
+    /* Slurm's words before each command, such as "srun --nodes=1"; NULL: it runs here.
+     * All jobs have the name `srun_name`: an interrupt is sent by it (slurm_interrupt); a
+     * second one ends srun. */
     char *const *srun;
     const char *srun_name;
     int cores;   /* processors of each, as long as there are that many; 0: not limited */
     int goes_on; /* after one has failed, further ones start nevertheless */
-    /* All may be NULL: when a job begins; when it has ended with this exit code. */
+    /* Called when a job begins, and when it has ended with this exit code. All callbacks
+     * may be NULL. */
     void (*on_start)(void *ctx, size_t job);
     void (*on_end)(void *ctx, size_t job, int code);
-    /* For a view of all: takes a line of the jobs' stderr, without its end, that is printed
-     * otherwise; ten times a second; before this process is stopped by SIGTSTP. */
+    /* For a view of all jobs. on_line gets the lines of their stderr, without their ends;
+     * if it is NULL, they are printed. on_tick: ten times a second. on_suspend: before
+     * SIGTSTP stops this process. */
     void (*on_line)(void *ctx, const char *line, size_t len);
     void (*on_tick)(void *ctx);
     void (*on_suspend)(void *ctx);

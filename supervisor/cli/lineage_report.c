@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The member that it went on from before this round. */
+/* The member whose run this member continued at the start of this round. */
 static size_t parent(const struct lineage *l, size_t round, size_t member)
 {
     return round > 0 ? lineage_from(l, round - 1, member) : member;

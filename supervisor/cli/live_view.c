@@ -111,7 +111,7 @@ static void add_evaluation(struct live_view *v, const char *team, double value)
 
 /* ---- drawing ---- */
 
-/* of_all: of all agents, whatever the terminal has room for. */
+/* of_all: draws all agents, even if the terminal has too few rows. */
 static void draw_frame(struct live_view *v, int of_all)
 {
     struct wbuf *lines = redraw_begin(&v->screen);

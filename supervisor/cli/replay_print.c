@@ -23,7 +23,7 @@ struct replay_item {
     char *name; /* A_VALUE, A_SCALAR */
     double scalar;
     struct tensor value;   /* A_VALUE; without data: it was too large */
-    msgpack_sbuffer bytes; /* of: */
+    msgpack_sbuffer bytes; /* the memory of body */
     struct msg body;       /* AN_ORIGIN: the map; A_REQUEST: the request's parameters */
     uint64_t *rows;        /* of the log: AN_ORIGIN those of its places, A_REQUEST all */
     size_t n_rows;
@@ -82,7 +82,7 @@ static size_t n_rows_of(const struct probe_place *at)
     return at->rows != NULL ? at->groups * at->batch * at->length : 0;
 }
 
-/* An agent's answer: it may be any list, or none. */
+/* Whether this is a list of numbers: an agent's answer may have any list, or none. */
 static int are_numbers(const msgpack_object *list)
 {
     for (uint32_t i = 0; list != NULL && i < list->via.array.size; i++)
@@ -91,8 +91,8 @@ static int are_numbers(const msgpack_object *list)
     return list != NULL;
 }
 
-/* The rows of the log from which the places of the tensor come, if its first dimension is
- * that of the batch. */
+/* Finds the rows of the log from which the places of the tensor come, if its first
+ * dimension is that of the batch. */
 static void find_rows(struct replay_item *x, const struct probe_place *at)
 {
     const msgpack_object *shape = NULL, *places = NULL;
@@ -166,7 +166,8 @@ static void on_ends(void *ctx, const struct probe_place *at, const char *why)
 {
     struct replay_view *v = ctx;
 
-    /* Several agents may have one; which answers first depends on the machine. */
+    /* Several agents may report one. Keep that of the first by name: which of them
+     * answers first depends on the machine. */
     if (v->ends != NULL && strverscmp(at->agent, v->ends_agent) >= 0)
         return;
     free(v->ends_agent);
@@ -316,7 +317,7 @@ static void print_origin(const struct replay_item *x, int json)
     (void)puts(x->n_rows > 0 ? " of the log" : "");
 }
 
-/* A request's parameters; tensors with their values. */
+/* Puts a request's parameter; a tensor with its values. */
 static void put_parameter(struct json *j, const msgpack_object *o)
 {
     struct tensor t;

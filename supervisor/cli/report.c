@@ -30,7 +30,7 @@ static const char *base_name(const char *path)
     return path + end;
 }
 
-/* NULL: there is none. */
+/* The column of the team's return; NULL: there is none. */
 static const char *usual_metric(const struct progress *p)
 {
     const size_t c = progress_find_return(p, progress_n_rows(p));
@@ -201,7 +201,8 @@ static double mean_of(const double *values, size_t n)
     return sum / (double)n;
 }
 
-/* points: thinned to about as many, before intervals are made, which takes long; 0: all. */
+/* points: thins the curve to about as many before it computes intervals, which is slow;
+ * 0: keeps all. */
 static void make_curve(struct report_group *g, const struct series *const *s, size_t n,
                        size_t points)
 {
@@ -254,8 +255,8 @@ static void make_groups(struct report *r, const struct series *s, size_t n, size
     free(members);
 }
 
-/* Reads the runs that can be used; returns how many. *first: the reason why the first other
- * one cannot. */
+/* Reads the runs that can be used; returns how many. *first: why the first of the others
+ * cannot be used. */
 static size_t read_all(struct series *s, char *const *paths, size_t n, char **metric,
                        struct err *first, struct err *whys)
 {

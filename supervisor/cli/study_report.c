@@ -15,8 +15,8 @@ enum { WIDTH = 900, HEIGHT = 420, LEFT = 70, TOP = 40, BOTTOM = 60, CELL_BYTES =
 
 /* ---- reading ---- */
 
-/* The values of all seeds at a step; mean NaN: not all of them are there. *ret_failure: of the
- * first that failed, unless it has one already; free(). */
+/* The statistics over all seeds at a step; mean NaN: a seed has no value. *ret_failure:
+ * if it is NULL, gets the failure of the first run that failed; free(). */
 static struct seed_stats look(const struct study *s, const char *dir, size_t trial,
                               size_t birth, uint64_t until, char **ret_failure)
 {
@@ -57,7 +57,8 @@ static void read_trial(struct study_report *r, const char *dir, size_t trial)
     }
 }
 
-/* The last round that is over. Runs that were replaced since are gone. */
+/* Reads the last round that is over. If the member's runs were replaced since and are
+ * gone, only its mean is known (rounds.csv). */
 static void read_member(struct study_report *r, const char *dir, size_t member)
 {
     const struct lineage *l = &r->lineage;
@@ -89,7 +90,7 @@ const char *study_report_setting(const struct study_report *r, size_t trial, siz
     return lineage_settings(l, l->n > 0 ? l->n - 1 : 0, trial)[key];
 }
 
-/* The trials of one rung, best first, at *to. */
+/* Puts the trials of one rung, best first, at *to, and advances it. */
 static void put_rung(const struct study_report *r, size_t rung, int is_reached,
                      struct study_row **to)
 {
@@ -529,7 +530,7 @@ static void put_axis(const struct study_report *r, size_t key, const struct axis
         put_text(f, x, height_of(part_of(a, (double)i)) + 4, k->choice[i]);
 }
 
-/* From grey, the worst, to blue, the best. */
+/* Puts the line of a trial: from grey, the worst, to blue, the best. */
 static void put_line(const struct study_report *r, const struct study_row *row,
                      const struct axis *axis, double step, FILE *f)
 {
@@ -587,7 +588,8 @@ static struct axis axis_of_first(const struct study_report *r)
     return a;
 }
 
-/* The ends of a range below the frame, or each choice with its mean as a bar. */
+/* Puts the ends of the range, or the choices, below the frame, and the mean of each
+ * choice as a bar. */
 static void put_scale(const struct study_report *r, size_t key, const struct axis *x,
                       const struct axis *y, const struct panel *p, FILE *f)
 {
@@ -618,7 +620,7 @@ static void put_scale(const struct study_report *r, size_t key, const struct axi
     }
 }
 
-/* The values at the first rung over the settings of one key. */
+/* Puts the panel of one key: the values at the first rung over its settings. */
 static void put_panel(const struct study_report *r, size_t key, const struct axis *x,
                       const struct axis *y, FILE *f)
 {

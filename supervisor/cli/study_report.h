@@ -1,7 +1,7 @@
 /* study_report.h - the results of a study: every trial with its value and its settings.
  *
  * Value     the mean over the seeds at the last rung that the trial has reached.
- * Order     by rung, last first; within a rung by value, best first; then what has no value.
+ * Order     by rung, last first; within a rung by value, best first; then those without.
  * Round     with pbt, the value and the settings in the last round that is over, which takes
  *           the place of the rung; lineage_report.h adds who came from whom.
  * Failure   why a trial has no value, or none at a later rung: one of its runs failed.
@@ -45,7 +45,7 @@ void study_report_done(struct study_report *r);
 const char *study_report_setting(const struct study_report *r, size_t trial, size_t key,
                                  struct arena *arena);
 
-/* rows: at most so many; 0: all. */
+/* rows: how many at most; 0: all. */
 void study_report_print(const struct study_report *r, size_t rows, FILE *f);
 void study_report_print_csv(const struct study_report *r, FILE *f);
 void study_report_print_json(const struct study_report *r, FILE *f);

@@ -45,7 +45,8 @@ static int read_run_steps(const struct study *s, uint64_t *ret, struct err *err)
 }
 
 /* Fills in the values of the trials that take part, NaN for those that have none. Returns
- * whether the rung is over: all runs have come to its end or failed, or one has gone on. */
+ * whether all runs have come to the end of the rung or failed. *ret_has_gone_on: a run
+ * has gone on beyond it, so that the rung is over, too. */
 static int look_at_rung(const struct study_status *p, uint64_t until, double *value,
                         int *ret_has_gone_on)
 {
@@ -70,7 +71,7 @@ static int look_at_rung(const struct study_status *p, uint64_t until, double *va
 }
 
 /* Finds the rung that the study is at: the first one that is not over, or the last.
- * Other methods have one rung. Returns its last step. */
+ * Methods other than asha have one. Returns the rung's last step. */
 static uint64_t find_rung(struct study_status *p)
 {
     const struct study *s = &p->study;
@@ -128,7 +129,8 @@ static void study_status_done(struct study_status *p)
     *p = (struct study_status){0};
 }
 
-/* *ret must stay where it is until study_status_done. All-zero after an error. */
+/* *ret must not be moved until study_status_done: its lineage points into it. *ret is
+ * all-zero after an error. */
 static int study_status_read(struct study_status *ret, const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
@@ -163,7 +165,7 @@ static const char *state_of(const struct study_status *p)
     return p->is_live ? "running" : p->is_over ? "done" : "stopped";
 }
 
-/* NULL: is_drawn, and there is no terminal. */
+/* Returns NULL if is_drawn, and stderr is no terminal that can redraw. */
 static struct study_view *view_of(const struct study_status *p, int is_drawn)
 {
     return study_view_new(&p->study, p->name, p->path, &p->lineage, is_drawn);
@@ -203,8 +205,8 @@ static void print_change(const struct cli *cli, const struct study_status *p,
         study_view_print(v, state_of(p), 1, stderr);
 }
 
-/* Shows the study until no sweep works on it (1) or Ctrl-C (0). Reading the files of all runs
- * takes at most a tenth of the time. */
+/* Shows the study until no sweep works on it (returns 1) or Ctrl-C is pressed (0).
+ * Reading the files of all runs takes at most a tenth of the time. */
 static int watch(const struct cli *cli, struct study_status *p, struct study_view *v,
                  int is_drawn, int signals, struct err *err)
 {

@@ -20,7 +20,7 @@
 
 enum { STEP_WIDTH = 13, SETTING_MIN = 9, NARROW = 40 };
 
-/* Puts as many facts as there is room for. */
+/* Puts facts: all at detail 0, the fewest at detail 3. */
 static void put_facts(struct view_line *l, const struct study_frame *f, int detail)
 {
     char text[32];
@@ -74,7 +74,7 @@ static void put_best(struct wbuf *ret, const struct study_frame *f)
     view_put_line(ret, &l, f->columns);
 }
 
-/* Settings as far as there is room for whole ones; f->columns ends the line in any case. */
+/* Puts the settings for which there is room; f->columns ends the line in any case. */
 static void put_settings(struct view_line *l, const struct study_frame *f, int used,
                          const struct study_view_trial *t)
 {
@@ -90,7 +90,7 @@ static void put_settings(struct view_line *l, const struct study_frame *f, int u
     }
 }
 
-/* t NULL: the head. */
+/* Puts the line of a trial; t NULL: the head of the table. */
 static void put_trial(struct wbuf *ret, const struct study_frame *f,
                       const struct study_view_trial *t)
 {
@@ -206,7 +206,7 @@ struct study_view {
     size_t n;                       /* trials */
     struct study_view_trial *trial; /* [n], in order */
     size_t top, n_shown;
-    double began_s, began_at; /* when, and at how many steps; began_s 0: not yet */
+    double began_s, began_at; /* time and steps of the first frame; 0: none yet */
     double refreshed_s;
     struct arena arena; /* texts of one frame */
 };
@@ -308,7 +308,8 @@ static struct study_view_trial trial_of(const struct study_view *v, size_t i)
     return t;
 }
 
-/* Running trials come first, in their own order, then the best. */
+/* Running trials come first, in their own order; then the others, best first; waiting
+ * ones come last. */
 static int compare_trials(const void *x, const void *y, void *study)
 {
     const struct study_view_trial *a = x, *b = y;
@@ -325,7 +326,8 @@ static int compare_trials(const void *x, const void *y, void *study)
     return a->trial < b->trial ? -1 : a->trial > b->trial;
 }
 
-/* A study may have thousands of trials, and each message draws them anew. */
+/* Uses qsort_r: a study may have thousands of trials, and each message draws them
+ * anew. */
 static void sort_trials(struct study_view *v)
 {
     for (size_t i = 0; i < v->n; i++)
@@ -346,7 +348,8 @@ static const struct study_view_trial *find_best(const struct study_view *v)
     return best;
 }
 
-/* Steps that are done of all stages; a run that failed counts as one that has ended. */
+/* The steps done in all stages. A run that has failed or was stopped counts as if it had
+ * come to the end of the stage. */
 static double steps_done(const struct study_view *v, size_t *ret_ended)
 {
     const struct study_stage *s = &v->stage;
@@ -381,7 +384,7 @@ static const char *setting(void *ctx, size_t trial, size_t key)
                : study_value(v->study, trial, key, &v->arena);
 }
 
-/* The trials in order, and how far they are; *ret_done: steps of all stages. */
+/* Sorts the trials and finds how far they are; *ret_done: steps of all stages. */
 static struct study_frame make_frame(struct study_view *v, double *ret_done)
 {
     struct study_frame f = {.name = v->name,
@@ -512,7 +515,8 @@ static struct study_run_id id_of(const struct study_view *v, const struct run *r
                                  lineage_birth(v->lineage, v->round, r->trial)};
 }
 
-/* How far a live run is; a run that does not answer at once keeps its number. */
+/* Asks a live run how far it is. If it does not answer at once, its steps stay as they
+ * are. */
 static void ask(struct study_view *v, struct run *r)
 {
     struct control_client *c = NULL;

@@ -10,8 +10,8 @@
  *
  * Order    running trials first, then those with a value, the best first, then the others.
  *          Lines are cut at the terminal's width, and columns that do not fit are left out.
- * Steps    of a trial with several seeds: the mean. Those of live runs are asked of them,
- *          once a second.
+ * Steps    of a trial with several seeds: the mean. Live runs are asked for theirs once a
+ *          second.
  */
 #ifndef SUPERVISOR_CLI_STUDY_VIEW_H
 #define SUPERVISOR_CLI_STUDY_VIEW_H
@@ -71,16 +71,19 @@ struct study_stage {
 void study_stage_of(struct study_stage *ret, const struct study *s, size_t rung, size_t n,
                     uint64_t until, uint64_t run_steps);
 
-/* is_drawn: on stderr; NULL if that is no terminal that can redraw. Otherwise nothing is shown
- * but by study_view_print. lineage: of pbt; otherwise all-zero. All are borrowed. */
+/* is_drawn: the view is drawn on stderr; returns NULL if that is no terminal that can
+ * redraw. Otherwise only study_view_print shows it. lineage: of pbt; otherwise all-zero.
+ * All are borrowed. */
 struct study_view *study_view_new(const struct study *s, const char *name,
                                   const char *dir, const struct lineage *lineage,
                                   int is_drawn);
 void study_view_free(struct study_view *v); /* clears it; NULL is fine */
-/* From here on n trials take part, in round `round` of pbt. Looks at all of their runs. */
+/* Begins a stage in which n trials take part; round: of pbt. Looks at all of their
+ * runs. */
 void study_view_begin(struct study_view *v, const struct study_stage *stage,
                       const size_t *trial, size_t n, size_t round);
-/* A run has begun, or come to an end: how far it is; state: as in struct study_view_trial. */
+/* Stores how far a run is that has begun or ended; state: as in struct
+ * study_view_trial. */
 void study_view_run(struct study_view *v, size_t trial, size_t seed, const char *state,
                     uint64_t steps, double value);
 /* Prints a line above the view. */

@@ -16,8 +16,8 @@ char *submitted_folder(const char *runs_dir, const char *run)
     return xasprintf("%s/.jobs/%s", runs_dir, run);
 }
 
-/* Parts "<runs_dir>/<run>"; returns the first part, free(), which holds the second one. NULL:
- * there is no such directory. */
+/* Splits "<runs_dir>/<run>": returns the first part, free(); *ret_run points to the
+ * second part, in the same memory. NULL: there is no such directory. */
 static char *part(const char *path, const char **ret_run)
 {
     char *runs_dir = realpath(path, NULL);
@@ -57,7 +57,7 @@ static int read_id(const char *runs_dir, const char *run, char ret[64])
     return ret[0] != '\0';
 }
 
-/* The words of squeue's line, "PENDING Resources". */
+/* Reads the words of squeue's line, "PENDING Resources". */
 static void take_line(struct submitted *s, char *line)
 {
     const size_t n = strcspn(line, " ");

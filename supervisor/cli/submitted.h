@@ -19,17 +19,17 @@ struct submitted {
 
 /* "<runs_dir>/.jobs/<run>"; free(). */
 char *submitted_folder(const char *runs_dir, const char *run);
-/* The same of the run in that directory; NULL: there is no such directory. */
+/* The same for the run in that directory; NULL: there is no such directory. */
 char *submitted_folder_of(const char *path);
 /* Finds the job of a run, and asks Slurm about it. 0: the run was not submitted. */
 int submitted_find(struct submitted *ret, const char *runs_dir, const char *run);
-/* The same of the run in that directory. */
+/* The same for the run in that directory. */
 int submitted_find_of(struct submitted *ret, const char *path);
 /* Whether the job waits, runs, or is just ending. */
 int submitted_is_live(const struct submitted *s);
 /* Adds "job": {"id", "state", "reason"} to an open object. */
 void submitted_json(const struct submitted *s, struct json *j);
-/* Notes the job of a run. */
+/* Stores the id of the run's job. */
 int submitted_write(const char *runs_dir, const char *run, const char *id,
                     struct err *err);
 

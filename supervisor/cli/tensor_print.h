@@ -13,10 +13,11 @@
 void tensor_print_line(const char *name, enum dtype dtype, const struct shape *shape);
 /* "tensor: name (float32) [2, 3]", then the array */
 void tensor_print_value(const char *name, const struct tensor *value);
-/* {"name", "dtype", "shape", "values": [...] in row-major order, unless value is NULL} */
-/* The pairs of that object, into an open one; name NULL: without it. */
+/* Puts the pairs "name", "dtype", "shape" and, unless value is NULL, "values" in
+ * row-major order into an open object. name NULL: without it. */
 void tensor_put_json(struct json *j, const char *name, enum dtype dtype,
                      const struct shape *shape, const struct tensor *value);
+/* Prints an object of these pairs. */
 void tensor_print_json(const char *name, enum dtype dtype, const struct shape *shape,
                        const struct tensor *value);
 

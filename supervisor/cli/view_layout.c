@@ -139,7 +139,7 @@ static double seconds_left(const struct run_status *s)
     return NAN;
 }
 
-/* How much of the facts is written. */
+/* Which facts are written: each level leaves out one more. */
 enum detail { ALL, NO_TOTAL, NO_STEPS, NO_RATE, N_DETAILS };
 
 static void put_facts(struct view_line *l, const struct run_status *s, int is_over,
@@ -204,7 +204,7 @@ void view_put_bar(struct view_line *l, double part, int width, int with_colour, 
     view_put(l, "%s  ", with_colour ? VIEW_PLAIN : "");
 }
 
-/* A long name leaves room for the facts. */
+/* Puts the head. A long name is cut to leave room for the facts. */
 static void put_head(struct wbuf *ret, const struct view_frame *f)
 {
     const struct run_status *s = f->status;
@@ -260,7 +260,7 @@ static int put_evaluations(struct wbuf *ret, const struct view_frame *f)
 
 /* ---- nodes ---- */
 
-/* How many are up, and the others by name. */
+/* Puts how many nodes are up, and the names and states of the others. */
 static int put_nodes(struct wbuf *ret, const struct view_frame *f)
 {
     const struct run_status *s = f->status;
@@ -405,7 +405,7 @@ static const struct run_agent_status **in_order(const struct run_status *s)
     return ret;
 }
 
-/* The state in the sum of the agents that are not shown. */
+/* The state under which a hidden agent is counted. */
 static const char *summed_state(const struct run_agent_status *a)
 {
     const int starts = !works(a) && a->given_up == NULL && a->restarts > 0 &&
@@ -414,7 +414,7 @@ static const char *summed_state(const struct run_agent_status *a)
     return starts ? "restarting" : run_agent_shown_state(a);
 }
 
-/* n agents are not shown: the first `before` of the list and those from `after` on. */
+/* Counts the hidden agents: the first `before` of the list and those from `after` on. */
 static void put_hidden(struct wbuf *ret, const struct view_frame *f,
                        const struct run_agent_status *const *agents, size_t before,
                        size_t after)
@@ -440,7 +440,7 @@ static void put_hidden(struct wbuf *ret, const struct view_frame *f,
             count[k]++;
     }
     view_put(&l, "%s+%zu more:", colour(f, VIEW_GREY), n - (after - before));
-    for (size_t k = n_states; k > 0; k--) /* those that work are the last found */
+    for (size_t k = n_states; k > 0; k--) /* backwards: working agents are counted last */
         view_put(&l, "%s %zu %s", k < n_states ? "," : "", count[k - 1], state[k - 1]);
     view_put(&l, "%s", colour(f, VIEW_PLAIN));
     view_put_line(ret, &l, f->columns);

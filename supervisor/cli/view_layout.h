@@ -55,7 +55,8 @@ struct view_line {
 };
 void view_put(struct view_line *l, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* A bar of at least 4 characters, two spaces after it; otherwise nothing. part: 0 to 1. */
+/* Puts a bar of width characters and two spaces; nothing if width is below 4, or part
+ * below 0. part: 0 to 1. */
 enum { VIEW_BAR_MAX = 40 };
 void view_put_bar(struct view_line *l, double part, int width, int with_colour, int utf8);
 /* Appends the line, cut after `columns` characters. Colours do not count. */
@@ -67,12 +68,12 @@ void view_put_line(struct wbuf *ret, const struct view_line *l, int columns);
 int view_layout(const struct view_frame *f, struct wbuf *ret, size_t *ret_shown);
 /* How many characters a line has, without its colours. */
 int view_width(const char *text, size_t len);
-/* How many rows of a terminal the lines take that is narrower than they are, and has wrapped
- * them. */
+/* How many rows the lines take on a terminal that is narrower than they are and has
+ * wrapped them. */
 int view_rows_taken(const char *text, size_t len, int columns);
 
-/* "  42 %  262,400 of 625,000 steps  12,400/s  0:29 left", as wide as there is room (at most
- * 0: no limit). Returns ret. */
+/* "  42 %  262,400 of 625,000 steps  12,400/s  0:29 left", as wide as there is room
+ * (columns 0 or less: no limit). Returns ret. */
 const char *view_facts(const struct run_status *s, int is_over, int columns, char *ret,
                        size_t size);
 /* "1:02:03" or "0:29"; returns buf. */

@@ -35,8 +35,8 @@ static void limit_waiting(int fd, int timeout_ms)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
 }
 
-/* Opens the socket first and connects to its name below /proc: so a link is refused, and
- * the name is short enough for sun_path. -1: errno is set. */
+/* Opens the socket file, which refuses a symbolic link, and connects to its name in
+ * /proc/self/fd, which is short enough for sun_path. -1: errno is set. */
 static int connect_to(const char *folder, int timeout_ms)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};

@@ -15,8 +15,8 @@ void control_client_close(struct control_client *c); /* NULL is fine */
 
 /* A request under construction: pack the params as one map, then send or call. */
 struct msg_out *control_client_begin(struct control_client *c, const char *method);
-/* The same, numbered, for a client with several requests under way: a response has the number
- * of its request (struct msg, id). */
+/* The same with an id, for a client with several requests under way: a response has
+ * the id of its request (struct msg). */
 struct msg_out *control_client_begin_as(struct control_client *c, uint32_t id,
                                         const char *method);
 int control_client_send(struct control_client *c, struct err *err);

@@ -320,7 +320,7 @@ static const char *find_log(const struct control_run *run, const msgpack_object 
     return run_dir_file(run->dir, sub);
 }
 
-/* Removes the rest of a line that began earlier. */
+/* Removes the bytes from `begin` to the end of their line, whose beginning is missing. */
 static void drop_first_line(struct wbuf *b, size_t begin)
 {
     const uint8_t *first = b->data + begin;

@@ -5,7 +5,8 @@
 #include "supervisor/control/rpc.h"
 #include "supervisor/run/training.h"
 
-/* Channels of notifications (rpc.h): message, journal and row; or event, of every kind. */
+/* Channels of notifications (rpc.h): CONTROL_LINES carries `message`, `journal` and
+ * `row`, CONTROL_EVENTS carries `event` for events of every kind. */
 enum { CONTROL_LINES = 1, CONTROL_EVENTS = 2 };
 
 /* What the methods act on: the ctx of rpc_new. Both are borrowed. */

@@ -10,8 +10,8 @@
 
 /* Clients can save up this much unused time, so that a rare request is served at once. */
 enum { ADVANCE_NS = 5000000, NS_PER_MS = 1000000 };
-/* No client waits longer than this, however long a request took: the machine may have
- * been suspended. */
+/* Clients wait no longer than this after a request, however long it took: the machine may
+ * have been suspended meanwhile. */
 #define LONGEST_WAIT_NS INT64_C(5000000000)
 
 struct rpc_reply {

@@ -28,15 +28,15 @@ enum { RPC_MAX_PARAMS = 4, RPC_MAX_TEXT = 255 };
 
 /* A param that is checked before the method is called; others reach it unchecked. */
 struct rpc_param {
-    const char *key; /* NULL: no more */
+    const char *key; /* NULL: the list ends here */
     enum rpc_type type;
     int required;
     uint64_t min, max; /* of a number; max of a text: its bytes, at most RPC_MAX_TEXT */
 };
 
-/* Does what the request asks. params, a map or nil, is valid during the call. Returns 0
- * if the reply was given or will be; an error becomes the response, and the reply must not
- * have been given. */
+/* Carries out the request. params, a map or nil, is valid during the call. Returns 0
+ * if it has sent the reply, or will send it later. An error, which is allowed only
+ * before the reply is sent, becomes the response. */
 typedef int (*rpc_method_fn)(void *ctx, const msgpack_object *params,
                              struct rpc_reply *reply, struct err *err);
 
@@ -46,13 +46,13 @@ struct rpc_method {
     struct rpc_param params[RPC_MAX_PARAMS];
 };
 
-/* methods is borrowed; ctx goes to each of them. */
+/* methods is borrowed; ctx is passed to each method. */
 struct rpc *rpc_new(const struct rpc_method *methods, size_t n_methods, void *ctx);
-/* No peer may be attached. Drops the replies that were never given. */
+/* No peer may be attached. Drops the replies that were never sent. */
 void rpc_free(struct rpc *rpc); /* NULL is fine */
 
 /* A reply is sent once: by begin, packing one object, and end; or as an error; or as an
- * empty map. That frees it. It outlives its client; it is then dropped instead of sent. */
+ * empty map. Sending frees it. If its client has disconnected, it is freed unsent. */
 struct msg_out *rpc_reply_begin(struct rpc_reply *r);
 void rpc_reply_end(struct rpc_reply *r);
 void rpc_reply_fail(struct rpc_reply *r, const struct err *why);
@@ -80,19 +80,19 @@ struct rpc_peer {
     LIST_ENTRY(rpc_peer) entry;
 };
 
-/* send is set. */
+/* The caller has set peer->send. */
 void rpc_attach(struct rpc *rpc, struct rpc_peer *peer);
 /* The client has disconnected; its requests are still carried out. */
 void rpc_detach(struct rpc_peer *peer);
 /* Calls the method of one whole request. An error (ERR_PROTOCOL and the like) means that
- * this is no msgpack-rpc request: the transport should disconnect the client. */
+ * this is not a msgpack-rpc request: the transport should disconnect the client. */
 int rpc_take(struct rpc_peer *peer, const uint8_t *message, size_t len, struct err *err);
 
-/* Limits requests to 1/parts of the time; after one that took very long the next waits 5 s.
- * 0, the initial value: no limit. */
+/* Limits requests to 1/parts of the time; after a request that took very long, the
+ * next one waits at most 5 s. 0, the initial value: no limit. */
 void rpc_limit_time(struct rpc *rpc, unsigned parts);
-/* 1 if there is time for another request now; otherwise the second returns the number of
- * milliseconds to wait. */
+/* rpc_may_take returns 1 if there is time for another request now; if it returns 0,
+ * rpc_may_take_in_ms returns the number of milliseconds to wait. */
 int rpc_may_take(struct rpc *rpc);
 uint64_t rpc_may_take_in_ms(const struct rpc *rpc);
 /* Charges the time since since_ns (uv_hrtime), in which a request was served. */

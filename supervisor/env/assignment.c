@@ -33,7 +33,7 @@ struct assignment *assignment_new(size_t n, struct arena *arena)
     return a;
 }
 
-/* Backwards, so that equal costs give worker i job i. */
+/* Lists the jobs backwards, so that equal costs give worker i job i. */
 static void begin_search(struct assignment *a)
 {
     for (size_t j = 0; j < a->n; j++) {
@@ -43,9 +43,9 @@ static void begin_search(struct assignment *a)
     a->n_left = a->n;
 }
 
-/* Continues the paths, of which that to `worker` has the length `so_far`. Takes the job with the
- * shortest one out of those left, and returns it; among equal ones the last free job, or else
- * the first. */
+/* Continues the paths by one step from `worker`, to which the path has the length
+ * `so_far`. Takes the job with the shortest path out of those left, and returns it; among
+ * equal ones the last free job or, if none is free, the first job. */
 static size_t extend(struct assignment *a, size_t worker, double so_far)
 {
     double least = (double)INFINITY;
@@ -71,8 +71,8 @@ static size_t extend(struct assignment *a, size_t worker, double so_far)
     return job;
 }
 
-/* Keeps every reduced cost from below 0, after a search that ended with a path of length
- * `total`. */
+/* Changes the dual variables so that no reduced cost is below 0, after a search that
+ * ended with a path of length `total`. */
 static void change_duals(struct assignment *a, size_t worker, double total)
 {
     a->wage[worker] += total;

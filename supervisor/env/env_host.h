@@ -42,8 +42,7 @@ struct env_host_args {
 struct env_host *env_host_new(const struct env_host_args *args);
 void env_host_free(struct env_host *h); /* after the vec_envs; NULL is fine */
 
-/* Idempotent; a shorter deadline replaces a longer one. Nothing can be started after it.
- */
+/* Idempotent; a shorter deadline replaces a longer one. Nothing can start later. */
 void env_host_stop(struct env_host *h, uint64_t deadline_ms);
 int env_host_is_exact(const struct env_host *h);
 void env_host_set_limits(struct env_host *h, const struct env_config *config);

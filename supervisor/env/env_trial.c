@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A round has up to STEPS steps; of a slow environment, those that take ROUND_MS, but at
- * least FEW_STEPS. */
+/* A round has up to STEPS steps; with a slow environment it ends after ROUND_MS, but not
+ * before FEW_STEPS steps. */
 enum { FEW_STEPS = 8, STEPS = 128, ROUND_MS = 500, MAX_PLAYERS = 2 };
 
 /* Copy c is played by process c, and its history has a checksum of each answer. */
@@ -25,7 +25,7 @@ struct trial {
     float **actions;
     struct env_step result;
     size_t round, step;
-    uint64_t began_ns; /* the round */
+    uint64_t began_ns; /* start of the round */
     uint8_t over[MAX_PLAYERS];
     struct played {
         size_t n_steps;
@@ -119,7 +119,7 @@ static int is_round_over(const struct trial *t)
            memchr(t->over, 0, t->n_players) == NULL;
 }
 
-/* Goes on until it has to wait for the processes. */
+/* Plays until it has to wait for the processes. */
 static int go_on(struct trial *t, struct err *err)
 {
     int rc = 0;
@@ -184,8 +184,8 @@ static int play(struct trial *t, struct err *err)
     return rc < 0 ? rc : ask_wait(t->ask, err);
 }
 
-/* A sum covers who is present and whose task is over, so that an episode that ends earlier
- * differs there, too. */
+/* Compares the two plays of each episode by their checksums. These cover which agents are
+ * present and which are terminated, so that an episode that ends earlier differs, too. */
 static void compare(const struct trial *t, struct env_verdict *ret)
 {
     for (size_t c = 0; t->n_players > 1 && c < t->n_players; c++) {

@@ -19,7 +19,7 @@
 
 struct env_verdict {
     int differs; /* the two processes answered differently */
-    size_t step; /* in which they first did; 0: the reset */
+    size_t step; /* the first step with different answers; 0: the reset */
 };
 
 /* Does nothing for a built-in environment. seed: of the episodes and the random actions. */

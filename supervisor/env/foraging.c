@@ -502,8 +502,8 @@ static int64_t most_food(int64_t size)
     return size < (int64_t)sizeof(most) ? most[size] : MAX_FOOD;
 }
 
-/* For a field that is no square, checks the square around it. If there is less room than
- * that, less food is placed. */
+/* Checks that food and players fit. For food on a field that is not square, checks the
+ * square around it; if the field itself has less room, less food is placed. */
 static int check_room(const struct params *p, const struct yaml_node *params,
                       struct err *err)
 {

@@ -4,14 +4,14 @@
  * each its reward. Only env.max_steps ends the game. Observation: with `observe_last`,
  * all agents' last actions as one-hot vectors, concatenated (zeros in the first step);
  * otherwise one number, 1.
- *   climbing the best joint action is next to the worst (Claus & Boutilier 1998) penalty
- *   two optima, and payoff k if the agents miss each other (ibid.) prisoners_dilemma
- *   cooperate 0, defect 1; temptation 5, reward 3, punishment 1,
+ *   climbing           the best joint action is beside the worst (Claus & Boutilier 1998)
+ *   penalty            two optima, and payoff k if the agents miss each other (ibid.)
+ *   prisoners_dilemma  cooperate 0, defect 1; temptation 5, reward 3, punishment 1,
  *                      sucker 0 (Axelrod 1984)
  *   stag_hunt          stag 0, hare 1; both stag: 4 each; both hare: 2 each; otherwise 3
  *                      for the hare, 1 for the stag
- *   matrix_game payoffs: {all: TABLE}, or one TABLE for each agent, by name; a table is
- *                      nested lists, the first agent's action outermost
+ *   matrix_game        payoffs: {all: TABLE}, or one TABLE for each agent, by name; a
+ *                      table is nested lists, the first agent's action outermost
  */
 #ifndef SUPERVISOR_ENV_MATRIX_GAME_H
 #define SUPERVISOR_ENV_MATRIX_GAME_H

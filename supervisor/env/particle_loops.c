@@ -226,7 +226,7 @@ static size_t find_by_lanes(size_t n, size_t stride, const double *a, const doub
 #endif
 
 /* Adds a contact for each of the n copies (at most CHUNK) in which a and b are near.
- * Returns which these are. */
+ * Returns a bit for each of these copies. */
 static uint64_t find_contacts(size_t n, size_t stride, const double *a, const double *b,
                               double reach, struct contacts *ret)
 {

@@ -4,8 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Scenarios in which each agent has to take up one of as many places. Distances are roots of
- * plain sums: MPE2's np.linalg.norm multiplies with the BLAS, which fuses on some CPUs. */
+/* Scenarios with as many places as agents: each agent has to reach one. Distances are
+ * roots of plain sums: MPE2's np.linalg.norm multiplies with the BLAS, which fuses on
+ * some CPUs. */
 
 static const double FURTHEST = 2.0, ARRIVED = 0.05, RING = 0.05;
 
@@ -15,7 +16,7 @@ struct particle_places {
     double *places; /* (n_agents, 2) */
     double *dists;  /* (n_agents, places) */
     double *left;   /* (n_agents) the distance to its own place */
-    /* of all: the reward finds it, and success is decided by it */
+    /* of all copies: computed with the rewards, and decides about success */
     uint8_t *all_arrived; /* (E) */
 };
 

@@ -5,8 +5,8 @@
 
 /* Particle worlds have no walls, and forces act along the line between two things, so that
  * the square's symmetries (x flipped, y flipped, x and y exchanged: 8 elements) hold in all
- * that observe positions only relative to others or to the origin. Moves change with the axes:
- * none, two for x, two for y. */
+ * worlds that observe positions only relative to others or to the origin. Moves change
+ * with the axes: none, two for x, two for y. */
 
 enum { POINT, MOVE, KINDS };
 

@@ -24,7 +24,7 @@
 struct particle_entity {
     double size;          /* radius */
     int collide;          /* takes part in contacts */
-    enum scene_kind look; /* SCENE_UNSAID: that of an agent or a landmark */
+    enum scene_kind look; /* SCENE_UNSAID: the default of an agent or a landmark */
     /* agents only */
     int movable, silent;
     double mass;       /* 0: 1.0 */
@@ -72,15 +72,15 @@ struct particle_world {
     double *zeros;              /* (E) */
     uint64_t *seen;             /* (n_agents, E): masks for particle_obs_hide */
     struct particle_row *shown; /* (largest obs_width): the observation being built */
-    double *rows;               /* (largest obs_width, E): rows that it computes */
+    double *rows;               /* (largest obs_width, E): rows computed for it */
     struct particle_places *places; /* see particle_places.c; NULL: no places */
     struct arena *arena;
 };
 
 enum { PARTICLE_SCRATCH = 6 };
 
-/* The next draw of an episode, keyed; or, with a reference_seed, the reference's
- * generator. */
+/* The place of an episode's next draw, which is keyed; with a reference_seed, the state
+ * of the reference's generator. */
 struct particle_draws { /* has no padding: it is saved as it is */
     struct pcg64 reference;
     struct rng_key key;
@@ -259,11 +259,11 @@ void particle_obs_goal_colour(const struct particle_world *w, struct particle_ob
 /* Makes the last two rows 0 where mask (o->n) is 0; elsewhere mask must be all ones. */
 void particle_obs_hide(struct particle_obs *o, const uint64_t *mask);
 
-/* For `symmetry` (particle_symmetry.c). orders: n things are alike; returns what to pass for
- * them. agent: begins an agent's rows. points: n pairs of coordinates, which the square's symmetries
- * transform,
- * one for each thing alike; numbers: for each of n things `width` rows that it leaves alone.
- * Things that are not alike: PARTICLE_UNLIKE. */
+/* For `symmetry` (particle_symmetry.c). orders: declares n things alike; returns the
+ * value of `alike` for them. agent: begins an agent's rows. points: n pairs of
+ * coordinates, which the square's symmetries transform, one pair for each thing. numbers:
+ * `width` rows for each of n things, which the square's symmetries leave unchanged.
+ * PARTICLE_UNLIKE: no things alike. */
 #define PARTICLE_UNLIKE SIZE_MAX
 size_t particle_symmetry_orders(struct particle_symmetry *y, size_t n);
 void particle_symmetry_agent(struct particle_symmetry *y, size_t agent);
@@ -313,9 +313,9 @@ void particle_charge_bounds(const struct particle_world *w, size_t agent, double
                             double *ret);
 
 /* For scenarios with places (particle_places.c). Observation: velocity, position, landmarks.
- * The reward of all is minus the mean distance, at most 2, of the agents from their places,
- * which they take so that the distances sum up to the least. terminate_on_success: over when all
- * are nearer than 0.05. */
+ * The reward of all is minus the mean of the agents' distances from their places, each at
+ * most 2; places are assigned so that the sum of the distances is least.
+ * terminate_on_success: over when all are nearer than 0.05. */
 struct particle_places_params {
     struct particle_params common;
     int64_t agents;
@@ -331,7 +331,7 @@ void particle_add_for_places(struct particle_world *w,
 void particle_observe_for_places(const struct particle_world *w, size_t self,
                                  struct particle_obs *o);
 void particle_reward_places(const struct particle_world *w, double *const *ret);
-/* As the rewards of the same step found it. */
+/* Uses what particle_reward_places has computed in the same step. */
 void particle_succeed_in_places(const struct particle_world *w, uint8_t *ret);
 void particle_places_draw(const struct particle_world *w, size_t copy, struct scene *ret);
 struct particle_places *particle_places_new(size_t n_agents, size_t n_copies,

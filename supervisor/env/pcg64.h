@@ -4,7 +4,7 @@
  * Source   O'Neill 2014, PCG: a family of simple fast space-efficient statistically good
  *          algorithms (XSL-RR 128/64), seeded and read as NumPy's Generator(PCG64(seed))
  *          does. All other code draws from keys (common/rng); this generator has a state,
- *          which is part of a world's if that draws within an episode.
+ *          which belongs to the state of a world that draws within an episode.
  */
 #ifndef SUPERVISOR_ENV_PCG64_H
 #define SUPERVISOR_ENV_PCG64_H

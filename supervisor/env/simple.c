@@ -1,6 +1,6 @@
 #include "supervisor/env/particle_world.h"
 
-/* simple: one agent shall go to a landmark.
+/* simple: one agent has to go to a landmark.
  *
  * Observation: velocity, landmark. Reward: minus the squared distance to it.
  */

@@ -57,7 +57,7 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     particle_obs_rel_others(w, o, self);
 }
 
-/* Nobody sees which landmark is the goal but by its place. */
+/* Observations show which landmark is the goal only by its place. */
 static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
 {
     const size_t n = w->n_landmarks, landmarks = particle_symmetry_orders(y, n);

@@ -7,8 +7,9 @@
 /* simple_line: N agents have to form a line between two landmarks, evenly spaced.
  *
  * Observation and reward: see PARTICLE_WITH_PLACES. The second landmark lies in a random
- * direction from the first, rotated in steps of 5 degrees until it is inside the arena. MPE2's sines are
- * NumPy's, whose last bit depends on the machine; ours are rounded to nearest (trig.h).
+ * direction from the first, rotated in steps of 5 degrees until it is inside the arena.
+ * MPE2's sines are NumPy's, whose last bit depends on the machine; ours are rounded to
+ * nearest (trig.h).
  */
 
 static const double LENGTH = 1.25;

@@ -51,8 +51,9 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     particle_obs_rel_others(w, o, self);
 }
 
-/* Landmarks exchanged, and with them the two numbers by which the agent's own colour says
- * which one is the goal. The landmarks' colours belong to the places of the observation. */
+/* Exchanging the landmarks also exchanges the two numbers of the agent's own colour,
+ * which say which landmark is the goal. The landmarks' colours belong to their places in
+ * the observation, and are not exchanged. */
 static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
 {
     const size_t landmarks = particle_symmetry_orders(y, 2);

@@ -5,8 +5,8 @@
  *   constant_reward  observes 1; only env.max_steps ends it: a value converges to
  *                    1 / (1 - discount)
  *   one_step         the same, but terminated after one step: a value converges to 1
- *   two_step observes TOY_MARKER at reset, then 1, then 2, then is terminated: the marker
- *                    must never appear as a next observation
+ *   two_step         observes TOY_MARKER at reset, then 1, then 2, then is terminated:
+ *                    the marker must never appear as a next observation
  */
 #ifndef SUPERVISOR_ENV_TOY_H
 #define SUPERVISOR_ENV_TOY_H

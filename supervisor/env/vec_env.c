@@ -52,8 +52,8 @@ static float **observations(struct vec_env *v)
     return rows;
 }
 
-/* Refuses an environment that would take too much memory, nearly all of which is two
- * observations and, of floats, scratch rows of doubles. */
+/* Refuses an environment that would take too much memory. Nearly all of it is two buffers
+ * of observations and, if these are floats, as many scratch rows of doubles. */
 static int check_size(const struct vec_env *v, struct err *err)
 {
     size_t bytes = 0;

@@ -96,7 +96,7 @@ static int is_whole(const struct member *m)
     return !is_text(m->type) && m->type != MEMBER_LIST && !is_real(m);
 }
 
-/* The value of a member that the sender left out. */
+/* The value of a member that is absent. */
 static struct value absent(const struct member *m)
 {
     struct value v = {.type = m->type};

@@ -27,7 +27,7 @@ enum member_type {
     MEMBER_CODE,    /* int, an exit code; absent: below 0 */
     MEMBER_SIGNAL,  /* int; absent: 0. A number, but "SIGKILL" in text */
     MEMBER_F64,     /* double; absent: NaN */
-    MEMBER_SECONDS, /* the same, three decimals in text */
+    MEMBER_SECONDS, /* as MEMBER_F64, but with three decimals in text */
     MEMBER_BOOL,    /* int: 0, 1 */
     MEMBER_LIST,    /* a pointer to structs, and their number in a size_t */
 };
@@ -38,7 +38,7 @@ struct member {
     const char *key;
     enum member_type type;
     size_t offset;
-    /* MEMBER_LIST: where the number is, and what an element is. */
+    /* MEMBER_LIST: the offset of the number of elements, and the table of an element. */
     size_t count_offset, element_bytes;
     const struct member *element;
     size_t n_element_members;
@@ -49,7 +49,7 @@ struct member {
     {                                                                                    \
         key_, MEMBER_##kind, offsetof(type_, member)                                     \
     }
-/* table: an array of struct member, of the elements. */
+/* table: an array of struct member that describes one element. */
 #define MEMBER_LIST_OF(type_, member, count, element_type, table)                        \
     {                                                                                    \
 #member, MEMBER_LIST, offsetof(type_, member), offsetof(type_, count),           \
@@ -75,9 +75,9 @@ struct value {
 struct value member_get(const struct member *m, const void *base);
 void value_pack(struct msg_out *o, const struct value *v);
 void value_json(struct json *j, const struct value *v);
-/* Writes a MEMBER_CHANGES as an object; numbers, true and false as such. */
+/* Writes a MEMBER_CHANGES as an object; its numbers, true and false become JSON's. */
 void changes_json(struct json *j, const char *text);
-/* Its text, or one written into buf. Not for lists. */
+/* Returns the value's own text, or one written into buf. Not for lists. */
 #define VALUE_TEXT_BYTES JSON_NUMBER_MAX
 const char *value_text(const struct value *v, char buf[VALUE_TEXT_BYTES]);
 

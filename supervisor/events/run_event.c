@@ -90,7 +90,8 @@ static const struct kind {
     const struct member *fields;
     size_t n_fields;
 } kinds[RUN_EVENT_COUNT] = {
-    /* `run --json` does not print it: its first and last object are others. */
+    /* Not printed: `run --json` writes its first and last object itself
+     * (cli/watcher.c). */
     [RUN_EVENT_START] = {"start", J, FIELDS(begin_fields)},
     [RUN_EVENT_RESUME] = {"resume", J, FIELDS(begin_fields)},
     [RUN_EVENT_FORK] = {"fork", J, FIELDS(name_fields)},
@@ -209,8 +210,8 @@ static void add_whole(struct pairs *p, const char *key, uint64_t v)
     p->pair[p->n++] = (struct pair){key, {.type = MEMBER_I64, .whole = (int64_t)v}};
 }
 
-/* Adds the columns of a row of metrics. The numbers of an evaluation get the same
- * names. */
+/* Adds the columns of a row of metrics. An evaluation's numbers get the names of the
+ * corresponding columns. */
 static void add_metrics(struct pairs *p, const struct run_event *e)
 {
     const struct evaluation_result *result = e->evaluation.result;
@@ -238,7 +239,7 @@ static const char *json_name(const struct run_event *e, struct arena *arena)
     return name;
 }
 
-/* The pairs that precede an event's own fields. */
+/* Which pairs precede an event's own fields. */
 enum head { HEAD_NONE, HEAD_STEP, HEAD_ALL, HEAD_MAX_PAIRS = 3 };
 
 /* Returns the head's pairs and those of all fields that have a value. */

@@ -63,7 +63,7 @@ enum run_event_kind {
     RUN_EVENT_SIGNAL, /* name */
     /* Its files. */
     RUN_EVENT_CHECKPOINT,        /* on the disk; env_steps is the checkpoint's */
-    RUN_EVENT_CHECKPOINT_FAILED, /* error; likewise */
+    RUN_EVENT_CHECKPOINT_FAILED, /* error; env_steps is the checkpoint's */
     RUN_EVENT_FULL,              /* error: the disk is full, the run waits for space */
     RUN_EVENT_SPACE,             /* there is space again */
     RUN_EVENT_LOG_DROPPED,       /* the run is done, and its experience log was removed */
@@ -109,7 +109,7 @@ struct run_event {
             pid_t pid, keeper;
             const char *build, *numerics;
             int version;        /* of the numerics */
-            const char *anyway; /* read only: an earlier build's way to say "inexact" */
+            const char *anyway; /* only read: how earlier builds wrote "inexact" */
         } begin;
         struct {
             const char *state; /* run_status.h */
@@ -137,14 +137,14 @@ struct run_event {
     };
 };
 
-/* All fields absent but the name. */
+/* Sets the name; all other fields become absent. */
 void run_event_process_init(struct run_event_process *p, const char *agent,
                             const char *environment);
 
 void run_event_node_init(struct run_event_node *n, const char *node, const char *host);
 
-/* How it ended: "SIGKILL", "code 3", or the key of the limit that it was killed for.
- * NULL: unknown. */
+/* How the process ended: "SIGKILL", "code 3", or the key of the limit that it was killed
+ * for. NULL: unknown. */
 #define RUN_EVENT_EXIT_BYTES 64
 const char *run_event_exit_text(const struct run_event_process *p,
                                 char ret[RUN_EVENT_EXIT_BYTES]);
@@ -158,24 +158,25 @@ enum run_event_reader {
 };
 unsigned run_event_readers(enum run_event_kind kind); /* bits of run_event_reader */
 
-/* The journal's line without its newline; free(). NULL: the journal has no such kind. */
+/* The event's line in the journal, without the newline; free(). NULL: the journal does
+ * not record this kind. */
 char *run_event_line(const struct run_event *e);
-/* {"time", "event", "env_steps", and its fields}: one map. */
+/* Packs one map: {"time", "event", "env_steps", and the event's fields}. */
 void run_event_pack(struct msg_out *o, const struct run_event *e);
-/* {"env_steps", "episodes", column: number...} of a row. */
+/* Packs a row as one map: {"env_steps", "episodes", column: number...}. */
 void run_event_pack_row(struct msg_out *o, const struct run_event *row);
-/* One object with the same keys. */
+/* Writes one object with the keys of run_event_pack. */
 void run_event_json(struct json *j, const struct run_event *e);
 
-/* The kind of a name as it is in the journal; RUN_EVENT_COUNT: none of these. */
+/* The kind with this name in the journal; RUN_EVENT_COUNT: there is none. */
 enum run_event_kind run_event_kind_of(const char *name);
-/* The fields of an event of the kind ret->kind, from the texts that `find` gives for
- * their keys (NULL: absent), which ret borrows. */
+/* Sets the fields of an event whose kind, ret->kind, is set. `find` returns the text of a
+ * key (NULL: absent); ret borrows the texts. */
 void run_event_parse(struct run_event *ret,
                      const char *(*find)(const void *ctx, const char *key),
                      const void *ctx);
-/* The type of the first kind's field of that key in the journal; MEMBER_TEXT if there is
- * none. */
+/* The type of a key in the journal: that of the first kind with such a field; MEMBER_TEXT
+ * if no kind has it. */
 enum member_type run_event_type_of(const char *key);
 
 #endif

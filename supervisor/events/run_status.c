@@ -96,7 +96,8 @@ void run_status_pack_pending(struct msg_out *o, const struct run_pending *list, 
     value_pack(o, &v);
 }
 
-/* Replaces names that the sender left out by "": readers do not expect NULL. */
+/* Replaces names and states that the sender left out by "": readers do not expect
+ * NULL. */
 static void name_all(const struct run_agent_status *list, size_t n)
 {
     struct run_agent_status *a = (struct run_agent_status *)(uintptr_t)list;

@@ -26,7 +26,7 @@ enum run_exit {
     RUN_EXIT_FAILED = 1,
     RUN_EXIT_CONFIG = 2,      /* wrong configuration */
     RUN_EXIT_STOPPED = 4,     /* on request, before its end */
-    RUN_EXIT_SIGNALLED = 128, /* + signal that cut it off, or killed it */
+    RUN_EXIT_SIGNALLED = 128, /* + the signal that cut the run off, or killed it */
 };
 
 #define RUN_UNKNOWN MEMBER_NO_U64
@@ -50,14 +50,14 @@ struct run_node_status {
     uint64_t agents;   /* processes whose place it is, or RUN_UNKNOWN */
     uint64_t restarts; /* starts after the first */
     pid_t pid;         /* of `brood node`, on its machine; 0: it is not connected */
-    const char *why;   /* it was lost the last time; NULL: it never was */
+    const char *why;   /* why it was lost the last time; NULL: it never was */
 };
 
 /* A change of the configuration that was accepted and is not yet in force. */
 struct run_pending {
     const char *key, *value; /* value "": the key is removed */
-    uint64_t at;             /* step of the first round with it; RUN_UNKNOWN: it waits */
-    const char *agent;       /* for the next respawn of this agent; otherwise NULL */
+    uint64_t at;             /* step of the first round with it; or RUN_UNKNOWN */
+    const char *agent;       /* it waits for the next respawn of this agent; or NULL */
 };
 
 struct run_status {
@@ -66,7 +66,7 @@ struct run_status {
      * supervisor was stopped, or hangs. Over: "done", "stopped" (on request), "cut off"
      * (by a second interrupt), "failed", or "killed": its supervisor recorded no end. */
     const char *state;
-    int exit_code;         /* enum run_exit; -1: it lives */
+    int exit_code;         /* enum run_exit; -1: the run is live */
     pid_t pid, keeper_pid; /* 0: none */
     uint64_t round;        /* RUN_UNKNOWN: of a run that was killed */
     uint64_t env_steps, episodes;
@@ -77,7 +77,7 @@ struct run_status {
     int64_t checkpoint_step; /* the newest complete one; -1: none */
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
     int exact; /* the run will end with the bytes of an undisturbed run. 0 once an agent
-                  was given up: that depends on which process died, and when */
+                  was given up: the bytes then depend on which process died, and when */
     const char *numerics; /* run.numerics; NULL: an older build's run */
     /* Why only this kind of machine gives these bytes: run.numerics is native, the
      * environment is external, or a graph calls libm. NULL: every machine with this
@@ -101,20 +101,21 @@ static inline const char *run_agent_shown_state(const struct run_agent_status *a
     return a->given_up != NULL ? a->given_up : a->state;
 }
 
-/* The list that `pending` is. */
+/* Packs the list of pending changes, as run_status_pack does. */
 void run_status_pack_pending(struct msg_out *o, const struct run_pending *list, size_t n);
-/* One map. */
+/* Packs the status as one map. */
 void run_status_pack(struct msg_out *o, const struct run_status *s);
 /* Reads a map; keys that are missing or malformed are unknown. The arena owns all that
  * ret points to. */
 void run_status_unpack(struct run_status *ret, const msgpack_object *map,
                        struct arena *arena);
-/* Only the list that `pending` is, found in the map under another key. */
+/* Sets only ret->pending, from the list that the map has under `key`. */
 void run_status_unpack_pending(struct run_status *ret, const char *key,
                                const msgpack_object *map, struct arena *arena);
 void run_status_copy(struct run_status *ret, const struct run_status *from,
                      struct arena *arena);
-/* The map's pairs, or those of n keys in their order, into an object that is open. */
+/* Writes all pairs of the map, or those of n keys in the order of keys, into an object
+ * that is open. */
 void run_status_json(struct json *j, const struct run_status *s);
 void run_status_json_some(struct json *j, const struct run_status *s,
                           const char *const *keys, size_t n);

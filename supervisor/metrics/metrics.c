@@ -49,7 +49,7 @@ struct metrics {
 
     uint64_t row_steps, row_ns; /* where the last row ended */
 
-    const char *watched; /* NULL: no column is */
+    const char *watched; /* name of a column, borrowed; NULL: none is watched */
     void (*on_value)(void *ctx, double value);
     void *ctx;
 };
@@ -277,7 +277,8 @@ static size_t insert_series(struct metrics *m, size_t agent, char *name)
     return at;
 }
 
-/* The index of the series of a scalar, added if it is new; m->n if it is refused. */
+/* The index of a scalar's series, which is added if it is new; m->n if the scalar is
+ * refused. */
 static size_t scalar_series(struct metrics *m, size_t agent, const char *name, size_t len)
 {
     if (agent < m->n_agents)
@@ -378,8 +379,8 @@ void metrics_state_save(const struct metrics *m, int marked, uint8_t **ret,
     *ret_len = b.len;
 }
 
-/* The index of the series with that full name; a scalar not seen yet is added. m->n: it
- * is no series and no scalar. */
+/* The index of the series with that full name; if it is a new scalar, its series is
+ * added. m->n: the name is neither a series nor a scalar. */
 static size_t find_series(struct metrics *m, const char *name, size_t len)
 {
     for (size_t i = 0; i < m->n; i++)

@@ -37,8 +37,8 @@ struct metrics_row {
  * scalars become train/central/... */
 struct metrics *metrics_new(const char *const *names, const char *const *teams,
                             size_t n_agents, int central, uint64_t now_ns);
-/* Before the first scalar: a further process, the next index, whose scalars become
- * train/<name>/... */
+/* Adds a process with the next index, whose scalars become train/<name>/... Call it
+ * before the first scalar is added. */
 void metrics_add_process(struct metrics *m, const char *name);
 void metrics_free(struct metrics *m);
 
@@ -55,8 +55,8 @@ void metrics_add_evaluation(struct metrics *m, const double *returns, double len
  * METRICS_MAX_SCALARS, is ignored. */
 void metrics_add_scalar(struct metrics *m, size_t agent, const char *name, size_t len,
                         double value);
-/* Calls fn with every value that is added to the column of this name, before its mean; the
- * column need not exist yet. name is borrowed. */
+/* Calls fn with every single value that is added to the column of this name, not with
+ * means; the column need not exist yet. name is borrowed. */
 void metrics_watch(struct metrics *m, const char *name,
                    void (*fn)(void *ctx, double value), void *ctx);
 void metrics_add_round(struct metrics *m, uint64_t duration_ns);
@@ -66,14 +66,14 @@ void metrics_add_update(struct metrics *m, uint64_t duration_ns);
 void metrics_take_row(struct metrics *m, uint64_t env_steps, uint64_t episodes,
                       uint64_t now_ns, struct metrics_row *ret);
 
-/* The step at which the row that is open now began, which is that of the newest closed one. */
+/* The step at which the open row began: the step of the newest closed row. */
 uint64_t metrics_row_began(const struct metrics *m);
 
 /* Keeps a copy of the accumulators for metrics_state_save. */
 void metrics_mark(struct metrics *m);
 /* Saves the accumulators (marked: the copy that metrics_mark made) for run.state.
- * time/... is left out, so that equal runs save equal bytes. *ret is malloc'd. load:
- * ERR_FORMAT. */
+ * time/... is left out, so that equal runs save equal bytes. *ret is malloc'd.
+ * metrics_state_load returns ERR_FORMAT if the bytes are malformed. */
 void metrics_state_save(const struct metrics *m, int marked, uint8_t **ret,
                         size_t *ret_len);
 int metrics_state_load(struct metrics *m, const uint8_t *data, size_t len,

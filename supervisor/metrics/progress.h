@@ -15,8 +15,8 @@ struct progress; /* opaque */
 
 /* ERR_NOT_FOUND, ERR_FORMAT, ERR_LIMIT, -errno. */
 int progress_read(struct progress **ret, const char *path, struct err *err);
-/* The same for the newest rows only, as many as fit into 64 KiB, or more if none of them has
- * a team's return: enough to tell how far a run is. */
+/* Reads only the newest rows, as many as fit into 64 KiB, to find out how far a run
+ * is. If none of them has a team's return, reads all rows. */
 int progress_read_end(struct progress **ret, const char *path, struct err *err);
 void progress_free(struct progress *p);
 
@@ -27,11 +27,12 @@ const char *progress_name(const struct progress *p, size_t column);
 size_t progress_find(const struct progress *p, const char *name);
 double progress_value(const struct progress *p, size_t row, size_t column);
 double progress_steps(const struct progress *p, size_t row); /* env_steps */
-/* The column that tells best how well a team does: of those with a value in the first `rows`
- * rows, the first of its return in evaluations or, without one, in training.
- * progress_n_columns: there is none. */
+/* The column that measures best how well a team does: the first column of a team's
+ * return in evaluations that has a value in the first `rows` rows, or else the first
+ * such column of a return in training. progress_n_columns: there is none. */
 size_t progress_find_return(const struct progress *p, size_t rows);
-/* The newest row's mean of the teams' returns that is not empty; NaN if there is none. */
+/* The mean of the teams' returns in training, from the newest row that has any; NaN if
+ * there is none. */
 double progress_team_return(const struct progress *p);
 
 #endif

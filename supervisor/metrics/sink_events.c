@@ -224,7 +224,7 @@ static int is_event_file(const struct dirent *e)
     return strncmp(e->d_name, FILE_PREFIX, strlen(FILE_PREFIX)) == 0;
 }
 
-/* Opens one file and cuts it; the sink keeps the last one open. */
+/* Opens one file and cuts it. Closes the previous file; the last one stays open. */
 static int take_file(struct event_sink *s, const char *dir, const char *name,
                      uint64_t env_steps, struct err *err)
 {

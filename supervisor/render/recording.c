@@ -19,7 +19,7 @@ void recording_step(struct recording *r, const struct vec_env *env,
 {
     if (!r->is_played)
         return;
-    if (step->discarded[r->copy]) { /* it is played again */
+    if (step->discarded[r->copy]) { /* the episode is played again */
         episode_done(&r->episode);
         r->episode = (struct episode){.spec = vec_env_spec(env)};
         return;

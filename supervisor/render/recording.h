@@ -1,4 +1,4 @@
-/* recording.h - records one episode of an evaluation while that is played, and draws it.
+/* recording.h - records one episode of an evaluation while it is played, and draws it.
  *
  * Recording does not change the evaluation's results. A world of brood is recorded from its
  * beginning; an environment of a program sends pictures of the last of its process's copies

@@ -8,7 +8,7 @@
 struct shape {
     enum scene_kind kind;
     double x, y, r;   /* pixels: the centre, and the radius or half the side */
-    uint32_t rgb;     /* the agent's colour; ignored by kinds with an own one */
+    uint32_t rgb;     /* the agent's colour; ignored by kinds that have their own */
     int has_agent;    /* the thing is an agent or belongs to one; rgb is that agent's */
     double value;     /* scene_thing.value */
     const char *text; /* NULL or "": none */

@@ -89,7 +89,7 @@ static void pack_policy(const struct rollout_policy *p, struct msg_out *o)
     }
 }
 
-/* The group that the agent shares parameters with, as its processes know it. */
+/* Packs the group that the process shares parameters with: its ps and its members. */
 static void pack_share(const struct sharing *s, size_t group, const struct env_spec *spec,
                        struct msg_out *o)
 {
@@ -127,8 +127,8 @@ struct process {
 
 /* Places: the environment's agents, the central process if there is one, then the ps of each
  * group. The central process runs the algorithm of the agents that need it, so it gets the
- * settings of the first of them; a ps gets those of its first member. Live changes go the
- * same way (rollout_change.c). */
+ * settings of the first of them; a ps gets those of its first member. Live changes are
+ * sent to the same processes (rollout_change.c). */
 static struct process process_at(const struct run_config *config,
                                  const struct env_spec *spec, const struct sharing *s,
                                  size_t place)

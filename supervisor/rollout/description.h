@@ -26,7 +26,7 @@
 struct stage_read {
     int stage;    /* index of the earlier stage */
     int own;      /* 1: the reader's own output; 0: every learner's */
-    int previous; /* 1: that of the learner before, in a stage of turns */
+    int previous; /* 1: the output of the learner of the turn before */
     char name[STAGE_OUTPUT_MAX];
 };
 
@@ -35,7 +35,7 @@ struct stage_decl {
     size_t group; /* of learners, in a plan (update_plan.h) */
     int turns;    /* 1: the learners run it one after another */
     int central;  /* 1: run by the central process */
-    int ps;       /* 1: run by the ps process of each group; all 0: by every learner */
+    int ps;       /* 1: run by each group's ps; central, ps 0: by every learner */
     int writes;   /* changes variables */
     int is_read;  /* a later stage reads its outputs */
     /* Stages repeat_from .. this one are run `repeat` times in all; at least 1. */
@@ -64,7 +64,7 @@ struct description {
     struct description_column columns[DESCRIPTION_COLUMNS];
     enum rows_kind rows;
     uint32_t length; /* L; episodes: 0: env.max_steps; window: not used */
-    int proposes;    /* it answers the stage `propose`, also if it does not declare it */
+    int proposes;    /* 1: it answers the stage `propose`, even if undeclared */
 };
 
 /* body: the answer to configure. agent: for messages. */

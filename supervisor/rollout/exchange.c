@@ -177,7 +177,7 @@ static int pack_output(struct exchange *x, const struct stage_read *r, size_t fr
     return 0;
 }
 
-/* Whether the reader, of a stage with this entry in `reads`, reads that runner's output. */
+/* Whether the reader reads the output of runner `from`. r: of its stage's `reads`. */
 static int reads_from(const struct exchange *x, const struct stage_read *r, size_t reader,
                       size_t from)
 {
@@ -211,8 +211,8 @@ static void pack_ones(struct exchange *x, const struct shape *shape, struct msg_
     msg_tensor(o, &t);
 }
 
-/* Learners that were given up have no turn, nor have those of other groups: the one before
- * them is read. */
+/* Packs the output of the last learner that had a turn before the reader. Learners that
+ * were given up, and those of other groups, have no turn and are skipped. */
 static int pack_previous(struct exchange *x, const struct stage_read *r,
                          const struct exchange_turn *turn, struct msg_out *o,
                          struct err *err)

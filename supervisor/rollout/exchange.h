@@ -41,8 +41,8 @@ void exchange_put_nothing(struct exchange *x, int stage, size_t runner);
  * zeros. ERR_FORMAT. */
 void exchange_state_save(const struct exchange *x, struct wbuf *b);
 int exchange_state_load(struct exchange *x, struct cursor *c, struct err *err);
-/* In a stage of turns: those whose turn is over, the newest last; and the shape of the ones
- * that the first learner gets in place of outputs. */
+/* For a stage of turns: the learners whose turn is over, the newest last; and the shape
+ * of the tensor of ones that the first learner gets in place of outputs. */
 struct exchange_turn {
     const uint32_t *before; /* [n] */
     size_t n;

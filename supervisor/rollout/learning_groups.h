@@ -6,9 +6,9 @@
  *          that do not learn (random, frozen, ...) are in none.
  * Order    of groups: that of their first members, in the environment's order.
  * Draws    of rows, turns and symmetries are keyed by the group's name: "experience" for the
- *          first group, so that a run of one algorithm has no other; "experience/<first
- *          member>" for each further one. They count the updates of the group alone. So no
- *          group's draws depend on the groups after it, nor on what other groups do.
+ *          first group, the only name if all agents learn alike; "experience/<first
+ *          member>" for each further one. Their counter is the group's number of updates.
+ *          So no group's draws depend on later groups, nor on what other groups do.
  */
 #ifndef SUPERVISOR_ROLLOUT_LEARNING_GROUPS_H
 #define SUPERVISOR_ROLLOUT_LEARNING_GROUPS_H

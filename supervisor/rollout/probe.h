@@ -1,10 +1,10 @@
 /* probe.h - what a replay shows of one round: tensors of its `act` and of the stages of its
  * updates, and the requests themselves.
  *
- * In a replay every request of a stage asks for tensors, in all other rounds for none, so
- * that a result which is not finite comes as an answer and its scalars are seen. It then ends
- * the run all the same, unless it is the probe's round. Nothing of this changes what agents
- * compute.
+ * In a replay, the request of every stage lists tensors to fetch; outside the probe's
+ * round the list is empty. Because of the list, an agent answers even if a result is not
+ * finite, and the answer has the scalars. Outside the probe's round such a result still
+ * ends the run. None of this changes what agents compute.
  */
 #ifndef SUPERVISOR_ROLLOUT_PROBE_H
 #define SUPERVISOR_ROLLOUT_PROBE_H
@@ -18,7 +18,7 @@
 
 #define PROBE_ALL_UPDATES UINT64_MAX
 #define PROBE_ACT         "act"
-#define PROBE_AFTER       "after" /* no stage: the state that the round leaves */
+#define PROBE_AFTER       "after" /* not a stage: the state after the round */
 
 struct probe_place {      /* a request of the round */
     const char *agent;    /* its process */
@@ -39,13 +39,13 @@ struct probe_value {
 
 struct probe {
     uint64_t step; /* the round that reaches this number of environment steps */
-    /* Of its updates only the one after so many (rollout_progress.updates). */
-    uint64_t update;            /* PROBE_ALL_UPDATES */
+    /* Only the update that follows this number of updates (rollout_progress.updates). */
+    uint64_t update;            /* or PROBE_ALL_UPDATES */
     const char *const *fetches; /* [n] names of tensors */
     size_t n;
-    const char *agent; /* the process that is asked for them; NULL: each that has them */
-    int origins;       /* on_origin is wanted */
-    /* All is borrowed for the call. */
+    const char *agent; /* the process to fetch them from; NULL: every one that has them */
+    int origins;       /* 1: call on_origin */
+    /* The arguments of all callbacks are borrowed for the call. */
     void (*on_value)(void *ctx, const struct probe_value *v);
     void (*on_scalar)(void *ctx, const struct probe_place *at, const char *name,
                       double value);
@@ -54,19 +54,19 @@ struct probe {
     /* A request, before its frame's length is filled in. */
     void (*on_request)(void *ctx, const struct probe_place *at, const void *frame,
                        size_t len);
-    /* A result that is not finite, which ends a run. */
+    /* A result that is not finite, and that ends a run. */
     void (*on_ends)(void *ctx, const struct probe_place *at, const char *why);
     void *ctx;
 };
 
-/* 1 if the round that begins at environment step `begin` with so many copies is the
+/* 1 if the round of `copies` copies that begins at environment step `begin` is the
  * probe's; p may be NULL. */
 int probe_is_round(const struct probe *p, uint64_t begin, size_t copies);
-/* Appends PROBE_PAIRS pairs to a request's map. is_round: of the probe's round. */
+/* Appends PROBE_PAIRS pairs to a request's map. is_round: 1 in the probe's round. */
 enum { PROBE_PAIRS = 2 };
 void probe_pack(const struct probe *p, int is_round, const char *agent,
                 struct msg_out *o);
-/* Passes on what the answer has beside the usual. ERR_PROTOCOL. */
+/* Passes the answer's fetched tensors and origins to the callbacks. ERR_PROTOCOL. */
 int probe_take(const struct probe *p, const struct probe_place *at,
                const msgpack_object *answer, struct err *err);
 

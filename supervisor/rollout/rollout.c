@@ -111,7 +111,7 @@ static int step_environments(struct rollout *r, struct err *err)
     return vec_env_step(r->args.env, acting_actions(r->acting), &r->step, err);
 }
 
-/* The step has come at which the run is to stop. */
+/* Whether the run has reached the step at which it is to stop. */
 static int is_until(const struct rollout *r)
 {
     return r->args.until > 0 && r->env_steps >= r->args.until;
@@ -136,7 +136,7 @@ static void note_due(struct rollout *r)
     rollout_note_change(r);
 }
 
-/* A discarded episode's rows are rows of agents that are not alive. */
+/* A discarded episode ends, too: with a row in which no agent is alive. */
 static void add_to_episodes(struct rollout *r, const struct env_step *step)
 {
     for (size_t e = 0; e < r->copies; e++)
@@ -145,7 +145,7 @@ static void add_to_episodes(struct rollout *r, const struct env_step *step)
                  r->ended, store_window_first(r->args.store));
 }
 
-/* All environments have stepped: appends the rows and finds what is due. */
+/* After the step of all copies: appends the rows and finds what is due. */
 static int end_step(struct rollout *r, struct err *err)
 {
     int rc;
@@ -191,7 +191,7 @@ static int enter_log(struct rollout *r, struct err *err)
 {
     int rc;
 
-    /* of a stop right after a resume: the newest row is that of this step */
+    /* a stop right after a resume: the newest row was closed at this step */
     if (!r->full && r->env_steps > 0 &&
         metrics_row_began(r->args.metrics) == r->env_steps)
         return DONE_AT_ONCE;

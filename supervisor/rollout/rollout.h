@@ -16,11 +16,11 @@
  * Starts   when the table is ready (descriptions known); rollout_new writes the header of
  *          a new log, or checks that of an existing one. To resume a run, call
  *          rollout_state_load before rollout_start.
- * Batches  G = 1: one batch for all agents of a group. If a member's settings say
+ * Batches  G = 1: one batch for all agents of a group. If a member's settings have
  *          own_batches, G = A: every agent is sent all batches, so that its proposals cover
- *          the rows of all, and learns from its own, batch a.
- * Resume   the state has each group's count of updates and what is due of it at the boundary:
- *          a run that ended in an update plays that update again from its beginning.
+ *          the rows of all agents; agent a learns only from its own batch, batch a.
+ * Resume   the state has each group's count of updates, and its updates still due at the
+ *          boundary: a run that ended in an update plays it again from its beginning.
  * Threads  loop thread only. Callbacks come from the loop; those of rollout_start and of
  *          requests made while paused may come from within the call.
  */
@@ -98,8 +98,10 @@ struct rollout_args { /* all borrowed until rollout_free */
     struct metrics *metrics;
     uint64_t (*now_ns)(void); /* monotonic; NULL: uv_hrtime */
     uint64_t until; /* stops at the first boundary at or after that step; 0: at none */
-    const struct probe *probe; /* NULL: this is no replay */
-    int draws; /* in evaluations, an external environment sends pictures, of one process */
+    const struct probe *probe; /* NULL: not a replay */
+    /* 1: in evaluations, an external environment runs in one process, which sends
+     * pictures */
+    int draws;
     size_t cores; /* most agents that compute at a time in an update; 0: one per core */
     struct rollout_callbacks callbacks;
 };
@@ -115,14 +117,16 @@ const uint8_t *rollout_reads(const struct rollout *r, size_t place);
 int rollout_start(struct rollout *r, struct err *err);
 void rollout_free(struct rollout *r); /* no request may be outstanding */
 
-/* Honoured at the next round boundary; calling them again changes nothing. A stop ends
- * with a checkpoint, also out of a pause, and then, unless one was due there, with a row of
- * what came since the last one. A resume removes that row, since its own will contain it. */
+/* Requests take effect at the next round boundary; repeating one changes nothing. A stop,
+ * also of a paused run, writes a checkpoint and then, unless a row of metrics was due
+ * there, a row of what came since the last one. A resume removes that row: its own next
+ * row covers it. */
 void rollout_request_stop(struct rollout *r);
 void rollout_request_pause(struct rollout *r);
 void rollout_request_continue(struct rollout *r);
 void rollout_request_checkpoint(struct rollout *r);
-/* The checkpoint for which on_checkpoint made the driver wait is taken: on it goes. */
+/* Lets the driver continue: the checkpoint that it waited for (on_checkpoint) is
+ * taken. */
 void rollout_checkpoint_taken(struct rollout *r);
 /* After on_full: tries to write again; calls on_full again if the disk is still full. */
 void rollout_try_again(struct rollout *r);
@@ -137,7 +141,7 @@ void rollout_try_again(struct rollout *r);
 
 /* In a run with an environment clients may only fetch: requests without targets are sent
  * before the next round, or at once while the run is paused. They change nothing: neither
- * the agents' variables nor what they are asked later, nor what a resume repeats.
+ * the agents' variables, nor later requests, nor what a resume repeats.
  *
  * result: the body of the answer to `run` (protocol.h), borrowed for the call; or NULL,
  * and `why` has the reason. */
@@ -193,8 +197,9 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
 int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, size_t len,
                            struct err *err);
 
-/* What rollout_new refuses of the agents' descriptions [A]: stages and rows that do not fit
- * together, or columns. err->agent names an agent. sharing: the configuration's. */
+/* Checks the agents' descriptions [A] as rollout_new does: whether their stages and rows
+ * fit together, and their columns. err->agent names an agent. sharing: the
+ * configuration's. */
 int rollout_check(const struct run_config *config, const struct env_spec *spec,
                   const struct sharing *sharing, const struct description *descriptions,
                   struct err *err);
@@ -211,9 +216,9 @@ struct rollout_policy { /* of a frozen agent, or one that hosts a graph */
     const char *prefix; /* of the checkpoint with its values; NULL: restored otherwise */
 };
 /* Packs the params of `configure` for the process at a place of the table of agents, as one
- * map, for agent_spec.pack_configure. From the environment's n_agents on: the central
- * process, if there is one, then the ps processes. The configuration's sharing was checked.
- * policy: NULL for an agent that builds its own graph. */
+ * map, for agent_spec.pack_configure. Places from the environment's n_agents on: the
+ * central process, if there is one, then the ps processes. The configuration's sharing
+ * must have been checked. policy: NULL for an agent that builds its own graph. */
 void rollout_pack_configure(const struct run_config *config, const struct env_spec *spec,
                             size_t place, int restored,
                             const struct rollout_policy *policy, struct msg_out *o);

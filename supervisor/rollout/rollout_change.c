@@ -10,8 +10,8 @@
 
 /* ---- when ---- */
 
-/* STEP takes several iterations of the loop if environments are processes, or the disk is
- * full. */
+/* STEP counts, too: it takes several iterations of the loop if environments are
+ * processes, or the disk is full. */
 static int round_has_begun(const struct rollout *r)
 {
     const enum rollout_state s = r->fsm.state;
@@ -63,8 +63,8 @@ struct setting {
     double value;
 };
 
-/* Whose settings are collected: those of the processes that are no agents are the settings of
- * one of theirs (rollout_pack_configure). */
+/* The processes whose settings are collected. The central process and a ps have the
+ * settings of one of their agents (rollout_pack_configure). */
 enum processes { AGENTS, CENTRAL, PS };
 
 struct settings {
@@ -99,8 +99,8 @@ static int has_setting(const struct rollout *r, size_t agent, const char *proces
     return found;
 }
 
-/* The name and place of the process that has this agent's settings; NULL: none of those that
- * they are collected for. */
+/* Returns the name and the place of the process of kind s->of that has this agent's
+ * settings; NULL: there is none. */
 static const char *receiver(const struct settings *s, size_t agent, size_t *ret_place)
 {
     const struct rollout *r = s->r;
@@ -171,7 +171,7 @@ static void on_set(void *ctx, size_t agent, const struct msg *response)
         rollout_resume(r);
 }
 
-/* The settings first .. end-1 are of one agent. */
+/* Sends the n settings of the list, which are all for one process. */
 static int send_set(struct rollout *r, const struct setting *list, size_t n,
                     struct err *err)
 {

@@ -25,8 +25,8 @@ struct runner { /* a process that runs stages: an agent, the central process, or
     size_t core; /* index into cores: of this stage, or if idle, of the one before */
 };
 
-/* A group that shares parameters. Its steps are numbered, so that each has a slot of the
- * group's memory (common/store/share_ring.h); a pass through a range of stages has one. */
+/* A group that shares parameters. Its steps, one for each pass through a range of stages,
+ * are numbered, so that each has a slot of its memory (common/store/share_ring.h). */
 struct group {
     struct description description; /* of its ps */
     uint64_t slots, step;
@@ -36,14 +36,14 @@ struct group {
 /* A group of agents that learn together (learning_groups.h), and its updates. */
 struct learners {
     struct update_interval interval;
-    uint64_t updates; /* that it has made */
-    uint64_t due;     /* at this boundary: it takes part in the last ones played there */
+    uint64_t updates; /* finished ones */
+    uint64_t due;     /* at this boundary: it takes part in the last `due` updates */
     int takes_part;   /* in the current update */
     struct row_source source;
     struct priorities *priorities; /* NULL: rows are drawn evenly */
-    float *answered;               /* (A, B) priorities of the current update, */
-    uint8_t *has_answered;         /* [A] and whose there are */
-    uint32_t *order;               /* [A] of the turns of the current update */
+    float *answered;               /* (A, B) priorities answered in this update */
+    uint8_t *has_answered;         /* [A] 1: the agent answered priorities */
+    uint32_t *order;               /* [A] agents in the order of their turns */
 };
 
 struct rollout {
@@ -53,8 +53,7 @@ struct rollout {
     size_t n_agents, copies;          /* A, E */
     const char **names;               /* [A] */
     struct description *descriptions; /* [A] */
-    uint8_t
-        *reads; /* [processes of the table, columns of the log]: 1 where it reads one */
+    uint8_t *reads; /* [processes of the table, columns of the log]: 1 if it reads it */
     struct learning_groups groups;
     struct update_plan plan;   /* of an update */
     struct learners *learners; /* [groups.n] */
@@ -67,7 +66,7 @@ struct rollout {
     struct row_writer *writer;
     struct exchange *exchange;
     struct evaluation *evaluation;    /* NULL: none is configured */
-    struct env_config evaluation_env; /* its own; borrows from that of the run */
+    struct env_config evaluation_env; /* the evaluation's; borrows from the run's */
     struct serving *serving;          /* NULL: the run has an environment */
     struct serving *looking;          /* NULL: it has none */
     double *returns;                  /* [A] scratch */
@@ -98,7 +97,7 @@ uint64_t rollout_now_ns(const struct rollout *r);
 void rollout_fail(struct rollout *r, const struct err *err);
 /* Finishes the state that waited and continues. Call it last in a callback. */
 void rollout_resume(struct rollout *r);
-/* Learns from the descriptions what groups share, and checks that they fit together. */
+/* Reads what each group shares from the descriptions; checks that its members agree. */
 int rollout_find_groups(struct rollout *r, struct err *err);
 /* Fills cores with the CPUs that agents may compute on. */
 void rollout_find_cores(struct rollout *r);
@@ -117,20 +116,20 @@ int rollout_enter_change(struct rollout *r, struct err *err);
 
 int rollout_make_learners(struct rollout *r, struct err *err);
 void rollout_free_learners(struct rollout *r);
-/* Makes each group's source of rows and its interval, of the current configuration. */
+/* Makes each group's source of rows and its interval from the current configuration. */
 int rollout_make_sources(struct rollout *r, struct err *err);
-/* Finds what is due of each group; returns how many updates that are. */
+/* Finds how many updates of each group are due; returns the largest number. */
 uint64_t rollout_find_due(struct rollout *r, const struct schedule_now *now);
 /* At the beginning of an update: finds the groups that take part and draws their rows. */
 void rollout_draw(struct rollout *r);
-/* At its end: sets the priorities that were answered and counts. */
+/* At the end of an update: sets the priorities that were answered, counts the update. */
 void rollout_count_update(struct rollout *r);
-/* New rows are candidates of draws by priority, or the first rows of episodes that are whole
- * now. */
+/* Adds candidates for draws by priority: the new rows or, if episodes are drawn, the
+ * first rows of those that are complete now. */
 void rollout_add_to_priorities(struct rollout *r);
-/* For a run that draws by priority from here on: all rows of the window have the same. */
+/* For a run that begins to draw by priority: all rows of the window get the same one. */
 void rollout_begin_priorities(struct rollout *r);
-/* left: the work left at the boundary. load: 0 if the bytes are not of such groups. */
+/* left: the work left at the boundary. load: 0 if the bytes do not fit these groups. */
 void rollout_save_learners(const struct rollout *r, const struct schedule_due *left,
                            struct wbuf *b);
 int rollout_load_learners(struct rollout *r, const struct schedule_due *left,
@@ -150,8 +149,8 @@ void rollout_serve_boundary(struct rollout *r);
  * with them; rollout_begin_acting is called after the last answer. */
 void rollout_look_init(struct rollout *r);
 int rollout_look(struct rollout *r);
-/* Whether agents are busy with them in a pause; the event then happens after the last
- * answer (rollout_request_events, with a bit for each event). */
+/* Whether the event is deferred, because agents are busy with such requests in a pause.
+ * After the last answer, rollout_request_events gets a bit for each deferred event. */
 int rollout_look_defers(struct rollout *r, int event);
 void rollout_begin_acting(struct rollout *r);
 void rollout_request_events(struct rollout *r, unsigned events);

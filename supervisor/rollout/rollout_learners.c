@@ -78,7 +78,7 @@ int rollout_make_sources(struct rollout *r, struct err *err)
     return rc;
 }
 
-/* The weights' power goes from beta to beta_to over the run. */
+/* The exponent of the weights, which goes from beta to beta_to over the run. */
 static double beta_now(const struct rollout *r)
 {
     const struct priority_config *p = &r->config->experience.priority;
@@ -91,7 +91,7 @@ static double beta_now(const struct rollout *r)
     return p->beta + (p->beta_to - p->beta) * done;
 }
 
-/* What the group's source finds rows by. */
+/* What the group's source needs to find rows. */
 static struct row_index index_of(const struct rollout *r, const struct learners *l)
 {
     return (struct row_index){.store = r->args.store,
@@ -267,7 +267,7 @@ void rollout_begin_priorities(struct rollout *r)
 
 /* ---- run.state ---- */
 
-/* A run with one group has its counters in the driver's. */
+/* A single group's counters are not saved: they equal the driver's. */
 void rollout_save_learners(const struct rollout *r, const struct schedule_due *left,
                            struct wbuf *b)
 {
@@ -291,7 +291,7 @@ int rollout_load_learners(struct rollout *r, const struct schedule_due *left,
         l->updates = r->groups.n > 1 ? cursor_u64(c) : r->updates;
         l->due = r->groups.n > 1 ? cursor_u64(c) : left->updates;
     }
-    /* those of a run that drew evenly until now are not there */
+    /* a run that drew evenly until now has saved no priorities */
     for (size_t g = 0; g < r->groups.n && cursor_left(c) > 0; g++) {
         struct priorities *p = r->learners[g].priorities;
 

@@ -41,9 +41,9 @@ struct serving {
     struct schedule_due boundary; /* due at the next boundary, if wanted is 1 */
     int wanted;                   /* a boundary is due: send no request before it */
     /* with an environment: */
-    size_t left;                 /* requests to send before the round goes on */
-    unsigned events;             /* that came while agents were busy in a pause: bits */
-    uint64_t looked_at, n_looks; /* the step of the last request, and those at it */
+    size_t left;                 /* requests to send before the round begins */
+    unsigned events;             /* deferred: agents are busy in a pause; a bit each */
+    uint64_t looked_at, n_looks; /* step of the newest request, and requests at it */
 };
 
 /* ---- creating, saving, freeing ---- */
@@ -264,8 +264,8 @@ static void pump(struct rollout *r)
 
 enum { LOOKS_SHIFT = 16 };
 
-/* Draws of a request depend on the step and on how many came before it there, so that a
- * resumed run does not use a key again. Uncounted: nothing of the run depends on it. */
+/* Returns the counter of a request's draws: the step, and the number of requests before
+ * it at that step. So a resumed run uses new keys at later steps; no counter is saved. */
 static uint64_t look_counter(struct rollout *r)
 {
     struct serving *s = r->looking;
@@ -309,8 +309,8 @@ static void send_looks(struct rollout *r)
     }
 }
 
-/* Sends the next requests; after the last answer the round begins, or what was asked for
- * during the pause happens. */
+/* Sends the next requests. After the last answer, begins the round, or performs the
+ * events that were deferred during the pause. */
 static void look(struct rollout *r)
 {
     struct serving *s = r->looking;

@@ -165,7 +165,7 @@ static void resume_midway(struct rollout *r, struct schedule_due *left)
     rollout_fsm_resume_midway(&r->fsm, left);
 }
 
-/* A copy at time 0 has ended an episode in its newest row. */
+/* Reads the episodes from the log. A copy at time 0 has ended one in its newest row. */
 static int read_episodes(struct rollout *r, struct err *err)
 {
     if (r->episode_rows == NULL)

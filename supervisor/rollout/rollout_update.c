@@ -54,7 +54,7 @@ static const char *runner_name(const struct rollout *r, size_t runner)
     return runner < r->n_agents ? r->names[runner] : "central";
 }
 
-/* Whether the update is one that a replay looks into. */
+/* Whether a replay probes this update. */
 static int is_probed(const struct rollout *r)
 {
     const struct probe *p = r->args.probe;
@@ -79,8 +79,8 @@ static struct probe_place probe_place_of(const struct rollout *r, size_t runner)
                                 .length = l->source.length};
 }
 
-/* A value that is not finite, and would end the run: in an update that a replay looks into,
- * only reports it. Returns err's code, or 0. */
+/* Handles a value that is not finite and ends the run; if a replay probes the update,
+ * only reports the value. Returns err's code, or 0. */
 static int end_by_nonfinite(const struct rollout *r, size_t runner, const struct err *why,
                             struct err *err)
 {
@@ -120,7 +120,7 @@ static void show_scalar(const struct rollout *r, size_t runner,
     r->args.probe->on_scalar(r->args.probe->ctx, &at, text, value);
 }
 
-/* bad: becomes the first value that is not finite, if such a value ends the run. */
+/* bad: set for the first value that is not finite, if such a value ends the run. */
 static int take_scalar(struct rollout *r, size_t runner, const msgpack_object_kv *kv,
                        struct err *bad, struct err *err)
 {
@@ -157,7 +157,7 @@ static int take_scalars(struct rollout *r, size_t runner, const msgpack_object *
     return bad.code != 0 ? end_by_nonfinite(r, runner, &bad, err) : 0;
 }
 
-/* Takes the tensors that a replay has asked for out of the answer. */
+/* Reads what only an answer in a replay has: tensors, and a result that ends the run. */
 static int take_probed(struct rollout *r, size_t runner, const msgpack_object *body,
                        struct err *err)
 {
@@ -174,13 +174,13 @@ static int take_probed(struct rollout *r, size_t runner, const msgpack_object *b
     return end_by_nonfinite(r, runner, &why, err);
 }
 
-/* The group of learners whose stage it is. */
+/* The group of learners that the stage belongs to. */
 static struct learners *learners_of(const struct rollout *r, int stage)
 {
     return &r->learners[r->plan.stage[stage].group];
 }
 
-/* (G, B), or (1, B) of the batch that the agent learns from. */
+/* Reads priorities (G, B), or (1, B) for the batch that the agent learns from. */
 static int take_priorities(struct rollout *r, size_t runner, const msgpack_object *body,
                            struct err *err)
 {
@@ -557,8 +557,8 @@ static int check_vectors(const struct rollout *r, size_t group, struct err *err)
     return 0;
 }
 
-/* A snapshot of each process of the group is taken before a slot that it would need again
- * is overwritten. */
+/* Limits the replay of each process of the group to fewer requests than there are slots,
+ * so that a snapshot is taken before a slot that the replay needs is overwritten. */
 static int find_group(struct rollout *r, size_t group, struct err *err)
 {
     const struct sharing_group *g = &r->sharing.groups[group];

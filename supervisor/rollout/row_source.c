@@ -107,8 +107,8 @@ static void draw_beginnings(const struct row_source *s, const struct row_index *
         store_draw(index->store, key, update, rows, s->batch);
 }
 
-/* Spreads them from the last one on: place b of L numbers begins at b * L, so that none is
- * overwritten before it is read. */
+/* Draws the first rows, then fills in the sequences from the last one to the first.
+ * Sequence b begins at b * L, so that no first row is overwritten before it is read. */
 static void draw_group(const struct row_source *s, const struct row_index *index,
                        size_t group, uint64_t update)
 {

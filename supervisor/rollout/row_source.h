@@ -2,7 +2,7 @@
  *
  * Kinds    as the agents declare them in their answer to `configure` (protocol.h):
  *          transitions  (G,B,L): B rows, drawn evenly from the window with replacement, each
- *                       with the L-1 rows behind it in its episode;
+ *                       with the L-1 rows that follow it in its episode;
  *          episodes     (1 or A,B,L): B of the window's complete episodes, drawn evenly with
  *                       replacement, at most L rows of each from its beginning;
  *          window       (1,E,T): the newest E * T rows, row e being copy e in the order of
@@ -10,8 +10,8 @@
  *          With priorities (priorities.h), transitions and episodes are drawn by them, and
  *          have weights.
  *          Where an episode or the log ends early: ROW_NONE (store_view.h).
- * Draws    key (seed, the name of the group of learners or with own batches the agent's,
- *          rows), counter: the group's update.
+ * Draws    key (seed, name, rows): the name is the group's or, of a batch of its own, the
+ *          agent's; counter: the group's update.
  */
 #ifndef SUPERVISOR_ROLLOUT_ROW_SOURCE_H
 #define SUPERVISOR_ROLLOUT_ROW_SOURCE_H
@@ -34,7 +34,7 @@ struct row_source {
     uint64_t *beginnings;         /* (B) scratch; NULL: rows are drawn evenly */
 };
 
-/* What rows are found by. */
+/* What is needed to find rows. */
 struct row_index {
     const struct store *store;
     const struct episodes *episodes; /* NULL if not needed */
@@ -55,8 +55,8 @@ struct row_source_args {
     int is_prioritised;
 };
 
-/* ERR_CONFIG says what does not fit. An all-zero struct is an empty one; an older content is
- * released. */
+/* An all-zero struct is an empty source; what *s had before is released. ERR_CONFIG says
+ * what does not fit. */
 int row_source_init(struct row_source *s, const struct row_source_args *args,
                     struct err *err);
 void row_source_done(struct row_source *s);
@@ -67,9 +67,10 @@ int row_source_is_ready(const struct row_source *s, const struct row_index *inde
 /* Fills `rows` and `weights`; the source must be ready. */
 void row_source_draw(struct row_source *s, const struct row_index *index,
                      uint64_t update);
-/* Takes the errors that agents answered, where has[a]: answers (A, B), of the rows of group
- * a, or of the only group: there the largest that any agent answered counts. Otherwise
- * answers count in the order of the agents. */
+/* Sets priorities from the errors that agents answered: answers (A, B), which may change;
+ * has [A]: 1 if the agent answered. If there is one batch, a row gets the largest answer
+ * of all agents; otherwise agent a's answers are for batch a, and are set in the order of
+ * agents. */
 void row_source_prioritise(const struct row_source *s, struct priorities *priorities,
                            float *answers, const uint8_t *has, size_t n_agents);
 

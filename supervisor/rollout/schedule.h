@@ -29,8 +29,10 @@ struct update_interval {
 struct schedule_due {
     uint64_t updates; /* set by the caller: schedule_updates */
     int evaluate, log, checkpoint;
-    int last_row; /* set by a stop: a row for people after the checkpoint, which a resume drops */
-    int stop; /* of a run that is to stop here, after what is due; set by the caller */
+    /* set by a stop: a row of metrics, for people, after the checkpoint; a resume drops
+     * it */
+    int last_row;
+    int stop; /* the run is to stop here, after the work that is due; set by the caller */
     int end;  /* this is the last boundary */
 };
 

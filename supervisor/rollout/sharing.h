@@ -1,16 +1,17 @@
 /* sharing.h - which agents share parameters (key `share`), and through which ps process.
  *
- * Groups   `share: team`: the agents of one team that say so; a list: the agents on it,
+ * Groups   `share: team`: the agents of one team that have it; a list: the agents on it,
  *          each of which must give the same list. A group of one shares nothing. Groups
  *          are in the order of their first members.
- * Names    of the ps process: "<team>_ps"; of a list's "<first member>_ps".
+ * Names    of the ps process: "<team>_ps", or for a list "<first member>_ps".
  * Members  have equal spaces and equal settings, but for those that the supervisor applies
  *          to a process (memory_limit, restart, ...), and an algorithm that can share
  *          (algorithms.h). They are never given up: the step of a group needs all.
- * Mixers   of several teams (qmix) are in one central process, which has the settings of the
- *          first agent: what they learn by is equal in the first agents of all those teams.
- * ps       has the settings of the first member: so the group's settings are changed for
- *          all members, or under `defaults`.
+ * Mixers   of several teams (qmix) run in one central process, which has the settings of
+ *          the first agent. The settings for learning must be equal in the first agents
+ *          of all these teams.
+ * ps       has the settings of the first member. So a setting of the group must be
+ *          changed for all members, or under `defaults`.
  */
 #ifndef SUPERVISOR_ROLLOUT_SHARING_H
 #define SUPERVISOR_ROLLOUT_SHARING_H

@@ -46,7 +46,7 @@ static int find_declaration(const struct planning *p, size_t group)
     return 0;
 }
 
-/* Whether an agent of no or another group can answer the stage. */
+/* Whether an agent outside the stage's group can answer it. */
 static int can_answer(const struct description *d, const char *stage)
 {
     return strcmp(stage, STAGE_PROPOSE) == 0 &&

@@ -2,12 +2,13 @@
  * the agents' descriptions.
  *
  * Stages   those that the groups of learners (learning_groups.h) declare, one group after the
- *          other. A group whose update is not due has no part in it, and its stages are
+ *          other. A group whose update is not due takes no part in it, and its stages are
  *          skipped.
- * Agents   a group's members run its stages; what a stage reads from "every learner" is from
- *          those who run it. Every agent of the run runs the stage `propose` of each group,
- *          which asks what an agent would do at the rows' next observations: members as they
- *          declare it, others as they act (protocol.h).
+ * Agents   a group's members run its stages; a stage that reads from "every learner"
+ *          reads from the agents that ran the earlier stage. Every agent of the run runs
+ *          the stage `propose` of each group, which asks what an agent would do at the
+ *          rows' next observations: members run it as they declare it, others as they act
+ *          (protocol.h).
  * Central  one group at most may have stages of the central process, because there is one.
  */
 #ifndef SUPERVISOR_ROLLOUT_UPDATE_PLAN_H

@@ -36,7 +36,7 @@ struct agent_limits agent_specs_limits_at(const struct agent_specs *s,
     return limits;
 }
 
-/* The memory of each group, as large as a variable block may be: it is sparse. */
+/* Creates each group's memory, as large as a variable block may be; it is sparse. */
 static int make_shared(struct agent_specs *s, struct err *err)
 {
     int rc = 0;

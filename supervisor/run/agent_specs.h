@@ -26,8 +26,8 @@ struct agent_specs {
     struct block *shared; /* [sharing.n_groups] */
 };
 
-/* Restart policy, memory limit and response deadline of process i. One that is no learner
- * has those of `defaults`; if a parameter server is given up, the run stops. */
+/* Restart policy, memory limit and response deadline of process i. A process that is not
+ * a learner has those of `defaults`; the run stops if a parameter server is given up. */
 struct agent_limits agent_specs_limits_at(const struct agent_specs *s,
                                           const struct run_config *config, size_t i);
 

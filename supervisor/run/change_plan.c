@@ -276,8 +276,8 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
     r->line = line;
     if ((is_set && e->change.at == MEMBER_NO_U64) || e->change.changes == NULL)
         return ERR_FORMAT;
-    /* Changes before the checkpoint do not count, but are read: a schedule may go on, or
-     * may have been ended by another value. */
+    /* Changes before the checkpoint are read, but not counted: a schedule may continue
+     * after it, or another value may have ended the schedule. */
     if (!(is_set && e->change.at < r->from) && r->n++ >= r->max)
         return 0;
     changes = xstrdup(e->change.changes);

@@ -6,14 +6,16 @@
  * changes of the same step are applied in the order in which they were accepted.
  *
  * Schedule a setting with a schedule (common/config/staircase.h) is one request and becomes a
- *          change for each step at which its value moves. It holds from its step until the next
- *          one for which the key has another value; that may be set later.
+ *          planned change for each step at which its value moves. A change of the same
+ *          key at a later step ends the schedule there, even if it is accepted
+ *          afterwards.
  *
  * Journal  an accepted change is recorded as event=set at=<step>
  *          changes=<KEY=VALUE,...>. One that is cancelled before its step is recorded as
  *          event=cancel changes=<KEY@STEP,...>, or KEY alone if it was waiting for a
- *          respawn; of a schedule, all from that step on. A run that is resumed from an earlier
- *          step applies all changes that were not cancelled again, at the same steps.
+ *          respawn. Cancelling a change of a schedule cancels the rest of the schedule,
+ *          too. A run that is resumed from an earlier step applies all changes that were
+ *          not cancelled again, at the same steps.
  */
 #ifndef SUPERVISOR_RUN_CHANGE_PLAN_H
 #define SUPERVISOR_RUN_CHANGE_PLAN_H
@@ -23,11 +25,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What of its request a change is. */
+/* Which part of its request a change is. */
 enum change_part {
     CHANGE_WHOLE,
     CHANGE_BEGINS, /* the first value of a schedule */
-    CHANGE_MIDWAY, /* another one */
+    CHANGE_MIDWAY, /* a value between the first and the last */
     CHANGE_ENDS,   /* its last one */
 };
 
@@ -45,7 +47,7 @@ struct change_plan { /* all-zero: empty */
 };
 
 void change_plan_done(struct change_plan *p);
-/* Inserts a copy of `set` at its place in the order, or what its schedule makes of it. */
+/* Inserts a copy of `set` at its place in the order, or the changes of its schedule. */
 void change_plan_add(struct change_plan *p, uint64_t at,
                      const struct config_setting *set);
 void change_plan_add_all(struct change_plan *p, uint64_t at,
@@ -57,8 +59,8 @@ uint64_t change_plan_next(const struct change_plan *p);
 void change_plan_drop(struct change_plan *p, uint64_t step);
 /* Removes change i of the list. */
 void change_plan_remove(struct change_plan *p, size_t i);
-/* Calls fn for each request of which something is left, in the order of acceptance, with its
- * first change that is left. Ends with the first result below 0, and returns it. */
+/* Calls fn for each request that still has changes in the plan, with the first of them,
+ * in the order of acceptance. Stops when fn returns a value below 0, and returns it. */
 int change_plan_each_request(const struct change_plan *p,
                              int (*fn)(void *ctx, const struct planned_change *c),
                              void *ctx);
@@ -66,8 +68,8 @@ int change_plan_each_request(const struct change_plan *p,
  * evaluation.max_to_keep. */
 void change_plan_drop_lengths(struct change_plan *p);
 
-/* Adds what the file of a new run has for later steps. *ret: a copy of the configuration with
- * all of it. ERR_CONFIG. */
+/* Adds the changes for later steps that the file of a new run contains. *ret: a copy of
+ * the configuration with all of them applied. ERR_CONFIG. */
 int change_plan_from_config(struct change_plan *p, const struct run_config *c,
                             struct run_config *ret, struct err *err);
 

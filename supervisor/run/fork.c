@@ -60,7 +60,8 @@ static int is_own(const struct fork *f, const char *path,
     return 0;
 }
 
-/* Adds the fork's own changes to the plan, in place of later ones to the same keys. */
+/* Adds the fork's own changes to the plan, and removes later changes of the other run to
+ * the same keys. */
 static void add_changes(struct fork *f, const struct config_settings *own)
 {
     for (size_t k = f->plan.n; k > 0; k--)
@@ -182,7 +183,7 @@ static int prepare(struct fork *f, struct err *err)
 
 /* ---- its files ---- */
 
-/* A file or folder that the other run need not have. */
+/* Copies a file or folder, if the other run has it. */
 static int copy_if_there(struct fork *f, const char *sub, struct err *err)
 {
     char *from = path_in(f, sub);
@@ -235,7 +236,7 @@ struct repeating {
     struct err *err;
 };
 
-/* An agent that was given up, or took part again. */
+/* Repeats the event if an agent was given up, or was to learn again. */
 static int repeat_mode(void *ctx, uint64_t number, const struct run_event *e)
 {
     const struct repeating *r = ctx;

@@ -3,12 +3,12 @@
  * Copied   the checkpoint, the experience log's window (by reference where the filesystem
  *          can), metrics, and the policies of frozen agents. The other run is only read; it
  *          may be live.
- * Changes  what the other run accepted for that step or later is repeated at its steps, so
- *          that a fork without changes of its own ends with the same bytes; the fork's own
- *          changes take effect at the checkpoint's step, and later ones of the other run to
- *          the same keys are left out.
- * Journal  begins with event=fork name=<path>@<step>; of the other run's events it has those
- *          that a resume repeats.
+ * Changes  that the other run accepted for that step or later are repeated at their
+ *          steps, so that a fork without changes of its own ends with the same bytes. The
+ *          fork's own changes take effect at the checkpoint's step; later changes of the
+ *          other run to the same keys are left out.
+ * Journal  begins with event=fork name=<path>@<step>, followed by the events of the other
+ *          run that a resume repeats.
  */
 #ifndef SUPERVISOR_RUN_FORK_H
 #define SUPERVISOR_RUN_FORK_H

@@ -45,7 +45,7 @@ struct running {
 struct hooks {
     const struct training_args *args;
     const struct keeper_link *keeper;
-    /* By event; keys as in the configuration. command NULL: none. */
+    /* By event. key: its name in the configuration. command NULL: no program. */
     struct {
         const char *key;
         const struct yaml_node *command;
@@ -201,7 +201,8 @@ static void look_at(struct hooks *h, struct running *r)
     h->has_orphans = 1;
 }
 
-/* Reaps, kills and starts what is due. Returns the number of programs that run. */
+/* Reaps programs that have exited, kills those past their deadline, and starts those of
+ * waiting events. Returns the number of programs that run. */
 static size_t run_due(struct hooks *h)
 {
     size_t n = 0;
@@ -355,5 +356,5 @@ void hooks_free(struct hooks *h)
     free(h->run);
     free(h->dir);
     if (!h->has_any || run_due(h) == 0)
-        free(h); /* otherwise the kernel cannot end a program, which is still listed */
+        free(h); /* otherwise a killed program has not exited and is still listed */
 }

@@ -3,14 +3,14 @@
  *
  * Program  gets the event as one line on its standard input, the same object as a line of
  *          `run --json`, and BROOD_RUN, BROOD_RUN_DIR and BROOD_EVENT in its environment. It
- *          starts without a shell, in the section's directory. What it prints, and how it
- *          failed, is in logs/hooks.log.
+ *          starts without a shell, in the section's directory. Its output, and how it
+ *          failed, are written to logs/hooks.log.
  * Bounds   HOOKS_MAX_RUNNING at a time, each for at most the section's deadline;
  *          HOOKS_MAX_WAITING events wait, further ones are dropped; a program that starts when
  *          the log has HOOKS_LOG_MAX_BYTES prints to /dev/null. Dropped events and a full log
  *          are noted in the log, once each.
- * Run      never waits for a program until it is over, and does not depend on one: only the
- *          log says that something went wrong.
+ * Run      waits for programs only after its end, and does not depend on them: a failure
+ *          appears only in logs/hooks.log.
  * Threads  loop thread only.
  */
 #ifndef SUPERVISOR_RUN_HOOKS_H

@@ -30,7 +30,7 @@ struct cell {
         TO(STOPPING, LIFE_DO_RECORD_STOP | (first) | LIFE_DO_REFRESH | LIFE_DO_END),     \
     [LIFE_EV_DELETED] =                                                                  \
         TO(STOPPING, LIFE_DO_RECORD_STOP | (first) | LIFE_DO_REFRESH | LIFE_DO_END)
-/* The run waits for neither of these. */
+/* Two events that the state does not wait for. */
 #define AGENT_OR_WRITER(state)                                                           \
     [LIFE_EV_AGENT_READY] = TO(state, 0), [LIFE_EV_WRITER_FREE] = TO(state, 0)
 /* next: the state once the checkpoint was taken. */

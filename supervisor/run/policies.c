@@ -30,7 +30,7 @@ struct policies {
     struct kept *kept; /* [n]; agents without a metagraph build their own */
 };
 
-/* Whether its graph is a checkpoint's: it is frozen, or hosts that graph. */
+/* Whether the agent gets its graph from a checkpoint: it is frozen, or hosts a graph. */
 static int brings_graph(const struct agent_config *a)
 {
     return algorithm_brings_graph(algorithm_find(a->algorithm));

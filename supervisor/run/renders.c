@@ -18,7 +18,7 @@ static const char *const suffixes[] = {
     [RENDER_GIF] = ".gif", [RENDER_SVG] = ".svg", [RENDER_JSONL] = ".jsonl"};
 static const char index_head[] = "env_steps,team_return,file\n";
 
-/* A picture that is there. */
+/* A picture in the folder. */
 struct picture {
     uint64_t step;
     double value;
@@ -42,16 +42,16 @@ struct renders {
     int env_draws;
     struct recording recording; /* of the evaluation that is being played */
     const struct env_spec *spec;
-    uint64_t best; /* UINT64_MAX: there was no evaluation */
+    uint64_t best; /* step of the best evaluation; UINT64_MAX: none yet */
     double best_value;
 
     struct job *waiting; /* in the order of their steps */
     struct job *drawn;   /* NULL: the pool draws nothing */
     uv_work_t work;
     struct err failure; /* of `drawn` */
-    int has_failed;     /* the last one did */
+    int has_failed;     /* the last picture could not be drawn */
 
-    /* While one is drawn, its thread's. */
+    /* While a picture is drawn, only the thread that draws it uses these. */
     struct picture *list; /* in the order of their steps */
     size_t n;
 };
@@ -113,7 +113,8 @@ static void remove_file(const struct renders *r, const char *file)
     free(path);
 }
 
-/* The index first: it never names a picture that was removed. */
+/* Removes the pictures that are not kept. Writes the index first, so that it never names
+ * a removed picture. */
 static int keep(struct renders *r, uint64_t best, size_t max, struct err *err)
 {
     const size_t n = r->n;
@@ -153,7 +154,7 @@ static int draw(struct renders *r, struct job *j, struct err *err)
     return keep(r, j->best, j->max, err);
 }
 
-/* ---- what a run that is resumed finds ---- */
+/* ---- the pictures that a resumed run finds ---- */
 
 static int parse_line(const char *line, struct picture *ret)
 {
@@ -203,7 +204,8 @@ static int is_listed(const struct renders *r, const char *file)
     return 0;
 }
 
-/* Pictures begin with their step; temporary files of either kind have a longer name. */
+/* A picture's name begins with its step; temporary files of pictures and of the index
+ * have longer names. */
 static int is_leftover(const struct renders *r, const char *name)
 {
     return strncmp(name, "index.csv.", 10) == 0 ||
@@ -292,8 +294,8 @@ static void count_waiting(const struct renders *r, size_t *ret_n, size_t *ret_by
     }
 }
 
-/* Drops those that would be removed by the last one that waits, and the oldest if they take
- * too much memory. */
+/* Drops waiting evaluations whose pictures would be removed after the newest one is
+ * drawn, and the oldest ones if all take too much memory. */
 static void drop_waiting(struct renders *r, size_t max)
 {
     struct job **at = &r->waiting;
@@ -319,7 +321,7 @@ static void drop_waiting(struct renders *r, size_t max)
 
 /* ---- evaluations ---- */
 
-/* The key can be set in a live run, and in a fork, whatever its environment. */
+/* Checks again, because a fork can set evaluation.render whatever its environment is. */
 static int can_draw(struct renders *r, const struct run_config *c)
 {
     struct err why = {0};

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Rows are compared with the log when so many have come. */
+/* Rows are compared with the log in batches of at least this many. */
 enum { COMPARE_ROWS = 4096 };
 
 /* ---- conditions ---- */
@@ -86,10 +86,10 @@ struct replay {
     struct policies *policies;
     struct training_replay training;
     uint64_t compared_to; /* the first row that was not compared yet */
-    uint64_t boundary;    /* the step of the newest end of a round */
-    uint64_t end;         /* the step at which it stops at the latest */
-    uint64_t n_values;    /* of the condition's column */
-    int is_search;        /* for the first value for which the condition holds */
+    uint64_t boundary;    /* the step of the newest round boundary */
+    uint64_t end;         /* the step at which the replay stops at the latest */
+    uint64_t n_values;    /* of the condition's column, so far */
+    int is_search;        /* 1: searches for the first value that meets the condition */
 };
 
 static int on_round(void *ctx, const struct store *store, int is_last, struct err *err)
@@ -149,7 +149,7 @@ static int read_config(struct replay *r, struct err *err)
                               resume_progress(r->resume)->env_steps, SIZE_MAX, NULL, err);
     if (rc < 0)
         return rc;
-    /* How long the run was to be does not matter: r->end is where it stops. */
+    /* The configured length does not matter: the replay stops at r->end. */
     change_plan_drop_lengths(&r->plan);
     r->config.run.env_steps = INT64_MAX;
     r->config.run.episodes = 0;
@@ -203,7 +203,7 @@ static int play(struct replay *r, const struct probe *probe, struct err *err)
     return rc;
 }
 
-/* Begins at the opened checkpoint. */
+/* Plays from the opened checkpoint. */
 static int replay_from(struct replay *r, const struct probe *probe, struct err *err)
 {
     int rc;
@@ -212,7 +212,7 @@ static int replay_from(struct replay *r, const struct probe *probe, struct err *
     r->result->compared = 0;
     if ((rc = read_config(r, err)) == 0 && (rc = open_store(r, err)) == 0)
         rc = play(r, probe, err);
-    store_free(r->training.store); /* the run ended before it took it */
+    store_free(r->training.store); /* NULL unless the run ended before it took it */
     r->training.store = NULL;
     policies_free(r->policies);
     run_config_done(&r->config);
@@ -273,8 +273,8 @@ static int open_start(struct replay *r, uint64_t step, int oldest, struct err *e
     return rc;
 }
 
-/* Whether a value that is not finite ended the run, whatever agent it came from: then there
- * was none before the newest checkpoint. */
+/* Whether a non-finite value of any agent ends the run: then there was none before the
+ * newest checkpoint. */
 static int stops_on_nonfinite(struct replay *r)
 {
     struct run_config c;
@@ -315,7 +315,8 @@ static int open_log(struct replay *r, struct err *err)
                      path);
 }
 
-/* Of train/... not all columns are in progress.csv: they are checked at the end. */
+/* Fails if no column has this name. Some columns train/... are not in progress.csv, so
+ * that these are checked only at the end of the replay. */
 static int check_column(const struct replay *r, int is_end, struct err *err)
 {
     const char *column = r->args->until->column;
@@ -357,7 +358,8 @@ static int replay_to(struct replay *r, uint64_t step, uint64_t update, struct er
     rc = open_start(r, step, 0, err);
     if (rc == 0)
         rc = replay_from(r, &probe, err);
-    /* Later updates at the same boundary are not looked into, and end the run as they did. */
+    /* A later update at the same boundary is not probed, and ends the run again: the
+     * replay has shown its update by then. */
     if (rc == ERR_NONFINITE && update != PROBE_ALL_UPDATES)
         rc = 0;
     return rc == 0 && r->training.trace_error.code != 0
@@ -365,7 +367,8 @@ static int replay_to(struct replay *r, uint64_t step, uint64_t update, struct er
                : rc;
 }
 
-/* why: the error that ended the run there; code 0: none did. */
+/* Sets the error that no value met the condition. why: the error that ended the run; code
+ * 0: none. */
 static int report_never(const struct replay *r, const struct err *why, struct err *err)
 {
     const struct replay_condition *c = r->args->until;
@@ -379,7 +382,7 @@ static int report_never(const struct replay *r, const struct err *why, struct er
                   r->n_values, c->column, res->from, res->to);
     if (why->code != 0)
         (void)err_add(err, "the run ended there: %s", why->msg);
-    if (why->code != 0 && res->to > r->boundary) /* after act, which adds the steps */
+    if (why->code != 0 && res->to > r->boundary) /* in a round whose steps are counted */
         (void)err_add(err, "; --to %" PRIu64 " shows that round", res->to);
     return err->code;
 }
@@ -390,7 +393,7 @@ static int search(struct replay *r, struct err *err)
     struct err why = {0};
     int rc;
 
-    none.step = 0; /* no round has it */
+    none.step = 0; /* no round reaches it */
     none.n = 0;
     none.origins = 0;
     r->end = r->result->log_end;

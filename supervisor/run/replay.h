@@ -1,12 +1,12 @@
 /* replay.h - plays a part of a run again, from one of its checkpoints, and shows a round of it.
  *
- * Private  nothing of the run's directory changes, and no file with a name is made: the rows
+ * Private  nothing in the run's directory changes, and no named file is created: the rows
  *          go to an unnamed copy of the log (store_open_copy). The run may be live or over,
  *          however it ended.
- * Exact    what the run accepted since the checkpoint (settings, give-ups) is repeated at its
- *          steps, and the rows are compared with the run's log, as far as that has them.
- * Until    two replays: the first one looks for the value, the second one shows the update
- *          that it comes from.
+ * Exact    changes since the checkpoint (settings, give-ups) are repeated at their steps,
+ *          and the rows are compared with the run's log, as far as it has them.
+ * Until    plays twice: the first replay searches for the value, the second one shows the
+ *          update that the value comes from.
  */
 #ifndef SUPERVISOR_RUN_REPLAY_H
 #define SUPERVISOR_RUN_REPLAY_H
@@ -25,8 +25,8 @@ enum replay_relation {
     REPLAY_NONFINITE,
 };
 
-/* A condition on each value of which the column's means are made: of train/..., one per pass
- * of an update; of rollout/... and eval/..., one per episode or evaluation. */
+/* A condition on the single values whose means are in a column: for train/..., one value
+ * per pass of an update; for rollout/... and eval/..., one per episode or evaluation. */
 struct replay_condition {
     char column[128];
     enum replay_relation relation;
@@ -42,33 +42,34 @@ struct replay_args {     /* borrowed */
     const struct binaries *binaries;
     const struct keeper_link *keeper;
     config_env_names_fn env_names;
-    const char *from; /* step of the checkpoint; NULL: replay finds it */
-    uint64_t to;      /* the round that reaches this step; or */
-    const struct replay_condition *until; /* the first value for which it holds */
-    const char *trace;  /* file for a recording of that round; NULL: none is made */
-    struct probe probe; /* what to show there; step, update are set */
+    const char *from; /* step of the checkpoint; NULL: replay_run chooses it */
+    uint64_t to;      /* shows the round that reaches this step; or, */
+    const struct replay_condition *until; /* if not NULL, the first value that meets it */
+    const char *trace;  /* file for a recording of that round; NULL: no recording */
+    struct probe probe; /* what to show there; replay_run sets step and update */
     void (*on_skipped)(void *ctx, const char *line); /* as for resume_open */
-    /* A replay has played so far. total: where it ends at the latest. */
+    /* Reports the step reached. total: where the replay ends at the latest. */
     void (*on_progress)(void *ctx, uint64_t from, uint64_t step, uint64_t total);
-    /* The replay is over: its log, open for reading. Borrowed for the call; may be NULL. */
+    /* Called when a replay is over, with its log, open for reading. Arguments are
+     * borrowed for the call. May be NULL. */
     void (*on_log)(void *ctx, const struct store_layout *layout, int fd);
     void *ctx;
 };
 
 struct replay_result {
-    uint64_t from, to; /* steps: of the checkpoint, and reached */
+    uint64_t from, to; /* the checkpoint's step, and the step reached */
     uint64_t compared; /* rows that were equal to the log's */
     uint64_t log_end;  /* rows that the log has in all */
-    int found;         /* the condition holds: */
+    int found;         /* 1: a value met the condition: */
     double value;
-    uint64_t update; /* number of the update; of train/... only */
+    uint64_t update; /* number of the update, if has_update (columns train/...) */
     int has_update;
 };
 
 /* ERR_NOT_FOUND: no checkpoint before that point, no log, or no such tensor or process;
- * ERR_CONFIG: a step that the run has not come to, or other numerics; ERR_CORRUPT: the
+ * ERR_CONFIG: a step that the run has not reached, or other numerics; ERR_CORRUPT: the
  * replay diverges from the log, or a damaged checkpoint; ERR_INTERRUPTED; and the error with
- * which the run itself ended there. *ret is filled as far as it came. */
+ * which the run itself ended there. *ret is filled as far as the replay came. */
 int replay_run(const struct replay_args *args, struct replay_result *ret,
                struct err *err);
 

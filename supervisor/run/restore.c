@@ -63,7 +63,7 @@ static int learns(const struct run_config *c, size_t agent)
            !algorithm_find(c->agents[agent].algorithm)->fixed;
 }
 
-/* Responses arrive through the loop, so none before this returns. */
+/* Responses arrive through the loop, so on_done is never called before this returns. */
 int restore_start(struct restore **ret, struct agent_table *agents,
                   const char *checkpoints_dir, uint64_t step,
                   const struct run_config *learners_of, void (*on_done)(void *ctx),

@@ -236,8 +236,8 @@ static int open_store(struct training *t, struct err *err)
     return store_open(&t->store, path, capacity, s->data, s->len, err);
 }
 
-/* Marks a run whose environment turns out not to be reproducible. What else goes wrong here
- * is no reason to end the run, whose processes may be restarted. */
+/* Marks a run whose environment turns out not to be reproducible. Other failures of the
+ * trial do not end the run: its processes may be restarted. */
 static int verify_env(struct training *t, struct err *err)
 {
     const struct env_config *env = &t->config->env;
@@ -254,8 +254,8 @@ static int verify_env(struct training *t, struct err *err)
     return 0;
 }
 
-/* Whether an external environment can draw shows only when it does. One that cannot must not
- * end the run in its first evaluation. */
+/* Finds out whether an external environment can draw, by letting it draw. One that cannot
+ * must not end the run in its first evaluation. */
 static int try_pictures(struct training *t, struct err *err)
 {
     struct env_config env = t->config->env;
@@ -391,11 +391,11 @@ static void release(struct training *t)
     restore_free(t->restore);
     graphs_free(t->graphs);
     if (t->agents != NULL)
-        agent_table_end(t->agents); /* the keeper, which sweeps, may have exited */
+        agent_table_end(t->agents); /* the keeper, which sweeps them, may have exited */
     agent_table_free(t->agents);
     vec_env_free(t->env);
     training_free_env_host(t);
-    cluster_free(t->cluster); /* after all that may run on its nodes */
+    cluster_free(t->cluster); /* after all processes that may run on its nodes */
     if (t->agent_fd >= 0)
         (void)close(t->agent_fd);
     training_free_status(t);

@@ -71,10 +71,10 @@ struct training_observer {
 struct training_replay { /* all borrowed, except the store */
     struct store *store; /* from store_open_copy; NULL once the run has taken it */
     const struct probe *probe;
-    const char *trace; /* file for a recording of the probe's round; NULL: none is made */
-    struct err trace_error; /* set by the run if it could not be made; otherwise code 0 */
-    /* Called with each value that is added to this column of the metrics; NULL: none. The
-     * replay stops at a boundary after it has returned 1. */
+    const char *trace; /* file for a recording of the probe's round; NULL: no recording */
+    struct err trace_error; /* set by the run if the recording failed; otherwise code 0 */
+    /* on_value is called with each value that is added to this column of the metrics;
+     * NULL: no column. After it has returned 1, the replay stops at a boundary. */
     const char *column;
     int (*on_value)(void *ctx, const struct rollout_progress *at, double value);
     /* Called after each round, and also when a failure or a stop cuts one short. An error ends
@@ -85,8 +85,8 @@ struct training_replay { /* all borrowed, except the store */
 
 struct training_args {               /* all borrowed for the call */
     const struct run_config *config; /* in force at the beginning */
-    /* Of a run with changes for later steps: a resumed one (resume_config.h), or one whose
-     * file has them (change_plan_from_config). NULL: there are none. */
+    /* For a run with changes for later steps: a resumed one (resume_config.h), or one
+     * whose file has such changes (change_plan_from_config). NULL: there are none. */
     const struct run_config *wanted;
     const struct change_plan *plan;
     struct run_dir *dir;
@@ -99,14 +99,14 @@ struct training_args {               /* all borrowed for the call */
     const struct training_observer *observers;
     size_t n_observers;
     const struct keeper_link *keeper; /* NULL: this process has no keeper */
-    /* Of private resident memory (resident.h) of the supervisor, the agents and environment
-     * processes together, of the supervisor without the blocks of agents that it maps: more
-     * makes the run fail. 0: no limit. */
+    /* Limit on the private resident memory (resident.h) of the supervisor, the agents and
+     * the environment processes together. The agents' blocks, which the supervisor maps,
+     * too, count only for the agents. Above the limit, the run fails. 0: no limit. */
     int64_t memory_limit_bytes;
-    struct training_replay *replay; /* NULL: this is none */
+    struct training_replay *replay; /* NULL: not a replay */
     uint64_t until; /* stops at the first boundary at or after that step; 0: at none */
-    /* A folder, in which a new run with the last checkpoint is made if the run directory
-     * is deleted while the run is live; NULL: the checkpoint is then lost. */
+    /* The folder in which a new run with the last checkpoint is created if the run
+     * directory is deleted while the run is live; NULL: the checkpoint is then lost. */
     const char *rescue;
 };
 
@@ -140,9 +140,9 @@ void training_status(struct training *t, struct run_status *ret);
 
 /* ---- requests: from on_open until on_close, also before the rounds begin ---- */
 
-/* Answers a request. why NULL: it was fulfilled at environment step `step`, for a checkpoint
- * the step that it has; otherwise the reason why it never will be. May be called from within
- * the requesting function. */
+/* Answers a request. why NULL: the request was fulfilled at environment step `step` (the
+ * step of the checkpoint, if it asked for one); otherwise why it never will be. May be
+ * called from within the requesting function. */
 typedef void (*training_done_fn)(void *ctx, uint64_t step, const struct err *why);
 
 /* Requests for the next round boundary. training_pause is answered when the run has paused,

@@ -127,7 +127,7 @@ void training_end_config(struct training *t)
 
 /* ---- config.yaml and the journal ---- */
 
-/* A checkpoint is the same whether evaluations are drawn or not. */
+/* A checkpoint has the same bytes whether evaluations are drawn or not. */
 const char *training_config_yaml(struct training *t)
 {
     struct run_config c = *t->config;
@@ -250,8 +250,9 @@ static void collect_renewed(void *ctx, const struct config_change *c)
         r->agents[c->agent] = 1;
 }
 
-/* Makes a snapshot of their present blocks, so that no request from before the change is
- * replayed with the new configuration. UV_EAGAIN: one is being restarted. */
+/* Takes a snapshot of each replaced agent's present block, so that no request from before
+ * the change is replayed with the new configuration. UV_EAGAIN: an agent is being
+ * restarted. */
 static int hold_blocks(const struct renewal *r)
 {
     const void *block;
@@ -288,7 +289,7 @@ static void set_limits(struct training *t)
     env_host_set_limits(t->env_host, &c->env);
 }
 
-/* The change of the plan that the key has its value from; NULL: none. */
+/* Returns the planned change that gives the key its new value; NULL: none. */
 static const struct planned_change *cause_of(const struct training *t, const char *path)
 {
     const struct change_plan *p = &t->plan;
@@ -326,7 +327,7 @@ static char *news_text(const struct training *t, const struct run_config *next)
     return text;
 }
 
-/* Puts *next in force; takes it. */
+/* Puts *next in force, and takes ownership of it. */
 static int put_in_force(struct training *t, struct run_config *next, struct err *err)
 {
     const struct run_config *was = t->config;

@@ -1,5 +1,5 @@
-/* The nodes of a cluster: agents run there instead of on this machine. A replay of a part of a
- * run computes everything here. */
+/* The nodes of a cluster: agents run there instead of on this machine. A replay uses no
+ * nodes: it computes everything on this machine. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/config/cluster_config.h"
@@ -40,8 +40,8 @@ static void send_event(struct training *t, const struct cluster_event *from)
     training_event_at(t, &e, NULL);
 }
 
-/* A loss is told with what follows: another start, now or later, a give-up, or the run's
- * failure. */
+/* Logs the loss of a node together with what follows: another start, now or later, or a
+ * give-up. If no node is left, the run's failure reports the loss. */
 static void log_event(struct training *t, const struct cluster_event *e)
 {
     switch (e->kind) {

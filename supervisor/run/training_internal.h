@@ -90,7 +90,7 @@ struct training {
     struct graphs *graphs;
     struct restore *restore;
     struct training_asking *asking; /* of a replay (training_replay.c) */
-    int replay_is_over;             /* on_value said so */
+    int replay_is_over;             /* on_value has returned 1 */
     struct rollout *rollout;
     struct renders *renders; /* NULL in a replay */
     struct csv_sink *csv;
@@ -159,8 +159,8 @@ void training_free_status(struct training *t);
 
 /* ---- training_steer.c: requests, and their answers ---- */
 
-/* Starts agents at once that wait for the delay of a restart, so that a request for a round
- * boundary need not wait for that, too. */
+/* Ends the delays of restarts: starts these agents now, so that a request for a round
+ * boundary need not wait for the delays, too. */
 void training_end_restart_delays(struct training *t);
 /* Asks the driver for the requested checkpoint, if there is one and it is due. */
 void training_begin_checkpoint(struct training *t);
@@ -199,7 +199,7 @@ void training_on_agent_event(void *ctx, const struct agent_event *e);
 
 /* Listens for them, if the configuration has any, and places the agents. */
 int training_open_cluster(struct training *t, struct err *err);
-/* Tells it which columns of the log the agents read, as the driver knows by now. */
+/* Passes the columns of the log that each agent reads from the driver to the cluster. */
 void training_tell_reads(struct training *t);
 
 /* ---- training_report.c: events and messages for journal and observers ---- */
@@ -273,10 +273,11 @@ int training_write_config(struct training *t, struct err *err);
 void training_start_rollout(struct training *t);
 /* When the agents are ready: checks the names of tensors, then starts the driver. */
 void training_replay_begin(struct training *t);
-/* When the driver is done: fetches what the last round leaves, then feeds LIFE_EV_DONE. */
+/* When the driver is done: fetches the tensors that need no feeds, then feeds
+ * LIFE_EV_DONE. */
 void training_replay_end(struct training *t);
-/* A round is over, or cut short by a failure: calls on_round. After its error, which ends the
- * run, returns that; without a replay, 0. */
+/* Calls on_round when a round is over, or was cut short by a failure. Returns its error,
+ * which ends the run; 0 if it succeeded, or if there is no replay. */
 int training_end_replayed_round(struct training *t, int is_last);
 void training_replay_free(struct training *t);
 

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The requests that only a replay sends: before the first round, which of the probe's
- * tensors each process has; after the last one, for those tensors' values. */
+/* Requests that only a replay sends: before the first round they ask which of the probe's
+ * tensors each process has, after the last round they fetch these tensors' values. */
 struct training_asking {
     struct training *t;
     size_t outstanding; /* requests */
     uint8_t *has;       /* [agents][names] the process has that tensor */
-    struct err missing; /* why the first process of the table that lacks a name does */
+    struct err missing; /* the error of the first process that lacks a tensor */
     size_t missing_of;
-    size_t *next; /* [agents] the name that is fetched next, after the last round */
+    size_t *next; /* [agents] index of the name to fetch next, after the last round */
 };
 
 static const struct probe *probe_of(const struct training *t)
@@ -33,7 +33,7 @@ static int asks(const struct training *t, size_t agent)
 
 /* ---- before the first round: do the tensors exist? ---- */
 
-/* A tensor that no process has, and that may be misspelt. */
+/* Refuses a tensor that no process has: its name may be misspelt. */
 static int check_names(struct training_asking *q, struct err *err)
 {
     const struct probe *p = probe_of(q->t);
@@ -134,7 +134,7 @@ void training_replay_begin(struct training *t)
         training_start_rollout(t);
 }
 
-/* ---- after the last round: what needs no feeds, such as variables ---- */
+/* ---- after the last round: tensors that need no feeds, such as variables ---- */
 
 static int fetch_next(struct training_asking *q, size_t agent, struct err *err);
 
@@ -166,7 +166,8 @@ static void on_fetched(void *ctx, size_t agent, const struct msg *response)
         training_feed(t, LIFE_EV_DONE, NULL);
 }
 
-/* One at a time: a tensor that needs feeds is refused, and with it all of its request. */
+/* Fetches one tensor per request, because an agent refuses a whole request if one of its
+ * tensors needs feeds. */
 static int fetch_next(struct training_asking *q, size_t agent, struct err *err)
 {
     const struct probe *p = probe_of(q->t);

@@ -1,5 +1,5 @@
 /* Accepts changes of a live run's configuration for a later step, refuses them, and
- * cancels them. What becomes of those that are accepted: training_change.c. */
+ * cancels them. Accepted changes take effect in training_change.c. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/ckpt/atomic_file.h"
@@ -364,9 +364,9 @@ static int match_schedule(void *ctx, const struct planned_change *c)
     return 0;
 }
 
-/* Keeps those of the given values that are changes even if config.yaml has them already:
- * for a key with a schedule, config.yaml has the schedule's last value, and any given
- * value replaces the schedule. */
+/* Keeps only the given values of keys with a schedule, planned or given: they are changes
+ * even if config.yaml has them already, because it has the schedule's last value, and any
+ * given value replaces the schedule. */
 static void keep_those_of_schedules(const struct training *t,
                                     struct config_settings *given)
 {

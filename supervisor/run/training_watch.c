@@ -35,7 +35,7 @@ static void reread(struct training *t)
     training_set_result_done(&result);
 }
 
-/* A run that has failed stays a failed one, however fast it is ended then. */
+/* A run that has failed stays failed, even if a signal cuts its end short. */
 static void cut_off(struct training *t, int signum)
 {
     if (t->failure.code == 0) {
@@ -45,8 +45,8 @@ static void cut_off(struct training *t, int signum)
     training_feed(t, LIFE_EV_CUT_OFF, NULL);
 }
 
-/* Slurm, systemd and others send SIGTERM to all processes of a job: the keeper's, which it passes
- * on, and this process's own are then one interrupt. */
+/* Slurm, systemd and others send SIGTERM to all processes of a job: the signal that the
+ * keeper forwards and this process's own then count as one interrupt. */
 static void take_signal(struct training *t, int signum, pid_t sender)
 {
     int *n = &t->signals.n_interrupts[sender == keeper_pid()];
@@ -203,7 +203,7 @@ static void on_signals_unwatched(uv_handle_t *handle)
 
 enum { MEMORY_EVERY_MS = 200 };
 
-/* The supervisor maps the agents' blocks, which count for the agents. */
+/* The supervisor maps the agents' blocks, too; they are counted with the agents. */
 static int64_t memory_of_all(struct training *t)
 {
     struct agent_info info;

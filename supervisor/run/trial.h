@@ -1,4 +1,4 @@
-/* trial.h - starts a process with an agent's configuration to check that it accepts it.
+/* trial.h - starts a process to check that an agent accepts its configuration.
  *
  * The process responds to `configure` and is then ended. That takes some milliseconds, or
  * TRIAL_WITHIN_S if it does not respond. The caller's loop does not run meanwhile (ask.h).

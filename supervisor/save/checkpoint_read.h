@@ -18,7 +18,7 @@ int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct e
 /* Reads run.state; checkpoint_state_done. */
 int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_t step,
                           struct err *err);
-/* 1 if its run.state cannot be read. */
+/* 1 if the checkpoint's run.state cannot be read. */
 int checkpoint_is_damaged(const char *dir, uint64_t step);
 
 /* The tensors of one agent's bundle; each owns its data. */
@@ -31,9 +31,9 @@ int checkpoint_load(struct checkpoint_values *ret, const char *dir, uint64_t ste
                     const char *agent, struct err *err);
 void checkpoint_values_done(struct checkpoint_values *v);
 
-/* One agent's block, put together from its bundle and its section of run.state. */
+/* One agent's block, combined from its bundle and its section of run.state. */
 struct checkpoint_block {
-    const char *agent;            /* borrowed from the section, as the rest is */
+    const char *agent;            /* borrowed from the section, like section.rest */
     struct agent_section section; /* where its variables lie */
     uint8_t *bytes;               /* section.block_bytes */
 };

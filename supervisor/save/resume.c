@@ -66,7 +66,7 @@ static int load_blocks(struct resume *r, struct err *err)
 
         if (strncmp(s->name, SECTION_AGENT, strlen(SECTION_AGENT)) != 0)
             continue;
-        /* agents send their graphs again, so the file's only use here is the check */
+        /* only verified: the agents send their graphs again after a resume */
         rc = checkpoint_check_graph(r->dir, r->step, &r->state,
                                     s->name + strlen(SECTION_AGENT), err);
         if (rc == 0)

@@ -4,8 +4,8 @@
  *          SECTION_EXPERIENCE; resume_preload, before the agents start;
  *          resume_check_agents, once they are ready; resume_discard_later, when no check
  *          can fail any more. Until then nothing in the run directory changes.
- * Journal  run.state holds no position in it: every line of the journal has its step. A
- *          byte offset would differ between equal runs.
+ * Journal  run.state records no position in the journal: a byte offset would differ
+ *          between equal runs, and every line of the journal has its step.
  * Differs  run.state records the numerics, build, fingerprint and configuration with which
  *          the run computed. A difference that can change results is ERR_CONFIG, in one
  *          line that names it. Another numerics version always can; another build only

@@ -81,7 +81,7 @@ static double written_at(const char *dir, uint64_t step)
 int retention_drop_old(const struct retention *r, const char *dir, struct err *err)
 {
     double next =
-        /* the next checkpoint to keep forever is one written after this time */
+        /* the first checkpoint written after this time is kept for good */
         r->began_unix + r->every_s;
     uint64_t *steps = NULL;
     size_t n = 0;

@@ -1,13 +1,14 @@
 /* retention.h - what a run keeps: which checkpoints, which rows of the experience log, and
- * whether the log itself when the run is done.
+ * whether the log itself after the run is done.
  *
  * Checkpoints  The newest `max` stay. Of the older ones, the first that was written later
  *              than `every_s` after the run's beginning stays for good, then the first
- *              later than twice that, and so on, as TensorFlow's Saver has it with
- *              keep_checkpoint_every_n_hours. This is decided from the files' times, so
- *              that a resume decides the same.
- * Damaged      A damaged checkpoint is renamed to .bad-<step> and never removed.
- * Rows         Those in the window of the oldest checkpoint, and all later ones, stay.
+ *              later than twice that, and so on, as keep_checkpoint_every_n_hours of
+ *              TensorFlow's Saver does. The times are those of the files, so that a
+ *              resumed run keeps the same checkpoints.
+ * Damaged      A checkpoint whose run.state cannot be read is renamed to .bad-<step>, not
+ *              removed, when a run resumes from an earlier one or writes that step again.
+ * Rows         The rows in the window of the oldest checkpoint, and all later rows, stay.
  * Removal      A checkpoint is renamed to .del-<step> before its files are removed, so that
  *              a folder named <step> is always complete.
  * Threads      any, one at a time for one folder: only files are touched.
@@ -25,22 +26,22 @@ struct retention {
 };
 
 /* dir: a run's checkpoints/. Removes what interrupted writes and removals left, then the
- * checkpoints that need not stay. After an error the rest is left to the next call. */
+ * checkpoints that need not stay. After an error, the next call removes the rest. */
 int retention_drop_old(const struct retention *r, const char *dir, struct err *err);
 /* Removes one checkpoint. dir is not fsynced. */
 int retention_drop(const char *dir, uint64_t step, struct err *err);
-/* Before a run resumes from `step`: later checkpoints, which it will write again, are
- * removed; damaged ones are set aside. */
+/* Call it before a run resumes from `step`. Removes the later checkpoints, which the run
+ * will write again, but sets aside those whose run.state cannot be read. */
 int retention_drop_after(const char *dir, uint64_t step, struct err *err);
-/* A damaged checkpoint becomes .bad-<step>, in place of an older .bad-<step>. */
+/* Renames a damaged checkpoint to .bad-<step>, which replaces an older .bad-<step>. */
 int retention_set_aside(const char *dir, uint64_t step, struct err *err);
 /* Frees the disk space of rows that no checkpoint in dir needs, once the checkpoint of
  * `step` is committed. (Each step is one row.) */
 int retention_release_rows(const char *dir, uint64_t step, struct store *store,
                            struct err *err);
 
-/* experience.keep: auto keeps the log of a run that is done if it takes less of the disk
- * than this. Such a run can be made longer. */
+/* experience.keep: auto keeps the log of a run that is done if the log occupies less disk
+ * space than this. A run that has its log can be made longer. */
 #define RETENTION_AUTO_BYTES UINT64_C(1000000000)
 
 /* Removes the log of a run that is done, unless `keep` keeps it. auto_bytes is
@@ -48,7 +49,7 @@ int retention_release_rows(const char *dir, uint64_t step, struct store *store,
  * disk space it took), 0 if it was kept or does not exist, -errno. */
 int retention_drop_log(const char *path, enum keep_log keep, uint64_t auto_bytes,
                        uint64_t *ret_bytes, struct err *err);
-/* The line that announces it. */
+/* The message about the removal, for people. */
 void retention_describe_log(const char *run, enum keep_log keep, uint64_t bytes,
                             char *ret, size_t size);
 

@@ -21,7 +21,7 @@ struct run_saver {
     const char *next_dir, *next_log_copy;
     uv_work_t work;
     int busy;
-    /* where the newest checkpoint is written; NULL: none was begun */
+    /* where the newest checkpoint is written; dir NULL: there is none to repeat */
     const char *dir, *log_copy;
     struct err failure; /* why the current work failed; code 0: it has not */
 

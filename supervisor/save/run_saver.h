@@ -5,8 +5,8 @@
  * Write    On a thread of libuv's pool, which only touches files: checkpoint_write, then
  *          older checkpoints and rows are removed (retention.h).
  * Log      A checkpoint is committed only if every row that updates can have drawn since
- *          the previous checkpoint is still as it was appended. So lasting damage of the
- *          file reaches neither the weights nor the window of a committed checkpoint.
+ *          the previous checkpoint is still as it was appended. So lasting damage to the
+ *          file affects neither the weights nor the window of a committed checkpoint.
  * Loss     A caller that begins a checkpoint at each due boundary, and waits there while
  *          another is being written, loses at most one interval in a crash; while one is
  *          being written, at most two.
@@ -43,8 +43,8 @@ void run_saver_free(struct run_saver *s); /* not busy; NULL is fine */
 /* A checkpoint is being written, or the log is being checked. */
 int run_saver_is_busy(const struct run_saver *s);
 
-/* A run at a round boundary. Borrowed for the call, but for names and descriptions of the
- * agents, which are borrowed until the checkpoint is written. */
+/* A run at a round boundary. Borrowed for the call, except the agents' names,
+ * descriptions and graphs, which are borrowed until the checkpoint is written. */
 struct save_point {
     uint64_t step;
     const struct checkpoint_agent *agents; /* the same ones each time */
@@ -55,19 +55,19 @@ struct save_point {
     enum numerics numerics;
     const char *inexact; /* NULL: the run is exact */
 };
-/* Copies p and begins to write; not while busy. ERR_NOMEM: nothing has begun. */
+/* Copies p and begins to write it; not while busy. ERR_NOMEM: no write has begun. */
 int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err *err);
 
 /* Verifies the log's window without writing a checkpoint, as soon as the saver is free. */
 void run_saver_check_log(struct run_saver *s);
 
-/* The run directory was deleted: later checkpoints go to another one, each with a copy of
- * the experience log at the path log. Borrowed, as args are. */
+/* For a run whose directory was deleted: writes later checkpoints to `dir`, and after
+ * each a copy of the experience log to the path `log`. Both are borrowed, as args are. */
 void run_saver_redirect(struct run_saver *s, const char *dir, const char *log);
 /* 1 if the newest checkpoint that was begun went to that directory. */
 int run_saver_is_redirected(const struct run_saver *s);
-/* Begins to write the newest checkpoint again; names and descriptions are borrowed as by
- * run_saver_begin. Returns 0 if there is none, or the saver is busy. */
+/* Begins to write the newest checkpoint again; borrows the same as run_saver_begin.
+ * Returns 0 if there is none, or the saver is busy. */
 int run_saver_repeat(struct run_saver *s);
 
 #endif

@@ -95,7 +95,7 @@ static int compare_chunk(const struct store *s, int log, uint64_t row, size_t n,
     return rc;
 }
 
-/* The first row that was not given back to the filesystem (store_forget). */
+/* The first row whose disk space store_forget has not freed. */
 static uint64_t first_kept(int log, uint64_t row_bytes)
 {
     const off_t data = lseek(log, STORE_HEADER_BYTES, SEEK_DATA);

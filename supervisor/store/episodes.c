@@ -17,7 +17,7 @@ struct episodes {
     size_t n; /* E */
     struct copy *copies;
     uint64_t head;    /* rows of the log */
-    uint64_t *before; /* [E + 1]: complete episodes of the copies before */
+    uint64_t *before; /* [E + 1]: complete episodes of the copies before copy e */
 };
 
 struct episodes *episodes_new(size_t copies)
@@ -64,7 +64,8 @@ static uint64_t complete_of(const struct copy *c)
     return begun > 0 && !c->ended ? begun - 1 : begun;
 }
 
-/* Drops the episodes whose first row the window has left, and counts the complete ones. */
+/* Drops the episodes whose first row has left the window, and counts the complete
+ * ones. */
 static void drop_and_count(struct episodes *x, uint64_t window_first)
 {
     for (size_t e = 0; e < x->n; e++) {
@@ -150,7 +151,7 @@ int episodes_newest(const struct episodes *x, size_t copy, uint64_t *ret_first)
     return 1;
 }
 
-/* row, row + E, ... below end, then ROW_NONE. */
+/* Fills ret_rows with row, row + E, ... below end, then with ROW_NONE. */
 static void fill(const struct episodes *x, uint64_t row, uint64_t end, uint64_t *ret_rows,
                  size_t length)
 {
@@ -158,7 +159,7 @@ static void fill(const struct episodes *x, uint64_t row, uint64_t end, uint64_t 
         ret_rows[t] = row < end ? row : ROW_NONE;
 }
 
-/* The first of `n` ascending numbers that is above `value`; n: none is. */
+/* The index of the first of `n` ascending numbers that is above `value`; n: none is. */
 static size_t first_above(const uint64_t *a, size_t n, uint64_t value)
 {
     size_t lo = 0;

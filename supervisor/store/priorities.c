@@ -10,18 +10,19 @@
 
 #define LEAST_P 1e-6
 
-/* Trees of 8 children a node, level by level: entry i of level k is made of the entries 8i ..
- * 8i + 7 of level k - 1; level 0 are the slots, the last level has one entry. The children of
- * a node are one cache line: most of a draw's time is waiting for memory. 0: no candidate. */
+/* Trees with 8 children per node, stored level by level: entry i of level k combines
+ * entries 8i .. 8i + 7 of level k - 1. Level 0 has one entry per slot (0: the slot has
+ * no candidate), the last level has one entry. The children of a node share a cache
+ * line, because most of a draw's time is waiting for memory. */
 enum { FAN = 8, LEVELS_MAX = 20, LEVELS_LEAST = 4 };
 
 struct priorities {
     uint64_t capacity, head;
-    double alpha, largest; /* largest: p + LEAST_P */
+    double alpha, largest; /* largest: of all p, plus LEAST_P */
     uint64_t n;            /* candidates */
     int levels;
     double *sum[LEVELS_MAX];    /* [FAN^(levels - 1 - k)] */
-    double *rarest[LEVELS_MAX]; /* 1 / the smallest that is not 0 */
+    double *rarest[LEVELS_MAX]; /* 1 / the smallest share that is not 0 */
     double *scratch;            /* (2, places) of a draw */
     size_t places;
 };
@@ -63,8 +64,8 @@ static double *new_level(size_t n)
     return memset(x, 0, n * sizeof(double));
 }
 
-/* Makes room for `slots` slots. In a larger tree, the old root is the first node of its
- * level and the others are 0: no sum changes. */
+/* Makes room for `slots` slots. In the larger tree, the old root is the first node of its
+ * level and the other nodes of that level are 0, so that no sum changes. */
 static void grow(struct priorities *p, uint64_t slots)
 {
     while (p->levels < LEVELS_LEAST || entries(p, 0) < slots) {
@@ -127,7 +128,7 @@ static double share_of(const struct priorities *p, uint64_t row)
     return p->sum[0][slot_of(p, row)];
 }
 
-/* 0: the row is no candidate. */
+/* Sets the share of the row; 0: the row is not a candidate. */
 static void put(struct priorities *p, uint64_t row, double share)
 {
     size_t i = slot_of(p, row);
@@ -198,8 +199,9 @@ static int first_candidate(const double *sum)
     return c;
 }
 
-/* The child of the node at `*x` of its sum, from which *x counts then. Rounding may lead past
- * the last candidate: not into a part without any. */
+/* sum: the sums of a node's 8 children. Returns the child in which position *x of their
+ * total lies, and makes *x relative to that child. Rounding may put *x past the last
+ * candidate: a child without candidates is never returned. */
 static size_t descend(const double *sum, double *x)
 {
     double before[FAN + 1] = {0};
@@ -288,7 +290,8 @@ void priorities_save(const struct priorities *p, struct wbuf *b)
         wbuf_u64(b, bits_of_f64(share_of(p, row)));
 }
 
-/* The sums are those of the run that was saved, because each is that of its children. */
+/* The sums equal those of the saved run, because each is computed from its children
+ * alone. */
 int priorities_load(struct priorities *p, uint64_t head, struct cursor *c)
 {
     const double largest = f64_of_bits(cursor_u64(c));

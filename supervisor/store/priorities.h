@@ -27,27 +27,29 @@ struct priorities; /* opaque */
 struct priorities *priorities_new(uint64_t capacity, double alpha);
 void priorities_free(struct priorities *p);
 
-/* Of a log that has `head` rows already, none of which is a candidate. */
+/* Begins with a log that has `head` rows already, none of which is a candidate. */
 void priorities_begin(struct priorities *p, uint64_t head);
-/* n rows from number `row` on have been appended: their slots are empty. */
+/* Empties the slots of the n rows from `row` on, which have been appended to the log. */
 void priorities_append(struct priorities *p, uint64_t row, size_t n);
 /* Makes the row a candidate, with the largest p so far. */
 void priorities_add(struct priorities *p, uint64_t row);
-/* Gives candidates, which may repeat, the values p: the last one counts. Rows that have left
- * the window meanwhile are skipped; values that are not finite count as the largest. */
+/* Sets the values p of candidates; if a row repeats, its last value counts. Rows that
+ * are not candidates any more, or have left the window, are skipped. A value that is
+ * not finite counts as the largest p so far. */
 void priorities_set(struct priorities *p, const uint64_t *rows, const float *values,
                     size_t n);
 
-/* Candidates in the window, and the probability of one. */
+/* The number of candidates in the window, and the probability of one. */
 uint64_t priorities_count(const struct priorities *p);
 double priorities_probability(const struct priorities *p, uint64_t row);
-/* Draws n candidates, of which there is one at least, and their weights. Allocates only if n
- * is larger than in all draws before. */
+/* Draws n candidates and computes their weights; the window must have a candidate.
+ * Allocates only if n is larger than in all draws before. */
 void priorities_draw(struct priorities *p, struct rng_key key, uint64_t counter,
                      double beta, uint64_t *ret_rows, float *ret_weights, size_t n);
 
 void priorities_save(const struct priorities *p, struct wbuf *b);
-/* Into a new one, as of a log of `head` rows. 0 if the bytes are not of such a log. */
+/* p: new. Returns 0 if the bytes were not saved with a log of `head` rows, or are
+ * malformed. */
 int priorities_load(struct priorities *p, uint64_t head, struct cursor *c);
 
 #endif

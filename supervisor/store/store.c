@@ -171,7 +171,7 @@ static int write_at(const struct store *s, const void *data, size_t len, uint64_
                : 0;
 }
 
-/* Takes the layout's columns. header: the bytes in the file. */
+/* Takes ownership of the layout's columns. header: the bytes in the file. */
 static void set_layout(struct store *s, struct store_layout *layout, const void *header)
 {
     s->header_sum = crc32c(header, STORE_HEADER_BYTES);
@@ -316,7 +316,8 @@ int store_sync(struct store *s, struct err *err)
 
 /* ---- copying ---- */
 
-/* Copies the header and the rows of the range, from the block of the first one on. */
+/* Copies the header, and the rows of the range from the block of its first row on; if the
+ * filesystem can copy by reference, the whole file. */
 static int copy_rows_to(const struct store *s, int to, uint64_t first, uint64_t end)
 {
     const uint64_t block = s->block_rows > 0 ? first - first % s->block_rows : 0;
@@ -508,7 +509,7 @@ static int open_file(struct store *s, struct err *err)
                : err_errno(err, "%s", s->path);
 }
 
-/* Checks the opened file and takes the state. */
+/* Checks the opened file against the saved state, then restores that state. */
 static int take_file(struct store *s, const struct saved *saved, struct err *err)
 {
     uint64_t first = store_window_first_at(s, saved->head);

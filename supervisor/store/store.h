@@ -64,8 +64,9 @@ struct store_extra {
 int store_layout_make(struct store_layout *ret, const struct env_spec *spec,
                       const struct store_extra *extra, size_t n_extra, struct err *err);
 
-/* Writes the header and takes the layout's columns. Call it once, before the first row. A
- * log from store_open has a header already: its columns must be the same (ERR_FORMAT). */
+/* Writes the header and takes ownership of the layout's columns. Call it once, before the
+ * first row. A log from store_open has a header already: its columns must be the same
+ * (ERR_FORMAT), and the layout stays the caller's. */
 int store_describe(struct store *s, struct store_layout *layout, struct err *err);
 const struct store_layout *store_layout(const struct store *s);
 
@@ -79,7 +80,7 @@ int store_append(struct store *s, size_t n, struct err *err);
 uint64_t store_head(const struct store *s);         /* rows ever appended */
 uint64_t store_window_first(const struct store *s); /* oldest row of the window */
 uint64_t store_window_rows(const struct store *s);
-/* The oldest row of the window when the head is (was, will be) at `head`. */
+/* The oldest row of the window at the time when the log has `head` rows. */
 uint64_t store_window_first_at(const struct store *s, uint64_t head);
 
 /* Draws n row numbers uniformly with replacement from the window, which must not be
@@ -93,17 +94,18 @@ void store_draw(const struct store *s, struct rng_key key, uint64_t counter,
 int store_forget(struct store *s, uint64_t row, struct err *err);
 /* fdatasync: on return, all rows appended so far are on the disk. */
 int store_sync(struct store *s, struct err *err);
-/* Copies the log's rows `first` and later ones below `end` to another file, or more of them,
- * keeping its holes, and syncs it; replaces an existing file. -errno. */
+/* Copies rows first .. end - 1 of the log, perhaps with rows around them, to the same
+ * places of another file, keeping holes, and syncs it; replaces an existing file.
+ * -errno. */
 #define STORE_ALL_ROWS UINT64_MAX /* as end */
 int store_copy(const struct store *s, uint64_t first, uint64_t end, const char *path,
                struct err *err);
 
 /* A value of a row as a number. */
 double store_column_value(const struct store_column *c, const uint8_t *row, uint32_t i);
-/* Compares rows first .. end - 1 with those of another log of the same run, opened for
- * reading, as far as that one has them; *ret_n is how many it had. ERR_CORRUPT names the
- * first row and column that differ. */
+/* Compares those of the rows first .. end - 1 that another log of the same run, opened
+ * for reading, still has; *ret_n: the number of rows found equal. ERR_CORRUPT names
+ * the first row and column that differ. */
 int store_compare(const struct store *s, int log, uint64_t first, uint64_t end,
                   uint64_t *ret_n, struct err *err);
 /* The number of rows up to the end of a log that is open for reading. ERR_FORMAT, ... */
@@ -112,7 +114,8 @@ int store_log_end(int log, uint64_t *ret, struct err *err);
 /* Saves the head and the checksums of the window, for run.state; *ret is malloc'd. */
 void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len);
 
-/* The same from the block of `row` on; store_forget must not have freed it. */
+/* The same, but with the checksums from the block of `row` on, which store_forget must
+ * not have freed. */
 void store_sums_save(const struct store *s, uint64_t row, uint8_t **ret, size_t *ret_len);
 /* Reads the header and the rows covered by these checksums again. ERR_CORRUPT if they
  * differ from what was appended (the message names file and rows) or cannot be read. A

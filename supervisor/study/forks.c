@@ -19,7 +19,7 @@ static int rename_whole(const char *from, const char *to, const char *dir,
     return rc < 0 ? rc : tree_sync(dir, err);
 }
 
-/* The run of a member and one seed, from the run of the member that is better. */
+/* Makes a member's run for one seed: a fork of the better member's run for that seed. */
 static int make_fork(const struct lineage *l, const char *dir, size_t member, size_t seed,
                      const struct fork_args *with, struct err *err)
 {
@@ -73,7 +73,7 @@ static int make_all(const struct lineage *l, const char *dir,
 
 /* ---- removing ---- */
 
-/* The runs that a member had until it became a fork after that round. */
+/* Removes the runs that a member had until it became a fork after that round. */
 static int remove_replaced(const struct lineage *l, const char *dir, size_t round,
                            size_t member, struct err *err)
 {

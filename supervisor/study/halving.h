@@ -12,7 +12,7 @@
 /* Whether the value a is better than b. NaN is no value: any value is better. */
 int halving_is_better(double a, double b, int is_max);
 
-/* How many of n trials continue if none of them fails: keep n, rounded, at least one. */
+/* How many of n trials continue if none of them fails: keep * n, rounded, at least 1. */
 size_t halving_most(size_t n, double keep);
 
 /* Of n trials with these values (NaN: it failed), keeps the best halving_most that have a

@@ -36,14 +36,14 @@ int lineage_add(struct lineage *l, const char *dir, const double *value, struct 
 
 /* Rounds and members count from 0. The value after a round that is over; NaN: it failed. */
 double lineage_value(const struct lineage *l, size_t round, size_t member);
-/* Whom a member goes on from after a round that is over: itself, or the one that it becomes
- * a fork of. */
+/* The member whose run a member continues after a round that is over: itself, or the one
+ * that it becomes a fork of. */
 size_t lineage_from(const struct lineage *l, size_t round, size_t member);
 /* The settings in a round: round <= l->n. One for each key. */
 const char *const *lineage_settings(const struct lineage *l, size_t round, size_t member);
-/* The run that a member has in a round, round <= l->n: the number of rounds, up to that one,
- * after which it last became a fork; 0: it is its first run. An all-zero lineage, of a study
- * that is not pbt, has no other runs. */
+/* Which run a member has in a round, round <= l->n: the number, from 1, of the round
+ * after which it last became a fork; 0: its first run. Always 0 for an all-zero lineage,
+ * that of a study without pbt. */
 size_t lineage_birth(const struct lineage *l, size_t round, size_t member);
 /* The environment steps at the end of a round. */
 uint64_t lineage_step(const struct study *s, size_t round);

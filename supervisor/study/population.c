@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DRAWS_OF_MEMBER = 3 }; /* whether anew; the new value; up or down */
+enum { DRAWS_OF_MEMBER = 3 }; /* whether to draw anew; the new value; up or down */
 
 static size_t n_replaced(const struct study *s)
 {
@@ -76,7 +76,7 @@ const char *population_explore(const struct study *s, size_t round, size_t membe
     if (k->values != STUDY_INT)
         return arena_printf(arena, "%.6g", within(k, next));
     next = floor(next + 0.5);
-    if (next == v) /* a small number is rounded to itself */
+    if (next == v) /* rounding has undone the change of a small number */
         next += is_up ? 1 : -1;
     return arena_printf(arena, "%.0f", within(k, next));
 }

@@ -215,7 +215,7 @@ static int take_halving(const struct reading *r, const struct yaml_node *map)
     return rc;
 }
 
-/* 0: the key is missing and keeps its default. */
+/* Reads a number from `above` to `most`. A missing key keeps its default. */
 static int take_part(const struct reading *r, const struct yaml_node *map,
                      const char *key, const char *path, double above, double most,
                      double *ret)
@@ -313,7 +313,8 @@ static int take_method(const struct reading *r, const struct yaml_node *root)
                      "expected grid, random, {asha: {rungs: [...]}} or {pbt: {...}}");
 }
 
-/* The number of combinations of choices; 0: there are other values, or too many. */
+/* The number of combinations of choices; 0: a key has other values than choices, or there
+ * are more than STUDY_MAX_TRIALS. */
 static size_t grid_size(const struct study *s)
 {
     size_t n = 1;
@@ -387,7 +388,8 @@ static int take_seeds(const struct reading *r, const struct yaml_node *root)
     return 0;
 }
 
-/* The section of that key, whose keys are known; *ret NULL: it is not given. */
+/* Finds the section of that key and checks that its keys are known. *ret NULL: there is
+ * none. */
 static int find_section(const struct reading *r, const struct yaml_node *root,
                         const char *key, const char *expected, const char *const *known,
                         size_t n_known, const struct yaml_node **ret)
@@ -620,7 +622,7 @@ static double draw(const struct study *s, size_t trial, const struct study_key *
     return u;
 }
 
-/* The choice of a point of the grid: the last key changes fastest. */
+/* Which choice of a key a point of the grid has: the last key changes fastest. */
 static size_t grid_choice(const struct study *s, size_t trial, size_t key)
 {
     for (size_t i = s->n_keys - 1; i > key; i--)

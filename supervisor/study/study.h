@@ -92,8 +92,9 @@ struct study {
 int study_read(struct study *ret, const char *path, struct err *err);
 void study_done(struct study *s);
 
-/* Whether a study that began as `was` can go on as `is`: more trials or more seeds at most;
- * of pbt, more rounds. `limits` do not matter. ERR_CONFIG names the first other difference. */
+/* Whether a study that began as `was` can go on as `is`, which may add trials and seeds;
+ * with pbt, only rounds. `limits` do not matter. ERR_CONFIG names the first other
+ * difference. */
 int study_check_same(const struct study *was, const struct study *is, struct err *err);
 
 /* The last part of a key's path, which most often tells it from the others; for people. */
@@ -115,7 +116,7 @@ const char *study_value_at(const struct study_key *k, double u, struct arena *ar
 #define STUDY_MAX_SETS (4 * STUDY_MAX_KEYS)
 size_t study_sets(const struct study *s, size_t trial, const char **ret,
                   struct arena *arena);
-/* The same for the value of each key. */
+/* The same for given values, one for each key. */
 size_t study_sets_of(const struct study *s, const char *const *values, const char **ret,
                      struct arena *arena);
 

@@ -53,7 +53,7 @@ char *study_dir_find(const char *runs_dir, const char *name)
 
 /* ---- its files ---- */
 
-/* base.yaml of the same folder is used in place of the path in study.yaml. */
+/* The base that study.yaml names is base.yaml in the same folder (write_study). */
 int study_dir_read(struct study *ret, const char *path, struct err *err)
 {
     char *file = path_in(path, "study.yaml");
@@ -73,7 +73,7 @@ static int write_text(const char *dir, const char *name, const char *text, size_
     return rc;
 }
 
-/* The study's file with base.yaml as its base. */
+/* Writes study.yaml: the study's file, with base.yaml as its base. */
 static int write_study(const char *dir, const struct study *s, struct err *err)
 {
     struct arena arena = ARENA_ZERO;
@@ -103,8 +103,8 @@ static int write_study(const char *dir, const struct study *s, struct err *err)
     return rc;
 }
 
-/* The lock is this process's own: a child that has not executed its program yet, when this
- * process is killed, does not hold it. */
+/* Takes a lock that a child does not inherit: if this process is killed, no child that
+ * has not executed its program yet still holds the lock. */
 static int take_lock(struct study_dir *d, struct err *err)
 {
     char *path = path_in(d->path, "study.lock");
@@ -208,7 +208,7 @@ char *study_run_path(const struct study *s, const char *dir,
                : xasprintf("%s/%zu-s%" PRIu64, dir, id->trial + 1, seed);
 }
 
-/* The rows up to the first one at or after that step. */
+/* The number of rows up to and with the first one at or after that step; 0: all rows. */
 static size_t rows_until(const struct progress *p, uint64_t until)
 {
     size_t n = 0;
@@ -219,8 +219,8 @@ static size_t rows_until(const struct progress *p, uint64_t until)
     return n;
 }
 
-/* The mean of the last values in these rows; NaN: there is none, or it is not finite, as that
- * of a run whose returns overflow, which is no better than a failed one. */
+/* The mean of the last values in these rows. NaN: there is none, or it is not finite: a
+ * run whose returns overflow is no better than a failed one. */
 static double value_at(const struct progress *p, const struct study *s, size_t rows)
 {
     const size_t column =
@@ -241,7 +241,7 @@ static double value_at(const struct progress *p, const struct study *s, size_t r
     return n > 0 && isfinite(sum) ? sum / (double)n : (double)NAN;
 }
 
-/* NULL: it cannot be read. */
+/* NULL: the file cannot be read. */
 static struct progress *read_progress(const char *run)
 {
     char *path = path_in(run, "metrics/progress.csv");
@@ -254,8 +254,8 @@ static struct progress *read_progress(const char *run)
     return p;
 }
 
-/* A run that is killed, or stopped during an evaluation, may have the checkpoint of that step
- * without the row: a resume writes it. */
+/* Whether the run has a checkpoint and a row of metrics at or after that step. One that
+ * was killed, or stopped during an evaluation, may lack the row: a resume writes it. */
 static int has_come_to(const struct run_status *s, const struct progress *p,
                        uint64_t until)
 {
@@ -280,7 +280,7 @@ static enum study_run_state state_of(const struct run_record *r, const struct pr
     return s->checkpoint_step >= 0 ? STUDY_RUN_PARTIAL : STUDY_RUN_NEW;
 }
 
-/* Without the ids of processes that are gone. */
+/* Leaves out the ids of processes: they are gone. */
 static char *describe_failure(const char *path, const struct run_record *r)
 {
     char *ret =

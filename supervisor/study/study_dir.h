@@ -3,7 +3,7 @@
  *     runs/<study>/  study.yaml  base.yaml  study.lock  1-s1/  1-s2/  2-s1/ ...
  *
  * study.yaml and base.yaml are what the study began with; each trial is an ordinary run of
- * base.yaml, <number>-s<seed>, numbered from 1. Nothing else is kept: where a study stands
+ * base.yaml, <number>-s<seed>, numbered from 1. Nothing else is kept: how far a study is
  * follows from its runs. With pbt there is rounds.csv, too, and runs that began as forks
  * after round R are <number>-r<R>-s<seed>; see lineage.h.
  */
@@ -14,18 +14,19 @@
 
 struct study_dir; /* opaque; holds the lock */
 
-/* Creates runs_dir/name for the study, or opens it to go on: then `s` may have more trials or
- * seeds. Only one process can have it open. ERR_CONFIG (study_check_same), ERR_EXISTS: there
- * is a run of that name; ERR_STATE: another process works on the study; -errno. */
+/* Creates runs_dir/name for the study, or opens it to go on: then `s` may have more
+ * trials or seeds (study_check_same). Only one process can have it open. ERR_CONFIG
+ * (study_check_same), ERR_EXISTS: there is a run of that name; ERR_STATE: another process
+ * works on the study; -errno. */
 int study_dir_open(struct study_dir **ret, const char *runs_dir, const char *name,
                    const struct study *s, struct err *err);
 void study_dir_close(struct study_dir *d); /* NULL is fine */
 const char *study_dir_path(const struct study_dir *d);
 /* Whether a folder is a study's. */
 int study_dir_is_one(const char *path);
-/* Whether a process has it open. 0 also for a folder that is no study's. */
+/* Whether a process has the study open. 0 also for a folder that is not a study's. */
 int study_dir_is_locked(const char *path);
-/* Reads what the study in that folder was last begun with; study_done. */
+/* Reads the study as a sweep last began it; free with study_done. */
 int study_dir_read(struct study *ret, const char *path, struct err *err);
 /* The folder of the study of that name below runs_dir, or with that path; NULL: there is none.
  * free(). */
@@ -34,7 +35,7 @@ char *study_dir_find(const char *runs_dir, const char *name);
 enum study_run_state {
     STUDY_RUN_NEW,     /* it must begin, or begin again: there is no checkpoint */
     STUDY_RUN_PARTIAL, /* it can be resumed */
-    STUDY_RUN_LIVE,    /* a supervisor has it */
+    STUDY_RUN_LIVE,    /* a supervisor holds its lock, or only its owner may know */
     STUDY_RUN_REACHED,
     STUDY_RUN_FAILED,
 };
@@ -46,7 +47,7 @@ struct study_run {
     uint64_t steps;
     int has_checkpoint;
     char *failure; /* owned; STUDY_RUN_FAILED: "1-s1 at step 100: ..."; otherwise NULL */
-    uint64_t reached; /* step of the row at which it stopped; 0: it has not come so far */
+    uint64_t reached; /* step of the row of metrics at which it stopped; 0: not yet */
 };
 
 /* Which run of a study it is. */
@@ -58,8 +59,9 @@ struct study_run_id {
 /* The path of a trial's run; free(). */
 char *study_run_path(const struct study *s, const char *dir,
                      const struct study_run_id *id);
-/* How far it is on its way to step `until` (0: to its end), and its value there: a run stops
- * at the first end of a round at or after that step, and writes a row of metrics. */
+/* Looks how far a run is on its way to step `until` (0: to its end), and what its value
+ * is there. A run stops at the first boundary at or after that step, and writes a row of
+ * metrics. */
 void study_run_look(struct study_run *ret, const struct study *s, const char *dir,
                     const struct study_run_id *id, uint64_t until);
 void study_run_done(struct study_run *run);

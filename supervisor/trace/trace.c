@@ -51,8 +51,8 @@ static void copy_name(char *ret, const char *name)
     ret[i] = '\0';
 }
 
-/* The index of the name, added if it is new. The last index is shared by all names beyond
- * the limit. */
+/* The index of the name, which is added if it is new. All names beyond the limit share
+ * the last index. */
 static uint16_t number_of(struct names *names, const char *name)
 {
     char copy[TRACE_NAME_BYTES];

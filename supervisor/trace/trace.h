@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #define TRACE_MAX_SPANS  ((size_t)1 << 20)
-#define TRACE_MAX_NAMES  1024 /* of processes; as many kinds of work */
+#define TRACE_MAX_NAMES  1024 /* of processes, and the same number of kinds of work */
 #define TRACE_NAME_BYTES 64
 
 extern int trace_recording; /* private: use trace_is_on */

@@ -17,7 +17,7 @@ struct table {
     size_t body;  /* where the rows begin; 0: there is no header yet */
 };
 
-/* Reads as much as it can: the table ends where the file is damaged. */
+/* Reads as many bytes as it can; a read error counts as the end of the table. */
 static size_t read_text(const struct table *t, size_t offset, char *ret, size_t max)
 {
     const ssize_t n = growing_file_read(&t->file, offset, ret, max);
@@ -49,7 +49,7 @@ static int read_header(struct table *t, const char *file, struct err *err)
         }
         t->header[0] = '\0';
         if (n < max)
-            return 0; /* it is being written */
+            return 0; /* its first line is being written */
         if (max >= CURVES_MAX_HEADER)
             return err_set(err, ERR_LIMIT, "%s: the first line is too long", file);
         max *= 8;
@@ -241,7 +241,8 @@ int curves_put_names(const char *path, struct json *j, struct err *err)
 
 /* ---- the small picture of a run in the list ---- */
 
-/* The column of the first row in the text that has a value, of those with a prefix; -1. */
+/* Of the columns with that prefix, the first that has a value in any row of the text; -1:
+ * none has. */
 static int find_filled(const char *header, const char *prefix, const char *text,
                        size_t len)
 {
@@ -270,8 +271,8 @@ static int find_filled(const char *header, const char *prefix, const char *text,
     return -1;
 }
 
-/* Appends the first value of the column in a text that begins at a line, and returns where the
- * next line begins; 0: there is none. */
+/* Appends the column's first value in a text that begins at a line, and returns where the
+ * line after it begins; 0: there is no value. */
 static size_t take_value(const char *text, size_t len, int column, struct wbuf *ret)
 {
     const struct wanted wanted = {column, 0};
@@ -300,9 +301,9 @@ static void sample(const struct table *t, size_t points, struct wbuf *ret)
 {
     const size_t size = (size_t)t->file.st.st_size - t->body;
     const size_t step = size / points > 0 ? size / points : 1;
-    const size_t window = WINDOW + 8 * t->body; /* some rows: they are about as long */
+    const size_t window = WINDOW + 8 * t->body; /* rows are about as long as the header */
     char *text = xcalloc(1, window + 1);
-    size_t taken = t->body; /* what lies before has been sampled */
+    size_t taken = t->body; /* what lies before is sampled already */
     int column = -1;
 
     for (size_t i = 0; i < points; i++) {
@@ -312,14 +313,14 @@ static void sample(const struct table *t, size_t points, struct wbuf *ret)
         if (offset < taken)
             continue;
         n = read_text(t, offset, text, window);
-        if (offset > t->body) { /* from the next line on */
+        if (offset > t->body) { /* skip the rest of a line */
             const char *line = memchr(text, '\n', n);
 
             if (line == NULL)
                 continue;
             begin = (size_t)(line - text) + 1;
         }
-        if (column < 0) /* there are more values than of evaluations */
+        if (column < 0) /* tried first: it has more values */
             column =
                 find_filled(t->header, "rollout/team_return/", text + begin, n - begin);
         if (column < 0)

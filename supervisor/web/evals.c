@@ -76,7 +76,7 @@ void evals_free(struct evals *e)
 
 /* ---- the answer ---- */
 
-/* The lines of the file, each a JSON object, as a list. */
+/* Puts the lines of the file, each a JSON object, as a list. */
 static int put_scenes(const struct eval *v, struct json *j, struct err *err)
 {
     char path[96];
@@ -98,7 +98,7 @@ static int put_scenes(const struct eval *v, struct json *j, struct err *err)
     return rc;
 }
 
-/* The last line that it printed to stderr, without "brood eval: ". */
+/* The last line that the child printed to stderr, without "brood eval: ". */
 static const char *last_line(struct eval *v)
 {
     static const char prefix[] = "brood eval: ";
@@ -167,7 +167,7 @@ static void on_exit_status(uv_process_t *process, int64_t code, int signum)
 
     v->code = code;
     v->signum = signum;
-    /* what it wrote last may not have been read yet */
+    /* its last output may not have been read yet */
     if (uv_fileno((uv_handle_t *)&v->errors, &fd) == 0)
         while (v->n_output < STDERR_BYTES &&
                (n = read(fd, v->output + v->n_output, STDERR_BYTES - v->n_output)) > 0)
@@ -183,7 +183,7 @@ static void on_limit(uv_timer_t *timer)
     (void)uv_process_kill(&v->process, SIGKILL);
 }
 
-/* Keeps the newest bytes. */
+/* Makes room by dropping the older half of the output. */
 static void make_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 {
     struct eval *v = handle->data;
@@ -288,8 +288,8 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
     (void)snprintf(seed_text, sizeof(seed_text), "%" PRIu64, seed);
     (void)snprintf(step_text, sizeof(step_text), "%" PRIu64, step);
     (void)snprintf(own_pid, sizeof(own_pid), "%d", (int)getpid());
-    args[n++] =
-        "/proc/self/exe"; /* which executes the program such that it dies with us */
+    /* brood-web --child-of: the kernel kills the child when this server dies. */
+    args[n++] = "/proc/self/exe";
     args[n++] = "--child-of";
     args[n++] = own_pid;
     args[n++] = e->web->program;
@@ -315,7 +315,7 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
     LIST_INSERT_HEAD(&e->list, v, entry);
     rc = spawn(v, args, err);
     if (rc < 0) {
-        v->client = 0; /* the caller answers */
+        v->client = 0; /* the caller sends the error */
         close_all(v);
     }
     return rc;

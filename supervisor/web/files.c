@@ -21,7 +21,7 @@ enum { FIRST_TAIL = 32 << 10, MAX_PATH = 1024 };
 
 struct config_list {
     struct json *j;
-    const struct run_config *config; /* NULL: it could not be read as one */
+    const struct run_config *config; /* NULL: it has errors */
 };
 
 static int is_live(const struct config_list *list, const char *key, const char *value)
@@ -189,7 +189,8 @@ int files_put_logs(const char *path, struct json *j, struct err *err)
     return rc;
 }
 
-/* How many of these bytes are whole lines. An endless line goes out in pieces. */
+/* The length of the whole lines among these bytes. A line longer than `max` is sent in
+ * pieces. */
 static size_t whole_lines(const uint8_t *text, size_t n, size_t max)
 {
     const uint8_t *last = n > 0 ? memrchr(text, '\n', n) : NULL;
@@ -232,7 +233,8 @@ static int put_tail(const struct growing_file *f, const char *file, const char *
     return 0;
 }
 
-/* Only a name that the folder has is a log: no text of a request becomes part of a path. */
+/* Finds a log by comparing its name with those in the folder: no text of a request
+ * becomes part of a path. */
 static int find_log(const char *path, const char *log, char **ret, struct err *err)
 {
     char *folder = xasprintf("%s/logs", path);

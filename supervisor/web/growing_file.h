@@ -1,8 +1,8 @@
-/* growing_file.h - reads a file of a run that grows from where a reader has come.
+/* growing_file.h - reads a growing file of a run from where a reader stopped.
  *
  * Position  "INODE:OFFSET", as a reader got it with the last answer. If the file has been
- *           replaced or cut since, the position is none of this file, and the reader begins
- *           again.
+ *           replaced or cut since, the position is not valid any more, and the reader
+ *           begins again.
  * Threads   any.
  */
 #ifndef SUPERVISOR_WEB_GROWING_FILE_H
@@ -25,7 +25,8 @@ enum growing_place {
     GROWING_AGAIN, /* its position is of another file */
 };
 
-/* A missing file is empty, and no reason for a reader to drop what it has. *ret is set in any case. -errno. */
+/* A missing file counts as empty, and a reader keeps what it has. *ret is set in any
+ * case. -errno. */
 int growing_file_open(struct growing_file *ret, const char *path, struct err *err);
 void growing_file_close(struct growing_file *f);
 /* from: a position; NULL or "": none. An offset is at least `least`, where the content begins;

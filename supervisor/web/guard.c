@@ -29,13 +29,13 @@ void guard_set_port(struct guard *g, int port)
     (void)snprintf(g->cookie_name, sizeof(g->cookie_name), "brood-%d", port);
     (void)snprintf(g->hosts[0], sizeof(g->hosts[0]), "127.0.0.1:%d", port);
     (void)snprintf(g->hosts[1], sizeof(g->hosts[1]), "localhost:%d", port);
-    /* A browser leaves out the port that http has anyway. */
+    /* A browser leaves out the default port of http. */
     (void)snprintf(g->hosts[2], sizeof(g->hosts[2]), "%s", port == 80 ? "127.0.0.1" : "");
     (void)snprintf(g->hosts[3], sizeof(g->hosts[3]), "%s", port == 80 ? "localhost" : "");
 }
 
-/* Whether the first len bytes of text are the secret, in a time that tells nothing about how
- * many of them are. */
+/* Whether text, len bytes long, is the secret. The time does not depend on how many of
+ * its characters are right. */
 static int is_secret(const char secret[GUARD_SECRET_BYTES], const char *text, size_t len)
 {
     unsigned char differs = len != GUARD_SECRET_BYTES - 1;

@@ -4,8 +4,8 @@
  *          cookie, another random value, so that the token is not kept in the browser's
  *          history. Both are compared in constant time.
  * Host     must be 127.0.0.1:PORT or localhost:PORT (for port 80, also without it). Another
- *          name with this address is that of a page that wants to be taken for this one (DNS
- *          rebinding).
+ *          name that resolves to this address belongs to a page that poses as this one
+ *          (DNS rebinding).
  * Origin   of a request that has one: must be http:// and one of these hosts.
  * Source   RFC 6454 (origin), RFC 6265 (cookies)
  */
@@ -29,13 +29,15 @@ struct guard {
 
 /* Draws the secrets. */
 int guard_init(struct guard *ret, struct err *err);
-/* Before the first check: what follows from the port. */
+/* Sets what depends on the port: the cookie's name and the hosts. Call it before any
+ * check. */
 void guard_set_port(struct guard *g, int port);
 
 /* Each returns 1 if the header or the token is accepted. NULL: it is missing. */
 int guard_token(const struct guard *g, const char *token);
 int guard_host(const struct guard *g, const char *host);
-/* A missing origin is accepted unless it is required, as for what a page can do to another. */
+/* A missing origin is accepted unless it is required, as for a websocket, which any page
+ * may try to open to this server. */
 int guard_origin(const struct guard *g, const char *origin, int is_required);
 /* cookies: the header, "a=1; b=2". */
 int guard_cookie(const struct guard *g, const char *cookies);

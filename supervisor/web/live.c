@@ -16,14 +16,14 @@
 #include <sys/queue.h>
 
 enum {
-    CONNECTS_WITHIN_MS = 200, /* and sends: only a supervisor that hangs needs longer */
+    CONNECTS_WITHIN_MS = 200, /* and sends; only a hanging supervisor needs longer */
     LOOK_EVERY_MS = 1000,
     SOON_MS = 80,
     ANSWERS_WITHIN_MS = 3000,
     MAX_MESSAGES = 256, /* from one run before the others are read */
 };
 
-/* A request without a response. client 0: ours. */
+/* A request that waits for its response; client 0: live.c's own. */
 struct waiting {
     uint64_t client;
     uint32_t id, number;
@@ -36,17 +36,17 @@ struct live_run {
     char *name, *path;
     size_t watchers;
     int is_held;
-    struct control_client *client; /* NULL: it does not live, or not yet */
+    struct control_client *client; /* NULL: not connected */
     uv_poll_t *poll;
     struct waiting_list waiting;
     uint32_t number;   /* of the last request */
     uint64_t asked_ms; /* when its status was asked for; 0: it has come */
-    int has_event;     /* since the last status: it may have changed */
+    int has_event;     /* an event came after the last status */
     int is_silent;     /* it has not answered for too long */
     char *view;
     size_t view_len;
     uint64_t revision;
-    struct waiting *unsent; /* the request that is being made */
+    struct waiting *unsent; /* the request that is being packed */
     struct stamps stamps;   /* of the files, when they were read last */
     LIST_ENTRY(live_run) entry;
 };
@@ -79,7 +79,7 @@ static void disconnect(struct live_run *r, const struct err *why)
     r->client = NULL;
     r->asked_ms = 0;
     r->has_event = r->is_silent = 0;
-    r->stamps = (struct stamps){0}; /* the view was of the connection: read the files */
+    r->stamps = (struct stamps){0}; /* the view was from the connection: read the files */
     while ((w = LIST_FIRST(&r->waiting)) != NULL) {
         LIST_REMOVE(w, entry);
         if (w->client != 0)
@@ -162,14 +162,14 @@ static void set_view(struct live_run *r, const struct run_status *s, int is_live
     json_done(&j);
 }
 
-/* Reads the view of a run that is over, or does not answer, from its files. */
+/* Makes the view of a run that is over, or does not answer, from its files. */
 static void read_view(struct live_run *r)
 {
     struct run_record record;
     struct stat st;
 
-    (void)stamps_look(&r->stamps,
-                      r->path); /* before it is read: what comes later is new */
+    /* Look before reading: the next look then finds what changes meanwhile. */
+    (void)stamps_look(&r->stamps, r->path);
     run_record_read(&record, r->path);
     if (record.is_live && r->is_silent)
         record.status.state = "not answering";
@@ -203,7 +203,7 @@ static void take_message(struct live_run *r, const struct msg *m)
         const msgpack_object *event = msg_get(&m->body, "event");
 
         if (event != NULL && msg_str_is(event, "row"))
-            return; /* as often as every tick, and it changes no agent */
+            return; /* rows come often, and change no agent */
         r->has_event = 1;
         if (!uv_is_active((uv_handle_t *)&r->live->soon))
             (void)uv_timer_start(&r->live->soon, on_soon, SOON_MS, 0);

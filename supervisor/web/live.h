@@ -1,4 +1,4 @@
-/* live.h - runs that somebody looks at: one connection to each run's control socket, however
+/* live.h - runs that browsers watch: one connection to each run's control socket, however
  * many browsers there are.
  *
  * View      the run's status, whether it lives, and the sizes of the files that grow: one JSON
@@ -17,12 +17,12 @@
 struct live;     /* opaque: all of them */
 struct live_run; /* opaque: one */
 
-/* What became of a request: body is NULL if it failed. */
+/* The result of a request: body is NULL if it failed. */
 typedef void (*live_response_fn)(void *ctx, uint64_t client, uint32_t id,
                                  const msgpack_object *body, const struct err *why);
 
 struct live_callbacks {
-    void (*on_view)(void *ctx); /* a view is new */
+    void (*on_view)(void *ctx); /* a view has changed */
     live_response_fn on_response;
     void *ctx;
 };
@@ -32,20 +32,21 @@ struct live *live_new(uv_loop_t *loop, struct live_callbacks callbacks);
 void live_close(struct live *l);
 void live_free(struct live *l);
 
-/* A run that somebody looks at; name and path are copied. Every live_watch needs one
- * live_unwatch; the connection then lasts up to a second, and as long as a request of a client
- * waits for its response. */
+/* Watches a run; name and path are copied. Every live_watch needs one live_unwatch. After
+ * the last of them the connection is closed within a second, but not while a request of a
+ * client waits for its response. */
 struct live_run *live_watch(struct live *l, const char *name, const char *path);
 void live_unwatch(struct live_run *r);
 const char *live_name(const struct live_run *r);
-/* Whether there is a view other than that of a revision; 0: of none. */
+/* Whether there is a view with another revision than this; 0: any view is newer. */
 int live_is_newer(const struct live_run *r, uint64_t revision);
 /* The view: JSON of ret_len bytes, and its revision, which is never 0. There must be one. */
 const char *live_view(const struct live_run *r, size_t *ret_len, uint64_t *ret_revision);
 
-/* A request to a watched run: begin, pack its params as one map, send. The response goes to
- * on_response with `client` and `id`. begin returns NULL, and sets err, if the run does not
- * live or its supervisor is stopped. send: the same, and nothing will be called. */
+/* A request to a watched run: begin, pack its params as one map, send. The response goes
+ * to on_response with `client` and `id`. begin returns NULL, and sets err, if the run
+ * does not live or its supervisor is stopped. If send fails, on_response is not called
+ * for this request. */
 struct msg_out *live_begin(struct live_run *r, uint64_t client, uint32_t id,
                            const char *method, struct err *err);
 int live_send(struct live_run *r, struct err *err);

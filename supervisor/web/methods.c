@@ -19,7 +19,7 @@ struct call {
     const char *run, *path; /* of the method's run; NULL if it needs none */
 };
 
-/* Answers, or will answer, unless it fails. */
+/* Sends the answer, now or later; if it fails, the caller sends the error. */
 typedef int (*method_fn)(const struct call *c, struct err *err);
 
 /* ---- looking ---- */
@@ -44,7 +44,7 @@ static int find_watch(const struct web_client *c, const char *name)
     return -1;
 }
 
-/* The run's watch of this client, which begins here if there is none. */
+/* Returns the client's watch of the run, and begins it if there is none. */
 static struct live_run *watched(const struct call *c, struct err *err)
 {
     struct web_client *client = c->client;
@@ -67,7 +67,7 @@ static int do_watch(const struct call *c, struct err *err)
 {
     if (watched(c, err) == NULL)
         return err->code;
-    c->client->watch[find_watch(c->client, c->run)].revision = 0; /* it wants a view */
+    c->client->watch[find_watch(c->client, c->run)].revision = 0; /* sends a view */
     web_answer_empty(c->web, c->client, c->request->id);
     return 0;
 }
@@ -90,7 +90,7 @@ static struct json *begin(const struct call *c)
     return web_answer_begin(c->web, c->request->id);
 }
 
-/* Sends the answer, of which one value was put unless that failed; returns rc. */
+/* Sends the answer unless its value could not be put (rc < 0); returns rc. */
 static int end(const struct call *c, int rc)
 {
     if (rc == 0)
@@ -150,8 +150,9 @@ static int do_evaluate(const struct call *c, struct err *err)
 
 /* ---- studies: all of their runs are read, on a thread of the pool ---- */
 
-/* One a study. Who asks while it is being read waits for the next reading, which begins when
- * this one has ended: the runs may have changed since it began. */
+/* One for each study. A request that comes while the study is being read waits for the
+ * next reading, which begins when this one has ended: the runs may have changed since it
+ * began. */
 struct study_job {
     uv_work_t work;
     struct web *web;
@@ -250,7 +251,7 @@ static int do_study(const struct call *c, struct err *err)
     job->path = xstrdup(path);
     job->name = xstrdup(name);
     if (uv_queue_work(&c->web->loop, &job->work, read_study, on_study) < 0)
-        abort(); /* only without a function to call */
+        abort(); /* fails only without a function to call */
     return 0;
 }
 
@@ -416,7 +417,7 @@ static int call(struct call *c, struct err *err)
             return err_set(err, ERR_NOT_FOUND, "there is no run '%.100s'",
                            c->run != NULL ? c->run : "");
     }
-    /* Held: no link in a run's directory leads out of it. */
+    /* While the run's directory is held, no link in it leads out of it. */
     is_held = c->path != NULL && beneath_hold(c->path, NULL) == 0;
     rc = m->fn(c, err);
     if (is_held)

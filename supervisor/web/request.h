@@ -1,6 +1,6 @@
 /* request.h - parses what the page sends: "7 set run=small-1&change=defaults.discount%3D0.9".
  *
- * A number that the answer repeats, a method, and pairs as in a URL's query (+ is a space).
+ * A number, which the answer repeats; a method; pairs as in a URL's query (+ is a space).
  * Bounds   REQUEST_MAX_BYTES, REQUEST_MAX_PARAMS.
  */
 #ifndef SUPERVISOR_WEB_REQUEST_H

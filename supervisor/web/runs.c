@@ -17,7 +17,7 @@ enum {
     MAX_JOBS = 2,
     NAME_BYTES = 256,
     SPARK_POINTS = 48,
-    PAUSE_TIMES = 20, /* between two readings of a run, of the time that one takes */
+    PAUSE_TIMES = 20, /* pause before a run is read again / time that reading took */
     SHOW_EVERY = 16,  /* during the first walk, the list is sent after this many runs */
 };
 
@@ -27,7 +27,7 @@ struct run {
     char *summary; /* JSON; NULL: not read yet */
     uint64_t revision;
     int is_seen, is_stale, is_being_read;
-    uint64_t next_ms; /* not read again before, so that long files do not keep us busy */
+    uint64_t next_ms; /* earliest time of the next reading (PAUSE_TIMES) */
 };
 
 struct runs {
@@ -40,7 +40,7 @@ struct runs {
     char **study;
     size_t n_studies;
     uint64_t revision, names_revision;
-    size_t found; /* where the search for the next name begins: they come in this order */
+    size_t found; /* where the search for the next name begins: the order is the same */
     unsigned jobs;
     int has_walked, is_complete, is_closing;
 };
@@ -204,7 +204,7 @@ static void on_read(uv_work_t *work, int status)
         r->on_change(r->ctx);
 }
 
-/* The newest first: they are on the screen. */
+/* Reads the newest runs first: they are on the screen. */
 static void start_jobs(struct runs *r)
 {
     for (size_t i = 0; i < r->n && r->jobs < MAX_JOBS && !r->is_closing; i++) {
@@ -223,7 +223,7 @@ static void start_jobs(struct runs *r)
         job->study = xstrdup(one->study);
         r->jobs++;
         if (uv_queue_work(r->loop, &job->work, read_summary, on_read) < 0)
-            abort(); /* only without a function to call */
+            abort(); /* fails only without a function to call */
     }
     if (r->has_walked && r->jobs == 0)
         r->is_complete = 1;

@@ -17,7 +17,7 @@
 
 struct runs; /* opaque */
 
-/* on_change: summaries are new. dir is borrowed. */
+/* on_change: summaries have changed. dir is borrowed. */
 struct runs *runs_new(uv_loop_t *loop, const char *dir, void (*on_change)(void *ctx),
                       void *ctx);
 /* Reads no further run: the loop can end. */

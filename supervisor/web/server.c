@@ -1,4 +1,4 @@
-/* OpenSSL, which it includes, has a type of this name; err.h has a code. */
+/* libwebsockets.h includes OpenSSL, which has a type of this name; err.h has a code. */
 #define ERR_STATE OPENSSL_ERR_STATE
 #include <libwebsockets.h>
 #undef ERR_STATE
@@ -34,7 +34,8 @@ static const char policy[] =
 
 /* ---- headers of a request ---- */
 
-/* Copies a header; NULL if it is missing. One that is too long becomes one that is wrong. */
+/* Copies a header; NULL if it is missing. In place of one that is too long it returns a
+ * text that no check accepts. */
 static const char *header(struct lws *wsi, enum lws_token_indexes which,
                           char ret[MAX_HEADER])
 {
@@ -45,7 +46,7 @@ static const char *header(struct lws *wsi, enum lws_token_indexes which,
     return ret;
 }
 
-/* Why the request is refused; NULL: it is not. The token is checked elsewhere. */
+/* Returns why the request is refused, or NULL. The token is checked elsewhere. */
 static const char *refusal(const struct web *w, struct lws *wsi, int needs_origin)
 {
     char text[MAX_HEADER];
@@ -183,7 +184,8 @@ static int send_chunk(struct lws *wsi, struct transfer *t)
     return 0;
 }
 
-/* Before a connection becomes a websocket. Returns 1 after a refusal was sent. */
+/* Checks a connection before it becomes a websocket. Returns 1 after a refusal was
+ * sent. */
 static int refuse_upgrade(const struct web *w, struct lws *wsi, const char *to)
 {
     const char *why =
@@ -223,7 +225,7 @@ static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user
     case LWS_CALLBACK_HTTP_WRITEABLE:
         return send_chunk(wsi, user);
     case LWS_CALLBACK_HTTP_BODY:
-        return -1; /* nothing here takes one */
+        return -1; /* no request here has a body */
     case LWS_CALLBACK_WSI_DESTROY:
         if (w->n_connections > 0 && lws_get_vhost(wsi) != NULL)
             w->n_connections--;
@@ -251,7 +253,8 @@ static void wake(struct web_client *c)
     lws_callback_on_writable(c->wsi);
 }
 
-/* The client's first watch of a run whose view it does not have; n_watches: it has all. */
+/* The first watch whose newest view the client does not have; n_watches: there is
+ * none. */
 static size_t find_stale_watch(const struct web_client *c)
 {
     size_t i = 0;
@@ -336,7 +339,7 @@ static struct json *begin_object(struct web *w, const char *first)
     return &w->json;
 }
 
-/* Closes and queues it. */
+/* Closes the object and queues it for the client. */
 static void end_object(struct web *w, struct web_client *c)
 {
     const char *text;
@@ -557,7 +560,7 @@ static const struct lws_protocols protocols[] = {
 
 /* ---- the loop ---- */
 
-/* libwebsockets reports a taken port in words only: this is found before. */
+/* Checks the port first, because libwebsockets reports that one is taken only as text. */
 static int check_port(int port, struct err *err)
 {
     struct sockaddr_in at = {.sin_family = AF_INET,

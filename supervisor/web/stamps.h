@@ -1,4 +1,4 @@
-/* stamps.h - whether the files of a run have changed since one looked last.
+/* stamps.h - whether the files of a run have changed since the last look.
  *
  * Files    those from which a run's record (run_record.h) and its tags are read. A change is
  *          one of size, inode or time of modification; contents are not compared.
@@ -13,7 +13,7 @@
 
 enum { STAMPS_FILES = 6 };
 
-struct stamps { /* all-zero: nobody has looked yet */
+struct stamps { /* all-zero: before the first look */
     struct stamp {
         struct timespec changed;
         int64_t size;

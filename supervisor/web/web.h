@@ -10,8 +10,9 @@
  *           ...} and {"push": "run", ...}: always the newest state, and only once the browser
  *           has read what came before.
  * Bounds    WEB_MAX_CLIENTS websockets; a frame of REQUEST_MAX_BYTES. While a client has more
- *           than WEB_MAX_UNREAD bytes of answers to read, nothing is read from it; if all of
- *           them have more than WEB_MAX_HELD, the one with most is disconnected.
+ *           than WEB_MAX_UNREAD bytes of answers to read, nothing is read from it; if all
+ *           clients together have more than WEB_MAX_HELD, the one with most is
+ *           disconnected.
  * Threads   loop thread only, but for what runs.h and studies leave to the pool.
  */
 #ifndef SUPERVISOR_WEB_WEB_H
@@ -45,7 +46,7 @@ struct web_message {
 };
 
 struct web_client {
-    uint64_t serial; /* of all clients, from 1: an answer may come when it is gone */
+    uint64_t serial; /* unique, from 1: an answer may come after its client left */
     struct lws *wsi;
     STAILQ_HEAD(, web_message) unread;
     size_t n_unread; /* bytes */
@@ -81,24 +82,24 @@ struct web {
     int is_closing;
 };
 
-/* Serves until SIGINT, SIGTERM or SIGHUP. The fields runs_dir, program, read_only and port (0: any)
- * are set. on_ready is called once browsers can connect: port and guard are then set.
- * ERR_EXISTS: the port is taken. */
+/* Serves until SIGINT, SIGTERM or SIGHUP. The caller sets the fields runs_dir, program,
+ * read_only and port (0: any). on_ready is called once browsers can connect: port and
+ * guard are then set. ERR_EXISTS: the port is taken. */
 int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *err);
 
 /* ---- server.c, for methods ---- */
 
-/* NULL: it is gone. */
+/* NULL: the client has left. */
 struct web_client *web_find_client(struct web *w, uint64_t serial);
 /* An answer: begin opens {"id", "result":; the caller puts one value; end sends it. */
 struct json *web_answer_begin(struct web *w, uint32_t id);
 void web_answer_end(struct web *w, struct web_client *c);
 void web_answer_empty(struct web *w, struct web_client *c, uint32_t id);
-/* Instead of end, also after a value was begun. */
+/* Sends an error in place of the answer, also after its value was begun. */
 void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
                      const struct err *why);
-/* Walks the runs before anything more is sent, once for all who ask in the same
- * iteration of the loop. */
+/* Walks the runs before anything more is sent, once for all requests of an iteration of
+ * the loop. */
 void web_walk(struct web *w);
 
 /* ---- methods.c ---- */
@@ -116,9 +117,10 @@ struct evals *evals_new(struct web *w);
 /* Kills the children; free after the loop has closed its handles. */
 void evals_close(struct evals *e);
 void evals_free(struct evals *e);
-/* Plays one episode with a checkpoint's policies and answers with its scenes, a list of the
- * objects that `brood eval --render x.jsonl` writes. path: of the run. One a client, few at a
- * time, and not for ever: ERR_LIMIT. */
+/* Plays one episode with a checkpoint's policies and answers with its scenes, a list of
+ * the objects that `brood eval --render x.jsonl` writes. path: of the run. ERR_LIMIT: the
+ * client has an episode under way already, or too many are. One that takes too long is
+ * ended. */
 int evals_start(struct evals *e, struct web_client *c, const struct request *r,
                 const char *path, struct err *err);
 /* The client is gone: kills its child. */
