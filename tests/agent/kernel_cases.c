@@ -162,7 +162,7 @@ static void array_done(struct array *a)
     free(a->v);
 }
 
-/* Through the tensor, so that v has what a kernel sees. */
+/* Writes the element through the tensor, so that v has the value that a kernel sees. */
 static void array_put(struct array *a, int64_t i, double v)
 {
     element_set(&a->tensor, i, v);
@@ -185,7 +185,7 @@ static void draw_values(struct array *a, const struct kernel_case *c, int operan
     }
 }
 
-/* "=1,2,3", unrounded. */
+/* Reads "=1,2,3", without rounding. */
 static const char *read_values(const char *p, struct array *a)
 {
     for (int64_t i = 0; *p == '=' || *p == ','; i++) {
@@ -310,7 +310,7 @@ void stage_done(struct stage *s)
     graph_free(s->g);
 }
 
-/* ---- what is wanted ---- */
+/* ---- expected results ---- */
 
 static void broadcast_output(struct stage *s)
 {

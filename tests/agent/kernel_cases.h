@@ -19,7 +19,7 @@
 
 struct array {
     struct tensor tensor;
-    double *v; /* the elements of `tensor`, as they are after rounding */
+    double *v; /* the elements of `tensor`, after rounding */
     int64_t n;
     char letter; /* of the text: x, f, F, ... */
 };
@@ -36,13 +36,13 @@ typedef double (*element_fn)(const double *x, const struct operation *op);
 
 enum case_flags {
     CASE_NO_DIFFERENCE = 1, /* the gradient is not the derivative; the row says why */
-    CASE_KNOWN_RANKS = 2,   /* the gradient needs what unknown dimensions hide */
+    CASE_KNOWN_RANKS = 2,   /* unknown dimensions would hide what the gradient needs */
 };
 
 struct kernel_case {
     const char *op, *types, *inputs, *attrs, *outputs;
     reference_fn want;
-    element_fn element; /* or this: broadcasting, element by element */
+    element_fn element; /* instead: element by element, inputs broadcast */
     double low, high;
     double ulps; /* of max(1, |result|), for floating types */
     unsigned flags;
@@ -55,14 +55,14 @@ extern const struct kernel_case math_cases[], array_cases[], piece_cases[], nn_c
 const struct kernel_case *kernel_case_at(int i);
 
 enum feeding {
-    FEED_KNOWN,    /* placeholders of the fed shape */
-    FEED_UNKNOWN,  /* of its rank only */
-    FEED_CONSTANT, /* no placeholder: everything is a Const */
+    FEED_KNOWN,    /* placeholders of the exact shape */
+    FEED_UNKNOWN,  /* placeholders that know only the rank */
+    FEED_CONSTANT, /* no placeholders: everything is a Const */
     N_FEEDINGS,
-    FEED_ALL = N_FEEDINGS, /* placeholders of its rank, also for capital letters */
+    FEED_ALL = N_FEEDINGS, /* placeholders that know the rank, also for capital letters */
 };
 
-/* A case in a graph of its own. */
+/* A case, built in a graph of its own. */
 struct stage {
     const struct kernel_case *c;
     struct graph *g;
@@ -77,13 +77,13 @@ struct stage {
 void stage_init(struct stage *s, const struct kernel_case *c, enum dtype x,
                 enum feeding feeding);
 void stage_done(struct stage *s);
-/* The values wanted, into s->want. */
+/* Computes the expected values into s->want. */
 void stage_refer(struct stage *s);
-/* Runs and compares every output. */
+/* Runs the case and fetches every output. */
 int stage_run(struct stage *s, struct tensor *ret /* [n outputs] */, struct err *err);
 
-enum dtype case_dtype(char letter);  /* of a small or capital letter; DT_INVALID */
-int case_readable(enum dtype dtype); /* has a letter */
+enum dtype case_dtype(char letter);  /* of a small or capital letter, or DT_INVALID */
+int case_readable(enum dtype dtype); /* 1 if the type has a letter */
 double element_get(const struct tensor *t, int64_t i);
 void element_set(const struct tensor *t, int64_t i, double v); /* wraps, rounds */
 

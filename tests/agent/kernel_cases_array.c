@@ -2,8 +2,8 @@
  * elements or count them, so every result is exact; sums of them are given one unit for
  * each term.
  *
- * Where the elements go is told by the outputs' text as positions in an input (`picked`),
- * or is a naive loop.
+ * The text of the outputs tells where the elements go, as positions in an input
+ * (`picked`); otherwise a naive loop computes it.
  */
 #include "tests/agent/kernel_cases.h"
 
@@ -29,7 +29,7 @@ static double one(const double *x, const struct operation *op)
     return 1;
 }
 
-/* The outputs' text gives positions in the first tensor that is tested (-1: zero). */
+/* The outputs' text gives positions in the first input of type x (-1: zero). */
 static void picked(const struct reference *r)
 {
     const struct array *x = r->in;
@@ -44,7 +44,7 @@ static void picked(const struct reference *r)
         }
 }
 
-/* The same elements in the same order. */
+/* Copies all elements in the same order. */
 static void copied(const struct reference *r)
 {
     memcpy(r->out->v, r->in->v, (size_t)r->out->n * sizeof(double));
@@ -88,7 +88,8 @@ static void tiled(const struct reference *r)
     }
 }
 
-/* Rows (all dimensions beyond those of the indices) are copied where they are told. */
+/* Copies rows (all dimensions beyond those of the indices) to the positions in the
+ * indices. */
 static void stitched(const struct reference *r)
 {
     int n = r->n_in / 2;
@@ -190,7 +191,7 @@ static void gathered(const struct reference *r)
     }
 }
 
-/* Row i of the updates is added at the place that row i of the indices names. */
+/* Adds row i of the updates to the row that element i of the indices names. */
 static void scattered(const struct reference *r)
 {
     const struct shape *s = &r->out->tensor.shape, *of = &r->in[0].tensor.shape;
@@ -299,7 +300,7 @@ const struct kernel_case array_cases[] = {
     MOVE("DynamicStitch", "I=0 I(2,1)=1,2 x(2) x(2,1,2)", NULL, "(3,2)", stitched),
     {"DynamicStitch", "fdil", "I(3)=0,1,2 I(1)=1 x(3) x(1)", NULL, "(3)", stitched,
      .low = -5, .high = 5,
-     /* the first of two sources gets the gradient too, as TensorFlow's does */
+     /* the first of two sources gets a gradient, too, as in TensorFlow */
      .flags = CASE_NO_DIFFERENCE},
     MOVE("Reshape", "x(2,3) I(2)=3,2", NULL, "(3,2)", copied),
     MOVE("Reshape", "x(2,3) I(1)=-1", NULL, "(6)", copied),
@@ -411,7 +412,7 @@ const struct kernel_case piece_cases[] = {
     MOVE("OneHot", "l(2,2)=1,0,2,-1 I=3 x x", "axis=1", "(2,3,2)", one_hot),
     MOVE("OneHot", "u(2)=1,0 i=2 x x", "axis=0", "(2,2)", one_hot),
     MOVE("OneHot", "i=1 I=2 x x", NULL, "(2)", one_hot),
-    /* how many are true decides the shape, so they are known when it is planned */
+    /* the number of true elements decides the shape, so it must be known when planning */
     TELL("Where", "B(2,3)=0,1,1,0,0,1", NULL, "(3,2)=0,1,0,2,1,2"),
     TELL("Where", "B(3)=0,0,0", NULL, "(0,1)"),
     {NULL},

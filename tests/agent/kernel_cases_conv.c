@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* y, x: 0 or 1 */
+/* One spatial dimension: 0 is y, 1 is x. */
 struct axis {
     int64_t in, size, stride, out, before;
 };
@@ -23,13 +23,13 @@ static struct axis axis_of(const struct operation *op, int64_t in, int64_t size,
 }
 
 struct conv {
-    const double *image, *filter, *y; /* those that are inputs */
+    const double *image, *filter, *y; /* the inputs; NULL: the one to compute */
     double *to_image, *to_filter, *to_y;
     const struct shape *image_shape, *filter_shape, *y_shape;
 };
 
-/* The sum over all products image filter y, that is the derivative of it by the one that
- * is missing. */
+/* The sum over all products image * filter * y, differentiated by the one of them that is
+ * missing. */
 static void each_product(const struct operation *op, const struct conv *c)
 {
     const int64_t *n = c->image_shape->dim, *f = c->filter_shape->dim,
@@ -87,7 +87,7 @@ static void to_filter(const struct reference *r)
                                        .y_shape = &r->in[2].tensor.shape});
 }
 
-/* The place in the image of the largest element under output element i. */
+/* The position in the image of the largest element in the window of output element i. */
 static int64_t largest(const struct reference *r, const struct shape *out, int64_t i)
 {
     const int64_t *n = r->in[0].tensor.shape.dim;

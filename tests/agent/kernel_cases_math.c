@@ -85,7 +85,7 @@ static void product(const struct reference *r)
                                               b->v[tb ? j * wb + k : k * wb + j];
 }
 
-/* Dimensions before the last two broadcast (V2) or agree. */
+/* Dimensions before the last two are broadcast (V2) or equal. */
 static void batch_of_products(const struct reference *r)
 {
     const struct shape *all = &r->out->tensor.shape;
@@ -110,7 +110,7 @@ static void batch_of_products(const struct reference *r)
 
 /* ---- reductions ---- */
 
-/* Which output element each input element goes to. */
+/* The output element to which input element i contributes. */
 static int64_t goes_to(const struct reference *r, int64_t i)
 {
     const struct shape *s = &r->in[0].tensor.shape;
@@ -252,7 +252,7 @@ const struct kernel_case math_cases[] = {
      .ulps = 1, .flags = CASE_NO_DIFFERENCE},
     BINARY("Maximum", NUMBERS, larger, -5, 5, 0),
     BINARY("Minimum", NUMBERS, smaller, -5, 5, 0),
-    /* powf of libm */
+    /* the kernel calls libm's powf */
     BINARY("Pow", "fd", power, 0.5, 3, 2),
     BINARY("Pow", "il", power, 0, 5, 2),
     BINARY("SquaredDifference", "fdil", squared_difference, -5, 5, 3),
@@ -289,7 +289,7 @@ const struct kernel_case math_cases[] = {
     ROW1("ClipByValue", "fdil", clipped, -9, 9, 0, "x(4,9) x=-5 x=5"),
     ROW1("ClipByValue", "fdil", clipped, -9, 9, 0, "x(2,3) x(3)=-5,-1,-2 x(2,1)=1,5"),
     {"Cast", "fdlb", "i(2,3)", "DstT=@x", NULL, NULL, same, -5, 5, 0, 0},
-    /* differences of rounded numbers are no derivative */
+    /* differences of rounded numbers do not give the derivative */
     {"Cast", NUMBERS, "x(2,3)", "DstT=@f", NULL, NULL, same, -5, 5, 1,
      CASE_NO_DIFFERENCE},
     {"Cast", NUMBERS "b", "x(2,3)", "DstT=@d", NULL, NULL, same, -5, 5, 0, 0},

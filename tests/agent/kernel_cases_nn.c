@@ -171,8 +171,8 @@ const struct kernel_case nn_cases[] = {
     WHOLE("L2Loss", "fd", half_of_squares, -4, 4, 40, "x(7,5)", NULL, "."),
     WHOLE("L2Loss", "fd", half_of_squares, -4, 4, 9, "x", NULL, "."),
     WHOLE("L2Loss", "fd", half_of_squares, -4, 4, 9, "x(0)", NULL, "."),
-    /* Labels whose rows do not sum to one: the gradient by the logits assumes that they
-     * do, as TensorFlow's does, so these are given. */
+    /* The labels are given, because their rows must sum to one: the gradient by the
+     * logits assumes that, as TensorFlow's does. */
     WHOLE("SoftmaxCrossEntropyWithLogits", "fd", cross_entropy, -3, 3, 12,
           "x(2,3) X(2,3)=0.25,0.25,0.5,1,0,0", NULL, "(2) (2,3)"),
     WHOLE("SoftmaxCrossEntropyWithLogits", "fd", cross_entropy, -3, 3, 12,

@@ -1,4 +1,4 @@
-/* loop_help.h - what tests of an agent's message loop share. */
+/* loop_help.h - helpers of the tests of an agent's message loop. */
 #ifndef TESTS_AGENT_LOOP_HELP_H
 #define TESTS_AGENT_LOOP_HELP_H
 
@@ -42,7 +42,7 @@ static inline float fetch_variable(struct agent_process *p, const char *name)
     return *tensor_f32(&t);
 }
 
-/* Runs with one name under one key; the code of the refusal, or 0. */
+/* Sends a `run` with one name under one key. Returns the code of the refusal, or 0. */
 static inline int run_one(struct agent_process *p, const char *key, const char *name,
                           struct err *why)
 {

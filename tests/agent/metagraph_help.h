@@ -1,4 +1,4 @@
-/* metagraph_help.h - what the tests of `.meta` files share. */
+/* metagraph_help.h - helpers of the tests of `.meta` files. */
 #ifndef TESTS_AGENT_METAGRAPH_HELP_H
 #define TESTS_AGENT_METAGRAPH_HELP_H
 

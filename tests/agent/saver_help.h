@@ -97,7 +97,7 @@ static inline int there(struct fixture *f, const char *name)
     return access(temp_dir_file(&f->dir, name), F_OK) == 0;
 }
 
-/* All four files of a checkpoint, or none. */
+/* Checks that all four files of a checkpoint exist, or none. */
 static inline void check_files(struct fixture *f, const char *prefix, int want)
 {
     static const char *const suffixes[] = {".index", ".data-00000-of-00001", ".meta"};

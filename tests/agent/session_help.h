@@ -1,4 +1,4 @@
-/* session_help.h - small steps for tests that build a graph and run it. */
+/* session_help.h - short functions for tests that build a graph and run it. */
 #ifndef TESTS_AGENT_SESSION_HELP_H
 #define TESTS_AGENT_SESSION_HELP_H
 
@@ -12,7 +12,7 @@
 
 #define MAX_FEEDS 16
 
-struct bed { /* a graph, a session, what is fed */
+struct bed { /* a graph, a session, and the feeds */
     struct graph *g;
     struct session *s;
     struct feed feeds[MAX_FEEDS];

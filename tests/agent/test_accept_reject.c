@@ -128,8 +128,8 @@ START_TEST(accept_reject_lowers_a_regression_loss)
 }
 END_TEST
 
-/* Only the scope's variables move; a noisy loss is compared at the same draws; what is
- * drawn depends on the counter alone, not on what went before. */
+/* Only the scope's variables change; a noisy loss is compared under the same draws; draws
+ * depend on the counter alone, not on earlier runs. */
 START_TEST(a_scope_of_variables_and_a_noisy_loss)
 {
     struct bed b;

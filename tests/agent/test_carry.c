@@ -1,6 +1,6 @@
-/* What a recurrent policy carries goes out with its actions and comes back with the next
- * `act`, through the messages of a real process; every answer has the bits of the same
- * policy run here. */
+/* The carry of a recurrent policy is sent with its actions and comes back with the next
+ * `act`, in messages of a real process. Every answer has the same bits as the policy run
+ * here. */
 #include "agent/session/session.h"
 #include "common/msg/protocol.h"
 #include "tests/agent/loop_help.h"
@@ -14,7 +14,7 @@ enum { COPIES = 3, OBS = 18, ACTIONS = 5, ROUNDS = 6, SEED = 7 };
 static const struct space space = {
     .name = "agent_0", .obs = OBS, .width = ACTIONS, .n_heads = 1, .heads = {ACTIONS}};
 
-/* The policy in this process, as the agent makes it. */
+/* The policy in this process, built as in the agent. */
 struct twin {
     struct graph *g;
     struct session *s;
@@ -71,7 +71,7 @@ static void start(struct agent_process *p, const char *numerics)
     ck_assert_uint_eq(width, CARRIER_UNITS);
 }
 
-/* An evaluation names episode and time of each copy. */
+/* An evaluation sends the episode and the time of each copy. */
 static int ask(struct agent_process *p, const struct step *s, size_t from, size_t n,
                int64_t carry_width, int evaluates)
 {
@@ -123,8 +123,9 @@ static void fill(struct step *s, int round)
         s->first[e] = round == 0 || (round == 3 && e == 1);
 }
 
-/* Episodes of three copies; copy 1 begins anew in between. All at once, one copy at a time,
- * and as an evaluation, which under native numerics acts for one copy after the other. */
+/* Episodes of three copies; copy 1 begins a new one in between. All copies in one
+ * request, one copy per request, and as an evaluation, which under native numerics acts
+ * for one copy after the other. */
 START_TEST(carry_travels)
 {
     struct agent_process p;
@@ -135,7 +136,7 @@ START_TEST(carry_travels)
     twin_init(&t);
     start(&p, _i == 2 ? "native" : "portable");
     for (int i = 0; i < COPIES * CARRIER_UNITS; i++)
-        s.carry[i] = 5; /* of an episode that is over: first resets it */
+        s.carry[i] = 5; /* from an earlier episode: `first` resets it */
     for (int round = 0; round < ROUNDS; round++) {
         fill(&s, round);
         twin_act(&t, &s);
@@ -145,7 +146,7 @@ START_TEST(carry_travels)
             ck_assert_int_eq(ask(&p, &s, e, n, CARRIER_UNITS, _i == 2), 0);
             check_answer(&p, &s, e, n);
         }
-        ck_assert_mem_ne(s.next, before, sizeof(before)); /* it does change */
+        ck_assert_mem_ne(s.next, before, sizeof(before)); /* the carry changes */
         memcpy(before, s.next, sizeof(before));
         memcpy(s.carry, s.next, sizeof(s.carry));
     }
@@ -154,7 +155,7 @@ START_TEST(carry_travels)
 }
 END_TEST
 
-/* Where an episode begins, it does not matter what is sent. */
+/* At the beginning of an episode the carry that is sent has no effect. */
 START_TEST(first_forgets)
 {
     struct agent_process p;

@@ -16,7 +16,7 @@
 
 /* ---- files and names ---- */
 
-/* Every node has its trace. */
+/* Every node has its stack trace. */
 static void check_debug_info(struct fixture *f, const char *name)
 {
     struct arena a = {0};
@@ -109,7 +109,7 @@ START_TEST(a_prefix_may_end_in_a_slash)
     ck_assert(there(&f, "policy/.index") && there(&f, "policy/.meta") &&
               there(&f, "policy/.data-00000-of-00001") && there(&f, "policy/checkpoint"));
     saver_set_last_checkpoints(f.saver, NULL, 0);
-    /* With a relative directory TensorFlow records ".", which stands for it again. */
+    /* for a relative directory TensorFlow records ".", which means it again */
     ck_assert_int_eq(chdir(f.dir.path), 0);
     ck_assert_int_eq(saver_save(f.saver, f.bed.s, "policy/", NULL, &prefix, &f.err), 0);
     ck_assert_str_eq(prefix, "policy/");
@@ -118,7 +118,7 @@ START_TEST(a_prefix_may_end_in_a_slash)
     ck_assert_int_eq(saver_restore(f.saver, f.bed.s, newest, &f.err), 0);
     free(newest);
     free(prefix);
-    /* A bare name means the current directory; one missing level is made. */
+    /* a bare name means the current directory; one missing folder is created */
     ck_assert_int_eq(saver_save(f.saver, f.bed.s, "bare", NULL, NULL, &f.err), 0);
     check_files(&f, "bare", 1);
     check_state(&f, "model_checkpoint_path: \"bare\"\n"
@@ -190,7 +190,7 @@ START_TEST(the_oldest_is_deleted)
         free(name);
     }
     ck_assert_uint_eq(saver_n_last_checkpoints(f.saver), 5);
-    /* The same name again moves to the end and pushes nothing out. */
+    /* saving the same name again moves it to the end and deletes nothing */
     save_step(&f, 3);
     check_files(&f, "model.ckpt-4", 1);
     save_step(&f, 8);
@@ -220,7 +220,7 @@ START_TEST(nothing_is_deleted_without_a_limit)
 }
 END_TEST
 
-/* Two are kept, and one of every hour: the Saver is built at 1000 s, so the first one
+/* Two are kept, and one for every hour: the Saver is built at 1000 s, so the first one
  * younger than 4600 s stays, then the first one younger than 8200 s. */
 START_TEST(one_of_every_hour_stays)
 {
@@ -268,7 +268,7 @@ START_TEST(a_new_saver_takes_up_the_old_list)
     ck_assert_str_eq(saver_last_checkpoint(f.saver, 0), a);
     save_step(&f, 3);
     check_files(&f, "model.ckpt-1", 0);
-    /* Those that are only set count as too young to be deleted. */
+    /* checkpoints that are only set count as too recent to be deleted */
     saver_set_last_checkpoints(f.saver, &prefixes[2], 1);
     save_step(&f, 3);
     save_step(&f, 4);
@@ -280,7 +280,7 @@ START_TEST(a_new_saver_takes_up_the_old_list)
 }
 END_TEST
 
-/* ---- what is there ---- */
+/* ---- finding checkpoints ---- */
 
 static void write_text(struct fixture *f, const char *name, const char *text)
 {
@@ -301,7 +301,7 @@ START_TEST(the_newest_checkpoint_of_a_directory)
     ck_assert_int_eq(latest_checkpoint(&newest, f.dir.path, NULL, &f.err), 0);
     ck_assert_msg(strstr(f.err.msg, "there is no") != NULL, "%s", f.err.msg);
     save_step(&f, 3);
-    /* Paths of another machine: the same base name in this directory. */
+    /* paths of another machine: the same base name in this directory is found */
     write_text(&f, "checkpoint", "model_checkpoint_path: \"C:/x/tmp\\\\model.ckpt-3\"\n");
     ck_assert_int_eq(latest_checkpoint(&newest, f.dir.path, NULL, &f.err), 1);
     ck_assert_int_eq(saver_restore(f.saver, f.bed.s, newest, &f.err), 0);
@@ -316,7 +316,7 @@ START_TEST(the_newest_checkpoint_of_a_directory)
                   "Invalid checkpoint state loaded from");
     write_text(&f, "checkpoint", "not { a state");
     ck_assert_int_eq(latest_checkpoint(&newest, f.dir.path, NULL, &f.err), 0);
-    /* A V1 checkpoint is a file of that very name. */
+    /* a V1 checkpoint is a file with the prefix as its name */
     write_text(&f, "old", "anything");
     v1 = xasprintf("%s/old", f.dir.path);
     ck_assert_int_eq(checkpoint_exists(v1), 1);
@@ -326,9 +326,9 @@ START_TEST(the_newest_checkpoint_of_a_directory)
 }
 END_TEST
 
-/* ---- what others left ---- */
+/* ---- files of other programs ---- */
 
-/* A `checkpoint` file that names a checkpoint of another machine, here. */
+/* Writes a `checkpoint` file that was copied here from another machine. */
 static void name_newest(struct fixture *f, const char *name)
 {
     char *text =
@@ -338,7 +338,7 @@ static void name_newest(struct fixture *f, const char *name)
     free(text);
 }
 
-/* An index whose only block is of that kind. */
+/* Writes an index whose only block is of this kind. */
 static void write_index(struct fixture *f, const char *name, uint8_t kind)
 {
     static const char entry[] = "\0\1\1kv\0\0\0\0\1\0\0\0";

@@ -1,5 +1,5 @@
-/* Convolutions: names and attributes as TensorFlow's, the bits that kern_conv.c defines on
- * every kernel path. */
+/* Convolutions: names and attributes are TensorFlow's, and every kernel path gives the
+ * bits that kern_conv.c defines. */
 #include "agent/session/kernels/dense.h"
 #include "common/numerics/cpu_kernels.h"
 #include "tests/agent/session_help.h"
@@ -72,7 +72,7 @@ static void check_bits(struct bed *b, struct output x, const float *want, size_t
     tensor_free(&t);
 }
 
-/* Loop test: each kernel path, if this processor has it. */
+/* Loop test: each kernel path that this processor has. */
 START_TEST(bits_are_the_same_on_every_path)
 {
     struct nets *t;
@@ -140,7 +140,7 @@ START_TEST(nodes_and_attributes_are_tensorflows)
 }
 END_TEST
 
-/* The first of equal elements gets all of the gradient, as in TensorFlow. */
+/* The first of equal elements gets the whole gradient, as in TensorFlow. */
 START_TEST(a_pool_gives_its_gradient_to_the_first_maximum)
 {
     const int64_t ones[] = {1, 2, 2, 1};

@@ -1,4 +1,5 @@
-/* The critic that a client trains: names, one step by hand, targets that follow. */
+/* The critic that a client trains: names, one step by hand, targets that follow the
+ * critic. */
 #include "agent/algo/algo.h"
 #include "common/mem/xmalloc.h"
 #include "tests/support/agent_config.h"
@@ -66,7 +67,8 @@ static struct output tensor_of(struct bench *b, const char *name)
     return x;
 }
 
-/* Runs with everything fed; one fetch into ret, one target; each may be NULL. */
+/* Runs with everything fed; fetches one tensor into ret and runs one target; each may be
+ * NULL. */
 static void run(struct bench *b, const char *fetch, float *ret, int64_t rows,
                 int64_t columns, const char *target)
 {
@@ -168,7 +170,7 @@ START_TEST(training_learns_what_it_is_told)
 }
 END_TEST
 
-/* Samples of weight 0 teach nothing. */
+/* Samples of weight 0 have no effect. */
 START_TEST(importance_weights_count)
 {
     struct bench *b = bench_new("{algorithm: critic, optimizer: {type: sgd, "
@@ -213,7 +215,7 @@ START_TEST(the_target_follows)
 }
 END_TEST
 
-/* dQ/da of a mean: by differences. */
+/* dQ/da of a mean, compared with differences. */
 START_TEST(gradients_of_actions)
 {
     struct bench *b = bench_new("{algorithm: critic, critic: {activation: tanh}}");

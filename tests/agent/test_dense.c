@@ -1,5 +1,5 @@
 /* Products of every size, form and instruction set have the bits that dense.h defines,
- * computed here one element at a time, and touch nothing outside of C. */
+ * which are computed here one element at a time, and write nothing outside of C. */
 #include "agent/session/kernels/kernel.h"
 #include "agent/session/kernels/loops.h"
 #include "tests/support/test_main.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { SIDE = 330, FLOATS = SIDE * SIDE };
-/* What is compared before and behind C, which must not change. */
+/* Floats before and behind C, which must not change. */
 enum { BEFORE = 16, BEHIND = 256 };
 
 struct bench {
@@ -78,9 +78,9 @@ static void define(const struct dense *d, float *c, float *sums)
     }
 }
 
-/* ---- against it ---- */
+/* ---- comparing with it ---- */
 
-/* How many floats of want and of got a product is concerned with. */
+/* The number of floats of want and got that are compared for a product. */
 static size_t extent(const struct dense *d)
 {
     return BEFORE + (size_t)((d->m - 1) * d->ldc + d->n) + BEHIND;
@@ -146,7 +146,7 @@ START_TEST(every_size)
 }
 END_TEST
 
-/* Bias, activations, gradients, sums of columns; rows that lie apart. */
+/* Bias, activations, gradients, sums of columns; rows that are not adjacent. */
 START_TEST(everything_that_comes_after)
 {
     static const int64_t columns[] = {1, 5, 8, 16, 33, 64};
@@ -174,7 +174,7 @@ START_TEST(everything_that_comes_after)
 }
 END_TEST
 
-/* A few rows have tiles that are wider. */
+/* For a few rows, tiles are wider. */
 START_TEST(few_rows_of_many_columns)
 {
     static const int64_t columns[] = {63, 64, 65, 100, 127, 128, 129, 200, 257, 330};
@@ -223,7 +223,7 @@ START_TEST(short_sums_of_many_columns)
 }
 END_TEST
 
-/* k is cut into parts and B is packed, which must not be seen. */
+/* k is cut into parts and B is packed, which must not change the bits. */
 START_TEST(large_ones)
 {
     struct bench *t = bench_new();
@@ -278,7 +278,7 @@ START_TEST(blocks_of_the_batch)
 }
 END_TEST
 
-/* The sum that plain C rounds once is the one of fma(). */
+/* The sum that plain C rounds once is that of fma(). */
 START_TEST(numbers_at_the_edges)
 {
     static const float odd[] = {
@@ -295,7 +295,7 @@ START_TEST(numbers_at_the_edges)
     }
     for (int64_t k = 1; k <= 3; k++)
         for (int64_t n = 1; n <= N;
-             n += 4) /* a ReLU leaves NaN and what underflows to -0 */
+             n += 4) /* a ReLU keeps NaN, and -0 from an underflow */
             for (int what = DENSE_AS_IS; what <= DENSE_RELU; what++)
                 ck_defined(t, (struct dense){.m = N,
                                              .n = n,

@@ -1,4 +1,5 @@
-/* Agents that act and never learn: what they do, and that it is a function of the key. */
+/* Agents that act and never learn: which actions they choose, as a function of the key
+ * alone. */
 #include "agent/algo/algo.h"
 #include "common/ckpt/bundle.h"
 #include "common/mem/xmalloc.h"
@@ -34,10 +35,10 @@ static struct space box(int64_t width, double low, double high)
                           .high = high};
 }
 
-/* One agent that plays. */
+/* One agent of such an algorithm. */
 struct player {
     struct agent_config config;
-    struct algo_args from; /* a policy from elsewhere */
+    struct algo_args from; /* the graph and weights of an imported policy */
     struct graph *graph;
     struct session *session;
     const struct algo_ops *ops;
@@ -203,7 +204,7 @@ START_TEST(rules_of_spread)
     s[1] = discrete("agent_1", 12, 5, 0);
     open_player(&p, "heuristic", "simple_spread", s, 2, 0);
     act(&p, 1, 1, first, actions);
-    ck_assert_int_eq(chosen(actions, 5), 2); /* the other one is nearer to the left */
+    ck_assert_int_eq(chosen(actions, 5), 2); /* the other is nearer to the left one */
     close_player(&p);
     open_player(&p, "heuristic", "simple_spread", s, 2, 1);
     act(&p, 1, 1, second, actions);
@@ -227,7 +228,7 @@ START_TEST(rules_of_speaker_and_listener)
     close_player(&p);
     open_player(&p, "heuristic", "simple_speaker_listener", s, 2, 1);
     act(&p, 1, 1, listener, actions);
-    ck_assert_int_eq(chosen(actions, 5), 0); /* nothing was said yet */
+    ck_assert_int_eq(chosen(actions, 5), 0); /* no word was spoken yet */
     listener[9] = 1;
     act(&p, 1, 1, listener, actions);
     ck_assert_int_eq(chosen(actions, 5), 3); /* down */
@@ -257,7 +258,7 @@ END_TEST
 
 enum { REAL_OBS = 8, REAL_UNITS = 32, REAL_ACTIONS = 9 };
 
-/* y = relu?(x W + b) of one row, the sums in float64. */
+/* y = relu?(x W + b) of one row; sums in float64. */
 static void layer(struct bundle_reader *b, const char *name, const double *x, int n,
                   double *y, int m, int with_relu)
 {
@@ -297,7 +298,7 @@ static int best_by_the_weights(struct bundle_reader *b, const float *row)
 }
 
 /* An agent of a world with observations of 8 numbers and 9 actions acts by the weights of
- * a real run of openai/maddpg: as plain loops over these weights say. */
+ * a real run of openai/maddpg. The expected actions are computed with plain loops. */
 START_TEST(the_weights_of_a_real_file_play)
 {
     enum { ROWS = 200 };
@@ -343,7 +344,7 @@ START_TEST(the_weights_of_a_real_file_play)
 }
 END_TEST
 
-/* ---- what others ask ---- */
+/* ---- requests of other agents ---- */
 
 START_TEST(they_propose_and_never_write)
 {

@@ -10,7 +10,7 @@ static const float reward[10] = {1, 2, 3, 4, 5, 1, 1, 8, 2, 2};
 static const float terminated[10] = {0, 0, 0, 0, 0, 0, 0, 1, 0, 0};
 static const float cut[10] = {0, 1, 0, 0, 1, 0, 0, 1, 0, 1};
 static const float value[10] = {1, 1, 2, 2, 3, 4, 2, 1, 1, 3};
-/* The next row's value, but after a cut another number. */
+/* The value of the next row, except after a cut, where it is another number. */
 static const float next_value[10] = {1, 6, 2, 3, 8, 2, 1, 99, 3, 4};
 
 static struct gae_args window(void)
@@ -77,7 +77,7 @@ START_TEST(test_n_step)
 }
 END_TEST
 
-/* With lambda 1 and as many steps as there are, both sum up all rewards. */
+/* With lambda 1 and n at least the number of steps, both are the sums of all rewards. */
 START_TEST(test_whole_returns)
 {
     const struct gae_args a = window();

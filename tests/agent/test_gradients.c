@@ -125,7 +125,7 @@ START_TEST(only_ops_between_are_differentiated)
     ck_assert_ptr_null(graph_operation(g, "gradients/side_grad/mul"));
     ck_assert(!output_valid(gradient(g, side, x)));
     before = graph_n_operations(g);
-    xs[0] = y; /* d(y)/d(y) is one; nothing below is asked for */
+    xs[0] = y; /* d(y)/d(y) is one; the graph below y is not searched */
     xs[1] = x;
     ck_assert_int_eq(graph_gradients(g, &y, 1, xs, 2, NULL, &y, 1, d, NULL), 0);
     ck_assert(output_valid(d[0]) && !output_valid(d[1]));
@@ -160,7 +160,7 @@ static void check_waits(const struct graph *g, const char *name, const char *on)
     ck_abort_msg("%s does not wait for %s", name, on);
 }
 
-/* As optimisers ask for them: what an op gives to two inputs goes through a tuple. */
+/* As in an optimiser's request: gradients of two inputs of one op go through a tuple. */
 START_TEST(gradients_of_several_inputs_come_together)
 {
     struct graph *g = graph_new();
@@ -234,8 +234,8 @@ START_TEST(gradients_of_gradients)
 }
 END_TEST
 
-/* Reductions, joins and pieces: the gradient has its input's shape, also when the batch
- * size is not known. */
+/* Reductions, joins and pieces: the gradient has its input's shape, even if the batch
+ * size is unknown. */
 START_TEST(gradients_have_the_shape_of_their_input)
 {
     static const char *const reductions[] = {"Sum", "Mean", "Max", "Min", "Prod"};
@@ -289,7 +289,8 @@ START_TEST(gradients_have_the_shape_of_their_input)
 }
 END_TEST
 
-/* The product of the others, zeros or not; bools and floats meet in one fused loop. */
+/* The gradient is the product of the other factors, zeros or not; bools and floats are
+ * mixed in one fused loop. */
 START_TEST(a_product_s_gradient_is_the_product_of_the_others)
 {
     float x[] = {1.0f, 2.0f, 3.0f, 0.0f, 4.0f, 5.0f, 0.0f, 6.0f, 0.0f};

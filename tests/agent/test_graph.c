@@ -54,7 +54,7 @@ START_TEST(every_row_is_whole)
 }
 END_TEST
 
-/* Types and counts of arguments are attributes that exist, defaults can be read. */
+/* Attributes named for types and counts of arguments exist, and defaults can be read. */
 START_TEST(every_signature_names_what_it_has)
 {
     struct signature_room room;
@@ -106,7 +106,7 @@ START_TEST(malformed_signatures_are_told)
 }
 END_TEST
 
-/* Must be extended with every op whose kernel calls libm. */
+/* The table must be extended with every op whose kernel calls libm. */
 START_TEST(ops_of_libm_are_marked)
 {
     static const char *const always[] = {"Pow"};
@@ -510,7 +510,7 @@ static struct operation *split_v(struct graph *g, struct output x, int32_t a, in
     return op_finish(p);
 }
 
-/* What would send a kernel outside of its tensors is refused here. */
+/* Sizes that would lead a kernel outside of its tensors are refused. */
 START_TEST(sizes_that_cannot_be_are_told)
 {
     struct graph *g = graph_new();

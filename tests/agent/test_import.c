@@ -61,7 +61,7 @@ static void run_target(struct agent_process *p, const char *name, uint64_t count
     ck_assert_msg(msg_refused(&p->reply.body, &why) == 0, "%s", why.msg);
 }
 
-/* What was written is in the block; the same requests come to the same bits. */
+/* What a request wrote is in the block; repeating the requests gives the same bits. */
 START_TEST(test_import_and_respawn)
 {
     const int block = agent_process_block();
@@ -119,7 +119,7 @@ START_TEST(test_import_refuses_what_is_no_graph)
 }
 END_TEST
 
-/* The same from every process, and such as TensorFlow takes. */
+/* Every process exports the same graph, in a form that TensorFlow accepts. */
 START_TEST(test_an_agent_tells_its_graph)
 {
     struct wbuf first = {0};

@@ -19,7 +19,7 @@
 
 static const struct space two_heads = {.width = 8, .n_heads = 2, .heads = {5, 3}};
 
-/* A particle world's number: move + 5 say. */
+/* The number of a choice is that of a particle world: move + 5 * word. */
 START_TEST(test_choices_and_back)
 {
     float action[8];
@@ -46,7 +46,7 @@ START_TEST(test_hardened_heads)
 }
 END_TEST
 
-/* A head that has none may choose any. */
+/* In a head without an allowed choice, any may be chosen. */
 START_TEST(test_masks)
 {
     static const uint8_t masks[3][8] = {
@@ -127,7 +127,7 @@ static struct acting make_acting(void)
     return a;
 }
 
-/* How many of many explored choices differ from the greedy ones. */
+/* The share of many explored choices that differ from the greedy ones. */
 static double share_explored(const char *config, const struct space *space)
 {
     struct team *t = open_team(config, *space);
@@ -148,7 +148,7 @@ static double share_explored(const char *config, const struct space *space)
     return (double)differ / (50 * COPIES);
 }
 
-/* An explored choice is any, the greedy one included. */
+/* Exploring chooses among all, the greedy choice included. */
 START_TEST(test_epsilon)
 {
     static const char *const half =
@@ -165,7 +165,7 @@ START_TEST(test_epsilon)
 }
 END_TEST
 
-/* "1 to 0 over 100": each copy explores as of its own step. */
+/* "1 to 0 over 100": each copy's epsilon is that of its own step. */
 START_TEST(test_epsilon_falls)
 {
     struct team *t = open_team("{algorithm: iql, settings: {epsilon: 1 to 0 over 100}, "
@@ -176,7 +176,7 @@ START_TEST(test_epsilon_falls)
 
     act(t, &greedy, ACT_GREEDY, 0, COPIES);
     for (int round = 0; round < 50; round++) {
-        any.step = 68; /* 0.32 of copy 0 to 0 of copy 32 and later ones */
+        any.step = 68; /* epsilon: 0.32 for copy 0, 0 from copy 32 on */
         act(t, &any, ACT_EXPLORE, 0, COPIES);
         for (size_t e = 0; e < COPIES; e++) {
             differ[e >= 32] += memcmp(any.actions + e * MOVES, greedy.actions + e * MOVES,
@@ -190,8 +190,8 @@ START_TEST(test_epsilon_falls)
 }
 END_TEST
 
-/* Two moves of four are possible, other ones for every copy: of these any is explored, and
- * the better one is the greedy choice. */
+/* Each copy may choose two moves of four, different ones: exploring chooses any of them,
+ * and the greedy choice is the better one. */
 START_TEST(test_masked_choices)
 {
     static const char *const always =
@@ -240,7 +240,8 @@ START_TEST(test_masked_choices)
 }
 END_TEST
 
-/* A row's action depends on its own observation and counter alone; nothing is written. */
+/* An action depends only on the observation and counter of its row; nothing is
+ * written. */
 START_TEST(test_act_is_pure)
 {
     struct team *t = open_team(SMALL, two_heads);
@@ -263,11 +264,11 @@ END_TEST
 
 struct row {
     float obs[OBS], next_obs[OBS], reward, terminated, alive, weight;
-    uint8_t next_allowed[MOVES]; /* none: all */
+    uint8_t next_allowed[MOVES]; /* all zeros: any move is allowed */
     int move;
 };
 
-/* A network of one layer, q = obs W + b, and plain descent. */
+/* A network of one layer, q = obs W + b, and plain gradient descent. */
 #define LINEAR(reward_scale)                                                             \
     "{algorithm: iql, discount: 0.5, polyak: 0.25, clip_norm: none, "                    \
     "settings: {hysteresis: 0.2, reward_scale: " reward_scale "}, "                      \
@@ -340,7 +341,7 @@ static double scale_of(struct team *t, uint64_t n)
     return n > 1 ? 1 / sqrt(squares / alive + 1e-8) : 1;
 }
 
-/* One step down the loss, written out. Returns the loss before it. */
+/* One step of gradient descent, written out. Returns the loss before it. */
 static double descend(struct linear *l, const struct linear *target,
                       const struct row *rows, uint64_t step_number, double scale)
 {
@@ -380,7 +381,7 @@ static void check_close(const struct linear *a, const struct linear *b)
         ck_assert_float_eq_tol(x[i], y[i], 1e-5f);
 }
 
-/* Rows of agent_1; some are ends, some of no agent, some weigh more. */
+/* Rows of agent_1 with different weights; some are ends, in one the agent is absent. */
 static void write_rows(struct team *t, struct row *rows, int masked)
 {
     const struct rng_key key = rng_key_make(5, "test", "rows");
@@ -411,7 +412,7 @@ static void write_rows(struct team *t, struct row *rows, int masked)
     }
 }
 
-/* Without masks, and with; rewards as they are, and divided by their deviation. */
+/* Without masks, and with; with raw rewards, and divided by their deviation. */
 START_TEST(test_learning_written_out)
 {
     const int masked = _i % 2, scales = _i / 2;
@@ -465,9 +466,10 @@ START_TEST(test_groups)
 }
 END_TEST
 
-/* Two players, neither of whom sees what the other does: 1 for the same move, -3 for
- * missing each other, so that alone every move looks worse than staying out (move 3: 0).
- * Weighed alike, disappointments win; hardly weighed, the best that can come does. */
+/* Two players, neither of whom sees the other's move: the reward is 1 for the same move
+ * and -3 for different ones, so that on average every move looks worse than staying out
+ * (move 3: 0). If disappointments count fully, staying out wins; if they hardly count,
+ * the best move does. */
 static int learned_move(const char *config)
 {
     struct team *t = open_team(config, moves);
@@ -506,7 +508,7 @@ START_TEST(test_hysteresis_forgives)
 }
 END_TEST
 
-/* ---- configurations that cannot be ---- */
+/* ---- invalid configurations ---- */
 
 static int try_build(const char *config, struct space space, struct err *err)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* ---- the table is whole ---- */
+/* ---- the table is complete ---- */
 
 /* Ops whose cases are not in the tables of kernel_cases.h. */
 static const struct {
@@ -89,7 +89,8 @@ static int has_case(const char *op)
     return 0;
 }
 
-/* Nodes of a Saver, which no session runs (agent/saver); Variable is VariableV2. */
+/* Nodes of a Saver, which no session runs (agent/saver); Variable is an alias of
+ * VariableV2. */
 static int is_planned(const char *op)
 {
     static const char *const planned[] = {"SaveV2",     "RestoreV2",
@@ -148,7 +149,7 @@ static void compare(const struct stage *s, const struct tensor *have,
     for (int64_t i = 0; i < want->n; i++) {
         double h = element_get(have, i), w = want->v[i];
 
-        element_set(&want->tensor, i, w); /* integers wrap */
+        element_set(&want->tensor, i, w); /* integers wrap around */
         if (epsilon_of(have->dtype) == 0)
             w = element_get(&want->tensor, i);
         if (h == w || (isnan(h) && isnan(w)))
@@ -159,7 +160,7 @@ static void compare(const struct stage *s, const struct tensor *have,
     }
 }
 
-/* Returns whether it ran; what is refused is so with the op's name. */
+/* Returns whether it ran; a refusal must name the op. */
 static int check_values(const struct kernel_case *c, enum dtype x, enum feeding feeding,
                         int must_run)
 {
@@ -197,7 +198,7 @@ START_TEST(values_are_those_of_a_naive_loop)
 }
 END_TEST
 
-/* A type that the row does not list is refused, or the values are right all the same. */
+/* A type that the row does not list is either refused or gives correct values. */
 START_TEST(no_type_gives_wrong_values)
 {
     const struct kernel_case *c = kernel_case_at(_i);
@@ -210,7 +211,7 @@ END_TEST
 
 /* ---- gradients ---- */
 
-/* sum over outputs k and elements i of weight[k][i] output[k][i], in double */
+/* The sum over outputs k and elements i of weight[k][i] output[k][i], in double. */
 static double weighted_sum(struct stage *s, const struct tensor *weight)
 {
     struct tensor ret[MAX_OPERANDS] = {0};
@@ -227,7 +228,8 @@ static double weighted_sum(struct stage *s, const struct tensor *weight)
 }
 
 /* Central differences: the error of the formula is about step^2, that of the sums about
- * epsilon / step; both are far below a millionth in double, below a hundredth in float.
+ * epsilon / step; both are far below a millionth in double, and below a hundredth in
+ * float.
  */
 static void compare_differences(struct stage *s, const struct array *x,
                                 const struct tensor *gradient,
@@ -250,7 +252,7 @@ static void compare_differences(struct stage *s, const struct array *x,
     }
 }
 
-/* One weight for each output, fed as the gradient of that output. */
+/* Adds one weight for each output, fed as the gradient of that output. */
 static size_t add_weights(struct stage *s, struct output *ys, struct output *grad_ys,
                           struct tensor *weight)
 {
@@ -509,7 +511,8 @@ static const struct {
 };
 enum { N_BAD = sizeof(bad) / sizeof(bad[0]) };
 
-/* At once where the shapes are known, otherwise when it runs; always by name. */
+/* Refused at once if the shapes are known, otherwise when it runs; the message always has
+ * the name. */
 START_TEST(what_does_not_fit_is_refused_by_name)
 {
     const struct kernel_case c = {.op = bad[_i].op,
@@ -537,7 +540,7 @@ END_TEST
 
 /* ---- integers of any value ---- */
 
-/* Allocations of more than this fail, so that nobody gets what odd sizes ask for. */
+/* Allocations of more than this fail, so that strange sizes are harmless. */
 #define MEMORY_LIMIT_MB 1024
 
 const char *__asan_default_options(void);
@@ -565,7 +568,8 @@ static void put_everywhere(const struct tensor *t, int64_t v)
             ((int32_t *)t->data)[i] = (int32_t)v;
 }
 
-/* Runs the case with that value everywhere in an operand; 0: it is not of integers. */
+/* Runs the case with this value everywhere in an operand. 0: the operand does not consist
+ * of integers. */
 static int try_integer(const struct kernel_case *c, int operand, int64_t v)
 {
     struct tensor ret[MAX_OPERANDS] = {0};
@@ -588,8 +592,8 @@ static int try_integer(const struct kernel_case *c, int operand, int64_t v)
     return tried;
 }
 
-/* Indices, axes, sizes, labels, known when it runs and not before: the op runs or is
- * refused, and nothing else is touched. */
+/* Indices, axes, sizes and labels that are known only when the op runs: it runs or is
+ * refused, and writes nothing else. */
 START_TEST(integers_may_be_anything)
 {
     static const int64_t odd[] = {-1,        0,         7,         -1000,
@@ -603,26 +607,26 @@ START_TEST(integers_may_be_anything)
 }
 END_TEST
 
-/* Only rules that take any shape have no row above. */
+/* Only ops whose rules accept any shape may lack a row above. */
 START_TEST(every_constraint_has_a_refusal)
 {
     static const char *const any_shape[] = {
         "Placeholder", "Const", "VariableV2", "Variable", "MergeV2Checkpoints", "Where",
         "Shape", "ShapeN", "Cast",
-        /* of variables: test_kernels_state.c */
+        /* ops of variables: test_kernels_state.c */
         "Assign", "AssignAdd", "AssignSub", "ApplyGradientDescent", "ApplyMomentum",
         "ApplyRMSProp", "ApplyAdam", "ResourceApplyGradientDescent",
         "ResourceApplyMomentum", "ResourceApplyRMSProp", "ResourceApplyAdam",
-        /* of resources and branches, and of names: test_ops.c */
+        /* ops of resources and branches, and of names: test_ops.c */
         "ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp",
         "AssignSubVariableOp", "Switch", "RefSwitch", "Merge", "StringJoin",
         "ScalarSummary",
-        /* of loops, tensor arrays and stacks: test_while.c */
+        /* ops of loops, tensor arrays and stacks: test_while.c */
         "Enter", "RefEnter", "NextIteration", "LoopCond", "TensorArrayV3",
         "TensorArrayWriteV3", "TensorArrayReadV3", "TensorArrayGatherV3",
         "TensorArrayScatterV3", "TensorArrayConcatV3", "TensorArraySplitV3", "StackV2",
         "StackPushV2",
-        /* of keys, which no case can write: test_kernels_state.c */
+        /* takes keys, which cases cannot express: test_kernels_state.c */
         "StatelessRandomUniformV2"};
     const struct op_def *d = op_def_at((size_t)_i);
     int told = d->shape == shape_same || d->shape == shape_scalar ||
@@ -640,7 +644,7 @@ static Suite *make_suite(void)
 {
     Suite *s = suite_create("kernels");
     TCase *tc = tcase_create("kernels");
-    /* Needs a limit on memory that is kept, which emulated machines do not have. */
+    /* Needs a memory limit that is enforced; emulated machines do not enforce it. */
     TCase *limited = tcase_create("limited");
     int n_ops = 0, n_cases = 0;
 

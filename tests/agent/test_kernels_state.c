@@ -1,4 +1,4 @@
-/* What writes variables, what draws, and QR: the ops whose results are no function of
+/* Ops that write variables, ops that draw, and QR: those whose results are no function of
  * their inputs alone, or not unique.
  */
 #include "tests/agent/session_help.h"
@@ -122,7 +122,7 @@ END_TEST
 
 /* ---- steps of the optimisers ---- */
 
-/* Scalars in the order of the op's inputs; slots a and b, the fed gradient g. */
+/* A variable x and its slots a and b. */
 struct step {
     double x, a, b;
 };
@@ -134,7 +134,8 @@ static struct step descent(struct step s, double g, int nesterov)
     return s;
 }
 
-/* Sutskever et al. 2013, with the step before the momentum as TensorFlow has it */
+/* Sutskever et al. 2013, with the learning rate applied before the momentum, as in
+ * TensorFlow */
 static struct step momentum(struct step s, double g, int nesterov)
 {
     s.a = 0.9 * s.a + g;
@@ -151,7 +152,7 @@ static struct step rms_prop(struct step s, double g, int nesterov)
     return s;
 }
 
-/* Kingma & Ba 2015; powers of beta as after two steps, held still */
+/* Kingma & Ba 2015; the powers of beta are constants, as after two steps */
 static struct step adam(struct step s, double g, int nesterov)
 {
     double rate = 0.1 * sqrt(1 - 0.99 * 0.99) / (1 - 0.9 * 0.9);
@@ -162,7 +163,8 @@ static struct step adam(struct step s, double g, int nesterov)
     return s;
 }
 
-/* inputs: v the variable, a and b its slots, g the gradient, digits a scalar below */
+/* inputs: v the variable, a and b its slots, g the gradient, a digit: index of a scalar
+ * below */
 static const double scalars[] = {0.1, 0.9, 0.99, 0.5, 1e-3, 0.9 * 0.9, 0.99 * 0.99};
 enum { N_SCALARS = sizeof(scalars) / sizeof(scalars[0]) };
 static const struct {
@@ -199,7 +201,7 @@ static struct operation *step_op(struct bed *b, int row, enum dtype dtype,
     return op_finish(p);
 }
 
-/* Ten steps with another gradient each. In float32 1 - beta2 has lost three digits. */
+/* Ten steps with different gradients. In float32, 1 - beta2 has three digits less. */
 START_TEST(optimisers_step_as_their_formulas_say)
 {
     int row = _i / 2;
@@ -293,8 +295,8 @@ static double drawn(const struct tensor *t, int64_t i)
     }
 }
 
-/* Means and variances as textbooks give them; a normal cut at two deviations keeps the
- * variance 1 - 4 phi(2) / (2 Phi(2) - 1). */
+/* Means and variances from textbooks; a normal cut at two deviations has the variance
+ * 1 - 4 phi(2) / (2 Phi(2) - 1). */
 static const struct {
     const char *type;
     enum dtype dtype;
@@ -311,8 +313,9 @@ static const struct {
 };
 enum { N_DRAWS = sizeof(draws) / sizeof(draws[0]) };
 
-/* The numbers that TensorFlow's documentation prints for seed [1, 2] (random.split), of
- * which a uniform float32 has the low 23 bits; float64 has 20 and all bits of two. */
+/* The numbers that TensorFlow's documentation prints for seed [1, 2] (random.split). A
+ * uniform float32 consists of the low 23 bits of one of them; a float64 of 20 bits of one
+ * and all bits of another. */
 START_TEST(stateless_draws_are_tensorflows)
 {
     static const uint32_t words[] = {1105988140, 1738052849, 3959391294, 370444179};
@@ -352,7 +355,7 @@ START_TEST(stateless_draws_are_tensorflows)
 }
 END_TEST
 
-/* Another algorithm, and keys of a wrong shape, are refused. */
+/* Another algorithm and keys of a wrong shape are refused. */
 START_TEST(stateless_draws_are_checked)
 {
     static const struct {
@@ -399,7 +402,7 @@ START_TEST(draws_have_their_distribution)
     b.key = rng_key_make(3, "draws", "test");
     t = bed_fetch(&b, draw(&b, draws[_i].type, draws[_i].dtype, NULL));
     for (int64_t i = 0; i < DRAWS; i++) {
-        low = fmin(low, drawn(&t, i)); /* an assertion costs more */
+        low = fmin(low, drawn(&t, i)); /* faster than an assertion each */
         high = fmax(high, drawn(&t, i));
         mean += drawn(&t, i) / DRAWS;
     }

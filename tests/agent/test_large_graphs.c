@@ -1,6 +1,6 @@
-/* Graphs of very many nodes are read, planned, run and written in time that grows as they
- * do. The processor's time for four times as many nodes is compared with that for as many:
- * what is quadratic takes sixteen times as long. */
+/* Graphs of very many nodes are read, planned, run and written in time proportional to
+ * their size. The processor time is compared with that for a quarter of the nodes: a
+ * quadratic algorithm takes sixteen times as long. */
 #include "agent/graph/lookup.h"
 #include "agent/saver/metagraph_export.h"
 #include "agent/saver/metagraph_import.h"
@@ -14,13 +14,13 @@
 #include <string.h>
 #include <time.h>
 
-#ifdef __SANITIZE_ADDRESS__ /* each allocation costs more */
+#ifdef __SANITIZE_ADDRESS__ /* each allocation takes longer */
 enum { FEW = 5000 };
 #else
 enum { FEW = 16000 };
 #endif
 enum { MANY = 4 * FEW, MOST_INPUTS = 60000, TRIES = 3 };
-#define GENEROUS 10.0 /* times as long */
+#define GENEROUS 10.0 /* largest accepted ratio of the times */
 
 /* ---- NodeDefs ---- */
 
@@ -113,7 +113,7 @@ static void put_unary(const char *op, const char *name, int number, const char *
     pw_end(&bytes, node);
 }
 
-/* ---- the graphs: `end` is what is run ---- */
+/* ---- the graphs: the node `end` is run ---- */
 
 static void constants(int n)
 {
@@ -131,7 +131,7 @@ static void chain(int n)
     put_unary("Neg", "end", -1, "n", n - 1);
 }
 
-/* Every value is alive until all are there. */
+/* Every value is alive until all have been computed. */
 static void wide(int n)
 {
     size_t node;
@@ -158,7 +158,8 @@ static void wide(int n)
     pw_end(&bytes, node);
 }
 
-/* One waits for all; all wait for the one created after them, and the last writes. */
+/* One node waits for all; each of them waits for the one created after it, and the last
+ * one waits for a write. */
 static void control(int n)
 {
     size_t node = begin_node("v", -1, "VariableV2");
@@ -183,7 +184,7 @@ static void control(int n)
     pw_end(&bytes, node);
 }
 
-/* Each is read, then written. */
+/* Each variable is read, then written. */
 static void variables(int n)
 {
     size_t node;
@@ -223,7 +224,7 @@ static const struct {
              {"variables", variables, 0}};
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-/* As many collections as nodes, and definitions of ops. */
+/* n definitions of ops, and n collections. */
 static void put_extras(int n)
 {
     char name[32];
@@ -318,7 +319,7 @@ START_TEST(time_grows_as_the_graph)
 {
     double ratio = 0;
 
-    /* A busy machine makes some tries slow, a quadratic step all of them. */
+    /* a busy machine makes some tries slow, a quadratic algorithm all of them */
     for (int i = 0; i < TRIES; i++) {
         const double few = time_of(_i, FEW), many = time_of(_i, MANY);
 
@@ -332,7 +333,7 @@ START_TEST(time_grows_as_the_graph)
 }
 END_TEST
 
-/* ---- what is too much is named ---- */
+/* ---- limits: the message says what is too much ---- */
 
 START_TEST(too_many_nodes_are_told)
 {

@@ -48,7 +48,7 @@ START_TEST(test_hello)
     ck_assert_int_eq((pid_t)pid, p.pid);
     ck_assert_uint_eq(strlen(id), 40); /* a SHA-1 */
     ck_assert_uint_eq(strlen(print), 16);
-    check_exited(agent_process_end(&p), AGENT_EXIT_DONE); /* end of file */
+    check_exited(agent_process_end(&p), AGENT_EXIT_DONE); /* at end of file */
 
     memcpy(first, print, sizeof(first));
     agent_process_start(&p, "agent_0", -1, -1);
@@ -67,7 +67,7 @@ START_TEST(test_shutdown)
     start_configured(&p, -1, -1, 0);
     ck_assert_int_eq(call_empty(&p, "ping"), 0);
     ck_assert_int_eq(call_empty(&p, "shutdown"), 0);
-    ck_assert_int_eq(agent_process_read(&p), 0); /* ends though our ends are open */
+    ck_assert_int_eq(agent_process_read(&p), 0); /* exits; our ends are open */
     check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
 }
 END_TEST
@@ -84,7 +84,8 @@ static int count_entries(const char *path)
     return n - 2;
 }
 
-/* One thread; the descriptors of the protocol and no other; its own session. */
+/* The process has one thread, only the descriptors of the protocol, and its own
+ * session. */
 START_TEST(test_process)
 {
     struct agent_process p;
@@ -130,7 +131,7 @@ START_TEST(test_wrong_state)
 }
 END_TEST
 
-/* A configure that failed leaves an agent that can be configured. */
+/* After a failed configure the agent can be configured again. */
 START_TEST(test_wrong_configure)
 {
     static const char *const wrong[] = {
@@ -144,7 +145,7 @@ START_TEST(test_wrong_configure)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         ck_assert_msg(agent_process_configure(&p, wrong[i], 1, 0, 0) < 0, "%s", wrong[i]);
     ck_assert_int_eq(call_empty(&p, "configure"), ERR_PROTOCOL);
-    ck_assert_int_lt(agent_process_configure(&p, SMALL, 2, 5, 0), 0); /* not among them */
+    ck_assert_int_lt(agent_process_configure(&p, SMALL, 2, 5, 0), 0); /* no agent 5 */
     ck_assert_msg(agent_process_configure(&p, SMALL, 2, 1, 0) == 0, "%s",
                   p.reply.error.msg);
     check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
@@ -172,7 +173,7 @@ START_TEST(test_numerics)
         ck_assert_str_eq(p.reply.error.msg, "numerics: 'portable' or 'native' expected");
         ck_assert_msg(configure_numerics(&p, known[i]) == 0, "%s", p.reply.error.msg);
         ck_assert_int_eq(msg_get_bool(&p.reply.body, "portable", &portable, NULL), 0);
-        ck_assert(portable); /* the graph, whatever the mode */
+        ck_assert(portable); /* of the graph, whatever the mode */
         ck_assert_ptr_null(msg_get(&p.reply.body, "because"));
         check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
     }
@@ -243,12 +244,13 @@ START_TEST(test_launcher)
     ck_assert_int_eq(spare, 9);
     ck_assert_int_eq(setenv("SECRET", "x", 1), 0);
     check_exited(run_program(argv), 42);
-    argv[2] = stranger; /* the parent has gone */
+    argv[2] = stranger; /* pretends that the parent has exited */
     check_exited(run_program(argv), AGENT_EXIT_NO_RESPAWN);
 }
 END_TEST
 
-/* Standard input is /dev/null, or what it was; then so is the environment. */
+/* Standard input is /dev/null; with --input it is inherited, and so is the
+ * environment. */
 START_TEST(test_launcher_input)
 {
     char exe[4096], parent[32], launch[] = "launch", dashes[] = "--", sh[] = "/bin/sh";
@@ -320,7 +322,7 @@ static int set_value(struct agent_process *p, const char *key, double value)
 
 #define RATE "agent_0/hyperparameters/optimizer/learning_rate"
 
-/* All changes of one request or none. */
+/* A request makes all of its changes or none. */
 START_TEST(test_set)
 {
     struct agent_process p;
@@ -353,7 +355,8 @@ START_TEST(test_run_cannot_hide_a_write)
 }
 END_TEST
 
-/* What cannot be done is an answer that says why; the agent lives on. */
+/* A request that cannot be carried out gets a response with the reason; the agent lives
+ * on. */
 START_TEST(test_run_names_the_nearest)
 {
     struct agent_process p;
@@ -410,7 +413,8 @@ static uint64_t hash_reply(uint64_t h, const struct msg *m)
     return h;
 }
 
-/* One update: propose, then learn from that; the hash of all responses. */
+/* One update: propose, then learn from the proposal. Returns the hash of all
+ * responses. */
 static uint64_t update(struct agent_process *p, uint64_t number, const uint64_t *rows)
 {
     const msgpack_object *outputs = NULL;
@@ -449,8 +453,8 @@ static void *read_block(int fd, size_t n)
     return p;
 }
 
-/* Snapshot, ten updates; another process, killed and given the snapshot, answers the same
- * requests with the same bytes and ends with the same variables. */
+/* Snapshot, then ten updates. The process is killed; a new one that gets the snapshot
+ * answers the same requests with the same bytes and ends with the same variables. */
 START_TEST(test_respawn_is_exact)
 {
     struct team_args args = team_spread(SMALL, 200);
@@ -462,7 +466,7 @@ START_TEST(test_respawn_is_exact)
     size_t n;
 
     args.n = 1;
-    t = team_new(&args); /* for its log */
+    t = team_new(&args); /* only its log is used */
     for (int i = 0; i < BATCH; i++)
         rows[i] = (uint64_t)(i * 5);
     start_configured(&p, block, t->log_fd, 0);
@@ -491,8 +495,8 @@ START_TEST(test_respawn_is_exact)
 }
 END_TEST
 
-/* The same through messages, for agents that share no memory; pure requests in between
- * change no byte (the agent compares, too). */
+/* The same with messages, for agents that share no memory. Pure requests in between
+ * change no byte (BROOD_CHECK_PURE: the agent compares, too). */
 START_TEST(test_snapshot_and_restore_messages)
 {
     struct agent_process p;
@@ -530,7 +534,7 @@ START_TEST(test_snapshot_and_restore_messages)
 }
 END_TEST
 
-/* Rewards that are no numbers: the learn stage says so and names what broke. */
+/* With rewards that are not finite, the learn stage fails and names the value. */
 START_TEST(test_nonfinite)
 {
     struct team_args args = team_spread(SMALL, 40);
@@ -557,7 +561,7 @@ START_TEST(test_nonfinite)
 }
 END_TEST
 
-/* Rows that the log does not have. */
+/* Rows beyond the end of the log. */
 START_TEST(test_rows_beyond_the_log)
 {
     struct team_args args = team_spread(SMALL, 10);

@@ -1,4 +1,4 @@
-/* The instruction sets that this machine can run give the same bits in every loop. */
+/* All instruction sets that this machine can run give the same bits in every loop. */
 #include "agent/session/kernels/loops.h"
 #include "tests/support/test_main.h"
 
@@ -55,7 +55,7 @@ static const struct loop_row *row_like(const struct kern_loops *set,
     return set->rows + (row - kern_loops_at(0)->rows);
 }
 
-/* Bit for bit, but for which NaN it is. */
+/* Compares bits; all NaNs count as equal. */
 static int same(const void *a, const void *b, enum dtype dtype)
 {
     const float *x = a, *y = b;
@@ -95,7 +95,8 @@ START_TEST(every_loop_gives_the_same_bits)
 }
 END_TEST
 
-/* A sum in one call, against the same in three, by any set; element by element. */
+/* A sum in one call equals the same sum in three calls, with any set and element by
+ * element. */
 START_TEST(sums_do_not_depend_on_the_cut)
 {
     static const size_t periods[] = {1, 5, 15, 16, 31, 32, 33, 64, 69, 128};
@@ -158,7 +159,7 @@ START_TEST(rows_and_adam_give_the_same_bits)
 }
 END_TEST
 
-/* Rows side by side in registers give the bits of rows by themselves. */
+/* Rows computed side by side in registers have the same bits as rows computed alone. */
 START_TEST(rows_do_not_depend_on_their_neighbours)
 {
     static struct operands in;
@@ -215,7 +216,7 @@ static void define_adam(float *var, float *m, float *v, const float *g, size_t n
     }
 }
 
-/* Numbers with, here and there, one that is none, or subnormal, or negative. */
+/* Fills with numbers; if odd, some of them are NaN, infinite, subnormal or -0. */
 static void fill_odd(float *x, int salt, int odd)
 {
     static const float strange[] = {NAN, INFINITY, -INFINITY, 0x1p-127f, -0.0f, 3e38f};
@@ -228,7 +229,7 @@ static void fill_odd(float *x, int salt, int odd)
         x[0] = -__builtin_nanf("0x1234");
 }
 
-/* Every set's bits are the formula's, also where some of a block are not numbers. */
+/* Every set gives the bits of the formula, also if some of a block are not finite. */
 START_TEST(adam_is_its_formula)
 {
     static const size_t lengths[] = {1, 5, 16, 33, 512, 600, N};
@@ -269,7 +270,8 @@ START_TEST(follow_rounds_each_step)
 }
 END_TEST
 
-/* A NaN's sign and payload differ from machine to machine. */
+/* The sign and payload of a NaN differ from machine to machine, so one NaN replaces
+ * all. */
 START_TEST(of_nans_one_is_left)
 {
     const uint32_t given[] = {0xffc00000, 0x7f800001, 0x3f800000, 0x80000000, 0xff800000};
@@ -290,7 +292,7 @@ START_TEST(of_nans_one_is_left)
 }
 END_TEST
 
-/* However many rows stand side by side. */
+/* The number of rows does not change the softmax of a row. */
 START_TEST(a_row_s_softmax_is_its_own)
 {
     static struct operands in;

@@ -41,8 +41,8 @@ static int block_equals(const struct member *m, const void *block)
 
 /* ---- names ---- */
 
-/* The checkpoint's keys are those of two agents of openai/maddpg, and ours the same, in
- * any order; and the shapes that do not depend on its sizes. */
+/* The checkpoint is that of two agents of openai/maddpg. It has a variable for each of
+ * ours, and no others, with the same type and rank; sizes differ. */
 START_TEST(test_names_of_a_real_checkpoint)
 {
     struct team_args args = team_spread("{}", 1);
@@ -98,7 +98,7 @@ START_TEST(test_variables)
     ck_assert_ptr_nonnull(variable_find(g, "agent_1_1/beta2_power"));
     ck_assert_ptr_null(variable_find(g, "agent_0/q_func/fully_connected/weights"));
     ck_assert_uint_eq(collection_get(t->members[1].graph, HYPERPARAMETERS, NULL, NULL),
-                      7 + 2 * 3); /* three may be schedules */
+                      7 + 2 * 3); /* three may be schedules: two more each */
     team_free(t);
 }
 END_TEST
@@ -185,7 +185,7 @@ START_TEST(test_stages)
     ck_assert_int_eq(s[1].repeat_from, 1);
     ck_assert_str_eq(s[2].name, "learn");
     ck_assert(s[2].writes);
-    ck_assert_ptr_null(s[2].reads[0]); /* nobody waits for anybody */
+    ck_assert_ptr_null(s[2].reads[0]); /* stage learn waits for no other agent */
     ck_assert_int_eq(s[2].repeat_from, 2);
     team_free(t);
 
@@ -258,7 +258,7 @@ START_TEST(test_learn_is_deterministic)
 }
 END_TEST
 
-/* The noise is another one at every update. */
+/* Each update draws different noise. */
 START_TEST(test_update_number_counts)
 {
     struct team *t = open_spread(SMALL);
@@ -276,7 +276,8 @@ START_TEST(test_update_number_counts)
 }
 END_TEST
 
-/* own_batches: three groups of rows; each agent learns from its own as if alone. */
+/* own_batches: three groups of rows; each agent learns from its own group, as if
+ * alone. */
 START_TEST(test_groups)
 {
     struct team *grouped = open_spread(SMALL), *single = open_spread(SMALL);
@@ -284,7 +285,7 @@ START_TEST(test_groups)
 
     team_update(grouped, 0, batch_rows, 3, BATCH, NULL);
     team_update(single, 0, batch_rows + 2 * BATCH, 1, BATCH, NULL);
-    /* Proposals draw other noise, so the targets differ, but not Q of the rows. */
+    /* the noise of the proposals differs, so the targets do, but not Q of the rows */
     want = team_scalar(&single->members[2], "q_mean");
     ck_assert_double_eq(team_scalar(&grouped->members[2], "q_mean"), want);
     ck_assert_double_ne(team_scalar(&grouped->members[1], "q_mean"),
@@ -294,7 +295,7 @@ START_TEST(test_groups)
 }
 END_TEST
 
-/* Rows of weight 0 have no part in the critic's loss. */
+/* Rows of weight 0 do not count in the critic's loss. */
 START_TEST(test_weights)
 {
     struct team *t = open_spread(SMALL);
@@ -327,7 +328,7 @@ END_TEST
 
 /* ---- accept_reject ---- */
 
-/* One network learns, the other hardly moves. */
+/* One network learns; the other has a rate near 0. */
 static const struct {
     const char *config, *loss;
 } trials[] = {
@@ -341,9 +342,9 @@ static const struct {
      "actor_loss"},
 };
 
-/* The same batch again and again: the loss falls, without a slot or a gradient. And an
- * agent that takes over in between does the same: what an update tries depends on the
- * block and its number alone. */
+/* With the same batch in every update the loss falls, without slots or gradients. An
+ * agent that takes over in between does the same, because the perturbations of an update
+ * depend only on the block and the update's number. */
 START_TEST(test_accept_reject)
 {
     struct team *a = open_spread(trials[_i].config), *b = open_spread(trials[_i].config);
@@ -409,9 +410,9 @@ static const struct {
     int box;
 } act_rows[] = {{SMALL, 0}, {"{settings: {execute: soft}}", 1}};
 
-/* A row's action depends on its own observation and counter alone. Matrix products may
- * differ in the last bit with their height on some machines, so soft actions are compared
- * within that. */
+/* An action depends only on the observation and counter of its row. On some machines the
+ * last bit of a matrix product depends on its height, so soft actions are compared with a
+ * tolerance. */
 START_TEST(test_act_rows_are_independent)
 {
     struct team_args args = team_spread(act_rows[_i].config, 1);
@@ -452,7 +453,7 @@ START_TEST(test_hard_actions_are_one_hot)
             a.counter[e] += COPIES;
         }
     }
-    /* A fresh policy is nearly even, and the noise moves from step to step. */
+    /* a fresh policy is nearly uniform, and the noise changes from step to step */
     for (int i = 0; i < 5; i++)
         ck_assert_int_gt(moves[i], 5);
     team_free(t);
@@ -496,7 +497,7 @@ START_TEST(test_greedy_is_argmax)
 }
 END_TEST
 
-/* Moves and speech: each head its own distribution and its own greatest. */
+/* Moves and speech: each head has its own distribution and its own maximum. */
 START_TEST(test_two_heads)
 {
     struct team_args args = team_spread("{}", 1);
@@ -540,14 +541,14 @@ START_TEST(test_deterministic_policy)
         ck_assert(explored.actions[i] >= -3 && explored.actions[i] <= 1);
         differ += fabs((double)(greedy.actions[i] - explored.actions[i])) / 16;
     }
-    ck_assert(differ > 0.2 && differ < 2); /* half of a half range of 2 */
+    ck_assert(differ > 0.2 && differ < 2); /* half of the half range, which is 2 */
     team_update(t, 0, batch_rows, 1, BATCH, NULL);
     ck_assert_double_gt(team_scalar(&t->members[0], "actor_grad_norm"), 0);
     team_free(t);
 }
 END_TEST
 
-/* ---- configurations that cannot be ---- */
+/* ---- invalid configurations ---- */
 
 static int try_build(const char *config, struct space space, struct err *err)
 {
@@ -588,8 +589,8 @@ END_TEST
 
 /* ---- values: ends and limits ---- */
 
-/* Reward 1 at every step from one state to itself. Cut by a limit (truncated) the value
- * is 1 / (1 - discount); at an end (terminated) it is 1. */
+/* Reward 1 at every step, and the state never changes. If the episode is cut by a limit
+ * (truncated), the value is 1 / (1 - discount); at an end (terminated) it is 1. */
 static double learned_value(float terminated)
 {
     struct team_args args = team_spread(
@@ -630,8 +631,9 @@ START_TEST(test_termination_does_not)
 }
 END_TEST
 
-/* Without a future, targets are the rewards: of all that were counted, the deviation is 1
- * and (standard) the mean 0. The log has more rows than the update's step counts. */
+/* With discount 0, targets are the rewards. Over the rows that were counted, their
+ * deviation is 1 and (standard) their mean 0. The log has more rows than the update's
+ * step says. */
 START_TEST(test_scaled_rewards)
 {
     static const char *const configs[] = {

@@ -1,5 +1,5 @@
-/* What is not possible has no part in learning: policies of logits, and what others are told
- * of the next action. */
+/* Choices that are not allowed take no part in learning: in policies of logits, and in
+ * the proposals for the next action. */
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
 #include "tests/support/team.h"
@@ -48,7 +48,8 @@ static const float *propose(struct team *t, size_t member, uint64_t update)
 
 /* ---- learners ---- */
 
-/* Where all is possible, or nothing of a head, learning is what it is without masks. */
+/* If all choices are allowed, or none of a head, learning is the same as without
+ * masks. */
 START_TEST(masks_that_forbid_nothing_change_nothing)
 {
     static const uint8_t none[WIDTH], first[WIDTH] = {1, 1, 1, 1, 1};
@@ -72,7 +73,8 @@ START_TEST(masks_that_forbid_nothing_change_nothing)
 }
 END_TEST
 
-/* Exactly nothing of it is proposed, however likely it is without the mask. */
+/* The probability of a forbidden choice is exactly 0, however likely it is without the
+ * mask. */
 START_TEST(what_will_not_be_possible_is_not_proposed)
 {
     static const uint8_t mask[WIDTH] = {1, 0, 0, 1, 0, 0, 1, 0};
@@ -93,7 +95,7 @@ START_TEST(what_will_not_be_possible_is_not_proposed)
 }
 END_TEST
 
-/* The weights (16, U) that make the logits. */
+/* The weights (16, U) of the layer of logits. */
 static void copy_logit_weights(struct team *t, float *ret)
 {
     const struct tensor w = team_variable(t, 0, "p_func/fully_connected_1/weights");
@@ -102,8 +104,8 @@ static void copy_logit_weights(struct team *t, float *ret)
     memcpy(ret, w.data, 16 * WIDTH * sizeof(float));
 }
 
-/* The gradient of a logit that nothing can come of is 0: neither critic nor penalty moves
- * it by one bit, while the others are moved. */
+/* The gradient of a forbidden logit is 0: neither critic nor penalty changes a bit of its
+ * weights, while those of the other logits change. */
 START_TEST(forbidden_logits_are_not_moved)
 {
     static const uint8_t mask[WIDTH] = {1, 1, 0, 1, 0, 1, 1, 0};
@@ -129,7 +131,7 @@ START_TEST(forbidden_logits_are_not_moved)
 }
 END_TEST
 
-/* What comes after the rows decides what their values are learned towards. */
+/* The mask of the next action changes the targets of the rows. */
 START_TEST(targets_see_the_mask)
 {
     static const uint8_t mask[WIDTH] = {1, 0, 0, 0, 0, 1, 0, 0};
@@ -181,13 +183,13 @@ START_TEST(only_what_is_possible_is_done)
         seen[5] += x[1] == 1;
         seen[6] += x[4] == 1;
     }
-    for (int i = 0; i < 7; i++) /* and of that, anything */
+    for (int i = 0; i < 7; i++) /* every allowed choice was made */
         ck_assert_int_gt(seen[i], 3);
     team_free(t);
 }
 END_TEST
 
-/* ---- those who do not learn ---- */
+/* ---- agents that do not learn ---- */
 
 START_TEST(others_propose_what_will_be_possible)
 {

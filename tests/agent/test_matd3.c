@@ -1,6 +1,6 @@
-/* matd3, and maddpg and ddpg where parameters are shared, against the formulas of maddpg.h,
- * written out here in double precision: gradients by central differences, steps of gradient
- * descent or Adam. */
+/* matd3, and maddpg and ddpg with shared parameters, against the formulas of maddpg.h,
+ * written out here in double precision: gradients by central differences, steps of
+ * gradient descent or Adam. */
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
 #include "tests/support/team.h"
@@ -42,11 +42,11 @@ static const struct variant {
     int adam;
     float weight;                 /* of the first row; 0: no weights */
     const char *algorithm;        /* NULL: matd3 */
-    int shared, has_id, own_only; /* own_only: all that a critic sees */
+    int shared, has_id, own_only; /* own_only: a critic sees its own agent only */
 } variants[] = {
     {&box, 2, 0, 0, 0},
     {&box, 1, 1, 0, 0.9f},
-    {&box, 3, 1, 1, 0.04f}, /* weights whose sum is below 1 */
+    {&box, 3, 1, 1, 0.04f}, /* the weights sum to less than 1 */
     {&masked, 2, 0, 1, 0.9f},
     {&two_heads, 2, 1, 0, 0},
     {&masked, 1, 0, 0, 0, .has_id = 1},
@@ -118,7 +118,8 @@ static void write_masks(struct team *t, uint64_t row, size_t agent, struct row *
     uint8_t now[WIDTH], next[WIDTH];
 
     for (size_t i = 0; i < WIDTH; i++) {
-        now[i] = (row + agent + i) % 3 != 0 && row != 5; /* row 5: none, that is all */
+        /* in row 5 no choice is allowed, which means that all are */
+        now[i] = (row + agent + i) % 3 != 0 && row != 5;
         next[i] = (row + 2 * agent + i) % 3 != 1;
         x->allowed[agent][i] = now[i] || row == 5;
         x->next_allowed[agent][i] = next[i];
@@ -127,8 +128,8 @@ static void write_masks(struct team *t, uint64_t row, size_t agent, struct row *
     team_write_mask(t, row, agent, "next_allowed", next);
 }
 
-/* Row 1 of the batch is an end for both, row 2 is cut by a limit, with row 3 agent_1 leaves,
- * in row 4 it is gone. */
+/* Row 1 of the batch is an end for both agents; row 2 is cut by a limit; agent_1 leaves
+ * with row 3 and is absent in row 4. */
 static void make_rows(struct team *t, uint64_t *rows, struct row *x)
 {
     static const float no = 0, yes = 1;
@@ -157,9 +158,9 @@ static void make_rows(struct team *t, uint64_t *rows, struct row *x)
     }
 }
 
-/* ---- written out ---- */
+/* ---- the algorithms, written out ---- */
 
-/* One tanh layer, one linear one: weights and biases of each, end to end. */
+/* One tanh layer and one linear layer: weights and biases of each, concatenated. */
 struct net {
     int in, out;
     double p[NET_MAX];
@@ -180,9 +181,9 @@ struct written {
     const struct row *x;
     double importance[ROWS];
     struct learner of[AGENTS];
-    /* of the update under way */
+    /* of the current update */
     double proposal[AGENTS][ROWS][WIDTH];
-    double uniform[AGENTS][ROWS][WIDTH]; /* Gumbel noise of the newest policy of each */
+    double uniform[AGENTS][ROWS][WIDTH]; /* Gumbel noise of each agent's newest policy */
     double m[AGENTS][ROWS], y[AGENTS][ROWS];
 };
 
@@ -230,7 +231,7 @@ static void softmax_of(const double *x, int n, double *ret)
         ret[i] /= sum;
 }
 
-/* An observation, and behind it the id, if there is one. Returns the number of columns. */
+/* An observation, followed by the id, if there is one. Returns the number of columns. */
 static int see(int has_id, size_t self, const double *obs, double *ret)
 {
     memcpy(ret, obs, OBS * sizeof(double));
@@ -239,7 +240,7 @@ static int see(int has_id, size_t self, const double *obs, double *ret)
     return has_id ? INPUT : OBS;
 }
 
-/* The policy's output, and the action made of it with the noise of a row. */
+/* The policy's output, and the action that it gives with the noise of a row. */
 static void decide(const struct space *s, const struct net *policy, size_t self,
                    const double *obs, const double *allowed, const double *uniform,
                    double *ret_raw, double *ret_action)
@@ -259,7 +260,7 @@ static void decide(const struct space *s, const struct net *policy, size_t self,
         softmax_of(scores + at, s->heads[h], ret_action + at);
 }
 
-/* In the agents' order, or the own agent first. */
+/* The critic's value. Agents are in their order, or the own agent is first. */
 static double value(const struct variant *v, const struct net *critic, size_t self,
                     const double obs[AGENTS][OBS], const double action[AGENTS][WIDTH])
 {
@@ -280,7 +281,7 @@ static double value(const struct variant *v, const struct net *critic, size_t se
     return q;
 }
 
-/* What a mean divides by: maddpg by the number of rows. */
+/* The divisor of means; maddpg divides by the number of rows. */
 static double mass(const struct written *w, size_t self)
 {
     double sum = 0;
@@ -326,7 +327,7 @@ static double policy_loss(const struct written *w, const struct learner *l, size
 
 typedef double loss_fn(const struct written *, const struct learner *, size_t);
 
-/* Over the rows of all agents, whose parameters are one. */
+/* The mean over the rows of all agents, which share their parameters. */
 static double loss_of_all(const struct written *w, const struct learner *l, loss_fn *loss)
 {
     double sum = 0, rows = 0;
@@ -352,7 +353,7 @@ static double policy_loss_of_all(const struct written *w, const struct learner *
     return loss_of_all(w, l, policy_loss);
 }
 
-/* The loss if *p, which is a part of l, were x. */
+/* The loss with x in place of *p, which is a part of l. */
 static double loss_at(const struct written *w, struct learner *l, size_t self,
                       loss_fn *loss, double *p, double x)
 {
@@ -365,7 +366,7 @@ static double loss_at(const struct written *w, struct learner *l, size_t self,
     return ret;
 }
 
-/* The loss's gradient by the n numbers at p. */
+/* The gradient of the loss by the n numbers at p. */
 static void differentiate(const struct written *w, struct learner *l, size_t self,
                           loss_fn *loss, double *p, size_t n, double *ret)
 {
@@ -392,7 +393,7 @@ static void shorten(double *x, size_t n, double norm)
         x[i] *= CLIP / fmax(norm, CLIP);
 }
 
-/* Clips the gradients of the nets' tensors, and makes a step. */
+/* Clips the gradients of the tensors of the nets, and makes a step. */
 static void step_down(const struct variant *v, struct net *nets, int n_nets,
                       struct optimizer *o, double *grad)
 {
@@ -425,8 +426,8 @@ static void follow(struct net *t, const struct net *n)
         t->p[i] += POLYAK * (n->p[i] - t->p[i]);
 }
 
-/* The uniform noise of a policy in a stage, or where that is shared, in one of its
- * repetitions. */
+/* Draws the uniform noise of a policy in a stage; with shared parameters, in one
+ * repetition of the stage. */
 static void draw_uniform(struct written *w, const struct team *t, size_t agent,
                          const char *stage, const char *name, uint64_t counter)
 {
@@ -527,8 +528,8 @@ static void follow_all(const struct variant *v, struct learner *l)
     follow(&l->target_policy, &l->policy);
 }
 
-/* Agent k's update after everyone's proposals. Returns the losses before the steps and the
- * gradients' norms; the policy's are 0 where it does not learn. */
+/* Agent k's update after all proposals. Returns the losses before the steps and the norms
+ * of the gradients; those of the policy are 0 if it does not learn in this update. */
 static void learn(struct written *w, const struct team *t, size_t k, uint64_t update,
                   double ret[4])
 {
@@ -621,7 +622,7 @@ static void check_priorities(const struct written *w, const struct member *m, si
     }
 }
 
-/* want: losses and norms, as of `learn`. */
+/* want: losses and norms, as returned by `learn`. */
 static void check_scalars(const struct member *m, const double want[4])
 {
     ck_assert_double_eq_tol(team_scalar(m, "critic_loss"), want[0], 1e-5);
@@ -634,8 +635,8 @@ static void check_scalars(const struct member *m, const double want[4])
     }
 }
 
-/* The update of agents that share parameters: each step is that of the mean over everyone's
- * rows. */
+/* The update of agents that share parameters: the mean over everyone's rows makes each
+ * step. */
 static void check_shared_update(struct written *w, struct team *t, uint64_t update,
                                 int has_weights)
 {
@@ -705,7 +706,8 @@ START_TEST(test_updates_written_out)
             check_learner(t, v, k, &w.of[k]);
         }
         for (size_t k = 0; k < AGENTS; k++)
-            take_learner(t, v, k, &w.of[k]); /* so that rounding does not add up */
+            /* starts from the team's values, so that rounding errors do not add up */
+            take_learner(t, v, k, &w.of[k]);
     }
     team_free(t);
 }
@@ -713,7 +715,7 @@ END_TEST
 
 /* ---- acting ---- */
 
-/* Each agent with its own id. */
+/* Each agent acts with its own id. */
 START_TEST(test_acts_greedily)
 {
     const struct variant *v = &variants[_i];
@@ -766,8 +768,8 @@ END_TEST
 
 /* ---- the delay ---- */
 
-/* Between the policy's updates, stage learn leaves the block as it is, and an agent that
- * takes over at any update does the same from there. */
+/* Between updates of the policy, stage learn does not change the block. An agent that
+ * takes over at any update goes on in the same way. */
 START_TEST(test_delay_counts_updates)
 {
     struct team *a = open_team(&variants[2]), *b = open_team(&variants[2]);
@@ -806,7 +808,7 @@ static const char *const forms[] = {
     "{algorithm: matd3, critic: {hidden: [16]}, optimizer: {type: accept_reject}}",
 };
 
-/* Both critics have variables of their own from the start, and both are moved. */
+/* Both critics have their own variables from the start, and both learn. */
 START_TEST(test_twins_differ)
 {
     const char *layer =
@@ -841,7 +843,7 @@ END_TEST
 
 /* ---- learning ---- */
 
-/* One agent, that is TD3, in a world of one step: the reward of an action a is
+/* One agent (which makes it TD3) in a world of one step: an action a has the reward
  * -(a - obs / 2)^2, and the policy finds a = obs / 2. */
 START_TEST(test_finds_the_best_action)
 {

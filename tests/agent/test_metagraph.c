@@ -111,7 +111,7 @@ START_TEST(real_variables_are_restored)
 END_TEST
 
 /* report_uninitialized_variables as TensorFlow 0.12 and 1.8 built it into their graphs,
- * before anything is restored and after it. */
+ * before and after a restore. */
 START_TEST(real_graphs_report_uninitialized_variables)
 {
     static const struct {
@@ -156,7 +156,7 @@ START_TEST(real_graphs_report_uninitialized_variables)
 }
 END_TEST
 
-/* Imports what `first` exports, and exports it again. */
+/* Imports the bytes of `first`, exports the graph and compares. */
 static void check_round_trip(const char *what, const struct wbuf *first)
 {
     struct graph *g = graph_new();
@@ -196,7 +196,7 @@ START_TEST(real_graphs_are_exported_and_imported_again)
 }
 END_TEST
 
-/* ---- ours ---- */
+/* ---- our files ---- */
 
 static void run_named(struct graph *g, struct session *s, const char *target,
                       uint64_t counter)
@@ -221,7 +221,8 @@ static void run_named(struct graph *g, struct session *s, const char *target,
     ck_assert_msg(session_run(s, &args, NULL, &err) == 0, "%s", err.msg);
 }
 
-/* The file alone is enough to train on: the same bytes as where it was written. */
+/* The file alone is enough to go on training, with the same bytes as the graph that it
+ * was written from. */
 START_TEST(an_imported_graph_trains_on)
 {
     struct graph *g = graph_new(), *again = graph_new();
@@ -330,8 +331,8 @@ START_TEST(under_a_scope)
 }
 END_TEST
 
-/* Each import has its own variables and its own Saver, and restores from a checkpoint by the
- * file's names. */
+/* Each import has its own variables and its own Saver; it restores by the names in the
+ * file. */
 START_TEST(a_second_import_has_names_of_its_own)
 {
     struct temp_dir dir;
@@ -399,7 +400,7 @@ static void check_tensor(struct graph *g, const char *name)
     ck_assert_msg(graph_tensor(g, name, &x, NULL) == 0, "%s", name);
 }
 
-/* The contexts of a tf.cond, and Savers, name nodes of the graph: with the scope. */
+/* Contexts of a tf.cond and Savers contain names of nodes, which get the import scope. */
 START_TEST(messages_of_collections_are_scoped)
 {
     struct metagraph_import_options o = {.import_scope = "s"};
@@ -446,7 +447,7 @@ START_TEST(messages_of_collections_are_scoped)
 }
 END_TEST
 
-/* A loop inside of a branch: contexts inside of contexts. */
+/* A loop in a branch: nested contexts. */
 START_TEST(nested_contexts_are_scoped)
 {
     struct metagraph_import_options o = {.import_scope = "s"};
@@ -490,9 +491,9 @@ START_TEST(nested_contexts_are_scoped)
 }
 END_TEST
 
-/* ---- what others write ---- */
+/* ---- files of other programs ---- */
 
-/* A MetaGraphDef of a few nodes, put together by hand. */
+/* A MetaGraphDef of a few nodes, written by hand. */
 struct hand {
     struct arena a;
     Tf__MetaGraphDef *m;
@@ -586,8 +587,8 @@ START_TEST(an_old_placeholder_s_shape_is_unknown)
 }
 END_TEST
 
-/* In any order, with an op that nobody knows: "y" can run, "z" cannot, unless what the
- * unknown op would give is fed. */
+/* Nodes in any order, one with an unknown op: "y" can run; "z" can run only if the output
+ * of the unknown op is fed. */
 START_TEST(unknown_ops_are_kept)
 {
     struct bed b;
@@ -630,8 +631,8 @@ START_TEST(unknown_ops_are_kept)
 }
 END_TEST
 
-/* Newer TensorFlows have more attributes: dropped where they say what the file's own
- * definition says anyway, otherwise the op is not the one that we have. */
+/* Newer versions of TensorFlow have more attributes. One that has the default of the
+ * file's own definition is dropped; otherwise the op counts as unknown. */
 START_TEST(attributes_that_we_lack)
 {
     for (int is_default = 0; is_default < 2; is_default++) {
@@ -697,8 +698,8 @@ static void hand_strange(struct hand *h, Tf__NodeDef *n)
     hand_attr(h, n, "colour")->value_case = TF__ATTR_VALUE__VALUE_I;
 }
 
-/* An op of ours with attributes that we lack is another op, of which nothing is known:
- * neither a variable nor a Saver's node. */
+/* An op with a known name and unknown attributes is an unknown op: neither a variable nor
+ * a Saver's node. */
 START_TEST(a_name_alone_makes_no_op_of_ours)
 {
     static const char *const ops[] = {"VariableV2", "VarHandleOp", "Placeholder",
@@ -762,7 +763,7 @@ static void hand_names(struct hand *h, size_t at, const char *key,
     h->m->n_collection_def = at + 1;
 }
 
-/* As in a graph that was cut down: the rest of the collection is there. */
+/* As in a graph from which nodes were removed: the rest of the collection is imported. */
 START_TEST(collections_may_name_what_is_not_there)
 {
     static const char *const tensors[] = {"gone:0", "x:0", "x:7"};
@@ -832,8 +833,8 @@ START_TEST(what_is_no_graph_is_refused)
 }
 END_TEST
 
-/* Merge waits for a NextIteration that waits for it: kept, and exported again; it cannot
- * be run. */
+/* A Merge and a NextIteration that wait for each other are imported and exported; outside
+ * of the loop their values cannot be fetched. */
 START_TEST(loops_are_kept)
 {
     struct bed bed;
@@ -876,7 +877,8 @@ START_TEST(loops_are_kept)
 }
 END_TEST
 
-/* A Saver of before TensorFlow 0.12: the graph is there, the Saver is refused by name. */
+/* A Saver from before TensorFlow 0.12: the graph is imported, and the Saver refused by
+ * name. */
 START_TEST(savers_of_v1_checkpoints_are_refused)
 {
     struct graph *g = graph_new();

@@ -1,5 +1,5 @@
-/* The check of `.meta` files passes what TensorFlow wrote and what we write, and finds each
- * of many faults. */
+/* The check of `.meta` files accepts files of TensorFlow and our own, and finds each of
+ * many faults. */
 #include "agent/saver/message.h"
 #include "agent/saver/saver.h"
 #include "tests/agent/metagraph_help.h"
@@ -13,7 +13,7 @@ static void check_passes(const char *prefix, const void *data, size_t n)
 {
     struct err err = {0};
 
-    /* By its own definitions, and by ours where we have them. */
+    /* with the file's own definitions, and with ours where they exist */
     ck_assert_msg(metagraph_check(data, n, data, n, &err) == 0, "%s: %s", prefix,
                   err.msg);
     ck_assert_msg(metagraph_check(data, n, NULL, 0, &err) == 0, "%s: %s", prefix,
@@ -40,7 +40,8 @@ static struct wbuf regression_file(void)
     return b;
 }
 
-/* What TensorFlow 1.13 wrote beside the MADDPG checkpoint, for its definitions of ops. */
+/* The file that TensorFlow 1.13 wrote beside the MADDPG checkpoint, for its definitions
+ * of ops. */
 static unsigned char *maddpg_file(size_t *ret_len)
 {
     char *path =
@@ -105,7 +106,7 @@ static Tf__CollectionDef *collection_of(Tf__MetaGraphDef *m, const char *key)
 
 #define W "fully_connected/weights"
 
-/* Puts fault i into a file; returns what the checker must say. */
+/* Puts fault i into a file; returns the message that the checker must give. */
 static const char *seed_fault(Tf__MetaGraphDef *m, struct arena *a, int i)
 {
     Tf__NodeDef *matmul = node_of(m, "fully_connected/MatMul"), *n;

@@ -115,7 +115,7 @@ START_TEST(test_reuse_lists_once)
 }
 END_TEST
 
-/* Sixteen layers of every activation run, and give what the formulas say. */
+/* Every activation runs, and gives the formula's value at -1. */
 START_TEST(test_activations)
 {
     static const struct {
@@ -296,8 +296,8 @@ END_TEST
 
 enum { PICTURES = 2, SIDE = 3, REST = 2, INPUTS = PICTURES * SIDE * SIDE * 2 + REST };
 
-/* Two images of bytes and two more columns: one convolution for both, of the first channel
- * alone; the others pass. */
+/* Two images of bytes and two more columns: one convolution reads both images, with
+ * weights for the first channel only; the other columns pass unchanged. */
 START_TEST(test_pictures)
 {
     const struct network_config net = {.conv = {1, {{1, 2, 1}}},
@@ -343,7 +343,7 @@ START_TEST(test_pictures)
 END_TEST
 
 /* The critic of the first users: critic 3 of a network with states of 54 and joint
- * actions of 15, its performance network built twice (AUTO_REUSE), and its target. */
+ * actions of 15; its performance network is built twice (AUTO_REUSE), then its target. */
 START_TEST(test_first_users_critic)
 {
     static const struct network_config net = {.hidden = {2, {128, 32}},
@@ -493,7 +493,7 @@ START_TEST(test_initializer_statistics)
 }
 END_TEST
 
-/* The shorter side's vectors have length gain and are orthogonal. */
+/* The vectors of the shorter side are orthogonal and have length `gain`. */
 static void check_orthogonal(int rows, int cols)
 {
     struct graph *g = graph_new();
@@ -551,7 +551,7 @@ START_TEST(test_orthogonal)
 }
 END_TEST
 
-/* torch.nn.Linear: weights and biases in +-1/sqrt(inputs). */
+/* As in torch.nn.Linear: weights and biases lie in +-1/sqrt(inputs). */
 START_TEST(test_linear_initializer)
 {
     const struct initializer init = linear_initializer(ROWS);
@@ -630,7 +630,7 @@ static struct problem make_problem(void)
 static const struct optimizer_config adam = {
     OPT_ADAM, .learning_rate = {0.1}, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 
-/* Of every kind, with numbers. */
+/* Optimisers of each kind. */
 static const struct optimizer_config numeric_rows[] = {
     {OPT_ADAM, .learning_rate = {0.1}, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
     {OPT_ADAM, .learning_rate = {0.01}, .beta1 = 0.5, .beta2 = 0.9, .epsilon = 1e-3},
@@ -796,7 +796,7 @@ static void step_by_hand(const struct optimizer_config *o, struct scalar_state *
     }
 }
 
-/* Variables of both kinds. 1 - beta2 in float32 has lost three digits, so Adam agrees in
+/* Variables of both kinds. 1 - beta2 in float32 has three digits less, so Adam agrees in
  * five. */
 START_TEST(test_optimizer_numbers)
 {
@@ -827,7 +827,7 @@ START_TEST(test_optimizer_numbers)
 }
 END_TEST
 
-/* The learning rate is fed as a live setting: nothing moves at rate 0. */
+/* The learning rate is fed like a live setting: at rate 0, no variable changes. */
 START_TEST(test_fed_learning_rate)
 {
     struct problem p = make_problem();
@@ -886,7 +886,7 @@ static void check_clipped(int global, double clip_norm, double want_w, double wa
 START_TEST(test_clipping)
 {
     check_clipped(0, 1.0, 0.5 / sqrt(1.5), 1 / sqrt(3.0)); /* both are longer than 1 */
-    check_clipped(0, 1.5, 0.5, 1.5 / sqrt(3.0));           /* one is */
+    check_clipped(0, 1.5, 0.5, 1.5 / sqrt(3.0));           /* one is longer than 1.5 */
     check_clipped(1, 1.0, 0.5 / sqrt(4.5), 1 / sqrt(4.5));
     check_clipped(1, 3.0, 0.5, 1.0);
     check_clipped(0, 0x1p64, 0.5, 1.0);

@@ -14,7 +14,7 @@ static struct output op2(struct graph *g, const char *type, struct output x,
     return binary(g, type, x, y, NULL);
 }
 
-/* The sum of y times fixed weights: a loss whose slope in every element differs. */
+/* The sum of y times fixed weights: a loss with a different slope for every element. */
 static struct output weighted_sum(struct bed *b, struct output y)
 {
     struct tensor t = bed_fetch(b, y), w;
@@ -29,7 +29,7 @@ static struct output weighted_sum(struct bed *b, struct output y)
     return reduce(b->g, "Sum", all, NULL, 0, 0, NULL);
 }
 
-/* Central differences in float32: about three digits. */
+/* Central differences in float32, which have about three digits. */
 static void check_gradient(struct bed *b, struct output y, size_t feed)
 {
     struct output loss = weighted_sum(b, y), x = b->feeds[feed].output, d;
@@ -256,8 +256,8 @@ END_TEST
 
 /* ---- Assert, Switch and Merge ---- */
 
-/* tf.Assert(x > 0, ["x is", x]): what waits for it fails, and on a branch not taken it does
- * not run. */
+/* tf.Assert(x > 0, ["x is", x]): operations that wait for it fail; in a branch that is
+ * not taken it does not run. */
 START_TEST(assertions_are_checked)
 {
     struct bed b;
@@ -364,8 +364,8 @@ START_TEST(merge_says_which_input_it_took)
 }
 END_TEST
 
-/* y = pred ? x * x : 3 x + w, and the gradients of y^2 by x and w: those of the branch that
- * was taken. As optimisers ask for them, too. */
+/* y = pred ? x * x : 3 x + w, and the gradients of y^2 by x and w, which are those of the
+ * branch that was taken; also as optimisers request them. */
 START_TEST(gradients_go_through_the_branch_taken)
 {
     struct bed b;
@@ -404,7 +404,7 @@ END_TEST
 
 /* ---- resource variables ---- */
 
-/* A handle goes into a branch and is read there. */
+/* A handle enters a branch, where the variable is read. */
 START_TEST(gradients_reach_handles_in_branches)
 {
     struct bed b;
@@ -488,7 +488,7 @@ static struct output string(struct graph *g, const char *text)
     return constant(g, &t, NULL);
 }
 
-/* Names are picked, joined and cut out as numbers are. */
+/* Strings are picked, joined and cut out like numbers. */
 START_TEST(strings_are_moved)
 {
     static const char *const names[] = {"weights", "", "b", "m"};
@@ -581,7 +581,7 @@ START_TEST(save_and_restore_nodes_run)
     bed_target(&b, group(b.g, sets, 2, NULL));
     ck_assert_float_eq(bed_scalar(&b, a->read), 6);
     ck_assert_float_eq(bed_scalar(&b, b2->read), 7);
-    s.len_bytes--; /* another prefix, which is not there */
+    s.len_bytes--; /* another prefix, which does not exist */
     ck_assert_int_eq(bed_try(&b, restored[0]), ERR_NOT_FOUND);
     bed_done(&b);
     free(path);
@@ -609,7 +609,7 @@ static void check_summary(struct bed *b, struct output x, const char *want, size
     tensor_free(&t);
 }
 
-/* As TensorFlow writes it since 2.9; the shape is checked in any case. */
+/* As TensorFlow writes it since 2.9; the shape is always checked. */
 START_TEST(resources_are_assigned_with_validate_shape)
 {
     for (int validate = 0; validate < 2; validate++) {
@@ -656,8 +656,8 @@ START_TEST(resources_are_assigned_with_validate_shape)
 }
 END_TEST
 
-/* Serialised messages Summary {1: value {1: tag, 2: float}}, also of what only the run
- * computes, and after what it writes. */
+/* Serialised messages Summary {1: value {1: tag, 2: float}}, also of values that the run
+ * computes, or reads after writing them. */
 START_TEST(summaries_are_messages)
 {
     static const char one[] = "\x0a\x0a\x0a\x03one\x15\0\0\xc0\x3f";
@@ -690,7 +690,7 @@ START_TEST(summaries_are_messages)
 }
 END_TEST
 
-/* The loss of a class that is all but ruled out is large, not infinite. */
+/* The loss of a class with a probability near 0 is large, not infinite. */
 START_TEST(sparse_cross_entropy_of_the_unlikely)
 {
     for (int k = 0; k < 2; k++) {

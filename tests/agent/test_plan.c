@@ -1,5 +1,5 @@
-/* What planning must not change: fused or not, whatever is fed, fetched or of any size,
- * the bits are those of operations run one by one; and a plan that is cached allocates
+/* Planning must not change results: with or without fusing, for any feeds, fetches and
+ * sizes, the bits are those of operations run one by one; and a cached plan allocates
  * nothing. The linker sends this project's allocations through the counter below. */
 #include "agent/graph/ops.h"
 #include "agent/session/plan.h"
@@ -29,7 +29,7 @@ COUNTED(void *, xcalloc, (size_t n, size_t size), (n, size))
 COUNTED(void *, xreallocarray, (void *p, size_t n, size_t size), (p, n, size))
 COUNTED(void *, mem_aligned, (size_t size), (size))
 
-/* A critic with everything that is fused: biases and activations, joined inputs, sums
+/* A critic with everything that can be fused: biases and activations, joined inputs, sums
  * over all, rows and columns, broadcasts, slices of a product. */
 struct net {
     struct bed bed;
@@ -129,7 +129,7 @@ static void ck_same(const struct tensor *a, const struct tensor *b)
     ck_assert_mem_eq(a->data, b->data, tensor_bytes(a));
 }
 
-/* The results, and after them every other float tensor that no write makes. */
+/* The results, followed by all other float tensors that are not results of a write. */
 static size_t all_tensors(const struct net *n, struct output *ret)
 {
     size_t k = n->n_results;
@@ -163,7 +163,7 @@ static void ck_fused_is_unfused(struct net *n)
     free_all(all, n_all);
 }
 
-/* Also the test of liveness: with everything fetched no memory is used twice. */
+/* Also tests liveness: with everything fetched, no memory is used twice. */
 START_TEST(fused_equals_every_tensor_fetched)
 {
     static const int64_t rows[] = {1,   2,   3,   5,   15,  16,  17,  31,  63,  64, 65,
@@ -194,8 +194,8 @@ START_TEST(each_result_alone_is_the_same)
 }
 END_TEST
 
-/* Feeding what the chain would have made changes nothing that comes after it; feeding
- * something else does. */
+/* Feeding the value that the chain would compute leaves the results unchanged; feeding
+ * another value changes them. */
 static void ck_fed_inside(struct net *n, struct output inside, size_t n_same)
 {
     struct tensor before[8] = {TENSOR_NONE}, after[8] = {TENSOR_NONE};
@@ -227,7 +227,7 @@ START_TEST(fused_chains_are_fed_inside)
 }
 END_TEST
 
-/* Two fed matrices as columns of one wide one, whose other columns nobody may read. */
+/* Feeds two matrices as columns of a wide one, whose other columns must not be read. */
 static void lay_apart(struct net *n, int64_t rows, float *wide, int64_t stride)
 {
     struct feed *f = n->bed.feeds;
@@ -318,7 +318,8 @@ static struct variable *numbers(struct bed *b)
     return variable_new(b->g, constant(b->g, &t, NULL), "v", 0);
 }
 
-/* What was cut out before the write is cut again after it. */
+/* Slicing happened before the write; a slice made of the slice after it has the old
+ * values. */
 START_TEST(a_slice_of_a_slice_keeps_what_was_read)
 {
     struct bed b;
@@ -361,7 +362,8 @@ START_TEST(a_join_of_a_join_keeps_what_was_read)
 }
 END_TEST
 
-/* The pieces of a split keep what was read before the write, in either way of cutting. */
+/* The pieces of a split have the values from before the write, with both ways of
+ * splitting. */
 START_TEST(pieces_keep_what_was_read)
 {
     struct output piece[4], sum;
@@ -389,7 +391,7 @@ START_TEST(pieces_keep_what_was_read)
 }
 END_TEST
 
-/* Cutting a tensor along its first dimension takes no step. */
+/* Splitting a tensor along its first dimension takes no step. */
 START_TEST(pieces_of_rows_are_not_copied)
 {
     float x[12], want[4];
@@ -410,7 +412,7 @@ START_TEST(pieces_of_rows_are_not_copied)
     args.n_fetches = 3;
     ck_assert_int_eq(
         plan_build(&p, b.g, session_variables(b.s), NUMERICS_PORTABLE, &args, &b.err), 0);
-    ck_assert_int_eq(p->n_steps, 3); /* Neg */
+    ck_assert_int_eq(p->n_steps, 3); /* the Neg operations */
     plan_free(p);
     ck_assert_int_eq(session_run(b.s, &args, t, &b.err), 0);
     for (int i = 0; i < 3; i++) {
@@ -423,7 +425,7 @@ START_TEST(pieces_of_rows_are_not_copied)
 }
 END_TEST
 
-/* Gradients that wait for each other are computed by the same steps as others. */
+/* Gradients that wait for each other take the same steps as others. */
 START_TEST(gates_between_gradients_cost_nothing)
 {
     struct net *n = net_new(5);
@@ -495,7 +497,7 @@ static void follower_init(struct follower *f)
     bed_init_variables(b);
 }
 
-/* One step; what is fetched besides, and the variable then. */
+/* Runs one step, fetching one of `inside` (-1: none); ret: the variable after it. */
 static void follow_once(struct follower *f, int fetched, float ret[23])
 {
     struct run_args args = bed_args(&f->bed);
@@ -519,7 +521,8 @@ static void follow_once(struct follower *f, int fetched, float ret[23])
     memcpy(ret, t.data, 23 * sizeof(float));
 }
 
-/* The average is stored as it is made, unless a part of it is wanted: the same bits. */
+/* The average is stored when it is computed, unless a part of it is fetched; the bits are
+ * the same. */
 START_TEST(a_variable_that_follows_has_the_same_bits)
 {
     float want[23], got[23];
@@ -536,7 +539,7 @@ START_TEST(a_variable_that_follows_has_the_same_bits)
 }
 END_TEST
 
-/* What is followed is read before it is changed: the write waits for the product. */
+/* The followed variable is read before it is changed: the write waits for the product. */
 START_TEST(a_variable_is_followed_as_it_was)
 {
     struct follower f;
@@ -559,7 +562,7 @@ START_TEST(a_variable_is_followed_as_it_was)
 }
 END_TEST
 
-/* Squares and their sum are made once for two norms; not where a write is in between. */
+/* Two norms share the squares and their sum, but not across a write. */
 START_TEST(norms_share_their_sum)
 {
     struct bed b;
@@ -593,8 +596,9 @@ START_TEST(norms_share_their_sum)
 }
 END_TEST
 
-/* OpenBLAS computes what is large under native numerics, close to the portable result;
- * what is not has the same bits. A bias and an activation follow either. */
+/* Under native numerics OpenBLAS computes large products, with results close to the
+ * portable ones; other products have the same bits. A bias and an activation follow
+ * both. */
 START_TEST(native_numerics_differ_in_large_products_only)
 {
     static const struct {
@@ -615,8 +619,8 @@ START_TEST(native_numerics_differ_in_large_products_only)
         struct bed bed;
         int n_blas = 0, n_off = 0;
 
-        /* It takes half a minute on an emulated x86-64, which test_machines.py gives a stride
-         * of 5; this machine (1) and an emulated arm64 (3) do it. */
+        /* it takes half a minute on an emulated x86-64, to which test_machines.py gives a
+         * stride of 5; this machine (1) and an emulated arm64 (3) run it */
         if (cases[k].by_blas && test_stride() > 4)
             continue;
         bed_init(&bed);
@@ -630,7 +634,7 @@ START_TEST(native_numerics_differ_in_large_products_only)
         args.n_fetches = 1;
         a = bed_fetch(&bed, y);
         ck_assert_int_eq(session_run(other, &args, &b, &bed.err), 0);
-        for (int64_t i = 0; i < n * n; i++) /* an assertion costs more */
+        for (int64_t i = 0; i < n * n; i++) /* faster than an assertion each */
             n_off += !(fabsf(tensor_f32(&a)[i] - tensor_f32(&b)[i]) <= 1e-4f);
         ck_assert_int_eq(n_off, 0);
         if (!cases[k].by_blas)
@@ -650,8 +654,8 @@ START_TEST(native_numerics_differ_in_large_products_only)
 }
 END_TEST
 
-/* A batch of more than a chunk goes through its products chunk by chunk, and keeps no more
- * of what lies between than a chunk has. */
+/* A batch larger than a chunk goes through its products chunk by chunk; intermediate
+ * values have memory for one chunk only. */
 START_TEST(a_large_batch_is_played_in_chunks)
 {
     struct net *n = net_new(MAX_ROWS);

@@ -1,5 +1,5 @@
-/* Distributions and losses of policy.h, and products row by row, against their formulas in
- * double: values, and gradients against differences of these. */
+/* Distributions and losses of policy.h, and products row by row, against their formulas
+ * in double: values, and gradients against differences. */
 #include "agent/nn/policy.h"
 
 #include "agent/nn/nn.h"
@@ -13,15 +13,15 @@ enum { ROWS = 4, WIDE = 12, MAX_INPUTS = 3 };
 #define LOW  -1.5
 #define HIGH 2.5
 
-/* One function: how many columns its inputs have, the range of their numbers, and which
- * gradients are asked for. */
+/* One function: the number of columns of its inputs, the range of their numbers, and the
+ * inputs for which it has a gradient. */
 struct row {
     const char *name;
     int width[MAX_INPUTS], outputs; /* columns */
     double low[MAX_INPUTS], high[MAX_INPUTS];
     unsigned differentiable; /* bit i: input i */
     struct output (*build)(struct graph *g, const struct output *in);
-    void (*want)(const double *const *in, double *ret); /* of one row */
+    void (*want)(const double *const *in, double *ret); /* expected values of one row */
     double tolerance;
 };
 
@@ -34,7 +34,7 @@ static double log_sum_exp(const double *x, int n)
     return log(sum);
 }
 
-/* ---- choices: logits, and probabilities that stand for a one-hot ---- */
+/* ---- choices: logits, and probabilities in place of a one-hot ---- */
 
 enum { CHOICES = 5 };
 
@@ -127,7 +127,7 @@ static double log_slope(double x)
     return log((HIGH - LOW) / 2) + log(4) - 2 * fabs(x) - 2 * log1p(far);
 }
 
-/* The third input is fed for the noise. */
+/* The noise is replaced by the third input (feed_noise). */
 static struct squashed_normal squashed(struct graph *g, const struct output *in)
 {
     return squashed_normal(g, in[0], in[1], LOW, HIGH);
@@ -222,7 +222,7 @@ static void want_row_column(const double *const *in, double *ret)
         ret[0] += in[0][k] * in[1][k];
 }
 
-/* QMIX's mixer: elu(q |w1| + b1) |w2|; one input does for both b1 and w2. */
+/* QMIX's mixer: elu(q |w1| + b1) |w2|; one input is used for both b1 and w2. */
 static struct output build_mixer(struct graph *g, const struct output *in)
 {
     struct output h = row_matmul(g, in[0], unary(g, "Abs", in[1], NULL));
@@ -291,7 +291,7 @@ static const struct row table[] = {
      build_squashed_log_prob,
      want_squashed_log_prob,
      5e-6},
-    /* tanh of these rounds to 1 */
+    /* tanh of these numbers is rounded to 1 */
     {"squashed_normal, far",
      {ACTION, ACTION, ACTION},
      1,
@@ -342,7 +342,7 @@ static const struct row table[] = {
     {"QMIX", {3, WIDE, 4}, 1, {-2, -2, -2}, {2, 2, 2}, 7, build_mixer, want_mixer, 1e-5},
 };
 
-/* ---- one of them as a graph ---- */
+/* ---- one function as a graph ---- */
 
 struct trial {
     const struct row *row;
@@ -484,7 +484,7 @@ START_TEST(gradients_are_differences)
 }
 END_TEST
 
-/* TensorFlow would take the file, gradients and all. */
+/* TensorFlow would accept the exported file, with the gradients. */
 START_TEST(exported_graphs_pass_the_check)
 {
     struct trial t;
@@ -511,7 +511,7 @@ END_TEST
 
 enum { MANY = 4000 };
 
-/* Unfed, the noise is standard normal, other at another counter, the same at the same. */
+/* Without a feed, the noise is standard normal; it depends on the counter alone. */
 START_TEST(noise_is_drawn_by_key_and_counter)
 {
     static float mean[MANY * ACTION], log_std[MANY * ACTION];
@@ -545,7 +545,8 @@ START_TEST(noise_is_drawn_by_key_and_counter)
 }
 END_TEST
 
-/* The log-probability of a drawn action is that of the same action from a log. */
+/* The log-probability of a drawn action equals that of the same action read from a
+ * log. */
 START_TEST(drawn_and_logged_actions_agree)
 {
     struct trial t;
@@ -555,7 +556,7 @@ START_TEST(drawn_and_logged_actions_agree)
 
     trial_init(&t, &table[6]);
     s = squashed(t.b.g, t.input);
-    feed_noise(&t); /* of the newer one */
+    feed_noise(&t); /* to the graph's second noise */
     action = bed_fetch(&t.b, s.action);
     drawn_p = bed_fetch(&t.b, s.log_prob);
     in = bed_input(&t.b, SHAPE(-1, ACTION), tensor_f32(&action), SHAPE(ROWS, ACTION));
@@ -570,7 +571,8 @@ START_TEST(drawn_and_logged_actions_agree)
 }
 END_TEST
 
-/* Many factors go through products of batches: the same values. */
+/* With many factors, rows are multiplied as products of batches; the values are the
+ * same. */
 START_TEST(long_rows_are_multiplied_as_batches)
 {
     enum { K = 20, M = 3 };

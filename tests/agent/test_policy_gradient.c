@@ -34,8 +34,8 @@ struct variant {
     double clip_ratio, huber, entropy; /* 0: none */
     int share;
     int in_turns; /* happo */
-    int scales;   /* rewards */
-    int choices;  /* coma: C */
+    int scales;   /* 1: rewards are scaled */
+    int choices;  /* coma: C; 0: another algorithm */
     double lambda;
     int target_every;
 };
@@ -99,7 +99,8 @@ static const struct variant variants[] = {
 
 /* ---- the team and its rows ---- */
 
-static uint64_t row_of(int i) /* of the window: copy i / STEPS, time i % STEPS */
+/* The row of the window with copy i / STEPS and time i % STEPS. */
+static uint64_t row_of(int i)
 {
     return (uint64_t)(i % STEPS * COPIES + i / STEPS);
 }
@@ -133,7 +134,7 @@ static void write_samples(struct team *t)
     }
 }
 
-/* One of the choices is impossible in every third row, but never the one that was made. */
+/* In every third row one choice is forbidden, but never the one that was made. */
 static void write_masks(struct team *t)
 {
     for (int i = 0; i < ROWS; i += 3) {
@@ -178,14 +179,14 @@ static struct team *open_team(const struct variant *v)
     return open_teams(v, 0);
 }
 
-/* The newest outputs of `prepare`, by agent. */
+/* The newest output of `prepare` of each agent. */
 static double sums[AGENTS][8];
 static struct tensor answers[AGENTS], found;
-/* That of `turn`, (teams, E, T). */
+/* The newest output of `turn`, (teams, E, T). */
 static float factor[AGENTS * ROWS];
 static int64_t factor_teams = 1;
 
-/* What coma's agents are told of each other's choices at next observations. */
+/* The proposals for next observations that coma's agents get of each other. */
 static float proposal[AGENTS][ROWS][WIDTH];
 
 static void write_proposals(const struct space *space)
@@ -271,7 +272,8 @@ static void add_scalars(struct scalars *to, const struct stage_result *res)
     }
 }
 
-/* All stages of an update, as the driver plays them; returns the scalars' sums. */
+/* Runs all stages of an update in the driver's order; returns the sums of their
+ * scalars. */
 static struct scalars learn(struct team *t, uint64_t update)
 {
     const struct member *m = &t->members[0];
@@ -297,7 +299,7 @@ static struct scalars learn(struct team *t, uint64_t update)
     return ret;
 }
 
-/* ---- written out ---- */
+/* ---- the algorithms, written out ---- */
 
 struct net { /* one tanh layer, one linear one */
     int in, out;
@@ -310,14 +312,14 @@ struct data { /* of one row */
     double action[WIDTH], allowed[WIDTH], next_action[WIDTH];
     double reward, terminated, cut, alive, log_prob;
     double value, next_value, advantage, returns;
-    double factor; /* of those who had their turns before */
+    double factor; /* product of the quotients of agents that had their turns before */
 };
 
 struct written {
     const struct variant *v;
     struct net actor, critic, target;
     double statistics[3];
-    int n; /* rows of all that learn together */
+    int n; /* rows of all agents that learn together */
     struct data row[AGENTS * ROWS];
 };
 
@@ -370,7 +372,7 @@ static double policy(const struct written *w, const struct data *d, double *ret_
     return sum;
 }
 
-/* The combination of choices that an action stands for, the first head fastest. */
+/* The number of the choice that an action encodes; the first head varies fastest. */
 static int choice_of(const struct written *w, const double *action)
 {
     const struct space *s = w->v->space;
@@ -387,7 +389,7 @@ static int choice_of(const struct written *w, const double *action)
     return choice;
 }
 
-/* What the critic says of a state, or of an action there. */
+/* The critic's value of a state, or of an action in it. */
 static double value_of(const struct written *w, const struct net *n, const double *state,
                        const double *action)
 {
@@ -397,7 +399,7 @@ static double value_of(const struct written *w, const struct net *n, const doubl
     return out[w->v->choices > 0 ? choice_of(w, action) : 0];
 }
 
-/* The mean of what the critic says of all that the agent might do. */
+/* The mean of the critic's values of all possible actions of the agent. */
 static double baseline(const struct written *w, const struct data *d)
 {
     const struct space *s = w->v->space;
@@ -471,8 +473,7 @@ static double critic_loss(const struct written *w)
     return sum / alive_rows(w);
 }
 
-/* One step down, all numbers of n doubles from x on, each by a difference. Returns the
- * gradient's length. */
+/* The gradient of the loss by the n doubles at x, by central differences. */
 static void differentiate(const struct written *w, double (*loss)(const struct written *),
                           double *x, int n, double *ret)
 {
@@ -614,8 +615,8 @@ static void read_probabilities(const struct written *w, double ret[AGENTS * ROWS
         ret[i] = exp(policy(w, &w->row[i], &entropy));
 }
 
-/* ret: means of actor loss, critic loss and both norms. Multiplies the quotients of its
- * probabilities into the factors. */
+/* One update. ret: means of actor loss, critic loss and both norms. Multiplies the
+ * quotients of the new and old probabilities into the factors. */
 static void learn_written(struct written *w, double ret[4])
 {
     double before[AGENTS * ROWS], after[AGENTS * ROWS];
@@ -638,7 +639,7 @@ static void learn_written(struct written *w, double ret[4])
         w->row[i].factor *= w->row[i].alive != 0 ? after[i] / before[i] : 1;
 }
 
-/* ---- from and to the agent ---- */
+/* ---- reading networks and rows ---- */
 
 static void read_into(double *ret, struct tensor t)
 {
@@ -686,7 +687,7 @@ static void read_row(struct team *t, const struct variant *v, int agent, int i,
     const char *own = t->spaces[agent].name, *other = t->spaces[1 - agent].name;
     const uint64_t row = row_of(i);
     double first = 0, truncated;
-    int at = v->joint ? 2 * OBS : OBS; /* in state */
+    int at = v->joint ? 2 * OBS : OBS; /* position in state */
 
     d->factor = 1;
     read_column(t, i, own, "obs", d->input);
@@ -703,7 +704,7 @@ static void read_row(struct team *t, const struct variant *v, int agent, int i,
             d->next_action[k] = (double)proposal[agent][i][k];
         }
     }
-    if (v->id) { /* agent_0 is the first of two */
+    if (v->id) { /* the id of agent_0, the first of two */
         d->input[OBS] = 1;
         d->state[at] = d->next_state[at] = 1;
     }
@@ -728,8 +729,8 @@ static void read_row(struct team *t, const struct variant *v, int agent, int i,
     }
 }
 
-/* Rewards less their mean, divided by their deviation, over all rows in which somebody was
- * alive. */
+/* Subtracts the mean of the rewards and divides by their deviation, over all rows in
+ * which an agent was alive. */
 static void scale_rewards(struct written *w)
 {
     double n = 0, sum = 0, squares = 0, deviation;
@@ -746,7 +747,8 @@ static void scale_rewards(struct written *w)
         w->row[i].reward = (w->row[i].reward - sum / n) / deviation;
 }
 
-/* Of one agent; for agent_0 of a group that shares, the rows of all. */
+/* The networks and rows of one agent; for agent_0 of a group that shares, the rows of
+ * all. */
 static struct written read_member(struct team *t, const struct variant *v, size_t k)
 {
     struct written w = {.v = v};
@@ -797,8 +799,8 @@ static void follow(struct net *target, const struct net *critic)
         *to = 0.9 * *to + 0.1 * *from;
 }
 
-/* Two updates, so that the second one meets statistics and targets that have moved. Those
- * who share learn as one from the rows of both. */
+/* Two updates, so that the second one starts with changed statistics and targets. Agents
+ * that share parameters learn as one from the rows of both. */
 START_TEST(learning_written_out)
 {
     const struct variant *v = &variants[_i];
@@ -808,7 +810,7 @@ START_TEST(learning_written_out)
     write_proposals(v->space);
     w = read_all(t, v);
     for (uint64_t update = 0; update < 2; update++) {
-        const double steps = v->share ? v->epochs : 1; /* whose norms are added up */
+        const double steps = v->share ? v->epochs : 1; /* norms of steps are summed */
         struct scalars got;
         struct written now;
         double want[4];
@@ -832,7 +834,7 @@ START_TEST(learning_written_out)
             ck_assert_double_eq_tol((double)factor[i], w.row[i].factor, 1e-5);
         ck_assert_double_eq_tol(got.actor_norm / steps, want[2], 1e-5);
         ck_assert_double_eq_tol(got.critic_norm / steps, want[3], 1e-5);
-        if (v->share) /* losses are means over each one's own rows */
+        if (v->share) /* each loss is a mean over the agent's own rows */
             continue;
         ck_assert_double_eq_tol(got.actor_loss, want[0], 1e-5);
         ck_assert_double_eq_tol(got.critic_loss, want[1], 1e-5);
@@ -841,8 +843,8 @@ START_TEST(learning_written_out)
 }
 END_TEST
 
-/* The turns of two agents, agent_1's first. ret[k]: by row, the probability of agent k's
- * action under its network after its turn over that before. */
+/* Runs the turns of two agents, agent_1's first. ret[k]: for each row, the probability of
+ * agent k's action after its turn, divided by that before. */
 static void take_turns(struct team *t, const struct variant *v, double ret[AGENTS][ROWS])
 {
     const struct member *m = &t->members[0];
@@ -865,8 +867,8 @@ static void take_turns(struct team *t, const struct variant *v, double ret[AGENT
     }
 }
 
-/* The table of factors after two turns: the product of both agents' quotients, of agent_0's
- * only where it was there. Agents of different teams have separate tables. */
+/* The factors after two turns are the products of both agents' quotients; agent_0's is 1
+ * where it was absent. Agents of different teams have separate factors. */
 START_TEST(factors_of_two_agents)
 {
     static const struct variant v = {"happo", "epochs: 2", &discrete, 1,  0,    2, 0, 1,
@@ -888,7 +890,7 @@ START_TEST(factors_of_two_agents)
             ck_assert_double_eq_tol((double)factor[ROWS + i], *q[1], 1e-5);
     }
     ck_assert_double_gt(far, 1e-4);
-    ck_assert_double_eq(quotient[0][11], 1); /* it has left */
+    ck_assert_double_eq(quotient[0][11], 1); /* agent_0 was absent */
     ck_assert_double_ne(quotient[1][11], 1);
     team_free(t);
 }
@@ -913,8 +915,8 @@ static double first_actor_loss(struct team *t)
     return ret.actor_loss / AGENTS;
 }
 
-/* A process may play the stages of an update again: they choose the same rows, although
- * `prepare` works where the order of the rows was. */
+/* If a process runs the stages of an update again, they choose the same rows, although
+ * `prepare` overwrites the memory of the order of rows. */
 START_TEST(an_update_again_has_the_same_minibatches)
 {
     static const struct variant v = {.algorithm = "mappo",
@@ -929,8 +931,8 @@ START_TEST(an_update_again_has_the_same_minibatches)
 }
 END_TEST
 
-/* coma's proposals are draws of the policy at next observations: the largest of the scores
- * and the noise of keyed draws. */
+/* coma's proposals are draws of the policy at next observations: the choice with the
+ * largest sum of its score and keyed noise. */
 START_TEST(proposals_are_keyed_draws)
 {
     const struct variant v = {.algorithm = "coma",
@@ -971,8 +973,8 @@ END_TEST
 
 /* ---- acting ---- */
 
-/* Draws follow the policy: the shares of the choices are their probabilities, and the
- * column holds the logarithm of the chosen one's. */
+/* Draws follow the policy: the frequencies of choices are their probabilities, and the
+ * column holds the logarithm of the probability of the choice that was made. */
 START_TEST(draws_follow_the_policy)
 {
     enum { N = 20000 };

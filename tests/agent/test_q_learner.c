@@ -1,4 +1,5 @@
-/* iql on sequences, vdn and qmix: one update against the same in double precision. */
+/* iql on sequences, vdn and qmix: one update against the same update in double
+ * precision. */
 #include "agent/algo/choices.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
@@ -31,16 +32,16 @@ static const struct space masked = {
 #define MAX_OUTPUTS 16
 struct run {
     struct team *team;
-    struct member central; /* ops NULL: there is none */
+    struct member central; /* ops NULL: there is no central process */
     struct {
         char key[64]; /* "agent_0/q" */
         struct tensor value;
     } output[MAX_OUTPUTS];
     int n_outputs;
     int64_t length;
-    struct symmetry_group symmetry; /* no factors: none */
+    struct symmetry_group symmetry; /* no factors: no symmetry */
     struct arena arena;
-    float priorities[AGENTS][B]; /* newest answers */
+    float priorities[AGENTS][B]; /* of the newest answers */
     size_t n_priorities;
 };
 
@@ -69,8 +70,8 @@ static void make_central(struct run *r)
     team_find_reads(r->team, m);
 }
 
-/* One for all: turns the first number of observations, and swaps moves 1 and 2. One for
- * each agent: swaps the other two numbers. */
+/* One factor for all agents: negates the first number of observations, and swaps moves 1
+ * and 2. One for each agent: swaps its other two numbers. */
 static void make_symmetry(struct run *r)
 {
     static const uint32_t widths[] = {1, MOVES};
@@ -89,7 +90,7 @@ static void make_symmetry(struct run *r)
     }
 }
 
-/* args: with config and rows. */
+/* args: config and rows are set. */
 static struct run *run_of(struct team_args args, const struct space *space,
                           int64_t length)
 {
@@ -236,8 +237,8 @@ static void write_row(struct team *t, uint64_t row, const struct row *x)
     }
 }
 
-/* Episode 0: four steps, then a limit; 1: over after two; 2: agent_1 leaves with its second
- * step, over after three. */
+/* Episode 0: four steps, then cut by a limit. 1: over after two steps. 2: agent_1 leaves
+ * with its second step; over after three. */
 static void make_rows(struct team *t, struct row *x, uint64_t *rows)
 {
     static const int length[B] = {4, 2, 3};
@@ -255,7 +256,7 @@ static void make_rows(struct team *t, struct row *x, uint64_t *rows)
         for (size_t k = 0; k < AGENTS; k++) {
             for (size_t o = 0; o < OBS; o++) {
                 x[i].obs[k][o] = 2 * draw[k * OBS + o] - 1;
-                x[i].next_obs[k][o] = 1 - draw[k * OBS + o]; /* of the last one */
+                x[i].next_obs[k][o] = 1 - draw[k * OBS + o]; /* of the last step */
             }
             x[i].alive[k] = !(b == 2 && k == 1 && step == 2);
             x[i].terminated[k] = (b == 1 && step == 1) || (b == 2 && step == 2) ||
@@ -273,9 +274,9 @@ static void make_rows(struct team *t, struct row *x, uint64_t *rows)
             write_row(t, rows[i], &x[i]);
 }
 
-/* ---- the same in double precision ---- */
+/* ---- the update in double precision ---- */
 
-/* All trainable variables of some scopes, end to end. */
+/* All trainable variables of some scopes, concatenated. */
 struct parameters {
     size_t n;
     double v[MAX_PARAMETERS];
@@ -344,7 +345,7 @@ static double q_of(const double *net, const float *obs, int move)
     return q;
 }
 
-/* y (out) = x W + b; returns the parameters behind. */
+/* y (out) = x W + b; returns the parameters after these. */
 static const double *apply_layer(const double *p, const double *x, int in, int out,
                                  double *y)
 {
@@ -389,8 +390,8 @@ static double mix(const double *p, const double q[AGENTS], const float obs[AGENT
     return sum;
 }
 
-/* The rows as the update's draws show them: one number in [0, 1) for the symmetry of all,
- * then one for each agent's, of each episode. */
+/* The rows under the symmetries that the update draws: for each episode, one number in
+ * [0, 1) for the factor of all agents, then one for each agent's factor. */
 static void show(const struct row *x, uint64_t update, struct row *seen)
 {
     const struct rng_key key = rng_key_make(7, "experience", PURPOSE_SYMMETRY);
@@ -426,18 +427,18 @@ struct expected {
     const struct row *x;
     const float *weights;
     double discount, lambda, hysteresis;
-    double mean[AGENTS], scale[AGENTS]; /* (r - mean) scale; a team's: [0] */
+    double mean[AGENTS], scale[AGENTS]; /* reward: (r - mean) scale; a team's: [0] */
     double y[AGENTS][ROWS];             /* a team's: [0] */
 };
 
-/* What the values of all agents are worth; alone: agent k's. */
+/* The value of all agents' choices together; ALONE: agent k's. */
 static double together(const struct expected *e, const double *mixer, size_t k,
                        const double q[AGENTS], const float obs[AGENTS][OBS])
 {
     return e->kind == ALONE ? q[k] : e->kind == SUM ? q[0] + q[1] : mix(mixer, q, obs);
 }
 
-/* y of each row, from the networks and the targets' ones; they are constants then. */
+/* Computes y of each row, from the networks and the target networks. */
 static void expect_targets(struct expected *e, const double *nets, const double *targets,
                            const double *target_mixer, size_t k)
 {
@@ -480,7 +481,7 @@ static void expect_targets(struct expected *e, const double *nets, const double 
     }
 }
 
-/* y - q of a row; returns 0 where it does not count. */
+/* Computes y - q of a row; returns 0 if the row does not count. */
 static int error_of(const struct expected *e, const double *nets, const double *mixer,
                     size_t k, int i, double *ret)
 {
@@ -540,8 +541,8 @@ static float read_log(struct team *t, uint64_t row, size_t agent, const char *co
     return x;
 }
 
-/* Of the rewards of agents first .. end-1 in the log's first rows; the mean, and 1 / the
- * deviation. */
+/* Of the rewards of agents first .. end-1 in the log's first rows: *ret_mean is the mean;
+ * returns 1 / the deviation. */
 static double expect_scale(struct team *t, size_t first, size_t end, uint64_t rows,
                            double *ret_mean)
 {
@@ -580,7 +581,8 @@ static void expect_scales(struct expected *e, struct run *r, int share, uint64_t
     }
 }
 
-/* Whoever finds targets has counted the rows once; a team's agents each do. */
+/* The process that computes targets has counted the rows once: the central one, or each
+ * agent of a team. */
 static void check_counted(struct run *r, enum kind kind, uint64_t rows)
 {
     for (size_t k = 0; k < (kind == MIXER ? 1 : AGENTS); k++) {
@@ -596,7 +598,7 @@ static void check_counted(struct run *r, enum kind kind, uint64_t rows)
     }
 }
 
-/* v -= rate d(loss)/dv of each stride-th, by central differences. */
+/* v -= rate d(loss)/dv for every stride-th number, by central differences. */
 static void descend(const struct expected *e, double *p, size_t n, size_t stride,
                     const double *nets, const double *mixer, size_t k, double rate)
 {
@@ -625,7 +627,7 @@ static void check_close(const struct parameters *got, const struct parameters *w
         ck_assert_double_eq_tol(got->v[i], want->v[i], 1e-5);
 }
 
-/* Each makes the step of all: those of the agents' networks, times `part`, summed. */
+/* Each agent's network makes the sum of the steps of all networks, times `part`. */
 static void share_steps(struct parameters *p, const struct parameters *before,
                         double part)
 {
@@ -641,7 +643,7 @@ static void share_steps(struct parameters *p, const struct parameters *before,
 
 enum { STRIDE = 17 };
 
-/* Of the mixer's thousands of parameters each STRIDE-th is checked; all are taken over. */
+/* The mixer has thousands of parameters: checks every STRIDE-th, and takes over all. */
 static void take_checked(struct parameters *mixer, struct run *r)
 {
     static struct parameters now;
@@ -734,7 +736,7 @@ START_TEST(test_updates_written_out)
         for (size_t k = 0; k < team; k++)
             expect_targets(&e, before.v, targets.v, target_mixer.v, k);
         loss = loss_of(&e, nets.v, mixer.v, 0);
-        for (size_t k = 0; k < team; k++) { /* all from the same networks */
+        for (size_t k = 0; k < team; k++) { /* all steps start from the same networks */
             struct parameters moved = before;
             const size_t from = team > 1 ? k * NET : 0;
             const size_t n = team > 1 ? NET : AGENTS * NET;
@@ -752,7 +754,7 @@ START_TEST(test_updates_written_out)
         if (scales)
             check_counted(r, e.kind, counted);
         ck_assert_double_eq_tol(team_scalar(judge, "critic_loss"), loss, 1e-5);
-        if (e.kind == MIXER) /* the team knows it from the mixer */
+        if (e.kind == MIXER) /* the team gets the loss from the mixer */
             ck_assert_double_eq(team_scalar(&r->team->members[1], "critic_loss"),
                                 team_scalar(judge, "critic_loss"));
         if (e.kind == MIXER)
@@ -779,7 +781,8 @@ END_TEST
 
 /* ---- several teams ---- */
 
-/* The values of the central process's variable `central/<scope><name>`, of this many bytes. */
+/* The values of the central process's variable `central/<scope><name>`, and their
+ * size. */
 static void *mixer_values(struct run *r, const char *scope, const char *name,
                           size_t *ret_bytes)
 {
@@ -801,7 +804,7 @@ static void *mixer_values(struct run *r, const char *scope, const char *name,
     "reward_scale: "                                                                     \
     "running}, optimizer: {learning_rate: 0.01}}"
 
-/* Each of two teams of one agent learns as it does where it is the only one. */
+/* Each of two teams of one agent learns as if it were the only team. */
 START_TEST(test_teams_have_their_own_mixers)
 {
     static const char *const names[] = {
@@ -821,11 +824,11 @@ START_TEST(test_teams_have_their_own_mixers)
 
     args.apart = 1;
     both = run_of(args, &moves, L);
-    args.others = 2u >> _i; /* the other one */
+    args.others = 2u >> _i; /* the other agent */
     one = run_of(args, &moves, L);
     make_rows(both->team, x, rows);
     make_rows(one->team, x, rows);
-    for (size_t k = 0; k < NAMES; k++) { /* initial values are drawn by name */
+    for (size_t k = 0; k < NAMES; k++) { /* initial values depend on names */
         const void *from = mixer_values(both, scope, names[k], &n);
 
         memcpy(mixer_values(one, "", names[k], &m), from, n);
@@ -850,7 +853,8 @@ START_TEST(test_teams_have_their_own_mixers)
 }
 END_TEST
 
-/* Where q_mixed is too low, no agent's value is pushed down; where too high, none up. */
+/* If q_mixed is too low, no agent's value is decreased; if it is too high, none is
+ * increased. */
 START_TEST(test_mixer_is_monotone)
 {
     struct run *r =
@@ -881,8 +885,8 @@ END_TEST
     "{algorithm: vdn, settings: {recurrent: 8, last_action: true, agent_id: true, "      \
     "epsilon: 0}, critic: {hidden: [8]}}"
 
-/* Acting step by step through an episode chooses by the values that learning sees: the
- * greedy choice is that with the largest q of all that could be stored. */
+/* An agent that acts step by step through an episode uses the same values as learning:
+ * its greedy choice has the largest q among all moves that could be in the log. */
 START_TEST(test_acting_and_learning_agree)
 {
     struct run *r = run_new(RECURRENT, &moves, L, 2 * ROWS + 1, 0);
@@ -915,7 +919,8 @@ START_TEST(test_acting_and_learning_agree)
     }
     for (int t = 0; t < L; t++)
         best[t] = -INFINITY;
-    /* The last step's action may be any without changing the values before it. */
+    /* The action of the last step does not influence the values before it, so all can be
+     * tried. */
     for (int last = L - 1; last >= 0; last--)
         for (int c = 0; c < MOVES; c++) {
             for (int t = 0; t < L; t++)
@@ -933,8 +938,9 @@ START_TEST(test_acting_and_learning_agree)
 }
 END_TEST
 
-/* The first observation says which move is right in the last of three steps; only what
- * remembers can know it there. Returns how many of two cases are right. */
+/* The first observation determines the right move in the last of three steps; only a
+ * policy with memory can know it then. Returns the number of cases, of two, that are
+ * right. */
 static int remembered(const char *config)
 {
     enum { STEPS = 3, EPISODES = 24 };

@@ -1,4 +1,4 @@
-/* What agents declare that they read of the experience log, and that they read nothing else. */
+/* Agents declare the columns of the experience log that they read, and read no others. */
 #include "tests/support/team.h"
 #include "tests/support/test_main.h"
 
@@ -8,7 +8,7 @@
 
 enum { ROWS = 8 };
 
-/* The declared columns in alphabetical order, each once, a space behind each. */
+/* Lists each declared column once, in alphabetical order, with a space after each. */
 static void list(const struct reads *r, char *ret, size_t size)
 {
     char names[64][STORE_COLUMN_NAME_MAX], name[STORE_COLUMN_NAME_MAX];
@@ -40,7 +40,7 @@ static void list(const struct reads *r, char *ret, size_t size)
 static const struct {
     const char *config;
     int is_masked;
-    const char *reads; /* of the first of two agents */
+    const char *reads; /* expected, of the first of two agents */
 } cases[] = {
     {"algorithm: iql", 0, PLAYED},
     {"algorithm: iql", 1, OWN "agent_0/next_allowed " OWN_OBS OWN_ENDS},
@@ -90,7 +90,8 @@ START_TEST(test_what_is_declared)
 }
 END_TEST
 
-/* With the rewards of all that share the scale; the ps itself reads nothing. */
+/* Each member also reads the rewards of all agents that share the scale; the ps reads
+ * nothing. */
 START_TEST(test_a_group_that_shares_parameters)
 {
     struct team_args args =

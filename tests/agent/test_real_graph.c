@@ -1,7 +1,7 @@
 /* Our builder against a graph that TensorFlow 1.13 built: openai/maddpg's trainer
  * (maddpg/trainer/maddpg.py, common/tf_util.py and common/distributions.py of that
- * repository) written down with our functions gives the file beside the checkpoint, node
- * for node. And how far an agent of ours is the same. */
+ * repository), written with our functions, gives the file beside the checkpoint, node for
+ * node. Also checks in which nodes our agent's graph differs. */
 #include "agent/graph/ops.h"
 #include "agent/nn/nn.h"
 #include "agent/saver/message.h"
@@ -97,7 +97,7 @@ static struct output times_number(struct graph *g, struct output x, double a)
     return y;
 }
 
-/* U.function: a group of its updates, empty if it has none. */
+/* U.function: a group of its updates; an empty group if it has none. */
 static void function(struct trainer *t, struct operation *update)
 {
     (void)group(t->g, &update, update != NULL, NULL);
@@ -252,7 +252,8 @@ static void build(struct graph *g, struct saver **ret)
 
 /* ---- comparing ---- */
 
-/* What TensorFlow 1.13 wrote beside the checkpoint; NULL, saying so, if it is not here.
+/* The file that TensorFlow 1.13 wrote beside the checkpoint; NULL, after a message, if it
+ * is not here.
  */
 static Tf__MetaGraphDef *real_file(struct arena *a)
 {
@@ -306,8 +307,8 @@ static const Tf__AttrValue *attr_of(const Tf__NodeDef *node, const char *name)
     return NULL;
 }
 
-/* The first difference, in words; NULL: none. `_output_shapes` is a note for readers that
- * cannot infer shapes: ours has none. */
+/* Describes the first difference; NULL: none. `_output_shapes` helps readers that cannot
+ * infer shapes; our graphs lack it. */
 static const char *difference(struct arena *a, const Tf__NodeDef *is,
                               const Tf__NodeDef *want)
 {
@@ -381,8 +382,8 @@ END_TEST
 
 /* ---- the algorithm's graph ---- */
 
-/* An agent of `maddpg` has the trainer's networks, optimisers and names. Where the nodes
- * differ, why: */
+/* An agent of `maddpg` has the trainer's networks, optimisers and names. The nodes that
+ * differ, and the reasons: */
 static const struct {
     const char *nodes, *why;
 } different[] = {
@@ -401,7 +402,8 @@ static const struct {
 };
 #define N_DIFFERENT (sizeof(different) / sizeof(different[0]))
 
-/* What the algorithm shares with the trainer: not its losses, placeholders and groups. */
+/* 1 for the nodes that the algorithm has in common with the trainer: not its losses,
+ * placeholders and groups. */
 static int is_shared(const char *name)
 {
     static const char *const parts[] = {

@@ -1,5 +1,5 @@
-/* Cells and sequences against the formulas of recurrent.h in double, gradients against
- * differences of these; resets; one step at a time against all steps at once. */
+/* Cells and sequences against the formulas of recurrent.h in double; gradients against
+ * differences; resets; one step at a time against all steps at once. */
 #include "agent/nn/recurrent.h"
 
 #include "agent/nn/nn.h"
@@ -21,7 +21,7 @@ enum {
 
 static const enum cell_type types[] = {CELL_GRU, CELL_TF_GRU, CELL_TF_LSTM};
 
-/* Numbers in +-1 that differ. */
+/* Different numbers between -1 and 1. */
 static float number(int i)
 {
     return (float)((unsigned)i * 7919u % 2003u) / 1001.0f - 1.0f;
@@ -33,7 +33,7 @@ struct model {
     enum cell_type type;
     double parameter[MAX_PARAMETERS][MAX_NUMBERS]; /* as recurrent.h lists them */
     double x[STEPS][ROWS][INPUTS], first[STEPS][ROWS], carry[ROWS][CARRY];
-    double weight[STEPS * ROWS * UNITS], carry_weight[ROWS * CARRY]; /* of the loss */
+    double weight[STEPS * ROWS * UNITS], carry_weight[ROWS * CARRY]; /* in the loss */
     double y[STEPS][ROWS][UNITS], last[ROWS][CARRY];
 };
 
@@ -118,7 +118,7 @@ static void lstm_step(const struct model *m, const double *x, double *carry)
     memcpy(h, next, sizeof(next));
 }
 
-/* Plays the sequence; the loss is a weighted sum of all that it returns. */
+/* Runs the sequence; the loss is a weighted sum of all outputs and the last carry. */
 static double play(struct model *m)
 {
     const int width = (int)cell_carry_width(m->type, UNITS);
@@ -189,7 +189,7 @@ static void fill_inputs(struct net *n)
         for (int k = 0; k < n->width; k++)
             n->m.carry[r][k] =
                 (double)(n->carry[r * n->width + k] = number(300 + r * CARRY + k));
-    /* Row 0 never starts anew, row 1 at once, row 2 twice; one fades by half. */
+    /* row 0 is never reset, row 1 at once, row 2 twice; row 4 is reset by half */
     n->first[0 * ROWS + 1] = n->first[2 * ROWS + 2] = n->first[5 * ROWS + 2] = 1;
     n->first[3 * ROWS + 4] = 0.5f;
     for (int t = 0; t < STEPS; t++)
@@ -324,7 +324,7 @@ START_TEST(gradients_go_through_time)
 }
 END_TEST
 
-/* Only the last carry, or only one step's output, is asked for. */
+/* Only the last carry, or only the output of one step, has a gradient. */
 START_TEST(gradients_of_parts)
 {
     struct output x, y, grad;
@@ -337,7 +337,7 @@ START_TEST(gradients_of_parts)
         graph_gradients(n.b.g, &n.last, 1, &x, 1, NULL, NULL, 0, &grad, &n.b.err), 0);
     t = bed_fetch(&n.b, grad);
     ck_assert(tensor_f32(&t)[0] != 0);          /* row 0, from step 0 on */
-    ck_assert(tensor_f32(&t)[2 * INPUTS] == 0); /* row 2 began anew */
+    ck_assert(tensor_f32(&t)[2 * INPUTS] == 0); /* row 2 was reset later */
     ck_assert(tensor_f32(&t)[((STEPS - 1) * ROWS + 2) * INPUTS] != 0);
     tensor_free(&t);
     y = ternary(n.b.g, "Slice", n.y, constant_i32s(n.b.g, (int32_t[]){ROWS, 0}, 2, NULL),
@@ -345,7 +345,7 @@ START_TEST(gradients_of_parts)
     ck_assert_int_eq(graph_gradients(n.b.g, &y, 1, &x, 1, NULL, NULL, 0, &grad, &n.b.err),
                      0);
     t = bed_fetch(&n.b, grad);
-    for (int i = 0; i < STEPS * ROWS; i++) /* row 0 of steps 0 and 1 */
+    for (int i = 0; i < STEPS * ROWS; i++) /* row 0 in steps 0 and 1 */
         ck_assert_msg((tensor_f32(&t)[i * INPUTS] != 0) == (i == 0 || i == ROWS), "%d",
                       i);
     tensor_free(&t);
@@ -361,7 +361,7 @@ static void check_same(const struct tensor *a, const float *b, size_t n)
     ck_assert_mem_eq(a->data, b, n * sizeof(float));
 }
 
-/* To act takes one step of the same variables at a time: no bit differs. */
+/* Acting runs one step at a time with the same variables and gives the same bits. */
 START_TEST(one_step_at_a_time_is_the_same)
 {
     struct net n;
@@ -402,7 +402,7 @@ START_TEST(one_step_at_a_time_is_the_same)
 }
 END_TEST
 
-/* After a reset nothing depends on what came before it. */
+/* After a reset nothing depends on earlier inputs. */
 START_TEST(first_forgets_the_past)
 {
     struct net n;
@@ -440,7 +440,7 @@ static void check_variable(struct bed *b, int i, const char *name, struct shape 
     ck_assert_int_eq(session_variable(b->s, v, &t, &b->err), 0);
     for (int64_t e = 0; e < tensor_elements(&t); e++)
         ck_assert((double)tensor_f32(&t)[e] >= low && (double)tensor_f32(&t)[e] <= high);
-    if (low < high) /* drawn: not all the same */
+    if (low < high) /* random initial values differ */
         ck_assert_float_ne(tensor_f32(&t)[0], tensor_f32(&t)[1]);
 }
 
@@ -451,7 +451,7 @@ START_TEST(variables_are_named_as_elsewhere)
     struct bed b;
 
     bed_init(&b);
-    for (int i = 0; i < 2; i++) { /* the second time they are found */
+    for (int i = 0; i < 2; i++) { /* the second time, existing variables are found */
         variable_scope_enter(b.g, "net", NULL, REUSE_AUTO);
         (void)cell_new(b.g, CELL_GRU, 22, 16, NULL, NULL, NULL);
         (void)cell_new(b.g, CELL_TF_GRU, 22, 16, NULL, NULL, NULL);
@@ -500,7 +500,7 @@ START_TEST(initial_values_may_be_given)
 }
 END_TEST
 
-/* TensorFlow would take the file, gradients and all. */
+/* TensorFlow would accept the exported file, with the gradients. */
 START_TEST(exported_sequences_pass_the_check)
 {
     struct net n;

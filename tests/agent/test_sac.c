@@ -40,7 +40,7 @@ struct variant {
     int64_t groups;
     int weighted;
     double clip_norm;
-    int shared, has_id; /* agents share parameters; are told which they are */
+    int shared, has_id; /* agents share parameters; agents see their id */
 };
 
 static const struct variant variants[] = {
@@ -90,8 +90,8 @@ static void make_mask(const struct space *s, uint64_t draw, uint8_t *ret)
     } while (s->masked && !allows_some(s, ret));
 }
 
-/* Row 1 is cut by a limit, row 2 the end for both, after row 3 agent_1 has left, before row
- * 4 agent_0 had, and in row 5 of a masked space there is but one choice. */
+/* Row 1 is cut by a limit; row 2 is an end for both; agent_1 leaves after row 3; agent_0
+ * is absent in row 4; in row 5 of a masked space only one choice is allowed. */
 static void make_rows(struct data *d, const struct space *s, uint64_t group)
 {
     for (uint64_t i = 0; i < B; i++)
@@ -172,9 +172,9 @@ static struct team *open_team(const struct variant *v)
     return team_new(&args);
 }
 
-/* ---- written out ---- */
+/* ---- the algorithms, written out ---- */
 
-struct net { /* one tanh layer, one linear one; w1, b1, w2, b2 end to end */
+struct net { /* one tanh layer, one linear layer; w1, b1, w2, b2 concatenated */
     int in, out;
     double v[IN_MAX * HIDDEN + HIDDEN + HIDDEN * OUT_MAX + OUT_MAX];
 };
@@ -203,23 +203,23 @@ static void forward(const struct net *n, const double *x, double *ret)
     }
 }
 
-struct agent { /* and what its loss is made of */
+struct agent { /* an agent, and the parts of its loss */
     struct net actor, q[2], target[2];
     double log_alpha;
-    const struct data *d; /* its group */
+    const struct data *d; /* of its group */
     double weight[B];     /* of each row in the means */
-    double mass;          /* what the rows' own weights were divided by; 0: they are 0 */
+    double mass;          /* the divisor of the rows' own weights; 0: all of them are 0 */
     double y[B];
 };
 
 struct written {
     const struct variant *v;
     const struct space *s;
-    size_t self; /* whose losses are computed */
+    size_t self; /* the agent whose losses are computed */
     struct agent agent[AGENTS];
-    double proposal[AGENTS][AGENTS][B][WIDTH_MAX]; /* of an agent, for a group */
+    double proposal[AGENTS][AGENTS][B][WIDTH_MAX]; /* [agent][group] */
     double log_prob[AGENTS][AGENTS][B][WIDTH_MAX];
-    float noise[AGENTS][B * WIDTH_MAX]; /* of the actor's loss; box */
+    float noise[AGENTS][B * WIDTH_MAX]; /* for the actor's loss; box */
 };
 
 static int is_possible(const struct space *s, const uint8_t *mask, int choice)
@@ -233,8 +233,8 @@ static int is_possible(const struct space *s, const uint8_t *mask, int choice)
     return 1;
 }
 
-/* What the policy of agent `self` sees: its observation, and an id if there is one. Returns
- * the number of columns. */
+/* The input of the policy of agent `self`: its observation, and its id if there is one.
+ * Returns the number of columns. */
 static int see(int has_id, size_t self, const float *obs, double *ret)
 {
     int n = 0;
@@ -278,8 +278,8 @@ static double squashed(const struct space *s, const struct net *actor, size_t se
     return log_prob;
 }
 
-/* What the critics see of row i but the own action: in the agents' order, or the own agent
- * first. actions: the others'. Returns the number of columns. */
+/* The input of the critics in row i, without the own action: in the agents' order, or
+ * with the own agent first. actions: of the others. Returns the number of columns. */
 static int state_of(const struct written *w, const struct row x[AGENTS], int next,
                     const double actions[AGENTS][WIDTH_MAX], double *ret)
 {
@@ -299,7 +299,7 @@ static int state_of(const struct written *w, const struct row x[AGENTS], int nex
     return n;
 }
 
-/* The smaller values, of all choices or of the action. */
+/* The smaller values of the two critics, for all choices or for the action. */
 static void judge(const struct net q[2], double *state, int n, const double *action,
                   int64_t width, double *ret)
 {
@@ -346,7 +346,7 @@ static void expect_targets(struct written *w, int64_t group)
     a->mass = weights > 0 ? fmax(weights, 1) : 0;
 }
 
-/* Errors of the critics in row i. */
+/* The errors of both critics in row i. */
 static void errors(const struct written *w, int i, double ret[2])
 {
     const struct agent *a = &w->agent[w->self];
@@ -377,8 +377,8 @@ static double critic_loss(const struct written *w)
     return sum;
 }
 
-/* Mean of alpha log pi - Q, and in *ret_entropy, *ret_excess those of -log pi and of log pi
- * + H. */
+/* Returns the mean of alpha log pi - Q; *ret_entropy: that of -log pi; *ret_excess: that
+ * of log pi + H. */
 static double actor_losses(const struct written *w, double *ret_entropy,
                            double *ret_excess)
 {
@@ -427,7 +427,8 @@ static double actor_loss(const struct written *w)
     return actor_losses(w, &entropy, &excess);
 }
 
-/* One clipped step down of the parameters of n nets. Returns the gradient's norm. */
+/* One clipped step of gradient descent on the parameters of n nets. Returns the
+ * gradient's norm. */
 static double descend(const struct written *w, double (*loss)(const struct written *),
                       struct net *const *nets, int n)
 {
@@ -518,7 +519,8 @@ static struct rng_key noise_key(const struct team *t, size_t k, const char *stag
     return rng_key_derive(team_stage_key(t, k, stage), label);
 }
 
-/* Agent k's proposals for `groups` groups from this one on, with consecutive draws. */
+/* Agent k's proposals for the rows of `groups` groups, beginning with `first`, with
+ * consecutive draws. */
 static void expect_proposals(struct written *w, const struct team *t, size_t k,
                              const struct data *d, int64_t first, int64_t groups,
                              uint64_t update)
@@ -558,7 +560,7 @@ static void expect_proposals(struct written *w, const struct team *t, size_t k,
     }
 }
 
-/* The targets of agent k's update, and the noise of its actor. */
+/* Prepares agent k's update: its targets, and the noise of its actor. */
 static void expect_rows(struct written *w, const struct team *t, size_t k,
                         const struct data *d, uint64_t update)
 {
@@ -587,7 +589,8 @@ static void check_critic(const struct written *w, const struct member *m)
     ck_assert_double_eq_tol(team_scalar(m, "critic_loss"), critic_loss(w), 1e-5);
 }
 
-/* Returns the mean of log pi + H, by which the temperature moves. */
+/* Checks the actor's scalars; returns the mean of log pi + H, which moves the
+ * temperature. */
 static double check_actor(const struct written *w, const struct member *m)
 {
     const struct agent *a = &w->agent[w->self];
@@ -600,7 +603,8 @@ static double check_actor(const struct written *w, const struct member *m)
     return excess;
 }
 
-/* Moves temperature and targets; the gradient is that of -log_alpha excess. */
+/* Updates temperature and targets; the gradient of the temperature is that of -log_alpha
+ * excess. */
 static void expect_rest(const struct written *w, struct agent *a, double excess)
 {
     a->log_alpha += RATE * fmin(fmax(excess, -w->v->clip_norm), w->v->clip_norm);
@@ -609,7 +613,8 @@ static void expect_rest(const struct written *w, struct agent *a, double excess)
             a->target[q].v[i] += POLYAK * (a->q[q].v[i] - a->target[q].v[i]);
 }
 
-/* Computes agent k's update, checks what it reported, and moves its parameters. */
+/* Computes agent k's update, compares it with the reported scalars, and updates its
+ * parameters. */
 static void expect_update(struct written *w, struct team *t, size_t k,
                           const struct data *d, uint64_t update)
 {
@@ -628,7 +633,7 @@ static void expect_update(struct written *w, struct team *t, size_t k,
     expect_rest(w, a, excess);
 }
 
-/* The loss over everyone's rows, of the parameters of agent_0. */
+/* The mean loss over everyone's rows, with the parameters of agent_0. */
 static double loss_of_all(const struct written *w, double (*loss)(const struct written *))
 {
     static struct written x;
@@ -664,8 +669,8 @@ static void take_over(struct written *w)
     }
 }
 
-/* The same for all agents together, whose parameters are one: each step is that of the mean
- * over everyone's rows. */
+/* The update of agents that share parameters: the mean over everyone's rows makes each
+ * step. */
 static void expect_shared_update(struct written *w, struct team *t, const struct data *d,
                                  uint64_t update)
 {
@@ -760,7 +765,7 @@ static void act(struct team *t, struct acting *a, enum act_mode mode, size_t fro
                   err.msg);
 }
 
-/* All copies see the same; choices 0 and 2 are possible. */
+/* All copies have the same observation; choices 0 and 2 are allowed. */
 static void make_acting(struct acting *a)
 {
     for (size_t e = 0; e < COPIES; e++) {
@@ -772,8 +777,8 @@ static void make_acting(struct acting *a)
     }
 }
 
-/* Choices come as often as the policy says, none that is impossible, and the greedy one is
- * the most likely; each copy's as if it were alone. */
+/* Choices are as frequent as the policy says, forbidden ones never occur, and the greedy
+ * choice is the most likely. Each copy's choice is the same as if it were alone. */
 START_TEST(test_choices)
 {
     static const int of_masked[] = {1, 12};
@@ -839,8 +844,8 @@ static const struct {
 } learners[] = {{"isac", &discrete, 0}, {"masac", &discrete, 0}, {"isac", &box, 0},
                 {"masac", &box, 0},     {"masac", &discrete, 1}, {"isac", &box, 1}};
 
-/* After so many updates the best actions are known. Under the sanitizers, which look for
- * other faults than slow learning, a few. */
+/* After this number of updates the best actions are known. Sanitized builds, which look
+ * for other faults, make only some. */
 enum { ENOUGH = 1200 };
 #ifdef __SANITIZE_ADDRESS__
 enum { LEARNING_UPDATES = 100 };
@@ -848,8 +853,8 @@ enum { LEARNING_UPDATES = 100 };
 enum { LEARNING_UPDATES = ENOUGH };
 #endif
 
-/* Episodes of one step: what is best is chosen greedily, and the entropy becomes the
- * target's. */
+/* Episodes of one step: the best action becomes the greedy one, and the entropy reaches
+ * its target. */
 START_TEST(test_learns)
 {
     enum { N = 128 };
@@ -878,12 +883,12 @@ START_TEST(test_learns)
             float u[WIDTH_MAX] = {0}, reward = 0;
 
             rng_uniform_f32(rng_key_make(1, "test", "learn"), 2 * i + k, 0, u, 4);
-            if (s->box) { /* the best: -1.5 each */
+            if (s->box) { /* best action: -1.5 in each dimension */
                 for (size_t c = 0; c < 2; c++) {
                     u[c] = 3 * u[c] - 2;
                     reward -= (u[c] + 1.5f) * (u[c] + 1.5f);
                 }
-            } else { /* the best: 3; the next: 2 */
+            } else { /* best choice: 3, then 2 */
                 const int32_t choice = (int32_t)(4 * u[0]);
 
                 choice_to_action(s, choice, u);
@@ -916,7 +921,7 @@ START_TEST(test_learns)
 }
 END_TEST
 
-/* ---- configurations that cannot be ---- */
+/* ---- invalid configurations ---- */
 
 static int try_build(const char *config, struct space space, int other_symmetric)
 {
@@ -964,7 +969,7 @@ START_TEST(test_refused_configurations)
 }
 END_TEST
 
-/* A joint critic's pictures stand side by side; an id would be between them. */
+/* The pictures in a joint critic's input must be adjacent; an id would separate them. */
 START_TEST(test_ids_beside_pictures)
 {
     struct space seeing = discrete;

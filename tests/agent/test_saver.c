@@ -70,8 +70,8 @@ static struct saver_def parts_def(struct fixture *f, const char *const *slices)
                               .max_to_keep = 5};
 }
 
-/* As variables of a partitioner are: the checkpoint has one tensor of all parts, and each
- * part is restored from it, also if it was saved as a whole. */
+/* As for variables of a partitioner: the checkpoint has one tensor of all parts, and each
+ * part is restored from it, even if the tensor was saved as a whole. */
 START_TEST(parts_of_one_variable)
 {
     static const char *const slices[] = {"8 0,3", "8 3,5"};
@@ -359,7 +359,7 @@ START_TEST(what_the_constructor_refuses)
 }
 END_TEST
 
-/* name, filename, restore_sequentially: what they make of the graph. */
+/* The options name, filename and restore_sequentially determine the nodes. */
 START_TEST(nodes_are_named_as_asked)
 {
     struct fixture f;
@@ -385,7 +385,7 @@ START_TEST(nodes_are_named_as_asked)
 }
 END_TEST
 
-/* The attribute of a node in a file's graph; NULL: it is not there. */
+/* The attribute of a node in the graph of a file; NULL: not present. */
 static const Tf__AttrValue *attr_in(const Tf__MetaGraphDef *m, const char *node,
                                     const char *attr)
 {

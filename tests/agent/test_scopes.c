@@ -115,7 +115,8 @@ static void check_default_scope(struct graph *g, const char *variables, const ch
     variable_scope_leave(g);
 }
 
-/* dense, dense_1 in each freshly opened parent: layers are shared one by one. */
+/* Each time the parent is opened, default names begin again with dense, dense_1, so that
+ * layers are shared one by one. */
 START_TEST(default_scopes_count_anew_in_a_parent_opened_again)
 {
     struct graph *g = graph_new();
@@ -157,7 +158,7 @@ START_TEST(control_dependencies_reach_what_does_not_wait_yet)
     x = node(g, "free");
     ck_assert_int_eq(operation_n_control_inputs(x.op), 0);
     control_dependencies_leave(g);
-    y = unary(g, "Neg", x, "bound"); /* its input does not wait */
+    y = unary(g, "Neg", x, "bound"); /* its input does not wait for anything */
     ck_assert_int_eq(operation_n_control_inputs(y.op), 1);
     control_dependencies_leave(g);
     ck_assert_int_eq(operation_n_control_inputs(node(g, "after").op), 0);

@@ -16,7 +16,7 @@ START_TEST(any_tensor_is_fed_and_fetched)
     ck_assert_float_eq(bed_scalar(&b, in), 3);
     ck_assert_float_eq(bed_scalar(&b, twice), 6);
     ck_assert_float_eq(bed_scalar(&b, square), 36);
-    /* a tensor in the middle, in place of what makes it */
+    /* a fed tensor in the middle replaces its computation */
     float y = 5;
     b.feeds[0] = (struct feed){twice, tensor_scalar_f32(&y)};
     ck_assert_float_eq(bed_scalar(&b, square), 25);
@@ -220,7 +220,7 @@ START_TEST(a_control_edge_puts_a_read_after_the_write)
     struct output add = variable_assign_add(v, constant_f32(b.g, 10, NULL), NULL);
     control_dependencies_enter(b.g, &add.op, 1);
     struct output after = unary(b.g, "Identity", v->ref, "after");
-    /* An operation after the write on a read before it keeps the old value. */
+    /* an operation after the write, on a value read before it, keeps the old value */
     struct output old = unary(b.g, "Neg", v->read, "old");
     control_dependencies_leave(b.g);
     struct output neg = unary(b.g, "Neg", after, NULL);
@@ -248,7 +248,7 @@ START_TEST(an_assigns_output_is_the_new_value)
     struct variable *v = bed_variable(&b, 1, "v");
     struct output set = variable_assign(v, in, NULL);
     struct output twice = binary(b.g, "Add", set, set, NULL);
-    /* a second write, after what reads the first one's output */
+    /* a second write, after the first one's output was read */
     struct output again = variable_assign_add(v, constant_f32(b.g, 1, NULL), NULL);
     (void)operation_add_control_input(again.op, set.op);
     struct output fetches[2] = {twice, again};
@@ -316,7 +316,8 @@ START_TEST(a_circle_of_control_edges_is_an_error)
 }
 END_TEST
 
-/* What only looks is not waited for; what it waited for itself is. */
+/* A control edge from an operation without effects does not wait for it, but for the
+ * operations that it waits for itself. */
 START_TEST(control_edges_lead_to_what_is_done)
 {
     struct bed b;
@@ -391,7 +392,7 @@ START_TEST(shapes_may_follow_from_values)
 }
 END_TEST
 
-/* A size that the graph computes from what is fed. */
+/* A size can be computed from fed values. */
 START_TEST(sizes_may_be_computed)
 {
     struct bed b;
@@ -412,7 +413,8 @@ START_TEST(sizes_may_be_computed)
 }
 END_TEST
 
-/* To know the shape beforehand would be to write twice. */
+/* A shape that depends on a write cannot be determined in advance: that would write
+ * twice. */
 START_TEST(shapes_never_follow_from_writes)
 {
     struct bed b;
@@ -591,7 +593,8 @@ static void on_tapped(void *ctx, size_t i, const struct tensor *value)
     seen->value[seen->n++] = tensor_f32(value)[0];
 }
 
-/* A tap sees what a run feeds or computes, no more, and changes neither result nor variable. */
+/* A tap gets only tensors that a run feeds or computes, and changes neither results nor
+ * variables. */
 START_TEST(a_tap_sees_what_a_run_computes)
 {
     struct bed b;

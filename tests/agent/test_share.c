@@ -21,7 +21,7 @@ struct process {
     struct session *session;
     struct share *share;
     struct output x, y, loss, norm;
-    struct variable *w, *own; /* own: of the ps alone */
+    struct variable *w, *own; /* own: a variable of the ps alone */
 };
 
 struct linear {
@@ -50,7 +50,7 @@ static void make_loss(struct process *p)
                      "loss");
 }
 
-/* With a gradient of (0.5, 0.5) for the ps's own variable. */
+/* The ps's own variable has a gradient of (0.5, 0.5). */
 static int make_process(struct linear *l, size_t i, float clip_norm, struct err *err)
 {
     const struct initializer ones = ones_initializer();
@@ -192,8 +192,8 @@ static void gradient_of(const struct rows *rows, size_t n, double *ret)
     }
 }
 
-/* One step of the whole group. split[i]: rows of member i, in order; they are weighted by
- * their number. */
+/* One step of the whole group. split[i]: the number of rows of member i, which is also
+ * its weight; members take their rows in order. */
 static void step(struct linear *l, struct rows *rows, const int64_t *split, float *norm)
 {
     const struct stage_args g = at_update(0, 4, 1), a = at_update(1, 4, 1),
@@ -213,8 +213,8 @@ static void step(struct linear *l, struct rows *rows, const int64_t *split, floa
             0);
 }
 
-/* The step is that of one process with all rows, also where members have unequal numbers of
- * them. */
+/* The step is that of one process with all rows, even if members have different numbers
+ * of them. */
 START_TEST(test_mean_is_gradient_of_all_rows)
 {
     static const int64_t splits[][MEMBERS] = {{ROWS, ROWS, ROWS}, {1, 10, 4}};
@@ -238,7 +238,7 @@ START_TEST(test_mean_is_gradient_of_all_rows)
 }
 END_TEST
 
-/* One norm for the group's gradients and the ps's own. */
+/* The clipped norm is that of the group's gradients and the ps's own together. */
 START_TEST(test_joint_clip)
 {
     struct linear *l = linear_new(0.25f);
@@ -262,7 +262,7 @@ START_TEST(test_joint_clip)
 }
 END_TEST
 
-/* What another process may have written into the memory. */
+/* Values that another process may have written into the shared memory. */
 START_TEST(test_foreign_memory)
 {
     struct linear *l = linear_new(0x1p64f);
@@ -316,7 +316,7 @@ START_TEST(test_ring)
 }
 END_TEST
 
-/* A group whose memory is too small, or a loss that leaves a variable out. */
+/* Refused: memory that is too small, and a loss without one of the variables. */
 START_TEST(test_refused)
 {
     struct linear *l = linear_new(0x1p64f);
@@ -412,7 +412,8 @@ static void assert_same_network(struct team *t)
 
 #define SMALL "{algorithm: iql, critic: {hidden: [16, 16]}}"
 
-/* The same bits in any order of arrival; members have the ps's values, from the first on. */
+/* The order in which members' gradients arrive does not change the bits. Members have the
+ * ps's values from the beginning. */
 START_TEST(test_order_of_arrival)
 {
     struct team *a = iql_team(SMALL, 1), *b = iql_team(SMALL, 1);
@@ -429,8 +430,8 @@ START_TEST(test_order_of_arrival)
 }
 END_TEST
 
-/* A ps that died is brought back: its block as of some updates ago, then every apply since
- * once more. */
+/* A ps that died is restored: a block from some updates ago, then every later apply once
+ * more. */
 START_TEST(test_apply_again)
 {
     struct team *t = iql_team(SMALL, 1);
@@ -475,7 +476,7 @@ static void copy_values(struct team *to, struct team *from)
         }
 }
 
-/* With SGD the shared step is the mean of the steps that each agent makes alone. */
+/* With SGD the shared step is the mean of the steps that the agents would make alone. */
 START_TEST(test_mean_of_steps)
 {
     struct team *shared = iql_team(PLAIN, 1), *alone = iql_team(PLAIN, 0);

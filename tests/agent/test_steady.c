@@ -1,7 +1,6 @@
-/* A steady agent allocates nothing: once an act and an update of a size have been seen,
- * the next ones run in the memory that is there. The linker sends this project's
- * allocations through the counters below (OpenBLAS's small products have a malloc of
- * their own).
+/* A steady agent allocates nothing: after one act and one update of a size, the next ones
+ * use the memory that exists. The linker sends this project's allocations through the
+ * counters below (OpenBLAS's small products have a malloc of their own).
  */
 #include "common/rng/rng.h"
 #include "tests/support/team.h"
@@ -107,7 +106,7 @@ static const struct {
 enum { PLAIN, MASKED, SYMMETRIC, VARIANTS };
 enum { CONFIGS = sizeof(configs) / sizeof(configs[0]) };
 
-/* Two landmarks in either order. */
+/* A symmetry that swaps two landmarks. */
 static void add_symmetry(struct symmetry_group *g, struct arena *arena)
 {
     const size_t orders = symmetry_add_orders(g, arena, 2);

@@ -1,5 +1,5 @@
-/* What symmetry.h does with rows, against a computation of its own; and what it does with
- * groups that are none. */
+/* The effect of symmetry.h on rows, against a separate computation; and the refusal of
+ * invalid groups. */
 #include "agent/algo/choices.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -63,7 +63,7 @@ static struct symmetry_group spread_group(size_t n, struct arena *arena)
     return g;
 }
 
-/* ---- the same by geometry ---- */
+/* ---- the same group by geometry ---- */
 
 struct matrix {
     int x[2][2];
@@ -96,10 +96,10 @@ static void list_square(struct matrix ret[8])
     ck_assert_uint_eq(n, 8);
 }
 
-/* How a row is seen. */
+/* How the group's element changes a row. */
 struct element {
     struct matrix square;
-    size_t landmarks[MAX_N];     /* which one is where */
+    size_t landmarks[MAX_N];     /* the landmark at each position */
     size_t others[MAX_N][MAX_N]; /* by agent */
 };
 
@@ -115,7 +115,8 @@ static void shuffle(size_t *order, size_t n, const float **u)
     }
 }
 
-/* Of a row of the batch: its own draws, in the order of the factors. */
+/* The element of a row of the batch, from the row's own draws, in the order of the
+ * factors. */
 static struct element draw(size_t n, uint64_t counter, uint64_t row)
 {
     const size_t n_draws = 1 + (n - 1) + n * (n > 1 ? n - 2 : 0);
@@ -157,7 +158,7 @@ static void see_obs(const struct element *e, size_t n, size_t agent, const float
     }
 }
 
-/* Where a choice goes: to the one that moves in the turned direction. */
+/* The image of a choice: the one that moves in the turned direction. */
 static size_t see_choice(const struct element *e, size_t choice)
 {
     static const int way[MOVES][2] = {{0, 0}, {-1, 0}, {1, 0}, {0, -1}, {0, 1}};
@@ -199,8 +200,8 @@ static struct symmetry *open_symmetry(const struct symmetry_group *g,
     return s;
 }
 
-/* Groups that are one table, several, and tables and single swaps; rows further apart than
- * they are wide, and with numbers that no element moves; draws that begin in the middle. */
+/* Groups of one table, of several, and of tables and single swaps; rows with gaps between
+ * them, and with numbers that no element moves; draws that begin in the middle. */
 START_TEST(test_rows)
 {
     const size_t n = (size_t)_i % MAX_N + 1, more = _i < MAX_N ? 0 : MORE;
@@ -259,7 +260,8 @@ START_TEST(test_rows)
 }
 END_TEST
 
-/* A row's element depends on counter and number alone, and each is drawn as often. */
+/* A row's element depends on counter and number alone, and all elements are equally
+ * likely. */
 START_TEST(test_draws)
 {
     enum { ROWS = 48000, ELEMENTS = 48 };
@@ -278,7 +280,8 @@ START_TEST(test_draws)
     ck_assert_int_eq(symmetry_draw(s, 9, 0, ROWS, NULL), 0);
     symmetry_obs(s, 1, ROWS, x, 18);
     for (size_t i = 0; i < ROWS; i++) {
-        /* velocity (1, 2): which square; landmarks 5, 7, 9: which order */
+        /* velocity (1, 2) tells the element of the square; landmarks 5, 7, 9 tell the
+         * order */
         const float *r = x + i * 18;
         const int swap = r[0] == 2 || r[0] == -2, flips = (r[0] < 0) + 2 * (r[1] < 0);
         int at[3];
@@ -295,7 +298,7 @@ START_TEST(test_draws)
 
         chi += d * d / ((double)ROWS / ELEMENTS);
     }
-    ck_assert_double_lt(chi, 90); /* 47 degrees: beyond 82 in one of a thousand */
+    ck_assert_double_lt(chi, 90); /* 47 degrees of freedom: p = 0.001 at 82 */
     for (uint64_t row = 3; row < ROWS; row += 7919) {
         for (size_t k = 0; k < 18; k++)
             one[k] = (float)(k + 1);
@@ -357,7 +360,7 @@ static void check_equal(struct team *a, struct team *b, int equal)
     }
 }
 
-/* Random masks, the same in each team; row's choice is always possible. */
+/* Writes random masks, the same in each team; the choice of the row is always allowed. */
 static void write_masks(struct team *t, const struct element *e, uint64_t row,
                         size_t agent)
 {
@@ -372,7 +375,7 @@ static void write_masks(struct team *t, const struct element *e, uint64_t row,
     }
 }
 
-/* Writes the rows of the log as they are seen under their elements. */
+/* Replaces the rows of the log by their images under their elements. */
 static void write_turned(struct team *t)
 {
     struct store_view *log;
@@ -402,7 +405,8 @@ static void write_turned(struct team *t)
     store_view_close(log);
 }
 
-/* An update under the group's elements is the update of a log whose rows lie there turned. */
+/* An update under the group's elements equals the update with a log of the rows'
+ * images. */
 START_TEST(test_updates)
 {
     struct arena arena = ARENA_ZERO;
@@ -431,7 +435,7 @@ START_TEST(test_updates)
 }
 END_TEST
 
-/* Of a group of one element no byte changes. */
+/* A group of one element changes no byte. */
 START_TEST(test_identity)
 {
     static const uint32_t width = 2;
@@ -456,7 +460,7 @@ END_TEST
 
 /* ---- messages ---- */
 
-/* Parses the group as the agent does: 0, or what parsing or fitting returned. */
+/* Parses and uses the group as the agent does. Returns 0 or the error. */
 static int take(const uint8_t *frame, size_t len, struct err *err)
 {
     struct arena arena = ARENA_ZERO;
@@ -502,7 +506,7 @@ static void pack(struct msg_out *o, const struct symmetry_group *g, const uint8_
 }
 
 static const struct {
-    struct symmetry_run run; /* instead of the first one of `factor` */
+    struct symmetry_run run; /* replaces the first run of `factor` */
     size_t factor;
     const char *says;
 } misfits[] = {
@@ -577,7 +581,7 @@ START_TEST(test_limits)
 }
 END_TEST
 
-/* Damaged messages are refused, or are groups of another meaning. */
+/* Damaged messages are refused, or describe another valid group. */
 START_TEST(test_damage)
 {
     struct arena arena = ARENA_ZERO;

@@ -6,7 +6,8 @@
 
 enum { B = 4, L = 4, N = B * L };
 
-/* By sequence: cut by a limit behind step 1; over with step 1; all four steps; two rows. */
+/* The sequences: cut by a limit after step 1; over with step 1; all four steps; two
+ * rows. */
 static const float reward[N] = {1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 99, 99};
 static const float terminated[N] = {0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1};
 static const float truncated[N] = {0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1};
@@ -64,7 +65,7 @@ END_TEST
 
 START_TEST(test_lambda)
 {
-    /* r + (v + y(t+1)) / 4; at the end of a piece r + v / 2 */
+    /* r + (v + y(t+1)) / 4; at a cut or the end r + v / 2 */
     static const float want[N] = {1 + (16 + 18) / 4.0f,
                                   18,
                                   4 + (64 + 72) / 4.0f,
@@ -89,7 +90,7 @@ START_TEST(test_lambda)
 }
 END_TEST
 
-/* lambda 1 counts all rewards; n_step of as many steps does the same. */
+/* lambda 1 sums all rewards, and so does n_step with this number of steps. */
 START_TEST(test_all_steps)
 {
     const struct target_rows r = rows();
@@ -103,7 +104,7 @@ END_TEST
 
 START_TEST(test_q_lambda)
 {
-    /* r + (v + (y(t+1) - 8) / 2) / 2; at the end of a piece r + v / 2 */
+    /* r + (v + (y(t+1) - 8) / 2) / 2; at a cut or the end r + v / 2 */
     static const float want[N] = {1 + (16 + 5) / 2.0f,
                                   18,
                                   4 + (64 + 32) / 2.0f,
@@ -135,8 +136,8 @@ START_TEST(test_without_masks_and_cuts)
 
     r.mask = r.truncated = NULL;
     targets_n_step(&r, 2, y);
-    ck_assert_float_eq(y[1], 2 + 2 + 16);     /* goes on into row 2 */
-    ck_assert_float_eq(y[13], 2 + 99 / 2.0f); /* row 14 is there, and the end */
+    ck_assert_float_eq(y[1], 2 + 2 + 16);     /* continues with row 2 */
+    ck_assert_float_eq(y[13], 2 + 99 / 2.0f); /* row 14 counts, and is the end */
 }
 END_TEST
 

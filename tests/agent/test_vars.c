@@ -11,7 +11,7 @@ static struct output variable_op(struct graph *g, enum dtype dtype, struct shape
     return (struct output){op_finish(b), 0};
 }
 
-/* Three variables that do not fill their 64 bytes. */
+/* Three variables whose sizes are no multiples of 64 bytes. */
 static struct graph *three(void)
 {
     struct graph *g = graph_new();
@@ -75,7 +75,8 @@ START_TEST(growing_keeps_values_and_flags)
     struct tensor t = var_store_value(s, 0);
     tensor_f32(&t)[14] = 2.5f;
     var_store_set_initialized(s, 0);
-    for (int i = 0; i < 100; i++) /* the flags no longer fit where they were */
+    /* the flags no longer fit into their place */
+    for (int i = 0; i < 100; i++)
         (void)variable_op(g, DT_FLOAT, SHAPE(i), NULL);
     unsigned moves = var_store_moves(s);
     ck_assert_int_eq(var_store_place(s, &err), 0);
@@ -85,7 +86,7 @@ START_TEST(growing_keeps_values_and_flags)
     ck_assert(var_store_initialized(s, 0));
     ck_assert(!var_store_initialized(s, 1));
     moves = var_store_moves(s);
-    (void)constant_f32(g, 1, NULL); /* nothing to lay out */
+    (void)constant_f32(g, 1, NULL); /* not a variable */
     ck_assert_int_eq(var_store_place(s, &err), 0);
     ck_assert_uint_eq(var_store_moves(s), moves);
     var_store_free(s);
@@ -103,7 +104,7 @@ START_TEST(a_given_block_has_its_size)
     ck_assert_int_eq(refused(g, block + 4, 500), ERR_ARG);
     s = open_store(g, block, sizeof(block), 0);
     ck_assert_ptr_eq(var_store_block(s), block);
-    /* What does not fit has no place, now or when asked again. */
+    /* a variable that does not fit has no place, also at the second try */
     struct output d = variable_op(g, DT_FLOAT, SHAPE(100), "d");
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(var_store_place(s, &err), ERR_LIMIT);
@@ -162,14 +163,16 @@ START_TEST(variables_of_a_device_are_in_its_memory)
     ck_assert_int_eq(first[65], 1);
     ck_assert_int_eq(second[64], 0);
 
-    /* another store sees the first one's variables, and has its own of the others */
+    /* another store shares the variables on devices, and has its own memory for the
+     * others */
     devices[0].holds_state = devices[1].holds_state = 1;
     ck_assert_int_eq(var_store_new(&t, other, &none, devices, 2, &err), 0);
     ck_assert(var_store_initialized(t, 2));
     ck_assert_ptr_eq(var_store_value(t, 2).data, c.data);
     ck_assert_ptr_ne(var_store_value(t, 3).data, own.data);
 
-    /* what comes too late is refused; elsewhere there is room */
+    /* a variable added later is refused on a device, but fits into the store's own
+     * memory */
     (void)variable_op(other, DT_FLOAT, SHAPE(2), "late");
     ck_assert_int_eq(var_store_place(t, &err), 0);
     device_enter(other, "/job:ps/task:1/device:CPU:0");
@@ -179,7 +182,7 @@ START_TEST(variables_of_a_device_are_in_its_memory)
     ck_assert(var_store_initialized(t, 2));
     var_store_free(t);
 
-    /* memory of other variables, or too little of it */
+    /* device memory of other variables, or too little of it */
     ck_assert_int_eq(var_store_new(&t, other, &none, devices, 2, &err), ERR_STATE);
     ck_assert_ptr_nonnull(strstr(err.msg, "/job:ps/task:1"));
     devices[1].capacity = 64;
@@ -209,7 +212,7 @@ START_TEST(a_state_is_taken_over_by_its_own_graph_only)
     ck_assert_int_eq(((int64_t *)t.data)[19], 7);
     ck_assert(var_store_initialized(s, 2));
     var_store_free(s);
-    /* opened before the variables are there; they are other ones */
+    /* the store is opened before the graph has variables, and then they differ */
     s = open_store(other, block, sizeof(block), 1);
     (void)variable_op(other, DT_FLOAT, SHAPE(3, 5), "a");
     ck_assert_int_eq(var_store_place(s, &err), ERR_STATE);

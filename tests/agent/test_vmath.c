@@ -1,5 +1,5 @@
-/* exp, log and their kin over all of float32: how accurate, and by every instruction set
- * alike; casts of numbers that no other type holds.
+/* exp, log and related functions over all of float32: their accuracy, and the same bits
+ * with every instruction set; casts of numbers that no other type holds.
  */
 #include "agent/session/kernels/loops.h"
 #include "tests/support/test_main.h"
@@ -11,8 +11,8 @@
 
 #define CHUNK 4096
 
-/* Between the numbers tried, a prime: a million of them, or 65,000 under the sanitizers,
- * which look for other faults than last bits. */
+/* The distance between tested numbers, a prime: a million of them, or 65,000 in sanitized
+ * builds, which look for other faults. */
 #ifdef __SANITIZE_ADDRESS__
 #define STRIDE 65537
 #else
@@ -36,8 +36,7 @@ static double elu(double x)
     return x < 0 ? expm1(x) : x;
 }
 
-/* Units in the last place that each may be off; vmath.h promises 4. Those made of two of
- * them are given the sum of both. */
+/* The errors allowed, in units in the last place: vmath.h promises 4. */
 static const struct {
     const char *type;
     double (*want)(double x);
@@ -48,7 +47,7 @@ static const struct {
 };
 enum { N_FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
 
-/* The distance between float32 numbers around x; below the normal ones it is constant. */
+/* The distance between float32 numbers around x; constant for subnormal numbers. */
 static double unit_at(double x)
 {
     int exponent;
@@ -68,7 +67,7 @@ static int close_enough(float have, double want, double ulps)
     return fabs((double)have - want) <= limit;
 }
 
-/* Numbers of every exponent and sign, infinities and NaNs among them. */
+/* Numbers of every exponent and sign, infinities and NaNs included. */
 static void spread(float *x, uint32_t first, uint32_t step)
 {
     for (uint32_t i = 0; i < CHUNK; i++) {
@@ -78,7 +77,7 @@ static void spread(float *x, uint32_t first, uint32_t step)
     }
 }
 
-/* Bit for bit, but for which NaN it is. */
+/* Compares bits; all NaNs count as equal. */
 static int same_floats(const float *a, const float *b)
 {
     for (int i = 0; i < CHUNK; i++)
@@ -96,7 +95,8 @@ static void check_accuracy(int f, const float *x)
     for (int i = 0; i < CHUNK; i++) {
         double want = functions[f].want((double)x[i]);
 
-        if (!close_enough(y[i], want, functions[f].ulps)) /* an assertion costs more */
+        /* faster than an assertion each */
+        if (!close_enough(y[i], want, functions[f].ulps))
             ck_abort_msg("%s of %a is %a, not %a", functions[f].type, (double)x[i],
                          (double)y[i], want);
     }
@@ -121,7 +121,7 @@ START_TEST(functions_are_accurate_over_all_numbers)
 }
 END_TEST
 
-/* Where the formulas change over, number by number. */
+/* All numbers around the points at which a formula changes. */
 START_TEST(functions_are_accurate_around_their_seams)
 {
     static const float seams[] = {0.0f,    0.625f,      1.0f,   0.70710678f, 88.7228f,

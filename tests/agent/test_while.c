@@ -1,5 +1,5 @@
 /* While loops, tensor arrays and stacks, built as TensorFlow 1's Python builds them. Each
- * graph runs as it was built, and again after it went through a file. */
+ * graph runs as built, and again after an export and import. */
 #include "agent/graph/import.h"
 #include "agent/graph/ops.h"
 #include "agent/saver/metagraph_export.h"
@@ -34,7 +34,7 @@ static struct graph *begin(struct bench *b)
     return b->g[0];
 }
 
-/* The graph is built: makes the copy. */
+/* Ends the building of the graph and makes its copy. */
 static void end(struct bench *b)
 {
     struct wbuf bytes = {0};
@@ -128,7 +128,7 @@ static void check_floats(struct bench *b, const char *name, const float *want, i
     }
 }
 
-/* The run fails with this message, in both copies. */
+/* The run must fail with this message, in both copies. */
 static void check_fails(struct bench *b, const char *name, const char *why)
 {
     for (int k = 0; k < COPIES; k++) {
@@ -160,10 +160,11 @@ static struct output enter(struct graph *g, struct output x, const char *frame,
 }
 
 struct variable_of_loop {
-    struct output merge, now, left; /* now: of the body; left: of the Switch */
+    /* now: the value in the body; left: the output of the Switch that leaves the loop */
+    struct output merge, now, left;
 };
 
-/* A variable of a loop up to its Merge. */
+/* Adds a variable to a loop, up to its Merge. */
 static struct variable_of_loop carry(struct graph *g, struct output x, const char *frame)
 {
     struct output in = enter(g, x, frame, 0, NULL);
@@ -179,7 +180,7 @@ static void take(struct graph *g, struct variable_of_loop *v, struct output cond
     v->now = unary(g, "Identity", v->now, NULL);
 }
 
-/* The value of the next iteration; the result is the loop's. */
+/* Sets the value of the next iteration; returns the value after the loop. */
 static struct output next(struct graph *g, struct variable_of_loop *v, struct output x,
                           const char *name)
 {
@@ -187,7 +188,8 @@ static struct output next(struct graph *g, struct variable_of_loop *v, struct ou
     return unary(g, "Exit", v->left, name);
 }
 
-/* A constant of the body (or of the condition): it waits for the iteration to begin. */
+/* A constant of the body (or of the condition), which waits for the iteration to
+ * begin. */
 static struct output inner(struct graph *g, struct output pivot, struct tensor value)
 {
     struct output x;
@@ -404,7 +406,7 @@ static struct output array_op(struct graph *g, const char *type, const struct ou
         (int)(sizeof((const struct output[]){__VA_ARGS__}) / sizeof(struct output)),     \
         (name))
 
-/* The size of dimension 0, as Python's shape[0] takes it. */
+/* The size of dimension 0, as shape[0] in Python builds it. */
 static struct output vector_first(struct graph *g, struct output shape)
 {
     struct output parts[2];
@@ -419,7 +421,7 @@ static struct output range_of(struct graph *g, struct output n)
                    NULL);
 }
 
-/* tf.scan(lambda a, x: a * 0.5 + x, xs): an array is read, another one written. */
+/* tf.scan(lambda a, x: a * 0.5 + x, xs): reads one array and writes another one. */
 static void build_scan(struct graph *g)
 {
     struct output xs = placeholder(g, DT_FLOAT, &SHAPE(-1, 2), "xs"), n, cond, x, y, all;
@@ -471,7 +473,7 @@ START_TEST(a_scan_uses_tensor_arrays)
 }
 END_TEST
 
-/* Split, Concat, dynamic sizes, and what TensorFlow refuses, in its words. */
+/* Split, Concat, dynamic sizes, and TensorFlow's refusals with its messages. */
 START_TEST(tensor_arrays_are_those_of_tensorflow)
 {
     struct bench b;
@@ -541,9 +543,9 @@ static struct array array_grad(struct graph *g, struct output handle, struct out
     return (struct array){{op, 0}, {op, 1}};
 }
 
-/* The gradients of the elements that a loop reads: element i gets x * i in iteration i, which
- * finds the array of gradients again each time; element 0 also gets ones before, and the last
- * one none. */
+/* The gradients of the elements that a loop reads: element i gets 2 * i in iteration i,
+ * which finds the array of gradients again; element 0 also gets ones before the loop, and
+ * the last one gets none. */
 START_TEST(gradients_of_tensor_arrays_add_up)
 {
     struct bench b;
@@ -665,7 +667,7 @@ static void build_recurrence(struct graph *g)
     (void)op_finish(b);
 }
 
-/* The gradients by finite differences, with w and x in place. */
+/* The slope of the loss by the number at `at`, which is fed, by finite differences. */
 static float slope(struct bench *b, int k, float *at)
 {
     const float step = 0.01f, x = *at;
@@ -718,7 +720,7 @@ START_TEST(gradients_of_a_loop_use_stacks)
 }
 END_TEST
 
-/* Unrolled: the same operations without a loop give the same bytes. */
+/* The same operations without a loop, unrolled, give the same bytes. */
 START_TEST(a_loop_computes_what_its_body_does)
 {
     struct bench b;
@@ -751,8 +753,8 @@ START_TEST(a_loop_computes_what_its_body_does)
 }
 END_TEST
 
-/* while i < n: v += 2; a resource, whose handle enters the loop. What follows reads what the
- * loop wrote. */
+/* while i < n: v += 2; v is a resource, whose handle enters the loop. Operations after
+ * the loop read the value that it wrote. */
 START_TEST(a_loop_writes_a_resource)
 {
     struct bench b;
@@ -798,7 +800,7 @@ END_TEST
 
 /* ---- branches ---- */
 
-/* A tf.cond: x if pred, else y, each computed from the branch's own value. */
+/* x on this side of a tf.cond (0 or 1); each side computes from its own value. */
 static struct output branch_of(struct graph *g, struct output x, struct output pred,
                                int side)
 {
@@ -807,8 +809,8 @@ static struct output branch_of(struct graph *g, struct output x, struct output p
     return (struct output){s.op, side};
 }
 
-/* while i < n: x = x * 2 if i % 2 else x + 3, and what is added is pushed to a stack in its
- * branch only; then all of the stack is popped and summed in another loop. */
+/* while i < n: x = x * 2 if i % 2 else x + 3. Each x to which 3 is added is pushed to a
+ * stack, in that branch only; then another loop pops and sums all of them. */
 static void build_branches(struct graph *g)
 {
     struct output n = placeholder(g, DT_INT32, &SHAPE_SCALAR, "n"), cond, odd, yes, no,
@@ -879,7 +881,7 @@ START_TEST(branches_in_loops)
             ck_assert_ptr_nonnull(op);
             ck_assert_msg(session_run(b.s[k], &args, out, &b.err) == 0, "%s", b.err.msg);
             ck_assert_float_eq(tensor_f32(&out[0])[0], want);
-            /* what x needs is pushed: the pushed value goes on to it */
+            /* x depends on the pushed value, so the push runs */
             ck_assert_float_eq(tensor_f32(&out[1])[0], total);
             tensor_free(&out[0]);
             tensor_free(&out[1]);
@@ -889,7 +891,7 @@ START_TEST(branches_in_loops)
 }
 END_TEST
 
-/* A loop on a branch: it does not run if the branch is not taken. */
+/* A loop in a branch runs only if the branch is taken. */
 START_TEST(loops_in_branches)
 {
     struct bench b;
@@ -934,7 +936,8 @@ START_TEST(loops_in_branches)
 }
 END_TEST
 
-/* sum(fill([x], 2)) if pred else x: the branch's shape is only known if it is taken. */
+/* sum(fill([x], 2)) if pred else x: the shape in the branch is known only if it is
+ * taken. */
 START_TEST(a_branch_computes_a_shape)
 {
     struct bench b;
@@ -1088,7 +1091,7 @@ START_TEST(malformed_loops_are_refused)
 }
 END_TEST
 
-/* ---- loops without an end, and any loops ---- */
+/* ---- endless loops, and random loops ---- */
 
 START_TEST(a_loop_without_an_end_is_stopped)
 {
@@ -1120,8 +1123,8 @@ static uint32_t draw(uint64_t *state, uint32_t n)
     return (uint32_t)(*state >> 33) % n;
 }
 
-/* Gives an operation another input, as a file may have it: an earlier one of that type, or a
- * NextIteration; or lets it wait for another operation. */
+/* Changes an input of an operation, as a file may contain it: to an earlier operation of
+ * that type, or a NextIteration; or adds a control edge. */
 static void rewire(struct graph *g, uint64_t *state)
 {
     const uint32_t n = (uint32_t)graph_n_operations(g);
@@ -1161,7 +1164,8 @@ static size_t feed_all(struct graph *g, struct feed *ret, size_t max)
     return n;
 }
 
-/* Runs four operations of the graph, the last ones more often; errors have messages. */
+/* Runs four random operations of the graph, more often later ones; errors have
+ * messages. */
 static void run_any(struct graph *g, uint64_t *state)
 {
     const struct session_options few = {.max_iterations = 50};

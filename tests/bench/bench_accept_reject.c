@@ -1,5 +1,5 @@
 /* The first users' critic, 54 -> 128 -> 32, joined with 15 action columns, -> 64 -> 1:
- * one iteration of accept_reject (perturb, evaluate, keep or go back) against one step of
+ * one iteration of accept_reject (perturb, evaluate, keep or revert) against one step of
  * gradient descent; storing and restoring all variables against copying their bytes
  * twice. Both sides in turn, medians.
  *

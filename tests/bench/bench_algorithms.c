@@ -1,12 +1,12 @@
-/* bench_algorithms.c - for every algorithm that learns, the time of a whole update against
- * OpenBLAS's time for the update's own matrix products (yardstick.h).
+/* bench_algorithms.c - for every algorithm that learns, the time of a whole update
+ * against OpenBLAS's time for the update's own matrix products (yardstick.h).
  *
  * Each is a real run of its shipped configuration for simple_spread: driver, agent
  * processes, central and ps processes, log and messages are those of `brood run`. The
- * time of an update is what all these processes have of their processors, the kernel's part
- * included, from the drawing of its rows to the last answer. The agents list their products
- * (listing_agent.c), which this process computes alone after every pair of updates. The least
- * of both: whatever else the machine does can only add to them.
+ * time of an update is the processor time of all these processes, the kernel's part
+ * included, from the drawing of its rows to the last answer. The agents list their
+ * products (listing_agent.c), which this process computes alone after every pair of
+ * updates. Both times are minima, because other work on the machine can only add to them.
  *
  *     bench_algorithms [ALGORITHM...] [KEY=VALUE...]
  */
@@ -42,14 +42,14 @@ static const char *const settings[] = {
     "log.every_env_steps=1000000000", "env.reward=team_mean"};
 enum { SETTINGS = sizeof(settings) / sizeof(settings[0]) };
 
-/* One step from each window, which is shorter. */
+/* One step from each window, and shorter windows. */
 #define ONCE                                                                             \
     {                                                                                    \
         "defaults.settings.epochs=1", "defaults.settings.minibatches=1",                 \
             "experience.update_every=160"                                                \
     }
 static const struct algorithm {
-    const char *name, *config; /* of configs/ */
+    const char *name, *config; /* config: name of a file in configs/ */
     const char *set[MAX_SET];
 } algorithms[] = {
     {"iql", "simple_spread_vdn", {NULL}},     {"vdn", "simple_spread_vdn", {NULL}},
@@ -63,16 +63,17 @@ static const struct algorithm {
 enum { ALGORITHMS = sizeof(algorithms) / sizeof(algorithms[0]) };
 
 static struct {
-    char folder[64]; /* of the run, and of the lists of products */
+    char folder[64]; /* the run directory; also contains the lists of products */
     struct dense *products;
     size_t n_products;
     clockid_t clocks[MAX_CLOCKS];
     size_t n_clocks;
     size_t n_updates;
     double began_us;
-    /* Of two updates: the whole, the part in stages, and in runs of the graph in those. */
+    /* Of each pair of updates: the total time; its part in stages; the part of that in
+     * runs of the graph. */
     double us[PAIRS], stage_us[PAIRS], run_us[PAIRS];
-    double alone_us[PAIRS]; /* the products */
+    double alone_us[PAIRS]; /* of the products alone */
 } bench;
 
 void __real_metrics_add_update(struct metrics *m, uint64_t duration_ns);
@@ -85,7 +86,7 @@ static size_t pair_of(size_t update)
     return (update - LISTED_FROM - LISTED) / 2;
 }
 
-/* ---- what the agents list ---- */
+/* ---- the lists that the agents write ---- */
 
 static void read_products(FILE *f)
 {
@@ -119,7 +120,7 @@ static void read_times(FILE *f)
         }
 }
 
-/* Of every process. */
+/* Reads the lists of all processes. */
 static void read_lists(void (*read)(FILE *f))
 {
     char path[512];
@@ -163,7 +164,7 @@ static void find_clocks(struct agent_table *agents)
     }
 }
 
-/* Of all processes. */
+/* The processor time of all processes. */
 static double spent_us(void)
 {
     double ret = 0;
@@ -177,7 +178,7 @@ static double spent_us(void)
     return ret;
 }
 
-/* The driver calls it at the beginning of each update ... */
+/* Wraps the driver's call at the beginning of each update ... */
 void __wrap_rollout_draw(struct rollout *r)
 {
     if (bench.n_clocks == 0)
@@ -186,7 +187,7 @@ void __wrap_rollout_draw(struct rollout *r)
     __real_rollout_draw(r);
 }
 
-/* ... and this at the end. */
+/* ... and its call at the end. */
 void __wrap_metrics_add_update(struct metrics *m, uint64_t duration_ns)
 {
     const double us = spent_us() - bench.began_us;

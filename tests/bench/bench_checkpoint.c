@@ -33,11 +33,11 @@ static struct {
         void *ctx;
         int is_learn;
     } asked[MAX_AGENTS];
-    uint64_t answered_ns; /* 0: the last answer was no `learn` */
-    int checkpoints;      /* begun since then */
-    int waited;           /* since then, for the one before */
+    uint64_t answered_ns; /* of the last answer; 0: it was no `learn` */
+    int checkpoints;      /* begun since the last answer */
+    int waited;           /* since then, a checkpoint had to wait for the one before */
     size_t n_waited;
-    double us[2][MAX_TIMES]; /* without, with */
+    double us[2][MAX_TIMES]; /* without a checkpoint, with one */
     size_t n[2];
 } bench;
 
@@ -65,7 +65,8 @@ int __wrap_run_saver_is_busy(const struct run_saver *c)
     return busy;
 }
 
-/* The first request after the last answer: everything in between was the boundary. */
+/* At the first request after an answer, all time since the answer belongs to the
+ * boundary. */
 struct msg_out *__wrap_agent_request_begin(struct agent_table *t, size_t agent,
                                            const char *method, int writes)
 {

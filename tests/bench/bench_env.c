@@ -1,6 +1,6 @@
 /* Joint steps per second of the particle worlds, 64 copies on one core, with observations
- * and rewards, compared with the goal for each world. Arguments: names of worlds, if not
- * all of them are to be measured. */
+ * and rewards, compared with the goal for each world. Arguments: names of worlds; none:
+ * all of them are measured. */
 #include "supervisor/env/env.h"
 
 #include <stdio.h>
@@ -12,9 +12,9 @@ enum { COPIES = 64, MAX_AGENTS = 8, MAX_WIDTH = 16, REPEATS = 5, SHEETS = 64 };
 
 static const double SECONDS = 0.15; /* length of one repeat */
 
-/* Zeros but for random moves (any will do), the same every time; of `width` floats each,
- * side by side, so that they stay in the second cache: in a run they have just come
- * in. */
+/* The actions: random zeros and ones (no valid choice is needed), the same in every run.
+ * Those of an agent are `width` floats for each copy, packed, so that they stay in the
+ * second-level cache: in a run, too, they have just arrived. */
 static float moves[SHEETS * MAX_AGENTS * COPIES * MAX_WIDTH];
 static const float *sheets[SHEETS][MAX_AGENTS];
 

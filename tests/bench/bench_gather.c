@@ -96,7 +96,7 @@ int main(void)
 
     CHECK(plain != NULL && dst != NULL);
     memset(plain, 1, N_ROWS * l.row_bytes);
-    for (int i = -N_BATCHES; i < N_BATCHES; i++) { /* the first half maps the pages */
+    for (int i = -N_BATCHES; i < N_BATCHES; i++) { /* i < 0: only maps the pages */
         double start;
 
         rng_below(rng_key_make(1, "bench", "rows"), (uint64_t)(i + N_BATCHES), 0, N_ROWS,

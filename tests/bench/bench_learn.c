@@ -72,7 +72,7 @@ static void list_products(struct team *t, const uint64_t *rows, int64_t batch)
     yardstick_prepare(gemms, n_gemms);
 }
 
-/* Rows that were not used yet, as in a run. */
+/* Each round gets fresh rows, as in a run. */
 static void break_down(struct team *t, int64_t batch, size_t rounds)
 {
     uint64_t rows[MAX_BATCH];
@@ -96,7 +96,7 @@ static void measure(struct team *t, int64_t batch, size_t rounds)
         double t0, t1;
 
         rng_below(rng_key_make(1, "bench", "rows"), r, 0, N_ROWS, rows, (size_t)batch);
-        if (r == 0) /* proposals of everyone; plans are made */
+        if (r == 0) /* makes everyone's proposals and the plans */
             team_update(t, r, rows, 1, batch, NULL);
         if (r == 0)
             list_products(t, rows, batch);

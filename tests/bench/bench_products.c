@@ -1,9 +1,10 @@
-/* Matrix products of ours against OpenBLAS's: forward (X W), backward (dY W^T) and weight
+/* Our matrix products against OpenBLAS's: forward (X W), backward (dY W^T) and weight
  * gradients (X^T dY), of sizes that policies and critics have and of large ones. Both in
- * turn, medians; the geometric mean of the ratios, and the worst of those with at least 64
- * outputs.
+ * turn, medians; the geometric mean of the ratios, and the worst of those with at least
+ * 64 outputs.
  *
- *     bench_products [all]        all: also the rows that the summary alone counts
+ *     bench_products [all]        all: also prints the rows that otherwise count only in
+ *                                 the summary
  */
 #include "agent/session/kernels/loops.h"
 #include "common/err/check.h"
@@ -17,7 +18,8 @@
 #include <time.h>
 
 #define ROUNDS     15
-#define ROUND_FLOP 4e5 /* a round repeats small products up to that much work */
+/* small products are repeated until a round has this many operations */
+#define ROUND_FLOP 4e5
 #define MOST       (1024 * 1024)
 
 enum form { FORWARD, BACKWARD, WEIGHTS };

@@ -51,7 +51,7 @@ static void build(struct net *n, enum cell_type type)
     loss = reduce(n->g, "Mean", unary(n->g, "Square", loss, NULL), NULL, 0, 0, NULL);
     for (int i = 0; i < graph_n_variables(n->g); i++)
         xs[n->n_grads++] = graph_variable_at(n->g, i)->read;
-    xs[n->n_grads++] = n->x; /* layers before the cell want theirs */
+    xs[n->n_grads++] = n->x; /* layers before the cell need the gradient of its input */
     CHECK(graph_gradients(n->g, &loss, 1, xs, n->n_grads, NULL, NULL, 0, n->grads,
                           &err) == 0,
           "%s", err.msg);

@@ -1,7 +1,7 @@
-/* bench_respawn.c - from the SIGKILL of an agent to its next answer (another process,
- * configured, with its weights), against the bare time from uv_spawn to the first message
- * of the same executable. The answer's own computing, which is the time that the request
- * takes an agent that lives, is not counted. Both sides in turn, medians.
+/* bench_respawn.c - the time from the SIGKILL of an agent to its next answer (another
+ * process, configured, with its weights), against the bare time from uv_spawn to the
+ * first message of the same executable. The time that a living agent takes to compute
+ * this answer is not counted. Both sides in turn, medians.
  *
  *     bench_respawn [rounds]
  */
@@ -40,7 +40,7 @@ static uv_stdio_container_t inherit(int fd)
                                   .data.fd = fd};
 }
 
-/* The loop turns until the process is reaped and its handle closed. */
+/* The loop runs until the process is reaped and its handle closed. */
 static double bare_us(uv_loop_t *loop, int exe_fd)
 {
     char exe[64], parent[32], program[] = "brood-agent", command[] = "agent",

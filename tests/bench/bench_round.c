@@ -1,11 +1,11 @@
 /* bench_round.c - what an act round costs: three agents as shipped (simple_spread,
- * networks 64-64) through agent_table, against three bare processes that take and give as
- * many bytes over bare pipes, for one copy of the environment and for 32. Everything on
- * one core; blocks of rounds of either kind alternate; medians.
+ * networks 64-64) through agent_table, against three bare processes that receive and send
+ * as many bytes over bare pipes, for one copy of the environment and for 32. Everything
+ * on one core; blocks of rounds of either kind alternate; medians.
  *
- * An agent computes, an echo does not: what three acts cost in one process, without any
- * message, and what their matrix products alone cost, is measured too, and so is the time
- * the agents and the supervisor were on the core.
+ * An agent computes, an echo does not. Therefore the benchmark also measures what three
+ * acts cost in one process, without any message, what their matrix products alone cost,
+ * and how much time the agents and the supervisor used the core.
  *
  *     bench_round [copies]
  */
@@ -148,7 +148,7 @@ static double bare_round_us(void)
     return (double)(uv_hrtime() - begin) / 1e3;
 }
 
-/* What computes, without processes and messages */
+/* The agents' computation, without processes and messages */
 
 /* The products of the acts since `listing` was set; the linker sends the algorithm's
  * calls of session_run here. */
@@ -237,14 +237,14 @@ static double agents_cpu_us(void)
 static void stop_bare(void)
 {
     for (size_t i = 0; i < AGENTS; i++) {
-        (void)close(bare_to[i]); /* the echo reads end of file, and goes */
+        (void)close(bare_to[i]); /* the echo reads end of file and exits */
         (void)close(bare_from[i]);
     }
 }
 
 struct figures {
-    double round, bare, acts, products; /* medians of a round */
-    double agents, supervisor;          /* on the core, means */
+    double round, bare, acts, products; /* medians, of a round */
+    double agents, supervisor;          /* processor time, means */
 };
 
 static struct figures measure(struct team *team)

@@ -1,8 +1,8 @@
 /* bench_share.c - an optimiser step that three agents share through a ps process, on two
- * cores, against the same step in one process: iql on simple_spread, where three agents of B
- * rows each, or one of 3 B rows, make a step of one network. Real runs: driver, processes,
- * log and messages are those of `brood run`. The least time of the updates of each; then the
- * bytes of a shared step, in messages and in the group's memory.
+ * cores, against the same step in one process: iql on simple_spread, where three agents
+ * of B rows each, or one of 3 B rows, make a step of one network. Real runs: driver,
+ * processes, log and messages are those of `brood run`. Prints the shortest update of
+ * each; then the bytes of a shared step, in messages and in the group's memory.
  *
  * With fewer than two cores it prints a message and measures nothing.
  *
@@ -40,13 +40,13 @@ static const char others[] =
     "agents: {agent_1: {algorithm: random}, agent_2: {algorithm: random}}\n";
 
 struct measured {
-    double us;                          /* the least of an update */
+    double us;                          /* the shortest update */
     double message_bytes, shared_bytes; /* of an update */
 };
 
 static struct {
     size_t n_updates;
-    uint64_t began_bytes, bytes; /* of messages */
+    uint64_t began_bytes, bytes; /* of messages sent and received */
     double us[UPDATES], update_bytes[UPDATES];
     double shared_bytes;
 } bench;
@@ -76,8 +76,8 @@ void __wrap_agent_handle_message(struct agent *a, const uint8_t *data, size_t le
     __real_agent_handle_message(a, data, len);
 }
 
-/* A step writes a vector for each member and one for the ps, and each is read: the
- * gradients by the ps, its values by every member. */
+/* In a step each member and the ps write one vector, and all are read: the gradients by
+ * the ps, its values by every member. */
 int __wrap_share_ring_init(struct share_ring *ret, uint64_t members, uint64_t elements,
                            struct err *err)
 {
@@ -131,10 +131,10 @@ static void train(int batch, int shared, struct measured *ret)
     ret->message_bytes = median(bench.update_bytes, UPDATES);
     ret->shared_bytes = bench.shared_bytes;
     (void)median(bench.us, UPDATES);
-    ret->us = bench.us[0]; /* sorted */
+    ret->us = bench.us[0]; /* median() has sorted them */
 }
 
-/* In a process of its own. Keeps the least of several. */
+/* Runs in a process of its own. Keeps the least of several measurements. */
 static void measure(int batch, int shared, struct measured *least)
 {
     struct measured m;

@@ -1,12 +1,12 @@
 /* bench_update.c - how well learners share the cores: an update (propose and learn) of
  * the three agents of configs/simple_spread.yaml together, against one agent's alone, on
  * two cores. One real run: driver, processes and log are those of `brood run`. In every
- * other block of updates the requests of the stages go out as the driver sends them; in
- * the blocks between they are held back here, so that one agent computes at a time, and a
- * third of such an update is what one alone takes. Medians.
+ * other block of updates the requests of the stages go out as the driver sends them. In
+ * the blocks between, this program holds them back so that one agent computes at a time;
+ * a third of such an update is the time of one agent alone. Medians.
  *
- * Three uninterrupted stages take the time of 2 on two cores; the ideal is 1.5. With
- * fewer than two cores it prints a message and measures nothing.
+ * On two cores, three uninterrupted stages take the time of 2 stages; the ideal is 1.5.
+ * With fewer than two cores it prints a message and measures nothing.
  *
  *     bench_update [batch size]
  */
@@ -44,13 +44,13 @@ struct asked { /* a request of an agent, and whether it is still held back */
 static struct {
     const char *method; /* of the request under construction */
     struct asked asked[AGENTS];
-    int is_alone;     /* this update: one agent at a time */
-    int is_under_way; /* an update */
-    int n_out;        /* stage requests the agents work on */
+    int is_alone;     /* in this update, one agent computes at a time */
+    int is_under_way; /* an update is under way */
+    int n_out;        /* stage requests that agents are working on */
     size_t n_learned; /* answers to `learn` in this update */
     size_t n_updates;
     uint64_t begun_ns;
-    double us[2][UPDATES]; /* together; one at a time */
+    double us[2][UPDATES]; /* all agents together; one at a time */
     size_t n[2];
 } bench;
 

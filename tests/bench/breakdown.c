@@ -7,20 +7,20 @@
 #include <string.h>
 #include <time.h>
 
-#define ROUNDS 1000 /* the medians are of as many at most */
+#define ROUNDS 1000 /* the medians are of at most this number of rounds */
 
 enum kind {
-    OUTSIDE, /* of runs: rows gathered, results put in place */
-    CHOOSE,  /* a plan, feeds, fetches */
-    STEPS,   /* one after the other; calls that have no line of their own */
-    LOOPS,   /* what is done to elements, and laying out what it needs */
+    OUTSIDE, /* outside of runs: gathering rows, storing results */
+    CHOOSE,  /* choosing a plan, placing feeds and fetches */
+    STEPS,   /* steps in order; calls that have no line of their own */
+    LOOPS,   /* element-wise loops, and laying out their inputs */
     SUMS,
     PRODUCTS,
     TURN,
     SOFTMAX,
     SETTLE,
     ADAM,
-    ASSIGN, /* and what makes the value, where they are one */
+    ASSIGN, /* and the operation that makes the value, if both are one step */
     COPIES, /* Concat and Slice */
     KINDS,
 };
@@ -46,7 +46,7 @@ static struct {
     double since, us[KINDS]; /* of this round */
     long calls[KINDS];
     size_t rounds;
-    double kept[KINDS][ROUNDS]; /* of those before */
+    double kept[KINDS][ROUNDS]; /* of earlier rounds */
 } counted;
 
 static double now_us(void)
@@ -57,7 +57,7 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* The time up to now belongs to the part that was under way, which is returned. */
+/* Counts the time up to now for the part that was under way, and returns that part. */
 static enum kind change(enum kind to)
 {
     const enum kind was = counted.now;

@@ -8,11 +8,12 @@
 #ifndef TESTS_BENCH_BREAKDOWN_H
 #define TESTS_BENCH_BREAKDOWN_H
 
-/* Time is counted from here ... */
+/* Time is counted from this call ... */
 void breakdown_begin(void);
-/* ... to here, the end of a round. */
+/* ... to this one, which ends a round. */
 void breakdown_round(void);
-/* Prints the rounds' medians in microseconds and calls, and forgets the rounds. */
+/* Prints the medians of the rounds in microseconds, and calls; then forgets the
+ * rounds. */
 void breakdown_end(void);
 
 #endif

@@ -1,10 +1,11 @@
-/* listing_agent.c - the shipped brood-agent, which lists the matrix products of its stages
- * in FOLDER/NAME.products, a line of numbers each (bench_algorithms.c reads them). FOLDER is
- * the value of BROOD_FAULT, the variable that the launcher passes on to agents in tests.
+/* listing_agent.c - the shipped brood-agent, which lists the matrix products of its
+ * stages in FOLDER/NAME.products, a line of numbers each (bench_algorithms.c reads them).
+ * FOLDER is the value of BROOD_FAULT, the variable that the launcher passes on to agents
+ * in tests.
  *
- * It lists those of updates LISTED_FROM to LISTED_FROM + LISTED - 1. When it ends it adds a
- * line for each of the first TIMED updates: "update" and its number, the processor's time in
- * stages and in runs of the graph, in nanoseconds.
+ * It lists the products of updates LISTED_FROM to LISTED_FROM + LISTED - 1. At its exit
+ * it adds a line for each of the first TIMED updates: "update", its number, and the
+ * processor time of its stages and of its runs of the graph, in nanoseconds.
  */
 #include "agent/agent.h"
 #include "agent/loop/service_internal.h"
@@ -47,7 +48,8 @@ static uint64_t clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The last moment at which a file can be opened for writing. */
+/* Opens the list before the agent is confined: later, no file can be opened for
+ * writing. */
 void __wrap_confine_calls(void)
 {
     const char *folder = getenv("BROOD_FAULT");

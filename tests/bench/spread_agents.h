@@ -26,10 +26,11 @@ struct spread_agents {
     int is_ready, is_stopped;
 };
 
-/* The executable of this build, under a number that no child of ours takes; to be closed.
+/* The executable of this build, as a descriptor whose number is not among those that
+ * children use; the caller closes it.
  */
 int spread_agent_exe(void);
-/* Starts them and waits until they are ready; the struct does not move. */
+/* Starts the agents and waits until they are ready. The struct must not move. */
 void spread_agents_start(struct spread_agents *s, size_t copies);
 void spread_agents_stop(struct spread_agents *s);
 /* The params of an `act` request, as the driver packs them. */

@@ -20,8 +20,8 @@ static int64_t floats_of_b(const struct dense *d)
     return d->ldb * (d->transposed_b ? d->n : d->k);
 }
 
-/* The one of `floats` floats, made when it is first asked for: operands of one size share
- * their memory, so that they are in the cache if they ever are. */
+/* An array of `floats` floats, made at the first call. Operands of one size share their
+ * memory, so that they are in the cache whenever they fit. */
 static float *shared(size_t floats)
 {
     static struct {

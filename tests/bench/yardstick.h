@@ -1,5 +1,5 @@
-/* yardstick.h - OpenBLAS's time for the products of a run: its own kernels, in chunks of 128
- * rows, which is where it is fastest, on operands of the same sizes in memory of their own.
+/* yardstick.h - OpenBLAS's time for the products of a run: its own kernels, in chunks of
+ * 128 rows, its fastest size, on operands of the same sizes in separate memory.
  */
 #ifndef TESTS_BENCH_YARDSTICK_H
 #define TESTS_BENCH_YARDSTICK_H
@@ -8,11 +8,12 @@
 
 #include <stddef.h>
 
-/* Gives the products memory for their operands, and one place for all results; it stays
- * until the next call. */
+/* Points the operands and results of the products to memory of this module, one place for
+ * all results; valid until the next call. */
 void yardstick_prepare(struct dense *products, size_t n);
 void yardstick_run(const struct dense *products, size_t n);
-/* Operations that the products take, a multiplication and an addition each one. */
+/* The number of operations in the products; multiplications and additions count one
+ * each. */
 double yardstick_flop(const struct dense *products, size_t n);
 /* Operations per second of this core in registers alone, measured now. */
 double yardstick_peak(void);

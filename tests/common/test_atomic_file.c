@@ -107,7 +107,7 @@ START_TEST(errors_name_the_step)
 }
 END_TEST
 
-/* A limit on file size stands for a full disk. */
+/* A limit on the file size simulates a full disk. */
 START_TEST(a_failed_write_keeps_the_old_file)
 {
     static char big[100000];

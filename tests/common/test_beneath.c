@@ -35,7 +35,7 @@ static void put(const char *path, const char *text)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* As on a kernel that has none. */
+/* Makes openat2 fail as on a kernel without it. */
 static void forget_openat2(void)
 {
     struct sock_filter code[] = {
@@ -52,7 +52,7 @@ static void forget_openat2(void)
     ck_assert_int_eq(errno, ENOSYS);
 }
 
-/* Every test twice: with openat2, and without; each is a process of its own. */
+/* Every test runs twice, each time in a process of its own: with openat2, and without. */
 static void set_up(int without)
 {
     temp_dir_init(&place);
@@ -110,7 +110,7 @@ START_TEST(links_are_not_followed)
     ck_assert_ptr_null(beneath_fopen(in("file"), "r"));
     ck_assert_ptr_null(beneath_fopen(in("file"), "a"));
     ck_assert_ptr_null(beneath_opendir(in("folder")));
-    /* The link itself. */
+    /* operations on the link itself succeed */
     ck_assert_int_eq(beneath_stat(in("file"), &st), 0);
     ck_assert(S_ISLNK(st.st_mode));
     ck_assert_int_eq(beneath_unlink(in("file")), 0);
@@ -133,7 +133,7 @@ START_TEST(only_files_and_folders_are_opened)
 }
 END_TEST
 
-/* A second name of somebody else's file. */
+/* The file in the directory is a hard link to a file of another user. */
 START_TEST(others_files_are_not_written)
 {
     char secret[160];
@@ -229,7 +229,7 @@ START_TEST(ordinary_work)
 }
 END_TEST
 
-/* Whatever its name leads to by then. */
+/* A held directory is used even if its path leads elsewhere by now. */
 START_TEST(a_held_directory_stays)
 {
     struct stat st;
@@ -249,7 +249,7 @@ START_TEST(a_held_directory_stays)
     ck_assert_int_eq(beneath_held(root, &st), 0);
     ck_assert_int_eq(st.st_nlink, 0);
 
-    /* Held once more, it is the one that is there now. */
+    /* holding the path again takes the directory that is there now */
     ck_assert_int_eq(mkdir(root, 0700), 0);
     put(in("new"), "new");
     ck_assert_int_eq(beneath_hold(root, NULL), 0);
@@ -272,7 +272,7 @@ START_TEST(what_is_not_held_is_left_alone)
     ck_assert(S_ISREG(st.st_mode));
     ck_assert_int_eq(beneath_stat(dotdot, &st), 0);
     ck_assert(S_ISREG(st.st_mode));
-    (void)snprintf(link, sizeof(link), "%sx", root); /* not in it, but beside it */
+    (void)snprintf(link, sizeof(link), "%sx", root); /* a sibling of the held directory */
     refused(beneath_open(link, O_RDONLY, 0), ENOENT);
     beneath_release(root);
     refused(beneath_held(root, &st), EBADF);

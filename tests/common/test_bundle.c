@@ -369,7 +369,7 @@ START_TEST(slices_that_do_not_make_a_whole_are_refused)
 }
 END_TEST
 
-/* OrderedCode's own examples, and the widest numbers. */
+/* The examples of OrderedCode's own tests, and numbers of the greatest length. */
 START_TEST(slice_keys_are_ordered_codes)
 {
     static const struct bundle_slice SLICE = {{0x424242, INT64_MAX, 64, 0},
@@ -502,7 +502,7 @@ static const struct {
     const char *says;
 } FORGED[] = {
     {HEADER, ENTRY, 0, NULL},
-    {BYTES("\x08\x01"), ENTRY, 0, NULL}, /* no version is version 0 */
+    {BYTES("\x08\x01"), ENTRY, 0, NULL}, /* without a version: version 0 */
     {BYTES("\x08\x01\x10\x01"), ENTRY, ERR_UNSUPPORTED, "big-endian"},
     {BYTES("\x08\x01\x1a\x02\x10\x02"), ENTRY, ERR_UNSUPPORTED, "newer"},
     {BYTES("\x08\x01\x1a\x02\x18\x01"), ENTRY, ERR_UNSUPPORTED, "newer"},

@@ -30,7 +30,7 @@ static struct run_config base(void)
     return c;
 }
 
-/* `from` with assignments, which must be right. */
+/* Returns `from` with these assignments, which must be valid. */
 static struct run_config assigned(const struct run_config *from, const char *const *set,
                                   size_t n)
 {
@@ -40,7 +40,7 @@ static struct run_config assigned(const struct run_config *from, const char *con
     return c;
 }
 
-/* What was seen: "kind agent key=text(number)" each, in order. */
+/* Appends each change to the text: "kind agent path key=text;". */
 static void note(void *ctx, const struct config_change *c)
 {
     char *seen = ctx;
@@ -79,7 +79,7 @@ START_TEST(an_agents_learning_rate)
 }
 END_TEST
 
-/* Of a default, every agent that has none of its own sees it. */
+/* The change of a default is reported for every agent without a value of its own. */
 START_TEST(a_default_reaches_those_who_follow)
 {
     const char *set[] = {"defaults.optimizer.learning_rate=0.001"};
@@ -115,7 +115,7 @@ START_TEST(steps_give_way_to_episodes)
 }
 END_TEST
 
-/* An optimizer of its own has variables of its own. */
+/* An optimizer of its own has separate variables, so its appearance is one change. */
 START_TEST(a_networks_optimizer_is_one_change)
 {
     const char *set[] = {"agents.agent_0.critic.optimizer.learning_rate=0.1"};
@@ -148,7 +148,7 @@ START_TEST(a_mistake_is_said_as_at_start)
 }
 END_TEST
 
-/* The differences from was, set one by one, make the same configuration. */
+/* Setting the differences from `was` one by one makes the same configuration. */
 static void assert_round_trip(const char *const *set, size_t n, const char *expected)
 {
     struct run_config was = base(), is = assigned(&was, set, n), again;
@@ -173,8 +173,8 @@ static void assert_round_trip(const char *const *set, size_t n, const char *expe
     run_config_done(&again);
 }
 
-/* Values over a configuration come out as if its file had been written, changed and read
- * again. */
+/* Assigning values to a configuration gives the same result as reading its file again
+ * with the values as options. */
 START_TEST(assigning_is_as_reading_the_file_anew)
 {
     static const char *const sets[][3] = {
@@ -280,7 +280,7 @@ START_TEST(assignments_make_the_difference_again)
     const char *rate[] = {"defaults.optimizer.learning_rate=0.001"};
     const char *length[] = {"run.env_steps=", "run.episodes=7"};
     const char *falling[] = {"defaults.optimizer.learning_rate=0.1 to 0 over 9"};
-    /* agent_0 keeps what the default was. */
+    /* agent_0 keeps the old default */
     const char *stays[] = {"defaults.polyak=0.5", "agents.agent_0.polyak=0.02"};
 
     assert_round_trip(NULL, 0, "");
@@ -291,7 +291,8 @@ START_TEST(assignments_make_the_difference_again)
 }
 END_TEST
 
-/* What differs from `was`, but not from what is agreed, is none. */
+/* Compares the differences between `was` and `is` with the expected ones, without values
+ * that `agreed` already has. */
 static void assert_beyond(const char *was_set, const char *agreed_set, const char *is_set,
                           const char *expected)
 {
@@ -321,7 +322,7 @@ START_TEST(what_is_taken_back_is_no_difference)
     assert_beyond(half, same, back, "");
     assert_beyond(half, same, "agents.agent_0.polyak=0.25", "agents.agent_0.polyak=0.25");
     assert_beyond("defaults.polyak=0.5", same, same, "");
-    /* An agent follows the default to where it was not. */
+    /* an agent that had a value of its own follows the default again */
     assert_beyond("defaults.polyak=0.5", half, same, "defaults.polyak=0.02");
 }
 END_TEST

@@ -138,7 +138,7 @@ START_TEST(a_file_stands_for_its_checkpoint)
     for (size_t i = 0; i < 3; i++) {
         char *path = xasprintf("%s%s", want, ends[i]);
 
-        /* before it is there, it is a prefix like any other */
+        /* without the file, the path is a prefix like any other */
         ck_assert_int_eq(ckpt_find_prefix(&got, path, &err), 0);
         ck_assert_str_eq(got, path);
         ck_assert(!ckpt_is_there(path));

@@ -12,7 +12,7 @@
 
 static struct err err;
 
-/* An environment of three agents, or as many as params says. */
+/* An environment of three agents, or of the number in params. */
 static int three_agents(void *ctx, const struct env_config *env,
                         const char *const **ret_names, struct err *e)
 {
@@ -144,7 +144,7 @@ START_TEST(agents_override_deeply)
     ck_assert(c.defaults.respond_within_s == 90 && c.defaults.restart.within_s == 3600);
     ck_assert(c.defaults.restart.delay_s == 0.25 && c.defaults.clip_norm == 0);
     ck_assert(c.defaults.stop_on_nonfinite == 0);
-    for (int i = 0; i < 4; i++) { /* the environment's order, not the file's */
+    for (int i = 0; i < 4; i++) { /* in the environment's order, not the file's */
         ck_assert_int_eq(a[i].name[6], '0' + i);
         ck_assert(a[i].settings.temperature.from == 0.7 &&
                   a[i].restart.max_restarts == 0);
@@ -160,7 +160,7 @@ START_TEST(agents_override_deeply)
     ck_assert(a[0].optimizer.beta1 == 0 && a[0].optimizer.learning_rate.from == 0.003);
     ck_assert(a[0].actor.has_optimizer && a[0].actor.optimizer.type == OPT_ADAM);
     ck_assert(a[0].actor.optimizer.beta2 == 0.999 && a[0].clip_norm == 1);
-    ck_assert(a[0].critic.optimizer.type == OPT_MOMENTUM); /* as the agent's */
+    ck_assert(a[0].critic.optimizer.type == OPT_MOMENTUM); /* inherits the agent's */
     ck_assert(a[1].optimizer.type == OPT_SGD && a[1].optimizer.learning_rate.from == 0.1);
     ck_assert(a[1].critic.conv.n == 2 && a[1].critic.conv.layer[0].filters == 32);
     ck_assert(a[1].critic.conv.layer[0].stride == 4 &&
@@ -177,7 +177,7 @@ START_TEST(agents_override_deeply)
 }
 END_TEST
 
-/* All but pointers: the struct with its names taken out. */
+/* The struct without its strings, for comparing bytes. */
 static struct agent_config values_of(const struct agent_config *a)
 {
     struct agent_config v;
@@ -195,7 +195,8 @@ static void assert_same_agent(const struct agent_config *a, const struct agent_c
     ck_assert_str_eq(a->algorithm, b->algorithm);
 }
 
-/* All rows since the last update are learned from: none are drawn, none waited for. */
+/* An update learns from all rows since the last one: none are drawn, and there is no
+ * warm-up. */
 START_TEST(windows_have_no_batch)
 {
     static const char window[] = "env: {id: simple_spread, copies: 8, max_steps: 20}\n"
@@ -207,7 +208,7 @@ START_TEST(windows_have_no_batch)
     char *text;
 
     ck_assert_int_eq(run_config_parse(&c, window, strlen(window), "f", &none, &err), 0);
-    ck_assert_int_eq(c.experience.update_every, 160); /* an episode of every copy */
+    ck_assert_int_eq(c.experience.update_every, 160); /* one episode of every copy */
     text = run_config_to_yaml(&c);
     ck_assert_ptr_null(strstr(text, "batch_size"));
     ck_assert_ptr_null(strstr(text, "warmup"));
@@ -532,7 +533,7 @@ static int tag_agents(void *ctx, const struct env_config *env,
     return 4;
 }
 
-/* Writes a file into the folder, whose path has a placeholder for mkdtemp. */
+/* Writes a file into the folder; returns its path, free(). */
 static char *write_file(const char *folder, const char *name, const char *text)
 {
     char *path = xasprintf("%s/%s", folder, name);
@@ -544,7 +545,8 @@ static char *write_file(const char *folder, const char *name, const char *text)
     return path;
 }
 
-/* Writes base.yaml into a new folder, sub/next.yaml, which extends it, and top.yaml. */
+/* Makes a folder with base.yaml, sub/next.yaml, which extends it, and top.yaml. folder:
+ * set to its path. */
 static char *write_files(char folder[64], const char *base, const char *top)
 {
     char *path;
@@ -643,7 +645,7 @@ START_TEST(what_cannot_be_extended_names_its_file)
     ck_assert_ptr_null(strchr(err.msg, '\n'));
     remove_files(folder, top);
 
-    /* Elsewhere than in files that `run` and `check` read, nothing is opened. */
+    /* `extends` opens files only when `run` and `check` read theirs */
     ck_assert_int_eq(parse_with(&c, "extends: base.yaml\n" ENV, &with_env), ERR_CONFIG);
     ck_assert_str_eq(err.msg, "f.yaml:1: extends: not read here, expected a whole "
                               "configuration");
@@ -677,7 +679,7 @@ START_TEST(a_team_is_configured_as_its_members)
     ck_assert(c.agents[2].discount == 0.5 && c.agents[3].discount == 0.8);
     run_config_done(&c);
 
-    /* Mistakes name the team where that is what the file names. */
+    /* messages name the team if the file does */
     ck_assert_int_eq(parse_with(&c, ENV "agents:\n  agent: {discont: 1}\n", &with_env),
                      ERR_CONFIG);
     ck_assert_ptr_nonnull(strstr(err.msg, "f.yaml:3: agents.agent.discont: unknown key"));
@@ -693,7 +695,7 @@ START_TEST(a_team_is_configured_as_its_members)
 }
 END_TEST
 
-/* The complete configuration of one algorithm with the name of another. */
+/* Applies `set` to a complete configuration, which has the keys of the old choice. */
 static struct run_config rewritten(const char *text, const char *set,
                                    const struct config_options *options)
 {
@@ -766,7 +768,7 @@ START_TEST(a_complete_configuration_takes_another_choice)
 }
 END_TEST
 
-/* What is asked for now is refused, and so is every mistake where nothing may be dropped. */
+/* --set is refused, although such keys of the file may be dropped. */
 START_TEST(keys_of_another_choice_are_refused_on_the_command_line)
 {
     static const char *const set[] = {"defaults.optimizer.decay=0.5"};
@@ -855,7 +857,7 @@ START_TEST(a_short_run_has_a_short_warmup)
 }
 END_TEST
 
-/* Other tools that write YAML quote what has a unit, and some quote everything. */
+/* Other tools that write YAML quote values with a unit, and some quote everything. */
 START_TEST(quoted_values_are_read)
 {
     struct run_config c =
@@ -952,7 +954,7 @@ START_TEST(values_may_change_at_steps)
     config_settings_done(&changes);
     run_config_done(&copy);
     run_config_done(&c);
-    /* A run's own file has none. */
+    /* steps are refused in a run's own file */
     ck_assert_int_eq(parse_with(&c, text, &with_env), ERR_CONFIG);
 }
 END_TEST
@@ -999,7 +1001,8 @@ static void assert_steps(const struct run_config *c, const char *key, size_t fir
     free(text);
 }
 
-/* In a hundred steps, or in fewer if there are no more whole numbers, or environment steps. */
+/* A number that cannot follow a ramp changes in a hundred steps, or in fewer if there are
+ * fewer whole numbers or environment steps. */
 START_TEST(numbers_that_are_no_ramps_move_in_steps)
 {
     static const char text[] =
@@ -1036,7 +1039,8 @@ START_TEST(numbers_that_are_no_ramps_move_in_steps)
 }
 END_TEST
 
-/* Also to each agent of a team; a ramp is a value. */
+/* A live run takes schedules; a team's is given to each of its agents. A ramp counts as a
+ * value. */
 START_TEST(schedules_are_given_to_live_runs)
 {
     static const char *const set[] = {

@@ -21,8 +21,8 @@ struct range {
 typedef double (*f64_fn)(double x);
 typedef long double (*exact_fn)(long double x);
 
-/* Errors stay below 0.501 units in the last place, where long double can tell; libm's
- * result, which is good to one, is the neighbour at most. */
+/* Errors stay below 0.501 units in the last place, if long double is precise enough to
+ * show it. libm's result, accurate to one unit, is at most a neighbour. */
 static void expect_exact(f64_fn ours, f64_fn libm, exact_fn exact, struct range range)
 {
     static double u[N];
@@ -61,7 +61,8 @@ START_TEST(log1p_is_exact_to_the_last_place)
 }
 END_TEST
 
-/* The table's joints lie where 64 x / ln 2, or 32 (1 + x), is half an odd number. */
+/* Checks that the function does not fall around `joint`, where two pieces of its table
+ * meet: there 64 x / ln 2, or 32 (1 + x), is half an odd number. */
 static void expect_rising(f64_fn f, double joint)
 {
     double x = joint;
@@ -128,7 +129,7 @@ START_TEST(ends_and_special_values)
 }
 END_TEST
 
-/* Beyond 38, log(1 + exp(-x)) is exp(-x): the worlds leave out the log. */
+/* For x beyond 38, log(1 + exp(-x)) equals exp(-x), so the worlds leave out the log. */
 START_TEST(log1p_of_little_is_itself)
 {
     for (double x = 38.0; x < 750.0; x += 0.01) {

@@ -10,7 +10,7 @@
 
 static struct err err;
 
-/* What such an environment would say of itself. */
+/* The description that such an environment would return. */
 static int two_agents(void *ctx, const struct env_config *env,
                       const char *const **ret_names, struct err *e)
 {
@@ -78,7 +78,8 @@ START_TEST(the_run_is_named_after_it)
 }
 END_TEST
 
-/* Whatever the words hold, and wherever it is read. */
+/* The file gives the same configuration for any words of the command, and in any
+ * directory. */
 START_TEST(the_resolved_file_reads_back_equal)
 {
     struct run_config a =

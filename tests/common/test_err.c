@@ -54,7 +54,7 @@ START_TEST(a_place_is_text_and_fields)
     const struct err_place *at = &places[_i].at;
     struct err err;
 
-    memset(&err, 'x', sizeof(err)); /* nothing is kept of what was there */
+    memset(&err, 'x', sizeof(err)); /* old content must not remain */
     ck_assert_int_eq(err_set_at(&err, ERR_CONFIG, at, "%s", "why"), ERR_CONFIG);
     ck_assert_int_eq(err.code, ERR_CONFIG);
     ck_assert_int_eq(err.from_peer, 0);

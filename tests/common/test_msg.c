@@ -22,7 +22,7 @@ static void teardown(void)
     msg_out_done(&out);
 }
 
-/* Ends the message and parses what a peer would get. */
+/* Ends the message and parses it as a peer would. */
 static int round_trip(void)
 {
     const uint8_t *p;
@@ -98,7 +98,7 @@ START_TEST(responses_and_notifications_arrive)
 }
 END_TEST
 
-/* As clients send them that know only positional arguments. */
+/* Clients that know only positional arguments send params in an array. */
 START_TEST(params_may_be_in_an_array)
 {
     uint64_t u = 0;
@@ -139,7 +139,8 @@ START_TEST(errors_travel)
 }
 END_TEST
 
-/* The place and the cause of an error stay what they are, however it was wrapped before. */
+/* The place and the cause of an error survive the transport, even if it was wrapped
+ * before. */
 START_TEST(errors_travel_with_their_place)
 {
     struct err sent = {0};
@@ -163,7 +164,7 @@ START_TEST(errors_travel_with_their_place)
     ck_assert_str_eq(msg.error.agent, "agent_0");
     ck_assert_str_eq(msg.error.tensor, "w:0");
 
-    msg_begin_response(&out, 10); /* nothing of it is left in the next message */
+    msg_begin_response(&out, 10); /* nothing of the error remains in the next message */
     msg_map(&out, 0);
     msg_end(&out, &p, &len);
     ck_assert_int_eq(
@@ -281,7 +282,7 @@ START_TEST(accessors_refuse_with_the_key)
     REFUSED(msg_require(&msg.body, "nil", &err), "nil");
     REFUSED(msg_require(&msg.body, "gone", &err), "gone");
 #undef REFUSED
-    /* Absent and nil leave the result alone. */
+    /* absent or nil: the result is unchanged */
     ck_assert_int_eq(msg_get_u64(&msg.body, "gone", 99, &u, &err), 0);
     ck_assert_int_eq(msg_get_f64(&msg.body, "nil", &f, &err), 0);
     ck_assert_int_eq(msg_get_bool(&msg.body, "nil", &b, &err), 0);
@@ -296,7 +297,7 @@ START_TEST(accessors_refuse_with_the_key)
 }
 END_TEST
 
-/* Wherever the bytes fall, elements can be read in place. */
+/* Elements can be read in place at any offset in the message. */
 START_TEST(tensors_arrive_aligned_at_any_offset)
 {
     static const double values[6] = {1, -2, 3e300, 0.1, -0.0, 6};
@@ -450,7 +451,7 @@ END_TEST
 START_TEST(objects_are_counted)
 {
     for (size_t extra = 0; extra < 2; extra++) {
-        /* Beside the values: outer array, type, method, map, key, array. */
+        /* the objects around the values: outer array, type, method, map, key, array */
         size_t n = MSG_MAX_OBJECTS - 6 + extra;
 
         msg_begin_notification(&out, "m");
@@ -568,7 +569,7 @@ START_TEST(a_loop_reuses_its_memory)
             ck_assert_ptr_eq(msg.body.via.map.ptr, chunk);
         chunk = msg.body.via.map.ptr;
     }
-    /* What was wrong leaves nothing of the message before. */
+    /* a refused message leaves nothing of the previous one */
     ck_assert_int_lt(msg_reparse(&msg, "\xc1", 1, &err), 0);
     ck_assert_int_eq(msg.body.type, MSGPACK_OBJECT_NIL);
     ck_assert_str_eq(msg.method, "");

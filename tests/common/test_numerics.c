@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Every case is a process of its own: the choice is made once in each. CK_FORK=no would
- * make it for all of them. */
+/* Every case runs in a process of its own, because a process makes the choice only once.
+ * CK_FORK=no would make one choice for all of them. */
 static enum cpu_kernels chosen_for(const char *wish)
 {
     if (wish != NULL)
@@ -17,7 +17,7 @@ static enum cpu_kernels chosen_for(const char *wish)
     return cpu_kernels();
 }
 
-/* What the choice writes to the log. */
+/* Returns the choice, and the warning that it logs in ret. */
 static enum cpu_kernels warned_for(const char *wish, char *ret, size_t size)
 {
     enum cpu_kernels k;

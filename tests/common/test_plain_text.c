@@ -64,7 +64,7 @@ static int is_text(const char *shown, size_t n)
     return n != 2 || (unsigned char)shown[0] != 0xc2 || (unsigned char)shown[1] >= 0xa0;
 }
 
-/* Whatever the bytes, nothing but text comes out, and it does so again. */
+/* Any two bytes become plain text, which a second pass does not change. */
 START_TEST(all_pairs_of_bytes_become_text)
 {
     char text[2], shown[16], again[64];

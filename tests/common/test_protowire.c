@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The first two messages are the ones of protobuf's own description of the encoding. */
+/* The first two messages are from protobuf's own description of the encoding. */
 START_TEST(fields_are_written_as_protobuf_has_them)
 {
     struct wbuf b = {0};
@@ -85,7 +85,7 @@ START_TEST(each_kind_of_field_is_read)
         while (pw_next(&c, &f))
             n++;
         ck_assert_uint_le(n, 3);
-        /* A cut between two fields is a shorter message. */
+        /* a cut between two fields leaves a valid, shorter message */
         ck_assert_int_eq(c.failed, cut != 11 && cut != 24 && cut != 29);
     }
     wbuf_done(&b);

@@ -12,7 +12,7 @@ static struct rng_key test_key(void)
     return rng_key_make(1, "agent_0", "act");
 }
 
-/* Random123's kat_vectors, philox4x32 with 10 rounds. */
+/* The published test vectors of Random123 (kat_vectors), philox4x32 with 10 rounds. */
 START_TEST(blocks_are_the_published_ones)
 {
     static const struct {
@@ -134,7 +134,7 @@ END_TEST
 
 enum { MAX_WIDTH = 70 };
 
-/* Any width, rows that begin anywhere, rows too long to share a chunk. */
+/* Rows of any width, that begin at any number, or are too long to share a chunk. */
 START_TEST(rows_are_draws_of_their_own)
 {
     enum { ROWS = 21 };
@@ -260,7 +260,8 @@ START_TEST(uniforms_fill_every_cell)
     rng_uniform_f32(test_key(), 9, 0, x, N);
     for (size_t i = 0; i < N; i++)
         count[(size_t)(x[i] * 100)]++;
-    ck_assert_double_lt(chi_square(count, 100, N / 100.0), 170); /* p = 1e-5 at 99 */
+    /* p = 1e-5 for 99 degrees of freedom */
+    ck_assert_double_lt(chi_square(count, 100, N / 100.0), 170);
 }
 END_TEST
 
@@ -272,7 +273,8 @@ START_TEST(normals_have_the_normal_cells)
     rng_normal_f32(test_key(), 9, 0, x, N);
     for (size_t i = 0; i < N; i++)
         count[(size_t)(10 * erfc(-(double)x[i] / sqrt(2)))]++;
-    ck_assert_double_lt(chi_square(count, 20, N / 20.0), 60); /* p < 1e-5 at 19 */
+    /* p < 1e-5 for 19 degrees of freedom */
+    ck_assert_double_lt(chi_square(count, 20, N / 20.0), 60);
 }
 END_TEST
 
@@ -318,7 +320,8 @@ START_TEST(integers_stay_below_their_bound)
 }
 END_TEST
 
-/* With this bound a multiply and shift alone gives even results twice as often as odd. */
+/* With this bound, multiplying and shifting alone gives even results twice as often as
+ * odd ones. */
 START_TEST(integers_are_unbiased_where_rejection_is_common)
 {
     const uint64_t bound = (UINT64_MAX / 3) * 2;
@@ -358,7 +361,8 @@ static double ulps(double got, double want, int bits)
     return fabs(got - want) / ldexp(1, ilogb(want) - bits + 1);
 }
 
-/* Check notes every assertion that holds, which takes longer than a logarithm. */
+/* Instead of an assertion of Check, which takes longer than a logarithm even if it
+ * holds. */
 static void expect_below(double error, double bound, int i)
 {
     if (!(error < bound))

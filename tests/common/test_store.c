@@ -105,7 +105,8 @@ START_TEST(a_header_reads_back)
 }
 END_TEST
 
-/* Also where the attacker has made the hash fit: nothing may be read past its end. */
+/* Every flipped bit is refused, and so is a name without a NUL even if the hash is
+ * correct. */
 START_TEST(a_damaged_header_is_refused)
 {
     struct store_layout l = example(), got = {0};
@@ -206,7 +207,7 @@ START_TEST(rows_are_gathered_in_the_order_given)
         for (size_t i = 0; i < 300; i++) {
             for (size_t j = 0; j < n; j++)
                 ck_assert(dst[i * 20 + j] == (float)(rows[i] * 1000 + at + j));
-            for (size_t j = n; j < 20; j++) /* what lies between is not touched */
+            for (size_t j = n; j < 20; j++) /* the space between rows is unchanged */
                 ck_assert(dst[i * 20 + j] != dst[i * 20 + j]);
         }
     }
@@ -216,7 +217,7 @@ START_TEST(rows_are_gathered_in_the_order_given)
 }
 END_TEST
 
-/* In any order, and where some lie one behind the other. */
+/* Columns in any order, some of them adjacent in the row. */
 START_TEST(columns_are_joined)
 {
     static const int orders[][6] = {
@@ -244,7 +245,7 @@ START_TEST(columns_are_joined)
                     ck_assert(dst[i * 64 + column] ==
                               (float)(rows[i] * 1000 + from->offset / sizeof(float) + j));
         }
-        for (; column < 64; column++) /* what lies between is not touched */
+        for (; column < 64; column++) /* the space between rows is unchanged */
             ck_assert(dst[column] != dst[column]);
     }
     store_view_close(v);
@@ -281,7 +282,8 @@ START_TEST(bytes_are_gathered)
 }
 END_TEST
 
-/* Columns of bytes are converted, one by one or joined with others; 255 is 255. */
+/* Columns of bytes are converted to floats, alone or joined with others; 255 becomes
+ * 255. */
 START_TEST(bytes_are_gathered_as_floats)
 {
     struct store_layout l = {0};
@@ -329,7 +331,7 @@ START_TEST(rows_that_are_not_there_are_told)
     ck_assert_int_eq(store_view_check(v, rows, 0, &err), 0);
     ck_assert_int_eq(store_view_check(v, rows, 3, &err), ERR_LIMIT);
     ck_assert_ptr_nonnull(strstr(err.msg, "row 10 "));
-    /* Half a row is none; the rest of it makes one. */
+    /* an incomplete row does not count until its rest is written */
     ck_assert_int_eq(ftruncate(fd, STORE_HEADER_BYTES + (off_t)(11 * l.row_bytes - 1)),
                      0);
     ck_assert_int_eq(store_view_check(v, rows, 3, &err), ERR_LIMIT);

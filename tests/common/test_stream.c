@@ -1,4 +1,5 @@
-/* Where messages end in a stream: whole, byte by byte, one behind the other, too long. */
+/* Finds the ends of messages in a stream: whole, byte by byte, several in a row, too
+ * long. */
 #include "common/msg/stream.h"
 #include "tests/support/test_main.h"
 
@@ -8,7 +9,7 @@ enum { MAX = 1 << 20 };
 
 #define BYTES(text) (const uint8_t *)(text), sizeof(text) - 1
 
-/* One of each kind of head, and containers in containers. */
+/* One object for each kind of head, and nested containers. */
 static const struct {
     const uint8_t *data;
     size_t len;

@@ -51,7 +51,7 @@ static void assert_copies_equal(const void *data, size_t len, size_t n_entries)
     table_writer_free(w);
 }
 
-/* Reads all of it; 0 or the first error. */
+/* Reads the whole table; 0 or the first error. */
 static int read_all(const void *data, size_t len, struct err *err)
 {
     struct table_reader *r;
@@ -265,7 +265,7 @@ START_TEST(any_changed_byte_is_reported)
 }
 END_TEST
 
-/* ---- files with right checksums and wrong content ---- */
+/* ---- files with correct checksums and invalid content ---- */
 
 static struct table_handle forge_block(struct wbuf *file, const void *block, size_t n,
                                        uint8_t type)
@@ -278,7 +278,7 @@ static struct table_handle forge_block(struct wbuf *file, const void *block, siz
     return h;
 }
 
-/* One data block and an index block as given. */
+/* A file of one data block and the given index block. */
 static void forge(struct wbuf *file, const void *block, size_t n, uint8_t type,
                   const void *index, size_t index_n)
 {

@@ -7,7 +7,8 @@
 
 enum { N = 20000 };
 
-/* Half a unit in the last place, where long double can tell; elsewhere libm is near. */
+/* Errors stay below half a unit in the last place, if long double is precise enough to
+ * show it; otherwise close to libm. */
 static void expect_nearest(double found, long double want, const char *what, double x)
 {
     const double size = fabs((double)want);

@@ -24,7 +24,7 @@ static void on_signal(int signum)
 {
 }
 
-/* Exits with 0 if all of data comes, in its order, and then the end. */
+/* Exits with 0 if exactly `data` arrives, then the end of file. */
 static void read_and_compare(int fd, pid_t writer)
 {
     uint8_t piece[977];
@@ -35,7 +35,7 @@ static void read_and_compare(int fd, pid_t writer)
         if (at + (size_t)n > LEN || memcmp(piece, data + at, (size_t)n) != 0)
             _exit(1);
         at += (size_t)n;
-        (void)kill(writer, SIGUSR1); /* in the midst of its write */
+        (void)kill(writer, SIGUSR1); /* while it is writing */
     }
     _exit(n == 0 && at == LEN ? 0 : 2);
 }
@@ -79,7 +79,8 @@ START_TEST(nobody_reads)
 }
 END_TEST
 
-/* A part fits: the error of the rest is returned, and append_whole takes the part back. */
+/* Only a part fits: pwrite_all returns the error for the rest, and append_whole removes
+ * the part. */
 START_TEST(a_file_that_cannot_grow_is_an_error)
 {
     struct rlimit limit, before;

@@ -132,7 +132,7 @@ START_TEST(aliases_are_copies_of_their_anchors)
 
     ck_assert_str_eq(text, cases[_i].same);
     free(text);
-    if (_i == 1) { /* a change of one copy changes no other */
+    if (_i == 1) { /* a change of one copy leaves the others unchanged */
         ck_assert_int_eq(yaml_find(root, "b")->line, 2);
         ck_assert_int_eq(yaml_find(yaml_find(root, "b"), "c")->line, 1);
         ck_assert_int_eq(yaml_tree_set(root, &arena, "", "d.0.c.1=7", &err), 0);
@@ -144,7 +144,7 @@ START_TEST(aliases_are_copies_of_their_anchors)
 }
 END_TEST
 
-/* The "billion laughs": ten lines that would become 10^9 values. */
+/* The "billion laughs": ten lines that would expand to 10^9 values. */
 START_TEST(expansion_is_bounded)
 {
     char text[2000] = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n", *anchors;
@@ -161,7 +161,7 @@ START_TEST(expansion_is_bounded)
     ck_assert_int_eq(yaml_tree_parse(&root, &arena, text, len, "f", 1, &err), ERR_CONFIG);
     ck_assert_str_eq(err.msg, "f:5: aliases expand to too many values, at most 100000");
 
-    /* the same by nesting: each level is one deeper */
+    /* the same with nesting: each level is one deeper */
     len = (size_t)snprintf(text, sizeof(text), "a0: &a0 [x]\n");
     for (int i = 1; i < 40; i++)
         len += (size_t)snprintf(text + len, sizeof(text) - len, "a%d: &a%d [*a%d]\n", i,
@@ -201,7 +201,7 @@ START_TEST(values_are_set_by_path)
     ck_assert_ptr_null(yaml_find(yaml_find(root, "a"), "b"));
     ck_assert_int_eq(yaml_tree_set(root, &arena, "--set ", "new=~", &err), 0);
     ck_assert_ptr_null(yaml_find(root, "new"));
-    /* An empty document takes keys, too. */
+    /* keys can be set in an empty document */
     root = parse("");
     ck_assert_int_eq(yaml_tree_set(root, &arena, "--set ", "a.b=1", &err), 0);
     ck_assert_str_eq(yaml_find(yaml_find(root, "a"), "b")->text, "1");

@@ -1,4 +1,4 @@
-/* example.h - what every example needs once: an end for errors, and running a graph. */
+/* example.h - helpers of every example: ending on an error, and running a graph. */
 #ifndef TESTS_EXAMPLES_EXAMPLE_H
 #define TESTS_EXAMPLES_EXAMPLE_H
 

@@ -1,9 +1,10 @@
-/* A model from its files alone: import the .meta, restore, fetch x:0 by its name. */
+/* Loading a model from its files alone: import the .meta, restore, fetch x:0 by its
+ * name. */
 #include "agent/saver/metagraph_import.h"
 #include "agent/saver/saver.h"
 #include "tests/examples/example.h"
 
-/* Someone's program that builds and saves a model. */
+/* Stands for another program, which builds and saves a model. */
 static void save_model(void)
 {
     struct graph *g = graph_new();

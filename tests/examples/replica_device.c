@@ -1,6 +1,6 @@
 /* Variables on two parameter servers, and two worker processes that see each other's
- * updates at once. The parameter servers' memory is shared; a worker's local variable is its
- * own. A worker that is killed takes nothing with it. */
+ * updates at once. The workers share the parameter servers' memory; a worker's local
+ * variable is private to it. Killing a worker does not damage the shared variables. */
 #include "agent/nn/nn.h"
 #include "tests/examples/example.h"
 
@@ -27,8 +27,8 @@ static struct operation *add_one(struct variable *v)
     return variable_assign_add(v, ones(g, DT_FLOAT, &v->shape, NULL), NULL).op;
 }
 
-/* Every process builds the same graph, after the fork. is_ready: a session has laid the
- * parameter servers' memory out before. */
+/* Every process builds the same graph after the fork. is_ready: another session has
+ * already laid out the parameter servers' memory. */
 static void model_init(struct model *m, int is_ready)
 {
     const struct initializer zero = zeros_initializer();
@@ -39,7 +39,8 @@ static void model_init(struct model *m, int is_ready)
     struct operation *parts[3];
 
     m->g = graph_new();
-    replica_device_enter(m->g, PS_TASKS, NULL); /* the variables go round the tasks */
+    /* variables are assigned to the tasks in turn */
+    replica_device_enter(m->g, PS_TASKS, NULL);
     m->weights = get_variable(m->g, "weights", DT_FLOAT, &SHAPE(2), &zero, 0);
     m->bias = get_variable(m->g, "bias", DT_FLOAT, &SHAPE(1), &zero, 0);
     device_leave(m->g);
@@ -58,7 +59,7 @@ static void model_done(struct model *m)
     graph_free(m->g);
 }
 
-/* Makes a step whenever its turn comes; says what it sees. */
+/* Makes a step whenever its turn comes, and prints the values that it sees. */
 static _Noreturn void work(int number, const int turn[2], const int next[2])
 {
     struct model m;
@@ -93,7 +94,7 @@ int main(void)
     must(pipe(done));
     for (int i = 0; i < WORKERS; i++)
         must(pipe(turn[i]));
-    model_init(&m, 0); /* the parameter servers: one process is both tasks here */
+    model_init(&m, 0); /* this process is both parameter servers */
     run(m.s, global_variables_initializer(m.g, NULL));
     (void)fflush(stdout);
     for (int i = 0; i < WORKERS; i++) {

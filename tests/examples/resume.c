@@ -1,5 +1,5 @@
-/* Going on after an interruption: the newest checkpoint of the folder if there is one,
- * otherwise from the start. Here one program is interrupted three times. */
+/* Continuing after an interruption: from the newest checkpoint in the folder, or from the
+ * start if there is none. Here one program is interrupted three times. */
 #include "agent/nn/nn.h"
 #include "agent/saver/saver.h"
 #include "tests/examples/example.h"
@@ -31,7 +31,8 @@ static void train(void)
     must(latest_checkpoint(&newest, "./trained", NULL, &error));
     if (newest != NULL) {
         must(saver_restore(saver, s, newest, &error));
-        /* a new Saver knows of none; of these, too, only two are to be kept */
+        /* a new Saver does not know the existing checkpoints; they count for max_to_keep,
+         * too */
         must(get_checkpoint_state(&known, "./trained", NULL, &error));
         saver_recover_last_checkpoints(saver, (const char *const *)known.all,
                                        known.n_all);

@@ -52,7 +52,7 @@ int main(void)
     saver_free(saver);
     model_done(&a);
 
-    model_init(&b); /* nothing is initialised: restoring does it */
+    model_init(&b); /* no initialisers are run: restoring sets the values */
     saver = make_saver(&b, NULL, 0);
     must(saver_restore(saver, b.s, "./model.ckpt", &error));
     print(b.s, "v1", b.v1->read);

@@ -1,5 +1,5 @@
-/* The state of a model as fetched values: they are kept by the program, and going back
- * feeds them to the variables' own initial values and runs their Assign operations. */
+/* The state of a model as fetched values. The program keeps them; to go back, it feeds
+ * them as the variables' initial values and runs their Assign operations. */
 #include "agent/nn/nn.h"
 #include "tests/examples/example.h"
 
@@ -36,7 +36,7 @@ static void state_keep(struct state *st)
     must(session_run(st->session, &args, st->values, &error));
 }
 
-/* All variables in one run: nobody sees half of it. */
+/* Assigns all variables in one run, so that nobody sees only some of them changed. */
 static void state_go_back(struct state *st)
 {
     struct feed feeds[MAX];

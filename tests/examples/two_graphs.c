@@ -1,4 +1,4 @@
-/* Two graphs and two sessions: names, collections and values are each one's own. */
+/* Two graphs and two sessions: each has its own names, collections and values. */
 #include "agent/nn/nn.h"
 #include "tests/examples/example.h"
 
@@ -41,7 +41,7 @@ int main(void)
     (void)printf("variables %zu %zu\n", collection_get(a.g, GLOBAL_VARIABLES, NULL, NULL),
                  collection_get(b.g, GLOBAL_VARIABLES, NULL, NULL));
 
-    /* a tensor of the other graph is refused by name */
+    /* fetching a tensor of the other graph is an error that names it */
     const struct run_args wrong = {.fetches = &b.w->read, .n_fetches = 1};
     if (session_run(a.s, &wrong, &t, &error) < 0)
         (void)printf("%s\n", error.msg);

@@ -1,9 +1,10 @@
-/* Any entries in an index with right checksums, beside any data, and the same entries as a
- * V1 checkpoint: listing and reading either work or fail, and memory asked for is bounded by
- * what the files hold.
+/* Arbitrary entries in an index with correct checksums, beside an arbitrary data file,
+ * and the same entries as a V1 checkpoint. Listing and reading succeed or fail; the
+ * memory that they allocate is bounded by the size of the files.
  *
- * Input    n times {u8 key length, key, u8 value length, value} as far as keys increase;
- *          the first other key ends the entries, and what follows is the data file. */
+ * Input    {u8 key length, key, u8 value length, value}, repeated while the keys
+ *          increase. The first key that does not ends the entries; the rest is the data
+ *          file. */
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/table.h"
 #include "common/err/check.h"
@@ -43,7 +44,7 @@ static void write_index(const char *path, struct cursor *c)
     table_writer_free(w);
 }
 
-/* factor: the memory that a byte of the file may ask for. */
+/* factor: bytes of memory that reading may allocate for each byte of the file. */
 static void read_all(const char *prefix, size_t size, size_t factor)
 {
     struct bundle_reader *r;
@@ -57,7 +58,7 @@ static void read_all(const char *prefix, size_t size, size_t factor)
         CHECK(bundle_reader_find(r, e->name) == e, "%s", e->name);
         if (bundle_reader_read(r, e, &t, NULL) != 0)
             continue;
-        /* slices may share bytes of the file */
+        /* several slices may read the same bytes of the file */
         CHECK(tensor_bytes(&t) <= size * factor * (1 + e->n_slices));
         CHECK(e->dtype != DT_STRING || (size_t)tensor_elements(&t) <= size);
         tensor_free(&t);
@@ -79,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     write_file(shard, c.p, cursor_left(&c));
     read_all(prefix, size, 1);
     CHECK(rename(index, prefix) == 0);
-    read_all(prefix, size, 8); /* an int64 of one byte */
+    read_all(prefix, size, 8); /* one byte can encode an int64 */
     (void)unlink(shard);
     (void)unlink(prefix);
     (void)rmdir(dir);

@@ -1,6 +1,6 @@
-/* Arbitrary bytes from a peer of the supervisor's listening socket, before the handshake or, by
- * the first byte, after it: the channel ends or waits for more, and no message comes out of bytes
- * that the key did not seal. */
+/* Arbitrary bytes from a peer of the supervisor's listening socket. The first byte of the
+ * input selects whether they arrive before or after the handshake. The channel ends or
+ * waits for more, and delivers no message made of bytes that the key did not seal. */
 #include "common/err/check.h"
 #include "supervisor/net/secure_channel.h"
 #include "tests/fuzz/fuzz.h"

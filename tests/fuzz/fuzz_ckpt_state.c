@@ -1,4 +1,5 @@
-/* Any text as a `checkpoint` file: what is read can be written and reads the same. */
+/* Arbitrary text as a `checkpoint` file: what can be parsed can be written, and parses to
+ * the same content. */
 #include "common/ckpt/ckpt_state.h"
 #include "common/err/check.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,7 +1,8 @@
-/* Any bytes as what an environment process says: what it is, its answers to resets and
- * steps, and to all of them again, as a new process's. Each is taken or refused; what is
- * taken is finite, and its history can be saved and loaded. Behind a first byte of 0
- * there are frames (a length, a message); behind another, the state of such a history. */
+/* Arbitrary bytes as the messages of an environment process: its description, its answers
+ * to resets and steps, and the answers of a new process to the same requests. Each answer
+ * is accepted or refused; accepted values are finite, and the history can be saved and
+ * loaded. After a first byte of 0 the input consists of frames (a length, a message);
+ * after any other byte it is the saved state of such a history. */
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env_class.h"
@@ -58,7 +59,8 @@ static int is_small(const struct env_spec *spec)
     return width <= MAX_WIDTH;
 }
 
-/* Each by itself: what is written beside it is seen. */
+/* Each array is allocated separately, so that a sanitizer notices writes outside of
+ * it. */
 static void make_arrays(struct arrays *x, const struct env_spec *spec)
 {
     for (size_t a = 0; a < spec->n_agents; a++) {
@@ -126,7 +128,7 @@ static void check_views(const struct external_world *w)
     }
 }
 
-/* Saving, loading and saving gives the same. */
+/* Saving, loading and saving again gives the same bytes. */
 static void check_state(const struct external_world *w, const struct arrays *x)
 {
     const size_t len = external_world_state_bytes(w);
@@ -143,7 +145,7 @@ static void check_state(const struct external_world *w, const struct arrays *x)
     external_world_free(again);
 }
 
-/* ---- what it says ---- */
+/* ---- what the environment process answers ---- */
 
 static int next_message(struct input *in, struct msg *ret)
 {
@@ -166,7 +168,7 @@ static void check_refusal(int r, const struct err *err)
     CHECK(r == err->code && err->msg[0] != '\0');
 }
 
-/* One answer to a request about all copies; 0: it ends the run. */
+/* Handles one answer to a request about all copies. 0: the answer ends the run. */
 static int take(struct external_world *w, enum external_kind kind, const struct msg *m)
 {
     struct external_process *p = &w->processes[0];
@@ -194,7 +196,7 @@ static int take(struct external_world *w, enum external_kind kind, const struct 
     return 1;
 }
 
-/* What a new process says when all is played again. */
+/* Feeds the answers of a new process to which the episodes are replayed. */
 static void revive(struct external_world *w, struct input *in, struct msg *m)
 {
     struct msg_out out;
@@ -222,7 +224,7 @@ static void converse(struct external_world *w, const struct arrays *x, struct in
     w->actions = x->action_rows;
     for (size_t c = 0; c < COPIES; c++)
         asked->copies[asked->n++] = c;
-    /* A message that says nothing: from there on, another process. */
+    /* a message that is nil ends this process; a new one answers from there on */
     while (n < MAX_FRAMES && next_message(in, m) && m->body.type != MSGPACK_OBJECT_NIL) {
         if (!take(w, n == 0 ? EXTERNAL_RESET : EXTERNAL_STEP, m))
             return;

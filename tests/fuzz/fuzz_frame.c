@@ -10,7 +10,7 @@
 #define MAX_BYTES  4096u
 #define STEP_BYTES (1u << 20)
 
-/* What is left of the input, from the header of the frame just handed out. */
+/* Checks the frame that was just returned; returns the input after it. */
 static const uint8_t *check_frame(const uint8_t *expect, const uint8_t *frame, size_t len)
 {
     CHECK(len > 0 && len <= MAX_BYTES, "%zu", len);

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The value after one round of writing and reading; free(). */
+/* The value after it was written and read once; free(). */
 static char *again(const char *key, const char *value)
 {
     struct json j = {0};
@@ -43,8 +43,8 @@ static int check(void *ctx, uint64_t line, const struct journal_event *e)
         (void)journal_number(e, p->key, 0);
         (void)journal_real(e, p->key, 0);
         if (strcmp(p->key, "event") == 0 || strcmp(p->key, "step") == 0)
-            continue;                   /* a second one */
-        once = again(p->key, p->value); /* what is no UTF-8 is replaced the first time */
+            continue;                   /* a second `event` or `step` of the line */
+        once = again(p->key, p->value); /* the first round replaces invalid UTF-8 */
         twice = again(p->key, once);
         CHECK(strcmp(once, twice) == 0);
         free(once);

@@ -1,5 +1,5 @@
-/* Any bytes as a MetaGraphDef: importing works or fails, in bounded memory, and what is
- * imported can be exported, imported and exported again to the same bytes. */
+/* Arbitrary bytes as a MetaGraphDef: importing succeeds or fails, in bounded memory. An
+ * imported graph can be exported, imported and exported again to the same bytes. */
 #include "agent/saver/metagraph_export.h"
 #include "agent/saver/metagraph_import.h"
 #include "common/err/check.h"
@@ -10,7 +10,7 @@
 
 static const struct metagraph_import_options bounded = {.max_constant_bytes = 1 << 20};
 
-/* 1 and the graph, exported. */
+/* Imports data and exports the graph to ret. Returns 0 if the import fails. */
 static int pass(const void *data, size_t size, struct wbuf *ret)
 {
     struct graph *g = graph_new();

@@ -1,4 +1,4 @@
-/* Any bytes as a message: parsed within bounds or refused, and every accessor on every
+/* Arbitrary bytes as a message: parsed within bounds or refused. Every accessor on every
  * value of the body stays inside the bytes. */
 #include "common/err/check.h"
 #include "common/msg/msg.h"

@@ -1,5 +1,5 @@
-/* Arbitrary messages between supervisor and node: refused or read, and nothing is read beyond
- * their ends. */
+/* Arbitrary messages between supervisor and node: each is parsed or refused, and nothing
+ * is read beyond its end. */
 #include "common/err/check.h"
 #include "supervisor/node/node_protocol.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,5 +1,6 @@
-/* Any bytes, read as a whole table, as the data block, compressed or not, and as the index
- * block of one with right checksums: keys come in increasing order, and can be written again. */
+/* Arbitrary bytes, read as a whole table, and as the data block (compressed or not) and
+ * as the index block of a table with correct checksums. Keys come in increasing order,
+ * and the entries can be written again. */
 #include "common/ckpt/table.h"
 #include "common/ckpt/table_format.h"
 #include "common/err/check.h"
@@ -69,7 +70,8 @@ static void as_data_block(const uint8_t *data, size_t size, uint8_t type)
     wbuf_done(&index);
 }
 
-/* Behind a block of one entry, where handles of the input may well point. */
+/* The index block comes after a block of one entry, so that handles in the input can
+ * point to it. */
 static void as_index_block(const uint8_t *data, size_t size)
 {
     static const uint8_t block[13] = {0, 1, 1, 'k', 'v', 0, 0, 0, 0, 1};

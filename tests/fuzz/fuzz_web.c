@@ -1,5 +1,5 @@
-/* Arbitrary bytes as what a browser sends: a request, read within bounds, and a header with
- * cookies, none of which is accepted. */
+/* Arbitrary bytes as sent by a browser: as a request, which is parsed within bounds, and
+ * as a cookie header, which is never accepted. */
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/web/guard.h"

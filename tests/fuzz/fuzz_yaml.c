@@ -80,7 +80,8 @@ static void try_parse(const char *text, size_t size, const struct config_options
     run_config_done(&c);
 }
 
-/* Where the text begins "key.path=value", that line is an option over the rest. */
+/* If the first line contains "=", passes it as a --set option for the configuration in
+ * the remaining text. */
 static void try_set(const char *text, size_t size)
 {
     const char *end = memchr(text, '\n', size);

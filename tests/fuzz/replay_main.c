@@ -53,7 +53,7 @@ static void mutate(struct input *in, const uint32_t r[4])
     case 2:
         in->data[at] = byte;
         break;
-    case 3: /* a piece again, elsewhere */
+    case 3: /* copies a piece to another place */
         insert(in, r[3] % in->len, copy, n);
         break;
     case 4:
@@ -66,7 +66,8 @@ static void mutate(struct input *in, const uint32_t r[4])
     }
 }
 
-/* The target gets memory of exactly its size, so that reading past the end is seen. */
+/* The target gets memory of exactly the input's size, so that a sanitizer notices reads
+ * past its end. */
 static void run(const struct input *in)
 {
     uint8_t *exact = xmalloc(in->len);
@@ -88,7 +89,7 @@ static void replay(const char *name, const struct input *original, int verbose)
         memcpy(in.data, original->data, original->len);
         in.len = original->len;
         rng_block(key, i, 0, r);
-        for (uint64_t k = 1; i > 0 && k <= 1 + r[0] % 4; k++) { /* 0: as it is */
+        for (uint64_t k = 1; i > 0 && k <= 1 + r[0] % 4; k++) { /* i = 0: unchanged */
             uint32_t words[4];
 
             rng_block(key, i, k, words);

@@ -15,9 +15,9 @@
 
 #define BATCH  128
 #define N_ROWS 400
-#define WARM   3 /* updates before, so that moments and targets are not initial values */
+#define WARM   3 /* updates before the dump, which change moments and targets */
 
-/* Draws and fields each agent has in the file. */
+/* The draws and fields that the file contains for each agent. */
 static const char *const columns[] = {"obs", "action", "reward", "next_obs",
                                       "terminated"};
 #define N_COLUMNS 5
@@ -88,7 +88,7 @@ static void draw_masks(struct team *t)
     }
 }
 
-/* The uniform numbers that the random op of this agent draws in a stage. */
+/* The uniform numbers that this agent's random op draws in a stage. */
 static void pack_noise(struct team *t, size_t i, const char *key, const char *stage,
                        const char *op, struct msg_out *o)
 {

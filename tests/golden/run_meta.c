@@ -1,11 +1,11 @@
-/* Imports a MetaGraph, restores its variables and runs what stdin asks for:
+/* Imports a MetaGraph, restores its variables and performs the runs requested on stdin:
  *
  *     run_meta PREFIX [SAVE_AS]
  *
  * stdin and stdout are one framed message each. In: {"runs": [{"feeds": {name: tensor},
  * "fetches": [name], "targets": [name], "counter": n}, ...]}. Out: {"results": [[tensor,
- * ...], ...]}, for each run what it fetched. SAVE_AS: the variables' checkpoint after the
- * last run.
+ * ...], ...]}, the fetched tensors of each run. SAVE_AS: where to save a checkpoint of
+ * the variables after the last run.
  */
 #include "agent/saver/metagraph_import.h"
 #include "common/err/check.h"

@@ -1,11 +1,11 @@
-/* Trains a small regression, with draws in its loss, and saves it on the way:
+/* Trains a small regression whose loss contains random draws, and saves it on the way:
  *
  *     train_regression DIR OPTIMIZER [TASKS]
  *
  * writes DIR/m-10 and DIR/m-20, the variables after 10 and 20 steps, each with its .meta.
- * TASKS: variables are spread over so many parameter servers by replica_device_setter; one
- * session runs them all.
- * Step t is the run of `train` with x:0 and y:0 fed and the counter t (run_meta.c).
+ * TASKS: replica_device_setter spreads the variables over this number of parameter
+ * servers; one session runs them all. Step t is the run of `train` with x:0 and y:0 fed
+ * and the counter t (run_meta.c).
  */
 #include "agent/graph/ops.h"
 #include "agent/nn/nn.h"

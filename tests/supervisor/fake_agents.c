@@ -15,7 +15,7 @@ struct fake {
     int writes;
     agent_response_fn fn; /* not NULL: a request is outstanding */
     void *ctx;
-    uint64_t asked; /* order of the request among all */
+    uint64_t asked; /* position of the request among those of all agents */
 };
 
 struct agent_table {
@@ -27,7 +27,7 @@ struct agent_table {
     void (*watch)(int inside);
 };
 
-/* The answer to a request as a message; its bytes are copied into *ret_bytes. */
+/* Makes the response to a request; its bytes are copied into *ret_bytes. */
 static void answer(struct agent_table *t, size_t agent, struct msg *ret,
                    uint8_t **ret_bytes)
 {
@@ -197,7 +197,7 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
     return 0;
 }
 
-/* Functions that environment processes would need; these tests have none. */
+/* Functions of environment processes that the linker needs; these tests have none. */
 
 int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
                     int log_fd, const struct agent_spec *specs, size_t n,

@@ -1,4 +1,4 @@
-/* The agents are tests/support/fake_agent.c; what each does stands in its name. */
+/* The agents are tests/support/fake_agent.c; an agent's name determines what it does. */
 #include "supervisor/proc/agent_table.h"
 #include "tests/support/test_main.h"
 
@@ -32,7 +32,7 @@ struct rig {
     uint64_t delays_ms[MAX_WAITS];
     char why[480];
     struct agent_event last_exit;
-    struct agent_mode_change turn; /* the newest one */
+    struct agent_mode_change turn; /* the newest mode change */
     int answered[MAX_AGENTS], absent[MAX_AGENTS];
     uint64_t sum[MAX_AGENTS];
     size_t payload_len[MAX_AGENTS];
@@ -48,7 +48,8 @@ static struct rig rig;
         }                                                                                \
     } while (0)
 
-/* It ticks: a turn of the loop in which only a timer is due would wait for more. */
+/* The timer repeats: after a turn of the loop that runs only a timer, the loop waits for
+ * the next event. */
 static void on_deadline(uv_timer_t *t)
 {
     rig.timed_out = uv_now(&rig.loop) > rig.give_up_ms;
@@ -234,7 +235,7 @@ static uint64_t ask(size_t agent, const char *method, uint64_t value)
 
 #define SCRIPT_LEN 8
 
-/* A few rounds; `learn` at two of three. What comes out must not depend on deaths. */
+/* A few rounds; `learn` in two of three. The results must not depend on deaths. */
 static void run_script(uint64_t *sums)
 {
     size_t i;
@@ -243,7 +244,7 @@ static void run_script(uint64_t *sums)
         sums[i] = ask(0, i % 3 == 1 ? "act" : "learn", i);
 }
 
-enum { BLOCK_WORDS = 1 << 17 }; /* of fake_agent.c; behind them are zeros */
+enum { BLOCK_WORDS = 1 << 17 }; /* the block of fake_agent.c; zeros after it */
 
 static uint64_t hash_block(void)
 {
@@ -306,14 +307,14 @@ START_TEST(one_request_at_a_time)
 }
 END_TEST
 
-/* Responses, block: the same whenever and however the process dies. */
+/* Responses and block are the same whenever and however the process dies. */
 START_TEST(death_changes_nothing)
 {
     static const char *const modes[] = {"kill", "late", "half", "after"};
     const char *mode = modes[_i / SCRIPT_LEN];
     uint64_t calm[SCRIPT_LEN], sums[SCRIPT_LEN], calm_block;
     char name[32];
-    /* Request 1 is configure, which only `kill` dies of. */
+    /* request 1 is configure; only `kill` dies in it */
     const int n = _i % SCRIPT_LEN + (mode[0] == 'k' ? 1 : 2);
 
     start_ready("echo");
@@ -326,7 +327,7 @@ START_TEST(death_changes_nothing)
     start_ready(name);
     run_script(sums);
     ck_assert_mem_eq(sums, calm, sizeof(calm));
-    (void)ask(0, "act", 0); /* whatever happened to it, it is back */
+    (void)ask(0, "act", 0); /* the agent must have been respawned by now */
     ck_assert_uint_eq(hash_block(), calm_block);
     ck_assert_int_eq(rig.n_exits, 1);
 }
@@ -358,7 +359,8 @@ START_TEST(killed_while_idle)
 }
 END_TEST
 
-/* A burst leaves no time for snapshots: the list must bring the agent back. */
+/* A burst of requests leaves no time for snapshots, so the agent is restored by
+ * replay. */
 START_TEST(requests_are_replayed)
 {
     uint64_t sum = 0, i;
@@ -379,7 +381,7 @@ START_TEST(requests_are_replayed)
 }
 END_TEST
 
-/* Killed from outside while idle: its values are there all the time. */
+/* Killed from outside while idle: its values can be read all the time. */
 START_TEST(block_is_there_whenever_it_is_killed)
 {
     uint64_t sum, i;
@@ -407,7 +409,7 @@ START_TEST(callers_may_ask_before_it_is_ready)
 }
 END_TEST
 
-/* name of the agent; what the report must say */
+/* name of the agent; texts in the report */
 static const struct {
     const char *name, *says[4];
     int n_exits;
@@ -451,7 +453,7 @@ START_TEST(failure_is_reported_once)
 }
 END_TEST
 
-/* An answer too many is a death, but never reaches the caller. */
+/* A second response to a request is a death, and never reaches the caller. */
 START_TEST(answering_twice)
 {
     uint64_t calm[SCRIPT_LEN], sums[SCRIPT_LEN];
@@ -467,7 +469,7 @@ START_TEST(answering_twice)
 }
 END_TEST
 
-/* A respawned process that is not the same as the first. */
+/* Respawned processes that differ from the first one. */
 static const struct {
     const char *name, *says;
 } impostors[] = {
@@ -488,7 +490,7 @@ START_TEST(impostors_are_refused)
 }
 END_TEST
 
-/* Of the same numerics version: its answers are what counts. */
+/* The numerics version is the same, so only the answers count. */
 START_TEST(another_build_or_cpu_is_as_good)
 {
     static const char *const names[] = {"build", "fingerprint"};
@@ -501,7 +503,7 @@ START_TEST(another_build_or_cpu_is_as_good)
     ck_assert_int_eq(agent_table_signal(rig.table, 0, SIGKILL), 0);
     run_script(sums);
     ck_assert_mem_eq(sums, calm, sizeof(calm));
-    ck_assert_int_eq(rig.n_exits, 2); /* the first table's, and this death */
+    ck_assert_int_eq(rig.n_exits, 2); /* the exit in the first table, and this death */
     stop_within(5000);
 }
 END_TEST
@@ -555,7 +557,8 @@ START_TEST(a_crash_loop_slows_down)
     ck_assert_int_eq(rig.n_waits, 4);
     for (size_t i = 0; i < 4; i++) {
         ck_assert_uint_le(rig.delays_ms[i], delays_ms[i]);
-        ck_assert_uint_ge(rig.delays_ms[i] + 1, delays_ms[i]); /* from a double */
+        /* the delay was converted from a double */
+        ck_assert_uint_ge(rig.delays_ms[i] + 1, delays_ms[i]);
     }
     ck_assert_uint_ge(uv_hrtime() - began, UINT64_C(160) * 1000000);
 }
@@ -657,7 +660,8 @@ START_TEST(policies_differ)
 }
 END_TEST
 
-/* The third request kills its agent: from then on it only acts, as before that request.
+/* The third request kills its agent: from then on the agent only acts, with the values
+ * from before that request.
  */
 START_TEST(given_up_as_frozen)
 {
@@ -687,15 +691,15 @@ START_TEST(given_up_as_frozen)
 }
 END_TEST
 
-/* An agent that may become a noop is needed until it has described itself: killed before,
- * it is started again, whatever its policy, until max_restarts. */
+/* An agent that may become a noop is needed until it has described itself: killed before
+ * that, it is started again, whatever its policy, until max_restarts. */
 START_TEST(killed_before_its_description)
 {
     struct agent_info info;
 
     rig.limits.restart.policy = RESTART_TEMPORARY;
     rig.limits.restart.on_give_up = GIVE_UP_NOOP;
-    start_ready("kill-1"); /* its first process does not answer configure */
+    start_ready("kill-1"); /* the first process does not answer configure */
     ck_assert_int_eq(rig.n_exits, 1);
     ck_assert_int_eq(agent_table_kill(rig.table, 0, NULL), 0);
     RUN_UNTIL(rig.n_given_up == 1 || rig.failed);
@@ -730,8 +734,9 @@ START_TEST(given_up_as_noop)
 }
 END_TEST
 
-/* A give-up, told with its place and made again there by others, leaves the same values:
- * a noop's are those of some snapshot, which was before its newest requests. */
+/* A give-up that was recorded with its place is repeated there in another table and
+ * leaves the same values. A noop's values are those of some snapshot before its newest
+ * requests. */
 START_TEST(a_turn_is_made_again)
 {
     static const enum give_up modes[] = {GIVE_UP_FROZEN, GIVE_UP_NOOP};
@@ -744,7 +749,7 @@ START_TEST(a_turn_is_made_again)
         (void)ask(0, "learn", i);
     ck_assert_int_eq(rig.absent[0], 1);
     turn = rig.turn;
-    (void)ask(0, "act", 0); /* a frozen one is in place again */
+    (void)ask(0, "act", 0); /* waits until a frozen agent has been respawned */
     values = hash_block();
     stop_within(5000);
 
@@ -760,7 +765,7 @@ START_TEST(a_turn_is_made_again)
     ck_assert_uint_eq(hash_block(), values);
     ck_assert_uint_eq(rig.turn.mode, turn.mode);
 
-    /* And back, with what it has, from a round on. */
+    /* reinstated with these values, the agent acts from the next round on */
     agent_table_reinstate(rig.table, 0);
     (void)ask(0, "learn", 6);
     ck_assert_int_eq(rig.absent[0], 1);
@@ -777,7 +782,7 @@ END_TEST
 
 static const struct {
     const char *name, *says;
-    double within_s; /* beside other work, 134 MB take longer than a short silence */
+    double within_s; /* with other load, 134 MB take longer than a short silence */
 } silences[] = {
     {"stopped-3", "did not answer learn of update 1 for", 0.4},
     {"stopped-3", "is stopped", 0.4},
@@ -787,7 +792,8 @@ static const struct {
     {"eats-3", "of memory, its memory_limit is 128M", 60},
 };
 
-/* It is killed, what it did is told, and another process answers as if nothing was. */
+/* The watchdog kills the process and reports the reason; another process gives the same
+ * answers. */
 START_TEST(silence_and_greed_are_ended)
 {
     uint64_t calm[2];
@@ -807,7 +813,7 @@ START_TEST(silence_and_greed_are_ended)
 }
 END_TEST
 
-/* Loop test: it says so, or takes memory meanwhile. */
+/* Loop test: the process sends progress, or allocates memory while it works. */
 START_TEST(slow_but_alive)
 {
     rig.limits.respond_within_s = 0.4;
@@ -817,7 +823,7 @@ START_TEST(slow_but_alive)
 }
 END_TEST
 
-/* Somebody stops agent and supervisor, and lets the supervisor go on first. */
+/* Another process stops agent and supervisor, and continues the supervisor first. */
 START_TEST(who_was_stopped_accuses_nobody)
 {
     const pid_t self = getpid();
@@ -947,7 +953,7 @@ static size_t count_fds(void)
     return n;
 }
 
-/* 0 under a sanitizer, which keeps freed memory. */
+/* Returns 0 under a sanitizer, which keeps freed memory. */
 static long rss_pages(void)
 {
     FILE *f = fopen("/proc/self/statm", "re");
@@ -962,9 +968,9 @@ static long rss_pages(void)
     return pages;
 }
 
-/* Spawn, a request, stop or death: nothing may pile up. A single descriptor that is not closed
- * is found; in the last 100 cycles memory may grow by 1 MiB, the allocator's freedom, so that
- * 10 KiB of each are found (the sanitized build finds every byte). */
+/* Spawn, a request, stop or death must leave nothing behind. A single open descriptor is
+ * noticed. In the last 100 cycles memory may grow by 1 MiB, which the allocator needs, so
+ * 10 KiB in each cycle are noticed (the sanitized build notices every byte). */
 START_TEST(many_cycles)
 {
     size_t fds = 0;
@@ -1004,8 +1010,8 @@ static _Noreturn void be_supervisor(int tell_fd, int stop_agents)
         (void)uv_run(&rig.loop, UV_RUN_ONCE);
 }
 
-/* A supervisor that is killed takes its agents along: idle, busy or stopped. What it
- * leaves behind would become our child. */
+/* A killed supervisor takes its agents along, whether they are idle, busy or stopped.
+ * Processes that it left behind would become children of this one. */
 START_TEST(death_of_the_supervisor)
 {
     uint64_t killed_at;

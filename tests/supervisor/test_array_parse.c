@@ -114,7 +114,7 @@ static const char *file_of(struct temp_dir *d, const void *bytes, size_t len)
     return path;
 }
 
-/* What numpy.save writes for `header` and `data`. */
+/* The file that numpy.save writes for `header` and `data`. */
 static const char *npy_of(struct temp_dir *d, const char *header, const void *data,
                           size_t len)
 {

@@ -20,7 +20,7 @@ static void assert_text(struct tensor t, const char *want)
                       SHAPE((int64_t)(sizeof(F32(__VA_ARGS__)) / sizeof(float))),        \
                       F32(__VA_ARGS__))
 
-/* What NumPy 1.24 prints. */
+/* The expected text is that of NumPy 1.24. */
 START_TEST(floats_stand_below_each_other)
 {
     assert_text(VECTOR_F32(1, -2.5f), "[ 1.  -2.5]");

@@ -1,4 +1,4 @@
-/* Processes that are started to be asked, on a loop of their own. They are
+/* Processes that are started to answer questions, on a loop of their own. They are
  * tests/support/fake_agent.c. */
 #include "supervisor/ask/ask.h"
 #include "tests/support/temp_dir.h"
@@ -40,7 +40,7 @@ static void setup(void)
     n_descriptors = count_descriptors();
 }
 
-/* No process is left, and no descriptor; ask_close looks for handles itself. */
+/* No process and no descriptor may be left; ask_close looks for open handles itself. */
 static void teardown(void)
 {
     ask_close(ask);
@@ -50,7 +50,7 @@ static void teardown(void)
     temp_dir_done(&dir);
 }
 
-static int context; /* whose address is passed through */
+static int context; /* its address is passed to the callbacks */
 
 static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
@@ -128,7 +128,7 @@ END_TEST
 
 static const struct {
     const char *name;
-    int at_open; /* or at the next request */
+    int at_open; /* the failure is in ask_open; 0: in the next request */
     const char *says;
 } failures[] = {
     {"always-1", 1, "agent always-1 (pid "},
@@ -139,7 +139,7 @@ static const struct {
     {"waits-1", 1, "did not answer configure for "},
 };
 
-/* The other process goes on, and is ended with it. */
+/* The other process continues, and is ended with the failed one. */
 START_TEST(the_first_failure_is_the_outcome)
 {
     const char *const names[] = {"good", failures[_i].name};
@@ -175,7 +175,7 @@ START_TEST(the_caller_may_fail_it)
 }
 END_TEST
 
-/* It does not answer `shutdown`, and gets a signal. */
+/* The process does not answer `shutdown` and gets a signal. */
 START_TEST(a_process_that_does_not_end_is_terminated)
 {
     static const char *const names[] = {"spins-2"};
@@ -185,7 +185,7 @@ START_TEST(a_process_that_does_not_end_is_terminated)
 }
 END_TEST
 
-/* What is missing here is no failure of a process. */
+/* A missing executable is not a failure of a process. */
 START_TEST(no_process_can_be_started)
 {
     struct agent_spec spec = {

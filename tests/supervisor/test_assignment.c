@@ -6,7 +6,8 @@
 
 enum { MOST = 6, ROUNDS = 200 };
 
-/* The least cost of all assignments of workers `from` .. n-1 to the jobs that are not taken. */
+/* The least cost of all assignments of workers `from` .. n-1 to the jobs that are not
+ * taken. */
 static double least(const double *cost, size_t n, size_t from, unsigned taken)
 {
     double best = from == n ? 0.0 : (double)INFINITY;
@@ -18,8 +19,8 @@ static double least(const double *cost, size_t n, size_t from, unsigned taken)
     return best;
 }
 
-/* n = _i + 1. Whole numbers, so that there are many assignments of the same cost, in every
- * second round. */
+/* n = _i + 1. In every second round costs are whole numbers, so that many assignments
+ * have the same cost. */
 START_TEST(test_least_of_all)
 {
     const size_t n = (size_t)_i + 1;
@@ -47,7 +48,7 @@ START_TEST(test_least_of_all)
 }
 END_TEST
 
-/* What SciPy's linear_sum_assignment chooses among assignments of the same cost. */
+/* The choice of SciPy's linear_sum_assignment among assignments of the same cost. */
 START_TEST(test_choice_among_equals)
 {
     static const struct {

@@ -51,7 +51,7 @@ START_TEST(controls_are_shown)
     assert_last(100, "a\\x01\\xffb caf\xc3\xa9");
     append("\x1b[2J\xc2\x9b\n");
     assert_last(17, "\\x1b[2J\\x9b");
-    assert_last(5, "\\x9b"); /* cut in front */
+    assert_last(5, "\\x9b"); /* cut at the beginning */
 }
 END_TEST
 
@@ -101,7 +101,7 @@ START_TEST(file_is_bounded)
     ck_assert_int_gt(st.st_size, (off_t)CAPTURE_FILE_MAX_BYTES);
     ck_assert_int_lt(st.st_size, (off_t)CAPTURE_FILE_MAX_BYTES + 100);
     capture_done(&c);
-    /* A later process finds the file full. */
+    /* a later process of the same name finds the file full */
     ck_assert_int_eq(capture_init(&c, path, NULL), 0);
     append("more");
     ck_assert_int_eq(fstat(fd, &later), 0);

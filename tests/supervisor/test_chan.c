@@ -5,11 +5,11 @@
 #include <signal.h>
 #include <string.h>
 
-/* Tests of chan: the test itself is the peer, at the other ends of the pipes. */
+/* Tests of chan. The test is the peer: it has the other ends of the pipes. */
 static uv_loop_t loop;
 static uv_timer_t deadline;
 static struct chan chan;
-static int peer_in, peer_out; /* what the chan writes; what it reads */
+static int peer_in, peer_out; /* reads from the chan; writes to it */
 static size_t n_messages, n_bytes;
 static char last[64];
 static struct err end;
@@ -139,7 +139,7 @@ START_TEST(too_long_a_message)
 }
 END_TEST
 
-/* So the peer is woken once. */
+/* The pipe grows, so that the peer is woken once. */
 START_TEST(the_pipe_grows_with_the_frames)
 {
     const size_t most = 2 * CHAN_PIPE_BYTES;

@@ -29,7 +29,7 @@ static void add(struct change_plan *p, uint64_t at, const char *text)
     run_config_done(&c);
 }
 
-/* "key=value@step ..." */
+/* The plan as "key=value@step ...". */
 static void assert_plan(const struct change_plan *p, const char *expected)
 {
     char *text = NULL;
@@ -49,7 +49,8 @@ static void assert_plan(const struct change_plan *p, const char *expected)
     free(text);
 }
 
-/* In the order of their steps, and as they came where those are equal. */
+/* Changes are in the order of their steps, and for equal steps in the order of their
+ * arrival. */
 START_TEST(changes_have_an_order)
 {
     struct change_plan p = {0};
@@ -77,7 +78,7 @@ START_TEST(changes_have_an_order)
 }
 END_TEST
 
-/* Each alone may be right. */
+/* Each change alone may be valid. */
 START_TEST(changes_that_do_not_go_together)
 {
     struct change_plan p = {0};
@@ -112,7 +113,7 @@ START_TEST(lengths_are_left_out)
 }
 END_TEST
 
-/* It ends where the key gets another value, before or after it was planned. */
+/* A schedule ends where its key gets another value, whichever was planned first. */
 START_TEST(a_schedule_becomes_a_change_for_each_of_its_steps)
 {
     struct change_plan p = {0}, copy;
@@ -147,7 +148,7 @@ START_TEST(a_schedule_becomes_a_change_for_each_of_its_steps)
 }
 END_TEST
 
-/* "key=value@step ..." of the requests that are left, in their order. */
+/* Prints the remaining requests as "key=value@step ...", in their order. */
 static int list_request(void *ctx, const struct planned_change *c)
 {
     char *value = config_setting_text(&c->set);
@@ -189,8 +190,8 @@ static int read_journal(struct change_plan *p, const char *text, uint64_t from,
     return rc;
 }
 
-/* What was agreed for an earlier step is in the checkpoint; a line that was cut off was
- * not agreed. */
+/* Changes of steps before the checkpoint's are in the checkpoint; a line that was cut off
+ * was not committed. */
 START_TEST(the_journal_tells_what_was_agreed)
 {
     struct change_plan p = {0};
@@ -215,7 +216,7 @@ START_TEST(the_journal_tells_what_was_agreed)
 }
 END_TEST
 
-/* Only what was agreed before the line, of that key and step. */
+/* A cancel line applies only to earlier lines, and only to its key and step. */
 START_TEST(the_journal_tells_what_was_cancelled)
 {
     static const char text[] =
@@ -245,7 +246,7 @@ START_TEST(the_journal_tells_what_was_cancelled)
 }
 END_TEST
 
-/* A run that is resumed in the midst of a schedule continues with it; unless it had ended. */
+/* A run that resumes in the middle of a schedule continues it, unless it was ended. */
 START_TEST(the_journal_tells_of_schedules)
 {
     static const char text[] =

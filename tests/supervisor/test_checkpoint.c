@@ -25,7 +25,7 @@ static struct {
     int error; /* 0: the process dies there, otherwise the call fails with it */
 } fault = {.left = -1};
 
-static int no_exchange; /* the file system cannot exchange two names */
+static int no_exchange; /* 1: the file system cannot exchange two names */
 
 static int faulted(void)
 {
@@ -85,7 +85,8 @@ int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned
     return faulted() ? -1 : (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags);
 }
 
-/* Nothing here is lost when a process dies, so the disk need not be waited for. */
+/* The tests kill only a process, which loses no written data, so fsync need not wait for
+ * the disk. */
 int fsync(int fd)
 {
     (void)fd;
@@ -105,7 +106,7 @@ int unlinkat(int fd, const char *path, int flags)
 /* ---- a run of two agents ---- */
 
 static struct temp_dir dir;
-static uint8_t *bytes[2]; /* of the descriptions */
+static uint8_t *bytes[2]; /* bytes of the descriptions */
 static struct msg description[2];
 static float block[2][32];
 static char checkpoints[128];
@@ -172,7 +173,7 @@ static void teardown(void)
     temp_dir_done(&dir);
 }
 
-/* A window of 10 rows of 8 KB, 100 written. */
+/* A log with a window of 10 rows of 8 KB, and 100 rows. */
 static struct store *make_log(void)
 {
     static struct env_agent agent = {
@@ -210,7 +211,7 @@ static int commit_to(const char *folder, uint64_t step, size_t max_to_keep,
     const struct retention keep = {.max = max_to_keep};
     int rc = checkpoint_write(&args, err);
 
-    if (rc == 0) /* as the saver does: what cannot be removed stays */
+    if (rc == 0) /* as the saver does: a checkpoint that cannot be removed stays */
         (void)retention_drop_old(&keep, folder, NULL);
     return rc;
 }
@@ -222,7 +223,8 @@ static void commit(uint64_t step, size_t max_to_keep)
     ck_assert_msg(commit_to(checkpoints, step, max_to_keep, &err) == 0, "%s", err.msg);
 }
 
-/* The checkpoint of a step is whole, and its first agent's weights begin with w. */
+/* The checkpoint of a step must be complete, and its first agent's weights begin with
+ * w. */
 static void check_whole(uint64_t step, float w)
 {
     struct checkpoint_state state;
@@ -340,7 +342,7 @@ START_TEST(test_damaged_one_steps_aside)
 }
 END_TEST
 
-/* Equal runs give equal bytes: nothing of the clock, the process or the path. */
+/* Equal runs write equal bytes, which depend on neither clock, process nor path. */
 START_TEST(test_equal_bytes)
 {
     static const char *const files[] = {"20/run.state", "20/agent_0/checkpoint",
@@ -369,7 +371,7 @@ START_TEST(test_equal_bytes)
 END_TEST
 
 /* Killed at the k-th call that changes the disk, for every k: the older checkpoints are
- * whole, a new one is whole or not there, and the next commit clears up. */
+ * complete, the new one is complete or absent, and the next commit removes leftovers. */
 START_TEST(test_killed_at_every_step)
 {
     int status = DIED << 8;
@@ -404,12 +406,12 @@ START_TEST(test_killed_at_every_step)
         check_whole(50, 16);
     }
     ck_assert_int_eq(status, 0);
-    ck_assert_int_gt(k, 40); /* there were as many places to die */
+    ck_assert_int_gt(k, 40); /* the number of calls at which it died */
 }
 END_TEST
 
-/* The k-th call fails, for every k: an error that says so and nothing half done; or, once
- * the new one is committed, an older one too many. */
+/* The k-th call fails, for every k: the call returns an error and leaves nothing half
+ * done, or, if the new checkpoint is already committed, one older checkpoint too many. */
 START_TEST(test_failure_at_every_step)
 {
     int n_failed = 0, n_stayed = 0;
@@ -427,7 +429,7 @@ START_TEST(test_failure_at_every_step)
         fault.error = ENOSPC;
         rc = commit_to(checkpoints, 40, 3, &err);
         if (fault.left >= 0)
-            break; /* there were fewer calls */
+            break; /* there were fewer calls than k */
         fault.left = -1;
         if (rc == 0) {
             n_stayed++;
@@ -449,7 +451,7 @@ START_TEST(test_failure_at_every_step)
 }
 END_TEST
 
-/* Rows that the oldest kept checkpoint's window needs stay, older ones go. */
+/* Rows in the window of the oldest kept checkpoint stay; older rows are released. */
 START_TEST(test_rows_of_kept_checkpoints_stay)
 {
     struct store *s = make_log();
@@ -476,7 +478,7 @@ START_TEST(test_rows_of_kept_checkpoints_stay)
 }
 END_TEST
 
-/* Places outside the block, said by an agent, are refused. */
+/* Places outside of the block in an agent's description are refused. */
 START_TEST(test_hostile_tables)
 {
     static const struct {
@@ -506,7 +508,7 @@ START_TEST(test_hostile_tables)
 }
 END_TEST
 
-/* Any byte of run.state changed, or the end cut off: an error. */
+/* Reading fails if any byte of run.state is changed, or its end is cut off. */
 START_TEST(test_damaged_state)
 {
     char path[256], *data;

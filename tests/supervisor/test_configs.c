@@ -1,4 +1,4 @@
-/* Every shipped configuration is valid, and this build has its environment; settings that
+/* Every shipped configuration is valid, and this build has its environment. Settings that
  * an environment does not have are refused. */
 #include "supervisor/env/env.h"
 #include "tests/support/test_main.h"
@@ -9,14 +9,14 @@
 
 enum { SHIPPED_AT_LEAST = 17 };
 
-/* External environments are started by the shipped program, from the folder that the
- * files assume. */
+/* External environments are started by the shipped program, in the folder that the files
+ * assume. */
 static void check_by_program(const char *name, const char *plugin)
 {
     const char *build = getenv("BROOD_BUILD_DIR");
     char command[8192], set[4096] = "";
 
-    if (plugin != NULL) /* this build has it in another folder */
+    if (plugin != NULL) /* the plugin of this build is in another folder */
         (void)snprintf(set, sizeof(set), "--set 'env.plugin=%s/tests/examples/%s'", build,
                        plugin);
     (void)snprintf(command, sizeof(command),

@@ -1,5 +1,5 @@
-/* The methods of a run's control interface, over a transport that is no socket: a real run,
- * and clients in the same process. */
+/* The methods of a run's control interface, over another transport than a socket: a real
+ * run, and clients in the same process. */
 #include "common/log/log.h"
 #include "supervisor/control/control_methods.h"
 #include "supervisor/env/env.h"
@@ -16,15 +16,15 @@ static const char text[] = "run: {name: driven, env_steps: 1000000000}\n"
                            "evaluation: {every_env_steps: 0}\n"
                            "log: {every_env_steps: 1000}\n";
 
-/* One request after another, each with the response that it must get. */
+/* Requests in order, each with the expected response. */
 static const struct step {
-    const char *method, *key; /* of the only param; NULL: none */
-    const char *text;         /* its value, or in a list; NULL: the number */
+    const char *method, *key; /* key of the only param; NULL: no params */
+    const char *text;         /* value, or element of the list; NULL: number */
     uint64_t number;
     int in_list;
-    const char *result; /* a key of the result; "": an empty one */
-    int code;           /* of the error */
-    const char *error;  /* how its message begins */
+    const char *result; /* a key of the result; "": the result is empty */
+    int code;           /* of the expected error */
+    const char *error;  /* beginning of its message */
 } steps[] = {
     {"status", .result = "env_steps"},
     {"nonsense", .code = ERR_NOT_FOUND, .error = "there is no method 'nonsense'"},
@@ -57,10 +57,11 @@ enum { N_STEPS = sizeof(steps) / sizeof(steps[0]) };
 static struct driven {
     struct control_run run;
     struct rpc *rpc;
-    struct rpc_client client, hasty; /* hasty asks and leaves */
-    uv_timer_t next;                 /* no request is sent from within a reply */
+    struct rpc_client client, hasty; /* hasty sends a request and disconnects */
+    /* sends the next request, because none may be sent from within a reply */
+    uv_timer_t next;
     struct msg_out out;
-    size_t at; /* of steps: the one under way */
+    size_t at; /* of steps: the current one */
 } d;
 
 static void pack_value(const struct step *s)
@@ -107,7 +108,7 @@ static void on_reply(struct rpc_client *c)
         ck_assert_int_eq(uv_timer_start(&d.next, send_step, 0, 0), 0);
 }
 
-/* What it asked for comes when nobody is there to hear it. */
+/* The response is ready when its client has disconnected. */
 static void ask_and_leave(void)
 {
     struct err err = {0};
@@ -186,7 +187,7 @@ START_TEST(a_run_is_driven_without_a_socket)
 }
 END_TEST
 
-/* README.md has a row for each method, which names its params. */
+/* README.md has a row for each method, with the names of its params. */
 START_TEST(the_readme_lists_the_methods)
 {
     size_t n;

@@ -1,4 +1,4 @@
-/* What `brood doctor` makes of readings: each is changed alone, from a machine that lacks
+/* The findings of `brood doctor`: each reading is changed alone, in a machine that lacks
  * nothing. */
 #include "supervisor/cli/doctor.h"
 #include "supervisor/proc/descriptors.h"
@@ -47,7 +47,8 @@ static const struct doctor_finding *find(const char *check)
     return NULL;
 }
 
-/* The only finding that is not good is this one; its advice, which must have that text. */
+/* Only the finding of this check may be worse than ok; its advice must contain the
+ * text. */
 static void expect(struct doctor_readings r, size_t n_agents, const char *check,
                    enum doctor_level level, const char *advice)
 {
@@ -112,7 +113,7 @@ START_TEST(memory_is_that_of_the_machine_or_of_the_group)
         strstr(find("memory")->found, "3.0 GB of 4.0 GB free (a limit"));
     EXPECT((r.group_memory = 4 * GB, r.group_memory_now = 4 * GB), "memory", DOCTOR_BAD,
            "memory.max");
-    /* A limit that leaves more than the machine has. */
+    /* the limit leaves more than the machine has */
     EXPECT((r.memory_free = GB, r.group_memory = 4 * GB, r.group_memory_now = GB),
            "memory", DOCTOR_NOTE, "end other programs");
 }

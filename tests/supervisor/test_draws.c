@@ -22,7 +22,7 @@ enum { AGENTS = 3, SEED = 5, EVALUATION_SEED = 6 };
 
 static const char *const names[AGENTS] = {"agent_0", "agent_1", "agent_2"};
 
-/* Only one evaluation, at the end, because evaluations repeat their worlds on purpose. */
+/* One evaluation only, at the end, because evaluations repeat their worlds on purpose. */
 static const char config_text[] =
     "run: {name: draws, seed: 5, env_steps: 160}\n"
     "env: {id: simple_spread, copies: 4, max_steps: 10, params: {agents: 3}}\n"
@@ -73,7 +73,7 @@ static int by_name_and_place(const void *x, const void *y)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* The number of draws, once sorted, that share an element with the one before. */
+/* The number of draws that share an element with the previous one in the sorted list. */
 static size_t count_reuse(struct audit *a)
 {
     size_t n = 0;
@@ -101,7 +101,7 @@ static size_t count_key(const struct audit *a, uint64_t seed, const char *name,
 
 /* ---- the run ---- */
 
-/* fake_agents sends an empty request for the description; it is completed here. */
+/* fake_agents sends an empty request for the description; this function completes it. */
 static void configure(struct play *p, size_t agent, struct msg_out *o)
 {
     struct msg_out request;
@@ -252,7 +252,7 @@ static const struct {
       "defaults.settings.policy=deterministic"},
      3},
     {{"defaults.algorithm=iql", "evaluation.mode=sample"}, 2},
-    /* three groups, which ask each other for proposals */
+    /* three groups, which request proposals from each other */
     {{"agents.agent_1={algorithm: iql}", "agents.agent_2={experience: {batch_size: 8}}"},
      2},
 };
@@ -273,7 +273,7 @@ START_TEST(test_no_key_is_used_twice)
 }
 END_TEST
 
-/* The check works: the same run again makes every draw again. */
+/* The check itself works: a repetition of the run reuses every draw. */
 START_TEST(test_reuse_would_be_seen)
 {
     struct audit a = {0};
@@ -288,7 +288,7 @@ START_TEST(test_reuse_would_be_seen)
 }
 END_TEST
 
-/* Agents of other names, or runs of other seeds, have no draw in common. */
+/* Runs with other seeds have no draw in common. */
 START_TEST(test_other_seeds_share_nothing)
 {
     static const char *const other[] = {"run.seed=7", "evaluation.seed=8"};

@@ -1,5 +1,6 @@
-/* A table of external programs, which the caller's callbacks replay. The program is
- * tests/support/fake_env.c, started through the shipped agent's launcher. */
+/* A table of external programs, whose requests are replayed by the caller's callbacks.
+ * The program is tests/support/fake_env.c, started through the shipped agent's
+ * launcher. */
 #include "common/msg/env_protocol.h"
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/proc/proc.h"
@@ -77,7 +78,7 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
     msg_map(o, 0);
 }
 
-/* The i-th of the episode's requests: a reset, then steps. */
+/* Packs request i of the episode: a reset, then steps. */
 static void pack(size_t i, struct msg_out *o)
 {
     static const uint32_t copy = 0;
@@ -230,8 +231,8 @@ static void play_calmly(void)
     rig.ready = rig.answers = rig.n_exits = rig.n_steps = rig.n_sent = 0;
 }
 
-/* In whichever request it is killed: the caller has it asked for all before once more,
- * and the answers go on as if nothing had happened. */
+/* Killed in any request: the earlier requests are replayed through the caller, and the
+ * answers continue as if nothing had happened. */
 START_TEST(death_changes_nothing)
 {
     struct agent_table *t;
@@ -290,7 +291,7 @@ START_TEST(failures_are_reported)
 }
 END_TEST
 
-/* When a process of one table ends, those of the other are no orphans. */
+/* When a process of one table exits, those of the other table do not count as orphans. */
 START_TEST(two_tables_know_each_other)
 {
     struct agent_table *a = make_table("good"), *b;

@@ -1,7 +1,7 @@
-/* A steady round of an external environment allocates nothing in the supervisor: once
- * requests, answers and episodes of their length have been seen, the next ones run in the
- * memory that is there. Every allocation of this process counts, libuv's and msgpack-c's,
- * too. The environment is tests/support/fake_env.c. */
+/* A steady round of an external environment allocates nothing in the supervisor: after
+ * requests, answers and episodes of their length have occurred, the next ones use
+ * existing memory. All allocations of this process count, including those of libuv and
+ * msgpack-c. The environment is tests/support/fake_env.c. */
 #include "common/err/check.h"
 #include "supervisor/env/external_world.h"
 #include "tests/support/temp_dir.h"
@@ -12,7 +12,7 @@
 
 enum { AGENTS = 2, MAX_COPIES = 4096, WARM_UP = 60, ROUNDS = 300 };
 
-/* Small messages, and such as a pipe does not hold. */
+/* Small messages, and messages larger than a pipe's buffer. */
 static const struct {
     size_t copies, processes;
 } sizes[] = {{12, 3}, {MAX_COPIES, 1}};
@@ -39,8 +39,8 @@ static void start_counting(void)
                      0);
 }
 #else
-/* In the place of the C library's, for all that is linked; these take what theirs
- * does. */
+/* These replace the C library's functions in the whole program, and call its
+ * implementation. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
@@ -68,7 +68,7 @@ static void start_counting(void)
 }
 #endif
 
-/* ---- what fake_env says of itself ---- */
+/* ---- the description of fake_env ---- */
 
 static struct env_agent agents[AGENTS] = {
     {.name = "rover_0",
@@ -106,7 +106,7 @@ static const struct external_views views = {.obs = obs_rows,
                                             .terminated = terminated_rows,
                                             .present = present_rows};
 
-/* ---- the rig: Check's own macros allocate, so that rounds do without ---- */
+/* ---- the rig: rounds do without Check's macros, which allocate ---- */
 
 static struct {
     uv_loop_t loop;
@@ -176,7 +176,7 @@ static void settle(struct external_world *w)
     RUN_UNTIL(r == 0 || rig.settled);
 }
 
-/* Begins an episode where the last one is over. */
+/* Begins a new episode in the copies whose episode is over. */
 static void begin_episodes(struct external_world *w)
 {
     for (size_t c = 0; c < rig.n_copies; c++)

@@ -12,7 +12,7 @@ enum { NONE, NORTH, SOUTH, WEST, EAST, LOAD, N_ACTIONS };
 struct fixture {
     struct arena arena;
     void *world;
-    /* One copy's state as foraging.c lays it out. */
+    /* One copy's state, in the layout of foraging.c. */
     struct {
         int32_t player[PLAYERS][3]; /* row, column, level */
         int32_t cell[SIZE][SIZE];
@@ -152,12 +152,12 @@ START_TEST(food_is_loaded_by_enough)
     play(&f, LOAD, NONE); /* too weak alone */
     ck_assert_double_eq(f.rewards[0], -0.5);
     ck_assert_double_eq(f.rewards[1], 0);
-    play(&f, LOAD, LOAD); /* 1 + 2 = 3; of food worth 4 in all */
+    play(&f, LOAD, LOAD); /* levels 1 + 2 = 3; all food is worth 4 */
     ck_assert_double_eq(f.rewards[0], 1.0 * 3 / (3.0 * 4));
     ck_assert_double_eq(f.rewards[1], 2.0 * 3 / (3.0 * 4));
     ck_assert_int_eq(f.s.cell[2][2], 0);
     ck_assert_int_eq(f.terminated[0], 0);
-    play(&f, LOAD, LOAD); /* nothing is there to load: no penalty */
+    play(&f, LOAD, LOAD); /* nothing to load: no penalty */
     ck_assert_double_eq(f.rewards[0], 0);
     arena_done(&f.arena);
 }
@@ -205,7 +205,7 @@ END_TEST
 
 START_TEST(cells_are_seen_as_three_layers)
 {
-    /* Player 0 in the corner: what is off the grid cannot be entered. */
+    /* player 0 is in the corner: cells off the grid cannot be entered */
     const float levels[ROOM] = {0, 0, 0, 0, 1, 2, 0, 0, 0, /* players */
                                 0, 0, 0, 0, 0, 0, 0, 0, 3, /* food */
                                 0, 0, 0, 0, 0, 0, 0, 1, 0};
@@ -285,7 +285,8 @@ START_TEST(fields_and_levels_are_as_given)
 }
 END_TEST
 
-/* Food is never beside other food, on the border or on a player, and can be loaded. */
+/* Food never lies beside other food, on the border or on a player, and it can be
+ * loaded. */
 static void expect_right_beginning(const struct fixture *f, int cooperate)
 {
     int32_t most = f->s.player[0][2] + f->s.player[1][2], sum = 0;
@@ -351,7 +352,7 @@ START_TEST(impossible_states_are_refused)
 END_TEST
 
 static const struct {
-    const char *params, *message; /* NULL: it fits */
+    const char *params, *message; /* NULL: the food fits */
 } rooms[] = {
     {"{size: 4, players: 15, food: 1}", NULL},
     {"{size: 5, players: 14, food: 2}", NULL},
@@ -394,7 +395,8 @@ START_TEST(what_has_no_place_is_told_in_one_line)
 }
 END_TEST
 
-/* The largest number of cells from `at` on, no two nearer than three steps. */
+/* The largest number of cells from `at` on of which no two are nearer than three
+ * steps. */
 static int most_from(int side, int at, uint64_t taken)
 {
     int best = 0, row = at / side, col = at % side, is_free = 1;

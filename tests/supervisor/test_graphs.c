@@ -1,4 +1,4 @@
-/* Constants of a MetaGraphDef get the values that the agent's block has. */
+/* Constants of a MetaGraphDef get the values in the agent's block. */
 #include "common/ckpt/protowire.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
@@ -108,7 +108,7 @@ START_TEST(none_is_the_number_that_stands_for_it)
 }
 END_TEST
 
-/* Variables a/rate, a/to, a/over: 0.5 to 0.25 over 100. */
+/* Variables a/rate, a/to, a/over: from 0.5 to 0.25 over 100 steps. */
 START_TEST(a_schedule_has_the_value_of_the_step)
 {
     static const char line[] = "a/Adam/learning_rate a/rate 0x0p+0 a/to a/over";
@@ -157,7 +157,7 @@ START_TEST(what_does_not_fit_is_told)
 }
 END_TEST
 
-/* Whatever is cut off: an error, or a graph without settings. */
+/* A graph that is cut off anywhere is an error, or has no settings. */
 START_TEST(a_part_of_a_graph_is_no_trouble)
 {
     static const float block[] = {0, 5};

@@ -1,4 +1,4 @@
-/* The journal, written and read back, and the lines of files that grow. */
+/* The journal, written and read back; and reading the lines of files that grow. */
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/journal_read.h"
@@ -67,7 +67,7 @@ static void put_event(struct journal *j, enum run_event_kind kind, uint64_t step
     ck_assert_int_eq(journal_write(j, &e, &err), 0);
 }
 
-/* Every value comes back as it was given; bytes that are no UTF-8 as U+FFFD. */
+/* Every value is read back as it was given, with U+FFFD for invalid UTF-8. */
 START_TEST(values_come_back)
 {
     static const char *const values[][2] = {
@@ -200,7 +200,7 @@ START_TEST(reading_ends_when_told)
 }
 END_TEST
 
-/* A line that another supervisor left half written is ended first. */
+/* Appending first ends a line that another supervisor left half written. */
 START_TEST(others_append_to_it)
 {
     struct seen s = {0};
@@ -208,7 +208,7 @@ START_TEST(others_append_to_it)
     const char *at;
     char *text;
 
-    journal_append(dir.path, "event=end"); /* makes no journal */
+    journal_append(dir.path, "event=end"); /* does not create a journal */
     ck_assert_int_eq(journal_each(path, see, &s, &err), ERR_NOT_FOUND);
     j = journal_new(path);
     ck_assert_int_eq(journal_begin(j, &err), 0);
@@ -227,8 +227,7 @@ START_TEST(others_append_to_it)
 }
 END_TEST
 
-/* Before it begins it touches nothing, a line that is half written least of all. */
-/* A limit on file size stands for a full disk. */
+/* A limit on the file size simulates a full disk. */
 START_TEST(a_line_for_which_there_is_no_space_leaves_no_piece)
 {
     struct run_event change = {
@@ -242,7 +241,8 @@ START_TEST(a_line_for_which_there_is_no_space_leaves_no_piece)
     put_event(j, RUN_EVENT_READY, 1);
     (void)signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &was), 0);
-    limit = (struct rlimit){60, was.rlim_max}; /* one line, and a piece of the next */
+    /* space for one line and a part of the next */
+    limit = (struct rlimit){60, was.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     ck_assert_int_lt(journal_write(j, &change, &err), 0);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &was), 0);
@@ -264,7 +264,7 @@ START_TEST(lines_wait_until_it_begins)
 
     put(path, cut, sizeof(cut) - 1, 0);
     put_event(j, RUN_EVENT_SPACE, 4);
-    put_event(j, RUN_EVENT_REINSTATE, 4); /* of those that are committed */
+    put_event(j, RUN_EVENT_REINSTATE, 4); /* an event that is committed to the disk */
     journal_close(j);
     text = temp_dir_read(path, NULL);
     ck_assert_str_eq(text, cut);
@@ -273,7 +273,7 @@ START_TEST(lines_wait_until_it_begins)
     put_event(j, RUN_EVENT_SPACE, 5);
     put_event(j, RUN_EVENT_SPAWN, 5);
     ck_assert_int_eq(journal_begin(j, &err), 0);
-    put_event(j, RUN_EVENT_ROW, 6); /* not of the journal's */
+    put_event(j, RUN_EVENT_ROW, 6); /* not an event of the journal */
     put_event(j, RUN_EVENT_READY, 6);
     ck_assert_int_eq(journal_begin(j, &err), 0);
     journal_close(j);
@@ -369,7 +369,7 @@ START_TEST(long_lines_are_cut)
     expect(text, 0);
     text[50] = 'x';
     expect(text, 1);
-    expect(text, 1); /* of 300,000 */
+    expect(text, 1); /* the line of 300,000 bytes */
     expect("xx", 0);
     expect(text, 1);
     ck_assert_uint_lt(reader.cap, 400000);

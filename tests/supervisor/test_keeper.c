@@ -1,5 +1,5 @@
-/* The keeper between a shell and a supervisor that is slow to stop. The supervisor here is
- * this test: it receives its signals when it chooses to. */
+/* The keeper between a shell and a supervisor that stops slowly. The supervisor is this
+ * test: it receives its signals when it chooses to. */
 #include "supervisor/proc/keeper.h"
 #include "tests/support/test_main.h"
 
@@ -25,7 +25,7 @@ static void receive(int signum)
         _exit(1);
 }
 
-/* Stops only after the SIGCONT that ends the stop has come. */
+/* Stops only after receiving the SIGCONT that ends the stop. */
 static _Noreturn void stop_late(void)
 {
     const struct timespec a_second = {.tv_sec = 1};
@@ -40,7 +40,7 @@ static _Noreturn void stop_late(void)
     receive(SIGTSTP);
     receive(SIGCONT);
     while (sigtimedwait(&set, NULL, &a_second) > 0)
-        ; /* the same SIGCONT once more would end the stop */
+        ; /* a second delivery of this SIGCONT would end the stop */
     (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
     (void)raise(SIGSTOP);
     _exit(SUPERVISOR_CODE);

@@ -6,7 +6,7 @@
 #define __      LIFE_STATE_COUNT /* impossible */
 #define S(name) LIFE_##name
 
-/* The state after each event. A row is as long as life_event; columns as there. */
+/* The state after each event; the columns are in the order of enum life_event. */
 static const enum life_state after[LIFE_STATE_COUNT][LIFE_EVENT_COUNT] = {
     /* clang-format off */
     /* OPENED, CONNECTED, DRIVEN | PAUSED, FULL, SPACE, CHECKPOINT_WAITS,
@@ -124,7 +124,7 @@ START_TEST(test_what_stops_the_processes)
 }
 END_TEST
 
-/* From wherever it is, a run that fails gets to its end. */
+/* A run that fails reaches its end from every state. */
 START_TEST(test_every_failure_ends)
 {
     enum life_state state = (enum life_state)_i;

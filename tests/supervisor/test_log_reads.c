@@ -1,4 +1,5 @@
-/* What an answer to `configure` may say that its process reads of the experience log. */
+/* The columns of the experience log that a response to `configure` may declare as
+ * read. */
 #include "common/msg/frame.h"
 #include "supervisor/rollout/log_reads.h"
 #include "tests/support/test_main.h"
@@ -22,7 +23,7 @@ static void teardown(void)
     store_layout_done(&layout);
 }
 
-/* The answer {reads: [names...]}, or with names NULL {}. */
+/* Parses the response {reads: [names...]}; names NULL: {}. */
 static int parse(uint8_t *ret, const char *const *names, size_t n, struct err *err)
 {
     struct msg_out o;

@@ -41,7 +41,7 @@ static struct vec_env *open_game(const char *id, const char *params)
     return v;
 }
 
-/* Both copies play the joint action (a, b, c; as many as there are agents). */
+/* Both copies play the joint action (a, b, c; one number for each agent). */
 static struct env_step play(struct vec_env *v, const size_t *joint)
 {
     const struct env_spec *spec = vec_env_spec(v);
@@ -120,7 +120,7 @@ START_TEST(the_last_joint_action_is_seen)
     s = play(v, (const size_t[]){2, 1});
     ck_assert_mem_eq(s.next_obs[0] + 6, last, sizeof(last));
     (void)play(v, (const size_t[]){0, 0});
-    s = play(v, (const size_t[]){2, 1}); /* max_steps: the end, and a new beginning */
+    s = play(v, (const size_t[]){2, 1}); /* max_steps: a new episode begins */
     ck_assert_int_eq(s.truncated[0], 1);
     ck_assert_int_eq(s.terminated[0][0], 0);
     ck_assert_mem_eq(s.next_obs[0], last, sizeof(last));
@@ -149,7 +149,7 @@ START_TEST(state_is_exact_and_checked)
                      strstr(err.msg, "there is no action") != NULL;
         memcpy(state + i, &was, sizeof(was));
     }
-    ck_assert_uint_eq(n_refused, 4); /* two agents' last actions in two copies */
+    ck_assert_uint_eq(n_refused, 4); /* the last actions of two agents in two copies */
     free(state);
     vec_env_free(a);
     vec_env_free(b);

@@ -99,7 +99,8 @@ START_TEST(test_other_scalars)
     ck_assert(value_of(&row, "train/adversary_0/entropy") == 3);
     ck_assert(value_of(&row, "train/central/mix_loss") == 3);
 
-    /* Names from an agent cannot make the table grow without bound, or break a file. */
+    /* names from an agent can neither make the table grow without bound nor break a
+     * file */
     metrics_add_scalar(m, 0, "a,b\n", 4, 1);
     metrics_add_scalar(m, 0, "", 0, 1);
     for (int i = 0; i < 100; i++) {
@@ -135,7 +136,7 @@ START_TEST(test_state)
     for (size_t cut = 0; cut < len; cut++)
         ck_assert_int_eq(metrics_state_load(b, state, cut, &err), ERR_FORMAT);
 
-    /* The marked state, without later values. */
+    /* saves the marked state, without later values */
     free(again);
     metrics_mark(a);
     add_scalar(a, 1, "critic_loss", 9);

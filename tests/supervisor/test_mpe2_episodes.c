@@ -1,4 +1,5 @@
-/* Episodes of MPE2's newer worlds, as MPE2 itself played them: every number of every step. */
+/* Episodes of MPE2's newer worlds, compared with MPE2's own: every number of every
+ * step. */
 #include "common/config/yaml_tree.h"
 #include "supervisor/env/particle_world.h"
 #include "tests/supervisor/mpe2_episodes.h"
@@ -18,7 +19,7 @@ struct game {
     uint8_t over[MAX_AGENTS][COPIES];
 };
 
-/* Two copies: the recorded episode, and another one beside it. */
+/* Opens two copies: one plays the recorded episode, the other one something else. */
 static void open_game(struct game *g, const struct mpe2_episode *e)
 {
     const struct env_class *class = env_class_find(e->id);
@@ -106,8 +107,8 @@ START_TEST(test_every_step)
 }
 END_TEST
 
-/* A world that gets the state of another in the middle of an episode goes on like that one,
- * also what it draws. */
+/* A world that gets the state of another in the middle of an episode continues in the
+ * same way, including its draws. */
 START_TEST(test_state_within_an_episode)
 {
     const struct mpe2_episode *e = &mpe2_episodes[_i];
@@ -136,8 +137,8 @@ START_TEST(test_state_within_an_episode)
 }
 END_TEST
 
-/* Without a reference seed: what appears within an episode is drawn behind what the reset
- * draws, from the same key. */
+/* Without a reference seed, objects that appear within an episode are drawn with the same
+ * key as the reset, after its draws. */
 
 enum { MAX_DRAWS = 200 };
 
@@ -151,7 +152,7 @@ static void on_draw(void *ctx, struct rng_key key, uint64_t counter, uint64_t fi
 {
     struct drawn *d = ctx;
 
-    if (key.k[0] != 5) /* of the other copy */
+    if (key.k[0] != 5) /* a draw of the other copy */
         return;
     ck_assert_uint_lt(d->n, MAX_DRAWS);
     d->counter[d->n] = counter;

@@ -1,5 +1,5 @@
-/* Messages between supervisor and node: what is packed is read back, and nothing that a peer can
- * send is read beyond its end. */
+/* Messages between supervisor and node: packed messages are read back, and no message of
+ * a peer is read beyond its end. */
 #include "common/config/cluster_config.h"
 #include "supervisor/node/node_protocol.h"
 #include "supervisor/node/placement.h"
@@ -37,7 +37,7 @@ static const struct node_sample sample = {.memory_bytes = -1,
                                           .resident_bytes = 6,
                                           .space_limit_bytes = 7};
 
-/* A whole message; its body is appended by the caller. */
+/* The head of a message; the caller appends its body. */
 static struct wbuf message(enum node_message_kind kind, uint32_t worker, uint64_t number)
 {
     uint8_t head[NODE_HEAD_BYTES];
@@ -107,7 +107,8 @@ static const enum node_message_kind kinds[] = {NODE_HELLO, NODE_OPEN, NODE_EXIT,
                                                NODE_SAMPLE, NODE_REPLY};
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-/* In memory that ends where the message does, for the sanitizers. */
+/* Parses in memory that ends where the message does, so that a sanitizer notices reads
+ * beyond it. */
 static int parse_copy(const uint8_t *data, size_t len)
 {
     uint8_t *copy = malloc(len > 0 ? len : 1);
@@ -208,7 +209,7 @@ START_TEST(hostile_values_are_refused)
     refuse(message(0, 0, 0));
     refuse(message(NODE_KIND_COUNT, 0, 0));
     refuse(message(NODE_HELLO, NODE_MAX_WORKERS, 0));
-    b = message(NODE_HELLO, 0, 0); /* what a terminal would obey */
+    b = message(NODE_HELLO, 0, 0); /* an escape sequence for terminals */
     (void)strcpy(bad_hello.host, "\x1b[2J");
     node_hello_pack(&b, &bad_hello);
     refuse(b);
@@ -220,7 +221,7 @@ START_TEST(hostile_values_are_refused)
     bad_open.members = UINT32_MAX;
     node_open_pack(&b, &bad_open);
     refuse(b);
-    for (uint32_t n = 0; n < 5; n++) { /* another number of words, none with a group */
+    for (uint32_t n = 0; n < 5; n++) { /* wrong numbers of words, or a group */
         bad_open = environment;
         bad_open.n_words = n == 4 ? PROC_MAX_COMMAND + 1 : n;
         bad_open.group = n == 2 ? 0 : NODE_NO_GROUP;
@@ -228,7 +229,7 @@ START_TEST(hostile_values_are_refused)
         node_open_pack(&b, &bad_open);
         refuse(b);
     }
-    bad_open = environment; /* a word without its end */
+    bad_open = environment; /* a word without its NUL */
     bad_open.command_bytes--;
     b = message(NODE_OPEN, 0, 0);
     node_open_pack(&b, &bad_open);
@@ -241,13 +242,13 @@ START_TEST(hostile_values_are_refused)
     wbuf_u32(&b, 2);
     wbuf_bytes(&b, "a\0", 2);
     refuse(b);
-    b = message_of(NODE_SAMPLE); /* bytes behind the end */
+    b = message_of(NODE_SAMPLE); /* bytes after the end */
     wbuf_u8(&b, 0);
     refuse(b);
 }
 END_TEST
 
-/* ---- devices, and who gets which node ---- */
+/* ---- devices, and the placement of agents on nodes ---- */
 
 START_TEST(parts_of_a_device_that_are_missing_match_all)
 {

@@ -13,7 +13,7 @@ enum { ROWS = 100 };
 static struct store_layout layout;
 static struct node_files files;
 
-/* wide: rows that are written part by part. */
+/* wide: rows that are written in parts. */
 static void make_layout(int wide)
 {
     struct err err;
@@ -51,7 +51,7 @@ static uint8_t byte_of(uint64_t row, uint64_t at)
     return (uint8_t)(1 + (row * 31 + at * 7) % 255);
 }
 
-/* Hands the node n rows of these columns from `first` on, as a feed does. */
+/* Passes n rows of these columns from `first` on to the node, as a feed does. */
 static int take(const char *columns, uint32_t pass, uint64_t first, uint32_t n)
 {
     struct row_parts p = parts_of(columns);
@@ -84,7 +84,7 @@ static int take(const char *columns, uint32_t pass, uint64_t first, uint32_t n)
     return rc;
 }
 
-/* Rows of the file have these columns, and zeros elsewhere. */
+/* The rows of the file must have these columns, and zeros elsewhere. */
 static void check(const char *columns, uint64_t first, uint64_t n)
 {
     struct row_parts p = parts_of(columns);
@@ -106,7 +106,7 @@ static void check(const char *columns, uint64_t first, uint64_t n)
     row_parts_done(&p);
 }
 
-/* Neighbours are one part. */
+/* Adjacent columns form one part. */
 START_TEST(test_parts)
 {
     struct row_parts p;
@@ -126,7 +126,7 @@ START_TEST(test_parts)
 }
 END_TEST
 
-/* Columns that are needed later join those that are there. */
+/* Columns that are needed later are added to the existing ones. */
 START_TEST(test_rows_and_later_columns)
 {
     make_layout(_i);
@@ -139,8 +139,7 @@ START_TEST(test_rows_and_later_columns)
 }
 END_TEST
 
-/* An agent that reads nothing must find the file long enough for the rows it is named. */
-/* More than are put together at a time: the room for them stays small. */
+/* More rows than are put together at a time: the memory for them stays small. */
 START_TEST(test_many_rows)
 {
     enum { MANY = 200000 };
@@ -154,6 +153,8 @@ START_TEST(test_many_rows)
 }
 END_TEST
 
+/* An agent that reads nothing must find the file long enough for the rows that its
+ * requests name. */
 START_TEST(test_rows_of_nothing)
 {
     struct stat st;
@@ -202,7 +203,7 @@ START_TEST(test_what_is_refused)
     make_layout(0);
     wbuf_u32(&b, 1);
     wbuf_u64(&b, 0);
-    ck_assert_int_eq(post(NODE_ROWS, 0, 0, &b), ERR_PROTOCOL); /* of unknown parts */
+    ck_assert_int_eq(post(NODE_ROWS, 0, 0, &b), ERR_PROTOCOL); /* parts unknown */
     ck_assert_int_eq(send_parts(16, 2, over), ERR_PROTOCOL);
     ck_assert_int_eq(send_parts(16, 2, long_one), ERR_PROTOCOL);
     ck_assert_int_eq(send_parts(16, 2, empty), ERR_PROTOCOL);

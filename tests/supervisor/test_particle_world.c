@@ -18,7 +18,7 @@ enum {
     N_SCENARIOS = 12
 };
 
-/* First those of which there are records. */
+/* The worlds with recorded episodes come first. */
 static const char *const scenarios[N_SCENARIOS] = {
     "simple",        "simple_adversary", "simple_crypto",
     "simple_push",   "simple_reference", "simple_speaker_listener",
@@ -165,7 +165,7 @@ static void replay_file(const char *name, enum env_rules rules, const char *id)
         (void)printf("# SKIP %s: BROOD_SHARED_DIR has no data/%s\n", __func__, name);
         return;
     }
-    (void)snprintf(want, sizeof(want), "%s_v", id); /* and the version */
+    (void)snprintf(want, sizeof(want), "%s_v", id); /* the version follows */
     while (fgets(line, sizeof(line), f) != NULL) {
         if (sscanf(line, "%63[a-z_]%*d %d", found, &mode) != 2 ||
             strcmp(found, want) != 0)
@@ -331,7 +331,8 @@ START_TEST(test_contact_force)
     ck_assert_double_eq_tol(f.w->vel[1], -100.0 * 0.001 * log(2.0) * 0.1, 1e-12);
     arena_done(&f.arena);
 
-    /* The reference has no guard: for agents in the same place the direction is NaN. */
+    /* the reference has no special case: the direction between agents in the same place
+     * is NaN */
     place(&f, ENV_RULES_MPE2, ENV_ACTIONS_DISCRETE);
     set_xy(f.w->pos, 1, 0.0, 0.0);
     particle_world_advance(f.w);
@@ -344,7 +345,7 @@ START_TEST(test_rewards)
 {
     struct fixture f;
 
-    /* Each landmark at distance 1 from its agent: the team's part is -3. */
+    /* each landmark is at distance 1 from its agent: the team's part is -3 */
     place(&f, ENV_RULES_MPE2, ENV_ACTIONS_DISCRETE);
     f.w->scenario->reward(f.w, f.reward);
     for (size_t a = 0; a < 3; a++)
@@ -611,8 +612,8 @@ START_TEST(test_reference_seed_goes_on)
 }
 END_TEST
 
-/* Integers use the two halves of a 64-bit number; uniform draws between do not affect
- * them, nor do integers below 1, which there is only one of. */
+/* Integers use the two halves of a 64-bit number. Uniform draws in between do not affect
+ * them, nor do integers below 1, which use no bits. */
 START_TEST(test_pcg64_halves)
 {
     struct pcg64 g;
@@ -629,7 +630,8 @@ START_TEST(test_pcg64_halves)
 }
 END_TEST
 
-/* Whether a world with terminate_on_success is over with its entities at these places. */
+/* 1 if a world with terminate_on_success is over when its entities are at these
+ * places. */
 static int is_over(const char *id, const char *on, const double (*xy)[2])
 {
     struct env_config config = config_of(id);
@@ -647,8 +649,8 @@ static int is_over(const char *id, const char *on, const double (*xy)[2])
     return over;
 }
 
-/* simple_spread: any agent nearer than 0.1 to each landmark. simple_tag: touching, that
- * is, 0.125 between the centres. */
+/* simple_spread: an agent is nearer than 0.1 to each landmark. simple_tag: hunter and
+ * prey touch, that is, their centres are nearer than 0.125. */
 START_TEST(test_success)
 {
     double spread[6][2] = {{2, 0}, {0, 0.0625}, {1, 0}, {0, 0}, {1, 0}, {2, 0.0625}};
@@ -699,8 +701,8 @@ static void open_loops(struct loop_case *l, int i, int isa, size_t copies)
     }
 }
 
-/* Crowded, so that many agents touch; in some copies all are in one place, in some
- * apart. */
+/* Places the entities close together, so that many agents touch; in some copies all are
+ * in one place, in some far apart. */
 static void reset_loops(struct loop_case *l)
 {
     struct particle_world *w = l->w;

@@ -61,8 +61,9 @@ START_TEST(probabilities_and_weights_are_those_of_the_formula)
 }
 END_TEST
 
-/* Stratified draws follow the probabilities closer than independent ones would: chi squared
- * of them is below its 99.9 % bound, and that of another distribution far above. */
+/* Stratified draws follow the probabilities more closely than independent ones would:
+ * their chi squared is below its 99.9 % bound, and that for another distribution far
+ * above. */
 START_TEST(draws_follow_the_probabilities)
 {
     enum { HEAD = 130, B = 64, TIMES = 400 };
@@ -101,7 +102,7 @@ START_TEST(new_rows_get_the_largest_so_far)
     priorities_add(p, 0);
     priorities_add(p, 1);
     ck_assert_double_eq_tol(priorities_probability(p, 0), 0.5, 1e-12);
-    priorities_set(p, rows, values, 3); /* the last of equal rows counts */
+    priorities_set(p, rows, values, 3); /* of equal rows, the last one counts */
     ck_assert_double_eq_tol(priorities_probability(p, 1), 3.0 / 3.5, 1e-6);
     priorities_append(p, 2, 1);
     ck_assert_uint_eq(priorities_count(p), 2);
@@ -111,7 +112,8 @@ START_TEST(new_rows_get_the_largest_so_far)
 }
 END_TEST
 
-/* Saved at any head and loaded, it draws the same rows and weights, also after more rows. */
+/* A state that is saved at any head and loaded draws the same rows and weights, also
+ * after more rows. */
 START_TEST(a_saved_state_goes_on_exactly)
 {
     for (uint64_t head = 1; head < 140; head += 13) {
@@ -151,10 +153,11 @@ END_TEST
 
 /* ---- the blind cliffwalk of the paper (its section 3.1 and appendix B.1) ----
  *
- * N states in a row; one of two actions leads on, the other back to the start with nothing;
- * the last right one is rewarded by 1. The memory holds every sequence that a random player
- * can play, each as often as it does: 2^(N+1) - 2 transitions, of which one is rewarded.
- * Counted are single steps of tabular Q-learning until the values are right.
+ * N states in a row; one of two actions leads on, the other one back to the start without
+ * a reward; the last right action has the reward 1. The memory holds every sequence that
+ * a random player can play, as often as it occurs: 2^(N+1) - 2 transitions, one with a
+ * reward. The result is the number of single steps of tabular Q-learning until the values
+ * are right.
  */
 
 enum { STATES = 10, ROWS = (2 << STATES) - 2, STEPS_MAX = 4000000 };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The states a process is in, and what ends it there. */
+/* The states in which there is a process. */
 static const enum proc_state with_process[] = {
     PROC_STARTING, PROC_CONFIGURING, PROC_REPLAYING, PROC_IDLE,
     PROC_BUSY,     PROC_DYING,       PROC_ENDING,    PROC_STOPPING,
@@ -27,7 +27,7 @@ START_TEST(every_cell_is_defined)
 }
 END_TEST
 
-/* What an agent or the outside can cause never meets a cell that aborts. */
+/* No event that an agent or the outside can cause leads to a cell that aborts. */
 START_TEST(nothing_from_outside_is_a_bug)
 {
     static const enum proc_event outside[] = {

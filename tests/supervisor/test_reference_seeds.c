@@ -1,4 +1,5 @@
-/* env.params.reference_seed: episodes begin like the reference's, as drawn by NumPy. */
+/* env.params.reference_seed: episodes begin like those of the reference, as NumPy draws
+ * them. */
 #include "supervisor/env/env.h"
 #include "tests/supervisor/reference_seeds.h"
 #include "tests/support/env_params.h"

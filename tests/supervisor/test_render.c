@@ -39,7 +39,7 @@ static void close_env(struct fixture *f)
     vec_env_free(f->env);
 }
 
-/* Every agent chooses the entry after its last one. */
+/* Every agent chooses the next entry in each step. */
 static void step(struct fixture *f, size_t t, struct env_step *ret)
 {
     static float numbers[64][64];
@@ -200,7 +200,8 @@ static size_t count_colour(const struct view *v, double x, double y, int half,
     return n;
 }
 
-/* A player's level is not covered by its own track, nor by the ring where that began. */
+/* A player's level is covered neither by its own track nor by the ring at the track's
+ * beginning. */
 START_TEST(test_levels_stand_over_ways)
 {
     struct fixture f;
@@ -216,7 +217,7 @@ START_TEST(test_levels_stand_over_ways)
         t = view_find(&f.e.frame[24].scene, a, 0);
         ck_assert(v.agent[a].is_moving);
         crossed = count_colour(&v, view_x(&v, t->x), view_y(&v, t->y), 8, THEME_INK);
-        v.agent[a].is_moving = 0; /* then it has no track */
+        v.agent[a].is_moving = 0; /* without a track */
         plain = count_colour(&v, view_x(&v, t->x), view_y(&v, t->y), 8, THEME_INK);
         ck_assert_uint_gt(plain, 0);
         ck_assert_uint_gt(10 * crossed, 9 * plain);

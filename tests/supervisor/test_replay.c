@@ -13,7 +13,7 @@ static struct replay_exchange exchange(uint32_t id, const void *frame, size_t le
                                     .response_len = 2};
 }
 
-/* As if a snapshot of this block took for ever, so that none is due. */
+/* Pretends that a snapshot of this block takes for ever, so that none is due. */
 static void begin(struct replay *r, const void *block, size_t len)
 {
     const struct replay_block b = replay_block_at(block, len);
@@ -63,7 +63,7 @@ START_TEST(snapshot_cuts_the_list)
     ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
     ck_assert_uint_eq(r.n_requests, 1);
     block[0] = 'x';
-    r.cost_ns = 0; /* a free one is always due */
+    r.cost_ns = 0; /* a snapshot without cost is always due */
     ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
     ck_assert_uint_eq(r.n_requests, 0);
     ck_assert_mem_eq(r.snapshot, "xbc", 4);
@@ -71,7 +71,8 @@ START_TEST(snapshot_cuts_the_list)
 }
 END_TEST
 
-/* A group that shares parameters finds only that many of its steps again. */
+/* If the number of requests is limited, a group that shares parameters can repeat that
+ * many of its steps. */
 START_TEST(number_of_requests_is_bounded)
 {
     struct replay r = REPLAY_ZERO;
@@ -111,13 +112,14 @@ START_TEST(an_earlier_snapshot_is_kept)
     }
     replay_keep(&r, &b);
     ck_assert_mem_eq(r.kept, "9bc", 4);
-    /* What is in the list is not in the snapshot, and one is not worth its cost. */
+    /* the snapshot lacks the request in the list, and a new snapshot would cost too
+     * much */
     r.cost_ns = UINT64_MAX / 1000;
     ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
     replay_keep(&r, &b);
     ck_assert_int_eq(r.has_kept, 0);
     r.cost_ns = 0;
-    replay_keep(&r, NULL); /* a dead one's block */
+    replay_keep(&r, NULL); /* the block of a dead agent */
     ck_assert_int_eq(r.has_kept, 0);
     replay_keep(&r, &b);
     ck_assert_int_eq(r.has_kept, 1);
@@ -131,7 +133,7 @@ static int copy_later(void *ctx, void *dst, size_t len_bytes, struct err *err)
     return UV_EAGAIN;
 }
 
-/* A block that cannot be copied now costs nothing but a longer list. */
+/* If the block cannot be copied now, the list gets longer; nothing else changes. */
 START_TEST(what_cannot_be_copied_stays_in_the_list)
 {
     struct replay r = REPLAY_ZERO;
@@ -142,7 +144,7 @@ START_TEST(what_cannot_be_copied_stays_in_the_list)
 
     ck_assert_int_eq(replay_snapshot(&r, &b, NULL), 0);
     replay_keep(&r, &b);
-    r.cost_ns = 0; /* a free one is always due */
+    r.cost_ns = 0; /* a snapshot without cost is always due */
     bytes[0] = 'x';
     ck_assert_int_eq(replay_commit(&r, &later, &x, NULL), 0);
     ck_assert_uint_eq(r.n_requests, 1);

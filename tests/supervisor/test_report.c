@@ -23,7 +23,7 @@ static void teardown(void)
     temp_dir_done(&dir);
 }
 
-/* Makes a run directory with that progress.csv; returns its path, free(). */
+/* Makes a run directory with this progress.csv; returns its path, free(). */
 static char *make_run(const char *name, const char *csv)
 {
     char *run = strdup(temp_dir_file(&dir, name)), *path;
@@ -96,7 +96,7 @@ START_TEST(statistics)
     ck_assert(isnan(s.std) && isnan(s.low) && isnan(s.high));
     s = seed_stats_of(eight, 8);
     ck_assert_double_eq(s.mean, 4.5);
-    ck_assert_double_eq(s.iqm, 4.5); /* of 3, 4, 5, 6 */
+    ck_assert_double_eq(s.iqm, 4.5); /* mean of 3, 4, 5, 6 */
     ck_assert_double_eq_tol(s.std, sqrt(6), 1e-12);
     /* The normal approximation gives 4.5 +- 1.96 * 2.45 / sqrt(8), a little too wide. */
     ck_assert(s.low > 2.7 && s.low < 3.4 && s.high < 6.3 && s.high > 5.6);
@@ -122,7 +122,7 @@ START_TEST(seeds_make_one_group)
     ck_assert_str_eq(r->group[1].name, "b");
     ck_assert_uint_eq(r->group[0].n_runs, 2);
     ck_assert_double_eq(r->group[0].final.mean, 8);
-    /* From step 20 on both have a value; the second's is of step 10 there. */
+    /* from step 20 on both runs have a value; the second run's is that of step 10 */
     ck_assert_uint_eq(r->group[0].n_points, 2);
     ck_assert_double_eq(r->group[0].point[0].steps, 20);
     ck_assert_double_eq(r->group[0].point[0].over.mean, 4);
@@ -143,7 +143,7 @@ START_TEST(numbered_runs_make_one_group)
     struct report *r;
 
     ck_assert_msg(report_make(&r, paths, 3, NULL, NULL, NULL, &err) == 0, "%s", err.msg);
-    ck_assert_str_eq(r->metric, "rollout/team_return/agent"); /* nothing was evaluated */
+    ck_assert_str_eq(r->metric, "rollout/team_return/agent"); /* there is no evaluation */
     ck_assert_uint_eq(r->n_groups, 2);
     ck_assert_str_eq(r->group[0].name, "x");
     ck_assert_str_eq(r->group[1].name, "7");

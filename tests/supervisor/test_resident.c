@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Much more than what a process takes and gives back meanwhile. */
+/* Much more than other allocations and releases of a process in the meantime. */
 #define MUCH  ((size_t)64 << 20)
 #define SLACK ((int64_t)MUCH / 4)
 
@@ -36,7 +36,7 @@ START_TEST(its_own_memory_counts)
     const int64_t own = resident_own_bytes(getpid());
     void *p = map(flags[_i], -1);
 
-    ck_assert_int_lt(held(), before + SLACK); /* nothing is touched yet */
+    ck_assert_int_lt(held(), before + SLACK); /* no page is touched yet */
     memset(p, 1, MUCH);
     ck_assert_int_gt(held(), before + (int64_t)MUCH - SLACK);
     ck_assert_int_lt(held(), before + (int64_t)MUCH + SLACK);
@@ -49,7 +49,7 @@ START_TEST(its_own_memory_counts)
 }
 END_TEST
 
-/* As an agent has the log: every page of it in the page table. */
+/* An agent maps the log like this: with every page in the page table. */
 START_TEST(pages_of_a_file_do_not)
 {
     const int64_t before = held();
@@ -65,7 +65,7 @@ START_TEST(pages_of_a_file_do_not)
     for (size_t i = 0; i < MUCH; i += 4096)
         sum = (char)(sum + p[i]);
     ck_assert_int_eq(sum, 0);
-    if (fs.f_type != TMPFS_MAGIC) /* whose files are shared memory */
+    if (fs.f_type != TMPFS_MAGIC) /* files of tmpfs are shared memory */
         ck_assert_int_lt(held(), before + SLACK);
     ck_assert_int_eq(munmap((void *)(uintptr_t)p, MUCH), 0);
     (void)close(fd);
@@ -80,7 +80,7 @@ START_TEST(who_is_gone_holds_nothing)
         _exit(0);
     ck_assert_int_gt(pid, 0);
     ck_assert_int_eq(waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
-    ck_assert_int_eq(resident_bytes(pid), -1); /* not waited for yet */
+    ck_assert_int_eq(resident_bytes(pid), -1); /* exited, not yet reaped */
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
     ck_assert_int_eq(resident_bytes(pid), -1);
 }

@@ -38,13 +38,13 @@ START_TEST(every_cell)
         ck_assert_uint_eq(s.next, RESTART_OVER);
     if (state == RESTART_OVER)
         ck_assert(s.next == RESTART_OVER && s.action == RESTART_DO_NOTHING);
-    /* A running process that dies leaves its state, and something is decided. */
+    /* a running process that dies leaves its state, and an action follows */
     if (is_running(state) && is_death(event))
         ck_assert(!is_running(s.next) && s.action != RESTART_DO_NOTHING);
     /* Without a process there is no death. */
     if (!is_running(state) && is_death(event) && event != RESTART_EV_REPLACED)
         ck_assert(s.next == state && s.action == RESTART_DO_NOTHING);
-    /* Only deaths without progress are counted, and those for memory. */
+    /* only deaths without progress and deaths over memory are counted */
     if (s.action == RESTART_DO_COUNT)
         ck_assert(event == RESTART_EV_OVER_MEMORY || event == RESTART_EV_LATER ||
                   (state == RESTART_TRYING &&
@@ -52,7 +52,8 @@ START_TEST(every_cell)
 }
 END_TEST
 
-/* What follows each end of a process that got nowhere, and of one that got somewhere. */
+/* The action after each kind of exit, for a process without progress and for one with
+ * progress. */
 static const struct {
     enum restart_event event;
     enum restart_action trying[N_POLICIES], getting[N_POLICIES];
@@ -96,7 +97,7 @@ START_TEST(what_follows_an_end)
 }
 END_TEST
 
-/* ---- with a memory ---- */
+/* ---- with a history ---- */
 
 static struct restart_history m;
 static uint64_t now;
@@ -117,7 +118,7 @@ static struct restart_verdict feed(enum restart_event event, uint32_t request)
     return restart_history_feed(&m, &config, event, now, request);
 }
 
-/* A process that lives for ms, without or with progress, and crashes. */
+/* A process that lives for `ms`, with or without progress, and crashes. */
 static struct restart_verdict life(uint64_t ms, int gets_on, uint32_t request)
 {
     (void)feed(RESTART_EV_STARTED, 0);
@@ -165,7 +166,8 @@ START_TEST(progress_counts_for_nothing)
     (void)life(1, 0, 0);
     (void)life(1, 0, 0);
     (void)life(1, 1, 0);
-    ck_assert_uint_eq(m.n_deaths, 0); /* what they died of has been overcome */
+    /* progress has overcome the cause of those deaths */
+    ck_assert_uint_eq(m.n_deaths, 0);
     ck_assert_uint_eq(life(1, 0, 0).delay_ns, 0);
 }
 END_TEST
@@ -188,7 +190,7 @@ START_TEST(one_request_three_times)
 
     (void)life(1, 1, 16);
     (void)life(1, 1, 16);
-    (void)life(1, 1, 17); /* it got past the 16th */
+    (void)life(1, 1, 17); /* it has got past request 16 */
     (void)life(1, 0, 17);
     v = life(1, 0, 17);
     ck_assert_uint_eq(v.action, RESTART_DO_GIVE_UP);
@@ -196,7 +198,8 @@ START_TEST(one_request_three_times)
 }
 END_TEST
 
-/* Memory takes its time: what is done meanwhile overcomes nothing. */
+/* Memory grows slowly: progress in the meantime does not mean that the cause is
+ * overcome. */
 START_TEST(outgrowing_counts_whatever_got_done)
 {
     static const uint64_t delays_ms[] = {0, 100, 200, 400, 500};
@@ -236,7 +239,8 @@ START_TEST(no_memory_waits_and_counts)
 
     for (size_t i = 0; i < 6; i++) {
         (void)feed(RESTART_EV_STARTED, 0);
-        (void)feed(RESTART_EV_PROGRESS, 0); /* is no sign that there will be memory */
+        /* progress does not mean that there will be memory */
+        (void)feed(RESTART_EV_PROGRESS, 0);
         v = feed(RESTART_EV_LATER, 0);
         if (i == 5)
             break;

@@ -1,4 +1,4 @@
-/* Finding the checkpoint to go on from, whatever happened to the files. */
+/* Finding the checkpoint to resume from, whatever happened to the files. */
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
@@ -23,8 +23,8 @@ static float block[BLOCK_FLOATS];
 /* A MetaGraphDef with one unknown field of five bytes. */
 static const char graph[8] = {"\xfa\x01\5graph"};
 static int n_skipped;
-static const char *config = "run:\n";       /* of the run that is saved */
-static const char *numerics = "portable 1"; /* "": of an older build */
+static const char *config = "run:\n";       /* configuration of the saved run */
+static const char *numerics = "portable 1"; /* "": a checkpoint of an older build */
 
 static void pack_variable(struct msg_out *o, const char *name, uint64_t n,
                           uint64_t offset, const char *collection)
@@ -97,7 +97,7 @@ static void make_sections(struct sections *s, uint64_t step)
     wbuf_u64(&s->rollout, step);
     wbuf_u64(&s->rollout, 3);
     wbuf_u64(&s->rollout, 2);
-    wbuf_u64(&s->rollout, 0); /* nothing is left to do */
+    wbuf_u64(&s->rollout, 0); /* no work of the boundary is left */
     wbuf_bytes(&s->rollout, "\0\0\0", 3);
     s->section[0].data = s->rollout.data;
     s->section[0].len = s->rollout.len;
@@ -137,7 +137,7 @@ static void on_skipped(void *ctx, const char *line)
     n_skipped++;
 }
 
-/* The step from which a run would go on; 0: none is left. The block must be exact. */
+/* The step from which a run would resume; 0: no checkpoint is complete. */
 static uint64_t newest(void)
 {
     struct resume *r;
@@ -174,9 +174,9 @@ static void check_block(uint64_t step, const void *want)
 
 /* ---- tests ---- */
 
-/* A checkpoint of build abc, and what a build makes of it. */
+/* A checkpoint of build abc, and the reaction of a build to it. */
 static const struct {
-    const char *numerics, *build, *says; /* says NULL: it goes on */
+    const char *numerics, *build, *says; /* says NULL: the run resumes */
 } numerics_cases[] = {
     {"portable 1", "abc", NULL},
     {"portable 1", "def", NULL},
@@ -237,8 +237,8 @@ START_TEST(test_newest_complete_one)
 }
 END_TEST
 
-/* Every byte of every file of the newest flipped in turn, and every length cut off: it
- * serves exactly, or the older one does. */
+/* Every byte of every file of the newest checkpoint is flipped in turn, and every length
+ * cut off: either this checkpoint gives the exact values, or the older one is used. */
 START_TEST(test_every_byte_flipped)
 {
     static const char *const files[] = {
@@ -283,12 +283,12 @@ START_TEST(test_none_is_left)
 }
 END_TEST
 
-/* As TensorFlow's Saver: those older than the newest two go, but when the time has come
- * for one to stay for good. */
+/* As in TensorFlow's Saver: checkpoints older than the newest two are removed, except one
+ * for each hour, which is kept for good. */
 START_TEST(test_some_are_kept_for_good)
 {
     const struct retention keep = {.max = 2, .every_s = 3600, .began_unix = 1e6};
-    /* seconds after the beginning at which each was written */
+    /* seconds after the beginning at which each checkpoint was written */
     static const double at[] = {0, 1000, 3700, 3800, 7100, 7300, 7400, 7500};
     static const uint64_t want[] = {30, 60, 70, 80};
     uint64_t *steps;
@@ -379,7 +379,7 @@ static void background_done(struct background *b)
     ck_assert_int_eq(uv_loop_close(&b->loop), 0);
 }
 
-/* What is written is what stood in the block when it began. */
+/* The checkpoint has the values of the block at the time when the save began. */
 START_TEST(test_the_copy_is_pinned)
 {
     float then[BLOCK_FLOATS];
@@ -399,7 +399,7 @@ START_TEST(test_the_copy_is_pinned)
 }
 END_TEST
 
-/* What cannot be written leaves the older ones; the next one is tried again. */
+/* A save that fails leaves the older checkpoints; the next one is tried again. */
 START_TEST(test_a_failure_is_no_end)
 {
     struct background b;
@@ -425,7 +425,7 @@ START_TEST(test_a_failure_is_no_end)
 }
 END_TEST
 
-/* A copy that failed halfway holds the blocks of two steps: it is not written again. */
+/* A copy that failed halfway contains blocks of two steps, so it is not written again. */
 START_TEST(test_a_failed_copy_is_not_repeated)
 {
     const struct checkpoint_agent too_large = {
@@ -434,7 +434,7 @@ START_TEST(test_a_failed_copy_is_not_repeated)
     struct background b;
 
     background_init(&b);
-    ck_assert(!run_saver_repeat(b.saver)); /* nothing was written yet */
+    ck_assert(!run_saver_repeat(b.saver)); /* nothing has been written yet */
     begin(&b, 20);
     (void)uv_run(&b.loop, UV_RUN_DEFAULT);
     ck_assert(run_saver_repeat(b.saver));
@@ -451,7 +451,7 @@ START_TEST(test_a_failed_copy_is_not_repeated)
 }
 END_TEST
 
-/* ---- the configuration to go on with ---- */
+/* ---- the configuration to resume with ---- */
 
 static const char saved_config[] = "env: {id: none}\n"
                                    "agents: {a: {observation: 1, action: 1}}\n"
@@ -469,7 +469,7 @@ static struct run_config wanted_with(const char *const *set, size_t n)
     return c;
 }
 
-/* Checks the checkpoint of step 20 against what is wanted and what the journal says. */
+/* Checks the configuration `set` against the checkpoint of step 20 and this journal. */
 static int check_config(const char *const *set, size_t n, const char *journal,
                         struct resume_config *ret, struct err *err)
 {
@@ -494,7 +494,8 @@ static int check_config(const char *const *set, size_t n, const char *journal,
     "t step=30 event=set at=90 changes=defaults.polyak=0.5,run.env_steps=7\n"            \
     "t step=40 event=set at=40 changes=defaults.discount=0.5\n"
 
-/* What was agreed for later steps is made again; how long the run is, is as wanted now.
+/* Changes that were committed for later steps are planned again; the length of the run is
+ * the one wanted now.
  */
 START_TEST(test_changes_are_made_again)
 {
@@ -515,7 +516,7 @@ START_TEST(test_changes_are_made_again)
 }
 END_TEST
 
-/* The supervisor died after the journal, before config.yaml. */
+/* The supervisor died after writing the journal, before writing config.yaml. */
 START_TEST(test_the_newest_change_may_be_in_the_journal_only)
 {
     static const char *const set[] = {"defaults.polyak=0.5"};
@@ -529,7 +530,7 @@ START_TEST(test_the_newest_change_may_be_in_the_journal_only)
 }
 END_TEST
 
-/* The same of one that was cancelled. */
+/* The same for a change that was cancelled. */
 START_TEST(test_the_newest_cancellation_may_be_in_the_journal_only)
 {
     static const char *const set[] = {"defaults.polyak=0.5", "defaults.discount=0.5"};
@@ -566,7 +567,7 @@ START_TEST(test_a_change_that_nobody_agreed_on)
 }
 END_TEST
 
-/* It goes on waiting for a respawn. */
+/* The change keeps waiting for a respawn. */
 START_TEST(test_what_waits_is_no_difference)
 {
     static const char *const set[] = {"agents.a.optimizer.beta1=0.5"};

@@ -22,10 +22,10 @@ struct bench {
     struct temp_dir dir;
     struct run_config config;
     struct agent_config agents[N_AGENTS];
-    struct env_params params; /* agents: N_AGENTS */
+    struct env_params params; /* the number of agents, N_AGENTS */
     int three_stages, no_central, with_column, with_carry;
     int two_parts; /* stages propose > critic > learn */
-    int turns;     /* stages turn (one after another) > learn */
+    int turns;     /* stages turn (one agent after another) > learn */
     int mixed; /* agent 0: propose > learn; agent 1: learn, less often, also proposes */
     size_t cores;
     size_t width; /* of actions */
@@ -37,13 +37,14 @@ struct bench {
     struct metrics *metrics;
     struct rollout *rollout;
 
-    /* The agents' requests as text: those of training and those of evaluations. */
+    /* Requests to agents as text, without those of evaluations. */
     char *asked;
     size_t asked_len;
     uint64_t last_rows[64];
     struct tensor rows_seen;
     uint64_t greedy_acts;
-    float age[2][N_AGENTS][2]; /* of training and of evaluations, by copy: steps so far */
+    /* by training or evaluation, agent, copy: steps so far in the episode */
+    float age[2][N_AGENTS][2];
 
     /* The driver's callbacks, in order. */
     char events[4096];
@@ -144,9 +145,9 @@ static void describe(const struct bench *b, size_t agent, struct msg_out *o)
     }
 }
 
-/* A carry names its owner and counts the steps of its episode: it must come back to the
- * same agent, for the same copy, with the next step, also when evaluations go on in
- * between. ret (copies, CARRY) */
+/* A carry contains its owner's number and counts the steps of its episode: it must come
+ * back to the same agent, for the same copy, with the next step, even if an evaluation
+ * takes place in between. ret (copies, CARRY) */
 static void answer_carry(struct bench *b, size_t agent, const struct msg *m,
                          int evaluates, size_t copies, float *ret)
 {
@@ -455,7 +456,7 @@ START_TEST(test_rows_of_a_task_that_ends)
     bench_run(b);
     ck_assert_uint_eq(store_head(b->store), 20);
     for (uint64_t row = 0; row < 20; row++) {
-        int second = (int)(row / 2 % 2); /* step of the episode */
+        int second = (int)(row / 2 % 2); /* second step of the episode */
         uint64_t step = row - row % 2, copy = row % 2;
 
         ck_assert(value(b, row, "agent_1", "obs", 0) == (second ? 1 : TOY_MARKER));
@@ -474,8 +475,8 @@ START_TEST(test_rows_of_a_task_that_ends)
 }
 END_TEST
 
-/* A step limit truncates and does not terminate; the last observation is that of the
- * episode's own end. */
+/* A step limit truncates and does not terminate; the last observation belongs to the
+ * episode that ended. */
 START_TEST(test_rows_of_an_episode_cut_off)
 {
     struct bench *b = bench_new("constant_reward");
@@ -520,8 +521,8 @@ START_TEST(test_rounds_and_updates)
 }
 END_TEST
 
-/* (turn(turns)) twice > learn(all): each agent reads the output of the one before it in the
- * drawn order, the first one ones. */
+/* (turn(turns)) twice > learn(all): each agent reads the output of the one before it in
+ * the drawn order; the first one reads ones. */
 START_TEST(test_turns)
 {
     struct bench *b = bench_new("two_step");
@@ -529,7 +530,7 @@ START_TEST(test_turns)
     size_t n = 0;
 
     b->turns = 1;
-    b->config.run.env_steps = 28; /* updates at 8, 12 .. 28 */
+    b->config.run.env_steps = 28; /* updates at 8, 12, ..., 28 */
     bench_run(b);
     ck_assert_int_eq(b->done, 1);
     for (uint64_t update = 0, orders = 0; update < 6; update++) {
@@ -540,7 +541,7 @@ START_TEST(test_turns)
         rng_permutation(key, update, order, N_AGENTS);
         orders |= 1u << order[0];
         if (update == 5)
-            ck_assert_uint_eq(orders, 3); /* both orders were played */
+            ck_assert_uint_eq(orders, 3); /* both orders occurred */
         n = 0;
         rng_below(rng_key_make(7, "experience", PURPOSE_ROWS), update, 0, 8 + 4 * update,
                   rows, 4);
@@ -563,7 +564,7 @@ static struct bench *mixed_bench(void)
     struct bench *b = bench_new("two_step");
 
     b->mixed = 1;
-    b->cores = 1; /* requests come in one order */
+    b->cores = 1; /* requests go out in one order */
     b->agents[1].algorithm = "ddpg";
     b->agents[1].experience = (struct experience_config){.update_every = 6};
     return b;
@@ -577,9 +578,9 @@ static unsigned long long first_row(const char *draws, uint64_t update, uint64_t
     return rows[0];
 }
 
-/* Two algorithms: an update has the stages of those that are due; each counts its own
- * updates and draws its own rows, and the agent that is asked for its action is told by
- * whom. */
+/* Two algorithms: an update has the stages of the groups that are due. Each group counts
+ * its own updates and draws its own rows; an agent that is asked for a proposal gets the
+ * name of the asking group. */
 START_TEST(test_two_groups)
 {
     static const uint64_t ends[] = {8, 12, 16, 18, 20};
@@ -617,8 +618,8 @@ START_TEST(test_two_groups)
 }
 END_TEST
 
-/* A run that failed in an update goes on with it: each group with its own count, and only
- * those that were due. */
+/* A run that failed in an update continues in it: each group has its own count, and only
+ * groups that were due run. */
 START_TEST(test_two_groups_are_in_the_state)
 {
     struct bench *a = mixed_bench(), *b = mixed_bench();
@@ -647,7 +648,7 @@ START_TEST(test_two_groups_are_in_the_state)
     ck_assert_int_eq(rollout_start(b->rollout, &err), 0);
     (void)fake_agents_run(b->table, 100000);
     ck_assert_int_eq(b->done, 1);
-    /* what the first run asked in that update, and what it would have asked after it */
+    /* the requests of the first run in that update, and those that would have followed */
     ck_assert_msg(strstr(b->asked, _i == 0 ? "0 propose step 12 update 1 "
                                            : "0 propose step 16 update 2 ") == b->asked,
                   "%s", b->asked);
@@ -694,7 +695,7 @@ START_TEST(test_three_stages)
 END_TEST
 
 /* The newest request is answered first. A runner whose next inputs exist continues before
- * the others have finished; but no more runners work than there are cores, and those
+ * the others have finished, but at most one runner works for each core, and those
  * furthest behind go first. */
 static const struct {
     size_t cores;
@@ -726,14 +727,15 @@ START_TEST(test_nobody_waits_for_the_slowest)
         ck_assert_uint_lt(n, sizeof(order));
     }
     ck_assert_uint_eq(n % wanted, 0);
-    ck_assert_uint_gt(n, wanted); /* more than one update, each as the first */
+    ck_assert_uint_gt(n, wanted); /* more than one update, all with the same order */
     for (size_t at = 0; at < n; at += wanted)
         ck_assert_mem_eq(order + at, parts[_i].order, wanted);
     bench_free(b);
 }
 END_TEST
 
-/* Every agent is sent all groups; group a has the draws of agent a's name. */
+/* Every agent gets the rows of all groups; those of group a are drawn under agent a's
+ * name. */
 START_TEST(test_own_batches)
 {
     struct bench *b = bench_new("two_step");
@@ -773,7 +775,7 @@ START_TEST(test_evaluating_changes_nothing)
     free(log);
 
     ck_assert_ptr_nonnull(strstr(b->events, "evaluation; "));
-    ck_assert(b->evaluated == 2); /* a reward of 1 in each of two steps */
+    ck_assert(b->evaluated == 2); /* a reward of 1 in both steps */
     /* 5 episodes of 2 steps in 2 copies: 6 steps of 2 agents, every 4 of 20 steps */
     ck_assert_uint_eq(b->greedy_acts, 5 * 6 * 2);
     bench_free(calm);
@@ -797,7 +799,7 @@ START_TEST(test_carry_comes_back)
 }
 END_TEST
 
-/* A run that goes on from a saved state sends the carry of the last step before it. */
+/* A run that continues from a saved state sends the carry of the last step before it. */
 START_TEST(test_carry_is_in_the_state)
 {
     struct bench *a = bench_new("simple_spread"), *b = bench_new("simple_spread");
@@ -960,8 +962,8 @@ static void count_inside(int inside)
     allocations.on = inside;
 }
 
-/* Once every buffer has its size, rounds and updates allocate no memory: with several stages,
- * by priorities, in turns. */
+/* Once every buffer has its final size, rounds and updates allocate no memory: with
+ * several stages, with priorities, in turns. */
 START_TEST(test_steady_rounds_allocate_nothing)
 {
     struct bench *b = bench_new("two_step");
@@ -973,14 +975,14 @@ START_TEST(test_steady_rounds_allocate_nothing)
     b->turns = _i == 2;
     b->with_column = 1;
     b->config.experience.capacity =
-        500; /* the trees of priorities have their size soon */
+        500; /* the trees of priorities soon have their final size */
     b->config.run.env_steps = 2000;
     allocations.n = 0;
     ck_assert_int_eq(bench_begin(b, &err), 0);
     ck_assert_int_eq(rollout_start(b->rollout, &err), 0);
     fake_agents_watch(b->table, count_inside);
     (void)fake_agents_run(b->table, 200);
-    ck_assert_uint_gt(allocations.n, 0); /* the buffers' */
+    ck_assert_uint_gt(allocations.n, 0); /* for the buffers */
     allocations.n = 0;
     (void)fake_agents_run(b->table, 2000);
     ck_assert_int_eq(b->done, 0);
@@ -1001,7 +1003,7 @@ START_TEST(test_stop)
 
     b->stop_at = 3;
     bench_run(b);
-    /* Requested at the beginning of round 4, carried out at its end. */
+    /* requested at the beginning of round 4, carried out at its end */
     ck_assert_str_eq(b->events, "checkpoint 0; checkpoint 8; row 8; done");
     ck_assert_int_eq(b->stopped, 1);
     bench_free(b);

@@ -1,5 +1,5 @@
-/* Settings that change between two rounds, with agents that write down what they are
- * asked. */
+/* Settings that change between two rounds. The agents record the requests that they
+ * get. */
 #include "common/config/changes.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
@@ -30,7 +30,7 @@ struct bench {
     struct store *store;
     struct metrics *metrics;
     struct rollout *rollout;
-    char seen[4096]; /* what was asked and reported, in order */
+    char seen[4096]; /* requests and callbacks, in order */
     int waits;       /* on_change makes the driver wait */
     uint64_t ask_at; /* step of a boundary at which a change is planned; 0: none */
 };
@@ -200,8 +200,8 @@ static void bench_free(struct bench *b)
     free(b);
 }
 
-/* At the first boundary at or after the step, behind its checkpoint; only what is another
- * value now, and only to those who have it. */
+/* A change takes place at the first boundary at or after its step, after the checkpoint.
+ * Only values that differ are sent, and only to agents that have the setting. */
 START_TEST(test_settings_are_sent_before_the_round)
 {
     static const char *const set[] = {"defaults.discount=0.5",
@@ -237,7 +237,7 @@ START_TEST(test_intervals_and_length_from_then_on)
 }
 END_TEST
 
-/* Once a round has begun, the next one is the first that can see a change. */
+/* A change that is requested during a round takes effect in the next round. */
 START_TEST(test_a_round_under_way_sees_none)
 {
     static const char *const set[] = {"defaults.polyak=0.5", "run.env_steps=6"};

@@ -86,7 +86,7 @@ static void note_state(char *text, size_t size, const struct rollout_fsm *f)
         (void)snprintf(text + n, size - n, "%s ", rollout_state_name(f->state));
 }
 
-/* Plays to the next ACT, PAUSED or DONE; returns the states on the way as text. */
+/* Plays until ACT, PAUSED or DONE; returns the states on the way as text. */
 static const char *boundary(struct rollout_fsm *f, struct schedule_due due)
 {
     static char text[1024];
@@ -174,12 +174,12 @@ START_TEST(test_start)
 }
 END_TEST
 
-/* A resume from any point of a boundary does the rest of it. */
+/* A resume from any point of a boundary does the rest of its work. */
 START_TEST(test_midway)
 {
     static const struct {
         enum rollout_state in;
-        const char *rest; /* NULL: a run cannot resume from there */
+        const char *rest; /* NULL: a run cannot be resumed there */
     } cases[] = {
         {ROLLOUT_ACT, ""},
         {ROLLOUT_STEP, NULL},
@@ -230,7 +230,7 @@ START_TEST(test_stop_ends_in_order)
 }
 END_TEST
 
-/* Planned for a boundary at which more is due: all of it comes first. */
+/* A stop that is planned for a boundary comes after everything else that is due there. */
 START_TEST(test_a_planned_stop_comes_last)
 {
     struct rollout_fsm f = in(ROLLOUT_ACT);
@@ -244,7 +244,7 @@ START_TEST(test_a_planned_stop_comes_last)
 }
 END_TEST
 
-/* A stop leaves the evaluation, and the row for its result, to the resume; also at the
+/* A stop leaves the evaluation, and the row with its result, to the resume; also at the
  * end of a run. */
 START_TEST(test_stop_leaves_the_evaluation)
 {
@@ -292,7 +292,8 @@ START_TEST(test_stop_at_the_end_is_no_stop)
 }
 END_TEST
 
-/* A checkpoint requested while the boundary's own is written: no second one. */
+/* A checkpoint requested while the boundary's own is being written does not cause a
+ * second one. */
 START_TEST(test_stop_during_checkpoint)
 {
     struct rollout_fsm f = in(ROLLOUT_STEP);

@@ -233,7 +233,8 @@ START_TEST(test_one_at_a_time_in_order)
 }
 END_TEST
 
-/* A boundary by steps: after the third writing request, once the other agent is idle. */
+/* A boundary by steps comes after the third writing request, once the other agent is
+ * idle. */
 START_TEST(test_a_checkpoint_waits_for_all)
 {
     struct bench *b = bench_new(NULL);
@@ -332,7 +333,8 @@ START_TEST(test_refusals_are_told_and_the_gone_are_not)
 }
 END_TEST
 
-/* Requests that an agent would treat as a supervisor's error are refused before. */
+/* Requests that would look like a supervisor's error to an agent are refused before they
+ * are sent. */
 START_TEST(test_malformed_params)
 {
     struct bench *b = bench_new(NULL);

@@ -13,13 +13,13 @@ enum { COPIES = 3, CAPACITY = 60 };
 static struct env_agent agents[] = {
     {.name = "a", .obs_width = 1, .space = {.kind = SPACE_BOX, .width = 1}}};
 
-/* A log in which copy e ends an episode in every round t with ends(e, t). */
+/* A log in which an episode of copy e ends in every round t with ends(e, t). */
 struct log {
     struct temp_dir dir;
     struct store *store;
     struct episodes *episodes;
     size_t rounds;
-    uint8_t fresh[COPIES]; /* the next row begins an episode */
+    uint8_t fresh[COPIES]; /* 1: the next row begins an episode */
 };
 
 static int ends(size_t e, size_t t)
@@ -123,7 +123,7 @@ START_TEST(window_is_the_newest_rows_by_copy)
 }
 END_TEST
 
-/* Without a sequence the draws are those of the store alone. */
+/* For sequences of one row, the draws are those of the store. */
 START_TEST(single_transitions_are_drawn_as_ever)
 {
     struct row_source s = source_of(ROWS_TRANSITIONS, 1, 50);
@@ -173,7 +173,7 @@ START_TEST(sequences_end_with_their_episode)
 }
 END_TEST
 
-/* The first rows of the complete episodes of the window, found the slow way. */
+/* Lists the complete episodes of the window by a slow search: first rows and lengths. */
 static size_t list_episodes(const struct log *g, uint64_t *ret_start, size_t *ret_length)
 {
     size_t n = 0;
@@ -208,7 +208,7 @@ START_TEST(episodes_are_whole_and_even)
     ck_assert_uint_eq(episodes_complete(g.episodes), n);
     ck_assert_uint_gt(n, 8);
     row_source_draw(&s, index_of(&g), 2);
-    ck_assert_uint_eq(s.length, 6); /* env.max_steps; copy 2 plays 7 */
+    ck_assert_uint_eq(s.length, 6); /* env.max_steps; episodes of copy 2 have 7 */
     for (size_t b = 0; b < BATCH; b++) {
         const uint64_t *rows = s.rows + b * 6;
         size_t k = 0;
@@ -231,7 +231,8 @@ START_TEST(episodes_are_whole_and_even)
 }
 END_TEST
 
-/* Read from the log at any round, the index is the one that saw every row. */
+/* In every round, an index that is read from the log equals the one that got every
+ * row. */
 START_TEST(episodes_are_found_again)
 {
     struct log g;

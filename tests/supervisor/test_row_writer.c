@@ -1,4 +1,4 @@
-/* Rows of the log for invented steps: the functions of environment and agents are
+/* Rows of the log for invented steps. The functions of environment and agents are
  * wrapped. */
 #include "supervisor/rollout/row_writer.h"
 #include "tests/support/test_main.h"
@@ -40,7 +40,7 @@ const float *const *__wrap_acting_actions(const struct acting *a)
     return both;
 }
 
-struct step { /* what env_step points to */
+struct step { /* the memory to which env_step points */
     float next_obs[2][COPIES * OBS];
     uint8_t next_allowed[2][COPIES * MOVES];
     double reward[2][COPIES];
@@ -79,8 +79,8 @@ static const void *at(const struct store_layout *l, const uint8_t *rows, size_t 
     return rows + row * l->row_bytes + l->columns[c].offset;
 }
 
-/* In copy 0 the episode goes on without the rover; in copy 1 it was cut off. The mask
- * after the step is that of the episode's end, not of the next episode's beginning. */
+/* In copy 0 the episode continues without the rover; in copy 1 it was cut off. The mask
+ * after the step belongs to the end of that episode, not to the beginning of the next. */
 START_TEST(masks_of_a_step)
 {
     const struct env_spec spec = {.n_agents = 2, .agents = agents, .masks = 1};

@@ -1,4 +1,4 @@
-/* Requests, replies and notifications, with methods of the test's own and clients in
+/* Requests, replies and notifications, with the test's own methods and clients in
  * memory. */
 #include "supervisor/control/rpc.h"
 #include "tests/support/rpc_client.h"
@@ -7,7 +7,7 @@
 #include <uv.h>
 
 struct table {
-    struct rpc_reply *kept[4]; /* of `later` */
+    struct rpc_reply *kept[4]; /* replies of `later` that are not given yet */
     int n_kept;
     int n_calls;
 };
@@ -223,7 +223,7 @@ START_TEST(a_reply_comes_later_and_outlives_its_client)
     ask(&one, 10, "later");
     ask(&two, 20, "later");
     ask(&one, 11, "later");
-    ask(&one, 12, "later"); /* never given */
+    ask(&one, 12, "later"); /* never replied to */
     ck_assert_int_eq(one.n + two.n, 0);
     rpc_reply_empty(table.kept[2]);
     ck_assert_int_eq(one.n, 1);
@@ -279,7 +279,7 @@ START_TEST(subscribers_may_leave_while_they_are_notified)
     ask(&two, 2, "subscribe");
     one.on_message = two.on_message = leave_both;
     notify();
-    ck_assert_int_eq(one.n + two.n, 3); /* whoever was first took both away */
+    ck_assert_int_eq(one.n + two.n, 3); /* the first one notified detached both */
     rpc_attach(rpc, &one.peer);
     rpc_attach(rpc, &two.peer);
 }
@@ -287,15 +287,16 @@ END_TEST
 
 START_TEST(time_is_limited_and_paid_back)
 {
-    ck_assert_int_eq(rpc_may_take(rpc), 1); /* no limit */
+    ck_assert_int_eq(rpc_may_take(rpc), 1); /* without a limit */
     rpc_charge(rpc, uv_hrtime() - 1000000000);
     ck_assert_uint_eq(rpc_may_take_in_ms(rpc), 0);
     rpc_limit_time(rpc, 1000);
     ck_assert_int_eq(rpc_may_take(rpc), 1);
-    rpc_charge(rpc, uv_hrtime() - 7000000); /* 7 ms less 5 of credit, a thousand times */
-    ck_assert_uint_ge(rpc_may_take_in_ms(rpc), 1000); /* some may be over */
+    rpc_charge(rpc, uv_hrtime() - 7000000);           /* (7 ms - 5 ms of credit) * 1000 */
+    ck_assert_uint_ge(rpc_may_take_in_ms(rpc), 1000); /* some of it may have passed */
     ck_assert_int_eq(rpc_may_take(rpc), 0);
-    rpc_charge(rpc, uv_hrtime() - 60000000000); /* the machine stood still for a minute */
+    /* as if the machine had stood still for a minute */
+    rpc_charge(rpc, uv_hrtime() - 60000000000);
     ck_assert_uint_ge(rpc_may_take_in_ms(rpc), 4000);
     ck_assert_uint_le(rpc_may_take_in_ms(rpc), 5001);
     rpc_limit_time(rpc, 0);

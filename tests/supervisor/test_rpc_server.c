@@ -1,4 +1,5 @@
-/* The end of the connections on a Unix socket: what clients have not read yet reaches them. */
+/* Ending the connections on a Unix socket: clients still get what they have not read
+ * yet. */
 #include "common/io/beneath.h"
 #include "supervisor/control/rpc_server.h"
 #include "tests/support/test_main.h"
@@ -88,7 +89,7 @@ static void notify(void)
     }
 }
 
-/* Reads what is there: 0 at the end of the file. */
+/* Reads the available bytes: 0 at the end of the file. */
 static int read_some(int fd, size_t *total)
 {
     static char bytes[1 << 16];

@@ -75,7 +75,7 @@ START_TEST(test_taken_name)
     ck_assert_int_eq(run_dir_write(d, "old", "", 0, &err), 0);
     ck_assert_int_eq(run_dir_create(&again, runs, "a", "base", 0, 0700, &err),
                      ERR_EXISTS);
-    /* It is live: not even by force. */
+    /* the run is live, so not even force removes it */
     ck_assert_int_eq(run_dir_create(&again, runs, "a", "base", 1, 0700, &err), ERR_STATE);
     ck_assert_int_eq(stat(run_dir_file(d, "old"), &st), 0);
     run_dir_free(d);
@@ -85,7 +85,7 @@ START_TEST(test_taken_name)
 }
 END_TEST
 
-/* --force is for runs: it removes no other folder. */
+/* --force removes only folders of runs. */
 START_TEST(test_force_spares_what_is_no_run)
 {
     struct run_dir *d;
@@ -124,12 +124,12 @@ START_TEST(test_lock)
     (void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
     ck_assert_ptr_nonnull(strstr(err.msg, pid));
     ck_assert_int_eq(run_dir_open(&other, path, 0, &err), 0);
-    run_dir_free(other); /* a reader that leaves releases nothing */
+    run_dir_free(other); /* closing by a reader does not release the lock */
     ck_assert_int_eq(run_dir_holder(path), getpid());
     run_dir_free(d);
     ck_assert_int_eq(run_dir_holder(path), 0);
 
-    /* A holder that is killed holds nothing. */
+    /* a killed holder releases the lock */
     child = fork();
     if (child == 0)
         _exit(run_dir_open(&d, path, 1, NULL) != 0);

@@ -1,4 +1,4 @@
-/* Events of a run and where it stands, in each of their encodings. */
+/* Events and status of a run, in each of their encodings. */
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "supervisor/events/run_event.h"
@@ -40,8 +40,8 @@ static void expect_line(const struct run_event *e, const char *want)
     free(line);
 }
 
-/* As builds before the table of kinds wrote them: old journals and new ones are read by
- * the same code. */
+/* The lines are those of builds before the table of kinds, because the same code reads
+ * old and new journals. */
 START_TEST(lines_are_those_of_earlier_builds)
 {
     struct run_event e = event_of(RUN_EVENT_START);
@@ -116,7 +116,7 @@ START_TEST(lines_are_those_of_earlier_builds)
 }
 END_TEST
 
-/* Whatever the journal has of an event is read back as it was. */
+/* All data of an event in the journal are read back unchanged. */
 START_TEST(lines_are_read_back)
 {
     struct run_event e = process_event(RUN_EVENT_EXIT, "agent_0", NULL), back;
@@ -222,7 +222,7 @@ END_TEST
 
 /* ---- a run that is over ---- */
 
-/* As an earlier build wrote it: two supervisors, the second with --anyway. */
+/* Written by an earlier build: two supervisors, the second with --anyway. */
 static const char journal[] =
     "2026-01-31T12:00:00.000Z step=0 event=start pid=12 keeper=11 build=ab\n"
     "2026-01-31T12:00:00.100Z step=0 event=spawn agent=a pid=20\n"
@@ -323,7 +323,7 @@ START_TEST(every_kind_is_one_map)
             e.message.text = "hello";
         begin();
         run_event_pack(&out, &e);
-        map = parsed(); /* as many pairs as the map's head says, or this fails */
+        map = parsed(); /* fails if the number of pairs differs from the map's head */
         ck_assert_int_eq(msg_get_str(map, "event", text, sizeof(text), NULL), 0);
         ck_assert_msg(*text != '\0' && strchr(text, '-') == NULL, "%d: %s", k, text);
         ck_assert_ptr_nonnull(msg_get(map, "time"));
@@ -405,7 +405,8 @@ static void expect_status(const struct run_status *s, const char *want)
     json_done(&j);
 }
 
-/* Over the socket and copied it is the same, and points to nothing of the first. */
+/* A status that was sent over the socket and copied is the same, and does not point to
+ * the memory of the first. */
 START_TEST(a_status_is_the_same_on_both_ends)
 {
     struct run_status back, copied;
@@ -426,7 +427,7 @@ START_TEST(a_status_is_the_same_on_both_ends)
 }
 END_TEST
 
-/* Another build's answer, or a damaged one. */
+/* The status of another build, or a damaged one. */
 START_TEST(what_a_status_lacks_is_unknown)
 {
     struct run_status back;

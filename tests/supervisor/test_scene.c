@@ -167,10 +167,10 @@ START_TEST(test_places_kinds_and_contacts)
 
     for (size_t e = 0; e < 6; e++)
         put(w, e, -0.9 + 0.3 * (double)e, 0.8);
-    put(w, 4, 0.5, -0.5); /* the obstacles, of radius 0.2 */
+    put(w, 4, 0.5, -0.5); /* the obstacles, radius 0.2 */
     put(w, 5, -0.5, -0.5);
-    put(w, 3, 0.5, -0.26); /* the prey, of radius 0.05: touches the first */
-    put(w, 0, 0.5, -0.14); /* a hunter, of radius 0.075: touches the prey */
+    put(w, 3, 0.5, -0.26); /* the prey, radius 0.05: touches the first obstacle */
+    put(w, 0, 0.5, -0.14); /* a hunter, radius 0.075: touches the prey */
     scene_clear(&s, 4);
     particle_world_draw(w, 1, &s);
     ck_assert_uint_eq(count(&s, SCENE_ADVERSARY), 3);
@@ -207,14 +207,14 @@ START_TEST(test_goals_and_words)
     particle_comm(w, 1, 7)[1] = 1.0;
     scene_clear(&s, 2);
     particle_world_draw(w, 1, &s);
-    t = find(&s, SCENE_GOAL, 0); /* agent 0 observes where agent 1 has to go */
+    t = find(&s, SCENE_GOAL, 0); /* agent 0 observes the goal of agent 1 */
     ck_assert(t->x == 0.1 * 4 && t->agent == 1);
     ck_assert_str_eq(t->text, "goal of 1");
     t = find(&s, SCENE_GOAL, 1);
     ck_assert(t->x == 0.1 * 2 && t->agent == 0);
     ck_assert_str_eq(find(&s, SCENE_LANDMARK, 2)->text, "2");
     ck_assert_str_eq(s.verb, "says");
-    ck_assert_str_eq(s.action[0].text, ""); /* it says nothing */
+    ck_assert_str_eq(s.action[0].text, ""); /* agent 0 says nothing */
     ck_assert_str_eq(s.action[1].text, "7");
     ck_assert(s.action[0].strength == 0 && s.action[1].strength == 1);
     particle_comm(w, 1, 7)[1] = 0.25;
@@ -228,7 +228,7 @@ START_TEST(test_goals_and_words)
 }
 END_TEST
 
-/* The legend distinguishes goals that do not belong to one agent each. */
+/* The legend distinguishes goals that do not belong to exactly one agent. */
 START_TEST(test_a_key_is_no_goal)
 {
     struct arena arena = ARENA_ZERO;
@@ -259,12 +259,14 @@ START_TEST(test_a_grid_with_players_and_food)
 
     vec_env_draw(v, 0, &s);
     ck_assert(s.is_grid && s.x0 == 0 && s.x1 == 5 && s.y0 == 0 && s.y1 == 5);
-    t = find(&s, SCENE_FOOD, 0); /* one level 1 or 2, as the one player's at most */
+    /* one food, whose level is at most the player's: 1 or 2 */
+    t = find(&s, SCENE_FOOD, 0);
     ck_assert(t->text[0] >= '1' && t->text[0] <= '2' && t->text[1] == '\0');
     ck_assert(t->id != find(&s, SCENE_AGENT, 0)->id);
     t = find(&s, SCENE_AGENT, 0);
     ck_assert_str_eq(s.action[0].text, "");
-    /* observed: food row, column, level, then the player's, rows from the top */
+    /* observation: row, column and level of the food, then of the player; rows from the
+     * top */
     x = (double)vec_env_obs(v, 0)[4] + 0.5;
     y = 5 - (double)vec_env_obs(v, 0)[3] - 0.5;
     ck_assert(t->x == x && t->y == y);
@@ -274,7 +276,7 @@ START_TEST(test_a_grid_with_players_and_food)
     }
     ck_assert_str_eq(s.action[0].text, "W");
     ck_assert_str_eq(s.action_key, "N S W E moves, L loads, - stays; pale: in vain");
-    t = find(&s, SCENE_CONTACT, 0); /* at the border, or at the food */
+    t = find(&s, SCENE_CONTACT, 0); /* at the border or the food */
     ck_assert_ptr_nonnull(t);
     ck_assert(t->x < find(&s, SCENE_AGENT, 0)->x && t->y == find(&s, SCENE_AGENT, 0)->y);
     ck_assert(s.action[0].strength < 1);
@@ -312,7 +314,7 @@ START_TEST(test_a_table_and_the_joint_action)
     t = find(&s, SCENE_CHOSEN, 0); /* the upper row, the last column */
     ck_assert(t->x == 2.5 && t->y == 1.5);
     t = find(&s, SCENE_CELL, 2);
-    ck_assert(t->x == 2.5 && t->y == 1.5 && t->value == 0); /* the mean is the least */
+    ck_assert(t->x == 2.5 && t->y == 1.5 && t->value == 0); /* the least of the means */
     ck_assert_str_eq(t->text, "3, -3.5");
     ck_assert(find(&s, SCENE_CELL, 5)->value == 1);
     ck_assert_str_eq(s.action[0].text, "0");
@@ -325,7 +327,7 @@ START_TEST(test_a_table_and_the_joint_action)
 }
 END_TEST
 
-/* With three agents, the table for the third one's action. */
+/* With three agents, the table for the third agent's action is drawn. */
 START_TEST(test_a_table_of_three)
 {
     struct arena arena = ARENA_ZERO;

@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Tests of channels between two machines. The test stands between the two sides: it carries
- * the bytes from one socket to the other, and reads, changes or drops them on the way. */
+/* Tests of channels between two machines. The test is in the middle: it carries the bytes
+ * from one socket to the other, and reads, changes or drops them on the way. */
 
 #define MARKER "an observation that nobody else may read"
 
@@ -20,7 +20,7 @@ struct side {
     size_t last_len;
     uint8_t first_byte, last_byte;
     struct err end;
-    int wait_for; /* on_message waits until this many messages came */
+    int wait_for; /* on_message waits until this number of messages has come */
 };
 
 static uv_loop_t loop;
@@ -30,8 +30,8 @@ static struct channel_secret secret;
 static int secret_is_used;
 static struct side node, supervisor;
 static int node_wire = -1, supervisor_wire = -1; /* the test's ends */
-static uint64_t n_carried;                       /* bytes, both ways */
-static uint64_t flip_at = UINT64_MAX;            /* the bit of this byte is flipped */
+static uint64_t n_carried;                       /* in both directions */
+static uint64_t flip_at = UINT64_MAX;            /* a bit of this byte is flipped */
 static int saw_marker;
 
 static void on_deadline(uv_timer_t *t)
@@ -77,7 +77,7 @@ static const struct channel_secret *find(void *ctx, const uint8_t id[CHANNEL_ID_
     return &secret;
 }
 
-/* Carries what there is from one wire to the other. */
+/* Carries the available bytes from one wire to the other. */
 static void carry(int from, int to)
 {
     static uint8_t bytes[1 << 16];
@@ -98,7 +98,7 @@ static void carry(int from, int to)
             continue;
         }
         if (sent < 0)
-            return; /* that side has ended */
+            return; /* that side has closed its end */
         at += sent;
     }
 }
@@ -266,9 +266,9 @@ START_TEST(a_longer_message_than_allowed_ends_the_channel)
 }
 END_TEST
 
-/* ---- whoever is in between ---- */
+/* ---- an attacker in between ---- */
 
-/* Flips one bit of the first `total` bytes after the other, with `step` bytes in between. */
+/* Flips a bit in every step-th byte of the first `total` bytes, one at a time. */
 static void flip_each(int encrypt, uint64_t total, uint64_t step)
 {
     for (uint64_t at = 0; at < total; at += step) {
@@ -282,7 +282,8 @@ static void flip_each(int encrypt, uint64_t total, uint64_t step)
             for (int k = 0; k < 4 && node.n_ends + supervisor.n_ends == 0; k++)
                 turn();
         }
-        if (n_carried > at + 4) { /* a length of a record: its end is still awaited */
+        /* in the length of a record: the channel still waits for the record's end */
+        if (n_carried > at + 4) {
             for (int k = 0; k < 10; k++)
                 turn();
             ck_assert_msg(node.n_ends + supervisor.n_ends > 0 ||
@@ -345,7 +346,7 @@ START_TEST(a_repeated_handshake_proves_nothing)
     ssize_t n;
     int b[2];
 
-    /* What a real node says. */
+    /* records the bytes of a real node */
     open_sides(&secret, &o, &o);
     while (node.n_ready == 0) {
         n = recv(node_wire, said + n_said, sizeof(said) - n_said, MSG_DONTWAIT);
@@ -360,7 +361,7 @@ START_TEST(a_repeated_handshake_proves_nothing)
     ck_assert_int_eq(supervisor.n_ready, 1);
     close_sides();
 
-    /* The same again, to a supervisor that would take the key a second time. */
+    /* sends them again, to a supervisor that would accept the key a second time */
     ck_assert_int_eq(
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, b), 0);
     ck_assert_int_eq(
@@ -394,7 +395,7 @@ START_TEST(a_side_that_hears_nothing_ends)
     o.silence_ms = 50;
     open_sides(&secret, &o, &o);
     RUN_UNTIL(node.n_ready == 1 && supervisor.n_ready == 1);
-    /* Nobody carries anything from now on. */
+    /* from now on no bytes are carried */
     while (node.n_ends == 0 || supervisor.n_ends == 0) {
         (void)uv_run(&loop, UV_RUN_ONCE);
         ck_assert(!timed_out);
@@ -411,7 +412,8 @@ START_TEST(heartbeats_are_not_the_rest_of_a_record_whose_length_was_changed)
     o.silence_ms = 300;
     open_sides(&secret, &o, &o);
     RUN_UNTIL(node.n_ready == 1 && supervisor.n_ready == 1);
-    flip_at = n_carried + 1; /* whoever sends first: 4096 bytes more */
+    /* adds 4096 to the length of the next record, whichever side sends it */
+    flip_at = n_carried + 1;
     RUN_UNTIL(node.n_ends + supervisor.n_ends > 0);
     flip_at = UINT64_MAX;
     ck_assert_int_eq(node.n_ends > 0 ? node.end.code : supervisor.end.code, UV_ETIMEDOUT);

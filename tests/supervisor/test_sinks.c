@@ -19,8 +19,8 @@ static void teardown(void)
     temp_dir_done(&dir);
 }
 
-/* A file with a version record and the scalar `reward` = 1.5 at step 10, as TensorFlow's
- * own writer makes it. */
+/* A file with a version record and the scalar `reward` = 1.5 at step 10, as written by
+ * TensorFlow. */
 static const uint8_t example[] = {
     0x18, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xa3, 0x7f, 0x4b, 0x22, 0x09, 0x00,
     0x00, 0x00, 0x40, 0xfc, 0x54, 0xd9, 0x41, 0x1a, 0x0d, 0x62, 0x72, 0x61, 0x69, 0x6e,
@@ -61,14 +61,14 @@ static struct event_sink *resumed(uint64_t env_steps)
     return s;
 }
 
-/* Wherever the file is cut, the graph at its beginning stays. */
+/* Wherever the file is cut, the graph at its beginning is kept. */
 START_TEST(test_graph_is_written_once)
 {
     const char *const names[] = {"reward"};
     const double values[] = {1.5};
     const struct metrics_row row = {
         .env_steps = 10, .n = 1, .n_fixed = 1, .names = names, .values = values};
-    struct event_sink *s = resumed(0); /* no file to continue: creates one */
+    struct event_sink *s = resumed(0); /* without a file to continue: creates one */
     struct err err = {0};
 
     ck_assert(!event_sink_has_graph(s));
@@ -99,7 +99,7 @@ START_TEST(test_csv)
     ck_assert_int_eq(csv_sink_open(&s, temp_dir_file(&dir, "progress.csv"), m, &err), 0);
     metrics_add_episode(m, (double[]){0.1}, 25);
     metrics_add_scalar(m, 0, "q_mean", 6, -1e-7);
-    metrics_add_scalar(m, 0, "surplus", 7, 1); /* the header is written already */
+    metrics_add_scalar(m, 0, "surplus", 7, 1); /* the header has been written */
     metrics_take_row(m, 100, 4, 0, &row);
     ck_assert_int_eq(csv_sink_write(s, &row, &err), 0);
     text = temp_dir_read(temp_dir_file(&dir, "progress.csv"), NULL); /* flushed */

@@ -1,4 +1,4 @@
-/* What is read from Slurm's programs, and what they are started with. */
+/* Output of Slurm's programs that is parsed, and the arguments of their calls. */
 #include "common/config/yaml_tree.h"
 #include "supervisor/node/slurm.h"
 #include "tests/support/test_main.h"
@@ -66,7 +66,7 @@ static void expect_words(struct cluster_config *config, const char *expected)
     arena_done(&arena);
 }
 
-/* Outside of a job each node is a job, inside it is a step on its own machine. */
+/* Outside of a job each node is a job; inside, it is a step on its own machine. */
 START_TEST(steps_name_their_job_and_machine)
 {
     struct cluster_config config = {.launcher = LAUNCHER_SLURM};

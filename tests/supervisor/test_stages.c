@@ -177,7 +177,7 @@ static void on_ready(void *ctx)
     struct play *p = ctx;
     const struct rollout_args args = {
         .config = &p->config,
-        .cores = PROCESSES, /* in order, however many cores there are */
+        .cores = PROCESSES, /* requests in a fixed order, whatever the machine */
         .agents = p->table,
         .env = p->env,
         .store = p->store,
@@ -260,7 +260,7 @@ static void make_world(struct play *p)
     p->metrics = metrics_new(names, teams, LEARNERS, 1, 0);
 }
 
-/* The value of "<agent>/parameter": the place is in the answer to configure. */
+/* The value of "<agent>/parameter", whose offset is in the response to configure. */
 static float find_parameter(const struct play *p, size_t agent)
 {
     const msgpack_object *variables = NULL;
@@ -343,7 +343,7 @@ static void draw_rewards(struct play *p, struct expected *e, uint64_t update)
     store_view_close(view);
 }
 
-/* One repetition of mix and learn; q is as it was when the update began. */
+/* One repetition of mix and learn; q is that of the beginning of the update. */
 static void expect_descent(struct expected *e)
 {
     const float scale = e->parameter[CENTRAL];
@@ -404,7 +404,7 @@ START_TEST(test_stages_are_played_as_declared)
     for (size_t u = 0; u < UPDATES; u++)
         ck_assert_mem_eq(p->trace + u * len, one_update, len);
     ck_assert_mem_eq(p->parameter, e.parameter, sizeof(e.parameter));
-    for (size_t i = 1; i < PROCESSES; i++) /* each by a gradient of its own */
+    for (size_t i = 1; i < PROCESSES; i++) /* each has its own gradient */
         ck_assert(p->parameter[i] != p->parameter[0] && p->parameter[i] != 1);
     ck_assert_double_eq_tol(p->critic_loss, loss, 1e-6 * loss);
     play_free(p);
@@ -438,7 +438,7 @@ START_TEST(test_deaths_at_work_change_no_byte)
 }
 END_TEST
 
-/* No algorithm of this build has central stages, so its runs have no such process. */
+/* No algorithm of this build has central stages, so its runs have no central process. */
 START_TEST(test_who_needs_a_central_process)
 {
     const struct config_options options = {.env_names = env_agent_names};

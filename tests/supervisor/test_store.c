@@ -77,7 +77,7 @@ START_TEST(test_columns)
 }
 END_TEST
 
-/* There are mask columns only for agents with one-hot actions in a masked environment. */
+/* Only agents with one-hot actions in a masked environment have mask columns. */
 START_TEST(test_mask_columns)
 {
     struct env_agent masked[] = {agents[0], agents[1]};
@@ -104,7 +104,7 @@ START_TEST(test_mask_columns)
 }
 END_TEST
 
-/* A log with other columns than the run's rows is refused. */
+/* A log whose columns differ from those of the run is refused. */
 START_TEST(test_a_log_without_masks_is_refused)
 {
     struct env_agent masked[] = {agents[0], agents[1]};
@@ -382,7 +382,7 @@ START_TEST(test_not_twice)
 }
 END_TEST
 
-/* A limit on the size of the file stands in for a full disk. */
+/* A limit on the file size simulates a full disk. */
 START_TEST(test_full_disk)
 {
     struct rlimit before, limit;
@@ -395,7 +395,7 @@ START_TEST(test_full_disk)
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     memset(store_rows(s, 100), 0, 100 * store_layout(s)->row_bytes);
     ck_assert_int_lt(store_append(s, 100, &err), 0);
-    /* Without forks, the next test is in this process. */
+    /* without forks, the next test runs in this process */
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
     ck_assert_ptr_nonnull(strstr(err.msg, dir.path));
     ck_assert_uint_eq(store_head(s), 0);
@@ -403,7 +403,8 @@ START_TEST(test_full_disk)
 }
 END_TEST
 
-/* A copy of the log as it was goes on by itself; its rows are compared with the log's. */
+/* A copy of an earlier state of the log gets rows of its own, which are compared with the
+ * log's. */
 START_TEST(test_copy)
 {
     const char *path = temp_dir_file(&dir, "experience");
@@ -433,7 +434,7 @@ START_TEST(test_copy)
         pwrite(log, "x", 1, (off_t)(STORE_HEADER_BYTES + 1234 * row_bytes + 4)), 1);
     ck_assert_int_eq(store_compare(copy, log, 1000, 1900, &n, &err), ERR_CORRUPT);
     ck_assert_ptr_nonnull(strstr(err.msg, "at row 1234: agent_0/obs[1] is 1234 here"));
-    /* the copy has no name, and the log has its own rows */
+    /* the copy is an unnamed file, so the log's own rows do not change it */
     append(s, 1500, 10);
     ck_assert_uint_eq(store_head(copy), 1900);
     ck_assert_int_eq(store_forget(s, 900, &err), 0);

@@ -96,7 +96,7 @@ START_TEST(draws_are_within_their_ranges_and_follow_from_the_seed)
 
         ck_assert(u >= -1 && u <= 1 && l >= 0.001 && l <= 1 && i >= 3 && i <= 6);
         seen[i - 3]++;
-        low += l < 0.0316; /* half of the logarithms */
+        low += l < 0.0316; /* half of the range of logarithms */
         ck_assert_str_eq(sets_of(&s, t, &arena), sets_of(&longer, t, &arena));
     }
     for (int i = 0; i < 4; i++)
@@ -167,12 +167,12 @@ START_TEST(the_best_part_of_a_rung_continues)
     ck_assert_uint_eq(halving_keep(trial, value, 6, 0.34, 1, kept), 2);
     ck_assert(kept[0] == 7 && kept[1] == 9);
     ck_assert_uint_eq(halving_keep(trial, value, 6, 0.5, 1, kept), 3);
-    ck_assert(kept[0] == 2 && kept[1] == 7 && kept[2] == 9); /* the first of equal ones */
+    ck_assert(kept[0] == 2 && kept[1] == 7 && kept[2] == 9); /* first of equal values */
     ck_assert_uint_eq(halving_keep(trial, value, 6, 0.34, 0, kept), 2);
     ck_assert(kept[0] == 2 && kept[1] == 11);
     ck_assert_uint_eq(halving_keep(trial, value, 6, 0.01, 1, kept), 1);
     ck_assert_uint_eq(halving_keep(trial, value, 6, 0.99, 1, kept),
-                      5); /* not the failed */
+                      5); /* not the failed one */
     ck_assert_uint_eq(halving_keep(trial + 1, value + 1, 1, 0.5, 1, kept), 0);
 }
 END_TEST
@@ -202,7 +202,7 @@ START_TEST(the_worst_become_forks_of_the_best_unless_those_are_not_better)
     size_t from[8];
     struct study s;
 
-    read_pbt(&s, "0.25"); /* two of eight */
+    read_pbt(&s, "0.25"); /* two of eight are replaced */
     for (size_t round = 0; round < 50; round++) {
         population_choose(&s, round, distinct, from);
         for (size_t i = 0; i < 8; i++) {
@@ -211,7 +211,7 @@ START_TEST(the_worst_become_forks_of_the_best_unless_those_are_not_better)
             ck_assert(is_worst ? from[i] == 2 || from[i] == 4 : from[i] == i);
             chosen[from[i]] += is_worst;
         }
-        population_choose(&s, round, one, from); /* 7 is among the worst, but equal */
+        population_choose(&s, round, one, from); /* 7 is equal to the best */
         for (size_t i = 0; i < 8; i++)
             ck_assert(i == 1 ? from[i] == 0 || from[i] == 2 : from[i] == i);
         population_choose(&s, round, failed, from);
@@ -226,7 +226,7 @@ START_TEST(the_worst_become_forks_of_the_best_unless_those_are_not_better)
     population_choose(&s, 0, distinct, from);
     ck_assert((from[2] == 1 || from[2] == 3) && (from[4] == 1 || from[4] == 3));
     population_choose(&s, 0, failed, from);
-    ck_assert(from[0] == 1 || from[0] == 6); /* the first of equal ones */
+    ck_assert(from[0] == 1 || from[0] == 6); /* the first of equal values */
     study_done(&s);
 }
 END_TEST
@@ -247,7 +247,7 @@ START_TEST(a_fork_changes_each_setting_within_its_range)
             ck_assert(strcmp(l, "0.008") == 0 || strcmp(l, "0.0125") == 0);
             ck_assert_str_eq(population_explore(&s, round, i, 0, "0.01", &arena), l);
             up += strcmp(l, "0.0125") == 0;
-            /* 1.25 is rounded to 1, which would never grow */
+            /* 1.25 is rounded to 1, and could never grow */
             ck_assert(strcmp(n, "1") == 0 || strcmp(n, "2") == 0);
             moved[0] += strcmp(n, "2") == 0;
             ck_assert(strcmp(c, "x") == 0 || strcmp(c, "z") == 0);
@@ -264,7 +264,7 @@ START_TEST(a_fork_changes_each_setting_within_its_range)
         const char *l = population_explore(&s, i / 8, i % 8, 0, "0.01", &arena);
 
         ck_assert(strtod(l, NULL) >= 0.001 && strtod(l, NULL) <= 1);
-        moved[2] += strtod(l, NULL) > 0.0316; /* half of the logarithms */
+        moved[2] += strtod(l, NULL) > 0.0316; /* half of the range of logarithms */
     }
     ck_assert(moved[2] > 150 && moved[2] < 250);
     study_done(&s);
@@ -276,7 +276,7 @@ START_TEST(the_lineage_follows_from_the_file_of_values)
 {
     const double first[] = {5, 1, 7, 2, 8, 3, (double)NAN, 6.25};
     const double second[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    /* 2 and 7 are the worst of the first round, 1 and 2 of the second. */
+    /* the worst: 2 and 7 in the first round, 1 and 2 in the second */
     const size_t births[] = {2, 2, 0, 0, 0, 0, 1, 0};
     struct lineage l, again;
     struct err err = {0};
@@ -316,7 +316,8 @@ START_TEST(the_lineage_follows_from_the_file_of_values)
 }
 END_TEST
 
-/* A study of one run that is over, with these returns; the value of that run. */
+/* Makes a study of one run that has ended, with these returns; returns the value of that
+ * run. */
 static double value_of_run(const char *rows)
 {
     static const char *const files[] = {"config.yaml", "metrics/progress.csv", "journal"};

@@ -1,4 +1,4 @@
-/* Processes that are found by the mark in their environment. */
+/* Finding processes by the mark in their environment. */
 #include "supervisor/proc/sweep.h"
 #include "tests/support/test_main.h"
 
@@ -14,7 +14,7 @@ enum { LOOKS = 1000 };
 static char mark[32];
 static int began[2];
 
-/* A process that never ceases to execute itself. */
+/* A process that executes itself again and again. */
 static _Noreturn void execute_for_ever(void)
 {
     static const char again[] = "exec /bin/sh -c \"$AGAIN\"";

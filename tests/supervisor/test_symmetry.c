@@ -1,6 +1,6 @@
-/* The symmetries that environments declare, walked through the worlds themselves: a turned
- * world, stepped with turned actions, has to show the turned observations and give the same
- * rewards. */
+/* The symmetries that environments declare, tested in the worlds themselves: a turned
+ * world that is stepped with turned actions must have the turned observations and the
+ * same rewards. */
 #include "common/msg/symmetry_msg.h"
 #include "common/rng/rng.h"
 #include "supervisor/env/particle_world.h"
@@ -12,7 +12,7 @@
 
 enum {
     COPIES = 32,
-    STEPS = 5, /* from one state: an action shows in a position after two */
+    STEPS = 5, /* from one state: an action changes a position after two */
     ROUNDS = 4,
     MAX_AGENTS = 16,
     MAX_ENTITIES = 32,
@@ -23,13 +23,13 @@ enum {
 
 struct setting {
     const char *id;
-    const char *key, *value; /* of env.params; NULL: none */
-    size_t factors;          /* with an effect */
+    const char *key, *value; /* of env.params; NULL: default params */
+    size_t factors;          /* number of factors that have an effect */
 };
 
 static const struct setting settings[] = {
     {"simple", NULL, NULL, 1},
-    {"simple_adversary", NULL, NULL, 3}, /* square, goals, the adversary's view */
+    {"simple_adversary", NULL, NULL, 3}, /* square, goals, view of the adversary */
     {"simple_adversary", "agents", "4", 7},
     {"simple_adversary", "agents", "1", 1},
     {"simple_push", NULL, NULL, 2},
@@ -39,7 +39,7 @@ static const struct setting settings[] = {
     {"simple_spread", "agents", "1", 1},
     {"simple_spread", "agents", "2", 2},
     {"simple_spread", "agents", "5", 7},
-    {"simple_tag", NULL, NULL, 6}, /* 2 hunters seen by each of 3, 3 by the prey */
+    {"simple_tag", NULL, NULL, 6}, /* 2 hunters in each of 3 views; 3 in the prey's */
     {"simple_tag", "good", "3", 14},
     {"simple_tag", "obstacles", "0", 5},
     {"simple_world_comm", NULL, NULL, 13},
@@ -52,14 +52,14 @@ static const struct setting settings[] = {
 enum { SETTINGS = sizeof(settings) / sizeof(settings[0]), VARIANTS = 4 };
 enum { FIRST_OF_MPE2_ALONE = SETTINGS - 2 };
 
-struct pair { /* a world, and what it is turned into */
+struct pair { /* a world, and its turned image */
     struct arena arena;
     struct env_params params;
     struct env_config config;
     const struct env_class *class;
     struct particle_world *world, *turned;
     struct symmetry_group group;
-    /* observations and actions of both, and rewards */
+    /* observations and actions of both; rewards */
     float obs[2][MAX_AGENTS][COPIES * MAX_WIDTH], act[2][MAX_AGENTS][COPIES * MAX_WIDTH];
     double reward[2][MAX_AGENTS][COPIES];
 };
@@ -93,8 +93,9 @@ static struct rng_key test_key(const char *purpose)
     return rng_key_make(11, "test symmetry", purpose);
 }
 
-/* simple_line: its direction leads from one landmark to the other. collect_treasure: kinds at
- * random, and all treasures out of reach, because what appears within an episode is not turned.
+/* simple_line: the direction leads from one landmark to the other. collect_treasure:
+ * random kinds, and all treasures out of reach, because objects that appear within an
+ * episode are not turned.
  */
 static void make_possible(struct particle_world *w)
 {
@@ -114,8 +115,8 @@ static void make_possible(struct particle_world *w)
         particle_pos(w, w->n_agents, 0)[i] += 3.0;
 }
 
-/* Everything at random, in half of the copies crowded, so that there are contacts; some reach
- * beyond the arena. */
+/* Draws everything at random; half of the copies are crowded, so that there are contacts,
+ * and some entities are beyond the arena. */
 static void draw_state(struct particle_world *w, uint64_t round)
 {
     const size_t n_pos = particle_n_entities(w) * 2 * COPIES;
@@ -132,7 +133,7 @@ static void draw_state(struct particle_world *w, uint64_t round)
     make_possible(w);
 }
 
-/* Discrete: one-hot heads. Continuous: also what the rules clip. */
+/* Discrete: one-hot heads. Continuous: also values that the rules clip. */
 static void draw_actions(struct pair *p, uint64_t step)
 {
     for (size_t a = 0; a < p->world->n_agents; a++) {
@@ -154,9 +155,9 @@ static void draw_actions(struct pair *p, uint64_t step)
     }
 }
 
-/* ---- what turns a state ---- */
+/* ---- changes of a state ---- */
 
-/* Of the world: coordinates, and two entities of one kind. */
+/* A change of the world: of coordinates, and of two entities of one kind. */
 struct change {
     double x, y;  /* factors of the coordinates, after ... */
     int exchange; /* ... x and y were exchanged */
@@ -202,9 +203,10 @@ static void change_state(const struct pair *p, const struct change *c)
         make_possible(p->turned);
 }
 
-/* ---- what is declared ---- */
+/* ---- declared symmetries ---- */
 
-/* Generator `move`, or items `move` and `move` + 1 swapped: of one part of a row. */
+/* Applies generator `move`, or swaps items `move` and `move` + 1, in one part of a
+ * row. */
 static void turn(const struct symmetry_factor *f, size_t move, size_t agent,
                  enum symmetry_part part, const float *from, float *to, size_t width)
 {
@@ -261,7 +263,8 @@ static void observe(struct pair *p, int which)
     p->class->ops->observe(which == 0 ? p->world : p->turned, 0, COPIES, obs);
 }
 
-/* The agents that the factor is about: all that have runs of a shared one, or that one. */
+/* 1 for agents that the factor affects: all, if it is shared, or the one that has its
+ * runs. */
 static int is_about(const struct symmetry_factor *f, size_t agent)
 {
     for (size_t r = 0; r < f->n_runs; r++)
@@ -275,7 +278,8 @@ static double difference(double a, double b)
     return fabs(a - b) / fmax(1, fabs(a));
 }
 
-/* The largest difference between an agent's turned and found observations. */
+/* The largest difference between an agent's turned observation and that of the turned
+ * world. */
 static double compare(const struct pair *p, const struct symmetry_factor *f, size_t move)
 {
     double worst = 0;
@@ -304,8 +308,8 @@ static double compare_rewards(const struct pair *p, const struct symmetry_factor
     return worst;
 }
 
-/* Actions of the turned world: each agent's is turned, and agents that change places do what
- * the other one does. */
+/* Actions of the turned world: each agent's action is turned; agents that change places
+ * also exchange their actions. */
 static void turn_actions(struct pair *p, const struct symmetry_factor *f, size_t move,
                          const struct change *c)
 {
@@ -320,8 +324,8 @@ static void turn_actions(struct pair *p, const struct symmetry_factor *f, size_t
 
 #define TOLERANCE 1e-6
 
-/* The largest difference in all rounds; the first one that is above the tolerance, so that
- * wrong changes cost little. */
+/* The largest difference in all rounds. Stops at the first one above the tolerance, so
+ * that wrong changes take little time. */
 static double walk(struct pair *p, const struct symmetry_factor *f, size_t move,
                    const struct change *c)
 {
@@ -346,8 +350,8 @@ static double walk(struct pair *p, const struct symmetry_factor *f, size_t move,
     return worst;
 }
 
-/* Which two things change places in the world is for the world to say: of all pairs exactly
- * one may do. */
+/* The test does not know which two entities change places in the world: exactly one of
+ * all pairs must fit. */
 static size_t count_pairs(struct pair *p, const struct symmetry_factor *f, size_t move)
 {
     const size_t n = particle_n_entities(p->world);
@@ -359,7 +363,7 @@ static size_t count_pairs(struct pair *p, const struct symmetry_factor *f, size_
 
             c.a = a;
             c.b = b;
-            /* an agent's view of others never has itself in it */
+            /* an agent is never in its own view of others */
             if ((a < p->world->n_agents) != (b < p->world->n_agents) ||
                 (a < p->world->n_agents && (is_about(f, a) || is_about(f, b))) ||
                 (a < p->world->n_agents &&
@@ -399,7 +403,8 @@ START_TEST(test_each_generator)
 }
 END_TEST
 
-/* The walk notices one wrong sign, two exchanged choices, a run in the wrong place. */
+/* The walk notices one wrong sign, two exchanged choices, or a run at a wrong
+ * position. */
 START_TEST(test_the_walk_notices)
 {
     static struct pair p;
@@ -426,7 +431,7 @@ START_TEST(test_the_walk_notices)
             }
             ck_assert_double_gt(walk(&p, &wrong, g, &squares[g]), TOLERANCE);
         }
-    f = &p.group.factors[1]; /* landmarks */
+    f = &p.group.factors[1]; /* the landmarks */
     ck_assert_uint_eq(count_pairs(&p, f, 0), 1);
     f->runs[0].first++;
     ck_assert_uint_eq(count_pairs(&p, f, 0), 0);

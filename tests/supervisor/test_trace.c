@@ -9,7 +9,7 @@
 
 static char *written(void)
 {
-    static char *text; /* open_memstream keeps its address */
+    static char *text; /* open_memstream writes to this address */
     static size_t len;
     FILE *f = open_memstream(&text, &len);
 
@@ -70,7 +70,7 @@ START_TEST(spans_become_events_and_shares)
 }
 END_TEST
 
-/* An agent sends its own method names and times. */
+/* An agent chooses the names of its methods, and sends times. */
 START_TEST(what_an_agent_sends_cannot_break_the_file)
 {
     struct trace_span span = {.process = "agent_0", .pid = 77, .work = "a\"b\\c\nd"};

@@ -1,4 +1,4 @@
-/* Which agents learn together, and the stages of an update of mixed teams. */
+/* Groups of agents that learn together, and the stages of an update of mixed teams. */
 #include "common/config/algorithms.h"
 #include "supervisor/env/env.h"
 #include "supervisor/rollout/update_plan.h"
@@ -40,7 +40,7 @@ static void reads(struct stage_decl *s, int stage, const char *name)
     (void)snprintf(r->name, sizeof(r->name), "%s", name);
 }
 
-/* As the algorithms declare them. */
+/* The stages that the algorithms declare. */
 static void describe(struct description *d, const struct agent_config *a, int shares)
 {
     const char *name = a->algorithm;
@@ -111,7 +111,7 @@ static void finish(struct planned *p)
     run_config_done(&p->config);
 }
 
-/* "0:propose(0123)": the group, the stage, and who runs it. */
+/* "0:propose(0123)": the group, the stage, and its runners. */
 static const char *text_of(const struct planned *p)
 {
     static char text[1024];
@@ -141,7 +141,7 @@ static const char *text_of(const struct planned *p)
     "}, adversary_2: {algorithm: " x "}, agent_0: {algorithm: "
 
 static const struct {
-    const char *config, *plan, *draws; /* draws: of the last group */
+    const char *config, *plan, *draws; /* draws: name of the last group's draws */
 } mixes[] = {
     {TAG PREDATORS("maddpg") "ddpg}}\n",
      "0:propose(0123) 0:critic(012) 0:learn(012) 1:learn(3)", "experience/agent_0"},
@@ -157,17 +157,17 @@ static const struct {
     {TAG PREDATORS("vdn") "random}}\n", "0:values(012) 0:learn(012)", "experience"},
     {TAG PREDATORS("random") "maddpg}}\n", "0:propose(0123) 0:critic(3) 0:learn(3)",
      "experience"},
-    /* each in its own way: groups are in the order of their first members */
+    /* all differ: groups are in the order of their first members */
     {TAG "agents: {adversary_1: {algorithm: ddpg}, adversary_2: {algorithm: iql}}\n",
      "0:propose(0123) 0:critic(03) 0:learn(03) 1:learn(1) 2:learn(2)",
      "experience/adversary_2"},
-    /* one algorithm, but other rows */
+    /* the same algorithm with other rows */
     {TAG "agents: {agent_0: {experience: {batch_size: 7}}}\n",
      "0:propose(0123) 0:critic(012) 0:learn(012) 1:propose(0123) 1:critic(3) 1:learn(3)",
      "experience/agent_0"},
     {TAG "defaults: {algorithm: iql}\nagents: {agent_0: {settings: {n_step: 3}}}\n",
      "0:learn(012) 1:learn(3)", "experience/agent_0"},
-    /* one of a team of one shares nothing */
+    /* an agent that is alone in its team shares nothing */
     {TAG "defaults: {algorithm: mappo, share: team, settings: {epochs: 3}}\n",
      "0:gradients(012) 0:apply(ps) 0:assign(012) 1:learn(3)", "experience/agent_0"},
     {TAG "defaults: {algorithm: maddpg}\n",
@@ -188,7 +188,7 @@ START_TEST(an_update_is_the_union_of_the_groups_stages)
 }
 END_TEST
 
-/* Reads and repetitions refer to the stages of the same group. */
+/* Indices of reads and repetitions refer to stages of the same group. */
 START_TEST(indices_are_of_the_whole_list)
 {
     struct planned p;
@@ -241,7 +241,8 @@ START_TEST(what_does_not_fit_is_refused)
 }
 END_TEST
 
-/* Windows beside drawn rows have an interval of their own; other values are the run's. */
+/* A group with windows has its own interval, even if other groups draw rows; other values
+ * are the run's. */
 START_TEST(experience_of_a_group)
 {
     struct planned p;

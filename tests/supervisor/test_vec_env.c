@@ -104,7 +104,7 @@ START_TEST(test_truncation)
             ck_assert_uint_eq(s.episode_length[c], t % 3 + 1);
             ck_assert_uint_eq(vec_env_episode(v, c), (t + 1) / 3);
             ck_assert_uint_eq(vec_env_time(v, c), (t + 1) % 3);
-            /* The final observation is of the old episode, obs of the new one. */
+            /* next_obs belongs to the old episode, obs to the new one */
             ck_assert_int_eq(memcmp(s.next_obs[0] + c * 18, vec_env_obs(v, 0) + c * 18,
                                     sizeof(before)) != 0,
                              last);
@@ -114,7 +114,7 @@ START_TEST(test_truncation)
 }
 END_TEST
 
-/* obs of agent 0, except of the copies in `fresh`, is its next_obs. */
+/* obs of agent 0 equals its next_obs, except in the copies in `fresh`. */
 static void expect_obs(const struct vec_env *v, const struct env_step *s, unsigned fresh)
 {
     for (size_t c = 0; c < vec_env_copies(v); c++) {
@@ -149,7 +149,7 @@ START_TEST(test_begun_copies_keep_next_obs)
         s = step_env(v, 0, t);
         expect_obs(v, &s, 0x0);
     }
-    s = step_env(v, 0, 4); /* the limit of all but copy 1 */
+    s = step_env(v, 0, 4); /* limit of all copies but copy 1 */
     expect_obs(v, &s, 0xd);
     s = step_env(v, 0, 5);
     expect_obs(v, &s, 0x0);
@@ -211,7 +211,7 @@ START_TEST(test_terminated_is_not_truncated)
     struct vec_env *v;
     struct env_step s;
 
-    config.max_steps = 1; /* limit and termination in one step: terminated */
+    config.max_steps = 1; /* limit and termination in one step count as termination */
     v = open_env(&config, ENV_DRAWS_TRAINING, 1);
     s = step_env(v, 0, 0);
     ck_assert_int_eq(s.terminated[0][0], 1);
@@ -440,7 +440,7 @@ static const char *world_at(int i)
     return info->id;
 }
 
-/* One check for all numbers: there are millions. */
+/* One check for all numbers, because there are millions. */
 static void expect_finite(const struct vec_env *v, const struct env_step *s)
 {
     const struct env_spec *spec = vec_env_spec(v);
@@ -453,7 +453,8 @@ static void expect_finite(const struct vec_env *v, const struct env_step *s)
             sum += 0 * ((double)s->next_obs[a][i] + (double)vec_env_obs(v, a)[i]);
         for (size_t c = 0; c < n; c++)
             sum += 0 * s->reward[a][c];
-        if (sum != 0) /* Check notes every assertion that holds, which takes long */
+        /* an assertion of Check takes long even if it holds */
+        if (sum != 0)
             ck_abort_msg("%s, %s: not finite", spec->id, spec->agents[a].name);
     }
 }
@@ -477,7 +478,7 @@ static void step_at_random(struct vec_env *v, uint64_t t, struct env_step *ret)
     ck_assert_int_eq(vec_env_step(v, rows, ret, NULL), 0);
 }
 
-/* A running hash of everything that the steps return. */
+/* Extends a hash by everything that a step returns. */
 static uint32_t add_step(uint32_t sum, const struct vec_env *v, const struct env_step *s)
 {
     const struct env_spec *spec = vec_env_spec(v);
@@ -526,8 +527,8 @@ static void expect_in_range(const struct vec_env *v, const struct env_step *s)
 }
 
 /* Ten thousand joint steps of every environment, with both sets of rules and both kinds
- * of actions: all values are finite and within their bounds, and a second time the
- * same. */
+ * of actions: all values are finite and within their bounds, and a second time they are
+ * the same. */
 START_TEST(test_long_random_play)
 {
     struct env_config config = config_of(world_at(_i / 4));
@@ -571,7 +572,7 @@ START_TEST(test_long_random_play)
 }
 END_TEST
 
-/* A single agent goes to its landmark; returns the step in which the first episode
+/* Lets a single agent go to its landmark; returns the step in which the first episode
  * ends. */
 static struct env_step go_there(struct vec_env *v)
 {
@@ -636,7 +637,7 @@ START_TEST(test_params_are_the_environments_own)
     ck_assert_ptr_nonnull(strstr(err.msg, "did you mean 'adversaries'?"));
     config.params = env_params(&params, "good", "0");
     ck_assert_int_eq(env_agent_names(NULL, &config, &names, &err), ERR_CONFIG);
-    config.id = "simple_crypto"; /* has none */
+    config.id = "simple_crypto"; /* has no params */
     ck_assert_int_eq(env_agent_names(NULL, &config, &names, &err), ERR_CONFIG);
 }
 END_TEST

@@ -179,13 +179,13 @@ START_TEST(agents_in_trouble_come_first_and_the_rest_is_counted)
     ck_assert_ptr_nonnull(strstr(p, "memory\nagent_7      4007  frozen "));
     ck_assert_ptr_nonnull(strstr(p, "\nagent_100    4100  replaying          1 "));
     ck_assert_ptr_nonnull(strstr(p, "\n+180 more: 174 busy, 6 restarting\n"));
-    /* Scrolled, and too far: the last ones are shown. */
+    /* scrolled, and scrolled too far: the last agents are shown */
     p = lay_out((struct view_frame){.top = 30}, 80, 24);
     ck_assert_ptr_nonnull(strstr(p, "memory\nagent_4 "));
     ck_assert_ptr_nonnull(strstr(p, "\n+180 more: 154 busy, 25 restarting, 1 frozen\n"));
     p = lay_out((struct view_frame){.top = 10000}, 80, 24);
     ck_assert_ptr_nonnull(strstr(p, "\nagent_199 "));
-    /* The last frame has all, in their order. */
+    /* the last frame has all agents, in their order */
     p = lay_out((struct view_frame){.is_over = 1}, 80, 0);
     ck_assert_uint_eq(shown, AGENTS_MAX);
     ck_assert_ptr_nonnull(strstr(p, "memory\nagent_0 "));
@@ -330,7 +330,7 @@ START_TEST(a_narrow_or_low_terminal_shows_what_matters_most_of_a_study)
     ck_assert_ptr_nonnull(strstr(p, "\n    7  done "));
     ck_assert_ptr_nonnull(strstr(p, "\n    1  done "));
     ck_assert_ptr_nonnull(strstr(p, "\n+3 more: 1 running, 1 failed, 1 waiting\n"));
-    p = lay_out_study(80, 7, 99); /* trials were removed meanwhile */
+    p = lay_out_study(80, 7, 99); /* trials have been removed in the meantime */
     ck_assert_ptr_nonnull(strstr(p, "\n    3  waiting"));
     for (int columns = 1; columns < 100; columns++)
         for (int rows = 2; rows < 12; rows++)

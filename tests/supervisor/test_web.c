@@ -1,4 +1,4 @@
-/* What `brood web` checks of a request before it does anything, without a socket. */
+/* The checks that `brood web` makes before it handles a request, without a socket. */
 #include "supervisor/web/curves.h"
 #include "supervisor/web/growing_file.h"
 #include "supervisor/web/guard.h"
@@ -59,11 +59,11 @@ START_TEST(test_hosts_and_origins)
     struct guard g;
 
     ck_assert_int_eq(guard_init(&g, NULL), 0);
-    ck_assert(!guard_host(&g, "")); /* before there is a port */
+    ck_assert(!guard_host(&g, "")); /* no port is set yet */
     guard_set_port(&g, 8123);
     ck_assert(guard_host(&g, "127.0.0.1:8123") && guard_host(&g, "localhost:8123"));
     ck_assert(!guard_host(&g, "127.0.0.1") && !guard_host(&g, "localhost"));
-    guard_set_port(&g, 80); /* which a browser leaves out */
+    guard_set_port(&g, 80); /* a port that browsers leave out */
     ck_assert(guard_host(&g, "127.0.0.1") && guard_host(&g, "localhost:80"));
     ck_assert(guard_origin(&g, "http://localhost", 1) && !guard_host(&g, ""));
     guard_set_port(&g, 8123);
@@ -192,7 +192,7 @@ START_TEST(test_a_growing_file_is_read_on_from_a_position)
     temp_dir_init(&dir);
     (void)snprintf(path, sizeof(path), "%s/log", dir.path);
     (void)snprintf(other, sizeof(other), "%s/other", dir.path);
-    ck_assert_int_eq(growing_file_open(&f, path, NULL), 0); /* there is none */
+    ck_assert_int_eq(growing_file_open(&f, path, NULL), 0); /* the file does not exist */
     ck_assert_int_eq(f.fd, -1);
     ck_assert_int_eq(growing_file_find(&f, "5:1", 0, &offset), GROWING_FIRST);
     ck_assert_int_eq(growing_file_read(&f, 0, text, sizeof(text)), 0);
@@ -213,14 +213,14 @@ START_TEST(test_a_growing_file_is_read_on_from_a_position)
     ck_assert_int_eq(growing_file_read(&f, 4, text, 2), 2);
     ck_assert_int_eq(growing_file_read(&f, 8, text, 2), 0);
     growing_file_close(&f);
-    write_log(other, "one\ntwo\nthree\n"); /* replaced: the offset alone would do */
+    write_log(other, "one\ntwo\nthree\n"); /* replaced; the offset alone would be valid */
     ck_assert_int_eq(rename(other, path), 0);
     ck_assert_int_eq(growing_file_open(&f, path, NULL), 0);
     ck_assert_int_eq(growing_file_find(&f, at, 0, &offset), GROWING_AGAIN);
     (void)snprintf(at, sizeof(at), "%llu:14", (unsigned long long)f.st.st_ino);
     ck_assert_int_eq(growing_file_find(&f, at, 0, &offset), GROWING_ON);
     growing_file_close(&f);
-    write_log(path, "one\n"); /* cut */
+    write_log(path, "one\n"); /* cut off */
     ck_assert_int_eq(growing_file_open(&f, path, NULL), 0);
     ck_assert_int_eq(growing_file_find(&f, at, 0, &offset), GROWING_AGAIN);
     growing_file_close(&f);

@@ -1,5 +1,5 @@
 /* The table of workers with a second set of link operations: the workers are functions of
- * this test, "processes" only in the eyes of the table. */
+ * this test, which look like processes to the table. */
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/msg/protocol.h"
@@ -28,39 +28,40 @@ enum mishap {
     MISHAP_CRASH,
     MISHAP_KILLED,
     MISHAP_BROKEN,
-    MISHAP_LOST, /* with its machine, and its block */
+    MISHAP_LOST, /* with its machine and its block */
     MISHAP_SILENT
 };
 
-struct queued { /* what the table will hear */
+struct queued { /* an event that the table will get */
     enum { HEAR_MESSAGE, HEAR_BROKEN, HEAR_EXIT } kind;
     uint8_t *data;
     size_t len;
 };
 
 struct memory_link {
-    struct worker_link base; /* first */
+    struct worker_link base; /* must be first */
     const struct agent_spec *spec;
     struct queued queue[MAX_QUEUED];
     size_t n_queued;
     uint64_t block[WORDS];
-    size_t block_bytes; /* 0: not known yet */
+    size_t block_bytes; /* 0: unknown */
     struct msg_out out;
-    int n_handled;  /* requests, by this process */
+    int n_handled;  /* number of requests that this process has handled */
     uint64_t state; /* of an environment: a sum of all steps since the reset */
     char log[64];
 };
 
 static struct memory_site {
     struct worker_site base;
-    uv_timer_t timer; /* delivers */
+    uv_timer_t timer; /* delivers events */
     struct memory_link *links[MAX_WORKERS];
     size_t n;
     int n_starts, n_open, n_snapshots, n_puts, n_clears, n_pauses;
-    int now_or_never;     /* snapshots: 0: always */
-    int loses_what_waits; /* 1: the second one has the mishap, too; the block is lost while
-                             the next start is delayed */
-    int refuses_to_start; /* from that start on; 0: never */
+    int now_or_never; /* 1: only the first snapshot is possible; 0: all are */
+    /* loses_what_waits: 1: the second process has the mishap, too; its block is lost
+     * while the next start is delayed */
+    int loses_what_waits;
+    int refuses_to_start; /* number of the first start that is refused; 0: none */
     enum mishap mishap;   /* of the first process, at its request number `at` */
     int at;
     int64_t memory;
@@ -99,7 +100,7 @@ static void drop_queue(struct memory_link *l)
     l->n_queued = 0;
 }
 
-/* What it said before is still delivered. */
+/* Messages that the process sent before its end are still delivered. */
 static void die(struct memory_link *l, int code, int signum)
 {
     if (!l->base.is_running)
@@ -110,7 +111,7 @@ static void die(struct memory_link *l, int code, int signum)
     push(l, (struct queued){.kind = HEAR_EXIT});
 }
 
-/* One thing of each worker in every turn of the loop. */
+/* Delivers one event of each worker in every turn of the loop. */
 static void on_timer(uv_timer_t *t)
 {
     const struct err why = {.code = ERR_PROTOCOL, .msg = "it sent nonsense"};
@@ -207,7 +208,7 @@ static void configure(struct memory_link *l, const struct msg *m)
 {
     int restored = 0;
 
-    if (l->spec->command != NULL) { /* it has no block */
+    if (l->spec->command != NULL) { /* an environment has no block */
         msg_map(&l->out, 0);
         return;
     }
@@ -242,7 +243,7 @@ static void lose_block(struct memory_link *l)
     l->base.is_block_lost = 1;
 }
 
-/* 1: the request is not answered. */
+/* Returns 1 if the request is not answered. */
 static int have_mishap(struct memory_link *l)
 {
     const int number = l->base.pid - FIRST_PID;
@@ -251,7 +252,7 @@ static int have_mishap(struct memory_link *l)
         l->n_handled++ != (number == 1 ? site.at : 0))
         return 0;
     if (site.mishap == MISHAP_CRASH || site.mishap == MISHAP_BROKEN)
-        l->block[WORDS / 2] = 13; /* it was in the midst of it */
+        l->block[WORDS / 2] = 13; /* dies in the middle of its work */
     if (site.mishap == MISHAP_LOST)
         lose_block(l);
     if (site.mishap == MISHAP_CRASH)
@@ -416,7 +417,7 @@ static struct rig {
     uint64_t replayed;
     int answered[MAX_WORKERS];
     uint64_t sum[MAX_WORKERS];
-    uint64_t steps[ROUNDS]; /* answers of an environment */
+    uint64_t steps[ROUNDS]; /* responses of an environment */
     size_t n_steps;
 } rig;
 
@@ -428,7 +429,8 @@ static struct rig {
         }                                                                                \
     } while (0)
 
-/* It ticks: a turn of the loop in which only a timer is due would wait for more. */
+/* The timer repeats: after a turn of the loop that runs only a timer, the loop waits for
+ * the next event. */
 static void on_deadline(uv_timer_t *t)
 {
     rig.timed_out = uv_now(&rig.loop) > rig.give_up_ms;
@@ -584,7 +586,7 @@ static void teardown(void)
 
 /* ---- the tests ---- */
 
-/* What the rounds would answer, and leave in the block. */
+/* The sum in the last response of the rounds, which is also that of the block. */
 static uint64_t expected_sum(size_t rounds)
 {
     uint64_t block[WORDS];
@@ -644,8 +646,8 @@ static const enum mishap mishaps[] = {MISHAP_CRASH, MISHAP_KILLED, MISHAP_BROKEN
                                       MISHAP_LOST};
 enum { N_MISHAPS = 4, N_REQUESTS = 1 + 2 * ROUNDS };
 
-/* The process ends at each of its requests, once with the values of every moment at hand
- * and once with the first ones only: the answers stay the same. */
+/* The process ends at each of its requests, once with snapshots of every moment and once
+ * with only the first: the answers stay the same. */
 static void die_once(int i, int now_or_never)
 {
     add_worker("memory");
@@ -668,7 +670,7 @@ START_TEST(death_changes_nothing)
 }
 END_TEST
 
-/* Every writing request that was answered is replayed on the first values. */
+/* Every writing request that was answered is replayed from the first snapshot. */
 START_TEST(replay_brings_it_back)
 {
     die_once(_i, 1);
@@ -678,8 +680,8 @@ START_TEST(replay_brings_it_back)
 }
 END_TEST
 
-/* The block is whole when the processes have died, but not when the next one starts. (The first
- * start after progress is not delayed.) */
+/* The block is intact when a process has died, but lost when the next one starts. (The
+ * first start after progress is not delayed.) */
 START_TEST(a_block_is_put_again_that_was_lost_meanwhile)
 {
     add_worker("memory");
@@ -774,7 +776,7 @@ START_TEST(memory_is_asked_of_the_link)
 }
 END_TEST
 
-/* ---- an environment's process ---- */
+/* ---- processes of an environment ---- */
 
 static int pack_revival(void *ctx, size_t agent, size_t i, uint32_t id, struct msg_out *o)
 {
@@ -826,7 +828,7 @@ START_TEST(an_environment_is_revived_by_its_caller)
 }
 END_TEST
 
-/* ---- both sets in one table ---- */
+/* ---- both kinds of links in one table ---- */
 
 static uint64_t learn_of_both(uint64_t value)
 {

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #define DEADLINE_MS 300000
-#define HIGH_FD     32 /* above all that the child puts in place */
+#define HIGH_FD     32 /* above all descriptors that the child sets up */
 
-/* Puts `fd` at `at`, or leaves `at` closed. */
+/* Duplicates `fd` to the number `at`; fd -1: closes `at`. */
 static void place(int fd, int at)
 {
     if (fd < 0)
@@ -139,7 +139,7 @@ void agent_process_write(struct agent_process *p, const void *data, size_t len)
     while (len > 0) {
         ssize_t n = write(p->to, at, len);
 
-        if (n < 0 && errno == EPIPE) /* it refused the first bytes and is gone */
+        if (n < 0 && errno == EPIPE) /* the agent refused the first bytes and exited */
             return;
         CHECK(n > 0);
         at += n;
@@ -226,7 +226,7 @@ static void pack_agent(struct msg_out *o, size_t i)
     msg_u64(o, 5);
 }
 
-/* As it is written, right or wrong. */
+/* Packs the tree as written, valid or not. */
 static void pack_tree(struct msg_out *o, const struct yaml_node *n)
 {
     char *end;
@@ -251,7 +251,7 @@ static void pack_tree(struct msg_out *o, const struct yaml_node *n)
     }
 }
 
-/* Packs a section as the supervisor does, or an invalid one as it is written. */
+/* Packs a section as the supervisor does, or an invalid one as written. */
 static void pack_config(struct msg_out *o, const char *config)
 {
     struct arena arena = ARENA_ZERO;

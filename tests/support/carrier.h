@@ -1,5 +1,5 @@
-/* carrier.h - a toy algorithm whose policy is a GRU cell and a layer of scores, to test that
- * what an agent carries travels out with its actions and back in with the next `act`. It
+/* carrier.h - a toy algorithm whose policy is a GRU cell and a layer of scores, to test
+ * that an agent's carry is sent with its actions and comes back with the next `act`. It
  * learns nothing and has no stages. Linked into carrier_agent, and into the test that
  * compares it with the same algorithm in its own process.
  */

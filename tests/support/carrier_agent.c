@@ -1,4 +1,5 @@
-/* brood-agent with a recurrent test policy, whatever the configuration names. */
+/* brood-agent with a recurrent test policy, whatever algorithm the configuration
+ * names. */
 #include "agent/agent.h"
 #include "tests/support/carrier.h"
 

@@ -8,7 +8,7 @@
 #include <fts.h>
 #include <string.h>
 
-/* Says so if there are none. */
+/* Prints a message if there are none. */
 static inline int test_has_real_checkpoints(void)
 {
     if (test_shared_dir() != NULL)

@@ -26,14 +26,15 @@
 #include <unistd.h>
 
 #define WORDS                                                                            \
-    ((size_t)1 << 17) /* 1 MiB: so big that not every request is worth a snapshot */
-/* Of mode `slow`, behind the numbers zeros: snapshots are rare on a busy machine, too. */
+    ((size_t)1 << 17) /* 1 MiB: so large that not every request is worth a snapshot */
+/* Block of mode `slow`, zeros after the numbers: snapshots are rare even on a busy
+ * machine. */
 #define SLOW_BYTES ((uint64_t)64 << 20)
 
 struct fake {
     const char *name;
     char mode[AGENT_NAME_MAX];
-    long n;         /* of the mode */
+    long n;         /* parameter of the mode */
     long run;       /* 0: the first process of this name */
     long n_request; /* 1: configure */
     int restored;
@@ -120,7 +121,7 @@ static void leave_grandchild(int own_session, int orphan)
     wait_for_ever();
 }
 
-/* Works for a second and sends progress meanwhile. */
+/* Works for a second, sending progress. */
 static void work_slowly(struct fake *f)
 {
     for (int i = 0; i < 20; i++) {
@@ -141,7 +142,7 @@ static void take_memory(size_t bytes)
     wait_for_ever();
 }
 
-/* Takes memory for a second without a word. */
+/* Allocates memory for a second without sending anything. */
 static void grow_slowly(void)
 {
     const size_t bytes = (size_t)2 << 20;
@@ -169,7 +170,8 @@ static void flood_stderr(size_t bytes)
     }
 }
 
-/* Performs the mode when the n-th request of a process arrives, before it is handled. */
+/* Carries out the mode when the n-th request of a process arrives, before it is
+ * handled. */
 static void misbehave(struct fake *f)
 {
     static const uint8_t garbage[] = {4, 0, 0, 0, 0xc1, 0xff, 0x00, 0x13};
@@ -257,7 +259,7 @@ static void learn(struct fake *f)
 
     CHECK(msg_get_u64(&f->in.body, "value", UINT64_MAX, &value, NULL) == 0);
     for (i = 0; i < WORDS; i++) {
-        /* Dies in the middle of the work: the block is half changed. */
+        /* dies in the middle of its work: the block is half changed */
         if (is_mode(f, "poison") && (long)value == f->n && i == WORDS / 2)
             crash();
         f->block[i] = f->block[i] * 6364136223846793005u + value + i;
@@ -290,7 +292,7 @@ static void respond(struct fake *f)
     msg_key(&f->out, "payload");
     msg_bin(&f->out, payload, payload_len);
     msg_end(&f->out, &frame, &len);
-    /* The work is done, but the answer is not sent, or only a part of it. */
+    /* the work is done, but the response is not sent, or only a part of it */
     if (is_mode(f, "late") && f->run == 0 && f->n_request == f->n)
         (void)raise(SIGKILL);
     if (is_mode(f, "half") && f->run == 0 && f->n_request == f->n) {

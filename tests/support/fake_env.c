@@ -37,7 +37,7 @@ struct copy {
     int is_reset;
 };
 
-/* An answer's arrays: of agent a, copy i of the request. */
+/* The arrays of a response: of agent a, for copy i of the request. */
 struct answer {
     float obs[AGENTS][MAX_COPIES * MAX_WIDTH];
     double reward[AGENTS][MAX_COPIES];
@@ -338,7 +338,7 @@ static void step(void)
     answer(n, 1);
 }
 
-/* Performs the mode when the n-th request arrives, before it is handled. */
+/* Carries out the mode when the n-th request arrives, before it is handled. */
 static void misbehave(void)
 {
     static const uint8_t garbage[] = {4, 0, 0, 0, 0xc1, 0xff, 0x00, 0x13};

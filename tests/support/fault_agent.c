@@ -4,11 +4,12 @@
  *
  * The named agent's first process (agent_1/2: its third) ends at that point of its 17th
  * request of that method. Points: before-read, half-read, before-reply, half-reply,
- * after-reply; ends: kill, stop (until somebody ends or continues it), abort. Or,
- * before-reply, it hangs (hang: it ignores SIGTERM, too) or attacks the supervisor: garbage,
- * giant (a frame), array (a message of 4 G objects), wrong-id, shrink (its block), flood
- * (100 MiB on stderr). <name>.runs beside the executable counts the processes of a name. The
- * agent's own sources are unchanged: the linker wraps read and write.
+ * after-reply; ends: kill, stop (until another process ends or continues it), abort. Or,
+ * before-reply, it hangs (hang: it ignores SIGTERM, too) or attacks the supervisor:
+ * garbage, giant (a frame), array (a message of 4 G objects), wrong-id, shrink (its
+ * block), flood (100 MiB on stderr). <name>.runs beside the executable counts the
+ * processes of a name. The agent's own sources are unchanged: the linker wraps read and
+ * write.
  */
 #include "agent/agent.h"
 #include "common/err/check.h"
@@ -35,7 +36,7 @@ enum { HEAD_BYTES = 96, MAX_FAULTS = 8, METHOD_AT = FRAME_HEADER_BYTES + 2 };
 
 struct fault {
     char method[32], point[16], end[16];
-    long n; /* requests of the method until it is due */
+    long n; /* number of requests of the method until the fault is due */
 };
 
 /* Global, because the wrapped functions have no argument for it. */
@@ -72,7 +73,7 @@ static void write_all(int fd, const void *data, size_t len)
         ssize_t n = __real_write(fd, p, len);
 
         if (n <= 0)
-            _exit(AGENT_EXIT_DONE); /* it was let go */
+            _exit(AGENT_EXIT_DONE); /* the supervisor closed the pipe */
         p += n;
         len -= (size_t)n;
     }
@@ -102,7 +103,8 @@ static void shrink(void)
     (void)raise(SIGKILL);
 }
 
-/* In place of the answer `frame`, and never to return; or before it. */
+/* Called before the response `frame` is sent. Returns only for "stop" and "flood";
+ * otherwise misbehaves instead of responding. */
 static void misbehave(const char *how, const uint8_t *frame, size_t len)
 {
     static const uint8_t giant[] = {0xff, 0xff, 0xff, 0xff};
@@ -111,7 +113,7 @@ static void misbehave(const char *how, const uint8_t *frame, size_t len)
     uint8_t *copy;
 
     if (strcmp(how, "stop") == 0)
-        return; /* somebody continued it */
+        return; /* was stopped, and is continued now */
     if (strcmp(how, "flood") == 0) {
         flood();
         return;
@@ -159,7 +161,8 @@ static void count_request(void)
             seam.faults[i].n--;
 }
 
-/* [0, id, "method", params]: the id takes 1, 2, 3 or 5 bytes, the name is short. */
+/* Reads the method from [0, id, "method", params]: the id takes 1, 2, 3 or 5 bytes, the
+ * name is short. */
 static void take_method(const uint8_t *head, size_t len)
 {
     const uint8_t id = head[METHOD_AT];
@@ -180,12 +183,14 @@ static void begin_request(void)
     uint8_t head[HEAD_BYTES], half[4096];
     ssize_t n;
 
-    if (seam.peek[1] == 0) /* not before all but the agent's descriptors were closed */
+    /* made at the first request: at its start, the agent closes all unknown
+     * descriptors */
+    if (seam.peek[1] == 0)
         CHECK(pipe2(seam.peek, O_CLOEXEC) == 0);
     n = tee(AGENT_FD_IN, seam.peek[1], sizeof(head), 0);
 
     if (n <= 0)
-        return; /* the end of the stream: read says so, too */
+        return; /* end of the stream: read returns it, too */
     CHECK(__real_read(seam.peek[0], head, (size_t)n) == n && n > METHOD_AT + 8);
     seam.frame_left =
         FRAME_HEADER_BYTES + ((size_t)head[0] | (size_t)head[1] << 8 |
@@ -241,7 +246,7 @@ ssize_t __wrap_write(int fd, const void *data, size_t len)
     return n;
 }
 
-/* How many processes of this name there were before. */
+/* Counts this process; returns the number of earlier processes of this name. */
 static long count_run(const char *name)
 {
     char path[PATH_MAX];

@@ -41,7 +41,7 @@ static void send_out(void)
     write_bytes(frame, len);
 }
 
-/* pid: as it is said to be. */
+/* pid: as the message claims. */
 static void hello(uint64_t pid)
 {
     msg_begin_notification(&out, "hello");
@@ -118,7 +118,7 @@ static void say_nothing(void)
     msg_map(&out, 0);
 }
 
-/* A block, and so many keys to come. */
+/* A response with a block size, and n_more keys that the caller adds. */
 static void begin_answer(uint64_t block_bytes, size_t n_more)
 {
     msg_map(&out, 1 + n_more);
@@ -145,7 +145,7 @@ static void say_wide_carry(void)
     msg_u64(&out, UINT64_MAX);
 }
 
-/* One that lies outside of the block and has a path for a name. */
+/* A variable outside of the block whose name is a path. */
 static void say_wrong_variables(void)
 {
     begin_answer(64, 2);
@@ -167,10 +167,10 @@ static void begin_never(void)
     (void)pause();
 }
 
-/* Whether it is the process that a configuration is tried with. */
+/* 1 if this process is the trial of a configuration, not an agent of a run. */
 static int is_trial;
 
-/* A trial would be waited for. */
+/* Never sends hello in a run. A trial exits, because the supervisor would wait for it. */
 static void begin_no_run(void)
 {
     if (is_trial)
@@ -181,7 +181,7 @@ static void begin_no_run(void)
 static const struct behaviour {
     const char *name;
     void (*before_hello)(void);
-    void (*answer)(void); /* to configure; NULL: it never comes so far */
+    void (*answer)(void); /* answers configure; NULL: not reached */
 } behaviours[] = {
     {"garbage", garbage, NULL},
     {"endless-frame", endless_frame, NULL},
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
         b->answer();
         send_out();
     }
-    (void)!read(AGENT_FD_IN, request, sizeof(request)); /* the next one is too much */
+    (void)!read(AGENT_FD_IN, request, sizeof(request)); /* the next request ends it */
     msg_out_done(&out);
     return AGENT_EXIT_DONE;
 }

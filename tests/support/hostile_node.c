@@ -1,10 +1,11 @@
-/* hostile_node.c - a node that has the run's key and turns against its supervisor.
+/* hostile_node.c - a node that has the run's key and attacks its supervisor.
  *
  *     hostile_node KIND SEED node --connect ... (as brood)
  *
- * It is `brood node`, with the function that sends its messages wrapped by the linker. KIND is an
- * attack of the table below, which comes once, after some answers of its agents, or
- * "mutate": from then on each message may be damaged, repeated, made up or of another kind.
+ * It is `brood node`, with the function that sends its messages wrapped by the linker.
+ * KIND is an attack of the table below, which is made once, after some answers of its
+ * agents, or "mutate": from then on each message may be damaged, repeated, made up or of
+ * another kind.
  */
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
@@ -45,7 +46,7 @@ static void post(struct channel *c, enum node_message_kind k, uint32_t worker,
     (void)__real_channel_send2(c, head, sizeof(head), data, len, NULL);
 }
 
-/* ---- attacks that come once ---- */
+/* ---- attacks that are made once ---- */
 
 static void send_giant(struct channel *c)
 {

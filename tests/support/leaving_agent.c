@@ -1,7 +1,7 @@
-/* leaving_agent.c - brood-agent that leaves five processes behind in sessions of their
- * own: a child and an orphan, deaf to SIGTERM and holding its descriptors; one without its
- * environment, called "left-behind"; one that is "left-bare", without descriptors, too;
- * and one whose environment is large, "left-large". */
+/* leaving_agent.c - brood-agent that leaves five processes behind, in sessions of their
+ * own: a child and an orphan that ignore SIGTERM and keep its descriptors; "left-behind",
+ * without its environment; "left-bare", also without descriptors; and "left-large", whose
+ * environment is large. */
 #include "agent/agent.h"
 
 #include <signal.h>
@@ -36,7 +36,7 @@ static void leave_program(char *name, char **envp, int closes_all)
     _exit(1);
 }
 
-/* The run's mark stands behind a long variable. */
+/* In this environment the run's mark comes after a long variable. */
 static void leave_large(void)
 {
     static char name[] = "left-large", filler[100000], mark[256];

@@ -13,7 +13,7 @@
 
 enum { MAX_SLOTS = 1 << 22 }; /* inputs and outputs of all nodes */
 
-/* One input or output that a definition asks for. */
+/* An input or output that a definition requires. */
 struct slot {
     int32_t type; /* 0: any */
     int is_ref;
@@ -206,7 +206,7 @@ static int expand_all(struct checker *c, const Tf__NodeDef *node, const Tf__OpDe
     return rc;
 }
 
-/* The output that a name stands for, or NULL. */
+/* The output with this name, or NULL. */
 static const struct slot *find_output(struct checker *c, const char *name)
 {
     const char *colon = strrchr(name, ':');
@@ -363,7 +363,7 @@ static int holds(const Tf__CollectionDef *c, const ProtobufCBinaryData *bytes)
     return 0;
 }
 
-/* TensorFlow compares bytes to find that two elements are one variable. */
+/* TensorFlow decides by comparing bytes whether two elements are the same variable. */
 static int check_trainable(struct checker *c)
 {
     const Tf__CollectionDef *all = find_collection(c, GLOBAL_VARIABLES);

@@ -1,10 +1,9 @@
 /* probing_agent.c - brood-agent that tries, in its first `act`, everything that an agent
  * must not be able to do, and then works normally.
  *
- * Each attempt is a line of its log: "probe NAME 0" if it was possible, or the errno. The
- * file that it attacks is named by BROOD_FAULT. The agent's own sources are unchanged:
- * the linker wraps service_handle, so that the attempts run where a graph's code would
- * run.
+ * Each attempt is a line of its log: "probe NAME 0" if it succeeded, or the errno.
+ * BROOD_FAULT names the file that it attacks. The agent's own sources are unchanged: the
+ * linker wraps service_handle, so that the attempts run where a graph's code would run.
  */
 #include "agent/agent.h"
 #include "agent/loop/service.h"
@@ -36,9 +35,9 @@ int __real_service_handle(void *ctx, const struct msg *request, struct msg_out *
 int __wrap_service_handle(void *ctx, const struct msg *request, struct msg_out *out);
 
 static const char *victim; /* a file of 5 bytes */
-static char beside[4096];  /* a file that is not there */
+static char beside[4096];  /* a file that does not exist */
 
-/* Each returns a negative number, with errno, if it was not possible. */
+/* Each returns a negative number, and sets errno, if the attempt fails. */
 
 static int executes(void)
 {

@@ -31,7 +31,8 @@ static int open_record(const char *kind)
                           : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
-/* The last moment at which a file can be opened for writing. */
+/* Opens the files before the agent is confined: later, no file can be opened for
+ * writing. */
 void __wrap_confine_calls(void)
 {
     requests = open_record("requests");

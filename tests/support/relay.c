@@ -1,22 +1,23 @@
-/* A TCP relay that stands for a bad network: it carries connections to another address, and
- * delays, tears apart, cuts or damages what it carries. No kernel support is needed.
+/* A TCP relay that simulates a bad network: it forwards connections to another address,
+ * and delays, splits, cuts or damages what it forwards. No kernel support is needed.
  *
  *     relay TARGET [HOST]
  *
- * listens on HOST (127.0.0.1) at a port that the kernel chooses. TARGET is a file whose one line is
- * the "HOST:PORT" to connect to; it is read for every connection. Lines on standard input
- * change what happens from then on; the relay ends with its standard input:
+ * listens on HOST (127.0.0.1) at a port that the kernel chooses. TARGET is a file whose
+ * one line is the "HOST:PORT" to connect to; it is read for every connection. Each line
+ * on standard input changes the behaviour from then on; the relay exits at the end of its
+ * standard input:
  *
- *     seed N     of all that is random (1)
+ *     seed N     of all random choices (1)
  *     delay US   each way, in microseconds
- *     shred 0|1  bytes go on in pieces of random sizes, some of them joined after a while
- *     cut N      one connection ends after fewer than N more bytes have come, of both
- *     flip N     one bit of the next N bytes is flipped
- *     stall 0|1  nothing is carried; connections stay
- *     count      says how many bytes were carried
+ *     shred 0|1  bytes are forwarded in pieces of random sizes, some of them with a delay
+ *     cut N      ends one connection before N more bytes, of both directions, have come
+ *     flip N     flips one bit of the next N bytes
+ *     stall 0|1  forwards nothing; connections stay open
+ *     count      prints how many bytes were forwarded
  *
  * Standard output has a line for "listening HOST:PORT", each "cut", each "flip" and
- * "count UP DOWN CONNECTIONS" (from those who connected, to them).
+ * "count UP DOWN CONNECTIONS" (UP: from clients to the target; DOWN: back to them).
  */
 #include "common/err/check.h"
 #include "common/io/write_all.h"
@@ -40,7 +41,7 @@ enum {
     MAX_PAIRS = 256,
     PIECE_BYTES = 1 << 16,
     MAX_HELD_BYTES = 8 << 20, /* of one direction */
-    SHRED_BYTES = 1500,       /* the largest piece of most */
+    SHRED_BYTES = 1500,       /* largest size of most pieces */
     SHRED_HOLD_US = 1500,
     CONNECT_MS = 5000,
 };
@@ -55,19 +56,19 @@ struct chunk {
 struct way {
     STAILQ_HEAD(, chunk) held;
     size_t held_bytes;
-    uint64_t due_ns; /* of the last chunk: order is kept */
-    int is_over;     /* nothing more comes */
+    uint64_t due_ns; /* of the last chunk; keeps the order */
+    int is_over;     /* end of the input */
 };
 
 struct pair {
-    int fd[2];         /* who connected, the target; -1: there is no pair */
-    struct way way[2]; /* from fd[i] to the other */
+    int fd[2];         /* the client, the target; -1: there is no pair */
+    struct way way[2]; /* way[i]: from fd[i] to the other */
 };
 
 static struct pair pairs[MAX_PAIRS];
 static const char *target;
 static uint64_t random_state = 1, delay_ns, carried[2], n_connections;
-static uint64_t cut_in = UINT64_MAX, flip_in = UINT64_MAX; /* bytes until then */
+static uint64_t cut_in = UINT64_MAX, flip_in = UINT64_MAX; /* bytes until the event */
 static int is_shredding, is_stalled;
 
 static uint64_t now_ns(void)
@@ -167,7 +168,8 @@ static void hold(struct way *w, const uint8_t *data, size_t len)
     w->held_bytes += len;
 }
 
-/* Counts down; whether the event is within these bytes, and where. */
+/* Counts down by len. Returns whether the event is within these bytes, and at which of
+ * them. */
 static int comes_now(uint64_t *in, size_t len, size_t *ret_at)
 {
     if (*in == UINT64_MAX)
@@ -210,7 +212,7 @@ static void take_bytes(struct pair *p, int i)
     hold(&p->way[i], data, (size_t)n);
 }
 
-/* Returns when to look again, ns; 0: not by the clock. */
+/* Returns the time of the next chunk, ns; 0: none is waiting for its time. */
 static uint64_t give_bytes(struct pair *p, int i)
 {
     struct way *w = &p->way[i];
@@ -269,7 +271,7 @@ static void obey(const char *line)
     }
 }
 
-/* Returns 0 at the end. */
+/* Returns 0 at the end of standard input. */
 static int take_commands(void)
 {
     static char text[1000];
@@ -296,7 +298,7 @@ struct polled {
     struct pollfd fds[2 + 2 * MAX_PAIRS];
     struct pair *of[2 + 2 * MAX_PAIRS];
     nfds_t n;
-    uint64_t due_ns; /* 0: none */
+    uint64_t due_ns; /* earliest due time of a chunk; 0: none */
 };
 
 static void watch_pair(struct polled *w, struct pair *p)
@@ -318,7 +320,9 @@ static void watch_pair(struct polled *w, struct pair *p)
         if (next != NULL && next->due_ns <= now_ns())
             w->fds[w->n].events |= POLLOUT;
         if (w->fds[w->n].events == 0)
-            w->fds[w->n].fd = -1; /* an error of the other side would not let it sleep */
+            /* an error on this descriptor would make poll return at once, again and
+             * again */
+            w->fds[w->n].fd = -1;
         w->n++;
     }
 }
@@ -371,7 +375,7 @@ int main(int argc, char **argv)
     target = argv[1];
     for (int i = 0; i < MAX_PAIRS; i++)
         pairs[i].fd[0] = -1;
-    /* Delays are a fraction of a millisecond. */
+    /* delays are fractions of a millisecond */
     (void)prctl(PR_SET_TIMERSLACK, 1);
     listening = net_listen(argc > 2 ? argv[2] : "127.0.0.1", NULL);
     CHECK(listening >= 0 && getsockname(listening, (struct sockaddr *)&own, &len) == 0);

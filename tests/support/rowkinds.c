@@ -118,7 +118,8 @@ static int is_there(const struct stage_args *args, int64_t b, int64_t t)
     return args->rows[b * args->length + t] != ROW_NONE;
 }
 
-/* What the kind promises of the rows. trail's second number is the row's own. */
+/* Checks what the kind of rows guarantees. The second number of "trail" is the row's
+ * number. */
 static int check_rows(const struct algo *a, const struct stage_args *args,
                       const float *first, const float *trail, struct err *err)
 {

@@ -1,14 +1,14 @@
-/* rowkinds.h - a toy algorithm that learns from each kind of rows, to test that they and the
- * columns that agents add to them come through deaths and resumes unchanged:
+/* rowkinds.h - a toy algorithm that learns from each kind of rows, to test that rows, and
+ * the columns that agents add to them, are unchanged after deaths and resumes:
  *
  *     learn(all, writes)
  *
  * The configuration's algorithm selects the kind: maddpg transitions of 3 steps, ddpg
- * episodes of any length, iql the window. Each agent has one number, <agent>/parameter; its
- * columns are "log_prob" (1) and "trail" (2), functions of that number and of the step. An
- * update checks what the kind promises of its rows and folds every column of every row, and
- * which places are empty, into the number. Linked into rowkinds_agent only, which dies as
- * fault_agent does.
+ * episodes of any length, iql the window. Each agent has one number, <agent>/parameter;
+ * its columns are "log_prob" (1) and "trail" (2), functions of that number and of the
+ * step. An update checks the guarantees of its kind of rows, and folds every column of
+ * every row, and the positions of empty places, into the number. Linked into
+ * rowkinds_agent only, which dies as fault_agent does.
  */
 #ifndef TESTS_SUPPORT_ROWKINDS_H
 #define TESTS_SUPPORT_ROWKINDS_H

@@ -1,4 +1,5 @@
-/* rpc_client.h - a client of methods (rpc.h) in the same process: a transport of its own. */
+/* rpc_client.h - a client of the methods of rpc.h in the same process, with its own
+ * transport. */
 #ifndef TESTS_SUPPORT_RPC_CLIENT_H
 #define TESTS_SUPPORT_RPC_CLIENT_H
 
@@ -11,7 +12,7 @@
 
 struct rpc_client {
     struct rpc_peer peer;
-    int n; /* messages that came */
+    int n; /* messages received */
     uint8_t *data;
     struct msg last;                             /* points into data */
     void (*on_message)(struct rpc_client *self); /* may be NULL */
@@ -20,7 +21,7 @@ struct rpc_client {
 static inline void rpc_client_on_send(struct rpc_peer *peer, const uint8_t *message,
                                       size_t len)
 {
-    struct rpc_client *c = (struct rpc_client *)peer; /* its first member */
+    struct rpc_client *c = (struct rpc_client *)peer; /* peer is the first member */
     struct err err = {0};
 
     c->n++;
@@ -45,7 +46,7 @@ static inline void rpc_client_close(struct rpc_client *c)
     free(c->data);
 }
 
-/* The whole message that was packed into o; returns rpc_take. */
+/* Sends the message that was packed into o; returns the result of rpc_take. */
 static inline int rpc_client_send(struct rpc_client *c, struct msg_out *o,
                                   struct err *err)
 {

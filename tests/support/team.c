@@ -188,7 +188,7 @@ int team_run_stage(struct team *t, struct member *m, const struct stage_args *ar
 
 /* ---- members ---- */
 
-/* As agent/loop/configure.c does. */
+/* Joins the sharing group, as agent/loop/configure.c does. */
 static struct share *join_group(struct team *t, size_t i)
 {
     const struct share_group group = {
@@ -343,7 +343,7 @@ static const struct stage *find_stage(const struct member *m, const char *name)
     return NULL;
 }
 
-/* Of the range of stages that it belongs to. */
+/* The repetitions of the range of stages that this stage belongs to. */
 static uint64_t repeats_of(const struct member *m, const struct stage *stage)
 {
     size_t n;
@@ -401,7 +401,7 @@ static void keep(struct tensor *place, const struct tensor *value)
     OK(tensor_copy(place, value, &err), err);
 }
 
-/* All stages that write, in their order. */
+/* Runs all stages that write, in their order. */
 static void team_learn(struct team *t, size_t member, uint64_t update,
                        const uint64_t *rows, int64_t groups, int64_t batch,
                        const float *weights)
@@ -436,7 +436,7 @@ static void keep_outputs(struct member *m, const struct stage_result *res)
         keep(&m->log_prob, &res->output[1].value);
 }
 
-/* Stage by stage, as often as the list says. */
+/* Runs stage by stage, with the repetitions that the list names. */
 static void update_group(struct team *t, uint64_t update, const uint64_t *rows,
                          int64_t groups, int64_t batch, const float *weights)
 {
@@ -461,7 +461,7 @@ static void update_group(struct team *t, uint64_t update, const uint64_t *rows,
         }
         if (t->repeat + 1 < (uint64_t)s[k].repeat) {
             t->repeat++;
-            k = (size_t)s[k].repeat_from - 1; /* and then the range's first again */
+            k = (size_t)s[k].repeat_from - 1; /* back to the range's first stage */
         }
     }
     t->repeat = 0;

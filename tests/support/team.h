@@ -21,7 +21,7 @@ struct member {
     struct reads reads;          /* the log's columns that it declared */
     struct tensor proposal;      /* of the newest propose stage, owned */
     struct tensor log_prob;      /* the same, if the stage has this output */
-    struct tensor priorities;    /* of the newest update that gave some, owned */
+    struct tensor priorities;    /* of the newest update that returned some, owned */
     struct stage_result learned; /* of the newest learn stage */
 };
 
@@ -29,15 +29,14 @@ struct team_args {
     size_t n;           /* agents, named agent_0 ... */
     int64_t obs;        /* O of each */
     struct space space; /* of each action; name, team and obs are filled in; masked: the
-                         * log has masks, by which all is possible */
+                         * log has masks, which allow everything */
     const char *config; /* YAML: overrides of the defaults of an agent's section */
     uint64_t seed;
     uint64_t n_rows;     /* rows in the log, drawn at random */
     int64_t window_rows; /* as algo_args has it */
-    int share;           /* all share parameters, through member number n: "agent_ps" */
+    int share;           /* all share their parameters; "agent_ps" is member number n */
     int apart;           /* each agent is a team of its own */
-    uint32_t others;     /* bit i: agent i is no member, but of another group of
-                          * learners */
+    uint32_t others;     /* bit i: agent i is in another group of learners */
     const struct symmetry_group *symmetry; /* NULL: rows are shown as they are */
     int64_t max_steps;                     /* of an episode; 0: unlimited */
 };
@@ -46,12 +45,12 @@ struct team {
     struct team_args args;
     struct run_config read; /* owns what config points to */
     struct agent_config config;
-    struct space spaces[TEAM_MAX + 1]; /* then that of the ps */
+    struct space spaces[TEAM_MAX + 1]; /* [n]: of the ps */
     struct member members[TEAM_MAX + 1];
-    size_t places[TEAM_MAX]; /* of the group that shares: 0, 1, ... */
-    void *shared;            /* its memory, TEAM_SHARED_BYTES long */
-    uint64_t slot, repeat;   /* of the stages that are run next */
-    struct algo_column columns[ALGO_MAX_COLUMNS]; /* that the algorithm adds; zeros */
+    size_t places[TEAM_MAX]; /* in the group that shares: 0, 1, ... */
+    void *shared;            /* the group's memory, TEAM_SHARED_BYTES long */
+    uint64_t slot, repeat;   /* of the stages that run next */
+    struct algo_column columns[ALGO_MAX_COLUMNS]; /* added by the algorithm; zeros */
     size_t n_columns;
     struct store_layout layout;
     int log_fd;
@@ -62,29 +61,31 @@ struct team {
 /* Three agents as in simple_spread: observations of 18, five moves. */
 struct team_args team_spread(const char *config, uint64_t n_rows);
 
-/* Ends the program when anything fails. Members point into the team: it does not move. */
+/* Ends the program when anything fails. Members point into the team, so it must not
+ * move. */
 struct team *team_new(const struct team_args *args);
 void team_free(struct team *t);
 
-/* Overwrites a column of one row, of numbers or a mask. */
+/* Overwrites a column (numbers or a mask) of one row. */
 void team_write(struct team *t, uint64_t row, size_t agent, const char *column,
                 const float *values);
 
-/* The same of a joint column of one number. */
+/* The same for a joint column of one number. */
 void team_write_joint(struct team *t, uint64_t row, const char *column, float value);
 
 void team_write_mask(struct team *t, uint64_t row, size_t agent, const char *column,
                      const uint8_t *values);
 
-/* Asks a member that is not one of the team's, after its build, for the columns that it reads. */
+/* Determines the columns that a member reads which is not one of the team's; after its
+ * build. */
 void team_find_reads(const struct team *t, struct member *m);
-/* Runs a stage of a member, which sees only the columns that it declared, as in a process of its
- * own. */
+/* Runs a stage of a member. As in a process of its own, it sees only the columns that it
+ * declared. */
 int team_run_stage(struct team *t, struct member *m, const struct stage_args *args,
                    struct stage_result *ret, struct err *err);
 
-/* Runs every stage of the algorithm for all members, and their ps; the step is the update's number.
- * rows [groups * batch]; weights or NULL. */
+/* Runs every stage of the algorithm for all members, and their ps; the step is the
+ * update's number. rows [groups * batch]; weights or NULL. */
 void team_update(struct team *t, uint64_t update, const uint64_t *rows, int64_t groups,
                  int64_t batch, const float *weights);
 /* Runs one stage of one member. */

@@ -11,7 +11,7 @@
 
 struct temp_dir {
     char path[64];
-    char file[256]; /* of temp_dir_file */
+    char file[256]; /* the last path returned by temp_dir_file */
 };
 
 static inline void temp_dir_init(struct temp_dir *t)
@@ -62,8 +62,8 @@ static inline char *temp_dir_read(const char *path, size_t *ret_len)
     return data;
 }
 
-/* Replaces what a file contains. It is not emptied first: ext4 would wait for the disk when
- * it is closed, a thousand times where every byte is damaged. */
+/* Replaces the content of a file without truncating it first. After a truncation, ext4
+ * would wait for the disk at close, a thousand times in tests that damage every byte. */
 static inline void temp_dir_write(const char *path, const void *data, size_t len)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

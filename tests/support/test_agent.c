@@ -1,5 +1,5 @@
-/* brood-agent with a test's algorithm: whatever the configuration names, it runs
- * threestage. */
+/* brood-agent with the algorithm threestage, whatever algorithm the configuration
+ * names. */
 #include "agent/agent.h"
 #include "tests/support/threestage.h"
 

@@ -3,8 +3,8 @@
  *     static Suite *make_suite(void) { ... }
  *     TEST_MAIN(make_suite)
  *
- * CK_FORK=no runs the cases in one process, for gdb and the sanitizers. Where a case needs a
- * process of its own, FORKING_TEST_MAIN(make_suite) forks in any case.
+ * CK_FORK=no runs the cases in one process, for gdb and the sanitizers. If cases need
+ * processes of their own, FORKING_TEST_MAIN(make_suite) always forks.
  */
 #ifndef TESTS_SUPPORT_TEST_MAIN_H
 #define TESTS_SUPPORT_TEST_MAIN_H
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Says why and ends the program as skipped (meson's exit code 77). */
+/* Prints the reason as TAP's "1..0 # SKIP", which meson counts as skipped, and exits with
+ * 0. */
 #define TEST_SKIP_ALL(reason)                                                            \
     do {                                                                                 \
         (void)printf("1..0 # SKIP %s\n", (reason));                                      \
@@ -29,8 +30,8 @@ static inline const char *test_shared_dir(void)
     return dir != NULL && access(dir, R_OK) == 0 ? dir : NULL;
 }
 
-/* One of so many sizes or numbers is tested: BROOD_TEST_STRIDE, which emulated machines set,
- * because they are slow. 1: all of them. */
+/* Tests of many sizes or numbers take only every n-th: BROOD_TEST_STRIDE, which is set
+ * for emulated machines, because they are slow. 1: all of them. */
 static inline int test_stride(void)
 {
     const char *text = getenv("BROOD_TEST_STRIDE");

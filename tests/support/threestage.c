@@ -12,7 +12,7 @@ struct algo {
     struct variable *parameter; /* w_i of a learner, s of the central process */
     struct operation *init;
     int reward; /* column of the log */
-    float *out; /* (B) q, or (N, B) gradients */
+    float *out; /* (B) q, or (N, B) gradients; the result of the stage */
 };
 
 static const struct stage stages[] = {

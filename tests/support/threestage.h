@@ -1,7 +1,7 @@
 /* threestage.h - a toy algorithm of three stages with a central process, to test that the
  * driver runs whatever stages are declared and knows no algorithm:
  *
- *     values(all) > (mix(central, writes: gives back dL/dq per agent)
+ *     values(all) > (mix(central, writes: returns dL/dq for each agent)
  *                    > learn(all, writes)) twice
  *
  * Agent i has one weight w_i and the value q_i = w_i * (its reward); the central process
