@@ -84,7 +84,7 @@ int proposals_make(struct proposals *p, const struct proposer *who, struct sessi
     act.counter = p->counter;
     act.draw_first = p->draw_first;
     result.actions = p->actions;
-    result.carry = who->carry > 0 ? p->carry + rows * (size_t)who->carry : NULL;
+    result.carry = who->carry > 0 ? p->carry + p->rows * (size_t)who->carry : NULL;
     r = who->act(who->algo, s, &act, &result, err);
     if (r < 0)
         return r;

@@ -34,9 +34,12 @@ static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
 static int write_graphs(struct training *t, struct err *err)
 {
     struct wbuf graph = {0};
-    int rc = graphs_joined(t->graphs, &graph, err);
+    int rc;
 
-    if (rc == 0 && !event_sink_has_graph(t->events))
+    if (event_sink_has_graph(t->events))
+        return 0;
+    rc = graphs_joined(t->graphs, &graph, err);
+    if (rc == 0)
         rc = event_sink_write_graph(t->events, graph.data, graph.len, training_now_unix(),
                                     err);
     wbuf_done(&graph);
