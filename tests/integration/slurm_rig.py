@@ -55,10 +55,14 @@ SlurmdTimeout=0
 MessageTimeout=90
 BatchStartTimeout=600
 UnkillableStepTimeout=600
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+SlurmctldParameters=preempt_send_user_signal
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={port[1]} CPUs=16 State=UNKNOWN
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={port[2]} CPUs=16 State=UNKNOWN
 NodeName=n3 NodeHostname={host} NodeAddr=127.0.0.1 Port={port[3]} CPUs=16 State=UNKNOWN
-PartitionName=all Nodes=n[1-3] Default=YES MaxTime=INFINITE State=UP
+PartitionName=all Nodes=n[1-3] Default=YES MaxTime=INFINITE State=UP GraceTime=600
+PartitionName=urgent Nodes=n[1-3] MaxTime=INFINITE State=UP PriorityTier=10
 """
 
 

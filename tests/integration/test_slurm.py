@@ -274,13 +274,17 @@ def output_of(w, name, job):
     return path.read_text() if path.exists() else ""
 
 
+def starts_of(w, name, job):
+    return output_of(w, name, job).count("3 agents, seed 1")
+
+
 def steps_of(w, name):
     return (harness.checkpoints(w.run_dir(name)) or [0])[-1]
 
 
 @slurm_rig.on_slurm
 def test_a_submitted_run_survives_preemption(w, rig):
-    """Once by the signal before a time limit, once because Slurm requeues it."""
+    """By the signals that tell of it, and because it is requeued."""
     file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
     job = submit(w, file, "--name", "far", *PATIENT)
     for how in (("scancel", "--batch", "--signal=USR1"), ("scancel", "--batch", "--signal=TERM"),
@@ -289,14 +293,13 @@ def test_a_submitted_run_survives_preemption(w, rig):
         harness.wait_until("progress", lambda: steps_of(w, "far") > at + 400)
         status = w.status("far")
         assert status["job"] == {"id": job, "state": "RUNNING", "reason": None}, status
-        starts = output_of(w, "far", job).count("3 agents, seed 1")
+        starts = starts_of(w, "far", job)
         everybody = set(rig.processes())
         rig.run(*how, job)
         end_of_all(everybody)
         assert output_of(w, "far", job).count("stopped after") == starts, \
             output_of(w, "far", job)
-        harness.wait_until("the next start", lambda: output_of(w, "far", job).count(
-            "3 agents, seed 1") > starts)
+        harness.wait_until("the next start", lambda: starts_of(w, "far", job) > starts)
         assert output_of(w, "far", job).count("continues from step") == starts
     harness.wait_until("a live run", lambda: w.status("far")["state"] == "running")
     steps = harness.set_last_step(w, w.run_dir("far"), 400)
@@ -307,6 +310,39 @@ def test_a_submitted_run_survives_preemption(w, rig):
     harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("far")))
     # The run exists: another job extends nothing, and ends at once.
     assert await_end(w, rig, submit(w, file, "--name", "far")) == "COMPLETED"
+    harness.wait_until("no process", lambda: not rig.processes())
+
+
+@slurm_rig.on_slurm
+def test_slurm_itself_preempts_a_job_and_ends_its_time(w, rig):
+    """A job of another partition takes its machines; later its time limit is near."""
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    job = submit(w, file, "--name", "low", *PATIENT, "--", "--time=600")
+    harness.wait_until("progress", lambda: steps_of(w, "low") > 400)
+    everybody = set(rig.processes())
+    urgent = rig.run("sbatch", "--parsable", "--partition=urgent", "--nodes=3", "--exclusive",
+                     f"--output={w.path}/urgent", "--wrap=exec sleep 1000000").strip()
+    end_of_all(everybody)
+    assert output_of(w, "low", job).count("stopped after") == 1, output_of(w, "low", job)
+    assert starts_of(w, "low", job) == 1
+    harness.wait_until("the urgent job", lambda: rig.jobs()[urgent][0] == "RUNNING")
+    harness.wait_until("the queue", lambda: w.status("low").get("job", {}).get("state") ==
+                       "PENDING")
+    rig.run("scancel", urgent)
+    harness.wait_until("the next start", lambda: starts_of(w, "low", job) == 2)
+    at = steps_of(w, "low")
+    harness.wait_until("progress", lambda: steps_of(w, "low") > at + 400)
+    # Minutes from its start; the signal comes a minute before the end.
+    rig.run("scontrol", "update", f"JobId={job}", "TimeLimit=1")
+    harness.wait_until("its time to be over", lambda: output_of(w, "low", job).count(
+        "stopped after") == 2)
+    rig.run("scontrol", "update", f"JobId={job}", "TimeLimit=600")
+    harness.wait_until("the next start", lambda: starts_of(w, "low", job) > 2)
+    harness.wait_until("a live run", lambda: w.status("low")["state"] == "running")
+    steps = harness.set_last_step(w, w.run_dir("low"), 400)
+    assert await_end(w, rig, job) == "COMPLETED", output_of(w, "low", job)
+    w.brood("run", file, "--name", "calm", *PATIENT, "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("low")))
     harness.wait_until("no process", lambda: not rig.processes())
 
 
