@@ -149,15 +149,6 @@ int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_
     return rc;
 }
 
-int checkpoint_is_damaged(const char *dir, uint64_t step)
-{
-    struct checkpoint_state state = {0};
-    int rc = checkpoint_state_read(&state, dir, step, NULL);
-
-    checkpoint_state_done(&state);
-    return rc < 0;
-}
-
 /* ---- an agent's bundle ---- */
 
 static int read_values(struct checkpoint_values *ret, struct bundle_reader *r,
@@ -306,4 +297,27 @@ int checkpoint_check_graph(const char *dir, uint64_t step,
     free(prefix);
     free(name);
     return rc;
+}
+
+/* ---- the whole checkpoint ---- */
+
+int checkpoint_is_damaged(const char *dir, uint64_t step)
+{
+    struct checkpoint_state state = {0};
+    struct checkpoint_block block = {0};
+    int rc = checkpoint_state_read(&state, dir, step, NULL);
+
+    for (size_t i = 0; rc == 0 && i < state.n; i++) {
+        const struct checkpoint_section *s = &state.sections[i];
+
+        if (strncmp(s->name, SECTION_AGENT, strlen(SECTION_AGENT)) != 0)
+            continue;
+        rc = checkpoint_check_graph(dir, step, &state, s->name + strlen(SECTION_AGENT),
+                                    NULL);
+        if (rc == 0)
+            rc = checkpoint_block_load(&block, dir, step, s, NULL);
+        checkpoint_block_done(&block);
+    }
+    checkpoint_state_done(&state);
+    return rc < 0;
 }

@@ -18,8 +18,6 @@ int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct e
 /* Reads run.state; checkpoint_state_done. */
 int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_t step,
                           struct err *err);
-/* 1 if the checkpoint's run.state cannot be read. */
-int checkpoint_is_damaged(const char *dir, uint64_t step);
 
 /* The tensors of one agent's bundle; each owns its data. */
 struct checkpoint_values {
@@ -46,5 +44,9 @@ void checkpoint_block_done(struct checkpoint_block *b);
 int checkpoint_check_graph(const char *dir, uint64_t step,
                            const struct checkpoint_state *state, const char *agent,
                            struct err *err);
+
+/* 1 if run.state, a bundle or a .meta of the checkpoint cannot be read, or has another
+ * checksum. Reads all of them. */
+int checkpoint_is_damaged(const char *dir, uint64_t step);
 
 #endif

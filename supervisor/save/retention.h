@@ -6,7 +6,7 @@
  *              later than twice that, and so on, as keep_checkpoint_every_n_hours of
  *              TensorFlow's Saver does. The times are those of the files, so that a
  *              resumed run keeps the same checkpoints.
- * Damaged      A checkpoint whose run.state cannot be read is renamed to .bad-<step>, not
+ * Damaged      A checkpoint that cannot be read whole is renamed to .bad-<step>, not
  *              removed, when a run resumes from an earlier one or writes that step again.
  * Rows         The rows in the window of the oldest checkpoint, and all later rows, stay.
  * Removal      A checkpoint is renamed to .del-<step> before its files are removed, so that
@@ -31,7 +31,7 @@ int retention_drop_old(const struct retention *r, const char *dir, struct err *e
 /* Removes one checkpoint. dir is not fsynced. */
 int retention_drop(const char *dir, uint64_t step, struct err *err);
 /* Call it before a run resumes from `step`. Removes the later checkpoints, which the run
- * will write again, but sets aside those whose run.state cannot be read. */
+ * will write again, but sets aside the damaged ones. */
 int retention_drop_after(const char *dir, uint64_t step, struct err *err);
 /* Renames a damaged checkpoint to .bad-<step>, which replaces an older .bad-<step>. */
 int retention_set_aside(const char *dir, uint64_t step, struct err *err);

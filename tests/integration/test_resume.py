@@ -240,6 +240,7 @@ def test_every_kept_one_serves_when_the_newer_are_damaged(w):
         assert start["from_checkpoint"] == step, (start, kept)
         for bad in newer:
             assert len(re.findall(rf"checkpoint {bad}: .*older", err)) == 1, err
+            assert (damaged / "checkpoints" / f".bad-{bad}" / "run.state").exists(), bad
         harness.assert_same_files(calm, outcome(damaged, end))
 
         asked = copy(run, f"asked{step}")

@@ -323,19 +323,24 @@ START_TEST(test_same_step_again)
 }
 END_TEST
 
+static const char *const damageable[] = {"run.state", "agent_0/model.ckpt-20.index",
+                                         "agent_1/model.ckpt-20.data-00000-of-00001"};
+
 START_TEST(test_damaged_one_steps_aside)
 {
     char path[256];
     FILE *f;
 
     commit(20, 5);
-    (void)snprintf(path, sizeof(path), "%s/20/run.state", checkpoints);
+    (void)snprintf(path, sizeof(path), "%s/20/%s", checkpoints, damageable[_i]);
     f = fopen(path, "r+b");
     ck_assert_ptr_nonnull(f);
-    fseek(f, 40, SEEK_SET);
+    fseek(f, 9, SEEK_SET);
     fputc(0xff, f);
     fclose(f);
+    ck_assert(checkpoint_is_damaged(checkpoints, 20));
     commit(20, 5);
+    ck_assert(!checkpoint_is_damaged(checkpoints, 20));
     check_whole(20, 16);
     (void)snprintf(path, sizeof(path), "%s/.bad-20/run.state", checkpoints);
     ck_assert(tree_exists(path));
@@ -540,7 +545,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_commit_and_load);
     tcase_add_test(tc, test_old_ones_go);
     tcase_add_loop_test(tc, test_same_step_again, 0, 2);
-    tcase_add_test(tc, test_damaged_one_steps_aside);
+    tcase_add_loop_test(tc, test_damaged_one_steps_aside, 0,
+                        sizeof(damageable) / sizeof(damageable[0]));
     tcase_add_test(tc, test_equal_bytes);
     tcase_add_test(tc, test_rows_of_kept_checkpoints_stay);
     tcase_add_test(tc, test_killed_at_every_step);
