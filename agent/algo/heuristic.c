@@ -204,6 +204,8 @@ static int64_t tag_landmarks(const struct heuristic *h, int64_t width)
 {
     const int64_t rest = width - 4 - 2 * (int64_t)(h->n_agents - 1) - 2 * n_other_prey(h);
 
+    if (h->first_prey == h->n_agents) /* env.teams: all: nobody is prey */
+        return -1;
     return rest >= 0 && rest % 2 == 0 ? rest / 2 : -1;
 }
 

@@ -74,9 +74,11 @@ static int check_at_most_capacity(const struct loader *l, const char *key, int64
 
     if (value <= l->c->experience.capacity)
         return 0;
-    /* the key has its default; the capacity was given, and is too small for it */
+    /* the key has its default, for which the capacity, given or not, is too small */
     if (at == NULL)
         at = loader_given(l->root, "experience", "capacity");
+    if (at == NULL)
+        at = l->root;
     (void)snprintf(path, sizeof(path), "experience.%s", key);
     return yaml_fail(at, path, l->err,
                      "found %lld, expected at most experience.capacity, %lld",
@@ -150,10 +152,16 @@ static int drop_drawn(const struct loader *l, struct yaml_node *experience,
                        &keeps_interval, why);
 }
 
-/* Returns the rows of one episode of every copy. */
+/* Returns the rows of one episode of every copy; if they are more than any capacity, the
+ * largest multiple of the copies. */
 static int64_t window_rows(const struct run_config *c)
 {
-    return c->env.copies * (c->env.max_steps > 0 ? c->env.max_steps : WINDOW_STEPS);
+    const int64_t steps = c->env.max_steps > 0 ? c->env.max_steps : WINDOW_STEPS;
+    int64_t n;
+
+    return __builtin_mul_overflow((int64_t)c->env.copies, steps, &n)
+               ? INT64_MAX / c->env.copies * c->env.copies
+               : n;
 }
 
 static int check_multiple(const struct loader *l, const struct yaml_node *at,

@@ -170,7 +170,8 @@ static void write_value(const struct field *field, const void *p, FILE *f)
         yaml_text_write(get_name(p), f);
         break;
     case FIELD_ENUM:
-        (void)fputs(field->names[get_int(p)], f);
+        if (get_int(p) != FIELD_UNSET_ENUM)
+            (void)fputs(field->names[get_int(p)], f);
         break;
     case FIELD_BYTES:
         write_bytes(f, get_i64(p));

@@ -273,6 +273,9 @@ static int take_merge_key(struct builder *b, struct yaml_node *map)
     if (from == NULL)
         return 0;
     yaml_remove(map, from);
+    if (from->kind == YAML_LIST && from->n > YAML_MAX_MERGED)
+        return yaml_fail(from, "<<", b->err, "found %zu maps, expected at most %d",
+                         from->n, YAML_MAX_MERGED);
     for (size_t i = 0; from->kind == YAML_LIST && i < from->n; i++) {
         if (from->child[i]->kind != YAML_MAP)
             return yaml_fail(from->child[i], "<<", b->err, "expected a map");

@@ -22,6 +22,7 @@
 #define YAML_MAX_DEPTH   32
 #define YAML_MAX_VALUES  100000
 #define YAML_MAX_ANCHORS 1000
+#define YAML_MAX_MERGED  20 /* maps in the list of a key << */
 
 enum yaml_kind { YAML_SCALAR, YAML_LIST, YAML_MAP };
 

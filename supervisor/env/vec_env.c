@@ -64,13 +64,17 @@ static int check_size(const struct vec_env *v, struct err *err)
         bytes += env_obs_bytes(agent);
         if (!agent->obs_is_u8)
             bytes += (size_t)agent->obs_width * sizeof(double);
+        if (v->spec.masks)
+            bytes += (size_t)agent->space.width;
     }
     bytes *= v->n_copies * 2;
     if (bytes > MAX_BYTES)
         return err_set(err, ERR_LIMIT,
-                       "%zu copies of %zu agents: observations take %zu MiB, more than "
+                       "%zu copies of %zu agents: %s take %zu MiB, more than "
                        "%zu MiB; lower env.copies or env.params",
-                       v->n_copies, v->spec.n_agents, bytes >> 20, MAX_BYTES >> 20);
+                       v->n_copies, v->spec.n_agents,
+                       v->spec.masks ? "observations and masks" : "observations",
+                       bytes >> 20, MAX_BYTES >> 20);
     return 0;
 }
 

@@ -2,11 +2,15 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
 #include "common/msg/protocol.h"
 #include "common/store/store_view.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* of an update: a message has their numbers and their weights */
+#define MAX_ROWS (FRAME_MAX_BYTES / 2 / (sizeof(uint64_t) + sizeof(float)))
 
 static int shape_of(struct row_source *s, const struct row_source_args *a,
                     struct err *err)
@@ -47,6 +51,13 @@ int row_source_init(struct row_source *s, const struct row_source_args *args,
     if (rc < 0)
         return rc;
     CHECK(fresh.groups > 0 && fresh.batch > 0 && fresh.length > 0);
+    if (fresh.length > MAX_ROWS / fresh.groups / fresh.batch)
+        return err_set(
+            err, ERR_CONFIG,
+            "experience: an update of %zu x %zu x %zu rows does not fit into a "
+            "message, which has room for %zu; lower batch_size, update_every or "
+            "env.max_steps",
+            fresh.groups, fresh.batch, fresh.length, (size_t)MAX_ROWS);
     row_source_done(s);
     *s = fresh;
     s->keys = xcalloc(s->groups, sizeof(*s->keys));

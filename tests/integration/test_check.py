@@ -254,5 +254,32 @@ def test_help_lists_every_key(w):
         assert f"  {key} " in out, key
 
 
+def test_extreme_values_are_refused_in_a_line(w):
+    def check(text, *more, code=2):
+        err = w.brood("check", w.write("extreme.yaml", text), *more, code=code)[1]
+        assert err.count("\n") == 1, err
+        return err
+
+    # The window that is the default is larger than the capacity that is the default.
+    ppo = "run: {env_steps: 10}\nenv: {id: simple_spread, reward: team_mean}\n" \
+          "defaults: {algorithm: mappo}\n"
+    for copies, steps in ((32, 50000), (65536, 25), (32768, 562949953421312),
+                          (16384, 10**15)):
+        err = check(ppo, "--set", f"env.copies={copies}", "--set", f"env.max_steps={steps}")
+        assert "experience.update_every: found" in err and "experience.capacity" in err, err
+    # The row numbers of an update would be no message.
+    err = check("run: {env_steps: 10}\nenv: {id: simple_spread, max_steps: 10000, reward: team_mean}\n"
+                "experience: {warmup: 20000000, capacity: 30000000}\n"
+                "defaults: {algorithm: qmix}\n")
+    assert "does not fit into a message" in err, err
+    _, err = w.brood("run", w.small(), "--rescue", "", code=2)
+    assert "the name of a folder is empty" in err, err
+    err = check("x: {<<: [" + "{a: 1}," * 21 + "]}\n")
+    assert "found 21 maps, expected at most 20" in err, err
+    err = check("run: {env_steps: 10}\nenv: {id: simple_tag, teams: all}\n"
+                "defaults: {algorithm: heuristic}\n")
+    assert "algorithm" in err and "observes" in err, err
+
+
 if __name__ == "__main__":
     harness.main()
