@@ -425,6 +425,7 @@ int beneath_mkdir(const char *path, mode_t mode)
     const char *rest, *name;
     const int root = root_of(path, &rest);
     int fd, made = -1;
+    struct stat st;
 
     if (root < 0)
         return mkdir(path, mode);
@@ -433,7 +434,9 @@ int beneath_mkdir(const char *path, mode_t mode)
         return -1;
     if (mkdirat(fd, name, 0700) == 0)
         made = open_one(fd, name, O_RDONLY | O_DIRECTORY, 0);
-    if (made < 0 || fchmod(made, granted(root, mode)) < 0) {
+    /* the folder above may have passed on its set-group-ID bit */
+    if (made < 0 || fstat(made, &st) < 0 ||
+        fchmod(made, (st.st_mode & S_ISGID) | granted(root, mode)) < 0) {
         const int why = errno;
 
         (void)fail_with(made, 0);

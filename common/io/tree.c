@@ -16,9 +16,13 @@ enum { MAX_DEPTH = 100 };
 
 int tree_make(const char *path, struct err *err)
 {
-    char *copy = xstrdup(path);
+    char *copy;
     const size_t held = beneath_prefix(path);
     int rc = 0;
+
+    if (*path == '\0')
+        return err_set(err, ERR_ARG, "the name of a folder is empty");
+    copy = xstrdup(path);
 
     /* A held directory that was deleted is not created again. */
     for (char *p = copy + held + 1; rc == 0; p++) {
