@@ -332,6 +332,9 @@ int cli_main(int argc, char **argv)
     /* With SIGXFSZ ignored, a write past the file size limit fails with EFBIG, which is
      * handled like a full disk. libuv and the launcher restore the default in children. */
     (void)signal(SIGXFSZ, SIG_IGN);
+    /* A program that ignores SIGCHLD passes that on: then the kernel reaps children itself,
+     * and whoever waits for their end would wait for ever. */
+    (void)signal(SIGCHLD, SIG_DFL);
     plain_output_begin();
     log_init("brood", log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
     if (argc < 2) {

@@ -560,12 +560,15 @@ static int keep(struct keeper *k)
         struct pollfd fds[] = {{.fd = k->signals, .events = POLLIN},
                                {.fd = k->link, .events = POLLIN},
                                {.fd = terminal_keys_fd(&k->keys), .events = POLLIN}};
+        int64_t left_ms;
 
         if (kill_time(k) != 0 && monotonic_ms() >= kill_time(k)) {
             (void)kill(k->supervisor, SIGKILL);
             k->cut_off_ms = k->stopped_until_ms = 0;
         }
-        (void)poll(fds, 3, kill_time(k) != 0 ? (int)(kill_time(k) - monotonic_ms()) : -1);
+        left_ms = kill_time(k) - monotonic_ms();
+        left_ms = left_ms > 0 ? left_ms : 0; /* below 0, poll would wait for ever */
+        (void)poll(fds, 3, kill_time(k) != 0 ? (int)left_ms : -1);
         take_signal(k);
         if (fds[1].revents != 0)
             (void)take_message(k);

@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import signal
+import sys
 import time
 
 import harness
@@ -384,6 +385,15 @@ def test_what_was_ignored_stays_ignored(w):
     for pid in (p.pid, harness.supervisor_of(p.pid)):
         harness.kill(pid, signal.SIGINT)
     assert_goes_on(w.run_dir("int"), lambda: p.poll() is not None)
+    harness.kill(p.pid, signal.SIGTERM)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+
+
+def test_an_ignored_sigchld_is_not_inherited(w):
+    """Else nobody would hear of the supervisor's end."""
+    p = start_run(w, "chld", prefix=(sys.executable, "-c", "import os, signal, sys\n"
+                                     "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+                                     "os.execv(sys.argv[1], sys.argv[1:])"))
     harness.kill(p.pid, signal.SIGTERM)
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
 
