@@ -76,6 +76,10 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
         (void)err_set(&err, ERR_INTERRUPTED, "interrupted before the run began");
         return cli_fail(cli, CLI_STOPPED, &err);
     }
+    if (run_dir_refuse_within(cli->runs_dir, name,
+                              args->init != NULL ? args->init->checkpoints : NULL,
+                              &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
     if (run_dir_create(&args->dir, cli->runs_dir, name, config->run.name, force,
                        (mode_t)config->run.mode, &err) < 0)
         return fail_to_begin(cli, &err);

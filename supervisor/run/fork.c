@@ -127,8 +127,8 @@ static int open_log(struct fork *f, struct err *err)
     int rc;
 
     if (tree_exists(path))
-        rc = store_open(&f->log, path, (uint64_t)f->saved.experience.capacity, s->data,
-                        s->len, err);
+        rc = store_open_read(&f->log, path, (uint64_t)f->saved.experience.capacity,
+                             s->data, s->len, err);
     else
         rc =
             err_set(err, ERR_NOT_FOUND,
@@ -301,8 +301,12 @@ static int write_journal(struct fork *f, struct err *err)
 static int make_dir(struct fork *f, struct err *err)
 {
     const struct fork_args *a = f->args;
-    int rc = run_dir_create(&f->dir, a->runs_dir, a->name, f->wanted.run.name, a->force,
-                            (mode_t)f->wanted.run.mode, err);
+    int rc = run_dir_refuse_within(a->runs_dir, a->name, a->from, err);
+
+    if (rc < 0)
+        return rc;
+    rc = run_dir_create(&f->dir, a->runs_dir, a->name, f->wanted.run.name, a->force,
+                        (mode_t)f->wanted.run.mode, err);
 
     if (rc < 0)
         return rc;

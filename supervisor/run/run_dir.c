@@ -483,6 +483,29 @@ int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
     return rc;
 }
 
+int run_dir_refuse_within(const char *runs_dir, const char *name, const char *path,
+                          struct err *err)
+{
+    char *run = name != NULL ? xasprintf("%s/%s", runs_dir, name) : NULL;
+    char *outer = run != NULL ? realpath(run, NULL) : NULL;
+    char *inner = path != NULL ? realpath(path, NULL) : NULL;
+    const size_t n = outer != NULL ? strlen(outer) : 0;
+    const int is_within = outer != NULL && inner != NULL &&
+                          strncmp(outer, inner, n) == 0 &&
+                          (inner[n] == '/' || inner[n] == '\0');
+
+    if (is_within)
+        (void)err_set(
+            err, ERR_ARG,
+            "%s would be replaced, but the new run begins from it; give the new "
+            "run another name",
+            run);
+    free(inner);
+    free(outer);
+    free(run);
+    return is_within ? ERR_ARG : 0;
+}
+
 char *run_dir_name_of(const char *path)
 {
     char *copy = xstrdup(path), *real = NULL, *name;

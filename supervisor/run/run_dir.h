@@ -25,6 +25,10 @@ struct run_dir; /* opaque */
 
 enum { RUN_DIR_USER_BYTES = 64 };
 
+/* ERR_ARG if `path` lies in the run of that name, which would lose it if it was replaced.
+ * name, path: NULL is fine. */
+int run_dir_refuse_within(const char *runs_dir, const char *name, const char *path,
+                          struct err *err);
 /* Creates runs_dir (and its parents) and a new run in it, locked. name NULL:
  * <base>-<number>, the first that is free. A name that exists already is ERR_EXISTS; with
  * force, such a run is emptied and used if the caller owns it and no supervisor holds it.

@@ -157,7 +157,7 @@ static int is_covered(const char *dir, uint64_t step, const char *log, uint64_t 
 
     if (rc == 0) {
         s = resume_section(r, SECTION_EXPERIENCE);
-        rc = store_open(&store, log, capacity, s->data, s->len, NULL);
+        rc = store_open_read(&store, log, capacity, s->data, s->len, NULL);
     }
     store_free(store);
     resume_free(r);

@@ -494,9 +494,9 @@ static void take_saved(struct store *s, const struct saved *saved)
     s->head = saved->head;
 }
 
-static int open_file(struct store *s, struct err *err)
+static int open_file(struct store *s, int flags, struct err *err)
 {
-    s->fd = beneath_open(s->path, O_RDWR, 0);
+    s->fd = beneath_open(s->path, flags, 0);
     if (s->fd >= 0)
         s->agent_fd = beneath_open(s->path, O_RDONLY, 0);
     if (s->agent_fd >= 0)
@@ -583,8 +583,10 @@ static int open_copy(struct store *s, const struct saved *saved, struct err *err
     return rc;
 }
 
+enum opening { TO_CONTINUE, TO_READ, AS_COPY };
+
 static int open_with(struct store **ret, const char *path, uint64_t capacity,
-                     const void *state, size_t len, int is_copy, struct err *err)
+                     const void *state, size_t len, enum opening how, struct err *err)
 {
     struct saved saved;
     struct store *s;
@@ -593,7 +595,8 @@ static int open_with(struct store **ret, const char *path, uint64_t capacity,
     if (rc < 0)
         return rc;
     s = new_store(path, capacity);
-    rc = is_copy ? open_copy(s, &saved, err) : open_file(s, err);
+    rc = how == AS_COPY ? open_copy(s, &saved, err)
+                        : open_file(s, how == TO_READ ? O_RDONLY : O_RDWR, err);
     if (rc == 0)
         rc = take_file(s, &saved, err);
     if (rc < 0) {
@@ -607,13 +610,19 @@ static int open_with(struct store **ret, const char *path, uint64_t capacity,
 int store_open(struct store **ret, const char *path, uint64_t capacity, const void *state,
                size_t len, struct err *err)
 {
-    return open_with(ret, path, capacity, state, len, 0, err);
+    return open_with(ret, path, capacity, state, len, TO_CONTINUE, err);
+}
+
+int store_open_read(struct store **ret, const char *path, uint64_t capacity,
+                    const void *state, size_t len, struct err *err)
+{
+    return open_with(ret, path, capacity, state, len, TO_READ, err);
 }
 
 int store_open_copy(struct store **ret, const char *path, uint64_t capacity,
                     const void *state, size_t len, struct err *err)
 {
-    return open_with(ret, path, capacity, state, len, 1, err);
+    return open_with(ret, path, capacity, state, len, AS_COPY, err);
 }
 
 int store_cut(struct store *s, struct err *err)

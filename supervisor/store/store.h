@@ -40,6 +40,9 @@ int store_create(struct store **ret, const char *path, uint64_t capacity,
  * -errno. */
 int store_open(struct store **ret, const char *path, uint64_t capacity, const void *state,
                size_t len, struct err *err);
+/* As store_open, but the log is only read; it may be live, or another user's. */
+int store_open_read(struct store **ret, const char *path, uint64_t capacity,
+                    const void *state, size_t len, struct err *err);
 /* As store_open, but of a copy: an unnamed file next to the run's directory, or else in
  * memory, which vanishes with the last process that has it open. The log itself is only
  * read; it may be live. */

@@ -72,6 +72,9 @@ def test_later_changes_are_repeated_but_for_the_forks_own_keys(w):
     end = ("--set", f"run.env_steps={at + 400}")
     same, _ = fork(w, "a@160", "same", *end)
     fork(w, "a@160", "own", *end, "--set", "defaults.discount=0.9")
+    # Its log was only read: it may be another user's.
+    log = w.run_dir("a") / "logs" / "supervisor.log"
+    assert "open for writing" not in log.read_text(), log.read_text()
     was = go_on(w, p, "a", at + 400)
     harness.assert_same_files(was, same)
     text = (w.run_dir("own") / "config.yaml").read_text()
@@ -137,6 +140,18 @@ def test_what_cannot_be_forked_is_told_and_nothing_is_left(w):
         f.seek(size - 8)
         f.write(before["a/experience"][-8:])
     harness.assert_same_files(before, harness.tree_bytes(w.runs))
+
+
+def test_a_run_is_not_replaced_by_one_that_begins_from_it(w):
+    file = config(w, "maddpg")
+    w.brood("run", file, "--name", "kept")
+    was = outcome(w.run_dir("kept"))
+    for words in (["fork", "kept@320", "--name", "kept", "--force"],
+                  ["run", file, "--init-from", "kept", "--name", "kept", "--force"]):
+        _, err = w.brood(*words, code=2)
+        assert "kept would be replaced, but the new run begins from it" in err, err
+        assert err.count("\n") == 1, err
+    harness.assert_same_files(was, outcome(w.run_dir("kept")))
 
 
 def test_until_stops_a_run_at_a_step_and_a_resume_continues_exactly(w):
