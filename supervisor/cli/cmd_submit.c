@@ -112,7 +112,7 @@ static const char body[] =
 /* Returns the job's script; free(). */
 static char *make_script(const struct submit *s, const char *name, const char *folder)
 {
-    char *text = NULL, *config = xasprintf("%s/config.yaml", folder);
+    char *text = NULL;
     size_t len;
     FILE *f = open_memstream(&text, &len);
 
@@ -125,7 +125,6 @@ static char *make_script(const struct submit *s, const char *name, const char *f
     (void)fputs(" || exit 1\n", f);
     put_assignment(f, "brood", s->binaries.supervisor);
     put_assignment(f, "runs", s->runs_dir);
-    put_assignment(f, "config", config);
     if (s->n_seeds > 0)
         (void)fprintf(f,
                       "name=%s-s$SLURM_ARRAY_TASK_ID\n"
@@ -134,9 +133,9 @@ static char *make_script(const struct submit *s, const char *name, const char *f
     else
         (void)fprintf(f, "name=%s\nseed=\n", name);
     (void)fputs("run=$runs/$name\n", f);
+    (void)fputs("config=$runs/.jobs/$name/config.yaml\n", f);
     (void)fputs(body, f);
     CHECK(fclose(f) == 0, "no memory");
-    free(config);
     return text;
 }
 
@@ -213,18 +212,30 @@ static int write_file(const char *folder, const char *file, const char *text,
     return rc;
 }
 
+/* Writes the configuration that the run will begin with: each run of an array has one, which a
+ * later submission of other seeds does not change. */
+static int keep_config(const struct submit *s, const char *base, size_t i,
+                       const char *yaml, struct err *err)
+{
+    char *run = name_of(s, base, i), *folder = submitted_folder(s->runs_dir, run);
+    int rc = tree_make(folder, err);
+
+    if (rc == 0)
+        rc = write_file(folder, "config.yaml", yaml, err);
+    free(folder);
+    free(run);
+    return rc;
+}
+
 /* Writes the files of the job and submits it. *ret_id: the id that Slurm gave it;
  * free(). */
-static int give(const struct submit *s, const char *folder, const char *script,
-                const char *yaml, char **ret_id, struct err *err)
+static int give(const char *folder, const char *script, char **ret_id, struct err *err)
 {
     char *path = xasprintf("%s/job.sh", folder), *output = NULL;
     const char *const argv[] = {"sbatch", "--parsable", path, NULL};
     int rc = tree_make(folder, err);
 
     *ret_id = NULL;
-    if (rc == 0)
-        rc = write_file(folder, "config.yaml", yaml, err);
     if (rc == 0)
         rc = write_file(folder, "job.sh", script, err);
     if (rc == 0)
@@ -277,10 +288,12 @@ static int submit_named(const struct submit *s, const char *base,
         rc = check_run(s, run, &exists[i], &err);
         free(run);
     }
+    for (size_t i = 0; rc == 0 && !s->is_dry && i < n; i++)
+        rc = keep_config(s, base, i, yaml, &err);
     if (rc == 0 && s->is_dry)
         (void)fputs(script, stdout);
     else if (rc == 0)
-        rc = give(s, folder, script, yaml, &id, &err);
+        rc = give(folder, script, &id, &err);
     for (size_t i = 0; rc == 0 && id != NULL && i < n; i++) {
         char *run = name_of(s, base, i);
         char *own = s->n_seeds > 0
@@ -316,14 +329,20 @@ static int take_seeds(struct submit *s, const char *text)
         unsigned long long first = strtoull(at, &end, 10), last = first;
 
         at = end;
+        if (first > INT64_MAX) {
+            at = "?";
+            break;
+        }
         if (*at == '-' && at[1] >= '0' && at[1] <= '9') {
             last = strtoull(at + 1, &end, 10);
             at = last >= first ? end : at;
         }
         for (; first <= last && s->n_seeds < MAX_SEEDS; first++)
             s->seeds[s->n_seeds++] = first;
-        if (first <= last)
+        if (first <= last) {
+            at = "?"; /* more than MAX_SEEDS */
             break;
+        }
         if (*at == ',' && at[1] != '\0')
             at++;
     }

@@ -385,6 +385,15 @@ def test_what_waits_has_a_status(w, rig):
     assert [e["run"] for e in events] == ["many-s2", "many-s3"], events
     for e in events:
         assert await_end(w, rig, e["job"]) == "COMPLETED", e
+    # Each run of an array begins with the configuration that it was submitted with.
+    for seeds, discount in (("4", "0.5"), ("5", "0.6")):
+        w.brood("submit", w.small(), "--name", "many", "--seeds", seeds, "--set",
+                f"defaults.discount={discount}", "--", "--hold")
+    for run, discount in (("many-s4", "0.5"), ("many-s5", "0.6")):
+        text = (w.runs / ".jobs" / run / "config.yaml").read_text()
+        assert f"discount: {discount}\n" in text, text
+    for job in rig.jobs():
+        rig.run("scancel", job)
     w.brood("run", w.small(), "--name", "here-3", "--seed", 3)
     harness.assert_same_files(trained(w.run_dir("here-3")), trained(w.run_dir("many-s3")))
 
@@ -399,7 +408,7 @@ def test_submit_refuses_in_one_line(w, rig):
     file = w.small()
     assert "Invalid partition name" in refused(1, file, "--", "-p", "nope")
     assert "after --" in refused(2, file, file)
-    for seeds in ("5-1", "5-1,8", "1,"):
+    for seeds in ("5-1", "5-1,8", "1,", "1-2000", "1,18446744073709551615"):
         assert f"--seeds '{seeds}'" in refused(2, file, "--seeds", seeds)
     assert "run.env_stops" in refused(2, file, "--set", "run.env_stops=1")
     (w.path / "empty").mkdir()
