@@ -41,9 +41,9 @@ static int read_change(struct service *s, const msgpack_object *map, uint32_t i,
         return err_set(err, ERR_NOT_FOUND, "%s cannot be changed while the agent runs",
                        key);
     *ret_value = (float)value;
-    if (!isfinite(*ret_value) || value < 0)
-        return err_set(err, ERR_ARG, "%s: a finite number of 0 or more expected", key);
-    return 0;
+    return isfinite(*ret_value)
+               ? 0
+               : err_set(err, ERR_ARG, "%s: a finite number expected", key);
 }
 
 /* Checks all changes before it makes the first. */

@@ -56,6 +56,23 @@ def test_masac_with_numbers(w):
     assert fetch(w, "calm", "agent_1", "agent_1/target_entropy:0") == [-1]
 
 
+def test_a_live_setting_may_be_below_0(w):
+    config = w.write("soft.yaml", CONFIG.format(algorithm="isac", actions="continuous",
+                                                settings="own_batches: true"))
+    p = w.start("run", config, "--name", "live", "--set", f"run.env_steps={harness.FOREVER}")
+    live = w.run_dir("live")
+    harness.wait_until("rows", lambda: harness.rows(live) > 2)
+    w.brood("set", "live", "defaults.settings.target_entropy_each=-0.5")
+    harness.wait_until("the change", lambda: "event=changed" in (live / "journal").read_text()
+                       or p.poll() is not None)
+    rows = harness.rows(live)
+    harness.wait_until("more rows", lambda: harness.rows(live) > rows + 2 or
+                       p.poll() is not None)
+    w.brood("stop", "live")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert " event=respawn " not in (live / "journal").read_text()
+
+
 def test_isac(w):
     check(w, "isac", "continuous", "symmetry: env", ("act", "learn"))
 
