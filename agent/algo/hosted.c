@@ -65,7 +65,10 @@ static int initialize_some(struct algo *a, struct session *s, struct rng_key key
 
         if (session_variable_initialized(s, v))
             continue;
-        if (algo_run_each(s, &v->initializer, 1, key, &err) == 0)
+        if (algo_run_each(s, &v->initializer, 1, key, &err) == 0 &&
+            !session_variable_initialized(s, v))
+            (void)err_set(&err, ERR_UNINITIALIZED, "its initializer sets none");
+        if (err.code == 0)
             n++;
         else if (why->code == 0)
             (void)err_set(why, err.code, "variable %s has no value: %s", v->name,

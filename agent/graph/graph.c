@@ -199,6 +199,13 @@ const struct attr *operation_attr(const struct operation *op, const char *name)
     return NULL;
 }
 
+const struct attr *operation_class(const struct operation *op)
+{
+    const struct attr *class = operation_attr(op, "_class");
+
+    return class != NULL && class->kind == ATTR_LIST_STRING ? class : NULL;
+}
+
 int operation_n_attrs(const struct operation *op)
 {
     return op->n_attrs;

@@ -32,6 +32,10 @@ struct operation {
     int lifted; /* built while control dependencies were suspended */
 };
 
+/* The operation's colocation groups, "loc:@name"; NULL: none. An imported graph may have
+ * an attribute "_class" of another kind, which is ignored. */
+const struct attr *operation_class(const struct operation *op);
+
 /* A growing array of pointers; an all-zero struct is empty. */
 struct ptr_list {
     void **items;

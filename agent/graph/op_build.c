@@ -194,7 +194,7 @@ static void colocate_with_references(struct binding *bind)
 
     for (int i = 0, k = 0; i < bind->sig->n_in && k < b->n_inputs; i++, k++) {
         const struct attr *class =
-            bind->sig->in[i].is_ref ? operation_attr(b->inputs[k].op, "_class") : NULL;
+            bind->sig->in[i].is_ref ? operation_class(b->inputs[k].op) : NULL;
 
         if (class != NULL)
             for (size_t j = 0; j < class->n; j++)
@@ -212,11 +212,12 @@ static int compare_strings(const void *a, const void *b)
 /* A colocated operation gets the device of the operation that it is colocated with. */
 static void follow_colocated(struct graph *g, struct operation *op)
 {
-    const struct attr *class = operation_attr(op, "_class");
+    const struct attr *class = operation_class(op);
 
     for (size_t i = 0; i < class->n; i++) {
-        const char *name = class->list_s[i].bytes + strlen("loc:@");
-        const struct operation *at = graph_operation(g, name);
+        const char *group = class->list_s[i].bytes;
+        const struct operation *at =
+            strncmp(group, "loc:@", 5) == 0 ? graph_operation(g, group + 5) : NULL;
 
         if (at != NULL && at->device[0] != '\0')
             op->device = at->device;

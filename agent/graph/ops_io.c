@@ -7,8 +7,19 @@ static int merge_prefixes_shape(const struct shape_args *args)
     return want_rank(args, 1, 0);
 }
 
-/* Names of files: scalars. */
-static int string_join_shape(const struct shape_args *args)
+/* prefix */
+static int save_shape(const struct shape_args *args)
+{
+    return want_rank(args, 0, 0);
+}
+
+static int restore_shape(const struct shape_args *args)
+{
+    return want_rank(args, 0, 0) != 0 ? ERR_SHAPE : shape_none(args);
+}
+
+/* Names of files, and summaries. */
+static int scalars_shape(const struct shape_args *args)
 {
     for (int i = 0; i < args->n_in; i++)
         if (want_rank(args, i, 0) != 0)
@@ -26,23 +37,23 @@ static int scalar_summary_shape(const struct shape_args *args)
 }
 
 static const struct op_def rows[] = {
-    {"SaveV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
+    {"SaveV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, save_shape, NULL,
      "prefix:string, tensor_names:string, shape_and_slices:string, tensors:dtypes ->; "
      "dtypes:list(type)"},
-    {"RestoreV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
+    {"RestoreV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, restore_shape, NULL,
      "prefix:string, tensor_names:string, shape_and_slices:string -> tensors:dtypes; "
      "dtypes:list(type)"},
     {"MergeV2Checkpoints", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT,
      merge_prefixes_shape, NULL,
      "checkpoint_prefixes:string, destination_prefix:string ->; "
      "delete_old_dirs:bool=true"},
-    {"ShardedFilename", OP_NO_GRADIENT, shape_scalar, NULL,
+    {"ShardedFilename", OP_NO_GRADIENT, scalars_shape, NULL,
      "basename:string, shard:int32, num_shards:int32 -> filename:string"},
-    {"StringJoin", OP_NO_GRADIENT, string_join_shape, NULL,
+    {"StringJoin", OP_NO_GRADIENT, scalars_shape, NULL,
      "inputs:N*string -> output:string; N:int, separator:string="},
     {"ScalarSummary", OP_NO_GRADIENT, scalar_summary_shape, NULL,
      "tags:string, values:T -> summary:string; T:type"},
-    {"MergeSummary", OP_NO_GRADIENT, shape_scalar, NULL,
+    {"MergeSummary", OP_NO_GRADIENT, scalars_shape, NULL,
      "inputs:N*string -> summary:string; N:int"},
 };
 

@@ -267,7 +267,7 @@ void colocate_with_name_enter(struct graph *g, const char *op_name)
 
 void colocate_with_enter(struct graph *g, const struct operation *op)
 {
-    const struct attr *class = op != NULL ? operation_attr(op, "_class") : NULL;
+    const struct attr *class = op != NULL ? operation_class(op) : NULL;
 
     if (class != NULL)
         push_colocation(g, (struct colocation){class->n, class->list_s});

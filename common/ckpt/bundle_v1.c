@@ -42,16 +42,25 @@ enum {
 
 /* ---- files ---- */
 
+/* Whether it is "...-?????-of-00002", which names several files. */
+static int is_pattern(const char *prefix)
+{
+    const size_t len = strlen(prefix);
+
+    return len >= 15 && memcmp(prefix + len - 15, "-????\?-of-", 10) == 0 &&
+           strspn(prefix + len - 5, "0123456789") == 5;
+}
+
 /* "m-?????-of-00002": 2; a single file: 1 */
 static unsigned n_files(const char *prefix)
 {
     const size_t len = strlen(prefix);
     unsigned n = 0;
 
-    if (len < 15 || memchr(prefix + len - 15, '?', 15) == NULL)
+    if (!is_pattern(prefix))
         return 1;
     for (size_t i = len - 5; i < len; i++)
-        n = n * 10 + (unsigned)(prefix[i] - '0') % 10;
+        n = n * 10 + (unsigned)(prefix[i] - '0');
     return n;
 }
 
@@ -59,7 +68,7 @@ static char *file_name(const char *prefix, unsigned i)
 {
     const size_t len = strlen(prefix);
 
-    if (n_files(prefix) == 1 && strchr(prefix, '?') == NULL)
+    if (!is_pattern(prefix))
         return xstrdup(prefix);
     return xasprintf("%.*s%05u%s", (int)(len - 14), prefix, i, prefix + len - 9);
 }

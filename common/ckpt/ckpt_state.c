@@ -1,6 +1,6 @@
 #include "common/ckpt/ckpt_state.h"
 
-#include "common/io/beneath.h"
+#include "common/ckpt/bundle_reader.h"
 #include "common/mem/xmalloc.h"
 
 #include <ctype.h>
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_FILE_BYTES = 1 << 20, MAX_DEPTH = 16 };
 
@@ -256,24 +257,22 @@ void ckpt_state_put(struct wbuf *b, const struct ckpt_state *s)
 
 int ckpt_state_load_file(struct ckpt_state *ret, const char *path, struct err *err)
 {
-    FILE *f = beneath_fopen(path, "rbe");
     char *text = NULL;
-    size_t n = 0;
-    int rc = 0;
+    uint64_t n = 0;
+    int fd, rc = bundle_open_regular(path, &fd, &n, err);
 
-    if (f == NULL && errno == ENOENT) {
+    if (rc == -ENOENT) {
         rc = err_set(err, ERR_NOT_FOUND, "there is no %s", path);
-    } else if (f == NULL) {
-        rc = err_errno(err, "%s", path);
-    } else {
-        text = xmalloc(MAX_FILE_BYTES + 1);
-        n = fread(text, 1, MAX_FILE_BYTES + 1, f);
-        if (ferror(f))
-            rc = err_errno(err, "%s: read", path);
-        else if (n > MAX_FILE_BYTES)
-            rc = err_set(err, ERR_LIMIT, "%s: more than a megabyte", path);
-        (void)fclose(f);
+    } else if (rc == 0 && n > MAX_FILE_BYTES) {
+        rc = err_set(err, ERR_LIMIT, "%s: more than a megabyte", path);
+    } else if (rc == 0) {
+        text = xmalloc(n + 1);
+        rc = bundle_read_at(fd, text, n, 0, err);
+        if (rc < 0)
+            (void)err_wrap(err, "%s", path);
     }
+    if (fd >= 0)
+        (void)close(fd);
     if (rc == 0) {
         rc = ckpt_state_parse(ret, text, n, err);
         if (rc != 0) {

@@ -218,6 +218,29 @@ START_TEST(colocation_is_an_attribute)
 }
 END_TEST
 
+/* as a file may have them */
+START_TEST(a_class_that_is_no_list_of_strings_is_ignored)
+{
+    static const int64_t numbers[] = {1, 2};
+    struct graph *g = graph_new();
+    struct op_builder *b = op_begin(g, "VariableV2", "v");
+    struct operation *v;
+    struct output x;
+
+    op_attr_type(b, "dtype", DT_FLOAT);
+    op_attr_shape(b, "shape", &SHAPE_SCALAR);
+    op_attr_ints(b, "_class", numbers, 2);
+    v = op_finish(b);
+    ck_assert_msg(v != NULL, "%s", graph_error(g) != NULL ? graph_error(g)->msg : "");
+    x = binary(g, "Assign", (struct output){v, 0}, constant_f32(g, 1, NULL), "assign");
+    ck_assert_ptr_nonnull(x.op);
+    colocate_with_enter(g, v);
+    ck_assert_ptr_nonnull(node(g, "x").op);
+    colocate_with_leave(g);
+    graph_free(g);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("scopes");
@@ -233,6 +256,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, control_inputs_are_kept_once);
     tcase_add_test(tc, devices_are_the_innermost_scope_s);
     tcase_add_test(tc, colocation_is_an_attribute);
+    tcase_add_test(tc, a_class_that_is_no_list_of_strings_is_ignored);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -608,7 +608,7 @@ START_TEST(what_is_no_v2_checkpoint_is_named)
     char *prefix = in_dir("m");
     char *index = in_dir("m.index");
     char *data = in_dir("m.data-00000-of-00001");
-    char *v1 = in_dir("old.ckpt");
+    char *v1 = in_dir("old.ckpt"), *odd = in_dir("a?b");
     struct err err;
 
     ck_assert_int_eq(read_all(prefix, &err), ERR_NOT_FOUND);
@@ -618,6 +618,9 @@ START_TEST(what_is_no_v2_checkpoint_is_named)
     temp_dir_write(v1, "x", 1);
     ck_assert_int_eq(read_all(v1, &err), ERR_FORMAT);
     ck_assert_ptr_nonnull(strstr(err.msg, "V1 checkpoint: not a table file"));
+    temp_dir_write(odd, "x", 1); /* no pattern of several files */
+    ck_assert_int_eq(read_all(odd, &err), ERR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(err.msg, "a V1 checkpoint: not a table file"));
     write_tiny("m");
     ck_assert_int_eq(unlink(data), 0);
     ck_assert_int_eq(read_all(prefix, &err), -ENOENT);
@@ -625,6 +628,7 @@ START_TEST(what_is_no_v2_checkpoint_is_named)
     ck_assert_int_eq(unlink(index), 0);
     ck_assert_int_eq(mkfifo(index, 0600), 0);
     ck_assert_int_eq(read_all(prefix, &err), ERR_FORMAT);
+    free(odd);
     free(v1);
     free(data);
     free(index);
