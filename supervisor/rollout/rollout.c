@@ -230,6 +230,8 @@ static int enter_paused(struct rollout *r, struct err *err)
     rollout_progress(r, &at);
     if (r->args.callbacks.on_paused != NULL)
         r->args.callbacks.on_paused(r->args.callbacks.ctx, &at);
+    if (r->looking != NULL && !r->over && r->fsm.state == ROLLOUT_PAUSED)
+        (void)rollout_look(r); /* requests that came in the round */
     return WAITS;
 }
 

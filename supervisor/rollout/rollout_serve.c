@@ -325,12 +325,18 @@ static void look(struct rollout *r)
         rollout_begin_acting(r);
     else
         rollout_request_events(r, events);
+    if (events != 0 && !r->over && r->fsm.state == ROLLOUT_PAUSED && s->outstanding == 0)
+        (void)rollout_look(r); /* those that the events kept waiting */
 }
 
 int rollout_look(struct rollout *r)
 {
     struct serving *s = r->looking;
 
+    /* An agent may be given up in the midst of a request: what is saved then must have the
+     * updates that the driver has counted. */
+    if (s->n_waiting > 0)
+        rollout_keep(r);
     s->left = s->n_waiting; /* later ones wait for the next round */
     send_looks(r);
     return r->over || s->outstanding > 0;

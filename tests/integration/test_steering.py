@@ -318,6 +318,14 @@ def test_a_run_with_an_environment_is_looked_at(w):
     client.call("continue")
     late = [ask(i % 3) for i in range(60)]
     kill_agents(p)
+    # Requests that come in a round which ends in a pause are answered in the pause.
+    for _ in range(5):
+        pausing = client.send("pause")
+        in_round = [ask(i) for i in range(3)]
+        client.answer(pausing)
+        for request in in_round:
+            client.answer(request)
+        client.call("continue")
     assert floats(client.answer(asked[0])["fetched"][0]) == paused[0]
     for request in asked[1:] + late:
         client.answer(request)
