@@ -10,7 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BYTES = 64 << 20, MAX_COLUMNS = 4096, END_BYTES = 64 << 10 };
+enum {
+    MAX_BYTES = 512 << 20,
+    MAX_LINE_BYTES = 4 << 20,
+    MAX_COLUMNS = 16384, /* of 1,000 agents, each in a team of its own */
+    END_BYTES = 64 << 10
+};
 
 struct progress {
     struct arena arena;
@@ -84,6 +89,24 @@ static void skip_to_end(FILE *f, off_t max)
             c = getc(f);
 }
 
+/* Like getline, but a line that is too long ends without a newline. */
+static ssize_t read_line(char **line, size_t *cap, FILE *f)
+{
+    size_t n = 0;
+    int c = 0;
+
+    while (c != '\n' && n < MAX_LINE_BYTES && (c = getc_unlocked(f)) != EOF) {
+        if (n + 1 >= *cap) {
+            *cap = *cap == 0 ? 4096 : *cap * 2;
+            *line = xrealloc(*line, *cap);
+        }
+        (*line)[n++] = (char)c;
+    }
+    if (n > 0)
+        (*line)[n] = '\0';
+    return (ssize_t)n;
+}
+
 /* last: how many bytes to read, about, from the end of the file; 0: all. */
 static int read_lines(struct progress *p, const char *path, FILE *f, size_t last,
                       struct err *err)
@@ -93,7 +116,7 @@ static int read_lines(struct progress *p, const char *path, FILE *f, size_t last
     ssize_t len;
     int rc = 0;
 
-    while (rc == 0 && (len = getline(&line, &cap, f)) > 0 && line[len - 1] == '\n') {
+    while (rc == 0 && (len = read_line(&line, &cap, f)) > 0 && line[len - 1] == '\n') {
         line[len - 1] = '\0';
         bytes += (size_t)len;
         if (bytes > MAX_BYTES)

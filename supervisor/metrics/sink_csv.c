@@ -102,6 +102,26 @@ static off_t end_of_rows(FILE *f, uint64_t env_steps)
     return end;
 }
 
+/* Whether the file lacks a whole first line, because its creation was interrupted. */
+static int is_unfinished(FILE *f)
+{
+    int c = 0;
+
+    while (c != EOF && c != '\n')
+        c = getc(f);
+    rewind(f);
+    return c == EOF;
+}
+
+static int write_header_again(struct csv_sink *s, const struct metrics *m,
+                              struct err *err)
+{
+    if (ftruncate(fileno(s->file), 0) < 0)
+        return err_errno(err, "%s: cannot cut", s->path);
+    put_header(s->file, m);
+    return check_written(s, err);
+}
+
 int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metrics *m,
                     uint64_t env_steps, struct err *err)
 {
@@ -113,7 +133,9 @@ int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metric
         return csv_sink_open(ret, path, m, err);
     if (rc < 0)
         return rc;
-    if (!has_header(s->file, m))
+    if (is_unfinished(s->file))
+        rc = write_header_again(s, m, err);
+    else if (!has_header(s->file, m))
         rc = err_set(err, ERR_FORMAT, "%s has other columns than this run", path);
     else if ((end = end_of_rows(s->file, env_steps)) < 0 ||
              ftruncate(fileno(s->file), end) < 0)

@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,8 +91,10 @@ int retention_drop_old(const struct retention *r, const char *dir, struct err *e
     if (rc == 0)
         rc = checkpoint_list(dir, &steps, &n, err);
     for (size_t i = 0; rc == 0 && r->max > 0 && i + r->max < n; i++) {
-        if (r->every_s > 0 && written_at(dir, steps[i]) > next)
-            next += r->every_s;
+        const double at = written_at(dir, steps[i]);
+
+        if (r->every_s > 0 && at > next) /* the run may not have run for many intervals */
+            next += r->every_s * ceil((at - next) / r->every_s);
         else
             rc = retention_drop(dir, steps[i], err);
     }

@@ -253,6 +253,18 @@ def test_every_kept_one_serves_when_the_newer_are_damaged(w):
     assert err.splitlines()[-1].endswith("no complete checkpoint"), err
 
 
+def test_rows_whose_file_was_never_finished_begin_again(w):
+    run, end = killed_run(w, "run", least_checkpoints=2)
+    csv = run / "metrics" / "progress.csv"
+    header = csv.read_text().splitlines()[0]
+    for text in ("", header[:20]):
+        again = copy(run, f"cut{len(text)}")
+        (again / "metrics" / "progress.csv").write_text(text)
+        start, _ = resume(w, again, *until(end))
+        lines = (again / "metrics" / "progress.csv").read_text().splitlines()
+        assert lines[0] == header and int(lines[1].split(",")[0]) > start["from_checkpoint"]
+
+
 def test_a_missing_or_damaged_log_is_refused(w):
     run, end = killed_run(w, "run", least_checkpoints=3)
     newest = harness.checkpoints(run)[-1]

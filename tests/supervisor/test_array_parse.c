@@ -88,6 +88,8 @@ START_TEST(what_is_no_array_is_refused)
     assert_refused("[[1, 2], [3]]", DT_FLOAT, "rows of 2 and of 1");
     assert_refused("[[1], 2]", DT_FLOAT, "as many brackets");
     assert_refused("[1, [2]]", DT_FLOAT, "as many brackets");
+    assert_refused("[1, []]", DT_FLOAT, "an empty row");
+    assert_refused("[[], 1]", DT_FLOAT, "as many brackets");
     assert_refused("[1 2 ... 8 9]", DT_FLOAT, "summary");
     assert_refused("[1,,2]", DT_FLOAT, "two commas");
     assert_refused("one", DT_FLOAT, "'one' is no float32");

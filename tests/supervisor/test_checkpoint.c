@@ -311,6 +311,30 @@ START_TEST(test_old_ones_go)
 }
 END_TEST
 
+static void set_written(uint64_t step, time_t at)
+{
+    const struct timespec times[2] = {{at, 0}, {at, 0}};
+    char path[256];
+
+    (void)snprintf(path, sizeof(path), "%s/%llu/run.state", checkpoints,
+                   (unsigned long long)step);
+    ck_assert_int_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* After a pause of many intervals one stays for good, not one for each interval. */
+START_TEST(test_one_stays_after_a_long_pause)
+{
+    const struct retention keep = {.max = 2, .every_s = 3600, .began_unix = 1e6};
+
+    for (uint64_t step = 10; step <= 80; step += 10) {
+        commit(step, 0);
+        set_written(step, 1000000 + 360000 + (time_t)step);
+    }
+    ck_assert_int_eq(retention_drop_old(&keep, checkpoints, NULL), 0);
+    check_steps((uint64_t[]){10, 70, 80}, 3);
+}
+END_TEST
+
 START_TEST(test_same_step_again)
 {
     no_exchange = _i;
@@ -545,6 +569,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_commit_and_load);
     tcase_add_test(tc, test_old_ones_go);
     tcase_add_loop_test(tc, test_same_step_again, 0, 2);
+    tcase_add_test(tc, test_one_stays_after_a_long_pause);
     tcase_add_loop_test(tc, test_damaged_one_steps_aside, 0,
                         sizeof(damageable) / sizeof(damageable[0]));
     tcase_add_test(tc, test_equal_bytes);
