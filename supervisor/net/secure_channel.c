@@ -215,7 +215,8 @@ int channel_send2(struct channel *c, const void *head, size_t head_len, const vo
     CHECK(head_len + len > 0, "an empty message is a heartbeat");
     if (c->state != READY || c->closing)
         return err_set(err, ERR_STATE, "the connection is not open");
-    if (head_len + len > CHANNEL_MAX_QUEUED_BYTES - c->out_len)
+    if (c->out_len >= CHANNEL_MAX_QUEUED_BYTES ||
+        head_len + len > CHANNEL_MAX_QUEUED_BYTES - c->out_len)
         return err_set(err, ERR_LIMIT, "the other side has %zu unread bytes already",
                        c->out_len);
     if (len == 0) {

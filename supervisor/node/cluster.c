@@ -699,6 +699,7 @@ static void look_at(struct place *p)
         check_start(p);
         break;
     case PLACE_FILLING:
+        remote_site_feed(p->site); /* rows that came since, if nobody sends anything */
         if (!remote_site_is_level(p->site))
             break;
         enter(p, PLACE_UP);

@@ -153,6 +153,20 @@ static void on_broken(void *worker, const struct err *why)
     post_buf(w, NODE_BROKEN, 0, &b);
 }
 
+/* If it has written so much that its output is not sent any more. */
+static void send_last_lines(struct node_worker *w)
+{
+    char lines[AGENT_LAST_LINES_BYTES + 1] = "";
+
+    if (w->sent_bytes < OUTPUT_MAX_BYTES)
+        return;
+    w->link->ops->last_lines(w->link, lines, AGENT_LAST_LINES_BYTES);
+    if (lines[0] == '\0')
+        return;
+    strcat(lines, "\n");
+    post(w->all, NODE_OUTPUT, w->number, 0, lines, strlen(lines));
+}
+
 static void on_exit_of(void *worker)
 {
     struct node_worker *w = worker;
@@ -164,6 +178,7 @@ static void on_exit_of(void *worker)
     w->has_process = 0;
     w->has_slot = 0;
     w->all->n_running--;
+    send_last_lines(w);
     node_exit_pack(&b, &e);
     post_buf(w, NODE_EXIT, 0, &b);
     if (w->all->n_running == 0)

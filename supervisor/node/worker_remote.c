@@ -179,6 +179,12 @@ static void send_held(struct remote_site *s)
     }
 }
 
+void remote_site_feed(struct remote_site *s)
+{
+    feed(s);
+    send_held(s);
+}
+
 void remote_site_greet(struct remote_site *s)
 {
     (void)post(s, NODE_NOTHING, NODE_NO_WORKER, 0, NULL, 0);

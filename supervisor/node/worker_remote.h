@@ -84,6 +84,8 @@ void remote_site_move(struct remote_site *s, struct remote_site *to,
                       const struct err *why);
 /* The log's rows below `row` are not read again. */
 void remote_site_forget(struct remote_site *s, uint64_t row);
+/* Sends rows and shared memory that the node lacks, and frames that waited for them. */
+void remote_site_feed(struct remote_site *s);
 /* Sends a message that needs no answer, to show that the supervisor lives. */
 void remote_site_greet(struct remote_site *s);
 /* The same, at the end of the run: that the connection ends is no loss then. */
