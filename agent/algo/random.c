@@ -17,7 +17,7 @@ static int random_decide(void *policy, const struct space *self, struct session 
     const size_t width = (size_t)self->width;
     const float low = (float)self->low, span = (float)(self->high - self->low);
 
-    if (self->box && !(isfinite(self->low) && isfinite(self->high))) {
+    if (self->box && !isfinite(span)) {
         rng_normal_rows_f32(d->key, d->counter, d->first, actions, d->rows, width);
         clip_to_box(actions, d->rows, self);
         return 0;

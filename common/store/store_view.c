@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RESERVE_BYTES     (UINT64_C(1) << 40)
+#define RESERVE_BYTES     (UINT64_C(1) << 43)
 #define RESERVE_MIN_BYTES (UINT64_C(64) << 20)
 
 /* Rows may be anywhere in memory: many are requested in advance, which hides the latency.
@@ -39,7 +39,9 @@ static int reserve(struct store_view *v, uint64_t file_bytes, struct err *err)
         void *p;
 
         if (size < file_bytes)
-            break;
+            return err_set(err, ERR_LIMIT,
+                           "an experience log of %llu bytes cannot be mapped",
+                           (unsigned long long)file_bytes);
         p = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, v->fd, 0);
         if (p != MAP_FAILED) {
             v->map = p;

@@ -15,6 +15,7 @@ struct graph_agent {
     /* fetched by the current graph_agent_run */
     struct tensor *values;
     size_t n_values;
+    int has_values; /* all of them */
     struct err refusal;
 };
 
@@ -109,6 +110,7 @@ static int take_fetched(struct graph_agent *g, const msgpack_object *body,
             return rc;
         }
     }
+    g->has_values = 1;
     return 0;
 }
 
@@ -152,6 +154,7 @@ int graph_agent_run(struct graph_agent *g, const struct graph_agent_run *run,
         return rc;
     g->values = ret;
     g->n_values = run->n_fetches;
+    g->has_values = 0;
     g->refusal = (struct err){0};
     o = agent_request_begin(ask_agents(g->ask), 0, "run", run->n_targets > 0);
     msg_map(o, 3);
@@ -168,5 +171,8 @@ int graph_agent_run(struct graph_agent *g, const struct graph_agent_run *run,
         rc = ask_wait(g->ask, err);
     if (rc == 0 && g->refusal.code < 0)
         rc = err_pass(err, &g->refusal);
+    /* an interrupt may have come together with the response */
+    for (size_t i = 0; rc < 0 && g->has_values && i < g->n_values; i++)
+        tensor_free(&ret[i]);
     return rc;
 }

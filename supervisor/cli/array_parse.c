@@ -151,9 +151,11 @@ static int close_row(struct parser *q, int depth, int64_t n)
         return err_set(q->err, ERR_ARG, "rows of %lld and of %lld elements",
                        (long long)*dim, (long long)n);
     *dim = n;
-    if (n == 0 && q->shape.rank < 0)
+    if (q->shape.rank < 0) /* no number yet: the row is empty */
         q->shape.rank = depth + 1;
-    return 0;
+    return q->shape.rank > depth
+               ? 0
+               : err_set(q->err, ERR_ARG, "an empty row stands among numbers");
 }
 
 static int parse_value(struct parser *q, int depth);

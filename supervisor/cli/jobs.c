@@ -41,6 +41,7 @@ struct jobs {
     int64_t interrupted_ms;
     int is_stopped;  /* by a signal */
     int is_stopping; /* no further one starts */
+    int is_broken;   /* one could not be started */
     int code;        /* of the first that failed */
 };
 
@@ -242,7 +243,7 @@ static void start_more(struct jobs *js)
 
         if (start(js, j, &err) < 0) {
             js->code = cli_fail(js->cli, CLI_FAILED, &err);
-            js->is_stopping = 1;
+            js->is_stopping = js->is_broken = 1;
         } else if (js->args->on_start != NULL) {
             js->args->on_start(js->args->ctx, js->n_started - 1);
         }
@@ -368,7 +369,7 @@ int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopp
     if (js.signals < 0) {
         (void)err_errno(&err, "signalfd");
         js.code = cli_fail(cli, CLI_FAILED, &err);
-        js.is_stopping = 1;
+        js.is_stopping = js.is_broken = 1;
     }
     for (start_more(&js); js.n_live > 0; start_more(&js))
         wait_for_something(&js);
@@ -385,6 +386,6 @@ int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopp
     free(js.binary);
     free(js.signalled);
     if (ret_stopped != NULL)
-        *ret_stopped = js.is_stopped;
+        *ret_stopped = js.is_stopped || js.is_broken;
     return js.code;
 }

@@ -174,6 +174,15 @@ int control_client_next(struct control_client *c, int wait, const struct msg **r
     return rc < 0 ? rc : 1;
 }
 
+/* The server says why it ends the connection. */
+static int refused(const struct msg *m, struct err *err)
+{
+    char text[ERR_MSG_BYTES] = "";
+
+    (void)msg_get_str(&m->body, "message", text, sizeof(text), NULL);
+    return err_set(err, ERR_LIMIT, "the run ended the connection: %s", text);
+}
+
 int control_client_call(struct control_client *c, const struct msg **ret, struct err *err)
 {
     int rc = control_client_send(c, err);
@@ -182,6 +191,8 @@ int control_client_call(struct control_client *c, const struct msg **ret, struct
         rc = control_client_next(c, 1, ret, err);
         if (rc > 0 && (*ret)->type == MSG_RESPONSE)
             break;
+        if (rc > 0 && strcmp((*ret)->method, "error") == 0)
+            return refused(*ret, err);
     }
     if (rc < 0)
         return rc;

@@ -84,7 +84,8 @@ enum agent_state agent_public_state(const struct agent *a)
 
 void agent_feed_bad(struct agent *a, const struct err *why)
 {
-    a->cause = *why;
+    if (proc_state_is_serving(a->state)) /* else the reason of its end is known */
+        a->cause = *why;
     agent_feed(a, PROC_EV_BAD);
 }
 

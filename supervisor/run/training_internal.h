@@ -169,6 +169,8 @@ void training_begin_checkpoint(struct training *t);
 void training_answer_pause(struct training *t, const struct err *why);
 void training_answer_checkpoint(struct training *t, uint64_t step, const struct err *why);
 void training_answer_respawn(struct training *t, size_t agent);
+/* The agent was given up before it was ready. */
+void training_refuse_respawn(struct training *t, size_t agent, const char *why);
 void training_answer_env_respawn(struct training *t, const char *process);
 void training_answer_all(struct training *t);
 /* Passes the requests from before the driver existed to the driver. */

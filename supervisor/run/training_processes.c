@@ -74,6 +74,8 @@ static void on_mode_event(struct training *t, const char *name,
     case AGENT_EVENT_GIVE_UP:
         send_mode_event(t, RUN_EVENT_GIVE_UP, name, e);
         training_log_error(t, "%s is given up: it %s: %s", name, effect, e->text);
+        if (e->change->mode == AGENT_NOOP) /* no process comes that would answer them */
+            training_refuse_respawn(t, e->agent, e->text);
         break;
     case AGENT_EVENT_REINSTATE:
         send_mode_event(t, RUN_EVENT_REINSTATE, name, e);

@@ -83,6 +83,14 @@ void training_answer_respawn(struct training *t, size_t agent)
     answer_waits(t, WAIT_RESPAWN, agent, NULL);
 }
 
+void training_refuse_respawn(struct training *t, size_t agent, const char *why)
+{
+    struct err err = {0};
+
+    (void)err_set(&err, ERR_STATE, "%s was given up: %s", t->specs.spec[agent].name, why);
+    answer_waits(t, WAIT_RESPAWN, agent, &err);
+}
+
 /* First the stop requests, which the end of the run fulfils; all others get an error. */
 void training_answer_all(struct training *t)
 {
