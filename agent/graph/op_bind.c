@@ -92,7 +92,7 @@ static int lengths_given(const struct binding *bind)
     for (int i = 0; i < bind->sig->n_in; i++) {
         int64_t n = given_length(bind, &bind->sig->in[i]);
 
-        if (n < 0 || n > bind->b->n_inputs)
+        if (n < (bind->sig->in[i].number.len > 0) || n > bind->b->n_inputs)
             return 0;
         total += n;
     }

@@ -319,7 +319,7 @@ static int transpose_shape(const struct shape_args *args)
 
     if (x->rank < 0)
         return 0;
-    if (n >= 0 && n != x->rank)
+    if (args->value[1] != NULL && n != x->rank) /* -1: of more than any rank */
         return err_set(args->err, ERR_SHAPE, "a permutation of %d dimensions for %s", n,
                        shape_text(x));
     for (int i = 0; i < x->rank; i++) {

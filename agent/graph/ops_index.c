@@ -114,6 +114,8 @@ static int segment_sum_shape(const struct shape_args *args)
                            shape_text(data), shape_text(ids));
     if (value_ints(args, 2, &n, 1) == 1 && n < 0)
         return err_set(args->err, ERR_SHAPE, "%lld segments", (long long)n);
+    if (1 + data->rank - ids->rank > SHAPE_MAX_RANK)
+        return err_set(args->err, ERR_SHAPE, "more than %d dimensions", SHAPE_MAX_RANK);
     out.dim[0] = n;
     for (int i = ids->rank; i < data->rank; i++)
         out.dim[out.rank++] = data->dim[i];

@@ -334,10 +334,19 @@ static int apply_shape(const struct shape_args *args)
     const int gradient = gradient_input(args->op);
     struct shape all = shape_behind(args, 0);
 
-    for (int i = 1; i < args->n_in; i++) {
+    for (int i = 0; i < args->n_in; i++) {
         const struct output x = operation_input(args->op, i);
+        const struct operation *v =
+            output_dtype(x) == DT_RESOURCE ? operation_behind_handle(x) : NULL;
         struct shape s = shape_behind(args, i);
 
+        if (v != NULL && attr_int(v, "dtype") != attr_int(args->op, "T"))
+            return err_set(args->err, ERR_DTYPE, "variable %s is %s, not %s",
+                           operation_name(v),
+                           dtype_name((enum dtype)attr_int(v, "dtype")),
+                           dtype_name((enum dtype)attr_int(args->op, "T")));
+        if (i == 0)
+            continue;
         if (i != gradient && !output_is_ref(x) && output_dtype(x) != DT_RESOURCE) {
             if (want_rank(args, i, 0) != 0)
                 return ERR_SHAPE;

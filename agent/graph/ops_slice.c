@@ -19,7 +19,9 @@ static int slice_shape(const struct shape_args *args)
             args->out[0].dim[i] = sizes.dim[i] >= 0 ? sizes.dim[i] : -1;
         return 0;
     }
-    if ((n_begin >= 0 && n_begin != out.rank) || (n_size >= 0 && n_size != out.rank))
+    /* n -1: unknown, or more entries than any rank */
+    if ((args->value[1] != NULL && n_begin != out.rank) ||
+        (args->value[2] != NULL && n_size != out.rank))
         return err_set(args->err, ERR_SHAPE, "begin has %d, size has %d entries for %s",
                        n_begin, n_size, shape_text(&out));
     for (int i = 0; i < out.rank; i++) {

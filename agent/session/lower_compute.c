@@ -214,10 +214,13 @@ static void join_concats(struct lowering *l, struct node *n)
 {
     int axis = n->in[n->n_in - 1];
 
+    if (operation_is(n->op, "Concat")) /* its axis is the first input */
+        return;
     for (int i = 0; i < n->n_in - 1; i++) {
         const struct node *part = producer(l, n->in[i]);
 
-        if (part == NULL || part->call != kern_concat || parts_change(l, part) ||
+        if (part == NULL || part->call != kern_concat ||
+            operation_is(part->op, "Concat") || parts_change(l, part) ||
             tensor_int(&value_at(l, part->in[part->n_in - 1])->tensor, 0) !=
                 tensor_int(&value_at(l, axis)->tensor, 0))
             continue;

@@ -163,6 +163,9 @@ static int lower_merge(struct lowering *l, const struct node *n)
 {
     int guard = l->guard;
 
+    if (value_at(l, n->out[0])->tensor.dtype == DT_STRING)
+        return err_set(l->err, ERR_UNSUPPORTED, "%s: strings that only the run knows",
+                       operation_name(n->op));
     for (int i = 0; i < n->n_in; i++) {
         struct tensor index;
         int parts[2] = {n->in[i], -1}, rc;

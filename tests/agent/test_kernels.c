@@ -620,7 +620,7 @@ START_TEST(every_constraint_has_a_refusal)
         /* ops of resources and branches, and of names: test_ops.c */
         "ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp",
         "AssignSubVariableOp", "Switch", "RefSwitch", "Merge", "StringJoin",
-        "ScalarSummary",
+        "ScalarSummary", "MergeSummary", "ShardedFilename", "SaveV2", "RestoreV2",
         /* ops of loops, tensor arrays and stacks: test_while.c */
         "Enter", "RefEnter", "NextIteration", "LoopCond", "TensorArrayV3",
         "TensorArrayWriteV3", "TensorArrayReadV3", "TensorArrayGatherV3",

@@ -202,23 +202,59 @@ END_TEST
 
 /* ---- pieces ---- */
 
+static struct output old_concat(struct graph *g, struct output x, struct output y)
+{
+    struct op_builder *o = op_begin(g, "Concat", NULL);
+
+    op_input(o, constant_i32(g, 1, NULL));
+    op_input(o, x);
+    op_input(o, y);
+    return (struct output){op_finish(o), 0};
+}
+
 START_TEST(the_old_concat_takes_its_axis_first)
 {
     struct bed b;
     float x[4] = {1, 2, 3, 4}, y[2] = {5, 6}, want[6] = {1, 2, 5, 3, 4, 6};
-    struct op_builder *o;
-    struct output z;
+    const float both[8] = {1, 2, 5, 5, 3, 4, 6, 6};
+    struct output z, last;
 
     bed_init(&b);
-    o = op_begin(b.g, "Concat", NULL);
-    op_input(o, constant_i32(b.g, 1, NULL));
-    op_input(o, bed_input(&b, SHAPE(2, 2), x, SHAPE(2, 2)));
-    op_input(o, bed_input(&b, SHAPE(2, 1), y, SHAPE(2, 1)));
-    z = (struct output){op_finish(o), 0};
+    z = old_concat(b.g, bed_input(&b, SHAPE(2, 2), x, SHAPE(2, 2)),
+                   last = bed_input(&b, SHAPE(2, 1), y, SHAPE(2, 1)));
     check_values(&b, z, want, 6);
     check_gradient(&b, z, 0);
     check_gradient(&b, z, 1);
+    /* one within another, and within a new one */
+    check_values(&b, old_concat(b.g, z, last), both, 8);
+    check_values(&b, concat(b.g, (struct output[]){z, last}, 2, 1, NULL), both, 8);
     bed_done(&b);
+}
+END_TEST
+
+/* Values of an imported file that no rank can have. */
+START_TEST(shapes_of_too_many_dimensions_are_refused)
+{
+    const int32_t nine[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8}, two[2] = {1, 1};
+    const struct shape eight = {8, {1, 1, 1, 1, 1, 1, 1, 1}};
+    struct graph *g = graph_new();
+    struct output x = placeholder(g, DT_FLOAT, &SHAPE(2, 2), "x");
+
+    ck_assert_ptr_null(ternary(g, "Slice", x, constant_i32s(g, nine, 9, NULL),
+                               constant_i32s(g, two, 2, NULL), NULL)
+                           .op);
+    graph_free(g);
+    g = graph_new();
+    ck_assert_ptr_null(
+        op2(g, "Transpose", constant_f32(g, 1, NULL), constant_i32s(g, nine, 9, NULL))
+            .op);
+    graph_free(g);
+    g = graph_new();
+    x = placeholder(g, DT_FLOAT, &eight, "x");
+    ck_assert_ptr_null(ternary(g, "UnsortedSegmentSum", x, constant_i32(g, 0, NULL),
+                               constant_i32(g, 1, NULL), NULL)
+                           .op);
+    graph_free(g);
 }
 END_TEST
 
@@ -610,6 +646,41 @@ static void check_summary(struct bed *b, struct output x, const char *want, size
 }
 
 /* As TensorFlow writes it since 2.9; the shape is always checked. */
+/* Kernels read one string from each of them. */
+START_TEST(names_and_summaries_are_scalars)
+{
+    static const char *const none[1] = {""};
+    static const char *const types[] = {"MergeSummary", "ShardedFilename", "SaveV2",
+                                        "RestoreV2"};
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        struct graph *g = graph_new();
+        struct op_builder *b = op_begin(g, types[i], NULL);
+        struct output empty = strings(g, none, 0);
+
+        ck_assert_ptr_nonnull(empty.op);
+        op_input(b, empty);
+        if (i == 1) {
+            op_input(b, constant_i32(g, 0, NULL));
+            op_input(b, constant_i32(g, 1, NULL));
+        } else if (i >= 2) {
+            op_input(b, empty);
+            op_input(b, empty);
+        }
+        if (i == 2)
+            op_input(b, constant_f32(g, 1, NULL));
+        if (i == 3)
+            op_attr(b, &(struct attr){.name = "dtypes",
+                                      .kind = ATTR_LIST_TYPE,
+                                      .list_i = (const int64_t[]){DT_FLOAT},
+                                      .n = 1});
+        ck_assert_msg(op_finish(b) == NULL, "%s", types[i]);
+        ck_assert_int_eq(graph_error(g)->code, ERR_SHAPE);
+        graph_free(g);
+    }
+}
+END_TEST
+
 START_TEST(resources_are_assigned_with_validate_shape)
 {
     for (int validate = 0; validate < 2; validate++) {
@@ -726,6 +797,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_gradient_of_reciprocal_grad);
     tcase_add_test(tc, select_v2_broadcasts);
     tcase_add_loop_test(tc, batches_of_products, 0, 8);
+    tcase_add_test(tc, shapes_of_too_many_dimensions_are_refused);
     tcase_add_test(tc, the_old_concat_takes_its_axis_first);
     tcase_add_test(tc, pad_puts_zeros_around);
     tcase_add_test(tc, the_gradient_of_a_slice_is_a_pad);
@@ -737,6 +809,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, resource_variables_hold_values);
     tcase_add_test(tc, strings_are_moved);
     tcase_add_test(tc, save_and_restore_nodes_run);
+    tcase_add_test(tc, names_and_summaries_are_scalars);
     tcase_add_test(tc, resources_are_assigned_with_validate_shape);
     tcase_add_test(tc, summaries_are_messages);
     tcase_add_test(tc, sparse_cross_entropy_of_the_unlikely);

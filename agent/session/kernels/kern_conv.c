@@ -159,6 +159,8 @@ int kern_conv2d_backprop_input(const struct kernel_args *a)
     if (rc < 0 || tensor_elements(a->out[0]) == 0)
         return rc;
     memset(a->out[0]->data, 0, tensor_bytes(a->out[0]));
+    if (c.filters == 0) /* nor is there scratch memory */
+        return 0;
     for (int64_t first = 0; first < c.pixels; first += DENSE_BLOCK) {
         const struct dense d = {.m = block_of(&c, first),
                                 .n = c.patch,
