@@ -1,5 +1,6 @@
 #include "supervisor/run/live_changes.h"
 
+#include "common/config/algorithms.h"
 #include "common/config/changes.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
@@ -88,11 +89,35 @@ static void check_kind(void *ctx, const struct config_change *c)
                         c->path, c->text);
 }
 
+/* Whether the agent has a variable of one element for each row of an update: it keeps what it
+ * computes of them for later stages, in turns or for a ps. */
+static int keeps_window(const struct agent_config *a)
+{
+    const int shares = a->share != NULL && strcmp(a->share, "none") != 0;
+
+    return algorithm_rows(a) == ROWS_WINDOW &&
+           (shares || strstr(algorithm_find(a->algorithm)->stages, "turns") != NULL);
+}
+
+static int check_windows(const struct run_config *was, const struct run_config *is,
+                         const char *when, struct err *err)
+{
+    for (size_t i = 0; i < was->n_agents; i++)
+        if (keeps_window(&is->agents[i]) && run_config_experience(was, i).update_every !=
+                                                run_config_experience(is, i).update_every)
+            return err_set(
+                err, ERR_CONFIG,
+                "experience.update_every cannot change %s: %s has a variable of "
+                "that size",
+                when, is->agents[i].name);
+    return 0;
+}
+
 int live_changes_check(const struct run_config *was, const struct run_config *is,
                        const char *run, const char *when, struct err *err)
 {
     struct kind_check v = {run, when, err, 0};
 
     run_config_compare(was, is, check_kind, &v);
-    return v.rc;
+    return v.rc < 0 ? v.rc : check_windows(was, is, when, err);
 }

@@ -37,6 +37,19 @@ def start(w, name, *more):
     return p, run
 
 
+def test_the_size_of_a_variable_cannot_change(w):
+    """Agents that share parameters keep a number for each row of a window."""
+    window = ("--set", "defaults.algorithm=mappo", "--set", "env.reward=team_mean", "--set",
+              "experience={update_every: 40}")
+    p, run = start(w, "shared", *window, "--set", "defaults.share=team")
+    _, err = w.brood("set", "shared", "experience.update_every=80", code=2)
+    assert "experience.update_every cannot change while the run lives: agent_0 has a" in err, err
+    end(p, run)
+    p, run = start(w, "alone", *window)
+    w.brood("set", "alone", "experience.update_every=80")
+    end(p, run)
+
+
 def edit(run, before, after):
     path = run / "config.yaml"
     text = path.read_text()
