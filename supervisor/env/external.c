@@ -54,6 +54,7 @@ static int pack_number(const char *text, struct msg_out *o)
 {
     char *end;
     long long whole;
+    unsigned long long large;
     double v;
 
     errno = 0;
@@ -62,8 +63,14 @@ static int pack_number(const char *text, struct msg_out *o)
         msg_i64(o, whole);
         return 1;
     }
+    errno = 0;
+    large = strtoull(text, &end, 10);
+    if (end != text && *end == '\0' && errno == 0 && *text != '-') {
+        msg_u64(o, large);
+        return 1;
+    }
     v = strtod(text, &end);
-    if (end == text || *end != '\0' || strpbrk(text, "xXnN") != NULL)
+    if (end == text || *end != '\0' || strpbrk(text, "xXnN") != NULL || !isfinite(v))
         return 0; /* strtod also accepts hexadecimal, inf and nan: send those as text */
     msg_f64(o, v);
     return 1;

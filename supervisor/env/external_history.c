@@ -11,15 +11,19 @@ enum { FIRST_CAP = 64 }; /* steps */
 
 /* ---- recording ---- */
 
+/* The limit depends on the length alone, not on the room that there happens to be, which is
+ * another one after a resume. */
 static int reserve(const struct external_world *w, struct external_episode *e)
 {
     const size_t row = w->action_before[w->spec->n_agents] * sizeof(float);
-    const size_t cap = e->cap > 0 ? 2 * e->cap : FIRST_CAP;
+    const size_t most = EXTERNAL_MAX_HISTORY / (row + sizeof(*e->sums));
+    size_t cap = e->cap > 0 ? 2 * e->cap : FIRST_CAP;
 
+    if (e->n_steps >= most)
+        return 0;
     if (e->n_steps < e->cap)
         return 1;
-    if (cap * (row + sizeof(*e->sums)) > EXTERNAL_MAX_HISTORY)
-        return 0;
+    cap = cap < most ? cap : most;
     e->actions = xrealloc(e->actions, cap * row);
     e->sums = xrealloc(e->sums, (cap + 1) * sizeof(*e->sums));
     e->cap = cap;

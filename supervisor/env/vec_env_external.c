@@ -144,21 +144,27 @@ int vec_env_make_ready(struct vec_env *v, struct err *err)
 
 /* ---- opening and starting ---- */
 
-/* Checks the size of an answer from the process with the most copies. */
+/* Checks the size of a step's request to the process with the most copies, and of its
+ * answer. */
 static int check_message(const struct vec_env *v, struct err *err)
 {
     const size_t processes = v->external.processes;
     const size_t copies = (v->n_copies + processes - 1) / processes;
-    size_t bytes = 4096;
+    size_t bytes = 4096, asked = 4096 + copies * sizeof(uint32_t);
 
-    for (size_t a = 0; a < v->spec.n_agents; a++)
-        bytes += copies * (env_obs_bytes(&v->spec.agents[a]) +
-                           (size_t)v->spec.agents[a].space.width + 16);
+    for (size_t a = 0; a < v->spec.n_agents; a++) {
+        const size_t width = (size_t)v->spec.agents[a].space.width;
+
+        bytes += copies * (env_obs_bytes(&v->spec.agents[a]) + width + 16);
+        asked += copies * width * sizeof(float);
+    }
+    bytes = bytes > asked ? bytes : asked;
     if (bytes > FRAME_MAX_BYTES)
-        return err_set(err, ERR_LIMIT,
-                       "observations of %zu copies take %zu MiB in one message, more "
-                       "than %u MiB; raise env.processes",
-                       copies, bytes >> 20, FRAME_MAX_BYTES >> 20);
+        return err_set(
+            err, ERR_LIMIT,
+            "observations or actions of %zu copies take %zu MiB in one message, more "
+            "than %u MiB; raise env.processes",
+            copies, bytes >> 20, FRAME_MAX_BYTES >> 20);
     return 0;
 }
 
