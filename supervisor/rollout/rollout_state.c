@@ -62,7 +62,8 @@ void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
     vec_env_state_save(r->args.env, env);
     metrics_state_save(r->args.metrics, left.updates > 0, &metrics, &metrics_bytes);
     wbuf_u32(&b, STATE_VERSION);
-    wbuf_u64(&b, r->round);
+    /* Without an environment, rounds are counted for pauses and clients' checkpoints, too. */
+    wbuf_u64(&b, r->serving != NULL ? 0 : r->round);
     wbuf_u64(&b, r->env_steps);
     wbuf_u64(&b, r->episodes);
     wbuf_u64(&b, r->updates);
