@@ -75,7 +75,8 @@ static int do_watch(const struct call *c, struct err *err)
 static int do_unwatch(const struct call *c, struct err *err)
 {
     struct web_client *client = c->client;
-    const int at = find_watch(client, c->run);
+    const char *name = request_get(c->request, "run"); /* which may have been removed */
+    const int at = name != NULL ? find_watch(client, name) : -1;
 
     if (at >= 0) {
         live_unwatch(client->watch[at].run);
@@ -374,7 +375,7 @@ static const struct method {
     {"list", do_list, 0},
     {"study", do_study, 0},
     {"watch", do_watch, ON_RUN},
-    {"unwatch", do_unwatch, ON_RUN},
+    {"unwatch", do_unwatch, 0},
     {"curves", do_curves, ON_RUN},
     {"columns", do_columns, ON_RUN},
     {"config", do_config, ON_RUN},

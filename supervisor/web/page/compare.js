@@ -145,8 +145,17 @@ export function showCompare(main, chosen) {
     menu.set(groups, keys);
     sync();
   }
+  let failed = false;
+  const start = () => {
+    failed = false;
+    begin().catch(error => {
+      failed = true;
+      text(said, error.message);
+    });
+  };
   list();
-  begin().catch(error => text(said, error.message));
+  start();
+  const endLink = on("link", is => { if (is && failed && !closed) start(); });
   const end = on("list", push => {
     list();
     const some = push.runs.map(one => all.get(one.run)).filter(Boolean);
@@ -159,6 +168,7 @@ export function showCompare(main, chosen) {
     close() {
       closed = true;
       end();
+      endLink();
       for (const chart of charts.values()) chart.close();
     },
   };

@@ -337,9 +337,11 @@ export function smoothing(onChange) {
 // A menu of charts to show; keys: a Set that it changes.
 export function chartMenu(onChange) {
   const box = el("div.menu-list"), node = el("details.menu", el("summary", "Charts"), box);
-  document.addEventListener("click", event => {
-    if (node.open && !node.contains(event.target)) node.open = false;
-  });
+  const outside = event => {
+    if (!node.isConnected) document.removeEventListener("click", outside);
+    else if (node.open && !node.contains(event.target)) node.open = false;
+  };
+  document.addEventListener("click", outside);
   node.addEventListener("keydown", event => {
     if (event.key !== "Escape") return;
     node.open = false;

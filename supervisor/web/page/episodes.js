@@ -52,7 +52,11 @@ export function episodesTab(body, {name}) {
     update(view) {
       if (view.checkpoints === stamp) return;
       stamp = view.checkpoints;
-      load().catch(error => { shown(none, true); text(none, error.message); });
+      load().catch(error => {
+        stamp = -1; // the next view asks again
+        shown(none, true);
+        text(none, error.message);
+      });
     },
     close: () => player.close(),
   };

@@ -50,6 +50,7 @@ export function logsTab(body, {name}) {
       if (answer.restart) lines.replaceChildren();
       next = answer.next;
       if (answer.text) {
+        if (answer.text.length > 100000) again = true; // there may be more: an answer is cut
         lines.append(...answer.text.replace(/\n$/, "").split("\n").map(lineNode));
         while (lines.childElementCount > MAX_LINES) lines.firstChild.remove();
         if (follow.checked) toEnd();

@@ -93,6 +93,7 @@ export function showRun(main, name, tabName) {
     on("link", is => { if (is) watch(); }),
   ];
   const watch = () => ask("watch", run()).catch(error => {
+    if (error.code === undefined) return; // the connection is lost: "link" asks again
     body.replaceChildren(el("p.empty", error.message));
   });
   watch();

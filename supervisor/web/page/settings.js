@@ -144,6 +144,7 @@ export function settingsTab(body, context) {
       if (view.config === shownAt) return changed && show();
       shownAt = view.config;
       load().catch(error => {
+        shownAt = -1; // the next view asks again
         shown(none, true);
         text(none, error.message);
       });
