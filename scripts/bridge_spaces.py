@@ -113,7 +113,7 @@ class Observation:
                 if flat and len(value) == width and type(value[0]) in (float, int):
                     try:
                         return pack(*value)
-                    except struct.error:
+                    except (struct.error, OverflowError):
                         pass
             elif getattr(value, "dtype", None) == dtype and value.shape == shape:
                 return value.tobytes()
@@ -131,7 +131,7 @@ class Observation:
                 return data.tobytes()
             try:
                 return pack(*flatten(value))
-            except struct.error:
+            except (struct.error, OverflowError):
                 raise Refused(f"{self.what}: an observation {value!r:.80}, the space says "
                               f"shape {shape}") from None
         self.encode = encode

@@ -101,19 +101,21 @@ def _find(name: Path | None, runs_dir: Path | None) -> pathlib.Path:
     raise Error(f"there is no run {os.fspath(name)} in {base}")
 
 
-def _text(value: Any, inside: bool = False) -> str:
-    """A value as a configuration file has it."""
+def _text(value: Any, inside: bool = False, none: str = "none") -> str:
+    """A value as a configuration file has it. none: what None becomes; in an environment's
+    params, which are YAML's own values, null."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value is None:
-        return "none"
+        return none
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{k}: {_text(v, True)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{k}: {_text(v, True, '~' if k == 'params' else none)}"
+                               for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_text(v, True) for v in value) + "]"
+        return "[" + ", ".join(_text(v, True, none) for v in value) + "]"
     if isinstance(value, str) and not inside:
         return value
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def runs(runs_dir: Path | None = None) -> list[dict]:
@@ -250,6 +252,9 @@ class _Client:
             while True:
                 yield from self.events
                 messages = self.receive()
+                for m in messages:
+                    if m[0] == 2 and m[1] == "error":
+                        raise Error(m[2]["message"])
                 if not messages:
                     return
                 self.events = [m[2] for m in messages if m[0] == 2 and m[1] == "event"]

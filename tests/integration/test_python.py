@@ -184,6 +184,8 @@ def test_what_is_wrong_is_one_line(w):
     text = {"hidden": np.array([8, 8]), "on": True, "none": None, "lr": 1e-5, "name": "a: b"}
     assert brood._text(text) == \
         '{hidden: [8, 8], on: true, none: none, lr: 1e-05, name: "a: b"}'
+    assert brood._text({"clip_norm": None, "params": {"limit": None, "title": "\N{SNAIL}"}}) == \
+        '{clip_norm: none, params: {limit: ~, title: "\N{SNAIL}"}}'
 
 
 # ---- policies ----
