@@ -276,9 +276,9 @@ void checkpoint_block_done(struct checkpoint_block *b)
 
 /* ---- an agent's graph ---- */
 
-int checkpoint_check_graph(const char *dir, uint64_t step,
-                           const struct checkpoint_state *state, const char *agent,
-                           struct err *err)
+static int check_graph(const char *dir, uint64_t step,
+                       const struct checkpoint_state *state, const char *agent,
+                       struct err *err)
 {
     char *name = xasprintf(SECTION_GRAPH "%s", agent);
     const struct checkpoint_section *s = checkpoint_state_find(state, name);
@@ -299,6 +299,16 @@ int checkpoint_check_graph(const char *dir, uint64_t step,
     return rc;
 }
 
+int checkpoint_agent_load(struct checkpoint_block *ret, const char *dir, uint64_t step,
+                          const struct checkpoint_state *state,
+                          const struct checkpoint_section *section, struct err *err)
+{
+    const int rc =
+        check_graph(dir, step, state, section->name + strlen(SECTION_AGENT), err);
+
+    return rc < 0 ? rc : checkpoint_block_load(ret, dir, step, section, err);
+}
+
 /* ---- the whole checkpoint ---- */
 
 int checkpoint_is_damaged(const char *dir, uint64_t step)
@@ -312,10 +322,7 @@ int checkpoint_is_damaged(const char *dir, uint64_t step)
 
         if (strncmp(s->name, SECTION_AGENT, strlen(SECTION_AGENT)) != 0)
             continue;
-        rc = checkpoint_check_graph(dir, step, &state, s->name + strlen(SECTION_AGENT),
-                                    NULL);
-        if (rc == 0)
-            rc = checkpoint_block_load(&block, dir, step, s, NULL);
+        rc = checkpoint_agent_load(&block, dir, step, &state, s, NULL);
         checkpoint_block_done(&block);
     }
     checkpoint_state_done(&state);

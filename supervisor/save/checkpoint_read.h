@@ -40,10 +40,11 @@ int checkpoint_block_load(struct checkpoint_block *ret, const char *dir, uint64_
                           const struct checkpoint_section *section, struct err *err);
 void checkpoint_block_done(struct checkpoint_block *b);
 
-/* Verifies an agent's .meta against run.state. A checkpoint without a .meta passes. */
-int checkpoint_check_graph(const char *dir, uint64_t step,
-                           const struct checkpoint_state *state, const char *agent,
-                           struct err *err);
+/* As checkpoint_block_load, after verifying the agent's .meta against the state. A checkpoint
+ * without a .meta passes. */
+int checkpoint_agent_load(struct checkpoint_block *ret, const char *dir, uint64_t step,
+                          const struct checkpoint_state *state,
+                          const struct checkpoint_section *section, struct err *err);
 
 /* 1 if run.state, a bundle or a .meta of the checkpoint cannot be read, or has another
  * checksum. Reads all of them. */

@@ -67,10 +67,8 @@ static int load_blocks(struct resume *r, struct err *err)
         if (strncmp(s->name, SECTION_AGENT, strlen(SECTION_AGENT)) != 0)
             continue;
         /* only verified: the agents send their graphs again after a resume */
-        rc = checkpoint_check_graph(r->dir, r->step, &r->state,
-                                    s->name + strlen(SECTION_AGENT), err);
-        if (rc == 0)
-            rc = checkpoint_block_load(&r->blocks[r->n_blocks], r->dir, r->step, s, err);
+        rc = checkpoint_agent_load(&r->blocks[r->n_blocks], r->dir, r->step, &r->state, s,
+                                   err);
         if (rc == 0)
             r->n_blocks++;
     }
