@@ -42,8 +42,7 @@ enum {
 
 /* ---- files ---- */
 
-/* Whether it is "...-?????-of-00002", which names several files. */
-static int is_pattern(const char *prefix)
+int bundle_is_pattern(const char *prefix)
 {
     const size_t len = strlen(prefix);
 
@@ -57,7 +56,7 @@ static unsigned n_files(const char *prefix)
     const size_t len = strlen(prefix);
     unsigned n = 0;
 
-    if (!is_pattern(prefix))
+    if (!bundle_is_pattern(prefix))
         return 1;
     for (size_t i = len - 5; i < len; i++)
         n = n * 10 + (unsigned)(prefix[i] - '0');
@@ -68,7 +67,7 @@ static char *file_name(const char *prefix, unsigned i)
 {
     const size_t len = strlen(prefix);
 
-    if (!is_pattern(prefix))
+    if (!bundle_is_pattern(prefix))
         return xstrdup(prefix);
     return xasprintf("%.*s%05u%s", (int)(len - 14), prefix, i, prefix + len - 9);
 }

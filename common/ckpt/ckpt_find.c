@@ -1,5 +1,6 @@
 #include "common/ckpt/ckpt_find.h"
 
+#include "common/ckpt/bundle_reader.h"
 #include "common/ckpt/ckpt_state.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
@@ -21,18 +22,14 @@ static int is_file(const char *prefix, const char *suffix)
 /* Whether the first shard, "m-00000-of-00002", exists. */
 static int has_shards(const char *prefix)
 {
-    static const char ANY[] = "-?????"
-                              /* in two parts, so that it does not contain a trigraph */
-                              "-of-";
-    const size_t n = sizeof(ANY) - 1, digits = 5;
-    size_t len = strlen(prefix);
+    const size_t len = strlen(prefix);
     char *first;
     int there;
 
-    if (len < n + digits || memcmp(prefix + len - digits - n, ANY, n) != 0)
+    if (!bundle_is_pattern(prefix))
         return 0;
     first = xstrdup(prefix);
-    memset(first + len - digits - n + 1, '0', digits);
+    memset(first + len - strlen("00000-of-00002"), '0', strlen("00000"));
     there = is_file(first, "");
     free(first);
     return there;

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MAX_FILE_BYTES = 1 << 20, MAX_DEPTH = 16 };
 
@@ -271,8 +270,7 @@ int ckpt_state_load_file(struct ckpt_state *ret, const char *path, struct err *e
         if (rc < 0)
             (void)err_wrap(err, "%s", path);
     }
-    if (fd >= 0)
-        (void)close(fd);
+    bundle_close(fd);
     if (rc == 0) {
         rc = ckpt_state_parse(ret, text, n, err);
         if (rc != 0) {
