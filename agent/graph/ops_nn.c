@@ -332,7 +332,7 @@ static struct shape shape_behind(const struct shape_args *args, int i)
 static int apply_shape(const struct shape_args *args)
 {
     const int gradient = gradient_input(args->op);
-    struct shape all = shape_behind(args, 0);
+    struct shape all = SHAPE_UNKNOWN;
 
     for (int i = 0; i < args->n_in; i++) {
         const struct output x = operation_input(args->op, i);
@@ -345,8 +345,6 @@ static int apply_shape(const struct shape_args *args)
                            operation_name(v),
                            dtype_name((enum dtype)attr_int(v, "dtype")),
                            dtype_name((enum dtype)attr_int(args->op, "T")));
-        if (i == 0)
-            continue;
         if (i != gradient && !output_is_ref(x) && output_dtype(x) != DT_RESOURCE) {
             if (want_rank(args, i, 0) != 0)
                 return ERR_SHAPE;

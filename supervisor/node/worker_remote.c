@@ -408,8 +408,7 @@ static int take(struct remote_site *s, const uint8_t *data, size_t len, struct e
     case NODE_STORED:
         rc = node_feed_stored(&s->feed, m.number, err);
         if (rc == 0) {
-            feed(s);
-            send_held(s);
+            remote_site_feed(s);
             s->args.on_news(s->args.ctx);
         }
         return rc;

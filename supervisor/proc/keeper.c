@@ -554,21 +554,28 @@ static int64_t kill_time(const struct keeper *k)
     return k->cut_off_ms < k->stopped_until_ms ? k->cut_off_ms : k->stopped_until_ms;
 }
 
+/* For poll: -1 waits for ever, and so would any other number below 0. */
+static int wait_ms(const struct keeper *k)
+{
+    const int64_t left = kill_time(k) - monotonic_ms();
+
+    if (kill_time(k) == 0)
+        return -1;
+    return left > 0 ? (int)left : 0;
+}
+
 static int keep(struct keeper *k)
 {
     while (!k->is_over) {
         struct pollfd fds[] = {{.fd = k->signals, .events = POLLIN},
                                {.fd = k->link, .events = POLLIN},
                                {.fd = terminal_keys_fd(&k->keys), .events = POLLIN}};
-        int64_t left_ms;
 
         if (kill_time(k) != 0 && monotonic_ms() >= kill_time(k)) {
             (void)kill(k->supervisor, SIGKILL);
             k->cut_off_ms = k->stopped_until_ms = 0;
         }
-        left_ms = kill_time(k) - monotonic_ms();
-        left_ms = left_ms > 0 ? left_ms : 0; /* below 0, poll would wait for ever */
-        (void)poll(fds, 3, kill_time(k) != 0 ? (int)left_ms : -1);
+        (void)poll(fds, 3, wait_ms(k));
         take_signal(k);
         if (fds[1].revents != 0)
             (void)take_message(k);

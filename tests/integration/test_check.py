@@ -268,7 +268,8 @@ def test_extreme_values_are_refused_in_a_line(w):
         err = check(ppo, "--set", f"env.copies={copies}", "--set", f"env.max_steps={steps}")
         assert "experience.update_every: found" in err and "experience.capacity" in err, err
     # The row numbers of an update would be no message.
-    err = check("run: {env_steps: 10}\nenv: {id: simple_spread, max_steps: 10000, reward: team_mean}\n"
+    err = check("run: {env_steps: 10}\n"
+                "env: {id: simple_spread, max_steps: 10000, reward: team_mean}\n"
                 "experience: {warmup: 20000000, capacity: 30000000}\n"
                 "defaults: {algorithm: qmix}\n")
     assert "does not fit into a message" in err, err
