@@ -90,14 +90,20 @@ static int holds(const struct plan *p, int guard)
     return 1;
 }
 
+int plan_fail_dead(struct output x, size_t i, struct err *err)
+{
+    return err_set(
+        err, ERR_ARG,
+        "Retval[%zu] does not have value: Tensor %s:%d is on a branch that was "
+        "not taken",
+        i, operation_name(x.op), x.index);
+}
+
 static int check_fetches(const struct plan *p, struct err *err)
 {
     for (size_t i = 0; i < p->n_fetches; i++)
         if (!holds(p, p->fetch_guards[i]))
-            return err_set(err, ERR_ARG,
-                           "Retval[%zu] does not have value: Tensor %s:%d is on a branch "
-                           "that was not taken",
-                           i, operation_name(p->fetches[i].op), p->fetches[i].index);
+            return plan_fail_dead(p->fetches[i], i, err);
     return 0;
 }
 

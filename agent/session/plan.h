@@ -183,6 +183,8 @@ struct stretch {
 
 /* ---- the plan ---- */
 
+enum { PLAN_MAX_BRANCHES = 256 }; /* that one operation depends on */
+
 /* One branch of a Switch: holds if the predicate has the value `branch`. */
 struct condition {
     struct output predicate;
@@ -297,6 +299,9 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
                  void (*progress)(void *ctx), void *progress_ctx, unsigned char *ret_dead,
                  struct err *err);
 
+/* Reports that fetch i has no value, because its branch was not taken: ERR_ARG. */
+int plan_fail_dead(struct output x, size_t i, struct err *err);
+
 /* ---- between the passes ---- */
 
 struct order {
@@ -315,8 +320,10 @@ struct check {
     struct check *next;
 };
 
-/* Numbers the guards of all operations in order. */
-void plan_guards(struct plan *p, struct arena *scratch, struct order *order);
+/* Numbers the guards of all operations in order. ERR_LIMIT: an operation is on more than
+ * PLAN_MAX_BRANCHES branches at once. */
+int plan_guards(struct plan *p, struct arena *scratch, struct order *order,
+                struct err *err);
 int guard_of_input(struct plan *p, const int *guard_of, struct output x); /* or a feed */
 int is_switch(const struct operation *op);
 

@@ -25,10 +25,35 @@ static int has(const struct guard *g, const struct condition *c)
     return 0;
 }
 
-/* Returns the number of the guard; a new number if there is no equal one yet. */
-static int intern(struct plan *p, const struct guard *g)
+/* A guard that is being made. There is place for one condition more than an operation may
+ * have: that of a Switch's output, and to find an operation that has too many. */
+struct draft {
+    struct guard guard; /* has the conditions below */
+    struct condition conditions[PLAN_MAX_BRANCHES + 1];
+};
+
+static void begin(struct draft *d)
 {
-    struct guard *all;
+    d->guard = (struct guard){0, d->conditions};
+}
+
+static void add(struct draft *d, const struct condition *c)
+{
+    if (d->guard.n <= PLAN_MAX_BRANCHES && !has(&d->guard, c))
+        d->conditions[d->guard.n++] = *c;
+}
+
+static void add_all(struct draft *d, const struct guard *g)
+{
+    for (int i = 0; i < g->n; i++)
+        add(d, &g->conditions[i]);
+}
+
+/* Returns the number of the guard; a new number if there is no equal one yet. */
+static int intern(struct plan *p, const struct draft *d)
+{
+    const struct guard *g = &d->guard;
+    struct guard *kept;
 
     for (int k = 0; k < p->n_guards; k++) {
         int same = p->guards[k].n == g->n;
@@ -38,62 +63,56 @@ static int intern(struct plan *p, const struct guard *g)
         if (same)
             return k;
     }
-    all = ARENA_ARRAY(&p->arena, struct guard, p->n_guards + 1);
-    if (p->n_guards > 0)
-        memcpy(all, p->guards, sizeof(*all) * (size_t)p->n_guards);
-    all[p->n_guards] = *g;
-    p->guards = all;
-    return p->n_guards++;
-}
+    if ((p->n_guards & (p->n_guards - 1)) == 0) { /* 0, 1, 2, 4, ...: there is no place */
+        struct guard *all = ARENA_ARRAY(&p->arena, struct guard, 2 * p->n_guards + 1);
 
-static struct guard empty_guard(struct plan *p, int capacity)
-{
-    return (struct guard){0, ARENA_ARRAY(&p->arena, struct condition, capacity + 1)};
+        if (p->n_guards > 0)
+            memcpy(all, p->guards, sizeof(*all) * (size_t)p->n_guards);
+        p->guards = all;
+    }
+    kept = &p->guards[p->n_guards];
+    *kept = (struct guard){g->n, ARENA_ARRAY(&p->arena, struct condition, g->n + 1)};
+    if (g->n > 0)
+        memcpy(kept->conditions, g->conditions, sizeof(*g->conditions) * (size_t)g->n);
+    return p->n_guards++;
 }
 
 static int both(struct plan *p, int a, int b)
 {
-    const struct guard *x = &p->guards[a], *y = &p->guards[b];
-    struct guard g;
+    struct draft d;
 
-    if (a == b || y->n == 0 || a == p->never)
+    if (a == b || p->guards[b].n == 0 || a == p->never)
         return a;
     if (b == p->never)
         return b;
-    g = empty_guard(p, x->n + y->n);
-    for (int i = 0; i < x->n; i++)
-        g.conditions[g.n++] = x->conditions[i];
-    for (int i = 0; i < y->n; i++)
-        if (!has(x, &y->conditions[i]))
-            g.conditions[g.n++] = y->conditions[i];
-    return intern(p, &g);
+    begin(&d);
+    add_all(&d, &p->guards[a]);
+    add_all(&d, &p->guards[b]);
+    return intern(p, &d);
 }
 
 static int common(struct plan *p, int a, int b)
 {
-    const struct guard *x = &p->guards[a], *y = &p->guards[b];
-    struct guard g = empty_guard(p, x->n);
+    struct draft d;
 
-    for (int i = 0; i < x->n; i++)
-        if (has(y, &x->conditions[i]))
-            g.conditions[g.n++] = x->conditions[i];
-    return intern(p, &g);
+    begin(&d);
+    for (int i = 0; i < p->guards[a].n; i++)
+        if (has(&p->guards[b], &p->guards[a].conditions[i]))
+            add(&d, &p->guards[a].conditions[i]);
+    return intern(p, &d);
 }
 
 static int with_branch(struct plan *p, int guard, struct output predicate, int branch)
 {
-    const struct guard *x = &p->guards[guard];
-    struct condition c = {predicate, branch, -1};
-    struct guard g;
+    const struct condition c = {predicate, branch, -1};
+    struct draft d;
 
-    if (guard == p->never || has(x, &c))
+    if (guard == p->never || has(&p->guards[guard], &c))
         return guard;
-    g = empty_guard(p, x->n + 1);
-    if (x->n > 0)
-        memcpy(g.conditions, x->conditions, sizeof(c) * (size_t)x->n);
-    g.n = x->n;
-    g.conditions[g.n++] = c;
-    return intern(p, &g);
+    begin(&d);
+    add_all(&d, &p->guards[guard]);
+    add(&d, &c);
+    return intern(p, &d);
 }
 
 static int guard_of_output(struct plan *p, const int *guard_of, struct output x)
@@ -147,10 +166,12 @@ static int guard_of_op(struct plan *p, const int *guard_of, const struct operati
  * there. */
 static void find_dead(struct plan *p, int *guard_of)
 {
-    struct guard never = empty_guard(p, 1);
+    const struct condition no_predicate = {OUTPUT_NONE, 0, -1};
+    struct draft never;
 
+    begin(&never);
+    add(&never, &no_predicate);
     p->never = -1;
-    never.conditions[never.n++] = (struct condition){OUTPUT_NONE, 0, -1};
     for (size_t i = 0; i < p->n_feeds; i++) {
         if (!p->feeds[i].is_dead)
             continue;
@@ -160,14 +181,24 @@ static void find_dead(struct plan *p, int *guard_of)
     }
 }
 
-void plan_guards(struct plan *p, struct arena *scratch, struct order *order)
+int plan_guards(struct plan *p, struct arena *scratch, struct order *order,
+                struct err *err)
 {
-    struct guard none = {0};
+    struct draft none;
 
+    begin(&none);
     (void)intern(p, &none);
     order->guard = ARENA_ARRAY(scratch, int, graph_n_operations(p->graph));
     find_dead(p, order->guard);
-    for (int k = 0; k < order->n; k++)
-        order->guard[operation_id(order->ops[k])] =
-            guard_of_op(p, order->guard, order->ops[k]);
+    for (int k = 0; k < order->n; k++) {
+        const struct operation *op = order->ops[k];
+        const int guard = guard_of_op(p, order->guard, op);
+
+        if (p->guards[guard].n > PLAN_MAX_BRANCHES)
+            return err_set(err, ERR_LIMIT,
+                           "%s depends on more than %d branches of conditions at once",
+                           operation_name(op), PLAN_MAX_BRANCHES);
+        order->guard[operation_id(op)] = guard;
+    }
+    return 0;
 }

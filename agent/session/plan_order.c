@@ -608,9 +608,9 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
     find_reads(&s);
     order_writes(&s, ret);
     int rc = sort(&s, ret, err);
-    if (rc == 0) {
-        plan_guards(p, scratch, ret);
+    if (rc == 0)
+        rc = plan_guards(p, scratch, ret, err);
+    if (rc == 0)
         find_checked(&s, p, ret, vars);
-    }
     return rc;
 }

@@ -1,6 +1,7 @@
 #include "agent/session/session.h"
 
 #include "agent/graph/op_table.h"
+#include "agent/session/loops.h"
 #include "agent/session/plan.h"
 #include "agent/session/stages.h"
 #include "common/mem/xmalloc.h"
@@ -428,7 +429,8 @@ static int ready_schedule(struct session *s, const struct run_args *args,
 }
 
 static int run_staged(struct session *s, const struct schedule *sc,
-                      const struct run_args *args, struct tensor *ret, struct err *err)
+                      const struct run_args *args, struct tensor *ret,
+                      unsigned char *ret_dead, struct err *err)
 {
     struct staged_run r = {.session = s, .max_iterations = s->max_iterations};
 
@@ -438,22 +440,23 @@ static int run_staged(struct session *s, const struct schedule *sc,
     if (rc < 0)
         return rc;
     s->is_staged = 1;
-    rc = schedule_run(&r, sc, args, ret, err);
+    rc = schedule_run(&r, sc, args, ret, ret_dead, err);
     s->is_staged = 0;
     containers_done(&r.containers);
     return rc;
 }
 
+/* ret_dead: see plan_execute. */
 static int run_untapped(struct session *s, const struct run_args *args,
-                        struct tensor *ret, struct err *err)
+                        struct tensor *ret, unsigned char *ret_dead, struct err *err)
 {
     struct schedule *sc = NULL;
     int rc = has_staged(s) ? ready_schedule(s, args, &sc, err) : 0;
 
     if (rc < 0)
         return rc;
-    return sc != NULL && sc->n_stages > 1 ? run_staged(s, sc, args, ret, err)
-                                          : session_run_plan(s, args, ret, NULL, err);
+    return sc != NULL && sc->n_stages > 1 ? run_staged(s, sc, args, ret, ret_dead, err)
+                                          : session_run_plan(s, args, ret, ret_dead, err);
 }
 
 /* ---- a tap ---- */
@@ -505,8 +508,44 @@ static void reach_all(struct reach *r)
     }
 }
 
-/* Appends those outputs of the tap that the run computes to its fetches. ret_which [n]:
- * their indices in the tap. Returns their number. */
+static int raise_to(int *x, int least)
+{
+    if (*x >= least)
+        return 0;
+    *x = least;
+    return 1;
+}
+
+/* Returns, for each operation of the graph, in how many while loops it is: free(). An Exit
+ * counts as outside of the loop that it leaves. Only with back edges from a NextIteration is
+ * more than one pass needed. */
+static int *loop_depths(const struct graph *g)
+{
+    const int n = graph_n_operations(g);
+    int *depths = xcalloc((size_t)n + 1, sizeof(*depths)), changed = 1;
+
+    for (int pass = 0; changed && pass <= LOOPS_MAX_DEPTH; pass++) {
+        changed = 0;
+        for (int k = 0; k < n; k++) {
+            const struct operation *op = graph_operation_at(g, k);
+            int depth = 0;
+
+            for (int i = 0; i < operation_n_inputs(op); i++)
+                raise_to(&depth, depths[operation_id(operation_input(op, i).op)]);
+            for (int i = 0; i < operation_n_control_inputs(op); i++)
+                raise_to(&depth, depths[operation_id(operation_control_input(op, i))]);
+            if (operation_is(op, "Enter") || operation_is(op, "RefEnter"))
+                depth++;
+            else if (operation_is(op, "Exit") || operation_is(op, "RefExit"))
+                depth--;
+            changed |= raise_to(&depths[k], depth);
+        }
+    }
+    return depths;
+}
+
+/* Appends those outputs of the tap that the run computes to its fetches, but none of inside
+ * a loop. ret_which [n]: their indices in the tap. Returns their number. */
 static size_t add_tapped(struct session *s, const struct run_args *args,
                          struct output *fetches, size_t *ret_which)
 {
@@ -514,17 +553,20 @@ static size_t add_tapped(struct session *s, const struct run_args *args,
     struct reach r = {.args = args,
                       .seen = xcalloc(n_ops + 1, 1),
                       .todo = xcalloc(n_ops + 1, sizeof(struct operation *))};
+    int *depths = has_staged(s) ? loop_depths(s->graph) : NULL;
     size_t n = 0;
 
     reach_all(&r);
     for (size_t i = 0; i < s->tap->n; i++) {
         const struct output x = s->tap->outputs[i];
 
-        if (!is_fed(args, x) && !r.seen[operation_id(x.op)])
+        if (!is_fed(args, x) && (!r.seen[operation_id(x.op)] ||
+                                 (depths != NULL && depths[operation_id(x.op)] > 0)))
             continue;
         fetches[args->n_fetches + n] = x;
         ret_which[n++] = i;
     }
+    free(depths);
     free(r.seen);
     free(r.todo);
     return n;
@@ -537,6 +579,7 @@ static int run_tapped(struct session *s, const struct run_args *args, struct ten
     const size_t room = args->n_fetches + tap->n + 1;
     struct output *fetches = xcalloc(room, sizeof(*fetches));
     struct tensor *values = xcalloc(room, sizeof(*values));
+    unsigned char *dead = xcalloc(room + args->n_targets, 1);
     size_t *which = xcalloc(tap->n + 1, sizeof(*which)), n;
     struct run_args more = *args;
     int rc;
@@ -549,13 +592,19 @@ static int run_tapped(struct session *s, const struct run_args *args, struct ten
     more.fetches = fetches;
     more.n_fetches += n;
     tap->runs++;
-    rc = run_untapped(s, &more, values, err);
+    rc = run_untapped(s, &more, values, dead, err);
     for (size_t i = 0; rc == 0 && i < args->n_fetches; i++)
-        ret[i] = values[i];
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        tap->fn(tap->ctx, which[i], &values[args->n_fetches + i]);
-        tensor_free(&values[args->n_fetches + i]);
-    }
+        if (dead[i])
+            rc = plan_fail_dead(fetches[i], i, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (!dead[args->n_fetches + i])
+            tap->fn(tap->ctx, which[i], &values[args->n_fetches + i]);
+    for (size_t i = 0; i < args->n_fetches + n; i++)
+        if (rc == 0 && i < args->n_fetches)
+            ret[i] = values[i];
+        else if (i >= args->n_fetches || ret[i].data == NULL)
+            tensor_free(&values[i]);
+    free(dead);
     free(fetches);
     free(values);
     free(which);
@@ -571,7 +620,7 @@ int session_run(struct session *s, const struct run_args *args, struct tensor *r
                 struct err *err)
 {
     return s->tap != NULL ? run_tapped(s, args, ret, err)
-                          : run_untapped(s, args, ret, err);
+                          : run_untapped(s, args, ret, NULL, err);
 }
 
 size_t session_gemms(struct session *s, const struct run_args *args, struct dense *ret,

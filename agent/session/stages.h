@@ -103,9 +103,11 @@ struct staged_run {
     int64_t n_iterations, max_iterations;
 };
 
-/* args: as for session_run; the feeds are of the given outputs, in their order. */
+/* args: as for session_run; the feeds are of the given outputs, in their order. ret_dead:
+ * see plan_execute. */
 int schedule_run(struct staged_run *r, const struct schedule *sc,
-                 const struct run_args *args, struct tensor *ret, struct err *err);
+                 const struct run_args *args, struct tensor *ret, unsigned char *ret_dead,
+                 struct err *err);
 
 /* Runs one plan. ret_dead: see plan_execute. Fetched resources have no data. */
 int session_run_plan(struct session *s, const struct run_args *args, struct tensor *ret,

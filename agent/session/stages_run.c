@@ -318,7 +318,8 @@ static int run_slots(struct staged_run *r, const struct schedule *sc, struct slo
 }
 
 int schedule_run(struct staged_run *r, const struct schedule *sc,
-                 const struct run_args *args, struct tensor *ret, struct err *err)
+                 const struct run_args *args, struct tensor *ret, unsigned char *ret_dead,
+                 struct err *err)
 {
     struct slot *slots = new_slots(sc);
     int rc;
@@ -327,7 +328,7 @@ int schedule_run(struct staged_run *r, const struct schedule *sc,
         slots[i].feed = args->feeds[i];
     rc = run_until_last(r, sc, slots, args, err);
     if (rc == 0)
-        rc = run_plan(r, sc, sc->n_stages - 1, slots, args, ret, NULL, err);
+        rc = run_plan(r, sc, sc->n_stages - 1, slots, args, ret, ret_dead, err);
     free_slots(sc, slots);
     return rc;
 }

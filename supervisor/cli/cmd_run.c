@@ -78,7 +78,8 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
     }
     if (run_dir_refuse_within(cli->runs_dir, name,
                               args->init != NULL ? args->init->checkpoints : NULL,
-                              &err) < 0)
+                              &err) < 0 ||
+        policies_refuse_within(args->policies, cli->runs_dir, name, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     if (run_dir_create(&args->dir, cli->runs_dir, name, config->run.name, force,
                        (mode_t)config->run.mode, &err) < 0)

@@ -17,6 +17,8 @@
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/trial.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,6 +142,27 @@ static char *make_script(const struct submit *s, const char *name, const char *f
 }
 
 /* ---- names ---- */
+
+/* Waits until no other `brood submit` works in this runs directory: two at once would choose
+ * one name. The lock is held until this process ends. */
+static int take_turn(const struct submit *s, struct err *err)
+{
+    char *folder = submitted_folder(s->runs_dir, ""), *file;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int rc = tree_make(folder, err), fd = -1;
+
+    file = xasprintf("%s.lock", folder);
+    if (rc == 0 && (fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600)) < 0)
+        rc = err_errno(err, "%s", file);
+    while (rc == 0 && fcntl(fd, F_OFD_SETLKW, &lock) < 0)
+        if (errno != EINTR)
+            rc = err_errno(err, "%s: cannot lock", file);
+    if (rc < 0 && fd >= 0)
+        (void)close(fd);
+    free(file);
+    free(folder);
+    return rc;
+}
 
 static int is_taken(const struct submit *s, const char *name)
 {
@@ -431,7 +454,7 @@ static int run_submit(struct cli *cli, int argc, char **argv)
 
     if (!parse(&s, argc, argv, &code))
         return code;
-    if (prepare(&s, &err) < 0)
+    if (prepare(&s, &err) < 0 || (!s.is_dry && take_turn(&s, &err) < 0))
         return cli_fail(cli, err.code == ERR_NOT_FOUND ? CLI_USAGE : CLI_FAILED, &err);
     co.set = s.sets.set;
     co.n_set = s.sets.n;

@@ -280,6 +280,24 @@ int policies_find(struct policies **ret, const struct run_config *c, const char 
     return 0;
 }
 
+int policies_refuse_within(const struct policies *p, const char *runs_dir,
+                           const char *name, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < p->n && rc == 0; i++) {
+        const char *prefix = p->kept[i].prefix;
+        char *folder;
+
+        if (prefix == NULL)
+            continue;
+        folder = xstrndup(prefix, (size_t)(strrchr(prefix, '/') - prefix));
+        rc = run_dir_refuse_within(runs_dir, name, folder, err);
+        free(folder);
+    }
+    return rc;
+}
+
 /* ---- keeping ---- */
 
 int policies_keep(const struct policies *p, struct run_dir *dir, struct err *err)

@@ -21,6 +21,10 @@ struct policies; /* opaque; owns all its data */
 int policies_find(struct policies **ret, const struct run_config *c, const char *runs_dir,
                   void (*on_skipped)(void *ctx, const char *line), void *ctx,
                   struct err *err);
+/* ERR_ARG if one of them lies in the run of that name, which would lose it if it was replaced
+ * (run_dir_refuse_within). */
+int policies_refuse_within(const struct policies *p, const char *runs_dir,
+                           const char *name, struct err *err);
 /* Writes the MetaGraphs into the new run's directory. */
 int policies_keep(const struct policies *p, struct run_dir *dir, struct err *err);
 /* Loads them from the directory `path` of an existing run; prefixes are NULL. */

@@ -42,6 +42,7 @@ struct live_run {
     uint32_t number;   /* of the last request */
     uint64_t asked_ms; /* when its status was asked for; 0: it has come */
     int has_event;     /* an event came after the last status */
+    int has_rest;      /* messages have come that are not looked at yet */
     int is_silent;     /* it has not answered for too long */
     char *view;
     size_t view_len;
@@ -78,7 +79,7 @@ static void disconnect(struct live_run *r, const struct err *why)
     control_client_close(r->client);
     r->client = NULL;
     r->asked_ms = 0;
-    r->has_event = r->is_silent = 0;
+    r->has_event = r->has_rest = r->is_silent = 0;
     r->stamps = (struct stamps){0}; /* the view was from the connection: read the files */
     while ((w = LIST_FIRST(&r->waiting)) != NULL) {
         LIST_REMOVE(w, entry);
@@ -195,6 +196,12 @@ static void take_status(struct live_run *r, const msgpack_object *body)
 
 static void on_soon(uv_timer_t *timer);
 
+static void come_back_soon(struct live *l, uint64_t ms)
+{
+    if (!uv_is_active((uv_handle_t *)&l->soon))
+        (void)uv_timer_start(&l->soon, on_soon, ms, 0);
+}
+
 static void take_message(struct live_run *r, const struct msg *m)
 {
     struct waiting *w;
@@ -205,8 +212,7 @@ static void take_message(struct live_run *r, const struct msg *m)
         if (event != NULL && msg_str_is(event, "row"))
             return; /* rows come often, and change no agent */
         r->has_event = 1;
-        if (!uv_is_active((uv_handle_t *)&r->live->soon))
-            (void)uv_timer_start(&r->live->soon, on_soon, SOON_MS, 0);
+        come_back_soon(r->live, SOON_MS);
         return;
     }
     w = take_waiting(r, m->id);
@@ -221,9 +227,8 @@ static void take_message(struct live_run *r, const struct msg *m)
     free(w);
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+static void read_messages(struct live_run *r)
 {
-    struct live_run *r = poll->data;
     const struct msg *m;
     struct err why = {0};
     int rc = 1;
@@ -233,10 +238,20 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         if (rc > 0)
             take_message(r, m);
     }
+    r->has_rest = rc > 0;
+    if (r->has_rest) /* of messages that are read already, the poll tells nothing */
+        come_back_soon(r->live, 1);
     if (rc < 0) {
         disconnect(r, &why);
         read_view(r);
     }
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    read_messages(poll->data);
 }
 
 static struct msg_out *begin(struct live_run *r, uint64_t client, uint32_t id,
@@ -361,11 +376,15 @@ static void on_tick(uv_timer_t *timer)
 static void on_soon(uv_timer_t *timer)
 {
     struct live *l = timer->data;
-    struct live_run *r;
+    struct live_run *r, *next;
 
-    LIST_FOREACH(r, &l->runs, entry)
-    if (r->has_event)
-        ask_status(r);
+    for (r = LIST_FIRST(&l->runs); r != NULL; r = next) {
+        next = LIST_NEXT(r, entry);
+        if (r->has_rest)
+            read_messages(r);
+        if (r->has_event)
+            ask_status(r);
+    }
 }
 
 /* ---- for the server ---- */

@@ -891,6 +891,109 @@ START_TEST(branches_in_loops)
 }
 END_TEST
 
+static void on_tapped(void *ctx, size_t i, const struct tensor *value)
+{
+    double *seen = ctx;
+
+    seen[i] = value->dtype == DT_INT32 ? *(int32_t *)value->data
+                                       : (double)*(float *)value->data;
+}
+
+/* A tap is given neither what a branch that was not taken computes, nor what loops do. */
+START_TEST(a_tap_passes_over_dead_branches_and_loops)
+{
+    enum { COUNT, IN_BODY, TAKEN, NOT_TAKEN, N_TAPPED };
+    static const char *const names[] = {"x:0", "pushed:0", "taken:0", "dead:0"};
+    struct bench b;
+    struct graph *g = begin(&b);
+    struct output pred, three = constant_f32(g, 3, NULL), yes, no;
+    struct tensor ret;
+    int32_t limit = 2;
+    uint8_t taken = 1;
+
+    build_branches(g);
+    pred = placeholder(g, DT_BOOL, &SHAPE_SCALAR, "pred");
+    yes = unary(g, "Square", branch_of(g, three, pred, 1), "taken");
+    no = unary(g, "Neg", branch_of(g, three, pred, 0), "dead");
+    (void)binary(g, "Add", binary(g, "Merge", no, yes, NULL),
+                 (struct output){graph_operation(g, "x"), 0}, "all");
+    end(&b);
+    set(&b, "n:0", i32(&limit));
+    set(&b, "pred:0", tensor_view(DT_BOOL, SHAPE_SCALAR, &taken));
+    for (int k = 0; k < COPIES; k++) {
+        struct output outputs[N_TAPPED];
+        double seen[N_TAPPED] = {-1, -1, -1, -1};
+        struct session_tap tap = {
+            .outputs = outputs, .n = N_TAPPED, .fn = on_tapped, .ctx = seen};
+
+        for (int i = 0; i < N_TAPPED; i++)
+            ck_assert_int_eq(graph_tensor(b.g[k], names[i], &outputs[i], &b.err), 0);
+        session_set_tap(b.s[k], &tap);
+        ck_assert_float_eq(number(&b, k, "all:0"), 9 + 8);
+        ck_assert_double_eq(seen[COUNT], 8);
+        ck_assert_double_eq(seen[IN_BODY], -1);
+        ck_assert_double_eq(seen[TAKEN], 9);
+        ck_assert_double_eq(seen[NOT_TAKEN], -1);
+        ck_assert_msg(try(&b, k, "dead:0", NULL, &ret) < 0, "it has a value");
+        ck_assert_msg(strstr(b.err.msg, "dead:0 is on a branch that was not taken") !=
+                          NULL,
+                      "%s", b.err.msg);
+        session_set_tap(b.s[k], NULL);
+    }
+    done(&b);
+}
+END_TEST
+
+/* An operation on more branches at once than a plan keeps is refused by name. */
+START_TEST(branches_in_branches_end)
+{
+    struct bench b;
+    struct graph *g = begin(&b);
+    struct output x = constant_f32(g, 3, NULL);
+    struct tensor ret;
+    uint8_t taken = 1;
+
+    for (int i = 0; i < 300; i++) {
+        struct output pred =
+            unary(g, "Identity", placeholder(g, DT_BOOL, &SHAPE_SCALAR, NULL), NULL);
+
+        x = unary(g, "Neg", branch_of(g, x, pred, 1), i == 255 ? "most" : NULL);
+        if (i == 256)
+            (void)unary(g, "Neg", x, "more");
+    }
+    (void)unary(g, "Neg", x, "last");
+    end(&b);
+    for (int k = 0; k < COPIES; k++) {
+        struct feed feeds[300];
+        struct output most;
+        struct run_args args = {
+            .feeds = feeds, .n_feeds = 300, .fetches = &most, .n_fetches = 1};
+
+        for (int i = 0; i < 300; i++) {
+            char name[32];
+
+            (void)snprintf(name, sizeof(name),
+                           i == 0 ? "Placeholder:0" : "Placeholder_%d:0", i);
+            ck_assert_int_eq(graph_tensor(b.g[k], name, &feeds[i].output, &b.err), 0);
+            feeds[i].value = tensor_view(DT_BOOL, SHAPE_SCALAR, &taken);
+            feeds[i].row_stride = feeds[i].is_dead = 0;
+        }
+        for (int i = 0; i < 3; i++) {
+            static const char *const names[] = {"most:0", "more:0", "last:0"};
+
+            ck_assert_int_eq(graph_tensor(b.g[k], names[i], &most, &b.err), 0);
+            ret = TENSOR_NONE;
+            ck_assert_int_eq(session_run(b.s[k], &args, &ret, &b.err),
+                             i == 0 ? 0 : ERR_LIMIT);
+            ck_assert_msg(i == 0 || strstr(b.err.msg, "more than 256 branches") != NULL,
+                          "%s", b.err.msg);
+            tensor_free(&ret);
+        }
+    }
+    done(&b);
+}
+END_TEST
+
 /* A loop in a branch runs only if the branch is taken. */
 START_TEST(loops_in_branches)
 {
@@ -1235,6 +1338,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, gradients_of_tensor_arrays_add_up);
     tcase_add_test(tc, a_loop_writes_a_resource);
     tcase_add_test(tc, branches_in_loops);
+    tcase_add_test(tc, a_tap_passes_over_dead_branches_and_loops);
+    tcase_add_test(tc, branches_in_branches_end);
     tcase_add_test(tc, loops_in_branches);
     tcase_add_test(tc, a_branch_computes_a_shape);
     tcase_add_test(tc, iterations_draw_other_numbers);

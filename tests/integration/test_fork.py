@@ -147,7 +147,10 @@ def test_a_run_is_not_replaced_by_one_that_begins_from_it(w):
     w.brood("run", file, "--name", "kept")
     was = outcome(w.run_dir("kept"))
     for words in (["fork", "kept@320", "--name", "kept", "--force"],
-                  ["run", file, "--init-from", "kept", "--name", "kept", "--force"]):
+                  ["run", file, "--init-from", "kept", "--name", "kept", "--force"],
+                  ["run", file, "--name", "kept", "--force",
+                   "--set", "agents.agent_0.algorithm=frozen",
+                   "--set", "agents.agent_0.settings.from=kept"]):
         _, err = w.brood(*words, code=2)
         assert "kept would be replaced, but the new run begins from it" in err, err
         assert err.count("\n") == 1, err

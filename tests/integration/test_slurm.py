@@ -399,6 +399,18 @@ def test_what_waits_has_a_status(w, rig):
 
 
 @slurm_rig.on_slurm
+def test_submissions_at_once_have_names_of_their_own(w, rig):
+    file = w.small()
+    at_once = [w.start("submit", "--json", file, "--", "--hold") for _ in range(4)]
+    for p in at_once:
+        assert p.wait(harness.DEADLINE_S) == 0, p.log.read_text()
+    events = [harness.json_lines(harness.output(p))[0] for p in at_once]
+    assert len({e["run"] for e in events}) == len({e["job"] for e in events}) == 4, events
+    for job in rig.jobs():
+        rig.run("scancel", job)
+
+
+@slurm_rig.on_slurm
 def test_submit_refuses_in_one_line(w, rig):
 
     def refused(code, *args, **more):
