@@ -23,7 +23,7 @@ enum { ANSWERS_WITHIN_MS = 500 };
 enum { RUN, STATE, STEPS, PART, RETURN, DISK, BEGAN, TAGS, N_COLUMNS };
 
 struct row {
-    char cell[N_COLUMNS][72]; /* a run's name may have 63 bytes */
+    char cell[N_COLUMNS][RUN_DIR_NAME_MAX + 1];
 };
 
 struct table {

@@ -1,11 +1,15 @@
 #include "common/config/changes.h"
+#include "common/config/yaml_tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/jobs.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/study_report.h"
 #include "supervisor/cli/study_view.h"
 #include "supervisor/env/env.h"
+#include "supervisor/metrics/metrics.h"
 #include "supervisor/node/slurm.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/run/training.h"
 #include "supervisor/study/forks.h"
 #include "supervisor/study/halving.h"
 #include "supervisor/study/study_dir.h"
@@ -366,6 +370,28 @@ static int run_rung(struct sweep *w)
     }
 }
 
+/* Keeps the values of a rung that is over. */
+static int keep_values(struct sweep *w, struct err *err)
+{
+    const size_t seeds = w->study.n_seeds;
+    const size_t n = w->study.passed.n;
+
+    for (size_t i = 0; i < w->n * seeds; i++) {
+        const size_t trial = w->trial[i / seeds];
+        const uint64_t seed = w->study.seeds[i % seeds];
+        struct study_run run = look(w, trial, i % seeds);
+
+        if (!isnan(run.value) &&
+            isnan(rungs_find(&w->study.passed, w->until, trial, seed)))
+            rungs_add(&w->study.passed,
+                      &(struct rung_value){w->until, trial, seed, run.value});
+        study_run_done(&run);
+    }
+    return w->study.passed.n == n
+               ? 0
+               : rungs_write(&w->study.passed, study_dir_path(w->dir), err);
+}
+
 /* Keeps the trials that take part in the next rung. */
 static void go_up(struct sweep *w)
 {
@@ -383,18 +409,29 @@ static void go_up(struct sweep *w)
     w->n = n;
 }
 
+/* Prints the error below the view. */
+static int fail(struct sweep *w, struct err *err)
+{
+    study_view_free(w->view);
+    w->view = NULL;
+    return cli_fail(w->cli, CLI_FAILED, err);
+}
+
 static int run_rungs(struct sweep *w)
 {
     const size_t rungs = study_n_rungs(&w->study);
-    int code = 0;
+    struct err err = {0};
+    int code = 0, rc = study_dir_look(&w->study, study_dir_path(w->dir), &err);
 
-    for (w->rung = 0; w->rung < rungs && code == 0 && w->n > 0; w->rung++) {
+    for (w->rung = 0; w->rung < rungs && rc == 0 && code == 0 && w->n > 0; w->rung++) {
         w->until = study_rung_until(&w->study, w->rung);
         code = run_rung(w);
-        if (code == 0 && w->rung + 1 < rungs)
+        if (code == 0 && w->until > 0)
+            rc = keep_values(w, &err);
+        if (code == 0 && rc == 0 && w->rung + 1 < rungs)
             go_up(w);
     }
-    return code;
+    return rc == 0 ? code : fail(w, &err);
 }
 
 /* ---- population based training ---- */
@@ -503,11 +540,7 @@ static int run_rounds(struct sweep *w)
         if (code == 0)
             rc = end_round(w, &err);
     }
-    if (rc == 0)
-        return code;
-    study_view_free(w->view); /* the error is printed below it */
-    w->view = NULL;
-    return cli_fail(w->cli, CLI_FAILED, &err);
+    return rc == 0 ? code : fail(w, &err);
 }
 
 static int run_study(struct sweep *w)
@@ -539,6 +572,53 @@ static int read_config(const struct sweep *w, const char *const *sets, size_t n,
         err);
 }
 
+/* Whether metric.column is one of those that progress.csv will have. */
+static int check_column(const struct study *s, const struct run_config *c,
+                        struct err *err)
+{
+    struct vec_env *env = NULL;
+    const char **columns;
+    struct metrics *m;
+    size_t n;
+    int found = 0, rc = vec_env_new(&env, &c->env, (uint64_t)c->run.seed,
+                                    ENV_DRAWS_TRAINING, 0, err);
+
+    if (rc < 0)
+        return rc;
+    m = training_metrics(vec_env_spec(env), rollout_needs_central(c));
+    n = metrics_fixed_count(m);
+    columns = xcalloc(n + 1, sizeof(*columns));
+    for (size_t i = 0; i < n; i++) {
+        columns[i] = metrics_name(m, i);
+        found |= strcmp(columns[i], s->column) == 0;
+    }
+    if (!found) {
+        rc = err_set_at(err, ERR_CONFIG,
+                        ERR_AT(.file = s->file, .line = 0, .key = "metric.column"),
+                        "progress.csv will have no column '%s'", s->column);
+        (void)yaml_add_nearest(err, s->column, columns, n);
+    }
+    free(columns);
+    metrics_free(m);
+    vec_env_free(env);
+    return rc;
+}
+
+/* Whether a trial goes on until the last rung. It ends at the end of a round, in which each
+ * copy takes a step. */
+static int check_last_rung(const struct study *s, const struct run_config *c,
+                           struct err *err)
+{
+    const uint64_t copies = (uint64_t)c->env.copies, steps = (uint64_t)c->run.env_steps;
+    const uint64_t last = s->method == STUDY_ASHA ? s->rungs[s->n_rungs - 1] : 0;
+
+    if (steps == 0 || last <= (steps + copies - 1) / copies * copies)
+        return 0;
+    return err_set_at(
+        err, ERR_CONFIG, ERR_AT(.file = s->file, .line = 0, .key = "method.asha.rungs"),
+        "the last rung, %" PRIu64 ", is beyond run.env_steps, %" PRIu64, last, steps);
+}
+
 /* Reads the configuration of every trial, so that none is refused later. */
 static int check_trials(struct sweep *w, struct err *err)
 {
@@ -553,6 +633,9 @@ static int check_trials(struct sweep *w, struct err *err)
         rc = read_config(w, sets, n, &c, err);
         if (rc == 0) {
             w->run_steps = (uint64_t)c.run.env_steps;
+            rc = check_last_rung(&w->study, &c, err);
+            if (rc == 0 && i == 0 && w->study.column != NULL)
+                rc = check_column(&w->study, &c, err);
             run_config_done(&c);
         }
         arena_done(&arena);
@@ -643,7 +726,8 @@ static int check_rounds(const struct sweep *w, struct err *err)
     return rc;
 }
 
-static void print_end(struct sweep *w, int code)
+/* Returns the exit code: without a best trial, the study has failed. */
+static int print_end(struct sweep *w, int code)
 {
     struct study_report r;
     struct json j = {0};
@@ -651,12 +735,19 @@ static void print_end(struct sweep *w, int code)
 
     if (study_report_make(&r, &w->study, study_dir_path(w->dir), &err) < 0) {
         (void)cli_fail(w->cli, CLI_FAILED, &err);
-        return;
+        return code != 0 ? code : CLI_FAILED;
+    }
+    if (code == 0 && (r.n == 0 || !r.row[0].is_reached)) {
+        say(w, "%s: no trial has a value", w->name);
+        code = CLI_FAILED;
     }
     if (w->cli->json) {
         json_begin(&j);
         json_object(&j);
-        json_put_str(&j, "event", code == 0 ? "done" : "stopped");
+        json_put_str(&j, "event",
+                     code == 0             ? "done"
+                     : code == CLI_STOPPED ? "stopped"
+                                           : "failed");
         json_put_str(&j, "study", w->name);
         json_put_u64(&j, "trials", w->study.trials);
         study_report_put_best(&r, &j);
@@ -669,6 +760,7 @@ static void print_end(struct sweep *w, int code)
     study_report_done(&r);
     if (code == CLI_STOPPED && !w->cli->quiet)
         (void)fprintf(stderr, "%s: stopped; the same command continues it\n", w->name);
+    return code;
 }
 
 static int sweep(struct sweep *w)
@@ -689,7 +781,7 @@ static int sweep(struct sweep *w)
         w->view =
             study_view_new(&w->study, w->name, study_dir_path(w->dir), &w->lineage, 1);
     code = run_study(w);
-    print_end(w, code);
+    code = print_end(w, code);
     study_dir_close(w->dir);
     return code;
 }
@@ -787,7 +879,8 @@ static int run_sweep(struct cli *cli, int argc, char **argv)
         make_srun(&w, argc - optind - 1, argv + optind + 1, &arena);
     name = given != NULL ? xstrdup(given) : name_of(argv[optind]);
     w.name = name;
-    code = sweep(&w);
+    code =
+        run_dir_check_name(name, &err) < 0 ? cli_fail(cli, CLI_USAGE, &err) : sweep(&w);
     free(name);
     arena_done(&arena);
     study_done(&w.study);

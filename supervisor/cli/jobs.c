@@ -4,6 +4,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/node/slurm.h"
+#include "supervisor/proc/descriptors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +36,8 @@ struct jobs {
     const struct jobs_args *args;
     struct process *job; /* [args->n] */
     size_t n_started, n_live;
-    cpu_set_t cores; /* that this process may use */
+    cpu_set_t cores;     /* that this process may use */
+    struct rlimit files; /* how many files a job may open, as this command found it */
     int signals;
     char *binary;    /* of this program */
     char *signalled; /* the ids of Slurm's jobs; NULL: none yet */
@@ -190,6 +193,7 @@ static _Noreturn void become(const struct jobs *js, const struct process *j,
     (void)dup2(ends[OUT], STDOUT_FILENO);
     (void)dup2(ends[ERR], STDERR_FILENO);
     (void)close(js->signals);
+    (void)setrlimit(RLIMIT_NOFILE, &js->files);
     keep_to_cores(js, j);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -332,20 +336,29 @@ static void wait_for_something(struct jobs *js)
 {
     const int is_interrupted = js->args->srun != NULL && js->is_stopped;
     const int ticks = is_interrupted || js->args->on_tick != NULL;
-    struct pollfd *fds = xcalloc(1 + N_PIPES * js->n_started, sizeof(*fds));
+    const size_t room = 1 + N_PIPES * js->n_started;
+    struct pollfd *fds = xcalloc(room, sizeof(*fds));
+    size_t *of = xcalloc(room, sizeof(*of)); /* job * N_PIPES + pipe */
     nfds_t n = 0;
 
     fds[n++] = (struct pollfd){.fd = js->signals, .events = POLLIN};
-    for (size_t i = 0; i < js->n_started; i++)
-        for (int k = 0; k < N_PIPES; k++)
-            fds[n++] = (struct pollfd){.fd = js->job[i].fd[k], .events = POLLIN};
+    /* poll refuses more entries than files may be open, also of closed ones */
+    for (size_t i = 0; i < js->n_started * N_PIPES; i++) {
+        const int fd = js->job[i / N_PIPES].fd[i % N_PIPES];
+
+        if (fd < 0)
+            continue;
+        of[n] = i;
+        fds[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    }
     if (poll(fds, n, ticks ? TICK_MS : -1) > 0) {
         for (nfds_t i = 1; i < n; i++)
             if (fds[i].revents != 0)
-                take_output(js, &js->job[(i - 1) / N_PIPES], (int)(i - 1) % N_PIPES);
+                take_output(js, &js->job[of[i] / N_PIPES], (int)(of[i] % N_PIPES));
         if (fds[0].revents != 0)
             take_signal(js);
     }
+    free(of);
     free(fds);
     if (is_interrupted && js->n_live > 0 &&
         monotonic_ms() - js->interrupted_ms > INTERRUPT_MS)
@@ -366,6 +379,8 @@ int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopp
     (void)sched_getaffinity(0, sizeof(js.cores), &js.cores);
     js.binary = args->srun != NULL ? realpath("/proc/self/exe", NULL) : NULL;
     js.signals = watch_signals();
+    (void)getrlimit(RLIMIT_NOFILE, &js.files);
+    descriptors_raise();
     if (js.signals < 0) {
         (void)err_errno(&err, "signalfd");
         js.code = cli_fail(cli, CLI_FAILED, &err);

@@ -76,7 +76,7 @@ static void read_member(struct study_report *r, const char *dir, size_t member)
         row->rung = 0;
         return;
     }
-    if (isnan(row->value.mean))
+    if (row->value.mean != mean) /* or they continued since, and have other rows */
         row->value = seed_stats_of(&mean, 1);
 }
 
@@ -197,20 +197,41 @@ static double rank_correlation(const double *x, const double *y, size_t n)
     return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : (double)NAN;
 }
 
-/* The key's value in a trial as a number: itself, or its place among the choices. */
-static double position(const struct study *s, size_t trial, size_t key,
-                       int *ret_is_number)
+static int is_number(const char *text)
 {
-    const struct study_key *k = &s->key[key];
-    struct arena arena = ARENA_ZERO;
-    const char *text = study_value(s, trial, key, &arena);
     char *end;
-    double v = strtod(text, &end);
+    const double v = strtod(text, &end);
 
-    *ret_is_number = *end == '\0' && *text != '\0' && isfinite(v);
-    for (size_t i = 0; !*ret_is_number && i < k->n; i++)
-        if (strcmp(text, k->choice[i]) == 0)
-            v = (double)i;
+    return *end == '\0' && *text != '\0' && isfinite(v);
+}
+
+/* Whether a key's values are placed as numbers: all of its choices are, or it has a range. */
+static int is_numeric(const struct study_key *k)
+{
+    for (size_t i = 0; i < k->n; i++)
+        if (!is_number(k->choice[i]))
+            return 0;
+    return 1;
+}
+
+/* Where a value of the key is placed: itself, or its index among the choices. */
+static double place_of(const struct study_key *k, const char *text)
+{
+    size_t i = 0;
+
+    if (is_numeric(k))
+        return strtod(text, NULL);
+    while (i < k->n && strcmp(text, k->choice[i]) != 0)
+        i++;
+    return (double)i;
+}
+
+/* The same for the key's value in a trial. */
+static double position(const struct study *s, size_t trial, size_t key)
+{
+    struct arena arena = ARENA_ZERO;
+    const double v = place_of(&s->key[key], study_value(s, trial, key, &arena));
+
     arena_done(&arena);
     return v;
 }
@@ -224,18 +245,14 @@ static struct effect effect_of(const struct study_report *r, size_t key)
 {
     double *x = xcalloc(r->n + 1, sizeof(*x)), *y = xcalloc(r->n + 1, sizeof(*y));
     struct effect e = {.correlation = (double)NAN};
-    int all_numbers = 1;
 
     for (size_t i = 0; i < r->n; i++) {
-        int is_number;
-
         if (isnan(r->first[i]))
             continue;
-        x[e.n] = position(r->study, i, key, &is_number);
+        x[e.n] = position(r->study, i, key);
         y[e.n++] = r->first[i];
-        all_numbers &= is_number;
     }
-    if (all_numbers && e.n > 2)
+    if (is_numeric(&r->study->key[key]) && e.n > 2)
         e.correlation = rank_correlation(x, y, e.n);
     free(y);
     free(x);
@@ -322,7 +339,7 @@ static void print_effects(const struct study_report *r, FILE *f)
     for (size_t k = 0; k < s->n_keys; k++) {
         const struct effect e = effect_of(r, k);
 
-        if (e.n < 3)
+        if (e.n < 3 || (isnan(e.correlation) && s->key[k].n == 0))
             continue;
         (void)fprintf(f, "%s:", s->key[k].path);
         if (!isnan(e.correlation))
@@ -477,10 +494,8 @@ static struct axis axis_of(const struct study_report *r, size_t key)
                          r->study->key[key].values == STUDY_LOG_UNIFORM};
 
     for (size_t i = 0; i < r->n; i++) {
-        int is_number;
-        const double v = key < r->study->n_keys
-                             ? position(r->study, r->row[i].trial, key, &is_number)
-                             : r->row[i].value.mean;
+        const double v = key < r->study->n_keys ? position(r->study, r->row[i].trial, key)
+                                                : r->row[i].value.mean;
 
         a.low = fmin(a.low, v); /* fmin ignores a NaN */
         a.high = fmax(a.high, v);
@@ -513,20 +528,18 @@ static void put_axis(const struct study_report *r, size_t key, const struct axis
                      double x, FILE *f)
 {
     const struct study_key *k = key < r->study->n_keys ? &r->study->key[key] : NULL;
+    const int is_scale = k == NULL || is_numeric(k);
     char text[64];
-    int is_number = 1;
 
-    if (k != NULL)
-        (void)position(r->study, 0, key, &is_number);
     (void)fprintf(
         f, "<path class=\"axis\" d=\"M%.1f %dV%d\" stroke=\"#888\" fill=\"none\"/>\n", x,
         TOP, HEIGHT - BOTTOM);
     put_text(f, x, HEIGHT - BOTTOM + 40, k != NULL ? study_key_short_name(k) : "value");
-    for (int i = 0; i < 2 && is_number && a->high >= a->low; i++) {
+    for (int i = 0; i < 2 && is_scale && a->high >= a->low; i++) {
         (void)snprintf(text, sizeof(text), "%.4g", i == 0 ? a->low : a->high);
         put_text(f, x, i == 0 ? HEIGHT - BOTTOM + 18 : TOP - 10, text);
     }
-    for (size_t i = 0; k != NULL && !is_number && i < k->n; i++)
+    for (size_t i = 0; !is_scale && i < k->n; i++)
         put_text(f, x, height_of(part_of(a, (double)i)) + 4, k->choice[i]);
 }
 
@@ -548,9 +561,7 @@ static void put_line(const struct study_report *r, const struct study_row *row,
                   part, 200 - 180 * part, 200 - 80 * part, 200 + 10 * part,
                   1 + 1.5 * part);
     for (size_t k = 0; k <= n; k++) {
-        int is_number;
-        const double v =
-            k < n ? position(r->study, row->trial, k, &is_number) : row->value.mean;
+        const double v = k < n ? position(r->study, row->trial, k) : row->value.mean;
 
         (void)fprintf(f, "%c%.1f %.1f", k == 0 ? 'M' : 'L', LEFT + (double)k * step,
                       height_of(part_of(&axis[k], v)));
@@ -594,19 +605,18 @@ static void put_scale(const struct study_report *r, size_t key, const struct axi
                       const struct axis *y, const struct panel *p, FILE *f)
 {
     const struct study_key *k = &r->study->key[key];
-    int is_number;
+    const int is_scale = is_numeric(k);
 
-    (void)position(r->study, 0, key, &is_number);
-    for (int i = 0; i < 2 && is_number && x->high > x->low; i++) {
+    for (int i = 0; i < 2 && is_scale && x->high > x->low; i++) {
         char text[64];
 
         (void)snprintf(text, sizeof(text), "%.4g", i == 0 ? x->low : x->high);
         put_text(f, panel_x(p, i), panel_y(p, 0) + 16, text);
     }
-    for (size_t i = 0; !is_number && i < k->n; i++)
+    for (size_t i = 0; !is_scale && i < k->n; i++)
         put_text(f, panel_x(p, part_of(x, (double)i)), panel_y(p, 0) + 16, k->choice[i]);
     for (size_t i = 0; i < k->n; i++) {
-        const double at = is_number ? strtod(k->choice[i], NULL) : (double)i;
+        const double at = place_of(k, k->choice[i]);
         const double mean = mean_of_choice(r, key, k->choice[i]);
         const double height = panel_y(p, part_of(y, mean));
 
@@ -645,14 +655,12 @@ static void put_panel(const struct study_report *r, size_t key, const struct axi
         put_text(f, p.left - EDGE / 2.0, panel_y(&p, i) + 4 - 8 * (i == 0), title);
     }
     for (size_t i = 0; i < r->n; i++) {
-        int is_number;
-
         if (!isnan(r->first[i]))
             (void)fprintf(f,
                           "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" class=\"colour-0\" "
                           "fill=\"#0072b2\" "
                           "fill-opacity=\"0.6\"><title>%zu: %.4g</title></circle>\n",
-                          panel_x(&p, part_of(x, position(r->study, i, key, &is_number))),
+                          panel_x(&p, part_of(x, position(r->study, i, key))),
                           panel_y(&p, part_of(y, r->first[i])), i + 1, r->first[i]);
     }
 }

@@ -101,6 +101,8 @@ static int find_stage(struct study_status *p, struct err *err)
     uint64_t until, run_steps = 0;
     int rc = read_run_steps(s, &run_steps, err);
 
+    if (rc == 0)
+        rc = study_dir_look(&p->study, p->path, err);
     p->is_live = study_dir_is_locked(p->path);
     p->rung = 0;
     p->trial = xcalloc(s->trials + 1, sizeof(*p->trial));

@@ -134,8 +134,9 @@ static double seconds_left(const struct run_status *s)
         return 0;
     if (s->total_steps != 0 && s->steps_per_second > 0)
         return (double)(s->total_steps - s->env_steps) / s->steps_per_second;
-    if (s->total_episodes != 0 && part > 0)
-        return s->elapsed_s * (1 - part) / part;
+    if (s->total_episodes != 0 && part > 0 && s->steps_per_second > 0)
+        return (double)(s->total_episodes - s->episodes) * (double)s->env_steps /
+               (double)s->episodes / s->steps_per_second;
     return NAN;
 }
 

@@ -1,7 +1,7 @@
 /* progress.h - reads a run's progress.csv.
  *
  * Rows are in the order of their steps; a missing value is NaN.
- * Bounds   64 MiB of text, 4096 columns. ERR_FORMAT names the line that does not fit. An
+ * Bounds   512 MiB of text, 16384 columns. ERR_FORMAT names the line that does not fit. An
  *          incomplete last line is ignored: the run may be writing it.
  */
 #ifndef SUPERVISOR_METRICS_PROGRESS_H

@@ -4,6 +4,16 @@
 
 enum { ENOUGH = 65536 };
 
+void descriptors_raise(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= ENOUGH)
+        return;
+    limit.rlim_cur = limit.rlim_max < ENOUGH ? limit.rlim_max : ENOUGH;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int descriptors_reserve(size_t n_agents, struct err *err)
 {
     const rlim_t wanted = n_agents * DESCRIPTORS_PER_AGENT + DESCRIPTORS_OTHERS;
@@ -17,8 +27,6 @@ int descriptors_reserve(size_t n_agents, struct err *err)
                        "here: raise the limit (ulimit -Hn)",
                        n_agents, (unsigned long long)wanted,
                        (unsigned long long)limit.rlim_max);
-    if (limit.rlim_cur >= ENOUGH)
-        return 0;
-    limit.rlim_cur = limit.rlim_max < ENOUGH ? limit.rlim_max : ENOUGH;
-    return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? err_errno(err, "setrlimit") : 0;
+    descriptors_raise();
+    return 0;
 }

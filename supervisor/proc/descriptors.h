@@ -17,8 +17,9 @@
 /* For everything else: clients, files, the loop. */
 #define DESCRIPTORS_OTHERS    256
 
-/* Raises the soft limit to the hard limit, at most to 65536. ERR_LIMIT: the hard limit is
- * too low for n_agents. */
+/* Raises the soft limit to the hard limit, at most to 65536, as far as that is possible. */
+void descriptors_raise(void);
+/* The same. ERR_LIMIT: the hard limit is too low for n_agents. */
 int descriptors_reserve(size_t n_agents, struct err *err);
 
 #endif

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_NUMBER = 1000000, NAME_MAX_BYTES = 100, ENDING_WITHIN_MS = 3000 };
+enum { MAX_NUMBER = 1000000, ENDING_WITHIN_MS = 3000 };
 enum { WRITTEN_WITHIN_MS = 100 }; /* how long to wait for the new holder's pid */
 
 struct run_dir {
@@ -287,7 +287,7 @@ static int name_ok(const char *name)
     size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                             "0123456789_.-");
 
-    return n > 0 && n <= NAME_MAX_BYTES && name[n] == '\0' && name[0] != '.';
+    return n > 0 && n <= RUN_DIR_NAME_MAX && name[n] == '\0' && name[0] != '.';
 }
 
 int run_dir_check_name(const char *name, struct err *err)
@@ -365,13 +365,19 @@ static int check_own(const struct run_dir *d, struct err *err)
     return 0;
 }
 
+/* Whether it has nothing in it: its run's supervisor ended before it had taken the lock. */
+static int is_empty(const char *path)
+{
+    return rmdir(path) == 0 && mkdir(path, 0700) == 0;
+}
+
 /* Empties the directory of a run that is over. The lock file, which this process holds,
  * is removed last. */
 static int replace(struct run_dir *d, struct err *err)
 {
     int rc = check_own(d, err);
 
-    if (rc == 0 && !is_run(d->path))
+    if (rc == 0 && !is_run(d->path) && !is_empty(d->path))
         rc = err_set(err, ERR_EXISTS, "%s exists and is no run: left alone", d->path);
     if (rc == 0)
         rc = hold(d, err);

@@ -23,7 +23,7 @@
 struct atomic_file;
 struct run_dir; /* opaque */
 
-enum { RUN_DIR_USER_BYTES = 64 };
+enum { RUN_DIR_USER_BYTES = 64, RUN_DIR_NAME_MAX = 100 }; /* the longest name of a run */
 
 /* ERR_ARG if `path` lies in the run of that name, which would lose it if it was replaced.
  * name, path: NULL is fine. */

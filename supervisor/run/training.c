@@ -206,7 +206,7 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
                            policies_of(t->args->policies, agent), o);
 }
 
-static struct metrics *make_metrics(const struct env_spec *spec, int central)
+struct metrics *training_metrics(const struct env_spec *spec, int central)
 {
     const char **names = xcalloc(spec->n_agents, sizeof(*names));
     const char **teams = xcalloc(spec->n_agents, sizeof(*teams));
@@ -309,7 +309,7 @@ static int open_files(struct training *t, struct err *err)
     if (rc < 0)
         return rc;
     vec_env_reset(t->env);
-    t->metrics = make_metrics(vec_env_spec(t->env), rollout_needs_central(t->config));
+    t->metrics = training_metrics(vec_env_spec(t->env), rollout_needs_central(t->config));
     if (t->args->replay != NULL && t->args->replay->column != NULL)
         metrics_watch(t->metrics, t->args->replay->column, on_watched, t);
     return open_store(t, err);

@@ -51,6 +51,10 @@ struct training_init {
     uint64_t step;
 };
 
+/* The metrics that a run in this environment collects: metrics_free. central: it has a central
+ * process. */
+struct metrics *training_metrics(const struct env_spec *spec, int central);
+
 /* An observer of a run. All but ctx may be NULL. */
 struct training_observer {
     /* Called before any process starts. From here until on_close the run takes requests,

@@ -35,6 +35,18 @@ static int make_fork(const struct lineage *l, const char *dir, size_t member, si
     int rc;
 
     study_run_look(&run, l->study, dir, &source, lineage_step(l->study, l->n - 1));
+    if (run.state != STUDY_RUN_REACHED || run.reached == 0) {
+        rc =
+            err_set(err, ERR_STATE,
+                    run.state == STUDY_RUN_LIVE
+                        ? "%s is live again, so that %s cannot become its fork: stop it"
+                        : "%s has no row of its round any more, so that %s cannot become "
+                          "its fork",
+                    run.path, path);
+        study_run_done(&run);
+        free(path);
+        return rc;
+    }
     args.from = run.path;
     args.step = arena_printf(&arena, "%" PRIu64, run.reached);
     args.runs_dir = arena_printf(&arena, "%s/.forks", dir);

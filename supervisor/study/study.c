@@ -516,6 +516,7 @@ int study_read(struct study *ret, const char *path, struct err *err)
 
 void study_done(struct study *s)
 {
+    rungs_done(&s->passed);
     arena_done(&s->arena);
     *s = (struct study){0};
 }
@@ -571,18 +572,24 @@ static int has_population_of(const struct study *a, const struct study *b)
             a->n_seeds == b->n_seeds);
 }
 
+/* By another metric, asha and pbt would have made other choices. */
+static int has_metric_of(const struct study *a, const struct study *b)
+{
+    return a->method == STUDY_GRID || a->method == STUDY_RANDOM ||
+           (a->is_max == b->is_max && a->last == b->last &&
+            same_text(a->column, b->column));
+}
+
 int study_check_same(const struct study *was, const struct study *is, struct err *err)
 {
     const char *what = !same_text(was->base_text, is->base_text) ? "base"
                        : !same_search(was, is)                   ? "search"
                        : !same_method(was, is)                   ? "method"
-                       : was->is_max != is->is_max || was->last != is->last ||
-                               !same_text(was->column, is->column)
-                           ? "metric"
-                       : is->trials < was->trials    ? "trials"
-                       : !has_seeds_of(is, was)      ? "seeds"
-                       : !has_population_of(is, was) ? "method"
-                                                     : NULL;
+                       : !has_metric_of(is, was)                 ? "metric"
+                       : is->trials < was->trials                ? "trials"
+                       : !has_seeds_of(is, was)                  ? "seeds"
+                       : !has_population_of(is, was)             ? "method"
+                                                                 : NULL;
 
     if (what == NULL)
         return 0;

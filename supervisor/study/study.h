@@ -34,6 +34,7 @@
 
 #include "common/err/err.h"
 #include "common/mem/arena.h"
+#include "supervisor/study/rungs.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -83,6 +84,7 @@ struct study {
         double factor[2]; /* that a setting is multiplied by, if it is not drawn anew */
         int keep;         /* the runs of members that were replaced remain */
     } pbt;
+    struct rungs passed;  /* of asha: what is known of its folder (study_dir_read) */
     int cores;            /* 0: not limited */
     int64_t memory_bytes; /* 0: not limited */
 };
@@ -93,8 +95,8 @@ int study_read(struct study *ret, const char *path, struct err *err);
 void study_done(struct study *s);
 
 /* Whether a study that began as `was` can go on as `is`, which may add trials and seeds;
- * with pbt, only rounds. `limits` do not matter. ERR_CONFIG names the first other
- * difference. */
+ * with pbt, only rounds, and with grid and random, another metric. `limits` do not matter.
+ * ERR_CONFIG names the first other difference. */
 int study_check_same(const struct study *was, const struct study *is, struct err *err);
 
 /* The last part of a key's path, which most often tells it from the others; for people. */

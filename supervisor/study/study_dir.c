@@ -57,10 +57,21 @@ char *study_dir_find(const char *runs_dir, const char *name)
 int study_dir_read(struct study *ret, const char *path, struct err *err)
 {
     char *file = path_in(path, "study.yaml");
-    const int rc = study_read(ret, file, err);
+    int rc = study_read(ret, file, err);
 
     free(file);
+    if (rc < 0)
+        return rc;
+    rc = study_dir_look(ret, path, err);
+    if (rc < 0)
+        study_done(ret);
     return rc;
+}
+
+int study_dir_look(struct study *s, const char *path, struct err *err)
+{
+    rungs_done(&s->passed);
+    return s->method == STUDY_ASHA ? rungs_read(&s->passed, path, err) : 0;
 }
 
 static int write_text(const char *dir, const char *name, const char *text, size_t len,
@@ -304,6 +315,7 @@ void study_run_look(struct study_run *ret, const struct study *s, const char *di
 {
     struct run_record record;
     struct progress *progress;
+    double passed;
 
     *ret = (struct study_run){.path = study_run_path(s, dir, id), .value = (double)NAN};
     if (!exists_in(ret->path, "config.yaml"))
@@ -315,7 +327,13 @@ void study_run_look(struct study_run *ret, const struct study *s, const char *di
     ret->has_checkpoint = record.status.checkpoint_step >= 0;
     if (ret->state == STUDY_RUN_FAILED)
         ret->failure = describe_failure(ret->path, &record);
-    if (ret->state == STUDY_RUN_REACHED && progress != NULL) {
+    passed = id->birth == 0 ? rungs_find(&s->passed, until, id->trial, s->seeds[id->seed])
+                            : (double)NAN;
+    if (!isnan(passed)) {
+        ret->state = STUDY_RUN_REACHED;
+        ret->value = passed;
+        ret->reached = until;
+    } else if (ret->state == STUDY_RUN_REACHED && progress != NULL) {
         const size_t rows = rows_until(progress, until);
 
         ret->value = value_at(progress, s, rows);

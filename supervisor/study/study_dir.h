@@ -3,9 +3,9 @@
  *     runs/<study>/  study.yaml  base.yaml  study.lock  1-s1/  1-s2/  2-s1/ ...
  *
  * study.yaml and base.yaml are what the study began with; each trial is an ordinary run of
- * base.yaml, <number>-s<seed>, numbered from 1. Nothing else is kept: how far a study is
- * follows from its runs. With pbt there is rounds.csv, too, and runs that began as forks
- * after round R are <number>-r<R>-s<seed>; see lineage.h.
+ * base.yaml, <number>-s<seed>, numbered from 1. How far a study is follows from its runs; with
+ * asha there is rungs.csv, too (rungs.h), with pbt rounds.csv (lineage.h), and runs that began
+ * as forks after round R are <number>-r<R>-s<seed>.
  */
 #ifndef SUPERVISOR_STUDY_STUDY_DIR_H
 #define SUPERVISOR_STUDY_STUDY_DIR_H
@@ -28,6 +28,8 @@ int study_dir_is_one(const char *path);
 int study_dir_is_locked(const char *path);
 /* Reads the study as a sweep last began it; free with study_done. */
 int study_dir_read(struct study *ret, const char *path, struct err *err);
+/* Reads again which rungs are over. */
+int study_dir_look(struct study *s, const char *path, struct err *err);
 /* The folder of the study of that name below runs_dir, or with that path; NULL: there is none.
  * free(). */
 char *study_dir_find(const char *runs_dir, const char *name);
@@ -61,7 +63,8 @@ char *study_run_path(const struct study *s, const char *dir,
                      const struct study_run_id *id);
 /* Looks how far a run is on its way to step `until` (0: to its end), and what its value
  * is there. A run stops at the first boundary at or after that step, and writes a row of
- * metrics. */
+ * metrics. One that has a value at a rung that is over has reached that rung, even if it is
+ * live. */
 void study_run_look(struct study_run *ret, const struct study *s, const char *dir,
                     const struct study_run_id *id, uint64_t until);
 void study_run_done(struct study_run *run);

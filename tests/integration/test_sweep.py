@@ -2,6 +2,7 @@
 import os
 import pathlib
 import random
+import re
 import signal
 
 import harness
@@ -184,15 +185,67 @@ def test_one_trial_may_be_stopped_and_one_may_fail(w):
     assert seen[0] == "running" and seen[-1] == "stopped", seen
 
 
+def test_a_rung_that_is_over_keeps_its_values(w):
+    """A stop within the interval of the log writes a row that the resume replaces."""
+    study = write(w, STUDY.replace("seeds: [1, 2]", "seeds: [1]"))
+    w.write("base.yaml", BASE.replace("log: {every_env_steps: 80}", "log: {every_env_steps: 240}"))
+    calm, err = sweep(w, study, "lr")
+    assert "2 of 6 trials continue from step 160" in err, err
+    kept = (w.runs / "lr" / "rungs.csv").read_text().splitlines()
+    assert kept[0] == "env_steps,trial,seed,value" and len(kept) == 1 + 6 + 2 + 1, kept
+    again, err = sweep(w, study, "lr")
+    assert again == calm and " at step " not in err, (again, calm, err)
+    (w.runs / "lr" / "7-s1").mkdir()  # a run that was killed before it had a lock
+    study.write_text(study.read_text().replace("trials: 6", "trials: 7"))
+    more, _ = sweep(w, study, "lr")
+    assert more.count("\n") == calm.count("\n") + 1 and "\n7," in more, more
+    (w.runs / "lr" / "rungs.csv").write_text("\n".join(kept[:2]) + ",")
+    _, err = w.brood("report", "lr", code=1)
+    assert "lr/rungs.csv:2: expected environment steps, trial, seed and value" in err, err
+
+
+def test_pictures_place_words_and_numbers_alike(w):
+    """Points and labels of a key whose choices are not all numbers."""
+    w.write("base.yaml", BASE.replace("env_steps: 640", "env_steps: 160"))
+    study = w.write("clip.yaml", "base: base.yaml\n"
+                    "search: {defaults.clip_norm: [none, 0.5, 10]}\n")
+    w.brood("sweep", study)
+    w.brood("report", "clip", "--svg", w.path / "clip.svg")
+    text = (w.path / "clip.svg").read_text()
+    points = [float(x) for x in re.findall(r'<circle cx="([0-9.]+)"', text)]
+    labels = [float(re.findall(rf'<text x="([0-9.]+)"[^>]*>{name}</text>', text)[-1])
+              for name in ("none", "0.5", "10")]
+    assert points == labels and len(set(points)) == 3, (points, labels)
+
+
+def test_a_study_without_values_has_failed(w):
+    write(w)
+    study = w.write("none.yaml", "base: base.yaml\nsearch: {defaults.discount: [0.9]}\n"
+                    "metric: {column: eval/team_return/agent}\n")
+    w.write("base.yaml", BASE.replace("env_steps: 640", "env_steps: 160").replace(
+        "every_env_steps: 320, episodes", "every_env_steps: 0, episodes"))
+    _, err = w.brood("sweep", study, code=1)
+    assert "none: no trial has a value" in err, err
+    w.write("none.yaml", study.read_text().replace("eval/", "rollout/"))  # no run is repeated
+    _, err = w.brood("sweep", study)
+    assert "1 of 1" not in err, err
+
+
 def test_what_cannot_be_searched_is_refused_before_any_run(w):
     for old, new, says in (
             ("defaults.discount", "defaults.discont", "trial 1: --set defaults.discont=0.95: "),
             ("[0.9, 0.95, 0.99]", "[1.5]", "defaults.discount=1.5: "),
             ("base: base.yaml", "base: none.yaml", "none.yaml: No such file or directory"),
+            ("320, 640]", "320, 641]", "the last rung, 641, is beyond run.env_steps, 640"),
+            ("column: rollout/team_return/agent", "column: rollout/team_returns/agent",
+             "metric.column: progress.csv will have no column 'rollout/team_returns/agent'; "
+             "did you mean 'rollout/team_return/agent'?"),
             ("trials: 6", "trials: none", "lr.yaml:8: trials: expected a whole number from 1")):
         study = write(w, STUDY.replace(old, new))
         _, err = w.brood("sweep", study, code=2)
         assert says in err and err.count("\n") == 1, err
+    for name in "", "..", "a/b":
+        assert "expected a run's name" in w.brood("sweep", write(w), "--name", name, code=2)[1]
     assert not w.runs.exists() or os.listdir(w.runs) == []
     w.brood("run", write(w, BASE, "taken.yaml"), "--name", "taken")
     _, err = w.brood("sweep", write(w), "--name", "taken", code=2)

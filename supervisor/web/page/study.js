@@ -97,9 +97,9 @@ export function showStudy(main, name) {
       el("td.number", t.trial), el("td.number"), el("td.number.muted"), ...keys.map(() => el("td")), el("td")),
       (row, t) => {
         text(row.children[1], number(t.value));
-        text(row.children[2], t.rung ?? "");
+        text(row.children[2], t.rung ?? t.round ?? "");
         keys.forEach((k, i) => text(row.children[3 + i], plain(t.settings[k]))); // pbt changes them
-        const mine = names.filter(n => n.startsWith(`${name}/${t.trial}-s`)).sort();
+        const mine = names.filter(n => n.startsWith(`${name}/${t.trial}-s`) || n.startsWith(`${name}/${t.trial}-r`)).sort();
         keyed(row.lastChild, mine, n => n, n => el("a.seed", {href: runUrl(n)}, n.slice(n.lastIndexOf("-s") + 1)),
           (node, n) => attribute(node, "data-state", runs.get(n)?.state));
       });
