@@ -134,7 +134,9 @@ int value_shape(const struct shape_args *args, int i, struct shape *ret)
         return err_set(args->err, ERR_SHAPE, "a shape must be a vector, not %s",
                        shape_text(&args->in[i]));
     if (t == NULL) {
-        *ret = computed_shape(operation_input(args->op, i), &args->in[i]);
+        *ret = args->is_planning
+                   ? SHAPE_UNKNOWN
+                   : computed_shape(operation_input(args->op, i), &args->in[i]);
         return 0;
     }
     if (tensor_elements(t) > SHAPE_MAX_RANK)

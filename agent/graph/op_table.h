@@ -18,6 +18,7 @@ struct shape_args {
     const struct tensor *const *value;
     struct shape *out; /* [n_outputs], preset to SHAPE_UNKNOWN */
     struct err *err;
+    int is_planning; /* the shapes and values are those of a run, in which any may be fed */
 };
 typedef int (*shape_fn)(const struct shape_args *args); /* 0, ERR_SHAPE, ERR_ARG */
 

@@ -108,7 +108,10 @@ static int real_range_shape(const struct shape_args *args)
         return 0;
     if (delta == 0)
         return err_set(args->err, ERR_ARG, "delta must not be 0");
-    n = ceil((limit - start) / delta);
+    /* in the elements' type, as TensorFlow's kernel does */
+    n = args->value[0]->dtype == DT_FLOAT
+            ? (double)ceilf(((float)limit - (float)start) / (float)delta)
+            : ceil((limit - start) / delta);
     if (!(n < 0x1p53))
         return err_set(args->err, ERR_LIMIT, "a range of %g elements", n);
     args->out[0].dim[0] = n > 0 ? (int64_t)n : 0;

@@ -16,9 +16,12 @@ static int merge_shape(const struct shape_args *args)
 {
     struct shape all = args->in[0];
 
-    for (int i = 1; i < args->n_in; i++)
-        if (shape_merge(&all, &args->in[i], &all) != 0)
-            all = SHAPE_UNKNOWN;
+    for (int i = 1; i < args->n_in; i++) {
+        if (shape_merge(&all, &args->in[i], &all) == 0)
+            continue;
+        all = SHAPE_UNKNOWN;
+        break;
+    }
     args->out[0] = all;
     args->out[1] = SHAPE_SCALAR;
     return 0;

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_ARGS 128
-
 /* ---- constants at planning time ---- */
 
 static int evaluate_loop(struct plan *p, const struct node *n)
@@ -25,13 +23,12 @@ static int evaluate_loop(struct plan *p, const struct node *n)
 
 int node_evaluate(struct plan *p, const struct node *n, struct err *err)
 {
-    struct tensor *in[MAX_ARGS], *out[MAX_ARGS];
+    struct tensor **in, **out;
 
     if (n->kind == NODE_LOOP)
         return evaluate_loop(p, n);
-    if (n->n_in > MAX_ARGS || n->n_out > MAX_ARGS)
-        return err_set(err, ERR_LIMIT, "%s: more than %d operands", operation_name(n->op),
-                       MAX_ARGS);
+    in = ARENA_ARRAY(&p->arena, struct tensor *, n->n_in + 1);
+    out = ARENA_ARRAY(&p->arena, struct tensor *, n->n_out + 1);
     for (int i = 0; i < n->n_in; i++)
         in[i] = &p->values[n->in[i]].tensor;
     for (int i = 0; i < n->n_out; i++)

@@ -82,6 +82,15 @@ static void lay_repeat(char *dst, const char *src, size_t start, size_t n, size_
 
 /* ---- a block ---- */
 
+/* Whether the operand that repeats with this period lies alike in all blocks: those of a chunk
+ * begin at a multiple of the block, and a chunk at a multiple of DENSE_BLOCK rows. */
+static int lies_alike(const struct loop_program *l, size_t period)
+{
+    const size_t row = l->has_gemm ? (size_t)l->gemm.n : (size_t)l->row;
+
+    return l->block % period == 0 && DENSE_BLOCK * row % period == 0;
+}
+
 static void lay_args(struct loop_program *l, size_t start, size_t n, char *raw,
                      size_t origin)
 {
@@ -101,7 +110,7 @@ static void lay_args(struct loop_program *l, size_t start, size_t n, char *raw,
             at[i] = raw;
             break;
         case ARG_PERIOD:
-            if (l->block % a->period != 0)
+            if (!lies_alike(l, a->period))
                 lay_period(at[i], base, start, n, a->period, a->elem);
             break;
         case ARG_REPEAT:
@@ -281,7 +290,7 @@ void loop_open(struct loop_program *l, struct value *values, void *scratch)
             l->state.at[i] = l->state.scratch + (size_t)a->temp * l->temp_bytes;
         if (a->kind == ARG_SCALAR)
             lay_same(l->state.at[i], values[a->value].tensor.data, block, a->elem);
-        else if (a->kind == ARG_PERIOD && l->block % a->period == 0)
+        else if (a->kind == ARG_PERIOD && lies_alike(l, a->period))
             lay_period(l->state.at[i], values[a->value].tensor.data, 0, block, a->period,
                        a->elem);
     }

@@ -44,16 +44,28 @@ int loop_is_merge(const struct operation *op)
     return 0;
 }
 
-int loop_is_transparent(const struct operation *enter)
+static int is_given(struct output x, const struct output *given, size_t n_given)
+{
+    for (size_t i = 0; i < n_given; i++)
+        if (given[i].op == x.op && given[i].index == x.index)
+            return 1;
+    return 0;
+}
+
+int loop_is_transparent(const struct operation *enter, const struct output *given,
+                        size_t n_given)
 {
     struct output x = operation_input(enter, 0);
+    int fed = is_given(x, given, n_given);
 
-    while (is_enter(x.op))
+    while (is_enter(x.op)) {
         x = operation_input(x.op, 0);
+        fed |= is_given(x, given, n_given);
+    }
     if (operation_is_variable(x.op))
         return output_is_ref(operation_input(enter, 0)) ? operation_is(enter, "RefEnter")
                                                         : output_dtype(x) == DT_RESOURCE;
-    return operation_is(x.op, "Const") && operation_n_control_inputs(x.op) == 0;
+    return !fed && operation_is(x.op, "Const") && operation_n_control_inputs(x.op) == 0;
 }
 
 /* ---- the parts ---- */
@@ -151,7 +163,7 @@ static int add_constant(struct walk *w, struct operation *enter)
         return err_set(w->f->err, ERR_FORMAT,
                        "%s is neither a constant of the loop '%s' nor has it a Merge",
                        operation_name(enter), l->frame);
-    if (loop_is_transparent(enter))
+    if (loop_is_transparent(enter, w->f->given, w->f->n_given))
         return 0;
     l->constants = with_room(w->f->arena, l->constants, l->n_constants, &l->cap_constants,
                              sizeof(struct operation *));

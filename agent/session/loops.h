@@ -49,7 +49,9 @@ struct loop_finder {
     struct arena *arena; /* of the result; `inside` is in the scratch arena */
     struct arena *scratch;
     const unsigned char *effects; /* plan_effects */
-    int64_t n_left;               /* operations to look at before giving up */
+    const struct output *given;   /* [n_given] outputs whose values the run is given */
+    size_t n_given;
+    int64_t n_left; /* operations to look at before giving up */
     struct err *err;
     const struct operation *open[LOOPS_MAX_DEPTH]; /* LoopConds */
     int depth;
@@ -63,8 +65,9 @@ int loop_find(struct loop_finder *f, struct while_loop **list, struct operation 
 
 /* Whether the Merge is that of a loop's variable. */
 int loop_is_merge(const struct operation *op);
-/* Whether the Enter passes on a variable's reference or handle, or a constant. Plans
- * inside the loop then read the outside value directly. */
-int loop_is_transparent(const struct operation *enter);
+/* Whether the Enter passes on a variable's reference or handle, or a constant that is not
+ * among the n_given outputs. Plans inside the loop then read the outside value directly. */
+int loop_is_transparent(const struct operation *enter, const struct output *given,
+                        size_t n_given);
 
 #endif

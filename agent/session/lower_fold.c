@@ -33,6 +33,9 @@ int lower_foldable(const struct lowering *l, const struct node *n)
     if ((operation_def(n->op)->flags & (OP_STATEFUL | OP_WRITES)) ||
         !lower_may_be_owned(l, n))
         return 0;
+    /* an Assert on a branch fails only if the branch is taken */
+    if (l->guard != 0 && (operation_def(n->op)->flags & OP_AWAITED) != 0)
+        return 0;
     /* these operations read only the shapes of their inputs */
     if (strcmp(type, "Shape") == 0 || strcmp(type, "ShapeN") == 0 ||
         strcmp(type, "Size") == 0 || strcmp(type, "Rank") == 0 ||

@@ -37,7 +37,7 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
     }
     for (int i = 0; i < n_out; i++)
         shapes[n_in + i] = SHAPE_UNKNOWN;
-    struct shape_args args = {op, n_in, shapes, known, shapes + n_in, l->err};
+    struct shape_args args = {op, n_in, shapes, known, shapes + n_in, l->err, 1};
     int rc = operation_def(op)->shape != NULL ? operation_def(op)->shape(&args) : 0;
     if (rc < 0)
         return err_wrap(l->err, "%s", operation_name(op));
@@ -199,12 +199,29 @@ static void add_checks(struct lowering *l, const struct operation *op)
 {
     for (struct check *c = l->order->checks[operation_id(op)]; c != NULL; c = c->next) {
         struct node n = {.kind = NODE_CALL, .op = c->variable, .keep = 1, .n_in = 1};
+        const int v = l->values[operation_id(c->variable)][0];
 
+        if (value_at(l, v)->kind != VALUE_VARIABLE) /* it is fed */
+            continue;
         n.call = kern_need_value;
         n.in = lower_ints(l, 1);
-        n.in[0] = l->values[operation_id(c->variable)][0];
+        n.in[0] = v;
         lower_add_node(l, &n);
     }
+}
+
+/* A variable that is fed can be read, but it has no place to write to. */
+static int check_variables(const struct lowering *l, const struct node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (takes_reference(n->op, i) && n->in[i] >= 0 &&
+            value_at(l, value_at(l, n->in[i])->root)->kind == VALUE_FEED)
+            return err_set(l->err, ERR_ARG,
+                           "%s changes or checks the variable %s, so that it cannot be "
+                           "fed; what reads it can",
+                           operation_name(n->op),
+                           operation_name(operation_input(n->op, i).op));
+    return 0;
 }
 
 static int lower_node(struct lowering *l, struct node *n, int *out)
@@ -214,6 +231,10 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
     if (row == NULL)
         return plan_not_runnable(n->op, l->err);
     n->call = row->call;
+    if (((operation_def(n->op)->flags & OP_WRITES) != 0 ||
+         n->call == kern_is_initialized) &&
+        check_variables(l, n) != 0)
+        return ERR_ARG;
     if (operation_is(n->op, "Merge"))
         return lower_merge(l, n);
     if (is_switch(n->op)) {
@@ -319,6 +340,32 @@ static int *operands(struct lowering *l, const struct operation *op)
     return in;
 }
 
+/* Whether planning knows that the branches of this guard are not all taken. */
+static int is_not_taken(const struct lowering *l, int guard)
+{
+    const struct guard *g = &l->plan->guards[guard];
+
+    for (int i = 0; i < g->n; i++) {
+        const struct output x = g->conditions[i].predicate;
+        const int v = x.op != NULL ? l->values[operation_id(x.op)][x.index] : -1;
+
+        if (v < 0 || (is_const(l, v) && (*(const uint8_t *)value_at(l, v)->tensor.data !=
+                                         0) != g->conditions[i].branch))
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether none of a Merge's inputs, or not all of another operation's, have a value. */
+static int lacks_inputs(const struct operation *op, const int *in, int n)
+{
+    int n_there = 0;
+
+    for (int i = 0; i < n; i++)
+        n_there += in[i] >= 0;
+    return operation_is(op, "Merge") ? n > 0 && n_there == 0 : n_there < n;
+}
+
 static int lower_op(struct lowering *l, const struct operation *op)
 {
     int id = operation_id(op), n_in = operation_n_inputs(op);
@@ -331,7 +378,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
         take_feeds(l, op, out);
         return 0;
     }
-    if (l->guard == l->plan->never) { /* its inputs have no values either */
+    if (is_not_taken(l, l->guard)) { /* its inputs have no values either */
         for (int i = 0; i < n_out; i++)
             out[i] = -1;
         take_feeds(l, op, out);
@@ -349,6 +396,9 @@ static int lower_op(struct lowering *l, const struct operation *op)
         struct node n = {.kind = NODE_CALL, .op = op, .n_in = n_in, .n_out = n_out};
 
         n.in = operands(l, op);
+        if (lacks_inputs(op, n.in, n_in))
+            return err_set(l->err, ERR_ARG, "%s depends on branches that are not taken",
+                           operation_name(op));
         n.out = lower_ints(l, n_out);
         add_checks(l, op);
         rc = infer(l, op, n.in, n.out);

@@ -112,6 +112,9 @@ static int dies_in_loop(const struct plan *p, const struct loop_program *l, int 
         p->values[representative(p, v->root)].last != step || v->offset != 0 ||
         tensor_bytes(&v->tensor) != tensor_bytes(&r->tensor))
         return 0;
+    /* in a stretch, earlier steps may read other rows of it in a later chunk */
+    if (v->local_rows == 0 && stretch_of(p, step) != NULL)
+        return 0;
     if (l->has_gemm &&
         (is_root(p, l->gemm_a, v->root) || is_root(p, l->gemm_b, v->root) ||
          is_root(p, l->gemm_bias, v->root) || is_root(p, l->gemm_feature, v->root)))

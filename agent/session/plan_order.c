@@ -378,6 +378,14 @@ static int written_by(const struct sorter *s, const struct operation *op, int i)
     return seen != NULL && takes_reference(op, i) && !is_fed(s, x) ? seen->variable : -1;
 }
 
+/* Whether the read decides which branch of a Switch runs: it is looked at before each step. */
+static int is_predicate(const struct sorter *s, const struct read *r, int user)
+{
+    const struct operation *op = graph_operation_at(s->graph, user);
+
+    return is_switch(op) && s->shows[operation_id(operation_input(op, 1).op)] == r;
+}
+
 /* Orders the read and its users before the write; the read copies the value for users
  * that come after it. */
 static void order_before(struct sorter *s, struct read *r, int write)
@@ -385,6 +393,8 @@ static void order_before(struct sorter *s, struct read *r, int write)
     for (int i = 0; i < r->n_users; i++) {
         int user = r->users[i];
 
+        if (user >= 0 && is_predicate(s, r, user))
+            r->copy = 1;
         if (user == write)
             continue;
         if (user < 0 || is_reached(s, user))

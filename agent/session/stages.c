@@ -181,7 +181,7 @@ static int is_inside(const struct builder *b, const struct operation *op)
     if (operation_is(op, "NextIteration") || operation_is(op, "LoopCond"))
         return !(b->query->of_loop != NULL && b->wanted[operation_id(op)]);
     if (operation_is(op, "Enter") || operation_is(op, "RefEnter"))
-        return !loop_is_transparent(op);
+        return !loop_is_transparent(op, b->query->given, b->query->n_given);
     return loop_is_merge(op);
 }
 
@@ -685,6 +685,8 @@ static int cut(struct schedule **ret, const struct schedule_query *q, int64_t *n
     copy_arguments(sc, q);
     b.effects = plan_effects(q->graph, &b.scratch);
     b.finder = (struct loop_finder){.graph = q->graph,
+                                    .given = q->given,
+                                    .n_given = q->n_given,
                                     .arena = &sc->arena,
                                     .scratch = &b.scratch,
                                     .effects = b.effects,

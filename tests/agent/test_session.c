@@ -643,6 +643,281 @@ START_TEST(a_tap_sees_what_a_run_computes)
 }
 END_TEST
 
+/* ---- what a plan may not mix up ---- */
+
+enum { ROWS = 384, WIDE = 7, NARROW = 5 };
+
+static void fill(float *x, int n, int salt)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = (float)((i * 7919 + salt * 104729) % 1000 - 500) / 700.0f;
+}
+
+/* A pattern that is longer than a row of the product lies otherwise in each chunk of 128. */
+START_TEST(patterns_go_on_from_chunk_to_chunk)
+{
+    static float x[ROWS * WIDE], w[WIDE * NARROW], b[3 * NARROW];
+    struct bed bed;
+    struct tensor product, sum;
+
+    fill(x, ROWS * WIDE, 1);
+    fill(w, WIDE * NARROW, 2);
+    fill(b, 3 * NARROW, 3);
+    bed_init(&bed);
+    struct output in = bed_input(&bed, SHAPE(-1, WIDE), x, SHAPE(ROWS, WIDE));
+    struct output weights = bed_input(&bed, SHAPE(WIDE, NARROW), w, SHAPE(WIDE, NARROW));
+    struct output bias = bed_input(&bed, SHAPE(3 * NARROW), b, SHAPE(3 * NARROW));
+    struct output y = matmul(bed.g, in, weights, 0, 0, NULL);
+    struct output z =
+        binary(bed.g, "Add", reshape(bed.g, y, &SHAPE(-1, 3 * NARROW), NULL), bias, NULL);
+    product = bed_fetch(&bed, y);
+    sum = bed_fetch(&bed, z);
+    for (int i = 0; i < ROWS * NARROW; i++)
+        ck_assert_float_eq(tensor_f32(&sum)[i],
+                           tensor_f32(&product)[i] + b[i % (3 * NARROW)]);
+    tensor_free(&product);
+    tensor_free(&sum);
+    bed_done(&bed);
+}
+END_TEST
+
+/* A graph network with a residual: a later chunk of A H reads rows of H to which the sum of
+ * an earlier chunk must not be written. */
+START_TEST(results_do_not_replace_what_later_chunks_read)
+{
+    enum { N = 300, WIDTH = 16 };
+    static float x[N * WIDTH], a[N * N], w[WIDTH * WIDTH];
+    struct bed b;
+    struct tensor out[3] = {TENSOR_NONE, TENSOR_NONE, TENSOR_NONE};
+
+    fill(x, N * WIDTH, 1);
+    fill(a, N * N, 2);
+    fill(w, WIDTH * WIDTH, 3);
+    bed_init(&b);
+    struct output in = bed_input(&b, SHAPE(-1, WIDTH), x, SHAPE(N, WIDTH));
+    struct output to = bed_input(&b, SHAPE(N, N), a, SHAPE(N, N));
+    struct output weights = bed_input(&b, SHAPE(WIDTH, WIDTH), w, SHAPE(WIDTH, WIDTH));
+    struct output h = unary(b.g, "Tanh", matmul(b.g, in, weights, 0, 0, NULL), NULL);
+    h = unary(b.g, "Tanh", matmul(b.g, h, weights, 0, 0, NULL), NULL);
+    struct output y = matmul(b.g, matmul(b.g, to, h, 0, 0, NULL), weights, 0, 0, NULL);
+    struct output sum = binary(b.g, "Add", softmax(b.g, y, NULL), h, NULL);
+    struct output both[2] = {sum, h};
+    struct run_args args = bed_args(&b);
+    args.fetches = both;
+    args.n_fetches = 2; /* so H has a place of its own */
+    ck_assert_msg(session_run(b.s, &args, out, &b.err) == 0, "%s", b.err.msg);
+    out[2] = bed_fetch(&b, sum);
+    ck_assert_mem_eq(out[2].data, out[0].data, N * WIDTH * sizeof(float));
+    for (int i = 0; i < 3; i++)
+        tensor_free(&out[i]);
+    bed_done(&b);
+}
+END_TEST
+
+/* One side of `x if pred else x`. */
+static struct output side(struct graph *g, struct output x, struct output pred, int taken)
+{
+    return (struct output){binary(g, "Switch", x, pred, NULL).op, taken};
+}
+
+/* A branch that changes the variable that decides is still the only one that runs. */
+START_TEST(a_branch_may_change_what_decides)
+{
+    struct bed b;
+    bed_init(&b);
+    struct variable *flag = bed_variable(&b, 1, "flag"), *n = bed_variable(&b, 0, "n");
+    struct output zero = constant_f32(b.g, 0, NULL);
+    struct output pred =
+        unary(b.g, "Identity", binary(b.g, "Greater", flag->read, zero, NULL), NULL);
+    struct output yes = side(b.g, pred, pred, 1), no = side(b.g, pred, pred, 0);
+    struct operation *ops[3];
+
+    yes = unary(b.g, "Identity", yes, NULL);
+    no = unary(b.g, "Identity", no, NULL);
+    control_dependencies_enter(b.g, &yes.op, 1);
+    ops[0] = variable_assign(flag, constant_f32(b.g, 0, NULL), NULL).op;
+    ops[1] = variable_assign_add(n, constant_f32(b.g, 1, NULL), NULL).op;
+    control_dependencies_leave(b.g);
+    control_dependencies_enter(b.g, &no.op, 1);
+    ops[2] = variable_assign_add(n, constant_f32(b.g, 10, NULL), NULL).op;
+    control_dependencies_leave(b.g);
+    bed_init_variables(&b);
+    for (int step = 0; step < 3; step++) {
+        struct run_args args = bed_args(&b);
+
+        args.targets = ops;
+        args.n_targets = 3;
+        ck_assert_msg(session_run(b.s, &args, NULL, &b.err) == 0, "%s", b.err.msg);
+        ck_assert_float_eq(bed_scalar(&b, n->read), (float)(1 + 10 * step));
+    }
+    bed_done(&b);
+}
+END_TEST
+
+/* The same for a bool variable, whose read itself decides. */
+START_TEST(a_branch_may_change_the_flag_that_decides)
+{
+    struct bed b;
+    uint8_t on = 1, off = 0;
+    struct tensor set = tensor_view(DT_BOOL, SHAPE_SCALAR, &on);
+    struct tensor clear = tensor_view(DT_BOOL, SHAPE_SCALAR, &off);
+    bed_init(&b);
+    struct variable *flag = variable_new(b.g, constant(b.g, &set, NULL), "flag", 0);
+    struct variable *n = bed_variable(&b, 0, "n");
+    struct output yes = side(b.g, flag->read, flag->read, 1);
+    struct output no = side(b.g, flag->read, flag->read, 0);
+    struct operation *ops[3];
+
+    yes = unary(b.g, "Identity", yes, NULL);
+    no = unary(b.g, "Identity", no, NULL);
+    control_dependencies_enter(b.g, &yes.op, 1);
+    ops[0] = variable_assign(flag, constant(b.g, &clear, NULL), NULL).op;
+    ops[1] = variable_assign_add(n, constant_f32(b.g, 1, NULL), NULL).op;
+    control_dependencies_leave(b.g);
+    control_dependencies_enter(b.g, &no.op, 1);
+    ops[2] = variable_assign_add(n, constant_f32(b.g, 10, NULL), NULL).op;
+    control_dependencies_leave(b.g);
+    bed_init_variables(&b);
+    for (int step = 0; step < 3; step++) {
+        struct run_args args = bed_args(&b);
+
+        args.targets = ops;
+        args.n_targets = 3;
+        ck_assert_msg(session_run(b.s, &args, NULL, &b.err) == 0, "%s", b.err.msg);
+        ck_assert_float_eq(bed_scalar(&b, n->read), (float)(1 + 10 * step));
+    }
+    bed_done(&b);
+}
+END_TEST
+
+/* A fed variable can be read; it has no place to write to, and no other one's flag. */
+START_TEST(a_fed_variable_is_only_read)
+{
+    struct bed b;
+    float fed = 7;
+    bed_init(&b);
+    struct variable *a = bed_variable(&b, 1, "a"), *v = bed_variable(&b, 2, "v");
+    struct output add = variable_assign_add(v, constant_f32(b.g, 1, NULL), NULL);
+    struct output is_set = variable_is_initialized(v, NULL);
+    struct output sum = binary(b.g, "Add", v->read, constant_f32(b.g, 1, NULL), NULL);
+    struct output assign = variable_assign(v, constant_f32(b.g, 5, NULL), NULL);
+    b.feeds[b.n_feeds++] =
+        (struct feed){v->ref, tensor_view(DT_FLOAT, SHAPE_SCALAR, &fed)};
+    ck_assert_float_eq(bed_scalar(&b, sum), 8);
+    ck_assert_int_eq(bed_try(&b, add), ERR_ARG);
+    ck_assert_msg(strstr(b.err.msg, "changes or checks the variable v") != NULL, "%s",
+                  b.err.msg);
+    ck_assert_int_eq(bed_try(&b, assign), ERR_ARG);
+    ck_assert_int_eq(bed_try(&b, is_set), ERR_ARG);
+    ck_assert_int_eq(bed_try(&b, a->read), ERR_UNINITIALIZED);
+    bed_done(&b);
+}
+END_TEST
+
+/* Feeds decide about shapes, not what the graph has in their place. */
+START_TEST(shapes_follow_what_is_fed)
+{
+    struct bed b;
+    int32_t rows = 2, four = 8, sizes[2] = {2, 8};
+    float x[16] = {0};
+    struct tensor t;
+    bed_init(&b);
+    struct output in = bed_input(&b, SHAPE(-1), x, SHAPE(16));
+    struct output n = placeholder(b.g, DT_INT32, &SHAPE_SCALAR, NULL);
+    struct output wide = constant_i32(b.g, 4, NULL), parts[2] = {n, wide};
+    struct op_builder *o = op_begin(b.g, "Pack", NULL);
+
+    op_input(o, parts[0]);
+    op_input(o, parts[1]);
+    struct output pack = {op_finish(o), 0};
+    struct output y = binary(b.g, "Reshape", in, pack, NULL);
+    b.feeds[b.n_feeds++] = (struct feed){n, tensor_view(DT_INT32, SHAPE_SCALAR, &rows)};
+    ck_assert_int_lt(bed_try(&b, y), 0);
+    b.feeds[b.n_feeds++] =
+        (struct feed){wide, tensor_view(DT_INT32, SHAPE_SCALAR, &four)};
+    t = bed_fetch(&b, y);
+    ck_assert_msg(shape_equal(&t.shape, &SHAPE(2, 8)), "%s", shape_text(&t.shape));
+    tensor_free(&t);
+    b.feeds[1] = (struct feed){pack, tensor_view(DT_INT32, SHAPE(2), sizes)};
+    b.n_feeds = 2;
+    t = bed_fetch(&b, y);
+    ck_assert_msg(shape_equal(&t.shape, &SHAPE(2, 8)), "%s", shape_text(&t.shape));
+    tensor_free(&t);
+    bed_done(&b);
+}
+END_TEST
+
+/* What is impossible on a branch does not matter while the branch is not taken. */
+START_TEST(branches_that_are_not_taken_fail_nothing)
+{
+    struct bed b;
+    float x[6] = {1, 2, 3, 4, 5, 6};
+    uint8_t no = 0;
+    struct tensor never = tensor_view(DT_BOOL, SHAPE_SCALAR, &no), t;
+    bed_init(&b);
+    struct output in = bed_input(&b, SHAPE(-1, 3), x, SHAPE(2, 3));
+    struct output shape = shape_of(b.g, in, NULL);
+    struct output rows = reduce(b.g, "Prod", shape, NULL, 0, 0, NULL);
+    struct output pred = binary(b.g, "Equal", rows, constant_i32(b.g, 3, NULL), NULL);
+    struct op_builder *o = op_begin(b.g, "Reshape", NULL);
+
+    op_input(o, side(b.g, in, pred, 1));
+    op_input(o, constant_i32s(b.g, (const int32_t[]){1, 3}, 2, NULL));
+    struct output squeezed = {op_finish(o), 0};
+    struct output y = binary(b.g, "Merge", side(b.g, in, pred, 0), squeezed, NULL);
+    t = bed_fetch(&b, y);
+    ck_assert_int_eq(tensor_elements(&t), 6);
+    tensor_free(&t);
+    b.feeds[0].value.shape = SHAPE(1, 3);
+    t = bed_fetch(&b, y);
+    ck_assert_int_eq(tensor_elements(&t), 3);
+    tensor_free(&t);
+    /* an Assert that fails whenever it runs, on the side that does not */
+    struct output open = placeholder(b.g, DT_BOOL, &SHAPE_SCALAR, NULL);
+    struct output pivot = unary(b.g, "Identity", side(b.g, open, open, 1), NULL);
+    control_dependencies_enter(b.g, &pivot.op, 1);
+    o = op_begin(b.g, "Assert", NULL);
+    op_input(o, constant(b.g, &never, NULL));
+    op_input(o, constant_f32(b.g, 1, NULL));
+    struct operation *check = op_finish(o);
+    control_dependencies_leave(b.g);
+    struct run_args args = bed_args(&b);
+    uint8_t taken = 0;
+    b.feeds[b.n_feeds++] =
+        (struct feed){open, tensor_view(DT_BOOL, SHAPE_SCALAR, &taken)};
+    args.n_feeds = b.n_feeds;
+    args.targets = &check;
+    args.n_targets = 1;
+    ck_assert_msg(session_run(b.s, &args, NULL, &b.err) == 0, "%s", b.err.msg);
+    taken = 1;
+    ck_assert_int_lt(session_run(b.s, &args, NULL, &b.err), 0);
+    bed_done(&b);
+}
+END_TEST
+
+/* Merge has no shape of its own if those of three inputs differ. */
+START_TEST(merges_of_other_shapes_are_refused)
+{
+    struct bed b;
+    float x[2] = {1, 2}, y[5] = {0};
+    uint8_t taken = 1;
+    bed_init(&b);
+    struct output a = bed_input(&b, SHAPE(2), x, SHAPE(2));
+    struct output c = bed_input(&b, SHAPE(5), y, SHAPE(5));
+    struct output pred = placeholder(b.g, DT_BOOL, &SHAPE_SCALAR, NULL);
+    struct op_builder *o = op_begin(b.g, "Merge", NULL);
+
+    op_input(o, side(b.g, a, pred, 1));
+    op_input(o, side(b.g, c, pred, 0));
+    op_input(o, side(b.g, c, pred, 0));
+    struct output merged = {op_finish(o), 0};
+    b.feeds[b.n_feeds++] =
+        (struct feed){pred, tensor_view(DT_BOOL, SHAPE_SCALAR, &taken)};
+    ck_assert_int_eq(bed_try(&b, merged), ERR_SHAPE);
+    bed_done(&b);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     const TTest *const tests[] = {
@@ -672,6 +947,14 @@ static Suite *make_suite(void)
         a_snapshot_brings_everything_back,
         a_layer_trains,
         a_tap_sees_what_a_run_computes,
+        patterns_go_on_from_chunk_to_chunk,
+        results_do_not_replace_what_later_chunks_read,
+        a_branch_may_change_what_decides,
+        a_branch_may_change_the_flag_that_decides,
+        a_fed_variable_is_only_read,
+        shapes_follow_what_is_fed,
+        branches_that_are_not_taken_fail_nothing,
+        merges_of_other_shapes_are_refused,
     };
     Suite *s = suite_create("session");
     TCase *tc = tcase_create("session");

@@ -261,6 +261,31 @@ START_TEST(a_loop_counts)
 }
 END_TEST
 
+/* A constant that is fed has the fed value inside of the loop, too. */
+START_TEST(a_loop_reads_what_is_fed)
+{
+    struct bench b;
+    struct graph *g = begin(&b);
+    struct output n = constant_i32(g, 5, "n"), cond;
+    struct variable_of_loop i = carry(g, constant_i32(g, 0, NULL), "while");
+    int32_t limit = 2;
+
+    cond = loop_cond(g, less(g, i.merge, enter(g, n, "while", 1, NULL)));
+    take(g, &i, cond);
+    (void)next(g, &i, add(g, i.now, inner_i32(g, i.now, 1)), "i");
+    end(&b);
+    for (int k = 0; k < COPIES; k++) {
+        b.n_fed = 0;
+        ck_assert_float_eq(number(&b, k, "i:0"), 5);
+        set(&b, "n:0", i32(&limit));
+        ck_assert_float_eq(number(&b, k, "i:0"), 2);
+        b.n_fed = 0;
+        ck_assert_float_eq(number(&b, k, "i:0"), 5);
+    }
+    done(&b);
+}
+END_TEST
+
 /* a, b = b, a + b */
 START_TEST(variables_take_values_of_each_other)
 {
@@ -1328,6 +1353,7 @@ static Suite *make_suite(void)
     TCase *tc = tcase_create("while");
 
     tcase_add_test(tc, a_loop_counts);
+    tcase_add_test(tc, a_loop_reads_what_is_fed);
     tcase_add_test(tc, variables_take_values_of_each_other);
     tcase_add_test(tc, loops_are_nested);
     tcase_add_test(tc, a_variable_changes_its_shape);

@@ -290,15 +290,16 @@ int kern_any(const struct kernel_args *a)
 
 /* ---- positions of extremes: the first of equal elements ---- */
 
-static double element(const struct tensor *t, int64_t i)
+/* Whether element i is greater than element k. */
+static int is_greater(const struct tensor *t, int64_t i, int64_t k)
 {
     switch (t->dtype) {
     case DT_FLOAT:
-        return (double)((const float *)t->data)[i];
+        return ((const float *)t->data)[i] > ((const float *)t->data)[k];
     case DT_DOUBLE:
-        return ((const double *)t->data)[i];
+        return ((const double *)t->data)[i] > ((const double *)t->data)[k];
     default:
-        return (double)tensor_int(t, i);
+        return tensor_int(t, i) > tensor_int(t, k);
     }
 }
 
@@ -318,8 +319,8 @@ static int arg_extreme(const struct kernel_args *a, int sign)
         int64_t base = i / inner * n * inner + i % inner, best = 0;
 
         for (int64_t k = 1; k < n; k++)
-            if (sign * element(x, base + k * inner) >
-                sign * element(x, base + best * inner))
+            if (sign > 0 ? is_greater(x, base + k * inner, base + best * inner)
+                         : is_greater(x, base + best * inner, base + k * inner))
                 best = k;
         tensor_set_int(a->out[0], i, best);
     }
