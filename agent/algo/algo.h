@@ -99,7 +99,9 @@ struct algo; /* each algorithm defines its own */
 
 struct act_args {
     enum act_mode mode;
-    uint64_t step;          /* joint step of copy 0; copy e is at step + e */
+    /* Joint step of copy 0. In training copy e is at step + e, in evaluations all are at
+     * `step` (act_step). */
+    uint64_t step;
     size_t n_copies;        /* E */
     const float *obs;       /* (E, O) */
     const uint8_t *allowed; /* (E, U): entries that may be chosen; NULL: all */
@@ -111,6 +113,12 @@ struct act_args {
     const uint64_t *counter;    /* (E) */
     const uint64_t *draw_first; /* (E) */
 };
+/* The step of copy e, for schedules. */
+static inline uint64_t act_step(const struct act_args *args, size_t e)
+{
+    return args->mode == ACT_EXPLORE ? args->step + e : args->step;
+}
+
 #define ALGO_MAX_COLUMNS 8
 struct act_result {
     float *actions; /* (E, U): written by the algorithm */

@@ -64,9 +64,10 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
         choice = choice_best_of(q, allowed != NULL ? a->allowed : NULL, a->n_choices);
         choice_to_action(
             a->self,
-            greedy ? choice
-                   : choice_explore(draw[e], (float)ramp_value(&epsilon, args->step + e),
-                                    choice, a->allowed, n_allowed, a->n_choices),
+            greedy
+                ? choice
+                : choice_explore(draw[e], (float)ramp_value(&epsilon, act_step(args, e)),
+                                 choice, a->allowed, n_allowed, a->n_choices),
             ret->actions + e * width);
     }
     return 0;

@@ -170,7 +170,7 @@ static int run_train(struct algo *a, struct session *s, const struct stage_args 
     for (size_t i = 0; r == 0 && i < n_scalars; i++)
         stage_scalar(ret, names[i], (double)scalar[i]);
     if (r == 0 && has_weights)
-        rows_priorities(b->next_q, n, ret);
+        rows_priorities(b->next_q, b->weight, n, ret);
     return r;
 }
 

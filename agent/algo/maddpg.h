@@ -117,6 +117,7 @@ struct batch {
     float *proposal;      /* (G * B, U) */
     float *noise;         /* (G * B, U), smoothing only */
     float *reward, *terminated, *alive, *weight, *target, *next_q; /* (B) */
+    float *proposer_alive, *proposer_over;                         /* (G, B) */
     /* (G * B, U), masked only: the masks of rows as the log has them, and as they are fed */
     uint8_t *mask;
     float *allowed;

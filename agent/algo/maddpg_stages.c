@@ -23,6 +23,8 @@ static size_t lay_out(struct algo *a, float *base, size_t rows, size_t group_row
     b->joint = rows_take(base, &used, rows * (size_t)a->joint_width);
     b->own_next = rows_take(base, &used, group_rows * (size_t)a->seen.input);
     b->proposal = rows_take(base, &used, group_rows * (size_t)self->width);
+    b->proposer_alive = rows_take(base, &used, group_rows);
+    b->proposer_over = rows_take(base, &used, group_rows);
     if (a->smoothing)
         b->noise = rows_take(base, &used, group_rows * (size_t)self->width);
     b->reward = rows_take(base, &used, rows);
@@ -201,6 +203,11 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
     r = session_run(s, &run, &action, err);
     if (r == 0 && a->smoothing)
         matd3_smooth(a, args, n);
+    if (r == 0)
+        rows_leave_out_absent(
+            args->store, &(struct life_columns){a->alive_column, a->terminated_column},
+            rows, (size_t)n, b->proposer_alive, b->proposer_over, self->width,
+            b->proposal);
     return r;
 }
 
@@ -512,7 +519,7 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
     if (a->critic_learner.train != NULL)
         stage_scalar(ret, "critic_grad_norm", (double)scalars[2]);
     if (weights != NULL)
-        rows_priorities(b->next_q, n, ret);
+        rows_priorities(b->next_q, b->weight, n, ret);
     return 0;
 }
 

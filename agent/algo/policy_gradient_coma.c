@@ -3,6 +3,7 @@
 #include "agent/algo/policy_gradient.h"
 
 #include "agent/algo/choices.h"
+#include "agent/algo/rows.h"
 #include "agent/algo/targets.h"
 #include "common/numerics/elementary.h"
 #include "common/rng/rng.h"
@@ -21,6 +22,9 @@ int pg_propose(struct algo *a, struct session *s, const struct stage_args *args,
     rng_uniform_f32(args->key, args->counter, 0, w->draw, (size_t)(n * width));
     pg_add_noise(w->action, w->draw, (size_t)(n * width));
     pg_choose(a, w->draw, a->masked ? w->mask : NULL, w->action, (size_t)n, NULL);
+    rows_leave_out_absent(
+        args->store, &(struct life_columns){a->columns.alive, a->columns.terminated},
+        args->rows, (size_t)n, w->alive, w->terminated, width, w->action);
     ret->n_outputs = 1;
     ret->output[0].name = "action";
     ret->output[0].value = tensor_view(DT_FLOAT, SHAPE(1, n, width), w->action);

@@ -238,16 +238,14 @@ static struct output value_of(struct algo *a, struct output values, const char *
     return unary(a->graph, "Identity", values, name);
 }
 
-/* Notes the variables of the last layer: the two newest trainable ones. */
-static void note_last_layer(struct algo *a)
+/* The variables of the last layer of a critic that has just been made: the two newest. */
+static struct value_layer last_layer(const struct algo *a)
 {
     const struct collection_item *items;
-    size_t n = collection_get(a->graph, TRAINABLE_VARIABLES, NULL, &items);
+    const size_t n = collection_get(a->graph, GLOBAL_VARIABLES, NULL, &items);
 
-    if (n < 2)
-        return;
-    a->norm.weights = items[n - 2].variable;
-    a->norm.biases = items[n - 1].variable;
+    return n < 2 ? (struct value_layer){NULL, NULL}
+                 : (struct value_layer){items[n - 2].variable, items[n - 1].variable};
 }
 
 static void make_target(struct algo *a)
@@ -257,6 +255,7 @@ static void make_target(struct algo *a)
     struct graph *g = a->graph;
 
     a->target_value = value_of(a, critic(a, "target_v_func"), "target_value");
+    a->norm.target = last_layer(a);
     follow_variables(g, pg_self(a)->name, &target, 1,
                      binary(g, "Sub", constant_f32(g, 1.0f, NULL), polyak, "keep"),
                      polyak, "update_target", "init_target", &a->update_target,
@@ -314,7 +313,7 @@ int pg_build_graph(struct algo *a, struct err *err)
         make_kept(a);
     a->values = critic(a, "v_func");
     a->value = value_of(a, a->values, "value");
-    note_last_layer(a);
+    a->norm.value = last_layer(a);
     rc = make_training(a, x, err);
     if (rc == 0 && (a->choices > 0 || a->config->settings.n_step > 0) &&
         share_learns(a->share))

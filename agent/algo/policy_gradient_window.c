@@ -131,11 +131,13 @@ static int run_critic(struct algo *a, struct session *s, struct output value, in
     return session_run(s, &run, &t, err);
 }
 
-/* cut[i]: the row after row i is of another episode, or there is none. */
+/* cut[i]: the row after row i is of another episode, or there is none, or the agent is not
+ * there any more, though its task was not over. */
 static void find_cuts(struct pg_window *w, int64_t copies, int64_t steps)
 {
     for (int64_t i = 0; i < copies * steps; i++)
-        if ((i + 1) % steps == 0 || w->first[i + 1] != 0)
+        if ((i + 1) % steps == 0 || w->first[i + 1] != 0 ||
+            (w->alive[i] != 0 && w->alive[i + 1] == 0 && w->terminated[i] == 0))
             w->cut[i] = 1;
 }
 
@@ -278,9 +280,11 @@ int pg_normalize(struct algo *a, struct session *s, const struct pg_kept *kept, 
                  const double sums[PG_SUMS], struct err *err)
 {
     const struct algorithm_settings *set = &a->config->settings;
-    struct value_scale scale;
-    int rc;
+    struct value_scale was, scale;
+    int rc = value_norm_scale(&a->norm, s, &was, err);
 
+    if (rc < 0)
+        return rc;
     if (sums[PG_ROWS] > 0) {
         rc = value_norm_update(&a->norm, s, sums[PG_RETURN] / sums[PG_ROWS],
                                sums[PG_RETURN_SQUARES] / sums[PG_ROWS],
@@ -293,5 +297,7 @@ int pg_normalize(struct algo *a, struct session *s, const struct pg_kept *kept, 
     rc = value_norm_scale(&a->norm, s, &scale, err);
     for (int64_t i = 0; rc == 0 && i < n; i++)
         kept->returns[i] = value_normalized(&scale, kept->returns[i]);
+    for (int64_t i = 0; rc == 0 && i < n && a->norm.kind == VALUE_NORM_POPART; i++)
+        kept->value[i] = value_rescaled(&was, &scale, kept->value[i]);
     return rc;
 }

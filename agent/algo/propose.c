@@ -1,7 +1,6 @@
 #include "agent/algo/propose.h"
 
 #include "agent/algo/reads.h"
-#include "agent/algo/rows.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -14,6 +13,8 @@ static void forget_rows(struct proposals *p)
     free(p->carry);
     free(p->allowed);
     free(p->first);
+    free(p->alive);
+    free(p->terminated);
     free(p->counter);
     free(p->draw_first);
     p->rows = 0;
@@ -36,6 +37,8 @@ static void reserve(struct proposals *p, const struct proposer *who, size_t rows
     p->actions = xcalloc(rows * width, sizeof(*p->actions));
     p->carry = carry > 0 ? xcalloc(2 * rows * carry, sizeof(*p->carry)) : NULL;
     p->allowed = who->self->masked ? xcalloc(rows * width, 1) : NULL;
+    p->alive = xcalloc(rows, sizeof(*p->alive));
+    p->terminated = xcalloc(rows, sizeof(*p->terminated));
     p->first = xcalloc(rows, 1);
     p->counter = xcalloc(rows, sizeof(*p->counter));
     p->draw_first = xcalloc(rows, sizeof(*p->draw_first));
@@ -48,6 +51,8 @@ static void reserve(struct proposals *p, const struct proposer *who, size_t rows
 void proposals_reads(struct proposals *p, const struct space *self, struct reads *r)
 {
     reads_add(r, self->name, "next_obs", self->obs, &p->next_obs_column);
+    reads_add(r, self->name, "alive", 1, &p->life.alive);
+    reads_add(r, self->name, "terminated", 1, &p->life.terminated);
     if (self->masked)
         reads_add_mask(r, self, "next_allowed", &p->next_allowed_column);
 }
@@ -88,6 +93,8 @@ int proposals_make(struct proposals *p, const struct proposer *who, struct sessi
     r = who->act(who->algo, s, &act, &result, err);
     if (r < 0)
         return r;
+    rows_leave_out_absent(args->store, &p->life, args->rows, rows, p->alive,
+                          p->terminated, self->width, p->actions);
     ret->n_outputs = 1;
     ret->output[0].name = "action";
     ret->output[0].value =

@@ -5,6 +5,7 @@
  * Actions  those of `act` in mode ACT_SAMPLE: the policy as it plays, without noise that
  *          only serves exploration. A recurrent policy, or one that sees its last action,
  *          acts as at the beginning of an episode: rows of single steps have no past.
+ * Absent   the actions are 0 where the agent is not there any more.
  * Draws    the stage's key and counter; row i from index i * U on.
  * Shapes   G groups of B rows, O observation and U action width, H carry width.
  * Owns     the actions, until the next call.
@@ -13,13 +14,16 @@
 #define AGENT_ALGO_PROPOSE_H
 
 #include "agent/algo/algo.h"
+#include "agent/algo/rows.h"
 
 struct proposals { /* all-zero: an empty one; release with proposals_done */
     size_t rows;   /* there is room for */
     float *obs, *actions, *carry; /* carry: input (0), then output of `act` */
     uint8_t *allowed, *first;
     uint64_t *counter, *draw_first;
+    float *alive, *terminated;
     int next_obs_column, next_allowed_column; /* places in the log */
+    struct life_columns life;
 };
 
 struct proposer { /* who proposes; borrowed for the call */

@@ -111,8 +111,9 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
             choice_best_of(q + e * (size_t)a->n_choices, a->allowed, a->n_choices);
 
         if (args->mode != ACT_GREEDY)
-            choice = choice_explore(draw[e], (float)ramp_value(&epsilon, args->step + e),
-                                    choice, a->allowed, n_allowed, a->n_choices);
+            choice =
+                choice_explore(draw[e], (float)ramp_value(&epsilon, act_step(args, e)),
+                               choice, a->allowed, n_allowed, a->n_choices);
         choice_to_action(a->self, choice, ret->actions + e * width);
         if (units > 0)
             memcpy(ret->carry + e * all, next_carry + e * units, units * sizeof(float));

@@ -88,6 +88,7 @@ static size_t lay_out(struct q_rows *r, float *base, size_t n)
 
     r->reward = rows_take(base, &used, n);
     r->terminated = rows_take(base, &used, n);
+    r->truncated = rows_take(base, &used, n);
     r->mask = rows_take(base, &used, n);
     r->weight = rows_take(base, &used, n);
     r->alive = rows_take(base, &used, n);
@@ -111,6 +112,16 @@ static int reserve(struct q_rows *r, int64_t n, struct err *err)
 void q_rows_done(struct q_rows *r)
 {
     free(r->memory);
+}
+
+/* truncated[i]: members were there, their task was not over, and in the next row of the
+ * sequence none is there any more. */
+static void find_truncations(struct q_rows *r, int64_t n, int64_t length)
+{
+    for (int64_t i = 0; i < n; i++)
+        r->truncated[i] = (i + 1) % length != 0 && r->mask[i + 1] != 0 &&
+                          r->weight[i] != 0 && r->weight[i + 1] == 0 &&
+                          r->terminated[i] == 0;
 }
 
 /* A row is terminated if it is for every member that was there. */
@@ -146,6 +157,7 @@ int q_rows_gather(struct q_rows *r, const struct q_team *t, size_t only,
             r->terminated[i] *= r->ended[i];
         }
     }
+    find_truncations(r, n, args->length);
     reward_scale_apply(scale, r->reward, n);
     return 0;
 }
@@ -166,6 +178,7 @@ void q_targets(const struct q_rows *r, const struct agent_config *c, const float
                                      .length = length,
                                      .reward = r->reward,
                                      .terminated = r->terminated,
+                                     .truncated = r->truncated,
                                      .mask = r->mask,
                                      .value = value,
                                      .discount = discount};

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ALIGN_FLOATS 16 /* 64 bytes */
 
@@ -72,6 +73,18 @@ int rows_input(const struct stage_args *args, const char *agent, const char *nam
     return 0;
 }
 
+void rows_leave_out_absent(const struct store_view *store,
+                           const struct life_columns *columns, const uint64_t *rows,
+                           size_t n, float *alive, float *terminated, int64_t width,
+                           float *actions)
+{
+    store_view_gather(store, columns->alive, rows, n, alive, 1);
+    store_view_gather(store, columns->terminated, rows, n, terminated, 1);
+    for (size_t i = 0; i < n; i++)
+        if (alive[i] == 0 || terminated[i] == 1)
+            memset(actions + i * (size_t)width, 0, (size_t)width * sizeof(*actions));
+}
+
 void rows_weights(float *weight, const float *weights, const float *alive, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -108,10 +121,10 @@ void rows_targets(float *y, const float *reward, const float *terminated,
     stage_scalar(ret, "target_q_std", sqrt(squares / (double)n));
 }
 
-void rows_priorities(float *td, int64_t n, struct stage_result *ret)
+void rows_priorities(float *td, const float *weight, int64_t n, struct stage_result *ret)
 {
     for (int64_t i = 0; i < n; i++)
-        td[i] = fabsf(td[i]);
+        td[i] = weight[i] != 0 ? fabsf(td[i]) : 0;
     ret->priorities = tensor_view(DT_FLOAT, SHAPE(1, n), td);
 }
 

@@ -32,6 +32,19 @@ int rows_allocate(void **memory, size_t floats, int64_t rows, struct err *err);
 int rows_input(const struct stage_args *args, const char *agent, const char *name,
                int64_t width, int64_t group, const float **ret, struct err *err);
 
+/* Columns of an agent in the log that say whether it is there. */
+struct life_columns {
+    int alive, terminated;
+};
+
+/* Sets the actions (n, width), proposed for the next observations of the rows, to 0 where the
+ * agent is not there any more, as the log does with its actions: others' critics are
+ * trained with these. alive, terminated: n floats each, which are set. */
+void rows_leave_out_absent(const struct store_view *store,
+                           const struct life_columns *columns, const uint64_t *rows,
+                           size_t n, float *alive, float *terminated, int64_t width,
+                           float *actions);
+
 /* weight[i] = weights[i] (NULL: 1) alive[i]: an agent that has left has no part in its
  * own loss. weight may be alive. */
 void rows_weights(float *weight, const float *weights, const float *alive, int64_t n);
@@ -46,8 +59,9 @@ float rows_mean(float *weight, int64_t n);
 void rows_targets(float *y, const float *reward, const float *terminated,
                   const float *next, float discount, int64_t n, struct stage_result *ret);
 
-/* Returns |td| as the rows' priorities for later draws; td is changed in place. */
-void rows_priorities(float *td, int64_t n, struct stage_result *ret);
+/* Returns |td| as the rows' priorities for later draws, 0 where the row's weight is 0: it is
+ * no part of the loss. td is changed in place. */
+void rows_priorities(float *td, const float *weight, int64_t n, struct stage_result *ret);
 
 void stage_scalar(struct stage_result *ret, const char *name, double value);
 

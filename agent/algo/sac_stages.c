@@ -186,20 +186,6 @@ static int run(struct algo *a, struct session *s, const struct output *fetches, 
 
 /* ---- propose ---- */
 
-/* Sets the proposals of an absent agent to 0, as the log does with its actions. */
-static void leave_out_absent(struct algo *a, const struct stage_args *args,
-                             const uint64_t *rows, int64_t n)
-{
-    const int64_t width = sac_self(a)->width;
-    struct sac_batch *b = &a->batch;
-
-    store_view_gather(args->store, a->columns.alive, rows, (size_t)n, b->alive, 1);
-    store_view_gather(args->store, a->columns.terminated, rows, (size_t)n, b->over, 1);
-    for (int64_t i = 0; i < n; i++)
-        if (b->alive[i] == 0 || b->over[i] == 1)
-            memset(b->proposal + i * width, 0, (size_t)width * sizeof(float));
-}
-
 /* Runs the policy at the agent's next observations of n rows, under the newest draw of
  * symmetries. Sets proposal and log_prob. */
 static int propose_at(struct algo *a, struct session *s, const struct stage_args *args,
@@ -228,7 +214,9 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
         sac_draw_choices(a, b->p, b->noise, n, b->proposal);
     }
     if (rc == 0)
-        leave_out_absent(a, args, rows, n);
+        rows_leave_out_absent(
+            args->store, &(struct life_columns){a->columns.alive, a->columns.terminated},
+            rows, (size_t)n, b->alive, b->over, sac_self(a)->width, b->proposal);
     return rc;
 }
 
@@ -413,7 +401,7 @@ static int run_critic(struct algo *a, struct session *s, const struct stage_args
         return rc;
     report(&f, ret);
     if (args->weights != NULL)
-        rows_priorities(b->error, n, ret);
+        rows_priorities(b->error, b->weight, n, ret);
     return 0;
 }
 

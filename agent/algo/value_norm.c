@@ -49,7 +49,7 @@ int value_norm_scale(const struct value_norm *v, struct session *s,
 }
 
 /* Keeps w sd + m the same function of the inputs of the layer. */
-static int rescale_last_layer(const struct value_norm *v, struct session *s,
+static int rescale_last_layer(const struct value_layer *v, struct session *s,
                               struct value_scale was, struct value_scale is,
                               struct err *err)
 {
@@ -57,6 +57,8 @@ static int rescale_last_layer(const struct value_norm *v, struct session *s,
     float *weight, *bias;
     int rc;
 
+    if (v->weights == NULL)
+        return 0;
     if ((rc = session_variable(s, v->weights, &w, err)) < 0 ||
         (rc = session_variable(s, v->biases, &b, err)) < 0)
         return rc;
@@ -65,8 +67,7 @@ static int rescale_last_layer(const struct value_norm *v, struct session *s,
     for (int64_t i = 0; i < tensor_elements(&w); i++)
         weight[i] = (float)((double)weight[i] * was.deviation / is.deviation);
     for (int64_t i = 0; i < tensor_elements(&b); i++)
-        bias[i] = (float)(((double)bias[i] * was.deviation + was.mean - is.mean) /
-                          is.deviation);
+        bias[i] = value_rescaled(&was, &is, bias[i]);
     return 0;
 }
 
@@ -90,6 +91,8 @@ int value_norm_update(const struct value_norm *v, struct session *s, double mean
     x[M1] = keep * x[M1] + (1 - keep) * mean;
     x[M2] = keep * x[M2] + (1 - keep) * squares;
     x[DEBIAS] = keep * x[DEBIAS] + (1 - keep);
-    return v->kind == VALUE_NORM_POPART ? rescale_last_layer(v, s, was, scale_of(x), err)
-                                        : 0;
+    if (v->kind != VALUE_NORM_POPART)
+        return 0;
+    rc = rescale_last_layer(&v->value, s, was, scale_of(x), err);
+    return rc < 0 ? rc : rescale_last_layer(&v->target, s, was, scale_of(x), err);
 }

@@ -15,10 +15,14 @@
 #include "agent/session/session.h"
 #include "common/config/run_config.h"
 
+struct value_layer { /* a network's last layer; NULL: there is no such network */
+    struct variable *weights, *biases;
+};
+
 struct value_norm {
     enum value_norm_kind kind;
-    struct variable *statistics;       /* NULL: VALUE_NORM_NONE */
-    struct variable *weights, *biases; /* of the critic's last layer; popart only */
+    struct variable *statistics;      /* NULL: VALUE_NORM_NONE */
+    struct value_layer value, target; /* of the critic and of its target; popart only */
 };
 
 struct value_scale {
@@ -26,7 +30,7 @@ struct value_scale {
 };
 
 /* Makes the variable in the current variable scope. Sets `statistics`; the caller sets
- * the last layer. */
+ * the last layers. */
 struct value_norm value_norm_new(struct graph *g, enum value_norm_kind kind);
 
 /* Before the first update: 0 and 0.1, as the formulas have it. */
@@ -34,14 +38,22 @@ int value_norm_scale(const struct value_norm *v, struct session *s,
                      struct value_scale *ret, struct err *err);
 
 /* Updates the statistics with the mean of the returns, and of their squares, as `times`
- * equal steps of the formulas. popart: the last layer then gives the same values as
- * before when they are scaled back (weights (H, V), biases (V), V values). */
+ * equal steps of the formulas. popart: the last layers then give the same values as
+ * before when they are scaled back (weights (H, V), biases (V), V values); values that were
+ * computed before have to be mapped by value_rescaled. */
 int value_norm_update(const struct value_norm *v, struct session *s, double mean,
                       double squares, int64_t times, struct err *err);
 
 static inline float value_normalized(const struct value_scale *v, float x)
 {
     return (float)(((double)x - v->mean) / v->deviation);
+}
+
+/* The normalised value x of the scale `was` in the scale `is`. */
+static inline float value_rescaled(const struct value_scale *was,
+                                   const struct value_scale *is, float x)
+{
+    return (float)(((double)x * was->deviation + was->mean - is->mean) / is->deviation);
 }
 
 static inline float value_scaled_back(const struct value_scale *v, float x)

@@ -38,7 +38,7 @@ struct acting_args {            /* all borrowed */
 
 struct acting_call {
     enum act_mode mode;
-    uint64_t step; /* environment step of copy 0; copy e is at step + e */
+    uint64_t step; /* of the run; in training that of copy 0, and copy e is at step + e */
     const struct vec_env *env;
     /* In an evaluation, draws are keyed by (seed, episode, time). NULL: by step. */
     const uint64_t *episode, *time; /* (E) */

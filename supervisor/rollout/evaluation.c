@@ -14,6 +14,7 @@ struct evaluation {
     size_t copies;
     struct description *descriptions; /* [A] */
     struct acting *acting;
+    uint64_t trained_steps; /* of the run */
     int started_env;
     int steps; /* 1: a step is in progress; 0: resets are in progress */
     int is_cancelled;
@@ -185,6 +186,7 @@ static void on_acted(void *ctx)
 static int play_step(struct evaluation *e, struct err *err)
 {
     struct acting_call call = {.mode = e->args.mode,
+                               .step = e->trained_steps,
                                .env = e->env,
                                .episode = e->episode,
                                .time = e->time,
@@ -207,10 +209,11 @@ static int start_env(struct evaluation *e, struct err *err)
     return rc;
 }
 
-int evaluation_start(struct evaluation *e, struct err *err)
+int evaluation_start(struct evaluation *e, uint64_t step, struct err *err)
 {
     int rc;
 
+    e->trained_steps = step;
     e->started = e->finished = 0;
     e->steps = e->is_cancelled = 0;
     for (size_t copy = 0; copy < e->copies; copy++)

@@ -59,9 +59,10 @@ struct evaluation_args {
 
 int evaluation_new(struct evaluation **ret, const struct evaluation_args *args,
                    struct err *err);
-/* Plays episodes 0 .. n-1; may be called again after on_done. Returns an error if it
- * cannot begin; later errors go to on_failed. */
-int evaluation_start(struct evaluation *e, struct err *err);
+/* Plays episodes 0 .. n-1 with the policies as they are after `step` environment steps of
+ * training; may be called again after on_done. Returns an error if it cannot begin; later
+ * errors go to on_failed. */
+int evaluation_start(struct evaluation *e, uint64_t step, struct err *err);
 /* Cancels the evaluation that is playing: waits for outstanding answers, then calls
  * on_cancelled instead of on_done. */
 void evaluation_cancel(struct evaluation *e);

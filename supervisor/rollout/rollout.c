@@ -183,7 +183,7 @@ static int enter_evaluate(struct rollout *r, struct err *err)
     int rc;
 
     rollout_keep(r);
-    rc = evaluation_start(r->evaluation, err);
+    rc = evaluation_start(r->evaluation, r->env_steps, err);
     return rc < 0 ? rc : WAITS;
 }
 

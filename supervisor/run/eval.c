@@ -137,7 +137,7 @@ static int play(struct eval *e, struct err *err)
     int rc = evaluation_new(&e->evaluation, &args, err);
 
     if (rc == 0)
-        rc = evaluation_start(e->evaluation, err);
+        rc = evaluation_start(e->evaluation, a->step, err);
     return rc < 0 ? rc : ask_wait(e->ask, err);
 }
 

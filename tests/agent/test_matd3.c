@@ -476,8 +476,10 @@ static void set_targets(struct written *w, size_t k)
         const struct row *x = &w->x[i];
         double action[AGENTS][WIDTH], q = HUGE_VAL;
 
+        memset(action, 0, sizeof(action)); /* of agents that are not there any more */
         for (size_t j = 0; j < AGENTS; j++)
-            memcpy(action[j], w->proposal[j][i], sizeof(action[j]));
+            if (x->alive[j] != 0 && x->terminated[j] == 0)
+                memcpy(action[j], w->proposal[j][i], sizeof(action[j]));
         for (int c = 0; c < 1 + is_twin(w->v); c++)
             q = fmin(q, value(w->v, &w->of[k].target_critic[c], k, x->next_obs, action));
         w->m[k][i] = x->alive[k] * w->importance[i];
@@ -614,7 +616,7 @@ static void check_priorities(const struct written *w, const struct member *m, si
     for (int i = 0; i < ROWS; i++) {
         double td = 0;
 
-        for (int c = 0; c < 1 + is_twin(w->v); c++)
+        for (int c = 0; c < 1 + is_twin(w->v) && w->m[k][i] != 0; c++)
             td = fmax(td, fabs(value(w->v, &w->of[k].critic[c], k, w->x[i].obs,
                                      w->x[i].action) -
                                w->y[k][i]));

@@ -584,6 +584,15 @@ static void normalize_advantages(struct written *w)
         w->row[i].advantage = (w->row[i].advantage - mean) / (sqrt(squares) + 1e-5);
 }
 
+/* Lets the last layer give the same values as before when they are scaled back. */
+static void rescale(struct net *n, const double was[2], const double is[2])
+{
+    for (int j = 0; j < HIDDEN * n->out; j++)
+        n->w2[j] *= was[1] / is[1];
+    for (int j = 0; j < n->out; j++)
+        n->b2[j] = (n->b2[j] * was[1] + was[0] - is[0]) / is[1];
+}
+
 static void normalize_returns(struct written *w)
 {
     double mean = 0, squares = 0, was[2], is[2];
@@ -601,10 +610,12 @@ static void normalize_returns(struct written *w)
     scale_of(w, &is[0], &is[1]);
     for (int i = 0; i < w->n; i++)
         w->row[i].returns = (w->row[i].returns - is[0]) / is[1];
-    for (int j = 0; w->v->popart && j < HIDDEN * w->critic.out; j++)
-        w->critic.w2[j] *= was[1] / is[1];
-    for (int j = 0; w->v->popart && j < w->critic.out; j++)
-        w->critic.b2[j] = (w->critic.b2[j] * was[1] + was[0] - is[0]) / is[1];
+    if (!w->v->popart)
+        return;
+    rescale(&w->critic, was, is);
+    rescale(&w->target, was, is);
+    for (int i = 0; i < w->n; i++)
+        w->row[i].value = (w->row[i].value * was[1] + was[0] - is[0]) / is[1];
 }
 
 static void read_probabilities(const struct written *w, double ret[AGENTS * ROWS])
@@ -686,7 +697,7 @@ static void read_row(struct team *t, const struct variant *v, int agent, int i,
 {
     const char *own = t->spaces[agent].name, *other = t->spaces[1 - agent].name;
     const uint64_t row = row_of(i);
-    double first = 0, truncated;
+    double first = 0, truncated, next_alive = 1;
     int at = v->joint ? 2 * OBS : OBS; /* position in state */
 
     d->factor = 1;
@@ -714,9 +725,12 @@ static void read_row(struct team *t, const struct variant *v, int agent, int i,
     read_column(t, i, own, "alive", &d->alive);
     read_column(t, i, own, "log_prob", &d->log_prob);
     read_column(t, i, NULL, "truncated", &truncated);
-    if (i + 1 < ROWS)
+    if (i + 1 < ROWS) {
         read_column(t, i + 1, NULL, "first", &first);
-    d->cut = i % STEPS == STEPS - 1 || first != 0 || truncated != 0 || d->terminated != 0;
+        read_column(t, i + 1, own, "alive", &next_alive);
+    }
+    d->cut = i % STEPS == STEPS - 1 || first != 0 || truncated != 0 ||
+             d->terminated != 0 || (d->alive != 0 && next_alive == 0);
     for (int k = 0; k < WIDTH; k++)
         d->allowed[k] = 1;
     if (v->space->masked) {
@@ -965,7 +979,7 @@ START_TEST(proposals_are_keyed_draws)
             best = mask[k] != 0 && scores[k] > scores[best] ? k : best;
         }
         for (int k = 0; k < WIDTH; k++)
-            ck_assert_float_eq(action[k], k == best);
+            ck_assert_float_eq(action[k], k == best && !team_is_gone(t, row_of(i), 0));
     }
     team_free(t);
 }

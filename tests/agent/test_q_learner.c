@@ -237,7 +237,7 @@ static void write_row(struct team *t, uint64_t row, const struct row *x)
     }
 }
 
-/* Episode 0: four steps, then cut by a limit. 1: over after two steps. 2: agent_1 leaves
+/* Episode 0: four steps, then cut by a limit; agent_1 is cut after its second step. 1: over after two steps. 2: agent_1 leaves
  * with its second step; over after three. */
 static void make_rows(struct team *t, struct row *x, uint64_t *rows)
 {
@@ -258,7 +258,7 @@ static void make_rows(struct team *t, struct row *x, uint64_t *rows)
                 x[i].obs[k][o] = 2 * draw[k * OBS + o] - 1;
                 x[i].next_obs[k][o] = 1 - draw[k * OBS + o]; /* of the last step */
             }
-            x[i].alive[k] = !(b == 2 && k == 1 && step == 2);
+            x[i].alive[k] = !(b != 1 && k == 1 && step >= 2);
             x[i].terminated[k] = (b == 1 && step == 1) || (b == 2 && step == 2) ||
                                  (b == 2 && k == 1 && step == 1);
             x[i].move[k] = (int)((i + k * k + i * i / 3) % MOVES);
@@ -473,7 +473,8 @@ static void expect_targets(struct expected *e, const double *nets, const double 
                 next[j] = q_of(targets + j * NET, x->next_obs[j], move);
             }
             v = together(e, target_mixer, k, next, x->next_obs);
-            if (t + 1 < L && e->x[i + 1].there)
+            if (t + 1 < L && e->x[i + 1].there &&
+                (e->kind != ALONE || x->alive[k] == 0 || e->x[i + 1].alive[k] > 0))
                 v = (1 - e->lambda) * v + e->lambda * after;
             after = (reward - e->mean[k]) * e->scale[k] + e->discount * (1 - over) * v;
             e->y[k][i] = after;

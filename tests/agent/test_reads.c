@@ -60,8 +60,9 @@ static const struct {
          "agent_1/next_obs agent_1/obs first truncated "},
     {"algorithm: coma", 0,
      OWN "agent_0/log_prob " OWN_OBS OWN_ENDS OTHER "first truncated "},
-    {"algorithm: random", 0, "agent_0/next_obs "},
-    {"algorithm: noop", 1, "agent_0/next_allowed agent_0/next_obs "},
+    {"algorithm: random", 0, "agent_0/alive agent_0/next_obs agent_0/terminated "},
+    {"algorithm: noop", 1,
+     "agent_0/alive agent_0/next_allowed agent_0/next_obs agent_0/terminated "},
 };
 
 static struct team *make(size_t i, int share)

@@ -860,7 +860,7 @@ static void play(struct bench *b, size_t copies, struct played *ret)
     ck_assert_msg(evaluation_new(&e, &args, &err) == 0, "%s", err.msg);
     for (int again = 0; again < 2; again++) {
         struct played first = *ret;
-        ck_assert_int_eq(evaluation_start(e, &err), 0);
+        ck_assert_int_eq(evaluation_start(e, 0, &err), 0);
         (void)fake_agents_run(b->table, 100000);
         ck_assert_int_eq(ret->done, again + 1);
         if (again)

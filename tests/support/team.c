@@ -81,6 +81,19 @@ static void write_column(struct team *t, uint64_t row, size_t agent, const char 
              STORE_HEADER_BYTES + row * t->layout.row_bytes + c->offset);
 }
 
+int team_is_gone(const struct team *t, uint64_t row, size_t agent)
+{
+    float alive, terminated;
+
+    store_view_gather(t->store,
+                      store_layout_find(&t->layout, t->spaces[agent].name, "alive"), &row,
+                      1, &alive, 1);
+    store_view_gather(t->store,
+                      store_layout_find(&t->layout, t->spaces[agent].name, "terminated"),
+                      &row, 1, &terminated, 1);
+    return alive == 0 || terminated == 1;
+}
+
 void team_write(struct team *t, uint64_t row, size_t agent, const char *column,
                 const float *values)
 {

@@ -69,6 +69,8 @@ void team_free(struct team *t);
 /* Overwrites a column (numbers or a mask) of one row. */
 void team_write(struct team *t, uint64_t row, size_t agent, const char *column,
                 const float *values);
+/* Whether the agent is not there after the row: it is absent in it, or terminated with it. */
+int team_is_gone(const struct team *t, uint64_t row, size_t agent);
 
 /* The same for a joint column of one number. */
 void team_write_joint(struct team *t, uint64_t row, const char *column, float value);
