@@ -10,6 +10,7 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,6 +118,15 @@ static void resolve_priority(struct run_config *c)
         p->beta = 0.4;
     if (field_is_unset(p->beta_to))
         p->beta_to = 1.0;
+    /* of the run as it begins: a later change of its length must change no weights */
+    if (field_is_unset(p->over) && field_is_unset(p->over_episodes)) {
+        p->over = (double)c->run.env_steps;
+        p->over_episodes = c->run.env_steps > 0 ? 0 : (double)c->run.episodes;
+    } else if (field_is_unset(p->over)) {
+        p->over = 0;
+    } else if (field_is_unset(p->over_episodes)) {
+        p->over_episodes = 0;
+    }
 }
 
 /* Whether algorithms that learn from the newest rows of every copy use a key of
@@ -210,22 +220,50 @@ struct experience_config run_config_experience(const struct run_config *c, size_
     return x;
 }
 
-/* Returns the node that gives a key of an agent's `experience`, in its section or under
+/* Returns the node that gives a key of a section of an agent, in its own section or under
  * `defaults`, or else the root. path: the key's full path. */
+static const struct yaml_node *find_in(const struct loader *l,
+                                       const struct agent_config *a, const char *section,
+                                       const char *key, char *path, size_t size)
+{
+    const struct yaml_node *own = yaml_find(yaml_find(l->root, "agents"), a->name);
+    const struct yaml_node *at = loader_given(own, section, key);
+
+    (void)snprintf(path, size, "agents.%s.%s.%s", a->name, section, key);
+    if (at != NULL)
+        return at;
+    at = loader_given(yaml_find(l->root, "defaults"), section, key);
+    if (at != NULL)
+        (void)snprintf(path, size, "defaults.%s.%s", section, key);
+    return at != NULL ? at : l->root;
+}
+
 static const struct yaml_node *find_own(const struct loader *l,
                                         const struct agent_config *a, const char *key,
                                         char *path, size_t size)
 {
-    const struct yaml_node *own = yaml_find(yaml_find(l->root, "agents"), a->name);
-    const struct yaml_node *at = loader_given(own, "experience", key);
+    return find_in(l, a, "experience", key, path, size);
+}
 
-    (void)snprintf(path, size, "agents.%s.experience.%s", a->name, key);
-    if (at != NULL)
-        return at;
-    at = loader_given(yaml_find(l->root, "defaults"), "experience", key);
-    if (at != NULL)
-        (void)snprintf(path, size, "defaults.experience.%s", key);
-    return at != NULL ? at : l->root;
+/* Every minibatch of a window has a row. */
+static int check_minibatches(const struct loader *l)
+{
+    for (size_t i = 0; i < l->c->n_agents; i++) {
+        const struct agent_config *a = &l->c->agents[i];
+        const int64_t rows = run_config_experience(l->c, i).update_every;
+        char path[AGENT_NAME_MAX + 64];
+
+        if (algorithm_rows(a) == ROWS_WINDOW && a->settings.minibatches > rows) {
+            const struct yaml_node *at =
+                find_in(l, a, "settings", "minibatches", path, sizeof(path));
+
+            return yaml_fail(at, path, l->err,
+                             "%" PRId64 " are more than the %" PRId64
+                             " rows of an update (experience.update_every)",
+                             (int64_t)a->settings.minibatches, rows);
+        }
+    }
+    return 0;
 }
 
 static int check_own_at_most(const struct loader *l, const struct agent_config *a,
@@ -291,11 +329,15 @@ int loader_check_experience(const struct loader *l)
     for (size_t i = 0; i < c->n_agents; i++)
         if ((rc = check_own_experience(l, &c->agents[i])) < 0)
             return rc;
-    if (run_config_rows(c) == ROWS_WINDOW)
-        return check_window(l);
+    if (run_config_rows(c) == ROWS_WINDOW) {
+        rc = check_window(l);
+        return rc < 0 ? rc : check_minibatches(l);
+    }
     loader_shorten_warmup(l);
     rc = check_at_most_capacity(l, "batch_size", c->experience.batch_size);
-    return rc < 0 ? rc : check_at_most_capacity(l, "warmup", c->experience.warmup);
+    if (rc == 0)
+        rc = check_at_most_capacity(l, "warmup", c->experience.warmup);
+    return rc < 0 ? rc : check_minibatches(l);
 }
 
 /* ---- its agents ---- */

@@ -193,6 +193,9 @@ struct env_config {
 
 struct priority_config {
     double alpha, beta, beta_to; /* supervisor/store/priorities.h */
+    /* beta becomes beta_to over so many environment steps or, if these are 0, episodes; both
+     * 0: it stays. */
+    double over, over_episodes;
 };
 
 /* The programs that events of the run start (supervisor/run/hooks.h), each a list of words.

@@ -375,7 +375,11 @@ static const struct field priority_fields[] = {
     {"beta", FIELD_F64, PRIORITY(beta), WITHIN(0, 10), LIVE,
      .doc = "power of the importance weights at the beginning (0.4) ..."},
     {"beta_to", FIELD_F64, PRIORITY(beta_to), WITHIN(0, 10), LIVE,
-     .doc = "... and at the run's end (1); linear in between"},
+     .doc = "... and after `over` (1); linear in between"},
+    {"over", FIELD_F64, PRIORITY(over), WITHIN(0, COUNT_MAX), LIVE,
+     .doc = "environment steps (run.env_steps, as the run begins)"},
+    {"over_episodes", FIELD_F64, PRIORITY(over_episodes), WITHIN(0, COUNT_MAX), LIVE,
+     .doc = "... or episodes (run.episodes, without run.env_steps)"},
 };
 static const struct schema priority_schema = {TABLE(priority_fields)};
 

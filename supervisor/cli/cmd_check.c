@@ -7,6 +7,7 @@
 #include "supervisor/env/env_trial.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/node/slurm.h"
+#include "supervisor/run/change_plan.h"
 #include "supervisor/run/policies.h"
 #include "supervisor/run/trial.h"
 
@@ -181,6 +182,19 @@ static int read_config(struct run_config *ret, const char *path,
     return rc;
 }
 
+/* Checks the changes that it has for later steps. */
+static int check_plan(const struct run_config *c, struct err *err)
+{
+    struct change_plan plan = {0};
+    struct run_config wanted = {0};
+    const int rc = change_plan_from_config(&plan, c, &wanted, err);
+
+    if (rc == 0)
+        run_config_done(&wanted);
+    change_plan_done(&plan);
+    return rc;
+}
+
 /* Checks a configuration and the files that it names. path "-": standard input. */
 static int check(const struct cli *cli, const char *path,
                  const struct config_options *options)
@@ -196,6 +210,8 @@ static int check(const struct cli *cli, const char *path,
                            (void *)(uintptr_t)cli, &err);
     if (rc == 0)
         rc = trial_policies(&c, policies, &err);
+    if (rc == 0)
+        rc = check_plan(&c, &err);
     if (rc == 0)
         rc = check_env(cli, path, &c, &err);
     if (rc == 0 && c.has_cluster && c.cluster.launcher == LAUNCHER_SLURM)

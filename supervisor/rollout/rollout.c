@@ -220,6 +220,14 @@ void rollout_checkpoint_taken(struct rollout *r)
     rollout_resume(r);
 }
 
+void rollout_checkpoint_failed(struct rollout *r, uint64_t step)
+{
+    if (step != r->env_steps)
+        return;
+    r->fsm.saved = 0;
+    rollout_serve_unsaved(r);
+}
+
 static int enter_paused(struct rollout *r, struct err *err)
 {
     struct rollout_progress at;
@@ -421,11 +429,10 @@ static void request(struct rollout *r, enum rollout_event event)
         rollout_fail(r, &err);
 }
 
-void rollout_request_events(struct rollout *r, unsigned events)
+void rollout_request_events(struct rollout *r, const struct rollout_events *events)
 {
-    for (int e = 0; e < ROLLOUT_EVENT_COUNT; e++)
-        if ((events & 1u << e) != 0)
-            request(r, (enum rollout_event)e);
+    for (int i = 0; i < events->n; i++)
+        request(r, (enum rollout_event)events->list[i]);
 }
 
 void rollout_request_stop(struct rollout *r)

@@ -128,6 +128,9 @@ void rollout_request_checkpoint(struct rollout *r);
 /* Lets the driver continue: the checkpoint that it waited for (on_checkpoint) is
  * taken. */
 void rollout_checkpoint_taken(struct rollout *r);
+/* The checkpoint of that step could not be written: if the run is still there, another one may
+ * be due or requested. */
+void rollout_checkpoint_failed(struct rollout *r, uint64_t step);
 /* After on_full: tries to write again; calls on_full again if the disk is still full. */
 void rollout_try_again(struct rollout *r);
 

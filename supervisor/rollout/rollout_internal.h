@@ -145,15 +145,21 @@ void rollout_serve_load(struct rollout *r, struct cursor *c);
 int rollout_serve(struct rollout *r);
 /* Performs STEP: sets what is due at the boundary. */
 void rollout_serve_boundary(struct rollout *r);
+/* The present step has no checkpoint after all. */
+void rollout_serve_unsaved(struct rollout *r);
 /* With an environment: sends the requests that only fetch. Returns 1 if agents are busy
  * with them; rollout_begin_acting is called after the last answer. */
 void rollout_look_init(struct rollout *r);
 int rollout_look(struct rollout *r);
 /* Whether the event is deferred, because agents are busy with such requests in a pause.
- * After the last answer, rollout_request_events gets a bit for each deferred event. */
+ * After the last answer, rollout_request_events gets the deferred events. */
 int rollout_look_defers(struct rollout *r, int event);
 void rollout_begin_acting(struct rollout *r);
-void rollout_request_events(struct rollout *r, unsigned events);
+struct rollout_events {
+    int n;
+    int list[ROLLOUT_EVENT_COUNT]; /* enum rollout_event */
+};
+void rollout_request_events(struct rollout *r, const struct rollout_events *events);
 /* Answers all queued requests with the error `why`; NULL: the run is over. */
 void rollout_serve_end(struct rollout *r, const struct err *why);
 

@@ -78,14 +78,13 @@ int rollout_make_sources(struct rollout *r, struct err *err)
     return rc;
 }
 
-/* The exponent of the weights, which goes from beta to beta_to over the run. */
+/* The exponent of the weights, which goes from beta to beta_to. */
 static double beta_now(const struct rollout *r)
 {
     const struct priority_config *p = &r->config->experience.priority;
-    const int64_t steps = r->config->run.env_steps, episodes = r->config->run.episodes;
-    double done = steps > 0      ? (double)r->env_steps / (double)steps
-                  : episodes > 0 ? (double)r->episodes / (double)episodes
-                                 : 0.0;
+    double done = p->over > 0            ? (double)r->env_steps / p->over
+                  : p->over_episodes > 0 ? (double)r->episodes / p->over_episodes
+                                         : 0.0;
 
     done = done < 1.0 ? done : 1.0;
     return p->beta + (p->beta_to - p->beta) * done;

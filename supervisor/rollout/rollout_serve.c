@@ -41,8 +41,10 @@ struct serving {
     struct schedule_due boundary; /* due at the next boundary, if wanted is 1 */
     int wanted;                   /* a boundary is due: send no request before it */
     /* with an environment: */
-    size_t left;                 /* requests to send before the round begins */
-    unsigned events;             /* deferred: agents are busy in a pause; a bit each */
+    size_t left; /* requests to send before the round begins */
+    /* Deferred because agents are busy in a pause; each once, in the order in which they
+     * came last. */
+    struct rollout_events events;
     uint64_t looked_at, n_looks; /* step of the newest request, and requests at it */
 };
 
@@ -170,6 +172,12 @@ int rollout_serve(struct rollout *r)
         return DONE_AT_ONCE;
     pump(r);
     return WAITS;
+}
+
+void rollout_serve_unsaved(struct rollout *r)
+{
+    if (r->serving != NULL)
+        r->serving->saved_steps = UINT64_MAX;
 }
 
 void rollout_serve_boundary(struct rollout *r)
@@ -314,18 +322,19 @@ static void send_looks(struct rollout *r)
 static void look(struct rollout *r)
 {
     struct serving *s = r->looking;
-    const unsigned events = s->events;
+    const struct rollout_events events = s->events;
 
-    if (events == 0)
+    if (events.n == 0)
         send_looks(r);
     if (r->over || s->outstanding > 0)
         return;
-    s->events = 0;
+    s->events.n = 0;
     if (r->fsm.state == ROLLOUT_ACT)
         rollout_begin_acting(r);
     else
-        rollout_request_events(r, events);
-    if (events != 0 && !r->over && r->fsm.state == ROLLOUT_PAUSED && s->outstanding == 0)
+        rollout_request_events(r, &events);
+    if (events.n != 0 && !r->over && r->fsm.state == ROLLOUT_PAUSED &&
+        s->outstanding == 0)
         (void)rollout_look(r); /* those that the events kept waiting */
 }
 
@@ -348,7 +357,13 @@ int rollout_look_defers(struct rollout *r, int event)
 
     if (s == NULL || s->outstanding == 0 || r->fsm.state != ROLLOUT_PAUSED)
         return 0;
-    s->events |= 1u << event;
+    for (int i = 0; i < s->events.n; i++)
+        if (s->events.list[i] == event) {
+            memmove(&s->events.list[i], &s->events.list[i + 1],
+                    (size_t)(--s->events.n - i) * sizeof(s->events.list[0]));
+            break;
+        }
+    s->events.list[s->events.n++] = event;
     return 1;
 }
 
@@ -469,7 +484,7 @@ int rollout_run(struct rollout *r, size_t agent, const msgpack_object *params,
     s->waiting_bytes += x->params.size;
     if (r->serving != NULL && r->fsm.state == ROLLOUT_ACT && !s->wanted)
         pump(r);
-    if (r->serving == NULL && r->fsm.state == ROLLOUT_PAUSED && s->events == 0)
+    if (r->serving == NULL && r->fsm.state == ROLLOUT_PAUSED && s->events.n == 0)
         (void)rollout_look(r);
     return 0;
 }

@@ -261,6 +261,17 @@ static size_t first_central(const struct making *m, const char *team)
     return i;
 }
 
+/* Considers only the keys that the targets depend on, which the central process computes. */
+static void keep_first_of_targets(void *ctx, const struct schema_difference *d)
+{
+    static const char *const keys[] = {"discount", "settings.lambda", "settings.n_step",
+                                       "settings.reward_scale"};
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (strcmp(d->path, keys[i]) == 0)
+            keep_first(ctx, d);
+}
+
 static int check_central(const struct making *m, size_t agent)
 {
     const struct agent_config *own = &m->config->agents[agent];
@@ -268,9 +279,18 @@ static int check_central(const struct making *m, size_t agent)
     struct difference d;
     size_t first;
 
-    if (!algorithm_find(own->algorithm)->central || first_central(m, team) != agent)
+    if (!algorithm_find(own->algorithm)->central)
         return 0;
     first = first_central(m, NULL);
+    d = find_difference(&m->config->agents[first], own, keep_first_of_targets);
+    if (d.key[0] != '\0')
+        return refuse(
+            m, d.key,
+            "the mixer computes the targets of %s and %s, so that %s cannot have "
+            "a value of its own",
+            name_of(m, first), name_of(m, agent), name_of(m, agent));
+    if (first_central(m, team) != agent)
+        return 0;
     d = find_difference(&m->config->agents[first], own, keep_first_of_mixer);
     if (d.key[0] == '\0')
         return 0;

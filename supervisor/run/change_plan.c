@@ -3,6 +3,7 @@
 #include "common/config/staircase.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/journal_read.h"
+#include "supervisor/run/live_changes.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -185,6 +186,8 @@ int change_plan_from_config(struct change_plan *p, const struct run_config *c,
         struct config_settings settings = {0};
 
         rc = run_config_step(&now, c->steps, c->n_steps, &i, &settings, err);
+        if (rc == 0)
+            rc = live_changes_check_rows(c, &now, "in a run that has begun", err);
         change_plan_add_all(p, at, &settings);
         config_settings_done(&settings);
     }

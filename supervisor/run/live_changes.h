@@ -9,5 +9,8 @@
  * fork". ERR_CONFIG names the key and, if a new run is needed, the command for it. */
 int live_changes_check(const struct run_config *was, const struct run_config *is,
                        const char *run, const char *when, struct err *err);
+/* The part of it that also holds for the changes that a configuration has for later steps. */
+int live_changes_check_rows(const struct run_config *was, const struct run_config *is,
+                            const char *when, struct err *err);
 
 #endif

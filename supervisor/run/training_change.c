@@ -242,12 +242,18 @@ struct renewal {
     uint8_t *agents; /* 1 for each agent whose process is replaced */
 };
 
+/* The central process has the settings of one agent. (A group that shares parameters with a ps
+ * has one value for all, which `defaults` changes in a new run only.) */
 static void collect_renewed(void *ctx, const struct config_change *c)
 {
     struct renewal *r = ctx;
+    const struct run_config *config = r->t->config;
 
-    if (c->kind == CHANGE_RESPAWN && c->agent < agent_table_count(r->t->agents))
-        r->agents[c->agent] = 1;
+    if (c->kind != CHANGE_RESPAWN || c->agent >= config->n_agents)
+        return;
+    r->agents[c->agent] = 1;
+    if (c->agent == rollout_central_settings(config))
+        r->agents[config->n_agents] = 1;
 }
 
 /* Takes a snapshot of each replaced agent's present block, so that no request from before

@@ -97,7 +97,9 @@ struct training {
     struct event_sink *events;
 
     /* Checkpoints (training_save.c). */
-    int64_t saved_step;          /* of the newest committed one; -1: none */
+    int64_t saved_step; /* of the newest committed one; -1: none */
+    struct err unsaved; /* why the newest one that failed did; code 0: none did */
+    uint64_t unsaved_step;
     struct training_state last;  /* of the last checkpoint, which waits to be written */
     enum rollout_hold last_hold; /* which blocks belong to it */
 
@@ -309,6 +311,9 @@ int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct 
 /* Takes the checkpoint that could not be taken before, if it now can be, and lets the
  * driver continue. */
 void training_retry_checkpoint(struct training *t);
+/* A run that is done or stopped has failed if the checkpoint of its last step could not be
+ * written. Called before requests that wait for its end are answered. */
+void training_fail_if_unsaved(struct training *t);
 /* After a failure: saves the present state as a last checkpoint, or logs why it cannot.
  * Must be called before the driver and the agents are stopped. */
 void training_save_last(struct training *t);

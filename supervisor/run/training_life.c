@@ -149,6 +149,7 @@ static void do_close(struct training *t, const struct err *why)
 
 static void do_answer_all(struct training *t, const struct err *why)
 {
+    training_fail_if_unsaved(t);
     training_answer_all(t);
     for (size_t i = 0; i < t->args->n_observers; i++)
         if (t->args->observers[i].on_close != NULL)

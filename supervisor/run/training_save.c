@@ -83,6 +83,12 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
         training_log_error(t, "no checkpoint at step %llu: %s", (unsigned long long)step,
                            why->msg);
     }
+    if (why != NULL) {
+        t->unsaved = *why;
+        t->unsaved_step = step;
+        if (t->rollout != NULL)
+            rollout_checkpoint_failed(t->rollout, step);
+    }
     e.error = why != NULL ? why->msg : NULL;
     training_event_at(t, &e, NULL);
     training_answer_checkpoint(t, step, why);
@@ -188,6 +194,22 @@ void training_save_last(struct training *t)
     }
     rollout_state_save(t->rollout, &t->last.bytes, &t->last.len);
     training_write_last(t);
+}
+
+void training_fail_if_unsaved(struct training *t)
+{
+    struct training_result *r = t->result;
+    const uint64_t step = training_steps(t);
+
+    if ((r->end != TRAINING_DONE && r->end != TRAINING_STOPPED) || t->is_deleted ||
+        t->failure.code < 0 || t->unsaved.code == 0 || t->unsaved_step != step ||
+        t->saved_step == (int64_t)step)
+        return;
+    r->end = TRAINING_FAILED;
+    (void)err_set(&t->failure, t->unsaved.code,
+                  "the last checkpoint, of step %llu, could not be written: %s",
+                  (unsigned long long)step, t->unsaved.msg);
+    training_event(t, FAILED, .error = t->failure.msg);
 }
 
 /* ---- callbacks of the saver ---- */

@@ -351,32 +351,45 @@ static int accept_config(struct training *t, struct run_config *wanted, uint64_t
     return rc;
 }
 
-struct scheduled {
+/* The key of an agent's section, which `defaults` and teams have, too: "discount" of
+ * "agents.agent_0.discount" and of "defaults.discount". Of another key, the whole path. */
+static const char *key_of(const char *path)
+{
+    const char *dot;
+
+    if (strncmp(path, "defaults.", strlen("defaults.")) == 0)
+        return path + strlen("defaults.");
+    if (strncmp(path, "agents.", strlen("agents.")) != 0)
+        return path;
+    dot = strchr(path + strlen("agents."), '.');
+    return dot != NULL ? dot + 1 : path;
+}
+
+struct planned {
     const char *path;
-    int is;
+    int is; /* the key, of some agent, has a schedule or a change that is pending */
 };
 
-static int match_schedule(void *ctx, const struct planned_change *c)
+static int match_planned(void *ctx, const struct planned_change *c)
 {
-    struct scheduled *x = ctx;
+    struct planned *x = ctx;
 
-    x->is |= c->set.schedule.over > 0 && strcmp(c->set.path, x->path) == 0;
+    x->is |= strcmp(key_of(c->set.path), key_of(x->path)) == 0;
     return 0;
 }
 
-/* Keeps only the given values of keys with a schedule, planned or given: they are changes
- * even if config.yaml has them already, because it has the schedule's last value, and any
- * given value replaces the schedule. */
-static void keep_those_of_schedules(const struct training *t,
-                                    struct config_settings *given)
+/* Keeps only the given values of keys that have other values later, planned or given: they
+ * are changes even if config.yaml has them already, because it has the last of these, and
+ * any given value replaces a schedule. */
+static void keep_those_of_planned(const struct training *t, struct config_settings *given)
 {
     struct config_settings kept = {0};
 
     for (size_t i = 0; i < given->n; i++) {
-        struct scheduled x = {given->list[i].path, given->list[i].schedule.over > 0};
+        struct planned x = {given->list[i].path, given->list[i].schedule.over > 0};
         struct config_setting one;
 
-        (void)change_plan_each_request(&t->plan, match_schedule, &x);
+        (void)change_plan_each_request(&t->plan, match_planned, &x);
         if (!x.is)
             continue;
         one = config_setting_copy(&given->list[i]);
@@ -395,7 +408,7 @@ int training_set(struct training *t, const char *const *set, size_t n, uint64_t 
 
     *ret = (struct training_set_result){0};
     rc = run_config_assign_live(&wanted, &t->wanted, set, n, &given, err);
-    keep_those_of_schedules(t, &given);
+    keep_those_of_planned(t, &given);
     if (rc == 0)
         rc = accept_config(t, &wanted, at, &given, ret, err);
     config_settings_done(&given);

@@ -56,6 +56,10 @@ static void take_signal(struct training *t, int signum, pid_t sender)
         reread(t);
         return;
     }
+    /* An interactive shell sends SIGHUP to its jobs, and the kernel does when that shell ends:
+     * a closed terminal is one interrupt. */
+    if (signum == SIGHUP && *n > 0)
+        return;
     ++*n;
     training_event(t, SIGNAL, .name = strsignal(signum));
     if (*n > 1) {

@@ -50,6 +50,19 @@ def test_the_size_of_a_variable_cannot_change(w):
     end(p, run)
 
 
+def test_another_graph_is_no_change(w):
+    """iql with a lambda learns from whole episodes: live, and in a file's later values."""
+    p, run = start(w, "iql", "--set", "defaults.algorithm=iql")
+    _, err = w.brood("set", "iql", "defaults.settings.lambda=0.5", code=2)
+    assert "settings.lambda: it cannot change between 0 and more while the run lives" in err, err
+    end(p, run)
+    later = w.write("later.yaml", CONFIG.replace(
+        "defaults:", "defaults:\n  algorithm: iql\n  settings: {lambda: {at: {0: 0, 99: 0.5}}}"))
+    for command in "check", "run":
+        _, err = w.brood(command, later, code=2)
+        assert "settings.lambda: it cannot change between 0 and more in a run" in err, err
+
+
 def edit(run, before, after):
     path = run / "config.yaml"
     text = path.read_text()
@@ -321,6 +334,18 @@ def test_an_earlier_step_is_planned_later(w):
     end(p, run)
     last = harness.checkpoints(run)[-1] + 1000
     w.brood("resume", run, "--from", "1000", "--set", f"run.env_steps={last}")
+
+
+def test_a_value_that_is_planned_for_later_can_be_set_now(w):
+    """Also of one agent, where it is planned for all."""
+    p, run = start(w, "now")
+    w.brood("set", run, "defaults.discount=0.6", "--at-step", "90000000")
+    out, _ = w.brood("set", run, "agents.agent_0.discount=0.6", "--at-step", "80000000")
+    assert "from step 80000000 on: agents.agent_0.discount=0.6" in out, out
+    out, _ = w.brood("set", run, "defaults.discount=0.6")
+    assert ": defaults.discount=0.6" in out, out
+    harness.wait_until("the change", lambda: journal(run, "changed"))
+    end(p, run)
 
 
 if __name__ == "__main__":

@@ -232,6 +232,16 @@ def test_what_an_algorithm_cannot_play_has_its_place_and_leaves_no_run(w):
              "  settings: {symmetry: env}\n",
              "3: defaults.settings.symmetry: env: foraging declares no symmetries (agent "
              "player_0)"),
+            ("batches", "env: {id: simple_spread, copies: 8}\n"
+             "experience: {update_every: 200}\ndefaults:\n  algorithm: ippo\n"
+             "  settings: {minibatches: 300}\n",
+             "5: defaults.settings.minibatches: 300 are more than the 200 rows of an update "
+             "(experience.update_every)"),
+            ("mixer", "env: {id: simple_spread, max_steps: 25, reward: team_mean}\n"
+             "defaults: {algorithm: qmix}\nagents:\n"
+             "  agent_1: {settings: {lambda: 0.5}}\n",
+             "4: agents.agent_1.settings.lambda: the mixer computes the targets of agent_0 and "
+             "agent_1, so that agent_1 cannot have a value of its own (agent agent_1)"),
             ("large", "env: {id: simple_spread, params: {agents: 70}}\n"
              "defaults: {settings: {symmetry: env}}\n",
              "2: defaults.settings.symmetry: env: symmetry: 4830 numbers to draw, at most "

@@ -282,6 +282,28 @@ def test_who_leaves_before_the_answer_gets_none(w):
     stop(p, client)
 
 
+def test_requests_that_wait_for_a_fetch_keep_their_order(w):
+    """A fetch in a pause defers what comes meanwhile: continue, then pause, ends in a pause."""
+    p, client = start(w)
+    client.call("pause")
+    agent = harness.agents_of(p.pid)["agent_0"]
+    harness.kill(agent, signal.SIGSTOP)
+    s = connect(w, client)
+    s.sendall(b"".join(msgpack.packb(m) for m in (
+        [0, 1, "run", {"agent": "agent_0", "fetches": ["agent_0/p_func/fully_connected/weights:0"]}],
+        [0, 2, "continue", {}], [0, 3, "pause", {}])))
+    client.call("status")  # the run has read the others by now
+    harness.kill(agent, signal.SIGCONT)
+    unpacker, answered = msgpack.Unpacker(), {}
+    while not {1, 2, 3} <= answered.keys():
+        unpacker.feed(s.recv(1 << 16))
+        answered.update({m[1]: m[2] for m in unpacker if m[0] == 1})
+    assert answered == {1: None, 2: None, 3: None}, answered
+    assert client.call("status")["state"] == "paused"
+    s.close()
+    stop(p, client)
+
+
 HOSTILE = {
     "garbage": b"\xc1\xc1\xc1",
     "a giant array": b"\xdd\xff\x00\x00\x00",

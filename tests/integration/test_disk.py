@@ -175,13 +175,16 @@ def test_a_stop_that_meets_a_full_disk_waits_for_nothing(w):
             f"the checkpoint of step {harness.checkpoints(run)[-1]}"), p.log.read_text()
 
 
-def test_a_checkpoint_without_space_is_tried_again(w):
-    run = w.run_dir("tight")
+@contextlib.contextmanager
+def checkpoints_on_a_small_disk(w, name):
+    """A resumed run whose checkpoints are on a small disk, in the folder `moved`, and that disk.
+    The rows stay where they are. At the end the checkpoints move back."""
+    run = w.run_dir(name)
     folder = run / "checkpoints"
-    p = w.start("run", config(w, harness.FOREVER), "--name", "tight")
+    p = w.start("run", config(w, harness.FOREVER), "--name", name)
     harness.wait_until("checkpoints", lambda: len(harness.checkpoints(run)) >= 2)
     harness.kill_holder(p, run)
-    folder.rename(w.path / "moved")  # to the small disk; the rows stay where they are
+    folder.rename(w.path / "moved")
     folder.mkdir()
     copy = w.path / "disk" / "copy"
     with small_disk(w, "resume", run,
@@ -189,7 +192,14 @@ def test_a_checkpoint_without_space_is_tried_again(w):
                             f"mv '{copy}' '{copy.parent / 'moved'}' && "
                             f"mount --bind '{copy.parent / 'moved'}' '{folder}'") as (p, disk):
         harness.wait_until("all of the copy", (disk / "moved").exists)
+        yield p, disk
+        folder.rmdir()
+        shutil.copytree(disk / "moved", folder)
 
+
+def test_a_checkpoint_without_space_is_tried_again(w):
+    run = w.run_dir("tight")
+    with checkpoints_on_a_small_disk(w, "tight") as (p, disk):
         def failures():
             fill(disk)
             return len(re.findall("no checkpoint at step .*No space left", p.log.read_text()))
@@ -201,9 +211,36 @@ def test_a_checkpoint_without_space_is_tried_again(w):
                            harness.checkpoints(disk, "moved")[-1] > kept[-1])
         steps = harness.set_last_step(w, run, 1000)
         p.wait(timeout=harness.DEADLINE_S)
-        folder.rmdir()
-        shutil.copytree(disk / "moved", folder)
     assert p.returncode == 0, p.log.read_text()
+    w.brood("run", config(w, steps), "--name", "calm")
+    assert outcome(w.run_dir("calm"), steps) == outcome(run, steps)
+
+
+def test_a_run_without_its_last_checkpoint_has_failed(w):
+    """One that fails in a pause can be taken again there. One that fails at a stop, or at the
+    end, is no success: the run can be resumed, and ends with the bytes of a calm one."""
+    run = w.run_dir("late")
+    with checkpoints_on_a_small_disk(w, "late") as (p, disk):
+        begun = harness.checkpoints(disk, "moved")[-1]
+        harness.wait_until("a newer one", lambda:
+                           harness.checkpoints(disk, "moved")[-1] > begun)
+        harness.pause(w, "late")
+        fill(disk)
+        _, err = w.brood("checkpoint", "late", code=1)
+        assert "No space left" in err, err
+        (disk / "filler").unlink()
+        at = harness.json_lines(w.brood("checkpoint", "late", "--json")[0])[0]["env_steps"]
+        assert harness.checkpoints(disk, "moved")[-1] == at
+        w.brood("continue", "late")
+        harness.pause(w, "late")
+        fill(disk)
+        _, err = w.brood("stop", "late", code=1)
+        assert "the last checkpoint, of step " in err and "No space left" in err, err
+        assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+        (disk / "filler").unlink()
+    assert w.status("late")["state"] == "failed"
+    steps = harness.checkpoints(run)[-1] + 2000
+    w.brood("resume", "late", "--set", f"run.env_steps={steps}")
     w.brood("run", config(w, steps), "--name", "calm")
     assert outcome(w.run_dir("calm"), steps) == outcome(run, steps)
 

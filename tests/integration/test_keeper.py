@@ -276,6 +276,20 @@ def test_the_terminals_keys_and_its_end(w):
     assert journal.count("event=signal") == 1 and "name=Hangup" in journal, journal
 
 
+def test_a_terminal_that_hangs_up_twice_interrupts_once(w):
+    """A shell sends SIGHUP to its jobs, and the kernel does so when that shell ends."""
+    t = OnTerminal(w, "twice")
+    agent = harness.agents_of(t.pid)["agent_0"]
+    harness.kill(agent, signal.SIGSTOP)
+    t.hang_up()
+    harness.wait_until("the signal", lambda: "name=Hangup" in (t.run / "journal").read_text())
+    for _ in range(2):
+        harness.kill(t.pid, signal.SIGHUP)
+        w.status("twice")
+    harness.kill(agent, signal.SIGCONT)
+    t.end()
+
+
 def test_supervisors_that_are_killed_change_nothing(w):
     kills = 8 if not harness.SANITIZED else 4
     config = w.small(steps=10_000_000, evaluate=1000, checkpoint=500)

@@ -46,7 +46,7 @@ def test_priorities_survive_deaths_and_a_resume(w):
             algorithm=f"{algorithm}, critic: {{hidden: [8]}}, {more}", steps=harness.FOREVER,
             every=EVERY))
         run = w.run_dir(algorithm)
-        by_error = ("--set", "experience.priority={alpha: 0.7, beta: 0.5, beta_to: 0.5}")
+        by_error = ("--set", "experience.priority={alpha: 0.7, beta: 0.5, over: 4000}")
         program = w.program_with_agent(harness.FAULT_AGENT)
         p = w.start("run", path, "--name", algorithm, *by_error, program=program)
         harness.wait_until("checkpoints", lambda: len(harness.checkpoints(run)) >= 2)
@@ -62,6 +62,20 @@ def test_priorities_survive_deaths_and_a_resume(w):
             outcomes[name] = outcome(w.run_dir(f"{algorithm}-{name}"))
         harness.assert_same_files(outcomes["calm"], outcome(run))
         assert outcomes["calm"] != outcomes["even"], algorithm
+
+
+def test_weights_of_priorities_do_not_depend_on_a_later_length(w):
+    """beta rises over the length that the run began with: it is replayed so, and a fork from
+    before the run was made longer plays the same."""
+    path = w.write("iql.yaml", CONFIG.format(algorithm="iql, critic: {hidden: [8]}",
+                                             steps=4 * EVERY, every=EVERY))
+    w.brood("run", path, "--name", "a", "--set", "experience.priority={alpha: 0.7, beta: 0.5}",
+            "--set", "checkpoint.max_to_keep=0")
+    w.brood("replay", "a", "--from", EVERY, "--to", 3 * EVERY)
+    w.brood("resume", "a", "--set", f"run.env_steps={8 * EVERY}")
+    w.brood("replay", "a", "--from", 5 * EVERY, "--to", 7 * EVERY)
+    w.brood("fork", f"a@{EVERY}", "--name", "b")
+    harness.assert_same_files(outcome(w.run_dir("a")), outcome(w.run_dir("b")))
 
 
 def test_windows_need_whole_rounds(w):

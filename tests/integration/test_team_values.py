@@ -5,6 +5,7 @@ import re
 import zipfile
 
 import harness
+from test_changes import journal
 
 CONFIG = """
 run: {name: team, seed: 4, env_steps: 10000000}
@@ -26,9 +27,8 @@ defaults:
   restart: {max_restarts: 1000, delay: 0s}
 """
 AS_STORED = ("", "agent_id: true")
-# Drawn by priority, each under a symmetry, with rewards of deviation 1. A beta that rises
-# would depend on the run's length.
-DRAWN = (", priority: {alpha: 0.6, beta: 0.4, beta_to: 0.4}",
+# Drawn by priority, each under a symmetry, with rewards of deviation 1.
+DRAWN = (", priority: {alpha: 0.6, beta: 0.4, over: 4000}",
          "symmetry: env\n    reward_scale: running")
 KILLS_EACH = 3
 
@@ -76,6 +76,24 @@ def test_vdn(w):
 
 def test_qmix(w):
     check(w, "qmix", DRAWN, ["agent_0", "central", "agent_1"])
+
+
+def test_settings_reach_the_mixer_with_the_agent_that_it_has_them_from(w):
+    """A setting that waits for a respawn of agent_0 is the central process's, too: a fork, which
+    starts all processes with it, plays the same run."""
+    file = w.write("qmix.yaml", config("qmix", AS_STORED))
+    p = w.start("run", file, "--name", "live")
+    harness.wait_until("a checkpoint", lambda:
+                       harness.checkpoints(w.run_dir("live"))[-1:] >= [1000])
+    w.brood("set", "live", "defaults.settings.target_every=1")
+    w.brood("respawn", "live", "agent_0")
+    harness.wait_until("the change", lambda: journal(w.run_dir("live"), "changed"))
+    at = harness.set_last_step(w, "live", 1000)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    w.brood("fork", "live@1000", "--name", "forked")
+    live, forked = ({name: data for name, data in final(w.run_dir(run), at).items()
+                     if "model.ckpt" in name} for run in ("live", "forked"))
+    harness.assert_same_files(live, forked)
 
 
 def mixer(w, run, step):
