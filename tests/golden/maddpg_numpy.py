@@ -7,8 +7,8 @@ update with NumPy in float64, layer by layer with hand-written gradients, from t
 
 (1) the rows are given; (2) every agent's target policy proposes at its own next
 observation, softmax((logits + Gumbel) / temperature) per head over what is possible there,
-or tanh scaled to the bounds; (3) y = r + discount (1 - terminated) Q'(all next observations,
-all proposals);
+or tanh scaled to the bounds, and nothing where its task is over;
+(3) y = r + discount (1 - terminated) Q'(all next observations, all proposals);
 (4) critic loss = mean of w (Q - y)^2; (5) policy with the critic just updated: own action
 anew, others' as stored, loss = -mean Q + penalty mean(raw^2, 0 where it is not possible),
 gradient into the policy only; (6) t = (1 - polyak) t + polyak v. Each variable's gradient is
@@ -212,6 +212,7 @@ def expected_update(data, case):
         proposals[a["name"]] = policy.act(a["rows"]["next_obs"],
                                           a["rows"].get("next_noise"),
                                           a["rows"].get("next_allowed"))
+        proposals[a["name"]] = proposals[a["name"]] * (1 - a["rows"]["terminated"])
     results = []
     for a in agents:
         name, v, h = a["name"], dict(a["variables"]), live[a["name"]]

@@ -289,9 +289,9 @@ def test_requests_that_wait_for_a_fetch_keep_their_order(w):
     agent = harness.agents_of(p.pid)["agent_0"]
     harness.kill(agent, signal.SIGSTOP)
     s = connect(w, client)
+    fetch = {"agent": "agent_0", "fetches": ["agent_0/p_func/fully_connected/weights:0"]}
     s.sendall(b"".join(msgpack.packb(m) for m in (
-        [0, 1, "run", {"agent": "agent_0", "fetches": ["agent_0/p_func/fully_connected/weights:0"]}],
-        [0, 2, "continue", {}], [0, 3, "pause", {}])))
+        [0, 1, "run", fetch], [0, 2, "continue", {}], [0, 3, "pause", {}])))
     client.call("status")  # the run has read the others by now
     harness.kill(agent, signal.SIGCONT)
     unpacker, answered = msgpack.Unpacker(), {}
