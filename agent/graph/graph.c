@@ -57,6 +57,7 @@ void graph_free(struct graph *g)
         ptr_list_done(&b->colocate);
     }
     ptr_list_done(&g->builders);
+    ptr_list_done(&g->parts);
     ptr_list_done(&g->ops);
     ptr_list_done(&g->name_scopes);
     ptr_list_done(&g->variable_scopes);
@@ -353,4 +354,19 @@ int graph_tensor(const struct graph *g, const char *name, struct output *ret,
                        name, op->name, op->n_outputs);
     *ret = (struct output){op, index};
     return 0;
+}
+
+/* ---- parts that are only kept ---- */
+
+void graph_add_part(struct graph *g, enum graph_part part, const void *data, size_t len)
+{
+    struct graph_part_bytes *p = ARENA_NEW(&g->arena, struct graph_part_bytes);
+
+    *p = (struct graph_part_bytes){part, arena_memdup(&g->arena, data, len), len};
+    ptr_list_push(&g->parts, p);
+}
+
+const struct graph_part_bytes *graph_part_at(const struct graph *g, size_t i)
+{
+    return i < g->parts.n ? g->parts.items[i] : NULL;
 }

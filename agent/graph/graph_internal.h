@@ -112,6 +112,7 @@ struct graph {
     struct ptr_list colocations; /* struct colocation */
     struct ptr_list collections; /* struct collection, in order of creation */
     struct name_table collection_by_key;
+    struct ptr_list parts;               /* struct graph_part_bytes */
     struct ptr_list variables;           /* struct variable, in order of creation */
     struct name_table shared_variables;  /* those of get_variable */
     const char *draws_prefix, *draws_as; /* of graph_alias_draws; NULL: none */

@@ -36,4 +36,20 @@ void operation_append_control_input(struct operation *op, struct operation *on);
  * is in no collection. */
 struct variable *variable_import(struct graph *g, const struct variable *v);
 
+/* Parts of a MetaGraphDef that nothing here uses, but that belong to the graph: an export writes
+ * them again. */
+enum graph_part {
+    GRAPH_LIBRARY,    /* GraphDef.library; several are one after the other */
+    GRAPH_SIGNATURE,  /* an entry of signature_def */
+    GRAPH_ASSET_FILE, /* an asset_file_def */
+};
+struct graph_part_bytes {
+    enum graph_part part;
+    const void *data; /* serialised; in the graph's arena */
+    size_t len;
+};
+void graph_add_part(struct graph *g, enum graph_part part, const void *data, size_t len);
+/* Part i of all that were added, in that order; NULL past the last. */
+const struct graph_part_bytes *graph_part_at(const struct graph *g, size_t i);
+
 #endif

@@ -1,5 +1,6 @@
 #include "agent/saver/metagraph_export.h"
 
+#include "agent/graph/import.h"
 #include "agent/graph/op_table.h"
 #include "agent/graph/signature.h"
 #include "agent/saver/attr_proto.h"
@@ -346,6 +347,32 @@ static Tf__SaverDef *saver_to_proto(struct export *e, const struct saver_def *sa
     return p;
 }
 
+/* Function libraries are joined: a message's repeated fields go on in the next one. */
+static void put_parts(struct export *e, Tf__MetaGraphDef *p)
+{
+    const struct graph_part_bytes *part;
+    struct wbuf library = {0};
+    size_t n = 0;
+
+    while (graph_part_at(e->g, n) != NULL)
+        n++;
+    p->signature_def = ARENA_ARRAY(&e->arena, ProtobufCBinaryData, n + 1);
+    p->asset_file_def = ARENA_ARRAY(&e->arena, ProtobufCBinaryData, n + 1);
+    for (size_t i = 0; (part = graph_part_at(e->g, i)) != NULL; i++) {
+        if (part->part == GRAPH_LIBRARY)
+            wbuf_bytes(&library, part->data, part->len);
+        else if (part->part == GRAPH_SIGNATURE)
+            p->signature_def[p->n_signature_def++] =
+                message_bytes(&e->arena, part->data, part->len);
+        else
+            p->asset_file_def[p->n_asset_file_def++] =
+                message_bytes(&e->arena, part->data, part->len);
+    }
+    if (library.len > 0)
+        p->graph_def->library = message_bytes(&e->arena, library.data, library.len);
+    wbuf_done(&library);
+}
+
 void metagraph_export(struct wbuf *b, struct graph *g, const struct saver_def *saver,
                       const struct metagraph_export_options *o)
 {
@@ -362,6 +389,7 @@ void metagraph_export(struct wbuf *b, struct graph *g, const struct saver_def *s
     if (saver != NULL)
         p->saver_def = saver_to_proto(&e, saver);
     put_collections(&e, p);
+    put_parts(&e, p);
     message_pack(b, p);
     arena_done(&e.arena);
 }

@@ -631,6 +631,54 @@ START_TEST(unknown_ops_are_kept)
 }
 END_TEST
 
+/* The function library, signatures and asset files, which nothing here uses, are written
+ * back; those of a second import join them, but signatures not under other names. */
+START_TEST(functions_and_signatures_are_kept)
+{
+    unsigned char library[] = {0x0a, 0x02, 0x08, 0x01}, signature[] = {1, 2, 3},
+                  asset[] = {4, 5};
+    const ProtobufCBinaryData signatures[] = {{sizeof(signature), signature}};
+    const ProtobufCBinaryData assets[] = {{sizeof(asset), asset}};
+    struct bed b;
+    struct arena arena = ARENA_ZERO;
+    struct wbuf exported;
+    Tf__MetaGraphDef *m;
+
+    bed_init(&b);
+    for (int time = 0; time < 2; time++) {
+        const struct metagraph_import_options again = {.import_scope = "again"};
+        struct wbuf bytes = {0};
+        struct hand h;
+
+        hand_init(&h, 27);
+        hand_placeholder(&h, "x");
+        h.m->graph_def->library = (ProtobufCBinaryData){sizeof(library), library};
+        h.m->signature_def = (ProtobufCBinaryData *)(uintptr_t)signatures;
+        h.m->asset_file_def = (ProtobufCBinaryData *)(uintptr_t)assets;
+        h.m->n_signature_def = h.m->n_asset_file_def = 1;
+        message_pack(&bytes, h.m);
+        ck_assert_msg(metagraph_import(b.g, bytes.data, bytes.len,
+                                       time == 0 ? NULL : &again, NULL, &b.err) == 0,
+                      "%s", b.err.msg);
+        wbuf_done(&bytes);
+        arena_done(&h.a);
+    }
+    exported = export_of(b.g, NULL);
+    m = MESSAGE_UNPACK(&arena, meta_graph_def, exported.data, exported.len);
+    ck_assert_ptr_nonnull(m);
+    ck_assert_uint_eq(m->graph_def->library.len, 2 * sizeof(library));
+    ck_assert_mem_eq(m->graph_def->library.data + sizeof(library), library,
+                     sizeof(library));
+    ck_assert_uint_eq(m->n_signature_def, 1);
+    ck_assert_mem_eq(m->signature_def[0].data, signature, sizeof(signature));
+    ck_assert_uint_eq(m->n_asset_file_def, 1);
+    ck_assert_mem_eq(m->asset_file_def[0].data, asset, sizeof(asset));
+    arena_done(&arena);
+    wbuf_done(&exported);
+    bed_done(&b);
+}
+END_TEST
+
 /* Newer versions of TensorFlow have more attributes. One that has the default of the
  * file's own definition is dropped; otherwise the op counts as unknown. */
 START_TEST(attributes_that_we_lack)
@@ -934,6 +982,7 @@ static Suite *make_suite(void)
     tcase_add_test(ours, nested_contexts_are_scoped);
     tcase_add_test(others, an_old_placeholder_s_shape_is_unknown);
     tcase_add_test(others, unknown_ops_are_kept);
+    tcase_add_test(others, functions_and_signatures_are_kept);
     tcase_add_test(others, attributes_that_we_lack);
     tcase_add_test(others, a_name_alone_makes_no_op_of_ours);
     tcase_add_test(others, collections_may_name_what_is_not_there);
