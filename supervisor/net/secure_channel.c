@@ -25,6 +25,7 @@ static const uint8_t magic[8] = {'b', 'r', 'o', 'o', 'd', '-', 1, '\n'};
 #define ROOM_MIN     4096u
 #define QUEUE_KEEP   (1u << 20) /* an empty queue's memory beyond this is freed */
 #define JOINED_BYTES 4096u      /* a shorter message of two parts is one record */
+#define DRAIN_MS     100u       /* between two looks at the silence */
 
 /* The first message of the handshake, and what both proofs are of. */
 struct hello {
@@ -81,6 +82,7 @@ struct channel {
     size_t message_len, message_cap;
     int watched;  /* events that the loop waits for */
     int is_held;  /* what is sent only joins the queue */
+    int is_full;  /* a message did not fit in the queue: nothing is sent after it */
     uint8_t *out; /* queued: out_len bytes from out_start on */
     size_t out_start, out_len, out_cap;
 };
@@ -213,12 +215,15 @@ int channel_send2(struct channel *c, const void *head, size_t head_len, const vo
     uint8_t joined[JOINED_BYTES];
 
     CHECK(head_len + len > 0, "an empty message is a heartbeat");
-    if (c->state != READY || c->closing)
+    if (c->state != READY || c->closing || c->is_full)
         return err_set(err, ERR_STATE, "the connection is not open");
     if (c->out_len >= CHANNEL_MAX_QUEUED_BYTES ||
-        head_len + len > CHANNEL_MAX_QUEUED_BYTES - c->out_len)
+        head_len + len > CHANNEL_MAX_QUEUED_BYTES - c->out_len) {
+        c->is_full = 1;
+        (void)shutdown(c->fd, SHUT_RDWR); /* on_end follows, from the loop */
         return err_set(err, ERR_LIMIT, "the other side has %zu unread bytes already",
                        c->out_len);
+    }
     if (len == 0) {
         queue_records(c, head, head_len, 1);
     } else if (head_len + len <= JOINED_BYTES) {
@@ -538,6 +543,8 @@ static void read_some(struct channel *c)
             return;
         if (n < 0) {
             end_with(c, -errno, strerror(errno));
+        } else if (n == 0 && c->is_full) {
+            end_with(c, ERR_LIMIT, "the other side does not read what is sent to it");
         } else if (n == 0) {
             const struct err none = {0};
 
@@ -567,6 +574,38 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     watch(c);
 }
 
+/* ---- silence ---- */
+
+static void end_if_silent(struct channel *c)
+{
+    if (c->o.silence_ms == 0)
+        return;
+    /* This process may have been stopped: what came meanwhile counts. */
+    if ((uint64_t)monotonic_ms() - c->received_at > c->o.silence_ms)
+        read_some(c);
+    if (c->state == READY && !c->closing &&
+        (uint64_t)monotonic_ms() - c->received_at > c->o.silence_ms)
+        end_with(c, UV_ETIMEDOUT, "it was silent for too long");
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct channel *c = timer->data;
+
+    if (c->state != READY) {
+        end_with(c, UV_ETIMEDOUT, "it did not finish the handshake in time");
+        return;
+    }
+    end_if_silent(c);
+    if (c->state == READY && !c->closing && c->out_len == 0 &&
+        (uint64_t)monotonic_ms() - c->sent_at >= c->o.silence_ms / 4) {
+        queue_record(c, NULL, 0, 1);
+        push(c);
+    }
+}
+
+/* ---- waiting ---- */
+
 int channel_wait(struct channel *c, uint64_t timeout_ms)
 {
     struct pollfd p = {.fd = c->fd, .events = POLLIN};
@@ -590,31 +629,13 @@ int channel_wait(struct channel *c, uint64_t timeout_ms)
     return c->state == ENDED || c->closing ? UV_ECONNRESET : 0;
 }
 
-/* ---- silence ---- */
-
-static void on_timer(uv_timer_t *timer)
+int channel_drain(struct channel *c, size_t max_bytes)
 {
-    struct channel *c = timer->data;
-    uint64_t now;
-
-    if (c->state != READY) {
-        end_with(c, UV_ETIMEDOUT, "it did not finish the handshake in time");
-        return;
+    while (c->state == READY && !c->closing && c->out_len > max_bytes) {
+        (void)channel_wait(c, DRAIN_MS);
+        end_if_silent(c);
     }
-    /* This process may have been stopped: what came meanwhile counts. */
-    if ((uint64_t)monotonic_ms() - c->received_at > c->o.silence_ms)
-        read_some(c);
-    if (c->state != READY || c->closing)
-        return;
-    now = (uint64_t)monotonic_ms();
-    if (now - c->received_at > c->o.silence_ms) {
-        end_with(c, UV_ETIMEDOUT, "it was silent for too long");
-        return;
-    }
-    if (now - c->sent_at >= c->o.silence_ms / 4 && c->out_len == 0) {
-        queue_record(c, NULL, 0, 1);
-        push(c);
-    }
+    return c->state == READY && !c->closing ? 0 : UV_ECONNRESET;
 }
 
 /* ---- opening and closing ---- */

@@ -19,7 +19,8 @@
  *            that received no whole record for silence_ms ends the channel with UV_ETIMEDOUT:
  *            slow processes are no silence, since the loops answer for them.
  * Sending    at once as far as the kernel takes it, otherwise queued in order; the queue is
- *            bounded by CHANNEL_MAX_QUEUED_BYTES.
+ *            bounded by CHANNEL_MAX_QUEUED_BYTES. A message that does not fit ends the channel,
+ *            so that none that follows seems to be whole without it.
  * Threads    loop thread only. No callback may run the loop.
  */
 #ifndef SUPERVISOR_NET_SECURE_CHANNEL_H
@@ -84,7 +85,8 @@ int channel_accept(struct channel **ret, uv_loop_t *loop, int fd, channel_find_f
 void channel_hand_over(struct channel *c, const struct channel_callbacks *cb);
 
 /* Sends one message, borrowed for the call. ERR_STATE: the channel has not begun or has ended;
- * ERR_LIMIT: the other side does not read. In both cases it is, or is about to be, lost. */
+ * ERR_LIMIT: the other side does not read, and the channel ends by this: later messages get
+ * ERR_STATE, and on_end comes from the loop. */
 int channel_send(struct channel *c, const void *data, size_t len, struct err *err);
 /* The same for a message in two parts, of which a large one is not copied. */
 int channel_send2(struct channel *c, const void *head, size_t head_len, const void *data,
@@ -98,6 +100,10 @@ void channel_release(struct channel *c);
  * on without an answer; also from within on_message, which is then called again before it
  * returned, and keeps what it cannot handle now. */
 int channel_wait(struct channel *c, uint64_t timeout_ms);
+/* Waits until at most max_bytes are queued, as long as the channel is not silent; delivers
+ * meanwhile as channel_wait does. For a sender of more than the queue holds. Returns 0, or
+ * UV_ECONNRESET once the channel ended. */
+int channel_drain(struct channel *c, size_t max_bytes);
 /* Closes the socket; no callback comes any more; frees the channel when the loop has let go of
  * it. NULL is fine. */
 void channel_close(struct channel *c);

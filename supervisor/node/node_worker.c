@@ -18,7 +18,10 @@
 /* What a process may write to its log through the network; then only its last lines count. */
 #define OUTPUT_MAX_BYTES CAPTURE_FILE_MAX_BYTES
 
-enum { SHARED_PIECE_BYTES = 1 << 20 };
+enum {
+    SHARED_PIECE_BYTES = 1 << 20,
+    SHARED_QUEUED_BYTES = 64 << 20, /* far below CHANNEL_MAX_QUEUED_BYTES */
+};
 
 struct node_worker {
     struct node_workers *all;
@@ -40,7 +43,8 @@ struct node_worker {
     struct msg in;
 };
 
-/* If it cannot be sent, the channel has ended, or is about to. */
+/* If it cannot be sent, the channel has ended, or ends by that: then nothing that follows is
+ * sent, either. */
 static void post(struct node_workers *all, enum node_message_kind kind, uint32_t number,
                  uint64_t value, const void *data, size_t len)
 {
@@ -82,6 +86,14 @@ static void note_elements(struct node_worker *w, const uint8_t *data, size_t len
     (void)msg_get_u64(shared, "elements", UINT64_MAX, &w->elements, NULL);
 }
 
+/* Vectors may be longer than the channel's queue. What the supervisor sends meanwhile is handled:
+ * nothing to the worker whose answer it awaits, but for a signal. */
+static void await_queue(const struct node_workers *all)
+{
+    if (all->channel != NULL)
+        (void)channel_drain(all->channel, SHARED_QUEUED_BYTES);
+}
+
 /* A step may write a vector in several parts, under one header: the pieces that differ from those
  * that were sent. */
 static void send_vector(struct node_worker *w, size_t offset, size_t len)
@@ -100,6 +112,7 @@ static void send_vector(struct node_worker *w, size_t offset, size_t len)
     for (size_t at = 0; at < len; at += SHARED_PIECE_BYTES) {
         const size_t n = len - at < SHARED_PIECE_BYTES ? len - at : SHARED_PIECE_BYTES;
 
+        await_queue(w->all);
         if (pread(w->spec.shared_fd, piece->data, n, (off_t)(offset + at)) != (ssize_t)n)
             break;
         if (!is_new && memcmp(w->sent.data + at, piece->data, n) == 0)

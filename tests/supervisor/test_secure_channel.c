@@ -4,9 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Tests of channels between two machines. The test is in the middle: it carries the bytes
@@ -261,6 +264,79 @@ START_TEST(a_longer_message_than_allowed_ends_the_channel)
     RUN_UNTIL(supervisor.n_ends == 1);
     ck_assert_int_eq(supervisor.end.code, ERR_LIMIT);
     ck_assert_int_eq(supervisor.n_messages, 0);
+    close_sides();
+    free(big);
+}
+END_TEST
+
+START_TEST(a_message_that_does_not_fit_in_the_queue_ends_the_channel)
+{
+    uint8_t *big = calloc(1, CHANNEL_MAX_QUEUED_BYTES);
+
+    open_ready(1);
+    ck_assert_int_eq(
+        channel_send2(node.channel, "x", 1, big, CHANNEL_MAX_QUEUED_BYTES, NULL),
+        ERR_LIMIT);
+    ck_assert_int_eq(channel_send(node.channel, "small", 5, NULL), ERR_STATE);
+    ck_assert_int_eq(node.n_ends, 0);
+    RUN_UNTIL(node.n_ends == 1);
+    ck_assert_int_eq(node.end.code, ERR_LIMIT);
+    close_sides();
+    free(big);
+}
+END_TEST
+
+/* Another process, which reads the node's bytes. */
+static pid_t read_elsewhere(void)
+{
+    static uint8_t bytes[1 << 16];
+    struct pollfd p = {.fd = node_wire, .events = POLLIN};
+    const pid_t pid = fork();
+
+    ck_assert_int_ge(pid, 0);
+    while (pid == 0)
+        if (poll(&p, 1, -1) == 1 &&
+            recv(node_wire, bytes, sizeof(bytes), MSG_DONTWAIT) == 0)
+            _exit(0);
+    return pid;
+}
+
+START_TEST(a_sender_may_wait_for_its_queue)
+{
+    const size_t len = 3u << 20;
+    uint8_t *big = calloc(1, len);
+    pid_t reader;
+
+    open_ready(_i);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(channel_send(node.channel, big, len, NULL), 0);
+    ck_assert_uint_lt(channel_bytes_sent(node.channel), 2 * len);
+    reader = read_elsewhere();
+    ck_assert_int_eq(channel_drain(node.channel, 2 * len), 0);
+    ck_assert_uint_gt(channel_bytes_sent(node.channel), 2 * len);
+    ck_assert_int_eq(channel_drain(node.channel, 0), 0);
+    ck_assert_uint_gt(channel_bytes_sent(node.channel), 4 * len);
+    (void)kill(reader, SIGKILL);
+    ck_assert_int_eq(waitpid(reader, NULL, 0), reader);
+    close_sides();
+    free(big);
+}
+END_TEST
+
+START_TEST(a_sender_does_not_wait_for_a_silent_side)
+{
+    const size_t len = 3u << 20;
+    struct channel_options o = options(1);
+    uint8_t *big = calloc(1, len);
+
+    o.silence_ms = 1000;
+    open_sides(&secret, &o, &o);
+    RUN_UNTIL(node.n_ready == 1 && supervisor.n_ready == 1);
+    ck_assert_int_eq(channel_send(node.channel, big, len, NULL), 0);
+    ck_assert_int_eq(channel_drain(node.channel, 0), UV_ECONNRESET);
+    ck_assert_int_eq(node.n_ends, 1);
+    ck_assert_int_eq(node.end.code, UV_ETIMEDOUT);
+    ck_assert_int_eq(channel_drain(node.channel, 0), UV_ECONNRESET);
     close_sides();
     free(big);
 }
@@ -573,6 +649,9 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, no_byte_of_a_message_is_readable_on_the_way_if_encrypted, 0,
                         2);
     tcase_add_test(tc, a_longer_message_than_allowed_ends_the_channel);
+    tcase_add_test(tc, a_message_that_does_not_fit_in_the_queue_ends_the_channel);
+    tcase_add_loop_test(tc, a_sender_may_wait_for_its_queue, 0, 2);
+    tcase_add_test(tc, a_sender_does_not_wait_for_a_silent_side);
     tcase_add_loop_test(tc, no_changed_byte_gets_through, 0, 2);
     tcase_add_test(tc, another_key_is_refused_by_both_sides);
     tcase_add_test(tc, an_unknown_or_used_key_is_refused);
