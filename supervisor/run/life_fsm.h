@@ -58,7 +58,7 @@ enum life_event {
 
     /* from processes and files */
     LIFE_EV_FAIL,               /* the run cannot continue */
-    LIFE_EV_AGENT_READY,        /* an agent takes requests again */
+    LIFE_EV_AGENT_READY,        /* an agent takes requests again, or never will */
     LIFE_EV_WRITER_FREE,        /* no checkpoint is being written any more */
     LIFE_EV_AGENTS_ENDED,       /* all agents */
     LIFE_EV_ENVIRONMENTS_ENDED, /* all environment processes, if there were any */

@@ -184,6 +184,16 @@ static void on_ready(void *ctx)
         training_fail(t, &err);
 }
 
+/* Nobody needs to wait any more for an agent that was given up: no process of it may come that
+ * would become ready. The event itself would be too early: the agent is being given up. */
+static void look_for_lost(struct training *t)
+{
+    if (!t->lost_agent)
+        return;
+    t->lost_agent = 0;
+    training_feed(t, LIFE_EV_AGENT_READY, NULL);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct training *t = timer->data;
@@ -191,6 +201,7 @@ static void on_tick(uv_timer_t *timer)
     if (t->args->replay == NULL)
         training_check_dir(t);
     training_begin_checkpoint(t);
+    look_for_lost(t);
     if (t->rollout != NULL)
         rollout_tick(t->rollout);
     training_refresh(t);

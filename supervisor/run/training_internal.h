@@ -119,6 +119,7 @@ struct training {
     /* Requests (training_steer.c, training_trace.c). */
     struct training_wait *waits;
     int wants_checkpoint;         /* a requested checkpoint has not begun */
+    int lost_agent;               /* one was given up since the last tick */
     uint64_t checkpoint_next_ms;  /* the next requested one may begin at this time */
     struct training_trace *trace; /* NULL: nothing is recorded */
 

@@ -72,6 +72,7 @@ static void on_mode_event(struct training *t, const char *name,
     t->gave_up = 1;
     switch (e->kind) {
     case AGENT_EVENT_GIVE_UP:
+        t->lost_agent = 1;
         send_mode_event(t, RUN_EVENT_GIVE_UP, name, e);
         training_log_error(t, "%s is given up: it %s: %s", name, effect, e->text);
         if (e->change->mode == AGENT_NOOP) /* no process comes that would answer them */

@@ -183,6 +183,33 @@ def test_a_pause_does_not_wait_for_a_delay(w):
         assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
 
 
+def test_a_checkpoint_does_not_wait_for_one_that_is_given_up(w):
+    """Its process, which the checkpoint waits for, never becomes ready: neither the checkpoint nor
+    the run waits any longer."""
+    # So large that requests are kept for a replay, which is what the checkpoint waits for.
+    p = w.start("run", w.small(steps=harness.FOREVER, evaluate=0), "--name", "wait",
+                "--set", "agents.agent_0.critic.hidden=[512, 512]", "--set",
+                "agents.agent_0.restart={max_restarts: 0, on_give_up: noop}",
+                program=w.program_with_agent(harness.FAULT_AGENT),
+                env={"BROOD_FAULT": "agent_0/1:configure:before-reply:1,stop",
+                     "BROOD_LOG": "verbose"})
+    run = w.run_dir("wait")
+    wait_for_checkpoints(run, 1)
+    harness.pause(w, run)
+    harness.kill(harness.agents_of(p.pid)["agent_0"], signal.SIGSEGV)
+    stopped = harness.wait_until("another process", lambda: (
+        pid := harness.agents_of(p.pid).get("agent_0")) and harness.is_stopped(pid) and pid)
+    checkpoint = w.start("checkpoint", "wait")
+    harness.wait_until("a checkpoint that waits", lambda:
+                       "run: checkpoint waits" in (run / "logs" / "supervisor.log").read_text())
+    harness.kill(stopped)
+    wait_for(run, "give-up")
+    done(checkpoint)
+    w.brood("continue", "wait")
+    w.brood("stop", "wait")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+
+
 def test_a_limit_that_is_too_low_ends_the_run(w):
     """Progress in between does not help; each message names the limit."""
     p = w.start("run", w.small(steps=10_000_000, evaluate=0), "--name", "low", "--set",
