@@ -132,6 +132,8 @@ void training_start_rollout(struct training *t)
         .until = t->args->until,
         .probe = t->args->replay != NULL ? t->args->replay->probe : NULL,
         .draws = t->draws_env,
+        /* On nodes, all agents may compute: this machine's cores do not bound them. */
+        .cores = t->cluster != NULL ? agent_table_count(t->agents) : 0,
         .callbacks = {.on_row = training_on_row,
                       .on_checkpoint = training_on_checkpoint,
                       .on_change = training_on_change,

@@ -183,6 +183,29 @@ def test_nodes_get_the_columns_that_their_agents_read(w):
     end_of_all(everybody)
 
 
+def most_at_once(log, methods):
+    """How many of these requests waited for their answers at once, by a log of level debug."""
+    waiting, most = {}, 0
+    for word, agent, what, request in re.findall(
+            r"(to|from) (agent_\d): (.+?), request (\d+)", log):
+        if word == "from":
+            waiting.pop((agent, request), None)
+        elif what in methods:
+            waiting[agent, request] = what
+            most = max(most, len(waiting))
+    return most
+
+
+def test_the_supervisors_cores_do_not_bound_its_nodes(w):
+    """All agents update at once, also if the supervisor has one core; here they take turns."""
+    cpu = str(min(os.sched_getaffinity(0)))
+    for name, args, most in (("there", cluster(2), 3), ("here", (), 1)):
+        w.brood("run", w.small(steps=400), "--name", name, *args, prefix=("taskset", "-c", cpu),
+                env={"BROOD_LOG": "debug"})
+        log = (w.run_dir(name) / "logs" / "supervisor.log").read_text()
+        assert most_at_once(log, ("learn",)) == most, name
+
+
 def kill_something(p, draw, kinds):
     """Kill or stop an agent or a node; wait until it is gone, by the watchdog or silence."""
     nodes = harness.wait_until("a node", lambda: nodes_of(p.pid))
