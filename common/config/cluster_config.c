@@ -93,6 +93,8 @@ static int check_launcher(const struct run_config *c, const struct yaml_node *at
     if (k->launcher == LAUNCHER_SLURM && k->hosts != NULL)
         return yaml_fail(yaml_find(at, "hosts"), "cluster.hosts", err,
                          "Slurm chooses the hosts; options: [--nodelist=a] limits them");
+    if (k->options != NULL && command_check_words(k->options, "cluster.options", err) < 0)
+        return ERR_CONFIG;
     return k->command != NULL ? command_check_words(k->command, "cluster.command", err)
                               : 0;
 }

@@ -98,23 +98,27 @@ static int make_ssh(struct node_command *c, const struct cluster_config *config,
 static const char *fill_in(const char *word, size_t node, const char *host,
                            struct arena *arena)
 {
-    char text[4096], digits[32];
-    size_t n = 0;
+    char *text = NULL;
+    size_t len;
+    FILE *f = open_memstream(&text, &len);
+    const char *ret;
 
-    (void)snprintf(digits, sizeof(digits), "%zu", node);
-    while (*word != '\0' && n + 300 < sizeof(text)) {
+    CHECK(f != NULL, "no memory");
+    while (*word != '\0') {
         if (strncmp(word, "{node}", 6) == 0) {
-            n += (size_t)snprintf(text + n, sizeof(text) - n, "%s", digits);
+            (void)fprintf(f, "%zu", node);
             word += 6;
         } else if (strncmp(word, "{host}", 6) == 0) {
-            n += (size_t)snprintf(text + n, sizeof(text) - n, "%.255s", host);
+            (void)fputs(host, f);
             word += 6;
         } else {
-            text[n++] = *word++;
+            (void)fputc(*word++, f);
         }
     }
-    text[n] = '\0';
-    return arena_strdup(arena, text);
+    CHECK(fclose(f) == 0, "no memory");
+    ret = arena_strdup(arena, text);
+    free(text);
+    return ret;
 }
 
 static int make_command(struct node_command *c, const struct cluster_config *config,

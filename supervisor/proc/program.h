@@ -16,7 +16,8 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#define PROGRAM_MAX_WORDS     64
+/* 60 of a configuration (command_check_words), and those that a launcher adds to them. */
+#define PROGRAM_MAX_WORDS     80
 #define PROGRAM_MAX_VARIABLES 8
 
 struct program_spec {

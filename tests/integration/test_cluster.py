@@ -303,6 +303,19 @@ def test_other_nodes_take_what_one_cannot_start_again(w):
     harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("fewer")))
 
 
+def test_a_command_of_many_and_of_long_words(w):
+    """No word is cut, and what is too much for a start is refused by `brood check`."""
+    said = "x" * 5000
+    command = f"""[sh, -c, ': {said}; touch end-{{node}}; shift 56; exec "$@"'"""
+    file = w.small(steps=400)
+    w.brood("run", file, *cluster(2, f", command: {command}{', a' * 57}]", "command"))
+    assert sorted(path.name for path in w.path.glob("end-*")) == ["end-0", "end-1"]
+    for words in (cluster(2, f", command: {command}{', a' * 58}]", "command"),
+                  cluster(2, f", hosts: [a], options: [{', '.join(['-v'] * 61)}]", "ssh")):
+        _, err = w.brood("check", file, *words, code=2)
+        assert "found 61 words, expected at most 60" in err, err
+
+
 def node_pids(w, name):
     """The pids of the nodes that are up, by their places; 0: it is not."""
     return [n["pid"] if n["state"] == "up" else 0 for n in w.status(name)["nodes"]]
