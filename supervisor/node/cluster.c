@@ -230,7 +230,7 @@ static int launch(struct place *p, struct err *err)
     struct program_spec spec = {.agent_exe_fd = c->args.agent_exe_fd, .directory = "."};
     int rc;
 
-    slurm_make_name(name, c->args.config->run.name, p->index, p->secret.id);
+    slurm_make_name(name, c->args.name, p->index, p->secret.id);
     rc = node_command_make(&command, c->config, p->index, c->args.binaries->supervisor,
                            c->address, name, &c->arena, err);
     if (rc < 0)
@@ -849,12 +849,10 @@ static void make_places(struct cluster *c)
 /* Unlike that of any other supervisor, also of the same run. */
 static void name_run(struct cluster *c)
 {
-    const char *name = c->args.config->run.name;
     uint64_t random = 0;
 
     (void)getrandom(&random, sizeof(random), 0);
-    (void)snprintf(c->run, sizeof(c->run), "%.200s:%016" PRIx64, name != NULL ? name : "",
-                   random);
+    (void)snprintf(c->run, sizeof(c->run), "%.200s:%016" PRIx64, c->args.name, random);
 }
 
 /* Slurm's nodes are counted only now. */

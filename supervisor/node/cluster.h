@@ -53,7 +53,8 @@ struct cluster_event { /* valid for the call */
 
 struct cluster_args {
     uv_loop_t *loop;
-    const struct run_config *config; /* borrowed, as all below */
+    const char *name; /* of the run; borrowed, as all below */
+    const struct run_config *config;
     const struct binaries *binaries;
     int agent_exe_fd;          /* launches programs */
     const char *logs;          /* folder for node-<n>.log; copied; NULL: not kept */

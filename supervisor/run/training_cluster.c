@@ -77,6 +77,7 @@ static void on_line(void *ctx, const char *line)
 int training_open_cluster(struct training *t, struct err *err)
 {
     const struct cluster_args args = {.loop = &t->loop,
+                                      .name = run_dir_name(t->args->dir),
                                       .config =
                                           t->args->config, /* outlives all changes */
                                       .binaries = t->args->binaries,

@@ -66,7 +66,7 @@ def test_the_same_bytes_as_on_one_machine(w, rig):
     p = start(w, "there", file, *PATIENT, *cluster(", nodes: 3, options: [--exclusive]"))
     assert sorted(await_nodes(rig, p, 3).values()) == ["n1", "n2", "n3"]
     names = sorted(name for _, name in rig.jobs().values())
-    assert [name.rsplit("-", 1)[0] for name in names] == [f"brood-small-{i}" for i in range(3)]
+    assert [name.rsplit("-", 1)[0] for name in names] == [f"brood-there-{i}" for i in range(3)]
     end_and_compare(w, rig, p, "there", file)
 
 
@@ -84,7 +84,7 @@ def test_steps_of_an_allocation(w, rig):
     harness.wait_until("a round", lambda: harness.checkpoints(w.run_dir("steps")))
     steps = rig.run("squeue", "--noheader", "--steps", f"--jobs={job}",
                     "--format=%i %j").splitlines()
-    step, = [line.split()[0] for line in steps if "brood-small-1-" in line]
+    step, = [line.split()[0] for line in steps if "brood-steps-1-" in line]
     second, = [pid for pid, name in nodes.items() if name == "n2"]
     rig.run("scancel", step)
     harness.wait_until("its end", lambda: not harness.alive(second))
