@@ -38,6 +38,7 @@ enum {
     READ_BYTES = 512,  /* of what a launched program wrote last */
     QUOTE_BYTES = 320, /* of it in an error, behind the node's name: the end says most */
     KEEPER_MS = 1000,  /* to sweep what a node has left */
+    AGAIN_MS = 100,    /* until it is seen again whether a place can be given up */
     QUEUED_MS =
         1000, /* from the launch until the log says that Slurm's queue is waited for */
     SLURM_END_MS = 10000, /* for Slurm's answers at the end of a run */
@@ -52,7 +53,7 @@ enum place_state {
     PLACE_FILLING,  /* connected, but without all that its processes need */
     PLACE_UP,
     PLACE_ENDING,  /* lost; what was launched is being killed */
-    PLACE_WAITING, /* for its next start, until due_ms */
+    PLACE_WAITING, /* for its next start, or for another place, until due_ms */
     PLACE_GONE,    /* it is not started again */
     PLACE_STATE_COUNT,
 };
@@ -85,7 +86,8 @@ struct place {
     uint64_t since_ms; /* in this state */
     uint64_t due_ms;
     struct restart_history restarts;
-    struct err why; /* of the last loss or failed start */
+    struct err why;    /* of the last loss or failed start */
+    struct err reason; /* to give it up, once another place can take over; 0: none */
 };
 
 struct cluster {
@@ -549,6 +551,34 @@ static int lacks_space(const struct place *p)
     return p->why.code == -ENOSPC || p->why.code == -EDQUOT;
 }
 
+/* Whether another place may be up later, and is not itself to be given up. */
+static int others_may_come(const struct place *p)
+{
+    const struct cluster *c = p->cluster;
+
+    for (size_t i = 0; i < c->n; i++) {
+        const struct place *q = &c->places[i];
+
+        if (q != p && q->state != PLACE_EMPTY && q->state != PLACE_GONE &&
+            q->reason.code == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* Gives the place up; not yet if all others are only being started. */
+static void try_to_give_up(struct place *p, const struct err *reason)
+{
+    if (another(p) != NULL || !others_may_come(p)) {
+        give_up(p, reason);
+        return;
+    }
+    if (reason != &p->reason)
+        p->reason = *reason;
+    enter(p, PLACE_WAITING);
+    p->due_ms = (uint64_t)monotonic_ms() + AGAIN_MS;
+}
+
 /* Starts the place again, at once or later, or gives it up. */
 static void judge(struct place *p)
 {
@@ -563,15 +593,15 @@ static void judge(struct place *p)
     v = restart_history_feed(&p->restarts, config, RESTART_EV_CRASHED, uv_hrtime(), 0);
     if (lacks_space(p) && another(p) != NULL) {
         (void)err_set(&why, p->why.code, "its disk is full: %s", p->why.msg);
-        give_up(p, &why);
+        try_to_give_up(p, &why);
     } else if (p->n_starts >= CLUSTER_MAX_STARTS) {
         (void)err_set(&why, ERR_AGENT, "it cannot be started again: %s", p->why.msg);
-        give_up(p, &why);
+        try_to_give_up(p, &why);
     } else if (v.action == RESTART_DO_GIVE_UP) {
         (void)err_set(&why, ERR_AGENT,
                       "it was lost %zu times within %g s, the last time: %s",
                       p->restarts.n_deaths, config->within_s, p->why.msg);
-        give_up(p, &why);
+        try_to_give_up(p, &why);
     } else if (v.action == RESTART_DO_WAIT) {
         enter(p, PLACE_WAITING);
         p->due_ms = (uint64_t)monotonic_ms() + v.delay_ns / 1000000;
@@ -712,7 +742,11 @@ static void look_at(struct place *p)
     case PLACE_WAITING:
         if (p->cluster->is_stopping)
             enter(p, PLACE_GONE);
-        else if ((uint64_t)monotonic_ms() >= p->due_ms)
+        else if ((uint64_t)monotonic_ms() < p->due_ms)
+            break;
+        else if (p->reason.code < 0)
+            try_to_give_up(p, &p->reason);
+        else
             start_place(p, NULL);
         break;
     case PLACE_ENDING:

@@ -14,6 +14,8 @@
  *          node that was up for `within` has made progress. When the new place has what the
  *          agents need (node_feed.h), their exits are reported, and the table starts them
  *          there, from its snapshots.
+ *          While all other nodes are only being started, a place that is to be given up waits for
+ *          one of them.
  * None     left: the next start of an agent fails with the reason, and so does the run.
  * Threads  loop thread = main thread.
  */
@@ -81,7 +83,7 @@ struct cluster_info {
     const char *host; /* as it calls itself, or as configured; NULL: neither */
     /* "starting": launched, not connected; "filling": connected, gets what its processes
      * need; "up"; "ending": lost, what was launched is being killed; "waiting" before its
-     * next start; "gone": given up, or the run ends. */
+     * next start, or to be given up; "gone": given up, or the run ends. */
     const char *state;
     size_t agents;     /* processes whose place it is */
     uint64_t restarts; /* starts after the first */

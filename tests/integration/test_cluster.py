@@ -303,6 +303,30 @@ def test_other_nodes_take_what_one_cannot_start_again(w):
     harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("fewer")))
 
 
+def test_a_node_that_is_started_again_takes_what_another_one_gives_up(w):
+    """Although it is not up yet when the other one cannot be started again."""
+    again = """[sh, -c, 'if mkdir started-{node}; then exec "$0" "$@"; fi; [ {node} = 1 ] ||
+                exit 1; until [ -e go ]; do sleep 0.05; done; exec "$0" "$@"']"""
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    p = start(w, "both", file, *PATIENT,
+              *cluster(2, f", command: {again}" + KEEP_NODES, "command"))
+    first, second = harness.wait_until("the nodes", lambda: (
+        n := nodes_of(p.pid)) and len(n) == 2 and n)
+
+    def states():
+        assert p.poll() is None, p.log.read_text()
+        return [(n["state"], n["restarts"]) for n in w.status("both")["nodes"]]
+    harness.kill(second)
+    harness.wait_until("its next start", lambda: states()[1] == ("starting", 1))
+    harness.kill(first)
+    harness.wait_until("the last try", lambda: states()[0] == ("waiting", 3))
+    (w.path / "go").touch()
+    harness.wait_until("the move", lambda: states() == [("gone", 3), ("up", 1)])
+    at = w.status("both")["env_steps"]
+    harness.wait_until("progress", lambda: w.status("both")["env_steps"] > at)
+    end_as_calm(w, p, "both", file, 400)
+
+
 def test_a_command_of_many_and_of_long_words(w):
     """No word is cut, and what is too much for a start is refused by `brood check`."""
     said = "x" * 5000
