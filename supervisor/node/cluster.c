@@ -660,13 +660,13 @@ static void look_at_program(struct place *p)
 }
 
 /* Whether the job of a node waits in Slurm's queue. That is no failure of its start, unless
- * the run's other nodes wait for it. */
+ * another node, which is up, could take its processes. */
 static int is_queued(struct place *p)
 {
     struct cluster *c = p->cluster;
     char quote[QUOTE_BYTES + 32], name[320], line[sizeof(quote) + sizeof(name) + 64];
 
-    if (c->config->launcher != LAUNCHER_SLURM || !c->is_starting)
+    if (c->config->launcher != LAUNCHER_SLURM || (!c->is_starting && another(p) != NULL))
         return 0;
     quote_log(p, quote, sizeof(quote));
     if (!slurm_says_waiting(quote))

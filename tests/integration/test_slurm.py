@@ -227,6 +227,25 @@ def test_nodes_wait_in_the_queue(w, rig):
 
 
 @slurm_rig.on_slurm
+def test_the_next_job_of_a_lost_node_waits_in_the_queue(w, rig):
+    """No other node could take its agents: that is no failure of its start."""
+    file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
+    p = start(w, "later", file, *PATIENT, *cluster(", nodes: 1"))
+    node, = rig.jobs()
+    rig.run("sbatch", "-N3", "--exclusive", "-o", "/dev/null", "--wrap=exec sleep 1000000")
+    other, = set(rig.jobs()) - {node}
+    rig.run("scancel", node)
+    harness.wait_until("the message", lambda: "waits in Slurm's queue" in
+                       p.log.read_text() or p.poll() is not None)
+    assert p.poll() is None, p.log.read_text()
+    assert rig.jobs()[other][0] == "RUNNING", rig.jobs()
+    rig.run("scancel", other)
+    progress(w, p, "later")
+    assert [n["restarts"] for n in w.status("later")["nodes"]] == [1]
+    end_and_compare(w, rig, p, "later", file)
+
+
+@slurm_rig.on_slurm
 def test_what_cannot_be_is_refused_in_one_line(w, rig):
 
     def refused(code, *args, command="run", prefix=(), **more):
