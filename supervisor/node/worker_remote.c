@@ -128,7 +128,7 @@ void remote_site_lose(struct remote_site *s, const struct err *why)
         l->base.is_block_lost = l->spec->command == NULL;
         if (!l->has_process)
             continue;
-        l->is_lost = 1;
+        l->is_lost = l->base.was_lost = 1;
         l->base.is_running = 0;
         l->base.exit_code = -1;
         l->base.signal = SIGKILL;
@@ -605,7 +605,7 @@ static void open_there(struct remote_link *l)
 /* The end of a process that was lost before it began. */
 static int start_in_vain(struct remote_link *l, struct err *err)
 {
-    l->is_lost = 1;
+    l->is_lost = l->base.was_lost = 1;
     l->base.signal = SIGKILL;
     l->site->args.on_news(l->site->args.ctx);
     return l->site->why_gone.code < 0 ? err_pass(err, &l->site->why_gone) : 0;
@@ -621,6 +621,7 @@ static int remote_start(struct worker_link *base, struct err *err)
 
     base->pid = 0;
     base->is_running = 0;
+    base->was_lost = 0;
     base->exit_code = -1;
     base->signal = 0;
     base->host = l->site->host;

@@ -255,7 +255,8 @@ static void do_spawn(struct agent *a)
     a->link->ops->limit_memory(a->link, a->limits.memory_limit_bytes);
     (void)restart_history_feed(&a->restarts, &a->limits.restart, RESTART_EV_STARTED,
                                uv_hrtime(), 0);
-    agent_emit(a, a->n_restarts == 0 ? AGENT_EVENT_SPAWN : AGENT_EVENT_RESPAWN);
+    if (a->link->pid != 0) /* else its node was lost, and its exit follows */
+        agent_emit(a, a->n_restarts == 0 ? AGENT_EVENT_SPAWN : AGENT_EVENT_RESPAWN);
 }
 
 static void do_configure(struct agent *a)

@@ -44,7 +44,7 @@ static enum restart_event exited_by(const struct agent *a)
 {
     if (a->requested_end != RESTART_EV_STARTED)
         return a->requested_end;
-    if (was_killed(a) && a->death.in == AGENT_IDLE)
+    if (was_killed(a) && (a->death.in == AGENT_IDLE || a->link->was_lost))
         return RESTART_EV_KILLED;
     if (a->is_over_memory)
         return RESTART_EV_OVER_MEMORY;

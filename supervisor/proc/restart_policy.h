@@ -48,8 +48,8 @@ enum restart_event {
     RESTART_EV_DONE,        /* exit code 0 without having been asked to exit */
     RESTART_EV_REFUSED,     /* exit code 100 */
     RESTART_EV_LATER,       /* exit code 111: it had no memory */
-    RESTART_EV_KILLED,   /* on request, or from outside while it had no pending request:
-                            the policy decides, the death does not count */
+    RESTART_EV_KILLED, /* on request, or from outside while it had no pending request, or
+                            with its node: the policy decides, the death does not count */
     RESTART_EV_REPLACED, /* on request: another process follows, whatever the policy */
     RESTART_EV_DELAY_OVER,
     RESTART_EVENT_COUNT,

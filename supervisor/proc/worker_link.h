@@ -151,6 +151,9 @@ struct worker_link {
     const char *host;
     /* Which start of its node the newest process belongs to (node_protocol.h); 0: none. */
     uint64_t generation;
+    /* The newest process was lost with its machine, or before it began: its end is no fault of
+     * its own. */
+    int was_lost;
     /* The block was lost with its machine: before the next start, the table puts the newest
      * snapshot, or clears the block. snapshot is then not possible (UV_EAGAIN). */
     int is_block_lost;

@@ -303,6 +303,25 @@ def test_other_nodes_take_what_one_cannot_start_again(w):
     harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("fewer")))
 
 
+def test_the_loss_of_a_node_is_no_death_of_its_agents(w):
+    """Not even of one that had made no progress, whose deaths count."""
+    file = w.small(steps=400)
+    p = w.start("run", file, "--name", "lost", "--set", "defaults.restart={max_restarts: 0}",
+                *cluster(1, KEEP_NODES), program=w.program_with_agent(harness.FAULT_AGENT),
+                env={"BROOD_FAULT": "agent_1:configure:before-reply:1,stop"})
+
+    def stuck():
+        assert p.poll() is None, p.log.read_text()
+        return any(harness.is_stopped(agents_on(node).get("agent_1", 0))
+                   for node in nodes_of(p.pid))
+    harness.wait_until("a process that does not begin", stuck)
+    harness.kill(nodes_of(p.pid)[0])
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    assert "agent_1 was respawned" in p.log.read_text(), p.log.read_text()
+    w.brood("run", file, "--name", "calm")
+    harness.assert_same_files(trained(w.run_dir("calm")), trained(w.run_dir("lost")))
+
+
 def test_a_node_that_is_started_again_takes_what_another_one_gives_up(w):
     """Although it is not up yet when the other one cannot be started again."""
     again = """[sh, -c, 'if mkdir started-{node}; then exec "$0" "$@"; fi; [ {node} = 1 ] ||
