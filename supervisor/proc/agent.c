@@ -379,20 +379,23 @@ static void do_deliver(struct agent *a)
                                       .response = a->in_data,
                                       .response_len = a->in_len};
     struct err err;
+    int rc = 0;
 
     if (trace_is_on())
         agent_trace_answer(a);
-    if (agent_advance(a, 0, &err) < 0) {
+    if (p.writes)
+        rc = commit(a, &x, &err);
+    if (rc == UV_EAGAIN) { /* as if it had died before: the next process is asked again */
+        do_kill(a);
+        return;
+    }
+    if (rc < 0 || agent_advance(a, 0, &err) < 0) {
         agent_feed_fatal(a, &err);
         return;
     }
     if (p.writes || !a->kind->has_block)
         (void)restart_history_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
                                    uv_hrtime(), 0);
-    if (p.writes && commit(a, &x, &err) < 0) {
-        agent_feed_fatal(a, &err);
-        return;
-    }
     p.fn(p.ctx, a->index, &a->in);
 }
 

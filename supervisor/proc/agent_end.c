@@ -95,11 +95,12 @@ static void describe_exit(const struct agent *a, char *ret, size_t size)
 /* ---- another process ---- */
 
 /* Whether it was killed from outside while no writing request was pending: its block then
- * is the newest snapshot. (A process that crashed may have damaged the block.) */
+ * is the newest snapshot. (A process that crashed may have damaged the block.) One that is idle
+ * may have carried the request out, if its answer could not be committed. */
 static int is_block_whole(const struct agent *a)
 {
-    return was_killed(a) && (a->death.in == AGENT_IDLE ||
-                             (a->death.in == AGENT_BUSY && !a->pending.writes));
+    return was_killed(a) && !(a->pending.active && a->pending.writes) &&
+           (a->death.in == AGENT_IDLE || a->death.in == AGENT_BUSY);
 }
 
 /* Prepares the block for the next process. */

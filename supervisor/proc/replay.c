@@ -168,7 +168,7 @@ int replay_commit(struct replay *r, const struct replay_block *block,
     CHECK(r->has_snapshot);
     if (replay_is_snapshot_due(r, x->frame_len))
         rc = replay_snapshot(r, block, err);
-    if (rc != UV_EAGAIN)
+    if (rc != UV_EAGAIN || (r->max_requests > 0 && r->n_requests >= r->max_requests))
         return rc;
     replay_add(r, x);
     return 0;

@@ -85,8 +85,8 @@ struct replay_exchange {
 };
 
 /* Adds the exchange to the list, or takes a snapshot of the block, which contains the
- * effect of the exchange. If the block cannot be copied now (UV_EAGAIN), the exchange is
- * added and there is no error. */
+ * effect of the exchange. If the block cannot be copied now, the exchange is added and
+ * there is no error; UV_EAGAIN: there are max_requests already, and nothing has changed. */
 int replay_commit(struct replay *r, const struct replay_block *block,
                   const struct replay_exchange *x, struct err *err);
 

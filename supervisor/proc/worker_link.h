@@ -101,9 +101,10 @@ struct worker_link_ops {
      * choice, calls only as often as costs 1 % of the time. Also called between on_exit and
      * the next start, for a process that was killed from outside. UV_EAGAIN: not possible
      * now. The table then keeps the writing requests since the last snapshot and replays
-     * them to the next process; but a checkpoint waits until the worker becomes ready the
-     * next time, and where the present values are indispensable (agent_mode.c) the worker
-     * fails. So a set should wait for the bytes rather than always return this. */
+     * them to the next process; if it may keep no more of them (replay.h), it kills this
+     * process, and asks the next one again. But a checkpoint waits until the worker becomes
+     * ready the next time, and where the present values are indispensable (agent_mode.c) the
+     * worker fails. So a set should wait for the bytes rather than always return this. */
     int (*snapshot)(struct worker_link *l, void *dst, size_t len_bytes, struct err *err);
     /* Writes the block: the running process, which has no pending request, and the next one
      * find these values. Before the first start it also sets the length. */

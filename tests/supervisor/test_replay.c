@@ -150,6 +150,9 @@ START_TEST(what_cannot_be_copied_stays_in_the_list)
     ck_assert_uint_eq(r.n_requests, 1);
     ck_assert_int_eq(replay_snapshot(&r, &later, NULL), UV_EAGAIN);
     ck_assert_uint_eq(r.n_requests, 1);
+    r.max_requests = 1; /* it may not get longer than that */
+    ck_assert_int_eq(replay_commit(&r, &later, &x, NULL), UV_EAGAIN);
+    ck_assert_uint_eq(r.n_requests, 1);
     ck_assert_mem_eq(r.snapshot, "abc", 4);
     ck_assert_int_eq(r.has_kept, 1);
     ck_assert_mem_eq(r.kept, "abc", 4);

@@ -58,6 +58,8 @@ static struct memory_site {
     size_t n;
     int n_starts, n_open, n_snapshots, n_puts, n_clears, n_pauses;
     int now_or_never; /* 1: only the first snapshot is possible; 0: all are */
+    int n_learns;
+    int dies_copied; /* the process is lost while it is copied after that many learns */
     /* loses_what_waits: 1: the second process has the mishap, too; its block is lost
      * while the next start is delayed */
     int loses_what_waits;
@@ -230,6 +232,7 @@ static void answer(struct memory_link *l, const struct msg *m)
     if (strcmp(m->method, "reset") == 0)
         l->state = 0;
     l->state = l->state * 31 + value;
+    site.n_learns += strcmp(m->method, "learn") == 0;
     for (size_t i = 0; i < WORDS && strcmp(m->method, "learn") == 0; i++)
         l->block[i] = l->block[i] * 6364136223846793005u + value + i;
     msg_map(&l->out, 1);
@@ -324,6 +327,11 @@ static int link_snapshot(struct worker_link *base, void *dst, size_t len_bytes,
     struct memory_link *l = memory_of(base);
 
     ck_assert_uint_eq(len_bytes, l->block_bytes);
+    if (site.dies_copied > 0 && site.n_learns == site.dies_copied && base->is_running) {
+        lose_block(l);
+        die(l, -1, SIGKILL);
+        site.now_or_never = 0;
+    }
     if (base->is_block_lost)
         return err_set(err, UV_EAGAIN, "its values are lost");
     if (site.now_or_never && site.n_snapshots > 0)
@@ -680,6 +688,25 @@ START_TEST(replay_brings_it_back)
 }
 END_TEST
 
+/* It is lost while its block is copied because no more requests may be kept: its answer is not
+ * delivered, and the next process, which gets only those that were kept, repeats the request. */
+START_TEST(no_more_is_replayed_than_allowed)
+{
+    add_worker("memory");
+    site.now_or_never = 1;
+    site.dies_copied = 4;
+    start_ready();
+    agent_table_limit_replay(rig.table, 0, 3);
+    for (size_t k = 0; k < ROUNDS; k++)
+        ck_assert_uint_eq(ask(0, "learn", k), expected_sum(k + 1));
+    assert_block();
+    ck_assert_uint_eq(rig.replayed, 3);
+    ck_assert_int_eq(site.n_learns, ROUNDS + 3 + 1);
+    stop_table();
+    ck_assert_str_eq(rig.events, "shrxShrx");
+}
+END_TEST
+
 /* The block is intact when a process has died, but lost when the next one starts. (The
  * first start after progress is not delayed.) */
 START_TEST(a_block_is_put_again_that_was_lost_meanwhile)
@@ -885,6 +912,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_life_without_mishap);
     tcase_add_loop_test(tc, death_changes_nothing, 0, N_MISHAPS * N_REQUESTS);
     tcase_add_loop_test(tc, replay_brings_it_back, 0, N_MISHAPS * N_REQUESTS);
+    tcase_add_test(tc, no_more_is_replayed_than_allowed);
     tcase_add_loop_test(tc, a_block_is_put_again_that_was_lost_meanwhile, 0, 3);
     tcase_add_test(tc, values_out_of_reach_are_no_error);
     tcase_add_test(tc, preloaded_values_are_put);
