@@ -13,7 +13,8 @@ struct env_host {
     char *logs;
     struct agent_table *tables[MAX_TABLES];
     size_t n, n_stopped;
-    int stopping, stopped, failed, inexact;
+    int stopping, stopped, failed, inexact, has_limits;
+    struct agent_limits limits; /* with has_limits: of tables that are added, too */
 };
 
 struct env_host *env_host_new(const struct env_host_args *args)
@@ -39,12 +40,20 @@ const struct env_host_args *env_host_args(const struct env_host *h)
     return &h->args;
 }
 
+static void limit(const struct env_host *h, struct agent_table *t)
+{
+    for (size_t i = 0; i < agent_table_count(t); i++)
+        agent_table_set_limits(t, i, &h->limits);
+}
+
 int env_host_add(struct env_host *h, struct agent_table *processes, struct err *err)
 {
     if (h->stopping)
         return err_set(err, ERR_STATE, "the environments are stopping");
     CHECK(h->n < MAX_TABLES);
     h->tables[h->n++] = processes;
+    if (h->has_limits)
+        limit(h, processes);
     return 0;
 }
 
@@ -134,9 +143,8 @@ int env_host_respawn(struct env_host *h, size_t process, struct err *err)
 
 void env_host_set_limits(struct env_host *h, const struct env_config *config)
 {
-    const struct agent_limits limits = external_limits(config);
-
+    h->limits = external_limits(config);
+    h->has_limits = 1;
     for (size_t i = 0; i < h->n; i++)
-        for (size_t k = 0; k < agent_table_count(h->tables[i]); k++)
-            agent_table_set_limits(h->tables[i], k, &limits);
+        limit(h, h->tables[i]);
 }

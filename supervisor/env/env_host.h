@@ -45,6 +45,7 @@ void env_host_free(struct env_host *h); /* after the vec_envs; NULL is fine */
 /* Idempotent; a shorter deadline replaces a longer one. Nothing can start later. */
 void env_host_stop(struct env_host *h, uint64_t deadline_ms);
 int env_host_is_exact(const struct env_host *h);
+/* Changes the limits of all processes, also of those that are started later. */
 void env_host_set_limits(struct env_host *h, const struct env_config *config);
 
 /* The processes, in the order of their starts. */

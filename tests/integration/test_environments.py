@@ -445,6 +445,21 @@ def test_what_concerns_the_processes_changes_in_a_live_run(w):
                      "temporary", last), last
 
 
+def test_such_a_change_is_also_for_processes_that_start_later(w):
+    p = w.start("run", hallway(w, steps=harness.FOREVER, evaluate=0, algorithm="random"),
+                "--name", "live")
+    harness.wait_until("rounds", lambda: (w.run_dir("live") / "control.sock").exists()
+                       and w.status("live")["env_steps"] > 100)
+    change(w, p, "live", "env.restart.policy=temporary")
+    change(w, p, "live", "evaluation.every_env_steps=500")
+    harness.kill(harness.wait_until("an evaluation", lambda: processes_of(
+        w, "live").get("eval_env_0")))
+    assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+    last = p.log.read_text().splitlines()[-1]
+    assert re.search(r"process eval_env_0 \(pid \d+\): killed by SIGKILL.* its restart "
+                     "policy is temporary", last), last
+
+
 def test_a_memory_limit_set_in_a_live_run_is_kept(w):
     greedy = w.write("greedy.py", GREEDY.format(examples=str(EXAMPLES)))
     p = w.start("run", bridged(w, greedy, steps=harness.FOREVER, evaluate=0, algorithm="random"),
