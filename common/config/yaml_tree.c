@@ -411,11 +411,17 @@ int yaml_tree_parse(struct yaml_node **ret, struct arena *arena, const char *tex
     return rc;
 }
 
-int yaml_is_null(const struct yaml_node *n)
+int yaml_is_word(const struct yaml_node *n, const char *word, const char *title,
+                 const char *upper)
 {
     return n->kind == YAML_SCALAR && !n->quoted &&
-           (n->text[0] == '\0' || strcmp(n->text, "~") == 0 ||
-            strcmp(n->text, "null") == 0);
+           (strcmp(n->text, word) == 0 || strcmp(n->text, title) == 0 ||
+            strcmp(n->text, upper) == 0);
+}
+
+int yaml_is_null(const struct yaml_node *n)
+{
+    return yaml_is_word(n, "null", "Null", "NULL") || yaml_is_word(n, "", "~", "~");
 }
 
 struct yaml_node *yaml_find(const struct yaml_node *map, const char *key)

@@ -48,7 +48,11 @@ int yaml_tree_parse(struct yaml_node **ret, struct arena *arena, const char *tex
 int yaml_value_parse(struct yaml_node **ret, struct arena *arena, const char *text,
                      const char *place, struct err *err);
 
-/* Whether the value is null: nothing after the colon, "~" or "null". */
+/* Whether the value is this word without quotes, in one of the spellings that YAML's core
+ * schema has for it: "true", "True", "TRUE". */
+int yaml_is_word(const struct yaml_node *n, const char *word, const char *title,
+                 const char *upper);
+/* Whether the value is null: nothing after the colon, "~", "null", "Null" or "NULL". */
 int yaml_is_null(const struct yaml_node *n);
 /* The child with that key; NULL if there is none, or map is NULL or not a map. */
 struct yaml_node *yaml_find(const struct yaml_node *map, const char *key);

@@ -50,8 +50,38 @@ void external_init(struct external *ret, const struct env_config *config,
 
 /* ---- configure ---- */
 
-static int pack_number(const char *text, struct msg_out *o)
+/* Packs what YAML's core schema has beside decimal numbers: 0x1f, 0o17, .inf, .nan. */
+static int pack_odd_number(const struct yaml_node *n, struct msg_out *o)
 {
+    const char *text = n->text, *digits;
+    const int is_hex = strncmp(text, "0x", 2) == 0,
+              is_octal = strncmp(text, "0o", 2) == 0;
+    uint64_t whole;
+
+    if (yaml_is_word(n, ".nan", ".NaN", ".NAN")) {
+        msg_f64(o, (double)NAN);
+        return 1;
+    }
+    if (yaml_is_word(n, ".inf", ".Inf", ".INF") ||
+        yaml_is_word(n, "+.inf", "+.Inf", "+.INF") ||
+        yaml_is_word(n, "-.inf", "-.Inf", "-.INF")) {
+        msg_f64(o, *text == '-' ? -(double)INFINITY : (double)INFINITY);
+        return 1;
+    }
+    if (!is_hex && !is_octal)
+        return 0;
+    digits = is_hex ? "0123456789abcdefABCDEF" : "01234567";
+    errno = 0;
+    whole = strtoull(text + 2, NULL, is_hex ? 16 : 8);
+    if (text[2] == '\0' || text[2 + strspn(text + 2, digits)] != '\0' || errno != 0)
+        return 0;
+    msg_u64(o, whole);
+    return 1;
+}
+
+static int pack_number(const struct yaml_node *n, struct msg_out *o)
+{
+    const char *text = n->text;
     char *end;
     long long whole;
     unsigned long long large;
@@ -71,19 +101,20 @@ static int pack_number(const char *text, struct msg_out *o)
     }
     v = strtod(text, &end);
     if (end == text || *end != '\0' || strpbrk(text, "xXnN") != NULL || !isfinite(v))
-        return 0; /* strtod also accepts hexadecimal, inf and nan: send those as text */
+        return pack_odd_number(n, o); /* strtod has its own inf, nan and hexadecimal */
     msg_f64(o, v);
     return 1;
 }
 
 static void pack_scalar(const struct yaml_node *n, struct msg_out *o)
 {
+    const int is_true = yaml_is_word(n, "true", "True", "TRUE");
+
     if (yaml_is_null(n))
         msg_nil(o);
-    else if (!n->quoted &&
-             (strcmp(n->text, "true") == 0 || strcmp(n->text, "false") == 0))
-        msg_bool(o, n->text[0] == 't');
-    else if (n->quoted || !pack_number(n->text, o))
+    else if (is_true || yaml_is_word(n, "false", "False", "FALSE"))
+        msg_bool(o, is_true);
+    else if (n->quoted || !pack_number(n, o))
         msg_str(o, n->text);
 }
 

@@ -45,6 +45,8 @@ START_TEST(a_tree_knows_its_lines)
     ck_assert_ptr_null(yaml_find(NULL, "c"));
     ck_assert(yaml_is_null(parse("")));
     ck_assert(yaml_is_null(parse("# nothing\n")));
+    ck_assert(yaml_is_null(parse("Null")) && yaml_is_null(parse("NULL")));
+    ck_assert(!yaml_is_null(parse("nULL")) && !yaml_is_null(parse("'Null'")));
 }
 END_TEST
 

@@ -390,6 +390,27 @@ def test_an_environment_may_have_a_long_path(w):
     assert re.search(r" of \.\.\.[dep]+/kinds_v0\.py:parallel_env, ", line), line
 
 
+TELLING = """
+def parallel_env(**params):
+    raise ValueError(", ".join(f"{k}={v!r}" for k, v in params.items()))
+"""
+
+
+def test_parameters_have_the_types_of_yaml(w):
+    file = bridged(w, w.write("telling.py", TELLING))
+    for params, says in (
+            ("a: true, b: False, c: TRUE, d: tRUE, e: 'True'",
+             "a=True, b=False, c=True, d='tRUE', e='True'"),
+            ("a: ~, b: null, c: Null, d: NULL, e: 'null', f: nULL",
+             "a=None, b=None, c=None, d=None, e='null', f='nULL'"),
+            ("a: 7, b: -7, c: 1e3, d: .5, e: '7', f: 0x1F, g: 0o17, h: 0x, i: 0x-1, j: 0o8",
+             "a=7, b=-7, c=1000.0, d=0.5, e='7', f=31, g=15, h='0x', i='0x-1', j='0o8'"),
+            ("a: .inf, b: -.INF, c: +.Inf, d: .NaN, e: inf, f: nan, g: '.inf', h: 1e999",
+             "a=inf, b=-inf, c=inf, d=nan, e='inf', f='nan', g='.inf', h='1e999'")):
+        err = w.brood("check", file, "--set", f"env.params={{{params}}}", code=2)[1]
+        assert err.endswith(f"ValueError: {says}\n"), err
+
+
 GREEDY = """
 import pathlib, sys
 sys.path.insert(0, {examples!r})
