@@ -19,11 +19,21 @@ struct ask {
     int is_done, is_stopped;
     struct err failure; /* the first one; code 0: none */
     int process_failed; /* the failure came from a process, not from ask_fail */
+    int was_killed;     /* that process died by a signal that we did not send */
 };
 
 static void on_ready(void *ctx)
 {
     ask_done(ctx);
+}
+
+/* A process's last exit is reported before its failure; text: why it was ended by us. */
+static void on_event(void *ctx, const struct agent_event *e)
+{
+    struct ask *a = ctx;
+
+    if (e->kind == AGENT_EVENT_EXIT && a->failure.code == 0)
+        a->was_killed = e->signal != 0 && e->text == NULL;
 }
 
 static void on_failed(void *ctx, size_t agent, const struct err *report)
@@ -49,8 +59,11 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
 
 static int start(struct ask *a, int agent_exe_fd, struct err *err)
 {
-    const struct agent_callbacks cb = {
-        .on_ready = on_ready, .on_failed = on_failed, .on_stopped = on_stopped, .ctx = a};
+    const struct agent_callbacks cb = {.on_event = on_event,
+                                       .on_ready = on_ready,
+                                       .on_failed = on_failed,
+                                       .on_stopped = on_stopped,
+                                       .ctx = a};
     struct agent_spec *specs = xcalloc(a->n, sizeof(*specs));
     int rc;
 
@@ -128,6 +141,11 @@ const msgpack_object *ask_answer(const struct ask *a, size_t i)
 int ask_process_failed(const struct ask *a)
 {
     return a->process_failed;
+}
+
+int ask_process_was_killed(const struct ask *a)
+{
+    return a->process_failed && a->was_killed;
 }
 
 struct agent_table *ask_agents(const struct ask *a)

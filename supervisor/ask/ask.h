@@ -47,6 +47,8 @@ void ask_close(struct ask *a); /* NULL is fine */
 const msgpack_object *ask_answer(const struct ask *a, size_t i);
 /* 1 if a process failed; 0 if the supervisor could not start or serve it. */
 int ask_process_failed(const struct ask *a);
+/* 1 if that process died by a signal that the supervisor did not send. */
+int ask_process_was_killed(const struct ask *a);
 
 /* The table to send requests with, and the loop that delivers the responses. */
 struct agent_table *ask_agents(const struct ask *a);

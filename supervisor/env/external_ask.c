@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { MAX_PROCESSES = 3 };
+
 /* The last answer is kept, because a command reads a configuration several times and then
  * creates its environment. */
 static struct {
@@ -42,8 +44,9 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
     external_pack_configure(ctx, 1, 0, o);
 }
 
+/* *ret_killed: whether a signal ended the process before it answered. */
 static int ask_process(struct env_spec *ret, struct external *f, struct arena *arena,
-                       struct err *err)
+                       int *ret_killed, struct err *err)
 {
     const struct agent_spec spec = {.name = "environment",
                                     .role = "environment",
@@ -68,18 +71,24 @@ static int ask_process(struct env_spec *ret, struct external *f, struct arena *a
         if (rc < 0)
             (void)err_wrap(err, "its answer to configure");
     }
+    *ret_killed = ask_process_was_killed(ask);
     ask_close(ask);
     return rc;
 }
 
+/* A process that is killed from outside says nothing about the configuration: another one is
+ * asked. One that crashes by itself does so each time. */
 static int ask_anew(struct external *f, char *question, struct err *err)
 {
-    int rc;
+    int rc = -1, killed = 1;
 
-    arena_reset(&kept.arena);
     free(kept.question);
     kept.question = NULL;
-    rc = ask_process(&kept.spec, f, &kept.arena, err);
+    for (int i = 0; i < MAX_PROCESSES && rc < 0 && killed; i++) {
+        killed = 0;
+        arena_reset(&kept.arena);
+        rc = ask_process(&kept.spec, f, &kept.arena, &killed, err);
+    }
     if (rc < 0)
         free(question);
     else

@@ -600,6 +600,38 @@ def test_what_imports_for_long_needs_more_time(w):
                      r"come; if it imports for long, raise env\.respond_within$", err.strip()), err
 
 
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, {examples!r})
+from hallway import Hallway
+
+
+def begin():
+    with open({count!r}, "a") as f:
+        f.write("x")
+        f.flush()
+        if f.tell() <= {kills}:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+begin()
+parallel_env = lambda **params: begin() or Hallway(**params)
+"""
+
+
+def test_who_is_killed_before_it_describes_itself_is_asked_again(w):
+    """The first process while it imports, the second one in `configure`. One that dies each
+    time has its own reasons."""
+    file = bridged(w, w.path / "killed.py")
+    for kills, code in ((2, 0), (100, 2)):
+        count = w.path / f"count-{kills}"
+        w.write("killed.py", KILLED.format(examples=str(EXAMPLES), count=str(count),
+                                           kills=kills))
+        err = w.brood("check", file, code=code)[1]
+        assert code == 0 or "killed by SIGKILL" in err, err
+    assert count.read_text() == "xxx"
+
+
 def test_an_exception_is_told_in_one_line(w):
     err = w.brood("run", faulty(w), "--set", "env.params.what=step", "--name", "step",
                   "--set", "env.restart.delay=1ms", code=1)[1]

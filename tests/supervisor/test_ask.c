@@ -155,6 +155,8 @@ START_TEST(the_first_failure_is_the_outcome)
     ck_assert_int_lt(rc, 0);
     ck_assert_msg(strstr(err.msg, failures[_i].says) != NULL, "%s", err.msg);
     ck_assert(ask_process_failed(ask));
+    ck_assert_int_eq(ask_process_was_killed(ask),
+                     strncmp(failures[_i].name, "always", 6) == 0);
     ask_done(ask);
     ck_assert_int_eq(ask_wait(ask, &later), rc);
     ck_assert_str_eq(later.msg, err.msg);
