@@ -4,6 +4,7 @@
 #include "agent/plugin/brood_env.h"
 #include "common/config/limits.h"
 #include "common/err/check.h"
+#include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/env_protocol.h"
 #include "common/msg/protocol.h"
@@ -17,6 +18,8 @@
 #include <unistd.h>
 
 enum { MAX_AGENTS = 1000, MAX_COPIES = 65536, WHY_BYTES = 200 };
+/* During a long request, `progress` is sent this often. */
+enum { PROGRESS_MS = 100 };
 /* The size of struct brood_env_agent in ABI 1, where obs_kind and image are missing. */
 enum { AGENT_BYTES_1 = offsetof(struct brood_env_agent, obs_kind) };
 
@@ -33,6 +36,7 @@ struct host {
     /* The current request: its copies, their indices, and its results, agent by agent. */
     uint32_t *copies;
     size_t n;
+    int64_t progress_at_ms; /* when it began, or the last `progress` was sent */
     float *actions;
     float **agent_obs; /* [A] (n, O), of bytes or floats */
     double *reward;
@@ -263,6 +267,21 @@ static int configure(struct host *h, const struct msg *m, struct msg_out *out,
 
 /* ---- reset and step ---- */
 
+/* Called between copies. An error is ignored: that of the answer follows. */
+static void show_life(struct host *h)
+{
+    struct msg_out out;
+
+    if (monotonic_ms() - h->progress_at_ms < PROGRESS_MS)
+        return;
+    msg_out_init(&out);
+    msg_begin_notification(&out, "progress");
+    msg_map(&out, 0);
+    (void)loop_send(AGENT_FD_OUT, &out, NULL);
+    msg_out_done(&out);
+    h->progress_at_ms = monotonic_ms();
+}
+
 static int take(const msgpack_object *body, const char *key, void *to, size_t len,
                 struct err *err)
 {
@@ -375,8 +394,10 @@ static int reset(struct host *h, const struct msg *m, struct msg_out *out,
         return rc;
     seeds = xcalloc(h->n + 1, sizeof(*seeds));
     rc = take(&m->body, "seed", seeds, h->n * sizeof(*seeds), err);
-    for (size_t i = 0; i < h->n && rc == 0; i++)
+    for (size_t i = 0; i < h->n && rc == 0; i++) {
+        show_life(h);
         rc = reset_copy(h, i, seeds[i], err);
+    }
     free(seeds);
     if (rc == 0)
         pack_answer(h, m, 0, out);
@@ -395,6 +416,7 @@ static int step(struct host *h, const struct msg *m, struct msg_out *out, struct
 
         if (h->worlds[h->copies[i]] == NULL)
             return err_set(err, ERR_PROTOCOL, "copy %u was not reset", h->copies[i]);
+        show_life(h);
         h->env->step(h->worlds[h->copies[i]], h->own_actions, &v);
         keep(h, i);
     }
@@ -409,6 +431,7 @@ static int handle(void *ctx, const struct msg *m, struct msg_out *out)
     struct err err = {0};
     int rc;
 
+    h->progress_at_ms = monotonic_ms();
     if (strcmp(m->method, "shutdown") == 0) {
         msg_begin_response(out, m->id);
         msg_map(out, 0);

@@ -12,6 +12,12 @@ import time
 
 import harness
 from test_exactness import outcome
+from test_steering import need_msgpack
+
+try:
+    import msgpack
+except ImportError:
+    pass
 
 BRIDGE = harness.SOURCE / "scripts" / "pettingzoo_bridge.py"
 EXAMPLES = harness.SOURCE / "tests" / "examples"
@@ -692,6 +698,7 @@ ODD = """
 #include "brood_env.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static int agents(const struct brood_env_param *params, size_t n, struct brood_env_agent *ret,
                   size_t max, char *why, size_t why_size)
@@ -723,11 +730,13 @@ static void close_world(void *world)
 
 static void reset(void *world, uint64_t seed, const struct brood_env_view *out)
 {
+    NAP;
     out->present[0] = 1;
 }
 
 static void step(void *world, const float *const *actions, const struct brood_env_view *out)
 {
+    NAP;
 }
 
 const struct brood_env *brood_env_plugin(void)
@@ -755,8 +764,8 @@ ODD_PARAMS = {
 }
 
 
-def plugin(w, name, lacks):
-    source = w.write("odd.c", ODD.replace("LACKS", lacks))
+def plugin(w, name, lacks, nap=""):
+    source = w.write("odd.c", ODD.replace("LACKS", lacks).replace("NAP", nap))
     subprocess.run(["cc", "-shared", "-fPIC", "-I", SOURCE_OF_PLUGINS, "-o", w.path / name,
                     source], check=True)
     return w.write("odd.yaml", f"env: {{plugin: ./{name}}}\ndefaults: {{algorithm: random}}\n")
@@ -770,6 +779,28 @@ def test_a_plugin_has_its_parameters_as_they_are_written(w):
     err = w.brood("check", file, "--set",
                   "env.params={a: 0.1, b: 007, c: 'x y', d: true, e: 1e3}", code=2)[1]
     assert err.endswith("configure: a=0.1;b=007;c=x y;d=true;e=1e3;\n"), err
+
+
+def test_a_slow_plugin_shows_that_it_lives(w):
+    need_msgpack()
+    plugin(w, "slow.so", "", nap="usleep(100000)")
+    # The first copy, three times.
+    zeros = {"copies": bytes([0, 0, 0, 0] * 3)}
+    frames = [msgpack.packb([0, i, *request]) for i, request in enumerate((
+        ("configure", {"copies": 3, "first": 0, "params": {"odd": "no"}}),
+        ("reset", {**zeros, "seed": bytes(24)}), ("step", {**zeros, "actions": bytes(12)}),
+        ("shutdown", {})))]
+    # As the supervisor does, it is given its pipes as descriptors 3 and 4.
+    p = subprocess.run(["sh", "-c", 'exec "$@" 3<&0 4>&1', "sh", harness.AGENT, "plugin",
+                        str(os.getpid()), w.path / "slow.so"], stdout=subprocess.PIPE,
+                       input=b"".join(len(f).to_bytes(4, "little") + f for f in frames),
+                       check=True, timeout=harness.DEADLINE_S)
+    data, told = p.stdout, []
+    while data:
+        n = int.from_bytes(data[:4], "little")
+        told.append(msgpack.unpackb(data[4:4 + n])[1])
+        data = data[4 + n:]
+    assert told == ["hello", 0, "progress", "progress", 1, "progress", "progress", 2, 3], told
 
 
 def test_an_odd_plugin_is_told_what_is_odd(w):
