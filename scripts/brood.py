@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import pathlib
 import random
@@ -115,7 +116,15 @@ def _text(value: Any, inside: bool = False, none: str = "none") -> str:
         return "[" + ", ".join(_text(v, True, none) for v in value) + "]"
     if isinstance(value, str) and not inside:
         return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
     return json.dumps(value, ensure_ascii=False)
+
+
+def _assignment(key: str, value: Any) -> str:
+    if f"{key}.".startswith("env.params."):
+        return f"{key}={_text(value, inside=True, none='~')}"
+    return f"{key}={_text(value)}"
 
 
 def runs(runs_dir: Path | None = None) -> list[dict]:
@@ -141,12 +150,13 @@ def launch(config: Path | Mapping, name: str | None = None, seed: int | None = N
            runs_dir: Path | None = None, force: bool = False, **settings: Any) -> Run:
     """Starts a run in the background, and returns it after its first round. config: a file,
     or what stands in one as nested dicts. settings: values by their keys, as in
-    launch(file, **{"run.env_steps": 100000, "defaults.actor.hidden": [32]})."""
+    launch(file, **{"run.env_steps": 100000, "defaults.actor.hidden": [32]}); None for a
+    single "env.params.KEY" leaves that parameter out."""
     words = [*_in(runs_dir), *(["--force"] if force else [])]
     words += ["--name", name] if name is not None else []
     words += ["--seed", str(seed)] if seed is not None else []
     for key, value in settings.items():
-        words += ["--set", f"{key}={_text(value)}"]
+        words += ["--set", _assignment(key, value)]
     with tempfile.TemporaryDirectory() as folder:
         if isinstance(config, Mapping):
             file = pathlib.Path(folder) / "config.yaml"
@@ -362,7 +372,7 @@ class Run:
     def set(self, changes: Mapping[str, Any], at: int | None = None) -> dict:
         """Changes settings, {"defaults.discount": 0.9}, from the next round or step `at`.
         Returns {at, changes, waits}."""
-        params: dict = {"changes": [f"{k}={_text(v)}" for k, v in changes.items()]}
+        params: dict = {"changes": [_assignment(k, v) for k, v in changes.items()]}
         if at is not None:
             params["at"] = at
         return self.call("set", **params)

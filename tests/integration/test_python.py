@@ -1,6 +1,7 @@
 """scripts/brood.py: a client of live runs, and of those that are over or were killed; policies
 that play as `brood eval` does; and the example for people."""
 import json
+import math
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 
 import harness
+from test_environments import TELLING, bridged
 
 sys.path[:0] = [str(harness.SOURCE / "scripts"), str(harness.SOURCE / "tests" / "support")]
 os.environ["BROOD"] = str(harness.BROOD)
@@ -186,6 +188,21 @@ def test_what_is_wrong_is_one_line(w):
         '{hidden: [8, 8], on: true, none: none, lr: 1e-05, name: "a: b"}'
     assert brood._text({"clip_norm": None, "params": {"limit": None, "title": "\N{SNAIL}"}}) == \
         '{clip_norm: none, params: {limit: ~, title: "\N{SNAIL}"}}'
+
+
+@needs_numpy
+def test_parameters_keep_their_types(w):
+    file = bridged(w, w.write("telling.py", TELLING))
+    for settings in ({"env.params.a": "007", "env.params.b": "true", "env.params.c": "~",
+                      "env.params.d": {"e": None}, "env.params.f": [-math.inf, np.float32(2)]},
+                     {"env.params": {"a": "007", "b": "true", "c": "~", "d": {"e": None},
+                                     "f": [-math.inf, 2.0]}}):
+        refused("ValueError: a='007', b='true', c='~', d={'e': None}, f=[-inf, 2.0]",
+                brood.launch, file, runs_dir=w.runs, **settings)
+    file = bridged(w, w.path / "telling.py", name="limited.yaml")
+    file.write_text(file.read_text().replace("  copies: 5", "  params: {limit: 3}\n  copies: 5"))
+    refused("ValueError: a='none'", brood.launch, file, runs_dir=w.runs,
+            **{"env.params.limit": None, "env.params.a": "none"})
 
 
 # ---- policies ----
