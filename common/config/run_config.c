@@ -354,6 +354,11 @@ static int names_from_file(const struct loader *l, const struct yaml_node *agent
         if (!schema_is_name(a->key))
             return yaml_fail(a, "agents", l->err, "found '%.60s', expected %s", a->key,
                              SCHEMA_NAME_EXPECTED);
+        if (schema_is_reserved(a->key))
+            return yaml_fail(a, "agents", l->err,
+                             "found '%s', expected another name: the run has a process "
+                             "or a file that is called so",
+                             a->key);
         names[i] = a->key;
     }
     *ret = names;

@@ -267,6 +267,22 @@ int schema_is_name(const char *text)
            text[0] != '.' && text[0] != '-';
 }
 
+int schema_is_reserved(const char *name)
+{
+    static const char *const reserved[] = {"central", "run.state", "supervisor", "hooks"};
+    static const char process[] = "env_", evaluates[] = "eval_";
+    const char *rest =
+        name + (strncmp(name, evaluates, strlen(evaluates)) == 0 ? strlen(evaluates) : 0);
+
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+        if (strcmp(name, reserved[i]) == 0)
+            return 1;
+    if (strncmp(rest, process, strlen(process)) != 0)
+        return 0;
+    rest += strlen(process);
+    return *rest != '\0' && rest[strspn(rest, "0123456789")] == '\0';
+}
+
 static int read_name(const struct reading *r)
 {
     const char *copy;

@@ -114,6 +114,10 @@ int schema_is_name(const char *text);
 #define SCHEMA_NAME_EXPECTED                                                             \
     "a name of at most 63 of A-Z a-z 0-9 _ . -, with a letter, digit or _ first"
 
+/* Whether that name stands for something else in a run: a process ("supervisor", "central",
+ * "hooks", "env_0", "eval_env_0"), or a file of its checkpoints ("run.state"). */
+int schema_is_reserved(const char *name);
+
 /* "found 'x', expected one of a, b; did you mean 'a'?" */
 int schema_fail_choice(const struct yaml_node *at, const char *path, const char *found,
                        const char *const *choices, size_t n, struct err *err);

@@ -234,8 +234,14 @@ static int parse_agent(struct env_agent *a, const msgpack_object *map, struct er
     if ((rc = msg_require(map, "name", err)) < 0 ||
         (rc = msg_get_str(map, "name", a->name, sizeof(a->name), err)) < 0)
         return rc;
-    if (!schema_is_name(a->name) || strcmp(a->name, "central") == 0)
+    if (!schema_is_name(a->name))
         return err_set(err, ERR_PROTOCOL, "'%s' cannot name an agent", a->name);
+    if (schema_is_reserved(a->name))
+        return err_set(
+            err, ERR_PROTOCOL,
+            "'%s' cannot name an agent: the run has a process or a file that is "
+            "called so",
+            a->name);
     env_agent_find_team(a);
     if ((rc = msg_get_u64(map, "obs", FOREIGN_MAX_WIDTH, &obs, err)) < 0 ||
         (rc = msg_get_bool(map, "uint8", &a->obs_is_u8, err)) < 0 ||

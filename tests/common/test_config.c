@@ -45,6 +45,20 @@ static struct run_config parse(const char *text)
     return c;
 }
 
+START_TEST(names_of_the_runs_own_are_reserved)
+{
+    static const char *const reserved[] = {"central", "run.state", "supervisor",
+                                           "hooks",   "env_0",     "eval_env_12"};
+    static const char *const others[] = {"env_",   "env",    "env_a",
+                                         "env_1a", "eval_0", "an_env_0"};
+
+    for (size_t i = 0; i < 6; i++) {
+        ck_assert_msg(schema_is_reserved(reserved[i]), "%s", reserved[i]);
+        ck_assert_msg(!schema_is_reserved(others[i]), "%s", others[i]);
+    }
+}
+END_TEST
+
 START_TEST(everything_has_a_default)
 {
     struct run_config c = parse("env: {id: simple_spread}\n");
@@ -506,6 +520,10 @@ START_TEST(mistakes_are_told_in_one_line)
         {"env: {id: none}\nagents:\n  a: {observation: 3}\n",
          "f.yaml:3: agents.a: without an environment (env.id: none) expected "
          "{observation: WIDTH, action: WIDTH}"},
+        {"env: {id: none}\nagents:\n  env_7: {observation: 3, action: 1}\n",
+         "f.yaml:3: agents: found 'env_7', expected another name: the run has a process "
+         "or "
+         "a file that is called so"},
         {"env: {id: none}\nagents:\n  a b: {observation: 3, action: 1}\n",
          "f.yaml:3: agents: found 'a b', expected a name of at most 63 of A-Z a-z 0-9 _ "
          ". "
@@ -1220,6 +1238,7 @@ static Suite *make_suite(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, everything_has_a_default);
+    tcase_add_test(tc, names_of_the_runs_own_are_reserved);
     tcase_add_test(tc, agents_override_deeply);
     tcase_add_test(tc, windows_have_no_batch);
     tcase_add_loop_test(tc, the_resolved_file_reads_back_equal, 0, 4);

@@ -705,7 +705,7 @@ static int agents(const struct brood_env_param *params, size_t n, struct brood_e
 {
     const char *odd = n > 0 ? params[0].value : "";
 
-    strcpy(ret[0].name, "one");
+    strcpy(ret[0].name, strncmp(odd, "name ", 5) == 0 ? odd + 5 : "one");
     ret[0].obs_width = strcmp(odd, "blind") != 0;
     ret[0].kind = strcmp(odd, "kind") == 0 ? 7 : BROOD_ENV_DISCRETE;
     ret[0].n_heads = strcmp(odd, "heads") == 0 ? 99 : 1;
@@ -809,6 +809,10 @@ def test_an_odd_plugin_is_told_what_is_odd(w):
     for odd, says in ODD_AGENTS.items():
         err = w.brood("check", file, "--set", f"env.params={{odd: {odd}}}", code=2)[1]
         assert err.endswith(f"configure: {says}\n") and err.count("\n") == 1, err
+    for name in ("run.state", "supervisor", "env_0"):
+        err = w.brood("check", file, "--set", f"env.params={{odd: name {name}}}", code=2)[1]
+        assert err.endswith(f"its answer to configure: '{name}' cannot name an agent: the run "
+                            "has a process or a file that is called so\n"), err
     for part in ("name", "agents", "open", "close", "reset", "step"):
         file = plugin(w, f"no_{part}.so", f"env.{part} = NULL")
         err = w.brood("check", file, code=2)[1]
