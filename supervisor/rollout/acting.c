@@ -131,14 +131,23 @@ static int take_answer(struct acting *a, size_t agent, const msgpack_object *bod
     return rc;
 }
 
-/* Sets all values of an agent that is a noop to 0. */
+/* The number within a box's bounds that is nearest to 0. */
+static float nothing_in(const struct action_space *s)
+{
+    if (s->kind != SPACE_BOX)
+        return 0;
+    return (float)(s->low > 0 ? s->low : s->high < 0 ? s->high : 0);
+}
+
+/* Sets all values of an agent that is a noop to 0, or as near to it as its box allows. */
 static void take_nothing(struct acting *a, size_t agent)
 {
     const struct description *d = &a->args.descriptions[agent];
     struct actor *x = &a->actors[agent];
-    const size_t width = (size_t)a->args.spec->agents[agent].space.width;
+    const struct action_space *s = &a->args.spec->agents[agent].space;
 
-    memset(x->actions, 0, a->args.copies * width * sizeof(float));
+    for (size_t i = 0; i < a->args.copies * (size_t)s->width; i++)
+        x->actions[i] = nothing_in(s);
     if (d->carry > 0)
         memset(x->next_carry, 0, a->args.copies * d->carry * sizeof(float));
     for (int c = 0; c < d->n_columns && a->args.with_columns; c++)

@@ -2,6 +2,7 @@
 import csv
 import re
 import signal
+import subprocess
 
 import harness
 from test_changes import journal
@@ -117,6 +118,75 @@ defaults:
     for step in (3000, 0):
         w.brood("resume", "pair", "--from", step, program=program, env={"BROOD_FAULT": ""})
         harness.assert_same_files(first, outcome(run))
+
+
+STRICT = """
+#include "brood_env.h"
+#include <stdlib.h>
+#include <string.h>
+
+static int agents(const struct brood_env_param *params, size_t n, struct brood_env_agent *ret,
+                  size_t max, char *why, size_t why_size)
+{
+    for (int i = 0; i < 2; i++) {
+        strcpy(ret[i].name, i == 0 ? "above" : "below");
+        ret[i].obs_width = 1;
+        ret[i].kind = BROOD_ENV_BOX;
+        ret[i].box_width = 2;
+        ret[i].low = i == 0 ? 5 : -6;
+        ret[i].high = i == 0 ? 6 : -5;
+    }
+    return 2;
+}
+
+static void *open_world(const struct brood_env_param *params, size_t n, char *why,
+                        size_t why_size)
+{
+    return why;
+}
+
+static void close_world(void *world)
+{
+}
+
+static void reset(void *world, uint64_t seed, const struct brood_env_view *out)
+{
+    out->present[0] = out->present[1] = 1;
+}
+
+static void step(void *world, const float *const *actions, const struct brood_env_view *out)
+{
+    for (int i = 0; i < 2; i++)
+        if (!(actions[0][i] >= 5 && actions[0][i] <= 6 &&
+              actions[1][i] >= -6 && actions[1][i] <= -5))
+            abort();
+    reset(world, 0, out);
+}
+
+const struct brood_env *brood_env_plugin(void)
+{
+    static const struct brood_env env = {BROOD_ENV_ABI, "strict", 0, agents, open_world,
+                                         close_world, reset, step};
+
+    return &env;
+}
+"""
+
+
+def test_a_noop_stays_within_the_bounds_of_its_actions(w):
+    """The environment ends with an action outside of them."""
+    subprocess.run(["cc", "-shared", "-fPIC", "-I", harness.SOURCE / "agent" / "plugin", "-o",
+                    w.path / "strict.so", w.write("strict.c", STRICT)], check=True)
+    config = w.write("strict.yaml", """
+run: {name: strict, seed: 1, env_steps: 400}
+env: {plugin: ./strict.so, copies: 2, max_steps: 10, verify: false}
+evaluation: {every_env_steps: 0}
+defaults: {algorithm: random, restart: {policy: temporary, on_give_up: noop}}
+""")
+    for name in ("above", "below"):
+        w.brood("run", config, "--name", name, program=w.program_with_agent(harness.FAULT_AGENT),
+                env={"BROOD_FAULT": f"{name}:act:before-reply:20,abort"})
+        assert len(journal(w.run_dir(name), "give-up")) == 1
 
 
 def test_a_frozen_agent_dies_again(w):
