@@ -341,10 +341,10 @@ def name_of(agent):
 
 
 def drawing(make):
-    """A maker of environments that draw."""
+    """A maker of environments that draw, whatever `render_mode` the user gave."""
     def make_one(**params):
         try:
-            return make(render_mode="rgb_array", **params)
+            return make(**{**params, "render_mode": "rgb_array"})
         except TypeError as e:
             if "render_mode" not in str(e):
                 raise

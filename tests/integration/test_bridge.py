@@ -715,6 +715,13 @@ def test_agents_have_names_that_brood_can_have(w):
         ["walker_0", "7", "agent__red___1_", "agent_", "agent", "agent-x", "agent_"]
 
 
+def test_what_draws_is_told_so_in_place_of_the_users_own_mode(w):
+    told = bridge.drawing(dict)
+    assert told(size=3, render_mode="human") == {"size": 3, "render_mode": "rgb_array"}
+    assert told(size=3) == {"size": 3, "render_mode": "rgb_array"}
+    refused("it cannot be drawn: it takes no render_mode", bridge.drawing(lambda size: None))
+
+
 # ---- messages ----
 
 
