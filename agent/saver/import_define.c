@@ -102,8 +102,22 @@ static int is_file_default(struct import *im, const Tf__NodeDef *node, const cha
     return same;
 }
 
+/* Whether the table's op can have this value of its attribute. No kernel has dilations. */
+static int is_supported(const struct signature_attr *s, const struct attr *a)
+{
+    if (a->kind == ATTR_OPAQUE)
+        return s->kind == ATTR_OPAQUE;
+    if (s->kind == ATTR_TYPE && a->kind == ATTR_TYPE)
+        return dtype_valid((int)a->i) && signature_type_allowed(s, (enum dtype)a->i);
+    for (size_t i = 0;
+         span_is(s->name, "dilations") && a->kind == ATTR_LIST_INT && i < a->n; i++)
+        if (a->list_i[i] != 1)
+            return 0;
+    return 1;
+}
+
 /* Removes attributes that a newer TensorFlow added and that have their default. Returns 1
- * if every remaining attribute is one that the table's op has, in a supported form. */
+ * if every remaining attribute is one that the table's op has, with a supported value. */
 static int fit_attrs(struct import *im, const Tf__NodeDef *node, const struct op_def *def,
                      struct import_attrs *attrs)
 {
@@ -117,7 +131,7 @@ static int fit_attrs(struct import *im, const Tf__NodeDef *node, const struct op
         const struct attr *a = &attrs->items[i];
         const struct signature_attr *s = signature_attr(&sig, span_of(a->name));
 
-        if (s != NULL && a->kind == ATTR_OPAQUE && s->kind != ATTR_OPAQUE)
+        if (s != NULL && !is_supported(s, a))
             return 0;
         if (s != NULL || a->name[0] == '_')
             kept.items[kept.n++] = *a;

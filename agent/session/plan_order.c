@@ -474,8 +474,12 @@ static int heap_pop(int *heap, int *n)
 
 int plan_not_runnable(const struct operation *op, struct err *err)
 {
-    return err_set(err, ERR_UNSUPPORTED, "%s: operations of type %s cannot be run",
-                   operation_name(op), operation_type(op));
+    const int is_variant = (operation_def(op)->flags & OP_FOREIGN) != 0 &&
+                           op_def_find(operation_type(op)) != NULL;
+
+    return err_set(err, ERR_UNSUPPORTED, "%s: operations of type %s cannot be run%s",
+                   operation_name(op), operation_type(op),
+                   is_variant ? " with its types and attributes" : "");
 }
 
 /* Reports the operations that never became ready. */

@@ -545,6 +545,18 @@ static void hand_type(struct hand *h, Tf__NodeDef *n, const char *name)
     v->type = DT_FLOAT;
 }
 
+static void hand_ints(struct hand *h, Tf__NodeDef *n, const char *name,
+                      const int64_t *values, size_t count)
+{
+    Tf__AttrValue *v = hand_attr(h, n, name);
+
+    v->value_case = TF__ATTR_VALUE__VALUE_LIST;
+    v->list = MESSAGE_NEW(&h->a, AttrValue__ListValue, attr_value__list_value);
+    v->list->i = ARENA_ARRAY(&h->a, int64_t, count);
+    v->list->n_i = count;
+    memcpy(v->list->i, values, count * sizeof(*values));
+}
+
 static Tf__NodeDef *hand_placeholder(struct hand *h, const char *name)
 {
     Tf__NodeDef *n = hand_node(h, "Placeholder", name);
@@ -728,6 +740,60 @@ START_TEST(attributes_that_we_lack)
             ck_assert_int_eq(bed_try(&b, y), ERR_UNSUPPORTED);
         bed_done(&b);
     }
+}
+END_TEST
+
+/* Types and dilations that no kernel has: only a run that needs such a node fails. */
+START_TEST(types_and_dilations_that_we_lack)
+{
+    static const struct {
+        const char *op;
+        int type, n_inputs, is_dilated;
+    } nodes[] = {
+        {"Mul", DT_COMPLEX64, 2, 0}, {"Add", DT_STRING, 2, 0}, {"ArgMax", DT_BOOL, 1, 0},
+        {"Conv2D", DT_FLOAT, 2, 1},  {"Identity", 21, 0, 0},
+    };
+    struct bed b;
+    struct hand h;
+    struct output y;
+    Tf__NodeDef *n;
+    float three = 3.0f;
+
+    bed_init(&b);
+    hand_init(&h, 27);
+    hand_placeholder(&h, "x");
+    n = hand_node(&h, "Neg", "y");
+    hand_input(&h, n, "x");
+    hand_type(&h, n, "T");
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+        n = hand_node(&h, nodes[i].op, nodes[i].op);
+        for (int k = 0; k < nodes[i].n_inputs; k++)
+            hand_input(&h, n, "x");
+        hand_type(&h, n, "T");
+        n->attr[0]->value->type = nodes[i].type;
+        if (nodes[i].is_dilated)
+            hand_ints(&h, n, "dilations", (int64_t[]){1, 2, 2, 1}, 4);
+    }
+    ck_assert_msg(hand_import(&h, b.g, &b.err) == 0, "%s", b.err.msg);
+    ck_assert_int_eq(graph_tensor(b.g, "y:0", &y, &b.err), 0);
+    b.feeds[0] = (struct feed){operation_input(y.op, 0), tensor_scalar_f32(&three)};
+    b.n_feeds = 1;
+    ck_assert_float_eq(bed_scalar(&b, y), -3.0f);
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+        struct operation *op = graph_operation(b.g, nodes[i].op);
+        struct run_args args = bed_args(&b);
+        char says[96];
+
+        args.targets = &op;
+        args.n_targets = 1;
+        ck_assert_int_eq(session_run(b.s, &args, NULL, &b.err), ERR_UNSUPPORTED);
+        (void)snprintf(says, sizeof(says),
+                       "%s: operations of type %s cannot be run with its types and "
+                       "attributes",
+                       nodes[i].op, nodes[i].op);
+        ck_assert_str_eq(b.err.msg, says);
+    }
+    bed_done(&b);
 }
 END_TEST
 
@@ -984,6 +1050,7 @@ static Suite *make_suite(void)
     tcase_add_test(others, unknown_ops_are_kept);
     tcase_add_test(others, functions_and_signatures_are_kept);
     tcase_add_test(others, attributes_that_we_lack);
+    tcase_add_test(others, types_and_dilations_that_we_lack);
     tcase_add_test(others, a_name_alone_makes_no_op_of_ours);
     tcase_add_test(others, collections_may_name_what_is_not_there);
     tcase_add_test(others, a_second_import_has_names_of_its_own);
