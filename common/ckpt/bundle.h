@@ -10,8 +10,10 @@
  *          Also V1 checkpoints (one file of that name, or shards: ckpt_find.h), which are
  *          read as a whole, and TensorFlow 2's object-based ones, whose keys are paths of
  *          objects.
- * Refused  with a message that names the reason: big-endian checkpoints, variants, more
- *          dimensions than SHAPE_MAX_RANK, V1 checkpoints of more than 1 GiB.
+ * Refused  with a message that names the reason: big-endian checkpoints, more dimensions
+ *          than SHAPE_MAX_RANK, V1 checkpoints of more than 1 GiB. Values of types that
+ *          dtype.h lacks, such as the states of iterators, are listed; only reading one is
+ *          refused.
  * Errors   ERR_NOT_FOUND, ERR_FORMAT, ERR_CORRUPT, ERR_UNSUPPORTED, ERR_LIMIT, -errno.
  * Source   tensorflow/core/util/tensor_bundle, protobuf/tensor_bundle.proto
  */
@@ -37,7 +39,7 @@ int bundle_slice_from_text(const char *text, struct shape *ret_whole,
 
 struct bundle_entry {
     const char *name;
-    enum dtype dtype;
+    enum dtype dtype;   /* may be a number that dtype.h lacks */
     struct shape shape; /* of the whole tensor */
     /* Where its bytes are; all zero if it is partitioned. */
     uint32_t shard, masked_crc;

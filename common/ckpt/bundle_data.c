@@ -246,6 +246,10 @@ static void copy_slice(const struct bundle_slice *slice, const struct tensor *pa
 static int check_stored(struct bundle_reader *r, const struct bundle_entry *e,
                         struct err *err)
 {
+    char type[DTYPE_LABEL_BYTES];
+
+    if (e->dtype != DT_STRING && dtype_size(e->dtype) == 0)
+        return err_set(err, ERR_UNSUPPORTED, "a stored %s", dtype_label(e->dtype, type));
     return e->n_slices > 0 ? check_cover(r, e, err) : seek_entry(r, e, err);
 }
 

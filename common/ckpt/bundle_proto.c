@@ -247,10 +247,8 @@ static int check_sizes(const struct bundle_entry *e, struct err *err)
 
     if (n < 0)
         return malformed(err, "shape: too many elements");
-    if (e->n_slices > 0 || e->dtype == DT_STRING)
+    if (e->n_slices > 0 || dtype_size(e->dtype) == 0)
         return 0;
-    if (dtype_size(e->dtype) == 0)
-        return err_set(err, ERR_UNSUPPORTED, "a stored %s", dtype_name(e->dtype));
     if (!mem_mul((size_t)n, dtype_size(e->dtype), &bytes) || bytes != e->size_bytes)
         return malformed(err, "entry: size and shape do not fit");
     return 0;
@@ -297,7 +295,7 @@ int bundle_parse_entry(struct cursor c, struct arena *a, struct bundle_entry *re
     if (c.failed || shard >= BUNDLE_MAX_SHARDS || e.offset > INT64_MAX ||
         e.size_bytes > INT64_MAX)
         return malformed(err, "entry");
-    if (dtype > INT32_MAX || !dtype_valid((int)dtype))
+    if (dtype > INT32_MAX || dtype == DT_INVALID)
         return err_set(err, ERR_UNSUPPORTED, "data type number %llu",
                        (unsigned long long)dtype);
     e.dtype = (enum dtype)dtype;

@@ -17,8 +17,8 @@ void bundle_put_header(struct wbuf *b, uint32_t n_shards);
 int bundle_parse_header(struct cursor c, struct err *err);
 
 /* BundleEntryProto, without the name. Reading puts slices into the arena and refuses entries
- * that no writer makes: an unknown dtype, more than SHAPE_MAX_RANK dimensions, a size that
- * does not match the shape, slices outside the shape. */
+ * that no writer makes: no dtype, more than SHAPE_MAX_RANK dimensions, a size that does not
+ * match the shape, slices outside the shape. */
 void bundle_put_entry(struct wbuf *b, const struct bundle_entry *e);
 int bundle_parse_entry(struct cursor c, struct arena *a, struct bundle_entry *ret,
                        struct err *err);

@@ -1,5 +1,6 @@
 #include "common/tensor/dtype.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct dtype_row {
@@ -43,6 +44,14 @@ const char *dtype_symbol(enum dtype dtype)
     const struct dtype_row *row = find((int)dtype);
 
     return row != NULL ? row->symbol : "DT_INVALID";
+}
+
+const char *dtype_label(enum dtype dtype, char ret[DTYPE_LABEL_BYTES])
+{
+    if (dtype_valid((int)dtype))
+        return dtype_name(dtype);
+    (void)snprintf(ret, DTYPE_LABEL_BYTES, "type %d", (int)dtype);
+    return ret;
 }
 
 size_t dtype_size(enum dtype dtype)

@@ -35,6 +35,10 @@ int dtype_valid(int number); /* 1 if it is one of the above */
 /* "float32"; "invalid" if there is no such type */
 const char *dtype_name(enum dtype dtype);
 const char *dtype_symbol(enum dtype dtype); /* "DT_FLOAT" */
+/* For people and files, also of a type that has no name here: "float32", or "type 21" by
+ * its number. */
+#define DTYPE_LABEL_BYTES 24
+const char *dtype_label(enum dtype dtype, char ret[DTYPE_LABEL_BYTES]);
 size_t dtype_size(enum dtype dtype); /* bytes per element; 0 if not of fixed size */
 enum dtype dtype_from_name(const char *name); /* DT_INVALID if there is no such type */
 int dtype_is_floating(enum dtype dtype);      /* half, bfloat16, float32, float64 */

@@ -185,9 +185,11 @@ static int check_count(size_t n, struct err *err)
 
 static int check_member(const char *name, enum dtype dtype, struct err *err)
 {
+    char label[DTYPE_LABEL_BYTES];
+
     if (npy_descr(dtype) == NULL)
         return err_set(err, ERR_UNSUPPORTED, "%s is %s, which NumPy has no type for",
-                       name, dtype_name(dtype));
+                       name, dtype_label(dtype, label));
     if (strlen(name) > NAME_MAX_BYTES)
         return err_set(err, ERR_LIMIT, "%.60s...: its name is too long for an .npz",
                        name);

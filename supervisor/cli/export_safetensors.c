@@ -29,10 +29,12 @@ static const char *dtype_text(enum dtype dtype)
 
 static int check(const struct bundle_entry *e, struct err *err)
 {
+    char label[DTYPE_LABEL_BYTES];
+
     if (dtype_text(e->dtype) == NULL)
         return err_set(err, ERR_UNSUPPORTED,
                        "%s is %s, which safetensors has no type for", e->name,
-                       dtype_name(e->dtype));
+                       dtype_label(e->dtype, label));
     if (strcmp(e->name, RESERVED_NAME) == 0)
         return err_set(err, ERR_UNSUPPORTED, "%s: safetensors keeps that name for itself",
                        e->name);

@@ -18,7 +18,11 @@ static void print_shape(const struct shape *s, const char *separator)
 
 void tensor_print_line(const char *name, enum dtype dtype, const struct shape *shape)
 {
-    (void)printf("%s (%s) ", name, dtype_symbol(dtype));
+    char label[DTYPE_LABEL_BYTES];
+
+    (void)printf("%s (%s) ", name,
+                 dtype_valid((int)dtype) ? dtype_symbol(dtype)
+                                         : dtype_label(dtype, label));
     print_shape(shape, ",");
     (void)putchar('\n');
 }
@@ -58,12 +62,14 @@ static void put_element(struct json *j, const struct tensor *t, int64_t i)
 void tensor_put_json(struct json *j, const char *name, enum dtype dtype,
                      const struct shape *shape, const struct tensor *value)
 {
+    char label[DTYPE_LABEL_BYTES];
+
     if (name != NULL) {
         json_key(j, "name");
         json_str(j, name);
     }
     json_key(j, "dtype");
-    json_str(j, dtype_name(dtype));
+    json_str(j, dtype_label(dtype, label));
     json_key(j, "shape");
     json_array(j);
     for (int i = 0; i < shape->rank; i++)

@@ -8,6 +8,8 @@
 
 START_TEST(dtypes_have_tensorflows_numbers_and_sizes)
 {
+    char label[DTYPE_LABEL_BYTES];
+
     ck_assert_int_eq(DT_FLOAT, 1);
     ck_assert_int_eq(DT_UINT64, 23);
     ck_assert_uint_eq(dtype_size(DT_COMPLEX128), 16);
@@ -19,6 +21,8 @@ START_TEST(dtypes_have_tensorflows_numbers_and_sizes)
     }
     ck_assert_str_eq(dtype_symbol(DT_HALF), "DT_HALF");
     ck_assert_str_eq(dtype_name(99), "invalid");
+    ck_assert_str_eq(dtype_label(99, label), "type 99");
+    ck_assert_str_eq(dtype_label(DT_HALF, label), "float16");
     ck_assert_int_eq(dtype_from_name("float33"), DT_INVALID);
     ck_assert(dtype_is_floating(DT_HALF) && !dtype_is_floating(DT_COMPLEX64));
     ck_assert(dtype_is_integer(DT_UINT8) && !dtype_is_integer(DT_BOOL));

@@ -67,10 +67,10 @@ def folder(w, name, newest):
     return path
 
 
-def entry(data):
+def entry(data, dtype=1):
     """A vector of floats at the beginning of the data file."""
     n = len(data) // 4
-    return (b"\x08\x01\x12\x04\x12\x02\x08" + varint(n) + b"\x28" + varint(len(data)) +
+    return (b"\x08" + varint(dtype) + b"\x12\x04\x12\x02\x08" + varint(n) + b"\x28" + varint(len(data)) +
             b"\x35" + harness.masked_crc32c(data))
 
 
@@ -249,6 +249,22 @@ def test_object_based_checkpoints_are_listed(w):
         refused(w, path, "no graph to show", ("graph",))
         shutil.copy(linear(".meta"), path / "my model-3.meta")
         shown_without_values(w, path, "an object-based checkpoint of TensorFlow 2")
+
+
+def test_an_entry_of_another_type_is_listed(w):
+    """DT_QINT8 and DT_VARIANT, that of an iterator's state: the others are read."""
+    data = struct.pack("<2f", 1, 2)
+    (w.path / "m.index").write_bytes(table(
+        [(b"", HEADER), (b"a", entry(data, 21)), (b"b", entry(data)), (b"c", entry(data, 11))]))
+    (w.path / "m.data-00000-of-00001").write_bytes(data)
+    assert w.brood("inspect", "m")[0] == "a (type 21) [2]\nb (DT_FLOAT) [2]\n" \
+        "c (type 11) [2]\n# Total number of params: 6\n"
+    facts = harness.json_lines(w.brood("inspect", "m", "--json")[0])
+    assert [f["dtype"] for f in facts] == ["type 21", "float32", "type 11"], facts
+    assert "[1. 2.]" in w.brood("inspect", "m", "--tensor", "b")[0]
+    err = w.brood("inspect", "m", "--values", code=1)[1]
+    assert "m: a: a stored type 21" in err and len(err.splitlines()) == 1, err
+    refused(w, "m", "a is type 21, which safetensors has no type for", ("export",))
 
 
 def test_what_is_gone_is_told(w):
