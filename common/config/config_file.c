@@ -122,8 +122,8 @@ int loader_extend(const char *path, struct yaml_node **root, struct arena *arena
     return resolve(&file, root, arena, err);
 }
 
-int run_config_merged(const char *path, const char **ret, struct arena *arena,
-                      struct err *err)
+int run_config_merged(const char *path, const char *const *set, size_t n_set,
+                      const char **ret, struct arena *arena, struct err *err)
 {
     struct chain file = {.path = path};
     struct arena tree = ARENA_ZERO;
@@ -138,6 +138,8 @@ int run_config_merged(const char *path, const char **ret, struct arena *arena,
     free(text);
     if (rc == 0)
         rc = resolve(&file, &root, &tree, err);
+    for (size_t i = 0; rc == 0 && i < n_set; i++)
+        rc = yaml_tree_set(root, &tree, "--set ", set[i], err);
     if (rc == 0 && (f = open_memstream(&merged, &len)) != NULL) {
         yaml_tree_write(root, f);
         (void)fputc('\n', f);

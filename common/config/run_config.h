@@ -337,10 +337,11 @@ struct config_options {
  * all-zero and nothing has to be released. ERR_CONFIG, ERR_LIMIT, -errno. */
 int run_config_read(struct run_config *ret, const char *path,
                     const struct config_options *options, struct err *err);
-/* *ret: the file's values merged over those of the files that it extends, as one YAML
- * document that needs no other file; in the arena. The values are not checked. */
-int run_config_merged(const char *path, const char **ret, struct arena *arena,
-                      struct err *err);
+/* *ret: the file's values merged over those of the files that it extends, and n_set values
+ * "KEY=VALUE" over both, as one YAML document that needs no other file and has the values for
+ * later steps, too; in the arena. The values are not checked. */
+int run_config_merged(const char *path, const char *const *set, size_t n_set,
+                      const char **ret, struct arena *arena, struct err *err);
 int run_config_parse(struct run_config *ret, const char *text, size_t len,
                      const char *name, const struct config_options *options,
                      struct err *err);

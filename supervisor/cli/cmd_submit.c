@@ -236,7 +236,8 @@ static int write_file(const char *folder, const char *file, const char *text,
 }
 
 /* Writes the configuration that the run will begin with: each run of an array has one, which a
- * later submission of other seeds does not change. */
+ * later submission of other seeds does not change. It is the file's text and not the complete
+ * configuration, which has no values for later steps: `brood run` plans those. */
 static int keep_config(const struct submit *s, const char *base, size_t i,
                        const char *yaml, struct err *err)
 {
@@ -295,12 +296,11 @@ static void report(const struct submit *s, const char *run, const char *id, int 
     }
 }
 
-static int submit_named(const struct submit *s, const char *base,
-                        const struct run_config *config)
+static int submit_named(const struct submit *s, const char *base, const char *yaml)
 {
     const size_t n = s->n_seeds > 0 ? s->n_seeds : 1;
     char *folder = submitted_folder(s->runs_dir, base);
-    char *script = make_script(s, base, folder), *yaml = run_config_to_yaml(config);
+    char *script = make_script(s, base, folder);
     int *exists = xcalloc(n, sizeof(*exists)), rc = 0;
     char *id = NULL;
     struct err err = {0};
@@ -331,7 +331,6 @@ static int submit_named(const struct submit *s, const char *base,
     }
     free(id);
     free(exists);
-    free(yaml);
     free(script);
     free(folder);
     return rc < 0 ? cli_fail(s->cli, rc == ERR_ARG ? CLI_USAGE : CLI_FAILED, &err)
@@ -448,8 +447,10 @@ static int run_submit(struct cli *cli, int argc, char **argv)
                                 .dropped_ctx = cli,
                                 .extends = 1};
     struct run_config config;
+    struct arena arena = ARENA_ZERO;
     struct err err = {0};
     char seed_set[64], *name;
+    const char *yaml;
     int code;
 
     if (!parse(&s, argc, argv, &code))
@@ -465,8 +466,11 @@ static int run_submit(struct cli *cli, int argc, char **argv)
     if (run_config_read(&config, s.config_path, &co, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     name = choose_name(&s, &config);
-    code = submit_named(&s, name, &config);
+    code = run_config_merged(s.config_path, co.set, co.n_set, &yaml, &arena, &err) < 0
+               ? cli_fail(cli, CLI_USAGE, &err)
+               : submit_named(&s, name, yaml);
     free(name);
+    arena_done(&arena);
     run_config_done(&config);
     return code;
 }

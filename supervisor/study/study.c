@@ -461,7 +461,7 @@ static int take_base(const struct reading *r, const struct yaml_node *root)
                   ? arena_strdup(&s->arena, n->text)
                   : arena_printf(&s->arena, "%.*s/%s", (int)(slash - s->file), s->file,
                                  n->text);
-    return run_config_merged(s->base, &s->base_text, &s->arena, r->err);
+    return run_config_merged(s->base, NULL, 0, &s->base_text, &s->arena, r->err);
 }
 
 static int take(const struct reading *r, const struct yaml_node *root)

@@ -301,6 +301,12 @@ def steps_of(w, name):
     return (harness.checkpoints(w.run_dir(name)) or [0])[-1]
 
 
+def event_changes(run):
+    """What the journal's `set` and `changed` events say, without their times."""
+    return [line.split(" event=")[1] for line in (run / "journal").read_text().splitlines()
+            if " event=set " in line or " event=changed " in line]
+
+
 @slurm_rig.on_slurm
 def test_a_submitted_run_survives_preemption(w, rig):
     """By the signals that tell of it, and because it is requeued."""
@@ -410,11 +416,30 @@ def test_what_waits_has_a_status(w, rig):
                 f"defaults.discount={discount}", "--", "--hold")
     for run, discount in (("many-s4", "0.5"), ("many-s5", "0.6")):
         text = (w.runs / ".jobs" / run / "config.yaml").read_text()
-        assert f"discount: {discount}\n" in text, text
+        assert f"discount: {discount}}}" in text, text
     for job in rig.jobs():
         rig.run("scancel", job)
     w.brood("run", w.small(), "--name", "here-3", "--seed", 3)
     harness.assert_same_files(trained(w.run_dir("here-3")), trained(w.run_dir("many-s3")))
+
+
+def test_a_submitted_configuration_keeps_its_values_for_later_steps(w):
+    """Those of the file, of the file that it extends, and of --set."""
+    bin = w.path / "bin"
+    bin.mkdir()
+    (bin / "sbatch").write_text("#!/bin/sh\necho 7\n")
+    (bin / "sbatch").chmod(0o755)
+    w.small()
+    file = w.write("later.yaml", "extends: small.yaml\n"
+                   "defaults: {polyak: {from: 0.01, to: 0.05, over: 1000}}\n")
+    also = ("--set", "defaults.discount={at: {0: 0.9, 1000: 0.99}}", "--seed", "5")
+    w.brood("submit", file, "--name", "far", *also,
+            env={"PATH": f"{bin}:{os.environ['PATH']}"})
+    w.brood("run", w.runs / ".jobs" / "far" / "config.yaml", "--name", "far")
+    w.brood("run", file, "--name", "here", *also)
+    far, here = (event_changes(w.run_dir(name)) for name in ("far", "here"))
+    assert far == here and len(far) > 2, (far, here)
+    harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("far")))
 
 
 @slurm_rig.on_slurm
