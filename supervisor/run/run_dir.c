@@ -29,6 +29,8 @@ struct run_dir {
     int lock;         /* -1: not locked */
     int is_held;      /* beneath_hold was called for path */
     int counts_names; /* the file system sets st_nlink to 0 when a file is deleted */
+    int keeps_time;   /* no supervisor began, so far, in a run that was opened */
+    struct timespec started; /* the lock file's time before this process took the lock */
     char **files;
     size_t n_files;
 };
@@ -225,7 +227,7 @@ static int take_lock(struct run_dir *d, struct err *err)
         rc = is_denial(errno) ? deny(d->path, err) : err_errno(err, "%s", file);
     else if (lock_file(fd) < 0)
         rc = refuse(d, fd, err);
-    else if (write_pids(fd) < 0)
+    else if (fstat(fd, &st) < 0 || (d->started = st.st_mtim, write_pids(fd) < 0))
         rc = err_errno(err, "%s: cannot write", file);
     if (rc == 0) {
         d->lock = fd;
@@ -261,6 +263,8 @@ void run_dir_free(struct run_dir *d)
 {
     if (d == NULL)
         return;
+    if (d->lock >= 0 && d->keeps_time)
+        (void)futimens(d->lock, (struct timespec[]){{.tv_nsec = UTIME_OMIT}, d->started});
     if (d->lock >= 0)
         (void)close(d->lock);
     if (d->is_held)
@@ -549,12 +553,18 @@ int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *e
         rc = hold(d, err);
     if (rc == 0 && lock)
         rc = take_lock(d, err);
+    d->keeps_time = 1;
     if (rc < 0) {
         run_dir_free(d);
         return rc;
     }
     *ret = d;
     return 0;
+}
+
+void run_dir_begin(struct run_dir *d)
+{
+    d->keeps_time = 0;
 }
 
 /* ---- files ---- */
@@ -620,7 +630,8 @@ int run_dir_write_config(struct run_dir *d, const struct run_config *config,
 
 /* ---- finding a run ---- */
 
-/* When the run's last supervisor started, which is when it wrote the lock file. */
+/* When the run's last supervisor started, which is when it wrote the lock file: others that
+ * take the lock put its time back (run_dir_free). */
 static struct timespec started(const char *path)
 {
     char *lock = xasprintf("%s/lock", path);

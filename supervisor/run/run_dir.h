@@ -44,6 +44,9 @@ int run_dir_check_new(const char *runs_dir, const char *name, int force, struct 
 /* Opens an existing run; lock: also takes its lock (ERR_STATE names the holder's pid).
  * ERR_NOT_FOUND; -EACCES: another user's, and not readable. */
 int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *err);
+/* Notes that a supervisor begins to train in the run, which makes it the newest one. Whoever
+ * takes the lock for something else, or fails before, leaves the order of runs as it was. */
+void run_dir_begin(struct run_dir *d);
 void run_dir_free(struct run_dir *d); /* releases the lock */
 /* Removes the directory of a run that could not begin, as far as possible, and frees d. */
 void run_dir_discard(struct run_dir *d);

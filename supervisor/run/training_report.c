@@ -56,6 +56,7 @@ void training_journal_begin(struct training *t)
                   .version = NUMERICS_VERSION},
     };
 
+    run_dir_begin(t->args->dir);
     training_event_at(t, &e, NULL);
 }
 

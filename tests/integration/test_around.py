@@ -203,6 +203,20 @@ def test_the_best_and_the_newest_checkpoint_stay(w):
     assert "0 of" in w.brood("prune", "a", "--keep", "9")[0]
 
 
+def test_what_takes_a_lock_and_does_not_train_keeps_the_order_of_runs(w):
+    """Commands without RUN mean the run whose supervisor began last."""
+    file = w.small(steps=40)
+    for name in ("a", "b"):
+        w.brood("run", file, "--name", name, "-q")
+    for command in (("prune", "a", "--dry-run"), ("prune", "a"),
+                    ("resume", "a", "--set", "run.env_steps=4", "?2"), ("resume", "a")):
+        code = 2 if command[-1] == "?2" else 0
+        w.brood(*command[:-1] if code else command, code=code)
+        assert w.status()["run"] == "b", command
+    w.brood("resume", "a", "--set", "run.env_steps=80", "-q")
+    assert w.status()["run"] == "a"
+
+
 def test_the_best_of_each_of_many_teams_stays(w):
     trained(w)
     first, second = checkpoints(w, "a")[1:3]  # there is no evaluation before the first round
