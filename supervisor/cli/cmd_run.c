@@ -7,6 +7,7 @@
 #include "supervisor/env/env.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/run/run_dir.h"
+#include "supervisor/run/run_record.h"
 #include "supervisor/run/trial.h"
 
 #include <errno.h>
@@ -32,6 +33,7 @@ struct run_options {
     const char *memory_limit;   /* as it was given */
     int force, detach;
     const struct keeper_task *again; /* NULL: not restarted by the keeper */
+    char *path; /* of the series' run that was trained last; NULL: none yet; free() */
 };
 
 /* ---- one run ---- */
@@ -242,7 +244,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
 }
 
 /* Trains one run; without --name it gets the configuration's name and a number. */
-static int train_named(const struct cli *cli, const struct run_options *o,
+static int train_named(const struct cli *cli, struct run_options *o,
                        const struct run_config *config, const char *suffix,
                        const struct training_init *init)
 {
@@ -255,6 +257,8 @@ static int train_named(const struct cli *cli, const struct run_options *o,
         name = xasprintf("%s%s", o->name != NULL ? o->name : config->run.name, suffix);
     else
         name = NULL;
+    free(o->path);
+    o->path = name != NULL ? xasprintf("%s/%s", cli->runs_dir, name) : NULL;
     code = train_with_policies(cli, config, name, o, init);
     free(name);
     return code;
@@ -277,13 +281,15 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     char seed_set[64], *shortage;
     int code;
 
-    if (o->again != NULL && o->again->committed)
+    if (o->again != NULL && o->again->committed) {
+        o->path = xstrdup(o->again->path);
         return resume_run(
             cli, &(struct resume_options){.run = o->again->path,
                                           .trust = 1, /* this command created it */
                                           .rescue = o->rescue,
                                           .until = o->until,
                                           .memory_limit_bytes = o->memory_limit_bytes});
+    }
     if (seed != NULL) {
         (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%llu",
                        (unsigned long long)*seed);
@@ -300,11 +306,26 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     return code;
 }
 
-/* Trains one run per seed, named NAME-s<seed>; stops after the first that fails. */
+/* Whether a run ended with that exit code because it had come to the step of --until. */
+static int has_come_to(const struct run_options *o, const char *path, int code)
+{
+    struct run_record record;
+    int ret;
+
+    if (o->until == 0 || code != CLI_STOPPED)
+        return 0;
+    run_record_read(&record, path);
+    ret = record.status.checkpoint_step >= o->until;
+    run_record_done(&record);
+    return ret;
+}
+
+/* Trains one run per seed, named NAME-s<seed>; stops after the first that fails, or that is
+ * stopped before it comes to the step of --until. */
 static int train_all(struct cli *cli, struct run_options *o,
                      const struct training_init *init)
 {
-    int code = CLI_DONE;
+    int code = CLI_DONE, meant_code = CLI_DONE;
 
     if (!o->is_series)
         return train_seed(cli, o, o->n_seeds > 0 ? &o->seeds[0] : NULL, "", init);
@@ -316,8 +337,12 @@ static int train_all(struct cli *cli, struct run_options *o,
         (void)snprintf(suffix, sizeof(suffix), "-s%llu", (unsigned long long)*seed);
         code = train_seed(cli, o, seed, suffix, init);
         o->again = NULL;
+        if (o->path != NULL && has_come_to(o, o->path, code)) {
+            meant_code = code;
+            code = CLI_DONE;
+        }
     }
-    return code;
+    return code != CLI_DONE ? code : meant_code;
 }
 
 /* ---- several seeds ---- */
@@ -398,19 +423,39 @@ static struct job make_job(const struct cli *cli, const struct run_options *o, s
     return (struct job){.run = name, .argv = (char *const *)(uintptr_t)argv};
 }
 
+struct series {
+    const struct cli *cli;
+    const struct run_options *o;
+    char *const *names;
+};
+
+static int is_meant(void *ctx, size_t job, int code)
+{
+    const struct series *s = ctx;
+    char *path = xasprintf("%s/%s", s->cli->runs_dir, s->names[job]);
+    const int ret = has_come_to(s->o, path, code);
+
+    free(path);
+    return ret;
+}
+
 static int train_at_once(const struct cli *cli, const struct run_options *o,
                          char *const *names)
 {
+    struct series series = {cli, o, names};
     struct job *jobs = xcalloc(o->n_seeds, sizeof(*jobs));
     struct arena arena = ARENA_ZERO;
     int code;
 
     for (size_t i = 0; i < o->n_seeds; i++)
         jobs[i] = make_job(cli, o, i, names[i], &arena);
-    code = jobs_run(
-        cli,
-        &(struct jobs_args){.jobs = jobs, .n = o->n_seeds, .at_once = (size_t)o->jobs},
-        NULL);
+    code = jobs_run(cli,
+                    &(struct jobs_args){.jobs = jobs,
+                                        .n = o->n_seeds,
+                                        .at_once = (size_t)o->jobs,
+                                        .is_meant = is_meant,
+                                        .ctx = &series},
+                    NULL);
     arena_done(&arena);
     free(jobs);
     return code;
@@ -469,6 +514,7 @@ static int run_run(struct cli *cli, int argc, char **argv)
     init.checkpoints = init_dir;
     code = train_all(cli, &o, init_dir != NULL ? &init : NULL);
     free(init_dir);
+    free(o.path);
     return code;
 }
 
@@ -487,7 +533,8 @@ const struct command cmd_run = {
         "                   background\n"
         "  --force          replace a finished run of that name\n"
         "  --init-from RUN[@STEP]  start with the weights of a checkpoint\n"
-        "  --until STEP     stop there, as `brood stop` would; `resume` continues\n"
+        "  --until STEP     stop there, as `brood stop` would; `resume` continues (with\n"
+        "                   --seeds: each run, and the exit code is 4)\n"
         "  --memory-limit SIZE  fail if all processes of the run together take more\n"
         "                   memory, such as 8G; a log on a tmpfs and parameters that\n"
         "                   agents share count for each agent that maps them\n"

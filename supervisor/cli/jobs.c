@@ -46,6 +46,7 @@ struct jobs {
     int is_stopping; /* no further one starts */
     int is_broken;   /* one could not be started */
     int code;        /* of the first that failed */
+    int meant_code;  /* of one that ended as it was meant to, though not with CLI_DONE */
 };
 
 /* ---- output ---- */
@@ -269,9 +270,14 @@ static void reap(struct jobs *js)
         for (int k = 0; k < N_PIPES; k++)
             if (j->fd[k] >= 0)
                 take_output(js, j, k);
-        if (js->code == CLI_DONE)
-            js->code = code;
-        js->is_stopping |= code != CLI_DONE && !js->args->goes_on;
+        if (code != CLI_DONE && js->args->is_meant != NULL &&
+            js->args->is_meant(js->args->ctx, i, code)) {
+            js->meant_code = code;
+        } else {
+            if (js->code == CLI_DONE)
+                js->code = code;
+            js->is_stopping |= code != CLI_DONE && !js->args->goes_on;
+        }
         if (js->args->on_end != NULL)
             js->args->on_end(js->args->ctx, i, code);
     }
@@ -402,5 +408,5 @@ int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopp
     free(js.signalled);
     if (ret_stopped != NULL)
         *ret_stopped = js.is_stopped || js.is_broken;
-    return js.code;
+    return js.code != CLI_DONE ? js.code : js.meant_code;
 }

@@ -29,6 +29,9 @@ struct jobs_args {
     const char *srun_name;
     int cores;   /* processors of each, as long as there are that many; 0: not limited */
     int goes_on; /* after one has failed, further ones start nevertheless */
+    /* Whether a job that ended with this exit code, not CLI_DONE, ended as it was meant to, so
+     * that further ones start. NULL: none did. */
+    int (*is_meant)(void *ctx, size_t job, int code);
     /* Called when a job begins, and when it has ended with this exit code. All callbacks
      * may be NULL. */
     void (*on_start)(void *ctx, size_t job);
@@ -43,7 +46,7 @@ struct jobs_args {
 };
 
 /* Runs all jobs, at most `at_once` at a time, in their order. Returns the exit code of the
- * first that failed, or CLI_DONE; *ret_stopped: 1 if a signal kept jobs from starting, or
+ * first that failed, or else of one that ended as it was meant to, or CLI_DONE; *ret_stopped: 1 if a signal kept jobs from starting, or
  * one could not be started, which is printed. */
 int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopped);
 

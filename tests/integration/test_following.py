@@ -74,6 +74,19 @@ def test_a_run_whose_keeper_goes_on_is_not_over(w):
     assert output(follower).count(" event=supervisor-exit ") == 3
 
 
+def test_each_of_several_seeds_goes_until_the_step(w):
+    """One that is stopped before it ends the series."""
+    file = w.small(steps=2000, checkpoint=400)
+    for name, *how in (("in-turn",), ("at-once", "--jobs", "2")):
+        w.brood("run", file, "--name", name, "--seeds", "1,2,3", "--until", "400", *how, code=4)
+        assert [w.status(f"{name}-s{i}")["env_steps"] for i in (1, 2, 3)] == [400] * 3
+    w.small(steps=harness.FOREVER)
+    p = w.start("run", file, "--name", "cut", "--seeds", "1,2", "--until", harness.FOREVER - 4)
+    harness.wait_until("a round", lambda: harness.rows(w.run_dir("cut-s1")))
+    w.brood("stop", "cut-s1")
+    assert p.wait(harness.DEADLINE_S) == 4 and not w.run_dir("cut-s2").exists()
+
+
 def test_one_of_several_seeds_is_waited_for_alone(w):
     p = w.start("run", w.small(steps=2000), "--name", "a", "--seeds", "1,2",
                 "--set", "log.every_env_steps=100")
