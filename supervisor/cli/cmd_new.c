@@ -116,7 +116,7 @@ static void write_config(FILE *f, const struct run_config *c, const struct reque
     const struct field *agents = schema_find(&run_schema, "agents");
 
     (void)fprintf(f, "# %s: %s.\n# %s: %s.\n", r->env, env_info_find(r->env)->summary,
-                  r->algorithm, algorithm_find(r->algorithm)->summary);
+                  c->defaults.algorithm, algorithm_find(c->defaults.algorithm)->summary);
     (void)fputs(
         "#\n# All keys that apply, with their defaults. Those behind a # are not "
         "given, or follow from\n# others. `brood check FILE` checks the file, `brood "
@@ -127,8 +127,13 @@ static void write_config(FILE *f, const struct run_config *c, const struct reque
     write_section(f, c, &agent_schema, &c->defaults, &c->defaults, 2);
     (void)fputc('\n', f);
     write_key(f, agents, "", 0, 0);
-    for (size_t i = 0; i < c->n_agents; i++)
-        (void)fprintf(f, "  %s: {}\n", c->agents[i].name);
+    for (size_t i = 0; i < c->n_agents; i++) {
+        const struct agent_config *a = &c->agents[i];
+
+        if (!schema_write_map(a->name, &agent_schema, a, a, &c->defaults, &c->defaults, 2,
+                              f))
+            (void)fprintf(f, "  %s: {}\n", a->name);
+    }
 }
 
 /* ---- the configuration ---- */

@@ -74,6 +74,23 @@ def test_a_written_configuration_explains_itself_and_trains_alike(w):
     harness.assert_same_files(long, short)
 
 
+def test_values_of_single_agents_and_teams_are_written(w):
+    given = ("agents.agent_0.discount=0.5", "agents.adversary.algorithm=iql",
+             "agents.adversary_1.settings.epsilon=0.3", "run.env_steps=60", "env.copies=2",
+             "evaluation.every_env_steps=0", "experience.warmup=20",
+             "experience.batch_size=16")
+    sets = [word for one in given for word in ("--set", one)]
+    text, _ = w.brood("new", "simple_tag", *sets)
+    assert "  agent_0:\n    discount: 0.5\n" in text and text.count("algorithm: iql\n") == 3, text
+    w.write("long.yaml", text)
+    w.write("short.yaml", "env: {id: simple_tag}\ndefaults: {algorithm: maddpg}\n")
+    w.brood("run", "long.yaml", "--name", "long", "-q", *sets[-4:])
+    w.brood("run", "short.yaml", "--name", "short", "-q", *sets)
+    long, short = ((w.run_dir(name) / "config.yaml").read_text().split("\ndefaults:")[1]
+                   for name in ("long", "short"))
+    assert long == short, (long, short)
+
+
 def test_no_file_is_replaced_unasked(w):
     w.write("a.yaml", "mine\n")
     _, err = w.brood("new", "simple", "--out", "a.yaml", code=2)
