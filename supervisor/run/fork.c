@@ -253,26 +253,69 @@ static int repeat_mode(void *ctx, uint64_t number, const struct run_event *e)
 
 struct writing {
     struct fork *fork;
+    struct change_plan written; /* what a reader makes of the requests so far */
     struct err *err;
 };
 
 static int write_request(void *ctx, const struct planned_change *c)
 {
-    const struct writing *w = ctx;
+    struct writing *w = ctx;
     char *value = config_setting_text(&c->set);
     char *text = xasprintf("%s=%s", c->set.path, value);
     struct run_event e = {.kind = RUN_EVENT_SET,
                           .change = {.at = c->at, .changes = text}};
     const int rc = write_event(w->fork, &e, w->err);
 
+    change_plan_add(&w->written, c->at, &c->set);
     free(value);
     free(text);
     return rc;
 }
 
+static int is_planned(const struct change_plan *p, const struct planned_change *c)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->list[i].at == c->at && strcmp(p->list[i].set.path, c->set.path) == 0)
+            return 1;
+    return 0;
+}
+
+/* Cancels the rest of each schedule whose rest the plan does not have: it was cancelled in the
+ * other run, or ended by a change that was cancelled later. */
+static int write_cancels(struct writing *w)
+{
+    struct change_plan *p = &w->written;
+    uint64_t *cut = xcalloc(p->n_requests + 1, sizeof(*cut)); /* 1: it is cancelled */
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < p->n; i++) {
+        const struct planned_change *c = &p->list[i];
+        char *text;
+
+        if (cut[c->number] || is_planned(&w->fork->plan, c))
+            continue;
+        cut[c->number] = 1;
+        text = xasprintf("%s@%" PRIu64, c->set.path, c->at);
+        rc = write_event(
+            w->fork,
+            &(struct run_event){.kind = RUN_EVENT_CANCEL,
+                                .change = {.at = MEMBER_NO_U64, .changes = text}},
+            w->err);
+        free(text);
+    }
+    free(cut);
+    return rc;
+}
+
 static int write_plan(struct fork *f, struct err *err)
 {
-    return change_plan_each_request(&f->plan, write_request, &(struct writing){f, err});
+    struct writing w = {.fork = f, .err = err};
+    int rc = change_plan_each_request(&f->plan, write_request, &w);
+
+    if (rc == 0)
+        rc = write_cancels(&w);
+    change_plan_done(&w.written);
+    return rc;
 }
 
 static int write_journal(struct fork *f, struct err *err)

@@ -243,6 +243,25 @@ def test_a_number_moves_by_a_schedule(w):
     harness.assert_same_files(weights(w, "a"), weights(w, "h"))
 
 
+def test_the_rest_of_a_schedule_stays_cancelled(w):
+    """In a fork from before the schedule, and from its midst."""
+    p, at = paused(w, "a")
+    w.brood("set", "a", f"defaults.discount=0.9 to 0.99 over {at + 10**6}")
+    w.brood("set", "a", f"agents.agent_1.polyak=0.01 to 0.05 over {at + 10**6}")
+    w.brood("set", "a", f"defaults.optimizer.learning_rate=0.001 to 0.01 over {at + EVERY}")
+    w.brood("continue", "a")
+    harness.wait_until("two checkpoints", lambda: harness.checkpoints(w.run_dir("a"))[-1] >=
+                       at + 2 * EVERY)
+    now = harness.pause(w, "a")
+    w.brood("set", "a", "--at-step", now + 40, "agents.agent_1.polyak=0.5")
+    w.brood("set", "a", "--cancel", "agents.agent_1.polyak", "defaults.discount")
+    was = go_on(w, p, "a", now + EVERY)
+    middle = [s for s in harness.checkpoints(w.run_dir("a")) if at < s < now][0]
+    for name, step in (("b", 320), ("c", middle)):
+        harness.assert_same_files(was, fork(w, f"a@{step}", name)[0])
+    harness.assert_same_files(was, fork(w, "b@320", "d")[0])
+
+
 def weights(w, name):
     """Of the last checkpoint."""
     folder = w.run_dir(name) / "checkpoints"
