@@ -6,6 +6,7 @@
 #include "supervisor/cli/plain_output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -321,6 +322,16 @@ static int end_results(const struct cli *cli, int code)
     return cli_fail(cli, CLI_FAILED, &err);
 }
 
+/* Opens /dev/null for what the caller has closed of stdin, stdout and stderr: else the files
+ * and pipes of this process would get these numbers. Writes to that stdout fail, as to a
+ * closed one: results that nobody can read are an error. */
+static void open_missing_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) /* open returns the lowest free number, which is fd */
+            (void)open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+}
+
 int cli_main(int argc, char **argv)
 {
     const char *dir = getenv("BROOD_RUNS_DIR");
@@ -329,6 +340,7 @@ int cli_main(int argc, char **argv)
                       .keeper = KEEPER_LINK_NONE,
                       .runs_dir = dir != NULL && *dir != '\0' ? dir : "runs"};
 
+    open_missing_streams();
     /* With SIGXFSZ ignored, a write past the file size limit fails with EFBIG, which is
      * handled like a full disk. libuv and the launcher restore the default in children. */
     (void)signal(SIGXFSZ, SIG_IGN);

@@ -231,7 +231,21 @@ def test_a_missing_run_is_code_3(w):
 def test_closed_stdout_is_no_crash(w):
     p = subprocess.run(f"{harness.BROOD} envs >&-", shell=True, cwd=w.path,
                        stderr=subprocess.PIPE, check=False)
-    assert p.returncode in (0, 1), p
+    assert p.returncode == 1, p
+    assert p.stderr == b"brood envs: cannot print the results: Bad file descriptor\n", p
+
+
+def test_a_run_needs_neither_stdin_nor_stdout_nor_stderr(w):
+    """A service or a program may start it without any."""
+    config = w.small(steps=400)
+    for name, closed in (("a", "<&- >&- 2>&-"), ("b", ">&- 2>&-"), ("c", "<&- 2>&-"), ("d", "2>&-")):
+        p = subprocess.run(f"exec {harness.BROOD} run {config} --name {name} {closed}", shell=True,
+                           cwd=w.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        assert (p.returncode, p.stdout, p.stderr) == (0, b"", b""), (closed, p)
+        assert w.status(name)["state"] == "done"
+    calm, closed = (harness.tree_bytes(w.run_dir(name) / "checkpoints" / "400" / "agent_0")
+                    for name in "da")
+    harness.assert_same_files(calm, closed)
 
 
 if __name__ == "__main__":
