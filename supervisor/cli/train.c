@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The supervisor logs to a file of the run, because stderr shows the live view. */
@@ -114,8 +115,12 @@ int train_watched(const struct cli *cli, const struct training_args *args)
 int train_check_rescue(const char *dir, struct err *err)
 {
     int rc = dir != NULL ? tree_make(dir, err) : 0;
+    struct stat st;
 
-    if (rc == 0 && dir != NULL && access(dir, W_OK | X_OK) < 0)
+    /* tree_make is content with a file of that name */
+    if (rc == 0 && dir != NULL && stat(dir, &st) == 0 && !S_ISDIR(st.st_mode))
+        rc = err_set(err, ERR_ARG, "%s is no folder", dir);
+    else if (rc == 0 && dir != NULL && access(dir, W_OK | X_OK) < 0)
         rc = err_errno(err, "%s", dir);
     return rc < 0 ? err_wrap(err, "--rescue") : 0;
 }

@@ -283,6 +283,10 @@ def test_extreme_values_are_refused_in_a_line(w):
                 "experience: {warmup: 20000000, capacity: 30000000}\n"
                 "defaults: {algorithm: qmix}\n")
     assert "does not fit into a message" in err, err
+    program = w.write("program", "#!/bin/sh\n")
+    program.chmod(0o755)
+    _, err = w.brood("run", w.small(), "--rescue", program, code=2)
+    assert err == f"brood run: --rescue: {program} is no folder\n", err
     _, err = w.brood("run", w.small(), "--rescue", "", code=2)
     assert "the name of a folder is empty" in err, err
     err = check("x: {<<: [" + "{a: 1}," * 21 + "]}\n")
