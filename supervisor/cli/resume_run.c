@@ -106,19 +106,34 @@ static int refuse_length(const struct cli *cli, const struct training_args *args
     return cli_fail(cli, CLI_USAGE, &err);
 }
 
+/* Refuses a changed configuration, or reports it, as find_config does. */
+static int check_unchanged(const struct cli *cli, struct training_args *args,
+                           const struct run_config *wanted)
+{
+    const char *journal = run_dir_file(args->dir, "journal");
+    struct resume_config same = {0};
+    struct err err = {0};
+    const int rc =
+        resume_check_config(args->resume, wanted, journal, env_agent_names, &same, &err);
+
+    resume_config_done(&same);
+    return refuse_or_report(cli, args, rc, &err);
+}
+
 enum { NOT_REACHED = -1 };
 
 /* Returns the exit code if the checkpoint has reached the wanted length, otherwise
  * NOT_REACHED. With an unchanged length, the run is done unless something is left to do
  * at its last boundary, such as an interrupted evaluation. A new length that the run has
- * already passed is refused, because it would end the run for good. */
+ * already passed is refused, because it would end the run for good; so is any other change,
+ * which nothing would follow. */
 static int check_length(const struct cli *cli, const struct resume_options *o,
-                        const struct training_args *args, const struct run_config *wanted)
+                        struct training_args *args, const struct run_config *wanted)
 {
     const struct rollout_progress *at = resume_progress(args->resume);
     struct run_config saved;
     struct err err = {0};
-    int is_same;
+    int is_same, code;
 
     if (!is_reached(wanted->run.env_steps, at->env_steps) &&
         !is_reached(wanted->run.episodes, at->episodes))
@@ -130,7 +145,10 @@ static int check_length(const struct cli *cli, const struct resume_options *o,
     run_config_done(&saved);
     if (!is_same)
         return refuse_length(cli, args, wanted);
-    return at->is_midway ? NOT_REACHED : report_done(cli, o, args, wanted);
+    if (at->is_midway)
+        return NOT_REACHED;
+    code = check_unchanged(cli, args, wanted);
+    return code != 0 ? code : report_done(cli, o, args, wanted);
 }
 
 /* Checks the experience log before any process starts. */
