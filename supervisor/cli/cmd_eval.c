@@ -201,7 +201,8 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
 {
     struct err err = {0};
     char *checkpoints = xasprintf("%s/checkpoints", path);
-    struct report report = {.cli = cli, .run = eval_run_name(path), .file = o->render};
+    char *name = run_dir_name_of(path);
+    struct report report = {.cli = cli, .run = name, .file = o->render};
     struct eval_play play = {.path = path,
                              .run = {.config = config,
                                      .episodes = (uint64_t)o->episodes,
@@ -226,6 +227,7 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
         code = cli_fail(cli, CLI_FAILED, &report.failure);
     eval_play_done(&play);
     free(checkpoints);
+    free(name);
     return code;
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum option_id { OPT_METRIC = 1, OPT_CSV, OPT_SVG, OPT_HTML, OPT_PLAY };
 
@@ -100,6 +101,44 @@ static void on_left_out(void *ctx, const struct err *why)
     (void)fprintf(stderr, "brood %s: left out: %s\n", cli->command->name, why->msg);
 }
 
+/* Whether the last of n paths leads to the same run as one before. */
+static int is_repeated(char *const *paths, size_t n)
+{
+    struct stat last, other;
+
+    if (stat(paths[n - 1], &last) < 0)
+        return 0;
+    for (size_t i = 0; i + 1 < n; i++)
+        if (stat(paths[i], &other) == 0 && other.st_dev == last.st_dev &&
+            other.st_ino == last.st_ino)
+            return 1;
+    return 0;
+}
+
+/* Finds the directories of n runs; stores *ret_n of them, each run once. */
+static int find_runs(const struct cli *cli, char *const *runs, size_t n, char **paths,
+                     size_t *ret_n, struct err *err)
+{
+    size_t n_found = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        rc = run_dir_find(cli->runs_dir, runs[i], &paths[n_found], err);
+        n_found += rc == 0;
+        if (rc == 0 && is_repeated(paths, n_found)) {
+            struct err why = {0};
+
+            (void)err_set(&why, ERR_ARG, "%s: the run is given twice", runs[i]);
+            on_left_out((void *)(uintptr_t)cli, &why);
+            free(paths[--n_found]);
+        } else if (rc < 0 && n > 1) {
+            on_left_out((void *)(uintptr_t)cli, err);
+        }
+    }
+    *ret_n = n_found;
+    return rc;
+}
+
 /* Writes the page. r NULL: it has no curves; `why` is the reason. */
 static int write_page(const struct request *q, char *const *paths, size_t n,
                       const struct report *r, const struct err *why, struct err *err)
@@ -119,15 +158,9 @@ static int report(const struct cli *cli, const struct request *q, char *const *r
     char **paths = xcalloc(n, sizeof(*paths));
     struct report *r = NULL;
     struct err why = {0};
-    size_t n_found = 0;
-    int rc = 0;
+    size_t n_found;
+    int rc = find_runs(cli, runs, n, paths, &n_found, err);
 
-    for (size_t i = 0; i < n; i++) {
-        rc = run_dir_find(cli->runs_dir, runs[i], &paths[n_found], err);
-        if (rc < 0 && n > 1)
-            on_left_out((void *)(uintptr_t)cli, err);
-        n_found += rc == 0;
-    }
     if (n_found > 0)
         rc = report_make(&r, paths, n_found, q->metric, on_left_out,
                          (void *)(uintptr_t)cli, &why);

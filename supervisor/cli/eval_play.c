@@ -3,14 +3,6 @@
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-const char *eval_run_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
 
 static void on_result(void *ctx, const struct env_spec *spec,
                       const struct evaluation_result *result)

@@ -26,9 +26,6 @@ struct eval_play {
     void *ctx;
 };
 
-/* The last part of a run's path. */
-const char *eval_run_name(const char *path);
-
 /* Checks, before anything is played, whether the environment and this machine can draw;
  * file: the one to write, NULL: none. ERR_ARG, ERR_UNSUPPORTED, ERR_NOT_FOUND. */
 int eval_play_check(const struct eval_play *p, const char *file, struct err *err);

@@ -467,8 +467,8 @@ static void on_result(struct eval_play *play, const struct env_spec *spec,
                       const struct evaluation_result *result)
 {
     struct pictures *p = play->ctx;
-    const struct recording_source from =
-        eval_play_source(play, eval_run_name(play->path), spec);
+    char *name = run_dir_name_of(play->path);
+    const struct recording_source from = eval_play_source(play, name, spec);
     const int is_external = env_config_is_external(&play->run.config->env);
 
     p->length = result->length_mean;
@@ -480,6 +480,7 @@ static void on_result(struct eval_play *play, const struct env_spec *spec,
     if (recording_bytes(&play->recording, &from, DRAW_GIF, &p->gif, &p->failure) == 0 &&
         !is_external)
         (void)recording_bytes(&play->recording, &from, DRAW_SVG, &p->svg, &p->failure);
+    free(name);
 }
 
 /* Returns 0 if an episode may be played; otherwise err says why not. */

@@ -3,6 +3,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/lineage_report.h"
 #include "supervisor/cli/svg_plot.h"
+#include "supervisor/run/run_dir.h"
 #include "supervisor/study/halving.h"
 #include "supervisor/study/study_dir.h"
 
@@ -119,13 +120,11 @@ int study_report_make(struct study_report *ret, const struct study *study,
     struct study_row *sorted, *to;
     int rc;
 
-    *ret = (struct study_report){.study = study,
-                                 .name = strrchr(dir, '/') != NULL ? strrchr(dir, '/') + 1
-                                                                   : dir,
-                                 .n = study->trials};
+    *ret = (struct study_report){.study = study, .n = study->trials};
     rc = is_pbt ? lineage_read(&ret->lineage, study, dir, err) : 0;
     if (rc < 0)
         return rc;
+    ret->name = run_dir_name_of(dir);
     ret->row = xcalloc(study->trials + 1, sizeof(*ret->row));
     ret->first = xcalloc(study->trials + 1, sizeof(double));
     for (size_t i = 0; i < study->trials; i++) {
@@ -150,6 +149,7 @@ void study_report_done(struct study_report *r)
         free(r->row[i].failure);
     free(r->row);
     free(r->first);
+    free(r->name);
     *r = (struct study_report){0};
 }
 

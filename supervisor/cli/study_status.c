@@ -5,13 +5,13 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/study_view.h"
 #include "supervisor/env/env.h"
+#include "supervisor/run/run_dir.h"
 #include "supervisor/study/halving.h"
 
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -19,10 +19,11 @@ enum { TICK_MS = 100 };
 
 struct study_status {
     struct study study;
-    struct lineage lineage;  /* of pbt; otherwise all-zero */
-    const char *path, *name; /* the study's folder, borrowed; its last part */
-    int is_live;             /* a `brood sweep` works on it */
-    int is_over;             /* all its runs have come to the end, or failed */
+    struct lineage lineage; /* of pbt; otherwise all-zero */
+    const char *path;       /* the study's folder, borrowed */
+    char *name;
+    int is_live; /* a `brood sweep` works on it */
+    int is_over; /* all its runs have come to the end, or failed */
     struct study_stage stage;
     size_t rung; /* or the round, from 0 */
     size_t *trial, n;
@@ -128,6 +129,7 @@ static void study_status_done(struct study_status *p)
     lineage_done(&p->lineage);
     study_done(&p->study);
     free(p->trial);
+    free(p->name);
     *p = (struct study_status){0};
 }
 
@@ -135,10 +137,9 @@ static void study_status_done(struct study_status *p)
  * all-zero after an error. */
 static int study_status_read(struct study_status *ret, const char *path, struct err *err)
 {
-    const char *slash = strrchr(path, '/');
     int rc;
 
-    *ret = (struct study_status){.path = path, .name = slash != NULL ? slash + 1 : path};
+    *ret = (struct study_status){.path = path, .name = run_dir_name_of(path)};
     rc = study_dir_read(&ret->study, path, err);
     if (rc == 0)
         rc = find_stage(ret, err);

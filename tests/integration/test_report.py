@@ -49,5 +49,23 @@ def test_what_cannot_be_used_is_left_out_by_name(w):
     assert err == "brood report: runs/a-s2 has no returns yet\n", err
 
 
+def test_a_path_names_its_run_as_the_name_does(w):
+    """With a slash at its end, from within, and only once."""
+    w.brood("run", w.small(steps=400), "--name", "a", "--until", "200", code=4)
+    out, err = w.brood("report", "a", "runs/a", "runs/a/", "--json")
+    row, = harness.json_lines(out)
+    assert (row["runs"], row["n"]) == ("a", 1), row
+    assert err == ("brood report: left out: runs/a: the run is given twice\n"
+                   "brood report: left out: runs/a/: the run is given twice\n"), err
+    for path in ("runs/a/", "runs/a/logs/../"):
+        out, _ = w.brood("eval", path, "--episodes", "1", "--json")
+        assert harness.json_lines(out)[0]["run"] == "a", out
+    study = w.write("s.yaml", "base: small.yaml\nsearch: {defaults.discount: [0.9]}\n")
+    w.brood("sweep", study, "-q")
+    for command in ("status", "report"):
+        out, _ = w.brood(command, "runs/s/", "--json")
+        assert harness.json_lines(out)[0]["study"] == "s", out
+
+
 if __name__ == "__main__":
     harness.main()
