@@ -5,6 +5,7 @@
 #include "supervisor/env/env.h"
 #include "supervisor/run/fork.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +86,11 @@ static int make_fork(struct cli *cli, const struct fork_options *o, char **ret)
         code = cli_fail(cli, CLI_FAILED, &err);
     else if ((!o->trust && run_dir_check_trust(from, &err) < 0) ||
              (rc = fork_run(&dir, &args, &err)) < 0)
-        code = cli_fail(cli, rc == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_USAGE, &err);
+        code = cli_fail(cli,
+                        rc == ERR_NOT_FOUND ? CLI_NOT_THERE
+                        : rc == -ESTALE     ? CLI_FAILED
+                                            : CLI_USAGE,
+                        &err);
     if (code == 0) {
         *ret = xstrdup(run_dir_path(dir));
         if (!cli->quiet)

@@ -8,16 +8,22 @@
 #include "supervisor/run/journal_read.h"
 #include "supervisor/run/live_changes.h"
 #include "supervisor/run/resume_config.h"
+#include "supervisor/save/checkpoint_read.h"
 #include "supervisor/store/store.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* How often a fork of the newest checkpoint begins again because that was removed. */
+enum { MAX_TRIES = 20 };
+
 struct fork {
     const struct fork_args *args;
     struct resume *resume;
-    uint64_t step;
+    int is_found;
+    uint64_t step;            /* of the checkpoint; until it is open, of the newest one */
     struct run_config saved;  /* the configuration in force at the checkpoint */
     struct change_plan plan;  /* the changes for later steps */
     struct run_config wanted; /* after all changes: the new config.yaml */
@@ -29,6 +35,19 @@ struct fork {
 static char *path_in(const struct fork *f, const char *sub)
 {
     return xasprintf("%s/%s", f->args->from, sub);
+}
+
+/* Whether the other run, which is live, has removed the checkpoint meanwhile. It renames the
+ * folder first, and frees rows of its log only later: while the folder is there, all that was
+ * copied before is whole. */
+static int is_dropped(const struct fork *f)
+{
+    char *sub = xasprintf("checkpoints/%" PRIu64, f->step), *path = path_in(f, sub);
+    const int ret = f->is_found && !tree_exists(path);
+
+    free(path);
+    free(sub);
+    return ret;
 }
 
 /* ---- the plan of changes ---- */
@@ -158,22 +177,46 @@ static int read_saved(struct fork *f, struct err *err)
     return rc;
 }
 
+static void on_skipped(void *ctx, const char *line)
+{
+    const struct fork *f = ctx;
+
+    if (!is_dropped(f))
+        f->args->on_skipped(f->args->ctx, line);
+}
+
+static int open_checkpoint(struct fork *f, struct err *err)
+{
+    char *checkpoints = path_in(f, "checkpoints");
+    uint64_t *steps = NULL;
+    size_t n = 0;
+    int rc = f->args->step != NULL
+                 ? checkpoint_choose(checkpoints, f->args->step, &f->step, err)
+                 : checkpoint_list(checkpoints, &steps, &n, err);
+
+    if (n > 0)
+        f->step = steps[n - 1];
+    f->is_found = rc == 0 && (n > 0 || f->args->step != NULL);
+    free(steps);
+    if (rc == 0)
+        rc = resume_open(&f->resume, checkpoints, f->args->step, on_skipped, f, err);
+    if (rc == 0)
+        f->step = resume_progress(f->resume)->env_steps;
+    free(checkpoints);
+    return rc;
+}
+
 /* Reads and checks everything; writes nothing. */
 static int prepare(struct fork *f, struct err *err)
 {
-    const struct fork_args *a = f->args;
-    char *checkpoints = path_in(f, "checkpoints");
-    int rc = resume_open(&f->resume, checkpoints, a->step, a->on_skipped, a->ctx, err);
+    int rc = open_checkpoint(f, err);
 
-    free(checkpoints);
     if (rc == 0)
-        rc = resume_check_numerics(f->resume, a->binaries->build_id, err);
+        rc = resume_check_numerics(f->resume, f->args->binaries->build_id, err);
     if (rc == 0)
         rc = read_saved(f, err);
-    if (rc < 0)
-        return rc;
-    f->step = resume_progress(f->resume)->env_steps;
-    rc = read_plan(f, err);
+    if (rc == 0)
+        rc = read_plan(f, err);
     if (rc == 0)
         rc = take_changes(f, err);
     if (rc == 0)
@@ -354,6 +397,8 @@ static int make_dir(struct fork *f, struct err *err)
     if (rc < 0)
         return rc;
     rc = copy_files(f, err);
+    if (rc == 0 && is_dropped(f))
+        rc = -ESTALE;
     if (rc == 0)
         rc = write_journal(f, err);
     if (rc == 0)
@@ -368,13 +413,20 @@ static int make_dir(struct fork *f, struct err *err)
     return rc;
 }
 
-int fork_run(struct run_dir **ret, const struct fork_args *a, struct err *err)
+/* -ESTALE: it failed because the checkpoint was removed meanwhile. */
+static int try_fork(struct run_dir **ret, const struct fork_args *a, struct err *err)
 {
     struct fork f = {.args = a};
     int rc = prepare(&f, err);
 
     if (rc == 0)
         rc = make_dir(&f, err);
+    if (rc < 0 && is_dropped(&f))
+        rc = err_set(err, -ESTALE,
+                     "%s has dropped its checkpoint of step %" PRIu64
+                     " meanwhile: `brood pause` it, or keep more with "
+                     "checkpoint.max_to_keep",
+                     a->from, f.step);
     *ret = f.dir;
     journal_close(f.journal);
     store_free(f.log);
@@ -382,5 +434,14 @@ int fork_run(struct run_dir **ret, const struct fork_args *a, struct err *err)
     run_config_done(&f.wanted);
     run_config_done(&f.saved);
     resume_free(f.resume);
+    return rc;
+}
+
+int fork_run(struct run_dir **ret, const struct fork_args *a, struct err *err)
+{
+    int rc = try_fork(ret, a, err);
+
+    for (int i = 1; rc == -ESTALE && a->step == NULL && i < MAX_TRIES; i++)
+        rc = try_fork(ret, a, err);
     return rc;
 }

@@ -2,7 +2,8 @@
  *
  * Copied   the checkpoint, the experience log's window (by reference where the filesystem
  *          can), metrics, and the policies of frozen agents. The other run is only read; it
- *          may be live.
+ *          may be live. If it removes the checkpoint meanwhile, the fork begins again with
+ *          the newest one, unless a step was given.
  * Changes  that the other run accepted for that step or later are repeated at their
  *          steps, so that a fork without changes of its own ends with the same bytes. The
  *          fork's own changes take effect at the checkpoint's step; later changes of the
@@ -34,7 +35,7 @@ struct fork_args {
 /* Makes the directory of a run that is resumed from its one checkpoint; the caller frees it,
  * which releases its lock. Checks everything before it creates anything; after an error no
  * new directory is left. ERR_NOT_FOUND: no such checkpoint, or its log was removed;
- * ERR_CONFIG: a change that is impossible, a run that is over at that step, or other
+ * -ESTALE: the other run has removed the checkpoint meanwhile; ERR_CONFIG: a change that is impossible, a run that is over at that step, or other
  * numerics; as resume_open, store_open and run_dir_create. */
 int fork_run(struct run_dir **ret, const struct fork_args *a, struct err *err);
 

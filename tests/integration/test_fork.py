@@ -1,5 +1,6 @@
 """`brood fork`: a new run begins with the whole state of another one at a checkpoint."""
 import os
+import re
 
 import harness
 from test_exactness import outcome
@@ -80,6 +81,27 @@ def test_later_changes_are_repeated_but_for_the_forks_own_keys(w):
     text = (w.run_dir("own") / "config.yaml").read_text()
     assert "discount: 0.9\n" in text and "learning_rate: 0.5\n" in text, text
     harness.assert_same_files(was, fork(w, "same@160", "again")[0])
+
+
+def test_a_run_that_drops_checkpoints_can_be_forked(w):
+    """Whatever it removes meanwhile, a fork is whole, or there is none."""
+    p = w.start("run", config(w, "maddpg", harness.FOREVER), "--name", "a", "--set",
+                "checkpoint={every_env_steps: 160, max_to_keep: 1}")
+    harness.wait_until("learning", lambda: (harness.checkpoints(w.run_dir("a")) or [0])[-1] > 320)
+    codes = []
+    for i in range(12):
+        step = harness.checkpoints(w.run_dir("a"))[-1] if i % 4 == 3 else None
+        made = w.start("fork", f"a@{step}" if step else "a", "--name", f"f{i}", "--until", "1")
+        codes.append(made.wait(harness.DEADLINE_S))
+        said = made.log.read_text()
+        if codes[-1] == 4:
+            assert "stopped after" in said, said
+            assert harness.checkpoints(w.run_dir(f"f{i}")), said
+        else:
+            assert codes[-1] in ((1, 3) if step else (1,)), said
+            assert re.search("has dropped its checkpoint of|holds no checkpoint of step", said), said
+            assert not w.run_dir(f"f{i}").exists()
+    assert 4 in codes and p.poll() is None, codes
 
 
 def test_other_settings_take_effect_as_those_of_set_at_that_step(w):
