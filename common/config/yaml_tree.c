@@ -390,11 +390,13 @@ static int read_stream(struct builder *b, struct yaml_node **ret)
 int yaml_tree_parse(struct yaml_node **ret, struct arena *arena, const char *text,
                     size_t len, const char *place, int numbered, struct err *err)
 {
+    /* editors of Windows put this mark before the text */
+    const size_t mark = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     struct builder b = {.arena = arena,
                         .place = place,
                         .numbered = numbered,
-                        .text = text,
-                        .len = len,
+                        .text = text + mark,
+                        .len = len - mark,
                         .err = err};
     int rc;
 
@@ -405,7 +407,7 @@ int yaml_tree_parse(struct yaml_node **ret, struct arena *arena, const char *tex
     if (!yaml_parser_initialize(&b.parser))
         return err_set(err, ERR_NOMEM, "%.160s: no memory", place);
     yaml_parser_set_encoding(&b.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&b.parser, (const unsigned char *)text, len);
+    yaml_parser_set_input_string(&b.parser, (const unsigned char *)b.text, b.len);
     rc = read_stream(&b, ret);
     yaml_parser_delete(&b.parser);
     return rc;

@@ -47,6 +47,14 @@ START_TEST(a_tree_knows_its_lines)
     ck_assert(yaml_is_null(parse("# nothing\n")));
     ck_assert(yaml_is_null(parse("Null")) && yaml_is_null(parse("NULL")));
     ck_assert(!yaml_is_null(parse("nULL")) && !yaml_is_null(parse("'Null'")));
+    /* an editor's byte order mark */
+    ck_assert_str_eq(yaml_find(parse("\xef\xbb\xbf"
+                                     "a: 1\n"),
+                               "a")
+                         ->text,
+                     "1");
+    ck_assert_int_eq(yaml_find(parse("\xef\xbb\xbf# c\nb: 1\n"), "b")->line, 2);
+    ck_assert(yaml_is_null(parse("\xef\xbb\xbf")));
 }
 END_TEST
 
