@@ -215,9 +215,7 @@ static void print_event(const struct sweep *w, size_t trial, size_t seed,
 {
     struct json j = {0};
 
-    json_begin(&j);
-    json_object(&j);
-    json_put_str(&j, "event", "trial");
+    msg_json_begin_event(&j, "trial");
     json_put_u64(&j, "trial", trial + 1);
     json_put_u64(&j, "seed", w->study.seeds[seed]);
     if (w->study.method == STUDY_PBT) {
@@ -742,12 +740,9 @@ static int print_end(struct sweep *w, int code)
         code = CLI_FAILED;
     }
     if (w->cli->json) {
-        json_begin(&j);
-        json_object(&j);
-        json_put_str(&j, "event",
-                     code == 0             ? "done"
-                     : code == CLI_STOPPED ? "stopped"
-                                           : "failed");
+        msg_json_begin_event(&j, code == 0             ? "done"
+                                 : code == CLI_STOPPED ? "stopped"
+                                                       : "failed");
         json_put_str(&j, "study", w->name);
         json_put_u64(&j, "trials", w->study.trials);
         study_report_put_best(&r, &j);

@@ -119,6 +119,7 @@ def test_a_grid_has_its_own_trials_and_grows_by_seeds(w):
     out, err = w.brood("sweep", study, "--json")
     events = harness.json_lines(out)
     assert [e["event"] for e in events] == ["trial"] * 4 + ["done"], events
+    assert all(e["time"] for e in events), events
     best = events[-1]["best"]
     assert events[-1]["study"] == "grid" and events[-1]["trials"] == 4
     assert best["value"] == max(e["value"] for e in events[:-1]), events
