@@ -4,6 +4,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/checkpoint_names.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/tensor_export.h"
 
 #include <stdio.h>
@@ -65,13 +66,34 @@ static int choose(struct bundle_reader *r, const struct request *q,
             ret[i] = bundle_reader_entry(r, i);
         else
             rc = checkpoint_find_tensor(r, q->tensor[i], &ret[i], err);
+        /* the names are the keys of both formats */
+        for (size_t k = 0; rc == 0 && q->n_tensors > 0 && k < i; k++)
+            if (strcmp(q->tensor[k], q->tensor[i]) == 0)
+                rc = err_set(err, ERR_ARG, "--tensor %s is given twice", q->tensor[i]);
         if (rc < 0)
             return rc;
     }
     return 0;
 }
 
-static int write_file(struct bundle_reader *r, const char *prefix,
+static void print_written(const struct cli *cli, const char *out, size_t n)
+{
+    struct json j = {0};
+
+    if (cli->json) {
+        json_begin(&j);
+        json_object(&j);
+        json_put_str(&j, "file", out);
+        json_put_u64(&j, "tensors", n);
+        json_close(&j);
+        msg_json_print(&j);
+        json_done(&j);
+    } else if (!cli->quiet) {
+        (void)printf("%s: %zu tensors\n", out, n);
+    }
+}
+
+static int write_file(const struct cli *cli, struct bundle_reader *r, const char *prefix,
                       const struct request *q, struct err *err)
 {
     const size_t room = bundle_reader_count(r) + q->n_tensors;
@@ -83,13 +105,13 @@ static int write_file(struct bundle_reader *r, const char *prefix,
     if (rc == 0)
         rc = q->format->write(&x, err);
     if (rc == 0)
-        (void)printf("%s: %zu tensors\n", out, x.n);
+        print_written(cli, out, x.n);
     free(entries);
     free(out);
     return rc;
 }
 
-static int export(const struct request *q, struct err *err)
+static int export(const struct cli *cli, const struct request *q, struct err *err)
 {
     struct bundle_reader *r;
     char *prefix;
@@ -99,7 +121,7 @@ static int export(const struct request *q, struct err *err)
         return rc;
     rc = bundle_reader_new(&r, prefix, err);
     if (rc == 0) {
-        rc = write_file(r, prefix, q, err);
+        rc = write_file(cli, r, prefix, q, err);
         bundle_reader_free(r);
     }
     free(prefix);
@@ -135,7 +157,14 @@ static int run_export(struct cli *cli, int argc, char **argv)
                          "--out %s: expected a name that ends in .safetensors or "
                          ".npz",
                          q.out);
-    return export(&q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
+    switch (export(cli, &q, &err)) {
+    case 0:
+        return CLI_DONE;
+    case ERR_ARG:
+        return cli_fail(cli, CLI_USAGE, &err);
+    default:
+        return cli_fail(cli, CLI_FAILED, &err);
+    }
 }
 
 const struct command cmd_export = {

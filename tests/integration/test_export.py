@@ -73,8 +73,12 @@ def test_one_tensor_and_what_cannot_be_exported(w):
     name = next(iter(facts_of(w, prefix)))
     w.brood("export", prefix, "--tensor", name, "--out", out)
     assert list(read_safetensors(out)) == [name]
+    out_text, _ = w.brood("export", prefix, "--tensor", name, "--out", out, "--json")
+    assert harness.json_lines(out_text) == [{"file": str(out), "tensors": 1}], out_text
+    assert w.brood("export", prefix, "--out", out, "-q") == ("", "")
     for args, code, says in (([prefix, "--tensor", name + "s", "--out", out], 1, name),
                              ([prefix, "--out", w.path / "x.txt"], 2, ".safetensors or .npz"),
+                             ([prefix, "--tensor", name, "--tensor", name], 2, "given twice"),
                              ([w.path / "none"], 1, "none"),
                              ([prefix, "--out", w.path / "no" / "x.npz"], 1, "no/x.npz")):
         _, err = w.brood("export", *args, code=code)
