@@ -151,6 +151,39 @@ static int fail_option(const struct cli *cli, const char *word, int is_without_v
     return cli_usage(cli, "%s", err.msg);
 }
 
+/* Whether the word is a cluster of options of one letter, as "-xq", with that letter. */
+static int is_cluster(const char *word, int letter)
+{
+    return word[0] == '-' && word[1] != '-' && strchr(word + 1, letter) != NULL;
+}
+
+/* Whether the word is the long option with that `val`: "--json=x", which takes no value. */
+static int is_long(const char *word, int val, const struct option *all)
+{
+    const size_t len = strncmp(word, "--", 2) == 0 ? strcspn(word + 2, "=") : 0;
+
+    for (; all->name != NULL; all++)
+        if (len > 0 && all->val == val && strncmp(all->name, word + 2, len) == 0)
+            return 1;
+    return 0;
+}
+
+/* Returns what getopt_long has refused. Within a cluster of letters, optind is still the
+ * number of that word, and behind its last one the number of the next. letter: the memory
+ * for a letter. */
+static const char *refused_word(int argc, char **argv, const struct option *all,
+                                char letter[3])
+{
+    if (optopt <= 0 || optopt > 127 || is_long(argv[optind - 1], optopt, all) ||
+        !(is_cluster(argv[optind - 1], optopt) ||
+          (optind < argc && is_cluster(argv[optind], optopt))))
+        return argv[optind - 1];
+    letter[0] = '-';
+    letter[1] = (char)optopt;
+    letter[2] = '\0';
+    return letter;
+}
+
 static int fail_command(const struct cli *cli, const char *word)
 {
     const char *names[N_COMMANDS];
@@ -239,7 +272,7 @@ int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
 {
     const char *own_letters = cli->command->letters;
     struct option all[CLI_MAX_OPTIONS];
-    char letters[32];
+    char letters[32], letter[3];
     int c;
 
     merge_options(own, all);
@@ -254,7 +287,8 @@ int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
     do {
         c = getopt_long(argc, argv, letters, all, NULL);
         if (c == '?' || c == ':') {
-            *ret_exit = fail_option(cli, argv[optind - 1], c == ':', all);
+            *ret_exit =
+                fail_option(cli, refused_word(argc, argv, all, letter), c == ':', all);
             return CLI_OPTION_EXIT;
         }
         if (c == OPT_HELP) {

@@ -62,6 +62,12 @@ def test_wrong_usage_is_one_line_and_code_2(w):
         assert out == "" and len(err.splitlines()) == 1, (args, out, err)
     out, err = w.brood(code=2)
     assert "usage: brood COMMAND" in err
+    for args, word in ((["t.yaml", "-xq"], "-x"), (["t.yaml", "-qx"], "-x"), (["-x"], "-x"),
+                       (["--force", "-xq"], "-x"), (["--force=3"], "--force=3"),
+                       (["t.yaml", "--json=3"], "--json=3"), (["--forse", "-q"], "--forse")):
+        _, err = w.brood("run", *args, code=2)
+        assert err.startswith(f"brood run: there is no option {word}"), (args, err)
+        assert err[len("brood run: there is no option ") + len(word)] in ";,", (args, err)
 
 
 def test_a_similar_name_is_suggested(w):
