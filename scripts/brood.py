@@ -28,6 +28,7 @@ Threads   a Run may be used by one thread at a time; `subscribe` has a connectio
 """
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
@@ -814,10 +815,11 @@ class Policy:
         if self._sees is None:
             row = self.row(np.ravel(np.asarray(observation, "f4")), mask)
             return int(np.argmax(row)) if self.is_scores else row
-        if mask is not None and self.is_scores:
-            mask = self._acts.mask(mask)
-        x = _numbers(self._sees, self._sees.encode(observation))
-        return self._acts.decode(self.row(x, mask).tolist())
+        with _refusals():
+            if mask is not None and self.is_scores:
+                mask = self._acts.mask(mask)
+            x = _numbers(self._sees, self._sees.encode(observation))
+            return self._acts.decode(self.row(x, mask).tolist())
 
 
 def _numbers(sees: Any, encoded: bytes) -> np.ndarray:
@@ -903,8 +905,7 @@ def load_policy(run: Path | Run, agent: str, env: Any = None,
     PettingZoo or Gymnasium environment whose agent of that name it is to play; without one
     the policy takes plain vectors. Refused are agents without a network of their own, and
     spaces that do not fit."""
-    return _load(*_place(run, runs_dir), agent,
-                 None if env is None else _bridge().as_parallel(env))
+    return _load(*_place(run, runs_dir), agent, None if env is None else _parallel(env))
 
 
 def _bridge() -> Any:
@@ -915,21 +916,33 @@ def _bridge() -> Any:
     return pettingzoo_bridge
 
 
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """What the bridge refuses is an Error."""
+    try:
+        yield
+    except _bridge().Refused as e:
+        raise Error(str(e)) from None
+
+
+def _parallel(env: Any) -> Any:
+    with _refusals():
+        return _bridge().as_parallel(env)
+
+
 def _bind(policy: Policy, game: Any, agent: Any) -> None:
     bridge = _bridge()
-    try:
+    with _refusals():
         sees = bridge.observation_of(bridge.space_of(game, "observation_space", agent),
                                      str(agent))
         acts = bridge.Action(bridge.space_of(game, "action_space", agent), str(agent))
-    except bridge.Refused as e:
-        raise Error(str(e)) from None
     policy._bind(sees, acts)
 
 
 def load_policies(run: Path | Run, env: Any, runs_dir: Path | None = None
                   ) -> dict[str, Policy]:
     """The policies of all agents of an environment, by name, from the same checkpoint."""
-    game, place = _bridge().as_parallel(env), _place(run, runs_dir)
+    game, place = _parallel(env), _place(run, runs_dir)
     names = map(_bridge().name_of, game.possible_agents)
     return {name: _load(*place, name, game) for name in names}
 
@@ -940,7 +953,7 @@ def play(env: Any, policies: Mapping[str, Policy], episodes: int = 1, seed: int 
     bridge accepts, and returns each agent's undiscounted return of each episode. max_steps:
     the longest episode, 0: without limit."""
     bridge = _bridge()
-    try:
+    with _refusals():
         game = bridge.Game(lambda: env, {})
         copy = game.new_copy()
         names = [bridge.name_of(a) for a in game.agents]
@@ -962,8 +975,6 @@ def play(env: Any, policies: Mapping[str, Policy], episodes: int = 1, seed: int 
                 seen, present, masks, reward, _ = copy.step(rows)
                 returns[k] += reward
                 steps += 1
-    except bridge.Refused as e:
-        raise Error(str(e)) from None
     return dict(zip(names, returns.T))
 
 

@@ -302,6 +302,10 @@ def what_cannot_be_loaded(run, env):
     refused("there is no agent bob; there are: choices-maddpg_0", brood.load_policy, run, "bob")
     refused("there is no checkpoint 7 in", brood.load_policy, f"{run.path}@7", "parts-iql")
     refused("sees its last action", brood.load_policy, run, "choices-qmix_0")
+    refused("it makes a int, which is neither", brood.load_policy, run, "parts-iql", 5)
+    refused("it makes a int, which is neither", brood.load_policies, run, 5)
+    policy = brood.load_policy(run, "parts-iql", env)
+    refused("parts-iql: ", policy, np.zeros(7))
     other = recorded.Recorded(["parts-iql", "numbers-ippo"])
     refused("the environment has no agent parts-ippo", brood.load_policy, run, "parts-ippo",
             other)
