@@ -36,6 +36,7 @@ struct completion {
     const struct option *taken;    /* the option whose value is being typed, or NULL */
     size_t place;                  /* number of arguments before the word */
     int only_arguments;            /* "--" was given */
+    int only_keys;                 /* --cancel was given: keys have no value */
 };
 
 /* Prints the candidate head + tail if it begins with the word. */
@@ -203,7 +204,7 @@ static void offer_keys(const struct completion *c, const struct schema *s,
             (void)snprintf(child, sizeof(child), "%s.", key);
             offer_keys(c, f->schema, child);
         } else if (c->word[typed] == '\0')
-            offer(c, key, "=");
+            offer(c, key, c->only_keys ? "" : "=");
         else if (strlen(key) == typed && strncmp(key, c->word, typed) == 0) {
             (void)snprintf(child, sizeof(child), "%s=", key);
             offer_values(c, f, child);
@@ -288,7 +289,8 @@ static unsigned kinds_at(const char *arguments, size_t place)
                             ? FILES
                             : kind_of(name, letters);
             is_optional[n] |= has_bracket;
-            is_repeated = len > 3 && memmem(p, len, "...", 3) != NULL;
+            is_repeated =
+                (is_same && is_repeated) || (len > 3 && memmem(p, len, "...", 3) != NULL);
             is_same = 0;
             n++;
         }
@@ -302,15 +304,16 @@ static unsigned kinds_at(const char *arguments, size_t place)
     return place < n ? kinds[place] : FILES;
 }
 
-static unsigned kinds_of_value(const char *option)
+static unsigned kinds_of_value(const struct command *command, const char *option)
 {
     static const struct {
         const char *name;
         unsigned kind;
     } options[] = {{"set", KEYS},   {"init-from", RUNS},       {"checkpoint", STEPS},
-                   {"from", STEPS}, {"algorithm", ALGORITHMS}, {"agent", AGENTS},
-                   {"cancel", KEYS}};
+                   {"from", STEPS}, {"algorithm", ALGORITHMS}, {"agent", AGENTS}};
 
+    if (command == &cmd_edit) /* its --from names a file */
+        return FILES;
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (strcmp(option, options[i].name) == 0)
             return options[i].kind;
@@ -342,6 +345,7 @@ static void read_line(struct completion *c, const struct option *all, char **wor
                  (c->taken = find_option(all, words[i])) != NULL) {
             const char *value = strchr(words[i], '=');
 
+            c->only_keys |= strcmp(c->taken->name, "cancel") == 0;
             if (c->taken->has_arg != required_argument)
                 c->taken = NULL;
             else if (value != NULL || i + 1 < n) {
@@ -366,7 +370,7 @@ static void complete(struct completion *c, char **words, int n)
             offer(c, "--", o->name);
         return;
     }
-    kinds = c->taken != NULL ? kinds_of_value(c->taken->name)
+    kinds = c->taken != NULL ? kinds_of_value(c->command, c->taken->name)
                              : kinds_at(c->command->arguments, c->place);
     offer_kinds(c, kinds);
 }

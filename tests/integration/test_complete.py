@@ -1,4 +1,5 @@
 """`brood complete`, and the completion of bash and zsh that it serves."""
+import contextlib
 import os
 import pty
 import re
@@ -51,12 +52,19 @@ def test_keys_and_values(w):
         "agents.agent_0.on_nonfinite=continue", "agents.agent_0.on_nonfinite=stop"]
     assert after(w, "run", "") == [] and after(w, "inspect", "") == []
     assert "foraging" in after(w, "envs", "")
+    # To cancel takes no value.
+    assert after(w, "set", "x", "--cancel", "defaults.disc") == ["defaults.discount"]
+    assert after(w, "set", "--cancel", "x", "defaults.polyak", "defaults.disc") == [
+        "defaults.discount"]
 
 
 def test_runs_agents_and_checkpoints(w):
     two_runs(w)
     assert after(w, "stop", "") == ["b"] and after(w, "resume", "") == ["a"]
     assert sorted(after(w, "report", "")) == ["a", "b"]
+    assert sorted(after(w, "report", "b", "a", "")) == ["a", "b"]
+    assert after(w, "edit", "b", "--from", "") == []  # files
+    assert after(w, "resume", "a", "--from", "2") == ["200"]
     assert sorted(after(w, "kill", "b", "agent_")) == ["agent_0", "agent_1", "agent_2"]
     assert "agent_1" in after(w, "kill", "") and "b" in after(w, "kill", "")
     assert after(w, "eval", "a", "--checkpoint", "") == ["0", "200", "400"]
@@ -82,18 +90,28 @@ try "brood resu"
 try "brood set x defaults.disc"
 try "brood run x.yaml --set defaults.algorithm=vd"
 try "brood inspect "
+try "brood fork a@2"
+try "brood run x.yaml --init-from a@2"
 """
+    w.brood("run", w.small(steps=400), "--name", "a", "-q", "--set",
+            "checkpoint.every_env_steps=200")
     out = subprocess.run(["bash", "-c", script], env=environment(), cwd=w.path, check=True,
                          text=True, stdout=subprocess.PIPE).stdout
-    assert out.splitlines() == ["resume", "compopt -o nospace", "defaults.discount=", "vdn", ""]
+    assert out.splitlines() == ["resume", "compopt -o nospace", "defaults.discount=", "vdn", "",
+                                "@200", "@200"], out
+    with terminal("bash", "--norc", "--noprofile", "-i", folder=w.path) as say:
+        say(f"source {SCRIPTS}/brood.bash; echo rea''dy\n", "ready")
+        say("brood fork a@2\t", "brood fork a@200 ")
+        say("\x15brood run x --set defaults.algorithm=vd\t", "=vdn")
 
 
-def test_zsh_completes(w):
-    if shutil.which("zsh") is None:
-        raise harness.Skip("zsh is not installed")
+@contextlib.contextmanager
+def terminal(*shell, folder="."):
+    """A shell in a terminal: a function that types a text and waits for what is to be seen."""
     pid, fd = pty.fork()
     if pid == 0:
-        os.execvpe("zsh", ["zsh", "-f", "-i"], environment())
+        os.chdir(folder)
+        os.execvpe(shell[0], [*shell], environment())
     screen = ""
 
     def say(text, expected):
@@ -106,14 +124,21 @@ def test_zsh_completes(w):
                 screen += os.read(fd, 65536).decode(errors="replace")
         screen = ""
     try:
+        yield say
+    finally:
+        os.close(fd)
+        os.waitpid(pid, 0)
+
+
+def test_zsh_completes(w):
+    if shutil.which("zsh") is None:
+        raise harness.Skip("zsh is not installed")
+    with terminal("zsh", "-f", "-i", folder=w.path) as say:
         say(f"fpath=({SCRIPTS} $fpath); autoload -U compinit; compinit -u -D; echo rea''dy\n",
             "ready")
         say("brood resu\t", "brood resume ")
         say("\x15brood set x defaults.disco\t", "unt=")
         say("\x15brood run x --set defaults.algorithm=vd\t", "=vdn")
-    finally:
-        os.close(fd)
-        os.waitpid(pid, 0)
 
 
 if __name__ == "__main__":
