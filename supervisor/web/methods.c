@@ -181,7 +181,8 @@ static void read_study(uv_work_t *work)
     if (study_dir_read(&study, job->path, &job->err) < 0)
         return;
     if (study_report_make(&report, &study, job->path, &job->err) == 0) {
-        report.name = job->name;
+        free(report.name); /* the study may be in a folder of runs */
+        report.name = xstrdup(job->name);
         f = open_memstream(&job->text, &job->len);
         if (f != NULL) {
             study_report_print_json(&report, f);
