@@ -282,15 +282,16 @@ static int check_central(const struct making *m, size_t agent)
     if (!algorithm_find(own->algorithm)->central)
         return 0;
     first = first_central(m, NULL);
-    d = find_difference(&m->config->agents[first], own, keep_first_of_targets);
-    if (d.key[0] != '\0')
+    if (first_central(m, team) != agent) {
+        d = find_difference(&m->config->agents[first], own, keep_first_of_targets);
+        if (d.key[0] == '\0')
+            return 0;
         return refuse(
             m, d.key,
             "the mixer computes the targets of %s and %s, so that %s cannot have "
             "a value of its own",
             name_of(m, first), name_of(m, agent), name_of(m, agent));
-    if (first_central(m, team) != agent)
-        return 0;
+    }
     d = find_difference(&m->config->agents[first], own, keep_first_of_mixer);
     if (d.key[0] == '\0')
         return 0;
