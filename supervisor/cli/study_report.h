@@ -29,8 +29,8 @@ struct study_row {
 struct study_report {
     const struct study *study;
     struct lineage lineage; /* of pbt; otherwise all-zero */
-    char *name; /* owned */
-    struct study_row *row; /* [n], in order */
+    char *name;             /* owned */
+    struct study_row *row;  /* [n], in order */
     size_t n;
     double *first; /* [study->trials]: at the first rung; NaN: none */
 };
