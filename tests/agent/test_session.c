@@ -720,36 +720,41 @@ static struct output side(struct graph *g, struct output x, struct output pred, 
     return (struct output){binary(g, "Switch", x, pred, NULL).op, taken};
 }
 
-/* A branch that changes the variable that decides is still the only one that runs. */
+/* Three steps of "if the flag is set: clear it, n += 1; else n += 10". A branch that changes
+ * the variable that decides is still the only one that runs. */
+static void check_flag(struct bed *b, struct variable *flag, struct output pred,
+                       struct output cleared)
+{
+    struct variable *n = bed_variable(b, 0, "n");
+    struct output yes = unary(b->g, "Identity", side(b->g, pred, pred, 1), NULL);
+    struct output no = unary(b->g, "Identity", side(b->g, pred, pred, 0), NULL);
+    struct operation *ops[3];
+
+    control_dependencies_enter(b->g, &yes.op, 1);
+    ops[0] = variable_assign(flag, cleared, NULL).op;
+    ops[1] = variable_assign_add(n, constant_f32(b->g, 1, NULL), NULL).op;
+    control_dependencies_leave(b->g);
+    control_dependencies_enter(b->g, &no.op, 1);
+    ops[2] = variable_assign_add(n, constant_f32(b->g, 10, NULL), NULL).op;
+    control_dependencies_leave(b->g);
+    bed_init_variables(b);
+    for (int step = 0; step < 3; step++) {
+        struct run_args args = bed_args(b);
+
+        args.targets = ops;
+        args.n_targets = 3;
+        ck_assert_msg(session_run(b->s, &args, NULL, &b->err) == 0, "%s", b->err.msg);
+        ck_assert_float_eq(bed_scalar(b, n->read), (float)(1 + 10 * step));
+    }
+}
+
 START_TEST(a_branch_may_change_what_decides)
 {
     struct bed b;
     bed_init(&b);
-    struct variable *flag = bed_variable(&b, 1, "flag"), *n = bed_variable(&b, 0, "n");
+    struct variable *flag = bed_variable(&b, 1, "flag");
     struct output zero = constant_f32(b.g, 0, NULL);
-    struct output pred =
-        unary(b.g, "Identity", binary(b.g, "Greater", flag->read, zero, NULL), NULL);
-    struct output yes = side(b.g, pred, pred, 1), no = side(b.g, pred, pred, 0);
-    struct operation *ops[3];
-
-    yes = unary(b.g, "Identity", yes, NULL);
-    no = unary(b.g, "Identity", no, NULL);
-    control_dependencies_enter(b.g, &yes.op, 1);
-    ops[0] = variable_assign(flag, constant_f32(b.g, 0, NULL), NULL).op;
-    ops[1] = variable_assign_add(n, constant_f32(b.g, 1, NULL), NULL).op;
-    control_dependencies_leave(b.g);
-    control_dependencies_enter(b.g, &no.op, 1);
-    ops[2] = variable_assign_add(n, constant_f32(b.g, 10, NULL), NULL).op;
-    control_dependencies_leave(b.g);
-    bed_init_variables(&b);
-    for (int step = 0; step < 3; step++) {
-        struct run_args args = bed_args(&b);
-
-        args.targets = ops;
-        args.n_targets = 3;
-        ck_assert_msg(session_run(b.s, &args, NULL, &b.err) == 0, "%s", b.err.msg);
-        ck_assert_float_eq(bed_scalar(&b, n->read), (float)(1 + 10 * step));
-    }
+    check_flag(&b, flag, binary(b.g, "Greater", flag->read, zero, NULL), zero);
     bed_done(&b);
 }
 END_TEST
@@ -759,33 +764,11 @@ START_TEST(a_branch_may_change_the_flag_that_decides)
 {
     struct bed b;
     uint8_t on = 1, off = 0;
-    struct tensor set = tensor_view(DT_BOOL, SHAPE_SCALAR, &on);
-    struct tensor clear = tensor_view(DT_BOOL, SHAPE_SCALAR, &off);
+    const struct tensor set = tensor_view(DT_BOOL, SHAPE_SCALAR, &on);
+    const struct tensor clear = tensor_view(DT_BOOL, SHAPE_SCALAR, &off);
     bed_init(&b);
     struct variable *flag = variable_new(b.g, constant(b.g, &set, NULL), "flag", 0);
-    struct variable *n = bed_variable(&b, 0, "n");
-    struct output yes = side(b.g, flag->read, flag->read, 1);
-    struct output no = side(b.g, flag->read, flag->read, 0);
-    struct operation *ops[3];
-
-    yes = unary(b.g, "Identity", yes, NULL);
-    no = unary(b.g, "Identity", no, NULL);
-    control_dependencies_enter(b.g, &yes.op, 1);
-    ops[0] = variable_assign(flag, constant(b.g, &clear, NULL), NULL).op;
-    ops[1] = variable_assign_add(n, constant_f32(b.g, 1, NULL), NULL).op;
-    control_dependencies_leave(b.g);
-    control_dependencies_enter(b.g, &no.op, 1);
-    ops[2] = variable_assign_add(n, constant_f32(b.g, 10, NULL), NULL).op;
-    control_dependencies_leave(b.g);
-    bed_init_variables(&b);
-    for (int step = 0; step < 3; step++) {
-        struct run_args args = bed_args(&b);
-
-        args.targets = ops;
-        args.n_targets = 3;
-        ck_assert_msg(session_run(b.s, &args, NULL, &b.err) == 0, "%s", b.err.msg);
-        ck_assert_float_eq(bed_scalar(&b, n->read), (float)(1 + 10 * step));
-    }
+    check_flag(&b, flag, flag->read, constant(b.g, &clear, NULL));
     bed_done(&b);
 }
 END_TEST
