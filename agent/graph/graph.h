@@ -32,6 +32,11 @@ struct output {
 };
 #define OUTPUT_NONE ((struct output){0})
 
+static inline int output_same(struct output a, struct output b)
+{
+    return a.op == b.op && a.index == b.index;
+}
+
 struct graph *graph_new(void);
 void graph_free(struct graph *g); /* NULL is fine */
 /* The first error of building, or NULL. */

@@ -172,7 +172,7 @@ static int check_fetched(const struct run_request *q, struct err *err)
 static int is_fed(const struct run_request *q, struct output x)
 {
     for (size_t i = 0; i < q->n_feeds; i++)
-        if (q->feeds[i].output.op == x.op && q->feeds[i].output.index == x.index)
+        if (output_same(q->feeds[i].output, x))
             return 1;
     return 0;
 }

@@ -47,7 +47,7 @@ int loop_is_merge(const struct operation *op)
 static int is_given(struct output x, const struct output *given, size_t n_given)
 {
     for (size_t i = 0; i < n_given; i++)
-        if (given[i].op == x.op && given[i].index == x.index)
+        if (output_same(given[i], x))
             return 1;
     return 0;
 }

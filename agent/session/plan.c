@@ -38,18 +38,21 @@ uint64_t plan_key_hash(const struct run_args *args)
     return h;
 }
 
-static int same_output(struct output a, struct output b)
-{
-    return a.op == b.op && a.index == b.index;
-}
-
 static int feed_fits(const struct plan_feed *f, const struct feed *given)
 {
-    return same_output(f->output, given->output) && f->is_dead == given->is_dead &&
+    return output_same(f->output, given->output) && f->is_dead == given->is_dead &&
            f->dtype == given->value.dtype &&
            shape_equal(&f->shape, &given->value.shape) &&
            f->row_stride == given->row_stride &&
            (f->wanted.dtype == DT_INVALID || tensor_equal(&f->wanted, &given->value));
+}
+
+int plan_feed_of(const struct plan *p, struct output x)
+{
+    for (size_t i = 0; i < p->n_feeds; i++)
+        if (output_same(p->feeds[i].output, x))
+            return (int)i;
+    return -1;
 }
 
 int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash)
@@ -61,7 +64,7 @@ int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash)
         if (!feed_fits(&p->feeds[i], &args->feeds[i]))
             return 0;
     for (size_t i = 0; i < p->n_fetches; i++)
-        if (!same_output(p->fetches[i], args->fetches[i]))
+        if (!output_same(p->fetches[i], args->fetches[i]))
             return 0;
     for (size_t i = 0; i < p->n_targets; i++)
         if (p->targets[i] != args->targets[i])

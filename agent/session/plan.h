@@ -260,6 +260,7 @@ int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
 void plan_free(struct plan *p); /* NULL is fine */
 uint64_t plan_key_hash(const struct run_args *args);
 int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash);
+int plan_feed_of(const struct plan *p, struct output x); /* its number, or -1: not fed */
 /* Sets the address of every value. */
 void plan_resolve(struct plan *p, struct var_store *vars, char *buffer);
 

@@ -13,8 +13,7 @@ int is_switch(const struct operation *op)
 
 static int same_condition(const struct condition *a, const struct condition *b)
 {
-    return a->predicate.op == b->predicate.op &&
-           a->predicate.index == b->predicate.index && a->branch == b->branch;
+    return output_same(a->predicate, b->predicate) && a->branch == b->branch;
 }
 
 static int has(const struct guard *g, const struct condition *c)
@@ -123,20 +122,12 @@ static int guard_of_output(struct plan *p, const int *guard_of, struct output x)
                            : guard;
 }
 
-static const struct plan_feed *feed_of(const struct plan *p, struct output x)
-{
-    for (size_t i = 0; i < p->n_feeds; i++)
-        if (p->feeds[i].output.op == x.op && p->feeds[i].output.index == x.index)
-            return &p->feeds[i];
-    return NULL;
-}
-
 int guard_of_input(struct plan *p, const int *guard_of, struct output x)
 {
-    const struct plan_feed *f = feed_of(p, x);
+    const int feed = plan_feed_of(p, x);
 
-    if (f != NULL)
-        return f->is_dead ? p->never : 0;
+    if (feed >= 0)
+        return p->feeds[feed].is_dead ? p->never : 0;
     return guard_of_output(p, guard_of, x);
 }
 

@@ -78,8 +78,7 @@ static int is_fed(const struct sorter *s, struct output x)
     if (!s->fed[operation_id(x.op)])
         return 0;
     for (size_t i = 0; i < s->args->n_feeds; i++)
-        if (s->args->feeds[i].output.op == x.op &&
-            s->args->feeds[i].output.index == x.index)
+        if (output_same(s->args->feeds[i].output, x))
             return 1;
     return 0;
 }

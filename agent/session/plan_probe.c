@@ -29,18 +29,9 @@ static void visit(const struct operation *op, unsigned char *seen,
     stack[(*depth)++] = op;
 }
 
-/* Returns the number of the feed of x, or -1. */
-static int feed_of(const struct plan *p, struct output x)
-{
-    for (size_t i = 0; i < p->n_feeds; i++)
-        if (p->feeds[i].output.op == x.op && p->feeds[i].output.index == x.index)
-            return (int)i;
-    return -1;
-}
-
 static int is_fed(const struct plan *p, struct output x)
 {
-    return feed_of(p, x) >= 0;
+    return plan_feed_of(p, x) >= 0;
 }
 
 /* Whether a control edge to the operation makes nothing run: the operation itself, or
@@ -95,7 +86,7 @@ static int reads_shapes_only(const struct operation *op)
 static void lack(struct plan *p, struct output x, unsigned char *seen,
                  const struct operation **stack, int *depth)
 {
-    const int feed = feed_of(p, x);
+    const int feed = plan_feed_of(p, x);
 
     if (feed >= 0)
         p->lacked[feed] = 1;

@@ -123,8 +123,7 @@ static int check_feed(const struct session *s, const struct run_args *args, size
             err, ERR_ARG, "Tensor %s:%d is fed %s with rows %lld elements apart", name,
             f->output.index, shape_text(&f->value.shape), (long long)f->row_stride);
     for (size_t k = 0; k < i; k++)
-        if (args->feeds[k].output.op == f->output.op &&
-            args->feeds[k].output.index == f->output.index)
+        if (output_same(args->feeds[k].output, f->output))
             return err_set(err, ERR_ARG, "Tensor %s:%d is fed twice", name,
                            f->output.index);
     return 0;
@@ -370,11 +369,9 @@ static int schedule_fits(const struct schedule *sc, const struct run_args *args)
                sc->n_targets == args->n_targets;
 
     for (size_t i = 0; same && i < args->n_feeds; i++)
-        same = sc->given[i].op == args->feeds[i].output.op &&
-               sc->given[i].index == args->feeds[i].output.index;
+        same = output_same(sc->given[i], args->feeds[i].output);
     for (size_t i = 0; same && i < args->n_fetches; i++)
-        same = sc->wanted[i].op == args->fetches[i].op &&
-               sc->wanted[i].index == args->fetches[i].index;
+        same = output_same(sc->wanted[i], args->fetches[i]);
     for (size_t i = 0; same && i < args->n_targets; i++)
         same = sc->targets[i] == args->targets[i];
     return same;
@@ -464,7 +461,7 @@ static int run_untapped(struct session *s, const struct run_args *args,
 static int is_fed(const struct run_args *args, struct output x)
 {
     for (size_t i = 0; i < args->n_feeds; i++)
-        if (args->feeds[i].output.op == x.op && args->feeds[i].output.index == x.index)
+        if (output_same(args->feeds[i].output, x))
             return 1;
     return 0;
 }
