@@ -227,8 +227,10 @@ static int take_lock(struct run_dir *d, struct err *err)
         rc = is_denial(errno) ? deny(d->path, err) : err_errno(err, "%s", file);
     else if (lock_file(fd) < 0)
         rc = refuse(d, fd, err);
-    else if (fstat(fd, &st) < 0 || (d->started = st.st_mtim, write_pids(fd) < 0))
+    else if (fstat(fd, &st) < 0 || write_pids(fd) < 0)
         rc = err_errno(err, "%s: cannot write", file);
+    else
+        d->started = st.st_mtim;
     if (rc == 0) {
         d->lock = fd;
         d->counts_names = fstat(fd, &st) == 0 && st.st_nlink > 0;
@@ -369,22 +371,15 @@ static int check_own(const struct run_dir *d, struct err *err)
     return 0;
 }
 
-/* Whether it has nothing in it: its run's supervisor ended before it had taken the lock. */
-static int is_empty(const char *path)
-{
-    return rmdir(path) == 0 && mkdir(path, 0700) == 0;
-}
-
 /* Empties the directory of a run that is over. The lock file, which this process holds,
  * is removed last. */
 static int replace(struct run_dir *d, struct err *err)
 {
-    int rc = check_own(d, err);
+    int rc;
 
-    if (rc == 0 && !is_run(d->path) && !is_empty(d->path))
-        rc = err_set(err, ERR_EXISTS, "%s exists and is no run: left alone", d->path);
-    if (rc == 0)
-        rc = hold(d, err);
+    if (!is_run(d->path))
+        return err_set(err, ERR_EXISTS, "%s exists and is no run: left alone", d->path);
+    rc = hold(d, err);
     if (rc == 0)
         rc = take_lock(d, err);
     if (rc == 0)
@@ -419,6 +414,14 @@ int run_dir_check_new(const char *runs_dir, const char *name, int force, struct 
 
 static int make_named(struct run_dir *d, int force, struct err *err)
 {
+    if (force) {
+        const int rc = check_own(d, err);
+
+        if (rc < 0)
+            return rc;
+        /* An empty one is left by a supervisor that ended before it had the lock. */
+        (void)rmdir(d->path);
+    }
     if (mkdir(d->path, 0700) == 0)
         return hold(d, err);
     if (errno != EEXIST)
