@@ -310,36 +310,45 @@ static char *describe_failure(const char *path, const struct run_record *r)
     return ret;
 }
 
-void study_run_look(struct study_run *ret, const struct study *s, const char *dir,
-                    const struct study_run_id *id, uint64_t until)
+/* Sets the state, and of a run that has come to `until` the value. */
+static void look_at_metrics(struct study_run *ret, const struct study *s,
+                            const struct run_record *record, uint64_t until)
 {
-    struct run_record record;
-    struct progress *progress;
-    double passed;
+    struct progress *progress = read_progress(ret->path);
 
-    *ret = (struct study_run){.path = study_run_path(s, dir, id), .value = (double)NAN};
-    if (!exists_in(ret->path, "config.yaml"))
-        return;
-    run_record_read(&record, ret->path);
-    progress = read_progress(ret->path);
-    ret->state = state_of(&record, progress, until);
-    ret->steps = record.status.env_steps;
-    ret->has_checkpoint = record.status.checkpoint_step >= 0;
-    if (ret->state == STUDY_RUN_FAILED)
-        ret->failure = describe_failure(ret->path, &record);
-    passed = id->birth == 0 ? rungs_find(&s->passed, until, id->trial, s->seeds[id->seed])
-                            : (double)NAN;
-    if (!isnan(passed)) {
-        ret->state = STUDY_RUN_REACHED;
-        ret->value = passed;
-        ret->reached = until;
-    } else if (ret->state == STUDY_RUN_REACHED && progress != NULL) {
+    ret->state = state_of(record, progress, until);
+    if (ret->state == STUDY_RUN_REACHED && progress != NULL) {
         const size_t rows = rows_until(progress, until);
 
         ret->value = value_at(progress, s, rows);
         ret->reached = rows > 0 ? (uint64_t)progress_steps(progress, rows - 1) : 0;
     }
     progress_free(progress);
+}
+
+void study_run_look(struct study_run *ret, const struct study *s, const char *dir,
+                    const struct study_run_id *id, uint64_t until)
+{
+    const double passed =
+        id->birth == 0 ? rungs_find(&s->passed, until, id->trial, s->seeds[id->seed])
+                       : (double)NAN;
+    struct run_record record;
+
+    *ret = (struct study_run){.path = study_run_path(s, dir, id), .value = (double)NAN};
+    if (!exists_in(ret->path, "config.yaml"))
+        return;
+    run_record_read(&record, ret->path);
+    ret->steps = record.status.env_steps;
+    ret->has_checkpoint = record.status.checkpoint_step >= 0;
+    if (!isnan(passed)) {
+        ret->state = STUDY_RUN_REACHED;
+        ret->value = passed;
+        ret->reached = until;
+    } else {
+        look_at_metrics(ret, s, &record, until);
+    }
+    if (ret->state == STUDY_RUN_FAILED)
+        ret->failure = describe_failure(ret->path, &record);
     run_record_done(&record);
 }
 
