@@ -234,6 +234,15 @@ static int check_member(const struct making *m, const struct sharing_group *g,
 
 /* ---- teams with one central process ---- */
 
+/* `keys`: their paths, or beginnings of paths. */
+static void keep_first_of(void *ctx, const struct schema_difference *d,
+                          const char *const *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(d->path, keys[i], strlen(keys[i])) == 0)
+            keep_first(ctx, d);
+}
+
 /* Considers only the keys for which the central process has one value: that of the first
  * team, for all teams. */
 static void keep_first_of_mixer(void *ctx, const struct schema_difference *d)
@@ -244,9 +253,7 @@ static void keep_first_of_mixer(void *ctx, const struct schema_difference *d)
                                        "settings.n_step",   "settings.target_every",
                                        "settings.clip_by",  "settings.reward_scale"};
 
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (strncmp(d->path, keys[i], strlen(keys[i])) == 0)
-            keep_first(ctx, d);
+    keep_first_of(ctx, d, keys, sizeof(keys) / sizeof(keys[0]));
 }
 
 /* The first agent of the same team, or (team NULL) of any, whose algorithm has a central
@@ -267,9 +274,7 @@ static void keep_first_of_targets(void *ctx, const struct schema_difference *d)
     static const char *const keys[] = {"discount", "settings.lambda", "settings.n_step",
                                        "settings.reward_scale"};
 
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (strcmp(d->path, keys[i]) == 0)
-            keep_first(ctx, d);
+    keep_first_of(ctx, d, keys, sizeof(keys) / sizeof(keys[0]));
 }
 
 static int check_central(const struct making *m, size_t agent)
