@@ -73,10 +73,9 @@ struct q_rows {
     void *memory;
     float *reward;     /* of the team: its first member's; alone: the agent's own */
     float *terminated; /* 1: for all members that were there */
-    float
-        *truncated; /* 1: the members leave after this row, and their task is not over */
-    float *mask;    /* 1: the row is there */
-    float *weight;  /* of the episode; 0 where no member was there */
+    float *truncated;  /* 1: the members leave, and their task is not over */
+    float *mask;       /* 1: the row is there */
+    float *weight;     /* of the episode; 0 where no member was there */
     float *alive, *ended, *own_reward; /* one member's: scratch */
 };
 

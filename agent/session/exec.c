@@ -89,11 +89,10 @@ static int holds(const struct plan *p, int guard)
 
 int plan_fail_dead(struct output x, size_t i, struct err *err)
 {
-    return err_set(
-        err, ERR_ARG,
-        "Retval[%zu] does not have value: Tensor %s:%d is on a branch that was "
-        "not taken",
-        i, operation_name(x.op), x.index);
+    return err_set(err, ERR_ARG,
+                   "Retval[%zu] does not have value: Tensor %s:%d is on a branch that "
+                   "was not taken",
+                   i, operation_name(x.op), x.index);
 }
 
 static int check_fetches(const struct plan *p, struct err *err)

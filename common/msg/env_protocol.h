@@ -22,8 +22,8 @@
  * supervisor -> process
  *   configure   copies u, first u (number of the first of them among all copies of the
  *               run, for messages), params {name: value} (env.params with the types of
- *               YAML's core schema; for a plugin, texts as written in the file), draw? bool (answers shall
- *               have pictures)
+ *               YAML's core schema; for a plugin, texts as written in the file),
+ *               draw? bool (answers shall have pictures)
  *            -> name str, masks bool, max_steps? u (limit of an episode's length; applies
  *               unless env.max_steps is given),
  *               agents [{name str, obs u, uint8? bool (its observations are bytes),

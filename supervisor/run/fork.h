@@ -35,8 +35,9 @@ struct fork_args {
 /* Makes the directory of a run that is resumed from its one checkpoint; the caller frees it,
  * which releases its lock. Checks everything before it creates anything; after an error no
  * new directory is left. ERR_NOT_FOUND: no such checkpoint, or its log was removed;
- * -ESTALE: the other run has removed the checkpoint meanwhile; ERR_CONFIG: a change that is impossible, a run that is over at that step, or other
- * numerics; as resume_open, store_open and run_dir_create. */
+ * -ESTALE: the other run has removed the checkpoint meanwhile; ERR_CONFIG: a change that is
+ * impossible, a run that is over at that step, or other numerics; as resume_open, store_open
+ * and run_dir_create. */
 int fork_run(struct run_dir **ret, const struct fork_args *a, struct err *err);
 
 #endif

@@ -237,8 +237,8 @@ static void write_row(struct team *t, uint64_t row, const struct row *x)
     }
 }
 
-/* Episode 0: four steps, then cut by a limit; agent_1 is cut after its second step. 1: over after two steps. 2: agent_1 leaves
- * with its second step; over after three. */
+/* Episode 0: four steps, then cut by a limit; agent_1 is cut after its second step. 1: over
+ * after two steps. 2: agent_1 leaves with its second step; over after three. */
 static void make_rows(struct team *t, struct row *x, uint64_t *rows)
 {
     static const int length[B] = {4, 2, 3};
