@@ -568,6 +568,15 @@ static Tf__NodeDef *hand_placeholder(struct hand *h, const char *name)
     return n;
 }
 
+static Tf__NodeDef *hand_neg(struct hand *h, const char *name, const char *input)
+{
+    Tf__NodeDef *n = hand_node(h, "Neg", name);
+
+    hand_input(h, n, input);
+    hand_type(h, n, "T");
+    return n;
+}
+
 static int hand_import(struct hand *h, struct graph *g, struct err *err)
 {
     struct wbuf b = {0};
@@ -612,12 +621,8 @@ START_TEST(unknown_ops_are_kept)
 
     bed_init(&b);
     hand_init(&h, 27);
-    n = hand_node(&h, "Neg", "z");
-    hand_input(&h, n, "strange:1");
-    hand_type(&h, n, "T");
-    n = hand_node(&h, "Neg", "y");
-    hand_input(&h, n, "x");
-    hand_type(&h, n, "T");
+    hand_neg(&h, "z", "strange:1");
+    hand_neg(&h, "y", "x");
     n = hand_node(&h, "Frobnicate", "strange");
     hand_input(&h, n, "x");
     hand_input(&h, n, "^y");
@@ -707,9 +712,7 @@ START_TEST(attributes_that_we_lack)
         bed_init(&b);
         hand_init(&h, 1205);
         hand_placeholder(&h, "x");
-        n = hand_node(&h, "Neg", "y");
-        hand_input(&h, n, "x");
-        hand_type(&h, n, "T");
+        n = hand_neg(&h, "y", "x");
         v = hand_attr(&h, n, "brand_new");
         v->value_case = TF__ATTR_VALUE__VALUE_B;
         v->b = !is_default;
@@ -762,9 +765,7 @@ START_TEST(types_and_dilations_that_we_lack)
     bed_init(&b);
     hand_init(&h, 27);
     hand_placeholder(&h, "x");
-    n = hand_node(&h, "Neg", "y");
-    hand_input(&h, n, "x");
-    hand_type(&h, n, "T");
+    hand_neg(&h, "y", "x");
     for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
         n = hand_node(&h, nodes[i].op, nodes[i].op);
         for (int k = 0; k < nodes[i].n_inputs; k++)
