@@ -7,8 +7,9 @@
  * Workers  are numbered by the supervisor, from 0; OPEN names one. A message that concerns
  *          none has NODE_NO_WORKER.
  * Calls    START, HOLD, SNAPSHOT, PUT and CLEAR are answered by REPLY, in order, with the
- *          kind of the call as its number; the supervisor has at most one open call. All
- *          other messages are answered by none.
+ *          kind of the call as its number; the supervisor waits for at most one of them, and
+ *          may have left a SNAPSHOT before it that is answered late. All other messages are
+ *          answered by none.
  * Order    what a node sends about a worker comes in the order in which it happened; EXIT is
  *          the last message about a process.
  * Bounds   every length is checked against the message and against a fixed limit before a

@@ -317,7 +317,8 @@ static int do_snapshot(struct node_worker *w, const struct node_message *m,
     if (at == 0) {
         wbuf_clear(&w->piece);
         wbuf_reserve(&w->piece, (size_t)w->block_bytes);
-        rc = w->link->ops->snapshot(w->link, w->piece.data, (size_t)w->block_bytes, err);
+        rc = w->link->ops->snapshot(w->link, w->piece.data, (size_t)w->block_bytes, 1,
+                                    err);
         w->piece.len = (size_t)w->block_bytes;
     }
     if (rc < 0)

@@ -14,7 +14,10 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 200 }; /* one wait of a call */
+enum {
+    WAIT_MS = 200,      /* one wait of a call */
+    PATIENCE_MS = 1000, /* of a call that is only useful now */
+};
 /* Of what a node sent and nobody has taken yet: an honest one has an answer of each worker and
  * some notifications under way. */
 #define MAX_RECEIVED_BYTES ((size_t)512 << 20)
@@ -66,6 +69,12 @@ struct remote_site {
         size_t dst_len;
         struct err result; /* code 0: it was done */
     } call;
+    struct { /* the call whose reply is late; it comes before that of the open call */
+        int is_open;
+        enum node_message_kind kind;
+        uint32_t worker;
+        uint64_t since_ns;
+    } late;
 };
 
 static struct remote_link *remote_of(const struct worker_link *l)
@@ -117,6 +126,7 @@ void remote_site_lose(struct remote_site *s, const struct err *why)
     s->received_bytes = 0;
     drop(&s->held);
     node_feed_done(&s->feed);
+    s->late.is_open = 0;
     for (size_t i = 0; i < s->args.roster->n; i++) {
         struct remote_link *l = s->args.roster->links[i];
 
@@ -205,10 +215,14 @@ void remote_site_forget(struct remote_site *s, uint64_t row)
 
 /* ---- calls ---- */
 
+static int has_passed(uint64_t ms, uint64_t since_ns)
+{
+    return uv_hrtime() - since_ns > ms * UINT64_C(1000000);
+}
+
 static int is_silent(const struct remote_site *s, uint64_t since_ns)
 {
-    return s->args.silence_ms > 0 &&
-           uv_hrtime() - since_ns > s->args.silence_ms * UINT64_C(1000000);
+    return s->args.silence_ms > 0 && has_passed(s->args.silence_ms, since_ns);
 }
 
 static void lose_silent(struct remote_site *s, enum node_message_kind kind)
@@ -219,7 +233,8 @@ static void lose_silent(struct remote_site *s, enum node_message_kind kind)
     remote_site_lose(s, &err);
 }
 
-static void wait_for_answer(struct remote_site *s)
+/* patience_ms: without a sign of the node, the reply is left to come late; 0: never. */
+static void wait_for_answer(struct remote_site *s, uint64_t patience_ms)
 {
     struct channel *const c = s->channel;
     const uint64_t began_ns = uv_hrtime();
@@ -234,18 +249,25 @@ static void wait_for_answer(struct remote_site *s)
             heard_bytes = channel_bytes_received(c);
             heard_ns = uv_hrtime();
         }
-        if (is_silent(s, heard_ns) ||
-            uv_hrtime() - began_ns > REMOTE_CALL_MS * UINT64_C(1000000))
+        if (is_silent(s, heard_ns) || has_passed(REMOTE_CALL_MS, began_ns)) {
             lose_silent(s, s->call.kind);
-        else
+        } else if (patience_ms > 0 && has_passed(patience_ms, heard_ns)) {
+            s->late.is_open = 1;
+            s->late.kind = s->call.kind;
+            s->late.worker = s->call.worker;
+            s->late.since_ns = began_ns;
+            return;
+        } else {
             s->args.on_waiting(s->args.ctx);
+        }
     }
 }
 
 /* Calls the node and waits; the reply's bytes, of which there must be dst_len, go to dst.
- * UV_EAGAIN: the node is lost. */
-static int call(struct remote_link *l, enum node_message_kind kind, uint64_t number,
-                const void *data, size_t len, void *dst, size_t dst_len, struct err *err)
+ * UV_EAGAIN: the node is lost, or its reply is late. */
+static int call_for(struct remote_link *l, uint64_t patience_ms,
+                    enum node_message_kind kind, uint64_t number, const void *data,
+                    size_t len, void *dst, size_t dst_len, struct err *err)
 {
     struct remote_site *s = l->site;
 
@@ -257,11 +279,33 @@ static int call(struct remote_link *l, enum node_message_kind kind, uint64_t num
     s->call.dst = dst;
     s->call.dst_len = dst_len;
     if (post(s, kind, l->number, number, data, len) == 0)
-        wait_for_answer(s);
+        wait_for_answer(s, patience_ms);
     s->call.is_open = 0;
     if (!s->call.is_answered)
-        return err_set(err, UV_EAGAIN, "the node is lost");
+        return err_set(err, UV_EAGAIN, "the node is lost, or slow to answer");
     return s->call.result.code < 0 ? err_pass(err, &s->call.result) : 0;
+}
+
+static int call(struct remote_link *l, enum node_message_kind kind, uint64_t number,
+                const void *data, size_t len, void *dst, size_t dst_len, struct err *err)
+{
+    return call_for(l, 0, kind, number, data, len, dst, dst_len, err);
+}
+
+/* The reply of the late call, whose bytes nobody wants any more. */
+static void take_late_reply(struct remote_site *s)
+{
+    s->late.is_open = 0;
+    push(&s->received, NODE_REPLY, NODE_NO_WORKER, NULL, 0);
+    s->received_bytes += sizeof(struct parcel);
+    s->args.on_news(s->args.ctx);
+}
+
+/* A node that lives, but does not answer. */
+static void lose_if_too_late(struct remote_site *s)
+{
+    if (s->late.is_open && has_passed(REMOTE_CALL_MS, s->late.since_ns))
+        lose_silent(s, s->late.kind);
 }
 
 static int take_reply(struct remote_site *s, const struct node_message *m,
@@ -271,6 +315,11 @@ static int take_reply(struct remote_site *s, const struct node_message *m,
 
     if (node_reply_parse(&r, m, err) < 0)
         return ERR_PROTOCOL;
+    if (s->late.is_open && m->worker == s->late.worker &&
+        m->number == (uint64_t)s->late.kind) {
+        take_late_reply(s);
+        return 0;
+    }
     if (!s->call.is_open || s->call.is_answered || m->worker != s->call.worker ||
         m->number != (uint64_t)s->call.kind || (r.code == 0 && r.len != s->call.dst_len))
         return err_set(err, ERR_PROTOCOL, "it gave an answer that nobody awaits");
@@ -447,14 +496,30 @@ static void deliver_exit(struct remote_site *s, struct remote_link *l,
     l->base.cb->on_exit(l->base.worker);
 }
 
-static int deliver(struct remote_site *s, struct remote_link *l, const struct parcel *p,
-                   struct err *err)
+/* The late reply has come: all that could not be copied meanwhile may be copied now. */
+static void deliver_late_reply(struct remote_site *s)
+{
+    for (size_t i = 0; i < s->args.roster->n; i++) {
+        struct remote_link *l = s->args.roster->links[i];
+
+        if (l != NULL && l->site == s && l->has_process && l->spec->command == NULL)
+            l->base.cb->on_copyable(l->base.worker);
+    }
+}
+
+static int deliver(struct remote_site *s, const struct parcel *p, struct err *err)
 {
     const struct node_message m = {.kind = p->kind, .body = p->data, .len = p->len};
+    struct remote_link *l;
     struct node_reply broken;
     struct node_exit exit;
     struct err why;
 
+    if (p->kind == NODE_REPLY) {
+        deliver_late_reply(s);
+        return 0;
+    }
+    l = s->args.roster->links[p->worker];
     switch (p->kind) {
     case NODE_FRAME:
         if (l->has_process && p->len > 0 && (s->same_clock || !is_span(p)))
@@ -483,10 +548,11 @@ void remote_site_deliver(struct remote_site *s)
 
     while ((p = pop(&s->received)) != NULL) {
         s->received_bytes -= sizeof(*p) + p->len;
-        if (deliver(s, s->args.roster->links[p->worker], p, &err) < 0)
+        if (deliver(s, p, &err) < 0)
             remote_site_lose(s, &err);
         free(p);
     }
+    lose_if_too_late(s);
 }
 
 void remote_site_release(struct remote_site *s)
@@ -703,18 +769,23 @@ static int remote_hold(struct worker_link *base, uint64_t len_bytes, struct err 
 
 /* Whole or not at all: a block of several pieces is gathered before it is copied. */
 static int remote_snapshot(struct worker_link *base, void *dst, size_t len_bytes,
-                           struct err *err)
+                           int waits, struct err *err)
 {
     struct remote_link *l = remote_of(base);
-    uint8_t *all = len_bytes > NODE_CHUNK_BYTES ? xmalloc(len_bytes) : dst;
+    const struct remote_site *s = l->site;
+    uint8_t *all;
     int rc = 0;
 
+    if (s->late.is_open && !waits)
+        return err_set(err, UV_EAGAIN, "the node is slow to answer");
+    all = len_bytes > NODE_CHUNK_BYTES ? xmalloc(len_bytes) : dst;
     for (size_t at = 0; rc == 0 && at < len_bytes; at += NODE_CHUNK_BYTES) {
         const size_t left = len_bytes - at;
         const size_t n = left < NODE_CHUNK_BYTES ? left : NODE_CHUNK_BYTES;
 
         rc = base->is_block_lost ? err_set(err, UV_EAGAIN, "the node is lost")
-                                 : call(l, NODE_SNAPSHOT, at, NULL, 0, all + at, n, err);
+                                 : call_for(l, waits ? 0 : PATIENCE_MS, NODE_SNAPSHOT, at,
+                                            NULL, 0, all + at, n, err);
     }
     if (all != dst) {
         if (rc == 0)

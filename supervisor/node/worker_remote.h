@@ -11,7 +11,9 @@
  *          snapshot into it before the next start.
  * Calls    start, hold, snapshot, put and clear wait for the node's answer, at most
  *          REMOTE_CALL_MS, and as long as the node is not silent. What else comes meanwhile
- *          is queued and delivered by remote_site_deliver, from the loop.
+ *          is queued and delivered by remote_site_deliver, from the loop. A snapshot that is
+ *          not indispensable waits only for a second without a sign of the node: on_copyable
+ *          follows when its answer has come.
  * Files    every frame is sent behind the rows that are in the log by then (node_feed.h).
  * Clock    `span` notifications of a node with another clock are dropped.
  */

@@ -166,8 +166,15 @@ static void on_exit_of(void *worker)
     agent_feed(a, PROC_EV_EXIT);
 }
 
-static const struct worker_link_callbacks link_callbacks = {
-    .on_message = on_message, .on_broken = on_broken, .on_exit = on_exit_of};
+static void on_copyable(void *worker)
+{
+    agent_emit(worker, AGENT_EVENT_COPYABLE);
+}
+
+static const struct worker_link_callbacks link_callbacks = {.on_message = on_message,
+                                                            .on_broken = on_broken,
+                                                            .on_exit = on_exit_of,
+                                                            .on_copyable = on_copyable};
 
 /* Actions */
 
@@ -447,7 +454,7 @@ static int copy_block(void *ctx, void *dst, size_t len_bytes, struct err *err)
 {
     struct agent *a = ctx;
 
-    return a->link->ops->snapshot(a->link, dst, len_bytes, err);
+    return a->link->ops->snapshot(a->link, dst, len_bytes, a->copy_waits, err);
 }
 
 struct replay_block agent_block(struct agent *a)
@@ -463,4 +470,16 @@ int agent_snapshot(struct agent *a, struct err *err)
     const struct replay_block block = agent_block(a);
 
     return replay_snapshot(&a->replay, &block, err);
+}
+
+int agent_snapshot_now(struct agent *a, size_t len_bytes, struct err *err)
+{
+    struct replay_block block = agent_block(a);
+    int rc;
+
+    block.len_bytes = len_bytes;
+    a->copy_waits = 1;
+    rc = replay_snapshot(&a->replay, &block, err);
+    a->copy_waits = 0;
+    return rc;
 }

@@ -109,6 +109,7 @@ struct agent {
         death; /* of the former process, or of this one while it is killed */
     struct worker_link *link;
     struct replay replay;
+    int copy_waits;              /* as in worker_link_ops.snapshot */
     size_t n_replayed;           /* requests that this process has replayed */
     struct agent_replayed asked; /* the request that it replays now */
     uint32_t shutdown_id;
@@ -239,6 +240,8 @@ void agent_trace_span(struct agent *a);
 /* The agent's block, to be copied in its present state. */
 struct replay_block agent_block(struct agent *a);
 int agent_snapshot(struct agent *a, struct err *err);
+/* A first snapshot of len_bytes, or another one, whose values are indispensable. */
+int agent_snapshot_now(struct agent *a, size_t len_bytes, struct err *err);
 enum agent_state agent_public_state(const struct agent *a);
 
 #endif

@@ -107,7 +107,7 @@ static int take_values(struct agent *a, const struct agent_planned_change *p,
         return rc < 0 ? rc : replay_snapshot(&a->replay, &values, err);
     }
     return p->change.mode == AGENT_NOOP && a->replay.n_requests > 0
-               ? agent_snapshot(a, err)
+               ? agent_snapshot_now(a, a->replay.snapshot_bytes, err)
                : 0;
 }
 

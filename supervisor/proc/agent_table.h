@@ -80,6 +80,7 @@ enum agent_event_kind {
     AGENT_EVENT_GIVE_UP,      /* frozen or noop from now on; change; text: why */
     AGENT_EVENT_REINSTATE,    /* the user asked for its return to learning; change */
     AGENT_EVENT_MODE_CHANGED, /* a planned or requested mode change is made; change */
+    AGENT_EVENT_COPYABLE, /* agent_table_block returned UV_EAGAIN, and may succeed now */
 };
 
 /* What an agent does for the run. */

@@ -66,7 +66,6 @@ static int check_agent_hello(struct agent *a, struct err *err)
 static int take_block(struct agent *a, struct err *err)
 {
     const msgpack_object *m = &a->in.body;
-    struct replay_block block;
     uint64_t bytes = 0;
     int rc;
 
@@ -75,9 +74,7 @@ static int take_block(struct agent *a, struct err *err)
         return rc;
     if (!a->replay.has_snapshot) {
         rc = a->link->ops->hold(a->link, bytes, err);
-        block = agent_block(a);
-        block.len_bytes = (size_t)bytes;
-        return rc < 0 ? rc : replay_snapshot(&a->replay, &block, err);
+        return rc < 0 ? rc : agent_snapshot_now(a, (size_t)bytes, err);
     }
     if (bytes != a->replay.snapshot_bytes)
         return err_set(err, ERR_AGENT,

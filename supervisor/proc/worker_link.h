@@ -49,6 +49,8 @@ struct worker_link_callbacks {
     void (*on_message)(void *worker, const uint8_t *data, size_t len);
     void (*on_broken)(void *worker, const struct err *why);
     void (*on_exit)(void *worker);
+    /* A snapshot that was not possible before (UV_EAGAIN) may be possible now. */
+    void (*on_copyable)(void *worker);
 };
 
 /* What a silent process is doing, for the watchdog. */
@@ -100,12 +102,14 @@ struct worker_link_ops {
      * the only other copy. May be slow: the table measures the time and, where it has the
      * choice, calls only as often as costs 1 % of the time. Also called between on_exit and
      * the next start, for a process that was killed from outside. UV_EAGAIN: not possible
-     * now. The table then keeps the writing requests since the last snapshot and replays
-     * them to the next process; if it may keep no more of them (replay.h), it kills this
-     * process, and asks the next one again. But a checkpoint waits until the worker becomes
-     * ready the next time, and where the present values are indispensable (agent_mode.c) the
-     * worker fails. So a set should wait for the bytes rather than always return this. */
-    int (*snapshot)(struct worker_link *l, void *dst, size_t len_bytes, struct err *err);
+     * now; on_copyable or another process follows. The table then keeps the writing requests
+     * since the last snapshot and replays them to the next process; if it may keep no more of
+     * them (replay.h), it kills this process, and asks the next one again. A checkpoint waits
+     * for on_copyable, or until the worker becomes ready the next time.
+     * waits: the present values are indispensable; UV_EAGAIN then only if the process is
+     * lost. */
+    int (*snapshot)(struct worker_link *l, void *dst, size_t len_bytes, int waits,
+                    struct err *err);
     /* Writes the block: the running process, which has no pending request, and the next one
      * find these values. Before the first start it also sets the length. */
     int (*put)(struct worker_link *l, const void *src, size_t len_bytes, struct err *err);

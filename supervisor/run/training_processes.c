@@ -210,6 +210,8 @@ static void on_process_event(struct training *t, enum process_kind whose,
     case AGENT_EVENT_MODE_CHANGED:
         on_mode_event(t, name, e);
         break;
+    case AGENT_EVENT_COPYABLE:
+        break;
     }
 }
 
@@ -219,10 +221,10 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
     const char *name = t->specs.spec[e->agent].name;
 
     on_process_event(t, AN_AGENT, name, e);
-    if (e->kind == AGENT_EVENT_READY) {
+    if (e->kind == AGENT_EVENT_READY || e->kind == AGENT_EVENT_COPYABLE)
         training_feed(t, LIFE_EV_AGENT_READY, NULL);
+    if (e->kind == AGENT_EVENT_READY)
         training_answer_respawn(t, e->agent);
-    }
 }
 
 /* ---- the processes of an external environment ---- */

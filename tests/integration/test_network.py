@@ -2,11 +2,13 @@
 those of a calm run here, and nothing is left on any machine."""
 import os
 import pathlib
+import signal
 import time
 
 import harness
 from network import Machines, Relay
-from test_cluster import KEEP_NODES, PATIENT, agents_on, end_of_all, nodes_of, start, trained
+from test_cluster import (KEEP_NODES, PATIENT, agents_on, cluster, end_of_all, nodes_of, start,
+                          trained)
 from test_environments import bridged
 
 FAULTS = int(os.environ.get("BROOD_KILLS", 6 if harness.SANITIZED else 8))
@@ -112,6 +114,43 @@ def test_connections_that_are_cut_anywhere(w):
 
 def test_bytes_that_are_changed_anywhere(w):
     faulty(w, "flip", "flip", 100_000)
+
+
+# ---- a node that stands still ----
+
+# Its blocks are so large that requests are kept for a replay: a checkpoint has to copy them.
+LARGE = (*PATIENT, "--set", "defaults.critic.hidden=[512, 512]")
+
+
+def test_a_node_stands_still_for_a_moment(w):
+    """A checkpoint waits for it, and meanwhile the supervisor answers; the same nodes go on."""
+    file = w.small(steps=harness.FOREVER, evaluate=0, checkpoint=INTERVAL)
+    p = start(w, "still", file, *LARGE, *cluster(2, ", silence: 60s"),
+              env={"BROOD_LOG": "verbose"})
+    nodes, run = nodes_of(p.pid), w.run_dir("still")
+
+    def waits():
+        """Unless the newest snapshots happen to be of this moment."""
+        progress(w, p, "still")
+        step = harness.pause(w, run)
+        for node in nodes:
+            harness.kill(node, signal.SIGSTOP)
+        checkpoint = w.start("checkpoint", "still")
+        harness.wait_until("a checkpoint, or that it waits", lambda: checkpoint.poll() is not None
+                           or "run: checkpoint waits" in
+                           (run / "logs" / "supervisor.log").read_text())
+        waiting = checkpoint.poll() is None
+        if waiting:
+            assert w.status("still")["env_steps"] == step
+        for node in nodes:
+            harness.kill(node, signal.SIGCONT)
+        assert checkpoint.wait(timeout=harness.DEADLINE_S) == 0, checkpoint.log.read_text()
+        w.brood("continue", "still")
+        return waiting
+
+    harness.wait_until("a checkpoint that waits", waits)
+    assert nodes_of(p.pid) == nodes and not lost(p), p.log.read_text()
+    finish(w, p, "still", file, *LARGE)
 
 
 # ---- many ----

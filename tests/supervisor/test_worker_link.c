@@ -321,7 +321,7 @@ static int link_hold(struct worker_link *base, uint64_t len_bytes, struct err *e
     return 0;
 }
 
-static int link_snapshot(struct worker_link *base, void *dst, size_t len_bytes,
+static int link_snapshot(struct worker_link *base, void *dst, size_t len_bytes, int waits,
                          struct err *err)
 {
     struct memory_link *l = memory_of(base);
