@@ -206,7 +206,7 @@ int pg_act(struct algo *a, struct session *s, const struct act_args *args,
 /* The two parts of a draw. pg_add_noise: draw holds n uniform numbers, which become noise
  * added to n scores. pg_choose takes the best choices of each of n rows (n, U), and
  * replaces scores by actions. allowed (n, U) or NULL; ret_log_prob (n) or NULL. */
-void pg_add_noise(const float *scores, float *draw, size_t n);
+void pg_add_noise(const float *restrict scores, float *restrict draw, size_t n);
 void pg_choose(const struct algo *a, const float *noisy, const uint8_t *allowed,
                float *scores, size_t n, float *ret_log_prob);
 

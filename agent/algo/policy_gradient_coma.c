@@ -85,14 +85,15 @@ int pg_put_proposals(struct algo *a, const struct stage_args *args, const uint32
 /* The probability of a combination of choices, from each head's log-probabilities. */
 static double probability(const struct space *space, const float *scores, int64_t choice)
 {
+    const int last = space->n_heads - 1;
     double sum = 0;
 
-    for (int h = 0; h < space->n_heads; h++) {
+    for (int h = 0; h < last; h++) {
         sum += (double)scores[choice % space->heads[h]];
         choice /= space->heads[h];
         scores += space->heads[h];
     }
-    return exp_f64(sum);
+    return exp_f64(sum + (double)scores[choice]);
 }
 
 int pg_counterfactual(struct algo *a, struct session *s, const struct stage_args *args,
