@@ -42,23 +42,16 @@ static const char *const settings[] = {
     "log.every_env_steps=1000000000", "env.reward=team_mean"};
 enum { SETTINGS = sizeof(settings) / sizeof(settings[0]) };
 
-/* One step from each window, and shorter windows. */
-#define ONCE                                                                             \
-    {                                                                                    \
-        "defaults.settings.epochs=1", "defaults.settings.minibatches=1",                 \
-            "experience.update_every=160"                                                \
-    }
 static const struct algorithm {
     const char *name, *config; /* config: name of a file in configs/ */
-    const char *set[MAX_SET];
 } algorithms[] = {
-    {"iql", "simple_spread_vdn", {NULL}},     {"vdn", "simple_spread_vdn", {NULL}},
-    {"qmix", "simple_spread_qmix", {NULL}},   {"ia2c", "simple_spread_mappo", ONCE},
-    {"maa2c", "simple_spread_mappo", ONCE},   {"ippo", "simple_spread_mappo", {NULL}},
-    {"mappo", "simple_spread_mappo", {NULL}}, {"coma", "simple_spread_coma", {NULL}},
-    {"happo", "simple_spread_happo", {NULL}}, {"maddpg", "simple_spread", {NULL}},
-    {"ddpg", "simple_spread", {NULL}},        {"matd3", "simple_spread_matd3", {NULL}},
-    {"isac", "simple_spread_masac", {NULL}},  {"masac", "simple_spread_masac", {NULL}},
+    {"iql", "simple_spread_iql"},     {"vdn", "simple_spread_vdn"},
+    {"qmix", "simple_spread_qmix"},   {"ia2c", "simple_spread_ia2c"},
+    {"maa2c", "simple_spread_maa2c"}, {"ippo", "simple_spread_ippo"},
+    {"mappo", "simple_spread_mappo"}, {"coma", "simple_spread_coma"},
+    {"happo", "simple_spread_happo"}, {"maddpg", "simple_spread"},
+    {"ddpg", "simple_spread"},        {"matd3", "simple_spread_matd3"},
+    {"isac", "simple_spread_isac"},   {"masac", "simple_spread_masac"},
 };
 enum { ALGORITHMS = sizeof(algorithms) / sizeof(algorithms[0]) };
 
@@ -211,8 +204,9 @@ _Static_assert((LISTED_FROM + LISTED) % 2 == 0 && LISTED == 2, "pairs begin even
 static void read_config(struct run_config *ret, const struct algorithm *a,
                         char *const *set, size_t n_set)
 {
-    const char *all[SETTINGS + 1 + 2 * MAX_SET];
-    struct config_options options = {.set = all, .env_names = env_agent_names};
+    const char *all[SETTINGS + 1 + MAX_SET];
+    struct config_options options = {
+        .set = all, .env_names = env_agent_names, .extends = 1};
     struct experience_config x;
     char path[512], name[64];
     struct err err = {0};
@@ -222,8 +216,6 @@ static void read_config(struct run_config *ret, const struct algorithm *a,
     (void)snprintf(name, sizeof(name), "defaults.algorithm=%s", a->name);
     all[SETTINGS] = name;
     options.n_set = SETTINGS + 1;
-    for (size_t i = 0; i < MAX_SET && a->set[i] != NULL; i++)
-        all[options.n_set++] = a->set[i];
     for (size_t i = 0; i < n_set; i++)
         all[options.n_set++] = set[i];
     (void)snprintf(path, sizeof(path), "%s/configs/%s.yaml", getenv("BROOD_SOURCE_DIR"),
