@@ -185,14 +185,8 @@ static int check_finite(struct service *s, const struct stage *stage,
     for (int i = 0; i < res->n_scalars && what == NULL; i++)
         if (!isfinite(res->scalar[i].value))
             what = res->scalar[i].name;
-    for (int i = 0, n = graph_n_variables(s->graph); i < n && what == NULL; i++) {
-        const struct variable *v = graph_variable_at(s->graph, i);
-        struct tensor t;
-
-        if (v->dtype == DT_FLOAT && session_variable(s->session, v, &t, NULL) == 0 &&
-            !tensor_finite_f32(tensor_f32(&t), (size_t)tensor_elements(&t)))
-            what = v->name;
-    }
+    if (what == NULL)
+        what = session_find_nonfinite(s->session);
     if (what == NULL)
         return 0;
     return err_set(err, ERR_NONFINITE, "agent %s, stage %s: %s is not finite", s->name,

@@ -466,11 +466,7 @@ static void prepare_feeds(struct lowering *l)
 
 static void mark_written(struct lowering *l, int n_ops)
 {
-    int n = 0;
-
-    for (int id = 0; id < n_ops; id++)
-        n += var_store_find(l->vars, graph_operation_at(l->plan->graph, id)) >= 0;
-    l->written = ARENA_ARRAY(l->scratch, unsigned char, n + 1);
+    l->written = ARENA_ARRAY(l->scratch, unsigned char, var_store_count(l->vars) + 1);
     for (int id = 0; id < n_ops; id++)
         if (l->order->written[id])
             l->written[var_store_find(l->vars, graph_operation_at(l->plan->graph, id))] =

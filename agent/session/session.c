@@ -711,6 +711,18 @@ int session_variable_initialized(struct session *s, const struct variable *v)
     return i >= 0 && var_store_initialized(s->vars, i);
 }
 
+const char *session_find_nonfinite(const struct session *s)
+{
+    for (int i = 0, n = var_store_count(s->vars); i < n; i++) {
+        const struct tensor t = var_store_value(s->vars, i);
+
+        if (t.dtype == DT_FLOAT && var_store_initialized(s->vars, i) &&
+            !tensor_finite_f32(tensor_f32(&t), (size_t)tensor_elements(&t)))
+            return var_store_name(s->vars, i);
+    }
+    return NULL;
+}
+
 size_t session_variable_offset(struct session *s, const struct variable *v)
 {
     int i = find_variable(s, v, NULL);

@@ -112,6 +112,9 @@ int session_variable(struct session *s, const struct variable *v, struct tensor 
 int session_variable_set(struct session *s, const struct variable *v,
                          const struct tensor *value, struct err *err);
 int session_variable_initialized(struct session *s, const struct variable *v);
+/* The name of the first float32 variable with a value that is not finite; NULL: there is
+ * none. */
+const char *session_find_nonfinite(const struct session *s);
 /* Offset of the value from the start of its block. */
 size_t session_variable_offset(struct session *s, const struct variable *v);
 

@@ -383,6 +383,11 @@ size_t var_store_bytes(const struct var_store *s)
     return s->blocks[0].bytes;
 }
 
+int var_store_count(const struct var_store *s)
+{
+    return s->n;
+}
+
 int var_store_find(const struct var_store *s, const struct operation *op)
 {
     int low = 0, high = s->n;

@@ -62,6 +62,8 @@ unsigned var_store_moves(const struct var_store *s);
 void *var_store_block(struct var_store *s);
 size_t var_store_bytes(const struct var_store *s);
 
+/* How many variables have a place. */
+int var_store_count(const struct var_store *s);
 /* The number of the variable whose operation this is; -1 if it has no place yet. */
 int var_store_find(const struct var_store *s, const struct operation *op);
 const char *var_store_name(const struct var_store *s, int i);
