@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/io/write_all.h"
+#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
 #include "supervisor/node/node_feed.h"
@@ -256,6 +257,8 @@ static void wait_for_answer(struct remote_site *s, uint64_t patience_ms)
             s->late.kind = s->call.kind;
             s->late.worker = s->call.worker;
             s->late.since_ns = began_ns;
+            log_info("the node on %s is late to answer \"%s\"", s->host,
+                     node_kind_name(s->call.kind));
             return;
         } else {
             s->args.on_waiting(s->args.ctx);
