@@ -12,6 +12,7 @@
 
 struct place {
     const struct operation *op; /* VariableV2 or VarHandleOp */
+    int id;                     /* of the operation; ascending */
     enum dtype dtype;
     struct shape shape;
     struct block *block;
@@ -137,6 +138,7 @@ static int find_places(struct var_store *s, struct err *err)
         if (!operation_is_variable(op))
             continue;
         struct place p = {.op = op,
+                          .id = operation_id(op),
                           .dtype = (enum dtype)operation_attr(op, "dtype")->i,
                           .shape = operation_attr(op, "shape")->shape,
                           .block = block_of(s, op)};
@@ -390,10 +392,12 @@ int var_store_count(const struct var_store *s)
 
 int var_store_find(const struct var_store *s, const struct operation *op)
 {
+    const int id = operation_id(op);
     int low = 0, high = s->n;
+
     while (low < high) {
         int mid = (low + high) / 2;
-        if (operation_id(s->places[mid].op) < operation_id(op))
+        if (s->places[mid].id < id)
             low = mid + 1;
         else
             high = mid;
