@@ -114,12 +114,14 @@ def wait_until(what, condition, deadline_s=DEADLINE_S):
 
 
 def wait_within(what, condition, limit_s):
-    """Like wait_until, with a limit as for allowed_s; returns how long it took."""
+    """Like wait_until, with a limit as for allowed_s; returns how long it took. what: a text, or
+    a function that returns it after the failure."""
     watch, end = Stopwatch(), limit_s * PATIENCE
     while not condition():
         if watch.seconds() > end:
             end = allowed_s(limit_s)
             if watch.seconds() > end:
+                what = what() if callable(what) else what
                 raise AssertionError(f"not within {limit_s} s ({end:.1f} s here): {what}")
         watch.sleep()
     return watch.seconds()
@@ -314,6 +316,16 @@ def alive(pid):
     except OSError:
         return False
     return stat[stat.rindex(")") + 2:].split()[0] not in "ZX"
+
+
+def left_of(pids):
+    """What those of the processes that still exist are doing, for messages."""
+    found = []
+    for pid in filter(alive, pids):
+        with contextlib.suppress(OSError):
+            wchan = pathlib.Path(f"/proc/{pid}/wchan").read_text()
+            found.append(f"{pid} {look_at(pid)} in {wchan}")
+    return found
 
 
 def is_stopped(pid):

@@ -20,7 +20,7 @@ def start_run(w, name, *more, steps=10_000_000, **popen):
 
 
 def wait_gone(pids):
-    harness.wait_within(f"the end of {pids}",
+    harness.wait_within(lambda: f"the end of {harness.left_of(pids)}",
                         lambda: not any(harness.alive(pid) for pid in pids), GONE_WITHIN_S)
 
 
