@@ -90,14 +90,48 @@ int run_cgroup_is_possible(void)
 
 /* ---- the group ---- */
 
+static int remove_tree(const char *path, int depth)
+{
+    DIR *dir = depth < DEPTH_MAX ? opendir(path) : NULL;
+    const struct dirent *e;
+    char below[PATH_MAX];
+
+    while (dir != NULL && (e = readdir(dir)) != NULL)
+        if (e->d_type == DT_DIR && e->d_name[0] != '.' && join(below, path, e->d_name))
+            (void)remove_tree(below, depth + 1);
+    if (dir != NULL)
+        (void)closedir(dir);
+    return rmdir(path) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+/* Removes groups of runs of which every process was killed at once, the keeper included: nobody
+ * was left who could do it. */
+static void remove_abandoned(const char *own)
+{
+    DIR *dir = opendir(own);
+    char path[PATH_MAX];
+    const struct dirent *e;
+    int keeper;
+
+    while (dir != NULL && (e = readdir(dir)) != NULL)
+        if (e->d_type == DT_DIR && sscanf(e->d_name, "brood-%d-", &keeper) == 1 &&
+            keeper > 0 && kill((pid_t)keeper, 0) < 0 && errno == ESRCH &&
+            join(path, own, e->d_name))
+            (void)remove_tree(path, 0); /* fails if it still contains processes */
+    if (dir != NULL)
+        (void)closedir(dir);
+}
+
 void run_cgroup_make(struct run_cgroup *ret, const char *mark)
 {
     char own[PATH_MAX], name[96], control[PATH_MAX];
 
     ret->path[0] = '\0';
     (void)snprintf(name, sizeof(name), "brood-%s", mark);
-    if (run_cgroup_is_possible() && find_own(own) && join(ret->path, own, name) &&
-        mkdir(ret->path, 0755) == 0) {
+    if (!run_cgroup_is_possible() || !find_own(own))
+        return;
+    remove_abandoned(own);
+    if (join(ret->path, own, name) && mkdir(ret->path, 0755) == 0) {
         if (join(control, ret->path, "cgroup.kill") && access(control, W_OK) == 0)
             return;
         (void)run_cgroup_remove(ret); /* kernels before 5.14 have no cgroup.kill */
@@ -159,20 +193,6 @@ void run_cgroup_kill(const struct run_cgroup *g)
 {
     if (g->path[0] != '\0')
         (void)write_control(g, "cgroup.kill", "1");
-}
-
-static int remove_tree(const char *path, int depth)
-{
-    DIR *dir = depth < DEPTH_MAX ? opendir(path) : NULL;
-    const struct dirent *e;
-    char below[PATH_MAX];
-
-    while (dir != NULL && (e = readdir(dir)) != NULL)
-        if (e->d_type == DT_DIR && e->d_name[0] != '.' && join(below, path, e->d_name))
-            (void)remove_tree(below, depth + 1);
-    if (dir != NULL)
-        (void)closedir(dir);
-    return rmdir(path) == 0 || errno == ENOENT ? 0 : -1;
 }
 
 int run_cgroup_remove(struct run_cgroup *g)

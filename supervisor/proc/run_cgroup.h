@@ -20,7 +20,8 @@ struct run_cgroup {
     char path[PATH_MAX]; /* "": no group */
 };
 
-/* Creates the group, still empty. Where that is impossible, ret->path is "". */
+/* Creates the group, still empty. Where that is impossible, ret->path is "". Removes groups
+ * without processes whose keeper, the number at the beginning of MARK, is gone. */
 void run_cgroup_make(struct run_cgroup *ret, const char *mark);
 /* Like fork(), but the child starts in the group. Plain fork() if there is no group or the
  * kernel does not support this. */

@@ -139,6 +139,12 @@ def test_without_control_groups_marks_tell(w):
     kill_in_phase(w, "keeper+supervisor", "learning", env={"BROOD_CGROUP": "no"})
 
 
+def folder_of(group):
+    return next(pathlib.Path(line.split()[4] + group)
+                for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+                if " - cgroup2 " in line)
+
+
 def test_a_control_group_comes_and_goes_with_the_run(w):
     if not has_cgroups(w):
         raise harness.Skip("cgroup v2 is not writable here")
@@ -152,9 +158,7 @@ def test_a_control_group_comes_and_goes_with_the_run(w):
         assert group.split("/brood-")[-1].startswith(f"{p.pid}-"), group
         outside = {pid for pid in everyone if cgroup_of(pid) != group}
         assert p.pid in outside and len(outside) == 2, outside  # the sweeper, too
-        folder = next(pathlib.Path(line.split()[4] + group)
-                      for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
-                      if " - cgroup2 " in line)
+        folder = folder_of(group)
         assert folder.is_dir(), folder
         for pid in victims(p, who) if who != "nobody" else ():
             harness.kill(pid)
@@ -163,6 +167,24 @@ def test_a_control_group_comes_and_goes_with_the_run(w):
         p.wait(timeout=harness.DEADLINE_S)
         harness.wait_within("the group's removal", lambda: not folder.exists(), GONE_WITHIN_S)
         wait_gone(everyone)
+
+
+def test_a_control_group_that_nobody_could_remove(w):
+    """Keeper, supervisor and sweeper are killed at once: the next run removes it."""
+    if not has_cgroups(w):
+        raise harness.Skip("cgroup v2 is not writable here")
+    p = start_run(w, "all")
+    everyone = harness.members(p.pid)
+    supervisor = harness.supervisor_of(p.pid)
+    folder = folder_of(cgroup_of(supervisor))
+    sweeper = next(pid for pid in harness.children(p.pid) if pid != supervisor)
+    assert folder.is_dir(), folder
+    for pid in (sweeper, p.pid, supervisor):
+        harness.kill(pid)
+    p.wait(timeout=harness.DEADLINE_S)
+    wait_gone(everyone)
+    w.brood("run", w.small(steps=400), "--name", "next")
+    assert not folder.exists(), folder
 
 
 def test_what_agents_left_goes_with_the_run(w):
