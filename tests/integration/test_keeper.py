@@ -169,6 +169,14 @@ def test_a_control_group_comes_and_goes_with_the_run(w):
         wait_gone(everyone)
 
 
+def wait_empty(group):
+    """Wait for the end of all that is in a control group: also of what the supervisor forked
+    just before it was killed, and of threads that outlive their process's main thread."""
+    harness.wait_within(
+        lambda: "the end of " + (group / "cgroup.procs").read_text().replace("\n", " "),
+        lambda: "populated 0" in (group / "cgroup.events").read_text(), GONE_WITHIN_S)
+
+
 def test_a_control_group_that_nobody_could_remove(w):
     """Keeper, supervisor and sweeper are killed at once: the next run removes it."""
     if not has_cgroups(w):
@@ -183,6 +191,7 @@ def test_a_control_group_that_nobody_could_remove(w):
         harness.kill(pid)
     p.wait(timeout=harness.DEADLINE_S)
     wait_gone(everyone)
+    wait_empty(folder)
     w.brood("run", w.small(steps=400), "--name", "next")
     assert not folder.exists(), folder
 
