@@ -161,6 +161,7 @@ static void pg_free(struct algo *a)
     free(a->seen);
     free(a->columns.obs);
     free(a->columns.next_obs);
+    free(a->columns.alive_of);
     free(a);
 }
 
@@ -208,6 +209,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct kind ki
     measure(a);
     a->columns.obs = xcalloc(2 * a->seen_n, sizeof(*a->columns.obs));
     a->columns.next_obs = xcalloc(a->seen_n, sizeof(*a->columns.next_obs));
+    a->columns.alive_of = xcalloc(a->n_agents, sizeof(*a->columns.alive_of));
     rc = pg_build_graph(a, err);
     if (rc < 0) {
         pg_free(a);

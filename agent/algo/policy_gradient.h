@@ -46,7 +46,8 @@
  *                    `factor` (teams, E, T) with its own quotient multiplied in.
  *          critic    the critic's steps of C, and D; meanwhile others have their turns
  * coma     before `learn`, or `prepare`:
- *          propose   a drawn action of each agent at every row's next observation
+ *          propose   a drawn action of each agent at the next observation of every row where
+ *                    an episode, the window or an agent's presence ends; 0 in other rows
  *          The critic has one value for each of the C combinations of the agent's choices,
  *          Q(s, u of others, .); V in C is that of the action u taken. A differs:
  *          advantage   Q(u) - sum over a of pi(a) Q(a), of the networks before C
@@ -139,6 +140,7 @@ struct pg_columns { /* places in a log */
     /* [seen_n] of what the critic sees, the own first; coma: behind obs, the actions of the
      * others, [seen_n - 1] */
     int *obs, *next_obs;
+    int *alive_of; /* [n_agents], coma only */
     int action, reward, terminated, alive, log_prob, truncated, first;
     int allowed, next_allowed; /* masked only */
 };
@@ -168,9 +170,10 @@ struct algo {
     struct output input, state, action, allowed;
     struct output choice, values; /* coma only: (B, C) */
     struct output old_log_prob, advantage, returns, old_value, weight;
-    struct output scores;   /* (B, U): log-probabilities of each head's choices; gaussian:
+    struct output scores; /* (B, U): log-probabilities of each head's choices; gaussian:
                              * means */
-    struct output log_prob; /* (B, 1) of `action` */
+    struct output probabilities;       /* (B, U) of each head's choices; not gaussian */
+    struct output log_prob;            /* (B, 1) of `action` */
     struct output value, target_value; /* (B, 1) */
     struct output fetch[PG_SCALARS];
     struct variable *kept;           /* (3, n), where A and C are different stages */
@@ -220,7 +223,8 @@ void pg_put_choices(struct algo *a, int64_t n);
  * actions into window.state, the own one into window.choice. ERR_PROTOCOL. */
 int pg_put_proposals(struct algo *a, const struct stage_args *args, const uint32_t *place,
                      int64_t n, struct err *err);
-/* Sets kept's value and advantage, in the critic's scale. window.state is of all rows. */
+/* Sets kept's value and advantage, in the critic's scale, and window.target_value.
+ * window.state is of all rows. */
 int pg_counterfactual(struct algo *a, struct session *s, const struct stage_args *args,
                       const struct pg_kept *kept, struct err *err);
 /* Sets kept's returns, from the window's reward, terminated, cut and next_value. */
@@ -238,6 +242,10 @@ void pg_reads(struct algo *a, struct reads *r);
  * state without actions. */
 void pg_gather_state(struct algo *a, const struct store_view *store, const int *columns,
                      const uint64_t *rows, int64_t n);
+/* Sets cut[i] where the row after row i is of another episode, or there is none, or the agent
+ * whose alive and terminated the window has is not there any more, though its task was not
+ * over. Other elements stay. */
+void pg_find_cuts(struct pg_window *w, int64_t copies, int64_t steps);
 /* A: sets kept and sums; advantages and returns are not normalised yet. */
 int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args,
                 const struct pg_kept *kept, struct err *err);
@@ -250,12 +258,10 @@ int pg_normalize(struct algo *a, struct session *s, const struct pg_kept *kept, 
 int pg_stage(struct algo *a, struct session *s, const struct stage_args *args,
              struct stage_result *ret, struct err *err);
 
-/* Fetches n numbers or rows of them from the policy: scores, or log_prob of the actions
- * taken, at the observation or next observation of each row. window.action then holds the
- * actions of the rows. */
-int pg_run_policy(struct algo *a, struct session *s, const struct stage_args *args,
-                  int is_next, struct output fetch, int64_t width, float *ret,
-                  struct err *err);
+/* Gathers what the policy sees in the n rows window.batch_row, or at their next observations,
+ * and adds it to the feeds. window.action then holds the actions of the rows. */
+void pg_feed_policy(struct algo *a, const struct stage_args *args, int is_next,
+                    int64_t n);
 
 /* policy_gradient.c: writes the id into n rows of an input that is `width` wide. */
 void pg_put_ids(const struct algo *a, float *input, int64_t n, int64_t width);

@@ -5,26 +5,78 @@
 #include "agent/algo/choices.h"
 #include "agent/algo/rows.h"
 #include "agent/algo/targets.h"
-#include "common/numerics/elementary.h"
 #include "common/rng/rng.h"
 
 #include <string.h>
+
+/* Lists the rows for which a critic, whichever agent's it is, may look up proposals: those
+ * where the episode, the window or an agent's presence ends. Sets order (places in the window)
+ * and batch_row; returns their number. */
+static int64_t list_ends(struct algo *a, const struct stage_args *args, int64_t n)
+{
+    const struct pg_columns *c = &a->columns;
+    struct pg_window *w = &a->window;
+    int64_t ends = 0;
+
+    store_view_gather(args->store, c->first, args->rows, (size_t)n, w->first, 1);
+    store_view_gather(args->store, c->truncated, args->rows, (size_t)n, w->cut, 1);
+    memset(w->terminated, 0, (size_t)n * sizeof(*w->terminated));
+    for (size_t j = 0; j < a->n_agents; j++) {
+        store_view_gather(args->store, c->alive_of[j], args->rows, (size_t)n, w->alive,
+                          1);
+        pg_find_cuts(w, args->batch, args->length);
+    }
+    w->order_n = 0; /* order is overwritten here */
+    for (int64_t i = 0; i < n; i++)
+        if (w->cut[i] != 0) {
+            w->order[ends] = (uint32_t)i;
+            w->batch_row[ends++] = args->rows[i];
+        }
+    return ends;
+}
+
+/* Moves the first rows of x, one for each end, to the ends' places among n rows, and sets the
+ * others to 0. */
+static void spread(const struct pg_window *w, int64_t ends, int64_t n, float *x,
+                   int64_t width)
+{
+    int64_t behind = n; /* rows from here on are done */
+
+    for (int64_t k = ends; k-- > 0; behind = w->order[k]) {
+        float *row = x + w->order[k] * width;
+
+        memmove(row, x + k * width, (size_t)width * sizeof(*x));
+        memset(row + width, 0, (size_t)((behind - w->order[k] - 1) * width) * sizeof(*x));
+    }
+    memset(x, 0, (size_t)(behind * width) * sizeof(*x));
+}
 
 int pg_propose(struct algo *a, struct session *s, const struct stage_args *args,
                struct stage_result *ret, struct err *err)
 {
     const int64_t n = args->batch * args->length, width = pg_self(a)->width;
+    const int64_t ends = list_ends(a, args, n);
     struct pg_window *w = &a->window;
-    const int rc = pg_run_policy(a, s, args, 1, a->scores, width, w->action, err);
+    struct tensor scores = tensor_view(DT_FLOAT, SHAPE(ends, width), w->action);
+    struct run_args run = {.fetches = &a->scores, .n_fetches = 1};
+    int rc;
 
-    if (rc < 0)
+    feeds_begin(&a->feeds);
+    pg_feed_policy(a, args, 1, ends);
+    run.feeds = a->feeds.list;
+    run.n_feeds = a->feeds.n;
+    if ((rc = session_run(s, &run, &scores, err)) < 0)
         return rc;
     rng_uniform_f32(args->key, args->counter, 0, w->draw, (size_t)(n * width));
-    pg_add_noise(w->action, w->draw, (size_t)(n * width));
-    pg_choose(a, w->draw, a->masked ? w->mask : NULL, w->action, (size_t)n, NULL);
+    for (int64_t k = 0; k < ends; k++)
+        memmove(w->draw + k * width, w->draw + w->order[k] * width,
+                (size_t)width * sizeof(*w->draw));
+    pg_add_noise(w->action, w->draw, (size_t)(ends * width));
+    pg_choose(a, w->draw, a->masked ? w->mask : NULL, w->action, (size_t)ends, NULL);
     rows_leave_out_absent(
         args->store, &(struct life_columns){a->columns.alive, a->columns.terminated},
-        args->rows, (size_t)n, w->alive, w->terminated, width, w->action);
+        w->batch_row, (size_t)ends, w->alive, w->terminated, width, w->action);
+    spread(w, ends, n, w->action, width);
     ret->n_outputs = 1;
     ret->output[0].name = "action";
     ret->output[0].value = tensor_view(DT_FLOAT, SHAPE(1, n, width), w->action);
@@ -82,46 +134,50 @@ int pg_put_proposals(struct algo *a, const struct stage_args *args, const uint32
     return rc;
 }
 
-/* The probability of a combination of choices, from each head's log-probabilities. */
-static double probability(const struct space *space, const float *scores, int64_t choice)
+/* The probability of a combination of choices, from those of each head's choices. */
+static double probability(const struct space *space, const float *p, int64_t choice)
 {
     const int last = space->n_heads - 1;
-    double sum = 0;
+    double product = 1;
 
     for (int h = 0; h < last; h++) {
-        sum += (double)scores[choice % space->heads[h]];
+        product *= (double)p[choice % space->heads[h]];
         choice /= space->heads[h];
-        scores += space->heads[h];
+        p += space->heads[h];
     }
-    return exp_f64(sum + (double)scores[choice]);
+    return product * (double)p[choice];
 }
 
 int pg_counterfactual(struct algo *a, struct session *s, const struct stage_args *args,
                       const struct pg_kept *kept, struct err *err)
 {
     const struct space *self = pg_self(a);
-    const int64_t n = args->batch * args->length;
+    const int64_t n = args->batch * args->length, width = self->width;
     struct pg_window *w = &a->window;
-    struct tensor t = tensor_view(DT_FLOAT, SHAPE(n, a->choices), w->values);
-    struct run_args run = {.fetches = &a->values, .n_fetches = 1};
+    const struct output fetches[] = {a->values, a->probabilities, a->target_value};
+    struct tensor found[] = {tensor_view(DT_FLOAT, SHAPE(n, a->choices), w->values),
+                             tensor_view(DT_FLOAT, SHAPE(n, width), w->draw),
+                             tensor_view(DT_FLOAT, SHAPE(n, 1), w->target_value)};
+    struct run_args run = {.fetches = fetches, .n_fetches = 3};
     int rc;
 
+    memcpy(w->batch_row, args->rows, (size_t)n * sizeof(*w->batch_row));
     feeds_begin(&a->feeds);
+    pg_feed_policy(a, args, 0, n);
+    pg_put_choices(a, n);
     feeds_add(&a->feeds, a->state, w->state, n, a->state_width);
+    feeds_add(&a->feeds, a->choice, w->choice, n, a->choices);
     run.feeds = a->feeds.list;
     run.n_feeds = a->feeds.n;
-    if ((rc = session_run(s, &run, &t, err)) < 0 ||
-        (rc = pg_run_policy(a, s, args, 0, a->scores, self->width, w->draw, err)) < 0)
+    if ((rc = session_run(s, &run, found, err)) < 0)
         return rc;
-    pg_put_choices(a, n);
     for (int64_t i = 0; i < n; i++) {
         const float *values = w->values + i * a->choices;
         double baseline = 0;
 
         for (int64_t k = 0; k < a->choices; k++)
-            baseline +=
-                probability(self, w->draw + i * self->width, k) * (double)values[k];
-        kept->value[i] = values[choice_of_action(self, w->action + i * self->width)];
+            baseline += probability(self, w->draw + i * width, k) * (double)values[k];
+        kept->value[i] = values[choice_of_action(self, w->action + i * width)];
         kept->advantage[i] = (float)((double)kept->value[i] - baseline);
     }
     return 0;

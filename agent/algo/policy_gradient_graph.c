@@ -94,7 +94,8 @@ static struct output log_probabilities(struct graph *g, struct output logits,
     return concat(g, head, (size_t)space->n_heads, 1, NULL);
 }
 
-/* Independent choices of the heads. Sets scores and log_prob; returns the entropy. */
+/* Independent choices of the heads. Sets scores, probabilities and log_prob; returns the
+ * entropy. */
 static struct output categorical(struct algo *a, struct output logits)
 {
     struct graph *g = a->graph;
@@ -105,7 +106,8 @@ static struct output categorical(struct algo *a, struct output logits)
         logits = forbid_choices(g, logits, a->allowed);
     a->scores = log_probabilities(g, logits, pg_self(a));
     a->log_prob = sum_of_row(g, binary(g, "Mul", a->action, a->scores, "mul"));
-    x = binary(g, "Mul", unary(g, "Exp", a->scores, NULL), a->scores, "mul");
+    a->probabilities = unary(g, "Exp", a->scores, NULL);
+    x = binary(g, "Mul", a->probabilities, a->scores, "mul");
     return unary(g, "Neg", sum_of_row(g, x), "entropy");
 }
 

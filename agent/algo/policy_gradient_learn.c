@@ -443,29 +443,35 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
     return run_target_update(a, s, args, err);
 }
 
-/* ---- the policy at the window's rows ---- */
+/* ---- the policy at rows of the window ---- */
 
-int pg_run_policy(struct algo *a, struct session *s, const struct stage_args *args,
-                  int is_next, struct output fetch, int64_t width, float *ret,
-                  struct err *err)
+void pg_feed_policy(struct algo *a, const struct stage_args *args, int is_next, int64_t n)
 {
-    const int64_t n = args->batch * args->length;
     const struct pg_columns *c = &a->columns;
     struct pg_window *w = &a->window;
-    struct tensor t = tensor_view(DT_FLOAT, SHAPE(n, width), ret);
-    struct run_args run = {.fetches = &fetch, .n_fetches = 1};
 
-    memcpy(w->batch_row, args->rows, (size_t)n * sizeof(*w->batch_row));
     gather_input(a, args, is_next ? c->next_obs[0] : c->obs[0], (size_t)n);
     gather_choices(a, args, is_next ? c->next_allowed : c->allowed, (size_t)n);
-    feeds_begin(&a->feeds);
     feeds_add(&a->feeds, a->input, w->input, n, a->input_width);
-    if (!is_next)
-        feeds_add(&a->feeds, a->action, w->action, n, pg_self(a)->width);
     if (a->masked) {
         choices_open(pg_self(a), w->mask, (size_t)n, w->allowed);
         feeds_add(&a->feeds, a->allowed, w->allowed, n, pg_self(a)->width);
     }
+}
+
+/* Sets the log-probabilities of the actions taken in all rows. */
+static int run_log_prob(struct algo *a, struct session *s, const struct stage_args *args,
+                        float *ret, struct err *err)
+{
+    const int64_t n = args->batch * args->length;
+    struct pg_window *w = &a->window;
+    struct tensor t = tensor_view(DT_FLOAT, SHAPE(n, 1), ret);
+    struct run_args run = {.fetches = &a->log_prob, .n_fetches = 1};
+
+    memcpy(w->batch_row, args->rows, (size_t)n * sizeof(*w->batch_row));
+    feeds_begin(&a->feeds);
+    pg_feed_policy(a, args, 0, n);
+    feeds_add(&a->feeds, a->action, w->action, n, pg_self(a)->width);
     run.feeds = a->feeds.list;
     run.n_feeds = a->feeds.n;
     return session_run(s, &run, &t, err);
@@ -506,12 +512,12 @@ static int turn(struct algo *a, struct session *s, const struct stage_args *args
     int rc;
 
     if ((rc = read_factor(a, args, n, err)) < 0 ||
-        (rc = pg_run_policy(a, s, args, 0, a->log_prob, 1, before, err)) < 0)
+        (rc = run_log_prob(a, s, args, before, err)) < 0)
         return rc;
     for (int64_t i = 0; i < n; i++)
         advantage[i] = factor[i] * kept->advantage[i];
     if ((rc = run_epochs(a, s, args, &weighted, n, ret, err)) < 0 ||
-        (rc = pg_run_policy(a, s, args, 0, a->log_prob, 1, after, err)) < 0)
+        (rc = run_log_prob(a, s, args, after, err)) < 0)
         return rc;
     store_view_gather(args->store, a->columns.alive, args->rows, (size_t)n, w->alive, 1);
     for (int64_t i = 0; i < n; i++)

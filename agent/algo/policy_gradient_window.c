@@ -95,6 +95,8 @@ void pg_reads(struct algo *a, struct reads *r)
         if (a->choices > 0 && j > 0)
             reads_add(r, s->name, "action", s->width, &c->obs[a->seen_n + j - 1]);
     }
+    for (size_t j = 0; a->choices > 0 && j < a->n_agents; j++)
+        reads_add(r, a->agents[j].name, "alive", 1, &c->alive_of[j]);
     reads_add(r, NULL, "truncated", 1, &c->truncated);
     reads_add(r, NULL, "first", 1, &c->first);
     if (a->masked)
@@ -131,9 +133,7 @@ static int run_critic(struct algo *a, struct session *s, struct output value, in
     return session_run(s, &run, &t, err);
 }
 
-/* cut[i]: the row after row i is of another episode, or there is none, or the agent is not
- * there any more, though its task was not over. */
-static void find_cuts(struct pg_window *w, int64_t copies, int64_t steps)
+void pg_find_cuts(struct pg_window *w, int64_t copies, int64_t steps)
 {
     for (int64_t i = 0; i < copies * steps; i++)
         if ((i + 1) % steps == 0 || w->first[i + 1] != 0 ||
@@ -193,7 +193,7 @@ static int run_values(struct algo *a, struct session *s, const struct stage_args
     pg_gather_state(a, args->store, a->columns.obs, args->rows, n);
     rc = a->choices > 0 ? pg_counterfactual(a, s, args, kept, err)
                         : run_critic(a, s, a->value, n, kept->value, err);
-    if (rc == 0 && a->update_target != NULL)
+    if (rc == 0 && a->choices == 0 && a->update_target != NULL)
         rc = run_critic(a, s, a->target_value, n, w->target_value, err);
     return rc < 0
                ? rc
@@ -238,7 +238,7 @@ int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args
     int rc;
 
     gather_rows(a, args, n);
-    find_cuts(w, copies, steps);
+    pg_find_cuts(w, copies, steps);
     if ((rc = reward_scale_read(&a->scale, s, args, &rewards, err)) < 0 ||
         (rc = run_values(a, s, args, kept, n, err)) < 0 ||
         (rc = value_norm_scale(&a->norm, s, &scale, err)) < 0)

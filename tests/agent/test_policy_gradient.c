@@ -945,8 +945,25 @@ START_TEST(an_update_again_has_the_same_minibatches)
 }
 END_TEST
 
+/* Whether a critic may look up what agents propose after row i: something ends there. */
+static int is_end(struct team *t, int i)
+{
+    double truncated, first = 0, is_here, stays = 1;
+
+    read_column(t, i, NULL, "truncated", &truncated);
+    if (i % STEPS == STEPS - 1 || truncated != 0)
+        return 1;
+    read_column(t, i + 1, NULL, "first", &first);
+    for (int k = 0; k < AGENTS && first == 0; k++) {
+        read_column(t, i, t->spaces[k].name, "alive", &is_here);
+        read_column(t, i + 1, t->spaces[k].name, "alive", &stays);
+        first = is_here != 0 && stays == 0;
+    }
+    return first != 0;
+}
+
 /* coma's proposals are draws of the policy at next observations: the choice with the
- * largest sum of its score and keyed noise. */
+ * largest sum of its score and keyed noise. There are none where nothing ends. */
 START_TEST(proposals_are_keyed_draws)
 {
     const struct variant v = {.algorithm = "coma",
@@ -960,7 +977,7 @@ START_TEST(proposals_are_keyed_draws)
     struct written w = read_all(t, &v);
     const uint8_t mask[WIDTH] = {1, 0, 1, 1};
     struct stage_result res;
-    size_t n;
+    size_t n, n_ends = 0;
     float draw[ROWS][WIDTH];
 
     for (int i = 0; i < ROWS; i++)
@@ -979,8 +996,12 @@ START_TEST(proposals_are_keyed_draws)
             best = mask[k] != 0 && scores[k] > scores[best] ? k : best;
         }
         for (int k = 0; k < WIDTH; k++)
-            ck_assert_float_eq(action[k], k == best && !team_is_gone(t, row_of(i), 0));
+            ck_assert_float_eq(action[k], k == best && is_end(t, i) &&
+                                              !team_is_gone(t, row_of(i), 0));
+        n_ends += (size_t)is_end(t, i);
     }
+    ck_assert_uint_gt(n_ends, COPIES);
+    ck_assert_uint_lt(n_ends, ROWS);
     team_free(t);
 }
 END_TEST

@@ -59,7 +59,8 @@ static const struct {
      OWN "agent_0/log_prob " OWN_OBS OWN_ENDS
          "agent_1/next_obs agent_1/obs first truncated "},
     {"algorithm: coma", 0,
-     OWN "agent_0/log_prob " OWN_OBS OWN_ENDS OTHER "first truncated "},
+     OWN "agent_0/log_prob " OWN_OBS OWN_ENDS
+         "agent_1/action agent_1/alive agent_1/next_obs agent_1/obs first truncated "},
     {"algorithm: random", 0, "agent_0/alive agent_0/next_obs agent_0/terminated "},
     {"algorithm: noop", 1,
      "agent_0/alive agent_0/next_allowed agent_0/next_obs agent_0/terminated "},
