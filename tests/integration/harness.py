@@ -434,9 +434,18 @@ class Workplace:
                 shutil.copy(source, place / name)
         return place / "brood"
 
-    def status(self, *args, **more):
-        """What `brood status` says of one run, the newest unless its name is given."""
-        return json_lines(self.brood("status", *args, "--json", **more)[0])[0]
+    def status(self, *args, hangs=False, **more):
+        """What `brood status` says of one run, the newest unless its name is given. A disk that
+        other programs keep busy can stop a supervisor for seconds; it is asked again until it
+        answers, unless it hangs as the test wants it."""
+        found = []
+
+        def answered():
+            found[:] = json_lines(self.brood("status", *args, "--json", **more)[0])
+            return hangs or found[0]["state"] != "not answering"
+
+        wait_until("an answer of the run", answered)
+        return found[0]
 
     def run_dir(self, name):
         return self.runs / name

@@ -281,8 +281,7 @@ def test_what_is_pending_is_listed_and_cancelled(w):
     p = w.start("resume", run, start_new_session=True)
     harness.wait_until("the agents", lambda: len(journal(run, "ready")) >= n + 2)
     harness.wait_until("the rounds", lambda: len(journal(run, "resume")) == 1)
-    harness.wait_until("the socket", lambda: (run / "control.sock").exists())
-    assert pending(w, run) == [discount, beta]
+    assert pending(w, run) == [discount, beta], w.status(run)
     out, _ = w.brood("set", run, "--cancel", "--json")
     assert [c["key"] for c in json.loads(out)["cancelled"]] == [discount[0], beta[0]]
     assert pending(w, run) == [] and "nothing was pending" in w.brood("set", run, "--cancel")[0]

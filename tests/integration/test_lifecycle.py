@@ -118,7 +118,7 @@ def test_a_run_that_does_not_answer_is_told_all_the_same(w):
     supervisor = harness.supervisor_of(p.pid)
     harness.kill(supervisor, signal.SIGSTOP)
     harness.wait_until("the stop", lambda: harness.look_at(supervisor)[0] == "T")
-    s = w.status()
+    s = w.status(hangs=True)
     assert s["state"] == "not answering" and s["pid"] == supervisor, s
     assert s["keeper_pid"] == p.pid and s["env_steps"] > 0, s
     runs = harness.json_lines(w.brood("runs", "--json")[0])
