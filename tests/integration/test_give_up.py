@@ -253,20 +253,38 @@ def test_a_pause_does_not_wait_for_a_delay(w):
         assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
 
 
+def has_kept_requests(run):
+    """Whether agent_0 has made an update that its newest snapshot does not contain."""
+    log = (run / "logs" / "supervisor.log").read_text()
+    learn = re.findall(r"to agent_0: learn, request (\d+)", log)
+    snapshot = re.findall(r"agent_0: a snapshot of \d+ bytes after request (\d+)", log)
+    return bool(learn) and int(learn[-1]) > int(snapshot[-1] if snapshot else 0)
+
+
 def test_a_checkpoint_does_not_wait_for_one_that_is_given_up(w):
     """Its process, which the checkpoint waits for, never becomes ready: neither the checkpoint nor
     the run waits any longer."""
-    # So large that requests are kept for a replay, which is what the checkpoint waits for.
+    # Large variables and small batches, so that copying takes long beside an update: requests are
+    # then kept for a replay, which is what the checkpoint waits for.
     p = w.start("run", w.small(steps=harness.FOREVER, evaluate=0), "--name", "wait",
-                "--set", "agents.agent_0.critic.hidden=[512, 512]", "--set",
+                "--set", "agents.agent_0.critic.hidden=[1024, 1024]",
+                "--set", "experience.batch_size=4", "--set",
                 "agents.agent_0.restart={max_restarts: 0, on_give_up: noop}",
                 program=w.program_with_agent(harness.FAULT_AGENT),
                 env={"BROOD_FAULT": "agent_0/1:configure:before-reply:1,stop",
-                     "BROOD_LOG": "verbose"})
+                     "BROOD_LOG": "debug"})
     run = w.run_dir("wait")
+
+    def paused_with_kept_requests():
+        harness.pause(w, run)
+        if not has_kept_requests(run):
+            w.brood("continue", "wait")
+            return False
+        return True
+
     # Past the warm-up: an agent that has learnt nothing is given up at its first death.
     harness.wait_until("updates", lambda: harness.rows(run) >= 2)
-    harness.pause(w, run)
+    harness.wait_until("a pause with requests that are kept", paused_with_kept_requests)
     harness.kill(harness.agents_of(p.pid)["agent_0"], signal.SIGSEGV)
     stopped = harness.wait_until("another process", lambda: (
         pid := harness.agents_of(p.pid).get("agent_0")) and harness.is_stopped(pid) and pid)
