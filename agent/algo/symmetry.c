@@ -662,16 +662,3 @@ void symmetry_mask(struct symmetry *s, size_t agent, size_t n, uint8_t *x)
             x[k] = s->row[k] != 0;
     }
 }
-
-void symmetry_choice(struct symmetry *s, size_t agent, size_t n, int32_t *x,
-                     size_t stride)
-{
-    if (s == NULL)
-        return;
-    begin(s, agent, n);
-    for (size_t i = 0; i < n; i++, x += stride) {
-        choice_to_action(&s->agents[agent], *x, s->row);
-        turn(s, agent, SYMMETRY_ACTION, i);
-        *x = choice_of_action(&s->agents[agent], s->row);
-    }
-}

@@ -60,9 +60,4 @@ void symmetry_obs(struct symmetry *s, size_t agent, size_t n, float *x, size_t s
 void symmetry_action(struct symmetry *s, size_t agent, size_t n, float *x, size_t stride);
 /* The same for masks of actions, (n, U), rows side by side. */
 void symmetry_mask(struct symmetry *s, size_t agent, size_t n, uint8_t *x);
-/* The same for discrete actions as combinations of heads (choices.h): x (n), `stride`
- * numbers from row to row. */
-void symmetry_choice(struct symmetry *s, size_t agent, size_t n, int32_t *x,
-                     size_t stride);
-
 #endif

@@ -60,18 +60,3 @@ void targets_lambda(const struct target_rows *r, float lambda, float *y)
         }
     }
 }
-
-void targets_q_lambda(const struct target_rows *r, const float *q, float lambda, float *y)
-{
-    for (int64_t b = 0; b < r->batch; b++) {
-        const int64_t first = b * r->length, length = count_rows(r, first, y);
-
-        for (int64_t t = first + length - 1; t >= first; t--) {
-            float next = r->value[t];
-
-            if (goes_on(r, first, t))
-                next += lambda * (y[t + 1] - q[t + 1]);
-            y[t] = r->reward[t] + r->discount * (1 - r->terminated[t]) * next;
-        }
-    }
-}

@@ -34,10 +34,4 @@ void targets_n_step(const struct target_rows *rows, int64_t n, float *y);
  * and at the last row y(t+1) := v(t). lambda 0: one step; 1: all of them. */
 void targets_lambda(const struct target_rows *rows, float lambda, float *y);
 
-/* y(t) = r(t) + g (1 - terminated(t)) [v(t) + lambda (y(t+1) - q(t+1))], q (B, L) the
- * targets' value of the actions taken; at a truncation and at the last row, without the
- * correction. */
-void targets_q_lambda(const struct target_rows *rows, const float *q, float lambda,
-                      float *y);
-
 #endif

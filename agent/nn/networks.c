@@ -2,12 +2,51 @@
 
 #include "agent/graph/ops.h"
 
+#include <math.h>
+
+/* The gain of orthogonal weights before an activation, as torch.nn.init.calculate_gain has
+ * it. */
+static double gain_of(enum activation activation)
+{
+    switch (activation) {
+    case ACTIVATION_RELU:
+    case ACTIVATION_LEAKY_RELU:
+    case ACTIVATION_ELU:
+        return sqrt(2);
+    case ACTIVATION_TANH:
+        return 5.0 / 3;
+    case ACTIVATION_SIGMOID:
+    case ACTIVATION_LINEAR:
+        break;
+    }
+    return 1;
+}
+
+static struct initializer weights_initializer(const struct network_config *net,
+                                              double gain)
+{
+    switch (net->init) {
+    case INIT_HE:
+        return he_uniform_initializer();
+    case INIT_ORTHOGONAL:
+        return orthogonal_initializer(gain);
+    case INIT_XAVIER:
+        break;
+    }
+    return glorot_uniform_initializer();
+}
+
 static struct output hidden_layers(struct graph *g, struct output x,
                                    const struct layer_sizes *sizes,
-                                   enum activation activation)
+                                   const struct network_config *net)
 {
-    for (int i = 0; i < sizes->n; i++)
-        x = fully_connected(g, x, sizes->size[i], activation, NULL, NULL);
+    const struct initializer init = weights_initializer(net, gain_of(net->activation));
+
+    for (int i = 0; i < sizes->n; i++) {
+        x = fully_connected(g, x, sizes->size[i], net->activation, NULL, &init);
+        if (net->layer_norm)
+            x = layer_norm(g, x, LAYER_NORM_TORCH, NULL);
+    }
     return x;
 }
 
@@ -42,17 +81,20 @@ struct output see_pictures(struct graph *g, struct output x,
 static struct output output_layer(struct graph *g, struct output x,
                                   const struct network_config *net, int64_t n_outputs)
 {
-    const struct initializer init =
-        uniform_initializer(-net->output_init, net->output_init);
+    const double size = net->output_init;
+    const struct initializer init = size > 0 && net->init != INIT_ORTHOGONAL
+                                        ? uniform_initializer(-size, size)
+                                        : weights_initializer(net, size > 0 ? size : 1);
 
-    return fully_connected(g, x, n_outputs, ACTIVATION_LINEAR, NULL,
-                           net->output_init > 0 ? &init : NULL);
+    return fully_connected(g, x, n_outputs, ACTIVATION_LINEAR, NULL, &init);
 }
 
 struct output mlp_hidden(struct graph *g, struct output x,
                          const struct network_config *net)
 {
-    return hidden_layers(g, x, &net->hidden, net->activation);
+    if (net->layer_norm)
+        x = layer_norm(g, x, LAYER_NORM_TORCH, NULL);
+    return hidden_layers(g, x, &net->hidden, net);
 }
 
 struct output mlp_output(struct graph *g, struct output x,
@@ -80,9 +122,9 @@ struct output critic_network(struct graph *g, struct output obs, struct output a
             *ret_input = x;
         return mlp(g, x, net, 1);
     }
-    x = hidden_layers(g, obs, &net->hidden, net->activation);
+    x = mlp_hidden(g, obs, net);
     x = concat(g, (struct output[]){x, action}, 2, 1, NULL);
-    x = hidden_layers(g, x, &net->after_action, net->activation);
+    x = hidden_layers(g, x, &net->after_action, net);
     variable_scope_enter(g, "output", NULL, REUSE_INHERIT);
     x = output_layer(g, x, net, 1);
     variable_scope_leave(g);

@@ -51,10 +51,6 @@ struct output layer_norm(struct graph *g, struct output x, double epsilon,
 #define LAYER_NORM_TORCH 1e-5  /* epsilon of torch.nn.LayerNorm */
 #define LAYER_NORM_TF    1e-12 /* of tf.contrib.layers */
 
-/* Row b of the result is row b of x times a matrix of its own, as QMIX's mixer takes them
- * from a hypernetwork: x (B, K), w (B, K M), whose row b is that matrix (K, M); (B, M). */
-struct output row_matmul(struct graph *g, struct output x, struct output w);
-
 /* tf.contrib.layers.conv2d with padding VALID: x (B, y, x, C), weights (kernel, kernel, C,
  * n_filters). scope NULL: "Conv", made unique. */
 struct output convolution(struct graph *g, struct output x, int64_t n_filters,
@@ -75,7 +71,9 @@ struct pictures {
  * through the same convolutions. Without convolutions returns x. */
 struct output see_pictures(struct graph *g, struct output x,
                            const struct network_config *net, const struct pictures *p);
-/* hidden layers, then one linear layer of n_outputs, in the current variable scope. */
+/* hidden layers, then one linear layer of n_outputs, in the current variable scope. Weights
+ * begin as net->init says. With layer_norm the input is normalised, and what each hidden layer
+ * gives, behind its activation (Yu et al. 2022, and the code of its authors). */
 struct output mlp(struct graph *g, struct output x, const struct network_config *net,
                   int64_t n_outputs);
 /* The two parts of mlp, for callers that put something between them. */
@@ -86,7 +84,7 @@ struct output mlp_output(struct graph *g, struct output x,
 /* Critic: without after_action, observation and action are joined at the input (as
  * openai/maddpg does); with it, hidden layers see the observation alone, then the action
  * joins, then the after_action layers, then one linear output in a scope of its own,
- * `output`, whose weights start uniform in +-output_init. obs: with convolutions the
+ * `output`, whose weights begin as output_init says. obs: with convolutions the
  * result of see_pictures. Returns (B, 1); ret_input: the joined input, which may be fed
  * instead of obs and action, or OUTPUT_NONE. */
 struct output critic_network(struct graph *g, struct output obs, struct output action,

@@ -4,10 +4,9 @@
 
 #include <math.h>
 
-#define FORBIDDEN  1e8f
-#define LOG_2      0.6931471805599453
-#define LOG_2_PI   1.8378770664093453
-#define FROM_BOUND 1e-6 /* of half the range */
+#define FORBIDDEN 1e8f
+#define LOG_2     0.6931471805599453
+#define LOG_2_PI  1.8378770664093453
 
 /* x `type` c, and c `type` x. */
 static struct output with(struct graph *g, const char *type, struct output x, double c)
@@ -38,29 +37,6 @@ struct output forbid_choices(struct graph *g, struct output logits, struct outpu
     logits = binary(g, "Add", logits, lowered, NULL);
     name_scope_leave(g);
     return logits;
-}
-
-struct output choice_log_prob(struct graph *g, struct output logits, struct output choice)
-{
-    struct output log_p;
-
-    name_scope_enter(g, "log_prob");
-    log_p = unary(g, "LogSoftmax", logits, NULL);
-    log_p = sum_row(g, binary(g, "Mul", log_p, choice, NULL));
-    name_scope_leave(g);
-    return log_p;
-}
-
-struct output choice_entropy(struct graph *g, struct output logits)
-{
-    struct output p, log_p;
-
-    name_scope_enter(g, "entropy");
-    p = softmax(g, logits, NULL);
-    log_p = unary(g, "LogSoftmax", logits, NULL);
-    p = unary(g, "Neg", sum_row(g, binary(g, "Mul", p, log_p, NULL)), NULL);
-    name_scope_leave(g);
-    return p;
 }
 
 /* ---- diagonal normal ---- */
@@ -136,34 +112,6 @@ struct squashed_normal squashed_normal(struct graph *g, struct output mean,
     s.log_prob = binary(g, "Sub", s.log_prob, log_slope(g, x, half), NULL);
     name_scope_leave(g);
     return s;
-}
-
-/* atanh(y) = (log(1 + y) - log(1 - y)) / 2 */
-static struct output unsquashed(struct graph *g, struct output action, double low,
-                                double high)
-{
-    const double half = (high - low) / 2;
-    struct output y = with(g, "Mul", with(g, "Sub", action, low + half), 1 / half);
-    struct output above, below;
-
-    y = clip_by_value(g, y, FROM_BOUND - 1, 1 - FROM_BOUND, NULL);
-    above = unary(g, "Log", with(g, "Add", y, 1), NULL);
-    below = unary(g, "Log", from(g, "Sub", 1, y), NULL);
-    return with(g, "Mul", binary(g, "Sub", above, below, NULL), 0.5);
-}
-
-struct output squashed_log_prob(struct graph *g, struct output mean,
-                                struct output log_std, struct output action, double low,
-                                double high)
-{
-    struct output x, log_p;
-
-    name_scope_enter(g, "log_prob");
-    x = unsquashed(g, action, low, high);
-    log_p = standard_log_prob(g, deviations(g, mean, log_std, x), log_std);
-    log_p = binary(g, "Sub", log_p, log_slope(g, x, (high - low) / 2), NULL);
-    name_scope_leave(g);
-    return log_p;
 }
 
 /* ---- losses ---- */

@@ -19,12 +19,6 @@
  * exactly. allowed (B, A): 1 or 0. Every row must allow some choice. */
 struct output forbid_choices(struct graph *g, struct output logits,
                              struct output allowed);
-/* log pi of a choice, one-hot (B, A). */
-struct output choice_log_prob(struct graph *g, struct output logits,
-                              struct output choice);
-/* -sum pi log pi; a choice that is forbidden adds 0. */
-struct output choice_entropy(struct graph *g, struct output logits);
-
 /* ---- diagonal normal: mean (B, U), log_std (B, U) or (U) ---- */
 
 /* log of the density at x (B, U). */
@@ -46,12 +40,6 @@ struct squashed_normal {
 };
 struct squashed_normal squashed_normal(struct graph *g, struct output mean,
                                        struct output log_std, double low, double high);
-/* log pi of a given action (B, U), as the experience holds it: x is its atanh. An action
- * nearer to a bound than 1e-6 of half the range counts as that far from it. */
-struct output squashed_log_prob(struct graph *g, struct output mean,
-                                struct output log_std, struct output action, double low,
-                                double high);
-
 /* SAC's bounds of log_std, for clip_by_value. */
 #define LOG_STD_MIN -20.0
 #define LOG_STD_MAX 2.0

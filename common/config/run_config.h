@@ -39,6 +39,8 @@ enum activation {
     ACTIVATION_SIGMOID,
     ACTIVATION_LINEAR
 };
+enum weights_init { INIT_XAVIER, INIT_HE, INIT_ORTHOGONAL };
+
 enum critic_input { CRITIC_OWN, CRITIC_ALL };
 enum optimizer_type { OPT_ADAM, OPT_SGD, OPT_MOMENTUM, OPT_RMSPROP, OPT_ACCEPT_REJECT };
 enum restart_policy { RESTART_PERMANENT, RESTART_TRANSIENT, RESTART_TEMPORARY };
@@ -84,10 +86,14 @@ struct network_config {
     struct conv_layers conv; /* before the hidden layers; n 0: none */
     struct layer_sizes hidden;
     enum activation activation;
-    enum critic_input input;         /* critics only */
+    int layer_norm;          /* normalises the input, and what each hidden layer gives */
+    enum weights_init init;  /* of hidden and last layers */
+    enum critic_input input; /* critics only */
     struct layer_sizes after_action; /* critics only: layers after the action joins */
-    double output_init; /* last layer's weights: uniform in +-this; 0: default */
-    int has_optimizer;  /* 0: the agent's optimizer is used */
+    double
+        output_init;   /* last layer's weights: uniform in +-this, or with INIT_ORTHOGONAL
+                         * their gain; 0: as all others, gain 1 */
+    int has_optimizer; /* 0: the agent's optimizer is used */
     struct optimizer_config optimizer;
 };
 

@@ -100,12 +100,24 @@ static const struct schema optimizer_schema = {TABLE(optimizer_fields),
         {"activation",           FIELD_ENUM,                                             \
          NETWORK(activation),    .names = activation_names,                              \
          .default_text = "relu", .doc = "of the hidden layers"},                         \
+        {"layer_norm",                                                                   \
+         FIELD_BOOL,                                                                     \
+         NETWORK(layer_norm),                                                            \
+         .flags = FIELD_VARIABLES,                                                       \
+         .default_text = "false",                                                        \
+         .doc = "normalises the input, and what each hidden layer gives"},               \
+        {"init",                                                                         \
+         FIELD_ENUM,                                                                     \
+         NETWORK(init),                                                                  \
+         NAMES("xavier", "he", "orthogonal"),                                            \
+         .default_text = "xavier",                                                       \
+         .doc = "how the weights of the layers begin"},                                  \
         {"output_init",                                                                  \
          FIELD_F64,                                                                      \
          NETWORK(output_init),                                                           \
          FROM(0),                                                                        \
          .default_text = "0",                                                            \
-         .doc = "last weights begin uniform in +-this; 0: as all others"},               \
+         .doc = "last weights: uniform in +-this (orthogonal: gain); 0: as all others"}, \
     {                                                                                    \
         "optimizer", FIELD_OPTIONAL_MAP, NETWORK(optimizer),                             \
             .flags = FIELD_VARIABLES,                                                    \

@@ -551,6 +551,64 @@ START_TEST(test_orthogonal)
 }
 END_TEST
 
+/* Whether the columns of a matrix are orthogonal and have length `gain`. */
+static void check_columns(const float *w, int rows, int cols, double gain)
+{
+    for (int i = 0; i < cols; i++)
+        for (int j = 0; j <= i; j++) {
+            double dot = 0;
+
+            for (int k = 0; k < rows; k++)
+                dot += (double)w[k * cols + i] * (double)w[k * cols + j];
+            ck_assert_double_eq_tol(dot, i == j ? gain * gain : 0, 2e-6);
+        }
+}
+
+/* The policies of MAPPO's authors: LayerNorm of the input, then in each hidden layer ReLU and
+ * LayerNorm; weights orthogonal, with gain sqrt 2, and output_init in the head. */
+START_TEST(test_normalized_network)
+{
+    static const struct network_config net = {.hidden = {2, {12, 10}},
+                                              .activation = ACTIVATION_RELU,
+                                              .layer_norm = 1,
+                                              .init = INIT_ORTHOGONAL,
+                                              .output_init = 0.01};
+    static const struct {
+        const char *name;
+        struct shape shape;
+    } want[] = {
+        {"LayerNorm/beta", {1, {20}}},
+        {"LayerNorm/gamma", {1, {20}}},
+        {"fully_connected/weights", {2, {20, 12}}},
+        {"fully_connected/biases", {1, {12}}},
+        {"LayerNorm_1/beta", {1, {12}}},
+        {"LayerNorm_1/gamma", {1, {12}}},
+        {"fully_connected_1/weights", {2, {12, 10}}},
+        {"fully_connected_1/biases", {1, {10}}},
+        {"LayerNorm_2/beta", {1, {10}}},
+        {"LayerNorm_2/gamma", {1, {10}}},
+        {"fully_connected_2/weights", {2, {10, 3}}},
+        {"fully_connected_2/biases", {1, {3}}},
+    };
+    const int n = sizeof(want) / sizeof(want[0]);
+    struct graph *g = graph_new();
+    struct session *s;
+
+    (void)mlp(g, placeholder(g, DT_FLOAT, &SHAPE(-1, 20), "x"), &net, 3);
+    check_built(g);
+    ck_assert_int_eq(graph_n_variables(g), n);
+    for (int i = 0; i < n; i++)
+        check_variable(g, i, want[i].name, want[i].shape);
+    s = open_session(g);
+    initialize(s, g);
+    check_columns(value(s, g, "fully_connected/weights"), 20, 12, sqrt(2));
+    check_columns(value(s, g, "fully_connected_1/weights"), 12, 10, sqrt(2));
+    check_columns(value(s, g, "fully_connected_2/weights"), 10, 3, 0.01);
+    session_free(s);
+    graph_free(g);
+}
+END_TEST
+
 /* As in torch.nn.Linear: weights and biases lie in +-1/sqrt(inputs). */
 START_TEST(test_linear_initializer)
 {
@@ -910,6 +968,7 @@ static Suite *make_suite(void)
                         sizeof(initializer_rows) / sizeof(initializer_rows[0]));
     tcase_add_test(tc, test_orthogonal);
     tcase_add_test(tc, test_orthogonal_bytes);
+    tcase_add_test(tc, test_normalized_network);
     tcase_add_test(tc, test_linear_initializer);
     tcase_add_test(tc, test_tensor_initializer);
     tcase_add_test(tc, test_adam_names);

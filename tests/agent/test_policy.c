@@ -34,44 +34,20 @@ static double log_sum_exp(const double *x, int n)
     return log(sum);
 }
 
-/* ---- choices: logits, and probabilities in place of a one-hot ---- */
+/* ---- choices: the entropy of those that are not forbidden ---- */
 
 enum { CHOICES = 5 };
-
-static struct output build_choice(struct graph *g, const struct output *in)
-{
-    return choice_log_prob(g, in[0], in[1]);
-}
-
-static void want_choice(const double *const *in, double *ret)
-{
-    ret[0] = 0;
-    for (int i = 0; i < CHOICES; i++)
-        ret[0] += in[1][i] * (in[0][i] - log_sum_exp(in[0], CHOICES));
-}
-
-static struct output build_entropy(struct graph *g, const struct output *in)
-{
-    return choice_entropy(g, in[0]);
-}
-
-static void want_entropy(const double *const *in, double *ret)
-{
-    ret[0] = 0;
-    for (int i = 0; i < CHOICES; i++) {
-        const double log_p = in[0][i] - log_sum_exp(in[0], CHOICES);
-
-        ret[0] -= exp(log_p) * log_p;
-    }
-}
 
 /* Choice 1 is forbidden in every row. */
 static struct output build_masked(struct graph *g, const struct output *in)
 {
     static const float allowed[CHOICES] = {1, 0, 1, 1, 1};
     const struct tensor t = tensor_const_view(DT_FLOAT, SHAPE(1, CHOICES), allowed);
+    struct output log_p = forbid_choices(g, in[0], constant(g, &t, NULL));
 
-    return choice_entropy(g, forbid_choices(g, in[0], constant(g, &t, NULL)));
+    log_p = unary(g, "LogSoftmax", log_p, NULL);
+    log_p = binary(g, "Mul", unary(g, "Exp", log_p, NULL), log_p, NULL);
+    return unary(g, "Neg", reduce(g, "Sum", log_p, (int32_t[]){1}, 1, 1, NULL), NULL);
 }
 
 static void want_masked(const double *const *in, double *ret)
@@ -158,21 +134,6 @@ static void want_squashed_log_prob(const double *const *in, double *ret)
                   log_slope(in[0][i] + exp(in[1][i]) * in[2][i]);
 }
 
-static struct output build_log_prob_of(struct graph *g, const struct output *in)
-{
-    return squashed_log_prob(g, in[0], in[1], in[2], LOW, HIGH);
-}
-
-static void want_log_prob_of(const double *const *in, double *ret)
-{
-    ret[0] = 0;
-    for (int i = 0; i < ACTION; i++) {
-        const double x = atanh((in[2][i] - (LOW + HIGH) / 2) / ((HIGH - LOW) / 2));
-
-        ret[0] += log_normal((x - in[0][i]) / exp(in[1][i]), in[1][i]) - log_slope(x);
-    }
-}
-
 /* ---- losses ---- */
 
 static struct output build_huber(struct graph *g, const struct output *in)
@@ -202,58 +163,7 @@ static void want_ppo(const double *const *in, double *ret)
         ret[i] = fmin(in[0][i] * in[1][i], fmin(fmax(in[0][i], 0.8), 1.2) * in[1][i]);
 }
 
-/* ---- a matrix for each row ---- */
-
-static struct output build_row_matmul(struct graph *g, const struct output *in)
-{
-    return row_matmul(g, in[0], in[1]);
-}
-
-static void want_row_matmul(const double *const *in, double *ret)
-{
-    for (int j = 0; j < 4; j++)
-        ret[j] = in[0][0] * in[1][j] + in[0][1] * in[1][4 + j] + in[0][2] * in[1][8 + j];
-}
-
-static void want_row_column(const double *const *in, double *ret)
-{
-    ret[0] = 0;
-    for (int k = 0; k < WIDE; k++)
-        ret[0] += in[0][k] * in[1][k];
-}
-
-/* QMIX's mixer: elu(q |w1| + b1) |w2|; one input is used for both b1 and w2. */
-static struct output build_mixer(struct graph *g, const struct output *in)
-{
-    struct output h = row_matmul(g, in[0], unary(g, "Abs", in[1], NULL));
-
-    h = unary(g, "Elu", binary(g, "Add", h, in[2], NULL), NULL);
-    return row_matmul(g, h, unary(g, "Abs", in[2], NULL));
-}
-
-static void want_mixer(const double *const *in, double *ret)
-{
-    ret[0] = 0;
-    for (int j = 0; j < 4; j++) {
-        double h = in[2][j];
-
-        for (int k = 0; k < 3; k++)
-            h += in[0][k] * fabs(in[1][4 * k + j]);
-        ret[0] += (h > 0 ? h : expm1(h)) * fabs(in[2][j]);
-    }
-}
-
 static const struct row table[] = {
-    {"choice_log_prob",
-     {CHOICES, CHOICES},
-     1,
-     {-3},
-     {3, 1},
-     1,
-     build_choice,
-     want_choice,
-     2e-6},
-    {"choice_entropy", {CHOICES}, 1, {-3}, {3}, 1, build_entropy, want_entropy, 2e-6},
     {"forbid_choices", {CHOICES}, 1, {-3}, {3}, 1, build_masked, want_masked, 2e-6},
     {"normal_log_prob",
      {ACTION, ACTION, ACTION},
@@ -310,36 +220,8 @@ static const struct row table[] = {
      build_squashed_log_prob,
      want_squashed_log_prob,
      3e-5},
-    {"squashed_log_prob",
-     {ACTION, ACTION, ACTION},
-     1,
-     {-1, -1, LOW + 0.1},
-     {1, 1, HIGH - 0.1},
-     3,
-     build_log_prob_of,
-     want_log_prob_of,
-     2e-5},
     {"huber", {ACTION}, ACTION, {-3}, {3}, 1, build_huber, want_huber, 2e-6},
     {"PPO", {ACTION, ACTION}, ACTION, {0.5, -2}, {1.5, 2}, 1, build_ppo, want_ppo, 2e-6},
-    {"row_matmul",
-     {3, WIDE},
-     4,
-     {-2, -2},
-     {2, 2},
-     3,
-     build_row_matmul,
-     want_row_matmul,
-     2e-6},
-    {"row_matmul, one column",
-     {WIDE, WIDE},
-     1,
-     {-2, -2},
-     {2, 2},
-     3,
-     build_row_matmul,
-     want_row_column,
-     5e-6},
-    {"QMIX", {3, WIDE, 4}, 1, {-2, -2, -2}, {2, 2, 2}, 7, build_mixer, want_mixer, 1e-5},
 };
 
 /* ---- one function as a graph ---- */
@@ -545,63 +427,6 @@ START_TEST(noise_is_drawn_by_key_and_counter)
 }
 END_TEST
 
-/* The log-probability of a drawn action equals that of the same action read from a
- * log. */
-START_TEST(drawn_and_logged_actions_agree)
-{
-    struct trial t;
-    struct tensor drawn_p, action, logged;
-    struct squashed_normal s;
-    struct output in;
-
-    trial_init(&t, &table[6]);
-    s = squashed(t.b.g, t.input);
-    feed_noise(&t); /* to the graph's second noise */
-    action = bed_fetch(&t.b, s.action);
-    drawn_p = bed_fetch(&t.b, s.log_prob);
-    in = bed_input(&t.b, SHAPE(-1, ACTION), tensor_f32(&action), SHAPE(ROWS, ACTION));
-    logged =
-        bed_fetch(&t.b, squashed_log_prob(t.b.g, t.input[0], t.input[1], in, LOW, HIGH));
-    for (int r = 0; r < ROWS; r++)
-        ck_assert_float_eq_tol(tensor_f32(&logged)[r], tensor_f32(&drawn_p)[r], 1e-3f);
-    tensor_free(&action);
-    tensor_free(&drawn_p);
-    tensor_free(&logged);
-    bed_done(&t.b);
-}
-END_TEST
-
-/* With many factors, rows are multiplied as products of batches; the values are the
- * same. */
-START_TEST(long_rows_are_multiplied_as_batches)
-{
-    enum { K = 20, M = 3 };
-    float x[ROWS * K], w[ROWS * K * M];
-    struct tensor t;
-    struct output in[2];
-    struct bed b;
-
-    for (int i = 0; i < ROWS * K; i++)
-        x[i] = drawn(i, -1, 1);
-    for (int i = 0; i < ROWS * K * M; i++)
-        w[i] = drawn(100 + i, -1, 1);
-    bed_init(&b);
-    in[0] = bed_input(&b, SHAPE(-1, K), x, SHAPE(ROWS, K));
-    in[1] = bed_input(&b, SHAPE(-1, K * M), w, SHAPE(ROWS, K * M));
-    t = bed_fetch(&b, row_matmul(b.g, in[0], in[1]));
-    for (int r = 0; r < ROWS; r++)
-        for (int j = 0; j < M; j++) {
-            double want = 0;
-
-            for (int k = 0; k < K; k++)
-                want += (double)x[r * K + k] * (double)w[(r * K + k) * M + j];
-            ck_assert_double_eq_tol((double)tensor_f32(&t)[r * M + j], want, 1e-5);
-        }
-    tensor_free(&t);
-    bed_done(&b);
-}
-END_TEST
-
 static Suite *make_suite(void)
 {
     const int n = sizeof(table) / sizeof(table[0]);
@@ -612,8 +437,6 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, gradients_are_differences, 0, n);
     tcase_add_loop_test(tc, exported_graphs_pass_the_check, 0, n);
     tcase_add_test(tc, noise_is_drawn_by_key_and_counter);
-    tcase_add_test(tc, drawn_and_logged_actions_agree);
-    tcase_add_test(tc, long_rows_are_multiplied_as_batches);
     suite_add_tcase(s, tc);
     return s;
 }

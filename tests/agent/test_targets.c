@@ -14,7 +14,6 @@ static const float truncated[N] = {0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 
 static const float mask[N] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0};
 static const float value[N] = {16, 32, 64, 128, 16, 32, 64, 128,
                                16, 32, 64, 128, 16, 32, 99, 99};
-static const float q[N] = {8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 99, 99};
 
 static struct target_rows rows(void)
 {
@@ -102,33 +101,6 @@ START_TEST(test_all_steps)
 }
 END_TEST
 
-START_TEST(test_q_lambda)
-{
-    /* r + (v + (y(t+1) - 8) / 2) / 2; at a cut or the end r + v / 2 */
-    static const float want[N] = {1 + (16 + 5) / 2.0f,
-                                  18,
-                                  4 + (64 + 32) / 2.0f,
-                                  72,
-                                  1 + (16 - 3) / 2.0f,
-                                  2,
-                                  52,
-                                  72,
-                                  1 + (16 + 10.5f) / 2,
-                                  2 + (32 + 22) / 2.0f,
-                                  52,
-                                  72,
-                                  1 + (16 + 5) / 2.0f,
-                                  18,
-                                  0,
-                                  0};
-    const struct target_rows r = rows();
-    float y[N];
-
-    targets_q_lambda(&r, q, 0.5f, y);
-    check(y, want);
-}
-END_TEST
-
 START_TEST(test_without_masks_and_cuts)
 {
     struct target_rows r = rows();
@@ -150,7 +122,6 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_n_step);
     tcase_add_test(tc, test_lambda);
     tcase_add_test(tc, test_all_steps);
-    tcase_add_test(tc, test_q_lambda);
     tcase_add_test(tc, test_without_masks_and_cuts);
     suite_add_tcase(suite, tc);
     return suite;

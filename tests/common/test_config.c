@@ -91,6 +91,7 @@ START_TEST(everything_has_a_default)
     ck_assert(a->discount == 0.95 && a->polyak == 0.01);
     ck_assert(a->actor.hidden.n == 2 && a->actor.hidden.size[1] == 64);
     ck_assert(a->actor.activation == ACTIVATION_RELU && a->actor.output_init == 0);
+    ck_assert(a->actor.layer_norm == 0 && a->actor.init == INIT_XAVIER);
     ck_assert(a->critic.input == CRITIC_ALL && a->critic.after_action.n == 0);
     ck_assert(!a->critic.has_optimizer);
     ck_assert(a->optimizer.type == OPT_ADAM && a->optimizer.learning_rate.from == 0.003);
@@ -482,7 +483,11 @@ START_TEST(mistakes_are_told_in_one_line)
          "f.yaml:2: defaults.critic.input: found 'all', expected own with ddpg"},
         {ENV "defaults: {actor: {input: own}}\n",
          "f.yaml:2: defaults.actor.input: unknown key, expected conv, hidden, "
-         "activation, output_init or optimizer; did you mean 'defaults.critic.input'?"},
+         "activation, layer_norm, init, output_init or optimizer; did you mean "
+         "'defaults.critic.input'?"},
+        {ENV "defaults: {actor: {init: orthogonl}}\n",
+         "f.yaml:2: defaults.actor.init: found 'orthogonl', expected xavier, he or "
+         "orthogonal; did you mean 'orthogonal'?"},
         {ENV "defaults: {actor: {hidden: [64, 0]}}\n",
          "f.yaml:2: defaults.actor.hidden: found '0', expected a list of at most 16 "
          "layer "

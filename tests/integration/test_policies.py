@@ -12,8 +12,8 @@ evaluation: {{every_env_steps: 0}}
 log: {{every_env_steps: 200}}
 defaults:
   algorithm: {algorithm}
-  actor: {{hidden: [16]}}
-  critic: {{hidden: [16]}}
+  actor: {{hidden: [16], layer_norm: true, init: orthogonal, output_init: 0.01}}
+  critic: {{hidden: [16], init: he}}
   optimizer: {{learning_rate: 0.001 to 0 over 1600}}
   settings: {{{settings}}}
   restart: {{max_restarts: 10000, delay: 0s, max_delay: 0s}}
