@@ -141,7 +141,7 @@ static const struct algorithm_info algorithms[] = {
             "actor-critic that compares each action with what else the agent might "
             "have done",
         .use = "cooperation with one reward and discrete actions, where it matters whose "
-               "action it was; mostly to compare with",
+               "action it was",
         .stages = "propose(all) > learn(all, writes)",
         .source = "Foerster et al. 2018, Counterfactual multi-agent policy gradients",
         .settings = coma_settings,
