@@ -122,42 +122,29 @@ struct output dense(struct graph *g, struct output x, int64_t n_outputs,
 
 /* ---- layer normalisation ---- */
 
-/* tf.nn.moments over the columns, kept as one. */
-static void row_moments(struct graph *g, struct output x, struct output *ret_mean,
-                        struct output *ret_variance)
+/* Each row minus its mean, divided by its deviation. Beside tf.contrib.layers.layer_norm, which
+ * multiplies by gamma before it subtracts the mean, one pass less over x, and three less over its
+ * gradient. */
+static struct output standardized(struct graph *g, struct output x, double epsilon)
 {
     static const int32_t columns = 1;
-    struct output far;
+    struct output mean, variance, y;
 
     name_scope_enter(g, "moments");
-    *ret_mean = reduce(g, "Mean", x, &columns, 1, 1, "mean");
-    far = binary(g, "SquaredDifference", x, stop_gradient(g, *ret_mean, NULL), NULL);
-    *ret_variance = reduce(g, "Mean", far, &columns, 1, 1, "variance");
+    mean = reduce(g, "Mean", x, &columns, 1, 1, "mean");
+    x = binary(g, "Sub", x, mean, "sub");
+    variance = reduce(g, "Mean", unary(g, "Square", x, NULL), &columns, 1, 1, "variance");
     name_scope_leave(g);
-}
-
-/* tf.nn.batch_normalization: x scale' + (offset - mean scale'). */
-static struct output normalized(struct graph *g, struct output x, struct output mean,
-                                struct output variance, struct output offset,
-                                struct output scale, double epsilon)
-{
-    struct output y;
-
-    name_scope_enter(g, "batchnorm");
     y = constant_f32(g, (float)epsilon, "add/y");
     y = unary(g, "Rsqrt", binary(g, "Add", variance, y, "add"), NULL);
-    scale = binary(g, "Mul", y, scale, "mul");
-    y = binary(g, "Sub", offset, binary(g, "Mul", mean, scale, "mul_2"), "sub");
-    y = binary(g, "Add", binary(g, "Mul", x, scale, "mul_1"), y, "add_1");
-    name_scope_leave(g);
-    return y;
+    return binary(g, "Mul", x, y, "standardized");
 }
 
 struct output layer_norm(struct graph *g, struct output x, double epsilon,
                          const char *scope)
 {
     const struct initializer zeros = zeros_initializer(), ones = ones_initializer();
-    struct output beta, gamma, mean, variance;
+    struct output beta, gamma;
     struct shape in;
 
     if (!output_valid(x))
@@ -167,8 +154,8 @@ struct output layer_norm(struct graph *g, struct output x, double epsilon,
     variable_scope_enter(g, scope, "LayerNorm", REUSE_INHERIT);
     beta = layer_variable(g, &contrib_layers, "beta", &in, &zeros);
     gamma = layer_variable(g, &contrib_layers, "gamma", &in, &ones);
-    row_moments(g, x, &mean, &variance);
-    x = normalized(g, x, mean, variance, beta, gamma, epsilon);
+    x = binary(g, "Mul", standardized(g, x, epsilon), gamma, "mul");
+    x = binary(g, "Add", x, beta, "add_1");
     variable_scope_leave(g);
     return x;
 }
