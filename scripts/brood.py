@@ -586,18 +586,22 @@ _OPS = {
     "MatMul": lambda n, a, b: np.matmul(a.T if n.attr("transpose_a", 5, 0) else a,
                                         b.T if n.attr("transpose_b", 5, 0) else b),
     "Maximum": lambda n, a, b: np.maximum(a, b),
+    "Mean": lambda n, x, axes: x.mean(tuple(np.ravel(axes)), keepdims=bool(
+        n.attr("keep_dims", 5, 0))),
     "Minimum": lambda n, a, b: np.minimum(a, b),
     "Mul": lambda n, a, b: a * b,
     "Neg": lambda n, x: -x,
     "RealDiv": lambda n, a, b: a / b,
     "Relu": lambda n, x: np.maximum(x, 0),
     "Reshape": lambda n, x, shape: x.reshape(shape),
+    "Rsqrt": lambda n, x: 1 / np.sqrt(x),
     "Sigmoid": lambda n, x: 1 / (1 + np.exp(-x)),
     "Slice": lambda n, x, begin, size: x[tuple(
         slice(b, None if s < 0 else b + s) for b, s in zip(begin, size))],
     "Softmax": _softmax,
     "Split": lambda n, axis, x: np.split(x, n.attr("num_split", 3, 1), int(axis)),
     "SplitV": lambda n, x, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], int(axis)),
+    "Square": lambda n, x: x * x,
     "Sub": lambda n, a, b: a - b,
     "Tanh": lambda n, x: np.tanh(x),
 }

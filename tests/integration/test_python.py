@@ -95,7 +95,7 @@ def begin(w, name):
     """A run that ends only on request."""
     config = w.small(steps=100000000, evaluate=0, checkpoint=1000000000)
     return brood.launch(config, name=name, runs_dir=w.runs, seed=3,
-                        **{"defaults.actor.hidden": [8, 8]})
+                        **{"defaults.actor.hidden": [8, 8], "defaults.actor.layer_norm": True})
 
 
 @needs_numpy
