@@ -122,9 +122,8 @@ struct output dense(struct graph *g, struct output x, int64_t n_outputs,
 
 /* ---- layer normalisation ---- */
 
-/* Each row minus its mean, divided by its deviation. Beside tf.contrib.layers.layer_norm, which
- * multiplies by gamma before it subtracts the mean, one pass less over x, and three less over its
- * gradient. */
+/* Each row minus its mean, divided by its deviation. tf.contrib.layers.layer_norm multiplies by
+ * gamma before it subtracts the mean, which takes more passes over x and over its gradient. */
 static struct output standardized(struct graph *g, struct output x, double epsilon)
 {
     static const int32_t columns = 1;
