@@ -138,7 +138,9 @@ def test_a_live_run(w):
     x = np.random.default_rng(0).normal(size=(7, 18)).astype("f4")
     layer = policy._network.wanted[0]
     live = run.run("agent_0", layer, {"observation0": x})
-    assert live.shape == (7, 5) and np.allclose(policy.scores(x), live, 1e-6, 1e-6)
+    # A row of little variance is normalised with a large factor, rounding errors included.
+    scores = policy.scores(x)
+    assert live.shape == (7, 5) and np.allclose(scores, live, 1e-4, 1e-4), scores - live
     assert policy(x[0]) == np.argmax(live[0]) and len(run.run("agent_1", [])) == 0
     refused("has an environment", run.run, "agent_0", [], targets=["init"])
     # The old subscriber has much to read, and a run that ends gives it only a second.
