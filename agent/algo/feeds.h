@@ -48,4 +48,15 @@ static inline void feeds_live(struct feeds *f, const struct live *l, const float
             l->constant, tensor_const_view(DT_FLOAT, SHAPE_SCALAR, value), 0};
 }
 
+/* Runs the graph with the feeds collected, and fetches n tensors: session_run. */
+static inline int feeds_fetch(const struct feeds *f, struct session *s,
+                              const struct output *fetches, struct tensor *values,
+                              size_t n, struct err *err)
+{
+    const struct run_args run = {
+        .feeds = f->list, .n_feeds = f->n, .fetches = fetches, .n_fetches = n};
+
+    return session_run(s, &run, values, err);
+}
+
 #endif

@@ -170,8 +170,7 @@ struct algo {
     struct output input, state, action, allowed;
     struct output choice, values; /* coma only: (B, C) */
     struct output old_log_prob, advantage, returns, old_value, weight;
-    struct output scores; /* (B, U): log-probabilities of each head's choices; gaussian:
-                             * means */
+    struct output scores; /* (B, U): each head's log-probabilities; gaussian: means */
     struct output probabilities;       /* (B, U) of each head's choices; not gaussian */
     struct output log_prob;            /* (B, 1) of `action` */
     struct output value, target_value; /* (B, 1) */
@@ -246,6 +245,9 @@ void pg_gather_state(struct algo *a, const struct store_view *store, const int *
  * whose alive and terminated the window has is not there any more, though its task was not
  * over. Other elements stay. */
 void pg_find_cuts(struct pg_window *w, int64_t copies, int64_t steps);
+/* Lists the rows whose cut is set: order receives their places in the window, batch_row their
+ * rows of the log. Returns their number. rows: the window's, n. */
+int64_t pg_list_cuts(struct pg_window *w, const uint64_t *rows, int64_t n);
 /* A: sets kept and sums; advantages and returns are not normalised yet. */
 int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args,
                 const struct pg_kept *kept, struct err *err);
@@ -258,10 +260,10 @@ int pg_normalize(struct algo *a, struct session *s, const struct pg_kept *kept, 
 int pg_stage(struct algo *a, struct session *s, const struct stage_args *args,
              struct stage_result *ret, struct err *err);
 
-/* Gathers what the policy sees in the n rows window.batch_row, or at their next observations,
- * and adds it to the feeds. window.action then holds the actions of the rows. */
+/* Gathers what the policy sees in n rows of the log, or at their next observations, and adds
+ * it to the feeds. window.action then holds the actions of the rows. */
 void pg_feed_policy(struct algo *a, const struct stage_args *args, int is_next,
-                    int64_t n);
+                    const uint64_t *rows, int64_t n);
 
 /* policy_gradient.c: writes the id into n rows of an input that is `width` wide. */
 void pg_put_ids(const struct algo *a, float *input, int64_t n, int64_t width);

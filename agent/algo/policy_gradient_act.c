@@ -45,7 +45,6 @@ static int run_policy(struct algo *a, struct session *s, const struct act_args *
 {
     const int64_t n = (int64_t)args->n_copies, width = pg_self(a)->width;
     struct tensor scores = tensor_view(DT_FLOAT, SHAPE(n, width), ret);
-    struct run_args run = {.fetches = &a->scores, .n_fetches = 1};
 
     feeds_begin(&a->feeds);
     feeds_add(&a->feeds, a->input,
@@ -55,9 +54,7 @@ static int run_policy(struct algo *a, struct session *s, const struct act_args *
         choices_open(pg_self(a), args->allowed, (size_t)n, at->allowed);
         feeds_add(&a->feeds, a->allowed, at->allowed, n, width);
     }
-    run.feeds = a->feeds.list;
-    run.n_feeds = a->feeds.n;
-    return session_run(s, &run, &scores, err);
+    return feeds_fetch(&a->feeds, s, &a->scores, &scores, 1, err);
 }
 
 /* ---- choices ---- */

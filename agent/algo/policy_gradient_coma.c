@@ -16,7 +16,6 @@ static int64_t list_ends(struct algo *a, const struct stage_args *args, int64_t 
 {
     const struct pg_columns *c = &a->columns;
     struct pg_window *w = &a->window;
-    int64_t ends = 0;
 
     store_view_gather(args->store, c->first, args->rows, (size_t)n, w->first, 1);
     store_view_gather(args->store, c->truncated, args->rows, (size_t)n, w->cut, 1);
@@ -26,13 +25,7 @@ static int64_t list_ends(struct algo *a, const struct stage_args *args, int64_t 
                           1);
         pg_find_cuts(w, args->batch, args->length);
     }
-    w->order_n = 0; /* order is overwritten here */
-    for (int64_t i = 0; i < n; i++)
-        if (w->cut[i] != 0) {
-            w->order[ends] = (uint32_t)i;
-            w->batch_row[ends++] = args->rows[i];
-        }
-    return ends;
+    return pg_list_cuts(w, args->rows, n);
 }
 
 /* Moves the first rows of x, one for each end, to the ends' places among n rows, and sets the
@@ -58,19 +51,16 @@ int pg_propose(struct algo *a, struct session *s, const struct stage_args *args,
     const int64_t ends = list_ends(a, args, n);
     struct pg_window *w = &a->window;
     struct tensor scores = tensor_view(DT_FLOAT, SHAPE(ends, width), w->action);
-    struct run_args run = {.fetches = &a->scores, .n_fetches = 1};
     int rc;
 
     feeds_begin(&a->feeds);
-    pg_feed_policy(a, args, 1, ends);
-    run.feeds = a->feeds.list;
-    run.n_feeds = a->feeds.n;
-    if ((rc = session_run(s, &run, &scores, err)) < 0)
+    pg_feed_policy(a, args, 1, w->batch_row, ends);
+    rc = feeds_fetch(&a->feeds, s, &a->scores, &scores, 1, err);
+    if (rc < 0)
         return rc;
-    rng_uniform_f32(args->key, args->counter, 0, w->draw, (size_t)(n * width));
     for (int64_t k = 0; k < ends; k++)
-        memmove(w->draw + k * width, w->draw + w->order[k] * width,
-                (size_t)width * sizeof(*w->draw));
+        rng_uniform_f32(args->key, args->counter, (uint64_t)(w->order[k] * width),
+                        w->draw + k * width, (size_t)width);
     pg_add_noise(w->action, w->draw, (size_t)(ends * width));
     pg_choose(a, w->draw, a->masked ? w->mask : NULL, w->action, (size_t)ends, NULL);
     rows_leave_out_absent(
@@ -158,18 +148,15 @@ int pg_counterfactual(struct algo *a, struct session *s, const struct stage_args
     struct tensor found[] = {tensor_view(DT_FLOAT, SHAPE(n, a->choices), w->values),
                              tensor_view(DT_FLOAT, SHAPE(n, width), w->draw),
                              tensor_view(DT_FLOAT, SHAPE(n, 1), w->target_value)};
-    struct run_args run = {.fetches = fetches, .n_fetches = 3};
     int rc;
 
-    memcpy(w->batch_row, args->rows, (size_t)n * sizeof(*w->batch_row));
     feeds_begin(&a->feeds);
-    pg_feed_policy(a, args, 0, n);
+    pg_feed_policy(a, args, 0, args->rows, n);
     pg_put_choices(a, n);
     feeds_add(&a->feeds, a->state, w->state, n, a->state_width);
     feeds_add(&a->feeds, a->choice, w->choice, n, a->choices);
-    run.feeds = a->feeds.list;
-    run.n_feeds = a->feeds.n;
-    if ((rc = session_run(s, &run, found, err)) < 0)
+    rc = feeds_fetch(&a->feeds, s, fetches, found, 3, err);
+    if (rc < 0)
         return rc;
     for (int64_t i = 0; i < n; i++) {
         const float *values = w->values + i * a->choices;

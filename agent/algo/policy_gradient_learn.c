@@ -94,23 +94,23 @@ static int turn_minibatch(struct algo *a, const struct stage_args *args,
     return 0;
 }
 
-/* Gathers the actions of the rows batch_row, and the choices that were possible. */
+/* Gathers the actions of rows, and the choices that were possible. */
 static void gather_choices(struct algo *a, const struct stage_args *args, int allowed,
-                           size_t n)
+                           const uint64_t *rows, size_t n)
 {
     const struct pg_columns *c = &a->columns;
     struct pg_window *w = &a->window;
 
-    store_view_gather(args->store, c->action, w->batch_row, n, w->action,
+    store_view_gather(args->store, c->action, rows, n, w->action,
                       (size_t)pg_self(a)->width);
     if (a->masked)
-        store_view_gather_bytes(args->store, allowed, w->batch_row, n, w->mask);
+        store_view_gather_bytes(args->store, allowed, rows, n, w->mask);
 }
 
 static void gather_input(struct algo *a, const struct stage_args *args, int column,
-                         size_t n)
+                         const uint64_t *rows, size_t n)
 {
-    store_view_gather(args->store, column, a->window.batch_row, n, a->window.input,
+    store_view_gather(args->store, column, rows, n, a->window.input,
                       (size_t)a->input_width);
     pg_put_ids(a, a->window.input, (int64_t)n, a->input_width);
 }
@@ -126,7 +126,7 @@ static void gather_for_actor(struct algo *a, const struct stage_args *args,
     store_view_gather(args->store, a->columns.log_prob, w->batch_row, n,
                       w->batch_log_prob, 1);
     if (has_own_input(a, b))
-        gather_input(a, args, a->columns.obs[0], n);
+        gather_input(a, args, a->columns.obs[0], w->batch_row, n);
 }
 
 static void gather_for_critic(struct algo *a, const struct stage_args *args,
@@ -161,7 +161,7 @@ static int gather_minibatch(struct algo *a, const struct stage_args *args,
     if (b->for_actor)
         gather_for_actor(a, args, kept, b);
     if (b->for_actor || a->choices > 0)
-        gather_choices(a, args, a->columns.allowed, n);
+        gather_choices(a, args, a->columns.allowed, w->batch_row, n);
     rc = turn_minibatch(a, args, b, err);
     if (rc == 0 && b->for_critic && a->choices > 0)
         pg_put_choices(a, b->n);
@@ -445,13 +445,14 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
 
 /* ---- the policy at rows of the window ---- */
 
-void pg_feed_policy(struct algo *a, const struct stage_args *args, int is_next, int64_t n)
+void pg_feed_policy(struct algo *a, const struct stage_args *args, int is_next,
+                    const uint64_t *rows, int64_t n)
 {
     const struct pg_columns *c = &a->columns;
     struct pg_window *w = &a->window;
 
-    gather_input(a, args, is_next ? c->next_obs[0] : c->obs[0], (size_t)n);
-    gather_choices(a, args, is_next ? c->next_allowed : c->allowed, (size_t)n);
+    gather_input(a, args, is_next ? c->next_obs[0] : c->obs[0], rows, (size_t)n);
+    gather_choices(a, args, is_next ? c->next_allowed : c->allowed, rows, (size_t)n);
     feeds_add(&a->feeds, a->input, w->input, n, a->input_width);
     if (a->masked) {
         choices_open(pg_self(a), w->mask, (size_t)n, w->allowed);
@@ -464,17 +465,12 @@ static int run_log_prob(struct algo *a, struct session *s, const struct stage_ar
                         float *ret, struct err *err)
 {
     const int64_t n = args->batch * args->length;
-    struct pg_window *w = &a->window;
     struct tensor t = tensor_view(DT_FLOAT, SHAPE(n, 1), ret);
-    struct run_args run = {.fetches = &a->log_prob, .n_fetches = 1};
 
-    memcpy(w->batch_row, args->rows, (size_t)n * sizeof(*w->batch_row));
     feeds_begin(&a->feeds);
-    pg_feed_policy(a, args, 0, n);
-    feeds_add(&a->feeds, a->action, w->action, n, pg_self(a)->width);
-    run.feeds = a->feeds.list;
-    run.n_feeds = a->feeds.n;
-    return session_run(s, &run, &t, err);
+    pg_feed_policy(a, args, 0, args->rows, n);
+    feeds_add(&a->feeds, a->action, a->window.action, n, pg_self(a)->width);
+    return feeds_fetch(&a->feeds, s, &a->log_prob, &t, 1, err);
 }
 
 /* ---- happo ---- */

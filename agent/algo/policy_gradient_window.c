@@ -122,15 +122,12 @@ static int run_critic(struct algo *a, struct session *s, struct output value, in
                       float *ret, struct err *err)
 {
     struct tensor t = tensor_view(DT_FLOAT, SHAPE(n, 1), ret);
-    struct run_args run = {.fetches = &value, .n_fetches = 1};
 
     feeds_begin(&a->feeds);
     feeds_add(&a->feeds, a->state, a->window.state, n, a->state_width);
     if (a->choices > 0)
         feeds_add(&a->feeds, a->choice, a->window.choice, n, a->choices);
-    run.feeds = a->feeds.list;
-    run.n_feeds = a->feeds.n;
-    return session_run(s, &run, &t, err);
+    return feeds_fetch(&a->feeds, s, &value, &t, 1, err);
 }
 
 void pg_find_cuts(struct pg_window *w, int64_t copies, int64_t steps)
@@ -139,6 +136,19 @@ void pg_find_cuts(struct pg_window *w, int64_t copies, int64_t steps)
         if ((i + 1) % steps == 0 || w->first[i + 1] != 0 ||
             (w->alive[i] != 0 && w->alive[i + 1] == 0 && w->terminated[i] == 0))
             w->cut[i] = 1;
+}
+
+int64_t pg_list_cuts(struct pg_window *w, const uint64_t *rows, int64_t n)
+{
+    int64_t cuts = 0;
+
+    w->order_n = 0; /* order is overwritten here */
+    for (int64_t i = 0; i < n; i++)
+        if (w->cut[i] != 0) {
+            w->order[cuts] = (uint32_t)i;
+            w->batch_row[cuts++] = rows[i];
+        }
+    return cuts;
 }
 
 /* Sets the values of next observations: the next row's value, or where the episode or the
@@ -150,18 +160,11 @@ static int run_next_values(struct algo *a, struct session *s,
 {
     const struct output value = a->update_target != NULL ? a->target_value : a->value;
     struct pg_window *w = &a->window;
-    int64_t ends = 0;
+    const int64_t ends = pg_list_cuts(w, args->rows, n);
     int rc;
 
-    w->order_n = 0; /* order is overwritten here */
-    for (int64_t i = 0; i < n; i++) {
-        if (w->cut[i] != 0) {
-            w->order[ends] = (uint32_t)i;
-            w->batch_row[ends++] = args->rows[i];
-        } else {
-            w->next_value[i] = values[i + 1];
-        }
-    }
+    /* The last row is a cut; its value is set below, as those of all cuts. */
+    memcpy(w->next_value, values + 1, (size_t)(n - 1) * sizeof(*values));
     pg_gather_state(a, args->store, a->columns.next_obs, w->batch_row, ends);
     if (a->choices > 0 && (rc = pg_put_proposals(a, args, w->order, ends, err)) < 0)
         return rc;

@@ -98,10 +98,8 @@ static int run_policy(struct algo *a, struct session *s, struct output fetch, in
                       int64_t width, float *ret, struct err *err)
 {
     struct tensor value = tensor_view(DT_FLOAT, SHAPE(n, width), ret);
-    const struct run_args run = {
-        .feeds = a->feeds.list, .n_feeds = a->feeds.n, .fetches = &fetch, .n_fetches = 1};
 
-    return session_run(s, &run, &value, err);
+    return feeds_fetch(&a->feeds, s, &fetch, &value, 1, err);
 }
 
 static int act_box(struct algo *a, struct session *s, const struct act_args *args,
