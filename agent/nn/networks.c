@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-/* The gain of orthogonal weights before an activation, as torch.nn.init.calculate_gain has
- * it. */
+/* The gain of orthogonal weights before an activation (nn.h); all rectifiers count as ReLU. */
 static double gain_of(enum activation activation)
 {
     switch (activation) {

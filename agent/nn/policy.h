@@ -19,6 +19,7 @@
  * exactly. allowed (B, A): 1 or 0. Every row must allow some choice. */
 struct output forbid_choices(struct graph *g, struct output logits,
                              struct output allowed);
+
 /* ---- diagonal normal: mean (B, U), log_std (B, U) or (U) ---- */
 
 /* log of the density at x (B, U). */
@@ -40,6 +41,7 @@ struct squashed_normal {
 };
 struct squashed_normal squashed_normal(struct graph *g, struct output mean,
                                        struct output log_std, double low, double high);
+
 /* SAC's bounds of log_std, for clip_by_value. */
 #define LOG_STD_MIN -20.0
 #define LOG_STD_MAX 2.0

@@ -87,12 +87,12 @@ struct network_config {
     struct layer_sizes hidden;
     enum activation activation;
     int layer_norm;          /* normalises the input, and what each hidden layer gives */
-    enum weights_init init;  /* of hidden and last layers */
+    enum weights_init init;  /* of hidden layers and the last one */
     enum critic_input input; /* critics only */
     struct layer_sizes after_action; /* critics only: layers after the action joins */
-    double
-        output_init;   /* last layer's weights: uniform in +-this, or with INIT_ORTHOGONAL
-                         * their gain; 0: as all others, gain 1 */
+    /* The last layer's weights: uniform in +-this; with INIT_ORTHOGONAL, this is their gain.
+     * 0: as in all other layers, with a gain of 1. */
+    double output_init;
     int has_optimizer; /* 0: the agent's optimizer is used */
     struct optimizer_config optimizer;
 };

@@ -493,30 +493,34 @@ START_TEST(test_initializer_statistics)
 }
 END_TEST
 
-/* The vectors of the shorter side are orthogonal and have length `gain`. */
-static void check_orthogonal(int rows, int cols)
+/* The vectors of the shorter side of a matrix are orthogonal and have length `gain`. */
+static void check_vectors(const float *w, int rows, int cols, double gain)
 {
-    struct graph *g = graph_new();
-    const struct initializer init = orthogonal_initializer(2);
     const int n = rows < cols ? rows : cols, len = rows < cols ? cols : rows;
     const int step = rows < cols ? 1 : cols, next = rows < cols ? cols : 1;
-    struct session *s;
-    const float *w;
 
-    (void)get_variable(g, "v", DT_FLOAT, &SHAPE(rows, cols), &init, 0);
-    check_built(g);
-    s = open_session(g);
-    initialize(s, g);
-    w = value(s, g, "v");
     for (int i = 0; i < n; i++) {
         for (int j = 0; j <= i; j++) {
             double dot = 0;
 
             for (int k = 0; k < len; k++)
                 dot += (double)w[i * next + k * step] * (double)w[j * next + k * step];
-            ck_assert_double_eq_tol(dot, i == j ? 4 : 0, 2e-6);
+            ck_assert_double_eq_tol(dot, i == j ? gain * gain : 0, 2e-6);
         }
     }
+}
+
+static void check_orthogonal(int rows, int cols)
+{
+    struct graph *g = graph_new();
+    const struct initializer init = orthogonal_initializer(2);
+    struct session *s;
+
+    (void)get_variable(g, "v", DT_FLOAT, &SHAPE(rows, cols), &init, 0);
+    check_built(g);
+    s = open_session(g);
+    initialize(s, g);
+    check_vectors(value(s, g, "v"), rows, cols, 2);
     session_free(s);
     graph_free(g);
 }
@@ -550,19 +554,6 @@ START_TEST(test_orthogonal)
     check_orthogonal(12, 40);
 }
 END_TEST
-
-/* Whether the columns of a matrix are orthogonal and have length `gain`. */
-static void check_columns(const float *w, int rows, int cols, double gain)
-{
-    for (int i = 0; i < cols; i++)
-        for (int j = 0; j <= i; j++) {
-            double dot = 0;
-
-            for (int k = 0; k < rows; k++)
-                dot += (double)w[k * cols + i] * (double)w[k * cols + j];
-            ck_assert_double_eq_tol(dot, i == j ? gain * gain : 0, 2e-6);
-        }
-}
 
 /* The policies of MAPPO's authors: LayerNorm of the input, then in each hidden layer ReLU and
  * LayerNorm; weights orthogonal, with gain sqrt 2, and output_init in the head. */
@@ -601,9 +592,9 @@ START_TEST(test_normalized_network)
         check_variable(g, i, want[i].name, want[i].shape);
     s = open_session(g);
     initialize(s, g);
-    check_columns(value(s, g, "fully_connected/weights"), 20, 12, sqrt(2));
-    check_columns(value(s, g, "fully_connected_1/weights"), 12, 10, sqrt(2));
-    check_columns(value(s, g, "fully_connected_2/weights"), 10, 3, 0.01);
+    check_vectors(value(s, g, "fully_connected/weights"), 20, 12, sqrt(2));
+    check_vectors(value(s, g, "fully_connected_1/weights"), 12, 10, sqrt(2));
+    check_vectors(value(s, g, "fully_connected_2/weights"), 10, 3, 0.01);
     session_free(s);
     graph_free(g);
 }

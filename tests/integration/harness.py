@@ -438,14 +438,11 @@ class Workplace:
         """What `brood status` says of one run, the newest unless its name is given. A disk that
         other programs keep busy can stop a supervisor for seconds; it is asked again until it
         answers, unless it hangs as the test wants it."""
-        found = []
+        def answer():
+            found = json_lines(self.brood("status", *args, "--json", **more)[0])[0]
+            return found if hangs or found["state"] != "not answering" else None
 
-        def answered():
-            found[:] = json_lines(self.brood("status", *args, "--json", **more)[0])
-            return hangs or found[0]["state"] != "not answering"
-
-        wait_until("an answer of the run", answered)
-        return found[0]
+        return wait_until("an answer of the run", answer)
 
     def run_dir(self, name):
         return self.runs / name
