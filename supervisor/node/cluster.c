@@ -114,7 +114,6 @@ struct cluster {
     int is_starting; /* from cluster_start to on_up or on_failed */
     int is_stopping, is_closed;
     struct err failure; /* of the first start of a node; code 0: none */
-    uint64_t greeted_ms;
 };
 
 static void enter(struct place *p, enum place_state state)
@@ -464,25 +463,6 @@ static void on_message(void *ctx, struct channel *channel, const uint8_t *data,
         remote_site_take(p->site, data, len);
     else if (take_hello(p, data, len, &err) < 0)
         lose(p, &err);
-}
-
-/* A call of one node waits: the others must not think that the supervisor is dead. */
-static void on_waiting(void *ctx)
-{
-    struct cluster *c = ctx;
-    const uint64_t every_ms = (uint64_t)(c->config->silence_s * 1000 / 4);
-    const int greets = (uint64_t)monotonic_ms() - c->greeted_ms >= every_ms;
-
-    for (size_t i = 0; i < c->n; i++) {
-        struct place *p = &c->places[i];
-
-        if (p->channel == NULL || p->state == PLACE_STARTING)
-            continue;
-        if (greets)
-            remote_site_greet(p->site);
-    }
-    if (greets)
-        c->greeted_ms = (uint64_t)monotonic_ms();
 }
 
 /* ---- what follows, from the loop ---- */
@@ -864,13 +844,8 @@ static void place_all(struct cluster *c, struct agent_spec *specs, const size_t 
 
 static void make_places(struct cluster *c)
 {
-    const struct remote_site_args args = {.roster = &c->roster,
-                                          .store = c->args.store,
-                                          .silence_ms =
-                                              (uint64_t)(c->config->silence_s * 1000),
-                                          .on_news = on_news,
-                                          .on_waiting = on_waiting,
-                                          .ctx = c};
+    const struct remote_site_args args = {
+        .roster = &c->roster, .store = c->args.store, .on_news = on_news, .ctx = c};
 
     c->places = xcalloc(c->n, sizeof(*c->places));
     for (size_t i = 0; i < c->n; i++) {

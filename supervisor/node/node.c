@@ -161,7 +161,7 @@ static void send_last(struct node *n)
 {
     struct wbuf b = {0};
 
-    node_outcome_pack(&b, n->why.code, n->why.msg);
+    node_error_pack(&b, &n->why);
     post(n, NODE_LAST, 0, b.data, b.len);
     wbuf_done(&b);
 }
@@ -238,6 +238,16 @@ static void on_ready(void *ctx, struct channel *c)
     wbuf_done(&b);
 }
 
+/* So much of what the supervisor sends ahead has been taken. */
+static void note_stored(struct node *n, size_t bytes)
+{
+    n->stored_bytes += bytes;
+    if (n->stored_bytes < REPORT_BYTES)
+        return;
+    post(n, NODE_STORED, n->stored_bytes, NULL, 0);
+    n->stored_bytes = 0;
+}
+
 static int take_file(struct node *n, const struct node_message *m, struct err *err)
 {
     int rc;
@@ -253,20 +263,15 @@ static int take_file(struct node *n, const struct node_message *m, struct err *e
         rc = node_files_shared(&n->files, m->worker, m->number, m->body, m->len, err);
         break;
     }
-    if (rc < 0)
-        return rc;
-    n->stored_bytes += m->len;
-    if (n->stored_bytes >= REPORT_BYTES) {
-        post(n, NODE_STORED, n->stored_bytes, NULL, 0);
-        n->stored_bytes = 0;
-    }
-    return 0;
+    if (rc == 0)
+        note_stored(n, m->len);
+    return rc;
 }
 
 static int take(struct node *n, const uint8_t *data, size_t len, struct err *err)
 {
     struct node_message m;
-    const int rc = node_message_parse(&m, data, len, err);
+    int rc = node_message_parse(&m, data, len, err);
 
     if (rc < 0)
         return rc;
@@ -283,7 +288,10 @@ static int take(struct node *n, const uint8_t *data, size_t len, struct err *err
         n->is_parting |= m.number == NODE_PARTING;
         return 0;
     default:
-        return node_workers_take(&n->workers, &m, err);
+        rc = node_workers_take(&n->workers, &m, err);
+        if (rc == 0 && m.kind == NODE_PUT)
+            note_stored(n, m.len);
+        return rc;
     }
 }
 

@@ -320,9 +320,14 @@ static int send_header(struct node_feed *f, struct channel *c, struct err *err)
     return 0;
 }
 
-static int has_room(const struct node_feed *f)
+int node_feed_has_room(const struct node_feed *f)
 {
     return f->ahead_bytes < NODE_FEED_AHEAD_BYTES;
+}
+
+void node_feed_sent(struct node_feed *f, size_t bytes)
+{
+    f->ahead_bytes += bytes;
 }
 
 int node_feed_send(struct node_feed *f, struct channel *c, struct err *err)
@@ -332,7 +337,7 @@ int node_feed_send(struct node_feed *f, struct channel *c, struct err *err)
     for (size_t i = 0; i < f->n_groups; i++) {
         struct node_feed_group *g = &f->groups[i];
 
-        while (rc == 0 && g->next < g->end && has_room(f))
+        while (rc == 0 && g->next < g->end && node_feed_has_room(f))
             rc = send_shared(f, c, g, err);
     }
     if (rc < 0 || !has_log(f))
@@ -341,7 +346,7 @@ int node_feed_send(struct node_feed *f, struct channel *c, struct err *err)
     if (!f->has_header)
         rc = send_header(f, c, err);
     for (size_t i = 0; i < NODE_PASS_COUNT; i++)
-        while (rc == 0 && f->passes[i].next < pass_end(f, i) && has_room(f))
+        while (rc == 0 && f->passes[i].next < pass_end(f, i) && node_feed_has_room(f))
             rc = send_rows(f, c, i, err);
     return rc;
 }

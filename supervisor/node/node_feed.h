@@ -58,6 +58,9 @@ void node_feed_add_group(struct node_feed *f, uint32_t group, int fd);
 /* Sends bytes of a group's memory that were just written here. An error of the channel. */
 int node_feed_pass_on(struct node_feed *f, struct channel *c, uint32_t group,
                       uint64_t offset, const void *data, size_t len, struct err *err);
+/* Whether more may be sent ahead; that so many bytes were sent, by the owner. */
+int node_feed_has_room(const struct node_feed *f);
+void node_feed_sent(struct node_feed *f, size_t bytes);
 /* Whether everything was sent. */
 int node_feed_is_level(const struct node_feed *f);
 /* Sends what is due and may be sent. An error of the channel, or -errno. */

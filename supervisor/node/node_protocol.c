@@ -14,9 +14,9 @@ static const char *const kind_names[NODE_KIND_COUNT] = {
     [NODE_PAUSE] = "pause",       [NODE_LIMIT] = "limit",     [NODE_HEADER] = "header",
     [NODE_ROWS] = "rows",         [NODE_FORGET] = "forget",   [NODE_SHARED] = "shared",
     [NODE_COLUMNS] = "columns",   [NODE_NOTHING] = "nothing", [NODE_HELLO] = "hello",
-    [NODE_REPLY] = "reply",       [NODE_EXIT] = "exit",       [NODE_BROKEN] = "broken",
-    [NODE_OUTPUT] = "output",     [NODE_SAMPLE] = "sample",   [NODE_STORED] = "stored",
-    [NODE_LAST] = "last",
+    [NODE_STARTED] = "started",   [NODE_COPY] = "copy",       [NODE_FAILED] = "failed",
+    [NODE_EXIT] = "exit",         [NODE_BROKEN] = "broken",   [NODE_OUTPUT] = "output",
+    [NODE_SAMPLE] = "sample",     [NODE_STORED] = "stored",   [NODE_LAST] = "last",
 };
 
 const char *node_kind_name(enum node_message_kind kind)
@@ -295,25 +295,23 @@ int node_sample_parse(struct node_sample *ret, const struct node_message *m,
     return check(&c, m, 1, err);
 }
 
-void node_outcome_pack(struct wbuf *b, int code, const char *text)
+void node_error_pack(struct wbuf *b, const struct err *e)
 {
-    char cut[ERR_MSG_BYTES];
-
-    (void)snprintf(cut, sizeof(cut), "%s", text);
-    wbuf_u32(b, (uint32_t)code);
-    put_text(b, cut);
+    wbuf_u32(b, (uint32_t)e->code);
+    put_text(b, e->msg);
 }
 
-int node_reply_parse(struct node_reply *ret, const struct node_message *m,
-                     struct err *err)
+int node_error_parse(struct err *ret, const struct node_message *m, struct err *err)
 {
     struct cursor c = cursor_of(m->body, m->len);
+    const int32_t code = (int32_t)cursor_u32(&c);
+    char text[ERR_MSG_BYTES];
 
-    ret->code = (int32_t)cursor_u32(&c);
-    take_text(&c, ret->text, sizeof(ret->text));
-    if (ret->code > 0)
+    take_text(&c, text, sizeof(text));
+    if (code >= 0)
         c.failed = 1;
-    ret->data = c.p;
-    ret->len = c.failed ? 0 : cursor_left(&c);
-    return check(&c, m, 0, err);
+    if (check(&c, m, 1, err) < 0)
+        return ERR_PROTOCOL;
+    (void)err_set(ret, code, "%s", text);
+    return 0;
 }

@@ -6,12 +6,11 @@
  *
  * Workers  are numbered by the supervisor, from 0; OPEN names one. A message that concerns
  *          none has NODE_NO_WORKER.
- * Calls    START, HOLD, SNAPSHOT, PUT and CLEAR are answered by REPLY, in order, with the
- *          kind of the call as its number; the supervisor waits for at most one of them, and
- *          may have left a SNAPSHOT before it that is answered late. All other messages are
- *          answered by none.
- * Order    what a node sends about a worker comes in the order in which it happened; EXIT is
- *          the last message about a process.
+ * Answers  START is answered by STARTED, each SNAPSHOT by COPY, in order; or one of both, HOLD,
+ *          PUT or CLEAR by FAILED, with which the worker has failed for good. Nobody waits for
+ *          them. All other messages are answered by none.
+ * Order    a node does what it is sent in that order. What it sends about a worker comes in the
+ *          order in which it happened; EXIT is the last message about a process.
  * Bounds   every length is checked against the message and against a fixed limit before a
  *          byte is used; values are checked where they are read. A node and a supervisor that
  *          send garbage lose their connection, nothing else.
@@ -27,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NODE_PROTOCOL_VERSION  3u
+#define NODE_PROTOCOL_VERSION  4u
 #define NODE_HEAD_BYTES        16u
 #define NODE_CHUNK_BYTES       ((size_t)16 << 20) /* of a block or of rows, at most */
 #define NODE_MAX_MESSAGE_BYTES ((size_t)FRAME_MAX_BYTES + 4096)
@@ -42,11 +41,11 @@
 enum node_message_kind {
     /* supervisor -> node; `number`, then the body */
     NODE_OPEN = 1, /* -; struct node_open: the worker exists from now on */
-    NODE_START,    /* call; -> the pid as u64 */
-    NODE_HOLD,     /* call; the block's length */
-    NODE_SNAPSHOT, /* call; offset -> NODE_CHUNK_BYTES or the rest; 0 takes a new copy */
-    NODE_PUT,      /* call; offset; u64 length of the whole, the bytes; the end puts it */
-    NODE_CLEAR,    /* call */
+    NODE_START,    /* -> STARTED */
+    NODE_HOLD,     /* the block's length */
+    NODE_SNAPSHOT, /* offset; 0 takes a new copy -> COPY */
+    NODE_PUT,      /* offset; u64 length of the whole, the bytes; the end puts it */
+    NODE_CLEAR,
     NODE_FRAME, /* both ways; a whole frame, to the node with its length, from it without */
     NODE_SIGNAL, /* the signal's number */
     NODE_KILL,
@@ -59,14 +58,16 @@ enum node_message_kind {
     NODE_SHARED,  /* both ways; worker: the group; offset in its memory; bytes */
     NODE_NOTHING, /* shows that the supervisor lives; number NODE_PARTING: the run ends */
     /* node -> supervisor */
-    NODE_HELLO,  /* struct node_hello */
-    NODE_REPLY,  /* kind of the call; i32 code, text; bytes */
-    NODE_EXIT,   /* struct node_exit */
-    NODE_BROKEN, /* i32 code, text */
-    NODE_OUTPUT, /* bytes of the process's stdout and stderr */
-    NODE_SAMPLE, /* struct node_sample */
+    NODE_HELLO,   /* struct node_hello */
+    NODE_STARTED, /* the pid */
+    NODE_COPY,    /* offset; NODE_CHUNK_BYTES of the copy from there, or the rest */
+    NODE_FAILED,  /* i32 code, text */
+    NODE_EXIT,    /* struct node_exit */
+    NODE_BROKEN,  /* i32 code, text */
+    NODE_OUTPUT,  /* bytes of the process's stdout and stderr */
+    NODE_SAMPLE,  /* struct node_sample */
     NODE_LAST, /* i32 code, text: why the node ends; the supervisor ends the connection */
-    NODE_STORED, /* so many more bytes of HEADER, ROWS and SHARED are in the node's files */
+    NODE_STORED, /* it has taken so many more bytes of HEADER, ROWS, SHARED and PUT */
     NODE_KIND_COUNT,
 };
 const char *node_kind_name(enum node_message_kind kind);
@@ -137,13 +138,6 @@ struct node_sample {
     uint64_t ticks, resident_bytes, space_limit_bytes;
 };
 
-struct node_reply {
-    int32_t code;
-    char text[ERR_MSG_BYTES];
-    const uint8_t *data; /* within the message */
-    size_t len;
-};
-
 /* pack: appends the body to b. parse: ERR_PROTOCOL, and *ret is then undefined. */
 /* The number of this kernel's present life: two processes that read the same one share their
  * clock. "": unknown. */
@@ -159,9 +153,9 @@ int node_exit_parse(struct node_exit *ret, const struct node_message *m, struct 
 void node_sample_pack(struct wbuf *b, const struct node_sample *v);
 int node_sample_parse(struct node_sample *ret, const struct node_message *m,
                       struct err *err);
-/* Of REPLY without its bytes, of BROKEN and of LAST; code 0: no error. */
-void node_outcome_pack(struct wbuf *b, int code, const char *text);
-int node_reply_parse(struct node_reply *ret, const struct node_message *m,
-                     struct err *err);
+/* Of FAILED, BROKEN and LAST. */
+void node_error_pack(struct wbuf *b, const struct err *e);
+/* *ret is the error that m tells of, its code negative. */
+int node_error_parse(struct err *ret, const struct node_message *m, struct err *err);
 
 #endif

@@ -63,6 +63,15 @@ static void post_buf(struct node_worker *w, enum node_message_kind kind, uint64_
     wbuf_done(b);
 }
 
+static void post_error(struct node_worker *w, enum node_message_kind kind,
+                       const struct err *why)
+{
+    struct wbuf b = {0};
+
+    node_error_pack(&b, why);
+    post_buf(w, kind, 0, &b);
+}
+
 /* ---- the memory of a group ---- */
 
 static void note_request(struct node_worker *w, const uint8_t *frame, size_t len)
@@ -160,10 +169,7 @@ static void on_message(void *worker, const uint8_t *data, size_t len)
 static void on_broken(void *worker, const struct err *why)
 {
     struct node_worker *w = worker;
-    struct wbuf b = {0};
-
-    node_outcome_pack(&b, why->code, why->msg);
-    post_buf(w, NODE_BROKEN, 0, &b);
+    post_error(w, NODE_BROKEN, why);
 }
 
 /* If it has written so much that its output is not sent any more. */
@@ -276,7 +282,7 @@ static int open_worker(struct node_workers *all, const struct node_message *m,
     return 0;
 }
 
-static int do_start(struct node_worker *w, struct wbuf *data, struct err *err)
+static int do_start(struct node_worker *w, struct err *err)
 {
     int rc;
 
@@ -286,7 +292,8 @@ static int do_start(struct node_worker *w, struct wbuf *data, struct err *err)
     w->all->n_running++;
     wbuf_clear(&w->sent);
     rc = w->link->ops->start(w->link, err);
-    wbuf_u64(data, rc < 0 ? 0 : (uint64_t)w->link->pid);
+    if (rc == 0)
+        post(w->all, NODE_STARTED, w->number, (uint64_t)w->link->pid, NULL, 0);
     return rc;
 }
 
@@ -306,7 +313,7 @@ static int do_hold(struct node_worker *w, const struct node_message *m, struct e
 
 /* At offset 0 a new copy is made; it is kept until its last piece was sent. */
 static int do_snapshot(struct node_worker *w, const struct node_message *m,
-                       struct wbuf *data, struct err *err)
+                       struct err *err)
 {
     const uint64_t at = m->number;
     size_t n;
@@ -317,15 +324,14 @@ static int do_snapshot(struct node_worker *w, const struct node_message *m,
     if (at == 0) {
         wbuf_clear(&w->piece);
         wbuf_reserve(&w->piece, (size_t)w->block_bytes);
-        rc = w->link->ops->snapshot(w->link, w->piece.data, (size_t)w->block_bytes, 1,
-                                    err);
+        rc = w->link->ops->snapshot(w->link, w->piece.data, (size_t)w->block_bytes, err);
         w->piece.len = (size_t)w->block_bytes;
     }
     if (rc < 0)
         return rc;
     n = w->piece.len - (size_t)at;
     n = n < NODE_CHUNK_BYTES ? n : NODE_CHUNK_BYTES;
-    wbuf_bytes(data, w->piece.data + at, n);
+    post(w->all, NODE_COPY, w->number, at, w->piece.data + at, n);
     if (at + n == w->piece.len)
         wbuf_clear(&w->piece);
     return 0;
@@ -361,21 +367,20 @@ static int do_clear(struct node_worker *w, struct err *err)
     return w->link->ops->clear(w->link, err);
 }
 
-static void answer(struct node_worker *w, const struct node_message *m)
+static void do_operation(struct node_worker *w, const struct node_message *m)
 {
-    struct wbuf data = {0}, reply = {0};
     struct err err = {0};
     int rc;
 
     switch (m->kind) {
     case NODE_START:
-        rc = do_start(w, &data, &err);
+        rc = do_start(w, &err);
         break;
     case NODE_HOLD:
         rc = do_hold(w, m, &err);
         break;
     case NODE_SNAPSHOT:
-        rc = do_snapshot(w, m, &data, &err);
+        rc = do_snapshot(w, m, &err);
         break;
     case NODE_PUT:
         rc = do_put(w, m, &err);
@@ -384,11 +389,8 @@ static void answer(struct node_worker *w, const struct node_message *m)
         rc = do_clear(w, &err);
         break;
     }
-    node_outcome_pack(&reply, rc, rc < 0 ? err.msg : "");
-    if (rc == 0)
-        wbuf_bytes(&reply, data.data, data.len);
-    wbuf_done(&data);
-    post_buf(w, NODE_REPLY, (uint64_t)m->kind, &reply);
+    if (rc < 0)
+        post_error(w, NODE_FAILED, &err);
 }
 
 /* A process that is exiting takes no more frames; its exit follows. */
@@ -422,7 +424,7 @@ int node_workers_take(struct node_workers *all, const struct node_message *m,
     case NODE_SNAPSHOT:
     case NODE_PUT:
     case NODE_CLEAR:
-        answer(w, m);
+        do_operation(w, m);
         return 0;
     case NODE_FRAME:
         pass_frame(w, m);

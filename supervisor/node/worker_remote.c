@@ -15,10 +15,6 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-enum {
-    WAIT_MS = 200,      /* one wait of a call */
-    PATIENCE_MS = 1000, /* of a call that is only useful now */
-};
 /* Of what a node sent and nobody has taken yet: an honest one has an answer of each worker and
  * some notifications under way. */
 #define MAX_RECEIVED_BYTES ((size_t)512 << 20)
@@ -33,17 +29,24 @@ struct remote_link {
     uint8_t *reads;         /* the log's columns that it reads; NULL: none, or unknown */
     int is_open;            /* the node knows it */
     int has_process;        /* from start to on_exit */
+    int is_start_held;      /* its start is among remote_site.held */
     int is_lost;            /* its process was lost with the node: on_exit is due */
-    int is_exiting;         /* on_exit is queued */
+    struct {                /* of the block, on its way here in pieces */
+        uint8_t *bytes;     /* NULL: none */
+        size_t len, have;
+        int is_awaited; /* its next piece */
+        size_t n_void;  /* pieces of dropped copies, which come before that */
+    } copy;
     struct node_sample sample;
     int has_sample, has_news; /* the sample was not reported yet */
 };
 
-/* A frame, exit or break that waits to be delivered; or a frame to be sent behind rows. */
+/* A message that waits to be delivered; or to be sent, behind rows and what was put. */
 struct parcel {
     STAILQ_ENTRY(parcel) entry;
     enum node_message_kind kind;
     uint32_t worker;
+    uint64_t number;
     size_t len;
     uint8_t data[];
 };
@@ -62,20 +65,6 @@ struct remote_site {
     struct parcels received, held;
     size_t received_bytes;
     uint64_t passed; /* the newest of roster.passes that came here */
-    struct {         /* the open call */
-        int is_open, is_answered;
-        enum node_message_kind kind;
-        uint32_t worker;
-        uint8_t *dst;
-        size_t dst_len;
-        struct err result; /* code 0: it was done */
-    } call;
-    struct { /* the call whose reply is late; it comes before that of the open call */
-        int is_open;
-        enum node_message_kind kind;
-        uint32_t worker;
-        uint64_t since_ns;
-    } late;
 };
 
 static struct remote_link *remote_of(const struct worker_link *l)
@@ -86,12 +75,13 @@ static struct remote_link *remote_of(const struct worker_link *l)
 /* ---- parcels ---- */
 
 static void push(struct parcels *list, enum node_message_kind kind, uint32_t worker,
-                 const void *data, size_t len)
+                 uint64_t number, const void *data, size_t len)
 {
     struct parcel *p = xmalloc(sizeof(*p) + len);
 
     p->kind = kind;
     p->worker = worker;
+    p->number = number;
     p->len = len;
     if (len > 0)
         memcpy(p->data, data, len);
@@ -115,6 +105,33 @@ static void drop(struct parcels *list)
         free(p);
 }
 
+/* Those of one worker. */
+static void drop_of(struct parcels *list, uint32_t worker)
+{
+    struct parcels all = *list;
+    struct parcel *p;
+
+    if (STAILQ_EMPTY(list))
+        return;
+    STAILQ_INIT(list);
+    while ((p = pop(&all)) != NULL) {
+        if (p->worker == worker)
+            free(p);
+        else
+            STAILQ_INSERT_TAIL(list, p, entry);
+    }
+}
+
+/* ---- copies of blocks ---- */
+
+static void forget_copy(struct remote_link *l)
+{
+    l->copy.n_void += (size_t)l->copy.is_awaited;
+    l->copy.is_awaited = 0;
+    free(l->copy.bytes);
+    l->copy.bytes = NULL;
+}
+
 /* ---- the node's end ---- */
 
 void remote_site_lose(struct remote_site *s, const struct err *why)
@@ -127,15 +144,16 @@ void remote_site_lose(struct remote_site *s, const struct err *why)
     s->received_bytes = 0;
     drop(&s->held);
     node_feed_done(&s->feed);
-    s->late.is_open = 0;
     for (size_t i = 0; i < s->args.roster->n; i++) {
         struct remote_link *l = s->args.roster->links[i];
 
         if (l == NULL || l->site != s)
             continue;
         l->is_open = 0;
-        l->is_exiting = 0;
+        l->is_start_held = 0;
         l->has_sample = 0;
+        forget_copy(l);
+        l->copy.n_void = 0;
         l->base.is_block_lost = l->spec->command == NULL;
         if (!l->has_process)
             continue;
@@ -178,16 +196,36 @@ static void feed(struct remote_site *s)
         remote_site_lose(s, &err);
 }
 
-/* Sends the frames that waited for rows. */
+static int may_send(const struct remote_site *s, enum node_message_kind kind)
+{
+    return node_feed_is_level(&s->feed) &&
+           (kind != NODE_PUT || node_feed_has_room(&s->feed));
+}
+
+/* Sends what was held back, as far as it may be sent now. */
 static void send_held(struct remote_site *s)
 {
-    while (s->channel != NULL && !STAILQ_EMPTY(&s->held) &&
-           node_feed_is_level(&s->feed)) {
-        struct parcel *p = pop(&s->held);
+    struct parcel *p;
 
-        (void)post(s, p->kind, p->worker, 0, p->data, p->len);
+    while (s->channel != NULL && (p = STAILQ_FIRST(&s->held)) != NULL &&
+           may_send(s, p->kind)) {
+        (void)pop(&s->held);
+        if (p->kind == NODE_PUT)
+            node_feed_sent(&s->feed, p->len);
+        if (p->kind == NODE_START && s->args.roster->links[p->worker] != NULL)
+            s->args.roster->links[p->worker]->is_start_held = 0;
+        (void)post(s, p->kind, p->worker, p->number, p->data, p->len);
         free(p);
     }
+}
+
+/* Sends what a running process must get at once; but not before its start. */
+static int post_now(struct remote_link *l, enum node_message_kind kind, uint64_t number)
+{
+    if (!l->is_start_held)
+        return post(l->site, kind, l->number, number, NULL, 0);
+    push(&l->site->held, kind, l->number, number, NULL, 0);
+    return 0;
 }
 
 void remote_site_feed(struct remote_site *s)
@@ -196,9 +234,14 @@ void remote_site_feed(struct remote_site *s)
     send_held(s);
 }
 
-void remote_site_greet(struct remote_site *s)
+/* Sends a message behind all that is held back. */
+static void post_in_order(struct remote_link *l, enum node_message_kind kind,
+                          uint64_t number, const void *data, size_t len)
 {
-    (void)post(s, NODE_NOTHING, NODE_NO_WORKER, 0, NULL, 0);
+    if (l->site->channel == NULL)
+        return;
+    push(&l->site->held, kind, l->number, number, data, len);
+    remote_site_feed(l->site);
 }
 
 void remote_site_part(struct remote_site *s)
@@ -212,126 +255,6 @@ void remote_site_forget(struct remote_site *s, uint64_t row)
 
     (void)post(s, NODE_FORGET, NODE_NO_WORKER, STORE_HEADER_BYTES + row * l->row_bytes,
                NULL, 0);
-}
-
-/* ---- calls ---- */
-
-static int has_passed(uint64_t ms, uint64_t since_ns)
-{
-    return uv_hrtime() - since_ns > ms * UINT64_C(1000000);
-}
-
-static int is_silent(const struct remote_site *s, uint64_t since_ns)
-{
-    return s->args.silence_ms > 0 && has_passed(s->args.silence_ms, since_ns);
-}
-
-static void lose_silent(struct remote_site *s, enum node_message_kind kind)
-{
-    struct err err;
-
-    (void)err_set(&err, UV_ETIMEDOUT, "it did not answer \"%s\"", node_kind_name(kind));
-    remote_site_lose(s, &err);
-}
-
-/* patience_ms: without a sign of the node, the reply is left to come late; 0: never. */
-static void wait_for_answer(struct remote_site *s, uint64_t patience_ms)
-{
-    struct channel *const c = s->channel;
-    const uint64_t began_ns = uv_hrtime();
-    uint64_t heard_ns = began_ns, heard_bytes = channel_bytes_received(c);
-
-    while (s->channel == c && !s->call.is_answered) {
-        if (channel_wait(c, WAIT_MS) == 0 && s->call.is_answered)
-            return;
-        if (s->channel != c)
-            return;
-        if (channel_bytes_received(c) != heard_bytes) {
-            heard_bytes = channel_bytes_received(c);
-            heard_ns = uv_hrtime();
-        }
-        if (is_silent(s, heard_ns) || has_passed(REMOTE_CALL_MS, began_ns)) {
-            lose_silent(s, s->call.kind);
-        } else if (patience_ms > 0 && has_passed(patience_ms, heard_ns)) {
-            s->late.is_open = 1;
-            s->late.kind = s->call.kind;
-            s->late.worker = s->call.worker;
-            s->late.since_ns = began_ns;
-            log_info("the node on %s is late to answer \"%s\"", s->host,
-                     node_kind_name(s->call.kind));
-            return;
-        } else {
-            s->args.on_waiting(s->args.ctx);
-        }
-    }
-}
-
-/* Calls the node and waits; the reply's bytes, of which there must be dst_len, go to dst.
- * UV_EAGAIN: the node is lost, or its reply is late. */
-static int call_for(struct remote_link *l, uint64_t patience_ms,
-                    enum node_message_kind kind, uint64_t number, const void *data,
-                    size_t len, void *dst, size_t dst_len, struct err *err)
-{
-    struct remote_site *s = l->site;
-
-    CHECK(!s->call.is_open, "two calls of one node");
-    memset(&s->call, 0, sizeof(s->call));
-    s->call.is_open = 1;
-    s->call.kind = kind;
-    s->call.worker = l->number;
-    s->call.dst = dst;
-    s->call.dst_len = dst_len;
-    if (post(s, kind, l->number, number, data, len) == 0)
-        wait_for_answer(s, patience_ms);
-    s->call.is_open = 0;
-    if (!s->call.is_answered)
-        return err_set(err, UV_EAGAIN, "the node is lost, or slow to answer");
-    return s->call.result.code < 0 ? err_pass(err, &s->call.result) : 0;
-}
-
-static int call(struct remote_link *l, enum node_message_kind kind, uint64_t number,
-                const void *data, size_t len, void *dst, size_t dst_len, struct err *err)
-{
-    return call_for(l, 0, kind, number, data, len, dst, dst_len, err);
-}
-
-/* The reply of the late call, whose bytes nobody wants any more. */
-static void take_late_reply(struct remote_site *s)
-{
-    s->late.is_open = 0;
-    push(&s->received, NODE_REPLY, NODE_NO_WORKER, NULL, 0);
-    s->received_bytes += sizeof(struct parcel);
-    s->args.on_news(s->args.ctx);
-}
-
-/* A node that lives, but does not answer. */
-static void lose_if_too_late(struct remote_site *s)
-{
-    if (s->late.is_open && has_passed(REMOTE_CALL_MS, s->late.since_ns))
-        lose_silent(s, s->late.kind);
-}
-
-static int take_reply(struct remote_site *s, const struct node_message *m,
-                      struct err *err)
-{
-    struct node_reply r;
-
-    if (node_reply_parse(&r, m, err) < 0)
-        return ERR_PROTOCOL;
-    if (s->late.is_open && m->worker == s->late.worker &&
-        m->number == (uint64_t)s->late.kind) {
-        take_late_reply(s);
-        return 0;
-    }
-    if (!s->call.is_open || s->call.is_answered || m->worker != s->call.worker ||
-        m->number != (uint64_t)s->call.kind || (r.code == 0 && r.len != s->call.dst_len))
-        return err_set(err, ERR_PROTOCOL, "it gave an answer that nobody awaits");
-    s->call.is_answered = 1;
-    if (r.code < 0)
-        (void)err_set(&s->call.result, r.code, "%s", r.text);
-    else if (r.len > 0)
-        memcpy(s->call.dst, r.data, r.len);
-    return 0;
 }
 
 /* ---- what a node sends ---- */
@@ -405,6 +328,31 @@ static int take_sample(struct remote_link *l, const struct node_message *m,
     return rc;
 }
 
+/* A piece of a copy; if it is the last one, the copy is delivered in its turn. */
+static int take_copy(struct remote_link *l, const struct node_message *m, struct err *err)
+{
+    const size_t left = l->copy.len - l->copy.have;
+    const size_t n = left < NODE_CHUNK_BYTES ? left : NODE_CHUNK_BYTES;
+
+    if (l->copy.n_void > 0) {
+        l->copy.n_void--;
+        return 0;
+    }
+    if (!l->copy.is_awaited || m->number != l->copy.have || m->len != n)
+        return err_set(err, ERR_PROTOCOL, "it sent a copy that nobody asked for");
+    memcpy(l->copy.bytes + l->copy.have, m->body, n);
+    l->copy.have += n;
+    l->copy.is_awaited = l->copy.have < l->copy.len;
+    if (l->copy.is_awaited)
+        return post(l->site, NODE_SNAPSHOT, l->number, l->copy.have, NULL, 0) < 0
+                   ? err_pass(err, &l->site->why_lost)
+                   : 0;
+    push(&l->site->received, NODE_COPY, l->number, 0, NULL, 0);
+    l->site->received_bytes += sizeof(struct parcel);
+    l->site->args.on_news(l->site->args.ctx);
+    return 0;
+}
+
 static int take_of_worker(struct remote_site *s, struct remote_link *l,
                           const struct node_message *m, struct err *err)
 {
@@ -417,15 +365,17 @@ static int take_of_worker(struct remote_site *s, struct remote_link *l,
         return 0;
     case NODE_SAMPLE:
         return take_sample(l, m, err);
-    case NODE_EXIT:
-        l->is_exiting = 1;
-        /* fallthrough */
+    case NODE_COPY:
+        return take_copy(l, m, err);
+    case NODE_STARTED:
     case NODE_FRAME:
+    case NODE_FAILED:
     case NODE_BROKEN:
+    case NODE_EXIT:
         s->received_bytes += sizeof(struct parcel) + m->len;
         if (s->received_bytes > MAX_RECEIVED_BYTES)
             return err_set(err, ERR_LIMIT, "it sent more than anybody asked for");
-        push(&s->received, m->kind, m->worker, m->body, m->len);
+        push(&s->received, m->kind, m->worker, m->number, m->body, m->len);
         s->args.on_news(s->args.ctx);
         return 0;
     default:
@@ -436,11 +386,9 @@ static int take_of_worker(struct remote_site *s, struct remote_link *l,
 /* It ends: its own error is why it is lost. */
 static int take_last(const struct node_message *m, struct err *err)
 {
-    struct node_reply r;
+    struct err why;
 
-    if (node_reply_parse(&r, m, err) < 0)
-        return ERR_PROTOCOL;
-    return err_set(err, r.code < 0 ? r.code : ERR_AGENT, "%s", r.text);
+    return node_error_parse(&why, m, err) < 0 ? ERR_PROTOCOL : err_pass(err, &why);
 }
 
 static int take(struct remote_site *s, const uint8_t *data, size_t len, struct err *err)
@@ -451,8 +399,6 @@ static int take(struct remote_site *s, const uint8_t *data, size_t len, struct e
     if (rc < 0)
         return rc;
     switch (m.kind) {
-    case NODE_REPLY:
-        return take_reply(s, &m, err);
     case NODE_SHARED:
         return take_shared(s, &m, err);
     case NODE_LAST:
@@ -492,38 +438,49 @@ static void deliver_exit(struct remote_site *s, struct remote_link *l,
 {
     if (!l->has_process)
         return;
-    l->has_process = l->is_exiting = l->has_sample = 0;
+    drop_of(&s->held, l->number);
+    forget_copy(l);
+    l->has_process = l->has_sample = 0;
     l->base.is_running = 0;
     l->base.exit_code = e->exit_code;
     l->base.signal = e->signal;
     l->base.cb->on_exit(l->base.worker);
 }
 
-/* The late reply has come: all that could not be copied meanwhile may be copied now. */
-static void deliver_late_reply(struct remote_site *s)
+static int deliver_started(struct remote_link *l, uint64_t pid, struct err *err)
 {
-    for (size_t i = 0; i < s->args.roster->n; i++) {
-        struct remote_link *l = s->args.roster->links[i];
+    if (!l->has_process || l->base.pid != 0 || pid == 0 || pid > INT32_MAX)
+        return err_set(err, ERR_PROTOCOL, "it started a process that nobody asked for");
+    l->base.pid = (pid_t)pid;
+    l->base.cb->on_started(l->base.worker);
+    return 0;
+}
 
-        if (l != NULL && l->site == s && l->has_process && l->spec->command == NULL)
-            l->base.cb->on_copyable(l->base.worker);
-    }
+/* One that was dropped after it had come is not delivered. */
+static void deliver_copy(struct remote_link *l)
+{
+    uint8_t *bytes = l->copy.bytes;
+
+    if (bytes == NULL || l->copy.is_awaited)
+        return;
+    l->copy.bytes = NULL;
+    l->base.cb->on_copied(l->base.worker, bytes, l->copy.len);
+    free(bytes);
 }
 
 static int deliver(struct remote_site *s, const struct parcel *p, struct err *err)
 {
     const struct node_message m = {.kind = p->kind, .body = p->data, .len = p->len};
-    struct remote_link *l;
-    struct node_reply broken;
+    struct remote_link *l = s->args.roster->links[p->worker];
     struct node_exit exit;
     struct err why;
 
-    if (p->kind == NODE_REPLY) {
-        deliver_late_reply(s);
-        return 0;
-    }
-    l = s->args.roster->links[p->worker];
     switch (p->kind) {
+    case NODE_STARTED:
+        return deliver_started(l, p->number, err);
+    case NODE_COPY:
+        deliver_copy(l);
+        return 0;
     case NODE_FRAME:
         if (l->has_process && p->len > 0 && (s->same_clock || !is_span(p)))
             l->base.cb->on_message(l->base.worker, p->data, p->len);
@@ -534,11 +491,11 @@ static int deliver(struct remote_site *s, const struct parcel *p, struct err *er
         deliver_exit(s, l, &exit);
         return 0;
     default:
-        if (node_reply_parse(&broken, &m, err) < 0)
+        if (node_error_parse(&why, &m, err) < 0)
             return ERR_PROTOCOL;
-        (void)err_set(&why, broken.code < 0 ? broken.code : ERR_PROTOCOL, "%s",
-                      broken.text);
-        if (l->has_process)
+        if (p->kind == NODE_FAILED)
+            l->base.cb->on_failed(l->base.worker, &why);
+        else if (l->has_process)
             l->base.cb->on_broken(l->base.worker, &why);
         return 0;
     }
@@ -555,7 +512,6 @@ void remote_site_deliver(struct remote_site *s)
             remote_site_lose(s, &err);
         free(p);
     }
-    lose_if_too_late(s);
 }
 
 void remote_site_release(struct remote_site *s)
@@ -578,6 +534,7 @@ static void remote_close(struct worker_link *base)
 
     l->site->args.roster->links[l->number] = NULL;
     capture_done(&l->capture);
+    forget_copy(l);
     free(l->reads);
     free(l);
 }
@@ -683,10 +640,6 @@ static int start_in_vain(struct remote_link *l, struct err *err)
 static int remote_start(struct worker_link *base, struct err *err)
 {
     struct remote_link *l = remote_of(base);
-    uint8_t pid[8] = {0};
-    struct err why = {0};
-    struct cursor c;
-    int rc;
 
     base->pid = 0;
     base->is_running = 0;
@@ -702,14 +655,9 @@ static int remote_start(struct worker_link *base, struct err *err)
         open_there(l);
     if (l->site->channel == NULL)
         return start_in_vain(l, err);
-    rc = call(l, NODE_START, 0, NULL, 0, pid, sizeof(pid), &why);
-    if (rc == UV_EAGAIN && l->site->channel == NULL)
-        return l->is_lost ? 0 : start_in_vain(l, err);
-    if (rc < 0)
-        return err_pass(err, &why);
-    c = cursor_of(pid, sizeof(pid));
-    base->pid = (pid_t)cursor_u64(&c);
-    base->is_running = !l->is_exiting;
+    base->is_running = 1;
+    l->is_start_held = 1;
+    post_in_order(l, NODE_START, 0, NULL, 0);
     return 0;
 }
 
@@ -726,7 +674,7 @@ static int remote_send(struct worker_link *base, const uint8_t *frame, size_t le
     channel_hold(c); /* rows and frame in one write, which wakes the node once */
     feed(s);
     if (s->channel != NULL && (!STAILQ_EMPTY(&s->held) || !node_feed_is_level(&s->feed)))
-        push(&s->held, NODE_FRAME, l->number, frame, len);
+        push(&s->held, NODE_FRAME, l->number, 0, frame, len);
     else
         rc = post(s, NODE_FRAME, l->number, 0, frame, len);
     channel_release(c);
@@ -737,8 +685,7 @@ static int remote_signal(struct worker_link *base, int signum)
 {
     struct remote_link *l = remote_of(base);
 
-    if (!base->is_running ||
-        post(l->site, NODE_SIGNAL, l->number, (uint64_t)signum, NULL, 0) < 0)
+    if (!base->is_running || post_now(l, NODE_SIGNAL, (uint64_t)signum) < 0)
         return UV_ESRCH;
     return 0;
 }
@@ -748,7 +695,7 @@ static void remote_kill(struct worker_link *base)
     struct remote_link *l = remote_of(base);
 
     if (l->has_process && !l->is_lost)
-        (void)post(l->site, NODE_KILL, l->number, 0, NULL, 0);
+        (void)post_now(l, NODE_KILL, 0);
 }
 
 static void remote_pause(struct worker_link *base, int on)
@@ -756,95 +703,79 @@ static void remote_pause(struct worker_link *base, int on)
     struct remote_link *l = remote_of(base);
 
     if (base->is_running)
-        (void)post(l->site, NODE_PAUSE, l->number, (uint64_t)on, NULL, 0);
+        (void)post_now(l, NODE_PAUSE, (uint64_t)on);
 }
 
 /* ---- the block ---- */
+
+static int is_lost(const struct remote_link *l, struct err *err)
+{
+    if (!l->base.is_block_lost && l->site->channel != NULL)
+        return 0;
+    return err_set(err, UV_EAGAIN, "the node is lost");
+}
 
 static int remote_hold(struct worker_link *base, uint64_t len_bytes, struct err *err)
 {
     struct remote_link *l = remote_of(base);
 
-    if (base->is_block_lost)
-        return err_set(err, UV_EAGAIN, "the node is lost");
-    return call(l, NODE_HOLD, len_bytes, NULL, 0, NULL, 0, err);
+    if (is_lost(l, err) < 0)
+        return UV_EAGAIN;
+    (void)post(l->site, NODE_HOLD, l->number, len_bytes, NULL, 0);
+    return 0;
 }
 
-/* Whole or not at all: a block of several pieces is gathered before it is copied. */
 static int remote_snapshot(struct worker_link *base, void *dst, size_t len_bytes,
-                           int waits, struct err *err)
+                           struct err *err)
 {
     struct remote_link *l = remote_of(base);
-    const struct remote_site *s = l->site;
-    uint8_t *all;
-    int rc = 0;
 
-    if (s->late.is_open && !waits)
-        return err_set(err, UV_EAGAIN, "the node is slow to answer");
-    all = len_bytes > NODE_CHUNK_BYTES ? xmalloc(len_bytes) : dst;
-    for (size_t at = 0; rc == 0 && at < len_bytes; at += NODE_CHUNK_BYTES) {
-        const size_t left = len_bytes - at;
-        const size_t n = left < NODE_CHUNK_BYTES ? left : NODE_CHUNK_BYTES;
-
-        rc = base->is_block_lost ? err_set(err, UV_EAGAIN, "the node is lost")
-                                 : call_for(l, waits ? 0 : PATIENCE_MS, NODE_SNAPSHOT, at,
-                                            NULL, 0, all + at, n, err);
-    }
-    if (all != dst) {
-        if (rc == 0)
-            memcpy(dst, all, len_bytes);
-        free(all);
-    }
-    return rc;
+    forget_copy(l);
+    if (is_lost(l, err) < 0)
+        return UV_EAGAIN;
+    l->copy.bytes = xmalloc(len_bytes + 1);
+    l->copy.len = len_bytes;
+    l->copy.have = 0;
+    l->copy.is_awaited = 1;
+    (void)post(l->site, NODE_SNAPSHOT, l->number, 0, NULL, 0);
+    return err_set(err, UV_EAGAIN, "its values are on their way");
 }
 
-static int put_piece(struct remote_link *l, const uint8_t *src, size_t at, size_t n,
-                     size_t len_bytes, struct err *err)
-{
-    struct wbuf b = {0};
-    int rc;
-
-    wbuf_u64(&b, len_bytes);
-    wbuf_bytes(&b, src + at, n);
-    rc = call(l, NODE_PUT, at, b.data, b.len, NULL, 0, err);
-    wbuf_done(&b);
-    return rc;
-}
-
-/* If the node is lost meanwhile, the table puts its snapshot again. */
+/* In pieces, of which the node has only so much ahead of it. */
 static int remote_put(struct worker_link *base, const void *src, size_t len_bytes,
                       struct err *err)
 {
     struct remote_link *l = remote_of(base);
+    struct wbuf piece = {0};
     size_t at = 0;
-    int rc = 0;
 
-    if (l->site->channel == NULL) {
-        base->is_block_lost = 1;
-        return 0;
-    }
-    if (!l->is_open)
+    forget_copy(l);
+    base->is_block_lost = l->site->channel == NULL;
+    if (!base->is_block_lost && !l->is_open)
         open_there(l);
     do {
         const size_t left = len_bytes - at;
         const size_t n = left < NODE_CHUNK_BYTES ? left : NODE_CHUNK_BYTES;
 
-        rc = put_piece(l, src, at, n, len_bytes, err);
+        wbuf_clear(&piece);
+        wbuf_u64(&piece, len_bytes);
+        wbuf_bytes(&piece, (const uint8_t *)src + at, n);
+        post_in_order(l, NODE_PUT, at, piece.data, piece.len);
         at += n;
-    } while (rc == 0 && at < len_bytes);
-    base->is_block_lost = rc == UV_EAGAIN;
-    return rc == UV_EAGAIN ? 0 : rc;
+    } while (!base->is_block_lost && at < len_bytes);
+    wbuf_done(&piece);
+    return 0;
 }
 
 static int remote_clear(struct worker_link *base, struct err *err)
 {
     struct remote_link *l = remote_of(base);
-    int rc = 0;
 
-    if (l->is_open && l->site->channel != NULL)
-        rc = call(l, NODE_CLEAR, 0, NULL, 0, NULL, 0, err);
+    forget_copy(l);
     base->is_block_lost = 0; /* another node's is zero, too */
-    return rc == UV_EAGAIN ? 0 : rc;
+    if (l->is_open)
+        post_in_order(l, NODE_CLEAR, 0, NULL, 0);
+    return 0;
 }
 
 /* ---- watching ---- */
@@ -861,7 +792,7 @@ static void remote_limit_memory(struct worker_link *base, int64_t limit_bytes)
     struct remote_link *l = remote_of(base);
 
     if (base->is_running)
-        (void)post(l->site, NODE_LIMIT, l->number, (uint64_t)limit_bytes, NULL, 0);
+        (void)post_now(l, NODE_LIMIT, (uint64_t)limit_bytes);
 }
 
 /* Each sample is reported once: two equal ones must not look like a process that stands. Nor

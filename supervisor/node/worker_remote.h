@@ -9,12 +9,10 @@
  *          another node is in place, so that the next start finds it.
  * Block    is lost with the node: worker_link.is_block_lost makes the table put the newest
  *          snapshot into it before the next start.
- * Calls    start, hold, snapshot, put and clear wait for the node's answer, at most
- *          REMOTE_CALL_MS, and as long as the node is not silent. What else comes meanwhile
- *          is queued and delivered by remote_site_deliver, from the loop. A snapshot that is
- *          not indispensable waits only for a second without a sign of the node: on_copyable
- *          follows when its answer has come.
- * Files    every frame is sent behind the rows that are in the log by then (node_feed.h).
+ * Calls    no operation waits for the node. What comes from it is queued, and delivered in
+ *          order by remote_site_deliver, from the loop.
+ * Files    every frame is sent behind the rows that are in the log by then (node_feed.h), and
+ *          behind the values that were put.
  * Clock    `span` notifications of a node with another clock are dropped.
  */
 #ifndef SUPERVISOR_NODE_WORKER_REMOTE_H
@@ -24,8 +22,6 @@
 #include "supervisor/node/node_protocol.h"
 #include "supervisor/proc/worker_link.h"
 #include "supervisor/store/store.h"
-
-#define REMOTE_CALL_MS 60000u
 
 struct remote_site; /* opaque */
 struct remote_link;
@@ -44,12 +40,9 @@ void remote_roster_reads(struct remote_roster *r, const char *name,
 struct remote_site_args {
     struct remote_roster *roster; /* shared by the sites */
     const struct store *store;    /* the experience log; borrowed */
-    uint64_t silence_ms;          /* 0: unlimited */
     /* There is something to deliver, or the node was lost: to be looked at from the loop.
      * May be called from within an operation. */
     void (*on_news)(void *ctx);
-    /* An operation waits: the connections to other nodes need care. */
-    void (*on_waiting)(void *ctx);
     void *ctx;
 };
 
@@ -88,9 +81,7 @@ void remote_site_move(struct remote_site *s, struct remote_site *to,
 void remote_site_forget(struct remote_site *s, uint64_t row);
 /* Sends rows and shared memory that the node lacks, and frames that waited for them. */
 void remote_site_feed(struct remote_site *s);
-/* Sends a message that needs no answer, to show that the supervisor lives. */
-void remote_site_greet(struct remote_site *s);
-/* The same, at the end of the run: that the connection ends is no loss then. */
+/* The run ends: that the connection ends then is no loss. */
 void remote_site_part(struct remote_site *s);
 
 #endif

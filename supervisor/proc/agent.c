@@ -54,6 +54,7 @@ void agent_done(struct agent *a)
     msg_out_done(&a->control);
     msg_done(&a->in);
     msg_done(&a->description);
+    wbuf_done(&a->answer);
     free(a->description_data);
     replay_done(&a->replay);
     restart_history_done(&a->restarts);
@@ -68,9 +69,11 @@ enum agent_state agent_public_state(const struct agent *a)
         [PROC_DOWN] = AGENT_WAITING,
         [PROC_STARTING] = AGENT_STARTING,
         [PROC_CONFIGURING] = AGENT_CONFIGURING,
+        [PROC_DESCRIBING] = AGENT_CONFIGURING,
         [PROC_REPLAYING] = AGENT_REPLAYING,
         [PROC_IDLE] = AGENT_IDLE,
         [PROC_BUSY] = AGENT_BUSY,
+        [PROC_COMMITTING] = AGENT_BUSY,
         [PROC_DYING] = AGENT_STARTING,
         [PROC_ENDING] = AGENT_STOPPING,
         [PROC_STOPPING] = AGENT_STOPPING,
@@ -159,6 +162,7 @@ static void on_exit_of(void *worker)
 {
     struct agent *a = worker;
 
+    a->copy.is_under_way = 0;
     if (a->state != PROC_DYING && a->state != PROC_ENDING)
         agent_note_death(a);
     if (a->link->pid != 0)
@@ -166,15 +170,41 @@ static void on_exit_of(void *worker)
     agent_feed(a, PROC_EV_EXIT);
 }
 
-static void on_copyable(void *worker)
+static void on_started(void *worker)
 {
-    agent_emit(worker, AGENT_EVENT_COPYABLE);
+    struct agent *a = worker;
+
+    agent_note_sign_of_life(a);
+    agent_emit(a, a->n_restarts == 0 ? AGENT_EVENT_SPAWN : AGENT_EVENT_RESPAWN);
 }
 
-static const struct worker_link_callbacks link_callbacks = {.on_message = on_message,
+static void on_failed(void *worker, const struct err *why)
+{
+    struct agent *a = worker;
+
+    if (a->failure.code == 0 && a->state != PROC_GONE)
+        agent_feed_fatal(a, why);
+}
+
+static void take_copy(struct agent *a, const void *bytes, size_t len_bytes);
+
+static void on_copied(void *worker, const void *bytes, size_t len_bytes)
+{
+    struct agent *a = worker;
+
+    if (!a->copy.is_under_way) /* of a former process, or of values that were replaced */
+        return;
+    a->copy.is_under_way = 0;
+    take_copy(a, bytes, len_bytes);
+    agent_emit(a, AGENT_EVENT_COPYABLE);
+}
+
+static const struct worker_link_callbacks link_callbacks = {.on_started = on_started,
+                                                            .on_message = on_message,
                                                             .on_broken = on_broken,
+                                                            .on_failed = on_failed,
                                                             .on_exit = on_exit_of,
-                                                            .on_copyable = on_copyable};
+                                                            .on_copied = on_copied};
 
 /* Actions */
 
@@ -262,8 +292,8 @@ static void do_spawn(struct agent *a)
     a->link->ops->limit_memory(a->link, a->limits.memory_limit_bytes);
     (void)restart_history_feed(&a->restarts, &a->limits.restart, RESTART_EV_STARTED,
                                uv_hrtime(), 0);
-    if (a->link->pid != 0) /* else its node was lost, and its exit follows */
-        agent_emit(a, a->n_restarts == 0 ? AGENT_EVENT_SPAWN : AGENT_EVENT_RESPAWN);
+    if (a->link->pid != 0) /* else on_started follows, or its exit */
+        on_started(a);
 }
 
 static void do_configure(struct agent *a)
@@ -288,24 +318,35 @@ static int describe_first(struct agent *a, struct replay_digest digest, struct e
     return msg_parse(&a->description, a->description_data, a->in_len, err);
 }
 
+/* The answer waits for a copy of the block; if the process is lost, for its exit. */
+static void keep_answer(struct agent *a)
+{
+    if (a->in_data == a->answer.data)
+        return;
+    wbuf_clear(&a->answer);
+    wbuf_bytes(&a->answer, a->in_data, a->in_len);
+}
+
 static void do_describe(struct agent *a)
 {
     struct replay_digest digest = replay_digest(a->in_data, a->in_len);
     struct err err;
+    int rc = 0;
 
-    if (a->description_data == NULL) {
-        const int rc = describe_first(a, digest, &err);
-
-        /* If its block is lost already, so is the process. */
-        if (rc < 0 && !(rc == UV_EAGAIN && a->link->is_block_lost)) {
+    if (a->description_data == NULL)
+        rc = describe_first(a, digest, &err);
+    else if (!replay_digest_equal(digest, a->description_digest))
+        rc = err_set(&err, ERR_AGENT,
+                     "not reproducible: its response to configure differs from the one "
+                     "of its first process");
+    if (rc == UV_EAGAIN) {
+        keep_answer(a);
+    } else if (rc < 0) {
+        if (a->description_data == NULL)
             (void)err_wrap(&err, "its response to configure");
-            agent_feed_fatal(a, &err);
-        }
-    } else if (!replay_digest_equal(digest, a->description_digest)) {
-        (void)err_set(&err, ERR_AGENT,
-                      "not reproducible: its response to configure differs from the one "
-                      "of its first process");
         agent_feed_fatal(a, &err);
+    } else {
+        agent_feed(a, PROC_EV_COPIED);
     }
 }
 
@@ -329,9 +370,10 @@ static void do_replay(struct agent *a)
     agent_write(a, a->asked.frame, a->asked.frame_len, -1);
 }
 
-static int has_request(const struct agent *a)
+void agent_send_pending(struct agent *a)
 {
-    return a->pending.active && !agent_is_absent_for(a, a->pending.writes);
+    if (a->pending.active && !a->holds_back && !agent_is_absent_for(a, a->pending.writes))
+        agent_feed(a, PROC_EV_REQUEST);
 }
 
 static void do_ready(struct agent *a)
@@ -340,8 +382,8 @@ static void do_ready(struct agent *a)
     agent_apply_mode_changes(a);
     agent_emit(a, AGENT_EVENT_READY);
     a->host->on_ready(a);
-    if (has_request(a) && a->state == PROC_IDLE)
-        agent_feed(a, PROC_EV_REQUEST);
+    if (a->state == PROC_IDLE)
+        agent_send_pending(a);
 }
 
 static void repack(struct agent *a)
@@ -367,7 +409,7 @@ static int commit(struct agent *a, const struct replay_exchange *x, struct err *
     const struct trace_mark mark = trace_begin();
     const size_t n_requests = a->replay.n_requests;
     const struct replay_block block = agent_block(a);
-    const int rc = replay_commit(&a->replay, &block, x, err);
+    const int rc = replay_commit(&a->replay, &block, x, agent_must_copy(a), err);
 
     if (rc == 0 && a->replay.n_requests <= n_requests) {
         log_verbose("agent %s: a snapshot of %zu bytes after request %" PRIu32, a->name,
@@ -377,29 +419,36 @@ static int commit(struct agent *a, const struct replay_exchange *x, struct err *
     return rc;
 }
 
-static void do_deliver(struct agent *a)
+static void commit_answer(struct agent *a)
 {
-    const struct agent_pending p = a->pending;
-    const struct replay_exchange x = {.id = p.id,
-                                      .frame = p.frame,
-                                      .frame_len = p.frame_len,
+    const struct replay_exchange x = {.id = a->pending.id,
+                                      .frame = a->pending.frame,
+                                      .frame_len = a->pending.frame_len,
                                       .response = a->in_data,
                                       .response_len = a->in_len};
     struct err err;
-    int rc = 0;
+    const int rc = a->pending.writes ? commit(a, &x, &err) : 0;
 
+    if (rc == UV_EAGAIN)
+        keep_answer(a);
+    else if (rc < 0)
+        agent_feed_fatal(a, &err);
+    else
+        agent_feed(a, PROC_EV_COPIED);
+}
+
+static void do_commit(struct agent *a)
+{
     if (trace_is_on())
         agent_trace_answer(a);
-    if (p.writes)
-        rc = commit(a, &x, &err);
-    if (rc == UV_EAGAIN) { /* as if it had died before: the next process is asked again */
-        do_kill(a);
-        return;
-    }
-    if (rc < 0 || agent_advance(a, 0, &err) < 0) {
-        agent_feed_fatal(a, &err);
-        return;
-    }
+    commit_answer(a);
+}
+
+static void do_deliver(struct agent *a)
+{
+    const struct agent_pending p = a->pending;
+
+    agent_advance(a, 0);
     if (p.writes || !a->kind->has_block)
         (void)restart_history_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
                                    uv_hrtime(), 0);
@@ -427,6 +476,7 @@ static void (*const actions[])(struct agent *) = {
     [BIT(PROC_DO_REPLAY)] = do_replay,
     [BIT(PROC_DO_READY)] = do_ready,
     [BIT(PROC_DO_SEND)] = do_send,
+    [BIT(PROC_DO_COMMIT)] = do_commit,
     [BIT(PROC_DO_DELIVER)] = do_deliver,
     [BIT(PROC_DO_JUDGE)] = agent_decide_restart,
     [BIT(PROC_DO_BUG)] = do_bug,
@@ -450,11 +500,20 @@ void agent_feed(struct agent *a, enum proc_event event)
         actions[BIT(left)](a);
 }
 
+/* ---- the block ---- */
+
 static int copy_block(void *ctx, void *dst, size_t len_bytes, struct err *err)
 {
     struct agent *a = ctx;
+    int rc;
 
-    return a->link->ops->snapshot(a->link, dst, len_bytes, a->copy_waits, err);
+    if (a->copy.is_under_way)
+        return err_set(err, UV_EAGAIN, "its values are on their way");
+    a->copy.asked_ns = uv_hrtime();
+    rc = a->link->ops->snapshot(a->link, dst, len_bytes, err);
+    a->copy.is_under_way = rc == UV_EAGAIN && !a->link->is_block_lost;
+    a->copy.n_covered = a->replay.n_requests + (a->state == PROC_COMMITTING);
+    return rc;
 }
 
 struct replay_block agent_block(struct agent *a)
@@ -472,14 +531,51 @@ int agent_snapshot(struct agent *a, struct err *err)
     return replay_snapshot(&a->replay, &block, err);
 }
 
-int agent_snapshot_now(struct agent *a, size_t len_bytes, struct err *err)
+int agent_put(struct agent *a, const struct replay_block *values, struct err *err)
 {
-    struct replay_block block = agent_block(a);
-    int rc;
+    const int rc = a->link->ops->put(a->link, values->ctx, values->len_bytes, err);
 
-    block.len_bytes = len_bytes;
-    a->copy_waits = 1;
-    rc = replay_snapshot(&a->replay, &block, err);
-    a->copy_waits = 0;
-    return rc;
+    a->copy.is_under_way = 0;
+    return rc < 0 || values->ctx == a->replay.snapshot
+               ? rc
+               : replay_snapshot(&a->replay, values, err);
+}
+
+/* The answer that waited for the copy. is_covered: the copy has its effect. */
+static void take_answer(struct agent *a, int is_covered)
+{
+    struct err err;
+
+    a->in_data = a->answer.data;
+    a->in_len = a->answer.len;
+    CHECK(msg_reparse(&a->in, a->in_data, a->in_len, &err) == 0, "%s", err.msg);
+    if (a->state == PROC_DESCRIBING)
+        do_describe(a);
+    else if (is_covered)
+        agent_feed(a, PROC_EV_COPIED);
+    else
+        commit_answer(a);
+}
+
+static void take_copy(struct agent *a, const void *bytes, size_t len_bytes)
+{
+    struct replay_block values = replay_block_at(bytes, len_bytes);
+    const size_t n = a->replay.n_requests, n_covered = a->copy.n_covered;
+    struct err err;
+
+    values.is_far = 1;
+    values.asked_ns = a->copy.asked_ns;
+    if (replay_snapshot_of(&a->replay, &values, n_covered < n ? n_covered : n, &err) <
+        0) {
+        agent_feed_fatal(a, &err);
+        return;
+    }
+    log_verbose("agent %s: a snapshot of %zu bytes has come", a->name, len_bytes);
+    if (a->state == PROC_DESCRIBING || a->state == PROC_COMMITTING)
+        take_answer(a, n_covered > n);
+    else if (a->holds_back && a->state == PROC_IDLE) {
+        agent_apply_mode_changes(a);
+        if (a->state == PROC_IDLE)
+            agent_send_pending(a);
+    }
 }

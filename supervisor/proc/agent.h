@@ -12,6 +12,7 @@
 
 #include "common/msg/frame.h"
 #include "common/msg/protocol.h"
+#include "common/wire/cursor.h"
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/proc/proc_fsm.h"
 #include "supervisor/proc/replay.h"
@@ -109,8 +110,15 @@ struct agent {
         death; /* of the former process, or of this one while it is killed */
     struct worker_link *link;
     struct replay replay;
-    int copy_waits;              /* as in worker_link_ops.snapshot */
-    size_t n_replayed;           /* requests that this process has replayed */
+    struct { /* of the block, that the link makes */
+        int is_under_way;
+        size_t n_covered; /* of replay's requests, when it is complete */
+        uint64_t asked_ns;
+    } copy;
+    struct wbuf answer; /* whose effect or description waits for that copy */
+    int holds_back;     /* a mode change that is due waits for it, and so do requests */
+    int is_block_whole; /* the process began with the newest values, and replays nothing */
+    size_t n_replayed;  /* requests that this process has replayed */
     struct agent_replayed asked; /* the request that it replays now */
     uint32_t shutdown_id;
 
@@ -197,9 +205,12 @@ void agent_run_timers(struct agent *a, uint64_t now_ns);
 
 /* ---- agent_mode.c ---- */
 
+/* Whether a planned change needs the values that the pending request has made. */
+int agent_must_copy(const struct agent *a);
 /* Ends the pending request and advances the position. absent: no process answered it. */
-int agent_advance(struct agent *a, int absent, struct err *err);
-/* Makes the mode changes that are due before the next request. */
+void agent_advance(struct agent *a, int absent);
+/* Makes the mode changes that are due before the next request; holds_back is set if one
+ * waits for a copy of the block. */
 void agent_apply_mode_changes(struct agent *a);
 /* The last planned mode change returns the agent to learning. */
 int agent_will_learn_again(const struct agent *a);
@@ -237,11 +248,15 @@ void agent_trace_span(struct agent *a);
 
 /* ---- agent.c ---- */
 
-/* The agent's block, to be copied in its present state. */
+/* The agent's block, to be copied in its present state. UV_EAGAIN: the copy follows, or the
+ * process is lost. */
 struct replay_block agent_block(struct agent *a);
 int agent_snapshot(struct agent *a, struct err *err);
-/* A first snapshot of len_bytes, or another one, whose values are indispensable. */
-int agent_snapshot_now(struct agent *a, size_t len_bytes, struct err *err);
+/* Writes these values into the block; they are the newest snapshot, too, if it succeeds. */
+int agent_put(struct agent *a, const struct replay_block *values, struct err *err);
+/* Sends the pending request to a process that is idle, unless it is held back or the agent is
+ * absent. */
+void agent_send_pending(struct agent *a);
 enum agent_state agent_public_state(const struct agent *a);
 
 #endif

@@ -36,7 +36,7 @@ void agent_note_death(struct agent *a)
 {
     a->death = (struct agent_death){.in = agent_public_state(a), .request = suspect(a)};
     if (a->state == PROC_CONFIGURING || a->state == PROC_REPLAYING ||
-        a->state == PROC_BUSY)
+        a->state == PROC_BUSY || a->state == PROC_COMMITTING)
         agent_name_awaited(a, a->death.task, sizeof(a->death.task));
 }
 
@@ -95,28 +95,32 @@ static void describe_exit(const struct agent *a, char *ret, size_t size)
 /* ---- another process ---- */
 
 /* Whether it was killed from outside while no writing request was pending: its block then
- * is the newest snapshot. (A process that crashed may have damaged the block.) One that is idle
- * may have carried the request out, if its answer could not be committed. */
+ * has the newest values. (A process that crashed may have damaged the block.) */
 static int is_block_whole(const struct agent *a)
 {
-    return was_killed(a) && !(a->pending.active && a->pending.writes) &&
+    return was_killed(a) && !a->link->is_block_lost &&
+           !(a->pending.active && a->pending.writes) &&
            (a->death.in == AGENT_IDLE || a->death.in == AGENT_BUSY);
 }
 
-/* Prepares the block for the next process. */
+/* Prepares the block for the next process. One that finds the newest values there replays
+ * nothing, whether or not a snapshot of them is complete yet. */
 static int agent_restore(struct agent *a, struct err *err)
 {
-    int rc = UV_EAGAIN;
+    const struct replay_block snapshot =
+        replay_block_at(a->replay.snapshot, a->replay.snapshot_bytes);
+    int rc = 0;
 
     if (!a->kind->has_block)
         return 0;
     if (!a->replay.has_snapshot)
         return a->link->ops->clear(a->link, err);
-    if (a->replay.n_requests > 0 && is_block_whole(a))
+    a->is_block_whole = is_block_whole(a);
+    if (!a->is_block_whole)
+        return agent_put(a, &snapshot, err);
+    if (a->replay.n_requests > 0)
         rc = agent_snapshot(a, err);
-    if (rc != UV_EAGAIN)
-        return rc;
-    return a->link->ops->put(a->link, a->replay.snapshot, a->replay.snapshot_bytes, err);
+    return rc == UV_EAGAIN ? 0 : rc;
 }
 
 void agent_begin(struct agent *a)
@@ -351,11 +355,7 @@ void agent_run_timers(struct agent *a, uint64_t now_ns)
         agent_restart(a);
     }
     if (p.active && agent_is_absent_for(a, p.writes)) {
-        struct err err;
-
-        if (agent_advance(a, 1, &err) < 0)
-            agent_feed_fatal(a, &err);
-        else
-            p.fn(p.ctx, a->index, &absent);
+        agent_advance(a, 1);
+        p.fn(p.ctx, a->index, &absent);
     }
 }

@@ -88,7 +88,7 @@ static void name_frame(const uint8_t *frame, size_t len, char *ret, size_t size)
 void agent_name_awaited(const struct agent *a, char *ret, size_t size)
 {
     (void)snprintf(ret, size, "configure");
-    if (a->state == PROC_BUSY)
+    if (a->state == PROC_BUSY || a->state == PROC_COMMITTING)
         name_frame(a->pending.frame, a->pending.frame_len, ret, size);
     else if (a->state == PROC_REPLAYING && a->asked.frame != NULL)
         name_frame(a->asked.frame, a->asked.frame_len, ret, size);
@@ -107,7 +107,8 @@ static int is_temporary_error(const struct agent *a)
 
 static void handle_response(struct agent *a)
 {
-    const int is_awaited = a->state != PROC_STARTING && a->state != PROC_IDLE;
+    const int is_awaited = a->state == PROC_CONFIGURING || a->state == PROC_REPLAYING ||
+                           a->state == PROC_BUSY;
     char name[96];
     struct err err;
 

@@ -8,6 +8,7 @@
  */
 #include "supervisor/proc/agent.h"
 
+#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -30,46 +31,51 @@ static uint64_t next_position(const struct agent *a, int absent)
 
 /* ---- planning ---- */
 
-static int keep_values(const struct agent *a, struct agent_planned_change *p,
-                       const struct replay_block *values, struct err *err)
+/* Whether this change needs the values that the agent has at this position. */
+static int needs_values(const struct agent *a, const struct agent_planned_change *p,
+                        uint64_t position)
 {
-    int rc;
-
-    if (p->values != NULL || p->change.lost == 0 || values->len_bytes == 0 ||
-        writes_of(a->position) + p->change.lost < writes_of(p->change.position))
-        return 0;
-    p->values = xmalloc(values->len_bytes);
-    rc = values->copy(values->ctx, p->values, values->len_bytes, err);
-    if (rc < 0) {
-        free(p->values);
-        p->values = NULL;
-    }
-    return rc;
+    return p->values == NULL && p->change.lost > 0 && a->replay.snapshot_bytes > 0 &&
+           writes_of(position) + p->change.lost >= writes_of(p->change.position);
 }
 
-int agent_advance(struct agent *a, int absent, struct err *err)
+int agent_must_copy(const struct agent *a)
 {
-    const struct replay_block now = agent_block(a);
-    int rc = 0;
+    const uint64_t position = next_position(a, 0);
 
+    for (size_t i = 0; i < a->n_changes; i++)
+        if (needs_values(a, &a->changes[i], position))
+            return 1;
+    return 0;
+}
+
+/* The newest snapshot is of this position: agent_must_copy made it so. */
+static void keep_values(struct agent *a, struct agent_planned_change *p)
+{
+    if (!needs_values(a, p, a->position))
+        return;
+    CHECK(a->replay.n_requests == 0);
+    p->values = xmalloc(a->replay.snapshot_bytes);
+    memcpy(p->values, a->replay.snapshot, a->replay.snapshot_bytes);
+}
+
+void agent_advance(struct agent *a, int absent)
+{
     a->position = next_position(a, absent);
     a->pending.active = 0;
-    for (size_t i = 0; i < a->n_changes && rc == 0; i++)
-        rc = keep_values(a, &a->changes[i], &now, err);
-    return rc;
+    for (size_t i = 0; i < a->n_changes; i++)
+        keep_values(a, &a->changes[i]);
 }
 
 void agent_plan_mode_change(struct agent *a, const struct agent_mode_change *change)
 {
-    const struct replay_block snapshot =
-        replay_block_at(a->replay.snapshot, a->replay.snapshot_bytes);
     size_t i = a->n_changes++;
 
     a->changes = xreallocarray(a->changes, a->n_changes, sizeof(*a->changes));
     for (; i > 0 && a->changes[i - 1].change.position > change->position; i--)
         a->changes[i] = a->changes[i - 1];
     a->changes[i] = (struct agent_planned_change){.change = *change};
-    (void)keep_values(a, &a->changes[i], &snapshot, NULL); /* memory cannot fail */
+    keep_values(a, &a->changes[i]);
 }
 
 static void drop_first(struct agent *a)
@@ -94,20 +100,17 @@ int agent_will_learn_again(const struct agent *a)
 /* ---- applying ---- */
 
 /* Restores the block as it was `lost` writing requests ago. A noop has no process that
- * could replay requests, so its block is kept as it is. */
+ * could replay requests, so its block is kept as it is. UV_EAGAIN: when its copy has come. */
 static int take_values(struct agent *a, const struct agent_planned_change *p,
                        struct err *err)
 {
     const struct replay_block values =
         replay_block_at(p->values, a->replay.snapshot_bytes);
-    int rc;
 
-    if (p->values != NULL) {
-        rc = a->link->ops->put(a->link, p->values, values.len_bytes, err);
-        return rc < 0 ? rc : replay_snapshot(&a->replay, &values, err);
-    }
+    if (p->values != NULL)
+        return agent_put(a, &values, err);
     return p->change.mode == AGENT_NOOP && a->replay.n_requests > 0
-               ? agent_snapshot_now(a, a->replay.snapshot_bytes, err)
+               ? agent_snapshot(a, err)
                : 0;
 }
 
@@ -127,16 +130,20 @@ static int apply_mode_change(struct agent *a, const struct agent_planned_change 
 {
     const struct agent_mode_change change = p->change;
     struct err err;
+    int rc = 0;
 
     if (change.mode != AGENT_LEARNS && change.mode <= a->mode)
         return 1;
     if (change.mode == AGENT_LEARNS ? a->round_position < change.position
                                     : a->state != PROC_IDLE)
         return 0;
-    if (change.mode != AGENT_LEARNS && take_values(a, p, &err) < 0) {
+    if (change.mode != AGENT_LEARNS)
+        rc = take_values(a, p, &err);
+    a->holds_back = rc == UV_EAGAIN;
+    if (rc < 0 && rc != UV_EAGAIN)
         agent_feed_fatal(a, &err);
+    if (rc < 0)
         return 0;
-    }
     set_mode(a, change.mode);
     agent_emit_mode_change(a, AGENT_EVENT_MODE_CHANGED, &change);
     a->host->on_due(a->host); /* answers the pending request if no process will */
@@ -145,6 +152,7 @@ static int apply_mode_change(struct agent *a, const struct agent_planned_change 
 
 void agent_apply_mode_changes(struct agent *a)
 {
+    a->holds_back = 0;
     while (a->n_changes > 0 && a->changes[0].change.position <= a->position &&
            apply_mode_change(a, &a->changes[0]))
         drop_first(a);

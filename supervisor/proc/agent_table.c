@@ -270,11 +270,9 @@ int agent_table_preload(struct agent_table *t, size_t agent, const void *block,
 {
     struct agent *a = agent_at(t, agent);
     const struct replay_block values = replay_block_at(block, block_bytes);
-    int rc;
 
     CHECK(t->phase == TABLE_NEW && !a->replay.has_snapshot);
-    rc = a->link->ops->put(a->link, block, block_bytes, err);
-    return rc < 0 ? rc : replay_snapshot(&a->replay, &values, err);
+    return agent_put(a, &values, err);
 }
 
 static void table_open_timer(struct agent_table *t, uv_timer_t *timer)
@@ -421,7 +419,7 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
     if (agent_is_absent_for(a, a->writes))
         host_on_due(&t->host);
     else
-        agent_feed(a, PROC_EV_REQUEST);
+        agent_send_pending(a);
     return 0;
 }
 

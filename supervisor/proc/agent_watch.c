@@ -26,7 +26,8 @@ void agent_note_sign_of_life(struct agent *a)
 
 static int must_answer(const struct agent *a)
 {
-    return proc_state_is_serving(a->state) && a->state != PROC_IDLE &&
+    return (a->state == PROC_STARTING || a->state == PROC_CONFIGURING ||
+            a->state == PROC_REPLAYING || a->state == PROC_BUSY) &&
            a->link->is_running;
 }
 

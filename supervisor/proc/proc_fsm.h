@@ -10,9 +10,11 @@ enum proc_state {
     PROC_DOWN,        /* no process */
     PROC_STARTING,    /* hello awaited */
     PROC_CONFIGURING, /* response to configure awaited */
+    PROC_DESCRIBING,  /* that response is here; the first snapshot awaited */
     PROC_REPLAYING,   /* response to a replayed request awaited */
     PROC_IDLE,        /* no request pending */
     PROC_BUSY,        /* response to the pending request awaited */
+    PROC_COMMITTING,  /* that response is here; a snapshot of its effect awaited */
     PROC_DYING,       /* killed by us; another process follows */
     PROC_ENDING,      /* killed by us; none follows */
     PROC_STOPPING,    /* asked to exit */
@@ -25,6 +27,7 @@ enum proc_event {
     PROC_EV_SPAWN_FAILED, /* but could not be started */
     PROC_EV_HELLO,        /* acceptable hello received */
     PROC_EV_RESPONSE,     /* a response without error */
+    PROC_EV_COPIED,       /* the snapshot is complete, or none is needed */
     PROC_EV_REPLAYED,     /* nothing is left to replay */
     PROC_EV_REQUEST,      /* the caller's request is to be sent */
     PROC_EV_BAD,          /* output that breaks the protocol */
@@ -45,14 +48,17 @@ enum proc_action {
     PROC_DO_SPAWN = 1 << 5,     /* may raise SPAWN_FAILED */
     PROC_DO_CONFIGURE =
         1 << 6, /* sends configure, which the process reads after its hello */
-    PROC_DO_DESCRIBE = 1 << 7, /* keeps the response to configure; may raise FATAL */
+    PROC_DO_DESCRIBE = 1 << 7, /* keeps the response to configure; raises COPIED or FATAL,
+                                  or COPIED follows */
     PROC_DO_COMPARE = 1 << 8,  /* checks a replayed response; may raise FATAL */
     PROC_DO_REPLAY = 1 << 9,   /* sends the next request to replay, or raises REPLAYED */
     PROC_DO_READY = 1 << 10,   /* calls on_ready; raises REQUEST if one is waiting */
     PROC_DO_SEND = 1 << 11,    /* sends the pending request */
-    PROC_DO_DELIVER = 1 << 12, /* passes the response to the caller; may raise REQUEST */
-    PROC_DO_JUDGE = 1 << 13,   /* counts the death; raises START or FATAL */
-    PROC_DO_BUG = 1 << 14,     /* our own mistake */
+    PROC_DO_COMMIT = 1 << 12,  /* keeps what the response has changed; raises COPIED or
+                                  FATAL, or COPIED follows */
+    PROC_DO_DELIVER = 1 << 13, /* passes the response to the caller; may raise REQUEST */
+    PROC_DO_JUDGE = 1 << 14,   /* counts the death; raises START or FATAL */
+    PROC_DO_BUG = 1 << 15,     /* our own mistake */
 };
 
 struct proc_step {

@@ -98,11 +98,26 @@ static uint64_t cost_of(const struct replay *r, uint64_t measured_ns,
     return measured_ns < most_ns ? measured_ns : most_ns;
 }
 
-int replay_snapshot(struct replay *r, const struct replay_block *block, struct err *err)
+static void drop_first(struct replay *r, size_t n)
+{
+    const size_t bytes = n < r->n_requests ? r->requests[n].offset : r->frames_len;
+
+    memmove(r->requests, r->requests + n, (r->n_requests - n) * sizeof(*r->requests));
+    memmove(r->frames, r->frames + bytes, r->frames_len - bytes);
+    r->n_requests -= n;
+    r->frames_len -= bytes;
+    for (size_t i = 0; i < r->n_requests; i++)
+        r->requests[i].offset -= bytes;
+}
+
+int replay_snapshot_of(struct replay *r, const struct replay_block *block,
+                       size_t n_covered, struct err *err)
 {
     uint8_t *const former = r->snapshot;
-    uint64_t begin = uv_hrtime();
+    const uint64_t begin_ns = block->asked_ns > 0 ? block->asked_ns : uv_hrtime();
     int rc = 0;
+
+    CHECK(n_covered <= r->n_requests);
 
     if (r->snapshot_bytes != block->len_bytes)
         rc = resize(r, block->len_bytes, err);
@@ -118,23 +133,33 @@ int replay_snapshot(struct replay *r, const struct replay_block *block, struct e
     if (rc < 0)
         return rc;
     r->has_snapshot = 1;
-    replay_forget(r);
+    if (n_covered > 0)
+        drop_first(r, n_covered);
     r->taken_at_ns = uv_hrtime();
-    r->cost_ns = cost_of(r, r->taken_at_ns - begin, block);
+    r->cost_ns = cost_of(r, r->taken_at_ns - begin_ns, block);
     return 0;
 }
 
-static int replay_is_snapshot_due(const struct replay *r, size_t more_bytes)
+int replay_snapshot(struct replay *r, const struct replay_block *block, struct err *err)
+{
+    return replay_snapshot_of(r, block, r->n_requests, err);
+}
+
+static int is_full(const struct replay *r, size_t more_bytes)
 {
     return r->frames_len + more_bytes > REPLAY_MAX_BYTES ||
-           (r->max_requests > 0 && r->n_requests >= r->max_requests) ||
-           uv_hrtime() - r->taken_at_ns >= r->cost_ns * REPLAY_COST_DIVISOR;
+           (r->max_requests > 0 && r->n_requests >= r->max_requests);
+}
+
+static int is_snapshot_cheap(const struct replay *r)
+{
+    return uv_hrtime() - r->taken_at_ns >= r->cost_ns * REPLAY_COST_DIVISOR;
 }
 
 void replay_keep(struct replay *r, const struct replay_block *block)
 {
     r->has_kept = 0;
-    if (r->n_requests > 0 && block != NULL && replay_is_snapshot_due(r, 0))
+    if (r->n_requests > 0 && block != NULL && is_snapshot_cheap(r))
         (void)replay_snapshot(r, block, NULL);
     r->has_kept = r->has_snapshot && r->n_requests == 0;
     r->kept = r->snapshot;
@@ -161,14 +186,15 @@ static void replay_add(struct replay *r, const struct replay_exchange *x)
 }
 
 int replay_commit(struct replay *r, const struct replay_block *block,
-                  const struct replay_exchange *x, struct err *err)
+                  const struct replay_exchange *x, int must_copy, struct err *err)
 {
     int rc = UV_EAGAIN;
 
     CHECK(r->has_snapshot);
-    if (replay_is_snapshot_due(r, x->frame_len))
+    must_copy |= is_full(r, x->frame_len);
+    if (must_copy || is_snapshot_cheap(r))
         rc = replay_snapshot(r, block, err);
-    if (rc != UV_EAGAIN || (r->max_requests > 0 && r->n_requests >= r->max_requests))
+    if (rc != UV_EAGAIN || must_copy)
         return rc;
     replay_add(r, x);
     return 0;

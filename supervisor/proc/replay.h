@@ -24,6 +24,7 @@ struct replay_block {
     void *ctx;
     size_t len_bytes;
     int is_far; /* on another machine: the copy takes as long as the network needs */
+    uint64_t asked_ns; /* when it was asked for, if that was before; 0: now */
 };
 /* A source in memory; bytes: borrowed. */
 struct replay_block replay_block_at(const void *bytes, size_t len_bytes);
@@ -67,6 +68,10 @@ int replay_digest_equal(struct replay_digest a, struct replay_digest b);
 /* Copies the block, then empties the list. If the copy fails, or with ERR_NOMEM, snapshot
  * and list stay as they are. */
 int replay_snapshot(struct replay *r, const struct replay_block *block, struct err *err);
+/* The same for values that are older than the newest requests: only the first n_covered
+ * requests, whose effect they have, leave the list. */
+int replay_snapshot_of(struct replay *r, const struct replay_block *block,
+                       size_t n_covered, struct err *err);
 /* Empties the list without taking a snapshot. */
 void replay_forget(struct replay *r);
 
@@ -85,10 +90,11 @@ struct replay_exchange {
 };
 
 /* Adds the exchange to the list, or takes a snapshot of the block, which contains the
- * effect of the exchange. If the block cannot be copied now, the exchange is added and
- * there is no error; UV_EAGAIN: there are max_requests already, and nothing has changed. */
+ * effect of the exchange. must_copy: a snapshot in any case. If the block cannot be copied
+ * now, the exchange is added and there is no error; UV_EAGAIN: the list has no room for it,
+ * or must_copy: nothing has changed. */
 int replay_commit(struct replay *r, const struct replay_block *block,
-                  const struct replay_exchange *x, struct err *err);
+                  const struct replay_exchange *x, int must_copy, struct err *err);
 
 /* i < n_requests; the frame is valid until the next commit or snapshot. */
 const struct replay_request *replay_request_at(const struct replay *r, size_t i);

@@ -66,6 +66,7 @@ static int check_agent_hello(struct agent *a, struct err *err)
 static int take_block(struct agent *a, struct err *err)
 {
     const msgpack_object *m = &a->in.body;
+    struct replay_block block = agent_block(a);
     uint64_t bytes = 0;
     int rc;
 
@@ -73,8 +74,9 @@ static int take_block(struct agent *a, struct err *err)
         (rc = msg_get_u64(m, "block_bytes", BLOCK_CAPACITY_BYTES, &bytes, err)) < 0)
         return rc;
     if (!a->replay.has_snapshot) {
+        block.len_bytes = (size_t)bytes;
         rc = a->link->ops->hold(a->link, bytes, err);
-        return rc < 0 ? rc : agent_snapshot_now(a, (size_t)bytes, err);
+        return rc < 0 ? rc : replay_snapshot(&a->replay, &block, err);
     }
     if (bytes != a->replay.snapshot_bytes)
         return err_set(err, ERR_AGENT,
@@ -86,7 +88,7 @@ static int take_block(struct agent *a, struct err *err)
 /* Packs the next writing request since the snapshot; 0: all are replayed. */
 static int next_write(struct agent *a, struct agent_replayed *ret)
 {
-    if (a->n_replayed == a->replay.n_requests)
+    if (a->is_block_whole || a->n_replayed == a->replay.n_requests)
         return 0;
     ret->id = replay_request_at(&a->replay, a->n_replayed)->id;
     ret->frame = replay_frame_at(&a->replay, a->n_replayed, &ret->frame_len);

@@ -6,9 +6,9 @@
  * implements links to processes of this machine. A second set of operations needs no change
  * to the table: agent_spec.site selects the set for each worker.
  *
- * Calls     come from the loop's thread and return at once unless an operation says
- *           otherwise. An operation may be called from within a callback of the same link;
- *           a callback never comes from within an operation.
+ * Calls     come from the loop's thread and return at once. An operation may be called from
+ *           within a callback of the same link; a callback never comes from within an
+ *           operation. Operations on one worker take effect in the order of the calls.
  * Process   start ... on_exit. Between these two there is one process; after on_exit, and
  *           before the first start, there is none. Without a process,
  *           operations that need one do nothing or return the error stated below.
@@ -29,8 +29,8 @@
  *           descriptors of protocol.h's enum agent_fd. Frames pass unchanged, but for the clock in
  *           `span` notifications, which must be that of this machine (CLOCK_MONOTONIC).
  * Errors    a negative code and a message without the worker's name, which the table adds.
- *           If start or an operation on the block fails, the worker fails for good; the
- *           only exception is UV_EAGAIN from snapshot.
+ *           If start or an operation on the block fails, at once or later (on_failed), the
+ *           worker fails for good; the only exception is UV_EAGAIN.
  */
 #ifndef SUPERVISOR_PROC_WORKER_LINK_H
 #define SUPERVISOR_PROC_WORKER_LINK_H
@@ -45,12 +45,17 @@ struct worker_link;
 
 /* Implemented by the table. */
 struct worker_link_callbacks {
+    /* The process whose start returned without a pid has one now. Called before anything
+     * else of it is reported. */
+    void (*on_started)(void *worker);
     /* One whole message, without its length; borrowed for the call. */
     void (*on_message)(void *worker, const uint8_t *data, size_t len);
     void (*on_broken)(void *worker, const struct err *why);
+    /* Start, hold, snapshot, put or clear, which had returned, has failed. */
+    void (*on_failed)(void *worker, const struct err *why);
     void (*on_exit)(void *worker);
-    /* A snapshot that was not possible before (UV_EAGAIN) may be possible now. */
-    void (*on_copyable)(void *worker);
+    /* The copy that snapshot did not wait for; borrowed for the call. */
+    void (*on_copied)(void *worker, const void *bytes, size_t len_bytes);
 };
 
 /* What a silent process is doing, for the watchdog. */
@@ -72,8 +77,9 @@ struct worker_link_ops {
 
     /* ---- the process ---- */
 
-    /* Starts a process; sets pid and is_running, exit_code to -1 and signal to 0. If it
-     * fails, on_exit is still called later, with pid 0 if there never was a process. */
+    /* Starts a process; sets pid and is_running, exit_code to -1 and signal to 0. With pid 0,
+     * on_started follows, or on_failed. If it fails, on_exit is still called later, with pid 0
+     * if there never was a process. */
     int (*start)(struct worker_link *l, struct err *err);
     /* Sends a whole frame, including its length; borrowed for the call: bytes that cannot be
      * written at once are copied and queued. core: the processor core on which the process
@@ -95,23 +101,23 @@ struct worker_link_ops {
 
     /* Sets the length of the block as reported by the process; later snapshots have this
      * length. Called once, when the first process has answered `configure`, unless put was
-     * called before. ERR_LIMIT: the machine cannot hold a block of that length and a copy. */
+     * called before. ERR_LIMIT: the machine cannot hold a block of that length and a copy.
+     * UV_EAGAIN: the process is lost. */
     int (*hold)(struct worker_link *l, uint64_t len_bytes, struct err *err);
     /* Copies the block, as of the last response, into dst; len_bytes is its length. No
      * writing request is pending. If it fails, dst must be unchanged, because dst may hold
-     * the only other copy. May be slow: the table measures the time and, where it has the
-     * choice, calls only as often as costs 1 % of the time. Also called between on_exit and
-     * the next start, for a process that was killed from outside. UV_EAGAIN: not possible
-     * now; on_copyable or another process follows. The table then keeps the writing requests
-     * since the last snapshot and replays them to the next process; if it may keep no more of
-     * them (replay.h), it kills this process, and asks the next one again. A checkpoint waits
-     * for on_copyable, or until the worker becomes ready the next time.
-     * waits: the present values are indispensable; UV_EAGAIN then only if the process is
-     * lost. */
-    int (*snapshot)(struct worker_link *l, void *dst, size_t len_bytes, int waits,
-                    struct err *err);
+     * the only other copy. The table measures how long copies take and, where it has the
+     * choice, asks for one only as often as costs 1 % of the time. Also called between on_exit
+     * and the next start, for a process that was killed from outside. UV_EAGAIN: dst is
+     * unchanged; a copy of these values follows (on_copied), or the process is lost
+     * (is_block_lost, or on_exit). The copy is dropped without a callback by put, by clear, by
+     * another call of snapshot, and if the process ends. The table then keeps the
+     * writing requests since the last snapshot, and replays them to the next process; if it
+     * may keep no more of them (replay.h), the last response waits for the copy. */
+    int (*snapshot)(struct worker_link *l, void *dst, size_t len_bytes, struct err *err);
     /* Writes the block: the running process, which has no pending request, and the next one
-     * find these values. Before the first start it also sets the length. */
+     * find these values. Before the first start it also sets the length. src: borrowed for
+     * the call. */
     int (*put)(struct worker_link *l, const void *src, size_t len_bytes, struct err *err);
     /* Zeroes the block for the next process; the length is unknown again. Called only while
      * no process runs. */

@@ -241,7 +241,7 @@ static int local_hold(struct worker_link *base, uint64_t len_bytes, struct err *
 }
 
 static int local_snapshot(struct worker_link *base, void *dst, size_t len_bytes,
-                          int waits, struct err *err)
+                          struct err *err)
 {
     const struct block *b = &local_of(base)->block;
 

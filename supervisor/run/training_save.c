@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 
 /* Fills in the agents' names, descriptions, graphs and blocks. hold: which version of the
- * blocks (rollout.h). UV_EAGAIN: an agent is being restarted. */
+ * blocks (rollout.h). UV_EAGAIN: an agent is being restarted, or a copy of its block is on its
+ * way; all are asked for, so that they come together. */
 static int gather_agents(struct training *t, enum rollout_hold hold,
                          struct checkpoint_agent *agents, struct err *err)
 {
@@ -19,11 +20,15 @@ static int gather_agents(struct training *t, enum rollout_hold hold,
         hold == ROLLOUT_HOLDS_KEPT ? agent_table_kept : agent_table_block;
     int rc = 0;
 
-    for (size_t i = 0; i < agent_table_count(t->agents) && rc == 0; i++) {
+    for (size_t i = 0; i < agent_table_count(t->agents) && (rc == 0 || rc == UV_EAGAIN);
+         i++) {
+        int block_rc;
+
         agents[i].name = t->specs.spec[i].name;
         agents[i].description = &agent_table_description(t->agents, i)->body;
         graphs_metagraph(t->graphs, i, &agents[i].metagraph, &agents[i].metagraph_bytes);
-        rc = block(t->agents, i, &agents[i].block, &agents[i].block_bytes, err);
+        block_rc = block(t->agents, i, &agents[i].block, &agents[i].block_bytes, err);
+        rc = block_rc < 0 ? block_rc : rc;
     }
     return rc;
 }

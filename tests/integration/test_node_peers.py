@@ -7,6 +7,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import socket
 
 import harness
@@ -21,10 +22,14 @@ MUTANTS = 4 if harness.SANITIZED else 10
 # What a node does that has the key, and why it is lost.
 ATTACKS = (("giant", "a message is longer than"), ("short", "a message of 5 bytes"),
            ("unknown", "a message of the unknown kind"), ("stored", "more than it was sent"),
-           ("answer", "an answer that nobody awaits"), ("memory", "a memory that is not there"),
+           ("answer", "a copy that nobody asked for"), ("memory", "a memory that is not there"),
            ("stranger", "of a worker that is not there"), ("too far", "a message about worker"),
            ("order", 'it sent "kill"'), ("hello", 'it sent "hello"|a worker that is not there'),
-           ("exit", 'malformed message "exit"'), ("sample", 'malformed message "sample"'))
+           ("exit", 'malformed message "exit"'), ("sample", 'malformed message "sample"'),
+           ("start", "a process that nobody asked for"))
+# Before which of its messages a node stands still: as its first agent starts, as the first values
+# are copied, and as a killed agent, the fourth process, has got its values again.
+STILL = (("started", 1), ("copy", 1), ("started", 4))
 
 
 def address_of(p):
@@ -112,8 +117,8 @@ esac
 """)
 
 
-def by(launcher):
-    return cluster(1, f", silence: 3s, listen: 127.0.0.1, command: [{launcher}]{KEEP_NODES}",
+def by(launcher, silence=3):
+    return cluster(1, f", silence: {silence}s, listen: 127.0.0.1, command: [{launcher}]{KEEP_NODES}",
                    "command")
 
 
@@ -131,6 +136,29 @@ def test_a_node_that_turns_against_its_supervisor(w):
     for line, (kind, why) in zip(lost(p), ATTACKS, strict=True):
         assert re.search(why, line), (kind, line)
     finish(w, p, "hostile", file, *PATIENT)
+
+
+def test_a_node_that_stands_still_holds_up_nobody(w):
+    """The supervisor answers meanwhile; then all goes on with the same processes."""
+    program, file = hostile(w), forever(w)
+    for message, nth in STILL:
+        name = f"{message}-{nth}"
+        launcher = script(w, name, f"shift; exec {program} 'still {message}' {nth} \"$@\"\n")
+        p = w.start("run", file, "--name", name, *PATIENT, *by(launcher, silence=3600))
+        if nth > 1:
+            harness.wait_until("a round", lambda name=name: harness.checkpoints(w.run_dir(name)))
+            harness.kill(next(iter(agents_on(nodes_of(p.pid)[0]).values())))
+
+        def stopped_node(p=p):
+            return next(filter(harness.is_stopped, nodes_of(p.pid)), None)
+
+        node = harness.wait_until("the stop", stopped_node)
+        steps = {w.status(name)["env_steps"] for _ in range(3)}
+        assert harness.is_stopped(node) and len(steps) == 1, (message, steps)
+        harness.kill(node, signal.SIGCONT)
+        progress(w, p, name)
+        assert nodes_of(p.pid) == [node] and not lost(p), p.log.read_text()
+        finish(w, p, name, file, *PATIENT)
 
 
 class Damaged:

@@ -30,6 +30,7 @@ static const struct node_open environment = {.name = "environment_0",
                                              .command = command,
                                              .command_bytes = sizeof(command)};
 static const struct node_exit ending = {.exit_code = -1, .signal = 9, .had_process = 1};
+static const struct err failure = {.code = ERR_LIMIT, .msg = "too much"};
 static const struct node_sample sample = {.memory_bytes = -1,
                                           .has_activity = 1,
                                           .state = 'S',
@@ -66,8 +67,7 @@ static struct wbuf message_of(enum node_message_kind kind)
         node_sample_pack(&b, &sample);
         break;
     default:
-        node_outcome_pack(&b, ERR_LIMIT, "too much");
-        wbuf_bytes(&b, "rest", 4);
+        node_error_pack(&b, &failure);
         break;
     }
     return b;
@@ -79,8 +79,7 @@ static int parse_body(const struct node_message *m)
     struct node_open o;
     struct node_exit e;
     struct node_sample s;
-    struct node_reply r;
-    struct err err = {0};
+    struct err told, err = {0};
     int rc;
 
     switch (m->kind) {
@@ -93,18 +92,15 @@ static int parse_body(const struct node_message *m)
     case NODE_SAMPLE:
         return node_sample_parse(&s, m, &err);
     default:
-        rc = node_reply_parse(&r, m, &err);
-        if (rc == 0) {
-            ck_assert(r.data >= m->body);
-            ck_assert(r.data + r.len <= m->body + m->len);
-            ck_assert_uint_lt(strlen(r.text), sizeof(r.text));
-        }
+        rc = node_error_parse(&told, m, &err);
+        if (rc == 0)
+            ck_assert_int_lt(told.code, 0);
         return rc;
     }
 }
 
 static const enum node_message_kind kinds[] = {NODE_HELLO, NODE_OPEN, NODE_EXIT,
-                                               NODE_SAMPLE, NODE_REPLY};
+                                               NODE_SAMPLE, NODE_FAILED};
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 /* Parses in memory that ends where the message does, so that a sanitizer notices reads
@@ -130,7 +126,7 @@ START_TEST(what_is_packed_is_read_back)
     struct node_message m;
     struct node_hello h;
     struct node_open o;
-    struct node_reply r;
+    struct err told;
     struct wbuf b = message_of(NODE_HELLO);
 
     ck_assert_int_eq(node_message_parse(&m, b.data, b.len, NULL), 0);
@@ -158,13 +154,11 @@ START_TEST(what_is_packed_is_read_back)
     ck_assert_uint_eq(o.n_words, 2);
     ck_assert_mem_eq(o.command, command, sizeof(command));
     wbuf_done(&b);
-    b = message_of(NODE_REPLY);
+    b = message_of(NODE_FAILED);
     ck_assert_int_eq(node_message_parse(&m, b.data, b.len, NULL), 0);
-    ck_assert_int_eq(node_reply_parse(&r, &m, NULL), 0);
-    ck_assert_int_eq(r.code, ERR_LIMIT);
-    ck_assert_str_eq(r.text, "too much");
-    ck_assert_uint_eq(r.len, 4);
-    ck_assert_mem_eq(r.data, "rest", 4);
+    ck_assert_int_eq(node_error_parse(&told, &m, NULL), 0);
+    ck_assert_int_eq(told.code, ERR_LIMIT);
+    ck_assert_str_eq(told.msg, "too much");
     wbuf_done(&b);
 }
 END_TEST
@@ -237,8 +231,12 @@ START_TEST(hostile_values_are_refused)
     b = message(NODE_OPEN, 0, 0); /* a name of 4 GB */
     wbuf_u32(&b, UINT32_MAX);
     refuse(b);
-    b = message(NODE_REPLY, 0, 0); /* a text with a NUL */
+    b = message(NODE_FAILED, 0, 0); /* no error */
     wbuf_u32(&b, 0);
+    wbuf_u32(&b, 0);
+    refuse(b);
+    b = message(NODE_FAILED, 0, 0); /* a text with a NUL */
+    wbuf_u32(&b, (uint32_t)ERR_LIMIT);
     wbuf_u32(&b, 2);
     wbuf_bytes(&b, "a\0", 2);
     refuse(b);

@@ -36,7 +36,7 @@ START_TEST(keeps_requests_in_order)
     for (i = 0; i < 200; i++) {
         len = (size_t)snprintf(frame, sizeof(frame), "frame %zu", i);
         x = exchange((uint32_t)i + 1, frame, len);
-        ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
+        ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
     }
     ck_assert_uint_eq(r.n_requests, 200);
     for (i = 0; i < 200; i++) {
@@ -60,11 +60,11 @@ START_TEST(snapshot_cuts_the_list)
     struct replay_exchange x = exchange(1, (const uint8_t *)"f", 1);
 
     begin(&r, block, sizeof(block));
-    ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
+    ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
     ck_assert_uint_eq(r.n_requests, 1);
     block[0] = 'x';
     r.cost_ns = 0; /* a snapshot without cost is always due */
-    ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
+    ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
     ck_assert_uint_eq(r.n_requests, 0);
     ck_assert_mem_eq(r.snapshot, "xbc", 4);
     replay_done(&r);
@@ -85,7 +85,7 @@ START_TEST(number_of_requests_is_bounded)
     for (size_t i = 0; i < 12; i++) {
         block[0] = (char)('a' + i);
         r.cost_ns = UINT64_MAX / 1000;
-        ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
+        ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
         ck_assert_uint_eq(r.n_requests, (i + 1) % 4);
         ck_assert_int_eq(r.snapshot[0], i < 3 ? 'a' : 'a' + (int)(i + 1) / 4 * 4 - 1);
     }
@@ -115,7 +115,7 @@ START_TEST(an_earlier_snapshot_is_kept)
     /* the snapshot lacks the request in the list, and a new snapshot would cost too
      * much */
     r.cost_ns = UINT64_MAX / 1000;
-    ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
+    ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
     replay_keep(&r, &b);
     ck_assert_int_eq(r.has_kept, 0);
     r.cost_ns = 0;
@@ -146,21 +146,54 @@ START_TEST(what_cannot_be_copied_stays_in_the_list)
     replay_keep(&r, &b);
     r.cost_ns = 0; /* a snapshot without cost is always due */
     bytes[0] = 'x';
-    ck_assert_int_eq(replay_commit(&r, &later, &x, NULL), 0);
+    ck_assert_int_eq(replay_commit(&r, &later, &x, 0, NULL), 0);
     ck_assert_uint_eq(r.n_requests, 1);
     ck_assert_int_eq(replay_snapshot(&r, &later, NULL), UV_EAGAIN);
     ck_assert_uint_eq(r.n_requests, 1);
     r.max_requests = 1; /* it may not get longer than that */
-    ck_assert_int_eq(replay_commit(&r, &later, &x, NULL), UV_EAGAIN);
+    ck_assert_int_eq(replay_commit(&r, &later, &x, 0, NULL), UV_EAGAIN);
     ck_assert_uint_eq(r.n_requests, 1);
     ck_assert_mem_eq(r.snapshot, "abc", 4);
     ck_assert_int_eq(r.has_kept, 1);
     ck_assert_mem_eq(r.kept, "abc", 4);
     r.cost_ns = 0;
-    ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
+    ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
     ck_assert_uint_eq(r.n_requests, 0);
     ck_assert_mem_eq(r.snapshot, "xbc", 4);
     ck_assert_mem_eq(r.kept, "abc", 4);
+    replay_done(&r);
+}
+END_TEST
+
+/* A copy that took its time covers only the requests before it. */
+START_TEST(an_older_copy_leaves_the_newer_requests)
+{
+    struct replay r = REPLAY_ZERO;
+    char bytes[4] = "abc";
+    const struct replay_block b = replay_block_at(bytes, sizeof(bytes));
+    const uint8_t *frame;
+    size_t len;
+
+    ck_assert_int_eq(replay_snapshot(&r, &b, NULL), 0);
+    r.cost_ns = UINT64_MAX / 1000; /* none is due */
+    for (uint32_t id = 1; id <= 4; id++) {
+        const struct replay_exchange x =
+            exchange(id, (const uint8_t *)"one2three4" + id, id);
+
+        ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
+    }
+    ck_assert_int_eq(replay_snapshot_of(&r, &b, 0, NULL), 0);
+    ck_assert_uint_eq(r.n_requests, 4);
+    bytes[0] = 'x';
+    ck_assert_int_eq(replay_snapshot_of(&r, &b, 2, NULL), 0);
+    ck_assert_mem_eq(r.snapshot, "xbc", 4);
+    ck_assert_uint_eq(r.n_requests, 2);
+    for (size_t i = 0; i < 2; i++) {
+        frame = replay_frame_at(&r, i, &len);
+        ck_assert_uint_eq(replay_request_at(&r, i)->id, i + 3);
+        ck_assert_uint_eq(len, i + 3);
+        ck_assert_mem_eq(frame, "one2three4" + len, len);
+    }
     replay_done(&r);
 }
 END_TEST
@@ -177,10 +210,10 @@ START_TEST(list_is_bounded)
 
     begin(&r, block, sizeof(block));
     for (i = 0; i < 4; i++) {
-        ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
+        ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
         ck_assert_uint_eq(r.n_requests, i + 1);
     }
-    ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
+    ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
     ck_assert_uint_eq(r.n_requests, 0);
     free(frame);
     replay_done(&r);
@@ -204,6 +237,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, snapshot_cuts_the_list);
     tcase_add_test(tc, an_earlier_snapshot_is_kept);
     tcase_add_test(tc, what_cannot_be_copied_stays_in_the_list);
+    tcase_add_test(tc, an_older_copy_leaves_the_newer_requests);
     tcase_add_test(tc, list_is_bounded);
     tcase_add_test(tc, number_of_requests_is_bounded);
     tcase_add_test(tc, digests_differ);

@@ -33,7 +33,14 @@ enum mishap {
 };
 
 struct queued { /* an event that the table will get */
-    enum { HEAR_MESSAGE, HEAR_BROKEN, HEAR_EXIT } kind;
+    enum {
+        HEAR_MESSAGE,
+        HEAR_BROKEN,
+        HEAR_EXIT,
+        HEAR_STARTED,
+        HEAR_FAILED,
+        HEAR_COPY
+    } kind;
     uint8_t *data;
     size_t len;
 };
@@ -45,6 +52,8 @@ struct memory_link {
     size_t n_queued;
     uint64_t block[WORDS];
     size_t block_bytes; /* 0: unknown */
+    uint64_t copy[WORDS];
+    int has_copy; /* which the table has not got yet */
     struct msg_out out;
     int n_handled;  /* number of requests that this process has handled */
     uint64_t state; /* of an environment: a sum of all steps since the reset */
@@ -57,9 +66,10 @@ static struct memory_site {
     struct memory_link *links[MAX_WORKERS];
     size_t n;
     int n_starts, n_open, n_snapshots, n_puts, n_clears, n_pauses;
-    int now_or_never; /* 1: only the first snapshot is possible; 0: all are */
+    /* COPIES_HELD: all but the first one are held back until release_copies */
+    enum { COPIES_NOW, COPIES_LATER, COPIES_HELD } copies;
+    int starts_later; /* the process has its pid later */
     int n_learns;
-    int dies_copied; /* the process is lost while it is copied after that many learns */
     /* loses_what_waits: 1: the second process has the mishap, too; its block is lost
      * while the next start is delayed */
     int loses_what_waits;
@@ -108,15 +118,41 @@ static void die(struct memory_link *l, int code, int signum)
     if (!l->base.is_running)
         return;
     l->base.is_running = 0;
+    l->has_copy = 0;
     l->base.exit_code = code;
     l->base.signal = signum;
     push(l, (struct queued){.kind = HEAR_EXIT});
+}
+
+static void begin(struct memory_link *l)
+{
+    l->base.pid = FIRST_PID + site.n_starts;
+    l->base.cb->on_started(l->base.worker);
+}
+
+/* One that was dropped meanwhile does not come. */
+static void deliver_copy(struct memory_link *l)
+{
+    uint64_t bytes[WORDS];
+
+    if (!l->has_copy)
+        return;
+    l->has_copy = 0;
+    memcpy(bytes, l->copy, sizeof(bytes));
+    l->base.cb->on_copied(l->base.worker, bytes, sizeof(bytes));
+}
+
+static void release_copies(void)
+{
+    for (size_t i = 0; i < site.n; i++)
+        push(site.links[i], (struct queued){.kind = HEAR_COPY});
 }
 
 /* Delivers one event of each worker in every turn of the loop. */
 static void on_timer(uv_timer_t *t)
 {
     const struct err why = {.code = ERR_PROTOCOL, .msg = "it sent nonsense"};
+    const struct err full = {.code = ERR_LIMIT, .msg = "no worker fits in here"};
 
     for (size_t i = 0; i < site.n; i++) {
         struct memory_link *l = site.links[i];
@@ -129,6 +165,12 @@ static void on_timer(uv_timer_t *t)
             l->base.cb->on_message(l->base.worker, first.data, first.len);
         else if (first.kind == HEAR_BROKEN)
             l->base.cb->on_broken(l->base.worker, &why);
+        else if (first.kind == HEAR_STARTED)
+            begin(l);
+        else if (first.kind == HEAR_FAILED)
+            l->base.cb->on_failed(l->base.worker, &full);
+        else if (first.kind == HEAR_COPY)
+            deliver_copy(l);
         else
             l->base.cb->on_exit(l->base.worker);
         free(first.data);
@@ -174,13 +216,18 @@ static int link_start(struct worker_link *base, struct err *err)
     base->signal = 0;
     l->n_handled = 0;
     l->state = 0;
+    base->pid = 0;
     if (++site.n_starts == site.refuses_to_start) {
-        base->pid = 0;
+        if (site.starts_later)
+            push(l, (struct queued){.kind = HEAR_FAILED});
         push(l, (struct queued){.kind = HEAR_EXIT});
-        return err_set(err, ERR_LIMIT, "no worker fits in here");
+        return site.starts_later ? 0 : err_set(err, ERR_LIMIT, "no worker fits in here");
     }
-    base->pid = FIRST_PID + site.n_starts;
     base->is_running = 1;
+    if (site.starts_later)
+        push(l, (struct queued){.kind = HEAR_STARTED});
+    else
+        base->pid = FIRST_PID + site.n_starts;
     msg_begin_notification(&l->out, "hello");
     msg_map(&l->out, 5);
     msg_key(&l->out, "numerics");
@@ -188,7 +235,7 @@ static int link_start(struct worker_link *base, struct err *err)
     msg_key(&l->out, "protocol");
     msg_u64(&l->out, PROTOCOL_VERSION);
     msg_key(&l->out, "pid");
-    msg_u64(&l->out, (uint64_t)base->pid);
+    msg_u64(&l->out, FIRST_PID + (uint64_t)site.n_starts);
     msg_key(&l->out, "build_id");
     msg_str(&l->out, "build-1");
     msg_key(&l->out, "fingerprint");
@@ -249,7 +296,7 @@ static void lose_block(struct memory_link *l)
 /* Returns 1 if the request is not answered. */
 static int have_mishap(struct memory_link *l)
 {
-    const int number = l->base.pid - FIRST_PID;
+    const int number = site.n_starts;
 
     if (site.mishap == MISHAP_NONE || number > 1 + site.loses_what_waits ||
         l->n_handled++ != (number == 1 ? site.at : 0))
@@ -321,24 +368,26 @@ static int link_hold(struct worker_link *base, uint64_t len_bytes, struct err *e
     return 0;
 }
 
-static int link_snapshot(struct worker_link *base, void *dst, size_t len_bytes, int waits,
+static int link_snapshot(struct worker_link *base, void *dst, size_t len_bytes,
                          struct err *err)
 {
     struct memory_link *l = memory_of(base);
 
     ck_assert_uint_eq(len_bytes, l->block_bytes);
-    if (site.dies_copied > 0 && site.n_learns == site.dies_copied && base->is_running) {
-        lose_block(l);
-        die(l, -1, SIGKILL);
-        site.now_or_never = 0;
-    }
+    l->has_copy = 0;
     if (base->is_block_lost)
         return err_set(err, UV_EAGAIN, "its values are lost");
-    if (site.now_or_never && site.n_snapshots > 0)
-        return err_set(err, UV_EAGAIN, "its values are far away");
-    site.n_snapshots++;
-    memcpy(dst, l->block, len_bytes);
-    return 0;
+    if (site.copies == COPIES_NOW ||
+        (site.copies == COPIES_HELD && site.n_snapshots == 0)) {
+        site.n_snapshots++;
+        memcpy(dst, l->block, len_bytes);
+        return 0;
+    }
+    memcpy(l->copy, l->block, sizeof(l->copy));
+    l->has_copy = 1;
+    if (site.copies == COPIES_LATER)
+        push(l, (struct queued){.kind = HEAR_COPY});
+    return err_set(err, UV_EAGAIN, "its values are far away");
 }
 
 static int link_put(struct worker_link *base, const void *src, size_t len_bytes,
@@ -350,6 +399,7 @@ static int link_put(struct worker_link *base, const void *src, size_t len_bytes,
     l->block_bytes = len_bytes;
     memcpy(l->block, src, len_bytes);
     base->is_block_lost = 0;
+    l->has_copy = 0;
     site.n_puts++;
     return 0;
 }
@@ -361,6 +411,7 @@ static int link_clear(struct worker_link *base, struct err *err)
     memset(l->block, 0, sizeof(l->block));
     l->block_bytes = 0;
     base->is_block_lost = 0;
+    l->has_copy = 0;
     site.n_clears++;
     return 0;
 }
@@ -454,6 +505,8 @@ static void on_event(void *ctx, const struct agent_event *e)
         [AGENT_EVENT_MODE_CHANGED] = 't'};
     const size_t n = strlen(rig.events);
 
+    if (e->kind == AGENT_EVENT_COPYABLE)
+        return;
     if (e->kind == AGENT_EVENT_WAIT && site.loses_what_waits)
         lose_block(site.links[0]);
     ck_assert_uint_lt(n + 1, sizeof(rig.events));
@@ -620,7 +673,7 @@ static void assert_block(void)
     const void *block;
     size_t len;
 
-    ck_assert_int_eq(agent_table_block(rig.table, 0, &block, &len, NULL), 0);
+    RUN_UNTIL(agent_table_block(rig.table, 0, &block, &len, NULL) == 0);
     ck_assert_uint_eq(len, WORDS * sizeof(uint64_t));
     ck_assert_uint_eq(block_sum(block), expected_sum(ROUNDS));
 }
@@ -654,17 +707,18 @@ static const enum mishap mishaps[] = {MISHAP_CRASH, MISHAP_KILLED, MISHAP_BROKEN
                                       MISHAP_LOST};
 enum { N_MISHAPS = 4, N_REQUESTS = 1 + 2 * ROUNDS };
 
-/* The process ends at each of its requests, once with snapshots of every moment and once
- * with only the first: the answers stay the same. */
-static void die_once(int i, int now_or_never)
+/* The process ends at each of its requests, with snapshots of every moment, at once or later,
+ * or with only the first: the answers stay the same. */
+static void die_once(int i, int copies)
 {
     add_worker("memory");
     site.mishap = mishaps[i % N_MISHAPS];
     site.at = i / N_MISHAPS;
-    site.now_or_never = now_or_never;
+    site.copies = copies;
+    site.starts_later = copies == COPIES_LATER;
     start_ready();
     play_rounds();
-    if (!now_or_never)
+    if (copies != COPIES_HELD)
         assert_block();
     ck_assert_int_eq(site.n_starts, 2);
     stop_table();
@@ -673,35 +727,83 @@ static void die_once(int i, int now_or_never)
 
 START_TEST(death_changes_nothing)
 {
-    die_once(_i, 0);
+    die_once(_i, COPIES_NOW);
     ck_assert_int_eq(site.n_clears, site.at == 0);
 }
 END_TEST
 
-/* Every writing request that was answered is replayed from the first snapshot. */
+START_TEST(death_changes_nothing_where_all_comes_later)
+{
+    die_once(_i, COPIES_LATER);
+    ck_assert_int_eq(site.n_snapshots, 0);
+}
+END_TEST
+
+/* Every writing request that was answered is replayed from the first snapshot; none if the
+ * process was killed from outside while it changed nothing, because its block is whole. */
 START_TEST(replay_brings_it_back)
 {
-    die_once(_i, 1);
-    ck_assert_uint_eq(rig.replayed, site.at == 0 ? 0 : (site.at - 1) / 2);
-    ck_assert_int_eq(site.n_puts, site.at == 0 ? 0 : 1);
+    const int is_whole =
+        mishaps[_i % N_MISHAPS] == MISHAP_KILLED && _i / N_MISHAPS % 2 == 1;
+
+    die_once(_i, COPIES_HELD);
+    ck_assert_uint_eq(rig.replayed, site.at == 0 || is_whole ? 0 : (site.at - 1) / 2);
+    ck_assert_int_eq(site.n_puts, site.at == 0 || is_whole ? 0 : 1);
     ck_assert_int_eq(site.n_snapshots, 1);
 }
 END_TEST
 
-/* It is lost while its block is copied because no more requests may be kept: its answer is not
- * delivered, and the next process, which gets only those that were kept, repeats the request. */
+/* It is lost while its answer waits for a copy because no more requests may be kept: the next
+ * process, which gets only those that were kept, repeats the request. */
 START_TEST(no_more_is_replayed_than_allowed)
 {
     add_worker("memory");
-    site.now_or_never = 1;
-    site.dies_copied = 4;
+    site.copies = COPIES_HELD;
     start_ready();
     agent_table_limit_replay(rig.table, 0, 3);
-    for (size_t k = 0; k < ROUNDS; k++)
+    for (size_t k = 0; k < 3; k++)
+        ck_assert_uint_eq(ask(0, "learn", k), expected_sum(k + 1));
+    send_request(0, "learn", 3);
+    RUN_UNTIL(site.n_learns == 4 && site.links[0]->n_queued == 0);
+    ck_assert_int_eq(rig.answered[0], 0);
+    lose_block(site.links[0]);
+    die(site.links[0], -1, SIGKILL);
+    site.copies = COPIES_NOW;
+    RUN_UNTIL(rig.answered[0]);
+    ck_assert_uint_eq(rig.sum[0], expected_sum(4));
+    for (size_t k = 4; k < ROUNDS; k++)
         ck_assert_uint_eq(ask(0, "learn", k), expected_sum(k + 1));
     assert_block();
     ck_assert_uint_eq(rig.replayed, 3);
     ck_assert_int_eq(site.n_learns, ROUNDS + 3 + 1);
+    stop_table();
+    ck_assert_str_eq(rig.events, "shrxShrx");
+}
+END_TEST
+
+/* The answer to a request that may not be kept waits for the copy; a newer request is replayed
+ * although the copy came after it. */
+START_TEST(an_answer_waits_for_its_copy)
+{
+    const int is_copied_before = _i;
+
+    add_worker("memory");
+    site.copies = COPIES_HELD;
+    start_ready();
+    if (is_copied_before)
+        agent_table_limit_replay(rig.table, 0, 1);
+    ck_assert_uint_eq(ask(0, "learn", 0), expected_sum(1));
+    send_request(0, "learn", 1);
+    RUN_UNTIL(site.n_learns == 2 && site.links[0]->n_queued == 0);
+    ck_assert_int_eq(rig.answered[0], !is_copied_before);
+    release_copies();
+    RUN_UNTIL(rig.answered[0] && site.links[0]->n_queued == 0);
+    ck_assert_uint_eq(rig.sum[0], expected_sum(2));
+    site.mishap = MISHAP_CRASH;
+    site.at = 0;
+    site.copies = COPIES_NOW;
+    ck_assert_uint_eq(ask(0, "learn", 2), expected_sum(3));
+    ck_assert_uint_eq(rig.replayed, 1);
     stop_table();
     ck_assert_str_eq(rig.events, "shrxShrx");
 }
@@ -731,15 +833,17 @@ START_TEST(values_out_of_reach_are_no_error)
     struct err err;
 
     add_worker("memory");
-    site.now_or_never = 1;
+    site.copies = COPIES_HELD;
     start_ready();
     (void)ask(0, "learn", 0);
     ck_assert_int_eq(agent_table_block(rig.table, 0, &block, &len, &err), UV_EAGAIN);
     agent_table_keep(rig.table);
     ck_assert_int_eq(agent_table_kept(rig.table, 0, &block, &len, &err), ERR_STATE);
-    site.now_or_never = 0;
+    release_copies();
+    RUN_UNTIL(agent_table_block(rig.table, 0, &block, &len, &err) == 0);
+    ck_assert_uint_eq(block_sum(block), expected_sum(1));
     agent_table_keep(rig.table);
-    ck_assert_int_eq(agent_table_block(rig.table, 0, &block, &len, &err), 0);
+    ck_assert_int_eq(agent_table_kept(rig.table, 0, &block, &len, &err), 0);
     ck_assert_uint_eq(block_sum(block), expected_sum(1));
 }
 END_TEST
@@ -763,6 +867,7 @@ START_TEST(a_start_that_fails_is_reported)
 {
     add_worker("memory");
     site.refuses_to_start = 1;
+    site.starts_later = _i;
     start_table(-1);
     RUN_UNTIL(rig.failed);
     ck_assert_msg(strstr(rig.report.msg, "agent memory") != NULL &&
@@ -911,12 +1016,15 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, a_life_without_mishap);
     tcase_add_loop_test(tc, death_changes_nothing, 0, N_MISHAPS * N_REQUESTS);
+    tcase_add_loop_test(tc, death_changes_nothing_where_all_comes_later, 0,
+                        N_MISHAPS * N_REQUESTS);
+    tcase_add_loop_test(tc, an_answer_waits_for_its_copy, 0, 2);
     tcase_add_loop_test(tc, replay_brings_it_back, 0, N_MISHAPS * N_REQUESTS);
     tcase_add_test(tc, no_more_is_replayed_than_allowed);
     tcase_add_loop_test(tc, a_block_is_put_again_that_was_lost_meanwhile, 0, 3);
     tcase_add_test(tc, values_out_of_reach_are_no_error);
     tcase_add_test(tc, preloaded_values_are_put);
-    tcase_add_test(tc, a_start_that_fails_is_reported);
+    tcase_add_loop_test(tc, a_start_that_fails_is_reported, 0, 2);
     tcase_add_test(tc, silence_is_judged_by_its_activity);
     tcase_add_test(tc, memory_is_asked_of_the_link);
     tcase_add_loop_test(tc, an_environment_is_revived_by_its_caller, 0, ROUNDS + 1);

@@ -5,7 +5,8 @@
  * It is `brood node`, with the function that sends its messages wrapped by the linker.
  * KIND is an attack of the table below, which is made once, after some answers of its
  * agents, or "mutate": from then on each message may be damaged, repeated, made up or of
- * another kind.
+ * another kind. Or it is "still MESSAGE": the node stops itself (SIGSTOP) before it sends that
+ * message for the SEEDth time.
  */
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
@@ -14,6 +15,7 @@
 #include "supervisor/net/secure_channel.h"
 #include "supervisor/node/node_protocol.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,7 @@ enum { FRAMES_BEFORE = 5, MUTATE_ONE_OF = 16 };
 
 static const char *kind;
 static uint64_t random_state;
+static unsigned long seed;
 static int n_frames;
 
 int __real_channel_send2(struct channel *c, const void *head, size_t head_len,
@@ -73,11 +76,12 @@ static void send_stored(struct channel *c)
 
 static void send_answer(struct channel *c)
 {
-    struct wbuf b = {0};
+    post(c, NODE_COPY, 0, 0, "a copy", 6);
+}
 
-    node_outcome_pack(&b, 0, "");
-    post(c, NODE_REPLY, 0, NODE_SNAPSHOT, b.data, b.len);
-    wbuf_done(&b);
+static void send_start(struct channel *c)
+{
+    post(c, NODE_STARTED, 0, 4711, NULL, 0);
 }
 
 static void send_memory(struct channel *c)
@@ -132,7 +136,8 @@ static const struct {
     {"giant", send_giant},       {"short", send_short},     {"unknown", send_unknown},
     {"stored", send_stored},     {"answer", send_answer},   {"memory", send_memory},
     {"stranger", send_stranger}, {"too far", send_too_far}, {"order", send_order},
-    {"hello", send_hello},       {"exit", send_exit},       {"sample", send_sample}};
+    {"hello", send_hello},       {"exit", send_exit},       {"sample", send_sample},
+    {"start", send_start}};
 
 static void attack(struct channel *c)
 {
@@ -185,6 +190,16 @@ static int send_mutated(struct channel *c, const void *head, const uint8_t *data
     return 0;
 }
 
+static void stand_still(enum node_message_kind k)
+{
+    static const char still[] = "still ";
+    static unsigned long n_sent;
+
+    if (strncmp(kind, still, strlen(still)) == 0 &&
+        strcmp(kind + strlen(still), node_kind_name(k)) == 0 && ++n_sent == seed)
+        (void)raise(SIGSTOP);
+}
+
 int __wrap_channel_send2(struct channel *c, const void *head, size_t head_len,
                          const void *data, size_t len, struct err *err)
 {
@@ -194,6 +209,7 @@ int __wrap_channel_send2(struct channel *c, const void *head, size_t head_len,
     CHECK(head_len == sizeof(bytes));
     memcpy(bytes, head, sizeof(bytes));
     CHECK(node_message_parse(&m, bytes, sizeof(bytes), NULL) == 0);
+    stand_still(m.kind);
     n_frames += m.kind == NODE_FRAME;
     if (n_frames == FRAMES_BEFORE && m.kind == NODE_FRAME)
         attack(c);
@@ -207,7 +223,8 @@ int main(int argc, char **argv)
 {
     CHECK(argc > 3);
     kind = argv[1];
-    random_state = strtoull(argv[2], NULL, 10) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    seed = strtoul(argv[2], NULL, 10);
+    random_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     argv[2] = argv[0];
     return cli_main(argc - 2, argv + 2);
 }
