@@ -4,7 +4,6 @@
 #include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/study_view.h"
-#include "supervisor/env/env.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/study/halving.h"
 
@@ -33,10 +32,10 @@ struct study_status {
 
 static int read_run_steps(const struct study *s, uint64_t *ret, struct err *err)
 {
-    struct run_config c;
-    const int rc = run_config_read(
-        &c, s->base, &(struct config_options){.env_names = env_agent_names, .extends = 1},
-        err);
+    struct run_config
+        c; /* without asking its environment: the study may be another user's */
+    const int rc =
+        run_config_read(&c, s->base, &(struct config_options){.extends = 1}, err);
 
     if (rc < 0)
         return rc;

@@ -291,6 +291,11 @@ static void on_traced(void *ctx, const struct training_trace_result *result,
     rpc_reply_end(ctx);
 }
 
+static int is_awaited(void *ctx)
+{
+    return rpc_reply_is_awaited(ctx);
+}
+
 static int do_trace(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
                     struct err *err)
 {
@@ -298,7 +303,7 @@ static int do_trace(void *ctx, const msgpack_object *params, struct rpc_reply *r
     uint64_t rounds = 0;
 
     (void)msg_get_u64(params, "rounds", MAX_TRACED_ROUNDS, &rounds, NULL);
-    return training_trace(run->training, rounds, on_traced, reply, err);
+    return training_trace(run->training, rounds, on_traced, is_awaited, reply, err);
 }
 
 /* ---- watching ---- */

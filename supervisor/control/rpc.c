@@ -105,6 +105,11 @@ void rpc_reply_empty(struct rpc_reply *r)
     rpc_reply_end(r);
 }
 
+int rpc_reply_is_awaited(const struct rpc_reply *r)
+{
+    return r->peer != NULL;
+}
+
 void rpc_subscribe(struct rpc_reply *r, int channel)
 {
     if (r->peer == NULL)

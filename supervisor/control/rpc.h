@@ -58,6 +58,9 @@ void rpc_reply_end(struct rpc_reply *r);
 void rpc_reply_fail(struct rpc_reply *r, const struct err *why);
 void rpc_reply_empty(struct rpc_reply *r);
 
+/* 0: its client has disconnected, and nobody waits for it any more. */
+int rpc_reply_is_awaited(const struct rpc_reply *r);
+
 /* Subscribes the client that waits for this reply to a channel, 1 to RPC_CHANNELS, in place
  * of the channel to which it was subscribed before. */
 enum { RPC_CHANNELS = 2 };

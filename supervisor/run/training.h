@@ -192,10 +192,11 @@ struct training_trace_result {
 typedef void (*training_trace_fn)(void *ctx, const struct training_trace_result *result,
                                   const struct err *why);
 /* Records the next rounds (supervisor/trace/trace.h) and writes trace.json into the run's
- * directory; fn is called once, from the loop. ERR_STATE: the run has no rounds or is
+ * directory; fn is called once, from the loop. is_awaited: asked before each round; 0 ends the
+ * recording without a file. NULL: always 1. ERR_STATE: the run has no rounds or is
  * ending, or a recording is in progress. */
-int training_trace(struct training *t, uint64_t rounds, training_trace_fn fn, void *ctx,
-                   struct err *err);
+int training_trace(struct training *t, uint64_t rounds, training_trace_fn fn,
+                   int (*is_awaited)(void *ctx), void *ctx, struct err *err);
 
 /* ---- changes ---- */
 

@@ -13,22 +13,9 @@ struct training_trace {
     uint64_t first;  /* the first round; UINT64_MAX: the recording has not begun */
     uint64_t idle_ns;
     training_trace_fn fn;
+    int (*is_awaited)(void *ctx);
     void *ctx;
 };
-
-int training_trace(struct training *t, uint64_t rounds, training_trace_fn fn, void *ctx,
-                   struct err *err)
-{
-    if (life_state_is_ending(t->state))
-        return err_set(err, ERR_STATE, "the run is stopping");
-    if (training_is_driven(t))
-        return err_set(err, ERR_STATE, "a run without an environment has no rounds");
-    if (t->trace != NULL)
-        return err_set(err, ERR_STATE, "this run is being traced already");
-    t->trace = xcalloc(1, sizeof(*t->trace));
-    *t->trace = (struct training_trace){rounds, UINT64_MAX, 0, fn, ctx};
-    return 0;
-}
 
 static void begin(struct training *t, uint64_t round)
 {
@@ -87,10 +74,45 @@ static void end(struct training *t, uint64_t round, const struct err *why)
     free(trace);
 }
 
+/* Ends a recording that nobody waits for any more. */
+static void end_unawaited(struct training *t)
+{
+    const struct training_trace *trace = t->trace;
+    struct err gone = {0};
+
+    if (trace == NULL || trace->is_awaited == NULL || trace->is_awaited(trace->ctx))
+        return;
+    (void)err_set(&gone, ERR_STATE, "nobody waits for the trace");
+    if (trace->first != UINT64_MAX)
+        agent_table_trace(t->agents, 0);
+    end(t, 0, &gone);
+}
+
+int training_trace(struct training *t, uint64_t rounds, training_trace_fn fn,
+                   int (*is_awaited)(void *ctx), void *ctx, struct err *err)
+{
+    end_unawaited(t);
+    if (life_state_is_ending(t->state))
+        return err_set(err, ERR_STATE, "the run is stopping");
+    if (training_is_driven(t))
+        return err_set(err, ERR_STATE, "a run without an environment has no rounds");
+    if (t->trace != NULL)
+        return err_set(err, ERR_STATE, "this run is being traced already");
+    t->trace = xcalloc(1, sizeof(*t->trace));
+    *t->trace = (struct training_trace){.rounds = rounds,
+                                        .first = UINT64_MAX,
+                                        .fn = fn,
+                                        .is_awaited = is_awaited,
+                                        .ctx = ctx};
+    return 0;
+}
+
 void training_trace_round(struct training *t, uint64_t round)
 {
-    struct training_trace *trace = t->trace;
+    struct training_trace *trace;
 
+    end_unawaited(t);
+    trace = t->trace;
     if (trace == NULL)
         return;
     if (trace->first == UINT64_MAX) {
@@ -116,7 +138,7 @@ void training_trace_replayed(struct training *t, uint64_t env_steps)
 
     if (r != NULL && r->trace != NULL && t->trace == NULL &&
         probe_is_round(r->probe, env_steps, vec_env_copies(t->env)))
-        (void)training_trace(t, 1, on_replayed, r, NULL);
+        (void)training_trace(t, 1, on_replayed, NULL, r, NULL);
 }
 
 void training_trace_end(struct training *t)

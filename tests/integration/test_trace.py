@@ -86,6 +86,21 @@ def test_tracing_is_refused_with_a_reason(w):
     w.brood("trace", "--steps", "0", code=2)
 
 
+def test_a_client_that_leaves_ends_its_trace(w):
+    """Whoever asks next is answered."""
+    p, client = start(w)
+    first = w.start("trace", "a", "--steps", 100_000)
+
+    def answer():
+        t = w.start("trace", "a", "--steps", 1)
+        return t.wait(timeout=harness.DEADLINE_S), t.log.read_text()
+
+    harness.wait_until("the first trace", lambda: "traced already" in answer()[1])
+    harness.kill(first.pid)
+    harness.wait_until("another trace", lambda: answer()[0] == 0)
+    stop(p, client)
+
+
 def test_the_run_may_end_first(w):
     p, client = start(w)
     both = [w.start("trace", "a", "--steps", 100000) for _ in range(2)]

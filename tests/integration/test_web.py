@@ -391,7 +391,13 @@ def test_looking_executes_nothing(w):
     shutil.rmtree(foreign / "checkpoints")
     (foreign / "checkpoints").mkdir()
     (foreign / "checkpoints" / "600").symlink_to("/")
-    for args in (["runs"], ["runs", "--where", "env=*"], ["status", "foreign"]):
+    study = w.runs / "study"
+    study.mkdir()
+    shutil.copy(foreign / "config.yaml", study / "base.yaml")
+    (study / "study.yaml").write_text("base: base.yaml\nmethod: grid\n"
+                                      "search: {defaults.discount: [0.9, 0.95]}\n")
+    for args in (["runs"], ["runs", "--where", "env=*"], ["status", "foreign"],
+                 ["status", "study"]):
         w.brood(*args)
         assert not made.exists(), args
     c = Server(w).client()
