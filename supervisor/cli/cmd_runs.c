@@ -303,6 +303,8 @@ static int run_runs(struct cli *cli, int argc, char **argv)
         free(where.text);
         return cli_usage(cli, "--where: %s", err.msg);
     }
+    if (run_dir_check_runs(cli->runs_dir, &err) < 0)
+        code = cli_fail(cli, CLI_FAILED, &err);
     paths = run_dir_list(cli->runs_dir, &n);
     if (!cli->json && n > 0)
         add_head(&t);
@@ -314,7 +316,7 @@ static int run_runs(struct cli *cli, int argc, char **argv)
     free(where.text);
     free(t.row);
     free(paths);
-    return CLI_DONE;
+    return code;
 }
 
 const struct command cmd_runs = {

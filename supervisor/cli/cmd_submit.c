@@ -52,6 +52,21 @@ static void put_assignment(FILE *f, const char *variable, const char *value)
     (void)fputc('\n', f);
 }
 
+/* Writes an option for sbatch, which reads quotes and backslashes as a shell does. */
+static void put_option(FILE *f, const char *text)
+{
+    const int is_plain = strpbrk(text, " \t\"'#\\") == NULL;
+
+    (void)fputs(is_plain ? " " : " \"", f);
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            (void)fputc('\\', f);
+        (void)fputc(*text, f);
+    }
+    if (!is_plain)
+        (void)fputc('"', f);
+}
+
 /* Writes the options for sbatch. brood's come first: of two, sbatch takes the later
  * one. */
 static void put_options(FILE *f, const struct submit *s, const char *name,
@@ -66,11 +81,8 @@ static void put_options(FILE *f, const struct submit *s, const char *name,
         (void)fprintf(f, "#SBATCH --array=%s\n", s->seeds_text);
     if (s->n_options > 0)
         (void)fputs("#SBATCH", f);
-    for (size_t i = 0; i < s->n_options; i++) {
-        const int is_plain = strpbrk(s->options[i], " \t\"'#\\") == NULL;
-
-        (void)fprintf(f, is_plain ? " %s" : " \"%s\"", s->options[i]);
-    }
+    for (size_t i = 0; i < s->n_options; i++)
+        put_option(f, s->options[i]);
     if (s->n_options > 0)
         (void)fputc('\n', f);
 }
@@ -410,6 +422,9 @@ static int parse(struct submit *s, int argc, char **argv, int *ret_code)
         s->options = argv + optind + 1;
         s->n_options = (size_t)(argc - optind - 1);
     }
+    for (size_t i = 0; rc == 0 && i < s->n_options; i++)
+        if (strchr(s->options[i], '\n') != NULL)
+            rc = cli_usage(s->cli, "option %zu of sbatch has a line break", i + 1);
     *ret_code = rc;
     return rc == 0;
 }

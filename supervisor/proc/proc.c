@@ -270,6 +270,9 @@ static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *s
     p->open_parts++;
     rc = uv_spawn(loop, &p->process, &options);
     p->process.data = p;
+    if (rc < 0 && spec->directory != NULL && access(spec->directory, X_OK) < 0)
+        return err_errno(err, "starting process %s: its folder %s", spec->name,
+                         spec->directory);
     if (rc < 0)
         return err_set(err, rc, "starting process %s: %s", spec->name, uv_strerror(rc));
     p->pid = p->process.pid;

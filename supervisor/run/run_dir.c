@@ -300,9 +300,11 @@ int run_dir_check_name(const char *name, struct err *err)
 {
     if (name_ok(name))
         return 0;
-    return err_set(err, ERR_ARG,
-                   "'%s': expected a run's name of letters, digits, '_', '-' and '.'",
-                   name);
+    return err_set(
+        err, ERR_ARG,
+        "'%s': expected a run's name of letters, digits, '_', '-' and '.', of at "
+        "most %d characters",
+        name, RUN_DIR_NAME_MAX);
 }
 
 /* Returns 0 if the file exists, -ENOENT, or -EACCES if we have no permission to look. */
@@ -454,15 +456,22 @@ static int make_numbered(struct run_dir **ret, const char *runs_dir, const char 
     return err_set(err, ERR_LIMIT, "%s/%s-*: no number is free", runs_dir, base);
 }
 
+int run_dir_make_folders(struct run_dir *d, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < sizeof(folders) / sizeof(folders[0]); i++)
+        rc = tree_make(run_dir_file(d, folders[i]), err);
+    return rc;
+}
+
 static int furnish(struct run_dir *d, mode_t mode, struct err *err)
 {
     int rc = set_mode(d, mode, err);
 
     if (rc == 0)
         rc = take_lock(d, err);
-    for (size_t i = 0; rc == 0 && i < sizeof(folders) / sizeof(folders[0]); i++)
-        rc = tree_make(run_dir_file(d, folders[i]), err);
-    return rc;
+    return rc < 0 ? rc : run_dir_make_folders(d, err);
 }
 
 int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
@@ -691,6 +700,16 @@ static struct found *find_all(const char *runs_dir, size_t *ret_n)
         qsort(all, n, sizeof(*all), compare_found);
     *ret_n = n;
     return all;
+}
+
+int run_dir_check_runs(const char *runs_dir, struct err *err)
+{
+    DIR *dir = opendir(runs_dir);
+
+    if (dir == NULL)
+        return errno == ENOENT ? 0 : err_errno(err, "%s", runs_dir);
+    (void)closedir(dir);
+    return 0;
 }
 
 char **run_dir_list(const char *runs_dir, size_t *ret_n)

@@ -106,6 +106,10 @@ pid_t run_dir_holder(const char *path);
 /* Returns 1 if a supervisor holds the lock. The pids are that supervisor's and its
  * keeper's, or those of the last supervisor. Returns 0 if none does, or run_dir_denied. */
 int run_dir_pids(const char *path, pid_t *ret_pid, pid_t *ret_keeper);
+/* Makes those of the run's folders that are missing. -errno. */
+int run_dir_make_folders(struct run_dir *d, struct err *err);
+/* -errno: the folder of runs is there, but cannot be read. */
+int run_dir_check_runs(const char *runs_dir, struct err *err);
 /* The paths of all runs under runs_dir, those whose last supervisor began latest first:
  * *ret_n of them; free() each and the list. If the folder is missing, there are none. */
 char **run_dir_list(const char *runs_dir, size_t *ret_n);

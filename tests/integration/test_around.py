@@ -278,6 +278,16 @@ def test_logs_are_removed_of_runs_that_are_done(w):
         "log_removed"] is False
 
 
+def test_a_run_without_its_logs_is_resumed(w):
+    file = w.small(steps=400)
+    w.brood("run", file, "--name", "bare", "-q")
+    for folder in ("logs", "metrics"):
+        shutil.rmtree(w.run_dir("bare") / folder)
+    w.brood("resume", "bare", "--set", "run.env_steps=800", "-q")
+    assert (w.run_dir("bare") / "metrics" / "progress.csv").exists()
+    assert "Not a directory" in w.brood("runs", "--runs-dir", file, code=1)[1]
+
+
 def test_runs_of_a_study_on_which_a_sweep_works_stay(w):
     study = w.runs / "study"
     trained(w, "a")

@@ -471,6 +471,10 @@ def test_submit_refuses_in_one_line(w, rig):
     nothing = {"PATH": str(w.path / "empty")}
     assert "no program sbatch" in refused(2, file, env=nothing)
     assert "it's" in refused(2, file, "--name", "it's", "--dry-run")
+    out, _ = w.brood("submit", file, "--name", "dry", "--dry-run", "--", '--comment=a "b"', "\\",
+                     env=nothing)
+    assert '#SBATCH "--comment=a \\"b\\"" "\\\\"\n' in out, out
+    assert "line break" in refused(2, file, "--name", "dry", "--dry-run", "--", "-c\n2")
     out, _ = w.brood("submit", file, "--name", "dry", "--dry-run", "--", "-c", "2", env=nothing)
     assert "#SBATCH -c 2\n" in out and "name=dry\n" in out, out
     assert not (w.runs / ".jobs" / "dry").exists() and rig.is_idle()
