@@ -114,7 +114,7 @@ struct variable *live_find(struct graph *g, const char *agent, const char *key)
     struct variable *ret = NULL;
 
     for (size_t i = 0; i < n && ret == NULL; i++)
-        if (strcmp(items[i].variable->name, full) == 0)
+        if (items[i].kind == ITEM_VARIABLE && strcmp(items[i].variable->name, full) == 0)
             ret = items[i].variable;
     free(full);
     free(name);

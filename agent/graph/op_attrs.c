@@ -65,6 +65,16 @@ void op_attr_string(struct op_builder *b, const char *name, const char *v)
     a->s_len = strlen(v);
 }
 
+/* A zero follows the bytes, so that names can be read as C strings. */
+static char *copy_bytes(struct arena *arena, const void *bytes, size_t n)
+{
+    char *copy = arena_alloc(arena, n + 1);
+
+    if (n > 0)
+        memcpy(copy, bytes, n);
+    return copy;
+}
+
 static struct tensor_string *copy_strings(struct arena *arena,
                                           const struct tensor_string *from, size_t n)
 {
@@ -72,7 +82,7 @@ static struct tensor_string *copy_strings(struct arena *arena,
 
     for (size_t i = 0; i < n; i++)
         to[i] = (struct tensor_string){
-            arena_memdup(arena, from[i].bytes, from[i].len_bytes), from[i].len_bytes};
+            copy_bytes(arena, from[i].bytes, from[i].len_bytes), from[i].len_bytes};
     return to;
 }
 
@@ -109,7 +119,7 @@ void op_attr(struct op_builder *b, const struct attr *a)
     if (a->kind == ATTR_TENSOR)
         to->tensor = copy_tensor(arena, &a->tensor);
     if (a->s != NULL)
-        to->s = memcpy(arena_alloc(arena, a->s_len + 1), a->s, a->s_len);
+        to->s = copy_bytes(arena, a->s, a->s_len);
     if (a->list_i != NULL)
         to->list_i = arena_memdup(arena, a->list_i, a->n * sizeof(*a->list_i));
     if (a->list_f != NULL)

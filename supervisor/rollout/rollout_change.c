@@ -1,6 +1,7 @@
 /* The driver's CHANGE state: settings that change in a live run. */
 #include "supervisor/rollout/rollout_internal.h"
 
+#include "common/config/algorithms.h"
 #include "common/config/changes.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
@@ -141,12 +142,19 @@ static void add(struct settings *s, const struct config_change *c, const char *p
     s->list[s->n++] = (struct setting){agent, key, value};
 }
 
+/* An imported graph may have its teacher's settings, which nobody reads. */
+static int brings_graph(const struct rollout *r, size_t agent)
+{
+    return algorithm_brings_graph(algorithm_find(r->config->agents[agent].algorithm));
+}
+
 static void collect(void *ctx, const struct config_change *c)
 {
     struct settings *s = ctx;
     struct ramp v;
 
-    if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents)
+    if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents ||
+        brings_graph(s->r, c->agent))
         return;
     add(s, c, "", c->number);
     if (c->field->type != FIELD_SCHEDULE || c->is == NULL)

@@ -342,6 +342,25 @@ END_TEST
 
 /* ---- shape rules ---- */
 
+/* Names in attributes, such as colocation groups, are read as C strings: each has a zero behind
+ * it, whatever follows in memory. */
+START_TEST(copied_strings_end_with_a_zero)
+{
+    struct graph *g = graph_new();
+    char text[] = "loc:@0123456789A";
+    struct tensor_string all[4];
+    struct tensor words = tensor_view(DT_STRING, SHAPE(4), all);
+    const struct tensor_string *copies;
+
+    for (size_t i = 0; i < 4; i++)
+        all[i] = (struct tensor_string){text, 16};
+    copies = operation_attr(constant(g, &words, "words").op, "value")->tensor.data;
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_uint_eq(strlen(copies[i].bytes), 16);
+    graph_free(g);
+}
+END_TEST
+
 START_TEST(shapes_with_unknown_batch_sizes)
 {
     struct graph *g = graph_new();
@@ -586,6 +605,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, arguments_are_checked_by_the_signature);
     tcase_add_test(tc, attributes_are_inferred_or_take_their_default);
     tcase_add_test(tc, constants_keep_a_copy);
+    tcase_add_test(tc, copied_strings_end_with_a_zero);
     tcase_add_test(tc, shapes_with_unknown_batch_sizes);
     tcase_add_test(tc, shapes_of_pieces_and_indices);
     tcase_add_test(tc, strided_slices);

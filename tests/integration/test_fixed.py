@@ -100,6 +100,18 @@ def test_a_frozen_team_plays_as_the_one_it_comes_from(w):
             assert found[key] == expected[key], (name, key)
 
 
+def test_changes_of_common_settings_pass_a_frozen_agent_by(w):
+    """Its graph may have its teacher's settings under the same name."""
+    teacher(w, 3)
+    mixed = w.write("mixed.yaml", "run: {env_steps: 400}\nevaluation: {every_env_steps: 0}\n"
+                    "env: {id: simple_spread, copies: 4, params: {agents: 3}}\n"
+                    "experience: {batch_size: 16, warmup: 40, update_every: 20}\n"
+                    "defaults: {algorithm: ddpg, discount: {at: {0: 0.9, 200: 0.8}}}\n"
+                    "agents: {agent_0: {algorithm: frozen, settings: {from: teacher}}}\n")
+    _, err = w.brood("run", mixed, "--name", "mixed")
+    assert "400 steps" in err and " 0 restarts" in err, err
+
+
 def test_scores_of_combined_choices_are_acted_by(w):
     """A Q-network has a score for each pair of a move and a word."""
     config = """
