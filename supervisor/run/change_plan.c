@@ -142,19 +142,29 @@ void change_plan_drop(struct change_plan *p, uint64_t step)
         change_plan_remove(p, 0);
 }
 
-static int is_length_key(const char *path)
+static void drop_keys(struct change_plan *p, const char *const *keys, size_t n_keys)
 {
-    return strcmp(path, "run.env_steps") == 0 || strcmp(path, "run.episodes") == 0 ||
-           strcmp(path, "experience.keep") == 0 ||
-           strcmp(path, "evaluation.render") == 0 ||
-           strcmp(path, "evaluation.max_to_keep") == 0;
+    for (size_t i = p->n; i > 0; i--)
+        for (size_t k = 0; k < n_keys; k++)
+            if (strcmp(p->list[i - 1].set.path, keys[k]) == 0) {
+                change_plan_remove(p, i - 1);
+                break;
+            }
 }
 
 void change_plan_drop_lengths(struct change_plan *p)
 {
-    for (size_t i = p->n; i > 0; i--)
-        if (is_length_key(p->list[i - 1].set.path))
-            change_plan_remove(p, i - 1);
+    static const char *const keys[] = {"run.env_steps", "run.episodes"};
+
+    drop_keys(p, keys, sizeof(keys) / sizeof(keys[0]));
+}
+
+void change_plan_drop_outputs(struct change_plan *p)
+{
+    static const char *const keys[] = {"experience.keep", "evaluation.render",
+                                       "evaluation.max_to_keep"};
+
+    drop_keys(p, keys, sizeof(keys) / sizeof(keys[0]));
 }
 
 int change_plan_fold(const struct change_plan *p, uint64_t step,

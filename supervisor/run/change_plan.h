@@ -64,9 +64,10 @@ void change_plan_remove(struct change_plan *p, size_t i);
 int change_plan_each_request(const struct change_plan *p,
                              int (*fn)(void *ctx, const struct planned_change *c),
                              void *ctx);
-/* Removes all changes of run.env_steps, run.episodes, experience.keep, evaluation.render and
- * evaluation.max_to_keep. */
+/* Removes all changes of run.env_steps and run.episodes; of experience.keep, evaluation.render
+ * and evaluation.max_to_keep. */
 void change_plan_drop_lengths(struct change_plan *p);
+void change_plan_drop_outputs(struct change_plan *p);
 
 /* Adds the changes for later steps that the file of a new run contains. *ret: a copy of
  * the configuration with all of them applied. ERR_CONFIG. */

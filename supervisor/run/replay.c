@@ -151,6 +151,7 @@ static int read_config(struct replay *r, struct err *err)
         return rc;
     /* The configured length does not matter: the replay stops at r->end. */
     change_plan_drop_lengths(&r->plan);
+    change_plan_drop_outputs(&r->plan);
     r->config.run.env_steps = INT64_MAX;
     r->config.run.episodes = 0;
     return policies_load(&r->policies, &r->config, run_dir_path(r->args->dir), err);

@@ -135,6 +135,37 @@ static int find_plan(struct resume_config *ret, const struct run_config *wanted,
     return rc;
 }
 
+/* Whether the run is as long as its checkpoint and its planned changes say. If not, somebody has
+ * given it another length since. */
+static int is_length_kept(const struct resume_config *c, const struct run_config *wanted)
+{
+    struct run_config last;
+    int is_kept;
+
+    if (change_plan_fold(&c->plan, UINT64_MAX, &c->config, &last, NULL) < 0)
+        return 0;
+    is_kept = last.run.env_steps == wanted->run.env_steps &&
+              last.run.episodes == wanted->run.episodes;
+    run_config_done(&last);
+    return is_kept;
+}
+
+/* A length that changes at a later step does so again. */
+static void take_length(struct resume_config *c, const struct run_config *wanted)
+{
+    const int64_t steps = c->config.run.env_steps, episodes = c->config.run.episodes;
+    const int is_kept = is_length_kept(c, wanted);
+
+    resume_take_length(&c->config, wanted);
+    change_plan_drop_outputs(&c->plan);
+    if (is_kept) {
+        c->config.run.env_steps = steps;
+        c->config.run.episodes = episodes;
+    } else {
+        change_plan_drop_lengths(&c->plan);
+    }
+}
+
 int resume_check_config(const struct resume *r, const struct run_config *wanted,
                         const char *journal, config_env_names_fn env_names,
                         struct resume_config *ret, struct err *err)
@@ -149,8 +180,7 @@ int resume_check_config(const struct resume *r, const struct run_config *wanted,
         resume_config_done(ret);
         return rc;
     }
-    resume_take_length(&ret->config, wanted);
-    change_plan_drop_lengths(&ret->plan);
+    take_length(ret, wanted);
     return 0;
 }
 

@@ -7,6 +7,7 @@ import subprocess
 
 import harness
 from test_changes import final
+from test_exactness import outcome
 from test_resume import as_it_was
 
 AT = 1000
@@ -97,6 +98,19 @@ def test_a_run_that_is_done_can_be_made_longer(w):
     assert w.brood("resume", run, "--set", "run.env_steps=1600", code=3)
     w.brood("rm", run)
     assert not run.exists()
+
+
+def test_a_planned_length_is_the_same_after_a_resume(w):
+    """Also in the states of the checkpoints before its step."""
+    file = w.small(steps=1000, evaluate=0, checkpoint=200)
+    planned = ("--set", "run.env_steps={at: {0: 1000, 700: 1400}}",
+               "--set", "checkpoint.max_to_keep=0")
+    w.brood("run", file, "--name", "calm", *planned)
+    w.brood("run", file, "--name", "cut", *planned, "--until", 300, code=4)
+    w.brood("resume", "cut")
+    calm, cut = (outcome(w.run_dir(name)) for name in ("calm", "cut"))
+    assert harness.checkpoints(w.run_dir("cut"))[-1] == 1400
+    harness.assert_same_files(calm, {name: cut[name] for name in calm})
 
 
 def test_a_log_that_is_not_wanted_goes_with_a_line(w):
