@@ -51,7 +51,6 @@ int shape_vector(const struct shape_args *args)
 
 int shape_none(const struct shape_args *args)
 {
-    (void)args;
     return 0;
 }
 
@@ -186,18 +185,12 @@ uint64_t range_length(int64_t start, int64_t limit, int64_t delta)
 int grad_none(struct graph *g, struct operation *op, const struct output *grad_out,
               struct output *grad_in)
 {
-    (void)g;
-    (void)op;
-    (void)grad_out;
-    (void)grad_in;
     return 0;
 }
 
 int grad_missing(struct graph *g, struct operation *op, const struct output *grad_out,
                  struct output *grad_in)
 {
-    (void)grad_out;
-    (void)grad_in;
     return graph_fail(g, ERR_UNSUPPORTED,
                       "No gradient defined for operation '%s' (op type: %s)",
                       operation_name(op), operation_type(op));

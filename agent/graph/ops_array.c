@@ -39,8 +39,6 @@ static int placeholder_with_default_shape(const struct shape_args *args)
 
 GRAD(identity_grad)
 {
-    (void)g;
-    (void)op;
     grad_in[0] = grad_out[0];
     return 0;
 }
@@ -49,7 +47,6 @@ GRAD(check_numerics_grad)
 {
     struct op_builder *b = op_begin(g, "CheckNumerics", NULL);
 
-    (void)op;
     op_input(b, grad_out[0]);
     op_attr_string(b, "message",
                    "Not a number (NaN) or infinity (Inf) values detected in gradient.");
@@ -149,7 +146,6 @@ static int fill_shape(const struct shape_args *args)
 
 GRAD(fill_grad)
 {
-    (void)op;
     grad_in[1] = reduce(g, "Sum", grad_out[0], NULL, 0, 0, NULL);
     return grad_done(grad_in + 1, 1);
 }

@@ -83,8 +83,6 @@ static int assign_resource_shape(const struct shape_args *args)
 
 GRAD(read_resource_grad)
 {
-    (void)g;
-    (void)op;
     grad_in[0] = grad_out[0];
     return 0;
 }
