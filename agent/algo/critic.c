@@ -12,7 +12,7 @@
  * The network is the configuration's; by default that of the first users: 128 and 32
  * leaky ReLU, then the action joins, 64 leaky ReLU, 1, the last weights in +-3e-3.
  */
-#include "agent/algo/driven.h"
+#include "agent/algo/algo.h"
 #include "agent/algo/live.h"
 #include "agent/algo/parts.h"
 #include "agent/graph/ops.h"
@@ -176,9 +176,6 @@ const struct algo_ops critic_ops = {
     .name = "critic",
     .build = build,
     .free = critic_free,
-    .stages = driven_stages,
     .lives = lives,
     .init = init,
-    .act = driven_act,
-    .stage = driven_stage,
 };

@@ -20,16 +20,10 @@ struct decision {
     const uint64_t *first;   /* (rows): index of the first of U draws */
 };
 
-/* The state of a policy; each kind adds its own data. */
-struct policy_args {
-    const struct algo_args *algo;
-    const struct space *self;
-};
-
 struct fixed_policy {
-    /* Checks that the policy can act in this space; *ret is passed to the functions
-     * below, and may be NULL. */
-    int (*open)(void **ret, const struct policy_args *args, struct err *err);
+    /* Checks that the policy can act in this agent's space; *ret, its own state, is passed
+     * to the functions below. NULL: it can act in every space, without a state. */
+    int (*open)(void **ret, const struct algo_args *args, struct err *err);
     void (*close)(void *policy); /* NULL: nothing to free */
     /* Sets the first values of its variables; NULL: it has none. */
     int (*init)(void *policy, struct session *s, struct err *err);

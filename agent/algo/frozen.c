@@ -80,16 +80,6 @@ static int find_by_settings(struct frozen *f, const struct graph *g,
     return 0;
 }
 
-/* Whether the heads make up the whole action, so that it is one choice for each head. */
-static int is_choice(const struct space *space)
-{
-    int64_t in_heads = 0;
-
-    for (int i = 0; i < space->n_heads; i++)
-        in_heads += space->heads[i];
-    return in_heads == space->width;
-}
-
 /* Whether the tensor is float32 and its static shape fits (rows, width). */
 static int fits(struct output x, int64_t width)
 {
@@ -115,40 +105,35 @@ static int check_tensor(struct output x, int64_t width, const char *what, struct
 
 /* Two heads of two choices have as many combinations as choices; then only the name of
  * the collection shows which of them the scores are of. */
-static int is_named_as_such(struct graph *g)
+static int find_tensors(struct frozen *f, const struct algo_args *args, struct err *err)
 {
-    struct output x;
-
-    return named(g, POLICY_COMBINATIONS, &x);
-}
-
-static int find_tensors(struct frozen *f, const struct policy_args *args, struct err *err)
-{
-    struct graph *g = args->algo->graph;
-    const struct algorithm_settings *set = &args->algo->config->settings;
-    const int is_discrete = !args->self->box;
+    struct graph *g = args->graph;
+    const struct space *self = &args->agents[args->self];
+    const struct algorithm_settings *set = &args->config->settings;
+    const int is_discrete = !self->box;
+    struct output named_so;
     int r = set->observation != NULL ? find_by_settings(f, g, set, is_discrete, err)
                                      : find_by_collection(f, g, err);
     int64_t combinations;
 
     if (r < 0)
         return r;
-    combinations = choices_count(args->self, MAX_COMBINATIONS);
-    f->width = args->self->width;
-    f->is_of_combinations = f->is_scores && combinations > 0 &&
-                            fits(f->action, combinations) &&
-                            (!fits(f->action, f->width) || is_named_as_such(g));
+    combinations = choices_count(self, MAX_COMBINATIONS);
+    f->width = self->width;
+    f->is_of_combinations =
+        f->is_scores && combinations > 0 && fits(f->action, combinations) &&
+        (!fits(f->action, f->width) || named(g, POLICY_COMBINATIONS, &named_so));
     if (f->is_of_combinations)
         f->width = combinations;
-    if ((r = check_tensor(f->observation, args->self->obs, "the tensor for observations,",
+    if ((r = check_tensor(f->observation, self->obs, "the tensor for observations,",
                           err)) < 0 ||
         (r = check_tensor(f->action, f->width, "the tensor of actions,", err)) < 0)
         return r;
-    if (f->is_scores ? is_choice(args->self) : !is_discrete)
+    if (f->is_scores ? choices_only(self) : !is_discrete)
         return 0;
     return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
                       "a policy of %s actions, but those of %s are %s",
-                      f->is_scores ? "discrete" : "continuous", args->self->name,
+                      f->is_scores ? "discrete" : "continuous", self->name,
                       is_discrete ? "discrete" : "continuous");
 }
 
@@ -165,9 +150,8 @@ static void frozen_close(void *policy)
     free(f);
 }
 
-static int frozen_open(void **ret, const struct policy_args *args, struct err *err)
+static int frozen_open(void **ret, const struct algo_args *a, struct err *err)
 {
-    const struct algo_args *a = args->algo;
     struct frozen *f;
     struct err why;
     int r;
@@ -175,7 +159,7 @@ static int frozen_open(void **ret, const struct policy_args *args, struct err *e
     if (a->metagraph == NULL)
         return err_set(err, ERR_PROTOCOL, "metagraph is missing");
     f = xcalloc(1, sizeof(*f));
-    f->name = args->self->name;
+    f->name = a->agents[a->self].name;
     f->prefix = a->prefix;
     f->sample = a->config->settings.choose == CHOOSE_SAMPLE;
     r = import_meta_graph_bytes(&f->saver, a->graph, a->metagraph, a->metagraph_bytes,
@@ -184,7 +168,7 @@ static int frozen_open(void **ret, const struct policy_args *args, struct err *e
         r = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
                        "its MetaGraph: %s", why.msg);
     else
-        r = find_tensors(f, args, err);
+        r = find_tensors(f, a, err);
     /* its settings are in the graph's constants */
     collection_clear(a->graph, SETTING_CONSTANTS);
     if (r < 0) {

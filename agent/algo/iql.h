@@ -72,7 +72,7 @@ struct algo {
 
     float live_value[IQL_LIVES]; /* as of the request under way */
     struct batch batch;
-    float *act_q;     /* (act_rows, C), then (act_rows) draws */
+    void *act_memory; /* (act_rows, C) values of choices, then (act_rows) draws */
     uint8_t *allowed; /* (C) of one row */
     int64_t act_rows;
     /* places in the log */

@@ -43,11 +43,9 @@ static int reserve(struct algo *a, int64_t rows, struct err *err)
 
     if (rows <= b->rows)
         return 0;
-    b->rows = 0;
-    if (rows_allocate(&b->memory, lay_out(a, NULL, (size_t)rows), rows, err) < 0)
+    if (rows_reserve(&b->memory, &b->rows, rows, lay_out(a, NULL, (size_t)rows), err) < 0)
         return ERR_NOMEM;
     (void)lay_out(a, b->memory, (size_t)rows);
-    b->rows = rows;
     return 0;
 }
 

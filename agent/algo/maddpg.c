@@ -57,24 +57,6 @@ void maddpg_feed_live(struct algo *a, enum live_key key)
 
 /* ---- acting ---- */
 
-static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
-{
-    const size_t width = (size_t)maddpg_self(a)->width;
-    const size_t input = a->seen.id.width > 0 ? (size_t)a->seen.input : 0;
-    const size_t each = width * (a->masked ? 2 : 1) + input;
-
-    if (rows <= a->act_rows)
-        return 0;
-    free(a->act_raw);
-    a->act_rows = 0;
-    a->act_raw = mem_aligned((size_t)rows * each * sizeof(float));
-    if (a->act_raw == NULL)
-        return err_set(err, ERR_NOMEM, "no memory to act for %lld copies",
-                       (long long)rows);
-    a->act_rows = rows;
-    return 0;
-}
-
 /* action += exploration_noise * half the range * normal, kept inside the bounds. */
 static void add_exploration(struct algo *a, const struct act_args *args,
                             const struct ramp *noise, float *actions)
@@ -82,14 +64,15 @@ static void add_exploration(struct algo *a, const struct act_args *args,
     const struct space *space = maddpg_self(a);
     const size_t width = (size_t)space->width;
     const float low = (float)space->low, high = (float)space->high;
+    float *draw = a->act_memory;
 
-    rng_normal_rows_f32(args->key, args->counter, args->draw_first, a->act_raw,
-                        args->n_copies, width);
+    rng_normal_rows_f32(args->key, args->counter, args->draw_first, draw, args->n_copies,
+                        width);
     for (size_t i = 0; i < args->n_copies * width; i++) {
         const float deviation = (float)ramp_value(noise, args->step + i / width);
         const float scale = deviation * (high - low) / 2;
 
-        actions[i] = fminf(fmaxf(actions[i] + scale * a->act_raw[i], low), high);
+        actions[i] = fminf(fmaxf(actions[i] + scale * draw[i], low), high);
     }
 }
 
@@ -119,7 +102,7 @@ static int act_deterministic(struct algo *a, struct session *s,
 static void feed_allowed(struct algo *a, const struct act_args *args)
 {
     const struct space *space = maddpg_self(a);
-    float *x = a->act_raw + args->n_copies * (size_t)space->width;
+    float *x = (float *)a->act_memory + args->n_copies * (size_t)space->width;
 
     choices_open(space, args->allowed, args->n_copies, x);
     maddpg_feed(a, a->allowed, x, (int64_t)args->n_copies, space->width);
@@ -143,9 +126,9 @@ static int act_gumbel(struct algo *a, struct session *s, const struct act_args *
     int r;
 
     if (!greedy) {
-        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, a->act_raw,
+        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, a->act_memory,
                              args->n_copies, (size_t)space->width);
-        maddpg_feed(a, a->policy.noise, a->act_raw, rows, space->width);
+        maddpg_feed(a, a->policy.noise, a->act_memory, rows, space->width);
         if (a->masked)
             feed_allowed(a, args);
     }
@@ -164,7 +147,9 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
 {
     const int64_t rows = (int64_t)args->n_copies;
     const int64_t before = rows * maddpg_self(a)->width * (a->masked ? 2 : 1);
-    int r = reserve_act_rows(a, rows, err);
+    const int64_t inputs = a->seen.id.width > 0 ? rows * a->seen.input : 0;
+    int r =
+        rows_reserve(&a->act_memory, &a->act_rows, rows, (size_t)(before + inputs), err);
 
     /* one temperature for all copies, that of the first copy's step */
     if (r == 0 && !a->deterministic && a->config->settings.execute == EXECUTE_SOFT)
@@ -177,7 +162,7 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
         a->obs[a->seen.own],
         tensor_const_view(DT_FLOAT, SHAPE(rows, a->seen.input),
                           agent_id_behind(&a->seen.id, args, maddpg_self(a)->obs,
-                                          a->act_raw + before))};
+                                          (float *)a->act_memory + before))};
     return a->deterministic ? act_deterministic(a, s, args, ret, err)
                             : act_gumbel(a, s, args, ret, err);
 }
@@ -187,16 +172,12 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
 static int check_policy(const struct space *space, const struct algorithm_settings *set,
                         int deterministic, struct err *err)
 {
-    int64_t in_heads = 0;
-
-    for (int i = 0; i < space->n_heads; i++)
-        in_heads += space->heads[i];
     if (deterministic && !(space->box && isfinite(space->low) && isfinite(space->high) &&
                            space->low < space->high))
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
                           "deterministic needs a bounded continuous action "
                           "space");
-    if (!deterministic && in_heads != space->width)
+    if (!deterministic && !choices_only(space))
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
                           "gumbel needs a discrete action space, or a "
                           "particle world's");
@@ -249,7 +230,7 @@ static void maddpg_free(struct algo *a)
     reward_scale_done(&a->scale);
     accept_reject_free(a->critic_learner.trials);
     accept_reject_free(a->actor_learner.trials);
-    free(a->act_raw);
+    free(a->act_memory);
     seen_done(&a->seen);
     free(a->obs);
     free(a->action);
@@ -261,9 +242,9 @@ static void maddpg_free(struct algo *a)
 
 enum variant { MADDPG, DDPG, MATD3 };
 
-static int build(struct algo **ret, const struct algo_args *args, enum variant variant,
-                 struct err *err)
+static int build(struct algo **ret, const struct algo_args *args, struct err *err)
 {
+    const enum variant variant = (enum variant)args->ops->variant;
     const struct space *self = &args->agents[args->self];
     const struct agent_config *c = args->config;
     struct algo *a;
@@ -305,21 +286,6 @@ static int build(struct algo **ret, const struct algo_args *args, enum variant v
     return 0;
 }
 
-static int build_maddpg(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, MADDPG, err);
-}
-
-static int build_ddpg(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, DDPG, err);
-}
-
-static int build_matd3(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, MATD3, err);
-}
-
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
 {
     if (a->share != NULL) {
@@ -340,16 +306,16 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 {
     struct operation *const ops[] = {a->init_variables, a->init_targets};
 
-    return algo_run_each(s, ops, a->init_targets != NULL ? 2 : 1, key, err);
+    return algo_run_each(s, ops, 2, key, err);
 }
 
-#define OPS(algorithm)                                                                   \
+#define OPS(NAME, VARIANT)                                                               \
     {                                                                                    \
-        .name = #algorithm, .build = build_##algorithm, .free = maddpg_free,             \
+        .name = NAME, .variant = (VARIANT), .build = build, .free = maddpg_free,         \
         .stages = stages, .reads = maddpg_reads, .lives = lives, .init = init,           \
         .act = act, .stage = maddpg_stage,                                               \
     }
 
-const struct algo_ops maddpg_ops = OPS(maddpg);
-const struct algo_ops ddpg_ops = OPS(ddpg);
-const struct algo_ops matd3_ops = OPS(matd3);
+const struct algo_ops maddpg_ops = OPS("maddpg", MADDPG);
+const struct algo_ops ddpg_ops = OPS("ddpg", DDPG);
+const struct algo_ops matd3_ops = OPS("matd3", MATD3);

@@ -159,7 +159,7 @@ struct algo {
     struct feed *feeds;           /* room for the longest run's */
     size_t n_feeds;
     /* (act_rows, U): draws; then, if masked, masks; then, with an id, inputs */
-    float *act_raw;
+    void *act_memory;
     int64_t act_rows;
     int *columns;      /* places in the log: the seen agents' obs, then their action */
     int *next_columns; /* the seen agents' next_obs */

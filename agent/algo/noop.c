@@ -5,11 +5,6 @@
 
 #include <string.h>
 
-static int noop_open(void **ret, const struct policy_args *args, struct err *err)
-{
-    return 0;
-}
-
 static int noop_decide(void *policy, const struct space *self, struct session *s,
                        const struct decision *d, float *actions, struct err *err)
 {
@@ -21,4 +16,4 @@ static int noop_decide(void *policy, const struct space *self, struct session *s
     return 0;
 }
 
-const struct fixed_policy noop_policy = {.open = noop_open, .decide = noop_decide};
+const struct fixed_policy noop_policy = {.decide = noop_decide};

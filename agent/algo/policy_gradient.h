@@ -189,7 +189,7 @@ struct algo {
     struct pg_window window;
     double sums[PG_SUMS]; /* newest answer of `prepare` */
     struct pg_columns columns;
-    float *act_memory; /* (act_rows, I + 2 U) */
+    void *act_memory; /* (act_rows, I + 2 U) */
     int64_t act_rows;
 };
 

@@ -47,11 +47,10 @@ int pg_reserve(struct algo *a, int64_t n, struct err *err)
 
     if (n <= w->rows)
         return 0;
-    w->rows = w->order_n = 0;
-    if (rows_allocate(&w->memory, lay_out(a, w, NULL, (size_t)n), n, err) < 0)
+    w->order_n = 0;
+    if (rows_reserve(&w->memory, &w->rows, n, lay_out(a, w, NULL, (size_t)n), err) < 0)
         return ERR_NOMEM;
     (void)lay_out(a, w, w->memory, (size_t)n);
-    w->rows = n;
     return 0;
 }
 

@@ -133,8 +133,8 @@ struct algo {
     float live_value[Q_LIVES]; /* as of the request under way */
 
     struct q_batch batch;
-    float *act_rows; /* scratch of act */
-    int64_t n_act_rows;
+    void *act_memory; /* scratch of act, for act_rows copies */
+    int64_t act_rows;
     uint8_t *allowed;                 /* (C) of one row */
     int own_action, own_next_allowed; /* columns */
 

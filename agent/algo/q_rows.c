@@ -101,11 +101,9 @@ static int reserve(struct q_rows *r, int64_t n, struct err *err)
 {
     if (n <= r->n)
         return 0;
-    r->n = 0;
-    if (rows_allocate(&r->memory, lay_out(r, NULL, (size_t)n), n, err) < 0)
+    if (rows_reserve(&r->memory, &r->n, n, lay_out(r, NULL, (size_t)n), err) < 0)
         return ERR_NOMEM;
     (void)lay_out(r, r->memory, (size_t)n);
-    r->n = n;
     return 0;
 }
 

@@ -5,11 +5,6 @@
 
 #include <math.h>
 
-static int random_open(void **ret, const struct policy_args *args, struct err *err)
-{
-    return 0;
-}
-
 /* Draws a uniform number per choice; each head takes the choice with the largest. */
 static int random_decide(void *policy, const struct space *self, struct session *s,
                          const struct decision *d, float *actions, struct err *err)
@@ -32,4 +27,4 @@ static int random_decide(void *policy, const struct space *self, struct session 
     return 0;
 }
 
-const struct fixed_policy random_policy = {.open = random_open, .decide = random_decide};
+const struct fixed_policy random_policy = {.decide = random_decide};

@@ -53,8 +53,19 @@ int rows_allocate(void **memory, size_t floats, int64_t rows, struct err *err)
     free(*memory);
     *memory = mem_aligned(floats * sizeof(float));
     if (*memory == NULL)
-        return err_set(err, ERR_NOMEM, "no memory for a batch of %lld rows",
-                       (long long)rows);
+        return err_set(err, ERR_NOMEM, "no memory for %lld rows", (long long)rows);
+    return 0;
+}
+
+int rows_reserve(void **memory, int64_t *room, int64_t rows, size_t floats,
+                 struct err *err)
+{
+    if (rows <= *room)
+        return 0;
+    *room = 0;
+    if (rows_allocate(memory, floats, rows, err) < 0)
+        return ERR_NOMEM;
+    *room = rows;
     return 0;
 }
 

@@ -328,7 +328,9 @@ static void join_group(struct service *s)
 static int build(struct service *s, int central, const struct world *world,
                  struct err *err)
 {
-    struct algo_args args = {.config = &s->config,
+    struct algo_args args = {.ops =
+                                 s->forced != NULL ? s->forced : algo_choose(&s->config),
+                             .config = &s->config,
                              .agents = s->agents,
                              .n_agents = s->n_agents,
                              .self = s->self,
@@ -342,7 +344,7 @@ static int build(struct service *s, int central, const struct world *world,
                              .prefix = *world->prefix != '\0' ? world->prefix : NULL};
     int rc;
 
-    s->ops = s->forced != NULL ? s->forced : algo_choose(&s->config);
+    s->ops = args.ops;
     if (s->ops == NULL)
         return err_set(err, ERR_CONFIG, "algorithm '%s' is not in this build",
                        s->config.algorithm);
@@ -519,7 +521,7 @@ static void pack_reads(const struct reads *r, struct msg_out *out)
 static void pack_description(struct service *s, struct msg_out *out)
 {
     size_t n;
-    const struct stage *stages = s->ops->stages(s->algo, &n);
+    const struct stage *stages = service_stages(s, &n);
 
     msg_map(out, 9u + (graph_first_libm(s->graph) != NULL) + (s->share != NULL));
     msg_key(out, "variables");

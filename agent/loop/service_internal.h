@@ -108,6 +108,8 @@ int service_find_tensor(const struct service *s, const char *name, struct output
                         struct err *err);
 int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
+/* The stages that the algorithm declares. */
+const struct stage *service_stages(const struct service *s, size_t *ret_n);
 /* The stage of that name: one that the algorithm declares, or `propose`, which every
  * agent with a policy has. NULL if there is none. */
 const struct stage *service_find_stage(const struct service *s, const char *name);
