@@ -239,12 +239,9 @@ Tf__TensorProto *tensor_to_proto(struct arena *a, const struct tensor *t)
 
 static void set_opaque(struct arena *a, const Tf__AttrValue *v, struct attr *ret)
 {
-    struct wbuf b = {0};
+    const ProtobufCBinaryData b = message_packed(a, v);
 
-    message_pack(&b, v);
-    *ret = (struct attr){
-        .kind = ATTR_OPAQUE, .s = arena_memdup(a, b.data, b.len), .s_len = b.len};
-    wbuf_done(&b);
+    *ret = (struct attr){.kind = ATTR_OPAQUE, .s = (const char *)b.data, .s_len = b.len};
 }
 
 static void list_of_strings(struct arena *a, const Tf__AttrValue__ListValue *l,
