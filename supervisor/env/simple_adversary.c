@@ -43,12 +43,6 @@ static void build(struct particle_world *w, const void *params)
     particle_add_landmarks(w, n, &(struct particle_entity){.size = 0.08});
 }
 
-static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
-{
-    particle_draw_goal(w, d, copy, GOAL);
-    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
-}
-
 static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
 {
     if (self != ADVERSARY)
@@ -102,7 +96,6 @@ static const struct particle_goal goals[] = {{"goal", -1}};
 const struct particle_scenario particle_simple_adversary = {
     .goals = goals,
     .build = build,
-    .reset = reset,
     .observe = observe,
     .symmetry = symmetry,
     .reward = reward,
