@@ -232,7 +232,6 @@ static int enter_paused(struct rollout *r, struct err *err)
 {
     struct rollout_progress at;
 
-    (void)err;
     report_round(r);
     rollout_keep(r);
     rollout_progress(r, &at);
@@ -245,7 +244,6 @@ static int enter_paused(struct rollout *r, struct err *err)
 
 static int enter_done(struct rollout *r, struct err *err)
 {
-    (void)err;
     report_round(r);
     r->over = 1;
     rollout_serve_end(r, NULL);
