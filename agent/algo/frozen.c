@@ -17,7 +17,6 @@
 #include "agent/algo/choices.h"
 #include "agent/algo/fixed.h"
 #include "agent/algo/parts.h"
-#include "agent/graph/lookup.h"
 #include "agent/saver/metagraph_import.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"

@@ -35,6 +35,12 @@ int shape_same(const struct shape_args *args)
     return 0;
 }
 
+int shape_declared(const struct shape_args *args)
+{
+    args->out[0] = *attr_shape(args->op, "shape");
+    return 0;
+}
+
 int shape_scalar(const struct shape_args *args)
 {
     for (int i = 0; i < operation_n_outputs(args->op); i++)

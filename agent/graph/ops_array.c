@@ -8,12 +8,6 @@
 
 /* ---- constants and pass-through ---- */
 
-static int placeholder_shape(const struct shape_args *args)
-{
-    args->out[0] = *attr_shape(args->op, "shape");
-    return 0;
-}
-
 static int const_shape(const struct shape_args *args)
 {
     const struct tensor *value = &operation_attr(args->op, "value")->tensor;
@@ -400,7 +394,7 @@ GRAD(tile_grad)
 /* ---- the rows ---- */
 
 static const struct op_def rows[] = {
-    {"Placeholder", OP_NO_GRADIENT, placeholder_shape, NULL,
+    {"Placeholder", OP_NO_GRADIENT, shape_declared, NULL,
      "-> output:dtype; dtype:type, shape:shape=unknown"},
     {"PlaceholderWithDefault", 0, placeholder_with_default_shape, identity_grad,
      "input:dtype -> output:dtype; dtype:type, shape:shape"},
