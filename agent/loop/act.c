@@ -1,4 +1,4 @@
-#include "agent/loop/fetch.h"
+#include "agent/loop/service_internal.h"
 
 #include "common/mem/copy.h"
 

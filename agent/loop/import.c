@@ -1,8 +1,9 @@
-/* The request `import`: takes the graph of a MetaGraphDef instead of building an
- * algorithm's. */
+/* Graphs in TensorFlow's format: the request `import` takes the graph of a MetaGraphDef
+ * instead of building an algorithm's, `metagraph` exports the graph. */
 #include "agent/loop/service_internal.h"
 
 #include "agent/graph/op_table.h"
+#include "agent/saver/metagraph_export.h"
 #include "agent/saver/metagraph_import.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PREFIX = 4096, MAX_OTHER_OBJECTS = 64 };
+enum { MAX_PREFIX = 4096, MAX_OTHER_OBJECTS = 64, ENVELOPE_BYTES = 1024 };
 
 struct import_request {
     int restored;
@@ -277,5 +278,41 @@ int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
     msg_key(out, "block_bytes");
     msg_u64(out, 0);
     msg_refusal(out, &why);
+    return 0;
+}
+
+/* ---- export ---- */
+
+/* Exports the graph, with the nodes of a Saver for the variables that checkpoints hold.
+ * Called once, since it adds those nodes to the graph. */
+static int export_graph(struct service *s, struct err *err)
+{
+    struct saver_options options = SAVER_DEFAULTS;
+    struct saver *saver = NULL;
+    int rc;
+
+    options.allow_empty = 1;
+    rc = saver_new(&saver, s->graph, &options, err);
+    if (rc < 0)
+        return rc;
+    metagraph_export(&s->metagraph, s->graph, saver_as_def(saver), NULL);
+    saver_free(saver);
+    return 0;
+}
+
+int handle_metagraph(struct service *s, const struct msg *m, struct msg_out *out,
+                     struct err *err)
+{
+    int rc = s->metagraph.len == 0 ? export_graph(s, err) : 0;
+
+    if (rc == 0 && s->metagraph.len > FRAME_MAX_BYTES - ENVELOPE_BYTES)
+        rc = err_set(err, ERR_LIMIT, "a graph of %zu bytes fits no message",
+                     s->metagraph.len);
+    if (rc < 0)
+        return rc;
+    msg_begin_response(out, m->id);
+    msg_map(out, 1);
+    msg_key(out, "metagraph");
+    msg_bin(out, s->metagraph.data, s->metagraph.len);
     return 0;
 }
