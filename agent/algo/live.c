@@ -98,6 +98,15 @@ void live_constant(struct graph *g, struct live *l, double value, float instead_
     live_bind(g, l, constant_f32(g, x > 0 ? x : instead_of_zero, name));
 }
 
+struct live live_fed(struct graph *g, const char *key, double value,
+                     float instead_of_zero, const char *name)
+{
+    struct live l = live_new(g, key, value);
+
+    live_constant(g, &l, value, instead_of_zero, name);
+    return l;
+}
+
 void live_bind(struct graph *g, struct live *l, struct output constant)
 {
     l->constant = constant;

@@ -44,6 +44,9 @@ void live_rates(struct graph *g, const struct agent_config *c, struct live *ret_
  * value, or where that is 0, instead_of_zero. */
 void live_constant(struct graph *g, struct live *l, double value, float instead_of_zero,
                    const char *name);
+/* Both at once, for a setting that is a number. */
+struct live live_fed(struct graph *g, const char *key, double value,
+                     float instead_of_zero, const char *name);
 /* The same with an existing constant, which may be another setting's `constant`.
  * OUTPUT_NONE: nothing happens. */
 void live_bind(struct graph *g, struct live *l, struct output constant);

@@ -160,8 +160,6 @@ void q_team_done(struct q_team *t);
  * observations. */
 void q_member_reads(struct q_team *t, size_t k, const struct space *agents, int with_obs,
                     struct reads *r);
-/* ERR_ARG: the rows are not episodes. */
-int q_rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
 /* only: the place of the one member that counts; N: all of them do. rows (B, L), weights
  * (B) or NULL. scale: of the rewards (reward_scale.h). */
 int q_rows_gather(struct q_rows *r, const struct q_team *t, size_t only,

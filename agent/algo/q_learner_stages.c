@@ -515,7 +515,7 @@ int q_stage(struct algo *a, struct session *s, const struct stage_args *args,
         return apply(a, s, args, ret, err);
     if (strcmp(name, "assign") == 0)
         return assign(a, s, args, err);
-    if ((r = q_rows_check(args, a->n_agents, err)) < 0)
+    if ((r = rows_check_episodes(args, a->n_agents, err)) < 0)
         return r;
     if (a->mixing != Q_ALONE && args->groups != 1)
         return err_set(err, ERR_ARG, "%s: a team learns from one batch",

@@ -8,15 +8,26 @@
 
 #define ALIGN_FLOATS 16 /* 64 bytes */
 
-int rows_check(const struct stage_args *args, size_t n_agents, struct err *err)
+static int check(const struct stage_args *args, int fits, const char *what,
+                 size_t n_agents, struct err *err)
 {
-    if (args->batch < 1 || args->length != 1 || args->store == NULL)
-        return err_set(err, ERR_ARG, "stage %s: rows of single steps expected",
-                       args->stage->name);
+    if (args->batch < 1 || !fits || args->store == NULL)
+        return err_set(err, ERR_ARG, "stage %s: rows of %s expected", args->stage->name,
+                       what);
     if (args->groups != 1 && args->groups != (int64_t)n_agents)
         return err_set(err, ERR_ARG, "stage %s: %lld groups of rows for %zu agents",
                        args->stage->name, (long long)args->groups, n_agents);
     return 0;
+}
+
+int rows_check(const struct stage_args *args, size_t n_agents, struct err *err)
+{
+    return check(args, args->length == 1, "single steps", n_agents, err);
+}
+
+int rows_check_episodes(const struct stage_args *args, size_t n_agents, struct err *err)
+{
+    return check(args, args->length >= 1, "episodes", n_agents, err);
 }
 
 int rows_check_symmetry(const struct space *agents, size_t n_agents, size_t self,

@@ -7,9 +7,10 @@
 
 #include "agent/algo/algo.h"
 
-/* Checks that the request has rows of single steps, with G equal to 1 or n_agents.
- * ERR_ARG. */
+/* Check that the request has rows of single steps, or of episodes, with G equal to 1 or
+ * n_agents. ERR_ARG. */
 int rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
+int rows_check_episodes(const struct stage_args *args, size_t n_agents, struct err *err);
 /* For algorithms that read each other's proposals: refuses a learner without symmetry
  * beside one with it, since proposals for turned rows do not fit a critic that sees the
  * rows as stored. ERR_CONFIG. */
