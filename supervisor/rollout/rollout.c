@@ -2,7 +2,6 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/rollout/log_reads.h"
 #include "supervisor/trace/trace.h"
 
 #include <errno.h>
