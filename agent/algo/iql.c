@@ -12,13 +12,11 @@
 int iql_run_network(struct algo *a, struct session *s, struct output q, const float *obs,
                     int64_t n, float *ret, struct err *err)
 {
-    const struct feed feed = {a->obs,
-                              tensor_const_view(DT_FLOAT, SHAPE(n, a->self->obs), obs)};
-    const struct run_args run = {
-        .feeds = &feed, .n_feeds = 1, .fetches = &q, .n_fetches = 1};
     struct tensor values = tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), ret);
 
-    return session_run(s, &run, &values, err);
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->obs, obs, n, a->self->obs);
+    return feeds_fetch(&a->feeds, s, &q, &values, 1, err);
 }
 
 /* ---- acting ---- */
@@ -72,6 +70,7 @@ static void iql_free(struct algo *a)
     reward_scale_done(&a->scale);
     free(a->batch.memory);
     free(a->act_memory);
+    free(a->feeds.list);
     free(a->allowed);
     free(a);
 }

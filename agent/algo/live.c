@@ -168,13 +168,13 @@ int live_value(const struct live *l, struct session *s, uint64_t step, float *re
     return 0;
 }
 
-int lives_read(const struct live *l, size_t n, struct session *s, uint64_t step,
-               float *ret, struct err *err)
+int lives_read(struct live *l, size_t n, struct session *s, uint64_t step,
+               struct err *err)
 {
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < n; i++)
         if (l[i].variable != NULL)
-            r = live_value(&l[i], s, step, &ret[i], err);
+            r = live_value(&l[i], s, step, &l[i].value, err);
     return r;
 }

@@ -30,31 +30,6 @@ static const struct stage shared_maddpg_stages[] = {
 };
 static const struct stage shared_ddpg_stages[] = {SHARE_STAGES(0, 2, NULL)};
 
-/* ---- live settings and feeds ---- */
-
-int maddpg_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err)
-{
-    return lives_read(a->live, LIVE_COUNT, s, step, a->live_value, err);
-}
-
-void maddpg_feeds_begin(struct algo *a)
-{
-    a->n_feeds = 0;
-}
-
-void maddpg_feed(struct algo *a, struct output output, float *data, int64_t rows,
-                 int64_t width)
-{
-    a->feeds[a->n_feeds++] =
-        (struct feed){output, tensor_view(DT_FLOAT, SHAPE(rows, width), data)};
-}
-
-void maddpg_feed_live(struct algo *a, enum live_key key)
-{
-    a->feeds[a->n_feeds++] = (struct feed){
-        a->live[key].constant, tensor_view(DT_FLOAT, SHAPE_SCALAR, &a->live_value[key])};
-}
-
 /* ---- acting ---- */
 
 /* action += exploration_noise * half the range * normal, kept inside the bounds. */
@@ -81,14 +56,10 @@ static int act_deterministic(struct algo *a, struct session *s,
                              struct err *err)
 {
     const int64_t rows = (int64_t)args->n_copies;
-    struct run_args run = {.feeds = a->feeds,
-                           .n_feeds = a->n_feeds,
-                           .fetches = &a->policy.action,
-                           .n_fetches = 1};
     struct tensor action =
         tensor_view(DT_FLOAT, SHAPE(rows, maddpg_self(a)->width), ret->actions);
     struct ramp noise;
-    int r = session_run(s, &run, &action, err);
+    int r = feeds_fetch(&a->feeds, s, &a->policy.action, &action, 1, err);
 
     if (r < 0 || args->mode != ACT_EXPLORE)
         return r;
@@ -105,7 +76,7 @@ static void feed_allowed(struct algo *a, const struct act_args *args)
     float *x = (float *)a->act_memory + args->n_copies * (size_t)space->width;
 
     choices_open(space, args->allowed, args->n_copies, x);
-    maddpg_feed(a, a->allowed, x, (int64_t)args->n_copies, space->width);
+    feeds_add(&a->feeds, a->allowed, x, (int64_t)args->n_copies, space->width);
 }
 
 /* Each row's noise is drawn with the key and counter of its copy, and fed, so that it
@@ -118,25 +89,22 @@ static int act_gumbel(struct algo *a, struct session *s, const struct act_args *
     const int64_t rows = (int64_t)args->n_copies;
     const int greedy = args->mode == ACT_GREEDY;
     const int chooses = greedy || a->config->settings.execute == EXECUTE_HARD;
-    struct run_args run = {.fetches = greedy    ? &a->policy.raw
-                                      : chooses ? &a->policy.scores
-                                                : &a->policy.action,
-                           .n_fetches = 1};
+    const struct output *fetch = greedy    ? &a->policy.raw
+                                 : chooses ? &a->policy.scores
+                                           : &a->policy.action;
     struct tensor action = tensor_view(DT_FLOAT, SHAPE(rows, space->width), ret->actions);
     int r;
 
     if (!greedy) {
         rng_uniform_rows_f32(args->key, args->counter, args->draw_first, a->act_memory,
                              args->n_copies, (size_t)space->width);
-        maddpg_feed(a, a->policy.noise, a->act_memory, rows, space->width);
+        feeds_add(&a->feeds, a->policy.noise, a->act_memory, rows, space->width);
         if (a->masked)
             feed_allowed(a, args);
     }
     if (!chooses)
-        maddpg_feed_live(a, LIVE_TEMPERATURE);
-    run.feeds = a->feeds;
-    run.n_feeds = a->n_feeds;
-    r = session_run(s, &run, &action, err);
+        feeds_live(&a->feeds, &a->live[LIVE_TEMPERATURE]);
+    r = feeds_fetch(&a->feeds, s, fetch, &action, 1, err);
     if (r == 0 && chooses)
         choices_harden(space, ret->actions, args->allowed, args->n_copies);
     return r;
@@ -154,15 +122,14 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
     /* one temperature for all copies, that of the first copy's step */
     if (r == 0 && !a->deterministic && a->config->settings.execute == EXECUTE_SOFT)
         r = live_value(&a->live[LIVE_TEMPERATURE], s, args->step,
-                       &a->live_value[LIVE_TEMPERATURE], err);
+                       &a->live[LIVE_TEMPERATURE].value, err);
     if (r < 0)
         return r;
-    maddpg_feeds_begin(a);
-    a->feeds[a->n_feeds++] = (struct feed){
-        a->obs[a->seen.own],
-        tensor_const_view(DT_FLOAT, SHAPE(rows, a->seen.input),
-                          agent_id_behind(&a->seen.id, args, maddpg_self(a)->obs,
-                                          (float *)a->act_memory + before))};
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->obs[a->seen.own],
+              agent_id_behind(&a->seen.id, args, maddpg_self(a)->obs,
+                              (float *)a->act_memory + before),
+              rows, a->seen.input);
     return a->deterministic ? act_deterministic(a, s, args, ret, err)
                             : act_gumbel(a, s, args, ret, err);
 }
@@ -191,10 +158,10 @@ static void make_learners(struct algo *a)
 {
     const struct agent_config *c = a->config;
 
-    a->critic_learner =
-        (struct learner){"q_func/", network_optimizer(c, &c->critic), LIVE_CRITIC_RATE};
-    a->actor_learner =
-        (struct learner){"p_func/", network_optimizer(c, &c->actor), LIVE_ACTOR_RATE};
+    a->critic_learner = (struct learner){"q_func/", network_optimizer(c, &c->critic),
+                                         LIVE_CRITIC_RATE, "critic_grad_norm"};
+    a->actor_learner = (struct learner){"p_func/", network_optimizer(c, &c->actor),
+                                        LIVE_ACTOR_RATE, "actor_grad_norm"};
 }
 
 static int64_t joint_width(const struct algo *a)
@@ -236,7 +203,7 @@ static void maddpg_free(struct algo *a)
     free(a->action);
     free(a->columns);
     free(a->next_columns);
-    free(a->feeds);
+    free(a->feeds.list);
     free(a);
 }
 
@@ -276,7 +243,6 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->action = xcalloc(a->seen.n, sizeof(*a->action));
     a->columns = xcalloc(2 * a->seen.n, sizeof(*a->columns));
     a->next_columns = xcalloc(a->seen.n, sizeof(*a->next_columns));
-    a->feeds = xcalloc(a->n_agents + 5 + LIVE_COUNT, sizeof(*a->feeds));
     r = maddpg_build_graph(a, err);
     if (r < 0) {
         maddpg_free(a);

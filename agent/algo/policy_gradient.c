@@ -147,6 +147,7 @@ static void pg_free(struct algo *a)
     reward_scale_done(&a->scale);
     free(a->window.memory);
     free(a->act_memory);
+    free(a->feeds.list);
     free(a->seen);
     free(a->columns.obs);
     free(a->columns.next_obs);

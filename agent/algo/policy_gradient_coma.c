@@ -180,11 +180,11 @@ void pg_lambda_returns(const struct algo *a, const struct stage_args *args,
                                      .terminated = w->terminated,
                                      .truncated = w->cut,
                                      .value = w->next_value,
-                                     .discount = a->live_value[PG_DISCOUNT]};
+                                     .discount = a->live[PG_DISCOUNT].value};
     const int64_t n_step = a->config->settings.n_step;
 
-    if (a->live_value[PG_LAMBDA] > 0)
-        targets_lambda(&rows, a->live_value[PG_LAMBDA], kept->returns);
+    if (a->live[PG_LAMBDA].value > 0)
+        targets_lambda(&rows, a->live[PG_LAMBDA].value, kept->returns);
     else
         targets_n_step(&rows, n_step > 0 ? n_step : 1, kept->returns);
 }

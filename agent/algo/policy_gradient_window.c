@@ -233,7 +233,7 @@ int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args
                                  .cut = w->cut,
                                  .value = w->scaled_value,
                                  .next_value = w->next_value,
-                                 .discount = a->live_value[PG_DISCOUNT]};
+                                 .discount = a->live[PG_DISCOUNT].value};
     const int64_t n_step = a->config->settings.n_step;
     struct value_scale scale;
     struct reward_scaling rewards;
@@ -257,7 +257,7 @@ int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args
     } else if (n_step > 0)
         gae_n_step(&gae, n_step, kept->advantage, kept->returns);
     else
-        gae_advantages(&gae, a->live_value[PG_LAMBDA], kept->advantage, kept->returns);
+        gae_advantages(&gae, a->live[PG_LAMBDA].value, kept->advantage, kept->returns);
     add_up(w, kept, n, a->sums);
     return 0;
 }

@@ -130,7 +130,6 @@ struct algo {
     struct output norm;
     struct operation *train, *update_target, *copy_target, *init_variables;
     struct live live[Q_LIVES];
-    float live_value[Q_LIVES]; /* as of the request under way */
 
     struct q_batch batch;
     void *act_memory; /* scratch of act, for act_rows copies */

@@ -13,13 +13,13 @@
 
 int q_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err)
 {
-    a->live_value[Q_HYSTERESIS] = 1;
-    return lives_read(a->live, Q_LIVES, s, step, a->live_value, err);
+    a->live[Q_HYSTERESIS].value = 1;
+    return lives_read(a->live, Q_LIVES, s, step, err);
 }
 
 static struct feed feed_live(struct algo *a, enum q_live key)
 {
-    return (struct feed){a->live[key].constant, tensor_scalar_f32(&a->live_value[key])};
+    return (struct feed){a->live[key].constant, tensor_scalar_f32(&a->live[key].value)};
 }
 
 /* ---- the batch ---- */
@@ -313,7 +313,7 @@ static void find_slopes(struct algo *a, const float *q, struct stage_result *ret
 {
     struct q_batch *b = &a->batch;
     const int64_t n = b->batch * b->length;
-    const float share = q_rows_share(&a->rows, n), bad = a->live_value[Q_HYSTERESIS];
+    const float share = q_rows_share(&a->rows, n), bad = a->live[Q_HYSTERESIS].value;
     double measured[Q_REPORTED];
 
     for (int64_t i = 0; i < n; i++) {
@@ -346,8 +346,8 @@ static int mix_here(struct algo *a, struct session *s, const struct stage_args *
         r = add_team(a, args, "next", b->team_next, err);
     if (r < 0)
         return r;
-    q_targets(&a->rows, a->config, next, a->live_value[Q_DISCOUNT],
-              a->live_value[Q_LAMBDA], b->batch, b->length, b->y);
+    q_targets(&a->rows, a->config, next, a->live[Q_DISCOUNT].value,
+              a->live[Q_LAMBDA].value, b->batch, b->length, b->y);
     find_slopes(a, q, ret);
     q_priorities(&a->rows, q, b->y, b->batch, b->length, b->priority);
     return 0;

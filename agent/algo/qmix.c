@@ -348,8 +348,8 @@ static int run_train(struct algo *a, struct mixer *m, struct session *s,
         {m->state_in, tensor_view(DT_FLOAT, SHAPE(n, m->state), m->states)},
         {m->y, tensor_view(DT_FLOAT, SHAPE(n, 1), m->targets)},
         {m->weight, tensor_view(DT_FLOAT, SHAPE(n, 1), m->weights)},
-        {a->live[Q_CLIP_NORM].constant, tensor_scalar_f32(&a->live_value[Q_CLIP_NORM])},
-        {m->learning_rate, tensor_scalar_f32(&a->live_value[Q_RATE])}};
+        {a->live[Q_CLIP_NORM].constant, tensor_scalar_f32(&a->live[Q_CLIP_NORM].value)},
+        {m->learning_rate, tensor_scalar_f32(&a->live[Q_RATE].value)}};
     const struct output fetches[] = {m->dq, m->norm, m->mixed};
     const struct run_args run = {.feeds = feeds,
                                  .n_feeds = 6,
@@ -397,8 +397,8 @@ static int mix(struct algo *a, struct mixer *m, struct session *s,
     r = run_mixed(m, s, m->target_mixed, m->nexts, m->next_states, n, m->next_mixed, err);
     if (r < 0)
         return r;
-    q_targets(&m->rows, a->config, m->next_mixed, a->live_value[Q_DISCOUNT],
-              a->live_value[Q_LAMBDA], args->batch, args->length, m->targets);
+    q_targets(&m->rows, a->config, m->next_mixed, a->live[Q_DISCOUNT].value,
+              a->live[Q_LAMBDA].value, args->batch, args->length, m->targets);
     share = q_rows_share(&m->rows, n);
     for (int64_t i = 0; i < n; i++)
         m->weights[i] = share * m->rows.weight[i];

@@ -196,6 +196,7 @@ static void sac_free(struct algo *a)
         return;
     free(a->batch.memory);
     free(a->act_memory);
+    free(a->feeds.list);
     free(a->allowed_choices);
     free(a->columns.obs);
     seen_done(&a->seen);
