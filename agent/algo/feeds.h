@@ -67,6 +67,16 @@ static inline int feeds_fetch(const struct feeds *f, struct session *s,
     return session_run(s, &run, values, err);
 }
 
+/* Runs one operation with the feeds collected. */
+static inline int feeds_run(const struct feeds *f, struct session *s,
+                            struct operation *target, struct err *err)
+{
+    const struct run_args run = {
+        .feeds = f->list, .n_feeds = f->n, .targets = &target, .n_targets = 1};
+
+    return session_run(s, &run, NULL, err);
+}
+
 #define FETCHES_MAX 8
 struct fetches {
     size_t n;

@@ -180,13 +180,9 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
 
 static int run_target_update(struct algo *a, struct session *s, struct err *err)
 {
-    struct run_args run = {.targets = &a->update_target, .n_targets = 1};
-
     feeds_begin(&a->feeds);
     feeds_live(&a->feeds, &a->live[IQL_POLYAK]);
-    run.feeds = a->feeds.list;
-    run.n_feeds = a->feeds.n;
-    return session_run(s, &run, NULL, err);
+    return feeds_run(&a->feeds, s, a->update_target, err);
 }
 
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,

@@ -215,11 +215,10 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
 
     if (r < 0 || (r = propose_at(a, s, args, args->rows, n, err)) < 0)
         return r;
-    ret->n_outputs = 1;
-    ret->output[0].name = "action";
-    ret->output[0].value =
-        tensor_view(DT_FLOAT, SHAPE(args->groups, args->batch, maddpg_self(a)->width),
-                    a->batch.proposal);
+    stage_output(ret, "action",
+                 tensor_view(DT_FLOAT,
+                             SHAPE(args->groups, args->batch, maddpg_self(a)->width),
+                             a->batch.proposal));
     return 0;
 }
 
@@ -426,18 +425,11 @@ static int run_actor(struct algo *a, struct session *s, const struct stage_args 
 }
 
 /* D */
-static int run_target_updates(struct algo *a, struct session *s,
-                              const struct stage_args *args, struct err *err)
+static int run_target_updates(struct algo *a, struct session *s, struct err *err)
 {
-    const struct fetches nothing = {0};
-    struct run_args run;
-
     feeds_begin(&a->feeds);
     feeds_live(&a->feeds, &a->live[LIVE_POLYAK]);
-    run = collected_run(&a->feeds, &nothing, args);
-    run.targets = &a->update_targets;
-    run.n_targets = 1;
-    return session_run(s, &run, NULL, err);
+    return feeds_run(&a->feeds, s, a->update_targets, err);
 }
 
 /* A and B. */
@@ -528,7 +520,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
     if (r < 0 || l == NULL)
         return r;
     return l == &a->critic_learner ? reward_scale_read(&a->scale, s, args, &scale, err)
-                                   : run_target_updates(a, s, args, err);
+                                   : run_target_updates(a, s, err);
 }
 
 /* ---- the stages ---- */
@@ -547,7 +539,7 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
     if (!moves_policy(a, args))
         return 0;
     r = learn_policy(a, s, args, ret, err);
-    return r < 0 || shares ? r : run_target_updates(a, s, args, err);
+    return r < 0 || shares ? r : run_target_updates(a, s, err);
 }
 
 int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *args,

@@ -67,9 +67,7 @@ int pg_propose(struct algo *a, struct session *s, const struct stage_args *args,
         args->store, &(struct life_columns){a->columns.alive, a->columns.terminated},
         w->batch_row, (size_t)ends, w->alive, w->terminated, width, w->action);
     spread(w, ends, n, w->action, width);
-    ret->n_outputs = 1;
-    ret->output[0].name = "action";
-    ret->output[0].value = tensor_view(DT_FLOAT, SHAPE(1, n, width), w->action);
+    stage_output(ret, "action", tensor_view(DT_FLOAT, SHAPE(1, n, width), w->action));
     return 0;
 }
 

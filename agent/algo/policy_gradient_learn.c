@@ -285,16 +285,12 @@ static int run_target_update(struct algo *a, struct session *s,
                              const struct stage_args *args, struct err *err)
 {
     const uint64_t every = (uint64_t)a->config->settings.target_every;
-    struct run_args run = {.targets = every > 0 ? &a->init_target : &a->update_target,
-                           .n_targets = 1};
 
     if (a->update_target == NULL || (every > 0 && (args->update + 1) % every != 0))
         return 0;
     feeds_begin(&a->feeds);
     feeds_live(&a->feeds, &a->live[PG_POLYAK]);
-    run.feeds = a->feeds.list;
-    run.n_feeds = a->feeds.n;
-    return session_run(s, &run, NULL, err);
+    return feeds_run(&a->feeds, s, every > 0 ? a->init_target : a->update_target, err);
 }
 
 /* ---- the stages ---- */
@@ -321,9 +317,7 @@ static int prepare(struct algo *a, struct session *s, const struct stage_args *a
         return rc < 0
                    ? rc
                    : pg_normalize(a, s, kept, args->batch * args->length, a->sums, err);
-    ret->n_outputs = 1;
-    ret->output[0].name = "sums";
-    ret->output[0].value = tensor_view(DT_DOUBLE, SHAPE(PG_SUMS), a->sums);
+    stage_output(ret, "sums", tensor_view(DT_DOUBLE, SHAPE(PG_SUMS), a->sums));
     return rc;
 }
 
@@ -475,10 +469,9 @@ static int turn(struct algo *a, struct session *s, const struct stage_args *args
     for (int64_t i = 0; i < n; i++)
         if (w->alive[i] != 0)
             factor[i] *= (float)exp_f64((double)(after[i] - before[i]));
-    ret->n_outputs = 1;
-    ret->output[0].name = "factor";
-    ret->output[0].value =
-        tensor_view(DT_FLOAT, SHAPE(a->teams, args->batch, args->length), w->factor);
+    stage_output(
+        ret, "factor",
+        tensor_view(DT_FLOAT, SHAPE(a->teams, args->batch, args->length), w->factor));
     return 0;
 }
 

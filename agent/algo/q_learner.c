@@ -50,17 +50,15 @@ static int run_act(struct algo *a, struct session *s, const float *input,
                    const float *carry, int64_t n, float *q, float *next_carry,
                    struct err *err)
 {
-    const struct feed feeds[] = {
-        {a->act_input, tensor_const_view(DT_FLOAT, SHAPE(n, a->inputs), input)},
-        {a->act_carry, tensor_const_view(DT_FLOAT, SHAPE(n, a->units), carry)}};
     const struct output fetches[] = {a->act_q, a->act_next_carry};
-    const size_t parts = a->units > 0 ? 2 : 1;
-    const struct run_args run = {
-        .feeds = feeds, .n_feeds = parts, .fetches = fetches, .n_fetches = parts};
     struct tensor values[] = {tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), q),
                               tensor_view(DT_FLOAT, SHAPE(n, a->units), next_carry)};
 
-    return session_run(s, &run, values, err);
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->act_input, input, n, a->inputs);
+    if (a->units > 0)
+        feeds_add(&a->feeds, a->act_carry, carry, n, a->units);
+    return feeds_fetch(&a->feeds, s, fetches, values, a->units > 0 ? 2 : 1, err);
 }
 
 static int act(struct algo *a, struct session *s, const struct act_args *args,
@@ -172,6 +170,7 @@ static void free_learner(struct algo *a)
     mixers_free(a);
     free(a->batch.memory);
     free(a->act_memory);
+    free(a->feeds.list);
     free(a->allowed);
     free(a);
 }

@@ -40,6 +40,7 @@
 #define AGENT_ALGO_Q_LEARNER_H
 
 #include "agent/algo/algo.h"
+#include "agent/algo/feeds.h"
 #include "agent/algo/reward_scale.h"
 #include "agent/algo/share.h"
 #include "agent/algo/targets.h"
@@ -131,6 +132,7 @@ struct algo {
     struct operation *train, *update_target, *copy_target, *init_variables;
     struct live live[Q_LIVES];
 
+    struct feeds feeds;
     struct q_batch batch;
     void *act_memory; /* scratch of act, for act_rows copies */
     int64_t act_rows;

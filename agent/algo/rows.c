@@ -155,3 +155,9 @@ void stage_scalar(struct stage_result *ret, const char *name, double value)
     ret->scalar[ret->n_scalars].name = name;
     ret->scalar[ret->n_scalars++].value = value;
 }
+
+void stage_output(struct stage_result *ret, const char *name, struct tensor value)
+{
+    ret->output[ret->n_outputs].name = name;
+    ret->output[ret->n_outputs++].value = value;
+}

@@ -67,6 +67,8 @@ void rows_targets(float *y, const float *reward, const float *terminated,
  * no part of the loss. td is changed in place. */
 void rows_priorities(float *td, const float *weight, int64_t n, struct stage_result *ret);
 
+/* Add to a stage's result. */
 void stage_scalar(struct stage_result *ret, const char *name, double value);
+void stage_output(struct stage_result *ret, const char *name, struct tensor value);
 
 #endif

@@ -217,13 +217,12 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
         rc = propose_at(a, s, args, args->rows, groups * batch, err);
     if (rc < 0)
         return rc;
-    ret->n_outputs = 2;
-    ret->output[0].name = "action";
-    ret->output[0].value = tensor_view(DT_FLOAT, SHAPE(groups, batch, sac_self(a)->width),
-                                       a->batch.proposal);
-    ret->output[1].name = "log_prob";
-    ret->output[1].value =
-        tensor_view(DT_FLOAT, SHAPE(groups, batch, a->n_log_probs), a->batch.log_prob);
+    stage_output(ret, "action",
+                 tensor_view(DT_FLOAT, SHAPE(groups, batch, sac_self(a)->width),
+                             a->batch.proposal));
+    stage_output(
+        ret, "log_prob",
+        tensor_view(DT_FLOAT, SHAPE(groups, batch, a->n_log_probs), a->batch.log_prob));
     return 0;
 }
 
@@ -410,12 +409,7 @@ static int move_targets(struct algo *a, struct session *s, struct err *err)
 {
     feeds_begin(&a->feeds);
     feeds_live(&a->feeds, &a->live[SAC_POLYAK]);
-    return session_run(s,
-                       &(struct run_args){.feeds = a->feeds.list,
-                                          .n_feeds = a->feeds.n,
-                                          .targets = &a->update_targets,
-                                          .n_targets = 1},
-                       NULL, err);
+    return feeds_run(&a->feeds, s, a->update_targets, err);
 }
 
 /* ---- agents that share parameters ---- */
