@@ -359,15 +359,6 @@ static int build(struct service *s, int central, const struct world *world,
     return rc;
 }
 
-/* Declares the columns of the log that the stages will read. Call it after build. */
-static void declare_reads(struct service *s)
-{
-    if (s->ops->reads != NULL && (s->share == NULL || !share_is_ps(s->share)))
-        s->ops->reads(s->algo, &s->reads);
-    if (service_proposes(s))
-        proposals_reads(&s->proposals, &s->agents[s->self], &s->reads);
-}
-
 /* ---- the response ---- */
 
 static int is_among(const struct collection_item *items, size_t n,
@@ -575,7 +566,11 @@ int handle_configure(struct service *s, const struct msg *m, struct msg_out *out
         service_unconfigure(s);
         return rc;
     }
-    declare_reads(s);
+    /* the columns of the log that the stages will read */
+    if (s->ops->reads != NULL && (s->share == NULL || !share_is_ps(s->share)))
+        s->ops->reads(s->algo, &s->reads);
+    if (service_proposes(s))
+        proposals_reads(&s->proposals, &s->agents[s->self], &s->reads);
     s->state = SERVICE_CONFIGURED;
     msg_begin_response(out, m->id);
     pack_description(s, out);

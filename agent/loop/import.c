@@ -55,24 +55,6 @@ static int open(struct service *s, const struct import_request *q,
 
 /* ---- the answer ---- */
 
-static void pack_input(struct output x, struct msg_out *out)
-{
-    char name[1280];
-
-    if (x.index == 0)
-        msg_str(out, operation_name(x.op));
-    else
-        msg_str(out, output_name(x, name, sizeof(name)));
-}
-
-static void pack_control_input(const struct operation *op, struct msg_out *out)
-{
-    char name[1280];
-
-    (void)snprintf(name, sizeof(name), "^%s", operation_name(op));
-    msg_str(out, name);
-}
-
 static void pack_output(struct output x, struct msg_out *out)
 {
     const struct shape shape = output_shape(x);
@@ -91,16 +73,24 @@ static void pack_output(struct output x, struct msg_out *out)
 static void pack_node(struct operation *op, struct msg_out *out)
 {
     const int n = operation_n_inputs(op), n_control = operation_n_control_inputs(op);
+    char name[1280];
 
     msg_array(out, 6);
     msg_str(out, operation_name(op));
     msg_str(out, operation_type(op));
     msg_str(out, operation_device(op));
     msg_array(out, (size_t)(n + n_control));
-    for (int i = 0; i < n; i++)
-        pack_input(operation_input(op, i), out);
-    for (int i = 0; i < n_control; i++)
-        pack_control_input(operation_control_input(op, i), out);
+    for (int i = 0; i < n; i++) {
+        const struct output x = operation_input(op, i);
+
+        msg_str(out,
+                x.index == 0 ? operation_name(x.op) : output_name(x, name, sizeof(name)));
+    }
+    for (int i = 0; i < n_control; i++) {
+        (void)snprintf(name, sizeof(name), "^%s",
+                       operation_name(operation_control_input(op, i)));
+        msg_str(out, name);
+    }
     msg_array(out, (size_t)operation_n_outputs(op));
     for (int i = 0; i < operation_n_outputs(op); i++)
         pack_output((struct output){op, i}, out);

@@ -465,14 +465,6 @@ static int write_data(struct saver *s, struct session *session, const char *pref
     return rc;
 }
 
-static int integer_of(const struct tensor *t, int64_t *ret)
-{
-    if (tensor_elements(t) != 1 || (t->dtype != DT_INT32 && t->dtype != DT_INT64))
-        return -1;
-    *ret = t->dtype == DT_INT32 ? *(const int32_t *)t->data : *(const int64_t *)t->data;
-    return 0;
-}
-
 /* The step from an option that names a tensor. */
 static int evaluate_step(struct session *session, struct output step, int64_t *ret,
                          struct err *err)
@@ -481,7 +473,11 @@ static int evaluate_step(struct session *session, struct output step, int64_t *r
     struct tensor value = TENSOR_NONE;
     int rc = session_run(session, &args, &value, err);
 
-    if (rc == 0 && integer_of(&value, ret) != 0)
+    if (rc == 0 && tensor_elements(&value) == 1 &&
+        (value.dtype == DT_INT32 || value.dtype == DT_INT64))
+        *ret = value.dtype == DT_INT32 ? *(const int32_t *)value.data
+                                       : *(const int64_t *)value.data;
+    else if (rc == 0)
         rc = err_set(err, ERR_DTYPE, "global_step %s:%d is not one integer",
                      operation_name(step.op), step.index);
     tensor_free(&value);
@@ -648,26 +644,19 @@ static int check_entry(const struct saver *s, const struct bundle_reader *r,
     return 0;
 }
 
-static int read_item(struct bundle_reader *r, const struct saver_item *item,
-                     struct tensor *ret, struct err *err)
-{
-    const struct bundle_entry *e = bundle_reader_find(r, item->name);
-    struct bundle_slice slice;
-    struct shape whole;
-    int rc;
-
-    if (item->slice == NULL)
-        return bundle_reader_read(r, e, ret, err);
-    rc = bundle_slice_from_text(item->slice, &whole, &slice, err);
-    return rc == 0 ? bundle_reader_read_part(r, e, &slice, ret, err) : rc;
-}
-
 static int restore_item(struct session *session, struct bundle_reader *r,
                         const struct saver_item *item, struct err *err)
 {
+    const struct bundle_entry *e = bundle_reader_find(r, item->name);
     struct tensor value = TENSOR_NONE;
-    int rc = read_item(r, item, &value, err);
+    struct bundle_slice slice;
+    struct shape whole;
+    int rc = 0;
 
+    if (item->slice == NULL)
+        rc = bundle_reader_read(r, e, &value, err);
+    else if ((rc = bundle_slice_from_text(item->slice, &whole, &slice, err)) == 0)
+        rc = bundle_reader_read_part(r, e, &slice, &value, err);
     if (rc == 0) {
         value.shape = item->variable->shape;
         rc = session_variable_set(session, item->variable, &value, err);
