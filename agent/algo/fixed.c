@@ -67,14 +67,7 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 static int act(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err)
 {
-    const struct decision d = {.rows = args->n_copies,
-                               .obs = args->obs,
-                               .allowed = args->allowed,
-                               .key = args->key,
-                               .counter = args->counter,
-                               .first = args->draw_first};
-
-    return a->policy->decide(a->own, a->self, s, &d, ret->actions, err);
+    return a->policy->decide(a->own, a->self, s, args, ret->actions, err);
 }
 
 static int propose(struct algo *a, struct session *s, const struct stage_args *args,

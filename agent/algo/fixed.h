@@ -11,15 +11,6 @@
 
 #include "agent/algo/algo.h"
 
-struct decision {
-    size_t rows;
-    const float *obs;       /* (rows, O) */
-    const uint8_t *allowed; /* (rows, U) or NULL: choices.h */
-    struct rng_key key;
-    const uint64_t *counter; /* (rows) */
-    const uint64_t *first;   /* (rows): index of the first of U draws */
-};
-
 struct fixed_policy {
     /* Checks that the policy can act in this agent's space; *ret, its own state, is passed
      * to the functions below. NULL: it can act in every space, without a state. */
@@ -27,9 +18,9 @@ struct fixed_policy {
     void (*close)(void *policy); /* NULL: nothing to free */
     /* Sets the first values of its variables; NULL: it has none. */
     int (*init)(void *policy, struct session *s, struct err *err);
-    /* actions (rows, U) */
+    /* actions (E, U) */
     int (*decide)(void *policy, const struct space *self, struct session *s,
-                  const struct decision *d, float *actions, struct err *err);
+                  const struct act_args *args, float *actions, struct err *err);
 };
 
 /* Clips x (rows, U) to the bounds of a box. */

@@ -205,33 +205,35 @@ static void reserve(struct frozen *f, size_t rows)
 
 /* A row takes W draws, not U. */
 static void add_gumbel(struct frozen *f, const struct space *self,
-                       const struct decision *d)
+                       const struct act_args *args)
 {
     const size_t width = (size_t)f->width;
 
-    for (size_t i = 0; i < d->rows; i++)
-        rng_gumbel_f32(d->key, d->counter[i], d->first[i] / (size_t)self->width * width,
+    for (size_t i = 0; i < args->n_copies; i++)
+        rng_gumbel_f32(args->key, args->counter[i],
+                       args->draw_first[i] / (size_t)self->width * width,
                        f->noise + i * width, width);
-    for (size_t i = 0; i < d->rows * width; i++)
+    for (size_t i = 0; i < args->n_copies * width; i++)
         f->scores[i] += f->noise[i];
 }
 
-static void choose(struct frozen *f, const struct space *self, const struct decision *d,
-                   float *actions)
+static void choose(struct frozen *f, const struct space *self,
+                   const struct act_args *args, float *actions)
 {
     const size_t width = (size_t)self->width;
 
     if (f->sample)
-        add_gumbel(f, self, d);
+        add_gumbel(f, self, args);
     if (!f->is_of_combinations) {
-        memcpy(actions, f->scores, d->rows * width * sizeof(*actions));
-        choices_harden(self, actions, d->allowed, d->rows);
+        memcpy(actions, f->scores, args->n_copies * width * sizeof(*actions));
+        choices_harden(self, actions, args->allowed, args->n_copies);
         return;
     }
-    for (size_t i = 0; i < d->rows; i++) {
+    for (size_t i = 0; i < args->n_copies; i++) {
         const float *scores = f->scores + i * (size_t)f->width;
 
-        (void)choices_allowed(self, d->allowed != NULL ? d->allowed + i * width : NULL,
+        (void)choices_allowed(self,
+                              args->allowed != NULL ? args->allowed + i * width : NULL,
                               (int32_t)f->width, f->allowed);
         choice_to_action(self, choice_best_of(scores, f->allowed, (int32_t)f->width),
                          actions + i * width);
@@ -239,31 +241,31 @@ static void choose(struct frozen *f, const struct space *self, const struct deci
 }
 
 static int frozen_decide(void *policy, const struct space *self, struct session *s,
-                         const struct decision *d, float *actions, struct err *err)
+                         const struct act_args *args, float *actions, struct err *err)
 {
     struct frozen *f = policy;
-    const int64_t rows = (int64_t)d->rows;
+    const int64_t rows = (int64_t)args->n_copies;
     struct feed feed = {f->observation,
-                        tensor_const_view(DT_FLOAT, SHAPE(rows, self->obs), d->obs)};
+                        tensor_const_view(DT_FLOAT, SHAPE(rows, self->obs), args->obs)};
     struct run_args run = {.feeds = &feed,
                            .n_feeds = 1,
                            .fetches = &f->action,
                            .n_fetches = 1,
-                           .key = d->key,
-                           .counter = d->counter[0]};
+                           .key = args->key,
+                           .counter = args->counter[0]};
     struct tensor out;
     int r;
 
-    reserve(f, d->rows);
+    reserve(f, args->n_copies);
     out =
         tensor_view(DT_FLOAT, SHAPE(rows, f->width), f->is_scores ? f->scores : actions);
     r = session_run(s, &run, &out, err);
     if (r < 0)
         return err_wrap(err, "%s: the frozen policy", f->name), r;
     if (f->is_scores)
-        choose(f, self, d, actions);
+        choose(f, self, args, actions);
     else
-        clip_to_box(actions, d->rows, self);
+        clip_to_box(actions, args->n_copies, self);
     return 0;
 }
 

@@ -313,13 +313,13 @@ static int heuristic_open(void **ret, const struct algo_args *a, struct err *err
 }
 
 static int heuristic_decide(void *policy, const struct space *self, struct session *s,
-                            const struct decision *d, float *actions, struct err *err)
+                            const struct act_args *args, float *actions, struct err *err)
 {
     const struct heuristic *h = policy;
 
-    memset(actions, 0, d->rows * (size_t)self->width * sizeof(*actions));
-    for (size_t i = 0; i < d->rows; i++)
-        h->rules->decide(h, d->obs + i * (size_t)self->obs,
+    memset(actions, 0, args->n_copies * (size_t)self->width * sizeof(*actions));
+    for (size_t i = 0; i < args->n_copies; i++)
+        h->rules->decide(h, args->obs + i * (size_t)self->obs,
                          actions + i * (size_t)self->width);
     return 0;
 }
