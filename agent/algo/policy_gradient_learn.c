@@ -200,17 +200,6 @@ static void feed_critic(struct algo *a, const struct minibatch *b)
     feeds_add(f, a->old_value, w->batch_value, b->n, 1);
 }
 
-static void feed_minibatch(struct algo *a, const struct minibatch *b)
-{
-    feeds_begin(&a->feeds);
-    feeds_add(&a->feeds, a->weight, a->window.weight, b->n, 1);
-    feeds_live(&a->feeds, &a->live[PG_CLIP_RATIO]);
-    if (b->for_actor)
-        feed_actor(a, b);
-    if (b->for_critic)
-        feed_critic(a, b);
-}
-
 /* A step of actor, critic or both with the feeds collected, and what it reports. In a
  * group that shares parameters, a member writes its gradients, whose weight is `weight`,
  * and the ps makes the step with their mean. */
@@ -253,7 +242,13 @@ static int learn_minibatch(struct algo *a, struct session *s,
 
     if (rc < 0)
         return rc;
-    feed_minibatch(a, &b);
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->weight, a->window.weight, b.n, 1);
+    feeds_live(&a->feeds, &a->live[PG_CLIP_RATIO]);
+    if (b.for_actor)
+        feed_actor(a, &b);
+    if (b.for_critic)
+        feed_critic(a, &b);
     return step_down(a, s, args, b.for_actor, b.for_critic, b.alive, f, err);
 }
 

@@ -39,13 +39,6 @@ static struct output network(struct algo *a, const char *scope, struct output x,
     return x;
 }
 
-/* Names the tensors for frozen.c where it can act: it feeds observations alone. */
-static void name_acting(struct algo *a)
-{
-    if (a->units == 0 && a->inputs == a->self->obs)
-        name_policy(a->graph, a->act_input, a->act_q, POLICY_SCORES_COMBINATIONS);
-}
-
 /* Without a GRU a row depends on no other row: one graph acts and learns. */
 static void make_networks(struct algo *a)
 {
@@ -60,7 +53,9 @@ static void make_networks(struct algo *a)
     a->act_carry = a->act_next_carry = a->carry;
     a->act_q =
         unary(g, "Identity", network(a, "q_func", a->input, &a->act_next_carry, 0), "q");
-    name_acting(a);
+    /* for frozen.c where it can act: it feeds observations alone */
+    if (a->units == 0 && a->inputs == a->self->obs)
+        name_policy(g, a->act_input, a->act_q, POLICY_SCORES_COMBINATIONS);
     a->q = a->units > 0 ? network(a, "q_func", a->input, &a->carry, steps) : a->act_q;
 }
 

@@ -68,25 +68,20 @@ static void symmetry(const struct particle_world *w, struct particle_symmetry *y
     }
 }
 
-/* The reward that all good agents share. */
-static void reward_good(const struct particle_world *w, double *ret)
+/* All good agents share one reward. */
+static void reward(const struct particle_world *w, double *const *ret)
 {
     double *dist = particle_scratch(w, 0);
 
-    particle_goal_nearest(w, GOAL, 1, w->n_agents - 1, ret);
-    particle_row_scale(w, ret, -1.0);
-    particle_goal_dist(w, ADVERSARY, GOAL, dist);
-    particle_row_add(w, ret, 1.0, dist, 1);
-}
-
-static void reward(const struct particle_world *w, double *const *ret)
-{
     if (w->rules == ENV_RULES_OPENAI)
         particle_goal_dist2(w, ADVERSARY, GOAL, ret[ADVERSARY]);
     else
         particle_goal_dist(w, ADVERSARY, GOAL, ret[ADVERSARY]);
     particle_row_scale(w, ret[ADVERSARY], -1.0);
-    reward_good(w, ret[1]);
+    particle_goal_nearest(w, GOAL, 1, w->n_agents - 1, ret[1]);
+    particle_row_scale(w, ret[1], -1.0);
+    particle_goal_dist(w, ADVERSARY, GOAL, dist);
+    particle_row_add(w, ret[1], 1.0, dist, 1);
     for (size_t a = 2; a < w->n_agents; a++)
         memcpy(ret[a], ret[1], w->n_copies * sizeof(*ret[1]));
 }
