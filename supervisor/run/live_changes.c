@@ -5,7 +5,6 @@
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,28 +64,13 @@ static int refuse(const struct kind_check *v, const struct config_change *c)
     return rc;
 }
 
-/* Agents hold settings in 32 bits. */
-static int is_finite_f32(const struct config_change *c)
-{
-    struct ramp v = ramp_constant(c->number);
-
-    if (c->field->type == FIELD_SCHEDULE && c->is != NULL)
-        memcpy(&v, c->is, sizeof(v));
-    return isfinite((float)v.from) && isfinite((float)v.to);
-}
-
 /* Refuses the first change that a live run cannot make. */
 static void check_kind(void *ctx, const struct config_change *c)
 {
     struct kind_check *v = ctx;
 
-    if (v->rc < 0)
-        return;
-    if (c->kind == CHANGE_RESTART)
+    if (v->rc == 0 && c->kind == CHANGE_RESTART)
         v->rc = refuse(v, c);
-    else if (c->kind == CHANGE_SETTING && !is_finite_f32(c))
-        v->rc = err_set(v->err, ERR_CONFIG, "%s: %s is no finite number in 32 bits",
-                        c->path, c->text);
 }
 
 /* Whether the agent has a variable of one element for each row of an update: it keeps what it

@@ -1144,6 +1144,15 @@ static const struct {
      "f.yaml:3: defaults.settings.epochs: cannot change while the run lives, expected "
      "one "
      "value"},
+    {"clip_norm: {at: {0: 0.5, 10: 1e300}}",
+     "f.yaml:3: defaults.clip_norm: found '1e300', expected a number that is finite in "
+     "32 bits (at most 3.4e38)"},
+    {"optimizer: {learning_rate: 1e144}", "f.yaml:3: defaults.optimizer.learning_rate: "
+                                          "found '1e144', expected a number that is "
+                                          "finite in 32 bits (at most 3.4e38)"},
+    {"optimizer: {learning_rate: 1 to 1e144 over 9}",
+     "f.yaml:3: defaults.optimizer.learning_rate: found '1 to 1e144 over 9', expected a "
+     "schedule within the number's range, such as 1 to 0.05 over 50000"},
     {"algorithm: {at: {0: maddpg, 100: ddpg}}",
      "f.yaml:3: defaults.algorithm: cannot change while the run lives, expected one "
      "value"},
