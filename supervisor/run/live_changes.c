@@ -83,22 +83,6 @@ static int keeps_window(const struct agent_config *a)
            (shares || strstr(algorithm_find(a->algorithm)->stages, "turns") != NULL);
 }
 
-/* iql learns from single rows or from whole episodes, as its settings say: its graph, and
- * the variables in it, are not the same. */
-int live_changes_check_rows(const struct run_config *was, const struct run_config *is,
-                            const char *when, struct err *err)
-{
-    for (size_t i = 0; i < was->n_agents; i++)
-        if (algorithm_rows(&was->agents[i]) != algorithm_rows(&is->agents[i]))
-            return err_set_at(
-                err, ERR_CONFIG,
-                ERR_AT(.agent = is->agents[i].name, .key = "settings.lambda"),
-                "it cannot change between 0 and more %s: the agent would have "
-                "another graph",
-                when);
-    return 0;
-}
-
 static int check_windows(const struct run_config *was, const struct run_config *is,
                          const char *when, struct err *err)
 {
@@ -113,6 +97,22 @@ static int check_windows(const struct run_config *was, const struct run_config *
     return 0;
 }
 
+/* iql learns from single rows or from whole episodes, as its settings say: its graph, and
+ * the variables in it, are not the same. */
+int live_changes_check_rows(const struct run_config *was, const struct run_config *is,
+                            const char *when, struct err *err)
+{
+    for (size_t i = 0; i < was->n_agents; i++)
+        if (algorithm_rows(&was->agents[i]) != algorithm_rows(&is->agents[i]))
+            return err_set_at(
+                err, ERR_CONFIG,
+                ERR_AT(.agent = is->agents[i].name, .key = "settings.lambda"),
+                "it cannot change between 0 and more %s: the agent would have "
+                "another graph",
+                when);
+    return check_windows(was, is, when, err);
+}
+
 int live_changes_check(const struct run_config *was, const struct run_config *is,
                        const char *run, const char *when, struct err *err)
 {
@@ -121,5 +121,5 @@ int live_changes_check(const struct run_config *was, const struct run_config *is
     run_config_compare(was, is, check_kind, &v);
     if (v.rc == 0)
         v.rc = live_changes_check_rows(was, is, when, err);
-    return v.rc < 0 ? v.rc : check_windows(was, is, when, err);
+    return v.rc;
 }
