@@ -8,6 +8,7 @@
 #include "supervisor/run/journal_read.h"
 #include "supervisor/run/live_changes.h"
 #include "supervisor/run/resume_config.h"
+#include "supervisor/run/trial.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/store/store.h"
 
@@ -22,6 +23,7 @@ enum { MAX_TRIES = 20 };
 struct fork {
     const struct fork_args *args;
     struct resume *resume;
+    int *is_tried; /* by an earlier begin of this fork */
     int is_found;
     uint64_t step;            /* of the checkpoint; until it is open, of the newest one */
     struct run_config saved;  /* the configuration in force at the checkpoint */
@@ -97,6 +99,41 @@ static void take_schedules(struct config_settings *own,
             config_settings_replace(own, &given->list[i]);
 }
 
+/* Adds the agent and its key to a trial's error. */
+static int place(const struct fork *f, size_t agent, const struct err *why,
+                 struct err *err)
+{
+    if (why->code != ERR_CONFIG || agent == f->wanted.n_agents)
+        return err_pass(err, why);
+    return err_set(err, ERR_CONFIG, "agents.%s%s%s: %s", f->wanted.agents[agent].name,
+                   *why->key != '\0' ? "." : "", why->key, err_cause(why));
+}
+
+/* Adds the changes that wait for a respawn, with which the fork's processes start, and tries
+ * the configuration as `run` does. Without --set it is the one that the other run has. */
+static int try_changes(struct fork *f, const struct config_settings *waiting,
+                       struct err *err)
+{
+    struct trial trial = {.runs_dir = f->args->runs_dir};
+    struct run_config first;
+    struct err why = {0};
+    size_t agent = 0;
+    int rc;
+
+    run_config_copy(&first, &f->saved);
+    for (size_t i = 0; i < waiting->n; i++) {
+        run_config_set(&first, &waiting->list[i]);
+        run_config_set(&f->wanted, &waiting->list[i]);
+    }
+    rc = trial_plan(&first, &f->plan, err);
+    run_config_done(&first);
+    if (rc < 0 || f->args->n_set == 0 || *f->is_tried)
+        return rc;
+    rc = trial_agents(&trial, &f->wanted, &agent, &why);
+    *f->is_tried = rc == 0;
+    return rc < 0 ? place(f, agent, &why, err) : 0;
+}
+
 static int take_changes(struct fork *f, struct err *err)
 {
     const unsigned live = 1u << CHANGE_LIVE | 1u << CHANGE_SETTING;
@@ -114,9 +151,8 @@ static int take_changes(struct fork *f, struct err *err)
         add_changes(f, &own);
         rc = change_plan_fold(&f->plan, UINT64_MAX, &f->saved, &f->wanted, err);
     }
-    /* changes that waited for a respawn: the fork's processes start with them */
-    for (size_t i = 0; rc == 0 && i < waiting.n; i++)
-        run_config_set(&f->wanted, &waiting.list[i]);
+    if (rc == 0)
+        rc = try_changes(f, &waiting, err);
     config_settings_done(&own);
     config_settings_done(&waiting);
     config_settings_done(&given);
@@ -414,9 +450,10 @@ static int make_dir(struct fork *f, struct err *err)
 }
 
 /* -ESTALE: it failed because the checkpoint was removed meanwhile. */
-static int try_fork(struct run_dir **ret, const struct fork_args *a, struct err *err)
+static int try_fork(struct run_dir **ret, const struct fork_args *a, int *is_tried,
+                    struct err *err)
 {
-    struct fork f = {.args = a};
+    struct fork f = {.args = a, .is_tried = is_tried};
     int rc = prepare(&f, err);
 
     if (rc == 0)
@@ -439,9 +476,9 @@ static int try_fork(struct run_dir **ret, const struct fork_args *a, struct err 
 
 int fork_run(struct run_dir **ret, const struct fork_args *a, struct err *err)
 {
-    int rc = try_fork(ret, a, err);
+    int is_tried = 0, rc = try_fork(ret, a, &is_tried, err);
 
     for (int i = 1; rc == -ESTALE && a->step == NULL && i < MAX_TRIES; i++)
-        rc = try_fork(ret, a, err);
+        rc = try_fork(ret, a, &is_tried, err);
     return rc;
 }

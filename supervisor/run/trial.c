@@ -11,6 +11,7 @@
 #include "supervisor/rollout/sharing.h"
 #include "supervisor/run/renders.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -216,6 +217,55 @@ int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
     sharing_done(&sharing);
     free(x.descriptions);
     free(x.block_bytes);
+    vec_env_free(env);
+    return rc;
+}
+
+/* ---- later changes ---- */
+
+static int are_settings_shared(const struct run_config *c)
+{
+    int is = rollout_needs_central(c);
+
+    for (size_t i = 0; i < c->n_agents; i++)
+        is |= c->agents[i].share != NULL && strcmp(c->agents[i].share, "none") != 0;
+    return is;
+}
+
+static int check_sharing(const struct run_config *c, const struct env_spec *spec,
+                         uint64_t step, struct err *err)
+{
+    struct sharing sharing;
+    struct err why = {0};
+    size_t agent = 0;
+
+    if (sharing_init(&sharing, c, spec, &agent, &why) < 0)
+        return err_set(err, ERR_CONFIG, "at step %" PRIu64 ": agents.%s.%s: %s", step,
+                       c->agents[agent].name, why.key, err_cause(&why));
+    sharing_done(&sharing);
+    return 0;
+}
+
+int trial_plan(const struct run_config *c, const struct change_plan *plan,
+               struct err *err)
+{
+    struct vec_env *env = NULL;
+    struct run_config now;
+    int rc;
+
+    if (plan->n == 0 || !are_settings_shared(c))
+        return 0;
+    if ((rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err)) < 0)
+        return rc;
+    run_config_copy(&now, c);
+    for (size_t i = 0; i < plan->n && rc == 0; i++) {
+        const struct planned_change *change = &plan->list[i];
+
+        run_config_set(&now, &change->set);
+        if (i + 1 == plan->n || change[1].at != change->at)
+            rc = check_sharing(&now, vec_env_spec(env), change->at, err);
+    }
+    run_config_done(&now);
     vec_env_free(env);
     return rc;
 }

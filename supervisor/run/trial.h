@@ -9,6 +9,7 @@
 #include "common/config/run_config.h"
 #include "common/err/err.h"
 #include "supervisor/proc/agent_table.h"
+#include "supervisor/run/change_plan.h"
 #include "supervisor/run/estimate.h"
 #include "supervisor/run/policies.h"
 
@@ -34,6 +35,11 @@ struct trial {
  * again. Frozen agents and hosted graphs are tried later, by trial_policies. */
 int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
                  struct err *err);
+/* Checks that agents which share parameters, or whose targets one mixer computes, have one
+ * value of each setting (sharing.h) also after each step of the plan. ERR_CONFIG names the
+ * step, the agent and the key. */
+int trial_plan(const struct run_config *c, const struct change_plan *plan,
+               struct err *err);
 /* Tries the frozen agents with their policies, whose tensors may be missing or have another
  * width, and the agents that host a graph. ERR_CONFIG: file, line and key. */
 int trial_policies(const struct run_config *c, const struct policies *policies,
