@@ -1,5 +1,7 @@
 #include "supervisor/run/fork.h"
 
+#include "common/config/run_schema.h"
+#include "common/config/schema.h"
 #include "common/io/copy.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
@@ -65,28 +67,62 @@ static int read_plan(struct fork *f, struct err *err)
     return rc;
 }
 
-/* Whether the fork sets this key itself. */
-static int is_own(const struct fork *f, const char *path,
-                  const struct config_settings *own)
+/* Whether the agent has the value of `defaults`, so that it follows it. */
+static int follows(struct fork *f, size_t agent, const char *key)
 {
-    const size_t len = strlen(path);
+    struct schema_place own, all;
+    char *text, *other;
+    int ret;
 
-    for (size_t i = 0; i < f->args->n_set; i++)
-        if (strncmp(f->args->set[i], path, len) == 0 && f->args->set[i][len] == '=')
+    if (schema_locate(&agent_schema, key, &f->saved.agents[agent], &own) < 0 ||
+        schema_locate(&agent_schema, key, &f->saved.defaults, &all) < 0)
+        return 0;
+    text = schema_text_of(own.field, own.value);
+    other = schema_text_of(all.field, all.value);
+    ret = strcmp(text, other) == 0;
+    free(other);
+    free(text);
+    return ret;
+}
+
+/* Whether `path` is this key of an agent that follows `defaults`. */
+static int is_of_follower(struct fork *f, const char *key, const char *path)
+{
+    int is = 0;
+
+    for (size_t i = 0; !is && i < f->saved.n_agents; i++) {
+        char *of = xasprintf("agents.%s.%s", f->saved.agents[i].name, key);
+
+        is = strcmp(of, path) == 0 && follows(f, i, key);
+        free(of);
+    }
+    return is;
+}
+
+/* Whether the fork sets this key itself, also to the value that it has. given: its settings,
+ * with the keys of a team expanded to those of its agents. */
+static int is_own(struct fork *f, const char *path, const struct config_settings *given)
+{
+    static const char defaults[] = "defaults.";
+    const size_t len = sizeof(defaults) - 1;
+
+    for (size_t i = 0; i < given->n; i++) {
+        const char *set = given->list[i].path;
+
+        if (strcmp(set, path) == 0 ||
+            (strncmp(set, defaults, len) == 0 && is_of_follower(f, set + len, path)))
             return 1;
-    /* a key of a team was expanded to keys of its agents */
-    for (size_t i = 0; i < own->n; i++)
-        if (strcmp(own->list[i].path, path) == 0)
-            return 1;
+    }
     return 0;
 }
 
 /* Adds the fork's own changes to the plan, and removes later changes of the other run to
  * the same keys. */
-static void add_changes(struct fork *f, const struct config_settings *own)
+static void add_changes(struct fork *f, const struct config_settings *own,
+                        const struct config_settings *given)
 {
     for (size_t k = f->plan.n; k > 0; k--)
-        if (is_own(f, f->plan.list[k - 1].set.path, own))
+        if (is_own(f, f->plan.list[k - 1].set.path, given))
             change_plan_remove(&f->plan, k - 1);
     change_plan_add_all(&f->plan, f->step, own);
 }
@@ -148,7 +184,7 @@ static int take_changes(struct fork *f, struct err *err)
         run_config_differences(&own, &f->saved, &changed, live);
         take_schedules(&own, &given);
         run_config_differences(&waiting, &f->saved, &changed, 1u << CHANGE_RESPAWN);
-        add_changes(f, &own);
+        add_changes(f, &own, &given);
         rc = change_plan_fold(&f->plan, UINT64_MAX, &f->saved, &f->wanted, err);
     }
     if (rc == 0)

@@ -83,6 +83,27 @@ def test_later_changes_are_repeated_but_for_the_forks_own_keys(w):
     harness.assert_same_files(was, fork(w, "same@160", "again")[0])
 
 
+def test_a_forks_keys_hold_for_a_team_and_for_who_follows_the_defaults(w):
+    """Also with the value that they have: the parent's later change is not repeated. That of an
+    agent with a value of its own is."""
+    p, at = paused(w, "a")
+    w.brood("set", "a", "agents.agent_2.polyak=0.02")
+    w.brood("continue", "a")
+    harness.wait_until("another checkpoint", lambda: harness.checkpoints(w.run_dir("a"))[-1] >
+                       at + EVERY)
+    now, at = harness.pause(w, "a"), harness.checkpoints(w.run_dir("a"))[-1]
+    w.brood("set", "a", "--at-step", now + 200, "agents.agent.discount=0.5",
+            "agents.agent.polyak=0.3")
+    fork(w, f"a@{at}", "b", "--set", f"run.env_steps={now + 400}", "--set",
+         "agents.agent.discount=0.95", "--set", "defaults.polyak=0.01")
+    text = (w.run_dir("b") / "config.yaml").read_text()
+    journal = (w.run_dir("b") / "journal").read_text()
+    assert "discount: 0.5" not in text and "discount" not in journal, text + journal
+    assert text.count("polyak: 0.3\n") == 1 and text.count("polyak: 0.01\n") >= 1, text
+    assert "changes=agents.agent_2.polyak=0.3\n" in journal, journal
+    go_on(w, p, "a", now + 400)
+
+
 def test_a_fork_cannot_have_what_a_run_cannot(w):
     """Agents that share parameters or a mixer have one value, at every step."""
     w.brood("run", config(w, "mappo"), "--name", "shared", "--set", "defaults.share=team", "--set",
