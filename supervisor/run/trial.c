@@ -9,7 +9,9 @@
 #include "supervisor/proc/binaries.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/rollout/sharing.h"
+#include "supervisor/run/agent_specs.h"
 #include "supervisor/run/renders.h"
+#include "supervisor/run/restore.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -334,4 +336,71 @@ int trial_policies(const struct run_config *c, const struct policies *policies,
     free(x.block_bytes);
     vec_env_free(env);
     return rc < 0 ? rc : 0;
+}
+
+/* ---- the first weights ---- */
+
+struct first {
+    const struct run_config *config;
+    const struct policies *policies;
+    const struct env_spec *spec;
+    struct ask *ask;
+};
+
+static void pack_first(void *ctx, size_t agent, int restored, struct msg_out *o)
+{
+    const struct first *x = ctx;
+
+    rollout_pack_configure(x->config, x->spec, agent, restored,
+                           policies_of(x->policies, agent), o);
+}
+
+static void on_restored(void *ctx)
+{
+    ask_done(((struct first *)ctx)->ask);
+}
+
+static int try_weights(struct first *x, const struct agent_specs *specs, int fd,
+                       const struct weights *weights, struct err *err)
+{
+    const struct ask_args args = {
+        .agent_exe_fd = fd, .specs = specs->spec, .n = specs->n, .ctx = x};
+    struct restore *restore = NULL;
+    struct err why = {0};
+    int rc = ask_open(&x->ask, &args, &why);
+
+    if (rc == 0)
+        rc = restore_start(&restore, ask_agents(x->ask), weights, x->config, on_restored,
+                           x, &why);
+    if (rc == 0)
+        rc = ask_wait(x->ask, &why);
+    ask_close(x->ask);
+    restore_free(restore);
+    if (rc < 0 && (why.from_peer || rc == ERR_NOT_FOUND))
+        return err_set(err, ERR_CONFIG,
+                       "the weights of %s/%" PRIu64 " do not fit this run: %s",
+                       weights_dir(weights), weights_step(weights), why.msg);
+    return rc < 0 ? err_pass(err, &why) : 0;
+}
+
+int trial_weights(const struct run_config *c, const struct policies *policies,
+                  const struct weights *weights, struct err *err)
+{
+    struct first x = {.config = c, .policies = policies};
+    struct agent_specs specs = {0};
+    struct vec_env *env = NULL;
+    int fd, rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err);
+
+    if (rc < 0)
+        return rc;
+    x.spec = vec_env_spec(env);
+    rc = agent_specs_init(&specs, c, x.spec, rollout_needs_central(c), 1, NULL,
+                          pack_first, err);
+    if (rc == 0 && (rc = fd = open_agent_exe(err)) >= 0) {
+        rc = try_weights(&x, &specs, fd, weights, err);
+        (void)close(fd);
+    }
+    agent_specs_done(&specs);
+    vec_env_free(env);
+    return rc;
 }

@@ -12,6 +12,7 @@
 #include "supervisor/run/change_plan.h"
 #include "supervisor/run/estimate.h"
 #include "supervisor/run/policies.h"
+#include "supervisor/run/weights.h"
 
 #define TRIAL_WITHIN_S 10.0
 
@@ -44,5 +45,10 @@ int trial_plan(const struct run_config *c, const struct change_plan *plan,
  * width, and the agents that host a graph. ERR_CONFIG: file, line and key. */
 int trial_policies(const struct run_config *c, const struct policies *policies,
                    struct err *err);
+/* Gives processes the weights with which the run would begin, as it does (restore.h): every
+ * agent that learns must be in the checkpoint, with no other variables. All processes of the
+ * run are started at once. ERR_CONFIG names the agent. */
+int trial_weights(const struct run_config *c, const struct policies *policies,
+                  const struct weights *weights, struct err *err);
 
 #endif
