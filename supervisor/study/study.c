@@ -495,6 +495,7 @@ static int take_base(const struct reading *r, const struct yaml_node *root)
     const struct yaml_node *n = yaml_find(root, "base");
     const char *slash = strrchr(r->s->file, '/');
     struct study *s = r->s;
+    struct err why = {0};
 
     if (n == NULL || n->kind != YAML_SCALAR || n->text[0] == '\0')
         return yaml_fail(n != NULL ? n : root, "base", r->err,
@@ -503,7 +504,9 @@ static int take_base(const struct reading *r, const struct yaml_node *root)
                   ? arena_strdup(&s->arena, n->text)
                   : arena_printf(&s->arena, "%.*s/%s", (int)(slash - s->file), s->file,
                                  n->text);
-    return run_config_merged(s->base, NULL, 0, &s->base_text, &s->arena, r->err);
+    if (run_config_merged(s->base, NULL, 0, &s->base_text, &s->arena, &why) < 0)
+        return yaml_fail(n, "base", r->err, "%s", why.msg);
+    return 0;
 }
 
 static int take(const struct reading *r, const struct yaml_node *root)

@@ -152,6 +152,7 @@ START_TEST(what_is_no_study_is_named_with_its_line)
          "s.yaml:3: metric.mode: expected max or min"},
         {"base: base.yaml\nsearch: {a: [1]}\nlimits: {memory: much}\n",
          "s.yaml:3: limits.memory: expected a size such as 8G"},
+        {"search: {a: [1]}\nbase: none.yaml\n", "s.yaml:2: base: "},
         {"base: none.yaml\nsearch: {a: [1]}\n", "none.yaml: No such file or directory"},
     };
 
