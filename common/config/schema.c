@@ -105,16 +105,29 @@ static int scan_number(const char *text, double *ret, const char **ret_end)
     return end > text && (size_t)(end - text) <= len && isfinite(*ret);
 }
 
-static int read_f64(const struct reading *r)
+/* Agents hold numbers in 32 bits. */
+static int is_finite_f32(double v)
+{
+    return isfinite((float)v);
+}
+
+static int read_number(const struct reading *r, const char *what)
 {
     const char *end;
     double v;
 
     if (!is_scalar(r->node) || !scan_number(r->node->text, &v, &end) || *end != '\0' ||
         !in_range(r->field, v))
-        return unexpected_number(r, "a number");
+        return unexpected_number(r, what);
+    if (!is_finite_f32(v))
+        return unexpected(r, "a number that is finite in 32 bits (at most 3.4e38)");
     memcpy(r->dst, &v, sizeof(v));
     return 0;
+}
+
+static int read_f64(const struct reading *r)
+{
+    return read_number(r, "a number");
 }
 
 static int is_none(const struct yaml_node *n)
@@ -127,7 +140,7 @@ static int read_f64_or_none(const struct reading *r)
     static const double none = 0.0;
 
     if (!is_none(r->node))
-        return read_f64(r) < 0 ? unexpected_number(r, "none or a number") : 0;
+        return read_number(r, "none or a number");
     memcpy(r->dst, &none, sizeof(none));
     return 0;
 }
@@ -186,7 +199,7 @@ int schema_ramp_fits(const struct field *f, const struct ramp *v)
 {
     const int ends_at_min = (f->flags & FIELD_ENDS_AT_MIN) != 0 && v->to == f->min;
 
-    if (!isfinite(v->from) || !isfinite(v->to) || !in_range(f, v->from))
+    if (!is_finite_f32(v->from) || !is_finite_f32(v->to) || !in_range(f, v->from))
         return 0;
     return v->over == 0 ? v->to == v->from
                         : (in_range(f, v->to) || ends_at_min) && v->over >= 1 &&

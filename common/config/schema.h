@@ -183,7 +183,7 @@ int schema_read_text(const struct field *field, const char *text, const char *pl
 int schema_read_node(const struct field *field, const struct yaml_node *node,
                      const char *path, void *ret, struct err *err);
 
-/* Whether the values of a FIELD_SCHEDULE are within its range. */
+/* Whether the values of a FIELD_SCHEDULE are within its range and finite in 32 bits. */
 int schema_ramp_fits(const struct field *field, const struct ramp *v);
 
 /* Copies all names, texts and trees of the section into the arena. */

@@ -366,6 +366,31 @@ static int fail_fixed(const struct run_config *c, const struct config_step *step
                      "cannot change while the run lives, expected one value");
 }
 
+static int is_length(const struct config_step *step)
+{
+    static const char key[] = "run.env_steps=";
+
+    return strncmp(step->set, key, sizeof(key) - 1) == 0;
+}
+
+/* Refuses a length that comes when the run has ended, and one that the run has exceeded by
+ * then, which would end it at once. */
+static int check_length(const struct run_config *now, const struct run_config *next,
+                        const struct config_step *step, struct err *err)
+{
+    const int64_t was = now->run.env_steps, is = next->run.env_steps;
+
+    if (was > 0 && step->at >= (uint64_t)was)
+        return yaml_fail(step->node, "run.env_steps", err,
+                         "the run ends at step %" PRId64
+                         ", before the value of step %" PRIu64,
+                         was, step->at);
+    if (is > 0 && (uint64_t)is <= step->at)
+        return yaml_fail(step->node, "run.env_steps", err,
+                         "%" PRId64 " is past at step %" PRIu64, is, step->at);
+    return 0;
+}
+
 /* Applies n values of one step together, as the run does: two keys may be valid only
  * together. */
 static int check_step(struct run_config *now, const struct config_step *steps, size_t n,
@@ -392,6 +417,9 @@ static int check_step(struct run_config *now, const struct config_step *steps, s
     else if (run_config_check_lengths(&next, &why) < 0)
         rc = yaml_fail(steps[n - 1].node, "", err, "at step %" PRIu64 ": %s", steps[0].at,
                        why.msg);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if (is_length(&steps[i]))
+            rc = check_length(now, &next, &steps[i], err);
     run_config_done(now);
     *now = next;
     return rc;

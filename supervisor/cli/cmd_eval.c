@@ -4,7 +4,6 @@
 #include "supervisor/cli/eval_play.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
-#include "supervisor/save/resume.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,9 +217,10 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
     report.args = &play.run;
     if (o->render != NULL && eval_play_check(&play, o->render, &err) < 0)
         code = cli_fail(cli, CLI_USAGE, &err);
-    else if (resume_choose(&play.run.step, checkpoints, o->checkpoint, cli_skipped,
-                           (void *)(uintptr_t)cli, &err) < 0)
-        code = cli_fail(cli, CLI_NOT_THERE, &err);
+    else if (weights_load(&play.weights, checkpoints, o->checkpoint, cli_skipped,
+                          (void *)(uintptr_t)cli, &err) < 0)
+        code =
+            cli_fail(cli, err.code == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_FAILED, &err);
     else if (eval_play(&play, &err) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);
     else if (report.failure.code < 0)

@@ -79,7 +79,7 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
         return cli_fail(cli, CLI_STOPPED, &err);
     }
     if (run_dir_refuse_within(cli->runs_dir, name,
-                              args->init != NULL ? args->init->checkpoints : NULL,
+                              args->init != NULL ? weights_dir(args->init) : NULL,
                               &err) < 0 ||
         policies_refuse_within(args->policies, cli->runs_dir, name, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
@@ -100,7 +100,7 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
  * replaced. */
 static int train_with_policies(const struct cli *cli, const struct run_config *config,
                                const char *name, const struct run_options *o,
-                               const struct training_init *init)
+                               const struct weights *init)
 {
     struct policies *policies = NULL;
     struct training_args args = {.config = config,
@@ -116,7 +116,8 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
     if (policies_find(&policies, config, cli->runs_dir, cli_skipped,
                       (void *)(uintptr_t)cli, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    if (trial_policies(config, policies, &err) < 0) {
+    if (trial_policies(config, policies, &err) < 0 ||
+        (init != NULL && trial_weights(config, policies, init, &err) < 0)) {
         policies_free(policies);
         return cli_fail(cli, CLI_USAGE, &err);
     }
@@ -246,7 +247,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
 /* Trains one run; without --name it gets the configuration's name and a number. */
 static int train_named(const struct cli *cli, struct run_options *o,
                        const struct run_config *config, const char *suffix,
-                       const struct training_init *init)
+                       const struct weights *init)
 {
     char *name;
     int code;
@@ -265,7 +266,7 @@ static int train_named(const struct cli *cli, struct run_options *o,
 }
 
 static int train_seed(const struct cli *cli, struct run_options *o, const uint64_t *seed,
-                      const char *suffix, const struct training_init *init)
+                      const char *suffix, const struct weights *init)
 {
     struct trial trial = {.runs_dir = cli->runs_dir};
     struct config_options co = {.set = o->sets.set,
@@ -322,8 +323,7 @@ static int has_come_to(const struct run_options *o, const char *path, int code)
 
 /* Trains one run per seed, named NAME-s<seed>; stops after the first that fails, or that is
  * stopped before it comes to the step of --until. */
-static int train_all(struct cli *cli, struct run_options *o,
-                     const struct training_init *init)
+static int train_all(struct cli *cli, struct run_options *o, const struct weights *init)
 {
     int code = CLI_DONE, meant_code = CLI_DONE;
 
@@ -439,16 +439,41 @@ static int is_meant(void *ctx, size_t job, int code)
     return ret;
 }
 
+/* Names the checkpoint that the whole series begins with, as PATH@STEP: its runs begin at
+ * different times. */
+static int fix_init_from(const struct cli *cli, const char *text, const char **ret,
+                         struct arena *arena, struct err *err)
+{
+    char *dir = NULL;
+    uint64_t step = 0;
+    const int rc = run_dir_find_checkpoint(cli->runs_dir, text, &dir, &step, cli_skipped,
+                                           (void *)(uintptr_t)cli, err);
+
+    if (rc == 0) /* of RUN/checkpoints */
+        *ret = arena_printf(arena, "%.*s@%llu", (int)(strrchr(dir, '/') - dir), dir,
+                            (unsigned long long)step);
+    free(dir);
+    return rc;
+}
+
 static int train_at_once(const struct cli *cli, const struct run_options *o,
                          char *const *names)
 {
     struct series series = {cli, o, names};
-    struct job *jobs = xcalloc(o->n_seeds, sizeof(*jobs));
+    struct job *jobs;
     struct arena arena = ARENA_ZERO;
+    struct run_options fixed = *o;
+    struct err err = {0};
     int code;
 
+    if (o->init_from != NULL &&
+        fix_init_from(cli, o->init_from, &fixed.init_from, &arena, &err) < 0) {
+        arena_done(&arena);
+        return cli_fail(cli, CLI_NOT_THERE, &err);
+    }
+    jobs = xcalloc(o->n_seeds, sizeof(*jobs));
     for (size_t i = 0; i < o->n_seeds; i++)
-        jobs[i] = make_job(cli, o, i, names[i], &arena);
+        jobs[i] = make_job(cli, &fixed, i, names[i], &arena);
     code = jobs_run(cli,
                     &(struct jobs_args){.jobs = jobs,
                                         .n = o->n_seeds,
@@ -492,9 +517,8 @@ static int run_run(struct cli *cli, int argc, char **argv)
 {
     struct run_options o = {.jobs = 1};
     struct keeper_task again;
-    struct training_init init = {0};
+    struct weights *init = NULL;
     struct err err = {0};
-    char *init_dir = NULL;
     int code;
 
     if (!parse(cli, argc, argv, &o, &code))
@@ -508,12 +532,10 @@ static int run_run(struct cli *cli, int argc, char **argv)
     if (train_check_rescue(o.rescue, &err) < 0)
         return fail_to_begin(cli, &err);
     if (o.init_from != NULL && begins_any(&o) &&
-        run_dir_find_checkpoint(cli->runs_dir, o.init_from, &init_dir, &init.step,
-                                cli_skipped, cli, &err) < 0)
-        return cli_fail(cli, CLI_NOT_THERE, &err);
-    init.checkpoints = init_dir;
-    code = train_all(cli, &o, init_dir != NULL ? &init : NULL);
-    free(init_dir);
+        weights_find(&init, cli->runs_dir, o.init_from, cli_skipped, cli, &err) < 0)
+        return cli_fail(cli, err.code == ERR_CORRUPT ? CLI_FAILED : CLI_NOT_THERE, &err);
+    code = train_all(cli, &o, init);
+    weights_free(init);
     free(o.path);
     return code;
 }

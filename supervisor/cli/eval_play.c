@@ -52,7 +52,6 @@ struct recording_source eval_play_source(const struct eval_play *p, const char *
 
 int eval_play(struct eval_play *p, struct err *err)
 {
-    char *checkpoints = xasprintf("%s/checkpoints", p->path);
     struct policies *policies = NULL;
     struct binaries bin;
     int rc = binaries_find(&bin, err);
@@ -61,7 +60,8 @@ int eval_play(struct eval_play *p, struct err *err)
         rc = policies_load(&policies, p->run.config, p->path, err);
     p->run.policies = policies;
     p->run.binaries = &bin;
-    p->run.checkpoints = checkpoints;
+    p->run.weights = p->weights;
+    p->run.step = weights_step(p->weights);
     p->run.on_result = on_result;
     p->run.on_begin = on_begin;
     p->run.on_step = on_step;
@@ -73,13 +73,12 @@ int eval_play(struct eval_play *p, struct err *err)
         rc = eval_run(&p->run, err);
     p->run.policies = NULL;
     p->run.binaries = NULL;
-    p->run.checkpoints = NULL;
     policies_free(policies);
-    free(checkpoints);
     return rc;
 }
 
 void eval_play_done(struct eval_play *p)
 {
     recording_done(&p->recording);
+    weights_free(p->weights);
 }

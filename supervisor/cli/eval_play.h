@@ -17,10 +17,10 @@ typedef void (*eval_play_fn)(struct eval_play *p, const struct env_spec *spec,
                              const struct evaluation_result *result);
 
 struct eval_play {
-    const char *path; /* the run's directory */
-    struct eval_args
-        run;     /* config, step, episodes, seed, copies and mode; the rest is set */
-    int records; /* the episode of recording.number is recorded */
+    const char *path;        /* the run's directory */
+    struct weights *weights; /* of its checkpoint; eval_play_done frees them */
+    struct eval_args run; /* config, episodes, seed, copies and mode; the rest is set */
+    int records;          /* the episode of recording.number is recorded */
     struct recording recording;
     eval_play_fn on_result;
     void *ctx;

@@ -517,7 +517,7 @@ static int play_episode(struct html_run *r, struct eval_play *play, struct err *
     int rc = eval_play_check(play, NULL, err);
 
     if (rc == 0)
-        rc = resume_choose(&play->run.step, checkpoints, NULL, on_skipped, NULL, err);
+        rc = weights_load(&play->weights, checkpoints, NULL, on_skipped, NULL, err);
     if (rc == 0) {
         c->env.draws = 1;
         c->evaluation.max_steps =

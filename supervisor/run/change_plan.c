@@ -4,6 +4,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/journal_read.h"
 #include "supervisor/run/live_changes.h"
+#include "supervisor/run/trial.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -202,6 +203,8 @@ int change_plan_from_config(struct change_plan *p, const struct run_config *c,
         config_settings_done(&settings);
     }
     run_config_done(&now);
+    if (rc == 0)
+        rc = trial_plan(c, p, err);
     if (rc == 0)
         return change_plan_fold(p, UINT64_MAX, c, ret, err);
     *ret = (struct run_config){0};

@@ -48,8 +48,8 @@ static int start_agents(struct eval *e, struct err *err)
     args.n = e->specs.n;
     rc = ask_open(&e->ask, &args, err);
     if (rc == 0)
-        rc = restore_start(&e->restore, ask_agents(e->ask), e->args->checkpoints,
-                           e->args->step, NULL, on_restored, e, err);
+        rc = restore_start(&e->restore, ask_agents(e->ask), e->args->weights, NULL,
+                           on_restored, e, err);
     return rc < 0 ? rc : ask_wait(e->ask, err);
 }
 

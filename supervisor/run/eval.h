@@ -12,6 +12,7 @@
 #include "supervisor/proc/binaries.h"
 #include "supervisor/rollout/evaluation.h"
 #include "supervisor/run/policies.h"
+#include "supervisor/run/weights.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,8 +21,8 @@ struct eval_args {                   /* all borrowed for the call */
     const struct run_config *config; /* the run's, resolved */
     const struct policies *policies; /* NULL: no agent is frozen */
     const struct binaries *binaries;
-    const char *checkpoints; /* the run's checkpoints/ */
-    uint64_t step;
+    const struct weights *weights; /* of a checkpoint of the run */
+    uint64_t step;                 /* of that checkpoint */
     uint64_t episodes, seed;
     size_t copies; /* of the environment; 0: as many as the configuration has */
     enum act_mode mode;

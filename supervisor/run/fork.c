@@ -1,5 +1,7 @@
 #include "supervisor/run/fork.h"
 
+#include "common/config/run_schema.h"
+#include "common/config/schema.h"
 #include "common/io/copy.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
@@ -8,6 +10,7 @@
 #include "supervisor/run/journal_read.h"
 #include "supervisor/run/live_changes.h"
 #include "supervisor/run/resume_config.h"
+#include "supervisor/run/trial.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/store/store.h"
 
@@ -22,6 +25,7 @@ enum { MAX_TRIES = 20 };
 struct fork {
     const struct fork_args *args;
     struct resume *resume;
+    int *is_tried; /* by an earlier begin of this fork */
     int is_found;
     uint64_t step;            /* of the checkpoint; until it is open, of the newest one */
     struct run_config saved;  /* the configuration in force at the checkpoint */
@@ -63,28 +67,62 @@ static int read_plan(struct fork *f, struct err *err)
     return rc;
 }
 
-/* Whether the fork sets this key itself. */
-static int is_own(const struct fork *f, const char *path,
-                  const struct config_settings *own)
+/* Whether the agent has the value of `defaults`, so that it follows it. */
+static int follows(struct fork *f, size_t agent, const char *key)
 {
-    const size_t len = strlen(path);
+    struct schema_place own, all;
+    char *text, *other;
+    int ret;
 
-    for (size_t i = 0; i < f->args->n_set; i++)
-        if (strncmp(f->args->set[i], path, len) == 0 && f->args->set[i][len] == '=')
+    if (schema_locate(&agent_schema, key, &f->saved.agents[agent], &own) < 0 ||
+        schema_locate(&agent_schema, key, &f->saved.defaults, &all) < 0)
+        return 0;
+    text = schema_text_of(own.field, own.value);
+    other = schema_text_of(all.field, all.value);
+    ret = strcmp(text, other) == 0;
+    free(other);
+    free(text);
+    return ret;
+}
+
+/* Whether `path` is this key of an agent that follows `defaults`. */
+static int is_of_follower(struct fork *f, const char *key, const char *path)
+{
+    int is = 0;
+
+    for (size_t i = 0; !is && i < f->saved.n_agents; i++) {
+        char *of = xasprintf("agents.%s.%s", f->saved.agents[i].name, key);
+
+        is = strcmp(of, path) == 0 && follows(f, i, key);
+        free(of);
+    }
+    return is;
+}
+
+/* Whether the fork sets this key itself, also to the value that it has. given: its settings,
+ * with the keys of a team expanded to those of its agents. */
+static int is_own(struct fork *f, const char *path, const struct config_settings *given)
+{
+    static const char defaults[] = "defaults.";
+    const size_t len = sizeof(defaults) - 1;
+
+    for (size_t i = 0; i < given->n; i++) {
+        const char *set = given->list[i].path;
+
+        if (strcmp(set, path) == 0 ||
+            (strncmp(set, defaults, len) == 0 && is_of_follower(f, set + len, path)))
             return 1;
-    /* a key of a team was expanded to keys of its agents */
-    for (size_t i = 0; i < own->n; i++)
-        if (strcmp(own->list[i].path, path) == 0)
-            return 1;
+    }
     return 0;
 }
 
 /* Adds the fork's own changes to the plan, and removes later changes of the other run to
  * the same keys. */
-static void add_changes(struct fork *f, const struct config_settings *own)
+static void add_changes(struct fork *f, const struct config_settings *own,
+                        const struct config_settings *given)
 {
     for (size_t k = f->plan.n; k > 0; k--)
-        if (is_own(f, f->plan.list[k - 1].set.path, own))
+        if (is_own(f, f->plan.list[k - 1].set.path, given))
             change_plan_remove(&f->plan, k - 1);
     change_plan_add_all(&f->plan, f->step, own);
 }
@@ -95,6 +133,41 @@ static void take_schedules(struct config_settings *own,
     for (size_t i = 0; i < given->n; i++)
         if (given->list[i].schedule.over > 0)
             config_settings_replace(own, &given->list[i]);
+}
+
+/* Adds the agent and its key to a trial's error. */
+static int place(const struct fork *f, size_t agent, const struct err *why,
+                 struct err *err)
+{
+    if (why->code != ERR_CONFIG || agent == f->wanted.n_agents)
+        return err_pass(err, why);
+    return err_set(err, ERR_CONFIG, "agents.%s%s%s: %s", f->wanted.agents[agent].name,
+                   *why->key != '\0' ? "." : "", why->key, err_cause(why));
+}
+
+/* Adds the changes that wait for a respawn, with which the fork's processes start, and tries
+ * the configuration as `run` does. Without --set it is the one that the other run has. */
+static int try_changes(struct fork *f, const struct config_settings *waiting,
+                       struct err *err)
+{
+    struct trial trial = {.runs_dir = f->args->runs_dir};
+    struct run_config first;
+    struct err why = {0};
+    size_t agent = 0;
+    int rc;
+
+    run_config_copy(&first, &f->saved);
+    for (size_t i = 0; i < waiting->n; i++) {
+        run_config_set(&first, &waiting->list[i]);
+        run_config_set(&f->wanted, &waiting->list[i]);
+    }
+    rc = trial_plan(&first, &f->plan, err);
+    run_config_done(&first);
+    if (rc < 0 || f->args->n_set == 0 || *f->is_tried)
+        return rc;
+    rc = trial_agents(&trial, &f->wanted, &agent, &why);
+    *f->is_tried = rc == 0;
+    return rc < 0 ? place(f, agent, &why, err) : 0;
 }
 
 static int take_changes(struct fork *f, struct err *err)
@@ -111,12 +184,11 @@ static int take_changes(struct fork *f, struct err *err)
         run_config_differences(&own, &f->saved, &changed, live);
         take_schedules(&own, &given);
         run_config_differences(&waiting, &f->saved, &changed, 1u << CHANGE_RESPAWN);
-        add_changes(f, &own);
+        add_changes(f, &own, &given);
         rc = change_plan_fold(&f->plan, UINT64_MAX, &f->saved, &f->wanted, err);
     }
-    /* changes that waited for a respawn: the fork's processes start with them */
-    for (size_t i = 0; rc == 0 && i < waiting.n; i++)
-        run_config_set(&f->wanted, &waiting.list[i]);
+    if (rc == 0)
+        rc = try_changes(f, &waiting, err);
     config_settings_done(&own);
     config_settings_done(&waiting);
     config_settings_done(&given);
@@ -414,9 +486,10 @@ static int make_dir(struct fork *f, struct err *err)
 }
 
 /* -ESTALE: it failed because the checkpoint was removed meanwhile. */
-static int try_fork(struct run_dir **ret, const struct fork_args *a, struct err *err)
+static int try_fork(struct run_dir **ret, const struct fork_args *a, int *is_tried,
+                    struct err *err)
 {
-    struct fork f = {.args = a};
+    struct fork f = {.args = a, .is_tried = is_tried};
     int rc = prepare(&f, err);
 
     if (rc == 0)
@@ -439,9 +512,9 @@ static int try_fork(struct run_dir **ret, const struct fork_args *a, struct err 
 
 int fork_run(struct run_dir **ret, const struct fork_args *a, struct err *err)
 {
-    int rc = try_fork(ret, a, err);
+    int is_tried = 0, rc = try_fork(ret, a, &is_tried, err);
 
     for (int i = 1; rc == -ESTALE && a->step == NULL && i < MAX_TRIES; i++)
-        rc = try_fork(ret, a, err);
+        rc = try_fork(ret, a, &is_tried, err);
     return rc;
 }

@@ -213,7 +213,12 @@ int journal_each(const char *path, journal_event_fn fn, void *ctx, struct err *e
     size_t len;
     int rc = line_reader_open(&r, path, JOURNAL_LINE_MAX, err);
 
-    while (rc == 0 && (rc = line_reader_next(&r, &line, &len, err)) > 0) {
+    while (rc == 0) {
+        rc = line_reader_next(&r, &line, &len, err);
+        if (rc < 0)
+            (void)err_wrap(err, "%s", path);
+        if (rc <= 0)
+            break;
         rc = 0;
         if (!r.cut && strlen(line) == len && journal_parse(line, &e) == 0)
             rc = fn(ctx, r.number, &e);

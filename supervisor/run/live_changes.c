@@ -5,7 +5,6 @@
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,28 +64,13 @@ static int refuse(const struct kind_check *v, const struct config_change *c)
     return rc;
 }
 
-/* Agents hold settings in 32 bits. */
-static int is_finite_f32(const struct config_change *c)
-{
-    struct ramp v = ramp_constant(c->number);
-
-    if (c->field->type == FIELD_SCHEDULE && c->is != NULL)
-        memcpy(&v, c->is, sizeof(v));
-    return isfinite((float)v.from) && isfinite((float)v.to);
-}
-
 /* Refuses the first change that a live run cannot make. */
 static void check_kind(void *ctx, const struct config_change *c)
 {
     struct kind_check *v = ctx;
 
-    if (v->rc < 0)
-        return;
-    if (c->kind == CHANGE_RESTART)
+    if (v->rc == 0 && c->kind == CHANGE_RESTART)
         v->rc = refuse(v, c);
-    else if (c->kind == CHANGE_SETTING && !is_finite_f32(c))
-        v->rc = err_set(v->err, ERR_CONFIG, "%s: %s is no finite number in 32 bits",
-                        c->path, c->text);
 }
 
 /* Whether the agent has a variable of one element for each row of an update: it keeps what it
@@ -97,22 +81,6 @@ static int keeps_window(const struct agent_config *a)
 
     return algorithm_rows(a) == ROWS_WINDOW &&
            (shares || strstr(algorithm_find(a->algorithm)->stages, "turns") != NULL);
-}
-
-/* iql learns from single rows or from whole episodes, as its settings say: its graph, and
- * the variables in it, are not the same. */
-int live_changes_check_rows(const struct run_config *was, const struct run_config *is,
-                            const char *when, struct err *err)
-{
-    for (size_t i = 0; i < was->n_agents; i++)
-        if (algorithm_rows(&was->agents[i]) != algorithm_rows(&is->agents[i]))
-            return err_set_at(
-                err, ERR_CONFIG,
-                ERR_AT(.agent = is->agents[i].name, .key = "settings.lambda"),
-                "it cannot change between 0 and more %s: the agent would have "
-                "another graph",
-                when);
-    return 0;
 }
 
 static int check_windows(const struct run_config *was, const struct run_config *is,
@@ -129,6 +97,22 @@ static int check_windows(const struct run_config *was, const struct run_config *
     return 0;
 }
 
+/* iql learns from single rows or from whole episodes, as its settings say: its graph, and
+ * the variables in it, are not the same. */
+int live_changes_check_rows(const struct run_config *was, const struct run_config *is,
+                            const char *when, struct err *err)
+{
+    for (size_t i = 0; i < was->n_agents; i++)
+        if (algorithm_rows(&was->agents[i]) != algorithm_rows(&is->agents[i]))
+            return err_set_at(
+                err, ERR_CONFIG,
+                ERR_AT(.agent = is->agents[i].name, .key = "settings.lambda"),
+                "it cannot change between 0 and more %s: the agent would have "
+                "another graph",
+                when);
+    return check_windows(was, is, when, err);
+}
+
 int live_changes_check(const struct run_config *was, const struct run_config *is,
                        const char *run, const char *when, struct err *err)
 {
@@ -137,5 +121,5 @@ int live_changes_check(const struct run_config *was, const struct run_config *is
     run_config_compare(was, is, check_kind, &v);
     if (v.rc == 0)
         v.rc = live_changes_check_rows(was, is, when, err);
-    return v.rc < 0 ? v.rc : check_windows(was, is, when, err);
+    return v.rc;
 }

@@ -4,9 +4,9 @@
 
 #include "common/config/run_config.h"
 
-/* Refuses the first difference that needs a new run, and settings that are not finite in
- * 32 bits. run: the path of the run's directory; when: "while the run lives", "in a
- * fork". ERR_CONFIG names the key and, if a new run is needed, the command for it. */
+/* Refuses the first difference that needs a new run. run: the path of the run's directory;
+ * when: "while the run lives", "in a fork". ERR_CONFIG names the key and, if a new run is
+ * needed, the command for it. */
 int live_changes_check(const struct run_config *was, const struct run_config *is,
                        const char *run, const char *when, struct err *err);
 /* The part of it that also holds for the changes that a configuration has for later steps. */

@@ -2,7 +2,6 @@
 
 #include "common/config/algorithms.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/save/checkpoint_read.h"
 
 #include <stdlib.h>
 
@@ -42,18 +41,15 @@ static int send_values(struct restore *r, struct agent_table *agents, size_t age
 }
 
 static int restore_agent(struct restore *r, struct agent_table *agents, size_t agent,
-                         const char *dir, uint64_t step, struct err *err)
+                         const struct weights *weights, struct err *err)
 {
-    struct checkpoint_values values = {0};
+    const struct checkpoint_values *values = NULL;
     struct agent_info info;
     int rc;
 
     agent_table_info(agents, agent, &info);
-    rc = checkpoint_load(&values, dir, step, info.name, err);
-    if (rc == 0)
-        rc = send_values(r, agents, agent, &values, err);
-    checkpoint_values_done(&values);
-    return rc;
+    rc = weights_of(weights, info.name, &values, err);
+    return rc < 0 ? rc : send_values(r, agents, agent, values, err);
 }
 
 /* The central process, which has no agent_config, learns. */
@@ -65,9 +61,8 @@ static int learns(const struct run_config *c, size_t agent)
 
 /* Responses arrive through the loop, so on_done is never called before this returns. */
 int restore_start(struct restore **ret, struct agent_table *agents,
-                  const char *checkpoints_dir, uint64_t step,
-                  const struct run_config *learners_of, void (*on_done)(void *ctx),
-                  void *ctx, struct err *err)
+                  const struct weights *weights, const struct run_config *learners_of,
+                  void (*on_done)(void *ctx), void *ctx, struct err *err)
 {
     struct restore *r = xcalloc(1, sizeof(*r));
     int rc = 0;
@@ -77,7 +72,7 @@ int restore_start(struct restore **ret, struct agent_table *agents,
     *ret = r; /* requests may be outstanding even if a later one fails */
     for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++)
         if (learns(learners_of, i))
-            rc = restore_agent(r, agents, i, checkpoints_dir, step, err);
+            rc = restore_agent(r, agents, i, weights, err);
     if (rc == 0 && r->outstanding == 0)
         on_done(ctx);
     return rc;

@@ -163,15 +163,15 @@ static void start_rollout(void *ctx)
 static void on_graphs(void *ctx)
 {
     struct training *t = ctx;
-    const struct training_init *init = t->args->init;
+    const struct weights *init = t->args->init;
     struct err err = {0};
 
     if (life_state_is_ending(t->state))
         return;
     if (init == NULL)
         start_rollout(t);
-    else if (restore_start(&t->restore, t->agents, init->checkpoints, init->step,
-                           t->config, start_rollout, t, &err) < 0)
+    else if (restore_start(&t->restore, t->agents, init, t->config, start_rollout, t,
+                           &err) < 0)
         training_fail(t, &err);
 }
 

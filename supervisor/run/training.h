@@ -36,6 +36,7 @@
 #include "supervisor/run/change_plan.h"
 #include "supervisor/run/policies.h"
 #include "supervisor/run/run_dir.h"
+#include "supervisor/run/weights.h"
 #include "supervisor/save/resume.h"
 
 #include <stdint.h>
@@ -44,12 +45,6 @@
 struct training; /* a run under way; opaque */
 
 #define TRAINING_TICK_MS 100
-
-/* Where the first weights come from (`--init-from`). */
-struct training_init {
-    const char *checkpoints; /* that run's checkpoints/ */
-    uint64_t step;
-};
 
 /* The metrics that a run in this environment collects: metrics_free. central: it has a central
  * process. */
@@ -95,11 +90,11 @@ struct training_args {               /* all borrowed for the call */
     const struct change_plan *plan;
     struct run_dir *dir;
     const struct binaries *binaries;
-    const struct policies *policies;  /* of frozen agents; NULL: there are none */
-    const struct training_init *init; /* NULL: fresh weights */
-    const struct resume *resume;      /* NULL: from the beginning */
-    struct err differs;               /* why a resume is not exact; code 0: it is exact */
-    int anyway;                       /* resume on another fingerprint, too */
+    const struct policies *policies; /* of frozen agents; NULL: there are none */
+    const struct weights *init;  /* the first ones (`--init-from`); NULL: fresh weights */
+    const struct resume *resume; /* NULL: from the beginning */
+    struct err differs;          /* why a resume is not exact; code 0: it is exact */
+    int anyway;                  /* resume on another fingerprint, too */
     const struct training_observer *observers;
     size_t n_observers;
     const struct keeper_link *keeper; /* NULL: this process has no keeper */

@@ -9,8 +9,11 @@
 #include "supervisor/proc/binaries.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/rollout/sharing.h"
+#include "supervisor/run/agent_specs.h"
 #include "supervisor/run/renders.h"
+#include "supervisor/run/restore.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -220,6 +223,55 @@ int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
     return rc;
 }
 
+/* ---- later changes ---- */
+
+static int are_settings_shared(const struct run_config *c)
+{
+    int is = rollout_needs_central(c);
+
+    for (size_t i = 0; i < c->n_agents; i++)
+        is |= c->agents[i].share != NULL && strcmp(c->agents[i].share, "none") != 0;
+    return is;
+}
+
+static int check_sharing(const struct run_config *c, const struct env_spec *spec,
+                         uint64_t step, struct err *err)
+{
+    struct sharing sharing;
+    struct err why = {0};
+    size_t agent = 0;
+
+    if (sharing_init(&sharing, c, spec, &agent, &why) < 0)
+        return err_set(err, ERR_CONFIG, "at step %" PRIu64 ": agents.%s.%s: %s", step,
+                       c->agents[agent].name, why.key, err_cause(&why));
+    sharing_done(&sharing);
+    return 0;
+}
+
+int trial_plan(const struct run_config *c, const struct change_plan *plan,
+               struct err *err)
+{
+    struct vec_env *env = NULL;
+    struct run_config now;
+    int rc;
+
+    if (plan->n == 0 || !are_settings_shared(c))
+        return 0;
+    if ((rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err)) < 0)
+        return rc;
+    run_config_copy(&now, c);
+    for (size_t i = 0; i < plan->n && rc == 0; i++) {
+        const struct planned_change *change = &plan->list[i];
+
+        run_config_set(&now, &change->set);
+        if (i + 1 == plan->n || change[1].at != change->at)
+            rc = check_sharing(&now, vec_env_spec(env), change->at, err);
+    }
+    run_config_done(&now);
+    vec_env_free(env);
+    return rc;
+}
+
 /* ---- frozen agents ---- */
 
 /* Adds the place in the file that names the policy. */
@@ -284,4 +336,71 @@ int trial_policies(const struct run_config *c, const struct policies *policies,
     free(x.block_bytes);
     vec_env_free(env);
     return rc < 0 ? rc : 0;
+}
+
+/* ---- the first weights ---- */
+
+struct first {
+    const struct run_config *config;
+    const struct policies *policies;
+    const struct env_spec *spec;
+    struct ask *ask;
+};
+
+static void pack_first(void *ctx, size_t agent, int restored, struct msg_out *o)
+{
+    const struct first *x = ctx;
+
+    rollout_pack_configure(x->config, x->spec, agent, restored,
+                           policies_of(x->policies, agent), o);
+}
+
+static void on_restored(void *ctx)
+{
+    ask_done(((struct first *)ctx)->ask);
+}
+
+static int try_weights(struct first *x, const struct agent_specs *specs, int fd,
+                       const struct weights *weights, struct err *err)
+{
+    const struct ask_args args = {
+        .agent_exe_fd = fd, .specs = specs->spec, .n = specs->n, .ctx = x};
+    struct restore *restore = NULL;
+    struct err why = {0};
+    int rc = ask_open(&x->ask, &args, &why);
+
+    if (rc == 0)
+        rc = restore_start(&restore, ask_agents(x->ask), weights, x->config, on_restored,
+                           x, &why);
+    if (rc == 0)
+        rc = ask_wait(x->ask, &why);
+    ask_close(x->ask);
+    restore_free(restore);
+    if (rc < 0 && (why.from_peer || rc == ERR_NOT_FOUND))
+        return err_set(err, ERR_CONFIG,
+                       "the weights of %s/%" PRIu64 " do not fit this run: %s",
+                       weights_dir(weights), weights_step(weights), why.msg);
+    return rc < 0 ? err_pass(err, &why) : 0;
+}
+
+int trial_weights(const struct run_config *c, const struct policies *policies,
+                  const struct weights *weights, struct err *err)
+{
+    struct first x = {.config = c, .policies = policies};
+    struct agent_specs specs = {0};
+    struct vec_env *env = NULL;
+    int fd, rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err);
+
+    if (rc < 0)
+        return rc;
+    x.spec = vec_env_spec(env);
+    rc = agent_specs_init(&specs, c, x.spec, rollout_needs_central(c), 1, NULL,
+                          pack_first, err);
+    if (rc == 0 && (rc = fd = open_agent_exe(err)) >= 0) {
+        rc = try_weights(&x, &specs, fd, weights, err);
+        (void)close(fd);
+    }
+    agent_specs_done(&specs);
+    vec_env_free(env);
+    return rc;
 }

@@ -9,8 +9,10 @@
 #include "common/config/run_config.h"
 #include "common/err/err.h"
 #include "supervisor/proc/agent_table.h"
+#include "supervisor/run/change_plan.h"
 #include "supervisor/run/estimate.h"
 #include "supervisor/run/policies.h"
+#include "supervisor/run/weights.h"
 
 #define TRIAL_WITHIN_S 10.0
 
@@ -34,9 +36,19 @@ struct trial {
  * again. Frozen agents and hosted graphs are tried later, by trial_policies. */
 int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
                  struct err *err);
+/* Checks that agents which share parameters, or whose targets one mixer computes, have one
+ * value of each setting (sharing.h) also after each step of the plan. ERR_CONFIG names the
+ * step, the agent and the key. */
+int trial_plan(const struct run_config *c, const struct change_plan *plan,
+               struct err *err);
 /* Tries the frozen agents with their policies, whose tensors may be missing or have another
  * width, and the agents that host a graph. ERR_CONFIG: file, line and key. */
 int trial_policies(const struct run_config *c, const struct policies *policies,
                    struct err *err);
+/* Gives processes the weights with which the run would begin, as it does (restore.h): every
+ * agent that learns must be in the checkpoint, with no other variables. All processes of the
+ * run are started at once. ERR_CONFIG names the agent. */
+int trial_weights(const struct run_config *c, const struct policies *policies,
+                  const struct weights *weights, struct err *err);
 
 #endif

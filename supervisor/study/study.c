@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PATH_ENDS ", " /* between the paths of one key of `search` */
+
 /* ---- reading values ---- */
 
 struct reading {
@@ -128,15 +130,55 @@ static int take_range(const struct reading *r, const struct yaml_node *n,
     return 0;
 }
 
+/* Whether one of the first n_keys keys sets that path. */
+static int is_taken(const struct study *s, size_t n_keys, const char *path)
+{
+    struct arena arena = ARENA_ZERO;
+    int is = 0;
+
+    for (size_t i = 0; !is && i < n_keys; i++) {
+        char *rest, *paths = arena_strdup(&arena, s->key[i].path);
+
+        for (char *p = strtok_r(paths, PATH_ENDS, &rest); p != NULL && !is;
+             p = strtok_r(NULL, PATH_ENDS, &rest))
+            is = strcmp(p, path) == 0;
+    }
+    arena_done(&arena);
+    return is;
+}
+
+/* Checks the paths of the last key: "a, b" sets both. */
+static int check_paths(const struct reading *r, const struct yaml_node *n)
+{
+    struct study *s = r->s;
+    char *rest, *paths = arena_strdup(&s->arena, n->key);
+    size_t n_paths = 0;
+
+    for (char *p = strtok_r(paths, PATH_ENDS, &rest); p != NULL;
+         p = strtok_r(NULL, PATH_ENDS, &rest), n_paths++) {
+        if (strcmp(p, "run.seed") == 0)
+            return yaml_fail(n, n->key, r->err,
+                             "the seeds of a study are given by `seeds: [1, 2]`");
+        if (is_taken(s, s->n_keys - 1, p))
+            return yaml_fail(n, n->key, r->err, "another key sets %s, too", p);
+    }
+    return n_paths > 0 ? 0
+                       : yaml_fail(n, "search", r->err,
+                                   "found '%s', expected the path of a key", n->key);
+}
+
 static int take_key(const struct reading *r, const struct yaml_node *n)
 {
     static const char *const kinds[] = {"choice", "uniform", "log_uniform", "int"};
     struct study_key *k = &r->s->key[r->s->n_keys++];
     const struct yaml_node *of = n->kind == YAML_MAP && n->n == 1 ? n->child[0] : NULL;
     size_t i = 0;
+    int rc;
 
     k->path = arena_strdup(&r->s->arena, n->key);
     k->line = n->line;
+    if ((rc = check_paths(r, n)) < 0)
+        return rc;
     if (n->kind == YAML_LIST)
         return take_choices(r, n, k);
     while (of != NULL && i < 4 && strcmp(of->key, kinds[i]) != 0)
@@ -453,6 +495,7 @@ static int take_base(const struct reading *r, const struct yaml_node *root)
     const struct yaml_node *n = yaml_find(root, "base");
     const char *slash = strrchr(r->s->file, '/');
     struct study *s = r->s;
+    struct err why = {0};
 
     if (n == NULL || n->kind != YAML_SCALAR || n->text[0] == '\0')
         return yaml_fail(n != NULL ? n : root, "base", r->err,
@@ -461,7 +504,9 @@ static int take_base(const struct reading *r, const struct yaml_node *root)
                   ? arena_strdup(&s->arena, n->text)
                   : arena_printf(&s->arena, "%.*s/%s", (int)(slash - s->file), s->file,
                                  n->text);
-    return run_config_merged(s->base, NULL, 0, &s->base_text, &s->arena, r->err);
+    if (run_config_merged(s->base, NULL, 0, &s->base_text, &s->arena, &why) < 0)
+        return yaml_fail(n, "base", r->err, "%s", why.msg);
+    return 0;
 }
 
 static int take(const struct reading *r, const struct yaml_node *root)
@@ -671,8 +716,8 @@ size_t study_sets_of(const struct study *s, const char *const *values, const cha
     for (size_t i = 0; i < s->n_keys; i++) {
         char *rest, *paths = arena_strdup(arena, s->key[i].path);
 
-        for (char *p = strtok_r(paths, ", ", &rest); p != NULL && n < STUDY_MAX_SETS;
-             p = strtok_r(NULL, ", ", &rest))
+        for (char *p = strtok_r(paths, PATH_ENDS, &rest); p != NULL && n < STUDY_MAX_SETS;
+             p = strtok_r(NULL, PATH_ENDS, &rest))
             ret[n++] = arena_printf(arena, "%s=%s", p, values[i]);
     }
     return n;

@@ -1144,6 +1144,19 @@ static const struct {
      "f.yaml:3: defaults.settings.epochs: cannot change while the run lives, expected "
      "one "
      "value"},
+    {"discount: 1\nrun: {env_steps: {at: {0: 2000, 2000: 4000}}}",
+     "f.yaml:4: run.env_steps: the run ends at step 2000, before the value of step 2000"},
+    {"discount: 1\nrun: {env_steps: {at: {0: 4000, 3000: 2000}}}",
+     "f.yaml:4: run.env_steps: 2000 is past at step 3000"},
+    {"clip_norm: {at: {0: 0.5, 10: 1e300}}",
+     "f.yaml:3: defaults.clip_norm: found '1e300', expected a number that is finite in "
+     "32 bits (at most 3.4e38)"},
+    {"optimizer: {learning_rate: 1e144}", "f.yaml:3: defaults.optimizer.learning_rate: "
+                                          "found '1e144', expected a number that is "
+                                          "finite in 32 bits (at most 3.4e38)"},
+    {"optimizer: {learning_rate: 1 to 1e144 over 9}",
+     "f.yaml:3: defaults.optimizer.learning_rate: found '1 to 1e144 over 9', expected a "
+     "schedule within the number's range, such as 1 to 0.05 over 50000"},
     {"algorithm: {at: {0: maddpg, 100: ddpg}}",
      "f.yaml:3: defaults.algorithm: cannot change while the run lives, expected one "
      "value"},

@@ -48,6 +48,15 @@ def test_the_size_of_a_variable_cannot_change(w):
     p, run = start(w, "alone", *window)
     w.brood("set", "alone", "experience.update_every=80")
     end(p, run)
+    later = (w.write("later.yaml", CONFIG), *window[:-1],
+             "experience={update_every: {at: {0: 40, 1000: 80}}}")
+    _, err = w.brood("check", *later, "--set", "defaults.share=team", code=2)
+    assert "experience.update_every cannot change in a run that has begun: agent_0 has a" in err
+    w.brood("check", *later)
+    _, err = w.brood("check", *later[:-1], "experience={update_every: 40}", "--set",
+                     "defaults.share=team", "--set",
+                     "agents.agent_1.discount={at: {0: 0.99, 1000: 0.5}}", code=2)
+    assert "at step 1000: agents.agent_1.discount: agent_1 shares parameters" in err, err
 
 
 def test_another_graph_is_no_change(w):

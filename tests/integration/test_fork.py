@@ -83,6 +83,43 @@ def test_later_changes_are_repeated_but_for_the_forks_own_keys(w):
     harness.assert_same_files(was, fork(w, "same@160", "again")[0])
 
 
+def test_a_forks_keys_hold_for_a_team_and_for_who_follows_the_defaults(w):
+    """Also with the value that they have: the parent's later change is not repeated. That of an
+    agent with a value of its own is."""
+    p, at = paused(w, "a")
+    w.brood("set", "a", "agents.agent_2.polyak=0.02")
+    w.brood("continue", "a")
+    harness.wait_until("another checkpoint", lambda: harness.checkpoints(w.run_dir("a"))[-1] >
+                       at + EVERY)
+    now, at = harness.pause(w, "a"), harness.checkpoints(w.run_dir("a"))[-1]
+    w.brood("set", "a", "--at-step", now + 200, "agents.agent.discount=0.5",
+            "agents.agent.polyak=0.3")
+    fork(w, f"a@{at}", "b", "--set", f"run.env_steps={now + 400}", "--set",
+         "agents.agent.discount=0.95", "--set", "defaults.polyak=0.01")
+    text = (w.run_dir("b") / "config.yaml").read_text()
+    journal = (w.run_dir("b") / "journal").read_text()
+    assert "discount: 0.5" not in text and "discount" not in journal, text + journal
+    assert text.count("polyak: 0.3\n") == 1 and text.count("polyak: 0.01\n") >= 1, text
+    assert "changes=agents.agent_2.polyak=0.3\n" in journal, journal
+    go_on(w, p, "a", now + 400)
+
+
+def test_a_fork_cannot_have_what_a_run_cannot(w):
+    """Agents that share parameters or a mixer have one value, at every step."""
+    w.brood("run", config(w, "mappo"), "--name", "shared", "--set", "defaults.share=team", "--set",
+            "defaults.discount={at: {0: 0.9, 480: 0.5}}")
+    w.brood("run", config(w, "qmix"), "--name", "mixed")
+    for run, key, says in (
+            ("shared", "agents.agent_0.settings.entropy=0.5", "shares parameters with agent_0"),
+            ("shared", "agents.agent_1.optimizer.beta1=0.5", "shares parameters with agent_0"),
+            ("shared", "agents.agent_0.discount=0.5", "at step 320: agents.agent_1.discount: "),
+            ("mixed", "agents.agent_0.discount=0.5", "the mixer computes the targets of agent_0")):
+        _, err = w.brood("fork", f"{run}@320", "--name", "no", "--set", key, code=2)
+        assert says in err and err.count("\n") == 1, err
+        assert not w.run_dir("no").exists()
+    fork(w, "shared@320", "all", "--set", "agents.agent.discount=0.7")
+
+
 def test_a_run_that_drops_checkpoints_can_be_forked(w):
     """Whatever it removes meanwhile, a fork is whole, or there is none."""
     p = w.start("run", config(w, "maddpg", harness.FOREVER), "--name", "a", "--set",

@@ -379,13 +379,59 @@ def test_new_training_from_old_weights(w):
         assert err.count("\n") == 1 and says in err, err
         assert not w.run_dir("wrong").exists()
     _, err = w.brood("run", config(w), "--name", "other", "--init-from", "old", "--set",
-                     "defaults.actor.hidden=[5]", "--quiet", code=1)
+                     "defaults.actor.hidden=[5]", "--quiet", code=2)
     assert "expected" in err and "p_func/fully_connected" in err, err
     for step, code in ((2000, 0), (1500, 0), (777, 3)):
         out, err = w.brood("eval", "old", "--checkpoint", step, "--episodes", "2", "--json",
                            code=code)
         assert code != 0 or json.loads(out)["checkpoint_step"] == step
         assert code == 0 or err.count("\n") == 1, err
+
+
+def test_weights_that_do_not_fit_leave_the_old_run_and_no_new_one(w):
+    w.brood("run", config(w), "--name", "old", *until(1000))
+    w.brood("run", config(w), "--name", "smaller", *until(400), "--set",
+            "defaults.actor.hidden=[5]")
+    w.brood("run", w.write("two.yaml", harness.SMALL.format(
+        steps=400, evaluate=0, checkpoint=200).replace("agents: 3", "agents: 2")), "--name", "two")
+    before = harness.tree_bytes(w.run_dir("old"))
+    for source, says in (("smaller", "agent_0/p_func/fully_connected"),
+                         ("two", "checkpoint 400 has no agent agent_2")):
+        for more in (("--name", "old", "--force"), ("--name", "new"),
+                     ("--name", "old", "--seeds", "1,2")):
+            _, err = w.brood("run", config(w), *more, "--init-from", source, "--quiet", code=2)
+            assert f"the weights of runs/{source}/checkpoints/400 do not fit" in err, err
+            assert says in err.replace("agent_1/", "agent_0/").replace("agent_2/", "agent_0/"), err
+            assert err.count("\n") == 1 and len(os.listdir(w.runs)) == 3, err
+    harness.assert_same_files(before, harness.tree_bytes(w.run_dir("old")))
+
+
+def test_all_seeds_begin_with_one_checkpoint(w):
+    """Also if it is removed when the first one has begun."""
+    w.brood("run", config(w), "--name", "old", *until(1000))
+    weights = data_of(w.run_dir("old"), 1000)
+    series = ("run", config(w), "--init-from", "old", *until(400), "--seeds", "1,2")
+    w.brood(*series, "--name", "both", "--jobs", "2")
+    p = w.start(*series, "--name", "new")
+    harness.wait_until("the first seed", (w.run_dir("new-s1") / "journal").exists)
+    shutil.rmtree(w.run_dir("old") / "checkpoints" / "1000")
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    for name in ("new-s1", "new-s2", "both-s1", "both-s2"):
+        assert data_of(w.run_dir(name), 0) == weights
+        command = (w.run_dir(name) / "provenance").read_text()
+        assert ("--init-from runs/old@1000" in command) is name.startswith("both"), command
+
+
+def test_the_newest_weights_of_a_run_that_drops_checkpoints(w):
+    """Another one is taken if one is removed before it was read."""
+    p = w.start("run", config(w), "--name", "live", *until(harness.FOREVER), "--set",
+                "checkpoint={every_env_steps: 40, max_to_keep: 1}")
+    harness.wait_until("a checkpoint", lambda: harness.checkpoints(w.run_dir("live")))
+    for i in range(8):
+        w.brood("eval", "live", "--episodes", "2")
+        w.brood("run", config(w), "--name", f"new{i}", "--init-from", "live", "--until", "1",
+                code=4)
+    assert p.poll() is None, p.log.read_text()
 
 
 def test_old_weights_are_those_of_the_newest_complete_one(w):

@@ -197,6 +197,7 @@ START_TEST(reading_ends_when_told)
     ck_assert(s.steps[0] == JOURNAL_NO_STEP);
     ck_assert_int_eq(journal_each("/nowhere/journal", see, &s, &err), ERR_NOT_FOUND);
     ck_assert_int_lt(journal_each("/", see, &s, &err), 0);
+    ck_assert_msg(strncmp(err.msg, "/: ", 3) == 0, "%s", err.msg);
 }
 END_TEST
 

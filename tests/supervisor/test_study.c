@@ -120,6 +120,14 @@ START_TEST(what_is_no_study_is_named_with_its_line)
         {"base: base.yaml\nserch: {}\n",
          "s.yaml:2: serch: serch is no key of a study; did you mean 'search'?"},
         {"base: base.yaml\nsearch:\n  a: 3\n", "s.yaml:3: a: expected a list of values"},
+        {"base: base.yaml\nsearch:\n  a: [3]\n  'b, run.seed': [1]\n",
+         "s.yaml:4: b, run.seed: the seeds of a study are given by `seeds: [1, 2]`"},
+        {"base: base.yaml\nsearch: {' , ': [1]}\n",
+         "s.yaml:2: search: found ' , ', expected the path of a key"},
+        {"base: base.yaml\nsearch: {'': [1]}\n",
+         "s.yaml:2: search: found '', expected the path of a key"},
+        {"base: base.yaml\nsearch:\n  'b, a': [3]\n  a: [1]\n",
+         "s.yaml:4: a: another key sets a, too"},
         {"base: base.yaml\nsearch: {a: {log_uniform: [0, 1]}}\nmethod: random\n",
          "s.yaml:2: a: expected two numbers above 0"},
         {"base: base.yaml\nsearch: {a: {uniform: [0, 1]}}\n",
@@ -144,6 +152,7 @@ START_TEST(what_is_no_study_is_named_with_its_line)
          "s.yaml:3: metric.mode: expected max or min"},
         {"base: base.yaml\nsearch: {a: [1]}\nlimits: {memory: much}\n",
          "s.yaml:3: limits.memory: expected a size such as 8G"},
+        {"search: {a: [1]}\nbase: none.yaml\n", "s.yaml:2: base: "},
         {"base: none.yaml\nsearch: {a: [1]}\n", "none.yaml: No such file or directory"},
     };
 

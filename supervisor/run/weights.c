@@ -1,0 +1,177 @@
+#include "supervisor/run/weights.h"
+
+#include "common/io/tree.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/save/resume.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* How often the newest checkpoint is chosen again because that one was removed. */
+enum { MAX_TRIES = 20 };
+
+struct weights {
+    char *dir;
+    uint64_t step;
+    size_t n;
+    char **agents;                    /* [n] */
+    struct checkpoint_values *values; /* [n] */
+};
+
+struct choosing {
+    const char *dir, *step;
+    uint64_t newest; /* the newest checkpoint, whose folder may be gone by now */
+    void (*on_skipped)(void *ctx, const char *line);
+    void *ctx;
+};
+
+/* A live run renames the folder of a checkpoint before it removes what is in it. */
+static int is_gone(const struct choosing *c)
+{
+    char *path = xasprintf("%s/%" PRIu64, c->dir, c->newest);
+    const int ret = c->step == NULL && c->newest != UINT64_MAX && !tree_exists(path);
+
+    free(path);
+    return ret;
+}
+
+static void on_skipped(void *ctx, const char *line)
+{
+    const struct choosing *c = ctx;
+
+    if (!is_gone(c))
+        c->on_skipped(c->ctx, line);
+}
+
+static int read_agent(struct weights *w, const char *agent, struct err *err)
+{
+    struct checkpoint_values values;
+    const int rc = checkpoint_load(&values, w->dir, w->step, agent, err);
+
+    if (rc < 0)
+        return err_wrap(err, "checkpoint %" PRIu64 ": %s", w->step, agent), rc;
+    w->agents = xreallocarray(w->agents, w->n + 1, sizeof(*w->agents));
+    w->values = xreallocarray(w->values, w->n + 1, sizeof(*w->values));
+    w->agents[w->n] = xstrdup(agent);
+    w->values[w->n++] = values;
+    return 0;
+}
+
+static int is_folder(int dir, const char *name)
+{
+    struct stat st;
+
+    return *name != '.' && fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* A checkpoint has one folder for each agent. */
+static int read_agents(struct weights *w, struct err *err)
+{
+    char *path = xasprintf("%s/%" PRIu64, w->dir, w->step);
+    DIR *d = opendir(path);
+    int rc = d != NULL ? 0 : err_errno(err, "%s", path);
+
+    for (struct dirent *e; rc == 0 && (e = readdir(d)) != NULL;)
+        if (is_folder(dirfd(d), e->d_name))
+            rc = read_agent(w, e->d_name, err);
+    if (d != NULL)
+        (void)closedir(d);
+    if (rc == 0 && !tree_exists(path)) /* some folders may have been gone already */
+        rc = err_set(err, -ESTALE, "%s was removed meanwhile", path);
+    free(path);
+    return rc;
+}
+
+static int try_load(struct weights **ret, struct choosing *c, struct err *err)
+{
+    struct weights *w = xcalloc(1, sizeof(*w));
+    uint64_t *steps = NULL;
+    size_t n = 0;
+    int rc = checkpoint_list(c->dir, &steps, &n, err);
+
+    w->dir = xstrdup(c->dir);
+    c->newest = n > 0 ? steps[n - 1] : UINT64_MAX;
+    free(steps);
+    if (rc == 0)
+        rc = resume_choose(&w->step, c->dir, c->step, on_skipped, c, err);
+    if (rc == 0) {
+        c->newest = w->step;
+        rc = read_agents(w, err);
+    }
+    if (rc < 0) {
+        weights_free(w);
+        return rc;
+    }
+    *ret = w;
+    return 0;
+}
+
+int weights_load(struct weights **ret, const char *dir, const char *step,
+                 void (*skipped)(void *ctx, const char *line), void *ctx, struct err *err)
+{
+    struct choosing c = {.dir = dir, .step = step, .on_skipped = skipped, .ctx = ctx};
+    int rc = try_load(ret, &c, err);
+
+    for (int i = 1; rc < 0 && is_gone(&c) && i < MAX_TRIES; i++)
+        rc = try_load(ret, &c, err);
+    return rc;
+}
+
+int weights_find(struct weights **ret, const char *runs_dir, const char *text,
+                 void (*skipped)(void *ctx, const char *line), void *ctx, struct err *err)
+{
+    const char *at = strrchr(text, '@');
+    char *run = xstrndup(text, at != NULL ? (size_t)(at - text) : strlen(text));
+    char *path = NULL, *dir;
+    int rc = run_dir_find(runs_dir, run, &path, err);
+
+    free(run);
+    if (rc < 0)
+        return rc;
+    dir = xasprintf("%s/checkpoints", path);
+    rc = weights_load(ret, dir, at != NULL ? at + 1 : NULL, skipped, ctx, err);
+    free(dir);
+    free(path);
+    return rc;
+}
+
+void weights_free(struct weights *w)
+{
+    for (size_t i = 0; w != NULL && i < w->n; i++) {
+        free(w->agents[i]);
+        checkpoint_values_done(&w->values[i]);
+    }
+    if (w != NULL) {
+        free(w->agents);
+        free(w->values);
+        free(w->dir);
+    }
+    free(w);
+}
+
+const char *weights_dir(const struct weights *w)
+{
+    return w->dir;
+}
+
+uint64_t weights_step(const struct weights *w)
+{
+    return w->step;
+}
+
+int weights_of(const struct weights *w, const char *agent,
+               const struct checkpoint_values **ret, struct err *err)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (strcmp(w->agents[i], agent) == 0) {
+            *ret = &w->values[i];
+            return 0;
+        }
+    return err_set(err, ERR_NOT_FOUND, "checkpoint %" PRIu64 " has no agent %s", w->step,
+                   agent);
+}
