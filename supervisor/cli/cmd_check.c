@@ -51,10 +51,8 @@ static void put_estimate(struct json *j, const struct estimate *e)
 
     json_key(j, "estimated_bytes");
     json_object(j);
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        json_key(j, parts[i].key);
-        json_f64(j, parts[i].bytes);
-    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        json_put_f64(j, parts[i].key, parts[i].bytes);
     json_close(j);
 }
 
@@ -90,12 +88,11 @@ static void report_good(const struct cli *cli, const char *path,
     if (cli->json) {
         struct json j = {0};
 
-        json_begin(&j);
         json_object(&j);
-        json_key(&j, "config"), json_str(&j, path);
-        json_key(&j, "ok"), json_bool(&j, 1);
-        json_key(&j, "agents"), json_u64(&j, c->n_agents);
-        json_key(&j, "algorithms"), json_str(&j, algorithms);
+        json_put_str(&j, "config", path);
+        json_put_bool(&j, "ok", 1);
+        json_put_u64(&j, "agents", c->n_agents);
+        json_put_str(&j, "algorithms", algorithms);
         json_key(&j, in_episodes ? "episodes" : "env_steps");
         if (length > 0)
             json_i64(&j, length);
@@ -107,9 +104,7 @@ static void report_good(const struct cli *cli, const char *path,
             json_str(&j, warning);
         else
             json_null(&j);
-        json_close(&j);
-        (void)fputs(json_line(&j, NULL), stdout);
-        json_done(&j);
+        json_print(&j, stdout);
     } else if (!cli->quiet) {
         (void)printf("%s: ok: %zu agent%s, %s, %s\n", path, c->n_agents,
                      c->n_agents == 1 ? "" : "s", algorithms, ends);
@@ -130,14 +125,11 @@ static void report_bad(const struct cli *cli, const char *path, const struct err
     if (cli->json) {
         struct json j = {0};
 
-        json_begin(&j);
         json_object(&j);
-        json_key(&j, "config"), json_str(&j, path);
-        json_key(&j, "ok"), json_bool(&j, 0);
-        json_key(&j, "error"), json_str(&j, err->msg);
-        json_close(&j);
-        (void)fputs(json_line(&j, NULL), stdout);
-        json_done(&j);
+        json_put_str(&j, "config", path);
+        json_put_bool(&j, "ok", 0);
+        json_put_str(&j, "error", err->msg);
+        json_print(&j, stdout);
     }
 }
 

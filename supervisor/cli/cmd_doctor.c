@@ -1,8 +1,8 @@
 /* `brood doctor`: looks at the machine, and tries an agent. */
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/doctor.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/env/env.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/run/trial.h"
 
 #include <stdio.h>
@@ -36,15 +36,12 @@ static void print_json(const struct doctor_finding *f)
 {
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
     json_put_str(&j, "check", f->check);
     json_put_str(&j, "state", level_names[f->level]);
     json_put_str(&j, "found", f->found);
     json_put_str(&j, "advice", f->advice[0] != '\0' ? f->advice : NULL);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 static void print_text(const struct doctor_finding *f)

@@ -41,41 +41,24 @@ static void put_per_agent(struct json *j, const char *key, const struct env_spec
 {
     json_key(j, key);
     json_object(j);
-    for (size_t i = 0; i < spec->n_agents; i++) {
-        json_key(j, spec->agents[i].name);
-        json_f64(j, values[i]);
-    }
+    for (size_t i = 0; i < spec->n_agents; i++)
+        json_put_f64(j, spec->agents[i].name, values[i]);
     json_close(j);
-}
-
-static void put_text(struct json *j, const char *key, const char *text)
-{
-    json_key(j, key);
-    json_str(j, text);
-}
-
-static void put_count(struct json *j, const char *key, uint64_t n)
-{
-    json_key(j, key);
-    json_u64(j, n);
 }
 
 static void print_json(const struct report *p, const struct env_spec *spec,
                        const struct evaluation_result *r)
 {
     struct json j = {0};
-    size_t len;
-    const char *text;
 
-    json_begin(&j);
     json_object(&j);
-    put_text(&j, "run", p->run);
-    put_count(&j, "checkpoint_step", p->args->step);
-    put_text(&j, "env", spec->id);
-    put_text(&j, "rules", recording_rules(&p->args->config->env, spec));
-    put_text(&j, "mode", p->args->mode == ACT_GREEDY ? "greedy" : "stochastic");
-    put_count(&j, "episodes", r->episodes);
-    put_count(&j, "seed", p->args->seed);
+    json_put_str(&j, "run", p->run);
+    json_put_u64(&j, "checkpoint_step", p->args->step);
+    json_put_str(&j, "env", spec->id);
+    json_put_str(&j, "rules", recording_rules(&p->args->config->env, spec));
+    json_put_str(&j, "mode", p->args->mode == ACT_GREEDY ? "greedy" : "stochastic");
+    json_put_u64(&j, "episodes", r->episodes);
+    json_put_u64(&j, "seed", p->args->seed);
     put_per_agent(&j, "return_mean", spec, r->return_mean);
     put_per_agent(&j, "return_std", spec, r->return_std);
     put_per_agent(&j, "return_se", spec, r->return_se);
@@ -84,20 +67,13 @@ static void print_json(const struct report *p, const struct env_spec *spec,
     for (size_t i = 0; i < spec->n_agents; i++) {
         if (env_team_of(spec, i) != i)
             continue;
-        json_key(&j, spec->agents[i].team);
-        json_f64(&j, env_team_mean(spec, i, r->return_mean));
+        json_put_f64(&j, spec->agents[i].team, env_team_mean(spec, i, r->return_mean));
     }
     json_close(&j);
-    if (one_team(spec)) {
-        json_key(&j, "team_return_mean");
-        json_f64(&j, env_team_mean(spec, 0, r->return_mean));
-    }
-    json_key(&j, "length_mean");
-    json_f64(&j, r->length_mean);
-    json_close(&j);
-    text = json_line(&j, &len);
-    (void)fwrite(text, 1, len, stdout);
-    json_done(&j);
+    if (one_team(spec))
+        json_put_f64(&j, "team_return_mean", env_team_mean(spec, 0, r->return_mean));
+    json_put_f64(&j, "length_mean", r->length_mean);
+    json_print(&j, stdout);
 }
 
 static void print_text(const struct report *p, const struct env_spec *spec,

@@ -4,8 +4,8 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/checkpoint_names.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/tensor_export.h"
+#include "supervisor/metrics/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,13 +81,10 @@ static void print_written(const struct cli *cli, const char *out, size_t n)
     struct json j = {0};
 
     if (cli->json) {
-        json_begin(&j);
         json_object(&j);
         json_put_str(&j, "file", out);
         json_put_u64(&j, "tensors", n);
-        json_close(&j);
-        msg_json_print(&j);
-        json_done(&j);
+        json_print(&j, stdout);
     } else if (!cli->quiet) {
         (void)printf("%s: %zu tensors\n", out, n);
     }

@@ -92,12 +92,9 @@ static void put_place(struct json *j, const char *dir, const char *path)
     char *prefix = ckpt_resolve(dir, path);
 
     json_object(j);
-    json_key(j, "path");
-    json_str(j, path);
-    json_key(j, "prefix");
-    json_str(j, prefix);
-    json_key(j, "exists");
-    json_bool(j, ckpt_kind_of(prefix) != CKPT_NONE);
+    json_put_str(j, "path", path);
+    json_put_str(j, "prefix", prefix);
+    json_put_bool(j, "exists", ckpt_kind_of(prefix) != CKPT_NONE);
     json_close(j);
     free(prefix);
 }
@@ -105,9 +102,7 @@ static void put_place(struct json *j, const char *dir, const char *path)
 static void print_state_json(const char *dir, const struct ckpt_state *s)
 {
     struct json j = {0};
-    size_t len;
 
-    json_begin(&j);
     json_object(&j);
     json_key(&j, "newest");
     put_place(&j, dir, s->newest);
@@ -116,9 +111,7 @@ static void print_state_json(const char *dir, const struct ckpt_state *s)
     for (size_t i = 0; i < s->n_all; i++)
         put_place(&j, dir, s->all[i]);
     json_close(&j);
-    json_close(&j);
-    (void)fputs(json_line(&j, &len), stdout);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 /* The folder of a file: all before the last slash. */

@@ -1,7 +1,6 @@
 /* `brood logs`: prints a run's journal and logs, with -f also while they are written. */
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/journal_json.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/log_merge.h"
 #include "supervisor/cli/msg_json.h"
@@ -34,15 +33,11 @@ static void print_json(const struct log_source *s)
     free(copy);
     if (is_event)
         return;
-    json_begin(&j);
     json_object(&j);
-    json_key(&j, "log");
-    json_str(&j, s->name);
+    json_put_str(&j, "log", s->name);
     json_key(&j, "text");
     json_strn(&j, s->line, s->len);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 static void print_text(const struct log_source *s, int all)

@@ -5,8 +5,8 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/env/env.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/run/trial.h"
 
 #include <errno.h>
@@ -181,16 +181,13 @@ static void print_json(const struct request *r, const char *text)
 {
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
     json_put_str(&j, "env", r->env);
     json_put_str(&j, "algorithm", r->algorithm);
     json_put_str(&j, "file", r->out);
     if (r->out == NULL)
         json_put_str(&j, "text", text);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 static int take_options(struct cli *cli, int argc, char **argv, struct request *r,

@@ -3,7 +3,7 @@
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/msg_json.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
@@ -193,7 +193,6 @@ static void print_json(const char *run, const struct pruning *x, int is_dry)
 {
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
     json_put_str(&j, "run", run);
     json_put_bool(&j, "dry_run", is_dry);
@@ -211,9 +210,7 @@ static void print_json(const char *run, const struct pruning *x, int is_dry)
     json_close(&j);
     json_put_bool(&j, "log_removed", x->is_log_gone);
     json_put_u64(&j, "freed_bytes", x->freed_bytes);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 static void print_text(const char *run, const struct pruning *x, int is_dry)

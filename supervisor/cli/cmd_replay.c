@@ -159,13 +159,10 @@ static void print_json(const char *run, const struct replay_options *o,
         json_put_str(&j, "column", o->until.column);
         json_put_f64(&j, "value", r->value);
     }
-    if (r->found && r->has_update) {
+    if (r->found && r->has_update)
         json_put_u64(&j, "update", r->update);
-    }
     json_put_str(&j, "ends", v->ends);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 static void print(const struct cli *cli, const char *run, const struct replay_options *o,

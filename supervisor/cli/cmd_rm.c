@@ -1,8 +1,8 @@
 /* `brood rm`: removes the directories of runs. */
 #include "common/io/tree.h"
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/submitted.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_remove.h"
 
@@ -13,13 +13,9 @@ static void print_removed(const char *run)
 {
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
-    json_key(&j, "removed");
-    json_str(&j, run);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_put_str(&j, "removed", run);
+    json_print(&j, stdout);
 }
 
 static int remove_one(const struct cli *cli, const char *run, const char *path)

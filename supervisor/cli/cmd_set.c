@@ -31,15 +31,12 @@ static void print_json(uint64_t at, const char *changes, const char *waits)
     struct json j = {0};
 
     msg_json_begin_event(&j, "set");
-    json_key(&j, "at");
-    json_u64(&j, at);
+    json_put_u64(&j, "at", at);
     json_key(&j, "changes");
     changes_json(&j, changes);
     json_key(&j, "waits");
     changes_json(&j, waits);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 static void print_answer(const struct cli *cli, const struct msg *m)
@@ -80,9 +77,7 @@ static void print_cancelled_json(const msgpack_object *answer)
 
     msg_json_begin_event(&j, "cancel");
     msg_json_put_pairs(&j, answer);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 static void print_cancelled(const struct cli *cli, const msgpack_object *answer)

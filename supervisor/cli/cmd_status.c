@@ -1,10 +1,10 @@
 /* `brood status`: prints the status of a run or study, live or over. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/study_status.h"
 #include "supervisor/cli/submitted.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/study/study_dir.h"
 
@@ -107,14 +107,11 @@ static int print_waiting(const struct cli *cli, const char *run,
         print_job("", job);
         return CLI_DONE;
     }
-    json_begin(&j);
     json_object(&j);
     json_put_str(&j, "run", run);
     json_put_str(&j, "state", submitted_is_live(job) ? "waiting" : "not begun");
     submitted_json(job, &j);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
     return CLI_DONE;
 }
 

@@ -49,17 +49,11 @@ static void print_json(const struct cli *cli, const char *run, const char *agent
     struct json j = {0};
 
     msg_json_begin_event(&j, cli->command->name);
-    json_key(&j, "run");
-    json_str(&j, run);
-    if (agent != NULL) {
-        json_key(&j, "agent");
-        json_str(&j, agent);
-    }
-    json_key(&j, "env_steps");
-    json_u64(&j, step);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_put_str(&j, "run", run);
+    if (agent != NULL)
+        json_put_str(&j, "agent", agent);
+    json_put_u64(&j, "env_steps", step);
+    json_print(&j, stdout);
 }
 
 /* Prints what happened (done: "paused", for example) and the step of the answer. */

@@ -287,9 +287,7 @@ static void report(const struct submit *s, const char *run, const char *id, int 
         json_put_str(&j, "run", run);
         json_put_str(&j, "job", id);
         json_put_bool(&j, "resumes", exists);
-        json_close(&j);
-        msg_json_print(&j);
-        json_done(&j);
+        json_print(&j, stdout);
     } else if (!s->cli->quiet) {
         (void)printf("%s: Slurm job %s%s; `brood status %s` shows it\n", run, id,
                      exists ? ", which resumes it" : "", run);

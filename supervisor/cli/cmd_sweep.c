@@ -225,12 +225,9 @@ static void print_event(const struct sweep *w, size_t trial, size_t seed,
         json_put_u64(&j, "rung", w->rung);
     }
     json_put_f64(&j, "value", run->value);
-    json_key(&j, "exit_code");
-    json_i64(&j, code);
+    json_put_i64(&j, "exit_code", code);
     json_put_str(&j, "failure", run->failure);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 static void print_progress(const struct sweep *w, const struct study_run *run, int code)
@@ -746,9 +743,7 @@ static int print_end(struct sweep *w, int code)
         json_put_str(&j, "study", w->name);
         json_put_u64(&j, "trials", w->study.trials);
         study_report_put_best(&r, &j);
-        json_close(&j);
-        msg_json_print(&j);
-        json_done(&j);
+        json_print(&j, stdout);
     } else {
         study_report_print(&r, SHOWN_ROWS, stdout);
     }

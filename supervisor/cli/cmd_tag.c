@@ -1,6 +1,6 @@
 /* `brood tag`: tags of a run, and a note about it. */
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/msg_json.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_tags.h"
 
@@ -13,13 +13,10 @@ static void print_tags(const struct cli *cli, const char *run, const struct run_
     struct json j = {0};
 
     if (cli->json) {
-        json_begin(&j);
         json_object(&j);
         json_put_str(&j, "run", run);
         run_tags_json(t, &j);
-        json_close(&j);
-        msg_json_print(&j);
-        json_done(&j);
+        json_print(&j, stdout);
     } else if (!cli->quiet) {
         (void)printf("%s: %s", run, t->n > 0 ? "" : "no tags");
         for (size_t i = 0; i < t->n; i++)

@@ -1,6 +1,5 @@
 /* `brood wait`: waits until a run is over. */
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_watch.h"

@@ -31,17 +31,11 @@ static void print_json(const char *name, const struct detach_report *r)
     struct json j = {0};
 
     msg_json_begin_event(&j, "detached");
-    json_key(&j, "run");
-    json_str(&j, name);
-    json_key(&j, "pid");
-    json_i64(&j, r->supervisor);
-    json_key(&j, "keeper_pid");
-    json_i64(&j, r->keeper);
-    json_key(&j, "path");
-    json_str(&j, r->path);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_put_str(&j, "run", name);
+    json_put_i64(&j, "pid", r->supervisor);
+    json_put_i64(&j, "keeper_pid", r->keeper);
+    json_put_str(&j, "path", r->path);
+    json_print(&j, stdout);
 }
 
 static void print_report(const struct cli *cli, const struct detach_report *r)

@@ -64,12 +64,9 @@ void tensor_put_json(struct json *j, const char *name, enum dtype dtype,
 {
     char label[DTYPE_LABEL_BYTES];
 
-    if (name != NULL) {
-        json_key(j, "name");
-        json_str(j, name);
-    }
-    json_key(j, "dtype");
-    json_str(j, dtype_label(dtype, label));
+    if (name != NULL)
+        json_put_str(j, "name", name);
+    json_put_str(j, "dtype", dtype_label(dtype, label));
     json_key(j, "shape");
     json_array(j);
     for (int i = 0; i < shape->rank; i++)
@@ -88,12 +85,8 @@ void tensor_print_json(const char *name, enum dtype dtype, const struct shape *s
                        const struct tensor *value)
 {
     struct json j = {0};
-    size_t len;
 
-    json_begin(&j);
     json_object(&j);
     tensor_put_json(&j, name, dtype, shape, value);
-    json_close(&j);
-    (void)fputs(json_line(&j, &len), stdout);
-    json_done(&j);
+    json_print(&j, stdout);
 }

@@ -22,24 +22,16 @@ static void print_address(const struct web *w)
 {
     char url[GUARD_SECRET_BYTES + 64];
     struct json j = {0};
-    size_t len;
 
     (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d/?token=%s", w->port,
                    w->guard.token);
     if (prints_json) {
-        json_begin(&j);
         json_object(&j);
-        json_key(&j, "url");
-        json_str(&j, url);
-        json_key(&j, "port");
-        json_i64(&j, w->port);
-        json_key(&j, "pid");
-        json_i64(&j, getpid());
-        json_key(&j, "read_only");
-        json_bool(&j, w->read_only);
-        json_close(&j);
-        (void)fputs(json_line(&j, &len), stdout);
-        json_done(&j);
+        json_put_str(&j, "url", url);
+        json_put_i64(&j, "port", w->port);
+        json_put_i64(&j, "pid", getpid());
+        json_put_bool(&j, "read_only", w->read_only);
+        json_print(&j, stdout);
     } else {
         (void)printf("%s\n", url);
     }
