@@ -65,7 +65,7 @@ static int run_algorithms(struct cli *cli, int argc, char **argv)
     const struct algorithm_info *a;
     int code;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
     if (optind < argc)
         return cli_usage(cli, "expected no arguments");

@@ -303,20 +303,20 @@ static int run_attach(struct cli *cli, int argc, char **argv)
 {
     struct attach t = {.cli = cli};
     struct err err = {0};
+    const char *name;
     char *path = NULL;
-    int code = CLI_DONE;
+    int code;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one run or study, got %d", argc - optind);
-    if (optind < argc && (path = study_dir_find(cli->runs_dir, argv[optind])) != NULL) {
+    if (cli_one_argument(cli, argc, argv, "run or study", &name) != 0)
+        return CLI_USAGE;
+    if (name != NULL && (path = study_dir_find(cli->runs_dir, name)) != NULL) {
         code = study_status_attach(cli, path);
         free(path);
         return code;
     }
-    if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, ANSWERS_WITHIN_MS, &path,
-                     &t.client, &err) < 0) {
+    if (cli_open_run(cli, name, ANSWERS_WITHIN_MS, &path, &t.client, &err) < 0) {
         code = cli_fail_run(cli, &err);
     } else {
         t.path = path;

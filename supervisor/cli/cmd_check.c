@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SET = 256, ALGORITHMS_MAX_BYTES = 256, OPT_SET = 1 };
+enum { MAX_SET = 256, ALGORITHMS_MAX_BYTES = 256 };
 enum { STDIN_MAX_BYTES = YAML_MAX_BYTES + 1 }; /* more than the parser accepts */
 
 /* Lists the agents' algorithms, each once, in the agents' order: "maddpg, ddpg". */
@@ -217,29 +217,40 @@ static int check(const struct cli *cli, const char *path,
     return rc < 0 ? CLI_USAGE : CLI_DONE;
 }
 
+struct sets {
+    const char *item[MAX_SET];
+    size_t n;
+};
+
+static int take_set(const struct cli *cli, const char *text, void *to)
+{
+    struct sets *sets = to;
+
+    if (sets->n == MAX_SET)
+        return cli_usage(cli, "--set is given more than %d times", MAX_SET);
+    sets->item[sets->n++] = text;
+    return 0;
+}
+
 static int run_check(struct cli *cli, int argc, char **argv)
 {
-    static const struct option own[] = {{"set", required_argument, NULL, OPT_SET}, {0}};
-    const char *set[MAX_SET];
+    struct sets sets = {.n = 0};
+    const struct cli_option own[] = {{"set", .take = take_set, .to = &sets}, {0}};
     struct trial trial;
-    struct config_options options = {.set = set,
+    struct config_options options = {.set = sets.item,
                                      .env_names = env_agent_names,
                                      .try_agents = trial_agents,
                                      .try_ctx = &trial,
                                      .dropped = cli_dropped,
                                      .dropped_ctx = cli,
                                      .extends = 1};
-    int option, code = CLI_DONE;
+    int code;
 
-    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0) {
-        if (options.n_set == MAX_SET)
-            return cli_usage(cli, "--set is given more than %d times", MAX_SET);
-        set[options.n_set++] = optarg;
-    }
-    if (option == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, own, &code))
         return code;
     if (optind == argc)
         return cli_usage(cli, "expected at least one configuration file");
+    options.n_set = sets.n;
     for (int i = optind; i < argc; i++) {
         trial = (struct trial){.runs_dir = cli->runs_dir};
         if (check(cli, argv[i], &options) != CLI_DONE)

@@ -52,17 +52,14 @@ static void print_text(const struct doctor_finding *f)
 
 static int run_doctor(struct cli *cli, int argc, char **argv)
 {
-    static const struct option own[] = {{"agents", required_argument, NULL, 1}, {0}};
     struct doctor_finding findings[DOCTOR_MAX_FINDINGS];
     struct doctor_readings readings;
     long long n_agents = DEFAULT_AGENTS;
+    const struct cli_option own[] = {{"agents", .number = &n_agents, 1, MAX_AGENTS}, {0}};
     size_t n;
-    int option, code = CLI_DONE;
+    int code;
 
-    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0)
-        if (cli_integer(cli, "--agents", optarg, 1, MAX_AGENTS, &n_agents) != 0)
-            return CLI_USAGE;
-    if (option == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, own, &code))
         return code;
     if (optind < argc)
         return cli_usage(cli, "expected no arguments");

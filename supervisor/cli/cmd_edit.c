@@ -199,22 +199,18 @@ static const char *find_editor(void)
 
 static int edit_run(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {{"from", required_argument, NULL, 'f'}, {0}};
-    const char *editor = find_editor(), *from = NULL;
+    const char *editor = find_editor(), *from = NULL, *run;
+    const struct cli_option own[] = {{"from", .text = &from}, {0}};
     struct control_client *client = NULL;
     struct err err = {0};
     char *path = NULL;
-    int c, code = 0;
+    int code;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        from = optarg;
-    }
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one run, got %d", argc - optind);
-    if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, 0, &path, &client, &err) <
-        0)
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
+    if (cli_one_argument(cli, argc, argv, "run", &run) != 0)
+        return CLI_USAGE;
+    if (cli_open_run(cli, run, 0, &path, &client, &err) < 0)
         code = cli_fail_run(cli, &err);
     else
         code = edit_path(cli, editor, from, path, client);

@@ -291,15 +291,15 @@ static int print_named(const struct cli *cli, const char *word)
 static int run_envs(struct cli *cli, int argc, char **argv)
 {
     const struct env_info *info;
+    const char *word;
     int code;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one environment or configuration, got %d",
-                         argc - optind);
-    if (optind < argc)
-        return print_named(cli, argv[optind]);
+    if (cli_one_argument(cli, argc, argv, "environment or configuration", &word) != 0)
+        return CLI_USAGE;
+    if (word != NULL)
+        return print_named(cli, word);
     for (size_t i = 0; (info = env_info_at(i)) != NULL; i++)
         CHECK(print_id(cli, info->id, 0) == CLI_DONE,
               "the default parameters of %s are invalid", info->id);

@@ -122,54 +122,30 @@ static void on_result(struct eval_play *play, const struct env_spec *spec,
                       e->n_frames - 1, (unsigned long long)e->number);
 }
 
-static const struct option options[] = {{"episodes", required_argument, NULL, 'e'},
-                                        {"seed", required_argument, NULL, 's'},
-                                        {"checkpoint", required_argument, NULL, 'c'},
-                                        {"copies", required_argument, NULL, 'n'},
-                                        {"stochastic", no_argument, NULL, 'r'},
-                                        {"render", required_argument, NULL, 'd'},
-                                        {"episode", required_argument, NULL, 'k'},
-                                        {"trust", no_argument, NULL, 't'},
-                                        {0}};
-
 static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
                  int *ret_code)
 {
-    int c, rc = 0;
+    const struct cli_option own[] = {
+        {"episodes", .number = &o->episodes, 1, EVALUATION_MAX_EPISODES},
+        {"seed", .number = &o->seed, 0, INT64_MAX},
+        {"checkpoint", .text = &o->checkpoint},
+        {"copies", .number = &o->copies, 1, 65536},
+        {"stochastic", .flag = &o->stochastic},
+        {"render", .text = &o->render},
+        {"episode", .number = &o->episode, 0, EVALUATION_MAX_EPISODES - 1},
+        {"trust", .flag = &o->trust},
+        {0}};
 
-    while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return 0;
-        if (c == 'e')
-            rc = cli_integer(cli, "--episodes", optarg, 1, EVALUATION_MAX_EPISODES,
-                             &o->episodes);
-        else if (c == 's')
-            rc = cli_integer(cli, "--seed", optarg, 0, INT64_MAX, &o->seed);
-        else if (c == 'n')
-            rc = cli_integer(cli, "--copies", optarg, 1, 65536, &o->copies);
-        else if (c == 'k')
-            rc = cli_integer(cli, "--episode", optarg, 0, EVALUATION_MAX_EPISODES - 1,
-                             &o->episode);
-        else if (c == 'd')
-            o->render = optarg;
-        else if (c == 't')
-            o->trust = 1;
-        else if (c == 'c')
-            o->checkpoint = optarg;
-        else
-            o->stochastic = 1;
-    }
-    if (rc == 0 && o->episode > 0 && o->render == NULL)
-        rc = cli_usage(cli, "--episode is for --render FILE");
-    if (rc == 0 && o->episode >= o->episodes)
-        rc = cli_usage(cli, "--episode %lld is none of 0 to %lld", o->episode,
-                       o->episodes - 1);
-    if (rc == 0 && optind < argc - 1)
-        rc = cli_usage(cli, "expected one run, got %d", argc - optind);
-    if (rc == 0 && optind < argc)
-        o->run = argv[optind];
-    *ret_code = rc;
-    return rc == 0;
+    if (!cli_parse(cli, argc, argv, own, ret_code))
+        return 0;
+    if (o->episode > 0 && o->render == NULL)
+        *ret_code = cli_usage(cli, "--episode is for --render FILE");
+    else if (o->episode >= o->episodes)
+        *ret_code = cli_usage(cli, "--episode %lld is none of 0 to %lld", o->episode,
+                              o->episodes - 1);
+    else
+        *ret_code = cli_one_argument(cli, argc, argv, "run", &o->run);
+    return *ret_code == 0;
 }
 
 static int eval_in_dir(const struct cli *cli, const struct eval_options *o,

@@ -125,27 +125,26 @@ static int export(const struct cli *cli, const struct request *q, struct err *er
     return rc;
 }
 
+static int take_tensor(const struct cli *cli, const char *text, void *to)
+{
+    struct request *q = to;
+
+    if (q->n_tensors == MAX_TENSORS)
+        return cli_usage(cli, "more than %d of --tensor", MAX_TENSORS);
+    q->tensor[q->n_tensors++] = text;
+    return 0;
+}
+
 static int run_export(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"out", required_argument, NULL, 'o'},
-        {"tensor", required_argument, NULL, 't'},
-        {0},
-    };
     struct request q = {.format = &formats[0]};
+    const struct cli_option own[] = {
+        {"out", .text = &q.out}, {"tensor", .take = take_tensor, .to = &q}, {0}};
     struct err err = {0};
-    int c, code;
+    int code;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if (c == 'o')
-            q.out = optarg;
-        else if (q.n_tensors == MAX_TENSORS)
-            return cli_usage(cli, "more than %d of --tensor", MAX_TENSORS);
-        else
-            q.tensor[q.n_tensors++] = optarg;
-    }
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
     if (optind + 1 != argc)
         return cli_usage(cli, "expected one checkpoint");
     q.path = argv[optind];

@@ -23,7 +23,7 @@ struct names {
 struct request {
     const char *path;
     int nodes, collections, json;
-    uint64_t seed;
+    long long seed;
     struct names feeds; /* "NAME=VALUE" or "NAME=@FILE" */
     struct names fetches, targets;
 };
@@ -194,7 +194,7 @@ static char *absolute_prefix(const char *prefix)
 static int open_and_show(const char *prefix, const struct binaries *binaries,
                          const struct request *q, struct err *err)
 {
-    struct graph_agent_args args = {.binaries = binaries, .seed = q->seed};
+    struct graph_agent_args args = {.binaries = binaries, .seed = (uint64_t)q->seed};
     struct graph_agent *g = NULL;
     struct graph_view v = {0};
     struct wbuf metagraph = {0};
@@ -239,65 +239,37 @@ static int graph(const struct request *q, struct err *err)
 
 /* ---- the command ---- */
 
-static int add_name(struct names *to)
+static int add_name(const struct cli *cli, const char *text, void *to)
 {
-    to->item = xreallocarray(to->item, to->n + 1, sizeof(*to->item));
-    to->item[to->n++] = optarg;
+    struct names *names = to;
+
+    (void)cli;
+    names->item = xreallocarray(names->item, names->n + 1, sizeof(*names->item));
+    names->item[names->n++] = text;
     return 0;
 }
 
-static void names_done(struct request *q)
+static int add_feed(const struct cli *cli, const char *text, void *to)
 {
-    free(q->feeds.item);
-    free(q->fetches.item);
-    free(q->targets.item);
-}
-
-static int take_option(struct cli *cli, struct request *q, int c)
-{
-    long long seed;
-
-    switch (c) {
-    case 'F':
-        if (strchr(optarg, '=') == NULL)
-            return cli_usage(cli, "--feed %s: expected NAME=VALUE or NAME=@FILE", optarg);
-        return add_name(&q->feeds);
-    case 'f':
-        return add_name(&q->fetches);
-    case 't':
-        return add_name(&q->targets);
-    case 's':
-        if (cli_integer(cli, "--seed", optarg, 0, INT64_MAX, &seed) != 0)
-            return CLI_USAGE;
-        q->seed = (uint64_t)seed;
-        return 0;
-    default:
-        q->nodes |= c == 'n';
-        q->collections |= c == 'c';
-        return 0;
-    }
+    if (strchr(text, '=') == NULL)
+        return cli_usage(cli, "--feed %s: expected NAME=VALUE or NAME=@FILE", text);
+    return add_name(cli, text, to);
 }
 
 static int list_or_run(struct cli *cli, struct request *q, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"nodes", no_argument, NULL, 'n'},
-        {"collections", no_argument, NULL, 'c'},
-        {"feed", required_argument, NULL, 'F'},
-        {"fetch", required_argument, NULL, 'f'},
-        {"target", required_argument, NULL, 't'},
-        {"seed", required_argument, NULL, 's'},
-        {0},
-    };
+    const struct cli_option own[] = {{"nodes", .flag = &q->nodes},
+                                     {"collections", .flag = &q->collections},
+                                     {"feed", .take = add_feed, .to = &q->feeds},
+                                     {"fetch", .take = add_name, .to = &q->fetches},
+                                     {"target", .take = add_name, .to = &q->targets},
+                                     {"seed", .number = &q->seed, 0, INT64_MAX},
+                                     {0}};
     struct err err = {0};
-    int c, code;
+    int code;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if ((code = take_option(cli, q, c)) != 0)
-            return code;
-    }
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
     if (optind + 1 != argc)
         return cli_usage(cli, "expected one checkpoint");
     q->path = argv[optind];
@@ -310,7 +282,9 @@ static int run_graph(struct cli *cli, int argc, char **argv)
     struct request q = {0};
     int code = list_or_run(cli, &q, argc, argv);
 
-    names_done(&q);
+    free(q.feeds.item);
+    free(q.fetches.item);
+    free(q.targets.item);
     return code;
 }
 

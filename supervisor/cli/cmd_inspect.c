@@ -176,32 +176,22 @@ static int inspect(const struct request *q, struct err *err)
 
 static int run_inspect(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"tensor", required_argument, NULL, 't'},
-        {"values", no_argument, NULL, 'V'},
-        {"names", no_argument, NULL, 'N'},
-        {"state", no_argument, NULL, 's'},
-        {0},
-    };
     struct request q = {0};
+    const struct cli_option own[] = {{"tensor", .text = &q.tensor},
+                                     {"values", .flag = &q.values},
+                                     {"names", .flag = &q.names},
+                                     {"state", .flag = &q.state},
+                                     {0}};
     struct err err = {0};
-    int c, code;
+    int code;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if (c == 't')
-            q.tensor = optarg;
-        q.values |= c == 'V' || c == 't'; /* --tensor implies --values */
-        q.names |= c == 'N';
-        q.state |= c == 's';
-    }
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
     if (optind + 1 != argc)
         return cli_usage(cli, "expected one checkpoint");
     q.path = argv[optind];
     q.json = cli->json;
-    if (q.names)
-        q.values = 0;
+    q.values = (q.values || q.tensor != NULL) && !q.names;
     return inspect(&q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
 }
 

@@ -15,8 +15,6 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-enum { OPT_RAW = 1 };
-
 struct logs_options {
     const char *run, *agent;
     int follow;
@@ -172,20 +170,16 @@ static int show(const struct cli *cli, struct logs_options *o, struct err *err)
 
 static int run_logs(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"follow", no_argument, NULL, 'f'}, {"raw", no_argument, NULL, OPT_RAW}, {0}};
     struct logs_options o = {0};
+    int is_raw = 0, code;
+    const struct cli_option own[] = {
+        {"follow", 'f', .flag = &o.follow}, {"raw", .flag = &is_raw}, {0}};
     struct err err = {0};
-    int c, code = 0;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if (c == OPT_RAW)
-            plain_output_raw();
-        else
-            o.follow = 1;
-    }
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
+    if (is_raw)
+        plain_output_raw();
     if (argc - optind > 2)
         return cli_usage(cli, "expected a run and an agent, got %d words", argc - optind);
     if (optind < argc)
@@ -209,6 +203,5 @@ const struct command cmd_logs = {
         "journal. With --json an event of the journal is an object of its values; any\n"
         "other line is an object with the keys log and text.\n"
         "\nexample: brood logs simple_spread-1 agent_0 -f\n",
-    .letters = "f",
     .run = run_logs,
 };

@@ -24,71 +24,50 @@ struct replay_options {
     int has_until, messages, trust;
 };
 
-static int take_option(struct cli *cli, int c, struct replay_options *o)
+static int take_condition(const struct cli *cli, const char *text, void *to)
 {
+    struct replay_options *o = to;
     struct err err = {0};
 
-    switch (c) {
-    case 'u':
-        o->has_until = 1;
-        return replay_condition_parse(&o->until, optarg, &err) < 0
-                   ? cli_usage(cli, "--until %s", err.msg)
-                   : 0;
-    case 's':
-        return cli_integer(cli, "--to", optarg, 1, INT64_MAX, &o->to);
-    case 'F':
-        if (o->n == MAX_FETCHES)
-            return cli_usage(cli, "--fetch: at most %d", MAX_FETCHES);
-        o->fetches[o->n++] = optarg;
-        break;
-    case 'c':
-        o->from = optarg;
-        break;
-    case 'a':
-        o->agent = optarg;
-        break;
-    case 'o':
-        o->out = optarg;
-        break;
-    case 'T':
-        o->trace = optarg;
-        break;
-    case 'm':
-        o->messages = 1;
-        break;
-    case 't':
-        o->trust = 1;
-        break;
-    }
+    o->has_until = 1;
+    return replay_condition_parse(&o->until, text, &err) < 0
+               ? cli_usage(cli, "--until %s", err.msg)
+               : 0;
+}
+
+static int take_fetch(const struct cli *cli, const char *text, void *to)
+{
+    struct replay_options *o = to;
+
+    if (o->n == MAX_FETCHES)
+        return cli_usage(cli, "--fetch: at most %d", MAX_FETCHES);
+    o->fetches[o->n++] = text;
     return 0;
 }
 
 static int parse(struct cli *cli, int argc, char **argv, struct replay_options *o,
                  int *ret_code)
 {
-    static const struct option options[] = {
-        {"to", required_argument, NULL, 's'},    {"until", required_argument, NULL, 'u'},
-        {"from", required_argument, NULL, 'c'},  {"agent", required_argument, NULL, 'a'},
-        {"fetch", required_argument, NULL, 'F'}, {"messages", no_argument, NULL, 'm'},
-        {"trace", required_argument, NULL, 'T'}, {"out", required_argument, NULL, 'o'},
-        {"trust", no_argument, NULL, 't'},       {0}};
-    int c, rc = 0;
+    const struct cli_option own[] = {{"to", .number = &o->to, 1, INT64_MAX},
+                                     {"until", .take = take_condition, .to = o},
+                                     {"from", .text = &o->from},
+                                     {"agent", .text = &o->agent},
+                                     {"fetch", .take = take_fetch, .to = o},
+                                     {"messages", .flag = &o->messages},
+                                     {"trace", .text = &o->trace},
+                                     {"out", .text = &o->out},
+                                     {"trust", .flag = &o->trust},
+                                     {0}};
 
-    while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return 0;
-        rc = take_option(cli, c, o);
-    }
-    if (rc == 0 && (o->to > 0) == o->has_until)
-        rc = cli_usage(cli, "expected --to STEP or --until CONDITION");
-    if (rc == 0 && o->out != NULL && o->n == 0)
-        rc = cli_usage(cli, "--out is for the values of --fetch TENSOR");
-    if (rc == 0 && optind < argc - 1)
-        rc = cli_usage(cli, "expected one run, got %d", argc - optind);
-    if (rc == 0 && optind < argc)
-        o->run = argv[optind];
-    *ret_code = rc;
-    return rc == 0;
+    if (!cli_parse(cli, argc, argv, own, ret_code))
+        return 0;
+    if ((o->to > 0) == o->has_until)
+        *ret_code = cli_usage(cli, "expected --to STEP or --until CONDITION");
+    else if (o->out != NULL && o->n == 0)
+        *ret_code = cli_usage(cli, "--out is for the values of --fetch TENSOR");
+    else
+        *ret_code = cli_one_argument(cli, argc, argv, "run", &o->run);
+    return *ret_code == 0;
 }
 
 /* ---- progress, on a terminal ---- */

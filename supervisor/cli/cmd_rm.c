@@ -53,7 +53,7 @@ static int run_rm(struct cli *cli, int argc, char **argv)
     struct err err = {0};
     int code = CLI_DONE;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
     if (optind == argc)
         return cli_usage(cli, "expected at least one run");

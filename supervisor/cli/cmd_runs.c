@@ -281,18 +281,16 @@ static void take_run(const struct cli *cli, const char *path, const struct where
 
 static int run_runs(struct cli *cli, int argc, char **argv)
 {
-    static const struct option own[] = {{"where", required_argument, NULL, 1}, {0}};
+    const char *conditions = NULL;
+    const struct cli_option own[] = {{"where", .text = &conditions}, {0}};
     struct table t = {0};
     struct where where = {0};
-    const char *conditions = NULL;
     struct err err = {0};
     char **paths;
     size_t n;
-    int option, code = CLI_DONE;
+    int code;
 
-    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0)
-        conditions = optarg;
-    if (option == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, own, &code))
         return code;
     if (optind < argc)
         return cli_usage(cli, "expected no arguments");

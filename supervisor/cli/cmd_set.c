@@ -128,30 +128,20 @@ static int is_key(const char *word)
 
 static int set_run(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {{"at-step", required_argument, NULL, 'a'},
-                                            {"cancel", no_argument, NULL, 'c'},
-                                            {0}};
+    long long step = -1;
+    int cancels = 0, has_step, code;
+    const struct cli_option own[] = {
+        {"at-step", .number = &step, 0, INT64_MAX}, {"cancel", .flag = &cancels}, {0}};
     struct control_client *client = NULL;
     struct cli_changes changes;
     const char *run = NULL;
     char *path = NULL;
     struct err err = {0};
-    long long step = 0;
     uint64_t at;
-    int c, code = 0, has_step = 0, cancels = 0;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if (c == 'c') {
-            cancels = 1;
-            continue;
-        }
-        has_step = 1;
-        code = cli_integer(cli, "--at-step", optarg, 0, INT64_MAX, &step);
-        if (code != 0)
-            return code;
-    }
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
+    has_step = step >= 0;
     if (cancels && has_step)
         return cli_usage(cli, "--cancel acts at once and takes no --at-step");
     if (optind < argc && strchr(argv[optind], '=') == NULL &&

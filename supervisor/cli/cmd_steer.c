@@ -120,15 +120,15 @@ static int steer_run(struct cli *cli, int argc, char **argv, const char *done,
                      int until_end)
 {
     struct err err = {0};
-    int code = 0;
+    const char *run;
+    int code;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one run, got %d", argc - optind);
-    return ask(cli, optind < argc ? argv[optind] : NULL, NULL, done, until_end, &err) < 0
-               ? cli_fail_run(cli, &err)
-               : CLI_DONE;
+    if (cli_one_argument(cli, argc, argv, "run", &run) != 0)
+        return CLI_USAGE;
+    return ask(cli, run, NULL, done, until_end, &err) < 0 ? cli_fail_run(cli, &err)
+                                                          : CLI_DONE;
 }
 
 /* Reports that the only argument is not an agent of the newest run; it may be a run. */
@@ -149,9 +149,9 @@ static int steer_agent(struct cli *cli, int argc, char **argv, const char *done)
 {
     const char *run, *agent;
     struct err err = {0};
-    int code = 0, rc;
+    int code, rc;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
     if (argc - optind != 1 && argc - optind != 2)
         return cli_usage(cli, "expected an agent: AGENT of the newest run, or RUN AGENT");

@@ -835,32 +835,21 @@ static void make_srun(struct sweep *w, int n_options, char **options, struct are
 
 static int run_sweep(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {{"jobs", required_argument, NULL, 'j'},
-                                            {"name", required_argument, NULL, 'n'},
-                                            {"retry-failed", no_argument, NULL, 'r'},
-                                            {"launcher", required_argument, NULL, 'l'},
-                                            {0}};
     struct sweep w = {.cli = cli};
     const char *given = NULL, *launcher = "local";
+    const struct cli_option own[] = {{"jobs", .number = &w.at_once, 1, MAX_JOBS},
+                                     {"name", .text = &given},
+                                     {"retry-failed", .flag = &w.retries_failed},
+                                     {"launcher", .text = &launcher},
+                                     {0}};
     struct arena arena = ARENA_ZERO;
     struct err err = {0};
     char *name;
-    int c, code = 0;
+    int code;
 
-    while (code == 0 && (c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if (c == 'j')
-            code = cli_integer(cli, "--jobs", optarg, 1, MAX_JOBS, &w.at_once);
-        else if (c == 'r')
-            w.retries_failed = 1;
-        else if (c == 'l')
-            launcher = optarg;
-        else
-            given = optarg;
-    }
-    if (code == 0)
-        code = check_launcher(&w, launcher, argc - optind, argv + optind);
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
+    code = check_launcher(&w, launcher, argc - optind, argv + optind);
     if (code != 0)
         return code;
     if (study_read(&w.study, argv[optind], &err) < 0)

@@ -39,14 +39,15 @@ static void print_end(const struct cli *cli, const char *path)
 static int run_wait(struct cli *cli, int argc, char **argv)
 {
     struct err err = {0};
+    const char *name;
     char *path = NULL;
-    int code = CLI_DONE, has_end;
+    int code, has_end;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one run, got %d", argc - optind);
-    if (run_dir_find(cli->runs_dir, optind < argc ? argv[optind] : NULL, &path, &err) < 0)
+    if (cli_one_argument(cli, argc, argv, "run", &name) != 0)
+        return CLI_USAGE;
+    if (run_dir_find(cli->runs_dir, name, &path, &err) < 0)
         return cli_fail_run(cli, &err);
     if (run_record_exit_code(path, &has_end) < 0 && run_dir_denied(path, &err) < 0) {
         code = cli_fail_run(cli, &err);

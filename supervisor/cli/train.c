@@ -125,18 +125,20 @@ int train_check_rescue(const char *dir, struct err *err)
     return rc < 0 ? err_wrap(err, "--rescue") : 0;
 }
 
-int train_take_memory(const struct cli *cli, const char *text, int64_t *ret_bytes)
+int train_take_memory(const struct cli *cli, const char *text, void *to)
 {
     static const struct field bytes = {.key = "memory-limit", .type = FIELD_BYTES};
+    int64_t *ret = to;
 
-    if (schema_read_text(&bytes, text, "--memory-limit", ret_bytes, NULL) < 0 ||
-        *ret_bytes <= 0)
+    if (schema_read_text(&bytes, text, "--memory-limit", ret, NULL) < 0 || *ret <= 0)
         return cli_usage(cli, "--memory-limit '%s': expected a size such as 8G", text);
     return 0;
 }
 
-int train_take_set(const struct cli *cli, struct train_sets *s, const char *text)
+int train_take_set(const struct cli *cli, const char *text, void *to)
 {
+    struct train_sets *s = to;
+
     if (s->n == TRAIN_MAX_SET)
         return cli_usage(cli, "--set: at most %d", TRAIN_MAX_SET);
     s->set[s->n++] = text;
