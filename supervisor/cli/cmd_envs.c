@@ -110,16 +110,6 @@ static void print_long(void *ctx, const struct parameter *p)
     free(key);
 }
 
-/* Prints the parameters that are passed to an external environment. */
-static void print_passed(const struct yaml_node *params)
-{
-    if (params == NULL)
-        return;
-    (void)printf("  params  ");
-    yaml_tree_write(params, stdout);
-    (void)putchar('\n');
-}
-
 static void print_text(const struct description *d, int is_whole)
 {
     int n = 0;
@@ -129,8 +119,11 @@ static void print_text(const struct description *d, int is_whole)
         each_param(d, print_short, &n);
     (void)printf("%s", n > 0 ? "\n" : "");
     print_agents(d->spec);
-    if (is_whole && d->table == NULL)
-        print_passed(d->config->env.params);
+    if (is_whole && d->table == NULL && d->config->env.params != NULL) {
+        (void)printf("  params  "); /* passed to an external environment */
+        yaml_tree_write(d->config->env.params, stdout);
+        (void)putchar('\n');
+    }
     if (is_whole)
         each_parameter(d, print_long, NULL);
 }

@@ -2,9 +2,9 @@
  * TensorFlow's format. */
 #include "common/ckpt/ckpt_find.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/checkpoint_names.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/tensor_export.h"
+#include "supervisor/cli/tensor_print.h"
 #include "supervisor/metrics/json.h"
 
 #include <stdio.h>
@@ -90,37 +90,29 @@ static void print_written(const struct cli *cli, const char *out, size_t n)
     }
 }
 
-static int write_file(const struct cli *cli, struct bundle_reader *r, const char *prefix,
-                      const struct request *q, struct err *err)
+static int export(const struct cli *cli, const struct request *q, struct err *err)
 {
-    const size_t room = bundle_reader_count(r) + q->n_tensors;
-    const struct bundle_entry **entries = xcalloc(room, sizeof(*entries));
-    char *out = q->out != NULL ? xstrdup(q->out) : default_out(prefix);
-    struct tensor_export x = {.from = r, .entries = entries, .path = out};
-    int rc = choose(r, q, entries, &x.n, err);
+    struct bundle_reader *r = NULL;
+    const struct bundle_entry **entries = NULL;
+    struct tensor_export x;
+    char *prefix = NULL, *out = NULL;
+    int rc = ckpt_find_prefix(&prefix, q->path, err);
 
+    if (rc == 0)
+        rc = bundle_reader_new(&r, prefix, err);
+    if (rc == 0) {
+        entries = xcalloc(bundle_reader_count(r) + q->n_tensors, sizeof(*entries));
+        out = q->out != NULL ? xstrdup(q->out) : default_out(prefix);
+        x = (struct tensor_export){.from = r, .entries = entries, .path = out};
+        rc = choose(r, q, entries, &x.n, err);
+    }
     if (rc == 0)
         rc = q->format->write(&x, err);
     if (rc == 0)
         print_written(cli, out, x.n);
+    bundle_reader_free(r);
     free(entries);
     free(out);
-    return rc;
-}
-
-static int export(const struct cli *cli, const struct request *q, struct err *err)
-{
-    struct bundle_reader *r;
-    char *prefix;
-    int rc = ckpt_find_prefix(&prefix, q->path, err);
-
-    if (rc != 0)
-        return rc;
-    rc = bundle_reader_new(&r, prefix, err);
-    if (rc == 0) {
-        rc = write_file(cli, r, prefix, q, err);
-        bundle_reader_free(r);
-    }
     free(prefix);
     return rc;
 }

@@ -59,32 +59,6 @@ static int read_feed(const struct graph_view *v, const char *text,
     return rc;
 }
 
-static void print_fetched(const char *name, const struct tensor *t, int json)
-{
-    if (json)
-        tensor_print_json(name, t->dtype, &t->shape, t);
-    else
-        tensor_print_value(name, t);
-}
-
-/* Runs each target in a session run of its own, in their order, so that a target sees
- * what earlier ones wrote. */
-static int run_targets(struct graph_agent *g, const struct request *q,
-                       const struct graph_agent_feed *feeds, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < q->targets.n; i++) {
-        const struct graph_agent_run run = {.feeds = feeds,
-                                            .n_feeds = q->feeds.n,
-                                            .targets = &q->targets.item[i],
-                                            .n_targets = 1};
-
-        rc = graph_agent_run(g, &run, NULL, err);
-    }
-    return rc;
-}
-
 static int fetch(struct graph_agent *g, const struct request *q,
                  const struct graph_agent_feed *feeds, struct err *err)
 {
@@ -99,8 +73,10 @@ static int fetch(struct graph_agent *g, const struct request *q,
     run.fetches = (const char *const *)names;
     rc = graph_agent_run(g, &run, values, err);
     for (size_t i = 0; i < n; i++) {
-        if (rc == 0)
-            print_fetched(names[i], &values[i], q->json);
+        if (rc == 0 && q->json)
+            tensor_print_json(names[i], values[i].dtype, &values[i].shape, &values[i]);
+        else if (rc == 0)
+            tensor_print_value(names[i], &values[i]);
         tensor_free(&values[i]);
         free(names[i]);
     }
@@ -120,8 +96,15 @@ static int feed_and_run(struct graph_agent *g, const struct graph_view *v,
     feeds = xcalloc(q->feeds.n, sizeof(*feeds));
     for (size_t i = 0; i < q->feeds.n && rc == 0; i++)
         rc = read_feed(v, q->feeds.item[i], &feeds[i], err);
-    if (rc == 0)
-        rc = run_targets(g, q, feeds, err);
+    /* Each target is a session run of its own, in their order, so that a target sees what
+     * earlier ones wrote. */
+    for (size_t i = 0; rc == 0 && i < q->targets.n; i++)
+        rc = graph_agent_run(g,
+                             &(struct graph_agent_run){.feeds = feeds,
+                                                       .n_feeds = q->feeds.n,
+                                                       .targets = &q->targets.item[i],
+                                                       .n_targets = 1},
+                             NULL, err);
     if (rc == 0 && q->fetches.n > 0)
         rc = fetch(g, q, feeds, err);
     if (rc == ERR_UNINITIALIZED && v->no_values != NULL)
@@ -174,13 +157,6 @@ static int read_metagraph(struct wbuf *b, const char *prefix, struct err *err)
     return rc;
 }
 
-/* Returns why there are no values to restore (free it), or NULL if there are. */
-static char *why_no_values(const char *prefix)
-{
-    return ckpt_kind_of(prefix) != CKPT_NONE ? NULL
-                                             : xasprintf("there is no %s.index", prefix);
-}
-
 /* An absolute prefix, because the agent may have another working directory. */
 static char *absolute_prefix(const char *prefix)
 {
@@ -198,7 +174,10 @@ static int open_and_show(const char *prefix, const struct binaries *binaries,
     struct graph_agent *g = NULL;
     struct graph_view v = {0};
     struct wbuf metagraph = {0};
-    char *no_values = why_no_values(prefix), *absolute = absolute_prefix(prefix);
+    char *absolute = absolute_prefix(prefix);
+    char *no_values = ckpt_kind_of(prefix) != CKPT_NONE
+                          ? NULL
+                          : xasprintf("there is no %s.index", prefix);
     int rc = read_metagraph(&metagraph, prefix, err);
 
     args.metagraph = metagraph.data;

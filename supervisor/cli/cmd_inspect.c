@@ -4,7 +4,6 @@
 #include "common/ckpt/ckpt_find.h"
 #include "common/ckpt/ckpt_state.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/checkpoint_names.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/tensor_print.h"
 #include "supervisor/metrics/json.h"
@@ -46,34 +45,6 @@ static int print_entry(struct bundle_reader *r, const struct bundle_entry *e,
         tensor_print_line(e->name, e->dtype, &e->shape);
     tensor_free(&value);
     return 0;
-}
-
-static void print_total(struct bundle_reader *r)
-{
-    uint64_t total = 0;
-
-    for (size_t i = 0; i < bundle_reader_count(r); i++)
-        total += (uint64_t)shape_elements(&bundle_reader_entry(r, i)->shape);
-    (void)printf("# Total number of params: %" PRIu64 "\n", total);
-}
-
-static int print_all(struct bundle_reader *r, const struct request *q, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < bundle_reader_count(r); i++)
-        rc = print_entry(r, bundle_reader_entry(r, i), q, err);
-    if (rc == 0 && !q->names && !q->json)
-        print_total(r);
-    return rc;
-}
-
-static int print_one(struct bundle_reader *r, const struct request *q, struct err *err)
-{
-    const struct bundle_entry *e;
-    int rc = checkpoint_find_tensor(r, q->tensor, &e, err);
-
-    return rc < 0 ? rc : print_entry(r, e, q, err);
 }
 
 /* ---- the state file ---- */
@@ -157,7 +128,10 @@ static int print_state(const char *path, int json, struct err *err)
 static int inspect(const struct request *q, struct err *err)
 {
     struct bundle_reader *r;
+    const struct bundle_entry *e;
+    uint64_t total = 0;
     char *prefix;
+    size_t n;
     int rc;
 
     if (q->state)
@@ -169,7 +143,16 @@ static int inspect(const struct request *q, struct err *err)
     free(prefix);
     if (rc != 0)
         return rc;
-    rc = q->tensor != NULL ? print_one(r, q, err) : print_all(r, q, err);
+    n = q->tensor == NULL ? bundle_reader_count(r) : 0;
+    if (q->tensor != NULL && (rc = checkpoint_find_tensor(r, q->tensor, &e, err)) == 0)
+        rc = print_entry(r, e, q, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        e = bundle_reader_entry(r, i);
+        total += (uint64_t)shape_elements(&e->shape);
+        rc = print_entry(r, e, q, err);
+    }
+    if (rc == 0 && q->tensor == NULL && !q->names && !q->json)
+        (void)printf("# Total number of params: %" PRIu64 "\n", total);
     bundle_reader_free(r);
     return rc;
 }

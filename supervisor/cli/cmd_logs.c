@@ -38,23 +38,19 @@ static void print_json(const struct log_source *s)
     json_print(&j, stdout);
 }
 
-static void print_text(const struct log_source *s, int all)
-{
-    if (all && strcmp(s->name, "journal") != 0)
-        (void)printf("%s: ", s->name);
-    (void)fwrite(s->line, 1, s->len, stdout);
-    (void)putchar('\n');
-}
-
 static void print_new(const struct cli *cli, struct log_merge *m, int all, int last)
 {
     const struct log_source *s;
 
     while ((s = log_merge_next(m, last)) != NULL) {
-        if (cli->json)
+        if (cli->json) {
             print_json(s);
-        else
-            print_text(s, all);
+            continue;
+        }
+        if (all && strcmp(s->name, "journal") != 0)
+            (void)printf("%s: ", s->name);
+        (void)fwrite(s->line, 1, s->len, stdout);
+        (void)putchar('\n');
     }
     (void)fflush(stdout);
 }
@@ -113,20 +109,6 @@ static void follow(const struct cli *cli, const char *path, struct log_merge *m,
 
 /* ---- the command ---- */
 
-/* A single word names either a run or an agent of the newest run. */
-static int find_run(const struct cli *cli, struct logs_options *o, char **ret,
-                    struct err *err)
-{
-    int rc = run_dir_find(cli->runs_dir, o->run, ret, err);
-
-    if (rc == ERR_NOT_FOUND && o->run != NULL && o->agent == NULL &&
-        run_dir_find(cli->runs_dir, NULL, ret, NULL) == 0) {
-        o->agent = o->run;
-        rc = 0;
-    }
-    return rc;
-}
-
 static int check_agent(const char *path, const char *agent, struct err *err)
 {
     struct run_record r;
@@ -152,8 +134,14 @@ static int show(const struct cli *cli, struct logs_options *o, struct err *err)
 {
     struct log_merge m;
     char *path = NULL;
-    int rc = find_run(cli, o, &path, err);
+    int rc = run_dir_find(cli->runs_dir, o->run, &path, err);
 
+    /* a single word names either a run or an agent of the newest run */
+    if (rc == ERR_NOT_FOUND && o->run != NULL && o->agent == NULL &&
+        run_dir_find(cli->runs_dir, NULL, &path, NULL) == 0) {
+        o->agent = o->run;
+        rc = 0;
+    }
     if (rc == 0 && o->agent != NULL)
         rc = check_agent(path, o->agent, err);
     if (rc == 0) {

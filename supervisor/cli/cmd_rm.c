@@ -9,18 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_removed(const char *run)
-{
-    struct json j = {0};
-
-    json_object(&j);
-    json_put_str(&j, "removed", run);
-    json_print(&j, stdout);
-}
-
 static int remove_one(const struct cli *cli, const char *run, const char *path)
 {
     char *folder = NULL;
+    struct json j = {0};
     struct submitted job;
     struct err err = {0};
 
@@ -41,10 +33,13 @@ static int remove_one(const struct cli *cli, const char *run, const char *path)
         return cli_fail(
             cli, err.code == ERR_STATE || err.code == ERR_ARG ? CLI_USAGE : CLI_FAILED,
             &err);
-    if (cli->json)
-        print_removed(run);
-    else if (!cli->quiet)
+    if (cli->json) {
+        json_object(&j);
+        json_put_str(&j, "removed", run);
+        json_print(&j, stdout);
+    } else if (!cli->quiet) {
         (void)printf("%s was removed\n", run);
+    }
     return CLI_DONE;
 }
 

@@ -38,20 +38,6 @@ struct run_options {
 
 /* ---- one run ---- */
 
-static int prepare_dir(const struct cli *cli, const struct training_args *args,
-                       struct err *err)
-{
-    int rc = run_dir_write_config(
-        args->dir, args->wanted != NULL ? args->wanted : args->config, err);
-
-    if (rc == 0)
-        rc = policies_keep(args->policies, args->dir, err);
-    return rc < 0 ? rc
-                  : run_dir_write_provenance(args->dir, cli->argc, cli->argv,
-                                             args->binaries->build_id,
-                                             args->config->run.numerics, err);
-}
-
 /* Reports wrong usage, or that the disk has no space for the run's directory. */
 static int fail_to_begin(const struct cli *cli, struct err *err)
 {
@@ -69,7 +55,7 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
     const struct run_config *config = args->config;
     struct binaries bin;
     struct err err = {0};
-    int code;
+    int code, rc;
 
     if (binaries_find(&bin, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
@@ -86,7 +72,14 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
     if (run_dir_create(&args->dir, cli->runs_dir, name, config->run.name, force,
                        (mode_t)config->run.mode, &err) < 0)
         return fail_to_begin(cli, &err);
-    if (prepare_dir(cli, args, &err) < 0) {
+    rc = run_dir_write_config(args->dir, args->wanted != NULL ? args->wanted : config,
+                              &err);
+    if (rc == 0)
+        rc = policies_keep(args->policies, args->dir, &err);
+    if (rc == 0)
+        rc = run_dir_write_provenance(args->dir, cli->argc, cli->argv, bin.build_id,
+                                      config->run.numerics, &err);
+    if (rc < 0) {
         run_dir_discard(args->dir);
         (void)fail_to_begin(cli, &err);
         return CLI_FAILED;

@@ -9,36 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int send_changes(struct control_client *c, const struct cli_changes *changes,
-                        const uint64_t *at, const struct msg **ret, struct err *err)
-{
-    struct msg_out *o = control_client_begin(c, "set");
-
-    msg_map(o, at != NULL ? 2 : 1);
-    msg_key(o, "changes");
-    msg_array(o, changes->n);
-    for (size_t i = 0; i < changes->n; i++)
-        msg_str(o, changes->words[i]);
-    if (at != NULL) {
-        msg_key(o, "at");
-        msg_u64(o, *at);
-    }
-    return control_client_call(c, ret, err);
-}
-
-static void print_json(uint64_t at, const char *changes, const char *waits)
-{
-    struct json j = {0};
-
-    msg_json_begin_event(&j, "set");
-    json_put_u64(&j, "at", at);
-    json_key(&j, "changes");
-    changes_json(&j, changes);
-    json_key(&j, "waits");
-    changes_json(&j, waits);
-    json_print(&j, stdout);
-}
-
 static void print_answer(const struct cli *cli, const struct msg *m)
 {
     char changes[4096] = "", waits[4096] = "";
@@ -48,9 +18,19 @@ static void print_answer(const struct cli *cli, const struct msg *m)
         msg_get_str(&m->body, "changes", changes, sizeof(changes), NULL) < 0 ||
         msg_get_str(&m->body, "waits", waits, sizeof(waits), NULL) < 0)
         (void)snprintf(changes, sizeof(changes), "(too many to show)");
-    if (cli->json)
-        print_json(at, changes, waits);
-    if (cli->quiet || cli->json)
+    if (cli->json) {
+        struct json j = {0};
+
+        msg_json_begin_event(&j, "set");
+        json_put_u64(&j, "at", at);
+        json_key(&j, "changes");
+        changes_json(&j, changes);
+        json_key(&j, "waits");
+        changes_json(&j, waits);
+        json_print(&j, stdout);
+        return;
+    }
+    if (cli->quiet)
         return;
     if (*changes != '\0')
         (void)printf("from step %" PRIu64 " on: %s\n", at, changes);
@@ -63,21 +43,23 @@ static void print_answer(const struct cli *cli, const struct msg *m)
 int cli_change_run(const struct cli *cli, struct control_client *c,
                    const struct cli_changes *changes, const uint64_t *at, struct err *err)
 {
+    struct msg_out *o = control_client_begin(c, "set");
     const struct msg *answer;
-    int rc = send_changes(c, changes, at, &answer, err);
+    int rc;
 
+    msg_map(o, at != NULL ? 2 : 1);
+    msg_key(o, "changes");
+    msg_array(o, changes->n);
+    for (size_t i = 0; i < changes->n; i++)
+        msg_str(o, changes->words[i]);
+    if (at != NULL) {
+        msg_key(o, "at");
+        msg_u64(o, *at);
+    }
+    rc = control_client_call(c, &answer, err);
     if (rc == 0)
         print_answer(cli, answer);
     return rc;
-}
-
-static void print_cancelled_json(const msgpack_object *answer)
-{
-    struct json j = {0};
-
-    msg_json_begin_event(&j, "cancel");
-    msg_json_put_pairs(&j, answer);
-    json_print(&j, stdout);
 }
 
 static void print_cancelled(const struct cli *cli, const msgpack_object *answer)
@@ -85,8 +67,13 @@ static void print_cancelled(const struct cli *cli, const msgpack_object *answer)
     struct arena arena = ARENA_ZERO;
     struct run_status s;
 
-    if (cli->json)
-        print_cancelled_json(answer);
+    if (cli->json) {
+        struct json j = {0};
+
+        msg_json_begin_event(&j, "cancel");
+        msg_json_put_pairs(&j, answer);
+        json_print(&j, stdout);
+    }
     if (cli->json || cli->quiet)
         return;
     run_status_unpack_pending(&s, "cancelled", answer, &arena);

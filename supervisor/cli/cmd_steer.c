@@ -43,46 +43,33 @@ int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **
     return rc;
 }
 
-static void print_json(const struct cli *cli, const char *run, const char *agent,
-                       uint64_t step)
-{
-    struct json j = {0};
-
-    msg_json_begin_event(&j, cli->command->name);
-    json_put_str(&j, "run", run);
-    if (agent != NULL)
-        json_put_str(&j, "agent", agent);
-    json_put_u64(&j, "env_steps", step);
-    json_print(&j, stdout);
-}
-
 /* Prints what happened (done: "paused", for example) and the step of the answer. */
 static void print_answer(const struct cli *cli, const char *path, const char *agent,
                          const struct msg *answer, const char *done)
 {
     uint64_t step = MEMBER_NO_U64;
+    struct json j = {0};
     char *run = run_dir_name_of(path);
     int was_paused = 1;
 
     (void)msg_get_u64(&answer->body, "env_steps", INT64_MAX, &step, NULL);
     (void)msg_get_bool(&answer->body, "was_paused", &was_paused, NULL);
-    if (step == MEMBER_NO_U64 || cli->quiet)
-        ; /* an older build's answer */
-    else if (cli->json)
-        print_json(cli, run, agent, step);
-    else if (!was_paused)
+    if (cli->quiet || step == MEMBER_NO_U64) {
+        /* prints nothing; an older build's answer has no step */
+    } else if (cli->json) {
+        msg_json_begin_event(&j, cli->command->name);
+        json_put_str(&j, "run", run);
+        if (agent != NULL)
+            json_put_str(&j, "agent", agent);
+        json_put_u64(&j, "env_steps", step);
+        json_print(&j, stdout);
+    } else if (!was_paused) {
         (void)printf("%s was not paused\n", run);
-    else
+    } else {
         (void)printf("%s%s%s at step %" PRIu64 "\n", agent != NULL ? agent : "",
                      agent != NULL ? ": " : "", done, step);
+    }
     free(run);
-}
-
-/* Waits until the supervisor, which has answered `stop`, releases the run's lock. */
-static void wait_for_end(const char *path, pid_t supervisor)
-{
-    while (supervisor > 0 && run_dir_holder(path) == supervisor)
-        (void)poll(NULL, 0, ENDS_EVERY_MS);
 }
 
 /* Sends the command's request and prints the answer. until_end: the request ends the run;
@@ -107,8 +94,8 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
         }
         rc = control_client_call(client, &answer, err);
     }
-    if (rc == 0 && until_end)
-        wait_for_end(path, supervisor);
+    while (rc == 0 && until_end && supervisor > 0 && run_dir_holder(path) == supervisor)
+        (void)poll(NULL, 0, ENDS_EVERY_MS);
     if (rc == 0)
         print_answer(cli, path, agent, answer, done);
     control_client_close(client);

@@ -23,21 +23,9 @@ static int wait_for_end(const char *path)
     return code;
 }
 
-static void print_end(const struct cli *cli, const char *path)
-{
-    struct run_facts facts;
-
-    run_facts_get(&facts, path, 0);
-    if (cli->json)
-        run_facts_print_json(&facts);
-    else
-        (void)printf("%s: %s, exit code %d\n", facts.status.run, facts.status.state,
-                     facts.status.exit_code);
-    run_facts_done(&facts);
-}
-
 static int run_wait(struct cli *cli, int argc, char **argv)
 {
+    struct run_facts facts = {0};
     struct err err = {0};
     const char *name;
     char *path = NULL;
@@ -54,7 +42,13 @@ static int run_wait(struct cli *cli, int argc, char **argv)
     } else {
         code = wait_for_end(path);
         if (!cli->quiet)
-            print_end(cli, path);
+            run_facts_get(&facts, path, 0);
+        if (!cli->quiet && cli->json)
+            run_facts_print_json(&facts);
+        else if (!cli->quiet)
+            (void)printf("%s: %s, exit code %d\n", facts.status.run, facts.status.state,
+                         facts.status.exit_code);
+        run_facts_done(&facts);
     }
     free(path);
     return code;

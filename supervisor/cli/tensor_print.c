@@ -1,11 +1,14 @@
 #include "supervisor/cli/tensor_print.h"
 
+#include "common/config/yaml_tree.h"
+#include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/array_text.h"
 #include "supervisor/metrics/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* "[2, 3]" or, tight, "[2,3]" */
 static void print_shape(const struct shape *s, const char *separator)
@@ -89,4 +92,23 @@ void tensor_print_json(const char *name, enum dtype dtype, const struct shape *s
     json_object(&j);
     tensor_put_json(&j, name, dtype, shape, value);
     json_print(&j, stdout);
+}
+
+int checkpoint_find_tensor(struct bundle_reader *r, const char *name,
+                           const struct bundle_entry **ret, struct err *err)
+{
+    const size_t n = bundle_reader_count(r);
+    const char **names;
+
+    *ret = bundle_reader_find(r, name);
+    if (*ret != NULL)
+        return 0;
+    names = xcalloc(n + 1, sizeof(*names));
+    for (size_t i = 0; i < n; i++)
+        names[i] = bundle_reader_entry(r, i)->name;
+    (void)err_set(err, ERR_NOT_FOUND, "Tensor %s not found in checkpoint", name);
+    (void)yaml_add_nearest(err, name, names, n);
+    free(names);
+    (void)err_note(err, ERR_AT(.tensor = name));
+    return ERR_NOT_FOUND;
 }

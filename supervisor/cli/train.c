@@ -27,14 +27,6 @@ static int open_log(struct run_dir *dir, struct err *err)
     return fd;
 }
 
-/* Sends the keeper what it needs to resume the run if this supervisor dies. */
-static void send_to_keeper(const struct cli *cli, const struct training_args *args)
-{
-    keeper_send_run(&cli->keeper, run_dir_path(args->dir), cli->place,
-                    args->resume != NULL ? resume_progress(args->resume)->env_steps : 0,
-                    args->config->run.resume_on_supervisor_death);
-}
-
 /* With --detach: releases the terminal as soon as the first round is done. */
 struct starter {
     const struct cli *cli;
@@ -90,7 +82,10 @@ static int train(const struct cli *cli, const struct training_args *args, int lo
     watched.observers = observers;
     watched.n_observers = 4;
     watched.keeper = &cli->keeper;
-    send_to_keeper(cli, args);
+    /* what it needs to resume the run if this supervisor dies */
+    keeper_send_run(&cli->keeper, run_dir_path(args->dir), cli->place,
+                    from != NULL ? from->env_steps : 0,
+                    config->run.resume_on_supervisor_death);
     rc = training_run(&watched, &result, &err);
     watcher_end(w, &result, rc < 0 ? &err : NULL, run_dir_path(args->dir));
     watcher_free(w);
