@@ -43,15 +43,6 @@ static void print_address(const struct web *w)
                       w->port, w->port);
 }
 
-static int is_run(const char *path)
-{
-    char *file = xasprintf("%s/config.yaml", path);
-    const int ret = tree_exists(file);
-
-    free(file);
-    return ret;
-}
-
 static int fail(const struct err *err, int code)
 {
     (void)fprintf(stderr, "brood web: %s\n", err->msg);
@@ -79,8 +70,9 @@ int main(int argc, char **argv)
         {"quiet", no_argument, NULL, 'q'},      {0}};
     struct web w = {.runs_dir = "runs", .program = "brood"};
     struct err err = {0};
+    char *config;
     DIR *dir;
-    int c;
+    int c, is_run;
 
     if (argc > 3 && strcmp(argv[1], "--child-of") == 0)
         return become_child(argv);
@@ -118,7 +110,10 @@ int main(int argc, char **argv)
         return fail(&err, 3);
     }
     (void)closedir(dir);
-    if (is_run(w.runs_dir)) {
+    config = xasprintf("%s/config.yaml", w.runs_dir);
+    is_run = tree_exists(config);
+    free(config);
+    if (is_run) {
         (void)err_set(&err, ERR_ARG, "%s is a run: name the folder that it is in",
                       w.runs_dir);
         return fail(&err, 2);
