@@ -32,22 +32,21 @@ static void try_agent(struct doctor_readings *r)
         (void)snprintf(r->agent, sizeof(r->agent), "%.199s", err_cause(&err));
 }
 
-static void print_json(const struct doctor_finding *f)
+static void print_finding(const struct cli *cli, const struct doctor_finding *f)
 {
     struct json j = {0};
 
-    json_object(&j);
-    json_put_str(&j, "check", f->check);
-    json_put_str(&j, "state", level_names[f->level]);
-    json_put_str(&j, "found", f->found);
-    json_put_str(&j, "advice", f->advice[0] != '\0' ? f->advice : NULL);
-    json_print(&j, stdout);
-}
-
-static void print_text(const struct doctor_finding *f)
-{
-    (void)printf("%-4s  %-19s  %s%s%s\n", level_names[f->level], f->check, f->found,
-                 f->advice[0] != '\0' ? "; " : "", f->advice);
+    if (cli->json) {
+        json_object(&j);
+        json_put_str(&j, "check", f->check);
+        json_put_str(&j, "state", level_names[f->level]);
+        json_put_str(&j, "found", f->found);
+        json_put_str(&j, "advice", f->advice[0] != '\0' ? f->advice : NULL);
+        json_print(&j, stdout);
+    } else if (!cli->quiet || f->level == DOCTOR_BAD) {
+        (void)printf("%-4s  %-19s  %s%s%s\n", level_names[f->level], f->check, f->found,
+                     f->advice[0] != '\0' ? "; " : "", f->advice);
+    }
 }
 
 static int run_doctor(struct cli *cli, int argc, char **argv)
@@ -69,10 +68,7 @@ static int run_doctor(struct cli *cli, int argc, char **argv)
     for (size_t i = 0; i < n; i++) {
         if (findings[i].level == DOCTOR_BAD)
             code = CLI_FAILED;
-        if (cli->json)
-            print_json(&findings[i]);
-        else if (!cli->quiet || findings[i].level == DOCTOR_BAD)
-            print_text(&findings[i]);
+        print_finding(cli, &findings[i]);
     }
     return code;
 }

@@ -24,11 +24,6 @@ struct request {
 
 /* ---- writing ---- */
 
-static const void *at(const void *base, size_t offset)
-{
-    return (const char *)base + offset;
-}
-
 /* Writes a line "key: value" with the field's comment after it. is_off: the key is
  * commented out. */
 static void write_key(FILE *f, const struct field *field, const char *value, int indent,
@@ -101,7 +96,8 @@ static void write_section(FILE *f, const struct run_config *c, const struct sche
         } else if (field->schema != NULL && is_given) {
             (void)fprintf(f, "%s%*s%s:\n", indent == 0 ? "\n" : "", indent, "",
                           field->key);
-            write_section(f, c, field->schema, root, at(base, field->offset), indent + 2);
+            write_section(f, c, field->schema, root, (const char *)base + field->offset,
+                          indent + 2);
         } else {
             char *value = is_given ? schema_value_text(field, base) : xstrdup(fallback);
 

@@ -90,13 +90,6 @@ static void on_progress(void *ctx, uint64_t from, uint64_t step, uint64_t total)
                       (double)(total - from));
 }
 
-static void end_progress(struct progress_line *p)
-{
-    if (p->is_shown)
-        (void)fputs("\r\033[K", stderr);
-    p->is_shown = 0;
-}
-
 static void on_skipped(void *ctx, const char *line)
 {
     const struct progress_line *p = ctx;
@@ -113,16 +106,6 @@ static void on_log(void *ctx, const struct store_layout *layout, int fd)
 }
 
 /* ---- the result ---- */
-
-static void print_found(const struct replay_options *o, const struct replay_result *r)
-{
-    if (!r->found)
-        return;
-    (void)printf("%s is %.9g ", o->until.column, r->value);
-    if (r->has_update)
-        (void)printf("in update %" PRIu64 " (the first is 0) ", r->update);
-    (void)printf("at step %" PRIu64 "\n", r->to);
-}
 
 static void print_json(const char *run, const struct replay_options *o,
                        const struct replay_view *v, const struct replay_result *r)
@@ -151,7 +134,12 @@ static void print(const struct cli *cli, const char *run, const struct replay_op
         (void)printf("%s: played from the checkpoint of step %" PRIu64 " to step %" PRIu64
                      "; %" PRIu64 " rows are those of its log\n",
                      run, r->from, r->to, r->compared);
-        print_found(o, r);
+        if (r->found)
+            (void)printf("%s is %.9g ", o->until.column, r->value);
+        if (r->found && r->has_update)
+            (void)printf("in update %" PRIu64 " (the first is 0) ", r->update);
+        if (r->found)
+            (void)printf("at step %" PRIu64 "\n", r->to);
         if (v->ends != NULL)
             (void)printf("there the run ended: %s\n", v->ends);
     }
@@ -217,7 +205,8 @@ static int replay(const struct cli *cli, const struct replay_options *o,
     args.probe.agent = o->agent;
     args.probe.origins = o->has_until ? o->until.relation == REPLAY_NONFINITE : o->n == 0;
     rc = replay_run(&args, &result, &err);
-    end_progress(&line);
+    if (line.is_shown)
+        (void)fputs("\r\033[K", stderr);
     if (rc < 0) {
         if (rc != ERR_CORRUPT) /* ERR_CORRUPT: it is not the run's round */
             replay_view_print(&view, cli->json);

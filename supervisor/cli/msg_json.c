@@ -9,22 +9,19 @@
 
 _Static_assert(JSON_MAX_DEPTH >= MSG_MAX_DEPTH, "every parsed message can be printed");
 
-static void put_pair(struct json *j, const msgpack_object_kv *pair)
-{
-    char *key;
-
-    if (pair->key.type != MSGPACK_OBJECT_STR)
-        return;
-    key = xstrndup(pair->key.via.str.ptr, pair->key.via.str.size);
-    json_key(j, key);
-    msg_json_put(j, &pair->val);
-    free(key);
-}
-
 void msg_json_put_pairs(struct json *j, const msgpack_object *map)
 {
-    for (uint32_t i = 0; map->type == MSGPACK_OBJECT_MAP && i < map->via.map.size; i++)
-        put_pair(j, &map->via.map.ptr[i]);
+    for (uint32_t i = 0; map->type == MSGPACK_OBJECT_MAP && i < map->via.map.size; i++) {
+        const msgpack_object_kv *pair = &map->via.map.ptr[i];
+        char *key;
+
+        if (pair->key.type != MSGPACK_OBJECT_STR)
+            continue;
+        key = xstrndup(pair->key.via.str.ptr, pair->key.via.str.size);
+        json_key(j, key);
+        msg_json_put(j, &pair->val);
+        free(key);
+    }
 }
 
 void msg_json_put(struct json *j, const msgpack_object *o)
