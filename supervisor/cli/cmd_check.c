@@ -99,11 +99,7 @@ static void report_good(const struct cli *cli, const char *path,
         else
             json_null(&j);
         put_estimate(&j, estimate);
-        json_key(&j, "warning");
-        if (warning != NULL)
-            json_str(&j, warning);
-        else
-            json_null(&j);
+        json_put_str(&j, "warning", warning); /* NULL: null */
         json_print(&j, stdout);
     } else if (!cli->quiet) {
         (void)printf("%s: ok: %zu agent%s, %s, %s\n", path, c->n_agents,

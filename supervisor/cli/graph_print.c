@@ -374,11 +374,7 @@ static void print_json_summary(const struct graph_view *v)
     json_names(&j, "placeholders", v, is_placeholder);
     json_names(&j, "cannot_run", v, cannot_run);
     json_put_bool(&j, "restored", v->no_values == NULL);
-    json_key(&j, "no_values");
-    if (v->no_values != NULL)
-        json_str(&j, v->no_values);
-    else
-        json_null(&j);
+    json_put_str(&j, "no_values", v->no_values);
     json_texts(&j, "uninitialized", v->uninitialized);
     json_print(&j, stdout);
 }
