@@ -164,6 +164,8 @@ def test_a_supervisor_killed_at_the_very_end_is_no_endless_trial(w):
     grid = "base: base.yaml\nsearch: {defaults.discount: [0.9, 0.95]}\n"
     study = write(w, grid, "grid.yaml")
     w.brood("sweep", study)
+    mode = (w.runs / "grid" / "base.yaml").stat().st_mode
+    assert (w.runs / "grid" / "study.lock").stat().st_mode == mode  # others may look at it
     run, other = w.runs / "grid" / "1-s1", w.runs / "grid" / "2-s1"
     for one, after_end in ((run, False), (other, True)):
         kill_at_the_end(one, after_end)
