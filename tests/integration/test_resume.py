@@ -367,9 +367,12 @@ def data_of(run, step, agent="agent_0"):
 
 def test_new_training_from_old_weights(w):
     w.brood("run", config(w), "--name", "old", *until(2000))
-    old = w.run_dir("old")
+    old, elsewhere = w.run_dir("old"), w.path / "me@host"
+    elsewhere.mkdir()
+    (elsewhere / "old").symlink_to(old)
     for i, (form, step) in enumerate((("old", 2000), ("old@1500", 1500), (old, 2000),
-                                      (f"{old}@500", 500))):
+                                      (f"{old}@500", 500), (elsewhere / "old", 2000),
+                                      (f"{elsewhere / 'old'}@500", 500))):
         w.brood("run", config(w), "--name", f"new{i}", "--init-from", form, *until(400))
         assert data_of(w.run_dir(f"new{i}"), 0) == data_of(old, step)
     for form, code, says in (("old@777", 3, "no checkpoint of step 777"),
