@@ -19,8 +19,11 @@
 static int open_log(struct run_dir *dir, struct err *err)
 {
     const char *path = run_dir_file(dir, "logs/supervisor.log");
-    int fd = beneath_open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    int fd = -1;
 
+    if (tree_make(run_dir_file(dir, "logs"), err) < 0) /* a user may have removed it */
+        return err->code;
+    fd = beneath_open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
     if (fd < 0)
         return err_errno(err, "open %s", path);
     log_init("supervisor", log_get_level(), fd);

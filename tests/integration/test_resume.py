@@ -265,6 +265,23 @@ def test_rows_whose_file_was_never_finished_begin_again(w):
         assert lines[0] == header and int(lines[1].split(",")[0]) > start["from_checkpoint"]
 
 
+def test_rows_of_other_columns_are_refused_before_anything_is_removed(w):
+    w.brood("run", config(w), "--name", "run", "--set", "experience.keep=true", *until(1000))
+    run = w.run_dir("run")
+    progress = run / "metrics" / "progress.csv"
+    was = progress.read_text()
+    progress.write_text(was.replace("episode_length", "episode_len", 1))
+    with as_it_was(run):
+        _, err = resume(w, run, "--from", "500", code=1)
+    assert f"{progress} has other columns than this run; " in err, err
+    assert w.status("run")["state"] == "done"
+    shutil.rmtree(run / "metrics")
+    shutil.rmtree(run / "logs")
+    resume(w, run, "--from", "500")
+    lines = progress.read_text().splitlines()
+    assert lines[0] == was.splitlines()[0] and lines[1].startswith("600,"), lines
+
+
 def test_a_missing_or_damaged_log_is_refused(w):
     run, end = killed_run(w, "run", least_checkpoints=3)
     newest = harness.checkpoints(run)[-1]
