@@ -57,7 +57,8 @@ static int make_fork(struct cli *cli, const struct fork_options *o, char **ret)
                              .env_names = env_agent_names,
                              .on_skipped = cli_skipped,
                              .ctx = cli};
-    const char *at = strrchr(o->run, '@');
+    const char *slash = strrchr(o->run, '/');
+    const char *at = strrchr(slash != NULL ? slash : o->run, '@');
     char *run = at != NULL ? xstrndup(o->run, (size_t)(at - o->run)) : xstrdup(o->run);
     struct run_dir *dir = NULL;
     struct err err = {0};

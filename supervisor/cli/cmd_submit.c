@@ -164,7 +164,7 @@ static int take_turn(const struct submit *s, struct err *err)
     int rc = tree_make(folder, err), fd = -1;
 
     file = xasprintf("%s.lock", folder);
-    if (rc == 0 && (fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600)) < 0)
+    if (rc == 0 && (fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0)
         rc = err_errno(err, "%s", file);
     while (rc == 0 && fcntl(fd, F_OFD_SETLKW, &lock) < 0)
         if (errno != EINTR)

@@ -276,10 +276,9 @@ static void on_end(void *ctx, size_t job, int code)
 
     /* A run that was killed is tried again. So is one for which the job only waited, and
      * a live one, which another command is just ending. One that a user stopped is left
-     * alone until the next sweep. */
+     * alone until the next sweep, and so is one whose command had nothing to do. */
     w->refused[of] = run.state != STUDY_RUN_REACHED && run.state != STUDY_RUN_LIVE &&
-                     !w->batch->waits[job] && code != CLI_DONE &&
-                     code < RUN_EXIT_SIGNALLED;
+                     !w->batch->waits[job] && code < RUN_EXIT_SIGNALLED;
     if (w->view != NULL)
         study_view_run(w->view, trial, seed,
                        run.state == STUDY_RUN_REACHED  ? "done"

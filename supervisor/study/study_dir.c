@@ -122,7 +122,7 @@ static int take_lock(struct study_dir *d, struct err *err)
     struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int rc = 0;
 
-    d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (d->lock < 0)
         rc = err_errno(err, "%s", path);
     else if (fcntl(d->lock, F_SETLK, &whole_file) < 0)
