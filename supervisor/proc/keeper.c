@@ -3,6 +3,7 @@
 #include "common/io/monotonic.h"
 #include "supervisor/proc/detach.h"
 #include "supervisor/proc/keeper_reexec.h"
+#include "supervisor/proc/pid_file.h"
 #include "supervisor/proc/pipe_marks.h"
 #include "supervisor/proc/run_cgroup.h"
 #include "supervisor/proc/signals.h"
@@ -81,9 +82,14 @@ static void print_line(const struct keeper *k, const char *text)
 
 static void forward(const struct keeper *k, int signum)
 {
+    struct pid_stat stat;
+
     (void)kill(k->supervisor, signum);
-    if (signum != SIGTSTP && signum != SIGCONT)
-        (void)kill(k->supervisor, SIGCONT); /* it may be stopped */
+    /* Only to one that is stopped: at the end of a process LeakSanitizer waits for ever for a
+     * stop that SIGCONT has taken back. */
+    if (signum != SIGTSTP && signum != SIGCONT &&
+        pid_stat_read(k->supervisor, &stat) == 0 && stat.state == 'T')
+        (void)kill(k->supervisor, SIGCONT);
 }
 
 static void interrupt(struct keeper *k, int signum)
