@@ -490,7 +490,8 @@ static int make_forks(struct sweep *w, struct err *err)
 
     return rc < 0 ? rc
                   : study_forks_make(&w->lineage, study_dir_path(w->dir),
-                                     &(struct fork_args){.binaries = &bin,
+                                     &(struct fork_args){.is_tried = 1,
+                                                         .binaries = &bin,
                                                          .argc = w->cli->argc,
                                                          .argv = w->cli->argv,
                                                          .env_names = env_agent_names,

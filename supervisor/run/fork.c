@@ -512,7 +512,7 @@ static int try_fork(struct run_dir **ret, const struct fork_args *a, int *is_tri
 
 int fork_run(struct run_dir **ret, const struct fork_args *a, struct err *err)
 {
-    int is_tried = 0, rc = try_fork(ret, a, &is_tried, err);
+    int is_tried = a->is_tried, rc = try_fork(ret, a, &is_tried, err);
 
     for (int i = 1; rc == -ESTALE && a->step == NULL && i < MAX_TRIES; i++)
         rc = try_fork(ret, a, &is_tried, err);

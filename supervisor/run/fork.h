@@ -30,6 +30,9 @@ struct fork_args {
     config_env_names_fn env_names;
     void (*on_skipped)(void *ctx, const char *line); /* as for resume_open */
     void *ctx;
+    /* The values of `set` need no trial, which starts agents: whoever asks cannot wait for
+     * them, and has tried values of this kind. */
+    int is_tried;
 };
 
 /* Makes the directory of a run that is resumed from its one checkpoint; the caller frees it,

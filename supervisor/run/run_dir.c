@@ -851,15 +851,22 @@ int run_dir_find_own_name(const char *runs_dir, const char *run, char **ret,
     return rc;
 }
 
+char *run_dir_split(const char *text, const char **ret_step)
+{
+    const char *slash = strrchr(text, '/'),
+               *at = strrchr(slash != NULL ? slash : text, '@');
+
+    *ret_step = at != NULL ? at + 1 : NULL;
+    return at != NULL ? xstrndup(text, (size_t)(at - text)) : xstrdup(text);
+}
+
 int run_dir_find_checkpoint(const char *runs_dir, const char *text, char **ret_dir,
                             uint64_t *ret_step,
                             void (*on_skipped)(void *ctx, const char *line), void *ctx,
                             struct err *err)
 {
-    const char *slash = strrchr(text, '/'),
-               *at = strrchr(slash != NULL ? slash : text, '@');
-    char *run = at != NULL ? xstrndup(text, (size_t)(at - text)) : xstrdup(text);
-    char *path = NULL;
+    const char *step;
+    char *run = run_dir_split(text, &step), *path = NULL;
     int rc = run_dir_find(runs_dir, run, &path, err);
 
     free(run);
@@ -867,8 +874,7 @@ int run_dir_find_checkpoint(const char *runs_dir, const char *text, char **ret_d
         return rc;
     *ret_dir = xasprintf("%s/checkpoints", path);
     free(path);
-    rc = resume_choose(ret_step, *ret_dir, at != NULL ? at + 1 : NULL, on_skipped, ctx,
-                       err);
+    rc = resume_choose(ret_step, *ret_dir, step, on_skipped, ctx, err);
     if (rc < 0) {
         free(*ret_dir);
         *ret_dir = NULL;

@@ -88,6 +88,9 @@ int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *
  * message names the run that it would have meant. */
 int run_dir_find_own_name(const char *runs_dir, const char *run, char **ret,
                           struct err *err);
+/* The run in RUN or RUN@STEP; free(). *ret_step is within text; NULL: there is none. An @ of a
+ * folder's name belongs to the run. */
+char *run_dir_split(const char *text, const char **ret_step);
 /* Resolves RUN or RUN@STEP of the command line: *ret_dir is the run's checkpoints/
  * (free()), *ret_step is chosen by resume_choose. */
 int run_dir_find_checkpoint(const char *runs_dir, const char *text, char **ret_dir,

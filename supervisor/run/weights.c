@@ -125,16 +125,15 @@ int weights_load(struct weights **ret, const char *dir, const char *step,
 int weights_find(struct weights **ret, const char *runs_dir, const char *text,
                  void (*skipped)(void *ctx, const char *line), void *ctx, struct err *err)
 {
-    const char *at = strrchr(text, '@');
-    char *run = xstrndup(text, at != NULL ? (size_t)(at - text) : strlen(text));
-    char *path = NULL, *dir;
+    const char *step;
+    char *run = run_dir_split(text, &step), *path = NULL, *dir;
     int rc = run_dir_find(runs_dir, run, &path, err);
 
     free(run);
     if (rc < 0)
         return rc;
     dir = xasprintf("%s/checkpoints", path);
-    rc = weights_load(ret, dir, at != NULL ? at + 1 : NULL, skipped, ctx, err);
+    rc = weights_load(ret, dir, step, skipped, ctx, err);
     free(dir);
     free(path);
     return rc;

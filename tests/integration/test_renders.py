@@ -132,7 +132,6 @@ def test_what_cannot_be_drawn_is_refused(w):
 
 
 def test_a_live_run_is_told_too(w):
-    """A fork does without."""
     env = "{id: two_step, copies: 4, max_steps: 10}"
     p = w.start("run", config(w, env), "--name", "a", "--set", f"run.env_steps={harness.FOREVER}")
     run = w.run_dir("a")
@@ -143,11 +142,10 @@ def test_a_live_run_is_told_too(w):
     w.brood("stop", run)
     p.wait(timeout=harness.DEADLINE_S)
     last = harness.checkpoints(run)[-1]
-    w.brood("fork", f"a@{last}", "--name", "b", "--set", "evaluation.render=svg", "--set",
-            f"run.env_steps={last + 320}")
-    log = (w.run_dir("b") / "logs" / "supervisor.log").read_text()
-    assert log.count("evaluations are not drawn: two_step cannot be drawn") == 1, log
-    assert not (w.run_dir("b") / "renders").exists()
+    _, err = w.brood("fork", f"a@{last}", "--name", "b", "--set", "evaluation.render=svg", "--set",
+                     f"run.env_steps={last + 320}", code=2)
+    assert "evaluation.render: two_step cannot be drawn" in err and err.count("\n") == 1, err
+    assert not w.run_dir("b").exists()
 
 
 LAMP = """

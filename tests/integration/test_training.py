@@ -145,7 +145,10 @@ def test_seeds_are_trained_several_at_a_time(w):
                      "--init-from", "nowhere", code=3)
     _, err = w.brood("run", config, "--name", "d", "--seeds", "1,2,3", "--jobs", "2",
                      "--init-from", "nowhere", code=3)
-    assert "d-s1: brood run: there is no run nowhere" in err and "d-s3" not in err, err
+    assert err == "brood run: there is no run nowhere in runs\n", err
+    _, err = w.brood("run", config, "--name", "d", "--seeds", "1,2,3", "--jobs", "2",
+                     "--init-from", "b-s1", "--set", "defaults.actor.hidden=[5]", code=2)
+    assert "d-s1: brood run: the weights of" in err and "d-s3" not in err, err
 
 
 def test_settings_and_seeds_from_the_command_line(w):
