@@ -409,20 +409,15 @@ static void pack_stage(const struct stage *stage, struct msg_out *out)
     while (n_reads < STAGE_MAX_READS && stage->reads[n_reads] != NULL)
         n_reads++;
     msg_map(out, 6);
-    msg_key(out, "name");
-    msg_str(out, stage->name);
-    msg_key(out, "runner");
-    msg_str(out, runners[stage->runner]);
+    msg_put_str(out, "name", stage->name);
+    msg_put_str(out, "runner", runners[stage->runner]);
     msg_key(out, "reads");
     msg_array(out, n_reads);
     for (size_t i = 0; i < n_reads; i++)
         msg_str(out, stage->reads[i]);
-    msg_key(out, "writes");
-    msg_bool(out, stage->writes);
-    msg_key(out, "repeat_from");
-    msg_u64(out, (uint64_t)stage->repeat_from);
-    msg_key(out, "repeat");
-    msg_u64(out, stage->repeat > 1 ? (uint64_t)stage->repeat : 1);
+    msg_put_bool(out, "writes", stage->writes);
+    msg_put_u64(out, "repeat_from", (uint64_t)stage->repeat_from);
+    msg_put_u64(out, "repeat", stage->repeat > 1 ? (uint64_t)stage->repeat : 1);
 }
 
 /* Reports whether this agent's graph computes equal bytes on every machine; if not, the
@@ -432,24 +427,20 @@ static void pack_portable(struct service *s, struct msg_out *out)
     const struct operation *op = graph_first_libm(s->graph);
     char text[256];
 
-    msg_key(out, "portable");
-    msg_bool(out, op == NULL);
+    msg_put_bool(out, "portable", op == NULL);
     if (op == NULL)
         return;
     (void)snprintf(text, sizeof(text), "op %s (%s)", operation_type(op),
                    operation_name(op));
-    msg_key(out, "because");
-    msg_str(out, text);
+    msg_put_str(out, "because", text);
 }
 
 static void pack_shared(const struct share *share, struct msg_out *out)
 {
     msg_key(out, "shared");
     msg_map(out, 2);
-    msg_key(out, "elements");
-    msg_u64(out, share_elements(share));
-    msg_key(out, "layout");
-    msg_u64(out, share_layout(share));
+    msg_put_u64(out, "elements", share_elements(share));
+    msg_put_u64(out, "layout", share_layout(share));
 }
 
 int64_t service_carry_width(const struct service *s)
@@ -471,10 +462,8 @@ static void pack_columns(const struct service *s, struct msg_out *out)
     msg_array(out, n);
     for (size_t i = 0; i < n; i++) {
         msg_map(out, 2);
-        msg_key(out, "name");
-        msg_str(out, columns[i].name);
-        msg_key(out, "elements");
-        msg_u64(out, (uint64_t)columns[i].elements);
+        msg_put_str(out, "name", columns[i].name);
+        msg_put_u64(out, "elements", (uint64_t)columns[i].elements);
     }
 }
 
@@ -486,10 +475,8 @@ static void pack_rows(const struct service *s, struct msg_out *out)
         s->ops->rows(s->algo, &rows);
     msg_key(out, "rows");
     msg_map(out, 2);
-    msg_key(out, "kind");
-    msg_str(out, rows_kind_names[rows.kind]);
-    msg_key(out, "length");
-    msg_u64(out, (uint64_t)rows.length);
+    msg_put_str(out, "kind", rows_kind_names[rows.kind]);
+    msg_put_u64(out, "length", (uint64_t)rows.length);
 }
 
 static void pack_reads(const struct reads *r, struct msg_out *out)
@@ -517,21 +504,18 @@ static void pack_description(struct service *s, struct msg_out *out)
     msg_map(out, 9u + (graph_first_libm(s->graph) != NULL) + (s->share != NULL));
     msg_key(out, "variables");
     service_pack_variables(s, out);
-    msg_key(out, "block_bytes");
-    msg_u64(out, session_block_bytes(s->session));
+    msg_put_u64(out, "block_bytes", session_block_bytes(s->session));
     msg_key(out, "stages");
     msg_array(out, n);
     for (size_t i = 0; i < n; i++)
         pack_stage(&stages[i], out);
-    msg_key(out, "carry");
-    msg_u64(out, (uint64_t)service_carry_width(s));
+    msg_put_u64(out, "carry", (uint64_t)service_carry_width(s));
     if (s->share != NULL)
         pack_shared(s->share, out);
     pack_columns(s, out);
     pack_reads(&s->reads, out);
     pack_rows(s, out);
-    msg_key(out, "proposes");
-    msg_bool(out, service_proposes(s));
+    msg_put_bool(out, "proposes", service_proposes(s));
     pack_portable(s, out);
 }
 

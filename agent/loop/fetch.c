@@ -228,10 +228,8 @@ static void pack_origin(const struct origin *x, struct msg_out *o)
     msg_map(o, 7);
     msg_key(o, "name");
     pack_output(x->output, o);
-    msg_key(o, "op");
-    msg_str(o, operation_type(x->output.op));
-    msg_key(o, "run");
-    msg_u64(o, x->run);
+    msg_put_str(o, "op", operation_type(x->output.op));
+    msg_put_u64(o, "run", x->run);
     msg_key(o, "inputs");
     msg_array(o, (size_t)operation_n_inputs(x->output.op));
     for (int i = 0; i < operation_n_inputs(x->output.op); i++)
@@ -240,8 +238,7 @@ static void pack_origin(const struct origin *x, struct msg_out *o)
     msg_array(o, (size_t)x->shape.rank);
     for (int i = 0; i < x->shape.rank; i++)
         msg_i64(o, x->shape.dim[i]);
-    msg_key(o, "count");
-    msg_i64(o, x->count);
+    msg_put_i64(o, "count", x->count);
     msg_key(o, "places");
     msg_array(o, (size_t)x->n_places);
     for (int i = 0; i < x->n_places; i++)
@@ -258,10 +255,8 @@ void fetch_pack(const struct fetch *f, struct msg_out *o)
         const struct fetched *x = &f->list[i];
 
         msg_map(o, x->value.data != NULL || tensor_bytes(&x->value) == 0 ? 3 : 2);
-        msg_key(o, "name");
-        msg_str(o, f->names[x->which]);
-        msg_key(o, "run");
-        msg_u64(o, x->run);
+        msg_put_str(o, "name", f->names[x->which]);
+        msg_put_u64(o, "run", x->run);
         if (x->value.data == NULL && tensor_bytes(&x->value) > 0)
             continue;
         msg_key(o, "value");
@@ -274,8 +269,7 @@ void fetch_pack(const struct fetch *f, struct msg_out *o)
             pack_origin(&f->origins[i], o);
     }
     if (f->ends != NULL) {
-        msg_key(o, "ends");
-        msg_str(o, f->ends);
+        msg_put_str(o, "ends", f->ends);
     }
 }
 

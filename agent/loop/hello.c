@@ -149,14 +149,9 @@ void hello_pack(struct msg_out *out)
     (void)snprintf(print, sizeof(print), "%016llx", (unsigned long long)fingerprint());
     msg_begin_notification(out, "hello");
     msg_map(out, 5);
-    msg_key(out, "protocol");
-    msg_u64(out, PROTOCOL_VERSION);
-    msg_key(out, "numerics");
-    msg_u64(out, NUMERICS_VERSION);
-    msg_key(out, "pid");
-    msg_u64(out, (uint64_t)getpid());
-    msg_key(out, "build_id");
-    msg_str(out, build_id(id, sizeof(id)));
-    msg_key(out, "fingerprint");
-    msg_str(out, print);
+    msg_put_u64(out, "protocol", PROTOCOL_VERSION);
+    msg_put_u64(out, "numerics", NUMERICS_VERSION);
+    msg_put_u64(out, "pid", (uint64_t)getpid());
+    msg_put_str(out, "build_id", build_id(id, sizeof(id)));
+    msg_put_str(out, "fingerprint", print);
 }

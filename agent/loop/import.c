@@ -201,12 +201,9 @@ static void pack_answer(struct service *s, const struct metagraph_info *info,
     msg_map(out, 8);
     msg_key(out, "variables");
     service_pack_variables(s, out);
-    msg_key(out, "block_bytes");
-    msg_u64(out, session_block_bytes(s->session));
-    msg_key(out, "producer");
-    msg_u64(out, info->producer > 0 ? (uint64_t)info->producer : 0);
-    msg_key(out, "tensorflow");
-    msg_str(out, info->tensorflow_version);
+    msg_put_u64(out, "block_bytes", session_block_bytes(s->session));
+    msg_put_u64(out, "producer", info->producer > 0 ? (uint64_t)info->producer : 0);
+    msg_put_str(out, "tensorflow", info->tensorflow_version);
     msg_key(out, "nodes");
     msg_array(out, (size_t)n);
     for (int i = 0; i < n; i++)
@@ -215,8 +212,7 @@ static void pack_answer(struct service *s, const struct metagraph_info *info,
     pack_collections(s->graph, out);
     msg_key(out, "uninitialized");
     pack_uninitialized(s, out);
-    msg_key(out, "no_values");
-    msg_str(out, why->msg);
+    msg_put_str(out, "no_values", why->msg);
 }
 
 static int import(struct service *s, const struct import_request *q, uint32_t id,
@@ -265,8 +261,7 @@ int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
     service_unconfigure(s);
     msg_begin_response(out, m->id);
     msg_map(out, 2);
-    msg_key(out, "block_bytes");
-    msg_u64(out, 0);
+    msg_put_u64(out, "block_bytes", 0);
     msg_refusal(out, &why);
     return 0;
 }

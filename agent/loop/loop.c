@@ -64,14 +64,10 @@ static int send_span(struct loop *l, uint64_t began_ns, uint64_t ended_ns,
 
     msg_begin_notification(o, "span");
     msg_map(o, 4);
-    msg_key(o, "id");
-    msg_u64(o, l->m.id);
-    msg_key(o, "method");
-    msg_str(o, l->m.method);
-    msg_key(o, "began");
-    msg_u64(o, began_ns);
-    msg_key(o, "ended");
-    msg_u64(o, ended_ns);
+    msg_put_u64(o, "id", l->m.id);
+    msg_put_str(o, "method", l->m.method);
+    msg_put_u64(o, "began", began_ns);
+    msg_put_u64(o, "ended", ended_ns);
     return loop_send(l->fd_out, o, err);
 }
 

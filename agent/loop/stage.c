@@ -211,8 +211,7 @@ static void pack_result(const struct stage_result *res, const struct fetch *fetc
     msg_key(out, "scalars");
     msg_map(out, (size_t)res->n_scalars);
     for (int i = 0; i < res->n_scalars; i++) {
-        msg_key(out, res->scalar[i].name);
-        msg_f64(out, res->scalar[i].value);
+        msg_put_f64(out, res->scalar[i].name, res->scalar[i].value);
     }
     if (res->priorities.data != NULL) {
         msg_key(out, "priorities");

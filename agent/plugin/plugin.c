@@ -209,12 +209,9 @@ static void pack_agent(const struct brood_env_agent *a, struct msg_out *out)
     const int box = a->kind == BROOD_ENV_BOX;
 
     msg_map(out, a->image[0] > 0 ? 5 : 4);
-    msg_key(out, "name");
-    msg_str(out, a->name);
-    msg_key(out, "obs");
-    msg_u64(out, (uint64_t)a->obs_width);
-    msg_key(out, "uint8");
-    msg_bool(out, a->obs_kind == BROOD_ENV_BYTES);
+    msg_put_str(out, "name", a->name);
+    msg_put_u64(out, "obs", (uint64_t)a->obs_width);
+    msg_put_bool(out, "uint8", a->obs_kind == BROOD_ENV_BYTES);
     if (a->image[0] > 0) {
         msg_key(out, "image");
         msg_array(out, 3);
@@ -223,18 +220,14 @@ static void pack_agent(const struct brood_env_agent *a, struct msg_out *out)
     }
     msg_key(out, "action");
     msg_map(out, 5);
-    msg_key(out, "kind");
-    msg_str(out, box ? "box" : "discrete");
-    msg_key(out, "width");
-    msg_u64(out, width_of(a));
+    msg_put_str(out, "kind", box ? "box" : "discrete");
+    msg_put_u64(out, "width", width_of(a));
     msg_key(out, "heads");
     msg_array(out, box ? 0 : (size_t)a->n_heads);
     for (int32_t i = 0; !box && i < a->n_heads; i++)
         msg_u64(out, (uint64_t)a->heads[i]);
-    msg_key(out, "low");
-    msg_f64(out, a->low);
-    msg_key(out, "high");
-    msg_f64(out, a->high);
+    msg_put_f64(out, "low", a->low);
+    msg_put_f64(out, "high", a->high);
 }
 
 static int configure(struct host *h, const struct msg *m, struct msg_out *out,
@@ -254,10 +247,8 @@ static int configure(struct host *h, const struct msg *m, struct msg_out *out,
     make_room(h);
     msg_begin_response(out, m->id);
     msg_map(out, 3);
-    msg_key(out, "name");
-    msg_str(out, h->env->name);
-    msg_key(out, "masks");
-    msg_bool(out, h->env->masks);
+    msg_put_str(out, "name", h->env->name);
+    msg_put_bool(out, "masks", h->env->masks);
     msg_key(out, "agents");
     msg_array(out, h->n_agents);
     for (size_t a = 0; a < h->n_agents; a++)
@@ -497,8 +488,7 @@ static int say_hello(struct err *err)
     msg_out_init(&out);
     msg_begin_notification(&out, "hello");
     msg_map(&out, 1);
-    msg_key(&out, "protocol");
-    msg_u64(&out, ENV_PROTOCOL_VERSION);
+    msg_put_u64(&out, "protocol", ENV_PROTOCOL_VERSION);
     rc = loop_send(AGENT_FD_OUT, &out, err);
     msg_out_done(&out);
     return rc;

@@ -101,6 +101,12 @@ void msg_i64(struct msg_out *o, int64_t v);
 void msg_f64(struct msg_out *o, double v);
 void msg_bool(struct msg_out *o, int v);
 void msg_nil(struct msg_out *o);
+/* A key of a map and its value. */
+void msg_put_str(struct msg_out *o, const char *key, const char *s);
+void msg_put_u64(struct msg_out *o, const char *key, uint64_t v);
+void msg_put_i64(struct msg_out *o, const char *key, int64_t v);
+void msg_put_f64(struct msg_out *o, const char *key, double v);
+void msg_put_bool(struct msg_out *o, const char *key, int v);
 void msg_bin(struct msg_out *o, const void *data, size_t n);
 /* Packs the header for n bytes; the caller appends the bytes with msg_bin_body. */
 void msg_bin_begin(struct msg_out *o, size_t n);

@@ -155,6 +155,36 @@ void msg_nil(struct msg_out *o)
     (void)msgpack_pack_nil(&o->pk);
 }
 
+void msg_put_str(struct msg_out *o, const char *key, const char *s)
+{
+    msg_key(o, key);
+    msg_str(o, s);
+}
+
+void msg_put_u64(struct msg_out *o, const char *key, uint64_t v)
+{
+    msg_key(o, key);
+    msg_u64(o, v);
+}
+
+void msg_put_i64(struct msg_out *o, const char *key, int64_t v)
+{
+    msg_key(o, key);
+    msg_i64(o, v);
+}
+
+void msg_put_f64(struct msg_out *o, const char *key, double v)
+{
+    msg_key(o, key);
+    msg_f64(o, v);
+}
+
+void msg_put_bool(struct msg_out *o, const char *key, int v)
+{
+    msg_key(o, key);
+    msg_bool(o, v);
+}
+
 void msg_bin_begin(struct msg_out *o, size_t n)
 {
     (void)msgpack_pack_bin(&o->pk, n);

@@ -27,17 +27,13 @@ static void pack_import(void *ctx, size_t agent, int restored, struct msg_out *o
 
     (void)agent;
     msg_map(o, args->prefix != NULL ? 5 : 4);
-    msg_key(o, "name");
-    msg_str(o, "graph");
-    msg_key(o, "seed");
-    msg_u64(o, args->seed);
+    msg_put_str(o, "name", "graph");
+    msg_put_u64(o, "seed", args->seed);
     msg_key(o, "metagraph");
     msg_bin(o, args->metagraph, args->metagraph_bytes);
-    msg_key(o, "restored");
-    msg_bool(o, restored);
+    msg_put_bool(o, "restored", restored);
     if (args->prefix != NULL) {
-        msg_key(o, "prefix");
-        msg_str(o, args->prefix);
+        msg_put_str(o, "prefix", args->prefix);
     }
 }
 

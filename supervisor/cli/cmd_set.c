@@ -53,8 +53,7 @@ int cli_change_run(const struct cli *cli, struct control_client *c,
     for (size_t i = 0; i < changes->n; i++)
         msg_str(o, changes->words[i]);
     if (at != NULL) {
-        msg_key(o, "at");
-        msg_u64(o, *at);
+        msg_put_u64(o, "at", *at);
     }
     rc = control_client_call(c, &answer, err);
     if (rc == 0)

@@ -89,8 +89,7 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
         o = control_client_begin(client, cli->command->name);
         msg_map(o, agent != NULL ? 1 : 0);
         if (agent != NULL) {
-            msg_key(o, "agent");
-            msg_str(o, agent);
+            msg_put_str(o, "agent", agent);
         }
         rc = control_client_call(client, &answer, err);
     }

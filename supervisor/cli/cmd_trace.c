@@ -91,8 +91,7 @@ static int trace(const struct cli *cli, const char *run, uint64_t rounds, struct
     if (rc == 0) {
         o = control_client_begin(client, "trace");
         msg_map(o, 1);
-        msg_key(o, "rounds");
-        msg_u64(o, rounds);
+        msg_put_u64(o, "rounds", rounds);
         rc = control_client_call(client, &answer, err);
     }
     if (rc == 0)

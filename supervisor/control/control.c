@@ -28,8 +28,7 @@ static void notify_line(struct control *k, const struct run_event *e)
     if (line == NULL)
         return; /* nobody subscribed, or the journal does not have such events */
     msg_map(o, 1);
-    msg_key(o, "line");
-    msg_str(o, line);
+    msg_put_str(o, "line", line);
     rpc_notify_end(k->rpc);
     free(line);
 }
@@ -41,10 +40,8 @@ static void notify_message(struct control *k, const struct run_event *e)
     if (o == NULL)
         return;
     msg_map(o, 2);
-    msg_key(o, "text");
-    msg_str(o, e->message.text);
-    msg_key(o, "error");
-    msg_bool(o, e->message.error);
+    msg_put_str(o, "text", e->message.text);
+    msg_put_bool(o, "error", e->message.error);
     rpc_notify_end(k->rpc);
 }
 

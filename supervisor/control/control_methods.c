@@ -42,8 +42,7 @@ static void on_happened(void *ctx, uint64_t step, const struct err *why)
     }
     o = rpc_reply_begin(ctx);
     msg_map(o, 1);
-    msg_key(o, "env_steps");
-    msg_u64(o, step);
+    msg_put_u64(o, "env_steps", step);
     rpc_reply_end(ctx);
 }
 
@@ -70,10 +69,8 @@ static int do_continue(void *ctx, const msgpack_object *params, struct rpc_reply
         return rc;
     o = rpc_reply_begin(reply);
     msg_map(o, 2);
-    msg_key(o, "env_steps");
-    msg_u64(o, s.env_steps);
-    msg_key(o, "was_paused");
-    msg_bool(o, was_paused);
+    msg_put_u64(o, "env_steps", s.env_steps);
+    msg_put_bool(o, "was_paused", was_paused);
     rpc_reply_end(reply);
     return 0;
 }
@@ -179,12 +176,9 @@ static void answer_set(struct rpc_reply *reply, const struct training_set_result
     struct msg_out *o = rpc_reply_begin(reply);
 
     msg_map(o, 3);
-    msg_key(o, "at");
-    msg_u64(o, r->at);
-    msg_key(o, "changes");
-    msg_str(o, r->changes);
-    msg_key(o, "waits");
-    msg_str(o, r->waits);
+    msg_put_u64(o, "at", r->at);
+    msg_put_str(o, "changes", r->changes);
+    msg_put_str(o, "waits", r->waits);
     rpc_reply_end(reply);
 }
 
@@ -250,14 +244,10 @@ enum { MAX_SHARES = 1024 };
 static void put_share(struct msg_out *o, const struct trace_share *s)
 {
     msg_map(o, 4);
-    msg_key(o, "process");
-    msg_str(o, s->process);
-    msg_key(o, "work");
-    msg_str(o, s->work);
-    msg_key(o, "count");
-    msg_u64(o, s->count);
-    msg_key(o, "seconds");
-    msg_f64(o, (double)s->ns / 1e9);
+    msg_put_str(o, "process", s->process);
+    msg_put_str(o, "work", s->work);
+    msg_put_u64(o, "count", s->count);
+    msg_put_f64(o, "seconds", (double)s->ns / 1e9);
 }
 
 static void on_traced(void *ctx, const struct training_trace_result *result,
@@ -274,16 +264,11 @@ static void on_traced(void *ctx, const struct training_trace_result *result,
     n = trace_shares(shares, MAX_SHARES);
     o = rpc_reply_begin(ctx);
     msg_map(o, 6);
-    msg_key(o, "path");
-    msg_str(o, result->path);
-    msg_key(o, "rounds");
-    msg_u64(o, result->rounds);
-    msg_key(o, "seconds");
-    msg_f64(o, result->seconds);
-    msg_key(o, "waiting_seconds");
-    msg_f64(o, result->waiting_seconds);
-    msg_key(o, "left_out");
-    msg_u64(o, result->left_out);
+    msg_put_str(o, "path", result->path);
+    msg_put_u64(o, "rounds", result->rounds);
+    msg_put_f64(o, "seconds", result->seconds);
+    msg_put_f64(o, "waiting_seconds", result->waiting_seconds);
+    msg_put_u64(o, "left_out", result->left_out);
     msg_key(o, "shares");
     msg_array(o, n);
     for (size_t i = 0; i < n; i++)

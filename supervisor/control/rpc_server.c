@@ -188,8 +188,7 @@ static void disconnect(struct client *c, const struct err *why)
     log_info("control: a client is disconnected: %s", why->msg);
     msg_begin_notification(o, "error");
     msg_map(o, 1);
-    msg_key(o, "message");
-    msg_str(o, why->msg);
+    msg_put_str(o, "message", why->msg);
     msg_end(o, &frame, &len);
     send_bytes(c, frame + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES);
     close_client(c);

@@ -144,13 +144,10 @@ void external_pack_configure(const struct external *f, size_t copies, size_t fir
 {
     msg_map(o, f->draws ? 4 : 3);
     if (f->draws) {
-        msg_key(o, "draw");
-        msg_bool(o, 1);
+        msg_put_bool(o, "draw", 1);
     }
-    msg_key(o, "copies");
-    msg_u64(o, copies);
-    msg_key(o, "first");
-    msg_u64(o, first);
+    msg_put_u64(o, "copies", copies);
+    msg_put_u64(o, "first", first);
     msg_key(o, "params");
     if (f->params != NULL)
         pack_value(f->params, f->mode != NULL, o);

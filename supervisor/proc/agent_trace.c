@@ -18,8 +18,7 @@ void agent_trace(struct agent *a, int on)
     msg_out_init(&o);
     msg_begin_notification(&o, "trace");
     msg_map(&o, 1);
-    msg_key(&o, "on");
-    msg_bool(&o, on);
+    msg_put_bool(&o, "on", on);
     msg_end(&o, &frame, &len);
     /* A failed write is handled where the exit is reported. */
     (void)a->link->ops->send(a->link, frame, len, -1, NULL);

@@ -230,8 +230,7 @@ static void pack_draws(struct acting *a, const struct acting_call *call,
 {
     size_t bytes = a->args.copies * sizeof(uint64_t);
 
-    msg_key(o, "seed");
-    msg_u64(o, call->seed);
+    msg_put_u64(o, "seed", call->seed);
     msg_key(o, "episode");
     msg_bin(o, call->episode, bytes);
     msg_key(o, "time");
@@ -262,10 +261,8 @@ static void pack_call(struct acting *a, size_t agent, const struct acting_call *
 
     msg_map(o, 3u + (has_carry ? 2 : 0) + (call->episode != NULL ? 3 : 0) +
                    (allowed != NULL ? 1 : 0) + (call->probe != NULL ? PROBE_PAIRS : 0));
-    msg_key(o, "mode");
-    msg_u64(o, call->mode);
-    msg_key(o, "step");
-    msg_u64(o, call->step);
+    msg_put_u64(o, "mode", call->mode);
+    msg_put_u64(o, "step", call->step);
     msg_key(o, "obs");
     msg_tensor(o, &obs);
     if (allowed != NULL) {

@@ -13,25 +13,19 @@ static void pack_space(const struct action_space *s, int masked, struct msg_out 
     int box = s->kind == SPACE_BOX;
 
     msg_map(o, 4u + (box ? 2 : 0) + (masked ? 1 : 0));
-    msg_key(o, "kind");
-    msg_str(o, box ? "box" : "discrete");
-    msg_key(o, "particle");
-    msg_bool(o, s->particle);
+    msg_put_str(o, "kind", box ? "box" : "discrete");
+    msg_put_bool(o, "particle", s->particle);
     msg_key(o, "heads");
     msg_array(o, (size_t)s->n_heads);
     for (int i = 0; i < s->n_heads; i++)
         msg_u64(o, (uint64_t)s->heads[i]);
-    msg_key(o, "width");
-    msg_u64(o, (uint64_t)s->width);
+    msg_put_u64(o, "width", (uint64_t)s->width);
     if (box) {
-        msg_key(o, "low");
-        msg_f64(o, s->low);
-        msg_key(o, "high");
-        msg_f64(o, s->high);
+        msg_put_f64(o, "low", s->low);
+        msg_put_f64(o, "high", s->high);
     }
     if (masked) {
-        msg_key(o, "masked");
-        msg_bool(o, 1);
+        msg_put_bool(o, "masked", 1);
     }
 }
 
@@ -50,15 +44,11 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
 
         msg_map(o, 4u + (is_symmetric != 0) + (is_other != 0) + (a->obs_is_u8 != 0) +
                        (a->image[0] > 0));
-        msg_key(o, "name");
-        msg_str(o, a->name);
-        msg_key(o, "team");
-        msg_str(o, a->team);
-        msg_key(o, "obs");
-        msg_u64(o, (uint64_t)a->obs_width);
+        msg_put_str(o, "name", a->name);
+        msg_put_str(o, "team", a->team);
+        msg_put_u64(o, "obs", (uint64_t)a->obs_width);
         if (a->obs_is_u8) {
-            msg_key(o, "uint8");
-            msg_bool(o, 1);
+            msg_put_bool(o, "uint8", 1);
         }
         if (a->image[0] > 0) {
             msg_key(o, "image");
@@ -69,12 +59,10 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
         msg_key(o, "action");
         pack_space(&a->space, env_is_masked(spec, i), o);
         if (is_symmetric) {
-            msg_key(o, "symmetric");
-            msg_bool(o, 1);
+            msg_put_bool(o, "symmetric", 1);
         }
         if (is_other) {
-            msg_key(o, "other");
-            msg_bool(o, 1);
+            msg_put_bool(o, "other", 1);
         }
     }
 }
@@ -84,8 +72,7 @@ static void pack_policy(const struct rollout_policy *p, struct msg_out *o)
     msg_key(o, "metagraph");
     msg_bin(o, p->metagraph, p->metagraph_bytes);
     if (p->prefix != NULL) {
-        msg_key(o, "prefix");
-        msg_str(o, p->prefix);
+        msg_put_str(o, "prefix", p->prefix);
     }
 }
 
@@ -95,8 +82,7 @@ static void pack_share(const struct sharing *s, size_t group, const struct env_s
 {
     msg_key(o, "share");
     msg_map(o, 2);
-    msg_key(o, "ps");
-    msg_str(o, s->groups[group].ps);
+    msg_put_str(o, "ps", s->groups[group].ps);
     msg_key(o, "members");
     msg_array(o, s->groups[group].n);
     for (size_t i = 0; i < spec->n_agents; i++)
@@ -175,31 +161,22 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     msg_map(o, 11u + (symmetry.n_factors > 0 ? 1 : 0) + (policy != NULL ? 1 : 0) +
                    (policy != NULL && policy->prefix != NULL ? 1 : 0) +
                    (process.sharing != SHARING_NONE ? 1 : 0) + (has_draws ? 1 : 0));
-    msg_key(o, "role");
-    msg_str(o, process.role);
-    msg_key(o, "name");
-    msg_str(o, process.name);
-    msg_key(o, "seed");
-    msg_u64(o, config->run.seed);
+    msg_put_str(o, "role", process.role);
+    msg_put_str(o, "name", process.name);
+    msg_put_u64(o, "seed", config->run.seed);
     msg_key(o, "config");
     msg_agent_config(o, own);
     msg_key(o, "agents");
     pack_agents(config, spec, &groups, group, o);
-    msg_key(o, "restored");
-    msg_bool(o, restored);
-    msg_key(o, "numerics");
-    msg_str(o, numerics_names[config->run.numerics]);
-    msg_key(o, "env");
-    msg_str(o, spec->id);
-    msg_key(o, "rules");
-    msg_str(o, config->env.rules == ENV_RULES_OPENAI ? "openai" : "mpe2");
-    msg_key(o, "max_steps");
-    msg_u64(o, (uint64_t)spec->max_steps);
-    msg_key(o, "window");
-    msg_u64(o, (uint64_t)run_config_experience(config, process.settings).update_every);
+    msg_put_bool(o, "restored", restored);
+    msg_put_str(o, "numerics", numerics_names[config->run.numerics]);
+    msg_put_str(o, "env", spec->id);
+    msg_put_str(o, "rules", config->env.rules == ENV_RULES_OPENAI ? "openai" : "mpe2");
+    msg_put_u64(o, "max_steps", (uint64_t)spec->max_steps);
+    msg_put_u64(o, "window",
+                (uint64_t)run_config_experience(config, process.settings).update_every);
     if (has_draws) {
-        msg_key(o, "draws");
-        msg_str(o, groups.group[group].draws);
+        msg_put_str(o, "draws", groups.group[group].draws);
     }
     if (symmetry.n_factors > 0) {
         msg_key(o, "symmetry");

@@ -22,8 +22,7 @@ void probe_pack(const struct probe *p, int is_round, const char *agent, struct m
     msg_array(o, n);
     for (size_t i = 0; i < n; i++)
         msg_str(o, p->fetches[i]);
-    msg_key(o, "origins");
-    msg_bool(o, is_round && p->origins && asks(p, agent));
+    msg_put_bool(o, "origins", is_round && p->origins && asks(p, agent));
 }
 
 static int take_value(const struct probe *p, const struct probe_place *at,

@@ -190,8 +190,7 @@ static int send_set(struct rollout *r, const struct setting *list, size_t n,
     msg_key(o, "changes");
     msg_map(o, n);
     for (size_t i = 0; i < n; i++) {
-        msg_key(o, list[i].key);
-        msg_f64(o, list[i].value);
+        msg_put_f64(o, list[i].key, list[i].value);
     }
     rc = agent_request_send(r->args.agents, list->agent, on_set, r, err);
     if (rc == 0)

@@ -235,8 +235,7 @@ static struct msg_out *begin_run(struct rollout *r, size_t agent, const struct s
 
     msg_map(o, x->n_pairs + 1);
     (void)msgpack_sbuffer_write(&o->buf, x->params.data, x->params.size);
-    msg_key(o, "counter");
-    msg_u64(o, counter);
+    msg_put_u64(o, "counter", counter);
     return o;
 }
 

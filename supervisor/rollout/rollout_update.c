@@ -438,21 +438,16 @@ static int send_stage(struct rollout *r, size_t runner, struct err *err)
 
     msg_map(o, 5u + (group != SHARING_NONE) + (source->weights != NULL) +
                    (is_guest != 0) + (r->args.probe != NULL ? PROBE_PAIRS : 0));
-    msg_key(o, "step");
-    msg_u64(o, r->env_steps);
-    msg_key(o, "update");
-    msg_u64(o, l->updates);
-    msg_key(o, "repeat");
-    msg_u64(o, r->fsm.repeat);
+    msg_put_u64(o, "step", r->env_steps);
+    msg_put_u64(o, "update", l->updates);
+    msg_put_u64(o, "repeat", r->fsm.repeat);
     if (is_guest) {
-        msg_key(o, "group");
-        msg_str(o, r->names[r->groups.group[s->group].first]);
+        msg_put_str(o, "group", r->names[r->groups.group[s->group].first]);
     }
     if (group != SHARING_NONE) {
         const struct group *g = &r->sharing_groups[group];
 
-        msg_key(o, "slot");
-        msg_u64(o, g->step % g->slots);
+        msg_put_u64(o, "slot", g->step % g->slots);
     }
     msg_key(o, "rows");
     msg_tensor(o, &rows);

@@ -285,8 +285,7 @@ static void subscribe(struct live_run *r)
     struct msg_out *o = begin(r, 0, 0, "subscribe");
 
     msg_map(o, 1);
-    msg_key(o, "events");
-    msg_bool(o, 1);
+    msg_put_bool(o, "events", 1);
     (void)live_send(r, &(struct err){0});
 }
 

@@ -240,8 +240,7 @@ static int steer(const struct call *c, const char *method, const char *agent,
         return err->code;
     msg_map(o, agent != NULL ? 1 : 0);
     if (agent != NULL) {
-        msg_key(o, "agent");
-        msg_str(o, agent);
+        msg_put_str(o, "agent", agent);
     }
     return live_send(r, err);
 }
@@ -312,8 +311,7 @@ static int do_set(const struct call *c, struct err *err)
     for (size_t i = 0; i < n; i++)
         msg_str(o, words[i]);
     if (at_text != NULL && !cancels) {
-        msg_key(o, "at");
-        msg_u64(o, at);
+        msg_put_u64(o, "at", at);
     }
     return live_send(r, err);
 }

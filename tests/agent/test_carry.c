@@ -83,8 +83,7 @@ static int ask(struct agent_process *p, const struct step *s, size_t from, size_
     struct msg_out *o = agent_process_request(p, "act");
 
     msg_map(o, 4u + (evaluates ? 2 : 0));
-    msg_key(o, "mode");
-    msg_u64(o, ACT_GREEDY);
+    msg_put_u64(o, "mode", ACT_GREEDY);
     msg_key(o, "obs");
     msg_tensor(o, &obs);
     msg_key(o, "first");

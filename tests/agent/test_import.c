@@ -34,12 +34,9 @@ static void import_counter(struct agent_process *p, int block_fd, int restored)
     check_hello(p);
     o = agent_process_request(p, "import");
     msg_map(o, 4);
-    msg_key(o, "name");
-    msg_str(o, "graph");
-    msg_key(o, "seed");
-    msg_u64(o, 3);
-    msg_key(o, "restored");
-    msg_bool(o, restored);
+    msg_put_str(o, "name", "graph");
+    msg_put_u64(o, "seed", 3);
+    msg_put_bool(o, "restored", restored);
     msg_key(o, "metagraph");
     msg_bin(o, b.data, b.len);
     ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error.msg);
@@ -55,8 +52,7 @@ static void run_target(struct agent_process *p, const char *name, uint64_t count
     msg_key(o, "targets");
     msg_array(o, 1);
     msg_str(o, name);
-    msg_key(o, "counter");
-    msg_u64(o, counter);
+    msg_put_u64(o, "counter", counter);
     ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error.msg);
     ck_assert_msg(msg_refused(&p->reply.body, &why) == 0, "%s", why.msg);
 }

@@ -280,10 +280,8 @@ static void pack_acts(struct msg_out *o, const float *obs, int64_t n, uint64_t m
     const struct tensor t = tensor_const_view(DT_FLOAT, SHAPE(n, 18), obs);
 
     msg_map(o, 3);
-    msg_key(o, "mode");
-    msg_u64(o, mode);
-    msg_key(o, "step");
-    msg_u64(o, 100);
+    msg_put_u64(o, "mode", mode);
+    msg_put_u64(o, "step", 100);
     msg_key(o, "obs");
     msg_tensor(o, &t);
 }
@@ -313,10 +311,8 @@ static int set_value(struct agent_process *p, const char *key, double value)
     msg_map(o, 1);
     msg_key(o, "changes");
     msg_map(o, 2);
-    msg_key(o, key);
-    msg_f64(o, value);
-    msg_key(o, "polyak");
-    msg_f64(o, 0.5);
+    msg_put_f64(o, key, value);
+    msg_put_f64(o, "polyak", 0.5);
     return agent_process_call(p);
 }
 
@@ -382,12 +378,9 @@ static int stage(struct agent_process *p, const char *name, uint64_t update,
     const struct tensor t = tensor_const_view(DT_UINT64, SHAPE(1, BATCH, 1), rows);
 
     msg_map(o, proposal != NULL ? 5 : 4);
-    msg_key(o, "step");
-    msg_u64(o, 100 * update);
-    msg_key(o, "update");
-    msg_u64(o, update);
-    msg_key(o, "repeat");
-    msg_u64(o, 0);
+    msg_put_u64(o, "step", 100 * update);
+    msg_put_u64(o, "update", update);
+    msg_put_u64(o, "repeat", 0);
     msg_key(o, "rows");
     msg_tensor(o, &t);
     if (proposal != NULL) {

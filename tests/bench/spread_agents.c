@@ -103,10 +103,8 @@ void spread_pack_act(const struct spread_agents *s, struct msg_out *o, size_t ag
                                           vec_env_obs(s->env, agent));
 
     msg_map(o, 3);
-    msg_key(o, "mode");
-    msg_u64(o, ACT_EXPLORE);
-    msg_key(o, "step");
-    msg_u64(o, step);
+    msg_put_u64(o, "mode", ACT_EXPLORE);
+    msg_put_u64(o, "step", step);
     msg_key(o, "obs");
     msg_tensor(o, &obs);
 }

@@ -114,16 +114,11 @@ static void pack_space(const struct team *t, struct msg_out *o)
     msg_array(o, (size_t)s->n_heads);
     for (int i = 0; i < s->n_heads; i++)
         msg_u64(o, (uint64_t)s->heads[i]);
-    msg_key(o, "low");
-    msg_f64(o, s->low);
-    msg_key(o, "high");
-    msg_f64(o, s->high);
-    msg_key(o, "algorithm");
-    msg_str(o, t->config.algorithm);
-    msg_key(o, "own_critic");
-    msg_bool(o, t->config.critic.input == CRITIC_OWN);
-    msg_key(o, "clip_by_global");
-    msg_bool(o, t->config.settings.clip_by == CLIP_BY_GLOBAL);
+    msg_put_f64(o, "low", s->low);
+    msg_put_f64(o, "high", s->high);
+    msg_put_str(o, "algorithm", t->config.algorithm);
+    msg_put_bool(o, "own_critic", t->config.critic.input == CRITIC_OWN);
+    msg_put_bool(o, "clip_by_global", t->config.settings.clip_by == CLIP_BY_GLOBAL);
 }
 
 static void pack_agent_before(struct team *t, size_t i, const uint64_t *rows,
@@ -132,8 +127,7 @@ static void pack_agent_before(struct team *t, size_t i, const uint64_t *rows,
     const int gumbel = t->spaces[i].n_heads > 0, masked = t->spaces[i].masked;
 
     msg_map(o, 3);
-    msg_key(o, "name");
-    msg_str(o, t->spaces[i].name);
+    msg_put_str(o, "name", t->spaces[i].name);
     msg_key(o, "variables");
     pack_variables(t, i, o);
     msg_key(o, "rows");
@@ -163,8 +157,7 @@ static void pack_agent_after(struct team *t, size_t i, struct msg_out *o)
     msg_key(o, "scalars");
     msg_map(o, (size_t)res->n_scalars);
     for (int k = 0; k < res->n_scalars; k++) {
-        msg_key(o, res->scalar[k].name);
-        msg_f64(o, res->scalar[k].value);
+        msg_put_f64(o, res->scalar[k].name, res->scalar[k].value);
     }
 }
 

@@ -96,8 +96,7 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
 {
     ck_assert_ptr_eq(ctx, &rig);
     msg_map(o, 1);
-    msg_key(o, "restored");
-    msg_bool(o, restored);
+    msg_put_bool(o, "restored", restored);
 }
 
 static void make_table(const char *const *names, size_t n)
@@ -214,10 +213,8 @@ static void send_request(size_t agent, const char *method, uint64_t value,
     struct err err;
 
     msg_map(o, 3);
-    msg_key(o, "value");
-    msg_u64(o, value);
-    msg_key(o, "update");
-    msg_u64(o, value);
+    msg_put_u64(o, "value", value);
+    msg_put_u64(o, "update", value);
     msg_key(o, "payload");
     msg_bin(o, payload, payload_len);
     rig.answered[agent] = 0;

@@ -56,8 +56,7 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
 {
     ck_assert_ptr_eq(ctx, &context);
     msg_map(o, 1);
-    msg_key(o, "restored");
-    msg_bool(o, restored);
+    msg_put_bool(o, "restored", restored);
 }
 
 static int open_agents(const char *const *names, size_t n, struct err *err)

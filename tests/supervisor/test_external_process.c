@@ -72,8 +72,7 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
 {
     ck_assert_int_eq(restored, 0);
     msg_map(o, 2);
-    msg_key(o, "copies");
-    msg_u64(o, 1);
+    msg_put_u64(o, "copies", 1);
     msg_key(o, "params");
     msg_map(o, 0);
 }

@@ -90,29 +90,22 @@ static void stage_decl(struct msg_out *o, const char *name, const char *runner,
                        const char *read, int writes, int from, int repeat)
 {
     msg_map(o, 6);
-    msg_key(o, "name");
-    msg_str(o, name);
-    msg_key(o, "runner");
-    msg_str(o, runner);
+    msg_put_str(o, "name", name);
+    msg_put_str(o, "runner", runner);
     msg_key(o, "reads");
     msg_array(o, read != NULL);
     if (read != NULL)
         msg_str(o, read);
-    msg_key(o, "writes");
-    msg_bool(o, writes);
-    msg_key(o, "repeat_from");
-    msg_u64(o, (uint64_t)from);
-    msg_key(o, "repeat");
-    msg_u64(o, (uint64_t)repeat);
+    msg_put_bool(o, "writes", writes);
+    msg_put_u64(o, "repeat_from", (uint64_t)from);
+    msg_put_u64(o, "repeat", (uint64_t)repeat);
 }
 
 static void describe(const struct bench *b, size_t agent, struct msg_out *o)
 {
     msg_map(o, 4);
-    msg_key(o, "proposes");
-    msg_bool(o, b->mixed);
-    msg_key(o, "carry");
-    msg_u64(o, b->with_carry ? CARRY : 0);
+    msg_put_bool(o, "proposes", b->mixed);
+    msg_put_u64(o, "carry", b->with_carry ? CARRY : 0);
     msg_key(o, "stages");
     msg_array(o, b->three_stages || b->two_parts ? 3
                  : b->mixed                      ? 2 - agent
@@ -138,10 +131,8 @@ static void describe(const struct bench *b, size_t agent, struct msg_out *o)
     msg_array(o, b->with_column ? 1 : 0);
     if (b->with_column) {
         msg_map(o, 2);
-        msg_key(o, "name");
-        msg_str(o, "log_prob");
-        msg_key(o, "elements");
-        msg_u64(o, 1);
+        msg_put_str(o, "name", "log_prob");
+        msg_put_u64(o, "elements", 1);
     }
 }
 
@@ -274,8 +265,8 @@ static void answer_stage(struct bench *b, size_t agent, const struct msg *m,
         msg_map(o, 1);
         msg_key(o, "scalars");
         msg_map(o, 1);
-        msg_key(o, "critic_loss");
-        msg_f64(o, b->sabotage == NAN_SCALAR ? (double)NAN : 0.5 + (double)agent);
+        msg_put_f64(o, "critic_loss",
+                    b->sabotage == NAN_SCALAR ? (double)NAN : 0.5 + (double)agent);
     } else if (b->sabotage == NO_OUTPUT && agent == 1) {
         msg_map(o, 0);
     } else {

@@ -351,8 +351,7 @@ START_TEST(test_malformed_params)
             msg_array(&o, 0);
         } else if (i == 1) {
             msg_map(&o, 1);
-            msg_key(&o, "x:0");
-            msg_u64(&o, 7);
+            msg_put_u64(&o, "x:0", 7);
         } else {
             msg_array(&o, 1);
             msg_u64(&o, 7);

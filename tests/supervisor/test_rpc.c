@@ -23,8 +23,7 @@ static int do_double(void *ctx, const msgpack_object *params, struct rpc_reply *
     ck_assert_int_eq(msg_get_u64(params, "v", UINT64_MAX, &v, err), 0);
     o = rpc_reply_begin(reply);
     msg_map(o, 1);
-    msg_key(o, "v");
-    msg_u64(o, 2 * v);
+    msg_put_u64(o, "v", 2 * v);
     rpc_reply_end(reply);
     return 0;
 }
@@ -111,8 +110,7 @@ START_TEST(a_method_answers_its_request)
 
     msg_begin_request(&out, 77, "double");
     msg_map(&out, 1);
-    msg_key(&out, "v");
-    msg_u64(&out, 9);
+    msg_put_u64(&out, "v", 9);
     ck_assert_int_eq(rpc_client_send(&one, &out, &err), 0);
     ck_assert_int_eq(one.n, 1);
     ck_assert_uint_eq(one.last.id, 77);
@@ -129,40 +127,33 @@ static void pack_nothing(void)
 static void pack_text_for_number(void)
 {
     msg_map(&out, 1);
-    msg_key(&out, "v");
-    msg_str(&out, "3");
+    msg_put_str(&out, "v", "3");
 }
 
 static void pack_small(void)
 {
     msg_map(&out, 1);
-    msg_key(&out, "v");
-    msg_u64(&out, 1);
+    msg_put_u64(&out, "v", 1);
 }
 
 static void pack_large(void)
 {
     msg_map(&out, 1);
-    msg_key(&out, "v");
-    msg_u64(&out, 10);
+    msg_put_u64(&out, "v", 10);
 }
 
 static void pack_long_name(void)
 {
     msg_map(&out, 2);
-    msg_key(&out, "v");
-    msg_u64(&out, 3);
-    msg_key(&out, "name");
-    msg_str(&out, "four");
+    msg_put_u64(&out, "v", 3);
+    msg_put_str(&out, "name", "four");
 }
 
 static void pack_no_list(void)
 {
     msg_map(&out, 2);
-    msg_key(&out, "v");
-    msg_u64(&out, 3);
-    msg_key(&out, "all");
-    msg_u64(&out, 3);
+    msg_put_u64(&out, "v", 3);
+    msg_put_u64(&out, "all", 3);
 }
 
 static const struct {

@@ -83,8 +83,7 @@ static void notify(void)
         struct msg_out *o = rpc_notify_begin(rpc, 1, "event");
 
         msg_map(o, 1);
-        msg_key(o, "text");
-        msg_str(o, text);
+        msg_put_str(o, "text", text);
         rpc_notify_end(rpc);
     }
 }

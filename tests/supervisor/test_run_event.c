@@ -445,14 +445,10 @@ START_TEST(what_a_status_lacks_is_unknown)
 
     begin();
     msg_map(&out, 5);
-    msg_key(&out, "state");
-    msg_u64(&out, 7);
-    msg_key(&out, "pid");
-    msg_u64(&out, UINT64_MAX);
-    msg_key(&out, "env_steps");
-    msg_i64(&out, -3);
-    msg_key(&out, "later");
-    msg_str(&out, "x");
+    msg_put_u64(&out, "state", 7);
+    msg_put_u64(&out, "pid", UINT64_MAX);
+    msg_put_i64(&out, "env_steps", -3);
+    msg_put_str(&out, "later", "x");
     msg_key(&out, "agents");
     msg_array(&out, 2);
     msg_nil(&out);

@@ -230,16 +230,11 @@ static int link_start(struct worker_link *base, struct err *err)
         base->pid = FIRST_PID + site.n_starts;
     msg_begin_notification(&l->out, "hello");
     msg_map(&l->out, 5);
-    msg_key(&l->out, "numerics");
-    msg_u64(&l->out, NUMERICS_VERSION);
-    msg_key(&l->out, "protocol");
-    msg_u64(&l->out, PROTOCOL_VERSION);
-    msg_key(&l->out, "pid");
-    msg_u64(&l->out, FIRST_PID + (uint64_t)site.n_starts);
-    msg_key(&l->out, "build_id");
-    msg_str(&l->out, "build-1");
-    msg_key(&l->out, "fingerprint");
-    msg_str(&l->out, "beef");
+    msg_put_u64(&l->out, "numerics", NUMERICS_VERSION);
+    msg_put_u64(&l->out, "protocol", PROTOCOL_VERSION);
+    msg_put_u64(&l->out, "pid", FIRST_PID + (uint64_t)site.n_starts);
+    msg_put_str(&l->out, "build_id", "build-1");
+    msg_put_str(&l->out, "fingerprint", "beef");
     push_out(l);
     return 0;
 }
@@ -267,8 +262,7 @@ static void configure(struct memory_link *l, const struct msg *m)
         l->block[i] = i;
     }
     msg_map(&l->out, 1);
-    msg_key(&l->out, "block_bytes");
-    msg_u64(&l->out, sizeof(l->block));
+    msg_put_u64(&l->out, "block_bytes", sizeof(l->block));
 }
 
 static void answer(struct memory_link *l, const struct msg *m)
@@ -283,8 +277,8 @@ static void answer(struct memory_link *l, const struct msg *m)
     for (size_t i = 0; i < WORDS && strcmp(m->method, "learn") == 0; i++)
         l->block[i] = l->block[i] * 6364136223846793005u + value + i;
     msg_map(&l->out, 1);
-    msg_key(&l->out, "sum");
-    msg_u64(&l->out, l->spec->command != NULL ? l->state : block_sum(l->block));
+    msg_put_u64(&l->out, "sum",
+                l->spec->command != NULL ? l->state : block_sum(l->block));
 }
 
 static void lose_block(struct memory_link *l)
@@ -539,8 +533,7 @@ static void on_stopped(void *ctx)
 static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
     msg_map(o, 1);
-    msg_key(o, "restored");
-    msg_bool(o, restored);
+    msg_put_bool(o, "restored", restored);
 }
 
 static void add_worker(const char *name)
@@ -605,8 +598,7 @@ static void send_request(size_t agent, const char *method, uint64_t value)
         agent_request_begin(rig.table, agent, method, strcmp(method, "learn") == 0);
 
     msg_map(o, 1);
-    msg_key(o, "value");
-    msg_u64(o, value);
+    msg_put_u64(o, "value", value);
     rig.answered[agent] = 0;
     ck_assert_int_eq(agent_request_send(rig.table, agent, on_response, NULL, NULL), 0);
 }
@@ -916,8 +908,7 @@ static int pack_revival(void *ctx, size_t agent, size_t i, uint32_t id, struct m
         return 0;
     msg_begin_request(o, id, i == 0 ? "reset" : "step");
     msg_map(o, 1);
-    msg_key(o, "value");
-    msg_u64(o, i);
+    msg_put_u64(o, "value", i);
     return 1;
 }
 

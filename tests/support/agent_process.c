@@ -207,23 +207,17 @@ static void pack_agent(struct msg_out *o, size_t i)
 
     (void)snprintf(name, sizeof(name), "agent_%zu", i);
     msg_map(o, 4);
-    msg_key(o, "name");
-    msg_str(o, name);
-    msg_key(o, "team");
-    msg_str(o, "agent");
-    msg_key(o, "obs");
-    msg_u64(o, 18);
+    msg_put_str(o, "name", name);
+    msg_put_str(o, "team", "agent");
+    msg_put_u64(o, "obs", 18);
     msg_key(o, "action");
     msg_map(o, 4);
-    msg_key(o, "kind");
-    msg_str(o, "discrete");
-    msg_key(o, "particle");
-    msg_bool(o, 1);
+    msg_put_str(o, "kind", "discrete");
+    msg_put_bool(o, "particle", 1);
     msg_key(o, "heads");
     msg_array(o, 1);
     msg_u64(o, 5);
-    msg_key(o, "width");
-    msg_u64(o, 5);
+    msg_put_u64(o, "width", 5);
 }
 
 /* Packs the tree as written, valid or not. */
@@ -277,18 +271,13 @@ void agent_process_pack_configure(struct msg_out *o, const char *config, size_t 
 
     (void)snprintf(name, sizeof(name), "agent_%zu", self);
     msg_map(o, 7);
-    msg_key(o, "numerics");
-    msg_str(o, numerics);
-    msg_key(o, "role");
-    msg_str(o, "learner");
-    msg_key(o, "name");
-    msg_str(o, name);
-    msg_key(o, "seed");
-    msg_u64(o, 7);
+    msg_put_str(o, "numerics", numerics);
+    msg_put_str(o, "role", "learner");
+    msg_put_str(o, "name", name);
+    msg_put_u64(o, "seed", 7);
     msg_key(o, "config");
     pack_config(o, config);
-    msg_key(o, "restored");
-    msg_bool(o, restored);
+    msg_put_bool(o, "restored", restored);
     msg_key(o, "agents");
     msg_array(o, n);
     for (size_t i = 0; i < n; i++)

@@ -95,16 +95,14 @@ static void say_hello(struct fake *f)
 {
     msg_begin_notification(&f->out, "hello");
     msg_map(&f->out, 5);
-    msg_key(&f->out, "numerics");
-    msg_u64(&f->out, NUMERICS_VERSION + (is_mode(f, "numerics") && f->run > 0));
-    msg_key(&f->out, "protocol");
-    msg_u64(&f->out, is_mode(f, "version") ? 99 : PROTOCOL_VERSION);
-    msg_key(&f->out, "pid");
-    msg_u64(&f->out, (uint64_t)getpid() + is_mode(f, "badpid"));
-    msg_key(&f->out, "build_id");
-    msg_str(&f->out, is_mode(f, "build") && f->run > 0 ? "build-2" : "build-1");
-    msg_key(&f->out, "fingerprint");
-    msg_str(&f->out, is_mode(f, "fingerprint") && f->run > 0 ? "f00d" : "beef");
+    msg_put_u64(&f->out, "numerics",
+                NUMERICS_VERSION + (is_mode(f, "numerics") && f->run > 0));
+    msg_put_u64(&f->out, "protocol", is_mode(f, "version") ? 99 : PROTOCOL_VERSION);
+    msg_put_u64(&f->out, "pid", (uint64_t)getpid() + is_mode(f, "badpid"));
+    msg_put_str(&f->out, "build_id",
+                is_mode(f, "build") && f->run > 0 ? "build-2" : "build-1");
+    msg_put_str(&f->out, "fingerprint",
+                is_mode(f, "fingerprint") && f->run > 0 ? "f00d" : "beef");
     send_out(f);
 }
 
@@ -236,12 +234,11 @@ static void configure(struct fake *f)
     }
     msg_begin_response(&f->out, f->in.id);
     msg_map(&f->out, 2);
-    msg_key(&f->out, "block_bytes");
-    msg_u64(&f->out, is_mode(f, "bigblock") ? BLOCK_CAPACITY_BYTES + 1
-                     : is_mode(f, "slow")   ? SLOW_BYTES
-                                            : WORDS * sizeof(f->block[0]));
-    msg_key(&f->out, "about");
-    msg_u64(&f->out, is_mode(f, "other") ? (uint64_t)f->run : 0);
+    msg_put_u64(&f->out, "block_bytes",
+                is_mode(f, "bigblock") ? BLOCK_CAPACITY_BYTES + 1
+                : is_mode(f, "slow")   ? SLOW_BYTES
+                                       : WORDS * sizeof(f->block[0]));
+    msg_put_u64(&f->out, "about", is_mode(f, "other") ? (uint64_t)f->run : 0);
     send_out(f);
 }
 
@@ -287,8 +284,8 @@ static void respond(struct fake *f)
     CHECK(msg_get_bin(&f->in.body, "payload", &payload, &payload_len, NULL) == 0);
     msg_begin_response(&f->out, f->in.id + is_mode(f, "wrongid"));
     msg_map(&f->out, 2);
-    msg_key(&f->out, "sum");
-    msg_u64(&f->out, block_sum(f) + (is_mode(f, "random") ? (uint64_t)f->run : 0));
+    msg_put_u64(&f->out, "sum",
+                block_sum(f) + (is_mode(f, "random") ? (uint64_t)f->run : 0));
     msg_key(&f->out, "payload");
     msg_bin(&f->out, payload, payload_len);
     msg_end(&f->out, &frame, &len);

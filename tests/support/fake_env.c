@@ -115,8 +115,7 @@ static void say_hello(void)
 {
     msg_begin_notification(&f.out, "hello");
     msg_map(&f.out, 1);
-    msg_key(&f.out, "protocol");
-    msg_u64(&f.out, is_mode("version") ? 99 : ENV_PROTOCOL_VERSION);
+    msg_put_u64(&f.out, "protocol", is_mode("version") ? 99 : ENV_PROTOCOL_VERSION);
     send_out();
 }
 
@@ -230,10 +229,8 @@ static void put_space(size_t agent)
     const int box = agent == 1;
 
     msg_map(&f.out, box ? 5 : 3);
-    msg_key(&f.out, "kind");
-    msg_str(&f.out, box ? "box" : "discrete");
-    msg_key(&f.out, "width");
-    msg_u64(&f.out, action_width[agent]);
+    msg_put_str(&f.out, "kind", box ? "box" : "discrete");
+    msg_put_u64(&f.out, "width", action_width[agent]);
     msg_key(&f.out, "heads");
     msg_array(&f.out, box ? 0 : 2);
     if (!box) {
@@ -241,10 +238,8 @@ static void put_space(size_t agent)
         msg_u64(&f.out, is_mode("heads") ? 3 : 2);
         return;
     }
-    msg_key(&f.out, "low");
-    msg_f64(&f.out, -1);
-    msg_key(&f.out, "high");
-    msg_f64(&f.out, 1);
+    msg_put_f64(&f.out, "low", -1);
+    msg_put_f64(&f.out, "high", 1);
 }
 
 static void configure(void)
@@ -256,20 +251,17 @@ static void configure(void)
     f.n_copies = (size_t)n;
     msg_begin_response(&f.out, f.in.id);
     msg_map(&f.out, 3);
-    msg_key(&f.out, "name");
-    msg_str(&f.out, "fake");
-    msg_key(&f.out, "masks");
-    msg_bool(&f.out, 1);
+    msg_put_str(&f.out, "name", "fake");
+    msg_put_bool(&f.out, "masks", 1);
     msg_key(&f.out, "agents");
     msg_array(&f.out, AGENTS);
     for (size_t k = 0; k < AGENTS; k++) {
         msg_map(&f.out, 3);
-        msg_key(&f.out, "name");
-        msg_str(&f.out, is_mode("names") ? "twin" : names[k]);
-        msg_key(&f.out, "obs");
-        msg_u64(&f.out, is_mode("wide")                   ? 1u << 30
-                        : is_mode("changes") && f.run > 0 ? obs_width[k] + 1
-                                                          : obs_width[k]);
+        msg_put_str(&f.out, "name", is_mode("names") ? "twin" : names[k]);
+        msg_put_u64(&f.out, "obs",
+                    is_mode("wide")                   ? 1u << 30
+                    : is_mode("changes") && f.run > 0 ? obs_width[k] + 1
+                                                      : obs_width[k]);
         msg_key(&f.out, "action");
         put_space(k);
     }

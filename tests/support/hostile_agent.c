@@ -46,16 +46,11 @@ static void hello(uint64_t pid)
 {
     msg_begin_notification(&out, "hello");
     msg_map(&out, 5);
-    msg_key(&out, "numerics");
-    msg_u64(&out, NUMERICS_VERSION);
-    msg_key(&out, "protocol");
-    msg_u64(&out, PROTOCOL_VERSION);
-    msg_key(&out, "pid");
-    msg_u64(&out, pid);
-    msg_key(&out, "build_id");
-    msg_str(&out, "hostile");
-    msg_key(&out, "fingerprint");
-    msg_str(&out, "0");
+    msg_put_u64(&out, "numerics", NUMERICS_VERSION);
+    msg_put_u64(&out, "protocol", PROTOCOL_VERSION);
+    msg_put_u64(&out, "pid", pid);
+    msg_put_str(&out, "build_id", "hostile");
+    msg_put_str(&out, "fingerprint", "0");
     send_out();
 }
 
@@ -122,8 +117,7 @@ static void say_nothing(void)
 static void begin_answer(uint64_t block_bytes, size_t n_more)
 {
     msg_map(&out, 1 + n_more);
-    msg_key(&out, "block_bytes");
-    msg_u64(&out, block_bytes);
+    msg_put_u64(&out, "block_bytes", block_bytes);
 }
 
 static void say_huge_block(void)
@@ -134,15 +128,13 @@ static void say_huge_block(void)
 static void say_no_stages(void)
 {
     begin_answer(64, 1);
-    msg_key(&out, "stages");
-    msg_str(&out, "many");
+    msg_put_str(&out, "stages", "many");
 }
 
 static void say_wide_carry(void)
 {
     begin_answer(64, 1);
-    msg_key(&out, "carry");
-    msg_u64(&out, UINT64_MAX);
+    msg_put_u64(&out, "carry", UINT64_MAX);
 }
 
 /* A variable outside of the block whose name is a path. */
