@@ -57,9 +57,7 @@ static int make_fork(struct cli *cli, const struct fork_options *o, char **ret)
                              .env_names = env_agent_names,
                              .on_skipped = cli_skipped,
                              .ctx = cli};
-    const char *slash = strrchr(o->run, '/');
-    const char *at = strrchr(slash != NULL ? slash : o->run, '@');
-    char *run = at != NULL ? xstrndup(o->run, (size_t)(at - o->run)) : xstrdup(o->run);
+    char *run = run_dir_split(o->run, &args.step);
     struct run_dir *dir = NULL;
     struct err err = {0};
     char *from = NULL;
@@ -69,7 +67,6 @@ static int make_fork(struct cli *cli, const struct fork_options *o, char **ret)
     if (rc < 0)
         return cli_fail(cli, CLI_NOT_THERE, &err);
     args.from = from;
-    args.step = at != NULL ? at + 1 : NULL;
     if ((rc = binaries_find(&bin, &err)) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);
     else if ((!o->trust && run_dir_check_trust(from, &err) < 0) ||
