@@ -217,6 +217,17 @@ def test_a_checkpoint_without_space_is_tried_again(w):
     assert outcome(w.run_dir("calm"), steps) == outcome(run, steps)
 
 
+def pause_unsaved(w, name, disk):
+    """Pauses at a step that has no checkpoint."""
+    def paused():
+        if harness.pause(w, name) not in harness.checkpoints(disk, "moved"):
+            return True
+        w.brood("continue", name)
+        return False
+
+    harness.wait_until("a step without a checkpoint", paused)
+
+
 def test_a_run_without_its_last_checkpoint_has_failed(w):
     """One that fails in a pause can be taken again there. One that fails at a stop, or at the
     end, is no success: the run can be resumed, and ends with the bytes of a calm one."""
@@ -225,7 +236,7 @@ def test_a_run_without_its_last_checkpoint_has_failed(w):
         begun = harness.checkpoints(disk, "moved")[-1]
         harness.wait_until("a newer one", lambda:
                            harness.checkpoints(disk, "moved")[-1] > begun)
-        harness.pause(w, "late")
+        pause_unsaved(w, "late", disk)
         fill(disk)
         _, err = w.brood("checkpoint", "late", code=1)
         assert "No space left" in err, err
@@ -233,7 +244,7 @@ def test_a_run_without_its_last_checkpoint_has_failed(w):
         at = harness.json_lines(w.brood("checkpoint", "late", "--json")[0])[0]["env_steps"]
         assert harness.checkpoints(disk, "moved")[-1] == at
         w.brood("continue", "late")
-        harness.pause(w, "late")
+        pause_unsaved(w, "late", disk)
         fill(disk)
         _, err = w.brood("stop", "late", code=1)
         assert "the last checkpoint, of step " in err and "No space left" in err, err
