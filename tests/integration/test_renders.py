@@ -132,22 +132,19 @@ def test_what_cannot_be_drawn_is_refused(w):
 
 
 def test_a_live_run_is_told_too(w):
-    """A fork does without."""
     env = "{id: two_step, copies: 4, max_steps: 10}"
     p = w.start("run", config(w, env), "--name", "a", "--set", f"run.env_steps={harness.FOREVER}")
     run = w.run_dir("a")
     harness.wait_until("a checkpoint", lambda: p.poll() is not None or
                        harness.checkpoints(run)[-1:] > [0])
     _, err = w.brood("set", run, "evaluation.render=svg", code=2)
-    assert "evaluation.render: two_step cannot be drawn" in err and err.count("\n") == 1, err
+    assert "set: evaluation.render: two_step cannot be drawn" in err and err.count("\n") == 1, err
     w.brood("stop", run)
     p.wait(timeout=harness.DEADLINE_S)
     last = harness.checkpoints(run)[-1]
-    w.brood("fork", f"a@{last}", "--name", "b", "--set", "evaluation.render=svg", "--set",
-            f"run.env_steps={last + 320}")
-    log = (w.run_dir("b") / "logs" / "supervisor.log").read_text()
-    assert log.count("evaluations are not drawn: two_step cannot be drawn") == 1, log
-    assert not (w.run_dir("b") / "renders").exists()
+    _, err = w.brood("fork", f"a@{last}", "--name", "b", "--set", "evaluation.render=svg",
+                     code=2)
+    assert "fork: evaluation.render: two_step cannot be drawn" in err, err
 
 
 LAMP = """
@@ -192,6 +189,10 @@ def test_an_environment_that_draws_itself_is_shown(w):
     examples = harness.SOURCE / "tests" / "examples"
     (w.path / "lamp.py").write_text(LAMP.format(examples=str(examples)))
     bridge = harness.SOURCE / "scripts" / "pettingzoo_bridge.py"
+    file = config(w, f"{{command: [/usr/bin/python3, {bridge}, 'lamp.py:Lamp'], copies: 4}}")
+    err = w.brood("check", file, "--set", "evaluation.render=jsonl", code=2)[1]
+    assert ("evaluation.render: found 'jsonl', expected gif or none: an environment's own "
+            "pictures are animated") in err and err.count("evaluation.render: ") == 1, err
     for kind in ("Lamp", "Dark"):
         file = config(w, f"{{command: [/usr/bin/python3, {bridge}, 'lamp.py:{kind}'], "
                          "copies: 4, processes: 2}")
