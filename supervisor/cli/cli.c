@@ -296,6 +296,10 @@ int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
             *ret_exit = CLI_DONE;
             return CLI_OPTION_EXIT;
         }
+        if (c == OPT_RUNS_DIR && *optarg == '\0') {
+            *ret_exit = cli_usage(cli, "--runs-dir: expected a folder's path");
+            return CLI_OPTION_EXIT;
+        }
     } while (c != -1 && take_shared(cli, c));
     return c;
 }
