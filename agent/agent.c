@@ -1,7 +1,6 @@
 #include "agent/agent.h"
 
 #include "agent/launch.h"
-#include "agent/loop/hello.h"
 #include "agent/loop/loop.h"
 #include "agent/loop/service.h"
 #include "agent/plugin/plugin.h"

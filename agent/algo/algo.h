@@ -60,6 +60,7 @@ struct share; /* share.h */
 struct reads; /* reads.h */
 
 struct algo_args {
+    const struct algo_ops *ops; /* the algorithm's own */
     struct graph *graph;
     const struct agent_config *config;
     const struct space *agents; /* all, in the environment's order */
@@ -165,9 +166,12 @@ struct stage_result { /* tensors are borrowed from the algorithm until its next 
 
 struct algo_ops {
     const char *name;
+    int variant; /* tells algorithms that share their functions apart; their file's enum */
     /* Builds the graph. Errors of building come from graph_error. */
     int (*build)(struct algo **ret, const struct algo_args *args, struct err *err);
     void (*free)(struct algo *a);
+    /* stages, act, stage: all NULL if only clients run the graph (`run` on the control
+     * socket, env.id: none): it has no stages and no policy. */
     const struct stage *(*stages)(const struct algo *a, size_t *ret_n);
     int64_t (*carry_width)(const struct algo *a); /* H; NULL: 0 */
     /* NULL: transitions of single steps. */
@@ -193,7 +197,7 @@ const struct algo_ops *algo_find(const char *name); /* NULL if unknown */
 /* Chooses between the variants for single rows and whole episodes (algorithm_rows). */
 const struct algo_ops *algo_choose(const struct agent_config *config);
 
-/* For `init`: runs the operations in order, all with this key. */
+/* For `init`: runs the operations in order, all with this key. NULL ones are skipped. */
 int algo_run_each(struct session *s, struct operation *const *ops, size_t n,
                   struct rng_key key, struct err *err);
 

@@ -89,6 +89,15 @@ int32_t choices_allowed(const struct space *space, const uint8_t *allowed, int32
     return found;
 }
 
+int choices_only(const struct space *space)
+{
+    int64_t in_heads = 0;
+
+    for (int h = 0; h < space->n_heads; h++)
+        in_heads += space->heads[h];
+    return in_heads == space->width;
+}
+
 int32_t choices_count(const struct space *space, int32_t max)
 {
     int32_t n = space->n_heads > 0 ? 1 : 0;

@@ -45,6 +45,10 @@ void choices_harden(const struct space *space, float *x, const uint8_t *allowed,
 void choices_open(const struct space *space, const uint8_t *allowed, size_t rows,
                   float *ret);
 
+/* Whether the heads make up the whole action, so that it is one choice for each head. */
+int choices_only(const struct space *space);
+/* The most combinations that an algorithm values at once. */
+enum { CHOICES_MAX = 4096 };
 /* The number of combinations; 0 if the space has no heads, or if there are more than
  * `max`. */
 int32_t choices_count(const struct space *space, int32_t max);

@@ -12,7 +12,7 @@
  * The network is the configuration's; by default that of the first users: 128 and 32
  * leaky ReLU, then the action joins, 64 leaky ReLU, 1, the last weights in +-3e-3.
  */
-#include "agent/algo/driven.h"
+#include "agent/algo/algo.h"
 #include "agent/algo/live.h"
 #include "agent/algo/parts.h"
 #include "agent/graph/ops.h"
@@ -68,7 +68,6 @@ static struct operation *make_training(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
     const struct agent_config *c = a->config;
-    struct live *clip_norm = &a->lives[CRITIC_CLIP_NORM];
     char *scope = xasprintf("%s/performance_network/", a->self->name);
     struct minimizer m = {.scope = scope,
                           .optimizer = network_optimizer(c, &c->critic),
@@ -76,9 +75,9 @@ static struct operation *make_training(struct algo *a, struct err *err)
     struct output error = binary(g, "Sub", a->q_predicted, a->q, "td_error"), loss;
     struct operation *train;
 
-    *clip_norm = live_new(g, "clip_norm", c->clip_norm);
-    live_constant(g, clip_norm, c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm");
-    m.clip_norm = clip_norm->constant;
+    a->lives[CRITIC_CLIP_NORM] =
+        live_fed(g, "clip_norm", c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm");
+    m.clip_norm = a->lives[CRITIC_CLIP_NORM].constant;
     loss = binary(g, "Mul", a->is_weight, unary(g, "Square", error, NULL), "mul");
     loss = reduce(g, "Mean", loss, NULL, 0, 0, "loss");
     train = minimize_clipped(g, loss, &m, err);
@@ -95,15 +94,14 @@ static void make_target(struct algo *a)
 {
     static const struct following target = {"target_network", "performance_network"};
     struct graph *g = a->graph;
-    struct live *polyak = &a->lives[CRITIC_POLYAK];
+    const struct live polyak = live_fed(g, "polyak", a->config->polyak, 0, "polyak");
+    struct output keep =
+        binary(g, "Sub", constant_f32(g, 1.0f, NULL), polyak.constant, "keep");
     struct operation *update;
-    struct output keep;
 
-    *polyak = live_new(g, "polyak", a->config->polyak);
-    live_constant(g, polyak, a->config->polyak, 0, "polyak");
-    keep = binary(g, "Sub", constant_f32(g, 1.0f, NULL), polyak->constant, "keep");
-    follow_variables(g, a->self->name, &target, 1, keep, polyak->constant,
-                     "update_target", "init_target", &update, &a->init_target);
+    a->lives[CRITIC_POLYAK] = polyak;
+    follow_variables(g, a->self->name, &target, 1, keep, polyak.constant, "update_target",
+                     "init_target", &update, &a->init_target);
 }
 
 static int build_graph(struct algo *a, struct err *err)
@@ -176,9 +174,6 @@ const struct algo_ops critic_ops = {
     .name = "critic",
     .build = build,
     .free = critic_free,
-    .stages = driven_stages,
     .lives = lives,
     .init = init,
-    .act = driven_act,
-    .stage = driven_stage,
 };

@@ -28,17 +28,23 @@ static void fixed_free(struct algo *a)
     free(a);
 }
 
-static int build(struct algo **ret, const struct algo_args *args,
-                 const struct fixed_policy *policy, struct err *err)
+enum variant { FROZEN, HEURISTIC, NOOP, RANDOM };
+
+static const struct fixed_policy *const policies[] = {[FROZEN] = &frozen_policy,
+                                                      [HEURISTIC] = &heuristic_policy,
+                                                      [NOOP] = &noop_policy,
+                                                      [RANDOM] = &random_policy};
+
+static int build(struct algo **ret, const struct algo_args *args, struct err *err)
 {
     struct algo *a = xcalloc(1, sizeof(*a));
-    struct policy_args open = {args, &args->agents[args->self]};
-    int r;
+    int r = 0;
 
-    a->policy = policy;
-    a->self = open.self;
+    a->policy = policies[args->ops->variant];
+    a->self = &args->agents[args->self];
     a->n_agents = args->n_agents;
-    r = policy->open(&a->own, &open, err);
+    if (a->policy->open != NULL)
+        r = a->policy->open(&a->own, args, err);
     if (r < 0) {
         free(a);
         return r;
@@ -61,14 +67,7 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 static int act(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err)
 {
-    const struct decision d = {.rows = args->n_copies,
-                               .obs = args->obs,
-                               .allowed = args->allowed,
-                               .key = args->key,
-                               .counter = args->counter,
-                               .first = args->draw_first};
-
-    return a->policy->decide(a->own, a->self, s, &d, ret->actions, err);
+    return a->policy->decide(a->own, a->self, s, args, ret->actions, err);
 }
 
 static int propose(struct algo *a, struct session *s, const struct stage_args *args,
@@ -95,40 +94,13 @@ void clip_to_box(float *x, size_t rows, const struct space *space)
 
 /* ---- the algorithms ---- */
 
-static int build_frozen(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, &frozen_policy, err);
-}
-
-static int build_heuristic(struct algo **ret, const struct algo_args *args,
-                           struct err *err)
-{
-    return build(ret, args, &heuristic_policy, err);
-}
-
-static int build_noop(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, &noop_policy, err);
-}
-
-static int build_random(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, &random_policy, err);
-}
-
-#define FIXED_OPS(algorithm)                                                             \
-    const struct algo_ops algorithm##_ops = {                                            \
-        .name = #algorithm,                                                              \
-        .build = build_##algorithm,                                                      \
-        .free = fixed_free,                                                              \
-        .stages = stages,                                                                \
-        .reads = reads,                                                                  \
-        .init = init,                                                                    \
-        .act = act,                                                                      \
-        .stage = propose,                                                                \
+#define FIXED_OPS(NAME, VARIANT)                                                         \
+    {                                                                                    \
+        .name = NAME, .variant = (VARIANT), .build = build, .free = fixed_free,          \
+        .stages = stages, .reads = reads, .init = init, .act = act, .stage = propose,    \
     }
 
-FIXED_OPS(frozen);
-FIXED_OPS(heuristic);
-FIXED_OPS(noop);
-FIXED_OPS(random);
+const struct algo_ops frozen_ops = FIXED_OPS("frozen", FROZEN);
+const struct algo_ops heuristic_ops = FIXED_OPS("heuristic", HEURISTIC);
+const struct algo_ops noop_ops = FIXED_OPS("noop", NOOP);
+const struct algo_ops random_ops = FIXED_OPS("random", RANDOM);

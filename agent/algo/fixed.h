@@ -11,31 +11,16 @@
 
 #include "agent/algo/algo.h"
 
-struct decision {
-    size_t rows;
-    const float *obs;       /* (rows, O) */
-    const uint8_t *allowed; /* (rows, U) or NULL: choices.h */
-    struct rng_key key;
-    const uint64_t *counter; /* (rows) */
-    const uint64_t *first;   /* (rows): index of the first of U draws */
-};
-
-/* The state of a policy; each kind adds its own data. */
-struct policy_args {
-    const struct algo_args *algo;
-    const struct space *self;
-};
-
 struct fixed_policy {
-    /* Checks that the policy can act in this space; *ret is passed to the functions
-     * below, and may be NULL. */
-    int (*open)(void **ret, const struct policy_args *args, struct err *err);
+    /* Checks that the policy can act in this agent's space; *ret, its own state, is passed
+     * to the functions below. NULL: it can act in every space, without a state. */
+    int (*open)(void **ret, const struct algo_args *args, struct err *err);
     void (*close)(void *policy); /* NULL: nothing to free */
     /* Sets the first values of its variables; NULL: it has none. */
     int (*init)(void *policy, struct session *s, struct err *err);
-    /* actions (rows, U) */
+    /* actions (E, U) */
     int (*decide)(void *policy, const struct space *self, struct session *s,
-                  const struct decision *d, float *actions, struct err *err);
+                  const struct act_args *args, float *actions, struct err *err);
 };
 
 /* Clips x (rows, U) to the bounds of a box. */

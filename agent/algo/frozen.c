@@ -17,7 +17,6 @@
 #include "agent/algo/choices.h"
 #include "agent/algo/fixed.h"
 #include "agent/algo/parts.h"
-#include "agent/graph/lookup.h"
 #include "agent/saver/metagraph_import.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
@@ -80,16 +79,6 @@ static int find_by_settings(struct frozen *f, const struct graph *g,
     return 0;
 }
 
-/* Whether the heads make up the whole action, so that it is one choice for each head. */
-static int is_choice(const struct space *space)
-{
-    int64_t in_heads = 0;
-
-    for (int i = 0; i < space->n_heads; i++)
-        in_heads += space->heads[i];
-    return in_heads == space->width;
-}
-
 /* Whether the tensor is float32 and its static shape fits (rows, width). */
 static int fits(struct output x, int64_t width)
 {
@@ -118,42 +107,37 @@ static int check_tensor(struct output x, int64_t width, const char *what,
 
 /* Two heads of two choices have as many combinations as choices; then only the name of
  * the collection shows which of them the scores are of. */
-static int is_named_as_such(struct graph *g)
+static int find_tensors(struct frozen *f, const struct algo_args *args, struct err *err)
 {
-    struct output x;
-
-    return named(g, POLICY_COMBINATIONS, &x);
-}
-
-static int find_tensors(struct frozen *f, const struct policy_args *args, struct err *err)
-{
-    struct graph *g = args->algo->graph;
-    const struct algorithm_settings *set = &args->algo->config->settings;
-    const int is_discrete = !args->self->box;
+    struct graph *g = args->graph;
+    const struct space *self = &args->agents[args->self];
+    const struct algorithm_settings *set = &args->config->settings;
+    const int is_discrete = !self->box;
+    struct output named_so;
     int r = set->observation != NULL ? find_by_settings(f, g, set, is_discrete, err)
                                      : find_by_collection(f, g, err);
     int64_t combinations;
 
     if (r < 0)
         return r;
-    combinations = choices_count(args->self, MAX_COMBINATIONS);
-    f->width = args->self->width;
-    f->is_of_combinations = f->is_scores && combinations > 0 &&
-                            fits(f->action, combinations) &&
-                            (!fits(f->action, f->width) || is_named_as_such(g));
+    combinations = choices_count(self, MAX_COMBINATIONS);
+    f->width = self->width;
+    f->is_of_combinations =
+        f->is_scores && combinations > 0 && fits(f->action, combinations) &&
+        (!fits(f->action, f->width) || named(g, POLICY_COMBINATIONS, &named_so));
     if (f->is_of_combinations)
         f->width = combinations;
-    if ((r = check_tensor(f->observation, args->self->obs, "the tensor for observations,",
+    if ((r = check_tensor(f->observation, self->obs, "the tensor for observations,",
                           " (with settings.agent_id, a policy is also told which of "
                           "its team it serves, and cannot be used here)",
                           err)) < 0 ||
         (r = check_tensor(f->action, f->width, "the tensor of actions,", "", err)) < 0)
         return r;
-    if (f->is_scores ? is_choice(args->self) : !is_discrete)
+    if (f->is_scores ? choices_only(self) : !is_discrete)
         return 0;
     return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
                       "a policy of %s actions, but those of %s are %s",
-                      f->is_scores ? "discrete" : "continuous", args->self->name,
+                      f->is_scores ? "discrete" : "continuous", self->name,
                       is_discrete ? "discrete" : "continuous");
 }
 
@@ -170,9 +154,8 @@ static void frozen_close(void *policy)
     free(f);
 }
 
-static int frozen_open(void **ret, const struct policy_args *args, struct err *err)
+static int frozen_open(void **ret, const struct algo_args *a, struct err *err)
 {
-    const struct algo_args *a = args->algo;
     struct frozen *f;
     struct err why;
     int r;
@@ -180,7 +163,7 @@ static int frozen_open(void **ret, const struct policy_args *args, struct err *e
     if (a->metagraph == NULL)
         return err_set(err, ERR_PROTOCOL, "metagraph is missing");
     f = xcalloc(1, sizeof(*f));
-    f->name = args->self->name;
+    f->name = a->agents[a->self].name;
     f->prefix = a->prefix;
     f->sample = a->config->settings.choose == CHOOSE_SAMPLE;
     r = import_meta_graph_bytes(&f->saver, a->graph, a->metagraph, a->metagraph_bytes,
@@ -189,7 +172,7 @@ static int frozen_open(void **ret, const struct policy_args *args, struct err *e
         r = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
                        "its MetaGraph: %s", why.msg);
     else
-        r = find_tensors(f, args, err);
+        r = find_tensors(f, a, err);
     /* its settings are in the graph's constants */
     collection_clear(a->graph, SETTING_CONSTANTS);
     if (r < 0) {
@@ -227,33 +210,35 @@ static void reserve(struct frozen *f, size_t rows)
 
 /* A row takes W draws, not U. */
 static void add_gumbel(struct frozen *f, const struct space *self,
-                       const struct decision *d)
+                       const struct act_args *args)
 {
     const size_t width = (size_t)f->width;
 
-    for (size_t i = 0; i < d->rows; i++)
-        rng_gumbel_f32(d->key, d->counter[i], d->first[i] / (size_t)self->width * width,
+    for (size_t i = 0; i < args->n_copies; i++)
+        rng_gumbel_f32(args->key, args->counter[i],
+                       args->draw_first[i] / (size_t)self->width * width,
                        f->noise + i * width, width);
-    for (size_t i = 0; i < d->rows * width; i++)
+    for (size_t i = 0; i < args->n_copies * width; i++)
         f->scores[i] += f->noise[i];
 }
 
-static void choose(struct frozen *f, const struct space *self, const struct decision *d,
-                   float *actions)
+static void choose(struct frozen *f, const struct space *self,
+                   const struct act_args *args, float *actions)
 {
     const size_t width = (size_t)self->width;
 
     if (f->sample)
-        add_gumbel(f, self, d);
+        add_gumbel(f, self, args);
     if (!f->is_of_combinations) {
-        memcpy(actions, f->scores, d->rows * width * sizeof(*actions));
-        choices_harden(self, actions, d->allowed, d->rows);
+        memcpy(actions, f->scores, args->n_copies * width * sizeof(*actions));
+        choices_harden(self, actions, args->allowed, args->n_copies);
         return;
     }
-    for (size_t i = 0; i < d->rows; i++) {
+    for (size_t i = 0; i < args->n_copies; i++) {
         const float *scores = f->scores + i * (size_t)f->width;
 
-        (void)choices_allowed(self, d->allowed != NULL ? d->allowed + i * width : NULL,
+        (void)choices_allowed(self,
+                              args->allowed != NULL ? args->allowed + i * width : NULL,
                               (int32_t)f->width, f->allowed);
         choice_to_action(self, choice_best_of(scores, f->allowed, (int32_t)f->width),
                          actions + i * width);
@@ -261,31 +246,31 @@ static void choose(struct frozen *f, const struct space *self, const struct deci
 }
 
 static int frozen_decide(void *policy, const struct space *self, struct session *s,
-                         const struct decision *d, float *actions, struct err *err)
+                         const struct act_args *args, float *actions, struct err *err)
 {
     struct frozen *f = policy;
-    const int64_t rows = (int64_t)d->rows;
+    const int64_t rows = (int64_t)args->n_copies;
     struct feed feed = {f->observation,
-                        tensor_const_view(DT_FLOAT, SHAPE(rows, self->obs), d->obs)};
+                        tensor_const_view(DT_FLOAT, SHAPE(rows, self->obs), args->obs)};
     struct run_args run = {.feeds = &feed,
                            .n_feeds = 1,
                            .fetches = &f->action,
                            .n_fetches = 1,
-                           .key = d->key,
-                           .counter = d->counter[0]};
+                           .key = args->key,
+                           .counter = args->counter[0]};
     struct tensor out;
     int r;
 
-    reserve(f, d->rows);
+    reserve(f, args->n_copies);
     out =
         tensor_view(DT_FLOAT, SHAPE(rows, f->width), f->is_scores ? f->scores : actions);
     r = session_run(s, &run, &out, err);
     if (r < 0)
         return err_wrap(err, "%s: the frozen policy", f->name), r;
     if (f->is_scores)
-        choose(f, self, d, actions);
+        choose(f, self, args, actions);
     else
-        clip_to_box(actions, d->rows, self);
+        clip_to_box(actions, args->n_copies, self);
     return 0;
 }
 

@@ -284,9 +284,9 @@ static const struct rules *find_rules(const char *env)
     return NULL;
 }
 
-static int heuristic_open(void **ret, const struct policy_args *args, struct err *err)
+static int heuristic_open(void **ret, const struct algo_args *a, struct err *err)
 {
-    const struct algo_args *a = args->algo;
+    const struct space *self = &a->agents[a->self];
     struct heuristic h = {.rules = find_rules(a->env),
                           .agents = a->agents,
                           .n_agents = a->n_agents,
@@ -300,12 +300,12 @@ static int heuristic_open(void **ret, const struct policy_args *args, struct err
     while (h.first_prey < a->n_agents &&
            strcmp(a->agents[h.first_prey].team, a->agents[0].team) == 0)
         h.first_prey++;
-    n = h.rules->landmarks(&h, args->self->obs);
+    n = h.rules->landmarks(&h, self->obs);
     if (n < 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "%s observes %lld numbers, not what %s "
                           "shows",
-                          args->self->name, (long long)args->self->obs, a->env);
+                          self->name, (long long)self->obs, a->env);
     h.n_landmarks = (size_t)n;
     *ret = xcalloc(1, sizeof(h));
     memcpy(*ret, &h, sizeof(h));
@@ -313,13 +313,13 @@ static int heuristic_open(void **ret, const struct policy_args *args, struct err
 }
 
 static int heuristic_decide(void *policy, const struct space *self, struct session *s,
-                            const struct decision *d, float *actions, struct err *err)
+                            const struct act_args *args, float *actions, struct err *err)
 {
     const struct heuristic *h = policy;
 
-    memset(actions, 0, d->rows * (size_t)self->width * sizeof(*actions));
-    for (size_t i = 0; i < d->rows; i++)
-        h->rules->decide(h, d->obs + i * (size_t)self->obs,
+    memset(actions, 0, args->n_copies * (size_t)self->width * sizeof(*actions));
+    for (size_t i = 0; i < args->n_copies; i++)
+        h->rules->decide(h, args->obs + i * (size_t)self->obs,
                          actions + i * (size_t)self->width);
     return 0;
 }

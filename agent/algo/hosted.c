@@ -8,7 +8,7 @@
  * is run once, with the agent's own draws. A variable whose initializer cannot run here
  * stays without a value, and is reported in the agent's log.
  */
-#include "agent/algo/driven.h"
+#include "agent/algo/algo.h"
 #include "agent/saver/metagraph_import.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
@@ -99,8 +99,5 @@ const struct algo_ops hosted_ops = {
     .name = "graph",
     .build = build,
     .free = hosted_free,
-    .stages = driven_stages,
     .init = init,
-    .act = driven_act,
-    .stage = driven_stage,
 };

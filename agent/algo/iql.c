@@ -2,60 +2,48 @@
 
 #include "agent/algo/choices.h"
 #include "agent/algo/parts.h"
+#include "agent/algo/rows.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
 
 #include <stdlib.h>
 
-enum { MAX_CHOICES = 4096 };
-
 int iql_run_network(struct algo *a, struct session *s, struct output q, const float *obs,
                     int64_t n, float *ret, struct err *err)
 {
-    const struct feed feed = {a->obs,
-                              tensor_const_view(DT_FLOAT, SHAPE(n, a->self->obs), obs)};
-    const struct run_args run = {
-        .feeds = &feed, .n_feeds = 1, .fetches = &q, .n_fetches = 1};
     struct tensor values = tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), ret);
 
-    return session_run(s, &run, &values, err);
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->obs, obs, n, a->self->obs);
+    return feeds_fetch(&a->feeds, s, &q, &values, 1, err);
 }
 
 /* ---- acting ---- */
-
-static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
-{
-    if (rows <= a->act_rows)
-        return 0;
-    free(a->act_q);
-    a->act_rows = 0;
-    a->act_q = mem_aligned((size_t)rows * ((size_t)a->n_choices + 1) * sizeof(float));
-    if (a->act_q == NULL)
-        return err_set(err, ERR_NOMEM, "no memory to act for %lld copies",
-                       (long long)rows);
-    a->act_rows = rows;
-    return 0;
-}
 
 static int act(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err)
 {
     const size_t width = (size_t)a->self->width, n = args->n_copies;
+    const size_t choices = (size_t)a->n_choices;
     const int greedy = args->mode == ACT_GREEDY;
     struct ramp epsilon;
-    float *draw;
+    float *values, *draw;
     int r;
 
-    if ((r = reserve_act_rows(a, (int64_t)n, err)) < 0 ||
-        (r = live_ramp(&a->live[IQL_EPSILON], s, &epsilon, err)) < 0 ||
-        (r = iql_run_network(a, s, a->q, args->obs, (int64_t)n, a->act_q, err)) < 0)
+    if ((r = rows_reserve(&a->act_memory, &a->act_rows, (int64_t)n, n * (choices + 1),
+                          err)) < 0 ||
+        (r = live_ramp(&a->live[IQL_EPSILON], s, &epsilon, err)) < 0)
         return r;
-    draw = a->act_q + n * (size_t)a->n_choices;
+    values = a->act_memory;
+    draw = values + n * choices;
+    r = iql_run_network(a, s, a->q, args->obs, (int64_t)n, values, err);
+    if (r < 0)
+        return r;
     if (!greedy)
         rng_uniform_rows_f32(args->key, args->counter, args->draw_first, draw, n, 1);
     for (size_t e = 0; e < n; e++) {
-        const float *q = a->act_q + e * (size_t)a->n_choices;
+        const float *q = values + e * choices;
         const uint8_t *allowed = args->allowed != NULL ? args->allowed + e * width : NULL;
         int32_t n_allowed = a->n_choices, choice;
 
@@ -81,7 +69,8 @@ static void iql_free(struct algo *a)
         return;
     reward_scale_done(&a->scale);
     free(a->batch.memory);
-    free(a->act_q);
+    free(a->act_memory);
+    free(a->feeds.list);
     free(a->allowed);
     free(a);
 }
@@ -90,11 +79,11 @@ static int check(const struct space *self, const struct agent_config *c, struct 
 {
     const struct optimizer_config *o = network_optimizer(c, &c->critic);
 
-    if (self->box || choices_count(self, MAX_CHOICES) == 0)
+    if (self->box || choices_count(self, CHOICES_MAX) == 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "iql needs a discrete action space, of at most %d "
                           "choices",
-                          MAX_CHOICES);
+                          CHOICES_MAX);
     if (o->type == OPT_ACCEPT_REJECT)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
                           "iql learns by gradients");
@@ -117,7 +106,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->self = self;
     a->index = args->self;
     a->n_agents = args->n_agents;
-    a->n_choices = choices_count(self, MAX_CHOICES);
+    a->n_choices = choices_count(self, CHOICES_MAX);
     a->allowed = xcalloc((size_t)a->n_choices, 1);
     r = iql_build_graph(a, err);
     if (r < 0) {
@@ -147,7 +136,7 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 {
     struct operation *const ops[] = {a->init_variables, a->init_target};
 
-    return algo_run_each(s, ops, a->init_target != NULL ? 2 : 1, key, err);
+    return algo_run_each(s, ops, 2, key, err);
 }
 
 const struct algo_ops iql_ops = {

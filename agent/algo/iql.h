@@ -29,6 +29,7 @@
 #define AGENT_ALGO_IQL_H
 
 #include "agent/algo/algo.h"
+#include "agent/algo/feeds.h"
 #include "agent/algo/reward_scale.h"
 #include "agent/nn/nn.h"
 
@@ -70,9 +71,9 @@ struct algo {
     struct live live[IQL_LIVES];
     struct reward_scale scale;
 
-    float live_value[IQL_LIVES]; /* as of the request under way */
+    struct feeds feeds;
     struct batch batch;
-    float *act_q;     /* (act_rows, C), then (act_rows) draws */
+    void *act_memory; /* (act_rows, C) values of choices, then (act_rows) draws */
     uint8_t *allowed; /* (C) of one row */
     int64_t act_rows;
     /* places in the log */

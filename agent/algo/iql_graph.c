@@ -31,31 +31,21 @@ static void make_placeholders(struct algo *a)
     a->weight = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "is_weight");
 }
 
-/* A live setting, and the constant that it is fed into. */
-static void make_live(struct algo *a, enum iql_live key, const char *name, double value,
-                      const char *constant)
-{
-    const float instead_of_zero = key == IQL_CLIP_NORM ? LIVE_NO_CLIP_NORM : 0;
-
-    a->live[key] = live_new(a->graph, name, value);
-    if (constant != NULL)
-        live_constant(a->graph, &a->live[key], value, instead_of_zero, constant);
-}
-
 static void make_lives(struct algo *a)
 {
     const struct agent_config *c = a->config;
+    struct graph *g = a->graph;
 
     if (share_makes_steps(a->share))
-        make_live(a, IQL_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm");
+        a->live[IQL_CLIP_NORM] =
+            live_fed(g, "clip_norm", c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm");
     if (!share_learns(a->share))
         return;
-    make_live(a, IQL_POLYAK, "polyak", c->polyak, "polyak");
-    make_live(a, IQL_HYSTERESIS, "settings.hysteresis", c->settings.hysteresis,
-              "hysteresis");
-    make_live(a, IQL_DISCOUNT, "discount", c->discount, NULL);
-    a->live[IQL_EPSILON] =
-        live_schedule(a->graph, "settings.epsilon", &c->settings.epsilon);
+    a->live[IQL_POLYAK] = live_fed(g, "polyak", c->polyak, 0, "polyak");
+    a->live[IQL_HYSTERESIS] =
+        live_fed(g, "settings.hysteresis", c->settings.hysteresis, 0, "hysteresis");
+    a->live[IQL_DISCOUNT] = live_new(g, "discount", c->discount);
+    a->live[IQL_EPSILON] = live_schedule(g, "settings.epsilon", &c->settings.epsilon);
 }
 
 static void make_loss(struct algo *a)

@@ -8,13 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- live settings ---- */
-
-static struct feed feed_live(struct algo *a, enum iql_live key)
-{
-    return (struct feed){a->live[key].constant, tensor_scalar_f32(&a->live_value[key])};
-}
-
 /* ---- rows of the log ---- */
 
 static size_t lay_out(struct algo *a, float *base, size_t n)
@@ -43,11 +36,9 @@ static int reserve(struct algo *a, int64_t rows, struct err *err)
 
     if (rows <= b->rows)
         return 0;
-    b->rows = 0;
-    if (rows_allocate(&b->memory, lay_out(a, NULL, (size_t)rows), rows, err) < 0)
+    if (rows_reserve(&b->memory, &b->rows, rows, lay_out(a, NULL, (size_t)rows), err) < 0)
         return ERR_NOMEM;
     (void)lay_out(a, b->memory, (size_t)rows);
-    b->rows = rows;
     return 0;
 }
 
@@ -105,7 +96,7 @@ static int make_targets(struct algo *a, struct session *s, const struct stage_ar
     for (int64_t i = 0; i < n; i++)
         b->next_q[i] = best_next(a, i);
     rows_targets(b->target, b->reward, b->terminated, b->next_q,
-                 a->live_value[IQL_DISCOUNT], n, ret);
+                 a->live[IQL_DISCOUNT].value, n, ret);
     return 0;
 }
 
@@ -130,78 +121,68 @@ static void gather(struct algo *a, const struct stage_args *args, const uint64_t
                   choice_of_action(a->self, b->action + i * a->self->width)] = 1;
 }
 
-/* Makes one optimiser step, or in a sharing group writes the gradients. */
+/* Makes one optimiser step with the feeds and fetches collected, and reports what was
+ * fetched. In a sharing group, a member writes the gradients, and the ps makes the step
+ * with their mean. */
+static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
+                     struct fetches *fetched, struct stage_result *ret, struct err *err)
+{
+    struct run_args run;
+    int r;
+
+    if (share_makes_steps(a->share)) {
+        feeds_live(&a->feeds, &a->live[IQL_CLIP_NORM]);
+        feeds_live(&a->feeds, &a->live[IQL_RATE]);
+        fetch_scalar(fetched, "critic_grad_norm", a->norm);
+    }
+    run = collected_run(&a->feeds, fetched, args);
+    run.targets = &a->train;
+    run.n_targets = 1;
+    r = share_step(a->share, SHARE_ALL, s, &run, fetched->value, args, 1, err);
+    if (r == 0)
+        fetches_report(fetched, ret);
+    return r;
+}
+
 static int run_train(struct algo *a, struct session *s, const struct stage_args *args,
                      int64_t n, struct stage_result *ret, struct err *err)
 {
     struct batch *b = &a->batch;
-    const int steps = a->share == NULL;
-    const struct feed feeds[] = {
-        {a->obs, tensor_view(DT_FLOAT, SHAPE(n, a->self->obs), b->obs)},
-        {a->choice, tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), b->choice)},
-        {a->target, tensor_view(DT_FLOAT, SHAPE(n, 1), b->target)},
-        {a->weight, tensor_view(DT_FLOAT, SHAPE(n, 1), b->weight)},
-        feed_live(a, IQL_HYSTERESIS),
-        feed_live(a, IQL_CLIP_NORM),
-        feed_live(a, IQL_RATE),
-    };
-    static const char *const names[] = {"critic_loss", "q_mean", "critic_grad_norm"};
-    struct output fetches[4] = {a->loss, a->q_mean, a->norm};
-    const size_t n_scalars = steps ? 3 : 2;
-    const int has_weights = args->weights != NULL;
-    const struct run_args run = {.feeds = feeds,
-                                 .n_feeds = steps ? 7 : 5,
-                                 .fetches = fetches,
-                                 .n_fetches = n_scalars + (size_t)has_weights,
-                                 .targets = &a->train,
-                                 .n_targets = steps ? 1 : 0,
-                                 .key = args->key,
-                                 .counter = args->counter};
-    float scalar[3];
-    struct tensor values[4];
+    struct fetches fetched = {0};
     int r;
 
-    for (size_t i = 0; i < n_scalars; i++)
-        values[i] = tensor_scalar_f32(&scalar[i]);
-    fetches[n_scalars] = has_weights ? a->td : fetches[n_scalars];
-    values[n_scalars] = tensor_view(DT_FLOAT, SHAPE(n, 1), b->next_q);
-    r = steps ? session_run(s, &run, values, err)
-              : share_gradients(a->share, SHARE_ALL, s, &run, values, args, 1, err);
-    for (size_t i = 0; r == 0 && i < n_scalars; i++)
-        stage_scalar(ret, names[i], (double)scalar[i]);
-    if (r == 0 && has_weights)
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->obs, b->obs, n, a->self->obs);
+    feeds_add(&a->feeds, a->choice, b->choice, n, a->n_choices);
+    feeds_add(&a->feeds, a->target, b->target, n, 1);
+    feeds_add(&a->feeds, a->weight, b->weight, n, 1);
+    feeds_live(&a->feeds, &a->live[IQL_HYSTERESIS]);
+    fetch_scalar(&fetched, "critic_loss", a->loss);
+    fetch_scalar(&fetched, "q_mean", a->q_mean);
+    if (args->weights != NULL)
+        fetch_into(&fetched, a->td, tensor_view(DT_FLOAT, SHAPE(n, 1), b->next_q));
+    r = step_down(a, s, args, &fetched, ret, err);
+    if (r == 0 && args->weights != NULL)
         rows_priorities(b->next_q, b->weight, n, ret);
     return r;
 }
 
-/* ps: makes one optimiser step with the group's mean gradient. */
+/* ps */
 static int apply(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {
-    float norm = 0;
-    struct tensor value = tensor_scalar_f32(&norm);
-    struct feed feeds[2];
-    const struct run_args run = {
-        .feeds = feeds, .n_feeds = 2, .fetches = &a->norm, .n_fetches = 1};
-    int r = lives_read(a->live, IQL_LIVES, s, args->step, a->live_value, err);
+    struct fetches fetched = {0};
+    int r = lives_read(a->live, IQL_LIVES, s, args->step, err);
 
-    if (r < 0)
-        return r;
-    feeds[0] = feed_live(a, IQL_CLIP_NORM);
-    feeds[1] = feed_live(a, IQL_RATE);
-    r = share_apply(a->share, SHARE_ALL, s, &run, &value, args, err);
-    if (r == 0)
-        stage_scalar(ret, "critic_grad_norm", (double)norm);
-    return r;
+    feeds_begin(&a->feeds);
+    return r < 0 ? r : step_down(a, s, args, &fetched, ret, err);
 }
 
 static int run_target_update(struct algo *a, struct session *s, struct err *err)
 {
-    const struct feed feed = feed_live(a, IQL_POLYAK);
-    const struct run_args run = {
-        .feeds = &feed, .n_feeds = 1, .targets = &a->update_target, .n_targets = 1};
-
-    return session_run(s, &run, NULL, err);
+    feeds_begin(&a->feeds);
+    feeds_live(&a->feeds, &a->live[IQL_POLYAK]);
+    return feeds_run(&a->feeds, s, a->update_target, err);
 }
 
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
@@ -210,7 +191,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
     struct reward_scaling scale; /* not used: this read stores the statistics */
     int r;
 
-    if ((r = lives_read(a->live, IQL_LIVES, s, args->step, a->live_value, err)) < 0 ||
+    if ((r = lives_read(a->live, IQL_LIVES, s, args->step, err)) < 0 ||
         (r = share_assign(a->share, SHARE_ALL, s, args, err)) < 0 ||
         (r = reward_scale_read(&a->scale, s, args, &scale, err)) < 0)
         return r;
@@ -225,7 +206,7 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
     int r;
 
     if ((r = rows_check(args, a->n_agents, err)) < 0 || (r = reserve(a, n, err)) < 0 ||
-        (r = lives_read(a->live, IQL_LIVES, s, args->step, a->live_value, err)) < 0 ||
+        (r = lives_read(a->live, IQL_LIVES, s, args->step, err)) < 0 ||
         (r = symmetry_draw(args->symmetry, args->update, (uint64_t)first, (size_t)n,
                            err)) < 0 ||
         (r = make_targets(a, s, args, args->rows + first, n, ret, err)) < 0)

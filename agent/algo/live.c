@@ -98,6 +98,15 @@ void live_constant(struct graph *g, struct live *l, double value, float instead_
     live_bind(g, l, constant_f32(g, x > 0 ? x : instead_of_zero, name));
 }
 
+struct live live_fed(struct graph *g, const char *key, double value,
+                     float instead_of_zero, const char *name)
+{
+    struct live l = live_new(g, key, value);
+
+    live_constant(g, &l, value, instead_of_zero, name);
+    return l;
+}
+
 void live_bind(struct graph *g, struct live *l, struct output constant)
 {
     l->constant = constant;
@@ -159,13 +168,13 @@ int live_value(const struct live *l, struct session *s, uint64_t step, float *re
     return 0;
 }
 
-int lives_read(const struct live *l, size_t n, struct session *s, uint64_t step,
-               float *ret, struct err *err)
+int lives_read(struct live *l, size_t n, struct session *s, uint64_t step,
+               struct err *err)
 {
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < n; i++)
         if (l[i].variable != NULL)
-            r = live_value(&l[i], s, step, &ret[i], err);
+            r = live_value(&l[i], s, step, &l[i].value, err);
     return r;
 }

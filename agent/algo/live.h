@@ -24,6 +24,7 @@ struct live {
     struct variable *to, *over; /* of a schedule; NULL: it is always a constant */
     struct output constant; /* what it is fed into; OUTPUT_NONE: read by the algorithm */
     float instead_of_zero;  /* fed when the setting is 0, which means "none" */
+    float value;            /* to feed in the request under way: lives_read */
 };
 
 /* "No clipping" is a norm that no gradient reaches; a power of two, so that multiplying
@@ -44,6 +45,9 @@ void live_rates(struct graph *g, const struct agent_config *c, struct live *ret_
  * value, or where that is 0, instead_of_zero. */
 void live_constant(struct graph *g, struct live *l, double value, float instead_of_zero,
                    const char *name);
+/* Both at once, for a setting that is a number. */
+struct live live_fed(struct graph *g, const char *key, double value,
+                     float instead_of_zero, const char *name);
 /* The same with an existing constant, which may be another setting's `constant`.
  * OUTPUT_NONE: nothing happens. */
 void live_bind(struct graph *g, struct live *l, struct output constant);
@@ -53,9 +57,9 @@ struct variable *live_find(struct graph *g, const char *agent, const char *key);
  * have their first values. */
 int live_value(const struct live *l, struct session *s, uint64_t step, float *ret,
                struct err *err);
-/* The same for n settings at once: ret[n]. Those without a variable are left out. */
-int lives_read(const struct live *l, size_t n, struct session *s, uint64_t step,
-               float *ret, struct err *err);
+/* Sets the values of n settings; those without a variable stay as they are. */
+int lives_read(struct live *l, size_t n, struct session *s, uint64_t step,
+               struct err *err);
 /* The schedule itself, for copies at different steps: see ramp_value. */
 int live_ramp(const struct live *l, struct session *s, struct ramp *ret, struct err *err);
 

@@ -30,50 +30,7 @@ static const struct stage shared_maddpg_stages[] = {
 };
 static const struct stage shared_ddpg_stages[] = {SHARE_STAGES(0, 2, NULL)};
 
-/* ---- live settings and feeds ---- */
-
-int maddpg_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err)
-{
-    return lives_read(a->live, LIVE_COUNT, s, step, a->live_value, err);
-}
-
-void maddpg_feeds_begin(struct algo *a)
-{
-    a->n_feeds = 0;
-}
-
-void maddpg_feed(struct algo *a, struct output output, float *data, int64_t rows,
-                 int64_t width)
-{
-    a->feeds[a->n_feeds++] =
-        (struct feed){output, tensor_view(DT_FLOAT, SHAPE(rows, width), data)};
-}
-
-void maddpg_feed_live(struct algo *a, enum live_key key)
-{
-    a->feeds[a->n_feeds++] = (struct feed){
-        a->live[key].constant, tensor_view(DT_FLOAT, SHAPE_SCALAR, &a->live_value[key])};
-}
-
 /* ---- acting ---- */
-
-static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
-{
-    const size_t width = (size_t)maddpg_self(a)->width;
-    const size_t input = a->seen.id.width > 0 ? (size_t)a->seen.input : 0;
-    const size_t each = width * (a->masked ? 2 : 1) + input;
-
-    if (rows <= a->act_rows)
-        return 0;
-    free(a->act_raw);
-    a->act_rows = 0;
-    a->act_raw = mem_aligned((size_t)rows * each * sizeof(float));
-    if (a->act_raw == NULL)
-        return err_set(err, ERR_NOMEM, "no memory to act for %lld copies",
-                       (long long)rows);
-    a->act_rows = rows;
-    return 0;
-}
 
 /* action += exploration_noise * half the range * normal, kept inside the bounds. */
 static void add_exploration(struct algo *a, const struct act_args *args,
@@ -82,14 +39,15 @@ static void add_exploration(struct algo *a, const struct act_args *args,
     const struct space *space = maddpg_self(a);
     const size_t width = (size_t)space->width;
     const float low = (float)space->low, high = (float)space->high;
+    float *draw = a->act_memory;
 
-    rng_normal_rows_f32(args->key, args->counter, args->draw_first, a->act_raw,
-                        args->n_copies, width);
+    rng_normal_rows_f32(args->key, args->counter, args->draw_first, draw, args->n_copies,
+                        width);
     for (size_t i = 0; i < args->n_copies * width; i++) {
         const float deviation = (float)ramp_value(noise, args->step + i / width);
         const float scale = deviation * (high - low) / 2;
 
-        actions[i] = fminf(fmaxf(actions[i] + scale * a->act_raw[i], low), high);
+        actions[i] = fminf(fmaxf(actions[i] + scale * draw[i], low), high);
     }
 }
 
@@ -98,14 +56,10 @@ static int act_deterministic(struct algo *a, struct session *s,
                              struct err *err)
 {
     const int64_t rows = (int64_t)args->n_copies;
-    struct run_args run = {.feeds = a->feeds,
-                           .n_feeds = a->n_feeds,
-                           .fetches = &a->policy.action,
-                           .n_fetches = 1};
     struct tensor action =
         tensor_view(DT_FLOAT, SHAPE(rows, maddpg_self(a)->width), ret->actions);
     struct ramp noise;
-    int r = session_run(s, &run, &action, err);
+    int r = feeds_fetch(&a->feeds, s, &a->policy.action, &action, 1, err);
 
     if (r < 0 || args->mode != ACT_EXPLORE)
         return r;
@@ -119,10 +73,10 @@ static int act_deterministic(struct algo *a, struct session *s,
 static void feed_allowed(struct algo *a, const struct act_args *args)
 {
     const struct space *space = maddpg_self(a);
-    float *x = a->act_raw + args->n_copies * (size_t)space->width;
+    float *x = (float *)a->act_memory + args->n_copies * (size_t)space->width;
 
     choices_open(space, args->allowed, args->n_copies, x);
-    maddpg_feed(a, a->allowed, x, (int64_t)args->n_copies, space->width);
+    feeds_add(&a->feeds, a->allowed, x, (int64_t)args->n_copies, space->width);
 }
 
 /* Each row's noise is drawn with the key and counter of its copy, and fed, so that it
@@ -135,25 +89,22 @@ static int act_gumbel(struct algo *a, struct session *s, const struct act_args *
     const int64_t rows = (int64_t)args->n_copies;
     const int greedy = args->mode == ACT_GREEDY;
     const int chooses = greedy || a->config->settings.execute == EXECUTE_HARD;
-    struct run_args run = {.fetches = greedy    ? &a->policy.raw
-                                      : chooses ? &a->policy.scores
-                                                : &a->policy.action,
-                           .n_fetches = 1};
+    const struct output *fetch = greedy    ? &a->policy.raw
+                                 : chooses ? &a->policy.scores
+                                           : &a->policy.action;
     struct tensor action = tensor_view(DT_FLOAT, SHAPE(rows, space->width), ret->actions);
     int r;
 
     if (!greedy) {
-        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, a->act_raw,
+        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, a->act_memory,
                              args->n_copies, (size_t)space->width);
-        maddpg_feed(a, a->policy.noise, a->act_raw, rows, space->width);
+        feeds_add(&a->feeds, a->policy.noise, a->act_memory, rows, space->width);
         if (a->masked)
             feed_allowed(a, args);
     }
     if (!chooses)
-        maddpg_feed_live(a, LIVE_TEMPERATURE);
-    run.feeds = a->feeds;
-    run.n_feeds = a->n_feeds;
-    r = session_run(s, &run, &action, err);
+        feeds_live(&a->feeds, &a->live[LIVE_TEMPERATURE]);
+    r = feeds_fetch(&a->feeds, s, fetch, &action, 1, err);
     if (r == 0 && chooses)
         choices_harden(space, ret->actions, args->allowed, args->n_copies);
     return r;
@@ -164,20 +115,21 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
 {
     const int64_t rows = (int64_t)args->n_copies;
     const int64_t before = rows * maddpg_self(a)->width * (a->masked ? 2 : 1);
-    int r = reserve_act_rows(a, rows, err);
+    const int64_t inputs = a->seen.id.width > 0 ? rows * a->seen.input : 0;
+    int r =
+        rows_reserve(&a->act_memory, &a->act_rows, rows, (size_t)(before + inputs), err);
 
     /* one temperature for all copies, that of the first copy's step */
     if (r == 0 && !a->deterministic && a->config->settings.execute == EXECUTE_SOFT)
         r = live_value(&a->live[LIVE_TEMPERATURE], s, args->step,
-                       &a->live_value[LIVE_TEMPERATURE], err);
+                       &a->live[LIVE_TEMPERATURE].value, err);
     if (r < 0)
         return r;
-    maddpg_feeds_begin(a);
-    a->feeds[a->n_feeds++] = (struct feed){
-        a->obs[a->seen.own],
-        tensor_const_view(DT_FLOAT, SHAPE(rows, a->seen.input),
-                          agent_id_behind(&a->seen.id, args, maddpg_self(a)->obs,
-                                          a->act_raw + before))};
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->obs[a->seen.own],
+              agent_id_behind(&a->seen.id, args, maddpg_self(a)->obs,
+                              (float *)a->act_memory + before),
+              rows, a->seen.input);
     return a->deterministic ? act_deterministic(a, s, args, ret, err)
                             : act_gumbel(a, s, args, ret, err);
 }
@@ -187,16 +139,12 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
 static int check_policy(const struct space *space, const struct algorithm_settings *set,
                         int deterministic, struct err *err)
 {
-    int64_t in_heads = 0;
-
-    for (int i = 0; i < space->n_heads; i++)
-        in_heads += space->heads[i];
     if (deterministic && !(space->box && isfinite(space->low) && isfinite(space->high) &&
                            space->low < space->high))
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
                           "deterministic needs a bounded continuous action "
                           "space");
-    if (!deterministic && in_heads != space->width)
+    if (!deterministic && !choices_only(space))
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
                           "gumbel needs a discrete action space, or a "
                           "particle world's");
@@ -210,10 +158,10 @@ static void make_learners(struct algo *a)
 {
     const struct agent_config *c = a->config;
 
-    a->critic_learner =
-        (struct learner){"q_func/", network_optimizer(c, &c->critic), LIVE_CRITIC_RATE};
-    a->actor_learner =
-        (struct learner){"p_func/", network_optimizer(c, &c->actor), LIVE_ACTOR_RATE};
+    a->critic_learner = (struct learner){"q_func/", network_optimizer(c, &c->critic),
+                                         LIVE_CRITIC_RATE, "critic_grad_norm"};
+    a->actor_learner = (struct learner){"p_func/", network_optimizer(c, &c->actor),
+                                        LIVE_ACTOR_RATE, "actor_grad_norm"};
 }
 
 static int64_t joint_width(const struct algo *a)
@@ -249,21 +197,21 @@ static void maddpg_free(struct algo *a)
     reward_scale_done(&a->scale);
     accept_reject_free(a->critic_learner.trials);
     accept_reject_free(a->actor_learner.trials);
-    free(a->act_raw);
+    free(a->act_memory);
     seen_done(&a->seen);
     free(a->obs);
     free(a->action);
     free(a->columns);
     free(a->next_columns);
-    free(a->feeds);
+    free(a->feeds.list);
     free(a);
 }
 
 enum variant { MADDPG, DDPG, MATD3 };
 
-static int build(struct algo **ret, const struct algo_args *args, enum variant variant,
-                 struct err *err)
+static int build(struct algo **ret, const struct algo_args *args, struct err *err)
 {
+    const enum variant variant = (enum variant)args->ops->variant;
     const struct space *self = &args->agents[args->self];
     const struct agent_config *c = args->config;
     struct algo *a;
@@ -295,7 +243,6 @@ static int build(struct algo **ret, const struct algo_args *args, enum variant v
     a->action = xcalloc(a->seen.n, sizeof(*a->action));
     a->columns = xcalloc(2 * a->seen.n, sizeof(*a->columns));
     a->next_columns = xcalloc(a->seen.n, sizeof(*a->next_columns));
-    a->feeds = xcalloc(a->n_agents + 5 + LIVE_COUNT, sizeof(*a->feeds));
     r = maddpg_build_graph(a, err);
     if (r < 0) {
         maddpg_free(a);
@@ -303,21 +250,6 @@ static int build(struct algo **ret, const struct algo_args *args, enum variant v
     }
     *ret = a;
     return 0;
-}
-
-static int build_maddpg(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, MADDPG, err);
-}
-
-static int build_ddpg(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, DDPG, err);
-}
-
-static int build_matd3(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, MATD3, err);
 }
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
@@ -340,16 +272,16 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 {
     struct operation *const ops[] = {a->init_variables, a->init_targets};
 
-    return algo_run_each(s, ops, a->init_targets != NULL ? 2 : 1, key, err);
+    return algo_run_each(s, ops, 2, key, err);
 }
 
-#define OPS(algorithm)                                                                   \
+#define OPS(NAME, VARIANT)                                                               \
     {                                                                                    \
-        .name = #algorithm, .build = build_##algorithm, .free = maddpg_free,             \
+        .name = NAME, .variant = (VARIANT), .build = build, .free = maddpg_free,         \
         .stages = stages, .reads = maddpg_reads, .lives = lives, .init = init,           \
         .act = act, .stage = maddpg_stage,                                               \
     }
 
-const struct algo_ops maddpg_ops = OPS(maddpg);
-const struct algo_ops ddpg_ops = OPS(ddpg);
-const struct algo_ops matd3_ops = OPS(matd3);
+const struct algo_ops maddpg_ops = OPS("maddpg", MADDPG);
+const struct algo_ops ddpg_ops = OPS("ddpg", DDPG);
+const struct algo_ops matd3_ops = OPS("matd3", MATD3);

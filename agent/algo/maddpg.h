@@ -53,6 +53,7 @@
 #define AGENT_ALGO_MADDPG_H
 
 #include "agent/algo/algo.h"
+#include "agent/algo/feeds.h"
 #include "agent/algo/live.h"
 #include "agent/algo/reward_scale.h"
 #include "agent/algo/seen.h"
@@ -88,6 +89,7 @@ struct learner {
     const char *scope; /* in the agent's: "q_func/" */
     const struct optimizer_config *optimizer;
     enum live_key rate;
+    const char *norm_name;   /* that `norm` is reported by */
     struct operation *train; /* NULL: accept_reject; or parameters are shared */
     struct output norm;      /* of the gradient before clipping, with train, or in a ps */
     struct accept_reject *trials; /* of accept_reject, from the first update on */
@@ -155,11 +157,9 @@ struct algo {
     struct reward_scale scale;
 
     struct batch batch;
-    float live_value[LIVE_COUNT]; /* as of the request under way */
-    struct feed *feeds;           /* room for the longest run's */
-    size_t n_feeds;
+    struct feeds feeds;
     /* (act_rows, U): draws; then, if masked, masks; then, with an id, inputs */
-    float *act_raw;
+    void *act_memory;
     int64_t act_rows;
     int *columns;      /* places in the log: the seen agents' obs, then their action */
     int *next_columns; /* the seen agents' next_obs */
@@ -190,13 +190,5 @@ void matd3_smooth(struct algo *a, const struct stage_args *args, int64_t n);
  * the weighted mean of x. A sum of the weights below 1 counts as 1. Returns the sum, or 0
  * if all weights are 0. */
 float matd3_normalize(float *weight, int64_t n);
-
-/* maddpg.c: reads the live settings. For each run, _begin empties the list of feeds, and
- * the others add to it. */
-int maddpg_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err);
-void maddpg_feeds_begin(struct algo *a);
-void maddpg_feed(struct algo *a, struct output output, float *data, int64_t rows,
-                 int64_t width);
-void maddpg_feed_live(struct algo *a, enum live_key key);
 
 #endif

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_FETCHES 5 /* of one run */
-
 /* ---- places for a batch ---- */
 
 static size_t lay_out(struct algo *a, float *base, size_t rows, size_t group_rows)
@@ -170,7 +168,7 @@ static void feed_allowed(struct algo *a, const struct stage_args *args, int colu
     store_view_gather_bytes(args->store, column, rows, (size_t)n, b->mask);
     symmetry_mask(args->symmetry, a->self, (size_t)n, b->mask);
     choices_open(maddpg_self(a), b->mask, (size_t)n, b->allowed);
-    maddpg_feed(a, a->allowed, b->allowed, n, maddpg_self(a)->width);
+    feeds_add(&a->feeds, a->allowed, b->allowed, n, maddpg_self(a)->width);
 }
 
 /* ---- propose ---- */
@@ -182,25 +180,23 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
 {
     const struct space *self = maddpg_self(a);
     struct batch *b = &a->batch;
-    struct tensor action = tensor_view(DT_FLOAT, SHAPE(n, self->width), b->proposal);
-    struct run_args run = {.fetches = &a->target_policy.action,
-                           .n_fetches = 1,
-                           .key = args->key,
-                           .counter = args->counter};
+    struct fetches proposed = {0};
+    struct run_args run;
     int r;
 
     seen_gather_own(&a->seen, args->store, a->own_next_column, rows, (size_t)n,
                     b->own_next);
     symmetry_obs(args->symmetry, a->self, (size_t)n, b->own_next, (size_t)a->seen.input);
-    maddpg_feeds_begin(a);
-    maddpg_feed(a, a->obs[a->seen.own], b->own_next, n, a->seen.input);
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->obs[a->seen.own], b->own_next, n, a->seen.input);
     if (!a->deterministic)
-        maddpg_feed_live(a, LIVE_TEMPERATURE);
+        feeds_live(&a->feeds, &a->live[LIVE_TEMPERATURE]);
     if (a->masked)
         feed_allowed(a, args, a->next_allowed_column, rows, n);
-    run.feeds = a->feeds;
-    run.n_feeds = a->n_feeds;
-    r = session_run(s, &run, &action, err);
+    fetch_into(&proposed, a->target_policy.action,
+               tensor_view(DT_FLOAT, SHAPE(n, self->width), b->proposal));
+    run = collected_run(&a->feeds, &proposed, args);
+    r = session_run(s, &run, proposed.value, err);
     if (r == 0 && a->smoothing)
         matd3_smooth(a, args, n);
     if (r == 0)
@@ -219,11 +215,10 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
 
     if (r < 0 || (r = propose_at(a, s, args, args->rows, n, err)) < 0)
         return r;
-    ret->n_outputs = 1;
-    ret->output[0].name = "action";
-    ret->output[0].value =
-        tensor_view(DT_FLOAT, SHAPE(args->groups, args->batch, maddpg_self(a)->width),
-                    a->batch.proposal);
+    stage_output(ret, "action",
+                 tensor_view(DT_FLOAT,
+                             SHAPE(args->groups, args->batch, maddpg_self(a)->width),
+                             a->batch.proposal));
     return 0;
 }
 
@@ -283,8 +278,7 @@ static void weigh(struct algo *a, const float *weights, int64_t n)
 static void feed_columns(struct algo *a, struct output x, int64_t column, int64_t width,
                          int64_t n)
 {
-    maddpg_feed(a, x, a->batch.joint + column, n, width);
-    a->feeds[a->n_feeds - 1].row_stride = a->joint_width;
+    feeds_columns(&a->feeds, x, a->batch.joint + column, n, width, a->joint_width);
 }
 
 static void feed_critic(struct algo *a, const struct critic *c, int64_t n)
@@ -316,111 +310,64 @@ static void feed_actor(struct algo *a, int64_t n)
     }
 }
 
-static struct run_args with_feeds(const struct algo *a, const struct stage_args *args)
-{
-    return (struct run_args){.feeds = a->feeds,
-                             .n_feeds = a->n_feeds,
-                             .key = args->key,
-                             .counter = args->counter};
-}
-
-/* With importance weights also fetches the critic's errors, into batch.next_q, which is
- * no longer needed then. Returns the number of fetches. */
-static size_t fetch_errors(struct algo *a, const struct stage_args *args,
-                           const struct learner *l, struct output *fetches,
-                           struct tensor *t, size_t n)
-{
-    if (args->weights == NULL || l != &a->critic_learner)
-        return n;
-    fetches[n] = a->td;
-    t[n] = tensor_view(DT_FLOAT, SHAPE(args->batch, 1), a->batch.next_q);
-    return n + 1;
-}
-
+/* The learner's part among those that a group shares. */
 static struct share_range part_of(const struct algo *a, const struct learner *l)
 {
     return (struct share_range){l == &a->actor_learner, 1};
 }
 
-/* Runs the optimiser's op, or in a group that shares parameters writes the gradients for
- * the ps. scalars[i] receives fetch i, and after an optimiser's op the last one receives
- * the norm. */
-static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
-                     const struct learner *l, const struct output *fetches, size_t n,
-                     float *scalars, struct err *err)
-{
-    struct run_args run = with_feeds(a, args);
-    struct output all[MAX_FETCHES];
-    struct tensor t[MAX_FETCHES];
-
-    memcpy(all, fetches, n * sizeof(*fetches));
-    if (a->share == NULL)
-        all[n++] = l->norm;
-    for (size_t i = 0; i < n; i++)
-        t[i] = tensor_view(DT_FLOAT, SHAPE_SCALAR, &scalars[i]);
-    run.fetches = all;
-    run.n_fetches = fetch_errors(a, args, l, all, t, n);
-    if (a->share != NULL)
-        return share_gradients(a->share, part_of(a, l), s, &run, t, args,
-                               a->batch.divisor, err);
-    run.targets = &l->train;
-    run.n_targets = 1;
-    return session_run(s, &run, t, err);
-}
-
-/* Creates the optimiser's table on first use. It depends on the stage's key alone, so a
- * respawned agent creates the same one. */
-static int make_trials(struct algo *a, struct session *s, const struct stage_args *args,
-                       struct learner *l, struct err *err)
-{
-    char *scope;
-    int r;
-
-    if (l->trials != NULL)
-        return 0;
-    scope = xasprintf("%s/%s", maddpg_self(a)->name, l->scope);
-    r = accept_reject_new(&l->trials, s, scope,
-                          rng_key_derive(args->key, "accept_reject"), err);
-    free(scope);
-    return r;
-}
-
-/* Tries changes of the network. scalars[i] receives the value of fetch i before the
- * changes; fetch 0 is the loss. */
+/* Tries changes of the network. Creates the optimiser's table on first use; it depends on
+ * the stage's key alone, so a respawned agent creates the same one. */
 static int try_changes(struct algo *a, struct session *s, const struct stage_args *args,
-                       struct learner *l, const struct output *fetches, size_t n,
-                       float *scalars, struct err *err)
+                       struct learner *l, const struct run_args *run,
+                       struct tensor *values, struct err *err)
 {
-    struct run_args run = with_feeds(a, args);
-    struct output all[MAX_FETCHES];
-    struct tensor t[MAX_FETCHES];
     float loss;
-    int r = make_trials(a, s, args, l, err);
+    int r = 0;
 
-    memcpy(all, fetches, n * sizeof(*fetches));
-    for (size_t i = 0; i < n; i++)
-        t[i] = tensor_view(DT_FLOAT, SHAPE_SCALAR, &scalars[i]);
-    run.fetches = all;
-    run.n_fetches = fetch_errors(a, args, l, all, t, n);
+    if (l->trials == NULL) {
+        char *scope = xasprintf("%s/%s", maddpg_self(a)->name, l->scope);
+
+        r = accept_reject_new(&l->trials, s, scope,
+                              rng_key_derive(args->key, "accept_reject"), err);
+        free(scope);
+    }
     if (r == 0)
-        r = accept_reject_begin(l->trials, &run, t, err);
+        r = accept_reject_begin(l->trials, run, values, err);
     for (int64_t i = 0; i < l->optimizer->tries && r >= 0; i++)
-        r = accept_reject_step(l->trials, a->live_value[l->rate], &loss, err);
+        r = accept_reject_step(l->trials, a->live[l->rate].value, &loss, err);
     return r < 0 ? r : 0;
 }
 
-/* One update of a network, with the feeds collected. */
-static int run_learner(struct algo *a, struct session *s, const struct stage_args *args,
-                       struct learner *l, const struct output *fetches, size_t n,
-                       float *scalars, struct err *err)
+/* One update of a network, with the feeds and fetches collected, of which the loss is the
+ * first: an optimiser's step, or in a group that shares parameters a part of one; or
+ * trials. Reports what was fetched, before the update, and the gradient's norm. */
+static int update_network(struct algo *a, struct session *s,
+                          const struct stage_args *args, struct learner *l,
+                          struct fetches *fetched, struct stage_result *ret,
+                          struct err *err)
 {
-    if (a->share == NULL && l->train == NULL)
-        return try_changes(a, s, args, l, fetches, n, scalars, err);
-    if (a->share == NULL) {
-        maddpg_feed_live(a, l->rate);
-        maddpg_feed_live(a, LIVE_CLIP_NORM);
+    const int tries = a->share == NULL && l->train == NULL;
+    struct run_args run;
+    int r;
+
+    if (!tries && share_makes_steps(a->share)) {
+        feeds_live(&a->feeds, &a->live[l->rate]);
+        feeds_live(&a->feeds, &a->live[LIVE_CLIP_NORM]);
+        fetch_scalar(fetched, l->norm_name, l->norm);
     }
-    return step_down(a, s, args, l, fetches, n, scalars, err);
+    run = collected_run(&a->feeds, fetched, args);
+    if (tries) {
+        r = try_changes(a, s, args, l, &run, fetched->value, err);
+    } else {
+        run.targets = &l->train;
+        run.n_targets = 1;
+        r = share_step(a->share, part_of(a, l), s, &run, fetched->value, args,
+                       a->batch.divisor, err);
+    }
+    if (r == 0)
+        fetches_report(fetched, ret);
+    return r;
 }
 
 /* A: batch.next_q = target critic (next observations, proposals). */
@@ -428,56 +375,61 @@ static int run_target_critic(struct algo *a, struct session *s, int64_t n,
                              struct err *err)
 {
     struct tensor q = tensor_view(DT_FLOAT, SHAPE(n, 1), a->batch.next_q);
-    struct run_args run = {.fetches = &a->target_critic.q, .n_fetches = 1};
 
-    maddpg_feeds_begin(a);
+    feeds_begin(&a->feeds);
     feed_critic(a, &a->target_critic, n);
-    run.feeds = a->feeds;
-    run.n_feeds = a->n_feeds;
-    return session_run(s, &run, &q, err);
+    return feeds_fetch(&a->feeds, s, &a->target_critic.q, &q, 1, err);
 }
 
-/* B: loss and mean Q before the update, gradient norm. */
+/* B. With importance weights also fetches the critic's errors, into batch.next_q, which is
+ * no longer needed then. */
 static int run_critic(struct algo *a, struct session *s, const struct stage_args *args,
-                      int64_t n, float scalars[3], struct err *err)
+                      int64_t n, struct stage_result *ret, struct err *err)
 {
-    const struct output fetches[] = {a->critic_loss, a->q_mean};
+    struct batch *b = &a->batch;
+    struct fetches fetched = {0};
+    int r;
 
-    maddpg_feeds_begin(a);
+    feeds_begin(&a->feeds);
     feed_critic(a, &a->critic, n);
-    maddpg_feed(a, a->target, a->batch.target, n, 1);
-    maddpg_feed(a, a->weight, a->batch.weight, n, 1);
-    return run_learner(a, s, args, &a->critic_learner, fetches, 2, scalars, err);
+    feeds_add(&a->feeds, a->target, b->target, n, 1);
+    feeds_add(&a->feeds, a->weight, b->weight, n, 1);
+    fetch_scalar(&fetched, "critic_loss", a->critic_loss);
+    fetch_scalar(&fetched, "q_mean", a->q_mean);
+    if (args->weights != NULL)
+        fetch_into(&fetched, a->td, tensor_view(DT_FLOAT, SHAPE(n, 1), b->next_q));
+    r = update_network(a, s, args, &a->critic_learner, &fetched, ret, err);
+    if (r == 0 && args->weights != NULL)
+        rows_priorities(b->next_q, b->weight, n, ret);
+    return r;
 }
 
-/* C: loss, gradient norm. */
+/* C */
 static int run_actor(struct algo *a, struct session *s, const struct stage_args *args,
-                     const uint64_t *rows, int64_t n, float scalars[2], struct err *err)
+                     const uint64_t *rows, int64_t n, struct stage_result *ret,
+                     struct err *err)
 {
-    maddpg_feeds_begin(a);
+    struct fetches fetched = {0};
+
+    feeds_begin(&a->feeds);
     feed_actor(a, n);
-    maddpg_feed_live(a, LIVE_LOGIT_PENALTY);
+    feeds_live(&a->feeds, &a->live[LIVE_LOGIT_PENALTY]);
     if (a->twin)
-        maddpg_feed(a, a->weight, a->batch.weight, n, 1);
+        feeds_add(&a->feeds, a->weight, a->batch.weight, n, 1);
     if (!a->deterministic)
-        maddpg_feed_live(a, LIVE_TEMPERATURE);
+        feeds_live(&a->feeds, &a->live[LIVE_TEMPERATURE]);
     if (a->masked)
         feed_allowed(a, args, a->allowed_column, rows, n);
-    return run_learner(a, s, args, &a->actor_learner, &a->actor_loss, 1, scalars, err);
+    fetch_scalar(&fetched, "actor_loss", a->actor_loss);
+    return update_network(a, s, args, &a->actor_learner, &fetched, ret, err);
 }
 
 /* D */
-static int run_target_updates(struct algo *a, struct session *s,
-                              const struct stage_args *args, struct err *err)
+static int run_target_updates(struct algo *a, struct session *s, struct err *err)
 {
-    struct run_args run;
-
-    maddpg_feeds_begin(a);
-    maddpg_feed_live(a, LIVE_POLYAK);
-    run = with_feeds(a, args);
-    run.targets = &a->update_targets;
-    run.n_targets = 1;
-    return session_run(s, &run, NULL, err);
+    feeds_begin(&a->feeds);
+    feeds_live(&a->feeds, &a->live[LIVE_POLYAK]);
+    return feeds_run(&a->feeds, s, a->update_targets, err);
 }
 
 /* A and B. */
@@ -490,7 +442,6 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
     const float *weights = args->weights != NULL ? args->weights + group * n : NULL;
     struct batch *b = &a->batch;
     struct reward_scaling scale;
-    float scalars[3];
     int r;
 
     if ((r = symmetry_draw(args->symmetry, args->update, (uint64_t)(group * n), (size_t)n,
@@ -509,18 +460,10 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
         return r;
     reward_scale_apply(&scale, b->reward, n);
     rows_targets(b->target, b->reward, b->terminated, b->next_q,
-                 a->live_value[LIVE_DISCOUNT], n, ret);
+                 a->live[LIVE_DISCOUNT].value, n, ret);
     weigh(a, weights, n);
     gather(a, args, rows, (size_t)n);
-    if ((r = run_critic(a, s, args, n, scalars, err)) < 0)
-        return r;
-    stage_scalar(ret, "critic_loss", (double)scalars[0]);
-    stage_scalar(ret, "q_mean", (double)scalars[1]);
-    if (a->critic_learner.train != NULL)
-        stage_scalar(ret, "critic_grad_norm", (double)scalars[2]);
-    if (weights != NULL)
-        rows_priorities(b->next_q, b->weight, n, ret);
-    return 0;
+    return run_critic(a, s, args, n, ret, err);
 }
 
 /* C. The rows are usually those that the critic has just learnt from. */
@@ -529,7 +472,6 @@ static int learn_policy(struct algo *a, struct session *s, const struct stage_ar
 {
     const int64_t n = args->batch, first = rows_group(args, a->self) * n;
     const uint64_t *rows = args->rows + first;
-    float scalars[2];
     int r;
 
     if ((r = symmetry_draw(args->symmetry, args->update, (uint64_t)first, (size_t)n,
@@ -543,12 +485,7 @@ static int learn_policy(struct algo *a, struct session *s, const struct stage_ar
                           1);
         weigh(a, args->weights != NULL ? args->weights + first : NULL, n);
     }
-    if ((r = run_actor(a, s, args, rows, n, scalars, err)) < 0)
-        return r;
-    stage_scalar(ret, "actor_loss", (double)scalars[0]);
-    if (a->actor_learner.train != NULL)
-        stage_scalar(ret, "actor_grad_norm", (double)scalars[1]);
-    return 0;
+    return run_actor(a, s, args, rows, n, ret, err);
 }
 
 /* ---- agents that share parameters ---- */
@@ -566,26 +503,11 @@ static struct learner *learner_of(struct algo *a, const struct stage_args *args)
 static int apply(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {
-    const struct learner *l = learner_of(a, args);
-    struct run_args run;
-    float norm = 0;
-    struct tensor value = tensor_scalar_f32(&norm);
-    int r;
+    struct learner *l = learner_of(a, args);
+    struct fetches fetched = {0};
 
-    if (l == NULL)
-        return 0;
-    maddpg_feeds_begin(a);
-    maddpg_feed_live(a, l->rate);
-    maddpg_feed_live(a, LIVE_CLIP_NORM);
-    run = with_feeds(a, args);
-    run.fetches = &l->norm;
-    run.n_fetches = 1;
-    r = share_apply(a->share, part_of(a, l), s, &run, &value, args, err);
-    if (r == 0)
-        stage_scalar(ret,
-                     l == &a->critic_learner ? "critic_grad_norm" : "actor_grad_norm",
-                     (double)norm);
-    return r;
+    feeds_begin(&a->feeds);
+    return l == NULL ? 0 : update_network(a, s, args, l, &fetched, ret, err);
 }
 
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
@@ -598,7 +520,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
     if (r < 0 || l == NULL)
         return r;
     return l == &a->critic_learner ? reward_scale_read(&a->scale, s, args, &scale, err)
-                                   : run_target_updates(a, s, args, err);
+                                   : run_target_updates(a, s, err);
 }
 
 /* ---- the stages ---- */
@@ -617,13 +539,13 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
     if (!moves_policy(a, args))
         return 0;
     r = learn_policy(a, s, args, ret, err);
-    return r < 0 || shares ? r : run_target_updates(a, s, args, err);
+    return r < 0 || shares ? r : run_target_updates(a, s, err);
 }
 
 int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {
-    int r = maddpg_read_live(a, s, args->step, err);
+    int r = lives_read(a->live, LIVE_COUNT, s, args->step, err);
 
     if (r < 0)
         return r;

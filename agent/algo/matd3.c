@@ -14,8 +14,8 @@ void matd3_smooth(struct algo *a, const struct stage_args *args, int64_t n)
     const size_t elements = (size_t)(n * space->width);
     const float low = (float)space->low, high = (float)space->high;
     const float half = (high - low) / 2;
-    const float deviation = a->live_value[LIVE_TARGET_NOISE];
-    const float clip = a->live_value[LIVE_TARGET_NOISE_CLIP];
+    const float deviation = a->live[LIVE_TARGET_NOISE].value;
+    const float clip = a->live[LIVE_TARGET_NOISE_CLIP].value;
     const float *noise = a->batch.noise;
     float *x = a->batch.proposal;
 

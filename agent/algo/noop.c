@@ -5,20 +5,15 @@
 
 #include <string.h>
 
-static int noop_open(void **ret, const struct policy_args *args, struct err *err)
-{
-    return 0;
-}
-
 static int noop_decide(void *policy, const struct space *self, struct session *s,
-                       const struct decision *d, float *actions, struct err *err)
+                       const struct act_args *args, float *actions, struct err *err)
 {
-    memset(actions, 0, d->rows * (size_t)self->width * sizeof(*actions));
+    memset(actions, 0, args->n_copies * (size_t)self->width * sizeof(*actions));
     if (self->box)
-        clip_to_box(actions, d->rows, self);
+        clip_to_box(actions, args->n_copies, self);
     else
-        choices_harden(self, actions, d->allowed, d->rows);
+        choices_harden(self, actions, args->allowed, args->n_copies);
     return 0;
 }
 
-const struct fixed_policy noop_policy = {.open = noop_open, .decide = noop_decide};
+const struct fixed_policy noop_policy = {.decide = noop_decide};

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CHOICES 4096 /* the most that a critic values at once */
-
 static const struct stage propose_stage = {.name = "propose", .runner = STAGE_LEARNERS};
 static const struct stage learn_stage = {
     .name = "learn", .runner = STAGE_LEARNERS, .writes = 1};
@@ -62,15 +60,6 @@ static void make_stages(struct algo *a)
         a->stages[1].reads[0] = "propose/action";
 }
 
-static int has_heads(const struct space *space)
-{
-    int64_t in_heads = 0;
-
-    for (int i = 0; i < space->n_heads; i++)
-        in_heads += space->heads[i];
-    return in_heads == space->width;
-}
-
 static int check_share(const struct algo_args *args, int in_turns, struct err *err)
 {
     if (args->share == NULL && !in_turns)
@@ -91,7 +80,7 @@ static int check(const struct space *self, const struct agent_config *c, struct 
 
     if (rc == 0)
         rc = check_agent_id(c, err);
-    if (rc < 0 || has_heads(self))
+    if (rc < 0 || choices_only(self))
         return rc;
     if (!(isfinite(self->low) && isfinite(self->high) && self->low < self->high))
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
@@ -158,6 +147,7 @@ static void pg_free(struct algo *a)
     reward_scale_done(&a->scale);
     free(a->window.memory);
     free(a->act_memory);
+    free(a->feeds.list);
     free(a->seen);
     free(a->columns.obs);
     free(a->columns.next_obs);
@@ -165,16 +155,21 @@ static void pg_free(struct algo *a)
     free(a);
 }
 
-/* What sets the algorithms apart. */
-struct kind {
+enum variant { OWN, JOINT, TURNS, COUNTERFACTUAL };
+
+/* What sets the variants apart. */
+static const struct kind {
     int joint;          /* the critic sees all observations */
     int in_turns;       /* the agents improve their policies one after another */
     int counterfactual; /* the critic has a value for each of the agent's choices */
-};
+} kinds[] = {[OWN] = {0},
+             [JOINT] = {.joint = 1},
+             [TURNS] = {.joint = 1, .in_turns = 1},
+             [COUNTERFACTUAL] = {.joint = 1, .counterfactual = 1}};
 
-static int build(struct algo **ret, const struct algo_args *args, struct kind kind,
-                 struct err *err)
+static int build(struct algo **ret, const struct algo_args *args, struct err *err)
 {
+    const struct kind kind = kinds[args->ops->variant];
     const struct space *self = &args->agents[args->self];
     struct algo *a;
     int rc = check(self, args->config, err);
@@ -182,10 +177,10 @@ static int build(struct algo **ret, const struct algo_args *args, struct kind ki
     if (rc == 0)
         rc = check_share(args, kind.in_turns, err);
     if (rc == 0 && kind.counterfactual &&
-        (!has_heads(self) || choices_count(self, MAX_CHOICES) == 0))
+        (!choices_only(self) || choices_count(self, CHOICES_MAX) == 0))
         rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                         "%s needs discrete actions, of at most %d combinations",
-                        args->config->algorithm, MAX_CHOICES);
+                        args->config->algorithm, CHOICES_MAX);
     if (rc < 0)
         return rc;
     a = xcalloc(1, sizeof(*a));
@@ -195,13 +190,13 @@ static int build(struct algo **ret, const struct algo_args *args, struct kind ki
     a->n_agents = args->n_agents;
     a->self = args->self;
     a->joint = kind.joint && args->config->critic.input == CRITIC_ALL;
-    a->gaussian = !has_heads(self);
+    a->gaussian = !choices_only(self);
     a->masked = self->masked && !a->gaussian;
     a->share = args->share;
     a->window_rows = args->window_rows;
     a->in_turns = kind.in_turns;
     if (kind.counterfactual)
-        a->choices = choices_count(self, MAX_CHOICES);
+        a->choices = choices_count(self, CHOICES_MAX);
     make_stages(a);
     count_teams(a);
     a->id = agent_id_of(args);
@@ -217,27 +212,6 @@ static int build(struct algo **ret, const struct algo_args *args, struct kind ki
     }
     *ret = a;
     return 0;
-}
-
-static int build_own(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, (struct kind){0}, err);
-}
-
-static int build_joint(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, (struct kind){.joint = 1}, err);
-}
-
-static int build_turns(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, (struct kind){.joint = 1, .in_turns = 1}, err);
-}
-
-static int build_counterfactual(struct algo **ret, const struct algo_args *args,
-                                struct err *err)
-{
-    return build(ret, args, (struct kind){.joint = 1, .counterfactual = 1}, err);
 }
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
@@ -270,19 +244,19 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 {
     struct operation *const ops[] = {a->init_variables, a->init_target};
 
-    return algo_run_each(s, ops, a->init_target != NULL ? 2 : 1, key, err);
+    return algo_run_each(s, ops, 2, key, err);
 }
 
-#define POLICY_GRADIENT(NAME, BUILD)                                                     \
+#define POLICY_GRADIENT(NAME, VARIANT)                                                   \
     {                                                                                    \
-        .name = NAME, .build = (BUILD), .free = pg_free, .stages = stages, .rows = rows, \
-        .columns = columns, .reads = pg_reads, .lives = lives, .init = init,             \
-        .act = pg_act, .stage = pg_stage,                                                \
+        .name = NAME, .variant = (VARIANT), .build = build, .free = pg_free,             \
+        .stages = stages, .rows = rows, .columns = columns, .reads = pg_reads,           \
+        .lives = lives, .init = init, .act = pg_act, .stage = pg_stage,                  \
     }
 
-const struct algo_ops coma_ops = POLICY_GRADIENT("coma", build_counterfactual);
-const struct algo_ops happo_ops = POLICY_GRADIENT("happo", build_turns);
-const struct algo_ops ia2c_ops = POLICY_GRADIENT("ia2c", build_own);
-const struct algo_ops ippo_ops = POLICY_GRADIENT("ippo", build_own);
-const struct algo_ops maa2c_ops = POLICY_GRADIENT("maa2c", build_joint);
-const struct algo_ops mappo_ops = POLICY_GRADIENT("mappo", build_joint);
+const struct algo_ops coma_ops = POLICY_GRADIENT("coma", COUNTERFACTUAL);
+const struct algo_ops happo_ops = POLICY_GRADIENT("happo", TURNS);
+const struct algo_ops ia2c_ops = POLICY_GRADIENT("ia2c", OWN);
+const struct algo_ops ippo_ops = POLICY_GRADIENT("ippo", OWN);
+const struct algo_ops maa2c_ops = POLICY_GRADIENT("maa2c", JOINT);
+const struct algo_ops mappo_ops = POLICY_GRADIENT("mappo", JOINT);

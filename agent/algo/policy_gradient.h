@@ -89,15 +89,6 @@ enum pg_live {
     PG_LIVES
 };
 
-enum pg_scalar { /* fetched from every step of the optimisers */
-                 PG_ACTOR_LOSS,
-                 PG_ENTROPY_MEAN,
-                 PG_CRITIC_LOSS,
-                 PG_ACTOR_NORM,
-                 PG_CRITIC_NORM,
-                 PG_SCALARS
-};
-
 struct pg_window { /* 64-byte aligned, kept from update to update */
     int64_t rows;  /* there is room for */
     void *memory;
@@ -174,7 +165,8 @@ struct algo {
     struct output probabilities;       /* (B, U) of each head's choices; not gaussian */
     struct output log_prob;            /* (B, 1) of `action` */
     struct output value, target_value; /* (B, 1) */
-    struct output fetch[PG_SCALARS];
+    struct output actor_loss, entropy, critic_loss;
+    struct output norm_of[2];        /* the gradients' norms: actor, critic */
     struct variable *kept;           /* (3, n), where A and C are different stages */
     struct variable *log_std;        /* (U), gaussian only */
     struct operation *train[2];      /* actor, critic; not when sharing */
@@ -184,12 +176,11 @@ struct algo {
     struct value_norm norm;
     struct reward_scale scale;
 
-    float live_value[PG_LIVES]; /* as of the request under way */
     struct feeds feeds;
     struct pg_window window;
     double sums[PG_SUMS]; /* newest answer of `prepare` */
     struct pg_columns columns;
-    float *act_memory; /* (act_rows, I + 2 U) */
+    void *act_memory; /* (act_rows, I + 2 U) */
     int64_t act_rows;
 };
 

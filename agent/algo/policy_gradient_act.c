@@ -2,7 +2,7 @@
 #include "agent/algo/policy_gradient.h"
 
 #include "agent/algo/choices.h"
-#include "common/mem/xmalloc.h"
+#include "agent/algo/rows.h"
 #include "common/numerics/elementary.h"
 #include "common/rng/rng.h"
 
@@ -23,16 +23,9 @@ static int reserve(struct algo *a, int64_t n, struct places *ret, struct err *er
 {
     const int64_t width = pg_self(a)->width;
 
-    if (n > a->act_rows) {
-        free(a->act_memory);
-        a->act_rows = 0;
-        a->act_memory =
-            mem_aligned((size_t)(n * (a->input_width + 2 * width)) * sizeof(float));
-        if (a->act_memory == NULL)
-            return err_set(err, ERR_NOMEM, "no memory to act for %lld copies",
-                           (long long)n);
-        a->act_rows = n;
-    }
+    if (rows_reserve(&a->act_memory, &a->act_rows, n,
+                     (size_t)(n * (a->input_width + 2 * width)), err) < 0)
+        return ERR_NOMEM;
     ret->input = a->act_memory;
     ret->draw = ret->input + n * a->input_width;
     ret->allowed = ret->draw + n * width;

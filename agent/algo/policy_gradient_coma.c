@@ -67,9 +67,7 @@ int pg_propose(struct algo *a, struct session *s, const struct stage_args *args,
         args->store, &(struct life_columns){a->columns.alive, a->columns.terminated},
         w->batch_row, (size_t)ends, w->alive, w->terminated, width, w->action);
     spread(w, ends, n, w->action, width);
-    ret->n_outputs = 1;
-    ret->output[0].name = "action";
-    ret->output[0].value = tensor_view(DT_FLOAT, SHAPE(1, n, width), w->action);
+    stage_output(ret, "action", tensor_view(DT_FLOAT, SHAPE(1, n, width), w->action));
     return 0;
 }
 
@@ -180,11 +178,11 @@ void pg_lambda_returns(const struct algo *a, const struct stage_args *args,
                                      .terminated = w->terminated,
                                      .truncated = w->cut,
                                      .value = w->next_value,
-                                     .discount = a->live_value[PG_DISCOUNT]};
+                                     .discount = a->live[PG_DISCOUNT].value};
     const int64_t n_step = a->config->settings.n_step;
 
-    if (a->live_value[PG_LAMBDA] > 0)
-        targets_lambda(&rows, a->live_value[PG_LAMBDA], kept->returns);
+    if (a->live[PG_LAMBDA].value > 0)
+        targets_lambda(&rows, a->live[PG_LAMBDA].value, kept->returns);
     else
         targets_n_step(&rows, n_step > 0 ? n_step : 1, kept->returns);
 }

@@ -160,9 +160,8 @@ static struct output actor_loss(struct algo *a, struct output entropy)
     gain = binary(g, "Mul", ratio, a->advantage, "mul");
     gain = binary(g, "Minimum", gain, clipped, "surrogate");
 
-    a->fetch[PG_ENTROPY_MEAN] = weighted(a, entropy, "entropy_mean");
-    entropy =
-        binary(g, "Mul", a->fetch[PG_ENTROPY_MEAN], a->live[PG_ENTROPY].constant, "mul");
+    a->entropy = weighted(a, entropy, "entropy_mean");
+    entropy = binary(g, "Mul", a->entropy, a->live[PG_ENTROPY].constant, "mul");
     return unary(g, "Neg", binary(g, "Add", weighted(a, gain, NULL), entropy, "add"),
                  "actor_loss");
 }
@@ -199,7 +198,7 @@ static int make_steps(struct algo *a, char *const scope[2], struct err *err)
 {
     const struct agent_config *c = a->config;
     const struct network_config *const net[2] = {&c->actor, &c->critic};
-    const struct output loss[2] = {a->fetch[PG_ACTOR_LOSS], a->fetch[PG_CRITIC_LOSS]};
+    const struct output loss[2] = {a->actor_loss, a->critic_loss};
     struct share_part part[2];
     int rc;
 
@@ -212,7 +211,7 @@ static int make_steps(struct algo *a, char *const scope[2], struct err *err)
                                 .loss = loss[i]};
     rc = share_build_steps(a->share, a->graph, part, 2, a->train, err);
     for (int i = 0; i < 2 && rc == 0 && share_makes_steps(a->share); i++) {
-        a->fetch[PG_ACTOR_NORM + i] = part[i].step.norm;
+        a->norm_of[i] = part[i].step.norm;
         live_bind(a->graph, &a->live[PG_ACTOR_RATE + i], part[i].step.learning_rate);
     }
     return rc;
@@ -271,8 +270,8 @@ static int make_training(struct algo *a, struct output entropy, struct err *err)
     int rc;
 
     if (share_learns(a->share)) {
-        a->fetch[PG_ACTOR_LOSS] = actor_loss(a, entropy);
-        a->fetch[PG_CRITIC_LOSS] = critic_loss(a);
+        a->actor_loss = actor_loss(a, entropy);
+        a->critic_loss = critic_loss(a);
     }
     rc = make_steps(a, scope, err);
     free(scope[0]);

@@ -170,15 +170,6 @@ static int gather_minibatch(struct algo *a, const struct stage_args *args,
     return rc;
 }
 
-static void feed_lives(struct algo *a, const enum pg_live *keys, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        feeds_live(&a->feeds, &a->live[keys[i]], &a->live_value[keys[i]]);
-}
-
-/* The settings of the optimisers' steps. */
-static const enum pg_live step_lives[] = {PG_ACTOR_RATE, PG_CRITIC_RATE, PG_CLIP_NORM};
-
 static void feed_actor(struct algo *a, const struct minibatch *b)
 {
     const int64_t n = b->n, width = pg_self(a)->width;
@@ -194,7 +185,7 @@ static void feed_actor(struct algo *a, const struct minibatch *b)
         feeds_add(f, a->allowed, w->allowed, n, width);
     feeds_add(f, a->old_log_prob, w->batch_log_prob, n, 1);
     feeds_add(f, a->advantage, w->batch_advantage, n, 1);
-    feeds_live(f, &a->live[PG_ENTROPY], &a->live_value[PG_ENTROPY]);
+    feeds_live(f, &a->live[PG_ENTROPY]);
 }
 
 static void feed_critic(struct algo *a, const struct minibatch *b)
@@ -209,88 +200,56 @@ static void feed_critic(struct algo *a, const struct minibatch *b)
     feeds_add(f, a->old_value, w->batch_value, b->n, 1);
 }
 
-static void feed_minibatch(struct algo *a, const struct minibatch *b)
-{
-    feeds_begin(&a->feeds);
-    feeds_add(&a->feeds, a->weight, a->window.weight, b->n, 1);
-    feeds_live(&a->feeds, &a->live[PG_CLIP_RATIO], &a->live_value[PG_CLIP_RATIO]);
-    if (b->for_actor)
-        feed_actor(a, b);
-    if (b->for_critic)
-        feed_critic(a, b);
-}
-
-static const char *const scalar_names[PG_SCALARS] = {
-    [PG_ACTOR_LOSS] = "actor_loss",        [PG_CRITIC_LOSS] = "critic_loss",
-    [PG_ENTROPY_MEAN] = "entropy",         [PG_ACTOR_NORM] = "actor_grad_norm",
-    [PG_CRITIC_NORM] = "critic_grad_norm",
-};
-enum {
-    ACTOR_LOSSES = 1 << PG_ACTOR_LOSS | 1 << PG_ENTROPY_MEAN,
-    CRITIC_LOSSES = 1 << PG_CRITIC_LOSS,
-    ACTOR_SCALARS = ACTOR_LOSSES | 1 << PG_ACTOR_NORM,
-    CRITIC_SCALARS = CRITIC_LOSSES | 1 << PG_CRITIC_NORM,
-    NORMS = 1 << PG_ACTOR_NORM | 1 << PG_CRITIC_NORM,
-};
-
-/* The scalars that a run fetches. */
-struct scalars {
-    int n;
-    enum pg_scalar key[PG_SCALARS];
-    struct output fetch[PG_SCALARS];
-    float x[PG_SCALARS];
-    struct tensor value[PG_SCALARS];
-};
-
-/* A run that fetches the scalars of the set, with the feeds collected. */
-static struct run_args scalars_run(struct algo *a, const struct stage_args *args, int set,
-                                   struct scalars *to)
-{
-    to->n = 0;
-    for (int k = 0; k < PG_SCALARS; k++) {
-        if ((set & 1 << k) == 0)
-            continue;
-        to->key[to->n] = (enum pg_scalar)k;
-        to->fetch[to->n] = a->fetch[k];
-        to->value[to->n] = tensor_scalar_f32(&to->x[to->n]);
-        to->n++;
-    }
-    return (struct run_args){.feeds = a->feeds.list,
-                             .n_feeds = a->feeds.n,
-                             .fetches = to->fetch,
-                             .n_fetches = (size_t)to->n,
-                             .key = args->key,
-                             .counter = args->update};
-}
-
-static void report(const struct scalars *x, struct stage_result *ret)
-{
-    for (int i = 0; i < x->n; i++)
-        stage_scalar(ret, scalar_names[x->key[i]], (double)x->x[i]);
-}
-
-/* One step of actor, critic or both on the minibatch. Adds the scalars to sums. */
+/* A step of actor, critic or both with the feeds collected, and what it reports. In a
+ * group that shares parameters, a member writes its gradients, whose weight is `weight`,
+ * and the ps makes the step with their mean. */
 static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
-                     const struct pg_kept *kept, struct minibatch *b,
-                     struct scalars *scalars, double *sums, struct err *err)
+                     int for_actor, int for_critic, float weight, struct fetches *f,
+                     struct err *err)
 {
-    const int set =
-        (b->for_actor ? ACTOR_SCALARS : 0) | (b->for_critic ? CRITIC_SCALARS : 0);
+    const struct share_range parts = {for_actor ? 0 : 1,
+                                      (size_t)(for_actor + for_critic)};
     struct run_args run;
-    int rc;
 
-    rc = gather_minibatch(a, args, kept, b, err);
+    *f = (struct fetches){0};
+    if (share_learns(a->share) && for_actor) {
+        fetch_scalar(f, "actor_loss", a->actor_loss);
+        fetch_scalar(f, "entropy", a->entropy);
+    }
+    if (share_learns(a->share) && for_critic)
+        fetch_scalar(f, "critic_loss", a->critic_loss);
+    if (share_makes_steps(a->share)) {
+        feeds_live(&a->feeds, &a->live[PG_ACTOR_RATE]);
+        feeds_live(&a->feeds, &a->live[PG_CRITIC_RATE]);
+        feeds_live(&a->feeds, &a->live[PG_CLIP_NORM]);
+        if (for_actor)
+            fetch_scalar(f, "actor_grad_norm", a->norm_of[0]);
+        if (for_critic)
+            fetch_scalar(f, "critic_grad_norm", a->norm_of[1]);
+    }
+    run = collected_run(&a->feeds, f, args);
+    run.targets = a->train + parts.first;
+    run.n_targets = parts.n;
+    return share_step(a->share, parts, s, &run, f->value, args, weight, err);
+}
+
+/* The same for a minibatch. */
+static int learn_minibatch(struct algo *a, struct session *s,
+                           const struct stage_args *args, const struct pg_kept *kept,
+                           struct minibatch b, struct fetches *f, struct err *err)
+{
+    const int rc = gather_minibatch(a, args, kept, &b, err);
+
     if (rc < 0)
         return rc;
-    feed_minibatch(a, b);
-    feed_lives(a, step_lives, sizeof(step_lives) / sizeof(step_lives[0]));
-    run = scalars_run(a, args, set, scalars);
-    run.targets = b->for_actor ? a->train : a->train + 1;
-    run.n_targets = b->for_actor && b->for_critic ? 2 : 1;
-    rc = session_run(s, &run, scalars->value, err);
-    for (int i = 0; rc == 0 && i < scalars->n; i++)
-        sums[i] += (double)scalars->x[i];
-    return rc;
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->weight, a->window.weight, b.n, 1);
+    feeds_live(&a->feeds, &a->live[PG_CLIP_RATIO]);
+    if (b.for_actor)
+        feed_actor(a, &b);
+    if (b.for_critic)
+        feed_critic(a, &b);
+    return step_down(a, s, args, b.for_actor, b.for_critic, b.alive, f, err);
 }
 
 static int run_epochs(struct algo *a, struct session *s, const struct stage_args *args,
@@ -298,18 +257,21 @@ static int run_epochs(struct algo *a, struct session *s, const struct stage_args
                       struct err *err)
 {
     const int64_t steps = a->config->settings.epochs * a->config->settings.minibatches;
-    double sums[PG_SCALARS] = {0};
-    struct scalars scalars = {0};
-    int rc = 0;
+    double sums[FETCHES_MAX] = {0};
+    struct fetches f = {0};
 
-    for (int64_t i = 0; rc == 0 && i < steps; i++) {
-        struct minibatch b = choose_rows(a, args, n, i);
+    for (int64_t i = 0; i < steps; i++) {
+        const int rc =
+            learn_minibatch(a, s, args, kept, choose_rows(a, args, n, i), &f, err);
 
-        rc = step_down(a, s, args, kept, &b, &scalars, sums, err);
+        if (rc < 0)
+            return rc;
+        for (size_t k = 0; k < f.n; k++)
+            sums[k] += (double)f.scalar[k];
     }
-    for (int i = 0; rc == 0 && i < scalars.n; i++)
-        stage_scalar(ret, scalar_names[scalars.key[i]], sums[i] / (double)steps);
-    return rc;
+    for (size_t k = 0; k < f.n; k++)
+        stage_scalar(ret, f.name[k], sums[k] / (double)steps);
+    return 0;
 }
 
 /* ---- D ---- */
@@ -318,16 +280,12 @@ static int run_target_update(struct algo *a, struct session *s,
                              const struct stage_args *args, struct err *err)
 {
     const uint64_t every = (uint64_t)a->config->settings.target_every;
-    struct run_args run = {.targets = every > 0 ? &a->init_target : &a->update_target,
-                           .n_targets = 1};
 
     if (a->update_target == NULL || (every > 0 && (args->update + 1) % every != 0))
         return 0;
     feeds_begin(&a->feeds);
-    feeds_live(&a->feeds, &a->live[PG_POLYAK], &a->live_value[PG_POLYAK]);
-    run.feeds = a->feeds.list;
-    run.n_feeds = a->feeds.n;
-    return session_run(s, &run, NULL, err);
+    feeds_live(&a->feeds, &a->live[PG_POLYAK]);
+    return feeds_run(&a->feeds, s, every > 0 ? a->init_target : a->update_target, err);
 }
 
 /* ---- the stages ---- */
@@ -354,9 +312,7 @@ static int prepare(struct algo *a, struct session *s, const struct stage_args *a
         return rc < 0
                    ? rc
                    : pg_normalize(a, s, kept, args->batch * args->length, a->sums, err);
-    ret->n_outputs = 1;
-    ret->output[0].name = "sums";
-    ret->output[0].value = tensor_view(DT_DOUBLE, SHAPE(PG_SUMS), a->sums);
+    stage_output(ret, "sums", tensor_view(DT_DOUBLE, SHAPE(PG_SUMS), a->sums));
     return rc;
 }
 
@@ -398,20 +354,12 @@ static int gradients(struct algo *a, struct session *s, const struct stage_args 
                      const struct pg_kept *kept, int64_t n, struct stage_result *ret,
                      struct err *err)
 {
-    struct minibatch b = choose_rows(a, args, n, (int64_t)args->repeat);
-    struct scalars scalars;
-    struct run_args run;
-    int rc;
+    struct fetches f;
+    const int rc = learn_minibatch(
+        a, s, args, kept, choose_rows(a, args, n, (int64_t)args->repeat), &f, err);
 
-    rc = gather_minibatch(a, args, kept, &b, err);
-    if (rc < 0)
-        return rc;
-    feed_minibatch(a, &b);
-    run = scalars_run(a, args, b.for_actor ? ACTOR_LOSSES : CRITIC_LOSSES, &scalars);
-    rc = share_gradients(a->share, (struct share_range){b.for_actor ? 0 : 1, 1}, s, &run,
-                         scalars.value, args, b.alive, err);
     if (rc == 0)
-        report(&scalars, ret);
+        fetches_report(&f, ret);
     return rc;
 }
 
@@ -419,16 +367,13 @@ static int gradients(struct algo *a, struct session *s, const struct stage_args 
 static int apply(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {
-    struct scalars scalars;
-    struct run_args run;
+    struct fetches f;
     int rc;
 
     feeds_begin(&a->feeds);
-    feed_lives(a, step_lives, sizeof(step_lives) / sizeof(step_lives[0]));
-    run = scalars_run(a, args, NORMS, &scalars);
-    rc = share_apply(a->share, SHARE_ALL, s, &run, scalars.value, args, err);
+    rc = step_down(a, s, args, 1, 1, 1, &f, err);
     if (rc == 0)
-        report(&scalars, ret);
+        fetches_report(&f, ret);
     return rc;
 }
 
@@ -519,10 +464,9 @@ static int turn(struct algo *a, struct session *s, const struct stage_args *args
     for (int64_t i = 0; i < n; i++)
         if (w->alive[i] != 0)
             factor[i] *= (float)exp_f64((double)(after[i] - before[i]));
-    ret->n_outputs = 1;
-    ret->output[0].name = "factor";
-    ret->output[0].value =
-        tensor_view(DT_FLOAT, SHAPE(a->teams, args->batch, args->length), w->factor);
+    stage_output(
+        ret, "factor",
+        tensor_view(DT_FLOAT, SHAPE(a->teams, args->batch, args->length), w->factor));
     return 0;
 }
 
@@ -568,7 +512,7 @@ static int window_stage(struct algo *a, struct session *s, const struct stage_ar
 int pg_stage(struct algo *a, struct session *s, const struct stage_args *args,
              struct stage_result *ret, struct err *err)
 {
-    const int rc = lives_read(a->live, PG_LIVES, s, args->step, a->live_value, err);
+    const int rc = lives_read(a->live, PG_LIVES, s, args->step, err);
 
     if (rc < 0)
         return rc;

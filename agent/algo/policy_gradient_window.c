@@ -47,11 +47,10 @@ int pg_reserve(struct algo *a, int64_t n, struct err *err)
 
     if (n <= w->rows)
         return 0;
-    w->rows = w->order_n = 0;
-    if (rows_allocate(&w->memory, lay_out(a, w, NULL, (size_t)n), n, err) < 0)
+    w->order_n = 0;
+    if (rows_reserve(&w->memory, &w->rows, n, lay_out(a, w, NULL, (size_t)n), err) < 0)
         return ERR_NOMEM;
     (void)lay_out(a, w, w->memory, (size_t)n);
-    w->rows = n;
     return 0;
 }
 
@@ -234,7 +233,7 @@ int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args
                                  .cut = w->cut,
                                  .value = w->scaled_value,
                                  .next_value = w->next_value,
-                                 .discount = a->live_value[PG_DISCOUNT]};
+                                 .discount = a->live[PG_DISCOUNT].value};
     const int64_t n_step = a->config->settings.n_step;
     struct value_scale scale;
     struct reward_scaling rewards;
@@ -258,7 +257,7 @@ int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args
     } else if (n_step > 0)
         gae_n_step(&gae, n_step, kept->advantage, kept->returns);
     else
-        gae_advantages(&gae, a->live_value[PG_LAMBDA], kept->advantage, kept->returns);
+        gae_advantages(&gae, a->live[PG_LAMBDA].value, kept->advantage, kept->returns);
     add_up(w, kept, n, a->sums);
     return 0;
 }

@@ -95,9 +95,8 @@ int proposals_make(struct proposals *p, const struct proposer *who, struct sessi
         return r;
     rows_leave_out_absent(args->store, &p->life, args->rows, rows, p->alive,
                           p->terminated, self->width, p->actions);
-    ret->n_outputs = 1;
-    ret->output[0].name = "action";
-    ret->output[0].value =
-        tensor_view(DT_FLOAT, SHAPE(args->groups, single.batch, self->width), p->actions);
+    stage_output(ret, "action",
+                 tensor_view(DT_FLOAT, SHAPE(args->groups, single.batch, self->width),
+                             p->actions));
     return 0;
 }

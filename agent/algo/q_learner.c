@@ -2,14 +2,13 @@
 
 #include "agent/algo/choices.h"
 #include "agent/algo/parts.h"
+#include "agent/algo/rows.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_CHOICES = 4096 };
 
 /* ---- acting ---- */
 
@@ -18,23 +17,6 @@ static int64_t carry_width(const struct algo *a)
     if (a->mixers != NULL)
         return 0;
     return a->units + (a->config->settings.last_action ? a->self->width : 0);
-}
-
-/* For each copy: input, values of the choices, the GRU's carry before and after, a
- * draw. */
-static int reserve_act(struct algo *a, int64_t n, struct err *err)
-{
-    const int64_t each = a->inputs + a->n_choices + 2 * a->units + 1;
-
-    if (n <= a->n_act_rows)
-        return 0;
-    free(a->act_rows);
-    a->n_act_rows = 0;
-    a->act_rows = mem_aligned((size_t)(n * each) * sizeof(float));
-    if (a->act_rows == NULL)
-        return err_set(err, ERR_NOMEM, "no memory to act for %lld copies", (long long)n);
-    a->n_act_rows = n;
-    return 0;
 }
 
 /* Sets the inputs and the GRU's carry of all copies. At a copy's first step its last
@@ -68,17 +50,15 @@ static int run_act(struct algo *a, struct session *s, const float *input,
                    const float *carry, int64_t n, float *q, float *next_carry,
                    struct err *err)
 {
-    const struct feed feeds[] = {
-        {a->act_input, tensor_const_view(DT_FLOAT, SHAPE(n, a->inputs), input)},
-        {a->act_carry, tensor_const_view(DT_FLOAT, SHAPE(n, a->units), carry)}};
     const struct output fetches[] = {a->act_q, a->act_next_carry};
-    const size_t parts = a->units > 0 ? 2 : 1;
-    const struct run_args run = {
-        .feeds = feeds, .n_feeds = parts, .fetches = fetches, .n_fetches = parts};
     struct tensor values[] = {tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), q),
                               tensor_view(DT_FLOAT, SHAPE(n, a->units), next_carry)};
 
-    return session_run(s, &run, values, err);
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->act_input, input, n, a->inputs);
+    if (a->units > 0)
+        feeds_add(&a->feeds, a->act_carry, carry, n, a->units);
+    return feeds_fetch(&a->feeds, s, fetches, values, a->units > 0 ? 2 : 1, err);
 }
 
 static int act(struct algo *a, struct session *s, const struct act_args *args,
@@ -86,14 +66,16 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
 {
     const size_t n = args->n_copies, width = (size_t)a->self->width;
     const size_t units = (size_t)a->units, all = (size_t)carry_width(a);
+    /* of each copy: input, values of the choices, the GRU's carry before and after, draw */
+    const size_t each = (size_t)a->inputs + (size_t)a->n_choices + 2 * units + 1;
     float *input, *q, *carry, *next_carry, *draw;
     struct ramp epsilon;
     int r;
 
-    if ((r = reserve_act(a, (int64_t)n, err)) < 0 ||
+    if ((r = rows_reserve(&a->act_memory, &a->act_rows, (int64_t)n, n * each, err)) < 0 ||
         (r = live_ramp(&a->live[Q_EPSILON], s, &epsilon, err)) < 0)
         return r;
-    input = a->act_rows;
+    input = a->act_memory;
     q = input + n * (size_t)a->inputs;
     carry = q + n * (size_t)a->n_choices;
     next_carry = carry + n * units;
@@ -187,7 +169,8 @@ static void free_learner(struct algo *a)
     reward_scale_done(&a->scale);
     mixers_free(a);
     free(a->batch.memory);
-    free(a->act_rows);
+    free(a->act_memory);
+    free(a->feeds.list);
     free(a->allowed);
     free(a);
 }
@@ -207,10 +190,15 @@ static int check(const struct algo_args *args, enum q_mixing mixing, struct err 
     const struct space *self = &args->agents[args->self];
     const struct agent_config *c = args->config;
 
-    if (self->box || choices_count(self, MAX_CHOICES) == 0)
+    if (network_optimizer(c, &c->critic)->type == OPT_ACCEPT_REJECT)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
+                          "%s learns by gradients", c->algorithm);
+    if (args->central)
+        return 0;
+    if (self->box || choices_count(self, CHOICES_MAX) == 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "%s needs a discrete action space, of at most %d choices",
-                          c->algorithm, MAX_CHOICES);
+                          c->algorithm, CHOICES_MAX);
     if (c->settings.recurrent > 0 && args->max_steps == 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.recurrent"),
                           "recurrent networks are unrolled over whole episodes: set "
@@ -224,37 +212,25 @@ static int check(const struct algo_args *args, enum q_mixing mixing, struct err 
     return check_agent_id(c, err);
 }
 
-static int check_optimizer(const struct algo_args *args, struct err *err)
-{
-    const struct agent_config *c = args->config;
-
-    if (network_optimizer(c, &c->critic)->type == OPT_ACCEPT_REJECT)
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
-                          "%s learns by gradients", c->algorithm);
-    return 0;
-}
-
 static void measure(struct algo *a)
 {
     const struct algorithm_settings *set = &a->config->settings;
 
     a->units = set->recurrent;
-    a->n_choices = choices_count(a->self, MAX_CHOICES);
+    a->n_choices = choices_count(a->self, CHOICES_MAX);
     a->allowed = xcalloc((size_t)a->n_choices, 1);
     a->inputs = a->self->obs + (set->last_action ? a->self->width : 0) +
                 (set->agent_id ? (int64_t)a->team.n : 0);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, enum q_mixing mixing,
-                 struct err *err)
+static int build(struct algo **ret, const struct algo_args *args, struct err *err)
 {
+    const enum q_mixing mixing = (enum q_mixing)args->ops->variant;
     const struct space *self =
         args->central ? first_mixed(args, NULL) : &args->agents[args->self];
     struct algo *a;
-    int r = check_optimizer(args, err);
+    int r = check(args, mixing, err);
 
-    if (r == 0 && !args->central)
-        r = check(args, mixing, err);
     if (r < 0)
         return r;
     a = xcalloc(1, sizeof(*a));
@@ -287,21 +263,6 @@ static int build(struct algo **ret, const struct algo_args *args, enum q_mixing 
     return 0;
 }
 
-static int build_alone(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, Q_ALONE, err);
-}
-
-static int build_vdn(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, Q_SUM, err);
-}
-
-static int build_qmix(struct algo **ret, const struct algo_args *args, struct err *err)
-{
-    return build(ret, args, Q_NETWORK, err);
-}
-
 /* ---- the interface ---- */
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
@@ -327,16 +288,16 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
         a->mixers != NULL ? mixers_copy_targets(a->mixers) : a->copy_target;
     struct operation *const ops[] = {a->init_variables, copy};
 
-    return algo_run_each(s, ops, copy != NULL ? 2 : 1, key, err);
+    return algo_run_each(s, ops, 2, key, err);
 }
 
-#define Q_LEARNER_OPS(algorithm, builder)                                                \
+#define Q_LEARNER_OPS(algorithm, mixing)                                                 \
     {                                                                                    \
-        .name = (algorithm), .build = (builder), .free = free_learner, .stages = stages, \
-        .carry_width = carry_width, .rows = rows, .reads = q_reads, .lives = lives,      \
-        .init = init, .act = act, .stage = q_stage                                       \
+        .name = (algorithm), .variant = (mixing), .build = build, .free = free_learner,  \
+        .stages = stages, .carry_width = carry_width, .rows = rows, .reads = q_reads,    \
+        .lives = lives, .init = init, .act = act, .stage = q_stage                       \
     }
 
-const struct algo_ops iql_episodes_ops = Q_LEARNER_OPS("iql", build_alone);
-const struct algo_ops vdn_ops = Q_LEARNER_OPS("vdn", build_vdn);
-const struct algo_ops qmix_ops = Q_LEARNER_OPS("qmix", build_qmix);
+const struct algo_ops iql_episodes_ops = Q_LEARNER_OPS("iql", Q_ALONE);
+const struct algo_ops vdn_ops = Q_LEARNER_OPS("vdn", Q_SUM);
+const struct algo_ops qmix_ops = Q_LEARNER_OPS("qmix", Q_NETWORK);

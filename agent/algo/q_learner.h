@@ -40,6 +40,7 @@
 #define AGENT_ALGO_Q_LEARNER_H
 
 #include "agent/algo/algo.h"
+#include "agent/algo/feeds.h"
 #include "agent/algo/reward_scale.h"
 #include "agent/algo/share.h"
 #include "agent/algo/targets.h"
@@ -130,11 +131,11 @@ struct algo {
     struct output norm;
     struct operation *train, *update_target, *copy_target, *init_variables;
     struct live live[Q_LIVES];
-    float live_value[Q_LIVES]; /* as of the request under way */
 
+    struct feeds feeds;
     struct q_batch batch;
-    float *act_rows; /* scratch of act */
-    int64_t n_act_rows;
+    void *act_memory; /* scratch of act, for act_rows copies */
+    int64_t act_rows;
     uint8_t *allowed;                 /* (C) of one row */
     int own_action, own_next_allowed; /* columns */
 
@@ -160,8 +161,6 @@ void q_team_done(struct q_team *t);
  * observations. */
 void q_member_reads(struct q_team *t, size_t k, const struct space *agents, int with_obs,
                     struct reads *r);
-/* ERR_ARG: the rows are not episodes. */
-int q_rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
 /* only: the place of the one member that counts; N: all of them do. rows (B, L), weights
  * (B) or NULL. scale: of the rewards (reward_scale.h). */
 int q_rows_gather(struct q_rows *r, const struct q_team *t, size_t only,

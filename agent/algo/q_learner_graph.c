@@ -39,13 +39,6 @@ static struct output network(struct algo *a, const char *scope, struct output x,
     return x;
 }
 
-/* Names the tensors for frozen.c where it can act: it feeds observations alone. */
-static void name_acting(struct algo *a)
-{
-    if (a->units == 0 && a->inputs == a->self->obs)
-        name_policy(a->graph, a->act_input, a->act_q, POLICY_SCORES_COMBINATIONS);
-}
-
 /* Without a GRU a row depends on no other row: one graph acts and learns. */
 static void make_networks(struct algo *a)
 {
@@ -60,35 +53,30 @@ static void make_networks(struct algo *a)
     a->act_carry = a->act_next_carry = a->carry;
     a->act_q =
         unary(g, "Identity", network(a, "q_func", a->input, &a->act_next_carry, 0), "q");
-    name_acting(a);
+    /* for frozen.c where it can act: it feeds observations alone */
+    if (a->units == 0 && a->inputs == a->self->obs)
+        name_policy(g, a->act_input, a->act_q, POLICY_SCORES_COMBINATIONS);
     a->q = a->units > 0 ? network(a, "q_func", a->input, &a->carry, steps) : a->act_q;
 }
 
 /* ---- learning ---- */
 
-static void make_live(struct algo *a, enum q_live key, const char *name, double value,
-                      const char *constant)
-{
-    a->live[key] = live_new(a->graph, name, value);
-    if (constant != NULL)
-        live_constant(a->graph, &a->live[key], value,
-                      key == Q_CLIP_NORM ? LIVE_NO_CLIP_NORM : 0, constant);
-}
-
 void q_make_lives(struct algo *a)
 {
     const struct agent_config *c = a->config;
+    struct graph *g = a->graph;
 
-    make_live(a, Q_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm");
-    make_live(a, Q_POLYAK, "polyak", c->polyak, "polyak");
-    make_live(a, Q_DISCOUNT, "discount", c->discount, NULL);
-    make_live(a, Q_LAMBDA, "settings.lambda", c->settings.lambda, NULL);
+    a->live[Q_CLIP_NORM] =
+        live_fed(g, "clip_norm", c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm");
+    a->live[Q_POLYAK] = live_fed(g, "polyak", c->polyak, 0, "polyak");
+    a->live[Q_DISCOUNT] = live_new(g, "discount", c->discount);
+    a->live[Q_LAMBDA] = live_new(g, "settings.lambda", c->settings.lambda);
     if (a->mixing == Q_ALONE)
-        make_live(a, Q_HYSTERESIS, "settings.hysteresis", c->settings.hysteresis, NULL);
+        a->live[Q_HYSTERESIS] =
+            live_new(g, "settings.hysteresis", c->settings.hysteresis);
     if (a->mixers == NULL)
-        a->live[Q_EPSILON] =
-            live_schedule(a->graph, "settings.epsilon", &c->settings.epsilon);
-    a->live[Q_RATE] = live_critic_rate(a->graph, c);
+        a->live[Q_EPSILON] = live_schedule(g, "settings.epsilon", &c->settings.epsilon);
+    a->live[Q_RATE] = live_critic_rate(g, c);
 }
 
 void q_make_scale(struct algo *a)

@@ -13,13 +13,8 @@
 
 int q_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err)
 {
-    a->live_value[Q_HYSTERESIS] = 1;
-    return lives_read(a->live, Q_LIVES, s, step, a->live_value, err);
-}
-
-static struct feed feed_live(struct algo *a, enum q_live key)
-{
-    return (struct feed){a->live[key].constant, tensor_scalar_f32(&a->live_value[key])};
+    a->live[Q_HYSTERESIS].value = 1;
+    return lives_read(a->live, Q_LIVES, s, step, err);
 }
 
 /* ---- the batch ---- */
@@ -205,16 +200,15 @@ static int gather(struct algo *a, const struct stage_args *args, const uint64_t 
 
 /* ---- values ---- */
 
-static size_t put_inputs(struct algo *a, struct feed *feeds)
+/* Begins a list of feeds with what the network sees. */
+static void feed_inputs(struct algo *a)
 {
     struct q_batch *b = &a->batch;
-    const int64_t n = (b->length + 1) * b->batch;
 
-    feeds[0] =
-        (struct feed){a->input, tensor_view(DT_FLOAT, SHAPE(n, a->inputs), b->input)};
-    feeds[1] = (struct feed){a->carry,
-                             tensor_view(DT_FLOAT, SHAPE(b->batch, a->units), b->carry)};
-    return a->units > 0 ? 2 : 1;
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->input, b->input, (b->length + 1) * b->batch, a->inputs);
+    if (a->units > 0)
+        feeds_add(&a->feeds, a->carry, b->carry, b->batch, a->units);
 }
 
 static int run_networks(struct algo *a, struct session *s, struct err *err)
@@ -224,13 +218,9 @@ static int run_networks(struct algo *a, struct session *s, struct err *err)
     const struct output fetches[] = {a->q, a->target_q};
     struct tensor values[] = {tensor_view(DT_FLOAT, shape, b->online),
                               tensor_view(DT_FLOAT, shape, b->target)};
-    struct feed feeds[2];
-    const struct run_args run = {.feeds = feeds,
-                                 .n_feeds = put_inputs(a, feeds),
-                                 .fetches = fetches,
-                                 .n_fetches = 2};
 
-    return session_run(s, &run, values, err);
+    feed_inputs(a);
+    return feeds_fetch(&a->feeds, s, fetches, values, 2, err);
 }
 
 /* The target network's value of the best choice after row i (in the order of time). */
@@ -279,11 +269,8 @@ static int values(struct algo *a, struct session *s, const struct stage_args *ar
 
     if ((r = gather(a, args, rows, err)) < 0 || (r = find_values(a, s, err)) < 0)
         return r;
-    ret->n_outputs = 2;
-    ret->output[0].name = "q";
-    ret->output[0].value = tensor_view(DT_FLOAT, shape, a->batch.q);
-    ret->output[1].name = "next";
-    ret->output[1].value = tensor_view(DT_FLOAT, shape, a->batch.next);
+    stage_output(ret, "q", tensor_view(DT_FLOAT, shape, a->batch.q));
+    stage_output(ret, "next", tensor_view(DT_FLOAT, shape, a->batch.next));
     return 0;
 }
 
@@ -313,7 +300,7 @@ static void find_slopes(struct algo *a, const float *q, struct stage_result *ret
 {
     struct q_batch *b = &a->batch;
     const int64_t n = b->batch * b->length;
-    const float share = q_rows_share(&a->rows, n), bad = a->live_value[Q_HYSTERESIS];
+    const float share = q_rows_share(&a->rows, n), bad = a->live[Q_HYSTERESIS].value;
     double measured[Q_REPORTED];
 
     for (int64_t i = 0; i < n; i++) {
@@ -346,8 +333,8 @@ static int mix_here(struct algo *a, struct session *s, const struct stage_args *
         r = add_team(a, args, "next", b->team_next, err);
     if (r < 0)
         return r;
-    q_targets(&a->rows, a->config, next, a->live_value[Q_DISCOUNT],
-              a->live_value[Q_LAMBDA], b->batch, b->length, b->y);
+    q_targets(&a->rows, a->config, next, a->live[Q_DISCOUNT].value,
+              a->live[Q_LAMBDA].value, b->batch, b->length, b->y);
     find_slopes(a, q, ret);
     q_priorities(&a->rows, q, b->y, b->batch, b->length, b->priority);
     return 0;
@@ -398,75 +385,70 @@ static int take_slopes(struct algo *a, const struct stage_args *args,
 
 /* ---- learning ---- */
 
-/* Makes one step down, or (shared) writes its gradients. A team of N has one loss, whose
- * gradient is the sum of the members' parts, but the ps takes their mean: so each part is
- * multiplied by N. */
+/* Makes one optimiser step with the feeds collected. In a sharing group, a member writes
+ * the gradients, and the ps makes the step with their mean. */
+static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
+                     struct stage_result *ret, struct err *err)
+{
+    struct fetches fetched = {0};
+    struct run_args run;
+    int r;
+
+    if (share_makes_steps(a->share)) {
+        feeds_live(&a->feeds, &a->live[Q_CLIP_NORM]);
+        feeds_live(&a->feeds, &a->live[Q_RATE]);
+        fetch_scalar(&fetched, "critic_grad_norm", a->norm);
+    }
+    run = collected_run(&a->feeds, &fetched, args);
+    run.targets = &a->train;
+    run.n_targets = 1;
+    r = share_step(a->share, SHARE_ALL, s, &run, fetched.value, args, 1, err);
+    if (r == 0)
+        fetches_report(&fetched, ret);
+    return r;
+}
+
+/* A team of N that shares parameters has one loss, whose gradient is the sum of the
+ * members' parts, but the ps takes their mean: so each part is multiplied by N. */
 static int descend(struct algo *a, struct session *s, const struct stage_args *args,
                    struct stage_result *ret, struct err *err)
 {
     struct q_batch *b = &a->batch;
     const int64_t n = (b->length + 1) * b->batch;
-    const int steps = a->share == NULL;
     const float times =
-        !steps && a->mixing != Q_ALONE ? (float)share_group(a->share)->n : 1;
-    struct feed feeds[6];
-    struct run_args run = {.feeds = feeds, .key = args->key, .counter = args->counter};
-    float norm = 0;
-    struct tensor value = tensor_scalar_f32(&norm);
-    int r;
+        a->share != NULL && a->mixing != Q_ALONE ? (float)share_group(a->share)->n : 1;
 
     memset(b->slope, 0, (size_t)n * sizeof(float));
     for (int64_t e = 0; e < b->batch; e++)
         for (int64_t t = 0; t < b->steps[e]; t++)
             b->slope[t * b->batch + e] =
                 times * b->alive[e * b->length + t] * b->dq[e * b->length + t];
-    run.n_feeds = put_inputs(a, feeds);
-    feeds[run.n_feeds++] = (struct feed){
-        a->choice, tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), b->choice)};
-    feeds[run.n_feeds++] =
-        (struct feed){a->slope, tensor_view(DT_FLOAT, SHAPE(n, 1), b->slope)};
-    if (!steps)
-        return share_gradients(a->share, SHARE_ALL, s, &run, &value, args, 1, err);
-    feeds[run.n_feeds++] = feed_live(a, Q_CLIP_NORM);
-    feeds[run.n_feeds++] = feed_live(a, Q_RATE);
-    run.fetches = &a->norm;
-    run.n_fetches = 1;
-    run.targets = &a->train;
-    run.n_targets = 1;
-    r = session_run(s, &run, &value, err);
-    if (r == 0)
-        stage_scalar(ret, "critic_grad_norm", (double)norm);
-    return r;
+    feed_inputs(a);
+    feeds_add(&a->feeds, a->choice, b->choice, n, a->n_choices);
+    feeds_add(&a->feeds, a->slope, b->slope, n, 1);
+    return step_down(a, s, args, ret, err);
 }
 
 int q_move_target(struct algo *a, struct session *s, struct operation *update_target,
                   struct operation *copy_target, uint64_t update, struct err *err)
 {
     const int64_t every = a->config->settings.target_every;
-    const struct feed feed = feed_live(a, Q_POLYAK);
-    const struct run_args move = {
-        .feeds = &feed, .n_feeds = 1, .targets = &update_target, .n_targets = 1};
-    const struct run_args copy = {.targets = &copy_target, .n_targets = 1};
 
-    if (every == 0)
-        return session_run(s, &move, NULL, err);
-    return (update + 1) % (uint64_t)every == 0 ? session_run(s, &copy, NULL, err) : 0;
+    feeds_begin(&a->feeds);
+    if (every > 0)
+        return (update + 1) % (uint64_t)every == 0
+                   ? feeds_run(&a->feeds, s, copy_target, err)
+                   : 0;
+    feeds_live(&a->feeds, &a->live[Q_POLYAK]);
+    return feeds_run(&a->feeds, s, update_target, err);
 }
 
 /* ps: one step down the group's mean loss. */
 static int apply(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {
-    const struct feed feeds[] = {feed_live(a, Q_CLIP_NORM), feed_live(a, Q_RATE)};
-    const struct run_args run = {
-        .feeds = feeds, .n_feeds = 2, .fetches = &a->norm, .n_fetches = 1};
-    float norm = 0;
-    struct tensor value = tensor_scalar_f32(&norm);
-    int r = share_apply(a->share, SHARE_ALL, s, &run, &value, args, err);
-
-    if (r == 0)
-        stage_scalar(ret, "critic_grad_norm", (double)norm);
-    return r;
+    feeds_begin(&a->feeds);
+    return step_down(a, s, args, ret, err);
 }
 
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
@@ -515,7 +497,7 @@ int q_stage(struct algo *a, struct session *s, const struct stage_args *args,
         return apply(a, s, args, ret, err);
     if (strcmp(name, "assign") == 0)
         return assign(a, s, args, err);
-    if ((r = q_rows_check(args, a->n_agents, err)) < 0)
+    if ((r = rows_check_episodes(args, a->n_agents, err)) < 0)
         return r;
     if (a->mixing != Q_ALONE && args->groups != 1)
         return err_set(err, ERR_ARG, "%s: a team learns from one batch",

@@ -71,17 +71,6 @@ void q_member_reads(struct q_team *t, size_t k, const struct space *agents, int 
 
 /* ---- rows ---- */
 
-int q_rows_check(const struct stage_args *args, size_t n_agents, struct err *err)
-{
-    if (args->batch < 1 || args->length < 1 || args->store == NULL)
-        return err_set(err, ERR_ARG, "stage %s: rows of episodes expected",
-                       args->stage->name);
-    if (args->groups != 1 && args->groups != (int64_t)n_agents)
-        return err_set(err, ERR_ARG, "stage %s: %lld groups of rows for %zu agents",
-                       args->stage->name, (long long)args->groups, n_agents);
-    return 0;
-}
-
 static size_t lay_out(struct q_rows *r, float *base, size_t n)
 {
     size_t used = 0;
@@ -101,11 +90,9 @@ static int reserve(struct q_rows *r, int64_t n, struct err *err)
 {
     if (n <= r->n)
         return 0;
-    r->n = 0;
-    if (rows_allocate(&r->memory, lay_out(r, NULL, (size_t)n), n, err) < 0)
+    if (rows_reserve(&r->memory, &r->n, n, lay_out(r, NULL, (size_t)n), err) < 0)
         return ERR_NOMEM;
     (void)lay_out(r, r->memory, (size_t)n);
-    r->n = n;
     return 0;
 }
 

@@ -324,18 +324,16 @@ static int put_beside(const struct algo *a, const struct mixer *m,
     return 0;
 }
 
-static int run_mixed(const struct mixer *m, struct session *s, struct output mixed,
-                     const float *q, const float *states, int64_t n, float *ret,
-                     struct err *err)
+/* Sets next_mixed: the target mixer's value after each row. */
+static int run_target(struct algo *a, struct mixer *m, struct session *s, int64_t n,
+                      struct err *err)
 {
-    const struct feed feeds[] = {
-        {m->q, tensor_const_view(DT_FLOAT, SHAPE(n, (int64_t)m->team.n), q)},
-        {m->state_in, tensor_const_view(DT_FLOAT, SHAPE(n, m->state), states)}};
-    const struct run_args run = {
-        .feeds = feeds, .n_feeds = 2, .fetches = &mixed, .n_fetches = 1};
-    struct tensor value = tensor_view(DT_FLOAT, SHAPE(n, 1), ret);
+    struct tensor value = tensor_view(DT_FLOAT, SHAPE(n, 1), m->next_mixed);
 
-    return session_run(s, &run, &value, err);
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, m->q, m->nexts, n, (int64_t)m->team.n);
+    feeds_add(&a->feeds, m->state_in, m->next_states, n, m->state);
+    return feeds_fetch(&a->feeds, s, &m->target_mixed, &value, 1, err);
 }
 
 /* One step of the mixer. Sets slopes: the gradient by each q, from before the step. */
@@ -343,27 +341,25 @@ static int run_train(struct algo *a, struct mixer *m, struct session *s,
                      const struct stage_args *args, int64_t n, float *ret_norm,
                      struct err *err)
 {
-    const struct feed feeds[] = {
-        {m->q, tensor_view(DT_FLOAT, SHAPE(n, (int64_t)m->team.n), m->values)},
-        {m->state_in, tensor_view(DT_FLOAT, SHAPE(n, m->state), m->states)},
-        {m->y, tensor_view(DT_FLOAT, SHAPE(n, 1), m->targets)},
-        {m->weight, tensor_view(DT_FLOAT, SHAPE(n, 1), m->weights)},
-        {a->live[Q_CLIP_NORM].constant, tensor_scalar_f32(&a->live_value[Q_CLIP_NORM])},
-        {m->learning_rate, tensor_scalar_f32(&a->live_value[Q_RATE])}};
-    const struct output fetches[] = {m->dq, m->norm, m->mixed};
-    const struct run_args run = {.feeds = feeds,
-                                 .n_feeds = 6,
-                                 .fetches = fetches,
-                                 .n_fetches = 3,
-                                 .targets = &m->train,
-                                 .n_targets = 1,
-                                 .key = args->key,
-                                 .counter = args->counter};
-    struct tensor values[] = {
-        tensor_view(DT_FLOAT, SHAPE(n, (int64_t)m->team.n), m->slopes),
-        tensor_scalar_f32(ret_norm), tensor_view(DT_FLOAT, SHAPE(n, 1), m->q_mixed)};
+    const int64_t members = (int64_t)m->team.n;
+    struct fetches fetched = {0};
+    struct run_args run;
 
-    return session_run(s, &run, values, err);
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, m->q, m->values, n, members);
+    feeds_add(&a->feeds, m->state_in, m->states, n, m->state);
+    feeds_add(&a->feeds, m->y, m->targets, n, 1);
+    feeds_add(&a->feeds, m->weight, m->weights, n, 1);
+    feeds_live(&a->feeds, &a->live[Q_CLIP_NORM]);
+    feeds_push(&a->feeds, (struct feed){m->learning_rate,
+                                        tensor_scalar_f32(&a->live[Q_RATE].value)});
+    fetch_into(&fetched, m->dq, tensor_view(DT_FLOAT, SHAPE(n, members), m->slopes));
+    fetch_into(&fetched, m->norm, tensor_scalar_f32(ret_norm));
+    fetch_into(&fetched, m->mixed, tensor_view(DT_FLOAT, SHAPE(n, 1), m->q_mixed));
+    run = collected_run(&a->feeds, &fetched, args);
+    run.targets = &m->train;
+    run.n_targets = 1;
+    return session_run(s, &run, fetched.value, err);
 }
 
 /* Copies the slopes of the team's agents to their places among all agents. */
@@ -394,11 +390,10 @@ static int mix(struct algo *a, struct mixer *m, struct session *s,
         (r = put_beside(a, m, args, "next", n, m->nexts, err)) < 0)
         return r;
     gather_states(a, m, args, (size_t)n);
-    r = run_mixed(m, s, m->target_mixed, m->nexts, m->next_states, n, m->next_mixed, err);
-    if (r < 0)
+    if ((r = run_target(a, m, s, n, err)) < 0)
         return r;
-    q_targets(&m->rows, a->config, m->next_mixed, a->live_value[Q_DISCOUNT],
-              a->live_value[Q_LAMBDA], args->batch, args->length, m->targets);
+    q_targets(&m->rows, a->config, m->next_mixed, a->live[Q_DISCOUNT].value,
+              a->live[Q_LAMBDA].value, args->batch, args->length, m->targets);
     share = q_rows_share(&m->rows, n);
     for (int64_t i = 0; i < n; i++)
         m->weights[i] = share * m->rows.weight[i];
@@ -445,15 +440,12 @@ int mixers_stage(struct algo *a, struct session *s, const struct stage_args *arg
         norms += (double)norm;
     }
     report(all, (size_t)teams, norms, ret);
-    ret->n_outputs = 3;
-    ret->output[0].name = "dq";
-    ret->output[0].value =
-        tensor_view(DT_FLOAT, SHAPE(agents, args->batch, args->length), all->answer);
-    ret->output[1].name = "priorities";
-    ret->output[1].value =
-        tensor_view(DT_FLOAT, SHAPE(teams, args->batch), all->priority);
-    ret->output[2].name = "measured";
-    ret->output[2].value =
-        tensor_view(DT_DOUBLE, SHAPE(teams * Q_REPORTED), all->measured);
+    stage_output(
+        ret, "dq",
+        tensor_view(DT_FLOAT, SHAPE(agents, args->batch, args->length), all->answer));
+    stage_output(ret, "priorities",
+                 tensor_view(DT_FLOAT, SHAPE(teams, args->batch), all->priority));
+    stage_output(ret, "measured",
+                 tensor_view(DT_DOUBLE, SHAPE(teams * Q_REPORTED), all->measured));
     return 0;
 }

@@ -46,7 +46,8 @@ int algo_run_each(struct session *s, struct operation *const *ops, size_t n,
     for (size_t i = 0; rc == 0 && i < n; i++) {
         const struct run_args run = {.targets = &ops[i], .n_targets = 1, .key = key};
 
-        rc = session_run(s, &run, NULL, err);
+        if (ops[i] != NULL)
+            rc = session_run(s, &run, NULL, err);
     }
     return rc;
 }

@@ -8,15 +8,26 @@
 
 #define ALIGN_FLOATS 16 /* 64 bytes */
 
-int rows_check(const struct stage_args *args, size_t n_agents, struct err *err)
+static int check(const struct stage_args *args, int fits, const char *what,
+                 size_t n_agents, struct err *err)
 {
-    if (args->batch < 1 || args->length != 1 || args->store == NULL)
-        return err_set(err, ERR_ARG, "stage %s: rows of single steps expected",
-                       args->stage->name);
+    if (args->batch < 1 || !fits || args->store == NULL)
+        return err_set(err, ERR_ARG, "stage %s: rows of %s expected", args->stage->name,
+                       what);
     if (args->groups != 1 && args->groups != (int64_t)n_agents)
         return err_set(err, ERR_ARG, "stage %s: %lld groups of rows for %zu agents",
                        args->stage->name, (long long)args->groups, n_agents);
     return 0;
+}
+
+int rows_check(const struct stage_args *args, size_t n_agents, struct err *err)
+{
+    return check(args, args->length == 1, "single steps", n_agents, err);
+}
+
+int rows_check_episodes(const struct stage_args *args, size_t n_agents, struct err *err)
+{
+    return check(args, args->length >= 1, "episodes", n_agents, err);
 }
 
 int rows_check_symmetry(const struct space *agents, size_t n_agents, size_t self,
@@ -53,8 +64,19 @@ int rows_allocate(void **memory, size_t floats, int64_t rows, struct err *err)
     free(*memory);
     *memory = mem_aligned(floats * sizeof(float));
     if (*memory == NULL)
-        return err_set(err, ERR_NOMEM, "no memory for a batch of %lld rows",
-                       (long long)rows);
+        return err_set(err, ERR_NOMEM, "no memory for %lld rows", (long long)rows);
+    return 0;
+}
+
+int rows_reserve(void **memory, int64_t *room, int64_t rows, size_t floats,
+                 struct err *err)
+{
+    if (rows <= *room)
+        return 0;
+    *room = 0;
+    if (rows_allocate(memory, floats, rows, err) < 0)
+        return ERR_NOMEM;
+    *room = rows;
     return 0;
 }
 
@@ -132,4 +154,10 @@ void stage_scalar(struct stage_result *ret, const char *name, double value)
 {
     ret->scalar[ret->n_scalars].name = name;
     ret->scalar[ret->n_scalars++].value = value;
+}
+
+void stage_output(struct stage_result *ret, const char *name, struct tensor value)
+{
+    ret->output[ret->n_outputs].name = name;
+    ret->output[ret->n_outputs++].value = value;
 }

@@ -7,9 +7,10 @@
 
 #include "agent/algo/algo.h"
 
-/* Checks that the request has rows of single steps, with G equal to 1 or n_agents.
- * ERR_ARG. */
+/* Check that the request has rows of single steps, or of episodes, with G equal to 1 or
+ * n_agents. ERR_ARG. */
 int rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
+int rows_check_episodes(const struct stage_args *args, size_t n_agents, struct err *err);
 /* For algorithms that read each other's proposals: refuses a learner without symmetry
  * beside one with it, since proposals for turned rows do not fit a critic that sees the
  * rows as stored. ERR_CONFIG. */
@@ -26,6 +27,9 @@ uint8_t *rows_take_bytes(float *base, size_t *used, size_t n);
 /* Replaces *memory by room for a batch's floats, 64-byte aligned. ERR_NOMEM: *memory is
  * NULL. rows: of the batch, for the message. */
 int rows_allocate(void **memory, size_t floats, int64_t rows, struct err *err);
+/* The same only if there is less room than for `rows` rows: *room, which it sets. */
+int rows_reserve(void **memory, int64_t *room, int64_t rows, size_t floats,
+                 struct err *err);
 
 /* Another agent's output (G, B, width) in an earlier stage of the update, the part of
  * `group`; borrowed until the next look-up. ERR_PROTOCOL, ERR_SHAPE. */
@@ -63,6 +67,8 @@ void rows_targets(float *y, const float *reward, const float *terminated,
  * no part of the loss. td is changed in place. */
 void rows_priorities(float *td, const float *weight, int64_t n, struct stage_result *ret);
 
+/* Add to a stage's result. */
 void stage_scalar(struct stage_result *ret, const char *name, double value);
+void stage_output(struct stage_result *ret, const char *name, struct tensor value);
 
 #endif

@@ -10,9 +10,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { MAX_CHOICES = 4096 };
 
 static const struct stage masac_stages[] = {
     {.name = "propose", .runner = STAGE_LEARNERS, .repeat_from = 0},
@@ -83,12 +80,8 @@ static int reserve(struct algo *a, int64_t n, struct places *ret, struct err *er
 {
     const size_t floats = lay_out(a, (size_t)n, NULL, ret);
 
-    if (n > a->act_rows) {
-        a->act_rows = 0;
-        if (rows_allocate(&a->act_memory, floats, n, err) < 0)
-            return ERR_NOMEM;
-        a->act_rows = n;
-    }
+    if (rows_reserve(&a->act_memory, &a->act_rows, n, floats, err) < 0)
+        return ERR_NOMEM;
     (void)lay_out(a, (size_t)n, a->act_memory, ret);
     return 0;
 }
@@ -165,10 +158,7 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
 
 /* ---- building ---- */
 
-static int is_alone(const struct agent_config *c)
-{
-    return strcmp(c->algorithm, "isac") == 0;
-}
+enum variant { ISAC, MASAC };
 
 static int check(const struct algo_args *args, struct err *err)
 {
@@ -177,17 +167,17 @@ static int check(const struct algo_args *args, struct err *err)
 
     if (rc == 0)
         rc = check_agent_id(args->config, err);
-    if (rc == 0 && !is_alone(args->config))
+    if (rc == 0 && args->ops->variant == MASAC)
         rc = rows_check_symmetry(args->agents, args->n_agents, args->self, err);
     if (rc < 0)
         return rc;
     if (self->box
             ? !(isfinite(self->low) && isfinite(self->high) && self->low < self->high)
-            : choices_count(self, MAX_CHOICES) == 0)
+            : choices_count(self, CHOICES_MAX) == 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "%s needs discrete actions, of at most %d choices, or "
                           "continuous ones with bounds",
-                          args->config->algorithm, MAX_CHOICES);
+                          args->config->algorithm, CHOICES_MAX);
     return 0;
 }
 
@@ -206,6 +196,7 @@ static void sac_free(struct algo *a)
         return;
     free(a->batch.memory);
     free(a->act_memory);
+    free(a->feeds.list);
     free(a->allowed_choices);
     free(a->columns.obs);
     seen_done(&a->seen);
@@ -228,9 +219,9 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->n_agents = args->n_agents;
     a->self = args->self;
     a->share = args->share;
-    a->n_choices = self->box ? 0 : choices_count(self, MAX_CHOICES);
+    a->n_choices = self->box ? 0 : choices_count(self, CHOICES_MAX);
     a->masked = self->masked && !self->box;
-    a->one_stage = is_alone(args->config);
+    a->one_stage = args->ops->variant == ISAC;
     a->n_values = self->box ? self->width : a->n_choices;
     a->n_log_probs = self->box ? 1 : a->n_choices;
     seen_init(&a->seen, args, a->one_stage || args->config->critic.input == CRITIC_OWN);
@@ -267,15 +258,15 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 {
     struct operation *const ops[] = {a->init_variables, a->init_targets};
 
-    return algo_run_each(s, ops, a->init_targets != NULL ? 2 : 1, key, err);
+    return algo_run_each(s, ops, 2, key, err);
 }
 
-#define SOFT_ACTOR_CRITIC(NAME)                                                          \
+#define SOFT_ACTOR_CRITIC(NAME, VARIANT)                                                 \
     {                                                                                    \
-        .name = NAME, .build = build, .free = sac_free, .stages = stages,                \
-        .reads = sac_reads, .lives = lives, .init = init, .act = act,                    \
+        .name = NAME, .variant = (VARIANT), .build = build, .free = sac_free,            \
+        .stages = stages, .reads = sac_reads, .lives = lives, .init = init, .act = act,  \
         .stage = sac_stage,                                                              \
     }
 
-const struct algo_ops isac_ops = SOFT_ACTOR_CRITIC("isac");
-const struct algo_ops masac_ops = SOFT_ACTOR_CRITIC("masac");
+const struct algo_ops isac_ops = SOFT_ACTOR_CRITIC("isac", ISAC);
+const struct algo_ops masac_ops = SOFT_ACTOR_CRITIC("masac", MASAC);

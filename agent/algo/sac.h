@@ -136,7 +136,6 @@ struct algo {
     struct live live[SAC_LIVES];
     struct reward_scale scale;
 
-    float live_value[SAC_LIVES]; /* as of the request under way */
     struct feeds feeds;
     struct sac_batch batch;
     struct sac_columns columns;

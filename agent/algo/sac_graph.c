@@ -48,8 +48,8 @@ static void make_step_lives(struct algo *a)
 
     live_rates(g, c, &l[SAC_ACTOR_RATE], &l[SAC_CRITIC_RATE]);
     l[SAC_ALPHA_RATE] = l[SAC_ACTOR_RATE];
-    l[SAC_CLIP_NORM] = live_new(g, "clip_norm", c->clip_norm);
-    live_constant(g, &l[SAC_CLIP_NORM], c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm");
+    l[SAC_CLIP_NORM] =
+        live_fed(g, "clip_norm", c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm");
 }
 
 /* Makes the live settings of targets and losses. */
@@ -62,8 +62,7 @@ static void make_lives(struct algo *a)
     struct live *l = a->live;
     struct graph *g = a->graph;
 
-    l[SAC_POLYAK] = live_new(g, "polyak", c->polyak);
-    live_constant(g, &l[SAC_POLYAK], c->polyak, 0, "polyak");
+    l[SAC_POLYAK] = live_fed(g, "polyak", c->polyak, 0, "polyak");
     l[SAC_DISCOUNT] = live_new(g, "discount", c->discount);
     l[SAC_TARGET_ENTROPY] = live_new(
         g, box ? "settings.target_entropy_each" : "settings.target_entropy_share",

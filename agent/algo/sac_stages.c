@@ -170,20 +170,6 @@ static void feed_noise(struct algo *a, const struct stage_args *args, const char
     feeds_add(&a->feeds, a->policy.noise, a->batch.noise, n, width);
 }
 
-static int run(struct algo *a, struct session *s, const struct output *fetches, size_t n,
-               struct operation *const *targets, size_t n_targets, struct tensor *values,
-               struct err *err)
-{
-    const struct run_args args = {.feeds = a->feeds.list,
-                                  .n_feeds = a->feeds.n,
-                                  .fetches = fetches,
-                                  .n_fetches = n,
-                                  .targets = targets,
-                                  .n_targets = n_targets};
-
-    return session_run(s, &args, values, err);
-}
-
 /* ---- propose ---- */
 
 /* Runs the policy at the agent's next observations of n rows, under the newest draw of
@@ -207,7 +193,7 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
     feeds_add(&a->feeds, a->observation, b->obs, n, a->seen.input);
     feed_noise(a, args, "next", n);
     feed_allowed(a, args, a->columns.next_allowed, rows, n);
-    rc = run(a, s, fetches, 2, NULL, 0, values, err);
+    rc = feeds_fetch(&a->feeds, s, fetches, values, 2, err);
     if (rc == 0 && !box) {
         rng_uniform_f32(rng_key_derive(args->key, "next"), args->counter, 0, b->noise,
                         (size_t)n);
@@ -231,13 +217,12 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
         rc = propose_at(a, s, args, args->rows, groups * batch, err);
     if (rc < 0)
         return rc;
-    ret->n_outputs = 2;
-    ret->output[0].name = "action";
-    ret->output[0].value = tensor_view(DT_FLOAT, SHAPE(groups, batch, sac_self(a)->width),
-                                       a->batch.proposal);
-    ret->output[1].name = "log_prob";
-    ret->output[1].value =
-        tensor_view(DT_FLOAT, SHAPE(groups, batch, a->n_log_probs), a->batch.log_prob);
+    stage_output(ret, "action",
+                 tensor_view(DT_FLOAT, SHAPE(groups, batch, sac_self(a)->width),
+                             a->batch.proposal));
+    stage_output(
+        ret, "log_prob",
+        tensor_view(DT_FLOAT, SHAPE(groups, batch, a->n_log_probs), a->batch.log_prob));
     return 0;
 }
 
@@ -313,7 +298,7 @@ static int run_next_value(struct algo *a, struct session *s,
     feeds_add(&a->feeds, a->next_log_prob, b->log_prob, n, a->n_log_probs);
     if (sac_is_box(a))
         feed_action(a, n);
-    return run(a, s, &a->next_value, 1, NULL, 0, &value, err);
+    return feeds_fetch(&a->feeds, s, &a->next_value, &value, 1, err);
 }
 
 /* ---- steps ---- */
@@ -321,61 +306,30 @@ static int run_next_value(struct algo *a, struct session *s,
 static const struct share_range critic_step = {SAC_CRITIC, 1},
                                 policy_step = {SAC_ACTOR, 2}; /* and the temperature */
 
-#define MAX_FETCHED 5
-struct fetched { /* scalars of a run, and the names to report them by */
-    size_t n;
-    const char *name[MAX_FETCHED];
-    struct output x[MAX_FETCHED];
-    float scalar[MAX_FETCHED];
-    struct tensor value[MAX_FETCHED + 1]; /* then the critics' errors, if fetched */
-};
-
-static void fetch(struct fetched *f, const char *name, struct output x)
-{
-    f->name[f->n] = name;
-    f->x[f->n] = x;
-    f->value[f->n] = tensor_scalar_f32(&f->scalar[f->n]);
-    f->n++;
-}
-
-static void report(const struct fetched *f, struct stage_result *ret)
-{
-    for (size_t i = 0; i < f->n; i++)
-        stage_scalar(ret, f->name[i], (double)f->scalar[i]);
-}
-
-/* Makes the step with the feeds collected. In a group that shares parameters, a member
- * writes its gradients, and the ps makes the step with their mean. error: NULL, or
- * receives the critics' errors (B). */
+/* Makes the step with the feeds and fetches collected, and reports what was fetched. In a
+ * group that shares parameters, a member writes its gradients, and the ps makes the step
+ * with their mean. */
 static int run_step(struct algo *a, struct session *s, const struct stage_args *args,
-                    struct share_range step, struct fetched *f, float *error,
-                    struct err *err)
+                    struct share_range step, struct fetches *fetched,
+                    struct stage_result *ret, struct err *err)
 {
     static const char *const norms[SAC_STEPS] = {"critic_grad_norm", "actor_grad_norm"};
-    struct output fetches[MAX_FETCHED + 1];
-    struct run_args run = {.fetches = fetches};
+    struct run_args run;
+    int rc;
 
     if (share_makes_steps(a->share)) {
-        feeds_live(&a->feeds, &a->live[SAC_CLIP_NORM], &a->live_value[SAC_CLIP_NORM]);
+        feeds_live(&a->feeds, &a->live[SAC_CLIP_NORM]);
         for (size_t i = step.first; i < step.first + step.n; i++)
-            feeds_live(&a->feeds, &a->live[SAC_CRITIC_RATE + i],
-                       &a->live_value[SAC_CRITIC_RATE + i]);
-        fetch(f, norms[step.first], a->norm[step.first]);
+            feeds_live(&a->feeds, &a->live[SAC_CRITIC_RATE + i]);
+        fetch_scalar(fetched, norms[step.first], a->norm[step.first]);
     }
-    memcpy(fetches, f->x, f->n * sizeof(*fetches));
-    fetches[f->n] = a->error;
-    f->value[f->n] = tensor_view(DT_FLOAT, SHAPE(args->batch, 1), error);
-    run.n_fetches = f->n + (error != NULL);
-    run.feeds = a->feeds.list;
-    run.n_feeds = a->feeds.n;
-    if (a->share != NULL)
-        return share_is_ps(a->share)
-                   ? share_apply(a->share, step, s, &run, f->value, args, err)
-                   : share_gradients(a->share, step, s, &run, f->value, args,
-                                     a->batch.divisor, err);
+    run = collected_run(&a->feeds, fetched, args);
     run.targets = &a->train[step.first];
     run.n_targets = step.n;
-    return session_run(s, &run, f->value, err);
+    rc = share_step(a->share, step, s, &run, fetched->value, args, a->batch.divisor, err);
+    if (rc == 0)
+        fetches_report(fetched, ret);
+    return rc;
 }
 
 /* B: loss and mean Q before the update, gradient norm; with importance weights also
@@ -385,7 +339,7 @@ static int run_critic(struct algo *a, struct session *s, const struct stage_args
 {
     const int64_t n = args->batch;
     struct sac_batch *b = &a->batch;
-    struct fetched f = {0};
+    struct fetches f = {0};
     int rc;
 
     feeds_begin(&a->feeds);
@@ -393,16 +347,14 @@ static int run_critic(struct algo *a, struct session *s, const struct stage_args
     feed_action(a, n);
     feeds_add(&a->feeds, a->target, b->target, n, 1);
     feeds_add(&a->feeds, a->weight, b->weight, n, 1);
-    fetch(&f, "critic_loss", a->critic_loss);
-    fetch(&f, "q_mean", a->q_mean);
-    rc = run_step(a, s, args, critic_step, &f, args->weights != NULL ? b->error : NULL,
-                  err);
-    if (rc < 0)
-        return rc;
-    report(&f, ret);
+    fetch_scalar(&f, "critic_loss", a->critic_loss);
+    fetch_scalar(&f, "q_mean", a->q_mean);
     if (args->weights != NULL)
+        fetch_into(&f, a->error, tensor_view(DT_FLOAT, SHAPE(n, 1), b->error));
+    rc = run_step(a, s, args, critic_step, &f, ret, err);
+    if (rc == 0 && args->weights != NULL)
         rows_priorities(b->error, b->weight, n, ret);
-    return 0;
+    return rc;
 }
 
 /* A and B. */
@@ -424,7 +376,7 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
                       1);
     reward_scale_apply(&scale, b->reward, n);
     rows_targets(b->target, b->reward, b->terminated, b->next_value,
-                 a->live_value[SAC_DISCOUNT], n, ret);
+                 a->live[SAC_DISCOUNT].value, n, ret);
     gather(a, args, rows, n);
     return run_critic(a, s, args, ret, err);
 }
@@ -436,8 +388,7 @@ static int run_actor(struct algo *a, struct session *s, const struct stage_args 
                      const uint64_t *rows, struct stage_result *ret, struct err *err)
 {
     const int64_t n = args->batch;
-    struct fetched f = {0};
-    int rc;
+    struct fetches f = {0};
 
     feeds_begin(&a->feeds);
     feeds_columns(&a->feeds, a->observation, a->batch.state + a->seen.own_obs, n,
@@ -446,23 +397,19 @@ static int run_actor(struct algo *a, struct session *s, const struct stage_args 
     feeds_add(&a->feeds, a->weight, a->batch.weight, n, 1);
     feed_noise(a, args, "now", n);
     feed_allowed(a, args, a->columns.allowed, rows, n);
-    feeds_live(&a->feeds, &a->live[SAC_TARGET_ENTROPY],
-               &a->live_value[SAC_TARGET_ENTROPY]);
-    fetch(&f, "actor_loss", a->actor_loss);
-    fetch(&f, "entropy", a->entropy);
-    fetch(&f, "alpha", a->alpha);
-    rc = run_step(a, s, args, policy_step, &f, NULL, err);
-    if (rc == 0)
-        report(&f, ret);
-    return rc;
+    feeds_live(&a->feeds, &a->live[SAC_TARGET_ENTROPY]);
+    fetch_scalar(&f, "actor_loss", a->actor_loss);
+    fetch_scalar(&f, "entropy", a->entropy);
+    fetch_scalar(&f, "alpha", a->alpha);
+    return run_step(a, s, args, policy_step, &f, ret, err);
 }
 
 /* E */
 static int move_targets(struct algo *a, struct session *s, struct err *err)
 {
     feeds_begin(&a->feeds);
-    feeds_live(&a->feeds, &a->live[SAC_POLYAK], &a->live_value[SAC_POLYAK]);
-    return run(a, s, NULL, 0, &a->update_targets, 1, NULL, err);
+    feeds_live(&a->feeds, &a->live[SAC_POLYAK]);
+    return feeds_run(&a->feeds, s, a->update_targets, err);
 }
 
 /* ---- agents that share parameters ---- */
@@ -476,15 +423,11 @@ static int is_critic_step(const struct stage_args *args)
 static int apply(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {
-    struct fetched f = {0};
-    int rc;
+    struct fetches f = {0};
 
     feeds_begin(&a->feeds);
-    rc = run_step(a, s, args, is_critic_step(args) ? critic_step : policy_step, &f, NULL,
-                  err);
-    if (rc == 0)
-        report(&f, ret);
-    return rc;
+    return run_step(a, s, args, is_critic_step(args) ? critic_step : policy_step, &f, ret,
+                    err);
 }
 
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
@@ -529,7 +472,7 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
 int sac_stage(struct algo *a, struct session *s, const struct stage_args *args,
               struct stage_result *ret, struct err *err)
 {
-    int rc = lives_read(a->live, SAC_LIVES, s, args->step, a->live_value, err);
+    int rc = lives_read(a->live, SAC_LIVES, s, args->step, err);
 
     if (rc < 0)
         return rc;

@@ -34,18 +34,13 @@ void agent_id_put(const struct agent_id *id, float *x, int64_t n, int64_t stride
 
 /* ---- the list ---- */
 
-static int is_listed(const struct seen *s, size_t agent)
+/* Adds the agent if it is not listed. */
+static void add(struct seen *s, size_t agent)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->agent[i] == agent)
-            return 1;
-    return 0;
-}
-
-static void add(struct seen *s, size_t agent)
-{
-    if (!is_listed(s, agent))
-        s->agent[s->n++] = agent;
+            return;
+    s->agent[s->n++] = agent;
 }
 
 static void list_all(struct seen *s, const struct algo_args *args)

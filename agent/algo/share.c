@@ -432,6 +432,20 @@ int share_apply(struct share *s, struct share_range parts, struct session *sessi
     return r < 0 ? r : write_values(s, session, args, first, end, err);
 }
 
+int share_step(struct share *s, struct share_range parts, struct session *session,
+               const struct run_args *run, struct tensor *values,
+               const struct stage_args *args, float weight, struct err *err)
+{
+    struct run_args rest = *run;
+
+    if (s == NULL)
+        return session_run(session, run, values, err);
+    rest.n_targets = 0;
+    return share_is_ps(s)
+               ? share_apply(s, parts, session, &rest, values, args, err)
+               : share_gradients(s, parts, session, &rest, values, args, weight, err);
+}
+
 int share_assign(struct share *s, struct share_range parts, struct session *session,
                  const struct stage_args *args, struct err *err)
 {

@@ -124,6 +124,11 @@ int share_gradients(struct share *s, struct share_range parts, struct session *s
 int share_apply(struct share *s, struct share_range parts, struct session *session,
                 const struct run_args *run, struct tensor *values,
                 const struct stage_args *args, struct err *err);
+/* The step of one or the other; of an agent without a group (s NULL), `run` itself, whose
+ * targets are the optimisers' steps. Groups leave those out. */
+int share_step(struct share *s, struct share_range parts, struct session *session,
+               const struct run_args *run, struct tensor *values,
+               const struct stage_args *args, float weight, struct err *err);
 /* Members, stage `assign`: copies the slot's values into the variables. */
 int share_assign(struct share *s, struct share_range parts, struct session *session,
                  const struct stage_args *args, struct err *err);

@@ -138,6 +138,13 @@ struct operation *graph_operation(const struct graph *g, const char *name); /* o
 /* "x:0", TensorFlow's get_tensor_by_name. ERR_NOT_FOUND, ERR_ARG (no ":index"). */
 int graph_tensor(const struct graph *g, const char *name, struct output *ret,
                  struct err *err);
+/* The same for names that users type: errors end with "; did you mean 'x:0'?" if a name is
+ * similar. */
+int lookup_tensor(const struct graph *g, const char *name, struct output *ret,
+                  struct err *err);
+/* The same for an operation ("train/Adam"). ERR_NOT_FOUND. */
+int lookup_operation(const struct graph *g, const char *name, struct operation **ret,
+                     struct err *err);
 
 /* ---- scopes; each enter is paired with one leave ---- */
 

@@ -35,6 +35,12 @@ int shape_same(const struct shape_args *args)
     return 0;
 }
 
+int shape_declared(const struct shape_args *args)
+{
+    args->out[0] = *attr_shape(args->op, "shape");
+    return 0;
+}
+
 int shape_scalar(const struct shape_args *args)
 {
     for (int i = 0; i < operation_n_outputs(args->op); i++)
@@ -51,7 +57,6 @@ int shape_vector(const struct shape_args *args)
 
 int shape_none(const struct shape_args *args)
 {
-    (void)args;
     return 0;
 }
 
@@ -186,18 +191,12 @@ uint64_t range_length(int64_t start, int64_t limit, int64_t delta)
 int grad_none(struct graph *g, struct operation *op, const struct output *grad_out,
               struct output *grad_in)
 {
-    (void)g;
-    (void)op;
-    (void)grad_out;
-    (void)grad_in;
     return 0;
 }
 
 int grad_missing(struct graph *g, struct operation *op, const struct output *grad_out,
                  struct output *grad_in)
 {
-    (void)grad_out;
-    (void)grad_in;
     return graph_fail(g, ERR_UNSUPPORTED,
                       "No gradient defined for operation '%s' (op type: %s)",
                       operation_name(op), operation_type(op));

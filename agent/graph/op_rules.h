@@ -31,6 +31,7 @@ const struct shape *attr_shape(const struct operation *op, const char *name);
 /* ---- shape rules ---- */
 /* every output has the shape of input 0 */
 int shape_same(const struct shape_args *args);
+int shape_declared(const struct shape_args *args);         /* the attribute `shape` */
 int shape_scalar(const struct shape_args *args);           /* every output is a scalar */
 int shape_broadcast_inputs(const struct shape_args *args); /* of inputs 0 and 1 */
 /* all inputs and outputs have the same shape */
@@ -64,6 +65,13 @@ int64_t slice_range(int64_t d, int64_t begin, int64_t end, int64_t stride, int f
 #define GRAD(name)                                                                       \
     static int name(struct graph *g, struct operation *op,                               \
                     const struct output *grad_out, struct output *grad_in)
+/* A whole rule, of an op with one input that has a gradient: `gradient` computes it. */
+#define GRAD_ONE(name, gradient)                                                         \
+    GRAD(name)                                                                           \
+    {                                                                                    \
+        grad_in[0] = (gradient);                                                         \
+        return grad_done(grad_in, 1);                                                    \
+    }
 int grad_none(struct graph *g, struct operation *op, const struct output *grad_out,
               struct output *grad_in); /* no input gets a gradient */
 /* ERR_UNSUPPORTED: TensorFlow has no gradient either. */

@@ -8,12 +8,6 @@
 
 /* ---- constants and pass-through ---- */
 
-static int placeholder_shape(const struct shape_args *args)
-{
-    args->out[0] = *attr_shape(args->op, "shape");
-    return 0;
-}
-
 static int const_shape(const struct shape_args *args)
 {
     const struct tensor *value = &operation_attr(args->op, "value")->tensor;
@@ -39,8 +33,6 @@ static int placeholder_with_default_shape(const struct shape_args *args)
 
 GRAD(identity_grad)
 {
-    (void)g;
-    (void)op;
     grad_in[0] = grad_out[0];
     return 0;
 }
@@ -49,7 +41,6 @@ GRAD(check_numerics_grad)
 {
     struct op_builder *b = op_begin(g, "CheckNumerics", NULL);
 
-    (void)op;
     op_input(b, grad_out[0]);
     op_attr_string(b, "message",
                    "Not a number (NaN) or infinity (Inf) values detected in gradient.");
@@ -149,7 +140,6 @@ static int fill_shape(const struct shape_args *args)
 
 GRAD(fill_grad)
 {
-    (void)op;
     grad_in[1] = reduce(g, "Sum", grad_out[0], NULL, 0, 0, NULL);
     return grad_done(grad_in + 1, 1);
 }
@@ -404,7 +394,7 @@ GRAD(tile_grad)
 /* ---- the rows ---- */
 
 static const struct op_def rows[] = {
-    {"Placeholder", OP_NO_GRADIENT, placeholder_shape, NULL,
+    {"Placeholder", OP_NO_GRADIENT, shape_declared, NULL,
      "-> output:dtype; dtype:type, shape:shape=unknown"},
     {"PlaceholderWithDefault", 0, placeholder_with_default_shape, identity_grad,
      "input:dtype -> output:dtype; dtype:type, shape:shape"},

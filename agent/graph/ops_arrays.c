@@ -11,8 +11,6 @@
  * from a file. */
 GRAD(array_grad)
 {
-    (void)grad_out;
-    (void)grad_in;
     return graph_fail(
         g, ERR_UNSUPPORTED,
         "'%s' uses a tensor array or a stack: gradients through these are not "

@@ -297,12 +297,8 @@ static int max_pool_grad_grad_shape(const struct shape_args *args)
     return rc;
 }
 
-GRAD(max_pool_grad)
-{
-    grad_in[0] =
-        windowed(g, "MaxPoolGrad", op, input_of(op, 0), output_of(op, 0), grad_out[0]);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(max_pool_grad,
+         windowed(g, "MaxPoolGrad", op, input_of(op, 0), output_of(op, 0), grad_out[0]))
 
 static int second_grad(struct graph *g, struct operation *op, const char *type,
                        struct output d, struct output *grad_in)

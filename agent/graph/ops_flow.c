@@ -40,8 +40,6 @@ static int loop_cond_shape(const struct shape_args *args)
 /* TensorFlow builds a second loop. Here, such a loop can only be imported from a file. */
 GRAD(loop_grad)
 {
-    (void)grad_out;
-    (void)grad_in;
     return graph_fail(
         g, ERR_UNSUPPORTED,
         "'%s' is part of a while loop: gradients through loops are not built "

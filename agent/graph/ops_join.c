@@ -308,11 +308,7 @@ GRAD(split_grad)
     return grad_done(grad_in + 1, 1);
 }
 
-GRAD(split_v_grad)
-{
-    grad_in[0] = join_pieces(g, op, input_of(op, 2), grad_out);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(split_v_grad, join_pieces(g, op, input_of(op, 2), grad_out))
 
 /* ---- the rows ---- */
 

@@ -160,11 +160,7 @@ GRAD(floor_mod_grad)
 
 /* ---- one input ---- */
 
-GRAD(neg_grad)
-{
-    grad_in[0] = unary(g, "Neg", grad_out[0], NULL);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(neg_grad, unary(g, "Neg", grad_out[0], NULL))
 
 GRAD(square_grad)
 {
@@ -177,17 +173,9 @@ GRAD(square_grad)
     return grad_done(grad_in, 1);
 }
 
-GRAD(sqrt_grad)
-{
-    grad_in[0] = binary(g, "SqrtGrad", output_of(op, 0), grad_out[0], NULL);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(sqrt_grad, binary(g, "SqrtGrad", output_of(op, 0), grad_out[0], NULL))
 
-GRAD(rsqrt_grad)
-{
-    grad_in[0] = binary(g, "RsqrtGrad", output_of(op, 0), grad_out[0], NULL);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(rsqrt_grad, binary(g, "RsqrtGrad", output_of(op, 0), grad_out[0], NULL))
 
 /* SqrtGrad(y, d) = d / (2 y) */
 GRAD(sqrt_grad_grad)
@@ -212,11 +200,7 @@ GRAD(rsqrt_grad_grad)
     return grad_done(grad_in, 2);
 }
 
-GRAD(exp_grad)
-{
-    grad_in[0] = binary(g, "Mul", grad_out[0], output_of(op, 0), "mul");
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(exp_grad, binary(g, "Mul", grad_out[0], output_of(op, 0), "mul"))
 
 GRAD(log_grad)
 {
@@ -237,17 +221,10 @@ GRAD(abs_grad)
     return grad_done(grad_in, 1);
 }
 
-GRAD(sign_grad)
-{
-    grad_in[0] = zeros_as(g, input_of(op, 0));
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(sign_grad, zeros_as(g, input_of(op, 0)))
 
-GRAD(reciprocal_grad)
-{
-    grad_in[0] = binary(g, "ReciprocalGrad", output_of(op, 0), grad_out[0], NULL);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(reciprocal_grad,
+         binary(g, "ReciprocalGrad", output_of(op, 0), grad_out[0], NULL))
 
 /* ReciprocalGrad(y, d) = -d y^2 */
 GRAD(reciprocal_grad_grad)

@@ -79,11 +79,7 @@ GRAD(bias_add_grad_grad)
 
 /* ---- activations: <Op>Grad(gradients, features or outputs) ---- */
 
-GRAD(relu_grad)
-{
-    grad_in[0] = binary(g, "ReluGrad", grad_out[0], output_of(op, 0), NULL);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(relu_grad, binary(g, "ReluGrad", grad_out[0], output_of(op, 0), NULL))
 
 GRAD(relu_grad_grad)
 {
@@ -103,11 +99,7 @@ static struct output leaky_grad_node(struct graph *g, const struct operation *op
     return (struct output){op_finish(b), 0};
 }
 
-GRAD(leaky_relu_grad)
-{
-    grad_in[0] = leaky_grad_node(g, op, grad_out[0], input_of(op, 0));
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(leaky_relu_grad, leaky_grad_node(g, op, grad_out[0], input_of(op, 0)))
 
 GRAD(leaky_relu_grad_grad)
 {
@@ -116,11 +108,7 @@ GRAD(leaky_relu_grad_grad)
     return grad_done(grad_in, 2);
 }
 
-GRAD(elu_grad)
-{
-    grad_in[0] = binary(g, "EluGrad", grad_out[0], output_of(op, 0), NULL);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(elu_grad, binary(g, "EluGrad", grad_out[0], output_of(op, 0), NULL))
 
 /* EluGrad(d, y) = d (y + 1) below zero, d above */
 GRAD(elu_grad_grad)
@@ -134,11 +122,7 @@ GRAD(elu_grad_grad)
     return grad_done(grad_in, 2);
 }
 
-GRAD(softplus_grad)
-{
-    grad_in[0] = binary(g, "SoftplusGrad", grad_out[0], input_of(op, 0), NULL);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(softplus_grad, binary(g, "SoftplusGrad", grad_out[0], input_of(op, 0), NULL))
 
 /* SoftplusGrad(d, x) = d sigmoid(x); sigmoid' = 1 / (exp(-x) + 2 + exp(x)) */
 GRAD(softplus_grad_grad)
@@ -154,11 +138,7 @@ GRAD(softplus_grad_grad)
     return grad_done(grad_in, 2);
 }
 
-GRAD(tanh_grad)
-{
-    grad_in[0] = binary(g, "TanhGrad", output_of(op, 0), grad_out[0], NULL);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(tanh_grad, binary(g, "TanhGrad", output_of(op, 0), grad_out[0], NULL))
 
 /* TanhGrad(y, d) = d (1 - y^2) */
 GRAD(tanh_grad_grad)
@@ -172,11 +152,7 @@ GRAD(tanh_grad_grad)
     return grad_done(grad_in, 2);
 }
 
-GRAD(sigmoid_grad)
-{
-    grad_in[0] = binary(g, "SigmoidGrad", output_of(op, 0), grad_out[0], NULL);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(sigmoid_grad, binary(g, "SigmoidGrad", output_of(op, 0), grad_out[0], NULL))
 
 /* SigmoidGrad(y, d) = d y (1 - y) */
 GRAD(sigmoid_grad_grad)
@@ -221,11 +197,7 @@ GRAD(log_softmax_grad)
     return grad_done(grad_in, 1);
 }
 
-GRAD(l2_loss_grad)
-{
-    grad_in[0] = binary(g, "Mul", input_of(op, 0), grad_out[0], "mul");
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(l2_loss_grad, binary(g, "Mul", input_of(op, 0), grad_out[0], "mul"))
 
 static int cross_entropy_shape(const struct shape_args *args)
 {
@@ -293,11 +265,7 @@ GRAD(cross_entropy_grad)
     return grad_done(grad_in, 2);
 }
 
-GRAD(sparse_cross_entropy_grad)
-{
-    grad_in[0] = logits_grad(g, op, grad_out);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(sparse_cross_entropy_grad, logits_grad(g, op, grad_out))
 
 /* ---- update ops of optimisers ---- */
 

@@ -101,11 +101,7 @@ static struct output sum_grad_of(struct graph *g, struct operation *op, struct o
     return binary(g, "Tile", binary(g, "Reshape", d, kept, NULL), times, NULL);
 }
 
-GRAD(sum_grad)
-{
-    grad_in[0] = sum_grad_of(g, op, grad_out[0]);
-    return grad_done(grad_in, 1);
-}
+GRAD_ONE(sum_grad, sum_grad_of(g, op, grad_out[0]))
 
 GRAD(mean_grad)
 {

@@ -4,12 +4,6 @@
 
 #include <string.h>
 
-static int variable_shape(const struct shape_args *args)
-{
-    args->out[0] = *attr_shape(args->op, "shape");
-    return 0;
-}
-
 /* With validate_shape false the variable's shape could change, but its memory cannot. */
 static int assign_shape(const struct shape_args *args)
 {
@@ -83,8 +77,6 @@ static int assign_resource_shape(const struct shape_args *args)
 
 GRAD(read_resource_grad)
 {
-    (void)g;
-    (void)op;
     grad_in[0] = grad_out[0];
     return 0;
 }
@@ -127,7 +119,7 @@ static int diag_part_shape(const struct shape_args *args)
 /* Variable is the name that TensorFlow 0.12 gave to VariableV2. */
 #define VARIABLE(type)                                                                   \
     {                                                                                    \
-        type, OP_STATEFUL | OP_NO_GRADIENT, variable_shape, NULL,                        \
+        type, OP_STATEFUL | OP_NO_GRADIENT, shape_declared, NULL,                        \
             "-> ref:&dtype; shape:shape, dtype:type, container:string=, "                \
             "shared_name:string="                                                        \
     }

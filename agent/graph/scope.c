@@ -246,15 +246,6 @@ const char *graph_device_for(struct graph *g, const char *type)
     return s->device;
 }
 
-static struct colocation group_of(struct graph *g, const char *op_name)
-{
-    struct tensor_string *group = ARENA_NEW(&g->arena, struct tensor_string);
-    char *text = arena_printf(&g->arena, "loc:@%s", op_name);
-
-    *group = (struct tensor_string){text, strlen(text)};
-    return (struct colocation){1, group};
-}
-
 static void push_colocation(struct graph *g, struct colocation c)
 {
     ptr_list_push(&g->colocations, arena_memdup(&g->arena, &c, sizeof(c)));
@@ -262,7 +253,11 @@ static void push_colocation(struct graph *g, struct colocation c)
 
 void colocate_with_name_enter(struct graph *g, const char *op_name)
 {
-    push_colocation(g, group_of(g, op_name));
+    struct tensor_string *group = ARENA_NEW(&g->arena, struct tensor_string);
+    char *text = arena_printf(&g->arena, "loc:@%s", op_name);
+
+    *group = (struct tensor_string){text, strlen(text)};
+    push_colocation(g, (struct colocation){1, group});
 }
 
 void colocate_with_enter(struct graph *g, const struct operation *op)

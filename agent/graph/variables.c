@@ -15,7 +15,6 @@ static struct output glorot_uniform(struct graph *g, const struct initializer *s
 {
     double field = 1.0, fan_in = 1.0, fan_out = 1.0, limit;
 
-    (void)self;
     if (shape->rank == 1)
         fan_in = fan_out = (double)shape->dim[0];
     for (int i = 0; i + 2 < shape->rank; i++)
@@ -31,7 +30,6 @@ static struct output glorot_uniform(struct graph *g, const struct initializer *s
 static struct output zeros_build(struct graph *g, const struct initializer *self,
                                  enum dtype dtype, const struct shape *shape)
 {
-    (void)self;
     return zeros(g, dtype, shape, NULL);
 }
 

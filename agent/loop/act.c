@@ -1,4 +1,4 @@
-#include "agent/loop/fetch.h"
+#include "agent/loop/service_internal.h"
 
 #include "common/mem/copy.h"
 
@@ -208,6 +208,9 @@ int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
 
     if (s->self == s->n_agents)
         return err_set(err, ERR_STATE, "only agents act");
+    if (s->ops->act == NULL)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "clients run this agent's graph: it has no policy");
     if ((rc = msg_get_u64(&m->body, "mode", ACT_GREEDY, &mode, err)) < 0 ||
         (rc = read_obs(s, &m->body, &args, err)) < 0 ||
         (rc = read_allowed(s, &m->body, &args, err)) < 0 ||

@@ -328,7 +328,9 @@ static void join_group(struct service *s)
 static int build(struct service *s, int central, const struct world *world,
                  struct err *err)
 {
-    struct algo_args args = {.config = &s->config,
+    struct algo_args args = {.ops =
+                                 s->forced != NULL ? s->forced : algo_choose(&s->config),
+                             .config = &s->config,
                              .agents = s->agents,
                              .n_agents = s->n_agents,
                              .self = s->self,
@@ -342,7 +344,7 @@ static int build(struct service *s, int central, const struct world *world,
                              .prefix = *world->prefix != '\0' ? world->prefix : NULL};
     int rc;
 
-    s->ops = s->forced != NULL ? s->forced : algo_choose(&s->config);
+    s->ops = args.ops;
     if (s->ops == NULL)
         return err_set(err, ERR_CONFIG, "algorithm '%s' is not in this build",
                        s->config.algorithm);
@@ -355,15 +357,6 @@ static int build(struct service *s, int central, const struct world *world,
         rc = err_set(err, ERR_UNSUPPORTED, "algorithm '%s' cannot share parameters",
                      s->config.algorithm);
     return rc;
-}
-
-/* Declares the columns of the log that the stages will read. Call it after build. */
-static void declare_reads(struct service *s)
-{
-    if (s->ops->reads != NULL && (s->share == NULL || !share_is_ps(s->share)))
-        s->ops->reads(s->algo, &s->reads);
-    if (service_proposes(s))
-        proposals_reads(&s->proposals, &s->agents[s->self], &s->reads);
 }
 
 /* ---- the response ---- */
@@ -519,7 +512,7 @@ static void pack_reads(const struct reads *r, struct msg_out *out)
 static void pack_description(struct service *s, struct msg_out *out)
 {
     size_t n;
-    const struct stage *stages = s->ops->stages(s->algo, &n);
+    const struct stage *stages = service_stages(s, &n);
 
     msg_map(out, 9u + (graph_first_libm(s->graph) != NULL) + (s->share != NULL));
     msg_key(out, "variables");
@@ -573,7 +566,11 @@ int handle_configure(struct service *s, const struct msg *m, struct msg_out *out
         service_unconfigure(s);
         return rc;
     }
-    declare_reads(s);
+    /* the columns of the log that the stages will read */
+    if (s->ops->reads != NULL && (s->share == NULL || !share_is_ps(s->share)))
+        s->ops->reads(s->algo, &s->reads);
+    if (service_proposes(s))
+        proposals_reads(&s->proposals, &s->agents[s->self], &s->reads);
     s->state = SERVICE_CONFIGURED;
     msg_begin_response(out, m->id);
     pack_description(s, out);

@@ -1,5 +1,5 @@
 /* Tensors that a request for act or a stage asks for besides its answer, and `find`. */
-#include "agent/loop/fetch.h"
+#include "agent/loop/service_internal.h"
 
 #include "agent/graph/op_table.h"
 #include "common/mem/xmalloc.h"

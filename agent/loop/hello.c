@@ -1,4 +1,4 @@
-#include "agent/loop/hello.h"
+#include "agent/loop/service.h"
 
 #include "common/msg/protocol.h"
 #include "common/numerics/numerics.h"

@@ -1,8 +1,9 @@
-/* The request `import`: takes the graph of a MetaGraphDef instead of building an
- * algorithm's. */
+/* Graphs in TensorFlow's format: the request `import` takes the graph of a MetaGraphDef
+ * instead of building an algorithm's, `metagraph` exports the graph. */
 #include "agent/loop/service_internal.h"
 
 #include "agent/graph/op_table.h"
+#include "agent/saver/metagraph_export.h"
 #include "agent/saver/metagraph_import.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PREFIX = 4096, MAX_OTHER_OBJECTS = 64 };
+enum { MAX_PREFIX = 4096, MAX_OTHER_OBJECTS = 64, ENVELOPE_BYTES = 1024 };
 
 struct import_request {
     int restored;
@@ -54,24 +55,6 @@ static int open(struct service *s, const struct import_request *q,
 
 /* ---- the answer ---- */
 
-static void pack_input(struct output x, struct msg_out *out)
-{
-    char name[1280];
-
-    if (x.index == 0)
-        msg_str(out, operation_name(x.op));
-    else
-        msg_str(out, output_name(x, name, sizeof(name)));
-}
-
-static void pack_control_input(const struct operation *op, struct msg_out *out)
-{
-    char name[1280];
-
-    (void)snprintf(name, sizeof(name), "^%s", operation_name(op));
-    msg_str(out, name);
-}
-
 static void pack_output(struct output x, struct msg_out *out)
 {
     const struct shape shape = output_shape(x);
@@ -90,16 +73,24 @@ static void pack_output(struct output x, struct msg_out *out)
 static void pack_node(struct operation *op, struct msg_out *out)
 {
     const int n = operation_n_inputs(op), n_control = operation_n_control_inputs(op);
+    char name[1280];
 
     msg_array(out, 6);
     msg_str(out, operation_name(op));
     msg_str(out, operation_type(op));
     msg_str(out, operation_device(op));
     msg_array(out, (size_t)(n + n_control));
-    for (int i = 0; i < n; i++)
-        pack_input(operation_input(op, i), out);
-    for (int i = 0; i < n_control; i++)
-        pack_control_input(operation_control_input(op, i), out);
+    for (int i = 0; i < n; i++) {
+        const struct output x = operation_input(op, i);
+
+        msg_str(out,
+                x.index == 0 ? operation_name(x.op) : output_name(x, name, sizeof(name)));
+    }
+    for (int i = 0; i < n_control; i++) {
+        (void)snprintf(name, sizeof(name), "^%s",
+                       operation_name(operation_control_input(op, i)));
+        msg_str(out, name);
+    }
     msg_array(out, (size_t)operation_n_outputs(op));
     for (int i = 0; i < operation_n_outputs(op); i++)
         pack_output((struct output){op, i}, out);
@@ -277,5 +268,41 @@ int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
     msg_key(out, "block_bytes");
     msg_u64(out, 0);
     msg_refusal(out, &why);
+    return 0;
+}
+
+/* ---- export ---- */
+
+/* Exports the graph, with the nodes of a Saver for the variables that checkpoints hold.
+ * Called once, since it adds those nodes to the graph. */
+static int export_graph(struct service *s, struct err *err)
+{
+    struct saver_options options = SAVER_DEFAULTS;
+    struct saver *saver = NULL;
+    int rc;
+
+    options.allow_empty = 1;
+    rc = saver_new(&saver, s->graph, &options, err);
+    if (rc < 0)
+        return rc;
+    metagraph_export(&s->metagraph, s->graph, saver_as_def(saver), NULL);
+    saver_free(saver);
+    return 0;
+}
+
+int handle_metagraph(struct service *s, const struct msg *m, struct msg_out *out,
+                     struct err *err)
+{
+    int rc = s->metagraph.len == 0 ? export_graph(s, err) : 0;
+
+    if (rc == 0 && s->metagraph.len > FRAME_MAX_BYTES - ENVELOPE_BYTES)
+        rc = err_set(err, ERR_LIMIT, "a graph of %zu bytes fits no message",
+                     s->metagraph.len);
+    if (rc < 0)
+        return rc;
+    msg_begin_response(out, m->id);
+    msg_map(out, 1);
+    msg_key(out, "metagraph");
+    msg_bin(out, s->metagraph.data, s->metagraph.len);
     return 0;
 }

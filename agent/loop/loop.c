@@ -75,13 +75,6 @@ static int send_span(struct loop *l, uint64_t began_ns, uint64_t ended_ns,
     return loop_send(l->fd_out, o, err);
 }
 
-static int handle_notification(struct loop *l, struct err *err)
-{
-    if (strcmp(l->m.method, "trace") != 0)
-        return err_set(err, ERR_PROTOCOL, "a notification '%s'", l->m.method);
-    return msg_get_bool(&l->m.body, "on", &l->is_traced, err);
-}
-
 /* ---- requests ---- */
 
 /* Returns 1 if the loop ends, 0 if it continues, or an error if the stream is broken. */
@@ -112,8 +105,10 @@ static int handle_frame(struct loop *l, const uint8_t *data, size_t len, struct 
 
     if (rc < 0)
         return rc;
+    if (l->m.type == MSG_NOTIFICATION && strcmp(l->m.method, "trace") == 0)
+        return msg_get_bool(&l->m.body, "on", &l->is_traced, err);
     if (l->m.type == MSG_NOTIFICATION)
-        return handle_notification(l, err);
+        return err_set(err, ERR_PROTOCOL, "a notification '%s'", l->m.method);
     if (l->m.type != MSG_REQUEST)
         return err_set(err, ERR_PROTOCOL, "a message that is no request");
     return handle_request(l, len, err);

@@ -1,6 +1,5 @@
 #include "agent/loop/service_internal.h"
 
-#include "agent/graph/lookup.h"
 #include "agent/graph/op_table.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"

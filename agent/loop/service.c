@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int answer_nothing(struct service *s, const struct msg *m, struct msg_out *out,
-                          struct err *err)
+int answer_nothing(struct service *s, const struct msg *m, struct msg_out *out,
+                   struct err *err)
 {
     msg_begin_response(out, m->id);
     msg_map(out, 0);
@@ -110,16 +110,6 @@ int scratch_reserve(struct scratch *s, size_t n, size_t size, struct err *err)
     return 0;
 }
 
-/* The same, holding a copy of `bytes` (a message's bin has no alignment). */
-static int scratch_copy(struct scratch *s, const void *bytes, size_t len, struct err *err)
-{
-    int rc = scratch_reserve(s, len, 1, err);
-
-    if (rc == 0 && len > 0)
-        memcpy(s->data, bytes, len);
-    return rc;
-}
-
 static void scratch_done(struct scratch *s)
 {
     free(s->data);
@@ -128,32 +118,20 @@ static void scratch_done(struct scratch *s)
 
 /* ---- debug: a pure request changes no byte ---- */
 
-static int remember_block(struct service *s, struct err *err)
-{
-    return scratch_copy(&s->pure_copy, session_block(s->session),
-                        session_block_bytes(s->session), err);
-}
-
-static int compare_block(struct service *s, const char *method, struct err *err)
-{
-    const size_t n = session_block_bytes(s->session);
-
-    if (memcmp(s->pure_copy.data, session_block(s->session), n) == 0)
-        return 0;
-    return err_set(err, ERR_STATE, "%s is declared pure but changed the variables",
-                   method);
-}
-
 static int call(struct service *s, const struct method *method, const struct msg *m,
                 struct msg_out *out, struct err *err)
 {
     const int check = s->check_pure && !method->writes && s->session != NULL;
-    int rc = check ? remember_block(s, err) : 0;
+    const size_t n = check ? session_block_bytes(s->session) : 0;
+    int rc = check ? scratch_reserve(&s->pure_copy, n, 1, err) : 0;
 
+    if (rc == 0 && n > 0)
+        memcpy(s->pure_copy.data, session_block(s->session), n);
     if (rc == 0)
         rc = method->handle(s, m, out, err);
-    if (rc == 0 && check)
-        rc = compare_block(s, method->name, err);
+    if (rc == 0 && check && memcmp(s->pure_copy.data, session_block(s->session), n) != 0)
+        rc = err_set(err, ERR_STATE, "%s is declared pure but changed the variables",
+                     method->name);
     return rc;
 }
 

@@ -23,6 +23,10 @@ void service_free(struct service *s); /* NULL is fine */
 #define SERVICE_PROGRESS_MS 100
 void service_set_progress(struct service *s, void (*fn)(void *ctx), void *ctx);
 
+/* Packs an agent's first message: its version, build and numerics. The whole notification;
+ * send it with msg_end. */
+void hello_pack(struct msg_out *out);
+
 /* A loop_request_fn; ctx is the service. */
 int service_handle(void *ctx, const struct msg *request, struct msg_out *out);
 

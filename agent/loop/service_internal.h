@@ -78,6 +78,8 @@ void service_step_done(void *ctx);
  * has changed, unless the error says that the work itself failed. */
 typedef int (*handler_fn)(struct service *s, const struct msg *m, struct msg_out *out,
                           struct err *err);
+int answer_nothing(struct service *s, const struct msg *m, struct msg_out *out,
+                   struct err *err); /* an empty map */
 
 int handle_configure(struct service *s, const struct msg *m, struct msg_out *out,
                      struct err *err);
@@ -108,6 +110,8 @@ int service_find_tensor(const struct service *s, const char *name, struct output
                         struct err *err);
 int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
+/* The stages that the algorithm declares. */
+const struct stage *service_stages(const struct service *s, size_t *ret_n);
 /* The stage of that name: one that the algorithm declares, or `propose`, which every
  * agent with a policy has. NULL if there is none. */
 const struct stage *service_find_stage(const struct service *s, const char *name);
@@ -124,5 +128,22 @@ int handle_snapshot(struct service *s, const struct msg *m, struct msg_out *out,
                     struct err *err);
 int handle_restore(struct service *s, const struct msg *m, struct msg_out *out,
                    struct err *err);
+
+/* ---- fetch.c: tensors that a request for `act` or a stage asks for besides its answer
+ * (protocol.h: fetches, origins), as `brood replay` does. They do not change the answer. ---- */
+
+struct fetch; /* opaque */
+
+/* Starts to watch the runs of the session. *ret is NULL if the request has no fetches;
+ * all calls below accept NULL. */
+int fetch_begin(struct fetch **ret, struct service *s, const msgpack_object *body,
+                struct err *err);
+/* Records `why` in the answer instead of failing the request. Returns 1 if the request asked
+ * for tensors, else 0 and nothing is recorded. */
+int fetch_note_failure(struct fetch *f, const struct err *why);
+/* The pairs that fetch_pack adds to the answer's map. */
+size_t fetch_pairs(const struct fetch *f);
+void fetch_pack(const struct fetch *f, struct msg_out *out);
+void fetch_end(struct fetch *f, struct service *s);
 
 #endif

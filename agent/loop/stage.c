@@ -1,5 +1,4 @@
-#include "agent/algo/driven.h"
-#include "agent/loop/fetch.h"
+#include "agent/loop/service_internal.h"
 
 #include "common/mem/room.h"
 
@@ -16,13 +15,19 @@ static const struct stage any_propose = {.name = STAGE_PROPOSE};
 
 int service_proposes(const struct service *s)
 {
-    return s->self < s->n_agents && s->ops->act != NULL && s->ops->act != driven_act;
+    return s->self < s->n_agents && s->ops->act != NULL;
+}
+
+const struct stage *service_stages(const struct service *s, size_t *ret_n)
+{
+    *ret_n = 0;
+    return s->ops->stages != NULL ? s->ops->stages(s->algo, ret_n) : NULL;
 }
 
 const struct stage *service_find_stage(const struct service *s, const char *name)
 {
     size_t n;
-    const struct stage *stages = s->ops->stages(s->algo, &n);
+    const struct stage *stages = service_stages(s, &n);
 
     for (size_t i = 0; i < n; i++)
         if (strcmp(stages[i].name, name) == 0)
@@ -135,7 +140,7 @@ static int read_weights(const msgpack_object *body, struct stage_args *args,
 static uint64_t repeats_of(const struct service *s, const struct stage *stage)
 {
     size_t n;
-    const struct stage *stages = s->ops->stages(s->algo, &n);
+    const struct stage *stages = service_stages(s, &n);
 
     if (stage == &any_propose)
         return 1;

@@ -7,32 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_NAME 1024
-
-static void answer_nothing(const struct msg *m, struct msg_out *out)
-{
-    msg_begin_response(out, m->id);
-    msg_map(out, 0);
-}
-
-static int read_key(const msgpack_object *o, char name[MAX_NAME], struct err *err)
-{
-    if (o->type != MSGPACK_OBJECT_STR || o->via.str.size >= MAX_NAME)
-        return err_set(err, ERR_PROTOCOL, "keys are strings of at most %d bytes",
-                       MAX_NAME - 1);
-    memcpy(name, o->via.str.ptr, o->via.str.size);
-    name[o->via.str.size] = '\0';
-    return 0;
-}
-
 /* ---- set ---- */
 
 static int read_change(struct service *s, const msgpack_object *map, uint32_t i,
                        struct variable **ret, float *ret_value, struct err *err)
 {
-    char key[MAX_NAME];
+    char key[SERVICE_MAX_NAME];
     double value = 0;
-    int rc = read_key(&map->via.map.ptr[i].key, key, err);
+    int rc = service_read_name(&map->via.map.ptr[i].key, key, err);
 
     if (rc < 0 || (rc = msg_get_f64(map, key, &value, err)) < 0)
         return rc;
@@ -66,9 +48,7 @@ int handle_set(struct service *s, const struct msg *m, struct msg_out *out,
         if (rc == 0)
             rc = session_variable_set(s->session, v, &t, err);
     }
-    if (rc == 0)
-        answer_nothing(m, out);
-    return rc;
+    return rc < 0 ? rc : answer_nothing(s, m, out, err);
 }
 
 /* ---- snapshot and restore: for agents without a shared block ---- */
@@ -78,7 +58,7 @@ int handle_snapshot(struct service *s, const struct msg *m, struct msg_out *out,
 {
     const size_t n = session_block_bytes(s->session);
 
-    if (n > FRAME_MAX_BYTES - MAX_NAME)
+    if (n > FRAME_MAX_BYTES - SERVICE_MAX_NAME)
         return err_set(err, ERR_LIMIT, "a block of %zu bytes fits no message", n);
     msg_begin_response(out, m->id);
     msg_map(out, 1);
@@ -90,8 +70,8 @@ int handle_snapshot(struct service *s, const struct msg *m, struct msg_out *out,
 static int read_value(struct service *s, const msgpack_object_kv *kv,
                       struct variable **ret, struct tensor *ret_value, struct err *err)
 {
-    char name[MAX_NAME];
-    int rc = read_key(&kv->key, name, err);
+    char name[SERVICE_MAX_NAME];
+    int rc = service_read_name(&kv->key, name, err);
 
     if (rc < 0 || (rc = msg_to_tensor(&kv->val, name, ret_value, err)) < 0)
         return rc;
@@ -140,7 +120,5 @@ int handle_restore(struct service *s, const struct msg *m, struct msg_out *out,
         if (rc == 0)
             rc = session_variable_set(s->session, v, &t, err);
     }
-    if (rc == 0)
-        answer_nothing(m, out);
-    return rc;
+    return rc < 0 ? rc : answer_nothing(s, m, out, err);
 }

@@ -44,14 +44,6 @@ static int take_variables(struct accept_reject *a, const char *scope, struct rng
     return 0;
 }
 
-static void make_table(struct accept_reject *a, struct rng_key key)
-{
-    size_t n = TABLE_SIZE + NOISE_BLOCK;
-
-    a->table = xcalloc(n, sizeof(*a->table));
-    rng_normal_f32(rng_key_derive(key, "table"), 0, 0, a->table, n);
-}
-
 int accept_reject_new(struct accept_reject **ret, struct session *s, const char *scope,
                       struct rng_key key, struct err *err)
 {
@@ -59,7 +51,9 @@ int accept_reject_new(struct accept_reject **ret, struct session *s, const char 
     int rc;
 
     a->session = s;
-    make_table(a, key);
+    a->table = xcalloc(TABLE_SIZE + NOISE_BLOCK, sizeof(*a->table));
+    rng_normal_f32(rng_key_derive(key, "table"), 0, 0, a->table,
+                   TABLE_SIZE + NOISE_BLOCK);
     rc = take_variables(a, scope, key, err);
     if (rc == 0)
         rc = memory_new(&a->best, s, a->vars, a->n, err);

@@ -239,44 +239,9 @@ Tf__TensorProto *tensor_to_proto(struct arena *a, const struct tensor *t)
 
 static void set_opaque(struct arena *a, const Tf__AttrValue *v, struct attr *ret)
 {
-    struct wbuf b = {0};
+    const ProtobufCBinaryData b = message_packed(a, v);
 
-    message_pack(&b, v);
-    *ret = (struct attr){
-        .kind = ATTR_OPAQUE, .s = arena_memdup(a, b.data, b.len), .s_len = b.len};
-    wbuf_done(&b);
-}
-
-static void list_of_strings(struct arena *a, const Tf__AttrValue__ListValue *l,
-                            struct attr *ret)
-{
-    struct tensor_string *s = ARENA_ARRAY(a, struct tensor_string, l->n_s);
-
-    for (size_t i = 0; i < l->n_s; i++)
-        s[i] = (struct tensor_string){(char *)l->s[i].data, l->s[i].len};
-    *ret = (struct attr){.kind = ATTR_LIST_STRING, .n = l->n_s, .list_s = s};
-}
-
-static int list_of_shapes(struct arena *a, const Tf__AttrValue__ListValue *l,
-                          struct attr *ret)
-{
-    struct shape *s = ARENA_ARRAY(a, struct shape, l->n_shape);
-
-    for (size_t i = 0; i < l->n_shape; i++)
-        if (shape_from_proto(l->shape[i], &s[i]) != 0)
-            return -1;
-    *ret = (struct attr){.kind = ATTR_LIST_SHAPE, .n = l->n_shape, .list_shape = s};
-    return 0;
-}
-
-static void list_of_types(struct arena *a, const Tf__AttrValue__ListValue *l,
-                          struct attr *ret)
-{
-    int64_t *types = ARENA_ARRAY(a, int64_t, l->n_type);
-
-    for (size_t i = 0; i < l->n_type; i++)
-        types[i] = l->type[i];
-    *ret = (struct attr){.kind = ATTR_LIST_TYPE, .n = l->n_type, .list_i = types};
+    *ret = (struct attr){.kind = ATTR_OPAQUE, .s = (const char *)b.data, .s_len = b.len};
 }
 
 /* Returns 0 if the graph can represent the list. */
@@ -289,16 +254,32 @@ static int list_from_proto(struct arena *a, const Tf__AttrValue__ListValue *l,
     *ret = (struct attr){.kind = empty_list};
     if (n == 0)
         return empty_list == ATTR_OPAQUE ? -1 : 0;
-    if (n == l->n_s)
-        list_of_strings(a, l, ret);
-    else if (n == l->n_i)
+    if (n == l->n_s) {
+        struct tensor_string *s = ARENA_ARRAY(a, struct tensor_string, n);
+
+        for (size_t i = 0; i < n; i++)
+            s[i] = (struct tensor_string){(char *)l->s[i].data, l->s[i].len};
+        *ret = (struct attr){.kind = ATTR_LIST_STRING, .n = n, .list_s = s};
+    } else if (n == l->n_i) {
         *ret = (struct attr){.kind = ATTR_LIST_INT, .n = n, .list_i = l->i};
-    else if (n == l->n_f)
+    } else if (n == l->n_f) {
         *ret = (struct attr){.kind = ATTR_LIST_FLOAT, .n = n, .list_f = l->f};
-    else if (n == l->n_type)
-        list_of_types(a, l, ret);
-    else
-        return n == l->n_shape ? list_of_shapes(a, l, ret) : -1;
+    } else if (n == l->n_type) {
+        int64_t *types = ARENA_ARRAY(a, int64_t, n);
+
+        for (size_t i = 0; i < n; i++)
+            types[i] = l->type[i];
+        *ret = (struct attr){.kind = ATTR_LIST_TYPE, .n = n, .list_i = types};
+    } else if (n == l->n_shape) {
+        struct shape *s = ARENA_ARRAY(a, struct shape, n);
+
+        for (size_t i = 0; i < n; i++)
+            if (shape_from_proto(l->shape[i], &s[i]) != 0)
+                return -1;
+        *ret = (struct attr){.kind = ATTR_LIST_SHAPE, .n = n, .list_shape = s};
+    } else {
+        return -1;
+    }
     return 0;
 }
 

@@ -1,9 +1,7 @@
-/* import_state.h - the state of an import; private to metagraph_import.c and four files.
+/* import_state.h - the state of an import; private to metagraph_import.c and two files.
  *
- *     import_define.c       a node's attributes, and the definition of its op
  *     import_nodes.c        NodeDefs to operations, each after its inputs
  *     import_collections.c  collections, including variables
- *     import_scope.c        names inside messages of collections
  *
  * All functions return 0, or an error that names the node or the collection.
  */
@@ -57,14 +55,6 @@ struct import {
 
 #define import_fail(im, code, ...) err_set((im)->err, (code), __VA_ARGS__)
 
-struct import_attrs {
-    struct attr *items;
-    size_t n;
-};
-
-/* Finds the definition for the node and adapts its attributes to it. */
-int import_define(struct import *im, const struct import_node *node,
-                  const struct op_def **ret, struct import_attrs *attrs);
 /* Builds an operation for every node. */
 int import_nodes(struct import *im);
 int import_collections(struct import *im);
@@ -72,10 +62,6 @@ int import_collections(struct import *im);
 /* The name that a node ("x"), a tensor ("x:0") or anything else in the file has in the
  * graph. */
 const char *import_scoped(struct import *im, const char *name);
-/* The message of a collection (cond_context, while_context, savers) with its names as they
- * are in the graph; others are returned unchanged. Allocated in the import's arena. */
-ProtobufCBinaryData import_scoped_bytes(struct import *im, const char *key,
-                                        ProtobufCBinaryData bytes);
 /* Returns the graph's error as the error of the import. */
 int import_graph_failed(struct import *im);
 

@@ -23,8 +23,6 @@ static void *take(void *ctx, size_t size)
 
 static void give_back(void *ctx, void *p)
 {
-    (void)ctx;
-    (void)p;
 }
 
 void *message_unpack(struct arena *a, const ProtobufCMessageDescriptor *type,
@@ -46,6 +44,30 @@ void message_pack(struct wbuf *b, const void *message)
     wbuf_reserve(b, n);
     CHECK(protobuf_c_message_pack(message, b->data + b->len) == n);
     b->len += n;
+}
+
+ProtobufCBinaryData message_packed(struct arena *a, const void *message)
+{
+    struct wbuf b = {0};
+    ProtobufCBinaryData bytes;
+
+    message_pack(&b, message);
+    bytes = message_bytes(a, b.data, b.len);
+    wbuf_done(&b);
+    return bytes;
+}
+
+int message_same(const void *a, const void *b)
+{
+    struct wbuf x = {0}, y = {0};
+    int same;
+
+    message_pack(&x, a);
+    message_pack(&y, b);
+    same = x.len == y.len && (x.len == 0 || memcmp(x.data, y.data, x.len) == 0);
+    wbuf_done(&x);
+    wbuf_done(&y);
+    return same;
 }
 
 void *message_init(struct arena *a, size_t size, const ProtobufCMessageDescriptor *type)

@@ -25,6 +25,10 @@ void *message_unpack(struct arena *a, const ProtobufCMessageDescriptor *type,
     message_unpack((a), &tf__##type##__descriptor, (data), (len))
 
 void message_pack(struct wbuf *b, const void *message);
+/* The packed message, in the arena. */
+ProtobufCBinaryData message_packed(struct arena *a, const void *message);
+/* Whether both messages have the same bytes. */
+int message_same(const void *a, const void *b);
 
 /* Allocates an empty message in the arena: MESSAGE_NEW(a, NodeDef, node_def). */
 #define MESSAGE_NEW(a, Type, type)                                                       \

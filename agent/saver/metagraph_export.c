@@ -5,6 +5,7 @@
 #include "agent/graph/signature.h"
 #include "agent/saver/attr_proto.h"
 #include "agent/saver/op_list.h"
+#include "agent/saver/saver.h"
 #include "common/err/check.h"
 
 #include <stdlib.h>
@@ -29,28 +30,15 @@ static int compare_text(const void *a, const void *b)
 
 /* ---- nodes ---- */
 
-static int same_bytes(const struct wbuf *a, const struct wbuf *b)
-{
-    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
-}
-
 /* Attributes are equal if their messages are. */
 static int is_default(struct export *e, const struct signature *sig,
                       const struct attr *attr)
 {
     const struct signature_attr *s = signature_attr(sig, span_of(attr->name));
-    struct wbuf is = {0}, standard = {0};
     struct attr value;
-    int same;
 
-    if (s == NULL || !s->has_default || signature_default(s, &value) != 0)
-        return 0;
-    message_pack(&is, attr_to_proto(&e->arena, attr));
-    message_pack(&standard, attr_to_proto(&e->arena, &value));
-    same = same_bytes(&is, &standard);
-    wbuf_done(&is);
-    wbuf_done(&standard);
-    return same;
+    return s != NULL && s->has_default && signature_default(s, &value) == 0 &&
+           message_same(attr_to_proto(&e->arena, attr), attr_to_proto(&e->arena, &value));
 }
 
 static int compare_attrs(const void *a, const void *b)
@@ -184,8 +172,6 @@ static char *tensor_name(struct export *e, struct output x)
 static ProtobufCBinaryData variable_bytes(struct export *e, const struct variable *v)
 {
     Tf__VariableDef *p = MESSAGE_NEW(&e->arena, VariableDef, variable_def);
-    struct wbuf b = {0};
-    ProtobufCBinaryData bytes;
 
     p->variable_name = tensor_name(e, v->ref);
     p->initializer_name = text(e, operation_name(v->initializer));
@@ -193,10 +179,7 @@ static ProtobufCBinaryData variable_bytes(struct export *e, const struct variabl
     p->initial_value_name = tensor_name(e, v->initial_value);
     p->is_resource = output_dtype(v->ref) == DT_RESOURCE;
     p->trainable = v->trainable;
-    message_pack(&b, p);
-    bytes = message_bytes(&e->arena, b.data, b.len);
-    wbuf_done(&b);
-    return bytes;
+    return message_packed(&e->arena, p);
 }
 
 /* The case of CollectionDef that represents an item in the collection of that key. */

@@ -13,10 +13,11 @@
 #define AGENT_SAVER_METAGRAPH_EXPORT_H
 
 #include "agent/graph/graph.h"
-#include "agent/saver/saver_def.h"
 #include "common/wire/cursor.h"
 
 enum { GRAPH_PRODUCER = 27 };
+
+struct saver_def; /* saver.h */
 
 struct metagraph_export_options {
     int strip_default_attrs; /* leave out attributes that have their default */

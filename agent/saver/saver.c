@@ -1,11 +1,40 @@
-#include "agent/saver/saver_internal.h"
+#include "agent/saver/saver.h"
 
+#include "agent/saver/metagraph_export.h"
+#include "agent/saver/saver_nodes.h"
+#include "common/ckpt/atomic_file.h"
+#include "common/ckpt/bundle.h"
 #include "common/err/check.h"
+#include "common/log/log.h"
+#include "common/mem/arena.h"
 #include "common/mem/xmalloc.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+
+struct kept {
+    char *prefix;
+    double time; /* seconds since the epoch */
+};
+
+struct saver {
+    struct arena arena; /* items, shards, names */
+    struct graph *graph;
+    struct saver_options options;
+    int built;
+    struct saver_item *items; /* by name */
+    size_t n_items;
+    struct saver_shard *shards;
+    size_t n_shards;
+    struct saver_def def;
+    struct kept *last; /* oldest first; [max_to_keep + 1] are possible */
+    size_t n_last, cap_last;
+    double next_keep; /* a checkpoint written after this time is never deleted */
+};
 
 /* ---- the variables to save ---- */
 
@@ -96,7 +125,8 @@ static void make_shards(struct saver *s)
 
 /* ---- building ---- */
 
-double saver_now(const struct saver *s)
+/* Seconds since the epoch, by the Saver's clock. */
+static double now_of(const struct saver *s)
 {
     struct timespec t;
 
@@ -145,7 +175,7 @@ static int find_nodes(struct saver *s, const struct saver_def *def, struct err *
 static void mark_built(struct saver *s)
 {
     s->built = 1;
-    s->next_keep = saver_now(s) + s->options.keep_every_n_hours * 3600.0;
+    s->next_keep = now_of(s) + s->options.keep_every_n_hours * 3600.0;
 }
 
 int saver_build(struct saver *s, struct err *err)
@@ -238,4 +268,453 @@ const struct saver_item *saver_item_at(const struct saver *s, size_t i)
 {
     CHECK(i < s->n_items);
     return &s->items[i];
+}
+
+/* ---- the last checkpoints: the state file, which one to delete ---- */
+
+size_t saver_n_last_checkpoints(const struct saver *s)
+{
+    return s->n_last;
+}
+
+const char *saver_last_checkpoint(const struct saver *s, size_t i)
+{
+    CHECK(i < s->n_last);
+    return s->last[i].prefix;
+}
+
+static struct kept take_kept(struct saver *s, size_t i)
+{
+    struct kept k = s->last[i];
+
+    s->n_last--;
+    memmove(&s->last[i], &s->last[i + 1], (s->n_last - i) * sizeof(k));
+    return k;
+}
+
+static void add_kept(struct saver *s, const char *prefix, double time)
+{
+    if (s->n_last == s->cap_last) {
+        s->cap_last = s->cap_last != 0 ? 2 * s->cap_last : 8;
+        s->last = xreallocarray(s->last, s->cap_last, sizeof(*s->last));
+    }
+    s->last[s->n_last++] = (struct kept){xstrdup(prefix), time};
+}
+
+static void forget_all(struct saver *s)
+{
+    while (s->n_last > 0)
+        free(take_kept(s, 0).prefix);
+}
+
+void saver_set_last_checkpoints(struct saver *s, const char *const *prefixes, size_t n)
+{
+    forget_all(s);
+    for (size_t i = 0; i < n; i++)
+        add_kept(s, prefixes[i], (double)INFINITY);
+}
+
+void saver_recover_last_checkpoints(struct saver *s, const char *const *prefixes,
+                                    size_t n)
+{
+    forget_all(s);
+    for (size_t i = 0; i < n; i++) {
+        double time;
+
+        if (checkpoint_mtime(prefixes[i], &time, NULL) == 0)
+            add_kept(s, prefixes[i], time);
+    }
+}
+
+/* Adds the checkpoint to the list. Returns 1 if *ret_old had to leave the list. */
+static int record(struct saver *s, const char *prefix, struct kept *ret_old)
+{
+    if (s->options.max_to_keep == 0)
+        return 0;
+    for (size_t i = 0; i < s->n_last; i++)
+        if (strcmp(s->last[i].prefix, prefix) == 0) {
+            free(take_kept(s, i).prefix);
+            break;
+        }
+    add_kept(s, prefix, now_of(s));
+    if (s->n_last <= (size_t)s->options.max_to_keep)
+        return 0;
+    *ret_old = take_kept(s, 0);
+    return 1;
+}
+
+/* Deletes the checkpoint, unless it is the one to keep of its keep_every_n_hours. If a
+ * file cannot be deleted, only logs a warning. */
+static void delete_old(struct saver *s, const struct kept *old, const char *suffix)
+{
+    struct err err = {0};
+
+    if (old->time > s->next_keep)
+        s->next_keep += s->options.keep_every_n_hours * 3600.0;
+    else if (checkpoint_remove(old->prefix, suffix, &err) != 0)
+        log_warn("Ignoring: %s", err.msg);
+}
+
+/* Adds `prefix`, the newest checkpoint, to the list, writes the state file, and deletes
+ * the checkpoint that left the list, if any. */
+static int write_state(struct saver *s, const char *save_dir, const char *prefix,
+                       const char *latest_filename, const char *suffix, struct err *err)
+{
+    struct kept old = {0};
+    int has_old = record(s, prefix, &old), rc;
+    const char **all = xcalloc(s->n_last + 1, sizeof(*all));
+    struct checkpoint_state_update u = {
+        .save_dir = save_dir,
+        .newest = prefix,
+        .all = all,
+        .n_all = s->n_last,
+        .latest_filename = latest_filename,
+        .save_relative_paths = s->options.save_relative_paths,
+        .durable = s->options.durable,
+    };
+
+    for (size_t i = 0; i < s->n_last; i++)
+        all[i] = s->last[i].prefix;
+    rc = checkpoint_state_write(&u, err);
+    if (rc == 0 && has_old)
+        delete_old(s, &old, suffix);
+    free(old.prefix);
+    free(all);
+    return rc;
+}
+
+/* ---- saving ---- */
+
+static int check_saveable(struct saver *s, struct session *session, struct err *err)
+{
+    if (!s->built)
+        return err_set(err, ERR_STATE,
+                       "`build()` should be called before save if defer_build==True");
+    for (size_t i = 0; i < s->n_items; i++) {
+        struct tensor ignored;
+        int rc = session_variable(session, s->items[i].variable, &ignored, err);
+
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int add_item(struct bundle_writer *w, const struct saver_item *item,
+                    const struct tensor *value, struct err *err)
+{
+    struct bundle_slice slice;
+    struct shape whole;
+    int rc;
+
+    if (item->slice == NULL)
+        return bundle_writer_add(w, item->name, value, err);
+    rc = bundle_slice_from_text(item->slice, &whole, &slice, err);
+    return rc == 0 ? bundle_writer_add_slice(w, item->name, &whole, &slice, value, err)
+                   : rc;
+}
+
+static int write_bundle(struct saver *s, struct session *session, const char *prefix,
+                        struct err *err)
+{
+    struct bundle_writer *w;
+    int rc = bundle_writer_new_sharded(&w, prefix, (uint32_t)s->n_shards,
+                                       s->options.durable, err);
+
+    if (rc != 0)
+        return rc;
+    for (size_t k = 0; rc == 0 && k < s->n_shards; k++) {
+        const struct saver_shard *shard = &s->shards[k];
+
+        if (k > 0)
+            bundle_writer_next_shard(w);
+        for (size_t i = 0; rc == 0 && i < shard->n; i++) {
+            struct tensor value;
+
+            rc = session_variable(session, shard->items[i].variable, &value, err);
+            if (rc == 0)
+                rc = add_item(w, &shard->items[i], &value, err);
+        }
+    }
+    if (rc == 0)
+        rc = bundle_writer_finish(w, err);
+    bundle_writer_free(w);
+    return rc;
+}
+
+static int is_directory(const char *path)
+{
+    struct stat st;
+
+    return stat(path[0] != '\0' ? path : ".", &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int write_data(struct saver *s, struct session *session, const char *prefix,
+                      const char *path, struct err *err)
+{
+    char *dir = path_directory(prefix);
+    int rc;
+
+    if (!is_directory(dir))
+        (void)mkdir(dir, 0777);
+    rc = write_bundle(s, session, prefix, err);
+    if (rc != 0 && !is_directory(dir))
+        rc = err_set(err, ERR_NOT_FOUND,
+                     "Parent directory of %s doesn't exist, can't save.", path);
+    free(dir);
+    return rc;
+}
+
+/* The step from an option that names a tensor. */
+static int evaluate_step(struct session *session, struct output step, int64_t *ret,
+                         struct err *err)
+{
+    struct run_args args = {.fetches = &step, .n_fetches = 1};
+    struct tensor value = TENSOR_NONE;
+    int rc = session_run(session, &args, &value, err);
+
+    if (rc == 0 && tensor_elements(&value) == 1 &&
+        (value.dtype == DT_INT32 || value.dtype == DT_INT64))
+        *ret = value.dtype == DT_INT32 ? *(const int32_t *)value.data
+                                       : *(const int64_t *)value.data;
+    else if (rc == 0)
+        rc = err_set(err, ERR_DTYPE, "global_step %s:%d is not one integer",
+                     operation_name(step.op), step.index);
+    tensor_free(&value);
+    return rc;
+}
+
+static int make_prefix(struct saver *s, struct session *session, const char *path,
+                       const struct saver_save_options *o, char **ret, struct err *err)
+{
+    struct output tensor = o->step_tensor;
+    int64_t step = o->step;
+    int rc = 0;
+
+    if (o->step_name != NULL)
+        rc = graph_tensor(s->graph, o->step_name, &tensor, err);
+    if (rc == 0 && tensor.op != NULL)
+        rc = evaluate_step(session, tensor, &step, err);
+    if (rc != 0)
+        return rc;
+    if (!o->has_step && tensor.op == NULL)
+        *ret = xstrdup(path);
+    else if (s->options.pad_step_number)
+        *ret = xasprintf("%s-%08lld", path, (long long)step);
+    else
+        *ret = xasprintf("%s-%lld", path, (long long)step);
+    return 0;
+}
+
+static int check_names(const struct saver *s, const char *path,
+                       const struct saver_save_options *o, struct err *err)
+{
+    const char *latest =
+        o->latest_filename != NULL ? o->latest_filename : CHECKPOINT_STATE_FILE;
+    const char *slash = strrchr(path, '/');
+    int has_step = o->has_step || o->step_tensor.op != NULL || o->step_name != NULL;
+
+    if (strchr(latest, '/') != NULL)
+        return err_set(err, ERR_ARG,
+                       "'latest_filename' must not contain path components");
+    if (!has_step && !s->options.sharded &&
+        strcmp(slash != NULL ? slash + 1 : path, latest) == 0)
+        return err_set(err, ERR_ARG,
+                       "'latest_filename' collides with 'save_path': '%s' and '%s'",
+                       latest, path);
+    return 0;
+}
+
+int saver_export_meta_graph(struct saver *s, const char *path, int strip_default_attrs,
+                            int clear_devices, struct err *err)
+{
+    struct metagraph_export_options o = {strip_default_attrs, clear_devices};
+    struct wbuf b = {0};
+    int rc;
+
+    metagraph_export(&b, s->graph, saver_as_def(s), &o);
+    rc = atomic_file_write(path, b.data, b.len, s->options.durable, err);
+    wbuf_done(&b);
+    return rc;
+}
+
+static int write_debug_info(struct saver *s, const char *meta_path, const char *suffix,
+                            struct err *err)
+{
+    const size_t n = strlen(meta_path) - strlen(suffix) - 1;
+    char *path = xasprintf("%.*s_debug.%s", (int)n, meta_path, suffix);
+    struct wbuf b = {0};
+    int rc;
+
+    graph_debug_info_export(&b, s->graph);
+    rc = atomic_file_write(path, b.data, b.len, s->options.durable, err);
+    wbuf_done(&b);
+    free(path);
+    return rc;
+}
+
+static int write_meta_graph(struct saver *s, const char *prefix,
+                            const struct saver_save_options *o, const char *suffix,
+                            struct err *err)
+{
+    char *path = meta_graph_filename(prefix, suffix);
+    int rc = saver_export_meta_graph(s, path, o->strip_default_attrs, 0, err);
+
+    if (rc == 0 && o->save_debug_info)
+        rc = write_debug_info(s, path, suffix, err);
+    free(path);
+    return rc;
+}
+
+int saver_save(struct saver *s, struct session *session, const char *path,
+               const struct saver_save_options *o, char **ret_prefix, struct err *err)
+{
+    static const struct saver_save_options defaults;
+    const char *suffix;
+    char *prefix = NULL, *save_dir;
+    int rc;
+
+    o = o != NULL ? o : &defaults;
+    suffix = o->meta_graph_suffix != NULL ? o->meta_graph_suffix : "meta";
+    save_dir = path_directory(path);
+    rc = check_names(s, path, o, err);
+    if (rc == 0)
+        rc = check_saveable(s, session, err);
+    if (rc == 0)
+        rc = make_prefix(s, session, path, o, &prefix, err);
+    if (rc == 0 && s->n_items > 0) {
+        rc = write_data(s, session, prefix, path, err);
+        if (rc == 0 && !o->no_state)
+            rc = write_state(s, save_dir, prefix, o->latest_filename, suffix, err);
+    }
+    if (rc == 0 && !o->no_meta_graph)
+        rc = write_meta_graph(s, prefix, o, suffix, err);
+    if (ret_prefix != NULL)
+        *ret_prefix = rc == 0 && s->n_items > 0 ? prefix : NULL;
+    if (ret_prefix == NULL || *ret_prefix == NULL)
+        free(prefix);
+    free(save_dir);
+    return rc;
+}
+
+/* ---- restoring ---- */
+
+/* "[3,4]", as TensorFlow's kernels print shapes. */
+static const char *brackets(const struct shape *shape, char *buf, size_t size)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < shape->rank && n < size; i++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%lld", i > 0 ? "," : "[",
+                              (long long)shape->dim[i]);
+    if (n < size)
+        (void)snprintf(buf + n, size - n, shape->rank > 0 ? "]" : "[]");
+    return buf;
+}
+
+static int check_entry(const struct saver *s, const struct bundle_reader *r,
+                       const struct saver_item *item, struct err *err)
+{
+    const struct bundle_entry *e = bundle_reader_find(r, item->name);
+    const struct variable *v = item->variable;
+    struct shape expected = v->shape;
+    struct bundle_slice slice;
+    int fits, rc;
+
+    if (e == NULL)
+        return bundle_reader_missing(r, item->name, err);
+    if (e->dtype != v->dtype)
+        return err_set(err, ERR_DTYPE,
+                       "tensor_name = %s; expected dtype %s does not equal original "
+                       "dtype %s",
+                       item->name, dtype_name(v->dtype), dtype_name(e->dtype));
+    if (item->slice != NULL &&
+        (rc = bundle_slice_from_text(item->slice, &expected, &slice, err)) != 0)
+        return rc;
+    fits = s->options.reshape && item->slice == NULL
+               ? shape_elements(&e->shape) == shape_elements(&expected)
+               : shape_equal(&e->shape, &expected);
+    if (!fits)
+        return err_set(err, ERR_SHAPE,
+                       "Assign requires shapes of both tensors to match. lhs shape= %s "
+                       "rhs shape= %s (%s)",
+                       brackets(&expected, (char[SHAPE_TEXT]){0}, SHAPE_TEXT),
+                       brackets(&e->shape, (char[SHAPE_TEXT]){0}, SHAPE_TEXT),
+                       item->name);
+    return 0;
+}
+
+static int restore_item(struct session *session, struct bundle_reader *r,
+                        const struct saver_item *item, struct err *err)
+{
+    const struct bundle_entry *e = bundle_reader_find(r, item->name);
+    struct tensor value = TENSOR_NONE;
+    struct bundle_slice slice;
+    struct shape whole;
+    int rc = 0;
+
+    if (item->slice == NULL)
+        rc = bundle_reader_read(r, e, &value, err);
+    else if ((rc = bundle_slice_from_text(item->slice, &whole, &slice, err)) == 0)
+        rc = bundle_reader_read_part(r, e, &slice, &value, err);
+    if (rc == 0) {
+        value.shape = item->variable->shape;
+        rc = session_variable_set(session, item->variable, &value, err);
+    }
+    tensor_free(&value);
+    return rc;
+}
+
+int saver_restore(struct saver *s, struct session *session, const char *prefix,
+                  struct err *err)
+{
+    struct bundle_reader *r;
+    int rc;
+
+    if (!s->built)
+        return err_set(err, ERR_STATE,
+                       "`build()` should be called before restore if defer_build==True");
+    if (s->n_items == 0)
+        return 0;
+    if (prefix == NULL)
+        return err_set(err, ERR_ARG, "Can't load save_path when it is None.");
+    if (!checkpoint_exists(prefix))
+        return err_set(err, ERR_NOT_FOUND,
+                       "The passed save_path is not a valid checkpoint: %s", prefix);
+    rc = bundle_reader_new(&r, prefix, err);
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; rc == 0 && i < s->n_items; i++)
+        rc = check_entry(s, r, &s->items[i], err);
+    for (size_t i = 0; rc == 0 && i < s->n_items; i++)
+        rc = restore_item(session, r, &s->items[i], err);
+    bundle_reader_free(r);
+    return rc;
+}
+
+/* ---- variables without a value ---- */
+
+static size_t add_uninitialized(struct graph *g, struct session *session, const char *key,
+                                const char **ret, size_t max, size_t n)
+{
+    const struct collection_item *items;
+    size_t n_items = collection_get(g, key, NULL, &items);
+
+    for (size_t i = 0; i < n_items; i++) {
+        if (items[i].kind != ITEM_VARIABLE ||
+            session_variable_initialized(session, items[i].variable))
+            continue;
+        if (n < max)
+            ret[n] = items[i].variable->name;
+        n++;
+    }
+    return n;
+}
+
+size_t report_uninitialized_variables(struct graph *g, struct session *session,
+                                      const char **ret, size_t max)
+{
+    size_t n = add_uninitialized(g, session, GLOBAL_VARIABLES, ret, max, 0);
+
+    return add_uninitialized(g, session, LOCAL_VARIABLES, ret, max, n);
 }

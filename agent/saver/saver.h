@@ -19,10 +19,19 @@
 #define AGENT_SAVER_SAVER_H
 
 #include "agent/saver/checkpoints.h"
-#include "agent/saver/saver_def.h"
 #include "agent/session/session.h"
 
 struct saver;
+
+/* Which nodes of a graph save and restore its variables. */
+struct saver_def {
+    const char *filename_tensor; /* "save/Const:0": fed with the prefix */
+    const char *save_tensor;     /* "save/control_dependency:0": gives the prefix */
+    const char *restore_op;      /* "save/restore_all" */
+    int max_to_keep;             /* 0: all */
+    int sharded;
+    float keep_every_n_hours;
+};
 
 struct saver_item {
     const char *name; /* in the checkpoint; NULL: the variable's */

@@ -69,18 +69,6 @@ int lower_changes(const struct lowering *l, int v);
 /* Whether a node with this guard runs whenever the node being added does. */
 int lower_runs_whenever(const struct lowering *l, int guard);
 
-/* ---- lower_duplicates.c ---- */
-
-/* Whether duplicates of the operation may be merged: not if it draws or writes, nor if it
- * reads bytes that this run changes. */
-int lower_mergeable(const struct lowering *l, const struct operation *op, const int *in);
-/* The outputs of an earlier duplicate, or NULL. */
-const int *lower_find_duplicate(struct lowering *l, const struct operation *op,
-                                const int *in);
-/* Remembers the operation. Both arrays must live as long as the scratch arena. */
-void lower_remember(struct lowering *l, const struct operation *op, const int *in,
-                    const int *out);
-
 /* ---- lower_fold.c ---- */
 
 /* Whether the plan may own results of this kind and size. */

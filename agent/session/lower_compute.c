@@ -234,13 +234,6 @@ static void join_concats(struct lowering *l, struct node *n)
     }
 }
 
-static void make_gemm(struct node *n)
-{
-    n->kind = NODE_GEMM;
-    n->transpose_a = (int)int_attr(n->op, "transpose_a", 0);
-    n->transpose_b = (int)int_attr(n->op, "transpose_b", 0);
-}
-
 /* Gives a convolution its scratch memory, as one more output. */
 static void add_conv_scratch(struct lowering *l, struct node *n)
 {
@@ -327,8 +320,12 @@ int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *r
         rc = make_loop(l, n);
     else if (knows_types(l, n) < 0)
         return ERR_UNSUPPORTED;
-    else if (row->kind == KERNEL_GEMM && value_at(l, n->in[0])->tensor.dtype == DT_FLOAT)
-        make_gemm(n);
+    else if (row->kind == KERNEL_GEMM &&
+             value_at(l, n->in[0])->tensor.dtype == DT_FLOAT) {
+        n->kind = NODE_GEMM;
+        n->transpose_a = (int)int_attr(n->op, "transpose_a", 0);
+        n->transpose_b = (int)int_attr(n->op, "transpose_b", 0);
+    }
     /* L2Loss: its squares may be computed along with its operand */
     else if (n->call == kern_half_sum)
         rc = lower_square(l, n->op, n->in[0], &n->in[0]);

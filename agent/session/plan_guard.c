@@ -114,21 +114,15 @@ static int with_branch(struct plan *p, int guard, struct output predicate, int b
     return intern(p, &d);
 }
 
-static int guard_of_output(struct plan *p, const int *guard_of, struct output x)
-{
-    int guard = guard_of[operation_id(x.op)];
-
-    return is_switch(x.op) ? with_branch(p, guard, operation_input(x.op, 1), x.index)
-                           : guard;
-}
-
 int guard_of_input(struct plan *p, const int *guard_of, struct output x)
 {
     const int feed = plan_feed_of(p, x);
 
     if (feed >= 0)
         return p->feeds[feed].is_dead ? p->never : 0;
-    return guard_of_output(p, guard_of, x);
+    return is_switch(x.op) ? with_branch(p, guard_of[operation_id(x.op)],
+                                         operation_input(x.op, 1), x.index)
+                           : guard_of[operation_id(x.op)];
 }
 
 static int guard_of_op(struct plan *p, const int *guard_of, const struct operation *op)

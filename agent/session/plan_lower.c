@@ -1,6 +1,6 @@
 /* Turns the ordered operations into nodes on values: infers shapes for the fed sizes,
- * substitutes feeds, and makes aliases of operations that leave bytes unchanged. The
- * other lower_*.c lower the operations that compute. */
+ * substitutes feeds, merges duplicates, and makes aliases of operations that leave bytes
+ * unchanged. The other lower_*.c lower the operations that compute. */
 #include "agent/session/lower.h"
 
 #include "agent/graph/op_table.h"
@@ -10,6 +10,95 @@
 
 /* elements of one value; so a sum of sizes cannot overflow 64 bits */
 #define MAX_ELEMENTS ((int64_t)1 << 42)
+
+/* ---- equal operations on equal values are merged ---- */
+
+static int attr_same(const struct attr *a, const struct attr *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->kind != b->kind)
+        return 0;
+    switch (a->kind) {
+    case ATTR_INT:
+    case ATTR_BOOL:
+    case ATTR_TYPE:
+        return a->i == b->i;
+    case ATTR_FLOAT:
+        return memcmp(&a->f, &b->f, sizeof(a->f)) == 0;
+    case ATTR_SHAPE:
+        return shape_equal(&a->shape, &b->shape);
+    case ATTR_STRING:
+        return a->s_len == b->s_len && memcmp(a->s, b->s, a->s_len) == 0;
+    case ATTR_LIST_INT:
+        return a->n == b->n && memcmp(a->list_i, b->list_i, a->n * sizeof(int64_t)) == 0;
+    default:
+        return 0;
+    }
+}
+
+/* Attributes that begin with "_" (colocation) are ignored. */
+static int attrs_same(const struct operation *a, const struct operation *b)
+{
+    if (operation_n_attrs(a) != operation_n_attrs(b))
+        return 0;
+    for (int i = 0; i < operation_n_attrs(a); i++) {
+        const struct attr *x = operation_attr_at(a, i), *y = operation_attr_at(b, i);
+
+        if (x->name[0] != '_' && !attr_same(x, y))
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether duplicates of the operation may be merged: not if it draws or writes, nor if it
+ * reads bytes that this run changes. */
+static int is_mergeable(const struct lowering *l, const struct operation *op,
+                        const int *in)
+{
+    if (operation_def(op)->flags & (OP_STATEFUL | OP_WRITES))
+        return 0;
+    for (int i = 0; i < operation_n_inputs(op); i++)
+        if (value_at(l, in[i])->kind == VALUE_VARIABLE && lower_changes(l, in[i]))
+            return 0;
+    return 1;
+}
+
+static struct lowered_op **bucket(struct lowering *l, const struct operation *op,
+                                  const int *in)
+{
+    unsigned h = 0;
+
+    for (const char *c = operation_type(op); *c; c++)
+        h = h * 31u + (unsigned char)*c;
+    for (int i = 0; i < operation_n_inputs(op); i++)
+        h = h * 1000003u + (unsigned)in[i];
+    return &l->buckets[(h ^ h >> 15) & (l->n_buckets - 1)];
+}
+
+/* The outputs of an earlier duplicate, or NULL. */
+static const int *find_duplicate(struct lowering *l, const struct operation *op,
+                                 const int *in)
+{
+    size_t bytes = sizeof(int) * (size_t)operation_n_inputs(op);
+
+    for (const struct lowered_op *e = *bucket(l, op, in); e != NULL; e = e->next)
+        if (strcmp(operation_type(e->op), operation_type(op)) == 0 &&
+            operation_n_inputs(e->op) == operation_n_inputs(op) &&
+            memcmp(e->in, in, bytes) == 0 && attrs_same(e->op, op) &&
+            lower_runs_whenever(l, e->guard))
+            return e->out;
+    return NULL;
+}
+
+/* Both arrays must live as long as the scratch arena. */
+static void remember(struct lowering *l, const struct operation *op, const int *in,
+                     const int *out)
+{
+    struct lowered_op **at = bucket(l, op, in);
+    struct lowered_op *e = ARENA_NEW(l->scratch, struct lowered_op);
+
+    *e = (struct lowered_op){op, in, out, l->guard, *at};
+    *at = e;
+}
 
 /* ---- one operation ---- */
 
@@ -152,12 +241,6 @@ static int lower_rename(struct lowering *l, const struct node *n, int *ret)
     return 1;
 }
 
-/* Both outputs are aliases of the input; the guards decide which one is alive. */
-static void lower_switch(struct lowering *l, const struct node *n, int *out)
-{
-    out[0] = out[1] = alias(l, n->op, n->in[0], &value_at(l, n->in[0])->tensor.shape, 0);
-}
-
 /* Copies the input that is alive, and its number, to the result. */
 static int lower_merge(struct lowering *l, const struct node *n)
 {
@@ -238,7 +321,9 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
     if (operation_is(n->op, "Merge"))
         return lower_merge(l, n);
     if (is_switch(n->op)) {
-        lower_switch(l, n, out);
+        /* the guards decide which of the two outputs is alive */
+        out[0] = out[1] =
+            alias(l, n->op, n->in[0], &value_at(l, n->in[0])->tensor.shape, 0);
         return 0;
     }
     if (row->kind == KERNEL_PLANNED)
@@ -247,8 +332,8 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
         lower_write(l, n, out);
         return 0;
     }
-    int merge = lower_mergeable(l, n->op, n->in);
-    const int *twin = merge ? lower_find_duplicate(l, n->op, n->in) : NULL;
+    int merge = is_mergeable(l, n->op, n->in);
+    const int *twin = merge ? find_duplicate(l, n->op, n->in) : NULL;
     if (twin != NULL) {
         memcpy(out, twin, sizeof(int) * (size_t)n->n_out);
         return 0;
@@ -264,7 +349,7 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
     else if (!lower_rename(l, n, out))
         rc = lower_compute(l, n, row);
     if (merge)
-        lower_remember(l, n->op, in, out);
+        remember(l, n->op, in, out);
     return rc;
 }
 

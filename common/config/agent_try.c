@@ -26,14 +26,6 @@ static int place(const struct yaml_node *root, const char *agent, const struct e
     return ERR_CONFIG;
 }
 
-/* Adds the place to an error about a key of the whole configuration. */
-static int place_key(const struct yaml_node *root, const struct err *why, struct err *err)
-{
-    const struct yaml_node *at = yaml_find_path(root, why->key);
-
-    return yaml_fail(at != NULL ? at : root, why->key, err, "%s", err_cause(why));
-}
-
 int run_config_try(const struct run_config *c, const struct yaml_node *root,
                    const struct config_options *options, struct err *err)
 {
@@ -44,8 +36,11 @@ int run_config_try(const struct run_config *c, const struct yaml_node *root,
     if (options == NULL || options->try_agents == NULL)
         return 0;
     rc = options->try_agents(options->try_ctx, c, &agent, &why);
-    if (rc == ERR_CONFIG && agent == c->n_agents)
-        return place_key(root, &why, err);
+    if (rc == ERR_CONFIG && agent == c->n_agents) { /* about the whole configuration */
+        const struct yaml_node *at = yaml_find_path(root, why.key);
+
+        return yaml_fail(at != NULL ? at : root, why.key, err, "%s", err_cause(&why));
+    }
     if (rc == ERR_CONFIG)
         return place(root, c->agents[agent].name, &why, err);
     return rc < 0 ? err_pass(err, &why) : 0;

@@ -136,15 +136,6 @@ static int complete_external(struct run_config *c, const struct yaml_node *env,
     return check_restart(c, env, err);
 }
 
-static int check_native(const struct run_config *c, const struct yaml_node *env,
-                        struct err *err)
-{
-    if (strcmp(c->env.id, "command") == 0 || strcmp(c->env.id, "plugin") == 0)
-        return yaml_fail(yaml_find(env, "id"), "env.id", err,
-                         "found '%s', but env.%s is not given", c->env.id, c->env.id);
-    return 0;
-}
-
 int env_config_check(const struct run_config *c, const struct yaml_node *env,
                      struct err *err)
 {
@@ -166,15 +157,16 @@ int env_config_complete(struct run_config *c, const struct yaml_node *root,
                         struct err *err)
 {
     const struct yaml_node *env = yaml_find(root, "env");
-    int rc;
+    int rc = 0;
 
     if (!env_config_is_external(&c->env) && c->env.id == NULL)
         return yaml_fail(root, "env.id", err,
                          "not given, expected an environment's name or none");
     if (env_config_is_external(&c->env))
         rc = complete_external(c, env, err);
-    else
-        rc = check_native(c, env, err);
+    else if (strcmp(c->env.id, "command") == 0 || strcmp(c->env.id, "plugin") == 0)
+        return yaml_fail(yaml_find(env, "id"), "env.id", err,
+                         "found '%s', but env.%s is not given", c->env.id, c->env.id);
     if (rc == 0 && yaml_find(env, "max_steps") == NULL)
         c->env.max_steps = usual_max_steps(&c->env);
     return rc < 0 ? rc : check_keys(c, env, err);

@@ -85,16 +85,6 @@ static void on_signal(uv_poll_t *poll, int status, int events)
     ask_fail(poll->data, &why);
 }
 
-static void watch_signals(struct ask *a)
-{
-    a->signals_fd = stop_signals_watch();
-    if (a->signals_fd < 0)
-        return;
-    CHECK(uv_poll_init(&a->loop, &a->signals, a->signals_fd) == 0);
-    a->signals.data = a;
-    CHECK(uv_poll_start(&a->signals, UV_READABLE, on_signal) == 0);
-}
-
 int ask_open(struct ask **ret, const struct ask_args *args, struct err *err)
 {
     struct ask *a = xcalloc(1, sizeof(*a));
@@ -107,7 +97,12 @@ int ask_open(struct ask **ret, const struct ask_args *args, struct err *err)
         memcpy(a->specs, args->specs, a->n * sizeof(*a->specs));
     a->ctx = args->ctx;
     CHECK(uv_loop_init(&a->loop) == 0);
-    watch_signals(a);
+    a->signals_fd = stop_signals_watch();
+    if (a->signals_fd >= 0) {
+        CHECK(uv_poll_init(&a->loop, &a->signals, a->signals_fd) == 0);
+        a->signals.data = a;
+        CHECK(uv_poll_start(&a->signals, UV_READABLE, on_signal) == 0);
+    }
     if (a->n == 0)
         return 0;
     rc = start(a, args->agent_exe_fd, err);

@@ -62,7 +62,8 @@ static const struct command *const commands[] = {
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), OPTION_BYTES = 64 };
 
-enum shared_option { OPT_HELP = 0x1000, OPT_JSON, OPT_RUNS_DIR, OPT_QUIET, OPT_VERBOSE };
+/* Above all letters. OPT_OWN + i: the command's own option i. */
+enum { OPT_HELP = 0x1000, OPT_JSON, OPT_RUNS_DIR, OPT_QUIET, OPT_VERBOSE, OPT_OWN };
 
 static const struct option shared_options[] = {
     {"help", no_argument, NULL, OPT_HELP},
@@ -157,24 +158,12 @@ static int is_cluster(const char *word, int letter)
     return word[0] == '-' && word[1] != '-' && strchr(word + 1, letter) != NULL;
 }
 
-/* Whether the word is the long option with that `val`: "--json=x", which takes no value. */
-static int is_long(const char *word, int val, const struct option *all)
-{
-    const size_t len = strncmp(word, "--", 2) == 0 ? strcspn(word + 2, "=") : 0;
-
-    for (; all->name != NULL; all++)
-        if (len > 0 && all->val == val && strncmp(all->name, word + 2, len) == 0)
-            return 1;
-    return 0;
-}
-
 /* Returns what getopt_long has refused. Within a cluster of letters, optind is still the
  * number of that word, and behind its last one the number of the next. letter: the memory
  * for a letter. */
-static const char *refused_word(int argc, char **argv, const struct option *all,
-                                char letter[3])
+static const char *refused_word(int argc, char **argv, char letter[3])
 {
-    if (optopt <= 0 || optopt > 127 || is_long(argv[optind - 1], optopt, all) ||
+    if (optopt <= 0 || optopt > 127 ||
         !(is_cluster(argv[optind - 1], optopt) ||
           (optind < argc && is_cluster(argv[optind], optopt))))
         return argv[optind - 1];
@@ -231,14 +220,37 @@ int cli_integer(const struct cli *cli, const char *option, const char *text,
     return 0;
 }
 
-static void merge_options(const struct option *own, struct option *ret)
+/* Lists the command's own options and those of every command, and their letters. */
+static void list_options(const struct cli_option *own, struct option *ret,
+                         char letters[CLI_MAX_OPTIONS])
 {
     size_t n = 0;
 
-    for (; own != NULL && own->name != NULL; own++)
-        ret[n++] = *own;
-    CHECK(n + sizeof(shared_options) / sizeof(shared_options[0]) <= CLI_MAX_OPTIONS);
+    for (; own != NULL && own[n].name != NULL; n++) {
+        CHECK(n + sizeof(shared_options) / sizeof(shared_options[0]) < CLI_MAX_OPTIONS);
+        ret[n] = (struct option){own[n].name,
+                                 own[n].flag != NULL ? no_argument : required_argument,
+                                 NULL, OPT_OWN + (int)n};
+        if (own[n].letter != 0)
+            strncat(letters, &own[n].letter, 1);
+    }
     memcpy(ret + n, shared_options, sizeof(shared_options));
+}
+
+/* Returns 0 or an exit code. */
+static int store(const struct cli *cli, const struct cli_option *o)
+{
+    char name[OPTION_BYTES];
+
+    if (o->flag != NULL)
+        *o->flag = 1;
+    if (o->text != NULL)
+        *o->text = optarg;
+    if (o->number != NULL) {
+        (void)snprintf(name, sizeof(name), "--%s", o->name);
+        return cli_integer(cli, name, optarg, o->min, o->max, o->number);
+    }
+    return o->take != NULL ? o->take(cli, optarg, o->to) : 0;
 }
 
 /* Handles an option that all commands share; returns whether it was one. */
@@ -267,45 +279,55 @@ static int take_shared(struct cli *cli, int c)
     }
 }
 
-int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
-               int *ret_exit)
+int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own,
+              int *ret_exit)
 {
-    const char *own_letters = cli->command->letters;
     struct option all[CLI_MAX_OPTIONS];
-    char letters[32], letter[3];
+    char letters[CLI_MAX_OPTIONS] = ":qv", letter[3];
     int c;
 
-    merge_options(own, all);
+    *ret_exit = CLI_DONE;
+    list_options(own, all, letters);
     if (cli->ret_options != NULL) {
         memcpy(cli->ret_options, all, sizeof(all));
-        *ret_exit = CLI_DONE;
-        return CLI_OPTION_EXIT;
+        return 0;
     }
-    (void)snprintf(letters, sizeof(letters), ":qv%s",
-                   own_letters != NULL ? own_letters : "");
     opterr = 0;
-    do {
-        c = getopt_long(argc, argv, letters, all, NULL);
+    while ((c = getopt_long(argc, argv, letters, all, NULL)) != -1) {
         if (c == '?' || c == ':') {
-            *ret_exit =
-                fail_option(cli, refused_word(argc, argv, all, letter), c == ':', all);
-            return CLI_OPTION_EXIT;
+            *ret_exit = fail_option(cli, refused_word(argc, argv, letter), c == ':', all);
+            return 0;
         }
         if (c == OPT_HELP) {
             print_help(cli->command);
-            *ret_exit = CLI_DONE;
-            return CLI_OPTION_EXIT;
+            return 0;
         }
         if (c == OPT_RUNS_DIR && *optarg == '\0') {
             *ret_exit = cli_usage(cli, "--runs-dir: expected a folder's path");
-            return CLI_OPTION_EXIT;
+            return 0;
         }
-    } while (c != -1 && take_shared(cli, c));
-    return c;
+        if (take_shared(cli, c))
+            continue;
+        for (int i = 0; own[i].name != NULL; i++)
+            if (c == OPT_OWN + i || c == own[i].letter)
+                *ret_exit = store(cli, &own[i]);
+        if (*ret_exit != CLI_DONE)
+            return 0;
+    }
+    return 1;
+}
+
+int cli_one_argument(const struct cli *cli, int argc, char **argv, const char *what,
+                     const char **ret)
+{
+    if (argc - optind > 1)
+        return cli_usage(cli, "expected one %s, got %d", what, argc - optind);
+    *ret = optind < argc ? argv[optind] : NULL;
+    return 0;
 }
 
 /* Lists a command's options, which are local to its file: runs the command up to its
- * first cli_option, which copies them and stops it. */
+ * first cli_parse, which copies them and stops it. */
 void cli_options_of(const struct command *c, struct option ret[CLI_MAX_OPTIONS])
 {
     struct cli cli = {.command = c, .keeper = KEEPER_LINK_NONE, .ret_options = ret};

@@ -1,6 +1,6 @@
 /* cli.h - the command line: one file and one table row per command.
  *
- * A command parses its own options with cli_option, which also takes those that every
+ * A command parses its own options with cli_parse, which also takes those that every
  * command shares (--help, --json, --runs-dir, --quiet, --verbose), does its work, and
  * returns an exit code. Results go to stdout, progress and errors to stderr.
  */
@@ -33,7 +33,7 @@ struct cli {
     struct keeper_link keeper;  /* set if the command runs below a keeper (keep.h) */
     int is_detached;            /* the terminal is released after the first round */
     unsigned place;             /* index of the current run among those of `--seeds` */
-    struct option *ret_options; /* cli_option lists them there (cli_options_of) */
+    struct option *ret_options; /* cli_parse lists them there (cli_options_of) */
 };
 
 struct command {
@@ -42,7 +42,6 @@ struct command {
     const char *summary;        /* one line for `brood --help` */
     const char *help;           /* the command's own options, then an example */
     void (*more_help)(FILE *f); /* prints what follows `help`; may be NULL */
-    const char *letters;        /* own one-letter options, in getopt's syntax; or NULL */
     int (*run)(struct cli *cli, int argc,
                char **argv); /* argv[0] is the command's name */
 };
@@ -85,12 +84,28 @@ extern const struct command cmd_version;
 extern const struct command cmd_wait;
 extern const struct command cmd_web;
 
-/* Returns the `val` of the command's next own option (with optarg set as by getopt_long),
- * -1 if only arguments are left (from optind on), or CLI_OPTION_EXIT if the command must
- * return *ret_exit at once: after --help, or after wrong usage was reported. */
-enum { CLI_OPTION_EXIT = -2 };
-int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
-               int *ret_exit);
+/* An option of a command: one of `flag`, `text`, `number` and `take` says what becomes of
+ * it. A table of them ends with a row without a name. */
+struct cli_option {
+    const char *name; /* without "--" */
+    char letter;      /* its short form; 0: none */
+    int *flag;        /* becomes 1; only such an option has no value */
+    const char **text;
+    long long *number, min, max; /* a whole number from min to max */
+    /* Returns 0, or CLI_USAGE after reporting the error. */
+    int (*take)(const struct cli *cli, const char *text, void *to);
+    void *to;
+};
+
+/* Stores the values of the command's own options (NULL: it has none), the last one of those
+ * given twice; arguments are left from optind on. Returns 1 to continue; otherwise the command
+ * must return *ret_exit at once: after --help, or after wrong usage was reported. */
+int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own,
+              int *ret_exit);
+/* Stores the only argument after cli_parse; NULL: there is none. Returns 0, or CLI_USAGE after
+ * reporting that there are several; what: "run". */
+int cli_one_argument(const struct cli *cli, int argc, char **argv, const char *what,
+                     const char **ret);
 
 enum { CLI_MAX_OPTIONS = 32 };
 /* The options that a command takes, with those of every command; the last one has no name. */

@@ -21,11 +21,10 @@ static void print_json(const struct algorithm_info *a)
 {
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
-    json_key(&j, "name"), json_str(&j, a->name);
-    json_key(&j, "summary"), json_str(&j, a->summary);
-    json_key(&j, "stages"), json_str(&j, a->stages);
+    json_put_str(&j, "name", a->name);
+    json_put_str(&j, "summary", a->summary);
+    json_put_str(&j, "stages", a->stages);
     json_key(&j, "settings");
     json_array(&j);
     for (size_t i = 0; a->settings[i] != NULL; i++)
@@ -39,13 +38,11 @@ static void print_json(const struct algorithm_info *a)
         json_close(&j);
     }
     if (rows_of(a) != NULL)
-        json_key(&j, "rows"), json_str(&j, rows_of(a));
-    json_key(&j, "shares"), json_bool(&j, a->shares);
-    json_key(&j, "use"), json_str(&j, a->use);
-    json_key(&j, "source"), json_str(&j, a->source);
-    json_close(&j);
-    (void)fputs(json_line(&j, NULL), stdout);
-    json_done(&j);
+        json_put_str(&j, "rows", rows_of(a));
+    json_put_bool(&j, "shares", a->shares);
+    json_put_str(&j, "use", a->use);
+    json_put_str(&j, "source", a->source);
+    json_print(&j, stdout);
 }
 
 static void print_text(const struct algorithm_info *a)
@@ -68,7 +65,7 @@ static int run_algorithms(struct cli *cli, int argc, char **argv)
     const struct algorithm_info *a;
     int code;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
     if (optind < argc)
         return cli_usage(cli, "expected no arguments");

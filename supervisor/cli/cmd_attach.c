@@ -1,6 +1,5 @@
 /* `brood attach`: the live view of a run, or a study, that was started elsewhere. */
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/journal_json.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
 #include "supervisor/cli/msg_json.h"
@@ -31,21 +30,22 @@ struct attach {
     int unanswered;     /* intervals that the current request has waited for its answer */
     struct arena arena; /* holds the newest status */
     struct terminal_keys keys;
-    struct json json;
 };
 
 enum outcome { ENDED, LEFT }; /* the run closed its socket; the user pressed Ctrl-C */
 
 /* ---- messages of the run ---- */
 
-static void print_status(struct attach *t, const char *event, const struct run_status *s)
+static void print_status(const struct attach *t, const char *event,
+                         const struct run_status *s)
 {
+    struct json j = {0};
+
     if (!t->cli->json)
         return;
-    msg_json_begin_event(&t->json, event);
-    run_status_json(&t->json, s);
-    json_close(&t->json);
-    msg_json_print(&t->json);
+    msg_json_begin_event(&j, event);
+    run_status_json(&j, s);
+    json_print(&j, stdout);
 }
 
 static void take_row(struct attach *t, const msgpack_object *row)
@@ -63,10 +63,11 @@ static void take_row(struct attach *t, const msgpack_object *row)
         free(name);
     }
     if (t->cli->json) {
-        msg_json_begin_event(&t->json, "row");
-        msg_json_put_pairs(&t->json, row);
-        json_close(&t->json);
-        msg_json_print(&t->json);
+        struct json j = {0};
+
+        msg_json_begin_event(&j, "row");
+        msg_json_put_pairs(&j, row);
+        json_print(&j, stdout);
     }
 }
 
@@ -302,20 +303,20 @@ static int run_attach(struct cli *cli, int argc, char **argv)
 {
     struct attach t = {.cli = cli};
     struct err err = {0};
+    const char *name;
     char *path = NULL;
-    int code = CLI_DONE;
+    int code;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one run or study, got %d", argc - optind);
-    if (optind < argc && (path = study_dir_find(cli->runs_dir, argv[optind])) != NULL) {
+    if (cli_one_argument(cli, argc, argv, "run or study", &name) != 0)
+        return CLI_USAGE;
+    if (name != NULL && (path = study_dir_find(cli->runs_dir, name)) != NULL) {
         code = study_status_attach(cli, path);
         free(path);
         return code;
     }
-    if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, ANSWERS_WITHIN_MS, &path,
-                     &t.client, &err) < 0) {
+    if (cli_open_run(cli, name, ANSWERS_WITHIN_MS, &path, &t.client, &err) < 0) {
         code = cli_fail_run(cli, &err);
     } else {
         t.path = path;
@@ -325,7 +326,6 @@ static int run_attach(struct cli *cli, int argc, char **argv)
     }
     control_client_close(t.client);
     arena_done(&t.arena);
-    json_done(&t.json);
     free(path);
     return code;
 }

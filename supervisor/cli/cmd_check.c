@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SET = 256, ALGORITHMS_MAX_BYTES = 256, OPT_SET = 1 };
+enum { MAX_SET = 256, ALGORITHMS_MAX_BYTES = 256 };
 enum { STDIN_MAX_BYTES = YAML_MAX_BYTES + 1 }; /* more than the parser accepts */
 
 /* Lists the agents' algorithms, each once, in the agents' order: "maddpg, ddpg". */
@@ -51,10 +51,8 @@ static void put_estimate(struct json *j, const struct estimate *e)
 
     json_key(j, "estimated_bytes");
     json_object(j);
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        json_key(j, parts[i].key);
-        json_f64(j, parts[i].bytes);
-    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        json_put_f64(j, parts[i].key, parts[i].bytes);
     json_close(j);
 }
 
@@ -90,26 +88,19 @@ static void report_good(const struct cli *cli, const char *path,
     if (cli->json) {
         struct json j = {0};
 
-        json_begin(&j);
         json_object(&j);
-        json_key(&j, "config"), json_str(&j, path);
-        json_key(&j, "ok"), json_bool(&j, 1);
-        json_key(&j, "agents"), json_u64(&j, c->n_agents);
-        json_key(&j, "algorithms"), json_str(&j, algorithms);
+        json_put_str(&j, "config", path);
+        json_put_bool(&j, "ok", 1);
+        json_put_u64(&j, "agents", c->n_agents);
+        json_put_str(&j, "algorithms", algorithms);
         json_key(&j, in_episodes ? "episodes" : "env_steps");
         if (length > 0)
             json_i64(&j, length);
         else
             json_null(&j);
         put_estimate(&j, estimate);
-        json_key(&j, "warning");
-        if (warning != NULL)
-            json_str(&j, warning);
-        else
-            json_null(&j);
-        json_close(&j);
-        (void)fputs(json_line(&j, NULL), stdout);
-        json_done(&j);
+        json_put_str(&j, "warning", warning); /* NULL: null */
+        json_print(&j, stdout);
     } else if (!cli->quiet) {
         (void)printf("%s: ok: %zu agent%s, %s, %s\n", path, c->n_agents,
                      c->n_agents == 1 ? "" : "s", algorithms, ends);
@@ -130,14 +121,11 @@ static void report_bad(const struct cli *cli, const char *path, const struct err
     if (cli->json) {
         struct json j = {0};
 
-        json_begin(&j);
         json_object(&j);
-        json_key(&j, "config"), json_str(&j, path);
-        json_key(&j, "ok"), json_bool(&j, 0);
-        json_key(&j, "error"), json_str(&j, err->msg);
-        json_close(&j);
-        (void)fputs(json_line(&j, NULL), stdout);
-        json_done(&j);
+        json_put_str(&j, "config", path);
+        json_put_bool(&j, "ok", 0);
+        json_put_str(&j, "error", err->msg);
+        json_print(&j, stdout);
     }
 }
 
@@ -225,29 +213,40 @@ static int check(const struct cli *cli, const char *path,
     return rc < 0 ? CLI_USAGE : CLI_DONE;
 }
 
+struct sets {
+    const char *item[MAX_SET];
+    size_t n;
+};
+
+static int take_set(const struct cli *cli, const char *text, void *to)
+{
+    struct sets *sets = to;
+
+    if (sets->n == MAX_SET)
+        return cli_usage(cli, "--set is given more than %d times", MAX_SET);
+    sets->item[sets->n++] = text;
+    return 0;
+}
+
 static int run_check(struct cli *cli, int argc, char **argv)
 {
-    static const struct option own[] = {{"set", required_argument, NULL, OPT_SET}, {0}};
-    const char *set[MAX_SET];
+    struct sets sets = {.n = 0};
+    const struct cli_option own[] = {{"set", .take = take_set, .to = &sets}, {0}};
     struct trial trial;
-    struct config_options options = {.set = set,
+    struct config_options options = {.set = sets.item,
                                      .env_names = env_agent_names,
                                      .try_agents = trial_agents,
                                      .try_ctx = &trial,
                                      .dropped = cli_dropped,
                                      .dropped_ctx = cli,
                                      .extends = 1};
-    int option, code = CLI_DONE;
+    int code;
 
-    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0) {
-        if (options.n_set == MAX_SET)
-            return cli_usage(cli, "--set is given more than %d times", MAX_SET);
-        set[options.n_set++] = optarg;
-    }
-    if (option == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, own, &code))
         return code;
     if (optind == argc)
         return cli_usage(cli, "expected at least one configuration file");
+    options.n_set = sets.n;
     for (int i = optind; i < argc; i++) {
         trial = (struct trial){.runs_dir = cli->runs_dir};
         if (check(cli, argv[i], &options) != CLI_DONE)

@@ -380,7 +380,7 @@ static int run_complete(struct cli *cli, int argc, char **argv)
     struct completion c = {0};
     int code, n;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
     n = argc - optind;
     argv += optind;

@@ -1,8 +1,8 @@
 /* `brood doctor`: looks at the machine, and tries an agent. */
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/doctor.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/env/env.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/run/trial.h"
 
 #include <stdio.h>
@@ -32,40 +32,33 @@ static void try_agent(struct doctor_readings *r)
         (void)snprintf(r->agent, sizeof(r->agent), "%.199s", err_cause(&err));
 }
 
-static void print_json(const struct doctor_finding *f)
+static void print_finding(const struct cli *cli, const struct doctor_finding *f)
 {
     struct json j = {0};
 
-    json_begin(&j);
-    json_object(&j);
-    json_put_str(&j, "check", f->check);
-    json_put_str(&j, "state", level_names[f->level]);
-    json_put_str(&j, "found", f->found);
-    json_put_str(&j, "advice", f->advice[0] != '\0' ? f->advice : NULL);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
-}
-
-static void print_text(const struct doctor_finding *f)
-{
-    (void)printf("%-4s  %-19s  %s%s%s\n", level_names[f->level], f->check, f->found,
-                 f->advice[0] != '\0' ? "; " : "", f->advice);
+    if (cli->json) {
+        json_object(&j);
+        json_put_str(&j, "check", f->check);
+        json_put_str(&j, "state", level_names[f->level]);
+        json_put_str(&j, "found", f->found);
+        json_put_str(&j, "advice", f->advice[0] != '\0' ? f->advice : NULL);
+        json_print(&j, stdout);
+    } else if (!cli->quiet || f->level == DOCTOR_BAD) {
+        (void)printf("%-4s  %-19s  %s%s%s\n", level_names[f->level], f->check, f->found,
+                     f->advice[0] != '\0' ? "; " : "", f->advice);
+    }
 }
 
 static int run_doctor(struct cli *cli, int argc, char **argv)
 {
-    static const struct option own[] = {{"agents", required_argument, NULL, 1}, {0}};
     struct doctor_finding findings[DOCTOR_MAX_FINDINGS];
     struct doctor_readings readings;
     long long n_agents = DEFAULT_AGENTS;
+    const struct cli_option own[] = {{"agents", .number = &n_agents, 1, MAX_AGENTS}, {0}};
     size_t n;
-    int option, code = CLI_DONE;
+    int code;
 
-    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0)
-        if (cli_integer(cli, "--agents", optarg, 1, MAX_AGENTS, &n_agents) != 0)
-            return CLI_USAGE;
-    if (option == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, own, &code))
         return code;
     if (optind < argc)
         return cli_usage(cli, "expected no arguments");
@@ -75,10 +68,7 @@ static int run_doctor(struct cli *cli, int argc, char **argv)
     for (size_t i = 0; i < n; i++) {
         if (findings[i].level == DOCTOR_BAD)
             code = CLI_FAILED;
-        if (cli->json)
-            print_json(&findings[i]);
-        else if (!cli->quiet || findings[i].level == DOCTOR_BAD)
-            print_text(&findings[i]);
+        print_finding(cli, &findings[i]);
     }
     return code;
 }

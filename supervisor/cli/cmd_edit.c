@@ -188,52 +188,34 @@ static int edit(struct edit *e)
 
 /* ---- the command ---- */
 
-static int edit_path(const struct cli *cli, const char *editor, const char *from,
-                     const char *path, struct control_client *client)
-{
-    struct edit e = {
-        .cli = cli, .client = client, .editor = editor, .from = from, .run = path};
-    int code;
-
-    e.file = xasprintf("%s/edit-%d.yaml", path, (int)getpid());
-    code = edit(&e);
-    run_config_done(&e.was);
-    wbuf_done(&e.given);
-    free(e.file);
-    return code;
-}
-
-static const char *find_editor(void)
-{
-    const char *editor = getenv("VISUAL");
-
-    if (editor == NULL || *editor == '\0')
-        editor = getenv("EDITOR");
-    return editor != NULL && *editor != '\0' ? editor : "vi";
-}
-
 static int edit_run(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {{"from", required_argument, NULL, 'f'}, {0}};
-    const char *editor = find_editor(), *from = NULL;
-    struct control_client *client = NULL;
+    struct edit e = {.cli = cli, .editor = getenv("VISUAL")};
+    const struct cli_option own[] = {{"from", .text = &e.from}, {0}};
+    const char *run;
     struct err err = {0};
     char *path = NULL;
-    int c, code = 0;
+    int code;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        from = optarg;
-    }
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one run, got %d", argc - optind);
-    if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, 0, &path, &client, &err) <
-        0)
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
+    if (cli_one_argument(cli, argc, argv, "run", &run) != 0)
+        return CLI_USAGE;
+    if (e.editor == NULL || *e.editor == '\0')
+        e.editor = getenv("EDITOR");
+    if (e.editor == NULL || *e.editor == '\0')
+        e.editor = "vi";
+    if (cli_open_run(cli, run, 0, &path, &e.client, &err) < 0) {
         code = cli_fail_run(cli, &err);
-    else
-        code = edit_path(cli, editor, from, path, client);
-    control_client_close(client);
+    } else {
+        e.run = path;
+        e.file = xasprintf("%s/edit-%d.yaml", path, (int)getpid());
+        code = edit(&e);
+        run_config_done(&e.was);
+        wbuf_done(&e.given);
+        free(e.file);
+    }
+    control_client_close(e.client);
     free(path);
     return code;
 }

@@ -110,16 +110,6 @@ static void print_long(void *ctx, const struct parameter *p)
     free(key);
 }
 
-/* Prints the parameters that are passed to an external environment. */
-static void print_passed(const struct yaml_node *params)
-{
-    if (params == NULL)
-        return;
-    (void)printf("  params  ");
-    yaml_tree_write(params, stdout);
-    (void)putchar('\n');
-}
-
 static void print_text(const struct description *d, int is_whole)
 {
     int n = 0;
@@ -129,8 +119,11 @@ static void print_text(const struct description *d, int is_whole)
         each_param(d, print_short, &n);
     (void)printf("%s", n > 0 ? "\n" : "");
     print_agents(d->spec);
-    if (is_whole && d->table == NULL)
-        print_passed(d->config->env.params);
+    if (is_whole && d->table == NULL && d->config->env.params != NULL) {
+        (void)printf("  params  "); /* passed to an external environment */
+        yaml_tree_write(d->config->env.params, stdout);
+        (void)putchar('\n');
+    }
     if (is_whole)
         each_parameter(d, print_long, NULL);
 }
@@ -142,11 +135,10 @@ static void put_agent(struct json *j, const struct env_agent *agent)
     const struct action_space *s = &agent->space;
 
     json_object(j);
-    json_key(j, "name"), json_str(j, agent->name);
-    json_key(j, "observation"), json_i64(j, agent->obs_width);
-    json_key(j, "action"), json_i64(j, s->width);
-    json_key(j, "kind"),
-        json_str(j, s->kind == SPACE_DISCRETE ? "discrete" : "continuous");
+    json_put_str(j, "name", agent->name);
+    json_put_i64(j, "observation", agent->obs_width);
+    json_put_i64(j, "action", s->width);
+    json_put_str(j, "kind", s->kind == SPACE_DISCRETE ? "discrete" : "continuous");
     json_key(j, "heads");
     json_array(j);
     for (int h = 0; h < s->n_heads && s->kind == SPACE_DISCRETE; h++)
@@ -177,12 +169,12 @@ static void put_parameter(void *ctx, const struct parameter *p)
     char *key = xasprintf("%s.%s", p->section, f->key);
 
     json_object(ctx);
-    json_key(ctx, "key"), json_str(ctx, key);
+    json_put_str(ctx, "key", key);
     json_key(ctx, "value"), put_text(ctx, f, p->value);
     json_key(ctx, "default"), put_text(ctx, f, f->default_text);
     if (f->type == FIELD_I64 || f->type == FIELD_F64) {
-        json_key(ctx, "min"), json_f64(ctx, f->min);
-        json_key(ctx, "max"), json_f64(ctx, f->max); /* null: none */
+        json_put_f64(ctx, "min", f->min);
+        json_put_f64(ctx, "max", f->max); /* null: none */
     }
     if (f->type == FIELD_ENUM) {
         json_key(ctx, "choices");
@@ -191,7 +183,7 @@ static void put_parameter(void *ctx, const struct parameter *p)
             json_str(ctx, f->names[i]);
         json_close(ctx);
     }
-    json_key(ctx, "doc"), json_str(ctx, f->doc);
+    json_put_str(ctx, "doc", f->doc);
     json_close(ctx);
     free(key);
 }
@@ -200,10 +192,9 @@ static void print_json(const struct description *d)
 {
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
-    json_key(&j, "id"), json_str(&j, d->id);
-    json_key(&j, "summary"), json_str(&j, d->summary);
+    json_put_str(&j, "id", d->id);
+    json_put_str(&j, "summary", d->summary);
     json_key(&j, "params");
     json_object(&j);
     each_param(d, put_value, &j);
@@ -217,9 +208,7 @@ static void print_json(const struct description *d)
     for (size_t a = 0; a < d->spec->n_agents; a++)
         put_agent(&j, &d->spec->agents[a]);
     json_close(&j);
-    json_close(&j);
-    (void)fputs(json_line(&j, NULL), stdout);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 /* ---- the command ---- */
@@ -295,15 +284,15 @@ static int print_named(const struct cli *cli, const char *word)
 static int run_envs(struct cli *cli, int argc, char **argv)
 {
     const struct env_info *info;
+    const char *word;
     int code;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one environment or configuration, got %d",
-                         argc - optind);
-    if (optind < argc)
-        return print_named(cli, argv[optind]);
+    if (cli_one_argument(cli, argc, argv, "environment or configuration", &word) != 0)
+        return CLI_USAGE;
+    if (word != NULL)
+        return print_named(cli, word);
     for (size_t i = 0; (info = env_info_at(i)) != NULL; i++)
         CHECK(print_id(cli, info->id, 0) == CLI_DONE,
               "the default parameters of %s are invalid", info->id);

@@ -40,41 +40,24 @@ static void put_per_agent(struct json *j, const char *key, const struct env_spec
 {
     json_key(j, key);
     json_object(j);
-    for (size_t i = 0; i < spec->n_agents; i++) {
-        json_key(j, spec->agents[i].name);
-        json_f64(j, values[i]);
-    }
+    for (size_t i = 0; i < spec->n_agents; i++)
+        json_put_f64(j, spec->agents[i].name, values[i]);
     json_close(j);
-}
-
-static void put_text(struct json *j, const char *key, const char *text)
-{
-    json_key(j, key);
-    json_str(j, text);
-}
-
-static void put_count(struct json *j, const char *key, uint64_t n)
-{
-    json_key(j, key);
-    json_u64(j, n);
 }
 
 static void print_json(const struct report *p, const struct env_spec *spec,
                        const struct evaluation_result *r)
 {
     struct json j = {0};
-    size_t len;
-    const char *text;
 
-    json_begin(&j);
     json_object(&j);
-    put_text(&j, "run", p->run);
-    put_count(&j, "checkpoint_step", p->args->step);
-    put_text(&j, "env", spec->id);
-    put_text(&j, "rules", recording_rules(&p->args->config->env, spec));
-    put_text(&j, "mode", p->args->mode == ACT_GREEDY ? "greedy" : "stochastic");
-    put_count(&j, "episodes", r->episodes);
-    put_count(&j, "seed", p->args->seed);
+    json_put_str(&j, "run", p->run);
+    json_put_u64(&j, "checkpoint_step", p->args->step);
+    json_put_str(&j, "env", spec->id);
+    json_put_str(&j, "rules", recording_rules(&p->args->config->env, spec));
+    json_put_str(&j, "mode", p->args->mode == ACT_GREEDY ? "greedy" : "stochastic");
+    json_put_u64(&j, "episodes", r->episodes);
+    json_put_u64(&j, "seed", p->args->seed);
     put_per_agent(&j, "return_mean", spec, r->return_mean);
     put_per_agent(&j, "return_std", spec, r->return_std);
     put_per_agent(&j, "return_se", spec, r->return_se);
@@ -83,20 +66,13 @@ static void print_json(const struct report *p, const struct env_spec *spec,
     for (size_t i = 0; i < spec->n_agents; i++) {
         if (env_team_of(spec, i) != i)
             continue;
-        json_key(&j, spec->agents[i].team);
-        json_f64(&j, env_team_mean(spec, i, r->return_mean));
+        json_put_f64(&j, spec->agents[i].team, env_team_mean(spec, i, r->return_mean));
     }
     json_close(&j);
-    if (one_team(spec)) {
-        json_key(&j, "team_return_mean");
-        json_f64(&j, env_team_mean(spec, 0, r->return_mean));
-    }
-    json_key(&j, "length_mean");
-    json_f64(&j, r->length_mean);
-    json_close(&j);
-    text = json_line(&j, &len);
-    (void)fwrite(text, 1, len, stdout);
-    json_done(&j);
+    if (one_team(spec))
+        json_put_f64(&j, "team_return_mean", env_team_mean(spec, 0, r->return_mean));
+    json_put_f64(&j, "length_mean", r->length_mean);
+    json_print(&j, stdout);
 }
 
 static void print_text(const struct report *p, const struct env_spec *spec,
@@ -145,54 +121,30 @@ static void on_result(struct eval_play *play, const struct env_spec *spec,
                       e->n_frames - 1, (unsigned long long)e->number);
 }
 
-static const struct option options[] = {{"episodes", required_argument, NULL, 'e'},
-                                        {"seed", required_argument, NULL, 's'},
-                                        {"checkpoint", required_argument, NULL, 'c'},
-                                        {"copies", required_argument, NULL, 'n'},
-                                        {"stochastic", no_argument, NULL, 'r'},
-                                        {"render", required_argument, NULL, 'd'},
-                                        {"episode", required_argument, NULL, 'k'},
-                                        {"trust", no_argument, NULL, 't'},
-                                        {0}};
-
 static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
                  int *ret_code)
 {
-    int c, rc = 0;
+    const struct cli_option own[] = {
+        {"episodes", .number = &o->episodes, 1, EVALUATION_MAX_EPISODES},
+        {"seed", .number = &o->seed, 0, INT64_MAX},
+        {"checkpoint", .text = &o->checkpoint},
+        {"copies", .number = &o->copies, 1, 65536},
+        {"stochastic", .flag = &o->stochastic},
+        {"render", .text = &o->render},
+        {"episode", .number = &o->episode, 0, EVALUATION_MAX_EPISODES - 1},
+        {"trust", .flag = &o->trust},
+        {0}};
 
-    while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return 0;
-        if (c == 'e')
-            rc = cli_integer(cli, "--episodes", optarg, 1, EVALUATION_MAX_EPISODES,
-                             &o->episodes);
-        else if (c == 's')
-            rc = cli_integer(cli, "--seed", optarg, 0, INT64_MAX, &o->seed);
-        else if (c == 'n')
-            rc = cli_integer(cli, "--copies", optarg, 1, 65536, &o->copies);
-        else if (c == 'k')
-            rc = cli_integer(cli, "--episode", optarg, 0, EVALUATION_MAX_EPISODES - 1,
-                             &o->episode);
-        else if (c == 'd')
-            o->render = optarg;
-        else if (c == 't')
-            o->trust = 1;
-        else if (c == 'c')
-            o->checkpoint = optarg;
-        else
-            o->stochastic = 1;
-    }
-    if (rc == 0 && o->episode > 0 && o->render == NULL)
-        rc = cli_usage(cli, "--episode is for --render FILE");
-    if (rc == 0 && o->episode >= o->episodes)
-        rc = cli_usage(cli, "--episode %lld is none of 0 to %lld", o->episode,
-                       o->episodes - 1);
-    if (rc == 0 && optind < argc - 1)
-        rc = cli_usage(cli, "expected one run, got %d", argc - optind);
-    if (rc == 0 && optind < argc)
-        o->run = argv[optind];
-    *ret_code = rc;
-    return rc == 0;
+    if (!cli_parse(cli, argc, argv, own, ret_code))
+        return 0;
+    if (o->episode > 0 && o->render == NULL)
+        *ret_code = cli_usage(cli, "--episode is for --render FILE");
+    else if (o->episode >= o->episodes)
+        *ret_code = cli_usage(cli, "--episode %lld is none of 0 to %lld", o->episode,
+                              o->episodes - 1);
+    else
+        *ret_code = cli_one_argument(cli, argc, argv, "run", &o->run);
+    return *ret_code == 0;
 }
 
 static int eval_in_dir(const struct cli *cli, const struct eval_options *o,

@@ -2,10 +2,10 @@
  * TensorFlow's format. */
 #include "common/ckpt/ckpt_find.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/checkpoint_names.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/tensor_export.h"
+#include "supervisor/cli/tensor_print.h"
+#include "supervisor/metrics/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,74 +81,62 @@ static void print_written(const struct cli *cli, const char *out, size_t n)
     struct json j = {0};
 
     if (cli->json) {
-        json_begin(&j);
         json_object(&j);
         json_put_str(&j, "file", out);
         json_put_u64(&j, "tensors", n);
-        json_close(&j);
-        msg_json_print(&j);
-        json_done(&j);
+        json_print(&j, stdout);
     } else if (!cli->quiet) {
         (void)printf("%s: %zu tensors\n", out, n);
     }
 }
 
-static int write_file(const struct cli *cli, struct bundle_reader *r, const char *prefix,
-                      const struct request *q, struct err *err)
+static int export(const struct cli *cli, const struct request *q, struct err *err)
 {
-    const size_t room = bundle_reader_count(r) + q->n_tensors;
-    const struct bundle_entry **entries = xcalloc(room, sizeof(*entries));
-    char *out = q->out != NULL ? xstrdup(q->out) : default_out(prefix);
-    struct tensor_export x = {.from = r, .entries = entries, .path = out};
-    int rc = choose(r, q, entries, &x.n, err);
+    struct bundle_reader *r = NULL;
+    const struct bundle_entry **entries = NULL;
+    struct tensor_export x;
+    char *prefix = NULL, *out = NULL;
+    int rc = ckpt_find_prefix(&prefix, q->path, err);
 
+    if (rc == 0)
+        rc = bundle_reader_new(&r, prefix, err);
+    if (rc == 0) {
+        entries = xcalloc(bundle_reader_count(r) + q->n_tensors, sizeof(*entries));
+        out = q->out != NULL ? xstrdup(q->out) : default_out(prefix);
+        x = (struct tensor_export){.from = r, .entries = entries, .path = out};
+        rc = choose(r, q, entries, &x.n, err);
+    }
     if (rc == 0)
         rc = q->format->write(&x, err);
     if (rc == 0)
         print_written(cli, out, x.n);
+    bundle_reader_free(r);
     free(entries);
     free(out);
-    return rc;
-}
-
-static int export(const struct cli *cli, const struct request *q, struct err *err)
-{
-    struct bundle_reader *r;
-    char *prefix;
-    int rc = ckpt_find_prefix(&prefix, q->path, err);
-
-    if (rc != 0)
-        return rc;
-    rc = bundle_reader_new(&r, prefix, err);
-    if (rc == 0) {
-        rc = write_file(cli, r, prefix, q, err);
-        bundle_reader_free(r);
-    }
     free(prefix);
     return rc;
 }
 
+static int take_tensor(const struct cli *cli, const char *text, void *to)
+{
+    struct request *q = to;
+
+    if (q->n_tensors == MAX_TENSORS)
+        return cli_usage(cli, "more than %d of --tensor", MAX_TENSORS);
+    q->tensor[q->n_tensors++] = text;
+    return 0;
+}
+
 static int run_export(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"out", required_argument, NULL, 'o'},
-        {"tensor", required_argument, NULL, 't'},
-        {0},
-    };
     struct request q = {.format = &formats[0]};
+    const struct cli_option own[] = {
+        {"out", .text = &q.out}, {"tensor", .take = take_tensor, .to = &q}, {0}};
     struct err err = {0};
-    int c, code;
+    int code;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if (c == 'o')
-            q.out = optarg;
-        else if (q.n_tensors == MAX_TENSORS)
-            return cli_usage(cli, "more than %d of --tensor", MAX_TENSORS);
-        else
-            q.tensor[q.n_tensors++] = optarg;
-    }
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
     if (optind + 1 != argc)
         return cli_usage(cli, "expected one checkpoint");
     q.path = argv[optind];

@@ -22,37 +22,24 @@ struct fork_options {
 static int parse(struct cli *cli, int argc, char **argv, struct fork_options *o,
                  int *ret_code)
 {
-    static const struct option options[] = {
-        {"name", required_argument, NULL, 'n'},  {"set", required_argument, NULL, 'k'},
-        {"force", no_argument, NULL, 'f'},       {"detach", no_argument, NULL, 'd'},
-        {"trust", no_argument, NULL, 't'},       {"rescue", required_argument, NULL, 'R'},
-        {"until", required_argument, NULL, 'u'}, {0}};
-    int c, rc = 0;
+    const struct cli_option own[] = {{"name", .text = &o->name},
+                                     {"set", .take = train_take_set, .to = &o->sets},
+                                     {"force", .flag = &o->force},
+                                     {"detach", .flag = &o->detach},
+                                     {"trust", .flag = &o->trust},
+                                     {"rescue", .text = &o->rescue},
+                                     {"until", .number = &o->until, 1, INT64_MAX},
+                                     {0}};
 
-    while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return 0;
-        if (c == 'n')
-            o->name = optarg;
-        else if (c == 'k')
-            rc = train_take_set(cli, &o->sets, optarg);
-        else if (c == 'f')
-            o->force = 1;
-        else if (c == 'd')
-            o->detach = 1;
-        else if (c == 'u')
-            rc = cli_integer(cli, "--until", optarg, 1, INT64_MAX, &o->until);
-        else if (c == 't')
-            o->trust = 1;
-        else
-            o->rescue = optarg;
+    if (!cli_parse(cli, argc, argv, own, ret_code))
+        return 0;
+    if (optind != argc - 1) {
+        *ret_code =
+            cli_usage(cli, "expected one run, RUN or RUN@STEP, got %d", argc - optind);
+        return 0;
     }
-    if (rc == 0 && optind != argc - 1)
-        rc = cli_usage(cli, "expected one run, RUN or RUN@STEP, got %d", argc - optind);
-    if (rc == 0)
-        o->run = argv[optind];
-    *ret_code = rc;
-    return rc == 0;
+    o->run = argv[optind];
+    return 1;
 }
 
 /* Makes the new run's directory; ret: its path. Returns 0 or an exit code. */
@@ -70,7 +57,8 @@ static int make_fork(struct cli *cli, const struct fork_options *o, char **ret)
                              .env_names = env_agent_names,
                              .on_skipped = cli_skipped,
                              .ctx = cli};
-    const char *at = strrchr(o->run, '@');
+    const char *slash = strrchr(o->run, '/');
+    const char *at = strrchr(slash != NULL ? slash : o->run, '@');
     char *run = at != NULL ? xstrndup(o->run, (size_t)(at - o->run)) : xstrdup(o->run);
     struct run_dir *dir = NULL;
     struct err err = {0};

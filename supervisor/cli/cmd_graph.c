@@ -23,7 +23,7 @@ struct names {
 struct request {
     const char *path;
     int nodes, collections, json;
-    uint64_t seed;
+    long long seed;
     struct names feeds; /* "NAME=VALUE" or "NAME=@FILE" */
     struct names fetches, targets;
 };
@@ -59,32 +59,6 @@ static int read_feed(const struct graph_view *v, const char *text,
     return rc;
 }
 
-static void print_fetched(const char *name, const struct tensor *t, int json)
-{
-    if (json)
-        tensor_print_json(name, t->dtype, &t->shape, t);
-    else
-        tensor_print_value(name, t);
-}
-
-/* Runs each target in a session run of its own, in their order, so that a target sees
- * what earlier ones wrote. */
-static int run_targets(struct graph_agent *g, const struct request *q,
-                       const struct graph_agent_feed *feeds, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < q->targets.n; i++) {
-        const struct graph_agent_run run = {.feeds = feeds,
-                                            .n_feeds = q->feeds.n,
-                                            .targets = &q->targets.item[i],
-                                            .n_targets = 1};
-
-        rc = graph_agent_run(g, &run, NULL, err);
-    }
-    return rc;
-}
-
 static int fetch(struct graph_agent *g, const struct request *q,
                  const struct graph_agent_feed *feeds, struct err *err)
 {
@@ -99,8 +73,10 @@ static int fetch(struct graph_agent *g, const struct request *q,
     run.fetches = (const char *const *)names;
     rc = graph_agent_run(g, &run, values, err);
     for (size_t i = 0; i < n; i++) {
-        if (rc == 0)
-            print_fetched(names[i], &values[i], q->json);
+        if (rc == 0 && q->json)
+            tensor_print_json(names[i], values[i].dtype, &values[i].shape, &values[i]);
+        else if (rc == 0)
+            tensor_print_value(names[i], &values[i]);
         tensor_free(&values[i]);
         free(names[i]);
     }
@@ -120,8 +96,15 @@ static int feed_and_run(struct graph_agent *g, const struct graph_view *v,
     feeds = xcalloc(q->feeds.n, sizeof(*feeds));
     for (size_t i = 0; i < q->feeds.n && rc == 0; i++)
         rc = read_feed(v, q->feeds.item[i], &feeds[i], err);
-    if (rc == 0)
-        rc = run_targets(g, q, feeds, err);
+    /* Each target is a session run of its own, in their order, so that a target sees what
+     * earlier ones wrote. */
+    for (size_t i = 0; rc == 0 && i < q->targets.n; i++)
+        rc = graph_agent_run(g,
+                             &(struct graph_agent_run){.feeds = feeds,
+                                                       .n_feeds = q->feeds.n,
+                                                       .targets = &q->targets.item[i],
+                                                       .n_targets = 1},
+                             NULL, err);
     if (rc == 0 && q->fetches.n > 0)
         rc = fetch(g, q, feeds, err);
     if (rc == ERR_UNINITIALIZED && v->no_values != NULL)
@@ -174,13 +157,6 @@ static int read_metagraph(struct wbuf *b, const char *prefix, struct err *err)
     return rc;
 }
 
-/* Returns why there are no values to restore (free it), or NULL if there are. */
-static char *why_no_values(const char *prefix)
-{
-    return ckpt_kind_of(prefix) != CKPT_NONE ? NULL
-                                             : xasprintf("there is no %s.index", prefix);
-}
-
 /* An absolute prefix, because the agent may have another working directory. */
 static char *absolute_prefix(const char *prefix)
 {
@@ -194,11 +170,14 @@ static char *absolute_prefix(const char *prefix)
 static int open_and_show(const char *prefix, const struct binaries *binaries,
                          const struct request *q, struct err *err)
 {
-    struct graph_agent_args args = {.binaries = binaries, .seed = q->seed};
+    struct graph_agent_args args = {.binaries = binaries, .seed = (uint64_t)q->seed};
     struct graph_agent *g = NULL;
     struct graph_view v = {0};
     struct wbuf metagraph = {0};
-    char *no_values = why_no_values(prefix), *absolute = absolute_prefix(prefix);
+    char *absolute = absolute_prefix(prefix);
+    char *no_values = ckpt_kind_of(prefix) != CKPT_NONE
+                          ? NULL
+                          : xasprintf("there is no %s.index", prefix);
     int rc = read_metagraph(&metagraph, prefix, err);
 
     args.metagraph = metagraph.data;
@@ -239,65 +218,37 @@ static int graph(const struct request *q, struct err *err)
 
 /* ---- the command ---- */
 
-static int add_name(struct names *to)
+static int add_name(const struct cli *cli, const char *text, void *to)
 {
-    to->item = xreallocarray(to->item, to->n + 1, sizeof(*to->item));
-    to->item[to->n++] = optarg;
+    struct names *names = to;
+
+    (void)cli;
+    names->item = xreallocarray(names->item, names->n + 1, sizeof(*names->item));
+    names->item[names->n++] = text;
     return 0;
 }
 
-static void names_done(struct request *q)
+static int add_feed(const struct cli *cli, const char *text, void *to)
 {
-    free(q->feeds.item);
-    free(q->fetches.item);
-    free(q->targets.item);
-}
-
-static int take_option(struct cli *cli, struct request *q, int c)
-{
-    long long seed;
-
-    switch (c) {
-    case 'F':
-        if (strchr(optarg, '=') == NULL)
-            return cli_usage(cli, "--feed %s: expected NAME=VALUE or NAME=@FILE", optarg);
-        return add_name(&q->feeds);
-    case 'f':
-        return add_name(&q->fetches);
-    case 't':
-        return add_name(&q->targets);
-    case 's':
-        if (cli_integer(cli, "--seed", optarg, 0, INT64_MAX, &seed) != 0)
-            return CLI_USAGE;
-        q->seed = (uint64_t)seed;
-        return 0;
-    default:
-        q->nodes |= c == 'n';
-        q->collections |= c == 'c';
-        return 0;
-    }
+    if (strchr(text, '=') == NULL)
+        return cli_usage(cli, "--feed %s: expected NAME=VALUE or NAME=@FILE", text);
+    return add_name(cli, text, to);
 }
 
 static int list_or_run(struct cli *cli, struct request *q, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"nodes", no_argument, NULL, 'n'},
-        {"collections", no_argument, NULL, 'c'},
-        {"feed", required_argument, NULL, 'F'},
-        {"fetch", required_argument, NULL, 'f'},
-        {"target", required_argument, NULL, 't'},
-        {"seed", required_argument, NULL, 's'},
-        {0},
-    };
+    const struct cli_option own[] = {{"nodes", .flag = &q->nodes},
+                                     {"collections", .flag = &q->collections},
+                                     {"feed", .take = add_feed, .to = &q->feeds},
+                                     {"fetch", .take = add_name, .to = &q->fetches},
+                                     {"target", .take = add_name, .to = &q->targets},
+                                     {"seed", .number = &q->seed, 0, INT64_MAX},
+                                     {0}};
     struct err err = {0};
-    int c, code;
+    int code;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if ((code = take_option(cli, q, c)) != 0)
-            return code;
-    }
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
     if (optind + 1 != argc)
         return cli_usage(cli, "expected one checkpoint");
     q->path = argv[optind];
@@ -310,7 +261,9 @@ static int run_graph(struct cli *cli, int argc, char **argv)
     struct request q = {0};
     int code = list_or_run(cli, &q, argc, argv);
 
-    names_done(&q);
+    free(q.feeds.item);
+    free(q.fetches.item);
+    free(q.targets.item);
     return code;
 }
 

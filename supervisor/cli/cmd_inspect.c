@@ -4,7 +4,6 @@
 #include "common/ckpt/ckpt_find.h"
 #include "common/ckpt/ckpt_state.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/checkpoint_names.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/tensor_print.h"
 #include "supervisor/metrics/json.h"
@@ -48,34 +47,6 @@ static int print_entry(struct bundle_reader *r, const struct bundle_entry *e,
     return 0;
 }
 
-static void print_total(struct bundle_reader *r)
-{
-    uint64_t total = 0;
-
-    for (size_t i = 0; i < bundle_reader_count(r); i++)
-        total += (uint64_t)shape_elements(&bundle_reader_entry(r, i)->shape);
-    (void)printf("# Total number of params: %" PRIu64 "\n", total);
-}
-
-static int print_all(struct bundle_reader *r, const struct request *q, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < bundle_reader_count(r); i++)
-        rc = print_entry(r, bundle_reader_entry(r, i), q, err);
-    if (rc == 0 && !q->names && !q->json)
-        print_total(r);
-    return rc;
-}
-
-static int print_one(struct bundle_reader *r, const struct request *q, struct err *err)
-{
-    const struct bundle_entry *e;
-    int rc = checkpoint_find_tensor(r, q->tensor, &e, err);
-
-    return rc < 0 ? rc : print_entry(r, e, q, err);
-}
-
 /* ---- the state file ---- */
 
 static void print_place(const char *dir, const char *what, const char *path)
@@ -92,12 +63,9 @@ static void put_place(struct json *j, const char *dir, const char *path)
     char *prefix = ckpt_resolve(dir, path);
 
     json_object(j);
-    json_key(j, "path");
-    json_str(j, path);
-    json_key(j, "prefix");
-    json_str(j, prefix);
-    json_key(j, "exists");
-    json_bool(j, ckpt_kind_of(prefix) != CKPT_NONE);
+    json_put_str(j, "path", path);
+    json_put_str(j, "prefix", prefix);
+    json_put_bool(j, "exists", ckpt_kind_of(prefix) != CKPT_NONE);
     json_close(j);
     free(prefix);
 }
@@ -105,9 +73,7 @@ static void put_place(struct json *j, const char *dir, const char *path)
 static void print_state_json(const char *dir, const struct ckpt_state *s)
 {
     struct json j = {0};
-    size_t len;
 
-    json_begin(&j);
     json_object(&j);
     json_key(&j, "newest");
     put_place(&j, dir, s->newest);
@@ -116,9 +82,7 @@ static void print_state_json(const char *dir, const struct ckpt_state *s)
     for (size_t i = 0; i < s->n_all; i++)
         put_place(&j, dir, s->all[i]);
     json_close(&j);
-    json_close(&j);
-    (void)fputs(json_line(&j, &len), stdout);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 /* The folder of a file: all before the last slash. */
@@ -164,7 +128,10 @@ static int print_state(const char *path, int json, struct err *err)
 static int inspect(const struct request *q, struct err *err)
 {
     struct bundle_reader *r;
+    const struct bundle_entry *e;
+    uint64_t total = 0;
     char *prefix;
+    size_t n;
     int rc;
 
     if (q->state)
@@ -176,39 +143,38 @@ static int inspect(const struct request *q, struct err *err)
     free(prefix);
     if (rc != 0)
         return rc;
-    rc = q->tensor != NULL ? print_one(r, q, err) : print_all(r, q, err);
+    n = q->tensor == NULL ? bundle_reader_count(r) : 0;
+    if (q->tensor != NULL && (rc = checkpoint_find_tensor(r, q->tensor, &e, err)) == 0)
+        rc = print_entry(r, e, q, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        e = bundle_reader_entry(r, i);
+        total += (uint64_t)shape_elements(&e->shape);
+        rc = print_entry(r, e, q, err);
+    }
+    if (rc == 0 && q->tensor == NULL && !q->names && !q->json)
+        (void)printf("# Total number of params: %" PRIu64 "\n", total);
     bundle_reader_free(r);
     return rc;
 }
 
 static int run_inspect(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"tensor", required_argument, NULL, 't'},
-        {"values", no_argument, NULL, 'V'},
-        {"names", no_argument, NULL, 'N'},
-        {"state", no_argument, NULL, 's'},
-        {0},
-    };
     struct request q = {0};
+    const struct cli_option own[] = {{"tensor", .text = &q.tensor},
+                                     {"values", .flag = &q.values},
+                                     {"names", .flag = &q.names},
+                                     {"state", .flag = &q.state},
+                                     {0}};
     struct err err = {0};
-    int c, code;
+    int code;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if (c == 't')
-            q.tensor = optarg;
-        q.values |= c == 'V' || c == 't'; /* --tensor implies --values */
-        q.names |= c == 'N';
-        q.state |= c == 's';
-    }
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
     if (optind + 1 != argc)
         return cli_usage(cli, "expected one checkpoint");
     q.path = argv[optind];
     q.json = cli->json;
-    if (q.names)
-        q.values = 0;
+    q.values = (q.values || q.tensor != NULL) && !q.names;
     return inspect(&q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
 }
 

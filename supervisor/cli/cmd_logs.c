@@ -1,7 +1,6 @@
 /* `brood logs`: prints a run's journal and logs, with -f also while they are written. */
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/journal_json.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/log_merge.h"
 #include "supervisor/cli/msg_json.h"
@@ -15,8 +14,6 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
-
-enum { OPT_RAW = 1 };
 
 struct logs_options {
     const char *run, *agent;
@@ -34,23 +31,11 @@ static void print_json(const struct log_source *s)
     free(copy);
     if (is_event)
         return;
-    json_begin(&j);
     json_object(&j);
-    json_key(&j, "log");
-    json_str(&j, s->name);
+    json_put_str(&j, "log", s->name);
     json_key(&j, "text");
     json_strn(&j, s->line, s->len);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
-}
-
-static void print_text(const struct log_source *s, int all)
-{
-    if (all && strcmp(s->name, "journal") != 0)
-        (void)printf("%s: ", s->name);
-    (void)fwrite(s->line, 1, s->len, stdout);
-    (void)putchar('\n');
+    json_print(&j, stdout);
 }
 
 static void print_new(const struct cli *cli, struct log_merge *m, int all, int last)
@@ -58,10 +43,14 @@ static void print_new(const struct cli *cli, struct log_merge *m, int all, int l
     const struct log_source *s;
 
     while ((s = log_merge_next(m, last)) != NULL) {
-        if (cli->json)
+        if (cli->json) {
             print_json(s);
-        else
-            print_text(s, all);
+            continue;
+        }
+        if (all && strcmp(s->name, "journal") != 0)
+            (void)printf("%s: ", s->name);
+        (void)fwrite(s->line, 1, s->len, stdout);
+        (void)putchar('\n');
     }
     (void)fflush(stdout);
 }
@@ -120,20 +109,6 @@ static void follow(const struct cli *cli, const char *path, struct log_merge *m,
 
 /* ---- the command ---- */
 
-/* A single word names either a run or an agent of the newest run. */
-static int find_run(const struct cli *cli, struct logs_options *o, char **ret,
-                    struct err *err)
-{
-    int rc = run_dir_find(cli->runs_dir, o->run, ret, err);
-
-    if (rc == ERR_NOT_FOUND && o->run != NULL && o->agent == NULL &&
-        run_dir_find(cli->runs_dir, NULL, ret, NULL) == 0) {
-        o->agent = o->run;
-        rc = 0;
-    }
-    return rc;
-}
-
 static int check_agent(const char *path, const char *agent, struct err *err)
 {
     struct run_record r;
@@ -159,8 +134,14 @@ static int show(const struct cli *cli, struct logs_options *o, struct err *err)
 {
     struct log_merge m;
     char *path = NULL;
-    int rc = find_run(cli, o, &path, err);
+    int rc = run_dir_find(cli->runs_dir, o->run, &path, err);
 
+    /* a single word names either a run or an agent of the newest run */
+    if (rc == ERR_NOT_FOUND && o->run != NULL && o->agent == NULL &&
+        run_dir_find(cli->runs_dir, NULL, &path, NULL) == 0) {
+        o->agent = o->run;
+        rc = 0;
+    }
     if (rc == 0 && o->agent != NULL)
         rc = check_agent(path, o->agent, err);
     if (rc == 0) {
@@ -177,20 +158,16 @@ static int show(const struct cli *cli, struct logs_options *o, struct err *err)
 
 static int run_logs(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"follow", no_argument, NULL, 'f'}, {"raw", no_argument, NULL, OPT_RAW}, {0}};
     struct logs_options o = {0};
+    int is_raw = 0, code;
+    const struct cli_option own[] = {
+        {"follow", 'f', .flag = &o.follow}, {"raw", .flag = &is_raw}, {0}};
     struct err err = {0};
-    int c, code = 0;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if (c == OPT_RAW)
-            plain_output_raw();
-        else
-            o.follow = 1;
-    }
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
+    if (is_raw)
+        plain_output_raw();
     if (argc - optind > 2)
         return cli_usage(cli, "expected a run and an agent, got %d words", argc - optind);
     if (optind < argc)
@@ -214,6 +191,5 @@ const struct command cmd_logs = {
         "journal. With --json an event of the journal is an object of its values; any\n"
         "other line is an object with the keys log and text.\n"
         "\nexample: brood logs simple_spread-1 agent_0 -f\n",
-    .letters = "f",
     .run = run_logs,
 };

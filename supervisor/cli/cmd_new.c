@@ -5,15 +5,15 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/env/env.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/run/trial.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_ALGORITHM = 1, OPT_OUT, OPT_FORCE, OPT_SET, MAX_SET = 256, COMMENT_AT = 36 };
+enum { MAX_SET = 256, COMMENT_AT = 36 };
 
 struct request {
     const char *env, *algorithm, *out;
@@ -23,11 +23,6 @@ struct request {
 };
 
 /* ---- writing ---- */
-
-static const void *at(const void *base, size_t offset)
-{
-    return (const char *)base + offset;
-}
 
 /* Writes a line "key: value" with the field's comment after it. is_off: the key is
  * commented out. */
@@ -101,7 +96,8 @@ static void write_section(FILE *f, const struct run_config *c, const struct sche
         } else if (field->schema != NULL && is_given) {
             (void)fprintf(f, "%s%*s%s:\n", indent == 0 ? "\n" : "", indent, "",
                           field->key);
-            write_section(f, c, field->schema, root, at(base, field->offset), indent + 2);
+            write_section(f, c, field->schema, root, (const char *)base + field->offset,
+                          indent + 2);
         } else {
             char *value = is_given ? schema_value_text(field, base) : xstrdup(fallback);
 
@@ -181,62 +177,45 @@ static void print_json(const struct request *r, const char *text)
 {
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
     json_put_str(&j, "env", r->env);
     json_put_str(&j, "algorithm", r->algorithm);
     json_put_str(&j, "file", r->out);
     if (r->out == NULL)
         json_put_str(&j, "text", text);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
-static int take_options(struct cli *cli, int argc, char **argv, struct request *r,
-                        int *code)
+static int take_set(const struct cli *cli, const char *text, void *to)
 {
-    static const struct option own[] = {
-        {"algorithm", required_argument, NULL, OPT_ALGORITHM},
-        {"out", required_argument, NULL, OPT_OUT},
-        {"force", no_argument, NULL, OPT_FORCE},
-        {"set", required_argument, NULL, OPT_SET},
-        {0}};
-    int option;
+    struct request *r = to;
 
-    while ((option = cli_option(cli, argc, argv, own, code)) >= 0) {
-        if (option == OPT_ALGORITHM)
-            r->algorithm = optarg;
-        else if (option == OPT_OUT)
-            r->out = optarg;
-        else if (option == OPT_FORCE)
-            r->force = 1;
-        else if (r->n_set == MAX_SET)
-            *code = cli_usage(cli, "--set is given more than %d times", MAX_SET);
-        else
-            r->set[r->n_set++] = optarg;
-    }
-    if (option == CLI_OPTION_EXIT || *code != CLI_DONE)
-        return CLI_OPTION_EXIT;
-    if (optind + 1 != argc)
-        *code = cli_usage(cli, "expected the name of one environment");
-    else
-        r->env = argv[optind];
-    return *code == CLI_DONE ? 0 : CLI_OPTION_EXIT;
+    if (r->n_set == MAX_SET)
+        return cli_usage(cli, "--set is given more than %d times", MAX_SET);
+    r->set[r->n_set++] = text;
+    return 0;
 }
 
 static int run_new(struct cli *cli, int argc, char **argv)
 {
     struct request r = {.algorithm = "maddpg"};
+    const struct cli_option own[] = {{"algorithm", .text = &r.algorithm},
+                                     {"out", .text = &r.out},
+                                     {"force", .flag = &r.force},
+                                     {"set", .take = take_set, .to = &r},
+                                     {0}};
     struct run_config c = {0};
     struct err err = {0};
     char *text = NULL;
     size_t len = 0;
-    int code = CLI_DONE, rc;
+    int code, rc;
     FILE *f;
 
-    if (take_options(cli, argc, argv, &r, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, own, &code))
         return code;
+    if (optind + 1 != argc)
+        return cli_usage(cli, "expected the name of one environment");
+    r.env = argv[optind];
     if (!schema_is_name(r.env) || env_info_find(r.env) == NULL) {
         (void)err_set(&err, ERR_CONFIG, "there is no environment '%.100s'", r.env);
         (void)env_info_add_nearest(r.env, &err);

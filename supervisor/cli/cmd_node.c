@@ -18,31 +18,22 @@ struct options {
     int plain, scancel;
 };
 
-static int parse(struct cli *cli, int argc, char **argv, struct options *o)
+/* Returns 1 to continue; otherwise *ret_code is the exit code. */
+static int parse(struct cli *cli, int argc, char **argv, struct options *o, int *ret_code)
 {
-    static const struct option own[] = {{"connect", required_argument, NULL, 'c'},
-                                        {"silence", required_argument, NULL, 's'},
-                                        {"plain", no_argument, NULL, 'p'},
-                                        {"scancel", no_argument, NULL, 'j'},
-                                        {0}};
-    int opt, code = CLI_DONE;
+    const struct cli_option own[] = {{"connect", .text = &o->address},
+                                     {"silence", .number = &o->silence_ms, 1, 86400000},
+                                     {"plain", .flag = &o->plain},
+                                     {"scancel", .flag = &o->scancel},
+                                     {0}};
 
-    while ((opt = cli_option(cli, argc, argv, own, &code)) >= 0) {
-        if (opt == 'p')
-            o->plain = 1;
-        else if (opt == 'j')
-            o->scancel = 1;
-        else if (opt == 'c')
-            o->address = optarg;
-        else if (opt == 's' && cli_integer(cli, "--silence", optarg, 1, 86400000,
-                                           &o->silence_ms) != CLI_DONE)
-            return CLI_USAGE;
-    }
-    if (opt == CLI_OPTION_EXIT)
-        return code != CLI_DONE ? code : -1;
+    if (!cli_parse(cli, argc, argv, own, ret_code))
+        return 0;
     if (optind < argc)
-        return cli_usage(cli, "expected no argument, got '%s'", argv[optind]);
-    return o->address == NULL ? cli_usage(cli, "--connect is missing") : CLI_DONE;
+        *ret_code = cli_usage(cli, "expected no argument, got '%s'", argv[optind]);
+    else if (o->address == NULL)
+        *ret_code = cli_usage(cli, "--connect is missing");
+    return *ret_code == CLI_DONE;
 }
 
 /* The keeper has blocked the signals that stop the node; the node handles them. */
@@ -84,10 +75,10 @@ static int run_node(struct cli *cli, int argc, char **argv)
     struct node_identity identity;
     struct node_args args;
     struct err err = {0};
-    int null, code = parse(cli, argc, argv, &o);
+    int null, code;
 
-    if (code != CLI_DONE)
-        return code < 0 ? CLI_DONE : code;
+    if (!parse(cli, argc, argv, &o, &code))
+        return code;
     if (node_read_secret(STDIN_FILENO, &secret, &identity, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     null = open("/dev/null", O_RDONLY | O_CLOEXEC);

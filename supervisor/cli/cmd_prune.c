@@ -3,7 +3,7 @@
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/msg_json.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_KEEP = 1, OPT_DRY_RUN, OPT_LOG };
 #define EVALUATED "eval/team_return/"
 
 struct options {
@@ -193,7 +192,6 @@ static void print_json(const char *run, const struct pruning *x, int is_dry)
 {
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
     json_put_str(&j, "run", run);
     json_put_bool(&j, "dry_run", is_dry);
@@ -211,9 +209,7 @@ static void print_json(const char *run, const struct pruning *x, int is_dry)
     json_close(&j);
     json_put_bool(&j, "log_removed", x->is_log_gone);
     json_put_u64(&j, "freed_bytes", x->freed_bytes);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 static void print_text(const char *run, const struct pruning *x, int is_dry)
@@ -301,22 +297,14 @@ static int prune_all(const struct cli *cli, const struct options *o)
 
 static int run_prune(struct cli *cli, int argc, char **argv)
 {
-    static const struct option own[] = {{"keep", required_argument, NULL, OPT_KEEP},
-                                        {"dry-run", no_argument, NULL, OPT_DRY_RUN},
-                                        {"log", no_argument, NULL, OPT_LOG},
-                                        {0}};
     struct options o = {.keep = 1};
-    int option, code = CLI_DONE;
+    const struct cli_option own[] = {{"keep", .number = &o.keep, 1, 1000000},
+                                     {"dry-run", .flag = &o.is_dry},
+                                     {"log", .flag = &o.with_log},
+                                     {0}};
+    int code;
 
-    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0) {
-        if (option == OPT_DRY_RUN)
-            o.is_dry = 1;
-        else if (option == OPT_LOG)
-            o.with_log = 1;
-        else if (cli_integer(cli, "--keep", optarg, 1, 1000000, &o.keep) != 0)
-            return CLI_USAGE;
-    }
-    if (option == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, own, &code))
         return code;
     if (optind == argc)
         return prune_all(cli, &o);

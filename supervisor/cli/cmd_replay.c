@@ -24,71 +24,50 @@ struct replay_options {
     int has_until, messages, trust;
 };
 
-static int take_option(struct cli *cli, int c, struct replay_options *o)
+static int take_condition(const struct cli *cli, const char *text, void *to)
 {
+    struct replay_options *o = to;
     struct err err = {0};
 
-    switch (c) {
-    case 'u':
-        o->has_until = 1;
-        return replay_condition_parse(&o->until, optarg, &err) < 0
-                   ? cli_usage(cli, "--until %s", err.msg)
-                   : 0;
-    case 's':
-        return cli_integer(cli, "--to", optarg, 1, INT64_MAX, &o->to);
-    case 'F':
-        if (o->n == MAX_FETCHES)
-            return cli_usage(cli, "--fetch: at most %d", MAX_FETCHES);
-        o->fetches[o->n++] = optarg;
-        break;
-    case 'c':
-        o->from = optarg;
-        break;
-    case 'a':
-        o->agent = optarg;
-        break;
-    case 'o':
-        o->out = optarg;
-        break;
-    case 'T':
-        o->trace = optarg;
-        break;
-    case 'm':
-        o->messages = 1;
-        break;
-    case 't':
-        o->trust = 1;
-        break;
-    }
+    o->has_until = 1;
+    return replay_condition_parse(&o->until, text, &err) < 0
+               ? cli_usage(cli, "--until %s", err.msg)
+               : 0;
+}
+
+static int take_fetch(const struct cli *cli, const char *text, void *to)
+{
+    struct replay_options *o = to;
+
+    if (o->n == MAX_FETCHES)
+        return cli_usage(cli, "--fetch: at most %d", MAX_FETCHES);
+    o->fetches[o->n++] = text;
     return 0;
 }
 
 static int parse(struct cli *cli, int argc, char **argv, struct replay_options *o,
                  int *ret_code)
 {
-    static const struct option options[] = {
-        {"to", required_argument, NULL, 's'},    {"until", required_argument, NULL, 'u'},
-        {"from", required_argument, NULL, 'c'},  {"agent", required_argument, NULL, 'a'},
-        {"fetch", required_argument, NULL, 'F'}, {"messages", no_argument, NULL, 'm'},
-        {"trace", required_argument, NULL, 'T'}, {"out", required_argument, NULL, 'o'},
-        {"trust", no_argument, NULL, 't'},       {0}};
-    int c, rc = 0;
+    const struct cli_option own[] = {{"to", .number = &o->to, 1, INT64_MAX},
+                                     {"until", .take = take_condition, .to = o},
+                                     {"from", .text = &o->from},
+                                     {"agent", .text = &o->agent},
+                                     {"fetch", .take = take_fetch, .to = o},
+                                     {"messages", .flag = &o->messages},
+                                     {"trace", .text = &o->trace},
+                                     {"out", .text = &o->out},
+                                     {"trust", .flag = &o->trust},
+                                     {0}};
 
-    while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return 0;
-        rc = take_option(cli, c, o);
-    }
-    if (rc == 0 && (o->to > 0) == o->has_until)
-        rc = cli_usage(cli, "expected --to STEP or --until CONDITION");
-    if (rc == 0 && o->out != NULL && o->n == 0)
-        rc = cli_usage(cli, "--out is for the values of --fetch TENSOR");
-    if (rc == 0 && optind < argc - 1)
-        rc = cli_usage(cli, "expected one run, got %d", argc - optind);
-    if (rc == 0 && optind < argc)
-        o->run = argv[optind];
-    *ret_code = rc;
-    return rc == 0;
+    if (!cli_parse(cli, argc, argv, own, ret_code))
+        return 0;
+    if ((o->to > 0) == o->has_until)
+        *ret_code = cli_usage(cli, "expected --to STEP or --until CONDITION");
+    else if (o->out != NULL && o->n == 0)
+        *ret_code = cli_usage(cli, "--out is for the values of --fetch TENSOR");
+    else
+        *ret_code = cli_one_argument(cli, argc, argv, "run", &o->run);
+    return *ret_code == 0;
 }
 
 /* ---- progress, on a terminal ---- */
@@ -111,13 +90,6 @@ static void on_progress(void *ctx, uint64_t from, uint64_t step, uint64_t total)
                       (double)(total - from));
 }
 
-static void end_progress(struct progress_line *p)
-{
-    if (p->is_shown)
-        (void)fputs("\r\033[K", stderr);
-    p->is_shown = 0;
-}
-
 static void on_skipped(void *ctx, const char *line)
 {
     const struct progress_line *p = ctx;
@@ -135,16 +107,6 @@ static void on_log(void *ctx, const struct store_layout *layout, int fd)
 
 /* ---- the result ---- */
 
-static void print_found(const struct replay_options *o, const struct replay_result *r)
-{
-    if (!r->found)
-        return;
-    (void)printf("%s is %.9g ", o->until.column, r->value);
-    if (r->has_update)
-        (void)printf("in update %" PRIu64 " (the first is 0) ", r->update);
-    (void)printf("at step %" PRIu64 "\n", r->to);
-}
-
 static void print_json(const char *run, const struct replay_options *o,
                        const struct replay_view *v, const struct replay_result *r)
 {
@@ -159,13 +121,10 @@ static void print_json(const char *run, const struct replay_options *o,
         json_put_str(&j, "column", o->until.column);
         json_put_f64(&j, "value", r->value);
     }
-    if (r->found && r->has_update) {
+    if (r->found && r->has_update)
         json_put_u64(&j, "update", r->update);
-    }
     json_put_str(&j, "ends", v->ends);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 static void print(const struct cli *cli, const char *run, const struct replay_options *o,
@@ -175,7 +134,12 @@ static void print(const struct cli *cli, const char *run, const struct replay_op
         (void)printf("%s: played from the checkpoint of step %" PRIu64 " to step %" PRIu64
                      "; %" PRIu64 " rows are those of its log\n",
                      run, r->from, r->to, r->compared);
-        print_found(o, r);
+        if (r->found)
+            (void)printf("%s is %.9g ", o->until.column, r->value);
+        if (r->found && r->has_update)
+            (void)printf("in update %" PRIu64 " (the first is 0) ", r->update);
+        if (r->found)
+            (void)printf("at step %" PRIu64 "\n", r->to);
         if (v->ends != NULL)
             (void)printf("there the run ended: %s\n", v->ends);
     }
@@ -241,7 +205,8 @@ static int replay(const struct cli *cli, const struct replay_options *o,
     args.probe.agent = o->agent;
     args.probe.origins = o->has_until ? o->until.relation == REPLAY_NONFINITE : o->n == 0;
     rc = replay_run(&args, &result, &err);
-    end_progress(&line);
+    if (line.is_shown)
+        (void)fputs("\r\033[K", stderr);
     if (rc < 0) {
         if (rc != ERR_CORRUPT) /* ERR_CORRUPT: it is not the run's round */
             replay_view_print(&view, cli->json);

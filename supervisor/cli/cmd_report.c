@@ -9,17 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum option_id { OPT_METRIC = 1, OPT_CSV, OPT_SVG, OPT_HTML, OPT_PLAY };
-
-static const struct option options[] = {
-    {"metric", required_argument, NULL, OPT_METRIC},
-    {"csv", no_argument, NULL, OPT_CSV},
-    {"svg", required_argument, NULL, OPT_SVG},
-    {"html", required_argument, NULL, OPT_HTML},
-    {"play", required_argument, NULL, OPT_PLAY},
-    {0},
-};
-
 struct request {
     const char *metric, *svg;
     const char *html; /* a file, or "-": the page is printed in place of the table */
@@ -270,23 +259,14 @@ static int check_request(const struct cli *cli, struct request *q)
 static int run_report(struct cli *cli, int argc, char **argv)
 {
     struct request q = {0};
+    const struct cli_option own[] = {
+        {"metric", .text = &q.metric}, {"csv", .flag = &q.csv},   {"svg", .text = &q.svg},
+        {"html", .text = &q.html},     {"play", .text = &q.play}, {0}};
     char *newest = NULL, *study;
     struct err err = {0};
-    int c, code, rc;
+    int code, rc;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) >= 0) {
-        if (c == OPT_METRIC)
-            q.metric = optarg;
-        else if (c == OPT_CSV)
-            q.csv = 1;
-        else if (c == OPT_HTML)
-            q.html = optarg;
-        else if (c == OPT_PLAY)
-            q.play = optarg;
-        else
-            q.svg = optarg;
-    }
-    if (c == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, own, &code))
         return code;
     code = check_request(cli, &q);
     if (code != 0)

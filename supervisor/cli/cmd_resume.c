@@ -3,72 +3,39 @@
 
 #include <stdint.h>
 
-static int parse(struct cli *cli, int argc, char **argv, struct resume_options *o,
-                 int *detach, int *ret_code)
-{
-    static const struct option options[] = {
-        {"from", required_argument, NULL, 'f'},
-        {"set", required_argument, NULL, 'k'},
-        {"anyway", no_argument, NULL, 'a'},
-        {"detach", no_argument, NULL, 'd'},
-        {"rescue", required_argument, NULL, 'R'},
-        {"trust", no_argument, NULL, 't'},
-        {"until", required_argument, NULL, 'u'},
-        {"memory-limit", required_argument, NULL, 'm'},
-        {0}};
-    int c, rc = 0;
-
-    while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return 0;
-        if (c == 'f')
-            o->from = optarg;
-        else if (c == 'k')
-            rc = train_take_set(cli, &o->sets, optarg);
-        else if (c == 'd')
-            *detach = 1;
-        else if (c == 'R')
-            o->rescue = optarg;
-        else if (c == 'u')
-            rc = cli_integer(cli, "--until", optarg, 1, INT64_MAX, &o->until);
-        else if (c == 'm')
-            rc = train_take_memory(cli, optarg, &o->memory_limit_bytes);
-        else if (c == 't')
-            o->trust = 1;
-        else
-            o->anyway = 1;
-    }
-    if (rc == 0 && optind < argc - 1)
-        rc = cli_usage(cli, "expected one run, got %d", argc - optind);
-    if (rc == 0 && optind < argc)
-        o->run = argv[optind];
-    *ret_code = rc;
-    return rc == 0;
-}
-
-/* The keeper has started this process after a supervisor died: resumes the keeper's run.
- * If the last supervisor already applied the command's --set and --from, they are
- * dropped: changes and checkpoints made since then count. */
-static void take_keeper_task(struct resume_options *o, const struct keeper_task *again)
-{
-    o->run = again->path;
-    o->trust = 1; /* the command checked it before its first supervisor */
-    if (again->committed) {
-        o->sets.n = 0;
-        o->from = NULL;
-    }
-}
-
 static int run_resume(struct cli *cli, int argc, char **argv)
 {
     struct resume_options o = {0};
+    int detach = 0, code;
+    const struct cli_option own[] = {
+        {"from", .text = &o.from},
+        {"set", .take = train_take_set, .to = &o.sets},
+        {"anyway", .flag = &o.anyway},
+        {"detach", .flag = &detach},
+        {"rescue", .text = &o.rescue},
+        {"trust", .flag = &o.trust},
+        {"until", .number = &o.until, 1, INT64_MAX},
+        {"memory-limit", .take = train_take_memory, .to = &o.memory_limit_bytes},
+        {0}};
     struct keeper_task again;
-    int code, detach = 0;
 
-    if (!parse(cli, argc, argv, &o, &detach, &code) || !cli_keep(cli, detach, &code))
+    if (!cli_parse(cli, argc, argv, own, &code))
         return code;
-    if (keeper_resume_task(&again))
-        take_keeper_task(&o, &again);
+    if (cli_one_argument(cli, argc, argv, "run", &o.run) != 0)
+        return CLI_USAGE;
+    if (!cli_keep(cli, detach, &code))
+        return code;
+    if (keeper_resume_task(&again)) {
+        /* The keeper has started this process after a supervisor died: resumes the keeper's
+         * run. If the last supervisor already applied the command's --set and --from, they
+         * are dropped: changes and checkpoints made since then count. */
+        o.run = again.path;
+        o.trust = 1; /* the command checked it before its first supervisor */
+        if (again.committed) {
+            o.sets.n = 0;
+            o.from = NULL;
+        }
+    }
     return resume_run(cli, &o);
 }
 

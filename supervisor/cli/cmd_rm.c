@@ -1,30 +1,18 @@
 /* `brood rm`: removes the directories of runs. */
 #include "common/io/tree.h"
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/submitted.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_remove.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void print_removed(const char *run)
-{
-    struct json j = {0};
-
-    json_begin(&j);
-    json_object(&j);
-    json_key(&j, "removed");
-    json_str(&j, run);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
-}
-
 static int remove_one(const struct cli *cli, const char *run, const char *path)
 {
     char *folder = NULL;
+    struct json j = {0};
     struct submitted job;
     struct err err = {0};
 
@@ -45,10 +33,13 @@ static int remove_one(const struct cli *cli, const char *run, const char *path)
         return cli_fail(
             cli, err.code == ERR_STATE || err.code == ERR_ARG ? CLI_USAGE : CLI_FAILED,
             &err);
-    if (cli->json)
-        print_removed(run);
-    else if (!cli->quiet)
+    if (cli->json) {
+        json_object(&j);
+        json_put_str(&j, "removed", run);
+        json_print(&j, stdout);
+    } else if (!cli->quiet) {
         (void)printf("%s was removed\n", run);
+    }
     return CLI_DONE;
 }
 
@@ -57,7 +48,7 @@ static int run_rm(struct cli *cli, int argc, char **argv)
     struct err err = {0};
     int code = CLI_DONE;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
     if (optind == argc)
         return cli_usage(cli, "expected at least one run");

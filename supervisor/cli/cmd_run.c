@@ -38,20 +38,6 @@ struct run_options {
 
 /* ---- one run ---- */
 
-static int prepare_dir(const struct cli *cli, const struct training_args *args,
-                       struct err *err)
-{
-    int rc = run_dir_write_config(
-        args->dir, args->wanted != NULL ? args->wanted : args->config, err);
-
-    if (rc == 0)
-        rc = policies_keep(args->policies, args->dir, err);
-    return rc < 0 ? rc
-                  : run_dir_write_provenance(args->dir, cli->argc, cli->argv,
-                                             args->binaries->build_id,
-                                             args->config->run.numerics, err);
-}
-
 /* Reports wrong usage, or that the disk has no space for the run's directory. */
 static int fail_to_begin(const struct cli *cli, struct err *err)
 {
@@ -69,7 +55,7 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
     const struct run_config *config = args->config;
     struct binaries bin;
     struct err err = {0};
-    int code;
+    int code, rc;
 
     if (binaries_find(&bin, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
@@ -86,7 +72,14 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
     if (run_dir_create(&args->dir, cli->runs_dir, name, config->run.name, force,
                        (mode_t)config->run.mode, &err) < 0)
         return fail_to_begin(cli, &err);
-    if (prepare_dir(cli, args, &err) < 0) {
+    rc = run_dir_write_config(args->dir, args->wanted != NULL ? args->wanted : config,
+                              &err);
+    if (rc == 0)
+        rc = policies_keep(args->policies, args->dir, &err);
+    if (rc == 0)
+        rc = run_dir_write_provenance(args->dir, cli->argc, cli->argv, bin.build_id,
+                                      config->run.numerics, &err);
+    if (rc < 0) {
         run_dir_discard(args->dir);
         (void)fail_to_begin(cli, &err);
         return CLI_FAILED;
@@ -137,11 +130,13 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
 
 /* ---- options ---- */
 
-static int take_seeds(const struct cli *cli, struct run_options *o, const char *text)
+static int take_seeds(const struct cli *cli, const char *text, void *to)
 {
+    struct run_options *o = to;
     char *list = xstrdup(text);
     int rc = 0;
 
+    o->is_series = 1;
     for (char *word = strtok(list, ","); word != NULL && rc == 0;
          word = strtok(NULL, ",")) {
         long long seed;
@@ -159,8 +154,9 @@ static int take_seeds(const struct cli *cli, struct run_options *o, const char *
     return rc;
 }
 
-static int take_seed(const struct cli *cli, struct run_options *o, const char *text)
+static int take_seed(const struct cli *cli, const char *text, void *to)
 {
+    struct run_options *o = to;
     long long seed;
 
     if (cli_integer(cli, "--seed", text, 0, INT64_MAX, &seed) != 0)
@@ -172,18 +168,13 @@ static int take_seed(const struct cli *cli, struct run_options *o, const char *t
     return 0;
 }
 
-static const struct option options[] = {{"name", required_argument, NULL, 'n'},
-                                        {"seed", required_argument, NULL, 's'},
-                                        {"seeds", required_argument, NULL, 'S'},
-                                        {"jobs", required_argument, NULL, 'j'},
-                                        {"set", required_argument, NULL, 'k'},
-                                        {"force", no_argument, NULL, 'f'},
-                                        {"init-from", required_argument, NULL, 'i'},
-                                        {"detach", no_argument, NULL, 'd'},
-                                        {"rescue", required_argument, NULL, 'R'},
-                                        {"until", required_argument, NULL, 'u'},
-                                        {"memory-limit", required_argument, NULL, 'm'},
-                                        {0}};
+static int take_memory(const struct cli *cli, const char *text, void *to)
+{
+    struct run_options *o = to;
+
+    o->memory_limit = text;
+    return train_take_memory(cli, text, &o->memory_limit_bytes);
+}
 
 static int check_seeds(const struct cli *cli, const struct run_options *o)
 {
@@ -205,37 +196,23 @@ static int check_seeds(const struct cli *cli, const struct run_options *o)
 static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
                  int *ret_code)
 {
-    int c, rc = 0;
+    const struct cli_option own[] = {{"name", .text = &o->name},
+                                     {"seed", .take = take_seed, .to = o},
+                                     {"seeds", .take = take_seeds, .to = o},
+                                     {"jobs", .number = &o->jobs, 1, MAX_SEEDS},
+                                     {"set", .take = train_take_set, .to = &o->sets},
+                                     {"force", .flag = &o->force},
+                                     {"init-from", .text = &o->init_from},
+                                     {"detach", .flag = &o->detach},
+                                     {"rescue", .text = &o->rescue},
+                                     {"until", .number = &o->until, 1, INT64_MAX},
+                                     {"memory-limit", .take = take_memory, .to = o},
+                                     {0}};
+    int rc;
 
-    while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return 0;
-        if (c == 'n')
-            o->name = optarg;
-        else if (c == 's')
-            rc = take_seed(cli, o, optarg);
-        else if (c == 'S')
-            rc = take_seeds(cli, o, optarg);
-        else if (c == 'j')
-            rc = cli_integer(cli, "--jobs", optarg, 1, MAX_SEEDS, &o->jobs);
-        else if (c == 'k')
-            rc = train_take_set(cli, &o->sets, optarg);
-        else if (c == 'i')
-            o->init_from = optarg;
-        else if (c == 'R')
-            o->rescue = optarg;
-        else if (c == 'u')
-            rc = cli_integer(cli, "--until", optarg, 1, INT64_MAX, &o->until);
-        else if (c == 'm')
-            rc = train_take_memory(cli, o->memory_limit = optarg, &o->memory_limit_bytes);
-        else if (c == 'd')
-            o->detach = 1;
-        else
-            o->force = 1;
-        o->is_series |= c == 'S';
-    }
-    if (rc == 0)
-        rc = check_seeds(cli, o);
+    if (!cli_parse(cli, argc, argv, own, ret_code))
+        return 0;
+    rc = check_seeds(cli, o);
     if (rc == 0 && optind != argc - 1)
         rc = cli_usage(cli, "expected one configuration file, got %d", argc - optind);
     if (rc == 0)

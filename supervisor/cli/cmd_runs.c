@@ -6,8 +6,8 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
 
 #include <fnmatch.h>
@@ -148,16 +148,13 @@ static void print_json(const struct run_facts *facts, const char *path,
                                        "team_return_mean"};
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
     run_status_json_some(&j, &facts->status, keys, sizeof(keys) / sizeof(keys[0]));
     json_put_u64(&j, "disk_bytes", disk_bytes);
     json_put_str(&j, "began", *began != '\0' ? began : NULL);
     json_put_str(&j, "path", path);
     run_tags_json(&facts->tags, &j);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 /* ---- --where ---- */
@@ -284,18 +281,16 @@ static void take_run(const struct cli *cli, const char *path, const struct where
 
 static int run_runs(struct cli *cli, int argc, char **argv)
 {
-    static const struct option own[] = {{"where", required_argument, NULL, 1}, {0}};
+    const char *conditions = NULL;
+    const struct cli_option own[] = {{"where", .text = &conditions}, {0}};
     struct table t = {0};
     struct where where = {0};
-    const char *conditions = NULL;
     struct err err = {0};
     char **paths;
     size_t n;
-    int option, code = CLI_DONE;
+    int code;
 
-    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0)
-        conditions = optarg;
-    if (option == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, own, &code))
         return code;
     if (optind < argc)
         return cli_usage(cli, "expected no arguments");

@@ -9,39 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int send_changes(struct control_client *c, const struct cli_changes *changes,
-                        const uint64_t *at, const struct msg **ret, struct err *err)
-{
-    struct msg_out *o = control_client_begin(c, "set");
-
-    msg_map(o, at != NULL ? 2 : 1);
-    msg_key(o, "changes");
-    msg_array(o, changes->n);
-    for (size_t i = 0; i < changes->n; i++)
-        msg_str(o, changes->words[i]);
-    if (at != NULL) {
-        msg_key(o, "at");
-        msg_u64(o, *at);
-    }
-    return control_client_call(c, ret, err);
-}
-
-static void print_json(uint64_t at, const char *changes, const char *waits)
-{
-    struct json j = {0};
-
-    msg_json_begin_event(&j, "set");
-    json_key(&j, "at");
-    json_u64(&j, at);
-    json_key(&j, "changes");
-    changes_json(&j, changes);
-    json_key(&j, "waits");
-    changes_json(&j, waits);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
-}
-
 static void print_answer(const struct cli *cli, const struct msg *m)
 {
     char changes[4096] = "", waits[4096] = "";
@@ -51,9 +18,19 @@ static void print_answer(const struct cli *cli, const struct msg *m)
         msg_get_str(&m->body, "changes", changes, sizeof(changes), NULL) < 0 ||
         msg_get_str(&m->body, "waits", waits, sizeof(waits), NULL) < 0)
         (void)snprintf(changes, sizeof(changes), "(too many to show)");
-    if (cli->json)
-        print_json(at, changes, waits);
-    if (cli->quiet || cli->json)
+    if (cli->json) {
+        struct json j = {0};
+
+        msg_json_begin_event(&j, "set");
+        json_put_u64(&j, "at", at);
+        json_key(&j, "changes");
+        changes_json(&j, changes);
+        json_key(&j, "waits");
+        changes_json(&j, waits);
+        json_print(&j, stdout);
+        return;
+    }
+    if (cli->quiet)
         return;
     if (*changes != '\0')
         (void)printf("from step %" PRIu64 " on: %s\n", at, changes);
@@ -66,23 +43,23 @@ static void print_answer(const struct cli *cli, const struct msg *m)
 int cli_change_run(const struct cli *cli, struct control_client *c,
                    const struct cli_changes *changes, const uint64_t *at, struct err *err)
 {
+    struct msg_out *o = control_client_begin(c, "set");
     const struct msg *answer;
-    int rc = send_changes(c, changes, at, &answer, err);
+    int rc;
 
+    msg_map(o, at != NULL ? 2 : 1);
+    msg_key(o, "changes");
+    msg_array(o, changes->n);
+    for (size_t i = 0; i < changes->n; i++)
+        msg_str(o, changes->words[i]);
+    if (at != NULL) {
+        msg_key(o, "at");
+        msg_u64(o, *at);
+    }
+    rc = control_client_call(c, &answer, err);
     if (rc == 0)
         print_answer(cli, answer);
     return rc;
-}
-
-static void print_cancelled_json(const msgpack_object *answer)
-{
-    struct json j = {0};
-
-    msg_json_begin_event(&j, "cancel");
-    msg_json_put_pairs(&j, answer);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
 }
 
 static void print_cancelled(const struct cli *cli, const msgpack_object *answer)
@@ -90,8 +67,13 @@ static void print_cancelled(const struct cli *cli, const msgpack_object *answer)
     struct arena arena = ARENA_ZERO;
     struct run_status s;
 
-    if (cli->json)
-        print_cancelled_json(answer);
+    if (cli->json) {
+        struct json j = {0};
+
+        msg_json_begin_event(&j, "cancel");
+        msg_json_put_pairs(&j, answer);
+        json_print(&j, stdout);
+    }
     if (cli->json || cli->quiet)
         return;
     run_status_unpack_pending(&s, "cancelled", answer, &arena);
@@ -133,30 +115,20 @@ static int is_key(const char *word)
 
 static int set_run(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {{"at-step", required_argument, NULL, 'a'},
-                                            {"cancel", no_argument, NULL, 'c'},
-                                            {0}};
+    long long step = -1;
+    int cancels = 0, has_step, code;
+    const struct cli_option own[] = {
+        {"at-step", .number = &step, 0, INT64_MAX}, {"cancel", .flag = &cancels}, {0}};
     struct control_client *client = NULL;
     struct cli_changes changes;
     const char *run = NULL;
     char *path = NULL;
     struct err err = {0};
-    long long step = 0;
     uint64_t at;
-    int c, code = 0, has_step = 0, cancels = 0;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if (c == 'c') {
-            cancels = 1;
-            continue;
-        }
-        has_step = 1;
-        code = cli_integer(cli, "--at-step", optarg, 0, INT64_MAX, &step);
-        if (code != 0)
-            return code;
-    }
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
+    has_step = step >= 0;
     if (cancels && has_step)
         return cli_usage(cli, "--cancel acts at once and takes no --at-step");
     if (optind < argc && strchr(argv[optind], '=') == NULL &&

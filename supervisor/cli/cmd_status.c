@@ -1,10 +1,10 @@
 /* `brood status`: prints the status of a run or study, live or over. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/study_status.h"
 #include "supervisor/cli/submitted.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/study/study_dir.h"
 
@@ -107,14 +107,11 @@ static int print_waiting(const struct cli *cli, const char *run,
         print_job("", job);
         return CLI_DONE;
     }
-    json_begin(&j);
     json_object(&j);
     json_put_str(&j, "run", run);
     json_put_str(&j, "state", submitted_is_live(job) ? "waiting" : "not begun");
     submitted_json(job, &j);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
     return CLI_DONE;
 }
 
@@ -123,22 +120,23 @@ static int run_status_command(struct cli *cli, int argc, char **argv)
     struct run_facts facts;
     struct submitted job;
     struct err err = {0};
+    const char *name;
     char *path = NULL;
-    int code = CLI_DONE;
+    int code;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one run or study, got %d", argc - optind);
-    if (optind < argc && (path = study_dir_find(cli->runs_dir, argv[optind])) != NULL) {
+    if (cli_one_argument(cli, argc, argv, "run or study", &name) != 0)
+        return CLI_USAGE;
+    if (name != NULL && (path = study_dir_find(cli->runs_dir, name)) != NULL) {
         code = study_status_print(cli, path);
         free(path);
         return code;
     }
-    if (run_dir_find(cli->runs_dir, optind < argc ? argv[optind] : NULL, &path, &err) < 0)
-        return err.code == ERR_NOT_FOUND && optind < argc &&
-                       submitted_find(&job, cli->runs_dir, argv[optind])
-                   ? print_waiting(cli, argv[optind], &job)
+    if (run_dir_find(cli->runs_dir, name, &path, &err) < 0)
+        return err.code == ERR_NOT_FOUND && name != NULL &&
+                       submitted_find(&job, cli->runs_dir, name)
+                   ? print_waiting(cli, name, &job)
                    : cli_fail_run(cli, &err);
     run_facts_get(&facts, path, ANSWERS_WITHIN_MS);
     if (submitted_find_of(&job, path))

@@ -43,52 +43,33 @@ int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **
     return rc;
 }
 
-static void print_json(const struct cli *cli, const char *run, const char *agent,
-                       uint64_t step)
-{
-    struct json j = {0};
-
-    msg_json_begin_event(&j, cli->command->name);
-    json_key(&j, "run");
-    json_str(&j, run);
-    if (agent != NULL) {
-        json_key(&j, "agent");
-        json_str(&j, agent);
-    }
-    json_key(&j, "env_steps");
-    json_u64(&j, step);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
-}
-
 /* Prints what happened (done: "paused", for example) and the step of the answer. */
 static void print_answer(const struct cli *cli, const char *path, const char *agent,
                          const struct msg *answer, const char *done)
 {
     uint64_t step = MEMBER_NO_U64;
+    struct json j = {0};
     char *run = run_dir_name_of(path);
     int was_paused = 1;
 
     (void)msg_get_u64(&answer->body, "env_steps", INT64_MAX, &step, NULL);
     (void)msg_get_bool(&answer->body, "was_paused", &was_paused, NULL);
-    if (step == MEMBER_NO_U64 || cli->quiet)
-        ; /* an older build's answer */
-    else if (cli->json)
-        print_json(cli, run, agent, step);
-    else if (!was_paused)
+    if (cli->quiet || step == MEMBER_NO_U64) {
+        /* prints nothing; an older build's answer has no step */
+    } else if (cli->json) {
+        msg_json_begin_event(&j, cli->command->name);
+        json_put_str(&j, "run", run);
+        if (agent != NULL)
+            json_put_str(&j, "agent", agent);
+        json_put_u64(&j, "env_steps", step);
+        json_print(&j, stdout);
+    } else if (!was_paused) {
         (void)printf("%s was not paused\n", run);
-    else
+    } else {
         (void)printf("%s%s%s at step %" PRIu64 "\n", agent != NULL ? agent : "",
                      agent != NULL ? ": " : "", done, step);
+    }
     free(run);
-}
-
-/* Waits until the supervisor, which has answered `stop`, releases the run's lock. */
-static void wait_for_end(const char *path, pid_t supervisor)
-{
-    while (supervisor > 0 && run_dir_holder(path) == supervisor)
-        (void)poll(NULL, 0, ENDS_EVERY_MS);
 }
 
 /* Sends the command's request and prints the answer. until_end: the request ends the run;
@@ -113,8 +94,8 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
         }
         rc = control_client_call(client, &answer, err);
     }
-    if (rc == 0 && until_end)
-        wait_for_end(path, supervisor);
+    while (rc == 0 && until_end && supervisor > 0 && run_dir_holder(path) == supervisor)
+        (void)poll(NULL, 0, ENDS_EVERY_MS);
     if (rc == 0)
         print_answer(cli, path, agent, answer, done);
     control_client_close(client);
@@ -126,15 +107,15 @@ static int steer_run(struct cli *cli, int argc, char **argv, const char *done,
                      int until_end)
 {
     struct err err = {0};
-    int code = 0;
+    const char *run;
+    int code;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one run, got %d", argc - optind);
-    return ask(cli, optind < argc ? argv[optind] : NULL, NULL, done, until_end, &err) < 0
-               ? cli_fail_run(cli, &err)
-               : CLI_DONE;
+    if (cli_one_argument(cli, argc, argv, "run", &run) != 0)
+        return CLI_USAGE;
+    return ask(cli, run, NULL, done, until_end, &err) < 0 ? cli_fail_run(cli, &err)
+                                                          : CLI_DONE;
 }
 
 /* Reports that the only argument is not an agent of the newest run; it may be a run. */
@@ -155,9 +136,9 @@ static int steer_agent(struct cli *cli, int argc, char **argv, const char *done)
 {
     const char *run, *agent;
     struct err err = {0};
-    int code = 0, rc;
+    int code, rc;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
     if (argc - optind != 1 && argc - optind != 2)
         return cli_usage(cli, "expected an agent: AGENT of the newest run, or RUN AGENT");

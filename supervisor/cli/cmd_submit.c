@@ -164,7 +164,7 @@ static int take_turn(const struct submit *s, struct err *err)
     int rc = tree_make(folder, err), fd = -1;
 
     file = xasprintf("%s.lock", folder);
-    if (rc == 0 && (fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600)) < 0)
+    if (rc == 0 && (fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0)
         rc = err_errno(err, "%s", file);
     while (rc == 0 && fcntl(fd, F_OFD_SETLKW, &lock) < 0)
         if (errno != EINTR)
@@ -299,9 +299,7 @@ static void report(const struct submit *s, const char *run, const char *id, int 
         json_put_str(&j, "run", run);
         json_put_str(&j, "job", id);
         json_put_bool(&j, "resumes", exists);
-        json_close(&j);
-        msg_json_print(&j);
-        json_done(&j);
+        json_print(&j, stdout);
     } else if (!s->cli->quiet) {
         (void)printf("%s: Slurm job %s%s; `brood status %s` shows it\n", run, id,
                      exists ? ", which resumes it" : "", run);
@@ -352,8 +350,9 @@ static int submit_named(const struct submit *s, const char *base, const char *ya
 /* ---- the command ---- */
 
 /* Reads ranges such as "1-5,8", in the syntax of sbatch's --array. */
-static int take_seeds(struct submit *s, const char *text)
+static int take_seeds(const struct cli *cli, const char *text, void *to)
 {
+    struct submit *s = to;
     const char *at = text;
 
     s->seeds_text = text;
@@ -383,34 +382,24 @@ static int take_seeds(struct submit *s, const char *text)
     if (*at == '\0' && s->n_seeds > 0)
         return 0;
     return cli_usage(
-        s->cli, "--seeds '%s': expected at most %d whole numbers, as in 1-5 or 1,2,8",
-        text, MAX_SEEDS);
+        cli, "--seeds '%s': expected at most %d whole numbers, as in 1-5 or 1,2,8", text,
+        MAX_SEEDS);
 }
 
 /* Returns 1 to continue; otherwise *ret_code is the exit code. */
 static int parse(struct submit *s, int argc, char **argv, int *ret_code)
 {
-    static const struct option own[] = {
-        {"name", required_argument, NULL, 'n'},  {"seed", required_argument, NULL, 's'},
-        {"seeds", required_argument, NULL, 'S'}, {"set", required_argument, NULL, 'k'},
-        {"dry-run", no_argument, NULL, 'd'},     {0}};
-    int c, rc = 0;
+    const struct cli_option own[] = {{"name", .text = &s->name},
+                                     {"seed", .number = &s->seed, 0, INT64_MAX},
+                                     {"seeds", .take = take_seeds, .to = s},
+                                     {"set", .take = train_take_set, .to = &s->sets},
+                                     {"dry-run", .flag = &s->is_dry},
+                                     {0}};
+    int rc = 0;
 
-    while (rc == 0 && (c = cli_option(s->cli, argc, argv, own, ret_code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return 0;
-        if (c == 'n')
-            s->name = optarg;
-        else if (c == 's')
-            rc = cli_integer(s->cli, "--seed", optarg, 0, INT64_MAX, &s->seed);
-        else if (c == 'S')
-            rc = take_seeds(s, optarg);
-        else if (c == 'k')
-            rc = train_take_set(s->cli, &s->sets, optarg);
-        else
-            s->is_dry = 1;
-    }
-    if (rc == 0 && s->n_seeds > 0 && s->seed >= 0)
+    if (!cli_parse(s->cli, argc, argv, own, ret_code))
+        return 0;
+    if (s->n_seeds > 0 && s->seed >= 0)
         rc = cli_usage(s->cli, "--seed and --seeds are both given, expected one");
     if (rc == 0 && optind >= argc)
         rc = cli_usage(s->cli, "expected one configuration file");

@@ -89,11 +89,6 @@ static struct study_run look(const struct sweep *w, size_t trial, size_t seed)
 
 /* ---- the command of a run ---- */
 
-static void add(const char **argv, size_t *n, const char *word)
-{
-    argv[(*n)++] = word;
-}
-
 /* `brood run` for a new run, `brood resume` for one that has a checkpoint. */
 static struct job make_job(struct sweep *w, size_t trial, size_t seed,
                            const struct study_run *run, struct arena *arena)
@@ -106,34 +101,33 @@ static struct job make_job(struct sweep *w, size_t trial, size_t seed,
         !run->has_checkpoint && lineage_birth(&w->lineage, w->rung, trial) == 0;
     size_t n = 0, n_sets = is_new ? study_sets(s, trial, sets, arena) : 0;
 
-    add(argv, &n, "brood");
-    add(argv, &n, is_new ? "run" : "resume");
-    add(argv, &n, "--quiet");
+    argv[n++] = "brood";
+    argv[n++] = is_new ? "run" : "resume";
+    argv[n++] = "--quiet";
     if (w->until > 0) {
-        add(argv, &n, "--until");
-        add(argv, &n, arena_printf(arena, "%" PRIu64, w->until));
+        argv[n++] = "--until";
+        argv[n++] = arena_printf(arena, "%" PRIu64, w->until);
     }
     if (is_new) {
-        add(argv, &n, "--force"); /* replaces an attempt that left no checkpoint */
-        add(argv, &n, "--runs-dir");
-        add(argv, &n, study_dir_path(w->dir));
-        add(argv, &n, "--name");
-        add(argv, &n, arena_strdup(arena, name));
-        add(argv, &n, "--seed");
-        add(argv, &n, arena_printf(arena, "%" PRIu64, s->seeds[seed]));
+        argv[n++] = "--force"; /* replaces an attempt that left no checkpoint */
+        argv[n++] = "--runs-dir";
+        argv[n++] = study_dir_path(w->dir);
+        argv[n++] = "--name";
+        argv[n++] = arena_strdup(arena, name);
+        argv[n++] = "--seed";
+        argv[n++] = arena_printf(arena, "%" PRIu64, s->seeds[seed]);
     }
     if (s->memory_bytes > 0) {
-        add(argv, &n, "--memory-limit");
-        add(argv, &n, arena_printf(arena, "%" PRId64, s->memory_bytes));
+        argv[n++] = "--memory-limit";
+        argv[n++] = arena_printf(arena, "%" PRId64, s->memory_bytes);
     }
     for (size_t i = 0; i < n_sets; i++) {
-        add(argv, &n, "--set");
-        add(argv, &n, sets[i]);
+        argv[n++] = "--set";
+        argv[n++] = sets[i];
     }
-    add(argv, &n, "--");
-    add(argv, &n,
-        is_new ? arena_printf(arena, "%s/base.yaml", study_dir_path(w->dir))
-               : arena_strdup(arena, run->path));
+    argv[n++] = "--";
+    argv[n++] = is_new ? arena_printf(arena, "%s/base.yaml", study_dir_path(w->dir))
+                       : arena_strdup(arena, run->path);
     return (struct job){.run = arena_strdup(arena, name),
                         .argv = (char *const *)(uintptr_t)argv};
 }
@@ -145,10 +139,10 @@ static struct job make_wait(const struct study_run *run, struct arena *arena)
     const char **argv = ARENA_ARRAY(arena, const char *, 8);
     size_t n = 0;
 
-    add(argv, &n, "brood");
-    add(argv, &n, "wait");
-    add(argv, &n, "--quiet");
-    add(argv, &n, arena_strdup(arena, run->path));
+    argv[n++] = "brood";
+    argv[n++] = "wait";
+    argv[n++] = "--quiet";
+    argv[n++] = arena_strdup(arena, run->path);
     return (struct job){.run = strrchr(argv[n - 1], '/') + 1,
                         .argv = (char *const *)(uintptr_t)argv};
 }
@@ -178,14 +172,6 @@ static void make_batch(struct sweep *w, struct batch *b)
         }
         study_run_done(&run);
     }
-}
-
-static void batch_done(struct batch *b)
-{
-    free(b->job);
-    free(b->of);
-    free(b->waits);
-    arena_done(&b->arena);
 }
 
 /* The mean over the seeds at the rung; NaN: a seed has no value. */
@@ -225,12 +211,9 @@ static void print_event(const struct sweep *w, size_t trial, size_t seed,
         json_put_u64(&j, "rung", w->rung);
     }
     json_put_f64(&j, "value", run->value);
-    json_key(&j, "exit_code");
-    json_i64(&j, code);
+    json_put_i64(&j, "exit_code", code);
     json_put_str(&j, "failure", run->failure);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 static void print_progress(const struct sweep *w, const struct study_run *run, int code)
@@ -284,16 +267,6 @@ static void on_suspend(void *ctx)
     study_view_suspend(w->view);
 }
 
-static void begin_view(struct sweep *w)
-{
-    struct study_stage stage;
-
-    if (w->view == NULL)
-        return;
-    study_stage_of(&stage, &w->study, w->rung, w->n, w->until, w->run_steps);
-    study_view_begin(w->view, &stage, w->trial, w->n, w->rung);
-}
-
 static void on_end(void *ctx, size_t job, int code)
 {
     struct sweep *w = ctx;
@@ -303,10 +276,9 @@ static void on_end(void *ctx, size_t job, int code)
 
     /* A run that was killed is tried again. So is one for which the job only waited, and
      * a live one, which another command is just ending. One that a user stopped is left
-     * alone until the next sweep. */
+     * alone until the next sweep, and so is one whose command had nothing to do. */
     w->refused[of] = run.state != STUDY_RUN_REACHED && run.state != STUDY_RUN_LIVE &&
-                     !w->batch->waits[job] && code != CLI_DONE &&
-                     code < RUN_EXIT_SIGNALLED;
+                     !w->batch->waits[job] && code < RUN_EXIT_SIGNALLED;
     if (w->view != NULL)
         study_view_run(w->view, trial, seed,
                        run.state == STUDY_RUN_REACHED  ? "done"
@@ -329,13 +301,17 @@ static void on_end(void *ctx, size_t job, int code)
  * signal. */
 static int run_rung(struct sweep *w)
 {
+    struct study_stage stage;
     int stopped = 0;
 
     w->best = (double)NAN;
     w->n_all = w->n * w->study.n_seeds;
     for (size_t i = 0; i < w->n; i++) /* values from an earlier sweep */
         note_value(w, w->trial[i], trial_value(w, w->trial[i]));
-    begin_view(w);
+    if (w->view != NULL) {
+        study_stage_of(&stage, &w->study, w->rung, w->n, w->until, w->run_steps);
+        study_view_begin(w->view, &stage, w->trial, w->n, w->rung);
+    }
     for (;;) {
         struct batch b = {0};
 
@@ -359,7 +335,10 @@ static int run_rung(struct sweep *w)
                                     .on_suspend = w->view != NULL ? on_suspend : NULL,
                                     .ctx = w},
                 &stopped);
-        batch_done(&b);
+        free(b.job);
+        free(b.of);
+        free(b.waits);
+        arena_done(&b.arena);
         w->batch = NULL;
         if (stopped)
             return CLI_STOPPED;
@@ -746,9 +725,7 @@ static int print_end(struct sweep *w, int code)
         json_put_str(&j, "study", w->name);
         json_put_u64(&j, "trials", w->study.trials);
         study_report_put_best(&r, &j);
-        json_close(&j);
-        msg_json_print(&j);
-        json_done(&j);
+        json_print(&j, stdout);
     } else {
         study_report_print(&r, SHOWN_ROWS, stdout);
     }
@@ -840,32 +817,21 @@ static void make_srun(struct sweep *w, int n_options, char **options, struct are
 
 static int run_sweep(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {{"jobs", required_argument, NULL, 'j'},
-                                            {"name", required_argument, NULL, 'n'},
-                                            {"retry-failed", no_argument, NULL, 'r'},
-                                            {"launcher", required_argument, NULL, 'l'},
-                                            {0}};
     struct sweep w = {.cli = cli};
     const char *given = NULL, *launcher = "local";
+    const struct cli_option own[] = {{"jobs", .number = &w.at_once, 1, MAX_JOBS},
+                                     {"name", .text = &given},
+                                     {"retry-failed", .flag = &w.retries_failed},
+                                     {"launcher", .text = &launcher},
+                                     {0}};
     struct arena arena = ARENA_ZERO;
     struct err err = {0};
     char *name;
-    int c, code = 0;
+    int code;
 
-    while (code == 0 && (c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if (c == 'j')
-            code = cli_integer(cli, "--jobs", optarg, 1, MAX_JOBS, &w.at_once);
-        else if (c == 'r')
-            w.retries_failed = 1;
-        else if (c == 'l')
-            launcher = optarg;
-        else
-            given = optarg;
-    }
-    if (code == 0)
-        code = check_launcher(&w, launcher, argc - optind, argv + optind);
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
+    code = check_launcher(&w, launcher, argc - optind, argv + optind);
     if (code != 0)
         return code;
     if (study_read(&w.study, argv[optind], &err) < 0)

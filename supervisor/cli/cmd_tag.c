@@ -1,25 +1,20 @@
 /* `brood tag`: tags of a run, and a note about it. */
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/msg_json.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_tags.h"
 
 #include <stdlib.h>
-
-enum { OPT_REMOVE = 1, OPT_NOTE };
 
 static void print_tags(const struct cli *cli, const char *run, const struct run_tags *t)
 {
     struct json j = {0};
 
     if (cli->json) {
-        json_begin(&j);
         json_object(&j);
         json_put_str(&j, "run", run);
         run_tags_json(t, &j);
-        json_close(&j);
-        msg_json_print(&j);
-        json_done(&j);
+        json_print(&j, stdout);
     } else if (!cli->quiet) {
         (void)printf("%s: %s", run, t->n > 0 ? "" : "no tags");
         for (size_t i = 0; i < t->n; i++)
@@ -57,31 +52,39 @@ static int change_tags(const struct cli *cli, const char *path,
     return code;
 }
 
+struct tags_to_remove {
+    const char *tag[RUN_TAGS_MAX];
+    size_t n;
+};
+
+static int take_remove(const struct cli *cli, const char *text, void *to)
+{
+    struct tags_to_remove *r = to;
+
+    if (r->n == RUN_TAGS_MAX)
+        return cli_usage(cli, "--remove is given more than %d times", RUN_TAGS_MAX);
+    r->tag[r->n++] = text;
+    return 0;
+}
+
 static int run_tag(struct cli *cli, int argc, char **argv)
 {
-    static const struct option own[] = {{"remove", required_argument, NULL, OPT_REMOVE},
-                                        {"note", required_argument, NULL, OPT_NOTE},
-                                        {0}};
-    const char *remove[RUN_TAGS_MAX];
-    struct run_tags_change change = {.remove = remove};
+    struct tags_to_remove remove = {.n = 0};
+    struct run_tags_change change = {.remove = remove.tag};
+    const struct cli_option own[] = {{"remove", .take = take_remove, .to = &remove},
+                                     {"note", .text = &change.note},
+                                     {0}};
     struct err err = {0};
     char *path = NULL;
-    int option, code = CLI_DONE;
+    int code;
 
-    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0) {
-        if (option == OPT_NOTE)
-            change.note = optarg;
-        else if (change.n_remove == RUN_TAGS_MAX)
-            return cli_usage(cli, "--remove is given more than %d times", RUN_TAGS_MAX);
-        else
-            remove[change.n_remove++] = optarg;
-    }
-    if (option == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, own, &code))
         return code;
     if (optind == argc)
         return cli_usage(cli, "expected a run, and tags");
     if (run_dir_find(cli->runs_dir, argv[optind], &path, &err) < 0)
         return cli_fail_run(cli, &err);
+    change.n_remove = remove.n;
     change.add = (const char *const *)(argv + optind + 1);
     change.n_add = (size_t)(argc - optind - 1);
     code = change_tags(cli, path, &change);

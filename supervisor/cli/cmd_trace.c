@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_STEPS = 100, MAX_STEPS = 100000, OPT_STEPS = 1 };
+enum { DEFAULT_STEPS = 100, MAX_STEPS = 100000 };
 
 static void print_line(const char *process, const char *work, uint64_t count,
                        double seconds, double of)
@@ -104,22 +104,18 @@ static int trace(const struct cli *cli, const char *run, uint64_t rounds, struct
 
 static int run_trace(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {{"steps", required_argument, NULL, OPT_STEPS},
-                                            {0}};
     long long steps = DEFAULT_STEPS;
+    const struct cli_option own[] = {{"steps", .number = &steps, 1, MAX_STEPS}, {0}};
+    const char *run;
     struct err err = {0};
-    int c, code = 0;
+    int code;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) == OPT_STEPS)
-        if ((code = cli_integer(cli, "--steps", optarg, 1, MAX_STEPS, &steps)) != 0)
-            return code;
-    if (c == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, own, &code))
         return code;
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one run, got %d", argc - optind);
-    return trace(cli, optind < argc ? argv[optind] : NULL, (uint64_t)steps, &err) < 0
-               ? cli_fail_run(cli, &err)
-               : CLI_DONE;
+    if (cli_one_argument(cli, argc, argv, "run", &run) != 0)
+        return CLI_USAGE;
+    return trace(cli, run, (uint64_t)steps, &err) < 0 ? cli_fail_run(cli, &err)
+                                                      : CLI_DONE;
 }
 
 const struct command cmd_trace = {

@@ -19,7 +19,7 @@ static int run_version(struct cli *cli, int argc, char **argv)
     struct err err = {0};
     int code;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
     if (optind < argc)
         return cli_usage(cli, "expected no arguments");

@@ -1,6 +1,5 @@
 /* `brood wait`: waits until a run is over. */
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_watch.h"
@@ -24,37 +23,32 @@ static int wait_for_end(const char *path)
     return code;
 }
 
-static void print_end(const struct cli *cli, const char *path)
-{
-    struct run_facts facts;
-
-    run_facts_get(&facts, path, 0);
-    if (cli->json)
-        run_facts_print_json(&facts);
-    else
-        (void)printf("%s: %s, exit code %d\n", facts.status.run, facts.status.state,
-                     facts.status.exit_code);
-    run_facts_done(&facts);
-}
-
 static int run_wait(struct cli *cli, int argc, char **argv)
 {
+    struct run_facts facts = {0};
     struct err err = {0};
+    const char *name;
     char *path = NULL;
-    int code = CLI_DONE, has_end;
+    int code, has_end;
 
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+    if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one run, got %d", argc - optind);
-    if (run_dir_find(cli->runs_dir, optind < argc ? argv[optind] : NULL, &path, &err) < 0)
+    if (cli_one_argument(cli, argc, argv, "run", &name) != 0)
+        return CLI_USAGE;
+    if (run_dir_find(cli->runs_dir, name, &path, &err) < 0)
         return cli_fail_run(cli, &err);
     if (run_record_exit_code(path, &has_end) < 0 && run_dir_denied(path, &err) < 0) {
         code = cli_fail_run(cli, &err);
     } else {
         code = wait_for_end(path);
         if (!cli->quiet)
-            print_end(cli, path);
+            run_facts_get(&facts, path, 0);
+        if (!cli->quiet && cli->json)
+            run_facts_print_json(&facts);
+        else if (!cli->quiet)
+            (void)printf("%s: %s, exit code %d\n", facts.status.run, facts.status.state,
+                         facts.status.exit_code);
+        run_facts_done(&facts);
     }
     free(path);
     return code;

@@ -50,26 +50,17 @@ static int execute(const struct cli *cli, const char *dir, long long port, int r
 
 static int run_web(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {{"port", required_argument, NULL, 'p'},
-                                            {"read-only", no_argument, NULL, 'r'},
-                                            {0}};
     long long port = 0;
-    int c, code = 0, read_only = 0;
+    int read_only = 0, code;
+    const struct cli_option own[] = {
+        {"port", .number = &port, 0, 65535}, {"read-only", .flag = &read_only}, {0}};
+    const char *dir;
 
-    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
-        if (c == CLI_OPTION_EXIT)
-            return code;
-        if (c == 'r') {
-            read_only = 1;
-            continue;
-        }
-        code = cli_integer(cli, "--port", optarg, 0, 65535, &port);
-        if (code != 0)
-            return code;
-    }
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one folder of runs, got %d", argc - optind);
-    return execute(cli, optind < argc ? argv[optind] : cli->runs_dir, port, read_only);
+    if (!cli_parse(cli, argc, argv, own, &code))
+        return code;
+    if (cli_one_argument(cli, argc, argv, "folder of runs", &dir) != 0)
+        return CLI_USAGE;
+    return execute(cli, dir != NULL ? dir : cli->runs_dir, port, read_only);
 }
 
 const struct command cmd_web = {

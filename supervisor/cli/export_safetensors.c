@@ -50,8 +50,7 @@ static void put_entry(struct json *j, const struct bundle_entry *e, uint64_t beg
 {
     json_key(j, e->name);
     json_object(j);
-    json_key(j, "dtype");
-    json_str(j, dtype_text(e->dtype));
+    json_put_str(j, "dtype", dtype_text(e->dtype));
     json_key(j, "shape");
     json_array(j);
     for (int i = 0; i < e->shape.rank; i++)
@@ -72,7 +71,6 @@ static void put_header(struct wbuf *b, const struct tensor_export *x)
     size_t len, padded;
     uint64_t at = 0;
 
-    json_begin(&j);
     json_object(&j);
     for (size_t i = 0; i < x->n; i++) {
         put_entry(&j, x->entries[i], at);

@@ -165,19 +165,10 @@ static void json_texts(struct json *j, const char *key, const msgpack_object_arr
     json_close(j);
 }
 
-static void print_json(struct json *j)
-{
-    size_t len;
-
-    (void)fputs(json_line(j, &len), stdout);
-    json_done(j);
-}
-
 static void json_node(const msgpack_object *node)
 {
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
     json_key(&j, "name");
     json_object_text(&j, &node[NODE_NAME]);
@@ -186,8 +177,7 @@ static void json_node(const msgpack_object *node)
     json_key(&j, "device");
     json_object_text(&j, &node[NODE_DEVICE]);
     json_texts(&j, "inputs", &node[NODE_INPUTS].via.array);
-    json_close(&j);
-    print_json(&j);
+    json_print(&j, stdout);
 }
 
 /* "add (Add) on /device:CPU:0 <- a, b:1, ^c" */
@@ -228,13 +218,11 @@ void graph_print_collections(const struct graph_view *v, int json)
         struct json j = {0};
 
         if (json) {
-            json_begin(&j);
             json_object(&j);
             json_key(&j, "collection");
             json_object_text(&j, &c[COLLECTION_NAME]);
             json_texts(&j, "items", items);
-            json_close(&j);
-            print_json(&j);
+            json_print(&j, stdout);
             continue;
         }
         put_text(&c[COLLECTION_NAME]);
@@ -365,20 +353,13 @@ static void print_json_summary(const struct graph_view *v)
 {
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
-    json_key(&j, "prefix");
-    json_str(&j, v->prefix);
-    json_key(&j, "tensorflow");
-    json_str(&j, v->tensorflow);
-    json_key(&j, "producer");
-    json_u64(&j, v->producer);
-    json_key(&j, "nodes");
-    json_u64(&j, v->nodes->size);
-    json_key(&j, "variables");
-    json_u64(&j, v->variables->size);
-    json_key(&j, "parameters");
-    json_u64(&j, n_parameters(v));
+    json_put_str(&j, "prefix", v->prefix);
+    json_put_str(&j, "tensorflow", v->tensorflow);
+    json_put_u64(&j, "producer", v->producer);
+    json_put_u64(&j, "nodes", v->nodes->size);
+    json_put_u64(&j, "variables", v->variables->size);
+    json_put_u64(&j, "parameters", n_parameters(v));
     json_key(&j, "collections");
     json_object(&j);
     for (uint32_t i = 0; i < v->collections->size; i++) {
@@ -387,22 +368,15 @@ static void print_json_summary(const struct graph_view *v)
 
         (void)snprintf(name, sizeof(name), "%.*s", (int)c[COLLECTION_NAME].via.str.size,
                        c[COLLECTION_NAME].via.str.ptr);
-        json_key(&j, name);
-        json_u64(&j, c[COLLECTION_ITEMS].via.array.size);
+        json_put_u64(&j, name, c[COLLECTION_ITEMS].via.array.size);
     }
     json_close(&j);
     json_names(&j, "placeholders", v, is_placeholder);
     json_names(&j, "cannot_run", v, cannot_run);
-    json_key(&j, "restored");
-    json_bool(&j, v->no_values == NULL);
-    json_key(&j, "no_values");
-    if (v->no_values != NULL)
-        json_str(&j, v->no_values);
-    else
-        json_null(&j);
+    json_put_bool(&j, "restored", v->no_values == NULL);
+    json_put_str(&j, "no_values", v->no_values);
     json_texts(&j, "uninitialized", v->uninitialized);
-    json_close(&j);
-    print_json(&j);
+    json_print(&j, stdout);
 }
 
 void graph_print_summary(const struct graph_view *v, int json)

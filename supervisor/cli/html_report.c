@@ -87,8 +87,7 @@ static void put_steps(struct fact *fact, const struct run_status *s)
         PUT(*fact, "%s", format_count(s->env_steps, is, sizeof(is)));
 }
 
-static void head_facts(const struct page *p, const struct html_run *r,
-                       struct fact ret[HEAD_FACTS])
+static void head_facts(const struct page *p, const struct html_run *r, struct fact *ret)
 {
     const struct run_status *s = &r->facts.status;
     struct arena arena = ARENA_ZERO;
@@ -139,7 +138,7 @@ static void head_facts(const struct page *p, const struct html_run *r,
     arena_done(&arena);
 }
 
-static void build_facts(const struct html_run *r, struct fact ret[BUILD_FACTS])
+static void build_facts(const struct page *p, const struct html_run *r, struct fact *ret)
 {
     static const struct {
         const char *label, *key;
@@ -152,6 +151,7 @@ static void build_facts(const struct html_run *r, struct fact ret[BUILD_FACTS])
     struct arena arena = ARENA_ZERO;
 
     _Static_assert(sizeof(lines) / sizeof(lines[0]) + 1 == BUILD_FACTS, "");
+    (void)p;
     for (size_t i = 0; i + 1 < BUILD_FACTS; i++) {
         ret[i].label = lines[i].label;
         PUT(ret[i], "%s", html_run_provenance(r, lines[i].key, &arena));
@@ -177,8 +177,7 @@ static void put_cards(const struct fact *fact, size_t n, FILE *f)
 {
     (void)fputs("<dl class=\"facts\">\n", f);
     for (size_t i = 0; i < n; i++) {
-        (void)fputs("<div>", f);
-        (void)fputs("<dt>", f);
+        (void)fputs("<div><dt>", f);
         put_label(&fact[i], f);
         (void)fputs("</dt>", f);
         html_element("dd", fact[i].value, f);
@@ -203,8 +202,7 @@ static void put_fact_table(const struct page *p,
     }
     html_table(heads, p->n + 1, HTML_WIDE, p->f);
     for (size_t k = 0; k < n_facts; k++) {
-        (void)fputs("<tr>", p->f);
-        (void)fputs("<th>", p->f);
+        (void)fputs("<tr><th>", p->f);
         put_label(&all[k], p->f);
         (void)fputs("</th>", p->f);
         for (size_t i = 0; i < p->n; i++) {
@@ -217,17 +215,6 @@ static void put_fact_table(const struct page *p,
     html_table_end(p->f);
     free(heads);
     free(all);
-}
-
-static void get_build(const struct page *p, const struct html_run *r, struct fact *ret)
-{
-    (void)p;
-    build_facts(r, ret);
-}
-
-static void get_head(const struct page *p, const struct html_run *r, struct fact *ret)
-{
-    head_facts(p, r, ret);
 }
 
 static void put_notes(const struct html_run *r, int with_name, FILE *f)
@@ -292,7 +279,7 @@ static void put_head(const struct page *p)
         put_cards(fact, HEAD_FACTS, f);
     } else {
         (void)fputs("<section>\n", f);
-        put_fact_table(p, get_head, HEAD_FACTS);
+        put_fact_table(p, head_facts, HEAD_FACTS);
         (void)fputs("</section>\n", f);
     }
 }
@@ -645,7 +632,7 @@ void html_report_runs(char *const *paths, size_t n, const struct report *r,
         put_run(&p, i, play);
     put_configuration(&p);
     html_section("build", "Build and machine", f);
-    put_fact_table(&p, get_build, BUILD_FACTS);
+    put_fact_table(&p, build_facts, BUILD_FACTS);
     (void)fputs("</section>\n", f);
     html_end(f);
     free(title);

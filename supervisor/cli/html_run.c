@@ -162,7 +162,9 @@ static void take_end(struct reading *d, const struct run_event *e)
     struct html_run *r = d->run;
     const char *state = e->end.state != NULL ? e->end.state : "";
 
-    if (!d->is_over && !isnan(e->end.seconds)) {
+    if (d->is_over) /* the keeper's line of a supervisor that was killed after its end */
+        return;
+    if (!isnan(e->end.seconds)) {
         r->seconds += e->end.seconds;
         d->is_over = 1;
     }

@@ -26,33 +26,22 @@ static void journal_death(const struct keeper_death *d)
     journal_append(d->path, text);
 }
 
-static void print_json(const char *name, const struct detach_report *r)
-{
-    struct json j = {0};
-
-    msg_json_begin_event(&j, "detached");
-    json_key(&j, "run");
-    json_str(&j, name);
-    json_key(&j, "pid");
-    json_i64(&j, r->supervisor);
-    json_key(&j, "keeper_pid");
-    json_i64(&j, r->keeper);
-    json_key(&j, "path");
-    json_str(&j, r->path);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
-}
-
 static void print_report(const struct cli *cli, const struct detach_report *r)
 {
     char *name = run_dir_name_of(r->path);
+    struct json j = {0};
 
-    if (cli->json)
-        print_json(name, r);
-    else if (!cli->quiet)
+    if (cli->json) {
+        msg_json_begin_event(&j, "detached");
+        json_put_str(&j, "run", name);
+        json_put_i64(&j, "pid", r->supervisor);
+        json_put_i64(&j, "keeper_pid", r->keeper);
+        json_put_str(&j, "path", r->path);
+        json_print(&j, stdout);
+    } else if (!cli->quiet) {
         (void)printf("%s: running as pid %d, keeper %d; `brood attach %s` shows it\n",
                      name, (int)r->supervisor, (int)r->keeper, name);
+    }
     free(name);
 }
 

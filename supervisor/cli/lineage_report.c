@@ -119,9 +119,8 @@ void lineage_report_put(const struct lineage *l, struct json *j)
             json_null(j);
         json_key(j, "settings");
         json_object(j);
-        for (size_t k = 0; k < s->n_keys; k++) {
+        for (size_t k = 0; k < s->n_keys; k++)
             json_put_str(j, s->key[k].path, lineage_settings(l, round, member)[k]);
-        }
         json_close(j);
         json_close(j);
     }

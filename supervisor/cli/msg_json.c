@@ -2,28 +2,26 @@
 
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/run/journal_read.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 
 _Static_assert(JSON_MAX_DEPTH >= MSG_MAX_DEPTH, "every parsed message can be printed");
 
-static void put_pair(struct json *j, const msgpack_object_kv *pair)
-{
-    char *key;
-
-    if (pair->key.type != MSGPACK_OBJECT_STR)
-        return;
-    key = xstrndup(pair->key.via.str.ptr, pair->key.via.str.size);
-    json_key(j, key);
-    msg_json_put(j, &pair->val);
-    free(key);
-}
-
 void msg_json_put_pairs(struct json *j, const msgpack_object *map)
 {
-    for (uint32_t i = 0; map->type == MSGPACK_OBJECT_MAP && i < map->via.map.size; i++)
-        put_pair(j, &map->via.map.ptr[i]);
+    for (uint32_t i = 0; map->type == MSGPACK_OBJECT_MAP && i < map->via.map.size; i++) {
+        const msgpack_object_kv *pair = &map->via.map.ptr[i];
+        char *key;
+
+        if (pair->key.type != MSGPACK_OBJECT_STR)
+            continue;
+        key = xstrndup(pair->key.via.str.ptr, pair->key.via.str.size);
+        json_key(j, key);
+        msg_json_put(j, &pair->val);
+        free(key);
+    }
 }
 
 void msg_json_put(struct json *j, const msgpack_object *o)
@@ -66,29 +64,53 @@ void msg_json_begin_event(struct json *j, const char *name)
 {
     char now[LOG_TIME_BYTES];
 
-    json_begin(j);
     json_object(j);
-    json_key(j, "time");
-    json_str(j, log_time(now));
-    json_key(j, "event");
-    json_str(j, name);
-}
-
-void msg_json_print(struct json *j)
-{
-    size_t len;
-    const char *text = json_line(j, &len);
-
-    (void)fwrite(text, 1, len, stdout);
-    (void)fflush(stdout);
+    json_put_str(j, "time", log_time(now));
+    json_put_str(j, "event", name);
 }
 
 void msg_json_print_object(const msgpack_object *o)
 {
     struct json j = {0};
 
-    json_begin(&j);
     msg_json_put(&j, o);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
+}
+
+static void put_value(struct json *j, const struct journal_event *e,
+                      const struct journal_pair *pair)
+{
+    const uint64_t whole = journal_number(e, pair->key, UINT64_MAX);
+    const double real = journal_real(e, pair->key, NAN);
+    const enum member_type type = run_event_type_of(pair->key);
+
+    if (type == MEMBER_CHANGES)
+        changes_json(j, pair->value);
+    else if (type == MEMBER_TEXT || type == MEMBER_SIGNAL || isnan(real))
+        json_str(j, pair->value);
+    else if (whole != UINT64_MAX)
+        json_u64(j, whole);
+    else
+        json_f64(j, real);
+}
+
+int journal_json_print(char *line)
+{
+    struct journal_event e;
+    struct json j = {0};
+    int rc = journal_parse(line, &e);
+
+    if (rc < 0)
+        return rc;
+    json_object(&j);
+    json_put_str(&j, "time", e.time);
+    if (e.env_steps != JOURNAL_NO_STEP)
+        json_put_u64(&j, "env_steps", e.env_steps);
+    json_put_str(&j, "event", e.name);
+    for (size_t i = 0; i < e.n_pairs; i++) {
+        json_key(&j, e.pairs[i].key);
+        put_value(&j, &e, &e.pairs[i]);
+    }
+    json_print(&j, stdout);
+    return 0;
 }

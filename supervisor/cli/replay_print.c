@@ -223,13 +223,6 @@ static void begin_json(struct json *j, const char *event, const struct replay_it
     json_put_u64(j, "pass", x->at.pass);
 }
 
-static void end_json(struct json *j)
-{
-    json_close(j);
-    msg_json_print(j);
-    json_done(j);
-}
-
 static void print_value(const struct replay_item *x, int json)
 {
     const struct tensor *value = x->value.dtype != DT_INVALID ? &x->value : NULL;
@@ -244,7 +237,7 @@ static void print_value(const struct replay_item *x, int json)
         } else {
             json_put_str(&j, "name", x->name);
         }
-        end_json(&j);
+        json_print(&j, stdout);
         return;
     }
     if (value != NULL)
@@ -264,7 +257,7 @@ static void print_scalar(const struct replay_item *x, int json)
     begin_json(&j, "scalar", x);
     json_put_str(&j, "name", x->name);
     json_put_f64(&j, "value", x->scalar);
-    end_json(&j);
+    json_print(&j, stdout);
 }
 
 static void put_texts(const msgpack_object *list)
@@ -294,7 +287,7 @@ static void print_origin(const struct replay_item *x, int json)
         for (size_t i = 0; i < x->n_rows; i++)
             json_u64(&j, x->rows[i]);
         json_close(&j);
-        end_json(&j);
+        json_print(&j, stdout);
         return;
     }
     (void)msg_get_str(body, "name", name, sizeof(name), NULL);
@@ -360,7 +353,7 @@ static void print_request(const struct replay_item *x)
     begin_json(&j, "request", x);
     json_key(&j, "params");
     put_parameter(&j, &x->body.body);
-    end_json(&j);
+    json_print(&j, stdout);
 }
 
 /* ---- rows of the log ---- */
@@ -394,7 +387,6 @@ static void list_rows(struct replay_view *v)
 static char *row_line(const struct store_layout *l, uint64_t number, const uint8_t *row)
 {
     struct json j = {0};
-    size_t len;
     char *line;
 
     msg_json_begin_event(&j, "row");
@@ -412,7 +404,7 @@ static char *row_line(const struct store_layout *l, uint64_t number, const uint8
     }
     json_close(&j);
     json_close(&j);
-    line = xstrdup(json_line(&j, &len));
+    line = xstrdup(json_line(&j, NULL));
     json_done(&j);
     return line;
 }

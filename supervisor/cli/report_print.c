@@ -116,39 +116,23 @@ void report_print_csv(const struct report *r, FILE *f)
 
 /* ---- JSON ---- */
 
-static void put_number(struct json *j, const char *key, double x)
-{
-    json_key(j, key);
-    json_f64(j, x);
-}
-
 void report_print_json(const struct report *r, FILE *f)
 {
-    struct json j = {0};
-
     for (size_t i = 0; i < r->n_groups; i++) {
         const struct report_group *g = &r->group[i];
-        const char *line;
-        size_t len;
+        struct json j = {0};
 
-        json_begin(&j);
         json_object(&j);
-        json_key(&j, "runs");
-        json_str(&j, g->name);
-        json_key(&j, "metric");
-        json_str(&j, r->metric);
-        json_key(&j, "n");
-        json_u64(&j, g->n_runs);
-        put_number(&j, "mean", g->final.mean);
-        put_number(&j, "std", g->final.std);
-        put_number(&j, "low", g->final.low);
-        put_number(&j, "high", g->final.high);
-        put_number(&j, "iqm", g->final.iqm);
-        json_close(&j);
-        line = json_line(&j, &len);
-        (void)fwrite(line, 1, len, f);
+        json_put_str(&j, "runs", g->name);
+        json_put_str(&j, "metric", r->metric);
+        json_put_u64(&j, "n", g->n_runs);
+        json_put_f64(&j, "mean", g->final.mean);
+        json_put_f64(&j, "std", g->final.std);
+        json_put_f64(&j, "low", g->final.low);
+        json_put_f64(&j, "high", g->final.high);
+        json_put_f64(&j, "iqm", g->final.iqm);
+        json_print(&j, f);
     }
-    json_done(&j);
 }
 
 /* ---- SVG ---- */

@@ -55,8 +55,8 @@ static void print_events(const struct cli *cli, const struct training_args *args
     watcher_print_done(&wa, &result);
 }
 
-/* Reports a finished run. Removes its log first if the supervisor ended before doing
- * so. */
+/* Reports a finished run. If the supervisor ended before doing so, first removes its log
+ * and records that it is done. */
 static int report_done(const struct cli *cli, const struct resume_options *o,
                        const struct training_args *args, const struct run_config *wanted)
 {
@@ -76,6 +76,9 @@ static int report_done(const struct cli *cli, const struct resume_options *o,
         retention_describe_log(name, keep, bytes, line, sizeof(line));
         (void)fprintf(stderr, "%s\n", line);
     }
+    if (run_record_mark_done(run_dir_path(args->dir), resume_progress(args->resume),
+                             &err) < 0)
+        log_warn("%s", err.msg);
     (void)fprintf(stderr, "%s: done, %llu steps; ", name,
                   (unsigned long long)resume_progress(args->resume)->env_steps);
     if (tree_exists(log))

@@ -1,6 +1,6 @@
 #include "supervisor/cli/run_facts.h"
 
-#include "supervisor/cli/msg_json.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/run/run_dir.h"
 
@@ -55,15 +55,12 @@ void run_facts_print_json(const struct run_facts *f)
 {
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
     run_status_json(&j, &f->status);
     run_tags_json(&f->tags, &j);
     if (f->job != NULL)
         submitted_json(f->job, &j);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 int run_facts_refuse_stopped(const char *path, struct err *err)

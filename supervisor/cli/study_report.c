@@ -420,9 +420,8 @@ static void put_settings(const struct study_report *r, size_t trial, struct json
 
     json_key(j, "settings");
     json_object(j);
-    for (size_t k = 0; k < r->study->n_keys; k++) {
+    for (size_t k = 0; k < r->study->n_keys; k++)
         json_put_str(j, r->study->key[k].path, study_report_setting(r, trial, k, &arena));
-    }
     json_close(j);
     arena_done(&arena);
 }
@@ -458,7 +457,6 @@ void study_report_print_json(const struct study_report *r, FILE *f)
 {
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
     json_put_str(&j, "study", r->name);
     study_report_put_best(r, &j);
@@ -471,13 +469,10 @@ void study_report_print_json(const struct study_report *r, FILE *f)
         lineage_report_put(&r->lineage, &j);
     json_key(&j, "rank_correlation");
     json_object(&j);
-    for (size_t k = 0; k < r->study->n_keys; k++) {
+    for (size_t k = 0; k < r->study->n_keys; k++)
         json_put_f64(&j, r->study->key[k].path, effect_of(r, k).correlation);
-    }
     json_close(&j);
-    json_close(&j);
-    (void)fputs(json_line(&j, NULL), f);
-    json_done(&j);
+    json_print(&j, f);
 }
 
 /* ---- SVG ---- */

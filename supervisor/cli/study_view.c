@@ -2,7 +2,6 @@
 
 #include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/redraw.h"
 #include "supervisor/cli/view_layout.h"
 #include "supervisor/control/client.h"
@@ -471,9 +470,8 @@ static void put_trial_json(const struct study_frame *f, const struct study_view_
     json_put_f64(j, "value", t->value);
     json_key(j, "settings");
     json_object(j);
-    for (size_t k = 0; k < f->n_keys; k++) {
+    for (size_t k = 0; k < f->n_keys; k++)
         json_put_str(j, s->key[k].path, f->setting(f->ctx, t->trial, k));
-    }
     json_close(j);
     json_close(j);
 }
@@ -484,7 +482,6 @@ void study_view_print_json(struct study_view *v, const char *state)
     const struct study_frame f = make_frame(v, &done);
     struct json j = {0};
 
-    json_begin(&j);
     json_object(&j);
     json_put_str(&j, "study", v->name);
     json_put_str(&j, "state", state);
@@ -502,9 +499,7 @@ void study_view_print_json(struct study_view *v, const char *state)
     for (size_t i = 0; i < f.n; i++)
         put_trial_json(&f, &f.trial[i], v->study, &j);
     json_close(&j);
-    json_close(&j);
-    msg_json_print(&j);
-    json_done(&j);
+    json_print(&j, stdout);
 }
 
 /* ---- what comes in ---- */

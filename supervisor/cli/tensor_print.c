@@ -1,11 +1,14 @@
 #include "supervisor/cli/tensor_print.h"
 
+#include "common/config/yaml_tree.h"
+#include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/array_text.h"
 #include "supervisor/metrics/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* "[2, 3]" or, tight, "[2,3]" */
 static void print_shape(const struct shape *s, const char *separator)
@@ -64,12 +67,9 @@ void tensor_put_json(struct json *j, const char *name, enum dtype dtype,
 {
     char label[DTYPE_LABEL_BYTES];
 
-    if (name != NULL) {
-        json_key(j, "name");
-        json_str(j, name);
-    }
-    json_key(j, "dtype");
-    json_str(j, dtype_label(dtype, label));
+    if (name != NULL)
+        json_put_str(j, "name", name);
+    json_put_str(j, "dtype", dtype_label(dtype, label));
     json_key(j, "shape");
     json_array(j);
     for (int i = 0; i < shape->rank; i++)
@@ -88,12 +88,27 @@ void tensor_print_json(const char *name, enum dtype dtype, const struct shape *s
                        const struct tensor *value)
 {
     struct json j = {0};
-    size_t len;
 
-    json_begin(&j);
     json_object(&j);
     tensor_put_json(&j, name, dtype, shape, value);
-    json_close(&j);
-    (void)fputs(json_line(&j, &len), stdout);
-    json_done(&j);
+    json_print(&j, stdout);
+}
+
+int checkpoint_find_tensor(struct bundle_reader *r, const char *name,
+                           const struct bundle_entry **ret, struct err *err)
+{
+    const size_t n = bundle_reader_count(r);
+    const char **names;
+
+    *ret = bundle_reader_find(r, name);
+    if (*ret != NULL)
+        return 0;
+    names = xcalloc(n + 1, sizeof(*names));
+    for (size_t i = 0; i < n; i++)
+        names[i] = bundle_reader_entry(r, i)->name;
+    (void)err_set(err, ERR_NOT_FOUND, "Tensor %s not found in checkpoint", name);
+    (void)yaml_add_nearest(err, name, names, n);
+    free(names);
+    (void)err_note(err, ERR_AT(.tensor = name));
+    return ERR_NOT_FOUND;
 }

@@ -1,4 +1,4 @@
-/* tensor_print.h - prints tensors on stdout, for `brood inspect` and `brood graph`.
+/* tensor_print.h - finds tensors by the name that a person typed, and prints them on stdout.
  *
  * Text    as tensorflow.python.tools.inspect_checkpoint prints it.
  * JSON    one object per line.
@@ -6,9 +6,13 @@
 #ifndef SUPERVISOR_CLI_TENSOR_PRINT_H
 #define SUPERVISOR_CLI_TENSOR_PRINT_H
 
+#include "common/ckpt/bundle.h"
 #include "common/tensor/tensor.h"
 #include "supervisor/metrics/json.h"
 
+/* ERR_NOT_FOUND: the message is TensorFlow's, followed by the most similar name. */
+int checkpoint_find_tensor(struct bundle_reader *r, const char *name,
+                           const struct bundle_entry **ret, struct err *err);
 /* "name (DT_FLOAT) [2,3]" */
 void tensor_print_line(const char *name, enum dtype dtype, const struct shape *shape);
 /* "tensor: name (float32) [2, 3]", then the array */

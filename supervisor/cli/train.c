@@ -30,14 +30,6 @@ static int open_log(struct run_dir *dir, struct err *err)
     return fd;
 }
 
-/* Sends the keeper what it needs to resume the run if this supervisor dies. */
-static void send_to_keeper(const struct cli *cli, const struct training_args *args)
-{
-    keeper_send_run(&cli->keeper, run_dir_path(args->dir), cli->place,
-                    args->resume != NULL ? resume_progress(args->resume)->env_steps : 0,
-                    args->config->run.resume_on_supervisor_death);
-}
-
 /* With --detach: releases the terminal as soon as the first round is done. */
 struct starter {
     const struct cli *cli;
@@ -93,7 +85,10 @@ static int train(const struct cli *cli, const struct training_args *args, int lo
     watched.observers = observers;
     watched.n_observers = 4;
     watched.keeper = &cli->keeper;
-    send_to_keeper(cli, args);
+    /* what it needs to resume the run if this supervisor dies */
+    keeper_send_run(&cli->keeper, run_dir_path(args->dir), cli->place,
+                    from != NULL ? from->env_steps : 0,
+                    config->run.resume_on_supervisor_death);
     rc = training_run(&watched, &result, &err);
     watcher_end(w, &result, rc < 0 ? &err : NULL, run_dir_path(args->dir));
     watcher_free(w);
@@ -128,18 +123,20 @@ int train_check_rescue(const char *dir, struct err *err)
     return rc < 0 ? err_wrap(err, "--rescue") : 0;
 }
 
-int train_take_memory(const struct cli *cli, const char *text, int64_t *ret_bytes)
+int train_take_memory(const struct cli *cli, const char *text, void *to)
 {
     static const struct field bytes = {.key = "memory-limit", .type = FIELD_BYTES};
+    int64_t *ret = to;
 
-    if (schema_read_text(&bytes, text, "--memory-limit", ret_bytes, NULL) < 0 ||
-        *ret_bytes <= 0)
+    if (schema_read_text(&bytes, text, "--memory-limit", ret, NULL) < 0 || *ret <= 0)
         return cli_usage(cli, "--memory-limit '%s': expected a size such as 8G", text);
     return 0;
 }
 
-int train_take_set(const struct cli *cli, struct train_sets *s, const char *text)
+int train_take_set(const struct cli *cli, const char *text, void *to)
 {
+    struct train_sets *s = to;
+
     if (s->n == TRAIN_MAX_SET)
         return cli_usage(cli, "--set: at most %d", TRAIN_MAX_SET);
     s->set[s->n++] = text;

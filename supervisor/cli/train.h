@@ -13,9 +13,8 @@ int train_watched(const struct cli *cli, const struct training_args *args);
 /* Creates the directory of --rescue and checks that it is writable. NULL: does nothing. */
 int train_check_rescue(const char *dir, struct err *err);
 
-/* Reads the value of --memory-limit, such as 8G. Returns 0, or CLI_USAGE after reporting the
- * error. */
-int train_take_memory(const struct cli *cli, const char *text, int64_t *ret_bytes);
+/* `take` of --memory-limit, such as 8G; to: an int64_t, the bytes. */
+int train_take_memory(const struct cli *cli, const char *text, void *to);
 
 /* The values "KEY=VALUE" of all --set options, in order. */
 enum { TRAIN_MAX_SET = 256 };
@@ -23,7 +22,7 @@ struct train_sets {
     const char *set[TRAIN_MAX_SET + 2]; /* room for --seed and one of --seeds */
     size_t n;
 };
-/* Appends one. Returns 0, or CLI_USAGE after reporting the error. */
-int train_take_set(const struct cli *cli, struct train_sets *s, const char *text);
+/* `take` of --set: appends one; to: a struct train_sets. */
+int train_take_set(const struct cli *cli, const char *text, void *to);
 
 #endif

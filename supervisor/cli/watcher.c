@@ -21,7 +21,6 @@ struct watcher {
     struct live_view *view;
     const struct keeper_link *keeper;
     int takes_keys; /* keeper_send_keys was called */
-    struct json json;
 };
 
 /* ---- watching ---- */
@@ -61,9 +60,10 @@ static void on_event(void *ctx, const struct run_event *e)
     for (size_t i = 0; e->kind == RUN_EVENT_ROW && i < e->row->n; i++)
         live_view_metric(w->view, e->row->names[i], e->row->values[i]);
     if (w->json_lines && (run_event_readers(e->kind) & RUN_EVENT_PRINTED) != 0) {
-        json_begin(&w->json);
-        run_event_json(&w->json, e);
-        msg_json_print(&w->json);
+        struct json j = {0};
+
+        run_event_json(&j, e);
+        json_print(&j, stdout);
     }
 }
 
@@ -76,41 +76,42 @@ static void put_total(struct json *j, const char *key, uint64_t total)
         json_null(j);
 }
 
-static void print_start(struct json *j, const struct watcher_args *args)
+static void print_start(const struct watcher_args *args)
 {
-    msg_json_begin_event(j, "start");
-    json_put_str(j, "run", args->run);
-    put_total(j, "env_steps", args->total_steps);
-    put_total(j, "episodes", args->total_episodes);
-    json_key(j, "from_checkpoint");
+    struct json j = {0};
+
+    msg_json_begin_event(&j, "start");
+    json_put_str(&j, "run", args->run);
+    put_total(&j, "env_steps", args->total_steps);
+    put_total(&j, "episodes", args->total_episodes);
+    json_key(&j, "from_checkpoint");
     if (args->from != NULL)
-        json_u64(j, *args->from);
+        json_u64(&j, *args->from);
     else
-        json_null(j);
-    json_close(j);
-    msg_json_print(j);
+        json_null(&j);
+    json_print(&j, stdout);
 }
 
-static void print_end(struct json *j, const struct training_result *r)
+static void print_end(const struct training_result *r)
 {
     static const char *const events[] = {[TRAINING_DONE] = "done",
                                          [TRAINING_STOPPED] = "stopped",
                                          [TRAINING_CUT_OFF] = "cut_off",
                                          [TRAINING_FAILED] = "failed"};
+    struct json j = {0};
 
-    msg_json_begin_event(j, events[r->end]);
-    json_put_u64(j, "env_steps", r->env_steps);
-    json_put_u64(j, "episodes", r->episodes);
-    json_key(j, "checkpoint_step");
+    msg_json_begin_event(&j, events[r->end]);
+    json_put_u64(&j, "env_steps", r->env_steps);
+    json_put_u64(&j, "episodes", r->episodes);
+    json_key(&j, "checkpoint_step");
     if (r->checkpoint_step >= 0)
-        json_i64(j, r->checkpoint_step);
+        json_i64(&j, r->checkpoint_step);
     else
-        json_null(j);
-    json_put_f64(j, "wall_seconds", r->wall_seconds);
-    json_put_u64(j, "restarts", r->restarts);
-    json_put_f64(j, "team_return_mean", r->team_return_mean);
-    json_close(j);
-    msg_json_print(j);
+        json_null(&j);
+    json_put_f64(&j, "wall_seconds", r->wall_seconds);
+    json_put_u64(&j, "restarts", r->restarts);
+    json_put_f64(&j, "team_return_mean", r->team_return_mean);
+    json_print(&j, stdout);
 }
 
 /* Names the command that continues a failed run which cannot be resumed from its newest
@@ -184,7 +185,7 @@ struct watcher *watcher_new(const struct watcher_args *args)
     w->run = args->run;
     w->keeper = args->keeper;
     if (args->json)
-        print_start(&w->json, args);
+        print_start(args);
     if (args->from != NULL && !w->quiet)
         live_view_message(w->view, "%s: continues from step %llu", args->run,
                           (unsigned long long)*args->from);
@@ -198,19 +199,15 @@ struct watcher *watcher_new(const struct watcher_args *args)
 void watcher_print_done(const struct watcher_args *args,
                         const struct training_result *result)
 {
-    struct json j = {0};
-
     if (args->json) {
-        print_start(&j, args);
-        print_end(&j, result);
+        print_start(args);
+        print_end(result);
     }
-    json_done(&j);
 }
 
 void watcher_free(struct watcher *w)
 {
     live_view_free(w->view);
-    json_done(&w->json);
     free(w);
 }
 
@@ -233,5 +230,5 @@ void watcher_end(struct watcher *w, const struct training_result *result,
     if (failure != NULL)
         live_view_message(w->view, "brood %s: %s", w->command, failure->msg);
     if (w->json_lines)
-        print_end(&w->json, result);
+        print_end(result);
 }

@@ -261,12 +261,6 @@ uint32_t external_sum(const struct external_world *w, enum external_kind kind,
 
 /* ---- views ---- */
 
-static void show_mask(uint8_t *to, const char *from, size_t n)
-{
-    for (size_t k = 0; k < n; k++)
-        to[k] = from[k] != 0;
-}
-
 /* Ignores data about agents that are absent both before and after the step. */
 static void show(const struct external_world *w, enum external_kind kind,
                  const struct external_answer *x, size_t i, size_t copy,
@@ -282,8 +276,8 @@ static void show(const struct external_world *w, enum external_kind kind,
         if (kind == EXTERNAL_STEP && !was_there && !*present)
             continue;
         memcpy((char *)obs[a] + copy * o, obs_of(w, x, a, i), o);
-        if (x->allowed != NULL)
-            show_mask(allowed[a] + copy * u, allowed_of(w, x, a, i), u);
+        for (size_t k = 0; x->allowed != NULL && k < u; k++)
+            allowed[a][copy * u + k] = allowed_of(w, x, a, i)[k] != 0;
     }
 }
 

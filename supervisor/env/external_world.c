@@ -274,25 +274,21 @@ void external_world_end_episode(struct external_world *w, size_t copy)
     w->episodes[copy].runs = w->episodes[copy].lost = 0;
 }
 
-static int make_process_ready(struct external_world *w, struct external_process *p,
-                              struct err *err)
-{
-    p->asked.n = 0;
-    for (size_t c = p->first; c < p->first + p->n; c++)
-        if (w->episodes[c].wanted)
-            p->asked.copies[p->asked.n++] = c;
-    if (p->asked.n == 0 && p->is_known)
-        return 0;
-    external_pack_reset(w, p, &p->asked, begin(w, p, "reset"));
-    return dispatch(w, p, on_reset, err);
-}
-
 int external_world_make_ready(struct external_world *w, struct err *err)
 {
     CHECK(w->table != NULL && w->outstanding == 0);
     for (size_t i = 0; i < w->n_processes; i++) {
-        int rc = make_process_ready(w, &w->processes[i], err);
+        struct external_process *p = &w->processes[i];
+        int rc;
 
+        p->asked.n = 0;
+        for (size_t c = p->first; c < p->first + p->n; c++)
+            if (w->episodes[c].wanted)
+                p->asked.copies[p->asked.n++] = c;
+        if (p->asked.n == 0 && p->is_known)
+            continue;
+        external_pack_reset(w, p, &p->asked, begin(w, p, "reset"));
+        rc = dispatch(w, p, on_reset, err);
         if (rc < 0)
             return rc;
     }

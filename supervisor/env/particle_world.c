@@ -279,6 +279,13 @@ static void *particle_open(const struct env_class *class, const struct env_confi
     return particle_world_new(class->scenario, config, params, copies, arena);
 }
 
+static void draw_all(struct particle_world *w, size_t copy, struct particle_draws *d)
+{
+    for (size_t i = 0; i < w->n_goals; i++)
+        particle_draw_goal(w, d, copy, i);
+    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
+}
+
 static void particle_reset(void *world, size_t copy, const struct env_episode *e)
 {
     struct particle_world *w = world;
@@ -291,7 +298,10 @@ static void particle_reset(void *world, size_t copy, const struct env_episode *e
     }
     for (size_t i = copy; i < w->n_state; i += w->n_copies)
         w->state[i] = 0.0;
-    w->scenario->reset(w, copy, &d);
+    if (w->scenario->reset != NULL)
+        w->scenario->reset(w, copy, &d);
+    else
+        draw_all(w, copy, &d);
     if (w->draws != NULL)
         w->draws[copy] = d;
 }

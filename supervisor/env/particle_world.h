@@ -130,7 +130,8 @@ struct particle_scenario {
     const char *goals_are;             /* for a picture's legend; NULL: "goal" */
     /* Sets dim_c and n_goals, adds agents and landmarks. params: see env_class.h. */
     void (*build)(struct particle_world *w, const void *params);
-    /* Draws goals and positions of one copy; the rest of its state is 0 already. */
+    /* Draws goals and positions of one copy; the rest of its state is 0 already. NULL: the
+     * goals in order, then the positions of all entities, anywhere in the arena. */
     void (*reset)(struct particle_world *w, size_t copy, struct particle_draws *d);
     /* What happens between the physics and the rewards, in all copies, with draws from
      * w->draws. NULL: nothing, and w->draws is NULL. */

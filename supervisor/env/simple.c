@@ -9,16 +9,10 @@ enum { AGENT, LANDMARK };
 
 static void build(struct particle_world *w, const void *params)
 {
-    (void)params;
     particle_add_agents(w, "agent", 1,
                         &(struct particle_entity){
                             .size = 0.05, .movable = 1, .silent = 1, .obs_width = 4});
     particle_add_landmarks(w, 1, &(struct particle_entity){.size = 0.05});
-}
-
-static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
-{
-    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
 }
 
 static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
@@ -29,7 +23,6 @@ static void observe(const struct particle_world *w, size_t self, struct particle
 
 static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
 {
-    (void)w;
     particle_symmetry_agent(y, AGENT);
     particle_symmetry_points(y, 2, PARTICLE_UNLIKE); /* velocity, landmark */
 }
@@ -42,7 +35,6 @@ static void reward(const struct particle_world *w, double *const *ret)
 
 const struct particle_scenario particle_simple = {
     .build = build,
-    .reset = reset,
     .observe = observe,
     .symmetry = symmetry,
     .reward = reward,

@@ -43,12 +43,6 @@ static void build(struct particle_world *w, const void *params)
     particle_add_landmarks(w, n, &(struct particle_entity){.size = 0.08});
 }
 
-static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
-{
-    particle_draw_goal(w, d, copy, GOAL);
-    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
-}
-
 static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
 {
     if (self != ADVERSARY)
@@ -74,25 +68,20 @@ static void symmetry(const struct particle_world *w, struct particle_symmetry *y
     }
 }
 
-/* The reward that all good agents share. */
-static void reward_good(const struct particle_world *w, double *ret)
+/* All good agents share one reward. */
+static void reward(const struct particle_world *w, double *const *ret)
 {
     double *dist = particle_scratch(w, 0);
 
-    particle_goal_nearest(w, GOAL, 1, w->n_agents - 1, ret);
-    particle_row_scale(w, ret, -1.0);
-    particle_goal_dist(w, ADVERSARY, GOAL, dist);
-    particle_row_add(w, ret, 1.0, dist, 1);
-}
-
-static void reward(const struct particle_world *w, double *const *ret)
-{
     if (w->rules == ENV_RULES_OPENAI)
         particle_goal_dist2(w, ADVERSARY, GOAL, ret[ADVERSARY]);
     else
         particle_goal_dist(w, ADVERSARY, GOAL, ret[ADVERSARY]);
     particle_row_scale(w, ret[ADVERSARY], -1.0);
-    reward_good(w, ret[1]);
+    particle_goal_nearest(w, GOAL, 1, w->n_agents - 1, ret[1]);
+    particle_row_scale(w, ret[1], -1.0);
+    particle_goal_dist(w, ADVERSARY, GOAL, dist);
+    particle_row_add(w, ret[1], 1.0, dist, 1);
     for (size_t a = 2; a < w->n_agents; a++)
         memcpy(ret[a], ret[1], w->n_copies * sizeof(*ret[1]));
 }
@@ -102,7 +91,6 @@ static const struct particle_goal goals[] = {{"goal", -1}};
 const struct particle_scenario particle_simple_adversary = {
     .goals = goals,
     .build = build,
-    .reset = reset,
     .observe = observe,
     .symmetry = symmetry,
     .reward = reward,

@@ -17,7 +17,6 @@ static void build(struct particle_world *w, const void *params)
     struct particle_entity agent = {
         .size = 0.05, .look = SCENE_ADVERSARY, .obs_width = SYMBOLS};
 
-    (void)params;
     w->dim_c = SYMBOLS;
     w->n_goals = 2;
     particle_add_agents(w, "eve", 1, &agent);
@@ -26,13 +25,6 @@ static void build(struct particle_world *w, const void *params)
     particle_add_agents(w, "bob", 1, &agent);
     particle_add_agents(w, "alice", 1, &agent);
     particle_add_landmarks(w, 2, &(struct particle_entity){.size = 0.05});
-}
-
-static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
-{
-    particle_draw_goal(w, d, copy, GOAL);
-    particle_draw_goal(w, d, copy, KEY);
-    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
 }
 
 static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
@@ -79,7 +71,6 @@ const struct particle_scenario particle_simple_crypto = {
     .goals = goals,
     .goals_are = "goal; the wider ring: key",
     .build = build,
-    .reset = reset,
     .observe = observe,
     .reward = reward,
 };

@@ -22,7 +22,6 @@ static void build(struct particle_world *w, const void *params)
                                     .silent = 1,
                                     .obs_width = 8};
 
-    (void)params;
     w->dim_c = 2;
     w->n_goals = 1;
     particle_add_agents(w, "adversary", 1, &agent);
@@ -30,12 +29,6 @@ static void build(struct particle_world *w, const void *params)
     agent.look = SCENE_AGENT;
     particle_add_agents(w, "agent", 1, &agent);
     particle_add_landmarks(w, 2, &(struct particle_entity){.size = 0.05});
-}
-
-static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
-{
-    particle_draw_goal(w, d, copy, GOAL);
-    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
 }
 
 static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
@@ -87,7 +80,6 @@ static const struct particle_goal goals[] = {{"goal", AGENT}};
 const struct particle_scenario particle_simple_push = {
     .goals = goals,
     .build = build,
-    .reset = reset,
     .observe = observe,
     .symmetry = symmetry,
     .reward = reward,

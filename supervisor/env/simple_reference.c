@@ -28,7 +28,6 @@ const struct schema simple_reference_params = {SCHEMA_TABLE(fields),
 
 static void build(struct particle_world *w, const void *params)
 {
-    (void)params;
     w->dim_c = SYMBOLS;
     w->n_goals = AGENTS; /* goal i is the one that agent i observes */
     particle_add_agents(w, "agent", AGENTS,
@@ -36,13 +35,6 @@ static void build(struct particle_world *w, const void *params)
                                                   .movable = 1,
                                                   .obs_width = 8 + COLOUR + SYMBOLS});
     particle_add_landmarks(w, 3, &(struct particle_entity){.size = 0.05});
-}
-
-static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
-{
-    for (size_t i = 0; i < AGENTS; i++)
-        particle_draw_goal(w, d, copy, i);
-    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
 }
 
 static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
@@ -89,7 +81,6 @@ static const struct particle_goal goals[] = {{"goal of 1", 1}, {"goal of 0", 0}}
 const struct particle_scenario particle_simple_reference = {
     .goals = goals,
     .build = build,
-    .reset = reset,
     .observe = observe,
     .symmetry = symmetry,
     .reward = reward,

@@ -17,7 +17,6 @@ static const double colours[3][COLOUR] = {
 
 static void build(struct particle_world *w, const void *params)
 {
-    (void)params;
     w->dim_c = SYMBOLS;
     w->n_goals = 1;
     particle_add_agents(w, "speaker", 1,
@@ -28,12 +27,6 @@ static void build(struct particle_world *w, const void *params)
         &(struct particle_entity){
             .size = 0.075, .movable = 1, .silent = 1, .obs_width = 8 + SYMBOLS});
     particle_add_landmarks(w, 3, &(struct particle_entity){.size = 0.04});
-}
-
-static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
-{
-    particle_draw_goal(w, d, copy, GOAL);
-    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
 }
 
 static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
@@ -70,7 +63,6 @@ static const struct particle_goal goals[] = {{"goal", LISTENER}};
 const struct particle_scenario particle_simple_speaker_listener = {
     .goals = goals,
     .build = build,
-    .reset = reset,
     .observe = observe,
     .symmetry = symmetry,
     .reward = reward,

@@ -48,11 +48,6 @@ static void build(struct particle_world *w, const void *params)
     particle_add_landmarks(w, n, &landmark);
 }
 
-static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
-{
-    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
-}
-
 static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
 {
     particle_obs_vel(w, o, self);
@@ -138,7 +133,6 @@ static void reward(const struct particle_world *w, double *const *ret)
 
 const struct particle_scenario particle_simple_spread = {
     .build = build,
-    .reset = reset,
     .observe = observe,
     .symmetry = symmetry,
     .reward = reward,

@@ -119,12 +119,6 @@ static void make_keys(struct vec_env *v, uint64_t seed)
     }
 }
 
-static void find_teams(struct vec_env *v)
-{
-    for (size_t a = 0; a < v->spec.n_agents; a++)
-        v->team[a] = env_team_of(&v->spec, a);
-}
-
 static int set_up(struct vec_env *v, const struct env_config *config, uint64_t seed,
                   struct err *err)
 {
@@ -139,7 +133,8 @@ static int set_up(struct vec_env *v, const struct env_config *config, uint64_t s
         v->spec.max_steps = config->max_steps;
     allocate(v);
     make_keys(v, seed);
-    find_teams(v);
+    for (size_t a = 0; a < v->spec.n_agents; a++)
+        v->team[a] = env_team_of(&v->spec, a);
     memset(v->waiting, 1, v->n_copies);
     if (v->class->ops == NULL)
         return vec_env_external_open(v, config, err);

@@ -111,13 +111,6 @@ static int check_header(const struct vec_env *v, const void *src, size_t len,
     return 0;
 }
 
-static int load_world(struct vec_env *v, const char *own, size_t len, struct err *err)
-{
-    return v->external_world != NULL
-               ? external_world_load(v->external_world, own, len, err)
-               : v->class->ops->load(v->world, own, err);
-}
-
 /* Begins a new episode in each copy whose episode is lost (external_world.h). */
 static void begin_lost(struct vec_env *v)
 {
@@ -134,11 +127,13 @@ int vec_env_state_load(struct vec_env *v, const void *src, size_t len, struct er
 {
     size_t n = v->n_copies, n_agents = v->spec.n_agents;
     const char *p = (const char *)src + sizeof(struct state_header);
+    const char *own = (const char *)src + shared_bytes(v);
     int rc = check_header(v, src, len, err);
 
     if (rc == 0)
-        rc = load_world(v, (const char *)src + shared_bytes(v), len - shared_bytes(v),
-                        err);
+        rc = v->external_world != NULL
+                 ? external_world_load(v->external_world, own, len - shared_bytes(v), err)
+                 : v->class->ops->load(v->world, own, err);
     if (rc < 0)
         return rc;
     p = get(v->episode, p, n * sizeof(uint64_t));

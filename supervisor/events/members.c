@@ -27,7 +27,7 @@ struct value member_get(const struct member *m, const void *base)
     case MEMBER_U64:
     case MEMBER_I64:
         memcpy(&v.whole, at, sizeof(v.whole));
-        v.is_absent = m->type == MEMBER_U64 && v.whole < 0;
+        v.is_absent = m->type == MEMBER_U64 && (uint64_t)v.whole == MEMBER_NO_U64;
         break;
     case MEMBER_INT:
     case MEMBER_CODE:
@@ -200,6 +200,8 @@ void value_pack(struct msg_out *o, const struct value *v)
         msg_f64(o, v->real);
     } else if (v->type == MEMBER_BOOL) {
         msg_bool(o, (int)v->whole);
+    } else if (v->type == MEMBER_U64) {
+        msg_u64(o, (uint64_t)v->whole);
     } else if (v->type != MEMBER_LIST) {
         msg_i64(o, v->whole);
     } else {
@@ -231,6 +233,8 @@ void value_json(struct json *j, const struct value *v)
         json_f64(j, v->real);
     } else if (v->type == MEMBER_BOOL) {
         json_bool(j, (int)v->whole);
+    } else if (v->type == MEMBER_U64) {
+        json_u64(j, (uint64_t)v->whole);
     } else if (v->type != MEMBER_LIST) {
         json_i64(j, v->whole);
     } else {
@@ -260,6 +264,8 @@ const char *value_text(const struct value *v, char buf[VALUE_TEXT_BYTES])
         return json_format_f64(v->real, buf);
     if (v->type == MEMBER_SECONDS)
         (void)snprintf(buf, VALUE_TEXT_BYTES, "%.3f", v->real);
+    else if (v->type == MEMBER_U64)
+        (void)snprintf(buf, VALUE_TEXT_BYTES, "%" PRIu64, (uint64_t)v->whole);
     else
         (void)snprintf(buf, VALUE_TEXT_BYTES, "%" PRId64, v->whole);
     return buf;
@@ -267,11 +273,10 @@ const char *value_text(const struct value *v, char buf[VALUE_TEXT_BYTES])
 
 /* ---- reading ---- */
 
+/* Whether an int64_t has room in a member other than a MEMBER_U64. */
 static int fits(const struct member *m, int64_t whole)
 {
-    return m->type == MEMBER_U64   ? whole >= 0
-           : m->type == MEMBER_I64 ? 1
-                                   : whole >= INT_MIN && whole <= INT_MAX;
+    return m->type == MEMBER_I64 || (whole >= INT_MIN && whole <= INT_MAX);
 }
 
 void member_unpack(const struct member *m, void *base, const msgpack_object *map,
@@ -287,7 +292,10 @@ void member_unpack(const struct member *m, void *base, const msgpack_object *map
 
     if (type == MSGPACK_OBJECT_STR && m->type == MEMBER_TEXT) {
         v.text = arena_strndup(arena, o->via.str.ptr, o->via.str.size);
-    } else if (is_integer && is_whole(m) && fits(m, o->via.i64)) {
+    } else if (type == MSGPACK_OBJECT_POSITIVE_INTEGER && m->type == MEMBER_U64) {
+        v.whole = (int64_t)o->via.u64;
+    } else if (is_integer && m->type != MEMBER_U64 && is_whole(m) &&
+               fits(m, o->via.i64)) {
         v.whole = o->via.i64;
     } else if (is_integer && is_real(m)) {
         v.real = (double)o->via.i64;
@@ -338,6 +346,11 @@ void member_parse(const struct member *m, void *base, const char *text)
         real = strtod(text, &end);
         if (*end == '\0')
             v.real = real;
+    } else if (m->type == MEMBER_U64) {
+        const uint64_t u = strtoull(text, &end, 10);
+
+        if (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0)
+            v.whole = (int64_t)u;
     } else if (is_whole(m)) {
         whole = strtoll(text, &end, 10);
         if (*end == '\0' && errno == 0 && fits(m, whole))

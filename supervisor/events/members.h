@@ -21,7 +21,7 @@ enum member_type {
     MEMBER_TEXT,    /* const char *; absent: NULL */
     MEMBER_CHANGES, /* const char *, "KEY=VALUE,KEY=VALUE" or "KEY@STEP,KEY"; absent: NULL.
                        In msgpack and JSON a map {KEY: VALUE} or {KEY: STEP, KEY: nil} */
-    MEMBER_U64,     /* uint64_t up to INT64_MAX; absent: MEMBER_NO_U64 */
+    MEMBER_U64,     /* uint64_t; absent: MEMBER_NO_U64 */
     MEMBER_I64,     /* int64_t; never absent, -1 if it cannot be read */
     MEMBER_INT,     /* int, pid_t; never absent, 0 if it cannot be read */
     MEMBER_CODE,    /* int, an exit code; absent: below 0 */
@@ -62,7 +62,7 @@ struct value {
     int is_absent;
     union {
         const char *text;
-        int64_t whole; /* also SIGNAL and BOOL */
+        int64_t whole; /* also SIGNAL and BOOL; of U64 the bits, to be cast to uint64_t */
         double real;
         struct {
             const struct member *of;

@@ -5,7 +5,6 @@
 #include "common/text/utf8.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,6 +195,12 @@ void json_put_u64(struct json *j, const char *key, uint64_t v)
     json_u64(j, v);
 }
 
+void json_put_i64(struct json *j, const char *key, int64_t v)
+{
+    json_key(j, key);
+    json_i64(j, v);
+}
+
 void json_put_f64(struct json *j, const char *key, double v)
 {
     json_key(j, key);
@@ -221,4 +226,17 @@ const char *json_line(struct json *j, size_t *ret_len)
     if (ret_len != NULL)
         *ret_len = j->len;
     return j->data;
+}
+
+void json_print(struct json *j, FILE *f)
+{
+    size_t len;
+    const char *text;
+
+    while (j->depth > 0)
+        json_close(j);
+    text = json_line(j, &len);
+    (void)fwrite(text, 1, len, f);
+    (void)fflush(f);
+    json_done(j);
 }

@@ -1,7 +1,10 @@
 /* json.h - writes one JSON value into a growing buffer.
  *
- *     json_begin(&j);  json_object(&j);  json_put_str(&j, "run", name);
- *     json_close(&j);  text = json_line(&j, &len);
+ *     struct json j = {0};
+ *
+ *     json_object(&j);
+ *     json_put_str(&j, "run", name);
+ *     json_print(&j, stdout);
  *
  * Commas and closing brackets are inserted automatically; RFC 8259. Strings are escaped;
  * bytes that are not UTF-8 become U+FFFD. Doubles are written as the shortest decimal
@@ -13,6 +16,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define JSON_MAX_DEPTH 16
 
@@ -28,7 +32,8 @@ struct json { /* all-zero is empty; private */
 };
 
 void json_done(struct json *j);
-void json_begin(struct json *j); /* clears the text, keeps the memory */
+void json_begin(
+    struct json *j); /* for the next value: clears the text, keeps the memory */
 void json_object(struct json *j);
 void json_array(struct json *j);
 void json_close(struct json *j); /* closes the innermost object or array */
@@ -43,12 +48,15 @@ void json_null(struct json *j);
 /* A key with its value. */
 void json_put_str(struct json *j, const char *key, const char *s);
 void json_put_u64(struct json *j, const char *key, uint64_t v);
+void json_put_i64(struct json *j, const char *key, int64_t v);
 void json_put_f64(struct json *j, const char *key, double v);
 void json_put_bool(struct json *j, const char *key, int v);
 /* A value that is JSON already. */
 void json_raw(struct json *j, const char *text, size_t len);
 /* The whole text with a newline, NUL-terminated, valid until the next json_begin. */
 const char *json_line(struct json *j, size_t *ret_len);
+/* Closes what is open, prints the text as one line, flushes f, and frees the memory. */
+void json_print(struct json *j, FILE *f);
 
 #define JSON_NUMBER_MAX 32
 /* Writes the shortest decimal that reads back as v (finite); returns buf. */

@@ -189,17 +189,6 @@ const char *metrics_name(const struct metrics *m, size_t i)
     return m->names[i];
 }
 
-/* The mean return of each team's agents: returns [A] -> ret [teams]. */
-static void team_means(const struct metrics *m, const double *returns, double *ret)
-{
-    for (size_t t = 0; t < m->n_teams; t++)
-        ret[t] = 0;
-    for (size_t a = 0; a < m->n_agents; a++)
-        ret[m->team_of[a]] += returns[a];
-    for (size_t t = 0; t < m->n_teams; t++)
-        ret[t] /= (double)m->team_size[t];
-}
-
 static void add(struct metrics *m, size_t series, double value)
 {
     m->acc[series].sum += value;
@@ -219,11 +208,16 @@ void metrics_watch(struct metrics *m, const char *name,
 static void add_episode(struct metrics *m, size_t first, const double *returns,
                         double length)
 {
-    for (size_t a = 0; a < m->n_agents; a++)
-        add(m, first + a, returns[a]);
-    team_means(m, returns, m->team_mean);
     for (size_t t = 0; t < m->n_teams; t++)
+        m->team_mean[t] = 0;
+    for (size_t a = 0; a < m->n_agents; a++) {
+        add(m, first + a, returns[a]);
+        m->team_mean[m->team_of[a]] += returns[a];
+    }
+    for (size_t t = 0; t < m->n_teams; t++) {
+        m->team_mean[t] /= (double)m->team_size[t];
         add(m, first + m->n_agents + t, m->team_mean[t]);
+    }
     add(m, first + m->n_agents + m->n_teams, length);
 }
 

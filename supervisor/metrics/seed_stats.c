@@ -24,15 +24,6 @@ static double mean_of(const double *x, size_t n)
     return sum / (double)n;
 }
 
-static double deviation(const double *x, size_t n, double mean)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i++)
-        sum += (x[i] - mean) * (x[i] - mean);
-    return n > 1 ? sqrt(sum / (double)(n - 1)) : (double)NAN;
-}
-
 /* The sorted bootstrap means: each over n values drawn with replacement. */
 static double *resample(const double *x, size_t n)
 {
@@ -53,31 +44,26 @@ static double *resample(const double *x, size_t n)
     return means;
 }
 
-static void take_interval(struct seed_stats *s, const double *x)
-{
-    double *means;
-
-    s->low = s->high = (double)NAN;
-    if (s->n < 2)
-        return;
-    means = resample(x, s->n);
-    s->low = means[RESAMPLES / 40];
-    s->high = means[RESAMPLES - 1 - RESAMPLES / 40];
-    free(means);
-}
-
 struct seed_stats seed_stats_of(double *values, size_t n)
 {
     const double none = (double)NAN;
     struct seed_stats s = {n, none, none, none, none, none};
     const size_t quarter = n / 4;
+    double squares = 0, *means;
 
     if (n == 0)
         return s;
     qsort(values, n, sizeof(*values), by_value);
     s.mean = mean_of(values, n);
-    s.std = deviation(values, n, s.mean);
     s.iqm = mean_of(values + quarter, n - 2 * quarter);
-    take_interval(&s, values);
+    if (n < 2)
+        return s;
+    for (size_t i = 0; i < n; i++)
+        squares += (values[i] - s.mean) * (values[i] - s.mean);
+    s.std = sqrt(squares / (double)(n - 1));
+    means = resample(values, n);
+    s.low = means[RESAMPLES / 40];
+    s.high = means[RESAMPLES - 1 - RESAMPLES / 40];
+    free(means);
     return s;
 }

@@ -87,6 +87,14 @@ static int has_header(FILE *f, const struct metrics *m)
     return same;
 }
 
+static int refuse_columns(const char *path, struct err *err)
+{
+    return err_set(err, ERR_FORMAT,
+                   "%s has other columns than this run; move it away, or restore its "
+                   "first line",
+                   path);
+}
+
 /* The offset after the last complete row at or before env_steps; rows are sorted. */
 static off_t end_of_rows(FILE *f, uint64_t env_steps)
 {
@@ -113,6 +121,18 @@ static int is_unfinished(FILE *f)
     return c == EOF;
 }
 
+int csv_sink_check(const char *path, const struct metrics *m, struct err *err)
+{
+    struct csv_sink *s = NULL;
+    int rc = open_sink(&s, path, "r+e", err);
+
+    if (rc < 0)
+        return rc == -ENOENT ? 0 : rc;
+    rc = is_unfinished(s->file) || has_header(s->file, m) ? 0 : refuse_columns(path, err);
+    csv_sink_close(s);
+    return rc;
+}
+
 static int write_header_again(struct csv_sink *s, const struct metrics *m,
                               struct err *err)
 {
@@ -136,7 +156,7 @@ int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metric
     if (is_unfinished(s->file))
         rc = write_header_again(s, m, err);
     else if (!has_header(s->file, m))
-        rc = err_set(err, ERR_FORMAT, "%s has other columns than this run", path);
+        rc = refuse_columns(path, err);
     else if ((end = end_of_rows(s->file, env_steps)) < 0 ||
              ftruncate(fileno(s->file), end) < 0)
         rc = err_errno(err, "%s: cannot cut", path);

@@ -238,6 +238,28 @@ static int take_file(struct event_sink *s, const char *dir, const char *name,
     return 0;
 }
 
+int event_sink_check(const char *dir, struct err *err)
+{
+    struct dirent **files = NULL;
+    int n = beneath_scandir(dir, &files, is_event_file), rc = 0;
+
+    if (n < 0)
+        return err_errno(err, "%s", dir);
+    for (int i = 0; i < n; i++) {
+        char *path = xasprintf("%s/%s", dir, files[i]->d_name);
+        const int fd = rc == 0 ? beneath_open(path, O_RDWR | O_APPEND, 0) : -1;
+
+        if (fd >= 0)
+            (void)close(fd);
+        else if (rc == 0)
+            rc = err_errno(err, "%s: cannot cut", path);
+        free(path);
+        free(files[i]);
+    }
+    free(files);
+    return rc;
+}
+
 int event_sink_resume(struct event_sink **ret, const char *dir, uint64_t env_steps,
                       double wall_time, const char *host, struct err *err)
 {

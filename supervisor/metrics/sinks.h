@@ -20,6 +20,8 @@ int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics 
  * file if it is missing. ERR_FORMAT: the file has other columns. */
 int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metrics *m,
                     uint64_t env_steps, struct err *err);
+/* Whether csv_sink_resume could continue the file, which it leaves as it is. */
+int csv_sink_check(const char *path, const struct metrics *m, struct err *err);
 int csv_sink_write(struct csv_sink *s, const struct metrics_row *row, struct err *err);
 void csv_sink_close(struct csv_sink *s); /* NULL is fine */
 
@@ -33,6 +35,8 @@ int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,
  * continues the newest of them. Creates one if there is none. */
 int event_sink_resume(struct event_sink **ret, const char *dir, uint64_t env_steps,
                       double wall_time, const char *host, struct err *err);
+/* Whether event_sink_resume could continue the files, which it leaves as they are. */
+int event_sink_check(const char *dir, struct err *err);
 /* Writes the run's graph (a serialized GraphDef) at step 0. Call it before any row. */
 int event_sink_write_graph(struct event_sink *s, const void *graph_def, size_t len,
                            double wall_time, struct err *err);

@@ -4,21 +4,17 @@
 
 #include <stdlib.h>
 
-static size_t frame_bytes(const struct scene *s)
-{
-    return s->n_things * sizeof(*s->thing) +
-           s->n_actions * (sizeof(*s->action) + sizeof(double)) +
-           s->picture.width * s->picture.height * 3;
-}
-
 void episode_add(struct episode *e, const struct vec_env *env, size_t copy,
                  const double *const *returns)
 {
+    const struct scene *s = &e->scratch;
     struct episode_frame *f;
     size_t bytes;
 
     vec_env_draw(env, copy, &e->scratch);
-    bytes = frame_bytes(&e->scratch);
+    bytes = s->n_things * sizeof(*s->thing) +
+            s->n_actions * (sizeof(*s->action) + sizeof(double)) +
+            s->picture.width * s->picture.height * 3;
     if (e->n_frames == EPISODE_MAX_FRAMES || bytes > EPISODE_MAX_BYTES - e->kept_bytes) {
         e->is_cut = 1;
         return;
@@ -29,15 +25,13 @@ void episode_add(struct episode *e, const struct vec_env *env, size_t copy,
         e->frame = xreallocarray(e->frame, e->room, sizeof(*e->frame));
     }
     f = &e->frame[e->n_frames++];
-    f->scene = e->scratch;
-    f->scene.thing = arena_memdup(&e->arena, e->scratch.thing,
-                                  e->scratch.n_things * sizeof(*e->scratch.thing));
-    f->scene.action = arena_memdup(&e->arena, e->scratch.action,
-                                   e->scratch.n_actions * sizeof(*e->scratch.action));
-    if (e->scratch.picture.rgb != NULL)
-        f->scene.picture.rgb =
-            arena_memdup(&e->arena, e->scratch.picture.rgb,
-                         3 * e->scratch.picture.width * e->scratch.picture.height);
+    f->scene = *s;
+    f->scene.thing = arena_memdup(&e->arena, s->thing, s->n_things * sizeof(*s->thing));
+    f->scene.action =
+        arena_memdup(&e->arena, s->action, s->n_actions * sizeof(*s->action));
+    if (s->picture.rgb != NULL)
+        f->scene.picture.rgb = arena_memdup(&e->arena, s->picture.rgb,
+                                            3 * s->picture.width * s->picture.height);
     f->returns = ARENA_ARRAY(&e->arena, double, e->spec->n_agents);
     for (size_t a = 0; returns != NULL && a < e->spec->n_agents; a++)
         f->returns[a] = returns[a][copy];

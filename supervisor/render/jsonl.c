@@ -12,18 +12,6 @@ static const char *const kinds[SCENE_KIND_COUNT] = {
     [SCENE_LOADING] = "loading",     [SCENE_CONTACT] = "contact",
 };
 
-static void put_number(struct json *j, const char *key, double x)
-{
-    json_key(j, key);
-    json_f64(j, x);
-}
-
-static void put_text(struct json *j, const char *key, const char *text)
-{
-    json_key(j, key);
-    json_str(j, text);
-}
-
 static void end_line(struct json *j, struct wbuf *ret)
 {
     size_t len;
@@ -40,20 +28,17 @@ static void put_head(struct json *j, const struct view *v, struct wbuf *ret)
 
     json_begin(j);
     json_object(j);
-    put_text(j, "env", e->spec->id);
-    json_key(j, "episode");
-    json_u64(j, e->number);
-    json_key(j, "seed");
-    json_u64(j, e->seed);
-    json_key(j, "steps");
-    json_u64(j, e->n_frames - 1);
+    json_put_str(j, "env", e->spec->id);
+    json_put_u64(j, "episode", e->number);
+    json_put_u64(j, "seed", e->seed);
+    json_put_u64(j, "steps", e->n_frames - 1);
     json_key(j, "page");
     json_object(j);
-    put_number(j, "width", v->width);
-    put_number(j, "height", v->height);
-    put_number(j, "scale", v->scale);
-    put_number(j, "x", v->world_x);
-    put_number(j, "y", v->world_y);
+    json_put_f64(j, "width", v->width);
+    json_put_f64(j, "height", v->height);
+    json_put_f64(j, "scale", v->scale);
+    json_put_f64(j, "x", v->world_x);
+    json_put_f64(j, "y", v->world_y);
     json_close(j);
     json_key(j, "agents");
     json_array(j);
@@ -62,9 +47,9 @@ static void put_head(struct json *j, const struct view *v, struct wbuf *ret)
 
         (void)snprintf(colour, sizeof(colour), "#%06x", (unsigned)v->agent[a].rgb);
         json_object(j);
-        put_text(j, "name", e->spec->agents[a].name);
-        put_text(j, "team", e->spec->agents[a].team);
-        put_text(j, "colour", colour);
+        json_put_str(j, "name", e->spec->agents[a].name);
+        json_put_str(j, "team", e->spec->agents[a].team);
+        json_put_str(j, "colour", colour);
         json_close(j);
     }
     json_close(j);
@@ -74,20 +59,16 @@ static void put_head(struct json *j, const struct view *v, struct wbuf *ret)
 static void put_thing(struct json *j, const struct scene_thing *t)
 {
     json_object(j);
-    put_text(j, "kind", kinds[t->kind]);
-    if (t->id >= 0) {
-        json_key(j, "id");
-        json_i64(j, t->id);
-    }
-    if (t->agent >= 0) {
-        json_key(j, "agent");
-        json_i64(j, t->agent);
-    }
-    put_number(j, "x", t->x);
-    put_number(j, "y", t->y);
-    put_number(j, "size", t->size);
+    json_put_str(j, "kind", kinds[t->kind]);
+    if (t->id >= 0)
+        json_put_i64(j, "id", t->id);
+    if (t->agent >= 0)
+        json_put_i64(j, "agent", t->agent);
+    json_put_f64(j, "x", t->x);
+    json_put_f64(j, "y", t->y);
+    json_put_f64(j, "size", t->size);
     if (t->text[0] != '\0')
-        put_text(j, "text", t->text);
+        json_put_str(j, "text", t->text);
     json_close(j);
 }
 
@@ -97,19 +78,18 @@ static void put_frame(struct json *j, const struct episode *e, size_t i, struct 
 
     json_begin(j);
     json_object(j);
-    json_key(j, "step");
-    json_u64(j, i);
+    json_put_u64(j, "step", i);
     json_key(j, "returns");
     json_object(j);
     for (size_t a = 0; a < e->spec->n_agents; a++)
-        put_number(j, e->spec->agents[a].name, e->frame[i].returns[a]);
+        json_put_f64(j, e->spec->agents[a].name, e->frame[i].returns[a]);
     json_close(j);
     if (s->verb != NULL) {
         json_key(j, s->verb);
         json_object(j);
         for (size_t a = 0; a < s->n_actions; a++) {
             if (s->action[a].text[0] != '\0')
-                put_text(j, e->spec->agents[a].name, s->action[a].text);
+                json_put_str(j, e->spec->agents[a].name, s->action[a].text);
         }
         json_close(j);
     }

@@ -78,9 +78,12 @@ static int take_values(struct acting *a, const msgpack_object *map, const char *
     int rc;
 
     if ((rc = msg_require(map, key, err)) < 0 ||
-        (rc = msg_get_tensor(map, key, &t, err)) < 0 ||
-        (rc = tensor_expect(&t, key, DT_FLOAT, &want, err)) < 0)
+        (rc = msg_get_tensor(map, key, &t, err)) < 0)
         return rc;
+    if (t.dtype != DT_FLOAT || !shape_equal(&t.shape, &want))
+        return err_set(err, ERR_PROTOCOL, "%s: %s %s expected, got %s %s", key,
+                       dtype_name(DT_FLOAT), shape_text(&want), dtype_name(t.dtype),
+                       shape_text(&t.shape));
     if (tensor_bytes(&t) > 0)
         memcpy(dst, t.data, tensor_bytes(&t));
     return tensor_expect_finite(&t, key, err);
@@ -154,19 +157,12 @@ static void take_nothing(struct acting *a, size_t agent)
         memset(x->columns[c], 0, a->args.copies * d->columns[c].elements * sizeof(float));
 }
 
-static size_t first_of(const uint8_t *allowed, size_t n)
-{
-    size_t i = 0;
-
-    while (i < n && !allowed[i])
-        i++;
-    return i;
-}
-
 static void mask_head(float *x, const uint8_t *allowed, size_t n)
 {
-    const size_t first = first_of(allowed, n);
+    size_t first = 0;
 
+    while (first < n && !allowed[first])
+        first++;
     if (first == n || allowed[env_choice(x, n)])
         return;
     memset(x, 0, n * sizeof(*x));

@@ -11,6 +11,7 @@
 #include "common/err/err.h"
 #include "common/msg/msg.h"
 #include "common/msg/protocol.h"
+#include "common/store/layout.h"
 
 #include <stdint.h>
 
@@ -70,6 +71,11 @@ struct description {
 /* body: the answer to configure. agent: for messages. */
 int description_parse(struct description *ret, const msgpack_object *body,
                       const char *agent, struct err *err);
+/* The columns of the experience log that the process reads: ret [n_columns], 1 for a column
+ * that is read, otherwise 0. A name that the log does not have, or one that comes twice, is
+ * ERR_PROTOCOL. An answer without the key `reads` reads none. */
+int log_reads_parse(uint8_t *ret, const struct store_layout *l,
+                    const msgpack_object *body, const char *agent, struct err *err);
 int stage_list_equal(const struct stage_list *a, const struct stage_list *b);
 /* The stage of that name, or NULL. */
 const struct stage_decl *stage_list_find(const struct stage_list *l, const char *name);

@@ -199,26 +199,18 @@ static int play_step(struct evaluation *e, struct err *err)
     return acting_begin(e->acting, &call, err);
 }
 
-static int start_env(struct evaluation *e, struct err *err)
-{
-    int rc = 0;
-
-    if (!e->started_env)
-        rc = vec_env_start(e->env, e->args.env_host, "eval_env", err);
-    e->started_env = 1;
-    return rc;
-}
-
 int evaluation_start(struct evaluation *e, uint64_t step, struct err *err)
 {
-    int rc;
+    int rc = 0;
 
     e->trained_steps = step;
     e->started = e->finished = 0;
     e->steps = e->is_cancelled = 0;
     for (size_t copy = 0; copy < e->copies; copy++)
         next_episode(e, copy);
-    rc = start_env(e, err);
+    if (!e->started_env)
+        rc = vec_env_start(e->env, e->args.env_host, "eval_env", err);
+    e->started_env = 1;
     return rc < 0 ? rc : continue_playing(e, vec_env_make_ready(e->env, err), err);
 }
 

@@ -2,7 +2,6 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/rollout/log_reads.h"
 #include "supervisor/trace/trace.h"
 
 #include <errno.h>
@@ -232,7 +231,6 @@ static int enter_paused(struct rollout *r, struct err *err)
 {
     struct rollout_progress at;
 
-    (void)err;
     report_round(r);
     rollout_keep(r);
     rollout_progress(r, &at);
@@ -245,7 +243,6 @@ static int enter_paused(struct rollout *r, struct err *err)
 
 static int enter_done(struct rollout *r, struct err *err)
 {
-    (void)err;
     report_round(r);
     r->over = 1;
     rollout_serve_end(r, NULL);

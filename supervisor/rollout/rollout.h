@@ -109,7 +109,7 @@ struct rollout_args { /* all borrowed until rollout_free */
 /* Reads the agents' descriptions (stages, columns, carry) and describes the log.
  * ERR_PROTOCOL names an agent whose description does not fit the others, or the log. */
 int rollout_new(struct rollout **ret, const struct rollout_args *args, struct err *err);
-/* The columns of the log that a process of the table reads (log_reads.h): [n_columns], owned by
+/* The columns of the log that a process of the table reads (description.h): [n_columns], owned by
  * the driver. */
 const uint8_t *rollout_reads(const struct rollout *r, size_t place);
 /* Starts the environment processes, if any, then the checkpoint of step 0, then the first

@@ -252,7 +252,6 @@ static enum rollout_effect checkpoint_paused(struct rollout_fsm *f)
 
 static enum rollout_effect ignore(struct rollout_fsm *f)
 {
-    (void)f;
     return ROLLOUT_NOTED;
 }
 

@@ -122,14 +122,6 @@ static int load_carry(struct rollout *r, const struct schedule_due *left,
     return rollout_load_learners(r, left, c);
 }
 
-static void load_left(struct schedule_due *ret, struct cursor *c)
-{
-    ret->updates = cursor_u64(c);
-    ret->evaluate = cursor_u8(c) != 0;
-    ret->log = cursor_u8(c) != 0;
-    ret->checkpoint = cursor_u8(c) != 0;
-}
-
 /* Reads the first part of the section: version, counters, work left. */
 static int load_progress(struct rollout_progress *ret, struct schedule_due *left,
                          struct cursor *c, struct err *err)
@@ -140,7 +132,10 @@ static int load_progress(struct rollout_progress *ret, struct schedule_due *left
     ret->env_steps = cursor_u64(c);
     ret->episodes = cursor_u64(c);
     ret->updates = cursor_u64(c);
-    load_left(left, c);
+    left->updates = cursor_u64(c);
+    left->evaluate = cursor_u8(c) != 0;
+    left->log = cursor_u8(c) != 0;
+    left->checkpoint = cursor_u8(c) != 0;
     ret->is_midway = schedule_is_anything_due(left);
     return c->failed ? err_set(err, ERR_FORMAT, "driver state: wrong length") : 0;
 }

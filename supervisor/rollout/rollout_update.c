@@ -519,24 +519,6 @@ static int send_ready(struct rollout *r, struct err *err)
     return rc == 0 && last < none ? send_stage(r, last, err) : rc;
 }
 
-/* All runners begin at the state machine's stage. */
-static void begin_pass(struct rollout *r)
-{
-    for (size_t i = 0; i < n_runners(r); i++)
-        r->runners[i].stage = r->fsm.stage;
-    for (size_t g = 0; g < r->sharing.n_groups; g++) {
-        r->sharing_groups[g].step += (uint64_t)r->sharing_groups[g].has_stepped;
-        r->sharing_groups[g].has_stepped = 0;
-    }
-}
-
-/* Whether the stage that is entered is the first of a repetition. */
-static int is_new_pass(const struct rollout *r)
-{
-    return r->fsm.stage == 0 || r->fsm.stage <= r->stage_before ||
-           r->plan.stage[r->stage_before].repeat > 1;
-}
-
 /* ---- groups that share parameters ---- */
 
 static int check_vectors(const struct rollout *r, size_t group, struct err *err)
@@ -612,13 +594,25 @@ static void begin_update(struct rollout *r)
     rollout_draw(r);
 }
 
+/* Begins a repetition: all runners begin at the state machine's stage. */
+static void begin_pass(struct rollout *r)
+{
+    for (size_t i = 0; i < n_runners(r); i++)
+        r->runners[i].stage = r->fsm.stage;
+    for (size_t g = 0; g < r->sharing.n_groups; g++) {
+        r->sharing_groups[g].step += (uint64_t)r->sharing_groups[g].has_stepped;
+        r->sharing_groups[g].has_stepped = 0;
+    }
+}
+
 int rollout_enter_update(struct rollout *r, struct err *err)
 {
     int rc;
 
     if (r->fsm.stage == 0 && r->fsm.repeat == 0)
         begin_update(r);
-    if (is_new_pass(r))
+    if (r->fsm.stage == 0 || r->fsm.stage <= r->stage_before ||
+        r->plan.stage[r->stage_before].repeat > 1)
         begin_pass(r);
     r->stage_before = r->fsm.stage;
     rc = send_ready(r, err);

@@ -94,15 +94,6 @@ int row_source_is_ready(const struct row_source *s, const struct row_index *inde
     return store_window_rows(index->store) > 0;
 }
 
-static void take_window(struct row_source *s, const struct store *store)
-{
-    const uint64_t oldest = store_head(store) - s->batch * s->length;
-
-    for (size_t e = 0; e < s->batch; e++)
-        for (size_t t = 0; t < s->length; t++)
-            s->rows[e * s->length + t] = oldest + t * s->batch + e;
-}
-
 /* Draws the first rows of B sequences into the first B places of the group. */
 static void draw_beginnings(const struct row_source *s, const struct row_index *index,
                             size_t group, uint64_t update, uint64_t *rows)
@@ -141,9 +132,15 @@ static void draw_group(const struct row_source *s, const struct row_index *index
 void row_source_draw(struct row_source *s, const struct row_index *index, uint64_t update)
 {
     CHECK(row_source_is_ready(s, index));
-    if (s->kind == ROWS_WINDOW)
-        take_window(s, index->store);
-    for (size_t g = 0; g < s->groups && s->kind != ROWS_WINDOW; g++)
+    if (s->kind == ROWS_WINDOW) { /* the newest rows of every copy */
+        const uint64_t oldest = store_head(index->store) - s->batch * s->length;
+
+        for (size_t e = 0; e < s->batch; e++)
+            for (size_t t = 0; t < s->length; t++)
+                s->rows[e * s->length + t] = oldest + t * s->batch + e;
+        return;
+    }
+    for (size_t g = 0; g < s->groups; g++)
         draw_group(s, index, g, update);
 }
 

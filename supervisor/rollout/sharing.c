@@ -43,22 +43,8 @@ static int is_listed(const char *list, const char *name)
     return 0;
 }
 
-static int refuse(const struct making *m, const char *key, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int refuse(const struct making *m, const char *key, const char *fmt, ...)
-{
-    va_list ap;
-    char *text;
-    int rc;
-
-    va_start(ap, fmt);
-    text = xvasprintf(fmt, ap);
-    va_end(ap);
-    rc = err_set_at(m->err, ERR_CONFIG, ERR_AT(.key = key), "%s", text);
-    free(text);
-    return rc;
-}
+#define refuse(m, at, ...)                                                               \
+    err_set_at((m)->err, ERR_CONFIG, ERR_AT(.key = (at)), __VA_ARGS__)
 
 /* ---- groups ---- */
 

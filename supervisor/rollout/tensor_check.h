@@ -5,9 +5,6 @@
 #include "common/err/err.h"
 #include "common/tensor/tensor.h"
 
-/* ERR_PROTOCOL: "<what>: float32 (3, 5) expected, got ..." */
-int tensor_expect(const struct tensor *t, const char *what, enum dtype dtype,
-                  const struct shape *shape, struct err *err);
 /* ERR_NONFINITE: "<what>: nan at 17" for float32; other types are finite. The data need
  * not be aligned. */
 int tensor_expect_finite(const struct tensor *t, const char *what, struct err *err);

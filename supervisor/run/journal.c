@@ -19,8 +19,8 @@ struct journal {
     char *path;
 };
 
-/* Removes the n bytes of a line of which only a part fitted onto the full disk: otherwise
- * the next line would be appended to it. */
+/* Removes the n bytes at the end: a line that could not be synced, or of which only a part
+ * fitted onto the full disk, so that the next line would be appended to it. */
 static void drop_end(int fd, ssize_t n)
 {
     const off_t end = lseek(fd, 0, SEEK_END);
@@ -137,7 +137,12 @@ int journal_write(struct journal *j, const struct run_event *e, struct err *err)
             log_warn("%s: cannot write: %m", j->path);
         return 0;
     }
-    return rc < 0 || (j->fd >= 0 && fsync(j->fd) < 0) ? err_errno(err, "%s", j->path) : 0;
+    if (rc == 0 && j->fd >= 0 && fsync(j->fd) < 0) {
+        rc = err_errno(err, "%s", j->path);
+        drop_end(j->fd, (ssize_t)len + 1); /* the caller does not do what it says */
+        return rc;
+    }
+    return rc < 0 ? err_errno(err, "%s", j->path) : 0;
 }
 
 /* ---- from another process ---- */

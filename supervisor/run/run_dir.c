@@ -217,12 +217,14 @@ static int is_ending(int fd)
 static int lock_file(int fd)
 {
     struct flock lock = whole_file(F_WRLCK);
-    int rc = fcntl(fd, F_OFD_SETLK, &lock);
+    int rc = fcntl(fd, F_OFD_SETLK, &lock), failure = errno;
 
     for (int ms = 0; rc < 0 && ms < ENDING_WITHIN_MS && is_ending(fd); ms++) {
         (void)poll(NULL, 0, 1);
         rc = fcntl(fd, F_OFD_SETLK, &lock);
+        failure = errno;
     }
+    errno = failure; /* is_ending changes it */
     return rc;
 }
 
@@ -236,7 +238,10 @@ static int take_lock(struct run_dir *d, struct err *err)
     if (fd < 0)
         rc = is_denial(errno) ? deny(d->path, err) : err_errno(err, "%s", file);
     else if (lock_file(fd) < 0)
-        rc = refuse(d, fd, err);
+        rc = errno == EAGAIN || errno == EACCES
+                 ? refuse(d, fd, err)
+                 : err_errno(err, "%s: cannot lock (runs need a file system with locks)",
+                             file);
     else if (fstat(fd, &st) < 0 || write_pids(fd) < 0)
         rc = err_errno(err, "%s: cannot write", file);
     else
@@ -443,6 +448,16 @@ static int make_named(struct run_dir *d, int force, struct err *err)
     return replace(d, err);
 }
 
+/* Whether `brood submit` has given that name to a job, whose run may not exist yet. */
+static int is_submitted(const char *runs_dir, const char *name)
+{
+    char *folder = xasprintf("%s/.jobs/%s", runs_dir, name);
+    const int ret = tree_exists(folder);
+
+    free(folder);
+    return ret;
+}
+
 /* Creates <base>-<number> with the first number that is free. */
 static int make_numbered(struct run_dir **ret, const char *runs_dir, const char *base,
                          struct err *err)
@@ -450,13 +465,14 @@ static int make_numbered(struct run_dir **ret, const char *runs_dir, const char 
     for (int i = 1; i < MAX_NUMBER; i++) {
         char *name = xasprintf("%s-%d", base, i);
         struct run_dir *d = new_dir(runs_dir, name);
+        const int is_taken = is_submitted(runs_dir, name);
 
         free(name);
-        if (mkdir(d->path, 0700) == 0) {
+        if (!is_taken && mkdir(d->path, 0700) == 0) {
             *ret = d;
             return hold(d, err);
         }
-        if (errno != EEXIST) {
+        if (!is_taken && errno != EEXIST) {
             int rc = err_errno(err, "%s: cannot create", d->path);
             run_dir_free(d);
             return rc;
@@ -865,7 +881,8 @@ int run_dir_find_checkpoint(const char *runs_dir, const char *text, char **ret_d
                             void (*on_skipped)(void *ctx, const char *line), void *ctx,
                             struct err *err)
 {
-    const char *at = strrchr(text, '@');
+    const char *slash = strrchr(text, '/'),
+               *at = strrchr(slash != NULL ? slash : text, '@');
     char *run = at != NULL ? xstrndup(text, (size_t)(at - text)) : xstrdup(text);
     char *path = NULL;
     int rc = run_dir_find(runs_dir, run, &path, err);

@@ -30,7 +30,7 @@ enum { RUN_DIR_USER_BYTES = 64, RUN_DIR_NAME_MAX = 100 }; /* the longest name of
 int run_dir_refuse_within(const char *runs_dir, const char *name, const char *path,
                           struct err *err);
 /* Creates runs_dir (and its parents) and a new run in it, locked. name NULL:
- * <base>-<number>, the first that is free. A name that exists already is ERR_EXISTS; with
+ * <base>-<number>, the first that neither a run nor a submitted job has. A name that exists already is ERR_EXISTS; with
  * force, such a run is emptied and used if the caller owns it and no supervisor holds it.
  * mode: the directory's exact mode, whatever the umask; that of its files follows from it
  * (beneath.h). After an error, no new directory is left in runs_dir. */

@@ -1,9 +1,11 @@
 #include "supervisor/run/run_record.h"
 
 #include "common/config/run_config.h"
+#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/proc/agent_table.h"
+#include "supervisor/run/journal.h"
 #include "supervisor/run/journal_read.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/save/checkpoint_read.h"
@@ -188,14 +190,18 @@ static void take_beginning(struct run_record *r, const struct run_event *e)
     r->n_nodes = 0; /* it may have another cluster */
 }
 
-/* A keeper may record its supervisor's end after the next supervisor began: ignore
- * that. */
+/* A keeper may record its supervisor's end after the next supervisor began, or after the
+ * supervisor's own `end` if it was killed between that and its exit: ignore both. Only a
+ * "done" that run_record_mark_done added replaces another end. */
 static void take_end(struct run_record *r, const struct run_event *e)
 {
     struct run_status *s = &r->status;
+    const int is_done = e->end.state != NULL && strcmp(e->end.state, "done") == 0;
 
-    if (e->end.pid != s->pid || e->end.state == NULL)
+    if (e->end.pid != s->pid || e->end.state == NULL || (s->exit_code >= 0 && !is_done))
         return;
+    if (is_done)
+        r->failure = NULL;
     copy(r->state, e->end.state);
     s->exit_code = e->end.code >= 0 ? e->end.code & 0xff : RUN_EXIT_FAILED;
     s->episodes = e->end.episodes;
@@ -353,11 +359,10 @@ static void set_state(struct run_record *r, const char *path, pid_t holder)
     }
 }
 
-static void read_journal(struct run_record *r, const char *path)
+/* Sets what the journal records. */
+static void take_journal(struct run_record *r, const char *path)
 {
     char *journal = file_of(path, "journal");
-    pid_t holder = run_dir_holder(
-        path); /* a supervisor writes its end before it releases the lock */
 
     *r = (struct run_record){.status = {.exit_code = -1,
                                         .round = RUN_UNKNOWN,
@@ -369,6 +374,14 @@ static void read_journal(struct run_record *r, const char *path)
                              .state = "starting"};
     (void)journal_each_event(journal, take_event, r, NULL);
     free(journal);
+}
+
+static void read_journal(struct run_record *r, const char *path)
+{
+    pid_t holder = run_dir_holder(
+        path); /* a supervisor writes its end before it releases the lock */
+
+    take_journal(r, path);
     if (holder == 0 && r->status.exit_code < 0)
         holder = run_dir_holder(path); /* another supervisor has begun */
     set_state(r, path, holder);
@@ -429,6 +442,46 @@ void run_record_read(struct run_record *ret, const char *path)
     s->n_agents = ret->n_agents;
     s->nodes = ret->nodes;
     s->n_nodes = ret->n_nodes;
+}
+
+static int append_end(const struct run_record *r, const char *path,
+                      const struct rollout_progress *at, struct err *err)
+{
+    struct run_event e = {
+        .kind = RUN_EVENT_END,
+        .env_steps = at->env_steps,
+        .end = {.state = "done",
+                .code = RUN_EXIT_DONE,
+                .pid = r->status.pid,
+                .episodes = at->episodes,
+                .rounds = at->round,
+                .updates = at->updates,
+                .restarts = MEMBER_NO_U64,
+                .seconds = journal_seconds(r->session_began, r->newest_time),
+                .team_return = r->status.team_return_mean}};
+    char *file = file_of(path, "journal");
+    struct journal *j = journal_new(file);
+    int rc = journal_begin(j, err);
+
+    (void)log_time(e.time);
+    if (rc == 0)
+        rc = journal_write(j, &e, err);
+    journal_close(j);
+    free(file);
+    return rc;
+}
+
+int run_record_mark_done(const char *path, const struct rollout_progress *at,
+                         struct err *err)
+{
+    struct run_record r;
+    int rc = 0;
+
+    take_journal(&r, path);
+    if (strcmp(r.state, "done") != 0)
+        rc = append_end(&r, path, at, err);
+    run_record_done(&r);
+    return rc;
 }
 
 void run_record_done(struct run_record *r)

@@ -7,13 +7,15 @@
  * Executes nothing: a run can be looked at before it is trusted.
  * State    from the newest supervisor's lines in the journal: its end; "killed" if it wrote
  *          no end and does not live any more; "no permission" if the caller may not read
- *          the lock and so cannot know whether it lives.
+ *          the lock and so cannot know whether it lives. The first end of a supervisor
+ *          counts: one that is killed after it wrote its end was not killed.
  */
 #ifndef SUPERVISOR_RUN_RUN_RECORD_H
 #define SUPERVISOR_RUN_RUN_RECORD_H
 
 #include "common/err/err.h"
 #include "supervisor/events/run_status.h"
+#include "supervisor/rollout/rollout.h"
 
 #define RUN_RECORD_AGENTS_MAX 16384
 #define RUN_RECORD_NODES_MAX  1024
@@ -47,5 +49,11 @@ void run_record_began(const char *path, char ret[32]);
 /* Reads only how the run ended: enum run_exit, or 128 + SIGKILL if no end is recorded
  * (*ret_has_end 0). -1: a supervisor holds the lock, or the lock is not readable. */
 int run_record_exit_code(const char *path, int *ret_has_end);
+
+/* For a run whose newest checkpoint is its last, at `at`, although its supervisor did not
+ * end as "done": it was killed, or failed, before it had written so. Appends the missing
+ * `end` to the journal, unless it is there. The caller holds the run's lock. -errno. */
+int run_record_mark_done(const char *path, const struct rollout_progress *at,
+                         struct err *err);
 
 #endif

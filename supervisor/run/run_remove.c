@@ -1,6 +1,7 @@
 #include "supervisor/run/run_remove.h"
 
 #include "common/io/tree.h"
+#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/run_dir.h"
 
@@ -20,13 +21,14 @@ static int remove_doomed(const char *path, struct err *err)
     return rc == 0 ? tree_remove(path, err) : rc;
 }
 
-/* Renames the run, then removes it. real: the path without links, so it contains a
- * slash. */
+/* Renames the run, then removes it, and what earlier removals have left beside it: the runs of
+ * a study have a folder of their own. real: the path without links, so it contains a slash. */
 static int rename_and_remove(const char *real, struct err *err)
 {
     const char *name = strrchr(real, '/') + 1;
     char *parent = xstrndup(real, (size_t)(name - real));
     char *doomed = xasprintf("%s" DOOMED "%s-%d", parent, name, (int)getpid());
+    struct err other;
     int rc = 0;
 
     if (rename(real, doomed) < 0)
@@ -35,6 +37,8 @@ static int rename_and_remove(const char *real, struct err *err)
         rc = tree_sync(parent, err);
     if (rc == 0)
         rc = remove_doomed(doomed, err);
+    if (rc == 0 && run_remove_leftovers(parent, &other) < 0)
+        log_warn("%s", other.msg);
     free(doomed);
     free(parent);
     return rc;

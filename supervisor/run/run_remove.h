@@ -9,7 +9,8 @@
 
 #include "common/err/err.h"
 
-/* path: a run's directory, not a link to one (ERR_ARG). ERR_STATE: the run is live. */
+/* path: a run's directory, not a link to one (ERR_ARG). ERR_STATE: the run is live. Also
+ * finishes interrupted removals in the folder that holds it; a failure is only logged. */
 int run_remove(const char *path, struct err *err);
 /* Finishes interrupted removals in this folder of runs, if the folder exists. */
 int run_remove_leftovers(const char *runs_dir, struct err *err);

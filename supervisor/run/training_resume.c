@@ -1,6 +1,7 @@
 /* Resuming a run. Nothing in the run directory changes until everything is loaded. */
 #include "supervisor/run/training_internal.h"
 
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdio.h>
@@ -82,6 +83,22 @@ static int check_machine(struct training *t, struct err *err)
     return rc;
 }
 
+/* Whether the rows of metrics can be continued: what cannot be is refused while nothing is
+ * removed yet. A missing folder is made. */
+static int check_sinks(struct training *t, struct err *err)
+{
+    const char *csv = run_dir_file(t->args->dir, "metrics/progress.csv");
+    const char *folder = run_dir_file(t->args->dir, "metrics");
+    int rc;
+
+    if (t->args->replay != NULL)
+        return 0;
+    rc = tree_make(folder, err);
+    if (rc == 0)
+        rc = csv_sink_check(csv, t->metrics, err);
+    return rc < 0 ? rc : event_sink_check(folder, err);
+}
+
 /* Begins to change the run directory: writes config.yaml, begins the journal, removes
  * later checkpoints and rows. */
 static int commit_resume(struct training *t, struct err *err)
@@ -115,5 +132,7 @@ int training_load_state(struct training *t, struct err *err)
         rc = rollout_state_load(t->rollout, state->data, state->len, err);
     if (rc == 0)
         rc = training_plan_mode_changes(t, err);
+    if (rc == 0)
+        rc = check_sinks(t, err);
     return rc < 0 ? rc : commit_resume(t, err);
 }

@@ -252,6 +252,7 @@ void training_make_saver(struct training *t)
     struct run_saver_args args = {
         .loop = &t->loop,
         .dir = run_dir_file(t->args->dir, "checkpoints"),
+        .metrics = run_dir_file(t->args->dir, "metrics"),
         .store = t->store,
         .keep = {.max = (size_t)t->config->checkpoint.max_to_keep,
                  .every_s = t->config->checkpoint.keep_checkpoint_every_n_hours * 3600,

@@ -1,6 +1,7 @@
 #include "supervisor/save/run_saver.h"
 
 #include "common/err/check.h"
+#include "common/io/tree.h"
 #include "common/log/log.h"
 #include "common/mem/pages.h"
 #include "common/mem/xmalloc.h"
@@ -88,6 +89,10 @@ static void write_work(uv_work_t *work)
                                          .log_sums_bytes = s->sums_bytes};
     struct err why = {0};
 
+    if (s->args.metrics != NULL && s->log_copy == NULL &&
+        tree_sync_all(s->args.metrics, &why) < 0)
+        log_warn("rows up to step %llu may be lost if the machine fails: %s",
+                 (unsigned long long)s->step, why.msg);
     if (checkpoint_write(&args, &s->failure) < 0)
         return;
     if (retention_drop_old(&s->args.keep, s->dir, &why) < 0)

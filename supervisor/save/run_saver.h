@@ -3,7 +3,8 @@
  * Begin    At a round boundary: copies the agents' blocks and the run's sections of
  *          run.state. Training waits only for these copies.
  * Write    On a thread of libuv's pool, which only touches files: checkpoint_write, then
- *          older checkpoints and rows are removed (retention.h).
+ *          older checkpoints and rows are removed (retention.h). The run's metrics are synced
+ *          first: a resume continues their rows, and does not write those before its step.
  * Log      A checkpoint is committed only if every row that updates can have drawn since
  *          the previous checkpoint is still as it was appended. So lasting damage to the
  *          file affects neither the weights nor the window of a committed checkpoint.
@@ -26,7 +27,8 @@ struct run_saver; /* opaque */
 
 struct run_saver_args { /* all borrowed until run_saver_free */
     uv_loop_t *loop;
-    const char *dir; /* the run's checkpoints/ */
+    const char *dir;     /* the run's checkpoints/ */
+    const char *metrics; /* the run's metrics/; NULL: it has none */
     struct store *store;
     struct retention keep;
     /* Called from the loop when a checkpoint was committed (why NULL) or has failed.

@@ -556,11 +556,14 @@ static int copy_window(struct store *s, const struct saved *saved, int from,
 
     if (copy_reference(from, s->fd) == 0)
         return 0;
-    if (copy_bytes(from, s->fd, 0, STORE_HEADER_BYTES) < 0)
+    /* sized first, because holes at the end are not copied */
+    if (ftruncate(s->fd, STORE_HEADER_BYTES) < 0 ||
+        copy_bytes(from, s->fd, 0, STORE_HEADER_BYTES) < 0)
         return err_errno(err, "copying %s", s->path);
     rc = read_layout(s, saved, err);
-    if (rc == 0 && copy_bytes(from, s->fd, (off_t)row_offset(s, first),
-                              (off_t)row_offset(s, saved->head)) < 0)
+    if (rc == 0 && (ftruncate(s->fd, (off_t)row_offset(s, saved->head)) < 0 ||
+                    copy_bytes(from, s->fd, (off_t)row_offset(s, first),
+                               (off_t)row_offset(s, saved->head)) < 0))
         rc = err_errno(err, "copying %s", s->path);
     return rc;
 }

@@ -11,14 +11,6 @@
 
 /* ---- making ---- */
 
-static int rename_whole(const char *from, const char *to, const char *dir,
-                        struct err *err)
-{
-    const int rc = tree_rename(from, to, 0, err);
-
-    return rc < 0 ? rc : tree_sync(dir, err);
-}
-
 /* Makes a member's run for one seed: a fork of the better member's run for that seed. */
 static int make_fork(const struct lineage *l, const char *dir, size_t member, size_t seed,
                      const struct fork_args *with, struct err *err)
@@ -57,7 +49,9 @@ static int make_fork(const struct lineage *l, const char *dir, size_t member, si
     run_dir_free(made);
     unfinished = arena_printf(&arena, "%s/%s", args.runs_dir, args.name);
     if (rc == 0)
-        rc = rename_whole(unfinished, path, dir, err);
+        rc = tree_rename(unfinished, path, 0, err);
+    if (rc == 0)
+        rc = tree_sync(dir, err);
     if (rc < 0)
         (void)err_wrap(err, "%s, a fork of %s", path, run.path);
     study_run_done(&run);

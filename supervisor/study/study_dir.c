@@ -122,7 +122,7 @@ static int take_lock(struct study_dir *d, struct err *err)
     struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int rc = 0;
 
-    d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (d->lock < 0)
         rc = err_errno(err, "%s", path);
     else if (fcntl(d->lock, F_SETLK, &whole_file) < 0)
@@ -252,19 +252,6 @@ static double value_at(const struct progress *p, const struct study *s, size_t r
     return n > 0 && isfinite(sum) ? sum / (double)n : (double)NAN;
 }
 
-/* NULL: the file cannot be read. */
-static struct progress *read_progress(const char *run)
-{
-    char *path = path_in(run, "metrics/progress.csv");
-    struct progress *p = NULL;
-    struct err err;
-
-    if (progress_read(&p, path, &err) < 0)
-        p = NULL;
-    free(path);
-    return p;
-}
-
 /* Whether the run has a checkpoint and a row of metrics at or after that step. One that
  * was killed, or stopped during an evaluation, may lack the row: a resume writes it. */
 static int has_come_to(const struct run_status *s, const struct progress *p,
@@ -314,8 +301,13 @@ static char *describe_failure(const char *path, const struct run_record *r)
 static void look_at_metrics(struct study_run *ret, const struct study *s,
                             const struct run_record *record, uint64_t until)
 {
-    struct progress *progress = read_progress(ret->path);
+    char *file = path_in(ret->path, "metrics/progress.csv");
+    struct progress *progress;
+    struct err err;
 
+    if (progress_read(&progress, file, &err) < 0)
+        progress = NULL;
+    free(file);
     ret->state = state_of(record, progress, until);
     if (ret->state == STUDY_RUN_REACHED && progress != NULL) {
         const size_t rows = rows_until(progress, until);

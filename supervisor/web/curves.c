@@ -185,8 +185,7 @@ static void put_answer(const struct table *t, const char *const *columns, size_t
          used = (size_t)(end - text) + 1, rows++)
         take_line(text + used, end, wanted, n + 1, values);
     growing_file_put(&t->file, offset + used, place, j);
-    json_key(j, "more");
-    json_bool(j, used > 0 && (left > CURVES_MAX_BYTES || rows == max_rows));
+    json_put_bool(j, "more", used > 0 && (left > CURVES_MAX_BYTES || rows == max_rows));
     json_key(j, "steps");
     put_raw_list(j, &values[n]);
     json_key(j, "columns");

@@ -126,15 +126,13 @@ static void put_checkpoint(const char *folder, uint64_t step, struct json *j)
     struct stat st;
 
     json_object(j);
-    json_key(j, "step");
-    json_u64(j, step);
+    json_put_u64(j, "step", step);
     json_key(j, "time");
     if (beneath_stat(path, &st) == 0)
         json_i64(j, st.st_mtim.tv_sec);
     else
         json_null(j);
-    json_key(j, "bytes");
-    json_u64(j, tree_disk_bytes(path));
+    json_put_u64(j, "bytes", tree_disk_bytes(path));
     json_close(j);
     free(path);
 }

@@ -51,8 +51,6 @@ void growing_file_put(const struct growing_file *f, size_t offset,
     char next[64];
 
     (void)snprintf(next, sizeof(next), "%" PRIu64 ":%zu", (uint64_t)f->st.st_ino, offset);
-    json_key(j, "next");
-    json_str(j, next);
-    json_key(j, "restart");
-    json_bool(j, place == GROWING_AGAIN);
+    json_put_str(j, "next", next);
+    json_put_bool(j, "restart", place == GROWING_AGAIN);
 }

@@ -19,9 +19,6 @@ struct call {
     const char *run, *path; /* of the method's run; NULL if it needs none */
 };
 
-/* Sends the answer, now or later; if it fails, the caller sends the error. */
-typedef int (*method_fn)(const struct call *c, struct err *err);
-
 /* ---- looking ---- */
 
 static int do_list(const struct call *c, struct err *err)
@@ -106,33 +103,6 @@ static int do_curves(const struct call *c, struct err *err)
     const char *from = request_get(c->request, "from");
 
     return end(c, curves_put(c->path, columns, n, from, begin(c), err));
-}
-
-static int put(const struct call *c,
-               int (*fn)(const char *path, struct json *j, struct err *err),
-               struct err *err)
-{
-    return end(c, fn(c->path, begin(c), err));
-}
-
-static int do_columns(const struct call *c, struct err *err)
-{
-    return put(c, curves_put_names, err);
-}
-
-static int do_config(const struct call *c, struct err *err)
-{
-    return put(c, files_put_config, err);
-}
-
-static int do_checkpoints(const struct call *c, struct err *err)
-{
-    return put(c, files_put_checkpoints, err);
-}
-
-static int do_logs(const struct call *c, struct err *err)
-{
-    return put(c, files_put_logs, err);
 }
 
 static int do_tail(const struct call *c, struct err *err)
@@ -370,28 +340,31 @@ enum { ON_RUN = 1, CHANGES = 2 };
 
 static const struct method {
     const char *name;
-    method_fn fn;
+    /* Sends the answer, now or later; if it fails, the caller sends the error. */
+    int (*fn)(const struct call *c, struct err *err);
     int flags;
+    /* Or: puts the answer's value, of the run in that directory. */
+    int (*put)(const char *path, struct json *j, struct err *err);
 } methods[] = {
-    {"list", do_list, 0},
-    {"study", do_study, 0},
-    {"watch", do_watch, ON_RUN},
-    {"unwatch", do_unwatch, 0},
-    {"curves", do_curves, ON_RUN},
-    {"columns", do_columns, ON_RUN},
-    {"config", do_config, ON_RUN},
-    {"checkpoints", do_checkpoints, ON_RUN},
-    {"logs", do_logs, ON_RUN},
-    {"tail", do_tail, ON_RUN},
-    {"evaluate", do_evaluate, ON_RUN},
-    {"pause", do_steer, ON_RUN | CHANGES},
-    {"continue", do_steer, ON_RUN | CHANGES},
-    {"checkpoint", do_steer, ON_RUN | CHANGES},
-    {"stop", do_steer, ON_RUN | CHANGES},
-    {"kill", do_steer_agent, ON_RUN | CHANGES},
-    {"respawn", do_steer_agent, ON_RUN | CHANGES},
-    {"set", do_set, ON_RUN | CHANGES},
-    {"cancel", do_set, ON_RUN | CHANGES},
+    {"list", do_list, 0, NULL},
+    {"study", do_study, 0, NULL},
+    {"watch", do_watch, ON_RUN, NULL},
+    {"unwatch", do_unwatch, 0, NULL},
+    {"curves", do_curves, ON_RUN, NULL},
+    {"columns", NULL, ON_RUN, curves_put_names},
+    {"config", NULL, ON_RUN, files_put_config},
+    {"checkpoints", NULL, ON_RUN, files_put_checkpoints},
+    {"logs", NULL, ON_RUN, files_put_logs},
+    {"tail", do_tail, ON_RUN, NULL},
+    {"evaluate", do_evaluate, ON_RUN, NULL},
+    {"pause", do_steer, ON_RUN | CHANGES, NULL},
+    {"continue", do_steer, ON_RUN | CHANGES, NULL},
+    {"checkpoint", do_steer, ON_RUN | CHANGES, NULL},
+    {"stop", do_steer, ON_RUN | CHANGES, NULL},
+    {"kill", do_steer_agent, ON_RUN | CHANGES, NULL},
+    {"respawn", do_steer_agent, ON_RUN | CHANGES, NULL},
+    {"set", do_set, ON_RUN | CHANGES, NULL},
+    {"cancel", do_set, ON_RUN | CHANGES, NULL},
 };
 
 static const struct method *find_method(const char *name)
@@ -421,7 +394,7 @@ static int call(struct call *c, struct err *err)
     }
     /* While the run's directory is held, no link in it leads out of it. */
     is_held = c->path != NULL && beneath_hold(c->path, NULL) == 0;
-    rc = m->fn(c, err);
+    rc = m->put != NULL ? end(c, m->put(c->path, begin(c), err)) : m->fn(c, err);
     if (is_held)
         beneath_release(c->path);
     return rc;

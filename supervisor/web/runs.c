@@ -129,12 +129,9 @@ static void put_agents(const struct run_status *s, struct json *j)
         restarts += s->agents[i].restarts;
         given_up += s->agents[i].given_up != NULL;
     }
-    json_key(j, "agents");
-    json_u64(j, s->n_agents);
-    json_key(j, "restarts");
-    json_u64(j, restarts);
-    json_key(j, "given_up");
-    json_u64(j, given_up);
+    json_put_u64(j, "agents", s->n_agents);
+    json_put_u64(j, "restarts", restarts);
+    json_put_u64(j, "given_up", given_up);
 }
 
 static void read_summary(uv_work_t *work)
@@ -153,15 +150,11 @@ static void read_summary(uv_work_t *work)
     run_record_read(&record, job->path);
     json_begin(j);
     json_object(j);
-    json_key(j, "run");
-    json_str(j, job->name);
-    json_key(j, "study");
-    json_str(j, *job->study != '\0' ? job->study : NULL);
+    json_put_str(j, "run", job->name);
+    json_put_str(j, "study", *job->study != '\0' ? job->study : NULL);
     run_status_json_some(j, &record.status, keys, sizeof(keys) / sizeof(keys[0]));
-    json_key(j, "live");
-    json_bool(j, record.is_live);
-    json_key(j, "began");
-    json_str(j, *began != '\0' ? began : NULL);
+    json_put_bool(j, "live", record.is_live);
+    json_put_str(j, "began", *began != '\0' ? began : NULL);
     put_agents(&record.status, j);
     json_key(j, "spark");
     curves_put_spark(job->path, SPARK_POINTS, j);

@@ -374,8 +374,7 @@ static void queue_newest(struct web *w, struct web_client *c)
         return;
     j = begin_object(w, "push");
     json_str(j, "list");
-    json_key(j, "complete");
-    json_bool(j, runs_is_complete(w->runs));
+    json_put_bool(j, "complete", runs_is_complete(w->runs));
     runs_put(w->runs, c->list_revision, j);
     c->list_revision = runs_revision(w->runs);
     end_object(w, c);
@@ -442,14 +441,10 @@ void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
     json_u64(j, id);
     json_key(j, "error");
     json_object(j);
-    json_key(j, "code");
-    json_i64(j, why->code);
-    json_key(j, "message");
-    json_str(j, why->msg);
-    if (why->key[0] != '\0') {
-        json_key(j, "key");
-        json_str(j, why->key);
-    }
+    json_put_i64(j, "code", why->code);
+    json_put_str(j, "message", why->msg);
+    if (why->key[0] != '\0')
+        json_put_str(j, "key", why->key);
     json_close(j);
     end_and_wake(w, c);
 }
@@ -493,12 +488,9 @@ static void greet(struct web *w, struct web_client *c)
 
     (void)gethostname(host, sizeof(host) - 1);
     json_str(j, "hello");
-    json_key(j, "host");
-    json_str(j, host);
-    json_key(j, "read_only");
-    json_bool(j, w->read_only);
-    json_key(j, "folder");
-    json_str(j, w->runs_dir);
+    json_put_str(j, "host", host);
+    json_put_bool(j, "read_only", w->read_only);
+    json_put_str(j, "folder", w->runs_dir);
     end_and_wake(w, c);
 }
 

@@ -8,13 +8,6 @@
 
 enum { LOCK };
 
-static int is_same(const struct stamp *a, const struct stamp *b)
-{
-    return a->changed.tv_sec == b->changed.tv_sec &&
-           a->changed.tv_nsec == b->changed.tv_nsec && a->size == b->size &&
-           a->inode == b->inode;
-}
-
 int stamps_look(struct stamps *s, const char *path)
 {
     static const char *const files[STAMPS_FILES] = {[LOCK] = "lock",        "journal",
@@ -27,14 +20,15 @@ int stamps_look(struct stamps *s, const char *path)
     for (int i = 0; i < STAMPS_FILES; i++) {
         char file[PATH_MAX];
         struct stat st = {0};
-        struct stamp now;
+        const struct stamp was = s->file[i];
 
         (void)snprintf(file, sizeof(file), "%s/%s", path, files[i]);
         if (lstat(file, &st) < 0)
             st = (struct stat){0};
-        now = (struct stamp){st.st_mtim, st.st_size, st.st_ino};
-        ret |= !is_same(&now, &s->file[i]);
-        s->file[i] = now;
+        s->file[i] = (struct stamp){st.st_mtim, st.st_size, st.st_ino};
+        ret |= st.st_mtim.tv_sec != was.changed.tv_sec ||
+               st.st_mtim.tv_nsec != was.changed.tv_nsec || st.st_size != was.size ||
+               st.st_ino != was.inode;
     }
     return ret;
 }

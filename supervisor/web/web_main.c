@@ -22,24 +22,16 @@ static void print_address(const struct web *w)
 {
     char url[GUARD_SECRET_BYTES + 64];
     struct json j = {0};
-    size_t len;
 
     (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d/?token=%s", w->port,
                    w->guard.token);
     if (prints_json) {
-        json_begin(&j);
         json_object(&j);
-        json_key(&j, "url");
-        json_str(&j, url);
-        json_key(&j, "port");
-        json_i64(&j, w->port);
-        json_key(&j, "pid");
-        json_i64(&j, getpid());
-        json_key(&j, "read_only");
-        json_bool(&j, w->read_only);
-        json_close(&j);
-        (void)fputs(json_line(&j, &len), stdout);
-        json_done(&j);
+        json_put_str(&j, "url", url);
+        json_put_i64(&j, "port", w->port);
+        json_put_i64(&j, "pid", getpid());
+        json_put_bool(&j, "read_only", w->read_only);
+        json_print(&j, stdout);
     } else {
         (void)printf("%s\n", url);
     }
@@ -49,15 +41,6 @@ static void print_address(const struct web *w)
                       "from your own machine: ssh -N -L %d:127.0.0.1:%d THIS-HOST, then "
                       "open that address there\n",
                       w->port, w->port);
-}
-
-static int is_run(const char *path)
-{
-    char *file = xasprintf("%s/config.yaml", path);
-    const int ret = tree_exists(file);
-
-    free(file);
-    return ret;
 }
 
 static int fail(const struct err *err, int code)
@@ -87,8 +70,9 @@ int main(int argc, char **argv)
         {"quiet", no_argument, NULL, 'q'},      {0}};
     struct web w = {.runs_dir = "runs", .program = "brood"};
     struct err err = {0};
+    char *config;
     DIR *dir;
-    int c;
+    int c, is_run;
 
     if (argc > 3 && strcmp(argv[1], "--child-of") == 0)
         return become_child(argv);
@@ -126,7 +110,10 @@ int main(int argc, char **argv)
         return fail(&err, 3);
     }
     (void)closedir(dir);
-    if (is_run(w.runs_dir)) {
+    config = xasprintf("%s/config.yaml", w.runs_dir);
+    is_run = tree_exists(config);
+    free(config);
+    if (is_run) {
         (void)err_set(&err, ERR_ARG, "%s is a run: name the folder that it is in",
                       w.runs_dir);
         return fail(&err, 2);

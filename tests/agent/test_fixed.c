@@ -52,6 +52,7 @@ static int try_open(struct player *p, const char *algorithm, const char *env,
 
     p->graph = graph_new();
     p->ops = algo_find(algorithm);
+    args.ops = p->ops;
     args.agents = agents;
     args.n_agents = n;
     args.self = self;

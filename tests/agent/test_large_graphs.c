@@ -1,7 +1,7 @@
 /* Graphs of very many nodes are read, planned, run and written in time proportional to
  * their size. The processor time is compared with that for a quarter of the nodes: a
  * quadratic algorithm takes sixteen times as long. */
-#include "agent/graph/lookup.h"
+#include "agent/graph/graph.h"
 #include "agent/saver/metagraph_export.h"
 #include "agent/saver/metagraph_import.h"
 #include "agent/session/session.h"

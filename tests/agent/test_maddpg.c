@@ -557,8 +557,11 @@ static int try_build(const char *config, struct space space, struct err *err)
     struct algo *algo = NULL;
     struct space agents[1] = {space};
     struct graph *g = graph_new();
-    const struct algo_args a = {
-        .graph = g, .config = &c.defaults, .agents = agents, .n_agents = 1};
+    const struct algo_args a = {.ops = algo_find("maddpg"),
+                                .graph = g,
+                                .config = &c.defaults,
+                                .agents = agents,
+                                .n_agents = 1};
     int r;
 
     agents[0].obs = args.obs;

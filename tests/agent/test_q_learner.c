@@ -62,6 +62,7 @@ static void make_central(struct run *r)
     struct err err;
 
     m->ops = algo_choose(c);
+    args.ops = m->ops;
     OK(m->ops->build(&m->algo, &args, &err), err);
     OK(session_new(&m->session, m->graph, &options, &err), err);
     OK(session_fix_layout(m->session, &err), err);

@@ -943,6 +943,7 @@ static int try_build(const char *config, struct space space, int other_symmetric
     ck_assert_msg(agent_config_from_text(&c, config, &err) == 0, "%s", err.msg);
     args.config = &c.defaults;
     ops = algo_find(c.defaults.algorithm);
+    args.ops = ops;
     r = ops->build(&algo, &args, &err);
     if (r == 0)
         ops->free(algo);

@@ -228,6 +228,13 @@ def test_a_removal_that_was_cut_off_is_finished_by_the_next(w):
     assert os.listdir(w.runs) == ["b"]
 
 
+def test_what_a_removal_has_left_in_a_study_goes_with_its_next_run(w):
+    w.brood("run", w.small(steps=200), "--name", "1-s1", "--runs-dir", w.runs / "study")
+    (w.runs / "study" / ".rm-2-s1-9" / "logs").mkdir(parents=True)
+    w.brood("rm", "study/1-s1")
+    assert os.listdir(w.runs / "study") == []
+
+
 def test_a_removal_under_way_is_left_alone(w):
     p = start_run(w, "a")  # who holds the lock, holds the folder
     (w.runs / "a").rename(w.runs / ".rm-a-1")

@@ -235,6 +235,13 @@ def test_what_cannot_be_replayed_is_told(w):
     assert everything(w.runs) == before
 
 
+def test_a_log_with_holes_is_replayed(w):
+    """A copy of a run may have holes where the log's bytes are zero."""
+    w.brood("run", config(w, "maddpg"), "--name", "a")
+    harness.copy_run(w.run_dir("a"), w.run_dir("b"))
+    replay(w, "b", "--to", "600")
+
+
 def test_an_interrupted_search_is_no_success(w):
     """Also when it has found the value, and plays to its round again."""
     w.brood("run", config(w, "maddpg", 2000), "--name", "a", "--set", "log.every_env_steps=20")

@@ -265,6 +265,23 @@ def test_rows_whose_file_was_never_finished_begin_again(w):
         assert lines[0] == header and int(lines[1].split(",")[0]) > start["from_checkpoint"]
 
 
+def test_rows_of_other_columns_are_refused_before_anything_is_removed(w):
+    w.brood("run", config(w), "--name", "run", "--set", "experience.keep=true", *until(1000))
+    run = w.run_dir("run")
+    progress = run / "metrics" / "progress.csv"
+    was = progress.read_text()
+    progress.write_text(was.replace("episode_length", "episode_len", 1))
+    with as_it_was(run):
+        _, err = resume(w, run, "--from", "500", code=1)
+    assert f"{progress} has other columns than this run; " in err, err
+    assert w.status("run")["state"] == "done"
+    shutil.rmtree(run / "metrics")
+    shutil.rmtree(run / "logs")
+    resume(w, run, "--from", "500")
+    lines = progress.read_text().splitlines()
+    assert lines[0] == was.splitlines()[0] and lines[1].startswith("600,"), lines
+
+
 def test_a_missing_or_damaged_log_is_refused(w):
     run, end = killed_run(w, "run", least_checkpoints=3)
     newest = harness.checkpoints(run)[-1]
@@ -367,9 +384,12 @@ def data_of(run, step, agent="agent_0"):
 
 def test_new_training_from_old_weights(w):
     w.brood("run", config(w), "--name", "old", *until(2000))
-    old = w.run_dir("old")
+    old, elsewhere = w.run_dir("old"), w.path / "me@host"
+    elsewhere.mkdir()
+    (elsewhere / "old").symlink_to(old)
     for i, (form, step) in enumerate((("old", 2000), ("old@1500", 1500), (old, 2000),
-                                      (f"{old}@500", 500))):
+                                      (f"{old}@500", 500), (elsewhere / "old", 2000),
+                                      (f"{elsewhere / 'old'}@500", 500))):
         w.brood("run", config(w), "--name", f"new{i}", "--init-from", form, *until(400))
         assert data_of(w.run_dir(f"new{i}"), 0) == data_of(old, step)
     for form, code, says in (("old@777", 3, "no checkpoint of step 777"),

@@ -435,6 +435,8 @@ def test_a_submitted_configuration_keeps_its_values_for_later_steps(w):
     also = ("--set", "defaults.discount={at: {0: 0.9, 1000: 0.99}}", "--seed", "5")
     w.brood("submit", file, "--name", "far", *also,
             env={"PATH": f"{bin}:{os.environ['PATH']}"})
+    lock = w.runs / ".jobs" / ".lock"  # of all who may write there
+    assert lock.stat().st_mode == (lock.parent / "far" / "config.yaml").stat().st_mode
     w.brood("run", w.runs / ".jobs" / "far" / "config.yaml", "--name", "far")
     w.brood("run", file, "--name", "here", *also)
     far, here = (event_changes(w.run_dir(name)) for name in ("far", "here"))

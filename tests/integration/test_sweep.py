@@ -149,6 +149,39 @@ def test_a_grid_has_its_own_trials_and_grows_by_seeds(w):
         err and err.count("\n") == 1, err
 
 
+def kill_at_the_end(run, after_end):
+    """Rewrite the journal of a run that is done as if its supervisor had been killed when its
+    last checkpoint was there: before its line `end`, or after it."""
+    journal = run / "journal"
+    *lines, end = journal.read_text().splitlines(keepends=True)
+    assert "event=end state=done" in end, end
+    killed = re.sub("state=done.*", "state=killed code=137 pid=%s signal=SIGKILL" %
+                    re.search(r" pid=(\d+)", end)[1], end)
+    journal.write_text("".join([*lines, *[end] * after_end, killed]))
+
+
+def test_a_supervisor_killed_at_the_very_end_is_no_endless_trial(w):
+    grid = "base: base.yaml\nsearch: {defaults.discount: [0.9, 0.95]}\n"
+    study = write(w, grid, "grid.yaml")
+    w.brood("sweep", study)
+    mode = (w.runs / "grid" / "base.yaml").stat().st_mode
+    assert (w.runs / "grid" / "study.lock").stat().st_mode == mode  # others may look at it
+    run, other = w.runs / "grid" / "1-s1", w.runs / "grid" / "2-s1"
+    for one, after_end in ((run, False), (other, True)):
+        kill_at_the_end(one, after_end)
+    assert w.status("grid/1-s1")["state"] == "killed"
+    assert w.status("grid/2-s1")["state"] == "done"
+    _, err = w.brood("sweep", study)
+    assert err.count("1-s1: done, 640 steps") == 1 and "2-s1: done" not in err, err
+    said = w.status("grid/1-s1")
+    assert said["state"] == "done" and said["exit_code"] == 0, said
+    assert said["env_steps"] == 640 and said["exact"], said
+    w.brood("wait", "grid/1-s1")
+    before = (run / "journal").read_bytes()
+    w.brood("resume", "grid/1-s1")
+    assert (run / "journal").read_bytes() == before
+
+
 def test_one_trial_may_be_stopped_and_one_may_fail(w):
     study = write(w, STUDY.replace("trials: 6", "trials: 2").replace("seeds: [1, 2]",
                                                                      "seeds: [1]"))

@@ -6,10 +6,24 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int disk_fails; /* fsync fails with EIO */
+
+/* Replaces that of the C library. */
+int fsync(int fd)
+{
+    if (!disk_fails)
+        return (int)syscall(SYS_fsync, fd);
+    errno = EIO;
+    return -1;
+}
 
 static struct temp_dir dir;
 static struct err err;
@@ -256,6 +270,28 @@ START_TEST(a_line_for_which_there_is_no_space_leaves_no_piece)
 }
 END_TEST
 
+/* A change that the disk does not take is refused, so that no resume may find it. */
+START_TEST(a_change_that_cannot_be_synced_leaves_no_line)
+{
+    const struct run_event change = {
+        .kind = RUN_EVENT_SET, .time = "T", .change = {.at = 5, .changes = "a=1"}};
+    struct journal *j = journal_new(path);
+    struct seen s = {0};
+
+    ck_assert_int_eq(journal_begin(j, &err), 0);
+    put_event(j, RUN_EVENT_READY, 1);
+    disk_fails = 1;
+    ck_assert_int_eq(journal_write(j, &change, &err), -EIO);
+    disk_fails = 0;
+    put_event(j, RUN_EVENT_READY, 9);
+    journal_close(j);
+    ck_assert_int_eq(journal_each(path, see, &s, &err), 0);
+    ck_assert_uint_eq(s.n, 2);
+    ck_assert_str_eq(s.names[1], "ready");
+    ck_assert_uint_eq(s.steps[1], 9);
+}
+END_TEST
+
 START_TEST(lines_wait_until_it_begins)
 {
     static const char cut[] = "2026-01-31T12:00:00.123Z step=3";
@@ -396,6 +432,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, reading_ends_when_told);
     tcase_add_test(tc, others_append_to_it);
     tcase_add_test(tc, a_line_for_which_there_is_no_space_leaves_no_piece);
+    tcase_add_test(tc, a_change_that_cannot_be_synced_leaves_no_line);
     tcase_add_test(tc, lines_wait_until_it_begins);
     tcase_add_test(tc, lines_come_as_they_are_written);
     tcase_add_test(tc, another_file_in_its_place_is_read_from_its_beginning);

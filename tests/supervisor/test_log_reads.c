@@ -1,7 +1,7 @@
 /* The columns of the experience log that a response to `configure` may declare as
  * read. */
 #include "common/msg/frame.h"
-#include "supervisor/rollout/log_reads.h"
+#include "supervisor/rollout/description.h"
 #include "tests/support/test_main.h"
 
 #include <string.h>

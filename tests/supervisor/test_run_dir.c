@@ -4,10 +4,31 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
+
+static int has_no_locks; /* the file system has none */
+
+/* Replaces that of the C library. */
+int fcntl(int fd, int cmd, ...)
+{
+    void *arg;
+    va_list ap;
+
+    va_start(ap, cmd);
+    arg = va_arg(ap, void *);
+    va_end(ap);
+    if (!has_no_locks || cmd != F_OFD_SETLK)
+        return (int)syscall(SYS_fcntl, fd, cmd, arg);
+    errno = ENOSYS;
+    return -1;
+}
 
 static struct temp_dir dir;
 static char runs[128];
@@ -57,12 +78,31 @@ END_TEST
 
 START_TEST(test_numbers)
 {
-    struct run_dir *one = create(NULL, 0), *two = create(NULL, 0);
+    struct run_dir *one = create(NULL, 0), *two = create(NULL, 0), *four;
+    char job[160];
 
     ck_assert_str_eq(run_dir_name(one), "base-1");
     ck_assert_str_eq(run_dir_name(two), "base-2");
+    (void)snprintf(job, sizeof(job), "%s/.jobs/base-3", runs);
+    ck_assert_int_eq(tree_make(job, NULL), 0); /* `brood submit` has promised that name */
+    four = create(NULL, 0);
+    ck_assert_str_eq(run_dir_name(four), "base-4");
     run_dir_free(one);
     run_dir_free(two);
+    run_dir_free(four);
+}
+END_TEST
+
+START_TEST(test_no_locks)
+{
+    struct run_dir *d = NULL;
+    struct err err = {0};
+
+    has_no_locks = 1;
+    ck_assert_int_eq(run_dir_create(&d, runs, "a", "base", 0, 0700, &err), -ENOSYS);
+    has_no_locks = 0;
+    ck_assert_ptr_nonnull(strstr(err.msg, "/a/lock: cannot lock"));
+    run_dir_free(create("a", 0)); /* nothing was left */
 }
 END_TEST
 
@@ -249,6 +289,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_what_is_in_it);
     tcase_add_test(tc, test_numbers);
+    tcase_add_test(tc, test_no_locks);
     tcase_add_test(tc, test_taken_name);
     tcase_add_test(tc, test_force_spares_what_is_no_run);
     tcase_add_loop_test(tc, test_bad_names, 0, 7);

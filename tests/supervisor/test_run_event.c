@@ -144,6 +144,16 @@ START_TEST(lines_are_read_back)
     ck_assert(back.end.code == -1 && back.end.pid == 12 && back.end.seconds == 2.5);
     ck_assert(back.end.episodes == MEMBER_NO_U64 && isnan(back.end.team_return));
     free(text);
+    e = process_event(RUN_EVENT_GIVE_UP, "agent_0", NULL);
+    e.process.mode = "frozen";
+    e.process.position = UINT64_C(1)
+                         << 63; /* after 2^31 writing requests (agent_mode.c) */
+    text = run_event_line(&e);
+    ck_assert_ptr_nonnull(strstr(text, " position=9223372036854775808"));
+    ck_assert_int_eq(journal_parse(text, &line), 0);
+    journal_to_event(&back, &line);
+    ck_assert_uint_eq(back.process.position, UINT64_C(1) << 63);
+    free(text);
     text = xstrdup("T step=1 event=of-a-later-build agent=a");
     ck_assert_int_eq(journal_parse(text, &line), 0);
     journal_to_event(&back, &line);

@@ -247,6 +247,7 @@ static void make_member(struct team *t, size_t i)
     m->ops = ops;
     if (t->args.share)
         args.share = join_group(t, i);
+    args.ops = ops;
     OK(ops->build(&m->algo, &args, &err), err);
     if (t->args.share)
         OK(share_set_memory(m->share, t->shared, TEAM_SHARED_BYTES, &err), err);
