@@ -89,7 +89,9 @@ static int fits(struct output x, int64_t width)
             (shape.rank == 2 && (shape.dim[1] < 0 || shape.dim[1] == width)));
 }
 
-static int check_tensor(struct output x, int64_t width, const char *what, struct err *err)
+/* wider: appended to the message about a tensor that is wider. */
+static int check_tensor(struct output x, int64_t width, const char *what,
+                        const char *wider, struct err *err)
 {
     const struct shape shape = output_shape(x);
     char name[1280];
@@ -97,9 +99,10 @@ static int check_tensor(struct output x, int64_t width, const char *what, struct
     if (fits(x, width))
         return 0;
     return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
-                      "%s %s, is %s %s; float32 (rows, %lld) expected here", what,
+                      "%s %s, is %s %s; float32 (rows, %lld) expected here%s", what,
                       output_name(x, name, sizeof(name)), dtype_name(output_dtype(x)),
-                      shape_text(&shape), (long long)width);
+                      shape_text(&shape), (long long)width,
+                      shape.rank == 2 && shape.dim[1] > width ? wider : "");
 }
 
 /* Two heads of two choices have as many combinations as choices; then only the name of
@@ -125,8 +128,10 @@ static int find_tensors(struct frozen *f, const struct algo_args *args, struct e
     if (f->is_of_combinations)
         f->width = combinations;
     if ((r = check_tensor(f->observation, self->obs, "the tensor for observations,",
+                          " (with settings.agent_id, a policy is also told which of "
+                          "its team it serves, and cannot be used here)",
                           err)) < 0 ||
-        (r = check_tensor(f->action, f->width, "the tensor of actions,", err)) < 0)
+        (r = check_tensor(f->action, f->width, "the tensor of actions,", "", err)) < 0)
         return r;
     if (f->is_scores ? choices_only(self) : !is_discrete)
         return 0;

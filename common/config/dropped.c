@@ -68,6 +68,8 @@ int loader_drop(const struct loader *l, struct yaml_node *map, const char *path,
         if (found++ == 0)
             at = *key;
         add_name(list, key->key, found == 1, found == n);
+        if (l->steps != NULL)
+            loader_drop_steps(l, path, key->key);
         yaml_remove(map, key);
     }
     if (n > 0) {

@@ -9,10 +9,17 @@
 #include "common/config/schema.h"
 #include "common/config/yaml_tree.h"
 
+/* The values of a file for later steps, sorted by step. */
+struct config_steps {
+    struct config_step *list; /* malloc'd */
+    size_t n;
+};
+
 struct loader {
     struct run_config *c;
     const struct yaml_node *root; /* the file, or the values to assign */
     const struct config_options *options;
+    struct config_steps *steps; /* of the file; NULL: none are read */
     int steps_given; /* checkpoint.every_env_steps was given and is not the default */
     int is_new;      /* read from a file, not values for an existing configuration */
     struct err *err;
@@ -48,12 +55,18 @@ int loader_extend(const char *path, struct yaml_node **root, struct arena *arena
 /* ---- steps.c ---- */
 
 /* Replaces each {at: {0: VALUE, ...}}, and each schedule of a number that is no ramp, by
- * its first value. *ret: the later values, sorted by step; free(), also on failure. They
- * point into the tree and its arena. */
+ * its first value. ret: the later values; free(ret->list), also on failure. They point
+ * into the tree and its arena. */
 int loader_take_steps(struct yaml_node *root, struct arena *tree,
-                      struct config_step **ret, size_t *ret_n, struct err *err);
+                      struct config_steps *ret, struct err *err);
+/* Replaces each value for a team by one for each member whose own section in `agents`,
+ * which has not been expanded, does not give the key. */
+void loader_expand_steps(const struct loader *l, const struct yaml_node *agents,
+                         const char *const *names, size_t n);
+/* Removes the values of the section's key and of the keys below it. */
+void loader_drop_steps(const struct loader *l, const char *section, const char *key);
 /* Checks these values against the complete configuration, and stores them there. */
-int loader_keep_steps(struct run_config *c, const struct config_step *steps, size_t n,
+int loader_keep_steps(struct run_config *c, const struct config_steps *all,
                       struct err *err);
 
 /* ---- assign.c ---- */
@@ -67,7 +80,7 @@ size_t config_expand_teams(const struct run_config *c, const char *const *set, s
 
 /* Checks that every key of the map `agents` is one of the n names or a team, and replaces
  * the sections of teams by sections of their members: the member's own, merged over the
- * team's. */
+ * team's. Does the same with the values for later steps. */
 int loader_expand_teams(const struct loader *l, struct yaml_node *agents,
                         const char *const *names, size_t n);
 /* Whether key[0..len) is the team of one of the names, and is not one of the names. */
@@ -79,8 +92,8 @@ int config_is_team(const char *key, size_t len, const char *const *names, size_t
 int loader_may_drop(const struct loader *l, const struct yaml_node *key);
 /* Removes from the map (NULL: none) the keys for which `is_used` returns 0, and reports
  * them in one line: "place: path: dropped a and b: WHY". If one of them cannot be
- * dropped, fails with "place: path: a is WHY". Leaves keys that the schema lacks to
- * schema_read. Returns the number of removed keys, or ERR_CONFIG. */
+ * dropped, fails with "place: path: a is WHY". Removes their values for later steps,
+ * too. Leaves keys that the schema lacks to schema_read. Returns the number of removed keys, or ERR_CONFIG. */
 int loader_drop(const struct loader *l, struct yaml_node *map, const char *path,
                 const struct schema *known,
                 int (*is_used)(const void *ctx, const char *key), const void *ctx,

@@ -642,8 +642,7 @@ static int load(struct loader *l)
 static int parse(struct run_config *c, struct arena *tree, const char *text, size_t len,
                  const char *name, const struct config_options *options, struct err *err)
 {
-    struct config_step *steps = NULL;
-    size_t n_steps = 0;
+    struct config_steps steps = {0};
     struct yaml_node *root;
     int rc = yaml_tree_parse(&root, tree, text, len, name, 1, err);
 
@@ -656,13 +655,17 @@ static int parse(struct run_config *c, struct arena *tree, const char *text, siz
         rc = yaml_fail(yaml_find(root, "extends"), "extends", err,
                        "not read here, expected a whole configuration");
     if (rc == 0 && options != NULL && options->extends)
-        rc = loader_take_steps(root, tree, &steps, &n_steps, err);
+        rc = loader_take_steps(root, tree, &steps, err);
     if (rc == 0)
-        rc = load(&(struct loader){
-            .c = c, .root = root, .options = options, .is_new = 1, .err = err});
+        rc = load(&(struct loader){.c = c,
+                                   .root = root,
+                                   .options = options,
+                                   .steps = &steps,
+                                   .is_new = 1,
+                                   .err = err});
     if (rc == 0)
-        rc = loader_keep_steps(c, steps, n_steps, err);
-    free(steps);
+        rc = loader_keep_steps(c, &steps, err);
+    free(steps.list);
     return rc;
 }
 

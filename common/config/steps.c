@@ -51,8 +51,7 @@ static const char *assignment(const char *path, const struct yaml_node *value,
 }
 
 struct taken {
-    struct config_step *list; /* malloc'd, sorted by their steps */
-    size_t n;
+    struct config_steps *to;
     struct arena *tree;
     struct err *err;
 };
@@ -63,14 +62,19 @@ struct stepped {
     const struct field *field; /* NULL: the key is unknown */
 };
 
-static void insert(struct taken *x, const struct config_step *step)
+static void insert(struct config_steps *to, const struct config_step *step)
 {
-    size_t i = x->n++;
+    size_t i = to->n++;
 
-    x->list = xreallocarray(x->list, x->n, sizeof(*x->list));
-    for (; i > 0 && x->list[i - 1].at > step->at; i--)
-        x->list[i] = x->list[i - 1];
-    x->list[i] = *step;
+    to->list = xreallocarray(to->list, to->n, sizeof(*to->list));
+    for (; i > 0 && to->list[i - 1].at > step->at; i--)
+        to->list[i] = to->list[i - 1];
+    to->list[i] = *step;
+}
+
+static int fail_many(const struct yaml_node *at, const char *path, struct err *err)
+{
+    return yaml_fail(at, path, err, "more than %d values at steps", RUN_CONFIG_MAX_STEPS);
 }
 
 /* Returns the value of a schedule at a step, as text. */
@@ -100,10 +104,9 @@ static int take_schedule(struct taken *x, const struct stepped *key,
     if (at == 0)
         at = staircase_next(key->field, r, 0);
     for (; at != 0 && at < end; at = staircase_next(key->field, r, at)) {
-        if (x->n >= RUN_CONFIG_MAX_STEPS)
-            return yaml_fail(value, key->path, x->err, "more than %d values at steps",
-                             RUN_CONFIG_MAX_STEPS);
-        insert(x,
+        if (x->to->n >= RUN_CONFIG_MAX_STEPS)
+            return fail_many(value, key->path, x->err);
+        insert(x->to,
                &(struct config_step){
                    at, arena_printf(x->tree, "%s=%s", key->path, value_at(x, key, r, at)),
                    whole, value});
@@ -125,8 +128,8 @@ static int take_value(struct taken *x, const struct stepped *key,
         if (at == 0)
             *first = *value;
         else
-            insert(x, &(struct config_step){at, assignment(key->path, value, x->tree),
-                                            NULL, value});
+            insert(x->to, &(struct config_step){at, assignment(key->path, value, x->tree),
+                                                NULL, value});
         return 0;
     }
     rc = staircase_read(key->field, value, key->path, &r, x->err);
@@ -216,63 +219,138 @@ static int visit(struct taken *x, struct yaml_node *map, const char *path,
 }
 
 int loader_take_steps(struct yaml_node *root, struct arena *tree,
-                      struct config_step **ret, size_t *ret_n, struct err *err)
+                      struct config_steps *ret, struct err *err)
 {
-    struct taken x = {.tree = tree, .err = err};
-    const int rc = visit(&x, root, "", &run_schema);
+    int rc;
 
-    *ret = x.list;
-    *ret_n = x.n;
+    *ret = (struct config_steps){0};
+    rc = visit(&(struct taken){ret, tree, err}, root, "", &run_schema);
+    if (rc == 0 && ret->n > RUN_CONFIG_MAX_STEPS)
+        rc = fail_many(ret->list[ret->n - 1].node, "", err);
     return rc;
+}
+
+/* ---- the agents and keys that the values are for ---- */
+
+/* Returns the part of an assignment behind "agents.SECTION", or NULL. */
+static const char *behind(const char *assignment, const char *section)
+{
+    static const char prefix[] = "agents.";
+    const char *key = assignment + sizeof(prefix) - 1;
+    const size_t len = strlen(section);
+
+    return strncmp(assignment, prefix, sizeof(prefix) - 1) == 0 &&
+                   strncmp(key, section, len) == 0 && (key[len] == '.' || key[len] == '=')
+               ? key + len
+               : NULL;
+}
+
+/* Whether a section gives the key of an assignment, or a key below it. rest: the
+ * assignment without the section's path. */
+static int gives(const struct yaml_node *section, const char *rest)
+{
+    const char *key = rest + (*rest == '.');
+    char *path = xasprintf("%.*s", (int)strcspn(key, "="), key);
+    const int is = section != NULL && !yaml_is_null(section) &&
+                   yaml_find_path(section, path) != NULL;
+
+    free(path);
+    return is;
+}
+
+/* Adds a value for a team to `to`, once for each member that does not give the key. */
+static void add_for_members(struct config_steps *to, const struct config_step *step,
+                            const struct loader *l, const struct yaml_node *agents,
+                            const char *team, const char *const *names, size_t n)
+{
+    struct arena *arena = &l->c->arena;
+    const char *rest = behind(step->set, team);
+
+    for (size_t i = 0; i < n; i++) {
+        struct config_step one = *step;
+
+        if (!config_is_team(team, strlen(team), &names[i], 1) ||
+            gives(yaml_find(agents, names[i]), rest))
+            continue;
+        one.set = arena_printf(arena, "agents.%s%s", names[i], rest);
+        if (step->schedule != NULL && *step->schedule != '\0')
+            one.schedule = arena_printf(arena, "agents.%s%s", names[i],
+                                        behind(step->schedule, team));
+        insert(to, &one);
+    }
+}
+
+void loader_expand_steps(const struct loader *l, const struct yaml_node *agents,
+                         const char *const *names, size_t n)
+{
+    struct config_steps all = {0};
+
+    for (size_t i = 0; i < l->steps->n; i++) {
+        const struct config_step *step = &l->steps->list[i];
+        const char *team = NULL;
+
+        for (size_t k = 0; k < agents->n; k++) {
+            const char *key = agents->child[k]->key;
+
+            if (behind(step->set, key) != NULL &&
+                config_is_team(key, strlen(key), names, n))
+                team = key;
+        }
+        if (team != NULL)
+            add_for_members(&all, step, l, agents, team, names, n);
+        else
+            insert(&all, step);
+    }
+    free(l->steps->list);
+    *l->steps = all;
+}
+
+void loader_drop_steps(const struct loader *l, const char *section, const char *key)
+{
+    char *path = xasprintf("%s.%s", section, key);
+    const size_t len = strlen(path);
+    size_t n = 0;
+
+    for (size_t i = 0; i < l->steps->n; i++) {
+        const struct config_step step = l->steps->list[i];
+
+        if (strncmp(step.set, path, len) != 0 ||
+            (step.set[len] != '.' && step.set[len] != '='))
+            l->steps->list[n++] = step;
+    }
+    l->steps->n = n;
+    free(path);
 }
 
 /* ---- applying the values to a configuration ---- */
 
-/* Adds the schedules that begin at one of n values. A schedule for a team is added once
- * for each member. */
+/* Adds the schedules that begin at one of n values. */
 static int add_schedules(const struct run_config *c, const struct config_step *steps,
                          size_t n, struct config_settings *ret, struct err *err)
 {
-    struct arena arena = ARENA_ZERO;
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        const char **all = NULL;
-        const size_t n_all =
-            steps[i].schedule != NULL && *steps[i].schedule != '\0'
-                ? config_expand_teams(c, &steps[i].schedule, 1, &arena, &all)
-                : 0;
+        struct config_setting one;
 
-        for (size_t k = 0; rc == 0 && k < n_all; k++) {
-            struct config_setting one;
-
-            rc = config_setting_parse(&one, c, all[k], err);
-            if (rc == 0)
-                config_settings_add(ret, &one);
-        }
+        if (steps[i].schedule == NULL || *steps[i].schedule == '\0')
+            continue;
+        rc = config_setting_parse(&one, c, steps[i].schedule, err);
+        if (rc == 0)
+            config_settings_add(ret, &one);
     }
-    arena_done(&arena);
     return rc;
 }
 
 /* Whether one of n values belongs to a schedule of this key. */
-static int is_scheduled(const struct run_config *c, const struct config_step *steps,
-                        size_t n, const char *path)
+static int is_scheduled(const struct config_step *steps, size_t n, const char *path)
 {
-    struct arena arena = ARENA_ZERO;
     const size_t len = strlen(path);
     int is = 0;
 
-    for (size_t i = 0; !is && i < n; i++) {
-        const char **all = NULL;
-        const size_t n_all = steps[i].schedule != NULL
-                                 ? config_expand_teams(c, &steps[i].set, 1, &arena, &all)
-                                 : 0;
-
-        for (size_t k = 0; k < n_all; k++)
-            is |= strncmp(all[k], path, len) == 0 && all[k][len] == '=';
-    }
-    arena_done(&arena);
+    for (size_t i = 0; !is && i < n; i++)
+        is = steps[i].schedule != NULL && strncmp(steps[i].set, path, len) == 0 &&
+             steps[i].set[len] == '=';
     return is;
 }
 
@@ -298,7 +376,7 @@ int run_config_step(struct run_config *c, const struct config_step *steps, size_
     for (size_t k = 0; k < changes.n; k++) {
         const struct config_setting one = config_setting_copy(&changes.list[k]);
 
-        if (is_scheduled(c, first, n_set, one.path))
+        if (is_scheduled(first, n_set, one.path))
             free(one.path);
         else
             config_settings_add(ret, &one);
@@ -441,9 +519,11 @@ static int check(const struct run_config *c, const struct config_step *steps, si
     return rc;
 }
 
-int loader_keep_steps(struct run_config *c, const struct config_step *steps, size_t n,
+int loader_keep_steps(struct run_config *c, const struct config_steps *all,
                       struct err *err)
 {
+    const struct config_step *steps = all->list;
+    const size_t n = all->n;
     struct config_step *kept;
     int rc;
 
@@ -454,9 +534,6 @@ int loader_keep_steps(struct run_config *c, const struct config_step *steps, siz
             return yaml_fail(steps[i].node, "", err,
                              "found a schedule, expected a number: without an "
                              "environment (env.id: none) there are no steps to follow");
-    if (n > RUN_CONFIG_MAX_STEPS)
-        return yaml_fail(steps[n - 1].node, "", err, "more than %d values at steps",
-                         RUN_CONFIG_MAX_STEPS);
     rc = check(c, steps, n, err);
     if (rc < 0)
         return rc;

@@ -96,6 +96,8 @@ int loader_expand_teams(const struct loader *l, struct yaml_node *agents,
             return rc;
         any = 1;
     }
+    if (any && l->steps != NULL)
+        loader_expand_steps(l, agents, names, n);
     for (size_t i = 0; i < n && any; i++) {
         struct yaml_node *section = section_of(l, agents, names[i]);
 

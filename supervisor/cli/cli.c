@@ -302,6 +302,10 @@ int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *o
             print_help(cli->command);
             return 0;
         }
+        if (c == OPT_RUNS_DIR && *optarg == '\0') {
+            *ret_exit = cli_usage(cli, "--runs-dir: expected a folder's path");
+            return 0;
+        }
         if (take_shared(cli, c))
             continue;
         for (int i = 0; own[i].name != NULL; i++)

@@ -8,6 +8,7 @@
 #include "supervisor/env/env.h"
 #include "supervisor/run/run_dir.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -62,15 +63,16 @@ static int begin(struct edit *e, struct err *err)
     return rc < 0 ? rc : write_text(e, err);
 }
 
+/* 0 also if the editor has removed the file. */
 static int is_edited(const struct edit *e)
 {
     struct wbuf now = {0};
-    int is_same = wbuf_read_file(&now, e->file, TEXT_MAX_BYTES, NULL) == 0 &&
-                  now.len == e->given.len &&
-                  (now.len == 0 || memcmp(now.data, e->given.data, now.len) == 0);
+    const int rc = wbuf_read_file(&now, e->file, TEXT_MAX_BYTES, NULL);
+    const int is_same = now.len == e->given.len &&
+                        (now.len == 0 || memcmp(now.data, e->given.data, now.len) == 0);
 
     wbuf_done(&now);
-    return !is_same;
+    return rc == 0 ? !is_same : rc != -ENOENT;
 }
 
 /* ---- one edit ---- */
@@ -144,13 +146,25 @@ static int give_up(const struct edit *e, const struct err *err)
 {
     const int code = cli_fail_run(e->cli, err);
 
-    if (is_edited(e))
+    if (is_edited(e) && err->code == ERR_NOT_FOUND && !err->from_peer)
+        (void)fprintf(stderr, "the text is kept in %s\n", e->file);
+    else if (is_edited(e))
         (void)fprintf(stderr,
                       "the text is kept: `brood edit %s --from %s` continues with it\n",
                       e->run, e->file);
     else
         (void)beneath_unlink(e->file);
     return code;
+}
+
+/* Removes the text that an earlier edit has kept and this one has applied. */
+static void remove_kept(const struct edit *e)
+{
+    const size_t len = strlen(e->run);
+
+    if (e->from != NULL && strncmp(e->from, e->run, len) == 0 &&
+        strncmp(e->from + len, "/edit-", 6) == 0)
+        (void)beneath_unlink(e->from);
 }
 
 static int edit(struct edit *e)
@@ -168,6 +182,7 @@ static int edit(struct edit *e)
     if (rc < 0)
         return give_up(e, &err);
     (void)beneath_unlink(e->file);
+    remove_kept(e);
     return CLI_DONE;
 }
 

@@ -113,6 +113,11 @@ struct msg_out *control_client_begin(struct control_client *c, const char *metho
     return control_client_begin_as(c, 1, method);
 }
 
+static int has_ended(struct err *err)
+{
+    return err_set(err, ERR_NOT_FOUND, "the run ended before it answered");
+}
+
 int control_client_send(struct control_client *c, struct err *err)
 {
     const uint8_t *frame;
@@ -124,6 +129,8 @@ int control_client_send(struct control_client *c, struct err *err)
 
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+            return has_ended(err);
         if (n < 0)
             return errno == EAGAIN ? no_answer(err) : err_errno(err, "asking the run");
         at += (size_t)n;
@@ -144,7 +151,7 @@ static int receive(struct control_client *c, int wait, struct err *err)
     if (n < 0 && errno == EAGAIN)
         return wait ? no_answer(err) : 0;
     if (n <= 0)
-        return err_set(err, ERR_NOT_FOUND, "the run ended before it answered");
+        return has_ended(err);
     c->len += (size_t)n;
     return 1;
 }

@@ -76,6 +76,11 @@ int renders_check(const struct run_config *c, struct err *err)
 
     if (kind == RENDER_NONE)
         return 0;
+    if (env_config_is_external(&c->env) && kind != RENDER_GIF)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "evaluation.render"),
+                          "found '%s', expected gif or none: an environment's own "
+                          "pictures are animated",
+                          suffixes[kind] + 1);
     rc = render_check_env(file_of(file, 0, kind), &c->env, &why);
     if (rc == 0)
         rc = render_check_machine(&why);

@@ -152,10 +152,22 @@ static int fail_live(const struct run_dir *d, pid_t holder, pid_t keeper, struct
                    (int)holder, text);
 }
 
+/* As read_pids; a new holder writes its pid shortly after it has taken the lock. */
+static pid_t wait_for_pids(int fd, pid_t *ret_keeper)
+{
+    pid_t pid = read_pids(fd, ret_keeper);
+
+    for (int ms = 0; pid == 0 && ms < WRITTEN_WITHIN_MS; ms++) {
+        (void)poll(NULL, 0, 1);
+        pid = read_pids(fd, ret_keeper);
+    }
+    return pid;
+}
+
 static int refuse(const struct run_dir *d, int fd, struct err *err)
 {
     pid_t keeper = 0;
-    const pid_t holder = read_pids(fd, &keeper);
+    const pid_t holder = wait_for_pids(fd, &keeper);
 
     return fail_live(d, holder, keeper, err);
 }
@@ -176,10 +188,8 @@ int run_dir_pids(const char *path, pid_t *ret_pid, pid_t *ret_keeper)
 
     *ret_pid = *ret_keeper = 0;
     is_held = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-    for (int ms = 0; fd >= 0 && (*ret_pid = read_pids(fd, ret_keeper)) == 0 && is_held &&
-                     ms < WRITTEN_WITHIN_MS;
-         ms++)
-        (void)poll(NULL, 0, 1);
+    if (fd >= 0)
+        *ret_pid = is_held ? wait_for_pids(fd, ret_keeper) : read_pids(fd, ret_keeper);
     if (fd >= 0)
         (void)close(fd);
     free(file);
@@ -779,6 +789,21 @@ static char *find_numbered(const char *runs_dir, const char *base)
     return newest;
 }
 
+static int fail_no_run(const char *runs_dir, const char *run, struct err *err)
+{
+    char *study = xasprintf("%s/%s/study.yaml", runs_dir, run);
+    struct stat st;
+
+    if (strchr(run, '/') == NULL && stat(study, &st) == 0)
+        (void)err_set(err, ERR_NOT_FOUND,
+                      "%s in %s is a study: expected one of its runs, %s/RUN", run,
+                      runs_dir, run);
+    else
+        (void)err_set(err, ERR_NOT_FOUND, "there is no run %s in %s", run, runs_dir);
+    free(study);
+    return ERR_NOT_FOUND;
+}
+
 /* A name takes precedence over a path, both over a path below runs_dir, and all over the
  * newest run of a numbered name. */
 static int find_named(const char *runs_dir, const char *run, char **ret, struct err *err)
@@ -806,7 +831,7 @@ static int find_named(const char *runs_dir, const char *run, char **ret, struct 
         }
     }
     if (rc == ERR_NOT_FOUND)
-        (void)err_set(err, ERR_NOT_FOUND, "there is no run %s in %s", run, runs_dir);
+        rc = fail_no_run(runs_dir, run, err);
     *ret = path;
     return rc;
 }

@@ -4,13 +4,16 @@
  * fails, because no command can find its files any more. With args->rescue, its last
  * checkpoint is written into a new run in that folder, with the configuration, the journal
  * and the experience log, whose descriptor is still open, so that `brood resume` can
- * continue it. */
+ * continue it; and with the tags and the provenance. */
 #include "supervisor/run/training_internal.h"
 
+#include "common/ckpt/atomic_file.h"
 #include "common/log/log.h"
 
 #include <stdio.h>
 #include <string.h>
+
+enum { TEXT_MAX_BYTES = 1 << 20 };
 
 /* Creates a run of the same name, or of that name with a number. */
 static int make_rescue(struct training *t, struct err *err)
@@ -46,12 +49,45 @@ static void begin_rescue(struct training *t)
                        run_dir_file(t->rescue, "experience"));
 }
 
+/* Reads a file of the run directory. If that fails, `text` remains: the file may have been
+ * deleted just before the directory. */
+static void read_text(const struct training *t, const char *name, struct wbuf *text)
+{
+    struct wbuf now = {0};
+
+    if (wbuf_read_file(&now, run_dir_file(t->args->dir, name), TEXT_MAX_BYTES, NULL) <
+        0) {
+        wbuf_done(&now);
+        return;
+    }
+    wbuf_done(text);
+    *text = now;
+}
+
+static void write_text(struct training *t, const char *name, struct wbuf *text)
+{
+    struct err err = {0};
+
+    if (t->rescue != NULL && text->len > 0 &&
+        atomic_file_write(run_dir_file(t->rescue, name), text->data, text->len, 1, &err) <
+            0)
+        log_warn("%s", err.msg);
+    wbuf_done(text);
+}
+
 void training_check_dir(struct training *t)
 {
     const char *path = run_dir_path(t->args->dir);
 
-    if (t->is_deleted || !run_dir_is_deleted(t->args->dir))
+    if (t->is_deleted)
         return;
+    if (!run_dir_is_deleted(t->args->dir)) {
+        if (t->args->rescue != NULL)
+            read_text(t, "tags", &t->tags);
+        if (t->args->rescue != NULL && t->provenance.len == 0)
+            read_text(t, "provenance", &t->provenance);
+        return;
+    }
     t->is_deleted = 1;
     begin_rescue(t);
     training_event(t, DELETED);
@@ -105,6 +141,8 @@ void training_end_rescue(struct training *t)
     if (t->rescue != NULL &&
         journal_copy(t->journal, run_dir_file(t->rescue, "journal"), &err) < 0)
         log_warn("%s", err.msg);
+    write_text(t, "tags", &t->tags);
+    write_text(t, "provenance", &t->provenance);
     run_dir_free(t->rescue);
     t->rescue = NULL;
 }

@@ -3,6 +3,7 @@
 #ifndef SUPERVISOR_RUN_TRAINING_INTERNAL_H
 #define SUPERVISOR_RUN_TRAINING_INTERNAL_H
 
+#include "common/wire/cursor.h"
 #include "supervisor/env/env_host.h"
 #include "supervisor/metrics/sinks.h"
 #include "supervisor/node/cluster.h"
@@ -105,8 +106,9 @@ struct training {
 
     /* The run directory was deleted (training_deleted.c). */
     int is_deleted;
-    struct run_dir *rescue; /* the new run's; NULL: there is none */
-    int64_t rescued_step;   /* of the newest checkpoint there; -1: none */
+    struct run_dir *rescue;       /* the new run's; NULL: there is none */
+    struct wbuf tags, provenance; /* with args->rescue: these files, as they were last */
+    int64_t rescued_step;         /* of the newest checkpoint there; -1: none */
 
     /* Whether the run will end with the bytes of an undisturbed run. */
     int committed; /* a resume is committed (always 1 in a new run): before that, nothing

@@ -181,12 +181,10 @@ static int check_memory(const struct training *t, const struct run_config *wante
 static int check_render(const struct training *t, const struct run_config *wanted,
                         struct err *err)
 {
-    struct err why = {0};
-
     if (wanted->evaluation.render == t->wanted.evaluation.render)
         return 0;
-    if (renders_check(wanted, &why) < 0)
-        return err_set(err, ERR_CONFIG, "evaluation.render: %s", why.msg);
+    if (renders_check(wanted, err) < 0)
+        return ERR_CONFIG;
     if (wanted->evaluation.render != RENDER_NONE && !t->draws_env &&
         env_config_is_external(&wanted->env))
         return err_set(err, ERR_CONFIG,

@@ -961,17 +961,17 @@ START_TEST(values_may_change_at_steps)
     ck_assert(c.defaults.discount == 0.9 && c.agents[1].discount == 0.9);
     ck_assert(c.agents[2].discount == 0.5 && c.evaluation.every_env_steps == 0);
     ck_assert(c.agents[0].optimizer.learning_rate.from == 0.01);
-    ck_assert_uint_eq(c.n_steps, 6 - 1);
+    ck_assert_uint_eq(c.n_steps, 7);
     ck_assert_uint_eq(c.steps[0].at, 700);
     run_config_copy(&copy, &c);
     ck_assert_uint_eq(copy.n_steps, 0);
     ck_assert_int_eq(run_config_step(&copy, c.steps, c.n_steps, &i, &changes, &err), 0);
-    ck_assert(i == 1 && changes.n == 3 && copy.agents[1].optimizer.learning_rate.to == 0);
+    ck_assert(i == 3 && changes.n == 3 && copy.agents[1].optimizer.learning_rate.to == 0);
     ck_assert_int_eq(run_config_step(&copy, c.steps, c.n_steps, &i, &changes, &err), 0);
-    ck_assert(i == 3 && copy.agents[0].discount == 0.95 &&
+    ck_assert(i == 5 && copy.agents[0].discount == 0.95 &&
               copy.agents[2].discount == 0.6);
     ck_assert_int_eq(run_config_step(&copy, c.steps, c.n_steps, &i, &changes, &err), 0);
-    ck_assert(i == 5 && copy.agents[0].discount == 0.99 &&
+    ck_assert(i == 7 && copy.agents[0].discount == 0.99 &&
               copy.agents[2].discount == 0.6);
     ck_assert_int_eq(copy.evaluation.every_env_steps, 100);
     config_settings_done(&changes);
@@ -1048,7 +1048,7 @@ START_TEST(numbers_that_are_no_ramps_move_in_steps)
     assert_steps(&c, "defaults.discount", 0, 2, "11:0.900989011 21:0.901888112");
     assert_steps(&c, "defaults.discount", 98, 9, "991:0.989100899 1001:0.99");
     assert_steps(&c, "defaults.memory_limit", 0, 9, "1:1536K 2:2M");
-    assert_steps(&c, "agents.agent.discount", 0, 9, "70:0.35 72:0.36 74:0.37 75:0.25");
+    assert_steps(&c, "agents.agent_2.discount", 0, 9, "70:0.35 72:0.36 74:0.37 75:0.25");
     ck_assert_str_eq(c.steps[0].set, "experience.update_every=18");
     ck_assert_str_eq(c.steps[0].schedule, "experience.update_every=20 to 10 over 5");
     run_config_done(&c);
@@ -1059,6 +1059,76 @@ START_TEST(numbers_that_are_no_ramps_move_in_steps)
                      ERR_CONFIG);
     ck_assert_str_eq(err.msg, "f.yaml:3: found a schedule, expected a number: without an "
                               "environment (env.id: none) there are no steps to follow");
+}
+END_TEST
+
+START_TEST(a_members_own_value_overrides_its_teams_at_steps)
+{
+    static const char text[] =
+        "env: {id: simple_spread}\n"
+        "agents:\n"
+        "  agent_2: {polyak: {at: {0: 0.1, 300: 0.2}}, optimizer: {beta1: 0.5}}\n"
+        "  agent:\n"
+        "    polyak: {at: {0: 0.01, 300: 0.5, 400: 0.6}}\n"
+        "    optimizer: {learning_rate: {at: {0: 0.1, 300: 0.2}}}\n"
+        "    discount: 0.5 to 0.6 over 2\n"
+        "  agent_1: {polyak: 0.3, discount: 0.7, optimizer: {learning_rate: 1}}\n";
+    struct run_config c;
+
+    ck_assert_msg(parse_new(&c, text) == 0, "%s", err.msg);
+    ck_assert_uint_eq(c.n_steps, 9);
+    assert_steps(&c, "agents.agent_0.polyak", 0, 9, "300:0.5 400:0.6");
+    assert_steps(&c, "agents.agent_2.polyak", 0, 9, "300:0.2");
+    assert_steps(&c, "agents.agent_0.optimizer.learning_rate", 0, 9, "300:0.2");
+    assert_steps(&c, "agents.agent_2.optimizer.learning_rate", 0, 9, "300:0.2");
+    assert_steps(&c, "agents.agent_0.discount", 0, 9, "1:0.55 2:0.6");
+    assert_steps(&c, "agents.agent_2.discount", 0, 9, "1:0.55 2:0.6");
+    ck_assert_str_eq(c.steps[2].schedule, "");
+    ck_assert_str_eq(c.steps[0].schedule, "agents.agent_0.discount=0.5 to 0.6 over 2");
+    run_config_done(&c);
+}
+END_TEST
+
+/* A key without effect is dropped with its values for later steps. */
+START_TEST(keys_are_dropped_with_their_steps)
+{
+    static const struct {
+        const char *text, *set, *lines;
+        size_t n_steps; /* that are kept */
+    } cases[] = {
+        {"experience: {priority: {beta: {at: {0: 0.4, 500: 0.9}}}}\n"
+         "defaults: {algorithm: mappo, discount: {at: {0: 0.9, 500: 0.8}}}\n",
+         "defaults.polyak=0.1",
+         "experience: dropped priority: not used by mappo, which learns from the newest "
+         "rows of every copy\n",
+         1},
+        {"agents:\n"
+         "  agent: {algorithm: ippo, settings: {gae: {at: {0: 0.9, 300: 0.8}}}}\n"
+         "  agent_0: {algorithm: ddpg}\n",
+         "defaults.polyak=0.1",
+         "agents.agent_0.settings: dropped gae: no setting of ddpg\n", 2},
+        {"defaults: {algorithm: iql, settings: {epsilon: {at: {0: 0.5, 500: 0.1}}}}\n",
+         "defaults.algorithm=maddpg",
+         "defaults.settings: dropped epsilon: no setting of maddpg\n", 0},
+    };
+    char *lines = NULL, *text = xasprintf(ENV "%s", cases[_i].text);
+    size_t len = 0;
+    FILE *f = open_memstream(&lines, &len);
+    const struct config_options options = {.env_names = three_agents,
+                                           .extends = 1,
+                                           .set = &cases[_i].set,
+                                           .n_set = 1,
+                                           .dropped = keep_line,
+                                           .dropped_ctx = f};
+    struct run_config c;
+
+    ck_assert_msg(parse_with(&c, text, &options) == 0, "%s", err.msg);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_str_eq(lines, cases[_i].lines);
+    ck_assert_uint_eq(c.n_steps, cases[_i].n_steps);
+    run_config_done(&c);
+    free(lines);
+    free(text);
 }
 END_TEST
 
@@ -1275,6 +1345,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_values_of_a_step_take_effect_together);
     tcase_add_test(tc, numbers_that_are_no_ramps_move_in_steps);
     tcase_add_test(tc, schedules_are_given_to_live_runs);
+    tcase_add_test(tc, a_members_own_value_overrides_its_teams_at_steps);
+    tcase_add_loop_test(tc, keys_are_dropped_with_their_steps, 0, 3);
     tcase_add_loop_test(tc, wrong_steps_name_their_line, 0,
                         sizeof(wrong_steps) / sizeof(wrong_steps[0]));
     tcase_add_test(tc, values_are_set_on_the_command_line);

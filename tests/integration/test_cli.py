@@ -56,7 +56,7 @@ def test_elements_of_lists_are_set_by_their_index(w):
 
 def test_wrong_usage_is_one_line_and_code_2(w):
     for args in (["fly"], ["run"], ["run", "--wings", "x.yaml"], ["check"],
-                 ["eval", "--episodes", "many"], ["version", "please"],
+                 ["runs", "--runs-dir", ""], ["eval", "--episodes", "many"], ["version", "please"],
                  ["run", "--seeds", "", "x.yaml"], ["run", "--seeds", ",", "x.yaml"]):
         out, err = w.brood(*args, code=2)
         assert out == "" and len(err.splitlines()) == 1, (args, out, err)

@@ -299,6 +299,11 @@ def test_a_directory_that_is_deleted_at_the_end(w):
 def test_a_deleted_directory_is_rescued(w):
     for name, options in (("plain", []), ("again", ["--set", "env.copies=8"])):
         p = begin(w, name, "--rescue", w.path / "rescue", *options)
+        w.brood("tag", name, "keep", "--note", "why")
+        last = harness.checkpoints(w.run_dir(name))[-1]
+        harness.wait_until("two checkpoints: the run has looked at its files", lambda:
+                           len([s for s in harness.checkpoints(w.run_dir(name)) if s > last]) > 1)
+        provenance = (w.run_dir(name) / "provenance").read_text()
         delete(w.run_dir(name))
         assert p.wait(timeout=harness.DEADLINE_S) == FAILED, p.log.read_text()
         log = p.log.read_text()
@@ -307,6 +312,8 @@ def test_a_deleted_directory_is_rescued(w):
         assert found, log
         run = w.path / "rescue" / name
         assert found.group(2) == str(run) and not w.run_dir(name).exists(), log
+        assert (run / "tags").read_text() == "tag: keep\nnote: why\n"
+        assert (run / "provenance").read_text() == provenance
         kept = harness.checkpoints(run)
         assert kept[-1] == int(found.group(1)), (kept, log)
         status = w.status(run)

@@ -138,7 +138,7 @@ def test_a_live_run_is_told_too(w):
     harness.wait_until("a checkpoint", lambda: p.poll() is not None or
                        harness.checkpoints(run)[-1:] > [0])
     _, err = w.brood("set", run, "evaluation.render=svg", code=2)
-    assert "evaluation.render: two_step cannot be drawn" in err and err.count("\n") == 1, err
+    assert "set: evaluation.render: two_step cannot be drawn" in err and err.count("\n") == 1, err
     w.brood("stop", run)
     p.wait(timeout=harness.DEADLINE_S)
     last = harness.checkpoints(run)[-1]
@@ -190,6 +190,10 @@ def test_an_environment_that_draws_itself_is_shown(w):
     examples = harness.SOURCE / "tests" / "examples"
     (w.path / "lamp.py").write_text(LAMP.format(examples=str(examples)))
     bridge = harness.SOURCE / "scripts" / "pettingzoo_bridge.py"
+    file = config(w, f"{{command: [/usr/bin/python3, {bridge}, 'lamp.py:Lamp'], copies: 4}}")
+    err = w.brood("check", file, "--set", "evaluation.render=jsonl", code=2)[1]
+    assert ("evaluation.render: found 'jsonl', expected gif or none: an environment's own "
+            "pictures are animated") in err and err.count("evaluation.render: ") == 1, err
     for kind in ("Lamp", "Dark"):
         file = config(w, f"{{command: [/usr/bin/python3, {bridge}, 'lamp.py:{kind}'], "
                          "copies: 4, processes: 2}")

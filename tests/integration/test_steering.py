@@ -186,8 +186,14 @@ def test_no_edited_text_is_lost(w):
     harness.wait_until("the change", lambda: journal(run, "changed"))
     changed = journal(run, "changed")[0]
     assert "polyak=0.02" in changed and "discount=0.9" in changed, changed
-    assert kept_texts(run) == [text]
-    end(p, run)
+    assert not kept_texts(run)
+    _, err = w.brood("edit", run, code=1, env={"EDITOR": "rm"})
+    assert "the text is kept" not in err, err
+    _, err = w.brood("edit", run, code=3, env={
+        "EDITOR": f"sh -c 'sed -i s/polyak:.*/polyak:\\ 0.03/ $1; {harness.BROOD} stop {run}' sh"})
+    assert "the run ended before it answered" in err, err
+    assert err.endswith(f"the text is kept in {kept_texts(run)[0]}\n"), err
+    p.wait(timeout=harness.DEADLINE_S)
 
 
 def test_a_wrong_text_is_edited_again_on_a_terminal(w):

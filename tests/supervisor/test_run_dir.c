@@ -199,6 +199,14 @@ START_TEST(test_find)
     ck_assert_str_eq(found, path);
     free(found);
     ck_assert_int_eq(run_dir_find(runs, "c", &found, &err), ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.msg, "there is no run c in "));
+    (void)snprintf(path, sizeof(path), "%s/study", runs);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof(path), "%s/study/study.yaml", runs);
+    ck_assert_int_eq(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
+    ck_assert_int_eq(run_dir_find(runs, "study", &found, &err), ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(
+        strstr(err.msg, " is a study: expected one of its runs, study/RUN"));
     ck_assert_int_eq(utimensat(AT_FDCWD, run_dir_file(b, "lock"), times, 0), 0);
     ck_assert_int_eq(run_dir_find(runs, NULL, &found, &err), 0);
     ck_assert_str_eq(found, run_dir_path(a));
