@@ -1,11 +1,14 @@
 /* `brood wait`: waits until a run is over. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/run_facts.h"
+#include "supervisor/cli/submitted.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+enum { JOB_EVERY_MS = 1000 }; /* Slurm is asked */
 
 /* Waits until the run in directory `path` is over, and returns the run's exit code. */
 static int wait_for_end(const char *path)
@@ -23,6 +26,22 @@ static int wait_for_end(const char *path)
     return code;
 }
 
+/* Finds the run; if it was submitted and has no directory yet, as soon as it has one. */
+static int await_directory(const struct cli *cli, const char *name, char **ret,
+                           struct err *err)
+{
+    struct submitted job;
+    int rc;
+
+    while ((rc = run_dir_find(cli->runs_dir, name, ret, err)) < 0) {
+        if (name == NULL || !submitted_find(&job, cli->runs_dir, name) ||
+            !submitted_is_live(&job))
+            break;
+        (void)poll(NULL, 0, JOB_EVERY_MS);
+    }
+    return rc;
+}
+
 static int run_wait(struct cli *cli, int argc, char **argv)
 {
     struct run_facts facts = {0};
@@ -35,7 +54,7 @@ static int run_wait(struct cli *cli, int argc, char **argv)
         return code;
     if (cli_one_argument(cli, argc, argv, "run", &name) != 0)
         return CLI_USAGE;
-    if (run_dir_find(cli->runs_dir, name, &path, &err) < 0)
+    if (await_directory(cli, name, &path, &err) < 0)
         return cli_fail_run(cli, &err);
     if (run_record_exit_code(path, &has_end) < 0 && run_dir_denied(path, &err) < 0) {
         code = cli_fail_run(cli, &err);
@@ -58,10 +77,11 @@ const struct command cmd_wait = {
     .name = "wait",
     .arguments = "[RUN]",
     .summary = "Wait until a run is over and return its exit code",
-    .help = "\nReturns at once if the run is over already. The exit code is 137 if "
-            "supervisor\n"
-            "and keeper were killed, and 3 if there is no such run, or if it belongs to\n"
-            "another user and there is no permission to see it.\n"
-            "\nexample: brood wait simple_spread-1 && brood eval simple_spread-1\n",
+    .help =
+        "\nReturns at once if the run is over already; waits for the job of one that\n"
+        "was submitted and has not begun. The exit code is 137 if supervisor and\n"
+        "keeper were killed, and 3 if there is no such run, or if it belongs to\n"
+        "another user and there is no permission to see it.\n"
+        "\nexample: brood wait simple_spread-1 && brood eval simple_spread-1\n",
     .run = run_wait,
 };

@@ -457,6 +457,20 @@ def test_submissions_at_once_have_names_of_their_own(w, rig):
 
 
 @slurm_rig.on_slurm
+def test_a_submitted_run_is_waited_for(w, rig):
+    """From before it begins. One whose job is cancelled then is no run."""
+    file = w.small(steps=400)
+    for name, command, code in (("later", ("scontrol", "release"), 0),
+                                ("never", ("scancel",), 3)):
+        out, _ = w.brood("submit", "--json", file, "--name", name, "--", "--hold")
+        p = w.start("wait", name)
+        assert "waiting" in w.brood("status", name)[0]
+        assert p.poll() is None, p.log.read_text()
+        rig.run(*command, harness.json_lines(out)[0]["job"])
+        assert p.wait(timeout=harness.DEADLINE_S) == code, p.log.read_text()
+
+
+@slurm_rig.on_slurm
 def test_submit_refuses_in_one_line(w, rig):
 
     def refused(code, *args, **more):
