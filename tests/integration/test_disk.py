@@ -57,14 +57,16 @@ def small_disk(w, *args, prepare="true"):
 
 
 def fill(disk):
-    """Fill the disk completely, even while files are being deleted."""
+    """Fill the disk completely, even while files are being deleted. How much there was."""
     with open(disk / "filler", "ab", buffering=0) as f:
+        before = f.tell()
         for size in (1 << 16, 1 << 12, 1):
             try:
                 while True:
                     f.write(bytes(size))
             except OSError:
                 pass
+        return f.tell() - before
 
 
 @contextlib.contextmanager
@@ -76,8 +78,10 @@ def full_disk(w):
         harness.wait_until("checkpoints", lambda: len(harness.checkpoints(disk / "full")) >= 2)
 
         def is_full():
-            fill(disk)
-            return "waits for space" in p.log.read_text()
+            """And stays so: no checkpoint is being written or removed."""
+            return fill(disk) == 0 and all(n.isdigit() for n in os.listdir(folder)) and \
+                len(harness.checkpoints(disk / "full")) <= 2 and \
+                "waits for space" in p.log.read_text()
         harness.wait_until("a full disk", is_full)
         assert "No space left on device" in p.log.read_text(), p.log.read_text()
         assert p.poll() is None
