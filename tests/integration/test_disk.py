@@ -10,12 +10,13 @@ import tempfile
 
 import harness
 
+INTERVAL = 500
 CONFIG = """
 run: {{name: disk, seed: 1, env_steps: {steps}}}
 env: {{id: simple_spread, copies: 4, params: {{agents: 2}}}}
 experience: {{capacity: 1000, batch_size: 32, warmup: 200, update_every: 20}}
 evaluation: {{every_env_steps: 0, episodes: 4}}
-checkpoint: {{every_env_steps: 500, max_to_keep: 2}}
+checkpoint: {{every_env_steps: {interval}, max_to_keep: 2}}
 log: {{every_env_steps: 200}}
 defaults:
   actor: {{hidden: [16, 16]}}
@@ -24,7 +25,7 @@ defaults:
 
 
 def config(w, steps):
-    return w.write(f"disk-{steps}.yaml", CONFIG.format(steps=steps))
+    return w.write(f"disk-{steps}.yaml", CONFIG.format(steps=steps, interval=INTERVAL))
 
 
 def outcome(run, steps):
@@ -69,6 +70,12 @@ def fill(disk):
         return f.tell() - before
 
 
+def is_filled(disk, folder):
+    """Fill the disk; whether it stays full: no checkpoint is being written or removed."""
+    return fill(disk) == 0 and len(os.listdir(folder)) <= 2 and \
+        all(name.isdigit() for name in os.listdir(folder))
+
+
 @contextlib.contextmanager
 def full_disk(w):
     """An endless run that waits for disk space, its disk, and its checkpoints so far."""
@@ -77,12 +84,8 @@ def full_disk(w):
         folder = disk / "full" / "checkpoints"
         harness.wait_until("checkpoints", lambda: len(harness.checkpoints(disk / "full")) >= 2)
 
-        def is_full():
-            """And stays so: no checkpoint is being written or removed."""
-            return fill(disk) == 0 and all(n.isdigit() for n in os.listdir(folder)) and \
-                len(harness.checkpoints(disk / "full")) <= 2 and \
-                "waits for space" in p.log.read_text()
-        harness.wait_until("a full disk", is_full)
+        harness.wait_until("a full disk", lambda: is_filled(disk, folder) and
+                           "waits for space" in p.log.read_text())
         assert "No space left on device" in p.log.read_text(), p.log.read_text()
         assert p.poll() is None
         kept = harness.checkpoints(disk / "full")
@@ -222,9 +225,10 @@ def test_a_checkpoint_without_space_is_tried_again(w):
 
 
 def pause_unsaved(w, name, disk):
-    """Pauses at a step that has no checkpoint."""
+    """Pauses at a step that has no checkpoint, and gets none by itself."""
     def paused():
-        if harness.pause(w, name) not in harness.checkpoints(disk, "moved"):
+        step = harness.pause(w, name)
+        if step % INTERVAL != 0 and step not in harness.checkpoints(disk, "moved"):
             return True
         w.brood("continue", name)
         return False
@@ -241,7 +245,7 @@ def test_a_run_without_its_last_checkpoint_has_failed(w):
         harness.wait_until("a newer one", lambda:
                            harness.checkpoints(disk, "moved")[-1] > begun)
         pause_unsaved(w, "late", disk)
-        fill(disk)
+        harness.wait_until("a full disk", lambda: is_filled(disk, disk / "moved"))
         _, err = w.brood("checkpoint", "late", code=1)
         assert "No space left" in err, err
         (disk / "filler").unlink()
@@ -249,7 +253,7 @@ def test_a_run_without_its_last_checkpoint_has_failed(w):
         assert harness.checkpoints(disk, "moved")[-1] == at
         w.brood("continue", "late")
         pause_unsaved(w, "late", disk)
-        fill(disk)
+        harness.wait_until("a full disk", lambda: is_filled(disk, disk / "moved"))
         _, err = w.brood("stop", "late", code=1)
         assert "the last checkpoint, of step " in err and "No space left" in err, err
         assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
