@@ -32,8 +32,8 @@ struct json { /* all-zero is empty; private */
 };
 
 void json_done(struct json *j);
-void json_begin(
-    struct json *j); /* for the next value: clears the text, keeps the memory */
+/* For the next value: clears the text, keeps the memory. */
+void json_begin(struct json *j);
 void json_object(struct json *j);
 void json_array(struct json *j);
 void json_close(struct json *j); /* closes the innermost object or array */

@@ -35,8 +35,7 @@ static uint32_t suspect(const struct agent *a)
 void agent_note_death(struct agent *a)
 {
     a->death = (struct agent_death){.in = agent_public_state(a), .request = suspect(a)};
-    if (a->state == PROC_CONFIGURING || a->state == PROC_REPLAYING ||
-        a->state == PROC_BUSY || a->state == PROC_COMMITTING)
+    if (proc_state_is_asked(a->state) || a->state == PROC_COMMITTING)
         agent_name_awaited(a, a->death.task, sizeof(a->death.task));
 }
 

@@ -107,8 +107,7 @@ static int is_temporary_error(const struct agent *a)
 
 static void handle_response(struct agent *a)
 {
-    const int is_awaited = a->state == PROC_CONFIGURING || a->state == PROC_REPLAYING ||
-                           a->state == PROC_BUSY;
+    const int is_awaited = proc_state_is_asked(a->state);
     char name[96];
     struct err err;
 

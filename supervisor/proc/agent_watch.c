@@ -26,8 +26,7 @@ void agent_note_sign_of_life(struct agent *a)
 
 static int must_answer(const struct agent *a)
 {
-    return (a->state == PROC_STARTING || a->state == PROC_CONFIGURING ||
-            a->state == PROC_REPLAYING || a->state == PROC_BUSY) &&
+    return (a->state == PROC_STARTING || proc_state_is_asked(a->state)) &&
            a->link->is_running;
 }
 

@@ -222,6 +222,11 @@ int proc_state_is_serving(enum proc_state state)
     return state >= PROC_STARTING && state <= PROC_COMMITTING;
 }
 
+int proc_state_is_asked(enum proc_state state)
+{
+    return state == PROC_CONFIGURING || state == PROC_REPLAYING || state == PROC_BUSY;
+}
+
 const char *proc_state_name(enum proc_state state)
 {
     static const char *const names[PROC_STATE_COUNT] = {

@@ -70,6 +70,8 @@ struct proc_step proc_fsm_step(enum proc_state state, enum proc_event event);
 
 /* Whether messages from the process are handled (it was not killed or told to exit). */
 int proc_state_is_serving(enum proc_state state);
+/* Whether the process has been sent a request that it has not answered. */
+int proc_state_is_asked(enum proc_state state);
 const char *proc_state_name(enum proc_state state);
 const char *proc_event_name(enum proc_event event);
 

@@ -33,7 +33,7 @@ struct choosing {
 /* A live run renames the folder of a checkpoint before it removes what is in it. */
 static int is_gone(const struct choosing *c)
 {
-    char *path = xasprintf("%s/%" PRIu64, c->dir, c->newest);
+    char *path = checkpoint_path(c->dir, "", c->newest);
     const int ret = c->step == NULL && c->newest != UINT64_MAX && !tree_exists(path);
 
     free(path);
@@ -72,7 +72,7 @@ static int is_folder(int dir, const char *name)
 /* A checkpoint has one folder for each agent. */
 static int read_agents(struct weights *w, struct err *err)
 {
-    char *path = xasprintf("%s/%" PRIu64, w->dir, w->step);
+    char *path = checkpoint_path(w->dir, "", w->step);
     DIR *d = opendir(path);
     int rc = d != NULL ? 0 : err_errno(err, "%s", path);
 
