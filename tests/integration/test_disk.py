@@ -24,8 +24,12 @@ defaults:
 """
 
 
+def config_text(steps):
+    return CONFIG.format(steps=steps, interval=INTERVAL)
+
+
 def config(w, steps):
-    return w.write(f"disk-{steps}.yaml", CONFIG.format(steps=steps, interval=INTERVAL))
+    return w.write(f"disk-{steps}.yaml", config_text(steps))
 
 
 def outcome(run, steps):

@@ -9,14 +9,14 @@ import signal
 import stat
 
 import harness
-from test_disk import CONFIG, outcome
+from test_disk import config_text, outcome
 
 NOBODY = 65534
 NOT_THERE, USAGE, FAILED, STOPPED = 3, 2, 1, 4
 
 
 def config(w, steps=harness.FOREVER, more=""):
-    return w.write("files.yaml", CONFIG.format(steps=steps) + more)
+    return w.write("files.yaml", config_text(steps) + more)
 
 
 def begin(w, name, *options, n_checkpoints=2, **more):
@@ -375,7 +375,7 @@ def ignored_signals(pid):
 def test_environment_programs_have_the_usual_signals(w):
     program = w.write("env.sh", "sleep 600\ntrue\n")  # Python ignores it by itself
     text = re.sub("(?m)^env: .*$", f"env: {{command: [sh, {program}]}}",
-                  CONFIG.format(steps=harness.FOREVER))
+                  config_text(harness.FOREVER))
     p = w.start("run", w.write("slow.yaml", text), "--name", "slow")
 
     def env_of_run():
