@@ -1,5 +1,6 @@
 """Networks between the supervisor and the nodes of a run: a relay (tests/support/relay.c) that
-delays or damages what it carries, and network namespaces with links that go down.
+delays or damages what it carries, and network namespaces with links that go down, or that lose,
+delay and reorder packets (tests/support/wire.c).
 
 Namespaces have no names: each lasts as long as a process in it, the holder, whose standard
 input is a pipe of the test. So nothing is left, however the test ends."""
@@ -13,7 +14,7 @@ import threading
 import harness
 from test_cluster import nodes_of
 
-RELAY = harness.BUILD / "tests" / "support" / "relay"
+SUPPORT = harness.BUILD / "tests" / "support"
 SUPERVISOR = "10.77.255.1"  # in its namespace; node i has 10.77.i.2
 CAPTURE = """
 import socket, sys
@@ -49,24 +50,16 @@ def node_processes(among):
     return [node for node in map(harness.supervisor_of, keepers) if node is not None]
 
 
-class Relay:
-    """A relay that nodes connect to in place of the supervisor."""
+class Simulated:
+    """A program that simulates a network, and obeys commands (tests/support/simulated.h)."""
 
-    def __init__(self, w, seed=1):
-        target = w.path / "relay.target"
-        self.p = attach(w, subprocess.Popen([RELAY, target], stdin=subprocess.PIPE, text=True,
-                                            stdout=subprocess.PIPE), "relay")
-        self.address = self.p.stdout.readline().split()[1]
+    def __init__(self, w, name, *args, seed):
+        self.p = attach(w, subprocess.Popen([SUPPORT / name, *args], stdin=subprocess.PIPE,
+                                            text=True, stdout=subprocess.PIPE), name)
+        self.first = self.p.stdout.readline().split()
         self.lines = []
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
+        threading.Thread(target=self.read, daemon=True).start()
         self.say(f"seed {seed}")
-        # What the supervisor starts: brood node --connect ADDRESS ...
-        self.launcher = script(w, "through-relay", f"""\
-echo "$4" > {target}.$$ && mv {target}.$$ {target}
-brood=$1; shift 4
-exec "$brood" node --connect {self.address} "$@"
-""")
 
     def read(self):
         for line in self.p.stdout:
@@ -79,12 +72,31 @@ exec "$brood" node --connect {self.address} "$@"
     def count(self, what):
         return sum(line.split()[0] == what for line in list(self.lines))
 
-    def carried(self):
-        """(bytes from the nodes, bytes to them, connections) so far."""
+    def counts(self):
+        """The numbers of its answer to `count`."""
         before = self.count("count")
         self.say("count")
-        harness.wait_until("the relay", lambda: self.count("count") > before)
+        harness.wait_until("the counts", lambda: self.count("count") > before)
         return tuple(map(int, [x for x in self.lines if x.startswith("count")][-1].split()[1:]))
+
+
+class Relay(Simulated):
+    """A relay that nodes connect to in place of the supervisor."""
+
+    def __init__(self, w, seed=1):
+        target = w.path / "relay.target"
+        super().__init__(w, "relay", target, seed=seed)
+        self.address = self.first[1]
+        # What the supervisor starts: brood node --connect ADDRESS ...
+        self.launcher = script(w, "through-relay", f"""\
+echo "$4" > {target}.$$ && mv {target}.$$ {target}
+brood=$1; shift 4
+exec "$brood" node --connect {self.address} "$@"
+""")
+
+    def carried(self):
+        """(bytes from the nodes, bytes to them, connections) so far."""
+        return self.counts()
 
     def cluster(self, nodes, more=""):
         return ("--set", f"cluster={{launcher: command, nodes: {nodes}, listen: 127.0.0.1, "
@@ -92,17 +104,23 @@ exec "$brood" node --connect {self.address} "$@"
 
 
 class Machines:
-    """A namespace for the supervisor and one for each node, with a link between them. It
-    raises Skip where this cannot be had."""
+    """A namespace for the supervisor and one for each node, with a link between them: a pair of
+    veth devices, or with has_wires a simulated one that obeys commands. It raises Skip where
+    this cannot be had."""
 
-    def __init__(self, w, n):
+    def __init__(self, w, n, has_wires=False, seed=1):
         for program in ("ip", "nsenter", "unshare"):
             if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin"):
                 raise harness.Skip(f"there is no {program}")
         if os.geteuid() != 0:
             raise harness.Skip("network namespaces need root")
+        if has_wires and not os.path.exists("/dev/net/tun"):
+            raise harness.Skip("there is no /dev/net/tun")
         self.w = w
         self.own, *self.nodes = [self.hold() for _ in range(n + 1)]
+        self.wires = [Simulated(w, "wire", self.path(self.own), f"node{i}", self.path(node),
+                                "eth0", seed=seed + i)
+                      for i, node in enumerate(self.nodes) if has_wires]
         self.inside(self.own, "ip", "link", "set", "lo", "up")
         self.inside(self.own, "ip", "address", "add", f"{SUPERVISOR}/32", "dev", "lo")
         for i, node in enumerate(self.nodes):
@@ -138,19 +156,22 @@ exec nsenter --net=$ns "$@"
         subprocess.run(["nsenter", f"--net={self.path(holder)}", *command], check=True)
 
     def connect(self, i, node):
-        a, b = f"10.77.{i}.1", f"10.77.{i}.2"
-        self.inside(self.own, "ip", "link", "add", f"node{i}", "type", "veth", "peer", "name",
-                    "eth0", "netns", str(node.pid))
-        self.inside(self.own, "ip", "address", "add", f"{a}/24", "dev", f"node{i}")
-        self.inside(self.own, "ip", "link", "set", f"node{i}", "up")
+        if not self.wires:
+            self.inside(self.own, "ip", "link", "add", f"node{i}", "type", "veth", "peer", "name",
+                        "eth0", "netns", str(node.pid))
+        self.inside(self.own, "ip", "address", "add", f"10.77.{i}.1/24", "dev", f"node{i}")
+        self.link(i, True)
         self.inside(node, "ip", "link", "set", "lo", "up")
-        self.inside(node, "ip", "address", "add", f"{b}/24", "dev", "eth0")
-        self.inside(node, "ip", "link", "set", "eth0", "up")
-        self.inside(node, "ip", "route", "add", "default", "via", a)
+        self.inside(node, "ip", "address", "add", f"10.77.{i}.2/24", "dev", "eth0")
+        self.plug(i)
 
     def link(self, i, up):
         """On the supervisor's side: packets are lost, and nobody is told."""
         self.inside(self.own, "ip", "link", "set", f"node{i}", "up" if up else "down")
+
+    def plug(self, i):
+        self.inside(self.nodes[i], "ip", "link", "set", "eth0", "up")
+        self.inside(self.nodes[i], "ip", "route", "replace", "default", "via", f"10.77.{i}.1")
 
     def unplug(self, i):
         """On the node's side, which has no network from then on, and knows it."""
@@ -170,15 +191,16 @@ exec nsenter --net=$ns "$@"
         return None
 
     def inhabitants(self):
-        """The processes in these namespaces, but for those that hold them."""
+        """The processes in these namespaces, but for those that hold and join them."""
         holders = [self.own, *self.nodes]
+        own = {p.pid for p in (*holders, *(wire.p for wire in self.wires))}
         spaces = {os.readlink(self.path(h)) for h in holders}
         found = set()
         for entry in os.scandir("/proc"):
             with contextlib.suppress(OSError):
                 if entry.name.isdigit() and os.readlink(f"{entry.path}/ns/net") in spaces:
                     found.add(int(entry.name))
-        return found - {h.pid for h in holders}
+        return found - own
 
     def assert_empty(self):
         harness.wait_until("empty namespaces", lambda: not self.inhabitants())

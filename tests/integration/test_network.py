@@ -255,6 +255,22 @@ def test_a_machine_that_does_not_come_back(w):
     net.assert_empty()
 
 
+def test_packets_that_are_lost_late_or_out_of_order(w):
+    """5 % lost, 50 ms there and back, a tenth of them early; silence is longer than any of TCP's
+    pauses here."""
+    net, file = Machines(w, 2, has_wires=True), w.small(steps=400, evaluate=200, checkpoint=200)
+    for wire in net.wires:
+        wire.say("lose 50", "delay 25000", "reorder 100")
+    w.brood("run", file, "--name", "here")
+    w.brood("run", file, "--name", "there", *net.cluster(), prefix=net.prefix)
+    harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
+    for wire in net.wires:
+        carried, lost_, early = wire.counts()
+        assert min(carried, lost_, early) > 0, (carried, lost_, early)
+        print(f"# {carried} packets carried, {lost_} lost, {early} out of order")
+    net.assert_empty()
+
+
 def packets(w, net, name, file, more=""):
     """What a capture has of the link of node 0."""
     capture, found = net.capture(0)

@@ -1,9 +1,10 @@
 """Faults of all kinds at random moments, also several at once: agents, nodes, launchers, links,
-Slurm's daemons and jobs, and the supervisor. The bytes are those of a calm run, and nothing is
-left behind.
+disks, Slurm's daemons and jobs, and the supervisor. The bytes are those of a calm run, and
+nothing is left behind.
 
 BROOD_KILLS sets how many, BROOD_FAULT_SEED which: tests/bench/node_faults.py is the long form.
 """
+import collections
 import contextlib
 import os
 import random
@@ -12,20 +13,21 @@ import time
 
 import harness
 import slurm_rig
-from network import Relay, node_processes
+from network import Machines, Relay, node_processes, script
 from test_cluster import KEEP_NODES, PATIENT, agents_on, end_of_all, trained
 from test_network import INTERVAL, forever
 from test_slurm import cluster as slurm_cluster, nodes_of, sruns_of
 
 KILLS = int(os.environ.get("BROOD_KILLS", 6 if harness.SANITIZED else 12))
 SEED = int(os.environ.get("BROOD_FAULT_SEED", 1))
+EACH = KILLS // 20  # of each kind, at least
 NODES, SILENCE_S = 3, 2
 
 
 class Run:
-    """A run on nodes. often, seldom: the faults."""
+    """A run on nodes. often, seldom: the faults; done: how many there were of each."""
 
-    def __init__(self, w, *cluster):
+    def __init__(self, w, *cluster, prefix=()):
         self.w, self.draw = w, random.Random(SEED)
         self.run = w.run_dir("faulty")
         self.file = forever(w)
@@ -33,8 +35,9 @@ class Run:
                      "--set", "run.on_supervisor_death=resume")
         self.often = [self.agent, self.node, self.stopped_node, self.launcher]
         self.seldom = [self.supervisor, self.stopped_supervisor, self.keeper]
-        self.seen = set()
-        self.p = w.start("run", self.file, "--name", "faulty", *self.args, *cluster)
+        self.seen, self.done = set(), collections.Counter()
+        self.prefix = prefix
+        self.p = w.start("run", self.file, "--name", "faulty", *self.args, *cluster, prefix=prefix)
         self.resumes = self.checkpoint = 0
         self.settle()
 
@@ -57,47 +60,57 @@ class Run:
         end_of_all(self.seen)
         self.checkpoint = self.newest()
         self.resumes += 1
-        self.p = self.w.start("resume", self.run)
+        self.p = self.w.start("resume", self.run, prefix=self.prefix)
 
-    def strike(self, what, pids, *signums):
+    def strike(self, pids, *signums):
         if pids:
             harness.kill(self.draw.choice(sorted(pids)), self.draw.choice(signums))
-        return what if pids else None
+        return bool(pids)
 
-    # ---- the faults: what was done, or None ----
+    # ---- the faults: whether there was one ----
 
     def agent(self):
         agents = [pid for node in self.parts()[1] for pid in agents_on(node).values()]
-        return self.strike("agent", agents, signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV)
+        return self.strike(agents, signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV)
 
     def node(self):
-        return self.strike("node", self.parts()[1], signal.SIGKILL, signal.SIGTERM)
+        return self.strike(self.parts()[1], signal.SIGKILL, signal.SIGTERM)
 
     def stopped_node(self):
-        return self.strike("stopped node", self.parts()[1], signal.SIGSTOP)
+        return self.strike(self.parts()[1], signal.SIGSTOP)
 
     def launcher(self):
-        return self.strike("launcher", self.parts()[0], signal.SIGKILL, signal.SIGTERM)
+        return self.strike(self.parts()[0], signal.SIGKILL, signal.SIGTERM)
 
     def supervisor(self):
         pid = harness.supervisor_of(self.p.pid)
-        return self.strike("supervisor", [pid] if pid else [], signal.SIGKILL)
+        return self.strike([pid] if pid else [], signal.SIGKILL)
 
     def stopped_supervisor(self):
         pid = harness.supervisor_of(self.p.pid)
         harness.kill(pid or 1 << 22, signal.SIGSTOP)
         time.sleep(self.draw.choice((0.3, 2 * SILENCE_S)))
         harness.kill(pid or 1 << 22, signal.SIGCONT)
-        return "stopped supervisor"
+        return True
 
     def keeper(self):
         self.parts()
         harness.kill_and_wait(self.p.pid)
-        return "keeper"
+        return True
+
+    def kinds(self):
+        """The faults to choose from: towards the end, those of which there were too few."""
+        few = [f for f in self.often + self.seldom for _ in range(self.done[f.__name__], EACH)]
+        return few if self.done.total() + len(few) >= KILLS else self.often * 2 + self.seldom
 
     def one(self):
+        """Try one. Returns its name, or None if it found nothing to strike."""
         time.sleep(self.draw.random() / 2)
-        return self.draw.choice(self.often * 2 + self.seldom)()
+        fault = self.draw.choice(self.kinds())
+        if not fault():
+            return None
+        self.done[fault.__name__] += 1
+        return fault.__name__
 
     def finish(self):
         self.settle()
@@ -110,16 +123,13 @@ class Run:
         return steps
 
 
-class RunThroughRelay(Run):
-    """Its launchers stay in front of their nodes."""
+class RunWithLaunchers(Run):
+    """A script is the launcher, and stays in front of its node."""
 
-    def __init__(self, w):
-        self.relay = Relay(w, seed=SEED)
-        text = self.relay.launcher.read_text().replace("exec ", "")
-        self.relay.launcher.write_text(text)
-        super().__init__(w, *self.relay.cluster(NODES, f", silence: {SILENCE_S}s{KEEP_NODES}"))
-        self.often += [self.cut, self.flip]
-        self.seldom += [self.stall]
+    def __init__(self, w, launcher, *cluster, prefix=()):
+        self.launched = str(launcher)
+        launcher.write_text(launcher.read_text().replace("exec ", ""))
+        super().__init__(w, *cluster, prefix=prefix)
 
     def parts(self):
         """(launchers, nodes) of the moment, in any order."""
@@ -127,23 +137,87 @@ class RunThroughRelay(Run):
         self.seen |= members
         launchers = [pid for pid, seen in harness.children(
             harness.supervisor_of(self.p.pid) or 0).items()
-            if str(self.relay.launcher) in seen[2] and seen[0] != "Z"]
+            if self.launched in seen[2] and seen[0] != "Z"]
         return launchers, node_processes(members)
+
+
+class RunThroughRelay(RunWithLaunchers):
+    def __init__(self, w):
+        self.relay = Relay(w, seed=SEED)
+        super().__init__(w, self.relay.launcher,
+                         *self.relay.cluster(NODES, f", silence: {SILENCE_S}s{KEEP_NODES}"))
+        self.often += [self.cut, self.flip]
+        self.seldom += [self.stall]
 
     def cut(self):
         self.relay.say(f"cut {self.draw.choice((100, 3000, 100_000))}")
-        return "cut"
+        return True
 
     def flip(self):
         self.relay.say(f"flip {self.draw.choice((100, 3000, 100_000))}")
-        return "flip"
+        return True
 
     def stall(self):
         """Longer than the silence, or not."""
         self.relay.say("stall 1")
         time.sleep(self.draw.choice((0.3, 2 * SILENCE_S)))
         self.relay.say("stall 0")
-        return "stall"
+        return True
+
+
+class RunOnMachines(RunWithLaunchers):
+    """Each node is in a network namespace, with a small disk of its own. It is given up when its
+    link is gone or its disk is full; a resumed run begins with all of them."""
+
+    def __init__(self, w):
+        self.net = Machines(w, NODES, has_wires=True, seed=SEED)
+        (w.path / "disk").mkdir()
+        with_disk = script(w, "with-disk", f"""\
+unshare -m sh -c 'mount -t tmpfs -o size=128m brood "$0" && TMPDIR=$0 exec "$@"' \\
+    {w.path / "disk"} "$@"
+""")
+        self.net.launcher.write_text(self.net.launcher.read_text().replace(
+            '"$@"', f'{with_disk} "$@"'))
+        super().__init__(w, self.net.launcher,
+                         *self.net.cluster(f", silence: {SILENCE_S}s{KEEP_NODES}"),
+                         prefix=self.net.prefix)
+        self.often += [self.bad_link, self.link_down]
+        self.seldom += [self.unplug, self.full_disk]
+
+    def resume(self):
+        for i in range(NODES):
+            self.net.plug(i)
+        super().resume()
+
+    def bad_link(self):
+        """Packets are lost, late and early; or no longer."""
+        self.draw.choice(self.net.wires).say(*self.draw.choice((
+            ("lose 50", "delay 25000", "reorder 100"), ("lose 200", "delay 0", "reorder 500"),
+            ("lose 0", "delay 0", "reorder 0"))))
+        return True
+
+    def link_down(self):
+        """Longer than the silence, or not."""
+        i = self.draw.randrange(NODES)
+        self.net.link(i, False)
+        time.sleep(self.draw.choice((0.3, 2 * SILENCE_S)))
+        self.net.link(i, True)
+        return True
+
+    def unplug(self):
+        self.net.unplug(self.draw.randrange(NODES))
+        return True
+
+    def full_disk(self):
+        """Fills the disk of a node until there is no more space on it."""
+        nodes = self.parts()[1]
+        if not nodes:
+            return False
+        place = f"/proc/{self.draw.choice(sorted(nodes))}/root{self.w.path}/disk/filler"
+        with contextlib.suppress(OSError), open(place, "wb", buffering=0) as f:
+            while True:
+                f.write(bytes(1 << 20))
+        return True
 
 
 class RunOnSlurm(Run):
@@ -166,7 +240,7 @@ class RunOnSlurm(Run):
         found = sruns_of(self.p.pid)
         for pid in self.draw.choice(found) if found else ():
             harness.kill(pid)
-        return "both processes of an srun" if found else None
+        return bool(found)
 
     def job(self):
         """As a scheduler does that needs its machine."""
@@ -175,7 +249,7 @@ class RunOnSlurm(Run):
             signal_it = self.draw.choice(([], ["--signal=TERM", "--full"]))
             with contextlib.suppress(AssertionError):   # it has ended meanwhile
                 self.rig.run("scancel", *signal_it, self.draw.choice(jobs))
-        return "job" if jobs else None
+        return bool(jobs)
 
     def slurmd(self):
         """And perhaps a node, while there is none."""
@@ -185,15 +259,13 @@ class RunOnSlurm(Run):
             self.node()
         time.sleep(self.draw.choice((0.3, 2 * SILENCE_S)))
         self.rig.start_slurmd(machine)
-        return "slurmd"
+        return True
 
 
 def endure(w, r):
-    done = {}
-    while sum(done.values()) < KILLS:
-        if what := r.one():
-            done[what] = done.get(what, 0) + 1
-            print(f"# {sum(done.values())}: {what}, checkpoint {r.newest()}", flush=True)
+    while r.done.total() < KILLS:
+        if fault := r.one():
+            print(f"# {r.done.total()}: {fault}, checkpoint {r.newest()}", flush=True)
         # Not always: then the next one comes while this one is being mended.
         if r.draw.random() < 2 / 3:
             r.settle()
@@ -202,11 +274,17 @@ def endure(w, r):
     w.brood("run", r.file, "--name", "calm", *r.args, "--set", f"run.env_steps={steps}")
     harness.assert_same_files(trained(w.run_dir("calm")), trained(r.run))
     print(f"# seed {SEED}, {steps} steps, {r.resumes} times resumed, {len(r.seen)} processes "
-          f"seen: {done}")
+          f"seen: {dict(r.done)}")
 
 
 def test_random_faults(w):
     endure(w, RunThroughRelay(w))
+
+
+def test_random_faults_on_machines(w):
+    r = RunOnMachines(w)
+    endure(w, r)
+    r.net.assert_empty()
 
 
 @slurm_rig.on_slurm

@@ -23,6 +23,7 @@
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/net/listener.h"
+#include "tests/support/simulated.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -34,7 +35,6 @@
 #include <sys/prctl.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -67,31 +67,9 @@ struct pair {
 
 static struct pair pairs[MAX_PAIRS];
 static const char *target;
-static uint64_t random_state = 1, delay_ns, carried[2], n_connections;
+static uint64_t delay_ns, carried[2], n_connections;
 static uint64_t cut_in = UINT64_MAX, flip_in = UINT64_MAX; /* bytes until the event */
 static int is_shredding, is_stalled;
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static uint64_t draw(uint64_t below)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return below > 0 ? random_state % below : 0;
-}
-
-static void say(const char *text)
-{
-    (void)printf("%s\n", text);
-    (void)fflush(stdout);
-}
 
 /* ---- connections ---- */
 
@@ -155,10 +133,10 @@ static void take_connection(int listening)
 static void hold(struct way *w, const uint8_t *data, size_t len)
 {
     struct chunk *c = xmalloc(sizeof(*c) + len);
-    uint64_t due = now_ns() + delay_ns;
+    uint64_t due = simulated_now_ns() + delay_ns;
 
-    if (is_shredding && draw(4) == 0)
-        due += draw(SHRED_HOLD_US) * 1000;
+    if (is_shredding && simulated_draw(4) == 0)
+        due += simulated_draw(SHRED_HOLD_US) * 1000;
     w->due_ns = due > w->due_ns ? due : w->due_ns;
     c->due_ns = w->due_ns;
     c->from = 0;
@@ -189,8 +167,8 @@ static void take_bytes(struct pair *p, int i)
     size_t most = sizeof(data), at;
     ssize_t n;
 
-    if (is_shredding && draw(8) > 0)
-        most = 1 + draw(SHRED_BYTES);
+    if (is_shredding && simulated_draw(8) > 0)
+        most = 1 + simulated_draw(SHRED_BYTES);
     n = recv(p->fd[i], data, most, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -200,13 +178,13 @@ static void take_bytes(struct pair *p, int i)
     }
     carried[i] += (uint64_t)n;
     if (comes_now(&flip_in, (size_t)n, &at)) {
-        data[at] ^= (uint8_t)(1u << draw(8));
-        say("flip");
+        data[at] ^= (uint8_t)(1u << simulated_draw(8));
+        simulated_print("flip");
     }
     if (comes_now(&cut_in, (size_t)n, &at)) {
         (void)send(p->fd[!i], data, at, MSG_NOSIGNAL | MSG_DONTWAIT);
         end_pair(p);
-        say("cut");
+        simulated_print("cut");
         return;
     }
     hold(&p->way[i], data, (size_t)n);
@@ -220,7 +198,7 @@ static uint64_t give_bytes(struct pair *p, int i)
     ssize_t n;
 
     while ((c = STAILQ_FIRST(&w->held)) != NULL) {
-        if (c->due_ns > now_ns())
+        if (c->due_ns > simulated_now_ns())
             return c->due_ns;
         n = send(p->fd[!i], c->data + c->from, c->len, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -244,52 +222,26 @@ static uint64_t give_bytes(struct pair *p, int i)
 
 /* ---- commands ---- */
 
-static void obey(const char *line)
+static void obey(const char *word, uint64_t n)
 {
-    unsigned long long n = 0;
-    char word[16] = "", text[100];
+    char text[100];
 
-    if (sscanf(line, "%15s %llu", word, &n) < 1)
-        return;
-    if (strcmp(word, "seed") == 0)
-        random_state = n * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    else if (strcmp(word, "delay") == 0)
+    if (strcmp(word, "delay") == 0)
         delay_ns = n * 1000;
     else if (strcmp(word, "shred") == 0)
         is_shredding = n != 0;
     else if (strcmp(word, "cut") == 0)
-        cut_in = draw(n);
+        cut_in = simulated_draw(n);
     else if (strcmp(word, "flip") == 0)
-        flip_in = draw(n);
+        flip_in = simulated_draw(n);
     else if (strcmp(word, "stall") == 0)
         is_stalled = n != 0;
     if (strcmp(word, "count") == 0) {
         (void)snprintf(text, sizeof(text), "count %llu %llu %llu",
                        (unsigned long long)carried[0], (unsigned long long)carried[1],
                        (unsigned long long)n_connections);
-        say(text);
+        simulated_print(text);
     }
-}
-
-/* Returns 0 at the end of standard input. */
-static int take_commands(void)
-{
-    static char text[1000];
-    static size_t len;
-    const ssize_t n = read(STDIN_FILENO, text + len, sizeof(text) - 1 - len);
-    char *line = text, *end;
-
-    if (n <= 0)
-        return 0;
-    len += (size_t)n;
-    text[len] = '\0';
-    for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        *end = '\0';
-        obey(line);
-    }
-    len -= (size_t)(line - text);
-    memmove(text, line, len);
-    return 1;
 }
 
 /* ---- the loop ---- */
@@ -317,7 +269,7 @@ static void watch_pair(struct polled *w, struct pair *p)
         w->fds[w->n] = (struct pollfd){.fd = p->fd[i]};
         if (!in->is_over && in->held_bytes < MAX_HELD_BYTES)
             w->fds[w->n].events |= POLLIN;
-        if (next != NULL && next->due_ns <= now_ns())
+        if (next != NULL && next->due_ns <= simulated_now_ns())
             w->fds[w->n].events |= POLLOUT;
         if (w->fds[w->n].events == 0)
             /* an error on this descriptor would make poll return at once, again and
@@ -325,21 +277,6 @@ static void watch_pair(struct polled *w, struct pair *p)
             w->fds[w->n].fd = -1;
         w->n++;
     }
-}
-
-static void wait_for_any(struct polled *w)
-{
-    struct timespec t = {0};
-    uint64_t now;
-
-    if (w->due_ns > 0) {
-        now = now_ns();
-        now = w->due_ns > now ? w->due_ns - now : 0;
-        t.tv_sec = (time_t)(now / 1000000000u);
-        t.tv_nsec = (long)(now % 1000000000u);
-    }
-    if (ppoll(w->fds, w->n, w->due_ns > 0 ? &t : NULL, NULL) < 0)
-        CHECK(errno == EINTR);
 }
 
 static int turn(struct polled *w, int listening)
@@ -351,14 +288,14 @@ static int turn(struct polled *w, int listening)
     for (struct pair *p = pairs; p < pairs + MAX_PAIRS && !is_stalled; p++)
         if (p->fd[0] >= 0)
             watch_pair(w, p);
-    wait_for_any(w);
+    simulated_poll(w->fds, w->n, w->due_ns);
     if (w->fds[1].revents != 0 && !is_stalled)
         take_connection(listening);
     for (nfds_t k = 2; k < w->n; k++)
         if (w->fds[k].revents & (POLLIN | POLLHUP | POLLERR) && w->of[k]->fd[0] >= 0 &&
             w->fds[k].events & POLLIN)
             take_bytes(w->of[k], w->fds[k].fd == w->of[k]->fd[1]);
-    return w->fds[0].revents == 0 || take_commands();
+    return w->fds[0].revents == 0 || simulated_commands(obey);
 }
 
 int main(int argc, char **argv)
@@ -381,7 +318,7 @@ int main(int argc, char **argv)
     CHECK(listening >= 0 && getsockname(listening, (struct sockaddr *)&own, &len) == 0);
     (void)snprintf(text, sizeof(text), "listening %s:%d",
                    argc > 2 ? argv[2] : "127.0.0.1", ntohs(in->sin_port));
-    say(text);
+    simulated_print(text);
     while (turn(&polled, listening))
         ;
     return 0;
