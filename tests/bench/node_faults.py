@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Trains on several nodes, behind a relay and then as jobs of a Slurm of its own, while agents,
-nodes, launchers, links, jobs, slurmds and the supervisor fail at random moments, and compares
-the bytes with those of a calm run (tests/integration/test_node_faults.py is the short form).
+"""Trains on several nodes, behind a relay, in network namespaces, and as jobs of a Slurm of its
+own, while agents, nodes, launchers, links, disks, jobs, slurmds and the supervisor fail at random
+moments, and compares the bytes with those of a calm run
+(tests/integration/test_node_faults.py is the short form).
 
     BROOD_BUILD_DIR=build tests/bench/node_faults.py --kills 100 --seed 2
 """

@@ -227,7 +227,8 @@ class RunOnSlurm(Run):
         self.rig = rig
         super().__init__(w, *slurm_cluster(f", nodes: {NODES}, silence: {SILENCE_S}s{KEEP_NODES}"))
         self.often += [self.sruns, self.job]
-        self.seldom += [self.slurmd]
+        # Slurm may need five minutes to end a job of a slurmd that was killed.
+        self.seldom += [self.slurmd] * (KILLS >= 100)
 
     def parts(self):
         """(first processes of sruns, nodes) of the moment, in any order."""
