@@ -21,7 +21,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_JOBS = 1000, SHOWN_ROWS = 10, MAX_ARGS = 32 + 2 * STUDY_MAX_SETS };
+enum {
+    MAX_JOBS = 1000,
+    SHOWN_ROWS = 10,
+    MAX_ARGS = 32 + 2 * STUDY_MAX_SETS,
+    MAX_KILLS = 5, /* of a run, one after the other, without a step between them */
+};
+
+/* What became of a run's commands in this sweep. */
+struct attempts {
+    int is_over; /* no further one: the last failed, or was stopped */
+    int n_kills; /* since it got to this step */
+    uint64_t steps;
+};
 
 struct sweep {
     const struct cli *cli;
@@ -36,12 +48,12 @@ struct sweep {
     int retries_failed;
     size_t *trial; /* [n] that take part in the rung */
     size_t n;
-    struct lineage lineage; /* of pbt; otherwise all-zero */
-    size_t rung;            /* or the round */
-    uint64_t until;         /* of the rung; 0: to the run's end */
-    char *refused;          /* [trials * seeds]: its command failed, or it was stopped */
-    struct batch *batch;    /* that runs now */
-    double best;            /* NaN: none yet */
+    struct lineage lineage;    /* of pbt; otherwise all-zero */
+    size_t rung;               /* or the round */
+    uint64_t until;            /* of the rung; 0: to the run's end */
+    struct attempts *attempts; /* [trials * seeds] */
+    struct batch *batch;       /* that runs now */
+    double best;               /* NaN: none yet */
     size_t best_trial;
     size_t n_ended, n_all; /* runs of the rung */
 };
@@ -163,7 +175,7 @@ static void make_batch(struct sweep *w, struct batch *b)
 
         if (run.state != STUDY_RUN_REACHED &&
             (run.state != STUDY_RUN_FAILED || w->retries_failed) &&
-            !w->refused[trial * seeds + seed]) {
+            !w->attempts[trial * seeds + seed].is_over) {
             b->of[b->n] = trial * seeds + seed;
             b->waits[b->n] = run.state == STUDY_RUN_LIVE;
             b->job[b->n++] = run.state == STUDY_RUN_LIVE
@@ -267,26 +279,44 @@ static void on_suspend(void *ctx)
     study_view_suspend(w->view);
 }
 
+/* Counts the kills of a run. Returns whether the limit is reached, which is printed: such a run
+ * would be killed for ever, for instance because it needs more memory than there is. */
+static int is_killed_again(struct sweep *w, struct attempts *a,
+                           const struct study_run *run)
+{
+    if (run->steps > a->steps)
+        a->n_kills = 0;
+    a->steps = run->steps;
+    if (++a->n_kills < MAX_KILLS)
+        return 0;
+    say(w, "%s: %s was killed %d times at step %" PRIu64 ": it is left alone", w->name,
+        strrchr(run->path, '/') + 1, MAX_KILLS, run->steps);
+    return 1;
+}
+
 static void on_end(void *ctx, size_t job, int code)
 {
     struct sweep *w = ctx;
     const size_t of = w->batch->of[job], seeds = w->study.n_seeds;
     const size_t trial = of / seeds, seed = of % seeds;
+    struct attempts *a = &w->attempts[of];
     struct study_run run = look(w, trial, seed);
 
-    /* A run that was killed is tried again. So is one for which the job only waited, and
-     * a live one, which another command is just ending. One that a user stopped is left
-     * alone until the next sweep, and so is one whose command had nothing to do. */
-    w->refused[of] = run.state != STUDY_RUN_REACHED && run.state != STUDY_RUN_LIVE &&
-                     !w->batch->waits[job] && code < RUN_EXIT_SIGNALLED;
+    /* A run that was killed is tried again, unless that is futile. So is one for which the
+     * job only waited, and a live one, which another command is just ending. One that a user
+     * stopped is left alone until the next sweep, and so is one whose command had nothing to
+     * do. */
+    a->is_over = run.state != STUDY_RUN_REACHED && run.state != STUDY_RUN_LIVE &&
+                 !w->batch->waits[job] &&
+                 (code < RUN_EXIT_SIGNALLED || is_killed_again(w, a, &run));
     if (w->view != NULL)
         study_view_run(w->view, trial, seed,
                        run.state == STUDY_RUN_REACHED  ? "done"
                        : run.state == STUDY_RUN_FAILED ? "failed"
-                       : w->refused[of]                ? "stopped"
+                       : a->is_over                    ? "stopped"
                                                        : "waiting",
                        run.steps, run.value);
-    if (run.state == STUDY_RUN_REACHED || w->refused[of]) {
+    if (run.state == STUDY_RUN_REACHED || a->is_over) {
         w->n_ended++;
         note_value(w, trial, trial_value(w, trial));
         if (w->cli->json)
@@ -509,7 +539,7 @@ static int run_rounds(struct sweep *w)
         rc = make_forks(w, &err);
         if (rc < 0)
             break;
-        memset(w->refused, 0, w->n * w->study.n_seeds);
+        memset(w->attempts, 0, w->n * w->study.n_seeds * sizeof(*w->attempts));
         w->rung = w->lineage.n;
         w->until = lineage_step(&w->study, w->rung);
         code = run_rung(w);
@@ -525,7 +555,7 @@ static int run_study(struct sweep *w)
 {
     int code;
 
-    w->refused = xcalloc(w->study.trials * w->study.n_seeds, 1);
+    w->attempts = xcalloc(w->study.trials * w->study.n_seeds, sizeof(*w->attempts));
     w->trial = xcalloc(w->study.trials + 1, sizeof(*w->trial));
     for (w->n = 0; w->n < w->study.trials; w->n++)
         w->trial[w->n] = w->n;
@@ -533,7 +563,7 @@ static int run_study(struct sweep *w)
     study_view_free(w->view);
     w->view = NULL;
     lineage_done(&w->lineage);
-    free(w->refused);
+    free(w->attempts);
     free(w->trial);
     return code;
 }

@@ -160,6 +160,25 @@ def kill_at_the_end(run, after_end):
     journal.write_text("".join([*lines, *[end] * after_end, killed]))
 
 
+def test_a_trial_that_is_killed_again_and_again_is_left_alone(w):
+    """It would be started for ever, if a machine has too little memory for it."""
+    study = write(w, "base: base.yaml\nsearch: {run.env_steps: [1000000000, 640]}\n", "big.yaml")
+    base = w.path / "base.yaml"
+    base.write_text(re.sub(r"(?<=every_env_steps: )\d+", "1000000000", base.read_text()))
+    p = w.start("sweep", study, "--jobs", "1")
+
+    def end_it():
+        for pid in harness.members(p.pid) - {p.pid}:
+            seen = harness.look_at(pid)
+            if seen and "1-s1" in seen[2]:
+                harness.kill(pid)
+        return p.poll() is not None
+    harness.wait_until("the end of the sweep", end_it)
+    err = p.log.read_text()
+    assert err.count("big: 1-s1 was killed 5 times at step 0: it is left alone") == 1, err
+    assert "2-s1 -" in err and "1-s1 has no value (exit code 137)" in err, err
+
+
 def test_a_supervisor_killed_at_the_very_end_is_no_endless_trial(w):
     grid = "base: base.yaml\nsearch: {defaults.discount: [0.9, 0.95]}\n"
     study = write(w, grid, "grid.yaml")
