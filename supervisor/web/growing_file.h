@@ -1,8 +1,8 @@
 /* growing_file.h - reads a growing file of a run from where a reader stopped.
  *
- * Position  "INODE:OFFSET", as a reader got it with the last answer. If the file has been
- *           replaced or cut since, the position is not valid any more, and the reader
- *           begins again.
+ * Position  "INODE:OFFSET:SUM", as a reader got it with the last answer; SUM is of the bytes
+ *           before the offset. If the file has been replaced or cut since, also if it has
+ *           grown again, the position is not valid any more, and the reader begins again.
  * Threads   any.
  */
 #ifndef SUPERVISOR_WEB_GROWING_FILE_H

@@ -180,10 +180,23 @@ static void write_log(const char *path, const char *text)
     (void)fclose(f);
 }
 
+/* What a reader gets who has read the file up to an offset. */
+static void get_position(const struct growing_file *f, size_t offset, char ret[64])
+{
+    struct json j = {0};
+    size_t len;
+
+    json_object(&j);
+    growing_file_put(f, offset, GROWING_ON, &j);
+    json_close(&j);
+    ck_assert_int_eq(sscanf(json_line(&j, &len), "{\"next\": \"%63[^\"]", ret), 1);
+    json_done(&j);
+}
+
 START_TEST(test_a_growing_file_is_read_on_from_a_position)
 {
-    static const char *const others[] = {"1:1", "x", ":", "-1:-1",
-                                         "99999999999999999999:5"};
+    static const char *const others[] = {"1:1:0", "x", "::", "-1:-1:-1",
+                                         "99999999999999999999:5:0"};
     struct temp_dir dir;
     struct growing_file f;
     char path[512], other[512], at[64], text[16] = "";
@@ -194,7 +207,7 @@ START_TEST(test_a_growing_file_is_read_on_from_a_position)
     (void)snprintf(other, sizeof(other), "%s/other", dir.path);
     ck_assert_int_eq(growing_file_open(&f, path, NULL), 0); /* the file does not exist */
     ck_assert_int_eq(f.fd, -1);
-    ck_assert_int_eq(growing_file_find(&f, "5:1", 0, &offset), GROWING_FIRST);
+    ck_assert_int_eq(growing_file_find(&f, "5:1:0", 0, &offset), GROWING_FIRST);
     ck_assert_int_eq(growing_file_read(&f, 0, text, sizeof(text)), 0);
     growing_file_close(&f);
     write_log(path, "one\ntwo\n");
@@ -203,7 +216,7 @@ START_TEST(test_a_growing_file_is_read_on_from_a_position)
     ck_assert_int_eq(growing_file_find(&f, NULL, 0, &offset), GROWING_FIRST);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         ck_assert_int_eq(growing_file_find(&f, others[i], 0, &offset), GROWING_AGAIN);
-    (void)snprintf(at, sizeof(at), "%llu:4", (unsigned long long)f.st.st_ino);
+    get_position(&f, 4, at);
     ck_assert_int_eq(growing_file_find(&f, at, 5, &offset), GROWING_AGAIN);
     ck_assert_uint_eq(offset, 77);
     ck_assert_int_eq(growing_file_find(&f, at, 4, &offset), GROWING_ON);
@@ -217,12 +230,18 @@ START_TEST(test_a_growing_file_is_read_on_from_a_position)
     ck_assert_int_eq(rename(other, path), 0);
     ck_assert_int_eq(growing_file_open(&f, path, NULL), 0);
     ck_assert_int_eq(growing_file_find(&f, at, 0, &offset), GROWING_AGAIN);
-    (void)snprintf(at, sizeof(at), "%llu:14", (unsigned long long)f.st.st_ino);
+    get_position(&f, 14, at);
     ck_assert_int_eq(growing_file_find(&f, at, 0, &offset), GROWING_ON);
     growing_file_close(&f);
     write_log(path, "one\n"); /* cut off */
     ck_assert_int_eq(growing_file_open(&f, path, NULL), 0);
     ck_assert_int_eq(growing_file_find(&f, at, 0, &offset), GROWING_AGAIN);
+    growing_file_close(&f);
+    write_log(path, "one\n2\n3\n4\n5\nsix\n"); /* and it has grown since */
+    ck_assert_int_eq(growing_file_open(&f, path, NULL), 0);
+    ck_assert_int_eq(growing_file_find(&f, at, 0, &offset), GROWING_AGAIN);
+    get_position(&f, 14, at);
+    ck_assert_int_eq(growing_file_find(&f, at, 0, &offset), GROWING_ON);
     growing_file_close(&f);
     temp_dir_done(&dir);
 }
