@@ -703,7 +703,6 @@ static void look_at(struct place *p)
     if (p->ended != NULL)
         channel_close(p->ended);
     p->ended = NULL;
-    look_at_program(p);
     switch (p->state) {
     case PLACE_STARTING:
         check_start(p);
@@ -764,7 +763,9 @@ static void report_start(struct cluster *c)
         c->args.on_up(c->args.ctx);
 }
 
-static void turn(struct cluster *c)
+/* After each answer of a node, and at ticks. A launcher whose node is up may have ended as it
+ * likes: it is enough to reap it at a tick, not after each answer of each node. */
+static void turn(struct cluster *c, int is_tick)
 {
     for (size_t i = 0; i < c->n; i++) {
         struct place *p = &c->places[i];
@@ -774,6 +775,8 @@ static void turn(struct cluster *c)
         if (p->channel != NULL && (p->state == PLACE_UP || p->state == PLACE_FILLING) &&
             !remote_site_is_up(p->site))
             lose(p, remote_site_why_lost(p->site));
+        if (is_tick || p->state != PLACE_UP)
+            look_at_program(p);
         look_at(p);
     }
     if (c->has_orphans)
@@ -788,12 +791,12 @@ static void on_check(uv_check_t *check)
     if (!uv_is_active((uv_handle_t *)&c->idle))
         return;
     (void)uv_idle_stop(&c->idle);
-    turn(c);
+    turn(c, 0);
 }
 
 static void on_tick(uv_timer_t *timer)
 {
-    turn(timer->data);
+    turn(timer->data, 1);
 }
 
 /* ---- opening and closing ---- */

@@ -146,13 +146,12 @@ static int write_parts(struct node_files *f, const struct row_parts *p, uint64_t
     return rc;
 }
 
-/* The file reaches as far as the rows, also if their last columns did not come. */
+/* Makes the file as long as the rows, if their last columns did not come. */
 static int extend(struct node_files *f, const struct row_parts *p, uint64_t end_row,
                   struct err *err)
 {
     if (end_row <= f->end_row)
         return 0;
-    f->end_row = end_row;
     return ftruncate(f->log_fd, (off_t)(STORE_HEADER_BYTES + end_row * p->row_bytes)) < 0
                ? err_errno(err, "its copy of the experience log")
                : 0;
@@ -172,11 +171,16 @@ int node_files_rows(struct node_files *f, const struct node_message *m, struct e
         m->number > MAX_LOG_BYTES / p->row_bytes - n)
         return err_set(err, ERR_PROTOCOL, "%u rows at %llu in %zu bytes", n,
                        (unsigned long long)m->number, m->len);
-    if (p->n > 0 && p->row_bytes <= ROW_PARTS_WHOLE_BYTES)
+    if (p->n > 0 && p->row_bytes <= ROW_PARTS_WHOLE_BYTES) {
         rc = write_wholes(f, p, m->number, n, c.p, err);
-    else
+    } else {
         rc = write_parts(f, p, m->number, p->n > 0 ? n : 0, c.p, err);
-    return rc < 0 ? rc : extend(f, p, m->number + n, err);
+        if (rc == 0)
+            rc = extend(f, p, m->number + n, err);
+    }
+    if (rc == 0 && n > 0 && m->number + n > f->end_row)
+        f->end_row = m->number + n;
+    return rc;
 }
 
 /* The file may lie where there are no holes: then it keeps them. */
