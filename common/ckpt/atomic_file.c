@@ -4,6 +4,7 @@
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 enum { MAX_LEFTOVERS = 1000 };
+
+static const char temporary[] = ".tempstate"; /* and digits follow the name of the file */
 
 struct atomic_file {
     char *path;
@@ -27,7 +30,7 @@ static int create_temp(struct atomic_file *f)
         int fd;
 
         free(f->temp_path);
-        f->temp_path = xasprintf("%s.tempstate%ld%03d", f->path, (long)getpid(), i);
+        f->temp_path = xasprintf("%s%s%ld%03d", f->path, temporary, (long)getpid(), i);
         fd = beneath_open(f->temp_path, O_WRONLY | O_CREAT | O_EXCL, 0666);
         if (fd >= 0 || errno != EEXIST)
             return fd;
@@ -76,11 +79,18 @@ int atomic_file_append(struct atomic_file *f, const void *data, size_t len_bytes
     return 0;
 }
 
+/* The directory that holds `path`; free(). */
+static char *parent_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup("./");
+}
+
 /* fsync of the directory that holds `path`, which makes a rename or unlink durable. */
 static int sync_parent(const char *path, struct err *err)
 {
-    const char *slash = strrchr(path, '/');
-    char *dir = slash != NULL ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+    char *dir = parent_of(path);
     int fd = beneath_open(dir, O_RDONLY | O_DIRECTORY, 0);
     int rc = 0;
 
@@ -128,6 +138,25 @@ void atomic_file_free(struct atomic_file *f)
     free(f->temp_path);
     free(f->path);
     free(f);
+}
+
+void atomic_file_tidy(const char *path)
+{
+    char *dir = parent_of(path), *left = NULL;
+    DIR *d = beneath_opendir(dir);
+    struct dirent *e;
+
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        free(left);
+        left = xasprintf("%s%s", strchr(path, '/') != NULL ? dir : "", e->d_name);
+        if (strncmp(left, path, strlen(path)) == 0 &&
+            strncmp(left + strlen(path), temporary, strlen(temporary)) == 0)
+            (void)beneath_unlink(left);
+    }
+    if (d != NULL)
+        (void)closedir(d);
+    free(left);
+    free(dir);
 }
 
 int atomic_file_write(const char *path, const void *data, size_t len_bytes, int durable,

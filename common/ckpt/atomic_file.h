@@ -32,7 +32,11 @@ int atomic_file_commit(struct atomic_file *f, struct err *err);
 /* Removes the temporary file unless it was committed. NULL is fine. */
 void atomic_file_free(struct atomic_file *f);
 
-/* All of the above in one call. */
+/* Removes temporary files of `path` that killed processes have left. Nobody else may be writing
+ * the file. */
+void atomic_file_tidy(const char *path);
+
+/* A whole file in one call. */
 int atomic_file_write(const char *path, const void *data, size_t len_bytes, int durable,
                       struct err *err);
 

@@ -471,10 +471,12 @@ static void deliver_copy(struct remote_link *l)
 static int deliver(struct remote_site *s, const struct parcel *p, struct err *err)
 {
     const struct node_message m = {.kind = p->kind, .body = p->data, .len = p->len};
-    struct remote_link *l = s->args.roster->links[p->worker];
+    struct remote_link *l = link_at(s, p->worker);
     struct node_exit exit;
     struct err why;
 
+    if (l == NULL) /* an earlier message made the table close it */
+        return 0;
     switch (p->kind) {
     case NODE_STARTED:
         return deliver_started(l, p->number, err);

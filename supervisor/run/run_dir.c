@@ -596,6 +596,8 @@ int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *e
         run_dir_free(d);
         return rc;
     }
+    if (lock) /* only the holder of the lock writes it */
+        atomic_file_tidy(run_dir_file(d, "config.yaml"));
     *ret = d;
     return 0;
 }

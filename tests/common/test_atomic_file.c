@@ -90,6 +90,29 @@ START_TEST(what_is_not_committed_leaves_no_trace)
 }
 END_TEST
 
+START_TEST(leftovers_of_one_file_are_removed)
+{
+    static const char *const names[] = {"a.tempstate1000", "a.tempstate77123",
+                                        "b.tempstate1000", "a.temp", "aa.tempstate1000"};
+    char *path = in_dir("a");
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char *left = in_dir(names[i]);
+
+        ck_assert_int_eq(atomic_file_write(left, "x", 1, 0, NULL), 0);
+        free(left);
+    }
+    ck_assert_int_eq(atomic_file_write(path, "old", 3, 0, NULL), 0);
+    atomic_file_tidy(path);
+    ck_assert_uint_eq(count_files(), 4);
+    assert_content(path, "old");
+    free(path);
+    path = in_dir("no/such");
+    atomic_file_tidy(path);
+    free(path);
+}
+END_TEST
+
 START_TEST(errors_name_the_step)
 {
     char *missing = in_dir("no/such");
@@ -134,6 +157,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, a_file_is_there_only_after_commit);
     tcase_add_test(tc, what_is_not_committed_leaves_no_trace);
+    tcase_add_test(tc, leftovers_of_one_file_are_removed);
     tcase_add_test(tc, errors_name_the_step);
     tcase_add_test(tc, a_failed_write_keeps_the_old_file);
     suite_add_tcase(s, tc);

@@ -153,7 +153,10 @@ def test_kills_at_random_moments(w):
                 assert not (run / "experience").exists()
                 continue
             while_written += assert_little_is_lost(run)
+            left = run / "config.yaml.tempstate1000"  # as if killed while it is written
+            left.write_text("run:")
             start, _ = resume(w, run)
+            assert not left.exists()
             assert start["from_checkpoint"] == newest, (start, newest)
             harness.assert_same_files(calm, outcome(run))
             done += 1
