@@ -25,10 +25,7 @@ static inline void feeds_begin(struct feeds *f)
 
 static inline void feeds_push(struct feeds *f, struct feed feed)
 {
-    if (f->n == f->room) {
-        f->room = f->room > 0 ? 2 * f->room : 16;
-        f->list = xreallocarray(f->list, f->room, sizeof(*f->list));
-    }
+    ARRAY_GROW(f->list, f->n, f->room);
     f->list[f->n++] = feed;
 }
 

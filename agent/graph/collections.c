@@ -22,10 +22,7 @@ void collection_add(struct graph *g, const char *key, struct collection_item ite
         ptr_list_push(&g->collections, c);
         name_table_add(&g->collection_by_key, c->key)->value = c;
     }
-    if (c->n == c->cap) {
-        c->cap = c->cap != 0 ? c->cap * 2 : 8;
-        c->items = xreallocarray(c->items, c->cap, sizeof(*c->items));
-    }
+    ARRAY_GROW(c->items, c->n, c->cap);
     if (item.kind == ITEM_STRING)
         item.s = arena_strdup(&g->arena, item.s);
     if (item.kind == ITEM_BYTES)

@@ -107,10 +107,7 @@ static void arrive(struct backprop *bp, struct output at, struct output grad)
 {
     struct arrived *a = arrived_at(bp, at);
 
-    if (a->n == a->cap) {
-        a->cap = a->cap != 0 ? a->cap * 2 : 2;
-        a->grads = xreallocarray(a->grads, a->cap, sizeof(*a->grads));
-    }
+    ARRAY_GROW(a->grads, a->n, a->cap);
     a->grads[a->n++] = grad;
 }
 

@@ -12,10 +12,7 @@
 
 void ptr_list_push(struct ptr_list *l, const void *item)
 {
-    if (l->n == l->cap) {
-        l->cap = l->cap != 0 ? l->cap * 2 : 8;
-        l->items = xreallocarray(l->items, l->cap, sizeof(*l->items));
-    }
+    ARRAY_GROW(l->items, l->n, l->cap);
     memcpy(&l->items[l->n++], &item, sizeof(item));
 }
 
@@ -233,11 +230,7 @@ int operation_add_control_input(struct operation *op, struct operation *on)
 
 void operation_append_control_input(struct operation *op, struct operation *on)
 {
-    if (op->n_control == op->cap_control) {
-        op->cap_control = op->cap_control != 0 ? op->cap_control * 2 : 4;
-        op->control = xreallocarray(op->control, (size_t)op->cap_control,
-                                    sizeof(struct operation *));
-    }
+    ARRAY_GROW(op->control, op->n_control, op->cap_control);
     op->control[op->n_control++] = on;
 }
 

@@ -23,10 +23,7 @@ static const char *keep_name(struct op_builder *b, const char *name, size_t len)
 struct attr *builder_add_attr(struct op_builder *b, const char *name, size_t len,
                               enum attr_kind kind)
 {
-    if (b->n_attrs == b->cap_attrs) {
-        b->cap_attrs = b->cap_attrs != 0 ? b->cap_attrs * 2 : 8;
-        b->attrs = xreallocarray(b->attrs, (size_t)b->cap_attrs, sizeof(*b->attrs));
-    }
+    ARRAY_GROW(b->attrs, b->n_attrs, b->cap_attrs);
     b->attrs[b->n_attrs] = (struct attr){.name = keep_name(b, name, len), .kind = kind};
     return &b->attrs[b->n_attrs++];
 }
@@ -247,10 +244,7 @@ struct op_builder *op_begin_imported(struct graph *g, const struct op_def *def,
 
 void op_input(struct op_builder *b, struct output x)
 {
-    if (b->n_inputs == b->cap_inputs) {
-        b->cap_inputs = b->cap_inputs != 0 ? b->cap_inputs * 2 : 8;
-        b->inputs = xreallocarray(b->inputs, (size_t)b->cap_inputs, sizeof(*b->inputs));
-    }
+    ARRAY_GROW(b->inputs, b->n_inputs, b->cap_inputs);
     b->inputs[b->n_inputs++] = x;
 }
 

@@ -49,10 +49,7 @@ static void keep(struct fetch *f, size_t i, const struct tensor *value)
 {
     struct fetched *x;
 
-    if (f->n == f->cap) {
-        f->cap = 2 * f->cap + 16;
-        f->list = xreallocarray(f->list, f->cap, sizeof(*f->list));
-    }
+    ARRAY_GROW(f->list, f->n, f->cap);
     x = &f->list[f->n++];
     *x = (struct fetched){.which = i, .run = f->tap.runs - 1, .value = *value};
     x->value.data = NULL;

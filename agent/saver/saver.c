@@ -294,10 +294,7 @@ static struct kept take_kept(struct saver *s, size_t i)
 
 static void add_kept(struct saver *s, const char *prefix, double time)
 {
-    if (s->n_last == s->cap_last) {
-        s->cap_last = s->cap_last != 0 ? 2 * s->cap_last : 8;
-        s->last = xreallocarray(s->last, s->cap_last, sizeof(*s->last));
-    }
+    ARRAY_GROW(s->last, s->n_last, s->cap_last);
     s->last[s->n_last++] = (struct kept){xstrdup(prefix), time};
 }
 

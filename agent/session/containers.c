@@ -124,10 +124,7 @@ static int add(struct containers *c, const struct operation *op, struct containe
     if (rc != 0)
         return rc;
     x.n = n;
-    if (c->n == c->cap) {
-        c->cap = c->cap > 0 ? 2 * c->cap : 8;
-        c->items = xreallocarray(c->items, (size_t)c->cap, sizeof(struct container *));
-    }
+    ARRAY_GROW(c->items, c->n, c->cap);
     c->items[c->n] = xmalloc(sizeof(x));
     *c->items[c->n] = x;
     *ret = c->n++;

@@ -51,10 +51,7 @@ void lower_own(struct lowering *l, struct tensor t)
 {
     struct plan *p = l->plan;
 
-    if (p->n_owned == p->cap_owned) {
-        p->cap_owned = p->cap_owned ? 2 * p->cap_owned : 16;
-        p->owned = xreallocarray(p->owned, (size_t)p->cap_owned, sizeof(*p->owned));
-    }
+    ARRAY_GROW(p->owned, p->n_owned, p->cap_owned);
     p->owned[p->n_owned++] = t;
 }
 

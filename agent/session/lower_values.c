@@ -11,10 +11,7 @@ int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
     /* a copy: *shape may be in the array that xrealloc moves */
     const struct shape of = *shape;
 
-    if (p->n_values == p->cap_values) {
-        p->cap_values = p->cap_values ? 2 * p->cap_values : 256;
-        p->values = xreallocarray(p->values, (size_t)p->cap_values, sizeof(*p->values));
-    }
+    ARRAY_GROW(p->values, p->n_values, p->cap_values);
     p->values[p->n_values] = (struct value){
         .tensor = tensor_view(dtype, of, NULL),
         .kind = kind,
@@ -53,10 +50,7 @@ void lower_add_node(struct lowering *l, const struct node *n)
 {
     struct plan *p = l->plan;
 
-    if (p->n_nodes == p->cap_nodes) {
-        p->cap_nodes = p->cap_nodes ? 2 * p->cap_nodes : 256;
-        p->nodes = xreallocarray(p->nodes, (size_t)p->cap_nodes, sizeof(*p->nodes));
-    }
+    ARRAY_GROW(p->nodes, p->n_nodes, p->cap_nodes);
     p->nodes[p->n_nodes] = *n;
     p->nodes[p->n_nodes++].guard = l->guard;
 }

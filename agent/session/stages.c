@@ -73,10 +73,7 @@ static int slot(struct builder *b, struct output x)
 
     if (k >= 0)
         return k;
-    if (sc->n_slots == sc->cap_slots) {
-        sc->cap_slots = sc->cap_slots > 0 ? 2 * sc->cap_slots : 32;
-        sc->slots = xreallocarray(sc->slots, (size_t)sc->cap_slots, sizeof(*sc->slots));
-    }
+    ARRAY_GROW(sc->slots, sc->n_slots, sc->cap_slots);
     k = sc->n_slots++;
     sc->slots[k] = (struct slot){.feed.output = x, .handle = -1};
     b->next_slot = longer(b->next_slot, &b->cap_next, k + 1);
@@ -139,10 +136,7 @@ static struct unit *new_unit(struct builder *b, struct operation *op)
 {
     struct schedule *sc = b->sc;
 
-    if (sc->n_units == b->cap_units) {
-        b->cap_units = b->cap_units > 0 ? 2 * b->cap_units : 16;
-        sc->units = xreallocarray(sc->units, (size_t)b->cap_units, sizeof(*sc->units));
-    }
+    ARRAY_GROW(sc->units, sc->n_units, b->cap_units);
     sc->units[sc->n_units] = (struct unit){.op = op};
     b->unit_of[operation_id(op)] = ++sc->n_units;
     return &sc->units[sc->n_units - 1];

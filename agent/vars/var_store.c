@@ -156,10 +156,7 @@ static int find_places(struct var_store *s, struct err *err)
                            "variable %s: the memory of %s was laid out without it; build "
                            "the graph before its session",
                            operation_name(op), p.block->device);
-        if (s->n == s->cap) {
-            s->cap = s->cap ? 2 * s->cap : 16;
-            s->places = xreallocarray(s->places, (size_t)s->cap, sizeof(*s->places));
-        }
+        ARRAY_GROW(s->places, s->n, s->cap);
         p.flag = p.block->n++;
         s->places[s->n++] = p;
     }

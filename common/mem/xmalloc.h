@@ -24,6 +24,16 @@ char *xvasprintf(const char *fmt, va_list ap)
 /* 64-byte aligned, not zeroed; NULL if there is not enough memory. Free with free(). */
 void *mem_aligned(size_t size) __attribute__((malloc));
 
+/* Makes room for p[n] in an array that has room for `cap` elements: doubles the array when
+ * it is full. The arguments are evaluated several times. */
+#define ARRAY_GROW(p, n, cap)                                                            \
+    do {                                                                                 \
+        if ((n) == (cap)) {                                                              \
+            (cap) = (cap) > 0 ? 2 * (cap) : 8;                                           \
+            (p) = xreallocarray((p), (size_t)(cap), sizeof(*(p)));                       \
+        }                                                                                \
+    } while (0)
+
 /* *ret = a*b or a+b; returns 0 if the result overflows. */
 static inline int mem_mul(size_t a, size_t b, size_t *ret)
 {
