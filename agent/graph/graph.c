@@ -126,6 +126,14 @@ int operation_is(const struct operation *op, const char *type)
     return (op->def->flags & OP_FOREIGN) == 0 && strcmp(op->def->type, type) == 0;
 }
 
+int operation_is_any(const struct operation *op, const char *const *types)
+{
+    for (; *types != NULL; types++)
+        if (operation_is(op, *types))
+            return 1;
+    return 0;
+}
+
 const char *operation_type(const struct operation *op)
 {
     return op->def->type;
@@ -348,6 +356,41 @@ int graph_tensor(const struct graph *g, const char *name, struct output *ret,
                        name, op->name, op->n_outputs);
     *ret = (struct output){op, index};
     return 0;
+}
+
+/* ---- walks ---- */
+
+void op_walk_begin(struct op_walk *w, const struct graph *g)
+{
+    *w = (struct op_walk){.added = xcalloc(g->ops.n + 1, 1),
+                          .todo = xcalloc(g->ops.n + 1, sizeof(struct operation *))};
+}
+
+void op_walk_end(struct op_walk *w)
+{
+    free(w->added);
+    free(w->todo);
+}
+
+void op_walk_add(struct op_walk *w, struct operation *op)
+{
+    if (w->added[op->id])
+        return;
+    w->added[op->id] = 1;
+    w->todo[w->n_todo++] = op;
+}
+
+void op_walk_add_inputs(struct op_walk *w, const struct operation *op)
+{
+    for (int i = 0; i < op->n_inputs; i++)
+        op_walk_add(w, op->inputs[i].op);
+    for (int i = 0; i < op->n_control; i++)
+        op_walk_add(w, op->control[i]);
+}
+
+struct operation *op_walk_next(struct op_walk *w)
+{
+    return w->n_todo > 0 ? w->todo[--w->n_todo] : NULL;
 }
 
 /* ---- by names that users type ---- */

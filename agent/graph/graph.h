@@ -105,6 +105,8 @@ const char *operation_type(const struct operation *op);
 /* Whether the operation is of op `type` of the op table. Foreign ops (import.h) never
  * are, whatever their name. */
 int operation_is(const struct operation *op, const char *type);
+/* The same for one of several types, the last of which is followed by NULL. */
+int operation_is_any(const struct operation *op, const char *const *types);
 const char *operation_device(const struct operation *op);
 struct graph *operation_graph(const struct operation *op);
 int operation_id(const struct operation *op); /* creation order, 0-based */
@@ -145,6 +147,21 @@ int lookup_tensor(const struct graph *g, const char *name, struct output *ret,
 /* The same for an operation ("train/Adam"). ERR_NOT_FOUND. */
 int lookup_operation(const struct graph *g, const char *name, struct operation **ret,
                      struct err *err);
+
+/* Visits operations, each once: those that were added and not visited yet, the newest first.
+ * The graph does not change meanwhile. */
+struct op_walk {
+    unsigned char *added;    /* [operations] */
+    struct operation **todo; /* [operations] */
+    size_t n_todo;
+};
+void op_walk_begin(struct op_walk *w, const struct graph *g);
+void op_walk_end(struct op_walk *w);
+void op_walk_add(struct op_walk *w,
+                 struct operation *op); /* unless it was added before */
+/* Adds what the operation depends on: its inputs, then its control inputs. */
+void op_walk_add_inputs(struct op_walk *w, const struct operation *op);
+struct operation *op_walk_next(struct op_walk *w); /* NULL: all are visited */
 
 /* ---- scopes; each enter is paired with one leave ---- */
 

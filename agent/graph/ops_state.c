@@ -18,12 +18,9 @@ static int assign_shape(const struct shape_args *args)
 
 int operation_is_variable(const struct operation *op)
 {
-    static const char *const types[] = {"VariableV2", "Variable", "VarHandleOp"};
+    static const char *const types[] = {"VariableV2", "Variable", "VarHandleOp", NULL};
 
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (operation_is(op, types[i]))
-            return 1;
-    return 0;
+    return operation_is_any(op, types);
 }
 
 const struct operation *operation_behind_handle(struct output handle)

@@ -104,26 +104,15 @@ static int read_targets(struct service *s, const msgpack_object *body,
     return 0;
 }
 
-/* Marks op and all operations that it depends on; returns 1 if one of them writes a
- * variable. seen: a flag for each operation; todo: room for as many. */
-static int reaches_write(struct operation *op, uint8_t *seen, struct operation **todo)
+/* Whether op, or an operation that it depends on, writes a variable; those that the walk
+ * has visited before do not. */
+static int reaches_write(struct op_walk *walk, struct operation *op)
 {
-    size_t n = 0;
-
-    todo[n++] = op;
-    while (n > 0) {
-        op = todo[--n];
-        if (seen[operation_id(op)])
-            continue;
-        seen[operation_id(op)] = 1;
+    op_walk_add(walk, op);
+    while ((op = op_walk_next(walk)) != NULL) {
         if ((operation_def(op)->flags & OP_WRITES) != 0)
             return 1;
-        for (int i = 0; i < operation_n_inputs(op); i++)
-            if (!seen[operation_id(operation_input(op, i).op)])
-                todo[n++] = operation_input(op, i).op;
-        for (int i = 0; i < operation_n_control_inputs(op); i++)
-            if (!seen[operation_id(operation_control_input(op, i))])
-                todo[n++] = operation_control_input(op, i);
+        op_walk_add_inputs(walk, op);
     }
     return 0;
 }
@@ -132,25 +121,16 @@ static int reaches_write(struct operation *op, uint8_t *seen, struct operation *
  * not depend on an operation that writes. */
 static int check_pure(struct service *s, const struct run_request *q, struct err *err)
 {
-    const size_t n = (size_t)graph_n_operations(s->graph);
-    uint8_t *seen = xcalloc(n + 1, 1);
-    size_t edges = 1;
-    struct operation **todo;
+    struct op_walk walk;
     int rc = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        const struct operation *op = graph_operation_at(s->graph, (int)i);
-
-        edges += (size_t)(operation_n_inputs(op) + operation_n_control_inputs(op));
-    }
-    todo = xcalloc(edges, sizeof(struct operation *));
+    op_walk_begin(&walk, s->graph);
     for (size_t i = 0; i < q->n_fetches && rc == 0; i++)
-        if (reaches_write(q->fetches[i].op, seen, todo))
+        if (reaches_write(&walk, q->fetches[i].op))
             rc = err_set(err, ERR_ARG,
                          "fetching %s changes variables: name its operation as a target",
                          operation_name(q->fetches[i].op));
-    free(seen);
-    free(todo);
+    op_walk_end(&walk);
     return rc;
 }
 

@@ -325,32 +325,17 @@ static int writes_v1(const struct operation *op)
 static size_t find_saves(struct graph *g, struct operation *from,
                          struct operation **ret /* [n_operations] */)
 {
-    size_t n_ops = (size_t)graph_n_operations(g), depth = 0, n = 0;
-    struct operation **stack = xcalloc(n_ops, sizeof(*stack));
-    unsigned char *seen = xcalloc(n_ops, 1);
+    struct op_walk walk;
+    size_t n = 0;
 
-    stack[depth++] = from;
-    seen[operation_id(from)] = 1;
-    while (depth > 0) {
-        struct operation *op = stack[--depth];
-        int n_in = operation_n_inputs(op), n_control = operation_n_control_inputs(op);
-
-        if (operation_is(op, "SaveV2") || writes_v1(op)) {
+    op_walk_begin(&walk, g);
+    op_walk_add(&walk, from);
+    for (struct operation *op; (op = op_walk_next(&walk)) != NULL;)
+        if (operation_is(op, "SaveV2") || writes_v1(op))
             ret[n++] = op;
-            continue;
-        }
-        for (int i = 0; i < n_in + n_control; i++) {
-            struct operation *before = i < n_in ? operation_input(op, i).op
-                                                : operation_control_input(op, i - n_in);
-
-            if (seen[operation_id(before)])
-                continue;
-            seen[operation_id(before)] = 1;
-            stack[depth++] = before;
-        }
-    }
-    free(stack);
-    free(seen);
+        else
+            op_walk_add_inputs(&walk, op);
+    op_walk_end(&walk);
     return n;
 }
 

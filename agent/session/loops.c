@@ -28,7 +28,7 @@ static void *with_room(struct arena *a, void *items, int n, int *cap, size_t siz
     return more;
 }
 
-static int is_enter(const struct operation *op)
+int loop_is_enter(const struct operation *op)
 {
     return operation_is(op, "Enter") || operation_is(op, "RefEnter");
 }
@@ -38,7 +38,7 @@ int loop_is_merge(const struct operation *op)
     if (!operation_is(op, "Merge"))
         return 0;
     for (int i = 0; i < operation_n_inputs(op); i++)
-        if (is_enter(operation_input(op, i).op) ||
+        if (loop_is_enter(operation_input(op, i).op) ||
             operation_is(operation_input(op, i).op, "NextIteration"))
             return 1;
     return 0;
@@ -58,7 +58,7 @@ int loop_is_transparent(const struct operation *enter, const struct output *give
     struct output x = operation_input(enter, 0);
     int fed = is_given(x, given, n_given);
 
-    while (is_enter(x.op)) {
+    while (loop_is_enter(x.op)) {
         x = operation_input(x.op, 0);
         fed |= is_given(x, given, n_given);
     }
@@ -218,7 +218,7 @@ static int step(struct walk *w, struct operation *op)
 
     if (operation_is(op, "Exit"))
         return walk_inner(w, op);
-    if (is_enter(op))
+    if (loop_is_enter(op))
         return add_constant(w, op);
     if (loop_is_merge(op))
         return add_variable(w, op);

@@ -63,6 +63,7 @@ struct loop_finder {
 int loop_find(struct loop_finder *f, struct while_loop **list, struct operation *exit,
               struct while_loop **ret);
 
+int loop_is_enter(const struct operation *op); /* Enter or RefEnter */
 /* Whether the Merge is that of a loop's variable. */
 int loop_is_merge(const struct operation *op);
 /* Whether the Enter passes on a variable's reference or handle, or a constant that is not

@@ -28,7 +28,8 @@ int lower_may_be_owned(const struct lowering *l, const struct node *n)
 
 int lower_foldable(const struct lowering *l, const struct node *n)
 {
-    const char *type = operation_type(n->op);
+    static const char *const reads_shapes_only[] = {
+        "Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike", NULL};
 
     if ((operation_def(n->op)->flags & (OP_STATEFUL | OP_WRITES)) ||
         !lower_may_be_owned(l, n))
@@ -36,10 +37,7 @@ int lower_foldable(const struct lowering *l, const struct node *n)
     /* an Assert on a branch fails only if the branch is taken */
     if (l->guard != 0 && (operation_def(n->op)->flags & OP_AWAITED) != 0)
         return 0;
-    /* these operations read only the shapes of their inputs */
-    if (strcmp(type, "Shape") == 0 || strcmp(type, "ShapeN") == 0 ||
-        strcmp(type, "Size") == 0 || strcmp(type, "Rank") == 0 ||
-        strcmp(type, "ZerosLike") == 0 || strcmp(type, "OnesLike") == 0)
+    if (operation_is_any(n->op, reads_shapes_only))
         return 1;
     for (int i = 0; i < n->n_in; i++)
         if (!is_const(l, n->in[i]))
@@ -116,14 +114,6 @@ static int all_ones(const struct lowering *l, int v)
     return 1;
 }
 
-static int type_in(const char *type, const char *const *list)
-{
-    for (; *list != NULL; list++)
-        if (strcmp(type, *list) == 0)
-            return 1;
-    return 0;
-}
-
 /* Whether the dimensions with more than one element keep their order. */
 static int keeps_order(const struct tensor *x, const struct tensor *perm)
 {
@@ -150,7 +140,7 @@ int lower_same_input(const struct lowering *l, const struct node *n)
 
     if (n->n_out != 1)
         return -1;
-    if (type_in(type, of_first) && elements(l, n->in[0]) == size)
+    if (operation_is_any(n->op, of_first) && elements(l, n->in[0]) == size)
         return 0;
     if (strcmp(type, "Transpose") == 0 && is_const(l, n->in[1]) &&
         keeps_order(&value_at(l, n->in[0])->tensor, &value_at(l, n->in[1])->tensor))

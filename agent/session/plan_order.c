@@ -12,6 +12,7 @@
  * read. If a read-before-write edge would close a cycle (an operation after the write
  * still uses the value before it), the read copies the value. */
 #include "agent/graph/op_table.h"
+#include "agent/session/loops.h"
 #include "agent/session/plan.h"
 #include "common/err/check.h"
 
@@ -332,7 +333,7 @@ static void find_reads_of(struct sorter *s, struct operation *op)
             /* the value after the write is another version, so it gets a new read */
             if (i == 0)
                 s->shows[id] = new_read(s, id, seen->variable);
-        } else if (operation_is(op, "RefEnter") || operation_is(op, "Enter")) {
+        } else if (loop_is_enter(op)) {
             /* an Enter takes the variable itself into a loop, where operations read it */
             s->shows[id] = reference || output_dtype(x) == DT_RESOURCE
                                ? seen

@@ -5,10 +5,6 @@
  * must have no side effects. */
 #include "agent/graph/op_table.h"
 #include "agent/session/plan.h"
-#include "common/mem/xmalloc.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* Whether the operation has no side effects. Branches not taken are handled by guards. */
 static int has_no_effects(const struct operation *op)
@@ -18,15 +14,6 @@ static int has_no_effects(const struct operation *op)
     if ((flags & (OP_WRITES | OP_FOREIGN)) != 0)
         return 0;
     return (flags & OP_AWAITED) == 0 || (flags & OP_STATEFUL) == 0;
-}
-
-static void visit(const struct operation *op, unsigned char *seen,
-                  const struct operation **stack, int *depth)
-{
-    if (seen[operation_id(op)])
-        return;
-    seen[operation_id(op)] = 1;
-    stack[(*depth)++] = op;
 }
 
 static int is_fed(const struct plan *p, struct output x)
@@ -51,67 +38,49 @@ static int is_given(const struct plan *p, const struct operation *op)
 /* Whether x can be computed before the run without side effects. */
 static int can_run_first(const struct plan *p, struct output x)
 {
-    const size_t n = (size_t)graph_n_operations(p->graph);
-    const struct operation **stack = xcalloc(n, sizeof(const struct operation *));
-    unsigned char *seen = xcalloc(n, 1);
-    int depth = 0, ok = 1;
+    struct op_walk walk;
+    int ok = 1;
 
-    visit(x.op, seen, stack, &depth);
-    while (ok && depth > 0) {
-        const struct operation *op = stack[--depth];
-
+    op_walk_begin(&walk, p->graph);
+    op_walk_add(&walk, x.op);
+    for (struct operation *op; ok && (op = op_walk_next(&walk)) != NULL;) {
         ok = has_no_effects(op);
         for (int i = 0; i < operation_n_inputs(op); i++)
             if (!is_fed(p, operation_input(op, i)))
-                visit(operation_input(op, i).op, seen, stack, &depth);
+                op_walk_add(&walk, operation_input(op, i).op);
         for (int i = 0; i < operation_n_control_inputs(op); i++)
             if (!is_given(p, operation_control_input(op, i)))
-                visit(operation_control_input(op, i), seen, stack, &depth);
+                op_walk_add(&walk, operation_control_input(op, i));
     }
-    free(stack);
-    free(seen);
+    op_walk_end(&walk);
     return ok;
 }
 
-static int reads_shapes_only(const struct operation *op)
+static void lack(struct plan *p, struct output x, struct op_walk *walk)
 {
-    static const char *const types[] = {"Shape", "ShapeN", "Size", "Rank"};
-
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (operation_is(op, types[i]))
-            return 1;
-    return 0;
-}
-
-static void lack(struct plan *p, struct output x, unsigned char *seen,
-                 const struct operation **stack, int *depth)
-{
+    static const char *const reads_shapes_only[] = {"Shape", "ShapeN", "Size", "Rank",
+                                                    NULL};
     const int feed = plan_feed_of(p, x);
 
     if (feed >= 0)
         p->lacked[feed] = 1;
-    else if (!reads_shapes_only(x.op))
-        visit(x.op, seen, stack, depth);
+    else if (!operation_is_any(x.op, reads_shapes_only))
+        op_walk_add(walk, x.op);
 }
 
 void plan_lacks(struct plan *p, const struct operation *op, int i)
 {
-    const size_t n = (size_t)graph_n_operations(p->graph);
-    const struct operation **stack = xcalloc(n, sizeof(const struct operation *));
-    unsigned char *seen = xcalloc(n, 1);
-    int depth = 0;
+    struct op_walk walk;
 
     p->needs_values = 1;
     if (p->lacked == NULL)
         p->lacked = ARENA_ARRAY(&p->arena, unsigned char, p->n_feeds + 1);
-    lack(p, operation_input(op, i), seen, stack, &depth);
-    while (depth > 0) {
-        op = stack[--depth];
+    op_walk_begin(&walk, p->graph);
+    lack(p, operation_input(op, i), &walk);
+    while ((op = op_walk_next(&walk)) != NULL)
         for (int k = 0; k < operation_n_inputs(op); k++)
-            lack(p, operation_input(op, k), seen, stack, &depth);
-    }
-    free(stack);
-    free(seen);
+            lack(p, operation_input(op, k), &walk);
+    op_walk_end(&walk);
 }
 
 /* Whether x may be a size, an axis, or a list of them. */

@@ -466,42 +466,25 @@ static int is_fed(const struct run_args *args, struct output x)
     return 0;
 }
 
-struct reach { /* The operations that a run computes. */
-    const struct run_args *args;
-    uint8_t *seen;           /* [operations] */
-    struct operation **todo; /* [operations], since each is pushed at most once */
-    size_t n;
-};
-
-static void reach_op(struct reach *r, struct operation *op)
+static void reach(struct op_walk *w, const struct run_args *args, struct output x)
 {
-    if (!r->seen[operation_id(op)]) {
-        r->seen[operation_id(op)] = 1;
-        r->todo[r->n++] = op;
-    }
+    if (!is_fed(args, x))
+        op_walk_add(w, x.op);
 }
 
-static void reach_output(struct reach *r, struct output x)
-{
-    if (!is_fed(r->args, x))
-        reach_op(r, x.op);
-}
-
-/* Marks the operations that the run needs, from its fetches and targets back to its
+/* Visits the operations that the run needs, from its fetches and targets back to its
  * feeds. */
-static void reach_all(struct reach *r)
+static void reach_all(struct op_walk *w, const struct run_args *args)
 {
-    for (size_t i = 0; i < r->args->n_fetches; i++)
-        reach_output(r, r->args->fetches[i]);
-    for (size_t i = 0; i < r->args->n_targets; i++)
-        reach_op(r, r->args->targets[i]);
-    while (r->n > 0) {
-        struct operation *op = r->todo[--r->n];
-
+    for (size_t i = 0; i < args->n_fetches; i++)
+        reach(w, args, args->fetches[i]);
+    for (size_t i = 0; i < args->n_targets; i++)
+        op_walk_add(w, args->targets[i]);
+    for (struct operation *op; (op = op_walk_next(w)) != NULL;) {
         for (int i = 0; i < operation_n_inputs(op); i++)
-            reach_output(r, operation_input(op, i));
+            reach(w, args, operation_input(op, i));
         for (int i = 0; i < operation_n_control_inputs(op); i++)
-            reach_op(r, operation_control_input(op, i));
+            op_walk_add(w, operation_control_input(op, i));
     }
 }
 
@@ -531,7 +514,7 @@ static int *loop_depths(const struct graph *g)
                 raise_to(&depth, depths[operation_id(operation_input(op, i).op)]);
             for (int i = 0; i < operation_n_control_inputs(op); i++)
                 raise_to(&depth, depths[operation_id(operation_control_input(op, i))]);
-            if (operation_is(op, "Enter") || operation_is(op, "RefEnter"))
+            if (loop_is_enter(op))
                 depth++;
             else if (operation_is(op, "Exit") || operation_is(op, "RefExit"))
                 depth--;
@@ -546,26 +529,23 @@ static int *loop_depths(const struct graph *g)
 static size_t add_tapped(struct session *s, const struct run_args *args,
                          struct output *fetches, size_t *ret_which)
 {
-    const size_t n_ops = (size_t)graph_n_operations(s->graph);
-    struct reach r = {.args = args,
-                      .seen = xcalloc(n_ops + 1, 1),
-                      .todo = xcalloc(n_ops + 1, sizeof(struct operation *))};
     int *depths = has_staged(s) ? loop_depths(s->graph) : NULL;
+    struct op_walk needed;
     size_t n = 0;
 
-    reach_all(&r);
+    op_walk_begin(&needed, s->graph);
+    reach_all(&needed, args);
     for (size_t i = 0; i < s->tap->n; i++) {
         const struct output x = s->tap->outputs[i];
 
-        if (!is_fed(args, x) && (!r.seen[operation_id(x.op)] ||
+        if (!is_fed(args, x) && (!needed.added[operation_id(x.op)] ||
                                  (depths != NULL && depths[operation_id(x.op)] > 0)))
             continue;
         fetches[args->n_fetches + n] = x;
         ret_which[n++] = i;
     }
     free(depths);
-    free(r.seen);
-    free(r.todo);
+    op_walk_end(&needed);
     return n;
 }
 

@@ -174,7 +174,7 @@ static int is_inside(const struct builder *b, const struct operation *op)
 {
     if (operation_is(op, "NextIteration") || operation_is(op, "LoopCond"))
         return !(b->query->of_loop != NULL && b->wanted[operation_id(op)]);
-    if (operation_is(op, "Enter") || operation_is(op, "RefEnter"))
+    if (loop_is_enter(op))
         return !loop_is_transparent(op, b->query->given, b->query->n_given);
     return loop_is_merge(op);
 }
@@ -265,8 +265,7 @@ static int is_light(const struct builder *b, const struct operation *op)
 {
     const struct kernel_row *row = kernel_find(operation_type(op));
 
-    if (operation_is(op, "Const") || operation_is_variable(op) ||
-        operation_is(op, "Enter") || operation_is(op, "RefEnter"))
+    if (operation_is(op, "Const") || operation_is_variable(op) || loop_is_enter(op))
         return 1;
     if (row == NULL || row->kind != KERNEL_ALIAS || operation_n_outputs(op) == 0 ||
         (operation_def(op)->flags & OP_WRITES) != 0)
