@@ -233,15 +233,31 @@ size_t collection_get(struct graph *g, const char *key, const char *scope,
 int graph_n_collections(const struct graph *g);
 const char *graph_collection_name(const struct graph *g, int i);
 
-/* ---- variables ---- */
-
-/* Builds the initial value of a variable when its shape is known (nn/initializers.h). */
+/* ---- initialisers (source: tf.initializers; He et al. 2015; Saxe et al. 2014) ---- */
+/* Builds the initial value of a variable when its shape is known. */
 struct initializer {
     struct output (*build)(struct graph *g, const struct initializer *self,
                            enum dtype dtype, const struct shape *shape);
     double a, b;         /* parameters of `build` */
     struct output value; /* build NULL: the initial value itself */
 };
+struct initializer zeros_initializer(void);
+struct initializer ones_initializer(void);
+struct initializer constant_initializer(double value);
+struct initializer uniform_initializer(double low, double high);
+struct initializer random_normal_initializer(double mean, double stddev);
+struct initializer truncated_normal_initializer(double mean, double stddev);
+struct initializer glorot_uniform_initializer(void); /* = xavier of contrib.layers */
+struct initializer he_normal_initializer(void);
+struct initializer he_uniform_initializer(void);
+/* Q of the QR decomposition of normal draws, times gain. on-policy's networks: gain sqrt 2
+ * before a ReLU, 5/3 before a tanh, 1 in recurrent cells, 0.01 in the head of a policy. */
+struct initializer orthogonal_initializer(double gain);
+/* torch.nn.Linear's: uniform in +-1/sqrt(fan_in), for weights and biases alike. */
+struct initializer linear_initializer(int64_t fan_in);
+struct initializer tensor_initializer(struct output value);
+
+/* ---- variables ---- */
 
 struct variable {
     const char *name; /* operation name, without ":0" */

@@ -2,42 +2,8 @@
 #include "agent/graph/import.h"
 #include "agent/graph/ops.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* ---- the initial value ---- */
-
-/* limit = sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). Fans as in TensorFlow's
- * init_ops: the last two dimensions, times the receptive field before them. */
-static struct output glorot_uniform(struct graph *g, const struct initializer *self,
-                                    enum dtype dtype, const struct shape *shape)
-{
-    double field = 1.0, fan_in = 1.0, fan_out = 1.0, limit;
-
-    if (shape->rank == 1)
-        fan_in = fan_out = (double)shape->dim[0];
-    for (int i = 0; i + 2 < shape->rank; i++)
-        field *= (double)shape->dim[i];
-    if (shape->rank >= 2) {
-        fan_in = field * (double)shape->dim[shape->rank - 2];
-        fan_out = field * (double)shape->dim[shape->rank - 1];
-    }
-    limit = sqrt(3.0 / fmax(1.0, (fan_in + fan_out) / 2.0));
-    return random_uniform_of(g, dtype, shape, -limit, limit, NULL);
-}
-
-static struct output zeros_build(struct graph *g, const struct initializer *self,
-                                 enum dtype dtype, const struct shape *shape)
-{
-    return zeros(g, dtype, shape, NULL);
-}
-
-static struct initializer default_initializer(enum dtype dtype)
-{
-    return (struct initializer){.build = dtype_is_floating(dtype) ? glorot_uniform
-                                                                  : zeros_build};
-}
 
 /* ---- the nodes of a variable ---- */
 
@@ -180,7 +146,8 @@ static struct variable *create(struct graph *g, const char *full, enum dtype dty
                                const struct shape *shape, const struct initializer *init,
                                unsigned flags)
 {
-    struct initializer standard = default_initializer(dtype);
+    const struct initializer standard =
+        dtype_is_floating(dtype) ? glorot_uniform_initializer() : zeros_initializer();
     struct output value;
     struct variable *v;
 
@@ -447,7 +414,7 @@ struct variable *global_step(struct graph *g)
 
 struct variable *get_or_create_global_step(struct graph *g)
 {
-    const struct initializer init = {.build = zeros_build};
+    const struct initializer init = zeros_initializer();
     struct variable *v = global_step(g);
 
     if (v != NULL)

@@ -1,4 +1,4 @@
-/* nn.h - initialisers, layers, networks and optimisers: they only build nodes.
+/* nn.h - layers, networks and optimisers: they only build nodes.
  *
  * Names follow TensorFlow's: contrib.layers.fully_connected gives `<scope>/weights`
  * [inputs, outputs] and `<scope>/biases`, y = x W + b; scopes fully_connected,
@@ -9,23 +9,6 @@
 
 #include "agent/graph/graph.h"
 #include "common/config/run_config.h"
-
-/* ---- initialisers (source: tf.initializers; He et al. 2015; Saxe et al. 2014) ---- */
-struct initializer zeros_initializer(void);
-struct initializer ones_initializer(void);
-struct initializer constant_initializer(double value);
-struct initializer uniform_initializer(double low, double high);
-struct initializer random_normal_initializer(double mean, double stddev);
-struct initializer truncated_normal_initializer(double mean, double stddev);
-struct initializer glorot_uniform_initializer(void); /* = xavier of contrib.layers */
-struct initializer he_normal_initializer(void);
-struct initializer he_uniform_initializer(void);
-/* Q of the QR decomposition of normal draws, times gain. on-policy's networks: gain sqrt 2
- * before a ReLU, 5/3 before a tanh, 1 in recurrent cells, 0.01 in the head of a policy. */
-struct initializer orthogonal_initializer(double gain);
-/* torch.nn.Linear's: uniform in +-1/sqrt(fan_in), for weights and biases alike. */
-struct initializer linear_initializer(int64_t fan_in);
-struct initializer tensor_initializer(struct output value);
 
 /* ---- layers ---- */
 struct output activate(struct graph *g, struct output x, enum activation activation);

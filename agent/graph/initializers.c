@@ -1,5 +1,3 @@
-#include "agent/nn/nn.h"
-
 #include "agent/graph/ops.h"
 
 #include <math.h>
