@@ -175,6 +175,28 @@ int wrap_axis(const struct shape_args *args, int rank, int64_t *axis)
     return 0;
 }
 
+int insert_axis(const struct shape_args *args, const struct shape *s, const int64_t *axis,
+                int64_t dim)
+{
+    struct shape out = *s;
+    int64_t at;
+
+    if (out.rank < 0)
+        return 0;
+    if (out.rank == SHAPE_MAX_RANK)
+        return err_set(args->err, ERR_SHAPE, "more than %d dimensions", SHAPE_MAX_RANK);
+    if (axis == NULL) {
+        args->out[0] = shape_of_rank(out.rank + 1);
+        return 0;
+    }
+    at = *axis;
+    if (wrap_axis(args, out.rank + 1, &at) != 0)
+        return ERR_SHAPE;
+    shape_insert(&out, (int)at, dim);
+    args->out[0] = out;
+    return 0;
+}
+
 /* The number of steps of `delta` within [start, limit). Unsigned arithmetic, since the
  * difference of two int64_t may not fit in one. */
 uint64_t range_length(int64_t start, int64_t limit, int64_t delta)

@@ -51,6 +51,10 @@ int value_shape(const struct shape_args *args, int i, struct shape *ret);
 int value_sizes(const struct shape_args *args, int i, struct shape *ret);
 /* Maps *axis from [-rank, rank) to [0, rank). */
 int wrap_axis(const struct shape_args *args, int rank, int64_t *axis);
+/* Output 0 is `s` with one more dimension, which is number `axis` of the result; axis NULL:
+ * not known. */
+int insert_axis(const struct shape_args *args, const struct shape *s, const int64_t *axis,
+                int64_t dim);
 
 /* The number of steps of `delta` (not 0) within [start, limit). */
 uint64_t range_length(int64_t start, int64_t limit, int64_t delta);

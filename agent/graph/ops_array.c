@@ -251,27 +251,10 @@ GRAD(reshape_grad)
 
 static int expand_dims_shape(const struct shape_args *args)
 {
-    struct shape out = args->in[0];
-    int64_t at;
+    int64_t axis;
 
-    if (out.rank < 0)
-        return 0;
-    if (out.rank == SHAPE_MAX_RANK)
-        return err_set(args->err, ERR_SHAPE, "more than %d dimensions", SHAPE_MAX_RANK);
-    out.rank++;
-    if (value_ints(args, 1, &at, 1) != 1) {
-        for (int i = 0; i < out.rank; i++)
-            out.dim[i] = -1;
-        args->out[0] = out;
-        return 0;
-    }
-    if (wrap_axis(args, out.rank, &at) != 0)
-        return ERR_SHAPE;
-    for (int i = out.rank - 1; i > at; i--)
-        out.dim[i] = out.dim[i - 1];
-    out.dim[at] = 1;
-    args->out[0] = out;
-    return 0;
+    return insert_axis(args, &args->in[0],
+                       value_ints(args, 1, &axis, 1) == 1 ? &axis : NULL, 1);
 }
 
 static int squeeze_shape(const struct shape_args *args)

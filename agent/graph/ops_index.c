@@ -227,25 +227,15 @@ GRAD(scatter_nd_grad)
 
 static int one_hot_shape(const struct shape_args *args)
 {
-    int64_t axis = attr_int(args->op, "axis"), depth = -1;
-    struct shape out = args->in[0];
+    const int64_t axis = attr_int(args->op, "axis");
+    int64_t depth = -1;
 
     for (int i = 1; i < 4; i++)
         if (want_rank(args, i, 0) != 0)
             return ERR_SHAPE;
-    if (out.rank < 0)
-        return 0;
-    if (out.rank == SHAPE_MAX_RANK)
-        return err_set(args->err, ERR_SHAPE, "more than %d dimensions", SHAPE_MAX_RANK);
-    if (value_ints(args, 1, &depth, 1) == 1 && depth < 0)
+    if (args->in[0].rank >= 0 && value_ints(args, 1, &depth, 1) == 1 && depth < 0)
         return err_set(args->err, ERR_SHAPE, "a depth of %lld", (long long)depth);
-    if (wrap_axis(args, ++out.rank, &axis) != 0)
-        return ERR_SHAPE;
-    for (int i = out.rank - 1; i > axis; i--)
-        out.dim[i] = out.dim[i - 1];
-    out.dim[axis] = depth;
-    args->out[0] = out;
-    return 0;
+    return insert_axis(args, &args->in[0], &axis, depth);
 }
 
 /* (number of true elements, rank); only a run knows the number */

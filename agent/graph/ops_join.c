@@ -21,9 +21,7 @@ static int joined_shape(const struct shape_args *args, int first, int at)
     if (out.rank == 0)
         return err_set(args->err, ERR_SHAPE, "scalars cannot be joined");
     if (value_ints(args, at, &axis, 1) != 1) {
-        for (int i = 0; i < out.rank; i++)
-            out.dim[i] = -1;
-        args->out[0] = out;
+        args->out[0] = shape_of_rank(out.rank);
         return 0;
     }
     if (wrap_axis(args, out.rank, &axis) != 0)
@@ -120,23 +118,13 @@ GRAD(old_concat_grad)
 static int pack_shape(const struct shape_args *args)
 {
     struct shape out = args->in[0];
-    int64_t axis = attr_int(args->op, "axis");
+    const int64_t axis = attr_int(args->op, "axis");
 
     for (int i = 1; i < args->n_in; i++)
         if (shape_merge(&out, &args->in[i], &out) != 0)
             return err_set(args->err, ERR_SHAPE, "shapes %s and %s differ",
                            shape_text(&args->in[0]), shape_text(&args->in[i]));
-    if (out.rank < 0)
-        return 0;
-    if (out.rank == SHAPE_MAX_RANK)
-        return err_set(args->err, ERR_SHAPE, "more than %d dimensions", SHAPE_MAX_RANK);
-    if (wrap_axis(args, ++out.rank, &axis) != 0)
-        return ERR_SHAPE;
-    for (int i = out.rank - 1; i > axis; i--)
-        out.dim[i] = out.dim[i - 1];
-    out.dim[axis] = args->n_in;
-    args->out[0] = out;
-    return 0;
+    return insert_axis(args, &out, &axis, args->n_in);
 }
 
 GRAD(pack_grad)
@@ -167,9 +155,7 @@ static int unpack_shape(const struct shape_args *args)
     if (out.dim[axis] >= 0 && out.dim[axis] != num)
         return err_set(args->err, ERR_SHAPE, "%lld pieces of dimension %lld of %s",
                        (long long)num, (long long)axis, shape_text(&out));
-    for (int i = (int)axis; i + 1 < out.rank; i++)
-        out.dim[i] = out.dim[i + 1];
-    out.rank--;
+    shape_remove(&out, (int)axis);
     for (int i = 0; i < operation_n_outputs(args->op); i++)
         args->out[i] = out;
     return 0;
@@ -212,8 +198,7 @@ static int split_shape(const struct shape_args *args)
     if (out.rank == 0)
         return err_set(args->err, ERR_SHAPE, "a scalar cannot be split");
     if (value_ints(args, 0, &axis, 1) != 1) {
-        for (int i = 0; i < out.rank; i++)
-            out.dim[i] = -1;
+        out = shape_of_rank(out.rank);
     } else if (axis < -out.rank || axis >= out.rank) {
         return err_set(args->err, ERR_SHAPE, "axis %lld of %s", (long long)axis,
                        shape_text(&out));

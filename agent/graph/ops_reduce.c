@@ -16,10 +16,7 @@ static int reduce_shape(const struct shape_args *args)
     if (x->rank < 0)
         return 0;
     if (n < 0) { /* x may be a scalar, and there may be no axes: not known yet */
-        for (int i = 0; keep && i < x->rank; i++)
-            out.dim[i] = -1;
-        out.rank = keep && x->rank > 0 ? x->rank : -1;
-        args->out[0] = out;
+        args->out[0] = keep && x->rank > 0 ? shape_of_rank(x->rank) : SHAPE_UNKNOWN;
         return 0;
     }
     for (int i = 0; i < n; i++) {
@@ -175,17 +172,12 @@ static int arg_extremum_shape(const struct shape_args *args)
     if (out.rank < 0)
         return 0;
     if (value_ints(args, 1, &axis, 1) != 1) { /* the axis cannot be checked yet */
-        out.rank--;
-        for (int i = 0; i < out.rank; i++)
-            out.dim[i] = -1;
-        args->out[0] = out.rank > 0 ? out : SHAPE_UNKNOWN;
+        args->out[0] = out.rank > 1 ? shape_of_rank(out.rank - 1) : SHAPE_UNKNOWN;
         return 0;
     }
     if (wrap_axis(args, out.rank, &axis) != 0)
         return ERR_SHAPE;
-    for (int i = (int)axis; i + 1 < out.rank; i++)
-        out.dim[i] = out.dim[i + 1];
-    out.rank--;
+    shape_remove(&out, (int)axis);
     args->out[0] = out;
     return 0;
 }

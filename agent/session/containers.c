@@ -352,11 +352,10 @@ static int join_elements(struct call *q, const int64_t *at, int64_t n, int joine
     if (rc == 0 && !joined && shape.rank == SHAPE_MAX_RANK)
         rc = fail(q, ERR_LIMIT, "elements of %d dimensions", shape.rank);
     if (rc == 0) {
-        if (!joined) {
-            memmove(shape.dim + 1, shape.dim, sizeof(shape.dim[0]) * (size_t)shape.rank);
-            shape.rank++;
-        }
-        shape.dim[0] = rows;
+        if (joined)
+            shape.dim[0] = rows;
+        else
+            shape_insert(&shape, 0, rows);
         rc = dtype_size(q->x->dtype) == 0
                  ? fail(q, ERR_UNSUPPORTED, "elements of type %s are not joined",
                         dtype_name(q->x->dtype))
@@ -399,10 +398,8 @@ static int write_pieces(struct call *q, const struct tensor *value, const int64_
         struct shape of = shape;
 
         of.dim[0] = lengths[i];
-        if (whole) {
-            of.rank--;
-            memmove(of.dim, of.dim + 1, sizeof(of.dim[0]) * (size_t)of.rank);
-        }
+        if (whole)
+            shape_remove(&of, 0);
         part.tensor = tensor_view(value->dtype, of, (char *)value->data + place);
         rc = write_element(q, at[i], &part);
         place += row * (size_t)lengths[i];
@@ -503,11 +500,8 @@ static int refine(struct call *q, const char *attr, int skip_first)
 {
     struct shape more = operation_attr(q->op, attr)->shape, merged;
 
-    if (skip_first && more.rank >= 0 && more.rank < SHAPE_MAX_RANK) {
-        memmove(more.dim + 1, more.dim, sizeof(more.dim[0]) * (size_t)more.rank);
-        more.dim[0] = -1;
-        more.rank++;
-    }
+    if (skip_first && more.rank >= 0 && more.rank < SHAPE_MAX_RANK)
+        shape_insert(&more, 0, -1);
     if (shape_merge(&q->x->shape, &more, &merged) != 0)
         return fail(q, ERR_SHAPE, "elements of shape %s, not %s",
                     shape_text(&q->x->shape), shape_text(&more));

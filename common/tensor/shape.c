@@ -6,6 +6,30 @@
 #include <stdio.h>
 #include <string.h>
 
+struct shape shape_of_rank(int rank)
+{
+    struct shape s = {.rank = rank};
+
+    for (int i = 0; i < rank; i++)
+        s.dim[i] = -1;
+    return s;
+}
+
+void shape_insert(struct shape *s, int axis, int64_t dim)
+{
+    memmove(&s->dim[axis + 1], &s->dim[axis],
+            (size_t)(s->rank - axis) * sizeof(s->dim[0]));
+    s->dim[axis] = dim;
+    s->rank++;
+}
+
+void shape_remove(struct shape *s, int axis)
+{
+    s->rank--;
+    memmove(&s->dim[axis], &s->dim[axis + 1],
+            (size_t)(s->rank - axis) * sizeof(s->dim[0]));
+}
+
 int shape_known(const struct shape *s)
 {
     for (int i = 0; i < s->rank; i++) {

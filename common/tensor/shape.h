@@ -22,6 +22,11 @@ struct shape {
     ((struct shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),           \
                     {__VA_ARGS__}})
 
+struct shape shape_of_rank(int rank); /* no dimension is known */
+/* Puts a dimension before dimension `axis`; s has fewer than SHAPE_MAX_RANK. */
+void shape_insert(struct shape *s, int axis, int64_t dim);
+void shape_remove(struct shape *s, int axis);
+
 int shape_known(const struct shape *s); /* rank and all dimensions */
 /* The number of elements; -1 if it is unknown or overflows. */
 int64_t shape_elements(const struct shape *s);

@@ -63,10 +63,7 @@ static struct tensor with_axis(const struct tensor *t, int axis)
 {
     struct tensor v = *t;
 
-    v.shape.rank++;
-    memmove(&v.shape.dim[axis + 1], &t->shape.dim[axis],
-            sizeof(int64_t) * (size_t)(t->shape.rank - axis));
-    v.shape.dim[axis] = 1;
+    shape_insert(&v.shape, axis, 1);
     return v;
 }
 
