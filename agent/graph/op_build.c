@@ -295,7 +295,8 @@ static int infer_shapes(struct graph *g, struct operation *op)
     }
     for (int i = 0; i < op->n_outputs; i++)
         out[i] = SHAPE_UNKNOWN;
-    rc = op->def->shape(&(struct shape_args){op, op->n_inputs, in, value, out, &err});
+    rc = operation_infer_shapes(
+        &(struct shape_args){op, op->n_inputs, in, value, out, &err});
     for (int i = 0; rc == 0 && i < op->n_outputs; i++)
         op->outputs[i].shape = out[i];
     if (rc != 0)

@@ -35,6 +35,11 @@ int shape_same(const struct shape_args *args)
     return 0;
 }
 
+int shape_of_value(const struct shape_args *args)
+{
+    return value_sizes(args, 0, &args->out[0]);
+}
+
 int shape_declared(const struct shape_args *args)
 {
     args->out[0] = *attr_shape(args->op, "shape");
@@ -89,6 +94,17 @@ int want_rank(const struct shape_args *args, int input, int rank)
         return 0;
     return err_set(args->err, ERR_SHAPE, "input %d must have %d dimensions, but is %s",
                    input, rank, shape_text(s));
+}
+
+int operation_infer_shapes(const struct shape_args *args)
+{
+    const struct op_def *def = operation_def(args->op);
+    const char *ranks = def->ranks != NULL ? def->ranks : "";
+
+    for (int i = 0; i < args->n_in && ranks[i] != '\0'; i++)
+        if (ranks[i] != '?' && want_rank(args, i, ranks[i] - '0') != 0)
+            return ERR_SHAPE;
+    return def->shape != NULL ? def->shape(args) : 0;
 }
 
 int64_t dim_of(const struct shape *s, int i)

@@ -32,6 +32,7 @@ const struct shape *attr_shape(const struct operation *op, const char *name);
 /* every output has the shape of input 0 */
 int shape_same(const struct shape_args *args);
 int shape_declared(const struct shape_args *args);         /* the attribute `shape` */
+int shape_of_value(const struct shape_args *args);         /* the value of input 0 */
 int shape_scalar(const struct shape_args *args);           /* every output is a scalar */
 int shape_broadcast_inputs(const struct shape_args *args); /* of inputs 0 and 1 */
 /* all inputs and outputs have the same shape */

@@ -50,6 +50,9 @@ struct op_def {
     shape_fn shape;
     grad_fn grad;          /* NULL with OP_NO_GRADIENT */
     const char *signature; /* "x:T, y:T -> z:T; T:type", see signature.h */
+    /* The ranks that the first inputs must have, checked before `shape`: "?0": input 1 is a
+     * scalar, all others are of any rank. NULL: any. */
+    const char *ranks;
 };
 
 const struct op_def *op_def_find(const char *type); /* NULL: unknown op */
@@ -61,6 +64,8 @@ int operation_is_variable(const struct operation *op);
  * there is none. */
 const struct operation *operation_behind_handle(struct output handle);
 const struct op_def *operation_def(const struct operation *op);
+/* Checks the ranks of the inputs and applies the shape rule. 0, ERR_SHAPE, ERR_ARG. */
+int operation_infer_shapes(const struct shape_args *args);
 /* The first operation whose kernel calls libm, so that the graph's results may have other
  * bits on another machine. NULL if there is none. */
 const struct operation *graph_first_libm(const struct graph *g);

@@ -75,7 +75,7 @@ static int concat_offset_shape(const struct shape_args *args)
 static int invert_permutation_shape(const struct shape_args *args)
 {
     args->out[0] = args->in[0].rank < 0 ? SHAPE(-1) : args->in[0];
-    return want_rank(args, 0, 1);
+    return 0;
 }
 
 /* The value of a known floating-point scalar. */
@@ -114,9 +114,6 @@ static int range_shape(const struct shape_args *args)
     int64_t start, limit, delta;
     uint64_t n;
 
-    for (int i = 0; i < 3; i++)
-        if (want_rank(args, i, 0) != 0)
-            return ERR_SHAPE;
     args->out[0] = SHAPE(-1);
     if (value_ints(args, 0, &start, 1) != 1 || value_ints(args, 1, &limit, 1) != 1 ||
         value_ints(args, 2, &delta, 1) != 1)
@@ -129,13 +126,6 @@ static int range_shape(const struct shape_args *args)
                        (unsigned long long)n);
     args->out[0].dim[0] = (int64_t)n;
     return 0;
-}
-
-static int fill_shape(const struct shape_args *args)
-{
-    if (want_rank(args, 1, 0) != 0)
-        return ERR_SHAPE;
-    return value_sizes(args, 0, &args->out[0]);
 }
 
 GRAD(fill_grad)
@@ -404,11 +394,13 @@ static const struct op_def rows[] = {
     {"ConcatOffset", OP_NO_GRADIENT, concat_offset_shape, NULL,
      "concat_dim:int32, shape:N*int32 -> offset:N*int32; N:int"},
     {"InvertPermutation", OP_NO_GRADIENT, invert_permutation_shape, NULL,
-     "x:T -> y:T; T:index_type=int32"},
+     "x:T -> y:T; T:index_type=int32", .ranks = "1"},
     {"Range", OP_NO_GRADIENT, range_shape, NULL,
-     "start:Tidx, limit:Tidx, delta:Tidx -> output:Tidx; Tidx:number_type=int32"},
-    {"Fill", 0, fill_shape, fill_grad,
-     "dims:index_type, value:T -> output:T; T:type, index_type:index_type=int32"},
+     "start:Tidx, limit:Tidx, delta:Tidx -> output:Tidx; Tidx:number_type=int32",
+     .ranks = "000"},
+    {"Fill", 0, shape_of_value, fill_grad,
+     "dims:index_type, value:T -> output:T; T:type, index_type:index_type=int32",
+     .ranks = "?0"},
     {"DynamicStitch", 0, dynamic_stitch_shape, dynamic_stitch_grad,
      "indices:N*int32, data:N*T -> merged:T; N:int, T:type"},
     {"Reshape", 0, reshape_shape, reshape_grad,

@@ -18,40 +18,10 @@ GRAD(array_grad)
         operation_name(op));
 }
 
-static int array_new_shape(const struct shape_args *args)
-{
-    return want_rank(args, 0, 0) != 0 ? ERR_SHAPE : shape_scalar(args);
-}
-
-static int write_shape(const struct shape_args *args)
-{
-    return want_rank(args, 1, 0) != 0 ? ERR_SHAPE : shape_scalar(args);
-}
-
-static int read_shape(const struct shape_args *args)
-{
-    return want_rank(args, 1, 0);
-}
-
-static int indices_shape(const struct shape_args *args)
-{
-    return want_rank(args, 1, 1);
-}
-
-static int scatter_shape(const struct shape_args *args)
-{
-    return want_rank(args, 1, 1) != 0 ? ERR_SHAPE : shape_scalar(args);
-}
-
 static int concat_shape(const struct shape_args *args)
 {
     args->out[1] = SHAPE(-1);
     return 0;
-}
-
-static int split_shape(const struct shape_args *args)
-{
-    return want_rank(args, 2, 1) != 0 ? ERR_SHAPE : shape_scalar(args);
 }
 
 static int push_shape(const struct shape_args *args)
@@ -63,37 +33,44 @@ static int push_shape(const struct shape_args *args)
 #define STAGED (OP_STATEFUL | OP_AWAITED | OP_STAGED)
 
 static const struct op_def rows[] = {
-    {"TensorArrayV3", STAGED, array_new_shape, array_grad,
+    {"TensorArrayV3", STAGED, shape_scalar, array_grad,
      "size:int32 -> handle:resource, flow:float32; dtype:type, "
      "element_shape:shape=unknown, "
      "dynamic_size:bool=false, clear_after_read:bool=true, "
-     "identical_element_shapes:bool=false, tensor_array_name:string="},
+     "identical_element_shapes:bool=false, tensor_array_name:string=",
+     .ranks = "0"},
     {"TensorArrayGradV3", STAGED, shape_scalar, array_grad,
      "handle:resource, flow_in:float32 -> grad_handle:resource, flow_out:float32; "
      "source:string"},
-    {"TensorArrayWriteV3", STAGED, write_shape, array_grad,
+    {"TensorArrayWriteV3", STAGED, shape_scalar, array_grad,
      "handle:resource, index:int32, value:T, flow_in:float32 -> flow_out:float32; "
-     "T:type"},
-    {"TensorArrayReadV3", STAGED, read_shape, array_grad,
-     "handle:resource, index:int32, flow_in:float32 -> value:dtype; dtype:type"},
-    {"TensorArrayGatherV3", STAGED, indices_shape, array_grad,
+     "T:type",
+     .ranks = "?0"},
+    {"TensorArrayReadV3", STAGED, shape_none, array_grad,
+     "handle:resource, index:int32, flow_in:float32 -> value:dtype; dtype:type",
+     .ranks = "?0"},
+    {"TensorArrayGatherV3", STAGED, shape_none, array_grad,
      "handle:resource, indices:int32, flow_in:float32 -> value:dtype; dtype:type, "
-     "element_shape:shape=unknown"},
-    {"TensorArrayScatterV3", STAGED, scatter_shape, array_grad,
+     "element_shape:shape=unknown",
+     .ranks = "?1"},
+    {"TensorArrayScatterV3", STAGED, shape_scalar, array_grad,
      "handle:resource, indices:int32, value:T, flow_in:float32 -> flow_out:float32; "
-     "T:type"},
+     "T:type",
+     .ranks = "?1"},
     {"TensorArrayConcatV3", STAGED, concat_shape, array_grad,
      "handle:resource, flow_in:float32 -> value:dtype, lengths:int64; dtype:type, "
      "element_shape_except0:shape=unknown"},
-    {"TensorArraySplitV3", STAGED, split_shape, array_grad,
+    {"TensorArraySplitV3", STAGED, shape_scalar, array_grad,
      "handle:resource, value:T, lengths:int64, flow_in:float32 -> flow_out:float32; "
-     "T:type"},
+     "T:type",
+     .ranks = "??1"},
     {"TensorArraySizeV3", STAGED, shape_scalar, array_grad,
      "handle:resource, flow_in:float32 -> size:int32"},
     {"TensorArrayCloseV3", STAGED | OP_NO_GRADIENT, shape_none, NULL,
      "handle:resource ->"},
-    {"StackV2", STAGED | OP_NO_GRADIENT, array_new_shape, NULL,
-     "max_size:int32 -> handle:resource; elem_type:type, stack_name:string="},
+    {"StackV2", STAGED | OP_NO_GRADIENT, shape_scalar, NULL,
+     "max_size:int32 -> handle:resource; elem_type:type, stack_name:string=",
+     .ranks = "0"},
     {"StackPushV2", STAGED, push_shape, array_grad,
      "handle:resource, elem:T -> output:T; T:type, swap_memory:bool=false"},
     {"StackPopV2", STAGED, shape_none, array_grad,

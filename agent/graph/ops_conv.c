@@ -121,8 +121,6 @@ static int conv2d_shape(const struct shape_args *args)
     struct window w;
     int rc;
 
-    if (want_rank(args, 0, 4) != 0 || want_rank(args, 1, 4) != 0)
-        return ERR_SHAPE;
     rc = conv_window(args, &args->in[0], &args->in[1], &w);
     if (rc == 0)
         args->out[0] =
@@ -152,8 +150,6 @@ static int conv2d_backprop_input_shape(const struct shape_args *args)
 
     if (rc < 0)
         return rc;
-    if (want_rank(args, 1, 4) != 0 || want_rank(args, 2, 4) != 0)
-        return ERR_SHAPE;
     if (image.rank >= 0 && image.rank != 4)
         return err_set(args->err, ERR_SHAPE, "input_sizes: %d numbers, expected 4",
                        image.rank);
@@ -172,8 +168,6 @@ static int conv2d_backprop_filter_shape(const struct shape_args *args)
 
     if (rc < 0)
         return rc;
-    if (want_rank(args, 0, 4) != 0 || want_rank(args, 2, 4) != 0)
-        return ERR_SHAPE;
     if (filter.rank >= 0 && filter.rank != 4)
         return err_set(args->err, ERR_SHAPE, "filter_sizes: %d numbers, expected 4",
                        filter.rank);
@@ -332,12 +326,14 @@ GRAD(max_pool_grad_grad_grad)
     "data_format:string=NHWC"
 
 static const struct op_def rows[] = {
-    {"Conv2D", 0, conv2d_shape, conv2d_grad,
-     "input:T, filter:T -> output:T; " CONV_ATTRS},
+    {"Conv2D", 0, conv2d_shape, conv2d_grad, "input:T, filter:T -> output:T; " CONV_ATTRS,
+     .ranks = "44"},
     {"Conv2DBackpropInput", 0, conv2d_backprop_input_shape, conv2d_backprop_input_grad,
-     "input_sizes:int32, filter:T, out_backprop:T -> output:T; " CONV_ATTRS},
+     "input_sizes:int32, filter:T, out_backprop:T -> output:T; " CONV_ATTRS,
+     .ranks = "?44"},
     {"Conv2DBackpropFilter", 0, conv2d_backprop_filter_shape, conv2d_backprop_filter_grad,
-     "input:T, filter_sizes:int32, out_backprop:T -> output:T; " CONV_ATTRS},
+     "input:T, filter_sizes:int32, out_backprop:T -> output:T; " CONV_ATTRS,
+     .ranks = "4?4"},
     {"MaxPool", 0, max_pool_shape, max_pool_grad, "input:T -> output:T; " POOL_ATTRS},
     {"MaxPoolGrad", 0, max_pool_grad_shape, max_pool_grad_grad,
      "orig_input:T, orig_output:T, grad:T -> output:T; " POOL_ATTRS},

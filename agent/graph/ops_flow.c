@@ -27,16 +27,6 @@ static int merge_shape(const struct shape_args *args)
     return 0;
 }
 
-static int switch_shape(const struct shape_args *args)
-{
-    return want_rank(args, 1, 0) != 0 ? ERR_SHAPE : shape_same(args);
-}
-
-static int loop_cond_shape(const struct shape_args *args)
-{
-    return want_rank(args, 0, 0) != 0 ? ERR_SHAPE : shape_same(args);
-}
-
 /* TensorFlow builds a second loop. Here, such a loop can only be imported from a file. */
 GRAD(loop_grad)
 {
@@ -96,10 +86,10 @@ GRAD(merge_grad)
 #define ENTERS "frame_name:string, is_constant:bool=false, parallel_iterations:int=10"
 
 static const struct op_def rows[] = {
-    {"Switch", OP_AWAITED, switch_shape, switch_grad,
-     "data:T, pred:bool -> output_false:T, output_true:T; T:type"},
-    {"RefSwitch", OP_AWAITED, switch_shape, switch_grad,
-     "data:&T, pred:bool -> output_false:&T, output_true:&T; T:type"},
+    {"Switch", OP_AWAITED, shape_same, switch_grad,
+     "data:T, pred:bool -> output_false:T, output_true:T; T:type", .ranks = "?0"},
+    {"RefSwitch", OP_AWAITED, shape_same, switch_grad,
+     "data:&T, pred:bool -> output_false:&T, output_true:&T; T:type", .ranks = "?0"},
     {"Merge", OP_AWAITED, merge_shape, merge_grad,
      "inputs:N*T -> output:T, value_index:int32; T:type, N:int"},
     {"Enter", OP_AWAITED, shape_same, loop_grad, "data:T -> output:T; T:type, " ENTERS},
@@ -107,7 +97,8 @@ static const struct op_def rows[] = {
      "data:&T -> output:&T; T:type, " ENTERS},
     {"Exit", OP_AWAITED | OP_STAGED, shape_none, loop_grad, "data:T -> output:T; T:type"},
     {"NextIteration", OP_AWAITED, shape_same, loop_grad, "data:T -> output:T; T:type"},
-    {"LoopCond", OP_AWAITED, loop_cond_shape, loop_grad, "input:bool -> output:bool"},
+    {"LoopCond", OP_AWAITED, shape_same, loop_grad, "input:bool -> output:bool",
+     .ranks = "0"},
     /* runs even if its control inputs are dead */
     {"ControlTrigger", OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL, "->"},
 };

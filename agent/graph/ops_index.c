@@ -103,8 +103,6 @@ static int segment_sum_shape(const struct shape_args *args)
     struct shape out = {.rank = 1};
     int64_t n = -1;
 
-    if (want_rank(args, 2, 0) != 0)
-        return ERR_SHAPE;
     if (data->rank < 0 || ids->rank < 0)
         return 0;
     for (int i = 0; i < ids->rank; i++)
@@ -230,9 +228,6 @@ static int one_hot_shape(const struct shape_args *args)
     const int64_t axis = attr_int(args->op, "axis");
     int64_t depth = -1;
 
-    for (int i = 1; i < 4; i++)
-        if (want_rank(args, i, 0) != 0)
-            return ERR_SHAPE;
     if (args->in[0].rank >= 0 && value_ints(args, 1, &depth, 1) == 1 && depth < 0)
         return err_set(args->err, ERR_SHAPE, "a depth of %lld", (long long)depth);
     return insert_axis(args, &args->in[0], &axis, depth);
@@ -263,10 +258,12 @@ static const struct op_def rows[] = {
     {"UnsortedSegmentSum", 0, segment_sum_shape, segment_sum_grad,
      "data:T, segment_ids:Tindices, num_segments:Tnumsegments -> output:T; "
      "T:number_type, "
-     "Tindices:index_type, Tnumsegments:index_type=int32"},
+     "Tindices:index_type, Tnumsegments:index_type=int32",
+     .ranks = "??0"},
     {"OneHot", OP_NO_GRADIENT, one_hot_shape, NULL,
      "indices:TI, depth:int32, on_value:T, off_value:T -> output:T; axis:int=-1, T:type, "
-     "TI:type=int64"},
+     "TI:type=int64",
+     .ranks = "?000"},
     {"Where", OP_NO_GRADIENT, where_shape, NULL, "input:T -> index:int64; T:type=bool"},
 };
 

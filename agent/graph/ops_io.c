@@ -2,22 +2,6 @@
  * summaries for TensorBoard, as serialised messages. */
 #include "agent/graph/op_rules.h"
 
-static int merge_prefixes_shape(const struct shape_args *args)
-{
-    return want_rank(args, 1, 0);
-}
-
-/* prefix */
-static int save_shape(const struct shape_args *args)
-{
-    return want_rank(args, 0, 0);
-}
-
-static int restore_shape(const struct shape_args *args)
-{
-    return want_rank(args, 0, 0) != 0 ? ERR_SHAPE : shape_none(args);
-}
-
 /* Names of files, and summaries. */
 static int scalars_shape(const struct shape_args *args)
 {
@@ -37,16 +21,18 @@ static int scalar_summary_shape(const struct shape_args *args)
 }
 
 static const struct op_def rows[] = {
-    {"SaveV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, save_shape, NULL,
+    {"SaveV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
      "prefix:string, tensor_names:string, shape_and_slices:string, tensors:dtypes ->; "
-     "dtypes:list(type)"},
-    {"RestoreV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, restore_shape, NULL,
+     "dtypes:list(type)",
+     .ranks = "0"},
+    {"RestoreV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
      "prefix:string, tensor_names:string, shape_and_slices:string -> tensors:dtypes; "
-     "dtypes:list(type)"},
-    {"MergeV2Checkpoints", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT,
-     merge_prefixes_shape, NULL,
+     "dtypes:list(type)",
+     .ranks = "0"},
+    {"MergeV2Checkpoints", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
      "checkpoint_prefixes:string, destination_prefix:string ->; "
-     "delete_old_dirs:bool=true"},
+     "delete_old_dirs:bool=true",
+     .ranks = "?0"},
     {"ShardedFilename", OP_NO_GRADIENT, scalars_shape, NULL,
      "basename:string, shard:int32, num_shards:int32 -> filename:string"},
     {"StringJoin", OP_NO_GRADIENT, scalars_shape, NULL,

@@ -191,8 +191,6 @@ static int split_shape(const struct shape_args *args)
     struct shape out = args->in[1];
     int64_t axis;
 
-    if (want_rank(args, 0, 0) != 0)
-        return ERR_SHAPE;
     if (out.rank < 0 || n == 0)
         return 0;
     if (out.rank == 0)
@@ -245,8 +243,6 @@ static int split_v_shape(const struct shape_args *args)
     const struct shape *x = &args->in[0];
     int axis_known = value_ints(args, 2, &axis, 1) == 1;
 
-    if (want_rank(args, 1, 1) != 0 || want_rank(args, 2, 0) != 0)
-        return ERR_SHAPE;
     if (x->rank < 0)
         return 0;
     if (x->rank == 0)
@@ -307,10 +303,12 @@ static const struct op_def rows[] = {
     {"Unpack", 0, unpack_shape, unpack_grad,
      "value:T -> output:num*T; num:int, T:type, axis:int=0"},
     {"Split", 0, split_shape, split_grad,
-     "split_dim:int32, value:T -> output:num_split*T; num_split:int, T:type"},
+     "split_dim:int32, value:T -> output:num_split*T; num_split:int, T:type",
+     .ranks = "0"},
     {"SplitV", 0, split_v_shape, split_v_grad,
      "value:T, size_splits:Tlen, split_dim:int32 -> output:num_split*T; num_split:int, "
-     "T:type, Tlen:index_type=int64"},
+     "T:type, Tlen:index_type=int64",
+     .ranks = "?10"},
 };
 
 const struct op_family ops_of_join = OP_FAMILY(rows);

@@ -16,8 +16,6 @@ static int matmul_shape(const struct shape_args *args)
     const struct shape *a = &args->in[0], *b = &args->in[1];
     int64_t inner_a = dim_of(a, !ta), inner_b = dim_of(b, tb);
 
-    if (want_rank(args, 0, 2) != 0 || want_rank(args, 1, 2) != 0)
-        return ERR_SHAPE;
     if (inner_a >= 0 && inner_b >= 0 && inner_a != inner_b)
         return err_set(args->err, ERR_SHAPE,
                        "Dimensions must be equal, but are %lld and %lld: %s%s times %s%s",
@@ -122,7 +120,8 @@ GRAD(batch_matmul_v2_grad)
 static const struct op_def rows[] = {
     {"MatMul", 0, matmul_shape, matmul_grad,
      "a:T, b:T -> product:T; transpose_a:bool=false, transpose_b:bool=false, "
-     "T:number_type"},
+     "T:number_type",
+     .ranks = "22"},
     {"BatchMatMul", 0, batch_matmul_shape, batch_matmul_grad,
      "x:T, y:T -> output:T; T:number_type, adj_x:bool=false, adj_y:bool=false"},
     {"BatchMatMulV2", 0, batch_matmul_shape, batch_matmul_v2_grad,

@@ -19,8 +19,6 @@ static int bias_add_shape(const struct shape_args *args)
     struct shape out = *x;
     int64_t width = dim_of(bias, 0), *channels;
 
-    if (want_rank(args, 1, 1) != 0)
-        return ERR_SHAPE;
     args->out[0] = out;
     if (x->rank < 0)
         return 0;
@@ -203,8 +201,6 @@ static int cross_entropy_shape(const struct shape_args *args)
 {
     struct shape both;
 
-    if (want_rank(args, 0, 2) != 0 || want_rank(args, 1, 2) != 0)
-        return ERR_SHAPE;
     if (shape_merge(&args->in[0], &args->in[1], &both) != 0)
         return err_set(args->err, ERR_SHAPE, "logits %s and labels %s differ",
                        shape_text(&args->in[0]), shape_text(&args->in[1]));
@@ -217,8 +213,6 @@ static int sparse_cross_entropy_shape(const struct shape_args *args)
 {
     struct shape rows = SHAPE(dim_of(&args->in[0], 0));
 
-    if (want_rank(args, 0, 2) != 0 || want_rank(args, 1, 1) != 0)
-        return ERR_SHAPE;
     if (shape_merge(&rows, &args->in[1], &rows) != 0)
         return err_set(args->err, ERR_SHAPE, "logits %s do not fit labels %s",
                        shape_text(&args->in[0]), shape_text(&args->in[1]));
@@ -358,7 +352,8 @@ static int apply_shape(const struct shape_args *args)
 
 static const struct op_def rows[] = {
     {"BiasAdd", 0, bias_add_shape, bias_add_grad,
-     "value:T, bias:T -> output:T; T:number_type, data_format:string=NHWC"},
+     "value:T, bias:T -> output:T; T:number_type, data_format:string=NHWC",
+     .ranks = "?1"},
     {"BiasAddGrad", 0, bias_add_grad_shape, bias_add_grad_grad,
      "out_backprop:T -> output:T; T:number_type, data_format:string=NHWC"},
     {"Relu", 0, shape_same, relu_grad, "features:T -> activations:T; T:number_type"},
@@ -382,11 +377,13 @@ static const struct op_def rows[] = {
      "logits:T -> logsoftmax:T; T:float_type"},
     {"L2Loss", 0, shape_scalar, l2_loss_grad, "t:T -> output:T; T:float_type"},
     {"SoftmaxCrossEntropyWithLogits", OP_LIBM_DOUBLE, cross_entropy_shape,
-     cross_entropy_grad, "features:T, labels:T -> loss:T, backprop:T; T:float_type"},
+     cross_entropy_grad, "features:T, labels:T -> loss:T, backprop:T; T:float_type",
+     .ranks = "22"},
     {"SparseSoftmaxCrossEntropyWithLogits", OP_LIBM_DOUBLE, sparse_cross_entropy_shape,
      sparse_cross_entropy_grad,
      "features:T, labels:Tlabels -> loss:T, backprop:T; T:float_type, "
-     "Tlabels:index_type=int64"},
+     "Tlabels:index_type=int64",
+     .ranks = "21"},
     APPLY("ApplyGradientDescent", VAR, "alpha:T, delta:T", ""),
     APPLY("ApplyMomentum", VAR_ACCUM, "lr:T, grad:T, momentum:T",
           ", use_nesterov:bool=false"),

@@ -88,8 +88,6 @@ static int pad_shape(const struct shape_args *args)
     int n = value_ints(args, 1, pads, 2 * SHAPE_MAX_RANK);
     struct shape out = args->in[0];
 
-    if (want_rank(args, 1, 2) != 0)
-        return ERR_SHAPE;
     if (out.rank < 0)
         return 0;
     if (n >= 0 && n != 2 * out.rank)
@@ -281,7 +279,8 @@ static const struct op_def rows[] = {
     {"Slice", 0, slice_shape, slice_grad,
      "input:T, begin:Index, size:Index -> output:T; T:type, Index:index_type"},
     {"Pad", 0, pad_shape, pad_grad,
-     "input:T, paddings:Tpaddings -> output:T; T:type, Tpaddings:index_type=int32"},
+     "input:T, paddings:Tpaddings -> output:T; T:type, Tpaddings:index_type=int32",
+     .ranks = "?2"},
     {"StridedSlice", 0, strided_slice_shape, strided_slice_grad,
      "input:T, begin:Index, end:Index, strides:Index -> output:T; T:type, "
      "Index:index_type, " STRIDED_MASKS},

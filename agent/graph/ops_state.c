@@ -85,8 +85,6 @@ static int qr_shape(const struct shape_args *args)
     const struct shape *x = &args->in[0];
     int64_t m = dim_of(x, 0), n = dim_of(x, 1), k = m < n ? m : n;
 
-    if (want_rank(args, 0, 2) != 0)
-        return ERR_SHAPE;
     if (attr_int(args->op, "full_matrices"))
         k = m;
     args->out[0] = SHAPE(m, k);
@@ -99,8 +97,6 @@ static int diag_part_shape(const struct shape_args *args)
 {
     const struct shape *x = &args->in[0];
 
-    if (want_rank(args, 0, 2) != 0)
-        return ERR_SHAPE;
     if (dim_of(x, 0) >= 0 && dim_of(x, 1) >= 0 && dim_of(x, 0) != dim_of(x, 1))
         return err_set(args->err, ERR_SHAPE, "%s is not square", shape_text(x));
     args->out[0] = SHAPE(dim_of(x, 0) >= 0 ? dim_of(x, 0) : dim_of(x, 1));
@@ -147,9 +143,9 @@ static const struct op_def rows[] = {
     ASSIGN_RESOURCE("AssignAddVariableOp", ""),
     ASSIGN_RESOURCE("AssignSubVariableOp", ""),
     {"Qr", OP_NO_GRADIENT, qr_shape, NULL,
-     "input:T -> q:T, r:T; full_matrices:bool=false, T:float_type"},
+     "input:T -> q:T, r:T; full_matrices:bool=false, T:float_type", .ranks = "2"},
     {"DiagPart", OP_NO_GRADIENT, diag_part_shape, NULL,
-     "input:T -> diagonal:T; T:number_type"},
+     "input:T -> diagonal:T; T:number_type", .ranks = "2"},
 };
 
 const struct op_family ops_of_state = OP_FAMILY(rows);

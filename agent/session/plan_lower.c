@@ -127,7 +127,7 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
     for (int i = 0; i < n_out; i++)
         shapes[n_in + i] = SHAPE_UNKNOWN;
     struct shape_args args = {op, n_in, shapes, known, shapes + n_in, l->err, 1};
-    int rc = operation_def(op)->shape != NULL ? operation_def(op)->shape(&args) : 0;
+    int rc = operation_infer_shapes(&args);
     if (rc < 0)
         return err_wrap(l->err, "%s", operation_name(op));
     rc = kernel_sizes(op, known, shapes + n_in, l->err);
