@@ -193,7 +193,7 @@ static void maddpg_free(struct algo *a)
 {
     if (a == NULL)
         return;
-    maddpg_batch_done(a);
+    free(a->batch.memory);
     reward_scale_done(&a->scale);
     accept_reject_free(a->critic_learner.trials);
     accept_reject_free(a->actor_learner.trials);
@@ -201,8 +201,6 @@ static void maddpg_free(struct algo *a)
     seen_done(&a->seen);
     free(a->obs);
     free(a->action);
-    free(a->columns);
-    free(a->next_columns);
     free(a->feeds.list);
     free(a);
 }
@@ -241,8 +239,6 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->joint_width = joint_width(a);
     a->obs = xcalloc(a->seen.n, sizeof(*a->obs));
     a->action = xcalloc(a->seen.n, sizeof(*a->action));
-    a->columns = xcalloc(2 * a->seen.n, sizeof(*a->columns));
-    a->next_columns = xcalloc(a->seen.n, sizeof(*a->next_columns));
     r = maddpg_build_graph(a, err);
     if (r < 0) {
         maddpg_free(a);

@@ -161,10 +161,6 @@ struct algo {
     /* (act_rows, U): draws; then, if masked, masks; then, with an id, inputs */
     void *act_memory;
     int64_t act_rows;
-    int *columns;      /* places in the log: the seen agents' obs, then their action */
-    int *next_columns; /* the seen agents' next_obs */
-    int own_next_column, reward_column, terminated_column, alive_column;
-    int allowed_column, next_allowed_column; /* masked only */
 };
 
 static inline const struct space *maddpg_self(const struct algo *a)
@@ -179,7 +175,6 @@ int maddpg_build_graph(struct algo *a, struct err *err);
 void maddpg_reads(struct algo *a, struct reads *r);
 int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err);
-void maddpg_batch_done(struct algo *a);
 
 /* matd3.c */
 /* Whether the update moves the policy and the targets. */

@@ -341,8 +341,7 @@ static int make_actor(struct algo *a, struct err *err)
 int maddpg_build_graph(struct algo *a, struct err *err)
 {
     const char *scope = maddpg_self(a)->name;
-    int r = seen_pictures(&a->seen, a->config, a->agents, &a->pictures,
-                          &a->joint_pictures, err);
+    int r = seen_pictures(&a->seen, a->config, &a->pictures, &a->joint_pictures, err);
 
     if (r < 0)
         return r;

@@ -1,7 +1,6 @@
 #include "agent/algo/maddpg.h"
 
 #include "agent/algo/choices.h"
-#include "agent/algo/reads.h"
 #include "agent/algo/rows.h"
 #include "agent/algo/share.h"
 #include "common/mem/copy.h"
@@ -57,46 +56,12 @@ static int reserve(struct algo *a, int64_t rows, int64_t group_rows, struct err 
     return 0;
 }
 
-void maddpg_batch_done(struct algo *a)
-{
-    free(a->batch.memory);
-}
-
 /* ---- rows of the log ---- */
 
 void maddpg_reads(struct algo *a, struct reads *r)
 {
-    const struct space *self = maddpg_self(a);
-
-    for (size_t i = 0; i < a->seen.n; i++) {
-        const struct space *s = &a->agents[a->seen.agent[i]];
-
-        reads_add(r, s->name, "obs", s->obs, &a->columns[i]);
-        reads_add(r, s->name, "action", s->width, &a->columns[a->seen.n + i]);
-        reads_add(r, s->name, "next_obs", s->obs, &a->next_columns[i]);
-    }
-    reads_add(r, self->name, "next_obs", self->obs, &a->own_next_column);
-    reads_add(r, self->name, "reward", 1, &a->reward_column);
-    reads_add(r, self->name, "terminated", 1, &a->terminated_column);
-    reads_add(r, self->name, "alive", 1, &a->alive_column);
-    if (a->masked) {
-        reads_add_mask(r, self, "allowed", &a->allowed_column);
-        reads_add_mask(r, self, "next_allowed", &a->next_allowed_column);
-    }
+    seen_reads(&a->seen, a->masked, r);
     reward_scale_reads(&a->scale, r);
-}
-
-/* Applies the rows' symmetries to the seen agents' observations in the joint matrix. */
-static void turn_obs(struct algo *a, const struct stage_args *args, size_t n)
-{
-    float *x = a->batch.joint;
-
-    for (size_t i = 0; args->symmetry != NULL && i < a->seen.n; i++) {
-        const size_t j = a->seen.agent[i];
-
-        symmetry_obs(args->symmetry, j, n, x, (size_t)a->joint_width);
-        x += a->agents[j].obs;
-    }
 }
 
 static void turn_actions(struct algo *a, const struct stage_args *args, size_t n)
@@ -115,15 +80,15 @@ static void gather_joint(struct algo *a, const struct store_view *store,
                          const uint64_t *rows, size_t n)
 {
     const size_t stride = (size_t)a->joint_width, seen = a->seen.n;
+    const struct seen_columns *c = &a->seen.columns;
     float *x = a->batch.joint;
 
-    if (a->seen.id.width == 0) {
-        store_view_gather_joined(store, a->columns, 2 * seen, rows, n, x, stride);
+    if (a->seen.id.width == 0) { /* obs and action in one pass */
+        store_view_gather_joined(store, c->obs, 2 * seen, rows, n, x, stride);
         return;
     }
-    seen_gather(&a->seen, store, a->columns, rows, n, x, stride);
-    store_view_gather_joined(store, a->columns + seen, seen, rows, n, x + a->seen.obs,
-                             stride);
+    seen_gather(&a->seen, store, c->obs, rows, n, x, stride);
+    store_view_gather_joined(store, c->action, seen, rows, n, x + a->seen.obs, stride);
 }
 
 /* Gathers the critic's input at the rows. Rows of the log never change, so rows that are
@@ -137,7 +102,7 @@ static void gather(struct algo *a, const struct stage_args *args, const uint64_t
         memcmp(b->joint_rows, rows, n * sizeof(*rows)) == 0)
         return;
     gather_joint(a, args->store, rows, n);
-    turn_obs(a, args, n);
+    seen_turn(&a->seen, args->symmetry, n, b->joint, (size_t)a->joint_width);
     turn_actions(a, args, n);
     memcpy(b->joint_rows, rows, n * sizeof(*rows));
     b->update = args->update;
@@ -147,16 +112,17 @@ static void gather(struct algo *a, const struct stage_args *args, const uint64_t
 static void gather_next(struct algo *a, const struct stage_args *args,
                         const uint64_t *rows, size_t n)
 {
+    const struct seen_columns *c = &a->seen.columns;
     const struct store_view *store = args->store;
+    const size_t stride = (size_t)a->joint_width;
     struct batch *b = &a->batch;
 
     b->gathered = 0;
-    seen_gather(&a->seen, store, a->next_columns, rows, n, b->joint,
-                (size_t)a->joint_width);
-    turn_obs(a, args, n);
-    store_view_gather(store, a->reward_column, rows, n, b->reward, 1);
-    store_view_gather(store, a->terminated_column, rows, n, b->terminated, 1);
-    store_view_gather(store, a->alive_column, rows, n, b->alive, 1);
+    seen_gather(&a->seen, store, c->next_obs, rows, n, b->joint, stride);
+    seen_turn(&a->seen, args->symmetry, n, b->joint, stride);
+    store_view_gather(store, c->reward, rows, n, b->reward, 1);
+    store_view_gather(store, c->life.terminated, rows, n, b->terminated, 1);
+    store_view_gather(store, c->life.alive, rows, n, b->alive, 1);
 }
 
 /* Feeds the masks at the rows (`allowed`) or after them (`next_allowed`). */
@@ -184,15 +150,13 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
     struct run_args run;
     int r;
 
-    seen_gather_own(&a->seen, args->store, a->own_next_column, rows, (size_t)n,
-                    b->own_next);
-    symmetry_obs(args->symmetry, a->self, (size_t)n, b->own_next, (size_t)a->seen.input);
+    seen_gather_own_next(&a->seen, args, rows, (size_t)n, b->own_next);
     feeds_begin(&a->feeds);
     feeds_add(&a->feeds, a->obs[a->seen.own], b->own_next, n, a->seen.input);
     if (!a->deterministic)
         feeds_live(&a->feeds, &a->live[LIVE_TEMPERATURE]);
     if (a->masked)
-        feed_allowed(a, args, a->next_allowed_column, rows, n);
+        feed_allowed(a, args, a->seen.columns.next_allowed, rows, n);
     fetch_into(&proposed, a->target_policy.action,
                tensor_view(DT_FLOAT, SHAPE(n, self->width), b->proposal));
     run = collected_run(&a->feeds, &proposed, args);
@@ -200,10 +164,9 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
     if (r == 0 && a->smoothing)
         matd3_smooth(a, args, n);
     if (r == 0)
-        rows_leave_out_absent(
-            args->store, &(struct life_columns){a->alive_column, a->terminated_column},
-            rows, (size_t)n, b->proposer_alive, b->proposer_over, self->width,
-            b->proposal);
+        rows_leave_out_absent(args->store, &a->seen.columns.life, rows, (size_t)n,
+                              b->proposer_alive, b->proposer_over, self->width,
+                              b->proposal);
     return r;
 }
 
@@ -419,7 +382,7 @@ static int run_actor(struct algo *a, struct session *s, const struct stage_args 
     if (!a->deterministic)
         feeds_live(&a->feeds, &a->live[LIVE_TEMPERATURE]);
     if (a->masked)
-        feed_allowed(a, args, a->allowed_column, rows, n);
+        feed_allowed(a, args, a->seen.columns.allowed, rows, n);
     fetch_scalar(&fetched, "actor_loss", a->actor_loss);
     return update_network(a, s, args, &a->actor_learner, &fetched, ret, err);
 }
@@ -481,8 +444,8 @@ static int learn_policy(struct algo *a, struct session *s, const struct stage_ar
     a->batch.gathered = 0;
     a->batch.divisor = 1;
     if (a->twin) {
-        store_view_gather(args->store, a->alive_column, rows, (size_t)n, a->batch.alive,
-                          1);
+        store_view_gather(args->store, a->seen.columns.life.alive, rows, (size_t)n,
+                          a->batch.alive, 1);
         weigh(a, args->weights != NULL ? args->weights + first : NULL, n);
     }
     return run_actor(a, s, args, rows, n, ret, err);

@@ -198,7 +198,6 @@ static void sac_free(struct algo *a)
     free(a->act_memory);
     free(a->feeds.list);
     free(a->allowed_choices);
-    free(a->columns.obs);
     seen_done(&a->seen);
     reward_scale_done(&a->scale);
     free(a);
@@ -227,9 +226,6 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     seen_init(&a->seen, args, a->one_stage || args->config->critic.input == CRITIC_OWN);
     a->state_width = state_width(a);
     a->allowed_choices = xcalloc((size_t)a->n_choices + 1, 1);
-    a->columns.obs = xcalloc(3 * a->seen.n, sizeof(*a->columns.obs));
-    a->columns.next_obs = a->columns.obs + a->seen.n;
-    a->columns.action = a->columns.next_obs + a->seen.n;
     rc = sac_build_graph(a, err);
     if (rc == 0)
         *ret = a;

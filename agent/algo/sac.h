@@ -102,12 +102,6 @@ struct sac_batch {            /* 64-byte aligned, kept from update to update */
     float *open;   /* (G B, C) choices that are possible */
 };
 
-struct sac_columns {              /* places in a log */
-    int *obs, *next_obs, *action; /* [seen.n], in one piece of memory */
-    int own_next_obs, reward, terminated, alive;
-    int allowed, next_allowed; /* masked only */
-};
-
 struct algo {
     struct graph *graph;
     const struct agent_config *config;
@@ -138,7 +132,6 @@ struct algo {
 
     struct feeds feeds;
     struct sac_batch batch;
-    struct sac_columns columns;
     uint8_t *allowed_choices; /* (C) of one row */
     void *act_memory;
     int64_t act_rows;

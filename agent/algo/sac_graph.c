@@ -306,8 +306,7 @@ int sac_build_graph(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
     struct output q[2], alpha_loss = OUTPUT_NONE;
-    int rc = seen_pictures(&a->seen, a->config, a->agents, &a->pictures,
-                           &a->state_pictures, err);
+    int rc = seen_pictures(&a->seen, a->config, &a->pictures, &a->state_pictures, err);
 
     if (rc < 0)
         return rc;

@@ -1,6 +1,5 @@
 /* The stages: each gathers its rows and runs the session. */
 #include "agent/algo/choices.h"
-#include "agent/algo/reads.h"
 #include "agent/algo/rows.h"
 #include "agent/algo/sac.h"
 #include "agent/algo/share.h"
@@ -65,24 +64,7 @@ static int reserve(struct algo *a, int64_t rows, int64_t group_rows, struct err 
 
 void sac_reads(struct algo *a, struct reads *r)
 {
-    const struct space *self = sac_self(a);
-    struct sac_columns *c = &a->columns;
-
-    for (size_t i = 0; i < a->seen.n; i++) {
-        const struct space *s = &a->agents[a->seen.agent[i]];
-
-        reads_add(r, s->name, "obs", s->obs, &c->obs[i]);
-        reads_add(r, s->name, "next_obs", s->obs, &c->next_obs[i]);
-        reads_add(r, s->name, "action", s->width, &c->action[i]);
-    }
-    reads_add(r, self->name, "next_obs", self->obs, &c->own_next_obs);
-    reads_add(r, self->name, "reward", 1, &c->reward);
-    reads_add(r, self->name, "terminated", 1, &c->terminated);
-    reads_add(r, self->name, "alive", 1, &c->alive);
-    if (a->masked) {
-        reads_add_mask(r, self, "allowed", &c->allowed);
-        reads_add_mask(r, self, "next_allowed", &c->next_allowed);
-    }
+    seen_reads(&a->seen, a->masked, r);
     reward_scale_reads(&a->scale, r);
 }
 
@@ -91,13 +73,9 @@ static void gather_obs(struct algo *a, const struct stage_args *args, const int 
                        const uint64_t *rows, size_t n)
 {
     const size_t stride = (size_t)a->state_width;
-    float *x = a->batch.state;
 
-    seen_gather(&a->seen, args->store, columns, rows, n, x, stride);
-    for (size_t i = 0; args->symmetry != NULL && i < a->seen.n; i++) {
-        symmetry_obs(args->symmetry, a->seen.agent[i], n, x, stride);
-        x += a->agents[a->seen.agent[i]].obs;
-    }
+    seen_gather(&a->seen, args->store, columns, rows, n, a->batch.state, stride);
+    seen_turn(&a->seen, args->symmetry, n, a->batch.state, stride);
 }
 
 static void choose(struct algo *a, int64_t n)
@@ -114,7 +92,7 @@ static void choose(struct algo *a, int64_t n)
 static void gather(struct algo *a, const struct stage_args *args, const uint64_t *rows,
                    int64_t n)
 {
-    const struct sac_columns *c = &a->columns;
+    const struct seen_columns *c = &a->seen.columns;
     struct sac_batch *b = &a->batch;
     float *others = b->state + a->seen.obs;
 
@@ -137,7 +115,8 @@ static void gather_weights(struct algo *a, const struct stage_args *args,
 {
     struct sac_batch *b = &a->batch;
 
-    store_view_gather(args->store, a->columns.alive, rows, (size_t)n, b->alive, 1);
+    store_view_gather(args->store, a->seen.columns.life.alive, rows, (size_t)n, b->alive,
+                      1);
     rows_weights(b->weight, weights, b->alive, n);
     b->divisor = rows_mean(b->weight, n);
 }
@@ -186,13 +165,11 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
         tensor_view(DT_FLOAT, SHAPE(n, a->n_values), box ? b->proposal : b->p)};
     int rc;
 
-    seen_gather_own(&a->seen, args->store, a->columns.own_next_obs, rows, (size_t)n,
-                    b->obs);
-    symmetry_obs(args->symmetry, a->self, (size_t)n, b->obs, (size_t)a->seen.input);
+    seen_gather_own_next(&a->seen, args, rows, (size_t)n, b->obs);
     feeds_begin(&a->feeds);
     feeds_add(&a->feeds, a->observation, b->obs, n, a->seen.input);
     feed_noise(a, args, "next", n);
-    feed_allowed(a, args, a->columns.next_allowed, rows, n);
+    feed_allowed(a, args, a->seen.columns.next_allowed, rows, n);
     rc = feeds_fetch(&a->feeds, s, fetches, values, 2, err);
     if (rc == 0 && !box) {
         rng_uniform_f32(rng_key_derive(args->key, "next"), args->counter, 0, b->noise,
@@ -200,9 +177,8 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
         sac_draw_choices(a, b->p, b->noise, n, b->proposal);
     }
     if (rc == 0)
-        rows_leave_out_absent(
-            args->store, &(struct life_columns){a->columns.alive, a->columns.terminated},
-            rows, (size_t)n, b->alive, b->over, sac_self(a)->width, b->proposal);
+        rows_leave_out_absent(args->store, &a->seen.columns.life, rows, (size_t)n,
+                              b->alive, b->over, sac_self(a)->width, b->proposal);
     return rc;
 }
 
@@ -292,7 +268,7 @@ static int run_next_value(struct algo *a, struct session *s,
 
     if (rc < 0)
         return rc;
-    gather_obs(a, args, a->columns.next_obs, rows, (size_t)n);
+    gather_obs(a, args, a->seen.columns.next_obs, rows, (size_t)n);
     feeds_begin(&a->feeds);
     feeds_add(&a->feeds, a->state, b->state, n, a->state_width);
     feeds_add(&a->feeds, a->next_log_prob, b->log_prob, n, a->n_log_probs);
@@ -371,9 +347,9 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
         rc = run_next_value(a, s, args, rows, group, err);
     if (rc < 0)
         return rc;
-    store_view_gather(args->store, a->columns.reward, rows, (size_t)n, b->reward, 1);
-    store_view_gather(args->store, a->columns.terminated, rows, (size_t)n, b->terminated,
-                      1);
+    store_view_gather(args->store, a->seen.columns.reward, rows, (size_t)n, b->reward, 1);
+    store_view_gather(args->store, a->seen.columns.life.terminated, rows, (size_t)n,
+                      b->terminated, 1);
     reward_scale_apply(&scale, b->reward, n);
     rows_targets(b->target, b->reward, b->terminated, b->next_value,
                  a->live[SAC_DISCOUNT].value, n, ret);
@@ -396,7 +372,7 @@ static int run_actor(struct algo *a, struct session *s, const struct stage_args 
     feeds_add(&a->feeds, a->state, a->batch.state, n, a->state_width);
     feeds_add(&a->feeds, a->weight, a->batch.weight, n, 1);
     feed_noise(a, args, "now", n);
-    feed_allowed(a, args, a->columns.allowed, rows, n);
+    feed_allowed(a, args, a->seen.columns.allowed, rows, n);
     feeds_live(&a->feeds, &a->live[SAC_TARGET_ENTROPY]);
     fetch_scalar(&f, "actor_loss", a->actor_loss);
     fetch_scalar(&f, "entropy", a->entropy);

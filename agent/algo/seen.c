@@ -1,6 +1,7 @@
 #include "agent/algo/seen.h"
 
 #include "agent/algo/parts.h"
+#include "agent/algo/reads.h"
 #include "agent/algo/share.h"
 #include "common/mem/copy.h"
 #include "common/mem/xmalloc.h"
@@ -60,7 +61,8 @@ static void list_all(struct seen *s, const struct algo_args *args)
 
 void seen_init(struct seen *s, const struct algo_args *args, int own_only)
 {
-    *s = (struct seen){.id = agent_id_of(args),
+    *s = (struct seen){.agents = args->agents,
+                       .id = agent_id_of(args),
                        .agent = xcalloc(args->n_agents + 1, sizeof(*s->agent))};
     if (own_only)
         add(s, args->self);
@@ -75,23 +77,27 @@ void seen_init(struct seen *s, const struct algo_args *args, int own_only)
         }
         s->obs += args->agents[s->agent[i]].obs;
     }
+    s->columns.obs = xcalloc(3 * s->n, sizeof(*s->columns.obs));
+    s->columns.action = s->columns.obs + s->n;
+    s->columns.next_obs = s->columns.action + s->n;
 }
 
 int seen_pictures(const struct seen *s, const struct agent_config *c,
-                  const struct space *agents, struct pictures *ret_actor,
-                  struct pictures *ret_critic, struct err *err)
+                  struct pictures *ret_actor, struct pictures *ret_critic,
+                  struct err *err)
 {
     if (s->id.width > 0 && s->n > 1 && c->critic.conv.n > 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.agent_id"),
                           "an id has no place among the pictures that a critic with conv "
                           "sees; expected agent_id: false or critic.input: own");
-    return pictures_of_both(c, &agents[s->agent[s->own]], agents, s->agent, s->n,
+    return pictures_of_both(c, &s->agents[s->agent[s->own]], s->agents, s->agent, s->n,
                             ret_actor, ret_critic, err);
 }
 
 void seen_done(struct seen *s)
 {
     free(s->agent);
+    free(s->columns.obs);
     *s = (struct seen){0};
 }
 
@@ -110,6 +116,28 @@ const float *agent_id_behind(const struct agent_id *id, const struct act_args *a
     return x;
 }
 
+void seen_reads(struct seen *s, int masked, struct reads *r)
+{
+    const struct space *self = &s->agents[s->agent[s->own]];
+    struct seen_columns *c = &s->columns;
+
+    for (size_t i = 0; i < s->n; i++) {
+        const struct space *seen = &s->agents[s->agent[i]];
+
+        reads_add(r, seen->name, "obs", seen->obs, &c->obs[i]);
+        reads_add(r, seen->name, "action", seen->width, &c->action[i]);
+        reads_add(r, seen->name, "next_obs", seen->obs, &c->next_obs[i]);
+    }
+    reads_add(r, self->name, "next_obs", self->obs, &c->own_next_obs);
+    reads_add(r, self->name, "reward", 1, &c->reward);
+    reads_add(r, self->name, "terminated", 1, &c->life.terminated);
+    reads_add(r, self->name, "alive", 1, &c->life.alive);
+    if (masked) {
+        reads_add_mask(r, self, "allowed", &c->allowed);
+        reads_add_mask(r, self, "next_allowed", &c->next_allowed);
+    }
+}
+
 void seen_gather(const struct seen *s, const struct store_view *store, const int *columns,
                  const uint64_t *rows, size_t n, float *x, size_t stride)
 {
@@ -126,9 +154,19 @@ void seen_gather(const struct seen *s, const struct store_view *store, const int
                                  stride);
 }
 
-void seen_gather_own(const struct seen *s, const struct store_view *store, int column,
-                     const uint64_t *rows, size_t n, float *x)
+void seen_turn(const struct seen *s, struct symmetry *symmetry, size_t n, float *x,
+               size_t stride)
 {
-    store_view_gather(store, column, rows, n, x, (size_t)s->input);
+    for (size_t i = 0; symmetry != NULL && i < s->n; i++) {
+        symmetry_obs(symmetry, s->agent[i], n, x, stride);
+        x += s->agents[s->agent[i]].obs;
+    }
+}
+
+void seen_gather_own_next(const struct seen *s, const struct stage_args *args,
+                          const uint64_t *rows, size_t n, float *x)
+{
+    store_view_gather(args->store, s->columns.own_next_obs, rows, n, x, (size_t)s->input);
     agent_id_put(&s->id, x + s->input - s->id.width, (int64_t)n, s->input);
+    symmetry_obs(args->symmetry, s->agent[s->own], n, x, (size_t)s->input);
 }

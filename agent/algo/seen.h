@@ -12,6 +12,7 @@
 #define AGENT_ALGO_SEEN_H
 
 #include "agent/algo/algo.h"
+#include "agent/algo/rows.h"
 #include "agent/nn/nn.h"
 
 struct agent_id {
@@ -19,14 +20,23 @@ struct agent_id {
     int64_t place; /* among them */
 };
 
+struct seen_columns {             /* places in the log */
+    int *obs, *action, *next_obs; /* [n] of the seen agents, in one piece of memory */
+    int own_next_obs, reward;
+    struct life_columns life;
+    int allowed, next_allowed; /* of an agent that is masked */
+};
+
 struct seen {
+    const struct space *agents; /* algo_args.agents, borrowed */
     size_t n;
-    size_t *agent; /* [n] indices in algo_args.agents */
+    size_t *agent; /* [n] indices in agents */
     size_t own;    /* place of the own agent in the list */
     struct agent_id id;
     int64_t input;   /* width of the own observation and the id */
     int64_t obs;     /* ... of all observations and the id */
     int64_t own_obs; /* first column of the own one among them */
+    struct seen_columns columns;
 };
 
 /* own_only: the critic sees no other agent. */
@@ -36,8 +46,8 @@ void seen_done(struct seen *s);
 /* The pictures that policy and critic see (parts.h). ERR_CONFIG: an id would be in the
  * middle of several agents' pictures. */
 int seen_pictures(const struct seen *s, const struct agent_config *c,
-                  const struct space *agents, struct pictures *ret_actor,
-                  struct pictures *ret_critic, struct err *err);
+                  struct pictures *ret_actor, struct pictures *ret_critic,
+                  struct err *err);
 
 struct agent_id agent_id_of(const struct algo_args *args);
 /* Writes the id into n rows, `stride` floats apart; x: its first column in the first row.
@@ -49,12 +59,17 @@ void agent_id_put(const struct agent_id *id, float *x, int64_t n, int64_t stride
 const float *agent_id_behind(const struct agent_id *id, const struct act_args *args,
                              int64_t obs, float *x);
 
+/* Declares the columns (reads.h). masked: whether the own ones of masks are read. */
+void seen_reads(struct seen *s, int masked, struct reads *r);
 /* Gathers what seen agents observe, and the id: columns [n] of the log, x (rows, obs) with
  * rows `stride` floats apart. */
 void seen_gather(const struct seen *s, const struct store_view *store, const int *columns,
                  const uint64_t *rows, size_t n, float *x, size_t stride);
-/* The same of the own observation alone, x (rows, input). */
-void seen_gather_own(const struct seen *s, const struct store_view *store, int column,
-                     const uint64_t *rows, size_t n, float *x);
+/* Turns them by the rows' symmetries (symmetry.h). */
+void seen_turn(const struct seen *s, struct symmetry *symmetry, size_t n, float *x,
+               size_t stride);
+/* The own next observation with the id, turned, x (rows, input). */
+void seen_gather_own_next(const struct seen *s, const struct stage_args *args,
+                          const uint64_t *rows, size_t n, float *x);
 
 #endif
