@@ -1,5 +1,7 @@
 #include "agent/algo/choices.h"
 
+#include <string.h>
+
 static void one_hot(float *x, int32_t n, int32_t at)
 {
     for (int32_t i = 0; i < n; i++)
@@ -129,6 +131,14 @@ int32_t choice_of_action(const struct space *space, const float *action)
         action += space->heads[h];
     }
     return ret;
+}
+
+void choices_one_hot(const struct space *space, const float *actions, int64_t n,
+                     int64_t n_choices, float *ret)
+{
+    memset(ret, 0, (size_t)(n * n_choices) * sizeof(*ret));
+    for (int64_t i = 0; i < n; i++)
+        ret[i * n_choices + choice_of_action(space, actions + i * space->width)] = 1;
 }
 
 int32_t choice_draw(const float *p, float draw, int32_t n)

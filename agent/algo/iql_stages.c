@@ -115,10 +115,7 @@ static void gather(struct algo *a, const struct stage_args *args, const uint64_t
                     (size_t)a->self->width);
     store_view_gather(store, a->alive_column, rows, (size_t)n, b->weight, 1);
     rows_weights(b->weight, weights, b->weight, n);
-    memset(b->choice, 0, (size_t)(n * a->n_choices) * sizeof(float));
-    for (int64_t i = 0; i < n; i++)
-        b->choice[i * a->n_choices +
-                  choice_of_action(a->self, b->action + i * a->self->width)] = 1;
+    choices_one_hot(a->self, b->action, n, a->n_choices, b->choice);
 }
 
 /* Makes one optimiser step with the feeds and fetches collected, and reports what was
@@ -188,12 +185,11 @@ static int run_target_update(struct algo *a, struct session *s, struct err *err)
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
                   struct err *err)
 {
-    struct reward_scaling scale; /* not used: this read stores the statistics */
     int r;
 
     if ((r = lives_read(a->live, IQL_LIVES, s, args->step, err)) < 0 ||
         (r = share_assign(a->share, SHARE_ALL, s, args, err)) < 0 ||
-        (r = reward_scale_read(&a->scale, s, args, &scale, err)) < 0)
+        (r = reward_scale_read(&a->scale, s, args, NULL, err)) < 0)
         return r;
     return run_target_update(a, s, err);
 }

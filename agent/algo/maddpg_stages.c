@@ -477,12 +477,11 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
                   struct err *err)
 {
     const struct learner *l = learner_of(a, args);
-    struct reward_scaling scale; /* not used: this read stores the statistics */
     int r = l != NULL ? share_assign(a->share, part_of(a, l), s, args, err) : 0;
 
     if (r < 0 || l == NULL)
         return r;
-    return l == &a->critic_learner ? reward_scale_read(&a->scale, s, args, &scale, err)
+    return l == &a->critic_learner ? reward_scale_read(&a->scale, s, args, NULL, err)
                                    : run_target_updates(a, s, err);
 }
 

@@ -73,13 +73,7 @@ int pg_propose(struct algo *a, struct session *s, const struct stage_args *args,
 
 void pg_put_choices(struct algo *a, int64_t n)
 {
-    const struct space *self = pg_self(a);
-    struct pg_window *w = &a->window;
-
-    memset(w->choice, 0, (size_t)(n * a->choices) * sizeof(*w->choice));
-    for (int64_t i = 0; i < n; i++)
-        w->choice[i * a->choices + choice_of_action(self, w->action + i * self->width)] =
-            1;
+    choices_one_hot(pg_self(a), a->window.action, n, a->choices, a->window.choice);
 }
 
 /* Copies an agent's proposals for n rows of the window, given by their places, to rows of

@@ -454,11 +454,10 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
                   struct err *err)
 {
-    struct reward_scaling scale; /* not used: this read stores the statistics */
     int r = share_assign(a->share, SHARE_ALL, s, args, err);
 
     if (r == 0)
-        r = reward_scale_read(&a->scale, s, args, &scale, err);
+        r = reward_scale_read(&a->scale, s, args, NULL, err);
     return r < 0
                ? r
                : q_move_target(a, s, a->update_target, a->copy_target, args->update, err);

@@ -110,7 +110,8 @@ int reward_scale_read(struct reward_scale *r, struct session *s,
     struct tensor kept;
     int rc;
 
-    *ret = (struct reward_scaling){0, 1};
+    if (ret != NULL)
+        *ret = (struct reward_scaling){0, 1};
     if (r->statistics == NULL)
         return 0;
     rc = session_variable(s, r->statistics, &kept, err);
@@ -127,7 +128,8 @@ int reward_scale_read(struct reward_scale *r, struct session *s,
     }
     if (args->stage->writes)
         memcpy(kept.data, x, sizeof(x));
-    *ret = scaling_of(r->kind, x);
+    if (ret != NULL)
+        *ret = scaling_of(r->kind, x);
     return 0;
 }
 

@@ -78,16 +78,6 @@ static void gather_obs(struct algo *a, const struct stage_args *args, const int 
     seen_turn(&a->seen, args->symmetry, n, a->batch.state, stride);
 }
 
-static void choose(struct algo *a, int64_t n)
-{
-    struct sac_batch *b = &a->batch;
-
-    memset(b->choice, 0, (size_t)(n * a->n_choices) * sizeof(float));
-    for (int64_t i = 0; i < n; i++)
-        b->choice[i * a->n_choices +
-                  choice_of_action(sac_self(a), b->action + i * sac_self(a)->width)] = 1;
-}
-
 /* Gathers state and own action of the rows. */
 static void gather(struct algo *a, const struct stage_args *args, const uint64_t *rows,
                    int64_t n)
@@ -107,7 +97,7 @@ static void gather(struct algo *a, const struct stage_args *args, const uint64_t
         others += j == a->self ? 0 : width;
     }
     if (!sac_is_box(a))
-        choose(a, n);
+        choices_one_hot(sac_self(a), b->action, n, a->n_choices, b->choice);
 }
 
 static void gather_weights(struct algo *a, const struct stage_args *args,
@@ -409,13 +399,12 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
                   struct err *err)
 {
-    struct reward_scaling scale; /* not used: this read stores the statistics */
     int rc = share_assign(a->share, is_critic_step(args) ? critic_step : policy_step, s,
                           args, err);
 
     if (rc < 0)
         return rc;
-    return is_critic_step(args) ? reward_scale_read(&a->scale, s, args, &scale, err)
+    return is_critic_step(args) ? reward_scale_read(&a->scale, s, args, NULL, err)
                                 : move_targets(a, s, err);
 }
 
