@@ -154,18 +154,22 @@ int32_t choice_draw(const float *p, float draw, int32_t n)
     return choice;
 }
 
-int32_t choice_explore(float draw, float epsilon, int32_t best, const uint8_t *allowed,
-                       int32_t n_allowed, int32_t n)
+int32_t choice_epsilon_greedy(const struct space *space, const float *q,
+                              const uint8_t *allowed, int32_t n, const float *draw,
+                              float epsilon, uint8_t *room)
 {
-    int32_t any, choice = 0;
+    int32_t n_allowed = n, best, any;
 
-    if (draw >= epsilon)
+    if (allowed != NULL)
+        n_allowed = choices_allowed(space, allowed, n, room);
+    best = choice_best_of(q, allowed != NULL ? room : NULL, n);
+    if (draw == NULL || *draw >= epsilon)
         return best;
-    any = (int32_t)(draw / epsilon * (float)n_allowed);
+    any = (int32_t)(*draw / epsilon * (float)n_allowed);
     any = any < n_allowed ? any : n_allowed - 1;
     if (n_allowed == n)
         return any;
-    for (;; choice++)
-        if (allowed[choice] && any-- == 0)
+    for (int32_t choice = 0;; choice++)
+        if (room[choice] && any-- == 0)
             return choice;
 }

@@ -26,12 +26,6 @@ static inline int32_t choice_best(const float *x, int32_t n)
 /* The same among those that are allowed. */
 int32_t choice_best_of(const float *x, const uint8_t *allowed, int32_t n);
 
-/* Explores with probability epsilon: one draw in [0, 1) decides whether to, and if so, the
- * draw divided by epsilon selects one of the n_allowed combinations. Returns the chosen
- * one, or best. allowed (n): not read if all n are allowed. */
-int32_t choice_explore(float draw, float epsilon, int32_t best, const uint8_t *allowed,
-                       int32_t n_allowed, int32_t n);
-
 /* The choice that one draw in [0, 1) selects of n with probabilities p: never one with
  * probability 0. */
 int32_t choice_draw(const float *p, float draw, int32_t n);
@@ -58,6 +52,12 @@ int32_t choice_of_action(const struct space *space, const float *action);
 /* The combinations of n actions (n, U) as one-hot rows of ret (n, n_choices). */
 void choices_one_hot(const struct space *space, const float *actions, int64_t n,
                      int64_t n_choices, float *ret);
+/* The best of n combinations with values q (n) that the mask (U) allows; or, exploring with
+ * probability epsilon, any of those: one draw in [0, 1) decides whether to, and if so, the
+ * draw divided by epsilon selects one. draw NULL: the best. room (n): overwritten. */
+int32_t choice_epsilon_greedy(const struct space *space, const float *q,
+                              const uint8_t *allowed, int32_t n, const float *draw,
+                              float epsilon, uint8_t *room);
 /* Sets ret[i], i < n, to 1 if combination i is allowed; returns the number of allowed
  * ones. */
 int32_t choices_allowed(const struct space *space, const uint8_t *allowed, int32_t n,

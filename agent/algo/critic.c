@@ -117,10 +117,7 @@ static int build_graph(struct algo *a, struct err *err)
     (void)unary(g, "Identity", network(a, "target_network"), "target_q");
     make_target(a);
     variable_scope_leave(g);
-    a->init_variables = initialize_variables(g);
-    if (graph_error(g) != NULL)
-        return err_pass(err, graph_error(g));
-    return train != NULL ? 0 : ERR_ARG;
+    return finish_graph(g, train != NULL ? 0 : ERR_ARG, &a->init_variables, err);
 }
 
 /* ---- the algorithm ---- */
@@ -150,7 +147,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->self = &args->agents[args->self];
     r = build_graph(a, err);
     if (r < 0) {
-        critic_free(a);
+        free(a);
         return r;
     }
     *ret = a;

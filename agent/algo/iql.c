@@ -43,20 +43,13 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
     if (!greedy)
         rng_uniform_rows_f32(args->key, args->counter, args->draw_first, draw, n, 1);
     for (size_t e = 0; e < n; e++) {
-        const float *q = values + e * choices;
-        const uint8_t *allowed = args->allowed != NULL ? args->allowed + e * width : NULL;
-        int32_t n_allowed = a->n_choices, choice;
+        const int32_t choice = choice_epsilon_greedy(
+            a->self, values + e * choices,
+            args->allowed != NULL ? args->allowed + e * width : NULL, a->n_choices,
+            greedy ? NULL : &draw[e], (float)ramp_value(&epsilon, act_step(args, e)),
+            a->allowed);
 
-        if (allowed != NULL)
-            n_allowed = choices_allowed(a->self, allowed, a->n_choices, a->allowed);
-        choice = choice_best_of(q, allowed != NULL ? a->allowed : NULL, a->n_choices);
-        choice_to_action(
-            a->self,
-            greedy
-                ? choice
-                : choice_explore(draw[e], (float)ramp_value(&epsilon, act_step(args, e)),
-                                 choice, a->allowed, n_allowed, a->n_choices),
-            ret->actions + e * width);
+        choice_to_action(a->self, choice, ret->actions + e * width);
     }
     return 0;
 }

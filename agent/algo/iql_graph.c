@@ -121,8 +121,5 @@ int iql_build_graph(struct algo *a, struct err *err)
         make_target_updates(a);
     }
     variable_scope_leave(g);
-    a->init_variables = initialize_variables(g);
-    if (graph_error(g) != NULL)
-        return err_pass(err, graph_error(g));
-    return r;
+    return finish_graph(g, r, &a->init_variables, err);
 }

@@ -364,10 +364,6 @@ int maddpg_build_graph(struct algo *a, struct err *err)
         if (r == 0 && a->share != NULL)
             r = share_both(a, err);
         variable_scope_leave(a->graph);
-        a->init_variables = initialize_variables(a->graph);
     }
-    if (graph_error(a->graph) != NULL)
-        return err_set(err, graph_error(a->graph)->code, "%s",
-                       graph_error(a->graph)->msg);
-    return r;
+    return finish_graph(a->graph, r, &a->init_variables, err);
 }

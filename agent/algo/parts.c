@@ -197,17 +197,16 @@ void follow_variables(struct graph *g, const char *agent, const struct following
     free(copies);
 }
 
-struct operation *initialize_variables(struct graph *g)
+int finish_graph(struct graph *g, int rc, struct operation **ret_init, struct err *err)
 {
     int n = graph_n_variables(g);
     struct variable **vars = xcalloc((size_t)n + 1, sizeof(struct variable *));
-    struct operation *ret;
 
     for (int i = 0; i < n; i++)
         vars[i] = graph_variable_at(g, i);
-    ret = variables_initializer(g, vars, (size_t)n, "init");
+    *ret_init = variables_initializer(g, vars, (size_t)n, "init");
     free(vars);
-    return ret;
+    return graph_error(g) != NULL ? err_pass(err, graph_error(g)) : rc;
 }
 
 int check_agent_id(const struct agent_config *c, struct err *err)

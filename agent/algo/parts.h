@@ -87,7 +87,8 @@ void follow_variables(struct graph *g, const char *agent, const struct following
  * id (symmetry.h). */
 int check_agent_id(const struct agent_config *c, struct err *err);
 
-/* For `init`: sets every variable of the graph to its first value. */
-struct operation *initialize_variables(struct graph *g);
+/* Ends the building of a graph. *ret_init, for `init`, sets every variable to its first
+ * value. Returns the graph's error, or else rc. */
+int finish_graph(struct graph *g, int rc, struct operation **ret_init, struct err *err);
 
 #endif

@@ -66,6 +66,7 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
 {
     const size_t n = args->n_copies, width = (size_t)a->self->width;
     const size_t units = (size_t)a->units, all = (size_t)carry_width(a);
+    const int greedy = args->mode == ACT_GREEDY;
     /* of each copy: input, values of the choices, the GRU's carry before and after, draw */
     const size_t each = (size_t)a->inputs + (size_t)a->n_choices + 2 * units + 1;
     float *input, *q, *carry, *next_carry, *draw;
@@ -83,19 +84,15 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
     make_inputs(a, args, input, carry);
     if ((r = run_act(a, s, input, carry, (int64_t)n, q, next_carry, err)) < 0)
         return r;
-    if (args->mode != ACT_GREEDY)
+    if (!greedy)
         rng_uniform_rows_f32(args->key, args->counter, args->draw_first, draw, n, 1);
     for (size_t e = 0; e < n; e++) {
-        const uint8_t *allowed = args->allowed != NULL ? args->allowed + e * width : NULL;
-        const int32_t n_allowed =
-            choices_allowed(a->self, allowed, a->n_choices, a->allowed);
-        int32_t choice =
-            choice_best_of(q + e * (size_t)a->n_choices, a->allowed, a->n_choices);
+        const int32_t choice = choice_epsilon_greedy(
+            a->self, q + e * (size_t)a->n_choices,
+            args->allowed != NULL ? args->allowed + e * width : NULL, a->n_choices,
+            greedy ? NULL : &draw[e], (float)ramp_value(&epsilon, act_step(args, e)),
+            a->allowed);
 
-        if (args->mode != ACT_GREEDY)
-            choice =
-                choice_explore(draw[e], (float)ramp_value(&epsilon, act_step(args, e)),
-                               choice, a->allowed, n_allowed, a->n_choices);
         choice_to_action(a->self, choice, ret->actions + e * width);
         if (units > 0)
             memcpy(ret->carry + e * all, next_carry + e * units, units * sizeof(float));

@@ -157,8 +157,5 @@ int q_build_graph(struct algo *a, struct err *err)
     if (share_learns(a->share))
         make_target(a);
     variable_scope_leave(g);
-    a->init_variables = initialize_variables(g);
-    if (graph_error(g) != NULL)
-        return err_pass(err, graph_error(g));
-    return r;
+    return finish_graph(g, r, &a->init_variables, err);
 }

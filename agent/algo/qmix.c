@@ -184,10 +184,7 @@ int mixers_new(struct algo *a, struct err *err)
     variable_scope_leave(g);
     all->copy_targets = n == 1 || r < 0 ? copies[0] : group(g, copies, n, "init_targets");
     free(copies);
-    a->init_variables = initialize_variables(g);
-    if (graph_error(g) != NULL)
-        return err_pass(err, graph_error(g));
-    return r;
+    return finish_graph(g, r, &a->init_variables, err);
 }
 
 void mixers_free(struct algo *a)

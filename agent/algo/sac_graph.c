@@ -329,6 +329,5 @@ int sac_build_graph(struct algo *a, struct err *err)
     if (rc == 0 && share_learns(a->share))
         make_target_updates(a);
     variable_scope_leave(g);
-    a->init_variables = initialize_variables(g);
-    return graph_error(g) != NULL ? err_pass(err, graph_error(g)) : rc;
+    return finish_graph(g, rc, &a->init_variables, err);
 }
