@@ -253,6 +253,15 @@ struct plan {
     int has_key;
 };
 
+static inline int plan_root(const struct plan *p, int v)
+{
+    return p->values[v].root;
+}
+static inline int64_t plan_elements(const struct plan *p, int v)
+{
+    return tensor_elements(&p->values[v].tensor);
+}
+
 /* Fed values are borrowed for the call. If the value of some output must be known first,
  * *ret only has `probe` set. */
 int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,

@@ -30,16 +30,6 @@ struct chunking {
     struct step *before, *in, *behind;
 };
 
-static int root(const struct plan *p, int v)
-{
-    return p->values[v].root;
-}
-
-static int64_t elements(const struct plan *p, int v)
-{
-    return tensor_elements(&p->values[v].tensor);
-}
-
 /* ---- inputs and outputs of a step ---- */
 
 typedef void (*visit_fn)(void *ctx, int v);
@@ -99,7 +89,7 @@ static void each_output(const struct step *s, int rows, visit_fn visit, void *ct
  * move past that step. */
 static int is_overwritten(const struct chunking *c, int v)
 {
-    const struct value *x = &c->plan->values[root(c->plan, v)];
+    const struct value *x = &c->plan->values[plan_root(c->plan, v)];
 
     return x->kind == VALUE_VARIABLE && c->written[x->index];
 }
@@ -113,14 +103,15 @@ static int reads_rows(const struct chunking *c, int v)
     if (made == MADE_WHOLE || made == MADE_BEHIND || is_overwritten(c, v))
         return 0;
     if (made == MADE_ROWS)
-        return x->offset == 0 && elements(c->plan, v) == elements(c->plan, x->root);
+        return x->offset == 0 &&
+               plan_elements(c->plan, v) == plan_elements(c->plan, x->root);
     return 1;
 }
 
 /* Whether each chunk may read all rows of an operand. */
 static int reads_all(const struct chunking *c, int v)
 {
-    return c->made[root(c->plan, v)] == MADE_NOT && !is_overwritten(c, v);
+    return c->made[plan_root(c->plan, v)] == MADE_NOT && !is_overwritten(c, v);
 }
 
 static int has_rows(const struct chunking *c, int v)
@@ -184,7 +175,7 @@ static int call_may(const struct chunking *c, const struct step *s)
     if (s->call == kern_softmax || s->call == kern_log_softmax)
         return p->values[x].tensor.shape.rank == 2 && has_rows(c, x) && reads_rows(c, x);
     axis = &p->values[s->in[s->n_in - 1]].tensor;
-    if (p->values[root(p, s->in[s->n_in - 1])].kind != VALUE_CONST ||
+    if (p->values[plan_root(p, s->in[s->n_in - 1])].kind != VALUE_CONST ||
         (axis->dtype != DT_INT32 && axis->dtype != DT_INT64))
         return 0;
     if (s->call == kern_concat) {
@@ -204,7 +195,7 @@ static int call_may(const struct chunking *c, const struct step *s)
     if (s->call == kern_slice) {
         const struct tensor *begin = &p->values[s->in[1]].tensor;
 
-        return p->values[root(p, s->in[1])].kind == VALUE_CONST &&
+        return p->values[plan_root(p, s->in[1])].kind == VALUE_CONST &&
                tensor_elements(begin) == 2 && tensor_int(begin, 0) == 0;
     }
     return 0;
@@ -256,7 +247,7 @@ static void mark(void *ctx, int v)
 {
     struct marking *m = ctx;
 
-    m->c->made[root(m->c->plan, v)] = (unsigned char)m->made;
+    m->c->made[plan_root(m->c->plan, v)] = (unsigned char)m->made;
 }
 
 static void put_in(struct chunking *c, const struct step *s)
@@ -276,8 +267,8 @@ static void put_behind(struct chunking *c, const struct step *s)
     each_output(s, 1, mark, &m);
     each_output(s, 0, mark, &m);
     for (int i = 0; writes(s) && i < s->n_in; i++)
-        if (p->values[root(p, s->in[i])].kind == VALUE_VARIABLE)
-            c->written[p->values[root(p, s->in[i])].index] = 1;
+        if (p->values[plan_root(p, s->in[i])].kind == VALUE_VARIABLE)
+            c->written[p->values[plan_root(p, s->in[i])].index] = 1;
     c->behind[c->n_behind++] = *s;
 }
 
@@ -309,13 +300,13 @@ static void mark_use(void *ctx, int v)
     struct chunking *c = ctx;
 
     if (v >= 0)
-        c->elsewhere[root(c->plan, v)] = 1;
+        c->elsewhere[plan_root(c->plan, v)] = 1;
 }
 
 static void make_local(void *ctx, int v)
 {
     struct chunking *c = ctx;
-    struct value *x = &c->plan->values[root(c->plan, v)];
+    struct value *x = &c->plan->values[plan_root(c->plan, v)];
 
     if (x->kind == VALUE_BUFFER && !c->elsewhere[x->root])
         x->local_rows = c->rows;
@@ -349,7 +340,7 @@ static void mark_local(struct chunking *c, const struct stretch *t)
     for (int k = t->first; k < t->first + t->n; k++)
         each_output(&p->steps[k], 1, make_local, c);
     for (int v = 0; v < p->n_values; v++)
-        p->values[v].local_rows = p->values[root(p, v)].local_rows;
+        p->values[v].local_rows = p->values[plan_root(p, v)].local_rows;
 }
 
 /* ---- stretches ---- */

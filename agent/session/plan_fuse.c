@@ -34,16 +34,6 @@ struct fusing {
     int n_variables;
 };
 
-static int root(const struct plan *p, int v)
-{
-    return p->values[v].root;
-}
-
-static int64_t elements(const struct plan *p, int v)
-{
-    return tensor_elements(&p->values[v].tensor);
-}
-
 /* ---- access patterns of operands ---- */
 
 int loop_classify(const struct shape *operand, const struct shape *shape,
@@ -101,14 +91,14 @@ static int columns_of_product(const struct fusing *f, const struct node *n)
 static int written_between(const struct fusing *f, int first, int last, int v)
 {
     const struct plan *p = f->plan;
-    const int *writers = f->writers + 2 * root(p, v);
+    const int *writers = f->writers + 2 * plan_root(p, v);
 
-    if (p->values[root(p, v)].kind != VALUE_VARIABLE || writers[1] <= first ||
+    if (p->values[plan_root(p, v)].kind != VALUE_VARIABLE || writers[1] <= first ||
         writers[0] >= last)
         return 0;
     for (int k = first + 1; k < last; k++)
         for (int i = 0; p->nodes[k].writes && i < p->nodes[k].n_in; i++)
-            if (root(p, p->nodes[k].in[i]) == root(p, v))
+            if (plan_root(p, p->nodes[k].in[i]) == plan_root(p, v))
                 return 1;
     return 0;
 }
@@ -121,7 +111,7 @@ static void find_writers(struct fusing *f)
     memset(f->writers, -1, sizeof(int) * (size_t)(2 * p->n_values + 2));
     for (int k = 0; k < p->n_nodes; k++)
         for (int i = 0; p->nodes[k].writes && i < p->nodes[k].n_in; i++) {
-            int *w = f->writers + 2 * root(p, p->nodes[k].in[i]);
+            int *w = f->writers + 2 * plan_root(p, p->nodes[k].in[i]);
 
             if (w[0] < 0)
                 w[0] = k;
@@ -244,14 +234,15 @@ static int scales(const struct fusing *f, int m, int k, int like, int ret[2])
 {
     const struct plan *p = f->plan;
     const struct node *n = &p->nodes[m];
-    const int swapped = n->n_in == 2 && elements(p, n->in[1]) != 1;
+    const int swapped = n->n_in == 2 && plan_elements(p, n->in[1]) != 1;
 
     if (strcmp(n->loop->type, "Mul") != 0 || n->loop->dtype != DT_FLOAT)
         return 0;
     ret[0] = n->in[swapped];
     ret[1] = n->in[!swapped];
-    return elements(p, ret[1]) == 1 && elements(p, ret[0]) == elements(p, like) &&
-           p->values[root(p, ret[0])].kind != VALUE_FEED &&
+    return plan_elements(p, ret[1]) == 1 &&
+           plan_elements(p, ret[0]) == plan_elements(p, like) &&
+           p->values[plan_root(p, ret[0])].kind != VALUE_FEED &&
            !written_between(f, m, k, ret[0]) && !written_between(f, m, k, ret[1]);
 }
 
@@ -304,7 +295,7 @@ static int latest_producer(const struct fusing *f, const struct node *n)
     int latest = -1;
 
     for (int i = 0; i < n->n_in; i++) {
-        int producer = f->plan->values[root(f->plan, n->in[i])].producer;
+        int producer = f->plan->values[plan_root(f->plan, n->in[i])].producer;
 
         latest = producer > latest ? producer : latest;
     }
@@ -321,9 +312,9 @@ static int may_join(const struct fusing *f, const struct node *n, int g, int64_t
         f->groups[g].n_tails == GROUP_MAX)
         return 0;
     for (int i = 0; i < n->n_in; i++) {
-        const struct value *r = &p->values[root(p, n->in[i])];
+        const struct value *r = &p->values[plan_root(p, n->in[i])];
 
-        if (r->producer == g && (r->from_tail || elements(p, n->in[i]) != total))
+        if (r->producer == g && (r->from_tail || plan_elements(p, n->in[i]) != total))
             return 0;
         /* the node comes after this write, so it must not read the variable earlier */
         if (r->kind == VALUE_VARIABLE && f->last_write[r->index] > g)
@@ -350,7 +341,7 @@ static int tail_of(const struct plan *p, const struct node *n, struct loop_tail 
     else if ((n->call == kern_sum || n->call == kern_mean) &&
              p->values[n->in[1]].kind == VALUE_CONST)
         pattern = sum_pattern(&x->shape, &p->values[n->in[1]].tensor, &period);
-    int64_t n_out = elements(p, n->out[0]);
+    int64_t n_out = plan_elements(p, n->out[0]);
     ret->kind = n_out == 1 ? TAIL_ALL : TAIL_COLUMNS;
     ret->value = n->out[0];
     ret->period = period;
@@ -368,25 +359,26 @@ static void group_node(struct fusing *f, int k)
     int latest = latest_producer(f, n), from_tail = 0;
 
     if (n->kind == NODE_LOOP) {
-        int64_t total = elements(p, n->out[0]);
+        int64_t total = plan_elements(p, n->out[0]);
 
         if (!may_join(f, n, latest, total)) {
             latest = f->n;
             new_group(f, n->guard)->total = total;
         }
         f->groups[latest].members[f->groups[latest].n_members++] = n;
-    } else if (tail_of(p, n, &tail) && may_join(f, n, latest, elements(p, n->in[0])) &&
-               p->values[root(p, n->in[0])].producer == latest) {
+    } else if (tail_of(p, n, &tail) &&
+               may_join(f, n, latest, plan_elements(p, n->in[0])) &&
+               p->values[plan_root(p, n->in[0])].producer == latest) {
         f->groups[latest].tails[f->groups[latest].n_tails++] = n;
         from_tail = 1;
     } else {
         latest = f->n;
         struct group *g = new_group(f, n->guard);
-        g->total = n->kind == NODE_GEMM ? elements(p, n->out[0]) : 0;
+        g->total = n->kind == NODE_GEMM ? plan_elements(p, n->out[0]) : 0;
         *(n->kind == NODE_GEMM ? &g->gemm : &g->call) = n;
         for (int i = 0; n->writes && i < n->n_in; i++)
             if (takes_reference(n->op, i))
-                f->last_write[p->values[root(p, n->in[i])].index] = latest;
+                f->last_write[p->values[plan_root(p, n->in[i])].index] = latest;
     }
     set_producer(f, n, latest, from_tail);
 }
@@ -418,8 +410,8 @@ static int operand(struct building *b, int v, const struct shape *shape)
     struct loop_arg arg = {
         .value = v, .temp = -1, .elem = dtype_size(p->values[v].tensor.dtype)};
 
-    if (b->arg_of[root(p, v)] >= 0)
-        return b->arg_of[root(p, v)];
+    if (b->arg_of[plan_root(p, v)] >= 0)
+        return b->arg_of[plan_root(p, v)];
     CHECK(loop_classify(&p->values[v].tensor.shape, shape, &arg));
     for (int i = 0; i < b->l->n_args; i++) {
         const struct loop_arg *a = &b->l->args[i];
@@ -456,9 +448,9 @@ static void count_inside(struct building *b, const struct group *g)
 
     for (int i = 0; i < g->n_members; i++)
         for (int k = 0; k < g->members[i]->n_in; k++)
-            b->inside[root(p, g->members[i]->in[k])]++;
+            b->inside[plan_root(p, g->members[i]->in[k])]++;
     for (int i = 0; i < g->n_tails; i++)
-        b->inside[root(p, g->tails[i]->in[0])]++;
+        b->inside[plan_root(p, g->tails[i]->in[0])]++;
 }
 
 /* Finds the last use of each value computed in the loop, after which its block is
@@ -469,9 +461,9 @@ static void find_last_uses(struct building *b, const struct group *g, int *last)
 
     for (int i = 0; i < g->n_members; i++)
         for (int k = 0; k < g->members[i]->n_in; k++)
-            last[root(p, g->members[i]->in[k])] = i;
+            last[plan_root(p, g->members[i]->in[k])] = i;
     for (int i = 0; i < g->n_tails; i++)
-        last[root(p, g->tails[i]->in[0])] = GROUP_MAX;
+        last[plan_root(p, g->tails[i]->in[0])] = GROUP_MAX;
 }
 
 /* Frees the blocks whose last use is instruction i: those as wide as `width`, or the
@@ -486,7 +478,7 @@ static void release_blocks(struct building *b, const struct node *n,
 
         for (int e = 0; e < k; e++)
             again |= in->src[e] == in->src[k];
-        if (a->kind == ARG_TEMP && last[root(b->plan, n->in[k])] == i && !again &&
+        if (a->kind == ARG_TEMP && last[plan_root(b->plan, n->in[k])] == i && !again &&
             (a->elem == width) == as_wide)
             b->free_temps[b->n_free++] = a->temp;
     }
@@ -521,7 +513,7 @@ static void add_tails(struct building *b, const struct group *g)
         struct loop_tail *t = &b->l->tails[b->l->n_tails++];
 
         CHECK(tail_of(b->plan, n, t));
-        t->arg = b->arg_of[root(b->plan, n->in[0])];
+        t->arg = b->arg_of[plan_root(b->plan, n->in[0])];
         t->same = -1;
         for (int k = 0; k < i && t->kind == TAIL_ALL; k++)
             if (b->l->tails[k].kind == TAIL_ALL && b->l->tails[k].arg == t->arg &&
@@ -584,10 +576,10 @@ static int takes_after(const struct building *b, const struct node *n,
         member->loop->dtype != DT_FLOAT || !find_after(member, ret))
         return 0;
     if (ret->feature >= 0)
-        return elements(p, member->in[1]) == elements(p, y);
+        return plan_elements(p, member->in[1]) == plan_elements(p, y);
     if (ret->bias < 0)
         return 1;
-    return elements(p, member->in[1]) == columns &&
+    return plan_elements(p, member->in[1]) == columns &&
            loop_classify(&p->values[member->in[1]].tensor.shape,
                          &p->values[y].tensor.shape, &arg) &&
            (arg.kind == ARG_PERIOD || arg.kind == ARG_FULL || columns == 1);
@@ -765,7 +757,7 @@ static struct loop_notes *notes_of(struct plan *p)
 static void forget(struct plan *p, const struct node *n)
 {
     for (int i = 0; i < n->n_in + n->n_out; i++) {
-        const int v = root(p, i < n->n_in ? n->in[i] : n->out[i - n->n_in]);
+        const int v = plan_root(p, i < n->n_in ? n->in[i] : n->out[i - n->n_in]);
 
         p->notes.inside[v] = p->notes.last_use[v] = 0;
         p->notes.arg_of[v] = -1;
@@ -831,7 +823,7 @@ struct loop_program *plan_single_loop(struct plan *p, struct arena *scratch,
 {
     struct group g = {.n_members = 1, .members = {n}};
 
-    g.total = elements(p, n->out[0]);
+    g.total = plan_elements(p, n->out[0]);
     p->values[n->out[0]].uses = 1; /* otherwise the result would have no storage */
     return build_program(p, scratch, &g);
 }
