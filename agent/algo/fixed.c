@@ -1,10 +1,67 @@
 #include "agent/algo/fixed.h"
 
+#include "agent/algo/choices.h"
 #include "agent/algo/propose.h"
 #include "common/mem/xmalloc.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* ---- policies without a file of their own ---- */
+
+void clip_to_box(float *x, size_t rows, const struct space *space)
+{
+    const float low = (float)space->low, high = (float)space->high;
+
+    for (size_t i = 0; i < rows * (size_t)space->width; i++)
+        x[i] = fminf(fmaxf(x[i], low), high);
+}
+
+/* Does nothing: takes each head's first choice, which in the particle worlds is to stay;
+ * in a box the point nearest to zero. */
+static int noop_decide(void *policy, const struct space *self, struct session *s,
+                       const struct act_args *args, float *actions, struct err *err)
+{
+    memset(actions, 0, args->n_copies * (size_t)self->width * sizeof(*actions));
+    if (self->box)
+        clip_to_box(actions, args->n_copies, self);
+    else
+        choices_harden(self, actions, args->allowed, args->n_copies);
+    return 0;
+}
+
+static const struct fixed_policy noop_policy = {.decide = noop_decide};
+
+/* Acts uniformly at random over the possible choices of each head, or the points of a
+ * box; in a box without bounds, with standard normal draws. Each head takes the choice with
+ * the largest of uniform draws. */
+static int random_decide(void *policy, const struct space *self, struct session *s,
+                         const struct act_args *args, float *actions, struct err *err)
+{
+    const size_t width = (size_t)self->width;
+    const float low = (float)self->low, span = (float)(self->high - self->low);
+
+    if (self->box && !isfinite(span)) {
+        rng_normal_rows_f32(args->key, args->counter, args->draw_first, actions,
+                            args->n_copies, width);
+        clip_to_box(actions, args->n_copies, self);
+        return 0;
+    }
+    rng_uniform_rows_f32(args->key, args->counter, args->draw_first, actions,
+                         args->n_copies, width);
+    if (!self->box) {
+        choices_harden(self, actions, args->allowed, args->n_copies);
+        return 0;
+    }
+    for (size_t i = 0; i < args->n_copies * width; i++)
+        actions[i] = low + span * actions[i];
+    return 0;
+}
+
+static const struct fixed_policy random_policy = {.decide = random_decide};
+
+/* ---- the algorithms ---- */
 
 struct algo {
     const struct fixed_policy *policy;
@@ -83,16 +140,6 @@ static void reads(struct algo *a, struct reads *r)
 {
     proposals_reads(&a->proposals, a->self, r);
 }
-
-void clip_to_box(float *x, size_t rows, const struct space *space)
-{
-    const float low = (float)space->low, high = (float)space->high;
-
-    for (size_t i = 0; i < rows * (size_t)space->width; i++)
-        x[i] = fminf(fmaxf(x[i], low), high);
-}
-
-/* ---- the algorithms ---- */
 
 #define FIXED_OPS(NAME, VARIANT)                                                         \
     {                                                                                    \

@@ -26,7 +26,6 @@ struct fixed_policy {
 /* Clips x (rows, U) to the bounds of a box. */
 void clip_to_box(float *x, size_t rows, const struct space *space);
 
-extern const struct fixed_policy frozen_policy, heuristic_policy, noop_policy,
-    random_policy;
+extern const struct fixed_policy frozen_policy, heuristic_policy;
 
 #endif

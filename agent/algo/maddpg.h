@@ -176,14 +176,4 @@ void maddpg_reads(struct algo *a, struct reads *r);
 int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err);
 
-/* matd3.c */
-/* Whether the update moves the policy and the targets. */
-int matd3_moves_policy(const struct algo *a, uint64_t update);
-/* Adds the smoothing noise to n proposals. */
-void matd3_smooth(struct algo *a, const struct stage_args *args, int64_t n);
-/* Divides weight (n), alive w of each row, by its mean, so that the mean of weight x is
- * the weighted mean of x. A sum of the weights below 1 counts as 1. Returns the sum, or 0
- * if all weights are 0. */
-float matd3_normalize(float *weight, int64_t n);
-
 #endif

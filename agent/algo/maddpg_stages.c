@@ -5,7 +5,9 @@
 #include "agent/algo/share.h"
 #include "common/mem/copy.h"
 #include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,6 +141,27 @@ static void feed_allowed(struct algo *a, const struct stage_args *args, int colu
 
 /* ---- propose ---- */
 
+/* matd3: adds the smoothing noise to n proposals. */
+static void smooth(struct algo *a, const struct stage_args *args, int64_t n)
+{
+    const struct space *space = maddpg_self(a);
+    const size_t elements = (size_t)(n * space->width);
+    const float low = (float)space->low, high = (float)space->high;
+    const float half = (high - low) / 2;
+    const float deviation = a->live[LIVE_TARGET_NOISE].value;
+    const float clip = a->live[LIVE_TARGET_NOISE_CLIP].value;
+    const float *noise = a->batch.noise;
+    float *x = a->batch.proposal;
+
+    rng_normal_f32(rng_key_derive(args->key, "smoothing"), args->counter, 0,
+                   a->batch.noise, elements);
+    for (size_t i = 0; i < elements; i++) {
+        const float e = fminf(fmaxf(deviation * noise[i], -clip), clip);
+
+        x[i] = fminf(fmaxf(x[i] + half * e, low), high);
+    }
+}
+
 /* Runs the target policy at the agent's next observations of n rows, under the newest
  * draw of symmetries, into batch.proposal. */
 static int propose_at(struct algo *a, struct session *s, const struct stage_args *args,
@@ -162,7 +185,7 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
     run = collected_run(&a->feeds, &proposed, args);
     r = session_run(s, &run, proposed.value, err);
     if (r == 0 && a->smoothing)
-        matd3_smooth(a, args, n);
+        smooth(a, args, n);
     if (r == 0)
         rows_leave_out_absent(args->store, &a->seen.columns.life, rows, (size_t)n,
                               b->proposer_alive, b->proposer_over, self->width,
@@ -190,7 +213,8 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
 /* Whether the update moves the policy and the targets. */
 static int moves_policy(const struct algo *a, const struct stage_args *args)
 {
-    return !a->twin || matd3_moves_policy(a, args->update);
+    return !a->twin ||
+           (args->update + 1) % (uint64_t)a->config->settings.policy_delay == 0;
 }
 
 /* Copies an agent's actions (n, width) into the joint matrix at `column`. Returns the
@@ -230,11 +254,27 @@ static int put_proposals(struct algo *a, const struct stage_args *args, int64_t 
     return 0;
 }
 
+/* matd3: divides weight (n), alive w of each row, by its mean, so that the mean of weight x
+ * is the weighted mean of x. A sum of the weights below 1 counts as 1. Returns the sum, or 0
+ * if all weights are 0. */
+static float normalize(float *weight, int64_t n)
+{
+    double sum = 0;
+    float scale;
+
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)weight[i];
+    scale = (float)((double)n / fmax(sum, 1));
+    for (int64_t i = 0; i < n; i++)
+        weight[i] *= scale;
+    return sum > 0 ? (float)fmax(sum, 1) : 0;
+}
+
 /* Sets batch.weight and batch.divisor for the rows; batch.alive is gathered before. */
 static void weigh(struct algo *a, const float *weights, int64_t n)
 {
     rows_weights(a->batch.weight, weights, a->batch.alive, n);
-    a->batch.divisor = a->twin ? matd3_normalize(a->batch.weight, n) : 1;
+    a->batch.divisor = a->twin ? normalize(a->batch.weight, n) : 1;
 }
 
 /* Feeds columns of the joint matrix. */
