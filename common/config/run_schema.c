@@ -83,62 +83,36 @@ static const struct field optimizer_fields[] = {
 static const struct schema optimizer_schema = {TABLE(optimizer_fields),
                                                .applies = optimizer_applies};
 
-#define NETWORK_FIELDS                                                                   \
-    {"conv",                                                                             \
-     FIELD_CONVS,                                                                        \
-     NETWORK(conv),                                                                      \
-     .flags = FIELD_VARIABLES | FIELD_SKIP_ZERO,                                         \
-     .default_text = "[]",                                                               \
-     .doc =                                                                              \
-         "convolutions of an image, before `hidden`: [[filters, kernel, stride], ...]"}, \
-        {"hidden",                                                                       \
-         FIELD_SIZES,                                                                    \
-         NETWORK(hidden),                                                                \
-         .flags = FIELD_VARIABLES,                                                       \
-         .default_text = "[64, 64]",                                                     \
-         .doc = "sizes of the hidden layers"},                                           \
-        {"activation",           FIELD_ENUM,                                             \
-         NETWORK(activation),    .names = activation_names,                              \
-         .default_text = "relu", .doc = "of the hidden layers"},                         \
-        {"layer_norm",                                                                   \
-         FIELD_BOOL,                                                                     \
-         NETWORK(layer_norm),                                                            \
-         .flags = FIELD_VARIABLES,                                                       \
-         .default_text = "false",                                                        \
-         .doc = "normalises the input, and what each hidden layer gives"},               \
-        {"init",                                                                         \
-         FIELD_ENUM,                                                                     \
-         NETWORK(init),                                                                  \
-         NAMES("xavier", "he", "orthogonal"),                                            \
-         .default_text = "xavier",                                                       \
-         .doc = "how the weights of the layers begin"},                                  \
-        {"output_init",                                                                  \
-         FIELD_F64,                                                                      \
-         NETWORK(output_init),                                                           \
-         FROM(0),                                                                        \
-         .default_text = "0",                                                            \
-         .doc = "last weights: uniform in +-this (orthogonal: gain); 0: as all others"}, \
-    {                                                                                    \
-        "optimizer", FIELD_OPTIONAL_MAP, NETWORK(optimizer),                             \
-            .flags = FIELD_VARIABLES,                                                    \
-            .has_offset = offsetof(struct network_config, has_optimizer),                \
-            .schema = &optimizer_schema,                                                 \
-            .doc = "its own; what is not given is as in the agent's"                     \
-    }
-
-static const struct field actor_fields[] = {
-    NETWORK_FIELDS,
-};
-static const struct schema actor_schema = {TABLE(actor_fields)};
-
-static const struct field critic_fields[] = {
-    NETWORK_FIELDS,
+/* The last two are a critic's only. */
+static const struct field network_fields[] = {
+    {"conv", FIELD_CONVS, NETWORK(conv), .flags = FIELD_VARIABLES | FIELD_SKIP_ZERO,
+     .default_text = "[]",
+     .doc =
+         "convolutions of an image, before `hidden`: [[filters, kernel, stride], ...]"},
+    {"hidden", FIELD_SIZES, NETWORK(hidden), .flags = FIELD_VARIABLES,
+     .default_text = "[64, 64]", .doc = "sizes of the hidden layers"},
+    {"activation", FIELD_ENUM, NETWORK(activation), .names = activation_names,
+     .default_text = "relu", .doc = "of the hidden layers"},
+    {"layer_norm", FIELD_BOOL, NETWORK(layer_norm), .flags = FIELD_VARIABLES,
+     .default_text = "false",
+     .doc = "normalises the input, and what each hidden layer gives"},
+    {"init", FIELD_ENUM, NETWORK(init), NAMES("xavier", "he", "orthogonal"),
+     .default_text = "xavier", .doc = "how the weights of the layers begin"},
+    {"output_init", FIELD_F64, NETWORK(output_init), FROM(0), .default_text = "0",
+     .doc = "last weights: uniform in +-this (orthogonal: gain); 0: as all others"},
+    {"optimizer", FIELD_OPTIONAL_MAP, NETWORK(optimizer), .flags = FIELD_VARIABLES,
+     .has_offset = offsetof(struct network_config, has_optimizer),
+     .schema = &optimizer_schema,
+     .doc = "its own; what is not given is as in the agent's"},
     {"input", FIELD_ENUM, NETWORK(input), .flags = FIELD_VARIABLES, NAMES("own", "all"),
      .doc = "what it sees: whose observations, actions (maddpg, masac, matd3: all)"},
     {"after_action", FIELD_SIZES, NETWORK(after_action), .flags = FIELD_VARIABLES,
      .default_text = "[]",
      .doc = "if not empty, actions join behind `hidden`, then come these layers"},
 };
+static const struct schema actor_schema = {
+    .fields = network_fields,
+    .n = sizeof(network_fields) / sizeof(network_fields[0]) - 2};
 
 /* critic.input does not apply to an algorithm whose critics see only their own agent. */
 static int critic_applies(const void *root, const void *section,
@@ -149,7 +123,7 @@ static int critic_applies(const void *root, const void *section,
 
     return strcmp(field->key, "input") != 0 || info == NULL || !info->own_critic;
 }
-static const struct schema critic_schema = {TABLE(critic_fields),
+static const struct schema critic_schema = {TABLE(network_fields),
                                             .applies = critic_applies};
 
 static int settings_apply(const void *root, const void *section,
