@@ -104,15 +104,18 @@ static inline void fetches_report(const struct fetches *f, struct stage_result *
             stage_scalar(ret, f->name[i], (double)f->scalar[i]);
 }
 
-/* A run with the feeds and fetches collected, under the stage's key. */
+/* A run of n operations with the feeds and fetches collected, under the stage's key. */
 static inline struct run_args collected_run(const struct feeds *feeds,
                                             const struct fetches *fetches,
-                                            const struct stage_args *args)
+                                            const struct stage_args *args,
+                                            struct operation *const *targets, size_t n)
 {
     return (struct run_args){.feeds = feeds->list,
                              .n_feeds = feeds->n,
                              .fetches = fetches->x,
                              .n_fetches = fetches->n,
+                             .targets = targets,
+                             .n_targets = n,
                              .key = args->key,
                              .counter = args->counter};
 }

@@ -182,7 +182,7 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
         feed_allowed(a, args, a->seen.columns.next_allowed, rows, n);
     fetch_into(&proposed, a->target_policy.action,
                tensor_view(DT_FLOAT, SHAPE(n, self->width), b->proposal));
-    run = collected_run(&a->feeds, &proposed, args);
+    run = collected_run(&a->feeds, &proposed, args, NULL, 0);
     r = session_run(s, &run, proposed.value, err);
     if (r == 0 && a->smoothing)
         smooth(a, args, n);
@@ -359,15 +359,12 @@ static int update_network(struct algo *a, struct session *s,
         feeds_live(&a->feeds, &a->live[LIVE_CLIP_NORM]);
         fetch_scalar(fetched, l->norm_name, l->norm);
     }
-    run = collected_run(&a->feeds, fetched, args);
-    if (tries) {
+    run = collected_run(&a->feeds, fetched, args, &l->train, !tries);
+    if (tries)
         r = try_changes(a, s, args, l, &run, fetched->value, err);
-    } else {
-        run.targets = &l->train;
-        run.n_targets = 1;
+    else
         r = share_step(a->share, part_of(a, l), s, &run, fetched->value, args,
                        a->batch.divisor, err);
-    }
     if (r == 0)
         fetches_report(fetched, ret);
     return r;

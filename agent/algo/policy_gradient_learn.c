@@ -227,9 +227,7 @@ static int step_down(struct algo *a, struct session *s, const struct stage_args 
         if (for_critic)
             fetch_scalar(f, "critic_grad_norm", a->norm_of[1]);
     }
-    run = collected_run(&a->feeds, f, args);
-    run.targets = a->train + parts.first;
-    run.n_targets = parts.n;
+    run = collected_run(&a->feeds, f, args, a->train + parts.first, parts.n);
     return share_step(a->share, parts, s, &run, f->value, args, weight, err);
 }
 

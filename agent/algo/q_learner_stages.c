@@ -399,9 +399,7 @@ static int step_down(struct algo *a, struct session *s, const struct stage_args 
         feeds_live(&a->feeds, &a->live[Q_RATE]);
         fetch_scalar(&fetched, "critic_grad_norm", a->norm);
     }
-    run = collected_run(&a->feeds, &fetched, args);
-    run.targets = &a->train;
-    run.n_targets = 1;
+    run = collected_run(&a->feeds, &fetched, args, &a->train, 1);
     r = share_step(a->share, SHARE_ALL, s, &run, fetched.value, args, 1, err);
     if (r == 0)
         fetches_report(&fetched, ret);

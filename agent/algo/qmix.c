@@ -353,9 +353,7 @@ static int run_train(struct algo *a, struct mixer *m, struct session *s,
     fetch_into(&fetched, m->dq, tensor_view(DT_FLOAT, SHAPE(n, members), m->slopes));
     fetch_into(&fetched, m->norm, tensor_scalar_f32(ret_norm));
     fetch_into(&fetched, m->mixed, tensor_view(DT_FLOAT, SHAPE(n, 1), m->q_mixed));
-    run = collected_run(&a->feeds, &fetched, args);
-    run.targets = &m->train;
-    run.n_targets = 1;
+    run = collected_run(&a->feeds, &fetched, args, &m->train, 1);
     return session_run(s, &run, fetched.value, err);
 }
 

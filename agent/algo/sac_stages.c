@@ -289,9 +289,7 @@ static int run_step(struct algo *a, struct session *s, const struct stage_args *
             feeds_live(&a->feeds, &a->live[SAC_CRITIC_RATE + i]);
         fetch_scalar(fetched, norms[step.first], a->norm[step.first]);
     }
-    run = collected_run(&a->feeds, fetched, args);
-    run.targets = &a->train[step.first];
-    run.n_targets = step.n;
+    run = collected_run(&a->feeds, fetched, args, &a->train[step.first], step.n);
     rc = share_step(a->share, step, s, &run, fetched->value, args, a->batch.divisor, err);
     if (rc == 0)
         fetches_report(fetched, ret);

@@ -418,29 +418,24 @@ size_t var_store_offset(const struct var_store *s, int i)
     return s->places[i].offset;
 }
 
-static unsigned char *flag(const struct var_store *s, int i)
+unsigned char *var_store_flags(struct var_store *s, int i)
 {
     CHECK(i >= 0 && i < s->n);
     return (unsigned char *)s->places[i].block->memory + sizeof(struct var_header) +
            s->places[i].flag;
 }
 
-int var_store_initialized(const struct var_store *s, int i)
+int var_store_initialized(struct var_store *s, int i)
 {
-    return *flag(s, i) != 0;
+    return *var_store_flags(s, i) != 0;
 }
 
 void var_store_set_initialized(struct var_store *s, int i)
 {
-    *flag(s, i) = 1;
+    *var_store_flags(s, i) = 1;
 }
 
 int var_store_adjacent(const struct var_store *s, int i)
 {
     return s->places[i].block == s->places[i + 1].block;
-}
-
-unsigned char *var_store_flags(struct var_store *s, int i)
-{
-    return flag(s, i);
 }

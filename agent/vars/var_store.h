@@ -70,7 +70,7 @@ const char *var_store_name(const struct var_store *s, int i);
 struct tensor var_store_value(struct var_store *s, int i); /* a view */
 /* Bytes from the start of the variable's block to its value. */
 size_t var_store_offset(const struct var_store *s, int i);
-int var_store_initialized(const struct var_store *s, int i);
+int var_store_initialized(struct var_store *s, int i);
 void var_store_set_initialized(struct var_store *s, int i);
 /* Whether variable i + 1 follows variable i in one block. */
 int var_store_adjacent(const struct var_store *s, int i);

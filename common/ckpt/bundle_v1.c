@@ -313,19 +313,13 @@ static int keep_values(struct load *l, struct bundle_entry *e, struct cursor val
                            shape_text(&e->shape));
 }
 
-static struct record *find_tensor(struct load *l, const char *name)
-{
-    const struct record key = {.key = (const uint8_t *)name, .key_len = strlen(name)};
-
-    return bsearch(&key, l->r->tensors.at, l->r->tensors.n, sizeof(key), compare_records);
-}
-
 static int add_slice(struct load *l, const struct table_entry *entry, struct cursor c)
 {
     struct cursor slice = cursor_of(NULL, 0), values = cursor_of(NULL, 0);
     struct bundle_slice at;
     const char *name = "";
-    struct record *whole, *record;
+    const struct bundle_entry *whole;
+    struct record *record;
     struct pw_field f;
     int rc;
 
@@ -339,15 +333,15 @@ static int add_slice(struct load *l, const struct table_entry *entry, struct cur
         else if (f.number == DATA_VALUES)
             values = f.bytes;
     }
-    whole = find_tensor(l, name);
+    whole = bundle_reader_find(l->r, name);
     if (c.failed || whole == NULL)
         return load_fail(l, ERR_FORMAT, "a slice of '%.80s', which is not listed", name);
-    rc = bundle_parse_slice(slice, &whole->entry.shape, &at, l->err);
+    rc = bundle_parse_slice(slice, &whole->shape, &at, l->err);
     if (rc == 0) {
         record =
             bundle_add_record(&l->r->slices, &l->r->arena, entry->key, entry->key_len);
-        record->entry = (struct bundle_entry){.name = "", .dtype = whole->entry.dtype};
-        (void)bundle_slice_shape(&whole->entry.shape, &at, &record->entry.shape);
+        record->entry = (struct bundle_entry){.name = "", .dtype = whole->dtype};
+        (void)bundle_slice_shape(&whole->shape, &at, &record->entry.shape);
         rc = keep_values(l, &record->entry, values);
     }
     if (rc != 0)

@@ -118,10 +118,7 @@ int agent_config_is_same(const struct agent_config *a, const struct agent_config
 
 void config_settings_add(struct config_settings *s, const struct config_setting *one)
 {
-    if (s->n == s->cap) {
-        s->cap = s->cap == 0 ? 8 : s->cap * 2;
-        s->list = xreallocarray(s->list, s->cap, sizeof(*s->list));
-    }
+    ARRAY_GROW(s->list, s->n, s->cap);
     s->list[s->n++] = *one;
 }
 
