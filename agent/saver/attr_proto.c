@@ -42,54 +42,56 @@ Tf__TensorShapeProto *shape_to_proto(struct arena *a, const struct shape *s)
 
 /* ---- tensors ---- */
 
-/* The field of a TensorProto that holds the values of a type, if they are not raw
- * bytes. */
+/* Where a TensorProto keeps the values of a dtype: in a list, of which each value takes
+ * `stride` bytes and uses the lowest. */
 struct value_list {
-    size_t n;
-    const void *data;
-    size_t stride; /* bytes from one value to the next */
-    size_t low;    /* bytes that are used, from the low end */
+    size_t n, data; /* offsets of the list's length and of the list in the message */
+    size_t stride;
+    size_t parts; /* elements of the list for one value: 2 for a complex number */
 };
 
-static struct value_list values_of(const Tf__TensorProto *p)
-{
-    size_t size = dtype_size((enum dtype)p->dtype);
-
-    switch (p->dtype) {
-    case DT_FLOAT:
-        return (struct value_list){p->n_float_val, p->float_val, 4, 4};
-    case DT_DOUBLE:
-        return (struct value_list){p->n_double_val, p->double_val, 8, 8};
-    case DT_INT64:
-        return (struct value_list){p->n_int64_val, p->int64_val, 8, 8};
-    case DT_UINT64:
-        return (struct value_list){p->n_uint64_val, p->uint64_val, 8, 8};
-    case DT_UINT32:
-        return (struct value_list){p->n_uint32_val, p->uint32_val, 4, 4};
-    case DT_BOOL:
-        return (struct value_list){p->n_bool_val, p->bool_val, sizeof(protobuf_c_boolean),
-                                   1};
-    case DT_HALF:
-    case DT_BFLOAT16:
-        return (struct value_list){p->n_half_val, p->half_val, 4, 2};
-    case DT_COMPLEX64:
-        return (struct value_list){p->n_scomplex_val / 2, p->scomplex_val, 8, 8};
-    case DT_COMPLEX128:
-        return (struct value_list){p->n_dcomplex_val / 2, p->dcomplex_val, 16, 16};
-    default: /* smaller integers */
-        return (struct value_list){p->n_int_val, p->int_val, 4, size};
+#define LIST(list, ...)                                                                  \
+    {                                                                                    \
+        offsetof(Tf__TensorProto, n_##list), offsetof(Tf__TensorProto, list),            \
+            __VA_ARGS__                                                                  \
     }
+
+static const struct value_list *list_of(int dtype)
+{
+    static const struct value_list smaller_integers = LIST(int_val, 4, 1);
+    static const struct value_list lists[] = {
+        [DT_FLOAT] = LIST(float_val, 4, 1),
+        [DT_DOUBLE] = LIST(double_val, 8, 1),
+        [DT_INT64] = LIST(int64_val, 8, 1),
+        [DT_UINT64] = LIST(uint64_val, 8, 1),
+        [DT_UINT32] = LIST(uint32_val, 4, 1),
+        [DT_BOOL] = LIST(bool_val, sizeof(protobuf_c_boolean), 1),
+        [DT_HALF] = LIST(half_val, 4, 1),
+        [DT_BFLOAT16] = LIST(half_val, 4, 1),
+        [DT_COMPLEX64] = LIST(scomplex_val, 8, 2),
+        [DT_COMPLEX128] = LIST(dcomplex_val, 16, 2),
+    };
+
+    return (size_t)dtype < sizeof(lists) / sizeof(lists[0]) && lists[dtype].stride > 0
+               ? &lists[dtype]
+               : &smaller_integers;
 }
 
 /* The last value is repeated to the end; without any, all are zero. */
 static void fill(const Tf__TensorProto *p, char *to, size_t n)
 {
-    struct value_list v = values_of(p);
+    const struct value_list *l = list_of(p->dtype);
+    const size_t size = dtype_size((enum dtype)p->dtype);
+    const char *data;
+    size_t n_values;
 
-    for (size_t i = 0; i < n && v.n > 0; i++) {
-        size_t from = i < v.n ? i : v.n - 1;
+    memcpy(&data, (const char *)p + l->data, sizeof(data));
+    memcpy(&n_values, (const char *)p + l->n, sizeof(n_values));
+    n_values /= l->parts;
+    for (size_t i = 0; i < n && n_values > 0; i++) {
+        size_t from = i < n_values ? i : n_values - 1;
 
-        memcpy(to + i * v.low, (const char *)v.data + from * v.stride, v.low);
+        memcpy(to + i * size, data + from * l->stride, size);
     }
 }
 
@@ -148,54 +150,17 @@ static int tensor_from_proto(struct arena *a, const Tf__TensorProto *p,
 /* Puts one value in the list of its type. */
 static void put_value(struct arena *a, Tf__TensorProto *p, const void *value)
 {
-    size_t size = dtype_size((enum dtype)p->dtype);
-    void *copy = arena_memdup(a, value, size);
-    int32_t small = 0;
+    const struct value_list *l = list_of(p->dtype);
+    const size_t size = dtype_size((enum dtype)p->dtype);
+    unsigned char *list = ARENA_ARRAY(a, unsigned char, l->stride);
 
-    switch (p->dtype) {
-    case DT_FLOAT:
-        p->n_float_val = 1, p->float_val = copy;
-        break;
-    case DT_DOUBLE:
-        p->n_double_val = 1, p->double_val = copy;
-        break;
-    case DT_INT64:
-        p->n_int64_val = 1, p->int64_val = copy;
-        break;
-    case DT_UINT64:
-        p->n_uint64_val = 1, p->uint64_val = copy;
-        break;
-    case DT_UINT32:
-        p->n_uint32_val = 1, p->uint32_val = copy;
-        break;
-    case DT_COMPLEX64:
-        p->n_scomplex_val = 2, p->scomplex_val = copy;
-        break;
-    case DT_COMPLEX128:
-        p->n_dcomplex_val = 2, p->dcomplex_val = copy;
-        break;
-    case DT_BOOL:
-        p->n_bool_val = 1, p->bool_val = ARENA_NEW(a, protobuf_c_boolean);
-        p->bool_val[0] = *(const unsigned char *)value != 0;
-        break;
-    case DT_HALF:
-    case DT_BFLOAT16:
-        memcpy(&small, value, size);
-        p->n_half_val = 1, p->half_val = arena_memdup(a, &small, sizeof(small));
-        break;
-    case DT_INT8:
-        small = *(const int8_t *)value;
-        p->n_int_val = 1, p->int_val = arena_memdup(a, &small, sizeof(small));
-        break;
-    case DT_INT16:
-        small = *(const int16_t *)value;
-        p->n_int_val = 1, p->int_val = arena_memdup(a, &small, sizeof(small));
-        break;
-    default:
-        memcpy(&small, value, size);
-        p->n_int_val = 1, p->int_val = arena_memdup(a, &small, sizeof(small));
-        break;
-    }
+    memcpy(list, value, size);
+    if (p->dtype == DT_BOOL)
+        list[0] = list[0] != 0;
+    if ((p->dtype == DT_INT8 || p->dtype == DT_INT16) && list[size - 1] >= 0x80)
+        memset(list + size, 0xff, l->stride - size); /* a negative number */
+    memcpy((char *)p + l->n, &l->parts, sizeof(l->parts));
+    memcpy((char *)p + l->data, &list, sizeof(list));
 }
 
 static void put_strings(struct arena *a, Tf__TensorProto *p, const struct tensor *t)
