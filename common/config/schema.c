@@ -35,6 +35,7 @@ struct reading {
     const struct field *field;
     const struct yaml_node *node;
     const char *path;
+    void *base; /* the struct that dst is in; used for FIELD_OPTIONAL_MAP only */
     void *dst;
     struct arena *arena;
     struct err *err;
@@ -566,13 +567,18 @@ static int read_convs(const struct reading *r)
     return 0;
 }
 
+static int read_map(const struct reading *r)
+{
+    return schema_read(r->field->schema, r->node, r->path, r->dst, r->arena, r->err);
+}
+
 /* A map counts as given even if it is empty. */
-static int read_optional_map(const struct reading *r, void *base)
+static int read_optional_map(const struct reading *r)
 {
     const int given = 1;
 
-    memcpy(at_offset(base, r->field->has_offset), &given, sizeof(given));
-    return schema_read(r->field->schema, r->node, r->path, r->dst, r->arena, r->err);
+    memcpy(at_offset(r->base, r->field->has_offset), &given, sizeof(given));
+    return read_map(r);
 }
 
 /* Reads permission bits. The owner must have all of them: the run could not work
@@ -589,51 +595,31 @@ static int read_mode(const struct reading *r)
     return 0;
 }
 
-static int read_field(const struct reading *r, void *base)
+static int read_field(const struct reading *r)
 {
-    switch (r->field->type) {
-    case FIELD_I64:
-        return read_i64(r);
-    case FIELD_U64:
-        return read_u64(r);
-    case FIELD_F64:
-        return read_f64(r);
-    case FIELD_F64_OR_NONE:
-        return read_f64_or_none(r);
-    case FIELD_SCHEDULE:
-        return read_schedule(r);
-    case FIELD_BOOL:
-        return read_bool(r);
-    case FIELD_NAME:
-        return read_name(r);
-    case FIELD_TEXT:
-        return read_text(r);
-    case FIELD_NAMES:
-        return read_names(r);
-    case FIELD_ENUM:
-        return read_enum(r);
-    case FIELD_BYTES:
-        return read_bytes(r);
-    case FIELD_SECONDS:
-        return read_seconds(r);
-    case FIELD_MODE:
-        return read_mode(r);
-    case FIELD_SIZES:
-        return read_sizes(r);
-    case FIELD_CONVS:
-        return read_convs(r);
-    case FIELD_MAP:
-        return schema_read(r->field->schema, r->node, r->path, r->dst, r->arena, r->err);
-    case FIELD_OPTIONAL_MAP:
-        return read_optional_map(r, base);
-    case FIELD_TREE:
-        return read_tree(r);
-    case FIELD_WORDS:
-        return read_words(r);
-    case FIELD_RAW:
-        break;
-    }
-    return 0;
+    static int (*const readers[])(const struct reading *) = {
+        [FIELD_I64] = read_i64,
+        [FIELD_U64] = read_u64,
+        [FIELD_F64] = read_f64,
+        [FIELD_F64_OR_NONE] = read_f64_or_none,
+        [FIELD_SCHEDULE] = read_schedule,
+        [FIELD_BOOL] = read_bool,
+        [FIELD_NAME] = read_name,
+        [FIELD_TEXT] = read_text,
+        [FIELD_NAMES] = read_names,
+        [FIELD_ENUM] = read_enum,
+        [FIELD_BYTES] = read_bytes,
+        [FIELD_SECONDS] = read_seconds,
+        [FIELD_MODE] = read_mode,
+        [FIELD_SIZES] = read_sizes,
+        [FIELD_CONVS] = read_convs,
+        [FIELD_MAP] = read_map,
+        [FIELD_OPTIONAL_MAP] = read_optional_map,
+        [FIELD_TREE] = read_tree,
+        [FIELD_WORDS] = read_words,
+    };
+
+    return r->field->type != FIELD_RAW ? readers[r->field->type](r) : 0;
 }
 
 const struct field *schema_find(const struct schema *s, const char *key)
@@ -723,10 +709,10 @@ int schema_read(const struct schema *s, const struct yaml_node *map, const char 
         rc = read_field(&(struct reading){.field = f,
                                           .node = map->child[i],
                                           .path = child_path,
+                                          .base = base,
                                           .dst = at_offset(base, f->offset),
                                           .arena = arena,
-                                          .err = err},
-                        base);
+                                          .err = err});
         if (rc < 0)
             return rc;
     }
@@ -753,7 +739,7 @@ static void set_default(const struct field *f, void *dst, struct arena *arena)
     int rc = yaml_value_parse(&node, arena, f->default_text, "default", &err);
 
     r.node = node;
-    CHECK(rc == 0 && read_field(&r, NULL) == 0, "%s", err.msg);
+    CHECK(rc == 0 && read_field(&r) == 0, "%s", err.msg);
 }
 
 static void fill(const struct schema *s, void *base, struct arena *arena, int unset);
@@ -862,8 +848,7 @@ int schema_read_text(const struct field *field, const char *text, const char *pa
                                           .path = "",
                                           .dst = ret,
                                           .arena = &arena,
-                                          .err = err},
-                        NULL);
+                                          .err = err});
     arena_done(&arena);
     return rc;
 }
@@ -872,10 +857,8 @@ int schema_read_node(const struct field *field, const struct yaml_node *node,
                      const char *path, void *ret, struct err *err)
 {
     CHECK(schema_is_number(field), "%s", field->key);
-    return read_field(
-        &(struct reading){
-            .field = field, .node = node, .path = path, .dst = ret, .err = err},
-        NULL);
+    return read_field(&(struct reading){
+        .field = field, .node = node, .path = path, .dst = ret, .err = err});
 }
 
 int schema_is_number(const struct field *field)
