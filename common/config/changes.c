@@ -116,10 +116,10 @@ int agent_config_is_same(const struct agent_config *a, const struct agent_config
 
 /* ---- settings ---- */
 
-void config_settings_add(struct config_settings *s, const struct config_setting *one)
+void config_settings_add(struct config_settings *s, struct config_setting one)
 {
     ARRAY_GROW(s->list, s->n, s->cap);
-    s->list[s->n++] = *one;
+    s->list[s->n++] = one;
 }
 
 void config_settings_replace(struct config_settings *s, const struct config_setting *one)
@@ -132,7 +132,7 @@ void config_settings_replace(struct config_settings *s, const struct config_sett
             s->list[i] = copy;
             return;
         }
-    config_settings_add(s, &copy);
+    config_settings_add(s, copy);
 }
 
 void config_settings_done(struct config_settings *s)
@@ -272,6 +272,12 @@ void run_config_set(struct run_config *c, const struct config_setting *s)
     }
 }
 
+void run_config_set_all(struct run_config *c, const struct config_settings *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        run_config_set(c, &s->list[i]);
+}
+
 /* Returns the table row of the key that `set` assigns; NULL if the key cannot change
  * without a respawn. */
 static const struct field *find_at_once(const struct run_config *c, const char *set,
@@ -386,14 +392,12 @@ static int is_agreed(const struct listing *l, const struct config_change *c)
 static void list_change(void *ctx, const struct config_change *c)
 {
     struct listing *l = ctx;
-    struct config_setting s;
 
     if ((l->kinds >> c->kind & 1u) == 0 || c->kind == CHANGE_RESTART || is_agreed(l, c))
         return;
     if (c->is == NULL && (c->field->flags & FIELD_SKIP_ZERO) == 0)
         return; /* the value is absent, because another key is given instead */
-    s = config_change_setting(c);
-    config_settings_add(l->ret, &s);
+    config_settings_add(l->ret, config_change_setting(c));
 }
 
 struct config_setting config_change_setting(const struct config_change *c)
@@ -418,4 +422,13 @@ void run_config_differences(struct config_settings *ret, const struct run_config
                             const struct run_config *is, unsigned kinds)
 {
     run_config_differences_beyond(ret, was, NULL, is, kinds);
+}
+
+void run_config_take(struct run_config *c, const struct run_config *from, unsigned kinds)
+{
+    struct config_settings differences = {0};
+
+    run_config_differences(&differences, c, from, kinds);
+    run_config_set_all(c, &differences);
+    config_settings_done(&differences);
 }

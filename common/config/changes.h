@@ -70,7 +70,8 @@ struct config_settings { /* all-zero: none */
 
 /* Returns the setting that makes the change; the caller owns its path. */
 struct config_setting config_change_setting(const struct config_change *c);
-void config_settings_add(struct config_settings *s, const struct config_setting *one);
+/* Appends it; takes its path. */
+void config_settings_add(struct config_settings *s, struct config_setting one);
 /* Replaces the setting of the same key by a copy of `one`, or appends the copy. */
 void config_settings_replace(struct config_settings *s, const struct config_setting *one);
 void config_settings_done(struct config_settings *s);
@@ -93,6 +94,9 @@ int run_config_assign_live(struct run_config *ret, const struct run_config *from
                            const char *const *set, size_t n_set,
                            struct config_settings *given, struct err *err);
 
+/* The kinds of changes that take effect without a respawn. */
+#define CHANGE_KINDS_LIVE (1u << CHANGE_LIVE | 1u << CHANGE_SETTING)
+
 /* Appends the settings that turn `was` into `is`, for differences of the given kinds (bits
  * 1u << kind, without CHANGE_RESTART). */
 void run_config_differences(struct config_settings *ret, const struct run_config *was,
@@ -108,7 +112,11 @@ void run_config_differences_beyond(struct config_settings *ret,
 /* Assigns the value. If it is a default, agents that follow the default change, too. The
  * key must exist in c. */
 void run_config_set(struct run_config *c, const struct config_setting *s);
+void run_config_set_all(struct run_config *c, const struct config_settings *s);
 /* The same for this key only: agents do not follow a default. */
 void run_config_set_only(struct run_config *c, const struct config_setting *s);
+
+/* Gives *c the values that `from` has, where they differ in these kinds. */
+void run_config_take(struct run_config *c, const struct run_config *from, unsigned kinds);
 
 #endif

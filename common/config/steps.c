@@ -337,7 +337,7 @@ static int add_schedules(const struct run_config *c, const struct config_step *s
             continue;
         rc = config_setting_parse(&one, c, steps[i].schedule, err);
         if (rc == 0)
-            config_settings_add(ret, &one);
+            config_settings_add(ret, one);
     }
     return rc;
 }
@@ -372,14 +372,14 @@ int run_config_step(struct run_config *c, const struct config_step *steps, size_
     if (rc < 0)
         return rc;
     rc = add_schedules(c, first, n_set, ret, err);
-    run_config_differences(&changes, c, &next, 1u << CHANGE_LIVE | 1u << CHANGE_SETTING);
+    run_config_differences(&changes, c, &next, CHANGE_KINDS_LIVE);
     for (size_t k = 0; k < changes.n; k++) {
         const struct config_setting one = config_setting_copy(&changes.list[k]);
 
         if (is_scheduled(first, n_set, one.path))
             free(one.path);
         else
-            config_settings_add(ret, &one);
+            config_settings_add(ret, one);
     }
     config_settings_done(&changes);
     run_config_done(c);

@@ -127,14 +127,6 @@ static void add_changes(struct fork *f, const struct config_settings *own,
     change_plan_add_all(&f->plan, f->step, own);
 }
 
-static void take_schedules(struct config_settings *own,
-                           const struct config_settings *given)
-{
-    for (size_t i = 0; i < given->n; i++)
-        if (given->list[i].schedule.over > 0)
-            config_settings_replace(own, &given->list[i]);
-}
-
 /* Adds the agent and its key to a trial's error. */
 static int place(const struct fork *f, size_t agent, const struct err *why,
                  struct err *err)
@@ -157,10 +149,8 @@ static int try_changes(struct fork *f, const struct config_settings *waiting,
     int rc;
 
     run_config_copy(&first, &f->saved);
-    for (size_t i = 0; i < waiting->n; i++) {
-        run_config_set(&first, &waiting->list[i]);
-        run_config_set(&f->wanted, &waiting->list[i]);
-    }
+    run_config_set_all(&first, waiting);
+    run_config_set_all(&f->wanted, waiting);
     rc = trial_plan(&first, &f->plan, err);
     run_config_done(&first);
     if (rc < 0 || f->args->n_set == 0 || *f->is_tried)
@@ -172,7 +162,6 @@ static int try_changes(struct fork *f, const struct config_settings *waiting,
 
 static int take_changes(struct fork *f, struct err *err)
 {
-    const unsigned live = 1u << CHANGE_LIVE | 1u << CHANGE_SETTING;
     struct config_settings own = {0}, waiting = {0}, given = {0};
     struct run_config changed;
     int rc = run_config_assign_live(&changed, &f->saved, f->args->set, f->args->n_set,
@@ -181,8 +170,10 @@ static int take_changes(struct fork *f, struct err *err)
     if (rc == 0)
         rc = live_changes_check(&f->saved, &changed, f->args->from, "in a fork", err);
     if (rc == 0) {
-        run_config_differences(&own, &f->saved, &changed, live);
-        take_schedules(&own, &given);
+        run_config_differences(&own, &f->saved, &changed, CHANGE_KINDS_LIVE);
+        for (size_t i = 0; i < given.n; i++)
+            if (given.list[i].schedule.over > 0)
+                config_settings_replace(&own, &given.list[i]);
         run_config_differences(&waiting, &f->saved, &changed, 1u << CHANGE_RESPAWN);
         add_changes(f, &own, &given);
         rc = change_plan_fold(&f->plan, UINT64_MAX, &f->saved, &f->wanted, err);

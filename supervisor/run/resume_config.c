@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIVE_KINDS = 1u << CHANGE_LIVE | 1u << CHANGE_SETTING };
-
 void resume_config_done(struct resume_config *c)
 {
     run_config_done(&c->config);
@@ -38,18 +36,6 @@ void resume_take_length(struct run_config *c, const struct run_config *from)
     c->evaluation.render = from->evaluation.render;
     c->evaluation.max_to_keep = from->evaluation.max_to_keep;
     cluster_config_take(c, from);
-}
-
-/* Copies the values of these kinds from `from` to *c. */
-static void assign_kinds(struct run_config *c, const struct run_config *from,
-                         unsigned kinds)
-{
-    struct config_settings differences = {0};
-
-    run_config_differences(&differences, c, from, kinds);
-    for (size_t i = 0; i < differences.n; i++)
-        run_config_set(c, &differences.list[i]);
-    config_settings_done(&differences);
 }
 
 /* Sets ERR_CONFIG at the first difference. */
@@ -82,7 +68,7 @@ static int expect(const struct change_plan *plan, const struct run_config *saved
     if (rc < 0)
         return rc;
     resume_take_length(&c, wanted);
-    assign_kinds(&c, wanted, 1u << CHANGE_RESPAWN);
+    run_config_take(&c, wanted, 1u << CHANGE_RESPAWN);
     run_config_compare(&c, wanted, name_difference, &difference);
     run_config_done(&c);
     return difference.code != 0 ? err_set(err, difference.code, "%s", difference.msg) : 0;
@@ -103,8 +89,7 @@ static int make_newest(struct run_config *wanted, const struct run_config *saved
     rc = change_plan_fold(plan, UINT64_MAX, saved, &is, err);
     if (rc == 0) {
         run_config_differences(&newest, &was, &is, ~0u);
-        for (size_t i = 0; i < newest.n; i++)
-            run_config_set(wanted, &newest.list[i]);
+        run_config_set_all(wanted, &newest);
         config_settings_done(&newest);
         run_config_done(&is);
     }
@@ -197,9 +182,9 @@ void resume_force_config(const struct resume *r, const struct run_config *wanted
     run_config_copy(&ret->wanted, wanted);
     if (resume_saved_config(r, env_names, &saved, NULL) < 0)
         return;
-    assign_kinds(&ret->config, &saved, LIVE_KINDS);
+    run_config_take(&ret->config, &saved, CHANGE_KINDS_LIVE);
     resume_take_length(&ret->config, wanted);
-    run_config_differences(&later, &ret->config, wanted, LIVE_KINDS);
+    run_config_differences(&later, &ret->config, wanted, CHANGE_KINDS_LIVE);
     change_plan_add_all(&ret->plan, resume_progress(r)->env_steps, &later);
     config_settings_done(&later);
     run_config_done(&saved);

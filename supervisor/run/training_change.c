@@ -193,11 +193,8 @@ static void collect_waiting(void *ctx, const struct config_change *c)
 {
     struct applied *a = ctx;
 
-    if (c->kind == CHANGE_RESPAWN && c->agent == a->agent) {
-        const struct config_setting s = config_change_setting(c);
-
-        config_settings_add(&a->changes, &s);
-    }
+    if (c->kind == CHANGE_RESPAWN && c->agent == a->agent)
+        config_settings_add(&a->changes, config_change_setting(c));
 }
 
 int training_apply_waiting(struct training *t, size_t agent, struct err *err)
@@ -325,7 +322,7 @@ static char *news_text(const struct training *t, const struct run_config *next)
         one = config_setting_copy(&changes.list[i]);
         if (cause != NULL && cause->part == CHANGE_BEGINS)
             one.schedule = cause->set.schedule;
-        config_settings_add(&news, &one);
+        config_settings_add(&news, one);
     }
     text = config_settings_text(&news);
     config_settings_done(&changes);

@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIVE_KINDS = 1u << CHANGE_LIVE | 1u << CHANGE_SETTING };
-
 /* ---- checks ---- */
 
 /* A length that the run has exceeded would end it at once, which `brood stop` is for. */
@@ -221,16 +219,11 @@ static void proposal_done(struct proposal *p)
 static int fold_proposal(const struct training *t, const struct run_config *wanted,
                          struct proposal *p, struct err *err)
 {
-    struct config_settings waits = {0};
-    int rc = change_plan_fold(&p->plan, UINT64_MAX, t->config, &p->wanted, err);
+    const int rc = change_plan_fold(&p->plan, UINT64_MAX, t->config, &p->wanted, err);
 
-    if (rc < 0)
-        return rc;
-    run_config_differences(&waits, &p->wanted, wanted, 1u << CHANGE_RESPAWN);
-    for (size_t i = 0; i < waits.n; i++)
-        run_config_set(&p->wanted, &waits.list[i]);
-    config_settings_done(&waits);
-    return 0;
+    if (rc == 0)
+        run_config_take(&p->wanted, wanted, 1u << CHANGE_RESPAWN);
+    return rc;
 }
 
 /* If there is no space for the new config.yaml, the change must be refused before the
@@ -304,7 +297,7 @@ static int propose(struct training *t, const struct run_config *wanted, uint64_t
 {
     int rc;
 
-    run_config_differences(&p->changes, &t->wanted, wanted, LIVE_KINDS);
+    run_config_differences(&p->changes, &t->wanted, wanted, CHANGE_KINDS_LIVE);
     for (size_t i = 0; i < given->n; i++)
         config_settings_replace(&p->changes, &given->list[i]);
     run_config_differences(&p->waits, &t->wanted, wanted, 1u << CHANGE_RESPAWN);
@@ -385,13 +378,10 @@ static void keep_those_of_planned(const struct training *t, struct config_settin
 
     for (size_t i = 0; i < given->n; i++) {
         struct planned x = {given->list[i].path, given->list[i].schedule.over > 0};
-        struct config_setting one;
 
         (void)change_plan_each_request(&t->plan, match_planned, &x);
-        if (!x.is)
-            continue;
-        one = config_setting_copy(&given->list[i]);
-        config_settings_add(&kept, &one);
+        if (x.is)
+            config_settings_add(&kept, config_setting_copy(&given->list[i]));
     }
     config_settings_done(given);
     *given = kept;
@@ -489,13 +479,6 @@ static int is_cancelled(struct cancellation *x, const char *path, const char *ke
     return is;
 }
 
-static void add_copy(struct config_settings *to, const struct config_change *c)
-{
-    const struct config_setting s = config_change_setting(c);
-
-    config_settings_add(to, &s);
-}
-
 static void cancel_waiting(void *ctx, const struct config_change *c)
 {
     struct cancellation *x = ctx;
@@ -510,7 +493,7 @@ static void cancel_waiting(void *ctx, const struct config_change *c)
                              config->agents[c->agent].name);
         free(s.path);
     } else {
-        config_settings_add(&x->kept, &s);
+        config_settings_add(&x->kept, s);
     }
 }
 
@@ -526,7 +509,7 @@ static void keep_defaults(void *ctx, const struct config_change *c)
         const size_t n = strlen(path), k = strlen(c->key);
 
         if (n > k && strcmp(path + n - k, c->key) == 0 && path[n - k - 1] == '.') {
-            add_copy(&x->kept, c);
+            config_settings_add(&x->kept, config_change_setting(c));
             return;
         }
     }

@@ -26,7 +26,6 @@ struct config_list {
 
 static int is_live(const struct config_list *list, const char *key, const char *value)
 {
-    struct config_settings one = {0};
     struct config_setting setting;
     char *text;
     int rc;
@@ -36,10 +35,8 @@ static int is_live(const struct config_list *list, const char *key, const char *
     text = xasprintf("%s=%s", key, value);
     rc = config_setting_parse(&setting, list->config, text, NULL);
     free(text);
-    if (rc == 0) {
-        config_settings_add(&one, &setting);
-        config_settings_done(&one);
-    }
+    if (rc == 0)
+        free(setting.path);
     return rc == 0;
 }
 
