@@ -6,5 +6,7 @@
 
 /* Writes the word in single quotes; the shell reads it back unchanged. */
 void shell_quote(FILE *out, const char *word);
+/* The word, quoted only if it has characters that the shell may interpret; free(). */
+char *shell_word(const char *word);
 
 #endif

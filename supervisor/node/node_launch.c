@@ -54,27 +54,6 @@ static int add_node(struct node_command *c, const struct cluster_config *config,
     return rc == 0 && !config->encrypt ? node_add_word(c, "--plain", err) : rc;
 }
 
-/* A word as a shell reads it back. */
-static const char *quote(const char *word, struct arena *arena)
-{
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                "0123456789_./:=@%+,-[]";
-    char *text = NULL;
-    size_t len;
-    FILE *f;
-    const char *ret;
-
-    if (word[0] != '\0' && word[strspn(word, plain)] == '\0' && strchr(word, '[') == NULL)
-        return word;
-    f = open_memstream(&text, &len);
-    CHECK(f != NULL, "no memory");
-    shell_quote(f, word);
-    CHECK(fclose(f) == 0, "no memory");
-    ret = arena_strdup(arena, text);
-    free(text);
-    return ret;
-}
-
 static int make_ssh(struct node_command *c, const struct cluster_config *config,
                     size_t node, const char *binary, const char *address,
                     struct arena *arena, struct err *err)
@@ -89,8 +68,12 @@ static int make_ssh(struct node_command *c, const struct cluster_config *config,
     first = c->n;
     if (rc == 0)
         rc = add_node(c, config, binary, address, arena, err);
-    for (size_t i = first; i < c->n; i++)
-        c->words[i] = quote(c->words[i], arena);
+    for (size_t i = first; i < c->n; i++) {
+        char *word = shell_word(c->words[i]);
+
+        c->words[i] = arena_strdup(arena, word);
+        free(word);
+    }
     return rc;
 }
 

@@ -2,8 +2,8 @@
 
 #include "common/config/algorithms.h"
 #include "common/config/changes.h"
+#include "common/io/shell_quote.h"
 #include "common/mem/xmalloc.h"
-#include "common/wire/cursor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,25 +14,6 @@ struct kind_check {
     struct err *err;
     int rc;
 };
-
-/* Quotes text as a word of a shell command line; free(). */
-static char *shell_word(const char *text)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789_-+=.,:/@%";
-    struct wbuf b = {0};
-
-    if (*text != '\0' && text[strspn(text, plain)] == '\0')
-        return xstrdup(text);
-    wbuf_u8(&b, '\'');
-    for (; *text != '\0'; text++) {
-        if (*text == '\'')
-            wbuf_bytes(&b, "'\\'", 3);
-        wbuf_u8(&b, (uint8_t)*text);
-    }
-    wbuf_bytes(&b, "'", 2); /* with the NUL */
-    return (char *)b.data;
-}
 
 /* The message names the command that begins a new run with the value, and with this run's
  * weights if they fit. */

@@ -34,19 +34,6 @@ static void put_cpu(FILE *out)
         (void)fclose(in);
 }
 
-/* Writes a word of the command line, quoted for a shell if necessary. */
-static void put_word(FILE *out, const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789_.,/=:@%+-";
-
-    if (*word != '\0' && word[strspn(word, plain)] == '\0') {
-        (void)fputs(word, out);
-        return;
-    }
-    shell_quote(out, word);
-}
-
 int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
                              const char *build_id, enum numerics numerics,
                              struct err *err)
@@ -61,8 +48,10 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
         return err_errno(err, "provenance");
     (void)fputs("command:", out);
     for (int i = 0; i < argc; i++) {
-        (void)fputc(' ', out);
-        put_word(out, argv[i]);
+        char *word = shell_word(argv[i]);
+
+        (void)fprintf(out, " %s", word);
+        free(word);
     }
     (void)fprintf(out,
                   "\nbrood: %s\nagent build id: %s\nnumerics: %s, version %d\n"
