@@ -123,13 +123,6 @@ static double value_at(const struct series *s, double steps, size_t *at)
     return *at > 0 ? s->value[*at - 1] : (double)NAN;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The steps of all runs of a group, each once, in order; returns how many. */
 static size_t all_steps(const struct series *const *s, size_t n, double **ret)
 {
@@ -143,7 +136,7 @@ static size_t all_steps(const struct series *const *s, size_t n, double **ret)
         memcpy(x + kept, s[i]->steps, s[i]->n * sizeof(*x));
         kept += s[i]->n;
     }
-    qsort(x, total, sizeof(*x), by_value);
+    qsort(x, total, sizeof(*x), seed_stats_order);
     kept = 0;
     for (size_t i = 0; i < total; i++) {
         if (kept == 0 || x[kept - 1] != x[i])
@@ -192,15 +185,6 @@ static int values_at(const struct series *const *s, size_t n, double steps, size
     return all;
 }
 
-static double mean_of(const double *values, size_t n)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i++)
-        sum += values[i];
-    return sum / (double)n;
-}
-
 /* points: thins the curve to about as many before it computes intervals, which is slow;
  * 0: keeps all. */
 static void make_curve(struct report_group *g, const struct series *const *s, size_t n,
@@ -213,7 +197,7 @@ static void make_curve(struct report_group *g, const struct series *const *s, si
     for (size_t k = 0; k < n_steps; k++)
         if (values_at(s, n, x[k], at, values))
             g->point[g->n_points++] =
-                (struct report_point){x[k], {.mean = mean_of(values, n)}};
+                (struct report_point){x[k], {.mean = seed_stats_mean(values, n)}};
     if (points > 0 && g->n_points > points)
         thin(g, points);
     memset(at, 0, n * sizeof(*at));

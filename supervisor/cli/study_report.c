@@ -155,13 +155,6 @@ void study_report_done(struct study_report *r)
 
 /* ---- the effect of a key ---- */
 
-static int compare_real(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The mean rank of v among n sorted values. */
 static double rank_of(const double *sorted, size_t n, double v)
 {
@@ -183,8 +176,8 @@ static double rank_correlation(const double *x, const double *y, size_t n)
 
     memcpy(sx, x, n * sizeof(*x));
     memcpy(sy, y, n * sizeof(*y));
-    qsort(sx, n, sizeof(*sx), compare_real);
-    qsort(sy, n, sizeof(*sy), compare_real);
+    qsort(sx, n, sizeof(*sx), seed_stats_order);
+    qsort(sy, n, sizeof(*sy), seed_stats_order);
     for (size_t i = 0; i < n; i++) {
         const double a = rank_of(sx, n, x[i]) - mean, b = rank_of(sy, n, y[i]) - mean;
 

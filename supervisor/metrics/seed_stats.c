@@ -8,14 +8,14 @@
 
 enum { RESAMPLES = 2000 };
 
-static int by_value(const void *a, const void *b)
+int seed_stats_order(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
 }
 
-static double mean_of(const double *x, size_t n)
+double seed_stats_mean(const double *x, size_t n)
 {
     double sum = 0;
 
@@ -40,7 +40,7 @@ static double *resample(const double *x, size_t n)
         means[r] = sum / (double)n;
     }
     free(u);
-    qsort(means, RESAMPLES, sizeof(*means), by_value);
+    qsort(means, RESAMPLES, sizeof(*means), seed_stats_order);
     return means;
 }
 
@@ -53,9 +53,9 @@ struct seed_stats seed_stats_of(double *values, size_t n)
 
     if (n == 0)
         return s;
-    qsort(values, n, sizeof(*values), by_value);
-    s.mean = mean_of(values, n);
-    s.iqm = mean_of(values + quarter, n - 2 * quarter);
+    qsort(values, n, sizeof(*values), seed_stats_order);
+    s.mean = seed_stats_mean(values, n);
+    s.iqm = seed_stats_mean(values + quarter, n - 2 * quarter);
     if (n < 2)
         return s;
     for (size_t i = 0; i < n; i++)
