@@ -149,37 +149,42 @@ static int check_spaces(const struct making *m, size_t first, size_t agent)
 }
 
 struct difference {
-    char key[64], text[64]; /* key "": there is none */
+    /* Only these keys, or those that begin so, count; ends with NULL. NULL: all but `device`. */
+    const char *const *among;
+    char key[64]; /* "": there is none */
 };
+
+static int counts(const struct difference *first, const char *path)
+{
+    if (first->among == NULL)
+        return strcmp(path, "device") != 0; /* members may run on several nodes */
+    for (const char *const *key = first->among; *key != NULL; key++)
+        if (strncmp(path, *key, strlen(*key)) == 0)
+            return 1;
+    return 0;
+}
 
 static void keep_first(void *ctx, const struct schema_difference *d)
 {
     struct difference *first = ctx;
 
-    if (d->field->change == CHANGE_LIVE || first->key[0] != '\0')
+    if (d->field->change == CHANGE_LIVE || first->key[0] != '\0' ||
+        !counts(first, d->path))
         return;
     (void)snprintf(first->key, sizeof(first->key), "%s", d->path);
-    (void)snprintf(first->text, sizeof(first->text), "%s", d->text);
 }
 
 /* Returns the first setting in which a and b differ, or that only one of them has. */
-static struct difference
-find_difference(const struct agent_config *a, const struct agent_config *b,
-                void (*keep)(void *ctx, const struct schema_difference *d))
+static struct difference find_difference(const struct agent_config *a,
+                                         const struct agent_config *b,
+                                         const char *const *among)
 {
-    struct difference d = {.key = ""};
+    struct difference d = {.among = among};
 
-    schema_compare(&agent_schema, "", a, a, b, b, keep, &d);
+    schema_compare(&agent_schema, "", a, a, b, b, keep_first, &d);
     if (d.key[0] == '\0')
-        schema_compare(&agent_schema, "", b, b, a, a, keep, &d);
+        schema_compare(&agent_schema, "", b, b, a, a, keep_first, &d);
     return d;
-}
-
-/* Ignores `device`: members may run on several nodes. */
-static void keep_first_of_member(void *ctx, const struct schema_difference *d)
-{
-    if (strcmp(d->path, "device") != 0)
-        keep_first(ctx, d);
 }
 
 static int check_settings(const struct making *m, const struct sharing_group *g,
@@ -187,7 +192,7 @@ static int check_settings(const struct making *m, const struct sharing_group *g,
 {
     const struct agent_config *a = &m->config->agents[g->first],
                               *b = &m->config->agents[agent];
-    const struct difference d = find_difference(a, b, keep_first_of_member);
+    const struct difference d = find_difference(a, b, NULL);
 
     if (d.key[0] == '\0')
         return 0;
@@ -220,27 +225,22 @@ static int check_member(const struct making *m, const struct sharing_group *g,
 
 /* ---- teams with one central process ---- */
 
-/* `keys`: their paths, or beginnings of paths. */
-static void keep_first_of(void *ctx, const struct schema_difference *d,
-                          const char *const *keys, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(d->path, keys[i], strlen(keys[i])) == 0)
-            keep_first(ctx, d);
-}
+/* The central process has one value for these: that of the first team, for all teams. */
+static const char *const mixer_keys[] = {"clip_norm",
+                                         "polyak",
+                                         "discount",
+                                         "optimizer.",
+                                         "critic.optimizer.",
+                                         "settings.lambda",
+                                         "settings.n_step",
+                                         "settings.target_every",
+                                         "settings.clip_by",
+                                         "settings.reward_scale",
+                                         NULL};
 
-/* Considers only the keys for which the central process has one value: that of the first
- * team, for all teams. */
-static void keep_first_of_mixer(void *ctx, const struct schema_difference *d)
-{
-    static const char *const keys[] = {"clip_norm",         "polyak",
-                                       "discount",          "optimizer.",
-                                       "critic.optimizer.", "settings.lambda",
-                                       "settings.n_step",   "settings.target_every",
-                                       "settings.clip_by",  "settings.reward_scale"};
-
-    keep_first_of(ctx, d, keys, sizeof(keys) / sizeof(keys[0]));
-}
+/* The targets, which the central process computes, depend on these. */
+static const char *const target_keys[] = {
+    "discount", "settings.lambda", "settings.n_step", "settings.reward_scale", NULL};
 
 /* The first agent of the same team, or (team NULL) of any, whose algorithm has a central
  * process. */
@@ -254,15 +254,6 @@ static size_t first_central(const struct making *m, const char *team)
     return i;
 }
 
-/* Considers only the keys that the targets depend on, which the central process computes. */
-static void keep_first_of_targets(void *ctx, const struct schema_difference *d)
-{
-    static const char *const keys[] = {"discount", "settings.lambda", "settings.n_step",
-                                       "settings.reward_scale"};
-
-    keep_first_of(ctx, d, keys, sizeof(keys) / sizeof(keys[0]));
-}
-
 static int check_central(const struct making *m, size_t agent)
 {
     const struct agent_config *own = &m->config->agents[agent];
@@ -274,7 +265,7 @@ static int check_central(const struct making *m, size_t agent)
         return 0;
     first = first_central(m, NULL);
     if (first_central(m, team) != agent) {
-        d = find_difference(&m->config->agents[first], own, keep_first_of_targets);
+        d = find_difference(&m->config->agents[first], own, target_keys);
         if (d.key[0] == '\0')
             return 0;
         return refuse(
@@ -283,7 +274,7 @@ static int check_central(const struct making *m, size_t agent)
             "a value of its own",
             name_of(m, first), name_of(m, agent), name_of(m, agent));
     }
-    d = find_difference(&m->config->agents[first], own, keep_first_of_mixer);
+    d = find_difference(&m->config->agents[first], own, mixer_keys);
     if (d.key[0] == '\0')
         return 0;
     return refuse(m, d.key,
