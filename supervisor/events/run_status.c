@@ -96,35 +96,26 @@ void run_status_pack_pending(struct msg_out *o, const struct run_pending *list, 
     value_pack(o, &v);
 }
 
-/* Replaces names and states that the sender left out by "": readers do not expect
- * NULL. */
-static void name_all(const struct run_agent_status *list, size_t n)
+/* Readers do not expect NULL for names and states that the sender left out. */
+static void fill_in(const char *const *text)
 {
-    struct run_agent_status *a = (struct run_agent_status *)(uintptr_t)list;
+    if (*text == NULL)
+        *(const char **)(uintptr_t)text = "";
+}
 
+static void fill_in_agents(const struct run_agent_status *a, size_t n)
+{
     for (size_t i = 0; i < n; i++) {
-        a[i].name = a[i].name != NULL ? a[i].name : "";
-        a[i].state = a[i].state != NULL ? a[i].state : "";
+        fill_in(&a[i].name);
+        fill_in(&a[i].state);
     }
 }
 
-static void name_nodes(struct run_status *s)
+static void fill_in_pending(const struct run_status *s)
 {
-    struct run_node_status *n = (struct run_node_status *)(uintptr_t)s->nodes;
-
-    for (size_t i = 0; i < s->n_nodes; i++) {
-        n[i].name = n[i].name != NULL ? n[i].name : "";
-        n[i].state = n[i].state != NULL ? n[i].state : "";
-    }
-}
-
-static void name_pending(struct run_status *s)
-{
-    struct run_pending *p = (struct run_pending *)(uintptr_t)s->pending;
-
     for (size_t i = 0; i < s->n_pending; i++) {
-        p[i].key = p[i].key != NULL ? p[i].key : "";
-        p[i].value = p[i].value != NULL ? p[i].value : "";
+        fill_in(&s->pending[i].key);
+        fill_in(&s->pending[i].value);
     }
 }
 
@@ -136,7 +127,7 @@ void run_status_unpack_pending(struct run_status *ret, const char *key,
     *ret = (struct run_status){0};
     m.key = key;
     member_unpack(&m, ret, map, arena);
-    name_pending(ret);
+    fill_in_pending(ret);
 }
 
 void run_status_unpack(struct run_status *ret, const msgpack_object *map,
@@ -145,12 +136,15 @@ void run_status_unpack(struct run_status *ret, const msgpack_object *map,
     *ret = (struct run_status){0};
     for (size_t i = 0; i < N_FIELDS; i++)
         member_unpack(&fields[i], ret, map, arena);
-    ret->run = ret->run != NULL ? ret->run : "";
-    ret->state = ret->state != NULL ? ret->state : "";
-    name_all(ret->agents, ret->n_agents);
-    name_all(ret->environments, ret->n_environments);
-    name_nodes(ret);
-    name_pending(ret);
+    fill_in(&ret->run);
+    fill_in(&ret->state);
+    fill_in_agents(ret->agents, ret->n_agents);
+    fill_in_agents(ret->environments, ret->n_environments);
+    for (size_t i = 0; i < ret->n_nodes; i++) {
+        fill_in(&ret->nodes[i].name);
+        fill_in(&ret->nodes[i].state);
+    }
+    fill_in_pending(ret);
 }
 
 void run_status_copy(struct run_status *ret, const struct run_status *from,

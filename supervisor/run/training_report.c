@@ -128,28 +128,32 @@ void training_journal_end(struct training *t, int rc)
         log_warn("%s", err.msg);
 }
 
-void training_log(struct training *t, const char *fmt, ...)
+/* Writes the line to the log and to whoever watches. */
+static void vlog(struct training *t, int is_error, const char *fmt, va_list ap)
 {
     char line[1024];
+
+    (void)vsnprintf(line, sizeof(line), fmt, ap);
+    log_line(is_error ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "%s", line);
+    training_event(t, MESSAGE, .message = {.text = line, .error = is_error});
+}
+
+void training_log(struct training *t, const char *fmt, ...)
+{
     va_list ap;
 
     va_start(ap, fmt);
-    (void)vsnprintf(line, sizeof(line), fmt, ap);
+    vlog(t, 0, fmt, ap);
     va_end(ap);
-    log_info("%s", line);
-    training_event(t, MESSAGE, .message = {.text = line});
 }
 
 void training_log_error(struct training *t, const char *fmt, ...)
 {
-    char line[1024];
     va_list ap;
 
     va_start(ap, fmt);
-    (void)vsnprintf(line, sizeof(line), fmt, ap);
+    vlog(t, 1, fmt, ap);
     va_end(ap);
-    log_error("%s", line);
-    training_event(t, MESSAGE, .message = {.text = line, .error = 1});
 }
 
 uint64_t training_steps(const struct training *t)
