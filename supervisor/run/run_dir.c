@@ -303,17 +303,12 @@ void run_dir_discard(struct run_dir *d)
     run_dir_free(d);
 }
 
-static int name_ok(const char *name)
-{
-    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                            "0123456789_.-");
-
-    return n > 0 && n <= RUN_DIR_NAME_MAX && name[n] == '\0' && name[0] != '.';
-}
-
 int run_dir_check_name(const char *name, struct err *err)
 {
-    if (name_ok(name))
+    const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789_.-");
+
+    if (n > 0 && n <= RUN_DIR_NAME_MAX && name[n] == '\0' && name[0] != '.')
         return 0;
     return err_set(
         err, ERR_ARG,
@@ -340,24 +335,12 @@ static int look(const char *path)
     return rc == -ENOENT ? look_for(path, "config.yaml") : rc;
 }
 
-static int is_run(const char *path)
-{
-    return look(path) == 0;
-}
-
 /* Returns 0, -EACCES, or ERR_NOT_FOUND; for the latter, the caller sets the message. */
 static int find_run(const char *path, struct err *err)
 {
     const int rc = look(path);
 
     return rc == -EACCES ? deny(path, err) : rc < 0 ? ERR_NOT_FOUND : 0;
-}
-
-static int is_link(const char *path)
-{
-    struct stat st;
-
-    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
 /* Sets the mode of a new or replaced directory, whatever the umask. */
@@ -380,9 +363,11 @@ static int check_own(const struct run_dir *d, struct err *err)
     char user[RUN_DIR_USER_BYTES];
     struct stat st;
 
-    if (is_link(d->path))
+    if (lstat(d->path, &st) < 0)
+        return 0;
+    if (S_ISLNK(st.st_mode))
         return err_set(err, ERR_EXISTS, "%s is a link: left alone", d->path);
-    if (lstat(d->path, &st) == 0 && st.st_uid != geteuid())
+    if (st.st_uid != geteuid())
         return err_set(err, ERR_EXISTS, "run %s belongs to %s: left alone", d->name,
                        user_name(st.st_uid, user));
     return 0;
@@ -394,7 +379,7 @@ static int replace(struct run_dir *d, struct err *err)
 {
     int rc;
 
-    if (!is_run(d->path))
+    if (look(d->path) != 0)
         return err_set(err, ERR_EXISTS, "%s exists and is no run: left alone", d->path);
     rc = hold(d, err);
     if (rc == 0)
@@ -751,19 +736,6 @@ char **run_dir_list(const char *runs_dir, size_t *ret_n)
     return paths;
 }
 
-/* Runs that the caller may not read come last. */
-static int find_newest(const char *runs_dir, char **ret, struct err *err)
-{
-    size_t n;
-    char **paths = run_dir_list(runs_dir, &n);
-
-    for (size_t i = 1; i < n; i++)
-        free(paths[i]);
-    *ret = paths[0];
-    free(paths);
-    return n > 0 ? 0 : err_set(err, ERR_NOT_FOUND, "there is no run in %s", runs_dir);
-}
-
 /* Whether the name is <base>-<number>, as make_numbered chooses them. */
 static int is_numbered(const char *name, const char *base)
 {
@@ -774,15 +746,17 @@ static int is_numbered(const char *name, const char *base)
            number[strspn(number, "0123456789")] == '\0';
 }
 
-/* The newest run <base>-<number>. Returns NULL if there is none. */
-static char *find_numbered(const char *runs_dir, const char *base)
+/* The newest run <base>-<number>, or (base NULL) of any name; those that the caller may not
+ * read come last. Returns NULL if there is none. */
+static char *find_newest(const char *runs_dir, const char *base)
 {
     char *newest = NULL;
     size_t n;
     char **paths = run_dir_list(runs_dir, &n);
 
     for (size_t i = 0; i < n; i++) {
-        if (newest == NULL && is_numbered(strrchr(paths[i], '/') + 1, base))
+        if (newest == NULL &&
+            (base == NULL || is_numbered(strrchr(paths[i], '/') + 1, base)))
             newest = paths[i];
         else
             free(paths[i]);
@@ -806,46 +780,44 @@ static int fail_no_run(const char *runs_dir, const char *run, struct err *err)
     return ERR_NOT_FOUND;
 }
 
+/* Replaces *path, and looks there. */
+static int find_at(char **path, char *next, struct err *err)
+{
+    free(*path);
+    *path = next;
+    return find_run(next, err);
+}
+
 /* A name takes precedence over a path, both over a path below runs_dir, and all over the
  * newest run of a numbered name. */
 static int find_named(const char *runs_dir, const char *run, char **ret, struct err *err)
 {
-    char *path = xasprintf("%s/%s", runs_dir, run);
-    int rc = strchr(run, '/') != NULL ? ERR_NOT_FOUND : find_run(path, err);
+    const int has_slash = strchr(run, '/') != NULL;
+    char *numbered;
+    int rc = ERR_NOT_FOUND;
 
-    if (rc == ERR_NOT_FOUND) {
-        free(path);
-        path = xstrdup(run);
-        rc = find_run(path, err);
-    }
-    if (rc == ERR_NOT_FOUND && strchr(run, '/') != NULL) { /* of a study, lr/1-s1 */
-        free(path);
-        path = xasprintf("%s/%s", runs_dir, run);
-        rc = find_run(path, err);
-    }
-    if (rc == ERR_NOT_FOUND) {
-        char *numbered = find_numbered(runs_dir, run);
-
-        if (numbered != NULL) {
-            free(path);
-            path = numbered;
-            rc = find_run(path, err);
-        }
-    }
+    if (!has_slash)
+        rc = find_at(ret, xasprintf("%s/%s", runs_dir, run), err);
     if (rc == ERR_NOT_FOUND)
-        rc = fail_no_run(runs_dir, run, err);
-    *ret = path;
-    return rc;
+        rc = find_at(ret, xstrdup(run), err);
+    if (rc == ERR_NOT_FOUND && has_slash) /* of a study, lr/1-s1 */
+        rc = find_at(ret, xasprintf("%s/%s", runs_dir, run), err);
+    if (rc == ERR_NOT_FOUND && (numbered = find_newest(runs_dir, run)) != NULL)
+        rc = find_at(ret, numbered, err);
+    return rc == ERR_NOT_FOUND ? fail_no_run(runs_dir, run, err) : rc;
 }
 
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err)
 {
-    char *path = NULL;
-    int rc = run == NULL ? find_newest(runs_dir, &path, err)
-                         : find_named(runs_dir, run, &path, err);
+    char *path = run == NULL ? find_newest(runs_dir, NULL) : NULL;
+    int rc;
 
-    if (rc == 0 && run == NULL)
-        rc = find_run(path, err);
+    if (run != NULL)
+        rc = find_named(runs_dir, run, &path, err);
+    else
+        rc = path != NULL
+                 ? find_run(path, err)
+                 : err_set(err, ERR_NOT_FOUND, "there is no run in %s", runs_dir);
     if (rc == 0)
         rc = beneath_hold(path, err); /* until the process exits */
     if (rc < 0) {
