@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,30 +16,38 @@
 
 /* ---- checkpoints ---- */
 
+/* Renames a checkpoint to <prefix><step>, which replaces an older one. *ret: its path;
+ * free(), also after an error. */
+static int move_away(const char *dir, const char *prefix, uint64_t step, char **ret,
+                     struct err *err)
+{
+    char *from = checkpoint_path(dir, "", step);
+    int rc;
+
+    *ret = checkpoint_path(dir, prefix, step);
+    rc = tree_remove(*ret, err);
+    if (rc == 0)
+        rc = tree_rename(from, *ret, 0, err);
+    free(from);
+    return rc;
+}
+
 int retention_set_aside(const char *dir, uint64_t step, struct err *err)
 {
-    char *from = checkpoint_path(dir, "", step),
-         *to = checkpoint_path(dir, ".bad-", step);
-    int rc = tree_remove(to, err);
+    char *to;
+    const int rc = move_away(dir, ".bad-", step, &to, err);
 
-    if (rc == 0)
-        rc = tree_rename(from, to, 0, err);
-    free(from);
     free(to);
     return rc;
 }
 
 int retention_drop(const char *dir, uint64_t step, struct err *err)
 {
-    char *from = checkpoint_path(dir, "", step),
-         *to = checkpoint_path(dir, ".del-", step);
-    int rc = tree_remove(to, err);
+    char *to;
+    int rc = move_away(dir, ".del-", step, &to, err);
 
     if (rc == 0)
-        rc = tree_rename(from, to, 0, err);
-    if (rc == 0)
         rc = tree_remove(to, err);
-    free(from);
     free(to);
     return rc;
 }
@@ -67,15 +76,13 @@ static int drop_leftovers(const char *dir, struct err *err)
 /* Returns the time of the write in seconds since 1970; 0 if run.state is missing. */
 static double written_at(const char *dir, uint64_t step)
 {
-    char *folder = checkpoint_path(dir, "", step);
-    char *path = xasprintf("%s/run.state", folder);
+    char *path = xasprintf("%s/%" PRIu64 "/run.state", dir, step);
     struct stat st;
     double t = beneath_stat(path, &st) < 0
                    ? 0
                    : (double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec * 1e-9;
 
     free(path);
-    free(folder);
     return t;
 }
 
