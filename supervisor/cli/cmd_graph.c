@@ -136,23 +136,11 @@ static int show(struct graph_agent *g, const struct graph_view *v,
 static int read_metagraph(struct wbuf *b, const char *prefix, struct err *err)
 {
     char *path = xasprintf("%s.meta", prefix);
-    FILE *f = fopen(path, "rbe");
-    size_t n;
-    int rc = 0;
+    const int rc =
+        access(path, F_OK) == 0
+            ? wbuf_read_file(b, path, FRAME_MAX_BYTES, err)
+            : err_set(err, ERR_NOT_FOUND, "there is no %s: no graph to show", path);
 
-    if (f == NULL && access(path, F_OK) != 0)
-        rc = err_set(err, ERR_NOT_FOUND, "there is no %s: no graph to show", path);
-    else if (f == NULL)
-        rc = err_errno(err, "%s", path);
-    do {
-        wbuf_reserve(b, 1u << 16);
-        n = rc == 0 ? fread(b->data + b->len, 1, 1u << 16, f) : 0;
-        b->len += n;
-    } while (n > 0 && b->len <= FRAME_MAX_BYTES);
-    if (rc == 0 && ferror(f))
-        rc = err_errno(err, "%s: read", path);
-    if (f != NULL)
-        (void)fclose(f);
     free(path);
     return rc;
 }

@@ -102,9 +102,13 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
     return rc;
 }
 
-static int steer_run(struct cli *cli, int argc, char **argv, const char *done,
-                     int until_end)
+static int steer_run(struct cli *cli, int argc, char **argv)
 {
+    const struct command *c = cli->command;
+    const char *done = c == &cmd_pause      ? "paused"
+                       : c == &cmd_continue ? "continued"
+                       : c == &cmd_stop     ? "stopped"
+                                            : "checkpoint";
     struct err err = {0};
     const char *run;
     int code;
@@ -113,8 +117,8 @@ static int steer_run(struct cli *cli, int argc, char **argv, const char *done,
         return code;
     if (cli_one_argument(cli, argc, argv, "run", &run) != 0)
         return CLI_USAGE;
-    return ask(cli, run, NULL, done, until_end, &err) < 0 ? cli_fail_run(cli, &err)
-                                                          : CLI_DONE;
+    return ask(cli, run, NULL, done, c == &cmd_stop, &err) < 0 ? cli_fail_run(cli, &err)
+                                                               : CLI_DONE;
 }
 
 /* Reports that the only argument is not an agent of the newest run; it may be a run. */
@@ -131,8 +135,9 @@ static int fail_agent(const struct cli *cli, const char *word, const struct err 
     return code;
 }
 
-static int steer_agent(struct cli *cli, int argc, char **argv, const char *done)
+static int steer_agent(struct cli *cli, int argc, char **argv)
 {
+    const char *done = cli->command == &cmd_kill ? "killed" : "a new process is in place";
     const char *run, *agent;
     struct err err = {0};
     int code, rc;
@@ -149,42 +154,12 @@ static int steer_agent(struct cli *cli, int argc, char **argv, const char *done)
     return rc < 0 ? cli_fail_run(cli, &err) : CLI_DONE;
 }
 
-static int run_pause(struct cli *cli, int argc, char **argv)
-{
-    return steer_run(cli, argc, argv, "paused", 0);
-}
-
-static int run_continue(struct cli *cli, int argc, char **argv)
-{
-    return steer_run(cli, argc, argv, "continued", 0);
-}
-
-static int run_checkpoint(struct cli *cli, int argc, char **argv)
-{
-    return steer_run(cli, argc, argv, "checkpoint", 0);
-}
-
-static int run_stop(struct cli *cli, int argc, char **argv)
-{
-    return steer_run(cli, argc, argv, "stopped", 1);
-}
-
-static int run_kill(struct cli *cli, int argc, char **argv)
-{
-    return steer_agent(cli, argc, argv, "killed");
-}
-
-static int run_respawn(struct cli *cli, int argc, char **argv)
-{
-    return steer_agent(cli, argc, argv, "a new process is in place");
-}
-
 const struct command cmd_pause = {
     .name = "pause",
     .arguments = "[RUN]",
     .summary = "Pause a run at the next round boundary",
     .help = "\nexample: brood pause simple_spread-1\n",
-    .run = run_pause,
+    .run = steer_run,
 };
 
 const struct command cmd_continue = {
@@ -192,7 +167,7 @@ const struct command cmd_continue = {
     .arguments = "[RUN]",
     .summary = "Continue a paused run",
     .help = "\nexample: brood continue simple_spread-1\n",
-    .run = run_continue,
+    .run = steer_run,
 };
 
 const struct command cmd_checkpoint = {
@@ -201,7 +176,7 @@ const struct command cmd_checkpoint = {
     .summary = "Make a run write a checkpoint at the next round boundary",
     .help = "\nReturns when the checkpoint is on the disk.\n"
             "\nexample: brood checkpoint simple_spread-1\n",
-    .run = run_checkpoint,
+    .run = steer_run,
 };
 
 const struct command cmd_stop = {
@@ -211,7 +186,7 @@ const struct command cmd_stop = {
     .help =
         "\nReturns when all its processes have ended; `brood resume` continues the run.\n"
         "\nexample: brood stop simple_spread-1\n",
-    .run = run_stop,
+    .run = steer_run,
 };
 
 const struct command cmd_kill = {
@@ -219,7 +194,7 @@ const struct command cmd_kill = {
     .arguments = "[RUN] AGENT",
     .summary = "Kill an agent's process; its restart policy decides what follows",
     .help = "\nexample: brood kill simple_spread-1 agent_0\n",
-    .run = run_kill,
+    .run = steer_agent,
 };
 
 const struct command cmd_respawn = {
@@ -227,5 +202,5 @@ const struct command cmd_respawn = {
     .arguments = "[RUN] AGENT",
     .summary = "Replace an agent's process and apply the changes that wait for that",
     .help = "\nexample: brood respawn simple_spread-1 agent_0\n",
-    .run = run_respawn,
+    .run = steer_agent,
 };
