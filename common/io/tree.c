@@ -215,3 +215,19 @@ int tree_exists(const char *path)
     (void)close(at);
     return yes;
 }
+
+char *tree_nearest(const char *path)
+{
+    char *ret = xstrdup(*path != '\0' ? path : ".");
+
+    while (access(ret, F_OK) < 0 && errno == ENOENT && strcmp(ret, "/") != 0 &&
+           strcmp(ret, ".") != 0) {
+        char *slash = strrchr(ret, '/');
+
+        if (slash == NULL)
+            (void)strcpy(ret, ".");
+        else
+            slash[slash == ret] = '\0';
+    }
+    return ret;
+}

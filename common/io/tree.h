@@ -23,5 +23,7 @@ int tree_sync(const char *path, struct err *err);
 int tree_sync_all(const char *path, struct err *err);
 /* 1 if the path exists. */
 int tree_exists(const char *path);
+/* The path or, if it does not exist, the nearest folder above that does; free(). */
+char *tree_nearest(const char *path);
 
 #endif

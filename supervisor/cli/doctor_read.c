@@ -2,6 +2,7 @@
 #include "supervisor/cli/doctor.h"
 
 #include "common/config/run_schema.h"
+#include "common/io/tree.h"
 #include "supervisor/cli/glyphs.h"
 #include "supervisor/proc/run_cgroup.h"
 
@@ -225,27 +226,14 @@ static const char *file_system_name(uint32_t magic)
     return "";
 }
 
-/* Cuts the path to the first folder that exists. */
-static void find_existing(char *path)
-{
-    while (access(path, F_OK) < 0 && errno == ENOENT && strcmp(path, "/") != 0) {
-        char *slash = strrchr(path, '/');
-
-        if (slash == NULL)
-            (void)strcpy(path, ".");
-        else
-            slash[slash == path] = '\0';
-    }
-}
-
 static void read_runs(struct doctor_readings *r, const char *runs_dir)
 {
     struct statvfs space;
     struct statfs type;
-    char folder[PATH_BYTES];
+    char folder[PATH_BYTES], *nearest = tree_nearest(runs_dir);
 
-    (void)snprintf(r->runs, sizeof(r->runs), "%.199s", runs_dir);
-    find_existing(r->runs);
+    (void)snprintf(r->runs, sizeof(r->runs), "%.199s", nearest);
+    free(nearest);
     (void)snprintf(folder, sizeof(folder), "%s/.doctor-XXXXXX", r->runs);
     r->runs_error = mkdtemp(folder) == NULL || rmdir(folder) < 0 ? errno : 0;
     if (statvfs(r->runs, &space) == 0)

@@ -1,10 +1,10 @@
 #include "supervisor/run/estimate.h"
 
 #include "common/config/algorithms.h"
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/rollout/row_writer.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,19 +190,10 @@ static double machine_memory(void)
 /* Reads the space on the disk where `dir` is or will be made. */
 static int disk_space(const char *dir, double *ret_free, double *ret_all)
 {
-    char *path = xasprintf("%s", *dir != '\0' ? dir : ".");
+    char *path = tree_nearest(dir);
     struct statvfs s;
-    int rc;
+    const int rc = statvfs(path, &s);
 
-    while ((rc = statvfs(path, &s)) < 0 && errno == ENOENT && strcmp(path, ".") != 0 &&
-           strcmp(path, "/") != 0) {
-        char *slash = strrchr(path, '/');
-
-        if (slash == NULL)
-            (void)snprintf(path, 2, ".");
-        else
-            slash[slash == path] = '\0';
-    }
     free(path);
     if (rc < 0)
         return 0;

@@ -24,6 +24,7 @@ enum { MAX_TRIES = 20 };
 
 struct fork {
     const struct fork_args *args;
+    char *checkpoints; /* of the other run */
     struct resume *resume;
     int *is_tried; /* by an earlier begin of this fork */
     int is_found;
@@ -41,17 +42,11 @@ static char *path_in(const struct fork *f, const char *sub)
     return xasprintf("%s/%s", f->args->from, sub);
 }
 
-/* Whether the other run, which is live, has removed the checkpoint meanwhile. It renames the
- * folder first, and frees rows of its log only later: while the folder is there, all that was
- * copied before is whole. */
+/* Whether the other run, which is live, has removed the checkpoint meanwhile. While it exists,
+ * all that was copied before is whole. */
 static int is_dropped(const struct fork *f)
 {
-    char *sub = xasprintf("checkpoints/%" PRIu64, f->step), *path = path_in(f, sub);
-    const int ret = f->is_found && !tree_exists(path);
-
-    free(path);
-    free(sub);
-    return ret;
+    return f->is_found && !checkpoint_is_there(f->checkpoints, f->step);
 }
 
 /* ---- the plan of changes ---- */
@@ -250,22 +245,20 @@ static void on_skipped(void *ctx, const char *line)
 
 static int open_checkpoint(struct fork *f, struct err *err)
 {
-    char *checkpoints = path_in(f, "checkpoints");
     uint64_t *steps = NULL;
     size_t n = 0;
     int rc = f->args->step != NULL
-                 ? checkpoint_choose(checkpoints, f->args->step, &f->step, err)
-                 : checkpoint_list(checkpoints, &steps, &n, err);
+                 ? checkpoint_choose(f->checkpoints, f->args->step, &f->step, err)
+                 : checkpoint_list(f->checkpoints, &steps, &n, err);
 
     if (n > 0)
         f->step = steps[n - 1];
     f->is_found = rc == 0 && (n > 0 || f->args->step != NULL);
     free(steps);
     if (rc == 0)
-        rc = resume_open(&f->resume, checkpoints, f->args->step, on_skipped, f, err);
+        rc = resume_open(&f->resume, f->checkpoints, f->args->step, on_skipped, f, err);
     if (rc == 0)
         f->step = resume_progress(f->resume)->env_steps;
-    free(checkpoints);
     return rc;
 }
 
@@ -307,11 +300,12 @@ static int copy_if_there(struct fork *f, const char *sub, struct err *err)
 
 static int copy_checkpoint(struct fork *f, struct err *err)
 {
-    char *sub = xasprintf("checkpoints/%" PRIu64, f->step), *from = path_in(f, sub);
-    const int rc = copy_tree(from, run_dir_file(f->dir, sub), err);
+    char *from = checkpoint_path(f->checkpoints, "", f->step);
+    char *to = checkpoint_path(run_dir_file(f->dir, "checkpoints"), "", f->step);
+    const int rc = copy_tree(from, to, err);
 
     free(from);
-    free(sub);
+    free(to);
     return rc;
 }
 
@@ -480,7 +474,9 @@ static int make_dir(struct fork *f, struct err *err)
 static int try_fork(struct run_dir **ret, const struct fork_args *a, int *is_tried,
                     struct err *err)
 {
-    struct fork f = {.args = a, .is_tried = is_tried};
+    struct fork f = {.args = a,
+                     .checkpoints = xasprintf("%s/checkpoints", a->from),
+                     .is_tried = is_tried};
     int rc = prepare(&f, err);
 
     if (rc == 0)
@@ -498,6 +494,7 @@ static int try_fork(struct run_dir **ret, const struct fork_args *a, int *is_tri
     run_config_done(&f.wanted);
     run_config_done(&f.saved);
     resume_free(f.resume);
+    free(f.checkpoints);
     return rc;
 }
 

@@ -67,6 +67,7 @@ int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
 
 struct tried {
     const struct run_config *config;
+    struct vec_env *env;
     const struct env_spec *spec;
     const struct rollout_policy *policy; /* of a frozen agent */
     size_t agent;
@@ -74,6 +75,27 @@ struct tried {
     uint64_t *block_bytes;            /* [A] */
     int is_complete;                  /* all of them are known */
 };
+
+/* Makes the environment, and room for what the agents answer. */
+static int begin(struct tried *x, const struct run_config *c, struct err *err)
+{
+    const int rc = vec_env_new(&x->env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err);
+
+    if (rc < 0)
+        return rc;
+    x->config = c;
+    x->spec = vec_env_spec(x->env);
+    x->descriptions = xcalloc(c->n_agents + 1, sizeof(*x->descriptions));
+    x->block_bytes = xcalloc(c->n_agents + 1, sizeof(*x->block_bytes));
+    return 0;
+}
+
+static void end(struct tried *x)
+{
+    free(x->descriptions);
+    free(x->block_bytes);
+    vec_env_free(x->env);
+}
 
 static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
@@ -96,10 +118,8 @@ static int is_like_last(const struct tried *x)
 }
 
 /* A frozen agent, or one that hosts a graph, needs a file, which is looked up later. */
-static int is_frozen(const struct tried *x)
+static int is_frozen(const struct agent_config *a)
 {
-    const struct agent_config *a = &x->config->agents[x->agent];
-
     return algorithm_brings_graph(algorithm_find(a->algorithm));
 }
 
@@ -148,7 +168,7 @@ static int try_each(struct tried *x, size_t *ret_agent, struct err *err)
         struct description *d = &x->descriptions[x->agent];
 
         *ret_agent = x->agent;
-        if (is_frozen(x)) {
+        if (is_frozen(&x->config->agents[x->agent])) {
             d->proposes = 1;
         } else if (is_like_last(x)) {
             *d = d[-1];
@@ -193,23 +213,17 @@ static int try_size(const struct tried *x, struct trial *trial, size_t *ret_agen
 int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
                  struct err *err)
 {
-    struct vec_env *env = NULL;
-    struct tried x = {.config = c, .is_complete = 1};
+    struct tried x = {.is_complete = 1};
     struct sharing sharing = {0};
-    int rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err);
+    int rc = begin(&x, c, err);
 
     if (rc < 0)
         return rc;
     rc = renders_check(c, err);
-    if (rc < 0) {
+    if (rc < 0)
         *ret_agent = c->n_agents;
-        vec_env_free(env);
-        return rc;
-    }
-    x.spec = vec_env_spec(env);
-    x.descriptions = xcalloc(c->n_agents + 1, sizeof(*x.descriptions));
-    x.block_bytes = xcalloc(c->n_agents + 1, sizeof(*x.block_bytes));
-    rc = sharing_init(&sharing, c, x.spec, ret_agent, err);
+    else
+        rc = sharing_init(&sharing, c, x.spec, ret_agent, err);
     if (rc == 0)
         rc = try_each(&x, ret_agent, err);
     if (rc == 0)
@@ -217,9 +231,7 @@ int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
     if (rc == 0)
         rc = try_size(&x, ctx, ret_agent, err);
     sharing_done(&sharing);
-    free(x.descriptions);
-    free(x.block_bytes);
-    vec_env_free(env);
+    end(&x);
     return rc;
 }
 
@@ -304,37 +316,30 @@ static int try_policies(struct tried *x, const struct policies *policies, int fd
     return rc;
 }
 
-static int has_frozen(const struct tried *x)
+static int has_frozen(const struct run_config *c)
 {
-    struct tried at = *x;
-
-    while (at.agent < x->config->n_agents && !is_frozen(&at))
-        at.agent++;
-    return at.agent < x->config->n_agents;
+    for (size_t i = 0; i < c->n_agents; i++)
+        if (is_frozen(&c->agents[i]))
+            return 1;
+    return 0;
 }
 
 int trial_policies(const struct run_config *c, const struct policies *policies,
                    struct err *err)
 {
-    struct tried x = {.config = c};
-    struct vec_env *env = NULL;
+    struct tried x = {0};
     int fd, rc;
 
-    if (!has_frozen(&x))
+    if (!has_frozen(c))
         return 0;
-    if ((rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err)) < 0)
+    if ((rc = begin(&x, c, err)) < 0)
         return rc;
-    x.spec = vec_env_spec(env);
-    x.descriptions = xcalloc(c->n_agents + 1, sizeof(*x.descriptions));
-    x.block_bytes = xcalloc(c->n_agents + 1, sizeof(*x.block_bytes));
     rc = fd = open_agent_exe(err);
     if (fd >= 0) {
         rc = try_policies(&x, policies, fd, err);
         (void)close(fd);
     }
-    free(x.descriptions);
-    free(x.block_bytes);
-    vec_env_free(env);
+    end(&x);
     return rc < 0 ? rc : 0;
 }
 

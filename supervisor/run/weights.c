@@ -30,14 +30,10 @@ struct choosing {
     void *ctx;
 };
 
-/* A live run renames the folder of a checkpoint before it removes what is in it. */
 static int is_gone(const struct choosing *c)
 {
-    char *path = checkpoint_path(c->dir, "", c->newest);
-    const int ret = c->step == NULL && c->newest != UINT64_MAX && !tree_exists(path);
-
-    free(path);
-    return ret;
+    return c->step == NULL && c->newest != UINT64_MAX &&
+           !checkpoint_is_there(c->dir, c->newest);
 }
 
 static void on_skipped(void *ctx, const char *line)

@@ -2,6 +2,7 @@
 
 #include "common/ckpt/bundle.h"
 #include "common/io/beneath.h"
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 
@@ -86,6 +87,15 @@ int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct e
         rc = no_such_step(dir, text, steps, n, err);
     free(steps);
     return rc;
+}
+
+int checkpoint_is_there(const char *dir, uint64_t step)
+{
+    char *path = checkpoint_path(dir, "", step);
+    const int ret = tree_exists(path);
+
+    free(path);
+    return ret;
 }
 
 /* ---- run.state ---- */

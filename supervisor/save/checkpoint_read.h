@@ -14,6 +14,9 @@
 int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *err);
 /* Finds the checkpoint of a step given as text. ERR_NOT_FOUND lists the steps. */
 int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct err *err);
+/* Whether the checkpoint is there: a live run that drops it renames its folder before it removes
+ * what is in it, and frees rows of its log only later. */
+int checkpoint_is_there(const char *dir, uint64_t step);
 
 /* Reads run.state; checkpoint_state_done. */
 int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_t step,
