@@ -3,6 +3,7 @@
 #include "common/config/cluster_config.h"
 #include "common/config/yaml_tree.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/cli/run_facts.h"
 #include "supervisor/env/env.h"
 #include "supervisor/env/env_trial.h"
 #include "supervisor/metrics/json.h"
@@ -15,25 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SET = 256, ALGORITHMS_MAX_BYTES = 256 };
+enum { MAX_SET = 256 };
 enum { STDIN_MAX_BYTES = YAML_MAX_BYTES + 1 }; /* more than the parser accepts */
-
-/* Lists the agents' algorithms, each once, in the agents' order: "maddpg, ddpg". */
-static void list_algorithms(const struct run_config *c, char *ret, size_t size)
-{
-    size_t len = 0;
-
-    ret[0] = '\0';
-    for (size_t i = 0; i < c->n_agents; i++) {
-        size_t k = 0;
-
-        while (strcmp(c->agents[k].algorithm, c->agents[i].algorithm) != 0)
-            k++;
-        if (k == i && len < size)
-            len += (size_t)snprintf(ret + len, size - len, "%s%s", i > 0 ? ", " : "",
-                                    c->agents[i].algorithm);
-    }
-}
 
 static void put_estimate(struct json *j, const struct estimate *e)
 {
@@ -79,12 +63,13 @@ static void report_good(const struct cli *cli, const char *path,
     const int64_t steps = run_config_most_steps(c);
     char *warning = steps > 0 ? run_config_untrained(c, steps) : NULL;
     char *shortage = estimate_shortage(estimate, c, cli->runs_dir);
-    char algorithms[ALGORITHMS_MAX_BYTES], ends[64] = "until it is stopped";
+    struct arena arena = ARENA_ZERO;
+    const char *algorithms = run_algorithm_names(c, &arena);
+    char ends[64] = "until it is stopped";
 
     if (length > 0)
         (void)snprintf(ends, sizeof(ends), "%lld %s%s", length,
                        in_episodes ? "episode" : "step", length == 1 ? "" : "s");
-    list_algorithms(c, algorithms, sizeof(algorithms));
     if (cli->json) {
         struct json j = {0};
 
@@ -112,6 +97,7 @@ static void report_good(const struct cli *cli, const char *path,
     }
     free(warning);
     free(shortage);
+    arena_done(&arena);
 }
 
 /* Prints the message alone, so that the line begins with file:line, as editors expect. */

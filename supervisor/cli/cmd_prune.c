@@ -45,19 +45,6 @@ struct pruning {
 
 /* ---- which ---- */
 
-/* The newest value of the column at or before that step: at a boundary, the evaluation
- * comes before the checkpoint. */
-static double value_at(const struct progress *p, size_t column, uint64_t step)
-{
-    double v = (double)NAN;
-
-    for (size_t r = 0; r < progress_n_rows(p) && progress_steps(p, r) <= (double)step;
-         r++)
-        if (!isnan(progress_value(p, r, column)))
-            v = progress_value(p, r, column);
-    return v;
-}
-
 /* Keeps the best checkpoint; of equal ones the oldest, which is nearest to its
  * evaluation. Damaged ones do not count. */
 static void keep_best(struct pruning *x, const struct progress *p, size_t column)
@@ -66,7 +53,8 @@ static void keep_best(struct pruning *x, const struct progress *p, size_t column
     double most = 0;
 
     for (size_t i = 0; i < x->n; i++) {
-        const double v = value_at(p, column, x->checkpoint[i].step);
+        /* at a boundary, the evaluation comes before the checkpoint */
+        const double v = progress_value_at(p, column, x->checkpoint[i].step);
 
         if (x->checkpoint[i].is_damaged || isnan(v) || (best != NULL && v <= most))
             continue;

@@ -387,17 +387,8 @@ const char *html_run_provenance(const struct html_run *r, const char *key,
 
 const char *html_run_algorithms(const struct html_run *r, struct arena *arena)
 {
-    const char *ret = "";
+    const char *ret = r->has_config ? run_algorithm_names(&r->config, arena) : "";
 
-    for (size_t i = 0; r->has_config && i < r->config.n_agents; i++) {
-        const char *name = r->config.agents[i].algorithm;
-        size_t k = 0;
-
-        while (k < i && strcmp(r->config.agents[k].algorithm, name) != 0)
-            k++;
-        if (k == i)
-            ret = arena_printf(arena, "%s%s%s", ret, *ret != '\0' ? ", " : "", name);
-    }
     return *ret != '\0' ? ret : "-";
 }
 
@@ -414,19 +405,6 @@ static size_t rows_of(const struct html_run *r, const char *column)
         progress_find(r->progress, column) == progress_n_columns(r->progress))
         return 0;
     return progress_n_rows(r->progress);
-}
-
-static double value_at(const struct html_run *r, const char *column, uint64_t step)
-{
-    double found = (double)NAN;
-
-    for (size_t i = 0; i < rows_of(r, column); i++) {
-        if (progress_steps(r->progress, i) > (double)step)
-            break;
-        if (!isnan(value_in(r, column, i)))
-            found = value_in(r, column, i);
-    }
-    return found;
 }
 
 double html_run_best(const struct html_run *r, const char *column, uint64_t *ret_step)
@@ -532,6 +510,16 @@ static int play_episode(struct html_run *r, struct eval_play *play, struct err *
     return rc;
 }
 
+static void put_picture(const struct wbuf *picture, size_t max, const char *type,
+                        const char *alt, FILE *f)
+{
+    if (picture->len == 0 || picture->len > max)
+        return;
+    (void)fputs("<figure>", f);
+    html_image(type, picture->data, picture->len, alt, f);
+    (void)fputs("</figure>\n", f);
+}
+
 static void put_pictures(const struct pictures *p, uint64_t step, FILE *f)
 {
     char note[160];
@@ -546,18 +534,10 @@ static void put_pictures(const struct pictures *p, uint64_t step, FILE *f)
                    p->is_cut ? " (cut here)" : "");
     html_remark(f, "%s", note);
     (void)fputs("<div class=\"episode\">", f);
-    if (p->gif.len > 0 && p->gif.len <= GIF_MAX_BYTES) {
-        (void)fputs("<figure>", f);
-        html_image("image/gif", p->gif.data, p->gif.len,
-                   "the episode, step by step, as an animation", f);
-        (void)fputs("</figure>\n", f);
-    }
-    if (p->svg.len > 0 && p->svg.len <= SVG_MAX_BYTES) {
-        (void)fputs("<figure>", f);
-        html_image("image/svg+xml", p->svg.data, p->svg.len,
-                   "the whole episode on one page, with tracks", f);
-        (void)fputs("</figure>\n", f);
-    }
+    put_picture(&p->gif, GIF_MAX_BYTES, "image/gif",
+                "the episode, step by step, as an animation", f);
+    put_picture(&p->svg, SVG_MAX_BYTES, "image/svg+xml",
+                "the whole episode on one page, with tracks", f);
     (void)fputs("</div>\n", f);
     if (p->gif.len > GIF_MAX_BYTES || p->svg.len > SVG_MAX_BYTES)
         html_remark(f,
@@ -689,7 +669,11 @@ static void put_checkpoint(const struct html_run *r, const char *folder, uint64_
     html_cell_count(step, f);
     (void)fprintf(f, "<td class=\"n\">%s</td>", size_text(bytes_of(path), text));
     for (size_t i = 0; i < n; i++)
-        html_cell(value_at(r, columns[i], step), f);
+        html_cell(rows_of(r, columns[i]) > 0
+                      ? progress_value_at(r->progress,
+                                          progress_find(r->progress, columns[i]), step)
+                      : (double)NAN,
+                  f);
     (void)fputs("</tr>\n", f);
     free(path);
 }

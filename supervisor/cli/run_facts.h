@@ -3,6 +3,7 @@
 #ifndef SUPERVISOR_CLI_RUN_FACTS_H
 #define SUPERVISOR_CLI_RUN_FACTS_H
 
+#include "common/config/run_config.h"
 #include "supervisor/cli/submitted.h"
 #include "supervisor/control/client.h"
 #include "supervisor/run/run_record.h"
@@ -32,6 +33,10 @@ int run_facts_refuse_stopped(const char *path, struct err *err);
 /* Lists the names of the run's agents, separated by commas, as many as fit; "" if none are
  * known. Returns ret. */
 const char *run_agent_names(const char *path, char *ret, size_t size);
+
+/* The algorithms of a run's agents, each once, in the agents' order: "maddpg, ddpg". In the
+ * arena. */
+const char *run_algorithm_names(const struct run_config *c, struct arena *arena);
 
 /* Look up a value in an answer's map. 0, NaN or "" if it is missing; texts are cut at 63
  * bytes. */

@@ -216,6 +216,16 @@ double progress_steps(const struct progress *p, size_t row)
     return progress_value(p, row, p->steps);
 }
 
+double progress_value_at(const struct progress *p, size_t column, uint64_t step)
+{
+    double v = (double)NAN;
+
+    for (size_t r = 0; r < p->n_rows && progress_steps(p, r) <= (double)step; r++)
+        if (!isnan(progress_value(p, r, column)))
+            v = progress_value(p, r, column);
+    return v;
+}
+
 static const char EVALUATED[] = "eval/team_return/", TRAINED[] = "rollout/team_return/";
 
 /* The first column with that prefix that has a value in these rows. */

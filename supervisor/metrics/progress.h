@@ -10,6 +10,7 @@
 #include "common/err/err.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct progress; /* opaque */
 
@@ -27,6 +28,8 @@ const char *progress_name(const struct progress *p, size_t column);
 size_t progress_find(const struct progress *p, const char *name);
 double progress_value(const struct progress *p, size_t row, size_t column);
 double progress_steps(const struct progress *p, size_t row); /* env_steps */
+/* The newest value of a column at or before that step; NaN: there is none. */
+double progress_value_at(const struct progress *p, size_t column, uint64_t step);
 /* The column that measures best how well a team does: the first column of a team's
  * return in evaluations that has a value in the first `rows` rows, or else the first
  * such column of a return in training. progress_n_columns: there is none. */
