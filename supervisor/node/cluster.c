@@ -206,26 +206,11 @@ static void pass_variables(struct program_spec *spec)
     program_spec_pass(spec, passed, sizeof(passed) / sizeof(passed[0]));
 }
 
-static struct node_identity identity_of(const struct place *p)
-{
-    struct node_identity v = {.node = (uint32_t)p->index, .generation = p->generation};
-
-    memcpy(v.run, p->cluster->run, sizeof(v.run));
-    return v;
-}
-
-static void make_secret(struct place *p)
-{
-    channel_secret_make(&p->secret);
-    p->keys = xreallocarray(p->keys, p->generation, sizeof(*p->keys));
-    memcpy(p->keys[p->generation - 1].id, p->secret.id, CHANNEL_ID_BYTES);
-    p->has_secret = 1;
-}
-
 static int launch(struct place *p, struct err *err)
 {
     struct cluster *c = p->cluster;
-    struct node_identity identity;
+    struct node_identity identity = {.node = (uint32_t)p->index,
+                                     .generation = p->generation};
     char name[SLURM_NAME_BYTES];
     struct node_command command;
     struct program_spec spec = {.agent_exe_fd = c->args.agent_exe_fd, .directory = "."};
@@ -245,7 +230,7 @@ static int launch(struct place *p, struct err *err)
     spec.words = command.words;
     spec.n_words = command.n;
     spec.output_fd = p->log_fd;
-    identity = identity_of(p);
+    memcpy(identity.run, c->run, sizeof(identity.run));
     spec.input_fd = rc = node_command_key(&p->secret, &identity, err);
     if (rc < 0)
         return rc;
@@ -264,7 +249,10 @@ static void start_place(struct place *p, const char *why)
                                RESTART_EV_STARTED, uv_hrtime(), 0);
     p->n_starts++;
     p->generation++;
-    make_secret(p);
+    channel_secret_make(&p->secret);
+    p->has_secret = 1;
+    p->keys = xreallocarray(p->keys, p->generation, sizeof(*p->keys));
+    memcpy(p->keys[p->generation - 1].id, p->secret.id, CHANNEL_ID_BYTES);
     p->is_queued = 0;
     enter(p, PLACE_STARTING);
     if (launch(p, &err) < 0) {
@@ -347,15 +335,12 @@ static void on_idle(uv_idle_t *idle)
     (void)idle;
 }
 
-static void news(struct cluster *c)
-{
-    if (!c->is_closed && !uv_is_active((uv_handle_t *)&c->idle))
-        (void)uv_idle_start(&c->idle, on_idle);
-}
-
 static void on_news(void *ctx)
 {
-    news(ctx);
+    struct cluster *c = ctx;
+
+    if (!c->is_closed && !uv_is_active((uv_handle_t *)&c->idle))
+        (void)uv_idle_start(&c->idle, on_idle);
 }
 
 /* Ends the connection; the rest follows from the loop. */
@@ -376,7 +361,7 @@ static void lose(struct place *p, const struct err *why)
     enter(p, PLACE_ENDING);
     tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_LOST, .why = p->why.msg});
     remote_site_lose(p->site, &p->why);
-    news(p->cluster);
+    on_news(p->cluster);
 }
 
 static void on_end(void *ctx, struct channel *channel, const struct err *why)
@@ -447,7 +432,7 @@ static int take_hello(struct place *p, const uint8_t *data, size_t len, struct e
     tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_CONNECT, .pid = p->pid});
     enter(p, PLACE_FILLING);
     remote_site_join(p->site, p->channel, h.host, has_our_clock(&h), p->generation);
-    news(p->cluster);
+    on_news(p->cluster);
     return 0;
 }
 
@@ -598,15 +583,15 @@ static void after_end(struct place *p)
 {
     struct cluster *c = p->cluster;
 
-    if (!c->is_stopping)
-        tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_FENCE});
     if (c->is_stopping) {
         enter(p, PLACE_GONE);
-    } else if (c->is_starting && !p->was_up) {
-        fail(p);
-    } else {
-        judge(p);
+        return;
     }
+    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_FENCE});
+    if (c->is_starting && !p->was_up)
+        fail(p);
+    else
+        judge(p);
 }
 
 static void fail_start(struct place *p, const char *what)
@@ -838,13 +823,6 @@ static void open_handles(struct cluster *c)
     (void)uv_check_start(&c->check, on_check);
 }
 
-static void place_all(struct cluster *c, struct agent_spec *specs, const size_t *node_of,
-                      size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        specs[i].site = remote_site_base(c->places[node_of[i]].site);
-}
-
 static void make_places(struct cluster *c)
 {
     const struct remote_site_args args = {
@@ -905,8 +883,8 @@ int cluster_open(struct cluster **ret, const struct cluster_args *args,
         rc = place_environment(c, err);
     if (rc == 0)
         rc = open_listener(c, err);
-    if (rc == 0)
-        place_all(c, specs, node_of, n);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        specs[i].site = remote_site_base(c->places[node_of[i]].site);
     free(node_of);
     return rc;
 }
@@ -975,7 +953,7 @@ void cluster_stop(struct cluster *c)
     for (size_t i = 0; i < c->n; i++)
         if (c->places[i].channel != NULL && c->places[i].state != PLACE_STARTING)
             remote_site_part(c->places[i].site);
-    news(c);
+    on_news(c);
 }
 
 static void on_handle_closed(uv_handle_t *h)

@@ -129,8 +129,10 @@ static void on_site_closed(void *ctx)
 
 /* What comes now is read and dropped: bytes that nobody reads would reset the connection, and
  * with it the last message. */
-static void close_if_none(struct node *n)
+static void close_if_none(void *ctx)
 {
+    struct node *n = ctx;
+
     if (!n->is_ending || n->is_closing || n->workers.n_running > 0 || n->channel != NULL)
         return;
     n->is_closing = 1;
@@ -151,10 +153,7 @@ static void on_deadline(uv_timer_t *timer)
 static void post(struct node *n, enum node_message_kind kind, uint64_t number,
                  const void *data, size_t len)
 {
-    uint8_t head[NODE_HEAD_BYTES];
-
-    node_head_pack(head, kind, NODE_NO_WORKER, number);
-    (void)channel_send2(n->channel, head, sizeof(head), data, len, NULL);
+    (void)node_send(n->channel, kind, NODE_NO_WORKER, number, data, len, NULL);
 }
 
 static void send_last(struct node *n)
@@ -189,11 +188,6 @@ static void end(struct node *n, const struct err *why)
     (void)uv_timer_start(&n->deadline, on_deadline, NODE_END_MS, 0);
     node_workers_kill(&n->workers);
     close_if_none(n);
-}
-
-static void on_none(void *ctx)
-{
-    close_if_none(ctx);
 }
 
 static void on_signal(uv_signal_t *handle, int signum)
@@ -392,7 +386,7 @@ int node_run(const struct node_args *args, const struct channel_secret *secret,
     n->files = NODE_FILES_NONE;
     CHECK(uv_loop_init(&n->loop) == 0);
     n->workers = (struct node_workers){
-        .loop = &n->loop, .files = &n->files, .on_none = on_none, .ctx = n};
+        .loop = &n->loop, .files = &n->files, .on_none = close_if_none, .ctx = n};
     rc = prepare(n, err);
     if (rc == 0)
         rc = open_channel(n, secret, err);

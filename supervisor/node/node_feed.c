@@ -175,11 +175,8 @@ static int read_piece(int fd, uint8_t *ret, size_t len, uint64_t offset, struct 
 int node_feed_pass_on(struct node_feed *f, struct channel *c, uint32_t group,
                       uint64_t offset, const void *data, size_t len, struct err *err)
 {
-    uint8_t head[NODE_HEAD_BYTES];
-    int rc;
+    const int rc = node_send(c, NODE_SHARED, group, offset, data, len, err);
 
-    node_head_pack(head, NODE_SHARED, group, offset);
-    rc = channel_send2(c, head, sizeof(head), data, len, err);
     f->ahead_bytes += rc < 0 ? 0 : len;
     return rc;
 }
@@ -206,13 +203,11 @@ static int send_shared(struct node_feed *f, struct channel *c, struct node_feed_
 static int tell_parts(struct node_feed_pass *p, size_t pass, struct channel *c,
                       struct err *err)
 {
-    uint8_t head[NODE_HEAD_BYTES];
     struct wbuf b = {0};
     int rc;
 
     row_parts_pack(&b, &p->parts);
-    node_head_pack(head, NODE_COLUMNS, (uint32_t)pass, 0);
-    rc = channel_send2(c, head, sizeof(head), b.data, b.len, err);
+    rc = node_send(c, NODE_COLUMNS, (uint32_t)pass, 0, b.data, b.len, err);
     wbuf_done(&b);
     p->is_told = rc == 0;
     return rc;
@@ -275,7 +270,7 @@ static int send_rows(struct node_feed *f, struct channel *c, size_t pass, struct
 {
     struct node_feed_pass *p = &f->passes[pass];
     const uint64_t end = pass_end(f, pass);
-    uint8_t head[NODE_HEAD_BYTES], *body;
+    uint8_t *body;
     uint64_t n;
     size_t len;
     int rc = skip_holes(f, p, end, err);
@@ -290,10 +285,8 @@ static int send_rows(struct node_feed *f, struct channel *c, size_t pass, struct
     for (int i = 0; i < ROWS_HEAD_BYTES; i++)
         body[i] = (uint8_t)(n >> (8 * i));
     rc = read_rows(f, &p->parts, p->next, n, body + ROWS_HEAD_BYTES, err);
-    if (rc < 0)
-        return rc;
-    node_head_pack(head, NODE_ROWS, (uint32_t)pass, p->next);
-    rc = channel_send2(c, head, sizeof(head), body, len, err);
+    if (rc == 0)
+        rc = node_send(c, NODE_ROWS, (uint32_t)pass, p->next, body, len, err);
     if (rc < 0)
         return rc;
     f->ahead_bytes += len;
@@ -303,15 +296,14 @@ static int send_rows(struct node_feed *f, struct channel *c, size_t pass, struct
 
 static int send_header(struct node_feed *f, struct channel *c, struct err *err)
 {
-    uint8_t head[NODE_HEAD_BYTES], *bytes = xcalloc(1, STORE_HEADER_BYTES);
+    uint8_t *bytes = xcalloc(1, STORE_HEADER_BYTES);
     size_t len = STORE_HEADER_BYTES;
     int rc;
 
     store_layout_encode(store_layout(f->store), bytes);
     while (len > 0 && bytes[len - 1] == 0)
         len--;
-    node_head_pack(head, NODE_HEADER, NODE_NO_WORKER, 0);
-    rc = channel_send2(c, head, sizeof(head), bytes, len, err);
+    rc = node_send(c, NODE_HEADER, NODE_NO_WORKER, 0, bytes, len, err);
     free(bytes);
     if (rc < 0)
         return rc;

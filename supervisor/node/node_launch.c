@@ -25,7 +25,17 @@ int node_add_word(struct node_command *c, const char *word, struct err *err)
     return 0;
 }
 
-static int add_list(struct node_command *c, const struct yaml_node *list, struct err *err)
+int node_add_words(struct node_command *c, const char *const *words, size_t n,
+                   struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = node_add_word(c, words[i], err);
+    return rc;
+}
+
+int node_add_list(struct node_command *c, const struct yaml_node *list, struct err *err)
 {
     int rc = 0;
 
@@ -39,16 +49,11 @@ static int add_node(struct node_command *c, const struct cluster_config *config,
                     const char *binary, const char *address, struct arena *arena,
                     struct err *err)
 {
-    char silence[32];
-    int rc;
+    const char *const words[] = {
+        binary,  "node",      "--connect",
+        address, "--silence", arena_printf(arena, "%.0f", config->silence_s * 1000)};
+    int rc = node_add_words(c, words, sizeof(words) / sizeof(words[0]), err);
 
-    (void)snprintf(silence, sizeof(silence), "%.0f", config->silence_s * 1000);
-    (void)((rc = node_add_word(c, binary, err)) < 0 ||
-           (rc = node_add_word(c, "node", err)) < 0 ||
-           (rc = node_add_word(c, "--connect", err)) < 0 ||
-           (rc = node_add_word(c, address, err)) < 0 ||
-           (rc = node_add_word(c, "--silence", err)) < 0 ||
-           (rc = node_add_word(c, arena_strdup(arena, silence), err)) < 0);
     if (rc == 0 && config->launcher == LAUNCHER_SLURM && slurm_job() == NULL)
         rc = node_add_word(c, "--scancel", err);
     return rc == 0 && !config->encrypt ? node_add_word(c, "--plain", err) : rc;
@@ -59,12 +64,12 @@ static int make_ssh(struct node_command *c, const struct cluster_config *config,
                     struct arena *arena, struct err *err)
 {
     size_t first;
-    int rc;
+    int rc = node_add_words(c, (const char *const[]){"ssh", "-T"}, 2, err);
 
-    (void)((rc = node_add_word(c, "ssh", err)) < 0 ||
-           (rc = node_add_word(c, "-T", err)) < 0 ||
-           (rc = add_list(c, config->options, err)) < 0 ||
-           (rc = node_add_word(c, node_command_host(config, node), err)) < 0);
+    if (rc == 0)
+        rc = node_add_list(c, config->options, err);
+    if (rc == 0)
+        rc = node_add_word(c, node_command_host(config, node), err);
     first = c->n;
     if (rc == 0)
         rc = add_node(c, config, binary, address, arena, err);

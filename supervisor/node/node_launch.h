@@ -13,8 +13,12 @@ struct node_command {
     size_t n;
 };
 
-/* Appends a word, which must stay valid. ERR_LIMIT: too many words. */
+/* Append a word, n of them, or those of a list (NULL: none); they must stay valid. ERR_LIMIT:
+ * too many words. */
 int node_add_word(struct node_command *c, const char *word, struct err *err);
+int node_add_words(struct node_command *c, const char *const *words, size_t n,
+                   struct err *err);
+int node_add_list(struct node_command *c, const struct yaml_node *list, struct err *err);
 /* The command of node number `node`, in the arena. binary: brood's path; address: where the
  * supervisor listens; name: slurm.h, of this start. ERR_LIMIT: too many words. */
 int node_command_make(struct node_command *ret, const struct cluster_config *config,

@@ -41,6 +41,15 @@ void node_head_pack(uint8_t ret[NODE_HEAD_BYTES], enum node_message_kind kind,
     put_u32(ret + 12, (uint32_t)(number >> 32));
 }
 
+int node_send(struct channel *c, enum node_message_kind kind, uint32_t worker,
+              uint64_t number, const void *body, size_t len, struct err *err)
+{
+    uint8_t head[NODE_HEAD_BYTES];
+
+    node_head_pack(head, kind, worker, number);
+    return channel_send2(c, head, sizeof(head), body, len, err);
+}
+
 int node_message_parse(struct node_message *ret, const void *data, size_t len,
                        struct err *err)
 {

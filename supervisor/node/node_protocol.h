@@ -22,6 +22,7 @@
 #include "common/err/err.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
+#include "supervisor/net/secure_channel.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -82,6 +83,9 @@ struct node_message {
 
 void node_head_pack(uint8_t ret[NODE_HEAD_BYTES], enum node_message_kind kind,
                     uint32_t worker, uint64_t number);
+/* Sends the head, and the body after it. An error of the channel. */
+int node_send(struct channel *c, enum node_message_kind kind, uint32_t worker,
+              uint64_t number, const void *body, size_t len, struct err *err);
 /* ERR_PROTOCOL: it is too short, or of no known kind, or its worker's number is too large. */
 int node_message_parse(struct node_message *ret, const void *data, size_t len,
                        struct err *err);

@@ -48,12 +48,8 @@ struct node_worker {
 static void post(struct node_workers *all, enum node_message_kind kind, uint32_t number,
                  uint64_t value, const void *data, size_t len)
 {
-    uint8_t head[NODE_HEAD_BYTES];
-
-    if (all->channel == NULL)
-        return;
-    node_head_pack(head, kind, number, value);
-    (void)channel_send2(all->channel, head, sizeof(head), data, len, NULL);
+    if (all->channel != NULL)
+        (void)node_send(all->channel, kind, number, value, data, len, NULL);
 }
 
 static void post_buf(struct node_worker *w, enum node_message_kind kind, uint64_t value,
@@ -95,14 +91,6 @@ static void note_elements(struct node_worker *w, const uint8_t *data, size_t len
     (void)msg_get_u64(shared, "elements", UINT64_MAX, &w->elements, NULL);
 }
 
-/* Vectors may be longer than the channel's queue. What the supervisor sends meanwhile is handled:
- * nothing to the worker whose answer it awaits, but for a signal. */
-static void await_queue(const struct node_workers *all)
-{
-    if (all->channel != NULL)
-        (void)channel_drain(all->channel, SHARED_QUEUED_BYTES);
-}
-
 /* A step may write a vector in several parts, under one header: the pieces that differ from those
  * that were sent. */
 static void send_vector(struct node_worker *w, size_t offset, size_t len)
@@ -121,7 +109,10 @@ static void send_vector(struct node_worker *w, size_t offset, size_t len)
     for (size_t at = 0; at < len; at += SHARED_PIECE_BYTES) {
         const size_t n = len - at < SHARED_PIECE_BYTES ? len - at : SHARED_PIECE_BYTES;
 
-        await_queue(w->all);
+        /* Vectors may be longer than the channel's queue. What the supervisor sends meanwhile is
+         * handled: nothing to the worker whose answer it awaits, but for a signal. */
+        if (w->all->channel != NULL)
+            (void)channel_drain(w->all->channel, SHARED_QUEUED_BYTES);
         if (pread(w->spec.shared_fd, piece->data, n, (off_t)(offset + at)) != (ssize_t)n)
             break;
         if (!is_new && memcmp(w->sent.data + at, piece->data, n) == 0)
@@ -367,32 +358,6 @@ static int do_clear(struct node_worker *w, struct err *err)
     return w->link->ops->clear(w->link, err);
 }
 
-static void do_operation(struct node_worker *w, const struct node_message *m)
-{
-    struct err err = {0};
-    int rc;
-
-    switch (m->kind) {
-    case NODE_START:
-        rc = do_start(w, &err);
-        break;
-    case NODE_HOLD:
-        rc = do_hold(w, m, &err);
-        break;
-    case NODE_SNAPSHOT:
-        rc = do_snapshot(w, m, &err);
-        break;
-    case NODE_PUT:
-        rc = do_put(w, m, &err);
-        break;
-    default:
-        rc = do_clear(w, &err);
-        break;
-    }
-    if (rc < 0)
-        post_error(w, NODE_FAILED, &err);
-}
-
 /* A process that is exiting takes no more frames; its exit follows. */
 static void pass_frame(struct node_worker *w, const struct node_message *m)
 {
@@ -411,6 +376,8 @@ int node_workers_take(struct node_workers *all, const struct node_message *m,
                       struct err *err)
 {
     struct node_worker *w;
+    struct err why = {0};
+    int rc = 0;
 
     if (m->kind == NODE_OPEN)
         return open_worker(all, m, err);
@@ -420,34 +387,45 @@ int node_workers_take(struct node_workers *all, const struct node_message *m,
                        node_kind_name(m->kind), m->worker);
     switch (m->kind) {
     case NODE_START:
+        rc = do_start(w, &why);
+        break;
     case NODE_HOLD:
+        rc = do_hold(w, m, &why);
+        break;
     case NODE_SNAPSHOT:
+        rc = do_snapshot(w, m, &why);
+        break;
     case NODE_PUT:
+        rc = do_put(w, m, &why);
+        break;
     case NODE_CLEAR:
-        do_operation(w, m);
-        return 0;
+        rc = do_clear(w, &why);
+        break;
     case NODE_FRAME:
         pass_frame(w, m);
-        return 0;
+        break;
     case NODE_SIGNAL:
         if (w->has_process && m->number <= 64)
             (void)w->link->ops->signal(w->link, (int)m->number);
-        return 0;
+        break;
     case NODE_KILL:
         if (w->has_process)
             w->link->ops->kill(w->link);
-        return 0;
+        break;
     case NODE_PAUSE:
         if (w->has_process)
             w->link->ops->pause(w->link, m->number != 0);
-        return 0;
+        break;
     case NODE_LIMIT:
         if (m->number <= INT64_MAX / 4)
             w->link->ops->limit_memory(w->link, (int64_t)m->number);
-        return 0;
+        break;
     default:
         return err_set(err, ERR_PROTOCOL, "\"%s\"", node_kind_name(m->kind));
     }
+    if (rc < 0)
+        post_error(w, NODE_FAILED, &why);
+    return 0;
 }
 
 void node_workers_sample(struct node_workers *all)

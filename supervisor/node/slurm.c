@@ -150,26 +150,20 @@ int slurm_add_words(struct node_command *c, const struct cluster_config *config,
     /* Its messages come at once; this process's own limits, such as that on open files, are
      * not those of the node's machine. */
     static const char *const before[] = {"srun", "--unbuffered", "--propagate=NONE"};
-    static const char *const after[] = {"--nodes=1", "--ntasks=1"};
-    const struct yaml_node *list = config->options;
     const char *job = slurm_job();
-    int rc = 0;
+    /* Each node is a task of its own; inside of a job, a step on the job's machine `node`. */
+    const char *const after[] = {
+        "--nodes=1",
+        "--ntasks=1",
+        arena_printf(arena, "--job-name=%s", name),
+        arena_printf(arena, "--jobid=%s", job != NULL ? job : ""),
+        arena_printf(arena, "--relative=%zu", node),
+        "--overlap"};
+    int rc = node_add_words(c, before, sizeof(before) / sizeof(before[0]), err);
 
-    for (size_t i = 0; rc == 0 && i < sizeof(before) / sizeof(before[0]); i++)
-        rc = node_add_word(c, before[i], err);
-    for (size_t i = 0; rc == 0 && list != NULL && i < list->n; i++)
-        rc = node_add_word(c, list->child[i]->text, err);
-    for (size_t i = 0; rc == 0 && i < sizeof(after) / sizeof(after[0]); i++)
-        rc = node_add_word(c, after[i], err);
     if (rc == 0)
-        rc = node_add_word(c, arena_printf(arena, "--job-name=%s", name), err);
-    if (rc < 0 || job == NULL)
-        return rc;
-    (void)((rc = node_add_word(c, arena_printf(arena, "--jobid=%s", job), err)) < 0 ||
-           (rc = node_add_word(c, arena_printf(arena, "--relative=%zu", node), err)) <
-               0 ||
-           (rc = node_add_word(c, "--overlap", err)) < 0);
-    return rc;
+        rc = node_add_list(c, config->options, err);
+    return rc < 0 ? rc : node_add_words(c, after, job != NULL ? 6 : 3, err);
 }
 
 int slurm_says_waiting(const char *output)
@@ -351,14 +345,6 @@ static int ask(struct slurm_fence *f, const char *const *words, size_t n)
     return rc;
 }
 
-static int list(struct slurm_fence *f)
-{
-    char which[SLURM_NAME_BYTES + 16];
-    const char *words[8];
-
-    return ask(f, words, add_listing(words, f->name, which));
-}
-
 /* ids: each followed by a space. */
 static int cancel(struct slurm_fence *f, char *ids)
 {
@@ -394,8 +380,11 @@ static void pause_fence(struct slurm_fence *f)
 
 static void begin_listing(struct slurm_fence *f)
 {
+    char which[SLURM_NAME_BYTES + 16];
+    const char *words[8];
+
     f->state = SLURM_FENCE_LISTING;
-    if (list(f) < 0)
+    if (ask(f, words, add_listing(words, f->name, which)) < 0)
         pause_fence(f);
 }
 

@@ -175,17 +175,14 @@ const struct err *remote_site_why_lost(const struct remote_site *s)
 static int post(struct remote_site *s, enum node_message_kind kind, uint32_t worker,
                 uint64_t number, const void *data, size_t len)
 {
-    uint8_t head[NODE_HEAD_BYTES];
     struct err err = {0};
-    int rc;
 
     if (s->channel == NULL)
         return ERR_STATE;
-    node_head_pack(head, kind, worker, number);
-    rc = channel_send2(s->channel, head, sizeof(head), data, len, &err);
-    if (rc < 0)
-        remote_site_lose(s, &err);
-    return rc < 0 ? ERR_STATE : 0;
+    if (node_send(s->channel, kind, worker, number, data, len, &err) == 0)
+        return 0;
+    remote_site_lose(s, &err);
+    return ERR_STATE;
 }
 
 static void feed(struct remote_site *s)
