@@ -72,6 +72,15 @@ static struct remote_link *remote_of(const struct worker_link *l)
     return (struct remote_link *)(uintptr_t)l;
 }
 
+/* The link with that number, if it is one of the site's; otherwise NULL. */
+static struct remote_link *link_at(const struct remote_site *s, size_t number)
+{
+    struct remote_link *l =
+        number < s->args.roster->n ? s->args.roster->links[number] : NULL;
+
+    return l != NULL && l->site == s ? l : NULL;
+}
+
 /* ---- parcels ---- */
 
 static void push(struct parcels *list, enum node_message_kind kind, uint32_t worker,
@@ -145,9 +154,9 @@ void remote_site_lose(struct remote_site *s, const struct err *why)
     drop(&s->held);
     node_feed_done(&s->feed);
     for (size_t i = 0; i < s->args.roster->n; i++) {
-        struct remote_link *l = s->args.roster->links[i];
+        struct remote_link *l = link_at(s, i);
 
-        if (l == NULL || l->site != s)
+        if (l == NULL)
             continue;
         l->is_open = 0;
         l->is_start_held = 0;
@@ -256,14 +265,6 @@ void remote_site_forget(struct remote_site *s, uint64_t row)
 
 /* ---- what a node sends ---- */
 
-static struct remote_link *link_at(const struct remote_site *s, uint32_t number)
-{
-    struct remote_link *l =
-        number < s->args.roster->n ? s->args.roster->links[number] : NULL;
-
-    return l != NULL && l->site == s ? l : NULL;
-}
-
 static int is_in_group(const struct remote_link *l, uint32_t group)
 {
     return l != NULL && l->group == group;
@@ -293,11 +294,9 @@ static void pass_shared_on(const struct remote_site *from, const struct node_mes
 /* A link of the group at this node. */
 static const struct remote_link *member_at(const struct remote_site *s, uint32_t group)
 {
-    const struct remote_roster *r = s->args.roster;
-
-    for (size_t i = group; i < r->n; i++)
-        if (is_in_group(r->links[i], group) && r->links[i]->site == s)
-            return r->links[i];
+    for (size_t i = group; i < s->args.roster->n; i++)
+        if (is_in_group(link_at(s, i), group))
+            return link_at(s, i);
     return NULL;
 }
 
@@ -516,9 +515,9 @@ void remote_site_deliver(struct remote_site *s)
 void remote_site_release(struct remote_site *s)
 {
     for (size_t i = 0; i < s->args.roster->n; i++) {
-        struct remote_link *l = s->args.roster->links[i];
+        struct remote_link *l = link_at(s, i);
 
-        if (l == NULL || l->site != s || !l->is_lost)
+        if (l == NULL || !l->is_lost)
             continue;
         l->is_lost = l->has_process = 0;
         l->base.cb->on_exit(l->base.worker);
@@ -901,9 +900,9 @@ void remote_site_join(struct remote_site *s, struct channel *c, const char *host
     s->generation = generation;
     node_feed_init(&s->feed, s->args.store);
     for (size_t i = 0; i < s->args.roster->n; i++) {
-        const struct remote_link *l = s->args.roster->links[i];
+        const struct remote_link *l = link_at(s, i);
 
-        if (l != NULL && l->site == s)
+        if (l != NULL)
             add_needs(s, l);
     }
     feed(s);
@@ -924,7 +923,7 @@ size_t remote_site_count(const struct remote_site *s)
     size_t n = 0;
 
     for (size_t i = 0; i < s->args.roster->n; i++)
-        n += s->args.roster->links[i] != NULL && s->args.roster->links[i]->site == s;
+        n += link_at(s, i) != NULL;
     return n;
 }
 
@@ -933,9 +932,9 @@ size_t remote_site_count_lost(const struct remote_site *s)
     size_t n = 0;
 
     for (size_t i = 0; i < s->args.roster->n; i++) {
-        const struct remote_link *l = s->args.roster->links[i];
+        const struct remote_link *l = link_at(s, i);
 
-        n += l != NULL && l->site == s && l->is_lost;
+        n += l != NULL && l->is_lost;
     }
     return n;
 }
@@ -943,16 +942,17 @@ size_t remote_site_count_lost(const struct remote_site *s)
 void remote_site_move(struct remote_site *s, struct remote_site *to,
                       const struct err *why)
 {
-    if (to == NULL)
+    if (to == NULL) {
         s->why_gone = *why;
-    for (size_t i = 0; to != NULL && i < s->args.roster->n; i++) {
-        struct remote_link *l = s->args.roster->links[i];
+        return;
+    }
+    for (size_t i = 0; i < s->args.roster->n; i++) {
+        struct remote_link *l = link_at(s, i);
 
-        if (l == NULL || l->site != s)
+        if (l == NULL)
             continue;
         l->site = to;
         add_needs(to, l);
     }
-    if (to != NULL)
-        feed(to);
+    feed(to);
 }

@@ -116,16 +116,14 @@ static void handle_response(struct agent *a)
                       "it answered request %" PRIu32 " instead of %" PRIu32, a->in.id,
                       awaited_id(a));
         agent_feed_bad(a, &err);
-    } else if (is_awaited && is_temporary_error(a)) {
-        agent_name_awaited(a, name, sizeof(name));
-        err = a->in.error;
-        (void)err_wrap(&err, "%s", name);
-        agent_feed_bad(a, &err);
     } else if (is_awaited && a->in.error.code != 0) {
         agent_name_awaited(a, name, sizeof(name));
         err = a->in.error;
         (void)err_wrap(&err, "%s", name);
-        agent_feed_fatal(a, &err);
+        if (is_temporary_error(a))
+            agent_feed_bad(a, &err);
+        else
+            agent_feed_fatal(a, &err);
     } else if (is_awaited && a->in.body.type == MSGPACK_OBJECT_NIL) {
         (void)err_set(&err, ERR_PROTOCOL, "its response is empty");
         agent_feed_bad(a, &err);

@@ -226,32 +226,31 @@ void keeper_send_run(const struct keeper_link *l, const char *path, unsigned pla
         send_message(l, &m);
 }
 
-void keeper_send_committed(const struct keeper_link *l)
+static void send_kind(const struct keeper_link *l, enum message_kind kind)
 {
-    static const struct message m = {.kind = MESSAGE_COMMITTED};
+    const struct message m = {.kind = kind};
 
     send_message(l, &m);
+}
+
+void keeper_send_committed(const struct keeper_link *l)
+{
+    send_kind(l, MESSAGE_COMMITTED);
 }
 
 void keeper_send_under_way(const struct keeper_link *l)
 {
-    static const struct message m = {.kind = MESSAGE_UNDER_WAY};
-
-    send_message(l, &m);
+    send_kind(l, MESSAGE_UNDER_WAY);
 }
 
 void keeper_send_keys(const struct keeper_link *l)
 {
-    static const struct message m = {.kind = MESSAGE_KEYS};
-
-    send_message(l, &m);
+    send_kind(l, MESSAGE_KEYS);
 }
 
 void keeper_send_checkpoint(const struct keeper_link *l)
 {
-    static const struct message m = {.kind = MESSAGE_CHECKPOINT};
-
-    send_message(l, &m);
+    send_kind(l, MESSAGE_CHECKPOINT);
 }
 
 /* Sends the report to the launcher; from now on the run is in the background. */
