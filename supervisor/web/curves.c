@@ -240,36 +240,6 @@ int curves_put_names(const char *path, struct json *j, struct err *err)
 
 /* ---- the small picture of a run in the list ---- */
 
-/* Of the columns with that prefix, the first that has a value in any row of the text; -1:
- * none has. */
-static int find_filled(const char *header, const char *prefix, const char *text,
-                       size_t len)
-{
-    const size_t n = strlen(prefix);
-    int column = 0;
-
-    for (const char *p = header; *p != '\0'; column++) {
-        const struct wanted wanted = {column, 0};
-        const char *line = text, *end;
-        int is_filled = 0;
-
-        while (strncmp(p, prefix, n) == 0 && !is_filled &&
-               (end = memchr(line, '\n', len - (size_t)(line - text))) != NULL) {
-            struct wbuf value = {0};
-
-            take_line(line, end, &wanted, 1, &value);
-            is_filled = value.len > 0 && value.data[0] != 'n';
-            wbuf_done(&value);
-            line = end + 1;
-        }
-        if (is_filled)
-            return column;
-        p += strcspn(p, ",");
-        p += *p == ',';
-    }
-    return -1;
-}
-
 /* Appends the column's first value in a text that begins at a line, and returns where the
  * line after it begins; 0: there is no value. */
 static size_t take_value(const char *text, size_t len, int column, struct wbuf *ret)
@@ -294,6 +264,28 @@ static size_t take_value(const char *text, size_t len, int column, struct wbuf *
             return (size_t)(line - text);
     }
     return 0;
+}
+
+/* Of the columns with that prefix, the first that has a value in any row of the text; -1:
+ * none has. */
+static int find_filled(const char *header, const char *prefix, const char *text,
+                       size_t len)
+{
+    const size_t n = strlen(prefix);
+    int column = 0;
+
+    for (const char *p = header; *p != '\0'; column++) {
+        struct wbuf value = {0};
+        const int is_filled =
+            strncmp(p, prefix, n) == 0 && take_value(text, len, column, &value) > 0;
+
+        wbuf_done(&value);
+        if (is_filled)
+            return column;
+        p += strcspn(p, ",");
+        p += *p == ',';
+    }
+    return -1;
 }
 
 static void sample(const struct table *t, size_t points, struct wbuf *ret)

@@ -229,12 +229,21 @@ static int do_study(const struct call *c, struct err *err)
 
 /* ---- steering ---- */
 
-static int steer(const struct call *c, const char *method, const char *agent,
-                 struct err *err)
+/* Begins a request to the call's run, which live_send sends. NULL, with err set: it cannot be
+ * sent. */
+static struct msg_out *begin_steering(const struct call *c, const char *method,
+                                      struct live_run **ret, struct err *err)
 {
-    struct live_run *r = watched(c, err);
-    struct msg_out *o =
-        r != NULL ? live_begin(r, c->client->serial, c->request->id, method, err) : NULL;
+    *ret = watched(c, err);
+    return *ret != NULL ? live_begin(*ret, c->client->serial, c->request->id, method, err)
+                        : NULL;
+}
+
+/* agent: NULL: the request names none. */
+static int steer(const struct call *c, const char *agent, struct err *err)
+{
+    struct live_run *r;
+    struct msg_out *o = begin_steering(c, c->request->method, &r, err);
 
     if (o == NULL)
         return err->code;
@@ -247,14 +256,14 @@ static int steer(const struct call *c, const char *method, const char *agent,
 
 static int do_steer(const struct call *c, struct err *err)
 {
-    return steer(c, c->request->method, NULL, err);
+    return steer(c, NULL, err);
 }
 
 static int do_steer_agent(const struct call *c, struct err *err)
 {
     const char *agent = request_get(c->request, "agent");
 
-    return agent != NULL ? steer(c, c->request->method, agent, err)
+    return agent != NULL ? steer(c, agent, err)
                          : err_set(err, ERR_ARG, "no agent is named");
 }
 
@@ -301,8 +310,7 @@ static int do_set(const struct call *c, struct err *err)
         return err_set(err, ERR_ARG,
                        "--at-step %.100s: expected a whole number from 0 to %lld",
                        at_text, (long long)INT64_MAX);
-    r = watched(c, err);
-    o = r != NULL ? live_begin(r, c->client->serial, c->request->id, "set", err) : NULL;
+    o = begin_steering(c, "set", &r, err);
     if (o == NULL)
         return err->code;
     msg_map(o, at_text != NULL && !cancels ? 2 : 1);

@@ -350,12 +350,6 @@ static void end_object(struct web *w, struct web_client *c)
     queue(w, c, text, len);
 }
 
-static void end_and_wake(struct web *w, struct web_client *c)
-{
-    end_object(w, c);
-    wake(c);
-}
-
 /* Queues the list or a view of which this client has an older version. */
 static void queue_newest(struct web *w, struct web_client *c)
 {
@@ -423,7 +417,8 @@ struct json *web_answer_begin(struct web *w, uint32_t id)
 
 void web_answer_end(struct web *w, struct web_client *c)
 {
-    end_and_wake(w, c);
+    end_object(w, c);
+    wake(c);
 }
 
 void web_answer_empty(struct web *w, struct web_client *c, uint32_t id)
@@ -446,7 +441,7 @@ void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
     if (why->key[0] != '\0')
         json_put_str(j, "key", why->key);
     json_close(j);
-    end_and_wake(w, c);
+    web_answer_end(w, c);
 }
 
 /* ---- websockets: receiving ---- */
@@ -491,7 +486,7 @@ static void greet(struct web *w, struct web_client *c)
     json_put_str(j, "host", host);
     json_put_bool(j, "read_only", w->read_only);
     json_put_str(j, "folder", w->runs_dir);
-    end_and_wake(w, c);
+    web_answer_end(w, c);
 }
 
 static void begin_client(struct web *w, struct web_client *c, struct lws *wsi)
