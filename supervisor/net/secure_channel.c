@@ -381,45 +381,21 @@ static void on_proof(struct channel *c)
     begin_records(c, receive_key, confirmation.head);
 }
 
-static size_t handshake_needs(const struct channel *c)
+static void on_head(struct channel *c)
 {
-    switch (c->state) {
-    case WAITS_FOR_HELLO:
-        return sizeof(struct hello);
-    case WAITS_FOR_REPLY:
-        return sizeof(struct reply);
-    case WAITS_FOR_PROOF:
-        return sizeof(struct confirmation);
-    case WAITS_FOR_HEAD:
-        return SEAL_HEAD_BYTES;
-    case READY:
-    case ENDED:
-        break;
-    }
-    return 0;
+    begin_records(c, c->secret.key, c->handshake);
 }
 
-static void handshake_step(struct channel *c)
-{
-    c->handshake_len = 0;
-    switch (c->state) {
-    case WAITS_FOR_HELLO:
-        on_hello(c);
-        break;
-    case WAITS_FOR_REPLY:
-        on_reply(c);
-        break;
-    case WAITS_FOR_PROOF:
-        on_proof(c);
-        break;
-    case WAITS_FOR_HEAD:
-        begin_records(c, c->secret.key, c->handshake);
-        break;
-    case READY:
-    case ENDED:
-        break;
-    }
-}
+/* How many bytes a state of the handshake waits for, and what takes them. */
+static const struct {
+    size_t bytes;
+    void (*take)(struct channel *c);
+} handshake[ENDED + 1] = {
+    [WAITS_FOR_HELLO] = {sizeof(struct hello), on_hello},
+    [WAITS_FOR_REPLY] = {sizeof(struct reply), on_reply},
+    [WAITS_FOR_PROOF] = {sizeof(struct confirmation), on_proof},
+    [WAITS_FOR_HEAD] = {SEAL_HEAD_BYTES, on_head},
+};
 
 /* ---- reading ---- */
 
@@ -510,15 +486,17 @@ static void took(struct channel *c, size_t n)
     }
     heard(c, n);
     c->handshake_len += n;
-    if (c->handshake_len == handshake_needs(c))
-        handshake_step(c);
+    if (c->handshake_len == handshake[c->state].bytes) {
+        c->handshake_len = 0;
+        handshake[c->state].take(c);
+    }
 }
 
 /* Where the next bytes go: during the handshake no more than its present step needs. */
 static uint8_t *room(struct channel *c, size_t *ret_size)
 {
     if (c->state != READY) {
-        *ret_size = handshake_needs(c) - c->handshake_len;
+        *ret_size = handshake[c->state].bytes - c->handshake_len;
         return c->handshake + c->handshake_len;
     }
     if (c->in_start > 0) {
