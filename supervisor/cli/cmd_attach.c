@@ -6,17 +6,16 @@
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/study_status.h"
 #include "supervisor/metrics/progress.h"
+#include "supervisor/proc/signals.h"
 #include "supervisor/proc/terminal_keys.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_watch.h"
 #include "supervisor/study/study_dir.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 enum { ASK_EVERY_MS = 100, SILENT_AFTER = 20 /* intervals */, ANSWERS_WITHIN_MS = 2000 };
@@ -277,14 +276,10 @@ static void show_end(struct attach *t)
 
 static int attach(struct attach *t)
 {
+    const int signals = signals_watch(&(int){SIGINT}, 1);
     struct err err = {0};
-    sigset_t set;
-    int signals, code = CLI_DONE;
+    int code = CLI_DONE;
 
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGINT);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
-    signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (begin(t, &err) < 0) {
         code = cli_fail_run(t->cli, &err);
     } else if (watch_all(t, signals, &code) == ENDED) {

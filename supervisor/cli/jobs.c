@@ -5,6 +5,7 @@
 #include "common/wire/cursor.h"
 #include "supervisor/node/slurm.h"
 #include "supervisor/proc/descriptors.h"
+#include "supervisor/proc/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -324,18 +325,6 @@ static void take_signal(struct jobs *js)
     }
 }
 
-static int watch_signals(void)
-{
-    static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT, SIGCHLD};
-    sigset_t set;
-
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++)
-        (void)sigaddset(&set, watched[i]);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 /* ---- the loop ---- */
 
 static void wait_for_something(struct jobs *js)
@@ -375,6 +364,7 @@ static void wait_for_something(struct jobs *js)
 
 int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopped)
 {
+    static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT, SIGCHLD};
     struct jobs js = {
         .cli = cli, .args = args, .job = xcalloc(args->n + 1, sizeof(struct process))};
     struct err err = {0};
@@ -384,7 +374,7 @@ int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopp
     CPU_ZERO(&js.cores);
     (void)sched_getaffinity(0, sizeof(js.cores), &js.cores);
     js.binary = args->srun != NULL ? realpath("/proc/self/exe", NULL) : NULL;
-    js.signals = watch_signals();
+    js.signals = signals_watch(watched, sizeof(watched) / sizeof(watched[0]));
     (void)getrlimit(RLIMIT_NOFILE, &js.files);
     descriptors_raise();
     if (js.signals < 0) {

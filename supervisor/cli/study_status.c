@@ -4,14 +4,13 @@
 #include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/study_view.h"
+#include "supervisor/proc/signals.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/study/halving.h"
 
 #include <math.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 enum { TICK_MS = 100 };
@@ -243,16 +242,11 @@ static int attach(const struct cli *cli, struct study_status *p, struct err *err
 {
     const int wants_view = !cli->quiet && !cli->json;
     struct study_view *v = wants_view ? view_of(p, 1) : NULL;
-    const int is_drawn = v != NULL;
-    sigset_t set;
-    int signals, rc;
+    const int is_drawn = v != NULL, signals = signals_watch(&(int){SIGINT}, 1);
+    int rc;
 
     if (v == NULL)
         v = view_of(p, 0);
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGINT);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
-    signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     begin_view(p, v);
     if (!is_drawn)
         print_change(cli, p, v);

@@ -23,6 +23,17 @@ int signal_is_ignored(int signum)
            is.sa_handler == SIG_IGN;
 }
 
+int signals_watch(const int *signums, size_t n)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < n; i++)
+        (void)sigaddset(&set, signums[i]);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
 void stop_signals_get(sigset_t *ret)
 {
     static const int all[] = {SIGINT, SIGTERM, SIGHUP};

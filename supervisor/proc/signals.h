@@ -3,6 +3,7 @@
 #define SUPERVISOR_PROC_SIGNALS_H
 
 #include <signal.h>
+#include <stddef.h>
 
 #define SIGNAL_NAME_BYTES 24
 
@@ -13,6 +14,10 @@ const char *signal_name(int signum, char ret[SIGNAL_NAME_BYTES]);
 /* Whether the signal is SIGHUP or SIGINT and is ignored: nohup, and shells without job
  * control, start their children so. Call before a handler is installed. */
 int signal_is_ignored(int signum);
+
+/* Blocks the n signals. Returns a descriptor (signalfd, non-blocking, close-on-exec) from which
+ * they are read; -1: there are no descriptors. */
+int signals_watch(const int *signums, size_t n);
 
 /* The signals that stop a run: SIGINT, SIGTERM and SIGHUP, without ignored ones. A supervisor
  * has them blocked for its whole life (keeper.h), so also in every thread that it starts, and
