@@ -1,6 +1,7 @@
 #include "supervisor/cli/array_parse.h"
 
 #include "common/err/check.h"
+#include "supervisor/cli/array_text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -55,8 +56,7 @@ static int put_integer(struct wbuf *b, enum dtype dtype, const char *word,
 {
     const size_t size = dtype_size(dtype);
     const unsigned bits = 8 * (unsigned)size;
-    const int is_signed =
-        dtype == DT_INT8 || dtype == DT_INT16 || dtype == DT_INT32 || dtype == DT_INT64;
+    const int is_signed = array_is_signed(dtype);
     unsigned long long u = 0;
     long long i = 0;
     char *end;

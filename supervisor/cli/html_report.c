@@ -220,24 +220,22 @@ static void put_fact_table(const struct page *p,
 static void put_notes(const struct html_run *r, int with_name, FILE *f)
 {
     const struct run_tags *t = &r->facts.tags;
+    const char *name = with_name ? r->name : "", *colon = with_name ? ": " : "";
 
     if (t->n > 0)
         (void)fputs("<p>", f);
     for (size_t i = 0; i < t->n; i++) {
         (void)fputs("<span class=\"tag\">", f);
-        html_printf(f, "%s%s%s", with_name ? r->name : "", with_name ? ": " : "",
-                    t->tag[i]);
+        html_printf(f, "%s%s%s", name, colon, t->tag[i]);
         (void)fputs("</span>", f);
     }
     if (t->n > 0)
         (void)fputs("</p>\n", f);
     if (t->note != NULL)
-        html_remark(f, "%s%s%s", with_name ? r->name : "", with_name ? ": " : "",
-                    t->note);
+        html_remark(f, "%s%s%s", name, colon, t->note);
     if (r->failure != NULL) {
         (void)fputs("<p class=\"bad\">", f);
-        html_printf(f, "%s%s%s", with_name ? r->name : "", with_name ? ": " : "",
-                    r->failure);
+        html_printf(f, "%s%s%s", name, colon, r->failure);
         (void)fputs("</p>\n", f);
     }
 }

@@ -211,15 +211,15 @@ static char *detail_of(const struct run_event *e)
 {
     switch (e->kind) {
     case RUN_EVENT_SET:
+        if (e->change.at != MEMBER_NO_U64 && e->change.at != 0)
+            return xasprintf("%s from step %" PRIu64,
+                             e->change.changes != NULL ? e->change.changes : "",
+                             e->change.at);
+        return or_empty(e->change.changes);
     case RUN_EVENT_WAITS:
     case RUN_EVENT_CANCEL:
     case RUN_EVENT_CHANGED:
-        return e->change.at != MEMBER_NO_U64 && e->change.at != 0 &&
-                       e->kind == RUN_EVENT_SET
-                   ? xasprintf("%s from step %" PRIu64,
-                               e->change.changes != NULL ? e->change.changes : "",
-                               e->change.at)
-                   : or_empty(e->change.changes);
+        return or_empty(e->change.changes);
     case RUN_EVENT_FORK:
     case RUN_EVENT_SIGNAL:
         return or_empty(e->name);

@@ -79,19 +79,7 @@ static void put_head(const struct study_report *r, FILE *f)
 
 /* ---- the table ---- */
 
-static void put_step(const struct study_report *r, const struct study_row *row, FILE *f)
-{
-    const struct study *s = r->study;
-
-    if (!row->is_reached)
-        html_cell((double)NAN, f);
-    else
-        html_cell_count(
-            s->method == STUDY_PBT ? lineage_step(s, row->rung) : s->rungs[row->rung], f);
-}
-
-static void put_row(const struct study_report *r, const struct study_row *row,
-                    int has_steps, FILE *f)
+static void put_row(const struct study_report *r, const struct study_row *row, FILE *f)
 {
     struct arena arena = ARENA_ZERO;
 
@@ -100,8 +88,10 @@ static void put_row(const struct study_report *r, const struct study_row *row,
     html_cell(row->value.mean, f);
     if (r->study->n_seeds > 1)
         html_interval(row->value.low, row->value.high, f);
-    if (has_steps)
-        put_step(r, row, f);
+    if (study_report_has_steps(r->study) && row->is_reached)
+        html_cell_count(study_report_step(r->study, row), f);
+    else if (study_report_has_steps(r->study))
+        html_cell((double)NAN, f);
     for (size_t k = 0; k < r->study->n_keys; k++) {
         (void)fputs("<td class=\"v\">", f);
         html_text(study_report_setting(r, row->trial, k, &arena), f);
@@ -114,21 +104,20 @@ static void put_row(const struct study_report *r, const struct study_row *row,
 static void put_trials(const struct study_report *r, FILE *f)
 {
     const struct study *s = r->study;
-    const int has_steps = s->method == STUDY_ASHA || s->method == STUDY_PBT;
     const char *heads[STUDY_MAX_KEYS + 4] = {
         s->method == STUDY_PBT ? "#Member" : "#Trial", "#Value"};
     size_t n = 2;
 
     if (s->n_seeds > 1)
         heads[n++] = "#95 % interval";
-    if (has_steps)
+    if (study_report_has_steps(s))
         heads[n++] = "#At step";
     for (size_t k = 0; k < s->n_keys; k++)
         heads[n++] = s->key[k].path;
     html_section("trials", "The best first", f);
     html_table(heads, n, HTML_WIDE, f);
     for (size_t i = 0; i < r->n && i < TRIALS_MAX; i++)
-        put_row(r, &r->row[i], has_steps, f);
+        put_row(r, &r->row[i], f);
     html_table_end(f);
     if (r->n > TRIALS_MAX)
         html_remark(f, "and %zu more: `brood report %s`", r->n - TRIALS_MAX, r->name);

@@ -91,6 +91,16 @@ const char *study_report_setting(const struct study_report *r, size_t trial, siz
     return lineage_settings(l, l->n > 0 ? l->n - 1 : 0, trial)[key];
 }
 
+int study_report_has_steps(const struct study *s)
+{
+    return s->method == STUDY_ASHA || s->method == STUDY_PBT;
+}
+
+uint64_t study_report_step(const struct study *s, const struct study_row *row)
+{
+    return s->method == STUDY_PBT ? lineage_step(s, row->rung) : s->rungs[row->rung];
+}
+
 /* Puts the trials of one rung, best first, at *to, and advances it. */
 static void put_rung(const struct study_report *r, size_t rung, int is_reached,
                      struct study_row **to)
@@ -298,12 +308,6 @@ static void print_value(const struct study_row *row, FILE *f)
         (void)fprintf(f, "%9.4g %17s", row->value.mean, "");
 }
 
-/* Whether trials are compared at several steps. */
-static int has_steps(const struct study *s)
-{
-    return s->method == STUDY_ASHA || s->method == STUDY_PBT;
-}
-
 static void print_row(const struct study_report *r, const struct study_row *row,
                       const int *width, FILE *f)
 {
@@ -312,11 +316,9 @@ static void print_row(const struct study_report *r, const struct study_row *row,
 
     (void)fprintf(f, "%5zu ", row->trial + 1);
     print_value(row, f);
-    if (has_steps(s) && row->is_reached)
-        (void)fprintf(f, "%10" PRIu64,
-                      s->method == STUDY_PBT ? lineage_step(s, row->rung)
-                                             : s->rungs[row->rung]);
-    else if (has_steps(s))
+    if (study_report_has_steps(s) && row->is_reached)
+        (void)fprintf(f, "%10" PRIu64, study_report_step(s, row));
+    else if (study_report_has_steps(s))
         (void)fprintf(f, "%10s", "-");
     for (size_t k = 0; k < s->n_keys; k++)
         (void)fprintf(f, "  %*.*s", width[k], CELL_BYTES,
@@ -355,7 +357,7 @@ void study_report_print(const struct study_report *r, size_t rows, FILE *f)
     int width[STUDY_MAX_KEYS];
 
     (void)fprintf(f, "trial     value %17s%s", s->n_seeds > 1 ? "95 % interval  " : "",
-                  has_steps(s) ? "   at step" : "");
+                  study_report_has_steps(s) ? "   at step" : "");
     for (size_t k = 0; k < s->n_keys; k++) {
         width[k] = width_of(r, k);
         (void)fprintf(f, "  %*s", width[k], study_key_short_name(&s->key[k]));
