@@ -125,14 +125,6 @@ static int read_level(const struct game *g, const struct yaml_node *n, size_t pl
     return rc;
 }
 
-static int read_table(struct game *g, size_t player, const struct yaml_node *table,
-                      const double *k, struct arena *arena, struct err *err)
-{
-    double *cell = g->payoff[player] = ARENA_ARRAY(arena, double, g->n_cells);
-
-    return read_level(g, table, 0, k, &cell, err);
-}
-
 /* payoffs: {all: TABLE}, or {agent_0: TABLE, agent_1: TABLE, ...}. */
 static int read_game(struct game *g, const struct yaml_node *payoffs, const double *k,
                      struct arena *arena, struct err *err)
@@ -147,8 +139,9 @@ static int read_game(struct game *g, const struct yaml_node *payoffs, const doub
                          "found %zu tables of %zu agents, expected all, or one of each",
                          payoffs->n, g->n_players);
     for (size_t p = 0; rc == 0 && p < g->n_players; p++) {
-        struct env_agent agent;
+        double *cell = g->payoff[p] = ARENA_ARRAY(arena, double, g->n_cells);
         const struct yaml_node *table = all;
+        struct env_agent agent;
 
         env_agent_set_name(&agent, "agent", p);
         if (all == NULL)
@@ -156,7 +149,7 @@ static int read_game(struct game *g, const struct yaml_node *payoffs, const doub
         if (table == NULL)
             return yaml_fail(payoffs, "env.params.payoffs", err, "%s has no table",
                              agent.name);
-        rc = read_table(g, p, table, k, arena, err);
+        rc = read_level(g, table, 0, k, &cell, err);
     }
     return rc;
 }

@@ -23,7 +23,7 @@ const struct scene_thing *view_find(const struct scene *s, int32_t id, size_t ne
     return NULL;
 }
 
-static int is_agent(enum scene_kind kind)
+int view_is_agent(enum scene_kind kind)
 {
     return kind >= SCENE_SPEAKER && kind <= SCENE_LEADER;
 }
@@ -41,7 +41,7 @@ static void look_at(struct view *v, const struct scene *s)
         const struct scene_thing *t = &s->thing[i];
 
         v->is_present[t->kind] = 1;
-        if (!is_agent(t->kind))
+        if (!view_is_agent(t->kind))
             continue;
         v->agent[t->agent].kind = t->kind;
         v->agent[t->agent].text = t->text;

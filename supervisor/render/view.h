@@ -56,6 +56,7 @@ static inline double view_y(const struct view *v, double y)
     return v->world_y - y * v->scale;
 }
 
+int view_is_agent(enum scene_kind kind);
 /* The thing with that id in a scene, or NULL. near: the index to try first. */
 const struct scene_thing *view_find(const struct scene *s, int32_t id, size_t near);
 /* Whether this thing of the first frame is missing in the last one. */

@@ -99,7 +99,7 @@ static int is_covered(const struct view *v, const struct scene *s,
     for (size_t i = 0; i < s->n_things; i++) {
         const struct scene_thing *a = &s->thing[i];
 
-        if (a->kind >= SCENE_SPEAKER && a->kind <= SCENE_LEADER &&
+        if (view_is_agent(a->kind) &&
             hypot(a->x - t->x, a->y - t->y) < a->size + 1.3 * t->size)
             return 1;
     }
@@ -202,8 +202,7 @@ static void draw_tracks(const struct pen *p, const struct view *v, size_t frame,
         const struct scene_thing *t = &s->thing[i];
         struct track w = {t->id, t->agent, 0, frame, i};
 
-        if (t->kind < SCENE_SPEAKER || t->kind > SCENE_LEADER ||
-            !v->agent[t->agent].is_moving)
+        if (!view_is_agent(t->kind) || !v->agent[t->agent].is_moving)
             continue;
         if (!is_whole && frame > TRAIL_STEPS)
             w.first = frame - TRAIL_STEPS;
@@ -267,8 +266,8 @@ static void draw_words(const struct pen *p, const struct view *v, const struct s
         const struct scene_thing *t = &s->thing[i];
         const double r = t->size * v->scale;
 
-        if (t->kind >= SCENE_SPEAKER && t->kind <= SCENE_LEADER &&
-            s->action[t->agent].text[0] != '\0' && isfinite(t->x) && isfinite(t->y))
+        if (view_is_agent(t->kind) && s->action[t->agent].text[0] != '\0' &&
+            isfinite(t->x) && isfinite(t->y))
             draw_bubble(p, view_x(v, t->x) + 0.7 * r + 6, view_y(v, t->y) - 0.7 * r - 18,
                         v->agent[t->agent].rgb, s->action[t->agent].text);
     }
