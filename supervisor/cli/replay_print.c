@@ -35,10 +35,7 @@ static struct replay_item *add(struct replay_view *v, enum kind kind,
 {
     struct replay_item *x;
 
-    if (v->n == v->cap) {
-        v->cap = 2 * v->cap + 16;
-        v->items = xreallocarray(v->items, v->cap, sizeof(*v->items));
-    }
+    v->items = xgrow(v->items, v->n, &v->cap, sizeof(*v->items));
     x = &v->items[v->n];
     *x = (struct replay_item){.kind = kind, .at = *at, .place = v->n};
     x->at.agent = xstrdup(at->agent);

@@ -30,10 +30,7 @@ struct scene_thing *scene_add(struct scene *s, enum scene_kind kind, double x, d
 {
     struct scene_thing *t;
 
-    if (s->n_things == s->room) {
-        s->room = s->room != 0 ? 2 * s->room : 64;
-        s->thing = xreallocarray(s->thing, s->room, sizeof(*s->thing));
-    }
+    s->thing = xgrow(s->thing, s->n_things, &s->room, sizeof(*s->thing));
     t = &s->thing[s->n_things++];
     *t = (struct scene_thing){
         .kind = kind, .id = -1, .agent = -1, .x = x, .y = y, .size = size};

@@ -167,10 +167,8 @@ void replay_keep(struct replay *r, const struct replay_block *block)
 
 static void replay_add(struct replay *r, const struct replay_exchange *x)
 {
-    if (r->n_requests == r->requests_cap) {
-        r->requests_cap = r->requests_cap == 0 ? 64 : r->requests_cap * 2;
-        r->requests = xreallocarray(r->requests, r->requests_cap, sizeof(*r->requests));
-    }
+    r->requests =
+        xgrow(r->requests, r->n_requests, &r->requests_cap, sizeof(*r->requests));
     if (x->frame_len > r->frames_cap - r->frames_len) {
         r->frames_cap = (r->frames_len + x->frame_len) * 2;
         r->frames = xrealloc(r->frames, r->frames_cap);

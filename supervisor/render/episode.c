@@ -20,10 +20,7 @@ void episode_add(struct episode *e, const struct vec_env *env, size_t copy,
         return;
     }
     e->kept_bytes += bytes;
-    if (e->n_frames == e->room) {
-        e->room = e->room != 0 ? 2 * e->room : 64;
-        e->frame = xreallocarray(e->frame, e->room, sizeof(*e->frame));
-    }
+    e->frame = xgrow(e->frame, e->n_frames, &e->room, sizeof(*e->frame));
     f = &e->frame[e->n_frames++];
     f->scene = *s;
     f->scene.thing = arena_memdup(&e->arena, s->thing, s->n_things * sizeof(*s->thing));

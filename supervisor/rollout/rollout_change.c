@@ -135,10 +135,7 @@ static void add(struct settings *s, const struct config_change *c, const char *p
         free(key);
         return;
     }
-    if (s->n == s->cap) {
-        s->cap = s->cap == 0 ? 16 : s->cap * 2;
-        s->list = xreallocarray(s->list, s->cap, sizeof(*s->list));
-    }
+    s->list = xgrow(s->list, s->n, &s->cap, sizeof(*s->list));
     s->list[s->n++] = (struct setting){agent, key, value};
 }
 

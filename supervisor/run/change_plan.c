@@ -30,10 +30,7 @@ static void insert(struct change_plan *p, const struct planned_change *c)
 
     while (i > 0 && p->list[i - 1].at > c->at)
         i--;
-    if (p->n == p->cap) {
-        p->cap = p->cap == 0 ? 8 : p->cap * 2;
-        p->list = xreallocarray(p->list, p->cap, sizeof(*p->list));
-    }
+    p->list = xgrow(p->list, p->n, &p->cap, sizeof(*p->list));
     memmove(p->list + i + 1, p->list + i, (p->n - i) * sizeof(*p->list));
     p->list[i] = *c;
     p->n++;

@@ -50,10 +50,8 @@ static void begin_episode(struct copy *c, uint64_t row)
         memmove(c->start, c->start + c->from, (c->end - c->from) * sizeof(*c->start));
         c->end -= c->from;
         c->from = 0;
-    } else if (c->end == c->cap) {
-        c->cap = c->cap == 0 ? 8 : 2 * c->cap;
-        c->start = xreallocarray(c->start, c->cap, sizeof(*c->start));
     }
+    c->start = xgrow(c->start, c->end, &c->cap, sizeof(*c->start));
     c->start[c->end++] = row;
 }
 

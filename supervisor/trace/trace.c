@@ -89,11 +89,8 @@ static int has_room(void)
 {
     if (recording.n == TRACE_MAX_SPANS)
         return 0;
-    if (recording.n == recording.cap) {
-        recording.cap = recording.cap == 0 ? 1024 : 2 * recording.cap;
-        recording.spans =
-            xreallocarray(recording.spans, recording.cap, sizeof(*recording.spans));
-    }
+    recording.spans =
+        xgrow(recording.spans, recording.n, &recording.cap, sizeof(*recording.spans));
     return 1;
 }
 

@@ -235,10 +235,7 @@ static void take_run(struct runs *r, const char *study, const char *path)
     (void)snprintf(name, sizeof(name), "%s%s%s", study, *study != '\0' ? "/" : "", last);
     one = find_from(r, name, &r->found);
     if (one == NULL) {
-        if (r->n == r->cap) {
-            r->cap = r->cap == 0 ? 64 : r->cap * 2;
-            r->run = xreallocarray(r->run, r->cap, sizeof(struct run *));
-        }
+        r->run = xgrow(r->run, r->n, &r->cap, sizeof(struct run *));
         one = r->run[r->n++] = xcalloc(1, sizeof(*one));
         one->name = xstrdup(name);
         one->path = xstrdup(path);

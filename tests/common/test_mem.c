@@ -52,6 +52,21 @@ START_TEST(products_and_sums_that_do_not_fit_are_told)
 }
 END_TEST
 
+START_TEST(lists_grow_and_keep_their_entries)
+{
+    size_t *list = NULL, cap = 0;
+
+    for (size_t n = 0; n < 1000; n++) {
+        list = xgrow(list, n, &cap, sizeof(*list));
+        ck_assert_uint_gt(cap, n);
+        list[n] = n;
+    }
+    for (size_t i = 0; i < 1000; i++)
+        ck_assert_uint_eq(list[i], i);
+    free(list);
+}
+END_TEST
+
 START_TEST(limits_are_printed_as_they_are_given)
 {
     static const struct {
@@ -82,6 +97,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, arena_objects_are_aligned_zeroed_and_stay);
     tcase_add_test(tc, aligned_memory_is_aligned);
     tcase_add_test(tc, products_and_sums_that_do_not_fit_are_told);
+    tcase_add_test(tc, lists_grow_and_keep_their_entries);
     tcase_add_test(tc, limits_are_printed_as_they_are_given);
     suite_add_tcase(s, tc);
     return s;
