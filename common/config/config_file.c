@@ -128,9 +128,8 @@ int run_config_merged(const char *path, const char *const *set, size_t n_set,
     struct chain file = {.path = path};
     struct arena tree = ARENA_ZERO;
     struct yaml_node *root;
-    char *text, *merged = NULL;
+    char *text;
     size_t len = 0;
-    FILE *f;
     int rc = read_text(&file, &text, &len, err);
 
     if (rc == 0)
@@ -140,13 +139,8 @@ int run_config_merged(const char *path, const char *const *set, size_t n_set,
         rc = resolve(&file, &root, &tree, err);
     for (size_t i = 0; rc == 0 && i < n_set; i++)
         rc = yaml_tree_set(root, &tree, "--set ", set[i], err);
-    if (rc == 0 && (f = open_memstream(&merged, &len)) != NULL) {
-        yaml_tree_write(root, f);
-        (void)fputc('\n', f);
-        (void)fclose(f);
-        *ret = arena_strndup(arena, merged, len);
-    }
-    free(merged);
+    if (rc == 0)
+        *ret = arena_printf(arena, "%s\n", yaml_tree_text(root, &tree));
     arena_done(&tree);
     return rc;
 }

@@ -5,7 +5,6 @@
 #include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
 #include "common/config/staircase.h"
-#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
 #include <errno.h>
@@ -36,18 +35,7 @@ static const struct yaml_node *steps_of(const struct yaml_node *n)
 static const char *assignment(const char *path, const struct yaml_node *value,
                               struct arena *arena)
 {
-    char *text = NULL;
-    const char *copy;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
-
-    CHECK(f != NULL, "no memory");
-    (void)fprintf(f, "%s=", path);
-    yaml_tree_write(value, f);
-    CHECK(fclose(f) == 0, "no memory");
-    copy = arena_strdup(arena, text);
-    free(text);
-    return copy;
+    return arena_printf(arena, "%s=%s", path, yaml_tree_text(value, arena));
 }
 
 struct taken {

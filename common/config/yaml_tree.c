@@ -1,5 +1,6 @@
 #include "common/config/yaml_tree.h"
 
+#include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
@@ -616,6 +617,21 @@ void yaml_tree_write(const struct yaml_node *n, FILE *f)
     (void)fputc(n->kind == YAML_MAP ? '{' : '[', f);
     write_children(n, f);
     (void)fputc(n->kind == YAML_MAP ? '}' : ']', f);
+}
+
+const char *yaml_tree_text(const struct yaml_node *n, struct arena *arena)
+{
+    char *text = NULL;
+    const char *ret;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    CHECK(f != NULL, "no memory");
+    yaml_tree_write(n, f);
+    CHECK(fclose(f) == 0, "no memory");
+    ret = arena_strndup(arena, text, len);
+    free(text);
+    return ret;
 }
 
 struct assignment {

@@ -81,6 +81,8 @@ int yaml_tree_equal(const struct yaml_node *a, const struct yaml_node *b);
 /* Writes the tree on one line in flow style, {agents: 3, table: [1, 2]}, such that parsing
  * it gives an equal tree. */
 void yaml_tree_write(const struct yaml_node *n, FILE *f);
+/* That line, in the arena. */
+const char *yaml_tree_text(const struct yaml_node *n, struct arena *arena);
 /* Writes a text, in quotes if it would otherwise be parsed as something else. */
 void yaml_text_write(const char *text, FILE *f);
 

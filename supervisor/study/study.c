@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,22 +48,6 @@ static int is_size(const struct yaml_node *n, int64_t *ret)
 
     return n->kind == YAML_SCALAR &&
            schema_read_text(&bytes, n->text, "limits.memory", ret, NULL) == 0 && *ret > 0;
-}
-
-static const char *text_of(const struct yaml_node *n, struct arena *arena)
-{
-    char *text = NULL;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
-    const char *ret = "";
-
-    if (f != NULL) {
-        yaml_tree_write(n, f);
-        if (fclose(f) == 0)
-            ret = arena_strndup(arena, text, len);
-    }
-    free(text);
-    return ret;
 }
 
 static int take_whole(const struct reading *r, const struct yaml_node *map,
@@ -108,7 +91,7 @@ static int take_choices(const struct reading *r, const struct yaml_node *list,
     k->n = list->n;
     k->choice = ARENA_ARRAY(&r->s->arena, const char *, list->n);
     for (size_t i = 0; i < list->n; i++)
-        k->choice[i] = text_of(list->child[i], &r->s->arena);
+        k->choice[i] = yaml_tree_text(list->child[i], &r->s->arena);
     return 0;
 }
 

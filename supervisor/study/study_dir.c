@@ -2,7 +2,6 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/config/yaml_tree.h"
-#include "common/err/check.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
@@ -90,9 +89,6 @@ static int write_study(const char *dir, const struct study *s, struct err *err)
     struct arena arena = ARENA_ZERO;
     struct wbuf text = {0};
     struct yaml_node *root = NULL;
-    char *out = NULL;
-    size_t len = 0;
-    FILE *f;
     int rc = wbuf_read_file(&text, s->file, YAML_MAX_BYTES, err);
 
     if (rc == 0)
@@ -101,14 +97,10 @@ static int write_study(const char *dir, const struct study *s, struct err *err)
     if (rc == 0)
         rc = yaml_tree_set(root, &arena, "", "base=base.yaml", err);
     if (rc == 0) {
-        f = open_memstream(&out, &len);
-        CHECK(f != NULL, "no memory");
-        yaml_tree_write(root, f);
-        (void)fputc('\n', f);
-        CHECK(fclose(f) == 0, "no memory");
-        rc = write_text(dir, "study.yaml", out, len, err);
+        const char *out = arena_printf(&arena, "%s\n", yaml_tree_text(root, &arena));
+
+        rc = write_text(dir, "study.yaml", out, strlen(out), err);
     }
-    free(out);
     wbuf_done(&text);
     arena_done(&arena);
     return rc;

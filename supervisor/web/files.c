@@ -40,33 +40,18 @@ static int is_live(const struct config_list *list, const char *key, const char *
     return rc == 0;
 }
 
-static char *text_of(const struct yaml_node *n)
-{
-    char *text = NULL;
-    size_t len;
-    FILE *f;
-
-    if (n->kind == YAML_SCALAR)
-        return xstrdup(n->text);
-    f = open_memstream(&text, &len);
-    if (f == NULL)
-        return xstrdup("");
-    yaml_tree_write(n, f);
-    (void)fclose(f);
-    return text;
-}
-
 static void put_key(const struct config_list *list, const struct yaml_node *n,
                     const char *path)
 {
-    char *value = text_of(n);
+    struct arena arena = ARENA_ZERO;
+    const char *value = n->kind == YAML_SCALAR ? n->text : yaml_tree_text(n, &arena);
 
     json_array(list->j);
     json_str(list->j, path);
     json_str(list->j, value);
     json_bool(list->j, is_live(list, path, value));
     json_close(list->j);
-    free(value);
+    arena_done(&arena);
 }
 
 static void put_keys(const struct config_list *list, const struct yaml_node *map,
