@@ -429,9 +429,9 @@ int algorithm_learns(const struct algorithm_info *a)
     return !a->fixed && !a->without_env;
 }
 
-int algorithm_brings_graph(const struct algorithm_info *a)
+int algorithm_brings_graph(const struct agent_config *a)
 {
-    return algorithm_accepts(a, "from");
+    return algorithm_accepts(algorithm_find(a->algorithm), "from");
 }
 
 /* iql learns from single rows, unless a setting needs sequences. */

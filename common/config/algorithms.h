@@ -50,8 +50,9 @@ int algorithm_plays_in(const struct algorithm_info *a, const char *env);
 int algorithm_accepts(const struct algorithm_info *a, const char *setting);
 /* Whether it learns from the experience log. */
 int algorithm_learns(const struct algorithm_info *a);
-/* Whether it takes its graph from the file that settings.from names. */
-int algorithm_brings_graph(const struct algorithm_info *a);
+/* Whether the agent gets its graph from a checkpoint, which settings.from names: it is frozen,
+ * or hosts a graph. */
+int algorithm_brings_graph(const struct agent_config *a);
 
 /* The rows that an agent learns from, as it declares in its answer to `configure`. */
 enum rows_kind algorithm_rows(const struct agent_config *a);

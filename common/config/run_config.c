@@ -430,7 +430,7 @@ static int check_sizes(const struct loader *l, const struct yaml_node *section,
     char path[AGENT_NAME_MAX + 16];
 
     (void)snprintf(path, sizeof(path), "agents.%s", a->name);
-    if (without_env(l->c) && !algorithm_brings_graph(algorithm_find(a->algorithm)) &&
+    if (without_env(l->c) && !algorithm_brings_graph(a) &&
         (a->observation == 0 || a->action == 0))
         return yaml_fail(at, path, l->err,
                          "without an environment (env.id: none) expected {observation: "
@@ -509,7 +509,7 @@ static int check_source(const struct loader *l, const struct yaml_node *section,
     char path[AGENT_NAME_MAX + 32];
 
     (void)snprintf(path, sizeof(path), "agents.%s.settings", a->name);
-    if (!algorithm_brings_graph(algorithm_find(a->algorithm)))
+    if (!algorithm_brings_graph(a))
         return 0;
     if (a->settings.from == NULL)
         return yaml_fail(at, path, l->err,

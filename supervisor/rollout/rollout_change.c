@@ -140,18 +140,13 @@ static void add(struct settings *s, const struct config_change *c, const char *p
 }
 
 /* An imported graph may have its teacher's settings, which nobody reads. */
-static int brings_graph(const struct rollout *r, size_t agent)
-{
-    return algorithm_brings_graph(algorithm_find(r->config->agents[agent].algorithm));
-}
-
 static void collect(void *ctx, const struct config_change *c)
 {
     struct settings *s = ctx;
     struct ramp v;
 
     if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents ||
-        brings_graph(s->r, c->agent))
+        algorithm_brings_graph(&s->r->config->agents[c->agent]))
         return;
     add(s, c, "", c->number);
     if (c->field->type != FIELD_SCHEDULE || c->is == NULL)

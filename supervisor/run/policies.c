@@ -30,12 +30,6 @@ struct policies {
     struct kept *kept; /* [n]; agents without a metagraph build their own */
 };
 
-/* Whether the agent gets its graph from a checkpoint: it is frozen, or hosts a graph. */
-static int brings_graph(const struct agent_config *a)
-{
-    return algorithm_brings_graph(algorithm_find(a->algorithm));
-}
-
 static struct policies *new_policies(const struct run_config *c)
 {
     struct policies *p = xcalloc(1, sizeof(*p));
@@ -270,7 +264,7 @@ int policies_find(struct policies **ret, const struct run_config *c, const char 
         char path[AGENT_NAME_MAX + 32];
         struct err why = {0};
 
-        if (!brings_graph(a) || find(&p->kept[i], a, &q, &why) == 0)
+        if (!algorithm_brings_graph(a) || find(&p->kept[i], a, &q, &why) == 0)
             continue;
         policies_free(p);
         (void)snprintf(path, sizeof(path), "agents.%s.settings.from", a->name);
@@ -327,7 +321,7 @@ int policies_load(struct policies **ret, const struct run_config *c, const char 
     for (size_t i = 0; i < c->n_agents && rc == 0; i++) {
         char *file;
 
-        if (!brings_graph(&c->agents[i]))
+        if (!algorithm_brings_graph(&c->agents[i]))
             continue;
         file = xasprintf("%s/policies/%s.meta", path, c->agents[i].name);
         rc = read_metagraph(&p->kept[i], file, err);

@@ -117,12 +117,6 @@ static int is_like_last(const struct tried *x)
                                 &x->config->agents[x->agent - 1]);
 }
 
-/* A frozen agent, or one that hosts a graph, needs a file, which is looked up later. */
-static int is_frozen(const struct agent_config *a)
-{
-    return algorithm_brings_graph(algorithm_find(a->algorithm));
-}
-
 /* The process is named "trial", because it is none of the run's. Its death or a malformed
  * answer is not the configuration's fault, and the run handles both. A lack of memory is
  * an error, because it would happen again. */
@@ -168,7 +162,8 @@ static int try_each(struct tried *x, size_t *ret_agent, struct err *err)
         struct description *d = &x->descriptions[x->agent];
 
         *ret_agent = x->agent;
-        if (is_frozen(&x->config->agents[x->agent])) {
+        if (algorithm_brings_graph(&x->config->agents[x->agent])) {
+            /* its file is looked up later */
             d->proposes = 1;
         } else if (is_like_last(x)) {
             *d = d[-1];
@@ -319,7 +314,7 @@ static int try_policies(struct tried *x, const struct policies *policies, int fd
 static int has_frozen(const struct run_config *c)
 {
     for (size_t i = 0; i < c->n_agents; i++)
-        if (is_frozen(&c->agents[i]))
+        if (algorithm_brings_graph(&c->agents[i]))
             return 1;
     return 0;
 }
