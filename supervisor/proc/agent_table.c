@@ -68,9 +68,8 @@ static void host_on_due(struct agent_host *h)
     struct agent_table *t = (struct agent_table *)h;
     const uint64_t now_ns = uv_hrtime();
     uint64_t due_ns = UINT64_MAX, wait_ms;
-    size_t i;
 
-    for (i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n; i++)
         if (agent_due_ns(&t->agents[i]) < due_ns)
             due_ns = agent_due_ns(&t->agents[i]);
     if (t->phase != TABLE_RUNNING || due_ns == UINT64_MAX)
@@ -83,9 +82,8 @@ static void host_on_due(struct agent_host *h)
 static void on_due_timer(uv_timer_t *timer)
 {
     struct agent_table *t = timer->data;
-    size_t i;
 
-    for (i = 0; i < t->n && t->phase == TABLE_RUNNING; i++)
+    for (size_t i = 0; i < t->n && t->phase == TABLE_RUNNING; i++)
         agent_run_timers(&t->agents[i], uv_hrtime());
     host_on_due(&t->host);
 }
@@ -96,9 +94,8 @@ static void on_due_timer(uv_timer_t *timer)
 static uint64_t watch_interval_ms(const struct agent_table *t)
 {
     uint64_t ms = WATCH_MAX_MS;
-    size_t i;
 
-    for (i = 0; i < t->n; i++) {
+    for (size_t i = 0; i < t->n; i++) {
         const double own_ms = t->agents[i].limits.respond_within_s * 1000 / 8;
 
         if (own_ms > 0 && own_ms < (double)ms)
@@ -114,10 +111,9 @@ static void on_watch_timer(uv_timer_t *timer)
     const uint64_t interval_ms = watch_interval_ms(t), now_ns = uv_hrtime();
     const uint64_t late_ns = now_ns - t->watched_at_ns;
     const int stood_still = late_ns > 2 * interval_ms * 1000000;
-    size_t i;
 
     t->watched_at_ns = now_ns;
-    for (i = 0; i < t->n && t->phase == TABLE_RUNNING; i++) {
+    for (size_t i = 0; i < t->n && t->phase == TABLE_RUNNING; i++) {
         if (stood_still)
             agent_extend_deadline(&t->agents[i], late_ns);
         else
@@ -139,11 +135,10 @@ static void host_on_event(struct agent_host *h, const struct agent_event *e)
 static void host_on_ready(struct agent *a)
 {
     struct agent_table *t = table_of(a);
-    size_t i;
 
     if (t->phase != TABLE_RUNNING || t->is_ready)
         return;
-    for (i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n; i++)
         if (t->agents[i].description_data == NULL)
             return;
     t->is_ready = 1;
@@ -248,12 +243,10 @@ int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
 
 void agent_table_free(struct agent_table *t)
 {
-    size_t i;
-
     if (t == NULL)
         return;
     CHECK(t->phase == TABLE_NEW || t->phase == TABLE_STOPPED);
-    for (i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n; i++)
         agent_done(&t->agents[i]);
     local_site_free(t->local);
     free(t->agents);
@@ -290,8 +283,6 @@ void agent_table_limit_replay(struct agent_table *t, size_t agent, size_t max_re
 
 int agent_table_start(struct agent_table *t, struct err *err)
 {
-    size_t i;
-
     if (t->phase != TABLE_NEW)
         return err_set(err, ERR_STATE, "the agents were started already");
     t->phase = TABLE_RUNNING;
@@ -305,16 +296,14 @@ int agent_table_start(struct agent_table *t, struct err *err)
     table_open_timer(t, &t->watch_timer);
     t->watched_at_ns = uv_hrtime();
     (void)uv_timer_start(&t->watch_timer, on_watch_timer, watch_interval_ms(t), 0);
-    for (i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n; i++)
         agent_begin(&t->agents[i]);
     return 0;
 }
 
 static void feed_all(struct agent_table *t, enum proc_event event)
 {
-    size_t i;
-
-    for (i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n; i++)
         agent_feed(&t->agents[i], event);
 }
 
@@ -479,9 +468,7 @@ int agent_table_signal(struct agent_table *t, size_t agent, int signum)
 
 void agent_table_end(struct agent_table *t)
 {
-    size_t i;
-
-    for (i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n; i++)
         t->agents[i].link->ops->kill(t->agents[i].link);
     if (t->local != NULL)
         local_site_end();

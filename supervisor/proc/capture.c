@@ -62,11 +62,10 @@ static void capture_log(struct capture *c, const char *text, size_t len)
 void capture_append(struct capture *c, const char *text, size_t len)
 {
     size_t skip = len > sizeof(c->tail) ? len - sizeof(c->tail) : 0;
-    size_t i;
 
     capture_log(c, text, len);
     c->seen_bytes += skip;
-    for (i = skip; i < len; i++)
+    for (size_t i = skip; i < len; i++)
         c->tail[c->seen_bytes++ % sizeof(c->tail)] = text[i];
 }
 

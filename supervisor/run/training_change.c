@@ -61,10 +61,9 @@ static void collect_pending(void *ctx, const struct config_change *c)
 static int add_pending(void *ctx, const struct planned_change *c)
 {
     struct pending_list *p = ctx;
-    size_t i;
 
     training_pending_add(p, &c->set, c->at, NULL);
-    for (i = p->n - 1; i > 0 && p->list[i - 1].at > p->list[i].at; i--) {
+    for (size_t i = p->n - 1; i > 0 && p->list[i - 1].at > p->list[i].at; i--) {
         const struct run_pending later = p->list[i - 1];
 
         p->list[i - 1] = p->list[i];
