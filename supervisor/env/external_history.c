@@ -72,11 +72,6 @@ void external_episode_done(struct external_episode *e)
  * reset, also of a pending request that is packed again.
  */
 
-static struct external_process *process_at(struct external_world *w, size_t i)
-{
-    return &w->processes[i];
-}
-
 static void lose(struct external_world *w, struct external_process *p, size_t copy,
                  size_t step)
 {
@@ -143,7 +138,7 @@ static void report_losses(struct external_world *w, struct external_process *p)
 static int pack(void *ctx, size_t process, size_t i, uint32_t id, struct msg_out *o)
 {
     struct external_world *w = ctx;
-    struct external_process *p = process_at(w, process);
+    struct external_process *p = &w->processes[process];
 
     if (i == 0 && begin_revival(w, p, id, o))
         return 1;
@@ -181,7 +176,7 @@ static int check(void *ctx, size_t process, size_t i, const struct msg *response
                  struct err *err)
 {
     struct external_world *w = ctx;
-    struct external_process *p = process_at(w, process);
+    struct external_process *p = &w->processes[process];
     const enum external_kind kind = i == 0 ? EXTERNAL_RESET : EXTERNAL_STEP;
     struct external_answer x;
     int rc = external_parse_answer(w, p, &p->replayed, kind, &response->body, &x, err);
@@ -198,7 +193,7 @@ static int check(void *ctx, size_t process, size_t i, const struct msg *response
 static int repack(void *ctx, size_t process, uint32_t id, struct msg_out *o)
 {
     struct external_world *w = ctx;
-    struct external_process *p = process_at(w, process);
+    struct external_process *p = &w->processes[process];
     size_t n = 0;
 
     for (size_t i = 0; i < p->asked.n; i++) {

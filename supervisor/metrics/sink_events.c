@@ -1,12 +1,12 @@
-/* TFRecord framing and the Event, Summary and Value messages are encoded by hand: four
- * fields of three messages do not justify a protobuf library here. */
-#include "common/io/beneath.h"
-#include "common/io/write_all.h"
+/* Event files: TFRecords of the Event, Summary and Value messages. */
 #include "supervisor/metrics/sinks.h"
 
+#include "common/ckpt/protowire.h"
+#include "common/io/beneath.h"
+#include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
+#include "common/numerics/elementary.h"
 #include "common/wire/crc32c.h"
-#include "common/wire/cursor.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,6 @@
 
 #define FILE_PREFIX "events.out.tfevents."
 
-enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 enum {
     EVENT_WALL_TIME = 1,
     EVENT_STEP = 2,
@@ -35,37 +34,13 @@ struct event_sink {
     char *path;
     int fd;
     int has_graph;
-    struct wbuf event, summary, value, record; /* reused */
+    struct wbuf event, record; /* reused */
 };
 
-static void put_tag(struct wbuf *b, int field, enum wire_type type)
+static void begin_event(struct event_sink *s, double wall_time)
 {
-    wbuf_varint(b, (uint64_t)field << 3 | (uint64_t)type);
-}
-
-static void put_bytes(struct wbuf *b, int field, const void *data, size_t len)
-{
-    put_tag(b, field, WIRE_BYTES);
-    wbuf_varint(b, len);
-    wbuf_bytes(b, data, len);
-}
-
-static void put_double(struct wbuf *b, int field, double v)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &v, sizeof(bits));
-    put_tag(b, field, WIRE_FIXED64);
-    wbuf_u64(b, bits);
-}
-
-static void put_float(struct wbuf *b, int field, float v)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &v, sizeof(bits));
-    put_tag(b, field, WIRE_FIXED32);
-    wbuf_u32(b, bits);
+    wbuf_clear(&s->event);
+    pw_put_fixed64(&s->event, EVENT_WALL_TIME, bits_of_f64(wall_time));
 }
 
 /* length, its masked CRC, the event, its masked CRC */
@@ -82,7 +57,6 @@ static int write_record(struct event_sink *s, struct err *err)
 int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,
                     const char *host, struct err *err)
 {
-    static const char version[] = "brain.Event:2";
     struct event_sink *s = xcalloc(1, sizeof(*s));
     int rc;
 
@@ -93,8 +67,8 @@ int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,
         event_sink_close(s);
         return rc;
     }
-    put_double(&s->event, EVENT_WALL_TIME, wall_time);
-    put_bytes(&s->event, EVENT_FILE_VERSION, version, strlen(version));
+    begin_event(s, wall_time);
+    pw_put_text(&s->event, EVENT_FILE_VERSION, "brain.Event:2");
     rc = write_record(s, err);
     if (rc < 0) {
         event_sink_close(s);
@@ -109,9 +83,8 @@ int event_sink_write_graph(struct event_sink *s, const void *graph_def, size_t l
 {
     int rc;
 
-    wbuf_clear(&s->event);
-    put_double(&s->event, EVENT_WALL_TIME, wall_time);
-    put_bytes(&s->event, EVENT_GRAPH_DEF, graph_def, len);
+    begin_event(s, wall_time);
+    pw_put_bytes(&s->event, EVENT_GRAPH_DEF, graph_def, len);
     s->has_graph = 1;
     rc = write_record(s, err);
     wbuf_done(&s->event); /* later events are much shorter: free the buffer */
@@ -127,20 +100,22 @@ int event_sink_has_graph(const struct event_sink *s)
 int event_sink_write(struct event_sink *s, const struct metrics_row *row,
                      double wall_time, struct err *err)
 {
-    wbuf_clear(&s->summary);
+    size_t summary;
+
+    begin_event(s, wall_time);
+    pw_put_varint(&s->event, EVENT_STEP, row->env_steps);
+    summary = pw_begin(&s->event, EVENT_SUMMARY);
     for (size_t i = 0; i < row->n; i++) {
+        size_t value;
+
         if (isnan(row->values[i]))
             continue;
-        wbuf_clear(&s->value);
-        put_bytes(&s->value, VALUE_TAG, row->names[i], strlen(row->names[i]));
-        put_float(&s->value, VALUE_SIMPLE_VALUE, (float)row->values[i]);
-        put_bytes(&s->summary, SUMMARY_VALUE, s->value.data, s->value.len);
+        value = pw_begin(&s->event, SUMMARY_VALUE);
+        pw_put_text(&s->event, VALUE_TAG, row->names[i]);
+        pw_put_float(&s->event, VALUE_SIMPLE_VALUE, (float)row->values[i]);
+        pw_end(&s->event, value);
     }
-    wbuf_clear(&s->event);
-    put_double(&s->event, EVENT_WALL_TIME, wall_time);
-    put_tag(&s->event, EVENT_STEP, WIRE_VARINT);
-    wbuf_varint(&s->event, row->env_steps);
-    put_bytes(&s->event, EVENT_SUMMARY, s->summary.data, s->summary.len);
+    pw_end(&s->event, summary);
     return write_record(s, err);
 }
 
@@ -151,29 +126,16 @@ int event_sink_write(struct event_sink *s, const struct metrics_row *row,
 static int read_event(const uint8_t *data, size_t len, uint64_t *ret_step, int *ret_graph)
 {
     struct cursor c = cursor_of(data, len);
+    struct pw_field f;
 
     *ret_step = 0;
     *ret_graph = 0;
-    while (cursor_left(&c) > 0) {
-        uint64_t tag = cursor_varint64(&c);
-
-        switch (tag & 7) {
-        case WIRE_VARINT:
-            if (tag >> 3 == EVENT_STEP)
-                *ret_step = cursor_varint64(&c);
-            else
-                (void)cursor_varint64(&c);
-            break;
-        case WIRE_FIXED64:
-            (void)cursor_u64(&c);
-            break;
-        case WIRE_BYTES:
-            *ret_graph |= tag >> 3 == EVENT_GRAPH_DEF;
-            (void)cursor_bytes(&c, (size_t)cursor_varint64(&c));
-            break;
-        default:
+    while (pw_next(&c, &f)) {
+        if (f.type == PW_FIXED32)
             return 0;
-        }
+        if (f.type == PW_VARINT && f.number == EVENT_STEP)
+            *ret_step = f.value;
+        *ret_graph |= f.type == PW_LEN && f.number == EVENT_GRAPH_DEF;
     }
     return !c.failed;
 }
@@ -292,8 +254,6 @@ void event_sink_close(struct event_sink *s)
     if (s->fd >= 0)
         (void)close(s->fd);
     wbuf_done(&s->event);
-    wbuf_done(&s->summary);
-    wbuf_done(&s->value);
     wbuf_done(&s->record);
     free(s->path);
     free(s);

@@ -154,10 +154,10 @@ int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, si
  * schedule. */
 static void resume_midway(struct rollout *r, struct schedule_due *left)
 {
-    const struct schedule *s = &r->schedule;
+    const struct schedule_now now = {
+        .before = r->env_steps, .steps = r->env_steps, .episodes = r->episodes};
 
-    left->end = (s->env_steps > 0 && r->env_steps >= s->env_steps) ||
-                (s->episodes > 0 && r->episodes >= s->episodes);
+    left->end = schedule_due(&r->schedule, &now).end;
     rollout_fsm_resume_midway(&r->fsm, left);
 }
 
