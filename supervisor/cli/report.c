@@ -64,13 +64,10 @@ static int take_series(struct series *s, const struct progress *p, const char *p
 
 static int read_series(struct series *s, const char *path, char **metric, struct err *err)
 {
+    char *file = xasprintf("%s/metrics/progress.csv", path);
     struct progress *p;
-    char *file;
-    int rc;
+    int rc = progress_read(&p, file, err);
 
-    if (asprintf(&file, "%s/metrics/progress.csv", path) < 0)
-        return err_set(err, ERR_NOMEM, "no memory");
-    rc = progress_read(&p, file, err);
     free(file);
     if (rc < 0)
         return rc;

@@ -1,12 +1,11 @@
 /* Prints a report as text, CSV, JSON and SVG. */
-#include "common/mem/xmalloc.h"
 #include "supervisor/cli/glyphs.h"
+#include "supervisor/cli/lineage_report.h"
 #include "supervisor/cli/report.h"
 #include "supervisor/cli/svg_plot.h"
 #include "supervisor/metrics/json.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SPARKS = 24 };
@@ -84,15 +83,6 @@ void report_print_text(const struct report *r, FILE *f)
 
 /* ---- CSV ---- */
 
-static void put_cell(FILE *f, double x)
-{
-    char number[JSON_NUMBER_MAX];
-
-    (void)fputc(',', f);
-    if (!isnan(x))
-        (void)fputs(json_format_f64(x, number), f);
-}
-
 void report_print_csv(const struct report *r, FILE *f)
 {
     (void)fputs("runs,metric,n,env_steps,mean,std,low,high,iqm\n", f);
@@ -103,12 +93,12 @@ void report_print_csv(const struct report *r, FILE *f)
             const struct seed_stats *s = &g->point[k].over;
 
             (void)fprintf(f, "%s,%s,%zu", g->name, r->metric, g->n_runs);
-            put_cell(f, g->point[k].steps);
-            put_cell(f, s->mean);
-            put_cell(f, s->std);
-            put_cell(f, s->low);
-            put_cell(f, s->high);
-            put_cell(f, s->iqm);
+            report_csv_number(g->point[k].steps, f);
+            report_csv_number(s->mean, f);
+            report_csv_number(s->std, f);
+            report_csv_number(s->low, f);
+            report_csv_number(s->high, f);
+            report_csv_number(s->iqm, f);
             (void)fputc('\n', f);
         }
     }
