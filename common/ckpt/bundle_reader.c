@@ -128,7 +128,7 @@ struct record *bundle_add_record(struct records *to, struct arena *a, const void
     struct record *record;
     uint8_t *copy = arena_alloc(a, key_len + 1);
 
-    to->at = xgrow(to->at, to->n, &to->cap, sizeof(*to->at));
+    ARRAY_GROW(to->at, to->n, to->cap);
     memcpy(copy, key, key_len);
     record = &to->at[to->n++];
     *record = (struct record){.key = copy, .key_len = key_len};

@@ -118,7 +118,7 @@ int agent_config_is_same(const struct agent_config *a, const struct agent_config
 
 void config_settings_add(struct config_settings *s, struct config_setting one)
 {
-    s->list = xgrow(s->list, s->n, &s->cap, sizeof(*s->list));
+    ARRAY_GROW(s->list, s->n, s->cap);
     s->list[s->n++] = one;
 }
 

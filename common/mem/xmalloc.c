@@ -39,14 +39,6 @@ void *xreallocarray(void *p, size_t n, size_t size)
     return xrealloc(p, bytes);
 }
 
-void *xgrow(void *p, size_t n, size_t *cap, size_t size)
-{
-    if (n < *cap)
-        return p;
-    *cap = *cap > 0 ? 2 * *cap : 8;
-    return xreallocarray(p, *cap, size);
-}
-
 char *xstrndup(const char *s, size_t n)
 {
     size_t len = strnlen(s, n);

@@ -14,9 +14,6 @@ void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *p, size_t size) __attribute__((returns_nonnull));
 void *xreallocarray(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
-/* A list that has room for an entry after its n: p itself, or a longer one in its place.
- * *cap: the entries that it has room for, with p NULL 0. */
-void *xgrow(void *p, size_t n, size_t *cap, size_t size) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
 char *xasprintf(const char *fmt, ...)

@@ -84,7 +84,7 @@ static struct row *row_of(struct table *t, const char *key)
     for (size_t i = 0; i < t->n; i++)
         if (strcmp(t->row[i].key, key) == 0)
             return &t->row[i];
-    t->row = xgrow(t->row, t->n, &t->room, sizeof(*t->row));
+    ARRAY_GROW(t->row, t->n, t->room);
     row = &t->row[t->n++];
     *row = (struct row){.key = xstrdup(key), .value = xcalloc(t->n_runs, sizeof(char *))};
     return row;

@@ -35,7 +35,7 @@ static struct replay_item *add(struct replay_view *v, enum kind kind,
 {
     struct replay_item *x;
 
-    v->items = xgrow(v->items, v->n, &v->cap, sizeof(*v->items));
+    ARRAY_GROW(v->items, v->n, v->cap);
     x = &v->items[v->n];
     *x = (struct replay_item){.kind = kind, .at = *at, .place = v->n};
     x->at.agent = xstrdup(at->agent);

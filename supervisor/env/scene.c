@@ -30,7 +30,7 @@ struct scene_thing *scene_add(struct scene *s, enum scene_kind kind, double x, d
 {
     struct scene_thing *t;
 
-    s->thing = xgrow(s->thing, s->n_things, &s->room, sizeof(*s->thing));
+    ARRAY_GROW(s->thing, s->n_things, s->room);
     t = &s->thing[s->n_things++];
     *t = (struct scene_thing){
         .kind = kind, .id = -1, .agent = -1, .x = x, .y = y, .size = size};

@@ -57,8 +57,11 @@ static int read_row(struct progress *p, const char *path, size_t line_number, ch
     size_t n = 0;
     double *row;
 
-    p->values =
-        xgrow(p->values, p->n_rows, &p->cap_rows, p->n_columns * sizeof(*p->values));
+    if (p->n_rows == p->cap_rows) {
+        p->cap_rows = p->cap_rows == 0 ? 64 : p->cap_rows * 2;
+        p->values =
+            xreallocarray(p->values, p->cap_rows, p->n_columns * sizeof(*p->values));
+    }
     row = p->values + p->n_rows * p->n_columns;
     for (char *next = line, *word; (word = strsep(&next, ",")) != NULL; n++) {
         if (n == p->n_columns || !read_value(word, &row[n]))

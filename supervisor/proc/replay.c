@@ -167,8 +167,7 @@ void replay_keep(struct replay *r, const struct replay_block *block)
 
 static void replay_add(struct replay *r, const struct replay_exchange *x)
 {
-    r->requests =
-        xgrow(r->requests, r->n_requests, &r->requests_cap, sizeof(*r->requests));
+    ARRAY_GROW(r->requests, r->n_requests, r->requests_cap);
     if (x->frame_len > r->frames_cap - r->frames_len) {
         r->frames_cap = (r->frames_len + x->frame_len) * 2;
         r->frames = xrealloc(r->frames, r->frames_cap);

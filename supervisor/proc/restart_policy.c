@@ -151,7 +151,7 @@ static void tally(struct restart_history *m, uint64_t within_ns, uint64_t now_ns
     m->n_deaths -= old;
     if (old > 0 && m->n_deaths > 0)
         memmove(m->deaths_ns, m->deaths_ns + old, m->n_deaths * sizeof(*m->deaths_ns));
-    m->deaths_ns = xgrow(m->deaths_ns, m->n_deaths, &m->cap, sizeof(*m->deaths_ns));
+    ARRAY_GROW(m->deaths_ns, m->n_deaths, m->cap);
     m->deaths_ns[m->n_deaths++] = now_ns;
 }
 

@@ -20,7 +20,7 @@ void episode_add(struct episode *e, const struct vec_env *env, size_t copy,
         return;
     }
     e->kept_bytes += bytes;
-    e->frame = xgrow(e->frame, e->n_frames, &e->room, sizeof(*e->frame));
+    ARRAY_GROW(e->frame, e->n_frames, e->room);
     f = &e->frame[e->n_frames++];
     f->scene = *s;
     f->scene.thing = arena_memdup(&e->arena, s->thing, s->n_things * sizeof(*s->thing));

@@ -135,7 +135,7 @@ static void add(struct settings *s, const struct config_change *c, const char *p
         free(key);
         return;
     }
-    s->list = xgrow(s->list, s->n, &s->cap, sizeof(*s->list));
+    ARRAY_GROW(s->list, s->n, s->cap);
     s->list[s->n++] = (struct setting){agent, key, value};
 }
 

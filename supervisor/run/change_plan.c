@@ -30,7 +30,7 @@ static void insert(struct change_plan *p, const struct planned_change *c)
 
     while (i > 0 && p->list[i - 1].at > c->at)
         i--;
-    p->list = xgrow(p->list, p->n, &p->cap, sizeof(*p->list));
+    ARRAY_GROW(p->list, p->n, p->cap);
     memmove(p->list + i + 1, p->list + i, (p->n - i) * sizeof(*p->list));
     p->list[i] = *c;
     p->n++;

@@ -38,7 +38,7 @@ static struct run_agent_status *agent_of(struct run_record *r, const char *name)
     }
     if (r->n_agents == RUN_RECORD_AGENTS_MAX)
         return NULL;
-    r->agents = xgrow(r->agents, r->n_agents, &r->cap_agents, sizeof(*r->agents));
+    ARRAY_GROW(r->agents, r->n_agents, r->cap_agents);
     r->last_agent = r->n_agents++;
     r->agents[r->last_agent] = (struct run_agent_status){
         .name = arena_strdup(&r->arena, name),

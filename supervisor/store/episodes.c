@@ -51,7 +51,7 @@ static void begin_episode(struct copy *c, uint64_t row)
         c->end -= c->from;
         c->from = 0;
     }
-    c->start = xgrow(c->start, c->end, &c->cap, sizeof(*c->start));
+    ARRAY_GROW(c->start, c->end, c->cap);
     c->start[c->end++] = row;
 }
 

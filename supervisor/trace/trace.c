@@ -89,8 +89,7 @@ static int has_room(void)
 {
     if (recording.n == TRACE_MAX_SPANS)
         return 0;
-    recording.spans =
-        xgrow(recording.spans, recording.n, &recording.cap, sizeof(*recording.spans));
+    ARRAY_GROW(recording.spans, recording.n, recording.cap);
     return 1;
 }
 

@@ -235,7 +235,7 @@ static void take_run(struct runs *r, const char *study, const char *path)
     (void)snprintf(name, sizeof(name), "%s%s%s", study, *study != '\0' ? "/" : "", last);
     one = find_from(r, name, &r->found);
     if (one == NULL) {
-        r->run = xgrow(r->run, r->n, &r->cap, sizeof(struct run *));
+        ARRAY_GROW(r->run, r->n, r->cap);
         one = r->run[r->n++] = xcalloc(1, sizeof(*one));
         one->name = xstrdup(name);
         one->path = xstrdup(path);

@@ -57,7 +57,7 @@ START_TEST(lists_grow_and_keep_their_entries)
     size_t *list = NULL, cap = 0;
 
     for (size_t n = 0; n < 1000; n++) {
-        list = xgrow(list, n, &cap, sizeof(*list));
+        ARRAY_GROW(list, n, cap);
         ck_assert_uint_gt(cap, n);
         list[n] = n;
     }
