@@ -274,24 +274,20 @@ static int parse_symmetry(struct service *s, const msgpack_object *body,
 
 /* ---- graph, session, first values ---- */
 
-/* Maps the shared block, which outlives this process. Without one (an agent on another
- * machine) the session allocates its own. */
-static int map_block(struct service *s, struct err *err)
+int service_map(int fd, const char *what, void **ret, size_t *ret_bytes, struct err *err)
 {
     struct stat st;
     void *p;
 
-    if (fstat(AGENT_FD_BLOCK, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
         return 0;
     p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-             AGENT_FD_BLOCK, 0);
+             fd, 0);
     if (p == MAP_FAILED)
-        return errno == ENOMEM
-                   ? room_fail((uint64_t)st.st_size,
-                               "what an agent reserves for its variables", err)
-                   : err_errno(err, "mapping the variables' block");
-    s->block = p;
-    s->block_capacity = (size_t)st.st_size;
+        return errno == ENOMEM ? room_fail((uint64_t)st.st_size, what, err)
+                               : err_errno(err, "mapping %s", what);
+    *ret = p;
+    *ret_bytes = (size_t)st.st_size;
     return 0;
 }
 
@@ -299,7 +295,9 @@ int service_open_session(struct service *s, int restored, struct err *err)
 {
     struct session_options options = {.block_holds_state = restored,
                                       .numerics = s->numerics};
-    int rc = map_block(s, err);
+    /* without a block (an agent on another machine) the session allocates its own */
+    int rc = service_map(AGENT_FD_BLOCK, "what an agent reserves for its variables",
+                         &s->block, &s->block_capacity, err);
 
     if (rc < 0)
         return rc;

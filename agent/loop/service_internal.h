@@ -89,6 +89,9 @@ void service_unconfigure(struct service *s);
 /* Opens the session, on the mapped block or on one of its own. The graph must be
  * complete. */
 int service_open_session(struct service *s, int restored, struct err *err);
+/* Maps the memory of a descriptor that the supervisor has passed; it outlives this process.
+ * *ret stays as it is if there is none. what: for errors. */
+int service_map(int fd, const char *what, void **ret, size_t *ret_bytes, struct err *err);
 /* Packs the table of variables as an array. */
 void service_pack_variables(struct service *s, struct msg_out *out);
 int handle_import(struct service *s, const struct msg *m, struct msg_out *out,

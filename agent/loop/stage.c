@@ -1,13 +1,8 @@
 #include "agent/loop/service_internal.h"
 
-#include "common/mem/room.h"
-
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 /* The stage `propose` of an agent whose algorithm declares none. Critics of other agents
  * may need it, also those of a group of learners that this agent does not belong to. */
@@ -79,23 +74,15 @@ static int open_store(struct service *s, struct err *err)
  * maps it. */
 static int open_shared(struct service *s, struct err *err)
 {
-    struct stat st;
-    void *p;
+    int rc;
 
     if (s->share == NULL || s->shared != NULL)
         return 0;
-    if (fstat(AGENT_FD_SHARED, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
-        return err_set(err, ERR_STATE, "there is no memory to share parameters by");
-    p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-             AGENT_FD_SHARED, 0);
-    if (p == MAP_FAILED)
-        return errno == ENOMEM
-                   ? room_fail((uint64_t)st.st_size,
-                               "what an agent reserves for shared parameters", err)
-                   : err_errno(err, "mapping the memory of shared parameters");
-    s->shared = p;
-    s->shared_bytes = (size_t)st.st_size;
-    return share_set_memory(s->share, p, s->shared_bytes, err);
+    rc = service_map(AGENT_FD_SHARED, "what an agent reserves for shared parameters",
+                     &s->shared, &s->shared_bytes, err);
+    if (rc == 0 && s->shared == NULL)
+        rc = err_set(err, ERR_STATE, "there is no memory to share parameters by");
+    return rc < 0 ? rc : share_set_memory(s->share, s->shared, s->shared_bytes, err);
 }
 
 static int read_rows(struct service *s, const msgpack_object *body,
