@@ -120,7 +120,6 @@ static inline uint64_t act_step(const struct act_args *args, size_t e)
     return args->mode == ACT_EXPLORE ? args->step + e : args->step;
 }
 
-#define ALGO_MAX_COLUMNS 8
 struct act_result {
     float *actions; /* (E, U): written by the algorithm */
     float *carry;   /* (E, H) */

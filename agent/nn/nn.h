@@ -31,8 +31,7 @@ struct output dense(struct graph *g, struct output x, int64_t n_outputs,
  * (1), both (n). scope NULL: "LayerNorm", made unique. */
 struct output layer_norm(struct graph *g, struct output x, double epsilon,
                          const char *scope);
-#define LAYER_NORM_TORCH 1e-5  /* epsilon of torch.nn.LayerNorm */
-#define LAYER_NORM_TF    1e-12 /* of tf.contrib.layers */
+#define LAYER_NORM_TORCH 1e-5 /* epsilon of torch.nn.LayerNorm */
 
 /* tf.contrib.layers.conv2d with padding VALID: x (B, y, x, C), weights (kernel, kernel, C,
  * n_filters). scope NULL: "Conv", made unique. */

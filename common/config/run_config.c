@@ -456,6 +456,8 @@ static int check_needs(const struct loader *l, const struct yaml_node *section,
         at = loader_given(l->root, "defaults", "algorithm");
         (void)snprintf(path, sizeof(path), "defaults.algorithm");
     }
+    if (at == NULL)
+        at = l->root;
     if (info->without_env)
         return yaml_fail(at, path, l->err,
                          "%s has no policy, expected env.id: none or another algorithm",
