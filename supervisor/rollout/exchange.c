@@ -26,6 +26,7 @@ struct outputs { /* of one stage of one runner */
 struct exchange {
     const struct update_plan *plan;
     const char *const *names;
+    const struct env_spec *spec;
     size_t n_learners, n_runners;
     const struct sharing *sharing;
     struct outputs *outputs; /* (stages, n_runners) */
@@ -39,14 +40,15 @@ static size_t n_outputs(const struct exchange *x)
 }
 
 struct exchange *exchange_new(const struct update_plan *plan, const char *const *names,
-                              size_t n_learners, const struct sharing *sharing)
+                              const struct env_spec *spec, const struct sharing *sharing)
 {
     struct exchange *x = xcalloc(1, sizeof(*x));
 
     x->plan = plan;
     x->names = names;
-    x->n_learners = n_learners;
-    x->n_runners = n_learners + 1 + sharing->n_groups;
+    x->spec = spec;
+    x->n_learners = spec->n_agents;
+    x->n_runners = spec->n_agents + 1 + sharing->n_groups;
     x->sharing = sharing;
     x->outputs = xcalloc(n_outputs(x), sizeof(*x->outputs));
     return x;
@@ -134,29 +136,52 @@ static const struct output *find_output(const struct outputs *from, const char *
     return NULL;
 }
 
-/* Returns zeros in the shape of a peer's output, for a runner that was given up before it
- * ever returned one. */
+/* Gives an output that is zero this type and shape. Returns NULL if there are too many. */
+static const struct output *put_zeros(struct outputs *to, const char *name,
+                                      enum dtype dtype, const struct shape *shape)
+{
+    int i = 0;
+
+    while (i < to->n && strcmp(to->output[i].name, name) != 0)
+        i++;
+    if (i == EXCHANGE_MAX_OUTPUTS)
+        return NULL;
+    to->n = i < to->n ? to->n : i + 1;
+    (void)snprintf(to->output[i].name, sizeof(to->output[i].name), "%s", name);
+    to->output[i].dtype = dtype;
+    to->output[i].shape = *shape;
+    to->output[i].len = (size_t)shape_elements(shape) * dtype_size(dtype);
+    to->output[i].cap = to->output[i].len;
+    free(to->output[i].data);
+    to->output[i].data = xcalloc(to->output[i].len, 1);
+    return &to->output[i];
+}
+
+/* Returns what stands for an output of a learner that was given up: zeros. The shape of
+ * actions follows from the rows, of which there may be other numbers than before. That of
+ * others is the one of its newest output; if there never was one, that of a peer's; if all
+ * learners were given up before, that of the rows. */
 static const struct output *stand_in(struct exchange *x, const struct stage_read *r,
-                                     size_t from)
+                                     size_t from, const struct shape *rows)
 {
     struct outputs *to = outputs_of(x, r->stage, from);
-    const struct output *peer = NULL;
-    struct output *o;
+    const struct output *known = find_output(to, r->name);
 
-    for (size_t i = 0; i < x->n_learners && peer == NULL; i++)
-        peer = find_output(outputs_of(x, r->stage, i), r->name);
-    if (peer == NULL || to->n == EXCHANGE_MAX_OUTPUTS)
-        return NULL;
-    o = &to->output[to->n++];
-    free(o->data);
-    *o = *peer;
-    o->cap = o->len;
-    o->data = xcalloc(o->len, 1);
-    return o;
+    if (strcmp(x->plan->stage[r->stage].name, STAGE_PROPOSE) == 0 &&
+        strcmp(r->name, "action") == 0)
+        return put_zeros(to, r->name, DT_FLOAT,
+                         &SHAPE(rows->dim[0], rows->dim[1] * rows->dim[2],
+                                x->spec->agents[from].space.width));
+    if (known != NULL)
+        return known;
+    for (size_t i = 0; i < x->n_learners && known == NULL; i++)
+        known = find_output(outputs_of(x, r->stage, i), r->name);
+    return put_zeros(to, r->name, known != NULL ? known->dtype : DT_FLOAT,
+                     known != NULL ? &known->shape : rows);
 }
 
 static int pack_output(struct exchange *x, const struct stage_read *r, size_t from,
-                       struct msg_out *o, struct err *err)
+                       const struct shape *rows, struct msg_out *o, struct err *err)
 {
     const char *name = from < x->n_learners    ? x->names[from]
                        : from == x->n_learners ? "central"
@@ -165,8 +190,8 @@ static int pack_output(struct exchange *x, const struct stage_read *r, size_t fr
     char key[AGENT_NAME_MAX + STAGE_OUTPUT_MAX];
     struct tensor t;
 
-    if (out == NULL && outputs_of(x, r->stage, from)->is_absent)
-        out = stand_in(x, r, from);
+    if (from < x->n_learners && outputs_of(x, r->stage, from)->is_absent)
+        out = stand_in(x, r, from, rows);
     if (out == NULL)
         return err_set(err, ERR_PROTOCOL, "%s: stage '%s' gave no output '%s'", name,
                        x->plan->stage[r->stage].name, r->name);
@@ -214,8 +239,8 @@ static void pack_ones(struct exchange *x, const struct shape *shape, struct msg_
 /* Packs the output of the last learner that had a turn before the reader. Learners that
  * were given up, and those of other groups, have no turn and are skipped. */
 static int pack_previous(struct exchange *x, const struct stage_read *r,
-                         const struct exchange_turn *turn, struct msg_out *o,
-                         struct err *err)
+                         const struct exchange_turn *turn, const struct shape *rows,
+                         struct msg_out *o, struct err *err)
 {
     char key[sizeof(INPUT_PREVIOUS) + STAGE_OUTPUT_MAX + 1];
     const struct output *out;
@@ -228,7 +253,7 @@ static int pack_previous(struct exchange *x, const struct stage_read *r,
                      !update_plan_plays(x->plan, r->stage, turn->before[n - 1])))
         n--;
     if (n == 0) {
-        pack_ones(x, &turn->ones, o);
+        pack_ones(x, rows, o);
         return 0;
     }
     out = find_output(outputs_of(x, r->stage, turn->before[n - 1]), r->name);
@@ -242,7 +267,8 @@ static int pack_previous(struct exchange *x, const struct stage_read *r,
 }
 
 int exchange_pack(struct exchange *x, int stage, size_t runner,
-                  const struct exchange_turn *turn, struct msg_out *o, struct err *err)
+                  const struct exchange_turn *turn, const struct shape *rows,
+                  struct msg_out *o, struct err *err)
 {
     const struct stage_decl *s = &x->plan->stage[stage];
     size_t n = 0;
@@ -257,10 +283,10 @@ int exchange_pack(struct exchange *x, int stage, size_t runner,
         int rc = 0;
 
         if (s->reads[i].previous)
-            rc = pack_previous(x, &s->reads[i], turn, o, err);
+            rc = pack_previous(x, &s->reads[i], turn, rows, o, err);
         for (size_t from = 0; from < x->n_runners && rc == 0; from++)
             if (reads_from(x, &s->reads[i], runner, from))
-                rc = pack_output(x, &s->reads[i], from, o, err);
+                rc = pack_output(x, &s->reads[i], from, rows, o, err);
         if (rc < 0)
             return rc;
     }

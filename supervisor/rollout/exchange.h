@@ -15,6 +15,7 @@
 #include "common/err/err.h"
 #include "common/msg/msg.h"
 #include "common/wire/cursor.h"
+#include "supervisor/env/env.h"
 #include "supervisor/rollout/sharing.h"
 #include "supervisor/rollout/update_plan.h"
 
@@ -24,33 +25,35 @@
 
 struct exchange; /* opaque */
 
-/* Borrows all. names: [n_learners]. */
+/* Borrows all. names: [n_learners]. spec: of the learners' actions. */
 struct exchange *exchange_new(const struct update_plan *plan, const char *const *names,
-                              size_t n_learners, const struct sharing *sharing);
+                              const struct env_spec *spec, const struct sharing *sharing);
 void exchange_free(struct exchange *x);
 
 /* Copies the outputs of a runner's answer (a map, or NULL: none) over its previous ones.
  * finite: refuse non-finite float outputs. ERR_PROTOCOL, ERR_NONFINITE. */
 int exchange_put(struct exchange *x, int stage, size_t runner,
                  const msgpack_object *outputs, int finite, struct err *err);
-/* For a runner that was given up: from now on its outputs are zero, in the shapes of its
- * previous outputs or, if it has none, of another runner's. */
+/* For a runner that was given up: from now on its outputs are zero. Its actions have the
+ * shape of the reader's rows, others that of its previous outputs or, if it has none, of
+ * another runner's, or else of the rows. */
 void exchange_put_nothing(struct exchange *x, int stage, size_t runner);
 /* Saves the names and shapes of the newest outputs of all runners, from which the shapes
  * of given-up runners' outputs are known after a resume. load: into a new exchange, as
  * zeros. ERR_FORMAT. */
 void exchange_state_save(const struct exchange *x, struct wbuf *b);
 int exchange_state_load(struct exchange *x, struct cursor *c, struct err *err);
-/* For a stage of turns: the learners whose turn is over, the newest last; and the shape
- * of the tensor of ones that the first learner gets in place of outputs. */
+/* For a stage of turns: the learners whose turn is over, the newest last. The first learner
+ * gets a tensor of ones for each row in place of outputs. */
 struct exchange_turn {
     const uint32_t *before; /* [n] */
     size_t n;
-    struct shape ones;
 };
 /* Packs the map of inputs for one runner of a stage. turn: NULL if the stage has no turns.
- * ERR_PROTOCOL names an output that is missing. */
+ * rows: the shape (G,B,L) of the request's rows. ERR_PROTOCOL names an output that is
+ * missing. */
 int exchange_pack(struct exchange *x, int stage, size_t runner,
-                  const struct exchange_turn *turn, struct msg_out *o, struct err *err);
+                  const struct exchange_turn *turn, const struct shape *rows,
+                  struct msg_out *o, struct err *err);
 
 #endif

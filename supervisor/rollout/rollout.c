@@ -575,7 +575,7 @@ static int make_parts(struct rollout *r, struct err *err)
                                  .ctx = r};
 
     r->acting = acting_new(&acting);
-    r->exchange = exchange_new(&r->plan, r->names, r->n_agents, &r->sharing);
+    r->exchange = exchange_new(&r->plan, r->names, r->spec, &r->sharing);
     schedule_init(&r->schedule, r->args.config);
     rollout_fsm_init(&r->fsm, r->plan.stage, r->plan.n);
     return rollout_make_learners(r, err);

@@ -465,8 +465,9 @@ static int send_stage(struct rollout *r, size_t runner, struct err *err)
     if (names_cores(r))
         agent_request_wake_on(r->args.agents, place, r->cores[core]);
     if (s->turns)
-        turn = (struct exchange_turn){l->order, turns_before(l, runner), shape};
-    rc = exchange_pack(r->exchange, stage, runner, s->turns ? &turn : NULL, o, err);
+        turn = (struct exchange_turn){l->order, turns_before(l, runner)};
+    rc = exchange_pack(r->exchange, stage, runner, s->turns ? &turn : NULL, &shape, o,
+                       err);
     if (rc == 0 && is_probed(r))
         show_request(r, runner, o);
     return rc < 0 ? rc

@@ -120,6 +120,36 @@ defaults:
         harness.assert_same_files(first, outcome(run))
 
 
+def test_noops_from_before_the_first_update(w):
+    """One's proposed actions have its own width, also in windows that grow; or all are noops."""
+    config = w.write("early.yaml", """
+run: {name: early, seed: 1, env_steps: 480}
+env: {id: simple_speaker_listener, copies: 4, max_steps: 5, reward: team_mean}
+experience: {capacity: 1000, batch_size: 8, warmup: 80, update_every: 40, keep: true}
+evaluation: {every_env_steps: 0}
+checkpoint: {every_env_steps: 160, max_to_keep: 0}
+defaults:
+  actor: {hidden: [8]}
+  critic: {hidden: [8]}
+  restart: {policy: temporary, on_give_up: noop}
+""")
+    speaker, both = ("speaker_0",), ("speaker_0", "listener_0")
+    for i, (algorithm, noops, more) in enumerate((
+            ("maddpg", speaker, ()),
+            ("coma", speaker, ("--set", "experience.update_every={at: {0: 40, 200: 80}}")),
+            ("maddpg", both, ()), ("vdn", both, ()), ("qmix", both, ()))):
+        program = w.program_with_agent(harness.FAULT_AGENT)
+        w.brood("run", config, "--name", i, "--set", f"defaults.algorithm={algorithm}", *more,
+                program=program, env={"BROOD_FAULT": ";".join(
+                    f"{name}:act:before-reply:3,abort" for name in noops)})
+        run = w.run_dir(str(i))
+        first = outcome(run)
+        assert len(journal(run, "give-up")) == len(noops), algorithm
+        for step in (160, 0):
+            w.brood("resume", run, "--from", step, program=program, env={"BROOD_FAULT": ""})
+            harness.assert_same_files(first, outcome(run))
+
+
 STRICT = """
 #include "brood_env.h"
 #include <stdlib.h>
