@@ -18,6 +18,7 @@ struct metagraph {
     void *former; /* the saver may still write this one; NULL: none */
     size_t former_len;
     int is_expired;
+    int was_absent; /* there is none yet: the agent had been given up */
 };
 
 struct graphs {
@@ -37,6 +38,7 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
 
     /* An agent that was given up sends an empty response: keep its last graph. */
     m->is_expired = 0;
+    m->was_absent = m->data == NULL && agent_response_is_absent(response);
     if (msg_get_bin(&response->body, "metagraph", &data, &len, NULL) == 0 && len > 0) {
         if (m->former == NULL) {
             m->former = m->data;
@@ -105,6 +107,15 @@ void graphs_expire(struct graphs *g, size_t agent)
     g->metagraphs[agent].is_expired = 1;
 }
 
+/* Whether an agent that was given up before it sent its graph can send it now. */
+static int is_back(const struct graphs *g, size_t agent)
+{
+    struct agent_info info;
+
+    agent_table_info(g->agents, agent, &info);
+    return g->metagraphs[agent].was_absent && info.mode != AGENT_NOOP;
+}
+
 /* The loop delivers the responses, so none arrives before this function returns. */
 int graphs_refresh(struct graphs *g, void (*on_done)(void *ctx), void *ctx,
                    struct err *err)
@@ -115,7 +126,7 @@ int graphs_refresh(struct graphs *g, void (*on_done)(void *ctx), void *ctx,
     g->on_done = on_done;
     g->ctx = ctx;
     for (size_t i = 0; !is_under_way && i < g->n && rc == 0; i++)
-        if (g->metagraphs[i].is_expired)
+        if (g->metagraphs[i].is_expired || is_back(g, i))
             rc = ask(g, i, err);
     return rc < 0 ? rc : g->outstanding > 0;
 }

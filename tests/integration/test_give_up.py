@@ -150,6 +150,22 @@ defaults:
             harness.assert_same_files(first, outcome(run))
 
 
+def test_one_that_is_given_up_before_it_sends_its_graph(w):
+    """Checkpoints have no graph of a noop; they have it when it learns again."""
+    p, run = start(w, "late", "noop", "agent_1:metagraph:before-reply:1,abort"), w.run_dir("late")
+
+    def has_graph(step):
+        return (run / "checkpoints" / str(step) / "agent_1" / f"model.ckpt-{step}.meta").exists()
+    wait_for_checkpoints(run, 2)
+    assert not has_graph(0)
+    w.brood("respawn", "late", "agent_1")
+    wait_for(run, "take-back")
+    wait_for_checkpoints(run, 2)
+    assert has_graph(harness.checkpoints(run)[-1])
+    w.brood("stop", "late")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+
+
 STRICT = """
 #include "brood_env.h"
 #include <stdlib.h>
