@@ -1,12 +1,20 @@
 /* The groups of agents that learn together: when their updates are due, and their rows. */
 #include "supervisor/rollout/rollout_internal.h"
 
+#include "common/config/algorithms.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- rows ---- */
+
+/* An agent can have the setting from `defaults` although its algorithm has no such one. */
+static int has_own_batches(const struct agent_config *a)
+{
+    return a->settings.own_batches &&
+           algorithm_accepts(algorithm_find(a->algorithm), "own_batches");
+}
 
 /* With own_batches, each member that asks for it has a key of its own for drawing rows;
  * the others share one. */
@@ -17,7 +25,7 @@ static size_t name_draws(const struct run_config *c, const struct learning_group
 
     ret[0] = groups->group[group].draws;
     for (size_t a = 0; a < c->n_agents; a++) {
-        const int own = groups->group_of[a] == group && c->agents[a].settings.own_batches;
+        const int own = groups->group_of[a] == group && has_own_batches(&c->agents[a]);
 
         ret[a] = own ? c->agents[a].name : groups->group[group].draws;
         n = own ? c->n_agents : n;

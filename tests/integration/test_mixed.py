@@ -97,6 +97,20 @@ def test_happo_predators_and_matd3_prey(w):
           {"adversary_1": ("turn", "propose"), PREY: ("propose", "learn")})
 
 
+def test_a_default_setting_is_for_those_whose_algorithm_has_it(w):
+    """Its team learns from one batch, whatever `defaults` say for the predators."""
+    for prey in ("vdn", "qmix"):
+        config = write(w, "maddpg", prey)
+        runs = [f"{prey}-{own}" for own in ("true", "false")]
+        for run in runs:
+            w.brood("run", config, "--name", run, "--set",
+                    f"defaults.settings.own_batches={run.split('-')[1]}")
+        learnt = [harness.last_row(w.run_dir(run)) for run in runs]
+        assert all(row[f"train/{PREY}/critic_loss"] for row in learnt), learnt
+        column = f"train/{PREDATORS[1]}/critic_loss"
+        assert learnt[0][column] != learnt[1][column], learnt
+
+
 def test_what_a_run_would_refuse_check_refuses(w):
     def refused(file, *settings):
         pairs = [word for s in settings for word in ("--set", s)]
