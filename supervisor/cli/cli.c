@@ -199,6 +199,12 @@ void cli_dropped(void *ctx, const char *line)
         (void)fprintf(stderr, "%s\n", line);
 }
 
+void cli_not_yet(void *ctx, const char *line)
+{
+    (void)ctx;
+    (void)line;
+}
+
 void cli_warn(const struct cli *cli, const char *config, const char *text)
 {
     if (!cli->quiet)

@@ -124,6 +124,8 @@ void cli_skipped(void *ctx, const char *line);
 
 /* Reports on stderr that keys of a configuration are ignored (config_options.dropped). */
 void cli_dropped(void *ctx, const char *line);
+/* Ignores the line: the runs that are begun print it. */
+void cli_not_yet(void *ctx, const char *line);
 
 /* Reports a warning on stderr, "<file of the configuration>: warning: <text>". */
 void cli_warn(const struct cli *cli, const char *config, const char *text);

@@ -324,13 +324,6 @@ static int train_all(struct cli *cli, struct run_options *o, const struct weight
 
 /* ---- several seeds ---- */
 
-/* Ignores the lines about dropped keys: each run of the series prints its own. */
-static void not_yet(void *ctx, const char *line)
-{
-    (void)ctx;
-    (void)line;
-}
-
 /* Makes the names of the runs, NAME-s1 and so on: o->n_seeds of them. Refuses names that
  * exist already, before the first run begins. */
 static int name_series(const struct cli *cli, const struct run_options *o, char **ret,
@@ -339,7 +332,7 @@ static int name_series(const struct cli *cli, const struct run_options *o, char 
     const struct config_options co = {.set = o->sets.set,
                                       .n_set = o->sets.n,
                                       .env_names = env_agent_names,
-                                      .dropped = not_yet,
+                                      .dropped = cli_not_yet,
                                       .extends = 1};
     struct run_config config = {0};
     int rc = o->name == NULL ? run_config_read(&config, o->config_path, &co, err) : 0;

@@ -570,13 +570,18 @@ static int run_study(struct sweep *w)
 
 /* ---- the command ---- */
 
+/* dropped: is called with each key of the base that the algorithm does not use. */
 static int read_config(const struct sweep *w, const char *const *sets, size_t n,
-                       struct run_config *ret, struct err *err)
+                       config_line_fn dropped, struct run_config *ret, struct err *err)
 {
     return run_config_read(
         ret, w->study.base,
-        &(struct config_options){
-            .set = sets, .n_set = n, .env_names = env_agent_names, .extends = 1},
+        &(struct config_options){.set = sets,
+                                 .n_set = n,
+                                 .env_names = env_agent_names,
+                                 .dropped = dropped,
+                                 .dropped_ctx = (void *)(uintptr_t)w->cli,
+                                 .extends = 1},
         err);
 }
 
@@ -638,7 +643,7 @@ static int check_trials(struct sweep *w, struct err *err)
         const size_t n = study_sets(&w->study, i, sets, &arena);
         struct run_config c;
 
-        rc = read_config(w, sets, n, &c, err);
+        rc = read_config(w, sets, n, i == 0 ? cli_dropped : cli_not_yet, &c, err);
         if (rc == 0) {
             w->run_steps = (uint64_t)c.run.env_steps;
             rc = check_last_rung(&w->study, &c, err);
@@ -669,7 +674,7 @@ static int check_live_value(const struct sweep *w, const struct run_config *base
     struct arena arena = ARENA_ZERO;
     const size_t n = study_sets_of(&one, &value, sets, &arena);
     struct run_config c;
-    int is_fixed = 0, rc = read_config(w, sets, n, &c, err);
+    int is_fixed = 0, rc = read_config(w, sets, n, cli_not_yet, &c, err);
 
     if (rc < 0) {
         (void)err_wrap(err, "%s:%d", w->study.file, k->line);
@@ -702,7 +707,7 @@ static int check_rounds(const struct sweep *w, struct err *err)
 {
     const struct study *s = &w->study;
     struct run_config base;
-    int rc = read_config(w, NULL, 0, &base, err);
+    int rc = read_config(w, NULL, 0, cli_not_yet, &base, err);
 
     if (rc < 0)
         return rc;

@@ -160,6 +160,15 @@ def kill_at_the_end(run, after_end):
     journal.write_text("".join([*lines, *[end] * after_end, killed]))
 
 
+def test_keys_that_the_algorithm_does_not_use_are_dropped(w):
+    """As `brood run` does: named once, not for each trial."""
+    study = write(w, "base: base.yaml\nsearch: {defaults.discount: [0.9, 0.95]}\n", "ppo.yaml")
+    base = w.path / "base.yaml"
+    base.write_text(base.read_text().replace("maddpg", "ippo"))
+    _, err = w.brood("sweep", study)
+    assert err.count("batch_size") == 1 and "2 of 2: 2-s1 -" in err, err
+
+
 def test_a_trial_that_is_killed_again_and_again_is_left_alone(w):
     """It would be started for ever, if a machine has too little memory for it."""
     study = write(w, "base: base.yaml\nsearch: {run.env_steps: [1000000000, 640]}\n", "big.yaml")
