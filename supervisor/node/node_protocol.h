@@ -142,10 +142,11 @@ struct node_sample {
     uint64_t ticks, resident_bytes, space_limit_bytes;
 };
 
-/* pack: appends the body to b. parse: ERR_PROTOCOL, and *ret is then undefined. */
 /* The number of this kernel's present life: two processes that read the same one share their
  * clock. "": unknown. */
 void node_boot_id(char ret[NODE_TEXT_BYTES]);
+
+/* pack: appends the body to b. parse: ERR_PROTOCOL, and *ret is then undefined. */
 void node_hello_pack(struct wbuf *b, const struct node_hello *v);
 int node_hello_parse(struct node_hello *ret, const struct node_message *m,
                      struct err *err);

@@ -47,9 +47,16 @@ static const char *own_host(void)
     return name;
 }
 
+/* Where the process is, or was; NULL: on a node that is not there yet. */
+static const char *host_of(const struct agent_info *info)
+{
+    if (info->host == NULL)
+        return own_host();
+    return *info->host != '\0' ? info->host : NULL;
+}
+
 static void take_agents(struct training *t, uint64_t updates)
 {
-    const char *host = own_host();
 
     for (size_t i = 0; i < t->specs.n; i++) {
         struct run_agent_status *to = &t->agent_status[i];
@@ -65,9 +72,7 @@ static void take_agents(struct training *t, uint64_t updates)
             .rss_bytes = info.rss_bytes,
             .update = updates,
             .last_exit = t->last_exit[i],
-            .host = info.host == NULL    ? host
-                    : *info.host != '\0' ? info.host
-                                         : NULL,
+            .host = host_of(&info),
         };
     }
 }
@@ -94,7 +99,6 @@ static void take_nodes(struct training *t)
 static void take_environments(struct training *t)
 {
     const size_t n = env_host_count(t->env_host);
-    const char *host = own_host();
 
     t->env_status = xrealloc(t->env_status, (n + 1) * sizeof(*t->env_status));
     for (size_t i = 0; i < n; i++) {
@@ -108,7 +112,7 @@ static void take_environments(struct training *t)
             .restarts = info.restarts,
             .rss_bytes = info.rss_bytes,
             .last_exit = *training_env_last_exit(t, info.name),
-            .host = info.host != NULL ? info.host : host,
+            .host = host_of(&info),
         };
     }
 }

@@ -168,6 +168,8 @@ static int open_log_watch(struct training *t)
 
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", log);
     failed = log < 0 || fd < 0 || inotify_add_watch(fd, path, IN_CLOSE_WRITE) < 0;
+    if (failed)
+        log_debug("the experience log is not watched: %m");
     if (log >= 0)
         (void)close(log);
     if (failed && fd >= 0)
@@ -180,10 +182,8 @@ static void watch_log(struct training *t)
 {
     const int fd = t->log_watch.fd = open_log_watch(t);
 
-    if (fd < 0) {
-        log_debug("the experience log is not watched: %m");
+    if (fd < 0)
         return;
-    }
     CHECK(uv_poll_init(&t->loop, &t->log_watch.poll, fd) == 0);
     t->log_watch.poll.data = t;
     CHECK(uv_poll_start(&t->log_watch.poll, UV_READABLE, on_closed_by_others) == 0);
