@@ -57,7 +57,6 @@ static const char *host_of(const struct agent_info *info)
 
 static void take_agents(struct training *t, uint64_t updates)
 {
-
     for (size_t i = 0; i < t->specs.n; i++) {
         struct run_agent_status *to = &t->agent_status[i];
         struct agent_info info;
