@@ -157,8 +157,8 @@ struct op_walk {
 };
 void op_walk_begin(struct op_walk *w, const struct graph *g);
 void op_walk_end(struct op_walk *w);
-void op_walk_add(struct op_walk *w,
-                 struct operation *op); /* unless it was added before */
+/* Ignored if it was added before. */
+void op_walk_add(struct op_walk *w, struct operation *op);
 /* Adds what the operation depends on: its inputs, then its control inputs. */
 void op_walk_add_inputs(struct op_walk *w, const struct operation *op);
 struct operation *op_walk_next(struct op_walk *w); /* NULL: all are visited */
@@ -234,6 +234,7 @@ int graph_n_collections(const struct graph *g);
 const char *graph_collection_name(const struct graph *g, int i);
 
 /* ---- initialisers (source: tf.initializers; He et al. 2015; Saxe et al. 2014) ---- */
+
 /* Builds the initial value of a variable when its shape is known. */
 struct initializer {
     struct output (*build)(struct graph *g, const struct initializer *self,

@@ -83,7 +83,8 @@ static const struct field optimizer_fields[] = {
 static const struct schema optimizer_schema = {TABLE(optimizer_fields),
                                                .applies = optimizer_applies};
 
-/* The last two are a critic's only. */
+enum { CRITIC_ONLY = 2 /* fields of networks, the last ones */ };
+
 static const struct field network_fields[] = {
     {"conv", FIELD_CONVS, NETWORK(conv), .flags = FIELD_VARIABLES | FIELD_SKIP_ZERO,
      .default_text = "[]",
@@ -112,7 +113,7 @@ static const struct field network_fields[] = {
 };
 static const struct schema actor_schema = {
     .fields = network_fields,
-    .n = sizeof(network_fields) / sizeof(network_fields[0]) - 2};
+    .n = sizeof(network_fields) / sizeof(network_fields[0]) - CRITIC_ONLY};
 
 /* critic.input does not apply to an algorithm whose critics see only their own agent. */
 static int critic_applies(const void *root, const void *section,

@@ -136,7 +136,8 @@ static const struct output *find_output(const struct outputs *from, const char *
     return NULL;
 }
 
-/* Gives an output that is zero this type and shape. Returns NULL if there are too many. */
+/* Adds an output of zeros, or makes the one of that name zeros. Returns NULL if there are too
+ * many. */
 static const struct output *put_zeros(struct outputs *to, const char *name,
                                       enum dtype dtype, const struct shape *shape)
 {
@@ -165,19 +166,21 @@ static const struct output *stand_in(struct exchange *x, const struct stage_read
                                      size_t from, const struct shape *rows)
 {
     struct outputs *to = outputs_of(x, r->stage, from);
-    const struct output *known = find_output(to, r->name);
+    const struct output *known = find_output(to, r->name), *like = known;
+    const int is_action = strcmp(x->plan->stage[r->stage].name, STAGE_PROPOSE) == 0 &&
+                          strcmp(r->name, "action") == 0;
+    struct shape shape = *rows;
 
-    if (strcmp(x->plan->stage[r->stage].name, STAGE_PROPOSE) == 0 &&
-        strcmp(r->name, "action") == 0)
-        return put_zeros(to, r->name, DT_FLOAT,
-                         &SHAPE(rows->dim[0], rows->dim[1] * rows->dim[2],
-                                x->spec->agents[from].space.width));
-    if (known != NULL)
+    for (size_t i = 0; i < x->n_learners && like == NULL; i++)
+        like = find_output(outputs_of(x, r->stage, i), r->name);
+    if (is_action)
+        shape = SHAPE(rows->dim[0], rows->dim[1] * rows->dim[2],
+                      x->spec->agents[from].space.width);
+    else if (like != NULL)
+        shape = like->shape;
+    if (known != NULL && shape_equal(&known->shape, &shape))
         return known;
-    for (size_t i = 0; i < x->n_learners && known == NULL; i++)
-        known = find_output(outputs_of(x, r->stage, i), r->name);
-    return put_zeros(to, r->name, known != NULL ? known->dtype : DT_FLOAT,
-                     known != NULL ? &known->shape : rows);
+    return put_zeros(to, r->name, like != NULL ? like->dtype : DT_FLOAT, &shape);
 }
 
 static int pack_output(struct exchange *x, const struct stage_read *r, size_t from,

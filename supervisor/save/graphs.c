@@ -112,8 +112,10 @@ static int is_back(const struct graphs *g, size_t agent)
 {
     struct agent_info info;
 
+    if (!g->metagraphs[agent].was_absent)
+        return 0;
     agent_table_info(g->agents, agent, &info);
-    return g->metagraphs[agent].was_absent && info.mode != AGENT_NOOP;
+    return info.mode != AGENT_NOOP;
 }
 
 /* The loop delivers the responses, so none arrives before this function returns. */
