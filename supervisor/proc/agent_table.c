@@ -532,6 +532,12 @@ void agent_table_uncount(struct agent_table *t)
         t->agents[i].position = t->agents[i].kept.position;
 }
 
+void agent_table_set_position(struct agent_table *t, size_t agent,
+                              const struct agent_resume_point *s)
+{
+    agent_at(t, agent)->position = s->position;
+}
+
 void agent_table_resume_at(struct agent_table *t, size_t agent,
                            const struct agent_resume_point *s)
 {

@@ -284,6 +284,10 @@ void agent_table_get_resume_point(const struct agent_table *t, size_t agent, int
 /* Takes the requests since the last agent_table_keep, none of which wrote and all of which
  * are answered, out of the positions: a resumed run makes them again. */
 void agent_table_uncount(struct agent_table *t);
+/* Sets the position alone, before the processes start: the agent is started, and described,
+ * whatever its mode will be. */
+void agent_table_set_position(struct agent_table *t, size_t agent,
+                              const struct agent_resume_point *s);
 /* Sets mode and position, before the first request of a resumed run. Ends the process of a
  * noop. */
 void agent_table_resume_at(struct agent_table *t, size_t agent,

@@ -196,6 +196,11 @@ enum rollout_hold rollout_hold(const struct rollout *r);
 void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len);
 int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
                        struct err *err);
+/* Sets the agents' positions from a saved state: an agent may be given up before
+ * rollout_state_load, and that is journaled with its position. learners: agents of the
+ * environment. ERR_FORMAT. */
+int rollout_state_positions(struct agent_table *agents, size_t learners,
+                            const uint8_t *data, size_t len, struct err *err);
 /* Reads the run's progress from a saved state. ERR_FORMAT. */
 int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, size_t len,
                            struct err *err);

@@ -92,15 +92,17 @@ static const uint8_t *load_block(struct cursor *c, size_t *ret_len)
     return cursor_bytes(c, *ret_len);
 }
 
-static int load_resume_points(struct rollout *r, struct cursor *c)
+static int load_resume_points(struct agent_table *agents, struct cursor *c,
+                              void (*fn)(struct agent_table *t, size_t agent,
+                                         const struct agent_resume_point *s))
 {
-    for (size_t a = 0; a < agent_table_count(r->args.agents); a++) {
+    for (size_t a = 0; a < agent_table_count(agents); a++) {
         const uint8_t mode = cursor_u8(c);
         const struct agent_resume_point s = {(enum agent_mode)mode, cursor_u64(c)};
 
         if (c->failed || mode > AGENT_NOOP)
             return 0;
-        agent_table_resume_at(r->args.agents, a, &s);
+        fn(agents, a, &s);
     }
     return 1;
 }
@@ -116,7 +118,8 @@ static int load_carry(struct rollout *r, const struct schedule_due *left,
         if (len > 0)
             memcpy(acting_carry(r->acting, a), data, len);
     }
-    if (!load_resume_points(r, c) || exchange_state_load(r->exchange, c, NULL) < 0)
+    if (!load_resume_points(r->args.agents, c, agent_table_resume_at) ||
+        exchange_state_load(r->exchange, c, NULL) < 0)
         return 0;
     rollout_serve_load(r, c);
     return rollout_load_learners(r, left, c);
@@ -148,6 +151,25 @@ int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, si
 
     *ret = (struct rollout_progress){.state = rollout_state_name(ROLLOUT_CHECKPOINT)};
     return load_progress(ret, &left, &c, err);
+}
+
+int rollout_state_positions(struct agent_table *agents, size_t learners,
+                            const uint8_t *data, size_t len, struct err *err)
+{
+    struct cursor c = cursor_of(data, len);
+    struct rollout_progress at;
+    struct schedule_due left;
+    int rc = load_progress(&at, &left, &c, err);
+    size_t block_bytes;
+
+    if (rc < 0)
+        return rc;
+    (void)cursor_u64(&c);                     /* the head of the log */
+    for (size_t i = 0; i < 2 + learners; i++) /* environment, metrics, carries */
+        (void)load_block(&c, &block_bytes);
+    return load_resume_points(agents, &c, agent_table_set_position)
+               ? 0
+               : err_set(err, ERR_FORMAT, "driver state: wrong length");
 }
 
 /* Resumes in the middle of a boundary. `end` is not saved: it follows from the

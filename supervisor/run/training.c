@@ -356,9 +356,7 @@ static int make_agents(struct training *t, struct err *err)
                          t->specs.spec, t->specs.n, &cb, err);
     if (rc == 0)
         agent_table_set_numerics(t->agents, t->config->run.numerics);
-    if (rc == 0 && t->args->resume != NULL)
-        rc = resume_preload(t->args->resume, t->agents, err);
-    return rc;
+    return rc == 0 && t->args->resume != NULL ? training_preload(t, err) : rc;
 }
 
 static void watch(struct training *t)

@@ -292,6 +292,8 @@ void training_replay_free(struct training *t);
 
 /* Called when the journal exists, before journal_begin. A new run is committed at once. */
 int training_begin_resume(struct training *t, struct err *err);
+/* Called before the agents start: hands them their blocks and positions. */
+int training_preload(struct training *t, struct err *err);
 /* Called when the driver exists, before it starts: loads its state, then commits. */
 int training_load_state(struct training *t, struct err *err);
 

@@ -120,6 +120,17 @@ static int commit_resume(struct training *t, struct err *err)
     return 0;
 }
 
+int training_preload(struct training *t, struct err *err)
+{
+    const struct resume *from = t->args->resume;
+    const struct checkpoint_section *state = resume_section(from, SECTION_ROLLOUT);
+    int rc = resume_preload(from, t->agents, err);
+
+    return rc < 0 ? rc
+                  : rollout_state_positions(t->agents, vec_env_spec(t->env)->n_agents,
+                                            state->data, state->len, err);
+}
+
 int training_load_state(struct training *t, struct err *err)
 {
     const struct resume *from = t->args->resume;

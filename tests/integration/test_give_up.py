@@ -166,6 +166,29 @@ def test_one_that_is_given_up_before_it_sends_its_graph(w):
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
 
 
+def test_one_that_is_given_up_while_a_resume_asks_for_graphs(w):
+    """The journal has the position at which the run resumed, not the beginning."""
+    program = w.program_with_agent(harness.FAULT_AGENT)
+
+    def brood(*args, fault=""):
+        w.brood(*args, program=program, env={"BROOD_FAULT": fault})
+    brood("run", w.small(steps=1200, checkpoint=EVERY), "--name", "again", "--set",
+          TEMPORARY % "noop", "--set", "experience.keep=true", "--set",
+          "checkpoint.max_to_keep=0")
+    run = w.run_dir("again")
+    brood("resume", run, "--from", EVERY, fault="agent_1/1:metagraph:before-reply:1,abort")
+    assert len(journal(run, "give-up")) == 1
+
+    def trained():
+        """Without what depends on agent_1's graph: only the second time, it is sent."""
+        return {name: data for name, data in outcome(run).items()
+                if not name.endswith(".meta") and name != "run.state"}
+    expected = trained()
+    brood("resume", run, "--from", 0)
+    assert len(journal(run, "turned")) == 1
+    harness.assert_same_files(expected, trained())
+
+
 STRICT = """
 #include "brood_env.h"
 #include <stdlib.h>

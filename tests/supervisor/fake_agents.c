@@ -165,6 +165,12 @@ void agent_table_resume_at(struct agent_table *t, size_t agent,
     CHECK(s->mode == AGENT_LEARNS && s->position == agent);
 }
 
+void agent_table_set_position(struct agent_table *t, size_t agent,
+                              const struct agent_resume_point *s)
+{
+    agent_table_resume_at(t, agent, s);
+}
+
 size_t agent_table_count(const struct agent_table *t)
 {
     return t->n;
