@@ -8,12 +8,14 @@
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/save/checkpoint_read.h"
+#include "supervisor/save/resume.h"
 #include "supervisor/save/retention.h"
 #include "supervisor/study/study_dir.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EVALUATED "eval/team_return/"
 
@@ -78,6 +80,26 @@ static void keep_newest(struct pruning *x, long long n)
             x->checkpoint[i].is_kept = 1;
 }
 
+/* Keeps the checkpoint from which the run can be resumed: an older one than the newest, if
+ * the experience log is damaged. */
+static void keep_resumable(struct pruning *x, const char *run, const char *dir)
+{
+    const struct config_options options = {0}; /* executes no env.command */
+    char *file = xasprintf("%s/config.yaml", run), *log = xasprintf("%s/experience", run);
+    struct run_config config;
+    uint64_t step;
+
+    if (access(log, F_OK) == 0 && run_config_read(&config, file, &options, NULL) == 0) {
+        if (resume_find_covered(&step, dir, log, (uint64_t)config.experience.capacity,
+                                NULL) == 0)
+            for (size_t i = 0; i < x->n; i++)
+                x->checkpoint[i].is_kept |= x->checkpoint[i].step == step;
+        run_config_done(&config);
+    }
+    free(file);
+    free(log);
+}
+
 static int choose(struct pruning *x, const char *run, const char *dir,
                   const struct options *o, struct err *err)
 {
@@ -97,6 +119,8 @@ static int choose(struct pruning *x, const char *run, const char *dir,
             keep_best(x, p, c);
     if (rc == 0)
         keep_newest(x, o->keep);
+    if (rc == 0 && !o->with_log)
+        keep_resumable(x, run, dir);
     progress_free(p);
     free(steps);
     free(file);
@@ -323,7 +347,8 @@ const struct command cmd_prune = {
         "--runs-dir runs/STUDY, while no sweep works on it. The best checkpoint is\n"
         "the one whose newest evaluation has the highest return, of each team; a run\n"
         "without evaluations has none. A live run is refused; its\n"
-        "checkpoint.max_to_keep decides. Damaged checkpoints stay.\n"
+        "checkpoint.max_to_keep decides. Damaged checkpoints stay, and the one from\n"
+        "which a run with a damaged log can be resumed.\n"
         "\nexample: brood prune --keep 2 --dry-run\n",
     .run = run_prune,
 };

@@ -96,6 +96,24 @@ def test_who_else_writes_is_noticed_at_once(w):
     w.brood("resume", run, "--set", f"run.env_steps={newest + 400}")
 
 
+def test_prune_keeps_the_checkpoint_that_can_be_resumed(w):
+    w.brood("run", config(w, steps=6 * EVERY), "--name", "run",
+            "--set", "checkpoint.max_to_keep=0", "--set", "experience.keep=true",
+            "--set", "evaluation.every_env_steps=0")  # no checkpoint is the best
+    run = w.run_dir("run")
+    *_, resumable, before, newest = harness.checkpoints(run)
+    zero(run, newest - 20, newest - 10).close()
+    zero(run, before - 20, before - 10).close()
+    with as_it_was(run):
+        w.brood("prune", "run", "--dry-run")
+    w.brood("prune", "run")
+    kept = harness.checkpoints(run)
+    assert {resumable, newest} <= set(kept) and before not in kept, (kept, resumable, newest)
+    _, refusal = w.brood("resume", run, "--set", f"run.env_steps={7 * EVERY}", code=1)
+    assert advice(refusal) == ["resume", str(run), "--from", str(resumable)], refusal
+    w.brood(*advice(refusal), "--set", f"run.env_steps={7 * EVERY}")
+
+
 def test_a_log_that_is_too_short(w):
     p = w.start("run", config(w, steps=harness.FOREVER), "--name", "run")
     run = w.run_dir("run")  # the checkpoint of step 0, which needs no rows, has gone
