@@ -11,6 +11,7 @@ import struct
 import subprocess
 import termios
 import threading
+import time
 
 import harness
 
@@ -346,11 +347,16 @@ def test_elsewhere_it_is_a_line_now_and_then(w):
                       r"(  return -[\d.]+)?$", re.M)
     harness.wait_until("rows", lambda: harness.rows(w.run_dir("a")) > 1)
     agents = harness.agents_of(p.pid).values()
-    for pid in agents:  # which leaves the processor to others for the seconds to come
-        harness.kill(pid, signal.SIGSTOP)
-    harness.wait_until("a line of progress", lambda: line.search(p.log.read_text()))
-    for pid in agents:
-        harness.kill(pid, signal.SIGCONT)
+
+    def has_line():
+        """Agents stand still most of the time, so that others have the processor."""
+        for pid in agents:
+            harness.kill(pid, signal.SIGSTOP)
+        time.sleep(0.1)
+        for pid in agents:
+            harness.kill(pid, signal.SIGCONT)
+        return line.search(p.log.read_text())
+    harness.wait_until("a line of progress", has_line)
     harness.kill(p.pid, signal.SIGINT)
     assert p.wait(timeout=harness.DEADLINE_S) == 4
     assert "\x1b" not in p.log.read_text()
