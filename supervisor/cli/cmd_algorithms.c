@@ -25,14 +25,12 @@ static void print_json(const struct algorithm_info *a)
     json_put_str(&j, "name", a->name);
     json_put_str(&j, "summary", a->summary);
     json_put_str(&j, "stages", a->stages);
-    json_key(&j, "settings");
-    json_array(&j);
+    json_put_array(&j, "settings");
     for (size_t i = 0; a->settings[i] != NULL; i++)
         json_str(&j, a->settings[i]);
     json_close(&j);
     if (a->envs != NULL) {
-        json_key(&j, "envs");
-        json_array(&j);
+        json_put_array(&j, "envs");
         for (size_t i = 0; a->envs[i] != NULL; i++)
             json_str(&j, a->envs[i]);
         json_close(&j);

@@ -33,8 +33,7 @@ static void put_estimate(struct json *j, const struct estimate *e)
                  {"log", e->log},
                  {"checkpoints", e->checkpoints}};
 
-    json_key(j, "estimated_bytes");
-    json_object(j);
+    json_put_object(j, "estimated_bytes");
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         json_put_f64(j, parts[i].key, parts[i].bytes);
     json_close(j);

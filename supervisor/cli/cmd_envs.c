@@ -139,8 +139,7 @@ static void put_agent(struct json *j, const struct env_agent *agent)
     json_put_i64(j, "observation", agent->obs_width);
     json_put_i64(j, "action", s->width);
     json_put_str(j, "kind", s->kind == SPACE_DISCRETE ? "discrete" : "continuous");
-    json_key(j, "heads");
-    json_array(j);
+    json_put_array(j, "heads");
     for (int h = 0; h < s->n_heads && s->kind == SPACE_DISCRETE; h++)
         json_i64(j, s->heads[h]);
     json_close(j);
@@ -177,8 +176,7 @@ static void put_parameter(void *ctx, const struct parameter *p)
         json_put_f64(ctx, "max", f->max); /* null: none */
     }
     if (f->type == FIELD_ENUM) {
-        json_key(ctx, "choices");
-        json_array(ctx);
+        json_put_array(ctx, "choices");
         for (size_t i = 0; f->names[i] != NULL; i++)
             json_str(ctx, f->names[i]);
         json_close(ctx);
@@ -195,16 +193,13 @@ static void print_json(const struct description *d)
     json_object(&j);
     json_put_str(&j, "id", d->id);
     json_put_str(&j, "summary", d->summary);
-    json_key(&j, "params");
-    json_object(&j);
+    json_put_object(&j, "params");
     each_param(d, put_value, &j);
     json_close(&j);
-    json_key(&j, "parameters");
-    json_array(&j);
+    json_put_array(&j, "parameters");
     each_parameter(d, put_parameter, &j);
     json_close(&j);
-    json_key(&j, "agents");
-    json_array(&j);
+    json_put_array(&j, "agents");
     for (size_t a = 0; a < d->spec->n_agents; a++)
         put_agent(&j, &d->spec->agents[a]);
     json_close(&j);

@@ -38,8 +38,7 @@ static int one_team(const struct env_spec *spec)
 static void put_per_agent(struct json *j, const char *key, const struct env_spec *spec,
                           const double *values)
 {
-    json_key(j, key);
-    json_object(j);
+    json_put_object(j, key);
     for (size_t i = 0; i < spec->n_agents; i++)
         json_put_f64(j, spec->agents[i].name, values[i]);
     json_close(j);
@@ -61,8 +60,7 @@ static void print_json(const struct report *p, const struct env_spec *spec,
     put_per_agent(&j, "return_mean", spec, r->return_mean);
     put_per_agent(&j, "return_std", spec, r->return_std);
     put_per_agent(&j, "return_se", spec, r->return_se);
-    json_key(&j, "teams");
-    json_object(&j);
+    json_put_object(&j, "teams");
     for (size_t i = 0; i < spec->n_agents; i++) {
         if (env_team_of(spec, i) != i)
             continue;

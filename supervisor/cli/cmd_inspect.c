@@ -77,8 +77,7 @@ static void print_state_json(const char *dir, const struct ckpt_state *s)
     json_object(&j);
     json_key(&j, "newest");
     put_place(&j, dir, s->newest);
-    json_key(&j, "all");
-    json_array(&j);
+    json_put_array(&j, "all");
     for (size_t i = 0; i < s->n_all; i++)
         put_place(&j, dir, s->all[i]);
     json_close(&j);

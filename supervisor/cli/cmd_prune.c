@@ -192,8 +192,7 @@ static int prune(struct pruning *x, const char *path, const struct options *o,
 static void put_steps(struct json *j, const char *key, const struct pruning *x,
                       int is_kept)
 {
-    json_key(j, key);
-    json_array(j);
+    json_put_array(j, key);
     for (size_t i = 0; i < x->n; i++)
         if (x->checkpoint[i].is_kept == is_kept)
             json_u64(j, x->checkpoint[i].step);
@@ -209,8 +208,7 @@ static void print_json(const char *run, const struct pruning *x, int is_dry)
     json_put_bool(&j, "dry_run", is_dry);
     put_steps(&j, "removed", x, 0);
     put_steps(&j, "kept", x, 1);
-    json_key(&j, "best");
-    json_array(&j);
+    json_put_array(&j, "best");
     for (size_t i = 0; i < x->n_best; i++) {
         json_object(&j);
         json_put_str(&j, "team", x->best[i].team);

@@ -48,16 +48,13 @@ static uint64_t bytes_of(const struct bundle_entry *e)
 
 static void put_entry(struct json *j, const struct bundle_entry *e, uint64_t begin)
 {
-    json_key(j, e->name);
-    json_object(j);
+    json_put_object(j, e->name);
     json_put_str(j, "dtype", dtype_text(e->dtype));
-    json_key(j, "shape");
-    json_array(j);
+    json_put_array(j, "shape");
     for (int i = 0; i < e->shape.rank; i++)
         json_i64(j, e->shape.dim[i]);
     json_close(j);
-    json_key(j, "data_offsets");
-    json_array(j);
+    json_put_array(j, "data_offsets");
     json_u64(j, begin);
     json_u64(j, begin + bytes_of(e));
     json_close(j);

@@ -158,8 +158,7 @@ static void json_object_text(struct json *j, const msgpack_object *o)
 
 static void json_texts(struct json *j, const char *key, const msgpack_object_array *list)
 {
-    json_key(j, key);
-    json_array(j);
+    json_put_array(j, key);
     for (uint32_t i = 0; i < list->size; i++)
         json_object_text(j, &list->ptr[i]);
     json_close(j);
@@ -336,8 +335,7 @@ static void print_text_summary(const struct graph_view *v)
 static void json_names(struct json *j, const char *key, const struct graph_view *v,
                        int (*wanted)(const msgpack_object *node))
 {
-    json_key(j, key);
-    json_array(j);
+    json_put_array(j, key);
     for (uint32_t i = 0; i < v->nodes->size; i++)
         if (wanted(node_at(v, i)))
             json_object_text(j, &node_at(v, i)[NODE_NAME]);
@@ -360,8 +358,7 @@ static void print_json_summary(const struct graph_view *v)
     json_put_u64(&j, "nodes", v->nodes->size);
     json_put_u64(&j, "variables", v->variables->size);
     json_put_u64(&j, "parameters", n_parameters(v));
-    json_key(&j, "collections");
-    json_object(&j);
+    json_put_object(&j, "collections");
     for (uint32_t i = 0; i < v->collections->size; i++) {
         const msgpack_object *c = v->collections->ptr[i].via.array.ptr;
         char name[256];

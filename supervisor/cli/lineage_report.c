@@ -102,8 +102,7 @@ void lineage_report_put(const struct lineage *l, struct json *j)
 {
     const struct study *s = l->study;
 
-    json_key(j, "lineage");
-    json_array(j);
+    json_put_array(j, "lineage");
     for (size_t i = 0; i < l->n * s->trials; i++) {
         const size_t round = i / s->trials, member = i % s->trials;
 
@@ -117,8 +116,7 @@ void lineage_report_put(const struct lineage *l, struct json *j)
             json_u64(j, parent(l, round, member) + 1);
         else
             json_null(j);
-        json_key(j, "settings");
-        json_object(j);
+        json_put_object(j, "settings");
         for (size_t k = 0; k < s->n_keys; k++)
             json_put_str(j, s->key[k].path, lineage_settings(l, round, member)[k]);
         json_close(j);

@@ -279,8 +279,7 @@ static void print_origin(const struct replay_item *x, int json)
 
         begin_json(&j, "nonfinite", x);
         msg_json_put_pairs(&j, body);
-        json_key(&j, "rows");
-        json_array(&j);
+        json_put_array(&j, "rows");
         for (size_t i = 0; i < x->n_rows; i++)
             json_u64(&j, x->rows[i]);
         json_close(&j);
@@ -388,13 +387,11 @@ static char *row_line(const struct store_layout *l, uint64_t number, const uint8
 
     msg_json_begin_event(&j, "row");
     json_put_u64(&j, "row", number);
-    json_key(&j, "columns");
-    json_object(&j);
+    json_put_object(&j, "columns");
     for (uint32_t c = 0; c < l->n_columns; c++) {
         const struct store_column *col = &l->columns[c];
 
-        json_key(&j, col->name);
-        json_array(&j);
+        json_put_array(&j, col->name);
         for (uint32_t i = 0; i < col->elements; i++)
             json_f64(&j, store_column_value(col, row, i));
         json_close(&j);

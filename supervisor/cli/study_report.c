@@ -413,8 +413,7 @@ static void put_settings(const struct study_report *r, size_t trial, struct json
 {
     struct arena arena = ARENA_ZERO;
 
-    json_key(j, "settings");
-    json_object(j);
+    json_put_object(j, "settings");
     for (size_t k = 0; k < r->study->n_keys; k++)
         json_put_str(j, r->study->key[k].path, study_report_setting(r, trial, k, &arena));
     json_close(j);
@@ -455,15 +454,13 @@ void study_report_print_json(const struct study_report *r, FILE *f)
     json_object(&j);
     json_put_str(&j, "study", r->name);
     study_report_put_best(r, &j);
-    json_key(&j, "trials");
-    json_array(&j);
+    json_put_array(&j, "trials");
     for (size_t i = 0; i < r->n; i++)
         put_row(r, &r->row[i], &j);
     json_close(&j);
     if (r->study->method == STUDY_PBT)
         lineage_report_put(&r->lineage, &j);
-    json_key(&j, "rank_correlation");
-    json_object(&j);
+    json_put_object(&j, "rank_correlation");
     for (size_t k = 0; k < r->study->n_keys; k++)
         json_put_f64(&j, r->study->key[k].path, effect_of(r, k).correlation);
     json_close(&j);

@@ -468,8 +468,7 @@ static void put_trial_json(const struct study_frame *f, const struct study_view_
     json_put_str(j, "state", t->state);
     json_put_f64(j, "env_steps", t->steps);
     json_put_f64(j, "value", t->value);
-    json_key(j, "settings");
-    json_object(j);
+    json_put_object(j, "settings");
     for (size_t k = 0; k < f->n_keys; k++)
         json_put_str(j, s->key[k].path, f->setting(f->ctx, t->trial, k));
     json_close(j);
@@ -494,8 +493,7 @@ void study_view_print_json(struct study_view *v, const char *state)
         put_trial_json(&f, f.best, v->study, &j);
     else
         json_null(&j);
-    json_key(&j, "trials");
-    json_array(&j);
+    json_put_array(&j, "trials");
     for (size_t i = 0; i < f.n; i++)
         put_trial_json(&f, &f.trial[i], v->study, &j);
     json_close(&j);

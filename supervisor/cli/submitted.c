@@ -107,8 +107,7 @@ int submitted_find_of(struct submitted *ret, const char *path)
 
 void submitted_json(const struct submitted *s, struct json *j)
 {
-    json_key(j, "job");
-    json_object(j);
+    json_put_object(j, "job");
     json_put_str(j, "id", s->id);
     json_put_str(j, "state", s->state);
     json_put_str(j, "reason", *s->reason != '\0' ? s->reason : NULL);

@@ -70,15 +70,13 @@ void tensor_put_json(struct json *j, const char *name, enum dtype dtype,
     if (name != NULL)
         json_put_str(j, "name", name);
     json_put_str(j, "dtype", dtype_label(dtype, label));
-    json_key(j, "shape");
-    json_array(j);
+    json_put_array(j, "shape");
     for (int i = 0; i < shape->rank; i++)
         json_i64(j, shape->dim[i]);
     json_close(j);
     if (value == NULL)
         return;
-    json_key(j, "values");
-    json_array(j);
+    json_put_array(j, "values");
     for (int64_t i = 0; i < tensor_elements(value); i++)
         put_element(j, value, i);
     json_close(j);

@@ -213,6 +213,18 @@ void json_put_bool(struct json *j, const char *key, int v)
     json_bool(j, v);
 }
 
+void json_put_object(struct json *j, const char *key)
+{
+    json_key(j, key);
+    json_object(j);
+}
+
+void json_put_array(struct json *j, const char *key)
+{
+    json_key(j, key);
+    json_array(j);
+}
+
 void json_raw(struct json *j, const char *text, size_t len)
 {
     separate(j);

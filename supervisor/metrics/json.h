@@ -51,6 +51,9 @@ void json_put_u64(struct json *j, const char *key, uint64_t v);
 void json_put_i64(struct json *j, const char *key, int64_t v);
 void json_put_f64(struct json *j, const char *key, double v);
 void json_put_bool(struct json *j, const char *key, int v);
+/* A key, then the beginning of its value. */
+void json_put_object(struct json *j, const char *key);
+void json_put_array(struct json *j, const char *key);
 /* A value that is JSON already. */
 void json_raw(struct json *j, const char *text, size_t len);
 /* The whole text with a newline, NUL-terminated, valid until the next json_begin. */

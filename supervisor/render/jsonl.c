@@ -32,16 +32,14 @@ static void put_head(struct json *j, const struct view *v, struct wbuf *ret)
     json_put_u64(j, "episode", e->number);
     json_put_u64(j, "seed", e->seed);
     json_put_u64(j, "steps", e->n_frames - 1);
-    json_key(j, "page");
-    json_object(j);
+    json_put_object(j, "page");
     json_put_f64(j, "width", v->width);
     json_put_f64(j, "height", v->height);
     json_put_f64(j, "scale", v->scale);
     json_put_f64(j, "x", v->world_x);
     json_put_f64(j, "y", v->world_y);
     json_close(j);
-    json_key(j, "agents");
-    json_array(j);
+    json_put_array(j, "agents");
     for (size_t a = 0; a < e->spec->n_agents; a++) {
         char colour[16];
 
@@ -79,22 +77,19 @@ static void put_frame(struct json *j, const struct episode *e, size_t i, struct 
     json_begin(j);
     json_object(j);
     json_put_u64(j, "step", i);
-    json_key(j, "returns");
-    json_object(j);
+    json_put_object(j, "returns");
     for (size_t a = 0; a < e->spec->n_agents; a++)
         json_put_f64(j, e->spec->agents[a].name, e->frame[i].returns[a]);
     json_close(j);
     if (s->verb != NULL) {
-        json_key(j, s->verb);
-        json_object(j);
+        json_put_object(j, s->verb);
         for (size_t a = 0; a < s->n_actions; a++) {
             if (s->action[a].text[0] != '\0')
                 json_put_str(j, e->spec->agents[a].name, s->action[a].text);
         }
         json_close(j);
     }
-    json_key(j, "things");
-    json_array(j);
+    json_put_array(j, "things");
     for (size_t k = 0; k < s->n_things; k++)
         put_thing(j, &s->thing[k]);
     json_close(j);

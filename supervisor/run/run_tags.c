@@ -167,8 +167,7 @@ int run_tags_change(struct run_tags *ret, const char *path,
 
 void run_tags_json(const struct run_tags *t, struct json *j)
 {
-    json_key(j, "tags");
-    json_array(j);
+    json_put_array(j, "tags");
     for (size_t i = 0; i < t->n; i++)
         json_str(j, t->tag[i]);
     json_close(j);

@@ -188,8 +188,7 @@ static void put_answer(const struct table *t, const char *const *columns, size_t
     json_put_bool(j, "more", used > 0 && (left > CURVES_MAX_BYTES || rows == max_rows));
     json_key(j, "steps");
     put_raw_list(j, &values[n]);
-    json_key(j, "columns");
-    json_array(j);
+    json_put_array(j, "columns");
     for (size_t i = 0; i < n; i++)
         put_raw_list(j, &values[i]);
     json_close(j);

@@ -135,8 +135,7 @@ static void set_view(struct live_run *r, const struct run_status *s, int is_live
     json_put_u64(&j, "journal", size_of(r, "journal", 0));
     json_put_u64(&j, "config", size_of(r, "config.yaml", 1));
     json_put_u64(&j, "checkpoints", size_of(r, "checkpoints", 1));
-    json_key(&j, "status");
-    json_object(&j);
+    json_put_object(&j, "status");
     run_status_json(&j, s);
     (void)run_tags_read(&tags, r->path, NULL);
     run_tags_json(&tags, &j);

@@ -364,21 +364,18 @@ uint64_t runs_revision(const struct runs *r)
 
 void runs_put(const struct runs *r, uint64_t since, struct json *j)
 {
-    json_key(j, "runs");
-    json_array(j);
+    json_put_array(j, "runs");
     for (size_t i = 0; i < r->n; i++)
         if (r->run[i]->revision > since && r->run[i]->summary != NULL)
             json_raw(j, r->run[i]->summary, strlen(r->run[i]->summary));
     json_close(j);
     if (r->names_revision <= since)
         return;
-    json_key(j, "names");
-    json_array(j);
+    json_put_array(j, "names");
     for (size_t i = 0; i < r->n; i++)
         json_str(j, r->run[i]->name);
     json_close(j);
-    json_key(j, "studies");
-    json_array(j);
+    json_put_array(j, "studies");
     for (size_t i = 0; i < r->n_studies; i++)
         json_str(j, r->study[i]);
     json_close(j);

@@ -434,8 +434,7 @@ void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
     struct json *j = begin_object(w, "id");
 
     json_u64(j, id);
-    json_key(j, "error");
-    json_object(j);
+    json_put_object(j, "error");
     json_put_i64(j, "code", why->code);
     json_put_str(j, "message", why->msg);
     if (why->key[0] != '\0')
