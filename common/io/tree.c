@@ -111,7 +111,6 @@ static int each_of(const char *path, visit_fn visit, void *ctx)
 
 static int remove_one(void *ctx, int at, const char *name, int is_dir)
 {
-    (void)ctx;
     return unlinkat(at, name, is_dir ? AT_REMOVEDIR : 0) < 0 && errno != ENOENT ? -1 : 0;
 }
 
@@ -152,7 +151,6 @@ static int count_one(void *ctx, int at, const char *name, int is_dir)
     uint64_t *bytes = ctx;
     struct stat st;
 
-    (void)is_dir;
     if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         *bytes += (uint64_t)st.st_blocks * 512;
     return 0;
@@ -189,8 +187,6 @@ static int sync_one(void *ctx, int at, const char *name, int is_dir)
         openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     const int rc = fd >= 0 ? fsync(fd) : -1, why = errno;
 
-    (void)ctx;
-    (void)is_dir;
     if (fd >= 0)
         (void)close(fd);
     errno = why;

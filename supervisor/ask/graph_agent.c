@@ -25,7 +25,6 @@ static void pack_import(void *ctx, size_t agent, int restored, struct msg_out *o
 {
     const struct graph_agent_args *args = ((struct graph_agent *)ctx)->args;
 
-    (void)agent;
     msg_map(o, args->prefix != NULL ? 5 : 4);
     msg_put_str(o, "name", "graph");
     msg_put_u64(o, "seed", args->seed);
@@ -114,7 +113,6 @@ static void on_run(void *ctx, size_t agent, const struct msg *response)
 {
     struct graph_agent *g = ctx;
 
-    (void)agent;
     (void)take_fetched(g, &response->body, &g->refusal);
     ask_done(g->ask);
 }

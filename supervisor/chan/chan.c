@@ -46,7 +46,6 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
     uint8_t *room = NULL;
     size_t size = 0;
 
-    (void)suggested;
     if (frame_reader_room(&c->reader, &room, &size, &c->read_err) < 0)
         size = 0; /* libuv then reports UV_ENOBUFS to on_read */
     *buf = uv_buf_init((char *)room, (unsigned)size);
@@ -60,7 +59,6 @@ static void on_read(uv_stream_t *s, ssize_t n_read, const uv_buf_t *buf)
     size_t len;
     int rc = 1;
 
-    (void)buf;
     if (n_read < 0) {
         chan_end_status(c, (int)n_read);
         return;

@@ -201,8 +201,6 @@ void cli_dropped(void *ctx, const char *line)
 
 void cli_not_yet(void *ctx, const char *line)
 {
-    (void)ctx;
-    (void)line;
 }
 
 void cli_warn(const struct cli *cli, const char *config, const char *text)

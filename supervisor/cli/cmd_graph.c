@@ -210,7 +210,6 @@ static int add_name(const struct cli *cli, const char *text, void *to)
 {
     struct names *names = to;
 
-    (void)cli;
     names->item = xreallocarray(names->item, names->n + 1, sizeof(*names->item));
     names->item[names->n++] = text;
     return 0;

@@ -151,7 +151,6 @@ static void build_facts(const struct page *p, const struct html_run *r, struct f
     struct arena arena = ARENA_ZERO;
 
     _Static_assert(sizeof(lines) / sizeof(lines[0]) + 1 == BUILD_FACTS, "");
-    (void)p;
     for (size_t i = 0; i + 1 < BUILD_FACTS; i++) {
         ret[i].label = lines[i].label;
         PUT(ret[i], "%s", html_run_provenance(r, lines[i].key, &arena));

@@ -252,7 +252,6 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
     struct reading *d = ctx;
     struct html_run *r = d->run;
 
-    (void)line;
     if (r->began[0] == '\0')
         (void)snprintf(r->began, sizeof(r->began), "%s", e->time);
     switch (e->kind) {
@@ -484,7 +483,6 @@ static int check_play(const struct html_run *r, enum html_play play, struct err 
 
 static void on_skipped(void *ctx, const char *line)
 {
-    (void)ctx;
     (void)line; /* the page names the step of the checkpoint that it shows */
 }
 

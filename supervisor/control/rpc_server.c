@@ -92,7 +92,6 @@ static void end_leaving(struct client *c)
 /* libuv also calls this if the pipe was closed before the shutdown was done. */
 static void on_shutdown(uv_shutdown_t *req, int status)
 {
-    (void)status;
     if (!uv_is_closing((uv_handle_t *)req->handle))
         end_leaving(req->handle->data);
 }
@@ -136,7 +135,6 @@ static void on_written(uv_write_t *req, int status)
 {
     struct client *c = req->handle->data;
 
-    (void)status;
     free(req->data);
     if (!c->closing)
         work(c);
@@ -326,7 +324,6 @@ static void make_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     struct client *c = handle->data;
     size_t grown;
 
-    (void)suggested;
     if (c->in_cap - c->in_len < READ_BYTES) {
         grown = c->in_len + c->in_len / 2;
         if (grown > RPC_MAX_BYTES && c->in_len <= RPC_MAX_BYTES)
@@ -341,7 +338,6 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct client *c = stream->data;
 
-    (void)buf;
     if (n < 0) {
         close_client(c);
         return;

@@ -332,7 +332,6 @@ static void on_ready(void *ctx, struct channel *channel)
 /* Its being active keeps the loop from waiting. */
 static void on_idle(uv_idle_t *idle)
 {
-    (void)idle;
 }
 
 static void on_news(void *ctx)

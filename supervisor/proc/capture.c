@@ -73,7 +73,6 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
     struct capture *c = h->data;
 
-    (void)suggested;
     *buf = uv_buf_init(c->buf, sizeof(c->buf));
 }
 
@@ -81,7 +80,6 @@ static void on_read(uv_stream_t *s, ssize_t n_read, const uv_buf_t *buf)
 {
     struct capture *c = s->data;
 
-    (void)buf;
     if (n_read >= 0) {
         capture_append(c, c->buf, (size_t)n_read);
         if (c->on_output != NULL && n_read > 0)

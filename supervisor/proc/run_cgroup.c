@@ -154,7 +154,6 @@ static int write_control(const struct run_cgroup *g, const char *file, const cha
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(SYS_clone3)
 static pid_t clone_into(const struct run_cgroup *g)
 {
-    (void)g;
     errno = ENOSYS;
     return -1;
 }

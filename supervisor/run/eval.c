@@ -59,14 +59,12 @@ static int start_agents(struct eval *e, struct err *err)
  * it. */
 static void on_env_event(void *ctx, const struct agent_event *e, const char *process)
 {
-    (void)ctx;
     if (e->kind == AGENT_EVENT_EXIT && e->text != NULL && e->signal == 0)
         log_warn("%s (pid %d): %s", process, (int)e->pid, e->text);
 }
 
 static void on_inexact(void *ctx, const char *line)
 {
-    (void)ctx;
     log_warn("%s", line);
 }
 

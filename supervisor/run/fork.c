@@ -341,7 +341,6 @@ static int repeat_mode(void *ctx, uint64_t number, const struct run_event *e)
 {
     const struct repeating *r = ctx;
 
-    (void)number;
     if (e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_REINSTATE)
         return 0;
     /* With changes of its own the fork develops differently: later give-ups of the other

@@ -15,8 +15,6 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
 {
     struct restore *r = ctx;
 
-    (void)agent;
-    (void)response;
     if (--r->outstanding == 0)
         r->on_done(r->ctx);
 }

@@ -23,7 +23,6 @@ static void on_agents_ended(void *ctx)
 
 static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
 {
-    (void)agent;
     training_on_failed(ctx, report);
 }
 

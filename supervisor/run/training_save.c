@@ -131,8 +131,6 @@ int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct 
 {
     struct training *t = ctx;
 
-    (void)at;
-    (void)err;
     if (t->args->replay != NULL)
         return 0;
     if (take_checkpoint(t))

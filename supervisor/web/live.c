@@ -239,8 +239,6 @@ static void read_messages(struct live_run *r)
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
-    (void)status;
-    (void)events;
     read_messages(poll->data);
 }
 
