@@ -479,31 +479,26 @@ static int run_submit(struct cli *cli, int argc, char **argv)
     return code;
 }
 
+static const char help[] =
+    "  --name NAME      the run's name (default: the configuration's, with a number)\n"
+    "  --seed N         set run.seed\n"
+    "  --seeds 1-5      a job array, one run per seed: NAME-s1 and so on\n"
+    "  --set KEY=VALUE  set a configuration value by its dotted path; repeatable\n"
+    "  --dry-run        print the script instead\n"
+    "\nThe job runs a copy of the configuration as it is now, or resumes the run if it\n"
+    "exists. Before its time limit or a preemption (--signal=B:USR1@60) it writes a\n"
+    "checkpoint, requeues itself, and later continues from there; so it does when Slurm\n"
+    "requeues it. The result has the bytes of an undisturbed run. The script, the\n"
+    "configuration and the output are in RUNS_DIR/.jobs/NAME. `brood status NAME` has\n"
+    "the job's id and state. Runs directory, configuration and brood must have the same\n"
+    "paths on all machines. With `cluster.launcher: slurm` the agents are spread over\n"
+    "the job's machines.\n"
+    "\nexample: brood submit configs/simple_spread.yaml --name far -- --time=30 -c 4\n";
+
 const struct command cmd_submit = {
     .name = "submit",
     .arguments = "CONFIG [options] [-- SBATCH OPTIONS]",
     .summary = "Give a run to Slurm, as a job that survives preemption",
-    .help =
-        "  --name NAME      the run's name (default: the configuration's, with a "
-        "number)\n"
-        "  --seed N         set run.seed\n"
-        "  --seeds 1-5      a job array, one run per seed: NAME-s1 and so on\n"
-        "  --set KEY=VALUE  set a configuration value by its dotted path; repeatable\n"
-        "  --dry-run        print the script instead\n"
-        "\nThe job runs a copy of the configuration as it is now, or resumes the run if "
-        "it\n"
-        "exists. Before its time limit or a preemption (--signal=B:USR1@60) it writes a\n"
-        "checkpoint, requeues itself, and later continues from there; so it does when "
-        "Slurm\n"
-        "requeues it. The result has the bytes of an undisturbed run. The script, the\n"
-        "configuration and the output are in RUNS_DIR/.jobs/NAME. `brood status NAME` "
-        "has\n"
-        "the job's id and state. Runs directory, configuration and brood must have the "
-        "same\n"
-        "paths on all machines. With `cluster.launcher: slurm` the agents are spread "
-        "over\n"
-        "the job's machines.\n"
-        "\nexample: brood submit configs/simple_spread.yaml --name far -- --time=30 -c "
-        "4\n",
+    .help = help,
     .run = run_submit,
 };

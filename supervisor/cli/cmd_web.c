@@ -63,29 +63,27 @@ static int run_web(struct cli *cli, int argc, char **argv)
     return execute(cli, dir != NULL ? dir : cli->runs_dir, port, read_only);
 }
 
+static const char help[] =
+    "  --port N         listen there (default: a port that is free)\n"
+    "  --read-only      refuse everything that changes a run; episodes are still "
+    "played,\n"
+    "                   by processes of their own\n"
+    "\nPrints the address to open. It has a token, which the browser exchanges for a\n"
+    "cookie; without one of them nothing is shown. Only this machine can connect. From\n"
+    "another one, forward the port, and open the same address there:\n"
+    "\n      ssh -N -L 8123:127.0.0.1:8123 HOST\n"
+    "\nThe page shows runs, learning curves of one or more runs side by side, agents,\n"
+    "configurations and their differences, journals and logs, checkpoints, episodes and\n"
+    "studies. It pauses, continues and stops runs, kills and respawns agents, and "
+    "changes\n"
+    "live settings as `brood set` does. The page is a client like others: to end it, or\n"
+    "the browser, changes nothing of a run.\n"
+    "\nexample: brood web --read-only\n";
+
 const struct command cmd_web = {
     .name = "web",
     .arguments = "[RUNS_DIR] [options]",
     .summary = "Watch and steer runs and studies in a browser",
-    .help = "  --port N         listen there (default: a port that is free)\n"
-            "  --read-only      refuse everything that changes a run; episodes are still "
-            "played,\n"
-            "                   by processes of their own\n"
-            "\nPrints the address to open. It has a token, which the browser exchanges "
-            "for a\n"
-            "cookie; without one of them nothing is shown. Only this machine can "
-            "connect. From\n"
-            "another one, forward the port, and open the same address there:\n"
-            "\n      ssh -N -L 8123:127.0.0.1:8123 HOST\n"
-            "\nThe page shows runs, learning curves of one or more runs side by side, "
-            "agents,\n"
-            "configurations and their differences, journals and logs, checkpoints, "
-            "episodes and\n"
-            "studies. It pauses, continues and stops runs, kills and respawns agents, "
-            "and changes\n"
-            "live settings as `brood set` does. The page is a client like others: to end "
-            "it, or\n"
-            "the browser, changes nothing of a run.\n"
-            "\nexample: brood web --read-only\n",
+    .help = help,
     .run = run_web,
 };
