@@ -3,6 +3,7 @@
 #include "supervisor/cli/resume_run.h"
 #include "supervisor/cli/train.h"
 
+#include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/signals.h"
@@ -350,47 +351,28 @@ static int name_series(const struct cli *cli, const struct run_options *o, char 
 static struct job make_job(const struct cli *cli, const struct run_options *o, size_t i,
                            const char *name, struct arena *arena)
 {
-    const char **argv = ARENA_ARRAY(arena, const char *, 26 + 2 * (size_t)TRAIN_MAX_SET);
-    size_t n = 0;
+    struct words w = {.arena = arena};
 
-    argv[n++] = "brood";
-    argv[n++] = "run";
-    argv[n++] = "--runs-dir";
-    argv[n++] = cli->runs_dir;
-    argv[n++] = "--name";
-    argv[n++] = name;
-    argv[n++] = "--seed";
-    argv[n++] = arena_printf(arena, "%llu", (unsigned long long)o->seeds[i]);
-    for (size_t k = 0; k < o->sets.n; k++) {
-        argv[n++] = "--set";
-        argv[n++] = o->sets.set[k];
-    }
-    if (o->init_from != NULL) {
-        argv[n++] = "--init-from";
-        argv[n++] = o->init_from;
-    }
-    if (o->rescue != NULL) {
-        argv[n++] = "--rescue";
-        argv[n++] = o->rescue;
-    }
-    if (o->until > 0) {
-        argv[n++] = "--until";
-        argv[n++] = arena_printf(arena, "%lld", o->until);
-    }
-    if (o->memory_limit != NULL) {
-        argv[n++] = "--memory-limit";
-        argv[n++] = o->memory_limit;
-    }
+    words_add(&w, "brood", "run", "--runs-dir", cli->runs_dir, "--name", name, "--seed",
+              arena_printf(arena, "%llu", (unsigned long long)o->seeds[i]), NULL);
+    for (size_t k = 0; k < o->sets.n; k++)
+        words_add(&w, "--set", o->sets.set[k], NULL);
+    if (o->init_from != NULL)
+        words_add(&w, "--init-from", o->init_from, NULL);
+    if (o->rescue != NULL)
+        words_add(&w, "--rescue", o->rescue, NULL);
+    if (o->until > 0)
+        words_add(&w, "--until", arena_printf(arena, "%lld", o->until), NULL);
+    if (o->memory_limit != NULL)
+        words_add(&w, "--memory-limit", o->memory_limit, NULL);
     if (o->force)
-        argv[n++] = "--force";
+        words_add(&w, "--force", NULL);
     if (cli->json)
-        argv[n++] = "--json";
+        words_add(&w, "--json", NULL);
     if (cli->quiet)
-        argv[n++] = "--quiet";
-    argv[n++] = "--";
-    argv[n++] = o->config_path;
-    argv[n] = NULL;
-    return (struct job){.run = name, .argv = (char *const *)(uintptr_t)argv};
+        words_add(&w, "--quiet", NULL);
+    words_add(&w, "--", o->config_path, NULL);
+    return (struct job){.run = name, .argv = words_argv(&w)};
 }
 
 struct series {

@@ -1,5 +1,6 @@
 #include "common/config/changes.h"
 #include "common/config/yaml_tree.h"
+#include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/jobs.h"
 #include "supervisor/cli/msg_json.h"
@@ -24,7 +25,6 @@
 enum {
     MAX_JOBS = 1000,
     SHOWN_ROWS = 10,
-    MAX_ARGS = 32 + 2 * STUDY_MAX_SETS,
     MAX_KILLS = 5, /* of a run, one after the other, without a step between them */
 };
 
@@ -99,64 +99,55 @@ static struct study_run look(const struct sweep *w, size_t trial, size_t seed)
     return run;
 }
 
+/* Its last part. */
+static const char *name_of_run(const struct study_run *run)
+{
+    return strrchr(run->path, '/') + 1;
+}
+
 /* ---- the command of a run ---- */
 
 /* `brood run` for a new run, `brood resume` for one that has a checkpoint. */
-static struct job make_job(struct sweep *w, size_t trial, size_t seed,
+static struct job make_job(const struct sweep *sweep, size_t trial, size_t seed,
                            const struct study_run *run, struct arena *arena)
 {
-    const struct study *s = &w->study;
-    const char **argv = ARENA_ARRAY(arena, const char *, MAX_ARGS);
-    const char *sets[STUDY_MAX_SETS], *name = strrchr(run->path, '/') + 1;
+    const struct study *s = &sweep->study;
+    struct words w = {.arena = arena};
+    const char *sets[STUDY_MAX_SETS];
     /* A fork has a checkpoint, and settings of its own. */
     const int is_new =
-        !run->has_checkpoint && lineage_birth(&w->lineage, w->rung, trial) == 0;
-    size_t n = 0, n_sets = is_new ? study_sets(s, trial, sets, arena) : 0;
+        !run->has_checkpoint && lineage_birth(&sweep->lineage, sweep->rung, trial) == 0;
+    const size_t n_sets = is_new ? study_sets(s, trial, sets, arena) : 0;
 
-    argv[n++] = "brood";
-    argv[n++] = is_new ? "run" : "resume";
-    argv[n++] = "--quiet";
-    if (w->until > 0) {
-        argv[n++] = "--until";
-        argv[n++] = arena_printf(arena, "%" PRIu64, w->until);
-    }
-    if (is_new) {
-        argv[n++] = "--force"; /* replaces an attempt that left no checkpoint */
-        argv[n++] = "--runs-dir";
-        argv[n++] = study_dir_path(w->dir);
-        argv[n++] = "--name";
-        argv[n++] = arena_strdup(arena, name);
-        argv[n++] = "--seed";
-        argv[n++] = arena_printf(arena, "%" PRIu64, s->seeds[seed]);
-    }
-    if (s->memory_bytes > 0) {
-        argv[n++] = "--memory-limit";
-        argv[n++] = arena_printf(arena, "%" PRId64, s->memory_bytes);
-    }
-    for (size_t i = 0; i < n_sets; i++) {
-        argv[n++] = "--set";
-        argv[n++] = sets[i];
-    }
-    argv[n++] = "--";
-    argv[n++] = is_new ? arena_printf(arena, "%s/base.yaml", study_dir_path(w->dir))
-                       : arena_strdup(arena, run->path);
-    return (struct job){.run = arena_strdup(arena, name),
-                        .argv = (char *const *)(uintptr_t)argv};
+    words_add(&w, "brood", is_new ? "run" : "resume", "--quiet", NULL);
+    if (sweep->until > 0)
+        words_add(&w, "--until", arena_printf(arena, "%" PRIu64, sweep->until), NULL);
+    if (is_new) /* --force: replaces an attempt that left no checkpoint */
+        words_add(&w, "--force", "--runs-dir", study_dir_path(sweep->dir), "--name",
+                  arena_strdup(arena, name_of_run(run)), "--seed",
+                  arena_printf(arena, "%" PRIu64, s->seeds[seed]), NULL);
+    if (s->memory_bytes > 0)
+        words_add(&w, "--memory-limit", arena_printf(arena, "%" PRId64, s->memory_bytes),
+                  NULL);
+    for (size_t i = 0; i < n_sets; i++)
+        words_add(&w, "--set", sets[i], NULL);
+    words_add(&w, "--",
+              is_new ? arena_printf(arena, "%s/base.yaml", study_dir_path(sweep->dir))
+                     : arena_strdup(arena, run->path),
+              NULL);
+    return (struct job){.run = arena_strdup(arena, name_of_run(run)),
+                        .argv = words_argv(&w)};
 }
 
 /* A live run belongs to another command: the job waits until it ends, then the run is
  * looked at again. */
 static struct job make_wait(const struct study_run *run, struct arena *arena)
 {
-    const char **argv = ARENA_ARRAY(arena, const char *, 8);
-    size_t n = 0;
+    struct words w = {.arena = arena};
 
-    argv[n++] = "brood";
-    argv[n++] = "wait";
-    argv[n++] = "--quiet";
-    argv[n++] = arena_strdup(arena, run->path);
-    return (struct job){.run = strrchr(argv[n - 1], '/') + 1,
-                        .argv = (char *const *)(uintptr_t)argv};
+    words_add(&w, "brood", "wait", "--quiet", arena_strdup(arena, run->path), NULL);
+    return (struct job){.run = arena_strdup(arena, name_of_run(run)),
+                        .argv = words_argv(&w)};
 }
 
 /* ---- a rung ---- */
@@ -217,7 +208,7 @@ static void print_event(const struct sweep *w, size_t trial, size_t seed,
     json_put_u64(&j, "trial", trial + 1);
     json_put_u64(&j, "seed", w->study.seeds[seed]);
     if (w->study.method == STUDY_PBT) {
-        json_put_str(&j, "run", strrchr(run->path, '/') + 1);
+        json_put_str(&j, "run", name_of_run(run));
         json_put_u64(&j, "round", w->rung + 1);
     } else {
         json_put_u64(&j, "rung", w->rung);
@@ -243,8 +234,8 @@ static void print_progress(const struct sweep *w, const struct study_run *run, i
     if (!isnan(w->best))
         (void)snprintf(best, sizeof(best), "; best so far %zu with %.4g",
                        w->best_trial + 1, w->best);
-    say(w, "%s: %zu of %zu: %s %s%s%s", w->name, w->n_ended, w->n_all,
-        strrchr(run->path, '/') + 1, value, step, best);
+    say(w, "%s: %zu of %zu: %s %s%s%s", w->name, w->n_ended, w->n_all, name_of_run(run),
+        value, step, best);
 }
 
 /* ---- the view ---- */
@@ -290,7 +281,7 @@ static int is_killed_again(struct sweep *w, struct attempts *a,
     if (++a->n_kills < MAX_KILLS)
         return 0;
     say(w, "%s: %s was killed %d times at step %" PRIu64 ": it is left alone", w->name,
-        strrchr(run->path, '/') + 1, MAX_KILLS, run->steps);
+        name_of_run(run), MAX_KILLS, run->steps);
     return 1;
 }
 
@@ -468,8 +459,7 @@ static int check_round(const struct sweep *w)
             run.state == STUDY_RUN_REACHED || run.state == STUDY_RUN_FAILED;
 
         if (!is_over)
-            say(w, "%s: round %zu waits for %s", w->name, w->rung + 1,
-                strrchr(run.path, '/') + 1);
+            say(w, "%s: round %zu waits for %s", w->name, w->rung + 1, name_of_run(&run));
         study_run_done(&run);
         if (!is_over)
             return CLI_STOPPED;
@@ -495,7 +485,7 @@ static int end_round(struct sweep *w, struct err *err)
                        "%s: no member has a value after round %zu, so that none "
                        "can be continued; `brood logs %s/%s` shows why one failed, and "
                        "metric.column must have a finite value in every round",
-                       w->name, w->rung + 1, w->name, strrchr(first.path, '/') + 1);
+                       w->name, w->rung + 1, w->name, name_of_run(&first));
     study_run_done(&first);
     free(value);
     if (rc == 0)
@@ -824,31 +814,28 @@ static int check_launcher(struct sweep *w, const char *launcher, int n, char **w
 
 /* Makes the words of srun. Each trial is a job of its own or, inside of a job, a step,
  * which waits for free resources. */
-static void make_srun(struct sweep *w, int n_options, char **options, struct arena *arena)
+static void make_srun(struct sweep *sweep, int n_options, char **options,
+                      struct arena *arena)
 {
-    const struct study *s = &w->study;
-    char **argv = ARENA_ARRAY(arena, char *, (size_t)n_options + 16);
+    const struct study *s = &sweep->study;
+    struct words w = {.arena = arena};
     struct channel_secret unique;
-    size_t n = 0;
 
     channel_secret_make(&unique);
-    slurm_make_name(w->srun_name, "sweep", (size_t)getpid(), unique.id);
-    argv[n++] = arena_strdup(arena, "srun");
-    argv[n++] = arena_strdup(arena, "--quiet");
-    argv[n++] = arena_strdup(arena, "--unbuffered");
+    slurm_make_name(sweep->srun_name, "sweep", (size_t)getpid(), unique.id);
+    words_add(&w, "srun", "--quiet", "--unbuffered", NULL);
     if (s->cores > 0)
-        argv[n++] = arena_printf(arena, "--cpus-per-task=%d", s->cores);
+        words_add(&w, arena_printf(arena, "--cpus-per-task=%d", s->cores), NULL);
     if (s->memory_bytes > 0)
-        argv[n++] = arena_printf(arena, "--mem=%" PRId64 "K", s->memory_bytes / 1024);
+        words_add(&w, arena_printf(arena, "--mem=%" PRId64 "K", s->memory_bytes / 1024),
+                  NULL);
     for (int i = 0; i < n_options; i++)
-        argv[n++] = options[i];
-    argv[n++] = arena_strdup(arena, "--nodes=1");
-    argv[n++] = arena_strdup(arena, "--ntasks=1");
-    argv[n++] = arena_printf(arena, "--job-name=%s", w->srun_name);
+        words_add(&w, options[i], NULL);
+    words_add(&w, "--nodes=1", "--ntasks=1",
+              arena_printf(arena, "--job-name=%s", sweep->srun_name), NULL);
     if (slurm_job() != NULL)
-        argv[n++] = arena_strdup(arena, "--exact");
-    argv[n] = NULL;
-    w->srun = argv;
+        words_add(&w, "--exact", NULL);
+    sweep->srun = words_argv(&w);
 }
 
 static int run_sweep(struct cli *cli, int argc, char **argv)

@@ -1,5 +1,6 @@
 /* `brood web`: executes brood-web, a program of its own: no other command needs its
  * libraries. */
+#include "common/mem/words.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/proc/binaries.h"
 
@@ -12,9 +13,9 @@ static int execute(const struct cli *cli, const char *dir, long long port, int r
 {
     char program[PATH_MAX], own[PATH_MAX], port_text[16];
     struct err err = {0};
-    const char *args[12];
+    struct arena arena = ARENA_ZERO;
+    struct words w = {.arena = &arena};
     ssize_t len;
-    int n = 0;
 
     if (binaries_beside("brood-web", program, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
@@ -24,27 +25,22 @@ static int execute(const struct cli *cli, const char *dir, long long port, int r
                         (err_errno(&err, "readlink /proc/self/exe"), &err));
     own[len] = '\0';
     (void)snprintf(port_text, sizeof(port_text), "%lld", port);
-    args[n++] = program;
-    args[n++] = "--program";
-    args[n++] = own;
-    args[n++] = "--port";
-    args[n++] = port_text;
+    words_add(&w, program, "--program", own, "--port", port_text, NULL);
     if (read_only)
-        args[n++] = "--read-only";
+        words_add(&w, "--read-only", NULL);
     if (cli->json)
-        args[n++] = "--json";
+        words_add(&w, "--json", NULL);
     if (cli->quiet)
-        args[n++] = "--quiet";
-    args[n++] = "--";
-    args[n++] = dir;
-    args[n] = NULL;
-    (void)execv(program, (char *const *)(uintptr_t)args);
+        words_add(&w, "--quiet", NULL);
+    words_add(&w, "--", dir, NULL);
+    (void)execv(program, words_argv(&w));
     if (errno == ENOENT)
         (void)err_set(&err, ERR_NOT_FOUND,
                       "this brood was built without the page: install libwebsockets-dev "
                       "and build it again");
     else
         (void)err_errno(&err, "%s", program);
+    arena_done(&arena);
     return cli_fail(cli, CLI_FAILED, &err);
 }
 

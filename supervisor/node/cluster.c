@@ -212,7 +212,7 @@ static int launch(struct place *p, struct err *err)
     struct node_identity identity = {.node = (uint32_t)p->index,
                                      .generation = p->generation};
     char name[SLURM_NAME_BYTES];
-    struct node_command command;
+    struct words command;
     struct program_spec spec = {.agent_exe_fd = c->args.agent_exe_fd, .directory = "."};
     int rc;
 
@@ -227,7 +227,7 @@ static int launch(struct place *p, struct err *err)
         slurm_fence_set(&p->fence, name, c->args.agent_exe_fd);
         spec.has_grace = 1; /* srun, and through it the node: see slurm.h */
     }
-    spec.words = command.words;
+    spec.words = command.list;
     spec.n_words = command.n;
     spec.output_fd = p->log_fd;
     memcpy(identity.run, c->run, sizeof(identity.run));

@@ -4,7 +4,6 @@
 #include "common/err/check.h"
 #include "common/io/shell_quote.h"
 #include "common/io/write_all.h"
-#include "common/mem/xmalloc.h"
 #include "supervisor/node/slurm.h"
 
 #include <arpa/inet.h>
@@ -16,70 +15,33 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int node_add_word(struct node_command *c, const char *word, struct err *err)
+void node_add_list(struct words *w, const struct yaml_node *list)
 {
-    if (c->n == PROGRAM_MAX_WORDS)
-        return err_set(err, ERR_LIMIT, "cluster: the command has more than %d words",
-                       PROGRAM_MAX_WORDS);
-    c->words[c->n++] = word;
-    return 0;
-}
-
-int node_add_words(struct node_command *c, const char *const *words, size_t n,
-                   struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = node_add_word(c, words[i], err);
-    return rc;
-}
-
-int node_add_list(struct node_command *c, const struct yaml_node *list, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; list != NULL && i < list->n && rc == 0; i++)
-        rc = node_add_word(c, list->child[i]->text, err);
-    return rc;
+    for (size_t i = 0; list != NULL && i < list->n; i++)
+        words_add(w, list->child[i]->text, NULL);
 }
 
 /* `brood node ...` itself. */
-static int add_node(struct node_command *c, const struct cluster_config *config,
-                    const char *binary, const char *address, struct arena *arena,
-                    struct err *err)
+static void add_node(struct words *w, const struct cluster_config *config,
+                     const char *binary, const char *address)
 {
-    const char *const words[] = {
-        binary,  "node",      "--connect",
-        address, "--silence", arena_printf(arena, "%.0f", config->silence_s * 1000)};
-    int rc = node_add_words(c, words, sizeof(words) / sizeof(words[0]), err);
-
-    if (rc == 0 && config->launcher == LAUNCHER_SLURM && slurm_job() == NULL)
-        rc = node_add_word(c, "--scancel", err);
-    return rc == 0 && !config->encrypt ? node_add_word(c, "--plain", err) : rc;
+    words_add(w, binary, "node", "--connect", address, "--silence",
+              arena_printf(w->arena, "%.0f", config->silence_s * 1000), NULL);
+    if (config->launcher == LAUNCHER_SLURM && slurm_job() == NULL)
+        words_add(w, "--scancel", NULL);
+    if (!config->encrypt)
+        words_add(w, "--plain", NULL);
 }
 
-static int make_ssh(struct node_command *c, const struct cluster_config *config,
-                    size_t node, const char *binary, const char *address,
-                    struct arena *arena, struct err *err)
+/* Quotes the words from `first` on for the shell at the other end of ssh. */
+static void quote(struct words *w, size_t first)
 {
-    size_t first;
-    int rc = node_add_words(c, (const char *const[]){"ssh", "-T"}, 2, err);
+    for (size_t i = first; i < w->n; i++) {
+        char *word = shell_word(w->list[i]);
 
-    if (rc == 0)
-        rc = node_add_list(c, config->options, err);
-    if (rc == 0)
-        rc = node_add_word(c, node_command_host(config, node), err);
-    first = c->n;
-    if (rc == 0)
-        rc = add_node(c, config, binary, address, arena, err);
-    for (size_t i = first; i < c->n; i++) {
-        char *word = shell_word(c->words[i]);
-
-        c->words[i] = arena_strdup(arena, word);
+        w->list[i] = arena_strdup(w->arena, word);
         free(word);
     }
-    return rc;
 }
 
 /* Replaces {node} and {host}. */
@@ -109,37 +71,33 @@ static const char *fill_in(const char *word, size_t node, const char *host,
     return ret;
 }
 
-static int make_command(struct node_command *c, const struct cluster_config *config,
-                        size_t node, const char *binary, const char *address,
-                        struct arena *arena, struct err *err)
+int node_command_make(struct words *ret, const struct cluster_config *config, size_t node,
+                      const char *binary, const char *address, const char *name,
+                      struct arena *arena, struct err *err)
 {
     const char *host = node_command_host(config, node);
-    int rc = 0;
+    size_t n_launcher;
 
-    for (size_t i = 0; i < config->command->n && rc == 0; i++)
-        rc = node_add_word(c, fill_in(config->command->child[i]->text, node, host, arena),
-                           err);
-    return rc < 0 ? rc : add_node(c, config, binary, address, arena, err);
-}
-
-int node_command_make(struct node_command *ret, const struct cluster_config *config,
-                      size_t node, const char *binary, const char *address,
-                      const char *name, struct arena *arena, struct err *err)
-{
-    int rc;
-
-    ret->n = 0;
-    switch (config->launcher) {
-    case LAUNCHER_SSH:
-        return make_ssh(ret, config, node, binary, address, arena, err);
-    case LAUNCHER_COMMAND:
-        return make_command(ret, config, node, binary, address, arena, err);
-    case LAUNCHER_SLURM:
-        rc = slurm_add_words(ret, config, node, name, arena, err);
-        return rc < 0 ? rc : add_node(ret, config, binary, address, arena, err);
-    default:
-        return add_node(ret, config, binary, address, arena, err);
+    *ret = (struct words){.arena = arena};
+    if (config->launcher == LAUNCHER_SSH) {
+        words_add(ret, "ssh", "-T", NULL);
+        node_add_list(ret, config->options);
+        words_add(ret, host, NULL);
+    } else if (config->launcher == LAUNCHER_SLURM) {
+        slurm_add_words(ret, config, node, name);
+    } else if (config->launcher == LAUNCHER_COMMAND) {
+        for (size_t i = 0; i < config->command->n; i++)
+            words_add(ret, fill_in(config->command->child[i]->text, node, host, arena),
+                      NULL);
     }
+    n_launcher = ret->n;
+    add_node(ret, config, binary, address);
+    if (config->launcher == LAUNCHER_SSH)
+        quote(ret, n_launcher);
+    if (ret->n > PROGRAM_MAX_WORDS)
+        return err_set(err, ERR_LIMIT, "cluster: the command has more than %d words",
+                       PROGRAM_MAX_WORDS);
+    return 0;
 }
 
 const char *node_command_host(const struct cluster_config *config, size_t node)

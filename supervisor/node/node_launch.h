@@ -3,27 +3,18 @@
 #define SUPERVISOR_NODE_NODE_LAUNCH_H
 
 #include "common/config/run_config.h"
-#include "common/mem/arena.h"
+#include "common/mem/words.h"
 #include "supervisor/net/secure_channel.h"
 #include "supervisor/node/node_protocol.h"
 #include "supervisor/proc/program.h"
 
-struct node_command {
-    const char *words[PROGRAM_MAX_WORDS];
-    size_t n;
-};
-
-/* Append a word, n of them, or those of a list (NULL: none); they must stay valid. ERR_LIMIT:
- * too many words. */
-int node_add_word(struct node_command *c, const char *word, struct err *err);
-int node_add_words(struct node_command *c, const char *const *words, size_t n,
-                   struct err *err);
-int node_add_list(struct node_command *c, const struct yaml_node *list, struct err *err);
+/* Appends the words of a list (NULL: none), which must stay valid. */
+void node_add_list(struct words *w, const struct yaml_node *list);
 /* The command of node number `node`, in the arena. binary: brood's path; address: where the
  * supervisor listens; name: slurm.h, of this start. ERR_LIMIT: too many words. */
-int node_command_make(struct node_command *ret, const struct cluster_config *config,
-                      size_t node, const char *binary, const char *address,
-                      const char *name, struct arena *arena, struct err *err);
+int node_command_make(struct words *ret, const struct cluster_config *config, size_t node,
+                      const char *binary, const char *address, const char *name,
+                      struct arena *arena, struct err *err);
 /* The host of that node in the configuration; "" if it names none. */
 const char *node_command_host(const struct cluster_config *config, size_t node);
 /* A file in memory that holds the key and the identity as a node reads them. A descriptor, or

@@ -104,24 +104,19 @@ int slurm_check(const struct cluster_config *config, struct err *err)
 
 int slurm_check_job(const struct cluster_config *config, struct err *err)
 {
-    const char *argv[PROGRAM_MAX_WORDS + 8];
-    const struct yaml_node *list = config->options;
+    struct arena arena = ARENA_ZERO;
+    struct words w = {.arena = &arena};
     char *output = NULL;
-    size_t n = 0;
     int rc = slurm_check(config, err);
 
     if (rc < 0 || slurm_job() != NULL)
         return rc;
-    argv[n++] = "srun";
-    argv[n++] = "--test-only";
-    for (size_t i = 0; list != NULL && i < list->n && i < PROGRAM_MAX_WORDS; i++)
-        argv[n++] = list->child[i]->text;
-    argv[n++] = "--nodes=1";
-    argv[n++] = "--ntasks=1";
-    argv[n++] = "true";
-    argv[n] = NULL;
-    rc = command_ask(argv, CHECK_MS, &output, err);
+    words_add(&w, "srun", "--test-only", NULL);
+    node_add_list(&w, config->options);
+    words_add(&w, "--nodes=1", "--ntasks=1", "true", NULL);
+    rc = command_ask(w.list, CHECK_MS, &output, err);
     free(output);
+    arena_done(&arena);
     return rc < 0 ? err_wrap(err, "cluster: Slurm would not start a node") : 0;
 }
 
@@ -144,26 +139,21 @@ void slurm_make_name(char ret[SLURM_NAME_BYTES], const char *run, size_t node,
             *c = '_';
 }
 
-int slurm_add_words(struct node_command *c, const struct cluster_config *config,
-                    size_t node, const char *name, struct arena *arena, struct err *err)
+void slurm_add_words(struct words *w, const struct cluster_config *config, size_t node,
+                     const char *name)
 {
+    const char *job = slurm_job();
+
     /* Its messages come at once; this process's own limits, such as that on open files, are
      * not those of the node's machine. */
-    static const char *const before[] = {"srun", "--unbuffered", "--propagate=NONE"};
-    const char *job = slurm_job();
+    words_add(w, "srun", "--unbuffered", "--propagate=NONE", NULL);
+    node_add_list(w, config->options);
     /* Each node is a task of its own; inside of a job, a step on the job's machine `node`. */
-    const char *const after[] = {
-        "--nodes=1",
-        "--ntasks=1",
-        arena_printf(arena, "--job-name=%s", name),
-        arena_printf(arena, "--jobid=%s", job != NULL ? job : ""),
-        arena_printf(arena, "--relative=%zu", node),
-        "--overlap"};
-    int rc = node_add_words(c, before, sizeof(before) / sizeof(before[0]), err);
-
-    if (rc == 0)
-        rc = node_add_list(c, config->options, err);
-    return rc < 0 ? rc : node_add_words(c, after, job != NULL ? 6 : 3, err);
+    words_add(w, "--nodes=1", "--ntasks=1", arena_printf(w->arena, "--job-name=%s", name),
+              NULL);
+    if (job != NULL)
+        words_add(w, arena_printf(w->arena, "--jobid=%s", job),
+                  arena_printf(w->arena, "--relative=%zu", node), "--overlap", NULL);
 }
 
 int slurm_says_waiting(const char *output)

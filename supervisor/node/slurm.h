@@ -41,8 +41,8 @@ int slurm_check_job(const struct cluster_config *config, struct err *err);
 void slurm_make_name(char ret[SLURM_NAME_BYTES], const char *run, size_t node,
                      const uint8_t id[CHANNEL_ID_BYTES]);
 /* The words of srun before those of `brood node`. */
-int slurm_add_words(struct node_command *c, const struct cluster_config *config,
-                    size_t node, const char *name, struct arena *arena, struct err *err);
+void slurm_add_words(struct words *w, const struct cluster_config *config, size_t node,
+                     const char *name);
 /* Whether this output of srun, its last lines, says that its job waits in the queue. */
 int slurm_says_waiting(const char *output);
 /* The ids "12" or "12.3" of lines "<id> <name>" with that name, each followed by a space, in

@@ -1,4 +1,5 @@
 #include "common/io/tree.h"
+#include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/web/web.h"
@@ -205,7 +206,7 @@ static void on_errors(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         (void)uv_read_stop(stream);
 }
 
-static int spawn(struct eval *v, const char **args, struct err *err)
+static int spawn(struct eval *v, char **args, struct err *err)
 {
     uv_loop_t *loop = &v->evals->web->loop;
     uv_stdio_container_t io[3] = {{.flags = UV_IGNORE},
@@ -214,7 +215,7 @@ static int spawn(struct eval *v, const char **args, struct err *err)
                                    .data = {.stream = (uv_stream_t *)&v->errors}}};
     const uv_process_options_t options = {.exit_cb = on_exit_status,
                                           .file = args[0],
-                                          .args = (char **)(uintptr_t)args,
+                                          .args = args,
                                           .stdio_count = 3,
                                           .stdio = io};
     int rc;
@@ -263,11 +264,11 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
                 const char *path, struct err *err)
 {
     const char *stochastic = request_get(r, "stochastic");
-    char file[96], seed_text[24], step_text[24], own_pid[16];
     uint64_t seed = 0, step = 0;
-    const char *args[24];
+    struct arena arena = ARENA_ZERO;
+    struct words w = {.arena = &arena};
     struct eval *v;
-    int n = 0, rc = check_may_start(e, c->serial, err);
+    int rc = check_may_start(e, c->serial, err);
 
     if (rc == 0)
         rc = take_number(r, "seed", &seed, err);
@@ -284,36 +285,20 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
         free(v);
         return rc;
     }
-    (void)snprintf(file, sizeof(file), "%s/episode.jsonl", v->folder);
-    (void)snprintf(seed_text, sizeof(seed_text), "%" PRIu64, seed);
-    (void)snprintf(step_text, sizeof(step_text), "%" PRIu64, step);
-    (void)snprintf(own_pid, sizeof(own_pid), "%d", (int)getpid());
     /* brood-web --child-of: the kernel kills the child when this server dies. */
-    args[n++] = "/proc/self/exe";
-    args[n++] = "--child-of";
-    args[n++] = own_pid;
-    args[n++] = e->web->program;
-    args[n++] = "eval";
-    args[n++] = "--episodes";
-    args[n++] = "1";
-    args[n++] = "--copies";
-    args[n++] = "1";
-    args[n++] = "--seed";
-    args[n++] = seed_text;
-    args[n++] = "--render";
-    args[n++] = file;
-    args[n++] = "--quiet";
-    if (request_get(r, "step") != NULL) {
-        args[n++] = "--checkpoint";
-        args[n++] = step_text;
-    }
+    words_add(&w, "/proc/self/exe", "--child-of",
+              arena_printf(&arena, "%d", (int)getpid()), e->web->program, "eval",
+              "--episodes", "1", "--copies", "1", "--seed",
+              arena_printf(&arena, "%" PRIu64, seed), "--render",
+              arena_printf(&arena, "%s/episode.jsonl", v->folder), "--quiet", NULL);
+    if (request_get(r, "step") != NULL)
+        words_add(&w, "--checkpoint", arena_printf(&arena, "%" PRIu64, step), NULL);
     if (stochastic != NULL && strcmp(stochastic, "true") == 0)
-        args[n++] = "--stochastic";
-    args[n++] = "--";
-    args[n++] = path;
-    args[n] = NULL;
+        words_add(&w, "--stochastic", NULL);
+    words_add(&w, "--", path, NULL);
     LIST_INSERT_HEAD(&e->list, v, entry);
-    rc = spawn(v, args, err);
+    rc = spawn(v, words_argv(&w), err);
+    arena_done(&arena);
     if (rc < 0) {
         v->client = 0; /* the caller sends the error */
         close_all(v);

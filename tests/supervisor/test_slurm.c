@@ -53,14 +53,13 @@ END_TEST
 static void expect_words(struct cluster_config *config, const char *expected)
 {
     struct arena arena = ARENA_ZERO;
-    struct node_command c = {.n = 0};
-    struct err err = {0};
+    struct words w = {.arena = &arena};
     char text[1024] = "";
 
-    ck_assert_int_eq(slurm_add_words(&c, config, 1, "brood-x-1-0", &arena, &err), 0);
-    for (size_t i = 0; i < c.n; i++) {
-        ck_assert_uint_lt(strlen(text) + strlen(c.words[i]) + 2, sizeof(text));
-        (void)strcat(strcat(text, c.words[i]), " ");
+    slurm_add_words(&w, config, 1, "brood-x-1-0");
+    for (size_t i = 0; i < w.n; i++) {
+        ck_assert_uint_lt(strlen(text) + strlen(w.list[i]) + 2, sizeof(text));
+        (void)strcat(strcat(text, w.list[i]), " ");
     }
     ck_assert_str_eq(text, expected);
     arena_done(&arena);
