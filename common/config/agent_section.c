@@ -1,7 +1,6 @@
 #include "common/config/algorithms.h"
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
-#include "common/config/schema_internal.h"
 #include "common/err/check.h"
 
 #include <stdio.h>

@@ -3,7 +3,6 @@
 #include "common/config/run_schema.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { DEFAULT_SILENCE_S = 10, DEFAULT_START_WITHIN_S = 60 };

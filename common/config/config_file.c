@@ -2,7 +2,6 @@
 #include "common/config/loader.h"
 #include "common/io/beneath.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

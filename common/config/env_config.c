@@ -3,11 +3,8 @@
 #include "common/config/run_config.h"
 
 #include "common/config/run_schema.h"
-#include "common/err/check.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *const external_keys[] = {
     "command",      "plugin",  "directory", "processes", "respond_within",

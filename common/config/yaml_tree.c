@@ -4,7 +4,6 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 
 #include "common/err/check.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

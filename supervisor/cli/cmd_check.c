@@ -1,6 +1,5 @@
 #include "supervisor/cli/cli.h"
 
-#include "common/config/cluster_config.h"
 #include "common/config/yaml_tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/run_facts.h"

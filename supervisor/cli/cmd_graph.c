@@ -10,7 +10,6 @@
 #include "supervisor/cli/graph_print.h"
 #include "supervisor/cli/tensor_print.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <unistd.h>
 
 enum { SIGNALLED = 128 }; /* keeper.h: exit codes from here on */

@@ -4,9 +4,9 @@
 #include "common/log/log.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/live_run.h"
-#include "supervisor/cli/live_view.h"
+#include "supervisor/cli/cli.h"
 #include "supervisor/cli/run_facts.h"
+#include "supervisor/cli/view_layout.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
 

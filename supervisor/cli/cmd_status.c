@@ -1,9 +1,9 @@
 /* `brood status`: prints the status of a run or study, live or over. */
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/live_view.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/study_status.h"
 #include "supervisor/cli/submitted.h"
+#include "supervisor/cli/view_layout.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/study/study_dir.h"

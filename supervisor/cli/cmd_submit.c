@@ -7,7 +7,6 @@
 #include "common/io/shell_quote.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/submitted.h"
 #include "supervisor/cli/train.h"
@@ -23,7 +22,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_SEEDS = 1000, SBATCH_MS = 60000, MAX_NUMBER = 100000 };

@@ -5,7 +5,6 @@
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_watch.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 enum { JOB_EVERY_MS = 1000 }; /* Slurm is asked */

@@ -1,9 +1,5 @@
 #include "supervisor/cli/eval_play.h"
 
-#include "common/mem/xmalloc.h"
-
-#include <stdlib.h>
-
 static void on_result(void *ctx, const struct env_spec *spec,
                       const struct evaluation_result *result)
 {

@@ -5,9 +5,7 @@
 #include "supervisor/cli/html_page.h"
 #include "supervisor/cli/html_report.h"
 #include "supervisor/cli/lineage_report.h"
-#include "supervisor/cli/view_layout.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

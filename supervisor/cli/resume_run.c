@@ -9,7 +9,6 @@
 #include "supervisor/save/retention.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Refuses a changed configuration or other numerics; with --anyway only reports it.
  * Returns 0 to continue. */

@@ -10,7 +10,6 @@
 #include "supervisor/run/hooks.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

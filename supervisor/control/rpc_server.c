@@ -7,7 +7,6 @@
 #include "common/msg/frame.h"
 #include "common/msg/stream.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

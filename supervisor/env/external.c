@@ -1,8 +1,6 @@
 #include "supervisor/env/external.h"
 
 #include "common/config/yaml_tree.h"
-#include "common/msg/env_protocol.h"
-#include "common/msg/frame.h"
 #include "supervisor/env/env_class.h"
 
 #include <errno.h>

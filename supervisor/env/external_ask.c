@@ -2,7 +2,6 @@
 
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
-#include "common/mem/xmalloc.h"
 #include "supervisor/ask/ask.h"
 #include "supervisor/proc/binaries.h"
 

@@ -2,7 +2,6 @@
 #include "supervisor/env/external_internal.h"
 
 #include "common/mem/xmalloc.h"
-#include "common/tensor/tensor.h"
 #include "common/wire/crc32c.h"
 
 #include <math.h>

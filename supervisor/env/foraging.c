@@ -1,7 +1,6 @@
 #include "supervisor/env/foraging.h"
 
 #include "common/config/yaml_tree.h"
-#include "common/err/check.h"
 #include "supervisor/env/env_class.h"
 
 #include <stdlib.h>

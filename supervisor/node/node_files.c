@@ -5,7 +5,6 @@
 #include "common/msg/protocol.h"
 #include "common/store/layout.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 #include "supervisor/node/node_worker.h"
 
-#include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/msg.h"
@@ -10,7 +9,6 @@
 #include "supervisor/proc/proc.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

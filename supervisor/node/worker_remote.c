@@ -2,13 +2,11 @@
 
 #include "common/err/check.h"
 #include "common/io/write_all.h"
-#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
 #include "supervisor/node/node_feed.h"
 #include "supervisor/proc/capture.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

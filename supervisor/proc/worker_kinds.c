@@ -2,8 +2,6 @@
  * that speak their protocol). */
 #include "supervisor/proc/agent.h"
 
-#include "common/log/log.h"
-
 #include <inttypes.h>
 #include <string.h>
 

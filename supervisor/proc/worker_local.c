@@ -12,7 +12,6 @@
 #include "supervisor/proc/resident.h"
 #include "supervisor/proc/sweep.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 #include "supervisor/metrics/json.h"
 #include "supervisor/render/draw.h"
-#include "supervisor/render/page.h"
+#include "supervisor/render/view.h"
 
 static const char *const kinds[SCENE_KIND_COUNT] = {
     [SCENE_FOREST] = "forest",       [SCENE_OBSTACLE] = "obstacle",

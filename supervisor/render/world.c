@@ -1,11 +1,9 @@
 /* Draws the world of a page: ground, things, tracks, texts. */
-#include "common/mem/xmalloc.h"
 #include "supervisor/render/page.h"
 #include "supervisor/render/shapes.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { TRAIL_STEPS = 12, TRAIL_BANDS = 12 };
 

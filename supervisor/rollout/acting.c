@@ -4,7 +4,6 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/rollout/tensor_check.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

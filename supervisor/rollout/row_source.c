@@ -4,7 +4,6 @@
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/msg/protocol.h"
-#include "common/store/store_view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 /* Measured with Pss of runs of 3 to 40 agents: the sum was right within a fifth. */
 #define PROCESS_BYTES     4e6 /* an agent's program, with its graph */

@@ -10,7 +10,6 @@
 #include "supervisor/proc/signals.h"
 #include "supervisor/proc/worker_local.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>

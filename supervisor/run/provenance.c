@@ -2,7 +2,6 @@
 #include "supervisor/run/run_dir.h"
 
 #include "common/io/shell_quote.h"
-#include "common/mem/xmalloc.h"
 #include "common/numerics/cpu_kernels.h"
 
 #include <gnu/libc-version.h>

@@ -10,7 +10,6 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/log/log.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { TEXT_MAX_BYTES = 1 << 20 };

@@ -2,7 +2,6 @@
 
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "common/msg/protocol.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,10 +1,8 @@
 #include "common/io/beneath.h"
 #include "supervisor/run/training_internal.h"
 
-#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -5,15 +5,12 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/config/changes.h"
 #include "common/config/run_schema.h"
-#include "common/log/log.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
-#include "common/wire/cursor.h"
 #include "supervisor/run/live_changes.h"
 #include "supervisor/run/trial.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include "supervisor/save/retention.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/control/client.h"
 #include "supervisor/run/run_dir.h"
