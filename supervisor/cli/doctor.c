@@ -23,14 +23,15 @@ struct findings {
     size_t n;
 };
 
-static struct doctor_finding *add(struct findings *f, const char *check,
-                                  enum doctor_level level, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-static void advise(struct doctor_finding *f, const char *fmt, ...)
+/* Adds a finding. */
+static void add(struct findings *f, const char *check, enum doctor_level level,
+                const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* Adds advice to the newest finding. */
+static void advise(struct findings *f, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-static struct doctor_finding *add(struct findings *f, const char *check,
-                                  enum doctor_level level, const char *fmt, ...)
+static void add(struct findings *f, const char *check, enum doctor_level level,
+                const char *fmt, ...)
 {
     struct doctor_finding *x = &f->list[f->n++];
     va_list ap;
@@ -40,15 +41,15 @@ static struct doctor_finding *add(struct findings *f, const char *check,
     va_start(ap, fmt);
     (void)vsnprintf(x->found, sizeof(x->found), fmt, ap);
     va_end(ap);
-    return x;
 }
 
-static void advise(struct doctor_finding *f, const char *fmt, ...)
+static void advise(struct findings *f, const char *fmt, ...)
 {
+    struct doctor_finding *x = &f->list[f->n - 1];
     va_list ap;
 
     va_start(ap, fmt);
-    (void)vsnprintf(f->advice, sizeof(f->advice), fmt, ap);
+    (void)vsnprintf(x->advice, sizeof(x->advice), fmt, ap);
     va_end(ap);
 }
 
@@ -75,14 +76,12 @@ static const char *limit_text(uint64_t n, char buf[SIZE_TEXT_BYTES])
 
 static void judge_agent(struct findings *f, const struct doctor_readings *r)
 {
-    struct doctor_finding *x;
-
     if (r->agent[0] == '\0') {
-        (void)add(f, "agent", DOCTOR_OK, "a process started and built its graph");
-        return;
+        add(f, "agent", DOCTOR_OK, "a process started and built its graph");
+    } else {
+        add(f, "agent", DOCTOR_BAD, "no agent can start: %s", r->agent);
+        advise(f, "mend what it says; `brood version` names the executables");
     }
-    x = add(f, "agent", DOCTOR_BAD, "no agent can start: %s", r->agent);
-    advise(x, "mend what it says; `brood version` names the executables");
 }
 
 static void judge_files(struct findings *f, const struct doctor_readings *r, size_t n)
@@ -90,13 +89,12 @@ static void judge_files(struct findings *f, const struct doctor_readings *r, siz
     const uint64_t need = DESCRIPTORS_OTHERS + DESCRIPTORS_PER_AGENT * (uint64_t)n;
     const int is_bad = r->files < need;
     char buf[SIZE_TEXT_BYTES];
-    struct doctor_finding *x =
-        add(f, "open files", is_bad ? DOCTOR_BAD : DOCTOR_OK,
-            "%s at most, a run of %zu agents needs %llu", limit_text(r->files, buf), n,
-            (unsigned long long)need);
 
+    add(f, "open files", is_bad ? DOCTOR_BAD : DOCTOR_OK,
+        "%s at most, a run of %zu agents needs %llu", limit_text(r->files, buf), n,
+        (unsigned long long)need);
     if (is_bad)
-        advise(x,
+        advise(f,
                "raise the hard limit: `ulimit -Hn %llu` as root, nofile in "
                "/etc/security/limits.conf, LimitNOFILE= of a systemd unit",
                (unsigned long long)need);
@@ -108,14 +106,14 @@ static void judge_processes(struct findings *f, const struct doctor_readings *r,
     const uint64_t free = less(left(r->processes, r->my_processes),
                                left(r->group_processes, r->group_processes_now));
     char buf[SIZE_TEXT_BYTES];
-    struct doctor_finding *x = add(f, "processes", free < need ? DOCTOR_BAD : DOCTOR_OK,
-                                   "%s more, a run of %zu agents needs %llu",
-                                   limit_text(free, buf), n, (unsigned long long)need);
 
+    add(f, "processes", free < need ? DOCTOR_BAD : DOCTOR_OK,
+        "%s more, a run of %zu agents needs %llu", limit_text(free, buf), n,
+        (unsigned long long)need);
     if (free < need && left(r->processes, r->my_processes) < need)
-        advise(x, "raise the limit: `ulimit -u`, nproc in /etc/security/limits.conf");
+        advise(f, "raise the limit: `ulimit -u`, nproc in /etc/security/limits.conf");
     else if (free < need)
-        advise(x, "raise pids.max of the control group: TasksMax= of a systemd unit, "
+        advise(f, "raise pids.max of the control group: TasksMax= of a systemd unit, "
                   "--pids-limit of a container");
 }
 
@@ -123,8 +121,8 @@ static void judge_locked(struct findings *f, const struct doctor_readings *r)
 {
     char buf[SIZE_TEXT_BYTES];
 
-    (void)add(f, "locked memory", DOCTOR_OK, "%s; brood locks none",
-              r->locked == DOCTOR_NO_LIMIT ? "unlimited" : size_text(r->locked, buf));
+    add(f, "locked memory", DOCTOR_OK, "%s; brood locks none",
+        r->locked == DOCTOR_NO_LIMIT ? "unlimited" : size_text(r->locked, buf));
 }
 
 static void judge_memory(struct findings *f, const struct doctor_readings *r, size_t n)
@@ -134,17 +132,16 @@ static void judge_memory(struct findings *f, const struct doctor_readings *r, si
     const uint64_t need = AGENT_BYTES * (n + 2);
     const int is_limited = left(r->group_memory, r->group_memory_now) < r->memory_free;
     char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES], c[SIZE_TEXT_BYTES];
-    struct doctor_finding *x =
-        add(f, "memory",
-            free < need       ? DOCTOR_BAD
-            : free / 4 < need ? DOCTOR_NOTE
-                              : DOCTOR_OK,
-            "%s of %s free%s; small networks of %zu agents take about %s",
-            size_text(free, a), size_text(less(r->memory, r->group_memory), b),
-            is_limited ? " (a limit of the control group)" : "", n, size_text(need, c));
 
+    add(f, "memory",
+        free < need       ? DOCTOR_BAD
+        : free / 4 < need ? DOCTOR_NOTE
+                          : DOCTOR_OK,
+        "%s of %s free%s; small networks of %zu agents take about %s", size_text(free, a),
+        size_text(less(r->memory, r->group_memory), b),
+        is_limited ? " (a limit of the control group)" : "", n, size_text(need, c));
     if (free / 4 < need)
-        advise(x, "%s; `brood check CONFIG` estimates what a run takes",
+        advise(f, "%s; `brood check CONFIG` estimates what a run takes",
                is_limited ? "raise memory.max (MemoryMax= of a systemd unit)"
                           : "end other programs, or train fewer agents");
 }
@@ -153,16 +150,13 @@ static void judge_memory(struct findings *f, const struct doctor_readings *r, si
 
 static void judge_cores(struct findings *f, const struct doctor_readings *r)
 {
-    const int is_limited = r->group_cores > 0 && r->group_cores < r->cores;
-    struct doctor_finding *x;
-
-    if (!is_limited) {
-        (void)add(f, "cores", DOCTOR_OK, "%d", r->cores);
+    if (r->group_cores <= 0 || r->group_cores >= r->cores) {
+        add(f, "cores", DOCTOR_OK, "%d", r->cores);
         return;
     }
-    x = add(f, "cores", DOCTOR_NOTE, "%d, but the control group gets %.3g of them",
-            r->cores, r->group_cores);
-    advise(x,
+    add(f, "cores", DOCTOR_NOTE, "%d, but the control group gets %.3g of them", r->cores,
+        r->group_cores);
+    advise(f,
            "raise cpu.max (CPUQuota= of a systemd unit, --cpus of a container): agents "
            "wait while the quota is used up");
 }
@@ -170,19 +164,18 @@ static void judge_cores(struct findings *f, const struct doctor_readings *r)
 static void judge_kernels(struct findings *f, const struct doctor_readings *r)
 {
     const char *name = cpu_kernels_name(r->kernels);
-    struct doctor_finding *x;
 
     if (r->kernels != r->best_kernels) {
-        x = add(f, "CPU", DOCTOR_NOTE, "kernels: %s, though it can run %s", name,
-                cpu_kernels_name(r->best_kernels));
-        advise(x, "unset " CPU_KERNELS_VARIABLE);
+        add(f, "CPU", DOCTOR_NOTE, "kernels: %s, though it can run %s", name,
+            cpu_kernels_name(r->best_kernels));
+        advise(f, "unset " CPU_KERNELS_VARIABLE);
     } else if (r->kernels == CPU_KERNELS_PORTABLE) {
-        x = add(f, "CPU", DOCTOR_NOTE, "kernels: portable, it has no AVX2");
-        advise(x,
+        add(f, "CPU", DOCTOR_NOTE, "kernels: portable, it has no AVX2");
+        advise(f,
                "another machine, or a virtual one with the host's CPU features, trains "
                "several times faster, with the same bytes");
     } else {
-        (void)add(f, "CPU", DOCTOR_OK, "kernels: %s", name);
+        add(f, "CPU", DOCTOR_OK, "kernels: %s", name);
     }
 }
 
@@ -191,19 +184,18 @@ static void judge_clock(struct findings *f, const struct doctor_readings *r)
     /* The kernel reads other clocks in system calls, or over a slow bus. */
     static const char *const fast[] = {"tsc", "arch_sys_counter", "kvm-clock",
                                        "hyperv_clocksource_tsc_page", NULL};
-    struct doctor_finding *x;
 
     for (int i = 0; fast[i] != NULL; i++)
         if (strcmp(r->clock, fast[i]) == 0) {
-            (void)add(f, "clock", DOCTOR_OK, "%s", r->clock);
+            add(f, "clock", DOCTOR_OK, "%s", r->clock);
             return;
         }
     if (r->clock[0] == '\0') {
-        (void)add(f, "clock", DOCTOR_OK, "not known");
+        add(f, "clock", DOCTOR_OK, "not known");
         return;
     }
-    x = add(f, "clock", DOCTOR_NOTE, "%s", r->clock);
-    advise(x, "each look at the clock is a system call; boot with clocksource=tsc if the "
+    add(f, "clock", DOCTOR_NOTE, "%s", r->clock);
+    advise(f, "each look at the clock is a system call; boot with clocksource=tsc if the "
               "kernel's log does not call it unstable");
 }
 
@@ -216,76 +208,75 @@ static void judge_runs(struct findings *f, const struct doctor_readings *r)
                            strcmp(r->file_system, "fuse") == 0;
     const int is_lost = strcmp(r->file_system, "tmpfs") == 0;
     char buf[SIZE_TEXT_BYTES];
-    struct doctor_finding *x;
 
     if (r->runs_error != 0) {
-        x = add(f, "runs directory", DOCTOR_BAD, "%s cannot be written: %s", r->runs,
-                strerror(r->runs_error));
-        advise(x, "give another one with --runs-dir or $BROOD_RUNS_DIR");
+        add(f, "runs directory", DOCTOR_BAD, "%s cannot be written: %s", r->runs,
+            strerror(r->runs_error));
+        advise(f, "give another one with --runs-dir or $BROOD_RUNS_DIR");
         return;
     }
-    x = add(f, "runs directory", is_network || is_lost ? DOCTOR_NOTE : DOCTOR_OK,
-            "%s%s%s", r->runs, r->file_system[0] != '\0' ? " on " : "", r->file_system);
+    add(f, "runs directory", is_network || is_lost ? DOCTOR_NOTE : DOCTOR_OK, "%s%s%s",
+        r->runs, r->file_system[0] != '\0' ? " on " : "", r->file_system);
     if (is_network)
-        advise(x,
+        advise(f,
                "checkpoints and logs wait for the network; a local disk is faster, and "
                "keeps a second supervisor out more surely");
     else if (is_lost)
-        advise(x, "runs take memory there and are gone after the next boot");
-    x = add(f, "disk",
-            r->disk_free < DISK_BAD      ? DOCTOR_BAD
-            : r->disk_free < DISK_LITTLE ? DOCTOR_NOTE
-                                         : DOCTOR_OK,
-            "%s free for runs", size_text(r->disk_free, buf));
+        advise(f, "runs take memory there and are gone after the next boot");
+    add(f, "disk",
+        r->disk_free < DISK_BAD      ? DOCTOR_BAD
+        : r->disk_free < DISK_LITTLE ? DOCTOR_NOTE
+                                     : DOCTOR_OK,
+        "%s free for runs", size_text(r->disk_free, buf));
     if (r->disk_free < DISK_LITTLE)
-        advise(x, "`brood prune` removes old checkpoints, `brood rm` whole runs");
+        advise(f, "`brood prune` removes old checkpoints, `brood rm` whole runs");
 }
 
 static void judge_shm(struct findings *f, const struct doctor_readings *r)
 {
     char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
-    struct doctor_finding *x;
 
     if (r->shm_free >= SHM_LITTLE) {
-        (void)add(f, "/dev/shm", DOCTOR_OK, "%s of %s free", size_text(r->shm_free, a),
-                  size_text(r->shm, b));
+        add(f, "/dev/shm", DOCTOR_OK, "%s of %s free", size_text(r->shm_free, a),
+            size_text(r->shm, b));
         return;
     }
-    x = add(f, "/dev/shm", DOCTOR_NOTE, r->shm == 0 ? "missing" : "%s free",
-            size_text(r->shm_free, a));
-    advise(x, "brood does not use it, but environments in Python may: --shm-size of a "
+    add(f, "/dev/shm", DOCTOR_NOTE, r->shm == 0 ? "missing" : "%s free",
+        size_text(r->shm_free, a));
+    advise(f, "brood does not use it, but environments in Python may: --shm-size of a "
               "container");
 }
 
 /* ---- the kernel ---- */
 
-static void judge_kernel(struct findings *f, const struct doctor_readings *r)
+static void judge_call(struct findings *f, const char *check, const char *call, int error,
+                       const char *fine, const char *since)
 {
-    struct doctor_finding *x;
-
-    if (r->memfd_error == 0) {
-        (void)add(f, "memfd", DOCTOR_OK, "agents' variables can be shared and sealed");
-    } else {
-        x = add(f, "memfd", DOCTOR_BAD, "memfd_create: %s", strerror(r->memfd_error));
-        advise(x, "allow the system call (seccomp profile of the container), or take a "
-                  "kernel from 3.17 on");
-    }
-    if (r->pidfd_error == 0) {
-        (void)add(f, "process descriptors", DOCTOR_OK, "pidfd_open works");
-    } else {
-        x = add(f, "process descriptors", DOCTOR_BAD, "pidfd_open: %s",
-                strerror(r->pidfd_error));
-        advise(x, "allow the system call (seccomp profile of the container), or take a "
-                  "kernel from 5.3 on");
-    }
-    (void)add(f, "huge pages", DOCTOR_OK, "of shared memory: %s",
-              r->huge_pages[0] != '\0' ? r->huge_pages : "not known");
-    if (r->has_cgroup) {
-        (void)add(f, "control groups", DOCTOR_OK, "a run gets one of its own");
+    if (error == 0) {
+        add(f, check, DOCTOR_OK, "%s", fine);
         return;
     }
-    x = add(f, "control groups", DOCTOR_NOTE, "a run gets none of its own");
-    advise(x, "its processes are still found by other means; under systemd, `systemd-run "
+    add(f, check, DOCTOR_BAD, "%s: %s", call, strerror(error));
+    advise(f,
+           "allow the system call (seccomp profile of the container), or take a kernel "
+           "from %s on",
+           since);
+}
+
+static void judge_kernel(struct findings *f, const struct doctor_readings *r)
+{
+    judge_call(f, "memfd", "memfd_create", r->memfd_error,
+               "agents' variables can be shared and sealed", "3.17");
+    judge_call(f, "process descriptors", "pidfd_open", r->pidfd_error, "pidfd_open works",
+               "5.3");
+    add(f, "huge pages", DOCTOR_OK, "of shared memory: %s",
+        r->huge_pages[0] != '\0' ? r->huge_pages : "not known");
+    if (r->has_cgroup) {
+        add(f, "control groups", DOCTOR_OK, "a run gets one of its own");
+        return;
+    }
+    add(f, "control groups", DOCTOR_NOTE, "a run gets none of its own");
+    advise(f, "its processes are still found by other means; under systemd, `systemd-run "
               "--user --scope brood ...` has one");
 }
 
@@ -301,11 +292,10 @@ static void judge_python(struct findings *f, const struct doctor_readings *r)
                    {DOCTOR_PYTHON_GYMNASIUM, "gymnasium"},
                    {DOCTOR_PYTHON_PETTINGZOO, "pettingzoo"}};
     char lacks[64] = "";
-    struct doctor_finding *x;
 
     if (r->python[0] == '\0') {
-        x = add(f, "python3", DOCTOR_NOTE, "not here");
-        advise(x, "needed only by environments in Python and by scripts/brood.py: apt "
+        add(f, "python3", DOCTOR_NOTE, "not here");
+        advise(f, "needed only by environments in Python and by scripts/brood.py: apt "
                   "install python3 python3-numpy python3-msgpack");
         return;
     }
@@ -314,12 +304,12 @@ static void judge_python(struct findings *f, const struct doctor_readings *r)
             (void)snprintf(lacks + strlen(lacks), sizeof(lacks) - strlen(lacks), "%s%s",
                            lacks[0] != '\0' ? " " : "", modules[i].name);
     if (lacks[0] == '\0') {
-        (void)add(f, "python3", DOCTOR_OK,
-                  "%s with numpy, msgpack, gymnasium and pettingzoo", r->python);
+        add(f, "python3", DOCTOR_OK, "%s with numpy, msgpack, gymnasium and pettingzoo",
+            r->python);
         return;
     }
-    x = add(f, "python3", DOCTOR_NOTE, "%s without %s", r->python, lacks);
-    advise(x,
+    add(f, "python3", DOCTOR_NOTE, "%s without %s", r->python, lacks);
+    advise(f,
            "pip install %s (scripts/brood.py needs numpy and msgpack; environments of "
            "gymnasium or pettingzoo need these)",
            lacks);
@@ -327,18 +317,16 @@ static void judge_python(struct findings *f, const struct doctor_readings *r)
 
 static void judge_programs(struct findings *f, const struct doctor_readings *r)
 {
-    struct doctor_finding *x = add(
-        f, "Slurm", DOCTOR_OK, r->has_slurm ? "sbatch and srun are here" : "not here");
-
+    add(f, "Slurm", DOCTOR_OK, r->has_slurm ? "sbatch and srun are here" : "not here");
     if (!r->has_slurm)
-        advise(x, "needed only on clusters");
-    x = add(f, "ssh", DOCTOR_OK, r->has_ssh ? "here" : "not here");
+        advise(f, "needed only on clusters");
+    add(f, "ssh", DOCTOR_OK, r->has_ssh ? "here" : "not here");
     if (!r->has_ssh)
-        advise(x, "needed only to reach other machines: apt install openssh-client");
-    x = add(f, "locale", r->is_utf8 ? DOCTOR_OK : DOCTOR_NOTE,
-            r->is_utf8 ? "UTF-8" : "not UTF-8");
+        advise(f, "needed only to reach other machines: apt install openssh-client");
+    add(f, "locale", r->is_utf8 ? DOCTOR_OK : DOCTOR_NOTE,
+        r->is_utf8 ? "UTF-8" : "not UTF-8");
     if (!r->is_utf8)
-        advise(x, "views are drawn in ASCII; LC_ALL=C.UTF-8 has finer bars");
+        advise(f, "views are drawn in ASCII; LC_ALL=C.UTF-8 has finer bars");
 }
 
 size_t doctor_judge(const struct doctor_readings *r, size_t n_agents,
