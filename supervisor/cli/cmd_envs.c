@@ -58,24 +58,15 @@ static void each_parameter(const struct description *d, parameter_fn fn, void *c
 
 /* ---- for people ---- */
 
-/* The number of agents in a row that are of first's team, first included. */
-static size_t count_alike(const struct env_spec *spec, size_t first)
-{
-    size_t n = 1;
-
-    while (first + n < spec->n_agents &&
-           strcmp(spec->agents[first + n].team, spec->agents[first].team) == 0)
-        n++;
-    return n;
-}
-
 static void print_agents(const struct env_spec *spec)
 {
     for (size_t a = 0; a < spec->n_agents;) {
         const struct env_agent *agent = &spec->agents[a];
         const struct action_space *s = &agent->space;
-        size_t n = count_alike(spec, a);
+        size_t n = 1; /* agents in a row that are of its team */
 
+        while (a + n < spec->n_agents && strcmp(agent[n].team, agent->team) == 0)
+            n++;
         (void)printf("  %-6s  %zu %s: observation %d, action ", a == 0 ? "agents" : "", n,
                      agent->team, (int)agent->obs_width);
         if (s->kind == SPACE_BOX)

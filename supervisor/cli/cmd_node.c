@@ -35,15 +35,6 @@ static int parse(struct cli *cli, int argc, char **argv, struct options *o, int 
     return *ret_code == CLI_DONE;
 }
 
-/* The keeper has blocked the signals that stop the node; the node handles them. */
-static void unblock_signals(void)
-{
-    sigset_t set;
-
-    stop_signals_get(&set);
-    (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
-}
-
 /* Returns 1 in the node; otherwise *ret_code is the exit code of the keeper. */
 static int split(struct cli *cli, const struct options *o, char **argv,
                  struct keeper_link *ret, int *ret_code)
@@ -59,10 +50,14 @@ static int split(struct cli *cli, const struct options *o, char **argv,
 
     if (rc < 0)
         *ret_code = cli_fail(cli, CLI_FAILED, &err);
-    if (rc == 1)
-        unblock_signals();
-    else if (rc == 0 && o->scancel && *ret_code >= SIGNALLED)
+    if (rc == 1) { /* the keeper has blocked the signals that stop the node */
+        sigset_t set;
+
+        stop_signals_get(&set);
+        (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+    } else if (rc == 0 && o->scancel && *ret_code >= SIGNALLED) {
         slurm_cancel_own_job("a signal has ended the node");
+    }
     return rc == 1;
 }
 

@@ -196,15 +196,6 @@ static int check_member(const char *name, enum dtype dtype, struct err *err)
     return 0;
 }
 
-static int check(const struct tensor_export *x, struct err *err)
-{
-    int rc = check_count(x->n, err);
-
-    for (size_t i = 0; rc == 0 && i < x->n; i++)
-        rc = check_member(x->entries[i]->name, x->entries[i]->dtype, err);
-    return rc;
-}
-
 /* Ends the archive of n members unless rc is an error; frees it. */
 static int end_archive(struct archive *a, size_t n, int rc, struct err *err)
 {
@@ -237,8 +228,10 @@ int npz_write(const char *path, const struct npz_value *values, size_t n, struct
 int tensor_export_npz(const struct tensor_export *x, struct err *err)
 {
     struct archive a = {0};
-    int rc = check(x, err);
+    int rc = check_count(x->n, err);
 
+    for (size_t i = 0; rc == 0 && i < x->n; i++)
+        rc = check_member(x->entries[i]->name, x->entries[i]->dtype, err);
     if (rc == 0)
         rc = atomic_file_new(&a.file, x->path, 0, err);
     if (rc < 0)

@@ -64,17 +64,6 @@ static char *bare_file(const struct run_config *c)
     return text;
 }
 
-static int read_bare(const struct run_config *c, struct run_config *ret, struct err *err)
-{
-    const struct config_options options = {0};
-    char *text = bare_file(c);
-    const int rc =
-        run_config_parse(ret, text, strlen(text), "the defaults", &options, err);
-
-    free(text);
-    return rc;
-}
-
 /* ---- the table ---- */
 
 static struct row *row_of(struct table *t, const char *key)
@@ -103,17 +92,21 @@ static void add(void *ctx, const struct config_change *c)
 
 static void add_run(struct table *t, const struct html_run *r)
 {
+    const struct config_options options = {0};
     struct run_config *bare = &t->bare[t->now];
-    struct err err = {0};
+    char *text;
 
     if (!r->has_config) {
         (void)err_pass(&t->why, &r->config_why);
-    } else if (read_bare(&r->config, bare, &err) < 0) {
-        (void)err_pass(&t->why, &err);
-    } else {
+        return;
+    }
+    text = bare_file(&r->config);
+    if (run_config_parse(bare, text, strlen(text), "the defaults", &options, &t->why) ==
+        0) {
         t->is_known[t->now] = 1;
         run_config_compare_following(bare, &r->config, add, t);
     }
+    free(text);
 }
 
 /* ---- values ---- */

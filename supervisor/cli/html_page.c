@@ -95,16 +95,6 @@ static const char style[] =
     "svg{font-size:14px}}\n"
     "@media print{html{background:none}section,figure{break-inside:avoid}}\n";
 
-static void print_colours(FILE *f)
-{
-    for (size_t i = 0; i < SVG_COLOURS; i++)
-        (void)fprintf(f,
-                      ".colour-%zu[stroke]{stroke:var(--c%zu)}"
-                      ".colour-%zu[fill]:not([fill=none]){fill:var(--c%zu)}"
-                      "i.colour-%zu{background:var(--c%zu)}\n",
-                      i, i, i, i, i, i);
-}
-
 void html_begin(const char *title, FILE *f)
 {
     (void)fputs(
@@ -117,7 +107,12 @@ void html_begin(const char *title, FILE *f)
         f);
     html_text(title, f);
     (void)fprintf(f, "</title>\n<style>\n%s", style);
-    print_colours(f);
+    for (size_t i = 0; i < SVG_COLOURS; i++)
+        (void)fprintf(f,
+                      ".colour-%zu[stroke]{stroke:var(--c%zu)}"
+                      ".colour-%zu[fill]:not([fill=none]){fill:var(--c%zu)}"
+                      "i.colour-%zu{background:var(--c%zu)}\n",
+                      i, i, i, i, i, i);
     (void)fputs("</style>\n</head>\n<body>\n", f);
 }
 

@@ -200,20 +200,16 @@ static double rank_correlation(const double *x, const double *y, size_t n)
     return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : (double)NAN;
 }
 
-static int is_number(const char *text)
-{
-    char *end;
-    const double v = strtod(text, &end);
-
-    return *end == '\0' && *text != '\0' && isfinite(v);
-}
-
 /* Whether a key's values are placed as numbers: all of its choices are, or it has a range. */
 static int is_numeric(const struct study_key *k)
 {
-    for (size_t i = 0; i < k->n; i++)
-        if (!is_number(k->choice[i]))
+    for (size_t i = 0; i < k->n; i++) {
+        char *end;
+        const double v = strtod(k->choice[i], &end);
+
+        if (*end != '\0' || end == k->choice[i] || !isfinite(v))
             return 0;
+    }
     return 1;
 }
 
@@ -409,33 +405,28 @@ void study_report_print_csv(const struct study_report *r, FILE *f)
     }
 }
 
-static void put_settings(const struct study_report *r, size_t trial, struct json *j)
-{
-    struct arena arena = ARENA_ZERO;
-
-    json_put_object(j, "settings");
-    for (size_t k = 0; k < r->study->n_keys; k++)
-        json_put_str(j, r->study->key[k].path, study_report_setting(r, trial, k, &arena));
-    json_close(j);
-    arena_done(&arena);
-}
-
 static void put_row(const struct study_report *r, const struct study_row *row,
                     struct json *j)
 {
+    const struct study *s = r->study;
+    struct arena arena = ARENA_ZERO;
+
     json_object(j);
     json_put_u64(j, "trial", row->trial + 1);
     json_put_f64(j, "value", row->value.mean);
     json_put_f64(j, "low", row->value.low);
     json_put_f64(j, "high", row->value.high);
-    if (r->study->method == STUDY_PBT) {
+    if (s->method == STUDY_PBT)
         json_put_u64(j, "round", r->lineage.n);
-    } else {
+    else
         json_put_u64(j, "rung", row->rung);
-    }
     json_put_str(j, "failure", row->failure);
-    put_settings(r, row->trial, j);
+    json_put_object(j, "settings");
+    for (size_t k = 0; k < s->n_keys; k++)
+        json_put_str(j, s->key[k].path, study_report_setting(r, row->trial, k, &arena));
     json_close(j);
+    json_close(j);
+    arena_done(&arena);
 }
 
 void study_report_put_best(const struct study_report *r, struct json *j)

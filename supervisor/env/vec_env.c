@@ -448,11 +448,6 @@ static void keep_or_observe(struct vec_env *v)
     }
 }
 
-static int any(const uint8_t *flags, size_t n)
-{
-    return memchr(flags, 1, n) != NULL;
-}
-
 static void begin_ended(struct vec_env *v)
 {
     for (size_t c = 0; c < v->n_copies; c++)
@@ -472,7 +467,7 @@ static void begin_all_external(struct vec_env *v)
 static void begin_all(struct vec_env *v)
 {
     v->obs = v->next_obs;
-    if (!any(v->ended, v->n_copies))
+    if (memchr(v->ended, 1, v->n_copies) == NULL)
         return;
     v->obs = other_buffer(v, v->next_obs);
     begin_ended(v);

@@ -200,19 +200,14 @@ static void feed(struct remote_site *s)
         remote_site_lose(s, &err);
 }
 
-static int may_send(const struct remote_site *s, enum node_message_kind kind)
-{
-    return node_feed_is_level(&s->feed) &&
-           (kind != NODE_PUT || node_feed_has_room(&s->feed));
-}
-
 /* Sends what was held back, as far as it may be sent now. */
 static void send_held(struct remote_site *s)
 {
     struct parcel *p;
 
     while (s->channel != NULL && (p = STAILQ_FIRST(&s->held)) != NULL &&
-           may_send(s, p->kind)) {
+           node_feed_is_level(&s->feed) &&
+           (p->kind != NODE_PUT || node_feed_has_room(&s->feed))) {
         (void)pop(&s->held);
         if (p->kind == NODE_PUT)
             node_feed_sent(&s->feed, p->len);

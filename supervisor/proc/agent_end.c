@@ -17,17 +17,12 @@ static int was_killed(const struct agent *a)
     return a->cause.code == 0 && a->link->signal == SIGKILL;
 }
 
-static int is_replaying(const struct agent *a)
-{
-    return a->state == PROC_REPLAYING && a->n_replayed < a->replay.n_requests;
-}
-
 /* The request that may have caused this death; 0: none. */
 static uint32_t suspect(const struct agent *a)
 {
     if (was_killed(a) || a->is_blameless)
         return 0;
-    if (is_replaying(a))
+    if (a->state == PROC_REPLAYING && a->n_replayed < a->replay.n_requests)
         return replay_request_at(&a->replay, a->n_replayed)->id;
     return a->state == PROC_BUSY ? a->pending.id : 0;
 }

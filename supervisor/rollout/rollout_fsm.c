@@ -107,11 +107,6 @@ static enum rollout_effect act(struct rollout_fsm *f)
     return enter(f, ROLLOUT_ACT);
 }
 
-static enum rollout_effect begin_round(struct rollout_fsm *f)
-{
-    return take(&f->change) ? enter(f, ROLLOUT_CHANGE) : act(f);
-}
-
 /* Makes the requests that arrived since the last boundary due at this one. */
 static void add_requests(struct rollout_fsm *f)
 {
@@ -166,7 +161,7 @@ static enum rollout_effect next_due(struct rollout_fsm *f)
         return enter(f, ROLLOUT_DONE);
     if (f->pause)
         return enter(f, ROLLOUT_PAUSED);
-    return begin_round(f);
+    return take(&f->change) ? enter(f, ROLLOUT_CHANGE) : act(f);
 }
 
 static enum rollout_effect start(struct rollout_fsm *f)

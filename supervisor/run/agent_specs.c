@@ -17,19 +17,14 @@ static const char *log_path(struct run_dir *dir, const char *name)
     return run_dir_file(dir, sub);
 }
 
-/* Restart policy, memory limit and response deadline that `agent` configures. */
-static struct agent_limits limits_of(const struct agent_config *agent)
-{
-    return (struct agent_limits){.restart = agent->restart,
-                                 .memory_limit_bytes = agent->memory_limit_bytes,
-                                 .respond_within_s = agent->respond_within_s};
-}
-
 struct agent_limits agent_specs_limits_at(const struct agent_specs *s,
                                           const struct run_config *config, size_t i)
 {
-    struct agent_limits limits =
-        limits_of(i < config->n_agents ? &config->agents[i] : &config->defaults);
+    const struct agent_config *c =
+        i < config->n_agents ? &config->agents[i] : &config->defaults;
+    struct agent_limits limits = {.restart = c->restart,
+                                  .memory_limit_bytes = c->memory_limit_bytes,
+                                  .respond_within_s = c->respond_within_s};
 
     if (strcmp(s->spec[i].role, "ps") == 0)
         limits.restart.on_give_up = GIVE_UP_STOP;

@@ -18,11 +18,6 @@ void change_plan_done(struct change_plan *p)
     *p = (struct change_plan){0};
 }
 
-static int is_scheduled(const struct planned_change *c)
-{
-    return c->set.schedule.over > 0;
-}
-
 /* Takes c->set.path. */
 static void insert(struct change_plan *p, const struct planned_change *c)
 {
@@ -39,9 +34,12 @@ static void insert(struct change_plan *p, const struct planned_change *c)
 /* Ends schedules of the key before the step. */
 static void end_schedules(struct change_plan *p, const char *path, uint64_t at)
 {
-    for (size_t i = p->n; i > 0 && p->list[i - 1].at >= at; i--)
-        if (is_scheduled(&p->list[i - 1]) && strcmp(p->list[i - 1].set.path, path) == 0)
+    for (size_t i = p->n; i > 0 && p->list[i - 1].at >= at; i--) {
+        const struct config_setting *set = &p->list[i - 1].set;
+
+        if (set->schedule.over > 0 && strcmp(set->path, path) == 0)
             change_plan_remove(p, i - 1);
+    }
 }
 
 /* Returns the first step after `at` for which the key has another value; UINT64_MAX if

@@ -36,21 +36,13 @@ static const char *state_of(const struct training *t)
     return life_state_is_paused(t->state) ? "paused" : "running";
 }
 
-/* The name of this machine; valid until the process ends. */
-static const char *own_host(void)
-{
-    static char name[256];
-
-    if (name[0] == '\0' && gethostname(name, sizeof(name) - 1) < 0)
-        return NULL;
-    return name;
-}
-
 /* Where the process is, or was; NULL: on a node that is not there yet. */
 static const char *host_of(const struct agent_info *info)
 {
+    static char own[256]; /* the name of this machine */
+
     if (info->host == NULL)
-        return own_host();
+        return own[0] != '\0' || gethostname(own, sizeof(own) - 1) == 0 ? own : NULL;
     return *info->host != '\0' ? info->host : NULL;
 }
 
