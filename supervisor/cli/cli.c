@@ -250,6 +250,10 @@ static int store(const struct cli *cli, const struct cli_option *o)
         *o->flag = 1;
     if (o->text != NULL)
         *o->text = optarg;
+    if (o->texts != NULL && o->texts->n == CLI_MAX_TEXTS)
+        return cli_usage(cli, "--%s: at most %d", o->name, CLI_MAX_TEXTS);
+    if (o->texts != NULL)
+        o->texts->text[o->texts->n++] = optarg;
     if (o->number != NULL) {
         (void)snprintf(name, sizeof(name), "--%s", o->name);
         return cli_integer(cli, name, optarg, o->min, o->max, o->number);

@@ -84,13 +84,21 @@ extern const struct command cmd_version;
 extern const struct command cmd_wait;
 extern const struct command cmd_web;
 
-/* An option of a command: one of `flag`, `text`, `number` and `take` says what becomes of
- * it. A table of them ends with a row without a name. */
+/* The values of an option that may be given several times, in their order. */
+enum { CLI_MAX_TEXTS = 256 };
+struct cli_texts {
+    const char *text[CLI_MAX_TEXTS + 1]; /* room for one that the command adds */
+    size_t n;
+};
+
+/* An option of a command: one of `flag`, `text`, `texts`, `number` and `take` says what becomes
+ * of it. A table of them ends with a row without a name. */
 struct cli_option {
     const char *name; /* without "--" */
     char letter;      /* its short form; 0: none */
     int *flag;        /* becomes 1; only such an option has no value */
     const char **text;
+    struct cli_texts *texts;
     long long *number, min, max; /* a whole number from min to max */
     /* Returns 0, or CLI_USAGE after reporting the error. */
     int (*take)(const struct cli *cli, const char *text, void *to);

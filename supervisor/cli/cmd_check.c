@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SET = 256 };
 enum { STDIN_MAX_BYTES = YAML_MAX_BYTES + 1 }; /* more than the parser accepts */
 
 static void put_estimate(struct json *j, const struct estimate *e)
@@ -197,27 +196,12 @@ static int check(const struct cli *cli, const char *path,
     return rc < 0 ? CLI_USAGE : CLI_DONE;
 }
 
-struct sets {
-    const char *item[MAX_SET];
-    size_t n;
-};
-
-static int take_set(const struct cli *cli, const char *text, void *to)
-{
-    struct sets *sets = to;
-
-    if (sets->n == MAX_SET)
-        return cli_usage(cli, "--set is given more than %d times", MAX_SET);
-    sets->item[sets->n++] = text;
-    return 0;
-}
-
 static int run_check(struct cli *cli, int argc, char **argv)
 {
-    struct sets sets = {.n = 0};
-    const struct cli_option own[] = {{"set", .take = take_set, .to = &sets}, {0}};
+    struct cli_texts sets = {.n = 0};
+    const struct cli_option own[] = {{"set", .texts = &sets}, {0}};
     struct trial trial;
-    struct config_options options = {.set = sets.item,
+    struct config_options options = {.set = sets.text,
                                      .env_names = env_agent_names,
                                      .try_agents = trial_agents,
                                      .try_ctx = &trial,

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TENSORS = 256 };
-
 static const struct format {
     const char *suffix;
     int (*write)(const struct tensor_export *x, struct err *err);
@@ -23,9 +21,8 @@ static const struct format {
 
 struct request {
     const char *path;
-    const char *out;                 /* NULL: a name derived from the prefix */
-    const char *tensor[MAX_TENSORS]; /* none: all */
-    size_t n_tensors;
+    const char *out;          /* NULL: a name derived from the prefix */
+    struct cli_texts tensors; /* none: all */
     const struct format *format;
 };
 
@@ -58,18 +55,19 @@ static char *default_out(const char *prefix)
 static int choose(struct bundle_reader *r, const struct request *q,
                   const struct bundle_entry **ret, size_t *ret_n, struct err *err)
 {
-    *ret_n = q->n_tensors > 0 ? q->n_tensors : bundle_reader_count(r);
+    *ret_n = q->tensors.n > 0 ? q->tensors.n : bundle_reader_count(r);
     for (size_t i = 0; i < *ret_n; i++) {
         int rc = 0;
 
-        if (q->n_tensors == 0)
+        if (q->tensors.n == 0)
             ret[i] = bundle_reader_entry(r, i);
         else
-            rc = checkpoint_find_tensor(r, q->tensor[i], &ret[i], err);
+            rc = checkpoint_find_tensor(r, q->tensors.text[i], &ret[i], err);
         /* the names are the keys of both formats */
-        for (size_t k = 0; rc == 0 && q->n_tensors > 0 && k < i; k++)
-            if (strcmp(q->tensor[k], q->tensor[i]) == 0)
-                rc = err_set(err, ERR_ARG, "--tensor %s is given twice", q->tensor[i]);
+        for (size_t k = 0; rc == 0 && q->tensors.n > 0 && k < i; k++)
+            if (strcmp(q->tensors.text[k], q->tensors.text[i]) == 0)
+                rc = err_set(err, ERR_ARG, "--tensor %s is given twice",
+                             q->tensors.text[i]);
         if (rc < 0)
             return rc;
     }
@@ -101,7 +99,7 @@ static int export(const struct cli *cli, const struct request *q, struct err *er
     if (rc == 0)
         rc = bundle_reader_new(&r, prefix, err);
     if (rc == 0) {
-        entries = xcalloc(bundle_reader_count(r) + q->n_tensors, sizeof(*entries));
+        entries = xcalloc(bundle_reader_count(r) + q->tensors.n, sizeof(*entries));
         out = q->out != NULL ? xstrdup(q->out) : default_out(prefix);
         x = (struct tensor_export){.from = r, .entries = entries, .path = out};
         rc = choose(r, q, entries, &x.n, err);
@@ -117,21 +115,11 @@ static int export(const struct cli *cli, const struct request *q, struct err *er
     return rc;
 }
 
-static int take_tensor(const struct cli *cli, const char *text, void *to)
-{
-    struct request *q = to;
-
-    if (q->n_tensors == MAX_TENSORS)
-        return cli_usage(cli, "more than %d of --tensor", MAX_TENSORS);
-    q->tensor[q->n_tensors++] = text;
-    return 0;
-}
-
 static int run_export(struct cli *cli, int argc, char **argv)
 {
     struct request q = {.format = &formats[0]};
     const struct cli_option own[] = {
-        {"out", .text = &q.out}, {"tensor", .take = take_tensor, .to = &q}, {0}};
+        {"out", .text = &q.out}, {"tensor", .texts = &q.tensors}, {0}};
     struct err err = {0};
     int code;
 

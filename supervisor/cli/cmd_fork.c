@@ -14,7 +14,7 @@
 struct fork_options {
     const char *run; /* RUN or RUN@STEP */
     const char *name, *rescue;
-    struct train_sets sets;
+    struct cli_texts sets; /* of --set */
     long long until;
     int force, detach, trust;
 };
@@ -23,7 +23,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct fork_options *o,
                  int *ret_code)
 {
     const struct cli_option own[] = {{"name", .text = &o->name},
-                                     {"set", .take = train_take_set, .to = &o->sets},
+                                     {"set", .texts = &o->sets},
                                      {"force", .flag = &o->force},
                                      {"detach", .flag = &o->detach},
                                      {"trust", .flag = &o->trust},
@@ -49,7 +49,7 @@ static int make_fork(struct cli *cli, const struct fork_options *o, char **ret)
     struct fork_args args = {.runs_dir = cli->runs_dir,
                              .name = o->name,
                              .force = o->force,
-                             .set = o->sets.set,
+                             .set = o->sets.text,
                              .n_set = o->sets.n,
                              .binaries = &bin,
                              .argc = cli->argc,

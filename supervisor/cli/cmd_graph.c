@@ -14,17 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-struct names {
-    const char **item; /* the arguments, borrowed */
-    size_t n;
-};
-
 struct request {
     const char *path;
     int nodes, collections, json;
     long long seed;
-    struct names feeds; /* "NAME=VALUE" or "NAME=@FILE" */
-    struct names fetches, targets;
+    struct cli_texts feeds; /* "NAME=VALUE" or "NAME=@FILE" */
+    struct cli_texts fetches, targets;
 };
 
 /* ---- running ---- */
@@ -68,7 +63,7 @@ static int fetch(struct graph_agent *g, const struct request *q,
     int rc;
 
     for (size_t i = 0; i < n; i++)
-        names[i] = tensor_name(q->fetches.item[i], strlen(q->fetches.item[i]));
+        names[i] = tensor_name(q->fetches.text[i], strlen(q->fetches.text[i]));
     run.fetches = (const char *const *)names;
     rc = graph_agent_run(g, &run, values, err);
     for (size_t i = 0; i < n; i++) {
@@ -94,14 +89,14 @@ static int feed_and_run(struct graph_agent *g, const struct graph_view *v,
         return err_set(err, ERR_CORRUPT, "%s", v->why);
     feeds = xcalloc(q->feeds.n, sizeof(*feeds));
     for (size_t i = 0; i < q->feeds.n && rc == 0; i++)
-        rc = read_feed(v, q->feeds.item[i], &feeds[i], err);
+        rc = read_feed(v, q->feeds.text[i], &feeds[i], err);
     /* Each target is a session run of its own, in their order, so that a target sees what
      * earlier ones wrote. */
     for (size_t i = 0; rc == 0 && i < q->targets.n; i++)
         rc = graph_agent_run(g,
                              &(struct graph_agent_run){.feeds = feeds,
                                                        .n_feeds = q->feeds.n,
-                                                       .targets = &q->targets.item[i],
+                                                       .targets = &q->targets.text[i],
                                                        .n_targets = 1},
                              NULL, err);
     if (rc == 0 && q->fetches.n > 0)
@@ -205,52 +200,30 @@ static int graph(const struct request *q, struct err *err)
 
 /* ---- the command ---- */
 
-static int add_name(const struct cli *cli, const char *text, void *to)
+static int run_graph(struct cli *cli, int argc, char **argv)
 {
-    struct names *names = to;
-
-    names->item = xreallocarray(names->item, names->n + 1, sizeof(*names->item));
-    names->item[names->n++] = text;
-    return 0;
-}
-
-static int add_feed(const struct cli *cli, const char *text, void *to)
-{
-    if (strchr(text, '=') == NULL)
-        return cli_usage(cli, "--feed %s: expected NAME=VALUE or NAME=@FILE", text);
-    return add_name(cli, text, to);
-}
-
-static int list_or_run(struct cli *cli, struct request *q, int argc, char **argv)
-{
-    const struct cli_option own[] = {{"nodes", .flag = &q->nodes},
-                                     {"collections", .flag = &q->collections},
-                                     {"feed", .take = add_feed, .to = &q->feeds},
-                                     {"fetch", .take = add_name, .to = &q->fetches},
-                                     {"target", .take = add_name, .to = &q->targets},
-                                     {"seed", .number = &q->seed, 0, INT64_MAX},
+    struct request q = {0};
+    const struct cli_option own[] = {{"nodes", .flag = &q.nodes},
+                                     {"collections", .flag = &q.collections},
+                                     {"feed", .texts = &q.feeds},
+                                     {"fetch", .texts = &q.fetches},
+                                     {"target", .texts = &q.targets},
+                                     {"seed", .number = &q.seed, 0, INT64_MAX},
                                      {0}};
     struct err err = {0};
     int code;
 
     if (!cli_parse(cli, argc, argv, own, &code))
         return code;
+    for (size_t i = 0; i < q.feeds.n; i++)
+        if (strchr(q.feeds.text[i], '=') == NULL)
+            return cli_usage(cli, "--feed %s: expected NAME=VALUE or NAME=@FILE",
+                             q.feeds.text[i]);
     if (optind + 1 != argc)
         return cli_usage(cli, "expected one checkpoint");
-    q->path = argv[optind];
-    q->json = cli->json;
-    return graph(q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
-}
-
-static int run_graph(struct cli *cli, int argc, char **argv)
-{
-    struct request q = {0};
-    int code = list_or_run(cli, &q, argc, argv);
-
-    free(q.feeds.item);
-    free(q.fetches.item);
-    free(q.targets.item);
-    return code;
+    q.path = argv[optind];
+    q.json = cli->json;
+    return graph(&q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
 }
 
 const struct command cmd_graph = {

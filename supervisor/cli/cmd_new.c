@@ -13,12 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SET = 256, COMMENT_AT = 36 };
+enum { COMMENT_AT = 36 };
 
 struct request {
     const char *env, *algorithm, *out;
-    const char *set[MAX_SET];
-    size_t n_set;
+    struct cli_texts sets;
     int force;
 };
 
@@ -141,8 +140,8 @@ static int make_config(const struct cli *cli, const struct request *r,
 {
     const struct algorithm_info *a = algorithm_find(r->algorithm);
     struct trial trial = {.runs_dir = cli->runs_dir};
-    const struct config_options options = {.set = r->set,
-                                           .n_set = r->n_set,
+    const struct config_options options = {.set = r->sets.text,
+                                           .n_set = r->sets.n,
                                            .env_names = env_agent_names,
                                            .try_agents = trial_agents,
                                            .try_ctx = &trial};
@@ -186,23 +185,13 @@ static void print_json(const struct request *r, const char *text)
     json_print(&j, stdout);
 }
 
-static int take_set(const struct cli *cli, const char *text, void *to)
-{
-    struct request *r = to;
-
-    if (r->n_set == MAX_SET)
-        return cli_usage(cli, "--set is given more than %d times", MAX_SET);
-    r->set[r->n_set++] = text;
-    return 0;
-}
-
 static int run_new(struct cli *cli, int argc, char **argv)
 {
     struct request r = {.algorithm = "maddpg"};
     const struct cli_option own[] = {{"algorithm", .text = &r.algorithm},
                                      {"out", .text = &r.out},
                                      {"force", .flag = &r.force},
-                                     {"set", .take = take_set, .to = &r},
+                                     {"set", .texts = &r.sets},
                                      {0}};
     struct run_config c = {0};
     struct err err = {0};

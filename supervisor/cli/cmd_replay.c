@@ -12,13 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_FETCHES = 256 };
-
 struct replay_options {
     const char *run; /* NULL: the newest one */
     const char *from, *agent, *out, *trace;
-    const char *fetches[MAX_FETCHES];
-    size_t n;
+    struct cli_texts fetches;
     struct replay_condition until;
     long long to;
     int has_until, messages, trust;
@@ -35,16 +32,6 @@ static int take_condition(const struct cli *cli, const char *text, void *to)
                : 0;
 }
 
-static int take_fetch(const struct cli *cli, const char *text, void *to)
-{
-    struct replay_options *o = to;
-
-    if (o->n == MAX_FETCHES)
-        return cli_usage(cli, "--fetch: at most %d", MAX_FETCHES);
-    o->fetches[o->n++] = text;
-    return 0;
-}
-
 static int parse(struct cli *cli, int argc, char **argv, struct replay_options *o,
                  int *ret_code)
 {
@@ -52,7 +39,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct replay_options *
                                      {"until", .take = take_condition, .to = o},
                                      {"from", .text = &o->from},
                                      {"agent", .text = &o->agent},
-                                     {"fetch", .take = take_fetch, .to = o},
+                                     {"fetch", .texts = &o->fetches},
                                      {"messages", .flag = &o->messages},
                                      {"trace", .text = &o->trace},
                                      {"out", .text = &o->out},
@@ -63,7 +50,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct replay_options *
         return 0;
     if ((o->to > 0) == o->has_until)
         *ret_code = cli_usage(cli, "expected --to STEP or --until CONDITION");
-    else if (o->out != NULL && o->n == 0)
+    else if (o->out != NULL && o->fetches.n == 0)
         *ret_code = cli_usage(cli, "--out is for the values of --fetch TENSOR");
     else
         *ret_code = cli_one_argument(cli, argc, argv, "run", &o->run);
@@ -154,13 +141,13 @@ static int check_fetched(const struct cli *cli, const struct replay_options *o,
 {
     struct err err = {0};
 
-    for (size_t i = 0; i < o->n; i++)
-        if (replay_view_count(v, o->fetches[i]) == 0)
+    for (size_t i = 0; i < o->fetches.n; i++)
+        if (replay_view_count(v, o->fetches.text[i]) == 0)
             return cli_fail(cli, CLI_FAILED,
                             (err_set(&err, ERR_NOT_FOUND,
                                      "%s was not computed in that round; if an update "
                                      "computes it, choose a step with one",
-                                     o->fetches[i]),
+                                     o->fetches.text[i]),
                              &err));
     return CLI_DONE;
 }
@@ -200,10 +187,11 @@ static int replay(const struct cli *cli, const struct replay_options *o,
     struct err err = {0};
     int rc, code = CLI_DONE;
 
-    args.probe.fetches = o->fetches;
-    args.probe.n = o->n;
+    args.probe.fetches = o->fetches.text;
+    args.probe.n = o->fetches.n;
     args.probe.agent = o->agent;
-    args.probe.origins = o->has_until ? o->until.relation == REPLAY_NONFINITE : o->n == 0;
+    args.probe.origins =
+        o->has_until ? o->until.relation == REPLAY_NONFINITE : o->fetches.n == 0;
     rc = replay_run(&args, &result, &err);
     if (line.is_shown)
         (void)fputs("\r\033[K", stderr);

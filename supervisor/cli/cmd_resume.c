@@ -9,7 +9,7 @@ static int run_resume(struct cli *cli, int argc, char **argv)
     int detach = 0, code;
     const struct cli_option own[] = {
         {"from", .text = &o.from},
-        {"set", .take = train_take_set, .to = &o.sets},
+        {"set", .texts = &o.sets},
         {"anyway", .flag = &o.anyway},
         {"detach", .flag = &detach},
         {"rescue", .text = &o.rescue},

@@ -23,7 +23,7 @@ struct run_options {
     const char *name;
     const char *init_from;
     const char *rescue;
-    struct train_sets sets;
+    struct cli_texts sets; /* of --set */
     uint64_t seeds[MAX_SEEDS];
     size_t n_seeds;
     int is_series;              /* --seeds was given */
@@ -201,7 +201,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
                                      {"seed", .take = take_seed, .to = o},
                                      {"seeds", .take = take_seeds, .to = o},
                                      {"jobs", .number = &o->jobs, 1, MAX_SEEDS},
-                                     {"set", .take = train_take_set, .to = &o->sets},
+                                     {"set", .texts = &o->sets},
                                      {"force", .flag = &o->force},
                                      {"init-from", .text = &o->init_from},
                                      {"detach", .flag = &o->detach},
@@ -247,7 +247,7 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
                       const char *suffix, const struct weights *init)
 {
     struct trial trial = {.runs_dir = cli->runs_dir};
-    struct config_options co = {.set = o->sets.set,
+    struct config_options co = {.set = o->sets.text,
                                 .n_set = o->sets.n,
                                 .env_names = env_agent_names,
                                 .try_agents = trial_agents,
@@ -272,7 +272,7 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     if (seed != NULL) {
         (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%llu",
                        (unsigned long long)*seed);
-        o->sets.set[co.n_set++] = seed_set;
+        o->sets.text[co.n_set++] = seed_set;
     }
     if (run_config_read(&config, o->config_path, &co, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
@@ -330,7 +330,7 @@ static int train_all(struct cli *cli, struct run_options *o, const struct weight
 static int name_series(const struct cli *cli, const struct run_options *o, char **ret,
                        struct err *err)
 {
-    const struct config_options co = {.set = o->sets.set,
+    const struct config_options co = {.set = o->sets.text,
                                       .n_set = o->sets.n,
                                       .env_names = env_agent_names,
                                       .dropped = cli_not_yet,
@@ -356,7 +356,7 @@ static struct job make_job(const struct cli *cli, const struct run_options *o, s
     words_add(&w, "brood", "run", "--runs-dir", cli->runs_dir, "--name", name, "--seed",
               arena_printf(arena, "%llu", (unsigned long long)o->seeds[i]), NULL);
     for (size_t k = 0; k < o->sets.n; k++)
-        words_add(&w, "--set", o->sets.set[k], NULL);
+        words_add(&w, "--set", o->sets.text[k], NULL);
     if (o->init_from != NULL)
         words_add(&w, "--init-from", o->init_from, NULL);
     if (o->rescue != NULL)

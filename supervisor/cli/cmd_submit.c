@@ -9,7 +9,6 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/submitted.h"
-#include "supervisor/cli/train.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
 #include "supervisor/proc/command_output.h"
@@ -28,7 +27,7 @@ enum { MAX_SEEDS = 1000, SBATCH_MS = 60000, MAX_NUMBER = 100000 };
 
 struct submit {
     struct cli *cli;
-    struct train_sets sets;
+    struct cli_texts sets; /* of --set */
     const char *config_path, *name;
     long long seed; /* -1: none */
     uint64_t seeds[MAX_SEEDS];
@@ -390,7 +389,7 @@ static int parse(struct submit *s, int argc, char **argv, int *ret_code)
     const struct cli_option own[] = {{"name", .text = &s->name},
                                      {"seed", .number = &s->seed, 0, INT64_MAX},
                                      {"seeds", .take = take_seeds, .to = s},
-                                     {"set", .take = train_take_set, .to = &s->sets},
+                                     {"set", .texts = &s->sets},
                                      {"dry-run", .flag = &s->is_dry},
                                      {0}};
     int rc = 0;
@@ -459,11 +458,11 @@ static int run_submit(struct cli *cli, int argc, char **argv)
         return code;
     if (prepare(&s, &err) < 0 || (!s.is_dry && take_turn(&s, &err) < 0))
         return cli_fail(cli, err.code == ERR_NOT_FOUND ? CLI_USAGE : CLI_FAILED, &err);
-    co.set = s.sets.set;
+    co.set = s.sets.text;
     co.n_set = s.sets.n;
     if (s.seed >= 0) {
         (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%lld", s.seed);
-        s.sets.set[co.n_set++] = seed_set;
+        s.sets.text[co.n_set++] = seed_set;
     }
     if (run_config_read(&config, s.config_path, &co, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);

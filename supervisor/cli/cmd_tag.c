@@ -52,28 +52,12 @@ static int change_tags(const struct cli *cli, const char *path,
     return code;
 }
 
-struct tags_to_remove {
-    const char *tag[RUN_TAGS_MAX];
-    size_t n;
-};
-
-static int take_remove(const struct cli *cli, const char *text, void *to)
-{
-    struct tags_to_remove *r = to;
-
-    if (r->n == RUN_TAGS_MAX)
-        return cli_usage(cli, "--remove is given more than %d times", RUN_TAGS_MAX);
-    r->tag[r->n++] = text;
-    return 0;
-}
-
 static int run_tag(struct cli *cli, int argc, char **argv)
 {
-    struct tags_to_remove remove = {.n = 0};
-    struct run_tags_change change = {.remove = remove.tag};
-    const struct cli_option own[] = {{"remove", .take = take_remove, .to = &remove},
-                                     {"note", .text = &change.note},
-                                     {0}};
+    struct cli_texts remove = {.n = 0};
+    struct run_tags_change change = {.remove = remove.text};
+    const struct cli_option own[] = {
+        {"remove", .texts = &remove}, {"note", .text = &change.note}, {0}};
     struct err err = {0};
     char *path = NULL;
     int code;

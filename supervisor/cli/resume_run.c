@@ -217,7 +217,7 @@ static int with_config(const struct cli *cli, const struct resume_options *o,
                        struct training_args *args)
 {
     const struct config_options co = {
-        .set = o->sets.set, .n_set = o->sets.n, .env_names = env_agent_names};
+        .set = o->sets.text, .n_set = o->sets.n, .env_names = env_agent_names};
     const char *checkpoints = run_dir_file(args->dir, "checkpoints");
     struct run_config config;
     struct policies *policies = NULL;

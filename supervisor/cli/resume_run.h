@@ -6,9 +6,9 @@
 #include "supervisor/cli/train.h"
 
 struct resume_options {
-    const char *run;  /* NULL: the newest run */
-    const char *from; /* NULL: the newest complete checkpoint */
-    struct train_sets sets;
+    const char *run;       /* NULL: the newest run */
+    const char *from;      /* NULL: the newest complete checkpoint */
+    struct cli_texts sets; /* of --set */
     int anyway;
     int trust;          /* accept another user's directory (run_dir_check_trust) */
     const char *rescue; /* as in training_args */

@@ -131,13 +131,3 @@ int train_take_memory(const struct cli *cli, const char *text, void *to)
         return cli_usage(cli, "--memory-limit '%s': expected a size such as 8G", text);
     return 0;
 }
-
-int train_take_set(const struct cli *cli, const char *text, void *to)
-{
-    struct train_sets *s = to;
-
-    if (s->n == TRAIN_MAX_SET)
-        return cli_usage(cli, "--set: at most %d", TRAIN_MAX_SET);
-    s->set[s->n++] = text;
-    return 0;
-}

@@ -16,13 +16,4 @@ int train_check_rescue(const char *dir, struct err *err);
 /* `take` of --memory-limit, such as 8G; to: an int64_t, the bytes. */
 int train_take_memory(const struct cli *cli, const char *text, void *to);
 
-/* The values "KEY=VALUE" of all --set options, in order. */
-enum { TRAIN_MAX_SET = 256 };
-struct train_sets {
-    const char *set[TRAIN_MAX_SET + 2]; /* room for --seed and one of --seeds */
-    size_t n;
-};
-/* `take` of --set: appends one; to: a struct train_sets. */
-int train_take_set(const struct cli *cli, const char *text, void *to);
-
 #endif
