@@ -162,19 +162,16 @@ char *config_setting_text(const struct config_setting *s)
 
 char *config_settings_text(const struct config_settings *s)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
+    struct xstream text;
+    FILE *out = xstream_begin(&text);
 
-    CHECK(out != NULL, "no memory");
     for (size_t i = 0; i < s->n; i++) {
         char *value = config_setting_text(&s->list[i]);
 
         (void)fprintf(out, "%s%s=%s", i > 0 ? "," : "", s->list[i].path, value);
         free(value);
     }
-    CHECK(fclose(out) == 0, "no memory");
-    return text;
+    return xstream_end(&text);
 }
 
 /* Finds the value of a path in c. ERR_NOT_FOUND: there is no such key. */

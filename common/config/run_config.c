@@ -6,7 +6,6 @@
 #include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
 #include "common/config/yaml_tree.h"
-#include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
@@ -710,19 +709,17 @@ static void write_agents(const struct run_config *c, FILE *f)
 
 char *run_config_to_yaml(const struct run_config *c)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
 
-    CHECK(f != NULL, "no memory");
     (void)schema_write(&run_schema, c, c, NULL, NULL, 0, f);
     (void)schema_write_map("defaults", &agent_schema, &c->defaults, &c->defaults, NULL,
                            NULL, 0, f);
     if (c->n_agents > 0)
         write_agents(c, f);
-    CHECK(fclose(f) == 0, "no memory");
-    log_debug("yaml: wrote a configuration of %zu bytes", len);
-    return text;
+    (void)xstream_end(&text);
+    log_debug("yaml: wrote a configuration of %zu bytes", text.len);
+    return text.text;
 }
 
 void run_config_print_keys(FILE *f)

@@ -2,7 +2,6 @@
 #include "common/config/schema.h"
 
 #include "common/config/schema_internal.h"
-#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
 #include <math.h>
@@ -253,19 +252,17 @@ int schema_write_map(const char *key, const struct schema *s, const void *root,
                      const void *base, const void *but_root, const void *but, int indent,
                      FILE *out)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *inner = open_memstream(&text, &len);
+    struct xstream text;
+    FILE *inner = xstream_begin(&text);
     int any;
 
-    CHECK(inner != NULL, "no memory");
     any = schema_write(s, root, base, but_root, but, indent + 2, inner);
-    CHECK(fclose(inner) == 0, "no memory");
+    (void)xstream_end(&text);
     if (any)
-        (void)fprintf(out, "%*s%s:\n%s", indent, "", key, text);
+        (void)fprintf(out, "%*s%s:\n%s", indent, "", key, text.text);
     else if (but == NULL)
         (void)fprintf(out, "%*s%s: {}\n", indent, "", key);
-    free(text);
+    free(text.text);
     return any || but == NULL;
 }
 
@@ -298,14 +295,11 @@ int schema_write(const struct schema *s, const void *root, const void *base,
 
 char *schema_text_of(const struct field *field, const void *value)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
 
-    CHECK(f != NULL, "no memory");
     write_value(field, value, f);
-    CHECK(fclose(f) == 0, "no memory");
-    return text;
+    return xstream_end(&text);
 }
 
 char *schema_value_text(const struct field *field, const void *base)

@@ -1,6 +1,5 @@
 #include "common/config/yaml_tree.h"
 
-#include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
@@ -620,16 +619,14 @@ void yaml_tree_write(const struct yaml_node *n, FILE *f)
 
 const char *yaml_tree_text(const struct yaml_node *n, struct arena *arena)
 {
-    char *text = NULL;
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
     const char *ret;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
 
-    CHECK(f != NULL, "no memory");
     yaml_tree_write(n, f);
-    CHECK(fclose(f) == 0, "no memory");
-    ret = arena_strndup(arena, text, len);
-    free(text);
+    (void)xstream_end(&text);
+    ret = arena_strndup(arena, text.text, text.len);
+    free(text.text);
     return ret;
 }
 

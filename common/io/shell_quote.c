@@ -1,6 +1,5 @@
 #include "common/io/shell_quote.h"
 
-#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
 #include <string.h>
@@ -21,15 +20,10 @@ char *shell_word(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789_.,/=:@%+-";
-    char *text = NULL;
-    size_t len;
-    FILE *f;
+    struct xstream text;
 
     if (*word != '\0' && word[strspn(word, plain)] == '\0')
         return xstrdup(word);
-    f = open_memstream(&text, &len);
-    CHECK(f != NULL, "no memory");
-    shell_quote(f, word);
-    CHECK(fclose(f) == 0, "no memory");
-    return text;
+    shell_quote(xstream_begin(&text), word);
+    return xstream_end(&text);
 }

@@ -72,6 +72,20 @@ char *xasprintf(const char *fmt, ...)
     return s;
 }
 
+FILE *xstream_begin(struct xstream *s)
+{
+    *s = (struct xstream){0};
+    s->f = open_memstream(&s->text, &s->len);
+    CHECK(s->f != NULL, "out of memory for a text");
+    return s->f;
+}
+
+char *xstream_end(struct xstream *s)
+{
+    CHECK(fclose(s->f) == 0, "out of memory for a text");
+    return s->text;
+}
+
 void *mem_aligned(size_t size)
 {
     size_t rounded;

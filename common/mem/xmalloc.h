@@ -9,6 +9,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
@@ -20,6 +21,17 @@ char *xasprintf(const char *fmt, ...)
     __attribute__((malloc, returns_nonnull, format(printf, 1, 2)));
 char *xvasprintf(const char *fmt, va_list ap)
     __attribute__((malloc, returns_nonnull, format(printf, 1, 0)));
+
+/* A text that is written through a stream. */
+struct xstream {
+    FILE *f;
+    char *text;
+    size_t len;
+};
+/* Returns the stream. s must not move until xstream_end. */
+FILE *xstream_begin(struct xstream *s) __attribute__((returns_nonnull));
+/* Closes the stream and returns the text of s->len bytes, NUL-terminated; free(). */
+char *xstream_end(struct xstream *s) __attribute__((returns_nonnull));
 
 /* 64-byte aligned, not zeroed; NULL if there is not enough memory. Free with free(). */
 void *mem_aligned(size_t size) __attribute__((malloc));

@@ -195,10 +195,9 @@ static int run_new(struct cli *cli, int argc, char **argv)
                                      {0}};
     struct run_config c = {0};
     struct err err = {0};
-    char *text = NULL;
-    size_t len = 0;
+    struct xstream stream;
+    char *text;
     int code, rc;
-    FILE *f;
 
     if (!cli_parse(cli, argc, argv, own, &code))
         return code;
@@ -214,10 +213,8 @@ static int run_new(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "--algorithm: expected " SCHEMA_NAME_EXPECTED);
     if (make_config(cli, &r, &c, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    f = open_memstream(&text, &len);
-    CHECK(f != NULL, "no memory");
-    write_config(f, &c, &r);
-    CHECK(fclose(f) == 0, "no memory");
+    write_config(xstream_begin(&stream), &c, &r);
+    text = xstream_end(&stream);
     rc = r.out != NULL ? write_file(&r, text, &err) : 0;
     if (rc < 0)
         code = cli_fail(cli, rc == ERR_EXISTS ? CLI_USAGE : CLI_FAILED, &err);

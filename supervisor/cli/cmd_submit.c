@@ -3,7 +3,6 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/config/run_schema.h"
-#include "common/err/check.h"
 #include "common/io/shell_quote.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
@@ -123,11 +122,9 @@ static const char body[] =
 /* Returns the job's script; free(). */
 static char *make_script(const struct submit *s, const char *name, const char *folder)
 {
-    char *text = NULL;
-    size_t len;
-    FILE *f = open_memstream(&text, &len);
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
 
-    CHECK(f != NULL, "no memory");
     (void)fprintf(f, "#!/bin/bash\n# Runs or resumes %s%s; written by `brood submit`.\n",
                   name, s->n_seeds > 0 ? "-s<seed>" : "");
     put_options(f, s, name, folder);
@@ -146,8 +143,7 @@ static char *make_script(const struct submit *s, const char *name, const char *f
     (void)fputs("run=$runs/$name\n", f);
     (void)fputs("config=$runs/.jobs/$name/config.yaml\n", f);
     (void)fputs(body, f);
-    CHECK(fclose(f) == 0, "no memory");
-    return text;
+    return xstream_end(&text);
 }
 
 /* ---- names ---- */

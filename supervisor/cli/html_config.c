@@ -3,7 +3,6 @@
 #include "common/config/algorithms.h"
 #include "common/config/changes.h"
 #include "common/config/run_schema.h"
-#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/html_page.h"
 
@@ -37,11 +36,9 @@ static char *bare_file(const struct run_config *c)
 {
     const struct algorithm_info *a = algorithm_find(c->defaults.algorithm);
     const int is_team = a != NULL && a->team_reward;
-    char *text = NULL;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
 
-    CHECK(f != NULL, "no memory");
     if (c->env.command != NULL)
         (void)fputs("env:\n  command: [none]\n", f);
     else if (c->env.plugin != NULL)
@@ -60,8 +57,7 @@ static char *bare_file(const struct run_config *c)
                           (long long)agent->observation, (long long)agent->action);
         (void)fputs("}\n", f);
     }
-    CHECK(fclose(f) == 0, "no memory");
-    return text;
+    return xstream_end(&text);
 }
 
 /* ---- the table ---- */

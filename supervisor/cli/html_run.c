@@ -184,55 +184,42 @@ static void take_supervisor_exit(struct html_run *r, const struct run_event *e)
                xstrdup("its keeper began another one"));
 }
 
-/* Events that the page lists with a fixed text and a detail. */
+/* Events that the page lists with a fixed text, and as detail the event's own: its text, or
+ * the changes of the configuration. */
 static const struct listed {
     enum run_event_kind kind;
+    enum { NO_DETAIL, TEXT, CHANGES } detail;
     int is_end;
     const char *what;
 } listed[] = {
-    {RUN_EVENT_FORK, 0, "began as a fork of"},
-    {RUN_EVENT_SET, 0, "set"},
-    {RUN_EVENT_WAITS, 0, "set, waits for a respawn"},
-    {RUN_EVENT_CANCEL, 0, "cancelled"},
-    {RUN_EVENT_CHANGED, 0, "in force"},
-    {RUN_EVENT_REFUSED, 0, "refused"},
-    {RUN_EVENT_PAUSE, 0, "paused"},
-    {RUN_EVENT_CONTINUE, 0, "continued"},
-    {RUN_EVENT_STOP, 0, "asked to stop"},
-    {RUN_EVENT_SIGNAL, 0, "signal"},
-    {RUN_EVENT_FAILED, 1, "the run failed"},
-    {RUN_EVENT_INEXACT, 1, "no longer exact"},
-    {RUN_EVENT_CHECKPOINT_FAILED, 1, "a checkpoint could not be written"},
-    {RUN_EVENT_FULL, 1, "the disk was full"},
-    {RUN_EVENT_SPACE, 1, "the disk has space again"},
+    {RUN_EVENT_FORK, TEXT, 0, "began as a fork of"},
+    {RUN_EVENT_SET, CHANGES, 0, "set"},
+    {RUN_EVENT_WAITS, CHANGES, 0, "set, waits for a respawn"},
+    {RUN_EVENT_CANCEL, CHANGES, 0, "cancelled"},
+    {RUN_EVENT_CHANGED, CHANGES, 0, "in force"},
+    {RUN_EVENT_REFUSED, TEXT, 0, "refused"},
+    {RUN_EVENT_PAUSE, NO_DETAIL, 0, "paused"},
+    {RUN_EVENT_CONTINUE, NO_DETAIL, 0, "continued"},
+    {RUN_EVENT_STOP, NO_DETAIL, 0, "asked to stop"},
+    {RUN_EVENT_SIGNAL, TEXT, 0, "signal"},
+    {RUN_EVENT_FAILED, TEXT, 1, "the run failed"},
+    {RUN_EVENT_INEXACT, TEXT, 1, "no longer exact"},
+    {RUN_EVENT_CHECKPOINT_FAILED, TEXT, 1, "a checkpoint could not be written"},
+    {RUN_EVENT_FULL, TEXT, 1, "the disk was full"},
+    {RUN_EVENT_SPACE, NO_DETAIL, 1, "the disk has space again"},
 };
 
-static char *detail_of(const struct run_event *e)
+static char *detail_of(const struct run_event *e, const struct listed *l)
 {
-    switch (e->kind) {
-    case RUN_EVENT_SET:
-        if (e->change.at != MEMBER_NO_U64 && e->change.at != 0)
-            return xasprintf("%s from step %" PRIu64,
-                             e->change.changes != NULL ? e->change.changes : "",
-                             e->change.at);
-        return or_empty(e->change.changes);
-    case RUN_EVENT_WAITS:
-    case RUN_EVENT_CANCEL:
-    case RUN_EVENT_CHANGED:
-        return or_empty(e->change.changes);
-    case RUN_EVENT_FORK:
-    case RUN_EVENT_SIGNAL:
-        return or_empty(e->name);
-    case RUN_EVENT_REFUSED:
-    case RUN_EVENT_FAILED:
-    case RUN_EVENT_CHECKPOINT_FAILED:
-    case RUN_EVENT_FULL:
-        return or_empty(e->error);
-    case RUN_EVENT_INEXACT:
-        return or_empty(e->why);
-    default:
+    if (l->detail == NO_DETAIL)
         return xstrdup("");
-    }
+    if (l->detail == TEXT)
+        return or_empty(e->why); /* which is also its error and its name */
+    if (e->kind == RUN_EVENT_SET && e->change.at != MEMBER_NO_U64 && e->change.at != 0)
+        return xasprintf("%s from step %" PRIu64,
+                         e->change.changes != NULL ? e->change.changes : "",
+                         e->change.at);
+    return or_empty(e->change.changes);
 }
 
 static void take_listed(struct html_run *r, const struct run_event *e)
@@ -240,7 +227,7 @@ static void take_listed(struct html_run *r, const struct run_event *e)
     for (size_t i = 0; i < sizeof(listed) / sizeof(listed[0]); i++)
         if (listed[i].kind == e->kind)
             keep_event(listed[i].is_end ? &r->ends : &r->changes, e,
-                       xstrdup(listed[i].what), detail_of(e));
+                       xstrdup(listed[i].what), detail_of(e, &listed[i]));
     if (e->kind == RUN_EVENT_FAILED) {
         free(r->failure);
         r->failure = or_empty(e->error);

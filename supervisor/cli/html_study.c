@@ -126,21 +126,17 @@ static void put_trials(const struct study_report *r, FILE *f)
 
 static void put_lineage(const struct study_report *r, FILE *f)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
+    struct xstream text;
 
-    if (out == NULL)
-        return;
-    lineage_report_print(&r->lineage, out);
-    (void)fclose(out);
+    lineage_report_print(&r->lineage, xstream_begin(&text));
+    (void)xstream_end(&text);
     html_section("lineage", "Who became a fork of whom", f);
-    if (len > 0)
-        html_fold("All forks", text, len, f);
+    if (text.len > 0)
+        html_fold("All forks", text.text, text.len, f);
     else
         html_remark(f, "No member became a fork yet.");
     (void)fputs("</section>\n", f);
-    free(text);
+    free(text.text);
 }
 
 static void put_failures(const struct study_report *r, FILE *f)

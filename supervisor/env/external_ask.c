@@ -1,7 +1,7 @@
 #include "supervisor/env/external.h"
 
 #include "common/config/yaml_tree.h"
-#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/ask/ask.h"
 #include "supervisor/proc/binaries.h"
 
@@ -23,19 +23,16 @@ static struct {
 /* Returns, as text, everything that the answer can depend on. */
 static char *question_of(const struct external *f)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
+    struct xstream text;
+    FILE *out = xstream_begin(&text);
 
-    CHECK(out != NULL, "no memory");
     for (size_t i = 0; f->command[i] != NULL; i++)
         (void)fprintf(out, "%zu:%s ", strlen(f->command[i]), f->command[i]);
     (void)fprintf(out, "%s %s ", f->mode != NULL ? f->mode : "",
                   f->directory != NULL ? f->directory : "");
     if (f->params != NULL)
         yaml_tree_write(f->params, out);
-    CHECK(fclose(out) == 0, "no memory");
-    return text;
+    return xstream_end(&text);
 }
 
 static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)

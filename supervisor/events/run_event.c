@@ -1,6 +1,6 @@
 #include "supervisor/events/run_event.h"
 
-#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/proc/signals.h"
 
 #include <inttypes.h>
@@ -295,15 +295,14 @@ static void put_text(FILE *out, const char *value)
 
 char *run_event_line(const struct run_event *e)
 {
-    char *line = NULL, buf[VALUE_TEXT_BYTES];
+    char buf[VALUE_TEXT_BYTES];
+    struct xstream line;
     struct pairs p;
-    size_t len = 0;
     FILE *out;
 
     if ((kinds[e->kind].readers & RUN_EVENT_IN_JOURNAL) == 0)
         return NULL;
-    out = open_memstream(&line, &len);
-    CHECK(out != NULL, "no memory");
+    out = xstream_begin(&line);
     (void)fprintf(out, "%s step=%" PRIu64 " event=%s", e->time, e->env_steps,
                   kinds[e->kind].name);
     p = pairs_of(e, HEAD_NONE);
@@ -312,8 +311,7 @@ char *run_event_line(const struct run_event *e)
         put_text(out, value_text(&p.pair[i].value, buf));
     }
     arena_done(&p.arena);
-    (void)fclose(out);
-    return line;
+    return xstream_end(&line);
 }
 
 enum run_event_kind run_event_kind_of(const char *name)

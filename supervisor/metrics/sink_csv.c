@@ -2,7 +2,6 @@
 #include "common/io/write_all.h"
 #include "supervisor/metrics/sinks.h"
 
-#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/metrics/json.h"
 
@@ -72,18 +71,16 @@ int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics 
 
 static int has_header(FILE *f, const struct metrics *m)
 {
-    char *want = NULL, *line = NULL;
-    size_t len = 0, cap = 0;
-    FILE *out = open_memstream(&want, &len);
+    struct xstream want;
+    char *line = NULL;
+    size_t cap = 0;
     int same;
 
-    if (out == NULL)
-        return 0;
-    put_header(out, m);
-    (void)fclose(out);
-    same = getline(&line, &cap, f) >= 0 && strcmp(line, want) == 0;
+    put_header(xstream_begin(&want), m);
+    (void)xstream_end(&want);
+    same = getline(&line, &cap, f) >= 0 && strcmp(line, want.text) == 0;
     free(line);
-    free(want);
+    free(want.text);
     return same;
 }
 
@@ -168,12 +165,10 @@ int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metric
     return 0;
 }
 
-static char *row_text(const struct metrics_row *row, size_t *ret_len)
+static void put_row(FILE *f, const struct metrics_row *row)
 {
-    char number[JSON_NUMBER_MAX], *text = NULL;
-    FILE *f = open_memstream(&text, ret_len);
+    char number[JSON_NUMBER_MAX];
 
-    CHECK(f != NULL, "no memory");
     (void)fprintf(f, "%" PRIu64 ",%" PRIu64, row->env_steps, row->episodes);
     for (size_t i = 0; i < row->n_fixed; i++) {
         (void)fputc(',', f);
@@ -181,21 +176,19 @@ static char *row_text(const struct metrics_row *row, size_t *ret_len)
             (void)fputs(json_format_f64(row->values[i], number), f);
     }
     (void)fputc('\n', f);
-    CHECK(fclose(f) == 0, "no memory");
-    return text;
 }
 
 int csv_sink_write(struct csv_sink *s, const struct metrics_row *row, struct err *err)
 {
-    size_t len;
-    char *text;
+    struct xstream text;
     int rc;
 
     if (row->env_steps == s->newest && s->newest != 0)
         return 0;
-    text = row_text(row, &len);
-    rc = append_whole(fileno(s->file), s->path, text, len, err);
-    free(text);
+    put_row(xstream_begin(&text), row);
+    (void)xstream_end(&text);
+    rc = append_whole(fileno(s->file), s->path, text.text, text.len, err);
+    free(text.text);
     if (rc == 0)
         s->newest = row->env_steps;
     return rc;

@@ -1,9 +1,9 @@
 #include "supervisor/node/node_launch.h"
 
 #include "common/config/yaml_tree.h"
-#include "common/err/check.h"
 #include "common/io/shell_quote.h"
 #include "common/io/write_all.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/node/slurm.h"
 
 #include <arpa/inet.h>
@@ -48,12 +48,10 @@ static void quote(struct words *w, size_t first)
 static const char *fill_in(const char *word, size_t node, const char *host,
                            struct arena *arena)
 {
-    char *text = NULL;
-    size_t len;
-    FILE *f = open_memstream(&text, &len);
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
     const char *ret;
 
-    CHECK(f != NULL, "no memory");
     while (*word != '\0') {
         if (strncmp(word, "{node}", 6) == 0) {
             (void)fprintf(f, "%zu", node);
@@ -65,9 +63,8 @@ static const char *fill_in(const char *word, size_t node, const char *host,
             (void)fputc(*word++, f);
         }
     }
-    CHECK(fclose(f) == 0, "no memory");
-    ret = arena_strdup(arena, text);
-    free(text);
+    ret = arena_strdup(arena, xstream_end(&text));
+    free(text.text);
     return ret;
 }
 

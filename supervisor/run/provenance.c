@@ -2,6 +2,7 @@
 #include "supervisor/run/run_dir.h"
 
 #include "common/io/shell_quote.h"
+#include "common/mem/xmalloc.h"
 #include "common/numerics/cpu_kernels.h"
 
 #include <gnu/libc-version.h>
@@ -38,13 +39,13 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
                              struct err *err)
 {
     struct utsname host;
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
+    struct xstream text;
+    FILE *out;
     int rc;
 
-    if (out == NULL || uname(&host) < 0)
+    if (uname(&host) < 0)
         return err_errno(err, "provenance");
+    out = xstream_begin(&text);
     (void)fputs("command:", out);
     for (int i = 0; i < argc; i++) {
         char *word = shell_word(argv[i]);
@@ -61,8 +62,8 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
                   msgpack_version(), yaml_get_version_string(), BROOD_BLAS,
                   gnu_get_libc_version(), host.sysname, host.release);
     put_cpu(out);
-    (void)fclose(out);
-    rc = run_dir_write(d, "provenance", text, len, err);
-    free(text);
+    (void)xstream_end(&text);
+    rc = run_dir_write(d, "provenance", text.text, text.len, err);
+    free(text.text);
     return rc;
 }

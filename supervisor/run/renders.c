@@ -93,19 +93,18 @@ int renders_check(const struct run_config *c, struct err *err)
 
 static int write_index(const struct renders *r, struct err *err)
 {
-    char *path = path_in(r, "index.csv"), *text = NULL;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
+    char *path = path_in(r, "index.csv");
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
     int rc;
 
-    CHECK(f != NULL, "no memory");
     (void)fputs(index_head, f);
     for (size_t i = 0; i < r->n; i++)
         (void)fprintf(f, "%" PRIu64 ",%.17g,%s\n", r->list[i].step, r->list[i].value,
                       r->list[i].file);
-    CHECK(fclose(f) == 0, "no memory");
-    rc = atomic_file_write(path, text, len, 0, err);
-    free(text);
+    (void)xstream_end(&text);
+    rc = atomic_file_write(path, text.text, text.len, 0, err);
+    free(text.text);
     free(path);
     return rc;
 }

@@ -2,7 +2,6 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/config/schema.h"
-#include "common/err/check.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 
@@ -83,19 +82,18 @@ int run_tags_match(const struct run_tags *t, const char *pattern)
 
 static int write_tags(const struct run_tags *t, const char *path, struct err *err)
 {
-    char *file = xasprintf("%s/tags", path), *text = NULL;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
+    char *file = xasprintf("%s/tags", path);
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
     int rc;
 
-    CHECK(f != NULL, "no memory");
     for (size_t i = 0; i < t->n; i++)
         (void)fprintf(f, "tag: %s\n", t->tag[i]);
     if (t->note != NULL)
         (void)fprintf(f, "note: %s\n", t->note);
-    CHECK(fclose(f) == 0, "no memory");
-    rc = atomic_file_write(file, text, len, 1, err);
-    free(text);
+    (void)xstream_end(&text);
+    rc = atomic_file_write(file, text.text, text.len, 1, err);
+    free(text.text);
     free(file);
     return rc;
 }

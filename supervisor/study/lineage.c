@@ -7,7 +7,6 @@
 #include "supervisor/metrics/json.h"
 #include "supervisor/study/population.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -177,20 +176,15 @@ static void print(const struct lineage *l, FILE *f)
 
 int lineage_add(struct lineage *l, const char *dir, const double *value, struct err *err)
 {
-    char *path = path_of(dir), *text = NULL;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
+    char *path = path_of(dir);
+    struct xstream text;
     int rc;
 
     add_round(l, value);
-    if (f == NULL)
-        rc = err_set(err, -ENOMEM, "%s: no memory", path);
-    else {
-        print(l, f);
-        rc = fclose(f) == 0 ? atomic_file_write(path, text, len, 1, err)
-                            : err_set(err, -ENOMEM, "%s: no memory", path);
-    }
-    free(text);
+    print(l, xstream_begin(&text));
+    (void)xstream_end(&text);
+    rc = atomic_file_write(path, text.text, text.len, 1, err);
+    free(text.text);
     free(path);
     return rc;
 }

@@ -1,7 +1,6 @@
 #include "supervisor/study/rungs.h"
 
 #include "common/ckpt/atomic_file.h"
-#include "common/err/check.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
@@ -104,12 +103,11 @@ void rungs_add(struct rungs *r, const struct rung_value *v)
 
 int rungs_write(const struct rungs *r, const char *dir, struct err *err)
 {
-    char *path = path_of(dir), *text = NULL;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
+    char *path = path_of(dir);
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
     int rc;
 
-    CHECK(f != NULL, "no memory");
     (void)fputs(head, f);
     for (size_t i = 0; i < r->n; i++) {
         char number[JSON_NUMBER_MAX];
@@ -118,9 +116,9 @@ int rungs_write(const struct rungs *r, const char *dir, struct err *err)
                       r->row[i].trial + 1, r->row[i].seed,
                       json_format_f64(r->row[i].value, number));
     }
-    CHECK(fclose(f) == 0, "no memory");
-    rc = atomic_file_write(path, text, len, 1, err);
-    free(text);
+    (void)xstream_end(&text);
+    rc = atomic_file_write(path, text.text, text.len, 1, err);
+    free(text.text);
     free(path);
     return rc;
 }

@@ -136,8 +136,7 @@ struct study_job {
     } now, next;
     LIST_ENTRY(study_job) entry;
     char *path, *name;
-    char *text;
-    size_t len;
+    struct xstream text;
     struct err err;
 };
 
@@ -146,18 +145,14 @@ static void read_study(uv_work_t *work)
     struct study_job *job = work->data;
     struct study_report report;
     struct study study;
-    FILE *f;
 
     if (study_dir_read(&study, job->path, &job->err) < 0)
         return;
     if (study_report_make(&report, &study, job->path, &job->err) == 0) {
         free(report.name); /* the study may be in a folder of runs */
         report.name = xstrdup(job->name);
-        f = open_memstream(&job->text, &job->len);
-        if (f != NULL) {
-            study_report_print_json(&report, f);
-            (void)fclose(f);
-        }
+        study_report_print_json(&report, xstream_begin(&job->text));
+        (void)xstream_end(&job->text);
         study_report_done(&report);
     }
     study_done(&study);
@@ -174,13 +169,13 @@ static void on_study(uv_work_t *work, int status)
 
         if (c != NULL && job->err.code != 0) {
             web_answer_fail(w, c, id, &job->err);
-        } else if (c != NULL && status == 0 && job->text != NULL) {
-            json_raw(web_answer_begin(w, id), job->text, job->len);
+        } else if (c != NULL && status == 0 && job->text.text != NULL) {
+            json_raw(web_answer_begin(w, id), job->text.text, job->text.len);
             web_answer_end(w, c);
         }
     }
-    free(job->text);
-    job->text = NULL;
+    free(job->text.text);
+    job->text = (struct xstream){0};
     job->err = (struct err){0};
     job->now = job->next;
     job->next.n = 0;
