@@ -80,6 +80,12 @@ static int unexpected_number(const struct reading *r, const char *what)
     return unexpected(r, expected);
 }
 
+static int store(const struct reading *r, const void *value, size_t size)
+{
+    memcpy(r->dst, value, size);
+    return 0;
+}
+
 /* Whether the node is a scalar. Numbers, times and sizes may be in quotes: nothing else
  * could be meant. */
 static int is_scalar(const struct yaml_node *n)
@@ -122,8 +128,7 @@ static int read_number(const struct reading *r, const char *what)
         return unexpected_number(r, what);
     if (!is_finite_f32(v))
         return unexpected(r, "a number that is finite in 32 bits (at most 3.4e38)");
-    memcpy(r->dst, &v, sizeof(v));
-    return 0;
+    return store(r, &v, sizeof(v));
 }
 
 static int read_f64(const struct reading *r)
@@ -142,8 +147,7 @@ static int read_f64_or_none(const struct reading *r)
 
     if (!is_none(r->node))
         return read_number(r, "none or a number");
-    memcpy(r->dst, &none, sizeof(none));
-    return 0;
+    return store(r, &none, sizeof(none));
 }
 
 /* Parses a whole number: 1000000 or 1e6. */
@@ -227,8 +231,7 @@ static int read_schedule(const struct reading *r)
         return unexpected(r, "a schedule within the number's range, such as 1 to 0.05 "
                              "over 50000");
     }
-    memcpy(r->dst, &v, sizeof(v));
-    return 0;
+    return store(r, &v, sizeof(v));
 }
 
 static int read_i64(const struct reading *r)
@@ -241,8 +244,7 @@ static int read_i64(const struct reading *r)
          !in_range(r->field, (double)v)))
         return unexpected_number(r, may_be_none ? "none or a whole number"
                                                 : "a whole number");
-    memcpy(r->dst, &v, sizeof(v));
-    return 0;
+    return store(r, &v, sizeof(v));
 }
 
 static int read_u64(const struct reading *r)
@@ -257,8 +259,7 @@ static int read_u64(const struct reading *r)
     v = strtoull(text, &end, 10);
     if (*end != '\0' || errno != 0)
         return unexpected_number(r, "a whole number");
-    memcpy(r->dst, &v, sizeof(v));
-    return 0;
+    return store(r, &v, sizeof(v));
 }
 
 static int read_bool(const struct reading *r)
@@ -267,8 +268,7 @@ static int read_bool(const struct reading *r)
 
     if (!v && (!is_scalar(r->node) || strcmp(r->node->text, "false") != 0))
         return unexpected(r, "true or false");
-    memcpy(r->dst, &v, sizeof(v));
-    return 0;
+    return store(r, &v, sizeof(v));
 }
 
 int schema_is_name(const char *text)
@@ -304,8 +304,7 @@ static int read_name(const struct reading *r)
     if (r->node->kind != YAML_SCALAR || !schema_is_name(r->node->text))
         return unexpected(r, SCHEMA_NAME_EXPECTED);
     copy = arena_strdup(r->arena, r->node->text);
-    memcpy(r->dst, &copy, sizeof(copy));
-    return 0;
+    return store(r, &copy, sizeof(copy));
 }
 
 static int read_text(const struct reading *r)
@@ -318,8 +317,7 @@ static int read_text(const struct reading *r)
             return unexpected(r, "a text of 1 to 4095 bytes");
         copy = arena_strdup(r->arena, r->node->text);
     }
-    memcpy(r->dst, &copy, sizeof(copy));
-    return 0;
+    return store(r, &copy, sizeof(copy));
 }
 
 static int read_tree(const struct reading *r)
@@ -333,8 +331,7 @@ static int read_tree(const struct reading *r)
                          r->field->default_text);
     if (r->node->n > 0)
         copy = yaml_tree_copy(r->node, r->arena);
-    memcpy(r->dst, &copy, sizeof(copy));
-    return 0;
+    return store(r, &copy, sizeof(copy));
 }
 
 static int read_words(const struct reading *r)
@@ -351,8 +348,7 @@ static int read_words(const struct reading *r)
             return unexpected(&word, "a word");
     }
     copy = yaml_tree_copy(r->node, r->arena);
-    memcpy(r->dst, &copy, sizeof(copy));
-    return 0;
+    return store(r, &copy, sizeof(copy));
 }
 
 /* Reads one name, or a list of names. */
@@ -379,8 +375,7 @@ static int read_names(const struct reading *r)
         return unexpected(r, "a name or a list of names");
     if (len > 0)
         copy = arena_strdup(r->arena, text);
-    memcpy(r->dst, &copy, sizeof(copy));
-    return 0;
+    return store(r, &copy, sizeof(copy));
 }
 
 size_t schema_count_names(const char *const *names)
@@ -446,8 +441,7 @@ static int read_enum(const struct reading *r)
         if (strcmp(r->node->text, names[i]) == 0) {
             const int v = (int)i;
 
-            memcpy(r->dst, &v, sizeof(v));
-            return 0;
+            return store(r, &v, sizeof(v));
         }
     }
     return schema_fail_choice(r->node, r->path, r->node->text, names, n, r->err);
@@ -491,8 +485,7 @@ static int read_bytes(const struct reading *r)
             return unexpected(r, "none or a size such as 512M (K, M, G, T)");
         bytes = (int64_t)v;
     }
-    memcpy(r->dst, &bytes, sizeof(bytes));
-    return 0;
+    return store(r, &bytes, sizeof(bytes));
 }
 
 static int read_seconds(const struct reading *r)
@@ -503,8 +496,7 @@ static int read_seconds(const struct reading *r)
         return unexpected(r, r->field->flags & FIELD_ABOVE_MIN
                                  ? "a time above 0 such as 30s or 100ms (ms, s, m, h)"
                                  : "a time such as 30s or 100ms (ms, s, m, h)");
-    memcpy(r->dst, &v, sizeof(v));
-    return 0;
+    return store(r, &v, sizeof(v));
 }
 
 static int read_sizes(const struct reading *r)
@@ -523,8 +515,7 @@ static int read_sizes(const struct reading *r)
             return unexpected(&element, expected);
     }
     s.n = (int)r->node->n;
-    memcpy(r->dst, &s, sizeof(s));
-    return 0;
+    return store(r, &s, sizeof(s));
 }
 
 #define CONVS_EXPECTED                                                                   \
@@ -563,8 +554,7 @@ static int read_convs(const struct reading *r)
         if (rc < 0)
             return rc;
     }
-    memcpy(r->dst, &s, sizeof(s));
-    return 0;
+    return store(r, &s, sizeof(s));
 }
 
 static int read_map(const struct reading *r)
@@ -591,8 +581,7 @@ static int read_mode(const struct reading *r)
 
     if (digits < 3 || digits > 4 || text[digits] != '\0' || v > 0777 || v < 0700)
         return unexpected(r, "permissions in octal from 0700 to 0777, as 0750");
-    memcpy(r->dst, &v, sizeof(v));
-    return 0;
+    return store(r, &v, sizeof(v));
 }
 
 static int read_field(const struct reading *r)

@@ -160,12 +160,11 @@ int store_layout_decode(const void *header, struct store_layout *ret, struct err
     if (head.n_columns == 0 || head.n_columns > STORE_MAX_COLUMNS)
         return err_set(err, ERR_FORMAT, "experience log of %u columns", head.n_columns);
     rc = decode_columns(&l, &head, (const uint8_t *)header + sizeof(head), err);
-    if (rc < 0) {
+    if (rc < 0)
         store_layout_done(&l);
-        return rc;
-    }
-    *ret = l;
-    return 0;
+    else
+        *ret = l;
+    return rc;
 }
 
 void store_layout_done(struct store_layout *l)

@@ -106,12 +106,11 @@ int store_view_open(struct store_view **ret, int fd, struct err *err)
 
     v->fd = -1;
     rc = open_mapped(v, fd, err);
-    if (rc < 0) {
+    if (rc < 0)
         store_view_close(v);
-        return rc;
-    }
-    *ret = v;
-    return 0;
+    else
+        *ret = v;
+    return rc;
 }
 
 void store_view_close(struct store_view *v)

@@ -165,12 +165,11 @@ int vec_env_new(struct vec_env **ret, const struct env_config *config, uint64_t 
     v->draws = draws;
     v->sharing = config->reward;
     rc = set_up(v, config, seed, err);
-    if (rc < 0) {
+    if (rc < 0)
         vec_env_free(v);
-        return rc;
-    }
-    *ret = v;
-    return 0;
+    else
+        *ret = v;
+    return rc;
 }
 
 void vec_env_free(struct vec_env *v)

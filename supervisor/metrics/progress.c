@@ -148,12 +148,11 @@ static int read_file(struct progress **ret, const char *path, size_t last,
     p->arena = ARENA_ZERO;
     rc = read_lines(p, path, f, last, err);
     (void)fclose(f);
-    if (rc < 0) {
+    if (rc < 0)
         progress_free(p);
-        return rc;
-    }
-    *ret = p;
-    return 0;
+    else
+        *ret = p;
+    return rc;
 }
 
 int progress_read(struct progress **ret, const char *path, struct err *err)

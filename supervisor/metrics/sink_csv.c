@@ -61,12 +61,11 @@ int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics 
         return rc;
     put_header(s->file, m);
     rc = check_written(s, err);
-    if (rc < 0) {
+    if (rc < 0)
         csv_sink_close(s);
-        return rc;
-    }
-    *ret = s;
-    return 0;
+    else
+        *ret = s;
+    return rc;
 }
 
 static int has_header(FILE *f, const struct metrics *m)
@@ -157,12 +156,11 @@ int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metric
     else if ((end = end_of_rows(s->file, env_steps)) < 0 ||
              ftruncate(fileno(s->file), end) < 0)
         rc = err_errno(err, "%s: cannot cut", path);
-    if (rc < 0) {
+    if (rc < 0)
         csv_sink_close(s);
-        return rc;
-    }
-    *ret = s;
-    return 0;
+    else
+        *ret = s;
+    return rc;
 }
 
 static void put_row(FILE *f, const struct metrics_row *row)

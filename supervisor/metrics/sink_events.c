@@ -68,12 +68,11 @@ int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,
     begin_event(s, wall_time);
     pw_put_text(&s->event, EVENT_FILE_VERSION, "brain.Event:2");
     rc = write_record(s, err);
-    if (rc < 0) {
+    if (rc < 0)
         event_sink_close(s);
-        return rc;
-    }
-    *ret = s;
-    return 0;
+    else
+        *ret = s;
+    return rc;
 }
 
 int event_sink_write_graph(struct event_sink *s, const void *graph_def, size_t len,

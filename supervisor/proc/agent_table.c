@@ -233,12 +233,11 @@ int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
         .on_due = host_on_due,
     };
     rc = table_init(t, agent_exe_fd, log_fd, specs, err);
-    if (rc < 0) {
+    if (rc < 0)
         agent_table_free(t);
-        return rc;
-    }
-    *ret = t;
-    return 0;
+    else
+        *ret = t;
+    return rc;
 }
 
 void agent_table_free(struct agent_table *t)

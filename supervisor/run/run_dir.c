@@ -820,12 +820,11 @@ int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *
                  : err_set(err, ERR_NOT_FOUND, "there is no run in %s", runs_dir);
     if (rc == 0)
         rc = beneath_hold(path, err); /* until the process exits */
-    if (rc < 0) {
+    if (rc < 0)
         free(path);
-        return rc;
-    }
-    *ret = path;
-    return 0;
+    else
+        *ret = path;
+    return rc;
 }
 
 int run_dir_find_own_name(const char *runs_dir, const char *run, char **ret,

@@ -99,12 +99,11 @@ static int try_load(struct weights **ret, struct choosing *c, struct err *err)
         c->newest = w->step;
         rc = read_agents(w, err);
     }
-    if (rc < 0) {
+    if (rc < 0)
         weights_free(w);
-        return rc;
-    }
-    *ret = w;
-    return 0;
+    else
+        *ret = w;
+    return rc;
 }
 
 int weights_load(struct weights **ret, const char *dir, const char *step,

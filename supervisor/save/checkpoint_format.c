@@ -99,12 +99,11 @@ int checkpoint_state_parse(struct checkpoint_state *ret, uint8_t *bytes, size_t 
     struct checkpoint_state s = {.bytes = bytes};
     int rc = read_sections(&s, len, path, err);
 
-    if (rc < 0) {
+    if (rc < 0)
         checkpoint_state_done(&s);
-        return rc;
-    }
-    *ret = s;
-    return 0;
+    else
+        *ret = s;
+    return rc;
 }
 
 const struct checkpoint_section *checkpoint_state_find(const struct checkpoint_state *s,

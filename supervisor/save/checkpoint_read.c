@@ -208,12 +208,11 @@ int checkpoint_load(struct checkpoint_values *ret, const char *dir, uint64_t ste
     if (rc == 0)
         rc = read_values(&values, r, err);
     bundle_reader_free(r);
-    if (rc < 0) {
+    if (rc < 0)
         checkpoint_values_done(&values);
-        return rc;
-    }
-    *ret = values;
-    return 0;
+    else
+        *ret = values;
+    return rc;
 }
 
 void checkpoint_values_done(struct checkpoint_values *v)

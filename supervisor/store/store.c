@@ -155,12 +155,11 @@ int store_layout_make(struct store_layout *ret, const struct env_spec *spec,
     struct store_layout l = {0};
     int rc = fill_layout(&l, spec, extra, n_extra, err);
 
-    if (rc < 0) {
+    if (rc < 0)
         store_layout_done(&l);
-        return rc;
-    }
-    *ret = l;
-    return 0;
+    else
+        *ret = l;
+    return rc;
 }
 
 static int write_at(const struct store *s, const void *data, size_t len, uint64_t offset,
@@ -602,12 +601,11 @@ static int open_with(struct store **ret, const char *path, uint64_t capacity,
                         : open_file(s, how == TO_READ ? O_RDONLY : O_RDWR, err);
     if (rc == 0)
         rc = take_file(s, &saved, err);
-    if (rc < 0) {
+    if (rc < 0)
         store_free(s);
-        return rc;
-    }
-    *ret = s;
-    return 0;
+    else
+        *ret = s;
+    return rc;
 }
 
 int store_open(struct store **ret, const char *path, uint64_t capacity, const void *state,

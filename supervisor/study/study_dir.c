@@ -176,12 +176,11 @@ int study_dir_open(struct study_dir **ret, const char *runs_dir, const char *nam
     d->lock = -1;
     d->path = path_in(runs_dir, name);
     rc = open_or_begin(d, s, err);
-    if (rc < 0) {
+    if (rc < 0)
         study_dir_close(d);
-        return rc;
-    }
-    *ret = d;
-    return 0;
+    else
+        *ret = d;
+    return rc;
 }
 
 void study_dir_close(struct study_dir *d)
