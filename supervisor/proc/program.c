@@ -1,6 +1,6 @@
 #include "supervisor/proc/program.h"
 
-#include "common/err/check.h"
+#include "common/mem/words.h"
 #include "supervisor/proc/keeper.h"
 
 #include <errno.h>
@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { N_PASSED = 3, N_LAUNCH_WORDS = 5, MARK_BYTES = 128 };
 
 /* The programs that run; sweeps spare them (worker_local.c). */
 static LIST_HEAD(, program) running = LIST_HEAD_INITIALIZER(running);
@@ -40,38 +38,22 @@ void program_spec_pass(struct program_spec *spec, const char *const *passed,
         spec->variables[spec->n_variables++] = found[i];
 }
 
-/* mark: room for one of the variables. */
-static void make_environment(char *ret[PROGRAM_MAX_VARIABLES + N_PASSED + 1],
-                             const struct program_spec *spec, char mark[MARK_BYTES])
+static void put_environment(struct words *env, const struct program_spec *spec)
 {
     static const char *const passed[] = {"PATH=", "HOME="};
-    const char *value = getenv(KEEPER_MARK);
-    size_t n = program_pass_variables(passed, sizeof(passed) / sizeof(passed[0]), ret);
+    const char *mark = getenv(KEEPER_MARK);
+    char *own[2];
+    const size_t n = program_pass_variables(passed, 2, own);
 
-    (void)snprintf(mark, MARK_BYTES, "%s=%s",
-                   spec->has_grace ? KEEPER_GRACE_MARK : KEEPER_MARK,
-                   value != NULL ? value : "");
-    if (value != NULL)
-        ret[n++] = mark;
+    for (size_t i = 0; i < n; i++)
+        words_add(env, own[i], NULL);
+    if (mark != NULL)
+        words_add(env,
+                  arena_printf(env->arena, "%s=%s",
+                               spec->has_grace ? KEEPER_GRACE_MARK : KEEPER_MARK, mark),
+                  NULL);
     for (size_t i = 0; i < spec->n_variables; i++)
-        ret[n++] = (char *)(uintptr_t)spec->variables[i]; /* read only */
-    ret[n] = NULL;
-}
-
-/* `brood-agent launch PARENT --input -- COMMAND...` */
-static void make_arguments(char *ret[N_LAUNCH_WORDS + PROGRAM_MAX_WORDS + 1],
-                           const struct program_spec *spec, char *parent)
-{
-    static char name[] = "brood-agent", launch[] = "launch", input[] = "--input",
-                dashes[] = "--";
-    char *const first[N_LAUNCH_WORDS] = {name, launch, parent, input, dashes};
-    size_t n = N_LAUNCH_WORDS;
-
-    CHECK(spec->n_words <= PROGRAM_MAX_WORDS);
-    memcpy(ret, first, sizeof(first));
-    for (size_t i = 0; i < spec->n_words; i++)
-        ret[n++] = (char *)(uintptr_t)spec->words[i];
-    ret[n] = NULL;
+        words_add(env, spec->variables[i], NULL);
 }
 
 /* errno, or 0. */
@@ -108,15 +90,18 @@ static int spawn(pid_t *ret, const struct program_spec *spec, char **args, char 
 
 int program_start(struct program *p, const struct program_spec *spec, struct err *err)
 {
-    char parent[32], mark[MARK_BYTES], *args[N_LAUNCH_WORDS + PROGRAM_MAX_WORDS + 1];
-    char *env[PROGRAM_MAX_VARIABLES + N_PASSED + 1];
+    struct arena arena = ARENA_ZERO;
+    struct words args = {.arena = &arena}, env = {.arena = &arena};
     int rc;
 
-    (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
-    make_arguments(args, spec, parent);
-    make_environment(env, spec, mark);
+    words_add(&args, "brood-agent", "launch", arena_printf(&arena, "%d", (int)getpid()),
+              "--input", "--", NULL);
+    for (size_t i = 0; i < spec->n_words; i++)
+        words_add(&args, spec->words[i], NULL);
+    put_environment(&env, spec);
     *p = (struct program){0};
-    rc = spawn(&p->pid, spec, args, env);
+    rc = spawn(&p->pid, spec, words_argv(&args), words_argv(&env));
+    arena_done(&arena);
     if (rc != 0) {
         p->pid = 0;
         errno = rc;
