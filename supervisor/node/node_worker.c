@@ -168,7 +168,7 @@ static void send_last_lines(struct node_worker *w)
 
     if (w->sent_bytes < OUTPUT_MAX_BYTES)
         return;
-    w->link->ops->last_lines(w->link, lines, AGENT_LAST_LINES_BYTES);
+    capture_last_lines(&w->link->capture, lines, AGENT_LAST_LINES_BYTES);
     if (lines[0] == '\0')
         return;
     strcat(lines, "\n");

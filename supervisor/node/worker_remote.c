@@ -5,7 +5,6 @@
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
 #include "supervisor/node/node_feed.h"
-#include "supervisor/proc/capture.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -21,7 +20,6 @@ struct remote_link {
     struct worker_link base; /* first: the table has a pointer to it, cast */
     struct remote_site *site;
     const struct agent_spec *spec;
-    struct capture capture;
     uint32_t number;
     uint32_t group, member; /* NODE_NO_GROUP: it shares no memory */
     uint8_t *reads;         /* the log's columns that it reads; NULL: none, or unknown */
@@ -350,7 +348,7 @@ static int take_of_worker(struct remote_site *s, struct remote_link *l,
                        node_kind_name(m->kind));
     switch (m->kind) {
     case NODE_OUTPUT:
-        capture_append(&l->capture, (const char *)m->body, m->len);
+        capture_append(&l->base.capture, (const char *)m->body, m->len);
         return 0;
     case NODE_SAMPLE:
         return take_sample(l, m, err);
@@ -524,7 +522,7 @@ static void remote_close(struct worker_link *base)
     struct remote_link *l = remote_of(base);
 
     l->site->args.roster->links[l->number] = NULL;
-    capture_done(&l->capture);
+    capture_done(&l->base.capture);
     forget_copy(l);
     free(l->reads);
     free(l);
@@ -567,16 +565,19 @@ static int remote_open(struct worker_site *site, const struct agent_spec *spec,
     if (spec->method != NULL || r->n >= NODE_MAX_WORKERS)
         return err_set(err, ERR_UNSUPPORTED, "it cannot run on a node");
     l = xcalloc(1, sizeof(*l));
-    l->base = (struct worker_link){
-        .ops = site->ops, .cb = cb, .worker = worker, .exit_code = -1, .host = s->host};
+    l->base = (struct worker_link){.ops = site->ops,
+                                   .cb = cb,
+                                   .worker = worker,
+                                   .exit_code = -1,
+                                   .host = s->host,
+                                   .capture.log_fd = -1};
     l->site = s;
     l->spec = spec;
     l->number = (uint32_t)r->n;
-    l->capture.log_fd = -1;
     r->links = xreallocarray(r->links, r->n + 1, sizeof(struct remote_link *));
     r->links[r->n++] = l;
     find_group(l, r);
-    rc = capture_init(&l->capture, spec->log_path, err);
+    rc = capture_init(&l->base.capture, spec->log_path, err);
     if (rc < 0) {
         remote_close(&l->base);
         return rc;
@@ -639,7 +640,7 @@ static int remote_start(struct worker_link *base, struct err *err)
     base->signal = 0;
     base->host = l->site->host;
     base->generation = l->site->generation;
-    capture_begin(&l->capture);
+    capture_begin(&l->base.capture);
     l->has_process = 1;
     l->has_sample = 0;
     if (l->site->channel != NULL && !l->is_open)
@@ -803,16 +804,6 @@ static int remote_activity(struct worker_link *base, struct worker_activity *ret
     return 0;
 }
 
-static void remote_last_lines(const struct worker_link *base, char *ret, size_t size)
-{
-    capture_last_lines(&remote_of(base)->capture, ret, size);
-}
-
-static void remote_log(struct worker_link *base, const char *text, size_t len)
-{
-    capture_append(&remote_of(base)->capture, text, len);
-}
-
 static const struct worker_link_ops remote_ops = {.open = remote_open,
                                                   .close = remote_close,
                                                   .start = remote_start,
@@ -826,9 +817,7 @@ static const struct worker_link_ops remote_ops = {.open = remote_open,
                                                   .clear = remote_clear,
                                                   .memory = remote_memory,
                                                   .limit_memory = remote_limit_memory,
-                                                  .activity = remote_activity,
-                                                  .last_lines = remote_last_lines,
-                                                  .log = remote_log};
+                                                  .activity = remote_activity};
 
 /* ---- the site ---- */
 

@@ -140,7 +140,7 @@ void agent_emit_mode_change(struct agent *a, enum agent_event_kind kind,
         e.signal = a->link->signal;
         e.state = (int)a->death.in;
         e.failed = a->failure.code != 0;
-        a->link->ops->last_lines(a->link, lines, sizeof(lines));
+        capture_last_lines(&a->link->capture, lines, sizeof(lines));
         e.lines = lines;
     }
     if (kind == AGENT_EVENT_WAIT)

@@ -291,7 +291,7 @@ void agent_report(struct agent *a)
     n = strlen(report.msg) + sizeof(quote);
     if (n < sizeof(report.msg) && !a->failure.from_peer && !a->cause.from_peer &&
         a->cause.code != ERR_NOMEM) {
-        a->link->ops->last_lines(a->link, lines, sizeof(report.msg) - n + 1);
+        capture_last_lines(&a->link->capture, lines, sizeof(report.msg) - n + 1);
         if (lines[0] != '\0')
             strcat(strcat(report.msg, quote), lines);
     }

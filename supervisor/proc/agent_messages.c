@@ -41,7 +41,7 @@ static void handle_log(struct agent *a)
 
     if (msg_get_str(&a->in.body, "text", text, sizeof(text) - 1, NULL) == 0) {
         strcat(text, "\n");
-        a->link->ops->log(a->link, text, strlen(text));
+        capture_append(&a->link->capture, text, strlen(text));
     }
 }
 

@@ -36,6 +36,7 @@
 #define SUPERVISOR_PROC_WORKER_LINK_H
 
 #include "supervisor/proc/agent_table.h"
+#include "supervisor/proc/capture.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -135,11 +136,6 @@ struct worker_link_ops {
      * process from a hanging one. Must not wait for anything. Returns -1 if unknown; the process is
      * then not killed. */
     int (*activity)(struct worker_link *l, struct worker_activity *ret);
-    /* The last output of the process on stdout and stderr, formatted like
-     * capture_last_lines; also after on_exit, until the next start. */
-    void (*last_lines)(const struct worker_link *l, char *ret, size_t size);
-    /* Adds text to the worker's log, as if the process had written it. */
-    void (*log)(struct worker_link *l, const char *text, size_t len);
 };
 
 /* Where workers run. A set embeds this in a struct of its own. */
@@ -147,7 +143,8 @@ struct worker_site {
     const struct worker_link_ops *ops;
 };
 
-/* A set embeds this in a struct of its own and keeps it up to date; the table only reads. */
+/* A set embeds this in a struct of its own and keeps it up to date; the table only reads, and
+ * adds lines of its own to the log. */
 struct worker_link {
     const struct worker_link_ops *ops;
     const struct worker_link_callbacks *cb;
@@ -168,6 +165,8 @@ struct worker_link {
     /* The block was lost with its machine: before the next start, the table puts the newest
      * snapshot, or clears the block. snapshot is then not possible (UV_EAGAIN). */
     int is_block_lost;
+    /* What the process writes to stdout and stderr, also after on_exit, until the next start. */
+    struct capture capture;
 };
 
 #endif

@@ -4,7 +4,6 @@
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
 #include "supervisor/proc/block.h"
-#include "supervisor/proc/capture.h"
 #include "supervisor/proc/descriptors.h"
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/proc/proc.h"
@@ -39,7 +38,6 @@ struct local_link {
     struct local_site *site;
     const struct agent_spec *spec;
     struct proc proc;
-    struct capture capture;
     struct block block;
     int is_closed; /* 1: the exit is reported once no orphan is left */
     TAILQ_ENTRY(local_link) entry;
@@ -142,7 +140,7 @@ static void local_close(struct worker_link *base)
     struct local_link *l = local_of(base);
 
     TAILQ_REMOVE(&l->site->links, l, entry);
-    capture_done(&l->capture);
+    capture_done(&l->base.capture);
     block_done(&l->block);
     free(l);
 }
@@ -154,17 +152,19 @@ static int local_open(struct worker_site *site, const struct agent_spec *spec,
     struct local_link *l = xcalloc(1, sizeof(*l));
     int rc;
 
-    l->base = (struct worker_link){
-        .ops = site->ops, .cb = cb, .worker = worker, .exit_code = -1};
+    l->base = (struct worker_link){.ops = site->ops,
+                                   .cb = cb,
+                                   .worker = worker,
+                                   .exit_code = -1,
+                                   .capture.log_fd = -1};
     l->site = (struct local_site *)site;
     l->spec = spec;
     l->proc = (struct proc){.pidfd = -1, .exited = 1};
-    l->capture.log_fd = -1;
     l->block = BLOCK_NONE;
     TAILQ_INSERT_TAIL(&l->site->links, l, entry);
-    rc = capture_init(&l->capture, spec->log_path, err);
-    l->capture.on_output = spec->on_output;
-    l->capture.output_ctx = spec->output_ctx;
+    rc = capture_init(&l->base.capture, spec->log_path, err);
+    l->base.capture.on_output = spec->on_output;
+    l->base.capture.output_ctx = spec->output_ctx;
     if (rc == 0 && spec->command == NULL)
         rc = block_init(&l->block, spec->name, err);
     if (rc < 0)
@@ -186,8 +186,8 @@ static int local_start(struct worker_link *base, struct err *err)
                                    .command = l->spec->command,
                                    .mode = l->spec->mode,
                                    .directory = l->spec->directory};
-    const int rc =
-        proc_spawn(&l->proc, l->site->loop, &spec, &l->capture, &proc_callbacks, l, err);
+    const int rc = proc_spawn(&l->proc, l->site->loop, &spec, &l->base.capture,
+                              &proc_callbacks, l, err);
 
     base->pid = l->proc.pid;
     base->is_running = !l->proc.exited;
@@ -304,16 +304,6 @@ static int local_activity(struct worker_link *base, struct worker_activity *ret)
     return 0;
 }
 
-static void local_last_lines(const struct worker_link *base, char *ret, size_t size)
-{
-    capture_last_lines(&((const struct local_link *)base)->capture, ret, size);
-}
-
-static void local_log(struct worker_link *base, const char *text, size_t len)
-{
-    capture_append(&local_of(base)->capture, text, len);
-}
-
 static const struct worker_link_ops local_ops = {.open = local_open,
                                                  .close = local_close,
                                                  .start = local_start,
@@ -327,9 +317,7 @@ static const struct worker_link_ops local_ops = {.open = local_open,
                                                  .clear = local_clear,
                                                  .memory = local_memory,
                                                  .limit_memory = local_limit_memory,
-                                                 .activity = local_activity,
-                                                 .last_lines = local_last_lines,
-                                                 .log = local_log};
+                                                 .activity = local_activity};
 
 /* ---- the site ---- */
 

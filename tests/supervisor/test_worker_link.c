@@ -57,7 +57,6 @@ struct memory_link {
     struct msg_out out;
     int n_handled;  /* number of requests that this process has handled */
     uint64_t state; /* of an environment: a sum of all steps since the reset */
-    char log[64];
 };
 
 static struct memory_site {
@@ -186,8 +185,11 @@ static int link_open(struct worker_site *s, const struct agent_spec *spec,
 {
     struct memory_link *l = xcalloc(1, sizeof(*l));
 
-    l->base = (struct worker_link){.ops = s->ops, .cb = cb, .worker = worker};
+    l->base = (struct worker_link){
+        .ops = s->ops, .cb = cb, .worker = worker, .capture.log_fd = -1};
     l->spec = spec;
+    capture_append(&l->base.capture, "last words of ", strlen("last words of "));
+    capture_append(&l->base.capture, spec->name, strlen(spec->name));
     msg_out_init(&l->out);
     site.links[site.n++] = l;
     site.n_open++;
@@ -425,18 +427,6 @@ static int link_activity(struct worker_link *base, struct worker_activity *ret)
     return 0;
 }
 
-static void link_last_lines(const struct worker_link *base, char *ret, size_t size)
-{
-    (void)snprintf(ret, size, "%s of %s", "last words",
-                   ((const struct memory_link *)base)->spec->name);
-}
-
-static void link_log(struct worker_link *base, const char *text, size_t len)
-{
-    (void)snprintf(memory_of(base)->log, sizeof(memory_of(base)->log), "%.*s", (int)len,
-                   text);
-}
-
 static const struct worker_link_ops memory_ops = {.open = link_open,
                                                   .close = link_close,
                                                   .start = link_start,
@@ -450,9 +440,7 @@ static const struct worker_link_ops memory_ops = {.open = link_open,
                                                   .clear = link_clear,
                                                   .memory = link_memory,
                                                   .limit_memory = link_limit_memory,
-                                                  .activity = link_activity,
-                                                  .last_lines = link_last_lines,
-                                                  .log = link_log};
+                                                  .activity = link_activity};
 
 /* ---- the table ---- */
 
