@@ -31,9 +31,8 @@ static void pack_import(void *ctx, size_t agent, int restored, struct msg_out *o
     msg_key(o, "metagraph");
     msg_bin(o, args->metagraph, args->metagraph_bytes);
     msg_put_bool(o, "restored", restored);
-    if (args->prefix != NULL) {
+    if (args->prefix != NULL)
         msg_put_str(o, "prefix", args->prefix);
-    }
 }
 
 static int start(struct graph_agent *g, struct err *err)

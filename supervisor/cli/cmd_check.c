@@ -75,11 +75,8 @@ static void report_good(const struct cli *cli, const char *path,
         json_put_bool(&j, "ok", 1);
         json_put_u64(&j, "agents", c->n_agents);
         json_put_str(&j, "algorithms", algorithms);
-        json_key(&j, in_episodes ? "episodes" : "env_steps");
-        if (length > 0)
-            json_i64(&j, length);
-        else
-            json_null(&j);
+        json_put_known(&j, in_episodes ? "episodes" : "env_steps", length > 0,
+                       (uint64_t)length);
         put_estimate(&j, estimate);
         json_put_str(&j, "warning", warning); /* NULL: null */
         json_print(&j, stdout);

@@ -40,22 +40,29 @@ static void print_answer(const struct cli *cli, const struct msg *m)
         (void)printf("nothing changes: the values are these already\n");
 }
 
+/* Sends the words as the request's parameter `what`. */
+static int ask(struct control_client *c, const char *what,
+               const struct cli_changes *words, const uint64_t *at,
+               const struct msg **ret_answer, struct err *err)
+{
+    struct msg_out *o = control_client_begin(c, "set");
+
+    msg_map(o, at != NULL ? 2 : 1);
+    msg_key(o, what);
+    msg_array(o, words->n);
+    for (size_t i = 0; i < words->n; i++)
+        msg_str(o, words->words[i]);
+    if (at != NULL)
+        msg_put_u64(o, "at", *at);
+    return control_client_call(c, ret_answer, err);
+}
+
 int cli_change_run(const struct cli *cli, struct control_client *c,
                    const struct cli_changes *changes, const uint64_t *at, struct err *err)
 {
-    struct msg_out *o = control_client_begin(c, "set");
     const struct msg *answer;
-    int rc;
+    const int rc = ask(c, "changes", changes, at, &answer, err);
 
-    msg_map(o, at != NULL ? 2 : 1);
-    msg_key(o, "changes");
-    msg_array(o, changes->n);
-    for (size_t i = 0; i < changes->n; i++)
-        msg_str(o, changes->words[i]);
-    if (at != NULL) {
-        msg_put_u64(o, "at", *at);
-    }
-    rc = control_client_call(c, &answer, err);
     if (rc == 0)
         print_answer(cli, answer);
     return rc;
@@ -82,20 +89,13 @@ static void print_cancelled(const struct cli *cli, const msgpack_object *answer)
     arena_done(&arena);
 }
 
-/* Cancels the pending changes of n keys; n 0: all of them. */
-static int cancel_changes(const struct cli *cli, struct control_client *c, char **keys,
-                          size_t n, struct err *err)
+/* Cancels the pending changes of these keys; without any: all of them. */
+static int cancel_changes(const struct cli *cli, struct control_client *c,
+                          const struct cli_changes *keys, struct err *err)
 {
-    struct msg_out *o = control_client_begin(c, "set");
     const struct msg *answer;
-    int rc;
+    const int rc = ask(c, "cancel", keys, NULL, &answer, err);
 
-    msg_map(o, 1);
-    msg_key(o, "cancel");
-    msg_array(o, n);
-    for (size_t i = 0; i < n; i++)
-        msg_str(o, keys[i]);
-    rc = control_client_call(c, &answer, err);
     if (rc == 0)
         print_cancelled(cli, &answer->body);
     return rc;
@@ -142,7 +142,7 @@ static int set_run(struct cli *cli, int argc, char **argv)
     at = (uint64_t)step;
     if (cli_open_run(cli, run, 0, &path, &client, &err) < 0 ||
         (cancels
-             ? cancel_changes(cli, client, changes.words, changes.n, &err)
+             ? cancel_changes(cli, client, &changes, &err)
              : cli_change_run(cli, client, &changes, has_step ? &at : NULL, &err)) < 0)
         code = cli_fail_run(cli, &err);
     control_client_close(client);

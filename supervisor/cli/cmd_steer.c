@@ -88,9 +88,8 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
         supervisor = run_dir_holder(path);
         o = control_client_begin(client, cli->command->name);
         msg_map(o, agent != NULL ? 1 : 0);
-        if (agent != NULL) {
+        if (agent != NULL)
             msg_put_str(o, "agent", agent);
-        }
         rc = control_client_call(client, &answer, err);
     }
     while (rc == 0 && until_end && supervisor > 0 && run_dir_holder(path) == supervisor)

@@ -111,11 +111,7 @@ void lineage_report_put(const struct lineage *l, struct json *j)
         json_put_u64(j, "env_steps", lineage_step(s, round));
         json_put_u64(j, "member", member + 1);
         json_put_f64(j, "value", lineage_value(l, round, member));
-        json_key(j, "from");
-        if (round > 0)
-            json_u64(j, parent(l, round, member) + 1);
-        else
-            json_null(j);
+        json_put_known(j, "from", round > 0, parent(l, round, member) + 1);
         json_put_object(j, "settings");
         for (size_t k = 0; k < s->n_keys; k++)
             json_put_str(j, s->key[k].path, lineage_settings(l, round, member)[k]);

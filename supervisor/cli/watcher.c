@@ -67,28 +67,16 @@ static void on_event(void *ctx, const struct run_event *e)
     }
 }
 
-static void put_total(struct json *j, const char *key, uint64_t total)
-{
-    json_key(j, key);
-    if (total != 0)
-        json_u64(j, total);
-    else
-        json_null(j);
-}
-
 static void print_start(const struct watcher_args *args)
 {
     struct json j = {0};
 
     msg_json_begin_event(&j, "start");
     json_put_str(&j, "run", args->run);
-    put_total(&j, "env_steps", args->total_steps);
-    put_total(&j, "episodes", args->total_episodes);
-    json_key(&j, "from_checkpoint");
-    if (args->from != NULL)
-        json_u64(&j, *args->from);
-    else
-        json_null(&j);
+    json_put_known(&j, "env_steps", args->total_steps != 0, args->total_steps);
+    json_put_known(&j, "episodes", args->total_episodes != 0, args->total_episodes);
+    json_put_known(&j, "from_checkpoint", args->from != NULL,
+                   args->from != NULL ? *args->from : 0);
     json_print(&j, stdout);
 }
 
@@ -103,11 +91,8 @@ static void print_end(const struct training_result *r)
     msg_json_begin_event(&j, events[r->end]);
     json_put_u64(&j, "env_steps", r->env_steps);
     json_put_u64(&j, "episodes", r->episodes);
-    json_key(&j, "checkpoint_step");
-    if (r->checkpoint_step >= 0)
-        json_i64(&j, r->checkpoint_step);
-    else
-        json_null(&j);
+    json_put_known(&j, "checkpoint_step", r->checkpoint_step >= 0,
+                   (uint64_t)r->checkpoint_step);
     json_put_f64(&j, "wall_seconds", r->wall_seconds);
     json_put_u64(&j, "restarts", r->restarts);
     json_put_f64(&j, "team_return_mean", r->team_return_mean);

@@ -141,9 +141,8 @@ void external_pack_configure(const struct external *f, size_t copies, size_t fir
                              struct msg_out *o)
 {
     msg_map(o, f->draws ? 4 : 3);
-    if (f->draws) {
+    if (f->draws)
         msg_put_bool(o, "draw", 1);
-    }
     msg_put_u64(o, "copies", copies);
     msg_put_u64(o, "first", first);
     msg_key(o, "params");

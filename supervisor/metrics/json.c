@@ -213,6 +213,15 @@ void json_put_bool(struct json *j, const char *key, int v)
     json_bool(j, v);
 }
 
+void json_put_known(struct json *j, const char *key, int is_known, uint64_t v)
+{
+    json_key(j, key);
+    if (is_known)
+        json_u64(j, v);
+    else
+        json_null(j);
+}
+
 void json_put_object(struct json *j, const char *key)
 {
     json_key(j, key);

@@ -51,6 +51,8 @@ void json_put_u64(struct json *j, const char *key, uint64_t v);
 void json_put_i64(struct json *j, const char *key, int64_t v);
 void json_put_f64(struct json *j, const char *key, double v);
 void json_put_bool(struct json *j, const char *key, int v);
+/* A key with v or, if it is not known, null. */
+void json_put_known(struct json *j, const char *key, int is_known, uint64_t v);
 /* A key, then the beginning of its value. */
 void json_put_object(struct json *j, const char *key);
 void json_put_array(struct json *j, const char *key);

@@ -24,9 +24,8 @@ static void pack_space(const struct action_space *s, int masked, struct msg_out 
         msg_put_f64(o, "low", s->low);
         msg_put_f64(o, "high", s->high);
     }
-    if (masked) {
+    if (masked)
         msg_put_bool(o, "masked", 1);
-    }
 }
 
 /* Packs all agents. For agents outside of `group`, packs only what everybody may see:
@@ -47,9 +46,8 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
         msg_put_str(o, "name", a->name);
         msg_put_str(o, "team", a->team);
         msg_put_u64(o, "obs", (uint64_t)a->obs_width);
-        if (a->obs_is_u8) {
+        if (a->obs_is_u8)
             msg_put_bool(o, "uint8", 1);
-        }
         if (a->image[0] > 0) {
             msg_key(o, "image");
             msg_array(o, 3);
@@ -58,12 +56,10 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
         }
         msg_key(o, "action");
         pack_space(&a->space, env_is_masked(spec, i), o);
-        if (is_symmetric) {
+        if (is_symmetric)
             msg_put_bool(o, "symmetric", 1);
-        }
-        if (is_other) {
+        if (is_other)
             msg_put_bool(o, "other", 1);
-        }
     }
 }
 
@@ -71,9 +67,8 @@ static void pack_policy(const struct rollout_policy *p, struct msg_out *o)
 {
     msg_key(o, "metagraph");
     msg_bin(o, p->metagraph, p->metagraph_bytes);
-    if (p->prefix != NULL) {
+    if (p->prefix != NULL)
         msg_put_str(o, "prefix", p->prefix);
-    }
 }
 
 /* Packs the group that the process shares parameters with: its ps and its members. */
@@ -175,9 +170,8 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     msg_put_u64(o, "max_steps", (uint64_t)spec->max_steps);
     msg_put_u64(o, "window",
                 (uint64_t)run_config_experience(config, process.settings).update_every);
-    if (has_draws) {
+    if (has_draws)
         msg_put_str(o, "draws", groups.group[group].draws);
-    }
     if (symmetry.n_factors > 0) {
         msg_key(o, "symmetry");
         msg_symmetry(o, &symmetry);

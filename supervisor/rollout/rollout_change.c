@@ -181,9 +181,8 @@ static int send_set(struct rollout *r, const struct setting *list, size_t n,
     msg_map(o, 1);
     msg_key(o, "changes");
     msg_map(o, n);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         msg_put_f64(o, list[i].key, list[i].value);
-    }
     rc = agent_request_send(r->args.agents, list->agent, on_set, r, err);
     if (rc == 0)
         r->outstanding++;

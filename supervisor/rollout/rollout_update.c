@@ -441,9 +441,8 @@ static int send_stage(struct rollout *r, size_t runner, struct err *err)
     msg_put_u64(o, "step", r->env_steps);
     msg_put_u64(o, "update", l->updates);
     msg_put_u64(o, "repeat", r->fsm.repeat);
-    if (is_guest) {
+    if (is_guest)
         msg_put_str(o, "group", r->names[r->groups.group[s->group].first]);
-    }
     if (group != SHARING_NONE) {
         const struct group *g = &r->sharing_groups[group];
 

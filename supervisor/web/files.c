@@ -105,15 +105,12 @@ int files_put_config(const char *path, struct json *j, struct err *err)
 static void put_checkpoint(const char *folder, uint64_t step, struct json *j)
 {
     char *path = xasprintf("%s/%" PRIu64, folder, step);
-    struct stat st;
+    struct stat st = {0};
+    const int is_there = beneath_stat(path, &st) == 0;
 
     json_object(j);
     json_put_u64(j, "step", step);
-    json_key(j, "time");
-    if (beneath_stat(path, &st) == 0)
-        json_i64(j, st.st_mtim.tv_sec);
-    else
-        json_null(j);
+    json_put_known(j, "time", is_there, (uint64_t)st.st_mtim.tv_sec);
     json_put_u64(j, "bytes", tree_disk_bytes(path));
     json_close(j);
     free(path);

@@ -243,9 +243,8 @@ static int steer(const struct call *c, const char *agent, struct err *err)
     if (o == NULL)
         return err->code;
     msg_map(o, agent != NULL ? 1 : 0);
-    if (agent != NULL) {
+    if (agent != NULL)
         msg_put_str(o, "agent", agent);
-    }
     return live_send(r, err);
 }
 
@@ -313,9 +312,8 @@ static int do_set(const struct call *c, struct err *err)
     msg_array(o, n);
     for (size_t i = 0; i < n; i++)
         msg_str(o, words[i]);
-    if (at_text != NULL && !cancels) {
+    if (at_text != NULL && !cancels)
         msg_put_u64(o, "at", at);
-    }
     return live_send(r, err);
 }
 
