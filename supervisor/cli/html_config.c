@@ -146,11 +146,12 @@ static char *value_of(const struct run_config *c, const char *path)
 static char *defaults_of(const struct table *t, const char *key)
 {
     char **text = xcalloc(t->n_runs + 1, sizeof(*text));
-    char *all = xstrdup("");
-    size_t n = 0;
+    struct xstream all;
+    FILE *f = xstream_begin(&all);
+    size_t n = 0, n_listed = 0;
 
     for (size_t i = 0; i < t->n_runs; i++) {
-        char *one, *longer;
+        char *one;
         size_t k = 0;
 
         if (!t->is_known[i])
@@ -159,16 +160,13 @@ static char *defaults_of(const struct table *t, const char *key)
         while (k < n && strcmp(text[k], one) != 0)
             k++;
         text[n++] = one;
-        if (k + 1 < n || strcmp(one, "-") == 0) /* listed already; no such key */
-            continue;
-        longer = xasprintf("%s%s%s", all, *all != '\0' ? " or " : "", one);
-        free(all);
-        all = longer;
+        if (k + 1 == n && strcmp(one, "-") != 0) /* neither listed yet, nor no such key */
+            (void)fprintf(f, "%s%s", n_listed++ > 0 ? " or " : "", one);
     }
     for (size_t k = 0; k < n; k++)
         free(text[k]);
     free(text);
-    return all;
+    return xstream_end(&all);
 }
 
 static void put_value(char *text, int is_standard, FILE *f)

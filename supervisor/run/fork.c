@@ -24,7 +24,8 @@ enum { MAX_TRIES = 20 };
 
 struct fork {
     const struct fork_args *args;
-    char *checkpoints; /* of the other run */
+    struct arena arena;      /* of paths and texts */
+    const char *checkpoints; /* of the other run */
     struct resume *resume;
     int *is_tried; /* by an earlier begin of this fork */
     int is_found;
@@ -37,9 +38,9 @@ struct fork {
     struct journal *journal;
 };
 
-static char *path_in(const struct fork *f, const char *sub)
+static const char *path_in(struct fork *f, const char *sub)
 {
-    return xasprintf("%s/%s", f->args->from, sub);
+    return arena_printf(&f->arena, "%s/%s", f->args->from, sub);
 }
 
 /* Whether the other run, which is live, has removed the checkpoint meanwhile. While it exists,
@@ -54,12 +55,8 @@ static int is_dropped(const struct fork *f)
 /* Reads the other run's changes from the checkpoint on. */
 static int read_plan(struct fork *f, struct err *err)
 {
-    char *journal = path_in(f, "journal");
-    const int rc =
-        change_plan_read(&f->plan, &f->saved, journal, f->step, SIZE_MAX, NULL, err);
-
-    free(journal);
-    return rc;
+    return change_plan_read(&f->plan, &f->saved, path_in(f, "journal"), f->step, SIZE_MAX,
+                            NULL, err);
 }
 
 /* Whether the agent has the value of `defaults`, so that it follows it. */
@@ -83,15 +80,14 @@ static int follows(struct fork *f, size_t agent, const char *key)
 /* Whether `path` is this key of an agent that follows `defaults`. */
 static int is_of_follower(struct fork *f, const char *key, const char *path)
 {
-    int is = 0;
+    for (size_t i = 0; i < f->saved.n_agents; i++) {
+        char of[AGENT_NAME_MAX + ERR_NAME_BYTES + 16];
 
-    for (size_t i = 0; !is && i < f->saved.n_agents; i++) {
-        char *of = xasprintf("agents.%s.%s", f->saved.agents[i].name, key);
-
-        is = strcmp(of, path) == 0 && follows(f, i, key);
-        free(of);
+        (void)snprintf(of, sizeof(of), "agents.%s.%s", f->saved.agents[i].name, key);
+        if (strcmp(of, path) == 0)
+            return follows(f, i, key);
     }
-    return is;
+    return 0;
 }
 
 /* Whether the fork sets this key itself, also to the value that it has. given: its settings,
@@ -200,21 +196,16 @@ static int check_length(const struct fork *f, struct err *err)
 static int open_log(struct fork *f, struct err *err)
 {
     const struct checkpoint_section *s = resume_section(f->resume, SECTION_EXPERIENCE);
-    char *path = path_in(f, "experience");
-    int rc;
+    const char *path = path_in(f, "experience");
 
     if (tree_exists(path))
-        rc = store_open_read(&f->log, path, (uint64_t)f->saved.experience.capacity,
-                             s->data, s->len, err);
-    else
-        rc =
-            err_set(err, ERR_NOT_FOUND,
-                    "%s is missing (a run that is done removes it unless experience.keep "
-                    "is true, or auto and it is small): there is nothing to continue; "
-                    "`brood run CONFIG --init-from %s` begins anew with its weights",
-                    path, f->args->from);
-    free(path);
-    return rc;
+        return store_open_read(&f->log, path, (uint64_t)f->saved.experience.capacity,
+                               s->data, s->len, err);
+    return err_set(err, ERR_NOT_FOUND,
+                   "%s is missing (a run that is done removes it unless experience.keep "
+                   "is true, or auto and it is small): there is nothing to continue; "
+                   "`brood run CONFIG --init-from %s` begins anew with its weights",
+                   path, f->args->from);
 }
 
 /* Reads the configuration at the checkpoint. The lengths are those of the other run's
@@ -222,16 +213,14 @@ static int open_log(struct fork *f, struct err *err)
 static int read_saved(struct fork *f, struct err *err)
 {
     const struct config_options options = {.env_names = f->args->env_names};
-    char *path = path_in(f, "config.yaml");
     struct run_config now = {0};
     int rc = resume_saved_config(f->resume, f->args->env_names, &f->saved, err);
 
     if (rc == 0)
-        rc = run_config_read(&now, path, &options, err);
+        rc = run_config_read(&now, path_in(f, "config.yaml"), &options, err);
     if (rc == 0)
         resume_take_length(&f->saved, &now);
     run_config_done(&now);
-    free(path);
     return rc;
 }
 
@@ -285,17 +274,13 @@ static int prepare(struct fork *f, struct err *err)
 /* Copies a file or folder, if the other run has it. */
 static int copy_if_there(struct fork *f, const char *sub, struct err *err)
 {
-    char *from = path_in(f, sub);
-    int rc = 0;
+    const char *from = path_in(f, sub), *to = run_dir_file(f->dir, sub);
+    int rc;
 
-    if (tree_exists(from)) {
-        /* the new run has this folder already, empty */
-        rc = tree_remove(run_dir_file(f->dir, sub), err);
-        if (rc == 0)
-            rc = copy_tree(from, run_dir_file(f->dir, sub), err);
-    }
-    free(from);
-    return rc;
+    if (!tree_exists(from))
+        return 0;
+    rc = tree_remove(to, err); /* the new run has this folder already, empty */
+    return rc < 0 ? rc : copy_tree(from, to, err);
 }
 
 static int copy_checkpoint(struct fork *f, struct err *err)
@@ -360,15 +345,14 @@ static int write_request(void *ctx, const struct planned_change *c)
 {
     struct writing *w = ctx;
     char *value = config_setting_text(&c->set);
-    char *text = xasprintf("%s=%s", c->set.path, value);
     struct run_event e = {.kind = RUN_EVENT_SET,
-                          .change = {.at = c->at, .changes = text}};
-    const int rc = write_event(w->fork, &e, w->err);
+                          .change = {.at = c->at,
+                                     .changes = arena_printf(&w->fork->arena, "%s=%s",
+                                                             c->set.path, value)}};
 
-    change_plan_add(&w->written, c->at, &c->set);
     free(value);
-    free(text);
-    return rc;
+    change_plan_add(&w->written, c->at, &c->set);
+    return write_event(w->fork, &e, w->err);
 }
 
 static int is_planned(const struct change_plan *p, const struct planned_change *c)
@@ -389,18 +373,14 @@ static int write_cancels(struct writing *w)
 
     for (size_t i = 0; rc == 0 && i < p->n; i++) {
         const struct planned_change *c = &p->list[i];
-        char *text;
+        struct run_event e = {.kind = RUN_EVENT_CANCEL, .change = {.at = MEMBER_NO_U64}};
 
         if (cut[c->number] || is_planned(&w->fork->plan, c))
             continue;
         cut[c->number] = 1;
-        text = xasprintf("%s@%" PRIu64, c->set.path, c->at);
-        rc = write_event(
-            w->fork,
-            &(struct run_event){.kind = RUN_EVENT_CANCEL,
-                                .change = {.at = MEMBER_NO_U64, .changes = text}},
-            w->err);
-        free(text);
+        e.change.changes =
+            arena_printf(&w->fork->arena, "%s@%" PRIu64, c->set.path, c->at);
+        rc = write_event(w->fork, &e, w->err);
     }
     free(cut);
     return rc;
@@ -419,9 +399,9 @@ static int write_plan(struct fork *f, struct err *err)
 
 static int write_journal(struct fork *f, struct err *err)
 {
-    char *from = xasprintf("%s@%" PRIu64, f->args->from, f->step);
-    char *journal = path_in(f, "journal");
-    struct run_event e = {.kind = RUN_EVENT_FORK, .name = from};
+    struct run_event e = {
+        .kind = RUN_EVENT_FORK,
+        .name = arena_printf(&f->arena, "%s@%" PRIu64, f->args->from, f->step)};
     struct repeating r = {f, err};
     int rc;
 
@@ -430,12 +410,8 @@ static int write_journal(struct fork *f, struct err *err)
     if (rc == 0)
         rc = write_event(f, &e, err);
     if (rc == 0)
-        rc = journal_each_event(journal, repeat_mode, &r, err);
-    if (rc == 0)
-        rc = write_plan(f, err);
-    free(journal);
-    free(from);
-    return rc;
+        rc = journal_each_event(path_in(f, "journal"), repeat_mode, &r, err);
+    return rc < 0 ? rc : write_plan(f, err);
 }
 
 /* ---- */
@@ -473,11 +449,11 @@ static int make_dir(struct fork *f, struct err *err)
 static int try_fork(struct run_dir **ret, const struct fork_args *a, int *is_tried,
                     struct err *err)
 {
-    struct fork f = {.args = a,
-                     .checkpoints = xasprintf("%s/checkpoints", a->from),
-                     .is_tried = is_tried};
-    int rc = prepare(&f, err);
+    struct fork f = {.args = a, .is_tried = is_tried};
+    int rc;
 
+    f.checkpoints = path_in(&f, "checkpoints");
+    rc = prepare(&f, err);
     if (rc == 0)
         rc = make_dir(&f, err);
     if (rc < 0 && is_dropped(&f))
@@ -493,7 +469,7 @@ static int try_fork(struct run_dir **ret, const struct fork_args *a, int *is_tri
     run_config_done(&f.wanted);
     run_config_done(&f.saved);
     resume_free(f.resume);
-    free(f.checkpoints);
+    arena_done(&f.arena);
     return rc;
 }
 

@@ -558,18 +558,15 @@ static int check_found(const struct cancellation *x, struct err *err)
 /* The cancelled changes as "KEY@STEP,KEY" (change_plan.h). */
 static char *cancelled_text(const struct pending_list *p)
 {
-    char *text = xstrdup("");
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
 
     for (size_t i = 0; i < p->n; i++) {
-        char step[24] = "", *longer;
-
+        (void)fprintf(f, "%s%s", i > 0 ? "," : "", p->list[i].key);
         if (p->list[i].at != RUN_UNKNOWN)
-            (void)snprintf(step, sizeof(step), "@%" PRIu64, p->list[i].at);
-        longer = xasprintf("%s%s%s%s", text, i > 0 ? "," : "", p->list[i].key, step);
-        free(text);
-        text = longer;
+            (void)fprintf(f, "@%" PRIu64, p->list[i].at);
     }
-    return text;
+    return xstream_end(&text);
 }
 
 /* *p: plan and configuration without the cancelled changes. */
