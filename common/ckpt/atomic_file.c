@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -144,13 +145,14 @@ void atomic_file_tidy(const char *path)
 {
     char *dir = parent_of(path), *left = NULL;
     DIR *d = beneath_opendir(dir);
+    const char *ending;
     struct dirent *e;
 
     while (d != NULL && (e = readdir(d)) != NULL) {
         free(left);
         left = xasprintf("%s%s", strchr(path, '/') != NULL ? dir : "", e->d_name);
-        if (strncmp(left, path, strlen(path)) == 0 &&
-            strncmp(left + strlen(path), temporary, strlen(temporary)) == 0)
+        ending = text_after(left, path);
+        if (ending != NULL && text_after(ending, temporary) != NULL)
             (void)beneath_unlink(left);
     }
     if (d != NULL)

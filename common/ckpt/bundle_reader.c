@@ -8,6 +8,7 @@
 #include "common/io/beneath.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,16 +32,12 @@ static const char OBJECT_GRAPH_KEY[] = "_CHECKPOINTABLE_OBJECT_GRAPH";
 static int ends_like_a_file_of_a_checkpoint(const char *s, size_t *ret_prefix_len)
 {
     static const char *const SUFFIXES[] = {".index", ".meta", ".data-00000-of-00001"};
-    size_t len = strlen(s);
 
-    for (size_t i = 0; i < sizeof(SUFFIXES) / sizeof(SUFFIXES[0]); i++) {
-        size_t n = strlen(SUFFIXES[i]);
-
-        if (len > n && strcmp(s + len - n, SUFFIXES[i]) == 0) {
-            *ret_prefix_len = len - n;
+    for (size_t i = 0; i < sizeof(SUFFIXES) / sizeof(SUFFIXES[0]); i++)
+        if (text_ends_with(s, SUFFIXES[i])) {
+            *ret_prefix_len = strlen(s) - strlen(SUFFIXES[i]);
             return 1;
         }
-    }
     return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/ckpt/bundle_reader.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -52,22 +53,18 @@ static size_t take_word(struct text *t, const char **ret)
     return (size_t)(t->p - *ret);
 }
 
-static int digit_value(int c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : 99;
-}
-
 /* Reads up to max_digits digits of a base as one byte. */
 static uint8_t take_number(struct text *t, int base, int max_digits)
 {
     int v = 0;
 
-    for (; max_digits > 0 && digit_value(peek(t)) < base; max_digits--, t->p++)
-        v = v * base + digit_value(*t->p);
+    for (; max_digits > 0 && t->p < t->end; max_digits--, t->p++) {
+        const int digit = hex_digit(*t->p);
+
+        if (digit < 0 || digit >= base)
+            break;
+        v = v * base + digit;
+    }
     return (uint8_t)v;
 }
 

@@ -1,6 +1,7 @@
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +33,11 @@ void run_config_copy(struct run_config *ret, const struct run_config *from)
 
 const char *config_path_within(const char *path, const char *prefix)
 {
-    const size_t n = strlen(prefix);
+    const char *rest = text_after(path, prefix);
 
-    if (strncmp(path, prefix, n) != 0)
-        return NULL;
-    return path[n] == '.' ? path + n + 1 : path[n] == '\0' ? path + n : NULL;
+    if (rest == NULL || *rest == '\0')
+        return rest;
+    return *rest == '.' ? rest + 1 : NULL;
 }
 
 /* Returns the part of the path inside the agent's section; "" for the whole section,
@@ -245,9 +246,9 @@ size_t config_expand_teams(const struct run_config *c, const char *const *set, s
     for (size_t k = 0; k < c->n_agents; k++)
         names[k] = c->agents[k].name;
     for (size_t i = 0; i < n; i++) {
-        const char *key = strncmp(set[i], "agents.", 7) == 0 ? set[i] + 7 : "";
-        const size_t len = strcspn(key, ".=");
-        const int is_team = config_is_team(key, len, names, c->n_agents);
+        const char *key = text_after(set[i], "agents.");
+        const size_t len = key != NULL ? strcspn(key, ".=") : 0;
+        const int is_team = key != NULL && config_is_team(key, len, names, c->n_agents);
 
         if (!is_team)
             all[n_all++] = set[i];

@@ -1,6 +1,7 @@
 #include "common/config/cluster_config.h"
 
 #include "common/config/run_schema.h"
+#include "common/text/match.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,12 +26,11 @@ static int64_t take_number(const char **at)
 
 static int is_part(const char **at, const char *name)
 {
-    const size_t n = strlen(name);
+    const char *after = text_after(*at, name);
 
-    if (strncmp(*at, name, n) != 0)
-        return 0;
-    *at += n;
-    return 1;
+    if (after != NULL)
+        *at = after;
+    return after != NULL;
 }
 
 static int refuse(char why[DEVICE_WHY_BYTES], const char *device, const char *text)

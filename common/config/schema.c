@@ -3,6 +3,7 @@
 #include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
 #include "common/err/check.h"
+#include "common/text/match.h"
 
 #include <errno.h>
 #include <math.h>
@@ -170,13 +171,12 @@ static int scan_whole(const char *text, int64_t *ret)
 /* Parses "1 to 0.05 over 50000". */
 static int scan_ramp(const char *text, struct ramp *ret)
 {
-    static const char to[] = " to ", over[] = " over ";
     int64_t steps;
 
-    if (!scan_number(text, &ret->from, &text) || strncmp(text, to, strlen(to)) != 0 ||
-        !scan_number(text + strlen(to), &ret->to, &text) ||
-        strncmp(text, over, strlen(over)) != 0 ||
-        !scan_whole(text + strlen(over), &steps))
+    if (!scan_number(text, &ret->from, &text) ||
+        (text = text_after(text, " to ")) == NULL ||
+        !scan_number(text, &ret->to, &text) ||
+        (text = text_after(text, " over ")) == NULL || !scan_whole(text, &steps))
         return 0;
     ret->over = (double)steps;
     return 1;
@@ -284,17 +284,14 @@ int schema_is_name(const char *text)
 int schema_is_reserved(const char *name)
 {
     static const char *const reserved[] = {"central", "run.state", "supervisor", "hooks"};
-    static const char process[] = "env_", evaluates[] = "eval_";
-    const char *rest =
-        name + (strncmp(name, evaluates, strlen(evaluates)) == 0 ? strlen(evaluates) : 0);
+    const char *evaluates = text_after(name, "eval_");
+    const char *number = text_after(evaluates != NULL ? evaluates : name, "env_");
 
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         if (strcmp(name, reserved[i]) == 0)
             return 1;
-    if (strncmp(rest, process, strlen(process)) != 0)
-        return 0;
-    rest += strlen(process);
-    return *rest != '\0' && rest[strspn(rest, "0123456789")] == '\0';
+    return number != NULL && *number != '\0' &&
+           number[strspn(number, "0123456789")] == '\0';
 }
 
 static int read_name(const struct reading *r)
@@ -767,8 +764,7 @@ int schema_locate(const struct schema *s, const char *path, void *base,
         const struct field *f = NULL;
 
         for (size_t i = 0; i < s->n && f == NULL; i++)
-            if (strlen(s->fields[i].key) == len &&
-                strncmp(s->fields[i].key, path, len) == 0)
+            if (text_is_word(path, len, s->fields[i].key))
                 f = &s->fields[i];
         if (f == NULL)
             return ERR_NOT_FOUND;

@@ -6,6 +6,7 @@
 #include "common/config/schema_internal.h"
 #include "common/config/staircase.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -223,14 +224,10 @@ int loader_take_steps(struct yaml_node *root, struct arena *tree,
 /* Returns the part of an assignment behind "agents.SECTION", or NULL. */
 static const char *behind(const char *assignment, const char *section)
 {
-    static const char prefix[] = "agents.";
-    const char *key = assignment + sizeof(prefix) - 1;
-    const size_t len = strlen(section);
+    const char *key = text_after(assignment, "agents.");
+    const char *rest = key != NULL ? text_after(key, section) : NULL;
 
-    return strncmp(assignment, prefix, sizeof(prefix) - 1) == 0 &&
-                   strncmp(key, section, len) == 0 && (key[len] == '.' || key[len] == '=')
-               ? key + len
-               : NULL;
+    return rest != NULL && (*rest == '.' || *rest == '=') ? rest : NULL;
 }
 
 /* Whether a section gives the key of an assignment, or a key below it. rest: the
@@ -296,14 +293,13 @@ void loader_expand_steps(const struct loader *l, const struct yaml_node *agents,
 void loader_drop_steps(const struct loader *l, const char *section, const char *key)
 {
     char *path = xasprintf("%s.%s", section, key);
-    const size_t len = strlen(path);
     size_t n = 0;
 
     for (size_t i = 0; i < l->steps->n; i++) {
         const struct config_step step = l->steps->list[i];
+        const char *rest = text_after(step.set, path);
 
-        if (strncmp(step.set, path, len) != 0 ||
-            (step.set[len] != '.' && step.set[len] != '='))
+        if (rest == NULL || (*rest != '.' && *rest != '='))
             l->steps->list[n++] = step;
     }
     l->steps->n = n;
@@ -333,13 +329,11 @@ static int add_schedules(const struct run_config *c, const struct config_step *s
 /* Whether one of n values belongs to a schedule of this key. */
 static int is_scheduled(const struct config_step *steps, size_t n, const char *path)
 {
-    const size_t len = strlen(path);
-    int is = 0;
-
-    for (size_t i = 0; !is && i < n; i++)
-        is = steps[i].schedule != NULL && strncmp(steps[i].set, path, len) == 0 &&
-             steps[i].set[len] == '=';
-    return is;
+    for (size_t i = 0; i < n; i++)
+        if (steps[i].schedule != NULL &&
+            text_is_word(steps[i].set, strcspn(steps[i].set, "="), path))
+            return 1;
+    return 0;
 }
 
 int run_config_step(struct run_config *c, const struct config_step *steps, size_t n,
@@ -434,9 +428,7 @@ static int fail_fixed(const struct run_config *c, const struct config_step *step
 
 static int is_length(const struct config_step *step)
 {
-    static const char key[] = "run.env_steps=";
-
-    return strncmp(step->set, key, sizeof(key) - 1) == 0;
+    return text_after(step->set, "run.env_steps=") != NULL;
 }
 
 /* Refuses a length that comes when the run has ended, and one that the run has exceeded by

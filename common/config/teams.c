@@ -2,6 +2,7 @@
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/config/team_name.h"
+#include "common/text/match.h"
 
 #include <string.h>
 
@@ -24,7 +25,7 @@ int config_is_team(const char *key, size_t len, const char *const *names, size_t
     size_t i = 0;
 
     for (size_t k = 0; k < n; k++)
-        if (strlen(names[k]) == len && strncmp(names[k], key, len) == 0)
+        if (text_is_word(key, len, names[k]))
             return 0;
     while (i < n && !is_of_team(names[i], key, len))
         i++;

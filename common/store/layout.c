@@ -1,6 +1,7 @@
 #include "common/store/layout.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,15 +81,12 @@ int store_layout_add(struct store_layout *l, const char *name, enum dtype dtype,
 
 int store_layout_find(const struct store_layout *l, const char *agent, const char *name)
 {
-    size_t agent_len = agent != NULL ? strlen(agent) : 0;
-
     if (agent == NULL)
         return index_of(l, name);
     for (uint32_t i = 0; i < l->n_columns; i++) {
-        const char *full = l->columns[i].name;
+        const char *rest = text_after(l->columns[i].name, agent);
 
-        if (strncmp(full, agent, agent_len) == 0 && full[agent_len] == '/' &&
-            strcmp(full + agent_len + 1, name) == 0)
+        if (rest != NULL && *rest == '/' && strcmp(rest + 1, name) == 0)
             return (int)i;
     }
     return ERR_NOT_FOUND;

@@ -3,6 +3,7 @@
  * table: the words of `arguments`, and its options. */
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
+#include "common/text/match.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/run_dir.h"
@@ -45,7 +46,7 @@ static void offer(const struct completion *c, const char *head, const char *tail
     char text[3 * PATH_BYTES];
 
     (void)snprintf(text, sizeof(text), "%s%s", head, tail);
-    if (strncmp(text, c->word, strlen(c->word)) == 0)
+    if (text_after(text, c->word) != NULL)
         (void)printf("%s\n", text);
 }
 
@@ -209,7 +210,7 @@ static void offer_keys(const struct completion *c, const struct schema *s,
             offer_keys(c, f->schema, child);
         } else if (c->word[typed] == '\0')
             offer(c, key, c->only_keys ? "" : "=");
-        else if (strlen(key) == typed && strncmp(key, c->word, typed) == 0) {
+        else if (text_is_word(c->word, typed, key)) {
             (void)snprintf(child, sizeof(child), "%s=", key);
             offer_values(c, f, child);
         }
@@ -220,12 +221,11 @@ static void offer_keys(const struct completion *c, const struct schema *s,
  * agents.agent_0.discount. */
 static void offer_all_keys(const struct completion *c)
 {
-    const char *dot =
-        strncmp(c->word, "agents.", 7) == 0 ? strchr(c->word + 7, '.') : NULL;
+    const char *agent = text_after(c->word, "agents."), *dot;
     char path[PATH_BYTES];
 
     offer_keys(c, &run_schema, "");
-    if (dot == NULL)
+    if (agent == NULL || (dot = strchr(agent, '.')) == NULL)
         return;
     (void)snprintf(path, sizeof(path), "%.*s", (int)(dot + 1 - c->word), c->word);
     offer_keys(c, &agent_schema, path);
@@ -262,7 +262,7 @@ static unsigned kind_of(const char *text, size_t len)
                  {"STEP", STEPS}};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (len == strlen(names[i].name) && strncmp(text, names[i].name, len) == 0)
+        if (text_is_word(text, len, names[i].name))
             return names[i].kind;
     return FILES;
 }
@@ -330,7 +330,7 @@ static const struct option *find_option(const struct option *all, const char *wo
     const size_t len = strcspn(word + 2, "=");
 
     for (; all->name != NULL; all++)
-        if (strlen(all->name) == len && strncmp(all->name, word + 2, len) == 0)
+        if (text_is_word(word + 2, len, all->name))
             return all;
     return NULL;
 }

@@ -2,6 +2,7 @@
 #include "common/config/changes.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/live_run.h"
@@ -160,10 +161,9 @@ static int give_up(const struct edit *e, const struct err *err)
 /* Removes the text that an earlier edit has kept and this one has applied. */
 static void remove_kept(const struct edit *e)
 {
-    const size_t len = strlen(e->run);
+    const char *file = e->from != NULL ? text_after(e->from, e->run) : NULL;
 
-    if (e->from != NULL && strncmp(e->from, e->run, len) == 0 &&
-        strncmp(e->from + len, "/edit-", 6) == 0)
+    if (file != NULL && text_after(file, "/edit-") != NULL)
         (void)beneath_unlink(e->from);
 }
 

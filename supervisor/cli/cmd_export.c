@@ -2,6 +2,7 @@
  * TensorFlow's format. */
 #include "common/ckpt/ckpt_find.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/tensor_export.h"
 #include "supervisor/cli/tensor_print.h"
@@ -28,14 +29,9 @@ struct request {
 
 static const struct format *format_of(const char *path)
 {
-    const size_t len = strlen(path);
-
-    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-        const size_t n = strlen(formats[i].suffix);
-
-        if (len > n && strcmp(path + len - n, formats[i].suffix) == 0)
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+        if (text_ends_with(path, formats[i].suffix))
             return &formats[i];
-    }
     return NULL;
 }
 

@@ -2,6 +2,7 @@
 #include "common/io/tree.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/progress.h"
@@ -115,7 +116,7 @@ static int choose(struct pruning *x, const char *run, const char *dir,
         x->checkpoint[i] =
             (struct checkpoint){steps[i], checkpoint_is_damaged(dir, steps[i]), 0};
     for (size_t c = 0; rc == 0 && p != NULL && c < progress_n_columns(p); c++)
-        if (strncmp(progress_name(p, c), EVALUATED, strlen(EVALUATED)) == 0)
+        if (text_after(progress_name(p, c), EVALUATED) != NULL)
             keep_best(x, p, c);
     if (rc == 0)
         keep_newest(x, o->keep);

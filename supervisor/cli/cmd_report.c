@@ -1,5 +1,6 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/html_report.h"
 #include "supervisor/run/run_dir.h"
@@ -220,13 +221,6 @@ static int report_study(const struct cli *cli, const struct request *q, const ch
 
 /* ---- */
 
-static int has_suffix(const char *path, const char *suffix)
-{
-    const size_t len = strlen(path), n = strlen(suffix);
-
-    return len > n && strcmp(path + len - n, suffix) == 0;
-}
-
 /* Refuses options that exclude each other or have no meaning. */
 static int check_request(const struct cli *cli, struct request *q)
 {
@@ -234,10 +228,10 @@ static int check_request(const struct cli *cli, struct request *q)
                                         [HTML_PLAY_ALWAYS] = "always",
                                         [HTML_PLAY_NEVER] = "never"};
 
-    if (q->svg != NULL && !has_suffix(q->svg, ".svg"))
+    if (q->svg != NULL && !text_ends_with(q->svg, ".svg"))
         return cli_usage(cli, "--svg: %s: curves are drawn as .svg", q->svg);
-    if (q->html != NULL && !is_stdout(q->html) && !has_suffix(q->html, ".html") &&
-        !has_suffix(q->html, ".htm"))
+    if (q->html != NULL && !is_stdout(q->html) && !text_ends_with(q->html, ".html") &&
+        !text_ends_with(q->html, ".htm"))
         return cli_usage(cli, "--html: %s: a page is written as .html, or to - (stdout)",
                          q->html);
     if (is_stdout(q->html) && (q->csv || cli->json))

@@ -1,6 +1,7 @@
 #include "supervisor/cli/html_report.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/cli/html_config.h"
 #include "supervisor/cli/html_page.h"
 #include "supervisor/cli/svg_plot.h"
@@ -300,7 +301,7 @@ static void find_columns(const struct page *p, const char *prefix, struct names 
         const struct progress *g = p->run[i].progress;
 
         for (size_t c = 0; g != NULL && c < progress_n_columns(g); c++)
-            if (strncmp(progress_name(g, c), prefix, strlen(prefix)) == 0)
+            if (text_after(progress_name(g, c), prefix) != NULL)
                 add_name(ret, progress_name(g, c));
     }
 }
@@ -514,7 +515,7 @@ static void put_results(const struct page *p)
     static const char *const heads[] = {"Run",      "Column", "#Newest",
                                         "#at step", "#Best",  "#at step"};
     const size_t first = p->n > 1 ? 0 : 1;
-    const int is_evaluated = p->column != NULL && strncmp(p->column, "eval/", 5) == 0;
+    const int is_evaluated = p->column != NULL && text_after(p->column, "eval/") != NULL;
 
     html_section("evaluation", is_evaluated ? "Evaluation" : "Results in training", p->f);
     if (p->curves != NULL && p->n > 1)
@@ -616,8 +617,8 @@ void html_report_runs(char *const *paths, size_t n, const struct report *r,
     p.returns = xcalloc(1, sizeof(*p.returns));
     if (p.column != NULL)
         find_columns(&p,
-                     strncmp(p.column, "eval/", 5) == 0 ? "eval/team_return/"
-                                                        : "rollout/team_return/",
+                     text_after(p.column, "eval/") != NULL ? "eval/team_return/"
+                                                           : "rollout/team_return/",
                      p.returns);
     title = n == 1 ? xasprintf("%s - brood", p.run[0].name)
                    : xasprintf("%s and %zu more - brood", p.run[0].name, n - 1);

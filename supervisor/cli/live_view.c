@@ -2,6 +2,7 @@
 
 #include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/cli/redraw.h"
 
 #include <math.h>
@@ -220,23 +221,22 @@ void live_view_show_end(struct live_view *v, uint64_t env_steps, uint64_t episod
 static struct numbers *named_by(struct live_view *v, const char *metric,
                                 const char *prefix, const char *suffix)
 {
-    const size_t p = strlen(prefix), n = strlen(metric), q = strlen(suffix);
+    const char *name = text_after(metric, prefix);
 
-    if (n <= p + q || strncmp(metric, prefix, p) != 0 ||
-        strcmp(metric + n - q, suffix) != 0)
-        return NULL;
-    return numbers_of(v, metric + p, n - p - q);
+    return name != NULL && text_ends_with(name, suffix)
+               ? numbers_of(v, name, strlen(name) - strlen(suffix))
+               : NULL;
 }
 
 void live_view_metric(struct live_view *v, const char *metric, double value)
 {
-    static const char team[] = "eval/team_return/";
+    const char *team = text_after(metric, "eval/team_return/");
     struct numbers *n;
 
     if (isnan(value))
         return;
-    if (strncmp(metric, team, strlen(team)) == 0)
-        add_evaluation(v, metric + strlen(team), value);
+    if (team != NULL)
+        add_evaluation(v, team, value);
     else if ((n = named_by(v, metric, "rollout/return/", "")) != NULL)
         n->of.episode_return = value;
     else if ((n = named_by(v, metric, "train/", "/critic_loss")) != NULL)

@@ -2,6 +2,7 @@
 
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -36,10 +37,7 @@ static void add(struct log_merge *m, const char *name, char *path)
 
 static int is_log(const struct dirent *e)
 {
-    const size_t len = strlen(e->d_name);
-
-    return len > strlen(SUFFIX) && e->d_name[0] != '.' &&
-           strcmp(e->d_name + len - strlen(SUFFIX), SUFFIX) == 0;
+    return e->d_name[0] != '.' && text_ends_with(e->d_name, SUFFIX);
 }
 
 static void find(struct log_merge *m)

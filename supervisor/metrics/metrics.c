@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "common/wire/cursor.h"
 
 #include <math.h>
@@ -245,11 +246,11 @@ static int name_ok(const char *name, size_t len)
 
 static int is_named(const char *full, const char *agent, const char *name, size_t len)
 {
-    size_t n = strlen(agent);
+    const char *rest = text_after(full, "train/");
 
-    return strncmp(full, "train/", 6) == 0 && strncmp(full + 6, agent, n) == 0 &&
-           full[6 + n] == '/' && strlen(full + 7 + n) == len &&
-           memcmp(full + 7 + n, name, len) == 0;
+    if (rest != NULL)
+        rest = text_after(rest, agent);
+    return rest != NULL && *rest == '/' && text_is_word(name, len, rest + 1);
 }
 
 /* Inserts a series after the fixed ones, sorted by agent: agents answer in any order, and

@@ -3,6 +3,7 @@
 #include "common/io/beneath.h"
 #include "common/mem/arena.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 
 #include <errno.h>
 #include <math.h>
@@ -231,7 +232,7 @@ static const char EVALUATED[] = "eval/team_return/", TRAINED[] = "rollout/team_r
 static size_t find_prefixed(const struct progress *p, const char *prefix, size_t rows)
 {
     for (size_t c = 0; c < p->n_columns; c++) {
-        if (strncmp(p->name[c], prefix, strlen(prefix)) != 0)
+        if (text_after(p->name[c], prefix) == NULL)
             continue;
         for (size_t r = 0; r < rows; r++)
             if (!isnan(progress_value(p, r, c)))
@@ -256,7 +257,7 @@ double progress_team_return(const struct progress *p)
         for (size_t c = 0; c < p->n_columns; c++) {
             const double v = progress_value(p, row, c);
 
-            if (isnan(v) || strncmp(p->name[c], TRAINED, sizeof(TRAINED) - 1) != 0)
+            if (isnan(v) || text_after(p->name[c], TRAINED) == NULL)
                 continue;
             sum += v;
             n++;

@@ -6,6 +6,7 @@
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/numerics/elementary.h"
+#include "common/text/match.h"
 #include "common/wire/crc32c.h"
 
 #include <dirent.h>
@@ -180,7 +181,7 @@ static int cut_file(int fd, uint64_t env_steps, int *has_graph)
 
 static int is_event_file(const struct dirent *e)
 {
-    return strncmp(e->d_name, FILE_PREFIX, strlen(FILE_PREFIX)) == 0;
+    return text_after(e->d_name, FILE_PREFIX) != NULL;
 }
 
 /* Opens one file and cuts it. Closes the previous file; the last one stays open. */

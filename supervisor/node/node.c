@@ -4,6 +4,7 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/numerics/numerics.h"
+#include "common/text/match.h"
 #include "supervisor/net/listener.h"
 #include "supervisor/node/node_files.h"
 #include "supervisor/node/node_worker.h"
@@ -45,13 +46,6 @@ struct node {
 };
 
 /* ---- the key ---- */
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 static int decode_hex(const char *text, uint8_t ret[SECRET_BYTES])
 {

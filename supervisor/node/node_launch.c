@@ -4,6 +4,7 @@
 #include "common/io/shell_quote.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/node/slurm.h"
 
 #include <arpa/inet.h>
@@ -50,17 +51,16 @@ static const char *fill_in(const char *word, size_t node, const char *host,
 {
     struct xstream text;
     FILE *f = xstream_begin(&text);
-    const char *ret;
+    const char *after, *ret;
 
-    while (*word != '\0') {
-        if (strncmp(word, "{node}", 6) == 0) {
+    for (; *word != '\0'; word = after) {
+        if ((after = text_after(word, "{node}")) != NULL) {
             (void)fprintf(f, "%zu", node);
-            word += 6;
-        } else if (strncmp(word, "{host}", 6) == 0) {
+        } else if ((after = text_after(word, "{host}")) != NULL) {
             (void)fputs(host, f);
-            word += 6;
         } else {
-            (void)fputc(*word++, f);
+            (void)fputc(*word, f);
+            after = word + 1;
         }
     }
     ret = arena_strdup(arena, xstream_end(&text));
@@ -149,12 +149,11 @@ static void find_address(char ret[INET_ADDRSTRLEN])
 
 const char *node_command_address(const char *address, struct arena *arena)
 {
-    static const char any[] = "0.0.0.0:";
-    char own[INET_ADDRSTRLEN], text[INET_ADDRSTRLEN + 16];
+    const char *port = text_after(address, "0.0.0.0:");
+    char own[INET_ADDRSTRLEN];
 
-    if (strncmp(address, any, sizeof(any) - 1) != 0)
+    if (port == NULL)
         return arena_strdup(arena, address);
     find_address(own);
-    (void)snprintf(text, sizeof(text), "%s:%s", own, address + sizeof(any) - 1);
-    return arena_strdup(arena, text);
+    return arena_printf(arena, "%s:%s", own, port);
 }

@@ -4,6 +4,7 @@
 #include "common/io/monotonic.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/proc/command_output.h"
 
 #include <fcntl.h>
@@ -72,8 +73,7 @@ static int check_options(const struct cluster_config *config, struct err *err)
         const char *word = list->child[i]->text;
 
         for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
-            if (strncmp(word, own[k], strlen(own[k])) == 0 &&
-                (word[strlen(own[k])] == '\0' || word[strlen(own[k])] == '='))
+            if (text_is_word(word, strcspn(word, "="), own[k]))
                 return yaml_fail(list->child[i], "cluster.options", err,
                                  "%s is not possible here: each node is one task of its "
                                  "own, in the job of SLURM_JOB_ID if there is one",
@@ -213,11 +213,9 @@ static size_t add_listing(const char **words, const char *name,
 /* Whether a list of ids, each followed by a space, has that one. */
 static int has_id(const char *ids, const char *id)
 {
-    const size_t len = strlen(id);
-
     for (const char *at = ids; at != NULL && *at != '\0';
          at += strcspn(at, " "), at += *at == ' ')
-        if (strcspn(at, " ") == len && strncmp(at, id, len) == 0)
+        if (text_is_word(at, strcspn(at, " "), id))
             return 1;
     return 0;
 }

@@ -1,6 +1,7 @@
 #include "supervisor/proc/program.h"
 
 #include "common/mem/words.h"
+#include "common/text/match.h"
 #include "supervisor/proc/keeper.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ size_t program_pass_variables(const char *const *passed, size_t n_passed, char *
 
     for (char **v = environ; v != NULL && *v != NULL; v++)
         for (size_t i = 0; i < n_passed && n < n_passed; i++)
-            if (strncmp(*v, passed[i], strlen(passed[i])) == 0)
+            if (text_after(*v, passed[i]) != NULL)
                 ret[n++] = *v;
     return n;
 }

@@ -2,6 +2,7 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/proc/binaries.h"
 
 #include <dlfcn.h>
@@ -19,14 +20,9 @@ enum { N_SUFFIXES = sizeof(suffixes) / sizeof(suffixes[0]) };
 /* The format for the extension of a file's name, or an error. */
 static int format_of(const char *path, struct err *err)
 {
-    const size_t len = strlen(path);
-
-    for (int i = 0; i < N_SUFFIXES; i++) {
-        const size_t n = strlen(suffixes[i]);
-
-        if (len > n && strcmp(path + len - n, suffixes[i]) == 0)
+    for (int i = 0; i < N_SUFFIXES; i++)
+        if (text_ends_with(path, suffixes[i]))
             return i;
-    }
     return err_set(err, ERR_ARG,
                    "%s: expected .gif or .svg for a picture, .jsonl for its data", path);
 }

@@ -1,5 +1,7 @@
 #include "supervisor/rollout/description.h"
 
+#include "common/text/match.h"
+
 #include <string.h>
 
 /* Methods of the protocol, which a stage must not be named after. */
@@ -35,20 +37,20 @@ static int parse_read(struct stage_list *l, struct stage_decl *s, const msgpack_
 {
     struct stage_read *r = &s->reads[s->n_reads];
     char text[STAGE_NAME_MAX + STAGE_OUTPUT_MAX];
-    const char *name = text, *slash;
+    const char *name = text, *after, *slash;
 
     if (o->type != MSGPACK_OBJECT_STR || o->via.str.size >= sizeof(text))
         return err_set(err, ERR_PROTOCOL, "stage '%s': reads must be short strings",
                        s->name);
     memcpy(text, o->via.str.ptr, o->via.str.size);
     text[o->via.str.size] = '\0';
-    if (strncmp(name, "own:", 4) == 0) {
+    if ((after = text_after(name, "own:")) != NULL) {
         r->own = 1;
-        name += 4;
+        name = after;
     }
-    if (strncmp(name, INPUT_PREVIOUS, strlen(INPUT_PREVIOUS)) == 0) {
+    if ((after = text_after(name, INPUT_PREVIOUS)) != NULL) {
         r->previous = 1;
-        name += strlen(INPUT_PREVIOUS);
+        name = after;
     }
     slash = strchr(name, '/');
     if (slash == NULL || strlen(slash + 1) >= sizeof(r->name) ||
@@ -56,8 +58,7 @@ static int parse_read(struct stage_list *l, struct stage_decl *s, const msgpack_
         return err_set(err, ERR_PROTOCOL, "stage '%s' reads '%s', not 'stage/output'",
                        s->name, text);
     r->stage = find_stage(l, name, (size_t)(slash - name));
-    if (r->previous && s->turns && strlen(s->name) == (size_t)(slash - name) &&
-        strncmp(s->name, name, strlen(s->name)) == 0)
+    if (r->previous && s->turns && text_is_word(name, (size_t)(slash - name), s->name))
         r->stage = l->n;
     else if (r->previous)
         return err_set(err, ERR_PROTOCOL,

@@ -4,6 +4,7 @@
 #include "common/config/run_schema.h"
 #include "common/config/schema.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,12 +32,10 @@ static const char *name_of(const struct making *m, size_t agent)
 /* Whether the list "a b c" has the name. */
 static int is_listed(const char *list, const char *name)
 {
-    const size_t len = strlen(name);
-
     while (*list != '\0') {
         const size_t n = strcspn(list, " ");
 
-        if (n == len && strncmp(list, name, n) == 0)
+        if (text_is_word(list, n, name))
             return 1;
         list += n + (list[n] == ' ');
     }
@@ -159,7 +158,7 @@ static int counts(const struct difference *first, const char *path)
     if (first->among == NULL)
         return strcmp(path, "device") != 0; /* members may run on several nodes */
     for (const char *const *key = first->among; *key != NULL; key++)
-        if (strncmp(path, *key, strlen(*key)) == 0)
+        if (text_after(path, *key) != NULL)
             return 1;
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "common/io/copy.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/run/change_plan.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/journal_read.h"
@@ -94,14 +95,10 @@ static int is_of_follower(struct fork *f, const char *key, const char *path)
  * with the keys of a team expanded to those of its agents. */
 static int is_own(struct fork *f, const char *path, const struct config_settings *given)
 {
-    static const char defaults[] = "defaults.";
-    const size_t len = sizeof(defaults) - 1;
-
     for (size_t i = 0; i < given->n; i++) {
-        const char *set = given->list[i].path;
+        const char *set = given->list[i].path, *key = text_after(set, "defaults.");
 
-        if (strcmp(set, path) == 0 ||
-            (strncmp(set, defaults, len) == 0 && is_of_follower(f, set + len, path)))
+        if (strcmp(set, path) == 0 || (key != NULL && is_of_follower(f, key, path)))
             return 1;
     }
     return 0;

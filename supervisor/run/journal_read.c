@@ -1,5 +1,6 @@
 #include "supervisor/run/journal_read.h"
 
+#include "common/text/match.h"
 #include "supervisor/run/line_reader.h"
 
 #include <errno.h>
@@ -15,11 +16,7 @@ static int hex4(const char *p, uint32_t *ret)
 {
     *ret = 0;
     for (int i = 0; i < 4; i++) {
-        const char c = p[i];
-        const int digit = c >= '0' && c <= '9'   ? c - '0'
-                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                                 : -1;
+        const int digit = hex_digit(p[i]);
 
         if (digit < 0)
             return 0;

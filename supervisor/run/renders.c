@@ -5,6 +5,7 @@
 #include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/render/recording.h"
 #include "supervisor/render/render.h"
 
@@ -212,7 +213,7 @@ static int is_listed(const struct renders *r, const char *file)
  * have longer names. */
 static int is_leftover(const struct renders *r, const char *name)
 {
-    return strncmp(name, "index.csv.", 10) == 0 ||
+    return text_after(name, "index.csv.") != NULL ||
            (*name >= '0' && *name <= '9' && !is_listed(r, name));
 }
 

@@ -3,6 +3,7 @@
 #include "common/config/yaml_tree.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/run/resume_config.h"
 #include "supervisor/run/training.h"
@@ -326,7 +327,7 @@ static int check_column(const struct replay *r, int is_end, struct err *err)
     size_t n;
     int rc = 0;
 
-    if ((!is_end && strncmp(column, "train/", 6) == 0) ||
+    if ((!is_end && text_after(column, "train/") != NULL) ||
         progress_read(&p, run_dir_file(r->args->dir, "metrics/progress.csv"), NULL) < 0)
         return 0;
     n = progress_n_columns(p);

@@ -5,6 +5,7 @@
 #include "common/io/tree.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/save/resume.h"
@@ -522,10 +523,8 @@ int run_dir_refuse_within(const char *runs_dir, const char *name, const char *pa
     char *run = name != NULL ? xasprintf("%s/%s", runs_dir, name) : NULL;
     char *outer = run != NULL ? realpath(run, NULL) : NULL;
     char *inner = path != NULL ? realpath(path, NULL) : NULL;
-    const size_t n = outer != NULL ? strlen(outer) : 0;
-    const int is_within = outer != NULL && inner != NULL &&
-                          strncmp(outer, inner, n) == 0 &&
-                          (inner[n] == '/' || inner[n] == '\0');
+    const char *below = outer != NULL && inner != NULL ? text_after(inner, outer) : NULL;
+    const int is_within = below != NULL && (*below == '/' || *below == '\0');
 
     if (is_within)
         (void)err_set(
@@ -739,11 +738,10 @@ char **run_dir_list(const char *runs_dir, size_t *ret_n)
 /* Whether the name is <base>-<number>, as make_numbered chooses them. */
 static int is_numbered(const char *name, const char *base)
 {
-    const size_t len = strlen(base);
-    const char *number = name + len + 1;
+    const char *dash = text_after(name, base);
 
-    return strncmp(name, base, len) == 0 && name[len] == '-' && *number != '\0' &&
-           number[strspn(number, "0123456789")] == '\0';
+    return dash != NULL && dash[0] == '-' && dash[1] != '\0' &&
+           dash[1 + strspn(dash + 1, "0123456789")] == '\0';
 }
 
 /* The newest run <base>-<number>, or (base NULL) of any name; those that the caller may not

@@ -3,6 +3,7 @@
 #include "common/io/tree.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/run/run_dir.h"
 
 #include <dirent.h>
@@ -98,7 +99,7 @@ int run_remove_leftovers(const char *runs_dir, struct err *err)
     while (dir != NULL && rc == 0 && (e = readdir(dir)) != NULL) {
         char *path;
 
-        if (strncmp(e->d_name, DOOMED, strlen(DOOMED)) != 0)
+        if (text_after(e->d_name, DOOMED) == NULL)
             continue;
         path = xasprintf("%s/%s", runs_dir, e->d_name);
         rc = finish(path, err);

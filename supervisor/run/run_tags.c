@@ -4,6 +4,7 @@
 #include "common/config/schema.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,11 +35,12 @@ static int is_note(const char *text)
 
 static void take_line(struct run_tags *t, const char *line)
 {
-    if (strncmp(line, "tag: ", 5) == 0 && t->n < RUN_TAGS_MAX &&
-        schema_is_name(line + 5) && find(t, line + 5) < 0)
-        t->tag[t->n++] = xstrdup(line + 5);
-    else if (strncmp(line, "note: ", 6) == 0 && t->note == NULL && is_note(line + 6))
-        t->note = xstrdup(line + 6);
+    const char *tag = text_after(line, "tag: "), *note = text_after(line, "note: ");
+
+    if (tag != NULL && t->n < RUN_TAGS_MAX && schema_is_name(tag) && find(t, tag) < 0)
+        t->tag[t->n++] = xstrdup(tag);
+    else if (note != NULL && t->note == NULL && is_note(note))
+        t->note = xstrdup(note);
 }
 
 int run_tags_read(struct run_tags *ret, const char *path, struct err *err)

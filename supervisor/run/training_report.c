@@ -2,6 +2,7 @@
 
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -183,7 +184,7 @@ int training_on_row(void *ctx, const struct metrics_row *row, struct err *err)
     int teams = 0, rc;
 
     for (size_t i = 0; i < row->n; i++) {
-        if (strncmp(row->names[i], "rollout/team_return/", 20) == 0 &&
+        if (text_after(row->names[i], "rollout/team_return/") != NULL &&
             !isnan(row->values[i])) {
             sum += row->values[i];
             teams++;

@@ -7,6 +7,7 @@
 #include "common/config/run_schema.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/run/live_changes.h"
 #include "supervisor/run/trial.h"
 
@@ -343,13 +344,12 @@ static int accept_config(struct training *t, struct run_config *wanted, uint64_t
  * "agents.agent_0.discount" and of "defaults.discount". Of another key, the whole path. */
 static const char *key_of(const char *path)
 {
-    const char *dot;
+    const char *key = text_after(path, "defaults."), *agent, *dot;
 
-    if (strncmp(path, "defaults.", strlen("defaults.")) == 0)
-        return path + strlen("defaults.");
-    if (strncmp(path, "agents.", strlen("agents.")) != 0)
-        return path;
-    dot = strchr(path + strlen("agents."), '.');
+    if (key != NULL)
+        return key;
+    agent = text_after(path, "agents.");
+    dot = agent != NULL ? strchr(agent, '.') : NULL;
     return dot != NULL ? dot + 1 : path;
 }
 

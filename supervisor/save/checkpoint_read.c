@@ -5,6 +5,7 @@
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
+#include "common/text/match.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -329,7 +330,7 @@ int checkpoint_is_damaged(const char *dir, uint64_t step)
     for (size_t i = 0; rc == 0 && i < state.n; i++) {
         const struct checkpoint_section *s = &state.sections[i];
 
-        if (strncmp(s->name, SECTION_AGENT, strlen(SECTION_AGENT)) != 0)
+        if (text_after(s->name, SECTION_AGENT) == NULL)
             continue;
         rc = checkpoint_agent_load(&block, dir, step, &state, s, NULL);
         checkpoint_block_done(&block);

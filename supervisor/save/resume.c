@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/save/retention.h"
 
 #include <inttypes.h>
@@ -64,7 +65,7 @@ static int load_blocks(struct resume *r, struct err *err)
     for (size_t i = 0; i < r->state.n && rc == 0; i++) {
         const struct checkpoint_section *s = &r->state.sections[i];
 
-        if (strncmp(s->name, SECTION_AGENT, strlen(SECTION_AGENT)) != 0)
+        if (text_after(s->name, SECTION_AGENT) == NULL)
             continue;
         /* only verified: the agents send their graphs again after a resume */
         rc = checkpoint_agent_load(&r->blocks[r->n_blocks], r->dir, r->step, &r->state, s,

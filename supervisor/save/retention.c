@@ -4,6 +4,7 @@
 #include "common/io/tree.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/save/checkpoint_read.h"
 
 #include <dirent.h>
@@ -63,7 +64,8 @@ static int drop_leftovers(const char *dir, struct err *err)
     while (rc == 0 && (e = readdir(d)) != NULL) {
         char *path;
 
-        if (strncmp(e->d_name, ".tmp-", 5) != 0 && strncmp(e->d_name, ".del-", 5) != 0)
+        if (text_after(e->d_name, ".tmp-") == NULL &&
+            text_after(e->d_name, ".del-") == NULL)
             continue;
         path = xasprintf("%s/%s", dir, e->d_name);
         rc = tree_remove(path, err);

@@ -3,6 +3,7 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "common/wire/cursor.h"
 #include "supervisor/metrics/json.h"
 
@@ -46,11 +47,11 @@ static int take_row(struct rungs *r, const char **at)
 
 static int take(struct rungs *r, const char *text, const char *path, struct err *err)
 {
-    const size_t n = strlen(head);
-
-    if (strncmp(text, head, n) != 0)
-        return err_set(err, ERR_FORMAT, "%s:1: expected %.*s", path, (int)n - 1, head);
-    for (text += n; *text != '\0';)
+    text = text_after(text, head);
+    if (text == NULL)
+        return err_set(err, ERR_FORMAT, "%s:1: expected %.*s", path,
+                       (int)strlen(head) - 1, head);
+    while (*text != '\0')
         if (!take_row(r, &text))
             return err_set(err, ERR_FORMAT,
                            "%s:%zu: expected environment steps, trial, seed and value",

@@ -1,6 +1,7 @@
 #include "common/io/tree.h"
 #include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "common/wire/cursor.h"
 #include "supervisor/web/web.h"
 
@@ -102,16 +103,15 @@ static int put_scenes(const struct eval *v, struct json *j, struct err *err)
 /* The last line that the child printed to stderr, without "brood eval: ". */
 static const char *last_line(struct eval *v)
 {
-    static const char prefix[] = "brood eval: ";
-    char *line;
+    const char *line, *after;
 
     v->output[v->n_output] = '\0';
     while (v->n_output > 0 && v->output[v->n_output - 1] == '\n')
         v->output[--v->n_output] = '\0';
     line = strrchr(v->output, '\n');
     line = line != NULL ? line + 1 : v->output;
-    return strncmp(line, prefix, sizeof(prefix) - 1) == 0 ? line + sizeof(prefix) - 1
-                                                          : line;
+    after = text_after(line, "brood eval: ");
+    return after != NULL ? after : line;
 }
 
 static void answer(struct eval *v)

@@ -5,6 +5,7 @@
 #include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "common/wire/cursor.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/web/growing_file.h"
@@ -138,9 +139,7 @@ int files_put_checkpoints(const char *path, struct json *j, struct err *err)
 
 static int is_log(const struct dirent *e)
 {
-    const size_t n = strlen(e->d_name);
-
-    return n > 4 && e->d_name[0] != '.' && strcmp(e->d_name + n - 4, ".log") == 0;
+    return e->d_name[0] != '.' && text_ends_with(e->d_name, ".log");
 }
 
 int files_put_logs(const char *path, struct json *j, struct err *err)

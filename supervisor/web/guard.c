@@ -1,5 +1,7 @@
 #include "supervisor/web/guard.h"
 
+#include "common/text/match.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -60,12 +62,12 @@ int guard_host(const struct guard *g, const char *host)
 
 int guard_origin(const struct guard *g, const char *origin, int is_required)
 {
-    static const char scheme[] = "http://";
+    const char *host;
 
     if (origin == NULL)
         return !is_required;
-    return strncmp(origin, scheme, sizeof(scheme) - 1) == 0 &&
-           guard_host(g, origin + sizeof(scheme) - 1);
+    host = text_after(origin, "http://");
+    return host != NULL && guard_host(g, host);
 }
 
 int guard_cookie(const struct guard *g, const char *cookies)

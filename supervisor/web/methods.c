@@ -1,5 +1,6 @@
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/match.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/study_report.h"
 #include "supervisor/study/study_dir.h"
@@ -273,7 +274,7 @@ static int is_command(const char *change)
         const size_t n = strcspn(change + at, ".=");
 
         for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-            if (strlen(words[i]) == n && strncmp(change + at, words[i], n) == 0)
+            if (text_is_word(change + at, n, words[i]))
                 return 1;
         at += n + 1;
     }

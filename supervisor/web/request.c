@@ -1,16 +1,10 @@
 #include "supervisor/web/request.h"
 
+#include "common/text/match.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Decodes a key or a value in place. */
 static int decode(char *text, struct err *err)

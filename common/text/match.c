@@ -1,0 +1,31 @@
+#include "common/text/match.h"
+
+#include <string.h>
+
+const char *text_after(const char *text, const char *prefix)
+{
+    const size_t n = strlen(prefix);
+
+    return strncmp(text, prefix, n) == 0 ? text + n : NULL;
+}
+
+int text_ends_with(const char *text, const char *suffix)
+{
+    const size_t len = strlen(text), n = strlen(suffix);
+
+    return len > n && strcmp(text + len - n, suffix) == 0;
+}
+
+int text_is_word(const char *text, size_t len, const char *word)
+{
+    return strlen(word) == len && strncmp(text, word, len) == 0;
+}
+
+int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}

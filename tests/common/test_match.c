@@ -1,0 +1,52 @@
+#include "common/text/match.h"
+#include "tests/support/test_main.h"
+
+START_TEST(beginnings_and_endings)
+{
+    ck_assert_str_eq(text_after("train/loss", "train/"), "loss");
+    ck_assert_str_eq(text_after("train/", "train/"), "");
+    ck_assert_str_eq(text_after("train", ""), "train");
+    ck_assert_ptr_null(text_after("train", "train/"));
+    ck_assert_int_eq(text_ends_with("a.log", ".log"), 1);
+    ck_assert_int_eq(text_ends_with(".log", ".log"), 0); /* nothing before it */
+    ck_assert_int_eq(text_ends_with("log", ".log"), 0);
+    ck_assert_int_eq(text_ends_with("a.log2", ".log"), 0);
+    ck_assert_int_eq(text_ends_with("a", ""), 1);
+    ck_assert_int_eq(text_ends_with("", ""), 0);
+}
+END_TEST
+
+START_TEST(words_are_compared_as_a_whole)
+{
+    ck_assert_int_eq(text_is_word("key=1", 3, "key"), 1);
+    ck_assert_int_eq(text_is_word("key=1", 2, "key"), 0);
+    ck_assert_int_eq(text_is_word("key=1", 4, "key"), 0);
+    ck_assert_int_eq(text_is_word("", 0, ""), 1);
+}
+END_TEST
+
+START_TEST(hexadecimal_digits)
+{
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+    static const char others[] = "/:@G`g \xff";
+
+    for (int i = 0; i < 32; i++)
+        ck_assert_int_eq(hex_digit(digits[i]), i % 16);
+    for (size_t i = 0; i < sizeof(others); i++)
+        ck_assert_int_eq(hex_digit(others[i]), -1);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("match");
+    TCase *tc = tcase_create("match");
+
+    tcase_add_test(tc, beginnings_and_endings);
+    tcase_add_test(tc, words_are_compared_as_a_whole);
+    tcase_add_test(tc, hexadecimal_digits);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
