@@ -3,7 +3,7 @@
 #include "common/err/check.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include "common/io/beneath.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <errno.h>
 #include <fcntl.h>

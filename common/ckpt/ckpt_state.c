@@ -2,7 +2,7 @@
 
 #include "common/ckpt/bundle_reader.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <ctype.h>
 #include <errno.h>

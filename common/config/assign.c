@@ -1,7 +1,7 @@
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <stdlib.h>
 #include <string.h>

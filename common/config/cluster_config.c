@@ -1,7 +1,7 @@
 #include "common/config/cluster_config.h"
 
 #include "common/config/run_schema.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <stdio.h>
 #include <string.h>

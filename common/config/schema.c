@@ -3,7 +3,7 @@
 #include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
 #include "common/err/check.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <errno.h>
 #include <math.h>
@@ -249,15 +249,9 @@ static int read_i64(const struct reading *r)
 
 static int read_u64(const struct reading *r)
 {
-    const char *text = r->node->text;
     uint64_t v;
-    char *end;
 
-    errno = 0;
-    if (!is_scalar(r->node) || *text < '0' || *text > '9')
-        return unexpected_number(r, "a whole number");
-    v = strtoull(text, &end, 10);
-    if (*end != '\0' || errno != 0)
+    if (!is_scalar(r->node) || !text_u64(r->node->text, &v))
         return unexpected_number(r, "a whole number");
     return store(r, &v, sizeof(v));
 }
@@ -290,8 +284,7 @@ int schema_is_reserved(const char *name)
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         if (strcmp(name, reserved[i]) == 0)
             return 1;
-    return number != NULL && *number != '\0' &&
-           number[strspn(number, "0123456789")] == '\0';
+    return number != NULL && text_is_digits(number);
 }
 
 static int read_name(const struct reading *r)

@@ -6,9 +6,8 @@
 #include "common/config/schema_internal.h"
 #include "common/config/staircase.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +16,7 @@
 
 static int is_whole(const char *text, uint64_t *ret)
 {
-    char *end;
-
-    errno = 0;
-    *ret = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0 &&
-           *ret <= (uint64_t)1 << 53;
+    return text_u64(text, ret) && *ret <= (uint64_t)1 << 53;
 }
 
 static const struct yaml_node *steps_of(const struct yaml_node *n)

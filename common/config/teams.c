@@ -2,7 +2,7 @@
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/config/team_name.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <string.h>
 

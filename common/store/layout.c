@@ -1,7 +1,7 @@
 #include "common/store/layout.h"
 
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * table: the words of `arguments`, and its options. */
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/run_dir.h"

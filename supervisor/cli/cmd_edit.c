@@ -2,7 +2,7 @@
 #include "common/config/changes.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/live_run.h"

@@ -2,7 +2,7 @@
  * TensorFlow's format. */
 #include "common/ckpt/ckpt_find.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/tensor_export.h"
 #include "supervisor/cli/tensor_print.h"

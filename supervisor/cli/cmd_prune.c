@@ -2,7 +2,7 @@
 #include "common/io/tree.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/progress.h"

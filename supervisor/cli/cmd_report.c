@@ -1,6 +1,6 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/html_report.h"
 #include "supervisor/run/run_dir.h"

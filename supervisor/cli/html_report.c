@@ -1,7 +1,7 @@
 #include "supervisor/cli/html_report.h"
 
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/html_config.h"
 #include "supervisor/cli/html_page.h"
 #include "supervisor/cli/svg_plot.h"

@@ -2,7 +2,7 @@
 
 #include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/redraw.h"
 
 #include <math.h>

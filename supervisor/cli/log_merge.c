@@ -2,7 +2,7 @@
 
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 #include "supervisor/events/members.h"
 
+#include "common/text/scan.h"
 #include "supervisor/proc/signals.h"
 
 #include <errno.h>
@@ -333,6 +334,7 @@ void member_parse(const struct member *m, void *base, const char *text)
     struct value v = absent(m);
     char *end = NULL;
     long long whole;
+    uint64_t large;
     double real;
 
     errno = 0;
@@ -347,10 +349,8 @@ void member_parse(const struct member *m, void *base, const char *text)
         if (*end == '\0')
             v.real = real;
     } else if (m->type == MEMBER_U64) {
-        const uint64_t u = strtoull(text, &end, 10);
-
-        if (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0)
-            v.whole = (int64_t)u;
+        if (text_u64(text, &large))
+            v.whole = (int64_t)large;
     } else if (is_whole(m)) {
         whole = strtoll(text, &end, 10);
         if (*end == '\0' && errno == 0 && fits(m, whole))

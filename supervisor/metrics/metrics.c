@@ -2,7 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "common/wire/cursor.h"
 
 #include <math.h>

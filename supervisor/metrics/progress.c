@@ -3,7 +3,7 @@
 #include "common/io/beneath.h"
 #include "common/mem/arena.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <errno.h>
 #include <math.h>

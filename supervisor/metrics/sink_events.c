@@ -6,7 +6,7 @@
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/numerics/elementary.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "common/wire/crc32c.h"
 
 #include <dirent.h>

@@ -1,6 +1,7 @@
 #include "supervisor/net/listener.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -57,7 +58,7 @@ static int split(const char *address, struct host_port *ret, struct err *err)
     }
     len = (size_t)(end - host);
     if (len == 0 || len >= sizeof(ret->host) || strlen(port) >= sizeof(ret->port) ||
-        port[0] == '\0' || strspn(port, "0123456789") != strlen(port))
+        !text_is_digits(port))
         return err_set(err, ERR_ARG, "'%s' is no address, expected HOST or HOST:PORT",
                        address);
     memcpy(ret->host, host, len);

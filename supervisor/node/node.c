@@ -4,7 +4,7 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/numerics/numerics.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/net/listener.h"
 #include "supervisor/node/node_files.h"
 #include "supervisor/node/node_worker.h"

@@ -4,7 +4,7 @@
 #include "common/io/shell_quote.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/node/slurm.h"
 
 #include <arpa/inet.h>

@@ -4,7 +4,7 @@
 #include "common/io/monotonic.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/proc/command_output.h"
 
 #include <fcntl.h>

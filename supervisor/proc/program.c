@@ -1,7 +1,7 @@
 #include "supervisor/proc/program.h"
 
 #include "common/mem/words.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/proc/keeper.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/proc/binaries.h"
 
 #include <dlfcn.h>

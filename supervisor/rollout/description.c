@@ -1,6 +1,6 @@
 #include "supervisor/rollout/description.h"
 
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <string.h>
 

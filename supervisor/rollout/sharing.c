@@ -4,7 +4,7 @@
 #include "common/config/run_schema.h"
 #include "common/config/schema.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "common/io/copy.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/run/change_plan.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/journal_read.h"

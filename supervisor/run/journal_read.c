@@ -1,9 +1,8 @@
 #include "supervisor/run/journal_read.h"
 
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/run/line_reader.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,15 +102,6 @@ static const char *take_value(char **p)
     return text;
 }
 
-static int is_number(const char *text, uint64_t *ret)
-{
-    char *end;
-
-    errno = 0;
-    *ret = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
-}
-
 /* ---- lines ---- */
 
 static int take_pair(char **p, struct journal_pair *ret)
@@ -134,7 +124,7 @@ static int add_pair(struct journal_event *e, const struct journal_pair *pair)
         return *e->name != '\0' ? 0 : ERR_FORMAT;
     }
     if (strcmp(pair->key, "step") == 0 && e->env_steps == JOURNAL_NO_STEP)
-        return is_number(pair->value, &e->env_steps) ? 0 : ERR_FORMAT;
+        return text_u64(pair->value, &e->env_steps) ? 0 : ERR_FORMAT;
     if (e->n_pairs == JOURNAL_PAIRS_MAX)
         return ERR_LIMIT;
     e->pairs[e->n_pairs++] = *pair;
@@ -187,7 +177,7 @@ uint64_t journal_number(const struct journal_event *e, const char *key,
     const char *text = journal_value(e, key);
     uint64_t v;
 
-    return text != NULL && is_number(text, &v) ? v : otherwise;
+    return text != NULL && text_u64(text, &v) ? v : otherwise;
 }
 
 double journal_real(const struct journal_event *e, const char *key, double otherwise)

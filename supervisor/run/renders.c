@@ -5,7 +5,7 @@
 #include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/render/recording.h"
 #include "supervisor/render/render.h"
 

@@ -3,7 +3,7 @@
 #include "common/config/yaml_tree.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/run/resume_config.h"
 #include "supervisor/run/training.h"

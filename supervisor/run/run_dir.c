@@ -5,7 +5,7 @@
 #include "common/io/tree.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/save/resume.h"
@@ -740,8 +740,7 @@ static int is_numbered(const char *name, const char *base)
 {
     const char *dash = text_after(name, base);
 
-    return dash != NULL && dash[0] == '-' && dash[1] != '\0' &&
-           dash[1 + strspn(dash + 1, "0123456789")] == '\0';
+    return dash != NULL && *dash == '-' && text_is_digits(dash + 1);
 }
 
 /* The newest run <base>-<number>, or (base NULL) of any name; those that the caller may not

@@ -3,7 +3,7 @@
 #include "common/io/tree.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/run/run_dir.h"
 
 #include <dirent.h>

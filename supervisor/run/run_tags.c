@@ -4,7 +4,7 @@
 #include "common/config/schema.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <math.h>
 #include <stdarg.h>

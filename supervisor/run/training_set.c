@@ -7,7 +7,7 @@
 #include "common/config/run_schema.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/run/live_changes.h"
 #include "supervisor/run/trial.h"
 

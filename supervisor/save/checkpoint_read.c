@@ -5,7 +5,7 @@
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,17 +17,6 @@
 #include <unistd.h>
 
 /* ---- listing checkpoints ---- */
-
-static int is_step(const char *name, uint64_t *ret)
-{
-    char *end;
-
-    if (name[0] == '\0' || name[strspn(name, "0123456789")] != '\0')
-        return 0;
-    errno = 0;
-    *ret = strtoull(name, &end, 10);
-    return errno == 0;
-}
 
 static int by_step(const void *a, const void *b)
 {
@@ -46,7 +35,7 @@ int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *
     if (d == NULL)
         return err_errno(err, "%s", dir);
     while ((e = readdir(d)) != NULL) {
-        if (!is_step(e->d_name, &step))
+        if (!text_u64(e->d_name, &step))
             continue;
         steps = xreallocarray(steps, n + 1, sizeof(*steps));
         steps[n++] = step;
@@ -78,7 +67,7 @@ int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct e
 
     if (rc < 0)
         return rc;
-    if (!is_step(text, &wanted))
+    if (!text_u64(text, &wanted))
         i = n;
     while (i < n && steps[i] != wanted)
         i++;

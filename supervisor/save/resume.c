@@ -2,7 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/save/retention.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "common/io/tree.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/save/checkpoint_read.h"
 
 #include <dirent.h>

@@ -3,7 +3,7 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "common/wire/cursor.h"
 #include "supervisor/metrics/json.h"
 

@@ -1,7 +1,7 @@
 #include "common/io/tree.h"
 #include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "common/wire/cursor.h"
 #include "supervisor/web/web.h"
 

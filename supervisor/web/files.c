@@ -5,7 +5,7 @@
 #include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "common/wire/cursor.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/web/growing_file.h"

@@ -1,6 +1,6 @@
 #include "supervisor/web/guard.h"
 
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/study_report.h"
 #include "supervisor/study/study_dir.h"

@@ -1,9 +1,7 @@
 #include "supervisor/web/request.h"
 
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Decodes a key or a value in place. */
@@ -50,14 +48,12 @@ static int take_pair(struct request *r, char *pair, struct err *err)
 
 static int read_id(struct request *r, const char *word)
 {
-    uint64_t id = 0;
-    size_t n = strspn(word, "0123456789");
+    uint64_t id;
 
-    if (n == 0 || n > 10 || word[n] != '\0')
+    if (!text_u64(word, &id) || id == 0 || id > UINT32_MAX)
         return -1;
-    id = strtoull(word, NULL, 10);
     r->id = (uint32_t)id;
-    return id > 0 && id <= UINT32_MAX ? 0 : -1;
+    return 0;
 }
 
 int request_parse(struct request *ret, char *text, size_t len, struct err *err)
@@ -109,11 +105,6 @@ size_t request_all(const struct request *r, const char *key, const char **ret, s
 int request_u64(const struct request *r, const char *key, uint64_t *ret)
 {
     const char *text = request_get(r, key);
-    char *end;
 
-    if (text == NULL || *text < '0' || *text > '9')
-        return 0;
-    errno = 0;
-    *ret = strtoull(text, &end, 10);
-    return *end == '\0' && errno == 0;
+    return text != NULL && text_u64(text, ret);
 }

@@ -1,5 +1,7 @@
-#include "common/text/match.h"
+#include "common/text/scan.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *text_after(const char *text, const char *prefix)
@@ -19,6 +21,18 @@ int text_ends_with(const char *text, const char *suffix)
 int text_is_word(const char *text, size_t len, const char *word)
 {
     return strlen(word) == len && strncmp(text, word, len) == 0;
+}
+
+int text_is_digits(const char *text)
+{
+    return *text != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+int text_u64(const char *text, uint64_t *ret)
+{
+    errno = 0;
+    *ret = strtoull(text, NULL, 10);
+    return text_is_digits(text) && errno == 0;
 }
 
 int hex_digit(char c)

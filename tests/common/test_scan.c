@@ -1,4 +1,4 @@
-#include "common/text/match.h"
+#include "common/text/scan.h"
 #include "tests/support/test_main.h"
 
 START_TEST(beginnings_and_endings)
@@ -25,6 +25,24 @@ START_TEST(words_are_compared_as_a_whole)
 }
 END_TEST
 
+START_TEST(numbers)
+{
+    static const char *const none[] = {"", "-1", "+1", " 1", "1 ", "1.", "0x1", "a"};
+    uint64_t v;
+
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        ck_assert_int_eq(text_is_digits(none[i]), 0);
+        ck_assert_int_eq(text_u64(none[i], &v), 0);
+    }
+    ck_assert_int_eq(text_u64("0012", &v), 1);
+    ck_assert_uint_eq(v, 12);
+    ck_assert_int_eq(text_u64("18446744073709551615", &v), 1);
+    ck_assert_uint_eq(v, UINT64_MAX);
+    ck_assert_int_eq(text_u64("18446744073709551616", &v), 0);
+    ck_assert_int_eq(text_is_digits("18446744073709551616"), 1);
+}
+END_TEST
+
 START_TEST(hexadecimal_digits)
 {
     static const char digits[] = "0123456789abcdef0123456789ABCDEF";
@@ -39,11 +57,12 @@ END_TEST
 
 static Suite *make_suite(void)
 {
-    Suite *s = suite_create("match");
-    TCase *tc = tcase_create("match");
+    Suite *s = suite_create("scan");
+    TCase *tc = tcase_create("scan");
 
     tcase_add_test(tc, beginnings_and_endings);
     tcase_add_test(tc, words_are_compared_as_a_whole);
+    tcase_add_test(tc, numbers);
     tcase_add_test(tc, hexadecimal_digits);
     suite_add_tcase(s, tc);
     return s;
