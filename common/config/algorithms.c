@@ -1,5 +1,7 @@
 #include "common/config/algorithms.h"
 
+#include "common/text/scan.h"
+
 #include <string.h>
 
 const char *const rows_kind_names[ROWS_KIND_COUNT + 1] = {"transitions", "episodes",
@@ -406,22 +408,12 @@ const struct algorithm_info *algorithm_find(const char *name)
 
 int algorithm_plays_in(const struct algorithm_info *a, const char *env)
 {
-    for (size_t i = 0; a->envs != NULL; i++) {
-        if (a->envs[i] == NULL)
-            return 0;
-        if (strcmp(a->envs[i], env) == 0)
-            return 1;
-    }
-    return 1;
+    return a->envs == NULL || text_find(a->envs, env) >= 0;
 }
 
 int algorithm_accepts(const struct algorithm_info *a, const char *setting)
 {
-    for (size_t i = 0; a->settings[i] != NULL; i++) {
-        if (strcmp(a->settings[i], setting) == 0)
-            return 1;
-    }
-    return 0;
+    return text_find(a->settings, setting) >= 0;
 }
 
 int algorithm_learns(const struct algorithm_info *a)

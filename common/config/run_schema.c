@@ -1,6 +1,7 @@
 #include "common/config/run_schema.h"
 
 #include "common/config/algorithms.h"
+#include "common/text/scan.h"
 
 #include <math.h>
 #include <string.h>
@@ -43,13 +44,8 @@ int optimizer_has(enum optimizer_type type, const char *setting)
         [OPT_ACCEPT_REJECT] = {"tries"},
     };
 
-    if (strcmp(setting, "type") == 0 || strcmp(setting, "learning_rate") == 0)
-        return 1;
-    for (size_t i = 0; own[type][i] != NULL; i++) {
-        if (strcmp(own[type][i], setting) == 0)
-            return 1;
-    }
-    return 0;
+    return strcmp(setting, "type") == 0 || strcmp(setting, "learning_rate") == 0 ||
+           text_find(own[type], setting) >= 0;
 }
 
 static int optimizer_applies(const void *root, const void *section,

@@ -277,14 +277,12 @@ int schema_is_name(const char *text)
 
 int schema_is_reserved(const char *name)
 {
-    static const char *const reserved[] = {"central", "run.state", "supervisor", "hooks"};
+    static const char *const reserved[] = {"central", "run.state", "supervisor", "hooks",
+                                           NULL};
     const char *evaluates = text_after(name, "eval_");
     const char *number = text_after(evaluates != NULL ? evaluates : name, "env_");
 
-    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
-        if (strcmp(name, reserved[i]) == 0)
-            return 1;
-    return number != NULL && text_is_digits(number);
+    return text_find(reserved, name) >= 0 || (number != NULL && text_is_digits(number));
 }
 
 static int read_name(const struct reading *r)
@@ -419,7 +417,8 @@ int schema_fail_choice(const struct yaml_node *at, const char *path, const char 
 static int read_enum(const struct reading *r)
 {
     const char *const *names = r->field->names;
-    size_t n = schema_count_names(names);
+    const size_t n = schema_count_names(names);
+    int v;
 
     if (r->node->kind != YAML_SCALAR) {
         char list[LIST_MAX_BYTES];
@@ -427,14 +426,9 @@ static int read_enum(const struct reading *r)
         schema_join_choices(list, sizeof(list), names, n);
         return unexpected(r, list);
     }
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(r->node->text, names[i]) == 0) {
-            const int v = (int)i;
-
-            return store(r, &v, sizeof(v));
-        }
-    }
-    return schema_fail_choice(r->node, r->path, r->node->text, names, n, r->err);
+    v = text_find(names, r->node->text);
+    return v >= 0 ? store(r, &v, sizeof(v))
+                  : schema_fail_choice(r->node, r->path, r->node->text, names, n, r->err);
 }
 
 /* Parses a number followed by one of the units, and multiplies by the unit's factor. */

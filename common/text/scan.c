@@ -23,6 +23,14 @@ int text_is_word(const char *text, size_t len, const char *word)
     return strlen(word) == len && strncmp(text, word, len) == 0;
 }
 
+int text_find(const char *const *list, const char *text)
+{
+    for (int i = 0; list[i] != NULL; i++)
+        if (strcmp(list[i], text) == 0)
+            return i;
+    return -1;
+}
+
 int text_is_digits(const char *text)
 {
     return *text != '\0' && text[strspn(text, "0123456789")] == '\0';

@@ -11,6 +11,8 @@ const char *text_after(const char *text, const char *prefix);
 int text_ends_with(const char *text, const char *suffix);
 /* Whether the first len bytes of the text are that word. */
 int text_is_word(const char *text, size_t len, const char *word);
+/* The index of the text in a list that ends with NULL; -1: it is not there. */
+int text_find(const char *const *list, const char *text);
 
 /* Whether the text consists of decimal digits, of at least one. */
 int text_is_digits(const char *text);

@@ -52,26 +52,18 @@ static void offer(const struct completion *c, const char *head, const char *tail
 
 /* ---- runs, their checkpoints and agents ---- */
 
-static int is_among(const char *const *names, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(names[i], name) == 0)
-            return 1;
-    return 0;
-}
-
 /* Whether the command takes the run: some need a live one, others one that is over. */
 static int takes_run(const struct command *command, const char *path)
 {
     static const char *const live[] = {"attach",   "wait",       "trace",   "set",
                                        "edit",     "kill",       "respawn", "pause",
-                                       "continue", "checkpoint", "stop"};
-    static const char *const over[] = {"resume", "rm", "prune"};
+                                       "continue", "checkpoint", "stop",    NULL};
+    static const char *const over[] = {"resume", "rm", "prune", NULL};
     const int is_live = run_dir_holder(path) != 0;
 
-    if (is_among(live, sizeof(live) / sizeof(live[0]), command->name))
+    if (text_find(live, command->name) >= 0)
         return is_live;
-    return !is_live || !is_among(over, sizeof(over) / sizeof(over[0]), command->name);
+    return !is_live || text_find(over, command->name) < 0;
 }
 
 static void offer_runs(const struct completion *c)

@@ -226,7 +226,9 @@ static int check_request(const struct cli *cli, struct request *q)
 {
     static const char *const plays[] = {[HTML_PLAY_WORLDS] = "worlds",
                                         [HTML_PLAY_ALWAYS] = "always",
-                                        [HTML_PLAY_NEVER] = "never"};
+                                        [HTML_PLAY_NEVER] = "never",
+                                        NULL};
+    int how;
 
     if (q->svg != NULL && !text_ends_with(q->svg, ".svg"))
         return cli_usage(cli, "--svg: %s: curves are drawn as .svg", q->svg);
@@ -241,13 +243,10 @@ static int check_request(const struct cli *cli, struct request *q)
         return 0;
     if (q->html == NULL)
         return cli_usage(cli, "--play is for --html FILE");
-    for (size_t i = 0; i < sizeof(plays) / sizeof(plays[0]); i++) {
-        if (strcmp(q->play, plays[i]) == 0) {
-            q->how = (enum html_play)i;
-            return 0;
-        }
-    }
-    return cli_usage(cli, "--play: %.60s: expected worlds, always or never", q->play);
+    if ((how = text_find(plays, q->play)) < 0)
+        return cli_usage(cli, "--play: %.60s: expected worlds, always or never", q->play);
+    q->how = (enum html_play)how;
+    return 0;
 }
 
 static int run_report(struct cli *cli, int argc, char **argv)

@@ -4,6 +4,7 @@
 #include "common/log/log.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/view_layout.h"
@@ -179,14 +180,13 @@ struct where {
 static int take_term(struct where *w, char *word, struct err *err)
 {
     char *value = strchr(word, '=');
-    int field = 0;
+    int field;
 
     if (value == NULL || value[1] == '\0')
         return err_set(err, ERR_ARG, "'%.100s': expected FIELD=VALUE", word);
     *value++ = '\0';
-    while (where_fields[field] != NULL && strcmp(where_fields[field], word) != 0)
-        field++;
-    if (where_fields[field] == NULL)
+    field = text_find(where_fields, word);
+    if (field < 0)
         return err_set(err, ERR_ARG,
                        "there is no field '%.100s', expected state, tag, name, env or "
                        "algorithm",

@@ -3,6 +3,7 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 #include "supervisor/proc/command_output.h"
 
 #include <stdio.h>
@@ -118,12 +119,9 @@ int submitted_is_live(const struct submitted *s)
 {
     static const char *const live[] = {"PENDING",      "RUNNING",   "COMPLETING",
                                        "CONFIGURING",  "SUSPENDED", "REQUEUED",
-                                       "REQUEUE_HOLD", "STOPPED"};
+                                       "REQUEUE_HOLD", "STOPPED",   NULL};
 
-    for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++)
-        if (strcmp(s->state, live[i]) == 0)
-            return 1;
-    return 0;
+    return text_find(live, s->state) >= 0;
 }
 
 int submitted_write(const char *runs_dir, const char *run, const char *id,

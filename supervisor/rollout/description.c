@@ -5,9 +5,9 @@
 #include <string.h>
 
 /* Methods of the protocol, which a stage must not be named after. */
-static const char *const reserved[] = {"act",      "configure", "run",      "set",
-                                       "snapshot", "ping",      "restore",  "shutdown",
-                                       "hello",    "import",    "metagraph"};
+static const char *const reserved[] = {"act",      "configure", "run",       "set",
+                                       "snapshot", "ping",      "restore",   "shutdown",
+                                       "hello",    "import",    "metagraph", NULL};
 
 static int identifier_ok(const char *s)
 {
@@ -132,10 +132,9 @@ static int parse_name(const struct stage_list *l, struct stage_decl *s,
     if (!identifier_ok(s->name) || find_stage(l, s->name, strlen(s->name)) >= 0)
         return err_set(err, ERR_PROTOCOL, "malformed or duplicate stage name '%s'",
                        s->name);
-    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
-        if (strcmp(s->name, reserved[i]) == 0)
-            return err_set(err, ERR_PROTOCOL,
-                           "stage name '%s' is a method of the protocol", s->name);
+    if (text_find(reserved, s->name) >= 0)
+        return err_set(err, ERR_PROTOCOL, "stage name '%s' is a method of the protocol",
+                       s->name);
     return 0;
 }
 
@@ -217,16 +216,15 @@ static int parse_rows(struct description *d, const msgpack_object *body, struct 
     const msgpack_object *map = NULL;
     char kind[16] = "transitions";
     uint64_t length = 1;
-    int rc = msg_get_map(body, "rows", &map, err), k = 0;
+    int rc = msg_get_map(body, "rows", &map, err), k;
 
     if (rc == 0 && map != NULL &&
         (rc = msg_get_str(map, "kind", kind, sizeof(kind), err)) == 0)
         rc = msg_get_u64(map, "length", DESCRIPTION_LENGTH, &length, err);
     if (rc < 0)
         return rc;
-    while (k < ROWS_KIND_COUNT && strcmp(kind, rows_kind_names[k]) != 0)
-        k++;
-    if (k == ROWS_KIND_COUNT || (k == ROWS_TRANSITIONS && length == 0))
+    k = text_find(rows_kind_names, kind);
+    if (k < 0 || (k == ROWS_TRANSITIONS && length == 0))
         return err_set(err, ERR_PROTOCOL, "unknown rows '%s' of length %llu", kind,
                        (unsigned long long)length);
     d->rows = (enum rows_kind)k;

@@ -4,6 +4,7 @@
 #include "common/config/schema.h"
 #include "common/config/yaml_tree.h"
 #include "common/rng/rng.h"
+#include "common/text/scan.h"
 #include "common/wire/cursor.h"
 
 #include <errno.h>
@@ -152,11 +153,10 @@ static int check_paths(const struct reading *r, const struct yaml_node *n)
 
 static int take_key(const struct reading *r, const struct yaml_node *n)
 {
-    static const char *const kinds[] = {"choice", "uniform", "log_uniform", "int"};
+    static const char *const kinds[] = {"choice", "uniform", "log_uniform", "int", NULL};
     struct study_key *k = &r->s->key[r->s->n_keys++];
     const struct yaml_node *of = n->kind == YAML_MAP && n->n == 1 ? n->child[0] : NULL;
-    size_t i = 0;
-    int rc;
+    int kind, rc;
 
     k->path = arena_strdup(&r->s->arena, n->key);
     k->line = n->line;
@@ -164,13 +164,12 @@ static int take_key(const struct reading *r, const struct yaml_node *n)
         return rc;
     if (n->kind == YAML_LIST)
         return take_choices(r, n, k);
-    while (of != NULL && i < 4 && strcmp(of->key, kinds[i]) != 0)
-        i++;
-    if (of == NULL || i == 4)
+    kind = of != NULL ? text_find(kinds, of->key) : -1;
+    if (kind < 0)
         return yaml_fail(n, n->key, r->err,
                          "expected a list of values, {choice: [...]}, {uniform: [LOW, "
                          "HIGH]}, {log_uniform: ...} or {int: ...}");
-    if (i > 0)
+    if (kind > 0)
         return take_range(r, of, k);
     return of->kind == YAML_LIST ? take_choices(r, of, k)
                                  : yaml_fail(of, k->path, r->err, "expected a list");

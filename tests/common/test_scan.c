@@ -25,6 +25,17 @@ START_TEST(words_are_compared_as_a_whole)
 }
 END_TEST
 
+START_TEST(lists)
+{
+    static const char *const list[] = {"one", "two", NULL};
+
+    ck_assert_int_eq(text_find(list, "one"), 0);
+    ck_assert_int_eq(text_find(list, "two"), 1);
+    ck_assert_int_eq(text_find(list, "on"), -1);
+    ck_assert_int_eq(text_find(list + 2, "one"), -1);
+}
+END_TEST
+
 START_TEST(numbers)
 {
     static const char *const none[] = {"", "-1", "+1", " 1", "1 ", "1.", "0x1", "a"};
@@ -62,6 +73,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(tc, beginnings_and_endings);
     tcase_add_test(tc, words_are_compared_as_a_whole);
+    tcase_add_test(tc, lists);
     tcase_add_test(tc, numbers);
     tcase_add_test(tc, hexadecimal_digits);
     suite_add_tcase(s, tc);
