@@ -3,7 +3,6 @@
 #include "common/err/err.h"
 #include "common/text/scan.h"
 
-
 const char *const numerics_names[] = {
     [NUMERICS_PORTABLE] = "portable", [NUMERICS_NATIVE] = "native", NULL};
 
