@@ -103,6 +103,19 @@ class Stopwatch:
         time.sleep(min(0.002 + self.passed_s / 50, 0.02))
 
 
+def fork_from_leader():
+    """Called by a process that leads the session of a terminal: returns in a child, with whose
+    code the leader exits. When a leader exits, Linux discards what its terminal has not shown."""
+    before = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGHUP)}
+    child = os.fork()
+    if child == 0:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+        return
+    os.closerange(0, 3)
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xff)
+
+
 def wait_until(what, condition, deadline_s=DEADLINE_S):
     """Poll until condition() is true, and return its value; fail after the deadline."""
     watch = Stopwatch()

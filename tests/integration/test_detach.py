@@ -114,6 +114,7 @@ def test_nothing_of_the_callers_is_kept(w):
     kept = w.write("kept", "")
     pid, terminal = pty.fork()
     if pid == 0:
+        harness.fork_from_leader()
         os.chdir(w.path)
         os.dup2(os.open(kept, os.O_RDWR), 17)
         os.execv(harness.BROOD, ["brood", "run", str(config), "--name", "a", "--detach"])

@@ -206,6 +206,7 @@ def on_terminal(w, words, rows=24, **environment):
     if pid == 0:
         os.close(fd)
         os.login_tty(slave)
+        harness.fork_from_leader()
         os.chdir(w.path)
         os.environ.update(TERM="xterm", LC_ALL="C.UTF-8", **environment)
         os.execv(harness.BROOD, ["brood", *map(str, words)])

@@ -205,6 +205,7 @@ def test_a_wrong_text_is_edited_again_on_a_terminal(w):
     for answer, code in ((b"n\n", 2), (b"\n", 0)):
         pid, terminal = pty.fork()
         if pid == 0:
+            harness.fork_from_leader()
             os.environ["VISUAL"] = str(w.path / "editor")
             os.execv(harness.BROOD, ["brood", "edit", str(run)])
         said = b""

@@ -56,6 +56,7 @@ def test_on_a_terminal_too(w):
     run_with_nasty_logs(w)
     pid, fd = pty.fork()
     if pid == 0:
+        harness.fork_from_leader()
         os.chdir(w.path)
         os.execv(harness.BROOD, ["brood", "logs", "a"])
     data = b""
