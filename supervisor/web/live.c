@@ -306,8 +306,19 @@ static void connect_run(struct live_run *r)
     ask_status(r);
 }
 
+/* Another run of that name may have taken the place of the one that is held. */
+static void hold_newest(struct live_run *r)
+{
+    if (beneath_hold(r->path, NULL) < 0)
+        return; /* it was deleted */
+    if (r->is_held)
+        beneath_release(r->path);
+    r->is_held = 1;
+}
+
 static void look_at(struct live_run *r)
 {
+    hold_newest(r);
     connect_run(r);
     if (r->client == NULL) {
         if (stamps_look(&r->stamps, r->path))
@@ -418,7 +429,7 @@ struct live_run *live_watch(struct live *l, const char *name, const char *path)
     *r = (struct live_run){
         .live = l, .name = xstrdup(name), .path = xstrdup(path), .watchers = 1};
     LIST_INIT(&r->waiting);
-    r->is_held = beneath_hold(path, NULL) == 0;
+    hold_newest(r);
     LIST_INSERT_HEAD(&l->runs, r, entry);
     connect_run(r);
     if (r->client == NULL)

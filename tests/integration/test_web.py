@@ -425,6 +425,20 @@ def test_a_run_that_is_over_is_read_when_it_changes(w):
     c.until("its end", lambda m: m.get("push") == "run" and m["status"]["state"] == "deleted")
 
 
+def test_a_run_that_takes_the_place_of_another_is_shown(w):
+    """As `run --force` does it, while a page shows the old run."""
+    w.brood("run", w.small(steps=400), "--name", "x", "-q")
+    w.brood("run", w.small(steps=800), "--name", "new", "-q")
+    c = Server(w).client()
+    c.list()
+    c.result("list", on="false")
+    c.result("watch", run="x")
+    c.until("a view", lambda m: m.get("push") == "run" and m["status"]["env_steps"] == 400)
+    shutil.rmtree(w.run_dir("x"))
+    w.run_dir("new").rename(w.run_dir("x"))
+    c.until("the new run", lambda m: m.get("push") == "run" and m["status"]["env_steps"] == 800)
+
+
 def test_a_request_outlives_the_look_at_the_run(w):
     """As when one goes to another run before the answer has come."""
     live_run(w)
