@@ -485,6 +485,13 @@ static void find_resume_step(struct training *t, int rc)
         t->result->resume_step = (int64_t)step;
 }
 
+/* An interrupt while the environment is tried: there are no agents yet, and no checkpoint. */
+static void stop_before_agents(struct training *t)
+{
+    t->result->end = TRAINING_STOPPED;
+    training_event(t, STOP);
+}
+
 int training_run(const struct training_args *args, struct training_result *ret,
                  struct err *err)
 {
@@ -519,6 +526,8 @@ int training_run(const struct training_args *args, struct training_result *ret,
         rc = t->failure.code;
         if (rc < 0 && err != NULL)
             *err = t->failure;
+    } else if (rc == ERR_INTERRUPTED) {
+        stop_before_agents(t);
     }
     find_resume_step(t, rc);
     training_journal_end(t, rc);

@@ -122,6 +122,25 @@ def test_a_signal_before_a_run_goes_on(w):
     assert "config.yaml is not applied" in p.log.read_text(), p.log.read_text()
 
 
+def test_an_interrupt_while_the_environment_is_tried(w):
+    """The run exists, its agents do not: it was stopped, and has not failed."""
+    fifo = w.path / "fifo"
+    os.mkfifo(fifo)
+    run = w.run_dir("early")
+    script = w.write("environment", f"[ ! -f {run}/config.yaml ] || read none < {fifo}\n"
+                     f"exec {environments.FAKE_ENV}\n")
+    config = environments.config(w, "sh", script, steps=200)
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        p = w.start("run", config, "--name", "early", "--set", "env.verify=true")
+        fd = opened_for_reading(fifo)
+        harness.kill(p.pid, signum)
+        assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+        os.close(fd)
+        assert "--force starts over\n" in p.log.read_text(), p.log.read_text()
+        assert w.status("early")["state"] == "stopped"
+        w.brood("rm", "early")
+
+
 def test_an_interrupt_before_there_is_a_run(w):
     """It does not wait for an agent that hangs, and leaves nothing."""
     program = w.program_with_agent(HOSTILE)
