@@ -119,6 +119,12 @@ static int is_finite_f32(double v)
     return isfinite((float)v);
 }
 
+/* Whether a number above the minimum is the minimum in 32 bits. */
+static int is_min_f32(const struct field *f, double v)
+{
+    return f->flags & FIELD_ABOVE_MIN && (double)(float)v <= f->min;
+}
+
 static int read_number(const struct reading *r, const char *what)
 {
     const char *end;
@@ -129,6 +135,8 @@ static int read_number(const struct reading *r, const char *what)
         return unexpected_number(r, what);
     if (!is_finite_f32(v))
         return unexpected(r, "a number that is finite in 32 bits (at most 3.4e38)");
+    if (is_min_f32(r->field, v))
+        return unexpected(r, "a number that is not 0 in 32 bits (at least 1.4e-45)");
     return store(r, &v, sizeof(v));
 }
 
@@ -204,11 +212,13 @@ int schema_ramp_fits(const struct field *f, const struct ramp *v)
 {
     const int ends_at_min = (f->flags & FIELD_ENDS_AT_MIN) != 0 && v->to == f->min;
 
-    if (!is_finite_f32(v->from) || !is_finite_f32(v->to) || !in_range(f, v->from))
+    if (!is_finite_f32(v->from) || !is_finite_f32(v->to) || !in_range(f, v->from) ||
+        is_min_f32(f, v->from))
         return 0;
-    return v->over == 0 ? v->to == v->from
-                        : (in_range(f, v->to) || ends_at_min) && v->over >= 1 &&
-                              v->over <= RAMP_MAX_STEPS;
+    return v->over == 0
+               ? v->to == v->from
+               : ((in_range(f, v->to) && !is_min_f32(f, v->to)) || ends_at_min) &&
+                     v->over >= 1 && v->over <= RAMP_MAX_STEPS;
 }
 
 static int read_schedule(const struct reading *r)

@@ -1224,6 +1224,14 @@ static const struct {
     {"optimizer: {learning_rate: 1e144}", "f.yaml:3: defaults.optimizer.learning_rate: "
                                           "found '1e144', expected a number that is "
                                           "finite in 32 bits (at most 3.4e38)"},
+    {"optimizer: {learning_rate: 1e-50}", "f.yaml:3: defaults.optimizer.learning_rate: "
+                                          "found '1e-50', expected a number that is not "
+                                          "0 in 32 bits (at least 1.4e-45)"},
+    {"clip_norm: 1e-50", "f.yaml:3: defaults.clip_norm: found '1e-50', expected a number "
+                         "that is not 0 in 32 bits (at least 1.4e-45)"},
+    {"optimizer: {learning_rate: 1 to 1e-50 over 9}",
+     "f.yaml:3: defaults.optimizer.learning_rate: found '1 to 1e-50 over 9', expected a "
+     "schedule within the number's range, such as 1 to 0.05 over 50000"},
     {"optimizer: {learning_rate: 1 to 1e144 over 9}",
      "f.yaml:3: defaults.optimizer.learning_rate: found '1 to 1e144 over 9', expected a "
      "schedule within the number's range, such as 1 to 0.05 over 50000"},
