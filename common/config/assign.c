@@ -150,8 +150,10 @@ static int read_run_over(struct loader *l, const struct run_config *from)
     const struct yaml_node *defaults = yaml_find(l->root, "defaults");
     const struct yaml_node *env = yaml_find(l->root, "env");
     struct run_config *c = l->c;
-    int rc = schema_read(&run_schema, l->root, "", c, &c->arena, l->err);
+    int rc = loader_refuse_extends(l->root, l->err);
 
+    if (rc == 0)
+        rc = schema_read(&run_schema, l->root, "", c, &c->arena, l->err);
     if (rc == 0 && c->env.id == NULL)
         rc = yaml_fail(l->root, "env.id", l->err,
                        "not given, expected an environment's name or none");

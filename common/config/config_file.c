@@ -121,6 +121,15 @@ int loader_extend(const char *path, struct yaml_node **root, struct arena *arena
     return resolve(&file, root, arena, err);
 }
 
+int loader_refuse_extends(const struct yaml_node *root, struct err *err)
+{
+    const struct yaml_node *at = yaml_find(root, "extends");
+
+    return at == NULL ? 0
+                      : yaml_fail(at, "extends", err,
+                                  "not read here, expected a whole configuration");
+}
+
 int run_config_merged(const char *path, const char *const *set, size_t n_set,
                       const char **ret, struct arena *arena, struct err *err)
 {

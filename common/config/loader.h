@@ -51,6 +51,8 @@ int loader_check_soft(const struct loader *l, const struct yaml_node *section,
  * ERR_CONFIG with file and line, ERR_LIMIT. */
 int loader_extend(const char *path, struct yaml_node **root, struct arena *arena,
                   struct err *err);
+/* ERR_CONFIG if the tree still names a file that it extends. */
+int loader_refuse_extends(const struct yaml_node *root, struct err *err);
 
 /* ---- steps.c ---- */
 

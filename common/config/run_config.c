@@ -652,9 +652,8 @@ static int parse(struct run_config *c, struct arena *tree, const char *text, siz
     for (size_t i = 0; rc == 0 && options != NULL && i < options->n_set; i++)
         rc = yaml_tree_set(root, tree, options->set_is_bare ? "" : "--set ",
                            options->set[i], err);
-    if (rc == 0 && yaml_find(root, "extends") != NULL)
-        rc = yaml_fail(yaml_find(root, "extends"), "extends", err,
-                       "not read here, expected a whole configuration");
+    if (rc == 0)
+        rc = loader_refuse_extends(root, err);
     if (rc == 0 && options != NULL && options->extends)
         rc = loader_take_steps(root, tree, &steps, err);
     if (rc == 0)

@@ -67,6 +67,7 @@ def test_what_cannot_be_set_is_told(w):
              "run.env_steps=90000000 is past at step 90000000; `brood stop` ends"),
             (["run.env_steps=", "run.episodes=1"], 2, "run.episodes=1 is past"),
             (["defaults.optimizer.learning_rate=1e300"], 2, "finite in 32 bits"),
+            (["extends=base.yaml"], 2, "extends: not read here"),
             (["agents.agent_1.settings.policy=deterministic"], 2,
              "agent_1: settings.policy: deterministic needs a bounded continuous action"),
             ([], 2, "expected KEY=VALUE")):
