@@ -9,6 +9,7 @@
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/run_watch.h"
+#include "supervisor/study/study_dir.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,15 @@ static int check_agent(const char *path, const char *agent, struct err *err)
     return is_known ? 0 : ERR_NOT_FOUND;
 }
 
+static int is_study(const struct cli *cli, const char *name)
+{
+    char *path = study_dir_find(cli->runs_dir, name);
+    const int ret = path != NULL;
+
+    free(path);
+    return ret;
+}
+
 static int show(const struct cli *cli, struct logs_options *o, struct err *err)
 {
     struct log_merge m;
@@ -138,7 +148,7 @@ static int show(const struct cli *cli, struct logs_options *o, struct err *err)
 
     /* a single word names either a run or an agent of the newest run */
     if (rc == ERR_NOT_FOUND && o->run != NULL && o->agent == NULL &&
-        run_dir_find(cli->runs_dir, NULL, &path, NULL) == 0) {
+        !is_study(cli, o->run) && run_dir_find(cli->runs_dir, NULL, &path, NULL) == 0) {
         o->agent = o->run;
         rc = 0;
     }

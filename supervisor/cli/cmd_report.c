@@ -23,21 +23,6 @@ static int is_stdout(const char *path)
     return path != NULL && strcmp(path, "-") == 0;
 }
 
-/* print: writes `what` into the file. */
-static int write_svg(const char *path, void (*print)(const void *what, FILE *f),
-                     const void *what, struct err *err)
-{
-    FILE *f = fopen(path, "we");
-    int rc = 0;
-
-    if (f == NULL)
-        return err_errno(err, "%s", path);
-    print(what, f);
-    if (ferror(f))
-        rc = err_errno(err, "%s", path);
-    return fclose(f) != 0 && rc == 0 ? err_errno(err, "%s", path) : rc;
-}
-
 struct page {
     char *text;
     size_t len;
@@ -63,6 +48,19 @@ static int end_page(struct page *p, const char *path, struct err *err)
         (void)fwrite(p->text, 1, p->len, stdout);
     free(p->text);
     return rc;
+}
+
+/* print: writes `what` as SVG. */
+static int write_svg(const char *path, void (*print)(const void *what, FILE *f),
+                     const void *what, struct err *err)
+{
+    struct page page;
+    int rc = begin_page(&page, err);
+
+    if (rc < 0)
+        return rc;
+    print(what, page.f);
+    return end_page(&page, path, err);
 }
 
 /* ---- runs ---- */
@@ -265,9 +263,12 @@ static int run_report(struct cli *cli, int argc, char **argv)
     if (code != 0)
         return code;
     study = optind == argc - 1 ? study_dir_find(cli->runs_dir, argv[optind]) : NULL;
-    if (study != NULL && q.play != NULL) {
+    if (study != NULL && (q.play != NULL || q.metric != NULL)) {
         free(study);
-        return cli_usage(cli, "--play is for runs: the page of a study has no episode");
+        return cli_usage(cli,
+                         q.play != NULL
+                             ? "--play is for runs: the page of a study has no episode"
+                             : "--metric is for runs: a study's file names its column");
     }
     if (study != NULL)
         rc = report_study(cli, &q, study, &err);

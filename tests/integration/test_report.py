@@ -19,6 +19,9 @@ def test_seeds_are_told_together(w):
     rows = list(csv.DictReader(out.splitlines()))
     assert [r["env_steps"] for r in rows] == ["200", "400", "600", "800"], rows
     assert math.isclose(float(rows[-1]["mean"]), row["mean"]), (rows[-1], row)
+    before = svg.read_bytes()
+    w.brood("report", "a-s1", "--svg", svg, code=1, prefix=("prlimit", "--fsize=1000"))
+    assert svg.read_bytes() == before, "curves that cannot be written whole replace none"
     lines = [e for e in xml.parse(svg).iter() if e.tag.endswith("polyline")]
     assert len(lines) == 1 and len(lines[0].get("points").split()) == 4, lines
     out, _ = w.brood("report", "a-s1", "--metric", "train/agent_0/critic_loss")

@@ -273,6 +273,10 @@ def test_the_page_of_a_study(w):
     assert "log_uniform" in page.text and "hidden" in page.text   # study.yaml and base.yaml
     _, err = w.brood("report", "lr", "--html", "x.html", "--play", "always", code=2)
     assert "--play is for runs: the page of a study has no episode" in err, err
+    _, err = w.brood("report", "lr", "--metric", "train/agent_0/critic_loss", code=2)
+    assert "--metric is for runs: a study's file names its column" in err, err
+    _, err = w.brood("logs", "lr", code=3)
+    assert err == "brood logs: lr in runs is a study: expected one of its runs, lr/RUN\n", err
     # What a file of a study links to is not its.
     (w.path / "secret").write_text("secret: 1\n")
     base = w.runs / "lr" / "base.yaml"
