@@ -155,7 +155,8 @@ char *config_setting_text(const struct config_setting *s)
 {
     if (s->schedule.over > 0)
         return staircase_text(s->field, &s->schedule);
-    if (s->field->flags & FIELD_SKIP_ZERO && s->value.whole == 0)
+    if (s->field->flags & FIELD_SKIP_ZERO && s->field->type != FIELD_ENUM &&
+        s->value.whole == 0)
         return xstrdup("");
     return schema_text_of(s->field, &s->value);
 }

@@ -112,7 +112,8 @@ def test_what_cannot_be_written_is_told_once(w):
     (run / "renders").unlink()
     harness.wait_until("pictures", lambda: p.poll() is not None or
                        (run / "renders" / "index.csv").exists())
-    w.brood("set", run, "evaluation.render=none")
+    out, _ = w.brood("set", run, "evaluation.render=none")
+    assert "on: evaluation.render=none\n" in out, out
     assert "render" not in (run / "config.yaml").read_text()
     harness.set_last_step(w, run, 160)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
