@@ -283,6 +283,27 @@ static int give(const char *folder, const char *script, char **ret_id, struct er
     return rc;
 }
 
+/* Removes the folders that no job has after sbatch has refused it, so that their names are free
+ * again. is_new: the submission has made the folder of `base`. */
+static void forget(const struct submit *s, const char *base, int is_new)
+{
+    char *folder = submitted_folder(s->runs_dir, base);
+
+    for (size_t i = 0; i < s->n_seeds; i++) {
+        char *run = name_of(s, base, i), *own = submitted_folder(s->runs_dir, run);
+        char *id = xasprintf("%s/job", own);
+
+        if (!tree_exists(id))
+            (void)tree_remove(own, NULL);
+        free(id);
+        free(own);
+        free(run);
+    }
+    if (is_new)
+        (void)tree_remove(folder, NULL);
+    free(folder);
+}
+
 static void report(const struct submit *s, const char *run, const char *id, int exists)
 {
     struct json j = {0};
@@ -305,6 +326,7 @@ static int submit_named(const struct submit *s, const char *base, const char *ya
     char *folder = submitted_folder(s->runs_dir, base);
     char *script = make_script(s, base, folder);
     int *exists = xcalloc(n, sizeof(*exists)), rc = 0;
+    const int is_new = !tree_exists(folder);
     char *id = NULL;
     struct err err = {0};
 
@@ -318,8 +340,11 @@ static int submit_named(const struct submit *s, const char *base, const char *ya
         rc = keep_config(s, base, i, yaml, &err);
     if (rc == 0 && s->is_dry)
         (void)fputs(script, stdout);
-    else if (rc == 0)
+    else if (rc == 0) {
         rc = give(folder, script, &id, &err);
+        if (rc == ERR_STATE)
+            forget(s, base, is_new);
+    }
     for (size_t i = 0; rc == 0 && id != NULL && i < n; i++) {
         char *run = name_of(s, base, i);
         char *own = s->n_seeds > 0

@@ -470,6 +470,21 @@ def test_a_submitted_run_is_waited_for(w, rig):
         assert p.wait(timeout=harness.DEADLINE_S) == code, p.log.read_text()
 
 
+def test_a_job_that_sbatch_refuses_takes_no_name(w):
+    bin = w.path / "bin"
+    bin.mkdir()
+    sbatch = bin / "sbatch"
+    env = {"PATH": f"{bin}:{os.environ['PATH']}"}
+    for more in ((), ("--seeds", "1,2")):
+        sbatch.write_text("#!/bin/sh\necho no such partition >&2\nexit 1\n")
+        sbatch.chmod(0o755)
+        w.brood("submit", w.small(), *more, env=env, code=1)
+        assert [p.name for p in (w.runs / ".jobs").iterdir()] == [".lock"]
+    sbatch.write_text("#!/bin/sh\necho 7\n")
+    w.brood("submit", w.small(), "--name", "far", env=env)
+    assert (w.runs / ".jobs" / "far" / "job.sh").exists()
+
+
 @slurm_rig.on_slurm
 def test_submit_refuses_in_one_line(w, rig):
 
