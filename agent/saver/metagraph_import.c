@@ -13,7 +13,7 @@ static const char *own_name(struct import *im, struct arena *arena, const char *
     return arena_strdup(arena, import_scoped(im, name) + strlen(im->scope));
 }
 
-static void tell(struct import *im, struct metagraph_info *ret)
+static void fill_info(struct import *im, struct metagraph_info *ret)
 {
     const Tf__MetaGraphDef__MetaInfoDef *info = im->meta->meta_info_def;
     const Tf__SaverDef *s = im->meta->saver_def;
@@ -92,7 +92,7 @@ int metagraph_import(struct graph *g, const void *data, size_t len_bytes,
         im.scope = arena_printf(&im.arena, "%s/", graph_unique_name(g, o->import_scope));
     rc = graph_error(g) != NULL ? import_graph_failed(&im) : import(&im, data, len_bytes);
     if (rc == 0 && ret != NULL)
-        tell(&im, ret);
+        fill_info(&im, ret);
     graph_clear_error(g);
     name_table_done(&im.by_name);
     name_table_done(&im.definitions);

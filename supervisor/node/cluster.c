@@ -141,7 +141,7 @@ static const char *host_of(const struct place *p)
 }
 
 /* e: with the fields of its kind. */
-static void tell(const struct place *p, struct cluster_event e)
+static void emit(const struct place *p, struct cluster_event e)
 {
     char name[320];
 
@@ -259,10 +259,10 @@ static void start_place(struct place *p, const char *why)
         p->why = err;
         p->has_secret = 0;
         enter(p, PLACE_ENDING);
-        tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_LOST, .why = p->why.msg});
+        emit(p, (struct cluster_event){.kind = CLUSTER_EVENT_LOST, .why = p->why.msg});
         return;
     }
-    tell(p, (struct cluster_event){
+    emit(p, (struct cluster_event){
                 .kind = CLUSTER_EVENT_START, .pid = p->program.pid, .why = why});
 }
 
@@ -358,7 +358,7 @@ static void lose(struct place *p, const struct err *why)
         p->channel = NULL;
     }
     enter(p, PLACE_ENDING);
-    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_LOST, .why = p->why.msg});
+    emit(p, (struct cluster_event){.kind = CLUSTER_EVENT_LOST, .why = p->why.msg});
     remote_site_lose(p->site, &p->why);
     on_news(p->cluster);
 }
@@ -428,7 +428,7 @@ static int take_hello(struct place *p, const uint8_t *data, size_t len, struct e
              h.version);
     (void)snprintf(p->host, sizeof(p->host), "%s", h.host);
     p->pid = (pid_t)h.pid;
-    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_CONNECT, .pid = p->pid});
+    emit(p, (struct cluster_event){.kind = CLUSTER_EVENT_CONNECT, .pid = p->pid});
     enter(p, PLACE_FILLING);
     remote_site_join(p->site, p->channel, h.host, has_our_clock(&h), p->generation);
     on_news(p->cluster);
@@ -474,7 +474,7 @@ static void give_up(struct place *p, const struct err *reason)
     struct err why;
 
     enter(p, PLACE_GONE);
-    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_GIVE_UP,
+    emit(p, (struct cluster_event){.kind = CLUSTER_EVENT_GIVE_UP,
                                    .why = reason->msg,
                                    .to = to != NULL ? to->name : NULL,
                                    .to_shown = to != NULL ? name_of(to, other) : NULL});
@@ -569,7 +569,7 @@ static void judge(struct place *p)
     } else if (v.action == RESTART_DO_WAIT) {
         enter(p, PLACE_WAITING);
         p->due_ms = (uint64_t)monotonic_ms() + v.delay_ns / 1000000;
-        tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_WAIT,
+        emit(p, (struct cluster_event){.kind = CLUSTER_EVENT_WAIT,
                                        .delay_ms = v.delay_ns / 1000000,
                                        .why = p->why.msg});
     } else {
@@ -586,7 +586,7 @@ static void after_end(struct place *p)
         enter(p, PLACE_GONE);
         return;
     }
-    tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_FENCE});
+    emit(p, (struct cluster_event){.kind = CLUSTER_EVENT_FENCE});
     if (c->is_starting && !p->was_up)
         fail(p);
     else
@@ -699,7 +699,7 @@ static void look_at(struct place *p)
         p->n_starts = 0;
         p->was_up = 1;
         p->up_ms = (uint64_t)monotonic_ms();
-        tell(p, (struct cluster_event){.kind = CLUSTER_EVENT_UP});
+        emit(p, (struct cluster_event){.kind = CLUSTER_EVENT_UP});
         remote_site_release(p->site);
         break;
     case PLACE_WAITING:
@@ -727,7 +727,7 @@ static void look_at(struct place *p)
         remote_site_release(p->site);
 }
 
-/* Tells the end of the start, as the last thing of a turn: the call may close the cluster. */
+/* Reports the end of the start, as the last thing of a turn: the call may close the cluster. */
 static void report_start(struct cluster *c)
 {
     size_t n_up = 0, n_gone = 0;

@@ -165,7 +165,7 @@ static void close_channel(struct node *n)
     n->channel = NULL;
 }
 
-/* An error of the node's own is told; then the supervisor ends the connection, or the deadline
+/* An error of the node's own is sent; then the supervisor ends the connection, or the deadline
  * does. */
 static void end(struct node *n, const struct err *why)
 {

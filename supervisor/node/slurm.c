@@ -229,7 +229,7 @@ static void add_id(char **ids, const char *id)
 }
 
 /* Returns 0 if Slurm did not answer in time. */
-static int tell(const char *const *words)
+static int run_scancel(const char *const *words)
 {
     char *output = NULL;
     struct err err = {0};
@@ -245,7 +245,7 @@ static void cancel_waiting(const char *name)
     const char *const words[] = {"scancel", "--quiet", "--state=PENDING", which, NULL};
 
     (void)snprintf(which, sizeof(which), "--name=%s", name);
-    (void)tell(words);
+    (void)run_scancel(words);
 }
 
 /* ids: each followed by a space; it is cut. */
@@ -258,7 +258,7 @@ static void signal_new(char *ids, char **known)
         for (; id != NULL && n + 1 < PROGRAM_MAX_WORDS; id = strtok(NULL, " "))
             if (!has_id(*known, id))
                 words[n++] = id;
-        if (n > first && tell(words))
+        if (n > first && run_scancel(words))
             while (first < n)
                 add_id(known, words[first++]);
     }

@@ -59,7 +59,7 @@ static int read_mount(char *ret_root, char *ret_point)
 static int find_own(char ret[PATH_MAX])
 {
     char group[PATH_MAX], root[PATH_MAX], point[PATH_MAX];
-    const char *below = group;
+    const char *below;
     const char *wish = getenv("BROOD_CGROUP");
     size_t n;
 
@@ -67,10 +67,9 @@ static int find_own(char ret[PATH_MAX])
         !read_own_group(group, sizeof(group)) || !read_mount(root, point))
         return 0;
     n = strcmp(root, "/") == 0 ? 0 : strlen(root);
-    if (strncmp(group, root, n) == 0 && (group[n] == '/' || group[n] == '\0'))
-        below = group + n;
-    else
+    if (strncmp(group, root, n) != 0 || (group[n] != '/' && group[n] != '\0'))
         return 0; /* the group is outside the mounted part of the tree */
+    below = group + n;
     return snprintf(ret, PATH_MAX, "%s%s", point, strcmp(below, "/") == 0 ? "" : below) <
            PATH_MAX;
 }

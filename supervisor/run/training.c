@@ -97,7 +97,7 @@ static int start_driver(struct training *t, const struct rollout_args *args,
 
     training_check_portable(t);
     if (rc == 0)
-        training_tell_reads(t);
+        training_pass_reads(t);
     if (rc == 0 && t->args->resume != NULL)
         rc = training_load_state(t, err);
     if (rc == 0 && t->args->replay == NULL)

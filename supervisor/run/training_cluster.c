@@ -95,7 +95,7 @@ int training_open_cluster(struct training *t, struct err *err)
     return cluster_open(&t->cluster, &args, t->specs.spec, t->specs.n, err);
 }
 
-void training_tell_reads(struct training *t)
+void training_pass_reads(struct training *t)
 {
     const size_t n = agent_table_count(t->agents);
 

@@ -207,7 +207,7 @@ void training_on_agent_event(void *ctx, const struct agent_event *e);
 /* Listens for them, if the configuration has any, and places the agents. */
 int training_open_cluster(struct training *t, struct err *err);
 /* Passes the columns of the log that each agent reads from the driver to the cluster. */
-void training_tell_reads(struct training *t);
+void training_pass_reads(struct training *t);
 
 /* ---- training_report.c: events and messages for journal and observers ---- */
 
