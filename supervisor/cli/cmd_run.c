@@ -1,6 +1,7 @@
 #include "supervisor/cli/jobs.h"
 #include "supervisor/cli/keep.h"
 #include "supervisor/cli/resume_run.h"
+#include "supervisor/cli/seeds.h"
 #include "supervisor/cli/train.h"
 
 #include "common/mem/words.h"
@@ -16,16 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SEEDS = 1000 };
-
 struct run_options {
     const char *config_path;
     const char *name;
     const char *init_from;
     const char *rescue;
     struct cli_texts sets; /* of --set */
-    uint64_t seeds[MAX_SEEDS];
-    size_t n_seeds;
+    struct seeds seeds;
     int is_series;              /* --seeds was given */
     int has_seed;               /* --seed was given */
     long long jobs;             /* --jobs: how many runs of --seeds at a time */
@@ -134,25 +132,9 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
 static int take_seeds(const struct cli *cli, const char *text, void *to)
 {
     struct run_options *o = to;
-    char *list = xstrdup(text);
-    int rc = 0;
 
     o->is_series = 1;
-    for (char *word = strtok(list, ","); word != NULL && rc == 0;
-         word = strtok(NULL, ",")) {
-        long long seed;
-
-        if (o->n_seeds == MAX_SEEDS)
-            rc = cli_usage(cli, "--seeds: at most %d", MAX_SEEDS);
-        else
-            rc = cli_integer(cli, "--seeds", word, 0, INT64_MAX, &seed);
-        if (rc == 0)
-            o->seeds[o->n_seeds++] = (uint64_t)seed;
-    }
-    free(list);
-    if (rc == 0 && o->n_seeds == 0)
-        rc = cli_usage(cli, "--seeds '%s': expected whole numbers, as in 1,2,3", text);
-    return rc;
+    return seeds_take(cli, text, &o->seeds);
 }
 
 static int take_seed(const struct cli *cli, const char *text, void *to)
@@ -163,8 +145,8 @@ static int take_seed(const struct cli *cli, const char *text, void *to)
     if (cli_integer(cli, "--seed", text, 0, INT64_MAX, &seed) != 0)
         return CLI_USAGE;
     if (!o->is_series)
-        o->seeds[0] = (uint64_t)seed;
-    o->n_seeds += !o->is_series && !o->has_seed;
+        o->seeds.seed[0] = (uint64_t)seed;
+    o->seeds.n += !o->is_series && !o->has_seed;
     o->has_seed = 1;
     return 0;
 }
@@ -181,11 +163,6 @@ static int check_seeds(const struct cli *cli, const struct run_options *o)
 {
     if (o->is_series && o->has_seed)
         return cli_usage(cli, "--seed and --seeds are both given, expected one");
-    for (size_t i = 0; o->is_series && i < o->n_seeds; i++)
-        for (size_t k = 0; k < i; k++)
-            if (o->seeds[i] == o->seeds[k])
-                return cli_usage(cli, "--seeds: seed %llu is given twice",
-                                 (unsigned long long)o->seeds[i]);
     if (o->jobs > 1 && !o->is_series)
         return cli_usage(cli, "--jobs is for --seeds");
     if (o->jobs > 1 && o->detach)
@@ -200,7 +177,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
     const struct cli_option own[] = {{"name", .text = &o->name},
                                      {"seed", .take = take_seed, .to = o},
                                      {"seeds", .take = take_seeds, .to = o},
-                                     {"jobs", .number = &o->jobs, 1, MAX_SEEDS},
+                                     {"jobs", .number = &o->jobs, 1, SEEDS_MAX},
                                      {"set", .texts = &o->sets},
                                      {"force", .flag = &o->force},
                                      {"init-from", .text = &o->init_from},
@@ -306,10 +283,10 @@ static int train_all(struct cli *cli, struct run_options *o, const struct weight
     int code = CLI_DONE, meant_code = CLI_DONE;
 
     if (!o->is_series)
-        return train_seed(cli, o, o->n_seeds > 0 ? &o->seeds[0] : NULL, "", init);
+        return train_seed(cli, o, o->seeds.n > 0 ? &o->seeds.seed[0] : NULL, "", init);
     cli->place = o->again != NULL ? o->again->place : 0;
-    for (; cli->place < o->n_seeds && code == CLI_DONE; cli->place++) {
-        const uint64_t *seed = &o->seeds[cli->place];
+    for (; cli->place < o->seeds.n && code == CLI_DONE; cli->place++) {
+        const uint64_t *seed = &o->seeds.seed[cli->place];
         char suffix[32];
 
         (void)snprintf(suffix, sizeof(suffix), "-s%llu", (unsigned long long)*seed);
@@ -325,7 +302,7 @@ static int train_all(struct cli *cli, struct run_options *o, const struct weight
 
 /* ---- several seeds ---- */
 
-/* Makes the names of the runs, NAME-s1 and so on: o->n_seeds of them. Refuses names that
+/* Makes the names of the runs, NAME-s1 and so on: o->seeds.n of them. Refuses names that
  * exist already, before the first run begins. */
 static int name_series(const struct cli *cli, const struct run_options *o, char **ret,
                        struct err *err)
@@ -338,9 +315,9 @@ static int name_series(const struct cli *cli, const struct run_options *o, char 
     struct run_config config = {0};
     int rc = o->name == NULL ? run_config_read(&config, o->config_path, &co, err) : 0;
 
-    for (size_t i = 0; rc == 0 && i < o->n_seeds; i++) {
+    for (size_t i = 0; rc == 0 && i < o->seeds.n; i++) {
         ret[i] = xasprintf("%s-s%llu", o->name != NULL ? o->name : config.run.name,
-                           (unsigned long long)o->seeds[i]);
+                           (unsigned long long)o->seeds.seed[i]);
         rc = run_dir_check_new(cli->runs_dir, ret[i], o->force, err);
     }
     run_config_done(&config);
@@ -354,7 +331,7 @@ static struct job make_job(const struct cli *cli, const struct run_options *o, s
     struct words w = {.arena = arena};
 
     words_add(&w, "brood", "run", "--runs-dir", cli->runs_dir, "--name", name, "--seed",
-              arena_printf(arena, "%llu", (unsigned long long)o->seeds[i]), NULL);
+              arena_printf(arena, "%llu", (unsigned long long)o->seeds.seed[i]), NULL);
     for (size_t k = 0; k < o->sets.n; k++)
         words_add(&w, "--set", o->sets.text[k], NULL);
     if (o->init_from != NULL)
@@ -423,12 +400,12 @@ static int train_at_once(const struct cli *cli, const struct run_options *o,
         arena_done(&arena);
         return cli_fail(cli, CLI_NOT_THERE, &err);
     }
-    jobs = xcalloc(o->n_seeds, sizeof(*jobs));
-    for (size_t i = 0; i < o->n_seeds; i++)
+    jobs = xcalloc(o->seeds.n, sizeof(*jobs));
+    for (size_t i = 0; i < o->seeds.n; i++)
         jobs[i] = make_job(cli, &fixed, i, names[i], &arena);
     code = jobs_run(cli,
                     &(struct jobs_args){.jobs = jobs,
-                                        .n = o->n_seeds,
+                                        .n = o->seeds.n,
                                         .at_once = (size_t)o->jobs,
                                         .is_meant = is_meant,
                                         .ctx = &series},
@@ -441,7 +418,7 @@ static int train_at_once(const struct cli *cli, const struct run_options *o,
 /* Returns 1 to continue; otherwise *ret_code is the exit code. */
 static int begin_series(const struct cli *cli, const struct run_options *o, int *ret_code)
 {
-    char **names = xcalloc(o->n_seeds, sizeof(*names));
+    char **names = xcalloc(o->seeds.n, sizeof(*names));
     struct err err = {0};
     int goes_on = 0;
 
@@ -451,7 +428,7 @@ static int begin_series(const struct cli *cli, const struct run_options *o, int 
         *ret_code = train_at_once(cli, o, names);
     else
         goes_on = 1;
-    for (size_t i = 0; i < o->n_seeds; i++)
+    for (size_t i = 0; i < o->seeds.n; i++)
         free(names[i]);
     free(names);
     return goes_on;
@@ -460,7 +437,7 @@ static int begin_series(const struct cli *cli, const struct run_options *o, int 
 /* Whether any run starts anew and so needs the weights of --init-from. */
 static int begins_any(const struct run_options *o)
 {
-    const size_t n_runs = o->is_series ? o->n_seeds : 1;
+    const size_t n_runs = o->is_series ? o->seeds.n : 1;
 
     return o->again == NULL || !o->again->committed || o->again->place + 1 < n_runs;
 }
@@ -500,7 +477,7 @@ const struct command cmd_run = {
         "  --name NAME      the run's name (default: the configuration's, with a "
         "number)\n"
         "  --seed N         set run.seed\n"
-        "  --seeds 1,2,3    one run per seed, one after another: NAME-s1 and so on\n"
+        "  --seeds 1-3,7    one run per seed, one after another: NAME-s1 and so on\n"
         "  --jobs N         N of those at a time\n"
         "  --set KEY=VALUE  set a configuration value by its dotted path; repeatable\n"
         "  --detach         return after the first round; the run continues in the\n"

@@ -7,6 +7,7 @@
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/msg_json.h"
+#include "supervisor/cli/seeds.h"
 #include "supervisor/cli/submitted.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
@@ -22,15 +23,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_SEEDS = 1000, SBATCH_MS = 60000, MAX_NUMBER = 100000 };
+enum { SBATCH_MS = 60000, MAX_NUMBER = 100000 };
 
 struct submit {
     struct cli *cli;
     struct cli_texts sets; /* of --set */
     const char *config_path, *name;
-    long long seed; /* -1: none */
-    uint64_t seeds[MAX_SEEDS];
-    size_t n_seeds;         /* 0: one run */
+    long long seed;         /* -1: none */
+    struct seeds seeds;     /* none: one run */
     const char *seeds_text; /* in the syntax of --array */
     char **options;         /* of sbatch */
     size_t n_options;
@@ -73,7 +73,7 @@ static void put_options(FILE *f, const struct submit *s, const char *name,
     (void)fputs("#SBATCH --open-mode=append\n#SBATCH --requeue\n"
                 "#SBATCH --signal=B:USR1@60\n",
                 f);
-    if (s->n_seeds > 0)
+    if (s->seeds.n > 0)
         (void)fprintf(f, "#SBATCH --array=%s\n", s->seeds_text);
     if (s->n_options > 0)
         (void)fputs("#SBATCH", f);
@@ -126,14 +126,14 @@ static char *make_script(const struct submit *s, const char *name, const char *f
     FILE *f = xstream_begin(&text);
 
     (void)fprintf(f, "#!/bin/bash\n# Runs or resumes %s%s; written by `brood submit`.\n",
-                  name, s->n_seeds > 0 ? "-s<seed>" : "");
+                  name, s->seeds.n > 0 ? "-s<seed>" : "");
     put_options(f, s, name, folder);
     (void)fputs("\ncd -- ", f);
     shell_quote(f, s->cwd);
     (void)fputs(" || exit 1\n", f);
     put_assignment(f, "brood", s->binaries.supervisor);
     put_assignment(f, "runs", s->runs_dir);
-    if (s->n_seeds > 0)
+    if (s->seeds.n > 0)
         (void)fprintf(f,
                       "name=%s-s$SLURM_ARRAY_TASK_ID\n"
                       "seed=\"--seed $SLURM_ARRAY_TASK_ID\"\n",
@@ -185,7 +185,7 @@ static char *choose_name(const struct submit *s, const struct run_config *config
 {
     char *name;
 
-    if (s->name != NULL || s->n_seeds > 0)
+    if (s->name != NULL || s->seeds.n > 0)
         return xstrdup(s->name != NULL ? s->name : config->run.name);
     for (int i = 1; i < MAX_NUMBER; i++) {
         name = xasprintf("%s-%d", config->run.name, i);
@@ -224,8 +224,9 @@ static int check_run(const struct submit *s, const char *name, int *ret_exists,
 
 static char *name_of(const struct submit *s, const char *base, size_t i)
 {
-    return s->n_seeds > 0 ? xasprintf("%s-s%llu", base, (unsigned long long)s->seeds[i])
-                          : xstrdup(base);
+    return s->seeds.n > 0
+               ? xasprintf("%s-s%llu", base, (unsigned long long)s->seeds.seed[i])
+               : xstrdup(base);
 }
 
 /* ---- submitting ---- */
@@ -289,7 +290,7 @@ static void forget(const struct submit *s, const char *base, int is_new)
 {
     char *folder = submitted_folder(s->runs_dir, base);
 
-    for (size_t i = 0; i < s->n_seeds; i++) {
+    for (size_t i = 0; i < s->seeds.n; i++) {
         char *run = name_of(s, base, i), *own = submitted_folder(s->runs_dir, run);
         char *id = xasprintf("%s/job", own);
 
@@ -322,7 +323,7 @@ static void report(const struct submit *s, const char *run, const char *id, int 
 
 static int submit_named(const struct submit *s, const char *base, const char *yaml)
 {
-    const size_t n = s->n_seeds > 0 ? s->n_seeds : 1;
+    const size_t n = s->seeds.n > 0 ? s->seeds.n : 1;
     char *folder = submitted_folder(s->runs_dir, base);
     char *script = make_script(s, base, folder);
     int *exists = xcalloc(n, sizeof(*exists)), rc = 0;
@@ -347,8 +348,8 @@ static int submit_named(const struct submit *s, const char *base, const char *ya
     }
     for (size_t i = 0; rc == 0 && id != NULL && i < n; i++) {
         char *run = name_of(s, base, i);
-        char *own = s->n_seeds > 0
-                        ? xasprintf("%s_%llu", id, (unsigned long long)s->seeds[i])
+        char *own = s->seeds.n > 0
+                        ? xasprintf("%s_%llu", id, (unsigned long long)s->seeds.seed[i])
                         : xstrdup(id);
 
         rc = submitted_write(s->runs_dir, run, own, &err);
@@ -367,41 +368,12 @@ static int submit_named(const struct submit *s, const char *base, const char *ya
 
 /* ---- the command ---- */
 
-/* Reads ranges such as "1-5,8", in the syntax of sbatch's --array. */
 static int take_seeds(const struct cli *cli, const char *text, void *to)
 {
     struct submit *s = to;
-    const char *at = text;
 
     s->seeds_text = text;
-    s->n_seeds = 0;
-    while (*at >= '0' && *at <= '9') {
-        char *end;
-        unsigned long long first = strtoull(at, &end, 10), last = first;
-
-        at = end;
-        if (first > INT64_MAX) {
-            at = "?";
-            break;
-        }
-        if (*at == '-' && at[1] >= '0' && at[1] <= '9') {
-            last = strtoull(at + 1, &end, 10);
-            at = last >= first ? end : at;
-        }
-        for (; first <= last && s->n_seeds < MAX_SEEDS; first++)
-            s->seeds[s->n_seeds++] = first;
-        if (first <= last) {
-            at = "?"; /* more than MAX_SEEDS */
-            break;
-        }
-        if (*at == ',' && at[1] != '\0')
-            at++;
-    }
-    if (*at == '\0' && s->n_seeds > 0)
-        return 0;
-    return cli_usage(
-        cli, "--seeds '%s': expected at most %d whole numbers, as in 1-5 or 1,2,8", text,
-        MAX_SEEDS);
+    return seeds_take(cli, text, &s->seeds);
 }
 
 /* Returns 1 to continue; otherwise *ret_code is the exit code. */
@@ -417,7 +389,7 @@ static int parse(struct submit *s, int argc, char **argv, int *ret_code)
 
     if (!cli_parse(s->cli, argc, argv, own, ret_code))
         return 0;
-    if (s->n_seeds > 0 && s->seed >= 0)
+    if (s->seeds.n > 0 && s->seed >= 0)
         rc = cli_usage(s->cli, "--seed and --seeds are both given, expected one");
     if (rc == 0 && optind >= argc)
         rc = cli_usage(s->cli, "expected one configuration file");

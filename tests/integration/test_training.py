@@ -98,13 +98,15 @@ def test_seeds_that_cannot_all_be_trained_are_refused_at_once(w):
                         (("--seed", "3", "--seeds", "1,2"),
                          "--seed and --seeds are both given, expected one"),
                         (("--seeds", "1,2,1"), "--seeds: seed 1 is given twice"),
+                        (("--seeds", "1-3,2"), "--seeds: seed 2 is given twice"),
+                        (("--seeds", "3-1"), "--seeds '3-1': expected at most 1000 whole"),
                         (("--jobs", "2"), "--jobs is for --seeds"),
                         (("--seeds", "1,2", "--jobs", "0"), "--jobs 0: expected a whole number")):
         _, err = w.brood("run", config, *words, code=2)
         assert err.startswith(f"brood run: {says}") and err.count("\n") == 1, err
     w.brood("run", config, "--name", "small-s2")
     for more in ((), ("--jobs", "2")):
-        _, err = w.brood("run", config, "--seeds", "1,2", *more, code=2)
+        _, err = w.brood("run", config, "--seeds", "1-2", *more, code=2)
         assert err == ("brood run: run small-s2 exists already (--force replaces it): "
                        "runs/small-s2\n"), err
     assert os.listdir(w.runs) == ["small-s2"]
@@ -121,7 +123,7 @@ def test_seeds_of_a_file_that_extends_another_and_keeps_keys_of_another_algorith
 
 def test_seeds_are_trained_several_at_a_time(w):
     config = w.small(steps=10**7, evaluate=0, checkpoint=10**6)
-    p = w.start("run", config, "--name", "a", "--seeds", "1,2,3", "--jobs", "2")
+    p = w.start("run", config, "--name", "a", "--seeds", "1-2,3", "--jobs", "2")
     harness.wait_until("two runs", lambda: all(  # a stop is answered otherwise before them
         harness.rows(w.run_dir(name)) > 0 for name in ("a-s1", "a-s2")))
     assert [r["state"] for r in harness.json_lines(w.brood("runs", "--json")[0])] == \
