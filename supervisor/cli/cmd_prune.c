@@ -16,7 +16,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define EVALUATED "eval/team_return/"
 
@@ -90,7 +89,7 @@ static void keep_resumable(struct pruning *x, const char *run, const char *dir)
     struct run_config config;
     uint64_t step;
 
-    if (access(log, F_OK) == 0 && run_config_read(&config, file, &options, NULL) == 0) {
+    if (tree_exists(log) && run_config_read(&config, file, &options, NULL) == 0) {
         if (resume_find_covered(&step, dir, log, (uint64_t)config.experience.capacity,
                                 NULL) == 0)
             for (size_t i = 0; i < x->n; i++)

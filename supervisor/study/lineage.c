@@ -1,6 +1,7 @@
 #include "supervisor/study/lineage.h"
 
 #include "common/ckpt/atomic_file.h"
+#include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
@@ -126,6 +127,7 @@ static int take_row(struct lineage *l, char **text, const char *path, struct err
 int lineage_read(struct lineage *ret, const struct study *s, const char *dir,
                  struct err *err)
 {
+    const int is_held = beneath_hold(dir, NULL) == 0;
     struct wbuf file = {0};
     char *path = path_of(dir), *text;
     int rc = 0;
@@ -140,6 +142,8 @@ int lineage_read(struct lineage *ret, const struct study *s, const char *dir,
         while (rc == 0 && *text != '\0' && ret->n < STUDY_MAX_ROUNDS)
             rc = take_row(ret, &text, path, err);
     }
+    if (is_held)
+        beneath_release(dir);
     wbuf_done(&file);
     free(path);
     if (rc < 0)

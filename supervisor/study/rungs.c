@@ -1,6 +1,7 @@
 #include "supervisor/study/rungs.h"
 
 #include "common/ckpt/atomic_file.h"
+#include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
@@ -61,6 +62,7 @@ static int take(struct rungs *r, const char *text, const char *path, struct err 
 
 int rungs_read(struct rungs *ret, const char *dir, struct err *err)
 {
+    const int is_held = beneath_hold(dir, NULL) == 0;
     char *path = path_of(dir);
     struct wbuf file = {0};
     int rc = 0;
@@ -73,6 +75,8 @@ int rungs_read(struct rungs *ret, const char *dir, struct err *err)
             rc = take(ret, (const char *)file.data, path, err);
         }
     }
+    if (is_held)
+        beneath_release(dir);
     wbuf_done(&file);
     free(path);
     if (rc < 0)

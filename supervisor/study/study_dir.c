@@ -2,6 +2,7 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/config/yaml_tree.h"
+#include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
@@ -55,15 +56,15 @@ char *study_dir_find(const char *runs_dir, const char *name)
 /* The base that study.yaml names is base.yaml in the same folder (write_study). */
 int study_dir_read(struct study *ret, const char *path, struct err *err)
 {
+    const int is_held = beneath_hold(path, NULL) == 0;
     char *file = path_in(path, "study.yaml");
     int rc = study_read(ret, file, err);
 
-    free(file);
-    if (rc < 0)
-        return rc;
-    rc = study_dir_look(ret, path, err);
-    if (rc < 0)
+    if (rc == 0 && (rc = study_dir_look(ret, path, err)) < 0)
         study_done(ret);
+    if (is_held)
+        beneath_release(path);
+    free(file);
     return rc;
 }
 
@@ -127,14 +128,12 @@ static int take_lock(struct study_dir *d, struct err *err)
 
 int study_dir_is_locked(const char *path)
 {
-    char *file = path_in(path, "study.lock");
-    const int fd = open(file, O_RDONLY | O_CLOEXEC);
+    const int fd = beneath_open_in(path, "study.lock", O_RDONLY);
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
     const int ret = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 
     if (fd >= 0)
         (void)close(fd);
-    free(file);
     return ret;
 }
 

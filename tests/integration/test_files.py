@@ -2,6 +2,7 @@
 the size of files, modes."""
 import json
 import os
+import pathlib
 import re
 import resource
 import shutil
@@ -143,6 +144,28 @@ def test_fifos_are_not_waited_for(w):
             p.wait(timeout=harness.DEADLINE_S)
             assert p.returncode >= 0, (name, command, p.log.read_text())
         shutil.rmtree(run)
+
+
+def test_fifos_of_a_study_are_not_waited_for(w):
+    """Nor that of another user, whose study may be in the same runs directory."""
+    study = w.runs / "s"
+    study.mkdir(parents=True)
+    os.mkfifo(study / "study.lock")
+    (study / "base.yaml").write_text(pathlib.Path(w.small(steps=400)).read_text())
+    for asked, method in (("study.yaml", ""), ("rungs.csv", "{asha: {rungs: [100, 400]}}\ntrials: 2"),
+                          ("rounds.csv", "{pbt: {population: 4, interval: 100, rounds: 2}}")):
+        if asked != "study.yaml":
+            (study / "study.yaml").write_text(
+                "base: base.yaml\nsearch: {defaults.discount: [0.9, 0.95]}\n"
+                f"method: {method}\nmetric: {{column: rollout/team_return/agent}}\n")
+        os.mkfifo(study / asked)
+        for words in (("status", "s"), ("attach", "s"), ("report", "s")):
+            _, err = w.brood(*words, code=1)
+            assert f"{asked}: not a regular file" in err and err.count("\n") == 1, err
+        (study / asked).unlink()
+    w.brood("run", w.small(steps=400), "--name", "r", "-q")
+    w.run_dir("r").rename(study / "r")
+    assert "r: " in w.brood("prune", "--runs-dir", study)[0]
 
 
 def test_second_names_of_foreign_files_are_not_written(w):

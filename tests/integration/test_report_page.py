@@ -277,13 +277,14 @@ def test_the_page_of_a_study(w):
     assert "--metric is for runs: a study's file names its column" in err, err
     _, err = w.brood("logs", "lr", code=3)
     assert err == "brood logs: lr in runs is a study: expected one of its runs, lr/RUN\n", err
-    # What a file of a study links to is not its.
-    (w.path / "secret").write_text("secret: 1\n")
+    # What a file of a study links to is not the study's.
     base = w.runs / "lr" / "base.yaml"
-    (w.path / "secret").write_text(base.read_text() + "# secret\n")
-    base.unlink()
+    base.rename(w.path / "secret")
     base.symlink_to(w.path / "secret")
-    assert "# secret" not in page_of(w, "lr").source
+    _, err = w.brood("report", "lr", "--html", "x.html", code=1)
+    assert err == "brood report: runs/lr/study.yaml:1: base: runs/lr/base.yaml: a symbolic link, " \
+        "which is not followed here\n", err
+    assert not (w.path / "x.html").exists()
 
 
 def test_the_page_of_a_population(w):
