@@ -80,6 +80,15 @@ static void keep_newest(struct pruning *x, long long n)
             x->checkpoint[i].is_kept = 1;
 }
 
+static size_t count_removed(const struct pruning *x)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < x->n; i++)
+        n += !x->checkpoint[i].is_kept;
+    return n;
+}
+
 /* Keeps the checkpoint from which the run can be resumed: an older one than the newest, if
  * the experience log is damaged. */
 static void keep_resumable(struct pruning *x, const char *run, const char *dir)
@@ -119,7 +128,7 @@ static int choose(struct pruning *x, const char *run, const char *dir,
             keep_best(x, p, c);
     if (rc == 0)
         keep_newest(x, o->keep);
-    if (rc == 0 && !o->with_log)
+    if (rc == 0 && !o->with_log && count_removed(x) > 0) /* it reads the log */
         keep_resumable(x, run, dir);
     progress_free(p);
     free(steps);
@@ -225,13 +234,11 @@ static void print_json(const char *run, const struct pruning *x, int is_dry)
 static void print_text(const char *run, const struct pruning *x, int is_dry)
 {
     char freed[SIZE_TEXT_BYTES];
-    size_t n_removed = 0, n_printed = 0;
+    size_t n_printed = 0;
 
-    for (size_t i = 0; i < x->n; i++)
-        n_removed += !x->checkpoint[i].is_kept;
     (void)printf("%s: %s %s, %zu of %zu checkpoints; keeps", run,
                  size_text(x->freed_bytes, freed), is_dry ? "to be freed" : "freed",
-                 n_removed, x->n);
+                 count_removed(x), x->n);
     for (size_t i = 0; i < x->n; i++) {
         if (!x->checkpoint[i].is_kept)
             continue;
