@@ -208,17 +208,21 @@ static int scan_ramp_map(const struct yaml_node *map, struct ramp *ret)
     return 1;
 }
 
+static int fits_f32(const struct field *f, double v)
+{
+    return is_finite_f32(v) && in_range(f, v) && !is_min_f32(f, v);
+}
+
 int schema_ramp_fits(const struct field *f, const struct ramp *v)
 {
     const int ends_at_min = (f->flags & FIELD_ENDS_AT_MIN) != 0 && v->to == f->min;
 
-    if (!is_finite_f32(v->from) || !is_finite_f32(v->to) || !in_range(f, v->from) ||
-        is_min_f32(f, v->from))
+    if (!fits_f32(f, v->from))
         return 0;
-    return v->over == 0
-               ? v->to == v->from
-               : ((in_range(f, v->to) && !is_min_f32(f, v->to)) || ends_at_min) &&
-                     v->over >= 1 && v->over <= RAMP_MAX_STEPS;
+    if (v->over == 0)
+        return v->to == v->from;
+    return (fits_f32(f, v->to) || ends_at_min) && v->over >= 1 &&
+           v->over <= RAMP_MAX_STEPS;
 }
 
 static int read_schedule(const struct reading *r)
