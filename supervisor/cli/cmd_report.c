@@ -23,30 +23,17 @@ static int is_stdout(const char *path)
     return path != NULL && strcmp(path, "-") == 0;
 }
 
-struct page {
-    char *text;
-    size_t len;
-    FILE *f;
-};
-
-static int begin_page(struct page *p, struct err *err)
+/* Ends the page: writes it to its file, completely or not at all, or prints it. */
+static int end_page(struct xstream *page, const char *path, struct err *err)
 {
-    *p = (struct page){0};
-    p->f = open_memstream(&p->text, &p->len);
-    return p->f != NULL ? 0 : err_errno(err, "page");
-}
+    char *text = xstream_end(page);
+    int rc = 0;
 
-/* Writes the page to its file, completely or not at all, or prints it. */
-static int end_page(struct page *p, const char *path, struct err *err)
-{
-    const int failed = ferror(p->f) | (fclose(p->f) != 0);
-    int rc = failed ? err_set(err, ERR_NOMEM, "no memory for the page") : 0;
-
-    if (rc == 0 && !is_stdout(path))
-        rc = atomic_file_write(path, p->text, p->len, 0, err);
-    else if (rc == 0)
-        (void)fwrite(p->text, 1, p->len, stdout);
-    free(p->text);
+    if (is_stdout(path))
+        (void)fwrite(text, 1, page->len, stdout);
+    else
+        rc = atomic_file_write(path, text, page->len, 0, err);
+    free(text);
     return rc;
 }
 
@@ -54,12 +41,9 @@ static int end_page(struct page *p, const char *path, struct err *err)
 static int write_svg(const char *path, void (*print)(const void *what, FILE *f),
                      const void *what, struct err *err)
 {
-    struct page page;
-    int rc = begin_page(&page, err);
+    struct xstream page;
 
-    if (rc < 0)
-        return rc;
-    print(what, page.f);
+    print(what, xstream_begin(&page));
     return end_page(&page, path, err);
 }
 
@@ -131,12 +115,9 @@ static int find_runs(const struct cli *cli, char *const *runs, size_t n, char **
 static int write_page(const struct request *q, char *const *paths, size_t n,
                       const struct report *r, const struct err *why, struct err *err)
 {
-    struct page page;
-    int rc = begin_page(&page, err);
+    struct xstream page;
 
-    if (rc < 0)
-        return rc;
-    html_report_runs(paths, n, r, why, q->how, page.f);
+    html_report_runs(paths, n, r, why, q->how, xstream_begin(&page));
     return end_page(&page, q->html, err);
 }
 
@@ -180,12 +161,9 @@ static void print_study(const void *report, FILE *f)
 static int write_study_page(const struct request *q, const struct study_report *r,
                             const char *path, struct err *err)
 {
-    struct page page;
-    int rc = begin_page(&page, err);
+    struct xstream page;
 
-    if (rc < 0)
-        return rc;
-    html_report_study(r, path, page.f);
+    html_report_study(r, path, xstream_begin(&page));
     return end_page(&page, q->html, err);
 }
 
