@@ -220,6 +220,18 @@ static int train_named(const struct cli *cli, struct run_options *o,
     return code;
 }
 
+/* The step of a run's newest checkpoint; -1: there is none. */
+static long long newest_checkpoint(const char *path)
+{
+    struct run_record record;
+    long long ret;
+
+    run_record_read(&record, path);
+    ret = record.status.checkpoint_step;
+    run_record_done(&record);
+    return ret;
+}
+
 static int train_seed(const struct cli *cli, struct run_options *o, const uint64_t *seed,
                       const char *suffix, const struct weights *init)
 {
@@ -265,15 +277,7 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
 /* Whether a run ended with that exit code because it had come to the step of --until. */
 static int has_come_to(const struct run_options *o, const char *path, int code)
 {
-    struct run_record record;
-    int ret;
-
-    if (o->until == 0 || code != CLI_STOPPED)
-        return 0;
-    run_record_read(&record, path);
-    ret = record.status.checkpoint_step >= o->until;
-    run_record_done(&record);
-    return ret;
+    return o->until != 0 && code == CLI_STOPPED && newest_checkpoint(path) >= o->until;
 }
 
 /* Trains one run per seed, named NAME-s<seed>; stops after the first that fails, or that is
@@ -452,8 +456,11 @@ static int run_run(struct cli *cli, int argc, char **argv)
 
     if (!parse(cli, argc, argv, &o, &code))
         return code;
-    if (keeper_resume_task(&again))
+    if (keeper_resume_task(&again)) {
+        /* The supervisor may have died before it could report its first checkpoint. */
+        again.committed |= newest_checkpoint(again.path) >= 0;
         o.again = &again;
+    }
     if (o.is_series && o.again == NULL && !begin_series(cli, &o, &code))
         return code;
     if (!cli_keep(cli, o.detach, &code))

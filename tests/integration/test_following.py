@@ -74,6 +74,24 @@ def test_a_run_whose_keeper_goes_on_is_not_over(w):
     assert output(follower).count(" event=supervisor-exit ") == 3
 
 
+def test_a_supervisor_killed_at_its_first_checkpoint_is_resumed(w):
+    """Even if its keeper does not know of the checkpoint yet: nothing that is on the disk is
+    discarded, the journal included."""
+    for i in range(4):
+        config = w.small(steps=harness.FOREVER, checkpoint=harness.FOREVER)
+        p = w.start("run", config, "--name", f"first-{i}", "--set",
+                    "run.on_supervisor_death=resume")
+        run = w.run_dir(f"first-{i}")
+        watch = harness.Stopwatch()
+        while not (run / "checkpoints" / "0").exists():  # does not sleep, to be in time
+            assert watch.seconds() < harness.DEADLINE_S, p.log.read_text()
+        supervisor = harness.holder_of(run)
+        harness.kill(supervisor)
+        harness.wait_until("a resume", lambda: journal(run, "resume"))
+        assert f"pid={supervisor} signal=SIGKILL" in (run / "journal").read_text()
+        interrupt(p)
+
+
 def test_each_of_several_seeds_goes_until_the_step(w):
     """One that is stopped before it ends the series."""
     file = w.small(steps=2000, checkpoint=400)
