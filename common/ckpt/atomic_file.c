@@ -80,6 +80,12 @@ int atomic_file_append(struct atomic_file *f, const void *data, size_t len_bytes
     return 0;
 }
 
+FILE *atomic_file_stream(struct atomic_file *f)
+{
+    CHECK(f->stream != NULL);
+    return f->stream;
+}
+
 /* The directory that holds `path`; free(). */
 static char *parent_of(const char *path)
 {
@@ -106,7 +112,7 @@ static int sync_parent(const char *path, struct err *err)
 int atomic_file_flush(struct atomic_file *f, struct err *err)
 {
     CHECK(f->stream != NULL);
-    if (fflush(f->stream) != 0)
+    if (fflush(f->stream) != 0 || ferror(f->stream))
         return fail(f, "write", err);
     if (f->durable && fsync(fileno(f->stream)) != 0)
         return fail(f, "fsync", err);

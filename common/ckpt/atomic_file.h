@@ -16,6 +16,7 @@
 #include "common/err/err.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 struct atomic_file;
 
@@ -25,6 +26,8 @@ int atomic_file_new(struct atomic_file **ret, const char *path, int durable,
 /* Buffered; after a failure only atomic_file_free may be called. */
 int atomic_file_append(struct atomic_file *f, const void *data, size_t len_bytes,
                        struct err *err);
+/* For printing to the file; borrowed. Failed writes are found by the flush or the commit. */
+FILE *atomic_file_stream(struct atomic_file *f);
 /* Does everything but the rename: afterwards a full disk cannot make the commit fail. */
 int atomic_file_flush(struct atomic_file *f, struct err *err);
 /* Renames the file to `path`. Nothing may be appended afterwards. */

@@ -1,5 +1,8 @@
 /* `brood trace`: records how the processes of a live run spend the time of some
  * rounds. */
+#include "common/ckpt/atomic_file.h"
+#include "common/io/beneath.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
@@ -80,13 +83,36 @@ static void print_trace(const struct cli *cli, const msgpack_object *m)
                      facts_u64(m, "left_out"));
 }
 
-static int trace(const struct cli *cli, const char *run, uint64_t rounds, struct err *err)
+/* Copies the trace that the run wrote into its directory. */
+static int copy_trace(const char *run, const char *to, struct err *err)
+{
+    char *from = xasprintf("%s/trace.json", run), piece[1 << 14];
+    FILE *in = beneath_fopen(from, "re");
+    struct atomic_file *out = NULL;
+    int rc = in != NULL ? atomic_file_new(&out, to, 0, err) : err_errno(err, "%s", from);
+
+    for (size_t n = 1; rc == 0 && n > 0;) {
+        n = fread(piece, 1, sizeof(piece), in);
+        rc = ferror(in) ? err_errno(err, "%s", from)
+                        : atomic_file_append(out, piece, n, err);
+    }
+    if (rc == 0)
+        rc = atomic_file_commit(out, err);
+    atomic_file_free(out);
+    if (in != NULL)
+        (void)fclose(in);
+    free(from);
+    return rc;
+}
+
+/* ret_path: of the run's directory, also after an error; free(). */
+static int trace(const struct cli *cli, const char *run, uint64_t rounds, char **ret_path,
+                 struct err *err)
 {
     struct control_client *client = NULL;
     const struct msg *answer;
     struct msg_out *o;
-    char *path = NULL;
-    int rc = cli_open_run(cli, run, 0, &path, &client, err);
+    int rc = cli_open_run(cli, run, 0, ret_path, &client, err);
 
     if (rc == 0) {
         o = control_client_begin(client, "trace");
@@ -97,15 +123,16 @@ static int trace(const struct cli *cli, const char *run, uint64_t rounds, struct
     if (rc == 0)
         print_trace(cli, &answer->body);
     control_client_close(client);
-    free(path);
     return rc;
 }
 
 static int run_trace(struct cli *cli, int argc, char **argv)
 {
     long long steps = DEFAULT_STEPS;
-    const struct cli_option own[] = {{"steps", .number = &steps, 1, MAX_STEPS}, {0}};
-    const char *run;
+    const char *run, *out = NULL;
+    const struct cli_option own[] = {
+        {"steps", .number = &steps, 1, MAX_STEPS}, {"out", .text = &out}, {0}};
+    char *path = NULL;
     struct err err = {0};
     int code;
 
@@ -113,8 +140,14 @@ static int run_trace(struct cli *cli, int argc, char **argv)
         return code;
     if (cli_one_argument(cli, argc, argv, "run", &run) != 0)
         return CLI_USAGE;
-    return trace(cli, run, (uint64_t)steps, &err) < 0 ? cli_fail_run(cli, &err)
-                                                      : CLI_DONE;
+    if (trace(cli, run, (uint64_t)steps, &path, &err) < 0)
+        code = cli_fail_run(cli, &err);
+    else if (out != NULL && copy_trace(path, out, &err) < 0)
+        code = cli_fail(cli, CLI_FAILED, &err);
+    else
+        code = CLI_DONE;
+    free(path);
+    return code;
 }
 
 const struct command cmd_trace = {
@@ -123,6 +156,7 @@ const struct command cmd_trace = {
     .summary = "Record some rounds of a live run and show where the time goes",
     .help =
         "  --steps N        number of rounds; in each, every copy makes one step (100)\n"
+        "  --out FILE       also write the trace to FILE\n"
         "\nPrints how long each process spent on each kind of work, and writes "
         "trace.json\n"
         "into the run's directory, in Chrome's trace event format: open it at\n"

@@ -580,8 +580,10 @@ int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *e
         run_dir_free(d);
         return rc;
     }
-    if (lock) /* only the holder of the lock writes it */
+    if (lock) { /* only the holder of the lock writes them */
         atomic_file_tidy(run_dir_file(d, "config.yaml"));
+        atomic_file_tidy(run_dir_file(d, "trace.json"));
+    }
     *ret = d;
     return 0;
 }

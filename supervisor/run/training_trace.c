@@ -1,11 +1,10 @@
 /* Records some rounds of a live run, for `brood trace`. */
 #include "supervisor/run/training_internal.h"
 
-#include "common/io/beneath.h"
+#include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/trace/trace.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 struct training_trace {
@@ -28,16 +27,15 @@ static void begin(struct training *t, uint64_t round)
 
 static int write_file(const char *path, struct err *err)
 {
-    FILE *f = beneath_fopen(path, "we");
-    int failed;
+    struct atomic_file *f = NULL;
+    int rc = atomic_file_new(&f, path, 0, err);
 
-    if (f == NULL)
-        return err_errno(err, "open %s", path);
-    trace_write(f);
-    failed = ferror(f);
-    if (fclose(f) != 0 || failed)
-        return err_errno(err, "writing %s", path);
-    return 0;
+    if (rc == 0) {
+        trace_write(atomic_file_stream(f));
+        rc = atomic_file_commit(f, err);
+    }
+    atomic_file_free(f);
+    return rc;
 }
 
 static void answer(struct training *t, const struct training_trace *trace, uint64_t round)

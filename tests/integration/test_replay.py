@@ -163,7 +163,7 @@ def test_until_finds_the_very_update(w):
         work = [s["name"] for s in spans if s["ph"] == "X"]
         assert "act" in work and ("learn" in work) == (to == "640"), work
         (w.path / "round.json").unlink()
-    refused(w, "--trace: open no/round.json: ", "a", "--to", "4", "--trace", "no/round.json")
+    refused(w, "--trace: no/round.json: create: ", "a", "--to", "4", "--trace", "no/round.json")
     refused(w, f"it holds for none of 28 values of {column} between steps 0 and 640", "a",
             "--until", f"{column} > 1e9")
 

@@ -1,6 +1,7 @@
 """Where a run's time goes (`brood trace`), and what its processes log on request."""
 import json
 import re
+import resource
 
 import harness
 from test_changes import journal
@@ -47,6 +48,32 @@ def test_the_table_names_the_file(w):
     first, _, *lines = out.splitlines()
     assert first.startswith("2 rounds in ") and first.endswith(f": runs/{name}/trace.json")
     assert lines[0].split()[0] == "supervisor" and "agent_2" in out, out
+    stop(p, client)
+
+
+def test_a_trace_is_written_whole_or_not_at_all(w):
+    """The copy (--out) and the run's own file."""
+    p, client = start(w)
+    run, out = w.run_dir("a"), w.path / "shown.json"
+    w.brood("trace", "a", "--steps", 2, "--out", out)
+    whole = out.read_bytes()
+    assert whole == (run / "trace.json").read_bytes() and json.loads(whole)["traceEvents"]
+
+    def lower():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+
+    _, text = w.brood("trace", "a", "--steps", 20, "--out", out, code=1, preexec_fn=lower)
+    assert text.count("\n") == 1 and f"{out}: write: File too large" in text, text
+    assert out.read_bytes() == whole and (run / "trace.json").stat().st_size > len(whole)
+    _, text = w.brood("trace", "a", "--out", w.path / "none" / "x.json", code=1)
+    assert text.count("\n") == 1 and "none/x.json: create: No such file" in text, text
+
+    (run / "trace.json").unlink()
+    (run / "trace.json" / "x").mkdir(parents=True)
+    _, text = w.brood("trace", "a", "--steps", 2, code=1)
+    assert text.count("\n") == 1 and "trace.json: rename: " in text, text
+    left = [f for folder in (run, w.path) for f in folder.iterdir() if ".tempstate" in f.name]
+    assert not left, left
     stop(p, client)
 
 
