@@ -1,8 +1,8 @@
 /* `brood trace`: records how the processes of a live run spend the time of some
  * rounds. */
 #include "common/ckpt/atomic_file.h"
-#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
+#include "common/wire/cursor.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
@@ -83,24 +83,16 @@ static void print_trace(const struct cli *cli, const msgpack_object *m)
                      facts_u64(m, "left_out"));
 }
 
-/* Copies the trace that the run wrote into its directory. */
+/* Copies trace.json, which the run has written into its directory, to a file. */
 static int copy_trace(const char *run, const char *to, struct err *err)
 {
-    char *from = xasprintf("%s/trace.json", run), piece[1 << 14];
-    FILE *in = beneath_fopen(from, "re");
-    struct atomic_file *out = NULL;
-    int rc = in != NULL ? atomic_file_new(&out, to, 0, err) : err_errno(err, "%s", from);
+    char *from = xasprintf("%s/trace.json", run);
+    struct wbuf text = {0};
+    int rc = wbuf_read_file(&text, from, SIZE_MAX / 2, err);
 
-    for (size_t n = 1; rc == 0 && n > 0;) {
-        n = fread(piece, 1, sizeof(piece), in);
-        rc = ferror(in) ? err_errno(err, "%s", from)
-                        : atomic_file_append(out, piece, n, err);
-    }
     if (rc == 0)
-        rc = atomic_file_commit(out, err);
-    atomic_file_free(out);
-    if (in != NULL)
-        (void)fclose(in);
+        rc = atomic_file_write(to, text.data, text.len, 0, err);
+    wbuf_done(&text);
     free(from);
     return rc;
 }

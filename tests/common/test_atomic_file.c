@@ -136,6 +136,7 @@ START_TEST(a_failed_write_keeps_the_old_file)
     static char big[100000];
     struct rlimit limit = {1000, 1000};
     char *path = in_dir("a");
+    struct atomic_file *f = NULL;
     struct err err;
 
     ck_assert_int_eq(atomic_file_write(path, "old", 3, 0, &err), 0);
@@ -143,6 +144,10 @@ START_TEST(a_failed_write_keeps_the_old_file)
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     ck_assert_int_eq(atomic_file_write(path, big, sizeof(big), 0, &err), -EFBIG);
     ck_assert_ptr_nonnull(strstr(err.msg, "a: write: File too large"));
+    ck_assert_int_eq(atomic_file_new(&f, path, 0, &err), 0);
+    (void)fwrite(big, 1, sizeof(big), atomic_file_stream(f));
+    ck_assert_int_eq(atomic_file_commit(f, &err), -EFBIG);
+    atomic_file_free(f);
     ck_assert_uint_eq(count_files(), 1);
     assert_content(path, "old");
     free(path);
