@@ -139,7 +139,7 @@ int service_handle(void *ctx, const struct msg *request, struct msg_out *out)
 {
     struct service *s = ctx;
     struct method method = {0};
-    struct err err;
+    struct err err = {0};
     int rc = find_method(s, request->method, &method, &err);
 
     s->progress_at_ms = monotonic_ms();

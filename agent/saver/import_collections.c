@@ -184,6 +184,10 @@ static int add_variable(struct import *im, const char *key,
     rc = find_tensor(im, key, p->variable_name, &v.ref);
     if (rc != 0)
         return rc;
+    if (!operation_is_variable(v.ref.op))
+        return import_fail(im, ERR_UNSUPPORTED,
+                           "collection '%s': %s is no variable but a %s", key,
+                           p->variable_name, operation_type(v.ref.op));
     known = &im->variables[operation_id(v.ref.op)];
     if (*known == NULL) {
         rc = make_variable(im, key, p, &v);

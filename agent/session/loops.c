@@ -258,6 +258,18 @@ static struct while_loop *loop_of(struct loop_finder *f, struct while_loop **lis
     return *list = l;
 }
 
+static int set_exit(struct walk *w, const struct operation *merge, struct operation *exit)
+{
+    struct loop_variable *v = variable_of(w->loop, merge);
+
+    if (v->exit != NULL && v->exit != exit)
+        return err_set(w->f->err, ERR_FORMAT,
+                       "%s and %s leave a loop with the same value",
+                       operation_name(v->exit), operation_name(exit));
+    v->exit = exit;
+    return 0;
+}
+
 int loop_find(struct loop_finder *f, struct while_loop **list, struct operation *exit,
               struct while_loop **ret)
 {
@@ -290,7 +302,7 @@ int loop_find(struct loop_finder *f, struct while_loop **list, struct operation 
     visit(&w, decides.op);
     rc = add_switch(&w, left.op);
     if (rc == 0)
-        variable_of(w.loop, operation_input(left.op, 0).op)->exit = exit;
+        rc = set_exit(&w, operation_input(left.op, 0).op, exit);
     while (rc == 0 && w.n > 0)
         rc = step(&w, w.todo[--w.n]);
     f->depth--;

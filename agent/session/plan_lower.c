@@ -293,6 +293,15 @@ static void add_checks(struct lowering *l, const struct operation *op)
     }
 }
 
+/* A handle has no bytes of its own: only what passes one on has a handle as its result. */
+static int makes_handles(const struct lowering *l, const struct node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (value_at(l, n->out[i])->tensor.dtype == DT_RESOURCE)
+            return 1;
+    return 0;
+}
+
 /* A variable that is fed can be read, but it has no place to write to. */
 static int check_variables(const struct lowering *l, const struct node *n)
 {
@@ -311,7 +320,7 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
 {
     const struct kernel_row *row = kernel_find(operation_type(n->op));
 
-    if (row == NULL)
+    if (row == NULL || (row->kind != KERNEL_ALIAS && makes_handles(l, n)))
         return plan_not_runnable(n->op, l->err);
     n->call = row->call;
     if (((operation_def(n->op)->flags & OP_WRITES) != 0 ||
@@ -459,7 +468,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
     int *out = l->values[id] = lower_ints(l, n_out);
 
     l->guard = l->order->guard[id];
-    if (fed && all_fed(l, op)) {
+    if (fed && all_fed(l, op) && (operation_def(op)->flags & OP_WRITES) == 0) {
         take_feeds(l, op, out);
         return 0;
     }

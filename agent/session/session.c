@@ -647,7 +647,12 @@ static int find_variable(struct session *s, const struct variable *v, struct err
         return err_set(err, ERR_ARG, "Tensor %s:0 is not an element of this graph.",
                        v->name);
     int rc = var_store_place(s->vars, err);
-    return rc < 0 ? rc : var_store_find(s->vars, v->ref.op);
+    if (rc < 0)
+        return rc;
+    rc = var_store_find(s->vars, v->ref.op);
+    return rc >= 0 ? rc
+                   : err_set(err, ERR_UNSUPPORTED, "the session keeps no variable %s",
+                             v->name);
 }
 
 int session_variable(struct session *s, const struct variable *v, struct tensor *ret,

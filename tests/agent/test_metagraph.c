@@ -902,6 +902,30 @@ START_TEST(collections_may_name_what_is_not_there)
 }
 END_TEST
 
+/* The field variable_name of a VariableDef is 1. */
+START_TEST(a_variable_must_be_one)
+{
+    Tf__MetaGraphDef__CollectionDefEntry *e;
+    struct hand h;
+    uint8_t definition[] = "\x0a\x03x:0";
+
+    hand_init(&h, 27);
+    hand_placeholder(&h, "x");
+    h.m->collection_def = ARENA_ARRAY(&h.a, Tf__MetaGraphDef__CollectionDefEntry *, 1);
+    hand_names(&h, 0, "variables", NULL, 0);
+    e = h.m->collection_def[0];
+    e->value->kind_case = TF__COLLECTION_DEF__KIND_BYTES_LIST;
+    e->value->bytes_list =
+        MESSAGE_NEW(&h.a, CollectionDef__BytesList, collection_def__bytes_list);
+    e->value->bytes_list->value = ARENA_ARRAY(&h.a, ProtobufCBinaryData, 1);
+    e->value->bytes_list->value[0] = (ProtobufCBinaryData){
+        .len = sizeof(definition) - 1, .data = arena_memdup(&h.a, definition, 5)};
+    e->value->bytes_list->n_value = 1;
+    check_refused(&h, ERR_UNSUPPORTED,
+                  "collection 'variables': x:0 is no variable but a Placeholder");
+}
+END_TEST
+
 START_TEST(what_is_no_graph_is_refused)
 {
     struct graph *g = graph_new();
@@ -1055,6 +1079,7 @@ static Suite *make_suite(void)
     tcase_add_test(others, a_name_alone_makes_no_op_of_ours);
     tcase_add_test(others, collections_may_name_what_is_not_there);
     tcase_add_test(others, a_second_import_has_names_of_its_own);
+    tcase_add_test(others, a_variable_must_be_one);
     tcase_add_test(others, what_is_no_graph_is_refused);
     tcase_add_test(others, loops_are_kept);
     tcase_add_test(others, savers_of_v1_checkpoints_are_refused);

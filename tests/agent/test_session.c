@@ -878,6 +878,75 @@ START_TEST(branches_that_are_not_taken_fail_nothing)
 }
 END_TEST
 
+/* A constant index out of range, on a branch. */
+START_TEST(a_constant_may_fail_on_a_branch)
+{
+    struct bed b;
+    uint8_t taken = 0;
+    bed_init(&b);
+    struct output open = placeholder(b.g, DT_BOOL, &SHAPE_SCALAR, NULL);
+    struct output pivot = unary(b.g, "Identity", side(b.g, open, open, 1), NULL);
+    struct output table = constant_i32s(b.g, (const int32_t[]){1, 2}, 2, NULL);
+    control_dependencies_enter(b.g, &pivot.op, 1);
+    struct output x = ternary(b.g, "GatherV2", table, constant_i32(b.g, 2, NULL),
+                              constant_i32(b.g, 0, NULL), NULL);
+    control_dependencies_leave(b.g);
+    struct output zero = side(b.g, constant_i32(b.g, 0, NULL), open, 0);
+    struct output y = binary(b.g, "Merge", zero, x, NULL);
+    b.feeds[b.n_feeds++] =
+        (struct feed){open, tensor_view(DT_BOOL, SHAPE_SCALAR, &taken)};
+    struct tensor t = bed_fetch(&b, y);
+    ck_assert_int_eq(*(const int32_t *)t.data, 0);
+    tensor_free(&t);
+    taken = 1;
+    ck_assert_int_eq(bed_try(&b, y), ERR_ARG);
+    ck_assert_msg(strstr(b.err.msg, "index 2 is not in [0, 2)") != NULL, "%s", b.err.msg);
+    bed_done(&b);
+}
+END_TEST
+
+/* A feed replaces the result of a write that is a target; the write is made. */
+START_TEST(a_target_whose_result_is_fed_is_executed)
+{
+    struct bed b;
+    float fed = 7;
+    bed_init(&b);
+    struct variable *v = bed_variable(&b, 2, "v");
+    bed_init_variables(&b);
+    struct output add = variable_assign_add(v, constant_f32(b.g, 1, NULL), NULL);
+    struct output read = binary(b.g, "Mul", add, constant_f32(b.g, 10, NULL), NULL);
+    b.feeds[b.n_feeds++] = (struct feed){add, tensor_view(DT_FLOAT, SHAPE_SCALAR, &fed)};
+    ck_assert_float_eq(bed_scalar(&b, read), 70);
+    b.n_feeds = 0;
+    ck_assert_float_eq(bed_scalar(&b, v->read), 2);
+    b.feeds[b.n_feeds++] = (struct feed){add, tensor_view(DT_FLOAT, SHAPE_SCALAR, &fed)};
+    bed_target(&b, add.op);
+    b.n_feeds = 0;
+    ck_assert_float_eq(bed_scalar(&b, v->read), 3);
+    bed_done(&b);
+}
+END_TEST
+
+/* A handle is passed on; nothing makes one of another. */
+START_TEST(handles_are_no_values)
+{
+    struct bed b;
+    bed_init(&b);
+    struct op_builder *o = op_begin(b.g, "VarHandleOp", "v");
+    op_attr_type(o, "dtype", DT_FLOAT);
+    op_attr_shape(o, "shape", &SHAPE(2));
+    struct output handle = {op_finish(o), 0};
+    struct operation *zeros = unary(b.g, "ZerosLike", handle, "zeros").op;
+    struct run_args args = bed_args(&b);
+    args.targets = &zeros;
+    args.n_targets = 1;
+    ck_assert_msg(zeros != NULL, "%s", graph_error(b.g)->msg);
+    ck_assert_int_eq(session_run(b.s, &args, NULL, &b.err), ERR_UNSUPPORTED);
+    ck_assert_msg(strstr(b.err.msg, "zeros") != NULL, "%s", b.err.msg);
+    bed_done(&b);
+}
+END_TEST
+
 /* Merge has no shape of its own if those of three inputs differ. */
 START_TEST(merges_of_other_shapes_are_refused)
 {
@@ -937,6 +1006,9 @@ static Suite *make_suite(void)
         a_fed_variable_is_only_read,
         shapes_follow_what_is_fed,
         branches_that_are_not_taken_fail_nothing,
+        a_constant_may_fail_on_a_branch,
+        a_target_whose_result_is_fed_is_executed,
+        handles_are_no_values,
         merges_of_other_shapes_are_refused,
     };
     Suite *s = suite_create("session");

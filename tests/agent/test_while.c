@@ -1146,6 +1146,7 @@ enum {
     PLAIN_ENTER,
     SELF,
     FED,
+    TWO_EXITS,
     N_MALFORMED
 };
 
@@ -1167,6 +1168,7 @@ static const struct {
                      "Merge"},
     [SELF] = {"i:0", "leaves a loop that needs it"},
     [FED] = {"i:0", "body is inside of the loop 'while': it cannot be fed"},
+    [TWO_EXITS] = {"both:0", "leave a loop with the same value"},
 };
 
 START_TEST(malformed_loops_are_refused)
@@ -1204,6 +1206,9 @@ START_TEST(malformed_loops_are_refused)
         break;
     case SELF:
         operation_replace_input(body.op, 0, other);
+        break;
+    case TWO_EXITS:
+        (void)binary(g, "AddV2", out, unary(g, "Exit", i.left, "again"), "both");
         break;
     default:
         break;
