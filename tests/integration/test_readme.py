@@ -140,6 +140,20 @@ def test_the_readme(w, clone):
     assert (w.path / "episode.gif").exists() and (w.path / "curves.svg").exists()
 
 
+def test_the_command_builds_what_it_executes(w):
+    """Its targets contain every program and module."""
+    line = re.search(r"^ *build .* release (.*)$",
+                     (harness.SOURCE / "scripts" / "brood").read_text(), re.MULTILINE)
+    commands = subprocess.run(["ninja", "-C", str(harness.BUILD), "-t", "commands",
+                               *line[1].split()], capture_output=True, text=True, check=True)
+    made = [path.relative_to(harness.BUILD) for folder in ("supervisor", "agent")
+            for path in (harness.BUILD / folder).glob("**/brood*")
+            if path.is_file() and os.access(path, os.X_OK)]
+    assert len(made) >= 3, made
+    left_out = [str(path) for path in made if f" -o {path} " not in commands.stdout]
+    assert not left_out, (left_out, line[1])
+
+
 def kill_and_respawn(clone):
     """What the README says of an agent's death is what the run's log says."""
     says = [without_numbers(line) for line in re.findall(
