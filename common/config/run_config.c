@@ -52,21 +52,6 @@ int loader_resolve_lengths(const struct loader *l)
     return 0;
 }
 
-int run_config_check_lengths(const struct run_config *c, struct err *err)
-{
-    if (c->run.env_steps > 0 && c->run.episodes > 0)
-        return err_set(err, ERR_CONFIG,
-                       "run: env_steps and episodes are both given, expected one");
-    if (c->run.env_steps == 0 && c->run.episodes == 0 && !without_env(c))
-        return err_set(err, ERR_CONFIG,
-                       "run: neither env_steps nor episodes is given, expected one");
-    if (c->checkpoint.every_seconds > 0.0 && c->checkpoint.every_env_steps > 0)
-        return err_set(err, ERR_CONFIG,
-                       "checkpoint: every_env_steps and every_seconds are both given, "
-                       "expected one");
-    return 0;
-}
-
 static int check_at_most_capacity(const struct loader *l, const char *key, int64_t value)
 {
     const struct yaml_node *at = loader_given(l->root, "experience", key);
@@ -217,6 +202,31 @@ struct experience_config run_config_experience(const struct run_config *c, size_
     x.warmup = x.warmup > 0 ? x.warmup : c->experience.warmup;
     x.update_every = x.update_every > 0 ? x.update_every : c->experience.update_every;
     return x;
+}
+
+int run_config_check_live(const struct run_config *c, struct err *err)
+{
+    if (c->run.env_steps > 0 && c->run.episodes > 0)
+        return err_set(err, ERR_CONFIG,
+                       "run: env_steps and episodes are both given, expected one");
+    if (c->run.env_steps == 0 && c->run.episodes == 0 && !without_env(c))
+        return err_set(err, ERR_CONFIG,
+                       "run: neither env_steps nor episodes is given, expected one");
+    if (c->checkpoint.every_seconds > 0.0 && c->checkpoint.every_env_steps > 0)
+        return err_set(err, ERR_CONFIG,
+                       "checkpoint: every_env_steps and every_seconds are both given, "
+                       "expected one");
+    for (size_t i = 0; i < c->n_agents; i++) {
+        const int64_t rows = run_config_experience(c, i).update_every;
+
+        if (algorithm_rows(&c->agents[i]) == ROWS_WINDOW && rows % c->env.copies != 0)
+            return err_set(err, ERR_CONFIG,
+                           "experience.update_every: found %" PRId64
+                           ", expected a multiple of env.copies, %" PRId64
+                           ", because %s learns from the newest rows of every copy",
+                           rows, c->env.copies, c->agents[i].algorithm);
+    }
+    return 0;
 }
 
 /* Returns the node that gives a key of a section of an agent, in its own section or under

@@ -368,8 +368,8 @@ struct config_settings;
 int run_config_step(struct run_config *c, const struct config_step *steps, size_t n,
                     size_t *i, struct config_settings *ret, struct err *err);
 /* Checks that the keys which can change in a live run are consistent with each other,
- * such as the lengths. ERR_CONFIG. */
-int run_config_check_lengths(const struct run_config *c, struct err *err);
+ * such as the lengths, and update_every with env.copies. ERR_CONFIG. */
+int run_config_check_live(const struct run_config *c, struct err *err);
 
 /* The values that apply to an agent that learns: its own, or else the run's. */
 struct experience_config run_config_experience(const struct run_config *c, size_t agent);

@@ -466,7 +466,7 @@ static int check_step(struct run_config *now, const struct config_step *steps, s
     run_config_compare(now, &next, find_fixed, &fixed);
     if (fixed.path != NULL)
         rc = fail_fixed(now, steps, n, &fixed, err);
-    else if (run_config_check_lengths(&next, &why) < 0)
+    else if (run_config_check_live(&next, &why) < 0)
         rc = yaml_fail(steps[n - 1].node, "", err, "at step %" PRIu64 ": %s", steps[0].at,
                        why.msg);
     for (size_t i = 0; i < n && rc == 0; i++)

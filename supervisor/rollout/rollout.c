@@ -426,10 +426,14 @@ static void request(struct rollout *r, enum rollout_event event)
         rollout_fail(r, &err);
 }
 
+/* A checkpoint ends in another pause, which a stop or a continue would no longer expect: it
+ * comes last. */
 void rollout_request_events(struct rollout *r, const struct rollout_events *events)
 {
-    for (int i = 0; i < events->n; i++)
-        request(r, (enum rollout_event)events->list[i]);
+    for (int last = 0; last < 2; last++)
+        for (int i = 0; i < events->n; i++)
+            if ((events->list[i] == ROLLOUT_CHECKPOINT_REQUEST) == last)
+                request(r, (enum rollout_event)events->list[i]);
 }
 
 void rollout_request_stop(struct rollout *r)

@@ -24,6 +24,8 @@ static int round_has_begun(const struct rollout *r)
 
 uint64_t rollout_next_change_step(const struct rollout *r)
 {
+    if (r->serving != NULL)
+        return r->env_steps + rollout_serve_writing(r);
     return r->env_steps + (round_has_begun(r) ? r->copies : 0);
 }
 

@@ -145,6 +145,9 @@ void rollout_serve_load(struct rollout *r, struct cursor *c);
 int rollout_serve(struct rollout *r);
 /* Performs STEP: sets what is due at the boundary. */
 void rollout_serve_boundary(struct rollout *r);
+/* The number of writing requests that agents are busy with; each makes a step once it is
+ * answered. */
+uint64_t rollout_serve_writing(const struct rollout *r);
 /* The present step has no checkpoint after all. */
 void rollout_serve_unsaved(struct rollout *r);
 /* With an environment: sends the requests that only fetch. Returns 1 if agents are busy
@@ -159,6 +162,7 @@ struct rollout_events {
     int n;
     int list[ROLLOUT_EVENT_COUNT]; /* enum rollout_event */
 };
+/* In their order, but a checkpoint last. */
 void rollout_request_events(struct rollout *r, const struct rollout_events *events);
 /* Answers all queued requests with the error `why`; NULL: the run is over. */
 void rollout_serve_end(struct rollout *r, const struct err *why);

@@ -255,6 +255,25 @@ static int send_first(struct rollout *r, size_t agent, struct err *err)
     return 0;
 }
 
+uint64_t rollout_serve_writing(const struct rollout *r)
+{
+    uint64_t n = 0;
+
+    for (size_t a = 0; a < r->n_agents; a++) {
+        const struct queue *q = &r->serving->queues[a];
+
+        n += q->busy != 0 && q->first->writes != 0;
+    }
+    return n;
+}
+
+/* Whether a change comes before the request: then it waits until the writes before it are
+ * answered. */
+static int is_after_change(const struct rollout *r, const struct served *x)
+{
+    return x->writes && r->env_steps + rollout_serve_writing(r) >= r->change_at;
+}
+
 static void pump(struct rollout *r)
 {
     struct err err = {0};
@@ -262,7 +281,8 @@ static void pump(struct rollout *r)
     for (size_t a = 0; a < r->n_agents && !r->over; a++) {
         struct queue *q = &r->serving->queues[a];
 
-        if (!q->busy && q->first != NULL && send_first(r, a, &err) < 0)
+        if (!q->busy && q->first != NULL && !is_after_change(r, q->first) &&
+            send_first(r, a, &err) < 0)
             rollout_fail(r, &err);
     }
 }

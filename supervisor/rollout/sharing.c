@@ -313,6 +313,20 @@ int sharing_init(struct sharing *ret, const struct run_config *config,
     return rc;
 }
 
+int sharing_check(const struct run_config *config, const struct env_spec *spec,
+                  struct err *err)
+{
+    struct sharing s;
+    struct err why = {0};
+    size_t agent = 0;
+
+    if (sharing_init(&s, config, spec, &agent, &why) < 0)
+        return err_set(err, ERR_CONFIG, "agents.%s.%s: %s", config->agents[agent].name,
+                       why.key, err_cause(&why));
+    sharing_done(&s);
+    return 0;
+}
+
 void sharing_done(struct sharing *s)
 {
     free(s->groups);

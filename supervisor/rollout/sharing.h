@@ -38,6 +38,9 @@ struct sharing {
 /* ERR_CONFIG: with the agent's index in *ret_agent (NULL: not wanted) and err->key. */
 int sharing_init(struct sharing *ret, const struct run_config *config,
                  const struct env_spec *spec, size_t *ret_agent, struct err *err);
+/* Whether sharing_init would succeed. ERR_CONFIG: the message names the agent and the key. */
+int sharing_check(const struct run_config *config, const struct env_spec *spec,
+                  struct err *err);
 void sharing_done(struct sharing *s);
 
 #endif

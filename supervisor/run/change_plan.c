@@ -163,6 +163,12 @@ void change_plan_drop_outputs(struct change_plan *p)
     drop_keys(p, keys, sizeof(keys) / sizeof(keys[0]));
 }
 
+/* Whether change i is the last one of its step. */
+static int ends_step(const struct change_plan *p, size_t i)
+{
+    return i + 1 == p->n || p->list[i + 1].at != p->list[i].at;
+}
+
 int change_plan_fold(const struct change_plan *p, uint64_t step,
                      const struct run_config *from, struct run_config *ret,
                      struct err *err)
@@ -172,11 +178,31 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
     run_config_copy(ret, from);
     for (size_t i = 0; rc == 0 && i < p->n && p->list[i].at <= step; i++) {
         run_config_set(ret, &p->list[i].set);
-        if (i + 1 == p->n || p->list[i + 1].at != p->list[i].at)
-            rc = run_config_check_lengths(ret, err);
+        if (ends_step(p, i))
+            rc = run_config_check_live(ret, err);
     }
     if (rc < 0)
         run_config_done(ret);
+    return rc;
+}
+
+int change_plan_check(const struct change_plan *p, const struct run_config *from,
+                      int (*check)(void *ctx, const struct run_config *c,
+                                   struct err *err),
+                      void *ctx, struct err *err)
+{
+    struct run_config now;
+    struct err why = {0};
+    int rc = 0;
+
+    run_config_copy(&now, from);
+    for (size_t i = 0; i < p->n && rc == 0; i++) {
+        run_config_set(&now, &p->list[i].set);
+        if (ends_step(p, i) && check(ctx, &now, &why) < 0)
+            rc = err_set(err, ERR_CONFIG, "at step %" PRIu64 ": %s", p->list[i].at,
+                         why.msg);
+    }
+    run_config_done(&now);
     return rc;
 }
 

@@ -81,6 +81,13 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
                      const struct run_config *from, struct run_config *ret,
                      struct err *err);
 
+/* Calls check with the configuration that is in force after each step of the plan, which begins
+ * with `from`, and stops at the first that fails: ERR_CONFIG, with the step in the message. */
+int change_plan_check(const struct change_plan *p, const struct run_config *from,
+                      int (*check)(void *ctx, const struct run_config *c,
+                                   struct err *err),
+                      void *ctx, struct err *err);
+
 /* Adds to *p the changes of the journal that are not in force at the checkpoint of that step
  * and were not cancelled. Only the first n_events `set` and `cancel` events count (SIZE_MAX: all).
  * of: a configuration of the same run, against which keys are parsed. *ret_n: the number

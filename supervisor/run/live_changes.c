@@ -78,19 +78,32 @@ static int check_windows(const struct run_config *was, const struct run_config *
     return 0;
 }
 
-/* iql learns from single rows or from whole episodes, as its settings say: its graph, and
- * the variables in it, are not the same. */
+/* Fails because the agent's rows would be others. iql learns from single rows or from whole
+ * episodes, as these settings say: its graph, and the variables in it, are not the same. */
+static int refuse_rows(const struct agent_config *was, const struct agent_config *is,
+                       const char *when, struct err *err)
+{
+    const struct algorithm_settings *a = &was->settings, *b = &is->settings;
+    const char *key = "settings.target_every", *least = "0";
+
+    if ((a->lambda > 0) != (b->lambda > 0)) {
+        key = "settings.lambda";
+    } else if ((a->n_step > 1) != (b->n_step > 1)) {
+        key = "settings.n_step";
+        least = "1";
+    }
+    return err_set_at(err, ERR_CONFIG, ERR_AT(.agent = is->name, .key = key),
+                      "it cannot change between %s and more %s: the agent would have "
+                      "another graph",
+                      least, when);
+}
+
 int live_changes_check_rows(const struct run_config *was, const struct run_config *is,
                             const char *when, struct err *err)
 {
     for (size_t i = 0; i < was->n_agents; i++)
         if (algorithm_rows(&was->agents[i]) != algorithm_rows(&is->agents[i]))
-            return err_set_at(
-                err, ERR_CONFIG,
-                ERR_AT(.agent = is->agents[i].name, .key = "settings.lambda"),
-                "it cannot change between 0 and more %s: the agent would have "
-                "another graph",
-                when);
+            return refuse_rows(&was->agents[i], &is->agents[i], when, err);
     return check_windows(was, is, when, err);
 }
 

@@ -196,31 +196,73 @@ static void collect_waiting(void *ctx, const struct config_change *c)
         config_settings_add(&a->changes, config_change_setting(c));
 }
 
+/* *ret: what waits for the agent's respawn in `wanted`, which has the whole plan. */
+static int find_waiting(const struct training *t, const struct change_plan *p,
+                        const struct run_config *wanted, size_t agent,
+                        struct config_settings *ret, struct err *err)
+{
+    struct applied a = {.agent = agent};
+    struct run_config planned;
+    int rc = change_plan_fold(p, UINT64_MAX, t->config, &planned, err);
+
+    if (rc == 0) {
+        run_config_compare(&planned, wanted, collect_waiting, &a);
+        run_config_done(&planned);
+    }
+    *ret = a.changes;
+    return rc;
+}
+
+/* Whether these changes can be made now, before all that is planned. */
+static int check_now(struct training *t, const struct change_plan *p,
+                     const struct config_settings *changes, struct err *err)
+{
+    struct change_plan plan;
+    int rc;
+
+    if (changes->n == 0)
+        return 0;
+    change_plan_copy(&plan, p);
+    change_plan_add_all(&plan, training_next_change(t), changes);
+    rc = training_check_plan(t, &plan, err);
+    change_plan_done(&plan);
+    return rc;
+}
+
+int training_check_waiting(struct training *t, const struct change_plan *p,
+                           const struct run_config *wanted, size_t agent, struct err *err)
+{
+    struct config_settings changes;
+    int rc = find_waiting(t, p, wanted, agent, &changes, err);
+
+    if (rc == 0)
+        rc = check_now(t, p, &changes, err);
+    config_settings_done(&changes);
+    return rc;
+}
+
 int training_apply_waiting(struct training *t, size_t agent, struct err *err)
 {
     const uint64_t at = training_next_change(t);
-    struct applied a = {.agent = agent};
-    struct run_config planned;
-    int rc = training_fold_plan(t, &planned, err);
+    struct config_settings changes;
+    int rc = find_waiting(t, &t->plan, &t->wanted, agent, &changes, err);
 
-    if (rc < 0)
-        return rc;
-    run_config_compare(&planned, &t->wanted, collect_waiting, &a);
-    run_config_done(&planned);
-    if (a.changes.n > 0 && life_state_is_paused(t->state))
+    if (changes.n > 0 && life_state_is_paused(t->state))
         rc = err_set(err, ERR_STATE,
                      "the run is paused, and the changes that wait for %s are applied "
                      "between rounds: `brood continue` first",
                      t->specs.spec[agent].name);
     if (rc == 0)
-        rc = training_write_settings(t, RUN_EVENT_SET, at, &a.changes, err);
-    if (rc == 0 && a.changes.n > 0) {
-        change_plan_add_all(&t->plan, at, &a.changes);
+        rc = check_now(t, &t->plan, &changes, err);
+    if (rc == 0)
+        rc = training_write_settings(t, RUN_EVENT_SET, at, &changes, err);
+    if (rc == 0 && changes.n > 0) {
+        change_plan_add_all(&t->plan, at, &changes);
         rc = training_update_pending(t, err);
         training_plan_changes(t);
         rc = rc < 0 ? rc : 1;
     }
-    config_settings_done(&a.changes);
+    config_settings_done(&changes);
     return rc;
 }
 

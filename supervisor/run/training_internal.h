@@ -256,6 +256,13 @@ uint64_t training_next_change(const struct training *t);
 int training_write_settings(struct training *t, enum run_event_kind kind, uint64_t at,
                             const struct config_settings *s, struct err *err);
 
+/* Whether the configuration is possible after each step of the plan. ERR_CONFIG. */
+int training_check_plan(struct training *t, const struct change_plan *p, struct err *err);
+/* Whether a respawn of this agent could now make what waits for it in `wanted`, which has the
+ * whole plan. ERR_CONFIG. */
+int training_check_waiting(struct training *t, const struct change_plan *p,
+                           const struct run_config *wanted, size_t agent,
+                           struct err *err);
 /* Plans the changes that wait for a respawn of this agent for the next round; a new
  * process then begins with them. Returns 1, or 0 if there are none. */
 int training_apply_waiting(struct training *t, size_t agent, struct err *err);

@@ -38,6 +38,10 @@ int training_event_at(struct training *t, const struct run_event *e, struct err 
     (void)log_time(now.time);
     if (t->journal != NULL)
         rc = journal_write(t->journal, &now, err);
+    /* the change is refused */
+    if (rc < 0 && (e->kind == RUN_EVENT_SET || e->kind == RUN_EVENT_WAITS ||
+                   e->kind == RUN_EVENT_CANCEL))
+        return rc;
     for (size_t i = 0; i < t->args->n_observers; i++)
         if (t->args->observers[i].on_event != NULL)
             t->args->observers[i].on_event(t->args->observers[i].ctx, &now);

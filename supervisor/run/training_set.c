@@ -132,22 +132,11 @@ static int check_sharing(const struct training *t, const struct run_config *want
                          struct err *err)
 {
     struct group_check x = {.t = t, .err = err};
-    struct sharing s;
-    struct err why;
-    size_t agent = 0;
-    int rc;
 
     if (wanted->n_agents != t->config->n_agents)
         return 0;
     run_config_compare(&t->wanted, wanted, refuse_in_group, &x);
-    if (x.rc < 0)
-        return x.rc;
-    rc = sharing_init(&s, wanted, vec_env_spec(t->env), &agent, &why);
-    if (rc < 0)
-        return err_set(err, ERR_CONFIG, "agents.%s.%s: %s", wanted->agents[agent].name,
-                       why.key, why.msg);
-    sharing_done(&s);
-    return 0;
+    return x.rc < 0 ? x.rc : sharing_check(wanted, vec_env_spec(t->env), err);
 }
 
 /* Refuses a memory limit below the current use: the process would only be killed. */
@@ -222,6 +211,36 @@ static int fold_proposal(const struct training *t, const struct run_config *want
     if (rc == 0)
         run_config_take(&p->wanted, wanted, 1u << CHANGE_RESPAWN);
     return rc;
+}
+
+static int check_step(void *ctx, const struct run_config *c, struct err *err)
+{
+    const struct training *t = ctx;
+    const int rc = live_changes_check_rows(t->config, c, "while the run lives", err);
+
+    return rc < 0 ? rc : sharing_check(c, vec_env_spec(t->env), err);
+}
+
+int training_check_plan(struct training *t, const struct change_plan *p, struct err *err)
+{
+    return change_plan_check(p, t->config, check_step, t, err);
+}
+
+/* A respawn replaces the process of one agent: what waits for it has to be possible before the
+ * other agents have what waits for them. */
+static int check_waiting(struct training *t, const struct proposal *p, struct err *err)
+{
+    struct err why = {0};
+    int rc = 0;
+
+    for (size_t i = 0; i < p->wanted.n_agents && rc == 0; i++)
+        rc = training_check_waiting(t, &p->plan, &p->wanted, i, &why);
+    if (rc < 0)
+        return err_set(err, rc,
+                       "%s; respawns, for which the change would wait, replace one "
+                       "agent at a time",
+                       why.msg);
+    return 0;
 }
 
 /* If there is no space for the new config.yaml, the change must be refused before the
@@ -310,7 +329,8 @@ static int propose(struct training *t, const struct run_config *wanted, uint64_t
     change_plan_copy(&p->plan, &t->plan);
     change_plan_add_all(&p->plan, p->at, &p->changes);
     if ((rc = fold_proposal(t, wanted, p, err)) < 0 ||
-        (rc = check_memory(t, wanted, err)) < 0)
+        (rc = training_check_plan(t, &p->plan, err)) < 0 ||
+        (rc = check_waiting(t, p, err)) < 0 || (rc = check_memory(t, wanted, err)) < 0)
         return rc;
     return try_processes(t, &p->wanted, err);
 }
@@ -586,6 +606,8 @@ static int propose_without(struct cancellation *x, struct proposal *p, struct er
     rc = check_found(x, err);
     if (rc == 0)
         rc = change_plan_fold(&p->plan, UINT64_MAX, t->config, &p->wanted, err);
+    if (rc == 0)
+        rc = training_check_plan(t, &p->plan, err);
     for (size_t i = 0; i < x->kept.n && rc == 0; i++)
         run_config_set_only(&p->wanted, &x->kept.list[i]);
     return rc < 0 ? rc : try_processes(t, &p->wanted, err);

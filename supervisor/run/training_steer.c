@@ -259,15 +259,21 @@ int training_respawn(struct training *t, size_t agent, training_done_fn fn, void
                      struct err *err)
 {
     const size_t n = agent_table_count(t->agents);
+    struct agent_info was = {.mode = AGENT_LEARNS};
     int rc = check_not_ending(t, err);
 
     if (rc == 0 && t->rollout != NULL && agent < t->config->n_agents)
         rc = training_apply_waiting(t, agent, err);
-    if (rc >= 0 && agent < n)
+    if (rc >= 0 && agent < n) {
+        agent_table_info(t->agents, agent, &was);
         agent_table_reinstate(t->agents, agent);
+    }
     if (rc == 0)
         rc = agent < n ? agent_table_respawn(t->agents, agent, err)
                        : env_host_respawn(t->env_host, agent - n, err);
+    /* its process has just died; the next one learns again */
+    if (rc == ERR_STATE && was.mode != AGENT_LEARNS)
+        rc = 0;
     if (rc >= 0 && fn != NULL)
         add_wait(t, WAIT_RESPAWN, fn, ctx)->agent = agent;
     return rc < 0 ? rc : 0;

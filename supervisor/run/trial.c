@@ -241,40 +241,23 @@ static int are_settings_shared(const struct run_config *c)
     return is;
 }
 
-static int check_sharing(const struct run_config *c, const struct env_spec *spec,
-                         uint64_t step, struct err *err)
+static int check_sharing(void *ctx, const struct run_config *c, struct err *err)
 {
-    struct sharing sharing;
-    struct err why = {0};
-    size_t agent = 0;
-
-    if (sharing_init(&sharing, c, spec, &agent, &why) < 0)
-        return err_set(err, ERR_CONFIG, "at step %" PRIu64 ": agents.%s.%s: %s", step,
-                       c->agents[agent].name, why.key, err_cause(&why));
-    sharing_done(&sharing);
-    return 0;
+    return sharing_check(c, ctx, err);
 }
 
 int trial_plan(const struct run_config *c, const struct change_plan *plan,
                struct err *err)
 {
     struct vec_env *env = NULL;
-    struct run_config now;
     int rc;
 
     if (plan->n == 0 || !are_settings_shared(c))
         return 0;
-    if ((rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err)) < 0)
-        return rc;
-    run_config_copy(&now, c);
-    for (size_t i = 0; i < plan->n && rc == 0; i++) {
-        const struct planned_change *change = &plan->list[i];
-
-        run_config_set(&now, &change->set);
-        if (i + 1 == plan->n || change[1].at != change->at)
-            rc = check_sharing(&now, vec_env_spec(env), change->at, err);
-    }
-    run_config_done(&now);
+    rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err);
+    if (rc == 0)
+        rc = change_plan_check(plan, c, check_sharing,
+                               (struct env_spec *)(uintptr_t)vec_env_spec(env), err);
     vec_env_free(env);
     return rc;
 }

@@ -59,6 +59,35 @@ def test_the_size_of_a_variable_cannot_change(w):
     assert "at step 1000: agents.agent_1.discount: agent_1 shares parameters" in err, err
 
 
+def test_a_team_has_one_value_at_every_step(w):
+    """Whatever is planned for later, and whichever agent is respawned first."""
+    p, run = start(w, "mixed", "--set", "defaults.algorithm=qmix", "--set",
+                   "env.reward=team_mean")
+    w.brood("set", run, "defaults.discount=0.5", "--at-step", "90000000")
+    _, err = w.brood("set", run, "agents.agent_0.discount=0.5", "--at-step", "80000000", code=2)
+    assert "at step 80000000: agents.agent_1.discount: the mixer computes the targets" in err, err
+    w.brood("set", run, "defaults.discount=0.7")
+    assert len(journal(run, "set")) == 2, journal(run, "set")
+    end(p, run)
+    p, run = start(w, "teams", "--set", "defaults.algorithm=qmix", "--set",
+                   "env={id: simple_tag, copies: 4, reward: team_mean}")
+    _, err = w.brood("set", run, "defaults.optimizer.beta1=0.5", code=2)
+    assert "respawns, for which the change would wait, replace one agent at a time" in err, err
+    w.brood("set", run, "agents.adversary_1.optimizer.beta1=0.5")
+    w.brood("respawn", run, "adversary_1")
+    assert pending(w, run) == [] and p.poll() is None
+    end(p, run)
+
+
+def test_every_stair_of_a_schedule_is_checked(w):
+    p, run = start(w, "window", "--set", "defaults.algorithm=mappo", "--set",
+                   "env.reward=team_mean", "--set", "experience={update_every: 40}")
+    _, err = w.brood("set", run, "experience.update_every=40 to 80 over 90000000", code=2)
+    assert "found 41, expected a multiple of env.copies, 4, because mappo learns" in err, err
+    w.brood("set", run, "experience.update_every=40 to 440 over 90000000")
+    end(p, run)
+
+
 def test_another_graph_is_no_change(w):
     """iql with a lambda learns from whole episodes: live, and in a file's later values."""
     p, run = start(w, "iql", "--set", "defaults.algorithm=iql")

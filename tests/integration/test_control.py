@@ -282,26 +282,43 @@ def test_who_leaves_before_the_answer_gets_none(w):
     stop(p, client)
 
 
-def test_requests_that_wait_for_a_fetch_keep_their_order(w):
-    """A fetch in a pause defers what comes meanwhile: continue, then pause, ends in a pause."""
-    p, client = start(w)
+def ask_during_a_fetch(w, p, client, *methods):
+    """Ask for these of a paused run while one of its agents is busy with a fetch."""
     client.call("pause")
     agent = harness.agents_of(p.pid)["agent_0"]
     harness.kill(agent, signal.SIGSTOP)
     s = connect(w, client)
     fetch = {"agent": "agent_0", "fetches": ["agent_0/p_func/fully_connected/weights:0"]}
-    s.sendall(b"".join(msgpack.packb(m) for m in (
-        [0, 1, "run", fetch], [0, 2, "continue", {}], [0, 3, "pause", {}])))
+    s.sendall(b"".join(msgpack.packb([0, i, method, {} if i else fetch])
+                       for i, method in enumerate(("run", *methods))))
     client.call("status")  # the run has read the others by now
     harness.kill(agent, signal.SIGCONT)
     unpacker, answered = msgpack.Unpacker(), {}
-    while not {1, 2, 3} <= answered.keys():
-        unpacker.feed(s.recv(1 << 16))
+    while len(answered) <= len(methods):
+        received = s.recv(1 << 16)
+        assert received, answered
+        unpacker.feed(received)
         answered.update({m[1]: m[2] for m in unpacker if m[0] == 1})
-    assert answered == {1: None, 2: None, 3: None}, answered
-    assert client.call("status")["state"] == "paused"
     s.close()
+    assert set(answered.values()) == {None}, answered
+
+
+def test_requests_that_wait_for_a_fetch_keep_their_order(w):
+    """A fetch in a pause defers what comes meanwhile: continue, then pause, ends in a pause."""
+    p, client = start(w)
+    ask_during_a_fetch(w, p, client, "continue", "pause")
+    assert client.call("status")["state"] == "paused"
     stop(p, client)
+
+
+def test_a_checkpoint_that_waits_for_a_fetch_comes_last(w):
+    p, client = start(w)
+    ask_during_a_fetch(w, p, client, "checkpoint", "continue")
+    assert client.call("status")["state"] == "running"
+    ask_during_a_fetch(w, p, client, "checkpoint")
+    assert client.call("status")["state"] == "paused"
+    ask_during_a_fetch(w, p, client, "checkpoint", "stop")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, harness.output(p)
 
 
 HOSTILE = {

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 
 import harness
+import test_control as control
 
 INTERVAL = 500
 CONFIG = """
@@ -165,6 +166,24 @@ def test_a_change_for_which_there_is_no_space_is_refused(w):
         run = harness.copy_run(disk / "full", w.run_dir("full"))
     newest = harness.checkpoints(run)[-1]
     w.brood("resume", run, "--set", f"run.env_steps={newest + 1000}")
+
+
+def test_a_change_that_is_refused_is_not_told(w):
+    if not control.msgpack:
+        raise harness.Skip("python3-msgpack is not installed")
+    with full_disk(w) as (p, disk, _):
+        client = control.drive_critics.Run(disk / "full")
+        client.call("subscribe", events=True)
+        w.brood("set", disk / "full", "defaults.discount=0.9", code=1)
+        (disk / "filler").unlink()
+        harness.wait_until("space", lambda: "there is space again" in p.log.read_text())
+        w.brood("set", disk / "full", "defaults.discount=0.8")
+        told = []
+        while not told:
+            told = [m[2] for m in control.received(client) if m[2]["event"] == "set"]
+        assert [e["changes"] for e in told] == [{"defaults.discount": 0.8}], told
+        client.call("stop")
+        assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
 
 
 def test_a_stop_that_meets_a_full_disk_waits_for_nothing(w):

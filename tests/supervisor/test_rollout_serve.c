@@ -95,6 +95,15 @@ static int on_checkpoint(void *ctx, const struct rollout_progress *at, struct er
     return 0;
 }
 
+static int on_change(void *ctx, const struct rollout_progress *at, struct err *err)
+{
+    struct bench *b = ctx;
+
+    see(b, "change %llu; ", (unsigned long long)at->env_steps);
+    rollout_plan_change(b->rollout, UINT64_MAX);
+    return 0;
+}
+
 static void on_done(void *ctx, int stopped)
 {
     see(ctx, "%s; ", stopped ? "stopped" : "done");
@@ -112,6 +121,7 @@ static struct bench *bench_new(const char *more)
                                 .now_ns = now_ns,
                                 .callbacks = {.on_row = on_row,
                                               .on_checkpoint = on_checkpoint,
+                                              .on_change = on_change,
                                               .on_done = on_done,
                                               .on_failed = on_failed,
                                               .ctx = b}};
@@ -249,6 +259,32 @@ START_TEST(test_a_checkpoint_waits_for_all)
     run(b);
     assert_seen(b, "0:a#0; answered; 0:a#1; answered; 0:a#2; answered; checkpoint 3; "
                    "0:d#3; answered; ");
+    bench_free(b);
+}
+END_TEST
+
+/* A request that writes is a step as soon as it is sent: a change comes after those, and before
+ * all others. */
+START_TEST(test_a_change_has_its_step)
+{
+    struct bench *b = bench_new("checkpoint={every_env_steps: 100}");
+
+    start(b);
+    ask(b, 0, "a", 1);
+    ck_assert_uint_eq(rollout_next_change_step(b->rollout), 1);
+    rollout_plan_change(b->rollout, 1);
+    ask(b, 1, "x", 1);
+    ask(b, 0, "b", 0);
+    run(b);
+    assert_seen(b, "checkpoint 0; 0:a#0; answered; change 1; 1:x#0; answered; 0:b#1; "
+                   "answered; ");
+    ck_assert_uint_eq(rollout_next_change_step(b->rollout), 2);
+    rollout_plan_change(b->rollout, 3);
+    ask(b, 0, "c", 1);
+    ask(b, 1, "y", 1);
+    ask(b, 1, "z", 0);
+    run(b);
+    assert_seen(b, "0:c#2; answered; change 3; 1:y#1; answered; 1:z#2; answered; ");
     bench_free(b);
 }
 END_TEST
@@ -397,6 +433,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(tc, test_one_at_a_time_in_order);
     tcase_add_test(tc, test_a_checkpoint_waits_for_all);
+    tcase_add_test(tc, test_a_change_has_its_step);
     tcase_add_test(tc, test_what_is_asked_for_happens_at_once);
     tcase_add_test(tc, test_checkpoints_by_the_clock);
     tcase_add_test(tc, test_a_length_in_requests);
