@@ -1,5 +1,6 @@
 #include "supervisor/cli/cli.h"
 
+#include "common/ckpt/atomic_file.h"
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
 #include "common/log/log.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const struct command *const commands[] = {
@@ -109,11 +111,46 @@ static void put_name(const struct cli *cli)
         (void)fputs("brood: ", stderr);
 }
 
+/* A disk that is full, broken or read-only: no fault of what the user wrote. */
+static int is_of_disk(int code)
+{
+    return code == -ENOSPC || code == -EDQUOT || code == -EFBIG || code == -EIO ||
+           code == -EROFS;
+}
+
 int cli_fail(const struct cli *cli, int exit_code, const struct err *err)
 {
     put_name(cli);
     (void)fprintf(stderr, "%s\n", err->msg);
-    return err->code == ERR_INTERRUPTED ? CLI_STOPPED : exit_code;
+    if (err->code == ERR_INTERRUPTED)
+        return CLI_STOPPED;
+    return exit_code == CLI_USAGE && is_of_disk(err->code) ? CLI_FAILED : exit_code;
+}
+
+static int write_device(const char *path, const void *data, size_t len, struct err *err)
+{
+    FILE *f = fopen(path, "we");
+    int failed;
+
+    if (f == NULL)
+        return err_errno(err, "%s", path);
+    failed = fwrite(data, 1, len, f) != len;
+    failed |= fclose(f) != 0;
+    return failed ? err_errno(err, "%s", path) : 0;
+}
+
+int cli_write_file(const char *path, const void *data, size_t len, struct err *err)
+{
+    struct stat st;
+    char *real;
+    int rc;
+
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return write_device(path, data, len, err);
+    real = realpath(path, NULL);
+    rc = atomic_file_write(real != NULL ? real : path, data, len, 0, err);
+    free(real);
+    return rc;
 }
 
 int cli_usage(const struct cli *cli, const char *fmt, ...)

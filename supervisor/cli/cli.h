@@ -122,9 +122,13 @@ void cli_options_of(const struct command *c, struct option ret[CLI_MAX_OPTIONS])
 const struct command *cli_command_at(size_t i);
 const struct command *cli_command_find(const char *name);
 
-/* Reports one line on stderr, "brood <command>: <message>", and returns the code, or
- * CLI_STOPPED if the error is ERR_INTERRUPTED. */
+/* Reports one line on stderr, "brood <command>: <message>", and returns the code; CLI_STOPPED
+ * if the error is ERR_INTERRUPTED; CLI_FAILED instead of CLI_USAGE if the disk is full,
+ * broken or read-only. */
 int cli_fail(const struct cli *cli, int exit_code, const struct err *err);
+/* Writes a file that the user names: completely or not at all, in the place of a file or of
+ * what a link leads to. A device or fifo is written to. -errno. */
+int cli_write_file(const char *path, const void *data, size_t len, struct err *err);
 int cli_usage(const struct cli *cli, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Reports on stderr that a damaged checkpoint was skipped; ctx: the command's struct cli. */

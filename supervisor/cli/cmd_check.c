@@ -60,6 +60,9 @@ static void report_good(const struct cli *cli, const char *path,
     const int64_t steps = run_config_most_steps(c);
     char *warning = steps > 0 ? run_config_untrained(c, steps) : NULL;
     char *shortage = estimate_shortage(estimate, c, cli->runs_dir);
+    char *both = warning != NULL && shortage != NULL
+                     ? xasprintf("%s; %s", warning, shortage)
+                     : NULL;
     struct arena arena = ARENA_ZERO;
     const char *algorithms = run_algorithm_names(c, &arena);
     char ends[64] = "until it is stopped";
@@ -78,7 +81,10 @@ static void report_good(const struct cli *cli, const char *path,
         json_put_known(&j, in_episodes ? "episodes" : "env_steps", length > 0,
                        (uint64_t)length);
         put_estimate(&j, estimate);
-        json_put_str(&j, "warning", warning); /* NULL: null */
+        json_put_str(&j, "warning",
+                     both != NULL      ? both
+                     : warning != NULL ? warning
+                                       : shortage); /* NULL: null */
         json_print(&j, stdout);
     } else if (!cli->quiet) {
         (void)printf("%s: ok: %zu agent%s, %s, %s\n", path, c->n_agents,
@@ -91,6 +97,7 @@ static void report_good(const struct cli *cli, const char *path,
     }
     free(warning);
     free(shortage);
+    free(both);
     arena_done(&arena);
 }
 

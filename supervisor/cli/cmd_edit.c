@@ -128,18 +128,28 @@ static int apply(const struct edit *e, struct err *err)
 
 /* ---- repeated edits ---- */
 
+static void on_interrupt(int sig)
+{
+    (void)sig; /* ends the read of the answer, which is no then */
+}
+
 /* Reports the error and asks whether to edit again; 0 without a terminal. */
 static int wants_again(const struct edit *e, const struct err *err)
 {
+    const struct sigaction once = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
     char answer[16] = "n";
+    int is_answered;
 
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return 0;
     (void)cli_fail(e->cli, 0, err);
     (void)fputs("edit again? [Y/n] ", stderr);
-    if (fgets(answer, sizeof(answer), stdin) == NULL)
-        return 0;
-    return strchr("yY\n", *answer) != NULL;
+    (void)sigaction(SIGINT, &once, NULL);
+    is_answered = fgets(answer, sizeof(answer), stdin) != NULL;
+    (void)signal(SIGINT, SIG_DFL);
+    if (!is_answered)
+        (void)fputc('\n', stderr);
+    return is_answered && strchr("yY\n", *answer) != NULL;
 }
 
 /* Reports the error and keeps the refused text in its file. */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { COMMENT_AT = 36 };
 
@@ -160,16 +161,23 @@ static int make_config(const struct cli *cli, const struct request *r,
 
 static int write_file(const struct request *r, const char *text, struct err *err)
 {
-    FILE *f = fopen(r->out, r->force ? "we" : "wxe");
+    FILE *f;
     int failed;
 
+    if (r->force)
+        return cli_write_file(r->out, text, strlen(text), err);
+    f = fopen(r->out, "wxe");
     if (f == NULL && errno == EEXIST)
         return err_set(err, ERR_EXISTS, "%s exists already; --force replaces it", r->out);
     if (f == NULL)
         return err_errno(err, "%s", r->out);
     failed = fputs(text, f) < 0;
     failed |= fclose(f) != 0;
-    return failed ? err_errno(err, "%s", r->out) : 0;
+    if (!failed)
+        return 0;
+    (void)err_errno(err, "%s", r->out);
+    (void)unlink(r->out);
+    return err->code;
 }
 
 static void print_json(const struct request *r, const char *text)

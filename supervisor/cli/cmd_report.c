@@ -1,4 +1,3 @@
-#include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
@@ -32,7 +31,7 @@ static int end_page(struct xstream *page, const char *path, struct err *err)
     if (is_stdout(path))
         (void)fwrite(text, 1, page->len, stdout);
     else
-        rc = atomic_file_write(path, text, page->len, 0, err);
+        rc = cli_write_file(path, text, page->len, err);
     free(text);
     return rc;
 }

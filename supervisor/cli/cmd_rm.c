@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* path: of its directory; NULL: it was submitted, and has none yet. */
 static int remove_one(const struct cli *cli, const char *run, const char *path)
 {
     char *folder = NULL;
@@ -16,7 +17,8 @@ static int remove_one(const struct cli *cli, const char *run, const char *path)
     struct submitted job;
     struct err err = {0};
 
-    if (submitted_find_of(&job, path)) {
+    if (path != NULL ? submitted_find_of(&job, path)
+                     : submitted_find(&job, cli->runs_dir, run)) {
         if (submitted_is_live(&job)) {
             (void)err_set(
                 &err, ERR_STATE,
@@ -24,9 +26,10 @@ static int remove_one(const struct cli *cli, const char *run, const char *path)
                 job.id, job.state, job.id);
             return cli_fail(cli, CLI_USAGE, &err);
         }
-        folder = submitted_folder_of(path);
+        folder = path != NULL ? submitted_folder_of(path)
+                              : submitted_folder(cli->runs_dir, run);
     }
-    if (run_remove(path, &err) == 0 && folder != NULL)
+    if ((path == NULL || run_remove(path, &err) == 0) && folder != NULL)
         (void)tree_remove(folder, &err);
     free(folder);
     if (err.code < 0)
@@ -43,6 +46,15 @@ static int remove_one(const struct cli *cli, const char *run, const char *path)
     return CLI_DONE;
 }
 
+/* Whether the name is that of a run that was submitted. */
+static int was_submitted(const struct cli *cli, const char *run)
+{
+    struct submitted job;
+
+    return *run != '\0' && *run != '.' && strchr(run, '/') == NULL &&
+           submitted_find(&job, cli->runs_dir, run);
+}
+
 static int run_rm(struct cli *cli, int argc, char **argv)
 {
     struct err err = {0};
@@ -56,9 +68,10 @@ static int run_rm(struct cli *cli, int argc, char **argv)
         code = cli_fail(cli, CLI_FAILED, &err);
     for (int i = optind; i < argc; i++) {
         char *path = NULL;
-        int one = run_dir_find_own_name(cli->runs_dir, argv[i], &path, &err) < 0
-                      ? cli_fail_run(cli, &err)
-                      : remove_one(cli, argv[i], path);
+        const int rc = run_dir_find_own_name(cli->runs_dir, argv[i], &path, &err);
+        int one = rc == 0 || (rc == ERR_NOT_FOUND && was_submitted(cli, argv[i]))
+                      ? remove_one(cli, argv[i], path)
+                      : cli_fail_run(cli, &err);
 
         code = code == CLI_DONE ? one : code;
         free(path);

@@ -317,7 +317,8 @@ static int name_series(const struct cli *cli, const struct run_options *o, char 
                                       .dropped = cli_not_yet,
                                       .extends = 1};
     struct run_config config = {0};
-    int rc = o->name == NULL ? run_config_read(&config, o->config_path, &co, err) : 0;
+    /* a wrong one is told once */
+    int rc = run_config_read(&config, o->config_path, &co, err);
 
     for (size_t i = 0; rc == 0 && i < o->seeds.n; i++) {
         ret[i] = xasprintf("%s-s%llu", o->name != NULL ? o->name : config.run.name,

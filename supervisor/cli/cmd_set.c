@@ -1,5 +1,6 @@
 /* `brood set`: changes the configuration of a live run, and cancels pending changes. */
 #include "common/config/run_schema.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
@@ -9,15 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_answer(const struct cli *cli, const struct msg *m)
+/* A string of the answer, of any length; free(). */
+static char *text_of(const struct msg *m, const char *key)
 {
-    char changes[4096] = "", waits[4096] = "";
-    uint64_t at = 0;
+    const msgpack_object *o = msg_get(&m->body, key);
+    const int is_text = o != NULL && o->type == MSGPACK_OBJECT_STR;
 
-    if (msg_get_u64(&m->body, "at", UINT64_MAX, &at, NULL) < 0 ||
-        msg_get_str(&m->body, "changes", changes, sizeof(changes), NULL) < 0 ||
-        msg_get_str(&m->body, "waits", waits, sizeof(waits), NULL) < 0)
-        (void)snprintf(changes, sizeof(changes), "(too many to show)");
+    return is_text ? xstrndup(o->via.str.ptr, o->via.str.size) : xstrdup("");
+}
+
+static void print_changes(const struct cli *cli, uint64_t at, const char *changes,
+                          const char *waits)
+{
     if (cli->json) {
         struct json j = {0};
 
@@ -38,6 +42,17 @@ static void print_answer(const struct cli *cli, const struct msg *m)
         (void)printf("with the next `brood respawn` of its agent: %s\n", waits);
     if (*changes == '\0' && *waits == '\0')
         (void)printf("nothing changes: the values are these already\n");
+}
+
+static void print_answer(const struct cli *cli, const struct msg *m)
+{
+    char *changes = text_of(m, "changes"), *waits = text_of(m, "waits");
+    uint64_t at = 0;
+
+    (void)msg_get_u64(&m->body, "at", UINT64_MAX, &at, NULL);
+    print_changes(cli, at, changes, waits);
+    free(changes);
+    free(waits);
 }
 
 /* Sends the words as the request's parameter `what`. */

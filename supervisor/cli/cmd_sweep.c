@@ -9,6 +9,7 @@
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/node/slurm.h"
+#include "supervisor/run/policies.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/training.h"
 #include "supervisor/study/forks.h"
@@ -622,6 +623,18 @@ static int check_last_rung(const struct study *s, const struct run_config *c,
         "the last rung, %" PRIu64 ", is beyond run.env_steps, %" PRIu64, last, steps);
 }
 
+/* Whether the policies that a trial names are there. */
+static int check_policies(const struct sweep *w, const struct run_config *c,
+                          struct err *err)
+{
+    struct policies *policies = NULL;
+    const int rc = policies_find(&policies, c, w->cli->runs_dir, cli_skipped,
+                                 (void *)(uintptr_t)w->cli, err);
+
+    policies_free(policies);
+    return rc;
+}
+
 /* Reads the configuration of every trial, so that none is refused later. */
 static int check_trials(struct sweep *w, struct err *err)
 {
@@ -637,6 +650,8 @@ static int check_trials(struct sweep *w, struct err *err)
         if (rc == 0) {
             w->run_steps = (uint64_t)c.run.env_steps;
             rc = check_last_rung(&w->study, &c, err);
+            if (rc == 0)
+                rc = check_policies(w, &c, err);
             if (rc == 0 && i == 0 && w->study.column != NULL)
                 rc = check_column(&w->study, &c, err);
             run_config_done(&c);

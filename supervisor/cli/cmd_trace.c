@@ -1,6 +1,5 @@
 /* `brood trace`: records how the processes of a live run spend the time of some
  * rounds. */
-#include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/live_run.h"
@@ -91,7 +90,7 @@ static int copy_trace(const char *run, const char *to, struct err *err)
     int rc = wbuf_read_file(&text, from, SIZE_MAX / 2, err);
 
     if (rc == 0)
-        rc = atomic_file_write(to, text.data, text.len, 0, err);
+        rc = cli_write_file(to, text.data, text.len, err);
     wbuf_done(&text);
     free(from);
     return rc;

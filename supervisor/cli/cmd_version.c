@@ -4,6 +4,7 @@
 #include "common/msg/protocol.h"
 #include "common/numerics/cpu_kernels.h"
 #include "common/numerics/numerics.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/proc/binaries.h"
 #include "supervisor/proc/run_cgroup.h"
 
@@ -25,21 +26,29 @@ static int run_version(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "expected no arguments");
     if (binaries_find(&b, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
-    if (cli->json)
-        (void)printf(
-            "{\"version\": \"%s\", \"binary\": \"%s\", \"agent_binary\": \"%s\", "
-            "\"build_id\": \"%s\", \"blas\": \"%s\", \"protocol\": %u, "
-            "\"numerics\": %d, \"kernels\": \"%s\", \"containment\": \"%s\", "
-            "\"confinement\": \"%s\"}\n",
-            BROOD_VERSION, b.supervisor, b.agent, b.build_id, BROOD_BLAS,
-            PROTOCOL_VERSION, NUMERICS_VERSION, kernels, containment, confinement);
-    else
+    if (cli->json) {
+        struct json j = {0};
+
+        json_object(&j);
+        json_put_str(&j, "version", BROOD_VERSION);
+        json_put_str(&j, "binary", b.supervisor);
+        json_put_str(&j, "agent_binary", b.agent);
+        json_put_str(&j, "build_id", b.build_id);
+        json_put_str(&j, "blas", BROOD_BLAS);
+        json_put_u64(&j, "protocol", PROTOCOL_VERSION);
+        json_put_u64(&j, "numerics", NUMERICS_VERSION);
+        json_put_str(&j, "kernels", kernels);
+        json_put_str(&j, "containment", containment);
+        json_put_str(&j, "confinement", confinement);
+        json_print(&j, stdout);
+    } else {
         (void)printf("brood %s (protocol %u)\n  binary        %s\n  agent binary  %s\n"
                      "  build id      %s\n  blas          %s\n"
                      "  numerics      %d\n  kernels       %s\n  containment   %s\n  "
                      "confinement   %s\n",
                      BROOD_VERSION, PROTOCOL_VERSION, b.supervisor, b.agent, b.build_id,
                      BROOD_BLAS, NUMERICS_VERSION, kernels, containment, confinement);
+    }
     return CLI_DONE;
 }
 

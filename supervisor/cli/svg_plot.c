@@ -88,12 +88,15 @@ void svg_plot_axes(const struct svg_plot *a, FILE *f)
 {
     double step = tick_step(a->high - a->low);
 
-    for (double v = ceil(a->low / step) * step; v <= a->high; v += step)
+    for (double v = ceil(a->low / step) * step; v <= a->high; v += step) {
         (void)fprintf(f,
                       "<path class='grid' d='M%d %.1fH%d' stroke='#ddd'/><text x='%d' "
                       "y='%.1f' text-anchor='end'>%g</text>\n",
                       a->left, svg_plot_y(a, v), a->width - a->right, a->left - 8,
                       svg_plot_y(a, v) + 4, fabs(v) < step / 1e6 ? 0.0 : v);
+        if (v + step <= v) /* a span of a few roundings */
+            break;
+    }
     step = tick_step(a->steps);
     for (double x = 0; x <= a->steps; x += step)
         (void)fprintf(f,

@@ -86,6 +86,23 @@ struct search {
     void *ctx;
 };
 
+/* The runs of a study are in its folder: for them, a run of the folder around it is beside
+ * them, too. */
+static int find_around(char **ret, const char *from, uint64_t *ret_step,
+                       const struct search *q)
+{
+    char *study = xasprintf("%s/study.yaml", q->runs_dir);
+    char *around = xasprintf("%s/..", q->runs_dir);
+    const int rc = access(study, F_OK) == 0
+                       ? run_dir_find_checkpoint(around, from, ret, ret_step,
+                                                 q->on_skipped, q->ctx, NULL)
+                       : ERR_NOT_FOUND;
+
+    free(study);
+    free(around);
+    return rc;
+}
+
 /* Sets *ret to the prefix of one agent's files. */
 static int find_in_run(char **ret, const char *from, const char *agent,
                        const struct search *q, struct err *err)
@@ -95,6 +112,8 @@ static int find_in_run(char **ret, const char *from, const char *agent,
     int rc = run_dir_find_checkpoint(q->runs_dir, from, &checkpoints, &step,
                                      q->on_skipped, q->ctx, err);
 
+    if (rc == ERR_NOT_FOUND && find_around(&checkpoints, from, &step, q) == 0)
+        rc = 0;
     if (rc < 0)
         return rc;
     folder = checkpoint_path(checkpoints, "", step);

@@ -71,11 +71,19 @@ int run_watch_is_over(struct run_watch *w, int *ret_code)
     if (is_live) {
         w->was_live = 1;
         w->free_since_ms = 0;
+        w->has_end = 0;
         return 0;
     }
     if (w->free_since_ms == 0)
         w->free_since_ms = monotonic_ms();
     code = run_record_exit_code(w->path, &has_end);
+    if (has_end) {
+        w->has_end = 1;
+        w->code = code;
+    } else if (w->has_end) {
+        has_end = 1;
+        code = w->code;
+    }
     is_left = is_there(w, 0) | is_there(w, 1);
     patience_ms = has_end ? (w->was_live ? LINGER_MS : 0) : GAP_MS;
     /* Wait for a keeper whose supervisor this watch has seen alive. */

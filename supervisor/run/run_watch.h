@@ -21,6 +21,8 @@ struct run_watch { /* private */
     pid_t pid, keeper;
     int fds[RUN_WATCH_FDS]; /* their pidfds; -1: exited, or pidfd_open failed */
     int was_live;
+    int has_end,
+        code; /* what it has seen of the end: the directory may be removed since */
     int64_t free_since_ms; /* since when nobody holds the lock; 0: somebody does */
 };
 

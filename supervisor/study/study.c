@@ -145,6 +145,9 @@ static int check_paths(const struct reading *r, const struct yaml_node *n)
                              "the seeds of a study are given by `seeds: [1, 2]`");
         if (is_taken(s, s->n_keys - 1, p))
             return yaml_fail(n, n->key, r->err, "another key sets %s, too", p);
+        if (s->n_paths++ == STUDY_MAX_SETS)
+            return yaml_fail(n, "search", r->err,
+                             "at most %d paths, of all keys together", STUDY_MAX_SETS);
     }
     return n_paths > 0 ? 0
                        : yaml_fail(n, "search", r->err,
@@ -698,7 +701,7 @@ size_t study_sets_of(const struct study *s, const char *const *values, const cha
     for (size_t i = 0; i < s->n_keys; i++) {
         char *rest, *paths = arena_strdup(arena, s->key[i].path);
 
-        for (char *p = strtok_r(paths, PATH_ENDS, &rest); p != NULL && n < STUDY_MAX_SETS;
+        for (char *p = strtok_r(paths, PATH_ENDS, &rest); p != NULL;
              p = strtok_r(NULL, PATH_ENDS, &rest))
             ret[n++] = arena_printf(arena, "%s=%s", p, values[i]);
     }

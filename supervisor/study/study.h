@@ -60,9 +60,9 @@ struct study_key {
 struct study {
     struct arena arena; /* owns all texts */
     const char *file;
-    const char *base;      /* the configuration's path */
-    const char *base_text; /* YAML: its values, merged over those that it extends */
-    size_t n_keys;
+    const char *base;       /* the configuration's path */
+    const char *base_text;  /* YAML: its values, merged over those that it extends */
+    size_t n_keys, n_paths; /* a key may set several paths */
     struct study_key key[STUDY_MAX_KEYS];
     enum study_method method;
     size_t trials; /* of pbt: members of the population */

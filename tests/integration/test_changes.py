@@ -361,6 +361,16 @@ def test_a_default_waits_as_long_as_an_agent_does(w):
     end(p, run)
 
 
+def test_an_answer_of_any_length_is_shown(w):
+    p, run = start(w, "long", "--set", "env.params.agents=15")
+    sets = [f"agents.agent_{i}.{key}=0.2512345678901 to 0.7512345678901 over 80000000"
+            for i in range(15) for key in ("discount", "polyak", "clip_norm",
+                                           "optimizer.learning_rate")]
+    out, _ = w.brood("set", run, *sets)
+    assert len(out) > 4096 and all(s in out for s in sets), out
+    end(p, run)
+
+
 def test_an_earlier_step_is_planned_later(w):
     """config.yaml is what all that is planned comes to, in the order of the steps."""
     p, run = start(w, "order")

@@ -132,6 +132,30 @@ def test_a_full_disk_before_there_is_a_run(w):
         disk.rmdir()
 
 
+def test_a_file_is_replaced_whole_or_not_at_all(w):
+    disk = w.path / "disk"
+    text = disk / "a.yaml"
+    with small_disk(w, "new", "simple", "--out", text, "--force",
+                    prepare=f"{{ echo mine > '{text}'; dd if=/dev/zero of='{disk}/filler' bs=64k "
+                            "2>/dev/null; true; }") as (p, seen):
+        assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+        assert "No space left on device" in p.log.read_text(), p.log.read_text()
+        assert sorted(os.listdir(seen)) == ["a.yaml", "filler"], os.listdir(seen)
+        assert (seen / "a.yaml").read_text() == "mine\n"
+
+
+def test_a_study_on_a_full_disk_is_not_wrong(w):
+    """Exit code 2 would say that its file is."""
+    disk = w.path / "disk"
+    config(w, 1000)
+    study = w.write("s.yaml", "base: disk-1000.yaml\nsearch: {defaults.discount: [0.9]}\n")
+    with small_disk(w, "sweep", study, "--runs-dir", disk,
+                    prepare=f"{{ dd if=/dev/zero of='{disk}/filler' bs=64k 2>/dev/null; true; }}"
+                    ) as (p, _):
+        assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+        assert "No space left on device" in p.log.read_text(), p.log.read_text()
+
+
 def test_an_interrupt_ends_the_wait_for_space(w):
     with full_disk(w) as (p, disk, _):
         agents = harness.agents_of(p.pid).values()

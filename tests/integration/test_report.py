@@ -38,6 +38,19 @@ def test_what_is_not_there_is_told_in_one_line(w):
     assert err == "brood report: runs/a has no metric x\n", err
 
 
+def test_curves_that_differ_by_a_rounding_are_drawn(w):
+    """A tick of their axis may be less than a rounding."""
+    w.brood("run", w.small(steps=400, evaluate=0), "--name", "a")
+    progress = w.run_dir("a") / "metrics" / "progress.csv"
+    head, *rows = [line.split(",") for line in progress.read_text().splitlines()]
+    at = head.index("rollout/team_return/agent")
+    for i, row in enumerate(rows):
+        row[at] = repr(1e15 + i / 8)
+    progress.write_text("".join(",".join(row) + "\n" for row in (head, *rows)))
+    w.brood("report", "a", "--svg", "a.svg")
+    assert len(rows) > 1 and (w.path / "a.svg").stat().st_size < 20000
+
+
 def test_what_cannot_be_used_is_left_out_by_name(w):
     w.brood("run", w.small(steps=400), "--name", "a-s1")
     harness.copy_run(w.run_dir("a-s1"), w.run_dir("a-s2"))

@@ -417,8 +417,14 @@ def test_what_waits_has_a_status(w, rig):
     for run, discount in (("many-s4", "0.5"), ("many-s5", "0.6")):
         text = (w.runs / ".jobs" / run / "config.yaml").read_text()
         assert f"discount: {discount}}}" in text, text
+    _, err = w.brood("rm", "many-s4", code=2)
+    assert "PENDING; `scancel" in err, err
     for job in rig.jobs():
         rig.run("scancel", job)
+    harness.wait_until("their ends", rig.is_idle)
+    w.brood("rm", "many-s4", "many-s5")   # which never had a directory
+    assert not (w.runs / ".jobs" / "many-s4").exists()
+    w.brood("rm", "many-s4", code=3)
     w.brood("run", w.small(), "--name", "here-3", "--seed", 3)
     harness.assert_same_files(trained(w.run_dir("here-3")), trained(w.run_dir("many-s3")))
 

@@ -203,7 +203,7 @@ def test_a_wrong_text_is_edited_again_on_a_terminal(w):
         "#!/bin/sh\nif grep -q 'discount: 7' \"$1\"; then sed -i 's/: 7$/: 0.9/' \"$1\"\n"
         "else sed -i 's/discount: 0.95/discount: 7/' \"$1\"; fi\n")
     (w.path / "editor").chmod(0o755)
-    for answer, code in ((b"n\n", 2), (b"\n", 0)):
+    for answer, code in ((b"\x03", 2), (b"n\n", 2), (b"\n", 0)):
         pid, terminal = pty.fork()
         if pid == 0:
             harness.fork_from_leader()

@@ -280,6 +280,19 @@ def test_pictures_place_words_and_numbers_alike(w):
     assert points == labels and len(set(points)) == 3, (points, labels)
 
 
+def test_trials_find_a_policy_beside_the_study(w):
+    """`from` is the name of a run; the runs of a study are in a folder of their own."""
+    w.brood("run", write(w, BASE.replace("env_steps: 640", "env_steps: 160"), "base.yaml"),
+            "--name", "source")
+    frozen = "agents: {agent_0: {algorithm: frozen, settings: {from: %s}}}\n"
+    study = w.write("s.yaml", "base: mixed.yaml\nsearch: {defaults.discount: [0.9]}\n")
+    for source, code in (("sauce", 2), ("source", 0)):
+        w.write("mixed.yaml", (w.path / "base.yaml").read_text() + frozen % source)
+        _, err = w.brood("sweep", study, code=code)
+        assert ("there is no run sauce in " in err) == (code == 2), err
+    assert harness.checkpoints(w.runs / "s" / "1-s1")
+
+
 def test_a_study_without_values_has_failed(w):
     write(w)
     study = w.write("none.yaml", "base: base.yaml\nsearch: {defaults.discount: [0.9]}\n"
@@ -302,6 +315,8 @@ def test_what_cannot_be_searched_is_refused_before_any_run(w):
             ("column: rollout/team_return/agent", "column: rollout/team_returns/agent",
              "metric.column: progress.csv will have no column 'rollout/team_returns/agent'; "
              "did you mean 'rollout/team_return/agent'?"),
+            ("defaults.discount: ", "? " + ", ".join(f"agents.a{i}.discount" for i in range(129)) +
+             "\n  : ", "lr.yaml:4: search: at most 128 paths, of all keys together"),
             ("trials: 6", "trials: none", "lr.yaml:8: trials: expected a whole number from 1")):
         study = write(w, STUDY.replace(old, new))
         _, err = w.brood("sweep", study, code=2)

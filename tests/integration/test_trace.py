@@ -1,7 +1,9 @@
 """Where a run's time goes (`brood trace`), and what its processes log on request."""
 import json
+import os
 import re
 import resource
+import subprocess
 
 import harness
 from test_changes import journal
@@ -67,6 +69,16 @@ def test_a_trace_is_written_whole_or_not_at_all(w):
     assert out.read_bytes() == whole and (run / "trace.json").stat().st_size > len(whole)
     _, text = w.brood("trace", "a", "--out", w.path / "none" / "x.json", code=1)
     assert text.count("\n") == 1 and "none/x.json: create: No such file" in text, text
+
+    os.mkfifo(w.path / "fifo")
+    copy = w.path / "copy.json"
+    with open(copy, "wb") as file, subprocess.Popen(["cat", w.path / "fifo"], stdout=file):
+        w.brood("trace", "a", "--steps", 2, "--out", w.path / "fifo")
+    assert copy.read_bytes() == (run / "trace.json").read_bytes()
+    (w.path / "link.json").symlink_to(copy)
+    w.brood("trace", "a", "--steps", 2, "--out", w.path / "link.json")
+    assert (w.path / "link.json").is_symlink()
+    assert copy.read_bytes() == (run / "trace.json").read_bytes()
 
     (run / "trace.json").unlink()
     (run / "trace.json" / "x").mkdir(parents=True)

@@ -109,6 +109,9 @@ def test_seeds_that_cannot_all_be_trained_are_refused_at_once(w):
         _, err = w.brood("run", config, "--seeds", "1-2", *more, code=2)
         assert err == ("brood run: run small-s2 exists already (--force replaces it): "
                        "runs/small-s2\n"), err
+    _, err = w.brood("run", config, "--seeds", "1-2", "--jobs", "2", "--name", "x", "--set",
+                     "run.speed=1", code=2)
+    assert "run.speed: unknown key" in err and err.count("\n") == 1, err
     assert os.listdir(w.runs) == ["small-s2"]
 
 
