@@ -93,53 +93,23 @@ static inline int64_t floor_mod_int(int64_t x, int64_t y)
 #define f32_exp      vm_expf
 #define f32_expm1    vm_expm1f
 #define f32_log      vm_logf
-#define f32_log1p    vm_log1pf
 #define f32_tanh     vm_tanhf
 #define f32_sigmoid  vm_sigmoidf
 #define f32_softplus vm_softplusf
 #define f32_sqrt     sqrtf
 #define f32_abs      fabsf
 #define f32_floor    floorf
-#define f32_ceil     ceilf
-#define f32_rint     rintf
-#define f32_sin      sinf
-#define f32_cos      cosf
-#define f32_tan      tanf
-#define f32_asin     asinf
-#define f32_acos     acosf
-#define f32_atan     atanf
-#define f32_atan2    atan2f
-#define f32_sinh     sinhf
-#define f32_cosh     coshf
-#define f32_erf      erff
-#define f32_erfc     erfcf
-#define f32_lgamma   lgamma_f32
 #define f32_pow      powf
 #define f32_fmod     fmodf
 #define f64_exp      exp
 #define f64_expm1    expm1
 #define f64_log      log
-#define f64_log1p    log1p
 #define f64_tanh     tanh
 #define f64_sigmoid  sigmoid_f64
 #define f64_softplus softplus_f64
 #define f64_sqrt     sqrt
 #define f64_abs      fabs
 #define f64_floor    floor
-#define f64_ceil     ceil
-#define f64_rint     rint
-#define f64_sin      sin
-#define f64_cos      cos
-#define f64_tan      tan
-#define f64_asin     asin
-#define f64_acos     acos
-#define f64_atan     atan
-#define f64_atan2    atan2
-#define f64_sinh     sinh
-#define f64_cosh     cosh
-#define f64_erf      erf
-#define f64_erfc     erfc
-#define f64_lgamma   lgamma_f64
 #define f64_pow      pow
 #define f64_fmod     fmod
 
@@ -150,19 +120,6 @@ static inline double sigmoid_f64(double x)
 static inline double softplus_f64(double x)
 {
     return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
-}
-/* lgamma() writes a global variable; lgamma_r() does not. */
-static inline float lgamma_f32(float x)
-{
-    int sign;
-
-    return lgammaf_r(x, &sign);
-}
-static inline double lgamma_f64(double x)
-{
-    int sign;
-
-    return lgamma_r(x, &sign);
 }
 static inline double floor_mod_f(double x, double y)
 {
@@ -180,48 +137,21 @@ static inline int64_t ipow(int64_t x, int64_t y)
     return (int64_t)r;
 }
 
-/* Klambauer et al. 2017 */
-#define SELU_SCALE 1.0507009873554804934193349852946
-#define SELU_ALPHA 1.6732632423543772848170429916717
-
 /* X(T, Op, D, A, B, C, expr): operation Op for dtype T. (BiasAddRelu is two operations
  * that the planner fuses.) Every expression is TensorFlow's formula; gradients take their
  * arguments in TensorFlow's order. */
 #define FLOAT_UNARY(X, T)                                                                \
     X(T, Exp, T, T, T, T, M(T, exp)(x))                                                  \
-    X(T, Expm1, T, T, T, T, M(T, expm1)(x))                                              \
     X(T, Log, T, T, T, T, M(T, log)(x))                                                  \
-    X(T, Log1p, T, T, T, T, M(T, log1p)(x))                                              \
     X(T, Tanh, T, T, T, T, M(T, tanh)(x))                                                \
     X(T, Sigmoid, T, T, T, T, M(T, sigmoid)(x))                                          \
     X(T, Softplus, T, T, T, T, M(T, softplus)(x))                                        \
-    X(T, Softsign, T, T, T, T, x / (M(T, abs)(x) + (T)1))                                \
     X(T, Sqrt, T, T, T, T, M(T, sqrt)(x))                                                \
     X(T, Rsqrt, T, T, T, T, (T)1 / M(T, sqrt)(x))                                        \
     X(T, Reciprocal, T, T, T, T, (T)1 / x)                                               \
-    X(T, Inv, T, T, T, T, (T)1 / x)                                                      \
     X(T, Elu, T, T, T, T, x < 0 ? M(T, expm1)(x) : x)                                    \
-    X(T, Selu, T, T, T, T,                                                               \
-      x < 0 ? (T)(SELU_SCALE * SELU_ALPHA) * M(T, expm1)(x) : (T)SELU_SCALE * x)         \
     X(T, Floor, T, T, T, T, M(T, floor)(x))                                              \
-    X(T, Ceil, T, T, T, T, M(T, ceil)(x))                                                \
-    X(T, Rint, T, T, T, T, M(T, rint)(x))                                                \
-    X(T, Round, T, T, T, T, M(T, rint)(x))                                               \
-    X(T, Sin, T, T, T, T, M(T, sin)(x))                                                  \
-    X(T, Cos, T, T, T, T, M(T, cos)(x))                                                  \
-    X(T, Tan, T, T, T, T, M(T, tan)(x))                                                  \
-    X(T, Asin, T, T, T, T, M(T, asin)(x))                                                \
-    X(T, Acos, T, T, T, T, M(T, acos)(x))                                                \
-    X(T, Atan, T, T, T, T, M(T, atan)(x))                                                \
-    X(T, Sinh, T, T, T, T, M(T, sinh)(x))                                                \
-    X(T, Cosh, T, T, T, T, M(T, cosh)(x))                                                \
-    X(T, Erf, T, T, T, T, M(T, erf)(x))                                                  \
-    X(T, Erfc, T, T, T, T, M(T, erfc)(x))                                                \
-    X(T, Lgamma, T, T, T, T, M(T, lgamma)(x))                                            \
-    X(T, LeakyRelu, T, T, T, T, x > 0 ? x : x * (T)alpha)                                \
-    X(T, IsNan, b8, T, T, T, x != x)                                                     \
-    X(T, IsInf, b8, T, T, T, M(T, abs)(x) == (T)INFINITY)                                \
-    X(T, IsFinite, b8, T, T, T, M(T, abs)(x) < (T)INFINITY)
+    X(T, LeakyRelu, T, T, T, T, x > 0 ? x : x * (T)alpha)
 
 #define FLOAT_BINARY(X, T)                                                               \
     X(T, Add, T, T, T, T, x + Y)                                                         \
@@ -236,33 +166,26 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, FloorDiv, T, T, T, T, M(T, floor)(x / Y))                                       \
     X(T, FloorMod, T, T, T, T, floor_mod_f(x, Y))                                        \
     X(T, Mod, T, T, T, T, M(T, fmod)(x, Y))                                              \
-    X(T, TruncateMod, T, T, T, T, M(T, fmod)(x, Y))                                      \
     X(T, DivNoNan, T, T, T, T, Y == 0 ? 0 : x / Y)                                       \
     X(T, Pow, T, T, T, T, M(T, pow)(x, Y))                                               \
-    X(T, Atan2, T, T, T, T, M(T, atan2)(x, Y))                                           \
     X(T, Neg, T, T, T, T, -x)                                                            \
     X(T, Abs, T, T, T, T, M(T, abs)(x))                                                  \
     X(T, Square, T, T, T, T, x *x)                                                       \
     X(T, SquaredDifference, T, T, T, T, (x - Y) * (x - Y))
 
-/* Argument order of the gradients: (gradient, feature) for ReluGrad, LeakyReluGrad,
- * SoftplusGrad and SoftsignGrad; (y, dy) for TanhGrad, SigmoidGrad, SqrtGrad and the
- * like; (gradient, output) for EluGrad. */
+/* Argument order of the gradients: (gradient, feature) for ReluGrad, LeakyReluGrad and
+ * SoftplusGrad; (y, dy) for TanhGrad, SigmoidGrad, SqrtGrad and the like; (gradient, output)
+ * for EluGrad. */
 #define FLOAT_GRADIENT(X, T)                                                             \
     X(T, ReluGrad, T, T, T, T, Y > 0 ? x : 0)                                            \
-    X(T, Relu6Grad, T, T, T, T, Y > 0 && Y < 6 ? x : 0)                                  \
     X(T, LeakyReluGrad, T, T, T, T, Y > 0 ? x : x * (T)alpha)                            \
     X(T, EluGrad, T, T, T, T, Y < 0 ? x * (Y + 1) : x)                                   \
-    X(T, SeluGrad, T, T, T, T,                                                           \
-      Y < 0 ? x * (Y + (T)(SELU_SCALE * SELU_ALPHA)) : x * (T)SELU_SCALE)                \
     X(T, SoftplusGrad, T, T, T, T, x *M(T, sigmoid)(Y))                                  \
-    X(T, SoftsignGrad, T, T, T, T, x / ((M(T, abs)(Y) + (T)1) * (M(T, abs)(Y) + (T)1)))  \
     X(T, TanhGrad, T, T, T, T, Y *((T)1 - x * x))                                        \
     X(T, SigmoidGrad, T, T, T, T, Y *(x * ((T)1 - x)))                                   \
     X(T, SqrtGrad, T, T, T, T, Y *(T)0.5 / x)                                            \
     X(T, RsqrtGrad, T, T, T, T, (T)-0.5 * Y * (x * x * x))                               \
-    X(T, ReciprocalGrad, T, T, T, T, -Y *(x * x))                                        \
-    X(T, InvGrad, T, T, T, T, -Y *(x * x))
+    X(T, ReciprocalGrad, T, T, T, T, -Y *(x * x))
 
 /* Integers wrap on overflow: the arithmetic is unsigned. */
 #define U64(v) ((uint64_t)(v))
@@ -277,19 +200,15 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, Square, T, T, T, T, U64(x) * U64(x))                                            \
     X(T, SquaredDifference, T, T, T, T, (U64(x) - U64(Y)) * (U64(x) - U64(Y)))           \
     X(T, Div, T, T, T, T, trunc_div_int(x, Y))                                           \
-    X(T, TruncateDiv, T, T, T, T, trunc_div_int(x, Y))                                   \
     X(T, FloorDiv, T, T, T, T, floor_div_int(x, Y))                                      \
     X(T, FloorMod, T, T, T, T, floor_mod_int(x, Y))                                      \
     X(T, Mod, T, T, T, T, trunc_mod_int(x, Y))                                           \
-    X(T, TruncateMod, T, T, T, T, trunc_mod_int(x, Y))                                   \
-    X(T, Pow, T, T, T, T, ipow(x, Y))                                                    \
-    X(T, Round, T, T, T, T, x)
+    X(T, Pow, T, T, T, T, ipow(x, Y))
 
 #define NUMBER(X, T)                                                                     \
     X(T, Maximum, T, T, T, T, x > Y || x != x ? x : Y)                                   \
     X(T, Minimum, T, T, T, T, x < Y || x != x ? x : Y)                                   \
     X(T, Relu, T, T, T, T, x < 0 ? 0 : x)                                                \
-    X(T, Relu6, T, T, T, T, x<0 ? 0 : x> 6 ? 6 : x)                                      \
     X(T, Sign, T, T, T, T, x != x ? x : (x > 0) - (x < 0))                               \
     X(T, ClipByValue, T, T, T, T, x<Y ? Y : x> Z ? Z : x)                                \
     X(T, Less, b8, T, T, T, x < Y)                                                       \
