@@ -54,6 +54,13 @@ int loader_extend(const char *path, struct yaml_node **root, struct arena *arena
 /* ERR_CONFIG if the tree still names a file that it extends. */
 int loader_refuse_extends(const struct yaml_node *root, struct err *err);
 
+/* ---- shorthands.c ---- */
+
+/* Moves what may be written shorter to its place: in `defaults` and the sections of agents,
+ * keys of `settings` (n_step, epsilon, ...), recurrent: {cell, width}, target: {polyak} or
+ * {every}; in `defaults`, priority and share: [[NAME, ...], ...]. ERR_CONFIG. */
+int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct err *err);
+
 /* ---- steps.c ---- */
 
 /* Replaces each {at: {0: VALUE, ...}}, and each schedule of a number that is no ramp, by

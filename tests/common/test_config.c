@@ -1279,6 +1279,90 @@ START_TEST(wrong_settings_name_their_option)
 }
 END_TEST
 
+/* Each text is the same configuration as the one below it. */
+START_TEST(short_forms_are_moved_to_their_place)
+{
+    static const char *const same[][2] = {
+        {"defaults: {algorithm: iql, n_step: 3, last_action: true, agent_id: true,\n"
+         "  epsilon: {from: 1.0, to: 0.05, over: 50000}, reward_scale: running}\n",
+         "defaults: {algorithm: iql, settings: {n_step: 3, last_action: true, agent_id: "
+         "true,\n"
+         "  epsilon: {from: 1.0, to: 0.05, over: 50000}, reward_scale: running}}\n"},
+        {"defaults: {algorithm: iql, recurrent: {cell: gru, width: 32}, lambda: none,\n"
+         "  target: {every: 200}}\n"
+         "agents: {agent_1: {recurrent: none, target: {polyak: 0.5}, lambda: 0.7}}\n",
+         "defaults: {algorithm: iql, settings: {recurrent: 32, lambda: 0, target_every: "
+         "200}}\n"
+         "agents: {agent_1: {settings: {recurrent: 0, lambda: 0.7}, polyak: 0.5}}\n"},
+        {"defaults: {algorithm: iql, priority: {alpha: 0.6, beta: 0.4}}\n",
+         "defaults: {algorithm: iql}\nexperience: {priority: {alpha: 0.6, beta: 0.4}}\n"},
+        {"defaults: {algorithm: iql, priority: none}\n", "defaults: {algorithm: iql}\n"},
+        {"defaults: {algorithm: mappo, value_norm: none,\n"
+         "  share: [[agent_0, agent_2], [agent_1]], agent_id: auto}\n"
+         "agents: {agent_0: , agent_2: {clip_norm: 1}}\nenv: {reward: team_mean, id: "
+         "simple_spread}\n",
+         "defaults: {algorithm: mappo, settings: {value_norm: none, agent_id: true}}\n"
+         "agents: {agent_0: {share: [agent_0, agent_2]}, agent_1: {share: [agent_1]},\n"
+         "  agent_2: {share: [agent_0, agent_2], clip_norm: 1}}\nenv: {reward: "
+         "team_mean, id: simple_spread}\n"},
+        {"defaults: {algorithm: iql, settings: {symmetry: env}, agent_id: auto, share: "
+         "team}\n",
+         "defaults: {algorithm: iql, settings: {symmetry: env, agent_id: false}, share: "
+         "team}\n"}};
+
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+        char *yaml[2];
+
+        for (int k = 0; k < 2; k++) {
+            const char *env =
+                strstr(same[i][k], "env: {") == NULL ? "env: {id: simple_spread}\n" : "";
+            char *text = xasprintf("%s%s", same[i][k], env);
+            struct run_config c = parse(text);
+
+            yaml[k] = run_config_to_yaml(&c);
+            run_config_done(&c);
+            free(text);
+        }
+        ck_assert_str_eq(yaml[0], yaml[1]);
+        free(yaml[0]);
+        free(yaml[1]);
+    }
+}
+END_TEST
+
+START_TEST(wrong_short_forms_name_their_line)
+{
+    static const char *const wrong[][2] = {
+        {"defaults:\n  n_step: 3\n  settings: {n_step: 3}\n",
+         "f.yaml:2: defaults.n_step: defaults.settings.n_step is given, too"},
+        {"defaults:\n  settings: 3\n  n_step: 3\n", "defaults.settings is no map"},
+        {"defaults:\n  recurrent: {cell: lstm, width: 3}\n",
+         "f.yaml:2: defaults.recurrent: found another cell, expected gru"},
+        {"defaults:\n  recurrent: {cell: gru}\n", "expected none or {cell: gru, width: "},
+        {"agents:\n  agent_0: {target: {polyak: 1, every: 2}}\n",
+         "f.yaml:2: agents.agent_0.target: expected {polyak: SHARE} or {every: UPDATES}"},
+        {"defaults:\n  target: {polyak: 0.1}\n  polyak: 0.1\n",
+         "defaults.target: defaults.polyak is given, too"},
+        {"defaults: {priority: {alpha: 1}}\nexperience: {priority: {alpha: 1}}\n",
+         "priority: experience.priority is given, too"},
+        {"defaults:\n  share: [[agent_0], agent_1]\n",
+         "f.yaml:2: defaults.share: expected lists of agents' names"},
+        {"defaults:\n  share: [[[agent_0]]]\n", "expected the name of an agent"},
+        {"defaults:\n  algorithm: iql\n  epsilon: 3\n",
+         "f.yaml:3: defaults.settings.epsilon: found '3'"}};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char *text = xasprintf("%senv: {id: simple_spread}\n", wrong[i][0]);
+        struct run_config c;
+
+        ck_assert_int_eq(parse_with(&c, text, &with_env), ERR_CONFIG);
+        ck_assert_msg(strstr(err.msg, wrong[i][1]) != NULL, "'%s' is not in '%s'",
+                      wrong[i][1], err.msg);
+        free(text);
+    }
+}
+END_TEST
+
 START_TEST(files_that_cannot_be_read_are_told)
 {
     struct run_config c;
@@ -1359,6 +1443,8 @@ static Suite *make_suite(void)
                         sizeof(wrong_steps) / sizeof(wrong_steps[0]));
     tcase_add_test(tc, values_are_set_on_the_command_line);
     tcase_add_loop_test(tc, wrong_settings_name_their_option, 0, 4);
+    tcase_add_test(tc, short_forms_are_moved_to_their_place);
+    tcase_add_test(tc, wrong_short_forms_name_their_line);
     tcase_add_test(tc, files_that_cannot_be_read_are_told);
     tcase_add_test(tc, keys_are_listed);
     tcase_add_test(tc, algorithms_are_found);

@@ -1,0 +1,260 @@
+/* Keys that may also stand directly in a section of agents, and other short forms: they are
+ * moved to where the schema has them, with their file and line. */
+#include "common/config/loader.h"
+#include "common/text/scan.h"
+
+#include <string.h>
+
+struct expanding {
+    struct yaml_node *root;
+    struct arena *arena;
+    struct err *err;
+    const char *path; /* of the section: "defaults", "agents.NAME" */
+    struct yaml_node *section;
+};
+
+static struct yaml_node *new_node(struct arena *arena, const struct yaml_node *like,
+                                  const char *key)
+{
+    struct yaml_node *n = ARENA_NEW(arena, struct yaml_node);
+
+    *n = *like;
+    n->key = key;
+    return n;
+}
+
+static void add(struct yaml_node *map, struct yaml_node *child, struct arena *arena)
+{
+    struct yaml_node **children = ARENA_ARRAY(arena, struct yaml_node *, map->n + 1);
+
+    for (size_t i = 0; i < map->n; i++)
+        children[i] = map->child[i];
+    children[map->n++] = child;
+    map->child = children;
+}
+
+/* The map with that key, which is added if there is none. NULL: the key has another value. */
+static struct yaml_node *map_in(struct yaml_node *parent, const char *key,
+                                const struct yaml_node *like, struct arena *arena)
+{
+    struct yaml_node *map = yaml_find(parent, key);
+
+    if (map != NULL && yaml_is_null(map)) {
+        yaml_remove(parent, map);
+        map = NULL;
+    }
+    if (map == NULL) {
+        map = ARENA_NEW(arena, struct yaml_node);
+        *map = (struct yaml_node){
+            .kind = YAML_MAP, .place = like->place, .line = like->line, .key = key};
+        add(parent, map, arena);
+    }
+    return map->kind == YAML_MAP ? map : NULL;
+}
+
+/* Moves a value of the section to the map `where` in it ("": stays there), as `key`. */
+static int move(struct expanding *x, const struct yaml_node *value, const char *where,
+                const char *key)
+{
+    const char *dot = *x->path != '\0' ? "." : "";
+    struct yaml_node *map =
+        *where != '\0' ? map_in(x->section, where, value, x->arena) : x->section;
+    char path[256];
+
+    (void)snprintf(path, sizeof(path), "%s%s%s", x->path, dot, value->key);
+    if (map == NULL)
+        return yaml_fail(value, path, x->err, "%s%s%s is no map", x->path, dot, where);
+    if (yaml_find(map, key) != NULL)
+        return yaml_fail(value, path, x->err, "%s%s%s%s%s is given, too, expected one",
+                         x->path, dot, where, *where != '\0' ? "." : "", key);
+    yaml_remove(x->section, value);
+    add(map, new_node(x->arena, value, key), x->arena);
+    return 0;
+}
+
+/* The value of a key of the section's map, or else of that of `defaults`. */
+static const struct yaml_node *value_of(const struct expanding *x, const char *path)
+{
+    const struct yaml_node *own = yaml_find_path(x->section, path);
+
+    return own != NULL ? own : yaml_find_path(yaml_find(x->root, "defaults"), path);
+}
+
+static int is_text(const struct yaml_node *n, const char *text)
+{
+    return n != NULL && n->kind == YAML_SCALAR && strcmp(n->text, text) == 0;
+}
+
+/* ---- the settings ---- */
+
+/* auto: agents that share parameters without symmetry see which of the team they are. */
+static const char *agent_id_of(const struct expanding *x)
+{
+    const struct yaml_node *share = value_of(x, "share");
+
+    return share != NULL && !is_text(share, "none") &&
+                   !is_text(value_of(x, "settings.symmetry"), "env")
+               ? "true"
+               : "false";
+}
+
+static int expand_setting(struct expanding *x, const char *key)
+{
+    struct yaml_node *value = yaml_find(x->section, key);
+
+    if (value == NULL)
+        return 0;
+    if (is_text(value, "none") && strcmp(key, "lambda") == 0)
+        value->text = "0";
+    else if (is_text(value, "auto") && strcmp(key, "agent_id") == 0)
+        value->text = agent_id_of(x);
+    return move(x, value, "settings", key);
+}
+
+/* recurrent: none, or {cell: gru, width: 64}. */
+static int expand_recurrent(struct expanding *x)
+{
+    struct yaml_node *value = yaml_find(x->section, "recurrent");
+    const struct yaml_node *cell, *width;
+    char path[256];
+
+    if (value == NULL)
+        return 0;
+    (void)snprintf(path, sizeof(path), "%s.recurrent", x->path);
+    if (value->kind == YAML_MAP) {
+        cell = yaml_find(value, "cell");
+        width = yaml_find(value, "width");
+        if (cell != NULL && !is_text(cell, "gru"))
+            return yaml_fail(cell, path, x->err, "found another cell, expected gru");
+        if (width == NULL || width->kind != YAML_SCALAR || value->n > 2 ||
+            (cell == NULL && value->n > 1))
+            return yaml_fail(value, path, x->err,
+                             "expected none or {cell: gru, width: UNITS}");
+        value->kind = YAML_SCALAR;
+        value->text = width->text;
+    } else if (is_text(value, "none")) {
+        value->text = "0";
+    }
+    return move(x, value, "settings", "recurrent");
+}
+
+/* target: {polyak: 0.01}, or {every: 200}. */
+static int expand_target(struct expanding *x)
+{
+    struct yaml_node *value = yaml_find(x->section, "target"), *one;
+    const int is_one = value != NULL && value->kind == YAML_MAP && value->n == 1;
+    char path[256];
+
+    if (value == NULL)
+        return 0;
+    (void)snprintf(path, sizeof(path), "%s.target", x->path);
+    one = is_one ? value->child[0] : NULL;
+    if (one == NULL ||
+        (strcmp(one->key, "polyak") != 0 && strcmp(one->key, "every") != 0))
+        return yaml_fail(value, path, x->err,
+                         "expected {polyak: SHARE} or {every: UPDATES}");
+    yaml_remove(x->section, value);
+    add(x->section, new_node(x->arena, one, "target"), x->arena);
+    value = yaml_find(x->section, "target");
+    return strcmp(one->key, "polyak") == 0 ? move(x, value, "", "polyak")
+                                           : move(x, value, "settings", "target_every");
+}
+
+/* ---- keys of the run, and of other agents ---- */
+
+/* All agents draw the same rows, so that `defaults` alone can have it. */
+static int expand_priority(struct expanding *x)
+{
+    struct yaml_node *value = yaml_find(x->section, "priority");
+    struct expanding of_root = {x->root, x->arena, x->err, "", x->root};
+
+    if (value == NULL || strcmp(x->path, "defaults") != 0)
+        return 0;
+    yaml_remove(x->section, value);
+    if (is_text(value, "none"))
+        return 0;
+    add(x->root, value, x->arena);
+    return move(&of_root, value, "experience", "priority");
+}
+
+/* Gives each agent of the list this list as its `share`, unless it has one. */
+static int expand_group(struct expanding *x, struct yaml_node *agents,
+                        const struct yaml_node *group)
+{
+    if (group->kind != YAML_LIST)
+        return yaml_fail(group, "defaults.share", x->err,
+                         "expected lists of agents' names");
+    for (size_t i = 0; i < group->n; i++) {
+        const struct yaml_node *name = group->child[i];
+        struct yaml_node *agent;
+
+        if (name->kind != YAML_SCALAR)
+            return yaml_fail(name, "defaults.share", x->err,
+                             "expected the name of an agent");
+        if (agents->n >= AGENT_MAX_COUNT)
+            return yaml_fail(name, "defaults.share", x->err,
+                             "these are more than %d agents", AGENT_MAX_COUNT);
+        agent = map_in(agents, name->text, group, x->arena);
+        if (agent != NULL && yaml_find(agent, "share") == NULL)
+            add(agent, new_node(x->arena, group, "share"), x->arena);
+    }
+    return 0;
+}
+
+/* share: [[agent_0, agent_1], ...], in `defaults`. */
+static int expand_groups(struct expanding *x)
+{
+    const struct yaml_node *groups = yaml_find(x->section, "share");
+    struct yaml_node *agents;
+    int rc = 0;
+
+    if (groups == NULL || groups->kind != YAML_LIST || groups->n == 0 ||
+        groups->child[0]->kind != YAML_LIST || strcmp(x->path, "defaults") != 0)
+        return 0;
+    agents = map_in(x->root, "agents", groups, x->arena);
+    for (size_t i = 0; i < groups->n && agents != NULL && rc == 0; i++)
+        rc = expand_group(x, agents, groups->child[i]);
+    yaml_remove(x->section, groups);
+    return rc;
+}
+
+/* ---- sections ---- */
+
+static int expand_section(struct expanding *x)
+{
+    static const char *const settings[] = {
+        "agent_id",     "last_action", "n_step",  "lambda",
+        "reward_scale", "value_norm",  "epsilon", NULL};
+    int rc = 0;
+
+    for (size_t i = 0; settings[i] != NULL && rc == 0; i++)
+        rc = expand_setting(x, settings[i]);
+    if (rc == 0)
+        rc = expand_recurrent(x);
+    if (rc == 0)
+        rc = expand_target(x);
+    if (rc == 0)
+        rc = expand_priority(x);
+    return rc == 0 ? expand_groups(x) : rc;
+}
+
+int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct err *err)
+{
+    struct expanding x = {.root = root, .arena = tree, .err = err};
+    struct yaml_node *agents = yaml_find(root, "agents");
+    int rc = 0;
+
+    /* the agents first: `auto` looks at what `defaults` shares */
+    for (size_t i = 0;
+         agents != NULL && agents->kind == YAML_MAP && i < agents->n && rc == 0; i++) {
+        x.section = agents->child[i];
+        x.path = arena_printf(tree, "agents.%s", x.section->key);
+        if (x.section->kind == YAML_MAP)
+            rc = expand_section(&x);
+    }
+    x.section = yaml_find(root, "defaults");
+    x.path = "defaults";
+    return rc == 0 && x.section != NULL && x.section->kind == YAML_MAP
+               ? expand_section(&x)
+               : rc;
+}
