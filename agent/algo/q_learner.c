@@ -16,16 +16,16 @@ static int64_t carry_width(const struct algo *a)
 {
     if (a->mixers != NULL)
         return 0;
-    return a->units + (a->config->settings.last_action ? a->self->width : 0);
+    return a->memory_units + (a->config->settings.last_action ? a->self->width : 0);
 }
 
-/* Sets the inputs and the GRU's carry of all copies. At a copy's first step its last
+/* Sets the inputs and the cell's carry of all copies. At a copy's first step its last
  * action and carry are 0. */
 static void make_inputs(const struct algo *a, const struct act_args *args, float *input,
                         float *carry)
 {
     const size_t obs = (size_t)a->self->obs, width = (size_t)a->self->width;
-    const size_t units = (size_t)a->units, all = (size_t)carry_width(a);
+    const size_t units = (size_t)a->memory_units, all = (size_t)carry_width(a);
     const struct algorithm_settings *set = &a->config->settings;
 
     memset(input, 0, args->n_copies * (size_t)a->inputs * sizeof(float));
@@ -51,13 +51,14 @@ static int run_act(struct algo *a, struct session *s, const float *input,
                    struct err *err)
 {
     const struct output fetches[] = {a->act_q, a->act_next_carry};
-    struct tensor values[] = {tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), q),
-                              tensor_view(DT_FLOAT, SHAPE(n, a->units), next_carry)};
+    struct tensor values[] = {
+        tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), q),
+        tensor_view(DT_FLOAT, SHAPE(n, a->memory_units), next_carry)};
 
     feeds_begin(&a->feeds);
     feeds_add(&a->feeds, a->act_input, input, n, a->inputs);
     if (a->units > 0)
-        feeds_add(&a->feeds, a->act_carry, carry, n, a->units);
+        feeds_add(&a->feeds, a->act_carry, carry, n, a->memory_units);
     return feeds_fetch(&a->feeds, s, fetches, values, a->units > 0 ? 2 : 1, err);
 }
 
@@ -65,9 +66,9 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err)
 {
     const size_t n = args->n_copies, width = (size_t)a->self->width;
-    const size_t units = (size_t)a->units, all = (size_t)carry_width(a);
+    const size_t units = (size_t)a->memory_units, all = (size_t)carry_width(a);
     const int greedy = args->mode == ACT_GREEDY;
-    /* of each copy: input, values of the choices, the GRU's carry before and after, draw */
+    /* of each copy: input, values of the choices, the cell's carry before and after, draw */
     const size_t each = (size_t)a->inputs + (size_t)a->n_choices + 2 * units + 1;
     float *input, *q, *carry, *next_carry, *draw;
     struct ramp epsilon;
@@ -214,6 +215,8 @@ static void measure(struct algo *a)
     const struct algorithm_settings *set = &a->config->settings;
 
     a->units = set->recurrent;
+    a->cell = set->cell == RECURRENT_LSTM ? CELL_LSTM : CELL_GRU;
+    a->memory_units = cell_carry_width(a->cell, a->units);
     a->n_choices = choices_count(a->self, CHOICES_MAX);
     a->allowed = xcalloc((size_t)a->n_choices, 1);
     a->inputs = a->self->obs + (set->last_action ? a->self->width : 0) +

@@ -6,11 +6,11 @@
  *
  * Shapes   B episodes of at most L steps; O observation, U action, C choices (choices.h);
  *          I = O + U (last_action) + N (agent_id), N agents of the team.
- * Network  I > hidden layers of `critic` > [GRU of `recurrent` units] > C
+ * Network  I > hidden layers of `critic` > [GRU or LSTM of `recurrent` units] > C
  *          Its rows are in the order of time, (L + 1) B of them: row t B + b is step t of
  *          episode b, the last one of an episode its final next observation.
  * act      the best possible choice; exploring, any possible one with probability
- *          epsilon, each copy with the epsilon of its own step. Carry: the GRU's, then
+ *          epsilon, each copy with the epsilon of its own step. Carry: the cell's, then
  *          the last action.
  * values   q(b, t) = Q(o(t), u(t)); next(b, t) = Q'(o(t+1), u'), u' = argmax Q (double_q) or
  *          argmax Q'; both 0 where the agent is not there. Pure.
@@ -45,6 +45,7 @@
 #include "agent/algo/share.h"
 #include "agent/algo/targets.h"
 #include "agent/nn/nn.h"
+#include "agent/nn/recurrent.h"
 
 enum q_mixing { Q_ALONE, Q_SUM, Q_NETWORK };
 
@@ -91,7 +92,7 @@ struct q_batch {           /* 64-byte aligned, kept from update to update */
     float *online;         /* ((L + 1) B, C) */
     float *target;         /* ((L + 1) B, C) */
     float *slope;          /* ((L + 1) B) */
-    float *carry;          /* (B, units) zeros */
+    float *carry;          /* (B, memory units) zeros */
     uint8_t *next_allowed; /* (L B, U), masked only */
     /* (B, L) */
     float *q, *next, *alive, *terminated;
@@ -119,8 +120,10 @@ struct algo {
     int32_t n_choices;        /* C */
     int64_t inputs;           /* I */
     struct pictures pictures; /* that its network sees */
-    int64_t units;            /* of the GRU; 0: none */
-    int64_t max_steps;        /* L of a recurrent network */
+    int64_t units;            /* of the recurrent layer; 0: none */
+    enum cell_type cell;
+    int64_t memory_units; /* of its carry: an LSTM has twice as many */
+    int64_t max_steps;    /* L of a recurrent network */
     struct q_team team;
     struct q_rows rows;
     struct reward_scale scale; /* in processes that compute targets */

@@ -4,7 +4,6 @@
 #include "agent/algo/share.h"
 #include "agent/graph/ops.h"
 #include "agent/nn/nn.h"
-#include "agent/nn/recurrent.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -26,7 +25,8 @@ static struct output network(struct algo *a, const char *scope, struct output x,
     if (a->units > 0 && output_valid(x)) {
         const int64_t width = output_shape(x).dim[1];
 
-        cell = cell_new(g, CELL_GRU, width, a->units, "gru", NULL, NULL);
+        cell = cell_new(g, a->cell, width, a->units,
+                        a->cell == CELL_GRU ? "gru" : "basic_lstm_cell", NULL, NULL);
         if (steps > 0) {
             x = cell_unroll(g, &cell, x, *carry, OUTPUT_NONE, steps, NULL);
         } else {
@@ -39,7 +39,7 @@ static struct output network(struct algo *a, const char *scope, struct output x,
     return x;
 }
 
-/* Without a GRU a row depends on no other row: one graph acts and learns. */
+/* Without a cell a row depends on no other row: one graph acts and learns. */
 static void make_networks(struct algo *a)
 {
     struct graph *g = a->graph;
@@ -48,7 +48,7 @@ static void make_networks(struct algo *a)
     a->input = placeholder(g, DT_FLOAT, &SHAPE(-1, a->inputs), "observation");
     a->carry = OUTPUT_NONE;
     if (a->units > 0)
-        a->carry = placeholder(g, DT_FLOAT, &SHAPE(-1, a->units), "carry");
+        a->carry = placeholder(g, DT_FLOAT, &SHAPE(-1, a->memory_units), "carry");
     a->act_input = a->input;
     a->act_carry = a->act_next_carry = a->carry;
     a->act_q =

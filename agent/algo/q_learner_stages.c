@@ -33,7 +33,7 @@ static size_t lay_out(struct algo *a, float *base, size_t batch, size_t length)
     b->online = rows_take(base, &used, all * choices);
     b->target = rows_take(base, &used, all * choices);
     b->slope = rows_take(base, &used, all);
-    b->carry = rows_take(base, &used, batch * (size_t)a->units);
+    b->carry = rows_take(base, &used, batch * (size_t)a->memory_units);
     b->q = rows_take(base, &used, n);
     b->next = rows_take(base, &used, n);
     b->alive = rows_take(base, &used, n);
@@ -64,7 +64,7 @@ static int reserve(struct algo *a, int64_t batch, int64_t length, struct err *er
     (void)lay_out(a, b->memory, (size_t)batch, (size_t)length);
     b->batch = batch;
     b->length = length;
-    memset(b->carry, 0, (size_t)(batch * a->units) * sizeof(float));
+    memset(b->carry, 0, (size_t)(batch * a->memory_units) * sizeof(float));
     return 0;
 }
 
@@ -208,7 +208,7 @@ static void feed_inputs(struct algo *a)
     feeds_begin(&a->feeds);
     feeds_add(&a->feeds, a->input, b->input, (b->length + 1) * b->batch, a->inputs);
     if (a->units > 0)
-        feeds_add(&a->feeds, a->carry, b->carry, b->batch, a->units);
+        feeds_add(&a->feeds, a->carry, b->carry, b->batch, a->memory_units);
 }
 
 static int run_networks(struct algo *a, struct session *s, struct err *err)

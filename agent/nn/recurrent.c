@@ -16,13 +16,12 @@ struct state {
 
 static const char *const scopes[] = {
     [CELL_GRU] = "gru",
-    [CELL_TF_GRU] = "gru_cell",
-    [CELL_TF_LSTM] = "basic_lstm_cell",
+    [CELL_LSTM] = "basic_lstm_cell",
 };
 
 int64_t cell_carry_width(enum cell_type type, int64_t units)
 {
-    return type == CELL_TF_LSTM ? 2 * units : units;
+    return type == CELL_LSTM ? 2 * units : units;
 }
 
 /* ---- variables ---- */
@@ -49,24 +48,22 @@ static void cut_gates(struct graph *g, struct output x, int axis, int n,
         split(g, x, n, axis, NULL, ret);
 }
 
-/* Makes a kernel that multiplies [x, h], and its bias, for n gates from `first` on. */
-static void joined_gates(struct graph *g, struct cell *c, int first, int n,
-                         const struct initializer *weights,
-                         const struct initializer *biases,
-                         const struct initializer *own_biases, const char *kernel,
-                         const char *bias)
+/* One kernel multiplies [x, h]. */
+static void lstm_gates(struct graph *g, struct cell *c, const struct initializer *weights,
+                       const struct initializer *biases)
 {
     const struct initializer glorot = glorot_uniform_initializer();
+    const struct initializer zeros = zeros_initializer();
     const int32_t sizes[] = {(int32_t)c->inputs, (int32_t)c->units};
-    const int64_t columns = n * c->units;
+    const int64_t columns = 4 * c->units;
     struct output rows[2], k, b;
 
-    k = variable(g, kernel, SHAPE(c->inputs + c->units, columns), weights, &glorot);
-    b = variable(g, bias, SHAPE(columns), biases, own_biases);
+    k = variable(g, "kernel", SHAPE(c->inputs + c->units, columns), weights, &glorot);
+    b = variable(g, "bias", SHAPE(columns), biases, &zeros);
     split_into(g, k, sizes, 2, 0, NULL, rows);
-    cut_gates(g, rows[0], 1, n, c->by_input + first);
-    cut_gates(g, rows[1], 1, n, c->by_state + first);
-    cut_gates(g, b, 0, n, c->bias + first);
+    cut_gates(g, rows[0], 1, 4, c->by_input);
+    cut_gates(g, rows[1], 1, 4, c->by_state);
+    cut_gates(g, b, 0, 4, c->bias);
 }
 
 static void torch_gates(struct graph *g, struct cell *c,
@@ -91,23 +88,13 @@ struct cell cell_new(struct graph *g, enum cell_type type, int64_t inputs, int64
                      const char *scope, const struct initializer *weights,
                      const struct initializer *biases)
 {
-    const struct initializer zeros = zeros_initializer(), ones = ones_initializer();
     struct cell c = {.type = type, .inputs = inputs, .units = units};
 
     variable_scope_enter(g, scope, scopes[type], REUSE_INHERIT);
-    switch (type) {
-    case CELL_GRU:
+    if (type == CELL_GRU)
         torch_gates(g, &c, weights, biases);
-        break;
-    case CELL_TF_GRU:
-        joined_gates(g, &c, 0, 2, weights, biases, &ones, "gates/kernel", "gates/bias");
-        joined_gates(g, &c, 2, 1, weights, biases, &zeros, "candidate/kernel",
-                     "candidate/bias");
-        break;
-    case CELL_TF_LSTM:
-        joined_gates(g, &c, 0, 4, weights, biases, &zeros, "kernel", "bias");
-        break;
-    }
+    else
+        lstm_gates(g, &c, weights, biases);
     variable_scope_leave(g);
     return c;
 }
@@ -157,16 +144,6 @@ static struct output step_gru(struct graph *g, const struct cell *c, struct outp
     return blend(g, z, n, h);
 }
 
-static struct output step_tf_gru(struct graph *g, const struct cell *c, struct output x,
-                                 struct output h)
-{
-    struct output r = unary(g, "Sigmoid", gate(g, c, x, h, 0), NULL);
-    struct output u = unary(g, "Sigmoid", gate(g, c, x, h, 1), NULL);
-
-    r = binary(g, "Mul", r, h, "mul");
-    return blend(g, u, unary(g, "Tanh", gate(g, c, x, r, 2), NULL), h);
-}
-
 static struct state step_lstm(struct graph *g, const struct cell *c, struct output x,
                               struct state s)
 {
@@ -188,8 +165,6 @@ static struct state step(struct graph *g, const struct cell *c, struct output x,
     name_scope_enter(g, scopes[c->type]);
     if (c->type == CELL_GRU)
         s.h = step_gru(g, c, x, s.h);
-    else if (c->type == CELL_TF_GRU)
-        s.h = step_tf_gru(g, c, x, s.h);
     else
         s = step_lstm(g, c, x, s);
     name_scope_leave(g);
@@ -202,16 +177,15 @@ static struct state open_carry(struct graph *g, const struct cell *c, struct out
 {
     struct output pieces[2] = {OUTPUT_NONE, carry};
 
-    if (c->type == CELL_TF_LSTM)
+    if (c->type == CELL_LSTM)
         split(g, carry, 2, 1, NULL, pieces);
     return (struct state){pieces[0], pieces[1]};
 }
 
 static struct output close_carry(struct graph *g, const struct cell *c, struct state s)
 {
-    return c->type == CELL_TF_LSTM
-               ? concat(g, (const struct output[]){s.c, s.h}, 2, 1, NULL)
-               : s.h;
+    return c->type == CELL_LSTM ? concat(g, (const struct output[]){s.c, s.h}, 2, 1, NULL)
+                                : s.h;
 }
 
 struct output cell_step(struct graph *g, const struct cell *c, struct output x,

@@ -23,22 +23,18 @@
  * order r, z, n: torch's parameters, the matrices transposed. Initially uniform in
  * +-1/sqrt(U).
  *
- * CELL_TF_GRU is tf.nn.rnn_cell.GRUCell of TensorFlow 1.15, the reset gate before it:
- *     r, u = sigmoid([x, h] K + b),  c = tanh([x, r h] K' + b'),  h' = u h + (1 - u) c
- * Variables gru_cell/gates/kernel (I + U, 2 U), gates/bias (1 initially),
- * candidate/kernel (I + U, U), candidate/bias (0). Kernels are Glorot uniform.
- *
- * CELL_TF_LSTM is tf.nn.rnn_cell.BasicLSTMCell, forget_bias 1:
+ * CELL_LSTM is tf.nn.rnn_cell.BasicLSTMCell, forget_bias 1:
  *     i, j, f, o = [x, h] K + b
  *     c' = c sigmoid(f + 1) + sigmoid(i) tanh(j),  h' = tanh(c') sigmoid(o)
- * Variables basic_lstm_cell/kernel (I + U, 4 U), basic_lstm_cell/bias (0).
+ * Variables basic_lstm_cell/kernel (I + U, 4 U), initially Glorot uniform, and
+ * basic_lstm_cell/bias (0).
  */
 #ifndef AGENT_NN_RECURRENT_H
 #define AGENT_NN_RECURRENT_H
 
 #include "agent/graph/graph.h"
 
-enum cell_type { CELL_GRU, CELL_TF_GRU, CELL_TF_LSTM };
+enum cell_type { CELL_GRU, CELL_LSTM };
 
 #define CELL_MAX_GATES 4
 
@@ -54,7 +50,7 @@ struct cell { /* of cell_new; a value, good as long as the graph */
 int64_t cell_carry_width(enum cell_type type, int64_t units); /* H */
 
 /* Makes the variables, or finds them when the variable scope says so (REUSE_AUTO), in scope
- * `scope`; NULL: the type's own (gru, gru_cell, basic_lstm_cell), made unique. weights,
+ * `scope`; NULL: the type's own (gru, basic_lstm_cell), made unique. weights,
  * biases: NULL for the type's own initial values. */
 struct cell cell_new(struct graph *g, enum cell_type type, int64_t inputs, int64_t units,
                      const char *scope, const struct initializer *weights,

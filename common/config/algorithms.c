@@ -20,8 +20,8 @@ static const char *const matd3_settings[] = {
 
 /* settings of vdn, qmix, and iql with sequences */
 #define SEQUENCE_SETTINGS                                                                \
-    "epsilon", "agent_id", "last_action", "recurrent", "n_step", "lambda", "double_q",   \
-        "target_every", "clip_by", "symmetry", "reward_scale"
+    "epsilon", "agent_id", "last_action", "recurrent", "cell", "n_step", "lambda",       \
+        "double_q", "target_every", "clip_by", "symmetry", "reward_scale"
 
 static const char *const q_settings[] = {SEQUENCE_SETTINGS, "hysteresis", "own_batches",
                                          NULL};

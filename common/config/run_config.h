@@ -47,6 +47,7 @@ enum restart_policy { RESTART_PERMANENT, RESTART_TRANSIENT, RESTART_TEMPORARY };
 enum give_up { GIVE_UP_STOP, GIVE_UP_FROZEN, GIVE_UP_NOOP };
 enum policy_kind { POLICY_AUTO, POLICY_GUMBEL, POLICY_DETERMINISTIC };
 enum execute_kind { EXECUTE_HARD, EXECUTE_SOFT };
+enum recurrent_cell { RECURRENT_GRU, RECURRENT_LSTM };
 enum clip_by { CLIP_BY_VARIABLE, CLIP_BY_GLOBAL };
 enum value_norm_kind { VALUE_NORM_NONE, VALUE_NORM_RUNNING, VALUE_NORM_POPART };
 enum reward_scale_kind { REWARD_SCALE_NONE, REWARD_SCALE_RUNNING, REWARD_SCALE_STANDARD };
@@ -113,7 +114,8 @@ struct algorithm_settings {
     struct ramp epsilon;
     double hysteresis;
     int agent_id, last_action; /* inputs of the networks, as one-hot vectors */
-    int64_t recurrent;         /* units of a GRU; 0: none */
+    int64_t recurrent;         /* units of a recurrent layer; 0: none */
+    enum recurrent_cell cell;  /* its kind */
     double gae;                /* lambda of the advantages */
     double lambda;             /* of the targets of Q-networks */
     int double_q;

@@ -117,6 +117,7 @@ static int expand_recurrent(struct expanding *x)
     struct yaml_node *value = yaml_find(x->section, "recurrent");
     const struct yaml_node *cell, *width;
     char path[256];
+    int rc = 0;
 
     if (value == NULL)
         return 0;
@@ -124,38 +125,35 @@ static int expand_recurrent(struct expanding *x)
     if (value->kind == YAML_MAP) {
         cell = yaml_find(value, "cell");
         width = yaml_find(value, "width");
-        if (cell != NULL && !is_text(cell, "gru"))
-            return yaml_fail(cell, path, x->err, "found another cell, expected gru");
-        if (width == NULL || width->kind != YAML_SCALAR || value->n > 2 ||
-            (cell == NULL && value->n > 1))
+        if (width == NULL || value->n != 1 + (cell != NULL))
             return yaml_fail(value, path, x->err,
                              "expected none or {cell: gru, width: UNITS}");
-        value->kind = YAML_SCALAR;
-        value->text = width->text;
+        yaml_remove(x->section, value);
+        if (cell != NULL)
+            rc = move(x, new_node(x->arena, cell, "recurrent"), "settings", "cell");
+        value = new_node(x->arena, width, "recurrent");
     } else if (is_text(value, "none")) {
         value->text = "0";
     }
-    return move(x, value, "settings", "recurrent");
+    return rc < 0 ? rc : move(x, value, "settings", "recurrent");
 }
 
 /* target: {polyak: 0.01}, or {every: 200}. */
 static int expand_target(struct expanding *x)
 {
-    struct yaml_node *value = yaml_find(x->section, "target"), *one;
-    const int is_one = value != NULL && value->kind == YAML_MAP && value->n == 1;
+    const struct yaml_node *value = yaml_find(x->section, "target"), *one;
     char path[256];
 
     if (value == NULL)
         return 0;
     (void)snprintf(path, sizeof(path), "%s.target", x->path);
-    one = is_one ? value->child[0] : NULL;
-    if (one == NULL ||
+    one = value->kind == YAML_MAP && value->n == 1 ? value->child[0] : value;
+    if (one == value ||
         (strcmp(one->key, "polyak") != 0 && strcmp(one->key, "every") != 0))
         return yaml_fail(value, path, x->err,
                          "expected {polyak: SHARE} or {every: UPDATES}");
     yaml_remove(x->section, value);
-    add(x->section, new_node(x->arena, one, "target"), x->arena);
-    value = yaml_find(x->section, "target");
+    value = new_node(x->arena, one, "target");
     return strcmp(one->key, "polyak") == 0 ? move(x, value, "", "polyak")
                                            : move(x, value, "settings", "target_every");
 }
@@ -171,10 +169,7 @@ static int expand_priority(struct expanding *x)
     if (value == NULL || strcmp(x->path, "defaults") != 0)
         return 0;
     yaml_remove(x->section, value);
-    if (is_text(value, "none"))
-        return 0;
-    add(x->root, value, x->arena);
-    return move(&of_root, value, "experience", "priority");
+    return is_text(value, "none") ? 0 : move(&of_root, value, "experience", "priority");
 }
 
 /* Gives each agent of the list this list as its `share`, unless it has one. */

@@ -883,24 +883,27 @@ END_TEST
 
 /* ---- recurrent ---- */
 
-#define RECURRENT                                                                        \
-    "{algorithm: vdn, settings: {recurrent: 8, last_action: true, agent_id: true, "      \
-    "epsilon: 0}, critic: {hidden: [8]}}"
+static const char *const recurrent[] = {
+    "{algorithm: vdn, settings: {recurrent: 8, last_action: true, agent_id: true, "
+    "epsilon: 0}, critic: {hidden: [8]}}",
+    "{algorithm: vdn, settings: {recurrent: 8, cell: lstm, last_action: true, agent_id: "
+    "true, epsilon: 0}, critic: {hidden: [8]}}",
+};
 
 /* An agent that acts step by step through an episode uses the same values as learning:
  * its greedy choice has the largest q among all moves that could be in the log. */
 START_TEST(test_acting_and_learning_agree)
 {
-    struct run *r = run_new(RECURRENT, &moves, L, 2 * ROWS + 1, 0);
+    struct run *r = run_new(recurrent[_i], &moves, L, 2 * ROWS + 1, 0);
     struct member *m = &r->team->members[1];
     const int64_t width = m->ops->carry_width(m->algo);
-    float carry[2][8 + MOVES] = {{9}}, q[MOVES][L], best[L];
+    float carry[2][16 + MOVES] = {{9}}, q[MOVES][L], best[L];
     const float *qs;
     uint64_t rows[ROWS], counter = 0, draw = 0;
     struct row x[ROWS];
     int chosen[L];
 
-    ck_assert_int_eq(width, 8 + MOVES);
+    ck_assert_int_eq(width, (_i == 0 ? 8 : 16) + MOVES); /* an LSTM has c and h */
     make_rows(r->team, x, rows);
     for (int t = 0; t < L; t++) {
         const uint8_t first = t == 0;
@@ -995,6 +998,10 @@ START_TEST(test_memory)
     ck_assert_int_eq(remembered("{algorithm: iql, settings: {recurrent: 16}, critic: "
                                 "{hidden: [16]}, optimizer: {learning_rate: 0.01}}"),
                      2);
+    ck_assert_int_eq(
+        remembered("{algorithm: iql, settings: {recurrent: 16, cell: lstm}, critic: "
+                   "{hidden: [16]}, optimizer: {learning_rate: 0.01}}"),
+        2);
     ck_assert_int_lt(remembered("{algorithm: iql, settings: {agent_id: true}, critic: "
                                 "{hidden: [16]}, optimizer: {learning_rate: 0.01}}"),
                      2);
@@ -1011,7 +1018,7 @@ static Suite *make_suite(void)
                         sizeof(cases) / sizeof(cases[0]));
     tcase_add_loop_test(tc, test_teams_have_their_own_mixers, 0, 2);
     tcase_add_test(tc, test_mixer_is_monotone);
-    tcase_add_test(tc, test_acting_and_learning_agree);
+    tcase_add_loop_test(tc, test_acting_and_learning_agree, 0, 2);
     tcase_add_test(tc, test_memory);
     suite_add_tcase(suite, tc);
     return suite;

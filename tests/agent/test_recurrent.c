@@ -19,7 +19,7 @@ enum {
     MAX_NUMBERS = (INPUTS + UNITS) * 4 * UNITS,
 };
 
-static const enum cell_type types[] = {CELL_GRU, CELL_TF_GRU, CELL_TF_LSTM};
+static const enum cell_type types[] = {CELL_GRU, CELL_LSTM};
 
 /* Different numbers between -1 and 1. */
 static float number(int i)
@@ -84,24 +84,6 @@ static double joined(const double *x, const double *h, const double *w, const do
            b[column];
 }
 
-static void tf_gru_step(const struct model *m, const double *x, double *h)
-{
-    double r[UNITS], u[UNITS], next[UNITS];
-
-    for (int k = 0; k < UNITS; k++) {
-        r[k] =
-            h[k] * sigmoid(joined(x, h, m->parameter[0], m->parameter[1], 2 * UNITS, k));
-        u[k] =
-            sigmoid(joined(x, h, m->parameter[0], m->parameter[1], 2 * UNITS, UNITS + k));
-    }
-    for (int k = 0; k < UNITS; k++) {
-        const double c = tanh(joined(x, r, m->parameter[2], m->parameter[3], UNITS, k));
-
-        next[k] = u[k] * h[k] + (1 - u[k]) * c;
-    }
-    memcpy(h, next, sizeof(next));
-}
-
 static void lstm_step(const struct model *m, const double *x, double *carry)
 {
     double *c = carry, *h = carry + UNITS, next[UNITS];
@@ -133,8 +115,6 @@ static double play(struct model *m)
                 carry[k] *= 1 - m->first[t][r];
             if (m->type == CELL_GRU)
                 torch_step(m, m->x[t][r], carry);
-            else if (m->type == CELL_TF_GRU)
-                tf_gru_step(m, m->x[t][r], carry);
             else
                 lstm_step(m, m->x[t][r], carry);
             memcpy(m->y[t][r], carry + width - UNITS, sizeof(m->y[t][r]));
@@ -446,33 +426,25 @@ static void check_variable(struct bed *b, int i, const char *name, struct shape 
 
 START_TEST(variables_are_named_as_elsewhere)
 {
-    const double glorot = sqrt(6.0 / 70), glorot_2 = sqrt(6.0 / 54);
-    const double glorot_4 = sqrt(6.0 / 102), torch = 0.25;
+    const double glorot = sqrt(6.0 / 102), torch = 0.25;
     struct bed b;
 
     bed_init(&b);
     for (int i = 0; i < 2; i++) { /* the second time, existing variables are found */
         variable_scope_enter(b.g, "net", NULL, REUSE_AUTO);
         (void)cell_new(b.g, CELL_GRU, 22, 16, NULL, NULL, NULL);
-        (void)cell_new(b.g, CELL_TF_GRU, 22, 16, NULL, NULL, NULL);
-        (void)cell_new(b.g, CELL_TF_LSTM, 22, 16, NULL, NULL, NULL);
+        (void)cell_new(b.g, CELL_LSTM, 22, 16, NULL, NULL, NULL);
         variable_scope_leave(b.g);
     }
-    ck_assert_int_eq(graph_n_variables(b.g), 10);
-    ck_assert_uint_eq(collection_get(b.g, TRAINABLE_VARIABLES, NULL, NULL), 10);
+    ck_assert_int_eq(graph_n_variables(b.g), 6);
+    ck_assert_uint_eq(collection_get(b.g, TRAINABLE_VARIABLES, NULL, NULL), 6);
     bed_init_variables(&b);
     check_variable(&b, 0, "net/gru/weight_ih", SHAPE(22, 48), -torch, torch);
     check_variable(&b, 1, "net/gru/weight_hh", SHAPE(16, 48), -torch, torch);
     check_variable(&b, 2, "net/gru/bias_ih", SHAPE(48), -torch, torch);
     check_variable(&b, 3, "net/gru/bias_hh", SHAPE(48), -torch, torch);
-    check_variable(&b, 4, "net/gru_cell/gates/kernel", SHAPE(38, 32), -glorot, glorot);
-    check_variable(&b, 5, "net/gru_cell/gates/bias", SHAPE(32), 1, 1);
-    check_variable(&b, 6, "net/gru_cell/candidate/kernel", SHAPE(38, 16), -glorot_2,
-                   glorot_2);
-    check_variable(&b, 7, "net/gru_cell/candidate/bias", SHAPE(16), 0, 0);
-    check_variable(&b, 8, "net/basic_lstm_cell/kernel", SHAPE(38, 64), -glorot_4,
-                   glorot_4);
-    check_variable(&b, 9, "net/basic_lstm_cell/bias", SHAPE(64), 0, 0);
+    check_variable(&b, 4, "net/basic_lstm_cell/kernel", SHAPE(38, 64), -glorot, glorot);
+    check_variable(&b, 5, "net/basic_lstm_cell/bias", SHAPE(64), 0, 0);
     bed_done(&b);
 }
 END_TEST

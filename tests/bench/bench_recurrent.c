@@ -26,7 +26,7 @@ struct net {
     int64_t width;
 };
 
-static const char *const names[] = {"gru", "gru_cell", "basic_lstm_cell"};
+static const char *const names[] = {"gru", "basic_lstm_cell"};
 
 static struct output input(struct graph *g, int64_t columns)
 {
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
     CHECK(data != NULL && zeros != NULL && rounds > 0);
     for (size_t i = 0; i < n; i++)
         data[i] = (float)(i * 7919 % 2001) / 1000.0f - 1.0f;
-    for (int type = CELL_GRU; type <= CELL_TF_LSTM; type++) {
+    for (int type = CELL_GRU; type <= CELL_LSTM; type++) {
         struct net net;
 
         build(&net, (enum cell_type)type);

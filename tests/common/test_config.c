@@ -1290,10 +1290,12 @@ START_TEST(short_forms_are_moved_to_their_place)
          "  epsilon: {from: 1.0, to: 0.05, over: 50000}, reward_scale: running}}\n"},
         {"defaults: {algorithm: iql, recurrent: {cell: gru, width: 32}, lambda: none,\n"
          "  target: {every: 200}}\n"
-         "agents: {agent_1: {recurrent: none, target: {polyak: 0.5}, lambda: 0.7}}\n",
+         "agents: {agent_1: {recurrent: none, target: {polyak: 0.5}, lambda: 0.7},\n"
+         "  agent_2: {recurrent: {cell: lstm, width: 8}}}\n",
          "defaults: {algorithm: iql, settings: {recurrent: 32, lambda: 0, target_every: "
          "200}}\n"
-         "agents: {agent_1: {settings: {recurrent: 0, lambda: 0.7}, polyak: 0.5}}\n"},
+         "agents: {agent_1: {settings: {recurrent: 0, lambda: 0.7}, polyak: 0.5},\n"
+         "  agent_2: {settings: {recurrent: 8, cell: lstm}}}\n"},
         {"defaults: {algorithm: iql, priority: {alpha: 0.6, beta: 0.4}}\n",
          "defaults: {algorithm: iql}\nexperience: {priority: {alpha: 0.6, beta: 0.4}}\n"},
         {"defaults: {algorithm: iql, priority: none}\n", "defaults: {algorithm: iql}\n"},
@@ -1336,8 +1338,8 @@ START_TEST(wrong_short_forms_name_their_line)
         {"defaults:\n  n_step: 3\n  settings: {n_step: 3}\n",
          "f.yaml:2: defaults.n_step: defaults.settings.n_step is given, too"},
         {"defaults:\n  settings: 3\n  n_step: 3\n", "defaults.settings is no map"},
-        {"defaults:\n  recurrent: {cell: lstm, width: 3}\n",
-         "f.yaml:2: defaults.recurrent: found another cell, expected gru"},
+        {"defaults:\n  algorithm: iql\n  recurrent: {cell: rnn, width: 3}\n",
+         "f.yaml:3: defaults.settings.cell: found 'rnn', expected gru or lstm"},
         {"defaults:\n  recurrent: {cell: gru}\n", "expected none or {cell: gru, width: "},
         {"agents:\n  agent_0: {target: {polyak: 1, every: 2}}\n",
          "f.yaml:2: agents.agent_0.target: expected {polyak: SHARE} or {every: UPDATES}"},

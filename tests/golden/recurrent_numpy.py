@@ -2,7 +2,7 @@
 """Recurrent networks from their `.meta` files, against NumPy.
 
 run_meta imports the files and runs forward and training steps. The cell's outputs and last
-carry are computed here from the formulas of torch.nn.GRUCell and TensorFlow's GRUCell and
+carry are computed here from the formulas of torch.nn.GRUCell and TensorFlow's
 BasicLSTMCell, in float64; the training steps by graph_numpy, operation by operation, from
 the same file.
 """
@@ -28,14 +28,6 @@ def gru(v, x, h):
     gh = np.split(h @ v["gru/weight_hh"] + v["gru/bias_hh"], 3, 1)
     r, z = sigmoid(gi[0] + gh[0]), sigmoid(gi[1] + gh[1])
     return (1 - z) * np.tanh(gi[2] + r * gh[2]) + z * h
-
-
-def gru_cell(v, x, h):
-    gates = np.hstack([x, h]) @ v["gru_cell/gates/kernel"] + v["gru_cell/gates/bias"]
-    r, u = np.split(sigmoid(gates), 2, 1)
-    c = np.tanh(np.hstack([x, r * h]) @ v["gru_cell/candidate/kernel"] +
-                v["gru_cell/candidate/bias"])
-    return u * h + (1 - u) * c
 
 
 def basic_lstm_cell(v, x, carry):
@@ -94,7 +86,7 @@ def check(save, runner, cell, folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         results = [check(sys.argv[1], sys.argv[2], cell, folder)
-                   for cell in (gru, gru_cell, basic_lstm_cell)]
+                   for cell in (gru, basic_lstm_cell)]
     return not all(results)
 
 

@@ -1,6 +1,6 @@
 /* Saves a recurrent network's first values with its .meta, for recurrent_numpy.py:
  *
- *     save_recurrent PREFIX CELL              CELL: gru, gru_cell or basic_lstm_cell
+ *     save_recurrent PREFIX CELL              CELL: gru or basic_lstm_cell
  *
  * x (L R, 3), first (L R, 1), carry (R, H) and y (L R, 2) are fed. The cell's outputs are
  * `outputs`, its last carry `last`; then layer normalisation, a tanh layer as torch
@@ -18,9 +18,9 @@ enum { STEPS = 7, INPUTS = 3, UNITS = 6, OUTPUTS = 2, MAX_VARIABLES = 16 };
 
 static enum cell_type find_type(const char *name)
 {
-    static const char *const names[] = {"gru", "gru_cell", "basic_lstm_cell"};
+    static const char *const names[] = {"gru", "basic_lstm_cell"};
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 2; i++)
         if (strcmp(names[i], name) == 0)
             return (enum cell_type)i;
     CHECK(0, "no cell %s", name);

@@ -69,7 +69,7 @@ def test_mappo_predators_and_maddpg_prey(w):
 
 
 def test_vdn_predators_and_iql_prey(w):
-    check(w, "vdn, settings: {recurrent: 8}", "iql",
+    check(w, "vdn, settings: {recurrent: 8, cell: lstm}", "iql",
           {"adversary_0": ("values", "learn"), PREY: ("learn",)})
 
 
