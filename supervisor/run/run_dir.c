@@ -764,6 +764,35 @@ static char *find_newest(const char *runs_dir, const char *base)
     return newest;
 }
 
+/* The only run "<folder>/<trial>-s<seed>" of a trial of a study, "<folder>/<trial>"; free(). NULL:
+ * there is none, or more than one. */
+static char *find_only_seed(const char *trial)
+{
+    const char *number = strrchr(trial, '/') + 1;
+    char *folder = xstrndup(trial, (size_t)(number - trial)), *only = NULL;
+    char *prefix = xasprintf("%s-s", number);
+    DIR *dir = text_is_digits(number) ? opendir(folder) : NULL;
+    const struct dirent *e;
+    size_t n = 0;
+
+    while (dir != NULL && (e = readdir(dir)) != NULL) {
+        const char *seed = text_after(e->d_name, prefix);
+
+        if (seed == NULL || !text_is_digits(seed) || n++ > 0)
+            continue;
+        only = xasprintf("%s%s", folder, e->d_name);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    free(prefix);
+    free(folder);
+    if (n > 1) {
+        free(only);
+        return NULL;
+    }
+    return only;
+}
+
 static int fail_no_run(const char *runs_dir, const char *run, struct err *err)
 {
     char *study = xasprintf("%s/%s/study.yaml", runs_dir, run);
@@ -788,11 +817,11 @@ static int find_at(char **path, char *next, struct err *err)
 }
 
 /* A name takes precedence over a path, both over a path below runs_dir, and all over the
- * newest run of a numbered name. */
+ * newest run of a numbered name. A study's trial with one seed is found without it, too. */
 static int find_named(const char *runs_dir, const char *run, char **ret, struct err *err)
 {
     const int has_slash = strchr(run, '/') != NULL;
-    char *numbered;
+    char *numbered, *only;
     int rc = ERR_NOT_FOUND;
 
     if (!has_slash)
@@ -801,6 +830,8 @@ static int find_named(const char *runs_dir, const char *run, char **ret, struct 
         rc = find_at(ret, xstrdup(run), err);
     if (rc == ERR_NOT_FOUND && has_slash) /* of a study, lr/1-s1 */
         rc = find_at(ret, xasprintf("%s/%s", runs_dir, run), err);
+    if (rc == ERR_NOT_FOUND && has_slash && (only = find_only_seed(*ret)) != NULL)
+        rc = find_at(ret, only, err);
     if (rc == ERR_NOT_FOUND && (numbered = find_newest(runs_dir, run)) != NULL)
         rc = find_at(ret, numbered, err);
     return rc == ERR_NOT_FOUND ? fail_no_run(runs_dir, run, err) : rc;

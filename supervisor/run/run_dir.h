@@ -79,10 +79,10 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
                              struct err *err);
 
 /* Resolves RUN of the command line: a name under runs_dir, a path to a run's directory, such
- * a path below runs_dir, the name of a configuration for the newest run <name>-<number>, or
- * NULL for the newest run that the caller may read. ret: its path, free(); the process holds
- * the directory open from then on. ERR_NOT_FOUND; -EACCES: "no permission: run NAME belongs
- * to USER". */
+ * a path below runs_dir, a trial STUDY/<number> that has one seed, the name of a configuration
+ * for the newest run <name>-<number>, or NULL for the newest run that the caller may read.
+ * ret: its path, free(); the process holds the directory open from then on. ERR_NOT_FOUND;
+ * -EACCES: "no permission: run NAME belongs to USER". */
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err);
 /* The same for commands that delete: the name of a configuration is ERR_NOT_FOUND, whose
  * message names the run that it would have meant. */

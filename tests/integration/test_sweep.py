@@ -291,6 +291,11 @@ def test_trials_find_a_policy_beside_the_study(w):
         _, err = w.brood("sweep", study, code=code)
         assert ("there is no run sauce in " in err) == (code == 2), err
     assert harness.checkpoints(w.runs / "s" / "1-s1")
+    assert w.status("s/1")["env_steps"] == w.status("s/1-s1")["env_steps"] == 160
+    w.brood("rm", "s/1", code=3)
+    harness.copy_run(w.runs / "s" / "1-s1", w.runs / "s" / "1-s2")
+    _, err = w.brood("status", "s/1", code=3)
+    assert "there is no run s/1 in " in err, err
 
 
 def test_a_study_without_values_has_failed(w):
