@@ -3,6 +3,7 @@
 #include "common/config/run_config.h"
 
 #include "common/config/run_schema.h"
+#include "common/text/scan.h"
 
 #include <string.h>
 
@@ -10,13 +11,6 @@ static const char *const external_keys[] = {
     "command",      "plugin",  "directory", "processes", "respond_within",
     "memory_limit", "restart", "verify",    "device",    NULL};
 static const char *const native_keys[] = {"rules", "actions", NULL};
-
-static int is_among(const char *key, const char *const *keys)
-{
-    while (*keys != NULL && strcmp(*keys, key) != 0)
-        keys++;
-    return *keys != NULL;
-}
 
 int env_config_is_external(const struct env_config *c)
 {
@@ -27,8 +21,8 @@ int env_config_applies(const void *root, const void *section, const struct field
 {
     const struct run_config *c = root;
 
-    return !is_among(field->key,
-                     env_config_is_external(&c->env) ? native_keys : external_keys);
+    return text_find(env_config_is_external(&c->env) ? native_keys : external_keys,
+                     field->key) < 0;
 }
 
 /* Refuses keys that belong to the other kind of environment. */
@@ -42,10 +36,10 @@ static int check_keys(const struct run_config *c, const struct yaml_node *env,
         const struct yaml_node *n = env->child[i];
 
         (void)snprintf(path, sizeof(path), "env.%.48s", n->key);
-        if (foreign && is_among(n->key, native_keys))
+        if (foreign && text_find(native_keys, n->key) >= 0)
             return yaml_fail(n, path, err, "is not for env.%s, which has its own",
                              c->env.id);
-        if (!foreign && is_among(n->key, external_keys))
+        if (!foreign && text_find(external_keys, n->key) >= 0)
             return yaml_fail(n, path, err, "is for env.command and env.plugin alone");
     }
     return 0;

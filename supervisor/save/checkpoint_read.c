@@ -3,6 +3,7 @@
 #include "common/ckpt/bundle.h"
 #include "common/io/beneath.h"
 #include "common/io/tree.h"
+#include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/text/scan.h"
@@ -90,23 +91,6 @@ int checkpoint_is_there(const char *dir, uint64_t step)
 
 /* ---- run.state ---- */
 
-static int read_all(int fd, uint8_t *dst, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = read(fd, dst, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            /* n == 0: the file became shorter after fstat */
-            errno = n == 0 ? EIO : errno;
-            return -1;
-        }
-        dst += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 /* *ret: malloc'd. ERR_LIMIT: the file is longer than max. */
 static int read_file(const char *path, uint64_t max, uint8_t **ret, size_t *ret_len,
                      struct err *err)
@@ -114,6 +98,7 @@ static int read_file(const char *path, uint64_t max, uint8_t **ret, size_t *ret_
     int fd = beneath_open(path, O_RDONLY, 0);
     uint8_t *data = NULL;
     struct stat st;
+    ssize_t n;
     int rc = 0;
 
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -122,8 +107,10 @@ static int read_file(const char *path, uint64_t max, uint8_t **ret, size_t *ret_
         rc = err_set(err, ERR_LIMIT, "%s: %lld bytes", path, (long long)st.st_size);
     else if ((data = malloc((size_t)st.st_size + 1)) == NULL)
         rc = err_set(err, ERR_NOMEM, "%s: %lld bytes", path, (long long)st.st_size);
-    else if (read_all(fd, data, (size_t)st.st_size) < 0)
+    else if ((n = pread_all(fd, data, (size_t)st.st_size, 0)) < 0)
         rc = err_errno(err, "%s: cannot read", path);
+    else if (n < st.st_size)
+        rc = err_set(err, -EIO, "%s: it became shorter", path);
     if (fd >= 0)
         (void)close(fd);
     if (rc < 0) {
