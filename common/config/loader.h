@@ -57,8 +57,9 @@ int loader_refuse_extends(const struct yaml_node *root, struct err *err);
 /* ---- shorthands.c ---- */
 
 /* Moves what may be written shorter to its place: in `defaults` and the sections of agents,
- * keys of `settings` (n_step, epsilon, ...), recurrent: {cell, width}, target: {polyak} or
- * {every}; in `defaults`, priority and share: [[NAME, ...], ...]. ERR_CONFIG. */
+ * keys of `settings` and `experience` (n_step, batch_size, ...), recurrent: {cell, width},
+ * and target: {polyak} or {every}; in `defaults`, priority and share: [[NAME, ...], ...].
+ * ERR_CONFIG. */
 int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct err *err);
 
 /* ---- steps.c ---- */

@@ -98,7 +98,7 @@ static const char *agent_id_of(const struct expanding *x)
                : "false";
 }
 
-static int expand_setting(struct expanding *x, const char *key)
+static int expand_setting(struct expanding *x, const char *where, const char *key)
 {
     struct yaml_node *value = yaml_find(x->section, key);
 
@@ -108,7 +108,7 @@ static int expand_setting(struct expanding *x, const char *key)
         value->text = "0";
     else if (is_text(value, "auto") && strcmp(key, "agent_id") == 0)
         value->text = agent_id_of(x);
-    return move(x, value, "settings", key);
+    return move(x, value, where, key);
 }
 
 /* recurrent: none, or {cell: gru, width: 64}. */
@@ -217,13 +217,16 @@ static int expand_groups(struct expanding *x)
 
 static int expand_section(struct expanding *x)
 {
-    static const char *const settings[] = {
-        "agent_id",     "last_action", "n_step",  "lambda",
-        "reward_scale", "value_norm",  "epsilon", NULL};
+    static const char *const keys[][2] = {
+        {"settings", "agent_id"},     {"settings", "last_action"},
+        {"settings", "n_step"},       {"settings", "lambda"},
+        {"settings", "reward_scale"}, {"settings", "value_norm"},
+        {"settings", "epsilon"},      {"experience", "batch_size"},
+        {"experience", "warmup"},     {"experience", "update_every"}};
     int rc = 0;
 
-    for (size_t i = 0; settings[i] != NULL && rc == 0; i++)
-        rc = expand_setting(x, settings[i]);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && rc == 0; i++)
+        rc = expand_setting(x, keys[i][0], keys[i][1]);
     if (rc == 0)
         rc = expand_recurrent(x);
     if (rc == 0)

@@ -1298,6 +1298,9 @@ START_TEST(short_forms_are_moved_to_their_place)
          "  agent_2: {settings: {recurrent: 8, cell: lstm}}}\n"},
         {"defaults: {algorithm: iql, priority: {alpha: 0.6, beta: 0.4}}\n",
          "defaults: {algorithm: iql}\nexperience: {priority: {alpha: 0.6, beta: 0.4}}\n"},
+        {"defaults: {algorithm: iql, batch_size: 8}\nagents: {agent_1: {warmup: 64}}\n",
+         "defaults: {algorithm: iql, experience: {batch_size: 8}}\n"
+         "agents: {agent_1: {experience: {warmup: 64}}}\n"},
         {"defaults: {algorithm: iql, priority: none}\n", "defaults: {algorithm: iql}\n"},
         {"defaults: {algorithm: mappo, value_norm: none,\n"
          "  share: [[agent_0, agent_2], [agent_1]], agent_id: auto}\n"
