@@ -96,10 +96,10 @@ static int resolve(const struct chain *file, struct yaml_node **root, struct are
 {
     struct yaml_node *at = yaml_find(*root, "extends"), *base = NULL;
     struct chain next = {.above = file};
-    int rc;
+    int rc = loader_expand_shorthands(*root, arena, err);
 
-    if (at == NULL)
-        return 0;
+    if (rc < 0 || at == NULL)
+        return rc;
     if (at->kind != YAML_SCALAR || at->text[0] == '\0')
         return yaml_fail(at, "extends", err, "expected the path of a file");
     next.path = path_beside(arena, file->path, at->text);

@@ -61,6 +61,9 @@ int loader_refuse_extends(const struct yaml_node *root, struct err *err);
  * and target: {polyak} or {every}; in `defaults`, priority and share: [[NAME, ...], ...].
  * ERR_CONFIG. */
 int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct err *err);
+/* Replaces settings.agent_id: auto, in the complete tree, by true for agents that share
+ * parameters without symmetry, and by false for others. */
+void loader_resolve_agent_ids(const struct yaml_node *root, struct arena *tree);
 
 /* ---- steps.c ---- */
 

@@ -666,6 +666,8 @@ static int parse(struct run_config *c, struct arena *tree, const char *text, siz
         rc = loader_refuse_extends(root, err);
     if (rc == 0)
         rc = loader_expand_shorthands(root, tree, err);
+    if (rc == 0)
+        loader_resolve_agent_ids(root, tree);
     if (rc == 0 && options != NULL && options->extends)
         rc = loader_take_steps(root, tree, &steps, err);
     if (rc == 0)

@@ -1,7 +1,6 @@
 /* Keys that may also stand directly in a section of agents, and other short forms: they are
  * moved to where the schema has them, with their file and line. */
 #include "common/config/loader.h"
-#include "common/text/scan.h"
 
 #include <string.h>
 
@@ -52,32 +51,30 @@ static struct yaml_node *map_in(struct yaml_node *parent, const char *key,
     return map->kind == YAML_MAP ? map : NULL;
 }
 
-/* Moves a value of the section to the map `where` in it ("": stays there), as `key`. */
+/* Moves a value of the section to the map `where` in it ("": stays there), as `key`. A value of
+ * the command line, which has no line, comes before one of a file. */
 static int move(struct expanding *x, const struct yaml_node *value, const char *where,
                 const char *key)
 {
     const char *dot = *x->path != '\0' ? "." : "";
     struct yaml_node *map =
         *where != '\0' ? map_in(x->section, where, value, x->arena) : x->section;
+    const struct yaml_node *other = yaml_find(map, key);
     char path[256];
 
     (void)snprintf(path, sizeof(path), "%s%s%s", x->path, dot, value->key);
     if (map == NULL)
         return yaml_fail(value, path, x->err, "%s%s%s is no map", x->path, dot, where);
-    if (yaml_find(map, key) != NULL)
+    if (other != NULL && (other->line == 0) == (value->line == 0))
         return yaml_fail(value, path, x->err, "%s%s%s%s%s is given, too, expected one",
                          x->path, dot, where, *where != '\0' ? "." : "", key);
     yaml_remove(x->section, value);
+    if (other != NULL && other->line == 0)
+        return 0;
+    if (other != NULL)
+        yaml_remove(map, other);
     add(map, new_node(x->arena, value, key), x->arena);
     return 0;
-}
-
-/* The value of a key of the section's map, or else of that of `defaults`. */
-static const struct yaml_node *value_of(const struct expanding *x, const char *path)
-{
-    const struct yaml_node *own = yaml_find_path(x->section, path);
-
-    return own != NULL ? own : yaml_find_path(yaml_find(x->root, "defaults"), path);
 }
 
 static int is_text(const struct yaml_node *n, const char *text)
@@ -87,17 +84,6 @@ static int is_text(const struct yaml_node *n, const char *text)
 
 /* ---- the settings ---- */
 
-/* auto: agents that share parameters without symmetry see which of the team they are. */
-static const char *agent_id_of(const struct expanding *x)
-{
-    const struct yaml_node *share = value_of(x, "share");
-
-    return share != NULL && !is_text(share, "none") &&
-                   !is_text(value_of(x, "settings.symmetry"), "env")
-               ? "true"
-               : "false";
-}
-
 static int expand_setting(struct expanding *x, const char *where, const char *key)
 {
     struct yaml_node *value = yaml_find(x->section, key);
@@ -106,8 +92,6 @@ static int expand_setting(struct expanding *x, const char *where, const char *ke
         return 0;
     if (is_text(value, "none") && strcmp(key, "lambda") == 0)
         value->text = "0";
-    else if (is_text(value, "auto") && strcmp(key, "agent_id") == 0)
-        value->text = agent_id_of(x);
     return move(x, value, where, key);
 }
 
@@ -242,7 +226,6 @@ int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct 
     struct yaml_node *agents = yaml_find(root, "agents");
     int rc = 0;
 
-    /* the agents first: `auto` looks at what `defaults` shares */
     for (size_t i = 0;
          agents != NULL && agents->kind == YAML_MAP && i < agents->n && rc == 0; i++) {
         x.section = agents->child[i];
@@ -255,4 +238,47 @@ int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct 
     return rc == 0 && x.section != NULL && x.section->kind == YAML_MAP
                ? expand_section(&x)
                : rc;
+}
+
+/* ---- agent_id: auto ---- */
+
+static const struct yaml_node *
+value_of(const struct yaml_node *own, const struct yaml_node *defaults, const char *path)
+{
+    const struct yaml_node *n = yaml_find_path(own, path);
+
+    return n != NULL ? n : yaml_find_path(defaults, path);
+}
+
+/* Agents that share parameters without symmetry see which of the team they are. */
+static void resolve_agent_id(struct yaml_node *own, const struct yaml_node *defaults,
+                             struct arena *arena)
+{
+    const struct yaml_node *value = value_of(own, defaults, "settings.agent_id");
+    const struct yaml_node *share = value_of(own, defaults, "share");
+    struct yaml_node *settings, *resolved;
+
+    if (own->kind != YAML_MAP || !is_text(value, "auto"))
+        return;
+    settings = map_in(own, "settings", value, arena);
+    if (settings == NULL)
+        return;
+    yaml_remove(settings, yaml_find(settings, "agent_id"));
+    resolved = new_node(arena, value, "agent_id");
+    resolved->text = share != NULL && !is_text(share, "none") &&
+                             !is_text(value_of(own, defaults, "settings.symmetry"), "env")
+                         ? "true"
+                         : "false";
+    add(settings, resolved, arena);
+}
+
+void loader_resolve_agent_ids(const struct yaml_node *root, struct arena *tree)
+{
+    struct yaml_node *defaults = yaml_find(root, "defaults"),
+                     *agents = yaml_find(root, "agents");
+
+    for (size_t i = 0; agents != NULL && agents->kind == YAML_MAP && i < agents->n; i++)
+        resolve_agent_id(agents->child[i], defaults, tree);
+    if (defaults != NULL)
+        resolve_agent_id(defaults, NULL, tree);
 }

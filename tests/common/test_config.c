@@ -1306,9 +1306,11 @@ START_TEST(short_forms_are_moved_to_their_place)
          "  share: [[agent_0, agent_2], [agent_1]], agent_id: auto}\n"
          "agents: {agent_0: , agent_2: {clip_norm: 1}}\nenv: {reward: team_mean, id: "
          "simple_spread}\n",
-         "defaults: {algorithm: mappo, settings: {value_norm: none, agent_id: true}}\n"
-         "agents: {agent_0: {share: [agent_0, agent_2]}, agent_1: {share: [agent_1]},\n"
-         "  agent_2: {share: [agent_0, agent_2], clip_norm: 1}}\nenv: {reward: "
+         "defaults: {algorithm: mappo, settings: {value_norm: none, agent_id: false}}\n"
+         "agents: {agent_0: {share: [agent_0, agent_2], settings: {agent_id: true}},\n"
+         "  agent_1: {share: [agent_1], settings: {agent_id: true}}, agent_2: {share: "
+         "[agent_0, agent_2],\n"
+         "  clip_norm: 1, settings: {agent_id: true}}}\nenv: {reward: "
          "team_mean, id: simple_spread}\n"},
         {"defaults: {algorithm: iql, settings: {symmetry: env}, agent_id: auto, share: "
          "team}\n",
@@ -1332,6 +1334,32 @@ START_TEST(short_forms_are_moved_to_their_place)
         free(yaml[0]);
         free(yaml[1]);
     }
+}
+END_TEST
+
+/* A later file or option overrides either form by either form. */
+START_TEST(short_forms_override_long_ones)
+{
+    static const char *const set[] = {"defaults.n_step=4", "agents.agent_1.polyak=0.5",
+                                      "agents.agent_2.settings.lambda=0.5"};
+    const struct config_options options = {
+        .set = set, .n_set = 3, .env_names = three_agents, .extends = 1};
+    struct run_config c;
+    char folder[64];
+    char *top = write_files(
+        folder,
+        "env: {id: simple_spread}\n"
+        "defaults: {algorithm: iql, settings: {epsilon: 0.5, n_step: 2}, lambda: 0.25}\n"
+        "agents: {agent_1: {target: {polyak: 0.25}}, agent_2: {lambda: 0.75}}\n",
+        "extends: sub/next.yaml\n"
+        "defaults: {epsilon: 0.125, settings: {lambda: ~}}\n");
+
+    ck_assert_msg(run_config_read(&c, top, &options, &err) == 0, "%s", err.msg);
+    ck_assert(c.defaults.settings.epsilon.from == 0.125);
+    ck_assert(c.defaults.settings.lambda == 0 && c.agents[2].settings.lambda == 0.5);
+    ck_assert(c.defaults.settings.n_step == 4 && c.agents[1].polyak == 0.5);
+    run_config_done(&c);
+    remove_files(folder, top);
 }
 END_TEST
 
@@ -1449,6 +1477,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, values_are_set_on_the_command_line);
     tcase_add_loop_test(tc, wrong_settings_name_their_option, 0, 4);
     tcase_add_test(tc, short_forms_are_moved_to_their_place);
+    tcase_add_test(tc, short_forms_override_long_ones);
     tcase_add_test(tc, wrong_short_forms_name_their_line);
     tcase_add_test(tc, files_that_cannot_be_read_are_told);
     tcase_add_test(tc, keys_are_listed);
