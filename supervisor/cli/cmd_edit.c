@@ -143,8 +143,8 @@ static int wants_again(const struct edit *e, const struct err *err)
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return 0;
     (void)cli_fail(e->cli, 0, err);
-    (void)fputs("edit again? [Y/n] ", stderr);
     (void)sigaction(SIGINT, &once, NULL);
+    (void)fputs("edit again? [Y/n] ", stderr);
     is_answered = fgets(answer, sizeof(answer), stdin) != NULL;
     (void)signal(SIGINT, SIG_DFL);
     if (!is_answered)
