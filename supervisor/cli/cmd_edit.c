@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,26 +131,42 @@ static int apply(const struct edit *e, struct err *err)
 
 static void on_interrupt(int sig)
 {
-    (void)sig; /* ends the read of the answer, which is no then */
+    (void)sig; /* ends ppoll */
+}
+
+/* Asks on the terminal, and waits for the answer; 0: an interrupt came instead. */
+static int ask(const char *question)
+{
+    const struct sigaction ours = {.sa_handler = on_interrupt};
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    struct sigaction before;
+    sigset_t interrupt, mask;
+    int is_answered;
+
+    (void)sigemptyset(&interrupt);
+    (void)sigaddset(&interrupt, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &interrupt, &mask); /* but not in ppoll */
+    (void)sigaction(SIGINT, &ours, &before);
+    (void)fputs(question, stderr);
+    is_answered = ppoll(&in, 1, NULL, &mask) > 0;
+    (void)sigaction(SIGINT, &before, NULL);
+    (void)sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (!is_answered)
+        (void)fputc('\n', stderr);
+    return is_answered;
 }
 
 /* Reports the error and asks whether to edit again; 0 without a terminal. */
 static int wants_again(const struct edit *e, const struct err *err)
 {
-    const struct sigaction once = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
     char answer[16] = "n";
-    int is_answered;
 
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return 0;
     (void)cli_fail(e->cli, 0, err);
-    (void)sigaction(SIGINT, &once, NULL);
-    (void)fputs("edit again? [Y/n] ", stderr);
-    is_answered = fgets(answer, sizeof(answer), stdin) != NULL;
-    (void)signal(SIGINT, SIG_DFL);
-    if (!is_answered)
-        (void)fputc('\n', stderr);
-    return is_answered && strchr("yY\n", *answer) != NULL;
+    if (!ask("edit again? [Y/n] ") || fgets(answer, sizeof(answer), stdin) == NULL)
+        return 0;
+    return strchr("yY\n", *answer) != NULL;
 }
 
 /* Reports the error and keeps the refused text in its file. */
