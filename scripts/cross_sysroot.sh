@@ -8,8 +8,9 @@
 # A complete folder is left unchanged.
 set -euo pipefail
 dir=$(realpath -m "$1")
-packages=(libc6-dev libmsgpack-dev libyaml-dev libisal-dev libprotobuf-c-dev
-          libopenblas-serial-dev librandom123-dev check)
+. "$(dirname "$0")/setup.sh"
+packages=(libc6-dev $(print_all_known 'libmsgpack-c-dev|libmsgpack-dev') libyaml-dev libisal-dev
+          libprotobuf-c-dev libopenblas-serial-dev librandom123-dev check)
 wanted="$(. /etc/os-release && echo "$VERSION_CODENAME") ${packages[*]}"
 [ "$(cat "$dir/.whole" 2>/dev/null)" = "$wanted" ] && exit
 rm -rf "$dir"
@@ -26,5 +27,8 @@ for deb in "$dir"/.apt/cache/archives/*.deb; do
     *) dpkg-deb -x "$deb" "$dir" ;;
     esac
 done
+# Where packages have moved from /lib to /usr/lib, the C library's linker scripts and programs
+# still name /lib.
+[ -e "$dir/lib" ] || ln -s usr/lib "$dir/lib"
 rm -rf "$dir/.apt" "$dir/usr/share"
 echo "$wanted" >"$dir/.whole"

@@ -1,36 +1,67 @@
 # setup.sh - functions for scripts/brood and scripts/test: install packages, configure, build.
 
-packages=(gcc meson ninja-build pkg-config libuv1-dev libsodium-dev libopenblas-serial-dev
-          libmsgpack-dev libyaml-dev librandom123-dev libisal-dev check
-          libprotobuf-c-dev protobuf-c-compiler libcgif-dev libcairo2-dev
-          fonts-dejavu-core libwebsockets-dev)
+# A|B stands for A, or for B where apt does not know A; A| for A where apt knows it.
+packages=(gcc meson ninja-build pkg-config python3 libuv1-dev libsodium-dev
+          libopenblas-serial-dev 'libmsgpack-c-dev|libmsgpack-dev' libyaml-dev
+          librandom123-dev libisal-dev check libprotobuf-c-dev protobuf-c-compiler
+          libcgif-dev libcairo2-dev fonts-dejavu-core libwebsockets-dev)
+
+# is_installed A|B...: whether one of them is installed.
+is_installed() {
+    local p
+    for p in ${1//|/ }; do
+        [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null)" = installed ] && return
+    done
+    return 1
+}
+
+# print_all_known A|B...: prints for each word the first of its names that apt knows; if it
+# knows none, the last one, and nothing for A|.
+print_all_known() {
+    local word p known
+    for word in "$@"; do
+        known=${word##*|}
+        for p in ${word//|/ }; do
+            [ -n "$(apt-cache show "$p" 2>/dev/null)" ] && known=$p && break
+        done
+        [ -z "$known" ] || echo "$known"
+    done
+}
 
 # need_packages NAME...: installs the packages that are missing; if it cannot, prints one
 # line that names them, and exits.
 need_packages() {
-    local missing=() p
+    local missing=() required=() p
     for p in "$@"; do
-        [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null)" = installed ] ||
-            missing+=("$p")
+        is_installed "$p" || missing+=("$p")
     done
     [ ${#missing[@]} -eq 0 ] && return
+    # Without a list of packages apt knows nothing, not even bash.
+    [ -z "$(print_all_known 'bash|')" ] || [ -n "$(print_all_known "${missing[@]}")" ] || return 0
     local sudo=()
     if [ "$(id -u)" -ne 0 ]; then
         sudo=(sudo)
         if ! command -v sudo >/dev/null || ! { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
-            echo "brood needs these Debian packages: apt-get install ${missing[*]}" >&2
+            for p in "${missing[@]}"; do
+                [[ $p = *"|" ]] || required+=("$p")
+            done
+            [ ${#required[@]} -eq 0 ] && return
+            echo "brood needs these packages: apt-get install" \
+                "$(print_all_known "${required[@]}" | xargs)" >&2
             exit 1
         fi
     fi
-    echo "brood: installing ${missing[*]}" >&2
     local log
     log=$(mktemp)
-    if ! { "${sudo[@]}" apt-get update && DEBIAN_FRONTEND=noninteractive \
-        "${sudo[@]}" apt-get install -y --no-install-recommends "${missing[@]}"; } \
-        >"$log" 2>&1 </dev/null; then
+    "${sudo[@]}" apt-get update >"$log" 2>&1 </dev/null || true # apt-get install says why
+    mapfile -t missing < <(print_all_known "${missing[@]}")
+    [ ${#missing[@]} -eq 0 ] && rm -f "$log" && return
+    echo "brood: installing ${missing[*]}" >&2
+    if ! DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y \
+        --no-install-recommends "${missing[@]}" >>"$log" 2>&1 </dev/null; then
         tail -n 5 "$log" >&2
         rm -f "$log"
-        echo "brood needs these Debian packages: apt-get install ${missing[*]}" >&2
+        echo "brood needs these packages: apt-get install ${missing[*]}" >&2
         exit 1
     fi
     rm -f "$log"
