@@ -133,7 +133,8 @@ void training_journal_end(struct training *t, int rc)
 }
 
 /* Writes the line to the log and to whoever watches. */
-static void vlog(struct training *t, int is_error, const char *fmt, va_list ap)
+static void __attribute__((format(printf, 3, 0)))
+vlog(struct training *t, int is_error, const char *fmt, va_list ap)
 {
     char line[1024];
 

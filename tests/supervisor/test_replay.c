@@ -192,7 +192,7 @@ START_TEST(an_older_copy_leaves_the_newer_requests)
         frame = replay_frame_at(&r, i, &len);
         ck_assert_uint_eq(replay_request_at(&r, i)->id, i + 3);
         ck_assert_uint_eq(len, i + 3);
-        ck_assert_mem_eq(frame, "one2three4" + len, len);
+        ck_assert_mem_eq(frame, &"one2three4"[len], len);
     }
     replay_done(&r);
 }
