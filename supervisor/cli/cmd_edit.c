@@ -82,19 +82,23 @@ static int is_edited(const struct edit *e)
 static int run_editor(const struct edit *e, struct err *err)
 {
     char *command = xasprintf("%s \"$BROOD_EDIT_FILE\"", e->editor);
-    int status;
+    int status, rc = 0;
 
     (void)setenv("BROOD_EDIT_FILE", e->file, 1);
     (void)signal(SIGXFSZ, SIG_DFL); /* the editor gets the default disposition */
     status = system(command);
+    if (status == -1)
+        rc = err_errno(err, "starting %s: nothing changes", e->editor);
     (void)signal(SIGXFSZ, SIG_IGN);
     free(command);
-    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == NO_SUCH_PROGRAM)
+    if (status == -1)
+        return rc;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_SUCH_PROGRAM)
         return err_set(
             err, ERR_ARG,
             "there is no editor %s: set VISUAL or EDITOR to one; nothing changes",
             e->editor);
-    if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return err_set(err, ERR_ARG, "%s failed: nothing changes", e->editor);
     return 0;
 }

@@ -1,6 +1,7 @@
 #include "supervisor/cli/jobs.h"
 
 #include "common/io/monotonic.h"
+#include "common/io/signal_process.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/node/slurm.h"
@@ -290,8 +291,9 @@ static void forward(const struct jobs *js, int signum)
 {
     for (size_t i = 0; i < js->n_started; i++)
         if (js->job[i].pid != 0)
-            (void)kill(js->job[i].pid,
-                       js->args->srun != NULL && signum != SIGCONT ? SIGTERM : signum);
+            (void)signal_process(js->job[i].pid,
+                                 js->args->srun != NULL && signum != SIGCONT ? SIGTERM
+                                                                             : signum);
 }
 
 /* Interrupts the jobs through Slurm: a signal to srun would end srun, but not its job. */

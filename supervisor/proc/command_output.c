@@ -1,6 +1,7 @@
 #include "supervisor/proc/command_output.h"
 
 #include "common/io/monotonic.h"
+#include "common/io/signal_process.h"
 #include "common/wire/cursor.h"
 
 #include <errno.h>
@@ -86,7 +87,7 @@ static int follow(pid_t pid, int fd, int timeout_ms, struct wbuf *output, int *r
         }
         if (monotonic_ms() > until) {
             is_late = 1;
-            (void)kill(-pid, SIGKILL);
+            (void)signal_group(pid, SIGKILL);
         }
     }
 }

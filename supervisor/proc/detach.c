@@ -1,5 +1,6 @@
 #include "supervisor/proc/detach.h"
 
+#include "common/io/signal_process.h"
 #include "supervisor/proc/signals.h"
 
 #include <fcntl.h>
@@ -50,7 +51,7 @@ static void forward_signals(int signals, pid_t keeper)
     struct signalfd_siginfo info;
 
     while (read(signals, &info, sizeof(info)) == sizeof(info))
-        (void)kill(keeper, (int)info.ssi_signo);
+        (void)signal_process(keeper, (int)info.ssi_signo);
 }
 
 /* Returns 1 and the report, or 0 if the keeper closes its end without one. */
@@ -119,9 +120,9 @@ int detach_split(int *ret_fd, struct detach_report *ret, int *ret_code, struct e
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
         return err_errno(err, "socketpair");
     signals = take_interrupts(&old);
-    keeper = fork();
+    keeper = signals < 0 ? -1 : fork();
     if (keeper < 0) {
-        rc = err_errno(err, "starting the keeper");
+        rc = err_errno(err, "starting the keeper: %s", signals < 0 ? "signalfd" : "fork");
         (void)close(ends[0]);
         (void)close(ends[1]);
     } else if (keeper == 0) {

@@ -1,6 +1,7 @@
 #include "supervisor/proc/keeper.h"
 
 #include "common/io/monotonic.h"
+#include "common/io/signal_process.h"
 #include "supervisor/proc/detach.h"
 #include "supervisor/proc/keeper_reexec.h"
 #include "supervisor/proc/pid_file.h"
@@ -78,18 +79,23 @@ static void print_line(const struct keeper *k, const char *text)
         return; /* nobody reads the output any more */
 }
 
+static const char *child_of(const struct keeper *k)
+{
+    return k->args->child != NULL ? k->args->child : "the supervisor";
+}
+
 /* ---- signals ---- */
 
 static void forward(const struct keeper *k, int signum)
 {
     struct pid_stat stat;
 
-    (void)kill(k->supervisor, signum);
+    (void)signal_process(k->supervisor, signum);
     /* Only to one that is stopped: at the end of a process LeakSanitizer waits for ever for a
      * stop that SIGCONT has taken back. */
     if (signum != SIGTSTP && signum != SIGCONT &&
         pid_stat_read(k->supervisor, &stat) == 0 && stat.state == 'T')
-        (void)kill(k->supervisor, SIGCONT);
+        (void)signal_process(k->supervisor, SIGCONT);
 }
 
 static void interrupt(struct keeper *k, int signum)
@@ -347,9 +353,9 @@ static void sweep(struct keeper *k)
 
 static void end_sweeper(struct keeper *k)
 {
-    if (k->sweeper == 0)
+    if (k->sweeper == 0) /* it has ended, or was never started */
         return;
-    (void)kill(k->sweeper, SIGKILL);
+    (void)signal_process(k->sweeper, SIGKILL);
     (void)waitpid(k->sweeper, NULL, 0);
     k->sweeper = 0;
 }
@@ -430,32 +436,64 @@ static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd,
     (void)sigprocmask(SIG_SETMASK, &set, NULL);
 }
 
-/* Forks sweeper and supervisor. Returns 1 in the supervisor. */
-static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
+static void close_both(const int ends[2])
 {
-    int alive[2], link[2], keys[2];
+    for (int i = 0; i < 2; i++)
+        if (ends[i] >= 0)
+            (void)close(ends[i]);
+}
 
-    if (pipe2(keys, O_CLOEXEC | O_NONBLOCK) < 0)
-        return err_errno(err, "pipe");
-    k->keys_fd = keys[1];
+/* The pipe's other end stays open in keeper and supervisor, for their lifetime. */
+static int fork_sweeper(struct keeper *k, struct err *err)
+{
+    int alive[2], rc;
+    pid_t pid;
+
     if (pipe2(alive, O_CLOEXEC) < 0)
-        return err_errno(err, "pipe");
-    k->sweeper = fork();
-    if (k->sweeper == 0) {
+        return err_errno(err, "starting the sweeper: pipe");
+    pid = fork();
+    if (pid == 0) {
         (void)close(alive[1]);
         run_sweeper(&k->cgroup, mark_of(k), alive[0]);
     }
-    (void)close(alive[0]); /* alive[1] stays open in both, for their lifetime */
-    if (k->sweeper < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) < 0)
-        return err_errno(err, "starting the sweeper");
-    k->link = link[0];
-    k->supervisor = run_cgroup_fork(&k->cgroup);
-    if (k->supervisor < 0)
-        return err_errno(err, "starting the supervisor");
-    if (k->supervisor == 0) {
+    if (pid < 0) {
+        rc = err_errno(err, "starting the sweeper: fork");
+        close_both(alive);
+        return rc;
+    }
+    k->sweeper = pid;
+    (void)close(alive[0]);
+    return 0;
+}
+
+/* Returns 1 in the supervisor. */
+static int fork_supervisor(struct keeper *k, struct keeper_link *ret, struct err *err)
+{
+    int link[2] = {-1, -1}, keys[2] = {-1, -1}, rc;
+    const char *what = "pipe";
+    pid_t pid = -1;
+
+    if (pipe2(keys, O_CLOEXEC | O_NONBLOCK) == 0) {
+        what = "socketpair";
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) == 0) {
+            what = "fork";
+            k->keys_fd = keys[1];
+            k->link = link[0];
+            pid = run_cgroup_fork(&k->cgroup);
+        }
+    }
+    if (pid == 0) {
         become_supervisor(k, ret, link[1], keys[0]);
         return 1;
     }
+    if (pid < 0) {
+        rc = err_errno(err, "starting %s: %s", child_of(k), what);
+        close_both(link);
+        close_both(keys);
+        k->link = k->keys_fd = -1;
+        return rc;
+    }
+    k->supervisor = pid;
     (void)close(keys[0]);
     (void)close(link[1]);
     return 0;
@@ -511,8 +549,8 @@ static void report_death(const struct keeper *k)
 
     (void)snprintf(text, sizeof(text),
                    "%s (pid %d) was ended by %s; none of its processes is left%s",
-                   k->args->child != NULL ? k->args->child : "the supervisor",
-                   (int)k->supervisor, signal_name(WTERMSIG(k->status), name),
+                   child_of(k), (int)k->supervisor,
+                   signal_name(WTERMSIG(k->status), name),
                    k->run.path[0] == '\0' ? ""
                                           : "; `brood resume` continues from its "
                                             "newest checkpoint");
@@ -577,7 +615,7 @@ static int keep(struct keeper *k)
                                {.fd = terminal_keys_fd(&k->keys), .events = POLLIN}};
 
         if (kill_time(k) != 0 && monotonic_ms() >= kill_time(k)) {
-            (void)kill(k->supervisor, SIGKILL);
+            (void)signal_process(k->supervisor, SIGKILL);
             k->cut_off_ms = k->stopped_until_ms = 0;
         }
         (void)poll(fds, 3, wait_ms(k));
@@ -633,7 +671,9 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     if (rc == 0)
         rc = take_signals_by_descriptor(&k, err);
     if (rc == 0)
-        rc = fork_both(&k, ret, err);
+        rc = fork_sweeper(&k, err);
+    if (rc == 0)
+        rc = fork_supervisor(&k, ret, err);
     if (rc == 0)
         *ret_code = keep(&k);
     else if (rc < 0)

@@ -1,6 +1,7 @@
 #include "supervisor/proc/proc.h"
 
 #include "common/err/check.h"
+#include "common/io/signal_process.h"
 #include "common/log/log.h"
 #include "common/msg/protocol.h"
 #include "common/numerics/cpu_kernels.h"
@@ -338,7 +339,7 @@ int proc_signal(struct proc *p, int signum)
 {
     if (p->pidfd < 0)
         return UV_ESRCH;
-    return pidfd_send_signal(p->pidfd, signum, NULL, 0) < 0 ? -errno : 0;
+    return signal_pidfd(p->pidfd, p->pid, signum) < 0 ? -errno : 0;
 }
 
 void proc_kill(struct proc *p)
@@ -349,7 +350,7 @@ void proc_kill(struct proc *p)
 
     /* Only this thread calls waitpid: until it does, no other group has that number. */
     if (is_running)
-        (void)kill(-p->pid, SIGKILL);
+        (void)signal_group(p->pid, SIGKILL);
 }
 
 int proc_is_known(pid_t pid)

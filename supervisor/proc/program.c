@@ -1,5 +1,6 @@
 #include "supervisor/proc/program.h"
 
+#include "common/io/signal_process.h"
 #include "common/mem/words.h"
 #include "common/text/scan.h"
 #include "supervisor/proc/keeper.h"
@@ -120,7 +121,7 @@ int program_ended(struct program *p, int *ret_status)
         info.si_pid == 0)
         return 0;
     /* Until it is reaped, no other group can get its number. */
-    (void)kill(-p->pid, SIGKILL);
+    (void)signal_group(p->pid, SIGKILL);
     *ret_status = 0;
     (void)waitpid(p->pid, ret_status, 0);
     LIST_REMOVE(p, entry);
@@ -130,7 +131,7 @@ int program_ended(struct program *p, int *ret_status)
 
 void program_signal(const struct program *p, int signum)
 {
-    (void)kill(-p->pid, signum);
+    (void)signal_group(p->pid, signum);
 }
 
 void program_kill(const struct program *p)

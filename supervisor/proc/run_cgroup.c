@@ -1,5 +1,7 @@
 #include "supervisor/proc/run_cgroup.h"
 
+#include "common/io/signal_process.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -114,8 +116,7 @@ static void remove_abandoned(const char *own)
 
     while (dir != NULL && (e = readdir(dir)) != NULL)
         if (e->d_type == DT_DIR && sscanf(e->d_name, "brood-%d-", &keeper) == 1 &&
-            keeper > 0 && kill((pid_t)keeper, 0) < 0 && errno == ESRCH &&
-            join(path, own, e->d_name))
+            keeper > 0 && !process_exists((pid_t)keeper) && join(path, own, e->d_name))
             (void)remove_tree(path, 0); /* fails if it still contains processes */
     if (dir != NULL)
         (void)closedir(dir);

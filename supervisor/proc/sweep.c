@@ -1,5 +1,6 @@
 #include "supervisor/proc/sweep.h"
 
+#include "common/io/signal_process.h"
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/proc/pipe_marks.h"
 
@@ -58,7 +59,7 @@ static int end_child(const struct adopted *a, pid_t pid)
 {
     if (a->owned(a->ctx, pid))
         return 0;
-    (void)kill(pid, SIGKILL);
+    (void)signal_process(pid, SIGKILL);
     (void)waitpid(pid, NULL, WNOHANG);
     return 1;
 }
@@ -205,7 +206,7 @@ static int end_marked(void *ctx, int proc, pid_t pid)
 {
     if (pid == getpid() || (!has_mark(pid, ctx) && !pipe_marks_held_by(pid)))
         return 0;
-    (void)kill(pid, SIGKILL);
+    (void)signal_process(pid, SIGKILL);
     return 1;
 }
 

@@ -1,6 +1,7 @@
 #include "supervisor/proc/worker_local.h"
 
 #include "common/err/check.h"
+#include "common/io/signal_process.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
 #include "supervisor/proc/block.h"
@@ -229,7 +230,7 @@ static void local_kill(struct worker_link *base)
 static void local_pause(struct worker_link *base, int on)
 {
     if (base->is_running)
-        (void)kill(-base->pid, on ? SIGSTOP : SIGCONT);
+        (void)signal_group(base->pid, on ? SIGSTOP : SIGCONT);
 }
 
 /* ---- the block ---- */

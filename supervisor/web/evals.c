@@ -1,3 +1,4 @@
+#include "common/io/signal_process.h"
 #include "common/io/tree.h"
 #include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
@@ -53,8 +54,7 @@ static void remove_leftovers(void)
 
         (void)snprintf(path, sizeof(path), "/tmp/%s", d->d_name);
         if (sscanf(path, "/tmp/brood-web-%d-%n", &pid, &len) == 1 && len > 0 && pid > 0 &&
-            kill(pid, 0) < 0 && errno == ESRCH && lstat(path, &st) == 0 &&
-            st.st_uid == geteuid())
+            !process_exists(pid) && lstat(path, &st) == 0 && st.st_uid == geteuid())
             (void)tree_remove(path, NULL);
     }
     if (dir != NULL)
@@ -181,7 +181,7 @@ static void on_limit(uv_timer_t *timer)
     struct eval *v = timer->data;
 
     v->is_late = 1;
-    (void)uv_process_kill(&v->process, SIGKILL);
+    (void)signal_process(v->process.pid, SIGKILL);
 }
 
 /* Makes room by dropping the older half of the output. */
@@ -312,7 +312,7 @@ void evals_forget(struct evals *e, uint64_t client)
 
     LIST_FOREACH(v, &e->list, entry)
     if (v->client == client && !v->has_ended)
-        (void)uv_process_kill(&v->process, SIGKILL);
+        (void)signal_process(v->process.pid, SIGKILL);
 }
 
 void evals_close(struct evals *e)
@@ -322,7 +322,7 @@ void evals_close(struct evals *e)
     LIST_FOREACH(v, &e->list, entry)
     {
         if (!v->has_ended)
-            (void)uv_process_kill(&v->process, SIGKILL);
+            (void)signal_process(v->process.pid, SIGKILL);
         close_all(v);
     }
 }

@@ -1,4 +1,5 @@
 #include "agent/session/session.h"
+#include "common/io/signal_process.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
 #include "common/numerics/numerics.h"
@@ -219,6 +220,7 @@ static int run_program(char *const *argv)
     pid_t pid = fork();
     int status;
 
+    ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         (void)close(2);
         (void)execv(argv[0], argv);
@@ -470,7 +472,7 @@ START_TEST(test_respawn_is_exact)
         first[u] = update(&p, 1 + u, rows);
     calm = read_block(block, n);
     ck_assert_int_ne(memcmp(calm, snapshot, n), 0);
-    ck_assert_int_eq(kill(p.pid, SIGKILL), 0);
+    ck_assert_int_eq(signal_process(p.pid, SIGKILL), 0);
     ck_assert(WIFSIGNALED(agent_process_end(&p)));
 
     ck_assert_int_eq(pwrite(block, snapshot, n, 0), (ssize_t)n);

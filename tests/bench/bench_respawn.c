@@ -6,6 +6,7 @@
  *     bench_respawn [rounds]
  */
 #include "common/err/check.h"
+#include "common/io/signal_process.h"
 #include "common/msg/protocol.h"
 #include "tests/bench/median.h"
 #include "tests/bench/spread_agents.h"
@@ -68,7 +69,7 @@ static double bare_us(uv_loop_t *loop, int exe_fd)
     CHECK(uv_spawn(loop, &process, &options) == 0);
     CHECK(read(from[0], hello, sizeof(hello)) > 0);
     us = us_since(begin_ns);
-    CHECK(kill(process.pid, SIGKILL) == 0);
+    CHECK(signal_process(process.pid, SIGKILL) == 0);
     (void)uv_run(loop, UV_RUN_DEFAULT);
     for (int i = 0; i < 2; i++) {
         (void)close(to[i]);
@@ -94,7 +95,7 @@ static double act_us(size_t agent, int kill_it)
     step += agents.copies;
     begin_ns = uv_hrtime();
     if (kill_it)
-        CHECK(kill(info.pid, SIGKILL) == 0);
+        CHECK(signal_process(info.pid, SIGKILL) == 0);
     spread_pack_act(&agents, agent_request_begin(agents.table, agent, "act", 0), agent,
                     step);
     CHECK(agent_request_send(agents.table, agent, on_response, NULL, NULL) == 0);

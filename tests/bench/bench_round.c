@@ -127,10 +127,13 @@ static void start_bare(void)
 {
     int to[2], from[2];
     size_t i;
+    pid_t pid;
 
     for (i = 0; i < AGENTS; i++) {
         CHECK(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0);
-        if (fork() == 0)
+        pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0)
             be_echo(to[0], from[1]);
         bare_to[i] = to[1];
         bare_from[i] = from[0];

@@ -25,6 +25,10 @@ import threading
 from against_random import World, team_of
 from learning import BROOD
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from signals import signal_process
+
 TEAMS = {"predators": ["adversary_0", "adversary_1", "adversary_2"], "prey": ["agent_0"]}
 CHANCE = {agent: "{algorithm: random}" for team in TEAMS.values() for agent in team}
 
@@ -38,7 +42,7 @@ def kill_agents(world, name, draw, kills, over):
         pids = [agent["pid"] for agent in json.loads(status.stdout)["agents"]
                 if agent.get("pid")] if status.returncode == 0 else []
         if pids:
-            os.kill(draw.choice(pids), signal.SIGKILL)
+            signal_process(draw.choice(pids), signal.SIGKILL)
             done += 1
     return done
 

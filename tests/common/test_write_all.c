@@ -1,3 +1,4 @@
+#include "common/io/signal_process.h"
 #include "common/io/write_all.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
@@ -35,7 +36,7 @@ static void read_and_compare(int fd, pid_t writer)
         if (at + (size_t)n > LEN || memcmp(piece, data + at, (size_t)n) != 0)
             _exit(1);
         at += (size_t)n;
-        (void)kill(writer, SIGUSR1); /* while it is writing */
+        (void)signal_process(writer, SIGUSR1); /* while it is writing */
     }
     _exit(n == 0 && at == LEN ? 0 : 2);
 }

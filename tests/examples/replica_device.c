@@ -2,6 +2,7 @@
  * updates at once. The workers share the parameter servers' memory; a worker's local
  * variable is private to it. Killing a worker does not damage the shared variables. */
 #include "agent/nn/nn.h"
+#include "common/io/signal_process.h"
 #include "tests/examples/example.h"
 
 #include <signal.h>
@@ -99,6 +100,7 @@ int main(void)
     (void)fflush(stdout);
     for (int i = 0; i < WORKERS; i++) {
         pid[i] = fork();
+        must(pid[i] < 0 ? -1 : 0);
         if (pid[i] == 0) {
             for (int k = 0; k < WORKERS; k++)
                 (void)close(turn[k][1]);
@@ -109,7 +111,7 @@ int main(void)
         must(write(turn[i % WORKERS][1], "x", 1) == 1 ? 0 : -1);
         must(read(done[0], &byte, 1) == 1 ? 0 : -1);
     }
-    (void)kill(pid[0], SIGKILL);
+    (void)signal_process(pid[0], SIGKILL);
     (void)waitpid(pid[0], NULL, 0);
     (void)close(turn[1][1]);
     (void)waitpid(pid[1], NULL, 0);

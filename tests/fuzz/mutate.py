@@ -33,6 +33,10 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from signals import signal_group
+
 EXIT_CODES = {0, 1, 2, 3, 4}
 LIMIT_S = 60
 RUN = """
@@ -132,7 +136,7 @@ class Attack:
         try:
             text = p.communicate(timeout=LIMIT_S)[0].decode(errors="replace")
         except subprocess.TimeoutExpired:
-            os.killpg(p.pid, 9)
+            signal_group(p.pid, 9)
             text = p.communicate()[0].decode(errors="replace")
             return None, text
         if check and p.returncode:

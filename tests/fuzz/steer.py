@@ -34,6 +34,7 @@ import time
 import msgpack
 
 import mutate
+from signals import signal_group, signal_process  # mutate has their folder in sys.path
 
 ROOT = mutate.ROOT
 LIMIT_S = 60
@@ -178,7 +179,7 @@ class Steering:
         try:
             text = p.communicate(timeout=limit_s)[0].decode(errors="replace")
         except subprocess.TimeoutExpired:
-            os.killpg(p.pid, 9)
+            signal_group(p.pid, 9)
             return None, p.communicate()[0].decode(errors="replace")
         return p.returncode, text
 
@@ -552,7 +553,7 @@ class Case:
 
 def kill(pid, signum):
     try:
-        os.kill(pid, signum)
+        signal_process(pid, signum)
     except ProcessLookupError:
         pass
 

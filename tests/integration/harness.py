@@ -17,6 +17,10 @@ import tempfile
 import time
 import traceback
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
+
+from signals import signal_group, signal_process
+
 BUILD = pathlib.Path(os.environ["BROOD_BUILD_DIR"])
 SOURCE = pathlib.Path(os.environ["BROOD_SOURCE_DIR"])
 BROOD = BUILD / "supervisor" / "brood"
@@ -510,7 +514,7 @@ def main():
 
 def kill(pid, signum=signal.SIGKILL):
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signum)
+        signal_process(pid, signum)
 
 
 def kill_and_wait(pid):

@@ -1,7 +1,6 @@
 """Changes to the configuration of a live run are checked, written to the journal, made at one
 boundary, and made again at the same boundary by every resume."""
 import json
-import os
 import re
 import shlex
 import signal
@@ -122,7 +121,7 @@ def final(run, step):
 def test_an_edited_file_counts_from_one_boundary_on(w):
     p, run = start(w, "edited")
     edit(run, "    learning_rate: 0.003", "    learning_rate: 0.02")
-    os.kill(p.pid, signal.SIGHUP)
+    harness.signal_process(p.pid, signal.SIGHUP)
     harness.wait_until("the change", lambda: journal(run, "changed"))
     at = int(re.search(r" at=(\d+) ", journal(run, "set")[0]).group(1))
     assert f" step={at} " in journal(run, "changed")[0], journal(run, "changed")
@@ -159,7 +158,7 @@ def test_what_cannot_be_applied_changes_nothing(w):
 
     def refused(before, after, says):
         edit(run, before, after)
-        os.kill(p.pid, signal.SIGHUP)
+        harness.signal_process(p.pid, signal.SIGHUP)
         harness.wait_until(says, lambda: says in p.log.read_text())
         harness.wait_until(says, lambda: any(says in line for line in journal(run, "refused")))
         (run / "config.yaml").write_text(text)

@@ -142,13 +142,13 @@ def test_an_edit_of_a_detached_run_is_applied_by_a_hang_up(w):
     for pid, before, after in ((keeper, "discount: 0.95", "discount: 0.9"),
                                (supervisor, "polyak: 0.01", "polyak: 0.02")):
         edit(run, before, after)
-        os.kill(pid, signal.SIGHUP)
+        harness.signal_process(pid, signal.SIGHUP)
         harness.wait_until("the change", lambda: any(
             after.replace(": ", "=") in line for line in journal(run, "changed")))
     at = int(re.search(r" at=(\d+) ", journal(run, "set")[-1]).group(1))
     assert f" step={at} " in journal(run, "changed")[-1], journal(run, "changed")
     edit(run, "copies: 4", "copies: 8")
-    os.kill(keeper, signal.SIGHUP)
+    harness.signal_process(keeper, signal.SIGHUP)
     refusal = "env.copies cannot change while the run lives"
     harness.wait_until("the refusal", lambda: any(
         refusal in line for line in journal(run, "refused")))
@@ -158,7 +158,7 @@ def test_an_edit_of_a_detached_run_is_applied_by_a_hang_up(w):
     edit(run, "copies: 8", "copies: 4")
     end = harness.pause(w, "a") + 40
     edit(run, "env_steps: 10000000", f"env_steps: {end}")
-    os.kill(keeper, signal.SIGHUP)
+    harness.signal_process(keeper, signal.SIGHUP)
     harness.wait_until("the new length", lambda: any(
         f"run.env_steps={end}" in line for line in journal(run, "set")))
     w.brood("continue", "a")
@@ -169,7 +169,7 @@ def test_an_edit_of_a_detached_run_is_applied_by_a_hang_up(w):
 def test_a_detached_run_outlives_its_supervisor(w):
     keeper, supervisor = detach(w, "a", "--set", "run.on_supervisor_death=resume")
     for _ in range(3):
-        os.kill(supervisor, signal.SIGKILL)
+        harness.signal_process(supervisor, signal.SIGKILL)
         supervisor = harness.wait_until("another one", lambda: next(
             (s["pid"] for s in [status_if_there(w)] if s and s["state"] == "running"
              and s["pid"] not in (0, supervisor)), None))
@@ -261,7 +261,7 @@ def test_attach_goes_on_with_the_next_supervisor(w):
     t = Terminal(w, "attach", "a", env={"TERM": "dumb"})
     for x in (lambda: p.log.read_text(), t.text):
         harness.wait_until("a line of progress", lambda: " steps" in x())
-    os.kill(supervisor, signal.SIGKILL)
+    harness.signal_process(supervisor, signal.SIGKILL)
     for x in (lambda: p.log.read_text(), t.text):
         harness.wait_until("the next one", lambda: "another supervisor continues a" in x())
     assert p.poll() is None
@@ -274,9 +274,9 @@ def test_attach_tells_of_a_run_that_hangs(w):
     _, supervisor = detach(w, "a")
     p = w.start("attach")
     harness.wait_until("a line of progress", lambda: " steps" in p.log.read_text())
-    os.kill(supervisor, signal.SIGSTOP)
+    harness.signal_process(supervisor, signal.SIGSTOP)
     harness.wait_until("word of it", lambda: "a does not answer" in p.log.read_text())
-    os.kill(supervisor, signal.SIGKILL)
+    harness.signal_process(supervisor, signal.SIGKILL)
     assert p.wait(timeout=harness.DEADLINE_S) == 137, p.log.read_text()
     assert "a: killed after " in p.log.read_text(), p.log.read_text()
 

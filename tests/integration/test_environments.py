@@ -521,10 +521,10 @@ def test_what_only_a_new_run_can_have_is_refused(w):
     config = w.run_dir("live") / "config.yaml"
     text = config.read_text()
     config.write_text(re.sub("directory: .*", "directory: /tmp", text))
-    os.kill(p.pid, signal.SIGHUP)
+    harness.signal_process(p.pid, signal.SIGHUP)
     told(w, p, "the environment of a live run cannot be replaced")
     config.write_text(text.replace("respond_within: 30s", "respond_within: 29s", 1))
-    os.kill(p.pid, signal.SIGHUP)
+    harness.signal_process(p.pid, signal.SIGHUP)
     told(w, p, "env.respond_within=29s")
     assert set(processes_of(w, "live")) == {"env_0", "env_1"}
     w.brood("stop", "live")
@@ -607,7 +607,7 @@ def test_what_imports_for_long_needs_more_time(w):
 
 
 KILLED = """
-import os, signal, sys
+import signal, sys
 sys.path.insert(0, {examples!r})
 from hallway import Hallway
 
@@ -617,7 +617,7 @@ def begin():
         f.write("x")
         f.flush()
         if f.tell() <= {kills}:
-            os.kill(os.getpid(), signal.SIGKILL)
+            signal.raise_signal(signal.SIGKILL)
 
 
 begin()

@@ -118,7 +118,7 @@ def test_a_program_that_hangs_is_killed(w):
     harness.wait_until("its end", lambda: hanging.read_text().count("\n") == 2)
     pids = [int(pid) for pid in hanging.read_text().split()]
     assert all(map(harness.alive, pids)), pids
-    os.kill(p.pid, signal.SIGTERM)
+    harness.signal_process(p.pid, signal.SIGTERM)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     assert not any(map(harness.alive, pids)), pids
 

@@ -78,7 +78,7 @@ def train(client, p, first, last, kills=0):
             victim = ("trained", "fresh")[done % 2]
             pid = harness.wait_until("its process",
                                      lambda: harness.agents_of(p.pid).get(victim))
-            os.kill(pid, signal.SIGKILL)
+            harness.signal_process(pid, signal.SIGKILL)
             done += 1
         losses.append([floats(client.answer(a)["fetched"][0])[0] for a in asked])
     assert done == kills

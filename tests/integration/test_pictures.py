@@ -352,7 +352,7 @@ def screenshots(w, files):
         p.wait(timeout=harness.DEADLINE_S)
     finally:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(p.pid, signal.SIGKILL)
+            harness.signal_group(p.pid, signal.SIGKILL)
         p.wait()
     picture = np.asarray(Image.open(shot).convert("RGB"))
     harness.wait_until("the browser to be gone", lambda: not any(

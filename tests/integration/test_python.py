@@ -126,11 +126,11 @@ def test_a_live_run(w):
     assert "event=set" in run.logs() and "SIGKILL" in run.logs("supervisor")
 
     hasty = brood.attach("a", w.runs, timeout_s=0.1)
-    os.kill(status["pid"], signal.SIGSTOP)
+    harness.signal_process(status["pid"], signal.SIGSTOP)
     harness.wait_until("the stop", lambda: harness.is_stopped(status["pid"]))
     assert hasty.status()["state"] == "not answering"
     refused("does not answer", hasty.call, "status")
-    os.kill(status["pid"], signal.SIGCONT)
+    harness.signal_process(status["pid"], signal.SIGCONT)
 
     step = run.pause()
     assert run.checkpoint() == step and run.checkpoints()[-1] == step

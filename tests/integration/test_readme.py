@@ -49,7 +49,7 @@ class Clone:
         if any(word in command for word in FOLLOWS):
             first = p.stdout.readline()
             assert first, command
-            os.killpg(p.pid, signal.SIGINT)
+            harness.signal_group(p.pid, signal.SIGINT)
             return (first + p.communicate()[0]).decode()
         text = p.communicate()[0].decode()
         assert p.returncode == 0, (command, p.returncode, text)

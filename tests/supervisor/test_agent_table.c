@@ -1,4 +1,5 @@
 /* The agents are tests/support/fake_agent.c; an agent's name determines what it does. */
+#include "common/io/signal_process.h"
 #include "supervisor/proc/agent_table.h"
 #include "tests/support/test_main.h"
 
@@ -832,13 +833,14 @@ START_TEST(who_was_stopped_accuses_nobody)
     send_request(0, "learn", 0, NULL, 0);
     agent_table_info(rig.table, 0, &info);
     somebody = fork();
+    ck_assert_int_ge(somebody, 0);
     if (somebody == 0) {
-        (void)kill(info.pid, SIGSTOP);
-        (void)kill(self, SIGSTOP);
+        (void)signal_process(info.pid, SIGSTOP);
+        (void)signal_process(self, SIGSTOP);
         (void)usleep(1000000);
-        (void)kill(self, SIGCONT);
+        (void)signal_process(self, SIGCONT);
         (void)usleep(200000);
-        (void)kill(info.pid, SIGCONT);
+        (void)signal_process(info.pid, SIGCONT);
         _exit(0);
     }
     RUN_UNTIL(rig.answered[0]);
@@ -1019,11 +1021,12 @@ START_TEST(death_of_the_supervisor)
     ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
     ck_assert_int_eq(pipe(told), 0);
     supervisor = fork();
+    ck_assert_int_ge(supervisor, 0);
     if (supervisor == 0)
         be_supervisor(told[1], _i);
     ck_assert_int_eq(read(told[0], &byte, 1), 1);
     killed_at = uv_hrtime();
-    ck_assert_int_eq(kill(supervisor, SIGKILL), 0);
+    ck_assert_int_eq(signal_process(supervisor, SIGKILL), 0);
     while (wait(NULL) > 0)
         ;
     ck_assert_uint_lt((uv_hrtime() - killed_at) / 1000000, 20000);

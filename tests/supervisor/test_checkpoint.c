@@ -417,6 +417,7 @@ START_TEST(test_killed_at_every_step)
         commit(20, 3);
         commit(30, 3);
         child = fork();
+        ck_assert_int_ge(child, 0);
         if (child == 0) {
             fault.left = k;
             _exit(commit_to(checkpoints, 40, 3, NULL) != 0);

@@ -1,5 +1,6 @@
 /* The keeper between a shell and a supervisor that stops slowly. The supervisor is this
  * test: it receives its signals when it chooses to. */
+#include "common/io/signal_process.h"
 #include "supervisor/proc/keeper.h"
 #include "tests/support/test_main.h"
 
@@ -71,10 +72,10 @@ START_TEST(a_supervisor_that_stops_too_late_is_continued)
     if (pid == 0)
         keep();
     ck_assert_int_eq(read(ready[0], &byte, 1), 1);
-    ck_assert_int_eq(kill(pid, SIGTSTP), 0);
+    ck_assert_int_eq(signal_process(pid, SIGTSTP), 0);
     ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
     ck_assert(WIFSTOPPED(status));
-    ck_assert_int_eq(kill(pid, SIGCONT), 0);
+    ck_assert_int_eq(signal_process(pid, SIGCONT), 0);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFEXITED(status));
     ck_assert_int_eq(WEXITSTATUS(status), SUPERVISOR_CODE);

@@ -171,6 +171,7 @@ START_TEST(test_lock)
 
     /* a killed holder releases the lock */
     child = fork();
+    ck_assert_int_ge(child, 0);
     if (child == 0)
         _exit(run_dir_open(&d, path, 1, NULL) != 0);
     ck_assert_int_eq(waitpid(child, &status, 0), child);

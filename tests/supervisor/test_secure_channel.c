@@ -1,3 +1,4 @@
+#include "common/io/signal_process.h"
 #include "supervisor/net/listener.h"
 #include "supervisor/net/secure_channel.h"
 #include "tests/support/test_main.h"
@@ -316,7 +317,7 @@ START_TEST(a_sender_may_wait_for_its_queue)
     ck_assert_uint_gt(channel_bytes_sent(node.channel), 2 * len);
     ck_assert_int_eq(channel_drain(node.channel, 0), 0);
     ck_assert_uint_gt(channel_bytes_sent(node.channel), 4 * len);
-    (void)kill(reader, SIGKILL);
+    (void)signal_process(reader, SIGKILL);
     ck_assert_int_eq(waitpid(reader, NULL, 0), reader);
     close_sides();
     free(big);

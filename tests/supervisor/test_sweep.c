@@ -1,4 +1,5 @@
 /* Finding processes by the mark in their environment. */
+#include "common/io/signal_process.h"
 #include "supervisor/proc/sweep.h"
 #include "tests/support/test_main.h"
 
@@ -61,7 +62,7 @@ START_TEST(an_empty_environment_has_no_mark)
     }
     for (int i = 0; i < 10; i++)
         ck_assert_uint_eq(sweep_count("BROOD_TEST_SWEEP", "none"), 0);
-    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(signal_process(pid, SIGKILL), 0);
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 END_TEST

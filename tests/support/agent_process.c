@@ -2,6 +2,7 @@
 
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
+#include "common/io/signal_process.h"
 #include "common/msg/config_msg.h"
 #include "common/msg/protocol.h"
 #include "tests/support/agent_config.h"
@@ -105,7 +106,7 @@ static int wait_for(struct agent_process *p)
 
     while (waitpid(p->pid, &status, WNOHANG) == 0) {
         if (now_ms() > deadline)
-            (void)kill(p->pid, SIGKILL);
+            (void)signal_process(p->pid, SIGKILL);
         (void)poll(NULL, 0, 1);
     }
     return status;

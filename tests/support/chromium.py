@@ -12,6 +12,7 @@ import tempfile
 import time
 import urllib.request
 
+from signals import signal_group
 from websocket import WebSocket
 
 PROGRAM = next(filter(None, map(shutil.which, (
@@ -59,7 +60,7 @@ class Browser:
 
     def close(self):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)   # and its helpers
+            signal_group(self.process.pid, signal.SIGKILL)   # and its helpers
         self.process.wait()
         shutil.rmtree(self.profile, ignore_errors=True)
 
