@@ -291,7 +291,10 @@ def last_row(run):
 def checkpoints(run, folder="checkpoints"):
     """The steps of a run's checkpoints; [] before there is one."""
     folder = run / folder
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:  # not yet, or another run takes its place
+        names = []
     return sorted(int(name) for name in names if name.isdigit())
 
 
