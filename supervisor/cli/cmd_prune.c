@@ -90,23 +90,26 @@ static size_t count_removed(const struct pruning *x)
 }
 
 /* Keeps the checkpoint from which the run can be resumed: an older one than the newest, if
- * the experience log is damaged. */
-static void keep_resumable(struct pruning *x, const char *run, const char *dir)
+ * the experience log is damaged. Fails if the log cannot be read, so that this is not known. */
+static int keep_resumable(struct pruning *x, const char *run, const char *dir,
+                          struct err *err)
 {
     const struct config_options options = {0}; /* executes no env.command */
     char *file = xasprintf("%s/config.yaml", run), *log = xasprintf("%s/experience", run);
     struct run_config config;
     uint64_t step;
+    int rc = 0;
 
     if (tree_exists(log) && run_config_read(&config, file, &options, NULL) == 0) {
-        if (resume_find_covered(&step, dir, log, (uint64_t)config.experience.capacity,
-                                NULL) == 0)
-            for (size_t i = 0; i < x->n; i++)
-                x->checkpoint[i].is_kept |= x->checkpoint[i].step == step;
+        rc = resume_find_covered(&step, dir, log, (uint64_t)config.experience.capacity,
+                                 err);
+        for (size_t i = 0; i < x->n && rc == 0; i++)
+            x->checkpoint[i].is_kept |= x->checkpoint[i].step == step;
         run_config_done(&config);
     }
     free(file);
     free(log);
+    return rc == ERR_NOT_FOUND ? 0 : rc;
 }
 
 static int choose(struct pruning *x, const char *run, const char *dir,
@@ -129,7 +132,7 @@ static int choose(struct pruning *x, const char *run, const char *dir,
     if (rc == 0)
         keep_newest(x, o->keep);
     if (rc == 0 && !o->with_log && count_removed(x) > 0) /* it reads the log */
-        keep_resumable(x, run, dir);
+        rc = keep_resumable(x, run, dir, err);
     progress_free(p);
     free(steps);
     free(file);

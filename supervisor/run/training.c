@@ -473,16 +473,21 @@ static void finish(struct training *t)
 static void find_resume_step(struct training *t, int rc)
 {
     struct run_dir *dir = t->args->dir;
+    struct err why = {0};
     uint64_t step;
+    int found;
 
     t->result->resume_step = t->result->checkpoint_step;
     if (rc == 0 || t->args->replay != NULL)
         return;
     t->result->resume_step = -1;
-    if (resume_find_covered(&step, run_dir_file(dir, "checkpoints"),
-                            run_dir_file(dir, "experience"),
-                            (uint64_t)t->config->experience.capacity, NULL) == 0)
+    found = resume_find_covered(&step, run_dir_file(dir, "checkpoints"),
+                                run_dir_file(dir, "experience"),
+                                (uint64_t)t->config->experience.capacity, &why);
+    if (found == 0)
         t->result->resume_step = (int64_t)step;
+    else if (found != ERR_NOT_FOUND)
+        t->result->unread = why;
 }
 
 /* An interrupt while the environment is tried: there are no agents yet, and no checkpoint. */

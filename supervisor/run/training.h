@@ -125,9 +125,10 @@ struct training_result {
     int exit_code; /* enum run_exit */
     uint64_t env_steps, episodes, restarts;
     int64_t checkpoint_step; /* of the newest committed one; -1: none */
-    /* Of the newest checkpoint from which the run can be resumed; -1: none. It differs
-     * from checkpoint_step only if the experience log is damaged, cut or missing. */
+    /* Of the newest checkpoint from which the run can be resumed; -1: none, or not known. It
+     * differs from checkpoint_step only if the experience log is damaged, cut or missing. */
     int64_t resume_step;
+    struct err unread; /* why resume_step is not known; code 0: it is known */
     int is_unchanged; /* a resume failed before it changed the run directory */
     double wall_seconds;
     double team_return_mean; /* of the last row with finished episodes; NaN: none */

@@ -5,10 +5,13 @@
 #include "common/text/scan.h"
 #include "supervisor/save/retention.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { ERRNO_END = 4096 }; /* errno is below it (err.h) */
 
 struct resume {
     const char *dir; /* borrowed */
@@ -41,6 +44,15 @@ const struct checkpoint_section *resume_section(const struct resume *r, const ch
 }
 
 /* ---- finding a complete checkpoint ---- */
+
+/* Whether a file could not be read, so that nothing is known of what is in it. What is in its
+ * place, or missing there, is known. */
+static int is_unread(int code)
+{
+    return code == ERR_NOMEM || code == ERR_IO ||
+           (code < 0 && code > -ERRNO_END && code != -ENOENT && code != -ENOTDIR &&
+            code != -EISDIR && code != -ELOOP && code != -ENXIO);
+}
 
 static int check_sections(struct resume *r, struct err *err)
 {
@@ -110,10 +122,14 @@ static int load_newest(struct resume **ret, const char *dir,
     rc = ERR_NOT_FOUND;
     for (size_t i = n; i > 0 && rc < 0; i--) {
         rc = load(ret, dir, steps[i - 1], &why);
+        if (is_unread(rc) && rc != -EIO)
+            break;
         if (rc < 0)
             on_skipped(ctx, why.msg);
     }
     free(steps);
+    if (is_unread(rc) && rc != -EIO)
+        return err_pass(err, &why);
     return rc == 0 ? 0 : err_set(err, ERR_NOT_FOUND, "%s: no complete checkpoint", dir);
 }
 
@@ -147,20 +163,22 @@ int resume_choose(uint64_t *ret, const char *dir, const char *step,
     return rc;
 }
 
-static int is_covered(const char *dir, uint64_t step, const char *log, uint64_t capacity)
+/* 0: the checkpoint and its window of rows are intact. */
+static int check_covered(const char *dir, uint64_t step, const char *log,
+                         uint64_t capacity, struct err *err)
 {
     const struct checkpoint_section *s;
     struct resume *r = NULL;
     struct store *store = NULL;
-    int rc = load(&r, dir, step, NULL);
+    int rc = load(&r, dir, step, err);
 
     if (rc == 0) {
         s = resume_section(r, SECTION_EXPERIENCE);
-        rc = store_open_read(&store, log, capacity, s->data, s->len, NULL);
+        rc = store_open_read(&store, log, capacity, s->data, s->len, err);
     }
     store_free(store);
     resume_free(r);
-    return rc == 0;
+    return rc;
 }
 
 int resume_find_covered(uint64_t *ret, const char *dir, const char *log,
@@ -168,19 +186,21 @@ int resume_find_covered(uint64_t *ret, const char *dir, const char *log,
 {
     uint64_t *steps = NULL;
     size_t n = 0;
+    struct err why = {0};
     int rc = checkpoint_list(dir, &steps, &n, err);
 
     if (rc < 0)
         return rc;
-    while (n > 0 && !is_covered(dir, steps[n - 1], log, capacity))
-        n--;
-    if (n > 0)
-        *ret = steps[n - 1];
-    else
-        rc =
-            err_set(err, ERR_NOT_FOUND, "%s lacks rows that every checkpoint needs", log);
+    rc = ERR_NOT_FOUND;
+    for (; n > 0 && rc < 0 && !is_unread(rc); n--)
+        if ((rc = check_covered(dir, steps[n - 1], log, capacity, &why)) == 0)
+            *ret = steps[n - 1];
     free(steps);
-    return rc;
+    if (is_unread(rc))
+        return err_pass(err, &why);
+    return rc == 0 ? 0
+                   : err_set(err, ERR_NOT_FOUND,
+                             "%s lacks rows that every checkpoint needs", log);
 }
 
 /* ---- comparing this build and CPU with the checkpoint's ---- */

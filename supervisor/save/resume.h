@@ -25,7 +25,9 @@ struct resume; /* opaque */
 
 /* Opens the checkpoint of a step given as text or, if step is NULL, the newest complete one
  * in dir: on_skipped is then called with one line for each newer one, which says what is
- * wrong with it. ERR_NOT_FOUND, ERR_FORMAT, ERR_CORRUPT, ... */
+ * wrong with it. A newer one that may well be complete, but cannot be read now (no descriptor
+ * or memory is left, no permission), is an error. ERR_NOT_FOUND, ERR_FORMAT, ERR_CORRUPT,
+ * -errno, ... */
 int resume_open(struct resume **ret, const char *dir, const char *step,
                 void (*on_skipped)(void *ctx, const char *line), void *ctx,
                 struct err *err);
@@ -38,7 +40,8 @@ int resume_choose(uint64_t *ret, const char *dir, const char *step,
                   struct err *err);
 
 /* The newest complete checkpoint whose window of rows is intact in the experience log
- * `log`, so that a run can be resumed from it. ERR_NOT_FOUND: there is none. */
+ * `log`, so that a run can be resumed from it. ERR_NOT_FOUND: all were read, and there is
+ * none. -errno, ERR_NOMEM: it is not known, because one could not be read. */
 int resume_find_covered(uint64_t *ret, const char *dir, const char *log,
                         uint64_t capacity, struct err *err);
 

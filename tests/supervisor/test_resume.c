@@ -9,8 +9,10 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -493,6 +495,48 @@ START_TEST(test_a_failed_copy_is_not_repeated)
 }
 END_TEST
 
+/* With too few descriptors nothing is known of a checkpoint or the log: an older one is not
+ * taken in its place, and no rows are missed. */
+START_TEST(test_what_cannot_be_read_is_not_damaged)
+{
+    const char *log = temp_dir_file(&dir, "experience");
+    const int first_free = dup(STDIN_FILENO);
+    struct rlimit all, few;
+    struct background b;
+    struct err err;
+    uint64_t step;
+    int rc = 0, n_failed = 0;
+
+    background_init(&b);
+    for (step = 20; step <= 60; step += 40) {
+        begin(&b, step);
+        (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    }
+    background_done(&b);
+    (void)close(first_free);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+    for (int more = 0; more < 4; more++) {
+        struct resume *r = NULL;
+
+        few = all;
+        few.rlim_cur = (rlim_t)(first_free + more);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+        rc = resume_find_covered(&step, checkpoints, log, 10, &err);
+        ck_assert_msg(rc == 0 || (rc == -EMFILE && strstr(err.msg, strerror(EMFILE))),
+                      "%d: %s", rc, err.msg);
+        n_failed += rc < 0;
+        ck_assert(rc < 0 || step == 60);
+        rc = resume_open(&r, checkpoints, NULL, on_skipped, NULL, &err);
+        ck_assert_msg(rc == 0 || (rc == -EMFILE && strstr(err.msg, strerror(EMFILE))),
+                      "%d: %s", rc, err.msg);
+        resume_free(r);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+    }
+    ck_assert_int_eq(n_skipped, 0);
+    ck_assert(rc == 0 && n_failed > 1);
+}
+END_TEST
+
 /* ---- the configuration to resume with ---- */
 
 static const char saved_config[] = "env: {id: none}\n"
@@ -642,6 +686,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_rows_are_synced_before_the_checkpoint);
     tcase_add_test(tc, test_a_failure_is_no_end);
     tcase_add_test(tc, test_a_failed_copy_is_not_repeated);
+    tcase_add_test(tc, test_what_cannot_be_read_is_not_damaged);
     tcase_add_test(tc, test_changes_are_made_again);
     tcase_add_test(tc, test_the_newest_change_may_be_in_the_journal_only);
     tcase_add_test(tc, test_the_newest_cancellation_may_be_in_the_journal_only);
