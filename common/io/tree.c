@@ -186,16 +186,24 @@ static int sync_one(void *ctx, int at, const char *name, int is_dir)
     const int fd =
         openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     const int rc = fd >= 0 ? fsync(fd) : -1, why = errno;
+    int *has_failed = ctx;
 
+    *has_failed |= fd >= 0 && rc < 0;
     if (fd >= 0)
         (void)close(fd);
     errno = why;
     return rc;
 }
 
-int tree_sync_all(const char *path, struct err *err)
+int tree_sync_all(const char *path, int *ret_lost, struct err *err)
 {
-    return each_of(path, sync_one, NULL) == 0 ? 0 : err_errno(err, "%s: fsync", path);
+    int has_failed = 0;
+
+    if (each_of(path, sync_one, &has_failed) == 0)
+        return 0;
+    if (ret_lost != NULL)
+        *ret_lost = has_failed;
+    return err_errno(err, "%s: fsync", path);
 }
 
 int tree_exists(const char *path)

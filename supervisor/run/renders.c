@@ -38,9 +38,8 @@ struct job {
 };
 
 struct renders {
+    struct renders_args args;
     char *dir, *run;
-    uv_loop_t *loop;
-    int env_draws;
     struct recording recording; /* of the evaluation that is being played */
     const struct env_spec *spec;
     uint64_t best; /* step of the best evaluation; UINT64_MAX: none yet */
@@ -234,17 +233,15 @@ static void tidy(struct renders *r, uint64_t step)
     (void)closedir(d);
 }
 
-struct renders *renders_new(uv_loop_t *loop, const char *dir, const char *run,
-                            uint64_t step, int env_draws)
+struct renders *renders_new(const struct renders_args *args)
 {
     struct renders *r = xcalloc(1, sizeof(*r));
 
-    r->dir = xstrdup(dir);
-    r->run = xstrdup(run);
-    r->loop = loop;
-    r->env_draws = env_draws;
+    r->args = *args;
+    r->dir = xstrdup(args->dir);
+    r->run = xstrdup(args->run);
     r->best = UINT64_MAX;
-    tidy(r, step);
+    tidy(r, args->step);
     return r;
 }
 
@@ -277,6 +274,7 @@ static void on_drawn(uv_work_t *work, int status)
     free_job(r->drawn);
     r->drawn = NULL;
     draw_next(r);
+    r->args.on_drawn(r->args.ctx);
 }
 
 static void draw_next(struct renders *r)
@@ -287,7 +285,15 @@ static void draw_next(struct renders *r)
     r->waiting = r->drawn->next;
     r->failure = (struct err){0};
     r->work.data = r;
-    CHECK(uv_queue_work(r->loop, &r->work, draw_work, on_drawn) == 0);
+    CHECK(uv_queue_work(r->args.loop, &r->work, draw_work, on_drawn) == 0);
+}
+
+int renders_are_drawn(const struct renders *r, uint64_t step)
+{
+    /* what waits is of the same step or of later ones */
+    const struct job *first = r->drawn != NULL ? r->drawn : r->waiting;
+
+    return first == NULL || first->source.step > step;
 }
 
 static void count_waiting(const struct renders *r, size_t *ret_n, size_t *ret_bytes)
@@ -332,7 +338,7 @@ static int can_draw(struct renders *r, const struct run_config *c)
     struct err why = {0};
     char file[40];
 
-    if (env_config_is_external(&c->env) && !r->env_draws)
+    if (env_config_is_external(&c->env) && !r->args.env_draws)
         return 0;
     if (render_check_env(file_of(file, 0, c->evaluation.render), &c->env, &why) == 0)
         return 1;

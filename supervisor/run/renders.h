@@ -8,7 +8,8 @@
  * Drawn    after the evaluation, on a thread of libuv's pool, one at a time: the run does
  *          not wait, and writes the same bytes as without pictures. Recorded episodes
  *          wait in memory, at most those that will be kept, and at most
- *          RENDERS_MAX_BYTES.
+ *          RENDERS_MAX_BYTES. A checkpoint is committed when all up to its step are drawn
+ *          (run_saver.h), so that no death loses one.
  * Kept     the newest evaluation.max_to_keep, and the one with the best return of the first
  *          team (of equal ones the oldest). Which pictures are kept depends neither on
  *          the time that drawing takes nor on deaths.
@@ -35,11 +36,19 @@ struct renders; /* opaque */
  * external environment only its processes know that. ERR_CONFIG with err->key. */
 int renders_check(const struct run_config *c, struct err *err);
 
-/* dir: "<run>/renders", which need not exist; run: its name. Both are copied. step: of the
- * checkpoint from which the run is resumed; 0: a new run. env_draws: an external
- * environment sends pictures in evaluations. */
-struct renders *renders_new(uv_loop_t *loop, const char *dir, const char *run,
-                            uint64_t step, int env_draws);
+struct renders_args {
+    uv_loop_t *loop;
+    const char *dir; /* "<run>/renders", which need not exist; copied, as is run */
+    const char *run; /* its name */
+    uint64_t step;   /* of the checkpoint from which the run is resumed; 0: a new run */
+    int env_draws;   /* an external environment sends pictures in evaluations */
+    void (*on_drawn)(void *ctx); /* after each picture */
+    void *ctx;
+};
+
+struct renders *renders_new(const struct renders_args *args);
+/* Whether no evaluation up to that step waits to be drawn. */
+int renders_are_drawn(const struct renders *r, uint64_t step);
 /* The callbacks of an evaluation, and its result. c: the configuration in force, borrowed
  * for the call, except c->env, which must last until renders_free. */
 void renders_begin(struct renders *r, const struct run_config *c,

@@ -45,6 +45,13 @@ static int write_graphs(struct training *t, struct err *err)
     return rc;
 }
 
+static void on_drawn(void *ctx)
+{
+    const struct training *t = ctx;
+
+    run_saver_ready(t->saver);
+}
+
 static int open_sinks(struct training *t, struct err *err)
 {
     const char *csv = run_dir_file(t->args->dir, "metrics/progress.csv");
@@ -53,8 +60,14 @@ static int open_sinks(struct training *t, struct err *err)
     char host[64] = "localhost";
     int rc;
 
-    t->renders = renders_new(&t->loop, run_dir_file(t->args->dir, "renders"),
-                             run_dir_name(t->args->dir), training_steps(t), t->draws_env);
+    t->renders = renders_new(
+        &(struct renders_args){.loop = &t->loop,
+                               .dir = run_dir_file(t->args->dir, "renders"),
+                               .run = run_dir_name(t->args->dir),
+                               .step = training_steps(t),
+                               .env_draws = t->draws_env,
+                               .on_drawn = on_drawn,
+                               .ctx = t});
     (void)gethostname(host, sizeof(host) - 1);
     if (t->args->resume == NULL) {
         rc = csv_sink_open(&t->csv, csv, t->metrics, err);

@@ -233,6 +233,13 @@ static void on_log_checked(void *ctx, const struct err *why)
     training_feed(ctx, LIFE_EV_WRITER_FREE, NULL);
 }
 
+static int is_all_drawn(void *ctx, uint64_t step)
+{
+    const struct training *t = ctx;
+
+    return t->renders == NULL || renders_are_drawn(t->renders, step);
+}
+
 /* When the run first began: provenance is written only once, not by a resume. */
 static double began_unix(struct training *t)
 {
@@ -248,7 +255,9 @@ void training_make_saver(struct training *t)
     struct run_saver_args args = {
         .loop = &t->loop,
         .dir = run_dir_file(t->args->dir, "checkpoints"),
-        .metrics = run_dir_file(t->args->dir, "metrics"),
+        .sides = {run_dir_file(t->args->dir, "metrics"),
+                  run_dir_file(t->args->dir, "renders")},
+        .is_ready = is_all_drawn,
         .store = t->store,
         .keep = {.max = (size_t)t->config->checkpoint.max_to_keep,
                  .every_s = t->config->checkpoint.keep_checkpoint_every_n_hours * 3600,

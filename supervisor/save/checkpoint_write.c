@@ -158,7 +158,7 @@ static int write_all(const struct checkpoint_args *args, const char *temp,
     if (rc == 0)
         rc = write_run_state(args, temp, of_agents, err);
     if (rc == 0)
-        rc = tree_sync_all(temp, err);
+        rc = tree_sync_all(temp, NULL, err);
     for (size_t i = 0; i < args->n_agents; i++) {
         wbuf_done(&of_agents[i].agent);
         wbuf_done(&of_agents[i].graph);

@@ -22,9 +22,11 @@ struct run_saver {
     const char *next_dir, *next_log_copy;
     uv_work_t work;
     int busy;
+    int is_waiting; /* busy, but is_ready is not true yet */
     /* where the newest checkpoint is written; dir NULL: there is none to repeat */
     const char *dir, *log_copy;
     struct err failure; /* why the current work failed; code 0: it has not */
+    struct err damage;  /* why no checkpoint can be committed any more; code 0: one can */
 
     /* The checkpoint being written. Its copies stay allocated for the next one: mapping
      * fresh pages would cost more than copying. */
@@ -75,6 +77,19 @@ int run_saver_is_busy(const struct run_saver *s)
 
 /* ---- on a thread of the pool ---- */
 
+/* A folder that could not be opened may be synced the next time. */
+static int sync_sides(struct run_saver *s)
+{
+    int is_lost = 0, rc = 0;
+
+    for (size_t i = 0; i < sizeof(s->args.sides) / sizeof(s->args.sides[0]); i++)
+        if (rc == 0 && s->args.sides[i] != NULL && s->log_copy == NULL)
+            rc = tree_sync_all(s->args.sides[i], &is_lost, &s->failure);
+    if (is_lost)
+        s->failure.code = ERR_CORRUPT;
+    return rc;
+}
+
 static void write_work(uv_work_t *work)
 {
     struct run_saver *s = work->data;
@@ -89,11 +104,9 @@ static void write_work(uv_work_t *work)
                                          .log_sums_bytes = s->sums_bytes};
     struct err why = {0};
 
-    if (s->args.metrics != NULL && s->log_copy == NULL &&
-        tree_sync_all(s->args.metrics, &why) < 0)
-        log_warn("rows up to step %llu may be lost if the machine fails: %s",
-                 (unsigned long long)s->step, why.msg);
-    if (checkpoint_write(&args, &s->failure) < 0)
+    s->failure = s->damage;
+    if (s->failure.code < 0 || sync_sides(s) < 0 ||
+        checkpoint_write(&args, &s->failure) < 0)
         return;
     if (retention_drop_old(&s->args.keep, s->dir, &why) < 0)
         log_warn("older checkpoints were not removed yet: %s", why.msg);
@@ -119,6 +132,7 @@ static void begin_work(struct run_saver *s, uv_work_cb work, uv_after_work_cb af
     const struct store *log = s->args.store;
 
     s->failure = (struct err){0};
+    s->is_waiting = 0;
     s->sums_bytes = 0;
     if (log != NULL) {
         s->head = store_head(log);
@@ -133,6 +147,8 @@ static void end_work(struct run_saver *s, int status)
 {
     CHECK(status == 0);
     s->busy = 0;
+    if (s->failure.code == ERR_CORRUPT)
+        s->damage = s->failure;
     free(s->sums);
     s->sums = NULL;
     if (s->wants_check) /* before the callback, which may begin the next checkpoint */
@@ -172,7 +188,15 @@ static void begin_write(struct run_saver *s)
     s->dir = s->next_dir;
     s->log_copy = s->next_log_copy;
     checkpoint_announce(s->dir, s->step);
-    begin_work(s, write_work, on_write_done);
+    s->busy = s->is_waiting = 1;
+    run_saver_ready(s);
+}
+
+void run_saver_ready(struct run_saver *s)
+{
+    if (s->is_waiting && (s->args.is_ready == NULL || s->log_copy != NULL ||
+                          s->args.is_ready(s->args.ctx, s->step)))
+        begin_work(s, write_work, on_write_done);
 }
 
 void run_saver_redirect(struct run_saver *s, const char *dir, const char *log)

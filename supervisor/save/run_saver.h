@@ -3,8 +3,12 @@
  * Begin    At a round boundary: copies the agents' blocks and the run's sections of
  *          run.state. Training waits only for these copies.
  * Write    On a thread of libuv's pool, which only touches files: checkpoint_write, then
- *          older checkpoints and rows are removed (retention.h). The run's metrics are synced
- *          first: a resume continues their rows, and does not write those before its step.
+ *          older checkpoints and rows are removed (retention.h).
+ * Sides    A resume does not make again what a run wrote up to the checkpoint: rows, events,
+ *          pictures. So the write begins only when all of that is written (is_ready), and
+ *          syncs it first.
+ * Sync     After a failed sync of the log or of these files, the kernel may have dropped what
+ *          it could not write, and a later sync does not say so: ERR_CORRUPT.
  * Log      A checkpoint is committed only if every row that updates can have drawn since
  *          the previous checkpoint is still as it was appended. So lasting damage to the
  *          file affects neither the weights nor the window of a committed checkpoint.
@@ -27,12 +31,16 @@ struct run_saver; /* opaque */
 
 struct run_saver_args { /* all borrowed until run_saver_free */
     uv_loop_t *loop;
-    const char *dir;     /* the run's checkpoints/ */
-    const char *metrics; /* the run's metrics/; NULL: it has none */
+    const char *dir;      /* the run's checkpoints/ */
+    const char *sides[2]; /* the run's metrics/ and renders/, which may be missing; or NULL */
     struct store *store;
     struct retention keep;
+    /* Whether all that the run wrote beside up to that step is in its files; run_saver_ready
+     * is called when that may have become so. NULL: it always is. */
+    int (*is_ready)(void *ctx, uint64_t step);
     /* Called from the loop when a checkpoint was committed (why NULL) or has failed.
-     * ERR_CORRUPT: the experience log is damaged, so no later one can be committed. */
+     * ERR_CORRUPT: the experience log, or a file of `sides`, is damaged; every later one fails
+     * likewise. */
     void (*on_written)(void *ctx, uint64_t step, const struct err *why);
     /* Called from the loop after run_saver_check_log; why NULL: the log is intact. */
     void (*on_log_checked)(void *ctx, const struct err *why);
@@ -59,6 +67,9 @@ struct save_point {
 };
 /* Copies p and begins to write it; not while busy. ERR_NOMEM: no write has begun. */
 int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err *err);
+
+/* Begins a write that waits for args.is_ready, if it is ready. */
+void run_saver_ready(struct run_saver *s);
 
 /* Verifies the log's window without writing a checkpoint, as soon as the saver is free. */
 void run_saver_check_log(struct run_saver *s);

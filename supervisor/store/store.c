@@ -310,7 +310,12 @@ int store_forget(struct store *s, uint64_t row, struct err *err)
 
 int store_sync(struct store *s, struct err *err)
 {
-    return fdatasync(s->fd) < 0 ? err_errno(err, "%s: cannot sync", s->path) : 0;
+    if (fdatasync(s->fd) == 0)
+        return 0;
+    (void)err_errno(err, "%s: rows may be lost: cannot sync", s->path);
+    if (err != NULL)
+        err->code = ERR_CORRUPT;
+    return ERR_CORRUPT;
 }
 
 /* ---- copying ---- */

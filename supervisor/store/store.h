@@ -95,7 +95,8 @@ void store_draw(const struct store *s, struct rng_key key, uint64_t counter,
  * blocks become holes, except those that the checksum of a later row covers. Does nothing
  * on filesystems without holes. */
 int store_forget(struct store *s, uint64_t row, struct err *err);
-/* fdatasync: on return, all rows appended so far are on the disk. */
+/* fdatasync: on return, all rows appended so far are on the disk. ERR_CORRUPT: they may be
+ * lost, also if a later call succeeds. */
 int store_sync(struct store *s, struct err *err);
 /* Copies rows first .. end - 1 of the log, perhaps with rows around them, to the same
  * places of another file, keeping holes, and syncs it; replaces an existing file.

@@ -434,12 +434,12 @@ class Workplace:
         return p
 
     def brood(self, *args, code=0, deadline_s=DEADLINE_S, **more):
-        """Run brood to its end; (stdout, stderr). The exit code must be `code`."""
+        """Run brood to its end; (stdout, stderr). The exit code must be `code`; None: any."""
         p = self.start(*args, **more)
         p.wait(timeout=deadline_s)
         out = output(p)
         err = p.log.read_text(errors="replace")
-        assert p.returncode == code, f"brood {args}: exit code {p.returncode}\n{out}{err}"
+        assert code in (None, p.returncode), f"brood {args}: exit code {p.returncode}\n{out}{err}"
         return out, err
 
     def program_with_agent(self, agent):

@@ -91,6 +91,24 @@ def test_a_run_that_was_killed_draws_again_what_is_later(w):
     assert rows_of(run)[-3:] == rows_of(w.run_dir("calm"))[-3:]
 
 
+def test_a_checkpoint_promises_its_pictures(w):
+    """Whenever the supervisor dies: a resume does not draw what is older than its checkpoint."""
+    kind = ("--set", "evaluation.render=gif", "--set", "evaluation.max_to_keep=20")
+    _, err = w.brood("check", config(w), *kind[:2], code=None)
+    if "pictures cannot be drawn" in err:
+        raise harness.Skip("cairo is not installed")
+    w.brood("run", config(w), "--name", "r", *kind)  # which a picture names
+    for at in (160, 320, 480):
+        run = w.path / str(at) / "r"
+        p = w.start("run", config(w), "--name", "r", "--runs-dir", run.parent, *kind)
+        harness.wait_until("the checkpoint", lambda: p.poll() is not None or
+                           at in harness.checkpoints(run))
+        if p.poll() is None:
+            harness.kill_holder(p, run)
+        w.brood("resume", run)
+        harness.assert_same_files(pictures(w.run_dir("r")), pictures(run))
+
+
 def test_what_cannot_be_written_is_told_once(w):
     """Also that the key can be changed in a live run."""
     w.brood("run", config(w), "--name", "plain")

@@ -29,8 +29,30 @@ static const char graph[8] = {"\xfa\x01\5graph"};
 static int n_skipped;
 /* How often rows.csv was synced, and how often when there was no checkpoint of step 20. */
 static int n_syncs, n_early_syncs;
+static uint64_t not_ready; /* from that step on; 0: no step */
 
-/* Replaces that of the C library; also called on a thread of the pool. */
+static const char *fails_to_sync = ""; /* the end of a path; "": every sync succeeds */
+
+static int fail_sync(int fd)
+{
+    char link[64], path[256];
+    ssize_t n;
+
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    n = readlink(link, path, sizeof(path) - 1);
+    path[n < 0 ? 0 : n] = '\0';
+    if (*fails_to_sync == '\0' || strstr(path, fails_to_sync) == NULL)
+        return 0;
+    errno = EIO;
+    return 1;
+}
+
+/* Replace those of the C library; also called on a thread of the pool. */
+int fdatasync(int fd)
+{
+    return fail_sync(fd) ? -1 : (int)syscall(SYS_fdatasync, fd);
+}
+
 int fsync(int fd)
 {
     char link[64], path[256], checkpoint[160];
@@ -44,7 +66,7 @@ int fsync(int fd)
         n_syncs++;
         n_early_syncs += access(checkpoint, F_OK) < 0;
     }
-    return (int)syscall(SYS_fsync, fd);
+    return fail_sync(fd) ? -1 : (int)syscall(SYS_fsync, fd);
 }
 static const char *config = "run:\n";       /* configuration of the saved run */
 static const char *numerics = "portable 1"; /* "": a checkpoint of an older build */
@@ -95,6 +117,8 @@ static void setup(void)
     (void)snprintf(metrics, sizeof(metrics), "%s/metrics", dir.path);
     ck_assert_int_eq(tree_make(metrics, NULL), 0);
     n_skipped = 0;
+    fails_to_sync = "";
+    not_ready = 0;
 }
 
 static void teardown(void)
@@ -342,7 +366,14 @@ struct background {
     struct store *store;
     struct run_saver *saver;
     int n_written, n_failed;
+    struct err why; /* of the newest failure */
 };
+
+static int is_ready(void *ctx, uint64_t step)
+{
+    (void)ctx;
+    return not_ready == 0 || step < not_ready;
+}
 
 static void on_written(void *ctx, uint64_t step, const struct err *why)
 {
@@ -352,7 +383,13 @@ static void on_written(void *ctx, uint64_t step, const struct err *why)
     if (why == NULL)
         b->n_written++;
     else
-        b->n_failed++;
+        b->n_failed++, b->why = *why;
+}
+
+static void on_log_checked(void *ctx, const struct err *why)
+{
+    (void)ctx;
+    ck_assert_ptr_null(why);
 }
 
 static void background_init(struct background *b)
@@ -362,9 +399,11 @@ static void background_init(struct background *b)
     const struct env_spec spec = {.id = "x", .n_agents = 1, .agents = &agent};
     const struct run_saver_args args = {.loop = &b->loop,
                                         .dir = checkpoints,
-                                        .metrics = metrics,
+                                        .sides = {metrics},
+                                        .is_ready = is_ready,
                                         .keep = {.max = 2},
                                         .on_written = on_written,
+                                        .on_log_checked = on_log_checked,
                                         .ctx = b};
     struct run_saver_args with_store = args;
     struct store_layout layout;
@@ -439,6 +478,77 @@ START_TEST(test_rows_are_synced_before_the_checkpoint)
     (void)uv_run(&b.loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(b.n_written, 1);
     ck_assert(n_syncs == 1 && n_early_syncs == 1);
+    background_done(&b);
+}
+END_TEST
+
+/* What the run writes beside is there before the checkpoint that promises it. */
+START_TEST(test_a_checkpoint_waits_for_what_it_promises)
+{
+    struct background b;
+
+    background_init(&b);
+    not_ready = 40;
+    begin(&b, 20);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(b.n_written, 1);
+    begin(&b, 40);
+    run_saver_check_log(b.saver); /* when that checkpoint is written */
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert(run_saver_is_busy(b.saver) && b.n_written == 1 && newest() == 20);
+    run_saver_ready(b.saver);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert(run_saver_is_busy(b.saver) && newest() == 20);
+    not_ready = 0;
+    run_saver_ready(b.saver);
+    run_saver_ready(b.saver);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert(!run_saver_is_busy(b.saver) && b.n_written == 2 && newest() == 40);
+    background_done(&b);
+}
+END_TEST
+
+/* The kernel says once that it could not write, and may then have dropped it. */
+START_TEST(test_no_checkpoint_after_a_failed_sync)
+{
+    static const char *const of[] = {"/experience", "/rows.csv"};
+    char rows[160];
+    struct background b;
+
+    (void)snprintf(rows, sizeof(rows), "%s/rows.csv", metrics);
+    (void)close(open(rows, O_WRONLY | O_CREAT, 0600));
+    background_init(&b);
+    begin(&b, 20);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    fails_to_sync = of[_i];
+    begin(&b, 40);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    fails_to_sync = "";
+    ck_assert_int_eq(b.n_failed, 1);
+    ck_assert_int_eq(b.why.code, ERR_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(b.why.msg, strerror(EIO)));
+    begin(&b, 60);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert(b.n_failed == 2 && b.why.code == ERR_CORRUPT && b.n_written == 1);
+    ck_assert_uint_eq(newest(), 20);
+    background_done(&b);
+}
+END_TEST
+
+/* A failed sync of the checkpoint's own files is that checkpoint's. */
+START_TEST(test_another_checkpoint_after_a_failed_sync_of_its_own)
+{
+    struct background b;
+
+    background_init(&b);
+    fails_to_sync = "/run.state";
+    begin(&b, 20);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    fails_to_sync = "";
+    ck_assert(b.n_failed == 1 && b.why.code != ERR_CORRUPT && newest() == 0);
+    begin(&b, 40);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert(b.n_written == 1 && newest() == 40);
     background_done(&b);
 }
 END_TEST
@@ -684,6 +794,9 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_some_are_kept_for_good);
     tcase_add_test(tc, test_the_copy_is_pinned);
     tcase_add_test(tc, test_rows_are_synced_before_the_checkpoint);
+    tcase_add_test(tc, test_a_checkpoint_waits_for_what_it_promises);
+    tcase_add_loop_test(tc, test_no_checkpoint_after_a_failed_sync, 0, 2);
+    tcase_add_test(tc, test_another_checkpoint_after_a_failed_sync_of_its_own);
     tcase_add_test(tc, test_a_failure_is_no_end);
     tcase_add_test(tc, test_a_failed_copy_is_not_repeated);
     tcase_add_test(tc, test_what_cannot_be_read_is_not_damaged);
