@@ -147,24 +147,48 @@ void atomic_file_free(struct atomic_file *f)
     free(f);
 }
 
-void atomic_file_tidy(const char *path)
+/* Whether the name is that of a temporary file. */
+static int is_temporary(const char *name)
 {
-    char *dir = parent_of(path), *left = NULL;
+    const char *ending = strstr(name, temporary);
+
+    return ending != NULL && text_is_digits(ending + strlen(temporary));
+}
+
+/* Removes the temporary files in dir whose names begin with `first` and not with `but`. */
+static void tidy(const char *dir, const char *first, const char *but)
+{
     DIR *d = beneath_opendir(dir);
-    const char *ending;
     struct dirent *e;
 
     while (d != NULL && (e = readdir(d)) != NULL) {
-        free(left);
-        left = xasprintf("%s%s", strchr(path, '/') != NULL ? dir : "", e->d_name);
-        ending = text_after(left, path);
-        if (ending != NULL && text_after(ending, temporary) != NULL)
-            (void)beneath_unlink(left);
+        char *path;
+
+        if (!is_temporary(e->d_name) || text_after(e->d_name, first) == NULL ||
+            (but != NULL && text_after(e->d_name, but) != NULL))
+            continue;
+        path = xasprintf("%s/%s", dir, e->d_name);
+        (void)beneath_unlink(path);
+        free(path);
     }
     if (d != NULL)
         (void)closedir(d);
-    free(left);
+}
+
+void atomic_file_tidy(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *first = xasprintf("%s%s", slash != NULL ? slash + 1 : path, temporary);
+    char *dir = parent_of(path);
+
+    tidy(dir, first, NULL);
     free(dir);
+    free(first);
+}
+
+void atomic_file_tidy_folder(const char *dir, const char *but)
+{
+    tidy(dir, "", but);
 }
 
 int atomic_file_write(const char *path, const void *data, size_t len_bytes, int durable,

@@ -39,6 +39,9 @@ void atomic_file_free(struct atomic_file *f);
  * the file. */
 void atomic_file_tidy(const char *path);
 
+/* The same, of all files of a folder except those that begin with `but` (NULL: none). */
+void atomic_file_tidy_folder(const char *dir, const char *but);
+
 /* A whole file in one call. */
 int atomic_file_write(const char *path, const void *data, size_t len_bytes, int durable,
                       struct err *err);

@@ -194,6 +194,8 @@ static int prune(struct pruning *x, const char *path, const struct options *o,
         rc = drop_log(x, path, o->is_dry, err);
     if (rc == 0)
         rc = drop_checkpoints(x, dir, o->is_dry, err);
+    if (rc == 0 && !o->is_dry)
+        rc = retention_tidy(dir, err);
     run_dir_free(d);
     free(dir);
     return rc;

@@ -75,6 +75,8 @@ static int report_done(const struct cli *cli, const struct resume_options *o,
         retention_describe_log(name, keep, bytes, line, sizeof(line));
         (void)fprintf(stderr, "%s\n", line);
     }
+    if (retention_tidy(run_dir_file(args->dir, "checkpoints"), &err) < 0)
+        log_warn("%s", err.msg);
     if (run_record_mark_done(run_dir_path(args->dir), resume_progress(args->resume),
                              &err) < 0)
         log_warn("%s", err.msg);

@@ -580,9 +580,9 @@ int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *e
         run_dir_free(d);
         return rc;
     }
-    if (lock) { /* only the holder of the lock writes them */
-        atomic_file_tidy(run_dir_file(d, "config.yaml"));
-        atomic_file_tidy(run_dir_file(d, "trace.json"));
+    if (lock) { /* only the holder of the lock writes there, except tags (run_tags.c) */
+        atomic_file_tidy_folder(d->path, "tags");
+        atomic_file_tidy_folder(run_dir_file(d, "policies"), NULL);
     }
     *ret = d;
     return 0;

@@ -144,6 +144,15 @@ static int apply(struct run_tags *t, const struct run_tags_change *change,
     return 0;
 }
 
+/* Removes what a process left that was killed as it wrote the tags. */
+static void tidy(const char *path)
+{
+    char *file = xasprintf("%s/tags", path);
+
+    atomic_file_tidy(file);
+    free(file);
+}
+
 int run_tags_change(struct run_tags *ret, const char *path,
                     const struct run_tags_change *change, struct err *err)
 {
@@ -154,6 +163,7 @@ int run_tags_change(struct run_tags *ret, const char *path,
     if (folder < 0 || flock(folder, LOCK_EX) < 0) {
         rc = err_errno(err, "%s", path);
     } else {
+        tidy(path);
         rc = run_tags_read(ret, path, err);
         if (rc == 0)
             rc = apply(ret, change, err);

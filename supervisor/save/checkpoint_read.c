@@ -26,6 +26,18 @@ static int by_step(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Whether checkpoint_path gives a folder that name, and it is one: what somebody else has put
+ * beside the checkpoints is left alone. */
+static int is_checkpoint(DIR *d, const struct dirent *e, uint64_t *ret_step)
+{
+    struct stat st;
+
+    if (!text_u64(e->d_name, ret_step) || (e->d_name[0] == '0' && e->d_name[1] != '\0'))
+        return 0;
+    return fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISDIR(st.st_mode);
+}
+
 int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *err)
 {
     DIR *d = beneath_opendir(dir);
@@ -36,7 +48,7 @@ int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *
     if (d == NULL)
         return err_errno(err, "%s", dir);
     while ((e = readdir(d)) != NULL) {
-        if (!text_u64(e->d_name, &step))
+        if (!is_checkpoint(d, e, &step))
             continue;
         steps = xreallocarray(steps, n + 1, sizeof(*steps));
         steps[n++] = step;

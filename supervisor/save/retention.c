@@ -53,7 +53,7 @@ int retention_drop(const char *dir, uint64_t step, struct err *err)
     return rc;
 }
 
-static int drop_leftovers(const char *dir, struct err *err)
+int retention_tidy(const char *dir, struct err *err)
 {
     DIR *d = beneath_opendir(dir);
     struct dirent *e;
@@ -95,7 +95,7 @@ int retention_drop_old(const struct retention *r, const char *dir, struct err *e
         r->began_unix + r->every_s;
     uint64_t *steps = NULL;
     size_t n = 0;
-    int rc = drop_leftovers(dir, err);
+    int rc = retention_tidy(dir, err);
 
     if (rc == 0)
         rc = checkpoint_list(dir, &steps, &n, err);
@@ -115,8 +115,10 @@ int retention_drop_after(const char *dir, uint64_t step, struct err *err)
 {
     uint64_t *steps = NULL;
     size_t n = 0;
-    int rc = checkpoint_list(dir, &steps, &n, err);
+    int rc = retention_tidy(dir, err);
 
+    if (rc == 0)
+        rc = checkpoint_list(dir, &steps, &n, err);
     for (; rc == 0 && n > 0 && steps[n - 1] > step; n--)
         rc = checkpoint_is_damaged(dir, steps[n - 1])
                  ? retention_set_aside(dir, steps[n - 1], err)

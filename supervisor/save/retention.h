@@ -28,9 +28,11 @@ struct retention {
 /* dir: a run's checkpoints/. Removes what interrupted writes and removals left, then the
  * checkpoints that need not stay. After an error, the next call removes the rest. */
 int retention_drop_old(const struct retention *r, const char *dir, struct err *err);
+/* Removes what interrupted writes and removals left. */
+int retention_tidy(const char *dir, struct err *err);
 /* Removes one checkpoint. dir is not fsynced. */
 int retention_drop(const char *dir, uint64_t step, struct err *err);
-/* Call it before a run resumes from `step`. Removes the later checkpoints, which the run
+/* Call it before a run resumes from `step`. Tidies, and removes the later checkpoints, which the run
  * will write again, but sets aside the damaged ones. */
 int retention_drop_after(const char *dir, uint64_t step, struct err *err);
 /* Renames a damaged checkpoint to .bad-<step>, which replaces an older .bad-<step>. */

@@ -159,6 +159,8 @@ static int open_or_begin(struct study_dir *d, const struct study *s, struct err 
     rc = tree_make(d->path, err);
     if (rc == 0)
         rc = take_lock(d, err);
+    if (rc == 0)
+        atomic_file_tidy_folder(d->path, NULL);
     if (rc == 0 && study_dir_is_one(d->path))
         rc = check_began(d, s, err);
     else if (rc == 0)

@@ -109,6 +109,13 @@ START_TEST(leftovers_of_one_file_are_removed)
     free(path);
     path = in_dir("no/such");
     atomic_file_tidy(path);
+    atomic_file_tidy_folder(path, NULL);
+    free(path);
+    path = in_dir("");
+    atomic_file_tidy_folder(path, "aa"); /* "a" and "a.temp" are no temporary files */
+    ck_assert_uint_eq(count_files(), 3);
+    atomic_file_tidy_folder(path, NULL);
+    ck_assert_uint_eq(count_files(), 2);
     free(path);
 }
 END_TEST

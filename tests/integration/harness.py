@@ -295,7 +295,8 @@ def checkpoints(run, folder="checkpoints"):
         names = os.listdir(folder)
     except FileNotFoundError:  # not yet, or another run takes its place
         names = []
-    return sorted(int(name) for name in names if name.isdigit())
+    return sorted(int(name) for name in names if name.isdigit() and name == str(int(name)) and
+                  (folder / name).is_dir())
 
 
 def pause(w, run):

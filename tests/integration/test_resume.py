@@ -176,6 +176,55 @@ def test_whoever_learns_goes_on_as_if_nothing_had_happened(w):
                                   outcome(run, end))
 
 
+def leave(run, step):
+    """What a supervisor leaves that is killed as it removes a checkpoint and writes files."""
+    left = [run / "checkpoints" / f".del-{step}" / "run.state", run / "config.yaml.tempstate1000",
+            run / "provenance.tempstate77001", run / "tags.tempstate1000",
+            run / "checkpoints" / f".tmp-{step}" / "run.state"]
+    for path in left:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("left over")
+    return left
+
+
+def test_nothing_that_a_kill_left_stays(w):
+    """Also of a run that is done; what somebody else has put there does."""
+    w.brood("run", config(w, steps=2 * EVERY), "--name", "run", "--set", "checkpoint.max_to_keep=0",
+            "--set", "experience.keep=true")
+    run = w.run_dir("run")
+    foreign = [run / "checkpoints" / f"{2 * EVERY:07}", run / "checkpoints" / "notes",
+               run / "notes.tempstate"]
+    for path in foreign[:2]:
+        path.mkdir()
+    foreign += [run / "checkpoints" / "99999"]  # no folder
+    for path in foreign[2:]:
+        path.write_text("mine")
+    names = sorted(os.listdir(run)) + sorted(os.listdir(run / "checkpoints"))
+
+    def assert_tidy():
+        assert not any(path.exists() for path in left), left
+        assert names == sorted(os.listdir(run)) + sorted(os.listdir(run / "checkpoints"))
+
+    left = leave(run, EVERY)
+    w.brood("tag", run, "seen")
+    assert not left[3].exists()
+    w.brood("resume", run)
+    names = sorted(names[:names.index("0")] + ["tags"]) + names[names.index("0"):]
+    assert_tidy()
+    left = leave(run, EVERY)
+    left.pop(3).unlink()  # only who tags removes it
+    w.brood("prune", run, "--dry-run")
+    w.brood("prune", run, "--keep", 9)
+    assert_tidy()
+    left = leave(run, EVERY)
+    left.pop(3).unlink()
+    w.brood("resume", run, "--from", EVERY)
+    assert_tidy()
+    w.brood("prune", run)
+    assert harness.checkpoints(run) == [2 * EVERY], harness.checkpoints(run)
+    assert all(path.exists() for path in [*foreign, run / "checkpoints" / str(2 * EVERY)])
+
+
 def test_two_kills_and_an_extension(w):
     run, _ = killed_run(w, "run")
     newest = harness.checkpoints(run)[-1]
