@@ -107,6 +107,20 @@ void beneath_release(const char *dir)
     (void)pthread_mutex_unlock(&table.mutex);
 }
 
+void beneath_move(const char *from, const char *to)
+{
+    struct held *h;
+
+    (void)pthread_mutex_lock(&table.mutex);
+    h = find_exact(from);
+    if (h != NULL) {
+        free(h->path);
+        h->len = length_of(to);
+        h->path = xstrndup(to, h->len);
+    }
+    (void)pthread_mutex_unlock(&table.mutex);
+}
+
 int beneath_held(const char *dir, struct stat *ret)
 {
     struct held *h;

@@ -35,6 +35,8 @@
  * directory than the one held, that one is held instead. -errno. */
 int beneath_hold(const char *dir, struct err *err);
 void beneath_release(const char *dir);
+/* The directory held as `from` has got the path `to`, as which none is held. */
+void beneath_move(const char *from, const char *to);
 /* fstat of the directory held by this path; st_nlink 0: it was removed. */
 int beneath_held(const char *dir, struct stat *ret);
 /* A duplicate of its descriptor (O_PATH; close it). */

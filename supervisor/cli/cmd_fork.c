@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct fork_options {
     const char *run; /* RUN or RUN@STEP */
@@ -42,6 +43,14 @@ static int parse(struct cli *cli, int argc, char **argv, struct fork_options *o,
     return 1;
 }
 
+static void on_making(void *ctx, const char *path, uint64_t inode, int resume)
+{
+    const struct cli *cli = ctx;
+
+    if (resume)
+        keeper_send_making(&cli->keeper, path, inode);
+}
+
 /* Makes the new run's directory; ret: its path. Returns 0 or an exit code. */
 static int make_fork(struct cli *cli, const struct fork_options *o, char **ret)
 {
@@ -56,6 +65,7 @@ static int make_fork(struct cli *cli, const struct fork_options *o, char **ret)
                              .argv = cli->argv,
                              .env_names = env_agent_names,
                              .on_skipped = cli_skipped,
+                             .on_making = on_making,
                              .ctx = cli};
     char *run = run_dir_split(o->run, &args.step);
     struct run_dir *dir = NULL;
@@ -86,22 +96,38 @@ static int make_fork(struct cli *cli, const struct fork_options *o, char **ret)
     return code;
 }
 
+/* Whether the folder that a supervisor was making has become the run. */
+static int is_made(const struct keeper_task *t)
+{
+    struct stat st;
+
+    return t->folder == 0 ||
+           (stat(t->path, &st) == 0 && (uint64_t)st.st_ino == t->folder);
+}
+
 static int run_fork(struct cli *cli, int argc, char **argv)
 {
     struct fork_options o = {0};
     struct keeper_task again;
     struct err err = {0};
-    char *path = NULL;
+    char *path = NULL, *name;
     int code;
 
     if (!parse(cli, argc, argv, &o, &code) || !cli_keep(cli, o.detach, &code))
         return code;
-    if (keeper_resume_task(&again))
+    if (keeper_resume_task(&again) && is_made(&again))
         path = xstrdup(again.path);
     else if (train_check_rescue(o.rescue, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    else if ((code = make_fork(cli, &o, &path)) != 0)
-        return code;
+    else {
+        name = again.path[0] != '\0' ? run_dir_name_of(again.path) : NULL;
+        o.force = o.force && o.name != NULL; /* a number is not taken from anybody */
+        o.name = name != NULL ? name : o.name;
+        code = make_fork(cli, &o, &path);
+        free(name);
+        if (code != 0)
+            return code;
+    }
     code = resume_run(cli,
                       &(struct resume_options){
                           .run = path, .trust = 1, .rescue = o.rescue, .until = o.until});

@@ -44,7 +44,8 @@ struct message {
     enum message_kind kind;
     int resume;
     unsigned place;
-    uint64_t from; /* step of the checkpoint that it resumes from */
+    uint64_t from;   /* step of the checkpoint that it resumes from */
+    uint64_t folder; /* keeper_send_making; 0: keeper_send_run */
     char path[PATH_MAX];
 };
 
@@ -229,6 +230,22 @@ void keeper_send_run(const struct keeper_link *l, const char *path, unsigned pla
         .kind = MESSAGE_RUN, .resume = resume, .place = place, .from = from};
 
     if (realpath(path, m.path) != NULL)
+        send_message(l, &m);
+}
+
+void keeper_send_making(const struct keeper_link *l, const char *path, uint64_t folder)
+{
+    struct message m = {.kind = MESSAGE_RUN, .resume = 1, .folder = folder};
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    char parent[PATH_MAX];
+    size_t n;
+
+    (void)snprintf(parent, sizeof(parent), "%.*s", (int)(name - path), path);
+    if (realpath(name > path ? parent : ".", m.path) == NULL)
+        return;
+    n = strlen(m.path);
+    if (snprintf(m.path + n, sizeof(m.path) - n, "/%s", name) < (int)(sizeof(m.path) - n))
         send_message(l, &m);
 }
 
@@ -523,7 +540,8 @@ static void resume(struct keeper *k)
                                .from = k->run.from,
                                .committed = k->has_checkpoint || k->committed ||
                                             (is_as_before(k) && k->before.committed),
-                               .place = k->run.place};
+                               .place = k->run.place,
+                               .folder = k->run.folder};
 
     memcpy(task.path, k->run.path, sizeof(task.path));
     keeper_reexec(&k->again, k->args->argv, &task);
@@ -647,6 +665,7 @@ static void load_resume_task(struct keeper *k)
     k->run.resume = 1;
     k->run.place = k->before.place;
     k->run.from = k->before.from;
+    k->run.folder = k->before.folder;
     memcpy(k->run.path, k->before.path, sizeof(k->run.path));
 }
 

@@ -90,6 +90,9 @@ struct keeper_task {
     uint64_t from; /* step at which the last supervisor began */
     int committed; /* the run can be resumed from its path; 0: start the command afresh */
     unsigned place; /* index of the run among those of the command, from 0 */
+    /* The inode of the folder that was to become the run (keeper_send_making); 0: it is the
+     * run. */
+    uint64_t folder;
     char path[PATH_MAX];
 };
 /* Returns 1 and fills *ret if there is a run to resume; otherwise 0, and *ret is all zero. */
@@ -101,6 +104,9 @@ pid_t keeper_pid(void);
  * `from`. resume: the keeper is to resume the run if the supervisor dies. */
 void keeper_send_run(const struct keeper_link *l, const char *path, unsigned place,
                      uint64_t from, int resume);
+/* A folder of that inode is to become the run at `path`, which need not exist yet: the keeper is
+ * to execute the command again if the supervisor dies. */
+void keeper_send_making(const struct keeper_link *l, const char *path, uint64_t folder);
 /* The changes that this command made to the resumed run are stored: from now on the run can
  * be resumed from its path alone; before, the whole command has to be repeated. */
 void keeper_send_committed(const struct keeper_link *l);

@@ -17,8 +17,8 @@ int keeper_resume_task(struct keeper_task *ret)
 
     *ret = (struct keeper_task){0};
     if (text == NULL ||
-        sscanf(text, "%d@%" SCNu64 "@%d@%u@%n", &ret->deaths, &ret->from, &ret->committed,
-               &ret->place, &at) != 4 ||
+        sscanf(text, "%d@%" SCNu64 "@%d@%u@%" SCNu64 "@%n", &ret->deaths, &ret->from,
+               &ret->committed, &ret->place, &ret->folder, &at) != 5 ||
         text[at] != '/')
         return 0;
     (void)snprintf(ret->path, sizeof(ret->path), "%s", text + at);
@@ -47,7 +47,8 @@ void keeper_reexec_done(struct keeper_reexec *a)
 void keeper_reexec(struct keeper_reexec *a, char *const *argv,
                    const struct keeper_task *task)
 {
-    (void)snprintf(a->variable, sizeof(a->variable), VARIABLE "=%d@%" PRIu64 "@%d@%u@%s",
-                   task->deaths, task->from, task->committed, task->place, task->path);
+    (void)snprintf(a->variable, sizeof(a->variable),
+                   VARIABLE "=%d@%" PRIu64 "@%d@%u@%" PRIu64 "@%s", task->deaths,
+                   task->from, task->committed, task->place, task->folder, task->path);
     (void)execve("/proc/self/exe", argv, a->environment);
 }

@@ -1,7 +1,7 @@
 /* keeper_reexec.h - lets a keeper whose supervisor died execute itself again: with the same
  * command line, and with the keeper_task in its environment, as
  *
- *     BROOD_KEEPER_AGAIN=<deaths>@<from>@<committed>@<place>@<path>
+ *     BROOD_KEEPER_AGAIN=<deaths>@<from>@<committed>@<place>@<folder>@<path>
  *
  * All memory is allocated by keeper_reexec_init, before the supervisor is forked.
  */

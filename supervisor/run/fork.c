@@ -4,6 +4,7 @@
 #include "common/config/schema.h"
 #include "common/io/copy.h"
 #include "common/io/tree.h"
+#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/run/change_plan.h"
@@ -11,6 +12,7 @@
 #include "supervisor/run/journal_read.h"
 #include "supervisor/run/live_changes.h"
 #include "supervisor/run/resume_config.h"
+#include "supervisor/run/run_remove.h"
 #include "supervisor/run/trial.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/store/store.h"
@@ -413,28 +415,65 @@ static int write_journal(struct fork *f, struct err *err)
 
 /* ---- */
 
-static int make_dir(struct fork *f, struct err *err)
+static void tell(struct fork *f)
 {
     const struct fork_args *a = f->args;
-    int rc = run_dir_refuse_within(a->runs_dir, a->name, a->from, err);
 
-    if (rc < 0)
-        return rc;
-    rc = run_dir_create(&f->dir, a->runs_dir, a->name, f->wanted.run.name, a->force,
-                        (mode_t)f->wanted.run.mode, err);
+    if (a->on_making != NULL)
+        a->on_making(a->ctx, run_dir_final_path(f->dir), run_dir_inode(f->dir),
+                     f->wanted.run.resume_on_supervisor_death);
+}
 
-    if (rc < 0)
-        return rc;
-    rc = copy_files(f, err);
+/* The fork appears under its name; a number may have been taken meanwhile. */
+static int appear(struct fork *f, struct err *err)
+{
+    int rc = run_dir_appear(f->dir, err);
+
+    while (rc == ERR_EXISTS && f->args->name == NULL) {
+        rc = run_dir_next_name(f->dir, err);
+        if (rc == 0) {
+            tell(f);
+            rc = run_dir_appear(f->dir, err);
+        }
+    }
+    return rc;
+}
+
+static int fill_dir(struct fork *f, struct err *err)
+{
+    const struct fork_args *a = f->args;
+    int rc = copy_files(f, err);
+
     if (rc == 0 && is_dropped(f))
         rc = -ESTALE;
     if (rc == 0)
         rc = write_journal(f, err);
     if (rc == 0)
         rc = run_dir_write_config(f->dir, &f->wanted, err);
+    return rc < 0
+               ? rc
+               : run_dir_write_provenance(f->dir, a->argc, a->argv, a->binaries->build_id,
+                                          f->wanted.run.numerics, err);
+}
+
+static int make_dir(struct fork *f, struct err *err)
+{
+    const struct fork_args *a = f->args;
+    struct err why = {0};
+    int rc = run_dir_refuse_within(a->runs_dir, a->name, a->from, err);
+
+    if (rc < 0)
+        return rc;
+    if (run_remove_leftovers(a->runs_dir, &why) < 0)
+        log_warn("%s", why.msg);
+    rc = run_dir_make(&f->dir, a->runs_dir, a->name, f->wanted.run.name, a->force,
+                      (mode_t)f->wanted.run.mode, err);
+    if (rc < 0)
+        return rc;
+    tell(f);
+    rc = fill_dir(f, err);
     if (rc == 0)
-        rc = run_dir_write_provenance(f->dir, a->argc, a->argv, a->binaries->build_id,
-                                      f->wanted.run.numerics, err);
+        rc = appear(f, err);
     if (rc < 0) {
         run_dir_discard(f->dir);
         f->dir = NULL;

@@ -8,6 +8,7 @@
  *          steps, so that a fork without changes of its own ends with the same bytes. The
  *          fork's own changes take effect at the checkpoint's step; later changes of the
  *          other run to the same keys are left out.
+ * Appears  when everything is copied and on the disk, by a rename (run_dir_appear).
  * Journal  begins with event=fork name=<path>@<step>, followed by the events of the other
  *          run that a resume repeats.
  */
@@ -30,6 +31,9 @@ struct fork_args {
     config_env_names_fn env_names;
     void (*on_skipped)(void *ctx, const char *line); /* as for resume_open */
     void *ctx;
+    /* Called before it is copied: the path that the run will have (perhaps again with another
+     * one), the inode of its folder, and its run.on_supervisor_death. NULL is fine. */
+    void (*on_making)(void *ctx, const char *path, uint64_t inode, int resume);
     /* The values of `set` need no trial, which starts agents: whoever asks cannot wait for
      * them, and has tried values of this kind. */
     int is_tried;

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_NUMBER = 1000000, ENDING_WITHIN_MS = 3000 };
+enum { MAX_NUMBER = 1000000, MAX_UNUSED = 1000, ENDING_WITHIN_MS = 3000 };
 enum { WRITTEN_WITHIN_MS = 100 }; /* how long to wait for the new holder's pid */
 
 struct run_dir {
@@ -34,6 +34,10 @@ struct run_dir {
     struct timespec started; /* the lock file's time before this process took the lock */
     char **files;
     size_t n_files;
+
+    /* Of a run that is made under another name (run_dir_make); final NULL: of no other. */
+    char *final, *base; /* its path; base NULL: it was given a name */
+    int force;
 };
 
 static const char *const folders[] = {"logs", "metrics", "checkpoints"};
@@ -290,6 +294,8 @@ void run_dir_free(struct run_dir *d)
     for (size_t i = 0; i < d->n_files; i++)
         free(d->files[i]);
     free(d->files);
+    free(d->final);
+    free(d->base);
     free(d->path);
     free(d->name);
     free(d);
@@ -514,6 +520,206 @@ int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
         run_dir_discard(d);
     else
         *ret = d;
+    return rc;
+}
+
+/* ---- making a run under another name ---- */
+
+/* The folder in which the run is made. A process that removes what others have left there
+ * (run_remove.c) may remove it before it is locked. */
+static int make_unused(struct run_dir **ret, const char *runs_dir, mode_t mode,
+                       struct err *err)
+{
+    int rc = ERR_STATE;
+
+    for (int i = 0; i < MAX_UNUSED; i++) {
+        char *name = xasprintf(RUN_DIR_MAKING "%d-%d", (int)getpid(), i);
+        struct run_dir *d = new_dir(runs_dir, name);
+
+        free(name);
+        rc = mkdir(d->path, 0700) < 0 ? err_errno(err, "%s: cannot create", d->path)
+                                      : hold(d, err);
+        if (rc == 0)
+            rc = furnish(d, mode, err);
+        if (rc == 0 && run_dir_is_deleted(d))
+            rc = -ENOENT;
+        if (rc == 0) {
+            *ret = d;
+            return 0;
+        }
+        if (rc == -EEXIST || rc == -ENOENT || rc == ERR_STATE)
+            run_dir_free(d);
+        else
+            return run_dir_discard(d), rc;
+    }
+    return rc;
+}
+
+/* Chooses the path that the run will have; see run_dir_next_name. */
+static int choose_final(struct run_dir *d, const char *runs_dir, const char *name,
+                        struct err *err)
+{
+    for (int i = 1; i < MAX_NUMBER; i++) {
+        char *numbered = name == NULL ? xasprintf("%s-%d", d->base, i) : NULL;
+        const char *chosen = name != NULL ? name : numbered;
+        int is_free;
+
+        free(d->final);
+        free(d->name);
+        d->final = xasprintf("%s/%s", runs_dir, chosen);
+        d->name = xstrdup(chosen);
+        is_free =
+            name != NULL || (!is_submitted(runs_dir, numbered) && !tree_exists(d->final));
+        free(numbered);
+        if (is_free)
+            return 0;
+    }
+    return err_set(err, ERR_LIMIT, "%s/%s-*: no number is free", runs_dir, d->base);
+}
+
+int run_dir_next_name(struct run_dir *d, struct err *err)
+{
+    char *runs_dir = xstrndup(d->final, (size_t)(strrchr(d->final, '/') - d->final));
+    const int rc = choose_final(d, runs_dir, NULL, err);
+
+    free(runs_dir);
+    return rc;
+}
+
+/* Whether the run may be replaced, as make_named does it. */
+static int check_replaced(const struct run_dir *old, struct err *err)
+{
+    int rc = check_own(old, err);
+
+    if (rc == 0 && rmdir(old->path) < 0 && errno != ENOENT && look(old->path) != 0)
+        rc = err_set(err, ERR_EXISTS, "%s exists and is no run: left alone", old->path);
+    return rc;
+}
+
+int run_dir_make(struct run_dir **ret, const char *runs_dir, const char *name,
+                 const char *base, int force, mode_t mode, struct err *err)
+{
+    struct run_dir *d = NULL, *old = name != NULL ? new_dir(runs_dir, name) : NULL;
+    int rc = run_dir_check_name(name != NULL ? name : base, err);
+
+    if (rc == 0)
+        rc = tree_make(runs_dir, err);
+    if (rc == 0 && name != NULL)
+        rc = run_dir_check_new(runs_dir, name, force, err);
+    if (rc == 0 && name != NULL && force)
+        rc = check_replaced(old, err);
+    run_dir_free(old);
+    if (rc == 0)
+        rc = make_unused(&d, runs_dir, mode, err);
+    if (rc < 0)
+        return rc;
+    d->base = name == NULL ? xstrdup(base) : NULL;
+    d->force = force;
+    rc = choose_final(d, runs_dir, name, err);
+    if (rc < 0)
+        run_dir_discard(d);
+    else
+        *ret = d;
+    return rc;
+}
+
+const char *run_dir_final_path(const struct run_dir *d)
+{
+    return d->final != NULL ? d->final : d->path;
+}
+
+uint64_t run_dir_inode(const struct run_dir *d)
+{
+    struct stat st;
+
+    return beneath_held(d->path, &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+/* renameat2 without replacing anything, also where a file system cannot do that. */
+static int rename_new(const char *from, const char *to)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL)
+        return -1;
+    return mkdir(to, 0700) < 0 ? -1 : rename(from, to);
+}
+
+/* Takes the place of a run that is over: the folder of each gets the name of the other, where
+ * the file system can do that. */
+static int rename_over(struct run_dir *d, struct run_dir *old, struct err *err)
+{
+    char *aside = xasprintf("%s-old", d->path);
+    int rc = renameat2(AT_FDCWD, d->path, AT_FDCWD, d->final, RENAME_EXCHANGE);
+
+    if (rc == 0)
+        beneath_release(d->final), old->is_held = 0;
+    if (rc < 0 && errno == EINVAL && (rc = rename(d->final, aside)) == 0) {
+        beneath_release(d->final), old->is_held = 0;
+        rc = rename_new(d->path, d->final);
+        (void)rename(aside, d->path);
+    }
+    free(aside);
+    return rc < 0 ? err_errno(err, "%s: cannot replace", d->final) : 0;
+}
+
+/* Removes the run that was replaced, and is where the new one was made. */
+static void remove_old(const char *path)
+{
+    struct err err;
+
+    if (tree_empty(path, "lock", &err) < 0 || tree_remove(path, &err) < 0)
+        log_warn("%s", err.msg);
+}
+
+static int take_place(struct run_dir *d, struct run_dir *old, struct err *err)
+{
+    int rc = check_replaced(old, err);
+
+    if (rc < 0)
+        return rc;
+    if (rename_new(d->path, d->final) == 0)
+        return 0;
+    if (errno != EEXIST && errno != ENOTEMPTY)
+        return err_errno(err, "%s: cannot create", d->final);
+    rc = hold(old, err);
+    if (rc == 0)
+        rc = take_lock(old, err);
+    return rc < 0 ? rc : rename_over(d, old, err);
+}
+
+static void take_path(struct run_dir *d)
+{
+    for (size_t i = 0; i < d->n_files; i++)
+        free(d->files[i]);
+    d->n_files = 0;
+    beneath_move(d->path, d->final);
+    free(d->path);
+    d->path = d->final;
+    d->final = NULL;
+}
+
+int run_dir_appear(struct run_dir *d, struct err *err)
+{
+    char *runs_dir = xstrndup(d->final, (size_t)(strrchr(d->final, '/') - d->final));
+    char *made_as = xstrdup(d->path);
+    struct run_dir *old = new_dir(runs_dir, d->name);
+    int rc = tree_sync_all(d->path, NULL, err);
+
+    if (rc == 0 && rename_new(d->path, d->final) < 0)
+        rc = errno != EEXIST && errno != ENOTEMPTY
+                 ? err_errno(err, "%s: cannot create", d->final)
+             : d->force && d->base == NULL ? take_place(d, old, err)
+                                           : fail_exists(old, err);
+    if (rc == 0) {
+        take_path(d);
+        rc = tree_sync(runs_dir, err);
+        if (tree_exists(made_as))
+            remove_old(made_as);
+    }
+    run_dir_free(old);
+    free(made_as);
+    free(runs_dir);
     return rc;
 }
 

@@ -36,6 +36,21 @@ int run_dir_refuse_within(const char *runs_dir, const char *name, const char *pa
  * (beneath.h). After an error, no new directory is left in runs_dir. */
 int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
                    const char *base, int force, mode_t mode, struct err *err);
+/* A run that appears when it is whole: run_dir_make creates a folder RUN_DIR_MAKING... in runs_dir,
+ * locked, and run_dir_appear syncs it and renames it to what run_dir_create would have created;
+ * the paths of its files change. A run that it replaces is removed then. Errors are those of
+ * run_dir_create. ERR_EXISTS from run_dir_appear: somebody else has taken the name. Without a
+ * name, run_dir_next_name then chooses the next number. What a maker leaves that is killed
+ * is removed by run_remove_leftovers. */
+#define RUN_DIR_MAKING ".new-"
+int run_dir_make(struct run_dir **ret, const char *runs_dir, const char *name,
+                 const char *base, int force, mode_t mode, struct err *err);
+int run_dir_next_name(struct run_dir *d, struct err *err);
+int run_dir_appear(struct run_dir *d, struct err *err);
+/* The path that it will have. */
+const char *run_dir_final_path(const struct run_dir *d);
+/* The inode of its folder; 0: not known. */
+uint64_t run_dir_inode(const struct run_dir *d);
 /* Whether a run may have that name: ERR_ARG. */
 int run_dir_check_name(const char *name, struct err *err);
 /* Whether run_dir_create could make a run of that name now: ERR_EXISTS; with force, ERR_STATE

@@ -7,6 +7,7 @@
 #include "supervisor/run/run_dir.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,14 +77,19 @@ int run_remove(const char *path, struct err *err)
     return rc;
 }
 
-/* Skips the folder if its lock is held: another process is removing it. */
-static int finish(const char *path, struct err *err)
+/* Skips the folder if its lock is held: another process is removing or making it. Without a
+ * lock, whoever makes it may just have begun; who removes it is nearly done. */
+static int finish(const char *path, int is_doomed, struct err *err)
 {
     struct run_dir *d = NULL;
     int rc = run_dir_open(&d, path, 1, err);
 
     if (rc == ERR_STATE)
         return 0;
+    if (rc == ERR_NOT_FOUND && !is_doomed) {
+        (void)rmdir(path);
+        return 0;
+    }
     if (rc == 0 || rc == ERR_NOT_FOUND)
         rc = remove_doomed(path, err);
     run_dir_free(d);
@@ -97,12 +103,17 @@ int run_remove_leftovers(const char *runs_dir, struct err *err)
     int rc = 0;
 
     while (dir != NULL && rc == 0 && (e = readdir(dir)) != NULL) {
+        const int is_doomed = text_after(e->d_name, DOOMED) != NULL;
+        struct stat st;
         char *path;
 
-        if (text_after(e->d_name, DOOMED) == NULL)
+        if (!is_doomed && text_after(e->d_name, RUN_DIR_MAKING) == NULL)
+            continue;
+        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+            st.st_uid != geteuid())
             continue;
         path = xasprintf("%s/%s", runs_dir, e->d_name);
-        rc = finish(path, err);
+        rc = finish(path, is_doomed, err);
         free(path);
     }
     if (dir != NULL)

@@ -328,6 +328,63 @@ def weights(w, name):
     return harness.tree_bytes(last, lambda p: ".data-" in p.name)
 
 
+def in_the_making(w):
+    return [path for path in w.runs.iterdir() if path.name.startswith(".new-")]
+
+
+def killed_while_copying(w, *args):
+    """A fork whose supervisor is killed as it copies; its process."""
+    p = w.start("fork", *args)
+    harness.wait_until("a copy", lambda: p.poll() is not None or any(
+        (path / "metrics" / "many").exists() for path in in_the_making(w)))
+    harness.kill_and_wait(harness.supervisor_of(p.pid))
+    return p
+
+
+def slow_to_copy(w, name, *more):
+    """A run that is done, of which a copy takes a while; its outcome."""
+    w.brood("run", config(w, "maddpg"), "--name", name, *more)
+    many = w.run_dir(name) / "metrics" / "many"
+    many.mkdir()
+    for i in range(500):
+        (many / str(i)).write_text("x")
+    return outcome(w.run_dir(name))
+
+
+def test_a_fork_that_is_killed_leaves_no_half_of_a_run(w):
+    """The same command again makes it, and removes what was left."""
+    was = slow_to_copy(w, "a")
+    w.brood("run", config(w, "maddpg", EVERY), "--name", "old")
+    old = harness.tree_bytes(w.run_dir("old"))
+    for name, more in (("b", ()), ("old", ("--force",))):
+        p = killed_while_copying(w, "a@320", "--name", name, *more)
+        assert p.wait(timeout=harness.DEADLINE_S) == 137, p.log.read_text()
+        assert "`brood resume` continues" not in p.log.read_text(), p.log.read_text()
+        assert len(in_the_making(w)) == 1, in_the_making(w)
+        if name == "b":
+            assert not w.run_dir(name).exists()
+        else:
+            harness.assert_same_files(old, harness.tree_bytes(w.run_dir(name)))
+        harness.assert_same_files(was, fork(w, "a@320", name, *more)[0])
+        assert not in_the_making(w), in_the_making(w)
+    killed_while_copying(w, "a@320", "--name", "c").wait(timeout=harness.DEADLINE_S)
+    w.brood("rm", "b")
+    assert not in_the_making(w), in_the_making(w)
+
+
+def test_a_fork_that_is_killed_as_it_copies_is_made_again(w):
+    """By its keeper, if it is to be resumed."""
+    was = slow_to_copy(w, "a", "--set", "run.on_supervisor_death=resume")
+    w.brood("run", config(w, "maddpg", EVERY), "--name", "old")
+    for name, more in (("d", ("--name", "d")), ("old", ("--name", "old", "--force")),
+                       ("small-1", ())):
+        p = killed_while_copying(w, "a@320", *more)
+        assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+        harness.assert_same_files(was, outcome(w.run_dir(name)))
+        assert not in_the_making(w), in_the_making(w)
+    assert not w.run_dir("small-2").exists()
+
+
 def test_a_fork_survives_the_death_of_its_supervisor(w):
     w.brood("run", config(w, "maddpg", EVERY * 2), "--name", "a", "--set",
             "run.on_supervisor_death=resume")
