@@ -60,14 +60,14 @@ static int open_sinks(struct training *t, struct err *err)
     char host[64] = "localhost";
     int rc;
 
-    t->renders = renders_new(
-        &(struct renders_args){.loop = &t->loop,
-                               .dir = run_dir_file(t->args->dir, "renders"),
-                               .run = run_dir_name(t->args->dir),
-                               .step = training_steps(t),
-                               .env_draws = t->draws_env,
-                               .on_drawn = on_drawn,
-                               .ctx = t});
+    t->renders =
+        renders_new(&(struct renders_args){.loop = &t->loop,
+                                           .dir = run_dir_file(t->args->dir, "renders"),
+                                           .run = run_dir_name(t->args->dir),
+                                           .step = training_steps(t),
+                                           .env_draws = t->draws_env,
+                                           .on_drawn = on_drawn,
+                                           .ctx = t});
     (void)gethostname(host, sizeof(host) - 1);
     if (t->args->resume == NULL) {
         rc = csv_sink_open(&t->csv, csv, t->metrics, err);
@@ -194,7 +194,7 @@ static void on_ready(void *ctx)
 
     if (t->args->replay != NULL)
         training_replay_begin(t);
-    else if (graphs_start(&t->graphs, t->agents, on_graphs, t, &err) < 0)
+    else if (graphs_start(&t->graphs, t->agents, t->args->resume, on_graphs, t, &err) < 0)
         training_fail(t, &err);
 }
 

@@ -274,9 +274,9 @@ void checkpoint_block_done(struct checkpoint_block *b)
 
 /* ---- an agent's graph ---- */
 
-static int check_graph(const char *dir, uint64_t step,
-                       const struct checkpoint_state *state, const char *agent,
-                       struct err *err)
+int checkpoint_graph_read(uint8_t **ret, size_t *ret_len, const char *dir, uint64_t step,
+                          const struct checkpoint_state *state, const char *agent,
+                          struct err *err)
 {
     char *name = xasprintf(SECTION_GRAPH "%s", agent);
     const struct checkpoint_section *s = checkpoint_state_find(state, name);
@@ -290,7 +290,13 @@ static int check_graph(const char *dir, uint64_t step,
         rc = read_file(path, FRAME_MAX_BYTES, &meta, &len, err);
     if (s != NULL && rc == 0)
         rc = graph_section_check(s, meta, len, path, err);
-    free(meta);
+    if (rc < 0) {
+        free(meta);
+        meta = NULL;
+        len = 0;
+    }
+    *ret = meta;
+    *ret_len = len;
     free(path);
     free(prefix);
     free(name);
@@ -301,9 +307,12 @@ int checkpoint_agent_load(struct checkpoint_block *ret, const char *dir, uint64_
                           const struct checkpoint_state *state,
                           const struct checkpoint_section *section, struct err *err)
 {
-    const int rc =
-        check_graph(dir, step, state, section->name + strlen(SECTION_AGENT), err);
+    uint8_t *meta;
+    size_t len;
+    const int rc = checkpoint_graph_read(&meta, &len, dir, step, state,
+                                         section->name + strlen(SECTION_AGENT), err);
 
+    free(meta);
     return rc < 0 ? rc : checkpoint_block_load(ret, dir, step, section, err);
 }
 

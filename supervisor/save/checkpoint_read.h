@@ -49,6 +49,11 @@ int checkpoint_agent_load(struct checkpoint_block *ret, const char *dir, uint64_
                           const struct checkpoint_state *state,
                           const struct checkpoint_section *section, struct err *err);
 
+/* An agent's .meta, verified against the state. *ret: malloc'd; NULL if there is none. */
+int checkpoint_graph_read(uint8_t **ret, size_t *ret_len, const char *dir, uint64_t step,
+                          const struct checkpoint_state *state, const char *agent,
+                          struct err *err);
+
 /* 1 if run.state, a bundle or a .meta of the checkpoint cannot be read, or has another
  * checksum. Reads all of them. */
 int checkpoint_is_damaged(const char *dir, uint64_t step);

@@ -6,6 +6,7 @@
 #include "common/mem/pages.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
+#include "supervisor/save/resume.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +26,44 @@ struct graphs {
     struct agent_table *agents;
     size_t n, outstanding;
     struct metagraph *metagraphs; /* [n] */
+    const struct resume *from;    /* NULL once the first graphs are there */
     void (*on_done)(void *ctx);
     void *ctx;
 };
+
+static void take(struct metagraph *m, const void *data, size_t len)
+{
+    if (m->former == NULL) {
+        m->former = m->data;
+        m->former_len = m->len;
+    } else {
+        pages_unmap(m->data, m->len);
+    }
+    m->data = pages_map(len);
+    CHECK(m->data != NULL, "no memory for a graph of %zu bytes", len);
+    m->len = len;
+    memcpy(m->data, data, len);
+}
+
+/* Whether an agent has a graph is as it was in the checkpoint. */
+static void take_saved(struct graphs *g, size_t agent)
+{
+    struct metagraph *m = &g->metagraphs[agent];
+    struct agent_info info;
+    uint8_t *saved = NULL;
+    size_t len = 0;
+
+    agent_table_info(g->agents, agent, &info);
+    if (!resume_has_graph(g->from, info.name)) {
+        pages_unmap(m->data, m->len);
+        m->data = NULL;
+        m->len = 0;
+    } else if (m->data == NULL &&
+               resume_read_graph(g->from, info.name, &saved, &len) == 0 && len > 0) {
+        take(m, saved, len);
+    }
+    free(saved);
+}
 
 static void on_response(void *ctx, size_t agent, const struct msg *response)
 {
@@ -36,23 +72,18 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     const void *data = NULL;
     size_t len = 0;
 
+    (void)msg_get_bin(&response->body, "metagraph", &data, &len, NULL);
+    if (len > 0)
+        take(m, data, len);
+    if (g->from != NULL)
+        take_saved(g, agent);
     /* An agent that was given up sends an empty response: keep its last graph. */
     m->is_expired = 0;
-    m->was_absent = m->data == NULL && agent_response_is_absent(response);
-    if (msg_get_bin(&response->body, "metagraph", &data, &len, NULL) == 0 && len > 0) {
-        if (m->former == NULL) {
-            m->former = m->data;
-            m->former_len = m->len;
-        } else {
-            pages_unmap(m->data, m->len);
-        }
-        m->data = pages_map(len);
-        CHECK(m->data != NULL, "no memory for a graph of %zu bytes", len);
-        m->len = len;
-        memcpy(m->data, data, len);
-    }
-    if (--g->outstanding == 0)
+    m->was_absent = m->data == NULL && (agent_response_is_absent(response) || len > 0);
+    if (--g->outstanding == 0) {
+        g->from = NULL;
         g->on_done(g->ctx);
+    }
 }
 
 static int ask(struct graphs *g, size_t agent, struct err *err)
@@ -68,12 +99,14 @@ static int ask(struct graphs *g, size_t agent, struct err *err)
 }
 
 int graphs_start(struct graphs **ret, struct agent_table *agents,
-                 void (*on_done)(void *ctx), void *ctx, struct err *err)
+                 const struct resume *from, void (*on_done)(void *ctx), void *ctx,
+                 struct err *err)
 {
     struct graphs *g = xcalloc(1, sizeof(*g));
     int rc;
 
     g->agents = agents;
+    g->from = from;
     g->n = agent_table_count(agents);
     g->metagraphs = xcalloc(g->n, sizeof(*g->metagraphs));
     *ret = g; /* even after an error: the first requests may be outstanding */

@@ -22,11 +22,17 @@
 #include <stddef.h>
 
 struct graphs; /* opaque */
+struct resume; /* resume.h */
 
 /* Requests every agent's graph; calls on_done when all have responded. The table must
- * be ready, with no request outstanding. */
+ * be ready, with no request outstanding.
+ * from: the checkpoint that the run is resumed from, borrowed until on_done; NULL: none. An
+ * agent that had no graph there, because it was given up before it sent one, has none until it
+ * learns again, as if nothing had happened in between; one that is given up now keeps the
+ * graph that it had there. */
 int graphs_start(struct graphs **ret, struct agent_table *agents,
-                 void (*on_done)(void *ctx), void *ctx, struct err *err);
+                 const struct resume *from, void (*on_done)(void *ctx), void *ctx,
+                 struct err *err);
 void graphs_free(struct graphs *g); /* NULL is fine; not while a response can arrive */
 
 /* The agent starts again with another configuration, which invalidates its graph. */

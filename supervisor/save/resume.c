@@ -247,6 +247,23 @@ int resume_check_numerics(const struct resume *r, const char *build_id, struct e
     return differs(resume_section(r, SECTION_BUILD_ID), "build", build_id, err);
 }
 
+/* ---- the agents' graphs ---- */
+
+int resume_has_graph(const struct resume *r, const char *agent)
+{
+    char *name = xasprintf(SECTION_GRAPH "%s", agent);
+    const int ret = resume_section(r, name) != NULL;
+
+    free(name);
+    return ret;
+}
+
+int resume_read_graph(const struct resume *r, const char *agent, uint8_t **ret,
+                      size_t *ret_len)
+{
+    return checkpoint_graph_read(ret, ret_len, r->dir, r->step, &r->state, agent, NULL);
+}
+
 /* ---- restoring agents and the log ---- */
 
 static const struct checkpoint_block *find_block(const struct resume *r, const char *name)

@@ -50,6 +50,11 @@ const struct rollout_progress *resume_progress(const struct resume *r);
  * may be NULL. */
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name);
 
+/* An agent's .meta in the checkpoint. *ret: malloc'd. */
+int resume_has_graph(const struct resume *r, const char *agent);
+int resume_read_graph(const struct resume *r, const char *agent, uint8_t **ret,
+                      size_t *ret_len);
+
 /* Checks the numerics version and, under NUMERICS_NATIVE, the build. */
 int resume_check_numerics(const struct resume *r, const char *build_id, struct err *err);
 int resume_is_same_build(const struct resume *r, const char *build_id);

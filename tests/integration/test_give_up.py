@@ -167,7 +167,8 @@ def test_one_that_is_given_up_before_it_sends_its_graph(w):
 
 
 def test_one_that_is_given_up_while_a_resume_asks_for_graphs(w):
-    """The journal has the position at which the run resumed, not the beginning."""
+    """The journal has the position at which the run resumed, not the beginning; checkpoints keep
+    the graph that it had."""
     program = w.program_with_agent(harness.FAULT_AGENT)
 
     def brood(*args, fault=""):
@@ -179,14 +180,29 @@ def test_one_that_is_given_up_while_a_resume_asks_for_graphs(w):
     brood("resume", run, "--from", EVERY, fault="agent_1/1:metagraph:before-reply:1,abort")
     assert len(journal(run, "give-up")) == 1
 
-    def trained():
-        """Without what depends on agent_1's graph: only the second time, it is sent."""
-        return {name: data for name, data in outcome(run).items()
-                if not name.endswith(".meta") and name != "run.state"}
-    expected = trained()
-    brood("resume", run, "--from", 0)
-    assert len(journal(run, "turned")) == 1
-    harness.assert_same_files(expected, trained())
+    expected = harness.tree_bytes(run / "checkpoints")
+    for step in (0, EVERY, 2 * EVERY):
+        brood("resume", run, "--from", step)
+        harness.assert_same_files(expected, harness.tree_bytes(run / "checkpoints"))
+    assert len(journal(run, "turned")) == 3
+
+
+def test_a_graph_that_was_never_sent_is_in_no_checkpoint_of_a_resume(w):
+    """Each has the bytes that it had."""
+    program = w.program_with_agent(harness.FAULT_AGENT)
+    w.brood("run", w.small(steps=1200, checkpoint=EVERY), "--name", "never", "--set",
+            TEMPORARY % "noop", "--set", "experience.keep=true", "--set",
+            "checkpoint.max_to_keep=0", program=program,
+            env={"BROOD_FAULT": "agent_1:metagraph:before-reply:1,abort"})
+    run = w.run_dir("never")
+    expected = harness.tree_bytes(run / "checkpoints")
+    assert not any("agent_1" in name and name.endswith(".meta") for name in expected)
+    for step in (0, EVERY, 2 * EVERY):
+        w.brood("resume", run, "--from", step, program=program, env={"BROOD_FAULT": ""})
+        harness.assert_same_files(expected, harness.tree_bytes(run / "checkpoints"))
+    w.brood("fork", f"never@{EVERY}", "--name", "fork", program=program, env={"BROOD_FAULT": ""})
+    made = harness.tree_bytes(w.run_dir("fork") / "checkpoints")
+    harness.assert_same_files({n: expected[n] for n in made}, made)
 
 
 STRICT = """
