@@ -100,7 +100,7 @@ static int run_agent(const char *parent, const char *name,
         /* an exec by descriptor names the process by that number */
         (void)prctl(PR_SET_NAME, "brood-agent");
         log_init(name, log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
-        confine_calls();
+        confine_calls(CONFINE_AGENT);
         rc = room_check(BLAS_BYTES, "an agent's arithmetic", &err);
     }
     if (rc == 0)
@@ -122,6 +122,7 @@ static int run_plugin(int argc, char **argv)
     if (rc == 0) {
         (void)signal(SIGPIPE, SIG_IGN);
         (void)prctl(PR_SET_NAME, "brood-plugin");
+        confine_calls(CONFINE_ENVIRONMENT);
         return plugin_main(argc, argv);
     }
     log_error("%s", err.msg);

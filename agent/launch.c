@@ -1,5 +1,6 @@
 #include "agent/launch.h"
 
+#include "common/confine/confine.h"
 #include "common/msg/protocol.h"
 
 #include <errno.h>
@@ -164,6 +165,8 @@ int launch_main(int argc, char **argv)
                      "usage: launch <parent pid> [--keep N] [--input] -- command "
                      "[args...]");
     if (rc == 0 && (rc = launch_prepare(&l, &err)) == 0) {
+        if (!l.keep_input)
+            confine_calls(CONFINE_ENVIRONMENT);
         (void)execvp(argv[at + 1], argv + at + 1);
         rc = err_errno(&err, "%s", argv[at + 1]);
     }

@@ -1,21 +1,27 @@
-/* confine.h - restricts what an agent's process can do, permanently.
+/* confine.h - restricts what a process of a run can do, permanently.
  *
- * An agent only computes: it reads requests from a pipe and writes responses to another.
- * It gives up all other abilities, so that a graph or a file that takes control of the
- * agent gains nothing:
+ * Agent        only computes: it reads requests from a pipe and writes responses to another.
+ *              A graph or a file that takes control of it gains nothing:
+ *    at its start   seccomp allows what call_sets.c lists: memory, time, reading and writing
+ *                   what is open, opening files for reading, signals to itself. So no other
+ *                   programs, processes, threads and sockets, nothing of other processes, no
+ *                   changes of files. Limits: no processes (nproc), 64 open files.
+ *    before inputs  Landlock: an agent of a run can open no files except libraries
+ *                   (/usr/lib); one that has an imported graph, or is frozen, can also read
+ *                   its checkpoint (CONFINE_READS). Signals and abstract sockets cannot reach
+ *                   other processes, if the kernel supports that.
+ *    always         no other process can look into its memory (confine_memory).
+ * Environment  runs programs of others, which need most of what a user may do: files,
+ *              programs, threads, sockets, devices. Seccomp refuses what changes the machine
+ *              (mount, modules, clocks, names), namespaces, bpf, io_uring, keys, and programs
+ *              for another architecture (also 32-bit ones). It reads and debugs no process
+ *              outside what it started itself, and sends no signals there (Linux 6.12), not
+ *              even as root: it is in a Landlock domain of its own (Linux 5.19). On older
+ *              kernels it debugs nothing at all; /proc/PID/mem of agents is open to root only.
  *
- *   at its start   seccomp forbids other programs and processes (execve, fork), sockets,
- *                  reading or signalling other processes (ptrace, process_vm_readv,
- *                  kill), opening files for writing, creating, removing, renaming or
- *                  changing files, mount, io_uring and bpf. Each fails with EPERM.
- *                  Limits: no processes (nproc), 64 open files.
- *   before inputs  Landlock: an agent of a run can open no files except libraries
- *                  (/usr/lib); one that has an imported graph, or is frozen, can also
- *                  read its checkpoint (CONFINE_READS). Signals and abstract sockets
- *                  cannot reach other processes, if the kernel supports that.
- *
- * What is already open stays open: pipes, the block, the experience log. No privileges
- * are needed, but PR_SET_NO_NEW_PRIVS must be set (launch.h).
+ * What is already open stays open: pipes, the block, the experience log. What is refused
+ * fails; nothing is killed. No privileges are needed, but PR_SET_NO_NEW_PRIVS must be set
+ * (launch.h).
  *
  * Where    x86-64 and aarch64; Linux 3.17 for seccomp, 5.13 for Landlock. Features that
  *          the kernel lacks are skipped. Under the sanitizers, which trace their own
@@ -28,13 +34,24 @@
 #ifndef COMMON_CONFINE_CONFINE_H
 #define COMMON_CONFINE_CONFINE_H
 
+enum confine_kind {
+    CONFINE_AGENT,
+    CONFINE_ENVIRONMENT,
+    CONFINE_KINDS,
+};
+
 enum confine_files {
     CONFINE_ALL,   /* only libraries can be opened */
     CONFINE_READS, /* all files can be opened for reading */
 };
 
-/* Restricts system calls with seccomp and sets the limits. Call it once. */
-void confine_calls(void);
+/* No other process of the same user can trace this one, read its memory or have its core;
+ * root can. BROOD_DEBUG=1 in the environment allows it, for gdb and core dumps. execve resets
+ * it. Files of /proc/self then belong to root. */
+void confine_memory(void);
+/* Restricts system calls by kind, for this process and what it executes, and sets limits. Call
+ * it once. */
+void confine_calls(enum confine_kind kind);
 /* Forbids all access to files except what `files` grants. Call it once. */
 void confine_files(enum confine_files files);
 

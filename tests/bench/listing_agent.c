@@ -21,8 +21,8 @@
 
 enum { MAX_PRODUCTS = 4096 }; /* of one run of the graph */
 
-void __real_confine_calls(void);
-void __wrap_confine_calls(void);
+void __real_confine_calls(enum confine_kind kind);
+void __wrap_confine_calls(enum confine_kind kind);
 int __real_handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
                         struct err *err);
 int __wrap_handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
@@ -50,7 +50,7 @@ static uint64_t clock_ns(void)
 
 /* Opens the list before the agent is confined: later, no file can be opened for
  * writing. */
-void __wrap_confine_calls(void)
+void __wrap_confine_calls(enum confine_kind kind)
 {
     const char *folder = getenv("BROOD_FAULT");
     char path[4096];
@@ -61,7 +61,7 @@ void __wrap_confine_calls(void)
     list = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (list == NULL)
         abort();
-    __real_confine_calls();
+    __real_confine_calls(kind);
 }
 
 int __wrap_handle_stage(struct service *s, const struct msg *m, struct msg_out *out,

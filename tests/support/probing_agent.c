@@ -15,17 +15,21 @@
 #include <linux/bpf.h>
 #include <linux/io_uring.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/klog.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -132,6 +136,95 @@ static int limits_others(void)
     const struct rlimit r = {RLIM_INFINITY, RLIM_INFINITY};
 
     return prlimit(getppid(), RLIMIT_CPU, &r, NULL);
+}
+
+static int raises_its_limits(void)
+{
+    const struct rlimit r = {1000, 1000};
+
+    return setrlimit(RLIMIT_NOFILE, &r);
+}
+
+static int moves_others(void)
+{
+    cpu_set_t all;
+
+    memset(&all, 0xff, sizeof(all));
+    return sched_setaffinity(getppid(), sizeof(all), &all);
+}
+
+static int slows_others(void)
+{
+    return setpriority(PRIO_PROCESS, (id_t)getppid(), 1);
+}
+
+static int slows_reads_of_others(void)
+{
+    return (int)syscall(SYS_ioprio_set, 1 /* IOPRIO_WHO_PROCESS */, getppid(), 3 << 13);
+}
+
+/* A signal to the owner whenever the pipe can be read. */
+static int signals_by_a_pipe(void)
+{
+    return fcntl(AGENT_FD_IN, F_SETOWN, getppid());
+}
+
+static int signals_by_a_pipe_to_a_thread(void)
+{
+    const struct f_owner_ex owner = {F_OWNER_PID, getppid()};
+
+    return fcntl(AGENT_FD_IN, F_SETOWN_EX, &owner);
+}
+
+static int chooses_the_signal(void)
+{
+    return fcntl(AGENT_FD_IN, F_SETSIG, SIGCONT);
+}
+
+static int waits_for_openers(void)
+{
+    return fcntl(AGENT_FD_LOG, F_SETLEASE, F_RDLCK);
+}
+
+static int outlives_its_parent(void)
+{
+    return prctl(PR_SET_PDEATHSIG, 0);
+}
+
+static int shows_its_memory(void)
+{
+    return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+}
+
+/* Its name as it is, so that it changes nothing if it is allowed. */
+static int names_the_machine(void)
+{
+    char name[65] = "";
+
+    return gethostname(name, sizeof(name) - 1) < 0 ? 0 : sethostname(name, strlen(name));
+}
+
+/* To an impossible time. */
+static int sets_the_clock(void)
+{
+    const struct timespec t = {-1, -1};
+
+    return (int)syscall(SYS_clock_settime, CLOCK_REALTIME, &t);
+}
+
+static int writes_to_the_kernel_log(void)
+{
+    return klogctl(10 /* SYSLOG_ACTION_SIZE_BUFFER */, NULL, 0);
+}
+
+static int takes_a_page_from_the_machine(void)
+{
+    return madvise(NULL, 0, MADV_HWPOISON);
+}
+
+static int becomes_another_user(void)
+{
+    return setuid(getuid());
 }
 
 static int overwrites(void)
@@ -267,6 +360,21 @@ static const struct {
     {"signals_a_thread", signals_a_thread},
     {"holds_a_process", holds_a_process},
     {"limits_others", limits_others},
+    {"raises_its_limits", raises_its_limits},
+    {"moves_others", moves_others},
+    {"slows_others", slows_others},
+    {"slows_reads_of_others", slows_reads_of_others},
+    {"signals_by_a_pipe", signals_by_a_pipe},
+    {"signals_by_a_pipe_to_a_thread", signals_by_a_pipe_to_a_thread},
+    {"chooses_the_signal", chooses_the_signal},
+    {"waits_for_openers", waits_for_openers},
+    {"outlives_its_parent", outlives_its_parent},
+    {"shows_its_memory", shows_its_memory},
+    {"names_the_machine", names_the_machine},
+    {"sets_the_clock", sets_the_clock},
+    {"writes_to_the_kernel_log", writes_to_the_kernel_log},
+    {"takes_a_page_from_the_machine", takes_a_page_from_the_machine},
+    {"becomes_another_user", becomes_another_user},
     {"overwrites", overwrites},
     {"appends", appends},
     {"creates", creates},

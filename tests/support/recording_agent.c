@@ -13,10 +13,10 @@
 
 ssize_t __real_read(int fd, void *data, size_t size);
 ssize_t __real_write(int fd, const void *data, size_t size);
-void __real_confine_calls(void);
+void __real_confine_calls(enum confine_kind kind);
 ssize_t __wrap_read(int fd, void *data, size_t size);
 ssize_t __wrap_write(int fd, const void *data, size_t size);
-void __wrap_confine_calls(void);
+void __wrap_confine_calls(enum confine_kind kind);
 
 static const char *own_name;
 static int requests = -1, responses = -1;
@@ -33,11 +33,11 @@ static int open_record(const char *kind)
 
 /* Opens the files before the agent is confined: later, no file can be opened for
  * writing. */
-void __wrap_confine_calls(void)
+void __wrap_confine_calls(enum confine_kind kind)
 {
     requests = open_record("requests");
     responses = open_record("responses");
-    __real_confine_calls();
+    __real_confine_calls(kind);
 }
 
 static void keep(int record, const void *data, ssize_t n)
