@@ -88,7 +88,7 @@ static int exit_code(int r)
 static int run_agent(const char *parent, const char *name,
                      const struct algo_ops *algorithm)
 {
-    struct launch l = {.keep_fds = AGENT_FD_COUNT};
+    struct launch l = {.keep_fds = AGENT_FD_COUNT, .hides = 1};
     struct err err = {0};
     int rc = launch_parse_pid(parent, &l.parent, &err);
 

@@ -107,15 +107,18 @@ static void volunteer_for_oom(void)
 int launch_prepare(const struct launch *l, struct err *err)
 {
     const struct rlimit no_core = {0, 0};
-    int rc = tie_to_parent(l->parent, err);
+    int rc;
 
+    volunteer_for_oom(); /* the file is root's once the memory is hidden */
+    if (l->hides)
+        confine_memory();
+    rc = tie_to_parent(l->parent, err);
     if (rc < 0 || (rc = arrange_descriptors(l->keep_fds, l->keep_input, err)) < 0)
         return rc;
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)setsid(); /* fails if this process already leads a session, which is fine */
     (void)setrlimit(RLIMIT_CORE, &no_core);
     limit_files();
-    volunteer_for_oom();
     reset_signals();
     clean_environment(l->keep_input);
     return 0;

@@ -16,6 +16,7 @@ struct launch {
     pid_t parent;   /* expected parent process */
     int keep_fds;   /* descriptors 0 .. keep_fds-1 stay open, all others are closed */
     int keep_input; /* keep descriptor 0 and the inherited environment */
+    int hides;      /* nobody may look into this process (confine_memory) */
 };
 
 /* Sets the parent-death signal (SIGKILL), then checks that the parent still exists, as it

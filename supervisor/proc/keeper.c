@@ -1,5 +1,6 @@
 #include "supervisor/proc/keeper.h"
 
+#include "common/confine/confine.h"
 #include "common/io/monotonic.h"
 #include "common/io/signal_process.h"
 #include "supervisor/proc/detach.h"
@@ -414,17 +415,6 @@ pid_t keeper_pid(void)
     return mark != NULL && (pid_t)atoi(mark) == getppid() ? getppid() : 0;
 }
 
-/* A configuration may contain secrets, and controlling the supervisor means controlling
- * the run: so no ptrace, no /proc/PID/mem, no core dump. execve resets this for our
- * children. */
-static void forbid_tracing(void)
-{
-    const char *debug = getenv("BROOD_DEBUG");
-
-    if (debug == NULL || strcmp(debug, "1") != 0)
-        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-}
-
 static void set_mark(const struct keeper *k)
 {
     char mark[64];
@@ -680,7 +670,9 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     int rc;
 
     set_mark(&k);
-    forbid_tracing();
+    /* A configuration may contain secrets, and controlling the supervisor means controlling the
+     * run. */
+    confine_memory();
     load_resume_task(&k);
     keeper_reexec_init(&k.again);
     run_cgroup_make(&k.cgroup, getenv(mark_of(&k)));

@@ -29,8 +29,8 @@
  * Detached    a keeper with a report_fd (detach.h) sends its report and closes the caller's
  *             files when the supervisor sends keeper_send_under_way. If the supervisor dies
  *             before, the keeper does not resume the run.
- * Secrecy     none of the three processes can be traced, inspected or dumped except by root.
- *             BROOD_DEBUG=1 in the environment switches this off, for gdb and core dumps.
+ * Secrecy     none of the three processes can be traced, inspected or dumped except by root
+ *             (confine_memory).
  * Threads     call keeper_split before any thread, loop or child exists.
  */
 #ifndef SUPERVISOR_PROC_KEEPER_H

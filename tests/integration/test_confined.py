@@ -133,9 +133,31 @@ defaults: {{algorithm: random}}
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
 
 
-def test_nobody_looks_into_the_supervisor(w):
-    """Files of /proc that tell of a process belong to root where it is not to be looked
-    into: seen where the run is somebody else's."""
+# Looks into a process in all ways that there are; prints which work.
+LOOK = """
+import ctypes, os, sys
+pid, libc, worked = int(sys.argv[1]), ctypes.CDLL(None, use_errno=True), []
+for name in ("mem", "environ", "maps", "fd/0", "cwd/."):
+    try:
+        os.close(os.open(f"/proc/{pid}/{name}", os.O_RDONLY))
+        worked.append(name)
+    except OSError:
+        pass
+libc.syscall.restype = ctypes.c_long
+part = (ctypes.c_size_t * 2)(0, 8)
+if libc.process_vm_readv(pid, part, 1, part, 1, 0) < 0 and ctypes.get_errno() == 14:
+    worked.append("process_vm_readv")
+if libc.syscall(438, os.pidfd_open(pid), 2, 0) >= 0:
+    worked.append("pidfd_getfd")
+if libc.ptrace(0x4206, pid, None, None) >= 0:
+    worked.append("ptrace")
+print(*worked)
+"""
+
+
+def test_nobody_looks_into_a_run(w):
+    """Not even other processes of its user. Files of /proc that tell of a process belong to
+    root where it is not to be looked into: seen where the run is somebody else's."""
     setpriv = shutil.which("setpriv")
     if os.getuid() != 0 or setpriv is None:
         raise harness.Skip("only root can begin a run as somebody else")
@@ -150,10 +172,12 @@ def test_nobody_looks_into_the_supervisor(w):
                            or p.poll() is not None)
         if p.poll() == 126 or "Permission denied" in p.log.read_text():
             raise harness.Skip("somebody else may not execute what was built here")
-        pids = [p.pid, harness.supervisor_of(p.pid)]
-        assert [os.stat(f"/proc/{pid}/mem").st_uid for pid in pids] == [owner, owner]
-        agent = harness.agents_of(p.pid)["agent_0"]
-        assert os.stat(f"/proc/{agent}/mem").st_uid == 65534
+        pids = [p.pid, harness.supervisor_of(p.pid), *harness.agents_of(p.pid).values()]
+        assert [os.stat(f"/proc/{pid}/mem").st_uid for pid in pids] == [owner] * 5
+        for pid in pids:
+            looked = subprocess.run([*user, "/usr/bin/python3", "-c", LOOK, str(pid)],
+                                    cwd="/", check=True, capture_output=True, text=True).stdout
+            assert ("mem" in looked) == (looked != "\n") == (owner != 0), (pid, looked)
         # and the user's own clients work
         harness.wait_until("an answer of the run", lambda: json.loads(w.brood(
             "status", name, "--json", "--runs-dir", w.path / f"runs{debug}", prefix=user)[0])[

@@ -216,7 +216,7 @@ def test_the_states_of_a_run_are_logged(w):
 def test_pure_requests_are_checked_in_real_agents(w):
     """The variable is in the agents' environment."""
     p = w.start("run", w.small(steps=100000000, evaluate=0), "--name", "c",
-                env={"BROOD_CHECK_PURE": "1"})
+                env={"BROOD_CHECK_PURE": "1", "BROOD_DEBUG": "1"})
     agents = harness.wait_until("the agents", lambda: harness.rows(w.run_dir("c")) > 0 and
                                 harness.agents_of(p.pid))
     for pid in agents.values():
