@@ -2,9 +2,11 @@
 
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
+#include "supervisor/net/record_seal.h"
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +15,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum {
+    TURN_CONNECTIONS = 64, /* accepted before the loop's other handles have their turn */
+    PAUSE_MS = 100,        /* without descriptors, until the next try */
+};
+
 struct pending {
     struct listener *listener;
     struct channel *channel;
-    void *ctx; /* as found */
+    void *ctx;       /* as found */
+    uint64_t source; /* network address of the peer: IPv4's, or IPv6's first half */
+    int is_known;    /* it has shown the id of a key */
     char peer[LISTENER_ADDRESS_BYTES];
     TAILQ_ENTRY(pending) entry;
 };
@@ -25,9 +34,18 @@ struct listener {
     struct listener_options o;
     uv_loop_t *loop;
     uv_poll_t poll;
+    uv_timer_t report; /* active: a refusal was reported a moment ago */
+    uv_timer_t pause;
+    int open_handles;
     int fd;
-    unsigned n_pending;
-    TAILQ_HEAD(, pending) pending; /* the oldest first */
+    unsigned n_strangers, n_known;
+    uint64_t crowd; /* the source that most strangers have, as of the last one's coming */
+    TAILQ_HEAD(, pending) pending;
+    struct { /* not reported yet */
+        size_t n;
+        char peer[LISTENER_ADDRESS_BYTES];
+        struct err why;
+    } refused;
     char address[LISTENER_ADDRESS_BYTES];
 };
 
@@ -169,32 +187,65 @@ int net_connect(const char *address, uint64_t timeout_ms, struct err *err)
     return fd;
 }
 
+/* ---- refusals ---- */
+
+static void on_report(uv_timer_t *timer)
+{
+    struct listener *l = timer->data;
+    const size_t n = l->refused.n;
+
+    if (n == 0)
+        return;
+    l->refused.n = 0;
+    (void)uv_timer_start(&l->report, on_report, LISTENER_REPORT_MS, 0);
+    if (l->o.on_refused != NULL)
+        l->o.on_refused(l->o.refused_ctx, l->refused.peer, &l->refused.why, n);
+}
+
+/* The first one is reported at once, the others of the same moment together. */
+static void note_refused(struct listener *l, const char *peer, const struct err *why)
+{
+    l->refused.n++;
+    (void)snprintf(l->refused.peer, sizeof(l->refused.peer), "%s", peer);
+    l->refused.why = *why;
+    if (!uv_is_active((uv_handle_t *)&l->report))
+        on_report(&l->report);
+}
+
 /* ---- connections in their handshake ---- */
 
 static void forget(struct pending *p)
 {
     TAILQ_REMOVE(&p->listener->pending, p, entry);
-    p->listener->n_pending--;
+    if (p->is_known)
+        p->listener->n_known--;
+    else
+        p->listener->n_strangers--;
     free(p);
 }
 
 static void refuse(struct pending *p, const struct err *why)
 {
-    struct listener *l = p->listener;
-
     channel_close(p->channel);
-    if (l->o.on_refused != NULL)
-        l->o.on_refused(l->o.refused_ctx, p->peer, why);
+    note_refused(p->listener, p->peer, why);
     forget(p);
 }
 
+/* Whoever shows an id is known from then on; not any number, since ids are no secrets. */
 static const struct channel_secret *
-find(void *find_ctx, const uint8_t id[CHANNEL_ID_BYTES], void **ret_ctx)
+find(void *find_ctx, const uint8_t id[CHANNEL_ID_BYTES], void **ret_ctx, struct err *why)
 {
     struct pending *p = find_ctx;
+    struct listener *l = p->listener;
+    const struct channel_secret *secret = l->o.find(l->o.find_ctx, id, &p->ctx, why);
 
     *ret_ctx = p; /* as before: until the channel is ready */
-    return p->listener->o.find(p->listener->o.find_ctx, id, &p->ctx);
+    if (secret != NULL && l->n_known < l->o.expected + LISTENER_DROP_FROM) {
+        p->is_known = 1;
+        l->n_known++;
+        l->n_strangers--;
+    }
+    return secret;
 }
 
 static void on_ready(void *ctx, struct channel *c)
@@ -215,22 +266,124 @@ static void on_end(void *ctx, struct channel *c, const struct err *why)
     refuse(ctx, why->code == 0 ? &left : why);
 }
 
-static void take(struct listener *l, int fd, const struct sockaddr *from, socklen_t len)
-{
-    static const struct err too_many = {.code = ERR_LIMIT,
-                                        .msg = "too many connections at once"};
-    struct pending *p = xcalloc(1, sizeof(*p));
-    const struct channel_callbacks cb = {
-        .on_ready = on_ready, .on_message = NULL, .on_end = on_end, .ctx = p};
+/* ---- too many ---- */
 
-    if (l->n_pending == l->o.max_pending)
-        refuse(TAILQ_FIRST(&l->pending), &too_many);
+static uint64_t source_of(const struct sockaddr *from)
+{
+    uint64_t ret = 0;
+
+    if (from->sa_family == AF_INET)
+        ret = ((const struct sockaddr_in *)(const void *)from)->sin_addr.s_addr;
+    else if (from->sa_family == AF_INET6)
+        memcpy(&ret, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr,
+               sizeof(ret));
+    return ret;
+}
+
+/* Whether the stranger that has just come is one too many. */
+static int is_too_much(const struct listener *l)
+{
+    const unsigned from = LISTENER_DROP_FROM + l->o.expected;
+    const unsigned full = LISTENER_FULL + l->o.expected, n = l->n_strangers;
+    unsigned percent;
+
+    if (n <= from)
+        return 0;
+    if (n > full)
+        return 1;
+    percent = LISTENER_DROP_PERCENT +
+              (100 - LISTENER_DROP_PERCENT) * (n - from) / (full - from);
+    return randombytes_uniform(100) < percent;
+}
+
+static unsigned count_of(const struct listener *l, uint64_t source)
+{
+    const struct pending *p;
+    unsigned n = 0;
+
+    TAILQ_FOREACH(p, &l->pending, entry)
+    n += !p->is_known && p->source == source;
+    return n;
+}
+
+/* A stranger, perhaps the one that has just come. */
+static struct pending *draw_stranger(const struct listener *l)
+{
+    const unsigned n = count_of(l, l->crowd);
+    const int is_flood = n > (LISTENER_FULL + l->o.expected) / 4;
+    uint32_t skip = randombytes_uniform(is_flood ? n : l->n_strangers);
+    struct pending *p;
+
+    TAILQ_FOREACH(p, &l->pending, entry)
+    if (!p->is_known && (!is_flood || p->source == l->crowd) && skip-- == 0)
+        return p;
+    return NULL;
+}
+
+static const struct err too_many = {.code = ERR_LIMIT,
+                                    .msg = "too many connections at once"};
+
+static struct pending *add(struct listener *l, const struct sockaddr *from, socklen_t len)
+{
+    struct pending *p = xcalloc(1, sizeof(*p));
+
     p->listener = l;
+    p->source = source_of(from);
     print_address(p->peer, from, len);
     TAILQ_INSERT_TAIL(&l->pending, p, entry);
-    l->n_pending++;
-    if (channel_accept(&p->channel, l->loop, fd, find, p, &l->o.channel, &cb, NULL) < 0)
-        forget(p);
+    l->n_strangers++;
+    if (count_of(l, p->source) >= count_of(l, l->crowd))
+        l->crowd = p->source;
+    return p;
+}
+
+static void take(struct listener *l, int fd, const struct sockaddr *from, socklen_t len)
+{
+    struct pending *p = add(l, from, len);
+    const struct channel_callbacks cb = {
+        .on_ready = on_ready, .on_message = NULL, .on_end = on_end, .ctx = p};
+    struct pending *dropped = is_too_much(l) ? draw_stranger(l) : NULL;
+    struct err err = {0};
+
+    if (dropped != NULL)
+        refuse(dropped, &too_many);
+    if (dropped == p) {
+        (void)close(fd);
+        return;
+    }
+    if (channel_accept(&p->channel, l->loop, fd, find, p, &l->o.channel, &cb, &err) < 0) {
+        p->channel = NULL;
+        refuse(p, &err);
+    }
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void on_pause(uv_timer_t *timer)
+{
+    struct listener *l = timer->data;
+
+    (void)uv_poll_start(&l->poll, UV_READABLE, on_poll);
+}
+
+/* Without descriptors a stranger gives one back; without strangers a pause spares the loop. */
+static void on_shortage(struct listener *l, int code)
+{
+    struct err why;
+
+    (void)err_set(&why, -code, "no descriptor is left for one more: %s", strerror(code));
+    if (l->n_strangers > 0) {
+        refuse(draw_stranger(l), &why);
+        return;
+    }
+    note_refused(l, l->address, &why);
+    (void)uv_poll_stop(&l->poll);
+    (void)uv_timer_start(&l->pause, on_pause, PAUSE_MS, 0);
+}
+
+static int is_shortage(int code)
+{
+    return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -240,13 +393,32 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     socklen_t len;
     int fd;
 
-    for (;;) {
+    for (int i = 0; i < TURN_CONNECTIONS; i++) {
         len = sizeof(from);
         fd = accept4(l->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0)
-            return; /* no more, or one that has left again */
+        if (fd < 0) { /* no more, or one that has left again */
+            if (is_shortage(errno))
+                on_shortage(l, errno);
+            return;
+        }
         take(l, fd, (const struct sockaddr *)&from, len);
     }
+}
+
+/* ---- opening and closing ---- */
+
+static int watch(struct listener *l, struct err *err)
+{
+    const int r = uv_poll_init(l->loop, &l->poll, l->fd);
+
+    if (r < 0)
+        return err_set(err, r, "watching a socket: %s", uv_strerror(r));
+    (void)uv_timer_init(l->loop, &l->report);
+    (void)uv_timer_init(l->loop, &l->pause);
+    l->poll.data = l->report.data = l->pause.data = l;
+    l->open_handles = 3;
+    (void)uv_poll_start(&l->poll, UV_READABLE, on_poll);
+    return 0;
 }
 
 int listener_open(struct listener **ret, uv_loop_t *loop,
@@ -263,17 +435,13 @@ int listener_open(struct listener **ret, uv_loop_t *loop,
     l = xcalloc(1, sizeof(*l));
     *l = (struct listener){.o = *o, .loop = loop, .fd = fd};
     l->o.address = NULL;
-    if (l->o.max_pending == 0)
-        l->o.max_pending = LISTENER_MAX_PENDING;
     TAILQ_INIT(&l->pending);
-    r = uv_poll_init(loop, &l->poll, fd);
+    r = watch(l, err);
     if (r < 0) {
         (void)close(fd);
         free(l);
-        return err_set(err, r, "watching a socket: %s", uv_strerror(r));
+        return r;
     }
-    l->poll.data = l;
-    (void)uv_poll_start(&l->poll, UV_READABLE, on_poll);
     if (getsockname(fd, (struct sockaddr *)&own, &len) == 0)
         print_address(l->address, (const struct sockaddr *)&own, len);
     *ret = l;
@@ -287,7 +455,10 @@ const char *listener_address(const struct listener *l)
 
 static void on_closed(uv_handle_t *h)
 {
-    free(h->data);
+    struct listener *l = h->data;
+
+    if (--l->open_handles == 0)
+        free(l);
 }
 
 void listener_close(struct listener *l)
@@ -301,5 +472,7 @@ void listener_close(struct listener *l)
         forget(p);
     }
     uv_close((uv_handle_t *)&l->poll, on_closed);
+    uv_close((uv_handle_t *)&l->report, on_closed);
+    uv_close((uv_handle_t *)&l->pause, on_closed);
     (void)close(l->fd);
 }

@@ -313,9 +313,20 @@ static void begin_records(struct channel *c, const uint8_t key[SEAL_KEY_BYTES],
     c->cb.on_ready(c->cb.ctx, c);
 }
 
+/* So the node knows that another try would be in vain. */
+static void refuse_key(struct channel *c, const struct err *why)
+{
+    const struct reply none = {0};
+
+    queue_bytes(c, &none, sizeof(none));
+    (void)flush(c);
+    end(c, why);
+}
+
 static void on_hello(struct channel *c)
 {
     const struct channel_secret *secret = NULL;
+    struct err why = {0};
     struct reply reply;
     struct hello *hello = &c->transcript.hello;
 
@@ -324,14 +335,17 @@ static void on_hello(struct channel *c)
         end_with(c, ERR_PROTOCOL, "it is no node of this version of brood");
         return;
     }
-    secret = c->find(c->find_ctx, hello->id, &c->cb.ctx);
+    secret = c->find(c->find_ctx, hello->id, &c->cb.ctx, &why);
     if (secret == NULL) {
-        end_with(c, ERR_NOT_FOUND,
-                 "it has no key of this run, or one that was used before");
+        if (why.code == 0)
+            (void)err_set(&why, ERR_NOT_FOUND,
+                          "it has no key of this run, or one that was used before");
+        refuse_key(c, &why);
         return;
     }
     if (hello->encrypt != (c->o.encrypt != 0)) {
-        end_with(c, ERR_PROTOCOL, "it has another setting of cluster.encrypt");
+        (void)err_set(&why, ERR_PROTOCOL, "it has another setting of cluster.encrypt");
+        refuse_key(c, &why);
         return;
     }
     c->secret = *secret;
@@ -352,6 +366,10 @@ static void on_reply(struct channel *c)
 
     memcpy(&reply, c->handshake, sizeof(reply));
     memcpy(c->transcript.nonce, reply.nonce, sizeof(reply.nonce));
+    if (sodium_is_zero((const uint8_t *)&reply, sizeof(reply))) {
+        end_with(c, ERR_NOT_FOUND, "the other side refused the key");
+        return;
+    }
     if (!is_proof(c, SUPERVISOR_PROOF, reply.proof)) {
         end_with(c, ERR_PROTOCOL, "the other side does not have this run's key");
         return;

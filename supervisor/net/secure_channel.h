@@ -6,6 +6,8 @@
  * Handshake  1. node -> supervisor: CHANNEL_MAGIC, the key's id, a nonce (32 bytes)
  *            2. supervisor -> node: a nonce, and a keyed hash (BLAKE2b) of both
  *            3. node -> supervisor: a keyed hash of both, in the other direction's name
+ *            A supervisor that knows no key of that id answers step 2 with zeros: an end
+ *            without this answer says nothing about the key, and may be tried again.
  *            The keys of the two directions are hashes of the key and both nonces. So an old
  *            handshake proves nothing when it is repeated.
  * Records    a 4-byte little-endian length, then at most CHANNEL_RECORD_BYTES: with encryption
@@ -67,16 +69,17 @@ struct channel_callbacks {
 void channel_secret_make(struct channel_secret *ret);
 
 /* The node's side of a connected socket: begins the handshake. Takes the descriptor, also on
- * failure. */
+ * failure. on_end before on_ready has ERR_NOT_FOUND if the supervisor refused the key. */
 int channel_open(struct channel **ret, uv_loop_t *loop, int fd,
                  const struct channel_secret *secret, const struct channel_options *o,
                  const struct channel_callbacks *cb, struct err *err);
 
 /* The supervisor's side. find: the secret with this id, and *ret_ctx for the callbacks of the
- * channel that has it, or NULL: refused. It is called once a connection; a secret that must
- * not be used twice is no longer found the second time. */
+ * channel that has it, or NULL: refused, with the reason in *why if there is more to say than
+ * that nobody has this key. It is called once a connection; a secret that must not be used
+ * twice is no longer found the second time. */
 typedef const struct channel_secret *(*channel_find_fn)(
-    void *find_ctx, const uint8_t id[CHANNEL_ID_BYTES], void **ret_ctx);
+    void *find_ctx, const uint8_t id[CHANNEL_ID_BYTES], void **ret_ctx, struct err *why);
 int channel_accept(struct channel **ret, uv_loop_t *loop, int fd, channel_find_fn find,
                    void *find_ctx, const struct channel_options *o,
                    const struct channel_callbacks *cb, struct err *err);

@@ -96,10 +96,6 @@ struct cluster {
     char *logs;
     struct arena arena;
     char run[NODE_TEXT_BYTES]; /* node_identity.run */
-    struct { /* whose key a connection had that is being refused; NULL: nobody's */
-        const struct place *place;
-        uint64_t generation;
-    } stale;
     struct listener *listener;
     const char *address; /* for the nodes */
     struct remote_roster roster;
@@ -269,19 +265,23 @@ static void start_place(struct place *p, const char *why)
 /* ---- connections ---- */
 
 /* A key that was used before, or of a start that is over. */
-static void find_stale(struct cluster *c, const uint8_t id[CHANNEL_ID_BYTES])
+static void find_stale(const struct cluster *c, const uint8_t id[CHANNEL_ID_BYTES],
+                       struct err *why)
 {
-    c->stale.place = NULL;
+    char name[320];
+
     for (size_t i = 0; i < c->n; i++)
         for (uint64_t k = 0; k < c->places[i].generation; k++)
-            if (memcmp(c->places[i].keys[k].id, id, CHANNEL_ID_BYTES) == 0) {
-                c->stale.place = &c->places[i];
-                c->stale.generation = k + 1;
-            }
+            if (memcmp(c->places[i].keys[k].id, id, CHANNEL_ID_BYTES) == 0)
+                (void)err_set(why, ERR_STATE,
+                              "it has the key of generation %" PRIu64
+                              " of %s, which is over or connected",
+                              k + 1, name_of(&c->places[i], name));
 }
 
-static const struct channel_secret *
-find_secret(void *find_ctx, const uint8_t id[CHANNEL_ID_BYTES], void **ret_ctx)
+static const struct channel_secret *find_secret(void *find_ctx,
+                                                const uint8_t id[CHANNEL_ID_BYTES],
+                                                void **ret_ctx, struct err *why)
 {
     struct cluster *c = find_ctx;
 
@@ -294,24 +294,22 @@ find_secret(void *find_ctx, const uint8_t id[CHANNEL_ID_BYTES], void **ret_ctx)
         *ret_ctx = p;
         return &p->secret;
     }
-    find_stale(c, id);
+    find_stale(c, id, why);
     return NULL;
 }
 
-static void on_refused(void *ctx, const char *peer, const struct err *why)
+static void on_refused(void *ctx, const char *peer, const struct err *why, size_t n)
 {
     struct cluster *c = ctx;
-    char line[ERR_MSG_BYTES + LISTENER_ADDRESS_BYTES + 64], name[320];
+    char line[ERR_MSG_BYTES + LISTENER_ADDRESS_BYTES + 64];
 
-    if (c->stale.place != NULL)
+    if (n > 1)
         (void)snprintf(line, sizeof(line),
-                       "a connection from %s was refused: it has the key of generation "
-                       "%" PRIu64 " of %s, which is over or connected",
-                       peer, c->stale.generation, name_of(c->stale.place, name));
+                       "%zu connections were refused, the last one from %s: %s", n, peer,
+                       why->msg);
     else
         (void)snprintf(line, sizeof(line), "a connection from %s was refused: %s", peer,
                        why->msg);
-    c->stale.place = NULL;
     if (!c->is_closed)
         c->args.on_line(c->args.ctx, line);
 }
@@ -796,8 +794,7 @@ static int open_listener(struct cluster *c, struct err *err)
         .channel = {.encrypt = c->config->encrypt,
                     .silence_ms = (uint64_t)(c->config->silence_s * 1000),
                     .max_bytes = NODE_MAX_MESSAGE_BYTES},
-        /* All nodes may come at once, and some strangers. */
-        .max_pending = LISTENER_MAX_PENDING + (unsigned)c->n,
+        .expected = (unsigned)c->n,
         .find = find_secret,
         .find_ctx = c,
         .callbacks = {.on_ready = on_ready, .on_message = on_message, .on_end = on_end},

@@ -1,6 +1,7 @@
 #include "supervisor/node/node.h"
 
 #include "common/err/check.h"
+#include "common/io/monotonic.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/numerics/numerics.h"
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 enum {
@@ -24,6 +26,9 @@ enum {
     REPORT_BYTES = 1 << 20, /* far below NODE_FEED_AHEAD_BYTES */
     CONNECT_MS = 10000,
     EXPECTED_WORKERS = 64, /* for the limit on open files */
+    TRY_FOR_MS = 60000,    /* to get through a crowd at the supervisor's door */
+    AGAIN_MS = 50,         /* until the second try; each time twice as long */
+    AGAIN_MAX_MS = 2000,
     SECRET_BYTES = CHANNEL_ID_BYTES + CHANNEL_KEY_BYTES,
 };
 
@@ -34,8 +39,12 @@ struct node {
     int exe_fd;
     struct node_files files;
     struct node_workers workers;
+    const struct channel_secret *secret;
     struct channel *channel;
     uv_timer_t sample, deadline;
+    uv_timer_t again; /* until the next try to connect */
+    uint64_t first_try_ms;
+    unsigned n_tries;
     uv_signal_t signals[3];
     uv_poll_t keeper;      /* data NULL: there is none */
     uint64_t stored_bytes; /* not reported yet */
@@ -115,6 +124,7 @@ static void on_site_closed(void *ctx)
 
     uv_close((uv_handle_t *)&n->sample, NULL);
     uv_close((uv_handle_t *)&n->deadline, NULL);
+    uv_close((uv_handle_t *)&n->again, NULL);
     if (n->keeper.data != NULL)
         uv_close((uv_handle_t *)&n->keeper, NULL);
     for (size_t i = 0; i < sizeof(n->signals) / sizeof(n->signals[0]); i++)
@@ -179,6 +189,7 @@ static void end(struct node *n, const struct err *why)
     else
         close_channel(n);
     (void)uv_timer_stop(&n->sample);
+    (void)uv_timer_stop(&n->again);
     (void)uv_timer_start(&n->deadline, on_deadline, NODE_END_MS, 0);
     node_workers_kill(&n->workers);
     close_if_none(n);
@@ -292,17 +303,71 @@ static void on_message(void *ctx, struct channel *c, const uint8_t *data, size_t
         end(n, &err);
 }
 
+/* ---- connecting ---- */
+
+static int connect_once(struct node *n, struct err *err);
+static void on_again(uv_timer_t *timer);
+
+static void end_in_vain(struct node *n, const struct err *why)
+{
+    n->workers.channel = NULL;
+    end(n, why);
+    close_if_none(n);
+}
+
+/* The supervisor has many connections to choose from, and has dropped this one. The pause has a
+ * random length, so that nodes which were dropped together do not come again together. */
+static int may_try_again(struct node *n)
+{
+    const uint64_t gone_ms = (uint64_t)monotonic_ms() - n->first_try_ms;
+    uint32_t pause_ms = AGAIN_MAX_MS, random = 0;
+
+    if (n->is_ready || n->is_ending || gone_ms > TRY_FOR_MS)
+        return 0;
+    if (n->n_tries < 8 && (AGAIN_MS << n->n_tries) < AGAIN_MAX_MS)
+        pause_ms = (uint32_t)AGAIN_MS << n->n_tries;
+    (void)getrandom(&random, sizeof(random), 0);
+    n->n_tries++;
+    (void)uv_timer_start(&n->again, on_again, pause_ms / 2 + random % (pause_ms / 2 + 1),
+                         0);
+    return 1;
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct node *n = timer->data;
+    struct err err = {0};
+
+    if (connect_once(n, &err) < 0 && (err.code != -ETIMEDOUT || !may_try_again(n)))
+        end_in_vain(n, &err);
+}
+
+/* Whether the end of a handshake says nothing about the key: neither side has refused it. */
+static int was_dropped(const struct err *why)
+{
+    return why->code == 0 || why->code == UV_ECONNRESET || why->code == UV_EPIPE ||
+           why->code == UV_ETIMEDOUT;
+}
+
 static void on_end(void *ctx, struct channel *c, const struct err *why)
 {
     struct node *n = ctx;
-    struct err refused;
+    struct err plain;
 
-    if (why->code == 0 && !n->is_ready) {
-        (void)err_set(&refused, ERR_STATE, "the supervisor at %s refused the key",
-                      n->args->address);
-        why = &refused;
-    }
     close_channel(n);
+    n->workers.channel = NULL;
+    if (!n->is_ready && was_dropped(why)) {
+        if (may_try_again(n))
+            return;
+        (void)err_set(&plain, ERR_STATE,
+                      "the supervisor at %s ended the connection before it was ready",
+                      n->args->address);
+        why = &plain;
+    } else if (!n->is_ready && why->code == ERR_NOT_FOUND) {
+        (void)err_set(&plain, ERR_STATE, "the supervisor at %s refused the key",
+                      n->args->address);
+        why = &plain;
+    }
     end(n, why);
     close_if_none(n);
 }
@@ -334,8 +399,7 @@ static int prepare(struct node *n, struct err *err)
                           EXPECTED_WORKERS, err);
 }
 
-static int open_channel(struct node *n, const struct channel_secret *secret,
-                        struct err *err)
+static int connect_once(struct node *n, struct err *err)
 {
     const struct channel_options options = {.encrypt = n->args->encrypt,
                                             .silence_ms = n->args->silence_ms,
@@ -343,9 +407,13 @@ static int open_channel(struct node *n, const struct channel_secret *secret,
     const struct channel_callbacks cb = {
         .on_ready = on_ready, .on_message = on_message, .on_end = on_end, .ctx = n};
     const int fd = net_connect(n->args->address, CONNECT_MS, err);
+    int rc = fd;
 
-    return fd < 0 ? fd
-                  : channel_open(&n->channel, &n->loop, fd, secret, &options, &cb, err);
+    if (fd >= 0)
+        rc = channel_open(&n->channel, &n->loop, fd, n->secret, &options, &cb, err);
+    if (rc == 0)
+        n->workers.channel = n->channel;
+    return rc;
 }
 
 static void open_handles(struct node *n)
@@ -355,7 +423,8 @@ static void open_handles(struct node *n)
     local_site_open(n->workers.site);
     (void)uv_timer_init(&n->loop, &n->sample);
     (void)uv_timer_init(&n->loop, &n->deadline);
-    n->sample.data = n->deadline.data = n;
+    (void)uv_timer_init(&n->loop, &n->again);
+    n->sample.data = n->deadline.data = n->again.data = n;
     (void)uv_timer_start(&n->sample, on_sample, SAMPLE_MS, SAMPLE_MS);
     if (n->args->keeper_fd >= 0) {
         (void)uv_poll_init(&n->loop, &n->keeper, n->args->keeper_fd);
@@ -376,6 +445,8 @@ int node_run(const struct node_args *args, const struct channel_secret *secret,
     int rc;
 
     n->args = args;
+    n->secret = secret;
+    n->first_try_ms = (uint64_t)monotonic_ms();
     n->exe_fd = -1;
     n->files = NODE_FILES_NONE;
     CHECK(uv_loop_init(&n->loop) == 0);
@@ -383,9 +454,8 @@ int node_run(const struct node_args *args, const struct channel_secret *secret,
         .loop = &n->loop, .files = &n->files, .on_none = close_if_none, .ctx = n};
     rc = prepare(n, err);
     if (rc == 0)
-        rc = open_channel(n, secret, err);
+        rc = connect_once(n, err);
     if (rc == 0) {
-        n->workers.channel = n->channel;
         open_handles(n);
         (void)uv_run(&n->loop, UV_RUN_DEFAULT);
         rc = n->why.code;

@@ -27,7 +27,7 @@ static void on_end(void *ctx, struct channel *c, const struct err *why)
 }
 
 static const struct channel_secret *find(void *ctx, const uint8_t id[CHANNEL_ID_BYTES],
-                                         void **ret_ctx)
+                                         void **ret_ctx, struct err *why)
 {
     return &secret;
 }

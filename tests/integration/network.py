@@ -1,6 +1,6 @@
 """Networks between the supervisor and the nodes of a run: a relay (tests/support/relay.c) that
 delays or damages what it carries, and network namespaces with links that go down, or that lose,
-delay and reorder packets (tests/support/wire.c).
+delay and reorder packets (tests/support/wire.c); and strangers who flood an address.
 
 Namespaces have no names: each lasts as long as a process in it, the holder, whose standard
 input is a pipe of the test. So nothing is left, however the test ends."""
@@ -25,6 +25,34 @@ with open(sys.argv[2], "wb", buffering=0) as f:
     f.write(b"begun\\n")
     while True:
         f.write(s.recv(1 << 17))
+"""
+# Opens two connections a millisecond, and keeps the newest of them. Each says nothing, or HTTP, or
+# is closed at once, or claims a key that nobody has.
+FLOOD = """
+import collections, random, socket, sys, time
+host, port = sys.argv[1].rsplit(":", 1)
+says = [b"", b"", b"GET / HTTP/1.1\\r\\n" * 8, b"brood-\\1\\n\\1" + bytes(48), None]
+draw, kept, n = random.Random(1), collections.deque(), 0
+while True:
+    for _ in range(20):
+        s = socket.socket()
+        s.setblocking(False)
+        s.bind((sys.argv[2], 0))
+        s.connect_ex((host, int(port)))
+        kept.append((s, draw.choice(says)))
+        n += 1
+        if len(kept) > 500:
+            kept.popleft()[0].close()
+        s, text = kept[-10] if len(kept) > 10 else kept[0]
+        if text is None:
+            s.close()
+        elif text:
+            try:
+                s.send(text)
+            except OSError:
+                pass
+    print(n, flush=True)
+    time.sleep(0.01)
 """
 
 
@@ -101,6 +129,35 @@ exec "$brood" node --connect {self.address} "$@"
     def cluster(self, nodes, more=""):
         return ("--set", f"cluster={{launcher: command, nodes: {nodes}, listen: 127.0.0.1, "
                          f"command: [{self.launcher}]{more}}}")
+
+
+class Flood:
+    """Strangers at an address, "HOST:PORT", until end(); from an address of this machine."""
+
+    def __init__(self, w, address, source="127.0.0.1"):
+        self.lines = 0
+        self.p = attach(w, subprocess.Popen([sys.executable, "-c", FLOOD, address, source],
+                                            stdout=subprocess.PIPE, text=True), "flood")
+        threading.Thread(target=self.read, daemon=True).start()
+        self.has_opened(1)
+
+    def read(self):
+        for line in self.p.stdout:
+            self.opened = int(line)
+            self.lines += 1
+
+    def has_opened(self, more):
+        """Waits until there were so many connections more."""
+        before = self.opened if self.lines else 0
+        harness.wait_until("a flood", lambda: self.p.poll() is not None or
+                           self.lines and self.opened >= before + more)
+        assert self.p.poll() is None
+
+    def end(self):
+        """Returns how many connections there were."""
+        self.p.kill()
+        self.p.wait()
+        return self.opened
 
 
 class Machines:

@@ -2,16 +2,18 @@
 those of a calm run here, and nothing is left on any machine."""
 import os
 import pathlib
+import re
 import signal
 import time
 
 import harness
-from network import Machines, Relay
+from network import Flood, Machines, Relay
 from test_cluster import (KEEP_NODES, PATIENT, agents_on, cluster, end_of_all, nodes_of, start,
                           trained)
 from test_environments import bridged
 
 FAULTS = int(os.environ.get("BROOD_KILLS", 6 if harness.SANITIZED else 8))
+DEATHS = max(2, FAULTS // 3)  # of nodes in a flood
 INTERVAL = 400
 # As a float32, about 0.05: what an agent observes, and ASCII on the way.
 MARKER = b"mar=ker=who=can=see="
@@ -114,6 +116,50 @@ def test_connections_that_are_cut_anywhere(w):
 
 def test_bytes_that_are_changed_anywhere(w):
     faulty(w, "flip", "flip", 100_000)
+
+
+# ---- strangers ----
+
+
+def refusals(p):
+    """How many connections the log says were refused, and in how many lines."""
+    lines = [line for line in p.log.read_text().splitlines() if " refused" in line]
+    return sum(int(n[1]) if (n := re.search(r"(\d+) connections were refused", line)) else 1
+               for line in lines), len(lines)
+
+
+def flooded(w, name, source):
+    """Nodes die while strangers knock at the supervisor's door, and each is replaced at the
+    first start, although its network is slow; the log has a line each second at most."""
+    relay, file = Relay(w), forever(w)
+    relay.say("delay 20000")
+    began = time.monotonic()
+    p = start(w, name, file, *PATIENT, *relay.cluster(2, ", silence: 60s" + KEEP_NODES))
+    flood = Flood(w, (w.path / "relay.target").read_text().strip(), source)
+    for _ in range(DEATHS):
+        flood.has_opened(1000)
+        before = nodes_of(p.pid)
+        harness.kill(before[0])
+        harness.wait_until("another node", lambda: p.poll() is not None or (
+            now := nodes_of(p.pid)) and len(now) == 2 and before[0] not in now)
+        progress(w, p, name)
+    strangers = flood.end()
+    known, lines = refusals(p)
+    assert len(lost(p)) == DEATHS and "cannot be started" not in p.log.read_text(), \
+        p.log.read_text()
+    assert known > strangers / 4, (known, strangers)
+    assert lines <= time.monotonic() - began + 2, (lines, time.monotonic() - began)
+    finish(w, p, name, file, *PATIENT)
+    print(f"# {strangers} strangers, {known} refusals in {lines} lines; "
+          f"{relay.carried()[2]} connections of nodes")
+
+
+def test_strangers_at_the_door(w):
+    flooded(w, "beside", "127.0.0.2")
+
+
+def test_strangers_who_seem_to_come_from_where_the_nodes_are(w):
+    flooded(w, "among", "127.0.0.1")
 
 
 # ---- a node that stands still ----

@@ -3,12 +3,14 @@
 #include "supervisor/net/secure_channel.h"
 #include "tests/support/test_main.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,7 +74,7 @@ static void on_end(void *ctx, struct channel *c, const struct err *why)
 }
 
 static const struct channel_secret *find(void *ctx, const uint8_t id[CHANNEL_ID_BYTES],
-                                         void **ret_ctx)
+                                         void **ret_ctx, struct err *why)
 {
     if (secret_is_used || memcmp(id, secret.id, CHANNEL_ID_BYTES) != 0)
         return NULL;
@@ -402,14 +404,16 @@ START_TEST(an_unknown_or_used_key_is_refused)
 
     other.id[0] ^= 1;
     open_sides(&other, &o, &o);
-    RUN_UNTIL(supervisor.n_ends == 1);
+    RUN_UNTIL(supervisor.n_ends == 1 && node.n_ends == 1);
     ck_assert_int_eq(supervisor.end.code, ERR_NOT_FOUND);
+    ck_assert_int_eq(node.end.code, ERR_NOT_FOUND); /* it need not try again */
     close_sides();
 
     secret_is_used = 1;
     open_sides(&secret, &o, &o);
-    RUN_UNTIL(supervisor.n_ends == 1);
+    RUN_UNTIL(supervisor.n_ends == 1 && node.n_ends == 1);
     ck_assert_int_eq(supervisor.end.code, ERR_NOT_FOUND);
+    ck_assert_int_eq(node.end.code, ERR_NOT_FOUND);
     close_sides();
 }
 END_TEST
@@ -529,31 +533,78 @@ END_TEST
 
 /* ---- the listener ---- */
 
-static int n_refused;
+static size_t n_refused, n_reports;
 static char refused[ERR_MSG_BYTES];
 
-static void on_refused(void *ctx, const char *peer, const struct err *why)
+static void on_refused(void *ctx, const char *peer, const struct err *why, size_t n)
 {
-    ck_assert_int_eq(strncmp(peer, "127.0.0.1:", 10), 0);
-    n_refused++;
+    ck_assert_int_eq(strncmp(peer, "127.0.0.", 8), 0);
+    n_refused += n;
+    n_reports++;
     (void)snprintf(refused, sizeof(refused), "%s", why->msg);
 }
 
-static struct listener *listen_at(const char *address, unsigned max_pending)
+static struct listener *listen_at(const char *address, unsigned expected)
 {
     const struct listener_options o = {.address = address,
-                                       .max_pending = max_pending,
+                                       .expected = expected,
                                        .channel = options(1),
                                        .find = find,
                                        .callbacks = {on_ready, on_message, on_end, NULL},
                                        .on_refused = on_refused};
     struct listener *l = NULL;
 
+    n_refused = n_reports = 0;
     ck_assert_int_eq(listener_open(&l, &loop, &o, NULL), 0);
     return l;
 }
 
-static void run_loop_until_refused(int n)
+/* Connects from another address of this machine. Returns a descriptor. */
+static int connect_from(const char *source, const struct listener *l)
+{
+    const char *port = strrchr(listener_address(l), ':') + 1;
+    struct sockaddr_in from = {.sin_family = AF_INET}, to = {.sin_family = AF_INET};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(inet_pton(AF_INET, source, &from.sin_addr), 1);
+    ck_assert_int_eq(inet_pton(AF_INET, "127.0.0.1", &to.sin_addr), 1);
+    to.sin_port = htons((uint16_t)atoi(port));
+    ck_assert_int_eq(bind(fd, (const struct sockaddr *)&from, sizeof(from)), 0);
+    ck_assert_int_eq(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+static int is_open(int fd)
+{
+    uint8_t byte;
+
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+/* n connections that say nothing, each of which the listener has seen before the next one
+ * comes. */
+static void flood(struct listener *l, const char *source, int *fds, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        fds[i] = connect_from(source, l);
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        ck_assert(!timed_out);
+    }
+}
+
+/* Closes what flood has opened. Returns how many the listener had not ended. */
+static size_t end_flood(const int *fds, size_t n)
+{
+    size_t n_open = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        n_open += is_open(fds[i]) != 0;
+        (void)close(fds[i]);
+    }
+    return n_open;
+}
+
+static void run_loop_until_refused(size_t n)
 {
     while (n_refused < n) {
         (void)uv_run(&loop, UV_RUN_NOWAIT);
@@ -585,16 +636,13 @@ START_TEST(a_node_connects_to_the_address)
 }
 END_TEST
 
-START_TEST(strangers_are_refused_one_by_one)
+START_TEST(strangers_are_refused_with_a_reason)
 {
-    const unsigned max_pending = _i == 0 ? LISTENER_MAX_PENDING : 40;
-    struct listener *l = listen_at("127.0.0.1:0", _i == 0 ? 0 : max_pending);
+    struct listener *l = listen_at("127.0.0.1:0", 0);
     static const char http[] =
         "GET / HTTP/1.1\r\nHost: a\r\nAccept: all that is longer than a hello\r\n\r\n";
-    int fds[40 + 1];
     int fd;
 
-    n_refused = 0;
     fd = net_connect(listener_address(l), 10000, NULL);
     ck_assert_int_gt(send(fd, http, sizeof(http) - 1, 0), 0);
     run_loop_until_refused(1);
@@ -605,15 +653,120 @@ START_TEST(strangers_are_refused_one_by_one)
     (void)close(fd);
     run_loop_until_refused(2);
     ck_assert_str_eq(refused, "it left before the handshake was over");
-
-    for (size_t i = 0; i <= max_pending; i++)
-        fds[i] = net_connect(listener_address(l), 10000, NULL);
-    run_loop_until_refused(3);
-    ck_assert_str_eq(refused, "too many connections at once");
-    for (size_t i = 0; i <= max_pending; i++)
-        (void)close(fds[i]);
     listener_close(l);
-    ck_assert_int_eq(n_refused, 3);
+}
+END_TEST
+
+START_TEST(strangers_are_dropped_early_and_reported_seldom)
+{
+    enum { N = 600 };
+    static int fds[N];
+    const unsigned expected = _i == 0 ? 0 : 24;
+    struct listener *l = listen_at("127.0.0.1:0", expected);
+    const uint64_t began = uv_hrtime();
+    size_t n_open;
+
+    flood(l, "127.0.0.1", fds, LISTENER_DROP_FROM + expected);
+    ck_assert_uint_eq(n_refused, 0);
+    flood(l, "127.0.0.1", fds + LISTENER_DROP_FROM + expected,
+          N - LISTENER_DROP_FROM - expected);
+    ck_assert_str_eq(refused, "too many connections at once");
+    ck_assert_uint_le(n_reports,
+                      (uv_hrtime() - began) / 1000000 / LISTENER_REPORT_MS + 1);
+    n_open = 0;
+    for (size_t i = 0; i < N; i++)
+        n_open += is_open(fds[i]) != 0;
+    ck_assert_uint_ge(n_open, LISTENER_DROP_FROM + expected);
+    ck_assert_uint_le(n_open, LISTENER_FULL + expected);
+    /* Neither the first nor the last ones alone were kept. */
+    ck_assert_uint_lt(end_flood(fds, N / 2), n_open);
+    ck_assert_uint_lt(end_flood(fds + N / 2, N / 2), n_open);
+    run_loop_until_refused(N);
+    ck_assert_uint_le(n_reports,
+                      (uv_hrtime() - began) / 1000000 / LISTENER_REPORT_MS + 1);
+    listener_close(l);
+}
+END_TEST
+
+/* One way through the network, then another: the node's id is known in between. */
+START_TEST(a_node_that_has_shown_its_id_is_not_dropped)
+{
+    enum { N = 600 };
+    static int fds[N];
+    struct listener *l = listen_at("127.0.0.1:0", 0);
+    const struct channel_options o = options(1);
+    const struct channel_callbacks cb = {on_ready, on_message, on_end, &node};
+    struct pollfd p;
+    int a[2];
+
+    ck_assert_int_eq(
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, a), 0);
+    ck_assert_int_eq(channel_open(&node.channel, &loop, a[0], &secret, &o, &cb, NULL), 0);
+    node_wire = a[1];
+    supervisor_wire = net_connect(listener_address(l), 10000, NULL);
+    carry(node_wire, supervisor_wire);
+    p = (struct pollfd){.fd = supervisor_wire, .events = POLLIN};
+    while (poll(&p, 1, 0) == 0) { /* its answer waits on the way */
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        ck_assert(!timed_out);
+    }
+    flood(l, "127.0.0.1", fds, N);
+    ck_assert_uint_gt(n_refused, 0);
+    RUN_UNTIL(node.n_ready == 1 && supervisor.n_ready == 1);
+    (void)end_flood(fds, N);
+    listener_close(l);
+    close_sides();
+}
+END_TEST
+
+START_TEST(a_flood_drops_itself)
+{
+    enum { N = 300 };
+    static int fds[2 * N];
+    struct listener *l = listen_at("127.0.0.1:0", 0);
+    int late;
+
+    flood(l, "127.0.0.2", fds, N);
+    flood(l, "127.0.0.1", &late, 1);
+    flood(l, "127.0.0.2", fds + N, N);
+    ck_assert(is_open(late));
+    ck_assert_uint_gt(end_flood(fds, 2 * N), 0);
+    (void)close(late);
+    listener_close(l);
+}
+END_TEST
+
+static void limit_descriptors(rlim_t n)
+{
+    struct rlimit limit;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = n;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* The listener can take none of these, and then can again. */
+START_TEST(a_lack_of_descriptors_passes)
+{
+    struct listener *l = listen_at("127.0.0.1:0", 0);
+    int waiting = connect_from("127.0.0.1", l), full[64], n = 0;
+    struct rlimit before;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit_descriptors(60);
+    while (n < 64 && (full[n] = dup(waiting)) >= 0)
+        n++;
+    ck_assert_int_lt(n, 64);
+    run_loop_until_refused(1);
+    ck_assert_msg(strstr(refused, "no descriptor is left") != NULL, "%s", refused);
+    while (n > 0)
+        (void)close(full[--n]);
+    ck_assert_int_eq(send(waiting, refused, 64, 0), 64);
+    run_loop_until_refused(2);
+    ck_assert_str_eq(refused, "it is no node of this version of brood");
+    (void)close(waiting);
+    listener_close(l);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 END_TEST
 
@@ -663,7 +816,11 @@ static Suite *make_suite(void)
     tcase_add_test(tc, heartbeats_keep_an_idle_channel);
     tcase_add_test(tc, an_orderly_end_is_no_error);
     tcase_add_test(tc, a_node_connects_to_the_address);
-    tcase_add_loop_test(tc, strangers_are_refused_one_by_one, 0, 2);
+    tcase_add_test(tc, strangers_are_refused_with_a_reason);
+    tcase_add_loop_test(tc, strangers_are_dropped_early_and_reported_seldom, 0, 2);
+    tcase_add_test(tc, a_node_that_has_shown_its_id_is_not_dropped);
+    tcase_add_test(tc, a_flood_drops_itself);
+    tcase_add_test(tc, a_lack_of_descriptors_passes);
     tcase_add_test(tc, addresses_that_are_none_are_named);
     suite_add_tcase(s, tc);
     return s;
