@@ -72,6 +72,32 @@ int device_task(const char *device, int64_t n_tasks, int64_t *ret,
 
 /* ---- the section ---- */
 
+/* A host is a word of the launcher's command, and perhaps of a shell's: it is no option, and
+ * has none of the characters that ssh(1) refuses in names. */
+static int is_host(const char *text)
+{
+    const char *at = strrchr(text, '@');
+
+    if (*text == '\0' || *text == '-' || (at != NULL && (at[1] == '-' || at[1] == '\0')))
+        return 0;
+    for (const char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c <= ' ' || *c == 0x7f ||
+            strchr("'`\"$\\;&<>|(){}", *c) != NULL)
+            return 0;
+    return 1;
+}
+
+static int check_hosts(const struct yaml_node *hosts, struct err *err)
+{
+    for (size_t i = 0; hosts != NULL && i < hosts->n; i++)
+        if (!is_host(hosts->child[i]->text))
+            return yaml_fail(hosts->child[i], "cluster.hosts", err,
+                             "found '%.100s', expected a host's name, which neither "
+                             "begins with a dash nor has blanks or a shell's characters",
+                             hosts->child[i]->text);
+    return 0;
+}
+
 static int check_launcher(const struct run_config *c, const struct yaml_node *at,
                           struct err *err)
 {
@@ -92,7 +118,9 @@ static int check_launcher(const struct run_config *c, const struct yaml_node *at
     if (k->launcher == LAUNCHER_SLURM && k->hosts != NULL)
         return yaml_fail(yaml_find(at, "hosts"), "cluster.hosts", err,
                          "Slurm chooses the hosts; options: [--nodelist=a] limits them");
-    if (k->options != NULL && command_check_words(k->options, "cluster.options", err) < 0)
+    if (check_hosts(k->hosts, err) < 0 ||
+        (k->options != NULL &&
+         command_check_words(k->options, "cluster.options", err) < 0))
         return ERR_CONFIG;
     return k->command != NULL ? command_check_words(k->command, "cluster.command", err)
                               : 0;

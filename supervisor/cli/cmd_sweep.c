@@ -146,7 +146,7 @@ static struct job make_wait(const struct study_run *run, struct arena *arena)
 {
     struct words w = {.arena = arena};
 
-    words_add(&w, "brood", "wait", "--quiet", arena_strdup(arena, run->path), NULL);
+    words_add(&w, "brood", "wait", "--quiet", "--", arena_strdup(arena, run->path), NULL);
     return (struct job){.run = arena_strdup(arena, name_of_run(run)),
                         .argv = words_argv(&w)};
 }

@@ -79,7 +79,7 @@ int node_command_make(struct words *ret, const struct cluster_config *config, si
     if (config->launcher == LAUNCHER_SSH) {
         words_add(ret, "ssh", "-T", NULL);
         node_add_list(ret, config->options);
-        words_add(ret, host, NULL);
+        words_add(ret, "--", host, NULL);
     } else if (config->launcher == LAUNCHER_SLURM) {
         slurm_add_words(ret, config, node, name);
     } else if (config->launcher == LAUNCHER_COMMAND) {

@@ -462,7 +462,7 @@ def test_a_node_whose_disk_is_full_is_given_up(w):
 def test_ssh_starts_the_nodes(w):
     """A stand-in for ssh notes its words, and gives a shell those behind the host."""
     (w.path / "bin").mkdir()
-    ssh = w.write("bin/ssh", '#!/bin/sh\necho "$1 $2 $3" >> "$HOME/called"\nshift 3\n'
+    ssh = w.write("bin/ssh", '#!/bin/sh\necho "$1 $2 $3 $4" >> "$HOME/called"\nshift 4\n'
                              'exec sh -c "$*"\n')
     ssh.chmod(0o755)
     env = {"PATH": f"{ssh.parent}:{os.environ['PATH']}", "HOME": str(w.path)}
@@ -470,8 +470,26 @@ def test_ssh_starts_the_nodes(w):
     w.brood("run", w.small(), "--name", "there", "--set", "cluster={launcher: ssh, "
             "hosts: [one, two], options: [-oPort=22022], listen: 127.0.0.1}", env=env)
     assert sorted((w.path / "called").read_text().splitlines()) == \
-        ["-T -oPort=22022 one", "-T -oPort=22022 two"]
+        ["-T -oPort=22022 -- one", "-T -oPort=22022 -- two"]
     harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
+
+
+def test_a_host_is_no_option_and_no_shell_text(w):
+    file = w.small()
+    for i, host in enumerate(("-oProxyCommand=touch made", "user@-oProxyCommand", "a b",
+                              "$(touch made)", "a;touch made", "")):
+        text = f"cluster:\n  launcher: ssh\n  hosts:\n    - ok{i}\n    - '{host}'\n"
+        bad = w.write(f"bad-{i}.yaml", file.read_text().lstrip() + text)
+        line = bad.read_text().count("\n")
+        for command in ("check", "run"):
+            _, err = w.brood(command, bad, code=2)
+            assert f"bad-{i}.yaml:{line}: cluster.hosts: found '{host}'" in err, err
+    _, err = w.brood("run", file, "--set", "cluster={launcher: ssh, hosts: [-oProxyCommand=x]}",
+                     code=2)
+    assert "cluster.hosts: found '-oProxyCommand=x', expected a host's name" in err, err
+    assert not (w.path / "made").exists()
+    w.brood("check", file, "--set", "cluster={launcher: command, command: [true], "
+            "hosts: ['ssh://me@a-1.example.org:22', 'me@10.0.0.1', '::1', 'fe80::1%eth0']}")
 
 
 def gated(w, nodes, more=""):
