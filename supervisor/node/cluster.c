@@ -12,6 +12,7 @@
 #include "supervisor/node/node.h"
 #include "supervisor/node/node_launch.h"
 #include "supervisor/node/placement.h"
+#include "supervisor/node/reach.h"
 #include "supervisor/node/slurm.h"
 #include "supervisor/proc/capture.h"
 #include "supervisor/proc/restart_policy.h"
@@ -67,6 +68,7 @@ struct place {
     size_t index;
     char name[32];              /* "node-2" */
     char host[NODE_TEXT_BYTES]; /* as the node calls itself; "": not known yet */
+    const char *address;        /* where it connects to */
     pid_t pid;                  /* of the connected node */
     uint64_t generation;        /* number of the newest start, from 1 */
     struct key_id *keys;        /* [generation] of all starts, the first one first */
@@ -96,8 +98,12 @@ struct cluster {
     char *logs;
     struct arena arena;
     char run[NODE_TEXT_BYTES]; /* node_identity.run */
-    struct listener *listener;
-    const char *address; /* for the nodes */
+    struct door {
+        char at[REACH_BYTES]; /* the address, without its port */
+        struct listener *listener;
+        const char *address; /* for the nodes */
+    } * doors; /* one for each address under which nodes reach this machine */
+    size_t n_doors;
     struct remote_roster roster;
     struct place *places;
     size_t n;
@@ -214,7 +220,7 @@ static int launch(struct place *p, struct err *err)
 
     slurm_make_name(name, c->args.name, p->index, p->secret.id);
     rc = node_command_make(&command, c->config, p->index, c->args.binaries->supervisor,
-                           c->address, name, &c->arena, err);
+                           p->address, name, &c->arena, err);
     if (rc < 0)
         return rc;
     if (open_log(p) < 0)
@@ -783,14 +789,10 @@ static void on_tick(uv_timer_t *timer)
 
 /* ---- opening and closing ---- */
 
-static int open_listener(struct cluster *c, struct err *err)
+static int open_door(struct cluster *c, const char *address, struct err *err)
 {
-    const char *given = c->config->listen;
-    const int is_auto = given == NULL || strcmp(given, "auto") == 0;
     const struct listener_options o = {
-        .address = !is_auto                                ? given
-                   : c->config->launcher == LAUNCHER_LOCAL ? "127.0.0.1"
-                                                           : "0.0.0.0",
+        .address = address,
         .channel = {.encrypt = c->config->encrypt,
                     .silence_ms = (uint64_t)(c->config->silence_s * 1000),
                     .max_bytes = NODE_MAX_MESSAGE_BYTES},
@@ -800,11 +802,56 @@ static int open_listener(struct cluster *c, struct err *err)
         .callbacks = {.on_ready = on_ready, .on_message = on_message, .on_end = on_end},
         .on_refused = on_refused,
         .refused_ctx = c};
-    const int rc = listener_open(&c->listener, c->args.loop, &o, err);
+    struct door *d;
+    int rc;
 
+    c->doors = xreallocarray(c->doors, c->n_doors + 1, sizeof(*c->doors));
+    d = &c->doors[c->n_doors];
+    *d = (struct door){0};
+    (void)snprintf(d->at, sizeof(d->at), "%s", address);
+    rc = listener_open(&d->listener, c->args.loop, &o, err);
     if (rc < 0)
         return err_wrap(err, "cluster.listen");
-    c->address = node_command_address(listener_address(c->listener), &c->arena);
+    d->address = node_command_address(listener_address(d->listener), &c->arena);
+    c->n_doors++;
+    return 0;
+}
+
+/* The door at that address, which is opened if there is none; NULL: it cannot be. */
+static const struct door *door_at(struct cluster *c, const char *address, struct err *err)
+{
+    for (size_t i = 0; i < c->n_doors; i++)
+        if (strcmp(c->doors[i].at, address) == 0)
+            return &c->doors[i];
+    return open_door(c, address, err) < 0 ? NULL : &c->doors[c->n_doors - 1];
+}
+
+/* Only hosts of ssh may have different ways to this machine. */
+static int open_doors(struct cluster *c, struct err *err)
+{
+    const char *given = c->config->listen;
+    const int is_auto = given == NULL || strcmp(given, "auto") == 0;
+    const size_t n =
+        is_auto && c->config->launcher == LAUNCHER_SSH && c->config->hosts->n < c->n
+            ? c->config->hosts->n
+        : is_auto && c->config->launcher == LAUNCHER_SSH ? c->n
+                                                         : 1;
+    char address[REACH_BYTES];
+
+    for (size_t i = 0; i < c->n; i++) {
+        const struct door *d;
+
+        if (i >= n) {
+            c->places[i].address = c->places[i % n].address;
+            continue;
+        }
+        if (is_auto)
+            reach_auto(c->config, i, address);
+        d = door_at(c, is_auto ? address : given, err);
+        if (d == NULL)
+            return err != NULL ? err->code : ERR_IO;
+        c->places[i].address = d->address;
+    }
     return 0;
 }
 
@@ -878,7 +925,7 @@ int cluster_open(struct cluster **ret, const struct cluster_args *args,
     if (rc == 0)
         rc = place_environment(c, err);
     if (rc == 0)
-        rc = open_listener(c, err);
+        rc = open_doors(c, err);
     for (size_t i = 0; i < n && rc == 0; i++)
         specs[i].site = remote_site_base(c->places[node_of[i]].site);
     free(node_of);
@@ -980,7 +1027,8 @@ void cluster_close(struct cluster *c)
         p->has_secret = 0;
     }
     c->is_closed = 1;
-    listener_close(c->listener);
+    for (size_t i = 0; i < c->n_doors; i++)
+        listener_close(c->doors[i].listener);
     uv_close((uv_handle_t *)&c->tick, on_handle_closed);
     uv_close((uv_handle_t *)&c->check, on_handle_closed);
     uv_close((uv_handle_t *)&c->idle, on_handle_closed);
@@ -1039,6 +1087,7 @@ void cluster_free(struct cluster *c)
             (void)close(c->places[i].log_fd);
     }
     free(c->places);
+    free(c->doors);
     free(c->roster.links);
     free(c->logs);
     arena_done(&c->arena);

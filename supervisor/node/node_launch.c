@@ -5,11 +5,9 @@
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
+#include "supervisor/node/reach.h"
 #include "supervisor/node/slurm.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,33 +125,13 @@ int node_command_key(const struct channel_secret *secret,
     return err->code;
 }
 
-/* Loopback if this machine has no other address. */
-static void find_address(char ret[INET_ADDRSTRLEN])
-{
-    struct ifaddrs *all = NULL;
-
-    (void)snprintf(ret, INET_ADDRSTRLEN, "127.0.0.1");
-    if (getifaddrs(&all) < 0)
-        return;
-    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
-        if (i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_INET ||
-            (i->ifa_flags & IFF_LOOPBACK) != 0 || (i->ifa_flags & IFF_UP) == 0)
-            continue;
-        (void)inet_ntop(
-            AF_INET, &((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr,
-            ret, INET_ADDRSTRLEN);
-        break;
-    }
-    freeifaddrs(all);
-}
-
 const char *node_command_address(const char *address, struct arena *arena)
 {
     const char *port = text_after(address, "0.0.0.0:");
-    char own[INET_ADDRSTRLEN];
+    char own[REACH_BYTES];
 
     if (port == NULL)
         return arena_strdup(arena, address);
-    find_address(own);
+    reach_first(own);
     return arena_printf(arena, "%s:%s", own, port);
 }

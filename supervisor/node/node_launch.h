@@ -21,7 +21,7 @@ const char *node_command_host(const struct cluster_config *config, size_t node);
  * -errno. */
 int node_command_key(const struct channel_secret *secret,
                      const struct node_identity *identity, struct err *err);
-/* The address under which other machines reach a supervisor that listens on `address`:
+/* The address, with its port, under which nodes reach a supervisor that listens on `address`:
  * where that is 0.0.0.0, the one of this machine's first interface. In the arena. */
 const char *node_command_address(const char *address, struct arena *arena);
 

@@ -7,6 +7,7 @@ input is a pipe of the test. So nothing is left, however the test ends."""
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -76,6 +77,21 @@ def node_processes(among):
              and seen[2].startswith(f"{harness.BROOD} node ")}
     keepers = sorted({seen[1] for seen in found.values()} & set(found))
     return [node for node in map(harness.supervisor_of, keepers) if node is not None]
+
+
+def listening(pid):
+    """The addresses at which a process takes TCP connections, of IPv4."""
+    sockets = set()
+    for fd in os.scandir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            sockets.add(os.readlink(fd.path))
+    found = []
+    with open(f"/proc/{pid}/net/tcp") as f:
+        for line in list(f)[1:]:
+            _, own, _, state, *_, inode = line.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in sockets:
+                found.append(socket.inet_ntoa(bytes.fromhex(own.split(":")[0])[::-1]))
+    return sorted(found)
 
 
 class Simulated:

@@ -7,7 +7,7 @@ import signal
 import time
 
 import harness
-from network import Flood, Machines, Relay
+from network import Flood, Machines, Relay, listening, script
 from test_cluster import (KEEP_NODES, PATIENT, agents_on, cluster, end_of_all, nodes_of, start,
                           trained)
 from test_environments import bridged
@@ -242,6 +242,35 @@ def test_nodes_on_machines_of_their_own(w):
     w.brood("run", w.small(), "--name", "here")
     w.brood("run", w.small(), "--name", "there", *net.cluster(), prefix=net.prefix)
     harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
+    net.assert_empty()
+
+
+SSH = """\
+if [ "$1" = -G ]; then
+    echo "hostname $3"
+    exit
+fi
+shift 2
+case $1 in
+PLACESesac
+shift
+exec nsenter --net=$ns sh -c "$*"
+"""
+
+
+def test_hosts_in_several_networks_reach_the_supervisor_in_their_own(w):
+    """A stand-in for ssh, whose hosts are the namespaces' addresses: nodes connect to the
+    supervisor's address in their network, and nobody can at any other address."""
+    net = Machines(w, 2)
+    (w.path / "bin").mkdir()
+    script(w, "bin/ssh", SSH.replace("PLACES", "".join(
+        f"10.77.{i}.2) ns={net.path(node)};;\n" for i, node in enumerate(net.nodes))))
+    file = forever(w)
+    p = start(w, "there", file, "--set",
+              "cluster={launcher: ssh, hosts: [10.77.0.2, 10.77.1.2], nodes: 3}",
+              prefix=net.prefix, env={"PATH": f"{w.path}/bin:{os.environ['PATH']}"})
+    assert listening(harness.supervisor_of(p.pid)) == ["10.77.0.1", "10.77.1.1"]
+    finish(w, p, "there", file)
     net.assert_empty()
 
 

@@ -7,11 +7,12 @@ import signal
 
 import harness
 import slurm_rig
+from network import listening
 from test_cluster import PATIENT, agents_on, end_as_calm, end_of_all, start, trained
 
 
 def cluster(more=""):
-    return ("--set", f"cluster={{launcher: slurm, listen: 127.0.0.1{more}}}")
+    return ("--set", f"cluster={{launcher: slurm{more}}}")
 
 
 def nodes_of(rig):
@@ -65,6 +66,7 @@ def test_the_same_bytes_as_on_one_machine(w, rig):
     file = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=400)
     p = start(w, "there", file, *PATIENT, *cluster(", nodes: 3, options: [--exclusive]"))
     assert sorted(await_nodes(rig, p, 3).values()) == ["n1", "n2", "n3"]
+    assert listening(harness.supervisor_of(p.pid)) == ["127.0.0.1"]  # where sinfo says they are
     names = sorted(name for _, name in rig.jobs().values())
     assert [name.rsplit("-", 1)[0] for name in names] == [f"brood-there-{i}" for i in range(3)]
     end_and_compare(w, rig, p, "there", file)

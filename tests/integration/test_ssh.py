@@ -7,7 +7,7 @@ import socket
 import subprocess
 
 import harness
-from network import attach, node_processes
+from network import attach, listening, node_processes
 from test_cluster import KEEP_NODES, PATIENT, agents_on, end_of_all, start, trained
 from test_network import INTERVAL, finish, forever, lost, progress
 
@@ -79,8 +79,8 @@ class Server:
 
     def cluster(self, more="", hosts="one, two"):
         words = ", ".join(self.options())
-        return ("--set", f"cluster={{launcher: ssh, hosts: [{hosts}], options: [{words}], "
-                         f"listen: 127.0.0.1{more}}}")
+        return ("--set", f"cluster={{launcher: ssh, hosts: [{hosts}], options: [{words}]"
+                         f"{more}}}")
 
     def below(self):
         """pid -> command line of all that sshd has started."""
@@ -108,6 +108,16 @@ def test_the_same_bytes_over_two_hosts(w):
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("there")))
     assert ssh.p.log.read_text().count("Accepted publickey") == 3  # and the Server's own
+    ssh.assert_idle()
+
+
+def test_the_supervisor_listens_where_its_hosts_are(w):
+    """Their names are those of ssh's configuration, and both are on loopback."""
+    ssh = Server(w)
+    p = start(w, "near", w.small(steps=harness.FOREVER), *ssh.cluster())
+    assert set(listening(harness.supervisor_of(p.pid))) == {"127.0.0.1"}
+    w.brood("stop", "near")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
     ssh.assert_idle()
 
 
