@@ -645,6 +645,8 @@ static int load(struct loader *l)
         agent_section_default_critic(NULL, defaults, &c->defaults);
         agent_section_resolve(&c->defaults);
     }
+    if (rc == 0 && l->steps != NULL)
+        rc = loader_keep_steps(c, l->steps, l->err);
     if (rc == 0 && l->options != NULL && l->options->try_agents != NULL)
         rc = hooks_config_find(c, l->err);
     return rc < 0 ? rc : run_config_try(c, l->root, l->options, l->err);
@@ -677,8 +679,6 @@ static int parse(struct run_config *c, struct arena *tree, const char *text, siz
                                    .steps = &steps,
                                    .is_new = 1,
                                    .err = err});
-    if (rc == 0)
-        rc = loader_keep_steps(c, &steps, err);
     free(steps.list);
     return rc;
 }

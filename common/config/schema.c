@@ -452,7 +452,7 @@ struct unit {
 };
 
 static const struct unit byte_units[] = {
-    {"K", 0x1p10, 1}, {"M", 0x1p20, 1}, {"G", 0x1p30, 1}, {"T", 0x1p40, 1}, {"", 1, 1}};
+    {"K", 0x1p10, 1}, {"M", 0x1p20, 1}, {"G", 0x1p30, 1}, {"T", 0x1p40, 1}, {"B", 1, 1}};
 static const struct unit time_units[] = {
     {"s", 1, 1}, {"ms", 1, 1000}, {"m", 60, 1}, {"h", 3600, 1}};
 
@@ -480,7 +480,8 @@ static int read_bytes(const struct reading *r)
 
     if (!is_none(r->node)) {
         if (!scan_unit(r->node, byte_units, 5, &v) || v < 1 || v > 0x1p60)
-            return unexpected(r, "none or a size such as 512M (K, M, G, T)");
+            return unexpected(r, "none or a size with its unit, such as 512M (B, K, M, "
+                                 "G, T)");
         bytes = (int64_t)v;
     }
     return store(r, &bytes, sizeof(bytes));

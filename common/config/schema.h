@@ -29,7 +29,7 @@ enum field_type {
     FIELD_NAMES,    /* const char *: a name, or a list of names as "a b c", at most 4095
                        bytes in all; NULL: not given */
     FIELD_ENUM,     /* an enum, or int */
-    FIELD_BYTES,    /* int64_t: 512M, none: 0 */
+    FIELD_BYTES,    /* int64_t: 512M, 1000B, none: 0 */
     FIELD_SECONDS,  /* double: 100ms, 30s, 5m, 1h */
     FIELD_MODE,     /* int64_t: permissions in octal, 0700 at least: 0750 */
     FIELD_SIZES,    /* struct layer_sizes */

@@ -103,9 +103,7 @@ static void write_bytes(FILE *f, int64_t v)
         v /= 1024;
         unit++;
     }
-    (void)fprintf(f, "%lld", (long long)v);
-    if (unit >= 0)
-        (void)fputc(suffixes[unit], f);
+    (void)fprintf(f, "%lld%c", (long long)v, unit >= 0 ? suffixes[unit] : 'B');
 }
 
 static void write_sizes(FILE *f, const struct layer_sizes *s)

@@ -34,6 +34,6 @@ const char *size_text_limit(uint64_t n, char buf[SIZE_TEXT_BYTES])
         (void)snprintf(buf, SIZE_TEXT_BYTES, v == floor(v) ? "%.0f%c" : "%.1f%c", v,
                        units[unit]);
     else
-        (void)snprintf(buf, SIZE_TEXT_BYTES, "%.0f", v);
+        (void)snprintf(buf, SIZE_TEXT_BYTES, "%.0fB", v);
     return buf;
 }

@@ -55,9 +55,9 @@ static void print_estimate(const struct estimate *e)
 static void report_good(const struct cli *cli, const char *path,
                         const struct run_config *c, const struct estimate *estimate)
 {
-    const int in_episodes = c->run.episodes > 0;
-    const long long length = in_episodes ? c->run.episodes : c->run.env_steps;
-    const int64_t steps = run_config_most_steps(c);
+    const int in_episodes = estimate->episodes > 0;
+    const long long length = in_episodes ? estimate->episodes : estimate->env_steps;
+    const int64_t steps = estimate->steps;
     char *warning = steps > 0 ? run_config_untrained(c, steps) : NULL;
     char *shortage = estimate_shortage(estimate, c, cli->runs_dir);
     char *both = warning != NULL && shortage != NULL

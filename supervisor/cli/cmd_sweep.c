@@ -128,8 +128,8 @@ static struct job make_job(const struct sweep *sweep, size_t trial, size_t seed,
                   arena_strdup(arena, name_of_run(run)), "--seed",
                   arena_printf(arena, "%" PRIu64, s->seeds[seed]), NULL);
     if (s->memory_bytes > 0)
-        words_add(&w, "--memory-limit", arena_printf(arena, "%" PRId64, s->memory_bytes),
-                  NULL);
+        words_add(&w, "--memory-limit",
+                  arena_printf(arena, "%" PRId64 "B", s->memory_bytes), NULL);
     for (size_t i = 0; i < n_sets; i++)
         words_add(&w, "--set", sets[i], NULL);
     words_add(&w, "--",

@@ -1,6 +1,7 @@
 #include "supervisor/run/estimate.h"
 
 #include "common/config/algorithms.h"
+#include "common/config/changes.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/rollout/row_writer.h"
@@ -13,6 +14,8 @@
 
 /* Measured with Pss of runs of 3 to 40 agents: the sum was right within a fifth. */
 #define PROCESS_BYTES     4e6 /* an agent's program, with its graph */
+#define PROGRAM_BYTES     2e5 /* what it holds at least of its own */
+#define LEARNER_BYTES     8e5 /* and what learning adds to that */
 #define SUPERVISOR_BYTES  5e6
 #define BLOCK_COPIES      4
 #define CHUNK_ROWS        128 /* rows whose values an update holds at a time */
@@ -120,21 +123,39 @@ static double batch_bytes(const struct run_config *c, const struct env_spec *spe
            fmin(rows, CHUNK_ROWS) * (4 * units * VALUES_PER_UNIT + 2 * seen);
 }
 
-int estimate_make(struct estimate *ret, const struct run_config *c,
-                  const struct env_spec *spec, const struct description *descriptions,
-                  const uint64_t *block_bytes, struct err *err)
+/* Notes the first agent whose limit is too small. */
+static void look_at_limit(struct estimate *e, const struct run_config *c, size_t agent,
+                          double block, double batches)
+{
+    const int64_t limit = c->agents[agent].memory_limit_bytes;
+    const double program = PROGRAM_BYTES + (batches > 0 ? LEARNER_BYTES : 0);
+    const double least = program + block + batches / 2;
+
+    if (e->limit.bytes > 0 || limit == 0 || (double)limit >= least)
+        return;
+    e->limit.bytes = limit;
+    e->limit.least = least;
+    e->limit.agent = agent;
+}
+
+/* Of the configuration as it is, without the values for later steps. e->row_bytes is known. */
+static void estimate_now(struct estimate *ret, const struct run_config *c,
+                         const struct env_spec *spec, const uint64_t *block_bytes)
 {
     const double copies = (double)c->env.copies;
-    struct estimate e = {.rows = rows_kept(c)};
-    double blocks = 0, kept = (double)c->checkpoint.max_to_keep;
-    const double steps = (double)run_config_most_steps(c);
-    int rc = row_bytes(&e.row_bytes, spec, descriptions, err);
+    struct estimate e = {.rows = rows_kept(c), .row_bytes = ret->row_bytes};
+    double blocks = 0, kept = (double)c->checkpoint.max_to_keep, batches;
+    double steps;
 
-    if (rc < 0)
-        return rc;
+    e.env_steps = c->run.env_steps;
+    e.episodes = c->run.episodes;
+    e.steps = run_config_most_steps(c);
+    steps = (double)e.steps;
     for (size_t i = 0; i < c->n_agents; i++) {
         blocks += (double)block_bytes[i];
-        e.batches += batch_bytes(c, spec, i, e.row_bytes);
+        batches = batch_bytes(c, spec, i, e.row_bytes);
+        e.batches += batches;
+        look_at_limit(&e, c, i, (double)block_bytes[i], batches);
         if (block_bytes[i] > block_bytes[e.largest])
             e.largest = i;
     }
@@ -150,7 +171,51 @@ int estimate_make(struct estimate *ret, const struct run_config *c,
                    : 1;
     e.checkpoints = (kept + 1) * blocks; /* one more while it is written */
     *ret = e;
-    return 0;
+}
+
+/* Of two moments of a run, what takes more. */
+static void take_most(struct estimate *e, const struct estimate *later)
+{
+    e->batches = fmax(e->batches, later->batches);
+    e->messages = fmax(e->messages, later->messages);
+    e->rows = fmax(e->rows, later->rows);
+    e->log = fmax(e->log, later->log);
+    e->checkpoints = fmax(e->checkpoints, later->checkpoints);
+    e->env_steps = later->env_steps;
+    e->episodes = later->episodes;
+    e->steps = later->steps;
+    if (e->limit.bytes == 0)
+        e->limit = later->limit;
+}
+
+int estimate_make(struct estimate *ret, const struct run_config *c,
+                  const struct env_spec *spec, const struct description *descriptions,
+                  const uint64_t *block_bytes, struct err *err)
+{
+    struct estimate e = {0};
+    struct run_config now;
+    int rc = row_bytes(&e.row_bytes, spec, descriptions, err);
+
+    if (rc < 0)
+        return rc;
+    estimate_now(&e, c, spec, block_bytes);
+    run_config_copy(&now, c);
+    for (size_t i = 0; rc == 0 && i < c->n_steps;) {
+        struct estimate later = {.row_bytes = e.row_bytes};
+        struct config_settings settings = {0};
+
+        if (e.steps > 0 && c->steps[i].at >= (uint64_t)e.steps)
+            break; /* the run is over before */
+        rc = run_config_step(&now, c->steps, c->n_steps, &i, &settings, err);
+        config_settings_done(&settings);
+        if (rc < 0)
+            break;
+        estimate_now(&later, &now, spec, block_bytes);
+        take_most(&e, &later);
+    }
+    run_config_done(&now);
+    *ret = e;
+    return rc;
 }
 
 double estimate_memory(const struct estimate *e)
@@ -236,7 +301,7 @@ static int check_disk(const struct estimate *e, const struct run_config *c,
 char *estimate_shortage(const struct estimate *e, const struct run_config *c,
                         const char *dir)
 {
-    const int is_whole = e->rows == (double)run_config_most_steps(c);
+    const int is_whole = e->rows == (double)e->steps;
     const double takes = estimate_disk(e);
     char text[SIZE_TEXT_BYTES], has[SIZE_TEXT_BYTES];
     const char *key = "experience.capacity";
@@ -260,6 +325,13 @@ int estimate_check(const struct estimate *e, const struct run_config *c, const c
     double most = e->weights;
     const char *key = "critic.hidden", *what = "weights";
 
+    if (e->limit.bytes > 0) {
+        *ret_agent = e->limit.agent;
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "memory_limit"),
+                          "found %s, and its process takes about %s at least",
+                          size_text_limit((uint64_t)e->limit.bytes, has),
+                          size_text_limit((uint64_t)e->limit.least, text));
+    }
     *ret_agent = c->n_agents;
     if (takes <= memory)
         return check_disk(e, c, dir, err);

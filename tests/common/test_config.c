@@ -505,8 +505,11 @@ START_TEST(mistakes_are_told_in_one_line)
         {ENV "defaults: {clip_norm: 0}\n",
          "f.yaml:2: defaults.clip_norm: found '0', expected none or a number above 0"},
         {ENV "defaults: {memory_limit: 12Q}\n",
-         "f.yaml:2: defaults.memory_limit: found '12Q', expected none or a size such as "
-         "512M (K, M, G, T)"},
+         "f.yaml:2: defaults.memory_limit: found '12Q', expected none or a size with its "
+         "unit, such as 512M (B, K, M, G, T)"},
+        {ENV "defaults: {memory_limit: 512}\n",
+         "f.yaml:2: defaults.memory_limit: found '512', expected none or a size with its "
+         "unit, such as 512M (B, K, M, G, T)"},
         {ENV "defaults: {respond_within: 30}\n",
          "f.yaml:2: defaults.respond_within: found '30', expected a time above 0 such as "
          "30s or 100ms (ms, s, m, h)"},

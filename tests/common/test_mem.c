@@ -73,7 +73,7 @@ START_TEST(limits_are_printed_as_they_are_given)
         uint64_t n;
         const char *text;
     } cases[] = {
-        {512, "512"},
+        {512, "512B"},
         {1024, "1K"},
         {300 << 20, "300M"},
         {(300 << 20) + 1, "300.1M"},

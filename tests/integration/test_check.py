@@ -28,6 +28,55 @@ def test_each_file_gets_its_line(w):
     assert lines[1].startswith("gone.yaml: "), err
 
 
+LIMITED = """\
+env: {id: simple_spread}
+agents:
+  agent_1:
+    memory_limit: VALUE
+"""
+
+
+def test_a_memory_limit_has_a_unit_and_leaves_room(w):
+    """`check` and `run` refuse what would kill the agent again and again; also at a later step."""
+    least = "and its process takes about 2.1M at least (agent agent_1)"
+    for value, says in (("512", "found '512', expected none or a size with its unit, such as 512M "
+                         "(B, K, M, G, T)"),
+                        ("512B", f"found 512B, {least}"), ("2M", f"found 2M, {least}"),
+                        ("{at: {0: 1G, 5000: 1M}}", f"found 1M, {least}")):
+        file = w.write("limited.yaml", LIMITED.replace("VALUE", value))
+        for command in ("check", "run"):
+            _, err = w.brood(command, "limited.yaml", code=2)
+            assert err.endswith(f"limited.yaml:4: agents.agent_1.memory_limit: {says}\n"), err
+    for value in ("64M", "1G", "none", "{at: {0: 1G, 700000: 1M}}"):  # after the end
+        file = w.write("limited.yaml", LIMITED.replace("VALUE", value))
+        w.brood("check", file)
+
+
+def test_the_estimate_is_of_the_length_that_the_run_will_have(w):
+    """And of the checkpoints that it will write: with values for later steps, the most counts."""
+    def check(length, *sets):
+        found, = harness.json_lines(w.brood(
+            "check", "planned.yaml", "--json", "--set", f"run.{length}", *sets)[0])
+        return found
+    w.write("planned.yaml", GOOD)
+    short, whole = check("env_steps=50000"), check("env_steps=90000")
+    planned = check("env_steps={at: {0: 50000, 40000: 90000}}")
+    assert planned["env_steps"] == whole["env_steps"] == 90000
+    assert planned["estimated_bytes"]["log"] == whole["estimated_bytes"]["log"] \
+        > short["estimated_bytes"]["log"]
+    out, _ = w.brood("check", "planned.yaml", "--set", "run.env_steps={at: {0: 50000, "
+                     "40000: 90000}}")
+    assert "maddpg, 90000 steps" in out and "log (90016 rows of " in out, out
+    episodes = check("episodes={at: {0: 100, 1600: 4000}}")
+    assert episodes["episodes"] == 4000 and \
+        episodes["estimated_bytes"]["log"] == check("episodes=4000")["estimated_bytes"]["log"]
+    all_kept = "checkpoint={max_to_keep: none, every_env_steps: EVERY}"
+    often = check("env_steps=90000", "--set", all_kept.replace("EVERY", "1000"))
+    later = check("env_steps=90000", "--set", all_kept.replace(
+        "EVERY", "{at: {0: 50000, 100: 1000}}"))
+    assert later["estimated_bytes"]["checkpoints"] == often["estimated_bytes"]["checkpoints"]
+
+
 def test_standard_input_is_checked_too(w):
     w.write("good.yaml", GOOD)
     w.write("bad.yaml", BAD)

@@ -385,15 +385,18 @@ def test_a_checkpoint_does_not_wait_for_one_that_is_given_up(w):
 
 
 def test_a_limit_that_is_too_low_ends_the_run(w):
-    """Progress in between does not help; each message names the limit."""
+    """Progress in between does not help; each message names the limit. It is above what any
+    such process takes, which would be refused before."""
     p = w.start("run", w.small(steps=10_000_000, evaluate=0), "--name", "low", "--set",
-                "agents.agent_1.memory_limit=1K", "--set",
+                "agents.agent_1.memory_limit=1200000B", "--set",
                 "defaults.restart={max_restarts: 2, delay: 10ms}")
     assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
     last = p.log.read_text().splitlines()[-1]
     assert "agent_1" in last and "died 3 times within 60 s" in last and \
-        "its memory_limit is 1K" in last, last
+        "its memory_limit is 1.2M" in last, last
     assert agent(w, "low")["last_exit"] == "memory_limit"
+    frozen = (w.run_dir("low") / "config.yaml").read_text()
+    assert "memory_limit: 1200000B" in frozen, frozen
 
 
 # ---- limits of a live run ----
