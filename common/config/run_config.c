@@ -396,8 +396,13 @@ static int names_from_env(const struct loader *l, struct yaml_node *agents,
     else if (*why.file != '\0' || *key == '\0')
         return err_pass(l->err, &why);
     at = yaml_find_path(l->root, key);
-    return yaml_fail(at != NULL ? at : l->root, key, l->err, "%s",
-                     env_config_is_external(env) ? why.msg : err_cause(&why));
+    (void)yaml_fail(at != NULL ? at : l->root, key, l->err, "%s",
+                    env_config_is_external(env) ? why.msg : err_cause(&why));
+    if (!err_is_failure(why.code))
+        return ERR_CONFIG;
+    if (l->err != NULL)
+        l->err->code = why.code;
+    return why.code;
 }
 
 static int check_reward(const struct loader *l, const struct agent_config *a)

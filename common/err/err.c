@@ -67,6 +67,17 @@ int err_vset(struct err *err, int code, const char *fmt, va_list ap)
     return code;
 }
 
+int err_is_failure(int code)
+{
+    static const int codes[] = {ERR_AGENT, -ENOMEM, -EAGAIN, -EMFILE, -ENFILE,
+                                -ENOSPC,   -EDQUOT, -EFBIG,  -EIO,    -EROFS};
+
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        if (code == codes[i])
+            return 1;
+    return 0;
+}
+
 int err_set(struct err *err, int code, const char *fmt, ...)
 {
     va_list ap;

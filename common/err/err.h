@@ -68,6 +68,11 @@ struct err {
 /* The default message of one of the codes above, or of errno if 0 > code > -4096. */
 const char *err_text(int code);
 
+/* 1 if the code says nothing against what the user wrote: a process was killed (ERR_AGENT), a
+ * system call found no memory, descriptor or process, or a disk is full, broken or read-only.
+ * Not ERR_NOMEM: this machine is too small for what the configuration asks for. */
+int err_is_failure(int code);
+
 /* Sets code and message, clears the place, and returns code, as in
  * `return err_set(err, ERR_SHAPE, ...)`. */
 int err_set(struct err *err, int code, const char *fmt, ...)

@@ -111,20 +111,18 @@ static void put_name(const struct cli *cli)
         (void)fputs("brood: ", stderr);
 }
 
-/* A disk that is full, broken or read-only: no fault of what the user wrote. */
-static int is_of_disk(int code)
-{
-    return code == -ENOSPC || code == -EDQUOT || code == -EFBIG || code == -EIO ||
-           code == -EROFS;
-}
-
 int cli_fail(const struct cli *cli, int exit_code, const struct err *err)
 {
     put_name(cli);
     (void)fprintf(stderr, "%s\n", err->msg);
+    return cli_code(exit_code, err);
+}
+
+int cli_code(int exit_code, const struct err *err)
+{
     if (err->code == ERR_INTERRUPTED)
         return CLI_STOPPED;
-    return exit_code == CLI_USAGE && is_of_disk(err->code) ? CLI_FAILED : exit_code;
+    return exit_code == CLI_USAGE && err_is_failure(err->code) ? CLI_FAILED : exit_code;
 }
 
 static int write_device(const char *path, const void *data, size_t len, struct err *err)

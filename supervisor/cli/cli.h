@@ -122,9 +122,10 @@ void cli_options_of(const struct command *c, struct option ret[CLI_MAX_OPTIONS])
 const struct command *cli_command_at(size_t i);
 const struct command *cli_command_find(const char *name);
 
-/* Reports one line on stderr, "brood <command>: <message>", and returns the code; CLI_STOPPED
- * if the error is ERR_INTERRUPTED; CLI_FAILED instead of CLI_USAGE if the disk is full,
- * broken or read-only. */
+/* The code; CLI_STOPPED if the error is ERR_INTERRUPTED; CLI_FAILED instead of CLI_USAGE if the
+ * error says nothing against what the user wrote (err_is_failure). */
+int cli_code(int exit_code, const struct err *err);
+/* Reports one line on stderr, "brood <command>: <message>", and returns cli_code. */
 int cli_fail(const struct cli *cli, int exit_code, const struct err *err);
 /* Writes a file that the user names: completely or not at all, in the place of a file or of
  * what a link leads to. A device or fifo is written to. -errno. */

@@ -116,7 +116,8 @@ static void report_bad(const struct cli *cli, const char *path, const struct err
     }
 }
 
-/* Plays a few steps of an external environment. ERR_CONFIG, with file and line. */
+/* Plays a few steps of an external environment. ERR_CONFIG, with file and line; ERR_AGENT, too, if
+ * its process was killed. */
 static int check_env(const struct cli *cli, const char *path, const struct run_config *c,
                      struct err *err)
 {
@@ -129,10 +130,12 @@ static int check_env(const struct cli *cli, const char *path, const struct run_c
     if (rc == ERR_INTERRUPTED)
         return err_pass(err, &why);
     if (rc < 0 && c->env.command != NULL)
-        return yaml_fail(c->env.command, key, err, "%s", why.msg);
+        (void)yaml_fail(c->env.command, key, err, "%s", why.msg);
+    else if (rc < 0)
+        (void)err_set_at(err, ERR_CONFIG, ERR_AT(.file = path, .key = key), "%s",
+                         why.msg);
     if (rc < 0)
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.file = path, .key = key), "%s",
-                          why.msg);
+        return err->code = err_is_failure(rc) ? rc : ERR_CONFIG;
     if (verdict.differs && !cli->quiet)
         (void)fprintf(stderr, "%s: %s: warning: %s\n", path, key,
                       env_verdict_text(&verdict, text, sizeof(text)));
@@ -197,7 +200,16 @@ static int check(const struct cli *cli, const char *path,
         report_good(cli, path, &c, &trial->estimate);
     policies_free(policies);
     run_config_done(&c);
-    return rc < 0 ? CLI_USAGE : CLI_DONE;
+    return rc < 0 ? cli_code(CLI_USAGE, &err) : CLI_DONE;
+}
+
+/* Of two files' codes: an interrupt ends the command, and a wrong file says more than one that
+ * could not be checked. */
+static int worse(int a, int b)
+{
+    if (a == CLI_STOPPED || b == CLI_STOPPED)
+        return CLI_STOPPED;
+    return a > b ? a : b;
 }
 
 static int run_check(struct cli *cli, int argc, char **argv)
@@ -219,10 +231,9 @@ static int run_check(struct cli *cli, int argc, char **argv)
     if (optind == argc)
         return cli_usage(cli, "expected at least one configuration file");
     options.n_set = sets.n;
-    for (int i = optind; i < argc; i++) {
+    for (int i = optind; i < argc && code != CLI_STOPPED; i++) {
         trial = (struct trial){.runs_dir = cli->runs_dir};
-        if (check(cli, argv[i], &options) != CLI_DONE)
-            code = CLI_USAGE;
+        code = worse(code, check(cli, argv[i], &options));
     }
     return code;
 }

@@ -24,6 +24,7 @@ struct trial {
     struct rng_key key;
     float **actions;
     struct env_step result;
+    int was_killed; /* the last process that ended, by a signal that we did not send */
     size_t round, step;
     uint64_t began_ns; /* start of the round */
     uint8_t over[MAX_PLAYERS];
@@ -154,8 +155,13 @@ static void on_ready(void *ctx)
         ask_fail(t->ask, &err);
 }
 
+/* A process's last exit is reported before its failure; text: why it was ended by us. */
 static void on_event(void *ctx, const struct agent_event *e, const char *process)
 {
+    struct trial *t = ctx;
+
+    if (e->kind == AGENT_EVENT_EXIT)
+        t->was_killed = e->signal != 0 && e->text == NULL;
 }
 
 static void on_inexact(void *ctx, const char *line)
@@ -164,7 +170,12 @@ static void on_inexact(void *ctx, const char *line)
 
 static void on_failed(void *ctx, const struct err *why)
 {
-    ask_fail(((struct trial *)ctx)->ask, why);
+    struct trial *t = ctx;
+    struct err own = *why;
+
+    if (own.code == ERR_AGENT && !t->was_killed)
+        own.code = ERR_CONFIG;
+    ask_fail(t->ask, &own);
 }
 
 static void on_stopped(void *ctx)

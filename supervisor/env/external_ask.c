@@ -40,7 +40,8 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
     external_pack_configure(ctx, 1, 0, o);
 }
 
-/* *ret_killed: whether a signal ended the process before it answered. */
+/* *ret_killed: whether a signal ended the process before it answered, ERR_AGENT. ERR_CONFIG: it
+ * failed for reasons of its own. */
 static int ask_process(struct env_spec *ret, struct external *f, struct arena *arena,
                        int *ret_killed, struct err *err)
 {
@@ -68,6 +69,10 @@ static int ask_process(struct env_spec *ret, struct external *f, struct arena *a
             (void)err_wrap(err, "its answer to configure");
     }
     *ret_killed = ask_process_was_killed(ask);
+    if (rc < 0 && ask_process_failed(ask) && rc != ERR_INTERRUPTED)
+        rc = *ret_killed ? ERR_AGENT : ERR_CONFIG;
+    if (rc < 0 && err != NULL)
+        err->code = rc;
     ask_close(ask);
     return rc;
 }
