@@ -894,7 +894,7 @@ def _load(folder: pathlib.Path, config: Mapping, agent: str, game: Any) -> Polic
     except Error as e:
         raise Error(f"{prefix}: {e}") from None
     if game is not None:
-        index = [_bridge().name_of(a) for a in game.possible_agents]
+        index = _names(game)
         if agent not in index:
             raise Error(f"the environment has no agent {agent}; there are: {', '.join(index)}")
         _bind(policy, game, game.possible_agents[index.index(agent)])
@@ -934,6 +934,11 @@ def _parallel(env: Any) -> Any:
         return _bridge().as_parallel(env)
 
 
+def _names(game: Any) -> list[str]:
+    with _refusals():
+        return _bridge().names_of(game.possible_agents)
+
+
 def _bind(policy: Policy, game: Any, agent: Any) -> None:
     bridge = _bridge()
     with _refusals():
@@ -947,8 +952,7 @@ def load_policies(run: Path | Run, env: Any, runs_dir: Path | None = None
                   ) -> dict[str, Policy]:
     """The policies of all agents of an environment, by name, from the same checkpoint."""
     game, place = _parallel(env), _place(run, runs_dir)
-    names = map(_bridge().name_of, game.possible_agents)
-    return {name: _load(*place, name, game) for name in names}
+    return {name: _load(*place, name, game) for name in _names(game)}
 
 
 def play(env: Any, policies: Mapping[str, Policy], episodes: int = 1, seed: int = 0,
@@ -960,7 +964,7 @@ def play(env: Any, policies: Mapping[str, Policy], episodes: int = 1, seed: int 
     with _refusals():
         game = bridge.Game(lambda: env, {})
         copy = game.new_copy()
-        names = [bridge.name_of(a) for a in game.agents]
+        names = bridge.names_of(game.agents)
         returns = np.zeros((episodes, len(names)))
         for k in range(episodes):
             seen, present, masks = copy.reset(seed + k)

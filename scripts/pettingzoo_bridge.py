@@ -340,6 +340,19 @@ def name_of(agent):
     return name if name[:1].isalnum() else "agent" + name
 
 
+def names_of(agents):
+    """The names of all agents, each of which brood accepts and none twice."""
+    given = {}
+    for agent in agents:
+        name = name_of(agent)
+        if name in given:
+            raise Refused(f"its agents {str(given[name])!r:.80} and {str(agent)!r:.80} would both "
+                          f"be called {name:.80} here, where a name has A-Z, a-z, 0-9, _ . and - "
+                          "only: give them names that differ in these")
+        given[name] = agent
+    return list(given)
+
+
 def drawing(make):
     """A maker of environments that draw, whatever `render_mode` the user gave."""
     def make_one(**params):
@@ -403,7 +416,7 @@ class Game:
         return Copy(env, self)
 
     def described(self, name):
-        names = map(name_of, self.agents)
+        names = names_of(self.agents)
         return {"name": name, "masks": self.masks, "max_steps": self.max_steps,
                 "agents": [{"name": n, **o.described, "action": a.described}
                            for n, o, a in zip(names, self.observations, self.actions)]}

@@ -17,6 +17,28 @@ import pettingzoo_bridge as bridge
 from bridge_spaces import Action, Observation, Refused, observation_of
 
 
+UMLAUTS = """
+import sys
+sys.path.insert(0, SCRIPTS)
+import brood
+
+
+class Umlauts(brood.Env):
+    possible_agents = ["\u00e4", "\u00f6"]
+    observations = brood.Box(-1, 1, (1,))
+    actions = brood.Discrete(2)
+
+    def begin(self):
+        return {a: [0.0] for a in self.agents}
+
+    def act(self, actions):
+        return self.begin(), {a: 0.0 for a in actions}, False
+
+
+parallel_env = Umlauts
+""".replace("SCRIPTS", repr(str(harness.SOURCE / "scripts")))
+
+
 def seen(space, value):
     """The observation that the bridge sends to brood."""
     o = Observation(space, "a")
@@ -713,6 +735,19 @@ def test_agents_have_names_that_brood_can_have(w):
     names = ["walker_0", 7, ("red", 1), "_", "", "-x", "\u65e5"]
     assert [bridge.name_of(n) for n in names] == \
         ["walker_0", "7", "agent__red___1_", "agent_", "agent", "agent-x", "agent_"]
+
+
+def test_two_agents_that_would_have_one_name_are_refused(w):
+    assert bridge.names_of(["a", "b", 7]) == ["a", "b", "7"]
+    refused("its agents '\u00e4' and '\u00f6' would both be called agent_ here, where a name has "
+            "A-Z, a-z, 0-9, _ . and - only: give them names that differ in these",
+            bridge.names_of, ["\u00e4", "b", "\u00f6"])
+    w.write("umlauts.py", UMLAUTS)
+    file = w.write("umlauts.yaml", "env: {command: [python3, "
+                   f"{harness.SOURCE}/scripts/pettingzoo_bridge.py, umlauts.py]}}\n")
+    _, err = w.brood("check", file, code=2)
+    assert err.count("\n") == 1 and "umlauts.yaml:1: env.command: " in err and \
+        "'\u00e4' and '\u00f6' would both be called agent_ here" in err, err
 
 
 def test_what_draws_is_told_so_in_place_of_the_users_own_mode(w):
