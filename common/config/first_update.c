@@ -1,6 +1,7 @@
 /* When agents learn for the first time, and whether the run is long enough for that. */
 #include "common/config/algorithms.h"
 #include "common/config/loader.h"
+#include "common/config/run_length.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -10,12 +11,13 @@ enum { SHORT_WARMUP_SHARE = 10 };
 
 int64_t run_config_most_steps(const struct run_config *c)
 {
+    const struct run_length length = run_length_last(c);
     const int64_t copies = c->env.copies;
     int64_t rounds = 0, steps;
 
-    if (c->run.env_steps > 0)
-        rounds = (c->run.env_steps + copies - 1) / copies;
-    else if (__builtin_mul_overflow((c->run.episodes + copies - 1) / copies,
+    if (length.env_steps > 0)
+        rounds = (length.env_steps + copies - 1) / copies;
+    else if (__builtin_mul_overflow((length.episodes + copies - 1) / copies,
                                     c->env.max_steps, &rounds))
         return 0;
     return __builtin_mul_overflow(rounds, copies, &steps) ? 0 : steps;

@@ -2,6 +2,7 @@
  * schedule, {from: 0.9, to: 0.99, over: 100000}. */
 #include "common/config/changes.h"
 #include "common/config/loader.h"
+#include "common/config/run_length.h"
 #include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
 #include "common/config/staircase.h"
@@ -420,27 +421,22 @@ static int fail_fixed(const struct run_config *c, const struct config_step *step
                      "cannot change while the run lives, expected one value");
 }
 
-static int is_length(const struct config_step *step)
-{
-    return text_after(step->set, "run.env_steps=") != NULL;
-}
-
 /* Refuses a length that comes when the run has ended, and one that the run has exceeded by
  * then, which would end it at once. */
 static int check_length(const struct run_config *now, const struct run_config *next,
                         const struct config_step *step, struct err *err)
 {
-    const int64_t was = now->run.env_steps, is = next->run.env_steps;
+    char *key = xstrndup(step->set, strcspn(step->set, "="));
+    struct err why = {0};
+    int rc = 0;
 
-    if (was > 0 && step->at >= (uint64_t)was)
-        return yaml_fail(step->node, "run.env_steps", err,
-                         "the run ends at step %" PRId64
-                         ", before the value of step %" PRIu64,
-                         was, step->at);
-    if (is > 0 && (uint64_t)is <= step->at)
-        return yaml_fail(step->node, "run.env_steps", err,
-                         "%" PRId64 " is past at step %" PRIu64, is, step->at);
-    return 0;
+    if (run_length_is_key(key))
+        rc = run_length_check(now, run_length_of(now), run_length_of(next), step->at, 0,
+                              0, &why);
+    if (rc < 0)
+        rc = yaml_fail(step->node, key, err, "%s", why.msg);
+    free(key);
+    return rc;
 }
 
 /* Applies n values of one step together, as the run does: two keys may be valid only
@@ -470,8 +466,7 @@ static int check_step(struct run_config *now, const struct config_step *steps, s
         rc = yaml_fail(steps[n - 1].node, "", err, "at step %" PRIu64 ": %s", steps[0].at,
                        why.msg);
     for (size_t i = 0; i < n && rc == 0; i++)
-        if (is_length(&steps[i]))
-            rc = check_length(now, &next, &steps[i], err);
+        rc = check_length(now, &next, &steps[i], err);
     run_config_done(now);
     *now = next;
     return rc;

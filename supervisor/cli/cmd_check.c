@@ -55,9 +55,10 @@ static void print_estimate(const struct estimate *e)
 static void report_good(const struct cli *cli, const char *path,
                         const struct run_config *c, const struct estimate *estimate)
 {
-    const int in_episodes = estimate->episodes > 0;
-    const long long length = in_episodes ? estimate->episodes : estimate->env_steps;
-    const int64_t steps = estimate->steps;
+    const struct run_length last = run_length_last(c);
+    const int in_episodes = last.episodes > 0;
+    const long long length = in_episodes ? last.episodes : last.env_steps;
+    const int64_t steps = run_config_most_steps(c);
     char *warning = steps > 0 ? run_config_untrained(c, steps) : NULL;
     char *shortage = estimate_shortage(estimate, c, cli->runs_dir);
     char *both = warning != NULL && shortage != NULL

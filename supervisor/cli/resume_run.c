@@ -2,6 +2,7 @@
 
 #include "common/io/tree.h"
 #include "common/log/log.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/cli/watcher.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/resume_config.h"
@@ -9,6 +10,7 @@
 #include "supervisor/save/retention.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Refuses a changed configuration or other numerics; with --anyway only reports it.
  * Returns 0 to continue. */
@@ -28,9 +30,26 @@ static int fail(const struct cli *cli, const struct err *err)
     return cli_fail(cli, err->code == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_FAILED, err);
 }
 
-static int is_reached(int64_t length, uint64_t at)
+/* What the configuration is resumed from; run_config_done(saved) afterwards. saved: NULL, or
+ * the checkpoint's configuration. */
+static struct resume_from resume_from(const struct resume_options *o,
+                                      const struct training_args *args,
+                                      const struct run_config *saved,
+                                      const struct run_config *wanted)
 {
-    return length > 0 && at >= (uint64_t)length;
+    struct resume_from from = {.saved = saved,
+                               .step = resume_progress(args->resume)->env_steps,
+                               .wanted = wanted,
+                               .journal =
+                                   change_source_of(run_dir_file(args->dir, "journal"))};
+
+    for (size_t i = 0; i < o->sets.n; i++) {
+        char *key = xstrndup(o->sets.text[i], strcspn(o->sets.text[i], "="));
+
+        from.is_length_given |= run_length_is_key(key);
+        free(key);
+    }
+    return from;
 }
 
 static void print_events(const struct cli *cli, const struct training_args *args,
@@ -97,7 +116,7 @@ static int refuse_length(const struct cli *cli, const struct training_args *args
                          const struct run_config *wanted)
 {
     const struct rollout_progress *at = resume_progress(args->resume);
-    const int by_steps = is_reached(wanted->run.env_steps, at->env_steps);
+    const int by_steps = wanted->run.env_steps > 0;
     struct err err = {0};
 
     (void)err_set(&err, ERR_CONFIG,
@@ -112,47 +131,63 @@ static int refuse_length(const struct cli *cli, const struct training_args *args
 
 /* Refuses a changed configuration, or reports it, as find_config does. */
 static int check_unchanged(const struct cli *cli, struct training_args *args,
-                           const struct run_config *wanted)
+                           const struct resume_from *from)
 {
-    const char *journal = run_dir_file(args->dir, "journal");
     struct resume_config same = {0};
     struct err err = {0};
-    const int rc =
-        resume_check_config(args->resume, wanted, journal, env_agent_names, &same, &err);
+    const int rc = resume_config_check(&same, from, &err);
 
     resume_config_done(&same);
     return refuse_or_report(cli, args, rc, &err);
 }
 
+/* Reports that lengths for later steps, which the run did not get to, were never in force. */
+static void report_left(const struct cli *cli, const struct training_args *args,
+                        struct change_plan *plan, uint64_t step)
+{
+    char *left = change_plan_cancel_after(plan, step, 1);
+
+    if (left != NULL && !cli->quiet)
+        (void)fprintf(stderr, "%s ended before its length could change: %s\n",
+                      run_dir_name(args->dir), left);
+    free(left);
+}
+
 enum { NOT_REACHED = -1 };
 
-/* Returns the exit code if the checkpoint has reached the wanted length, otherwise
+/* Returns the exit code if the checkpoint has reached the length in force there, otherwise
  * NOT_REACHED. With an unchanged length, the run is done unless something is left to do
  * at its last boundary, such as an interrupted evaluation. A new length that the run has
  * already passed is refused, because it would end the run for good; so is any other change,
  * which nothing would follow. */
 static int check_length(const struct cli *cli, const struct resume_options *o,
-                        struct training_args *args, const struct run_config *wanted)
+                        struct training_args *args, const struct resume_from *from,
+                        const struct err *unreadable)
 {
     const struct rollout_progress *at = resume_progress(args->resume);
-    struct run_config saved;
-    struct err err = {0};
-    int is_same, code;
+    struct run_length length = run_length_of(from->wanted);
+    struct resume_config begin = {0};
+    struct err err = *unreadable;
+    int code = NOT_REACHED;
 
-    if (!is_reached(wanted->run.env_steps, at->env_steps) &&
-        !is_reached(wanted->run.episodes, at->episodes))
+    if (from->saved != NULL && resume_config_make(&begin, from, &err) == 0)
+        length = change_plan_length(&begin.plan, &begin.config, from->step);
+    if (!run_length_is_reached(length, at->env_steps, at->episodes)) {
+        resume_config_done(&begin);
         return NOT_REACHED;
-    if (resume_saved_config(args->resume, env_agent_names, &saved, &err) < 0)
-        return cli_fail(cli, CLI_USAGE, &err);
-    is_same = saved.run.env_steps == wanted->run.env_steps &&
-              saved.run.episodes == wanted->run.episodes;
-    run_config_done(&saved);
-    if (!is_same)
-        return refuse_length(cli, args, wanted);
-    if (at->is_midway)
-        return NOT_REACHED;
-    code = check_unchanged(cli, args, wanted);
-    return code != 0 ? code : report_done(cli, o, args, wanted);
+    }
+    if (err.code < 0)
+        code = cli_fail(cli, CLI_USAGE, &err);
+    else if (begin.given.n > 0)
+        code = refuse_length(cli, args, from->wanted);
+    else if (!at->is_midway)
+        code = check_unchanged(cli, args, from);
+    if (code == 0) {
+        report_left(cli, args, &begin.plan, from->step);
+        code = report_done(cli, o, args, from->wanted);
+    }
+    resume_config_done(&begin);
+    return code;
 }
 
 /* Checks the experience log before any process starts. */
@@ -174,44 +209,59 @@ static int check_log(const struct training_args *args, struct err *err)
 
 /* Finds the configuration to resume with, and its planned changes: those of the
  * checkpoint or, with --anyway, those wanted now. */
-static int find_config(const struct cli *cli, const struct resume_options *o,
-                       struct training_args *args, const struct run_config *wanted,
+static int find_config(const struct cli *cli, struct training_args *args,
+                       const struct resume_from *from, const struct err *unreadable,
                        struct resume_config *ret)
 {
-    const char *journal = run_dir_file(args->dir, "journal");
-    struct err err = {0};
+    struct err err = *unreadable;
     const int rc =
-        resume_check_config(args->resume, wanted, journal, env_agent_names, ret, &err);
+        from->saved != NULL ? resume_config_check(ret, from, &err) : unreadable->code;
     int code = refuse_or_report(cli, args, rc, &err);
 
     if (code == 0 && rc < 0)
-        resume_force_config(args->resume, wanted, env_agent_names, ret);
+        resume_config_force(ret, from);
     args->config = &ret->config;
     args->wanted = &ret->wanted;
     args->plan = &ret->plan;
+    args->given = &ret->given;
+    args->cancelled = ret->cancelled;
     return code;
 }
 
-static int continue_run(const struct cli *cli, const struct resume_options *o,
-                        struct training_args *args, const struct run_config *wanted)
+static int train_from(const struct cli *cli, struct training_args *args,
+                      const struct resume_from *from, const struct err *unreadable)
 {
     struct resume_config begin = {0};
     struct err err = {0};
     int code;
 
-    code = check_length(cli, o, args, wanted);
-    if (code != NOT_REACHED)
-        return code;
     if (check_log(args, &err) < 0)
         return fail(cli, &err);
     code = refuse_or_report(
         cli, args, resume_check_numerics(args->resume, args->binaries->build_id, &err),
         &err);
     if (code == 0)
-        code = find_config(cli, o, args, wanted, &begin);
+        code = find_config(cli, args, from, unreadable, &begin);
     if (code == 0)
         code = train_watched(cli, args);
     resume_config_done(&begin);
+    return code;
+}
+
+static int continue_run(const struct cli *cli, const struct resume_options *o,
+                        struct training_args *args, const struct run_config *wanted)
+{
+    struct run_config saved;
+    struct err unreadable = {0};
+    const int rc =
+        resume_saved_config(args->resume, env_agent_names, &saved, &unreadable);
+    const struct resume_from from = resume_from(o, args, rc == 0 ? &saved : NULL, wanted);
+    int code = check_length(cli, o, args, &from, &unreadable);
+
+    if (code == NOT_REACHED)
+        code = train_from(cli, args, &from, &unreadable);
+    if (rc == 0)
+        run_config_done(&saved);
     return code;
 }
 

@@ -52,6 +52,8 @@ static void on_event(void *ctx, const struct run_event *e)
 static int train(const struct cli *cli, const struct training_args *args, int log_fd)
 {
     const struct run_config *config = args->config;
+    const struct run_length length =
+        run_length_of(args->wanted != NULL ? args->wanted : config);
     const struct rollout_progress *from =
         args->resume != NULL ? resume_progress(args->resume) : NULL;
     struct watcher_args wa = {.command = cli->command->name,
@@ -61,8 +63,8 @@ static int train(const struct cli *cli, const struct training_args *args, int lo
                               .run = run_dir_name(args->dir),
                               .path = run_dir_path(args->dir),
                               .seed = config->run.seed,
-                              .total_steps = (uint64_t)config->run.env_steps,
-                              .total_episodes = (uint64_t)config->run.episodes,
+                              .total_steps = (uint64_t)length.env_steps,
+                              .total_episodes = (uint64_t)length.episodes,
                               .from = from != NULL ? &from->env_steps : NULL,
                               .differs = args->differs.code != 0,
                               .n_agents = config->n_agents,

@@ -128,7 +128,7 @@ static void note_due(struct rollout *r)
     now.steps = r->env_steps;
     now.episodes = r->episodes;
     now.since_checkpoint_ns = ended_ns - r->checkpoint_ns;
-    due = schedule_due(&r->schedule, &now);
+    due = rollout_due(r, &now);
     due.updates = rollout_find_due(r, &now);
     due.stop = is_until(r);
     rollout_fsm_set_due(&r->fsm, &due);

@@ -28,6 +28,7 @@
 #define SUPERVISOR_ROLLOUT_ROLLOUT_H
 
 #include "common/config/run_config.h"
+#include "common/config/run_length.h"
 #include "common/err/err.h"
 #include "common/msg/msg.h"
 #include "supervisor/env/env.h"
@@ -69,6 +70,9 @@ struct rollout_callbacks {
      * ROLLOUT_CHANGE_WAITS the driver waits for rollout_change_made. An error ends the
      * run. May be NULL if no change is ever planned. */
     int (*on_change)(void *ctx, const struct rollout_progress *at, struct err *err);
+    /* Returns the length of the run that is in force at the boundary of that step: a change
+     * that is planned for it counts (run_length.h). NULL: the configuration's. */
+    struct run_length (*length)(void *ctx, uint64_t env_steps);
     /* The disk is full; `why` names the file. The driver waits for rollout_try_again.
      * NULL: a full disk is an error like any other. */
     void (*on_full)(void *ctx, const struct err *why);
@@ -166,6 +170,8 @@ uint64_t rollout_next_change_step(const struct rollout *r);
 /* Plans a call of on_change before the first round that begins at `step` or later;
  * replaces an earlier plan. UINT64_MAX: no change is planned. */
 void rollout_plan_change(struct rollout *r, uint64_t step);
+/* Whether the run has reached its length, and only the work of its last boundary is left. */
+int rollout_is_at_end(const struct rollout *r);
 /* Call it in on_change, and return its result from there. The schedule follows `to` from
  * here on, and each agent is sent the settings in which `to` differs from `from`, as a
  * writing request. Settings for which an agent's algorithm has no variable have no effect

@@ -29,6 +29,20 @@ uint64_t rollout_next_change_step(const struct rollout *r)
     return r->env_steps + (round_has_begun(r) ? r->copies : 0);
 }
 
+struct schedule_due rollout_due(struct rollout *r, const struct schedule_now *now)
+{
+    const struct rollout_callbacks *cb = &r->args.callbacks;
+
+    if (cb->length != NULL)
+        r->schedule.length = cb->length(cb->ctx, now->steps);
+    return schedule_due(&r->schedule, now);
+}
+
+int rollout_is_at_end(const struct rollout *r)
+{
+    return r->fsm.due.end && !r->fsm.stopped;
+}
+
 void rollout_note_change(struct rollout *r)
 {
     if (r->env_steps >= r->change_at)

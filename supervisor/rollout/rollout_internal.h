@@ -108,6 +108,8 @@ int rollout_enter_update(struct rollout *r, struct err *err);
 void rollout_keep(struct rollout *r);
 /* Creates r->evaluation if the configuration asks for evaluations. */
 int rollout_make_evaluation(struct rollout *r, struct err *err);
+/* What is due at a boundary, with the length of the run that is in force there. */
+struct schedule_due rollout_due(struct rollout *r, const struct schedule_now *now);
 /* After a step: makes the change planned for this boundary, if any, due. */
 void rollout_note_change(struct rollout *r);
 int rollout_enter_change(struct rollout *r, struct err *err);

@@ -135,7 +135,7 @@ static int wants_boundary(struct rollout *r)
                                      .since_checkpoint_ns =
                                          rollout_now_ns(r) - r->checkpoint_ns};
 
-    s->boundary = schedule_due(&r->schedule, &now);
+    s->boundary = rollout_due(r, &now);
     s->boundary.updates = 0;
     s->boundary.evaluate = 0;
     if (!s->boundary.end && r->env_steps == s->saved_steps)

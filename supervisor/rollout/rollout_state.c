@@ -179,7 +179,7 @@ static void resume_midway(struct rollout *r, struct schedule_due *left)
     const struct schedule_now now = {
         .before = r->env_steps, .steps = r->env_steps, .episodes = r->episodes};
 
-    left->end = schedule_due(&r->schedule, &now).end;
+    left->end = rollout_due(r, &now).end;
     rollout_fsm_resume_midway(&r->fsm, left);
 }
 

@@ -7,8 +7,7 @@ void schedule_init(struct schedule *s, const struct run_config *c)
         .log_every = (uint64_t)c->log.every_env_steps,
         .checkpoint_every = (uint64_t)c->checkpoint.every_env_steps,
         .checkpoint_every_ns = (uint64_t)(c->checkpoint.every_seconds * 1e9),
-        .env_steps = (uint64_t)c->run.env_steps,
-        .episodes = (uint64_t)c->run.episodes,
+        .length = run_length_of(c),
     };
 }
 
@@ -16,12 +15,6 @@ void schedule_init(struct schedule *s, const struct run_config *c)
 static uint64_t times_due(uint64_t interval, uint64_t before, uint64_t steps)
 {
     return interval == 0 || steps <= before ? 0 : steps / interval - before / interval;
-}
-
-static int ends(const struct schedule *s, const struct schedule_now *now)
-{
-    return (s->env_steps > 0 && now->steps >= s->env_steps) ||
-           (s->episodes > 0 && now->episodes >= s->episodes);
 }
 
 uint64_t schedule_updates(const struct update_interval *u, const struct schedule_now *now)
@@ -33,7 +26,8 @@ uint64_t schedule_updates(const struct update_interval *u, const struct schedule
 
 struct schedule_due schedule_due(const struct schedule *s, const struct schedule_now *now)
 {
-    struct schedule_due due = {.end = ends(s, now)};
+    struct schedule_due due = {
+        .end = run_length_is_reached(s->length, now->steps, now->episodes)};
 
     due.evaluate = times_due(s->evaluate_every, now->before, now->steps) > 0 ||
                    (due.end && s->evaluate_every > 0);

@@ -10,6 +10,7 @@
 #define SUPERVISOR_ROLLOUT_SCHEDULE_H
 
 #include "common/config/run_config.h"
+#include "common/config/run_length.h"
 
 #include <stdint.h>
 
@@ -18,7 +19,7 @@ struct schedule {
     uint64_t log_every;
     uint64_t checkpoint_every;
     uint64_t checkpoint_every_ns;
-    uint64_t env_steps, episodes; /* the length of the run: one of them, the other 0 */
+    struct run_length length; /* of the run, in force at the boundary */
 };
 
 struct update_interval {

@@ -2,7 +2,6 @@
 
 #include "common/config/staircase.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/journal_read.h"
 #include "supervisor/run/live_changes.h"
 #include "supervisor/run/trial.h"
 
@@ -163,6 +162,34 @@ void change_plan_drop_outputs(struct change_plan *p)
     drop_keys(p, keys, sizeof(keys) / sizeof(keys[0]));
 }
 
+char *change_plan_cancel_after(struct change_plan *p, uint64_t step, int only_lengths)
+{
+    uint8_t *numbers = xcalloc(p->n_requests + 1, 1); /* 1: the request is in the text */
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
+    size_t n = 0;
+    char *ret;
+
+    for (size_t i = 0; i < p->n;) {
+        const struct planned_change *c = &p->list[i];
+
+        if (c->at <= step || (only_lengths && !run_length_is_key(c->set.path))) {
+            i++;
+            continue;
+        }
+        if (!numbers[c->number])
+            (void)fprintf(f, "%s%s@%" PRIu64, n++ > 0 ? "," : "", c->set.path, c->at);
+        numbers[c->number] = 1;
+        change_plan_remove(p, i);
+    }
+    free(numbers);
+    ret = xstream_end(&text);
+    if (n > 0)
+        return ret;
+    free(ret);
+    return NULL;
+}
+
 /* Whether change i is the last one of its step. */
 static int ends_step(const struct change_plan *p, size_t i)
 {
@@ -204,6 +231,34 @@ int change_plan_check(const struct change_plan *p, const struct run_config *from
     }
     run_config_done(&now);
     return rc;
+}
+
+struct run_length change_plan_length(const struct change_plan *p,
+                                     const struct run_config *from, uint64_t step)
+{
+    struct run_length length = run_length_of(from);
+
+    for (size_t i = 0; i < p->n && p->list[i].at <= step; i++)
+        run_length_change(&length, &p->list[i].set);
+    return length;
+}
+
+int change_plan_check_lengths(const struct change_plan *p, const struct run_config *from,
+                              uint64_t next, uint64_t episodes, struct err *err)
+{
+    struct run_length was = run_length_of(from), is = was;
+    struct err why = {0};
+
+    for (size_t i = 0; i < p->n; i++) {
+        run_length_change(&is, &p->list[i].set);
+        if (!ends_step(p, i))
+            continue;
+        if (run_length_check(from, was, is, p->list[i].at, next, episodes, &why) < 0)
+            return err_set(err, ERR_CONFIG, "%s: %s",
+                           is.env_steps > 0 ? "run.env_steps" : "run.episodes", why.msg);
+        was = is;
+    }
+    return 0;
 }
 
 int change_plan_from_config(struct change_plan *p, const struct run_config *c,
@@ -335,23 +390,34 @@ static uint64_t first_due(const struct run_config *of, uint64_t checkpoint)
     return checkpoint >= round ? checkpoint - round + 1 : 0;
 }
 
+static int each_of_file(const void *from, journal_run_event_fn fn, void *ctx,
+                        struct err *err)
+{
+    return journal_each_event(from, fn, ctx, err);
+}
+
+struct change_source change_source_of(const char *journal)
+{
+    return (struct change_source){each_of_file, journal, journal};
+}
+
 int change_plan_read(struct change_plan *p, const struct run_config *of,
-                     const char *journal, uint64_t checkpoint, size_t n_events,
-                     size_t *ret_n, struct err *err)
+                     const struct change_source *journal, uint64_t checkpoint,
+                     size_t n_events, size_t *ret_n, struct err *err)
 {
     struct reading r = {.plan = p,
                         .of = of,
                         .from = first_due(of, checkpoint),
                         .max = n_events,
                         .err = err};
-    int rc = journal_each_event(journal, take_event, &r, err);
+    int rc = journal->each(journal->from, take_event, &r, err);
 
     if (r.from > 0)
         change_plan_drop(p, r.from - 1);
     if (ret_n != NULL)
         *ret_n = r.n;
     if (rc == ERR_FORMAT)
-        return err_set_at(err, rc, ERR_AT(.file = journal, .line = (int)r.line),
+        return err_set_at(err, rc, ERR_AT(.file = journal->name, .line = (int)r.line),
                           "is no change of the configuration");
     return rc == ERR_NOT_FOUND ? 0 : rc;
 }

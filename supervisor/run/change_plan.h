@@ -21,6 +21,8 @@
 #define SUPERVISOR_RUN_CHANGE_PLAN_H
 
 #include "common/config/changes.h"
+#include "common/config/run_length.h"
+#include "supervisor/run/journal_read.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -68,6 +70,9 @@ int change_plan_each_request(const struct change_plan *p,
  * and evaluation.max_to_keep. */
 void change_plan_drop_lengths(struct change_plan *p);
 void change_plan_drop_outputs(struct change_plan *p);
+/* Removes the changes after `step`; with only_lengths, those of run.env_steps and run.episodes.
+ * Returns what cancels them in the journal, "KEY@STEP,..."; free(). NULL: there were none. */
+char *change_plan_cancel_after(struct change_plan *p, uint64_t step, int only_lengths);
 
 /* Adds the changes for later steps that the file of a new run contains. *ret: a copy of
  * the configuration with all of them applied. ERR_CONFIG. */
@@ -88,13 +93,29 @@ int change_plan_check(const struct change_plan *p, const struct run_config *from
                                    struct err *err),
                       void *ctx, struct err *err);
 
+/* The length of the run that is in force at the boundary of that step, if `from` is in force
+ * before the plan. */
+struct run_length change_plan_length(const struct change_plan *p,
+                                     const struct run_config *from, uint64_t step);
+/* Checks that the run gets to each length of the plan (run_length_check). ERR_CONFIG. */
+int change_plan_check_lengths(const struct change_plan *p, const struct run_config *from,
+                              uint64_t next, uint64_t episodes, struct err *err);
+
+/* Where the events of a journal come from. each: as journal_each_event (journal_read.h). */
+struct change_source {
+    int (*each)(const void *from, journal_run_event_fn fn, void *ctx, struct err *err);
+    const void *from;
+    const char *name; /* for messages */
+};
+struct change_source change_source_of(const char *journal); /* a path, borrowed */
+
 /* Adds to *p the changes of the journal that are not in force at the checkpoint of that step
  * and were not cancelled. Only the first n_events `set` and `cancel` events count (SIZE_MAX: all).
  * of: a configuration of the same run, against which keys are parsed. *ret_n: the number
  * of such events; ret_n may be NULL. A missing journal is empty. ERR_CONFIG: this build
  * does not know a key or value; ERR_FORMAT, -errno. */
 int change_plan_read(struct change_plan *p, const struct run_config *of,
-                     const char *journal, uint64_t checkpoint, size_t n_events,
-                     size_t *ret_n, struct err *err);
+                     const struct change_source *journal, uint64_t checkpoint,
+                     size_t n_events, size_t *ret_n, struct err *err);
 
 #endif

@@ -145,12 +145,8 @@ static void estimate_now(struct estimate *ret, const struct run_config *c,
     const double copies = (double)c->env.copies;
     struct estimate e = {.rows = rows_kept(c), .row_bytes = ret->row_bytes};
     double blocks = 0, kept = (double)c->checkpoint.max_to_keep, batches;
-    double steps;
+    const double steps = (double)run_config_most_steps(c);
 
-    e.env_steps = c->run.env_steps;
-    e.episodes = c->run.episodes;
-    e.steps = run_config_most_steps(c);
-    steps = (double)e.steps;
     for (size_t i = 0; i < c->n_agents; i++) {
         blocks += (double)block_bytes[i];
         batches = batch_bytes(c, spec, i, e.row_bytes);
@@ -181,9 +177,6 @@ static void take_most(struct estimate *e, const struct estimate *later)
     e->rows = fmax(e->rows, later->rows);
     e->log = fmax(e->log, later->log);
     e->checkpoints = fmax(e->checkpoints, later->checkpoints);
-    e->env_steps = later->env_steps;
-    e->episodes = later->episodes;
-    e->steps = later->steps;
     if (e->limit.bytes == 0)
         e->limit = later->limit;
 }
@@ -192,6 +185,7 @@ int estimate_make(struct estimate *ret, const struct run_config *c,
                   const struct env_spec *spec, const struct description *descriptions,
                   const uint64_t *block_bytes, struct err *err)
 {
+    const int64_t steps = run_config_most_steps(c);
     struct estimate e = {0};
     struct run_config now;
     int rc = row_bytes(&e.row_bytes, spec, descriptions, err);
@@ -204,7 +198,7 @@ int estimate_make(struct estimate *ret, const struct run_config *c,
         struct estimate later = {.row_bytes = e.row_bytes};
         struct config_settings settings = {0};
 
-        if (e.steps > 0 && c->steps[i].at >= (uint64_t)e.steps)
+        if (steps > 0 && c->steps[i].at >= (uint64_t)steps)
             break; /* the run is over before */
         rc = run_config_step(&now, c->steps, c->n_steps, &i, &settings, err);
         config_settings_done(&settings);

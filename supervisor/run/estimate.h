@@ -37,9 +37,6 @@ struct estimate {
     double rows;                                  /* most in the log at any time */
     uint64_t row_bytes;
     size_t largest; /* the agent with the largest block */
-    /* The length that the run will have, in steps or episodes, the other one being 0; and the
-     * most steps that are of it, 0: not known. */
-    int64_t env_steps, episodes, steps;
     struct {           /* of the agent whose memory_limit is too small */
         int64_t bytes; /* the limit; 0: there is none */
         double least;  /* what its process takes at least */

@@ -33,8 +33,9 @@ struct fork {
     int *is_tried; /* by an earlier begin of this fork */
     int is_found;
     uint64_t step;            /* of the checkpoint; until it is open, of the newest one */
+    struct resume_config was; /* what a resume from the checkpoint would begin with */
     struct run_config saved;  /* the configuration in force at the checkpoint */
-    struct change_plan plan;  /* the changes for later steps */
+    struct change_plan plan;  /* the changes from there on */
     struct run_config wanted; /* after all changes: the new config.yaml */
     struct store *log;        /* the other run's log, as of the checkpoint */
     struct run_dir *dir;
@@ -54,13 +55,6 @@ static int is_dropped(const struct fork *f)
 }
 
 /* ---- the plan of changes ---- */
-
-/* Reads the other run's changes from the checkpoint on. */
-static int read_plan(struct fork *f, struct err *err)
-{
-    return change_plan_read(&f->plan, &f->saved, path_in(f, "journal"), f->step, SIZE_MAX,
-                            NULL, err);
-}
 
 /* Whether the agent has the value of `defaults`, so that it follows it. */
 static int follows(struct fork *f, size_t agent, const char *key)
@@ -107,10 +101,13 @@ static int is_own(struct fork *f, const char *path, const struct config_settings
 }
 
 /* Adds the fork's own changes to the plan, and removes later changes of the other run to
- * the same keys. */
+ * the same keys. One length replaces the other, whatever their keys are. */
 static void add_changes(struct fork *f, const struct config_settings *own,
                         const struct config_settings *given)
 {
+    for (size_t i = 0; i < own->n; i++)
+        if (run_length_is_key(own->list[i].path))
+            change_plan_drop_lengths(&f->plan);
     for (size_t k = f->plan.n; k > 0; k--)
         if (is_own(f, f->plan.list[k - 1].set.path, given))
             change_plan_remove(&f->plan, k - 1);
@@ -127,22 +124,14 @@ static int place(const struct fork *f, size_t agent, const struct err *why,
                    *why->key != '\0' ? "." : "", why->key, err_cause(why));
 }
 
-/* Adds the changes that wait for a respawn, with which the fork's processes start, and tries
- * the configuration as `run` does. Without --set it is the one that the other run has. */
-static int try_changes(struct fork *f, const struct config_settings *waiting,
-                       struct err *err)
+/* Tries the configuration as `run` does. Without --set it is the one that the other run has. */
+static int try_changes(struct fork *f, struct err *err)
 {
     struct trial trial = {.runs_dir = f->args->runs_dir};
-    struct run_config first;
     struct err why = {0};
     size_t agent = 0;
-    int rc;
+    int rc = trial_plan(&f->saved, &f->plan, err);
 
-    run_config_copy(&first, &f->saved);
-    run_config_set_all(&first, waiting);
-    run_config_set_all(&f->wanted, waiting);
-    rc = trial_plan(&first, &f->plan, err);
-    run_config_done(&first);
     if (rc < 0 || f->args->n_set == 0 || *f->is_tried)
         return rc;
     rc = trial_agents(&trial, &f->wanted, &agent, &why);
@@ -150,41 +139,84 @@ static int try_changes(struct fork *f, const struct config_settings *waiting,
     return rc < 0 ? place(f, agent, &why, err) : 0;
 }
 
-static int take_changes(struct fork *f, struct err *err)
+/* The fork's own changes, which take effect at the checkpoint's step: every agent starts a
+ * process then, so that none has to wait for a respawn. *given: they, and those to the value
+ * that a key has. from: the configuration at the checkpoint with what waits in the other run. */
+static int find_own(struct fork *f, const struct run_config *from,
+                    struct config_settings *own, struct config_settings *given,
+                    struct err *err)
 {
-    struct config_settings own = {0}, waiting = {0}, given = {0};
     struct run_config changed;
-    int rc = run_config_assign_live(&changed, &f->saved, f->args->set, f->args->n_set,
-                                    &given, err);
+    int rc =
+        run_config_assign_live(&changed, from, f->args->set, f->args->n_set, given, err);
 
     if (rc == 0)
-        rc = live_changes_check(&f->saved, &changed, f->args->from, "in a fork", err);
+        rc = live_changes_check(from, &changed, f->args->from, "in a fork", err);
     if (rc == 0) {
-        run_config_differences(&own, &f->saved, &changed, CHANGE_KINDS_LIVE);
-        for (size_t i = 0; i < given.n; i++)
-            if (given.list[i].schedule.over > 0)
-                config_settings_replace(&own, &given.list[i]);
-        run_config_differences(&waiting, &f->saved, &changed, 1u << CHANGE_RESPAWN);
-        add_changes(f, &own, &given);
-        rc = change_plan_fold(&f->plan, UINT64_MAX, &f->saved, &f->wanted, err);
+        run_config_differences(own, from, &changed,
+                               CHANGE_KINDS_LIVE | 1u << CHANGE_RESPAWN);
+        for (size_t i = 0; i < given->n; i++)
+            if (given->list[i].schedule.over > 0)
+                config_settings_replace(own, &given->list[i]);
+        for (size_t i = 0; i < own->n; i++)
+            if (own->list[i].field->change == CHANGE_RESPAWN)
+                config_settings_replace(given, &own->list[i]);
     }
-    if (rc == 0)
-        rc = try_changes(f, &waiting, err);
-    config_settings_done(&own);
-    config_settings_done(&waiting);
-    config_settings_done(&given);
     run_config_done(&changed);
     return rc;
 }
 
-/* Refuses a fork that would have nothing left to do. */
+/* *ret: what waits for a respawn in the other run. */
+static int find_waiting(struct fork *f, struct config_settings *ret, struct err *err)
+{
+    struct run_config planned;
+    const int rc =
+        change_plan_fold(&f->was.plan, UINT64_MAX, &f->was.config, &planned, err);
+
+    if (rc < 0)
+        return rc;
+    run_config_differences(ret, &planned, &f->was.wanted, 1u << CHANGE_RESPAWN);
+    run_config_done(&planned);
+    return 0;
+}
+
+/* What waits in the other run waits in the fork, unless that sets it. */
+static int take_changes(struct fork *f, struct err *err)
+{
+    struct config_settings own = {0}, given = {0}, waiting = {0};
+    struct run_config from;
+    int rc = find_waiting(f, &waiting, err);
+
+    run_config_copy(&from, &f->saved);
+    run_config_set_all(&from, &waiting);
+    if (rc == 0)
+        rc = find_own(f, &from, &own, &given, err);
+    if (rc == 0) {
+        add_changes(f, &own, &given);
+        rc = change_plan_fold(&f->plan, UINT64_MAX, &f->saved, &f->wanted, err);
+    }
+    for (size_t i = 0; rc == 0 && i < waiting.n; i++)
+        if (!is_own(f, waiting.list[i].path, &given))
+            run_config_set(&f->wanted, &waiting.list[i]);
+    for (size_t i = 0; rc == 0 && i < own.n; i++)
+        if (own.list[i].field->change == CHANGE_RESPAWN) /* an agent may have followed */
+            run_config_set(&f->wanted, &own.list[i]);
+    if (rc == 0)
+        rc = try_changes(f, err);
+    config_settings_done(&own);
+    config_settings_done(&given);
+    config_settings_done(&waiting);
+    run_config_done(&from);
+    return rc;
+}
+
+/* Refuses a fork that would have nothing left to do, and a length that it would not get to. */
 static int check_length(const struct fork *f, struct err *err)
 {
     const struct rollout_progress *at = resume_progress(f->resume);
-    const int64_t steps = f->wanted.run.env_steps, episodes = f->wanted.run.episodes;
+    const struct run_length length = change_plan_length(&f->plan, &f->saved, f->step);
 
-    if ((steps > 0 && at->env_steps >= (uint64_t)steps) ||
-        (episodes > 0 && at->episodes >= (uint64_t)episodes))
+    if (run_length_is_reached(length, at->env_steps, at->episodes))
         return err_set(err, ERR_CONFIG,
                        "%s@%" PRIu64 " is the end of that run: --set run.env_steps or "
                        "run.episodes to more",
@@ -207,19 +239,54 @@ static int open_log(struct fork *f, struct err *err)
                    path, f->args->from);
 }
 
-/* Reads the configuration at the checkpoint. The lengths are those of the other run's
- * config.yaml as it is now, as in a resume. */
-static int read_saved(struct fork *f, struct err *err)
+static void note_difference(void *ctx, const struct config_change *c)
+{
+    *(int *)ctx = 1;
+}
+
+/* Reads config.yaml. *ret_differs: whether it differs from what *now had. */
+static int read_now(struct fork *f, struct run_config *now, int *ret_differs,
+                    struct err *err)
 {
     const struct config_options options = {.env_names = f->args->env_names};
-    struct run_config now = {0};
-    int rc = resume_saved_config(f->resume, f->args->env_names, &f->saved, err);
+    struct run_config was = *now;
+    int rc = run_config_read(now, path_in(f, "config.yaml"), &options, err);
 
-    if (rc == 0)
-        rc = run_config_read(&now, path_in(f, "config.yaml"), &options, err);
-    if (rc == 0)
-        resume_take_length(&f->saved, &now);
+    *ret_differs = was.agents == NULL;
+    if (rc == 0 && was.agents != NULL)
+        run_config_compare(&was, now, note_difference, ret_differs);
+    run_config_done(&was);
+    return rc;
+}
+
+/* Reads the configuration at the checkpoint and the other run's changes from there on, as a
+ * resume does. The other run may be live, and accept a change meanwhile: config.yaml is read
+ * until it is the same before and after the journal. */
+static int read_config(struct fork *f, struct err *err)
+{
+    struct run_config saved = {0}, now = {0};
+    struct resume_from from = {.saved = &saved,
+                               .step = f->step,
+                               .wanted = &now,
+                               .journal = change_source_of(path_in(f, "journal"))};
+    int rc = resume_saved_config(f->resume, f->args->env_names, &saved, err);
+    int is_new = 1;
+
+    for (int i = 0; rc == 0 && is_new && i < MAX_TRIES; i++) {
+        resume_config_done(&f->was);
+        f->was = (struct resume_config){0};
+        rc = read_now(f, &now, &is_new, err);
+        if (rc == 0)
+            rc = resume_config_make(&f->was, &from, err);
+        if (rc == 0)
+            rc = read_now(f, &now, &is_new, err);
+    }
+    if (rc == 0) {
+        run_config_copy(&f->saved, &f->was.config);
+        change_plan_copy(&f->plan, &f->was.plan);
+    }
     run_config_done(&now);
+    run_config_done(&saved);
     return rc;
 }
 
@@ -258,9 +325,7 @@ static int prepare(struct fork *f, struct err *err)
     if (rc == 0)
         rc = resume_check_numerics(f->resume, f->args->binaries->build_id, err);
     if (rc == 0)
-        rc = read_saved(f, err);
-    if (rc == 0)
-        rc = read_plan(f, err);
+        rc = read_config(f, err);
     if (rc == 0)
         rc = take_changes(f, err);
     if (rc == 0)
@@ -502,6 +567,7 @@ static int try_fork(struct run_dir **ret, const struct fork_args *a, int *is_tri
     journal_close(f.journal);
     store_free(f.log);
     change_plan_done(&f.plan);
+    resume_config_done(&f.was);
     run_config_done(&f.wanted);
     run_config_done(&f.saved);
     resume_free(f.resume);

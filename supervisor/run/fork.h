@@ -5,9 +5,10 @@
  *          may be live. If it removes the checkpoint meanwhile, the fork begins again with
  *          the newest one, unless a step was given.
  * Changes  that the other run accepted for that step or later are repeated at their
- *          steps, so that a fork without changes of its own ends with the same bytes. The
- *          fork's own changes take effect at the checkpoint's step; later changes of the
- *          other run to the same keys are left out.
+ *          steps, so that a fork without changes of its own ends with the same bytes; what
+ *          waits there for a respawn waits in the fork, too (resume_config.h). The fork's own
+ *          changes take effect at the checkpoint's step, also those that a live run makes with
+ *          a respawn; the other run's changes to the same keys are left out.
  * Appears  when everything is copied and on the disk, by a rename (run_dir_appear).
  * Journal  begins with event=fork name=<path>@<step>, followed by the events of the other
  *          run that a resume repeats.

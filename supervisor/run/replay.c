@@ -140,13 +140,14 @@ static void on_tick(void *ctx, struct training *t)
 
 static int read_config(struct replay *r, struct err *err)
 {
-    const char *journal = run_dir_file(r->args->dir, "journal");
+    const struct change_source journal =
+        change_source_of(run_dir_file(r->args->dir, "journal"));
     int rc = resume_check_numerics(r->resume, r->args->binaries->build_id, err);
 
     if (rc == 0)
         rc = resume_saved_config(r->resume, r->args->env_names, &r->config, err);
     if (rc == 0)
-        rc = change_plan_read(&r->plan, &r->config, journal,
+        rc = change_plan_read(&r->plan, &r->config, &journal,
                               resume_progress(r->resume)->env_steps, SIZE_MAX, NULL, err);
     if (rc < 0)
         return rc;

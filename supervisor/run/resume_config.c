@@ -3,6 +3,8 @@
 
 #include "common/config/changes.h"
 #include "common/config/cluster_config.h"
+#include "common/config/run_schema.h"
+#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -13,6 +15,8 @@ void resume_config_done(struct resume_config *c)
     run_config_done(&c->config);
     run_config_done(&c->wanted);
     change_plan_done(&c->plan);
+    config_settings_done(&c->given);
+    free(c->cancelled);
 }
 
 int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
@@ -28,10 +32,9 @@ int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
                    why.msg);
 }
 
-void resume_take_length(struct run_config *c, const struct run_config *from)
+/* Copies what has no effect on any round, but the length. */
+static void take_outputs(struct run_config *c, const struct run_config *from)
 {
-    c->run.env_steps = from->run.env_steps;
-    c->run.episodes = from->run.episodes;
     c->experience.keep = from->experience.keep;
     c->evaluation.render = from->evaluation.render;
     c->evaluation.max_to_keep = from->evaluation.max_to_keep;
@@ -56,8 +59,8 @@ static void name_difference(void *ctx, const struct config_change *c)
     free(was);
 }
 
-/* Checks that `saved` with the plan applied equals `wanted`, except for the run's length
- * and values that wait for a respawn. */
+/* Checks that `saved` with the plan applied equals `wanted`, except for what has no effect on
+ * any round and values that wait for a respawn. */
 static int expect(const struct change_plan *plan, const struct run_config *saved,
                   const struct run_config *wanted, struct err *err)
 {
@@ -67,11 +70,19 @@ static int expect(const struct change_plan *plan, const struct run_config *saved
 
     if (rc < 0)
         return rc;
-    resume_take_length(&c, wanted);
+    run_length_set(&c, run_length_of(wanted));
+    take_outputs(&c, wanted);
     run_config_take(&c, wanted, 1u << CHANGE_RESPAWN);
     run_config_compare(&c, wanted, name_difference, &difference);
     run_config_done(&c);
     return difference.code != 0 ? err_set(err, difference.code, "%s", difference.msg) : 0;
+}
+
+/* Whether `wanted` has the length that the plan gives. */
+static int has_length(const struct change_plan *plan, const struct resume_from *from)
+{
+    return run_length_is_same(change_plan_length(plan, from->saved, UINT64_MAX),
+                              run_length_of(from->wanted));
 }
 
 /* Applies the newest change to *wanted: the difference between the results of `others`,
@@ -97,95 +108,141 @@ static int make_newest(struct run_config *wanted, const struct run_config *saved
     return rc;
 }
 
-/* A supervisor that died between writing the journal and writing config.yaml recorded the
- * newest change only in the journal: then config.yaml contains all changes but that
- * one. */
-static int find_plan(struct resume_config *ret, const struct run_config *wanted,
-                     const char *journal, uint64_t from, struct err *err)
+/* If config.yaml is as it was before the newest change of the journal, makes that change in
+ * ret->wanted. n: the number of changes; is_expected: but for its length, config.yaml is as it
+ * is after that change, too. Returns 1 if it did. */
+static int find_newest(struct resume_config *ret, const struct resume_from *from,
+                       size_t n, int is_expected)
 {
     struct change_plan others = {0};
+    int is = 0;
+
+    if (n == 0 || from->is_length_given)
+        return 0;
+    if (change_plan_read(&others, from->saved, &from->journal, from->step, n - 1, NULL,
+                         NULL) == 0 &&
+        (!is_expected || has_length(&others, from)) &&
+        expect(&others, from->saved, from->wanted, NULL) == 0)
+        is = make_newest(&ret->wanted, from->saved, &others, &ret->plan, NULL) == 0;
+    change_plan_done(&others);
+    return is;
+}
+
+/* Makes ret->wanted what is to be expected of config.yaml, where that was edited. */
+static int ignore_edits(struct resume_config *ret, const struct resume_from *from,
+                        struct err *err)
+{
+    run_config_done(&ret->wanted);
+    if (change_plan_fold(&ret->plan, UINT64_MAX, from->saved, &ret->wanted, err) < 0)
+        return ERR_CONFIG;
+    run_length_set(&ret->wanted, run_length_of(from->wanted));
+    take_outputs(&ret->wanted, from->wanted);
+    run_config_take(&ret->wanted, from->wanted, 1u << CHANGE_RESPAWN);
+    return 0;
+}
+
+static void add_key(struct resume_config *c, const char *key, int64_t was, int64_t is)
+{
+    struct schema_place at;
+    struct config_setting s = {.path = xstrdup(key), .value.whole = is};
+
+    CHECK(schema_locate(&run_schema, key, &c->config, &at) == 0);
+    s.field = at.field;
+    if (was != is)
+        config_settings_add(&c->given, s);
+    else
+        free(s.path);
+}
+
+/* Makes the length of `wanted` a change of the checkpoint's step, and cancels those for later
+ * steps. */
+static void give_length(struct resume_config *c, uint64_t step)
+{
+    const struct run_length is = run_length_of(&c->wanted);
+    struct run_length was;
+
+    c->cancelled = change_plan_cancel_after(&c->plan, step, 1);
+    was = change_plan_length(&c->plan, &c->config, step);
+    add_key(c, "run.env_steps", was.env_steps, is.env_steps);
+    add_key(c, "run.episodes", was.episodes, is.episodes);
+    change_plan_add_all(&c->plan, step, &c->given);
+}
+
+/* Finds the plan, and whether config.yaml is as expected; is_checked: an error if it is not. */
+static int find_plan(struct resume_config *ret, const struct resume_from *from,
+                     int is_checked, struct err *err)
+{
+    struct err why = {0};
     size_t n = 0;
-    int rc = change_plan_read(&ret->plan, &ret->config, journal, from, SIZE_MAX, &n, err);
+    int rc = change_plan_read(&ret->plan, from->saved, &from->journal, from->step,
+                              SIZE_MAX, &n, err);
 
     if (rc < 0)
         return rc;
-    run_config_copy(&ret->wanted, wanted);
-    rc = expect(&ret->plan, &ret->config, wanted, err);
-    if (rc != ERR_CONFIG || n == 0)
-        return rc;
-    if (change_plan_read(&others, &ret->config, journal, from, n - 1, NULL, NULL) == 0 &&
-        expect(&others, &ret->config, wanted, NULL) == 0)
-        rc = make_newest(&ret->wanted, &ret->config, &others, &ret->plan, err);
-    change_plan_done(&others);
-    return rc;
-}
-
-/* Whether the run is as long as its checkpoint and its planned changes say. If not, somebody has
- * given it another length since. */
-static int is_length_kept(const struct resume_config *c, const struct run_config *wanted)
-{
-    struct run_config last;
-    int is_kept;
-
-    if (change_plan_fold(&c->plan, UINT64_MAX, &c->config, &last, NULL) < 0)
+    rc = expect(&ret->plan, from->saved, from->wanted, &why);
+    if (rc == 0 && has_length(&ret->plan, from))
         return 0;
-    is_kept = last.run.env_steps == wanted->run.env_steps &&
-              last.run.episodes == wanted->run.episodes;
-    run_config_done(&last);
-    return is_kept;
+    if (find_newest(ret, from, n, rc == 0) || rc == 0)
+        return 0;
+    return is_checked || rc != ERR_CONFIG ? err_pass(err, &why)
+                                          : ignore_edits(ret, from, err);
 }
 
-/* A length that changes at a later step does so again. */
-static void take_length(struct resume_config *c, const struct run_config *wanted)
-{
-    const int64_t steps = c->config.run.env_steps, episodes = c->config.run.episodes;
-    const int is_kept = is_length_kept(c, wanted);
-
-    resume_take_length(&c->config, wanted);
-    change_plan_drop_outputs(&c->plan);
-    if (is_kept) {
-        c->config.run.env_steps = steps;
-        c->config.run.episodes = episodes;
-    } else {
-        change_plan_drop_lengths(&c->plan);
-    }
-}
-
-int resume_check_config(const struct resume *r, const struct run_config *wanted,
-                        const char *journal, config_env_names_fn env_names,
-                        struct resume_config *ret, struct err *err)
+static int make(struct resume_config *ret, const struct resume_from *from, int is_checked,
+                struct err *err)
 {
     int rc;
 
     *ret = (struct resume_config){0};
-    rc = resume_saved_config(r, env_names, &ret->config, err);
-    if (rc == 0)
-        rc = find_plan(ret, wanted, journal, resume_progress(r)->env_steps, err);
+    run_config_copy(&ret->config, from->saved);
+    run_config_copy(&ret->wanted, from->wanted);
+    rc = find_plan(ret, from, is_checked, err);
     if (rc < 0) {
         resume_config_done(ret);
+        *ret = (struct resume_config){0};
         return rc;
     }
-    take_length(ret, wanted);
+    if (from->is_length_given ||
+        !run_length_is_same(run_length_of(&ret->wanted),
+                            change_plan_length(&ret->plan, from->saved, UINT64_MAX)))
+        give_length(ret, from->step);
+    take_outputs(&ret->config, &ret->wanted);
+    change_plan_drop_outputs(&ret->plan);
     return 0;
 }
 
-/* Agents begin with the settings in their blocks; the differences become changes of the
- * first round. */
-void resume_force_config(const struct resume *r, const struct run_config *wanted,
-                         config_env_names_fn env_names, struct resume_config *ret)
+int resume_config_check(struct resume_config *ret, const struct resume_from *from,
+                        struct err *err)
 {
+    return make(ret, from, 1, err);
+}
+
+int resume_config_make(struct resume_config *ret, const struct resume_from *from,
+                       struct err *err)
+{
+    return make(ret, from, 0, err);
+}
+
+/* Agents begin with the settings in their blocks; the differences become changes of the
+ * first round. Of these, only the length is recorded: a resume from before the difference is
+ * exact again. */
+void resume_config_force(struct resume_config *ret, const struct resume_from *from)
+{
+    const struct run_config *wanted = from->wanted;
     struct config_settings later = {0};
-    struct run_config saved;
 
     *ret = (struct resume_config){0};
     run_config_copy(&ret->config, wanted);
     run_config_copy(&ret->wanted, wanted);
-    if (resume_saved_config(r, env_names, &saved, NULL) < 0)
+    if (from->saved == NULL)
         return;
-    run_config_take(&ret->config, &saved, CHANGE_KINDS_LIVE);
-    resume_take_length(&ret->config, wanted);
+    run_config_take(&ret->config, from->saved, CHANGE_KINDS_LIVE);
+    take_outputs(&ret->config, wanted);
+    if (change_plan_read(&ret->plan, from->saved, &from->journal, from->step, SIZE_MAX,
+                         NULL, NULL) == 0)
+        give_length(ret, from->step);
+    change_plan_done(&ret->plan);
     run_config_differences(&later, &ret->config, wanted, CHANGE_KINDS_LIVE);
-    change_plan_add_all(&ret->plan, resume_progress(r)->env_steps, &later);
+    change_plan_add_all(&ret->plan, from->step, &later);
     config_settings_done(&later);
-    run_config_done(&saved);
 }

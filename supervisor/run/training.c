@@ -149,6 +149,7 @@ void training_start_rollout(struct training *t)
         .callbacks = {.on_row = training_on_row,
                       .on_checkpoint = training_on_checkpoint,
                       .on_change = training_on_change,
+                      .length = training_length,
                       .on_full = training_on_full,
                       .on_paused = training_on_paused,
                       .on_round = on_round,

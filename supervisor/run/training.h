@@ -88,6 +88,9 @@ struct training_args {               /* all borrowed for the call */
      * whose file has such changes (change_plan_from_config). NULL: there are none. */
     const struct run_config *wanted;
     const struct change_plan *plan;
+    /* Of a resumed run (resume_config.h): changes that it adds to the journal; may be NULL. */
+    const struct config_settings *given;
+    const char *cancelled;
     struct run_dir *dir;
     const struct binaries *binaries;
     const struct policies *policies; /* of frozen agents; NULL: there are none */

@@ -417,6 +417,13 @@ static int make_changes(struct training *t, struct err *err)
     return rc;
 }
 
+struct run_length training_length(void *ctx, uint64_t env_steps)
+{
+    const struct training *t = ctx;
+
+    return change_plan_length(&t->plan, t->config, env_steps);
+}
+
 int training_on_change(void *ctx, const struct rollout_progress *at, struct err *err)
 {
     struct training *t = ctx;

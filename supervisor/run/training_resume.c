@@ -99,6 +99,26 @@ static int check_sinks(struct training *t, struct err *err)
     return rc < 0 ? rc : event_sink_check(folder, err);
 }
 
+/* Records what the command changes, so that a resume from an earlier step finds it. */
+static int record_changes(struct training *t, struct err *err)
+{
+    const struct training_args *args = t->args;
+    const uint64_t step = training_steps(t);
+    const struct run_event e = {
+        .kind = RUN_EVENT_CANCEL,
+        .env_steps = step,
+        .change = {.at = MEMBER_NO_U64, .changes = args->cancelled}};
+    int rc = 0;
+
+    if (args->cancelled != NULL) {
+        rc = training_event_at(t, &e, err);
+        training_log(t, "cancelled: %s", args->cancelled);
+    }
+    if (rc == 0 && args->given != NULL)
+        rc = training_write_settings(t, RUN_EVENT_SET, step, args->given, err);
+    return rc;
+}
+
 /* Begins to change the run directory: writes config.yaml, begins the journal, removes
  * later checkpoints and rows. */
 static int commit_resume(struct training *t, struct err *err)
@@ -110,6 +130,8 @@ static int commit_resume(struct training *t, struct err *err)
     rc = training_write_config(t, err);
     if (rc == 0)
         rc = journal_begin(t->journal, err);
+    if (rc == 0)
+        rc = record_changes(t, err);
     if (rc == 0)
         rc = resume_discard_later(t->args->resume, t->store, err);
     if (rc < 0)

@@ -17,29 +17,6 @@
 
 /* ---- checks ---- */
 
-/* A length that the run has exceeded would end it at once, which `brood stop` is for. */
-static int check_length(const struct training *t, const struct run_config *wanted,
-                        uint64_t at, struct err *err)
-{
-    const int64_t steps = wanted->run.env_steps, episodes = wanted->run.episodes;
-    struct rollout_progress now = {0};
-
-    if (t->rollout != NULL)
-        rollout_progress(t->rollout, &now);
-    if (steps > 0 && steps != t->wanted.run.env_steps && (uint64_t)steps <= at)
-        return err_set(err, ERR_CONFIG,
-                       "run.env_steps=%" PRId64 " is past at step %" PRIu64
-                       "; `brood stop` ends the run",
-                       steps, at);
-    if (episodes > 0 && episodes != t->wanted.run.episodes &&
-        (uint64_t)episodes <= now.episodes)
-        return err_set(err, ERR_CONFIG,
-                       "run.episodes=%" PRId64 " is past: there are %" PRIu64
-                       "; `brood stop` ends the run",
-                       episodes, now.episodes);
-    return 0;
-}
-
 static int choose_step(const struct training *t, uint64_t at,
                        struct training_set_result *ret, struct err *err)
 {
@@ -201,6 +178,40 @@ static void proposal_done(struct proposal *p)
     atomic_file_free(p->file);
 }
 
+static int has_length(const struct config_settings *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (run_length_is_key(s->list[i].path))
+            return 1;
+    return 0;
+}
+
+/* A length that the run has exceeded would end it at once, which `brood stop` is for; one that
+ * it does not get to would never be in force. */
+static int check_length(const struct training *t, const struct run_config *wanted,
+                        const struct proposal *p, struct err *err)
+{
+    struct rollout_progress now = {0};
+    struct err why = {0};
+
+    if (!has_length(&p->changes))
+        return 0;
+    if (t->rollout != NULL)
+        rollout_progress(t->rollout, &now);
+    if (t->rollout != NULL && rollout_is_at_end(t->rollout))
+        return err_set(err, ERR_STATE,
+                       "the run has reached its end; `brood resume %s --set "
+                       "run.env_steps=N` extends it",
+                       run_dir_name(t->args->dir));
+    if (change_plan_check_lengths(&p->plan, t->config, training_next_change(t),
+                                  now.episodes, &why) == 0)
+        return 0;
+    return err_set(err, ERR_CONFIG, "%s; %s", why.msg,
+                   run_length_is_reached(run_length_of(wanted), p->at, now.episodes)
+                       ? "`brood stop` ends the run"
+                       : "a length that is set without --at-step counts at once");
+}
+
 /* Checks that the configuration is valid after each step of the plan. p->wanted becomes
  * the result of the plan with the values that `wanted` has for respawns. */
 static int fold_proposal(const struct training *t, const struct run_config *wanted,
@@ -321,14 +332,14 @@ static int propose(struct training *t, const struct run_config *wanted, uint64_t
     ret->changes = config_settings_text(&p->changes);
     if ((rc = waits_text(t, wanted, &ret->waits, err)) < 0 ||
         (rc = choose_step(t, at, ret, err)) < 0 ||
-        (rc = check_length(t, wanted, ret->at, err)) < 0 ||
         (rc = check_sharing(t, wanted, err)) < 0 ||
         (rc = check_render(t, wanted, err)) < 0)
         return rc;
     p->at = ret->at;
     change_plan_copy(&p->plan, &t->plan);
     change_plan_add_all(&p->plan, p->at, &p->changes);
-    if ((rc = fold_proposal(t, wanted, p, err)) < 0 ||
+    if ((rc = check_length(t, wanted, p, err)) < 0 ||
+        (rc = fold_proposal(t, wanted, p, err)) < 0 ||
         (rc = training_check_plan(t, &p->plan, err)) < 0 ||
         (rc = check_waiting(t, p, err)) < 0 || (rc = check_memory(t, wanted, err)) < 0)
         return rc;

@@ -1217,8 +1217,12 @@ static const struct {
      "f.yaml:3: defaults.settings.epochs: cannot change while the run lives, expected "
      "one "
      "value"},
-    {"discount: 1\nrun: {env_steps: {at: {0: 2000, 2000: 4000}}}",
-     "f.yaml:4: run.env_steps: the run ends at step 2000, before the value of step 2000"},
+    {"discount: 1\nrun: {env_steps: {at: {0: 2000, 2017: 4000}}}",
+     "f.yaml:4: run.env_steps: the run ends at step 2000, before the value of step 2017"},
+    {"discount: 1\nrun: {episodes: {at: {0: 9, 2000: 20}}}",
+     "f.yaml:4: run.episodes: the run ends after 9 episodes, which may be before step "
+     "2000: "
+     "a length cannot wait for it"},
     {"discount: 1\nrun: {env_steps: {at: {0: 4000, 3000: 2000}}}",
      "f.yaml:4: run.env_steps: 2000 is past at step 3000"},
     {"clip_norm: {at: {0: 0.5, 10: 1e300}}",

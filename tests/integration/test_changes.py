@@ -333,7 +333,8 @@ def test_what_is_pending_is_listed_and_cancelled(w):
                                   lambda path: path.name != "run.state")
                for r in (run, w.run_dir("plain"))]
     assert weights[0] == weights[1] and weights[0]
-    assert not journal(run, "changed")
+    (told,) = journal(run, "changed")
+    assert f"changes=run.env_steps={last}\n" in told, told
 
 
 def test_a_default_waits_as_long_as_an_agent_does(w):

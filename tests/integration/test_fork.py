@@ -159,6 +159,32 @@ def test_other_settings_take_effect_as_those_of_set_at_that_step(w):
         w.run_dir("d") / "config.yaml").read_text(), out
 
 
+def test_what_waits_for_a_respawn_waits_in_the_fork(w):
+    """As in a resume; but not what the fork sets itself, which its processes start with."""
+    p, at = paused(w, "a")
+    w.brood("set", "a", "agents.agent_0.optimizer.beta1=0.5")
+    w.brood("set", "a", "agents.agent_1.optimizer.beta1=0.6")
+    w.brood("fork", "a@160", "--name", "b", "--set", "agents.agent_1.optimizer.beta1=0.7",
+            "--detach")
+    assert [(x["key"], x["value"]) for x in w.status("b")["pending"]] == [
+        ("agents.agent_0.optimizer.beta1", "0.5")], w.status("b")
+    journal = (w.run_dir("b") / "journal").read_text()
+    assert "step=160 event=changed changes=agents.agent_1.optimizer.beta1=0.7\n" in journal, journal
+    w.brood("stop", "b")
+    w.brood("resume", "b", "--detach")
+    assert [x["value"] for x in w.status("b")["pending"]] == ["0.5"], w.status("b")
+    w.brood("respawn", "b", "agent_0")
+    assert w.status("b")["pending"] == []
+    w.brood("stop", "b")
+    # With the value that it has, nothing waits.
+    w.brood("fork", "a@160", "--name", "c", "--set", "defaults.optimizer.beta1=0.9", "--set",
+            "agents.agent.optimizer.beta1=0.9", "--detach")
+    assert w.status("c")["pending"] == [], w.status("c")
+    w.brood("stop", "c")
+    same, _ = fork(w, "a@160", "d", "--set", f"run.env_steps={at + 400}")
+    harness.assert_same_files(go_on(w, p, "a", at + 400), same)
+
+
 def test_a_fork_may_be_longer_or_begin_at_the_end(w):
     w.brood("run", config(w, "maddpg"), "--name", "a")
     _, err = w.brood("fork", "a", code=2)

@@ -22,7 +22,7 @@ def stopped_within_its_evaluation(w, name, steps):
 
 def test_a_length_that_is_past_is_refused_everywhere(w):
     run = stopped_within_its_evaluation(w, "run", 1_000_000)
-    past = f"run.env_steps=10 is past at step {AT}; `brood stop` ends the run"
+    past = f"run.env_steps: 10 is past at step {AT}; `brood stop` ends the run"
     _, err = w.brood("set", run, "run.env_steps=10", code=2)
     assert past in err and err.count("\n") == 1, err
     _, err = w.brood("edit", run, code=2,
@@ -110,6 +110,81 @@ def test_a_planned_length_is_the_same_after_a_resume(w):
     states = {name: {str(step): (w.run_dir(name) / "checkpoints" / str(step) / "run.state")
                      .read_bytes() for step in range(400, 1401, 200)} for name in ("calm", "cut")}
     harness.assert_same_files(states["calm"], states["cut"])
+
+
+def test_a_length_that_the_run_would_not_get_to_is_refused(w):
+    """Everywhere; one for the last boundary itself is in force there, as from the start."""
+    file = w.small(steps=1000, evaluate=0, checkpoint=200)
+    w.brood("run", file, "--name", "paused", "--detach", "--set", "run.env_steps=10000000")
+    at = harness.pause(w, "paused")
+    w.brood("set", "paused", f"run.env_steps={at + 1000}")
+    _, err = w.brood("set", "paused", f"run.env_steps={at + 3000}", "--at-step", at + 2000, code=2)
+    assert (f"run.env_steps: the run ends at step {at + 1000}, before the value of step "
+            f"{at + 2000}; a length that is set without --at-step counts at once") in err, err
+    _, err = w.brood("set", "paused", "run.env_steps=", "run.episodes=99999", "--at-step",
+                     at + 2000, code=2)
+    assert f"the run ends at step {at + 1000}" in err, err
+    w.brood("set", "paused", f"run.env_steps={at + 1400}", "--at-step", at + 1000)
+    w.brood("set", "paused", "checkpoint.every_env_steps=0")
+    assert w.status("paused")["total_steps"] == at + 1400
+    w.brood("continue", "paused")
+    w.brood("wait", "paused")
+    assert w.status("paused")["env_steps"] == at + 1400
+    journal = (w.run_dir("paused") / "journal").read_text()
+    assert f"step={at + 1000} event=changed changes=run.env_steps={at + 1400}\n" in journal, journal
+    later = "run.env_steps={{at: {{0: 1000, {}: 1400}}}}"
+    _, err = w.brood("check", file, "--set", later.format(1001), code=2)
+    assert "the run ends at step 1000, before the value of step 1001" in err, err
+    out, _ = w.brood("check", file, "--set", later.format(1000))
+    assert "1400 steps" in out, out
+
+
+def test_a_run_ends_where_a_length_was_in_force(w):
+    """Also if its journal has one that it did not get to, as earlier builds accepted: a resume
+    of the finished run changes nothing, and a fork ends where the run ends."""
+    file = w.small(steps=800, evaluate=0, checkpoint=200)
+    w.brood("run", file, "--name", "run")
+    run = w.run_dir("run")
+    calm = final(run, 800)
+    (run / "journal").write_text(
+        (run / "journal").read_text() + "2026-01-31T12:00:00.000Z step=100 event=set at=1000 "
+        "changes=run.env_steps=1200\n")
+    config = run / "config.yaml"
+    config.write_text(config.read_text().replace("env_steps: 800\n", "env_steps: 1200\n", 1))
+    for _ in range(2):
+        _, err = w.brood("resume", "run")
+        assert "run ended before its length could change: run.env_steps@1000" in err, err
+        assert "run: done, 800 steps" in err and harness.checkpoints(run)[-1] == 800, err
+    w.brood("resume", "run", "--from", "400")
+    assert final(run, 800) == calm and harness.checkpoints(run)[-1] == 800
+    w.brood("fork", "run@400", "--name", "fork")
+    assert final(w.run_dir("fork"), 800) == calm
+    assert harness.checkpoints(w.run_dir("fork"))[-1] == 800
+    # The command may give the length that config.yaml has already.
+    _, err = w.brood("resume", "run", "--set", "run.env_steps=1200")
+    assert "cancelled: run.env_steps@1000" in err, err
+    w.brood("run", file, "--name", "long", "--set", "run.env_steps=1200")
+    assert final(run, 1200) == final(w.run_dir("long"), 1200)
+    w.brood("resume", "run", "--from", "400")
+    assert final(run, 1200) == final(w.run_dir("long"), 1200)
+
+
+def test_a_run_that_was_made_longer_is_so_from_every_checkpoint(w):
+    """With a length that a live run got afterwards."""
+    w.brood("run", w.small(steps=400, evaluate=0, checkpoint=200), "--name", "run", "--set",
+            "checkpoint.max_to_keep=0")
+    w.brood("resume", "run", "--set", "run.env_steps=10000000", "--detach")
+    at = harness.pause(w, "run")
+    w.brood("set", "run", f"run.env_steps={at + 400}")
+    w.brood("continue", "run")
+    w.brood("wait", "run")
+    run = w.run_dir("run")
+    calm = final(run, at + 400)
+    for step in 200, 400:
+        w.brood("resume", "run", "--from", step)
+        assert final(run, at + 400) == calm and harness.checkpoints(run)[-1] == at + 400
+        w.brood("fork", f"run@{step}", "--name", f"fork{step}")
+        assert final(w.run_dir(f"fork{step}"), at + 400) == calm
 
 
 def test_a_log_that_is_not_wanted_goes_with_a_line(w):

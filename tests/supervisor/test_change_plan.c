@@ -175,6 +175,7 @@ static int read_journal(struct change_plan *p, const char *text, uint64_t from,
                         size_t max, size_t *ret_n)
 {
     struct run_config of = base();
+    struct change_source journal;
     struct temp_dir dir;
     FILE *f;
     int rc;
@@ -184,7 +185,8 @@ static int read_journal(struct change_plan *p, const char *text, uint64_t from,
     ck_assert_ptr_nonnull(f);
     ck_assert_int_ge(fputs(text, f), 0);
     ck_assert_int_eq(fclose(f), 0);
-    rc = change_plan_read(p, &of, temp_dir_file(&dir, "journal"), from, max, ret_n, &err);
+    journal = change_source_of(temp_dir_file(&dir, "journal"));
+    rc = change_plan_read(p, &of, &journal, from, max, ret_n, &err);
     temp_dir_done(&dir);
     run_config_done(&of);
     return rc;
@@ -277,8 +279,9 @@ START_TEST(a_journal_that_is_none)
     struct run_config of = base();
     struct change_plan p = {0};
 
-    ck_assert_int_eq(
-        change_plan_read(&p, &of, "/nowhere/journal", 0, SIZE_MAX, NULL, &err), 0);
+    const struct change_source nowhere = change_source_of("/nowhere/journal");
+
+    ck_assert_int_eq(change_plan_read(&p, &of, &nowhere, 0, SIZE_MAX, NULL, &err), 0);
     ck_assert_int_eq(read_journal(&p, "x event=set at=soon changes=defaults.polyak=1\n",
                                   0, SIZE_MAX, NULL),
                      ERR_FORMAT);

@@ -671,6 +671,7 @@ static int check_config(const char *const *set, size_t n, const char *journal,
 {
     struct run_config wanted = wanted_with(set, n);
     const char *path = temp_dir_file(&dir, "journal");
+    struct run_config saved;
     struct resume *r;
     int rc;
 
@@ -679,7 +680,14 @@ static int check_config(const char *const *set, size_t n, const char *journal,
     config = "run:\n";
     temp_dir_write(path, journal, strlen(journal));
     ck_assert_int_eq(resume_open(&r, checkpoints, NULL, on_skipped, NULL, err), 0);
-    rc = resume_check_config(r, &wanted, path, NULL, ret, err);
+    ck_assert_int_eq(resume_saved_config(r, NULL, &saved, err), 0);
+    rc = resume_config_check(ret,
+                             &(struct resume_from){.saved = &saved,
+                                                   .step = 20,
+                                                   .wanted = &wanted,
+                                                   .journal = change_source_of(path)},
+                             err);
+    run_config_done(&saved);
     resume_free(r);
     run_config_done(&wanted);
     return rc;
@@ -690,9 +698,8 @@ static int check_config(const char *const *set, size_t n, const char *journal,
     "t step=30 event=set at=90 changes=defaults.polyak=0.5,run.env_steps=7\n"            \
     "t step=40 event=set at=40 changes=defaults.discount=0.5\n"
 
-/* Changes that were committed for later steps are planned again; the length of the run is
- * the one wanted now.
- */
+/* Changes that were committed for later steps are planned again; a length that differs from
+ * the journal's is a change of the checkpoint's step, and cancels that for a later one. */
 START_TEST(test_changes_are_made_again)
 {
     static const char *const set[] = {"defaults.polyak=0.5", "defaults.discount=0.5",
@@ -702,12 +709,16 @@ START_TEST(test_changes_are_made_again)
 
     ck_assert_msg(check_config(set, 3, AGREED, &c, &err) == 0, "%s", err.msg);
     ck_assert(c.config.defaults.polyak == 0.01 && c.config.defaults.discount == 0.95);
-    ck_assert_int_eq(c.config.run.env_steps, 900);
-    ck_assert_uint_eq(c.plan.n, 2);
-    ck_assert_uint_eq(c.plan.list[0].at, 40);
-    ck_assert_str_eq(c.plan.list[1].set.path, "defaults.polyak");
-    ck_assert(c.plan.list[1].set.value.real == 0.5);
+    ck_assert_int_eq(c.config.run.env_steps, 0);
+    ck_assert_uint_eq(c.plan.n, 3);
+    ck_assert_uint_eq(c.plan.list[0].at, 20);
+    ck_assert_int_eq(change_plan_length(&c.plan, &c.config, 20).env_steps, 900);
+    ck_assert_uint_eq(c.plan.list[1].at, 40);
+    ck_assert_str_eq(c.plan.list[2].set.path, "defaults.polyak");
+    ck_assert(c.plan.list[2].set.value.real == 0.5);
     ck_assert(c.wanted.defaults.polyak == 0.5);
+    ck_assert_uint_eq(c.given.n, 1);
+    ck_assert_str_eq(c.cancelled, "run.env_steps@90");
     resume_config_done(&c);
 }
 END_TEST
@@ -715,13 +726,23 @@ END_TEST
 /* The supervisor died after writing the journal, before writing config.yaml. */
 START_TEST(test_the_newest_change_may_be_in_the_journal_only)
 {
-    static const char *const set[] = {"defaults.polyak=0.5"};
+    static const char *const set[] = {"defaults.polyak=0.5", "run.env_steps=7",
+                                      "defaults.discount=0.5"};
     struct resume_config c;
     struct err err = {0};
 
-    ck_assert_msg(check_config(set, 1, AGREED, &c, &err) == 0, "%s", err.msg);
-    ck_assert_uint_eq(c.plan.n, 2);
-    ck_assert(c.wanted.defaults.discount == 0.5);
+    ck_assert_msg(check_config(set, 2, AGREED, &c, &err) == 0, "%s", err.msg);
+    ck_assert_uint_eq(c.plan.n, 3);
+    ck_assert(c.wanted.defaults.discount == 0.5 && c.given.n == 0);
+    resume_config_done(&c);
+    /* a length is no exception */
+    ck_assert_msg(check_config(set, 3,
+                               AGREED
+                               "t step=50 event=set at=95 changes=run.env_steps=99\n",
+                               &c, &err) == 0,
+                  "%s", err.msg);
+    ck_assert_int_eq(c.wanted.run.env_steps, 99);
+    ck_assert(c.given.n == 0 && c.cancelled == NULL && c.plan.n == 4);
     resume_config_done(&c);
 }
 END_TEST

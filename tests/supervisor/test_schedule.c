@@ -70,7 +70,7 @@ END_TEST
 
 START_TEST(test_never)
 {
-    const struct schedule s = {.env_steps = 1000};
+    const struct schedule s = {.length = {.env_steps = 1000}};
     struct schedule_due due = at(&s, 0, 999);
 
     ck_assert(!due.updates && !due.evaluate && !due.log && !due.checkpoint && !due.end);
@@ -79,7 +79,8 @@ END_TEST
 
 START_TEST(test_end)
 {
-    const struct schedule by_steps = {.env_steps = 1000}, by_episodes = {.episodes = 4};
+    const struct schedule by_steps = {.length = {.env_steps = 1000}},
+                          by_episodes = {.length = {.episodes = 4}};
     struct schedule_due due = at(&by_steps, 992, 1024);
 
     ck_assert(due.end && due.log && due.checkpoint && !due.evaluate);
@@ -89,8 +90,9 @@ START_TEST(test_end)
     due = schedule_due(&by_episodes,
                        &(struct schedule_now){.before = 5, .steps = 10, .episodes = 5});
     ck_assert(due.end && due.log && due.checkpoint);
-    due = schedule_due(&(struct schedule){.env_steps = 1000, .evaluate_every = 5000},
-                       &(struct schedule_now){.before = 992, .steps = 1024});
+    due = schedule_due(
+        &(struct schedule){.length = {.env_steps = 1000}, .evaluate_every = 5000},
+        &(struct schedule_now){.before = 992, .steps = 1024});
     ck_assert(due.end && due.evaluate);
 }
 END_TEST
