@@ -362,9 +362,9 @@ static const struct field priority_fields[] = {
     {"beta_to", FIELD_F64, PRIORITY(beta_to), WITHIN(0, 10), LIVE,
      .doc = "... and after `over` (1); linear in between"},
     {"over", FIELD_F64, PRIORITY(over), WITHIN(0, COUNT_MAX), LIVE,
-     .doc = "environment steps (run.env_steps, as the run begins)"},
+     .doc = "environment steps (run.env_steps, as the run begins; it stays that number)"},
     {"over_episodes", FIELD_F64, PRIORITY(over_episodes), WITHIN(0, COUNT_MAX), LIVE,
-     .doc = "... or episodes (run.episodes, without run.env_steps)"},
+     .doc = "... or episodes (run.episodes, as the run begins, without run.env_steps)"},
 };
 static const struct schema priority_schema = {TABLE(priority_fields)};
 

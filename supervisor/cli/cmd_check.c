@@ -52,6 +52,23 @@ static void print_estimate(const struct estimate *e)
                  estimate_text(e->checkpoints, d));
 }
 
+/* A number that depends on the run's length, but stays as it is if that changes. */
+static void print_schedule(const struct run_config *c)
+{
+    const struct priority_config *p = &c->experience.priority;
+
+    if (!c->experience.has_priority || p->beta == p->beta_to)
+        return;
+    if (p->over > 0)
+        (void)printf("  importance weights: beta %g to %g over %.0f steps "
+                     "(experience.priority.over)\n",
+                     p->beta, p->beta_to, p->over);
+    else if (p->over_episodes > 0)
+        (void)printf("  importance weights: beta %g to %g over %.0f episodes "
+                     "(experience.priority.over_episodes)\n",
+                     p->beta, p->beta_to, p->over_episodes);
+}
+
 static void report_good(const struct cli *cli, const char *path,
                         const struct run_config *c, const struct estimate *estimate)
 {
@@ -91,6 +108,7 @@ static void report_good(const struct cli *cli, const char *path,
         (void)printf("%s: ok: %zu agent%s, %s, %s\n", path, c->n_agents,
                      c->n_agents == 1 ? "" : "s", algorithms, ends);
         print_estimate(estimate);
+        print_schedule(c);
         if (warning != NULL)
             (void)fprintf(stderr, "%s: %s\n", path, warning);
         if (shortage != NULL)

@@ -371,6 +371,25 @@ static char *news_text(const struct training *t, const struct run_config *next)
     return text;
 }
 
+/* What was the run's length as it began is a number of its own: another length must change no
+ * weights. */
+static void tell_of_length(struct training *t, const struct run_config *was,
+                           const struct run_config *next)
+{
+    const struct priority_config *p = &next->experience.priority;
+    const int in_steps = p->over > 0;
+    const double over = in_steps ? p->over : p->over_episodes;
+
+    if (run_length_is_same(run_length_of(was), run_length_of(next)) ||
+        !next->experience.has_priority || over <= 0 || p->beta == p->beta_to ||
+        over == (double)(in_steps ? next->run.env_steps : next->run.episodes))
+        return;
+    training_log(t,
+                 "experience.priority.%s stays %.0f, whatever the length of the run; "
+                 "`brood set` changes it",
+                 in_steps ? "over" : "over_episodes", over);
+}
+
 /* Puts *next in force, and takes ownership of it. */
 static int put_in_force(struct training *t, struct run_config *next, struct err *err)
 {
@@ -391,6 +410,7 @@ static int put_in_force(struct training *t, struct run_config *next, struct err 
         training_log(t, "from step %" PRIu64 " on: %s", step, text);
     }
     free(text);
+    tell_of_length(t, was, next);
     rc = rollout_change(t->rollout, was, next, err);
     drop_config(t, was);
     return rc;

@@ -187,6 +187,24 @@ def test_a_run_that_was_made_longer_is_so_from_every_checkpoint(w):
         assert final(w.run_dir(f"fork{step}"), at + 400) == calm
 
 
+def test_what_was_the_length_at_the_start_stays_that_number(w):
+    """It is shown, and a run for which it is given is as one that was long from the start."""
+    file, priority = w.small(steps=400, evaluate=0), ("--set", "defaults.priority={alpha: 0.6}")
+    out, _ = w.brood("check", file, *priority)
+    assert "beta 0.4 to 1 over 400 steps (experience.priority.over)" in out, out
+    w.brood("run", file, "--name", "run", *priority)
+    _, err = w.brood("resume", "run", "--set", "run.env_steps=800")
+    assert "experience.priority.over stays 400, whatever the length of the run" in err, err
+    assert "over: 400\n" in (w.run_dir("run") / "config.yaml").read_text()
+    w.brood("run", file, "--name", "long", *priority, "--set", "run.env_steps=800")
+    w.brood("run", file, "--name", "given", "--set",
+            "defaults.priority={alpha: 0.6, over: 800}")
+    _, err = w.brood("resume", "given", "--set", "run.env_steps=800")
+    assert "stays" not in err, err
+    assert final(w.run_dir("given"), 800) == final(w.run_dir("long"), 800)
+    assert final(w.run_dir("run"), 800) != final(w.run_dir("long"), 800)
+
+
 def test_a_log_that_is_not_wanted_goes_with_a_line(w):
     _, err = w.brood("run", w.small(steps=400), "--name", "never",
                      "--set", "experience.keep=false")
