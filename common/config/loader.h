@@ -20,6 +20,7 @@ struct loader {
     const struct yaml_node *root; /* the file, or the values to assign */
     const struct config_options *options;
     struct config_steps *steps; /* of the file; NULL: none are read */
+    struct arena *tree;         /* for what is added to the steps */
     int steps_given; /* checkpoint.every_env_steps was given and is not the default */
     int is_new;      /* read from a file, not values for an existing configuration */
     struct err *err;
@@ -78,6 +79,11 @@ void loader_expand_steps(const struct loader *l, const struct yaml_node *agents,
                          const char *const *names, size_t n);
 /* Removes the values of the section's key and of the keys below it. */
 void loader_drop_steps(const struct loader *l, const char *section, const char *key);
+/* Adds, for each agent whose section gives a key that has values for later steps under
+ * `defaults`, its own value at those steps at which it would follow the default, since it
+ * happens to have its value. root: the tree, whose teams were expanded. */
+void loader_keep_own(const struct run_config *c, const struct yaml_node *root,
+                     struct config_steps *all, struct arena *tree);
 /* Checks these values against the complete configuration, and stores them there. */
 int loader_keep_steps(struct run_config *c, const struct config_steps *all,
                       struct err *err);

@@ -650,8 +650,10 @@ static int load(struct loader *l)
         agent_section_default_critic(NULL, defaults, &c->defaults);
         agent_section_resolve(&c->defaults);
     }
-    if (rc == 0 && l->steps != NULL)
+    if (rc == 0 && l->steps != NULL) {
+        loader_keep_own(c, l->root, l->steps, l->tree);
         rc = loader_keep_steps(c, l->steps, l->err);
+    }
     if (rc == 0 && l->options != NULL && l->options->try_agents != NULL)
         rc = hooks_config_find(c, l->err);
     return rc < 0 ? rc : run_config_try(c, l->root, l->options, l->err);
@@ -682,6 +684,7 @@ static int parse(struct run_config *c, struct arena *tree, const char *text, siz
                                    .root = root,
                                    .options = options,
                                    .steps = &steps,
+                                   .tree = tree,
                                    .is_new = 1,
                                    .err = err});
     free(steps.list);

@@ -301,6 +301,111 @@ void loader_drop_steps(const struct loader *l, const char *section, const char *
     free(path);
 }
 
+/* ---- agents that give a key themselves ---- */
+
+/* Values of one key, of `defaults` and of an agent that gives it, too. */
+struct own_key {
+    const char *key;    /* the path within a section: "optimizer.learning_rate" */
+    const char *prefix; /* "agents.agent_0." */
+    const struct field *field;
+    size_t size;
+    char all[sizeof(struct ramp)], own[sizeof(struct ramp)];
+};
+
+/* If the step assigns this key under `prefix`, stores the value. */
+static int take_step(const struct run_config *c, const struct config_step *step,
+                     const char *prefix, const struct own_key *k, void *ret)
+{
+    const char *rest = text_after(step->set, prefix);
+    struct config_setting s;
+
+    if (rest == NULL || !text_is_word(rest, strcspn(rest, "="), k->key) ||
+        config_setting_parse(&s, c, step->set, NULL) < 0)
+        return 0;
+    memcpy(ret, &s.value, k->size);
+    free(s.path);
+    return 1;
+}
+
+/* Adds to `to` the agent's own value at each step at which it would follow `defaults`, whose
+ * value it happens to have. */
+static void keep_own(const struct run_config *c, const struct config_steps *all,
+                     struct own_key *k, struct arena *tree, struct config_steps *to)
+{
+    for (size_t i = 0, end; i < all->n; i = end) {
+        const int was_same = memcmp(k->all, k->own, k->size) == 0;
+        int moves = 0, is_set = 0;
+        char *text;
+
+        for (end = i; end < all->n && all->list[end].at == all->list[i].at; end++) {
+            moves |= take_step(c, &all->list[end], "defaults.", k, k->all);
+            is_set |= take_step(c, &all->list[end], k->prefix, k, k->own);
+        }
+        if (!was_same || !moves || is_set)
+            continue;
+        text = schema_text_of(k->field, k->own);
+        insert(to, &(struct config_step){
+                       all->list[i].at,
+                       arena_printf(tree, "%s%s=%s", k->prefix, k->key, text), NULL,
+                       all->list[i].node});
+        free(text);
+    }
+}
+
+/* The same for the key that a step of `defaults` assigns. */
+static void keep_own_of(const struct run_config *c, const struct yaml_node *agents,
+                        const struct config_steps *all, const char *key,
+                        struct arena *tree, struct config_steps *to)
+{
+    for (size_t i = 0; i < c->n_agents; i++) {
+        const char *name = c->agents[i].name;
+        struct own_key k = {.key = key, .prefix = arena_printf(tree, "agents.%s.", name)};
+        struct schema_place of_all, own;
+
+        if (!gives(yaml_find(agents, name), key) ||
+            schema_locate(&agent_schema, key, (void *)(uintptr_t)&c->defaults, &of_all) <
+                0 ||
+            schema_locate(&agent_schema, key, &c->agents[i], &own) < 0 ||
+            !schema_is_number(own.field))
+            continue;
+        k.field = own.field;
+        k.size = schema_value_size(own.field->type);
+        memcpy(k.all, of_all.value, k.size);
+        memcpy(k.own, own.value, k.size);
+        keep_own(c, all, &k, tree, to);
+    }
+}
+
+/* Whether an earlier step assigns the same key. */
+static int is_known(const struct config_steps *all, size_t i)
+{
+    const char *set = all->list[i].set;
+    const size_t len = strcspn(set, "=") + 1;
+
+    while (i-- > 0)
+        if (strncmp(all->list[i].set, set, len) == 0)
+            return 1;
+    return 0;
+}
+
+void loader_keep_own(const struct run_config *c, const struct yaml_node *root,
+                     struct config_steps *all, struct arena *tree)
+{
+    const struct yaml_node *agents = yaml_find(root, "agents");
+    struct config_steps kept = {0};
+
+    for (size_t i = 0; i < all->n && agents != NULL; i++) {
+        const char *key = text_after(all->list[i].set, "defaults.");
+
+        if (key != NULL && !is_known(all, i))
+            keep_own_of(c, agents, all, arena_strndup(tree, key, strcspn(key, "=")), tree,
+                        &kept);
+    }
+    for (size_t i = 0; i < kept.n; i++)
+        insert(all, &kept.list[i]);
+    free(kept.list);
+}
+
 /* ---- applying the values to a configuration ---- */
 
 /* Adds the schedules that begin at one of n values. */

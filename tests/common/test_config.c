@@ -985,6 +985,43 @@ START_TEST(values_may_change_at_steps)
 }
 END_TEST
 
+/* Also while it equals the default; an agent without a value of its own follows. */
+START_TEST(an_agents_own_value_stays_when_the_default_moves)
+{
+    static const char text[] = "env: {id: simple_spread}\n"
+                               "defaults:\n"
+                               "  polyak: {at: {0: 0.01, 20: 0.005, 40: 0.03}}\n"
+                               "  discount: 0.9 to 0.99 over 90\n"
+                               "  optimizer: {learning_rate: {at: {0: 0.01, 30: 0.02}}}\n"
+                               "agents:\n"
+                               "  agent_0: {polyak: 0.010, discount: 0.95}\n"
+                               "  agent_1: {polyak: {at: {0: 0.005, 30: 0.01}}}\n"
+                               "  agent: {optimizer: {learning_rate: 0.01}}\n";
+    struct config_settings changes = {0};
+    struct run_config c, now;
+
+    ck_assert_msg(parse_new(&c, text) == 0, "%s", err.msg);
+    run_config_copy(&now, &c);
+    for (size_t i = 0; i < c.n_steps;) {
+        const uint64_t at = c.steps[i].at;
+
+        ck_assert_int_eq(run_config_step(&now, c.steps, c.n_steps, &i, &changes, &err),
+                         0);
+        ck_assert(now.agents[0].polyak == 0.01 && now.agents[0].discount == 0.95);
+        ck_assert(now.agents[1].polyak == (at < 30 ? 0.005 : 0.01));
+        ck_assert(now.agents[1].discount == now.defaults.discount);
+        ck_assert(now.agents[2].polyak == now.defaults.polyak);
+        for (size_t k = 0; k < 3; k++)
+            ck_assert(now.agents[k].optimizer.learning_rate.from == 0.01);
+    }
+    ck_assert(now.defaults.polyak == 0.03 && now.defaults.discount == 0.99);
+    ck_assert(now.defaults.optimizer.learning_rate.from == 0.02);
+    config_settings_done(&changes);
+    run_config_done(&now);
+    run_config_done(&c);
+}
+END_TEST
+
 START_TEST(the_values_of_a_step_take_effect_together)
 {
     static const char together[] = "env: {id: simple_spread}\n"
@@ -1474,6 +1511,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, a_short_run_has_a_short_warmup, 0, 13);
     tcase_add_test(tc, quoted_values_are_read);
     tcase_add_test(tc, values_may_change_at_steps);
+    tcase_add_test(tc, an_agents_own_value_stays_when_the_default_moves);
     tcase_add_test(tc, the_values_of_a_step_take_effect_together);
     tcase_add_test(tc, numbers_that_are_no_ramps_move_in_steps);
     tcase_add_test(tc, schedules_are_given_to_live_runs);
