@@ -32,6 +32,11 @@ static const char policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
 
+static struct web *web_of(struct lws *wsi)
+{
+    return lws_context_user(lws_get_context(wsi));
+}
+
 /* ---- headers of a request ---- */
 
 /* Copies a header; NULL if it is missing. In place of one that is too long it returns a
@@ -89,10 +94,11 @@ static int add(struct lws *wsi, const char *name, const char *value, uint8_t **p
                                        p, end);
 }
 
-/* Sends the head of a response; the body follows when the socket is writable. extra: one more
- * header, or NULL. */
+/* Sends the head of a response; the body, which is not empty, follows when the socket is writable.
+ * The connection then ends: with further requests at hand, libwebsockets 4.1 does not sleep while
+ * it waits for a client to read. */
 static int respond(struct lws *wsi, struct transfer *t, unsigned status, const char *type,
-                   const void *body, size_t len, const char *extra, const char *value)
+                   const void *body, size_t len)
 {
     uint8_t room[LWS_PRE + 2048], *const begin = room + LWS_PRE, *p = begin;
     uint8_t *const end = room + sizeof(room) - 1;
@@ -105,11 +111,9 @@ static int respond(struct lws *wsi, struct transfer *t, unsigned status, const c
         add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) != 0 ||
         add(wsi, "cross-origin-opener-policy:", "same-origin", &p, end) != 0 ||
         add(wsi, "cache-control:", "no-store", &p, end) != 0 ||
-        (extra != NULL && add(wsi, extra, value, &p, end) != 0) ||
+        add(wsi, "connection:", "close", &p, end) != 0 ||
         lws_finalize_write_http_header(wsi, begin, &p, end) != 0)
         return -1;
-    if (len == 0)
-        return lws_http_transaction_completed(wsi) ? -1 : 0;
     lws_callback_on_writable(wsi);
     return 0;
 }
@@ -117,8 +121,7 @@ static int respond(struct lws *wsi, struct transfer *t, unsigned status, const c
 static int respond_text(struct lws *wsi, struct transfer *t, unsigned status,
                         const char *text)
 {
-    return respond(wsi, t, status, "text/plain; charset=utf-8", text, strlen(text), NULL,
-                   NULL);
+    return respond(wsi, t, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
 /* Sends the browser to the page without the token, and gives it the cookie. */
@@ -160,7 +163,7 @@ static int take_request(const struct web *w, struct lws *wsi, struct transfer *t
     for (size_t i = 0; i < n_assets; i++)
         if (strcmp(assets[i].path, path) == 0)
             return respond(wsi, t, HTTP_STATUS_OK, assets[i].type, assets[i].data,
-                           assets[i].len, NULL, NULL);
+                           assets[i].len);
     return respond_text(wsi, t, HTTP_STATUS_NOT_FOUND, "There is no such file.\n");
 }
 
@@ -169,40 +172,39 @@ static int send_chunk(struct lws *wsi, struct transfer *t)
     static uint8_t room[LWS_PRE + CHUNK];
     const size_t left = t->len - t->sent, n = left < CHUNK ? left : CHUNK;
 
-    if (t->data == NULL || left == 0)
+    if (left == 0)
         return 0;
     memcpy(room + LWS_PRE, t->data + t->sent, n);
     if (lws_write(wsi, room + LWS_PRE, n,
                   n == left ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) < (int)n)
         return -1;
     t->sent += n;
-    if (t->sent == t->len) {
-        t->data = NULL;
-        return lws_http_transaction_completed(wsi) ? -1 : 0;
-    }
+    if (t->sent == t->len)
+        return -1; /* closes the connection, once all is sent */
     lws_callback_on_writable(wsi);
     return 0;
 }
 
-/* Checks a connection before it becomes a websocket. Returns 1 after a refusal was
- * sent. */
-static int refuse_upgrade(const struct web *w, struct lws *wsi, const char *to)
+/* Checks a connection before it becomes a websocket. Returns -1 to close the connection. The callback's `in` is not read: libwebsockets refuses an upgrade that
+ * it does not know itself, frees the headers, and calls all the same. */
+static int refuse_upgrade(struct web *w, struct lws *wsi)
 {
-    const char *why =
-        strcasecmp(to, "websocket") != 0 ? "Only websockets.\n" : refusal(w, wsi, 1);
+    const char *why;
+    char to[16];
 
+    if (lws_hdr_copy(wsi, to, sizeof(to), WSI_TOKEN_UPGRADE) <= 0)
+        return -1;
+    why = strcasecmp(to, "websocket") != 0 ? "Only websockets.\n" : refusal(w, wsi, 1);
     if (why == NULL && !has_cookie(w, wsi))
         why = "The cookie is missing.\n";
     if (why == NULL && w->n_clients >= WEB_MAX_CLIENTS)
         why = "Too many browsers are connected.\n";
-    if (why == NULL)
-        return 0;
-    return lws_return_http_status(wsi, HTTP_STATUS_FORBIDDEN, why) < 0 ? -1 : 1;
-}
-
-static struct web *web_of(struct lws *wsi)
-{
-    return lws_context_user(lws_get_context(wsi));
+    if (why != NULL) {
+        (void)lws_return_http_status(wsi, HTTP_STATUS_FORBIDDEN, why);
+        return -1;
+    }
+    connections_begin(&w->connections, connections_find(wsi), CONNECTION_ASKED);
+    return 0;
 }
 
 static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user,
@@ -212,23 +214,25 @@ static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user
 
     switch (reason) {
     case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
-        return w->n_connections >= WEB_MAX_CONNECTIONS || w->is_closing;
+        return !connections_have_room(&w->connections) || w->is_closing;
     case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
-        w->n_connections++;
+        connections_add(&w->connections, wsi);
         return 0;
+    case LWS_CALLBACK_RAW_ADOPT:
+        return -1; /* "CONNECT x": no HTTP, and no timeout, from here on */
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
-        return refuse_upgrade(w, wsi, in);
+        return refuse_upgrade(w, wsi);
     case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
         return 1; /* a websocket without our protocol */
     case LWS_CALLBACK_HTTP:
+        connections_begin(&w->connections, connections_find(wsi), CONNECTION_SERVED);
         return take_request(w, wsi, user, in);
     case LWS_CALLBACK_HTTP_WRITEABLE:
         return send_chunk(wsi, user);
     case LWS_CALLBACK_HTTP_BODY:
         return -1; /* no request here has a body */
     case LWS_CALLBACK_WSI_DESTROY:
-        if (w->n_connections > 0 && lws_get_vhost(wsi) != NULL)
-            w->n_connections--;
+        connections_remove(&w->connections, connections_find(wsi));
         return 0;
     default:
         return 0;
@@ -520,6 +524,7 @@ static int on_websocket(struct lws *wsi, enum lws_callback_reasons reason, void 
         return refusal(w, wsi, 1) != NULL || !has_cookie(w, wsi) || w->is_closing;
     case LWS_CALLBACK_ESTABLISHED:
         begin_client(w, c, wsi);
+        connections_begin(&w->connections, connections_find(wsi), CONNECTION_OWNER);
         return 0;
     case LWS_CALLBACK_RECEIVE:
         return take_text(w, c, in, len);
@@ -530,8 +535,7 @@ static int on_websocket(struct lws *wsi, enum lws_callback_reasons reason, void 
             end_client(w, c);
         return 0;
     case LWS_CALLBACK_WSI_DESTROY:
-        if (w->n_connections > 0)
-            w->n_connections--;
+        connections_remove(&w->connections, connections_find(wsi));
         return 0;
     default:
         return 0;
@@ -600,6 +604,7 @@ static void on_stop(uv_signal_t *signal, int signum)
     evals_close(w->evals);
     lws_context_destroy(w->lws);
     live_close(w->live);
+    connections_close(&w->connections);
     uv_close((uv_handle_t *)&w->walk, NULL);
     for (int i = 0; i < WEB_N_SIGNALS; i++)
         uv_close((uv_handle_t *)&w->signal[i], NULL);
@@ -622,8 +627,9 @@ static struct lws_context *create(struct web *w, struct err *err)
         .server_string = "brood",
         .timeout_secs = HEADERS_WITHIN_S,
         .max_http_header_data = MAX_HEADER,
-        .keepalive_timeout = 30,
-        .fd_limit_per_thread = WEB_MAX_CONNECTIONS + 32,
+        .keepalive_timeout = HEADERS_WITHIN_S,
+        .fd_limit_per_thread = WEB_MAX_CLIENTS + CONNECTIONS_STRANGERS +
+                               CONNECTIONS_SLACK + 16 /* the listener, the loop */,
     };
     struct lws_context *ret;
 
@@ -648,6 +654,7 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
     LIST_INIT(&w->clients);
     LIST_INIT(&w->studies);
     (void)uv_loop_init(&w->loop);
+    connections_init(&w->connections, &w->loop);
     w->lws = create(w, err);
     if (w->lws == NULL)
         return ERR_STATE;

@@ -9,7 +9,7 @@
  *           {"push": "hello", "host", "read_only", "folder"}, and in between {"push": "list",
  *           ...} and {"push": "run", ...}: always the newest state, and only once the browser
  *           has read what came before.
- * Bounds    WEB_MAX_CLIENTS websockets; a frame of REQUEST_MAX_BYTES. While a client has more
+ * Bounds    WEB_MAX_CLIENTS websockets, and other connections (connections.h); a frame of REQUEST_MAX_BYTES. While a client has more
  *           than WEB_MAX_UNREAD bytes of answers to read, nothing is read from it; if all
  *           clients together have more than WEB_MAX_HELD, the one with most is
  *           disconnected.
@@ -18,6 +18,7 @@
 #ifndef SUPERVISOR_WEB_WEB_H
 #define SUPERVISOR_WEB_WEB_H
 
+#include "supervisor/web/connections.h"
 #include "supervisor/web/guard.h"
 #include "supervisor/web/live.h"
 #include "supervisor/web/request.h"
@@ -28,12 +29,7 @@
 
 #define WEB_MAX_UNREAD ((size_t)2 << 20)
 #define WEB_MAX_HELD   ((size_t)128 << 20)
-enum {
-    WEB_MAX_CLIENTS = 128,
-    WEB_MAX_CONNECTIONS = 256,
-    WEB_MAX_WATCHES = 16,
-    WEB_N_SIGNALS = 3
-};
+enum { WEB_MAX_CLIENTS = 128, WEB_MAX_WATCHES = 16, WEB_N_SIGNALS = 3 };
 
 struct lws;
 struct lws_context;
@@ -74,7 +70,8 @@ struct web {
     struct evals *evals;
     struct json json; /* of the answer that is being made */
     LIST_HEAD(, web_client) clients;
-    size_t n_clients, n_connections, held;
+    struct connections connections;
+    size_t n_clients, held;
     uint64_t last_serial;
     LIST_HEAD(, study_job) studies; /* that are being read */
     uv_timer_t walk;

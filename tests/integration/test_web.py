@@ -24,13 +24,17 @@ LONG = 1000000000
 class Server:
     """A `brood web`, and what a browser knows of it."""
 
+    PREFIX = ()   # what brood-web runs under, in test_web_memory.py
+
     def __init__(self, w, *options, program=None):
         """program: in place of the one that plays episodes."""
         if not WEB.exists():
             raise harness.Skip("no libwebsockets-dev")
         w.runs.mkdir(exist_ok=True)
-        self.process = w.start("web", "--json", *options, w.runs) if program is None else w.start(
-            "--program", program, "--json", *options, w.runs, program=WEB)
+        direct = program or (self.PREFIX and harness.BROOD)
+        self.process = w.start("--program", direct, "--json", *options, w.runs, program=WEB,
+                               prefix=self.PREFIX) if direct else w.start(
+            "web", "--json", *options, w.runs)
         line = harness.wait_until("the address", lambda: harness.output(self.process) or
                                   self.process.poll() is not None)
         assert line is not True, self.process.log.read_text()
@@ -41,6 +45,7 @@ class Server:
         found = re.search(r"set-cookie: ([^;]*);", answer[1])
         assert found, (answer, self.process.poll(), self.process.log.read_text())
         self.cookie = found[1]
+        self.own = [f"Cookie: {self.cookie}"]
 
     def get(self, path, method="GET", host=None, more=()):
         """(status, head, body) of one request on a connection of its own."""
@@ -252,6 +257,79 @@ def test_what_is_no_request_is_refused(w):
         for _ in range(1000):
             k.receive()
     assert c.result("logs", run="over")   # it lives
+
+
+def raw(s, text):
+    """A connection on which this was sent; {host}: the header that every request needs."""
+    c = socket.create_connection(("127.0.0.1", s.port), harness.DEADLINE_S)
+    c.sendall(text.replace("{host}", f"Host: 127.0.0.1:{s.port}\r\n").encode())
+    return c
+
+
+def all_of(c):
+    """What comes until the other side closes the connection."""
+    data = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := c.recv(1 << 16):
+            data += piece
+    return data
+
+
+def test_only_http_and_websockets_are_spoken(w):
+    """What asks for another protocol is refused, and its connection closed."""
+    s = Server(w)
+    get = "GET /nothing HTTP/1.1\r\n{host}\r\n"   # answered, and the next one is read
+    foo = "GET / HTTP/1.1\r\n{host}Connection: upgrade\r\nUpgrade: foo\r\n\r\n"
+    c = raw(s, get)
+    assert c.recv(1 << 16)
+    c.sendall(foo.replace("{host}", f"Host: 127.0.0.1:{s.port}\r\n").encode())
+    assert b"101" not in all_of(c)
+    for text in (get + foo, foo + get, foo.replace("foo", "h2c, foo"), foo.replace("foo", "x" * 3000),
+                 foo.replace("\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n12345" + get),
+                 foo.replace("GET", "POST"), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\r\n\r\n",
+                 "CONNECT x HTTP/1.1\r\n{host}\r\n", "CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n",
+                 get + "CONNECT x HTTP/1.1\r\n{host}\r\n"):
+        assert b" 101 " not in all_of(raw(s, text)), text
+    h2c = foo.replace("foo", "h2c").replace("upgrade\r", "upgrade, HTTP2-Settings\r") \
+        .replace("\r\n\r\n", "\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n")
+    assert b" 101 " not in all_of(raw(s, h2c))
+    s.client().result("list")   # it lives
+
+
+def test_strangers_do_not_keep_the_owner_out(w):
+    """Connections that are held open, however many, in whatever state."""
+    s = Server(w)
+    held = []
+    for text in ("CONNECT x HTTP/1.1\r\n{host}\r\n", "", "GET / HTTP/1.1\r\n",
+                 "POST / HTTP/1.1\r\n{host}Content-Length: 100\r\n\r\n"):
+        for _ in range(256):
+            with contextlib.suppress(ConnectionError):
+                held.append(raw(s, text))
+        s.client().result("list")
+        assert s.get("/app.js", more=s.own)[0] == 200, text
+    fds = len(os.listdir(f"/proc/{s.process.pid}/fd"))
+    assert fds < 130, fds
+
+
+def test_no_state_of_a_connection_lasts(w):
+    """All but a websocket of the owner end at a deadline."""
+    s = Server(w)
+    owner = s.client()
+    owner.result("list")
+    before = sockets_of(s.process.pid)
+    get = "GET /uplot.js HTTP/1.1\r\n{host}%s\r\n" % "".join(f"{line}\r\n" for line in s.own)
+    states = {
+        "silent": "", "half a request": "GET / HTTP/1.1\r\n{host}",
+        "a body that does not come": "POST / HTTP/1.1\r\n{host}Content-Length: 100\r\n\r\n1",
+        "no upgrade": "GET /live HTTP/1.1\r\n{host}Connection: upgrade\r\nUpgrade: foo\r\n\r\n",
+        "more requests than are read": get * 300}
+    held = {}
+    for name, text in states.items():
+        held[name] = raw(s, text)
+        assert s.get("/app.js", more=s.own)[0] == 200   # it has seen that one
+    assert sockets_of(s.process.pid) > before
+    harness.wait_until("the end of all of them", lambda: sockets_of(s.process.pid) == before)
+    assert owner.result("list") == {}
 
 
 def test_the_list_and_the_status_are_those_of_the_command_line(w):
