@@ -1,0 +1,42 @@
+"""The protocol of `brood web` under valgrind: what test_web.py sends, above all without the token,
+makes neither brood-web nor libwebsockets, which no sanitizer instruments, use memory wrongly."""
+import shutil
+import signal
+
+import harness
+import test_web as web
+
+ERROR = 99   # the exit code of a program in which valgrind found something
+
+
+def under_valgrind(test):
+    def run(w):
+        if harness.SANITIZED:
+            raise harness.Skip("valgrind and sanitizers exclude each other: the release build has it")
+        if not shutil.which("valgrind"):
+            raise harness.Skip("no valgrind")
+        log = w.path / "valgrind-%p"
+        web.Server.PREFIX = ("valgrind", "-q", f"--error-exitcode={ERROR}", "--leak-check=full",
+                                  "--errors-for-leak-kinds=definite", f"--log-file={log}")
+        test(w)
+        for p in w.started:
+            if p.args[0] != "valgrind":
+                continue
+            p.send_signal(signal.SIGTERM)
+            code = p.wait(timeout=harness.DEADLINE_S)
+            # Lines with -- are about valgrind: it does not know every system call.
+            said = [line for line in (w.path / f"valgrind-{p.pid}").read_text().splitlines()
+                    if not line.startswith("--")]
+            assert code == 0 and not said, (code, said[:60])
+    return run
+
+
+for name in ("only_who_has_the_token_gets_in", "other_pages_are_kept_out",
+             "what_is_no_request_is_refused", "only_http_and_websockets_are_spoken",
+             "strangers_do_not_keep_the_owner_out", "no_state_of_a_connection_lasts",
+             "curves_logs_and_configuration", "an_answer_has_a_bound", "read_only"):
+    globals()[f"test_{name}"] = under_valgrind(getattr(web, f"test_{name}"))
+
+
+if __name__ == "__main__":
+    harness.main()
