@@ -96,13 +96,8 @@ void connections_add(struct connections *c, struct lws *wsi)
     c->n++;
     lws_set_opaque_user_data(wsi, one);
     connections_begin(c, one, CONNECTION_NEW);
-    if (c->n_strangers > CONNECTIONS_STRANGERS) {
-        struct connection *victim = draw_victim(c);
-
-        connections_begin(c, victim, CONNECTION_ENDED);
-        victim->ends_ms = 0;
-        (void)uv_timer_start(&c->timer, on_look, 0, LOOK_EVERY_MS);
-    }
+    if (c->n_strangers > CONNECTIONS_STRANGERS)
+        connections_end(c, draw_victim(c));
 }
 
 struct connection *connections_find(struct lws *wsi)
@@ -126,6 +121,18 @@ void connections_begin(struct connections *c, struct connection *one,
         allowed_ms[state] > 0 ? uv_now(c->timer.loop) + allowed_ms[state] : UINT64_MAX;
     if (!uv_is_active((uv_handle_t *)&c->timer))
         (void)uv_timer_start(&c->timer, on_look, LOOK_EVERY_MS, LOOK_EVERY_MS);
+}
+
+void connections_end(struct connections *c, struct connection *one)
+{
+    if (one->state == CONNECTION_OWNER) { /* back into the list */
+        LIST_INSERT_HEAD(&c->list, one, entry);
+        c->n++;
+    }
+    c->n_strangers -= is_stranger(one->state);
+    one->state = CONNECTION_ENDED;
+    one->ends_ms = 0;
+    (void)uv_timer_start(&c->timer, on_look, 0, LOOK_EVERY_MS);
 }
 
 void connections_remove(struct connections *c, struct connection *one)

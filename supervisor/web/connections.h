@@ -59,6 +59,8 @@ struct connection *connections_find(struct lws *wsi);
 /* Begins a state, and its deadline. */
 void connections_begin(struct connections *c, struct connection *one,
                        enum connection_state state);
+/* Closes a connection soon, by the loop. */
+void connections_end(struct connections *c, struct connection *one);
 /* The connection is closed; NULL is ignored. */
 void connections_remove(struct connections *c, struct connection *one);
 

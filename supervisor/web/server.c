@@ -20,9 +20,13 @@
 enum {
     CHUNK = 32 << 10, /* of an answer or a file, per iteration of the loop */
     WALK_EVERY_MS = 2000,
-    /* The Cookie header is long: a browser has up to 180 cookies for a host, one for
-     * each port at which a `brood web` has run. */
+    /* The Cookie header is long, though nothing here reads it: a browser sends up to 180
+     * cookies of a host, those of programs at its other ports. */
     MAX_HEADER = 16 << 10,
+    MAX_HELLO = 256, /* bytes of the message with the token */
+    /* Why a websocket is closed, for the page (net.js). */
+    CLOSED_STRANGER = 4401,
+    CLOSED_FULL = 4429,
     HEADERS_WITHIN_S = 10,
 };
 
@@ -61,21 +65,6 @@ static const char *refusal(const struct web *w, struct lws *wsi, int needs_origi
     if (!guard_origin(&w->guard, header(wsi, WSI_TOKEN_ORIGIN, text), needs_origin))
         return "Another page has asked for this; it is refused.\n";
     return NULL;
-}
-
-static int has_cookie(const struct web *w, struct lws *wsi)
-{
-    char text[MAX_HEADER];
-
-    return guard_cookie(&w->guard, header(wsi, WSI_TOKEN_HTTP_COOKIE, text));
-}
-
-static int has_token(const struct web *w, struct lws *wsi)
-{
-    char text[MAX_HEADER];
-
-    return guard_token(&w->guard,
-                       lws_get_urlarg_by_name(wsi, "token=", text, sizeof(text)));
 }
 
 /* ---- files ---- */
@@ -124,27 +113,8 @@ static int respond_text(struct lws *wsi, struct transfer *t, unsigned status,
     return respond(wsi, t, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
-/* Sends the browser to the page without the token, and gives it the cookie. */
-static int exchange_token(const struct web *w, struct lws *wsi, struct transfer *t)
-{
-    uint8_t room[LWS_PRE + 2048], *const begin = room + LWS_PRE, *p = begin;
-    uint8_t *const end = room + sizeof(room) - 1;
-    char cookie[GUARD_SECRET_BYTES + 96];
-
-    *t = (struct transfer){0};
-    (void)snprintf(cookie, sizeof(cookie), "%s=%s; Path=/; HttpOnly; SameSite=Strict",
-                   w->guard.cookie_name, w->guard.cookie);
-    if (lws_add_http_common_headers(wsi, HTTP_STATUS_SEE_OTHER, "text/plain", 0, &p,
-                                    end) != 0 ||
-        add(wsi, "location:", "/", &p, end) != 0 ||
-        add(wsi, "set-cookie:", cookie, &p, end) != 0 ||
-        add(wsi, "cache-control:", "no-store", &p, end) != 0 ||
-        add(wsi, "referrer-policy:", "no-referrer", &p, end) != 0 ||
-        lws_finalize_write_http_header(wsi, begin, &p, end) != 0)
-        return -1;
-    return lws_http_transaction_completed(wsi) ? -1 : 0;
-}
-
+/* The page's own files, which tell nothing of a run: whoever can connect may have them. All that
+ * the page shows comes through its websocket. */
 static int take_request(const struct web *w, struct lws *wsi, struct transfer *t,
                         const char *path)
 {
@@ -154,12 +124,6 @@ static int take_request(const struct web *w, struct lws *wsi, struct transfer *t
         return respond_text(wsi, t, HTTP_STATUS_FORBIDDEN, why);
     if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) == 0)
         return respond_text(wsi, t, HTTP_STATUS_METHOD_NOT_ALLOWED, "Only GET.\n");
-    if (strcmp(path, "/") == 0 && has_token(w, wsi))
-        return exchange_token(w, wsi, t);
-    if (!has_cookie(w, wsi))
-        return respond_text(wsi, t, HTTP_STATUS_FORBIDDEN,
-                            "Open the address that `brood web` printed: it has a token "
-                            "that this one lacks.\n");
     for (size_t i = 0; i < n_assets; i++)
         if (strcmp(assets[i].path, path) == 0)
             return respond(wsi, t, HTTP_STATUS_OK, assets[i].type, assets[i].data,
@@ -195,10 +159,6 @@ static int refuse_upgrade(struct web *w, struct lws *wsi)
     if (lws_hdr_copy(wsi, to, sizeof(to), WSI_TOKEN_UPGRADE) <= 0)
         return -1;
     why = strcasecmp(to, "websocket") != 0 ? "Only websockets.\n" : refusal(w, wsi, 1);
-    if (why == NULL && !has_cookie(w, wsi))
-        why = "The cookie is missing.\n";
-    if (why == NULL && w->n_clients >= WEB_MAX_CLIENTS)
-        why = "Too many browsers are connected.\n";
     if (why != NULL) {
         (void)lws_return_http_status(wsi, HTTP_STATUS_FORBIDDEN, why);
         return -1;
@@ -313,7 +273,7 @@ static void drop_greediest(struct web *w)
         return;
     while (!STAILQ_EMPTY(&worst->unread))
         drop_message(w, worst);
-    lws_set_timeout(worst->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+    connections_end(&w->connections, connections_find(worst->wsi));
 }
 
 static void queue(struct web *w, struct web_client *c, const char *text, size_t len)
@@ -449,34 +409,11 @@ void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
 
 /* ---- websockets: receiving ---- */
 
-static int close_because(struct lws *wsi, enum lws_close_status status, const char *why)
+static int close_because(struct lws *wsi, int status, const char *why)
 {
-    lws_close_reason(wsi, status, (unsigned char *)(uintptr_t)why, strlen(why));
+    lws_close_reason(wsi, (enum lws_close_status)status, (unsigned char *)(uintptr_t)why,
+                     strlen(why));
     return -1;
-}
-
-static int take_text(struct web *w, struct web_client *c, const char *in, size_t len)
-{
-    const size_t left = lws_remaining_packet_payload(c->wsi);
-    struct request r;
-    struct err err = {0};
-
-    if (lws_frame_is_binary(c->wsi))
-        return close_because(c->wsi, LWS_CLOSE_STATUS_UNACCEPTABLE_OPCODE,
-                             "a request is text");
-    if (c->text_len + len > REQUEST_MAX_BYTES || left > REQUEST_MAX_BYTES)
-        return close_because(c->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE,
-                             "a request is too long");
-    memcpy(c->text + c->text_len, in, len);
-    c->text_len += len;
-    if (left > 0 || !lws_is_final_fragment(c->wsi))
-        return 0;
-    if (request_parse(&r, c->text, c->text_len, &err) == 0)
-        methods_call(w, c, &r);
-    else
-        web_answer_fail(w, c, r.id, &err);
-    c->text_len = 0;
-    return 0;
 }
 
 static void greet(struct web *w, struct web_client *c)
@@ -492,21 +429,68 @@ static void greet(struct web *w, struct web_client *c)
     web_answer_end(w, c);
 }
 
+/* The first message, which must have the token. r: NULL: it is malformed. */
+static int take_hello(struct web *w, struct web_client *c, const struct request *r)
+{
+    if (r == NULL || strcmp(r->method, "hello") != 0 ||
+        !guard_token(&w->guard, request_get(r, "token")))
+        return close_because(c->wsi, CLOSED_STRANGER, "the token is missing or wrong");
+    if (w->n_clients == WEB_MAX_CLIENTS)
+        return close_because(c->wsi, CLOSED_FULL, "too many browsers are connected");
+    c->is_owner = 1;
+    c->text = xrealloc(c->text, REQUEST_MAX_BYTES + 1);
+    LIST_INSERT_HEAD(&w->clients, c, entry);
+    w->n_clients++;
+    connections_begin(&w->connections, connections_find(c->wsi), CONNECTION_OWNER);
+    web_answer_empty(w, c, r->id);
+    greet(w, c);
+    return 0;
+}
+
+static int take_text(struct web *w, struct web_client *c, const char *in, size_t len)
+{
+    const size_t left = lws_remaining_packet_payload(c->wsi);
+    const size_t max = c->is_owner ? REQUEST_MAX_BYTES : MAX_HELLO;
+    struct request r;
+    struct err err = {0};
+    int rc;
+
+    if (lws_frame_is_binary(c->wsi))
+        return close_because(c->wsi, LWS_CLOSE_STATUS_UNACCEPTABLE_OPCODE,
+                             "a request is text");
+    if (c->text_len + len > max || left > max)
+        return close_because(c->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE,
+                             "a request is too long");
+    memcpy(c->text + c->text_len, in, len);
+    c->text_len += len;
+    if (left > 0 || !lws_is_final_fragment(c->wsi))
+        return 0;
+    rc = request_parse(&r, c->text, c->text_len, &err);
+    c->text_len = 0;
+    if (!c->is_owner)
+        return take_hello(w, c, rc == 0 ? &r : NULL);
+    if (rc == 0)
+        methods_call(w, c, &r);
+    else
+        web_answer_fail(w, c, r.id, &err);
+    return 0;
+}
+
+/* A websocket is there. It counts as a client once it has shown the token. */
 static void begin_client(struct web *w, struct web_client *c, struct lws *wsi)
 {
     *c = (struct web_client){.serial = ++w->last_serial, .wsi = wsi};
     STAILQ_INIT(&c->unread);
-    c->text = xcalloc(1, REQUEST_MAX_BYTES + 1);
-    LIST_INSERT_HEAD(&w->clients, c, entry);
-    w->n_clients++;
-    greet(w, c);
+    c->text = xcalloc(1, MAX_HELLO + 1);
 }
 
 static void end_client(struct web *w, struct web_client *c)
 {
-    LIST_REMOVE(c, entry);
-    w->n_clients--;
-    methods_leave(w, c);
+    if (c->is_owner) {
+        LIST_REMOVE(c, entry);
+        w->n_clients--;
+        methods_leave(w, c);
+    }
     while (!STAILQ_EMPTY(&c->unread))
         drop_message(w, c);
     free(c->text);
@@ -521,10 +505,9 @@ static int on_websocket(struct lws *wsi, enum lws_callback_reasons reason, void 
 
     switch (reason) {
     case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
-        return refusal(w, wsi, 1) != NULL || !has_cookie(w, wsi) || w->is_closing;
+        return refusal(w, wsi, 1) != NULL || w->is_closing;
     case LWS_CALLBACK_ESTABLISHED:
         begin_client(w, c, wsi);
-        connections_begin(&w->connections, connections_find(wsi), CONNECTION_OWNER);
         return 0;
     case LWS_CALLBACK_RECEIVE:
         return take_text(w, c, in, len);

@@ -5,8 +5,10 @@
  *     evals.c    episodes, played by a child process
  *
  * Protocol  a websocket with texts. The page sends requests (request.h); each gets one answer,
- *           {"id", "result"} or {"id", "error": {"message", ...}}, in any order. At first comes
- *           {"push": "hello", "host", "read_only", "folder"}, and in between {"push": "list",
+ *           {"id", "result"} or {"id", "error": {"message", ...}}, in any order. The first is
+ *           "1 hello token=..."; without it the websocket is closed with status 4401, and 4429
+ *           if too many browsers are connected. {"push": "hello", "host", "read_only",
+ *           "folder"} follows its answer, and in between come {"push": "list",
  *           ...} and {"push": "run", ...}: always the newest state, and only once the browser
  *           has read what came before.
  * Bounds    WEB_MAX_CLIENTS websockets, and other connections (connections.h); a frame of REQUEST_MAX_BYTES. While a client has more
@@ -42,12 +44,14 @@ struct web_message {
 };
 
 struct web_client {
+    int is_owner;    /* it has shown the token */
     uint64_t serial; /* unique, from 1: an answer may come after its client left */
     struct lws *wsi;
     STAILQ_HEAD(, web_message) unread;
     size_t n_unread; /* bytes */
     int is_held_back;
-    char *text; /* the request that is being received, REQUEST_MAX_BYTES + 1 */
+    char *
+        text; /* the request that is being received; room for the longest that may come */
     size_t text_len;
     int wants_list;
     uint64_t list_revision;

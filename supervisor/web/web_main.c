@@ -20,10 +20,10 @@ static int prints_json, is_quiet;
 
 static void print_address(const struct web *w)
 {
-    char url[GUARD_SECRET_BYTES + 64];
+    char url[GUARD_TOKEN_BYTES + 64];
     struct json j = {0};
 
-    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d/?token=%s", w->port,
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d/#token=%s", w->port,
                    w->guard.token);
     if (prints_json) {
         json_object(&j);

@@ -20,7 +20,6 @@ import tempfile
 import threading
 import time
 import urllib.parse
-import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -38,21 +37,14 @@ from websocket import WebSocket
 
 
 class Server:
-    """A `brood web`, and the cookie that it gave."""
-
-    class KeepRedirect(urllib.request.HTTPRedirectHandler):
-        def redirect_request(self, *_):
-            return None
+    """A `brood web`, and its token."""
 
     def __init__(self, runs):
         self.process = subprocess.Popen([BROOD, "web", "--json", "--read-only", runs],
                                         stdout=subprocess.PIPE, text=True)
         fact = json.loads(self.process.stdout.readline())
         self.url, self.port = fact["url"], fact["port"]
-        try:
-            urllib.request.build_opener(self.KeepRedirect).open(self.url)
-        except urllib.error.HTTPError as answer:
-            self.cookie = answer.headers["set-cookie"].partition(";")[0]
+        self.token = self.url.partition("#token=")[2]
 
     def close(self):
         self.process.terminate()
@@ -64,14 +56,14 @@ class Server:
 class Page(threading.Thread):
     """What page/net.js, page/list.js and page/run.js ask for and are sent."""
 
-    def __init__(self, port, cookie):
+    def __init__(self, port, token):
         super().__init__(daemon=True)
         self.socket = WebSocket("127.0.0.1", port, "/live", [
-            ("Sec-WebSocket-Protocol", "brood"), ("Cookie", cookie),
-            ("Origin", f"http://127.0.0.1:{port}")], timeout_s=600)
+            ("Sec-WebSocket-Protocol", "brood"), ("Origin", f"http://127.0.0.1:{port}")], timeout_s=600)
         self.id, self.rows, self.next, self.asked, self.again = 0, -1, "", 0, False
         self.bytes = self.views = self.answers = 0
         self.is_ready = threading.Event()
+        self.ask("hello", ("token", token))
 
     def ask(self, method, *pairs):
         self.id += 1
@@ -104,10 +96,10 @@ class Page(threading.Thread):
             self.ask_curves()
 
 
-def be_pages(port, cookie, n):
+def be_pages(port, token, n):
     """Until stdin ends; then prints what they were sent since the line before."""
     os.nice(19)
-    pages = [Page(port, cookie) for _ in range(n)]
+    pages = [Page(port, token) for _ in range(n)]
     for page in pages:
         page.start()
     for page in pages:
@@ -140,7 +132,7 @@ def slice_of(run, web, pages):
     """Runs SLICE_STEPS steps: seconds and processor time for each of them, and what the pages
     were sent a second each."""
     client = subprocess.Popen([sys.executable, __file__, "--be-pages", str(pages), "--port",
-                               str(web.port), "--cookie", web.cookie], stdin=subprocess.PIPE,
+                               str(web.port), "--token", web.token], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True) if pages else None
     if client:
         client.stdout.readline()
@@ -245,11 +237,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--pages", type=int, default=50)
     parser.add_argument("--pairs", type=int, default=4)
-    for name in ("--be-pages", "--port", "--cookie"):
+    for name in ("--be-pages", "--port", "--token"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.be_pages:
-        be_pages(int(args.port), args.cookie, int(args.be_pages))
+        be_pages(int(args.port), args.token, int(args.be_pages))
         return
     if not (BROOD.parent / "web" / "brood-web").exists():
         print("no brood-web: it is built if there is libwebsockets-dev")

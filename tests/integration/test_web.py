@@ -40,12 +40,7 @@ class Server:
         assert line is not True, self.process.log.read_text()
         fact = json.loads(line)
         self.url, self.port = fact["url"], fact["port"]
-        self.token = self.url.partition("token=")[2]
-        answer = self.get(f"/?token={self.token}")
-        found = re.search(r"set-cookie: ([^;]*);", answer[1])
-        assert found, (answer, self.process.poll(), self.process.log.read_text())
-        self.cookie = found[1]
-        self.own = [f"Cookie: {self.cookie}"]
+        self.token = self.url.partition("/#token=")[2]
 
     def get(self, path, method="GET", host=None, more=()):
         """(status, head, body) of one request on a connection of its own."""
@@ -62,22 +57,22 @@ class Server:
 
     def connect(self, **changes):
         """A websocket as the page opens it; changes: headers in place of its own, None: none."""
-        headers = {"Sec-WebSocket-Protocol": "brood", "Cookie": self.cookie,
-                   "Origin": f"http://127.0.0.1:{self.port}"}
+        headers = {"Sec-WebSocket-Protocol": "brood", "Origin": f"http://127.0.0.1:{self.port}"}
         headers |= {name.replace("_", "-"): value for name, value in changes.items()}
         return WebSocket("127.0.0.1", self.port, "/live",
                          [(k, v) for k, v in headers.items() if v is not None],
                          timeout_s=harness.DEADLINE_S)
 
-    def client(self):
-        return Client(self.connect())
+    def client(self, **changes):
+        return Client(self.connect(**changes), self.token)
 
 
 class Client:
     """A page's end of a websocket: requests with answers, and what is pushed meanwhile."""
 
-    def __init__(self, socket):
+    def __init__(self, socket, token):
         self.socket, self.id, self.pushed = socket, 0, []
+        self.result("hello", token=token)
 
     def send(self, method, *pairs, **params):
         self.id += 1
@@ -140,6 +135,7 @@ def live_run(w, name="live"):
 
 
 def refused(fn):
+    """The status with which a connection, or its websocket, is refused; None: it is not."""
     try:
         fn().close()
     except Refused as why:
@@ -149,63 +145,84 @@ def refused(fn):
     return None
 
 
+def closed_with(k):
+    """The status with which the server closes a websocket; None: without one."""
+    with contextlib.suppress(ConnectionError):
+        while True:
+            k.receive()
+    return k.closed
+
+
 def test_only_who_has_the_token_gets_in(w):
     s = Server(w)
-    assert len(s.token) == 64 and s.token not in s.cookie, s.url
-    status, head, _ = s.get(f"/?token={s.token}")
-    assert status == 303 and "location: /\r\n" in head + "\r\n", head
-    assert "HttpOnly" in head and "SameSite=Strict" in head, head
+    assert re.fullmatch(rf"http://127\.0\.0\.1:{s.port}/#token=[0-9a-f]{{64}}", s.url), s.url
     other = s.token[:-1] + ("1" if s.token[-1] == "0" else "0")
-    for path in ("/", "/app.js", "/nothing", f"/?token={other}", "/?token=",
-                 f"/?token={s.token}0", f"/app.js?token={s.token}"):
-        assert s.get(path)[0] == 403, path
-    own = [f"Cookie: a=b; {s.cookie}"]
-    status, head, body = s.get("/", more=own)
-    assert status == 200 and "<title>brood</title>" in body and s.token not in body
+    for text in (f"1 hello token={other}", "1 hello token=", f"1 hello token={s.token}0", "1 hello ",
+                 f"1 hello token={s.token[:-1]}", f"1 list token={s.token}", "1 list ", "", "1",
+                 f"1 hello token={other}&token={s.token}", f"1 hello token={s.token}&bad",
+                 f"1 hello cookie={s.token}", f"0 hello token={s.token}"):
+        k = s.connect()
+        k.send(text)
+        assert closed_with(k) == 4401, text
+    k = s.connect()   # says nothing before it knows who asks, and takes nothing long
+    k.send(f"1 hello token={s.token}&more=" + "a" * 300)
+    assert closed_with(k) == 1009
+    k = s.connect()
+    for _ in range(300):
+        with contextlib.suppress(ConnectionError):
+            k.send_frame(0x01 if k.closed is None else 0x00, b"x")
+    assert closed_with(k) != 0
+    c = s.client()
+    hello = c.until("hello", lambda m: m.get("push") == "hello")
+    assert hello["host"] == socket.gethostname(), hello
+    assert "no method 'hello'" in c.error("hello", token=other)   # only once
+    assert c.result("list") == {}
+
+
+def test_the_pages_own_files_need_no_token(w):
+    """They tell nothing of a run, and no cookie is set: one would go to every port."""
+    s = Server(w)
+    status, head, body = s.get("/")
+    assert status == 200 and "<title>brood</title>" in body and s.token not in head + body
     for line in ("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'",
                  "frame-ancestors 'none'", "x-content-type-options: nosniff",
                  "referrer-policy: no-referrer", "cache-control: no-store"):
         assert line in head, (line, head)
     assert not re.search(r"<script(?! src)|<style|\sstyle=|\son\w+=|https?://", body), body
-    assert s.get("/app.js", more=own)[0] == 200
     # Asked for at once, not each after the one that imports it.
     modules = {f.name for f in (harness.SOURCE / "supervisor/web/page").glob("*.js")}
     assert set(re.findall(r'modulepreload" href="/([^"]+)"', body)) == modules - {"app.js", "uplot.js"}
-    assert s.get("/nothing", more=own)[0] == 404
-    assert s.get("/../../../etc/passwd", more=own)[0] in (0, 403, 404)
-    assert s.get("/%2e%2e/%2e%2e/etc/passwd", more=own)[0] in (0, 403, 404)
-    assert s.get("/", method="POST", more=[*own, "Content-Length: 0"])[0] == 405
-    wrong = s.cookie[:-1] + ("0" if s.cookie[-1] != "0" else "1")
-    assert s.get("/", more=[f"Cookie: {wrong}"])[0] == 403
+    for path in ("/", "/app.js", "/nothing", f"/?token={s.token}"):
+        status, head, _ = s.get(path)
+        assert status == (404 if path == "/nothing" else 200), path
+        assert "set-cookie" not in head.lower() and "location:" not in head.lower(), head
+    for path in ("/../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/runs", "/live"):
+        assert s.get(path)[0] in (0, 403, 404), path
+    assert s.get("/", method="POST", more=["Content-Length: 0"])[0] == 405
 
 
 def test_cookies_of_other_ports_do_not_hinder(w):
-    """A browser sends those of every `brood web` that it has seen, as many as 180."""
+    """A browser sends those of every program on 127.0.0.1, as many as 180."""
     s = Server(w)
-    others = "; ".join(f"brood-{port}={'a' * 64}" for port in range(30000, 30179))
-    for cookies in (f"{others}; {s.cookie}", f"{s.cookie}; {others}"):
-        assert s.get("/", more=[f"Cookie: {cookies}"])[0] == 200
-        s.connect(Cookie=cookies).close()
-    assert s.get("/", more=[f"Cookie: {others}"])[0] == 403
-    assert s.get("/", more=[f"Cookie: {others}; {others}; {s.cookie}"])[0] in (0, 403, 431)
+    others = "; ".join(f"other-{port}={'a' * 64}" for port in range(30000, 30179))
+    assert s.get("/", more=[f"Cookie: {others}"])[0] == 200
+    assert s.client(Cookie=others).result("list") == {}
+    assert s.get("/", more=[f"Cookie: {others}; {others}"])[0] in (0, 200, 403, 431)
 
 
 def test_other_pages_are_kept_out(w):
     """A page of another origin, and a name that leads here (rebinding)."""
     s = Server(w)
-    own = [f"Cookie: {s.cookie}"]
     for host in ("evil.example", f"evil.example:{s.port}", "127.0.0.1", f"127.0.0.1:{s.port + 1}",
                  f"127.0.0.1.evil.example:{s.port}", "x" * 3000):
-        assert s.get("/", host=host, more=own)[0] in (0, 403), host
+        assert s.get("/", host=host)[0] in (0, 403), host
         assert refused(lambda: s.connect(Host=host)) in (0, 403), host
-    assert s.get("/", host=f"localhost:{s.port}", more=own)[0] == 200
+    assert s.get("/", host=f"localhost:{s.port}")[0] == 200
     for origin in ("http://evil.example", "null", f"https://127.0.0.1:{s.port}",
                    f"http://127.0.0.1:{s.port}0", "http://127.0.0.1"):
-        assert s.get("/", more=[*own, f"Origin: {origin}"])[0] == 403, origin
+        assert s.get("/", more=[f"Origin: {origin}"])[0] == 403, origin
         assert refused(lambda: s.connect(Origin=origin)) == 403, origin
     assert refused(lambda: s.connect(Origin=None)) == 403
-    assert refused(lambda: s.connect(Cookie=None)) == 403
-    assert refused(lambda: s.connect(Cookie=s.cookie[:-1])) == 403
     assert refused(lambda: s.connect(Sec_WebSocket_Protocol=None)) is not None
     assert refused(lambda: s.connect(Sec_WebSocket_Protocol="other")) is not None
     assert refused(lambda: s.connect(Origin=f"http://localhost:{s.port}")) is None
@@ -242,7 +259,7 @@ def test_what_is_no_request_is_refused(w):
             (lambda k: k.socket_fragments(), 1009),
             (lambda k: k.send_frame(0x82, b"1 list "), 1003),
             (lambda k: k.send_frame(0x81, b"1 list \xff\xfe"), 1007)):
-        k = s.connect()
+        k = s.client().socket
         k.socket_fragments = lambda k=k: [k.send_frame(0x01, b"1 list a=" + b"b" * 30000)] + [
             k.send_frame(0x00, b"b" * 30000) for _ in range(3)]
         with contextlib.suppress(ConnectionError):
@@ -251,7 +268,7 @@ def test_what_is_no_request_is_refused(w):
                 k.receive()
         assert k.closed in (code, None), (k.closed, code)
         assert k.closed == code or code == 1009, (k.closed, code)
-    k = s.connect()   # a length that nobody has memory for
+    k = s.client().socket   # a length that nobody has memory for
     with contextlib.suppress(ConnectionError):
         k.sock.sendall(b"\x81\xff" + (1 << 40).to_bytes(8, "big") + b"\0\0\0\0" + b"x" * 70000)
         for _ in range(1000):
@@ -301,12 +318,15 @@ def test_strangers_do_not_keep_the_owner_out(w):
     s = Server(w)
     held = []
     for text in ("CONNECT x HTTP/1.1\r\n{host}\r\n", "", "GET / HTTP/1.1\r\n",
-                 "POST / HTTP/1.1\r\n{host}Content-Length: 100\r\n\r\n"):
+                 "POST / HTTP/1.1\r\n{host}Content-Length: 100\r\n\r\n", "GET /live HTTP/1.1\r\n{host}"
+                 "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+                 "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: brood\r\n"
+                 f"Origin: http://127.0.0.1:{s.port}\r\n\r\n"):
         for _ in range(256):
             with contextlib.suppress(ConnectionError):
                 held.append(raw(s, text))
         s.client().result("list")
-        assert s.get("/app.js", more=s.own)[0] == 200, text
+        assert s.get("/app.js")[0] == 200, text
     fds = len(os.listdir(f"/proc/{s.process.pid}/fd"))
     assert fds < 130, fds
 
@@ -317,16 +337,18 @@ def test_no_state_of_a_connection_lasts(w):
     owner = s.client()
     owner.result("list")
     before = sockets_of(s.process.pid)
-    get = "GET /uplot.js HTTP/1.1\r\n{host}%s\r\n" % "".join(f"{line}\r\n" for line in s.own)
+    get = "GET /uplot.js HTTP/1.1\r\n{host}\r\n"
     states = {
         "silent": "", "half a request": "GET / HTTP/1.1\r\n{host}",
         "a body that does not come": "POST / HTTP/1.1\r\n{host}Content-Length: 100\r\n\r\n1",
         "no upgrade": "GET /live HTTP/1.1\r\n{host}Connection: upgrade\r\nUpgrade: foo\r\n\r\n",
         "more requests than are read": get * 300}
     held = {}
+    asked = [s.connect(), s.connect()]   # without a first message, and with half of one
+    asked[1].send_frame(0x01, b"1 hello")
     for name, text in states.items():
         held[name] = raw(s, text)
-        assert s.get("/app.js", more=s.own)[0] == 200   # it has seen that one
+        assert s.get("/app.js")[0] == 200   # it has seen that one
     assert sockets_of(s.process.pid) > before
     harness.wait_until("the end of all of them", lambda: sockets_of(s.process.pid) == before)
     assert owner.result("list") == {}
@@ -683,7 +705,7 @@ def refused_at_last(s):
     more = []
     try:
         for _ in range(200):
-            more.append(s.connect())
+            more.append(s.client().socket)
     except (Refused, ConnectionError, OSError):
         return True
     finally:

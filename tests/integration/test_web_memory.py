@@ -31,8 +31,8 @@ def under_valgrind(test):
     return run
 
 
-for name in ("only_who_has_the_token_gets_in", "other_pages_are_kept_out",
-             "what_is_no_request_is_refused", "only_http_and_websockets_are_spoken",
+for name in ("only_who_has_the_token_gets_in", "the_pages_own_files_need_no_token",
+             "other_pages_are_kept_out", "what_is_no_request_is_refused", "only_http_and_websockets_are_spoken",
              "strangers_do_not_keep_the_owner_out", "no_state_of_a_connection_lasts",
              "curves_logs_and_configuration", "an_answer_has_a_bound", "read_only"):
     globals()[f"test_{name}"] = under_valgrind(getattr(web, f"test_{name}"))

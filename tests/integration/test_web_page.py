@@ -1,10 +1,12 @@
 """The page of `brood web` in a headless Chromium, click by click: what a person does, and what
 the run then says. Pictures are left in the build folder's web/."""
 import atexit
+import http.server
 import json
 import re
 import shutil
 import sys
+import threading
 
 import harness
 from test_web import LONG, Server, live_run
@@ -68,8 +70,6 @@ def test_from_the_list_to_a_run_and_its_buttons(w):
     run = live_run(w)
     with Visit(w) as v:
         page = v.page
-        assert page.eval("location.href") == f"http://127.0.0.1:{v.server.port}/"   # no token
-        assert v.server.cookie.split("=")[0] not in page.eval("document.cookie")
         page.wait_text("tr[data-run=over] .state", "done")
         page.wait_text("tr[data-run=live] .state", "running")
         assert page.wait("document.querySelector('tr[data-run=over] polyline').getAttribute('points')"
@@ -106,6 +106,64 @@ def test_from_the_list_to_a_run_and_its_buttons(w):
         page.wait_text(".head .state", "stopped")
         page.wait("document.querySelector('.actions').hidden")
         assert "event=end state=stopped" in (run / "journal").read_text()
+
+
+class Other(http.server.BaseHTTPRequestHandler):
+    """A program at another port of this machine: what a browser sends to it."""
+
+    heads = []
+
+    def do_GET(self):
+        Other.heads.append(f"{self.path}\n{self.headers}")
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_the_token_stays_in_its_tab(w):
+    """A reload keeps it, a new tab needs the address again and says so, and no other port gets it."""
+    finished(w, "over")
+    with Visit(w) as v:
+        page, server = v.page, v.server
+        base = f"http://127.0.0.1:{server.port}/"
+        page.wait_text("tr[data-run=over] .state", "done")
+        assert page.eval("location.href") == base + "#/" and page.eval("history.length") <= 2
+        assert page.eval("document.cookie") == "" and not page.call("Storage.getCookies")["cookies"]
+        assert server.token not in page.eval("document.documentElement.outerHTML + JSON.stringify(localStorage)")
+        page.click("tr[data-run=over] a")
+        page.wait_text(".head .state", "done")
+        page.eval("location.reload()")
+        page.wait_text(".head .state", "done")   # the same place, and it is let in
+        page.go(base + "?again#/run/over/settings")   # as another link to this page
+        page.wait_text("tr[data-key='env.id']", "simple_spread")
+        tab = BROWSERS[0].page(base + "#/run/over")
+        tab.wait_text(".stranger", "a new tab needs it again")
+        tab.wait_text("#link", "open the address that brood web printed")
+        v.page = tab
+        v.shot("new-tab")
+        v.page = page
+        tab.go(base + f"#token={'0' * 64}")
+        tab.wait_text(".stranger", "This tab has the token of another")
+        tab.go(server.url)
+        tab.wait_text("tr[data-run=over] .state", "done")
+        assert tab.eval("location.href") == base + "#/" and not tab.errors, tab.errors
+        tab.close()
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
+            thread = threading.Thread(target=other.serve_forever)
+            thread.start()
+            try:
+                page.go(f"http://127.0.0.1:{other.server_port}/")
+                page.go(f"http://localhost:{other.server_port}/")
+                assert page.eval("sessionStorage.length + localStorage.length + document.cookie.length") == 0
+            finally:
+                other.shutdown()
+                thread.join()
+        assert len(Other.heads) > 1
+        for head in Other.heads:
+            assert server.token not in head and "cookie" not in head.lower(), head
 
 
 def test_settings_are_changed_and_refused_as_by_the_command_line(w):
@@ -316,7 +374,7 @@ def test_it_comes_back_with_the_server_and_keeps_its_place(w):
         page.wait_text("#link", "connection lost")
         page.errors.clear()   # what the browser says of that
         page.wait("!document.querySelector('#link.on')")
-        Server(w, "--port", v.server.port)   # another one: it knows no cookie of the last
+        Server(w, "--port", v.server.port)   # another one, with another token
         page.wait_text("#link", "open the address that brood web printed now")
         page.errors.clear()
 

@@ -1,5 +1,5 @@
 // Where one is, the keyboard, and the connection.
-import {connect, on} from "./net.js";
+import {connect, on, takeToken} from "./net.js";
 import {attribute, el, shown, text} from "./dom.js";
 import {showList} from "./list.js";
 import {showRun} from "./run.js";
@@ -8,7 +8,7 @@ import {showStudy} from "./study.js";
 
 const main = document.getElementById("main"), trail = document.getElementById("trail");
 const keys = document.getElementById("keys"), link = document.getElementById("link");
-let here = null, isReadOnly = false;
+let here = null, isReadOnly = false, isStranger = false, wasIn = false;
 
 export const readOnly = () => isReadOnly;
 
@@ -61,10 +61,40 @@ on("link", is => {
   text(link.lastChild, is ? "connected" : "connection lost");
   attribute(link, "title", is ? "connected to brood web" : "brood web does not answer; trying again");
 });
-on("stranger", () => {
-  text(link.lastChild, "open the address that brood web printed now");
-  attribute(link, "title", "brood web has begun again since, with another address");
+// What is shown already stays; a page that never was let in says what to do.
+const STRANGER = {
+  missing: ["open the address that brood web printed", "This tab does not have the token of `brood web`",
+    "Open the address that `brood web` printed, in this tab. It begins with this page's address and ends with the token, "
+    + "which is kept for one tab only: a reload keeps it, a new tab needs it again."],
+  refused: ["open the address that brood web printed now", "This tab has the token of another `brood web`",
+    "`brood web` has begun again since, with another token: open the address that it printed then, in this tab."],
+  full: ["too many browsers are connected", "Too many browsers are connected",
+    "This page tries again until one of them is closed."],
+};
+on("stranger", why => {
+  const [label, head, advice] = STRANGER[why];
+  text(link.lastChild, label);
+  attribute(link, "title", advice);
+  if (wasIn) return;
+  isStranger = true;
+  here?.close();
+  here = null;
+  document.title = "brood";
+  trail.replaceChildren();
+  main.replaceChildren(el("div.page.stranger", el("h1", head), el("p", advice)));
 });
-addEventListener("hashchange", route);
+on("link", is => {
+  if (!is) return;
+  wasIn = true;
+  if (isStranger) {
+    isStranger = false;
+    route();
+  }
+});
+addEventListener("hashchange", () => {
+  if (takeToken()) connect();
+  if (!isStranger) route();
+});
+takeToken();
 connect();
-route();
+if (!isStranger) route();

@@ -2,15 +2,40 @@
 const waiting = new Map();
 const listeners = new Map();
 const MAX_PARAMS = 250;
-let socket, id = 0, delay = 250, unsent = [];
+const REFUSED = 4401, FULL = 4429; // why the server closes a websocket (server.c)
+const KEY = "brood-token";
+let socket, id = 0, delay = 250, retry = 0, isOpen = false, unsent = [];
+let token = stored();
+
+// sessionStorage belongs to this tab and this origin, which has the port: a reload keeps the
+// token, and no other program of the machine is sent it. A browser may forbid it; then a reload
+// needs the address again.
+function stored(value) {
+  try {
+    if (value) sessionStorage.setItem(KEY, value);
+    return sessionStorage.getItem(KEY);
+  } catch {
+    return value ?? null;
+  }
+}
+
+// Takes the token out of the address that `brood web` printed, and out of the address bar. Returns
+// whether there was one.
+export function takeToken() {
+  const found = /^#token=([0-9a-f]+)$/.exec(location.hash);
+  if (!found) return false;
+  token = stored(found[1]) ?? found[1];
+  history.replaceState(null, "", "#/");
+  return true;
+}
 
 function emit(name, value) {
   for (const fn of listeners.get(name) ?? []) fn(value);
 }
 
 // Calls fn for every push of that name ("list", "run", "hello"), and for "link": whether there is
-// a connection; for "stranger" when the server refuses this page's cookie. Returns a function that
-// ends it.
+// a connection; for "stranger" if the server does not let this page in, with the reason: "missing"
+// or "refused" (the token), "full". Returns a function that ends it.
 export function on(name, fn) {
   if (!listeners.has(name)) listeners.set(name, new Set());
   listeners.get(name).add(fn);
@@ -35,12 +60,13 @@ export function ask(method, params = {}) {
   const text = `${number} ${method} ${new URLSearchParams(pairs)}`;
   return new Promise((resolve, reject) => {
     waiting.set(number, {resolve, reject});
-    if (socket?.readyState === WebSocket.OPEN) socket.send(text);
+    if (isOpen) socket.send(text);
     else unsent.push(text);
   });
 }
 
 function take(message) {
+  if (message.push === "hello") open();
   if (message.push) return emit(message.push, message);
   const one = waiting.get(message.id);
   waiting.delete(message.id);
@@ -49,34 +75,43 @@ function take(message) {
   else one.resolve(message.result);
 }
 
-// Another server may have this port now: it knows no cookie but its own.
-async function askWhoItIs() {
-  try {
-    if ((await fetch("/", {cache: "no-store"})).status === 403) emit("stranger", true);
-  } catch { /* nobody is there yet */ }
+// The server has accepted the token.
+function open() {
+  isOpen = true;
+  delay = 250;
+  emit("link", true);
+  for (const text of unsent) socket.send(text);
+  unsent = [];
 }
 
-function lose(wasOpen) {
-  emit("link", false);
-  if (!wasOpen) askWhoItIs();
+// What was asked for and has no answer will not have one.
+function giveUp() {
+  isOpen = false;
   unsent = [];
   for (const one of waiting.values())
     one.reject(new Refusal({message: "the connection to `brood web` is lost"}));
   waiting.clear();
-  setTimeout(connect, delay);
+}
+
+function lose(why) {
+  emit("link", false);
+  giveUp();
+  if (why === REFUSED) return emit("stranger", "refused"); // another server has this port now
+  if (why === FULL) emit("stranger", "full");
+  retry = setTimeout(connect, delay);
   delay = Math.min(delay * 2, 5000);
 }
 
+// Connects, in place of a connection that there may be, and again whenever it is lost.
 export function connect() {
-  let isOpen = false;
-  socket = new WebSocket(`ws://${location.host}/live`, "brood");
-  socket.onopen = () => {
-    isOpen = true;
-    delay = 250;
-    emit("link", true);
-    for (const text of unsent) socket.send(text);
-    unsent = [];
-  };
-  socket.onmessage = event => take(JSON.parse(event.data));
-  socket.onclose = () => lose(isOpen);
+  clearTimeout(retry);
+  if (!token) return emit("stranger", "missing");
+  if (socket?.readyState <= WebSocket.OPEN) {
+    giveUp();
+    socket.close();
+  }
+  const mine = socket = new WebSocket(`ws://${location.host}/live`, "brood");
+  mine.onopen = () => mine.send(`${++id} hello ${new URLSearchParams({token})}`);
+  mine.onmessage = event => mine === socket && take(JSON.parse(event.data));
+  mine.onclose = event => mine === socket && lose(event.code);
 }
