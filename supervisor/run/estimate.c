@@ -295,7 +295,7 @@ static int check_disk(const struct estimate *e, const struct run_config *c,
 char *estimate_shortage(const struct estimate *e, const struct run_config *c,
                         const char *dir)
 {
-    const int is_whole = e->rows == (double)e->steps;
+    const int is_whole = e->rows == (double)run_config_most_steps(c);
     const double takes = estimate_disk(e);
     char text[SIZE_TEXT_BYTES], has[SIZE_TEXT_BYTES];
     const char *key = "experience.capacity";

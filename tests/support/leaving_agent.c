@@ -36,16 +36,22 @@ static void leave_program(char *name, char **envp, int closes_all)
     _exit(1);
 }
 
-/* In this environment the run's mark comes after a long variable. */
+/* In this environment the mark of the run, or of its node, comes after a long variable. */
 static void leave_large(void)
 {
-    static char name[] = "left-large", filler[100000], mark[256];
-    char *envp[] = {filler, mark, NULL};
-    const char *value = getenv("BROOD_MARK");
+    static const char *const names[] = {"BROOD_MARK", "BROOD_NODE_MARK"};
+    static char name[] = "left-large", filler[100000], marks[2][256];
+    char *envp[4] = {filler};
 
     memset(filler, 'x', sizeof(filler) - 1);
     filler[6] = '=';
-    (void)snprintf(mark, sizeof(mark), "BROOD_MARK=%s", value != NULL ? value : "");
+    for (int i = 0, n = 1; i < 2; i++) {
+        const char *value = getenv(names[i]);
+
+        (void)snprintf(marks[i], sizeof(marks[i]), "%s=%s", names[i], value);
+        if (value != NULL)
+            envp[n++] = marks[i];
+    }
     leave_program(name, envp, 1);
 }
 
