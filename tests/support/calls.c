@@ -178,10 +178,24 @@ static size_t read_words(pid_t pid, char *ret, size_t size)
     return n > 0 ? (size_t)n : 0;
 }
 
+/* Whether the process has this name: itself, or as the first word of its command line, as long
+ * as it is named after the link or descriptor by which it was executed. */
+static int is_named(const struct process *p, const char *name)
+{
+    char words[512];
+    const size_t len = read_words(p->pid, words, sizeof(words) - 1);
+    const char *slash;
+
+    words[len] = '\0';
+    slash = strrchr(words, '/');
+    return strcmp(p->name, name) == 0 ||
+           strcmp(slash != NULL ? slash + 1 : words, name) == 0;
+}
+
 static int is_detached(const char *words, size_t len)
 {
     for (size_t at = 0; at < len; at += strlen(words + at) + 1)
-        if (strcmp(words + at, "-d") == 0 || strcmp(words + at, "--detach") == 0)
+        if (strcmp(words + at, "--detach") == 0)
             return 1;
     return 0;
 }
@@ -201,7 +215,7 @@ static const char *role_of_brood(const struct process *p)
         struct process up;
         size_t n;
 
-        if (read_process(q.parent, &up) < 0 || strcmp(up.name, "brood") != 0)
+        if (read_process(q.parent, &up) < 0 || !is_named(&up, "brood"))
             break;
         n = read_words(up.pid, above, sizeof(above));
         if (n != len || memcmp(above, words, n) != 0) {
@@ -216,23 +230,13 @@ static const char *role_of_brood(const struct process *p)
     return is_detached(words, len) ? detached[depth] : plain[depth];
 }
 
-/* An agent's name is that of a descriptor until it sets it. */
-static int is_agent(const struct process *p)
-{
-    char words[64];
-    const size_t len = read_words(p->pid, words, sizeof(words) - 1);
-
-    words[len] = '\0';
-    return strncmp(p->name, "brood-agent", 11) == 0 || strcmp(words, "brood-agent") == 0;
-}
-
 static const char *role_of(const struct process *p)
 {
     if (strcmp(p->name, "brood-sweeper") == 0)
         return "sweeper";
-    if (is_agent(p))
+    if (strcmp(p->name, "brood-plugin") == 0 || is_named(p, "brood-agent"))
         return "agent";
-    if (strcmp(p->name, "brood") == 0)
+    if (is_named(p, "brood"))
         return role_of_brood(p);
     return p->pid == command ? "command" : "other";
 }
