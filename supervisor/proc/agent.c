@@ -178,11 +178,35 @@ static void on_started(void *worker)
     agent_emit(a, a->n_restarts == 0 ? AGENT_EVENT_SPAWN : AGENT_EVENT_RESPAWN);
 }
 
+/* What a machine may lack now and have again in a moment. */
+static int is_shortage(int code)
+{
+    return code == UV_EAGAIN || code == UV_ENOMEM || code == UV_EMFILE ||
+           code == UV_ENFILE;
+}
+
+/* A worker that has run, and whose next process the machine cannot hold now, is tried again as
+ * its restart policy allows. */
+static int is_tried_again(const struct agent *a, const struct err *why)
+{
+    return a->n_restarts > 0 && a->state == PROC_STARTING && is_shortage(why->code);
+}
+
+static void try_again(struct agent *a, const struct err *why)
+{
+    log_warn("%s %s: %s", a->kind->noun, a->name, why->msg);
+    a->was_refused = 1;
+    a->n_restarts--;
+    agent_feed_bad(a, why);
+}
+
 static void on_failed(void *worker, const struct err *why)
 {
     struct agent *a = worker;
 
-    if (a->failure.code == 0 && a->state != PROC_GONE)
+    if (is_tried_again(a, why))
+        try_again(a, why);
+    else if (a->failure.code == 0 && a->state != PROC_GONE)
         agent_feed_fatal(a, why);
 }
 
@@ -278,20 +302,28 @@ static void do_terminate(struct agent *a)
 
 static void do_spawn(struct agent *a)
 {
+    struct err why;
+
     a->n_replayed = 0;
     a->asked = (struct agent_replayed){0};
     a->ready_at_ns = 0;
     a->is_blameless = 0;
     a->is_over_memory = 0;
+    a->was_refused = 0;
     a->cause = (struct err){0};
-    if (a->link->ops->start(a->link, &a->failure) < 0) {
-        agent_feed(a, PROC_EV_SPAWN_FAILED);
+    (void)restart_history_feed(&a->restarts, &a->limits.restart, RESTART_EV_STARTED,
+                               uv_hrtime(), 0);
+    if (a->link->ops->start(a->link, &why) < 0) {
+        if (is_tried_again(a, &why)) {
+            try_again(a, &why);
+        } else {
+            a->failure = why;
+            agent_feed(a, PROC_EV_SPAWN_FAILED);
+        }
         return;
     }
     agent_note_sign_of_life(a);
     a->link->ops->limit_memory(a->link, a->limits.memory_limit_bytes);
-    (void)restart_history_feed(&a->restarts, &a->limits.restart, RESTART_EV_STARTED,
-                               uv_hrtime(), 0);
     if (a->link->pid != 0) /* else on_started follows, or its exit */
         on_started(a);
 }

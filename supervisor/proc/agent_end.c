@@ -42,6 +42,8 @@ static enum restart_event exited_by(const struct agent *a)
         return RESTART_EV_KILLED;
     if (a->is_over_memory)
         return RESTART_EV_OVER_MEMORY;
+    if (a->was_refused)
+        return RESTART_EV_LATER;
     if (a->cause.code != 0 || a->link->signal != 0)
         return RESTART_EV_CRASHED;
     switch (a->link->exit_code) {
@@ -75,7 +77,9 @@ static void describe_exit(const struct agent *a, char *ret, size_t size)
 {
     char name[SIGNAL_NAME_BYTES];
 
-    if (a->cause.code == ERR_AGENT && a->cause.from_peer)
+    if (a->was_refused)
+        (void)snprintf(ret, size, "%.200s", a->cause.msg);
+    else if (a->cause.code == ERR_AGENT && a->cause.from_peer)
         (void)snprintf(ret, size, "with the error %s", err_cause(&a->cause));
     else if (a->cause.code != 0)
         (void)snprintf(ret, size, "killed because %.200s", a->cause.msg);
@@ -286,7 +290,11 @@ void agent_report(struct agent *a)
     if (a->failure.code == 0)
         return;
     report = a->failure;
-    (void)err_wrap(&report, "%s %s (pid %d)", a->kind->noun, a->name, (int)a->link->pid);
+    if (a->link->pid > 0)
+        (void)err_wrap(&report, "%s %s (pid %d)", a->kind->noun, a->name,
+                       (int)a->link->pid);
+    else
+        (void)err_wrap(&report, "%s %s", a->kind->noun, a->name);
     (void)err_note(&report, ERR_AT(.agent = a->name));
     n = strlen(report.msg) + sizeof(quote);
     if (n < sizeof(report.msg) && !a->failure.from_peer && !a->cause.from_peer &&

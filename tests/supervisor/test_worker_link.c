@@ -74,6 +74,8 @@ static struct memory_site {
      * while the next start is delayed */
     int loses_what_waits;
     int refuses_to_start; /* number of the first start that is refused; 0: none */
+    int n_refused;        /* so many in a row; 0: one */
+    int refused_with;     /* 0: ERR_LIMIT */
     enum mishap mishap;   /* of the first process, at its request number `at` */
     int at;
     int64_t memory;
@@ -148,12 +150,19 @@ static void release_copies(void)
         push(site.links[i], (struct queued){.kind = HEAR_COPY});
 }
 
+static int refuse(struct err *err)
+{
+    return err_set(err, site.refused_with != 0 ? site.refused_with : ERR_LIMIT,
+                   "no worker fits in here");
+}
+
 /* Delivers one event of each worker in every turn of the loop. */
 static void on_timer(uv_timer_t *t)
 {
     const struct err why = {.code = ERR_PROTOCOL, .msg = "it sent nonsense"};
-    const struct err full = {.code = ERR_LIMIT, .msg = "no worker fits in here"};
+    struct err full;
 
+    (void)refuse(&full);
     for (size_t i = 0; i < site.n; i++) {
         struct memory_link *l = site.links[i];
         const struct queued first = l->queue[0];
@@ -209,6 +218,14 @@ static void link_close(struct worker_link *base)
     free(l);
 }
 
+static int is_refused(int start)
+{
+    const int n = site.n_refused > 0 ? site.n_refused : 1;
+
+    return start >= site.refuses_to_start && start < site.refuses_to_start + n &&
+           site.refuses_to_start > 0;
+}
+
 static int link_start(struct worker_link *base, struct err *err)
 {
     struct memory_link *l = memory_of(base);
@@ -220,11 +237,11 @@ static int link_start(struct worker_link *base, struct err *err)
     l->n_handled = 0;
     l->state = 0;
     base->pid = 0;
-    if (++site.n_starts == site.refuses_to_start) {
+    if (is_refused(++site.n_starts)) {
         if (site.starts_later)
             push(l, (struct queued){.kind = HEAR_FAILED});
         push(l, (struct queued){.kind = HEAR_EXIT});
-        return site.starts_later ? 0 : err_set(err, ERR_LIMIT, "no worker fits in here");
+        return site.starts_later ? 0 : refuse(err);
     }
     base->is_running = 1;
     if (site.starts_later)
@@ -873,6 +890,46 @@ START_TEST(a_start_that_fails_is_reported)
 }
 END_TEST
 
+/* Refuses the starts after a kill; _i: whether they are refused at once or later. */
+static void refuse_respawns(int n, int with, int later)
+{
+    add_worker("memory");
+    site.refuses_to_start = 2;
+    site.n_refused = n;
+    site.refused_with = with;
+    site.starts_later = later;
+    rig.limits.restart.delay_s = 0.001;
+    start_ready();
+    ck_assert_int_eq(agent_table_kill(rig.table, 0, NULL), 0);
+}
+
+START_TEST(a_respawn_that_finds_no_room_is_tried_again)
+{
+    static const int codes[] = {UV_EAGAIN, UV_ENOMEM, UV_EMFILE, UV_ENFILE};
+    struct agent_info info;
+
+    refuse_respawns(3, codes[_i / 2], _i % 2);
+    play_rounds();
+    ck_assert_int_eq(site.n_starts, 5);
+    agent_table_info(rig.table, 0, &info);
+    ck_assert_uint_eq(info.restarts, 1);
+    stop_table();
+    ck_assert_str_eq(rig.events, "shrxwwwShrx");
+}
+END_TEST
+
+START_TEST(a_respawn_that_never_finds_room_is_a_give_up)
+{
+    refuse_respawns(100, UV_EAGAIN, _i);
+    RUN_UNTIL(rig.failed);
+    ck_assert_msg(strstr(rig.report.msg, "died 6 times within 60 s") != NULL &&
+                      strstr(rig.report.msg, "the last time no worker fits in here") !=
+                          NULL,
+                  "%s", rig.report.msg);
+    stop_table();
+}
+END_TEST
+
 START_TEST(silence_is_judged_by_its_activity)
 {
     add_worker("memory");
@@ -1019,6 +1076,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, values_out_of_reach_are_no_error);
     tcase_add_test(tc, preloaded_values_are_put);
     tcase_add_loop_test(tc, a_start_that_fails_is_reported, 0, 2);
+    tcase_add_loop_test(tc, a_respawn_that_finds_no_room_is_tried_again, 0, 8);
+    tcase_add_loop_test(tc, a_respawn_that_never_finds_room_is_a_give_up, 0, 2);
     tcase_add_test(tc, silence_is_judged_by_its_activity);
     tcase_add_test(tc, memory_is_asked_of_the_link);
     tcase_add_loop_test(tc, an_environment_is_revived_by_its_caller, 0, ROUNDS + 1);
