@@ -70,7 +70,8 @@ int err_vset(struct err *err, int code, const char *fmt, va_list ap)
 int err_is_failure(int code)
 {
     static const int codes[] = {ERR_AGENT, -ENOMEM, -EAGAIN, -EMFILE, -ENFILE,
-                                -ENOSPC,   -EDQUOT, -EFBIG,  -EIO,    -EROFS};
+                                -ENOBUFS,  -ENOLCK, -EINTR,  -ENOSPC, -EDQUOT,
+                                -EFBIG,    -EIO,    -EROFS};
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
         if (code == codes[i])

@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/chan/loop.h"
 #include "supervisor/proc/signals.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@ struct ask {
     struct agent_spec *specs; /* [n], copies of the caller's */
     void *ctx;                /* passed to the pack_configure of `specs` */
     uv_loop_t loop;
+    int has_loop;
     uv_poll_t signals;
     int signals_fd;             /* from stop_signals_watch; -1: signals are not watched */
     struct agent_table *agents; /* NULL: creating it failed, or n is 0 */
@@ -96,7 +98,10 @@ int ask_open(struct ask **ret, const struct ask_args *args, struct err *err)
     if (a->n > 0)
         memcpy(a->specs, args->specs, a->n * sizeof(*a->specs));
     a->ctx = args->ctx;
-    CHECK(uv_loop_init(&a->loop) == 0);
+    a->signals_fd = -1;
+    if ((rc = loop_open(&a->loop, err)) < 0)
+        return rc;
+    a->has_loop = 1;
     a->signals_fd = stop_signals_watch();
     if (a->signals_fd >= 0) {
         CHECK(uv_poll_init(&a->loop, &a->signals, a->signals_fd) == 0);
@@ -120,10 +125,11 @@ void ask_close(struct ask *a)
     agent_table_free(a->agents);
     if (a->signals_fd >= 0)
         uv_close((uv_handle_t *)&a->signals, NULL);
-    (void)uv_run(&a->loop, UV_RUN_DEFAULT);
+    if (a->has_loop)
+        (void)uv_run(&a->loop, UV_RUN_DEFAULT);
     if (a->signals_fd >= 0)
         (void)close(a->signals_fd);
-    CHECK(uv_loop_close(&a->loop) == 0, "a handle was left open");
+    CHECK(!a->has_loop || uv_loop_close(&a->loop) == 0, "a handle was left open");
     free(a->specs);
     free(a);
 }

@@ -122,7 +122,7 @@ int cli_code(int exit_code, const struct err *err)
 {
     if (err->code == ERR_INTERRUPTED)
         return CLI_STOPPED;
-    return exit_code == CLI_USAGE && err_is_failure(err->code) ? CLI_FAILED : exit_code;
+    return exit_code != CLI_DONE && err_is_failure(err->code) ? CLI_FAILED : exit_code;
 }
 
 static int write_device(const char *path, const void *data, size_t len, struct err *err)

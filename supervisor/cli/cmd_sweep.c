@@ -320,11 +320,11 @@ static void on_end(void *ctx, size_t job, int code)
 }
 
 /* Returns 0 when all runs of the rung have come as far as they can, CLI_STOPPED after a
- * signal. */
+ * signal, CLI_FAILED if one could not be started. */
 static int run_rung(struct sweep *w)
 {
     struct study_stage stage;
-    int stopped = 0;
+    int stopped = CLI_DONE;
 
     w->best = (double)NAN;
     w->n_all = w->n * w->study.n_seeds;
@@ -362,8 +362,8 @@ static int run_rung(struct sweep *w)
         free(b.waits);
         arena_done(&b.arena);
         w->batch = NULL;
-        if (stopped)
-            return CLI_STOPPED;
+        if (stopped != CLI_DONE)
+            return stopped;
         if (b.n == 0)
             return 0;
     }

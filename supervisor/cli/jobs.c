@@ -399,6 +399,6 @@ int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopp
     free(js.binary);
     free(js.signalled);
     if (ret_stopped != NULL)
-        *ret_stopped = js.is_stopped || js.is_broken;
+        *ret_stopped = js.is_stopped ? CLI_STOPPED : js.is_broken ? CLI_FAILED : CLI_DONE;
     return js.code != CLI_DONE ? js.code : js.meant_code;
 }

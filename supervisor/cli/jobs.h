@@ -47,8 +47,8 @@ struct jobs_args {
 
 /* Runs all jobs, at most `at_once` at a time, in their order. Returns the exit code of the
  * first that failed, or else of one that ended as it was meant to, or CLI_DONE;
- * *ret_stopped: 1 if a signal kept jobs from starting, or one could not be started, which
- * is printed. */
+ * *ret_stopped: CLI_STOPPED if a signal kept jobs from starting, CLI_FAILED if one could not be
+ * started, which is printed; otherwise CLI_DONE. */
 int jobs_run(const struct cli *cli, const struct jobs_args *args, int *ret_stopped);
 
 #endif

@@ -6,6 +6,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/numerics/numerics.h"
 #include "common/text/scan.h"
+#include "supervisor/chan/loop.h"
 #include "supervisor/net/listener.h"
 #include "supervisor/node/node_files.h"
 #include "supervisor/node/node_worker.h"
@@ -442,14 +443,17 @@ int node_run(const struct node_args *args, const struct channel_secret *secret,
              struct err *err)
 {
     struct node *n = xcalloc(1, sizeof(*n));
-    int rc;
+    int rc = loop_open(&n->loop, err);
 
+    if (rc < 0) {
+        free(n);
+        return rc;
+    }
     n->args = args;
     n->secret = secret;
     n->first_try_ms = (uint64_t)monotonic_ms();
     n->exe_fd = -1;
     n->files = NODE_FILES_NONE;
-    CHECK(uv_loop_init(&n->loop) == 0);
     n->workers = (struct node_workers){
         .loop = &n->loop, .files = &n->files, .on_none = close_if_none, .ctx = n};
     rc = prepare(n, err);

@@ -152,7 +152,7 @@ struct agent {
                                          process; RESTART_EV_STARTED: nobody did */
     int is_over_memory; /* the process is being killed for exceeding its memory limit */
     int was_refused; /* another process could not be started, for want of what may come back */
-    int is_blameless;   /* the process is being killed, but not because of its request */
+    int is_blameless; /* the process is being killed, but not because of its request */
     uint64_t n_restarts;
     uint64_t start_due_ns; /* when to start the next process; 0: no start is scheduled */
     uint64_t start_delay_ns; /* how long after the death that is */

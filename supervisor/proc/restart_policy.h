@@ -47,7 +47,7 @@ enum restart_event {
     RESTART_EV_OVER_MEMORY, /* killed for exceeding its memory limit */
     RESTART_EV_DONE,        /* exit code 0 without having been asked to exit */
     RESTART_EV_REFUSED,     /* exit code 100 */
-    RESTART_EV_LATER,       /* exit code 111: it had no memory; or it could not be started for
+    RESTART_EV_LATER,  /* exit code 111: it had no memory; or it could not be started for
                                want of memory, processes or descriptors */
     RESTART_EV_KILLED, /* on request, or from outside while it had no pending request, or
                             with its node: the policy decides, the death does not count */

@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/chan/loop.h"
 #include "supervisor/env/env_trial.h"
 #include "supervisor/run/training_internal.h"
 #include "supervisor/save/retention.h"
@@ -433,7 +434,9 @@ static void release(struct training *t)
     metrics_free(t->metrics);
     journal_close(t->journal);
     training_end_config(t);
-    CHECK(uv_loop_close(&t->loop) == 0, "a handle was left open");
+    if (t->signals.fd >= 0)
+        (void)close(t->signals.fd);
+    CHECK(!t->has_loop || uv_loop_close(&t->loop) == 0, "a handle was left open");
 }
 
 /* A run that is done needs its log only if a user makes the run longer. */
@@ -511,6 +514,16 @@ static void stop_before_agents(struct training *t)
     training_event(t, STOP);
 }
 
+static int open_loop(struct training *t, struct err *err)
+{
+    int rc = loop_open(&t->loop, err);
+
+    t->has_loop = rc == 0;
+    if (rc == 0)
+        rc = loop_start_threads(&t->loop, err);
+    return rc == 0 ? training_take_signals(t, err) : rc;
+}
+
 int training_run(const struct training_args *args, struct training_result *ret,
                  struct err *err)
 {
@@ -523,12 +536,13 @@ int training_run(const struct training_args *args, struct training_result *ret,
                                     .team_return_mean = NAN};
     t->args = args;
     t->result = ret;
-    t->agent_fd = t->log_watch.fd = -1;
+    t->agent_fd = t->log_watch.fd = t->signals.fd = -1;
     t->rescued_step = -1;
     t->began_ns = uv_hrtime();
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
-    CHECK(uv_loop_init(&t->loop) == 0);
     rc = training_begin_config(t, err);
+    if (rc == 0)
+        rc = open_loop(t, err);
     if (rc == 0)
         rc = open_files(t, err);
     if (rc == 0)

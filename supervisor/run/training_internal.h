@@ -56,6 +56,7 @@ struct training {
     const char **agent_names;               /* for the reader of an edited config.yaml */
 
     uv_loop_t loop;
+    int has_loop;
     uv_timer_t tick;
     uv_timer_t space; /* retries to write to a full disk (training_life.c) */
 
@@ -153,6 +154,8 @@ void training_on_failed(void *ctx, const struct err *why);
 
 /* ---- training_watch.c: signals, the keeper, other processes that write to the log ---- */
 
+/* Before anything else; the signals stay blocked. */
+int training_take_signals(struct training *t, struct err *err);
 void training_watch(struct training *t);
 void training_unwatch(struct training *t);
 

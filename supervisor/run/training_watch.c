@@ -96,14 +96,18 @@ static void on_terminal_stop(uv_signal_t *handle, int signum)
     agent_tables_pause(0);
 }
 
-static void watch_signals(struct training *t)
+int training_take_signals(struct training *t, struct err *err)
 {
     sigset_t set;
 
     stop_signals_get(&set);
     (void)sigprocmask(SIG_BLOCK, &set, NULL); /* a supervisor has them blocked already */
     t->signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    CHECK(t->signals.fd >= 0, "%m");
+    return t->signals.fd < 0 ? err_errno(err, "signalfd") : 0;
+}
+
+static void watch_signals(struct training *t)
+{
     CHECK(uv_poll_init(&t->loop, &t->signals.poll, t->signals.fd) == 0);
     t->signals.poll.data = t;
     CHECK(uv_poll_start(&t->signals.poll, UV_READABLE, on_signals) == 0);
@@ -196,13 +200,6 @@ static void on_log_unwatched(uv_handle_t *handle)
     (void)close(t->log_watch.fd);
 }
 
-static void on_signals_unwatched(uv_handle_t *handle)
-{
-    struct training *t = handle->data;
-
-    (void)close(t->signals.fd);
-}
-
 /* ---- memory ---- */
 
 enum { MEMORY_EVERY_MS = 200 };
@@ -263,7 +260,7 @@ void training_watch(struct training *t)
 
 void training_unwatch(struct training *t)
 {
-    uv_close((uv_handle_t *)&t->signals.poll, on_signals_unwatched);
+    uv_close((uv_handle_t *)&t->signals.poll, NULL); /* release() closes its descriptor */
     uv_close((uv_handle_t *)&t->signals.terminal_stop, NULL);
     if (t->memory_watch.data != NULL)
         uv_close((uv_handle_t *)&t->memory_watch, NULL);

@@ -4,6 +4,7 @@
 #undef ERR_STATE
 
 #include "common/mem/xmalloc.h"
+#include "supervisor/chan/loop.h"
 #include "supervisor/web/assets.h"
 #include "supervisor/web/web.h"
 
@@ -632,11 +633,14 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
 
     if (rc == 0)
         rc = check_port(w->port, err);
+    if (rc == 0)
+        rc = loop_open(&w->loop, err);
+    if (rc == 0)
+        rc = loop_start_threads(&w->loop, err);
     if (rc < 0)
         return rc;
     LIST_INIT(&w->clients);
     LIST_INIT(&w->studies);
-    (void)uv_loop_init(&w->loop);
     connections_init(&w->connections, &w->loop);
     w->lws = create(w, err);
     if (w->lws == NULL)

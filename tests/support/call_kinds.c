@@ -49,6 +49,8 @@ const struct call calls[] = {
     {"inotify", SYS_inotify_add_watch, CALL_OF_NOTHING, 0},
     {"dup", SYS_dup, CALL_OF_FD, 0},
     {"dup", SYS_dup3, CALL_OF_FD, 0},
+    {"dup", SYS_fcntl, CALL_OF_FD, 0},
+    {"lock", SYS_fcntl, CALL_OF_FD, 0},
     {"fcntl", SYS_fcntl, CALL_OF_FD, 0},
     {"mmap", SYS_mmap, CALL_OF_NOTHING, 0},
     {"mprotect", SYS_mprotect, CALL_OF_NOTHING, 0},
@@ -75,7 +77,7 @@ const struct call calls[] = {
     {"ftruncate", SYS_ftruncate, CALL_OF_FD, 1},
     {"ftruncate", SYS_truncate, CALL_OF_PATH, 1},
     {"fallocate", SYS_fallocate, CALL_OF_FD, 1},
-    {"flock", SYS_flock, CALL_OF_FD, 0},
+    {"lock", SYS_flock, CALL_OF_FD, 0},
     {"rename", SYS_renameat, CALL_OF_PATH_AT, 1},
     {"rename", SYS_renameat2, CALL_OF_PATH_AT, 1},
     {"unlink", SYS_unlinkat, CALL_OF_PATH_AT, 1},
@@ -122,6 +124,11 @@ static int fits(const struct call *c, const struct seccomp_data *d, pid_t pid)
 {
     if (c->nr == SYS_clone)
         return (strcmp(c->kind, "thread") == 0) == ((d->args[0] & CLONE_THREAD) != 0);
+    if (c->nr == SYS_fcntl && strcmp(c->kind, "dup") == 0)
+        return d->args[1] == F_DUPFD || d->args[1] == F_DUPFD_CLOEXEC;
+    if (c->nr == SYS_fcntl && strcmp(c->kind, "lock") == 0)
+        return d->args[1] == F_SETLK || d->args[1] == F_SETLKW ||
+               d->args[1] == F_OFD_SETLK || d->args[1] == F_OFD_SETLKW;
     if (strcmp(c->kind, "create") == 0)
         return (open_flags(c, d, pid) & (O_CREAT | O_TRUNC)) != 0;
     return 1;
