@@ -306,13 +306,17 @@ static int open_there(int root, const char *rest, int flags)
     return fd;
 }
 
-static int create(int root, const char *rest, int flags, mode_t mode)
+static int create(const char *path, int root, const char *rest, int flags, mode_t mode)
 {
     const int fd =
         open_beneath(root, rest, (flags & ~O_TRUNC) | O_CREAT | O_EXCL, mode & 0700);
 
-    if (fd >= 0 && fchmod(fd, granted(root, mode)) < 0)
-        return fail_with(fd, errno);
+    if (fd >= 0 && fchmod(fd, granted(root, mode)) < 0) {
+        const int why = errno;
+
+        (void)beneath_unlink(path);
+        return fail_with(fd, why);
+    }
     return fd;
 }
 
@@ -327,7 +331,7 @@ int beneath_open(const char *path, int flags, mode_t mode)
     /* A file that prevented creation may be removed before it is opened: try again. */
     for (int tries = 0; tries < 10; tries++) {
         if ((flags & O_CREAT) != 0) {
-            fd = create(root, rest, flags, mode);
+            fd = create(path, root, rest, flags, mode);
             if (fd >= 0 || errno != EEXIST || (flags & O_EXCL) != 0)
                 return fd;
         }

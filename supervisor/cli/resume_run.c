@@ -73,14 +73,16 @@ static void print_events(const struct cli *cli, const struct training_args *args
     watcher_print_done(&wa, &result);
 }
 
-/* Reports a finished run. If the supervisor ended before doing so, first removes its log
- * and records that it is done. */
+/* Reports a finished run. If the supervisor ended before doing so, first removes its log and
+ * older checkpoints, and records that it is done. */
 static int report_done(const struct cli *cli, const struct resume_options *o,
                        const struct training_args *args, const struct run_config *wanted)
 {
     const char *log = run_dir_file(args->dir, "experience");
     const char *name = run_dir_name(args->dir);
     const enum keep_log keep = wanted->experience.keep;
+    const struct retention keep_which =
+        retention_of(wanted, run_dir_began_unix(args->dir));
     uint64_t bytes;
     struct err err = {0};
     char line[256];
@@ -94,7 +96,8 @@ static int report_done(const struct cli *cli, const struct resume_options *o,
         retention_describe_log(name, keep, bytes, line, sizeof(line));
         (void)fprintf(stderr, "%s\n", line);
     }
-    if (retention_tidy(run_dir_file(args->dir, "checkpoints"), &err) < 0)
+    if (o->from == NULL &&
+        retention_drop_old(&keep_which, run_dir_file(args->dir, "checkpoints"), &err) < 0)
         log_warn("%s", err.msg);
     if (run_record_mark_done(run_dir_path(args->dir), resume_progress(args->resume),
                              &err) < 0)

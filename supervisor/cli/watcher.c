@@ -109,10 +109,12 @@ static void show_other_way(struct watcher *w, const struct training_result *r,
     if (r->end != TRAINING_FAILED || expected < 0 || r->resume_step == expected)
         return;
     if (r->unread.code < 0)
-        live_view_message(w->view,
-                          "%s: whether its experience log has the rows of its checkpoints "
-                          "is not known: %s; then `brood resume %s` continues",
-                          w->run, r->unread.msg, path);
+        live_view_message(
+            w->view,
+            "%s: whether its experience log has the rows of its checkpoints "
+            "is not known: %s; when that is mended, `brood resume %s` "
+            "continues",
+            w->run, r->unread.msg, path);
     else if (r->resume_step >= 0)
         live_view_message(w->view,
                           "%s: `brood resume %s --from %lld` continues from the newest "

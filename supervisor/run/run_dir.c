@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_NUMBER = 1000000, MAX_UNUSED = 1000, ENDING_WITHIN_MS = 3000 };
@@ -821,6 +822,15 @@ const char *run_dir_file(struct run_dir *d, const char *sub)
     d->files = xreallocarray(d->files, d->n_files + 1, sizeof(*d->files));
     d->files[d->n_files] = xasprintf("%s/%s", d->path, sub);
     return d->files[d->n_files++];
+}
+
+double run_dir_began_unix(struct run_dir *d)
+{
+    struct stat st;
+
+    return beneath_stat(run_dir_file(d, "provenance"), &st) == 0
+               ? (double)st.st_mtim.tv_sec
+               : (double)time(NULL);
 }
 
 int run_dir_write(struct run_dir *d, const char *sub, const void *data, size_t len,

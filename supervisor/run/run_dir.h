@@ -70,6 +70,10 @@ void run_dir_discard(struct run_dir *d);
  * d must be locked. */
 int run_dir_is_deleted(const struct run_dir *d);
 
+/* When the run first began, in seconds since 1970: when its provenance was written. Now, if it
+ * has none. */
+double run_dir_began_unix(struct run_dir *d);
+
 /* The name of the run whose directory is `path`; free(). */
 char *run_dir_name_of(const char *path);
 const char *run_dir_name(const struct run_dir *d);

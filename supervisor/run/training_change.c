@@ -140,7 +140,10 @@ const char *training_config_yaml(struct training *t)
 
 int training_write_config(struct training *t, struct err *err)
 {
-    return run_dir_write_config(t->args->dir, &t->wanted, err);
+    const int rc = run_dir_write_config(t->args->dir, &t->wanted, err);
+
+    t->config_is_old = rc < 0;
+    return rc;
 }
 
 uint64_t training_next_change(const struct training *t)

@@ -49,8 +49,9 @@ struct training {
 
     /* Configurations (training_change.c). */
     const struct run_config *config; /* in force; args->config, or owned */
-    char *config_yaml;               /* cache of training_config_yaml; NULL: stale */
-    struct run_config wanted;        /* config.yaml: with all pending changes */
+    int config_is_old; /* config.yaml could not be written; the next checkpoint tries again */
+    char *config_yaml;        /* cache of training_config_yaml; NULL: stale */
+    struct run_config wanted; /* config.yaml: with all pending changes */
     struct change_plan plan;
     struct pending_list pending, cancelled; /* as last returned to callers */
     const char **agent_names;               /* for the reader of an edited config.yaml */

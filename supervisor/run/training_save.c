@@ -1,11 +1,9 @@
-#include "common/io/beneath.h"
 #include "supervisor/run/training_internal.h"
 
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Fills in the agents' names, descriptions, graphs and blocks. hold: which version of the
  * blocks (rollout.h). UV_EAGAIN: an agent is being restarted, or a copy of its block is on its
@@ -40,6 +38,9 @@ static int begin_checkpoint(struct training *t, uint64_t step, enum rollout_hold
     struct training_state now = {0};
     int rc = gather_agents(t, hold, agents, err);
 
+    if (rc == 0 && t->config_is_old &&
+        t->rescue == NULL) /* a resume compares it with the checkpoint */
+        rc = training_write_config(t, err);
     if (rc == 0 && state == NULL)
         rollout_state_save(t->rollout, &now.bytes, &now.len);
     if (rc == 0) {
@@ -240,16 +241,6 @@ static int is_all_drawn(void *ctx, uint64_t step)
     return t->renders == NULL || renders_are_drawn(t->renders, step);
 }
 
-/* When the run first began: provenance is written only once, not by a resume. */
-static double began_unix(struct training *t)
-{
-    struct stat st;
-
-    return beneath_stat(run_dir_file(t->args->dir, "provenance"), &st) == 0
-               ? (double)st.st_mtim.tv_sec
-               : training_now_unix();
-}
-
 void training_make_saver(struct training *t)
 {
     struct run_saver_args args = {
@@ -259,9 +250,7 @@ void training_make_saver(struct training *t)
                   run_dir_file(t->args->dir, "renders")},
         .is_ready = is_all_drawn,
         .store = t->store,
-        .keep = {.max = (size_t)t->config->checkpoint.max_to_keep,
-                 .every_s = t->config->checkpoint.keep_checkpoint_every_n_hours * 3600,
-                 .began_unix = began_unix(t)},
+        .keep = retention_of(t->config, run_dir_began_unix(t->args->dir)),
         .on_written = on_written,
         .on_log_checked = on_log_checked,
         .ctx = t};

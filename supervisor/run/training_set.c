@@ -286,7 +286,8 @@ static void commit(struct training *t, struct proposal *p)
     run_config_done(&t->wanted);
     t->wanted = p->wanted;
     p->wanted = (struct run_config){0};
-    if (atomic_file_commit(p->file, &why) < 0)
+    t->config_is_old = atomic_file_commit(p->file, &why) < 0;
+    if (t->config_is_old)
         training_log_error(t, "config.yaml could not be written: %s", why.msg);
     if (training_update_pending(t, &why) < 0)
         training_log_error(t, "pending changes cannot be listed: %s", why.msg);

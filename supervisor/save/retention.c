@@ -17,6 +17,14 @@
 
 /* ---- checkpoints ---- */
 
+struct retention retention_of(const struct run_config *c, double began_unix)
+{
+    return (struct retention){.max = (size_t)c->checkpoint.max_to_keep,
+                              .every_s =
+                                  c->checkpoint.keep_checkpoint_every_n_hours * 3600,
+                              .began_unix = began_unix};
+}
+
 /* Renames a checkpoint to <prefix><step>, which replaces an older one. *ret: its path;
  * free(), also after an error. */
 static int move_away(const char *dir, const char *prefix, uint64_t step, char **ret,

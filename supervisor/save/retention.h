@@ -25,6 +25,8 @@ struct retention {
     double began_unix; /* the run's beginning, seconds since 1970 */
 };
 
+struct retention retention_of(const struct run_config *c, double began_unix);
+
 /* dir: a run's checkpoints/. Removes what interrupted writes and removals left, then the
  * checkpoints that need not stay. After an error, the next call removes the rest. */
 int retention_drop_old(const struct retention *r, const char *dir, struct err *err);
