@@ -9,7 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_READ = 16 << 10, WINDOW = 16 << 10, SHOWN_DIGITS = 7 };
+enum {
+    FIRST_READ = 16 << 10,
+    WINDOW = 16 << 10,
+    SHOWN_DIGITS = 7,
+    MAX_WINDOW = 2 << 20,
+    MAX_TEAMS = 16
+};
 
 struct table {
     struct growing_file file;
@@ -70,23 +76,6 @@ static int open_table(struct table *ret, const char *path, struct err *err)
     return rc;
 }
 
-/* The index of a column in a header; -1: it has none of that name. */
-static int find_column(const char *header, const char *name)
-{
-    const size_t len = strlen(name);
-    int i = 0;
-
-    for (const char *p = header;; p++, i++) {
-        const size_t n = strcspn(p, ",");
-
-        if (n == len && memcmp(p, name, len) == 0)
-            return i;
-        p += n;
-        if (*p == '\0')
-            return -1;
-    }
-}
-
 /* ---- columns ---- */
 
 /* Writes a field as a JSON number, or null if it is empty or no finite number. Fractions
@@ -115,6 +104,29 @@ struct wanted {
     int column; /* in the file; -1: not there */
     size_t at;  /* place in the answer */
 };
+
+/* Finds the columns in one pass: a header may have as many as it has bytes. */
+static void find_columns(const char *header, const char *const *names, size_t n,
+                         struct wanted *ret)
+{
+    size_t len[CURVES_MAX_COLUMNS + 1];
+    int column = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        len[i] = strlen(names[i]);
+        ret[i] = (struct wanted){-1, i};
+    }
+    for (const char *p = header;; p++, column++) {
+        const size_t field = strcspn(p, ",");
+
+        for (size_t i = 0; i < n; i++)
+            if (field == len[i] && ret[i].column < 0 && memcmp(p, names[i], field) == 0)
+                ret[i].column = column;
+        p += field;
+        if (*p == '\0')
+            return;
+    }
+}
 
 static int compare_wanted(const void *a, const void *b)
 {
@@ -167,6 +179,7 @@ static void put_answer(const struct table *t, const char *const *columns, size_t
 {
     struct wbuf values[CURVES_MAX_COLUMNS + 1] = {{0}};
     struct wanted wanted[CURVES_MAX_COLUMNS + 1];
+    const char *names[CURVES_MAX_COLUMNS + 1];
     const size_t max_rows = CURVES_MAX_VALUES / (n + 1),
                  size = (size_t)t->file.st.st_size;
     size_t rows = 0, offset = t->body, got, used = 0;
@@ -176,8 +189,9 @@ static void put_answer(const struct table *t, const char *const *columns, size_t
     char *text = xcalloc(1, max + 1);
 
     for (size_t i = 0; i < n; i++)
-        wanted[i] = (struct wanted){find_column(t->header, columns[i]), i};
-    wanted[n] = (struct wanted){find_column(t->header, "env_steps"), n};
+        names[i] = columns[i];
+    names[n] = "env_steps";
+    find_columns(t->header, names, n + 1, wanted);
     qsort(wanted, n + 1, sizeof(wanted[0]), compare_wanted);
     got = read_text(t, offset, text, max);
     for (char *end;
@@ -224,8 +238,11 @@ int curves_put_names(const char *path, struct json *j, struct err *err)
     const int rc = open_table(&t, path, err);
 
     if (rc == 0) {
+        size_t names = 0;
+
         json_array(j);
-        for (const char *p = t.header; *p != '\0'; p += *p == ',') {
+        for (const char *p = t.header; *p != '\0' && names < CURVES_MAX_NAMES;
+             p += *p == ',', names++) {
             const size_t n = strcspn(p, ",");
 
             json_strn(j, p, n);
@@ -265,22 +282,25 @@ static size_t take_value(const char *text, size_t len, int column, struct wbuf *
     return 0;
 }
 
-/* Of the columns with that prefix, the first that has a value in any row of the text; -1:
- * none has. */
+/* Of the first MAX_TEAMS columns with that prefix, the first that has a value in any row of the
+ * text; -1: none has. */
 static int find_filled(const char *header, const char *prefix, const char *text,
                        size_t len)
 {
     const size_t n = strlen(prefix);
-    int column = 0;
+    int column = 0, teams = 0;
 
-    for (const char *p = header; *p != '\0'; column++) {
+    for (const char *p = header; *p != '\0' && teams < MAX_TEAMS; column++) {
         struct wbuf value = {0};
-        const int is_filled =
-            strncmp(p, prefix, n) == 0 && take_value(text, len, column, &value) > 0;
 
-        wbuf_done(&value);
-        if (is_filled)
-            return column;
+        if (strncmp(p, prefix, n) == 0) {
+            const int is_filled = take_value(text, len, column, &value) > 0;
+
+            wbuf_done(&value);
+            if (is_filled)
+                return column;
+            teams++;
+        }
         p += strcspn(p, ",");
         p += *p == ',';
     }
@@ -291,7 +311,9 @@ static void sample(const struct table *t, size_t points, struct wbuf *ret)
 {
     const size_t size = (size_t)t->file.st.st_size - t->body;
     const size_t step = size / points > 0 ? size / points : 1;
-    const size_t window = WINDOW + 8 * t->body; /* rows are about as long as the header */
+    /* Rows are about as long as the header. */
+    const size_t rows = 8 * t->body < MAX_WINDOW ? 8 * t->body : MAX_WINDOW;
+    const size_t window = WINDOW + rows;
     char *text = xcalloc(1, window + 1);
     size_t taken = t->body; /* what lies before is sampled already */
     int column = -1;

@@ -19,7 +19,7 @@
 #define CURVES_MAX_BYTES  ((size_t)8 << 20)
 #define CURVES_MAX_VALUES ((size_t)200000)
 #define CURVES_MAX_HEADER ((size_t)1 << 20)
-enum { CURVES_MAX_COLUMNS = 240 };
+enum { CURVES_MAX_COLUMNS = 240, CURVES_MAX_NAMES = 20000 };
 
 /* path: a run's directory. Puts the values of these columns from a position on: {"next",
  * "restart", "more", "steps": [...], "columns": [[...], ...]}. A column that the file
@@ -28,7 +28,7 @@ enum { CURVES_MAX_COLUMNS = 240 };
 int curves_put(const char *path, const char *const *columns, size_t n, const char *from,
                struct json *j, struct err *err);
 
-/* Puts the list of the names of all columns. -errno, ERR_LIMIT. */
+/* Puts the list of the names of all columns, the first CURVES_MAX_NAMES. -errno, ERR_LIMIT. */
 int curves_put_names(const char *path, struct json *j, struct err *err);
 
 /* Puts a list of at most `points` of the team's returns, at equal distances in the file:

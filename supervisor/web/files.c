@@ -4,12 +4,14 @@
 #include "common/config/yaml_tree.h"
 #include "common/io/beneath.h"
 #include "common/io/tree.h"
+#include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "common/wire/cursor.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/web/growing_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -126,7 +128,7 @@ int files_put_checkpoints(const char *path, struct json *j, struct err *err)
 
     if (rc == 0) {
         json_array(j);
-        for (size_t i = n; i-- > 0;)
+        for (size_t i = n; i-- > 0 && n - i <= FILES_MAX_CHECKPOINTS;)
             put_checkpoint(folder, steps[i], j);
         json_close(j);
     }
@@ -137,31 +139,52 @@ int files_put_checkpoints(const char *path, struct json *j, struct err *err)
 
 /* ---- logs ---- */
 
-static int is_log(const struct dirent *e)
+static int is_log(const char *name)
 {
-    return e->d_name[0] != '.' && text_ends_with(e->d_name, ".log");
+    return name[0] != '.' && text_ends_with(name, ".log");
+}
+
+/* The names of its logs without ".log", at most FILES_MAX_LOGS of them, sorted. A run without the
+ * folder has none. */
+static int list_logs(const char *path, struct words *ret, struct err *err)
+{
+    char *folder = xasprintf("%s/logs", path);
+    DIR *dir = beneath_opendir(folder);
+    const struct dirent *e;
+    const int rc = dir == NULL && errno != ENOENT ? err_errno(err, "%s", folder) : 0;
+
+    for (int seen = 0; dir != NULL && seen < FILES_MAX_LOGS && (e = readdir(dir)) != NULL;
+         seen++)
+        if (is_log(e->d_name))
+            words_add(ret, arena_strndup(ret->arena, e->d_name, strlen(e->d_name) - 4),
+                      NULL);
+    if (dir != NULL)
+        (void)closedir(dir);
+    free(folder);
+    return rc;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 int files_put_logs(const char *path, struct json *j, struct err *err)
 {
-    char *folder = xasprintf("%s/logs", path);
-    struct dirent **list = NULL;
-    const int n = beneath_scandir(folder, &list, is_log);
-    int rc = 0;
+    struct arena arena = ARENA_ZERO;
+    struct words logs = {.arena = &arena};
+    const int rc = list_logs(path, &logs, err);
 
-    if (n < 0 && errno != ENOENT) {
-        rc = err_errno(err, "%s", folder);
-    } else {
+    if (rc == 0) {
+        if (logs.n > 0)
+            qsort(logs.list, logs.n, sizeof(logs.list[0]), compare_names);
         json_array(j);
         json_str(j, "journal");
-        for (int i = 0; i < n; i++)
-            json_strn(j, list[i]->d_name, strlen(list[i]->d_name) - 4);
+        for (size_t i = 0; i < logs.n; i++)
+            json_str(j, logs.list[i]);
         json_close(j);
     }
-    for (int i = 0; i < n; i++)
-        free(list[i]);
-    free(list);
-    free(folder);
+    arena_done(&arena);
     return rc;
 }
 
@@ -213,22 +236,20 @@ static int put_tail(const struct growing_file *f, const char *file, const char *
  * becomes part of a path. */
 static int find_log(const char *path, const char *log, char **ret, struct err *err)
 {
-    char *folder = xasprintf("%s/logs", path);
-    struct dirent **list = NULL;
-    const int n = beneath_scandir(folder, &list, is_log);
+    struct arena arena = ARENA_ZERO;
+    struct words logs = {.arena = &arena};
+    int rc = 0;
 
     *ret = strcmp(log, "journal") == 0 ? xasprintf("%s/journal", path) : NULL;
-    for (int i = 0; i < n; i++) {
-        const size_t len = strlen(list[i]->d_name) - 4;
-
-        if (*ret == NULL && strlen(log) == len && memcmp(log, list[i]->d_name, len) == 0)
-            *ret = xasprintf("%s/%s", folder, list[i]->d_name);
-        free(list[i]);
-    }
-    free(list);
-    free(folder);
-    return *ret != NULL ? 0
-                        : err_set(err, ERR_NOT_FOUND, "there is no log '%.100s'", log);
+    if (*ret == NULL)
+        rc = list_logs(path, &logs, err);
+    for (size_t i = 0; *ret == NULL && i < logs.n; i++)
+        if (strcmp(log, logs.list[i]) == 0)
+            *ret = xasprintf("%s/logs/%s.log", path, logs.list[i]);
+    arena_done(&arena);
+    if (rc == 0 && *ret == NULL)
+        rc = err_set(err, ERR_NOT_FOUND, "there is no log '%.100s'", log);
+    return rc;
 }
 
 int files_put_tail(const char *path, const char *log, const char *from, struct json *j,

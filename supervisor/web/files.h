@@ -10,13 +10,14 @@
 #include "supervisor/metrics/json.h"
 
 #define FILES_MAX_TAIL ((size_t)256 << 10)
+enum { FILES_MAX_LOGS = 20000, FILES_MAX_CHECKPOINTS = 1000 };
 
 /* The keys of config.yaml and their values: [["run.name", "small", live], ...]; live: whether
  * the value can change while the run lives. */
 int files_put_config(const char *path, struct json *j, struct err *err);
-/* The checkpoints, newest first: [{"step", "time", "bytes"}, ...]. */
+/* The newest FILES_MAX_CHECKPOINTS checkpoints, newest first: [{"step", "time", "bytes"}, ...]. */
 int files_put_checkpoints(const char *path, struct json *j, struct err *err);
-/* The names of its logs: ["journal", "supervisor", "agent_0", ...]. */
+/* The names of its logs, of at most FILES_MAX_LOGS files: ["journal", "supervisor", "agent_0", ...]. */
 int files_put_logs(const char *path, struct json *j, struct err *err);
 /* {"next", "restart", "text"}: the text of a log (one of these names) that has been added since
  * a position (growing_file.h); at first its last lines. Only whole lines, at most FILES_MAX_TAIL

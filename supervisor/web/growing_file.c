@@ -17,7 +17,9 @@ int growing_file_open(struct growing_file *ret, const char *path, struct err *er
     *ret = (struct growing_file){.fd = beneath_open(path, O_RDONLY | O_NONBLOCK, 0)};
     if (ret->fd < 0)
         return errno == ENOENT ? 0 : err_errno(err, "%s", path);
-    return fstat(ret->fd, &ret->st) < 0 ? err_errno(err, "%s", path) : 0;
+    if (fstat(ret->fd, &ret->st) < 0)
+        return err_errno(err, "%s", path);
+    return S_ISREG(ret->st.st_mode) ? 0 : err_set(err, ERR_FORMAT, "%s is no file", path);
 }
 
 void growing_file_close(struct growing_file *f)

@@ -7,12 +7,15 @@
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/run_tags.h"
+#include "supervisor/web/runs.h"
 #include "supervisor/web/stamps.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <time.h>
 
 enum {
     CONNECTS_WITHIN_MS = 200, /* and sends; only a hanging supervisor needs longer */
@@ -30,11 +33,17 @@ struct waiting {
 };
 LIST_HEAD(waiting_list, waiting);
 
+/* What the view has of a run's files. */
+struct facts {
+    uint64_t rows, journal, config, checkpoints;
+    struct run_tags tags;
+};
+
+struct look;
 struct live_run {
     struct live *live;
     char *name, *path;
     size_t watchers;
-    int is_held;
     struct control_client *client; /* NULL: not connected */
     uv_poll_t *poll;
     struct waiting_list waiting;
@@ -43,16 +52,27 @@ struct live_run {
     int has_event;     /* an event came after the last status */
     int has_rest;      /* messages have come that are not looked at yet */
     int is_silent;     /* it has not answered for too long */
+    uint64_t read_us;  /* of processor time, for its messages since the last tick */
+    uint64_t connects_after_ms; /* it has sent too much */
+    struct run_status status;   /* what it has said last */
+    struct arena arena;         /* of the status */
+    int has_status;
+    struct facts facts; /* as read last */
+    struct look *look;  /* under way; NULL: none is */
+    int wants_look;     /* another one after it */
+    int must_read;      /* the next one reads the record also if no file has changed */
     char *view;
     size_t view_len;
     uint64_t revision;
     struct waiting *unsent; /* the request that is being packed */
-    struct stamps stamps;   /* of the files, when they were read last */
+    struct stamps stamps;   /* of the files, when the record was read last */
     LIST_ENTRY(live_run) entry;
 };
 
 struct live {
     uv_loop_t *loop;
+    struct readings *readings;
+    int is_closing;
     struct live_callbacks callbacks;
     uv_timer_t tick, soon;
     uint64_t revision;
@@ -78,8 +98,8 @@ static void disconnect(struct live_run *r, const struct err *why)
     control_client_close(r->client);
     r->client = NULL;
     r->asked_ms = 0;
-    r->has_event = r->has_rest = r->is_silent = 0;
-    r->stamps = (struct stamps){0}; /* the view was from the connection: read the files */
+    r->has_event = r->has_rest = r->is_silent = r->has_status = 0;
+    r->must_read = 1; /* the view was from the connection */
     while ((w = LIST_FIRST(&r->waiting)) != NULL) {
         LIST_REMOVE(w, entry);
         if (w->client != 0)
@@ -103,9 +123,18 @@ static struct waiting *take_waiting(struct live_run *r, uint32_t number)
 
 /* ---- the view ---- */
 
-static uint64_t size_of(const struct live_run *r, const char *sub, int is_time)
+/* Processor time of this thread. */
+static uint64_t spent_us(void)
 {
-    char *path = xasprintf("%s/%s", r->path, sub);
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static uint64_t size_of(const char *run, const char *sub, int is_time)
+{
+    char *path = xasprintf("%s/%s", run, sub);
     struct stat st;
     uint64_t ret = 0;
 
@@ -117,71 +146,202 @@ static uint64_t size_of(const struct live_run *r, const char *sub, int is_time)
     return ret;
 }
 
-static void set_view(struct live_run *r, const struct run_status *s, int is_live,
-                     int is_denied)
+static void read_facts(struct facts *ret, const char *path)
 {
-    struct run_tags tags = {0};
-    struct json j = {0};
-    size_t len;
-    const char *text;
-
-    json_object(&j);
-    json_put_str(&j, "push", "run");
-    json_put_str(&j, "run", r->name);
-    json_put_bool(&j, "live", is_live);
-    json_put_bool(&j, "denied", is_denied);
-    json_put_u64(&j, "rows", size_of(r, "metrics/progress.csv", 0));
-    json_put_u64(&j, "journal", size_of(r, "journal", 0));
-    json_put_u64(&j, "config", size_of(r, "config.yaml", 1));
-    json_put_u64(&j, "checkpoints", size_of(r, "checkpoints", 1));
-    json_put_object(&j, "status");
-    run_status_json(&j, s);
-    (void)run_tags_read(&tags, r->path, NULL);
-    run_tags_json(&tags, &j);
-    run_tags_done(&tags);
-    json_close(&j);
-    json_close(&j);
-    text = json_line(&j, &len);
-    if (r->view == NULL || r->view_len != len || memcmp(r->view, text, len) != 0) {
-        r->view = xrealloc(r->view, len + 1);
-        memcpy(r->view, text, len + 1);
-        r->view_len = len;
-        r->revision = ++r->live->revision;
-        r->live->callbacks.on_view(r->live->callbacks.ctx);
-    }
-    json_done(&j);
+    ret->rows = size_of(path, "metrics/progress.csv", 0);
+    ret->journal = size_of(path, "journal", 0);
+    ret->config = size_of(path, "config.yaml", 1);
+    ret->checkpoints = size_of(path, "checkpoints", 1);
+    (void)run_tags_read(&ret->tags, path, NULL);
 }
 
-/* Makes the view of a run that is over, or does not answer, from its files. */
-static void read_view(struct live_run *r)
+static void put_view(struct json *j, const char *name, const struct run_status *s,
+                     const struct facts *facts, int is_live, int is_denied)
+{
+    json_begin(j);
+    json_object(j);
+    json_put_str(j, "push", "run");
+    json_put_str(j, "run", name);
+    json_put_bool(j, "live", is_live);
+    json_put_bool(j, "denied", is_denied);
+    json_put_u64(j, "rows", facts->rows);
+    json_put_u64(j, "journal", facts->journal);
+    json_put_u64(j, "config", facts->config);
+    json_put_u64(j, "checkpoints", facts->checkpoints);
+    json_put_object(j, "status");
+    run_status_json(j, s);
+    run_tags_json(&facts->tags, j);
+    json_close(j);
+    json_close(j);
+}
+
+static void set_view(struct live_run *r, struct json *j)
+{
+    size_t len;
+    const char *text = json_line(j, &len);
+
+    if (r->view != NULL && r->view_len == len && memcmp(r->view, text, len) == 0)
+        return;
+    r->view = xrealloc(r->view, len + 1);
+    memcpy(r->view, text, len + 1);
+    r->view_len = len;
+    r->revision = ++r->live->revision;
+    r->live->callbacks.on_view(r->live->callbacks.ctx);
+}
+
+/* Shows what the run has said last, with what was read last. */
+static void show_status(struct live_run *r)
+{
+    const uint64_t began_us = spent_us();
+    struct json j = {0};
+
+    put_view(&j, r->name, &r->status, &r->facts, 1, 0);
+    set_view(r, &j);
+    json_done(&j);
+    r->read_us += spent_us() - began_us;
+}
+
+/* ---- a look at the files, on a thread ---- */
+
+struct look {
+    struct reading reading;
+    struct live_run *run; /* NULL: nobody looks at it any more */
+    char *name, *path;
+    int is_silent;
+    struct stamps stamps;
+    struct facts facts;
+    struct live_reach reach;
+    int is_read; /* its record is wanted, if it cannot be reached */
+    struct json view, view_late;
+    int has_view; /* 0: nothing has changed */
+};
+
+static struct look *look_of(struct reading *r)
+{
+    return (struct look *)((char *)r - offsetof(struct look, reading));
+}
+
+/* Makes the view of a run that is over, or does not answer. */
+static void read_view(struct look *l)
 {
     struct run_record record;
     struct stat st;
 
-    /* Look before reading: the next look then finds what changes meanwhile. */
-    (void)stamps_look(&r->stamps, r->path);
-    run_record_read(&record, r->path);
-    if (record.is_live && r->is_silent)
+    run_record_read(&record, l->path);
+    if (record.is_live && l->is_silent)
         record.status.state = "not answering";
-    if (lstat(r->path, &st) < 0 && errno == ENOENT)
+    if (lstat(l->path, &st) < 0 && errno == ENOENT)
         record.status.state = "deleted";
-    set_view(r, &record.status, record.is_live, record.is_denied);
+    put_view(&l->view, l->name, &record.status, &l->facts, record.is_live,
+             record.is_denied);
+    l->has_view = 1;
     run_record_done(&record);
 }
 
-static void take_status(struct live_run *r, const msgpack_object *body)
+static void look(struct reading *reading)
 {
-    struct arena arena = ARENA_ZERO;
-    struct run_status s = {0};
+    struct look *l = look_of(reading);
+    struct stamps newest;
 
-    r->asked_ms = 0;
-    r->has_event = r->is_silent = 0;
-    run_status_unpack(&s, body, &arena);
-    set_view(r, &s, 1, 0);
-    arena_done(&arena);
+    (void)live_reach(&l->reach, l->path, NULL);
+    read_facts(&l->facts, l->path);
+    if (l->reach.client != NULL || !l->is_read)
+        return;                    /* the run says how it is */
+    stamps_look(&newest, l->path); /* before reading: the next look finds later changes */
+    if (stamps_renew(&l->stamps, &newest))
+        read_view(l);
+}
+
+static void adopt(struct live_run *r, struct live_reach *reach);
+
+static void on_looked(struct reading *reading, int is_late)
+{
+    struct look *l = look_of(reading);
+    struct live_run *r = l->run;
+
+    if (r == NULL)
+        return;
+    if (is_late) {
+        const struct run_status unknown = runs_unreadable();
+
+        if (r->client != NULL && r->has_status) {
+            show_status(r);
+        } else if (r->view == NULL) {
+            put_view(&l->view_late, r->name, &unknown, &r->facts, 0, 0);
+            set_view(r, &l->view_late);
+        }
+        return;
+    }
+    run_tags_done(&r->facts.tags);
+    r->facts = l->facts;
+    l->facts = (struct facts){0};
+    if (!r->must_read)
+        r->stamps = l->stamps;
+    adopt(r, &l->reach);
+    if (r->client != NULL && r->has_status && !r->is_silent)
+        show_status(r);
+    else if (l->has_view)
+        set_view(r, &l->view);
+}
+
+static void start_look(struct live_run *r);
+
+static void after_look(struct reading *reading)
+{
+    struct look *l = look_of(reading);
+    struct live_run *r = l->run;
+
+    live_reach_done(&l->reach);
+    run_tags_done(&l->facts.tags);
+    json_done(&l->view);
+    json_done(&l->view_late);
+    free(l->name);
+    free(l->path);
+    free(l);
+    if (r == NULL)
+        return;
+    r->look = NULL;
+    if (r->wants_look)
+        start_look(r);
+}
+
+/* Looks now, or again when the look under way has ended. */
+static void start_look(struct live_run *r)
+{
+    struct look *l;
+
+    r->wants_look = r->look != NULL;
+    if (r->look != NULL || r->live->is_closing)
+        return;
+    if (r->must_read) /* also if nothing has changed */
+        r->stamps = (struct stamps){0};
+    r->must_read = 0;
+    r->look = l = xcalloc(1, sizeof(*l));
+    l->run = r;
+    l->name = xstrdup(r->name);
+    l->path = xstrdup(r->path);
+    l->is_silent = r->is_silent;
+    l->stamps = r->stamps;
+    l->reach.is_needed =
+        r->client == NULL && uv_now(r->live->loop) >= r->connects_after_ms;
+    l->is_read = r->client == NULL || r->is_silent;
+    l->reading = (struct reading){READING_VIEW, l->path, look, on_looked, after_look};
+    reading_add(r->live->readings, &l->reading);
 }
 
 /* ---- messages ---- */
+
+static void take_status(struct live_run *r, const msgpack_object *body)
+{
+    r->asked_ms = 0;
+    r->has_event = r->is_silent = 0;
+    arena_done(&r->arena);
+    r->arena = (struct arena)ARENA_ZERO;
+    r->status = (struct run_status){0};
+    run_status_unpack(&r->status, body, &r->arena);
+    r->has_status = 1;
+    start_look(r); /* then it is shown */
+}
 
 static void on_soon(uv_timer_t *timer);
 
@@ -218,6 +378,7 @@ static void take_message(struct live_run *r, const struct msg *m)
 
 static void read_messages(struct live_run *r)
 {
+    const uint64_t began_us = spent_us();
     const struct msg *m;
     struct err why = {0};
     int rc = 1;
@@ -226,13 +387,18 @@ static void read_messages(struct live_run *r)
         rc = control_client_next(r->client, 0, &m, &why);
         if (rc > 0)
             take_message(r, m);
+        if (r->read_us + spent_us() - began_us > 1000 * LIVE_MAX_MS_A_SECOND) {
+            r->connects_after_ms = uv_now(r->live->loop) + LIVE_REST_MS;
+            rc = err_set(&why, ERR_LIMIT, "%s sends too much", r->name);
+        }
     }
+    r->read_us += spent_us() - began_us;
     r->has_rest = rc > 0;
     if (r->has_rest) /* of messages that are read already, the poll tells nothing */
         come_back_soon(r->live, 1);
     if (rc < 0) {
         disconnect(r, &why);
-        read_view(r);
+        start_look(r);
     }
 }
 
@@ -273,7 +439,7 @@ static void ask_status(struct live_run *r)
     r->asked_ms = uv_now(r->live->loop) + 1; /* never 0 */
     msg_map(begin(r, 0, 0, "status"), 0);
     if (live_send(r, &(struct err){0}) < 0)
-        read_view(r);
+        start_look(r);
 }
 
 static void subscribe(struct live_run *r)
@@ -285,61 +451,78 @@ static void subscribe(struct live_run *r)
     (void)live_send(r, &(struct err){0});
 }
 
-static void connect_run(struct live_run *r)
+int live_is_connected(const struct live *l, const char *name)
 {
-    struct err why = {0};
+    const struct live_run *r;
 
-    if (r->client != NULL || run_dir_holder(r->path) == 0 ||
-        control_client_open(&r->client, r->path, CONNECTS_WITHIN_MS, &why) < 0)
+    LIST_FOREACH(r, &l->runs, entry)
+    if (strcmp(r->name, name) == 0)
+        return r->client != NULL;
+    return 0;
+}
+
+int live_reach(struct live_reach *ret, const char *path, struct err *err)
+{
+    const int rc = run_facts_refuse_stopped(path, err);
+
+    if (ret->is_needed && run_dir_holder(path) != 0)
+        (void)control_client_open(&ret->client, path, CONNECTS_WITHIN_MS, NULL);
+    return rc;
+}
+
+void live_reach_done(struct live_reach *reach)
+{
+    control_client_close(reach->client);
+    reach->client = NULL;
+}
+
+static void adopt(struct live_run *r, struct live_reach *reach)
+{
+    if (r->client != NULL || reach->client == NULL)
         return;
     r->poll = xcalloc(1, sizeof(*r->poll));
     r->poll->data = r;
-    if (uv_poll_init(r->live->loop, r->poll, control_client_fd(r->client)) < 0) {
-        control_client_close(r->client);
-        r->client = NULL;
+    if (uv_poll_init(r->live->loop, r->poll, control_client_fd(reach->client)) < 0) {
         free(r->poll);
         r->poll = NULL;
         return;
     }
+    r->client = reach->client;
+    reach->client = NULL;
     (void)uv_poll_start(r->poll, UV_READABLE, on_readable);
     subscribe(r);
     ask_status(r);
 }
 
-/* Another run of that name may have taken the place of the one that is held. */
-static void hold_newest(struct live_run *r)
+void live_reached(struct live_run *r, struct live_reach *reach)
 {
-    if (beneath_hold(r->path, NULL) < 0)
-        return; /* it was deleted */
-    if (r->is_held)
-        beneath_release(r->path);
-    r->is_held = 1;
+    adopt(r, reach);
 }
 
 static void look_at(struct live_run *r)
 {
-    hold_newest(r);
-    connect_run(r);
+    r->read_us = 0;
     if (r->client == NULL) {
-        if (stamps_look(&r->stamps, r->path))
-            read_view(r);
+        start_look(r);
         return;
     }
     ask_status(r);
     if (r->asked_ms == 0 || uv_now(r->live->loop) <= r->asked_ms + ANSWERS_WITHIN_MS)
         return;
-    if (stamps_look(&r->stamps, r->path) || !r->is_silent) {
-        r->is_silent = 1;
-        read_view(r);
-    }
+    if (!r->is_silent)
+        r->must_read = 1;
+    r->is_silent = 1;
+    start_look(r);
 }
 
 static void end_run(struct live_run *r)
 {
     LIST_REMOVE(r, entry);
     disconnect(r, &(struct err){.code = ERR_STATE, .msg = "nobody looks at the run"});
-    if (r->is_held)
-        beneath_release(r->path);
+    if (r->look != NULL)
+        r->look->run = NULL;
+    run_tags_done(&r->facts.tags);
+    arena_done(&r->arena);
     free(r->name);
     free(r->path);
     free(r->view);
@@ -386,11 +569,12 @@ static void on_soon(uv_timer_t *timer)
 
 /* ---- for the server ---- */
 
-struct live *live_new(uv_loop_t *loop, struct live_callbacks callbacks)
+struct live *live_new(uv_loop_t *loop, struct readings *readings,
+                      struct live_callbacks callbacks)
 {
     struct live *l = xcalloc(1, sizeof(*l));
 
-    *l = (struct live){.loop = loop, .callbacks = callbacks};
+    *l = (struct live){.loop = loop, .readings = readings, .callbacks = callbacks};
     LIST_INIT(&l->runs);
     (void)uv_timer_init(loop, &l->tick);
     (void)uv_timer_init(loop, &l->soon);
@@ -403,6 +587,7 @@ void live_close(struct live *l)
 {
     struct live_run *r;
 
+    l->is_closing = 1;
     while ((r = LIST_FIRST(&l->runs)) != NULL)
         end_run(r);
     uv_close((uv_handle_t *)&l->tick, NULL);
@@ -429,11 +614,8 @@ struct live_run *live_watch(struct live *l, const char *name, const char *path)
     *r = (struct live_run){
         .live = l, .name = xstrdup(name), .path = xstrdup(path), .watchers = 1};
     LIST_INIT(&r->waiting);
-    hold_newest(r);
     LIST_INSERT_HEAD(&l->runs, r, entry);
-    connect_run(r);
-    if (r->client == NULL)
-        read_view(r);
+    start_look(r);
     return r;
 }
 
@@ -462,9 +644,6 @@ const char *live_view(const struct live_run *r, size_t *ret_len, uint64_t *ret_r
 struct msg_out *live_begin(struct live_run *r, uint64_t client, uint32_t id,
                            const char *method, struct err *err)
 {
-    if (run_facts_refuse_stopped(r->path, err) < 0)
-        return NULL;
-    connect_run(r);
     if (r->client == NULL) {
         (void)err_set(err, ERR_NOT_FOUND, "%s is not running", r->name);
         return NULL;

@@ -1,4 +1,3 @@
-#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/msg_json.h"
@@ -8,6 +7,7 @@
 #include "supervisor/web/files.h"
 #include "supervisor/web/web.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static int do_list(const struct call *c, struct err *err)
     c->client->wants_list = on == NULL || strcmp(on, "false") != 0;
     c->client->list_revision = 0;
     if (c->client->wants_list)
-        web_walk(c->web);
+        c->client->list_walk = runs_walk(c->web->runs);
     web_answer_empty(c->web, c->client, c->request->id);
     return 0;
 }
@@ -84,35 +84,22 @@ static int do_unwatch(const struct call *c, struct err *err)
     return 0;
 }
 
-static struct json *begin(const struct call *c)
-{
-    return web_answer_begin(c->web, c->request->id);
-}
-
-/* Sends the answer unless its value could not be put (rc < 0); returns rc. */
-static int end(const struct call *c, int rc)
-{
-    if (rc == 0)
-        web_answer_end(c->web, c->client);
-    return rc;
-}
-
-static int do_curves(const struct call *c, struct err *err)
+static int put_curves(const struct request *r, const char *path, struct json *j,
+                      struct err *err)
 {
     const char *columns[CURVES_MAX_COLUMNS];
-    const size_t n = request_all(c->request, "column", columns, CURVES_MAX_COLUMNS);
-    const char *from = request_get(c->request, "from");
+    const size_t n = request_all(r, "column", columns, CURVES_MAX_COLUMNS);
 
-    return end(c, curves_put(c->path, columns, n, from, begin(c), err));
+    return curves_put(path, columns, n, request_get(r, "from"), j, err);
 }
 
-static int do_tail(const struct call *c, struct err *err)
+static int put_tail(const struct request *r, const char *path, struct json *j,
+                    struct err *err)
 {
-    const char *log = request_get(c->request, "log");
-    const char *from = request_get(c->request, "from");
+    const char *log = request_get(r, "log");
 
-    return end(
-        c, files_put_tail(c->path, log != NULL ? log : "journal", from, begin(c), err));
+    return files_put_tail(path, log != NULL ? log : "journal", request_get(r, "from"), j,
+                          err);
 }
 
 static int do_evaluate(const struct call *c, struct err *err)
@@ -120,13 +107,13 @@ static int do_evaluate(const struct call *c, struct err *err)
     return evals_start(c->web->evals, c->client, c->request, c->path, err);
 }
 
-/* ---- studies: all of their runs are read, on a thread of the pool ---- */
+/* ---- studies: all of their runs are read ---- */
 
 /* One for each study. A request that comes while the study is being read waits for the
  * next reading, which begins when this one has ended: the runs may have changed since it
  * began. */
 struct study_job {
-    uv_work_t work;
+    struct reading reading;
     struct web *web;
     struct askers {
         size_t n;
@@ -141,9 +128,14 @@ struct study_job {
     struct err err;
 };
 
-static void read_study(uv_work_t *work)
+static struct study_job *study_of(struct reading *r)
 {
-    struct study_job *job = work->data;
+    return (struct study_job *)((char *)r - offsetof(struct study_job, reading));
+}
+
+static void read_study(struct reading *r)
+{
+    struct study_job *job = study_of(r);
     struct study_report report;
     struct study study;
 
@@ -159,30 +151,42 @@ static void read_study(uv_work_t *work)
     study_done(&study);
 }
 
-static void on_study(uv_work_t *work, int status)
+static void on_study(struct reading *r, int is_late)
 {
-    struct study_job *job = work->data;
+    struct study_job *job = study_of(r);
     struct web *w = job->web;
+    const struct err late = reading_late_err(r);
+    const struct err *why = is_late ? &late : job->err.code != 0 ? &job->err : NULL;
 
     for (size_t i = 0; i < job->now.n; i++) {
         struct web_client *c = web_find_client(w, job->now.one[i].client);
         const uint32_t id = job->now.one[i].id;
 
-        if (c != NULL && job->err.code != 0) {
-            web_answer_fail(w, c, id, &job->err);
-        } else if (c != NULL && status == 0 && job->text.text != NULL) {
+        if (c != NULL && why != NULL) {
+            web_answer_fail(w, c, id, why);
+        } else if (c != NULL) {
             json_raw(web_answer_begin(w, id), job->text.text, job->text.len);
             web_answer_end(w, c);
         }
     }
+    job->now.n = 0;
+}
+
+/* Begins again for those who have asked meanwhile. */
+static void after_study(struct reading *r)
+{
+    struct study_job *job = study_of(r);
+    struct web *w = job->web;
+
     free(job->text.text);
     job->text = (struct xstream){0};
     job->err = (struct err){0};
     job->now = job->next;
     job->next.n = 0;
-    if (job->now.n > 0 && !w->is_closing &&
-        uv_queue_work(&w->loop, &job->work, read_study, on_study) == 0)
+    if (job->now.n > 0 && !w->is_closing) {
+        reading_add(w->readings, &job->reading);
         return;
+    }
     LIST_REMOVE(job, entry);
     free(job->path);
     free(job->name);
@@ -209,17 +213,22 @@ static int do_study(const struct call *c, struct err *err)
         return err_set(err, ERR_NOT_FOUND, "there is no study '%.100s'",
                        name != NULL ? name : "");
     LIST_FOREACH(job, &c->web->studies, entry)
-    if (strcmp(job->name, name) == 0)
+    if (strcmp(job->name, name) == 0) {
+        if (reading_is_late(&job->reading)) {
+            *err = reading_late_err(&job->reading);
+            return err->code;
+        }
         return add_asker(&job->next, c, err);
+    }
     job = xcalloc(1, sizeof(*job));
-    job->work.data = job;
     job->web = c->web;
     (void)add_asker(&job->now, c, err);
     LIST_INSERT_HEAD(&c->web->studies, job, entry);
     job->path = xstrdup(path);
     job->name = xstrdup(name);
-    if (uv_queue_work(&c->web->loop, &job->work, read_study, on_study) < 0)
-        abort(); /* fails only without a function to call */
+    job->reading =
+        (struct reading){READING_STUDY, job->path, read_study, on_study, after_study};
+    reading_add(c->web->readings, &job->reading);
     return 0;
 }
 
@@ -336,35 +345,41 @@ void methods_response(void *ctx, uint64_t client, uint32_t id, const msgpack_obj
 
 /* ---- the table ---- */
 
-enum { ON_RUN = 1, CHANGES = 2 };
+enum {
+    ON_RUN = 1,  /* it has a run */
+    CHANGES = 2, /* not from a page that is read-only */
+    STEERS = 4,  /* the run must live: it is looked at first, on a thread */
+};
 
 static const struct method {
     const char *name;
-    /* Sends the answer, now or later; if it fails, the caller sends the error. */
-    int (*fn)(const struct call *c, struct err *err);
     int flags;
-    /* Or: puts the answer's value, of the run in that directory. */
+    /* On the loop: sends the answer, now or later; if it fails, the caller sends the error. */
+    int (*fn)(const struct call *c, struct err *err);
+    /* Or, on a thread: puts the answer's value, of the run in that directory. */
     int (*put)(const char *path, struct json *j, struct err *err);
+    int (*put_as_asked)(const struct request *r, const char *path, struct json *j,
+                        struct err *err);
 } methods[] = {
-    {"list", do_list, 0, NULL},
-    {"study", do_study, 0, NULL},
-    {"watch", do_watch, ON_RUN, NULL},
-    {"unwatch", do_unwatch, 0, NULL},
-    {"curves", do_curves, ON_RUN, NULL},
-    {"columns", NULL, ON_RUN, curves_put_names},
-    {"config", NULL, ON_RUN, files_put_config},
-    {"checkpoints", NULL, ON_RUN, files_put_checkpoints},
-    {"logs", NULL, ON_RUN, files_put_logs},
-    {"tail", do_tail, ON_RUN, NULL},
-    {"evaluate", do_evaluate, ON_RUN, NULL},
-    {"pause", do_steer, ON_RUN | CHANGES, NULL},
-    {"continue", do_steer, ON_RUN | CHANGES, NULL},
-    {"checkpoint", do_steer, ON_RUN | CHANGES, NULL},
-    {"stop", do_steer, ON_RUN | CHANGES, NULL},
-    {"kill", do_steer_agent, ON_RUN | CHANGES, NULL},
-    {"respawn", do_steer_agent, ON_RUN | CHANGES, NULL},
-    {"set", do_set, ON_RUN | CHANGES, NULL},
-    {"cancel", do_set, ON_RUN | CHANGES, NULL},
+    {"list", 0, do_list, NULL, NULL},
+    {"study", 0, do_study, NULL, NULL},
+    {"watch", ON_RUN, do_watch, NULL, NULL},
+    {"unwatch", 0, do_unwatch, NULL, NULL},
+    {"curves", ON_RUN, NULL, NULL, put_curves},
+    {"columns", ON_RUN, NULL, curves_put_names, NULL},
+    {"config", ON_RUN, NULL, files_put_config, NULL},
+    {"checkpoints", ON_RUN, NULL, files_put_checkpoints, NULL},
+    {"logs", ON_RUN, NULL, files_put_logs, NULL},
+    {"tail", ON_RUN, NULL, NULL, put_tail},
+    {"evaluate", ON_RUN, do_evaluate, NULL, NULL},
+    {"pause", ON_RUN | CHANGES | STEERS, do_steer, NULL, NULL},
+    {"continue", ON_RUN | CHANGES | STEERS, do_steer, NULL, NULL},
+    {"checkpoint", ON_RUN | CHANGES | STEERS, do_steer, NULL, NULL},
+    {"stop", ON_RUN | CHANGES | STEERS, do_steer, NULL, NULL},
+    {"kill", ON_RUN | CHANGES | STEERS, do_steer_agent, NULL, NULL},
+    {"respawn", ON_RUN | CHANGES | STEERS, do_steer_agent, NULL, NULL},
+    {"set", ON_RUN | CHANGES | STEERS, do_set, NULL, NULL},
+    {"cancel", ON_RUN | CHANGES | STEERS, do_set, NULL, NULL},
 };
 
 static const struct method *find_method(const char *name)
@@ -375,10 +390,97 @@ static const struct method *find_method(const char *name)
     return NULL;
 }
 
+/* ---- requests for which a thread looks at the run ---- */
+
+struct asked {
+    struct reading reading;
+    struct web *web;
+    uint64_t client;
+    const struct method *method;
+    struct request request;
+    char *texts, *run, *path;
+    struct json json; /* the answer's value */
+    struct live_reach reach;
+    struct err err;
+};
+
+static struct asked *asked_of(struct reading *r)
+{
+    return (struct asked *)((char *)r - offsetof(struct asked, reading));
+}
+
+static void read_asked(struct reading *r)
+{
+    struct asked *a = asked_of(r);
+
+    if (a->method->flags & STEERS)
+        (void)live_reach(&a->reach, a->path, &a->err);
+    else if (a->method->put != NULL)
+        (void)a->method->put(a->path, &a->json, &a->err);
+    else
+        (void)a->method->put_as_asked(&a->request, a->path, &a->json, &a->err);
+}
+
+static void on_asked(struct reading *r, int is_late)
+{
+    struct asked *a = asked_of(r);
+    struct web_client *c = web_find_client(a->web, a->client);
+    struct err err = is_late ? reading_late_err(r) : a->err;
+
+    if (c == NULL)
+        return;
+    web_end_wait(c);
+    if (err.code == 0 && (a->method->flags & STEERS)) {
+        const struct call one = {a->web, c, &a->request, a->run, a->path};
+        struct live_run *run = watched(&one, &err);
+
+        if (run != NULL) {
+            live_reached(run, &a->reach);
+            (void)a->method->fn(&one, &err);
+        }
+    } else if (err.code == 0) {
+        size_t len;
+        const char *text = json_line(&a->json, &len);
+
+        json_raw(web_answer_begin(a->web, a->request.id), text, len - 1);
+        web_answer_end(a->web, c);
+    }
+    if (err.code != 0)
+        web_answer_fail(a->web, c, a->request.id, &err);
+}
+
+static void free_asked(struct reading *r)
+{
+    struct asked *a = asked_of(r);
+
+    live_reach_done(&a->reach);
+    json_done(&a->json);
+    free(a->texts);
+    free(a->run);
+    free(a->path);
+    free(a);
+}
+
+static void ask(const struct call *c, const struct method *m)
+{
+    struct asked *a = xcalloc(1, sizeof(*a));
+
+    a->web = c->web;
+    a->client = c->client->serial;
+    a->method = m;
+    a->run = xstrdup(c->run);
+    a->path = xstrdup(c->path);
+    a->reach.is_needed = !live_is_connected(c->web->live, c->run);
+    request_copy(&a->request, &a->texts, c->request);
+    a->reading =
+        (struct reading){READING_REQUEST, a->path, read_asked, on_asked, free_asked};
+    web_begin_wait(c->client);
+    reading_add(c->web->readings, &a->reading);
+}
+
 static int call(struct call *c, struct err *err)
 {
     const struct method *m = find_method(c->request->method);
-    int rc, is_held;
 
     if (m == NULL)
         return err_set(err, ERR_NOT_FOUND, "there is no method '%.60s'",
@@ -392,12 +494,10 @@ static int call(struct call *c, struct err *err)
             return err_set(err, ERR_NOT_FOUND, "there is no run '%.100s'",
                            c->run != NULL ? c->run : "");
     }
-    /* While the run's directory is held, no link in it leads out of it. */
-    is_held = c->path != NULL && beneath_hold(c->path, NULL) == 0;
-    rc = m->put != NULL ? end(c, m->put(c->path, begin(c), err)) : m->fn(c, err);
-    if (is_held)
-        beneath_release(c->path);
-    return rc;
+    if (m->fn != NULL && !(m->flags & STEERS))
+        return m->fn(c, err);
+    ask(c, m);
+    return 0;
 }
 
 void methods_call(struct web *w, struct web_client *c, const struct request *r)

@@ -1,5 +1,6 @@
 #include "supervisor/web/request.h"
 
+#include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 
 #include <string.h>
@@ -78,6 +79,31 @@ int request_parse(struct request *ret, char *text, size_t len, struct err *err)
         if (*word != '\0')
             rc = take_pair(ret, word, err);
     return rc;
+}
+
+static const char *append(char **at, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *to = memcpy(*at, text, size);
+
+    *at += size;
+    return to;
+}
+
+void request_copy(struct request *ret, char **ret_texts, const struct request *from)
+{
+    size_t size = strlen(from->method) + 1;
+    char *at;
+
+    for (size_t i = 0; i < from->n; i++)
+        size += strlen(from->param[i].key) + strlen(from->param[i].value) + 2;
+    *ret_texts = at = xcalloc(1, size);
+    *ret = (struct request){.id = from->id, .n = from->n};
+    ret->method = append(&at, from->method);
+    for (size_t i = 0; i < from->n; i++) {
+        ret->param[i].key = append(&at, from->param[i].key);
+        ret->param[i].value = append(&at, from->param[i].value);
+    }
 }
 
 const char *request_get(const struct request *r, const char *key)

@@ -26,6 +26,8 @@ struct request {
 /* Parses in place: text[len] must be writable, and *ret points into the text. ERR_FORMAT,
  * ERR_LIMIT; ret->id is set if it could be read, otherwise 0. */
 int request_parse(struct request *ret, char *text, size_t len, struct err *err);
+/* Copies a request; free *ret_texts after the last use of the copy. */
+void request_copy(struct request *ret, char **ret_texts, const struct request *from);
 /* The first value of that key; NULL: there is none. */
 const char *request_get(const struct request *r, const char *key);
 /* The values of that key, in order: at most max; returns how many there are. */

@@ -1,6 +1,5 @@
 #include "supervisor/web/runs.h"
 
-#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
@@ -9,9 +8,13 @@
 #include "supervisor/web/stamps.h"
 
 #include <dirent.h>
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     MAX_JOBS = 2,
@@ -26,12 +29,19 @@ struct run {
     struct stamps stamps;
     char *summary; /* JSON; NULL: not read yet */
     uint64_t revision;
-    int is_seen, is_stale, is_being_read;
+    int is_seen, is_own, is_stale, is_being_read;
     uint64_t next_ms; /* earliest time of the next reading (PAUSE_TIMES) */
 };
 
+/* What a walk has found. */
+struct found {
+    char *path, *study;
+    int is_own; /* its directory is this user's */
+    struct stamps stamps;
+};
+
 struct runs {
-    uv_loop_t *loop;
+    struct readings *readings;
     const char *dir;
     void (*on_change)(void *ctx);
     void *ctx;
@@ -42,23 +52,35 @@ struct runs {
     uint64_t revision, names_revision;
     size_t found; /* where the search for the next name begins: the order is the same */
     unsigned jobs;
+    uint64_t n_walks, n_walked; /* begun, ended */
+    int is_walking, walks_again;
     int has_walked, is_complete, is_closing;
 };
 
+/* The summary of one run. */
 struct job {
-    uv_work_t work;
+    struct reading reading;
     struct runs *runs;
     char *name, *path, *study;
     uint64_t took_ms;
     struct json json;
 };
 
-struct runs *runs_new(uv_loop_t *loop, const char *dir, void (*on_change)(void *ctx),
-                      void *ctx)
+struct walk {
+    struct reading reading;
+    struct runs *runs;
+    struct found *found;
+    size_t n, cap;
+    char **study;
+    size_t n_studies;
+};
+
+struct runs *runs_new(struct readings *readings, const char *dir,
+                      void (*on_change)(void *ctx), void *ctx)
 {
     struct runs *r = xcalloc(1, sizeof(*r));
 
-    *r = (struct runs){.loop = loop,
+    *r = (struct runs){.readings = readings,
                        .dir = dir,
                        .on_change = on_change,
                        .ctx = ctx,
@@ -76,13 +98,11 @@ static void free_run(struct run *one)
     free(one);
 }
 
-static void drop_studies(struct runs *r)
+static void free_names(char **names, size_t n)
 {
-    for (size_t i = 0; i < r->n_studies; i++)
-        free(r->study[i]);
-    free(r->study);
-    r->study = NULL;
-    r->n_studies = 0;
+    for (size_t i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
 }
 
 void runs_free(struct runs *r)
@@ -90,7 +110,7 @@ void runs_free(struct runs *r)
     for (size_t i = 0; i < r->n; i++)
         free_run(r->run[i]);
     free(r->run);
-    drop_studies(r);
+    free_names(r->study, r->n_studies);
     free(r);
 }
 
@@ -134,99 +154,211 @@ static void put_agents(const struct run_status *s, struct json *j)
     json_put_u64(j, "given_up", given_up);
 }
 
-static void read_summary(uv_work_t *work)
+static struct job *job_of(struct reading *r)
+{
+    return (struct job *)((char *)r - offsetof(struct job, reading));
+}
+
+static void put_summary(const struct job *job, struct json *j,
+                        const struct run_record *record, const char *began, int is_read)
 {
     static const char *const keys[] = {
         "state",    "exit_code",      "env_steps",       "total_steps",
         "episodes", "total_episodes", "checkpoint_step", "team_return_mean"};
-    struct job *job = work->data;
-    struct json *j = &job->json;
-    const int is_held = beneath_hold(job->path, NULL) == 0;
+
+    json_begin(j);
+    json_object(j);
+    json_put_str(j, "run", job->name);
+    json_put_str(j, "study", *job->study != '\0' ? job->study : NULL);
+    run_status_json_some(j, &record->status, keys, sizeof(keys) / sizeof(keys[0]));
+    json_put_bool(j, "live", record->is_live);
+    json_put_str(j, "began", *began != '\0' ? began : NULL);
+    put_agents(&record->status, j);
+    json_key(j, "spark");
+    if (is_read) {
+        curves_put_spark(job->path, SPARK_POINTS, j);
+    } else {
+        json_array(j);
+        json_close(j);
+    }
+    json_close(j);
+}
+
+static void read_summary(struct reading *reading)
+{
+    struct job *job = job_of(reading);
     const uint64_t began_ns = uv_hrtime();
     struct run_record record;
     char began[32];
 
     run_record_began(job->path, began);
     run_record_read(&record, job->path);
-    json_begin(j);
-    json_object(j);
-    json_put_str(j, "run", job->name);
-    json_put_str(j, "study", *job->study != '\0' ? job->study : NULL);
-    run_status_json_some(j, &record.status, keys, sizeof(keys) / sizeof(keys[0]));
-    json_put_bool(j, "live", record.is_live);
-    json_put_str(j, "began", *began != '\0' ? began : NULL);
-    put_agents(&record.status, j);
-    json_key(j, "spark");
-    curves_put_spark(job->path, SPARK_POINTS, j);
-    json_close(j);
+    put_summary(job, &job->json, &record, began, 1);
     run_record_done(&record);
-    if (is_held)
-        beneath_release(job->path);
     job->took_ms = (uv_hrtime() - began_ns) / 1000000;
 }
 
 static void start_jobs(struct runs *r);
 
-static void on_read(uv_work_t *work, int status)
+struct run_status runs_unreadable(void)
 {
-    struct job *job = work->data;
+    return (struct run_status){.state = "not readable",
+                               .exit_code = -1,
+                               .round = RUN_UNKNOWN,
+                               .episodes = RUN_UNKNOWN,
+                               .team_return_mean = (double)NAN,
+                               .elapsed_s = -1,
+                               .checkpoint_step = -1,
+                               .exact = 1};
+}
+
+static void take_summary(struct runs *r, struct run *one, struct json *j)
+{
+    size_t len;
+    const char *text = json_line(j, &len);
+
+    if (one->summary != NULL && strcmp(one->summary, text) == 0)
+        return;
+    free(one->summary);
+    one->summary = xstrdup(text);
+    one->revision = ++r->revision;
+}
+
+static void on_read(struct reading *reading, int is_late)
+{
+    struct job *job = job_of(reading);
     struct runs *r = job->runs;
     struct run *one = find(r, job->name);
-    size_t len;
 
     r->jobs--;
-    if (one != NULL && status == 0) {
-        const char *text = json_line(&job->json, &len);
+    if (one != NULL && is_late) {
+        const struct run_record unknown = {.status = runs_unreadable()};
+        struct json j = {0};
 
-        one->is_being_read = 0;
-        one->next_ms = uv_now(r->loop) + PAUSE_TIMES * job->took_ms;
-        if (one->summary == NULL || strcmp(one->summary, text) != 0) {
-            free(one->summary);
-            one->summary = xstrdup(text);
-            one->revision = ++r->revision;
-        }
+        put_summary(job, &j, &unknown, "", 0);
+        take_summary(r, one, &j);
+        json_done(&j);
+        one->is_stale = 1; /* once the thread has come back */
+        one->next_ms = readings_now(r->readings) + PAUSE_TIMES * READING_WITHIN_MS;
+    } else if (one != NULL) {
+        one->next_ms = readings_now(r->readings) + PAUSE_TIMES * job->took_ms;
+        take_summary(r, one, &job->json);
     }
+    if (is_late)
+        start_jobs(r);
+}
+
+static void after_read(struct reading *reading)
+{
+    struct job *job = job_of(reading);
+    struct runs *r = job->runs;
+    struct run *one = find(r, job->name);
+
+    if (one != NULL)
+        one->is_being_read = 0;
     json_done(&job->json);
     free(job->name);
     free(job->path);
     free(job->study);
     free(job);
-    if (status == 0)
-        start_jobs(r);
-    if (status == 0 && (r->jobs == 0 || r->revision % SHOW_EVERY == 0))
+    if (r->is_closing)
+        return;
+    start_jobs(r);
+    if (r->jobs == 0 || r->revision % SHOW_EVERY == 0)
         r->on_change(r->ctx);
 }
 
-/* Reads the newest runs first: they are on the screen. */
-static void start_jobs(struct runs *r)
+static void start_job(struct runs *r, struct run *one)
 {
-    for (size_t i = 0; i < r->n && r->jobs < MAX_JOBS && !r->is_closing; i++) {
-        struct run *one = r->run[i];
-        struct job *job;
+    struct job *job = xcalloc(1, sizeof(*job));
 
-        if (!one->is_stale || one->is_being_read || one->next_ms > uv_now(r->loop))
-            continue;
-        one->is_stale = 0;
-        one->is_being_read = 1;
-        job = xcalloc(1, sizeof(*job));
-        job->work.data = job;
-        job->runs = r;
-        job->name = xstrdup(one->name);
-        job->path = xstrdup(one->path);
-        job->study = xstrdup(one->study);
-        r->jobs++;
-        if (uv_queue_work(r->loop, &job->work, read_summary, on_read) < 0)
-            abort(); /* fails only without a function to call */
-    }
-    if (r->has_walked && r->jobs == 0)
-        r->is_complete = 1;
+    one->is_stale = 0;
+    one->is_being_read = 1;
+    job->runs = r;
+    job->name = xstrdup(one->name);
+    job->path = xstrdup(one->path);
+    job->study = xstrdup(one->study);
+    r->jobs++;
+    job->reading =
+        (struct reading){READING_LIST, job->path, read_summary, on_read, after_read};
+    reading_add(r->readings, &job->reading);
 }
 
-/* ---- walking ---- */
-
-static void take_run(struct runs *r, const char *study, const char *path)
+/* Reads the newest runs first: they are on the screen. Those of other users come last, because each
+ * may take as long as reading.h allows. */
+static void start_jobs(struct runs *r)
 {
-    const char *last = strrchr(path, '/') + 1;
+    const uint64_t now = readings_now(r->readings);
+
+    for (int are_own = 1; are_own >= 0; are_own--)
+        for (size_t i = 0; i < r->n && r->jobs < MAX_JOBS && !r->is_closing; i++) {
+            struct run *one = r->run[i];
+
+            if (one->is_own == are_own && one->is_stale && !one->is_being_read &&
+                one->next_ms <= now)
+                start_job(r, one);
+        }
+    if (r->has_walked && r->jobs == 0 && !r->is_complete) {
+        r->is_complete = 1;
+        r->revision++; /* who has the list is told */
+    }
+}
+
+/* ---- walking, on a thread ---- */
+
+static struct walk *walk_of(struct reading *r)
+{
+    return (struct walk *)((char *)r - offsetof(struct walk, reading));
+}
+
+static void walk_folder(struct walk *w, const char *study, const char *folder)
+{
+    size_t n;
+    char **paths = run_dir_list(folder, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        struct found *f;
+        struct stat st;
+
+        ARRAY_GROW(w->found, w->n, w->cap);
+        f = &w->found[w->n++];
+        *f = (struct found){.path = paths[i], .study = xstrdup(study)};
+        f->is_own = stat(f->path, &st) == 0 && st.st_uid == geteuid();
+        stamps_look(&f->stamps, f->path);
+    }
+    free(paths);
+}
+
+static void walk(struct reading *reading)
+{
+    struct walk *w = walk_of(reading);
+    const char *folder = w->runs->dir;
+    DIR *dir = opendir(folder);
+    struct dirent *e;
+
+    walk_folder(w, "", folder);
+    while (dir != NULL && (e = readdir(dir)) != NULL) {
+        char *path;
+
+        if (e->d_name[0] == '.' || (e->d_type != DT_DIR && e->d_type != DT_UNKNOWN))
+            continue;
+        path = xasprintf("%s/%s", folder, e->d_name);
+        if (study_dir_is_one(path)) {
+            w->study = xreallocarray(w->study, w->n_studies + 1, sizeof(*w->study));
+            w->study[w->n_studies++] = xstrdup(e->d_name);
+            walk_folder(w, e->d_name, path);
+        }
+        free(path);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+}
+
+/* ---- what a walk has found ---- */
+
+static void take_run(struct runs *r, const struct found *f)
+{
+    const char *last = strrchr(f->path, '/') + 1, *study = f->study;
     char name[2 * NAME_BYTES];
     struct run *one;
 
@@ -238,47 +370,13 @@ static void take_run(struct runs *r, const char *study, const char *path)
         ARRAY_GROW(r->run, r->n, r->cap);
         one = r->run[r->n++] = xcalloc(1, sizeof(*one));
         one->name = xstrdup(name);
-        one->path = xstrdup(path);
+        one->path = xstrdup(f->path);
         one->study = xstrdup(study);
         r->names_revision = ++r->revision;
     }
     one->is_seen = 1;
-    one->is_stale |= stamps_look(&one->stamps, one->path);
-}
-
-static void walk_folder(struct runs *r, const char *study, const char *folder)
-{
-    size_t n;
-    char **paths = run_dir_list(folder, &n);
-
-    for (size_t i = 0; i < n; i++) {
-        take_run(r, study, paths[i]);
-        free(paths[i]);
-    }
-    free(paths);
-}
-
-static void walk_studies(struct runs *r)
-{
-    DIR *dir = opendir(r->dir);
-    struct dirent *e;
-
-    drop_studies(r);
-    while (dir != NULL && (e = readdir(dir)) != NULL) {
-        char *path;
-
-        if (e->d_name[0] == '.' || (e->d_type != DT_DIR && e->d_type != DT_UNKNOWN))
-            continue;
-        path = xasprintf("%s/%s", r->dir, e->d_name);
-        if (study_dir_is_one(path)) {
-            r->study = xreallocarray(r->study, r->n_studies + 1, sizeof(*r->study));
-            r->study[r->n_studies++] = xstrdup(e->d_name);
-            walk_folder(r, e->d_name, path);
-        }
-        free(path);
-    }
-    if (dir != NULL)
-        (void)closedir(dir);
+    one->is_own = f->is_own;
+    one->is_stale |= stamps_renew(&one->stamps, &f->stamps);
 }
 
 static int compare(const void *a, const void *b)
@@ -310,24 +408,73 @@ static void drop_unseen(struct runs *r)
     r->n = kept;
 }
 
-void runs_walk(struct runs *r)
+static void on_walked(struct reading *reading, int is_late)
 {
-    const uint64_t before = r->revision;
+    struct walk *w = walk_of(reading);
+    struct runs *r = w->runs;
 
-    if (r->jobs > 0)
+    r->n_walked = r->n_walks;
+    if (is_late) { /* the list stays as it is */
+        r->on_change(r->ctx);
         return;
+    }
     for (size_t i = 0; i < r->n; i++)
         r->run[i]->is_seen = 0;
     r->found = 0;
-    walk_folder(r, "", r->dir);
-    walk_studies(r);
+    for (size_t i = 0; i < w->n; i++)
+        take_run(r, &w->found[i]);
     drop_unseen(r);
     if (r->n > 0)
         qsort(r->run, r->n, sizeof(struct run *), compare);
+    free_names(r->study, r->n_studies);
+    r->study = w->study;
+    r->n_studies = w->n_studies;
+    w->study = NULL;
+    w->n_studies = 0;
     r->has_walked = 1;
     start_jobs(r);
-    if (r->revision != before)
-        r->on_change(r->ctx);
+    r->on_change(r->ctx); /* who has asked for the list waits for the walk */
+}
+
+static void after_walk(struct reading *reading)
+{
+    struct walk *w = walk_of(reading);
+    struct runs *r = w->runs;
+
+    r->is_walking = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        free(w->found[i].path);
+        free(w->found[i].study);
+    }
+    free(w->found);
+    free_names(w->study, w->n_studies);
+    free(w);
+    if (r->walks_again)
+        (void)runs_walk(r);
+}
+
+uint64_t runs_walk(struct runs *r)
+{
+    struct walk *w;
+
+    if (r->is_walking && r->n_walked == r->n_walks)
+        return r
+            ->n_walked; /* the last one was too late, and its thread has not come back */
+    r->walks_again = r->is_walking;
+    if (r->is_walking || r->is_closing)
+        return r->n_walks + 1;
+    r->is_walking = 1;
+    r->n_walks++;
+    w = xcalloc(1, sizeof(*w));
+    w->runs = r;
+    w->reading = (struct reading){READING_LIST, r->dir, walk, on_walked, after_walk};
+    reading_add(r->readings, &w->reading);
+    return r->n_walks;
+}
+
+uint64_t runs_walked(const struct runs *r)
+{
+    return r->n_walked;
 }
 
 int runs_is_complete(const struct runs *r)

@@ -1,7 +1,9 @@
 /* runs.h - the runs below a folder, each with a summary for the list.
  *
  * Walk      the folder and its studies are listed; a run whose files have changed since is
- *           read again, by a thread of the loop's pool, a few at a time.
+ *           read again, a few at a time. Threads do both (reading.h). A run that cannot be
+ *           read in time has the state "not readable".
+ * Order     the user's own runs are read before those of others.
  * Names     "NAME", or "STUDY/NAME" for a trial. Only a name that a walk has found is a run:
  *           no text of a request becomes part of a path.
  * Revision  each summary has the number of the change that made it; a list is brought up to
@@ -11,22 +13,27 @@
 #ifndef SUPERVISOR_WEB_RUNS_H
 #define SUPERVISOR_WEB_RUNS_H
 
+#include "supervisor/events/run_status.h"
 #include "supervisor/metrics/json.h"
-
-#include <uv.h>
+#include "supervisor/web/reading.h"
 
 struct runs; /* opaque */
 
 /* on_change: summaries have changed. dir is borrowed. */
-struct runs *runs_new(uv_loop_t *loop, const char *dir, void (*on_change)(void *ctx),
-                      void *ctx);
-/* Reads no further run: the loop can end. */
+struct runs *runs_new(struct readings *readings, const char *dir,
+                      void (*on_change)(void *ctx), void *ctx);
+/* Reads no further run. */
 void runs_close(struct runs *r);
 /* After the loop has ended. */
 void runs_free(struct runs *r);
 
-/* Walks, unless the last walk is still under way. */
-void runs_walk(struct runs *r);
+/* The status of a run that cannot be read in time. */
+struct run_status runs_unreadable(void);
+
+/* Begins a walk, or notes that one must follow the one under way; returns its number. */
+uint64_t runs_walk(struct runs *r);
+/* The number of the last walk that has ended. */
+uint64_t runs_walked(const struct runs *r);
 /* Whether every run that the first walk found has been read. */
 int runs_is_complete(const struct runs *r);
 

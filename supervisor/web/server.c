@@ -24,6 +24,7 @@ enum {
     /* The Cookie header is long, though nothing here reads it: a browser sends up to 180
      * cookies of a host, those of programs at its other ports. */
     MAX_HEADER = 16 << 10,
+    MAX_WAITS = 8,   /* requests of a client that threads work at */
     MAX_HELLO = 256, /* bytes of the message with the token */
     /* Why a websocket is closed, for the page (net.js). */
     CLOSED_STRANGER = 4401,
@@ -231,7 +232,8 @@ static size_t find_stale_watch(const struct web_client *c)
 
 static int has_stale_list(const struct web *w, const struct web_client *c)
 {
-    return c->wants_list && c->list_revision != runs_revision(w->runs);
+    return c->wants_list && runs_walked(w->runs) >= c->list_walk &&
+           c->list_revision != runs_revision(w->runs);
 }
 
 /* Whether there is something to send to the client. */
@@ -277,6 +279,33 @@ static void drop_greediest(struct web *w)
     connections_end(&w->connections, connections_find(worst->wsi));
 }
 
+/* Reads nothing from a client that has much to read, or much to wait for, until it has half of
+ * that. */
+static void hold_back(struct web_client *c)
+{
+    const size_t part = c->is_held_back ? 2 : 1;
+    const int is_enough =
+        c->n_unread > WEB_MAX_UNREAD / part || c->n_waits > MAX_WAITS / part;
+
+    if (is_enough == c->is_held_back)
+        return;
+    c->is_held_back = is_enough;
+    (void)lws_rx_flow_control(c->wsi, !is_enough);
+}
+
+void web_begin_wait(struct web_client *c)
+{
+    c->n_waits++;
+    hold_back(c);
+}
+
+void web_end_wait(struct web_client *c)
+{
+    c->n_waits--;
+    hold_back(c);
+    wake(c); /* libwebsockets looks at what it has read from the client meanwhile */
+}
+
 static void queue(struct web *w, struct web_client *c, const char *text, size_t len)
 {
     struct web_message *m = xcalloc(1, sizeof(*m));
@@ -287,10 +316,7 @@ static void queue(struct web *w, struct web_client *c, const char *text, size_t 
     STAILQ_INSERT_TAIL(&c->unread, m, entry);
     c->n_unread += len;
     w->held += len;
-    if (c->n_unread > WEB_MAX_UNREAD && !c->is_held_back) {
-        c->is_held_back = 1;
-        (void)lws_rx_flow_control(c->wsi, 0);
-    }
+    hold_back(c);
     if (w->held > WEB_MAX_HELD)
         drop_greediest(w);
 }
@@ -360,10 +386,7 @@ static int send_next(struct web *w, struct web_client *c)
     m->sent += n;
     if (m->sent == m->len)
         drop_message(w, c);
-    if (c->is_held_back && c->n_unread < WEB_MAX_UNREAD / 2) {
-        c->is_held_back = 0;
-        (void)lws_rx_flow_control(c->wsi, 1);
-    }
+    hold_back(c);
     if (is_behind(w, c))
         wake(c);
     return 0;
@@ -566,15 +589,10 @@ static void on_walk(uv_timer_t *timer)
     LIST_FOREACH(c, &w->clients, entry)
     {
         if (c->wants_list) {
-            runs_walk(w->runs);
+            (void)runs_walk(w->runs);
             return;
         }
     }
-}
-
-void web_walk(struct web *w)
-{
-    (void)uv_timer_start(&w->walk, on_walk, 0, WALK_EVERY_MS);
 }
 
 static void on_stop(uv_signal_t *signal, int signum)
@@ -585,6 +603,7 @@ static void on_stop(uv_signal_t *signal, int signum)
         return;
     w->is_closing = 1;
     runs_close(w->runs);
+    readings_close(w->readings);
     evals_close(w->evals);
     lws_context_destroy(w->lws);
     live_close(w->live);
@@ -647,8 +666,9 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
         return ERR_STATE;
     w->port = lws_get_vhost_listen_port(lws_get_vhost_by_name(w->lws, "default"));
     guard_set_port(&w->guard, w->port);
-    w->runs = runs_new(&w->loop, w->runs_dir, wake_who_is_behind, w);
-    w->live = live_new(&w->loop,
+    w->readings = readings_new(&w->loop);
+    w->runs = runs_new(w->readings, w->runs_dir, wake_who_is_behind, w);
+    w->live = live_new(&w->loop, w->readings,
                        (struct live_callbacks){wake_who_is_behind, methods_response, w});
     w->evals = evals_new(w);
     (void)uv_timer_init(&w->loop, &w->walk);
@@ -661,14 +681,16 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
     }
     (void)signal(SIGPIPE, SIG_IGN);
     on_ready(w);
-    runs_walk(w->runs);
+    (void)runs_walk(w->runs);
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     lws_context_destroy(w->lws);
+    readings_end(w->readings);
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&w->loop);
     live_free(w->live);
     evals_free(w->evals);
     runs_free(w->runs);
+    readings_free(w->readings);
     json_done(&w->json);
     return 0;
 }

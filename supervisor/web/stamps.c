@@ -8,28 +8,35 @@
 
 enum { LOCK };
 
-int stamps_look(struct stamps *s, const char *path)
+void stamps_look(struct stamps *ret, const char *path)
 {
     static const char *const files[STAMPS_FILES] = {[LOCK] = "lock",        "journal",
                                                     "metrics/progress.csv", "config.yaml",
                                                     "checkpoints",          "tags"};
-    const pid_t holder = run_dir_holder(path);
-    int ret = holder != s->holder;
 
-    s->holder = holder;
+    *ret = (struct stamps){.holder = run_dir_holder(path)};
     for (int i = 0; i < STAMPS_FILES; i++) {
         char file[PATH_MAX];
-        struct stat st = {0};
-        const struct stamp was = s->file[i];
+        struct stat st;
 
         (void)snprintf(file, sizeof(file), "%s/%s", path, files[i]);
-        if (lstat(file, &st) < 0)
-            st = (struct stat){0};
-        s->file[i] = (struct stamp){st.st_mtim, st.st_size, st.st_ino};
-        ret |= st.st_mtim.tv_sec != was.changed.tv_sec ||
-               st.st_mtim.tv_nsec != was.changed.tv_nsec || st.st_size != was.size ||
-               st.st_ino != was.inode;
+        if (lstat(file, &st) == 0)
+            ret->file[i] = (struct stamp){st.st_mtim, st.st_size, st.st_ino};
     }
+}
+
+int stamps_renew(struct stamps *s, const struct stamps *newer)
+{
+    int ret = s->holder != newer->holder;
+
+    for (int i = 0; i < STAMPS_FILES; i++) {
+        const struct stamp *a = &s->file[i], *b = &newer->file[i];
+
+        ret |= a->changed.tv_sec != b->changed.tv_sec ||
+               a->changed.tv_nsec != b->changed.tv_nsec || a->size != b->size ||
+               a->inode != b->inode;
+    }
+    *s = *newer;
     return ret;
 }
 

@@ -13,7 +13,7 @@
 
 enum { STAMPS_FILES = 6 };
 
-struct stamps { /* all-zero: before the first look */
+struct stamps { /* all-zero: nothing was looked at yet */
     struct stamp {
         struct timespec changed;
         int64_t size;
@@ -22,8 +22,10 @@ struct stamps { /* all-zero: before the first look */
     pid_t holder; /* of the lock; 0: nobody */
 };
 
-/* Looks again. path: of the run. Returns 1 if something differs from the last look. */
-int stamps_look(struct stamps *s, const char *path);
+/* path: of the run. */
+void stamps_look(struct stamps *ret, const char *path);
+/* Takes over a newer look; returns 1 if something differs. */
+int stamps_renew(struct stamps *s, const struct stamps *newer);
 /* When the run's newest supervisor began; 0 if that is unknown. */
 const struct timespec *stamps_began(const struct stamps *s);
 

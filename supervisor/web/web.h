@@ -15,7 +15,7 @@
  *           than WEB_MAX_UNREAD bytes of answers to read, nothing is read from it; if all
  *           clients together have more than WEB_MAX_HELD, the one with most is
  *           disconnected.
- * Threads   loop thread only, but for what runs.h and studies leave to the pool.
+ * Threads   loop thread only; what is in a run's directory is read by others (reading.h).
  */
 #ifndef SUPERVISOR_WEB_WEB_H
 #define SUPERVISOR_WEB_WEB_H
@@ -23,6 +23,7 @@
 #include "supervisor/web/connections.h"
 #include "supervisor/web/guard.h"
 #include "supervisor/web/live.h"
+#include "supervisor/web/reading.h"
 #include "supervisor/web/request.h"
 #include "supervisor/web/runs.h"
 
@@ -49,12 +50,13 @@ struct web_client {
     struct lws *wsi;
     STAILQ_HEAD(, web_message) unread;
     size_t n_unread; /* bytes */
+    size_t n_waits;  /* requests that a thread works at */
     int is_held_back;
     char *
         text; /* the request that is being received; room for the longest that may come */
     size_t text_len;
     int wants_list;
-    uint64_t list_revision;
+    uint64_t list_revision, list_walk; /* the list is sent once this walk has ended */
     size_t n_watches;
     struct {
         struct live_run *run;
@@ -69,6 +71,7 @@ struct web {
     struct guard guard;
     const char *runs_dir, *program; /* program: the executable brood */
     int read_only, port;
+    struct readings *readings;
     struct runs *runs;
     struct live *live;
     struct evals *evals;
@@ -99,9 +102,10 @@ void web_answer_empty(struct web *w, struct web_client *c, uint32_t id);
 /* Sends an error in place of the answer, also after its value was begun. */
 void web_answer_fail(struct web *w, struct web_client *c, uint32_t id,
                      const struct err *why);
-/* Walks the runs before anything more is sent, once for all requests of an iteration of
- * the loop. */
-void web_walk(struct web *w);
+/* A request of the client waits for a thread, and does not any more. While many do, nothing is read
+ * from the client. */
+void web_begin_wait(struct web_client *c);
+void web_end_wait(struct web_client *c);
 
 /* ---- methods.c ---- */
 

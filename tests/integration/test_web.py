@@ -1,13 +1,16 @@
 """The server of `brood web`, as a client sees it that is no browser: who may connect, what is
 refused, what is answered."""
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import urllib.parse
@@ -740,6 +743,107 @@ def test_a_reader_that_does_not_read_takes_no_memory(w):
     grown = rss_kib() - before
     print(f"# {grown} KiB more")
     assert harness.SANITIZED or grown < 64 << 10, grown
+
+
+FLOOD = """
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX)
+os.chdir(sys.argv[1])
+os.path.exists("control.sock") and os.remove("control.sock")
+s.bind("control.sock")
+s.listen(100)
+print("ready", flush=True)
+kept = []
+while True:
+    kept.append(s.accept()[0])
+    try:
+        while sys.argv[2] == "floods":
+            kept[-1].sendall(b"\\x93\\x02\\xa5event\\x81\\xa5event\\xa4step" * 4000)
+    except OSError:
+        pass
+"""
+
+
+class Pretender:
+    """Holds the lock of a run, as its supervisor would, and answers on its socket: it floods all
+    who connect, or is silent."""
+
+    def __init__(self, w, run, how):
+        self.lock = os.open(run / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        os.ftruncate(self.lock, 0)
+        os.pwrite(self.lock, b"%d 0\n" % os.getpid(), 0)
+        fcntl.fcntl(self.lock, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))   # F_OFD_SETLK
+        p = w.start("-c", FLOOD, run, how, program=sys.executable, prefix=("nice", "-n", "19"))
+        harness.wait_until("its socket", lambda: harness.output(p))
+
+
+def huge(path):
+    """A file as large as the file system allows, without content."""
+    path.touch()
+    size = 1 << 42
+    while size > path.stat().st_size:
+        try:
+            os.truncate(path, size)
+        except OSError:
+            size >>= 1
+
+
+def fifo(path):
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def wide(path):
+    """38,000 columns, of teams that never have a return."""
+    names = ",".join(f"rollout/team_return/t{i}" for i in range(38000))
+    path.write_text(f"env_steps,{names}\n" + ("1" + "," * 38000 + "\n") * 30)
+
+
+def test_a_neighbours_run_holds_up_nobody(w):
+    """In a folder that users share: whatever a run is, each request about it has its answer within
+    seconds, and what is asked of other runs meanwhile is answered at once."""
+    w.brood("run", w.small(steps=400), "--name", "mine", "-q")
+    damages = {
+        "tags": lambda run: huge(run / "tags"), "journal": lambda run: huge(run / "journal"),
+        "log": lambda run: huge(run / "logs" / "agent_0.log"),
+        "rows": lambda run: huge(run / "metrics" / "progress.csv"),
+        "columns": lambda run: wide(run / "metrics" / "progress.csv"),
+        "fifos": lambda run: [fifo(run / f) for f in (
+            "tags", "journal", "lock", "config.yaml", "metrics/progress.csv", "logs/agent_0.log")],
+        "logs": lambda run: [(run / "logs" / f"a{i}.log").touch() for i in range(3000)],
+        "checkpoints": lambda run: [(run / "checkpoints" / str(i)).mkdir() for i in range(1000, 4000)],
+        "floods": lambda run: Pretender(w, run, "floods"), "silent": lambda run: Pretender(w, run, "silent")}
+    kept = []
+    for name, damage in damages.items():
+        run = harness.copy_run(w.run_dir("mine"), w.run_dir(name))
+        kept.append(damage(run))
+        if os.geteuid() == 0:
+            shutil.chown(run, 65533, 65533)
+    s = Server(w)
+    c, mine = s.client(), s.client()
+    harness.wait_until("the list", lambda: "result" in mine.ask("logs", run="mine"))
+    harness.wait_until("the neighbour's runs", lambda: all(
+        "there is no run" not in c.ask("logs", run=name).get("error", {}).get("message", "") for name in damages))
+    waits, longest = {}, 0
+    for name in damages:
+        for method, params in (("watch", {}), ("columns", {}), ("curves", {"column": "episodes"}), ("config", {}),
+                               ("checkpoints", {}), ("logs", {}), ("tail", {"log": "journal"}),
+                               ("tail", {"log": "agent_0"})):
+            waits[c.send(method, run=name, **params)] = f"{method} {name}"
+    watch, patience = harness.Stopwatch(), harness.allowed_s(1)
+    while waits:
+        if c.socket.buffer or select.select([c.socket.sock], [], [], 0.01)[0]:
+            waits.pop(c.socket.receive_json().get("id"), None)
+        before = watch.seconds()
+        assert len(mine.result("logs", run="mine")) > 1
+        longest = max(longest, watch.seconds() - before)
+        assert watch.seconds() < 60 * patience, waits
+    print(f"# all after {watch.seconds():.1f} s, those of another run within {longest:.2f} s")
+    assert longest < patience, longest
+    runs = mine.list()
+    assert runs["mine"]["state"] == "done" and set(runs) == {"mine", *damages}
+    s.process.send_signal(signal.SIGTERM)   # also while a thread reads
+    assert s.process.wait(timeout=harness.DEADLINE_S) == 0
 
 
 def test_runs_go_first(w):
