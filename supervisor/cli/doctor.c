@@ -92,8 +92,8 @@ static void judge_files(struct findings *f, const struct doctor_readings *r, siz
     char buf[SIZE_TEXT_BYTES];
 
     add(f, "open files", is_bad ? DOCTOR_BAD : DOCTOR_OK,
-        "%s at most, a run of %zu agents needs %llu", limit_text(r->files, buf), n,
-        (unsigned long long)need);
+        "%s at most, a run of %zu agent%s needs %llu", limit_text(r->files, buf), n,
+        n == 1 ? "" : "s", (unsigned long long)need);
     if (is_bad)
         advise(f,
                "raise the hard limit: `ulimit -Hn %llu` as root, nofile in "

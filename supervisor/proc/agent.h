@@ -76,8 +76,9 @@ struct agent_pending {
 /* What differs between the kinds of worker. */
 struct worker_kind {
     const char *noun; /* for messages */
-    /* What to do about one that is slow to say hello, "; ..."; "": nothing. */
-    const char *slow_start;
+    /* Of the configuration, with its respond_within, also of one that is only tried; NULL: that
+     * of the agent's name, and trials have a limit of their own. */
+    const char *section;
     /* Has a variable block, and can time its responses for `brood trace`. */
     int has_block;
     /* Checks the hello. ERR_AGENT: restarting cannot help. */

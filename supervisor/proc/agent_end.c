@@ -152,7 +152,7 @@ static void describe_give_up(const struct agent *a, enum restart_reason reason,
                              struct err *ret)
 {
     const struct restart_config *c = &a->limits.restart;
-    const char *in = a->death.task[0] != '\0' ? " in " : "";
+    const char *in = a->death.task[0] != '\0' ? " in " : "", *once;
     char end[ERR_MSG_BYTES];
     const int code = had_no_memory(a) ? ERR_NOMEM : ERR_AGENT;
 
@@ -172,7 +172,10 @@ static void describe_give_up(const struct agent *a, enum restart_reason reason,
         (void)err_set(ret, code, "%s, which means that it must not be restarted", end);
         break;
     default:
-        (void)err_set(ret, code, "%s%s%s%s%s", end, in, a->death.task,
+        /* What it did not answer is named already. */
+        once = a->cause.code == ERR_TIMEOUT ? NULL : a->death.task;
+        (void)err_set(ret, code, "%s%s%s%s%s", end, once != NULL ? in : "",
+                      once != NULL ? once : "",
                       a->spec.is_trial ? "" : ", and its restart policy is ",
                       a->spec.is_trial ? "" : restart_policy_name(c->policy));
         break;

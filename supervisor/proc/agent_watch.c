@@ -57,13 +57,29 @@ static void put_space_limit(const struct worker_activity *now, char *ret, size_t
                        size_text(now->space_limit_bytes, (char[SIZE_TEXT_BYTES]){0}));
 }
 
+/* A process that is slow to begin, as it imports or builds much, may only need more time. */
+static void put_patience(const struct agent *a, char state, char *ret, size_t size)
+{
+    const int is_starting = a->state == PROC_STARTING || a->state == PROC_CONFIGURING;
+    const char *section = a->kind->section;
+
+    ret[0] = '\0';
+    if (!is_starting || state == 'T' || state == 't' ||
+        (section == NULL && a->spec.is_trial))
+        return;
+    (void)snprintf(ret, size, "; if it is slow to start, raise %s%s.respond_within (%gs)",
+                   section != NULL ? "" : "agents.", section != NULL ? section : a->name,
+                   a->limits.respond_within_s);
+}
+
 static void report_silent(struct agent *a, uint64_t silent_ns,
                           const struct worker_activity *now)
 {
-    char task[96], space[128];
+    char task[96], space[128], patience[AGENT_NAME_MAX + 96];
     struct err err;
 
     put_space_limit(now, space, sizeof(space));
+    put_patience(a, now->state, patience, sizeof(patience));
     (void)snprintf(task, sizeof(task), "hello");
     if (a->state != PROC_STARTING)
         agent_name_awaited(a, task, sizeof(task));
@@ -71,7 +87,7 @@ static void report_silent(struct agent *a, uint64_t silent_ns,
     (void)err_set(&err, ERR_TIMEOUT, "it did not answer %s for %.1f s: it %s%s%s", task,
                   (double)silent_ns / NS_PER_S,
                   what_it_does(now->state, now->ticks - a->overdue_ticks), space,
-                  a->state == PROC_STARTING ? a->kind->slow_start : "");
+                  patience);
     agent_feed_bad(a, &err);
 }
 

@@ -1,5 +1,6 @@
 #include "supervisor/proc/descriptors.h"
 
+#include <errno.h>
 #include <sys/resource.h>
 
 enum { ENOUGH = 65536 };
@@ -22,11 +23,14 @@ int descriptors_reserve(size_t n_agents, struct err *err)
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return err_errno(err, "getrlimit");
     if (limit.rlim_max < wanted)
-        return err_set(err, ERR_LIMIT,
-                       "%zu agents take up to %llu open files, at most %llu are allowed "
-                       "here: raise the limit (ulimit -Hn)",
-                       n_agents, (unsigned long long)wanted,
-                       (unsigned long long)limit.rlim_max);
+        return err_set(
+            err, -EMFILE,
+            "at most %llu open files are allowed here, and a run may need %llu: "
+            "%d for each of %zu process%s, %d for itself; raise the hard limit "
+            "(ulimit -Hn)",
+            (unsigned long long)limit.rlim_max, (unsigned long long)wanted,
+            DESCRIPTORS_PER_AGENT, n_agents, n_agents == 1 ? "" : "es",
+            DESCRIPTORS_OTHERS);
     descriptors_raise();
     return 0;
 }

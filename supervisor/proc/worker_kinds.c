@@ -108,7 +108,6 @@ static int compare_answers(struct agent *a, struct err *err)
 }
 
 const struct worker_kind worker_is_agent = {.noun = "agent",
-                                            .slow_start = "",
                                             .has_block = 1,
                                             .check_hello = check_agent_hello,
                                             .take_description = take_block,
@@ -148,10 +147,9 @@ static int check_revival(struct agent *a, struct err *err)
     return a->spec.revival->check(a->host->ctx, a->index, a->n_replayed, &a->in, err);
 }
 
-const struct worker_kind worker_is_environment = {
-    .noun = "process",
-    .slow_start = "; if it imports for long, raise env.respond_within",
-    .check_hello = check_environment_hello,
-    .take_description = take_no_description,
-    .next_replay = next_revival,
-    .check_replay = check_revival};
+const struct worker_kind worker_is_environment = {.noun = "process",
+                                                  .section = "env",
+                                                  .check_hello = check_environment_hello,
+                                                  .take_description = take_no_description,
+                                                  .next_replay = next_revival,
+                                                  .check_replay = check_revival};

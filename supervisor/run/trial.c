@@ -7,6 +7,7 @@
 #include "supervisor/ask/ask.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
+#include "supervisor/proc/descriptors.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/rollout/sharing.h"
 #include "supervisor/run/agent_specs.h"
@@ -210,7 +211,10 @@ int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
 {
     struct tried x = {.is_complete = 1};
     struct sharing sharing = {0};
-    int rc = begin(&x, c, err);
+    int rc = descriptors_reserve(c->n_agents, err); /* of the run, not only of a trial */
+
+    if (rc == 0)
+        rc = begin(&x, c, err);
 
     if (rc < 0)
         return rc;

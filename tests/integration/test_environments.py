@@ -599,11 +599,24 @@ def faulty(w):
     return bridged(w, file, algorithm="random", evaluate=0, steps=400)
 
 
-def test_what_imports_for_long_needs_more_time(w):
-    file = w.write("slow.yaml", "env: {command: [sleep, '1000'], respond_within: 0.2s}\n")
-    _, err = w.brood("check", file, code=2)
-    assert re.search(r"did not answer hello for \d+\.\d s: it waits for something that does not "
-                     r"come; if it imports for long, raise env\.respond_within$", err.strip()), err
+def test_what_starts_slowly_needs_more_time(w):
+    """An environment that imports for long, or builds its world for long, and an agent."""
+    waits = r"it waits for something that does not come; if it is slow to start, raise "
+    w.write("slow.yaml", "env: {command: [sleep, '1000'], respond_within: 0.2s}\n")
+    _, err = w.brood("check", "slow.yaml", code=2)
+    assert re.search(r"did not answer hello for \d+\.\d s: " + waits +
+                     r"env\.respond_within \(0\.2s\)$", err.strip()), err
+    w.write("builds.py", "import time\ndef parallel_env():\n    time.sleep(1000)\n")
+    _, err = w.brood("check", bridged(w, w.path / "builds.py"), "--set",
+                     f"env.respond_within={2 * harness.PATIENCE}s", code=2)
+    assert re.search(r"did not answer configure for \d+\.\d s: " + waits +
+                     r"env\.respond_within \(\d+s\)$", err.strip()), err
+    _, err = w.brood("run", w.small(), "--name", "slow", "--set", "agents.agent_1.respond_within=1s",
+                     "--set", "defaults.restart={policy: temporary}", code=1,
+                     program=w.program_with_agent(harness.FAULT_AGENT),
+                     env={"BROOD_FAULT": "agent_1:configure:before-reply:1,hang"})
+    assert re.search(r"agent_1 .*did not answer configure for \d+\.\d s: " + waits +
+                     r"agents\.agent_1\.respond_within \(1s\)", err), err
 
 
 KILLED = """

@@ -57,10 +57,15 @@ def test_all_are_up_soon_and_come_back_from_kills(w):
 
 
 def test_too_few_files_are_told_before_any_agent_starts(w):
-    _, err = w.brood("run", w.write("many.yaml", CONFIG), "--name", "few", code=1,
-                     prefix=("prlimit", "--nofile=400:400"))
-    last = err.splitlines()[-1]
-    assert f"{AGENTS} agents take up to" in last and "at most 400" in last, err
+    few = ("prlimit", "--nofile=40:40")
+    for file, n in ((w.write("many.yaml", CONFIG), f"{AGENTS} processes"),
+                    (w.write("one.yaml", "env: {id: simple}\n"), "1 process")):
+        for command in ("check", "run"):
+            _, err = w.brood(command, file, code=1, prefix=few)
+            line, = err.splitlines()
+            assert "at most 40 open files are allowed here, and a run may need" in line and \
+                f" for each of {n}, 256 for itself; raise the hard limit" in line, err
+    assert not w.runs.exists() or not list(w.runs.iterdir())
 
 
 if __name__ == "__main__":
