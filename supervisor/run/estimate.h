@@ -36,7 +36,7 @@ struct estimate {
     double log, checkpoints;                      /* bytes of disk */
     double rows;                                  /* most in the log at any time */
     uint64_t row_bytes;
-    size_t largest; /* the agent with the largest block */
+    size_t largest;    /* the agent with the largest block */
     struct {           /* of the agent whose memory_limit is too small */
         int64_t bytes; /* the limit; 0: there is none */
         double least;  /* what its process takes at least */
