@@ -127,6 +127,60 @@ static int complete_external(struct run_config *c, const struct yaml_node *env,
     return check_restart(c, env, err);
 }
 
+/* ---- a folder that has moved ---- */
+
+/* Whether `is` is `was` with the old folder's name, wherever it stands, replaced. */
+static int is_moved_text(const char *was, const char *is, const char *old,
+                         const char *new)
+{
+    const char *after;
+
+    while (*was != '\0') {
+        after = text_after(was, old);
+        if (after != NULL && (*after == '/' || *after == '\0') &&
+            text_after(is, new) != NULL) {
+            was = after;
+            is = text_after(is, new);
+        } else if (*was++ != *is++) {
+            return 0;
+        }
+    }
+    return *is == '\0';
+}
+
+static int is_moved(const struct env_config *was, const struct env_config *is)
+{
+    const char *old = was->directory, *new = is->directory;
+
+    if (!env_config_is_external(was) || strcmp(was->id, is->id) != 0 || old == NULL ||
+        new == NULL)
+        return 0;
+    if (was->plugin != NULL)
+        return is->plugin != NULL && is_moved_text(was->plugin, is->plugin, old, new);
+    if (is->command == NULL || is->command->n != was->command->n)
+        return 0;
+    for (size_t i = 0; i < was->command->n; i++)
+        if (!is_moved_text(was->command->child[i]->text, is->command->child[i]->text, old,
+                           new))
+            return 0;
+    return 1;
+}
+
+int env_config_take_place(struct env_config *e, const struct env_config *from,
+                          struct arena *arena)
+{
+    if (!is_moved(e, from))
+        return 0;
+    e->directory = arena_strdup(arena, from->directory);
+    if (e->plugin != NULL)
+        e->plugin = arena_strdup(arena, from->plugin);
+    else
+        e->command = yaml_tree_copy(from->command, arena);
+    return 1;
+}
+
+/* ---- the section ---- */
+
 int env_config_check(const struct run_config *c, const struct yaml_node *env,
                      struct err *err)
 {

@@ -256,8 +256,8 @@ static int continue_run(const struct cli *cli, const struct resume_options *o,
 {
     struct run_config saved;
     struct err unreadable = {0};
-    const int rc =
-        resume_saved_config(args->resume, env_agent_names, &saved, &unreadable);
+    const int rc = resume_saved_config(args->resume, env_agent_names, &wanted->env,
+                                       &saved, &unreadable);
     const struct resume_from from = resume_from(o, args, rc == 0 ? &saved : NULL, wanted);
     int code = check_length(cli, o, args, &from, &unreadable);
 

@@ -90,6 +90,8 @@ static int ask_anew(struct external *f, char *question, struct err *err)
         arena_reset(&kept.arena);
         rc = ask_process(&kept.spec, f, &kept.arena, &killed, err);
     }
+    if (rc < 0 && f->directory != NULL && access(f->directory, X_OK) < 0)
+        (void)err_add(err, "if it has moved, env.directory says where it is now");
     if (rc < 0)
         free(question);
     else

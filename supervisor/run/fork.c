@@ -269,7 +269,8 @@ static int read_config(struct fork *f, struct err *err)
                                .step = f->step,
                                .wanted = &now,
                                .journal = change_source_of(path_in(f, "journal"))};
-    int rc = resume_saved_config(f->resume, f->args->env_names, &saved, err);
+    int rc = resume_saved_config_at(f->resume, f->args->env_names,
+                                    path_in(f, "config.yaml"), &saved, err);
     int is_new = 1;
 
     for (int i = 0; rc == 0 && is_new && i < MAX_TRIES; i++) {

@@ -145,7 +145,9 @@ static int read_config(struct replay *r, struct err *err)
     int rc = resume_check_numerics(r->resume, r->args->binaries->build_id, err);
 
     if (rc == 0)
-        rc = resume_saved_config(r->resume, r->args->env_names, &r->config, err);
+        rc = resume_saved_config_at(r->resume, r->args->env_names,
+                                    run_dir_file(r->args->dir, "config.yaml"), &r->config,
+                                    err);
     if (rc == 0)
         rc = change_plan_read(&r->plan, &r->config, &journal,
                               resume_progress(r->resume)->env_steps, SIZE_MAX, NULL, err);
@@ -283,7 +285,8 @@ static int stops_on_nonfinite(struct replay *r)
     struct run_config c;
     int all = 1;
 
-    if (resume_saved_config(r->resume, r->args->env_names, &c, NULL) < 0)
+    if (resume_saved_config_at(r->resume, r->args->env_names,
+                               run_dir_file(r->args->dir, "config.yaml"), &c, NULL) < 0)
         return 0;
     for (size_t i = 0; i < c.n_agents; i++)
         all &= c.agents[i].stop_on_nonfinite;

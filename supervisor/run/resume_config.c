@@ -19,18 +19,61 @@ void resume_config_done(struct resume_config *c)
     free(c->cancelled);
 }
 
+/* ---- an environment whose folder has moved ---- */
+
+struct place {
+    config_env_names_fn names;
+    const struct env_config *now; /* NULL: where it was */
+};
+
+static int names_there(void *ctx, const struct env_config *env, const char *const **ret,
+                       struct err *err)
+{
+    const struct place *p = ctx;
+    struct arena arena = ARENA_ZERO;
+    struct env_config own = *env;
+    int n;
+
+    if (p->now != NULL)
+        (void)env_config_take_place(&own, p->now, &arena);
+    n = p->names(NULL, &own, ret, err);
+    arena_done(&arena);
+    return n;
+}
+
 int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
-                        struct run_config *ret, struct err *err)
+                        const struct env_config *now, struct run_config *ret,
+                        struct err *err)
 {
     const struct checkpoint_section *s = resume_section(r, SECTION_CONFIG);
-    const struct config_options options = {.env_names = env_names};
+    struct place place = {env_names, now};
+    const struct config_options options = {
+        .env_names = env_names != NULL ? names_there : NULL, .env_ctx = &place};
     struct err why = {0};
 
-    if (run_config_parse(ret, s->data, s->len, "run.state", &options, &why) == 0)
-        return 0;
-    return err_set(err, ERR_CONFIG, "the configuration was written by another build: %s",
-                   why.msg);
+    if (run_config_parse(ret, s->data, s->len, "run.state", &options, &why) < 0)
+        return err_set(err, ERR_CONFIG,
+                       "the configuration was written by another build: %s", why.msg);
+    if (now != NULL)
+        (void)env_config_take_place(&ret->env, now, &ret->arena);
+    return 0;
 }
+
+int resume_saved_config_at(const struct resume *r, config_env_names_fn env_names,
+                           const char *config_yaml, struct run_config *ret,
+                           struct err *err)
+{
+    const struct config_options options = {0};
+    struct run_config now;
+    int is_read = run_config_read(&now, config_yaml, &options, NULL) == 0;
+    const int rc = resume_saved_config(r, env_names, is_read ? &now.env : NULL, ret, err);
+
+    if (is_read)
+        run_config_done(&now);
+    return rc;
+}
+
+/* ---- differences ---- */
 
 /* Copies what has no effect on any round, but the length. */
 static void take_outputs(struct run_config *c, const struct run_config *from)

@@ -47,9 +47,15 @@ int resume_config_make(struct resume_config *ret, const struct resume_from *from
  * planned. from->saved: NULL if it cannot be read. */
 void resume_config_force(struct resume_config *ret, const struct resume_from *from);
 
-/* *ret: the configuration in the checkpoint; run_config_done. ERR_CONFIG: another build
- * wrote it, and this build cannot read it. */
+/* *ret: the configuration in the checkpoint; run_config_done. now: where its external environment
+ * is now, if it has moved; NULL: where it was. ERR_CONFIG: another build wrote it, and this
+ * build cannot read it. */
 int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
-                        struct run_config *ret, struct err *err);
+                        const struct env_config *now, struct run_config *ret,
+                        struct err *err);
+/* The same, where config.yaml, as it is now, says where the environment is. */
+int resume_saved_config_at(const struct resume *r, config_env_names_fn env_names,
+                           const char *config_yaml, struct run_config *ret,
+                           struct err *err);
 
 #endif

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -597,6 +598,41 @@ parallel_env = Faulty
 def faulty(w):
     file = w.write("faulty.py", FAULTY.format(examples=str(EXAMPLES)))
     return bridged(w, file, algorithm="random", evaluate=0, steps=400)
+
+
+def test_an_environment_whose_folder_has_moved_resumes(w):
+    """Exactly, and without --anyway; so do a fork and a replay. Without its new place, the line
+    names the key; a change of the command itself is none of a place."""
+    before, after = w.path / "before", w.path / "after"
+    before.mkdir()
+    shutil.copy(EXAMPLES / "hallway.py", before)
+    file = w.write("moved.yaml", f"""\
+run: {{env_steps: 1200}}
+env:
+  command: [{PYTHON}, {BRIDGE}, {before}/hallway.py]
+  directory: {before}
+  copies: 4
+checkpoint: {{every_env_steps: 400, max_to_keep: 0}}
+evaluation: {{every_env_steps: 0}}
+experience: {{keep: true}}
+defaults: {{algorithm: random}}
+""")
+    w.brood("run", file, "--name", "calm")
+    w.brood("run", file, "--name", "moved", "--until", 400, code=4)
+    run = w.run_dir("moved")
+    before.rename(after)
+    _, err = w.brood("resume", run, code=2)
+    assert "env.directory" in err and str(before) in err and err.count("\n") == 1, err
+    command = f"env.command=[{PYTHON}, {BRIDGE}, {after}/hallway.py]"
+    w.brood("resume", run, "--set", f"env.directory={after}", "--set",
+            command.replace(f"[{PYTHON}", f"[{PYTHON}, -B"), code=2)
+    w.brood("resume", run, "--set", f"env.directory={after}", "--set", command)
+    assert w.status("moved")["exact"] is True
+    harness.assert_same_files(without_state(final(w.run_dir("calm"))), without_state(final(run)))
+    w.brood("replay", run, "--from", 400, "--to", 440)
+    w.brood("fork", f"{run}@400", "--name", "branch")
+    harness.assert_same_files(without_state(final(w.run_dir("calm"))),
+                              without_state(final(w.run_dir("branch"))))
 
 
 def test_what_starts_slowly_needs_more_time(w):
