@@ -1,3 +1,4 @@
+#include "supervisor/cli/init_copy.h"
 #include "supervisor/cli/jobs.h"
 #include "supervisor/cli/keep.h"
 #include "supervisor/cli/resume_run.h"
@@ -16,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_TRIES = 20 }; /* to copy the newest checkpoint of a live run */
 
 struct run_options {
     const char *config_path;
@@ -373,20 +376,26 @@ static int is_meant(void *ctx, size_t job, int code)
     return ret;
 }
 
-/* Names the checkpoint that the whole series begins with, as PATH@STEP: its runs begin at
- * different times. */
+/* Names the checkpoint that the whole series begins with, as PATH@STEP, and keeps a copy of it:
+ * its runs begin at different times. */
 static int fix_init_from(const struct cli *cli, const char *text, const char **ret,
-                         struct arena *arena, struct err *err)
+                         struct init_copy *copy, struct arena *arena, struct err *err)
 {
-    char *dir = NULL;
-    uint64_t step = 0;
-    const int rc = run_dir_find_checkpoint(cli->runs_dir, text, &dir, &step, cli_skipped,
-                                           (void *)(uintptr_t)cli, err);
+    int rc = -ESTALE;
 
-    if (rc == 0) /* of RUN/checkpoints */
-        *ret = arena_printf(arena, "%.*s@%llu", (int)(strrchr(dir, '/') - dir), dir,
-                            (unsigned long long)step);
-    free(dir);
+    for (int i = 0; i < MAX_TRIES && rc == -ESTALE; i++) {
+        char *dir = NULL;
+        uint64_t step = 0;
+
+        rc = run_dir_find_checkpoint(cli->runs_dir, text, &dir, &step, cli_skipped,
+                                     (void *)(uintptr_t)cli, err);
+        if (rc == 0) { /* of RUN/checkpoints */
+            *ret = arena_printf(arena, "%.*s@%llu", (int)(strrchr(dir, '/') - dir), dir,
+                                (unsigned long long)step);
+            rc = init_copy_make(copy, cli->runs_dir, dir, step, err);
+        }
+        free(dir);
+    }
     return rc;
 }
 
@@ -397,13 +406,14 @@ static int train_at_once(const struct cli *cli, const struct run_options *o,
     struct job *jobs;
     struct arena arena = ARENA_ZERO;
     struct run_options fixed = *o;
+    struct init_copy copy = {0};
     struct err err = {0};
     int code;
 
     if (o->init_from != NULL &&
-        fix_init_from(cli, o->init_from, &fixed.init_from, &arena, &err) < 0) {
+        fix_init_from(cli, o->init_from, &fixed.init_from, &copy, &arena, &err) < 0) {
         arena_done(&arena);
-        return cli_fail(cli, CLI_NOT_THERE, &err);
+        return cli_fail(cli, err_is_failure(err.code) ? CLI_FAILED : CLI_NOT_THERE, &err);
     }
     jobs = xcalloc(o->seeds.n, sizeof(*jobs));
     for (size_t i = 0; i < o->seeds.n; i++)
@@ -415,6 +425,7 @@ static int train_at_once(const struct cli *cli, const struct run_options *o,
                                         .is_meant = is_meant,
                                         .ctx = &series},
                     NULL);
+    init_copy_done(&copy);
     arena_done(&arena);
     free(jobs);
     return code;
@@ -469,7 +480,8 @@ static int run_run(struct cli *cli, int argc, char **argv)
     if (train_check_rescue(o.rescue, &err) < 0)
         return fail_to_begin(cli, &err);
     if (o.init_from != NULL && begins_any(&o) &&
-        weights_find(&init, cli->runs_dir, o.init_from, cli_skipped, cli, &err) < 0)
+        weights_find(&init, cli->runs_dir, o.init_from, init_copy_given(), cli_skipped,
+                     cli, &err) < 0)
         return cli_fail(cli, err.code == ERR_CORRUPT ? CLI_FAILED : CLI_NOT_THERE, &err);
     code = train_all(cli, &o, init);
     weights_free(init);

@@ -118,18 +118,24 @@ int weights_load(struct weights **ret, const char *dir, const char *step,
 }
 
 int weights_find(struct weights **ret, const char *runs_dir, const char *text,
-                 void (*skipped)(void *ctx, const char *line), void *ctx, struct err *err)
+                 const char *kept, void (*skipped)(void *ctx, const char *line),
+                 void *ctx, struct err *err)
 {
     const char *step;
     char *run = run_dir_split(text, &step), *path = NULL, *dir;
-    int rc = run_dir_find(runs_dir, run, &path, err);
+    int rc = run_dir_find(runs_dir, run, &path, kept != NULL ? NULL : err);
 
     free(run);
-    if (rc < 0)
+    if (rc < 0 && kept == NULL)
         return rc;
-    dir = xasprintf("%s/checkpoints", path);
-    rc = weights_load(ret, dir, step, skipped, ctx, err);
-    free(dir);
+    dir = rc == 0 ? xasprintf("%s/checkpoints", path) : xstrdup(kept);
+    rc = weights_load(ret, kept != NULL ? kept : dir, step, skipped, ctx, err);
+    if (rc == 0) {
+        free((*ret)->dir);
+        (*ret)->dir = dir;
+    } else {
+        free(dir);
+    }
     free(path);
     return rc;
 }

@@ -494,6 +494,34 @@ def test_all_seeds_begin_with_one_checkpoint(w):
         assert ("--init-from runs/old@1000" in command) is name.startswith("both"), command
 
 
+def copies(w):
+    return list(w.runs.glob(".init-*"))
+
+
+def test_a_series_keeps_the_checkpoint_that_it_begins_with(w):
+    """Which the other run removes before the last ones begin; whose copy a kill has left, the
+    next series removes."""
+    w.brood("run", config(w), "--name", "old", *until(1000))
+    weights = data_of(w.run_dir("old"), 1000)
+    series = ("run", config(w), "--init-from", "old", "--seeds", "1-3", "--jobs", "2")
+    p = w.start(*series, *until(harness.FOREVER), "--name", "killed")
+    harness.wait_until("the first seeds", lambda: all(
+        harness.checkpoints(w.run_dir(f"killed-s{i}")) for i in (1, 2)))
+    everybody = harness.members(p.pid)
+    harness.kill_and_wait(p.pid)
+    p.wait()
+    harness.wait_until("the end of all", lambda: not list(filter(harness.alive, everybody)))
+    left, = copies(w)
+    p = w.start(*series, *until(400), "--name", "new")
+    harness.wait_until("the first seed", (w.run_dir("new-s1") / "journal").exists)
+    assert copies(w) not in ([], [left])
+    shutil.rmtree(w.run_dir("old") / "checkpoints" / "1000")
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    for i in (1, 2, 3):
+        assert data_of(w.run_dir(f"new-s{i}"), 0) == weights
+    assert not copies(w)
+
+
 def test_the_newest_weights_of_a_run_that_drops_checkpoints(w):
     """Another one is taken if one is removed before it was read."""
     p = w.start("run", config(w), "--name", "live", *until(harness.FOREVER), "--set",
