@@ -1,16 +1,13 @@
 #include "supervisor/run/fork.h"
 
 #include "common/config/run_schema.h"
-#include "common/config/schema.h"
 #include "common/io/copy.h"
 #include "common/io/tree.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/scan.h"
-#include "supervisor/run/change_plan.h"
+#include "supervisor/run/fork_changes.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/journal_read.h"
-#include "supervisor/run/live_changes.h"
 #include "supervisor/run/resume_config.h"
 #include "supervisor/run/run_remove.h"
 #include "supervisor/run/trial.h"
@@ -34,10 +31,8 @@ struct fork {
     int is_found;
     uint64_t step;            /* of the checkpoint; until it is open, of the newest one */
     struct resume_config was; /* what a resume from the checkpoint would begin with */
-    struct run_config saved;  /* the configuration in force at the checkpoint */
-    struct change_plan plan;  /* the changes from there on */
-    struct run_config wanted; /* after all changes: the new config.yaml */
-    struct store *log;        /* the other run's log, as of the checkpoint */
+    struct fork_changes changes;
+    struct store *log; /* the other run's log, as of the checkpoint */
     struct run_dir *dir;
     struct journal *journal;
 };
@@ -54,74 +49,17 @@ static int is_dropped(const struct fork *f)
     return f->is_found && !checkpoint_is_there(f->checkpoints, f->step);
 }
 
-/* ---- the plan of changes ---- */
-
-/* Whether the agent has the value of `defaults`, so that it follows it. */
-static int follows(struct fork *f, size_t agent, const char *key)
-{
-    struct schema_place own, all;
-    char *text, *other;
-    int ret;
-
-    if (schema_locate(&agent_schema, key, &f->saved.agents[agent], &own) < 0 ||
-        schema_locate(&agent_schema, key, &f->saved.defaults, &all) < 0)
-        return 0;
-    text = schema_text_of(own.field, own.value);
-    other = schema_text_of(all.field, all.value);
-    ret = strcmp(text, other) == 0;
-    free(other);
-    free(text);
-    return ret;
-}
-
-/* Whether `path` is this key of an agent that follows `defaults`. */
-static int is_of_follower(struct fork *f, const char *key, const char *path)
-{
-    for (size_t i = 0; i < f->saved.n_agents; i++) {
-        char of[AGENT_NAME_MAX + ERR_NAME_BYTES + 16];
-
-        (void)snprintf(of, sizeof(of), "agents.%s.%s", f->saved.agents[i].name, key);
-        if (strcmp(of, path) == 0)
-            return follows(f, i, key);
-    }
-    return 0;
-}
-
-/* Whether the fork sets this key itself, also to the value that it has. given: its settings,
- * with the keys of a team expanded to those of its agents. */
-static int is_own(struct fork *f, const char *path, const struct config_settings *given)
-{
-    for (size_t i = 0; i < given->n; i++) {
-        const char *set = given->list[i].path, *key = text_after(set, "defaults.");
-
-        if (strcmp(set, path) == 0 || (key != NULL && is_of_follower(f, key, path)))
-            return 1;
-    }
-    return 0;
-}
-
-/* Adds the fork's own changes to the plan, and removes later changes of the other run to
- * the same keys. One length replaces the other, whatever their keys are. */
-static void add_changes(struct fork *f, const struct config_settings *own,
-                        const struct config_settings *given)
-{
-    for (size_t i = 0; i < own->n; i++)
-        if (run_length_is_key(own->list[i].path))
-            change_plan_drop_lengths(&f->plan);
-    for (size_t k = f->plan.n; k > 0; k--)
-        if (is_own(f, f->plan.list[k - 1].set.path, given))
-            change_plan_remove(&f->plan, k - 1);
-    change_plan_add_all(&f->plan, f->step, own);
-}
+/* ---- its changes ---- */
 
 /* Adds the agent and its key to a trial's error. */
 static int place(const struct fork *f, size_t agent, const struct err *why,
                  struct err *err)
 {
-    if (why->code != ERR_CONFIG || agent == f->wanted.n_agents)
+    if (why->code != ERR_CONFIG || agent == f->changes.wanted.n_agents)
         return err_pass(err, why);
-    return err_set(err, ERR_CONFIG, "agents.%s%s%s: %s", f->wanted.agents[agent].name,
-                   *why->key != '\0' ? "." : "", why->key, err_cause(why));
+    return err_set(err, ERR_CONFIG, "agents.%s%s%s: %s",
+                   f->changes.wanted.agents[agent].name, *why->key != '\0' ? "." : "",
+                   why->key, err_cause(why));
 }
 
 /* Tries the configuration as `run` does. Without --set it is the one that the other run has. */
@@ -130,91 +68,29 @@ static int try_changes(struct fork *f, struct err *err)
     struct trial trial = {.runs_dir = f->args->runs_dir};
     struct err why = {0};
     size_t agent = 0;
-    int rc = trial_plan(&f->saved, &f->plan, err);
+    int rc = trial_plan(&f->was.config, &f->changes.plan, err);
 
     if (rc < 0 || f->args->n_set == 0 || *f->is_tried)
         return rc;
-    rc = trial_agents(&trial, &f->wanted, &agent, &why);
+    rc = trial_agents(&trial, &f->changes.wanted, &agent, &why);
     *f->is_tried = rc == 0;
     return rc < 0 ? place(f, agent, &why, err) : 0;
 }
 
-/* The fork's own changes, which take effect at the checkpoint's step: every agent starts a
- * process then, so that none has to wait for a respawn. *given: they, and those to the value
- * that a key has. from: the configuration at the checkpoint with what waits in the other run. */
-static int find_own(struct fork *f, const struct run_config *from,
-                    struct config_settings *own, struct config_settings *given,
-                    struct err *err)
-{
-    struct run_config changed;
-    int rc =
-        run_config_assign_live(&changed, from, f->args->set, f->args->n_set, given, err);
-
-    if (rc == 0)
-        rc = live_changes_check(from, &changed, f->args->from, "in a fork", err);
-    if (rc == 0) {
-        run_config_differences(own, from, &changed,
-                               CHANGE_KINDS_LIVE | 1u << CHANGE_RESPAWN);
-        for (size_t i = 0; i < given->n; i++)
-            if (given->list[i].schedule.over > 0)
-                config_settings_replace(own, &given->list[i]);
-        for (size_t i = 0; i < own->n; i++)
-            if (own->list[i].field->change == CHANGE_RESPAWN)
-                config_settings_replace(given, &own->list[i]);
-    }
-    run_config_done(&changed);
-    return rc;
-}
-
-/* *ret: what waits for a respawn in the other run. */
-static int find_waiting(struct fork *f, struct config_settings *ret, struct err *err)
-{
-    struct run_config planned;
-    const int rc =
-        change_plan_fold(&f->was.plan, UINT64_MAX, &f->was.config, &planned, err);
-
-    if (rc < 0)
-        return rc;
-    run_config_differences(ret, &planned, &f->was.wanted, 1u << CHANGE_RESPAWN);
-    run_config_done(&planned);
-    return 0;
-}
-
-/* What waits in the other run waits in the fork, unless that sets it. */
 static int take_changes(struct fork *f, struct err *err)
 {
-    struct config_settings own = {0}, given = {0}, waiting = {0};
-    struct run_config from;
-    int rc = find_waiting(f, &waiting, err);
+    const int rc = fork_changes_make(&f->changes, &f->was, f->step, f->args->set,
+                                     f->args->n_set, f->args->from, err);
 
-    run_config_copy(&from, &f->saved);
-    run_config_set_all(&from, &waiting);
-    if (rc == 0)
-        rc = find_own(f, &from, &own, &given, err);
-    if (rc == 0) {
-        add_changes(f, &own, &given);
-        rc = change_plan_fold(&f->plan, UINT64_MAX, &f->saved, &f->wanted, err);
-    }
-    for (size_t i = 0; rc == 0 && i < waiting.n; i++)
-        if (!is_own(f, waiting.list[i].path, &given))
-            run_config_set(&f->wanted, &waiting.list[i]);
-    for (size_t i = 0; rc == 0 && i < own.n; i++)
-        if (own.list[i].field->change == CHANGE_RESPAWN) /* an agent may have followed */
-            run_config_set(&f->wanted, &own.list[i]);
-    if (rc == 0)
-        rc = try_changes(f, err);
-    config_settings_done(&own);
-    config_settings_done(&given);
-    config_settings_done(&waiting);
-    run_config_done(&from);
-    return rc;
+    return rc < 0 ? rc : try_changes(f, err);
 }
 
 /* Refuses a fork that would have nothing left to do, and a length that it would not get to. */
 static int check_length(const struct fork *f, struct err *err)
 {
     const struct rollout_progress *at = resume_progress(f->resume);
-    const struct run_length length = change_plan_length(&f->plan, &f->saved, f->step);
+    const struct run_length length =
+        change_plan_length(&f->changes.plan, &f->was.config, f->step);
 
     if (run_length_is_reached(length, at->env_steps, at->episodes))
         return err_set(err, ERR_CONFIG,
@@ -230,7 +106,7 @@ static int open_log(struct fork *f, struct err *err)
     const char *path = path_in(f, "experience");
 
     if (tree_exists(path))
-        return store_open_read(&f->log, path, (uint64_t)f->saved.experience.capacity,
+        return store_open_read(&f->log, path, (uint64_t)f->was.config.experience.capacity,
                                s->data, s->len, err);
     return err_set(err, ERR_NOT_FOUND,
                    "%s is missing (a run that is done removes it unless experience.keep "
@@ -281,10 +157,6 @@ static int read_config(struct fork *f, struct err *err)
             rc = resume_config_make(&f->was, &from, err);
         if (rc == 0)
             rc = read_now(f, &now, &is_new, err);
-    }
-    if (rc == 0) {
-        run_config_copy(&f->saved, &f->was.config);
-        change_plan_copy(&f->plan, &f->was.plan);
     }
     run_config_done(&now);
     run_config_done(&saved);
@@ -440,7 +312,7 @@ static int write_cancels(struct writing *w)
         const struct planned_change *c = &p->list[i];
         struct run_event e = {.kind = RUN_EVENT_CANCEL, .change = {.at = MEMBER_NO_U64}};
 
-        if (cut[c->number] || is_planned(&w->fork->plan, c))
+        if (cut[c->number] || is_planned(&w->fork->changes.plan, c))
             continue;
         cut[c->number] = 1;
         e.change.changes =
@@ -454,7 +326,7 @@ static int write_cancels(struct writing *w)
 static int write_plan(struct fork *f, struct err *err)
 {
     struct writing w = {.fork = f, .err = err};
-    int rc = change_plan_each_request(&f->plan, write_request, &w);
+    int rc = change_plan_each_request(&f->changes.plan, write_request, &w);
 
     if (rc == 0)
         rc = write_cancels(&w);
@@ -487,7 +359,7 @@ static void tell(struct fork *f)
 
     if (a->on_making != NULL)
         a->on_making(a->ctx, run_dir_final_path(f->dir), run_dir_inode(f->dir),
-                     f->wanted.run.resume_on_supervisor_death);
+                     f->changes.wanted.run.resume_on_supervisor_death);
 }
 
 /* The fork appears under its name; a number may have been taken meanwhile. */
@@ -515,11 +387,11 @@ static int fill_dir(struct fork *f, struct err *err)
     if (rc == 0)
         rc = write_journal(f, err);
     if (rc == 0)
-        rc = run_dir_write_config(f->dir, &f->wanted, err);
+        rc = run_dir_write_config(f->dir, &f->changes.wanted, err);
     return rc < 0
                ? rc
                : run_dir_write_provenance(f->dir, a->argc, a->argv, a->binaries->build_id,
-                                          f->wanted.run.numerics, err);
+                                          f->changes.wanted.run.numerics, err);
 }
 
 static int make_dir(struct fork *f, struct err *err)
@@ -532,8 +404,8 @@ static int make_dir(struct fork *f, struct err *err)
         return rc;
     if (run_remove_leftovers(a->runs_dir, &why) < 0)
         log_warn("%s", why.msg);
-    rc = run_dir_make(&f->dir, a->runs_dir, a->name, f->wanted.run.name, a->force,
-                      (mode_t)f->wanted.run.mode, err);
+    rc = run_dir_make(&f->dir, a->runs_dir, a->name, f->changes.wanted.run.name, a->force,
+                      (mode_t)f->changes.wanted.run.mode, err);
     if (rc < 0)
         return rc;
     tell(f);
@@ -567,10 +439,8 @@ static int try_fork(struct run_dir **ret, const struct fork_args *a, int *is_tri
     *ret = f.dir;
     journal_close(f.journal);
     store_free(f.log);
-    change_plan_done(&f.plan);
+    fork_changes_done(&f.changes);
     resume_config_done(&f.was);
-    run_config_done(&f.wanted);
-    run_config_done(&f.saved);
     resume_free(f.resume);
     arena_done(&f.arena);
     return rc;

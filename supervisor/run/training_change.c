@@ -1,10 +1,7 @@
 /* The configurations of a live run, and how a change that was accepted (training_set.c) takes
  * effect.
  *
- * t->config is in force. t->plan lists the changes that were accepted for a later step.
- * t->wanted is what config.yaml contains: t->config with the whole plan applied, and with
- * the values that wait for a respawn of their agent. The latter are not in a list: they are
- * the differences between t->config with the plan, and t->wanted.
+ * t->config, t->plan and t->wanted are those of a live run (change_proposal.h).
  */
 #include "supervisor/run/training_internal.h"
 
@@ -33,6 +30,23 @@ void training_pending_add(struct pending_list *p, const struct config_setting *s
     p->list = xreallocarray(p->list, p->n + 1, sizeof(*p->list));
     p->list[p->n++] = (struct run_pending){
         .key = xstrdup(s->path), .value = config_setting_text(s), at, agent};
+}
+
+struct live_config training_live(const struct training *t)
+{
+    struct rollout_progress now = {.env_steps = training_steps(t)};
+
+    if (t->rollout != NULL)
+        rollout_progress(t->rollout, &now);
+    return (struct live_config){.config = t->config,
+                                .wanted = &t->wanted,
+                                .plan = &t->plan,
+                                .steps = now.env_steps,
+                                .next = training_next_change(t),
+                                .episodes = now.episodes,
+                                .is_at_end =
+                                    t->rollout != NULL && rollout_is_at_end(t->rollout),
+                                .run = run_dir_path(t->args->dir)};
 }
 
 int training_fold_plan(const struct training *t, struct run_config *ret, struct err *err)
@@ -186,36 +200,6 @@ int training_journal_plan(struct training *t, struct err *err)
 
 /* ---- changes that wait for a respawn ---- */
 
-struct applied {
-    size_t agent;
-    struct config_settings changes;
-};
-
-static void collect_waiting(void *ctx, const struct config_change *c)
-{
-    struct applied *a = ctx;
-
-    if (c->kind == CHANGE_RESPAWN && c->agent == a->agent)
-        config_settings_add(&a->changes, config_change_setting(c));
-}
-
-/* *ret: what waits for the agent's respawn in `wanted`, which has the whole plan. */
-static int find_waiting(const struct training *t, const struct change_plan *p,
-                        const struct run_config *wanted, size_t agent,
-                        struct config_settings *ret, struct err *err)
-{
-    struct applied a = {.agent = agent};
-    struct run_config planned;
-    int rc = change_plan_fold(p, UINT64_MAX, t->config, &planned, err);
-
-    if (rc == 0) {
-        run_config_compare(&planned, wanted, collect_waiting, &a);
-        run_config_done(&planned);
-    }
-    *ret = a.changes;
-    return rc;
-}
-
 /* Whether these changes can be made now, before all that is planned. */
 static int check_now(struct training *t, const struct change_plan *p,
                      const struct config_settings *changes, struct err *err)
@@ -235,8 +219,9 @@ static int check_now(struct training *t, const struct change_plan *p,
 int training_check_waiting(struct training *t, const struct change_plan *p,
                            const struct run_config *wanted, size_t agent, struct err *err)
 {
+    const struct live_config live = {.config = t->config, .wanted = wanted, .plan = p};
     struct config_settings changes;
-    int rc = find_waiting(t, p, wanted, agent, &changes, err);
+    int rc = proposal_waiting(&live, agent, &changes, err);
 
     if (rc == 0)
         rc = check_now(t, p, &changes, err);
@@ -246,9 +231,10 @@ int training_check_waiting(struct training *t, const struct change_plan *p,
 
 int training_apply_waiting(struct training *t, size_t agent, struct err *err)
 {
-    const uint64_t at = training_next_change(t);
+    const struct live_config live = training_live(t);
+    const uint64_t at = live.next;
     struct config_settings changes;
-    int rc = find_waiting(t, &t->plan, &t->wanted, agent, &changes, err);
+    int rc = proposal_waiting(&live, agent, &changes, err);
 
     if (changes.n > 0 && life_state_is_paused(t->state))
         rc = err_set(err, ERR_STATE,

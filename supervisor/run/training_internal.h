@@ -8,6 +8,7 @@
 #include "supervisor/metrics/sinks.h"
 #include "supervisor/node/cluster.h"
 #include "supervisor/run/agent_specs.h"
+#include "supervisor/run/change_proposal.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/life_fsm.h"
 #include "supervisor/run/renders.h"
@@ -243,6 +244,7 @@ void training_on_evaluation_step(void *ctx, const struct vec_env *env,
 
 /* ---- training_change.c: configurations, and the changes that take effect ---- */
 
+struct live_config training_live(const struct training *t); /* borrows from t */
 /* *ret: the configuration in force with the whole plan applied. */
 int training_fold_plan(const struct training *t, struct run_config *ret, struct err *err);
 void training_pending_done(struct pending_list *p);

@@ -1,0 +1,336 @@
+#include "supervisor/run/change_proposal.h"
+
+#include "common/config/run_length.h"
+#include "common/config/run_schema.h"
+#include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
+#include "supervisor/run/live_changes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void proposal_done(struct proposal *p)
+{
+    config_settings_done(&p->changes);
+    config_settings_done(&p->waits);
+    change_plan_done(&p->plan);
+    run_config_done(&p->wanted);
+}
+
+/* *ret: the configuration in force with the whole plan applied. */
+static int fold_live(const struct live_config *live, struct run_config *ret,
+                     struct err *err)
+{
+    return change_plan_fold(live->plan, UINT64_MAX, live->config, ret, err);
+}
+
+/* ---- setting ---- */
+
+static int choose_step(const struct live_config *live, uint64_t at, const char *waits,
+                       uint64_t *ret, struct err *err)
+{
+    *ret = at == PROPOSAL_SOON ? live->next : at;
+    if (*ret < live->next)
+        return err_set(err, ERR_CONFIG,
+                       "step %" PRIu64 " is past: the next round begins at %" PRIu64, at,
+                       live->next);
+    if (at != PROPOSAL_SOON && *waits != '\0')
+        return err_set(
+            err, ERR_CONFIG,
+            "%s: takes effect with a respawn of its agent, not at a step (leave out "
+            "--at-step)",
+            waits);
+    return 0;
+}
+
+static int has_length(const struct config_settings *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (run_length_is_key(s->list[i].path))
+            return 1;
+    return 0;
+}
+
+/* A length that the run has exceeded would end it at once, which `brood stop` is for; one that
+ * it does not get to would never be in force. */
+static int check_length(const struct live_config *live, const struct run_config *is,
+                        const struct proposal *p, struct err *err)
+{
+    struct err why = {0};
+
+    if (!has_length(&p->changes))
+        return 0;
+    if (live->is_at_end)
+        return err_set(err, ERR_STATE,
+                       "the run has reached its end; `brood resume %s --set "
+                       "run.env_steps=N` extends it",
+                       live->run);
+    if (change_plan_check_lengths(&p->plan, live->config, live->next, live->episodes,
+                                  &why) == 0)
+        return 0;
+    return err_set(err, ERR_CONFIG, "%s; %s", why.msg,
+                   run_length_is_reached(run_length_of(is), p->at, live->episodes)
+                       ? "`brood stop` ends the run"
+                       : "a length that is set without --at-step counts at once");
+}
+
+/* The changes that wait for a respawn in `is`, but not yet in live->wanted. */
+static int waits_text(const struct live_config *live, const struct run_config *is,
+                      char **ret, struct err *err)
+{
+    struct config_settings waits = {0};
+    struct run_config planned;
+    int rc = fold_live(live, &planned, err);
+
+    if (rc < 0)
+        return rc;
+    run_config_differences_beyond(&waits, live->wanted, &planned, is,
+                                  1u << CHANGE_RESPAWN);
+    *ret = config_settings_text(&waits);
+    config_settings_done(&waits);
+    run_config_done(&planned);
+    return 0;
+}
+
+int proposal_make(struct proposal *p, const struct live_config *live,
+                  const struct run_config *is, const struct config_settings *given,
+                  uint64_t at, char **ret_waits, struct err *err)
+{
+    int rc = live_changes_check(live->wanted, is, live->run, "while the run lives", err);
+
+    if (rc < 0)
+        return rc;
+    run_config_differences(&p->changes, live->wanted, is, CHANGE_KINDS_LIVE);
+    for (size_t i = 0; i < given->n; i++)
+        config_settings_replace(&p->changes, &given->list[i]);
+    run_config_differences(&p->waits, live->wanted, is, 1u << CHANGE_RESPAWN);
+    if ((rc = waits_text(live, is, ret_waits, err)) < 0 ||
+        (rc = choose_step(live, at, *ret_waits, &p->at, err)) < 0)
+        return rc;
+    change_plan_copy(&p->plan, live->plan);
+    change_plan_add_all(&p->plan, p->at, &p->changes);
+    if ((rc = check_length(live, is, p, err)) < 0 ||
+        (rc = change_plan_fold(&p->plan, UINT64_MAX, live->config, &p->wanted, err)) < 0)
+        return rc;
+    run_config_take(&p->wanted, is, 1u << CHANGE_RESPAWN);
+    return 0;
+}
+
+/* The key of an agent's section, which `defaults` and teams have, too: "discount" of
+ * "agents.agent_0.discount" and of "defaults.discount". Of another key, the whole path. */
+static const char *key_of(const char *path)
+{
+    const char *key = text_after(path, "defaults."), *agent, *dot;
+
+    if (key != NULL)
+        return key;
+    agent = text_after(path, "agents.");
+    dot = agent != NULL ? strchr(agent, '.') : NULL;
+    return dot != NULL ? dot + 1 : path;
+}
+
+struct planned {
+    const char *path;
+    int is; /* the key, of some agent, has a schedule or a change that is pending */
+};
+
+static int match_planned(void *ctx, const struct planned_change *c)
+{
+    struct planned *x = ctx;
+
+    x->is |= strcmp(key_of(c->set.path), key_of(x->path)) == 0;
+    return 0;
+}
+
+/* Keeps only the given values of keys that have other values later, planned or given: they
+ * are changes even if config.yaml has them already, because it has the last of these, and
+ * any given value replaces a schedule. */
+static void keep_those_of_planned(const struct live_config *live,
+                                  struct config_settings *given)
+{
+    struct config_settings kept = {0};
+
+    for (size_t i = 0; i < given->n; i++) {
+        struct planned x = {given->list[i].path, given->list[i].schedule.over > 0};
+
+        (void)change_plan_each_request(live->plan, match_planned, &x);
+        if (x.is)
+            config_settings_add(&kept, config_setting_copy(&given->list[i]));
+    }
+    config_settings_done(given);
+    *given = kept;
+}
+
+int proposal_set(struct proposal *p, const struct live_config *live,
+                 const char *const *set, size_t n, uint64_t at, struct run_config *is,
+                 char **ret_waits, struct err *err)
+{
+    struct config_settings given = {0};
+    int rc = run_config_assign_live(is, live->wanted, set, n, &given, err);
+
+    keep_those_of_planned(live, &given);
+    if (rc == 0)
+        rc = proposal_make(p, live, is, &given, at, ret_waits, err);
+    config_settings_done(&given);
+    return rc;
+}
+
+/* ---- cancelling ---- */
+
+struct cancellation {
+    const struct live_config *live;
+    const char *const *keys; /* n 0: all */
+    size_t n;
+    uint8_t *found;              /* [n] 1 for each key for which a change was pending */
+    uint8_t *numbers;            /* 1 for each request of the plan that is cancelled */
+    struct config_settings kept; /* the changes that still wait for a respawn */
+    proposal_cancelled_fn fn;
+    void *ctx;
+};
+
+/* key: the path within its agent's section, for a change that waits for a respawn;
+ * otherwise NULL. */
+static int is_cancelled(struct cancellation *x, const char *path, const char *key)
+{
+    int is = x->n == 0;
+
+    for (size_t i = 0; i < x->n; i++) {
+        const char *rest = config_path_within(x->keys[i], "defaults");
+
+        if (strcmp(x->keys[i], path) == 0 ||
+            (key != NULL && rest != NULL && strcmp(rest, key) == 0))
+            is = x->found[i] = 1;
+    }
+    return is;
+}
+
+static void cancel_waiting(void *ctx, const struct config_change *c)
+{
+    struct cancellation *x = ctx;
+    const struct run_config *config = x->live->config;
+    struct config_setting s;
+
+    if (c->kind != CHANGE_RESPAWN || c->agent >= config->n_agents)
+        return;
+    s = config_change_setting(c);
+    if (is_cancelled(x, c->path, c->key)) {
+        x->fn(x->ctx, &s, UINT64_MAX, config->agents[c->agent].name);
+        free(s.path);
+    } else {
+        config_settings_add(&x->kept, s);
+    }
+}
+
+/* A change of `defaults` is kept as long as an agent waits for its value. */
+static void keep_defaults(void *ctx, const struct config_change *c)
+{
+    struct cancellation *x = ctx;
+
+    if (c->kind != CHANGE_RESPAWN || c->agent != x->live->wanted->n_agents)
+        return;
+    for (size_t i = 0; i < x->kept.n; i++) {
+        const char *path = x->kept.list[i].path;
+        const size_t n = strlen(path), k = strlen(c->key);
+
+        if (n > k && strcmp(path + n - k, c->key) == 0 && path[n - k - 1] == '.') {
+            config_settings_add(&x->kept, config_change_setting(c));
+            return;
+        }
+    }
+}
+
+/* Changes for a respawn that was requested already are not cancelled: the request waits
+ * for them. */
+static int cancel_request(void *ctx, const struct planned_change *c)
+{
+    struct cancellation *x = ctx;
+
+    if (c->set.field->change != CHANGE_RESPAWN && is_cancelled(x, c->set.path, NULL)) {
+        x->fn(x->ctx, &c->set, c->at, NULL);
+        x->numbers[c->number] = 1;
+    }
+    return 0;
+}
+
+static void cancel_planned(struct cancellation *x, struct change_plan *plan)
+{
+    x->numbers = xcalloc(plan->n_requests + 1, 1);
+    (void)change_plan_each_request(plan, cancel_request, x);
+    for (size_t i = plan->n; i > 0; i--)
+        if (x->numbers[plan->list[i - 1].number])
+            change_plan_remove(plan, i - 1);
+    free(x->numbers);
+}
+
+/* Refuses to take back the length with which the run has passed the one that it had before. */
+static int check_length_left(const struct live_config *live, const struct proposal *p,
+                             struct err *err)
+{
+    const struct run_length is = change_plan_length(&p->plan, live->config, live->steps);
+
+    if (run_length_is_same(is,
+                           change_plan_length(live->plan, live->config, live->steps)) ||
+        !run_length_is_reached(is, live->steps, live->episodes))
+        return 0;
+    return err_set(
+        err, ERR_CONFIG,
+        "%s: the run has passed the length that it had before; `brood stop` ends "
+        "the run",
+        is.env_steps > 0 ? "run.env_steps" : "run.episodes");
+}
+
+int proposal_cancel(struct proposal *p, const struct live_config *live,
+                    const char *const *keys, size_t n, uint8_t *found,
+                    proposal_cancelled_fn fn, void *ctx, struct err *err)
+{
+    struct cancellation x = {
+        .live = live, .keys = keys, .n = n, .found = found, .fn = fn, .ctx = ctx};
+    struct run_config planned;
+    int rc = fold_live(live, &planned, err);
+
+    if (rc < 0)
+        return rc;
+    change_plan_copy(&p->plan, live->plan);
+    cancel_planned(&x, &p->plan);
+    run_config_compare(&planned, live->wanted, cancel_waiting, &x);
+    run_config_compare(&planned, live->wanted, keep_defaults, &x);
+    run_config_done(&planned);
+    rc = check_length_left(live, p, err);
+    if (rc == 0)
+        rc = change_plan_fold(&p->plan, UINT64_MAX, live->config, &p->wanted, err);
+    for (size_t i = 0; i < x.kept.n && rc == 0; i++)
+        run_config_set_only(&p->wanted, &x.kept.list[i]);
+    config_settings_done(&x.kept);
+    return rc;
+}
+
+/* ---- respawning ---- */
+
+struct waiting {
+    size_t agent;
+    struct config_settings *ret;
+};
+
+static void collect_waiting(void *ctx, const struct config_change *c)
+{
+    const struct waiting *w = ctx;
+
+    if (c->kind == CHANGE_RESPAWN && c->agent == w->agent)
+        config_settings_add(w->ret, config_change_setting(c));
+}
+
+int proposal_waiting(const struct live_config *live, size_t agent,
+                     struct config_settings *ret, struct err *err)
+{
+    struct run_config planned;
+    int rc = fold_live(live, &planned, err);
+
+    *ret = (struct config_settings){0};
+    if (rc < 0)
+        return rc;
+    run_config_compare(&planned, live->wanted, collect_waiting,
+                       &(struct waiting){agent, ret});
+    run_config_done(&planned);
+    return 0;
+}
