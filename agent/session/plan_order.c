@@ -12,10 +12,12 @@
  * read. If a read-before-write edge would close a cycle (an operation after the write
  * still uses the value before it), the read copies the value. */
 #include "agent/graph/op_table.h"
+#include "agent/graph/signature.h"
 #include "agent/session/loops.h"
 #include "agent/session/plan.h"
 #include "common/err/check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct edge {
@@ -58,20 +60,40 @@ struct sorter {
     int *stack;
 };
 
+/* The number of inputs of an argument. */
+static int inputs_of(const struct operation *op, const struct signature *sig,
+                     const struct signature_arg *arg)
+{
+    const int which = arg->number.len > 0 ? arg->number_attr : arg->type_attr;
+    const struct attr *a;
+    char name[64];
+
+    if (!arg->is_list || which < 0)
+        return 1;
+    (void)snprintf(name, sizeof(name), "%.*s", (int)sig->attrs[which].name.len,
+                   sig->attrs[which].name.p);
+    a = operation_attr(op, name);
+    return a == NULL ? 1 : a->kind == ATTR_LIST_TYPE ? (int)a->n : (int)a->i;
+}
+
 int takes_reference(const struct operation *op, int i)
 {
-    const char *p = operation_def(op)->signature;
-    const char *end = strstr(p, "->");
+    const char *text = operation_def(op)->signature;
+    struct signature_room room;
+    struct signature sig;
 
-    for (; i > 0 && p != NULL; i--) {
-        p = strchr(p, ',');
-        p = p != NULL ? p + 1 : NULL;
-    }
-    const char *colon = p != NULL ? strchr(p, ':') : NULL;
-    if (colon == NULL || (end != NULL && colon > end))
+    if (strchr(text, '&') == NULL && strstr(text, "resource") == NULL)
+        return 0; /* almost all of them */
+    if (signature_parse(&sig, &room, text) < 0)
         return 0;
-    colon += 1 + strspn(colon + 1, " ");
-    return *colon == '&' || strncmp(colon, "resource", strlen("resource")) == 0;
+    for (int k = 0; k < sig.n_in; k++) {
+        const int n = inputs_of(op, &sig, &sig.in[k]);
+
+        if (i < n)
+            return sig.in[k].is_ref || span_is(sig.in[k].type, "resource");
+        i -= n;
+    }
+    return 0;
 }
 
 static int is_fed(const struct sorter *s, struct output x)

@@ -254,22 +254,32 @@ static int copy_result(const struct tensor *t, struct tensor *ret, struct err *e
     return 0;
 }
 
+/* Frees those of n results that were made for the caller. had: 1 for its own places. */
+static void drop_results(struct tensor *ret, size_t n, const unsigned char *had)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!had[i])
+            tensor_free(&ret[i]);
+}
+
 /* dead [n_fetches]: 1 for those without a value; NULL: all have one. */
 static int copy_results(const struct plan *p, const unsigned char *dead,
                         struct tensor *ret, struct err *err)
 {
-    for (size_t i = 0; i < p->n_fetches; i++) {
-        if (dead != NULL && dead[i])
-            continue;
-        int rc = copy_result(&p->values[p->fetch_values[i]].tensor, &ret[i], err);
-        if (rc == 0)
-            continue;
-        for (size_t k = 0; k < i; k++)
-            if (ret[k].owned)
-                tensor_free(&ret[k]);
-        return rc;
+    unsigned char few[64] = {0};
+    unsigned char *had = p->n_fetches > sizeof(few) ? xcalloc(p->n_fetches, 1) : few;
+    int rc = 0;
+
+    for (size_t i = 0; i < p->n_fetches && rc == 0; i++) {
+        had[i] = ret[i].data != NULL;
+        if (dead == NULL || !dead[i])
+            rc = copy_result(&p->values[p->fetch_values[i]].tensor, &ret[i], err);
+        if (rc < 0)
+            drop_results(ret, i, had);
     }
-    return 0;
+    if (had != few)
+        free(had);
+    return rc;
 }
 
 static int run_plan(struct session *s, struct plan *p, const struct run_args *args,

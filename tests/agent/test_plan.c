@@ -1,6 +1,7 @@
 /* Planning must not change results: with or without fusing, for any feeds, fetches and
  * sizes, the bits are those of operations run one by one; and a cached plan allocates
  * nothing. The linker sends this project's allocations through the counter below. */
+#include "agent/graph/import.h"
 #include "agent/graph/ops.h"
 #include "agent/session/plan.h"
 #include "tests/agent/session_help.h"
@@ -27,7 +28,16 @@ static int n_allocations;
 COUNTED(void *, xmalloc, (size_t size), (size))
 COUNTED(void *, xcalloc, (size_t n, size_t size), (n, size))
 COUNTED(void *, xreallocarray, (void *p, size_t n, size_t size), (p, n, size))
-COUNTED(void *, mem_aligned, (size_t size), (size))
+
+static size_t too_large = SIZE_MAX; /* an allocation of so many bytes or more fails */
+
+void *__real_mem_aligned(size_t size);
+void *__wrap_mem_aligned(size_t size);
+void *__wrap_mem_aligned(size_t size)
+{
+    n_allocations++;
+    return size >= too_large ? NULL : __real_mem_aligned(size);
+}
 
 /* A critic with everything that can be fused: biases and activations, joined inputs, sums
  * over all, rows and columns, broadcasts, slices of a product. */
@@ -683,6 +693,64 @@ START_TEST(a_large_batch_is_played_in_chunks)
 }
 END_TEST
 
+/* One place has memory of the caller's, and the copy for another one fails. */
+START_TEST(the_callers_tensors_stay_its_own)
+{
+    float one = 7, many[1024] = {0};
+    struct tensor ret[3] = {TENSOR_NONE, TENSOR_NONE, TENSOR_NONE};
+    struct output fetches[3];
+    struct run_args args;
+    struct bed b;
+    const void *own;
+
+    bed_init(&b);
+    fetches[0] = fetches[1] = bed_input(&b, (struct shape){0}, &one, (struct shape){0});
+    fetches[2] = bed_input(&b, SHAPE(1024), many, SHAPE(1024));
+    args = bed_args(&b);
+    args.fetches = fetches;
+    args.n_fetches = 3;
+    ck_assert_int_eq(tensor_alloc(&ret[0], DT_FLOAT, (struct shape){0}, NULL), 0);
+    own = ret[0].data;
+    too_large = sizeof(many);
+    ck_assert_int_eq(session_run(b.s, &args, ret, &b.err), ERR_NOMEM);
+    ck_assert(ret[0].data == own && ret[0].owned);
+    ck_assert(ret[1].data == NULL && ret[2].data == NULL);
+    too_large = SIZE_MAX;
+    ck_assert_int_eq(session_run(b.s, &args, ret, &b.err), 0);
+    ck_assert(ret[0].data == own && *tensor_f32(&ret[0]) == 7);
+    for (size_t i = 0; i < 3; i++)
+        tensor_free(&ret[i]);
+    bed_done(&b);
+}
+END_TEST
+
+/* A list before it counts as all its inputs. */
+START_TEST(a_reference_is_found_among_the_inputs)
+{
+    struct graph *g = graph_new();
+    const struct op_def *def =
+        op_def_foreign(g, "Odd", "values:N*T, ref:&T, last:T ->; N:int, T:type", 0);
+    struct variable *v = variable_new(g, constant_f32(g, 1, NULL), "v", 0);
+    struct output x = constant_f32(g, 2, NULL);
+    struct op_builder *b;
+    struct operation *op;
+
+    ck_assert_ptr_nonnull(def);
+    b = op_begin_imported(g, def, "odd");
+    for (int i = 0; i < 3; i++)
+        op_input(b, x);
+    op_input(b, v->ref);
+    op_input(b, x);
+    op_attr_int(b, "N", 3);
+    op_attr_type(b, "T", DT_FLOAT);
+    op = op_finish(b);
+    ck_assert_ptr_nonnull(op);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(takes_reference(op, i), i == 3);
+    graph_free(g);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("plan");
@@ -691,6 +759,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, fused_equals_every_tensor_fetched);
     tcase_add_test(tc, each_result_alone_is_the_same);
     tcase_add_test(tc, fused_chains_are_fed_inside);
+    tcase_add_test(tc, the_callers_tensors_stay_its_own);
+    tcase_add_test(tc, a_reference_is_found_among_the_inputs);
     tcase_add_test(tc, rows_may_lie_apart);
     tcase_add_test(tc, a_cached_plan_allocates_nothing);
     tcase_add_test(tc, gates_between_gradients_cost_nothing);
