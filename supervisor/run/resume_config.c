@@ -160,13 +160,15 @@ static int find_newest(struct resume_config *ret, const struct resume_from *from
     struct change_plan others = {0};
     int is = 0;
 
-    if (n == 0 || from->is_length_given)
+    if (n == 0 || (is_expected && from->is_length_given))
         return 0;
     if (change_plan_read(&others, from->saved, &from->journal, from->step, n - 1, NULL,
                          NULL) == 0 &&
         (!is_expected || has_length(&others, from)) &&
         expect(&others, from->saved, from->wanted, NULL) == 0)
         is = make_newest(&ret->wanted, from->saved, &others, &ret->plan, NULL) == 0;
+    if (from->is_length_given)
+        run_length_set(&ret->wanted, run_length_of(from->wanted));
     change_plan_done(&others);
     return is;
 }
