@@ -93,6 +93,8 @@ static int put_whole(const struct run_config *c, struct yaml_node *root,
     struct run_config *base = (struct run_config *)(uintptr_t)c;
     const char *rest = config_path_within(path, "defaults");
     struct schema_place at = {.rest = ""};
+    const void *whole =
+        rest != NULL ? (const void *)&c->defaults : c; /* what `at` is in */
     int rc = rest != NULL ? schema_locate(&agent_schema, rest, &base->defaults, &at)
                           : schema_locate(&run_schema, path, base, &at);
     char *text;
@@ -100,12 +102,14 @@ static int put_whole(const struct run_config *c, struct yaml_node *root,
 
     for (size_t k = 0; k < c->n_agents; k++) {
         rest = within_agent(path, c->agents[k].name);
-        if (rest != NULL)
-            rc = schema_locate(&agent_schema, rest, &base->agents[k], &at);
+        if (rest == NULL)
+            continue;
+        whole = &c->agents[k];
+        rc = schema_locate(&agent_schema, rest, &base->agents[k], &at);
     }
     if (rc < 0 || *at.rest == '\0' || at.field->type == FIELD_RAW ||
         schema_is_number(at.field) ||
-        !schema_is_given(at.schema, c, at.section, at.field))
+        !schema_is_given(at.schema, whole, at.section, at.field))
         return 0;
     len = (size_t)(at.rest - path) - 1;
     if (is_begun(set, i, path, len))

@@ -40,6 +40,27 @@ static struct run_config assigned(const struct run_config *from, const char *con
     return c;
 }
 
+/* Of an agent, of `defaults` and of the run: the rest of the list stays. */
+START_TEST(a_part_of_a_list_is_assigned)
+{
+    static const char *const set[] = {
+        "run.seed=81985529216486895", "agents.agent_1.critic.hidden.0=5",
+        "agents.agent_1.actor.hidden.1=6", "defaults.critic.hidden.1=7"};
+    struct run_config was = base(), seeded = assigned(&was, set, 1),
+                      is = assigned(&seeded, set + 1, 3);
+
+    ck_assert(is.agents[1].critic.hidden.n == 2 &&
+              is.agents[1].critic.hidden.size[0] == 5);
+    ck_assert(is.agents[1].critic.hidden.size[1] == 64);
+    ck_assert(is.agents[1].actor.hidden.size[0] == 64);
+    ck_assert(is.agents[1].actor.hidden.size[1] == 6);
+    ck_assert(is.agents[0].critic.hidden.size[1] == 7);
+    run_config_done(&is);
+    run_config_done(&seeded);
+    run_config_done(&was);
+}
+END_TEST
+
 /* Appends each change to the text: "kind agent path key=text;". */
 static void note(void *ctx, const struct config_change *c)
 {
@@ -364,6 +385,7 @@ static Suite *make_suite(void)
     Suite *s = suite_create("changes");
     TCase *tc = tcase_create("changes");
 
+    tcase_add_test(tc, a_part_of_a_list_is_assigned);
     tcase_add_test(tc, nothing_differs_from_itself);
     tcase_add_test(tc, an_agents_learning_rate);
     tcase_add_test(tc, a_default_reaches_those_who_follow);
