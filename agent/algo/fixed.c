@@ -15,7 +15,7 @@ void clip_to_box(float *x, size_t rows, const struct space *space)
     const float low = (float)space->low, high = (float)space->high;
 
     for (size_t i = 0; i < rows * (size_t)space->width; i++)
-        x[i] = fminf(fmaxf(x[i], low), high);
+        x[i] = x[i] <= low ? low : x[i] >= high ? high : x[i];
 }
 
 /* Does nothing: takes each head's first choice, which in the particle worlds is to stay;
@@ -56,6 +56,7 @@ static int random_decide(void *policy, const struct space *self, struct session 
     }
     for (size_t i = 0; i < args->n_copies * width; i++)
         actions[i] = low + span * actions[i];
+    clip_to_box(actions, args->n_copies, self); /* against rounding */
     return 0;
 }
 

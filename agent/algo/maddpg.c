@@ -1,6 +1,7 @@
 #include "agent/algo/maddpg.h"
 
 #include "agent/algo/choices.h"
+#include "agent/algo/fixed.h"
 #include "agent/algo/parts.h"
 #include "agent/algo/rows.h"
 #include "agent/algo/share.h"
@@ -61,8 +62,12 @@ static int act_deterministic(struct algo *a, struct session *s,
     struct ramp noise;
     int r = feeds_fetch(&a->feeds, s, &a->policy.action, &action, 1, err);
 
-    if (r < 0 || args->mode != ACT_EXPLORE)
+    if (r < 0)
         return r;
+    if (args->mode != ACT_EXPLORE) {
+        clip_to_box(ret->actions, args->n_copies, maddpg_self(a)); /* against rounding */
+        return 0;
+    }
     r = live_ramp(&a->live[LIVE_EXPLORATION_NOISE], s, &noise, err);
     if (r == 0)
         add_exploration(a, args, &noise, ret->actions);

@@ -141,6 +141,8 @@ END_TEST
 START_TEST(random_points_fill_the_box)
 {
     const struct space s = box(2, -3, 1), open = box(2, -INFINITY, INFINITY);
+    /* of 32 bits, the lower bound is higher, and adding the width would pass the upper one */
+    const struct space coarse = box(2, 1000.00004, 1000.0002);
     float low = INFINITY, high = -INFINITY;
     struct player p = {0};
 
@@ -151,6 +153,16 @@ START_TEST(random_points_fill_the_box)
         high = fmaxf(high, actions[i]);
     }
     ck_assert(low >= -3.0f && low < -2.99f && high <= 1.0f && high > 0.99f);
+    close_player(&p);
+    open_player(&p, "random", "toy", &coarse, 1, 0);
+    act(&p, 1, MAX_ROWS, obs, actions);
+    low = INFINITY;
+    high = -INFINITY;
+    for (size_t i = 0; i < MAX_ROWS * 2; i++) {
+        low = fminf(low, actions[i]);
+        high = fmaxf(high, actions[i]);
+    }
+    ck_assert(low == (float)coarse.low && high == (float)coarse.high);
     close_player(&p);
     open_player(&p, "random", "toy", &open, 1, 0);
     act(&p, 1, MAX_ROWS, obs, actions);

@@ -548,6 +548,39 @@ START_TEST(test_deterministic_policy)
 }
 END_TEST
 
+/* A saturated policy gives the middle plus half the width, which rounds to more than the upper
+ * bound. */
+START_TEST(test_actions_stay_in_the_box)
+{
+    static const char *const algorithms[] = {"maddpg", "ddpg", "matd3"};
+    static const enum act_mode modes[] = {ACT_EXPLORE, ACT_SAMPLE, ACT_GREEDY};
+    const float low = 0.1f, high = 0.7f;
+
+    for (size_t k = 0; k < 3; k++) {
+        char *config = xasprintf("{algorithm: %s}", algorithms[k]);
+        struct team_args args = team_spread(config, 1);
+        struct acting a = make_acting(18);
+        struct team *t;
+        int n_high = 0;
+
+        args.space = (struct space){.width = 2, .box = 1, .low = 0.1, .high = 0.7};
+        t = team_new(&args);
+        for (size_t i = 0; i < COPIES * 18; i++)
+            a.obs[i] = 1e6f * (a.obs[i] - 0.5f);
+        for (size_t m = 0; m < 3; m++) {
+            act(t, &a, modes[m], 0, COPIES);
+            for (int i = 0; i < COPIES * 2; i++) {
+                ck_assert(a.actions[i] >= low && a.actions[i] <= high);
+                n_high += a.actions[i] == high;
+            }
+        }
+        ck_assert_int_gt(n_high, 0);
+        team_free(t);
+        free(config);
+    }
+}
+END_TEST
+
 /* ---- invalid configurations ---- */
 
 static int try_build(const char *config, struct space space, struct err *err)
@@ -693,6 +726,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_greedy_is_argmax);
     tcase_add_test(tc, test_two_heads);
     tcase_add_test(tc, test_deterministic_policy);
+    tcase_add_test(tc, test_actions_stay_in_the_box);
     tcase_add_test(tc, test_refused_configurations);
     tcase_add_test(tc, test_truncation_bootstraps);
     tcase_add_test(tc, test_termination_does_not);
