@@ -30,7 +30,7 @@
 
 #include <stdint.h>
 
-#define STORE_MAGIC           UINT64_C(0x31676f6c64726f62) /* "brodlog1" */
+#define STORE_MAGIC           UINT64_C(0x31676f6c64726f62) /* "bordlog1", in the file */
 #define STORE_VERSION         1u
 #define STORE_HEADER_BYTES    (1u << 20)
 #define STORE_COLUMN_NAME_MAX 112

@@ -302,6 +302,13 @@ static void import_ours(struct graph *g, struct graph *from,
     wbuf_done(&b);
 }
 
+static void check_class(const struct attr *class, const char *want)
+{
+    ck_assert_msg(class != NULL && class->n == 1, "%s", want);
+    ck_assert_uint_eq(class->list_s[0].len_bytes, strlen(want));
+    ck_assert_mem_eq(class->list_s[0].bytes, want, strlen(want));
+}
+
 START_TEST(under_a_scope)
 {
     struct graph *from = graph_new(), *g = graph_new();
@@ -319,8 +326,7 @@ START_TEST(under_a_scope)
     ck_assert_int_eq(graph_n_operations(g), 2 * graph_n_operations(from));
     class =
         operation_attr(graph_operation(g, "s/fully_connected/weights/read"), "_class");
-    ck_assert_uint_eq(class->list_s[0].len_bytes,
-                      strlen("loc:@s/fully_connected/weights"));
+    check_class(class, "loc:@s/fully_connected/weights");
     ck_assert_uint_eq(collection_get(g, GLOBAL_VARIABLES, "s/", NULL), 14);
     ck_assert_uint_eq(collection_get(g, GLOBAL_VARIABLES, NULL, &items), 28);
     ck_assert_str_eq(items[14].variable->name, "s_1/fully_connected/weights");
@@ -367,8 +373,7 @@ START_TEST(a_second_import_has_names_of_its_own)
     ck_assert_str_eq(operation_name(w[1]->initializer),
                      "fully_connected/weights/Assign_1");
     class = operation_attr(w[1]->read.op, "_class");
-    ck_assert_uint_eq(class->list_s[0].len_bytes,
-                      strlen("loc:@fully_connected/weights_1"));
+    check_class(class, "loc:@fully_connected/weights_1");
     ck_assert_int_eq(session_new(&s, g, NULL, &err), 0);
     init = graph_operation(g, "init");
     ck_assert_msg(session_run(s, &run, NULL, &err) == 0, "%s", err.msg);

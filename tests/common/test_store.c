@@ -94,6 +94,7 @@ START_TEST(a_header_reads_back)
     struct store_layout l = example(), got = {0};
 
     store_layout_encode(&l, header);
+    ck_assert_mem_eq(header, "bordlog1", 8);
     ck_assert_int_eq(store_layout_decode(header, &got, &err), 0);
     ck_assert_uint_eq(got.n_columns, l.n_columns);
     ck_assert_uint_eq(got.row_bytes, l.row_bytes);
