@@ -482,6 +482,8 @@ static void finish(struct training *t)
         return;
     if (t->result->end == TRAINING_DONE && at.updates == 0)
         warn_if_untrained(t);
+    if (t->result->end == TRAINING_DONE)
+        training_tell_left(t);
     if (t->result->end == TRAINING_DONE && t->saved_step == (int64_t)t->result->env_steps)
         drop_log(t);
 }

@@ -101,6 +101,34 @@ int training_update_pending(struct training *t, struct err *err)
     return 0;
 }
 
+/* The rest of a schedule is no change that was not made. */
+static int add_left(void *ctx, const struct planned_change *c)
+{
+    return c->part == CHANGE_WHOLE || c->part == CHANGE_BEGINS ? add_pending(ctx, c) : 0;
+}
+
+void training_tell_left(struct training *t)
+{
+    struct pending_list left = {0};
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
+    char *list;
+
+    (void)change_plan_each_request(&t->plan, add_left, &left);
+    for (size_t i = 0; i < left.n; i++)
+        (void)fprintf(f, "%s%s=%s (step %" PRIu64 ")", i > 0 ? ", " : "",
+                      left.list[i].key, left.list[i].value, left.list[i].at);
+    for (size_t i = 0, n = left.n; i < t->pending.n; i++)
+        if (t->pending.list[i].agent != NULL)
+            (void)fprintf(f, "%s%s=%s (with a respawn)", n++ > 0 ? ", " : "",
+                          t->pending.list[i].key, t->pending.list[i].value);
+    list = xstream_end(&text);
+    if (*list != '\0')
+        training_log(t, "never in force: %s", list);
+    free(list);
+    training_pending_done(&left);
+}
+
 /* ---- begin and end ---- */
 
 int training_begin_config(struct training *t, struct err *err)

@@ -253,6 +253,8 @@ void training_pending_add(struct pending_list *p, const struct config_setting *s
 /* Lists the pending changes in t->pending. Call it after each change of config, plan or
  * wanted. */
 int training_update_pending(struct training *t, struct err *err);
+/* At the end of a run that is done: reports the changes that were accepted and never made. */
+void training_tell_left(struct training *t);
 /* Records the plan of a new run in the journal, where a resume finds it. */
 int training_journal_plan(struct training *t, struct err *err);
 /* The joint step at which the next change takes effect at the earliest. */

@@ -371,6 +371,26 @@ def test_an_answer_of_any_length_is_shown(w):
     end(p, run)
 
 
+def test_what_was_never_in_force_is_told_at_the_end(w):
+    """It is made if the run is made longer."""
+    p, run = start(w, "left", "--set", "evaluation.every_env_steps=0")
+    at = harness.pause(w, run)
+    last = at + 400
+    w.brood("set", run, f"run.env_steps={last}")
+    w.brood("set", run, "defaults.polyak=0.5", "--at-step", last + 100)
+    w.brood("set", run, "agents.agent_1.discount=0.9 to 0.99 over 100000000")
+    w.brood("set", run, "agents.agent_0.optimizer.beta1=0.5")
+    w.brood("continue", run)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    told = (f"never in force: defaults.polyak=0.5 (step {last + 100}), "
+            "agents.agent_0.optimizer.beta1=0.5 (with a respawn)\n")
+    assert p.log.read_text().count("never in force") == 1 and told in p.log.read_text(), \
+        p.log.read_text()
+    _, err = w.brood("resume", run, "--set", f"run.env_steps={last + 200}")
+    assert f"from step {last + 100} on: defaults.polyak=0.5\n" in err, err
+    assert "never in force: agents.agent_0.optimizer.beta1=0.5 (with a respawn)\n" in err, err
+
+
 def test_an_earlier_step_is_planned_later(w):
     """config.yaml is what all that is planned comes to, in the order of the steps."""
     p, run = start(w, "order")
