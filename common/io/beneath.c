@@ -68,25 +68,115 @@ static void add(const char *path, int fd)
     h->path = xstrndup(path, h->len);
 }
 
-int beneath_hold(const char *dir, struct err *err)
+static int fail_with(int fd, int error)
 {
-    const int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        (void)close(fd);
+    errno = error;
+    return -1;
+}
+
+/* Opens the directory to which the link leads. Anybody who may create a name in a shared
+ * folder can make it a link to a directory of the caller. A link is therefore followed only
+ * if it belongs to the caller, to root, or to the owner of the directory. */
+static int follow(int at, int link, const struct stat *is)
+{
+    char text[PATH_MAX];
+    const ssize_t n = readlinkat(link, "", text, sizeof(text) - 1);
+    struct stat st;
+    int fd;
+
+    if (n < 0)
+        return -1;
+    text[n] = '\0';
+    fd = openat(at, text, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || is->st_uid == geteuid() || is->st_uid == 0)
+        return fd;
+    return fstat(fd, &st) < 0 || st.st_uid != is->st_uid ? fail_with(fd, EXDEV) : fd;
+}
+
+/* Opens a directory by its path (O_PATH). EXDEV: the path is a link that is not followed. */
+static int open_dir(const char *dir)
+{
+    char *plain = xstrndup(dir, length_of(dir));
+    const char *name;
+    const int at = beneath_parent(plain, &name);
+    int fd = -1, link = -1, why;
+    struct stat st;
+
+    if (at >= 0 && *name == '\0')
+        fd = openat(at, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    else if (at >= 0)
+        link = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (link >= 0 && fstat(link, &st) == 0) {
+        if (S_ISLNK(st.st_mode))
+            fd = follow(at, link, &st);
+        else if (S_ISDIR(st.st_mode))
+            fd = fcntl(link, F_DUPFD_CLOEXEC, 0);
+        else
+            errno = ENOTDIR;
+    }
+    why = errno;
+    free(plain);
+    if (link >= 0)
+        (void)close(link);
+    if (at >= 0)
+        (void)close(at);
+    errno = why;
+    return fd;
+}
+
+static int fail_open(const char *dir, struct err *err)
+{
+    struct stat st;
+
+    if (errno != EXDEV)
+        return err_errno(err, "%s", dir);
+    if (lstat(dir, &st) < 0)
+        st.st_uid = (uid_t)-1;
+    return err_set(err, -EXDEV,
+                   "%s is a link that user %d made to a directory of somebody else: left "
+                   "alone; give the directory itself",
+                   dir, (int)st.st_uid);
+}
+
+/* is_same_only: see beneath_hold_same. */
+static int hold(const char *dir, int is_same_only, struct err *err)
+{
+    const int fd = open_dir(dir);
     struct held *h;
+    int rc = 0;
 
     if (fd < 0)
-        return err_errno(err, "%s", dir);
+        return fail_open(dir, err);
     (void)pthread_mutex_lock(&table.mutex);
     h = find_exact(dir);
     if (h == NULL) {
         add(dir, fd);
     } else {
-        h->count++;
-        if (!is_same(h->fd, fd))
-            (void)dup3(fd, h->fd, O_CLOEXEC);
+        if (!is_same(h->fd, fd)) {
+            if (is_same_only)
+                rc = err_set(err, ERR_STATE,
+                             "%s was replaced by another directory meanwhile: left alone",
+                             dir);
+            else
+                (void)dup3(fd, h->fd, O_CLOEXEC);
+        }
+        h->count += rc == 0;
         (void)close(fd);
     }
     (void)pthread_mutex_unlock(&table.mutex);
-    return 0;
+    return rc;
+}
+
+int beneath_hold(const char *dir, struct err *err)
+{
+    return hold(dir, 0, err);
+}
+
+int beneath_hold_same(const char *dir, struct err *err)
+{
+    return hold(dir, 1, err);
 }
 
 void beneath_release(const char *dir)
@@ -192,6 +282,22 @@ size_t beneath_prefix(const char *path)
     return root_of(path, &rest) < 0 ? 0 : (size_t)(rest - path) - 1;
 }
 
+/* As root_of, and for the path of the held directory itself: the rest is then ".". */
+static int root_or_self(const char *path, const char **ret_rest)
+{
+    const struct held *h;
+    int fd;
+
+    (void)pthread_mutex_lock(&table.mutex);
+    h = find_exact(path);
+    fd = h != NULL ? h->fd : -1;
+    (void)pthread_mutex_unlock(&table.mutex);
+    if (fd < 0)
+        return root_of(path, ret_rest);
+    *ret_rest = ".";
+    return fd;
+}
+
 /* ---- opening ---- */
 
 static int is_link(int fd)
@@ -199,14 +305,6 @@ static int is_link(int fd)
     struct stat st;
 
     return fstat(fd, &st) == 0 && S_ISLNK(st.st_mode);
-}
-
-static int fail_with(int fd, int error)
-{
-    if (fd >= 0)
-        (void)close(fd);
-    errno = error;
-    return -1;
 }
 
 /* Opens one component of a path, without a slash. */
@@ -323,7 +421,7 @@ static int create(const char *path, int root, const char *rest, int flags, mode_
 int beneath_open(const char *path, int flags, mode_t mode)
 {
     const char *rest;
-    const int root = root_of(path, &rest);
+    const int root = root_or_self(path, &rest);
     int fd = -1;
 
     if (root < 0)
@@ -427,10 +525,12 @@ int beneath_parent(const char *path, const char **ret_name)
 int beneath_stat(const char *path, struct stat *ret)
 {
     const char *rest, *name;
-    int fd, rc;
+    int fd = root_or_self(path, &rest), rc;
 
-    if (root_of(path, &rest) < 0)
+    if (fd < 0)
         return stat(path, ret);
+    if (strcmp(rest, ".") == 0)
+        return fstat(fd, ret);
     fd = beneath_parent(path, &name);
     if (fd < 0)
         return -1;

@@ -9,7 +9,9 @@
  *          with the path given to beneath_hold are resolved from that descriptor; all
  *          other paths are passed to the plain system calls.
  * Links    below the held directory are not followed (ELOOP), and ".." is refused. The
- *          path of the directory itself is trusted and may contain links. Implemented by
+ *          folders of the directory's own path are trusted and may be links. The directory
+ *          itself may be one, too, if the link belongs to the caller, to root or to the
+ *          directory's owner: anybody else could plant it in a shared folder. Implemented by
  *          openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS or, if the kernel lacks
  *          it, by one openat with O_NOFOLLOW for every folder of the path.
  * Kinds    only regular files and folders are opened; others give ENXIO, without waiting
@@ -32,8 +34,12 @@
 #include <sys/types.h>
 
 /* Holds are counted: call beneath_release once per hold. If the path now leads to another
- * directory than the one held, that one is held instead. -errno. */
+ * directory than the one held, that one is held instead. -errno; -EXDEV: a link of somebody
+ * else to a directory that is not theirs. */
 int beneath_hold(const char *dir, struct err *err);
+/* The same for whoever has decided something about the directory already: ERR_STATE if the
+ * path leads to another one than this process holds. */
+int beneath_hold_same(const char *dir, struct err *err);
 void beneath_release(const char *dir);
 /* The directory held as `from` has got the path `to`, as which none is held. */
 void beneath_move(const char *from, const char *to);
@@ -46,7 +52,7 @@ int beneath_dup(const char *dir);
  * a held directory. */
 size_t beneath_prefix(const char *path);
 
-/* flags: as for open; O_CLOEXEC is added. */
+/* flags: as for open; O_CLOEXEC is added. The path may be that of the held directory. */
 int beneath_open(const char *path, int flags, mode_t mode);
 /* Opens an existing file in a directory that need not be held; name: without a slash. Does
  * not allocate memory. */
@@ -58,7 +64,7 @@ DIR *beneath_opendir(const char *path);
 /* As scandir, sorted by name. */
 int beneath_scandir(const char *path, struct dirent ***ret,
                     int (*keep)(const struct dirent *));
-/* lstat in a held directory, stat elsewhere. */
+/* lstat in a held directory, fstat of the directory itself, stat elsewhere. */
 int beneath_stat(const char *path, struct stat *ret);
 int beneath_mkdir(const char *path, mode_t mode);
 int beneath_unlink(const char *path);

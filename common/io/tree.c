@@ -2,6 +2,7 @@
 
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -47,9 +48,9 @@ int tree_make(const char *path, struct err *err)
  * with errno after an error. */
 typedef int (*visit_fn)(void *ctx, int at, const char *name, int is_dir);
 
-/* Visits the contents of the folder fd, which is closed, except the entry named
- * `last`. */
-static int each_in(int fd, const char *last, int depth, visit_fn visit, void *ctx);
+/* Visits the contents of the folder fd, which is closed, except the entries named in `last`,
+ * a list that ends with NULL. */
+static int each_in(int fd, const char *const *last, int depth, visit_fn visit, void *ctx);
 
 static int each(int at, const char *name, int depth, visit_fn visit, void *ctx)
 {
@@ -70,7 +71,7 @@ static int each(int at, const char *name, int depth, visit_fn visit, void *ctx)
     return each_in(fd, NULL, depth + 1, visit, ctx) < 0 ? -1 : visit(ctx, at, name, 1);
 }
 
-static int each_in(int fd, const char *last, int depth, visit_fn visit, void *ctx)
+static int each_in(int fd, const char *const *last, int depth, visit_fn visit, void *ctx)
 {
     DIR *d = fdopendir(fd);
     struct dirent *e;
@@ -82,7 +83,7 @@ static int each_in(int fd, const char *last, int depth, visit_fn visit, void *ct
     }
     while (rc == 0 && (e = readdir(d)) != NULL) {
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            (last == NULL || strcmp(e->d_name, last) != 0))
+            (last == NULL || text_find(last, e->d_name) < 0))
             rc = each(dirfd(d), e->d_name, depth, visit, ctx);
     }
     why = errno;
@@ -121,7 +122,7 @@ int tree_remove(const char *path, struct err *err)
                : err_errno(err, "%s: cannot remove", path);
 }
 
-int tree_empty(const char *path, const char *last, struct err *err)
+int tree_empty(const char *path, const char *const *last, struct err *err)
 {
     const int fd = beneath_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     const int again = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
@@ -129,9 +130,11 @@ int tree_empty(const char *path, const char *last, struct err *err)
 
     if (again < 0)
         rc = err_errno(err, "%s", path);
-    else if (each_in(again, last, 0, remove_one, NULL) < 0 ||
-             (last != NULL && each(fd, last, 0, remove_one, NULL) < 0))
+    else if (each_in(again, last, 0, remove_one, NULL) < 0)
         rc = err_errno(err, "%s: cannot remove what is in it", path);
+    for (; rc == 0 && last != NULL && *last != NULL; last++)
+        if (each(fd, *last, 0, remove_one, NULL) < 0)
+            rc = err_errno(err, "%s: cannot remove %s", path, *last);
     if (fd >= 0)
         (void)close(fd);
     return rc;
@@ -188,6 +191,8 @@ static int sync_one(void *ctx, int at, const char *name, int is_dir)
     const int rc = fd >= 0 ? fsync(fd) : -1, why = errno;
     int *has_failed = ctx;
 
+    if (fd < 0 && errno == ELOOP)
+        return 0; /* a link is synced with its folder */
     *has_failed |= fd >= 0 && rc < 0;
     if (fd >= 0)
         (void)close(fd);

@@ -10,9 +10,9 @@
 int tree_make(const char *path, struct err *err);
 /* rm -r; does not follow links. A missing path is not an error. */
 int tree_remove(const char *path, struct err *err);
-/* Removes all entries of a folder but not the folder. The entry named `last` is removed
- * after all others; NULL: any order. */
-int tree_empty(const char *path, const char *last, struct err *err);
+/* Removes all entries of a folder but not the folder. last: names that are removed after all
+ * others, in this order; the list ends with NULL. NULL: any order. */
+int tree_empty(const char *path, const char *const *last, struct err *err);
 /* Renames a file or folder; flags: as for renameat2. */
 int tree_rename(const char *from, const char *to, unsigned flags, struct err *err);
 /* Disk use in bytes; holes of sparse files do not count. 0 for a link in a held directory. */

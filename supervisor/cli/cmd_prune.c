@@ -1,4 +1,5 @@
 /* `brood prune`: removes checkpoints of runs that are over, but the best and the newest. */
+#include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
@@ -294,6 +295,19 @@ static int is_in_use(const char *run)
     return ret;
 }
 
+static int prune_listed(const struct cli *cli, const char *path, const struct options *o)
+{
+    int code = CLI_DONE, end, has_end;
+
+    if (beneath_hold(path, NULL) < 0) /* it was removed, or replaced by a link */
+        return CLI_DONE;
+    end = run_record_exit_code(path, &has_end);
+    if (end >= 0 && (!o->with_log || end == RUN_EXIT_DONE) && !is_in_use(path))
+        code = prune_one(cli, path, o);
+    beneath_release(path);
+    return code;
+}
+
 /* Prunes all runs but live ones and those of a study on which a sweep works; with --log,
  * only runs that are done. */
 static int prune_all(const struct cli *cli, const struct options *o)
@@ -303,14 +317,9 @@ static int prune_all(const struct cli *cli, const struct options *o)
     int code = CLI_DONE;
 
     for (size_t i = 0; i < n; i++) {
-        int has_end;
-        const int end = run_record_exit_code(paths[i], &has_end);
+        const int one = prune_listed(cli, paths[i], o);
 
-        if (end >= 0 && (!o->with_log || end == RUN_EXIT_DONE) && !is_in_use(paths[i])) {
-            const int one = prune_one(cli, paths[i], o);
-
-            code = code == CLI_DONE ? one : code;
-        }
+        code = code == CLI_DONE ? one : code;
         free(paths[i]);
     }
     free(paths);

@@ -1,5 +1,4 @@
 /* `brood rm`: removes the directories of runs. */
-#include "common/io/tree.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/submitted.h"
 #include "supervisor/metrics/json.h"
@@ -30,7 +29,7 @@ static int remove_one(const struct cli *cli, const char *run, const char *path)
                               : submitted_folder(cli->runs_dir, run);
     }
     if ((path == NULL || run_remove(path, &err) == 0) && folder != NULL)
-        (void)tree_remove(folder, &err);
+        (void)submitted_remove(folder, &err);
     free(folder);
     if (err.code < 0)
         return cli_fail(

@@ -260,10 +260,11 @@ static int matches(const struct where *w, const struct run_facts *facts, const c
 static void take_run(const struct cli *cli, const char *path, const struct where *where,
                      struct table *t)
 {
-    const int is_held = beneath_hold(path, NULL) == 0;
     struct run_facts facts;
     char began[32];
 
+    if (beneath_hold(path, NULL) < 0) /* it was removed, or replaced by a link */
+        return;
     run_record_began(path, began);
     run_facts_get(&facts, path, ANSWERS_WITHIN_MS);
     if (matches(where, &facts, path)) {
@@ -275,8 +276,7 @@ static void take_run(const struct cli *cli, const char *path, const struct where
             add_run(t, &facts, disk_bytes, began);
     }
     run_facts_done(&facts);
-    if (is_held)
-        beneath_release(path);
+    beneath_release(path);
 }
 
 static int run_runs(struct cli *cli, int argc, char **argv)

@@ -14,9 +14,11 @@ enum { LISTENS_WITHIN_MS = 5000, LISTENS_EVERY_MS = 5, ENDS_EVERY_MS = 2 };
 
 int cli_fail_run(const struct cli *cli, const struct err *err)
 {
-    int code = err->code == ERR_NOT_FOUND || err->code == -EACCES ? CLI_NOT_THERE
-               : err->code == ERR_CONFIG                          ? CLI_USAGE
-                                                                  : CLI_FAILED;
+    const int is_out_of_reach =
+        err->code == ERR_NOT_FOUND || err->code == -EACCES || err->code == -EXDEV;
+    int code = is_out_of_reach           ? CLI_NOT_THERE
+               : err->code == ERR_CONFIG ? CLI_USAGE
+                                         : CLI_FAILED;
 
     return cli_fail(cli, code, err);
 }

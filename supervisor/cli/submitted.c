@@ -1,6 +1,7 @@
 #include "supervisor/cli/submitted.h"
 
 #include "common/ckpt/atomic_file.h"
+#include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
@@ -12,9 +13,30 @@
 
 enum { ASK_MS = 10000 };
 
+static char *jobs_of(const char *runs_dir)
+{
+    return xasprintf("%s/.jobs", runs_dir);
+}
+
 char *submitted_folder(const char *runs_dir, const char *run)
 {
     return xasprintf("%s/.jobs/%s", runs_dir, run);
+}
+
+int submitted_remove(const char *folder, struct err *err)
+{
+    char *jobs = xstrndup(folder, (size_t)(strrchr(folder, '/') - folder));
+    int rc = 0;
+
+    if (tree_exists(jobs)) {
+        rc = beneath_hold(jobs, err);
+        if (rc == 0) {
+            rc = tree_remove(folder, err);
+            beneath_release(jobs);
+        }
+    }
+    free(jobs);
+    return rc;
 }
 
 /* Splits "<runs_dir>/<run>": returns the first part, free(); *ret_run points to the
@@ -43,17 +65,19 @@ char *submitted_folder_of(const char *path)
 
 static int read_id(const char *runs_dir, const char *run, char ret[64])
 {
-    char *folder = submitted_folder(runs_dir, run), *path = xasprintf("%s/job", folder);
-    FILE *f = fopen(path, "re");
+    char *jobs = jobs_of(runs_dir), *path = xasprintf("%s/%s/job", jobs, run);
+    const int is_held = beneath_hold(jobs, NULL) == 0;
+    FILE *f = is_held ? beneath_fopen(path, "re") : NULL;
 
-    free(path);
-    free(folder);
     ret[0] = '\0';
-    if (f == NULL)
-        return 0;
-    if (fgets(ret, 64, f) == NULL)
+    if (f != NULL && fgets(ret, 64, f) == NULL)
         ret[0] = '\0';
-    (void)fclose(f);
+    if (f != NULL)
+        (void)fclose(f);
+    if (is_held)
+        beneath_release(jobs);
+    free(path);
+    free(jobs);
     ret[strspn(ret, "0123456789_")] = '\0';
     return ret[0] != '\0';
 }

@@ -21,6 +21,8 @@ struct submitted {
 char *submitted_folder(const char *runs_dir, const char *run);
 /* The same for the run in that directory; NULL: there is no such directory. */
 char *submitted_folder_of(const char *path);
+/* Removes such a folder, if it exists. */
+int submitted_remove(const char *folder, struct err *err);
 /* Finds the job of a run, and asks Slurm about it. 0: the run was not submitted. */
 int submitted_find(struct submitted *ret, const char *runs_dir, const char *run);
 /* The same for the run in that directory. */

@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ enum { WRITTEN_WITHIN_MS = 100 }; /* how long to wait for the new holder's pid *
 struct run_dir {
     char *path;
     char *name;
+    char *moved;      /* what its name in its folder was changed to; NULL: as in path */
     int lock;         /* -1: not locked */
     int is_held;      /* beneath_hold was called for path */
     int counts_names; /* the file system sets st_nlink to 0 when a file is deleted */
@@ -36,16 +38,22 @@ struct run_dir {
     char **files;
     size_t n_files;
 
+    int is_replaced; /* another run has its name by now */
+
     /* Of a run that is made under another name (run_dir_make); final NULL: of no other. */
     char *final, *base; /* its path; base NULL: it was given a name */
     int force;
 };
 
+#define MARK "unwanted"
+
 static const char *const folders[] = {"logs", "metrics", "checkpoints"};
 
+/* Other commands of this process may hold the directory already: what they decided is about
+ * the directory that they hold. */
 static int hold(struct run_dir *d, struct err *err)
 {
-    const int rc = beneath_hold(d->path, err);
+    const int rc = beneath_hold_same(d->path, err);
 
     d->is_held = rc == 0;
     return rc;
@@ -297,18 +305,159 @@ void run_dir_free(struct run_dir *d)
     free(d->files);
     free(d->final);
     free(d->base);
+    free(d->moved);
     free(d->path);
     free(d->name);
     free(d);
+}
+
+/* Opens the folder in which the held directory lies now; -1: errno. */
+static int open_parent(const struct run_dir *d)
+{
+    const int fd = beneath_dup(d->path);
+    const int parent =
+        fd >= 0 ? openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    const int why = errno;
+
+    if (fd >= 0)
+        (void)close(fd);
+    errno = why;
+    return parent;
+}
+
+/* Its name in its folder; free(). That of a run that is made is not its name yet. */
+static char *entry_of(const struct run_dir *d)
+{
+    return d->moved != NULL ? xstrdup(d->moved) : run_dir_name_of(d->path);
+}
+
+/* Whether the name in that folder is the held directory, and no link. */
+static int is_named(const struct run_dir *d, int parent, const char *name)
+{
+    struct stat held, there;
+
+    return beneath_held(d->path, &held) == 0 &&
+           fstatat(parent, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+           there.st_dev == held.st_dev && there.st_ino == held.st_ino;
+}
+
+static int fail_replaced(const struct run_dir *d, struct err *err)
+{
+    return err_set(err, ERR_STATE,
+                   "%s was replaced by something else meanwhile: left alone", d->path);
+}
+
+/* Not every file system knows RENAME_NOREPLACE. */
+static int rename_in(int parent, const char *from, const char *to)
+{
+    if (renameat2(parent, from, parent, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    return errno == EINVAL ? renameat(parent, from, parent, to) : -1;
+}
+
+/* No system call renames a directory only if it is a certain one: a wrong one gets its name
+ * back. */
+int run_dir_rename(struct run_dir *d, const char *name, struct err *err)
+{
+    const int parent = open_parent(d);
+    char *was = entry_of(d);
+    int rc = 0;
+
+    if (parent < 0) {
+        rc = err_errno(err, "the folder of %s", d->path);
+    } else if (!is_named(d, parent, was)) {
+        rc = fail_replaced(d, err);
+    } else if (rename_in(parent, was, name) < 0) {
+        rc = err_errno(err, "%s: cannot rename it to %s", d->path, name);
+    } else if (!is_named(d, parent, name)) {
+        rc = rename_in(parent, name, was) == 0
+                 ? fail_replaced(d, err)
+                 : err_errno(err,
+                             "%s was replaced by something else meanwhile, which "
+                             "is %s beside it now",
+                             d->path, name);
+    } else if (fsync(parent) < 0) {
+        rc = err_errno(err, "%s: fsync", d->path);
+    }
+    if (parent >= 0)
+        (void)close(parent);
+    free(was);
+    if (rc == 0) {
+        free(d->moved);
+        d->moved = xstrdup(name);
+    }
+    return rc;
+}
+
+/* rmdir removes only what is empty, so nothing is lost if the name is another folder's. */
+int run_dir_remove(struct run_dir *d, struct err *err)
+{
+    static const char *const last[] = {MARK, "lock", NULL};
+    int rc = tree_empty(d->path, last, err), parent;
+    char *name;
+
+    if (rc < 0)
+        return rc;
+    name = entry_of(d);
+    parent = open_parent(d);
+    if (parent < 0 || (unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT))
+        rc = err_errno(err, "%s: cannot remove", name);
+    if (parent >= 0)
+        (void)close(parent);
+    free(name);
+    return rc;
 }
 
 void run_dir_discard(struct run_dir *d)
 {
     struct err err;
 
-    if (tree_remove(d->path, &err) < 0)
+    if (run_dir_remove(d, &err) < 0)
         log_warn("%s", err.msg);
     run_dir_free(d);
+}
+
+/* ---- the mark of what is not wanted ---- */
+
+void run_dir_mark(const struct run_dir *d, const char *name)
+{
+    char *file = xasprintf("%s/" MARK, d->path);
+    const char *last;
+    const int at = beneath_parent(file, &last);
+
+    if (at >= 0) {
+        (void)unlinkat(at, last, 0);
+        (void)symlinkat(name, at, last);
+        (void)close(at);
+    }
+    free(file);
+}
+
+void run_dir_unmark(const struct run_dir *d)
+{
+    char *file = xasprintf("%s/" MARK, d->path);
+
+    (void)beneath_unlink(file);
+    free(file);
+}
+
+int run_dir_is_marked(const char *path, const char *name)
+{
+    char *file = xasprintf("%s/" MARK, path), text[NAME_MAX + 1];
+    const char *last;
+    const int at = beneath_parent(file, &last);
+    const ssize_t n = at >= 0 ? readlinkat(at, last, text, sizeof(text) - 1) : -1;
+    struct stat st;
+    int yes = 0;
+
+    if (n >= 0 && fstatat(at, last, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        text[n] = '\0';
+        yes = st.st_uid == geteuid() && strcmp(text, name) == 0;
+    }
+    if (at >= 0)
+        (void)close(at);
+    free(file);
+    return yes;
 }
 
 int run_dir_check_name(const char *name, struct err *err)
@@ -354,7 +503,7 @@ static int find_run(const char *path, struct err *err)
 /* Sets the mode of a new or replaced directory, whatever the umask. */
 static int set_mode(const struct run_dir *d, mode_t mode, struct err *err)
 {
-    const int fd = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = beneath_open(d->path, O_RDONLY | O_DIRECTORY, 0);
     struct stat st;
     int rc = 0;
 
@@ -381,6 +530,39 @@ static int check_own(const struct run_dir *d, struct err *err)
     return 0;
 }
 
+/* Whoever may write the folder of runs can put another directory in the place of the one that
+ * was looked at, or made. */
+static int check_held_own(const struct run_dir *d, struct err *err)
+{
+    struct stat st;
+
+    if (beneath_held(d->path, &st) < 0)
+        return err_errno(err, "%s", d->path);
+    return st.st_uid != geteuid() ? fail_replaced(d, err) : 0;
+}
+
+static int is_empty(const struct run_dir *d)
+{
+    DIR *dir = beneath_opendir(d->path);
+    int n = 0;
+
+    while (dir != NULL && n <= 2 && readdir(dir) != NULL)
+        n++;
+    if (dir != NULL)
+        (void)closedir(dir);
+    return dir != NULL && n <= 2; /* . and .. */
+}
+
+/* Holds a directory that was just made. */
+static int hold_new(struct run_dir *d, struct err *err)
+{
+    int rc = hold(d, err);
+
+    if (rc == 0)
+        rc = check_held_own(d, err);
+    return rc == 0 && !is_empty(d) ? fail_replaced(d, err) : rc;
+}
+
 /* Empties the directory of a run that is over. The lock file, which this process holds,
  * is removed last. */
 static int replace(struct run_dir *d, struct err *err)
@@ -391,9 +573,11 @@ static int replace(struct run_dir *d, struct err *err)
         return err_set(err, ERR_EXISTS, "%s exists and is no run: left alone", d->path);
     rc = hold(d, err);
     if (rc == 0)
+        rc = check_held_own(d, err);
+    if (rc == 0)
         rc = take_lock(d, err);
     if (rc == 0)
-        rc = tree_empty(d->path, "lock", err);
+        rc = tree_empty(d->path, (const char *const[]){"lock", NULL}, err);
     if (rc < 0)
         return rc;
     (void)close(d->lock);
@@ -433,7 +617,7 @@ static int make_named(struct run_dir *d, int force, struct err *err)
         (void)rmdir(d->path);
     }
     if (mkdir(d->path, 0700) == 0)
-        return hold(d, err);
+        return hold_new(d, err);
     if (errno != EEXIST)
         return err_errno(err, "%s: cannot create", d->path);
     if (!force)
@@ -463,7 +647,7 @@ static int make_numbered(struct run_dir **ret, const char *runs_dir, const char 
         free(name);
         if (!is_taken && mkdir(d->path, 0700) == 0) {
             *ret = d;
-            return hold(d, err);
+            return hold_new(d, err);
         }
         if (!is_taken && errno != EEXIST) {
             int rc = err_errno(err, "%s: cannot create", d->path);
@@ -484,12 +668,15 @@ int run_dir_make_folders(struct run_dir *d, struct err *err)
     return rc;
 }
 
-static int furnish(struct run_dir *d, mode_t mode, struct err *err)
+/* mark: the name under which it is not wanted yet; NULL: none. */
+static int furnish(struct run_dir *d, mode_t mode, const char *mark, struct err *err)
 {
     int rc = set_mode(d, mode, err);
 
     if (rc == 0)
         rc = take_lock(d, err);
+    if (rc == 0 && mark != NULL)
+        run_dir_mark(d, mark);
     return rc < 0 ? rc : run_dir_make_folders(d, err);
 }
 
@@ -514,7 +701,7 @@ int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
         run_dir_free(d);
         return rc;
     }
-    rc = furnish(d, mode, err);
+    rc = furnish(d, mode, NULL, err);
     if (rc == ERR_STATE) /* another process has taken it meanwhile */
         run_dir_free(d);
     else if (rc < 0)
@@ -537,11 +724,11 @@ static int make_unused(struct run_dir **ret, const char *runs_dir, mode_t mode,
         char *name = xasprintf(RUN_DIR_MAKING "%d-%d", (int)getpid(), i);
         struct run_dir *d = new_dir(runs_dir, name);
 
-        free(name);
         rc = mkdir(d->path, 0700) < 0 ? err_errno(err, "%s: cannot create", d->path)
-                                      : hold(d, err);
+                                      : hold_new(d, err);
         if (rc == 0)
-            rc = furnish(d, mode, err);
+            rc = furnish(d, mode, name, err);
+        free(name);
         if (rc == 0 && run_dir_is_deleted(d))
             rc = -ENOENT;
         if (rc == 0) {
@@ -647,30 +834,27 @@ static int rename_new(const char *from, const char *to)
 }
 
 /* Takes the place of a run that is over: the folder of each gets the name of the other, where
- * the file system can do that. */
+ * the file system can do that. The old one is not wanted under that name. */
 static int rename_over(struct run_dir *d, struct run_dir *old, struct err *err)
 {
     char *aside = xasprintf("%s-old", d->path);
-    int rc = renameat2(AT_FDCWD, d->path, AT_FDCWD, d->final, RENAME_EXCHANGE);
+    int rc;
 
-    if (rc == 0)
-        beneath_release(d->final), old->is_held = 0;
+    old->moved = run_dir_name_of(d->path);
+    run_dir_mark(old, old->moved);
+    rc = renameat2(AT_FDCWD, d->path, AT_FDCWD, d->final, RENAME_EXCHANGE);
     if (rc < 0 && errno == EINVAL && (rc = rename(d->final, aside)) == 0) {
-        beneath_release(d->final), old->is_held = 0;
         rc = rename_new(d->path, d->final);
         (void)rename(aside, d->path);
     }
     free(aside);
-    return rc < 0 ? err_errno(err, "%s: cannot replace", d->final) : 0;
-}
-
-/* Removes the run that was replaced, and is where the new one was made. */
-static void remove_old(const char *path)
-{
-    struct err err;
-
-    if (tree_empty(path, "lock", &err) < 0 || tree_remove(path, &err) < 0)
-        log_warn("%s", err.msg);
+    if (rc < 0) {
+        rc = err_errno(err, "%s: cannot replace", d->final);
+        run_dir_unmark(old);
+        return rc;
+    }
+    old->is_replaced = 1;
+    return 0;
 }
 
 static int take_place(struct run_dir *d, struct run_dir *old, struct err *err)
@@ -689,11 +873,18 @@ static int take_place(struct run_dir *d, struct run_dir *old, struct err *err)
     return rc < 0 ? rc : rename_over(d, old, err);
 }
 
-static void take_path(struct run_dir *d)
+static void take_path(struct run_dir *d, struct run_dir *old)
 {
     for (size_t i = 0; i < d->n_files; i++)
         free(d->files[i]);
     d->n_files = 0;
+    if (old->is_replaced) { /* it is held by that path, too */
+        char *aside = xasprintf("%s-old", d->path);
+
+        beneath_move(old->path, aside);
+        free(old->path);
+        old->path = aside;
+    }
     beneath_move(d->path, d->final);
     free(d->path);
     d->path = d->final;
@@ -703,8 +894,8 @@ static void take_path(struct run_dir *d)
 int run_dir_appear(struct run_dir *d, struct err *err)
 {
     char *runs_dir = xstrndup(d->final, (size_t)(strrchr(d->final, '/') - d->final));
-    char *made_as = xstrdup(d->path);
     struct run_dir *old = new_dir(runs_dir, d->name);
+    struct err other;
     int rc = tree_sync_all(d->path, NULL, err);
 
     if (rc == 0 && rename_new(d->path, d->final) < 0)
@@ -713,13 +904,13 @@ int run_dir_appear(struct run_dir *d, struct err *err)
              : d->force && d->base == NULL ? take_place(d, old, err)
                                            : fail_exists(old, err);
     if (rc == 0) {
-        take_path(d);
+        take_path(d, old);
+        run_dir_unmark(d);
         rc = tree_sync(runs_dir, err);
-        if (tree_exists(made_as))
-            remove_old(made_as);
+        if (old->is_replaced && run_dir_remove(old, &other) < 0)
+            log_warn("%s", other.msg);
     }
     run_dir_free(old);
-    free(made_as);
     free(runs_dir);
     return rc;
 }
@@ -904,6 +1095,20 @@ static int compare_found(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
+/* Whether the path is a link that must not be followed (beneath_hold). */
+static int is_planted(const char *path)
+{
+    struct stat st;
+    int rc;
+
+    if (lstat(path, &st) < 0 || !S_ISLNK(st.st_mode))
+        return 0;
+    rc = beneath_hold(path, NULL);
+    if (rc == 0)
+        beneath_release(path);
+    return rc == -EXDEV;
+}
+
 static struct found *find_all(const char *runs_dir, size_t *ret_n)
 {
     DIR *dir = opendir(runs_dir);
@@ -917,7 +1122,7 @@ static struct found *find_all(const char *runs_dir, size_t *ret_n)
         if (e->d_name[0] == '.')
             continue;
         path = xasprintf("%s/%s", runs_dir, e->d_name);
-        if (look(path) == -ENOENT) {
+        if (look(path) == -ENOENT || is_planted(path)) {
             free(path);
             continue;
         }

@@ -4,7 +4,8 @@
  *                   logs/  metrics/  checkpoints/
  *
  * A process that creates, opens or finds a run with these functions holds the directory
- * open (beneath.h): files are opened through its descriptor and never through links.
+ * open (beneath.h): files are opened through its descriptor and never through links. If
+ * another directory gets its name, the process goes on with the one that it holds.
  * The lock on the file `lock` (F_OFD_SETLK: of the open file, not of the process) keeps a
  * second supervisor out; the file holds the pid of the supervisor that has the lock. Only
  * the owner may open `lock`, whatever the directory's mode.
@@ -65,6 +66,21 @@ void run_dir_begin(struct run_dir *d);
 void run_dir_free(struct run_dir *d); /* releases the lock */
 /* Removes the directory of a run that could not begin, as far as possible, and frees d. */
 void run_dir_discard(struct run_dir *d);
+/* Renames the directory in its folder, durably. ERR_STATE: its name is another directory's by
+ * now, which keeps it. */
+int run_dir_rename(struct run_dir *d, const char *name, struct err *err);
+/* Removes the directory that is held, whatever its name leads to by now. The mark and the lock
+ * go last. */
+int run_dir_remove(struct run_dir *d, struct err *err);
+/* A run that is being made or removed has a name by which no command finds it, and a mark, the
+ * link `unwanted`, that says which. If its process dies, run_remove_leftovers removes what
+ * this user has marked, and has the name of its mark: anybody who may write the folder of runs
+ * can give a run such a name, but not the mark. A mark takes no block of a disk that may be
+ * full; without it, only leftovers stay. */
+void run_dir_mark(const struct run_dir *d, const char *name);
+void run_dir_unmark(const struct run_dir *d);
+/* path: held. */
+int run_dir_is_marked(const char *path, const char *name);
 
 /* 1 if the directory or its file `lock` was deleted, so that no command can find the run.
  * d must be locked. */
@@ -132,7 +148,7 @@ int run_dir_pids(const char *path, pid_t *ret_pid, pid_t *ret_keeper);
 int run_dir_make_folders(struct run_dir *d, struct err *err);
 /* -errno: the folder of runs is there, but cannot be read. */
 int run_dir_check_runs(const char *runs_dir, struct err *err);
-/* The paths of all runs under runs_dir, those whose last supervisor began latest first:
+/* The paths of all runs under runs_dir, without planted links (beneath.h), those whose last supervisor began latest first:
  * *ret_n of them; free() each and the list. If the folder is missing, there are none. */
 char **run_dir_list(const char *runs_dir, size_t *ret_n);
 

@@ -1,13 +1,12 @@
 #include "supervisor/run/run_remove.h"
 
-#include "common/io/tree.h"
+#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/run/run_dir.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,35 +15,23 @@
 
 #define DOOMED ".rm-"
 
-static int remove_doomed(const char *path, struct err *err)
+/* Whether nothing but the lock is left in the held directory, which is this user's. */
+static int is_bare(const char *path)
 {
-    int rc = tree_empty(path, "lock", err);
+    DIR *dir = beneath_opendir(path);
+    const struct dirent *e;
+    struct stat st;
+    int yes = dir != NULL && beneath_held(path, &st) == 0 && st.st_uid == geteuid();
 
-    return rc == 0 ? tree_remove(path, err) : rc;
+    while (yes && (e = readdir(dir)) != NULL)
+        yes = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+              strcmp(e->d_name, "lock") == 0;
+    if (dir != NULL)
+        (void)closedir(dir);
+    return yes;
 }
 
-/* Renames the run, then removes it, and what earlier removals have left beside it: the runs of
- * a study have a folder of their own. real: the path without links, so it contains a slash. */
-static int rename_and_remove(const char *real, struct err *err)
-{
-    const char *name = strrchr(real, '/') + 1;
-    char *parent = xstrndup(real, (size_t)(name - real));
-    char *doomed = xasprintf("%s" DOOMED "%s-%d", parent, name, (int)getpid());
-    struct err other;
-    int rc = 0;
-
-    if (rename(real, doomed) < 0)
-        rc = err_errno(err, "%s: cannot remove", real);
-    if (rc == 0)
-        rc = tree_sync(parent, err);
-    if (rc == 0)
-        rc = remove_doomed(doomed, err);
-    if (rc == 0 && run_remove_leftovers(parent, &other) < 0)
-        log_warn("%s", other.msg);
-    free(doomed);
-    free(parent);
-    return rc;
-}
+/* ---- removing ---- */
 
 static int is_link(const char *path)
 {
@@ -59,10 +46,26 @@ static int is_link(const char *path)
     return yes;
 }
 
+static int rename_and_remove(struct run_dir *d, struct err *err)
+{
+    char *doomed = xasprintf(DOOMED "%s-%d", run_dir_name(d), (int)getpid());
+    int rc;
+
+    run_dir_mark(d, doomed);
+    rc = run_dir_rename(d, doomed, err);
+    if (rc < 0)
+        run_dir_unmark(d);
+    else
+        rc = run_dir_remove(d, err);
+    free(doomed);
+    return rc;
+}
+
 int run_remove(const char *path, struct err *err)
 {
+    char *above, *parent;
     struct run_dir *d;
-    char *real;
+    struct err other;
     int rc;
 
     if (is_link(path))
@@ -70,29 +73,41 @@ int run_remove(const char *path, struct err *err)
     rc = run_dir_open(&d, path, 1, err);
     if (rc < 0)
         return rc;
-    real = realpath(path, NULL);
-    rc = real != NULL ? rename_and_remove(real, err) : err_errno(err, "%s", path);
-    free(real);
+    above = xasprintf("%s/..", path);
+    parent = realpath(above, NULL);
+    rc = rename_and_remove(d, err);
     run_dir_free(d);
+    if (rc == 0 && parent != NULL && run_remove_leftovers(parent, &other) < 0)
+        log_warn("%s", other.msg);
+    free(parent);
+    free(above);
     return rc;
 }
 
-/* Skips the folder if its lock is held: another process is removing or making it. Without a
- * lock, whoever makes it may just have begun; who removes it is nearly done. */
-static int finish(const char *path, int is_doomed, struct err *err)
+/* ---- leftovers ---- */
+
+/* Skips the folder if its lock is held: another process is removing or making it. */
+static int finish_marked(const char *path, struct err *err)
 {
     struct run_dir *d = NULL;
     int rc = run_dir_open(&d, path, 1, err);
 
-    if (rc == ERR_STATE)
-        return 0;
-    if (rc == ERR_NOT_FOUND && !is_doomed) {
-        (void)rmdir(path);
-        return 0;
-    }
-    if (rc == 0 || rc == ERR_NOT_FOUND)
-        rc = remove_doomed(path, err);
+    if (rc == 0)
+        rc = run_dir_remove(d, err);
     run_dir_free(d);
+    return rc == ERR_STATE || rc == ERR_NOT_FOUND ? 0 : rc;
+}
+
+/* Without a lock, whoever makes it may just have begun; who removes it is nearly done. */
+static int finish(const char *path, const char *name, struct err *err)
+{
+    int rc = 0;
+
+    if (is_link(path) || rmdir(path) == 0 || beneath_hold(path, NULL) < 0)
+        return 0;
+    if (run_dir_is_marked(path, name) || is_bare(path))
+        rc = finish_marked(path, err);
+    beneath_release(path);
     return rc;
 }
 
@@ -103,17 +118,13 @@ int run_remove_leftovers(const char *runs_dir, struct err *err)
     int rc = 0;
 
     while (dir != NULL && rc == 0 && (e = readdir(dir)) != NULL) {
-        const int is_doomed = text_after(e->d_name, DOOMED) != NULL;
-        struct stat st;
         char *path;
 
-        if (!is_doomed && text_after(e->d_name, RUN_DIR_MAKING) == NULL)
-            continue;
-        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-            st.st_uid != geteuid())
+        if (text_after(e->d_name, DOOMED) == NULL &&
+            text_after(e->d_name, RUN_DIR_MAKING) == NULL)
             continue;
         path = xasprintf("%s/%s", runs_dir, e->d_name);
-        rc = finish(path, is_doomed, err);
+        rc = finish(path, e->d_name, err);
         free(path);
     }
     if (dir != NULL)

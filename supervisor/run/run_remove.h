@@ -2,7 +2,10 @@
  *
  * A run is first renamed to .rm-<name>-<pid> in the same folder: from then on no command
  * finds it. The process that removes it holds its lock, which is the last file to be
- * removed. The leftovers of an interrupted removal are found by that name.
+ * removed. The leftovers of an interrupted removal are found by that name and by the run's
+ * mark (run_dir_mark), those of a run that was being made, too.
+ * What is removed is the directory that was opened at the beginning, even if somebody puts
+ * another one in its place meanwhile (ERR_STATE, before anything is removed).
  */
 #ifndef SUPERVISOR_RUN_RUN_REMOVE_H
 #define SUPERVISOR_RUN_RUN_REMOVE_H

@@ -3,17 +3,21 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/config/schema.h"
 #include "common/io/beneath.h"
+#include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
+
+enum { LOCKED_WITHIN_MS = 2000 };
 
 static int find(const struct run_tags *t, const char *tag)
 {
@@ -153,16 +157,35 @@ static void tidy(const char *path)
     free(file);
 }
 
+/* Anybody who may read the folder can lock it, for ever. */
+static int lock(int folder, const char *path, struct err *err)
+{
+    const int64_t until_ms = monotonic_ms() + LOCKED_WITHIN_MS;
+
+    while (flock(folder, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return err_errno(err, "%s: cannot lock it", path);
+        if (monotonic_ms() >= until_ms)
+            return err_set(err, ERR_TIMEOUT,
+                           "%s: another process has locked it for more than %d s", path,
+                           LOCKED_WITHIN_MS / 1000);
+        (void)poll(NULL, 0, 1);
+    }
+    return 0;
+}
+
 int run_tags_change(struct run_tags *ret, const char *path,
                     const struct run_tags_change *change, struct err *err)
 {
-    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int folder = beneath_open(path, O_RDONLY | O_DIRECTORY, 0);
     int rc;
 
     *ret = (struct run_tags){0};
-    if (folder < 0 || flock(folder, LOCK_EX) < 0) {
+    if (folder < 0)
         rc = err_errno(err, "%s", path);
-    } else {
+    else
+        rc = lock(folder, path, err);
+    if (rc == 0) {
         tidy(path);
         rc = run_tags_read(ret, path, err);
         if (rc == 0)

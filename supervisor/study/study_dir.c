@@ -20,6 +20,7 @@
 struct study_dir {
     char *path;
     int lock;
+    int is_held; /* beneath_hold_same was called for path */
 };
 
 static char *path_in(const char *dir, const char *name)
@@ -115,7 +116,7 @@ static int take_lock(struct study_dir *d, struct err *err)
     struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int rc = 0;
 
-    d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    d->lock = beneath_open(path, O_RDWR | O_CREAT, 0666);
     if (d->lock < 0)
         rc = err_errno(err, "%s", path);
     else if (fcntl(d->lock, F_SETLK, &whole_file) < 0)
@@ -158,6 +159,9 @@ static int open_or_begin(struct study_dir *d, const struct study *s, struct err 
                        "%s is a run; --name gives the study another name", d->path);
     rc = tree_make(d->path, err);
     if (rc == 0)
+        rc = beneath_hold_same(d->path, err);
+    d->is_held = rc == 0;
+    if (rc == 0)
         rc = take_lock(d, err);
     if (rc == 0)
         atomic_file_tidy_folder(d->path, NULL);
@@ -190,6 +194,8 @@ void study_dir_close(struct study_dir *d)
         return;
     if (d->lock >= 0)
         (void)close(d->lock);
+    if (d->is_held)
+        beneath_release(d->path);
     free(d->path);
     free(d);
 }

@@ -1,5 +1,6 @@
 #include "common/io/beneath.h"
 
+#include "common/io/tree.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
@@ -259,6 +260,72 @@ START_TEST(a_held_directory_stays)
 }
 END_TEST
 
+/* What is done to the directory itself is done to the held one, too. */
+START_TEST(a_directory_in_its_place_is_not_taken)
+{
+    char moved[160];
+    struct stat st, held;
+    DIR *dir;
+
+    set_up(_i);
+    put(in("file"), "mine");
+    ck_assert_int_eq(beneath_hold_same(root, NULL), 0);
+    beneath_release(root);
+    ck_assert_int_eq(beneath_held(root, &held), 0);
+    (void)snprintf(moved, sizeof(moved), "%s/moved", place.path);
+    ck_assert_int_eq(rename(root, moved), 0);
+    ck_assert_int_eq(rename(outside, root), 0);
+    ck_assert_int_eq(beneath_hold_same(root, NULL), ERR_STATE);
+    ck_assert_int_eq(beneath_stat(root, &st), 0);
+    ck_assert(st.st_ino == held.st_ino);
+    dir = beneath_opendir(root);
+    ck_assert_ptr_nonnull(dir);
+    ck_assert_int_eq(fstatat(dirfd(dir), "file", &st, 0), 0);
+    ck_assert_int_eq(closedir(dir), 0);
+    ck_assert_int_eq(tree_empty(root, NULL, NULL), 0);
+    ck_assert_int_eq(rename(root, outside), 0);
+    ck_assert_int_eq(rmdir(moved),
+                     0); /* it was emptied; tear_down finds the other whole */
+    tear_down();
+}
+END_TEST
+
+static int hold_of(const char *path)
+{
+    const int rc = beneath_hold(path, NULL);
+
+    if (rc == 0)
+        beneath_release(path);
+    return rc;
+}
+
+/* Another user makes links in a shared folder. */
+START_TEST(planted_links_are_not_held)
+{
+    enum { OTHER = 65534 };
+    char link[160], theirs[160];
+
+    set_up(_i);
+    (void)snprintf(link, sizeof(link), "%s/link", place.path);
+    (void)snprintf(theirs, sizeof(theirs), "%s/theirs", place.path);
+    ck_assert_int_eq(mkdir(theirs, 0700), 0);
+    ck_assert_int_eq(symlink("outside", link), 0);
+    ck_assert_int_eq(hold_of(link), 0);
+    if (getuid() == 0) {
+        ck_assert_int_eq(chown(theirs, OTHER, OTHER), 0);
+        ck_assert_int_eq(lchown(link, OTHER, OTHER), 0);
+        ck_assert_int_eq(hold_of(link), -EXDEV);
+        ck_assert_int_eq(unlink(link), 0);
+        ck_assert_int_eq(symlink("theirs", link), 0);
+        ck_assert_int_eq(hold_of(link), 0);
+        ck_assert_int_eq(lchown(link, OTHER, OTHER), 0);
+        ck_assert_int_eq(hold_of(link), 0);
+        ck_assert_int_eq(hold_of(strcat(link, "/")), 0);
+    }
+    tear_down();
+}
+END_TEST
+
 START_TEST(what_is_not_held_is_left_alone)
 {
     char link[160], dotdot[160];
@@ -292,6 +359,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, modes_follow_the_directory, 0, 2);
     tcase_add_loop_test(tc, ordinary_work, 0, 2);
     tcase_add_loop_test(tc, a_held_directory_stays, 0, 2);
+    tcase_add_loop_test(tc, a_directory_in_its_place_is_not_taken, 0, 2);
+    tcase_add_loop_test(tc, planted_links_are_not_held, 0, 2);
     tcase_add_loop_test(tc, what_is_not_held_is_left_alone, 0, 2);
     suite_add_tcase(s, tc);
     return s;

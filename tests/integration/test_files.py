@@ -1,5 +1,6 @@
 """The files of a run: planted links, another user's run, a deleted directory, a limit on
 the size of files, modes."""
+import fcntl
 import json
 import os
 import pathlib
@@ -238,6 +239,55 @@ def test_another_users_live_run(w):
     _, err = w.brood("eval", "open", "--episodes", "2", code=USAGE, **nobody)
     assert "open: its directory belongs to root" in err and "--trust" in err, err
     w.brood("eval", "open", "--episodes", "2", "--trust", **nobody)
+
+
+def test_planted_links_lead_no_command_away(w):
+    """In a folder that everybody may write, nobody makes links to what is root's."""
+    if os.geteuid() != 0:
+        raise harness.Skip("only root can be a second user")
+    for name in ("mine", "other"):
+        w.brood("run", w.small(steps=600, checkpoint=200), "--name", name)
+    private, keep = w.path / "private", w.path / "keep"
+    private.mkdir()
+    keep.mkdir()
+    (w.runs / "mine").rename(private / "best")
+    (keep / "best").mkdir()
+    (keep / "best" / "thesis.tex").write_text("x")
+    w.runs.chmod(0o777)
+    for name, target in (("planted", private / "best"), (".jobs", keep),
+                         (".rm-best-1", private / "best"), ("study", private / "best")):
+        (w.runs / name).symlink_to(target)
+        os.lchown(w.runs / name, NOBODY, NOBODY)
+    before = harness.tree_bytes(private), harness.tree_bytes(keep)
+
+    runs = harness.json_lines(w.brood("runs", "--json")[0])
+    assert [r["run"] for r in runs] == ["other"], runs
+    out, _ = w.brood("prune")
+    assert "planted" not in out and len(harness.checkpoints(w.run_dir("other"))) == 1, out
+    for command in (("prune",), ("tag",), ("status",), ("logs",), ("resume",)):
+        _, err = w.brood(*command, "planted", *(["x"] if command == ("tag",) else []),
+                         code=NOT_THERE)
+        assert f"is a link that user {NOBODY} made to a directory of somebody else" in err, err
+    w.brood("rm", "planted", code=NOT_THERE)
+    w.brood("rm", "best", code=NOT_THERE)
+    w.brood("rm", "other")
+    assert before == (harness.tree_bytes(private), harness.tree_bytes(keep))
+
+    # A link of one's own, and one to what the other user has, lead where they say.
+    (w.runs / "own").symlink_to(private / "best")
+    assert w.brood("tag", "own", "x")[0] == "own: x\n"
+    w.brood("prune", "own")
+    assert len(harness.checkpoints(private / "best")) == 1
+
+
+def test_a_lock_on_a_runs_folder_is_not_waited_for(w):
+    w.brood("run", w.small(steps=200), "--name", "a")
+    folder = os.open(w.run_dir("a"), os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    _, err = w.brood("tag", "a", "x", code=FAILED)
+    assert "another process has locked it for more than 2 s" in err, err
+    os.close(folder)
+    w.brood("tag", "a", "x")
 
 
 def test_what_others_wrote_is_not_executed(w):

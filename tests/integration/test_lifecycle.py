@@ -218,11 +218,15 @@ def test_runs_that_are_over_are_removed(w):
 def test_a_removal_that_was_cut_off_is_finished_by_the_next(w):
     for name in ("a", "b"):
         w.brood("run", w.small(steps=200), "--name", name)
-    # As rm leaves it at its first, any later, and its last step.
+    # As rm leaves it at its first, any later, and its last two steps.
     (w.runs / "a").rename(w.runs / ".rm-a-1")
     (w.runs / ".rm-c-2" / "checkpoints" / "0").mkdir(parents=True)
     (w.runs / ".rm-c-2" / "lock").write_text("1\n")
+    for left in (".rm-a-1", ".rm-c-2"):
+        (w.runs / left / "unwanted").symlink_to(left)
     (w.runs / ".rm-d-3").mkdir()
+    (w.runs / ".rm-e-4").mkdir()
+    (w.runs / ".rm-e-4" / "lock").write_text("1\n")
     assert [r["run"] for r in harness.json_lines(w.brood("runs", "--json")[0])] == ["b"]
     w.brood("rm", "nothing", code=3)
     assert os.listdir(w.runs) == ["b"]
@@ -230,7 +234,10 @@ def test_a_removal_that_was_cut_off_is_finished_by_the_next(w):
 
 def test_what_a_removal_has_left_in_a_study_goes_with_its_next_run(w):
     w.brood("run", w.small(steps=200), "--name", "1-s1", "--runs-dir", w.runs / "study")
-    (w.runs / "study" / ".rm-2-s1-9" / "logs").mkdir(parents=True)
+    left = w.runs / "study" / ".rm-2-s1-9"
+    (left / "logs").mkdir(parents=True)
+    (left / "lock").write_text("1\n")
+    (left / "unwanted").symlink_to(left.name)
     w.brood("rm", "study/1-s1")
     assert os.listdir(w.runs / "study") == []
 
@@ -238,6 +245,7 @@ def test_what_a_removal_has_left_in_a_study_goes_with_its_next_run(w):
 def test_a_removal_under_way_is_left_alone(w):
     p = start_run(w, "a")  # who holds the lock, holds the folder
     (w.runs / "a").rename(w.runs / ".rm-a-1")
+    (w.runs / ".rm-a-1" / "unwanted").symlink_to(".rm-a-1")
     w.brood("run", w.small(steps=200), "--name", "b")
     w.brood("rm", "b")
     assert os.listdir(w.runs) == [".rm-a-1"]

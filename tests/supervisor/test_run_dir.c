@@ -1,6 +1,7 @@
 #include "common/io/tree.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/run_dir.h"
+#include "supervisor/run/run_remove.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
@@ -182,6 +183,125 @@ START_TEST(test_lock)
 }
 END_TEST
 
+/* ---- another directory takes a run's place ---- */
+
+static const char *path_of(const char *name)
+{
+    static char path[2][192];
+    static int turn;
+
+    turn = !turn;
+    (void)snprintf(path[turn], sizeof(path[turn]), "%s/%s", runs, name);
+    return path[turn];
+}
+
+static void make_run(const char *name)
+{
+    struct run_dir *d = create(name, 0);
+
+    ck_assert_int_eq(run_dir_write(d, "config.yaml", name, strlen(name), NULL), 0);
+    run_dir_free(d);
+}
+
+/* Whether the directory of that name is the run that was created as `run`. */
+static int is_run(const char *name, const char *run)
+{
+    char file[256], *text;
+    int yes;
+
+    (void)snprintf(file, sizeof(file), "%s/%s/config.yaml", runs, name);
+    if (access(file, F_OK) < 0)
+        return 0;
+    text = temp_dir_read(file, NULL);
+    yes = strcmp(text, run) == 0;
+    free(text);
+    return yes;
+}
+
+static void swap(const char *a, const char *b)
+{
+    ck_assert_int_eq(
+        renameat2(AT_FDCWD, path_of(a), AT_FDCWD, path_of(b), RENAME_EXCHANGE), 0);
+}
+
+/* The commands find a run, which holds it; what they do then is done to that one. */
+START_TEST(test_what_takes_a_runs_place_is_not_removed)
+{
+    struct err err = {0};
+    char *found;
+
+    make_run("a");
+    make_run("best");
+    ck_assert_int_eq(run_dir_find(runs, "a", &found, &err), 0);
+    swap("a", "best");
+    ck_assert_int_eq(run_remove(found, &err), ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(err.msg, "was replaced by another directory"));
+    ck_assert(is_run("a", "best") && is_run("best", "a"));
+    swap("a", "best");
+    ck_assert_int_eq(run_remove(found, &err), 0);
+    ck_assert(is_run("best", "best") && !tree_exists(path_of("a")));
+    free(found);
+}
+END_TEST
+
+/* The swap comes after run_remove has opened the run. */
+START_TEST(test_only_the_opened_directory_is_renamed_and_removed)
+{
+    struct run_dir *d;
+    struct err err = {0};
+
+    make_run("a");
+    make_run("best");
+    ck_assert_int_eq(run_dir_open(&d, path_of("a"), 1, &err), 0);
+    swap("a", "best");
+    ck_assert_int_eq(run_dir_rename(d, ".rm-a-1", &err), ERR_STATE);
+    ck_assert(is_run("a", "best") && is_run("best", "a"));
+    ck_assert(!tree_exists(path_of(".rm-a-1")));
+    swap("a", "best");
+    ck_assert_int_eq(run_dir_rename(d, ".rm-a-1", &err), 0);
+    swap(".rm-a-1", "best");
+    /* the contents of the opened one go; the other one is not empty, so it stays */
+    ck_assert_int_eq(run_dir_remove(d, &err), -ENOTEMPTY);
+    ck_assert(is_run(".rm-a-1", "best"));
+    ck_assert_int_eq(rmdir(path_of("best")), 0);
+    run_dir_free(d);
+}
+END_TEST
+
+START_TEST(test_a_link_in_a_runs_place_is_not_followed)
+{
+    struct run_dir *d;
+    struct err err = {0};
+
+    make_run("a");
+    make_run("best");
+    ck_assert_int_eq(run_dir_open(&d, path_of("a"), 1, &err), 0);
+    ck_assert_int_eq(rename(path_of("a"), path_of("away")), 0);
+    ck_assert_int_eq(symlink("best", path_of("a")), 0);
+    ck_assert_int_eq(run_dir_rename(d, ".rm-a-1", &err), ERR_STATE);
+    run_dir_discard(d); /* a run that could not begin */
+    ck_assert(is_run("best", "best") && is_run("a", "best"));
+}
+END_TEST
+
+/* Another user, who cannot write in a run, gives it the name of a removal. */
+START_TEST(test_a_run_with_the_name_of_a_removal_stays)
+{
+    char mark[256];
+    struct err err = {0};
+
+    make_run("best");
+    make_run("old");
+    ck_assert_int_eq(rename(path_of("best"), path_of(".rm-best-1")), 0);
+    ck_assert_int_eq(rename(path_of("old"), path_of(".rm-old-2")), 0);
+    (void)snprintf(mark, sizeof(mark), "%s/.rm-old-2/unwanted", runs);
+    ck_assert_int_eq(symlink(".rm-old-2", mark), 0);
+    ck_assert_int_eq(run_remove_leftovers(runs, &err), 0);
+    ck_assert(is_run(".rm-best-1", "best"));
+    ck_assert(!tree_exists(path_of(".rm-old-2")));
+}
+END_TEST
+
 START_TEST(test_find)
 {
     struct run_dir *a, *b;
@@ -295,6 +415,10 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_force_spares_what_is_no_run);
     tcase_add_loop_test(tc, test_bad_names, 0, 7);
     tcase_add_test(tc, test_lock);
+    tcase_add_test(tc, test_what_takes_a_runs_place_is_not_removed);
+    tcase_add_test(tc, test_only_the_opened_directory_is_renamed_and_removed);
+    tcase_add_test(tc, test_a_link_in_a_runs_place_is_not_followed);
+    tcase_add_test(tc, test_a_run_with_the_name_of_a_removal_stays);
     tcase_add_test(tc, test_find);
     tcase_add_test(tc, test_provenance);
     tcase_add_test(tc, test_journal);
