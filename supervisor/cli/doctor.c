@@ -223,6 +223,10 @@ static void judge_runs(struct findings *f, const struct doctor_readings *r)
                "keeps a second supervisor out more surely");
     else if (is_lost)
         advise(f, "runs take memory there and are gone after the next boot");
+    if (r->disk_free == DOCTOR_NO_LIMIT) {
+        add(f, "disk", DOCTOR_OK, "as much for runs as there is memory");
+        return;
+    }
     add(f, "disk",
         r->disk_free < DISK_BAD      ? DOCTOR_BAD
         : r->disk_free < DISK_LITTLE ? DOCTOR_NOTE

@@ -38,9 +38,9 @@ struct doctor_readings {
     uint64_t shm, shm_free;                        /* /dev/shm; 0: it is missing */
     char runs[200];       /* the runs directory, or the first folder above that exists */
     char file_system[16]; /* "tmpfs", "nfs", ...; "": an ordinary one */
-    uint64_t disk_free;
-    int runs_error;               /* errno of writing there; 0: it can be written */
-    char clock[32];               /* "tsc" */
+    uint64_t disk_free;   /* or DOCTOR_NO_LIMIT: the file system tells none */
+    int runs_error;       /* errno of writing there; 0: it can be written */
+    char clock[32];       /* "tsc" */
     int memfd_error, pidfd_error; /* errno; 0: they work */
     int has_cgroup;               /* a run can have a control group of its own */
     char python[32];              /* version of python3; "": there is none */

@@ -237,7 +237,8 @@ static void read_runs(struct doctor_readings *r, const char *runs_dir)
     (void)snprintf(folder, sizeof(folder), "%s/.doctor-XXXXXX", r->runs);
     r->runs_error = mkdtemp(folder) == NULL || rmdir(folder) < 0 ? errno : 0;
     if (statvfs(r->runs, &space) == 0)
-        r->disk_free = (uint64_t)space.f_bavail * space.f_frsize;
+        r->disk_free = space.f_blocks == 0 ? DOCTOR_NO_LIMIT /* a ramfs */
+                                           : (uint64_t)space.f_bavail * space.f_frsize;
     if (statfs(r->runs, &type) == 0)
         (void)snprintf(r->file_system, sizeof(r->file_system), "%s",
                        file_system_name((uint32_t)type.f_type));

@@ -245,7 +245,8 @@ static double machine_memory(void)
     return total > 0 ? total : HUGE_VAL;
 }
 
-/* Reads the space on the disk where `dir` is or will be made. */
+/* Reads the space on the disk where `dir` is or will be made. Returns 0 if it is unknown: a
+ * ramfs, whose limit is the memory, has 0 blocks of which 0 are free. */
 static int disk_space(const char *dir, double *ret_free, double *ret_all)
 {
     char *path = tree_nearest(dir);
@@ -253,7 +254,7 @@ static int disk_space(const char *dir, double *ret_free, double *ret_all)
     const int rc = statvfs(path, &s);
 
     free(path);
-    if (rc < 0)
+    if (rc < 0 || s.f_blocks == 0)
         return 0;
     *ret_free = (double)s.f_bavail * (double)s.f_frsize;
     *ret_all = (double)s.f_blocks * (double)s.f_frsize;

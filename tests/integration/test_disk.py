@@ -328,5 +328,14 @@ def test_runs_on_a_memory_disk(w):
         assert outcome(run, steps) == outcome(w.run_dir("calm"), steps)
 
 
+def test_a_ramfs_is_not_taken_for_a_full_disk(w):
+    """It says that it has 0 blocks, of which 0 are free: its limit is the memory."""
+    disk = w.path / "disk"
+    with small_disk(w, "run", w.small(steps=200), "--runs-dir", disk / "runs", "--quiet",
+                    prepare=f"mount -t ramfs brood '{disk}'") as (p, _):
+        assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+        assert "disk" not in p.log.read_text(), p.log.read_text()
+
+
 if __name__ == "__main__":
     harness.main()

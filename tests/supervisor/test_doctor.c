@@ -143,6 +143,7 @@ START_TEST(places_of_runs)
     EXPECT(strcpy(r.file_system, "overlay"), "runs directory", DOCTOR_OK, "");
     EXPECT(r.disk_free = GB, "disk", DOCTOR_NOTE, "brood prune");
     EXPECT(r.disk_free = GB / 100, "disk", DOCTOR_BAD, "brood prune");
+    EXPECT(r.disk_free = DOCTOR_NO_LIMIT, "disk", DOCTOR_OK, "");
     EXPECT(r.shm_free = 1000, "/dev/shm", DOCTOR_NOTE, "--shm-size");
     EXPECT(r.shm = r.shm_free = 0, "/dev/shm", DOCTOR_NOTE, "--shm-size");
     ck_assert_str_eq(find("/dev/shm")->found, "missing");
