@@ -1,6 +1,7 @@
 #include "common/io/tree.h"
 
 #include "common/io/beneath.h"
+#include "common/io/patience.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 
@@ -156,7 +157,7 @@ static int count_one(void *ctx, int at, const char *name, int is_dir)
 
     if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         *bytes += (uint64_t)st.st_blocks * 512;
-    return 0;
+    return patience_check(NULL) < 0 ? -1 : 0;
 }
 
 uint64_t tree_disk_bytes(const char *path)

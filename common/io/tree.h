@@ -15,7 +15,8 @@ int tree_remove(const char *path, struct err *err);
 int tree_empty(const char *path, const char *const *last, struct err *err);
 /* Renames a file or folder; flags: as for renameat2. */
 int tree_rename(const char *from, const char *to, unsigned flags, struct err *err);
-/* Disk use in bytes; holes of sparse files do not count. 0 for a link in a held directory. */
+/* Disk use in bytes; holes of sparse files do not count. 0 for a link in a held directory.
+ * What was counted so far, if the time is used up (patience.h). */
 uint64_t tree_disk_bytes(const char *path);
 /* fsync of a folder, which makes creations, renames and removals in it durable. */
 int tree_sync(const char *path, struct err *err);

@@ -167,7 +167,9 @@ int wbuf_read_file(struct wbuf *b, const char *path, size_t max, struct err *err
     if (ferror(f))
         rc = err_errno(err, "%s: read", path);
     else if (b->len - begin > max)
-        rc = err_set(err, ERR_LIMIT, "%s: more than %zu MiB", path, max >> 20);
+        rc =
+            err_set(err, ERR_LIMIT, "%s: more than %zu %s", path,
+                    max >> 20 > 0 ? max >> 20 : max >> 10, max >> 20 > 0 ? "MiB" : "KiB");
     (void)fclose(f);
     return rc;
 }

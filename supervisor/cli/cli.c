@@ -3,6 +3,7 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
+#include "common/io/patience.h"
 #include "common/log/log.h"
 #include "supervisor/cli/plain_output.h"
 
@@ -62,6 +63,7 @@ static const struct command *const commands[] = {
     &cmd_complete,
 };
 
+enum { PATIENCE_MS = 3000 }; /* for the runs of other users (patience.h) */
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), OPTION_BYTES = 64 };
 
 /* Above all letters. OPT_OWN + i: the command's own option i. */
@@ -415,8 +417,16 @@ static int help(struct cli *cli, const char *name)
  * stdout has exited: it wanted no more of them. */
 static int end_results(const struct cli *cli, int code)
 {
-    const int error = plain_output_error();
+    const int error = plain_output_error(), n = patience_n_given_up();
     struct err err = {0};
+
+    if (n > 0)
+        (void)fprintf(
+            stderr,
+            "brood %s: %d run%s of other users %s not read whole: together they "
+            "take longer than %d s\n",
+            cli->command != NULL ? cli->command->name : "", n, n > 1 ? "s" : "",
+            n > 1 ? "were" : "was", PATIENCE_MS / 1000);
 
     if (error == 0 || error == EPIPE || code != CLI_DONE)
         return code;
@@ -451,6 +461,7 @@ int cli_main(int argc, char **argv)
      * and whoever waits for their end would wait for ever. */
     (void)signal(SIGCHLD, SIG_DFL);
     plain_output_begin();
+    patience_begin(PATIENCE_MS);
     log_init("brood", log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
     if (argc < 2) {
         print_commands(stderr);

@@ -3,6 +3,7 @@
  * table: the words of `arguments`, and its options. */
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
+#include "common/io/patience.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
@@ -72,12 +73,14 @@ static void offer_runs(const struct completion *c)
     char **paths = run_dir_list(c->runs_dir, &n);
 
     for (size_t i = 0; i < n; i++) {
-        if (takes_run(c->command, paths[i])) {
+        patience_enter(paths[i]);
+        if (patience_check(NULL) < 0 || takes_run(c->command, paths[i])) {
             char *name = run_dir_name_of(paths[i]);
 
             offer(c, name, "");
             free(name);
         }
+        patience_leave();
         free(paths[i]);
     }
     free(paths);
@@ -144,7 +147,9 @@ static void offer_agents(const struct completion *c)
 
     if (run_dir_find(c->runs_dir, c->run, &path, &err) < 0)
         return;
+    patience_enter(path);
     run_record_read(&record, path);
+    patience_leave();
     for (size_t i = 0; i < record.status.n_agents; i++)
         offer(c, record.status.agents[i].name, "");
     run_record_done(&record);

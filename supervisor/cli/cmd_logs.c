@@ -1,4 +1,5 @@
 /* `brood logs`: prints a run's journal and logs, with -f also while they are written. */
+#include "common/io/patience.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/live_run.h"
@@ -39,11 +40,22 @@ static void print_json(const struct log_source *s)
     json_print(&j, stdout);
 }
 
+/* Only reading counts: who reads the output may be slow. */
+static const struct log_source *next_line(struct log_merge *m, int last)
+{
+    const struct log_source *s;
+
+    patience_enter(m->run);
+    s = log_merge_next(m, last);
+    patience_leave();
+    return s;
+}
+
 static void print_new(const struct cli *cli, struct log_merge *m, int all, int last)
 {
     const struct log_source *s;
 
-    while ((s = log_merge_next(m, last)) != NULL) {
+    while ((s = next_line(m, last)) != NULL) {
         if (cli->json) {
             print_json(s);
             continue;
@@ -140,6 +152,23 @@ static int is_study(const struct cli *cli, const char *name)
     return ret;
 }
 
+static int check_sources(const struct log_merge *m, struct err *err)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        const struct line_reader *r = &m->sources[i]->reader;
+
+        if (r->failure == ERR_CORRUPT)
+            return err_set(err, ERR_CORRUPT,
+                           "%s: zeros instead of text from byte %lld on: left out",
+                           m->sources[i]->path, (long long)r->read_bytes);
+        if (r->failure == ERR_TIMEOUT)
+            return err_set(err, ERR_TIMEOUT,
+                           "%s: reading it takes too long: its rest is left out",
+                           m->sources[i]->path);
+    }
+    return 0;
+}
+
 static int show(const struct cli *cli, struct logs_options *o, struct err *err)
 {
     struct log_merge m;
@@ -157,9 +186,12 @@ static int show(const struct cli *cli, struct logs_options *o, struct err *err)
     if (rc == 0) {
         log_merge_open(&m, path, o->agent);
         print_new(cli, &m, o->agent == NULL, 0);
-        if (o->follow)
+        if (o->follow) {
+            patience_begin(0); /* it reads for days */
             follow(cli, path, &m, o->agent == NULL);
+        }
         print_new(cli, &m, o->agent == NULL, 1);
+        rc = check_sources(&m, err);
         log_merge_close(&m);
     }
     free(path);

@@ -1,5 +1,6 @@
 /* `brood prune`: removes checkpoints of runs that are over, but the best and the newest. */
 #include "common/io/beneath.h"
+#include "common/io/patience.h"
 #include "common/io/tree.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
@@ -127,7 +128,9 @@ static int choose(struct pruning *x, const char *run, const char *dir,
     for (size_t i = 0; rc == 0 && i < x->n; i++)
         x->checkpoint[i] =
             (struct checkpoint){steps[i], checkpoint_is_damaged(dir, steps[i]), 0};
-    for (size_t c = 0; rc == 0 && p != NULL && c < progress_n_columns(p); c++)
+    for (size_t c = 0; rc == 0 && p != NULL && c < progress_n_columns(p) &&
+                       (rc = patience_check(err)) == 0;
+         c++)
         if (text_after(progress_name(p, c), EVALUATED) != NULL)
             keep_best(x, p, c);
     if (rc == 0)
@@ -182,9 +185,12 @@ static int prune(struct pruning *x, const char *path, const struct options *o,
     char *dir = xasprintf("%s/checkpoints", path);
     struct run_dir *d = NULL;
     int has_end;
+    int end, rc;
+
+    patience_enter(path);
     /* Ask first: the lock of run_dir_open makes the run look live (-1). */
-    const int end = run_record_exit_code(path, &has_end);
-    int rc = run_dir_open(&d, path, 1, err);
+    end = run_record_exit_code(path, &has_end);
+    rc = run_dir_open(&d, path, 1, err);
 
     if (rc == 0 && o->with_log && end != RUN_EXIT_DONE)
         rc = err_set(err, ERR_STATE,
@@ -197,6 +203,7 @@ static int prune(struct pruning *x, const char *path, const struct options *o,
         rc = drop_checkpoints(x, dir, o->is_dry, err);
     if (rc == 0 && !o->is_dry)
         rc = retention_tidy(dir, err);
+    patience_leave();
     run_dir_free(d);
     free(dir);
     return rc;
@@ -301,7 +308,9 @@ static int prune_listed(const struct cli *cli, const char *path, const struct op
 
     if (beneath_hold(path, NULL) < 0) /* it was removed, or replaced by a link */
         return CLI_DONE;
+    patience_enter(path);
     end = run_record_exit_code(path, &has_end);
+    patience_leave();
     if (end >= 0 && (!o->with_log || end == RUN_EXIT_DONE) && !is_in_use(path))
         code = prune_one(cli, path, o);
     beneath_release(path);

@@ -1,5 +1,7 @@
 /* `brood runs`: lists the runs. */
 #include "common/io/beneath.h"
+#include "common/io/monotonic.h"
+#include "common/io/patience.h"
 #include "common/io/tree.h"
 #include "common/log/log.h"
 #include "common/mem/size_text.h"
@@ -17,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWERS_WITHIN_MS = 500 };
+/* For an answer of one run; of all runs together; of each when that time is used up. */
+enum { ANSWERS_WITHIN_MS = 500, ALL_ANSWER_WITHIN_MS = 2500, AT_LEAST_MS = 20 };
 
 /* ---- the table ---- */
 
@@ -256,17 +259,31 @@ static int matches(const struct where *w, const struct run_facts *facts, const c
     return 1;
 }
 
+/* waited_ms: for the runs before, of which some may not answer. */
+static void get_facts(struct run_facts *ret, const char *path, int64_t *waited_ms)
+{
+    const int64_t began_ms = monotonic_ms(), left_ms = ALL_ANSWER_WITHIN_MS - *waited_ms;
+
+    run_facts_get(ret, path,
+                  left_ms > ANSWERS_WITHIN_MS ? ANSWERS_WITHIN_MS
+                  : left_ms > AT_LEAST_MS     ? (int)left_ms
+                                              : AT_LEAST_MS);
+    if (ret->is_live)
+        *waited_ms += monotonic_ms() - began_ms;
+}
+
 /* Prints the run as JSON, or adds it to the table. */
 static void take_run(const struct cli *cli, const char *path, const struct where *where,
-                     struct table *t)
+                     int64_t *waited_ms, struct table *t)
 {
     struct run_facts facts;
     char began[32];
 
     if (beneath_hold(path, NULL) < 0) /* it was removed, or replaced by a link */
         return;
+    patience_enter(path);
     run_record_began(path, began);
-    run_facts_get(&facts, path, ANSWERS_WITHIN_MS);
+    get_facts(&facts, path, waited_ms);
     if (matches(where, &facts, path)) {
         const uint64_t disk_bytes = tree_disk_bytes(path);
 
@@ -276,6 +293,7 @@ static void take_run(const struct cli *cli, const char *path, const struct where
             add_run(t, &facts, disk_bytes, began);
     }
     run_facts_done(&facts);
+    patience_leave();
     beneath_release(path);
 }
 
@@ -286,6 +304,7 @@ static int run_runs(struct cli *cli, int argc, char **argv)
     struct table t = {0};
     struct where where = {0};
     struct err err = {0};
+    int64_t waited_ms = 0;
     char **paths;
     size_t n;
     int code;
@@ -304,7 +323,7 @@ static int run_runs(struct cli *cli, int argc, char **argv)
     if (!cli->json && n > 0)
         add_head(&t);
     for (size_t i = 0; i < n; i++) {
-        take_run(cli, paths[i], &where, &t);
+        take_run(cli, paths[i], &where, &waited_ms, &t);
         free(paths[i]);
     }
     print_table(&t);

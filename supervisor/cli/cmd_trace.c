@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_STEPS = 100, MAX_STEPS = 100000 };
+enum { DEFAULT_STEPS = 100, MAX_STEPS = 100000, TRACE_MAX_BYTES = 1 << 30 };
 
 static void print_line(const char *process, const char *work, uint64_t count,
                        double seconds, double of)
@@ -87,7 +87,7 @@ static int copy_trace(const char *run, const char *to, struct err *err)
 {
     char *from = xasprintf("%s/trace.json", run);
     struct wbuf text = {0};
-    int rc = wbuf_read_file(&text, from, SIZE_MAX / 2, err);
+    int rc = wbuf_read_file(&text, from, TRACE_MAX_BYTES, err);
 
     if (rc == 0)
         rc = cli_write_file(to, text.data, text.len, err);

@@ -1,5 +1,6 @@
 #include "supervisor/cli/run_facts.h"
 
+#include "common/io/patience.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/run/run_dir.h"
@@ -24,24 +25,35 @@ static int ask(struct run_facts *f, const char *path, int timeout_ms)
     return rc;
 }
 
-void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
+/* rc: why the run did not answer. */
+static void read_record(struct run_facts *ret, const char *path, int rc)
 {
     struct run_record r;
-    int rc;
 
-    *ret = (struct run_facts){0};
-    (void)run_tags_read(&ret->tags, path, NULL);
-    rc = run_dir_holder(path) != 0 ? ask(ret, path, timeout_ms) : ERR_NOT_FOUND;
-    ret->is_live = 1;
-    if (rc == 0)
-        return;
     run_record_read(&r, path);
     ret->is_live = r.is_live;
     ret->is_denied = r.is_denied;
-    if (rc == ERR_TIMEOUT && r.is_live)
+    if (r.is_live && rc != ERR_NOT_FOUND && rc != -EACCES && rc != -EPERM)
         r.status.state = "not answering";
     run_status_copy(&ret->status, &r.status, &ret->arena);
     run_record_done(&r);
+}
+
+void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
+{
+    int rc, left_ms;
+
+    *ret = (struct run_facts){0};
+    patience_enter(path);
+    (void)run_tags_read(&ret->tags, path, NULL);
+    left_ms = patience_left_ms();
+    rc = run_dir_holder(path) == 0 ? ERR_NOT_FOUND
+         : left_ms == 0            ? ERR_TIMEOUT
+                        : ask(ret, path, timeout_ms < left_ms ? timeout_ms : left_ms);
+    ret->is_live = 1;
+    if (rc < 0)
+        read_record(ret, path, rc);
+    patience_leave();
 }
 
 void run_facts_done(struct run_facts *f)

@@ -19,7 +19,7 @@ struct run_facts {
     struct arena arena; /* private */
 };
 
-/* path: a run's directory. A live run that does not answer within timeout_ms gets the status
+/* path: a run's directory. A live run that does not answer within timeout_ms, or sends what is no answer, gets the status
  * of its record, with the state "not answering". */
 void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms);
 void run_facts_done(struct run_facts *f);

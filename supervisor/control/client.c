@@ -1,6 +1,7 @@
 #include "supervisor/control/client.h"
 
 #include "common/io/beneath.h"
+#include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/msg/stream.h"
@@ -9,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,8 @@
 
 struct control_client {
     int fd;
+    int timeout_ms;   /* 0: no limit */
+    int64_t until_ms; /* the limit of what is being done; 0: none */
     struct msg_out out;
     struct msg msg;
     struct stream_scan scan; /* of the first message in `data` */
@@ -33,6 +37,27 @@ static void limit_waiting(int fd, int timeout_ms)
 
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
+}
+
+/* Begins something that may take timeout_ms. */
+static void begin_waiting(struct control_client *c)
+{
+    c->until_ms = c->timeout_ms > 0 ? monotonic_ms() + c->timeout_ms : 0;
+}
+
+/* Waits until the socket has data or room; 0: the time is over. */
+static int wait_for(struct control_client *c, short events)
+{
+    struct pollfd p = {.fd = c->fd, .events = events};
+    int64_t left_ms = -1;
+    int n;
+
+    do {
+        if (c->until_ms != 0)
+            left_ms = c->until_ms - monotonic_ms();
+        n = c->until_ms != 0 && left_ms <= 0 ? 0 : poll(&p, 1, (int)left_ms);
+    } while (n < 0 && errno == EINTR);
+    return n != 0;
 }
 
 /* Opens the socket file, which refuses a symbolic link, and connects to its name in
@@ -79,6 +104,7 @@ int control_client_open(struct control_client **ret, const char *folder, int tim
                                : err_set(err, ERR_NOT_FOUND, "%s is not running", folder);
     c = xcalloc(1, sizeof(*c));
     c->fd = fd;
+    c->timeout_ms = timeout_ms;
     msg_out_init(&c->out);
     stream_scan_begin(&c->scan, RPC_MAX_UNREAD);
     *ret = c;
@@ -118,16 +144,16 @@ static int has_ended(struct err *err)
     return err_set(err, ERR_NOT_FOUND, "the run ended before it answered");
 }
 
-int control_client_send(struct control_client *c, struct err *err)
+static int send_all(struct control_client *c, struct err *err)
 {
     const uint8_t *frame;
     size_t len, at = FRAME_HEADER_BYTES;
 
     msg_end(&c->out, &frame, &len);
     while (at < len) {
-        ssize_t n = send(c->fd, frame + at, len - at, MSG_NOSIGNAL);
+        ssize_t n = send(c->fd, frame + at, len - at, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && (errno == EINTR || (errno == EAGAIN && wait_for(c, POLLOUT))))
             continue;
         if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
             return has_ended(err);
@@ -138,6 +164,12 @@ int control_client_send(struct control_client *c, struct err *err)
     return 0;
 }
 
+int control_client_send(struct control_client *c, struct err *err)
+{
+    begin_waiting(c);
+    return send_all(c, err);
+}
+
 /* Returns 1 if bytes were received; 0 if there are none yet and `wait` is 0. */
 static int receive(struct control_client *c, int wait, struct err *err)
 {
@@ -145,9 +177,11 @@ static int receive(struct control_client *c, int wait, struct err *err)
 
     if (c->cap - c->len < 4096)
         c->data = xrealloc(c->data, c->cap = c->cap * 2 + 65536);
+    if (wait && !wait_for(c, POLLIN))
+        return no_answer(err);
     do
-        n = recv(c->fd, c->data + c->len, c->cap - c->len, wait ? 0 : MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
+        n = recv(c->fd, c->data + c->len, c->cap - c->len, MSG_DONTWAIT);
+    while (n < 0 && (errno == EINTR || (errno == EAGAIN && wait && wait_for(c, POLLIN))));
     if (n < 0 && errno == EAGAIN)
         return wait ? no_answer(err) : 0;
     if (n <= 0)
@@ -156,8 +190,8 @@ static int receive(struct control_client *c, int wait, struct err *err)
     return 1;
 }
 
-int control_client_next(struct control_client *c, int wait, const struct msg **ret,
-                        struct err *err)
+static int next(struct control_client *c, int wait, const struct msg **ret,
+                struct err *err)
 {
     int rc;
 
@@ -181,6 +215,13 @@ int control_client_next(struct control_client *c, int wait, const struct msg **r
     return rc < 0 ? rc : 1;
 }
 
+int control_client_next(struct control_client *c, int wait, const struct msg **ret,
+                        struct err *err)
+{
+    begin_waiting(c);
+    return next(c, wait, ret, err);
+}
+
 /* The server says why it ends the connection. */
 static int refused(const struct msg *m, struct err *err)
 {
@@ -192,10 +233,15 @@ static int refused(const struct msg *m, struct err *err)
 
 int control_client_call(struct control_client *c, const struct msg **ret, struct err *err)
 {
-    int rc = control_client_send(c, err);
+    int rc;
 
+    begin_waiting(c);
+    rc = send_all(c, err);
     while (rc >= 0) {
-        rc = control_client_next(c, 1, ret, err);
+        rc = c->until_ms != 0 && monotonic_ms() >= c->until_ms ? no_answer(err)
+                                                               : next(c, 1, ret, err);
+        if (rc < 0)
+            break;
         if (rc > 0 && (*ret)->type == MSG_RESPONSE)
             break;
         if (rc > 0 && strcmp((*ret)->method, "error") == 0)

@@ -7,8 +7,9 @@
 
 struct control_client; /* opaque */
 
-/* folder: the run directory. timeout_ms: the longest wait for the run to read or send
- * data; 0: no limit. ERR_NOT_FOUND: no live run there; -EACCES: permission denied. */
+/* folder: the run directory. timeout_ms: the longest wait for a connection, for one message
+ * of control_client_next, and for all that control_client_call does; 0: no limit.
+ * ERR_NOT_FOUND: no live run there; -EACCES: permission denied. */
 int control_client_open(struct control_client **ret, const char *folder, int timeout_ms,
                         struct err *err);
 void control_client_close(struct control_client *c); /* NULL is fine */
@@ -25,8 +26,8 @@ int control_client_send(struct control_client *c, struct err *err);
  * whole message has arrived. ERR_NOT_FOUND: the run ended; ERR_TIMEOUT. */
 int control_client_next(struct control_client *c, int wait, const struct msg **ret,
                         struct err *err);
-/* Sends the request and waits for its response; notifications before it are dropped. An
- * error response is returned as the error, with the run's message. */
+/* Sends the request and waits for its response; notifications before it are dropped, and
+ * do not prolong the wait. An error response is returned as the error, with the run's message. */
 int control_client_call(struct control_client *c, const struct msg **ret,
                         struct err *err);
 /* To poll for the next message; borrowed. */

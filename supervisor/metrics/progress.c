@@ -1,6 +1,7 @@
 #include "supervisor/metrics/progress.h"
 
 #include "common/io/beneath.h"
+#include "common/io/patience.h"
 #include "common/mem/arena.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
@@ -15,7 +16,9 @@ enum {
     MAX_BYTES = 512 << 20,
     MAX_LINE_BYTES = 4 << 20,
     MAX_COLUMNS = 16384, /* of 1,000 agents, each in a team of its own */
-    END_BYTES = 64 << 10
+    MAX_VALUES = 64 << 20,
+    END_BYTES = 64 << 10,
+    LONG_END_BYTES = 64 << 20
 };
 
 struct progress {
@@ -58,6 +61,8 @@ static int read_row(struct progress *p, const char *path, size_t line_number, ch
     size_t n = 0;
     double *row;
 
+    if ((p->n_rows + 1) * p->n_columns > MAX_VALUES)
+        return err_set(err, ERR_LIMIT, "%s: more than %d values", path, MAX_VALUES);
     if (p->n_rows == p->cap_rows) {
         p->cap_rows = p->cap_rows == 0 ? 64 : p->cap_rows * 2;
         p->values =
@@ -117,7 +122,8 @@ static int read_lines(struct progress *p, const char *path, FILE *f, size_t last
     ssize_t len;
     int rc = 0;
 
-    while (rc == 0 && (len = read_line(&line, &cap, f)) > 0 && line[len - 1] == '\n') {
+    while (rc == 0 && (rc = patience_check(err)) == 0 &&
+           (len = read_line(&line, &cap, f)) > 0 && line[len - 1] == '\n') {
         line[len - 1] = '\0';
         bytes += (size_t)len;
         if (bytes > MAX_BYTES)
@@ -170,7 +176,7 @@ int progress_read_end(struct progress **ret, const char *path, struct err *err)
     if (rc < 0 || !isnan(progress_team_return(*ret)))
         return rc;
     progress_free(*ret); /* only an older row can have a team's return */
-    return read_file(ret, path, 0, err);
+    return read_file(ret, path, LONG_END_BYTES, err);
 }
 
 void progress_free(struct progress *p)

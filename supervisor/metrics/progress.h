@@ -1,7 +1,8 @@
 /* progress.h - reads a run's progress.csv.
  *
  * Rows are in the order of their steps; a missing value is NaN.
- * Bounds   512 MiB of text, 16384 columns. ERR_FORMAT names the line that does not fit. An
+ * Bounds   512 MiB of text, 16384 columns, 64 Mi values (ERR_LIMIT); ERR_TIMEOUT: patience.h.
+ *          ERR_FORMAT names the line that does not fit. An
  *          incomplete last line is ignored: the run may be writing it.
  */
 #ifndef SUPERVISOR_METRICS_PROGRESS_H
@@ -17,7 +18,7 @@ struct progress; /* opaque */
 /* ERR_NOT_FOUND, ERR_FORMAT, ERR_LIMIT, -errno. */
 int progress_read(struct progress **ret, const char *path, struct err *err);
 /* Reads only the newest rows, as many as fit into 64 KiB, to find out how far a run
- * is. If none of them has a team's return, reads all rows. */
+ * is. If none of them has a team's return, as many as fit into 64 MiB. */
 int progress_read_end(struct progress **ret, const char *path, struct err *err);
 void progress_free(struct progress *p);
 

@@ -207,7 +207,10 @@ int journal_each(const char *path, journal_event_fn fn, void *ctx, struct err *e
         if (rc <= 0)
             break;
         rc = 0;
-        if (!r.cut && strlen(line) == len && journal_parse(line, &e) == 0)
+        if (r.read_bytes > JOURNAL_MAX)
+            rc = err_set(err, ERR_LIMIT, "%s: more than %d MiB", path,
+                         (int)(JOURNAL_MAX >> 20));
+        else if (!r.cut && strlen(line) == len && journal_parse(line, &e) == 0)
             rc = fn(ctx, r.number, &e);
     }
     line_reader_close(&r);

@@ -2,7 +2,7 @@
  *
  * A crash may have cut a journal, and anything may have damaged it: malformed lines are
  * skipped, and so is a last line without a newline, which is still being written.
- * Bounds   JOURNAL_LINE_MAX bytes a line, JOURNAL_PAIRS_MAX pairs.
+ * Bounds   JOURNAL_LINE_MAX bytes a line, JOURNAL_PAIRS_MAX pairs, JOURNAL_MAX bytes.
  */
 #ifndef SUPERVISOR_RUN_JOURNAL_READ_H
 #define SUPERVISOR_RUN_JOURNAL_READ_H
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #define JOURNAL_LINE_MAX  ((size_t)4 << 20)
+#define JOURNAL_MAX       ((off_t)1 << 30)
 #define JOURNAL_PAIRS_MAX 32
 #define JOURNAL_NO_STEP   UINT64_MAX
 
@@ -42,7 +43,8 @@ double journal_real(const struct journal_event *e, const char *key, double other
 /* Called for every event in the order of the file; line counts from 1. A return value
  * other than 0 ends the reading, and journal_each returns it. */
 typedef int (*journal_event_fn)(void *ctx, uint64_t line, const struct journal_event *e);
-/* ERR_NOT_FOUND: there is no such file; -errno. */
+/* ERR_NOT_FOUND: there is no such file; ERR_LIMIT; ERR_CORRUPT and ERR_TIMEOUT: line_reader.h;
+ * -errno. */
 int journal_each(const char *path, journal_event_fn fn, void *ctx, struct err *err);
 
 /* The same with typed events. The kind is RUN_EVENT_COUNT for an event that this build

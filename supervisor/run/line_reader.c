@@ -1,6 +1,7 @@
 #include "supervisor/run/line_reader.h"
 
 #include "common/io/beneath.h"
+#include "common/io/patience.h"
 #include "common/mem/xmalloc.h"
 
 #include <errno.h>
@@ -35,14 +36,28 @@ void line_reader_close(struct line_reader *r)
     *r = (struct line_reader){0};
 }
 
+static int is_zeros(const char *p, size_t len)
+{
+    return p[0] == '\0' && memcmp(p, p + 1, len - 1) == 0;
+}
+
+/* Drops the line that has no newline yet. */
+static int fail(struct line_reader *r, int code)
+{
+    r->len = r->begin;
+    return r->failure = code;
+}
+
 /* Reads one more piece of the file into the buffer: number of bytes, 0 at the end,
  * -errno. */
 static ssize_t read_more(struct line_reader *r, struct err *err)
 {
     ssize_t n;
 
-    if (r->fd < 0)
+    if (r->fd < 0 || r->failure != 0)
         return 0;
+    if (patience_check(err) < 0)
+        return fail(r, ERR_TIMEOUT);
     if (r->begin > 0) {
         memmove(r->buf, r->buf + r->begin, r->len - r->begin);
         r->len -= r->begin;
@@ -55,6 +70,11 @@ static ssize_t read_more(struct line_reader *r, struct err *err)
     n = read(r->fd, r->buf + r->len, CHUNK_BYTES);
     if (n < 0)
         return errno == EINTR || errno == EAGAIN ? 0 : err_errno(err, "reading a log");
+    if (n == CHUNK_BYTES && is_zeros(r->buf + r->len, CHUNK_BYTES)) {
+        (void)err_set(err, ERR_CORRUPT, "zeros instead of text from byte %lld on",
+                      (long long)r->read_bytes);
+        return fail(r, ERR_CORRUPT);
+    }
     r->len += (size_t)n;
     r->read_bytes += n;
     return n;
@@ -149,5 +169,6 @@ int line_reader_renew(struct line_reader *r, const char *path)
     r->begin = r->len = 0;
     r->read_bytes = 0;
     r->passing_over = 0;
+    r->failure = 0;
     return 1;
 }

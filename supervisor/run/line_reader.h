@@ -2,7 +2,9 @@
  * file meanwhile.
  *
  * Bounds   a line is cut after max_bytes: `cut` is set, and the rest of the line is
- *          skipped. The buffer grows with the longest line.
+ *          skipped. The buffer grows with the longest line. 64 KiB of zeros are no text but
+ *          the inside of a sparse file, which may be larger than any disk: ERR_CORRUPT, and
+ *          nothing further is read. ERR_TIMEOUT: patience.h.
  */
 #ifndef SUPERVISOR_RUN_LINE_READER_H
 #define SUPERVISOR_RUN_LINE_READER_H
@@ -14,12 +16,13 @@
 #include <sys/types.h>
 
 struct line_reader {
-    uint64_t number; /* of the newest line, from 1 */
-    int cut;         /* that line was longer than max_bytes */
+    uint64_t number;  /* of the newest line, from 1 */
+    int cut;          /* that line was longer than max_bytes */
+    off_t read_bytes; /* how much of the file was read */
+    int failure;      /* ERR_CORRUPT, ERR_TIMEOUT; 0: none */
 
     int fd; /* private from here on */
     size_t max_bytes, begin, len, cap;
-    off_t read_bytes;
     int passing_over;
     char *buf;
 };

@@ -94,13 +94,27 @@ static int is_denial(int error)
     return error == EACCES || error == EPERM;
 }
 
-int run_dir_denied(const char *path, struct err *err)
+/* Opens the run's lock for reading: not through a planted link, and without waiting if it is
+ * a fifo. -1: errno. */
+static int open_lock(const char *path)
 {
+    const int is_held = beneath_hold_same(path, NULL) == 0;
     char *file = xasprintf("%s/lock", path);
-    const int fd = beneath_open(file, O_RDONLY, 0);
+    const int fd = beneath_open(file, O_RDONLY | O_NONBLOCK, 0);
     const int why = errno;
 
+    if (is_held)
+        beneath_release(path);
     free(file);
+    errno = why;
+    return fd;
+}
+
+int run_dir_denied(const char *path, struct err *err)
+{
+    const int fd = open_lock(path);
+    const int why = errno;
+
     if (fd >= 0)
         (void)close(fd);
     return fd < 0 && is_denial(why) ? deny(path, err) : 0;
@@ -197,8 +211,7 @@ static int write_pids(int fd)
 int run_dir_pids(const char *path, pid_t *ret_pid, pid_t *ret_keeper)
 {
     struct flock lock = whole_file(F_WRLCK);
-    char *file = xasprintf("%s/lock", path);
-    int fd = beneath_open(file, O_RDONLY, 0), is_held;
+    int fd = open_lock(path), is_held;
 
     *ret_pid = *ret_keeper = 0;
     is_held = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
@@ -206,7 +219,6 @@ int run_dir_pids(const char *path, pid_t *ret_pid, pid_t *ret_keeper)
         *ret_pid = is_held ? wait_for_pids(fd, ret_keeper) : read_pids(fd, ret_keeper);
     if (fd >= 0)
         (void)close(fd);
-    free(file);
     return is_held;
 }
 

@@ -345,6 +345,9 @@ static void set_state(struct run_record *r, const char *path, pid_t holder)
     r->is_denied = holder == 0 && !r->has_end && run_dir_denied(path, NULL) < 0;
     if (r->is_denied) {
         copy(r->state, "no permission");
+    } else if (holder == 0 && r->is_unreadable) {
+        copy(r->state, "unreadable");
+        s->exit_code = RUN_EXIT_FAILED;
     } else if (holder == 0 && s->exit_code < 0) {
         copy(r->state, "killed");
         s->exit_code = RUN_EXIT_SIGNALLED + SIGKILL;
@@ -360,6 +363,7 @@ static void set_state(struct run_record *r, const char *path, pid_t holder)
 static void take_journal(struct run_record *r, const char *path)
 {
     char *journal = file_of(path, "journal");
+    int rc;
 
     *r = (struct run_record){.status = {.exit_code = -1,
                                         .round = RUN_UNKNOWN,
@@ -369,7 +373,8 @@ static void take_journal(struct run_record *r, const char *path)
                                         .checkpoint_step = -1,
                                         .exact = 1},
                              .state = "starting"};
-    (void)journal_each_event(journal, take_event, r, NULL);
+    rc = journal_each_event(journal, take_event, r, NULL);
+    r->is_unreadable = rc < 0 && rc != ERR_NOT_FOUND;
     free(journal);
 }
 

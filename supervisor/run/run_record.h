@@ -7,7 +7,8 @@
  * Executes nothing: a run can be looked at before it is trusted.
  * State    from the newest supervisor's lines in the journal: its end; "killed" if it wrote
  *          no end and does not live any more; "no permission" if the caller may not read
- *          the lock and so cannot know whether it lives. The first end of a supervisor
+ *          the lock and so cannot know whether it lives; "unreadable" if the journal is
+ *          there but cannot be read, or is no text, so that an end may be recorded. The first end of a supervisor
  *          counts: one that is killed after it wrote its end was not killed.
  */
 #ifndef SUPERVISOR_RUN_RUN_RECORD_H
@@ -24,6 +25,7 @@ struct run_record {
     struct run_status status; /* points into the record */
     int is_live;              /* a supervisor holds the lock */
     int has_end;              /* the journal records how the run ended */
+    int is_unreadable;        /* the journal; the exit code is then RUN_EXIT_FAILED */
     int is_denied; /* no end is recorded and the lock is not readable: it may be live */
     const char *failure; /* why the newest supervisor gave up; NULL: it did not */
 

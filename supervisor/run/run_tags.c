@@ -6,6 +6,7 @@
 #include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
+#include "common/wire/cursor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,23 +50,19 @@ static void take_line(struct run_tags *t, const char *line)
 
 int run_tags_read(struct run_tags *ret, const char *path, struct err *err)
 {
-    char *file = xasprintf("%s/tags", path), line[RUN_NOTE_MAX_BYTES + 8];
-    FILE *f = beneath_fopen(file, "re");
-    int rc = 0;
+    char *file = xasprintf("%s/tags", path);
+    struct wbuf text = {0};
+    int rc = wbuf_read_file(&text, file, RUN_TAGS_FILE_MAX_BYTES, err);
 
     *ret = (struct run_tags){0};
-    if (f == NULL && errno != ENOENT)
-        rc = err_errno(err, "%s", file);
-    while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        take_line(ret, line);
+    if (rc == 0) {
+        wbuf_u8(&text, '\0');
+        for (char *next = (char *)text.data, *line; (line = strsep(&next, "\n")) != NULL;)
+            take_line(ret, line);
     }
-    if (f != NULL && ferror(f)) /* without this, a change would drop the tags not read */
-        rc = err_errno(err, "%s", file);
-    if (f != NULL)
-        (void)fclose(f);
+    wbuf_done(&text);
     free(file);
-    return rc;
+    return rc == -ENOENT ? 0 : rc;
 }
 
 void run_tags_done(struct run_tags *t)

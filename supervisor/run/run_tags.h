@@ -15,7 +15,7 @@
 
 #include <stddef.h>
 
-enum { RUN_TAGS_MAX = 64, RUN_NOTE_MAX_BYTES = 1000 };
+enum { RUN_TAGS_MAX = 64, RUN_NOTE_MAX_BYTES = 1000, RUN_TAGS_FILE_MAX_BYTES = 64 << 10 };
 
 struct run_tags {
     char *tag[RUN_TAGS_MAX]; /* in the order in which they were added */
@@ -24,7 +24,7 @@ struct run_tags {
 };
 
 /* path: a run's directory, which should be held (beneath.h). A missing file: no tags. Lines
- * that are not understood are ignored. */
+ * that are not understood are ignored. ERR_LIMIT: more than RUN_TAGS_FILE_MAX_BYTES. */
 int run_tags_read(struct run_tags *ret, const char *path, struct err *err);
 void run_tags_done(struct run_tags *t); /* all-zero is fine */
 

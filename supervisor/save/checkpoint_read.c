@@ -2,6 +2,7 @@
 
 #include "common/ckpt/bundle.h"
 #include "common/io/beneath.h"
+#include "common/io/patience.h"
 #include "common/io/tree.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
@@ -43,17 +44,22 @@ int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *
     DIR *d = beneath_opendir(dir);
     struct dirent *e;
     uint64_t *steps = NULL, step;
-    size_t n = 0;
+    size_t n = 0, cap = 0;
+    int rc;
 
     if (d == NULL)
         return err_errno(err, "%s", dir);
-    while ((e = readdir(d)) != NULL) {
+    while ((rc = patience_check(err)) == 0 && (e = readdir(d)) != NULL) {
         if (!is_checkpoint(d, e, &step))
             continue;
-        steps = xreallocarray(steps, n + 1, sizeof(*steps));
+        ARRAY_GROW(steps, n, cap);
         steps[n++] = step;
     }
     (void)closedir(d);
+    if (rc < 0) {
+        free(steps);
+        return rc;
+    }
     if (n > 1)
         qsort(steps, n, sizeof(*steps), by_step);
     *ret = steps;

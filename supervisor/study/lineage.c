@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FILE_MAX_BYTES = 256 << 20 };
+
 /* ---- what follows from the values ---- */
 
 static const char **settings_of(const struct lineage *l, size_t round, size_t member)
@@ -134,7 +136,7 @@ int lineage_read(struct lineage *ret, const struct study *s, const char *dir,
 
     begin(ret, s);
     if (tree_exists(path)) {
-        rc = wbuf_read_file(&file, path, SIZE_MAX / 2, err);
+        rc = wbuf_read_file(&file, path, FILE_MAX_BYTES, err);
         wbuf_u8(&file, '\0');
         text = (char *)file.data;
         text += rc == 0 ? strcspn(text, "\n") : 0;
