@@ -4,6 +4,7 @@
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
 #include "common/io/patience.h"
+#include "common/text/plain_text.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
@@ -41,13 +42,14 @@ struct completion {
     int only_keys;                 /* --cancel was given: keys have no value */
 };
 
-/* Prints the candidate head + tail if it begins with the word. */
+/* Prints the candidate head + tail if it begins with the word. One with control characters is
+ * left out: no shell could take it. */
 static void offer(const struct completion *c, const char *head, const char *tail)
 {
     char text[3 * PATH_BYTES];
 
     (void)snprintf(text, sizeof(text), "%s%s", head, tail);
-    if (text_after(text, c->word) != NULL)
+    if (text_after(text, c->word) != NULL && strcmp(PLAIN_NAME(text), text) == 0)
         (void)printf("%s\n", text);
 }
 

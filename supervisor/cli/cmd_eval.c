@@ -1,6 +1,7 @@
 #include "supervisor/cli/cli.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/text/plain_text.h"
 #include "supervisor/cli/eval_play.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
@@ -78,7 +79,7 @@ static void print_text(const struct report *p, const struct env_spec *spec,
 {
     const char *rules = recording_rules(&p->args->config->env, spec);
 
-    (void)printf("%s at step %llu: %llu %s episodes of %s", p->run,
+    (void)printf("%s at step %llu: %llu %s episodes of %s", PLAIN_NAME(p->run),
                  (unsigned long long)p->args->step, (unsigned long long)r->episodes,
                  p->args->mode == ACT_GREEDY ? "greedy" : "stochastic", spec->id);
     if (rules != NULL)

@@ -4,6 +4,7 @@
 #include "common/ckpt/ckpt_find.h"
 #include "common/ckpt/ckpt_state.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/plain_text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/tensor_print.h"
 #include "supervisor/metrics/json.h"
@@ -53,8 +54,9 @@ static void print_place(const char *dir, const char *what, const char *path)
 {
     char *prefix = ckpt_resolve(dir, path);
 
-    (void)printf("%s: \"%s\" %s %s\n", what, path,
-                 ckpt_kind_of(prefix) != CKPT_NONE ? "is" : "is missing:", prefix);
+    (void)printf(
+        "%s: \"%s\" %s %s\n", what, PLAIN_NAME(path),
+        ckpt_kind_of(prefix) != CKPT_NONE ? "is" : "is missing:", PLAIN_NAME(prefix));
     free(prefix);
 }
 

@@ -2,6 +2,7 @@
 #include "common/io/patience.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/plain_text.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/log_merge.h"
 #include "supervisor/cli/msg_json.h"
@@ -61,7 +62,7 @@ static void print_new(const struct cli *cli, struct log_merge *m, int all, int l
             continue;
         }
         if (all && strcmp(s->name, "journal") != 0)
-            (void)printf("%s: ", s->name);
+            (void)printf("%s: ", PLAIN_NAME(s->name));
         (void)fwrite(s->line, 1, s->len, stdout);
         (void)putchar('\n');
     }

@@ -4,6 +4,7 @@
 #include "common/io/tree.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/plain_text.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/metrics/json.h"
@@ -249,7 +250,7 @@ static void print_text(const char *run, const struct pruning *x, int is_dry)
     char freed[SIZE_TEXT_BYTES];
     size_t n_printed = 0;
 
-    (void)printf("%s: %s %s, %zu of %zu checkpoints; keeps", run,
+    (void)printf("%s: %s %s, %zu of %zu checkpoints; keeps", PLAIN_NAME(run),
                  size_text(x->freed_bytes, freed), is_dry ? "to be freed" : "freed",
                  count_removed(x), x->n);
     for (size_t i = 0; i < x->n; i++) {
@@ -259,13 +260,14 @@ static void print_text(const char *run, const struct pruning *x, int is_dry)
                      (unsigned long long)x->checkpoint[i].step);
         for (size_t k = 0; k < x->n_best; k++)
             if (x->best[k].step == x->checkpoint[i].step)
-                (void)printf(" (best of %s, %.4g)", x->best[k].team, x->best[k].value);
+                (void)printf(" (best of %s, %.4g)", PLAIN_NAME(x->best[k].team),
+                             x->best[k].value);
     }
     (void)puts(n_printed > 0 ? "" : " none");
     if (x->is_log_gone)
         (void)printf("%s: its experience log %s, so that it cannot be made longer or "
                      "forked\n",
-                     run, is_dry ? "would be removed" : "is removed");
+                     PLAIN_NAME(run), is_dry ? "would be removed" : "is removed");
 }
 
 static int prune_one(const struct cli *cli, const char *path, const struct options *o)

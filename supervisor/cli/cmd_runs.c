@@ -6,6 +6,7 @@
 #include "common/log/log.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/plain_text.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/run_facts.h"
@@ -44,7 +45,7 @@ static struct row *add_row(struct table *t)
 
 static void put(struct row *r, int column, const char *text)
 {
-    (void)snprintf(r->cell[column], sizeof(r->cell[column]), "%s", text);
+    (void)plain_line(r->cell[column], sizeof(r->cell[column]), text, strlen(text));
 }
 
 static void add_head(struct table *t)

@@ -1,4 +1,5 @@
 /* `brood status`: prints the status of a run or study, live or over. */
+#include "common/text/plain_text.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/study_status.h"
@@ -22,20 +23,21 @@ static void print_processes(const struct run_agent_status *a, size_t n, int with
 
         if (a->rss_bytes >= 0)
             (void)snprintf(memory, sizeof(memory), "%.1f MB", (double)a->rss_bytes / 1e6);
-        (void)printf("  %-16s %8d  %-11s %8" PRIu64 " %11s  ", a->name, (int)a->pid,
-                     run_agent_shown_state(a), a->restarts, memory);
+        (void)printf("  %-16s %8d  %-11s %8" PRIu64 " %11s  ", PLAIN_NAME(a->name),
+                     (int)a->pid, PLAIN_NAME(run_agent_shown_state(a)), a->restarts,
+                     memory);
         if (with_host)
-            (void)printf("%-16s  ", a->host != NULL ? a->host : "-");
-        (void)printf("%s\n", a->last_exit != NULL ? a->last_exit : "");
+            (void)printf("%-16s  ", a->host != NULL ? PLAIN_NAME(a->host) : "-");
+        (void)printf("%s\n", PLAIN_NAME(a->last_exit));
     }
 }
 
 void cli_print_pending(const char *prefix, const struct run_pending *p, size_t n)
 {
     for (size_t i = 0; i < n; i++, p++) {
-        (void)printf("%s%s=%s ", prefix, p->key, p->value);
+        (void)printf("%s%s=%s ", prefix, PLAIN_NAME(p->key), PLAIN_NAME(p->value));
         if (p->agent != NULL)
-            (void)printf("with the next `brood respawn` of %s\n", p->agent);
+            (void)printf("with the next `brood respawn` of %s\n", PLAIN_NAME(p->agent));
         else
             (void)printf("from step %" PRIu64 " on\n", p->at);
     }
@@ -51,9 +53,10 @@ static void print_nodes(const struct run_node_status *n, size_t count)
 
         if (n->agents != RUN_UNKNOWN)
             (void)snprintf(agents, sizeof(agents), "%" PRIu64, n->agents);
-        (void)printf("  %-16s %8d  %-11s %8" PRIu64 " %11s  %-16s  %s\n", n->name,
-                     (int)n->pid, n->state, n->restarts, agents,
-                     n->host != NULL ? n->host : "-", n->why != NULL ? n->why : "");
+        (void)printf("  %-16s %8d  %-11s %8" PRIu64 " %11s  %-16s  %s\n",
+                     PLAIN_NAME(n->name), (int)n->pid, PLAIN_NAME(n->state), n->restarts,
+                     agents, n->host != NULL ? PLAIN_NAME(n->host) : "-",
+                     PLAIN_NAME(n->why));
     }
 }
 
@@ -62,7 +65,7 @@ static void print_text(const struct run_status *s, int is_live)
     const int is_spread = run_status_is_spread(s);
     char steps[32], total[32], rate[32];
 
-    (void)printf("%s: %s, step %s", s->run, s->state,
+    (void)printf("%s: %s, step %s", PLAIN_NAME(s->run), PLAIN_NAME(s->state),
                  format_count(s->env_steps, steps, sizeof(steps)));
     if (s->total_steps != 0)
         (void)printf(" of %s", format_count(s->total_steps, total, sizeof(total)));
@@ -76,7 +79,8 @@ static void print_text(const struct run_status *s, int is_live)
     if (!s->exact)
         (void)fputs("; not exact", stdout);
     if (s->not_portable != NULL)
-        (void)printf("; exact on this kind of machine only: %s", s->not_portable);
+        (void)printf("; exact on this kind of machine only: %s",
+                     PLAIN_NAME(s->not_portable));
     (void)printf("\n  %-16s %8s  %-11s %8s %11s  ", "agent", "pid", "state", "restarts",
                  "memory");
     if (is_spread)

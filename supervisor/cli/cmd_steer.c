@@ -1,5 +1,6 @@
 /* Commands that control a live run. Each sends one request, which the run answers when it
  * has done what was asked. */
+#include "common/text/plain_text.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
@@ -66,7 +67,7 @@ static void print_answer(const struct cli *cli, const char *path, const char *ag
         json_put_u64(&j, "env_steps", step);
         json_print(&j, stdout);
     } else if (!was_paused) {
-        (void)printf("%s was not paused\n", run);
+        (void)printf("%s was not paused\n", PLAIN_NAME(run));
     } else {
         (void)printf("%s%s%s at step %" PRIu64 "\n", agent != NULL ? agent : "",
                      agent != NULL ? ": " : "", done, step);

@@ -1,4 +1,5 @@
 /* `brood tag`: tags of a run, and a note about it. */
+#include "common/text/plain_text.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
@@ -16,7 +17,7 @@ static void print_tags(const struct cli *cli, const char *run, const struct run_
         run_tags_json(t, &j);
         json_print(&j, stdout);
     } else if (!cli->quiet) {
-        (void)printf("%s: %s", run, t->n > 0 ? "" : "no tags");
+        (void)printf("%s: %s", PLAIN_NAME(run), t->n > 0 ? "" : "no tags");
         for (size_t i = 0; i < t->n; i++)
             (void)printf("%s%s", i > 0 ? ", " : "", t->tag[i]);
         (void)printf("%s%s\n", t->note != NULL ? "; " : "",

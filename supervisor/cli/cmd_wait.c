@@ -1,4 +1,5 @@
 /* `brood wait`: waits until a run is over. */
+#include "common/text/plain_text.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/submitted.h"
@@ -64,8 +65,8 @@ static int run_wait(struct cli *cli, int argc, char **argv)
         if (!cli->quiet && cli->json)
             run_facts_print_json(&facts);
         else if (!cli->quiet)
-            (void)printf("%s: %s, exit code %d\n", facts.status.run, facts.status.state,
-                         facts.status.exit_code);
+            (void)printf("%s: %s, exit code %d\n", PLAIN_NAME(facts.status.run),
+                         PLAIN_NAME(facts.status.state), facts.status.exit_code);
         run_facts_done(&facts);
     }
     free(path);

@@ -1,5 +1,7 @@
 #include "supervisor/cli/graph_print.h"
 
+#include "common/mem/xmalloc.h"
+#include "common/text/plain_text.h"
 #include "supervisor/metrics/json.h"
 
 #include <inttypes.h>
@@ -148,7 +150,12 @@ int graph_view_tensor(const struct graph_view *v, const char *name, enum dtype *
 
 static void put_text(const msgpack_object *o)
 {
-    (void)fwrite(o->via.str.ptr, 1, o->via.str.size, stdout);
+    const size_t size = (size_t)o->via.str.size * PLAIN_TEXT_GROWTH + 1;
+    char *shown = xmalloc(size);
+
+    (void)fwrite(shown, 1, plain_line(shown, size, o->via.str.ptr, o->via.str.size),
+                 stdout);
+    free(shown);
 }
 
 static void json_object_text(struct json *j, const msgpack_object *o)

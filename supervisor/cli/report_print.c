@@ -1,4 +1,5 @@
 /* Prints a report as text, CSV, JSON and SVG. */
+#include "common/text/plain_text.h"
 #include "supervisor/cli/glyphs.h"
 #include "supervisor/cli/lineage_report.h"
 #include "supervisor/cli/report.h"
@@ -62,14 +63,14 @@ void report_print_text(const struct report *r, FILE *f)
         if ((int)strlen(r->group[i].name) > width)
             width = (int)strlen(r->group[i].name);
     }
-    (void)fprintf(f, "%s, the last tenth of each run\n", r->metric);
+    (void)fprintf(f, "%s, the last tenth of each run\n", PLAIN_NAME(r->metric));
     (void)fprintf(f, "  %-*s %5s %10s %9s %21s %10s  %s\n", width, "runs", "n", "mean",
                   "std", "95 % interval", "iqm", "curve");
     for (size_t i = 0; i < r->n_groups; i++) {
         const struct report_group *g = &r->group[i];
         const struct seed_stats *s = &g->final;
 
-        (void)fprintf(f, "  %-*s %5zu", width, g->name, g->n_runs);
+        (void)fprintf(f, "  %-*s %5zu", width, PLAIN_NAME(g->name), g->n_runs);
         print_number(f, 11, s->mean);
         print_number(f, 10, s->std);
         print_number(f, 11, s->low);
@@ -92,7 +93,8 @@ void report_print_csv(const struct report *r, FILE *f)
         for (size_t k = 0; k < g->n_points; k++) {
             const struct seed_stats *s = &g->point[k].over;
 
-            (void)fprintf(f, "%s,%s,%zu", g->name, r->metric, g->n_runs);
+            (void)fprintf(f, "%s,%s,%zu", PLAIN_NAME(g->name), PLAIN_NAME(r->metric),
+                          g->n_runs);
             report_csv_number(g->point[k].steps, f);
             report_csv_number(s->mean, f);
             report_csv_number(s->std, f);

@@ -5,6 +5,7 @@
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/run/run_dir.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -41,15 +42,19 @@ static void read_record(struct run_facts *ret, const char *path, int rc)
 
 void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
 {
-    int rc, left_ms;
+    int rc, left_ms, wait_ms = 0; /* no limit */
 
     *ret = (struct run_facts){0};
     patience_enter(path);
     (void)run_tags_read(&ret->tags, path, NULL);
     left_ms = patience_left_ms();
+    if (timeout_ms > 0 && timeout_ms < left_ms)
+        wait_ms = timeout_ms;
+    else if (left_ms < INT_MAX)
+        wait_ms = left_ms;
     rc = run_dir_holder(path) == 0 ? ERR_NOT_FOUND
          : left_ms == 0            ? ERR_TIMEOUT
-                        : ask(ret, path, timeout_ms < left_ms ? timeout_ms : left_ms);
+                                   : ask(ret, path, wait_ms);
     ret->is_live = 1;
     if (rc < 0)
         read_record(ret, path, rc);

@@ -2,6 +2,7 @@
 
 #include "common/config/yaml_tree.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/plain_text.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/array_text.h"
 #include "supervisor/metrics/json.h"
@@ -23,7 +24,7 @@ void tensor_print_line(const char *name, enum dtype dtype, const struct shape *s
 {
     char label[DTYPE_LABEL_BYTES];
 
-    (void)printf("%s (%s) ", name,
+    (void)printf("%s (%s) ", PLAIN_NAME(name),
                  dtype_valid((int)dtype) ? dtype_symbol(dtype)
                                          : dtype_label(dtype, label));
     print_shape(shape, ",");
@@ -34,7 +35,7 @@ void tensor_print_value(const char *name, const struct tensor *value)
 {
     struct wbuf b = {0};
 
-    (void)printf("tensor: %s (%s) ", name, dtype_name(value->dtype));
+    (void)printf("tensor: %s (%s) ", PLAIN_NAME(name), dtype_name(value->dtype));
     print_shape(&value->shape, ", ");
     array_text_put(&b, value);
     (void)putchar('\n');

@@ -79,14 +79,14 @@ void view_put_line(struct wbuf *ret, const struct view_line *l, int columns)
         const size_t sequence = colour_len(l->p + i);
         const size_t whole = utf8_len((const uint8_t *)l->p + i, l->len - i);
         const size_t in = whole != 0 ? whole : 1;
-        char shown[8];
+        char shown[3 * PLAIN_TEXT_GROWTH + 1];
 
         if (sequence > 0) {
             wbuf_bytes(ret, l->p + i, sequence);
             i += sequence;
             continue;
         }
-        (void)plain_text(shown, sizeof(shown), l->p + i, in);
+        (void)plain_line(shown, sizeof(shown), l->p + i, in);
         used += in == whole && shown[0] == l->p[i] ? 1 : (int)strlen(shown);
         if (used <= columns)
             wbuf_bytes(ret, shown, strlen(shown));

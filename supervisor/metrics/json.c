@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/plain_text.h"
 #include "common/text/utf8.h"
 
 #include <math.h>
@@ -90,6 +91,18 @@ static void put_escaped(struct json *j, uint8_t c)
     put_text(j, text);
 }
 
+/* Plain output would escape the bytes, which is no JSON. n: 2 or 3. */
+static void put_bidi(struct json *j, const uint8_t *p, size_t n)
+{
+    const unsigned code =
+        n == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu)
+               : (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+    char text[8];
+
+    (void)snprintf(text, sizeof(text), "\\u%04x", code);
+    put_text(j, text);
+}
+
 void json_strn(struct json *j, const char *s, size_t len)
 {
     const uint8_t *p = (const uint8_t *)s;
@@ -106,6 +119,8 @@ void json_strn(struct json *j, const char *s, size_t len)
             put_escaped(j, p[i]);
         } else if (n == 2 && p[i] == 0xc2 && p[i + 1] < 0xa0) {
             put_escaped(j, p[i + 1]); /* C1 controls: some terminals interpret them */
+        } else if (plain_text_is_bidi(p + i, n)) {
+            put_bidi(j, p + i, n);
         } else {
             put(j, s + i, n);
         }

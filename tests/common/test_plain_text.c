@@ -30,6 +30,14 @@ static const struct {
     {"\xf5\x80\x80\x80", "\\xf5\\x80\\x80\\x80"},
     {"cut \xe2\x82", "cut \\xe2\\x82"},
     {"\xff\xfe", "\\xff\\xfe"},
+    /* characters that reorder or break a line, and their neighbours */
+    {"\xd8\x9c \xd8\x9b", "\\xd8\\x9c \xd8\x9b"},
+    {"\xe2\x80\x8d \xe2\x80\x8e \xe2\x80\x8f",
+     "\xe2\x80\x8d \\xe2\\x80\\x8e \\xe2\\x80\\x8f"},
+    {"\xe2\x80\xa7 \xe2\x80\xa8 \xe2\x80\xae \xe2\x80\xaf",
+     "\xe2\x80\xa7 \\xe2\\x80\\xa8 \\xe2\\x80\\xae \xe2\x80\xaf"},
+    {"\xe2\x81\xa5 \xe2\x81\xa6 \xe2\x81\xa9 \xe2\x81\xaa",
+     "\xe2\x81\xa5 \\xe2\\x81\\xa6 \\xe2\\x81\\xa9 \xe2\x81\xaa"},
 };
 
 START_TEST(controls_are_shown_and_text_stays)
@@ -39,6 +47,18 @@ START_TEST(controls_are_shown_and_text_stays)
 
     ck_assert_str_eq(shown, rows[_i].shown);
     ck_assert_uint_eq(n, strlen(rows[_i].shown));
+}
+END_TEST
+
+START_TEST(a_name_stays_on_its_line)
+{
+    char longest[256];
+
+    ck_assert_str_eq(PLAIN_NAME("a\nb\tc\x1b"), "a\\x0ab\\x09c\\x1b");
+    ck_assert_str_eq(PLAIN_NAME(NULL), "");
+    memset(longest, '\n', 255); /* of a folder */
+    longest[255] = '\0';
+    ck_assert_uint_eq(strlen(PLAIN_NAME(longest)), 4 * 255);
 }
 END_TEST
 
@@ -145,6 +165,7 @@ static Suite *make_suite(void)
 
     tcase_add_loop_test(tc, controls_are_shown_and_text_stays, 0,
                         sizeof(rows) / sizeof(rows[0]));
+    tcase_add_test(tc, a_name_stays_on_its_line);
     tcase_add_test(tc, a_nul_is_a_control);
     tcase_add_test(tc, all_pairs_of_bytes_become_text);
     tcase_add_test(tc, what_does_not_fit_is_left_out_whole);

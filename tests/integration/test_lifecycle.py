@@ -267,5 +267,40 @@ def test_only_runs_are_removed(w):
     assert (kept / "thesis.tex").read_text() == "x"
 
 
+# ---- names that others chose ----
+
+def test_names_cannot_write_other_lines(w):
+    """A folder's name, a log's, a column's and an agent's in a journal, chosen to look like
+    another line or to turn one round; --json has them as they are."""
+    w.brood("run", w.small(steps=200, evaluate=100, checkpoint=100), "--name", "a")
+    evil = "x\ndone\x1b]0;title\x07\u202etxt\u2066\u2028"
+    run = w.runs / evil
+    (w.runs / "a").rename(run)
+    (run / "logs" / f"{evil}.log").write_text("text\n")
+    csv = (run / "metrics" / "progress.csv").read_text()
+    name = next(n for n in csv.split("\n")[0].split(",") if n.startswith("eval/team_return/"))
+    (run / "metrics" / "progress.csv").write_text(csv.replace(name, name + "\u202e"))
+    with open(run / "journal", "a") as f:
+        f.write('2026-01-01T00:00:00.000Z step=1 event=respawn agent="x\\ndone" pid=7\n')
+    shown = r"x\x0adone\x1b]0;title\x07\xe2\x80\xaetxt\xe2\x81\xa6\xe2\x80\xa8"
+    for command in (("runs",), ("status", run), ("status",), ("logs",), ("tag", run, "y"),
+                    ("wait", run), ("prune", run, "--dry-run"), ("report", run),
+                    ("complete", "--", "brood", "status", ""), ("rm", "none"),
+                    ("status", "no\nrun\u202e"), ("eval", run, "--episodes", "1")):
+        code = 3 if command[1:] in (("none",), ("no\nrun\u202e",)) else 0
+        out, err = w.brood(*command, code=code)
+        lines = (out + err).split("\n")
+        assert not [line for line in lines if line.startswith("done")], (command, out, err)
+        assert not [c for c in out + err if c in "\x1b\x07\u202e\u2066\u2028"], (command, out, err)
+        assert command[0] not in ("runs", "status", "tag", "wait", "prune") or code != 0 or \
+            shown in out, (command, out)
+    for command in (("runs",), ("status", run), ("tag", run), ("prune", run, "--dry-run"),
+                    ("wait", run)):
+        out, _ = w.brood(*command, "--json")
+        assert json.loads(out)["run"] == evil, (command, out)
+    for line in w.brood("logs", run, "--json")[0].splitlines():
+        json.loads(line)
+
+
 if __name__ == "__main__":
     harness.main()
