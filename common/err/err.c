@@ -98,6 +98,8 @@ static const char *errno_text(int code)
     case EMLINK:
         return "one of several names of a file of somebody else's: not opened for "
                "writing";
+    case ENODATA:
+        return "a fifo that nobody opens for writing";
     case ENXIO:
         return "not a regular file";
     default:

@@ -5,13 +5,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#ifndef PIPEFS_MAGIC
+#define PIPEFS_MAGIC 0x50495045
+#endif
+
+enum { WRITER_WITHIN_MS = 2000, WRITER_EVERY_MS = 5 };
 
 #define RESOLVE (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
@@ -452,6 +461,54 @@ int beneath_open_in(const char *dir, const char *name, int flags)
     return fd;
 }
 
+/* Whether somebody writes into the fifo, or has written into it. tee copies one byte without
+ * taking it; it returns 0 if there is none, nor anybody who could write one. */
+static int has_writer(int fd, int scratch)
+{
+    const ssize_t n = tee(fd, scratch, 1, SPLICE_F_NONBLOCK);
+
+    return n > 0 || (n < 0 && errno != EINTR);
+}
+
+static int await_writer(int fd)
+{
+    int scratch[2], found = 0;
+
+    if (pipe2(scratch, O_CLOEXEC) < 0)
+        return -1;
+    for (int ms = 0; !found && ms < WRITER_WITHIN_MS; ms += WRITER_EVERY_MS) {
+        found = has_writer(fd, scratch[1]);
+        if (!found)
+            (void)poll(NULL, 0, WRITER_EVERY_MS);
+    }
+    (void)close(scratch[0]);
+    (void)close(scratch[1]);
+    if (!found)
+        errno = ENODATA;
+    return found ? 0 : -1;
+}
+
+/* As open for reading, which would wait for ever for a fifo's other end. A pipe without a name
+ * (/dev/fd/63) does not wait: its writer may have exited. */
+static int open_reading(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct statfs system;
+    struct stat st;
+    int flags;
+
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) < 0 || fstatfs(fd, &system) < 0)
+        return fail_with(fd, errno);
+    if (S_ISFIFO(st.st_mode) && system.f_type != PIPEFS_MAGIC && await_writer(fd) < 0)
+        return fail_with(fd, errno);
+    flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+        return fail_with(fd, errno);
+    return fd;
+}
+
 FILE *beneath_fopen(const char *path, const char *mode)
 {
     const int both = strchr(mode, '+') != NULL;
@@ -466,9 +523,12 @@ FILE *beneath_fopen(const char *path, const char *mode)
             (both ? O_RDWR : O_WRONLY) | O_CREAT | (*mode == 'a' ? O_APPEND : O_TRUNC);
     if (strchr(mode, 'x') != NULL)
         flags |= O_EXCL;
-    if (root_of(path, &rest) < 0)
+    if (root_of(path, &rest) >= 0)
+        fd = beneath_open(path, flags, 0666);
+    else if (flags == O_RDONLY)
+        fd = open_reading(path);
+    else
         return fopen(path, mode);
-    fd = beneath_open(path, flags, 0666);
     if (fd < 0)
         return NULL;
     f = fdopen(fd, mode);

@@ -17,6 +17,8 @@
  * Kinds    only regular files and folders are opened; others give ENXIO, without waiting
  *          for a fifo's other end. A file with several hard links whose owner is not the
  *          owner of the held directory is not opened for writing: EMLINK.
+ * Fifos    elsewhere, beneath_fopen waits two seconds for a program that opens a fifo for
+ *          writing: ENODATA. It reads from one that has one for as long as it writes.
  * Modes    files are created with the requested mode, masked by the mode of the held
  *          directory: 0666 becomes 0600 in a directory of mode 0700. The umask is ignored.
  * Threads  any.

@@ -187,6 +187,29 @@ def test_files_extend_others_and_teams_have_sections(w):
     assert err == "brood run: top.yaml:1: extends: gone.yaml: No such file or directory\n", err
 
 
+def test_a_fifo_that_nobody_writes_into_is_not_waited_for(w):
+    good = (w.path / "good.yaml")
+    good.write_text(GOOD)
+    os.mkfifo(w.path / "fifo")
+    for command in (("check", "fifo"), ("run", "fifo"), ("sweep", "fifo")):
+        p = w.start(*command)
+        assert p.wait(timeout=harness.allowed_s(5)) in (1, 2), p.log.read_text()
+        assert "fifo: a fifo that nobody opens for writing" in \
+            p.log.read_text() + harness.output(p), (command, p.log.read_text())
+
+    # One that somebody writes into is read to its end, also when that takes a while.
+    p = w.start("check", "fifo")
+    with open(w.path / "fifo", "w", encoding="utf-8") as f:
+        for c in GOOD:
+            f.write(c)
+            f.flush()
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    for written, code in ((f"cat {good}", 0), ("echo 1", 2)):
+        p = subprocess.run(["bash", "-c", f"{harness.BROOD} check <({written})"], check=False,
+                           cwd=w.path, capture_output=True)
+        assert p.returncode == code, p
+
+
 def test_what_does_not_fit_is_refused(w):
     """The disk of the runs, and the memory; each line names the key and its place."""
     w.write("big.yaml", "env: {id: simple_spread}\nrun:\n  env_steps: 1000000000000000\n"
