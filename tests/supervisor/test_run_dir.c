@@ -291,13 +291,16 @@ START_TEST(test_a_run_with_the_name_of_a_removal_stays)
     struct err err = {0};
 
     make_run("best");
+    make_run("next");
     make_run("old");
     ck_assert_int_eq(rename(path_of("best"), path_of(".rm-best-1")), 0);
+    ck_assert_int_eq(rename(path_of("next"), path_of(".new-1-0")), 0);
     ck_assert_int_eq(rename(path_of("old"), path_of(".rm-old-2")), 0);
     (void)snprintf(mark, sizeof(mark), "%s/.rm-old-2/unwanted", runs);
     ck_assert_int_eq(symlink(".rm-old-2", mark), 0);
     ck_assert_int_eq(run_remove_leftovers(runs, &err), 0);
     ck_assert(is_run(".rm-best-1", "best"));
+    ck_assert(is_run(".new-1-0", "next"));
     ck_assert(!tree_exists(path_of(".rm-old-2")));
 }
 END_TEST
