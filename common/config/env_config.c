@@ -8,8 +8,9 @@
 #include <string.h>
 
 static const char *const external_keys[] = {
-    "command",      "plugin",  "directory", "processes", "respond_within",
-    "memory_limit", "restart", "verify",    "device",    NULL};
+    "command",        "plugin",       "directory", "processes",
+    "respond_within", "memory_limit", "restart",   "verify",
+    "device",         "on_failure",   NULL};
 static const char *const native_keys[] = {"rules", "actions", NULL};
 
 int env_config_is_external(const struct env_config *c)

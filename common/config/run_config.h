@@ -172,6 +172,9 @@ struct agent_config {
     struct experience_config experience; /* 0: run_config_experience */
 };
 
+/* What follows when the environment itself fails again and again in one episode. */
+enum env_on_failure { ENV_FAILURE_STOPS, ENV_FAILURE_SKIPS_EPISODE };
+
 struct env_config {
     const char *id; /* "none": no environment; "command", "plugin": an external one */
     enum env_rules rules;
@@ -191,6 +194,7 @@ struct env_config {
     double respond_within_s;
     int64_t memory_limit_bytes; /* 0: none */
     struct restart_config restart;
+    enum env_on_failure on_failure;
     int draws;  /* not a key: its processes send pictures (brood eval --render) */
     int verify; /* a new run first checks that it is reproducible (env_trial.h) */
     /* Only for id none: the run's agents, which give the sizes that otherwise come from

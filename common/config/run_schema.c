@@ -347,6 +347,9 @@ static const struct field env_fields[] = {
     {"memory_limit", FIELD_BYTES, RUN(env.memory_limit_bytes), .default_text = "none",
      LIVE, .doc = "of each process: 512M, 2G, none"},
     {"restart", FIELD_MAP, RUN(env.restart), .schema = &restart_schema},
+    {"on_failure", FIELD_ENUM, RUN(env.on_failure), NAMES("stop", "skip_episode"),
+     .default_text = "stop", LIVE,
+     .doc = "command, plugin: when an episode fails in three processes"},
     {"verify", FIELD_BOOL, RUN(env.verify), .default_text = "true",
      .doc = "command, plugin: play the first episodes twice, and report differences"},
 };

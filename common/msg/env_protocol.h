@@ -53,7 +53,8 @@
  *             replace a dead one.
  * Errors      an error response with code ERR_AGENT to reset or step means that the
  *             environment failed: its process is ended and restarted, as after a crash
- *             (env.restart). Any other error response ends the run with its message; an
+ *             (env.restart); the request may come again for some of its copies alone
+ *             (env.on_failure). Any other error response ends the run with its message; an
  *             error response to shutdown is only logged.
  */
 #ifndef COMMON_MSG_ENV_PROTOCOL_H

@@ -24,6 +24,10 @@
  * External environments run in processes (env_host.h), and their results arrive later, from
  *          the loop. Calls that may have to wait then return ENV_LATER; for built-in
  *          environments they never do.
+ * Failures of an external environment, with env.on_failure skip_episode: the step in which an
+ *          episode fails is one in which no agent is alive, and the copy begins its next episode
+ *          (`skipped`); one that fails in its reset is not begun at all, and the next one is. An
+ *          evaluation copy waits, as after an end.
  * Masks    if an environment has them, `allowed` (E, U_a) u8 is 1 for the entries of a
  *          one-hot action that may be chosen now and 0 for the others; a head whose entries
  *          are all 0 means that all are allowed.
@@ -175,6 +179,10 @@ void vec_env_reset_copy(struct vec_env *v, size_t copy, uint64_t episode);
 const float *vec_env_obs(const struct vec_env *v, size_t agent);
 /* The present mask of agent a, (E, U_a); valid as above. NULL: there are no masks. */
 const uint8_t *vec_env_allowed(const struct vec_env *v, size_t agent);
+/* Takes back the present step, if it is one of an external environment that has not been followed
+ * by another one: the state is as before it, to be saved, but cannot be stepped. Returns 0 if
+ * there is none to take back. */
+int vec_env_undo(struct vec_env *v);
 /* Number of the episode a copy is in, and steps taken in it. */
 uint64_t vec_env_episode(const struct vec_env *v, size_t copy);
 uint64_t vec_env_time(const struct vec_env *v, size_t copy);
@@ -189,9 +197,11 @@ struct env_step {
     const uint8_t *truncated;           /* (E) */
     const uint8_t *first;               /* (E): this was an episode's first step */
     const uint8_t *ended;               /* (E): the episode is over, for either reason */
-    /* (E): the episode was discarded because a restarted process could not replay it; no
-     * agent was alive in this step. */
+    /* (E): the episode was discarded, because a restarted process could not replay it, or (then
+     * `skipped` is set, too) because it failed; no agent was alive in this step, and next_obs is
+     * the last good observation. */
     const uint8_t *discarded;
+    const uint8_t *skipped;
     /* [A] (E): undiscounted sum of the environment's own rewards (whatever env.reward is),
      * including this step. */
     const double *const *episode_return;

@@ -5,6 +5,7 @@
 #include "supervisor/env/external.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_TABLES = 4 }; /* a run has two: for training and for evaluations */
 
@@ -14,7 +15,10 @@ struct env_host {
     struct agent_table *tables[MAX_TABLES];
     size_t n, n_stopped;
     int stopping, stopped, failed, inexact, has_limits;
-    struct agent_limits limits; /* with has_limits: of tables that are added, too */
+    struct agent_limits limits;     /* with has_limits: of tables that are added, too */
+    enum env_on_failure on_failure; /* likewise */
+    struct env_failure *failures;   /* that are known, in the order of compare */
+    size_t n_failures, failures_cap;
 };
 
 struct env_host *env_host_new(const struct env_host_args *args)
@@ -32,6 +36,7 @@ void env_host_free(struct env_host *h)
     if (h == NULL)
         return;
     free(h->logs);
+    free(h->failures);
     free(h);
 }
 
@@ -144,7 +149,72 @@ int env_host_respawn(struct env_host *h, size_t process, struct err *err)
 void env_host_set_limits(struct env_host *h, const struct env_config *config)
 {
     h->limits = external_limits(config);
+    h->on_failure = config->on_failure;
     h->has_limits = 1;
     for (size_t i = 0; i < h->n; i++)
         limit(h, h->tables[i]);
+}
+
+/* ---- episodes that fail ---- */
+
+static int compare(const struct env_failure *a, const struct env_failure *b)
+{
+    if (a->seed != b->seed)
+        return a->seed < b->seed ? -1 : 1;
+    if (a->step != b->step)
+        return a->step < b->step ? -1 : 1;
+    return a->sum < b->sum ? -1 : a->sum > b->sum;
+}
+
+/* Returns the place of the first known failure that is not before *f. */
+static size_t place_of(const struct env_host *h, const struct env_failure *f)
+{
+    size_t low = 0, high = h->n_failures;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (compare(&h->failures[middle], f) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int env_host_has_failures(const struct env_host *h)
+{
+    return h->n_failures > 0;
+}
+
+int env_host_is_known(const struct env_host *h, const struct env_failure *f)
+{
+    const size_t at = place_of(h, f);
+
+    return at < h->n_failures && compare(&h->failures[at], f) == 0;
+}
+
+void env_host_add_failure(struct env_host *h, const struct env_failure *f)
+{
+    const size_t at = place_of(h, f);
+
+    if (env_host_is_known(h, f))
+        return;
+    ARRAY_GROW(h->failures, h->n_failures, h->failures_cap);
+    memmove(h->failures + at + 1, h->failures + at,
+            (h->n_failures - at) * sizeof(*h->failures));
+    h->failures[at] = *f;
+    h->n_failures++;
+}
+
+void env_host_on_skipped(struct env_host *h, const struct env_skip *s)
+{
+    env_host_add_failure(h, &s->at);
+    if (h->args.on_skipped != NULL)
+        h->args.on_skipped(h->args.ctx, s);
+}
+
+int env_host_skips(const struct env_host *h, enum env_on_failure configured)
+{
+    return (h->has_limits ? h->on_failure : configured) == ENV_FAILURE_SKIPS_EPISODE;
 }

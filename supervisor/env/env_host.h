@@ -23,6 +23,23 @@
 
 struct env_host; /* opaque */
 
+/* A point of an episode at which the environment fails. The same point of the same episode fails
+ * again, whichever copy is in it: it is known by what the environment is a function of. */
+struct env_failure {
+    uint64_t seed, step; /* the number of the step, from 1; 0: the reset */
+    uint32_t sum;        /* checksum of what came before, and of the step's actions */
+};
+
+/* An episode that is skipped there (env.on_failure). */
+struct env_skip {
+    const char *process;
+    size_t copy;
+    uint64_t episode;
+    int is_evaluation;
+    struct env_failure at;
+    const char *why;
+};
+
 struct env_host_args {
     uv_loop_t *loop; /* borrowed */
     int agent_exe_fd; /* the agent executable, which launches external programs; borrowed */
@@ -34,6 +51,8 @@ struct env_host_args {
     /* A process was given up or sent an invalid answer. No other callback but on_stopped
      * follows. */
     void (*on_failed)(void *ctx, const struct err *why);
+    /* An episode is skipped, before the run goes on without it; NULL: nobody is told. */
+    void (*on_skipped)(void *ctx, const struct env_skip *s);
     void (*on_stopped)(
         void *ctx); /* all processes have ended; may be called from env_host_stop */
     void *ctx;
@@ -45,8 +64,13 @@ void env_host_free(struct env_host *h); /* after the vec_envs; NULL is fine */
 /* Idempotent; a shorter deadline replaces a longer one. Nothing can start later. */
 void env_host_stop(struct env_host *h, uint64_t deadline_ms);
 int env_host_is_exact(const struct env_host *h);
-/* Changes the limits of all processes, also of those that are started later. */
+/* Changes the limits of all processes, also of those that are started later, and what follows
+ * when an episode fails. */
 void env_host_set_limits(struct env_host *h, const struct env_config *config);
+
+/* An episode was skipped there, as the journal of the run says: it is again, without a try and
+ * whatever env.on_failure is now. Skipped episodes are known without that. */
+void env_host_add_failure(struct env_host *h, const struct env_failure *f);
 
 /* The processes, in the order of their starts. */
 size_t env_host_count(const struct env_host *h);
@@ -64,5 +88,10 @@ int env_host_add(struct env_host *h, struct agent_table *processes, struct err *
 void env_host_on_failed(struct env_host *h, const struct err *why);
 void env_host_on_inexact(struct env_host *h, const char *line);
 void env_host_on_stopped(struct env_host *h);
+void env_host_on_skipped(struct env_host *h, const struct env_skip *s);
+int env_host_has_failures(const struct env_host *h);
+int env_host_is_known(const struct env_host *h, const struct env_failure *f);
+/* Whether failing episodes are skipped; configured: what the host's table began with. */
+int env_host_skips(const struct env_host *h, enum env_on_failure configured);
 
 #endif

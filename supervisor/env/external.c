@@ -43,6 +43,7 @@ void external_init(struct external *ret, const struct env_config *config,
         .params = config->params != NULL ? yaml_tree_copy(config->params, arena) : NULL,
         .limits = external_limits(config),
         .draws = config->draws,
+        .on_failure = config->on_failure,
         .processes = (size_t)config->processes};
 }
 

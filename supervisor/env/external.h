@@ -20,7 +20,8 @@ struct external {
     const struct yaml_node *params; /* NULL: none */
     struct agent_limits limits;
     size_t processes;
-    int draws;    /* its processes send pictures */
+    int draws; /* its processes send pictures */
+    enum env_on_failure on_failure;
     int is_trial; /* its processes are never restarted (agent_spec) */
 };
 

@@ -36,7 +36,7 @@ void external_record_reset(struct external_episode *e, uint32_t sum)
     e->sums[0] = sum;
     e->n_steps = 0;
     e->runs = 1;
-    e->lost = e->too_long = 0;
+    e->lost = e->failed = e->too_long = 0;
 }
 
 void external_record_step(const struct external_world *w, size_t copy, uint32_t sum)
@@ -187,15 +187,15 @@ static int check(void *ctx, size_t process, size_t i, const struct msg *response
     return 0;
 }
 
-/* Packs vec_env's pending request again. Only a step request can contain copies that were
- * lost meanwhile; the episodes of a reset request have not begun yet. */
+/* Packs vec_env's pending request again, if copies were lost meanwhile (then it is a step: the
+ * episodes of a reset have not begun yet), or if it has changed (external_pardon). */
 static int repack(void *ctx, size_t process, uint32_t id, struct msg_out *o)
 {
     struct external_world *w = ctx;
     struct external_process *p = &w->processes[process];
     size_t n = 0;
 
-    for (size_t i = 0; i < p->asked.n; i++) {
+    for (size_t i = 0; p->kind == EXTERNAL_STEP && i < p->asked.n; i++) {
         const size_t copy = p->asked.copies[i];
 
         if (w->episodes[copy].lost)
@@ -203,13 +203,15 @@ static int repack(void *ctx, size_t process, uint32_t id, struct msg_out *o)
         else
             p->asked.copies[n++] = copy;
     }
-    if (n == p->asked.n)
+    if (!p->has_changed && (p->kind == EXTERNAL_RESET || n == p->asked.n))
         return 0;
-    p->asked.n = n;
-    msg_begin_request(o, id, "step");
-    external_pack_step(w, p, &p->asked, w->actions, 0, o);
+    if (p->kind == EXTERNAL_STEP)
+        p->asked.n = n;
+    p->has_changed = 0;
+    msg_begin_request(o, id, p->kind == EXTERNAL_RESET ? "reset" : "step");
+    external_pack(w, p, o);
     return 1;
 }
 
 const struct agent_revival external_revival = {
-    .pack = pack, .check = check, .repack = repack};
+    .pack = pack, .check = check, .repack = repack, .pardon = external_pardon};

@@ -67,6 +67,15 @@ void external_pack_step(const struct external_world *w, const struct external_pr
     }
 }
 
+void external_pack(const struct external_world *w, const struct external_process *p,
+                   struct msg_out *o)
+{
+    if (p->kind == EXTERNAL_RESET)
+        external_pack_reset(w, p, &p->asked, o);
+    else
+        external_pack_step(w, p, &p->asked, w->actions, 0, o);
+}
+
 /* ---- answers ---- */
 
 static int take(const msgpack_object *body, const char *key, size_t len, const char **ret,
@@ -130,22 +139,20 @@ static double reward_of(const struct external_answer *x, size_t agent, size_t i)
     return v;
 }
 
+/* obs: of the copies from number `first` of the batch on. */
 static int refuse_obs(const struct external_world *w, const struct external_batch *b,
-                      const struct external_answer *x, size_t agent, struct err *err)
+                      const char *obs, size_t first, size_t agent, struct err *err)
 {
     const size_t width = (size_t)w->spec->agents[agent].obs_width;
-    const char *obs = obs_of(w, x, agent, 0);
+    size_t i = 0;
+    float v;
 
-    for (size_t i = 0; i < x->n * width; i++) {
-        float v;
-
-        memcpy(&v, obs + i * sizeof(v), sizeof(v));
-        if (!isfinite(v))
-            return err_set(
-                err, ERR_NONFINITE, "observation of %s in copy %zu: entry %zu is %g",
-                w->spec->agents[agent].name, b->copies[i / width], i % width, (double)v);
-    }
-    return 0;
+    for (memcpy(&v, obs, sizeof(v)); isfinite(v);
+         memcpy(&v, obs + i * sizeof(v), sizeof(v)))
+        i++;
+    return err_set(err, ERR_NONFINITE, "observation of %s in copy %zu: entry %zu is %g",
+                   w->spec->agents[agent].name, b->copies[first + i / width], i % width,
+                   (double)v);
 }
 
 /* The bytes may be unaligned: they are read as 32-bit integers. */
@@ -162,22 +169,31 @@ static int is_finite(const char *data, size_t n)
     return !found;
 }
 
+/* Checks the values of copies first .. first+n-1 of the answer. */
 static int check_values(const struct external_world *w, const struct external_batch *b,
                         enum external_kind kind, const struct external_answer *x,
-                        struct err *err)
+                        size_t first, size_t n, struct err *err)
 {
     for (size_t a = 0; a < w->spec->n_agents; a++) {
-        const size_t width = (size_t)w->spec->agents[a].obs_width;
+        const struct env_agent *agent = &w->spec->agents[a];
+        const char *obs = obs_of(w, x, a, first);
 
-        if (!w->spec->agents[a].obs_is_u8 && !is_finite(obs_of(w, x, a, 0), x->n * width))
-            return refuse_obs(w, b, x, a, err);
-        for (size_t i = 0; kind == EXTERNAL_STEP && i < x->n; i++) {
+        if (!agent->obs_is_u8 && !is_finite(obs, n * (size_t)agent->obs_width))
+            return refuse_obs(w, b, obs, first, a, err);
+        for (size_t i = first; kind == EXTERNAL_STEP && i < first + n; i++) {
             if (!isfinite(reward_of(x, a, i)))
                 return err_set(err, ERR_NONFINITE, "reward of %s in copy %zu is %g",
-                               w->spec->agents[a].name, b->copies[i], reward_of(x, a, i));
+                               agent->name, b->copies[i], reward_of(x, a, i));
         }
     }
     return 0;
+}
+
+int external_check_copy(const struct external_world *w, const struct external_batch *b,
+                        enum external_kind kind, const struct external_answer *x,
+                        size_t i, struct err *err)
+{
+    return check_values(w, b, kind, x, i, 1, err);
 }
 
 static int check_presence(const struct external_world *w, const struct external_batch *b,
@@ -206,7 +222,7 @@ int external_parse_answer(const struct external_world *w,
     *ret = (struct external_answer){.n = b->n};
     rc = take_all(w, kind, body, ret, err);
     if (rc == 0)
-        rc = check_values(w, b, kind, ret, err);
+        rc = check_values(w, b, kind, ret, 0, ret->n, err);
     if (rc == 0 && kind == EXTERNAL_RESET)
         rc = check_presence(w, b, ret, err);
     return rc < 0 ? err_wrap(err, "%s: answer to %s", p->name,

@@ -27,6 +27,7 @@ static void share_copies(struct external_world *w)
         p->first = i * w->n_copies / w->n_processes;
         p->n = (i + 1) * w->n_copies / w->n_processes - p->first;
         p->asked.copies = xcalloc(p->n, sizeof(*p->asked.copies));
+        p->rest.copies = xcalloc(p->n, sizeof(*p->rest.copies));
         p->replayed.copies = xcalloc(p->n, sizeof(*p->replayed.copies));
     }
 }
@@ -47,6 +48,7 @@ struct external_world *external_world_new(const struct external *external,
     w->obs_before = sum_sizes(spec, 0);
     w->action_before = sum_sizes(spec, 1);
     w->episodes = xcalloc(copies, sizeof(*w->episodes));
+    w->before = xcalloc(copies, sizeof(*w->before));
     w->processes = xcalloc(w->n_processes, sizeof(*w->processes));
     share_copies(w);
     return w;
@@ -61,11 +63,13 @@ void external_world_free(struct external_world *w)
         external_episode_done(&w->episodes[c]);
     for (size_t i = 0; i < w->n_processes; i++) {
         free(w->processes[i].asked.copies);
+        free(w->processes[i].rest.copies);
         free(w->processes[i].replayed.copies);
         free(w->processes[i].log_path);
     }
     free(w->processes);
     free(w->episodes);
+    free(w->before);
     free(w->obs_before);
     free(w->action_before);
     free(w->specs);
@@ -75,7 +79,7 @@ void external_world_free(struct external_world *w)
 
 /* ---- processes ---- */
 
-static void fail(struct external_world *w, const struct err *why)
+void external_fail(struct external_world *w, const struct err *why)
 {
     w->failed = 1;
     env_host_on_failed(w->host, why);
@@ -109,12 +113,12 @@ static void on_ready(void *ctx)
     }
     arena_done(&arena);
     if (rc < 0)
-        fail(w, &err);
+        external_fail(w, &err);
 }
 
 static void on_failed(void *ctx, size_t process, const struct err *report)
 {
-    fail(ctx, report);
+    external_fail(ctx, report);
 }
 
 static void on_stopped(void *ctx)
@@ -187,38 +191,58 @@ int external_world_start(struct external_world *w, struct env_host *host,
 
 /* ---- requests ---- */
 
-static struct msg_out *begin(struct external_world *w, const struct external_process *p,
-                             const char *method)
-{
-    return agent_request_begin(w->table, (size_t)(p - w->processes), method, 0);
-}
+static void on_reset(void *ctx, size_t process, const struct msg *response);
+static void on_step(void *ctx, size_t process, const struct msg *response);
 
-static int dispatch(struct external_world *w, const struct external_process *p,
-                    agent_response_fn fn, struct err *err)
+/* Sends the request about p->asked. */
+static int ask(struct external_world *w, struct external_process *p,
+               enum external_kind kind, struct err *err)
 {
-    int rc = agent_request_send(w->table, (size_t)(p - w->processes), fn, w, err);
+    const size_t i = (size_t)(p - w->processes);
+    const int resets = kind == EXTERNAL_RESET;
+    int rc;
 
+    p->kind = kind;
+    p->has_changed = 0;
+    external_pack(w, p, agent_request_begin(w->table, i, resets ? "reset" : "step", 0));
+    rc = agent_request_send(w->table, i, resets ? on_reset : on_step, w, err);
     if (rc == 0)
         w->outstanding++;
     return rc;
 }
 
 /* Checks an answer. Returns 1 if it is valid. */
-static int receive(struct external_world *w, size_t process, enum external_kind kind,
-                   const struct msg *response, struct external_answer *ret)
+static int receive(struct external_world *w, size_t process, const struct msg *response,
+                   struct external_answer *ret)
 {
     struct external_process *p = &w->processes[process];
     struct err err = {0};
+    int rc;
 
     w->outstanding--;
     p->is_known = 1;
     if (w->failed)
         return 0;
-    if (external_parse_answer(w, p, &p->asked, kind, &response->body, ret, &err) == 0 &&
-        external_take_picture(w, p, &response->body, &err) == 0)
-        return 1;
-    fail(w, &err);
-    return 0;
+    rc = external_parse_answer(w, p, &p->asked, p->kind, &response->body, ret, &err);
+    if (rc == ERR_NONFINITE && external_skip_nonfinite(w, p, ret))
+        rc = 0;
+    if (rc == 0)
+        rc = external_take_picture(w, p, &response->body, &err);
+    if (rc < 0)
+        external_fail(w, &err);
+    return !w->failed;
+}
+
+/* Asks for the copies that an answer leaves over. Returns 0 if there are none, and no other
+ * process owes an answer. */
+static int is_incomplete(struct external_world *w, size_t process)
+{
+    struct external_process *p = &w->processes[process];
+    struct err err = {0};
+
+    if (external_take_rest(w, p) > 0 && ask(w, p, p->kind, &err) < 0)
+        external_fail(w, &err);
+    return w->outstanding > 0 || w->failed;
 }
 
 static void on_reset(void *ctx, size_t process, const struct msg *response)
@@ -227,16 +251,18 @@ static void on_reset(void *ctx, size_t process, const struct msg *response)
     const struct external_batch *asked = &w->processes[process].asked;
     struct external_answer x;
 
-    if (!receive(w, process, EXTERNAL_RESET, response, &x))
+    if (!receive(w, process, response, &x))
         return;
     for (size_t i = 0; i < x.n; i++) {
         struct external_episode *e = &w->episodes[asked->copies[i]];
 
+        if (e->lost)
+            continue;
         external_write_now(w, EXTERNAL_RESET, &x, i, asked->copies[i]);
         external_record_reset(e, external_sum(w, EXTERNAL_RESET, &x, i, 0));
         e->wanted = 0;
     }
-    if (w->outstanding == 0)
+    if (!is_incomplete(w, process))
         w->listener.on_ready(w->listener.ctx);
 }
 
@@ -246,38 +272,54 @@ static void on_step(void *ctx, size_t process, const struct msg *response)
     const struct external_batch *asked = &w->processes[process].asked;
     struct external_answer x;
 
-    if (!receive(w, process, EXTERNAL_STEP, response, &x))
+    if (!receive(w, process, response, &x))
         return;
     for (size_t i = 0; i < x.n; i++) {
         const size_t copy = asked->copies[i];
         const struct external_episode *e = &w->episodes[copy];
 
+        if (e->lost)
+            continue;
         external_write_step(w, &x, i, copy);
         external_record_step(w, copy,
                              external_sum(w, EXTERNAL_STEP, &x, i, e->sums[e->n_steps]));
     }
-    if (w->outstanding == 0)
+    if (!is_incomplete(w, process))
         w->listener.on_stepped(w->listener.ctx);
+}
+
+/* An episode that came to its end shows that not all of them fail. */
+static void end_episode(struct external_world *w, size_t copy)
+{
+    if (external_world_runs(w, copy))
+        w->n_skipped = 0;
+    w->episodes[copy].runs = w->episodes[copy].lost = w->episodes[copy].failed = 0;
 }
 
 void external_world_reset(struct external_world *w, size_t copy, uint64_t seed)
 {
     struct external_episode *e = &w->episodes[copy];
 
+    end_episode(w, copy);
     e->wanted = 1;
-    e->runs = e->lost = 0;
     e->seed = seed;
 }
 
 void external_world_end_episode(struct external_world *w, size_t copy)
 {
-    w->episodes[copy].runs = w->episodes[copy].lost = 0;
+    end_episode(w, copy);
+}
+
+/* A world that has failed is never ready. */
+static int is_waiting(const struct external_world *w)
+{
+    return w->outstanding > 0 || w->failed ? ENV_LATER : 0;
 }
 
 int external_world_make_ready(struct external_world *w, struct err *err)
 {
     CHECK(w->table != NULL && w->outstanding == 0);
-    for (size_t i = 0; i < w->n_processes; i++) {
+    for (size_t i = 0; i < w->n_processes && !w->failed; i++) {
         struct external_process *p = &w->processes[i];
         int rc;
 
@@ -287,28 +329,60 @@ int external_world_make_ready(struct external_world *w, struct err *err)
                 p->asked.copies[p->asked.n++] = c;
         if (p->asked.n == 0 && p->is_known)
             continue;
-        external_pack_reset(w, p, &p->asked, begin(w, p, "reset"));
-        rc = dispatch(w, p, on_reset, err);
+        rc = ask(w, p, EXTERNAL_RESET, err);
         if (rc < 0)
             return rc;
     }
-    return w->outstanding > 0 ? ENV_LATER : 0;
+    return is_waiting(w);
 }
 
 static int step_process(struct external_world *w, struct external_process *p,
                         const uint8_t *idle, struct err *err)
 {
+    p->kind = EXTERNAL_STEP;
     p->asked.n = 0;
     for (size_t c = p->first; c < p->first + p->n; c++) {
-        if (!idle[c] && external_world_runs(w, c))
+        if (!idle[c] && external_world_runs(w, c) && !external_skip_known(w, p, c))
             p->asked.copies[p->asked.n++] = c;
         else
             external_write_idle(w, c);
     }
-    if (p->asked.n == 0)
-        return 0;
-    external_pack_step(w, p, &p->asked, w->actions, 0, begin(w, p, "step"));
-    return dispatch(w, p, on_step, err);
+    return p->asked.n > 0 ? ask(w, p, EXTERNAL_STEP, err) : 0;
+}
+
+static void note(struct external_world *w)
+{
+    for (size_t c = 0; c < w->n_copies; c++) {
+        const struct external_episode *e = &w->episodes[c];
+
+        w->before[c] = (struct external_before){.seed = e->seed,
+                                                .n_steps = e->n_steps,
+                                                .first_sum = e->runs ? e->sums[0] : 0,
+                                                .runs = e->runs,
+                                                .lost = e->lost,
+                                                .failed = e->failed,
+                                                .too_long = e->too_long};
+    }
+}
+
+/* A step adds one to a copy's history, and the reset after it replaces the checksum of the former
+ * reset: nothing else of the former history is overwritten. */
+void external_world_undo(struct external_world *w)
+{
+    for (size_t c = 0; c < w->n_copies; c++) {
+        struct external_episode *e = &w->episodes[c];
+        const struct external_before *b = &w->before[c];
+
+        e->seed = b->seed;
+        e->n_steps = b->n_steps;
+        if (b->runs)
+            e->sums[0] = b->first_sum;
+        e->runs = b->runs;
+        e->lost = b->lost;
+        e->failed = b->failed;
+        e->too_long = b->too_long;
+        e->wanted = 0;
+    }
 }
 
 int external_world_step(struct external_world *w, const float *const *actions,
@@ -316,13 +390,19 @@ int external_world_step(struct external_world *w, const float *const *actions,
 {
     CHECK(w->table != NULL && w->outstanding == 0);
     w->actions = actions;
-    for (size_t i = 0; i < w->n_processes; i++) {
+    note(w);
+    for (size_t i = 0; i < w->n_processes && !w->failed; i++) {
         int rc = step_process(w, &w->processes[i], idle, err);
 
         if (rc < 0)
             return rc;
     }
-    return w->outstanding > 0 ? ENV_LATER : 0;
+    return is_waiting(w);
+}
+
+int external_world_has_failed(const struct external_world *w, size_t copy)
+{
+    return w->episodes[copy].failed;
 }
 
 int external_world_is_lost(const struct external_world *w, size_t copy)

@@ -7,6 +7,8 @@
  *          checksum of the result of each step. A new process replays them, whether the
  *          former one died or the run was resumed; its results must have the same checksums.
  *          A copy whose checksums differ is lost: its episode cannot continue.
+ * Failure  with env.on_failure skip_episode, an episode in which the environment fails in
+ *          three processes is lost, too, and has failed (external_failure.c).
  * Checks   answers come from external programs: sizes and finiteness are checked.
  *          ERR_PROTOCOL or ERR_NONFINITE, naming process, copy and agent, make the host fail.
  * Memory   a step allocates nothing unless its messages are longer than any before.
@@ -35,6 +37,9 @@ struct external_views {
 struct external_listener { /* never called from within the calls below */
     void (*on_stepped)(void *ctx);
     void (*on_ready)(void *ctx);
+    /* The copy's episode has failed, and is lost; also from within the calls. */
+    void (*on_failed)(void *ctx, const char *process, size_t copy,
+                      const struct env_failure *at, const char *why);
     void *ctx;
 };
 
@@ -57,6 +62,11 @@ void external_world_end_episode(struct external_world *w, size_t copy);
 /* Requests the pending resets; after the start also makes sure that every process has
  * replayed its history. ENV_LATER: on_ready follows; 0: there is nothing to wait for. */
 int external_world_make_ready(struct external_world *w, struct err *err);
+/* Skips the episodes that are to begin and are known to fail in their reset; returns their
+ * number. */
+size_t external_world_skip_known(struct external_world *w);
+/* Takes back what happened since the last external_world_step began. */
+void external_world_undo(struct external_world *w);
 /* Steps every copy whose episode runs. A copy that is idle (E) or lost does not move: its
  * reward, terminated and present are 0. actions: borrowed until on_stepped. Returns
  * ENV_LATER, or 0 if no copy moves. */
@@ -65,6 +75,8 @@ int external_world_step(struct external_world *w, const float *const *actions,
 
 /* Whether the copy's running episode could not be replayed; until its next reset. */
 int external_world_is_lost(const struct external_world *w, size_t copy);
+/* Whether it is lost because the environment failed in it. */
+int external_world_has_failed(const struct external_world *w, size_t copy);
 /* Whether the copy has an episode that is not lost. */
 int external_world_runs(const struct external_world *w, size_t copy);
 

@@ -15,7 +15,7 @@ static const size_t MAX_BYTES = (size_t)2 << 30;
 /* Start */
 
 #define DEFINE_PER_AGENT(name, type)                                                     \
-    static type **name(struct vec_env *v, size_t n)                                      \
+    type **name(struct vec_env *v, size_t n)                                             \
     {                                                                                    \
         type **rows = ARENA_ARRAY(&v->arena, type *, v->spec.n_agents);                  \
                                                                                          \
@@ -23,8 +23,8 @@ static const size_t MAX_BYTES = (size_t)2 << 30;
             rows[a] = ARENA_ARRAY(&v->arena, type, n);                                   \
         return rows;                                                                     \
     }
-DEFINE_PER_AGENT(doubles_per_agent, double)
-DEFINE_PER_AGENT(bytes_per_agent, uint8_t)
+DEFINE_PER_AGENT(vec_env_doubles, double)
+DEFINE_PER_AGENT(vec_env_bytes, uint8_t)
 
 static uint8_t **masks(struct vec_env *v)
 {
@@ -88,23 +88,24 @@ static void allocate(struct vec_env *v)
     v->episode = ARENA_ARRAY(arena, uint64_t, n);
     v->time = ARENA_ARRAY(arena, uint64_t, n);
     v->waiting = ARENA_ARRAY(arena, uint8_t, n);
-    v->left = bytes_per_agent(v, n);
-    v->total_return = doubles_per_agent(v, n);
+    v->left = vec_env_bytes(v, n);
+    v->total_return = vec_env_doubles(v, n);
     v->obs_buffers[0] = observations(v);
     v->obs_buffers[1] = observations(v);
     v->obs = v->obs_buffers[0];
     v->next_obs = v->obs_buffers[1];
     v->allowed = v->spec.masks ? masks(v) : NULL;
     v->next_allowed = v->spec.masks ? masks(v) : NULL;
-    v->own = doubles_per_agent(v, n);
-    v->reward = v->sharing == ENV_REWARD_OWN ? v->own : doubles_per_agent(v, n);
-    v->terminated = bytes_per_agent(v, n);
-    v->alive = bytes_per_agent(v, n);
+    v->own = vec_env_doubles(v, n);
+    v->reward = v->sharing == ENV_REWARD_OWN ? v->own : vec_env_doubles(v, n);
+    v->terminated = vec_env_bytes(v, n);
+    v->alive = vec_env_bytes(v, n);
     v->truncated = ARENA_ARRAY(arena, uint8_t, n);
     v->first = ARENA_ARRAY(arena, uint8_t, n);
     v->ended = ARENA_ARRAY(arena, uint8_t, n);
     v->discarded = ARENA_ARRAY(arena, uint8_t, n);
-    v->episode_return = doubles_per_agent(v, n);
+    v->skipped = ARENA_ARRAY(arena, uint8_t, n);
+    v->episode_return = vec_env_doubles(v, n);
     v->episode_length = ARENA_ARRAY(arena, uint64_t, n);
 }
 
@@ -485,6 +486,7 @@ static void fill_results(const struct vec_env *v, struct env_step *ret)
         .first = v->first,
         .ended = v->ended,
         .discarded = v->discarded,
+        .skipped = v->skipped,
         .episode_return = (const double *const *)v->episode_return,
         .episode_length = v->episode_length,
     };

@@ -58,8 +58,11 @@ static void end_agents(struct vec_env *v)
 
 static void finish_step(struct vec_env *v)
 {
-    for (size_t c = 0; c < v->n_copies; c++)
+    for (size_t c = 0; c < v->n_copies; c++) {
         v->discarded[c] = !v->waiting[c] & !external_world_runs(v->external_world, c);
+        v->skipped[c] =
+            v->discarded[c] && external_world_has_failed(v->external_world, c);
+    }
     end_agents(v);
     vec_env_end_copies(v);
     vec_env_conclude(v, v->result);
@@ -73,13 +76,80 @@ static void report_ready(struct vec_env *v, int rc, const struct err *err)
         v->on_ready(v->ready_ctx);
 }
 
+/* In training, a copy whose episode is lost begins the next one. In an evaluation the
+ * loss shows in the next step (`discarded`), and the evaluation plays the episode again, or
+ * does without it. Returns the number of copies that begin one. */
+static size_t begin_lost(struct vec_env *v)
+{
+    size_t n = 0;
+
+    for (size_t c = 0; v->draws == ENV_DRAWS_TRAINING && c < v->n_copies; c++) {
+        if (!external_world_is_lost(v->external_world, c))
+            continue;
+        vec_env_begin_episode(v, c, v->episode[c] + 1);
+        n++;
+    }
+    return n;
+}
+
+static int make_ready(struct vec_env *v, struct err *err)
+{
+    while (external_world_skip_known(v->external_world) > 0 && begin_lost(v) > 0)
+        ;
+    return external_world_make_ready(v->external_world, err);
+}
+
 static void on_stepped(void *ctx)
 {
     struct vec_env *v = ctx;
     struct err err = {0};
 
     finish_step(v);
-    report_ready(v, external_world_make_ready(v->external_world, &err), &err);
+    report_ready(v, make_ready(v, &err), &err);
+}
+
+/* ---- taking a round back ---- */
+
+static void copy_row(struct vec_env *v, struct vec_env_counts *to,
+                     const struct vec_env_counts *from)
+{
+    const size_t n = v->n_copies;
+
+    memcpy(to->episode, from->episode, n * sizeof(*to->episode));
+    memcpy(to->time, from->time, n * sizeof(*to->time));
+    memcpy(to->waiting, from->waiting, n);
+    for (size_t a = 0; a < v->spec.n_agents; a++) {
+        memcpy(to->left[a], from->left[a], n);
+        memcpy(to->total_return[a], from->total_return[a], n * sizeof(double));
+    }
+}
+
+static struct vec_env_counts counts_of(const struct vec_env *v)
+{
+    return (struct vec_env_counts){.episode = v->episode,
+                                   .time = v->time,
+                                   .waiting = v->waiting,
+                                   .left = v->left,
+                                   .total_return = v->total_return};
+}
+
+static void note_counts(struct vec_env *v)
+{
+    const struct vec_env_counts now = counts_of(v);
+
+    copy_row(v, &v->before, &now);
+    v->can_undo = 1;
+}
+
+int vec_env_undo(struct vec_env *v)
+{
+    struct vec_env_counts now = counts_of(v);
+
+    if (!v->can_undo)
+        return 0;
+    copy_row(v, &now, &v->before);
+    external_world_undo(v->external_world);
+    return 1;
 }
 
 int vec_env_external_step(struct vec_env *v, const float *const *actions,
@@ -88,11 +158,12 @@ int vec_env_external_step(struct vec_env *v, const float *const *actions,
     int rc;
 
     v->result = ret;
+    note_counts(v);
     rc = external_world_step(v->external_world, actions, v->waiting, err);
     if (rc != 0)
         return rc;
     finish_step(v);
-    return external_world_make_ready(v->external_world, err);
+    return make_ready(v, err);
 }
 
 /* ---- resets ---- */
@@ -114,32 +185,34 @@ static void take_presence(struct vec_env *v, size_t c)
         v->left[a][c] = v->present[a][c] ? LEFT_NOT : LEFT_CUT;
 }
 
-/* In training, a copy whose episode is lost begins the next one. In an evaluation the
- * loss shows in the next step (`discarded`), and the evaluation plays the episode
- * again. */
-static void begin_lost(struct vec_env *v)
-{
-    for (size_t c = 0; c < v->n_copies; c++) {
-        take_presence(v, c);
-        if (v->draws == ENV_DRAWS_TRAINING &&
-            external_world_is_lost(v->external_world, c))
-            vec_env_begin_episode(v, c, v->episode[c] + 1);
-    }
-}
-
 static void on_ready(void *ctx)
 {
     struct vec_env *v = ctx;
     struct err err = {0};
 
-    begin_lost(v);
-    report_ready(v, external_world_make_ready(v->external_world, &err), &err);
+    for (size_t c = 0; c < v->n_copies; c++)
+        take_presence(v, c);
+    (void)begin_lost(v);
+    report_ready(v, make_ready(v, &err), &err);
+}
+
+static void on_failed(void *ctx, const char *process, size_t copy,
+                      const struct env_failure *at, const char *why)
+{
+    const struct vec_env *v = ctx;
+
+    env_host_on_skipped(
+        v->host, &(struct env_skip){.process = process,
+                                    .copy = copy,
+                                    .episode = v->episode[copy],
+                                    .is_evaluation = v->draws == ENV_DRAWS_EVALUATION,
+                                    .at = *at,
+                                    .why = why});
 }
 
 int vec_env_make_ready(struct vec_env *v, struct err *err)
 {
-    return v->external_world != NULL ? external_world_make_ready(v->external_world, err)
-                                     : 0;
+    return v->external_world != NULL ? make_ready(v, err) : 0;
 }
 
 /* ---- opening and starting ---- */
@@ -171,7 +244,7 @@ static int check_message(const struct vec_env *v, struct err *err)
 int vec_env_external_open(struct vec_env *v, const struct env_config *config,
                           struct err *err)
 {
-    const struct external_listener listener = {on_stepped, on_ready, v};
+    const struct external_listener listener = {on_stepped, on_ready, on_failed, v};
     struct external_views views;
     int rc;
 
@@ -182,6 +255,12 @@ int vec_env_external_open(struct vec_env *v, const struct env_config *config,
     v->present = ARENA_ARRAY(&v->arena, uint8_t *, v->spec.n_agents);
     for (size_t a = 0; a < v->spec.n_agents; a++)
         v->present[a] = ARENA_ARRAY(&v->arena, uint8_t, v->n_copies);
+    v->before =
+        (struct vec_env_counts){.episode = ARENA_ARRAY(&v->arena, uint64_t, v->n_copies),
+                                .time = ARENA_ARRAY(&v->arena, uint64_t, v->n_copies),
+                                .waiting = ARENA_ARRAY(&v->arena, uint8_t, v->n_copies),
+                                .left = vec_env_bytes(v, v->n_copies),
+                                .total_return = vec_env_doubles(v, v->n_copies)};
     views = (struct external_views){.obs = v->obs,
                                     .allowed = v->allowed,
                                     .next_obs = v->next_obs,

@@ -9,6 +9,13 @@
 /* Whether an agent had left its copy before the step, and how: terminated or cut off. */
 enum leaving { LEFT_NOT, LEFT_AT_END, LEFT_CUT };
 
+/* What of a vec_env's state is its own: see below. */
+struct vec_env_counts {
+    uint64_t *episode, *time;
+    uint8_t *waiting, **left;
+    double **total_return;
+};
+
 struct vec_env {
     struct arena arena; /* everything below, and this struct's arrays */
     const struct env_class *class;
@@ -40,19 +47,25 @@ struct vec_env {
     uint8_t **next_allowed;
     double **own, **reward; /* the environment's rewards; after sharing in the team */
     uint8_t **terminated, **alive;
-    uint8_t *truncated, *first, *ended, *discarded;
+    uint8_t *truncated, *first, *ended, *discarded, *skipped;
     double **episode_return;
     uint64_t *episode_length;
 
     /* Used only with an external world. */
     struct env_host *host;
-    uint8_t **present;       /* [A] (E): the agent takes part in the next step */
-    struct env_step *result; /* where to put the results of the current step */
+    uint8_t **present;            /* [A] (E): the agent takes part in the next step */
+    struct env_step *result;      /* where to put the results of the current step */
+    struct vec_env_counts before; /* as they were when that step began */
+    int can_undo;
     void (*on_ready)(void *ctx);
     void *ready_ctx;
 };
 
 /* ---- vec_env.c ---- */
+
+/* Arrays of n for each agent, in the arena. */
+double **vec_env_doubles(struct vec_env *v, size_t n);
+uint8_t **vec_env_bytes(struct vec_env *v, size_t n);
 
 /* Begins an episode, but does not write its observations. */
 void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode);

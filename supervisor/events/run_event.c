@@ -51,6 +51,16 @@ static const struct member mode_fields[] = {
     OF_PROCESS(TEXT, agent), OF_PROCESS(TEXT, mode), OF_PROCESS(U64, position),
     OF_PROCESS(U64, lost),   OF_PROCESS(TEXT, why),
 };
+static const struct member skip_fields[] = {
+    OF_AS(TEXT, "environment", skip.environment),
+    OF_AS(U64, "copy", skip.copy),
+    OF_AS(U64, "episode", skip.episode),
+    OF_AS(BOOL, "evaluation", skip.evaluation),
+    OF_AS(U64, "seed", skip.seed),
+    OF_AS(U64, "at", skip.at),
+    OF_AS(U64, "sum", skip.sum),
+    OF_AS(TEXT, "why", skip.why),
+};
 #define OF_NODE(kind, member) MEMBER_AS(struct run_event, kind, #member, node.member)
 static const struct member node_fields[] = {OF_NODE(TEXT, node), OF_NODE(TEXT, host),
                                             OF_NODE(U64, generation)};
@@ -112,6 +122,7 @@ static const struct kind {
     [RUN_EVENT_GIVE_UP] = {"give-up", C | P, FIELDS(mode_fields)},
     [RUN_EVENT_REINSTATE] = {"take-back", C | P, FIELDS(mode_fields)},
     [RUN_EVENT_MODE] = {"turned", J | P, FIELDS(mode_fields)},
+    [RUN_EVENT_SKIP] = {"skip-episode", C | P, FIELDS(skip_fields)},
     [RUN_EVENT_NODE_START] = {"node-start", J | P, FIELDS(node_pid_fields)},
     [RUN_EVENT_NODE_RESTART] = {"node-restart", J | P, FIELDS(node_pid_fields)},
     [RUN_EVENT_NODE_CONNECT] = {"node-connect", J | P, FIELDS(node_pid_fields)},

@@ -41,6 +41,7 @@ enum run_event_kind {
     RUN_EVENT_GIVE_UP,   /* process: mode, position, lost, why */
     RUN_EVENT_REINSTATE, /* process: the same; it will learn again */
     RUN_EVENT_MODE,      /* process: mode; its mode has changed, or did so in a replay */
+    RUN_EVENT_SKIP,      /* skip: an episode in which the environment fails is skipped */
     /* Its nodes (supervisor/node/cluster.h). */
     RUN_EVENT_NODE_START,   /* node: pid of what was launched, generation */
     RUN_EVENT_NODE_RESTART, /* node: the same, in the place of one that was lost */
@@ -121,6 +122,13 @@ struct run_event {
         } end;
         struct run_event_process process;
         struct run_event_node node;
+        struct { /* struct env_skip */
+            const char *environment;
+            uint64_t copy, episode;
+            int evaluation;
+            uint64_t seed, at, sum; /* struct env_failure */
+            const char *why;
+        } skip;
         struct {
             uint64_t at;
             const char *changes; /* as of MEMBER_CHANGES */

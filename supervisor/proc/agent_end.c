@@ -253,6 +253,39 @@ static struct restart_config config_for_death(const struct agent *a)
     return c;
 }
 
+/* Whether the process died of what its request made it do, and the caller has changed that
+ * request (agent_revival.pardon). */
+static int is_pardoned(struct agent *a, enum restart_event event, int is_last)
+{
+    const struct agent_revival *r = a->spec.revival;
+    char end[ERR_MSG_BYTES];
+    struct err why;
+
+    if (r == NULL || r->pardon == NULL || a->death.request == 0 ||
+        (event != RESTART_EV_CRASHED && event != RESTART_EV_OVER_MEMORY &&
+         event != RESTART_EV_DONE))
+        return 0;
+    describe_exit(a, end, sizeof(end));
+    (void)err_set(&why, ERR_AGENT, "%s", end);
+    return r->pardon(a->host->ctx, a->index, is_last, &why);
+}
+
+static void start_pardoned(struct agent *a)
+{
+    a->requested_end = RESTART_EV_STARTED;
+    restart_history_done(&a->restarts);
+    if (a->state == PROC_DOWN) /* else the caller has given up the run */
+        agent_restart(a);
+}
+
+/* Whether the request alone may be the reason that the worker is given up. */
+static int is_of_request(const struct agent *a, const struct restart_verdict *v)
+{
+    return v->action == RESTART_DO_GIVE_UP &&
+           (v->reason == RESTART_ONE_REQUEST ||
+            (v->reason == RESTART_TOO_OFTEN && !a->restarts.over_memory));
+}
+
 void agent_decide_restart(struct agent *a)
 {
     const struct restart_config config = config_for_death(a);
@@ -266,12 +299,18 @@ void agent_decide_restart(struct agent *a)
         leave_down(a);
         return;
     }
+    if (is_pardoned(a, event, 0)) {
+        start_pardoned(a);
+        return;
+    }
     if (was_healthy(a, now_ns))
         (void)restart_history_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
                                    now_ns, 0);
     v = restart_history_feed(&a->restarts, &config, event, now_ns, a->death.request);
     a->requested_end = RESTART_EV_STARTED;
-    if (v.action == RESTART_DO_GIVE_UP)
+    if (is_of_request(a, &v) && is_pardoned(a, event, 1))
+        start_pardoned(a);
+    else if (v.action == RESTART_DO_GIVE_UP)
         give_up(a, v.reason);
     else if (agent_restore(a, &err) < 0)
         agent_feed_fatal(a, &err);

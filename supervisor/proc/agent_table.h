@@ -137,6 +137,11 @@ struct agent_revival {
     /* Called before the pending request is sent, perhaps for the second time: packs it
      * again with this id and returns 1; 0: the packed request is still right. */
     int (*repack)(void *ctx, size_t agent, uint32_t id, struct msg_out *o);
+    /* The process died of the caller's request: `why`. Returns 1 if the caller has changed the
+     * request (repack follows): the death is forgotten, and another process starts at once. 0:
+     * the restart policy decides. is_last: it has decided, and the worker is given up unless
+     * this returns 1. NULL: never. */
+    int (*pardon)(void *ctx, size_t agent, int is_last, const struct err *why);
 };
 
 struct agent_spec {

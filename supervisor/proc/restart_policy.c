@@ -133,7 +133,8 @@ void restart_history_done(struct restart_history *m)
 static enum restart_event blame(struct restart_history *m, enum restart_event event,
                                 uint32_t request)
 {
-    if ((event != RESTART_EV_CRASHED && event != RESTART_EV_OVER_MEMORY) ||
+    if ((event != RESTART_EV_CRASHED && event != RESTART_EV_OVER_MEMORY &&
+         event != RESTART_EV_DONE) ||
         request == 0 || !is_running(m->state))
         return event;
     if (request != m->request)

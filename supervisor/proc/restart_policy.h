@@ -104,7 +104,7 @@ struct restart_verdict {
 };
 
 void restart_history_done(struct restart_history *m);
-/* Records the event and decides. request: for CRASHED and OVER_MEMORY, the id of the
+/* Records the event and decides. request: for CRASHED, OVER_MEMORY and DONE, the id of the
  * request that may have caused the death (0: none). */
 struct restart_verdict restart_history_feed(struct restart_history *m,
                                             const struct restart_config *config,

@@ -19,9 +19,10 @@ void recording_step(struct recording *r, const struct vec_env *env,
 {
     if (!r->is_played)
         return;
-    if (step->discarded[r->copy]) { /* the episode is played again */
+    if (step->discarded[r->copy]) { /* the episode is played again, unless it failed */
         episode_done(&r->episode);
         r->episode = (struct episode){.spec = vec_env_spec(env)};
+        r->is_played = !step->skipped[r->copy];
         return;
     }
     episode_add(&r->episode, env, r->copy, step->episode_return);

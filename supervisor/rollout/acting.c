@@ -188,7 +188,7 @@ static void apply_mask(struct acting *a, size_t agent)
     }
 }
 
-static void finish(struct acting *a)
+static void swap_carries(struct acting *a)
 {
     for (size_t i = 0; i < a->args.spec->n_agents; i++) {
         struct actor *x = &a->actors[i];
@@ -197,7 +197,17 @@ static void finish(struct acting *a)
         x->carry = x->next_carry;
         x->next_carry = carry;
     }
+}
+
+static void finish(struct acting *a)
+{
+    swap_carries(a);
     a->args.on_done(a->args.ctx);
+}
+
+void acting_undo(struct acting *a)
+{
+    swap_carries(a);
 }
 
 static void on_response(void *ctx, size_t agent, const struct msg *response)

@@ -53,6 +53,9 @@ void acting_free(struct acting *a); /* no request may be outstanding */
  * on_failed. */
 int acting_begin(struct acting *a, const struct acting_call *call, struct err *err);
 
+/* After on_done: the carries are again as they were before the call. */
+void acting_undo(struct acting *a);
+
 const float *const *acting_actions(const struct acting *a);              /* [A] (E, U) */
 const float *acting_column(const struct acting *a, size_t agent, int i); /* (E, X) */
 float *acting_carry(struct acting *a, size_t agent);                     /* (E, H) */

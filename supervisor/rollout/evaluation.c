@@ -4,8 +4,10 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/rollout/acting.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct evaluation {
     struct evaluation_args args;
@@ -23,10 +25,10 @@ struct evaluation {
 
     uint64_t *episode; /* (E) each copy's episode; past the last one: the copy is idle */
     uint64_t *time;    /* (E) */
-    uint64_t started, finished;
+    uint64_t started, finished; /* finished: also the skipped ones */
 
     double *returns;   /* (episodes, A) */
-    uint64_t *lengths; /* (episodes) */
+    uint64_t *lengths; /* (episodes); 0: the episode was skipped, because it failed */
     double *mean, *std, *se;
 };
 
@@ -41,40 +43,63 @@ static void fail(void *ctx, const struct err *err)
 
 /* ---- results ---- */
 
-static void reduce_agent(struct evaluation *e, size_t agent)
+static void reduce_agent(struct evaluation *e, size_t agent, uint64_t played)
 {
     size_t n_agents = e->spec->n_agents;
-    double n = (double)e->args.episodes, sum = 0, squares = 0, mean;
+    double n = (double)played, sum = 0, squares = 0, mean;
 
-    for (uint64_t k = 0; k < e->args.episodes; k++)
+    for (uint64_t k = 0; k < played; k++)
         sum += e->returns[k * n_agents + agent];
     mean = sum / n;
-    for (uint64_t k = 0; k < e->args.episodes; k++) {
+    for (uint64_t k = 0; k < played; k++) {
         double d = e->returns[k * n_agents + agent] - mean;
         squares += d * d;
     }
     e->mean[agent] = mean;
-    e->std[agent] = e->args.episodes > 1 ? sqrt(squares / (n - 1)) : 0;
+    e->std[agent] = played > 1 ? sqrt(squares / (n - 1)) : 0;
     e->se[agent] = e->std[agent] / sqrt(n);
 }
 
-static void report(struct evaluation *e)
+/* Moves the results of the episodes that were played to the front; returns their number. */
+static uint64_t drop_skipped(struct evaluation *e)
 {
+    const size_t n_agents = e->spec->n_agents;
+    uint64_t n = 0;
+
+    for (uint64_t k = 0; k < e->args.episodes; k++) {
+        if (e->lengths[k] == 0)
+            continue;
+        memmove(e->returns + n * n_agents, e->returns + k * n_agents,
+                n_agents * sizeof(*e->returns));
+        e->lengths[n++] = e->lengths[k];
+    }
+    return n;
+}
+
+static int report(struct evaluation *e, struct err *err)
+{
+    const uint64_t played = drop_skipped(e);
     double lengths = 0;
 
+    if (played == 0)
+        return err_set(err, ERR_AGENT,
+                       "evaluation: the environment failed in each of the %" PRIu64
+                       " episodes",
+                       e->args.episodes);
     for (size_t a = 0; a < e->spec->n_agents; a++)
-        reduce_agent(e, a);
-    for (uint64_t k = 0; k < e->args.episodes; k++)
+        reduce_agent(e, a, played);
+    for (uint64_t k = 0; k < played; k++)
         lengths += (double)e->lengths[k];
     e->args.on_done(e->args.ctx, &(struct evaluation_result){
-                                     .episodes = e->args.episodes,
+                                     .episodes = played,
                                      .n_agents = e->spec->n_agents,
                                      .return_mean = e->mean,
                                      .return_std = e->std,
                                      .return_se = e->se,
-                                     .length_mean = lengths / (double)e->args.episodes,
+                                     .length_mean = lengths / (double)played,
                                      .episode_returns = e->returns,
                                  });
+    return 0;
 }
 
 /* ---- playing ---- */
@@ -129,6 +154,12 @@ static void take_step(struct evaluation *e)
     for (size_t copy = 0; copy < e->copies; copy++) {
         if (is_idle(e, copy))
             continue;
+        if (step->skipped[copy]) {
+            e->lengths[e->episode[copy]] = 0;
+            e->finished++;
+            next_episode(e, copy);
+            continue;
+        }
         if (step->discarded[copy]) /* play this episode again from its beginning */
             vec_env_reset_copy(e->env, copy, e->episode[copy]);
         if (!step->ended[copy])
@@ -150,8 +181,7 @@ static int continue_playing(struct evaluation *e, int rc, struct err *err)
         e->steps = 0;
         take_step(e);
         if (e->finished == e->args.episodes) {
-            report(e);
-            return 0;
+            return report(e, err);
         }
         rc = vec_env_make_ready(e->env, err);
     }

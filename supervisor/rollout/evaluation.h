@@ -25,7 +25,7 @@ struct evaluation; /* opaque */
 
 struct
     evaluation_result { /* the evaluation owns the arrays: valid until its next start */
-    uint64_t episodes;
+    uint64_t episodes;  /* that were played: without those that failed (env.on_failure) */
     size_t n_agents;
     const double *return_mean; /* [A] */
     const double *return_std;  /* [A] sample deviation (n - 1); 0 if n is 1 */

@@ -196,6 +196,11 @@ enum rollout_hold {
     ROLLOUT_HOLDS_NEWEST,  /* agent_table_block: without an environment */
 };
 enum rollout_hold rollout_hold(const struct rollout *r);
+/* For a run that cannot go on, before rollout_hold: if its environments are in a step, takes the
+ * round back to its beginning, where a run can continue. Without effect if it cannot be taken
+ * back, as that of a built-in environment. Only rollout_hold, rollout_state_save and
+ * rollout_abort may follow. */
+void rollout_take_back(struct rollout *r);
 /* Saves, for run.state: counters, the work left at the boundary, environment state,
  * carry, metric accumulators and the agents' resume points (agent_table.h); nothing that
  * depends on a clock. *ret is malloc'd. load: before rollout_start. */

@@ -52,6 +52,17 @@ void rollout_fsm_plan_stop(struct rollout_fsm *f)
     f->due.stop = 1;
 }
 
+int rollout_fsm_is_stepping(const struct rollout_fsm *f)
+{
+    return (f->state == ROLLOUT_FAILED ? f->failed_in : f->state) == ROLLOUT_STEP;
+}
+
+void rollout_fsm_take_back(struct rollout_fsm *f)
+{
+    CHECK(rollout_fsm_is_stepping(f));
+    *(f->state == ROLLOUT_FAILED ? &f->failed_in : &f->state) = ROLLOUT_ACT;
+}
+
 int rollout_fsm_left(const struct rollout_fsm *f, struct schedule_due *ret)
 {
     const enum rollout_state in = f->state == ROLLOUT_FAILED ? f->failed_in : f->state;

@@ -74,6 +74,10 @@ void rollout_fsm_set_due(struct rollout_fsm *f, const struct schedule_due *due);
 void rollout_fsm_resume_midway(struct rollout_fsm *f, const struct schedule_due *left);
 /* Stops at this boundary, after what is left there. Call it before START. */
 void rollout_fsm_plan_stop(struct rollout_fsm *f);
+/* Whether it is in STEP, or failed there. */
+int rollout_fsm_is_stepping(const struct rollout_fsm *f);
+/* Then: back to ACT, whose round has not begun. */
+void rollout_fsm_take_back(struct rollout_fsm *f);
 /* The work left at this boundary (without `end`), as of the beginning of the current
  * state or update. Returns 0 if a run cannot resume from this state. */
 int rollout_fsm_left(const struct rollout_fsm *f, struct schedule_due *ret);

@@ -31,6 +31,15 @@ enum rollout_hold rollout_hold(const struct rollout *r)
     return r->serving != NULL ? ROLLOUT_HOLDS_NEWEST : ROLLOUT_HOLDS_KEPT;
 }
 
+void rollout_take_back(struct rollout *r)
+{
+    if (r->serving != NULL || !rollout_fsm_is_stepping(&r->fsm) ||
+        store_head(r->args.store) != r->env_steps || !vec_env_undo(r->args.env))
+        return;
+    rollout_fsm_take_back(&r->fsm);
+    acting_undo(r->acting);
+}
+
 static void save_left(struct wbuf *b, const struct schedule_due *left)
 {
     wbuf_u64(b, left->updates);

@@ -157,7 +157,7 @@ void change_plan_drop_lengths(struct change_plan *p)
 void change_plan_drop_outputs(struct change_plan *p)
 {
     static const char *const keys[] = {"experience.keep", "evaluation.render",
-                                       "evaluation.max_to_keep"};
+                                       "evaluation.max_to_keep", "env.on_failure"};
 
     drop_keys(p, keys, sizeof(keys) / sizeof(keys[0]));
 }

@@ -7,6 +7,7 @@
 #include "supervisor/run/agent_specs.h"
 #include "supervisor/run/restore.h"
 
+#include <inttypes.h>
 #include <unistd.h>
 
 struct eval {
@@ -68,6 +69,12 @@ static void on_inexact(void *ctx, const char *line)
     log_warn("%s", line);
 }
 
+static void on_skipped(void *ctx, const struct env_skip *s)
+{
+    log_warn("%s: episode %" PRIu64 " is skipped, it fails: %s", s->process, s->episode,
+             s->why);
+}
+
 static void on_failed(void *ctx, const struct err *why)
 {
     ask_fail(((struct eval *)ctx)->ask, why);
@@ -85,6 +92,7 @@ static void new_env_host(struct eval *e)
                                        .on_event = on_env_event,
                                        .on_inexact = on_inexact,
                                        .on_failed = on_failed,
+                                       .on_skipped = on_skipped,
                                        .on_stopped = on_env_stopped,
                                        .ctx = e};
 

@@ -263,6 +263,9 @@ static int repeat_mode(void *ctx, uint64_t number, const struct run_event *e)
 {
     const struct repeating *r = ctx;
 
+    /* It is skipped only at the same point of the same episode, wherever that comes. */
+    if (e->kind == RUN_EVENT_SKIP)
+        return journal_write(r->fork->journal, e, r->err);
     if (e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_REINSTATE)
         return 0;
     /* With changes of its own the fork develops differently: later give-ups of the other

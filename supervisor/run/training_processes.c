@@ -5,6 +5,8 @@
  *          position=, is fsynced before the mode changes, so that a run that is resumed
  *          from an earlier checkpoint changes the mode at the same position
  *          (agent_table.h). event=turned agent= mode=: the mode has changed.
+ *          event=skip-episode seed= at= sum=, fsynced, too: a resumed run skips that episode at
+ *          that point, even if the environment would not fail there again (env_host.h).
  */
 #include "supervisor/run/training_internal.h"
 
@@ -13,6 +15,7 @@
 #include "supervisor/proc/signals.h"
 #include "supervisor/run/journal_read.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,6 +93,13 @@ static void on_mode_event(struct training *t, const char *name,
     }
 }
 
+static void add_failure(struct training *t, const struct run_event *e)
+{
+    const struct env_failure f = {e->skip.seed, e->skip.at, (uint32_t)e->skip.sum};
+
+    env_host_add_failure(t->env_host, &f);
+}
+
 static int plan_mode_change(void *ctx, uint64_t line, const struct run_event *e)
 {
     struct training *t = ctx;
@@ -98,6 +108,8 @@ static int plan_mode_change(void *ctx, uint64_t line, const struct run_event *e)
     struct agent_resume_point at;
     size_t agent;
 
+    if (e->kind == RUN_EVENT_SKIP)
+        add_failure(t, e);
     if ((e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_REINSTATE) ||
         p->agent == NULL || p->mode == NULL)
         return 0;
@@ -246,9 +258,43 @@ static void on_inexact(void *ctx, const char *line)
     training_event(t, INEXACT, .why = line);
 }
 
+static void on_skipped(void *ctx, const struct env_skip *s)
+{
+    struct training *t = ctx;
+    const struct run_event e = {.kind = RUN_EVENT_SKIP,
+                                .env_steps = training_steps(t),
+                                .skip = {.environment = s->process,
+                                         .copy = s->copy,
+                                         .episode = s->episode,
+                                         .evaluation = s->is_evaluation,
+                                         .seed = s->at.seed,
+                                         .at = s->at.step,
+                                         .sum = s->at.sum,
+                                         .why = s->why}};
+    char where[48] = "its reset";
+    struct err err = {0};
+
+    if (s->at.step > 0)
+        (void)snprintf(where, sizeof(where), "step %" PRIu64, s->at.step);
+    training_log_error(
+        t, "%s: episode %" PRIu64 " of copy %zu is skipped, it fails in %s: %s",
+        s->process, s->episode, s->copy, where, s->why);
+    if (training_event_at(t, &e, &err) < 0)
+        training_log_error(t, "%s; a resume may not skip the same episode", err.msg);
+}
+
+/* The round that has begun is lost, and no more: a resume tries it again. */
 static void on_failed(void *ctx, const struct err *why)
 {
-    training_fail(ctx, why);
+    struct training *t = ctx;
+
+    if (t->args->replay == NULL && t->rollout != NULL)
+        training_save_last(t);
+    training_fail(t, why);
+    if (why->code == ERR_AGENT && t->config->env.on_failure == ENV_FAILURE_STOPS)
+        training_log_error(t,
+                           "with `env.on_failure: skip_episode` a run, also one that is "
+                           "resumed with --set, goes on without such an episode");
 }
 
 static void on_stopped(void *ctx)
@@ -273,6 +319,7 @@ void training_make_env_host(struct training *t)
         .on_event = on_event,
         .on_inexact = on_inexact,
         .on_failed = on_failed,
+        .on_skipped = on_skipped,
         .on_stopped = on_stopped,
         .ctx = t};
 

@@ -183,6 +183,7 @@ void training_save_last(struct training *t)
 
     if (!life_state_is_driven(t->state) || t->last.bytes != NULL)
         return;
+    rollout_take_back(t->rollout);
     t->last_hold = rollout_hold(t->rollout);
     agents = xcalloc(agent_table_count(t->agents), sizeof(*agents));
     rc = t->last_hold == ROLLOUT_HOLDS_NOTHING

@@ -205,7 +205,7 @@ START_TEST(steady_rounds_allocate_nothing)
 {
     static char program[512];
     static const char *const command[] = {program, "good", NULL};
-    const struct external_listener listener = {on_stepped, on_env_ready, NULL};
+    const struct external_listener listener = {on_stepped, on_env_ready, NULL, NULL};
     struct external external = {.command = command, .processes = sizes[_i].processes};
     struct temp_dir dir;
     struct env_host *host;

@@ -56,6 +56,28 @@ static const enum rollout_state after[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] 
                         ROLLOUT_FAILED, ROLLOUT_FAILED, __, ROLLOUT_FAILED},
 };
 
+START_TEST(a_step_is_taken_back_to_the_beginning_of_its_round)
+{
+    struct rollout_fsm f;
+    struct schedule_due left;
+
+    rollout_fsm_init(&f, NULL, 0);
+    ck_assert_int_eq(rollout_fsm_step(&f, ROLLOUT_START), ROLLOUT_ENTERED);
+    ck_assert_int_eq(rollout_fsm_step(&f, ROLLOUT_FINISHED), ROLLOUT_ENTERED);
+    ck_assert_int_eq(f.state, ROLLOUT_ACT);
+    ck_assert(!rollout_fsm_is_stepping(&f));
+    ck_assert_int_eq(rollout_fsm_step(&f, ROLLOUT_FINISHED), ROLLOUT_ENTERED);
+    ck_assert(rollout_fsm_is_stepping(&f));
+    ck_assert_int_eq(rollout_fsm_left(&f, &left), 0);
+    if (_i == 1)
+        ck_assert_int_eq(rollout_fsm_step(&f, ROLLOUT_FAIL), ROLLOUT_ENTERED);
+    rollout_fsm_take_back(&f);
+    ck_assert(!rollout_fsm_is_stepping(&f));
+    ck_assert_int_eq(rollout_fsm_left(&f, &left), 1);
+    ck_assert(!schedule_is_anything_due(&left));
+}
+END_TEST
+
 START_TEST(test_all_cells)
 {
     enum rollout_state state = (enum rollout_state)(_i / ROLLOUT_EVENT_COUNT);
@@ -359,6 +381,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_a_change_waits_for_the_end_of_a_pause);
     tcase_add_test(tc, test_stages_and_repeats);
     tcase_add_test(tc, test_start);
+    tcase_add_loop_test(tc, a_step_is_taken_back_to_the_beginning_of_its_round, 0, 2);
     tcase_add_loop_test(tc, test_midway, 0, 8);
     tcase_add_test(tc, test_stop_ends_in_order);
     tcase_add_loop_test(tc, test_a_planned_stop_comes_last, 0, 2);
