@@ -680,7 +680,7 @@ static int check_config(const char *const *set, size_t n, const char *journal,
     config = "run:\n";
     temp_dir_write(path, journal, strlen(journal));
     ck_assert_int_eq(resume_open(&r, checkpoints, NULL, on_skipped, NULL, err), 0);
-    ck_assert_int_eq(resume_saved_config(r, NULL, &saved, err), 0);
+    ck_assert_int_eq(resume_saved_config(r, NULL, NULL, &saved, err), 0);
     rc = resume_config_check(ret,
                              &(struct resume_from){.saved = &saved,
                                                    .step = 20,
