@@ -14,7 +14,7 @@ ALLOWED = {
     "common/io/signal_process.c": "the functions",
     "tests/support/signals.py": "the functions for tests",
     "tests/support/probing_agent.c": "tries what an agent must not, with signals that do nothing",
-    "tests/support/probing_env.py": "tries what an environment must not, likewise",
+    "tests/support/probing_env.py": "tries what an environment must not; kills its own child",
 }
 FOLDERS = ("common", "agent", "supervisor", "tests", "scripts", ".ci")
 C_CALL = re.compile(

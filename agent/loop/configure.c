@@ -279,7 +279,9 @@ int service_map(int fd, const char *what, void **ret, size_t *ret_bytes, struct 
     struct stat st;
     void *p;
 
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+    if (fstat(fd, &st) < 0)
+        return errno == EBADF ? 0 : err_errno(err, "looking at %s", what);
+    if (!S_ISREG(st.st_mode) || st.st_size == 0)
         return 0;
     p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
              fd, 0);

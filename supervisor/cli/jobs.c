@@ -204,6 +204,8 @@ static _Noreturn void become(const struct jobs *js, const struct process *j,
         exec_srun(js, j);
     else
         (void)execv("/proc/self/exe", j->of->argv);
+    (void)dprintf(STDERR_FILENO, "brood run: it cannot be executed: %s\n",
+                  strerror(errno));
     _exit(CLI_FAILED);
 }
 

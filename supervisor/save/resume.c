@@ -115,13 +115,14 @@ static int load_newest(struct resume **ret, const char *dir,
     uint64_t *steps = NULL;
     size_t n = 0;
     struct err why = {0};
-    int rc = checkpoint_list(dir, &steps, &n, err);
+    int is_unreadable = 0, rc = checkpoint_list(dir, &steps, &n, err);
 
     if (rc < 0)
         return rc;
     rc = ERR_NOT_FOUND;
     for (size_t i = n; i > 0 && rc < 0; i--) {
         rc = load(ret, dir, steps[i - 1], &why);
+        is_unreadable |= rc == -EIO;
         if (is_unread(rc) && rc != -EIO)
             break;
         if (rc < 0)
@@ -130,7 +131,10 @@ static int load_newest(struct resume **ret, const char *dir,
     free(steps);
     if (is_unread(rc) && rc != -EIO)
         return err_pass(err, &why);
-    return rc == 0 ? 0 : err_set(err, ERR_NOT_FOUND, "%s: no complete checkpoint", dir);
+    return rc == 0 ? 0
+                   : err_set(err, is_unreadable ? -EIO : ERR_NOT_FOUND,
+                             "%s: no complete checkpoint%s", dir,
+                             is_unreadable ? " can be read" : "");
 }
 
 int resume_open(struct resume **ret, const char *dir, const char *step,

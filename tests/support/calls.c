@@ -22,7 +22,9 @@
  *          new          a child that has not executed its program yet
  *          other        any other program
  *          any          all of them, counted together
- * KIND     one of call_kinds.c; `change`: all calls that change a regular file or a folder
+ * KIND     one of call_kinds.c; `change`: all calls that change a regular file or a folder;
+ *          `pipe_read` and `pipe_write`: reads and writes of what is no file. They are `read` and
+ *          `write`, too, where brood's processes cannot be looked into (below)
  * ACTION   an errno's name: the call is not made and fails with it
  *          kill         SIGKILL, before the call is made
  *          kill-after   SIGKILL when the call has been made, before the process goes on
@@ -308,6 +310,21 @@ static int changes_file(pid_t pid, const struct call *c, const struct seccomp_da
     return c->changes && (c->object != CALL_OF_FD || is_file(pid, (int)d->args[0]));
 }
 
+/* read(2) and write(2) of a pipe have other errors than those of a file. */
+static const char *kind_of(pid_t pid, const struct call *c, const struct seccomp_data *d)
+{
+    const int reads = strcmp(c->kind, "read") == 0;
+    char path[64];
+    struct stat st;
+
+    if (!reads && strcmp(c->kind, "write") != 0)
+        return c->kind;
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, (int)d->args[0]);
+    if (stat(path, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+        return c->kind;
+    return reads ? "pipe_read" : "pipe_write";
+}
+
 /* ---- actions ---- */
 
 static void answer(const struct seccomp_notif *q, int error, int64_t value, int goes_on)
@@ -501,6 +518,7 @@ static void take_call(const struct seccomp_notif *q)
     const struct call *c = call_find(&q->data, (pid_t)q->pid);
     struct thread *t = find_thread((pid_t)q->pid);
     const struct point *p;
+    const char *kind;
     unsigned long k;
     char object[256] = "";
     int changes;
@@ -509,16 +527,17 @@ static void take_call(const struct seccomp_notif *q)
         answer(q, 0, 0, 1);
         return;
     }
+    kind = kind_of(t->pid, c, &q->data);
     changes = wants_changes() && changes_file(t->pid, c, &q->data);
-    k = is_counted(c->kind) ? count_call(t->role, c->kind) : 0;
+    k = is_counted(kind) ? count_call(t->role, kind) : 0;
     if (changes && (n_kinds == 0 || is_counted("change")))
         k = count_call(t->role, "change");
-    p = reach(t->role, c->kind, changes);
+    p = reach(t->role, kind, changes);
     if (p != NULL || trace != NULL)
         describe(t->pid, c, &q->data, object, sizeof(object));
     if (trace != NULL)
-        (void)fprintf(trace, "%s %s %lu %d %s %s\n", t->role,
-                      changes ? "change" : c->kind, k, (int)t->pid, c->kind, object);
+        (void)fprintf(trace, "%s %s %lu %d %s %s\n", t->role, changes ? "change" : kind,
+                      k, (int)t->pid, c->kind, object);
     if (p != NULL && report != NULL) {
         (void)fprintf(report, "at %s/%s/%lu %s %s\n", p->role, p->kind, p->n, c->kind,
                       object);
@@ -539,7 +558,9 @@ static int is_wanted(const struct call *c)
     int wanted = is_counted(c->kind) || (c->changes && wants_changes());
 
     for (size_t i = 0; i < n_points; i++)
-        wanted |= strcmp(points[i].kind, c->kind) == 0;
+        wanted |= strcmp(points[i].kind, c->kind) == 0 ||
+                  (strncmp(points[i].kind, "pipe_", 5) == 0 &&
+                   strcmp(points[i].kind + 5, c->kind) == 0);
     /* the names of the processes change with these */
     return wanted || strcmp(c->kind, "exec") == 0 || strcmp(c->kind, "prctl") == 0;
 }
