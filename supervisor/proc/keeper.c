@@ -386,16 +386,19 @@ static _Noreturn void run_sweeper(struct run_cgroup *cgroup, const char *variabl
 {
     const char *mark = getenv(variable);
     sigset_t all;
+    ssize_t n;
     char byte;
 
     (void)prctl(PR_SET_NAME, "brood-sweeper");
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_BLOCK, &all, NULL);
     (void)setsid();
-    (void)dup2(alive_fd, STDIN_FILENO);
+    if (dup2(alive_fd, STDIN_FILENO) < 0)
+        _exit(1); /* it may not take another file's end for that of the run */
     (void)close_range(STDIN_FILENO + 1, ~0U, 0);
-    while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR)
-        ;
+    while ((n = read(STDIN_FILENO, &byte, 1)) < 0)
+        if (errno != EINTR)
+            _exit(1);
     await_grace(NULL, mark);
     run_cgroup_kill(cgroup);
     for (int i = 0;
