@@ -24,6 +24,7 @@ struct run_options {
     const char *config_path;
     const char *name;
     const char *init_from;
+    struct first_variables variables; /* with init_from: of the agents, as far as known */
     const char *rescue;
     struct cli_texts sets; /* of --set */
     struct seeds seeds;
@@ -112,7 +113,8 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
                       (void *)(uintptr_t)cli, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     if (trial_policies(config, policies, &err) < 0 ||
-        (init != NULL && trial_weights(config, policies, init, &err) < 0)) {
+        (init != NULL &&
+         first_weights_check(config, policies, init, &o->variables, &err) < 0)) {
         policies_free(policies);
         return cli_fail(cli, CLI_USAGE, &err);
     }
@@ -238,7 +240,8 @@ static long long newest_checkpoint(const char *path)
 static int train_seed(const struct cli *cli, struct run_options *o, const uint64_t *seed,
                       const char *suffix, const struct weights *init)
 {
-    struct trial trial = {.runs_dir = cli->runs_dir};
+    struct trial trial = {.runs_dir = cli->runs_dir,
+                          .variables = init != NULL ? &o->variables : NULL};
     struct config_options co = {.set = o->sets.text,
                                 .n_set = o->sets.n,
                                 .env_names = env_agent_names,
@@ -485,6 +488,7 @@ static int run_run(struct cli *cli, int argc, char **argv)
         return cli_fail(cli, err.code == ERR_CORRUPT ? CLI_FAILED : CLI_NOT_THERE, &err);
     code = train_all(cli, &o, init);
     weights_free(init);
+    first_variables_done(&o.variables);
     free(o.path);
     return code;
 }

@@ -10,9 +10,7 @@
 #include "supervisor/proc/descriptors.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/rollout/sharing.h"
-#include "supervisor/run/agent_specs.h"
 #include "supervisor/run/renders.h"
-#include "supervisor/run/restore.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -72,9 +70,10 @@ struct tried {
     const struct env_spec *spec;
     const struct rollout_policy *policy; /* of a frozen agent */
     size_t agent;
-    struct description *descriptions; /* [A] */
-    uint64_t *block_bytes;            /* [A] */
-    int is_complete;                  /* all of them are known */
+    struct first_variables *variables; /* to be noted; NULL: not */
+    struct description *descriptions;  /* [A] */
+    uint64_t *block_bytes;             /* [A] */
+    int is_complete;                   /* all of them are known */
 };
 
 /* Makes the environment, and room for what the agents answer. */
@@ -118,6 +117,14 @@ static int is_like_last(const struct tried *x)
                                 &x->config->agents[x->agent - 1]);
 }
 
+static void note_answer(struct tried *x, const msgpack_object *answer)
+{
+    (void)msg_get_u64(answer, "block_bytes", UINT64_MAX, &x->block_bytes[x->agent], NULL);
+    if (x->variables != NULL)
+        first_variables_take(x->variables, x->agent, x->spec->agents[x->agent].name,
+                             answer);
+}
+
 /* The process is named "trial", because it is none of the run's. Its death or a malformed
  * answer is not the configuration's fault, and the run handles both. A lack of memory is
  * an error, because it would happen again. */
@@ -137,8 +144,7 @@ static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
                                          x->spec->agents[x->agent].name, &why) < 0)
         x->is_complete = rc = 0;
     else
-        (void)msg_get_u64(ask_answer(ask, 0), "block_bytes", UINT64_MAX,
-                          &x->block_bytes[x->agent], NULL);
+        note_answer(x, ask_answer(ask, 0));
     ask_close(ask);
     return rc;
 }
@@ -169,6 +175,8 @@ static int try_each(struct tried *x, size_t *ret_agent, struct err *err)
         } else if (is_like_last(x)) {
             *d = d[-1];
             x->block_bytes[x->agent] = x->block_bytes[x->agent - 1];
+            if (x->variables != NULL)
+                first_variables_repeat(x->variables, x->agent);
         } else {
             rc = try_one(x, fd, err);
         }
@@ -209,7 +217,8 @@ static int try_size(const struct tried *x, struct trial *trial, size_t *ret_agen
 int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
                  struct err *err)
 {
-    struct tried x = {.is_complete = 1};
+    const struct trial *trial = ctx;
+    struct tried x = {.is_complete = 1, .variables = trial->variables};
     struct sharing sharing = {0};
     int rc = descriptors_reserve(c->n_agents, err); /* of the run, not only of a trial */
 
@@ -218,6 +227,8 @@ int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
 
     if (rc < 0)
         return rc;
+    if (trial->variables != NULL)
+        first_variables_begin(trial->variables, c->n_agents);
     rc = renders_check(c, err);
     if (rc < 0)
         *ret_agent = c->n_agents;
@@ -323,71 +334,4 @@ int trial_policies(const struct run_config *c, const struct policies *policies,
     }
     end(&x);
     return rc < 0 ? rc : 0;
-}
-
-/* ---- the first weights ---- */
-
-struct first {
-    const struct run_config *config;
-    const struct policies *policies;
-    const struct env_spec *spec;
-    struct ask *ask;
-};
-
-static void pack_first(void *ctx, size_t agent, int restored, struct msg_out *o)
-{
-    const struct first *x = ctx;
-
-    rollout_pack_configure(x->config, x->spec, agent, restored,
-                           policies_of(x->policies, agent), o);
-}
-
-static void on_restored(void *ctx)
-{
-    ask_done(((struct first *)ctx)->ask);
-}
-
-static int try_weights(struct first *x, const struct agent_specs *specs, int fd,
-                       const struct weights *weights, struct err *err)
-{
-    const struct ask_args args = {
-        .agent_exe_fd = fd, .specs = specs->spec, .n = specs->n, .ctx = x};
-    struct restore *restore = NULL;
-    struct err why = {0};
-    int rc = ask_open(&x->ask, &args, &why);
-
-    if (rc == 0)
-        rc = restore_start(&restore, ask_agents(x->ask), weights, x->config, on_restored,
-                           x, &why);
-    if (rc == 0)
-        rc = ask_wait(x->ask, &why);
-    ask_close(x->ask);
-    restore_free(restore);
-    if (rc < 0 && (why.from_peer || rc == ERR_NOT_FOUND))
-        return err_set(err, ERR_CONFIG,
-                       "the weights of %s/%" PRIu64 " do not fit this run: %s",
-                       weights_dir(weights), weights_step(weights), why.msg);
-    return rc < 0 ? err_pass(err, &why) : 0;
-}
-
-int trial_weights(const struct run_config *c, const struct policies *policies,
-                  const struct weights *weights, struct err *err)
-{
-    struct first x = {.config = c, .policies = policies};
-    struct agent_specs specs = {0};
-    struct vec_env *env = NULL;
-    int fd, rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err);
-
-    if (rc < 0)
-        return rc;
-    x.spec = vec_env_spec(env);
-    rc = agent_specs_init(&specs, c, x.spec, rollout_needs_central(c), 1, NULL,
-                          pack_first, err);
-    if (rc == 0 && (rc = fd = open_agent_exe(err)) >= 0) {
-        rc = try_weights(&x, &specs, fd, weights, err);
-        (void)close(fd);
-    }
-    agent_specs_done(&specs);
-    vec_env_free(env);
-    return rc;
 }

@@ -11,8 +11,8 @@
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/run/change_plan.h"
 #include "supervisor/run/estimate.h"
+#include "supervisor/run/first_weights.h"
 #include "supervisor/run/policies.h"
-#include "supervisor/run/weights.h"
 
 #define TRIAL_WITHIN_S 10.0
 
@@ -26,6 +26,8 @@ int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
 struct trial {
     const char *runs_dir;     /* whose disk the run will use */
     struct estimate estimate; /* result: what the run takes */
+    /* Result, if it is not NULL: the variables of the agents that were tried. */
+    struct first_variables *variables;
 };
 
 /* Tries the agents of a new run, one of each group that differs only in its names; this is
@@ -45,10 +47,5 @@ int trial_plan(const struct run_config *c, const struct change_plan *plan,
  * width, and the agents that host a graph. ERR_CONFIG: file, line and key. */
 int trial_policies(const struct run_config *c, const struct policies *policies,
                    struct err *err);
-/* Gives processes the weights with which the run would begin, as it does (restore.h): every
- * agent that learns must be in the checkpoint, with no other variables. All processes of the
- * run are started at once. ERR_CONFIG names the agent. */
-int trial_weights(const struct run_config *c, const struct policies *policies,
-                  const struct weights *weights, struct err *err);
 
 #endif

@@ -494,6 +494,34 @@ def test_all_seeds_begin_with_one_checkpoint(w):
         assert ("--init-from runs/old@1000" in command) is name.startswith("both"), command
 
 
+def test_agents_start_once_with_the_weights_of_others(w):
+    """What fits is known from the trial of the configuration. One whose weights do not fit is
+    asked what is wrong with them."""
+    w.brood("run", config(w), "--name", "old", *until(1000))
+    w.brood("run", config(w), "--name", "wider", *until(400), "--set",
+            "agents.agent_1.actor.hidden=[5]", "--set", "defaults.critic.input=own")
+    program = w.program_with_agent(harness.FAULT_AGENT)
+    counts = program.parent.parent
+
+    def started():
+        """How many processes of each name there were."""
+        found = {path.stem: len(path.read_bytes()) for path in counts.rglob("*.runs")}
+        for path in counts.rglob("*.runs"):
+            path.unlink()
+        return found
+    env = {"BROOD_FAULT": "nobody:learn:before-read:1,kill"}
+    w.brood("run", config(w), "--name", "new", "--init-from", "old", *until(400),
+            program=program, env=env)
+    assert data_of(w.run_dir("new"), 0) == data_of(w.run_dir("old"), 1000)
+    found = started()
+    assert found.pop("trial") <= 3 and found == {f"agent_{i}": 1 for i in range(3)}, found
+    _, err = w.brood("run", config(w), "--name", "no", "--init-from", "wider", "--set",
+                     "defaults.critic.input=own", "--quiet", code=2, program=program, env=env)
+    assert "do not fit this run: agent agent_1" in err and "expected" in err, err
+    found = started()
+    assert found.pop("trial") <= 3 and found == {"agent_1": 1}, found
+
+
 def copies(w):
     return list(w.runs.glob(".init-*"))
 
