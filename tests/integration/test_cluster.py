@@ -6,7 +6,9 @@ import pathlib
 import random
 import re
 import signal
+import socket
 import struct
+import time
 
 import numpy
 
@@ -631,6 +633,36 @@ def test_a_node_with_a_wrong_key_is_refused(w):
         harness.wait_until("progress", lambda: w.status("guarded")["env_steps"] > before)
     assert nodes_of(p.pid) == [node]
     assert "was refused" in p.log.read_text(), p.log.read_text()
+
+
+def test_a_dropped_node_tries_again_and_a_refused_one_does_not(w):
+    """Later each time; zeros in place of the supervisor's proof mean that its key is refused."""
+    server = socket.create_server(("127.0.0.1", 0))
+    server.settimeout(harness.DEADLINE_S)
+    address = f"127.0.0.1:{server.getsockname()[1]}"
+    with open(w.write("key", "0f" * 48 + "\n")) as key:
+        p = w.start("node", "--connect", address, stdin=key)
+    times = []
+    for i in range(5):
+        node, _ = server.accept()
+        times.append(time.monotonic())
+        if i == 4:
+            hello = b""
+            while len(hello) < 57 and (part := node.recv(57 - len(hello))):
+                hello += part
+            node.sendall(bytes(64))
+        elif i % 2:  # with its bytes unread: a reset
+            node.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        node.close()
+    assert p.wait(timeout=harness.DEADLINE_S) == 1
+    assert p.log.read_text() == f"brood node: the supervisor at {address} refused the key\n"
+    assert times[-1] - times[0] > 0.025 + 0.05 + 0.1 + 0.2, times
+    server.setblocking(False)
+    try:
+        server.accept()
+    except BlockingIOError:
+        return
+    raise AssertionError("it came again")
 
 
 def test_a_command_starts_the_nodes(w):
