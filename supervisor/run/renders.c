@@ -8,6 +8,7 @@
 #include "common/text/scan.h"
 #include "supervisor/render/recording.h"
 #include "supervisor/render/render.h"
+#include "supervisor/run/line_reader.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,6 +18,7 @@
 
 static const char *const suffixes[] = {
     [RENDER_GIF] = ".gif", [RENDER_SVG] = ".svg", [RENDER_JSONL] = ".jsonl"};
+enum { INDEX_LINE_MAX = 256 };
 static const char index_head[] = "env_steps,team_return,file\n";
 
 /* A picture in the folder. */
@@ -179,12 +181,13 @@ static int parse_line(const char *line, struct picture *ret)
 
 static void read_index(struct renders *r, uint64_t step)
 {
-    char *path = path_in(r, "index.csv"), *line = NULL;
-    FILE *f = beneath_fopen(path, "re");
-    size_t cap = 0;
+    char *path = path_in(r, "index.csv"), *line;
+    struct line_reader in;
     struct picture p;
+    size_t len;
 
-    while (f != NULL && getline(&line, &cap, f) > 0) {
+    (void)line_reader_open(&in, path, INDEX_LINE_MAX, NULL);
+    while (line_reader_next(&in, &line, &len, NULL) > 0) {
         if (!parse_line(line, &p) || p.step > step)
             continue;
         r->list = xreallocarray(r->list, r->n + 1, sizeof(*r->list));
@@ -194,9 +197,7 @@ static void read_index(struct renders *r, uint64_t step)
             r->best_value = p.value;
         }
     }
-    if (f != NULL)
-        (void)fclose(f);
-    free(line);
+    line_reader_close(&in);
     free(path);
 }
 
