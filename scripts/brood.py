@@ -305,7 +305,7 @@ class Run:
     def status(self) -> dict:
         """What `brood status --json` prints: state, env_steps, exact, agents, pending, ...
         state: starting, running, paused, stopping, or not answering; of a run that is over,
-        done, stopped, failed, cut off, or killed."""
+        done, stopped, failed, cut off, killed, or unreadable (its journal is damaged)."""
         try:
             return self.call("status")
         except Error:

@@ -178,7 +178,9 @@ int study_layout(const struct study_frame *f, struct wbuf *ret, size_t *ret_show
 
 enum {
     REFRESH_S = 1,
-    ANSWERS_WITHIN_MS = 100,
+    ANSWERS_WITHIN_MS = 100,     /* of one run */
+    ALL_ANSWER_WITHIN_MS = 1000, /* together; then each of the others */
+    AT_LEAST_MS = 5,
     NAME_BYTES = 320,
     PRINTED_COLUMNS = 1000,
     SHORT_ROWS = 3,
@@ -193,6 +195,7 @@ struct run {
 };
 
 struct study_view {
+    int64_t waited_ms; /* for answers of runs, in this round of questions */
     const struct study *study;
     const char *name, *dir;
     const struct lineage *lineage;
@@ -518,14 +521,20 @@ static void ask(struct study_view *v, struct run *r)
     const struct study_run_id id = id_of(v, r);
     char *path = study_run_path(v->study, v->dir, &id);
     struct run_status s;
+    const int64_t began_ms = monotonic_ms();
+    const int64_t left_ms = ALL_ANSWER_WITHIN_MS - v->waited_ms;
+    const int within_ms = left_ms > ANSWERS_WITHIN_MS ? ANSWERS_WITHIN_MS
+                          : left_ms > AT_LEAST_MS     ? (int)left_ms
+                                                      : AT_LEAST_MS;
 
-    if (control_client_open(&c, path, ANSWERS_WITHIN_MS, NULL) == 0) {
+    if (control_client_open(&c, path, within_ms, NULL) == 0) {
         msg_map(control_client_begin(c, "status"), 0);
         if (control_client_call(c, &answer, NULL) == 0) {
             run_status_unpack(&s, &answer->body, &arena);
             r->steps = s.env_steps;
         }
     }
+    v->waited_ms += monotonic_ms() - began_ms;
     control_client_close(c);
     arena_done(&arena);
     free(path);
@@ -536,6 +545,7 @@ void study_view_begin(struct study_view *v, const struct study_stage *stage,
 {
     const size_t seeds = v->study->n_seeds;
 
+    v->waited_ms = 0;
     v->stage = *stage;
     v->round = round;
     v->n = n;
@@ -594,6 +604,7 @@ void study_view_tick(struct study_view *v)
     top = redraw_scroll(v->top, v->n_shown, v->n, typed, n);
     if (now - v->refreshed_s >= REFRESH_S) {
         v->refreshed_s = now;
+        v->waited_ms = 0;
         for (size_t i = 0; i < v->n * v->study->n_seeds; i++)
             if (strcmp(v->run[i].state, "running") == 0)
                 ask(v, &v->run[i]);
