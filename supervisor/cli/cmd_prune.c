@@ -138,6 +138,8 @@ static int choose(struct pruning *x, const char *run, const char *dir,
         keep_newest(x, o->keep);
     if (rc == 0 && !o->with_log && count_removed(x) > 0) /* it reads the log */
         rc = keep_resumable(x, run, dir, err);
+    if (rc == 0) /* what could not be read in time might be what must be kept */
+        rc = patience_check(err);
     progress_free(p);
     free(steps);
     free(file);

@@ -109,6 +109,61 @@ int checkpoint_is_there(const char *dir, uint64_t step)
 
 /* ---- run.state ---- */
 
+enum { PIECE_BYTES = 16 << 20, MAX_SECTIONS = 100000 };
+enum {
+    LARGE_BYTES = 64 << 20
+}; /* from here on, memory is allocated only for what is sound */
+
+/* The length of a run.state according to the heads of its sections, whose data is not read;
+ * 0: malformed, or longer than size. */
+static uint64_t length_by_heads(int fd, uint64_t size)
+{
+    uint8_t head[16];
+    uint64_t at = sizeof(head);
+    struct cursor c = cursor_of(head + 12, 4);
+    uint32_t n;
+
+    if (pread_all(fd, head, sizeof(head), 0) != sizeof(head))
+        return 0;
+    n = cursor_u32(&c);
+    for (uint32_t i = 0; i < n && i < MAX_SECTIONS; i++) {
+        uint8_t number[8];
+        uint64_t name_len, len;
+
+        if (pread_all(fd, number, 4, (off_t)at) != 4)
+            return 0;
+        c = cursor_of(number, 4);
+        name_len = cursor_u32(&c);
+        if (pread_all(fd, number, 8, (off_t)(at + 4 + name_len)) != 8)
+            return 0;
+        c = cursor_of(number, 8);
+        len = cursor_u64(&c);
+        at += 4 + name_len + 8;
+        if (at > size || len > size - at || size - at - len < 4)
+            return 0;
+        at += len + 4;
+    }
+    return at;
+}
+
+/* pread in pieces: the file may be another user's, and sparse. */
+static ssize_t read_whole(int fd, uint8_t *data, size_t size, struct err *err)
+{
+    size_t at = 0;
+
+    while (at < size) {
+        const size_t left = size - at, piece = left < PIECE_BYTES ? left : PIECE_BYTES;
+        const ssize_t n = pread_all(fd, data + at, piece, (off_t)at);
+
+        if (n < 0 || patience_check(err) < 0)
+            return -1;
+        at += (size_t)n;
+        if ((size_t)n < piece)
+            break;
+    }
+    return (ssize_t)at;
+}
+
 /* *ret: malloc'd. ERR_LIMIT: the file is longer than max. */
 static int read_file(const char *path, uint64_t max, uint8_t **ret, size_t *ret_len,
                      struct err *err)
@@ -123,10 +178,14 @@ static int read_file(const char *path, uint64_t max, uint8_t **ret, size_t *ret_
         rc = err_errno(err, "%s", path);
     else if ((uint64_t)st.st_size > max)
         rc = err_set(err, ERR_LIMIT, "%s: %lld bytes", path, (long long)st.st_size);
+    else if (max == UINT64_MAX && st.st_size > LARGE_BYTES &&
+             length_by_heads(fd, (uint64_t)st.st_size) != (uint64_t)st.st_size)
+        rc = err_set(err, ERR_FORMAT, "%s: cut short or malformed", path);
     else if ((data = malloc((size_t)st.st_size + 1)) == NULL)
         rc = err_set(err, ERR_NOMEM, "%s: %lld bytes", path, (long long)st.st_size);
-    else if ((n = pread_all(fd, data, (size_t)st.st_size, 0)) < 0)
-        rc = err_errno(err, "%s: cannot read", path);
+    else if ((n = read_whole(fd, data, (size_t)st.st_size, err)) < 0)
+        rc = patience_check(err) < 0 ? ERR_TIMEOUT
+                                     : err_errno(err, "%s: cannot read", path);
     else if (n < st.st_size)
         rc = err_set(err, -EIO, "%s: it became shorter", path);
     if (fd >= 0)
@@ -165,8 +224,10 @@ static int read_values(struct checkpoint_values *ret, struct bundle_reader *r,
     ret->tensors = xcalloc(n, sizeof(*ret->tensors));
     for (; ret->n < n; ret->n++) {
         const struct bundle_entry *e = bundle_reader_entry(r, ret->n);
-        int rc = bundle_reader_read(r, e, &ret->tensors[ret->n], err);
+        int rc = patience_check(err);
 
+        if (rc == 0)
+            rc = bundle_reader_read(r, e, &ret->tensors[ret->n], err);
         if (rc < 0)
             return rc;
         ret->names[ret->n] = xstrdup(e->name);

@@ -49,7 +49,7 @@ const struct checkpoint_section *resume_section(const struct resume *r, const ch
  * place, or missing there, is known. */
 static int is_unread(int code)
 {
-    return code == ERR_NOMEM || code == ERR_IO ||
+    return code == ERR_NOMEM || code == ERR_IO || code == ERR_TIMEOUT ||
            (code < 0 && code > -ERRNO_END && code != -ENOENT && code != -ENOTDIR &&
             code != -EISDIR && code != -ELOOP && code != -ENXIO);
 }

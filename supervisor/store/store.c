@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/io/beneath.h"
 #include "common/io/copy.h"
+#include "common/io/patience.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
@@ -437,7 +438,8 @@ static int verify(const struct store *s, const struct saved *saved, struct err *
     uint64_t bad = 0, bad_end = 0;
     int rc = 0, is_sound;
 
-    for (uint64_t row = saved->first * s->block_rows; row < saved->head && rc == 0;) {
+    for (uint64_t row = saved->first * s->block_rows;
+         row < saved->head && rc == 0 && (rc = patience_check(err)) == 0;) {
         const uint64_t left = saved->head - row;
         const size_t n = (size_t)(left < s->block_rows ? left : s->block_rows);
         const size_t bytes = n * (size_t)s->layout.row_bytes;

@@ -562,6 +562,40 @@ START_TEST(test_damaged_state)
 }
 END_TEST
 
+/* Of a large file, the heads of the sections are read before memory is allocated. */
+START_TEST(test_large_state)
+{
+    enum { LEN = 70 << 20 };
+    uint8_t *zeros = xcalloc(LEN, 1);
+    const struct checkpoint_section sections[] = {
+        {"a", "x", 1}, {"large", zeros, LEN}, {"empty", "", 0}};
+    const off_t ends[] = {-1, 0, 1};
+    struct checkpoint_state state;
+    struct wbuf b = {0};
+    char path[256];
+
+    checkpoint_state_put(&b, sections, 3);
+    (void)snprintf(path, sizeof(path), "%s/7", checkpoints);
+    ck_assert_int_eq(tree_make(path, NULL), 0);
+    (void)snprintf(path, sizeof(path), "%s/7/run.state", checkpoints);
+    for (size_t i = 0; i < 3; i++) {
+        temp_dir_write(path, b.data, b.len);
+        ck_assert_int_eq(truncate(path, (off_t)b.len + ends[i]), 0);
+        if (ends[i] != 0) {
+            ck_assert_int_eq(checkpoint_state_read(&state, checkpoints, 7, NULL),
+                             ERR_FORMAT);
+            continue;
+        }
+        ck_assert_int_eq(checkpoint_state_read(&state, checkpoints, 7, NULL), 0);
+        ck_assert_uint_eq(checkpoint_state_find(&state, "large")->len, LEN);
+        ck_assert_uint_eq(checkpoint_state_find(&state, "empty")->len, 0);
+        checkpoint_state_done(&state);
+    }
+    wbuf_done(&b);
+    free(zeros);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("checkpoint");
@@ -571,6 +605,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_commit_and_load);
     tcase_add_test(tc, test_old_ones_go);
+    tcase_add_test(tc, test_large_state);
     tcase_add_loop_test(tc, test_same_step_again, 0, 2);
     tcase_add_test(tc, test_one_stays_after_a_long_pause);
     tcase_add_loop_test(tc, test_damaged_one_steps_aside, 0,
