@@ -23,12 +23,18 @@
 #include <string.h>
 #include <time.h>
 
+#ifdef __SANITIZE_ADDRESS__
+enum { DEPTH = 3 };
+#else
+enum { DEPTH = 4 };
+#endif
 enum { ROUND = 4, MAX_EVENTS = 32, MAX_ENTRIES = 24, MAX_CHECKPOINTS = 8, MAX_DEPTH = 8 };
-enum key { POLYAK, LENGTH, BETA, N_KEYS };
+enum key { POLYAK, OWN, LENGTH, BETA, N_KEYS };
 
-static const char *const keys[N_KEYS] = {"defaults.polyak", "run.env_steps",
+static const char *const keys[N_KEYS] = {"defaults.polyak", "agents.agent_1.polyak",
+                                         "run.env_steps",
                                          "agents.agent_0.optimizer.beta1"};
-static const char letters[] = "stlmnwpcbrkqdDuvxfg";
+static const char letters[] = "staAlmnwpcbrkqdDuvxfg";
 enum { N_LETTERS = sizeof(letters) - 1 };
 
 static char word[MAX_DEPTH + 1]; /* the one that is being played */
@@ -58,24 +64,48 @@ struct reference {
     int64_t made; /* changes for steps up to this one are in force */
 };
 
-/* The value at a boundary; INT64_MAX: the last one. */
-static double value_at(const struct reference *r, enum key key, int64_t boundary)
+/* Stores the changes for steps after `after` up to `until` in their order; returns how many. */
+static size_t sort(const struct reference *r, int64_t after, int64_t until,
+                   struct entry ret[MAX_ENTRIES])
 {
-    double ret = r->base[key];
-    int64_t at = INT64_MIN;
+    size_t n = 0;
 
-    for (size_t i = 0; i < r->n; i++)
-        if (r->list[i].key == key && r->list[i].at <= boundary && r->list[i].at >= at) {
-            at = r->list[i].at;
-            ret = r->list[i].value;
-        }
-    return ret;
+    for (size_t i = 0; i < r->n; i++) {
+        size_t k = n;
+
+        if (r->list[i].at <= after || r->list[i].at > until)
+            continue;
+        for (; k > 0 && ret[k - 1].at > r->list[i].at; k--)
+            ret[k] = ret[k - 1];
+        ret[k] = r->list[i];
+        n++;
+    }
+    return n;
 }
 
+/* The value at a boundary; INT64_MAX: the last one. An agent that has the value of the default
+ * follows it. */
+static double value_at(const struct reference *r, enum key key, int64_t boundary)
+{
+    struct entry e[MAX_ENTRIES];
+    const size_t n = sort(r, INT64_MIN, boundary, e);
+    double v[N_KEYS];
+
+    memcpy(v, r->base, sizeof(v));
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].key == POLYAK && v[OWN] == v[POLYAK])
+            v[OWN] = e[i].value;
+        v[e[i].key] = e[i].value;
+    }
+    return v[key];
+}
+
+/* Whether the key, which agents and defaults share, has a change that is not in force yet. */
 static int is_ahead(const struct reference *r, enum key key)
 {
     for (size_t i = 0; i < r->n; i++)
-        if (r->list[i].key == key && r->list[i].at > r->made)
+        if (r->list[i].at > r->made && (key == LENGTH) == (r->list[i].key == LENGTH) &&
+            r->list[i].key != BETA)
             return 1;
     return 0;
 }
@@ -146,6 +176,20 @@ struct world {
     struct run_config *own; /* the checkpoint that its letter made; NULL: none */
 };
 
+static double value_of(const struct run_config *c, enum key key)
+{
+    switch (key) {
+    case POLYAK:
+        return c->defaults.polyak;
+    case OWN:
+        return c->agents[1].polyak;
+    case LENGTH:
+        return (double)c->run.env_steps;
+    default:
+        return c->agents[0].optimizer.beta1;
+    }
+}
+
 static int agents(void *ctx, const struct env_config *env, const char *const **ret,
                   struct err *e)
 {
@@ -166,10 +210,10 @@ static void begin(struct world *w)
     *w = (struct world){.is_alive = 1};
     ASSERT(run_config_parse(&w->config, text, strlen(text), "f", &options, &err) == 0);
     run_config_copy(&w->wanted, &w->config);
-    w->ref = (struct reference){
-        .base = {w->config.defaults.polyak, 8, w->config.agents[0].optimizer.beta1},
-        .beta = w->config.agents[0].optimizer.beta1,
-        .made = -ROUND};
+    w->ref.made = -ROUND;
+    for (enum key k = 0; k < N_KEYS; k++)
+        w->ref.base[k] = value_of(&w->config, k);
+    w->ref.beta = w->ref.base[BETA];
     w->own = xcalloc(1, sizeof(*w->own));
     run_config_copy(w->own, &w->config);
     w->checkpoint[w->n_checkpoints++] = (struct checkpoint){0, w->own};
@@ -192,13 +236,6 @@ static void release(struct world *w)
     if (w->own != NULL)
         run_config_done(w->own);
     free(w->own);
-}
-
-static double value_of(const struct run_config *c, enum key key)
-{
-    return key == POLYAK   ? c->agents[0].polyak
-           : key == LENGTH ? (double)c->run.env_steps
-                           : c->agents[0].optimizer.beta1;
 }
 
 /* ---- the journal ---- */
@@ -252,18 +289,8 @@ static void check_plan(const struct change_plan *p, const struct reference *r,
                        int64_t made)
 {
     struct entry e[MAX_ENTRIES];
-    size_t n = 0;
+    const size_t n = sort(r, made, INT64_MAX, e);
 
-    for (size_t i = 0; i < r->n; i++) {
-        size_t k = n;
-
-        if (r->list[i].at <= made)
-            continue;
-        for (; k > 0 && e[k - 1].at > r->list[i].at; k--)
-            e[k] = e[k - 1];
-        e[k] = r->list[i];
-        n++;
-    }
     ASSERT(p->n == n);
     for (size_t i = 0; i < n; i++) {
         const struct config_setting *set = &p->list[i].set;
@@ -278,6 +305,7 @@ static void check_plan(const struct change_plan *p, const struct reference *r,
 static void check_wanted(const struct run_config *c, const struct reference *r)
 {
     ASSERT(value_of(c, POLYAK) == value_at(r, POLYAK, INT64_MAX));
+    ASSERT(value_of(c, OWN) == value_at(r, OWN, INT64_MAX));
     ASSERT(value_of(c, LENGTH) == value_at(r, LENGTH, INT64_MAX));
     ASSERT(value_of(c, BETA) == r->beta);
     ASSERT(c->agents[0].polyak == c->defaults.polyak);
@@ -560,6 +588,8 @@ static int fork_off(struct world *w, const char *assign, double polyak)
             r.list[r.n++] = w->ref.list[i];
     if (assign != NULL) {
         take_back(&r, POLYAK, made);
+        if (r.base[OWN] == r.base[POLYAK]) /* it follows */
+            take_back(&r, OWN, made);
         if (polyak != r.base[POLYAK])
             add_entry(&r, POLYAK, (int64_t)from.step, polyak);
     }
@@ -613,6 +643,10 @@ static int play(struct world *w, char letter)
         return set(w, POLYAK, 0.2, PROPOSAL_SOON, 0);
     case 't':
         return set(w, POLYAK, 0.3, next + 6, 0);
+    case 'a':
+        return set(w, OWN, 0.2, PROPOSAL_SOON, 0);
+    case 'A': /* the default that it may have already */
+        return set(w, OWN, 0.01, next + 6, 0);
     case 'l':
         return set(w, LENGTH, 12, PROPOSAL_SOON, 0);
     case 'm': /* the run may not get there */
@@ -744,7 +778,7 @@ static void play_all(const struct world *w, int depth, int left, struct seen *se
 START_TEST(every_life_is_as_the_reference_says)
 {
     const char *text_depth = getenv("BROOD_LIFE_DEPTH");
-    const int depth = text_depth != NULL ? atoi(text_depth) : 4;
+    const int depth = text_depth != NULL ? atoi(text_depth) : DEPTH;
     struct timespec from, to;
     struct seen seen = {0};
     struct world w;
