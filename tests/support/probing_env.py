@@ -26,6 +26,7 @@ NUMBERS = {"ptrace": (101, 117), "process_vm_readv": (310, 270), "kcmp": (312, 2
            "clone3": (435,) * 2, "perf_event_open": (298, 241)}
 PTRACE_SEIZE, NEW_USER_NAMESPACE, AF_PACKET = 0x4206, 0x10000000, 17
 OUTSIDE = int(os.environ["BROOD_FAULT"])
+assert OUTSIDE > 1
 
 
 def call(name, *args):
