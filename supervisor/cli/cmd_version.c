@@ -13,7 +13,7 @@
 static int run_version(struct cli *cli, int argc, char **argv)
 {
     const char *kernels = cpu_kernels_name(cpu_kernels());
-    const char *containment = run_cgroup_is_possible() ? "cgroup" : "marks";
+    const char *containment = run_cgroup_is_possible() ? "cgroup" : "sweeper";
     char buffer[64];
     const char *confinement = confine_describe(buffer);
     struct binaries b;

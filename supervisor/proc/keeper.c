@@ -6,10 +6,10 @@
 #include "supervisor/proc/detach.h"
 #include "supervisor/proc/keeper_reexec.h"
 #include "supervisor/proc/pid_file.h"
-#include "supervisor/proc/pipe_marks.h"
 #include "supervisor/proc/run_cgroup.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/proc/sweep.h"
+#include "supervisor/proc/sweeper.h"
 #include "supervisor/proc/terminal_keys.h"
 
 #include <errno.h>
@@ -27,8 +27,6 @@
 
 enum {
     CUT_OFF_AFTER_MS = 700, /* from a second interrupt to SIGKILL */
-    SWEEP_TRIES = 2500,
-    SWEEP_EVERY_MS = 2,
     EXIT_SIGNALLED = 128,
 };
 
@@ -52,7 +50,8 @@ struct message {
 
 struct keeper {
     const struct keeper_args *args;
-    pid_t supervisor, sweeper;
+    pid_t self, supervisor, sweeper; /* 0: there is none */
+    int news;                        /* from the sweeper */
     int link, signals, report_fd, has_terminal;
     int status;                /* of the supervisor, once is_over */
     int is_over;               /* the supervisor was reaped */
@@ -84,6 +83,13 @@ static void print_line(const struct keeper *k, const char *text)
 static const char *child_of(const struct keeper *k)
 {
     return k->args->child != NULL ? k->args->child : "the supervisor";
+}
+
+static void close_end(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
 }
 
 /* ---- signals ---- */
@@ -119,11 +125,32 @@ static int is_pending(int signum)
 /* Whether the supervisor has stopped or ended. */
 static int has_stopped(const struct keeper *k)
 {
-    siginfo_t info = {.si_pid = 0};
+    struct pid_stat stat;
 
-    return waitid(P_PID, (id_t)k->supervisor, &info,
-                  WSTOPPED | WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid != 0;
+    return pid_stat_read(k->supervisor, &stat) < 0 || strchr("TZX", stat.state) != NULL;
+}
+
+static void note_stop(struct keeper *k, int is_stopped)
+{
+    const int ms = k->args->max_stopped_ms;
+
+    k->stopped_until_ms = is_stopped && ms > 0 ? monotonic_ms() + ms : 0;
+    if (is_stopped && k->stops_late)
+        forward(k, SIGCONT);
+    if (is_stopped)
+        k->stops_late = 0;
+}
+
+/* Closes the pipe if the sweeper has ended. */
+static void take_news(struct keeper *k)
+{
+    struct sweeper_news news;
+    ssize_t n;
+
+    while ((n = read(k->news, &news, sizeof(news))) == sizeof(news))
+        note_stop(k, news.what == SWEEPER_STOPPED);
+    if (n == 0)
+        close_end(&k->news);
 }
 
 /* Stops the job on SIGTSTP: agents and supervisor first, then the keeper. A supervisor that
@@ -133,6 +160,7 @@ static void stop_all(struct keeper *k)
 {
     const int64_t until = monotonic_ms() + CUT_OFF_AFTER_MS;
 
+    take_news(k); /* of earlier stops */
     forward(k, SIGTSTP);
     k->stops_late = 1;
     while (k->stops_late && monotonic_ms() < until && !is_pending(SIGCONT)) {
@@ -144,32 +172,22 @@ static void stop_all(struct keeper *k)
         (void)raise(SIGSTOP);
 }
 
-static void note_stop(struct keeper *k, int is_stopped)
-{
-    const int ms = k->args->max_stopped_ms;
-
-    k->stopped_until_ms = is_stopped && ms > 0 ? monotonic_ms() + ms : 0;
-}
-
+/* The supervisor is this process's child once the sweeper has ended. */
 static void reap(struct keeper *k)
 {
     int status;
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
-        if (pid == k->supervisor)
-            note_stop(k, WIFSTOPPED(status));
-        if (WIFCONTINUED(status))
-            continue;
-        if (WIFSTOPPED(status)) {
-            if (pid == k->supervisor && k->stops_late)
-                forward(k, SIGCONT);
-            k->stops_late = 0;
-            continue;
-        }
-        if (pid == k->sweeper)
+        const int has_ended = WIFEXITED(status) || WIFSIGNALED(status);
+
+        if (pid == k->sweeper && WIFSTOPPED(status))
+            (void)signal_process(pid, SIGCONT);
+        else if (pid == k->sweeper && has_ended)
             k->sweeper = 0;
-        if (pid != k->supervisor)
+        else if (pid == k->supervisor && !has_ended)
+            note_stop(k, WIFSTOPPED(status));
+        if (pid != k->supervisor || !has_ended)
             continue;
         k->is_over = 1;
         k->status = status;
@@ -327,96 +345,19 @@ static int take_message(struct keeper *k)
     return 1;
 }
 
-/* ---- remaining processes ---- */
+/* ---- the split ---- */
 
 static const char *mark_of(const struct keeper *k)
 {
     return k->args->mark != NULL ? k->args->mark : KEEPER_MARK;
 }
 
-static int is_sweeper(void *ctx, pid_t pid)
-{
-    return pid == ((const struct keeper *)ctx)->sweeper;
-}
-
-static void remove_cgroup(struct run_cgroup *g)
-{
-    for (int i = 0; i < SWEEP_TRIES && run_cgroup_remove(g) < 0; i++) {
-        run_cgroup_kill(g);
-        (void)poll(NULL, 0, SWEEP_EVERY_MS);
-    }
-}
-
-/* Waits for processes that end by themselves. k: NULL in the sweeper, which has no children. */
-static void await_grace(struct keeper *k, const char *mark)
-{
-    const int64_t until = monotonic_ms() + KEEPER_GRACE_MS;
-
-    while (sweep_count(KEEPER_GRACE_MARK, mark) > 0 && monotonic_ms() < until) {
-        (void)poll(NULL, 0, SWEEP_EVERY_MS);
-        if (k != NULL)
-            reap(k);
-    }
-}
-
-/* Children of a dead process become ours, so repeat until there are none. */
-static void sweep(struct keeper *k)
-{
-    if (!WIFEXITED(k->status))
-        await_grace(k, getenv(mark_of(k)));
-    run_cgroup_kill(&k->cgroup);
-    for (int i = 0; i < SWEEP_TRIES && sweep_adopted(is_sweeper, k) > 0; i++)
-        (void)poll(NULL, 0, SWEEP_EVERY_MS);
-    remove_cgroup(&k->cgroup);
-}
-
-static void end_sweeper(struct keeper *k)
-{
-    if (k->sweeper == 0) /* it has ended, or was never started */
-        return;
-    (void)signal_process(k->sweeper, SIGKILL);
-    (void)waitpid(k->sweeper, NULL, 0);
-    k->sweeper = 0;
-}
-
-/* Runs the sweeper: sleeps until keeper and supervisor have both closed the pipe, then
- * ends the run's remaining processes. */
-static _Noreturn void run_sweeper(struct run_cgroup *cgroup, const char *variable,
-                                  int alive_fd)
-{
-    const char *mark = getenv(variable);
-    sigset_t all;
-    ssize_t n;
-    char byte;
-
-    (void)prctl(PR_SET_NAME, "brood-sweeper");
-    (void)sigfillset(&all);
-    (void)sigprocmask(SIG_BLOCK, &all, NULL);
-    (void)setsid();
-    if (dup2(alive_fd, STDIN_FILENO) < 0)
-        _exit(1); /* it may not take another file's end for that of the run */
-    (void)close_range(STDIN_FILENO + 1, ~0U, 0);
-    while ((n = read(STDIN_FILENO, &byte, 1)) < 0)
-        if (errno != EINTR)
-            _exit(1);
-    await_grace(NULL, mark);
-    run_cgroup_kill(cgroup);
-    for (int i = 0;
-         i < SWEEP_TRIES &&
-         sweep_marked(variable, mark) + sweep_marked(KEEPER_GRACE_MARK, mark) > 0;
-         i++)
-        (void)poll(NULL, 0, SWEEP_EVERY_MS);
-    remove_cgroup(cgroup);
-    _exit(0);
-}
-
-/* ---- the split ---- */
+/* The keeper of this process, which is a supervisor or a node; 0: it has none. */
+static pid_t kept_by;
 
 pid_t keeper_pid(void)
 {
-    const char *mark = getenv(KEEPER_MARK);
-
-    return mark != NULL && (pid_t)atoi(mark) == getppid() ? getppid() : 0;
+    return kept_by;
 }
 
 static void set_mark(const struct keeper *k)
@@ -428,86 +369,138 @@ static void set_mark(const struct keeper *k)
     (void)setenv(mark_of(k), mark, 1);
 }
 
-static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd, int keys)
+/* Descriptors that are there before the processes are. */
+struct ends {
+    int link[2], keys[2], news[2];
+};
+
+static void close_ends(struct ends *e)
+{
+    for (int i = 0; i < 2; i++) {
+        close_end(&e->link[i]);
+        close_end(&e->keys[i]);
+        close_end(&e->news[i]);
+    }
+}
+
+static int open_ends(struct ends *e, struct err *err)
+{
+    const char *what = "pipe";
+    int rc;
+
+    *e = (struct ends){{-1, -1}, {-1, -1}, {-1, -1}};
+    if (pipe2(e->keys, O_CLOEXEC | O_NONBLOCK) == 0 &&
+        pipe2(e->news, O_CLOEXEC | O_NONBLOCK) == 0) {
+        what = "socketpair";
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, e->link) == 0)
+            return 0;
+    }
+    rc = err_errno(err, "starting the sweeper: %s", what);
+    close_ends(e);
+    return rc;
+}
+
+static void become_supervisor(struct keeper *k, struct keeper_link *ret, struct ends *e,
+                              const char *name)
 {
     sigset_t set;
 
-    *ret = (struct keeper_link){.fd = fd, .has_terminal = k->has_terminal, .keys = keys};
-    if (k->keys_fd >= 0)
-        (void)close(k->keys_fd);
-    (void)close(k->signals);
-    (void)close(k->link);
-    if (k->report_fd >= 0)
-        (void)close(k->report_fd);
+    (void)prctl(PR_SET_NAME, name);
+    kept_by = k->self;
+    *ret = (struct keeper_link){
+        .fd = e->link[1], .has_terminal = k->has_terminal, .keys = e->keys[0]};
+    e->link[1] = e->keys[0] = -1;
+    close_ends(e);
+    close_end(&k->signals);
+    close_end(&k->report_fd);
     (void)setpgid(0, 0);
     (void)signal(SIGTTOU, SIG_IGN); /* it still writes to the terminal */
-    /* A stopped supervisor would not notice that its keeper has ended. */
+    /* if the sweeper is killed, the keeper is its parent */
     (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
     stop_signals_get(&set);
     (void)sigprocmask(SIG_SETMASK, &set, NULL);
 }
 
-static void close_both(const int ends[2])
+/* Forks the supervisor, in the sweeper. Returns only in the supervisor. */
+static void fork_supervisor(struct keeper *k, struct keeper_link *ret, struct ends *e)
 {
-    for (int i = 0; i < 2; i++)
-        if (ends[i] >= 0)
-            (void)close(ends[i]);
+    struct sweeper s = {.keeper = k->self,
+                        .news_fd = e->news[1],
+                        .cgroup = k->cgroup,
+                        .grace_mark = getenv(mark_of(k))};
+    struct sweeper_news news = {.what = SWEEPER_STARTED};
+    char name[16];
+
+    sweeper_begin(name);
+    s.supervisor = run_cgroup_fork(&k->cgroup);
+    if (s.supervisor == 0) {
+        become_supervisor(k, ret, e, name);
+        return;
+    }
+    news.value = s.supervisor;
+    if (s.supervisor < 0)
+        news = (struct sweeper_news){SWEEPER_FAILED, errno};
+    if (write(s.news_fd, &news, sizeof(news)) != sizeof(news) || s.supervisor < 0)
+        _exit(1);
+    sweeper_run(&s);
 }
 
-/* The pipe's other end stays open in keeper and supervisor, for their lifetime. */
-static int fork_sweeper(struct keeper *k, struct err *err)
+/* Waits for the sweeper's first news. */
+static int await_supervisor(struct keeper *k, struct err *err)
 {
-    int alive[2], rc;
-    pid_t pid;
+    struct pollfd p = {.fd = k->news, .events = POLLIN};
+    struct sweeper_news news = {.what = SWEEPER_FAILED, .value = ECHILD};
 
-    if (pipe2(alive, O_CLOEXEC) < 0)
-        return err_errno(err, "starting the sweeper: pipe");
+    while (poll(&p, 1, -1) < 0 && errno == EINTR)
+        ;
+    if (read(k->news, &news, sizeof(news)) == sizeof(news) &&
+        news.what == SWEEPER_STARTED) {
+        k->supervisor = news.value;
+        return 0;
+    }
+    errno = news.value;
+    return err_errno(err, "starting %s: fork", child_of(k));
+}
+
+static void end_sweeper(struct keeper *k)
+{
+    if (k->sweeper == 0) /* it has ended, or was never started */
+        return;
+    (void)signal_process(k->sweeper, SIGKILL);
+    (void)waitpid(k->sweeper, NULL, 0);
+    k->sweeper = 0;
+}
+
+/* Forks sweeper and supervisor. Returns 1 in the supervisor. */
+static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
+{
+    struct ends e;
+    pid_t pid;
+    int rc = open_ends(&e, err);
+
+    if (rc < 0)
+        return rc;
     pid = fork();
     if (pid == 0) {
-        (void)close(alive[1]);
-        run_sweeper(&k->cgroup, mark_of(k), alive[0]);
-    }
-    if (pid < 0) {
-        rc = err_errno(err, "starting the sweeper: fork");
-        close_both(alive);
-        return rc;
-    }
-    k->sweeper = pid;
-    (void)close(alive[0]);
-    return 0;
-}
-
-/* Returns 1 in the supervisor. */
-static int fork_supervisor(struct keeper *k, struct keeper_link *ret, struct err *err)
-{
-    int link[2] = {-1, -1}, keys[2] = {-1, -1}, rc;
-    const char *what = "pipe";
-    pid_t pid = -1;
-
-    if (pipe2(keys, O_CLOEXEC | O_NONBLOCK) == 0) {
-        what = "socketpair";
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) == 0) {
-            what = "fork";
-            k->keys_fd = keys[1];
-            k->link = link[0];
-            pid = run_cgroup_fork(&k->cgroup);
-        }
-    }
-    if (pid == 0) {
-        become_supervisor(k, ret, link[1], keys[0]);
+        fork_supervisor(k, ret, &e);
         return 1;
     }
     if (pid < 0) {
-        rc = err_errno(err, "starting %s: %s", child_of(k), what);
-        close_both(link);
-        close_both(keys);
-        k->link = k->keys_fd = -1;
+        rc = err_errno(err, "starting the sweeper: fork");
+        close_ends(&e);
         return rc;
     }
-    k->supervisor = pid;
-    (void)close(keys[0]);
-    (void)close(link[1]);
-    return 0;
+    k->sweeper = pid;
+    k->link = e.link[0];
+    k->keys_fd = e.keys[1];
+    k->news = e.news[0];
+    close_end(&e.link[1]);
+    close_end(&e.keys[0]);
+    close_end(&e.news[1]);
+    rc = await_supervisor(k, err);
+    if (rc < 0)
+        end_sweeper(k);
+    return rc;
 }
 
 /* ---- the end ---- */
@@ -575,8 +568,8 @@ static int end(struct keeper *k)
 
     while (k->link >= 0 && take_message(k))
         ;
-    sweep(k);
-    end_sweeper(k);
+    /* nothing, unless the sweeper was killed */
+    sweeper_end_all(&k->cgroup, WIFEXITED(k->status) ? NULL : getenv(mark_of(k)), 0);
     if (WIFEXITED(k->status))
         return WEXITSTATUS(k->status);
     death = decide(k);
@@ -624,18 +617,21 @@ static int keep(struct keeper *k)
     while (!k->is_over) {
         struct pollfd fds[] = {{.fd = k->signals, .events = POLLIN},
                                {.fd = k->link, .events = POLLIN},
-                               {.fd = terminal_keys_fd(&k->keys), .events = POLLIN}};
+                               {.fd = terminal_keys_fd(&k->keys), .events = POLLIN},
+                               {.fd = k->news, .events = POLLIN}};
 
         if (kill_time(k) != 0 && monotonic_ms() >= kill_time(k)) {
             (void)signal_process(k->supervisor, SIGKILL);
             k->cut_off_ms = k->stopped_until_ms = 0;
         }
-        (void)poll(fds, 3, wait_ms(k));
+        (void)poll(fds, 4, wait_ms(k));
         take_signal(k);
         if (fds[1].revents != 0)
             (void)take_message(k);
         if (fds[2].revents != 0)
             take_keys(k);
+        if (fds[3].revents != 0)
+            take_news(k);
     }
     terminal_keys_end(&k->keys);
     return end(k);
@@ -667,7 +663,9 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
                  struct err *err)
 {
     struct keeper k = {.args = args,
+                       .self = getpid(),
                        .link = -1,
+                       .news = -1,
                        .report_fd = args->report_fd,
                        .keys_fd = -1,
                        .has_terminal = has_terminal()};
@@ -682,19 +680,13 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     run_cgroup_make(&k.cgroup, getenv(mark_of(&k)));
     rc = sweep_enable(err);
     if (rc == 0)
-        rc = pipe_marks_share(err);
-    if (rc == 0)
         rc = take_signals_by_descriptor(&k, err);
     if (rc == 0)
-        rc = fork_sweeper(&k, err);
-    if (rc == 0)
-        rc = fork_supervisor(&k, ret, err);
+        rc = fork_both(&k, ret, err);
     if (rc == 0)
         *ret_code = keep(&k);
-    else if (rc < 0)
-        end_sweeper(&k);
     if (rc < 0)
-        remove_cgroup(&k.cgroup);
+        (void)run_cgroup_remove(&k.cgroup);
     keeper_reexec_done(&k.again);
     return rc;
 }

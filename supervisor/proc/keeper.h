@@ -1,19 +1,16 @@
-/* keeper.h - the small process in front of a run: `brood run` is the keeper, and the
- * supervisor is its child.
+/* keeper.h - the small process in front of a run: `brood run` is the keeper; its
+ * child is the sweeper, and that one's child the supervisor.
  *
- * Keeper      forwards signals, takes part in the terminal's job control, and reaps. When
- *             the supervisor has ended for whatever reason, it kills and reaps all
- *             remaining processes of the run, also those that left their session: it is a
- *             child sub-reaper. It exits with the supervisor's exit code, or with 128+n if
- *             signal n ended the supervisor. It uses no libuv and allocates nothing.
+ * Keeper      forwards signals, takes part in the terminal's job control, and exits with the
+ *             supervisor's exit code, or with 128+n if signal n ended the supervisor, once no
+ *             process of the run is left. It uses no libuv and allocates nothing.
  * Supervisor  is in a process group of its own, so that a signal from the terminal reaches
  *             it once, through the keeper. When the keeper ends, the supervisor reads end of
  *             file from its link and ends the run at once. It begins with the signals that
  *             stop a run blocked (signals.h).
- * Sweeper     a third process that sleeps while the run lasts. When keeper and supervisor
- *             have both ended, it kills every process that is in the run's control group
- *             (run_cgroup.h), has the run's mark in its environment, or holds one of the
- *             run's pipes (pipe_marks.h), and exits.
+ * Sweeper     sleeps while the run lasts (sweeper.h). When the supervisor has ended for whatever
+ *             reason, it kills and reaps all that descends from it, and exits. It does so if the
+ *             keeper is dead, too; if the sweeper is killed, the keeper does it.
  * Mark        BROOD_MARK in the environment of every process that the run starts.
  * Grace       processes with BROOD_GRACE_MARK instead end by themselves when the supervisor has
  *             ended. Keeper and sweeper wait for them, at most KEEPER_GRACE_MS, before they kill.

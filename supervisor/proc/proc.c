@@ -6,7 +6,6 @@
 #include "common/msg/protocol.h"
 #include "common/numerics/cpu_kernels.h"
 #include "supervisor/proc/keeper.h"
-#include "supervisor/proc/pipe_marks.h"
 #include "supervisor/proc/program.h"
 
 #include <errno.h>
@@ -64,8 +63,6 @@ static void part_closed(struct proc *p)
 {
     if (--p->open_parts > 0)
         return;
-    for (size_t i = 0; i < sizeof(p->pipe_marks) / sizeof(p->pipe_marks[0]); i++)
-        pipe_marks_remove(p->pipe_marks[i]);
     p->cb->on_closed(p);
 }
 
@@ -259,9 +256,6 @@ static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *s
     int rc;
 
     CHECK(spec->exe_fd >= AGENT_FD_COUNT);
-    p->pipe_marks[0] = pipe_marks_add(pipes->in[0]);
-    p->pipe_marks[1] = pipe_marks_add(pipes->out[1]);
-    p->pipe_marks[2] = pipe_marks_add(pipes->text[1]);
     (void)snprintf(exe, sizeof(exe), "/proc/self/fd/%d", spec->exe_fd);
     (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
     (void)snprintf(keep, sizeof(keep), "%d", n_fds);

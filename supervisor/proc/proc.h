@@ -69,8 +69,7 @@ struct proc {
     uv_process_t process;
     uv_timer_t timer;
     int pidfd;
-    uint64_t pipe_marks[3]; /* of its pipes */
-    int open_parts;         /* number of open ones of timer, process, chan, capture */
+    int open_parts; /* number of open ones of timer, process, chan, capture */
     int has_process, has_chan, has_capture;
     int chan_eof, capture_eof;
     int closing;

@@ -2,7 +2,6 @@
 
 #include "common/io/signal_process.h"
 #include "supervisor/proc/pid_file.h"
-#include "supervisor/proc/pipe_marks.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -202,21 +201,12 @@ static int has_mark(pid_t pid, const struct marked *m)
     return found;
 }
 
-static int end_marked(void *ctx, int proc, pid_t pid)
-{
-    if (pid == getpid() || (!has_mark(pid, ctx) && !pipe_marks_held_by(pid)))
-        return 0;
-    (void)signal_process(pid, SIGKILL);
-    return 1;
-}
-
 static int is_marked(void *ctx, int proc, pid_t pid)
 {
     return pid != getpid() && has_mark(pid, ctx);
 }
 
-static size_t each_marked(const char *variable, const char *value,
-                          int (*visit)(void *ctx, int proc, pid_t pid))
+size_t sweep_count(const char *variable, const char *value)
 {
     struct marked m;
     int n = snprintf(m.text, sizeof(m.text), "%s=%s", variable, value);
@@ -224,15 +214,5 @@ static size_t each_marked(const char *variable, const char *value,
     if (value == NULL || n < 0 || (size_t)n >= sizeof(m.text))
         return 0;
     m.len = (size_t)n + 1;
-    return each_entry("/proc", visit, &m);
-}
-
-size_t sweep_marked(const char *variable, const char *value)
-{
-    return each_marked(variable, value, end_marked);
-}
-
-size_t sweep_count(const char *variable, const char *value)
-{
-    return each_marked(variable, value, is_marked);
+    return each_entry("/proc", is_marked, &m);
 }

@@ -1,10 +1,10 @@
 /* sweep.h - kills and reaps orphans: processes that agents started and left behind.
  *
- * Supervisor and keeper are child sub-reapers: a descendant that loses its parent becomes
- * their child, even if it left its agent's session. libuv does not reap such children, and
- * waitpid(-1) would take libuv's own children from it. So this module finds them in /proc
- * (as the children of our threads or, if the kernel does not list these, by their parent)
- * and reaps one pid at a time. Allocates nothing.
+ * Supervisor, sweeper and keeper are child sub-reapers: a descendant that loses its parent
+ * becomes a child of the nearest of them, even if it left its agent's session. libuv does not
+ * reap such children, and waitpid(-1) would take libuv's own children from it. So this module
+ * finds them in /proc (as the children of our threads or, if the kernel does not list these, by
+ * their parent) and reaps one pid at a time. Allocates nothing.
  */
 #ifndef SUPERVISOR_PROC_SWEEP_H
 #define SUPERVISOR_PROC_SWEEP_H
@@ -23,10 +23,6 @@ int sweep_enable(struct err *err);
  * number of children found. Call again until that is 0: children of a dead process become
  * ours. */
 size_t sweep_adopted(sweep_owned_fn owned, void *ctx);
-/* Sends SIGKILL to every other process of this machine that was started with the variable
- * set to value in its environment, or that holds a pipe of pipe_marks.h. Returns the number
- * of processes found. */
-size_t sweep_marked(const char *variable, const char *value);
 /* The number of other processes of this machine that were started with the variable set to value
  * in their environment, and that have not ended. */
 size_t sweep_count(const char *variable, const char *value);

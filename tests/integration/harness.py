@@ -185,12 +185,25 @@ def print_machine():
 
 def supervisor_of(keeper):
     """The pid of the supervisor whose keeper (the `brood run` that was started) is that;
-    None before it is there. The keeper's other child leads a session: the sweeper."""
+    None before it is there. It is below the sweeper, or, if that was killed, below the keeper,
+    and leads a process group."""
     for child, (state, _, _) in children(keeper).items():
         with contextlib.suppress(OSError):
-            if state != "Z" and os.getsid(child) != child:
+            if name_of(child) == "brood-sweeper":
+                return supervisor_of(child)
+            if state != "Z" and os.getpgid(child) == child:
                 return child
     return None
+
+
+def keeper_of(supervisor):
+    """The other way round; the sweeper may have been killed."""
+    parent = look_at(supervisor)[1]
+    return look_at(parent)[1] if name_of(parent) == "brood-sweeper" else parent
+
+
+def name_of(pid):
+    return pathlib.Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
 
 
 def agents_of(keeper):

@@ -71,12 +71,12 @@ def script(w, name, text):
 
 
 def node_processes(among):
-    """The pids of the nodes among these processes. Each has a keeper above it, whose other
-    child leads a session: the sweeper (harness.supervisor_of)."""
+    """The pids of the nodes among these processes. Each has a sweeper above it, and that a
+    keeper (harness.supervisor_of)."""
     found = {pid: seen for pid in among if (seen := harness.look_at(pid)) and seen[0] != "Z"
              and seen[2].startswith(f"{harness.BROOD} node ")}
     keepers = sorted({seen[1] for seen in found.values()} & set(found))
-    return [node for node in map(harness.supervisor_of, keepers) if node is not None]
+    return sorted({node for node in map(harness.supervisor_of, keepers) if node is not None})
 
 
 def listening(pid):

@@ -13,12 +13,21 @@ import harness
 from test_changes import journal
 from test_endings import GONE_WITHIN_S, HOSTILE, assert_gone, start_run, wait_end, wait_gone
 from test_exactness import outcome
+from test_files import need_second_user
 
+FAKE_ENV = harness.BUILD / "tests" / "supervisor" / "fake_env"
+HIDING_ENV = harness.SOURCE / "tests" / "support" / "hiding_env.py"
 LEAVER = harness.BUILD / "tests" / "support" / "leaving_agent"
 
 
+def sweeper_of(keeper):
+    return next((pid for pid in harness.children(keeper)
+                 if harness.name_of(pid) == "brood-sweeper"), None)
+
+
 def victims(p, who):
-    found = {"keeper": p.pid, "supervisor": harness.supervisor_of(p.pid)}
+    found = {"keeper": p.pid, "supervisor": harness.supervisor_of(p.pid),
+             "sweeper": sweeper_of(p.pid)}
     return [found[w] for w in who.split("+") if found[w] is not None]
 
 
@@ -48,8 +57,8 @@ def called(name, pids):
             if (seen := harness.look_at(pid)) and seen[2].startswith(name + " ")}
 
 
-def has_cgroups(w, env=None):
-    return json.loads(w.brood("version", "--json", env=env)[0]).get("containment") == "cgroup"
+def has_cgroups(w):
+    return json.loads(w.brood("version", "--json")[0]).get("containment") == "cgroup"
 
 
 def cgroup_of(pid):
@@ -95,26 +104,20 @@ def has_left_all(p):
 
 def kill_in_phase(w, who, phase, env=None):
     """Kill `who` in a phase of a run whose agents have each left five processes in sessions
-    of their own: all of them must end within a second. Exception: processes that have
-    neither the run's environment nor its descriptors, if there are no control groups and no
-    process is left that knows them."""
+    of their own: all of them must end within a second."""
     name = f"{phase} {who}".replace(" ", "-").replace("+", "-")
     p = begin(w, name, phase, env)
     enter(w, p, name, phase)
     everyone = harness.members(p.pid) | harness.marked(p.pid)
     for kind in ("left-behind", "left-bare", "left-large"):
         assert phase != "learning" or len(called(kind, everyone)) == 3, kind
-    unknown = called("left-bare", everyone) \
-        if "+" in who and not has_cgroups(w, env) else set()
     for pid in victims(p, who):
         harness.kill(pid)
     harness.kill(p.pid, signal.SIGCONT)  # the shell's `fg`, where it was stopped
     p.wait(timeout=harness.DEADLINE_S)
-    wait_gone(everyone - unknown)
+    wait_gone(everyone)
     harness.wait_within("the end of all that is marked", lambda: not harness.marked(p.pid),
                         GONE_WITHIN_S)
-    for pid in unknown:
-        harness.kill(pid)
     return p
 
 
@@ -134,9 +137,58 @@ def test_whoever_is_killed_nothing_is_left(w):
             assert "was ended by SIGKILL" in p.log.read_text(), p.log.read_text()
 
 
-def test_without_control_groups_marks_tell(w):
-    """The marks are in the environment, of any length, and in pipes that only the run has."""
-    kill_in_phase(w, "keeper+supervisor", "learning", env={"BROOD_CGROUP": "no"})
+def test_without_control_groups_the_sweeper_finds_all(w):
+    for who in ("keeper+supervisor", "sweeper+supervisor", "sweeper+keeper"):
+        kill_in_phase(w, who, "learning", env={"BROOD_CGROUP": "no"})
+
+
+def kill_what_hides(w, who, name, **more):
+    """Kill `who` of a run whose environment has left a process that nobody can recognise."""
+    note = w.path / f"{name}.pids"
+    note.touch()
+    note.chmod(0o666)
+    config = w.write("hides.yaml", f"""
+run: {{seed: 1, env_steps: 1000000000}}
+env: {{command: [/usr/bin/python3, {HIDING_ENV}, {FAKE_ENV}], copies: 1}}
+defaults: {{algorithm: random}}
+""")
+    more["env"] = {**more.get("env", {}), "BROOD_FAULT": str(note)}
+    p = w.start("run", config, "--name", name, "--runs-dir", w.path / "hides", **more)
+
+    def find():
+        """What hides is the supervisor's child: the kernel has made it so."""
+        own = harness.children(harness.supervisor_of(p.pid) or 0)
+        return {int(pid) for pid in note.read_text().split()} & set(own)
+    journal = w.path / "hides" / name / "journal"
+    harness.wait_until("the environment", lambda: p.poll() is not None or journal.exists() and
+                       "event=ready environment" in journal.read_text())
+    hidden = harness.wait_until("a process that hides", lambda: p.poll() is not None or find())
+    assert p.poll() is None, p.log.read_text()
+    everyone, dying = harness.members(p.pid), victims(p, who)
+    for signum in (signal.SIGSTOP, signal.SIGKILL):  # none of them sees another's end
+        for pid in reversed(dying):
+            harness.kill(pid, signum)
+    p.wait(timeout=harness.DEADLINE_S)
+    wait_gone(everyone | hidden)
+
+
+PAIRS = ("keeper+supervisor", "sweeper+supervisor", "sweeper+keeper")
+
+
+def test_what_hides_goes_with_the_run(w):
+    """As root, it has left the run's control group."""
+    for who in PAIRS:
+        kill_what_hides(w, who, who.replace("+", "-"))
+
+
+def test_what_hides_from_a_user_goes_with_the_run(w):
+    """Without any privilege and without control groups."""
+    nobody = need_second_user(w)
+    (w.path / "hides").mkdir()
+    (w.path / "hides").chmod(0o777)
+    w.path.chmod(0o777)
+    for who in PAIRS:
+        kill_what_hides(w, who, who.replace("+", "-"), **nobody, env={"BROOD_CGROUP": "no"})
 
 
 def folder_of(group):
@@ -185,7 +237,7 @@ def test_a_control_group_that_nobody_could_remove(w):
     everyone = harness.members(p.pid)
     supervisor = harness.supervisor_of(p.pid)
     folder = folder_of(cgroup_of(supervisor))
-    sweeper = next(pid for pid in harness.children(p.pid) if pid != supervisor)
+    sweeper = sweeper_of(p.pid)
     assert folder.is_dir(), folder
     for pid in (sweeper, p.pid, supervisor):
         harness.kill(pid)

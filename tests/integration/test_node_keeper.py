@@ -7,7 +7,7 @@ import threading
 import harness
 from test_cluster import KEEP_NODES, PATIENT, cluster, node_pids, trained
 from test_endings import GONE_WITHIN_S, wait_gone
-from test_keeper import LEAVER, called, has_cgroups
+from test_keeper import LEAVER, called
 
 MARK = "BROOD_NODE_MARK"
 # Leaves the key to the machine, and stays in front, as ssh does.
@@ -68,16 +68,13 @@ def kill_one(w, machine, name, who):
     everyone = everyone_of(p.pid)
     node = harness.supervisor_of(p.pid)
     assert node_pids(w, name)[1] == node
-    unknown = called("left-bare", everyone) if who == "both" and not has_cgroups(w) else set()
     victims = {"node": [node], "keeper": [p.pid], "both": [p.pid, node]}[who]
     for pid in victims:
         harness.kill(pid)
     p.wait(timeout=harness.DEADLINE_S)
-    wait_gone(everyone - unknown)
+    wait_gone(everyone)
     harness.wait_within("the end of all that is marked", lambda: not harness.marked(p.pid, MARK),
                         GONE_WITHIN_S)
-    for pid in unknown:
-        harness.kill(pid)
     harness.wait_until("another node", lambda: node_pids(w, name)[1] not in (0, node))
 
 
@@ -147,7 +144,7 @@ def test_dead_nodes_of_this_machine_leave_nothing(w):
                            p.poll() is not None)
         for who in ("node", "keeper"):
             node = harness.wait_until("the node", lambda: node_pids(w, name)[1])
-            keeper = harness.look_at(node)[1]
+            keeper = harness.keeper_of(node)
             harness.wait_until("what is left behind", lambda: has_left_all(keeper, 1))
             everyone = everyone_of(keeper)
             harness.kill(node if who == "node" else keeper)

@@ -217,7 +217,13 @@ static const char *role_of_brood(const struct process *p)
         struct process up;
         size_t n;
 
-        if (read_process(q.parent, &up) < 0 || !is_named(&up, "brood"))
+        if (read_process(q.parent, &up) < 0)
+            break;
+        if (is_named(&up, "brood-sweeper")) { /* between keeper and supervisor */
+            q = up;
+            continue;
+        }
+        if (!is_named(&up, "brood"))
             break;
         n = read_words(up.pid, above, sizeof(above));
         if (n != len || memcmp(above, words, n) != 0) {
