@@ -260,6 +260,7 @@ struct run_config {
         int64_t env_steps; /* length of the run; 0: given by `episodes` */
         int64_t episodes;  /* length of the run; 0: given by `env_steps` */
         int resume_on_supervisor_death;
+        double watchdog_s; /* of the supervisor's silence; 0: none */
         enum numerics numerics;
         int64_t mode; /* of the run directory */
     } run;

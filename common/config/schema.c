@@ -489,10 +489,14 @@ static int read_bytes(const struct reading *r)
 
 static int read_seconds(const struct reading *r)
 {
-    double v;
+    double v = 0;
 
+    if ((r->field->flags & FIELD_NONE_IS_ZERO) != 0 && is_none(r->node))
+        return store(r, &v, sizeof(v));
     if (!scan_unit(r->node, time_units, 4, &v) || !in_range(r->field, v))
-        return unexpected(r, r->field->flags & FIELD_ABOVE_MIN
+        return unexpected(r, (r->field->flags & FIELD_NONE_IS_ZERO) != 0
+                                 ? "none or a time such as 30s or 5m (ms, s, m, h)"
+                             : r->field->flags & FIELD_ABOVE_MIN
                                  ? "a time above 0 such as 30s or 100ms (ms, s, m, h)"
                                  : "a time such as 30s or 100ms (ms, s, m, h)");
     return store(r, &v, sizeof(v));

@@ -50,7 +50,7 @@ enum field_flags {
     FIELD_VARIABLES = 8, /* changing the value may change a network's variables */
     FIELD_ENDS_AT_MIN =
         16, /* FIELD_SCHEDULE, with FIELD_ABOVE_MIN: `to` may be the minimum */
-    FIELD_NONE_IS_ZERO = 32, /* FIELD_I64: may be given as none */
+    FIELD_NONE_IS_ZERO = 32, /* FIELD_I64, FIELD_SECONDS: may be given as none */
     FIELD_LISTED = 64,       /* FIELD_OPTIONAL_MAP: schema_print lists its keys, too */
 };
 

@@ -177,6 +177,10 @@ static void write_value(const struct field *field, const void *p, FILE *f)
         (void)fprintf(f, "0%llo", (unsigned long long)get_i64(p));
         break;
     case FIELD_SECONDS:
+        if ((field->flags & FIELD_NONE_IS_ZERO) != 0 && get_f64(p) == 0.0) {
+            (void)fputs("none", f);
+            break;
+        }
         write_f64(f, get_f64(p));
         (void)fputc('s', f);
         break;

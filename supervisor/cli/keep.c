@@ -4,6 +4,7 @@
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/proc/detach.h"
 #include "supervisor/proc/signals.h"
+#include "supervisor/proc/stall.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/run_dir.h"
 
@@ -24,6 +25,21 @@ static void journal_death(const struct keeper_death *d)
                        d->is_cut_off ? "\"cut off\"" : "killed", d->exit_code,
                        (int)d->pid, name);
     journal_append(d->path, text);
+}
+
+/* Likewise that it does not go on, or does again; runs in a child of the keeper. */
+static void journal_stall(const struct keeper_stall *s)
+{
+    char text[96 + STALL_TEXT_BYTES];
+
+    if (s->why != NULL)
+        (void)snprintf(text, sizeof(text),
+                       "event=supervisor-stalls pid=%d since=%s why=\"%s\"", (int)s->pid,
+                       s->since, s->why);
+    else
+        (void)snprintf(text, sizeof(text), "event=supervisor-goes-on pid=%d since=%s",
+                       (int)s->pid, s->since);
+    journal_append(s->path, text);
 }
 
 static void print_report(const struct cli *cli, const struct detach_report *r)
@@ -69,7 +85,8 @@ int cli_keep(struct cli *cli, int want_detach, int *ret_code)
     struct keeper_args args = {.argv = cli->argv,
                                .who = cli->command->name,
                                .report_fd = -1,
-                               .on_death = journal_death};
+                               .on_death = journal_death,
+                               .on_stall = journal_stall};
     char now[LOG_TIME_BYTES];
     struct err err;
     int rc;

@@ -2,7 +2,7 @@
 
 #include "common/io/patience.h"
 #include "supervisor/metrics/json.h"
-#include "supervisor/proc/pid_file.h"
+#include "supervisor/proc/stall.h"
 #include "supervisor/run/run_dir.h"
 
 #include <limits.h>
@@ -35,13 +35,14 @@ static void read_record(struct run_facts *ret, const char *path, int rc)
     ret->is_live = r.is_live;
     ret->is_denied = r.is_denied;
     if (r.is_live && rc != ERR_NOT_FOUND && rc != -EACCES && rc != -EPERM)
-        r.status.state = "not answering";
+        run_record_note_silence(&r);
     run_status_copy(&ret->status, &r.status, &ret->arena);
     run_record_done(&r);
 }
 
 void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
 {
+    const pid_t holder = run_dir_holder(path);
     int rc, left_ms, wait_ms = 0; /* no limit */
 
     *ret = (struct run_facts){0};
@@ -52,9 +53,12 @@ void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
         wait_ms = timeout_ms;
     else if (left_ms < INT_MAX)
         wait_ms = left_ms;
-    rc = run_dir_holder(path) == 0 ? ERR_NOT_FOUND
-         : left_ms == 0            ? ERR_TIMEOUT
-                                   : ask(ret, path, wait_ms);
+    if (holder == 0)
+        rc = ERR_NOT_FOUND;
+    else if (left_ms == 0 || (holder > 0 && stall_is_stopped(holder)))
+        rc = ERR_TIMEOUT; /* one that is stopped would not answer */
+    else
+        rc = ask(ret, path, wait_ms);
     ret->is_live = 1;
     if (rc < 0)
         read_record(ret, path, rc);
@@ -83,9 +87,8 @@ void run_facts_print_json(const struct run_facts *f)
 int run_facts_refuse_stopped(const char *path, struct err *err)
 {
     const pid_t pid = run_dir_holder(path);
-    struct pid_stat is;
 
-    if (pid > 0 && pid_stat_read(pid, &is) == 0 && (is.state == 'T' || is.state == 't'))
+    if (pid > 0 && stall_is_stopped(pid))
         return err_set(
             err, ERR_STATE,
             "%s does not run: its supervisor, pid %d, was stopped; `kill -CONT "

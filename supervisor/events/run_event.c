@@ -31,6 +31,11 @@ static const struct member end_fields[] = {
     OF_AS(F64, "return", end.team_return),
     OF_AS(SIGNAL, "signal", end.signal),
 };
+static const struct member stall_fields[] = {
+    OF_AS(INT, "pid", stall.pid),
+    OF_AS(TEXT, "since", stall.since),
+    OF_AS(TEXT, "why", stall.why),
+};
 static const struct member life_fields[] = {
     OF_PROCESS(TEXT, agent),
     OF_PROCESS(TEXT, environment),
@@ -110,6 +115,8 @@ static const struct kind {
     [RUN_EVENT_FAILED] = {"failed", J, FIELDS(error_fields)},
     [RUN_EVENT_END] = {"end", C, FIELDS(end_fields)},
     [RUN_EVENT_SUPERVISOR_EXIT] = {"supervisor-exit", J, FIELDS(end_fields)},
+    [RUN_EVENT_STALLS] = {"supervisor-stalls", J, FIELDS(stall_fields)},
+    [RUN_EVENT_GOES_ON] = {"supervisor-goes-on", J, FIELDS(stall_fields)},
     [RUN_EVENT_INEXACT] = {"inexact", J | P, FIELDS(why_fields)},
     [RUN_EVENT_EXACT] = {"exact", J | P, FIELDS(why_fields)},
     [RUN_EVENT_NOT_PORTABLE] = {"not-portable", J | P, FIELDS(why_fields)},

@@ -27,6 +27,9 @@ enum run_event_kind {
     RUN_EVENT_FAILED,    /* error */
     RUN_EVENT_END,       /* end; the last of a supervisor */
     RUN_EVENT_SUPERVISOR_EXIT, /* end; the keeper starts another one */
+    /* The keeper writes these two. */
+    RUN_EVENT_STALLS,  /* stall: the supervisor does not go on */
+    RUN_EVENT_GOES_ON, /* stall: it does again */
     /* Whether its bytes are reproducible. */
     RUN_EVENT_INEXACT,      /* why: they differ from those of an undisturbed run */
     RUN_EVENT_EXACT,        /* why: another build or CPU, but the bytes are the same */
@@ -120,6 +123,10 @@ struct run_event {
             double seconds, team_return;
             int signal; /* what killed the supervisor; the keeper writes it */
         } end;
+        struct {
+            pid_t pid;
+            const char *since, *why; /* time of its last sign of life, stall_text */
+        } stall;
         struct run_event_process process;
         struct run_event_node node;
         struct { /* struct env_skip */

@@ -32,6 +32,8 @@ static const struct member pending_fields[] = {
 static const struct member fields[] = {
     OF(TEXT, run),
     OF(TEXT, state),
+    OF(TEXT, stalled_since),
+    OF(TEXT, stalled_why),
     OF(CODE, exit_code),
     OF(INT, pid),
     OF(INT, keeper_pid),

@@ -1,7 +1,7 @@
 /* run_status.h - the status of a run, live or over, and its only encoding: the result of
  * `status` on the control socket, and what every command shows or prints as JSON.
  *
- * Map      run, state, exit_code?, pid, keeper_pid, round?, env_steps, episodes?,
+ * Map      run, state, stalled_since?, stalled_why?, exit_code?, pid, keeper_pid, round?, env_steps, episodes?,
  *          total_steps, total_episodes, steps_per_second, elapsed_seconds,
  *          checkpoint_step, team_return_mean?, exact, numerics?, not_portable?, agents and
  *          environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?,
@@ -66,6 +66,9 @@ struct run_status {
      * supervisor was stopped, or hangs. Over: "done", "stopped" (on request), "cut off"
      * (by a second interrupt), "failed", or "killed": its supervisor recorded no end. */
     const char *state;
+    /* Not answering: since when, as a time of the journal (NULL: not known), and what it waits
+     * for (supervisor/proc/stall.h). Otherwise NULL. */
+    const char *stalled_since, *stalled_why;
     int exit_code;         /* enum run_exit; -1: the run is live */
     pid_t pid, keeper_pid; /* 0: none */
     uint64_t round;        /* RUN_UNKNOWN: of a run that was killed */

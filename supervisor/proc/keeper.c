@@ -8,6 +8,7 @@
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/proc/run_cgroup.h"
 #include "supervisor/proc/signals.h"
+#include "supervisor/proc/stall.h"
 #include "supervisor/proc/sweep.h"
 #include "supervisor/proc/sweeper.h"
 #include "supervisor/proc/terminal_keys.h"
@@ -36,15 +37,17 @@ enum message_kind {
     MESSAGE_COMMITTED,
     MESSAGE_UNDER_WAY,
     MESSAGE_KEYS,
-    MESSAGE_CHECKPOINT
+    MESSAGE_CHECKPOINT,
+    MESSAGE_WATCHDOG,
 };
 
 struct message {
     enum message_kind kind;
     int resume;
     unsigned place;
-    uint64_t from;   /* step of the checkpoint that it resumes from */
-    uint64_t folder; /* keeper_send_making; 0: keeper_send_run */
+    uint64_t from;    /* step of the checkpoint that it resumes from */
+    uint64_t folder;  /* keeper_send_making; 0: keeper_send_run */
+    int64_t limit_ms; /* MESSAGE_WATCHDOG */
     char path[PATH_MAX];
 };
 
@@ -53,8 +56,10 @@ struct keeper {
     pid_t self, supervisor, sweeper; /* 0: there is none */
     int news;                        /* from the sweeper */
     int link, signals, report_fd, has_terminal;
-    int status;                /* of the supervisor, once is_over */
-    int is_over;               /* the supervisor was reaped */
+    int status;    /* of the supervisor, once is_over */
+    int is_over;   /* the supervisor was reaped */
+    int is_paused; /* the job was stopped, and not continued yet */
+    struct keeper_watch watch;
     int stops_late;            /* it was sent SIGTSTP, and had not stopped yet */
     int interrupts;            /* SIGINT and SIGTERM so far */
     int last_interrupt;        /* the signal */
@@ -162,6 +167,7 @@ static void stop_all(struct keeper *k)
 
     take_news(k); /* of earlier stops */
     forward(k, SIGTSTP);
+    k->is_paused = 1;
     k->stops_late = 1;
     while (k->stops_late && monotonic_ms() < until && !is_pending(SIGCONT)) {
         k->stops_late = !has_stopped(k);
@@ -210,6 +216,7 @@ static void take_signal(struct keeper *k)
     case SIGCONT:
         if (k->wants_keys)
             terminal_keys_begin(&k->keys);
+        k->is_paused = 0;
         forward(k, SIGCONT);
         break;
     case SIGHUP: /* the supervisor decides: an interrupt only if it has a terminal */
@@ -295,6 +302,13 @@ void keeper_send_checkpoint(const struct keeper_link *l)
     send_kind(l, MESSAGE_CHECKPOINT);
 }
 
+void keeper_send_watchdog(const struct keeper_link *l, int64_t limit_ms)
+{
+    const struct message m = {.kind = MESSAGE_WATCHDOG, .limit_ms = limit_ms};
+
+    send_message(l, &m);
+}
+
 /* Sends the report to the launcher; from now on the run is in the background. */
 static void report(struct keeper *k)
 {
@@ -340,6 +354,9 @@ static int take_message(struct keeper *k)
         break;
     case MESSAGE_CHECKPOINT:
         k->has_checkpoint = 1;
+        break;
+    case MESSAGE_WATCHDOG:
+        k->watch.limit_ms = m.limit_ms;
         break;
     }
     return 1;
@@ -407,8 +424,10 @@ static void become_supervisor(struct keeper *k, struct keeper_link *ret, struct 
 
     (void)prctl(PR_SET_NAME, name);
     kept_by = k->self;
-    *ret = (struct keeper_link){
-        .fd = e->link[1], .has_terminal = k->has_terminal, .keys = e->keys[0]};
+    *ret = (struct keeper_link){.fd = e->link[1],
+                                .has_terminal = k->has_terminal,
+                                .keys = e->keys[0],
+                                .beats = k->watch.beats};
     e->link[1] = e->keys[0] = -1;
     close_ends(e);
     close_end(&k->signals);
@@ -584,6 +603,67 @@ static int end(struct keeper *k)
     return death.exit_code;
 }
 
+/* ---- a supervisor that does not go on ---- */
+
+/* Another process writes it down and prints it: this one must not wait for the disk, nor for
+ * whoever reads the output. */
+static void tell(const struct keeper *k, const char *why, const char *text)
+{
+    const struct keeper_stall stall = {k->run.path, k->supervisor, k->watch.since, why};
+    const pid_t pid = fork();
+
+    if (pid != 0)
+        return;     /* without another process nobody is told */
+    (void)setsid(); /* as the sweeper: it is not the supervisor */
+    if (k->args->on_stall != NULL)
+        k->args->on_stall(&stall);
+    print_line(k, text);
+    _exit(0);
+}
+
+static void report_stall(const struct keeper *k, const char *why)
+{
+    char text[64 + STALL_TEXT_BYTES];
+
+    if (k->run.path[0] == '\0') /* it has no run, or is a node */
+        return;
+    (void)snprintf(text, sizeof(text), "%s (pid %d) %s%s", child_of(k),
+                   (int)k->supervisor, why != NULL ? "does not go on: " : "goes on",
+                   why != NULL ? why : "");
+    tell(k, why, text);
+}
+
+static void end_stalled(const struct keeper *k)
+{
+    char text[128 + STALL_TEXT_BYTES], why[STALL_TEXT_BYTES];
+
+    (void)snprintf(text, sizeof(text),
+                   "%s (pid %d) has not gone on for run.watchdog, %lld s: it is ended",
+                   child_of(k), (int)k->supervisor,
+                   (long long)(k->watch.limit_ms / 1000));
+    tell(k, stall_text(k->supervisor, why), text);
+    (void)signal_process(k->supervisor, SIGKILL);
+}
+
+static void watch(struct keeper *k)
+{
+    char why[STALL_TEXT_BYTES];
+
+    switch (keeper_watch_look(&k->watch, k->supervisor, monotonic_ms(), k->is_paused)) {
+    case KEEPER_NO_NEWS:
+        break;
+    case KEEPER_STALLS:
+        report_stall(k, stall_text(k->supervisor, why));
+        break;
+    case KEEPER_GOES_ON:
+        report_stall(k, NULL);
+        break;
+    case KEEPER_OVERDUE:
+        end_stalled(k);
+        break;
+    }
+}
+
 /* A supervisor that does not read them loses some. */
 static void take_keys(struct keeper *k)
 {
@@ -602,13 +682,12 @@ static int64_t kill_time(const struct keeper *k)
     return k->cut_off_ms < k->stopped_until_ms ? k->cut_off_ms : k->stopped_until_ms;
 }
 
-/* For poll: -1 waits for ever, and so would any other number below 0. */
 static int wait_ms(const struct keeper *k)
 {
     const int64_t left = kill_time(k) - monotonic_ms();
 
-    if (kill_time(k) == 0)
-        return -1;
+    if (kill_time(k) == 0 || left > KEEPER_LOOK_MS)
+        return KEEPER_LOOK_MS;
     return left > 0 ? (int)left : 0;
 }
 
@@ -632,6 +711,8 @@ static int keep(struct keeper *k)
             take_keys(k);
         if (fds[3].revents != 0)
             take_news(k);
+        if (!k->is_over)
+            watch(k);
     }
     terminal_keys_end(&k->keys);
     return end(k);
@@ -671,6 +752,7 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
                        .has_terminal = has_terminal()};
     int rc;
 
+    keeper_watch_init(&k.watch);
     set_mark(&k);
     /* A configuration may contain secrets, and controlling the supervisor means controlling the
      * run. */

@@ -17,6 +17,8 @@
  * Nodes       `brood node` has a keeper and a sweeper, too (keeper_args.mark): what is said here of
  *             the supervisor holds for the node, which is never resumed. A node that is stopped for
  *             long would outlive a run that died meanwhile: its keeper kills it.
+ * Watch       a supervisor that is stopped by a signal, or whose loop gives no sign of life, is
+ *             reported, and with run.watchdog ended as if it had died (keeper_watch.h).
  * Death       if a signal ended the supervisor and the run is to be resumed, the keeper
  *             executes itself again with the same command line, at most KEEPER_MAX_DEATHS
  *             times without a checkpoint in between. The command then calls
@@ -34,8 +36,10 @@
 #define SUPERVISOR_PROC_KEEPER_H
 
 #include "common/err/err.h"
+#include "supervisor/proc/keeper_watch.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -50,6 +54,7 @@ struct keeper_link {
     int fd; /* at end of file when the keeper has ended; -1: there is no keeper */
     int has_terminal; /* the command was started from one: SIGHUP means that it is gone */
     int keys;         /* a pipe, not blocking, of what is typed after keeper_send_keys */
+    keeper_beats *beats; /* keeper_beat; NULL: nobody counts them */
 };
 
 #define KEEPER_LINK_NONE ((struct keeper_link){.fd = -1, .keys = -1})
@@ -64,6 +69,14 @@ struct keeper_death {
     int exit_code;
 };
 
+/* A supervisor that does not go on, or goes on again (keeper_watch.h). */
+struct keeper_stall {
+    const char *path; /* of its run */
+    pid_t pid;
+    const char *since; /* time of its last sign of life */
+    const char *why;   /* stall_text; NULL: it goes on */
+};
+
 struct keeper_args {
     char **argv;       /* the whole command line */
     const char *who;   /* prefix of messages */
@@ -73,6 +86,9 @@ struct keeper_args {
     int max_stopped_ms; /* the supervisor is killed when it was stopped for so long; 0: never */
     /* Called in the keeper when the run's processes are dead; must not allocate. */
     void (*on_death)(const struct keeper_death *death);
+    /* Called in a child of the keeper, because the disk may be what the supervisor waits for.
+     * NULL: nobody is told. */
+    void (*on_stall)(const struct keeper_stall *stall);
 };
 
 /* Forks. Returns 1 in the supervisor, with *ret. Returns 0 in the keeper when the run is
@@ -112,6 +128,20 @@ void keeper_send_under_way(const struct keeper_link *l);
 /* The view can be scrolled: the keeper, which alone is in the terminal's foreground, sends what
  * is typed to link.keys, and restores the terminal at the end. */
 void keeper_send_keys(const struct keeper_link *l);
+/* The supervisor's loop goes on; to be called about once in 100 ms. keeper_rest: from now on no
+ * loop is expected to. */
+static inline void keeper_beat(const struct keeper_link *l)
+{
+    if (l->beats != NULL)
+        (void)atomic_fetch_add_explicit(l->beats, 1, memory_order_relaxed);
+}
+static inline void keeper_rest(const struct keeper_link *l)
+{
+    if (l->beats != NULL)
+        atomic_store(l->beats, 0);
+}
+/* A supervisor that is silent for so long is to be ended as if it had died; 0: never. */
+void keeper_send_watchdog(const struct keeper_link *l, int64_t limit_ms);
 /* A checkpoint was committed. */
 void keeper_send_checkpoint(const struct keeper_link *l);
 

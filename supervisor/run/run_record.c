@@ -169,6 +169,7 @@ static void take_beginning(struct run_record *r, const struct run_event *e)
     struct run_status *s = &r->status;
 
     copy(r->session_began, e->time);
+    *r->stalled_since = '\0';
     copy(r->state, "starting");
     s->exit_code = -1;
     s->pid = e->begin.pid;
@@ -221,6 +222,13 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
         break;
     case RUN_EVENT_END:
         take_end(r, e);
+        break;
+    case RUN_EVENT_STALLS:
+        if (e->stall.pid == r->status.pid)
+            copy(r->stalled_since, e->stall.since);
+        break;
+    case RUN_EVENT_GOES_ON:
+        *r->stalled_since = '\0';
         break;
     case RUN_EVENT_INEXACT:
         r->status.exact = 0;
@@ -444,6 +452,15 @@ void run_record_read(struct run_record *ret, const char *path)
     s->n_agents = ret->n_agents;
     s->nodes = ret->nodes;
     s->n_nodes = ret->n_nodes;
+}
+
+void run_record_note_silence(struct run_record *r)
+{
+    struct run_status *s = &r->status;
+
+    s->state = "not answering";
+    s->stalled_since = *r->stalled_since != '\0' ? r->stalled_since : NULL;
+    s->stalled_why = stall_text(s->pid, r->stalled_why);
 }
 
 static int append_end(const struct run_record *r, const char *path,

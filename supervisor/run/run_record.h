@@ -16,6 +16,7 @@
 
 #include "common/err/err.h"
 #include "supervisor/events/run_status.h"
+#include "supervisor/proc/stall.h"
 #include "supervisor/rollout/rollout.h"
 
 #define RUN_RECORD_AGENTS_MAX 16384
@@ -39,10 +40,15 @@ struct run_record {
     size_t n_nodes;
     char state[32];
     char session_began[32], newest_time[32];
+    char
+        stalled_since[32]; /* "": its supervisor goes on, as far as the keeper has seen */
+    char stalled_why[STALL_TEXT_BYTES];
 };
 
 /* path: a run's directory. */
 void run_record_read(struct run_record *ret, const char *path);
+/* The supervisor of a live run does not answer: sets the state, since when and why. */
+void run_record_note_silence(struct run_record *r);
 void run_record_done(struct run_record *r);
 
 /* Reads only when the run began, from the journal: "2026-01-31T12:00:00.123Z"; "" if that

@@ -214,6 +214,8 @@ static void on_tick(uv_timer_t *timer)
 {
     struct training *t = timer->data;
 
+    if (t->args->keeper != NULL)
+        keeper_beat(t->args->keeper);
     if (t->args->replay == NULL)
         training_check_dir(t);
     training_begin_checkpoint(t);

@@ -348,6 +348,13 @@ static void set_limits(struct training *t)
         agent_table_set_limits(t->agents, i, &limits);
     }
     env_host_set_limits(t->env_host, &c->env);
+    training_send_watchdog(t);
+}
+
+void training_send_watchdog(const struct training *t)
+{
+    if (t->args->keeper != NULL)
+        keeper_send_watchdog(t->args->keeper, (int64_t)(t->config->run.watchdog_s * 1e3));
 }
 
 /* Returns the planned change that gives the key its new value; NULL: none. */

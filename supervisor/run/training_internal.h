@@ -278,6 +278,8 @@ int training_begin_config(struct training *t, struct err *err);
 void training_end_config(struct training *t);
 /* Passes the step of the next planned change to the driver, once that exists. */
 void training_plan_changes(struct training *t);
+/* Tells the keeper run.watchdog. */
+void training_send_watchdog(const struct training *t);
 /* Callbacks of the driver. */
 int training_on_change(void *ctx, const struct rollout_progress *at, struct err *err);
 struct run_length training_length(void *ctx, uint64_t env_steps);

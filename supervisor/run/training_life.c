@@ -132,6 +132,8 @@ static void do_unwatch(struct training *t, const struct err *why)
 {
     if (t->cluster != NULL)
         cluster_close(t->cluster);
+    if (t->args->keeper != NULL)
+        keeper_rest(t->args->keeper);
     uv_close((uv_handle_t *)&t->tick, NULL);
     uv_close((uv_handle_t *)&t->space, NULL);
     training_unwatch(t);

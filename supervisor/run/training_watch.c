@@ -253,6 +253,7 @@ void training_watch(struct training *t)
 {
     watch_signals(t);
     watch_keeper(t);
+    training_send_watchdog(t);
     if (t->args->replay == NULL)
         watch_log(t);
     watch_memory(t);

@@ -229,7 +229,7 @@ static void read_view(struct look *l)
 
     run_record_read(&record, l->path);
     if (record.is_live && l->is_silent)
-        record.status.state = "not answering";
+        run_record_note_silence(&record);
     if (lstat(l->path, &st) < 0 && errno == ENOENT)
         record.status.state = "deleted";
     put_view(&l->view, l->name, &record.status, &l->facts, record.is_live,

@@ -69,7 +69,9 @@ export function showRun(main, name, tabName) {
     text(why, s.state === "killed" ? "Its supervisor died without an end. `brood resume` continues from the newest checkpoint."
       : s.state === "deleted" ? "Its directory is gone: it was deleted, or has another name now."
       : s.state === "failed" ? "The run failed: see its journal and logs."
-      : s.state === "not answering" ? "The supervisor was stopped by a signal, or hangs." : "");
+      : s.state === "not answering" ? [
+        s.stalled_since ? `The supervisor does not go on since ${s.stalled_since}` : "The supervisor does not answer",
+        s.stalled_why].filter(Boolean).join(": ") : "");
     const p = part(s);
     shown(bar, p !== null);
     if (p !== null) bar.value = p;
