@@ -2,7 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/chan/loop.h"
+#include "supervisor/chan/event_loop.h"
 #include "supervisor/proc/signals.h"
 
 #include <stdlib.h>
@@ -99,7 +99,7 @@ int ask_open(struct ask **ret, const struct ask_args *args, struct err *err)
         memcpy(a->specs, args->specs, a->n * sizeof(*a->specs));
     a->ctx = args->ctx;
     a->signals_fd = -1;
-    if ((rc = loop_open(&a->loop, err)) < 0)
+    if ((rc = event_loop_open(&a->loop, err)) < 0)
         return rc;
     a->has_loop = 1;
     a->signals_fd = stop_signals_watch();

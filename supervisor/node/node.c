@@ -6,7 +6,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/numerics/numerics.h"
 #include "common/text/scan.h"
-#include "supervisor/chan/loop.h"
+#include "supervisor/chan/event_loop.h"
 #include "supervisor/net/listener.h"
 #include "supervisor/node/node_files.h"
 #include "supervisor/node/node_worker.h"
@@ -443,7 +443,7 @@ int node_run(const struct node_args *args, const struct channel_secret *secret,
              struct err *err)
 {
     struct node *n = xcalloc(1, sizeof(*n));
-    int rc = loop_open(&n->loop, err);
+    int rc = event_loop_open(&n->loop, err);
 
     if (rc < 0) {
         free(n);

@@ -3,7 +3,7 @@
 #include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/chan/loop.h"
+#include "supervisor/chan/event_loop.h"
 #include "supervisor/env/env_trial.h"
 #include "supervisor/run/training_internal.h"
 #include "supervisor/save/retention.h"
@@ -520,11 +520,11 @@ static void stop_before_agents(struct training *t)
 
 static int open_loop(struct training *t, struct err *err)
 {
-    int rc = loop_open(&t->loop, err);
+    int rc = event_loop_open(&t->loop, err);
 
     t->has_loop = rc == 0;
     if (rc == 0)
-        rc = loop_start_threads(&t->loop, err);
+        rc = event_loop_start_threads(&t->loop, err);
     return rc == 0 ? training_take_signals(t, err) : rc;
 }
 

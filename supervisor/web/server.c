@@ -4,7 +4,7 @@
 #undef ERR_STATE
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/chan/loop.h"
+#include "supervisor/chan/event_loop.h"
 #include "supervisor/web/assets.h"
 #include "supervisor/web/web.h"
 
@@ -653,9 +653,9 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
     if (rc == 0)
         rc = check_port(w->port, err);
     if (rc == 0)
-        rc = loop_open(&w->loop, err);
+        rc = event_loop_open(&w->loop, err);
     if (rc == 0)
-        rc = loop_start_threads(&w->loop, err);
+        rc = event_loop_start_threads(&w->loop, err);
     if (rc < 0)
         return rc;
     LIST_INIT(&w->clients);

@@ -1,4 +1,4 @@
-#include "supervisor/chan/loop.h"
+#include "supervisor/chan/event_loop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static int try_descriptors(void)
     return rc;
 }
 
-int loop_open(uv_loop_t *loop, struct err *err)
+int event_loop_open(uv_loop_t *loop, struct err *err)
 {
     int rc = try_descriptors();
 
@@ -76,7 +76,7 @@ static void work(uv_work_t *request)
     (void)request;
 }
 
-int loop_start_threads(uv_loop_t *loop, struct err *err)
+int event_loop_start_threads(uv_loop_t *loop, struct err *err)
 {
     const int rc = try_threads(pool_size());
     uv_work_t request;
