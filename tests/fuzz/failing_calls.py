@@ -353,6 +353,8 @@ class Tries:
         if not s.resumes or case.scenario == "sweep":
             words = s.words
         p = self.brood(place, words)
+        if p.returncode == 4:  # it has stopped itself only now
+            p = self.brood(place, words)
         if self.say:
             print(f"brood {' '.join(words)}: exit code {p.returncode}\n{p.stderr}", end="")
         what = f"{what}brood {' '.join(words)}: exit code {p.returncode}\n{p.stderr}"
