@@ -2,6 +2,7 @@
 """Let single system calls of brood fail, and see what is left.
 
     tests/fuzz/failing_calls.py [--count N | --every] [--seed S] [--jobs J] [--words WORD...]
+                                [--lasting]
     tests/fuzz/failing_calls.py --only SCENARIO/ROLE/KIND/K/ERRNO... [--say]
 
 Counts the calls that short runs, a resume, a fork, a sweep, a stop and others make, of each kind
@@ -182,8 +183,8 @@ SCENARIOS = {
 
 
 class Tries:
-    def __init__(self, folder, say):
-        self.folder, self.say = folder, say
+    def __init__(self, folder, say, lasting):
+        self.folder, self.say, self.lasting = folder, say, lasting
         self.environment = {k: v for k, v in os.environ.items()
                             if k not in ("BROOD_RUNS_DIR", "BROOD_MARK")}
         self.environment["HOME"] = str(folder)
@@ -295,7 +296,8 @@ class Tries:
             shutil.rmtree(place, ignore_errors=True)
 
     def play(self, case, s, place):
-        point = f"{case.role}/{case.kind}/{case.k}/{case.error}"
+        k = f"{case.k}+" if self.lasting else case.k
+        point = f"{case.role}/{case.kind}/{k}/{case.error}"
         code, text, report = self.call(place, s, ["--at", point])
         hit = next((line for line in report.splitlines() if line.startswith("at ")), "")
         if self.say:
@@ -417,12 +419,14 @@ def main():
     parser.add_argument("--list", action="store_true", help="show how many cases there are")
     parser.add_argument("--kinds", default="errors",
                         help="errors, threads or memory: which kinds of calls")
+    parser.add_argument("--lasting", action="store_true",
+                        help="every call of the kind in such processes fails from then on")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
     alone()
     kinds = {"errors": ERRORS, "threads": THREADS, "memory": MEMORY}[args.kinds]
     with tempfile.TemporaryDirectory(prefix="brood-calls-", ignore_cleanup_errors=True) as folder:
-        tries = Tries(pathlib.Path(folder), args.say)
+        tries = Tries(pathlib.Path(folder), args.say, args.lasting)
         cases = [case for case in tries.cases(kinds)
                  if all(word in name_of(case) for word in args.words)]
         if args.list:
