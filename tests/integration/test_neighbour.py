@@ -39,8 +39,10 @@ class Times:
             p.wait()
             self.slow.append(command)
         self.all.append((time.monotonic() - began, " ".join(map(str, command))))
-        assert p.returncode in (0, 1, 2, 3, 4, -9), (command, p.returncode, p.log.read_text())
-        return harness.output(p), p.log.read_text(errors="replace")
+        assert p.returncode in (0, 1, 2, 3, 4, -9), (command, p.returncode)
+        err = p.log.read_text(errors="replace")
+        assert "Sanitizer" not in err and "runtime error" not in err, (command, err)
+        return harness.output(p), err
 
     def end(self):
         assert not self.slow, self.slow
