@@ -110,12 +110,13 @@ static int record_changes(struct training *t, struct err *err)
         .change = {.at = MEMBER_NO_U64, .changes = args->cancelled}};
     int rc = 0;
 
-    if (args->cancelled != NULL) {
+    /* in this order: with the first line alone, the next resume finds the same length */
+    if (args->given != NULL)
+        rc = training_write_settings(t, RUN_EVENT_SET, step, args->given, err);
+    if (rc == 0 && args->cancelled != NULL) {
         rc = training_event_at(t, &e, err);
         training_log(t, "cancelled: %s", args->cancelled);
     }
-    if (rc == 0 && args->given != NULL)
-        rc = training_write_settings(t, RUN_EVENT_SET, step, args->given, err);
     return rc;
 }
 

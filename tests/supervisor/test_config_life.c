@@ -541,9 +541,9 @@ static int resume(struct world *w, size_t i, double length)
                                     from.step, 0);
     ASSERT(is_over == ((double)step >= value_at(&r, LENGTH, step)));
     if (!is_over) {
+        record_settings(w, from.step, &c.given);
         if (c.cancelled != NULL)
             record(w, RUN_EVENT_CANCEL, MEMBER_NO_U64, c.cancelled);
-        record_settings(w, from.step, &c.given);
         run_config_done(&w->config);
         run_config_done(&w->wanted);
         change_plan_done(&w->plan);
