@@ -198,7 +198,7 @@ static int sync_one(void *ctx, int at, const char *name, int is_dir)
     if (fd >= 0)
         (void)close(fd);
     errno = why;
-    return rc;
+    return fd < 0 && why == ENOENT ? 0 : rc;
 }
 
 int tree_sync_all(const char *path, int *ret_lost, struct err *err)

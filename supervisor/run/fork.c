@@ -8,6 +8,7 @@
 #include "supervisor/run/fork_changes.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/journal_read.h"
+#include "supervisor/run/renders.h"
 #include "supervisor/run/resume_config.h"
 #include "supervisor/run/run_remove.h"
 #include "supervisor/run/trial.h"
@@ -239,6 +240,9 @@ static int copy_files(struct fork *f, struct err *err)
         rc = copy_if_there(f, "policies", err);
     if (rc == 0)
         rc = copy_if_there(f, "metrics", err);
+    if (rc == 0)
+        rc = renders_copy(path_in(f, "renders"), run_dir_file(f->dir, "renders"), f->step,
+                          err);
     return rc < 0 ? rc
                   : store_copy(f->log, store_window_first(f->log), store_head(f->log),
                                run_dir_file(f->dir, "experience"), err);

@@ -1,7 +1,7 @@
 /* fork.h - begins a new run with the state that another one had at one of its checkpoints.
  *
  * Copied   the checkpoint, the experience log's window (by reference where the filesystem
- *          can), metrics, and the policies of frozen agents. The other run is only read; it
+ *          can), metrics, pictures and the policies of frozen agents. The other run is only read; it
  *          may be live. If it removes the checkpoint meanwhile, the fork begins again with
  *          the newest one, unless a step was given.
  * Changes  that the other run accepted for that step or later are repeated at their

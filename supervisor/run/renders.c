@@ -3,6 +3,8 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/err/check.h"
 #include "common/io/beneath.h"
+#include "common/io/copy.h"
+#include "common/io/tree.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
@@ -179,16 +181,23 @@ static int parse_line(const char *line, struct picture *ret)
     return strchr(ret->file, '/') == NULL && ret->file[0] != '\0';
 }
 
+/* Of pictures that are there. */
 static void read_index(struct renders *r, uint64_t step)
 {
-    char *path = path_in(r, "index.csv"), *line;
+    char *path = path_in(r, "index.csv"), *line, *file;
     struct line_reader in;
     struct picture p;
     size_t len;
+    int is_there;
 
     (void)line_reader_open(&in, path, INDEX_LINE_MAX, NULL);
     while (line_reader_next(&in, &line, &len, NULL) > 0) {
         if (!parse_line(line, &p) || p.step > step)
+            continue;
+        file = path_in(r, p.file);
+        is_there = tree_exists(file);
+        free(file);
+        if (!is_there)
             continue;
         r->list = xreallocarray(r->list, r->n + 1, sizeof(*r->list));
         r->list[r->n++] = p;
@@ -232,6 +241,41 @@ static void tidy(struct renders *r, uint64_t step)
         if (is_leftover(r, e->d_name))
             remove_file(r, e->d_name);
     (void)closedir(d);
+}
+
+static int copy_picture(const struct renders *from, const struct renders *to,
+                        const char *file, struct err *err)
+{
+    char *source = path_in(from, file), *copy = path_in(to, file);
+    struct err why = {0};
+    int rc = copy_tree(source, copy, &why);
+
+    if (rc == -ENOENT && !tree_exists(source))
+        rc = 0;
+    free(source);
+    free(copy);
+    return rc < 0 ? err_pass(err, &why) : 0;
+}
+
+int renders_copy(const char *from, const char *to, uint64_t step, struct err *err)
+{
+    struct renders source = {.dir = xstrdup(from), .best = UINT64_MAX};
+    struct renders copy = {.dir = xstrdup(to)};
+    int rc = 0;
+
+    read_index(&source, step);
+    if (source.n > 0)
+        rc = tree_make(to, err);
+    for (size_t i = 0; i < source.n && rc == 0; i++)
+        rc = copy_picture(&source, &copy, source.list[i].file, err);
+    copy.list = source.list;
+    copy.n = source.n;
+    if (rc == 0 && source.n > 0)
+        rc = write_index(&copy, err);
+    free(source.list);
+    free(source.dir);
+    free(copy.dir);
+    return rc;
 }
 
 struct renders *renders_new(const struct renders_args *args)

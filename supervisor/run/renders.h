@@ -36,6 +36,10 @@ struct renders; /* opaque */
  * external environment only its processes know that. ERR_CONFIG with err->key. */
 int renders_check(const struct run_config *c, struct err *err);
 
+/* Copies the pictures of a run up to that step, with their index, to another one's folder, if
+ * there are any; a live run may remove some meanwhile. */
+int renders_copy(const char *from, const char *to, uint64_t step, struct err *err);
+
 struct renders_args {
     uv_loop_t *loop;
     const char *dir; /* "<run>/renders", which need not exist; copied, as is run */

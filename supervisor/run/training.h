@@ -132,7 +132,7 @@ struct training_result {
      * differs from checkpoint_step only if the experience log is damaged, cut or missing. */
     int64_t resume_step;
     struct err unread; /* why resume_step is not known; code 0: it is known */
-    int is_unchanged; /* a resume failed before it changed the run directory */
+    int is_unchanged;  /* a resume failed before it changed the run directory */
     double wall_seconds;
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
 };

@@ -31,8 +31,9 @@ struct run_saver; /* opaque */
 
 struct run_saver_args { /* all borrowed until run_saver_free */
     uv_loop_t *loop;
-    const char *dir;      /* the run's checkpoints/ */
-    const char *sides[2]; /* the run's metrics/ and renders/, which may be missing; or NULL */
+    const char *dir; /* the run's checkpoints/ */
+    const char
+        *sides[2]; /* the run's metrics/ and renders/, which may be missing; or NULL */
     struct store *store;
     struct retention keep;
     /* Whether all that the run wrote beside up to that step is in its files; run_saver_ready

@@ -109,6 +109,16 @@ def test_a_checkpoint_promises_its_pictures(w):
         harness.assert_same_files(pictures(w.run_dir("r")), pictures(run))
 
 
+def test_a_fork_has_the_pictures_of_its_checkpoint(w):
+    """And those that it draws itself, as the other run has them."""
+    w.brood("run", config(w), "--name", "a", *DATA)
+    w.brood("fork", "a@320", "--name", "b", "--until", "324", code=4)
+    assert [step for step, _, _ in rows_of(w.run_dir("b"))] == [80, 160, 240, 320]
+    pictures(w.run_dir("b"))
+    w.brood("resume", "b")
+    harness.assert_same_files(pictures(w.run_dir("a")), pictures(w.run_dir("b")))
+
+
 def test_what_cannot_be_written_is_told_once(w):
     """Also that the key can be changed in a live run."""
     w.brood("run", config(w), "--name", "plain")

@@ -5,6 +5,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -28,6 +29,17 @@ int fcntl(int fd, int cmd, ...)
     if (!has_no_locks || cmd != F_OFD_SETLK)
         return (int)syscall(SYS_fcntl, fd, cmd, arg);
     errno = ENOSYS;
+    return -1;
+}
+
+static int has_no_flags; /* the file system can only rename what replaces or is alone */
+
+/* Replaces that of the C library. */
+int renameat2(int at, const char *from, int to_at, const char *to, unsigned flags)
+{
+    if (!has_no_flags || flags == 0)
+        return (int)syscall(SYS_renameat2, at, from, to_at, to, flags);
+    errno = EINVAL;
     return -1;
 }
 
@@ -74,6 +86,88 @@ START_TEST(test_what_is_in_it)
     ck_assert_str_eq(text, "x: 1\n");
     free(text);
     run_dir_free(d);
+}
+END_TEST
+
+static struct run_dir *make(const char *name, int force, int want)
+{
+    struct run_dir *d = NULL;
+    struct err err = {0};
+    const int rc = run_dir_make(&d, runs, name, "base", force, 0700, &err);
+
+    ck_assert_msg(rc == want, "%d: %s", rc, err.msg);
+    if (rc < 0)
+        return NULL;
+    ck_assert_ptr_nonnull(strstr(run_dir_path(d), "/" RUN_DIR_MAKING));
+    ck_assert_int_eq(run_dir_write(d, "config.yaml", "x: 1\n", 5, &err), 0);
+    return d;
+}
+
+static int count_runs(void)
+{
+    struct dirent **all;
+    const int n = scandir(runs, &all, NULL, alphasort);
+
+    for (int i = 0; i < n; i++)
+        free(all[i]);
+    free(all);
+    return n - 2; /* "." and ".." */
+}
+
+static void check_appears(struct run_dir *d, const char *name)
+{
+    struct run_dir *other;
+    char want[160], *text;
+    struct err err = {0};
+
+    (void)snprintf(want, sizeof(want), "%s/%s", runs, name);
+    ck_assert_str_eq(run_dir_final_path(d), want);
+    ck_assert_msg(run_dir_appear(d, &err) == 0, "%s", err.msg);
+    ck_assert_str_eq(run_dir_path(d), want);
+    ck_assert_str_eq(run_dir_name(d), name);
+    ck_assert_int_eq(run_dir_open(&other, want, 1, &err), ERR_STATE);
+    text = temp_dir_read(run_dir_file(d, "config.yaml"), NULL);
+    ck_assert_str_eq(text, "x: 1\n");
+    free(text);
+    ck_assert_int_eq(run_dir_write(d, "provenance", "y", 1, &err), 0);
+    ck_assert(!run_dir_is_deleted(d));
+}
+
+/* On file systems that can exchange two folders, and on others. */
+START_TEST(test_a_run_appears_whole)
+{
+    struct run_dir *d, *e;
+    char old[192];
+
+    has_no_flags = _i;
+    d = make("a", 0, 0);
+    ck_assert_int_eq(count_runs(), 1);
+    check_appears(d, "a");
+    ck_assert_int_eq(count_runs(), 1);
+    temp_dir_write(run_dir_file(d, "old"), "old", 3);
+    (void)make("a", 0, ERR_EXISTS);
+    (void)make("a", 1, ERR_STATE); /* it is live */
+    run_dir_free(d);
+
+    d = make("a", 1, 0);
+    check_appears(d, "a");
+    (void)snprintf(old, sizeof(old), "%s/a/old", runs);
+    ck_assert(!tree_exists(old));
+    run_dir_free(d);
+    ck_assert_int_eq(count_runs(), 1);
+
+    d = make(NULL, 0, 0);
+    e = make("base-1", 0, 0);
+    check_appears(e, "base-1");
+    ck_assert_int_eq(run_dir_appear(d, NULL), ERR_EXISTS);
+    ck_assert_int_eq(run_dir_next_name(d, NULL), 0);
+    check_appears(d, "base-2");
+    run_dir_free(d);
+    run_dir_free(e);
+    ck_assert_int_eq(count_runs(), 3);
+    run_dir_discard(make("b", 0, 0));
+    ck_assert_int_eq(count_runs(), 3);
+    has_no_flags = 0;
 }
 END_TEST
 
@@ -412,6 +506,7 @@ static Suite *make_suite(void)
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_what_is_in_it);
+    tcase_add_loop_test(tc, test_a_run_appears_whole, 0, 2);
     tcase_add_test(tc, test_numbers);
     tcase_add_test(tc, test_no_locks);
     tcase_add_test(tc, test_taken_name);
