@@ -1,6 +1,7 @@
 #include "supervisor/web/reading.h"
 
 #include "common/io/beneath.h"
+#include "common/io/patience.h"
 #include "common/mem/xmalloc.h"
 
 #include <malloc.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 /* Threads of the loop's pool. Those that no lane has replace threads of late readings. */
-enum { THREADS = 16, LOOK_EVERY_MS = 250 };
+enum { THREADS = 16, LOOK_EVERY_MS = 250, PATIENCE_MS = READING_WITHIN_MS - 1000 };
 static const size_t lane_threads[READING_N_LANES] = {
     [READING_LIST] = 3, [READING_VIEW] = 2, [READING_REQUEST] = 3, [READING_STUDY] = 1};
 
@@ -31,7 +32,10 @@ static void work(uv_work_t *w)
     const int is_held = beneath_hold(r->dir, NULL) == 0;
 
     /* While the directory is held, no link in it leads out of it. */
+    patience_begin(PATIENCE_MS);
+    patience_enter(r->dir);
     r->read(r);
+    patience_leave();
     if (is_held)
         beneath_release(r->dir);
 }

@@ -9,6 +9,7 @@
  * Deadline  a reading that has not ended READING_WITHIN_MS after reading_add (READING_STUDY:
  *           six times that) is late: whoever waits for it is told so, and its thread is
  *           replaced as long as there are spare ones.
+ *           What reads another user's run gives up a second before (patience.h).
  * Threads   reading_* are called by the loop's thread.
  */
 #ifndef SUPERVISOR_WEB_READING_H

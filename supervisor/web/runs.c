@@ -202,7 +202,7 @@ static void start_jobs(struct runs *r);
 
 struct run_status runs_unreadable(void)
 {
-    return (struct run_status){.state = "not readable",
+    return (struct run_status){.state = "unreadable",
                                .exit_code = -1,
                                .round = RUN_UNKNOWN,
                                .episodes = RUN_UNKNOWN,

@@ -2,7 +2,7 @@
  *
  * Walk      the folder and its studies are listed; a run whose files have changed since is
  *           read again, a few at a time. Threads do both (reading.h). A run that cannot be
- *           read in time has the state "not readable".
+ *           read in time has the state "unreadable".
  * Order     the user's own runs are read before those of others.
  * Names     "NAME", or "STUDY/NAME" for a trial. Only a name that a walk has found is a run:
  *           no text of a request becomes part of a path.

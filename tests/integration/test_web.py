@@ -1,7 +1,6 @@
 """The server of `brood web`, as a client sees it that is no browser: who may connect, what is
 refused, what is answered."""
 import contextlib
-import fcntl
 import json
 import os
 import pathlib
@@ -10,11 +9,11 @@ import select
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import urllib.parse
 
+import damaged_runs
 import harness
 
 sys.path.insert(0, str(harness.SOURCE / "tests" / "support"))
@@ -510,7 +509,7 @@ def test_looking_executes_nothing(w):
     c.until("a view", lambda m: m.get("push") == "run" and m["status"]["total_steps"] == 400)
     config = {k: v for k, v, _ in c.result("config", run="foreign")}
     assert "touch" in config["env.command"], config
-    assert c.result("checkpoints", run="foreign")[0]["bytes"] == 0   # a link is not followed
+    assert c.result("checkpoints", run="foreign") == []   # a link is none
     assert not made.exists()
 
 
@@ -745,87 +744,32 @@ def test_a_reader_that_does_not_read_takes_no_memory(w):
     assert harness.SANITIZED or grown < 64 << 10, grown
 
 
-FLOOD = """
-import os, socket, sys
-s = socket.socket(socket.AF_UNIX)
-os.chdir(sys.argv[1])
-os.path.exists("control.sock") and os.remove("control.sock")
-s.bind("control.sock")
-s.listen(100)
-print("ready", flush=True)
-kept = []
-while True:
-    kept.append(s.accept()[0])
-    try:
-        while sys.argv[2] == "floods":
-            kept[-1].sendall(b"\\x93\\x02\\xa5event\\x81\\xa5event\\xa4step" * 4000)
-    except OSError:
-        pass
-"""
-
-
-class Pretender:
-    """Holds the lock of a run, as its supervisor would, and answers on its socket: it floods all
-    who connect, or is silent."""
-
-    def __init__(self, w, run, how):
-        self.lock = os.open(run / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        os.ftruncate(self.lock, 0)
-        os.pwrite(self.lock, b"%d 0\n" % os.getpid(), 0)
-        fcntl.fcntl(self.lock, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))   # F_OFD_SETLK
-        p = w.start("-c", FLOOD, run, how, program=sys.executable, prefix=("nice", "-n", "19"))
-        harness.wait_until("its socket", lambda: harness.output(p))
-
-
-def huge(path):
-    """A file as large as the file system allows, without content."""
-    path.touch()
-    size = 1 << 42
-    while size > path.stat().st_size:
-        try:
-            os.truncate(path, size)
-        except OSError:
-            size >>= 1
-
-
-def fifo(path):
-    path.unlink(missing_ok=True)
-    os.mkfifo(path)
-
-
-def wide(path):
-    """38,000 columns, of teams that never have a return."""
-    names = ",".join(f"rollout/team_return/t{i}" for i in range(38000))
-    path.write_text(f"env_steps,{names}\n" + ("1" + "," * 38000 + "\n") * 30)
+# Of damaged_runs.py: one of each way in which a run costs time.
+DAMAGED = ("huge-tags", "huge-journal", "huge-logs-agent_0.log", "zeros-metrics-progress.csv", "wide",
+           "wide-and-long", "long-journal", "fifo-journal", "fifo-lock", "fifo-config.yaml", "many-logs",
+           "many-checkpoints", "deep", "yaml", "live-floods", "live-silent", "live-slow")
 
 
 def test_a_neighbours_run_holds_up_nobody(w):
     """In a folder that users share: whatever a run is, each request about it has its answer within
     seconds, and what is asked of other runs meanwhile is answered at once."""
-    w.brood("run", w.small(steps=400), "--name", "mine", "-q")
-    damages = {
-        "tags": lambda run: huge(run / "tags"), "journal": lambda run: huge(run / "journal"),
-        "log": lambda run: huge(run / "logs" / "agent_0.log"),
-        "rows": lambda run: huge(run / "metrics" / "progress.csv"),
-        "columns": lambda run: wide(run / "metrics" / "progress.csv"),
-        "fifos": lambda run: [fifo(run / f) for f in (
-            "tags", "journal", "lock", "config.yaml", "metrics/progress.csv", "logs/agent_0.log")],
-        "logs": lambda run: [(run / "logs" / f"a{i}.log").touch() for i in range(3000)],
-        "checkpoints": lambda run: [(run / "checkpoints" / str(i)).mkdir() for i in range(1000, 4000)],
-        "floods": lambda run: Pretender(w, run, "floods"), "silent": lambda run: Pretender(w, run, "silent")}
-    kept = []
-    for name, damage in damages.items():
-        run = harness.copy_run(w.run_dir("mine"), w.run_dir(name))
-        kept.append(damage(run))
-        if os.geteuid() == 0:
-            shutil.chown(run, 65533, 65533)
+    w.brood("run", w.small(steps=200, checkpoint=int(damaged_runs.STEP)), "--name", "mine", "-q")
+    names, pretenders = damaged_runs.make(w.runs, w.run_dir("mine"), lambda name: name in DAMAGED)
+    try:
+        ask_about_all(w, names)
+    finally:
+        for p in pretenders:
+            p.close()
+
+
+def ask_about_all(w, names):
     s = Server(w)
     c, mine = s.client(), s.client()
     harness.wait_until("the list", lambda: "result" in mine.ask("logs", run="mine"))
     harness.wait_until("the neighbour's runs", lambda: all(
-        "there is no run" not in c.ask("logs", run=name).get("error", {}).get("message", "") for name in damages))
+        "there is no run" not in c.ask("logs", run=name).get("error", {}).get("message", "") for name in names))
     waits, longest = {}, 0
-    for name in damages:
+    for name in names:
         for method, params in (("watch", {}), ("columns", {}), ("curves", {"column": "episodes"}), ("config", {}),
                                ("checkpoints", {}), ("logs", {}), ("tail", {"log": "journal"}),
                                ("tail", {"log": "agent_0"})):
@@ -841,7 +785,7 @@ def test_a_neighbours_run_holds_up_nobody(w):
     print(f"# all after {watch.seconds():.1f} s, those of another run within {longest:.2f} s")
     assert longest < patience, longest
     runs = mine.list()
-    assert runs["mine"]["state"] == "done" and set(runs) == {"mine", *damages}
+    assert runs["mine"]["state"] == "done" and set(runs) == {"mine", *names}
     s.process.send_signal(signal.SIGTERM)   # also while a thread reads
     assert s.process.wait(timeout=harness.DEADLINE_S) == 0
 
