@@ -21,7 +21,7 @@
 
 enum {
     CONNECTIONS_STRANGERS = 64,
-    CONNECTIONS_SLACK = 32, /* those that are ended, but not closed yet */
+    CONNECTIONS_SLACK = 256, /* those that are ended, but not closed yet: of a burst */
 };
 
 enum connection_state {
