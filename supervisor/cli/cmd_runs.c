@@ -342,7 +342,8 @@ const struct command cmd_runs = {
         "  --where CONDITIONS  only runs for which all of them hold: FIELD=VALUE, with\n"
         "                   spaces between; FIELD is state, tag, name, env or\n"
         "                   algorithm (of any agent); VALUE may have * and ?\n"
-        "\nThe newest run comes first. Commands use it where RUN is left out. All runs of\n"
+        "\nThe newest run comes first. Commands use it where RUN is left out. All runs "
+        "of\n"
         "other users together are read for at most three seconds; a line says how many\n"
         "were not read whole. A run whose journal cannot be read is \"unreadable\".\n"
         "\nexample: brood runs --where 'state=done tag=paper algorithm=mappo'\n",
