@@ -47,7 +47,7 @@ class World:
         if self.kind in ("step", "reset"):
             raise RuntimeError("a rare state")
         if self.kind == "signal":
-            os.kill(os.getpid(), signal.SIGSEGV)
+            signal.raise_signal(signal.SIGSEGV)
         if self.kind == "exit":
             os._exit(0)
         if self.kind == "hang":
