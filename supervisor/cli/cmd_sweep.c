@@ -756,8 +756,8 @@ static int print_end(struct sweep *w, int code)
         return code != 0 ? code : CLI_FAILED;
     }
     if (code == 0 && (r.n == 0 || !r.row[0].is_reached)) {
-        say(w, "%s: no trial has a value", w->name);
-        code = CLI_FAILED;
+        (void)err_set(&err, ERR_STATE, "%s: no trial has a value", w->name);
+        code = cli_fail(w->cli, CLI_FAILED, &err);
     }
     if (w->cli->json) {
         msg_json_begin_event(&j, code == 0             ? "done"

@@ -230,7 +230,7 @@ static const char *role_of_brood(const struct process *p)
             is_trial = 1;
             break;
         }
-        depth++;
+        depth += strcmp(up.name, "brood-sweeper") != 0; /* it is between the two */
         q = up;
     }
     if (is_trial && depth == 0)
