@@ -334,20 +334,24 @@ static int may_try_again(struct node *n)
     return 1;
 }
 
-static void on_again(uv_timer_t *timer)
-{
-    struct node *n = timer->data;
-    struct err err = {0};
-
-    if (connect_once(n, &err) < 0 && (err.code != -ETIMEDOUT || !may_try_again(n)))
-        end_in_vain(n, &err);
-}
-
 /* Whether the end of a handshake says nothing about the key: neither side has refused it. */
 static int was_dropped(const struct err *why)
 {
     return why->code == 0 || why->code == UV_ECONNRESET || why->code == UV_EPIPE ||
            why->code == UV_ETIMEDOUT;
+}
+
+static void try_to_connect(struct node *n)
+{
+    struct err err = {0};
+
+    if (connect_once(n, &err) < 0 && (!was_dropped(&err) || !may_try_again(n)))
+        end_in_vain(n, &err);
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    try_to_connect(timer->data);
 }
 
 static void on_end(void *ctx, struct channel *c, const struct err *why)
@@ -457,10 +461,9 @@ int node_run(const struct node_args *args, const struct channel_secret *secret,
     n->workers = (struct node_workers){
         .loop = &n->loop, .files = &n->files, .on_none = close_if_none, .ctx = n};
     rc = prepare(n, err);
-    if (rc == 0)
-        rc = connect_once(n, err);
     if (rc == 0) {
         open_handles(n);
+        try_to_connect(n);
         (void)uv_run(&n->loop, UV_RUN_DEFAULT);
         rc = n->why.code;
         if (rc < 0)

@@ -1,5 +1,6 @@
 """Agents on nodes, `brood node` processes that a launcher starts: the bytes are those of a run
 on one machine, whatever dies, and nothing is left behind."""
+import contextlib
 import json
 import os
 import pathlib
@@ -638,13 +639,20 @@ def test_a_node_with_a_wrong_key_is_refused(w):
 def test_a_dropped_node_tries_again_and_a_refused_one_does_not(w):
     """Later each time; zeros in place of the supervisor's proof mean that its key is refused."""
     server = socket.create_server(("127.0.0.1", 0))
-    server.settimeout(harness.DEADLINE_S)
+    server.setblocking(False)
+
+    def comes():
+        assert p.poll() is None, p.log.read_text()
+        with contextlib.suppress(BlockingIOError):
+            return server.accept()[0]
     address = f"127.0.0.1:{server.getsockname()[1]}"
-    with open(w.write("key", "0f" * 48 + "\n")) as key:
-        p = w.start("node", "--connect", address, stdin=key)
+    w.write("key", "0f" * 48 + "\n")
+    p = w.start("-c", 'exec "$@" < key', "sh", harness.BROOD, "node", "--connect", address,
+                program="sh")
     times = []
     for i in range(5):
-        node, _ = server.accept()
+        node = harness.wait_until("a node", comes)
+        node.setblocking(True)
         times.append(time.monotonic())
         if i == 4:
             hello = b""
@@ -657,12 +665,8 @@ def test_a_dropped_node_tries_again_and_a_refused_one_does_not(w):
     assert p.wait(timeout=harness.DEADLINE_S) == 1
     assert p.log.read_text() == f"brood node: the supervisor at {address} refused the key\n"
     assert times[-1] - times[0] > 0.025 + 0.05 + 0.1 + 0.2, times
-    server.setblocking(False)
-    try:
-        server.accept()
-    except BlockingIOError:
-        return
-    raise AssertionError("it came again")
+    with contextlib.suppress(BlockingIOError):
+        raise AssertionError(f"it came again: {server.accept()}")
 
 
 def test_a_command_starts_the_nodes(w):
