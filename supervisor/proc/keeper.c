@@ -406,8 +406,7 @@ static int open_ends(struct ends *e, struct err *err)
     int rc;
 
     *e = (struct ends){{-1, -1}, {-1, -1}, {-1, -1}};
-    if (pipe2(e->keys, O_CLOEXEC | O_NONBLOCK) == 0 &&
-        pipe2(e->news, O_CLOEXEC | O_NONBLOCK) == 0) {
+    if (pipe2(e->keys, O_CLOEXEC | O_NONBLOCK) == 0 && pipe2(e->news, O_CLOEXEC) == 0) {
         what = "socketpair";
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, e->link) == 0)
             return 0;
@@ -464,21 +463,20 @@ static void fork_supervisor(struct keeper *k, struct keeper_link *ret, struct en
     sweeper_run(&s);
 }
 
-/* Waits for the sweeper's first news. */
+/* Waits for the sweeper's first news. At end of file somebody has killed it. */
 static int await_supervisor(struct keeper *k, struct err *err)
 {
-    struct pollfd p = {.fd = k->news, .events = POLLIN};
     struct sweeper_news news = {.what = SWEEPER_FAILED, .value = ECHILD};
 
-    while (poll(&p, 1, -1) < 0 && errno == EINTR)
+    while (read(k->news, &news, sizeof(news)) < 0 && errno == EINTR)
         ;
-    if (read(k->news, &news, sizeof(news)) == sizeof(news) &&
-        news.what == SWEEPER_STARTED) {
-        k->supervisor = news.value;
-        return 0;
+    if (news.what != SWEEPER_STARTED) {
+        errno = news.value;
+        return err_errno(err, "starting %s: fork", child_of(k));
     }
-    errno = news.value;
-    return err_errno(err, "starting %s: fork", child_of(k));
+    k->supervisor = news.value;
+    (void)fcntl(k->news, F_SETFL, O_NONBLOCK);
+    return 0;
 }
 
 static void end_sweeper(struct keeper *k)
@@ -516,10 +514,7 @@ static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
     close_end(&e.link[1]);
     close_end(&e.keys[0]);
     close_end(&e.news[1]);
-    rc = await_supervisor(k, err);
-    if (rc < 0)
-        end_sweeper(k);
-    return rc;
+    return await_supervisor(k, err);
 }
 
 /* ---- the end ---- */
@@ -767,8 +762,10 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
         rc = fork_both(&k, ret, err);
     if (rc == 0)
         *ret_code = keep(&k);
-    if (rc < 0)
-        (void)run_cgroup_remove(&k.cgroup);
+    if (rc < 0) {
+        end_sweeper(&k);
+        sweeper_end_all(&k.cgroup, NULL, 0);
+    }
     keeper_reexec_done(&k.again);
     return rc;
 }

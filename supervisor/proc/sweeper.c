@@ -6,6 +6,7 @@
 #include "supervisor/proc/sweep.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -79,7 +80,6 @@ static void continue_at_keepers_end(const struct sweeper *s)
         (void)raise(SIGUSR1);
 }
 
-/* If the pipe is full, the keeper has been stopped for long. */
 static void tell(const struct sweeper *s, int what)
 {
     const struct sweeper_news news = {.what = what};
@@ -129,7 +129,8 @@ _Noreturn void sweeper_run(struct sweeper *s)
      * control works only for groups that have a parent there */
     (void)setpgid(0, 0);
     continue_at_keepers_end(s);
-    s->news_fd = dup2(s->news_fd, STDIN_FILENO); /* -1: nobody hears of stops */
+    s->news_fd = dup2(s->news_fd, STDIN_FILENO);  /* -1: nobody hears of stops */
+    (void)fcntl(s->news_fd, F_SETFL, O_NONBLOCK); /* a keeper may be stopped for long */
     (void)close_range(STDIN_FILENO + 1, ~0U, 0);
     has_exited = watch(s);
     sweeper_end_all(&s->cgroup,

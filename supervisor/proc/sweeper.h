@@ -31,7 +31,7 @@ struct sweeper_news {
 
 struct sweeper {
     pid_t keeper, supervisor;
-    int news_fd;              /* the pipe's end; not blocking */
+    int news_fd;              /* the pipe's end */
     struct run_cgroup cgroup; /* of the supervisor and its descendants */
     const char *grace_mark;   /* of processes with grace (sweeper_end_all) */
 };

@@ -186,12 +186,12 @@ def print_machine():
 def supervisor_of(keeper):
     """The pid of the supervisor whose keeper (the `brood run` that was started) is that;
     None before it is there. It is below the sweeper, or, if that was killed, below the keeper,
-    and leads a process group."""
+    and leads a process group, but no session."""
     for child, (state, _, _) in children(keeper).items():
         with contextlib.suppress(OSError):
             if name_of(child) == "brood-sweeper":
                 return supervisor_of(child)
-            if state != "Z" and os.getpgid(child) == child:
+            if state != "Z" and os.getpgid(child) == child != os.getsid(child):
                 return child
     return None
 
