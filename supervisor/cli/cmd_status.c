@@ -60,6 +60,16 @@ static void print_nodes(const struct run_node_status *n, size_t count)
     }
 }
 
+/* What has happened to them so far, of those to which anything has. */
+static void print_counts(const struct run_agent_status *a, size_t n)
+{
+    char text[PROCESS_COUNT_TEXT_BYTES];
+
+    for (size_t i = 0; i < n; i++)
+        if (*process_count_text(&a[i].count, text) != '\0')
+            (void)printf("  %s in all: %s\n", PLAIN_NAME(a[i].name), text);
+}
+
 static void print_text(const struct run_status *s, int is_live)
 {
     const int is_spread = run_status_is_spread(s);
@@ -93,6 +103,8 @@ static void print_text(const struct run_status *s, int is_live)
     (void)printf("last exit\n");
     print_processes(s->agents, s->n_agents, is_spread);
     print_processes(s->environments, s->n_environments, is_spread);
+    print_counts(s->agents, s->n_agents);
+    print_counts(s->environments, s->n_environments);
     print_nodes(s->nodes, s->n_nodes);
     cli_print_pending("  pending: ", s->pending, s->n_pending);
 }

@@ -188,7 +188,7 @@ static void take_supervisor_exit(struct html_run *r, const struct run_event *e)
  * the changes of the configuration. */
 static const struct listed {
     enum run_event_kind kind;
-    enum { NO_DETAIL, TEXT, CHANGES } detail;
+    enum { NO_DETAIL, TEXT, CHANGES, OF_SKIP, OF_STALL } detail;
     int is_end;
     const char *what;
 } listed[] = {
@@ -207,12 +207,19 @@ static const struct listed {
     {RUN_EVENT_CHECKPOINT_FAILED, TEXT, 1, "a checkpoint could not be written"},
     {RUN_EVENT_FULL, TEXT, 1, "the disk was full"},
     {RUN_EVENT_SPACE, NO_DETAIL, 1, "the disk has space again"},
+    {RUN_EVENT_SKIP, OF_SKIP, 1, "an episode that failed was skipped"},
+    {RUN_EVENT_STALLS, OF_STALL, 1, "the supervisor did not go on"},
+    {RUN_EVENT_GOES_ON, NO_DETAIL, 1, "the supervisor went on"},
 };
 
 static char *detail_of(const struct run_event *e, const struct listed *l)
 {
     if (l->detail == NO_DETAIL)
         return xstrdup("");
+    if (l->detail == OF_SKIP)
+        return or_empty(e->skip.why);
+    if (l->detail == OF_STALL)
+        return or_empty(e->stall.why);
     if (l->detail == TEXT)
         return or_empty(e->why); /* which is also its error and its name */
     if (e->kind == RUN_EVENT_SET && e->change.at != MEMBER_NO_U64 && e->change.at != 0)
@@ -603,10 +610,21 @@ void html_run_put_changes(const struct html_run *r, FILE *f)
         html_remark(f, "Nothing was changed, and nobody asked for anything.");
 }
 
+static void put_counts(const struct run_agent_status *a, size_t n, FILE *f)
+{
+    char text[PROCESS_COUNT_TEXT_BYTES];
+
+    for (size_t i = 0; i < n; i++)
+        if (*process_count_text(&a[i].count, text) != '\0')
+            html_remark(f, "%s: %s", a[i].name, text);
+}
+
 void html_run_put_ends(const struct html_run *r, FILE *f)
 {
     const int was_killed = strcmp(r->facts.status.state, "killed") == 0;
 
+    put_counts(r->facts.status.agents, r->facts.status.n_agents, f);
+    put_counts(r->facts.status.environments, r->facts.status.n_environments, f);
     if (r->ends.n > 0)
         put_events(&r->ends, f);
     else if (!was_killed)

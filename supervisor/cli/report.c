@@ -1,6 +1,7 @@
 #include "supervisor/cli/report.h"
 
 #include "common/mem/xmalloc.h"
+#include "supervisor/run/journal_read.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -13,6 +14,7 @@ struct series {
     double *steps, *value;
     size_t n;
     double end; /* its last step, with or without a value */
+    struct process_count count;
 };
 
 static const double LAST_PART = 0.1;
@@ -62,6 +64,23 @@ static int take_series(struct series *s, const struct progress *p, const char *p
                : err_set(err, ERR_NOT_FOUND, "%s has no value of %s yet", path, metric);
 }
 
+static int take_event(void *ctx, uint64_t line, const struct run_event *e)
+{
+    process_counts_take(ctx, e);
+    return 0;
+}
+
+static void read_counts(struct series *s, const char *path)
+{
+    struct process_counts counts = {0};
+    char *file = xasprintf("%s/journal", path);
+
+    (void)journal_each_event(file, take_event, &counts, NULL);
+    s->count = process_counts_all(&counts);
+    process_counts_done(&counts);
+    free(file);
+}
+
 static int read_series(struct series *s, const char *path, char **metric, struct err *err)
 {
     char *file = xasprintf("%s/metrics/progress.csv", path);
@@ -76,6 +95,8 @@ static int read_series(struct series *s, const char *path, char **metric, struct
     rc = *metric == NULL ? err_set(err, ERR_NOT_FOUND, "%s has no returns yet", path)
                          : take_series(s, p, path, *metric, err);
     progress_free(p);
+    if (rc == 0)
+        read_counts(s, path);
     return rc;
 }
 
@@ -224,6 +245,7 @@ static void make_groups(struct report *r, const struct series *s, size_t n, size
         for (size_t k = i; k < n; k++) {
             if (!taken[k] && report_same_group(s[i].run, s[k].run)) {
                 members[g->n_runs++] = &s[k];
+                process_count_add(&g->count, &s[k].count);
                 taken[k] = 1;
             }
         }

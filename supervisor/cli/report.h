@@ -12,6 +12,7 @@
 #define SUPERVISOR_CLI_REPORT_H
 
 #include "common/err/err.h"
+#include "supervisor/events/process_counts.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/metrics/seed_stats.h"
 
@@ -29,6 +30,8 @@ struct report_group {
     struct report_point *point;
     size_t n_points;
     struct seed_stats final;
+    struct process_count
+        count; /* of all processes of the runs; not of report_make_thin */
 };
 
 struct report {

@@ -55,6 +55,16 @@ static void print_number(FILE *f, int width, double x)
         (void)fprintf(f, "%*.3f", width, x);
 }
 
+/* What happened to the runs' processes, where anything did. */
+static void print_counts(const struct report *r, FILE *f)
+{
+    char text[PROCESS_COUNT_TEXT_BYTES];
+
+    for (size_t i = 0; i < r->n_groups; i++)
+        if (*process_count_text(&r->group[i].count, text) != '\0')
+            (void)fprintf(f, "  %s: %s\n", PLAIN_NAME(r->group[i].name), text);
+}
+
 void report_print_text(const struct report *r, FILE *f)
 {
     int width = 6;
@@ -80,6 +90,7 @@ void report_print_text(const struct report *r, FILE *f)
         print_spark(r, g, f);
         (void)fputc('\n', f);
     }
+    print_counts(r, f);
 }
 
 /* ---- CSV ---- */
@@ -123,6 +134,11 @@ void report_print_json(const struct report *r, FILE *f)
         json_put_f64(&j, "low", g->final.low);
         json_put_f64(&j, "high", g->final.high);
         json_put_f64(&j, "iqm", g->final.iqm);
+        json_put_u64(&j, "restarts", g->count.restarts);
+        json_put_u64(&j, "hangs", g->count.hangs);
+        json_put_u64(&j, "slow_answers", g->count.slow);
+        json_put_u64(&j, "skipped_episodes", g->count.skipped);
+        json_put_f64(&j, "lost_seconds", g->count.lost_s);
         json_print(&j, f);
     }
 }

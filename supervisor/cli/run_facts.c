@@ -42,12 +42,13 @@ static void read_record(struct run_facts *ret, const char *path, int rc)
 
 void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
 {
-    const pid_t holder = run_dir_holder(path);
     int rc, left_ms, wait_ms = 0; /* no limit */
+    pid_t holder;
 
     *ret = (struct run_facts){0};
     patience_enter(path);
     (void)run_tags_read(&ret->tags, path, NULL);
+    holder = run_dir_holder(path);
     left_ms = patience_left_ms();
     if (timeout_ms > 0 && timeout_ms < left_ms)
         wait_ms = timeout_ms;

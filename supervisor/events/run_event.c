@@ -4,6 +4,7 @@
 #include "supervisor/proc/signals.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +46,14 @@ static const struct member life_fields[] = {
 static const struct member exit_fields[] = {
     OF_PROCESS(TEXT, agent),    OF_PROCESS(TEXT, environment), OF_PROCESS(INT, pid),
     OF_PROCESS(SIGNAL, signal), OF_PROCESS(CODE, code),        OF_PROCESS(TEXT, in),
-    OF_PROCESS(TEXT, limit),    OF_PROCESS(TEXT, why),         OF_PROCESS(TEXT, lines),
+    OF_PROCESS(TEXT, limit),    OF_PROCESS(SECONDS, seconds),  OF_PROCESS(TEXT, why),
+    OF_PROCESS(TEXT, lines),
+};
+static const struct member slow_fields[] = {
+    OF_PROCESS(TEXT, agent),
+    OF_PROCESS(TEXT, environment),
+    OF_PROCESS(INT, pid),
+    OF_PROCESS(SECONDS, seconds),
 };
 static const struct member wait_fields[] = {
     OF_PROCESS(TEXT, agent),
@@ -124,6 +132,7 @@ static const struct kind {
     [RUN_EVENT_HELLO] = {"hello", J | P, FIELDS(life_fields)},
     [RUN_EVENT_READY] = {"ready", J | P, FIELDS(life_fields)},
     [RUN_EVENT_EXIT] = {"exit", J | P, FIELDS(exit_fields)},
+    [RUN_EVENT_SLOW] = {"slow-answer", J | P, FIELDS(slow_fields)},
     [RUN_EVENT_RESPAWN] = {"respawn", J | P, FIELDS(life_fields)},
     [RUN_EVENT_WAIT] = {"wait", J | P, FIELDS(wait_fields)},
     [RUN_EVENT_GIVE_UP] = {"give-up", C | P, FIELDS(mode_fields)},
@@ -171,6 +180,7 @@ void run_event_process_init(struct run_event_process *p, const char *agent,
                                     .code = -1,
                                     .replayed = MEMBER_NO_U64,
                                     .delay_ms = MEMBER_NO_U64,
+                                    .seconds = (double)NAN,
                                     .position = MEMBER_NO_U64,
                                     .lost = MEMBER_NO_U64};
 }

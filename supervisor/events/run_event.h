@@ -35,13 +35,14 @@ enum run_event_kind {
     RUN_EVENT_EXACT,        /* why: another build or CPU, but the bytes are the same */
     RUN_EVENT_NOT_PORTABLE, /* why: only this kind of machine gives them */
     /* Its processes: agents, and those of an external environment. */
-    RUN_EVENT_SPAWN,     /* process: pid */
-    RUN_EVENT_HELLO,     /* process: pid; it sent its first message */
-    RUN_EVENT_READY,     /* process: pid, replayed */
-    RUN_EVENT_EXIT,      /* process: pid, signal or code, in, limit, why, lines */
-    RUN_EVENT_RESPAWN,   /* process: pid of the new one */
-    RUN_EVENT_WAIT,      /* process: delay_ms until the next one */
-    RUN_EVENT_GIVE_UP,   /* process: mode, position, lost, why */
+    RUN_EVENT_SPAWN,   /* process: pid */
+    RUN_EVENT_HELLO,   /* process: pid; it sent its first message */
+    RUN_EVENT_READY,   /* process: pid, replayed */
+    RUN_EVENT_EXIT,    /* process: pid, signal or code, in, limit, seconds, why, lines */
+    RUN_EVENT_SLOW,    /* process: pid, seconds; an answer took so long */
+    RUN_EVENT_RESPAWN, /* process: pid of the new one */
+    RUN_EVENT_WAIT,    /* process: delay_ms until the next one */
+    RUN_EVENT_GIVE_UP, /* process: mode, position, lost, why */
     RUN_EVENT_REINSTATE, /* process: the same; it will learn again */
     RUN_EVENT_MODE,      /* process: mode; its mode has changed, or did so in a replay */
     RUN_EVENT_SKIP,      /* skip: an episode in which the environment fails is skipped */
@@ -90,6 +91,8 @@ struct run_event_process {
     const char *why;   /* why it was killed, or its own error message */
     const char *lines; /* the last lines of its output */
     uint64_t delay_ms;
+    double
+        seconds; /* spent on the request that it answered late, or ended in; NaN: none */
     const char *mode; /* agent_mode_name */
     uint64_t position, lost;
 };

@@ -8,10 +8,25 @@
 #define OF(kind, member)         MEMBER(struct run_status, kind, member)
 #define OF_PROCESS(kind, member) MEMBER(struct run_agent_status, kind, member)
 
+/* Over the whole run. */
+#define OF_COUNT(kind, key, member)                                                      \
+    MEMBER_AS(struct run_agent_status, kind, key, count.member)
+
 static const struct member process_fields[] = {
-    OF_PROCESS(TEXT, name),     OF_PROCESS(INT, pid),        OF_PROCESS(TEXT, state),
-    OF_PROCESS(TEXT, given_up), OF_PROCESS(U64, restarts),   OF_PROCESS(I64, rss_bytes),
-    OF_PROCESS(U64, update),    OF_PROCESS(TEXT, last_exit), OF_PROCESS(TEXT, host),
+    OF_PROCESS(TEXT, name),
+    OF_PROCESS(INT, pid),
+    OF_PROCESS(TEXT, state),
+    OF_PROCESS(TEXT, given_up),
+    OF_PROCESS(U64, restarts),
+    OF_PROCESS(I64, rss_bytes),
+    OF_PROCESS(U64, update),
+    OF_PROCESS(TEXT, last_exit),
+    OF_PROCESS(TEXT, host),
+    OF_COUNT(U64, "total_restarts", restarts),
+    OF_COUNT(U64, "hangs", hangs),
+    OF_COUNT(U64, "slow_answers", slow),
+    OF_COUNT(U64, "skipped_episodes", skipped),
+    OF_COUNT(SECONDS, "lost_seconds", lost_s),
 };
 
 #define OF_NODE(kind, member) MEMBER(struct run_node_status, kind, member)

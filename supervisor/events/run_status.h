@@ -5,7 +5,8 @@
  *          total_steps, total_episodes, steps_per_second, elapsed_seconds,
  *          checkpoint_step, team_return_mean?, exact, numerics?, not_portable?, agents and
  *          environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?,
- *          last_exit?, host?}], nodes: [{name, host?, state, agents?, restarts, pid, why?}],
+ *          last_exit?, host?, total_restarts, hangs, slow_answers, skipped_episodes,
+ *          lost_seconds}], nodes: [{name, host?, state, agents?, restarts, pid, why?}],
  *          pending: [{key, value, at_step?, agent?}]. Keys with a question mark are nil if
  *          they are unknown.
  * New field a member of the struct and a row of the table in run_status.c.
@@ -15,6 +16,7 @@
 #define SUPERVISOR_EVENTS_RUN_STATUS_H
 
 #include "supervisor/events/members.h"
+#include "supervisor/events/process_counts.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,6 +43,7 @@ struct run_agent_status {
     uint64_t update;       /* updates it has taken part in, or RUN_UNKNOWN */
     const char *last_exit; /* "SIGKILL", "code 3", "memory_limit"; NULL: never exited */
     const char *host;      /* the machine that it runs on; NULL: not known */
+    struct process_count count; /* over the whole run; `restarts` is of this supervisor */
 };
 
 struct run_node_status {

@@ -143,6 +143,9 @@ void agent_emit_mode_change(struct agent *a, enum agent_event_kind kind,
         capture_last_lines(&a->link->capture, lines, sizeof(lines));
         e.lines = lines;
     }
+    if (kind == AGENT_EVENT_SLOW ||
+        (kind == AGENT_EVENT_EXIT && a->death.in == AGENT_BUSY))
+        e.busy_ns = uv_hrtime() - a->sent_at_ns;
     if (kind == AGENT_EVENT_WAIT)
         e.delay_ms = a->start_delay_ns / 1000000;
     a->host->on_event(a->host, &e);
@@ -476,10 +479,19 @@ static void do_commit(struct agent *a)
     commit_answer(a);
 }
 
+static int was_slow(const struct agent *a)
+{
+    const double within_s = a->limits.respond_within_s;
+
+    return within_s > 0 && (double)(uv_hrtime() - a->sent_at_ns) * 1e-9 > within_s / 2;
+}
+
 static void do_deliver(struct agent *a)
 {
     const struct agent_pending p = a->pending;
 
+    if (was_slow(a))
+        agent_emit(a, AGENT_EVENT_SLOW);
     agent_advance(a, 0);
     if (p.writes || !a->kind->has_block)
         (void)restart_history_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,

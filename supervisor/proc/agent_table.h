@@ -80,6 +80,7 @@ enum agent_event_kind {
     AGENT_EVENT_GIVE_UP,      /* frozen or noop from now on; change; text: why */
     AGENT_EVENT_REINSTATE,    /* the user asked for its return to learning; change */
     AGENT_EVENT_MODE_CHANGED, /* a planned or requested mode change is made; change */
+    AGENT_EVENT_SLOW,     /* its answer took more than half of respond_within: busy_ns */
     AGENT_EVENT_COPYABLE, /* agent_table_block returned UV_EAGAIN, and may succeed now */
 };
 
@@ -109,7 +110,9 @@ struct agent_event {
     int state;         /* enum agent_state in which it died */
     uint64_t replayed; /* READY: requests replayed */
     uint64_t delay_ms; /* WAIT */
-    int failed;        /* EXIT: no other process follows; on_failed is next */
+    uint64_t
+        busy_ns; /* SLOW; EXIT: time spent on the request during which it ended, or 0 */
+    int failed;  /* EXIT: no other process follows; on_failed is next */
     const char *limit; /* EXIT: key of the limit for which we killed it, or NULL */
     /* EXIT: why we killed it, or the error with which it answered `shutdown`, or NULL;
      * borrowed */

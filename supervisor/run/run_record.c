@@ -49,6 +49,23 @@ static struct run_agent_status *agent_of(struct run_record *r, const char *name)
     return &r->agents[r->last_agent];
 }
 
+/* Likewise an environment process's; there are few of them. */
+static struct run_agent_status *environment_of(struct run_record *r, const char *name)
+{
+    for (size_t i = 0; i < r->n_environments; i++)
+        if (strcmp(r->environments[i].name, name) == 0)
+            return &r->environments[i];
+    if (r->n_environments == RUN_RECORD_NODES_MAX)
+        return NULL;
+    ARRAY_GROW(r->environments, r->n_environments, r->cap_environments);
+    r->environments[r->n_environments] =
+        (struct run_agent_status){.name = arena_strdup(&r->arena, name),
+                                  .state = agent_state_name(AGENT_GONE),
+                                  .rss_bytes = -1,
+                                  .update = RUN_UNKNOWN};
+    return &r->environments[r->n_environments++];
+}
+
 static void note_exit(struct run_record *r, struct run_agent_status *a,
                       const struct run_event_process *p)
 {
@@ -73,7 +90,10 @@ static const char *given_up_as(const char *mode)
 static void take_process(struct run_record *r, const struct run_event *e)
 {
     const struct run_event_process *p = &e->process;
-    struct run_agent_status *a = p->agent != NULL ? agent_of(r, p->agent) : NULL;
+    struct run_agent_status *a = p->agent != NULL ? agent_of(r, p->agent)
+                                 : p->environment != NULL
+                                     ? environment_of(r, p->environment)
+                                     : NULL;
 
     if (a == NULL)
         return;
@@ -185,6 +205,10 @@ static void take_beginning(struct run_record *r, const struct run_event *e)
         r->agents[i].given_up = NULL;
         r->agents[i].restarts = 0;
     }
+    for (size_t i = 0; i < r->n_environments; i++) {
+        r->environments[i].last_exit = NULL;
+        r->environments[i].restarts = 0;
+    }
     r->n_nodes = 0; /* it may have another cluster */
 }
 
@@ -215,6 +239,7 @@ static int take_event(void *ctx, uint64_t line, const struct run_event *e)
     struct run_record *r = ctx;
 
     copy(r->newest_time, e->time);
+    process_counts_take(&r->counts, e);
     switch (e->kind) {
     case RUN_EVENT_START:
     case RUN_EVENT_RESUME:
@@ -444,12 +469,25 @@ void run_record_read(struct run_record *ret, const char *path)
         ret->nodes[i].pid = 0;
         ret->nodes[i].state = "gone";
     }
+    for (size_t i = 0; i < ret->n_environments; i++) {
+        struct run_agent_status *to = &ret->environments[i];
+
+        to->count = process_counts_of(&ret->counts, to->name);
+        if (ret->is_live)
+            continue;
+        to->pid = 0;
+        to->state = agent_state_name(AGENT_GONE);
+    }
+    for (size_t i = 0; i < ret->n_agents; i++)
+        ret->agents[i].count = process_counts_of(&ret->counts, ret->agents[i].name);
     ret->name = run_dir_name_of(path);
     s->run = ret->name;
     s->state = ret->state;
     s->numerics = *ret->numerics != '\0' ? ret->numerics : NULL;
     s->agents = ret->agents;
     s->n_agents = ret->n_agents;
+    s->environments = ret->environments;
+    s->n_environments = ret->n_environments;
     s->nodes = ret->nodes;
     s->n_nodes = ret->n_nodes;
 }
@@ -506,7 +544,9 @@ int run_record_mark_done(const char *path, const struct rollout_progress *at,
 void run_record_done(struct run_record *r)
 {
     free(r->agents);
+    free(r->environments);
     free(r->nodes);
+    process_counts_done(&r->counts);
     arena_done(&r->arena);
     free(r->name);
     *r = (struct run_record){0};

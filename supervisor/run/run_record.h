@@ -36,6 +36,9 @@ struct run_record {
     struct arena arena; /* texts of the status */
     struct run_agent_status *agents;
     size_t n_agents, cap_agents, last_agent;
+    struct run_agent_status *environments;
+    size_t n_environments, cap_environments;
+    struct process_counts counts;
     struct run_node_status *nodes;
     size_t n_nodes;
     char state[32];

@@ -134,6 +134,7 @@ struct training {
         uint64_t at_ms, steps;
         double per_second;
     } rate;
+    struct process_counts counts;          /* of all supervisors of the run */
     struct run_agent_status *agent_status; /* [specs.n] as training_status returned it */
     struct run_agent_status *env_status;   /* likewise, of environment processes */
     struct run_node_status *node_status;   /* likewise */

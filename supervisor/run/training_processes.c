@@ -108,6 +108,7 @@ static int plan_mode_change(void *ctx, uint64_t line, const struct run_event *e)
     struct agent_resume_point at;
     size_t agent;
 
+    process_counts_take(&t->counts, e);
     if (e->kind == RUN_EVENT_SKIP)
         add_failure(t, e);
     if ((e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_REINSTATE) ||
@@ -132,6 +133,7 @@ int training_plan_mode_changes(struct training *t, struct err *err)
     int rc = journal_each_event(run_dir_file(t->args->dir, "journal"), plan_mode_change,
                                 t, err);
 
+    process_counts_begin(&t->counts); /* their times are not of this supervisor */
     return rc == ERR_NOT_FOUND ? 0 : rc;
 }
 
@@ -163,7 +165,8 @@ static void send_process_event(struct training *t, enum process_kind whose,
     static const enum run_event_kind kinds[] = {
         [AGENT_EVENT_SPAWN] = RUN_EVENT_SPAWN,     [AGENT_EVENT_HELLO] = RUN_EVENT_HELLO,
         [AGENT_EVENT_READY] = RUN_EVENT_READY,     [AGENT_EVENT_EXIT] = RUN_EVENT_EXIT,
-        [AGENT_EVENT_RESPAWN] = RUN_EVENT_RESPAWN, [AGENT_EVENT_WAIT] = RUN_EVENT_WAIT};
+        [AGENT_EVENT_RESPAWN] = RUN_EVENT_RESPAWN, [AGENT_EVENT_WAIT] = RUN_EVENT_WAIT,
+        [AGENT_EVENT_SLOW] = RUN_EVENT_SLOW};
     struct run_event e = {.kind = kinds[from->kind], .env_steps = training_steps(t)};
     struct run_event_process *p = &e.process;
 
@@ -173,6 +176,8 @@ static void send_process_event(struct training *t, enum process_kind whose,
     if (from->replayed > 0)
         p->replayed = from->replayed;
     p->delay_ms = from->delay_ms;
+    if (from->busy_ns > 0)
+        p->seconds = (double)from->busy_ns * 1e-9;
     if (from->kind == AGENT_EVENT_EXIT) {
         p->signal = from->signal;
         p->code = from->signal != 0 ? -1 : from->exit_code;
@@ -201,6 +206,7 @@ static void on_process_event(struct training *t, enum process_kind whose,
     case AGENT_EVENT_SPAWN:
     case AGENT_EVENT_HELLO:
     case AGENT_EVENT_READY:
+    case AGENT_EVENT_SLOW:
         send_process_event(t, whose, name, e);
         break;
     case AGENT_EVENT_EXIT:

@@ -36,6 +36,7 @@ int training_event_at(struct training *t, const struct run_event *e, struct err 
     int rc = 0;
 
     (void)log_time(now.time);
+    process_counts_take(&t->counts, &now);
     if (t->journal != NULL)
         rc = journal_write(t->journal, &now, err);
     /* the change is refused */

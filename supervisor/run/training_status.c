@@ -46,6 +46,11 @@ static const char *host_of(const struct agent_info *info)
     return *info->host != '\0' ? info->host : NULL;
 }
 
+static void take_counts(const struct training *t, struct run_agent_status *to)
+{
+    to->count = process_counts_of(&t->counts, to->name);
+}
+
 static void take_agents(struct training *t, uint64_t updates)
 {
     for (size_t i = 0; i < t->specs.n; i++) {
@@ -64,6 +69,7 @@ static void take_agents(struct training *t, uint64_t updates)
             .last_exit = t->last_exit[i],
             .host = host_of(&info),
         };
+        take_counts(t, to);
     }
 }
 
@@ -104,6 +110,7 @@ static void take_environments(struct training *t)
             .last_exit = *training_env_last_exit(t, info.name),
             .host = host_of(&info),
         };
+        take_counts(t, &t->env_status[i]);
     }
 }
 
@@ -153,4 +160,5 @@ void training_free_status(struct training *t)
     free(t->agent_status);
     free(t->env_status);
     free(t->node_status);
+    process_counts_done(&t->counts);
 }

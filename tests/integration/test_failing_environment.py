@@ -50,6 +50,8 @@ class World:
             signal.raise_signal(signal.SIGSEGV)
         if self.kind == "exit":
             os._exit(0)
+        if self.kind == "slow":
+            time.sleep(0.7)
         if self.kind == "hang":
             while True:
                 time.sleep(3600)
@@ -279,6 +281,48 @@ def test_kills_of_any_process_change_nothing(w):
     for files in theirs, ours:
         files.pop("run.state")  # the name, and on_supervisor_death
     harness.assert_same_files(theirs, ours)
+
+
+def test_counts_of_all_processes_go_on_with_a_resume(w):
+    """Live, over, in JSON and in words they are those of the journal, whoever wrote it."""
+    def counted(name):
+        return {e["name"]: {k: e[k] for k in ("total_restarts", "hangs", "skipped_episodes")}
+                for e in w.status(name)["environments"] + w.status(name)["agents"]}
+
+    w.brood("run", config(w, "step"), "--name", "counted", "--until", "150", code=4)
+    run = w.run_dir("counted")
+    before = counted("counted")
+    assert before["env_0"]["skipped_episodes"] > 0, before
+    p = w.start("resume", "counted", "--set", f"run.env_steps={harness.FOREVER}")
+    wait_for(run, "skip-episode", len(journal(run, "skip-episode")) + 3)
+    live = counted("counted")
+    w.brood("stop", "counted")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4
+    after = counted("counted")
+    for name, counts in after.items():
+        for key, value in counts.items():
+            assert before.get(name, counts)[key] <= live[name][key] <= value, (before, live, after)
+        assert counts["total_restarts"] == sum(
+            f"environment={name} " in line or f"agent={name} " in line
+            for line in journal(run, "respawn")), (name, after)
+        assert counts["skipped_episodes"] == sum(
+            f"environment={name} " in line for line in journal(run, "skip-episode"))
+    lost = {e["name"]: e["lost_seconds"] for e in w.status("counted")["environments"]}
+    assert lost["env_0"] > 0, lost
+    text = w.brood("status", "counted")[0]
+    assert re.search(r"env_0 in all: \d+ restarts, \d+ skipped episodes?, [\d.]+ s lost", text), text
+    report, = harness.json_lines(w.brood("report", "counted", "--json")[0])
+    for key, its in (("restarts", "total_restarts"), ("skipped_episodes", "skipped_episodes")):
+        assert report[key] == sum(c[its] for c in after.values()), (report, after)
+    assert re.search(r"counted: \d+ restarts", w.brood("report", "counted")[0])
+
+
+def test_slow_answers_are_counted(w):
+    w.brood("run", config(w, "slow", evaluate=0, one=one_that_fails(w, "0")), "--name", "slow",
+            "--set", "env.respond_within=1s")
+    slow, = journal(w.run_dir("slow"), "slow-answer")
+    assert 0.5 < float(fields(slow)["seconds"]) < harness.DEADLINE_S
+    assert sum(e["slow_answers"] for e in w.status("slow")["environments"]) == 1
 
 
 def test_an_environment_that_always_fails_ends_the_run(w):

@@ -350,7 +350,8 @@ static const struct run_agent_status agents[] = {
      .restarts = 2,
      .rss_bytes = 1,
      .update = 3,
-     .host = "m"},
+     .host = "m",
+     .count = {.restarts = 3, .hangs = 1, .slow = 2, .skipped = 4, .lost_s = 1.5}},
     {.name = "b",
      .state = "gone",
      .given_up = "noop",
@@ -387,17 +388,21 @@ static const struct run_status status = {
 };
 
 static const char status_json[] =
-    "{\"run\": \"r\", \"state\": \"running\", \"exit_code\": null, \"pid\": 5, "
+    "{\"run\": \"r\", \"state\": \"running\", \"stalled_since\": null, "
+    "\"stalled_why\": null, \"exit_code\": null, \"pid\": 5, "
     "\"keeper_pid\": 4, \"round\": null, \"env_steps\": 75, \"episodes\": 3, "
     "\"total_steps\": 100, \"total_episodes\": 0, \"steps_per_second\": 2.5, "
     "\"elapsed_seconds\": 30, \"checkpoint_step\": -1, \"team_return_mean\": null, "
     "\"exact\": true, \"numerics\": \"portable\", \"not_portable\": null, "
     "\"agents\": [{\"name\": \"a\", \"pid\": 7, \"state\": \"busy\", \"given_up\": null, "
     "\"restarts\": 2, \"rss_bytes\": 1, \"update\": 3, \"last_exit\": null, "
-    "\"host\": \"m\"}, "
+    "\"host\": \"m\", \"total_restarts\": 3, \"hangs\": 1, \"slow_answers\": 2, "
+    "\"skipped_episodes\": 4, \"lost_seconds\": 1.5}, "
     "{\"name\": \"b\", \"pid\": 0, \"state\": \"gone\", \"given_up\": \"noop\", "
     "\"restarts\": 0, \"rss_bytes\": -1, \"update\": null, \"last_exit\": "
-    "\"SIGKILL\", \"host\": null}], \"environments\": [], "
+    "\"SIGKILL\", \"host\": null, \"total_restarts\": 0, "
+    "\"hangs\": 0, \"slow_answers\": 0, \"skipped_episodes\": 0, "
+    "\"lost_seconds\": 0}], \"environments\": [], "
     "\"nodes\": [{\"name\": \"node-0\", \"host\": \"m\", \"state\": \"up\", "
     "\"agents\": 2, \"restarts\": 0, \"pid\": 9, \"why\": null}, "
     "{\"name\": \"node-1\", \"host\": null, \"state\": \"waiting\", \"agents\": 0, "

@@ -211,15 +211,23 @@ function agentTable({name}) {
       el("td.number"), el("td.number.wide"), el("td.wide.muted"), el("td.right.buttons", buttons));
   }
 
+  // What has happened to it in the whole run; null: nothing has.
+  function happened(a) {
+    const parts = [[a.total_restarts, "restart"], [a.hangs, "hang"], [a.slow_answers, "slow answer"],
+      [a.skipped_episodes, "skipped episode"]].filter(([n]) => n > 0).map(([n, what]) => `${n} ${what}${n > 1 ? "s" : ""}`);
+    return parts.length ? `${parts.join(", ")}, ${number(a.lost_seconds)} s lost` : null;
+  }
+
   function set(row, a) {
     const [, pid, host, state, restarts, memory, exit, buttons] = row.children;
     text(pid, a.pid || "–");
     text(host, a.host);
     shown(host, isHosted);
     setState(state.firstChild, a.given_up ?? a.state);
-    text(restarts, a.restarts);
+    text(restarts, a.total_restarts ?? a.restarts);
     text(memory, bytes(a.rss_bytes ?? -1));
     text(exit, a.last_exit ?? "");
+    attribute(restarts, "title", happened(a));
     shown(buttons, last.live && !readOnly());
   }
 
@@ -231,7 +239,7 @@ function agentTable({name}) {
     isHosted = all.some(a => a.host); // otherwise all are where the page's server is
     shown(head.children[2], isHosted);
     shown(head.lastChild, view.live && !readOnly());
-    const alive = all.filter(a => a.pid).length, restarts = all.reduce((n, a) => n + (a.restarts ?? 0), 0);
+    const alive = all.filter(a => a.pid).length, restarts = all.reduce((n, a) => n + (a.total_restarts ?? a.restarts ?? 0), 0);
     const nodes = s.nodes ?? [], up = nodes.filter(n => n.state === "up").length;
     text(summary, (view.live ? `${alive} of ${all.length} alive, ${restarts} restarts` : `${all.length}, ${restarts} restarts`) +
       (view.live && nodes.length ? `; ${up} of ${nodes.length} nodes up` : ""));

@@ -1,0 +1,158 @@
+/* Counts of a run's processes from its events: of any supervisor, in any order of processes. */
+#include "supervisor/events/process_counts.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static struct process_counts counts;
+
+static void setup(void)
+{
+    counts = (struct process_counts){0};
+}
+
+static void teardown(void)
+{
+    process_counts_done(&counts);
+}
+
+static struct run_event event(enum run_event_kind kind, const char *environment, int ms)
+{
+    struct run_event e = {.kind = kind};
+
+    run_event_process_init(&e.process, NULL, environment);
+    (void)snprintf(e.time, sizeof(e.time), "2026-01-31T23:59:%02d.%03dZ", ms / 1000,
+                   ms % 1000);
+    return e;
+}
+
+static void happens(enum run_event_kind kind, const char *environment, int ms)
+{
+    const struct run_event e = event(kind, environment, ms);
+
+    process_counts_take(&counts, &e);
+}
+
+static void supervisor(enum run_event_kind kind, int ms)
+{
+    struct run_event e = {.kind = kind};
+
+    (void)snprintf(e.time, sizeof(e.time), "2026-01-31T23:59:%02d.%03dZ", ms / 1000,
+                   ms % 1000);
+    process_counts_take(&counts, &e);
+}
+
+static void die(const char *environment, int ms, double busy_s, const char *limit)
+{
+    struct run_event e = event(RUN_EVENT_EXIT, environment, ms);
+
+    e.process.signal = 9;
+    e.process.seconds = busy_s;
+    e.process.limit = limit;
+    process_counts_take(&counts, &e);
+}
+
+static void begin_a_run(void)
+{
+    supervisor(RUN_EVENT_START, 0);
+    happens(RUN_EVENT_SPAWN, "env_0", 100);
+    happens(RUN_EVENT_SPAWN, "env_1", 100);
+    happens(RUN_EVENT_READY, "env_0", 500);
+    happens(RUN_EVENT_READY, "env_1", 500);
+}
+
+START_TEST(nothing_has_happened)
+{
+    char text[PROCESS_COUNT_TEXT_BYTES];
+    struct process_count all;
+
+    begin_a_run();
+    all = process_counts_all(&counts);
+    ck_assert_str_eq(process_count_text(&all, text), "");
+    ck_assert_double_eq(all.lost_s, 0);
+    ck_assert_uint_eq(process_counts_of(&counts, "nobody").restarts, 0);
+}
+END_TEST
+
+START_TEST(deaths_and_hangs_cost_their_time)
+{
+    char text[PROCESS_COUNT_TEXT_BYTES];
+    struct process_count c;
+
+    begin_a_run();
+    die("env_1", 10000, 2.5, "respond_within");
+    happens(RUN_EVENT_RESPAWN, "env_1", 10100);
+    die("env_0", 10200, (double)NAN, NULL);
+    happens(RUN_EVENT_RESPAWN, "env_0", 10300);
+    happens(RUN_EVENT_READY, "env_1", 10750);
+    happens(RUN_EVENT_READY, "env_0", 11200);
+    c = process_counts_of(&counts, "env_1");
+    ck_assert_uint_eq(c.restarts, 1);
+    ck_assert_uint_eq(c.hangs, 1);
+    ck_assert_double_eq_tol(c.lost_s, 2.5 + 0.75, 1e-6);
+    ck_assert_str_eq(process_count_text(&c, text), "1 restart, 1 hang, 3.2 s lost");
+    c = process_counts_of(&counts, "env_0");
+    ck_assert_uint_eq(c.hangs, 0);
+    ck_assert_double_eq_tol(c.lost_s, 1, 1e-6);
+    ck_assert_double_eq_tol(process_counts_all(&counts).lost_s, 4.25, 1e-6);
+}
+END_TEST
+
+START_TEST(slow_answers_and_skipped_episodes)
+{
+    struct run_event slow = event(RUN_EVENT_SLOW, "env_0", 7000);
+    struct run_event skip = {.kind = RUN_EVENT_SKIP, .skip = {.environment = "env_0"}};
+    char text[PROCESS_COUNT_TEXT_BYTES];
+    struct process_count c;
+
+    begin_a_run();
+    slow.process.seconds = 16.5;
+    process_counts_take(&counts, &slow);
+    process_counts_take(&counts, &slow);
+    process_counts_take(&counts, &skip);
+    c = process_counts_of(&counts, "env_0");
+    ck_assert_str_eq(process_count_text(&c, text),
+                     "2 slow answers, 1 skipped episode, 33.0 s lost");
+}
+END_TEST
+
+/* All end with the run; the time until it is resumed is nobody's loss. */
+START_TEST(a_resume_goes_on_counting)
+{
+    struct process_count c;
+
+    begin_a_run();
+    die("env_0", 1000, (double)NAN, NULL);
+    happens(RUN_EVENT_RESPAWN, "env_0", 1000);
+    happens(RUN_EVENT_READY, "env_0", 2000);
+    happens(RUN_EVENT_EXIT, "env_0", 3000);
+    happens(RUN_EVENT_EXIT, "env_1", 3000);
+    supervisor(_i == 0 ? RUN_EVENT_END : RUN_EVENT_SUPERVISOR_EXIT, 3100);
+    supervisor(RUN_EVENT_RESUME, 40000);
+    happens(RUN_EVENT_SPAWN, "env_0", 40100);
+    happens(RUN_EVENT_READY, "env_0", 41000);
+    die("env_0", 50000, (double)NAN, NULL);
+    happens(RUN_EVENT_RESPAWN, "env_0", 50000);
+    happens(RUN_EVENT_READY, "env_0", 50500);
+    c = process_counts_of(&counts, "env_0");
+    ck_assert_uint_eq(c.restarts, 2);
+    ck_assert_double_eq_tol(c.lost_s, 1.5, 1e-6);
+    ck_assert_double_eq(process_counts_of(&counts, "env_1").lost_s, 0);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("process_counts");
+    TCase *tc = tcase_create("process_counts");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, nothing_has_happened);
+    tcase_add_test(tc, deaths_and_hangs_cost_their_time);
+    tcase_add_test(tc, slow_answers_and_skipped_episodes);
+    tcase_add_loop_test(tc, a_resume_goes_on_counting, 0, 2);
+    suite_add_tcase(s, tc);
+    return s;
+}
+TEST_MAIN(make_suite)
