@@ -25,7 +25,7 @@ LOAD = harness.SOURCE / "tests" / "support" / "control_load.py"
 STATUS = {"run", "state", "pid", "keeper_pid", "round", "env_steps", "episodes",
           "steps_per_second", "checkpoint_step", "exact", "agents"}
 AGENT = {"name", "pid", "state", "given_up", "restarts", "rss_bytes", "update", "last_exit",
-         "host"}
+         "host", "total_restarts", "hangs", "slow_answers", "skipped_episodes", "lost_seconds"}
 
 
 def start(w, name="a", *options, steps=100000000, **more):

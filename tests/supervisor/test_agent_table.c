@@ -418,7 +418,7 @@ static const struct {
      6},
     {"always-1", {"agent always-1", "SIGKILL"}, 6},
     {"exit-1", {"ended it 3 times", "exited with code 1"}, 3},
-    {"exit-0", {"died 6 times", "exited with code 0"}, 6},
+    {"exit-0", {"ended it 3 times", "exited with code 0"}, 3},
     {"exit-100", {"exited with code 100", "must not be restarted"}, 1},
     {"error", {"agent error (pid ", "learn of update 1", "the loss is no number"}, 1},
     {"garbage", {"learn of update 1 ended it 3 times", "killed because"}, 3},
