@@ -117,26 +117,13 @@ static void on_look(uv_timer_t *timer)
     (void)uv_timer_stop(timer);
 }
 
-static void nothing(uv_work_t *w)
+void readings_set_pool(void)
 {
-}
-
-static void after_nothing(uv_work_t *w, int status)
-{
-    free(w);
-}
-
-/* Sets the size of the pool, which libuv reads from the environment with the first work. */
-static void start_pool(uv_loop_t *loop)
-{
-    uv_work_t *first = xcalloc(1, sizeof(*first));
     char size[16];
 
     (void)mallopt(M_ARENA_MAX, 2); /* otherwise each thread keeps memory of its own */
     (void)snprintf(size, sizeof(size), "%d", THREADS);
     (void)setenv("UV_THREADPOOL_SIZE", size, 1);
-    (void)uv_queue_work(loop, first, nothing, after_nothing);
-    (void)unsetenv("UV_THREADPOOL_SIZE"); /* of programs that this one starts */
 }
 
 struct readings *readings_new(uv_loop_t *loop)
@@ -147,7 +134,7 @@ struct readings *readings_new(uv_loop_t *loop)
     TAILQ_INIT(&all->list);
     (void)uv_timer_init(loop, &all->timer);
     all->timer.data = all;
-    start_pool(loop);
+    (void)unsetenv("UV_THREADPOOL_SIZE"); /* of programs that this one starts */
     return all;
 }
 

@@ -52,6 +52,8 @@ struct reading {
 
 struct readings; /* opaque */
 
+/* Sets the number of threads; before libuv starts them. */
+void readings_set_pool(void);
 struct readings *readings_new(uv_loop_t *loop);
 /* Begins no further reading. The loop ends once the threads have; one that hangs ends with the
  * process, within READING_WITHIN_MS. */

@@ -5,6 +5,7 @@
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/chan/event_loop.h"
+#include "supervisor/proc/descriptors.h"
 #include "supervisor/web/assets.h"
 #include "supervisor/web/web.h"
 
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,8 +26,11 @@ enum {
     /* The Cookie header is long, though nothing here reads it: a browser sends up to 180
      * cookies of a host, those of programs at its other ports. */
     MAX_HEADER = 16 << 10,
-    MAX_WAITS = 8,   /* requests of a client that threads work at */
-    MAX_HELLO = 256, /* bytes of the message with the token */
+    MAX_SOCKETS = WEB_MAX_CLIENTS + CONNECTIONS_STRANGERS + CONNECTIONS_SLACK +
+                  16 /* the listener, the loop */,
+    MAX_FILES = MAX_SOCKETS + 256, /* runs, and what is read of them */
+    MAX_WAITS = 8,                 /* requests of a client that threads work at */
+    MAX_HELLO = 256,               /* bytes of the message with the token */
     /* Why a websocket is closed, for the page (net.js). */
     CLOSED_STRANGER = 4401,
     CLOSED_FULL = 4429,
@@ -581,6 +586,20 @@ static int check_port(int port, struct err *err)
     return rc;
 }
 
+/* Without a descriptor left, a listener that has a connection waiting would keep the loop busy. */
+static int reserve_descriptors(struct err *err)
+{
+    struct rlimit limit;
+
+    descriptors_raise();
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < MAX_FILES)
+        return err_set(err, -EMFILE,
+                       "at most %llu open files are allowed here, and the page may need "
+                       "%d: raise the hard limit (ulimit -Hn)",
+                       (unsigned long long)limit.rlim_cur, MAX_FILES);
+    return 0;
+}
+
 static void on_walk(uv_timer_t *timer)
 {
     struct web *w = timer->data;
@@ -631,8 +650,7 @@ static struct lws_context *create(struct web *w, struct err *err)
         .timeout_secs = HEADERS_WITHIN_S,
         .max_http_header_data = MAX_HEADER,
         .keepalive_timeout = HEADERS_WITHIN_S,
-        .fd_limit_per_thread = WEB_MAX_CLIENTS + CONNECTIONS_STRANGERS +
-                               CONNECTIONS_SLACK + 16 /* the listener, the loop */,
+        .fd_limit_per_thread = MAX_SOCKETS,
     };
     struct lws_context *ret;
 
@@ -650,6 +668,9 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
     static const int signums[WEB_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
     int rc = guard_init(&w->guard, err);
 
+    readings_set_pool();
+    if (rc == 0)
+        rc = reserve_descriptors(err);
     if (rc == 0)
         rc = check_port(w->port, err);
     if (rc == 0)

@@ -804,6 +804,19 @@ def test_runs_go_first(w):
     assert niceness == min(os.nice(0) + 5, 19), niceness
 
 
+def test_it_has_what_it_needs(w):
+    """Threads in place of those that hang in what they read, and descriptors for all connections."""
+    w.runs.mkdir()
+    for limit, is_enough in (("64:4096", True), ("64:500", False)):
+        p = w.start("--program", harness.BROOD, w.runs, program=WEB, prefix=("prlimit", f"--nofile={limit}"))
+        harness.wait_until("the address or an error", lambda p=p: harness.output(p) or p.poll() is not None)
+        if is_enough:
+            assert len(os.listdir(f"/proc/{p.pid}/task")) > 16
+        else:
+            says = p.log.read_text()
+            assert p.returncode == 1 and "at most 500 open files" in says and says.count("\n") == 1, says
+
+
 def test_nothing_is_pushed_twice(w):
     """Of an empty folder, too; what is new comes at once."""
     c = Server(w).client()
