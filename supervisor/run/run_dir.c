@@ -343,18 +343,23 @@ static char *entry_of(const struct run_dir *d)
     return d->moved != NULL ? xstrdup(d->moved) : run_dir_name_of(d->path);
 }
 
-/* Whether the name in that folder is the held directory, and no link. */
+/* Whether the name in that folder is the held directory, and no link. errno: 0, or why that
+ * could not be found out. */
 static int is_named(const struct run_dir *d, int parent, const char *name)
 {
     struct stat held, there;
 
+    errno = 0;
     return beneath_held(d->path, &held) == 0 &&
            fstatat(parent, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
            there.st_dev == held.st_dev && there.st_ino == held.st_ino;
 }
 
+/* After is_named or is_empty. */
 static int fail_replaced(const struct run_dir *d, struct err *err)
 {
+    if (err_is_failure(-errno))
+        return err_errno(err, "%s", d->path);
     return err_set(err, ERR_STATE,
                    "%s was replaced by something else meanwhile: left alone", d->path);
 }
@@ -550,14 +555,18 @@ static int check_held_own(const struct run_dir *d, struct err *err)
 
     if (beneath_held(d->path, &st) < 0)
         return err_errno(err, "%s", d->path);
+    errno = 0;
     return st.st_uid != geteuid() ? fail_replaced(d, err) : 0;
 }
 
+/* errno as after is_named. */
 static int is_empty(const struct run_dir *d)
 {
     DIR *dir = beneath_opendir(d->path);
     int n = 0;
 
+    if (dir != NULL)
+        errno = 0;
     while (dir != NULL && n <= 2 && readdir(dir) != NULL)
         n++;
     if (dir != NULL)
