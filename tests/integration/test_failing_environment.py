@@ -51,7 +51,7 @@ class World:
         if self.kind == "exit":
             os._exit(0)
         if self.kind == "slow":
-            time.sleep(0.7)
+            time.sleep(2.5)
         if self.kind == "hang":
             while True:
                 time.sleep(3600)
@@ -195,7 +195,7 @@ def test_every_kind_of_failure_is_skipped(w):
 
 def test_a_hang_is_skipped(w):
     w.brood("run", config(w, "hang", evaluate=0, one=one_that_fails(w, "0")), "--name", "hang",
-            "--set", "env.respond_within=1s")
+            "--set", "env.respond_within=2s")
     assert len(skips(w.run_dir("hang"))) == 1
     exits = journal(w.run_dir("hang"), "exit")
     assert any("limit=respond_within" in line for line in exits), exits
@@ -319,10 +319,10 @@ def test_counts_of_all_processes_go_on_with_a_resume(w):
 
 def test_slow_answers_are_counted(w):
     w.brood("run", config(w, "slow", evaluate=0, one=one_that_fails(w, "0")), "--name", "slow",
-            "--set", "env.respond_within=1s")
-    slow, = journal(w.run_dir("slow"), "slow-answer")
-    assert 0.5 < float(fields(slow)["seconds"]) < harness.DEADLINE_S
-    assert sum(e["slow_answers"] for e in w.status("slow")["environments"]) == 1
+            "--set", "env.respond_within=4s")
+    slow = [float(fields(line)["seconds"]) for line in journal(w.run_dir("slow"), "slow-answer")]
+    assert max(slow) >= 2.5, slow  # a busy machine may have more of them
+    assert sum(e["slow_answers"] for e in w.status("slow")["environments"]) == len(slow)
 
 
 def test_an_environment_that_always_fails_ends_the_run(w):
