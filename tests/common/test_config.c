@@ -1303,7 +1303,7 @@ START_TEST(wrong_settings_name_their_option)
     } cases[] = {
         {"run.sead=1",
          "--set run.sead=1: run.sead: unknown key, expected name, seed, env_steps, "
-         "episodes, on_supervisor_death, "
+         "episodes, on_supervisor_death, watchdog, "
          "numerics or mode; did you mean 'seed'?"},
         {"run.seed=x",
          "--set run.seed=x: run.seed: found 'x', expected a whole number of at least 0"},

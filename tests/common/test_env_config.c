@@ -17,7 +17,9 @@ static int two_agents(void *ctx, const struct env_config *env,
     static const char *const names[] = {"agent_0", "agent_1"};
 
     if (env->command != NULL && strcmp(env->command->child[0]->text, "absent") == 0)
-        return err_set(e, ERR_AGENT, "it does not start");
+        return err_set(e, ERR_NOT_FOUND, "it does not start");
+    if (env->command != NULL && strcmp(env->command->child[0]->text, "killed") == 0)
+        return err_set(e, ERR_AGENT, "it was killed three times");
     *ret_names = names;
     return 2;
 }
@@ -220,6 +222,17 @@ START_TEST(mistakes_are_told_in_one_line)
 }
 END_TEST
 
+/* It says nothing against the file. */
+START_TEST(a_process_that_is_killed_is_no_mistake)
+{
+    struct run_config c;
+
+    ck_assert_int_eq(parse_with(&c, "env:\n  command: [killed]\n"), ERR_AGENT);
+    ck_assert_int_eq(err.code, ERR_AGENT);
+    ck_assert_str_eq(err.msg, "f.yaml:2: env.command: it was killed three times");
+}
+END_TEST
+
 static void note_kind(void *ctx, const struct config_change *c)
 {
     ck_assert_int_eq(c->kind, strcmp(c->path, "env.processes") == 0 ? CHANGE_RESTART
@@ -256,6 +269,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, hooks_are_written_only_if_they_are_given);
     tcase_add_test(tc, hooks_of_a_live_run_cannot_be_set);
     tcase_add_loop_test(tc, mistakes_are_told_in_one_line, 0, N_OF(mistakes));
+    tcase_add_test(tc, a_process_that_is_killed_is_no_mistake);
     tcase_add_test(tc, what_concerns_its_processes_is_live);
     suite_add_tcase(s, tc);
     return s;
