@@ -28,6 +28,7 @@
 
 enum {
     CUT_OFF_AFTER_MS = 700, /* from a second interrupt to SIGKILL */
+    TOLD_WITHIN_MS = 1000,  /* after the supervisor's end */
     EXIT_SIGNALLED = 128,
 };
 
@@ -60,6 +61,8 @@ struct keeper {
     int is_over;   /* the supervisor was reaped */
     int is_paused; /* the job was stopped, and not continued yet */
     struct keeper_watch watch;
+    int is_overdue;            /* the supervisor was killed for run.watchdog */
+    pid_t teller;              /* the newest process of tell; 0: it has ended */
     int stops_late;            /* it was sent SIGTSTP, and had not stopped yet */
     int interrupts;            /* SIGINT and SIGTERM so far */
     int last_interrupt;        /* the signal */
@@ -191,6 +194,8 @@ static void reap(struct keeper *k)
             (void)signal_process(pid, SIGCONT);
         else if (pid == k->sweeper && has_ended)
             k->sweeper = 0;
+        else if (pid == k->teller && has_ended)
+            k->teller = 0;
         else if (pid == k->supervisor && !has_ended)
             note_stop(k, WIFSTOPPED(status));
         if (pid != k->supervisor || !has_ended)
@@ -576,16 +581,41 @@ static void report_death(const struct keeper *k)
     print_line(k, text);
 }
 
+static void report_overdue(const struct keeper *k)
+{
+    char text[256];
+
+    (void)snprintf(text, sizeof(text),
+                   "%s (pid %d) has not gone on for run.watchdog, %lld s: it was ended",
+                   child_of(k), (int)k->supervisor,
+                   (long long)(k->watch.limit_ms / 1000));
+    print_line(k, text);
+}
+
+/* What waits for a blocked disk or reader is ended with the rest. */
+static void await_teller(struct keeper *k)
+{
+    const int64_t until = monotonic_ms() + TOLD_WITHIN_MS;
+
+    while (k->teller != 0 && monotonic_ms() < until) {
+        (void)poll(NULL, 0, 2);
+        reap(k);
+    }
+}
+
 static int end(struct keeper *k)
 {
     struct keeper_death death;
 
     while (k->link >= 0 && take_message(k))
         ;
+    await_teller(k);
     /* nothing, unless the sweeper was killed */
     sweeper_end_all(&k->cgroup, WIFEXITED(k->status) ? NULL : getenv(mark_of(k)), 0);
     if (WIFEXITED(k->status))
         return WEXITSTATUS(k->status);
+    if (k->is_overdue)
+        report_overdue(k);
     death = decide(k);
     if (k->run.path[0] != '\0' && k->args->on_death != NULL)
         k->args->on_death(&death);
@@ -600,23 +630,26 @@ static int end(struct keeper *k)
 
 /* ---- a supervisor that does not go on ---- */
 
-/* Another process writes it down and prints it: this one must not wait for the disk, nor for
- * whoever reads the output. */
-static void tell(const struct keeper *k, const char *why, const char *text)
+/* Another process writes it down and prints the text, if any: this one must not wait for the
+ * disk, nor for whoever reads the output. */
+static void tell(struct keeper *k, const char *why, const char *text)
 {
     const struct keeper_stall stall = {k->run.path, k->supervisor, k->watch.since, why};
     const pid_t pid = fork();
 
-    if (pid != 0)
-        return;     /* without another process nobody is told */
+    if (pid != 0) {
+        k->teller = pid > 0 ? pid : 0; /* without another process nobody is told */
+        return;
+    }
     (void)setsid(); /* as the sweeper: it is not the supervisor */
     if (k->args->on_stall != NULL)
         k->args->on_stall(&stall);
-    print_line(k, text);
+    if (text != NULL)
+        print_line(k, text);
     _exit(0);
 }
 
-static void report_stall(const struct keeper *k, const char *why)
+static void report_stall(struct keeper *k, const char *why)
 {
     char text[64 + STALL_TEXT_BYTES];
 
@@ -628,15 +661,13 @@ static void report_stall(const struct keeper *k, const char *why)
     tell(k, why, text);
 }
 
-static void end_stalled(const struct keeper *k)
+/* The end says why (report_overdue). */
+static void end_stalled(struct keeper *k)
 {
-    char text[128 + STALL_TEXT_BYTES], why[STALL_TEXT_BYTES];
+    char why[STALL_TEXT_BYTES];
 
-    (void)snprintf(text, sizeof(text),
-                   "%s (pid %d) has not gone on for run.watchdog, %lld s: it is ended",
-                   child_of(k), (int)k->supervisor,
-                   (long long)(k->watch.limit_ms / 1000));
-    tell(k, stall_text(k->supervisor, why), text);
+    k->is_overdue = 1;
+    tell(k, stall_text(k->supervisor, why), NULL);
     (void)signal_process(k->supervisor, SIGKILL);
 }
 

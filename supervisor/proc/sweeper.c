@@ -3,6 +3,7 @@
 #include "common/io/monotonic.h"
 #include "common/io/signal_process.h"
 #include "supervisor/proc/keeper.h"
+#include "supervisor/proc/pid_file.h"
 #include "supervisor/proc/sweep.h"
 
 #include <errno.h>
@@ -58,8 +59,12 @@ static pid_t watched;
 static void on_keepers_end(int signum)
 {
     const int saved = errno;
+    struct pid_stat stat;
 
-    (void)signal_process(watched, SIGCONT);
+    /* Only to one that is stopped: at the end of a process LeakSanitizer waits for ever for a
+     * stop that SIGCONT has taken back. */
+    if (pid_stat_read(watched, &stat) < 0 || stat.state == 'T')
+        (void)signal_process(watched, SIGCONT);
     errno = saved;
 }
 

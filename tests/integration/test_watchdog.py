@@ -68,7 +68,7 @@ def test_the_watchdog_ends_what_is_stopped_and_the_run_goes_on(w):
     supervisor = harness.holder_of(run)
     harness.kill(supervisor, signal.SIGSTOP)
     wait_for(run, "resume")
-    assert f"(pid {supervisor}) has not gone on for run.watchdog, 2 s: it is ended" in \
+    assert f"(pid {supervisor}) has not gone on for run.watchdog, 2 s: it was ended" in \
         p.log.read_text()
     steps = harness.set_last_step(w, run, EVERY)
     done(p)
