@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 enum { LISTENS_WITHIN_MS = 5000, LISTENS_EVERY_MS = 5, ENDS_EVERY_MS = 2 };
 
@@ -75,8 +76,20 @@ static void print_answer(const struct cli *cli, const char *path, const char *ag
     free(run);
 }
 
+/* Whether this command is one of the run's own programs (the key `on`), for which the run
+ * waits at its end. */
+static int is_program_of(const char *path)
+{
+    const char *own = getenv("BROOD_RUN_DIR");
+    struct stat a, b;
+
+    return own != NULL && stat(own, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
 /* Sends the command's request and prints the answer. until_end: the request ends the run;
- * returns when the supervisor has released the run's lock. */
+ * returns when the supervisor has released the run's lock, but in a program of the run at
+ * once. */
 static int ask(const struct cli *cli, const char *run, const char *agent,
                const char *done, int until_end, struct err *err)
 {
@@ -95,7 +108,8 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
             msg_put_str(o, "agent", agent);
         rc = control_client_call(client, &answer, err);
     }
-    while (rc == 0 && until_end && supervisor > 0 && run_dir_holder(path) == supervisor)
+    until_end = until_end && rc == 0 && supervisor > 0 && !is_program_of(path);
+    while (until_end && run_dir_holder(path) == supervisor)
         (void)poll(NULL, 0, ENDS_EVERY_MS);
     if (rc == 0)
         print_answer(cli, path, agent, answer, done);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Let single system calls of brood fail, and see what is left.
 
-    tests/fuzz/failing_calls.py [--count N | --every] [--seed S] [--jobs J] [--words WORD...]
+    tests/fuzz/failing_calls.py [--count N | --every | --part I/N] [--seed S] [--jobs J] [--words WORD...]
                                 [--lasting]
     tests/fuzz/failing_calls.py --only SCENARIO/ROLE/KIND/K/ERRNO... [--say]
 
@@ -16,8 +16,9 @@ it may give. A case fails when
     - the run cannot be resumed, or a resume ends with other bytes;
     - any process outside dies: this one would.
 
---count takes a fixed sample, of each kind at least one; --every all cases, an hour on two cores;
---words only cases whose names contain all the words. The last line reads `N cases, N failed`.
+--count takes a fixed sample, of each kind at least one; --every all cases, hours on two cores;
+--part 2/20 the second of twenty parts of them, each of which is such a sample; --words only cases
+whose names contain all the words. The last line reads `N cases, N failed`.
 Needs root: it starts itself anew in a PID namespace of its own, as a user without processes
 (tests/support/alone.h), or prints why it cannot.
 """
@@ -416,6 +417,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=300, help="so many cases (300)")
     parser.add_argument("--every", action="store_true", help="all cases")
+    parser.add_argument("--part", metavar="I/N", help="every Nth case from the Ith on")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="*", help="these cases alone")
     parser.add_argument("--words", nargs="*", default=[], help="only cases with these in their names")
@@ -440,6 +442,9 @@ def main():
                 print(*key, n)
         if args.only:
             cases = [case_of(name) for name in args.only]
+        elif args.part:
+            first, step = map(int, args.part.split("/"))
+            cases = sample(cases, len(cases), args.seed)[first - 1::step]
         elif not args.every:
             cases = sample(cases, args.count, args.seed)
         failed = 0

@@ -197,6 +197,18 @@ def test_four_programs_run_and_256_events_wait(w):
     assert hook_log(run).count(dropped) == 1, hook_log(run)
 
 
+def test_a_program_stops_its_run(w):
+    """And does not wait for an end that waits for it: the deadline is no way out here."""
+    stop = script(w, "stop.sh", f"""#!/bin/sh
+{harness.BROOD} stop "$BROOD_RUN_DIR" && echo over > "$1"
+""")
+    p = start(w, "ended", f"{{checkpoint: [{stop}, over], deadline: 1h}}",
+              steps=harness.FOREVER, checkpoint=400)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert (w.path / "over").read_text() == "over\n"
+    assert "stopped at step" in hook_log(w.run_dir("ended"))
+
+
 def test_a_full_log_gets_no_more_output(w):
     talk = script(w, "talk.sh", "#!/bin/sh\necho printed\ncat >> events\nexit 7\n")
     w.brood("run", w.small(steps=1200, checkpoint=400, evaluate=400), "--name", "full",
