@@ -25,6 +25,17 @@ int cli_fail_run(const struct cli *cli, const struct err *err)
     return cli_fail(cli, code, err);
 }
 
+/* Whether this command is one of the run's own programs (the key `on`), for which the run
+ * waits at its end. */
+static int is_program_of(const char *path)
+{
+    const char *own = getenv("BROOD_RUN_DIR");
+    struct stat a, b;
+
+    return own != NULL && stat(own, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
 int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **ret_path,
                  struct control_client **ret, struct err *err)
 {
@@ -34,9 +45,10 @@ int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **
         rc = run_facts_refuse_stopped(*ret_path, err);
     if (rc == 0)
         rc = control_client_open(ret, *ret_path, timeout_ms, err);
-    /* A run that has just started opens its socket soon. */
+    /* A run that has just started opens its socket soon; one that has no longer a socket for
+     * its own programs is at its end. */
     for (int ms = 0; rc == ERR_NOT_FOUND && *ret_path != NULL && ms < LISTENS_WITHIN_MS &&
-                     run_dir_holder(*ret_path) != 0;
+                     run_dir_holder(*ret_path) != 0 && !is_program_of(*ret_path);
          ms += LISTENS_EVERY_MS) {
         (void)poll(NULL, 0, LISTENS_EVERY_MS);
         rc = control_client_open(ret, *ret_path, timeout_ms, err);
@@ -74,17 +86,6 @@ static void print_answer(const struct cli *cli, const char *path, const char *ag
                      agent != NULL ? ": " : "", done, step);
     }
     free(run);
-}
-
-/* Whether this command is one of the run's own programs (the key `on`), for which the run
- * waits at its end. */
-static int is_program_of(const char *path)
-{
-    const char *own = getenv("BROOD_RUN_DIR");
-    struct stat a, b;
-
-    return own != NULL && stat(own, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
 }
 
 /* Sends the command's request and prints the answer. until_end: the request ends the run;
