@@ -76,14 +76,19 @@ int bundle_open_regular(const char *path, int *ret_fd, uint64_t *ret_size,
     /* NONBLOCK: opening a fifo of that name must not block */
     int fd = beneath_open(path, O_RDONLY | O_NONBLOCK, 0);
     struct stat st;
+    int rc = 0;
 
     *ret_fd = -1;
     *ret_size = 0;
     if (fd < 0)
         return err_errno(err, "%s", path);
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+    if (fstat(fd, &st) != 0)
+        rc = err_errno(err, "%s", path);
+    else if (!S_ISREG(st.st_mode))
+        rc = err_set(err, ERR_FORMAT, "%s: not a regular file", path);
+    if (rc < 0) {
         (void)close(fd);
-        return err_set(err, ERR_FORMAT, "%s: not a regular file", path);
+        return rc;
     }
     *ret_fd = fd;
     *ret_size = (uint64_t)st.st_size;

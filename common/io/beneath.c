@@ -59,12 +59,14 @@ static struct held *find_exact(const char *path)
     return NULL;
 }
 
+/* 1, 0, or -errno. */
 static int is_same(int a, int b)
 {
     struct stat x, y;
 
-    return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
+    if (fstat(a, &x) < 0 || fstat(b, &y) < 0)
+        return -errno;
+    return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 static void add(const char *path, int fd)
@@ -154,7 +156,7 @@ static int hold(const char *dir, int is_same_only, struct err *err)
 {
     const int fd = open_dir(dir);
     struct held *h;
-    int rc = 0;
+    int rc = 0, same;
 
     if (fd < 0)
         return fail_open(dir, err);
@@ -163,14 +165,15 @@ static int hold(const char *dir, int is_same_only, struct err *err)
     if (h == NULL) {
         add(dir, fd);
     } else {
-        if (!is_same(h->fd, fd)) {
-            if (is_same_only)
-                rc = err_set(err, ERR_STATE,
-                             "%s was replaced by another directory meanwhile: left alone",
-                             dir);
-            else
-                (void)dup3(fd, h->fd, O_CLOEXEC);
-        }
+        same = is_same(h->fd, fd);
+        if (same < 0)
+            rc = err_set(err, same, "%s: %s", dir, strerror(-same));
+        else if (!same && is_same_only)
+            rc = err_set(err, ERR_STATE,
+                         "%s was replaced by another directory meanwhile: left alone",
+                         dir);
+        else if (!same)
+            (void)dup3(fd, h->fd, O_CLOEXEC);
         h->count += rc == 0;
         (void)close(fd);
     }
@@ -545,6 +548,12 @@ DIR *beneath_opendir(const char *path)
     if (d == NULL && fd >= 0)
         (void)fail_with(fd, errno);
     return d;
+}
+
+struct dirent *beneath_readdir(DIR *d)
+{
+    errno = 0;
+    return readdir(d);
 }
 
 int beneath_scandir(const char *path, struct dirent ***ret,

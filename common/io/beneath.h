@@ -63,6 +63,9 @@ int beneath_open_in(const char *dir, const char *name, int flags);
  * close-on-exec, all others only if mode has an e. */
 FILE *beneath_fopen(const char *path, const char *mode);
 DIR *beneath_opendir(const char *path);
+/* The next entry of any directory; NULL: there is none, and errno is 0, or it could not be
+ * read. A directory that was read in part must not pass for a whole one. */
+struct dirent *beneath_readdir(DIR *d);
 /* As scandir, sorted by name. */
 int beneath_scandir(const char *path, struct dirent ***ret,
                     int (*keep)(const struct dirent *));

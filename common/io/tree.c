@@ -82,11 +82,13 @@ static int each_in(int fd, const char *const *last, int depth, visit_fn visit, v
         (void)close(fd);
         return -1;
     }
-    while (rc == 0 && (e = readdir(d)) != NULL) {
+    while (rc == 0 && (e = beneath_readdir(d)) != NULL) {
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
             (last == NULL || text_find(last, e->d_name) < 0))
             rc = each(dirfd(d), e->d_name, depth, visit, ctx);
     }
+    if (rc == 0 && errno != 0)
+        rc = -1;
     why = errno;
     (void)closedir(d);
     errno = why;
@@ -212,18 +214,27 @@ int tree_sync_all(const char *path, int *ret_lost, struct err *err)
     return err_errno(err, "%s: fsync", path);
 }
 
-int tree_exists(const char *path)
+int tree_look(const char *path, struct err *err)
 {
     const char *name;
     const int at = beneath_parent(path, &name);
     struct stat st;
-    int yes;
+    int rc;
 
-    if (at < 0)
-        return 0;
-    yes = fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-    (void)close(at);
-    return yes;
+    if (at < 0 || fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        rc = at >= 0;
+    else
+        rc = -1;
+    if (rc != 1)
+        rc = errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, "%s", path);
+    if (at >= 0)
+        (void)close(at);
+    return rc;
+}
+
+int tree_exists(const char *path)
+{
+    return tree_look(path, NULL) == 1;
 }
 
 char *tree_nearest(const char *path)

@@ -25,7 +25,9 @@ int tree_sync(const char *path, struct err *err);
  * *ret_lost (may be NULL), after an error: 1 if a sync failed, so that what was written may be
  * lost; 0 if something could not be opened. */
 int tree_sync_all(const char *path, int *ret_lost, struct err *err);
-/* 1 if the path exists. */
+/* 1 if the path exists, 0 if not, -errno if that cannot be known. */
+int tree_look(const char *path, struct err *err);
+/* 1 if the path is known to exist: where a wrong 0 does no harm. */
 int tree_exists(const char *path);
 /* The path or, if it does not exist, the nearest folder above that does; free(). */
 char *tree_nearest(const char *path);

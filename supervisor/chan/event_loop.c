@@ -7,29 +7,31 @@
 #include <unistd.h>
 
 enum {
-    DESCRIPTORS = 8, /* that a process's first loop takes, and some more */
-    THREADS = 4,     /* of libuv's pool, if nobody asks for others */
+    PIPES = 4,   /* a process's first loop takes two, and some other descriptors */
+    THREADS = 4, /* of libuv's pool, if nobody asks for others */
     MOST_THREADS = 1024,
 };
 
-/* Whether so many descriptors can be had: libuv aborts if its first ones cannot. Returns an
- * errno, negative, or 0. */
-static int try_descriptors(void)
+/* Whether so many pipes can be had: libuv aborts if its first ones cannot. Returns an errno,
+ * negative, or 0. */
+static int try_pipes(void)
 {
-    int fd[DESCRIPTORS], n = 0, rc = 0;
+    int fd[PIPES][2], n = 0, rc = 0;
 
-    while (n < DESCRIPTORS && (fd[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+    while (n < PIPES && pipe2(fd[n], O_CLOEXEC) == 0)
         n++;
-    if (n < DESCRIPTORS)
+    if (n < PIPES)
         rc = -errno;
-    while (n > 0)
-        (void)close(fd[--n]);
+    while (n-- > 0) {
+        (void)close(fd[n][0]);
+        (void)close(fd[n][1]);
+    }
     return rc;
 }
 
 int event_loop_open(uv_loop_t *loop, struct err *err)
 {
-    int rc = try_descriptors();
+    int rc = try_pipes();
 
     if (rc == 0)
         rc = uv_loop_init(loop);

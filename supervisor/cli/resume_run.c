@@ -22,6 +22,8 @@ static int refuse_or_report(const struct cli *cli, struct training_args *args, i
     (void)cli_fail(cli, 0, err);
     if (args->differs.code == 0)
         args->differs = *err;
+    if (err_is_failure(err->code))
+        return cli_code(CLI_FAILED, err);
     return args->anyway ? 0 : CLI_USAGE;
 }
 
@@ -193,23 +195,6 @@ static int check_length(const struct cli *cli, const struct resume_options *o,
     return code;
 }
 
-/* Checks the experience log before any process starts. */
-static int check_log(const struct training_args *args, struct err *err)
-{
-    const char *log = run_dir_file(args->dir, "experience");
-
-    if (tree_exists(log))
-        return 0;
-    return err_set(
-        err, ERR_NOT_FOUND,
-        "%s is missing (a run that is done removes it unless experience.keep is true, or "
-        "auto and it is small): the run cannot continue; `brood run CONFIG --init-from "
-        "%s` "
-        "begins "
-        "anew with its weights",
-        log, run_dir_name(args->dir));
-}
-
 /* Finds the configuration to resume with, and its planned changes: those of the
  * checkpoint or, with --anyway, those wanted now. */
 static int find_config(const struct cli *cli, struct training_args *args,
@@ -238,7 +223,10 @@ static int train_from(const struct cli *cli, struct training_args *args,
     struct err err = {0};
     int code;
 
-    if (check_log(args, &err) < 0)
+    if (retention_check_log(run_dir_file(args->dir, "experience"), &err,
+                            "the run cannot continue; `brood run CONFIG --init-from %s` "
+                            "begins anew with its weights",
+                            run_dir_name(args->dir)) < 0)
         return fail(cli, &err);
     code = refuse_or_report(
         cli, args, resume_check_numerics(args->resume, args->binaries->build_id, &err),

@@ -91,7 +91,8 @@ static int refuse_columns(const char *path, struct err *err)
                    path);
 }
 
-/* The offset after the last complete row at or before env_steps; rows are sorted. */
+/* The offset after the last complete row at or before env_steps; rows are sorted. -1, with
+ * errno: the file could not be read. */
 static off_t end_of_rows(FILE *f, uint64_t env_steps)
 {
     char *line = NULL;
@@ -102,6 +103,8 @@ static off_t end_of_rows(FILE *f, uint64_t env_steps)
     while ((n = getline(&line, &cap, f)) > 0 && line[n - 1] == '\n' &&
            strtoull(line, NULL, 10) <= env_steps)
         end = ftello(f);
+    if (ferror(f))
+        end = -1;
     free(line);
     return end;
 }
@@ -113,8 +116,23 @@ static int is_unfinished(FILE *f)
 
     while (c != EOF && c != '\n')
         c = getc(f);
-    rewind(f);
     return c == EOF;
+}
+
+enum { NEW_FILE = 1 };
+
+/* Reads the first line: 0; NEW_FILE: it is to be written again; or an error. What could not
+ * be read must not be cut. */
+static int check_header(struct csv_sink *s, const struct metrics *m, struct err *err)
+{
+    const int unfinished = is_unfinished(s->file);
+    int same = 0;
+
+    if (!unfinished && fseeko(s->file, 0, SEEK_SET) == 0)
+        same = has_header(s->file, m);
+    if (ferror(s->file))
+        return err_errno(err, "%s", s->path);
+    return unfinished ? NEW_FILE : same ? 0 : refuse_columns(s->path, err);
 }
 
 int csv_sink_check(const char *path, const struct metrics *m, struct err *err)
@@ -124,15 +142,15 @@ int csv_sink_check(const char *path, const struct metrics *m, struct err *err)
 
     if (rc < 0)
         return rc == -ENOENT ? 0 : rc;
-    rc = is_unfinished(s->file) || has_header(s->file, m) ? 0 : refuse_columns(path, err);
+    rc = check_header(s, m, err);
     csv_sink_close(s);
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 static int write_header_again(struct csv_sink *s, const struct metrics *m,
                               struct err *err)
 {
-    if (ftruncate(fileno(s->file), 0) < 0)
+    if (fseeko(s->file, 0, SEEK_SET) < 0 || ftruncate(fileno(s->file), 0) < 0)
         return err_errno(err, "%s: cannot cut", s->path);
     put_header(s->file, m);
     return check_written(s, err);
@@ -149,12 +167,11 @@ int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metric
         return csv_sink_open(ret, path, m, err);
     if (rc < 0)
         return rc;
-    if (is_unfinished(s->file))
+    rc = check_header(s, m, err);
+    if (rc == NEW_FILE)
         rc = write_header_again(s, m, err);
-    else if (!has_header(s->file, m))
-        rc = refuse_columns(path, err);
-    else if ((end = end_of_rows(s->file, env_steps)) < 0 ||
-             ftruncate(fileno(s->file), end) < 0)
+    else if (rc == 0 && ((end = end_of_rows(s->file, env_steps)) < 0 ||
+                         ftruncate(fileno(s->file), end) < 0))
         rc = err_errno(err, "%s: cannot cut", path);
     if (rc < 0)
         csv_sink_close(s);

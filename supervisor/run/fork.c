@@ -13,6 +13,7 @@
 #include "supervisor/run/run_remove.h"
 #include "supervisor/run/trial.h"
 #include "supervisor/save/checkpoint_read.h"
+#include "supervisor/save/retention.h"
 #include "supervisor/store/store.h"
 
 #include <errno.h>
@@ -105,15 +106,16 @@ static int open_log(struct fork *f, struct err *err)
 {
     const struct checkpoint_section *s = resume_section(f->resume, SECTION_EXPERIENCE);
     const char *path = path_in(f, "experience");
+    const int rc =
+        retention_check_log(path, err,
+                            "there is nothing to continue; `brood run CONFIG --init-from "
+                            "%s` begins anew with its weights",
+                            f->args->from);
 
-    if (tree_exists(path))
-        return store_open_read(&f->log, path, (uint64_t)f->was.config.experience.capacity,
-                               s->data, s->len, err);
-    return err_set(err, ERR_NOT_FOUND,
-                   "%s is missing (a run that is done removes it unless experience.keep "
-                   "is true, or auto and it is small): there is nothing to continue; "
-                   "`brood run CONFIG --init-from %s` begins anew with its weights",
-                   path, f->args->from);
+    return rc < 0 ? rc
+                  : store_open_read(&f->log, path,
+                                    (uint64_t)f->was.config.experience.capacity, s->data,
+                                    s->len, err);
 }
 
 static void note_difference(void *ctx, const struct config_change *c)
@@ -213,10 +215,10 @@ static int prepare(struct fork *f, struct err *err)
 static int copy_if_there(struct fork *f, const char *sub, struct err *err)
 {
     const char *from = path_in(f, sub), *to = run_dir_file(f->dir, sub);
-    int rc;
+    int rc = tree_look(from, err);
 
-    if (!tree_exists(from))
-        return 0;
+    if (rc != 1)
+        return rc;
     rc = tree_remove(to, err); /* the new run has this folder already, empty */
     return rc < 0 ? rc : copy_tree(from, to, err);
 }

@@ -182,23 +182,26 @@ static int parse_line(const char *line, struct picture *ret)
 }
 
 /* Of pictures that are there. */
-static void read_index(struct renders *r, uint64_t step)
+static int read_index(struct renders *r, uint64_t step, struct err *err)
 {
     char *path = path_in(r, "index.csv"), *line, *file;
     struct line_reader in;
     struct picture p;
     size_t len;
-    int is_there;
+    int rc = line_reader_open(&in, path, INDEX_LINE_MAX, err);
 
-    (void)line_reader_open(&in, path, INDEX_LINE_MAX, NULL);
-    while (line_reader_next(&in, &line, &len, NULL) > 0) {
+    if (rc == ERR_NOT_FOUND)
+        rc = 0;
+    while (rc == 0 && (rc = line_reader_next(&in, &line, &len, err)) > 0) {
+        rc = 0;
         if (!parse_line(line, &p) || p.step > step)
             continue;
         file = path_in(r, p.file);
-        is_there = tree_exists(file);
+        rc = tree_look(file, err);
         free(file);
-        if (!is_there)
+        if (rc != 1)
             continue;
+        rc = 0;
         r->list = xreallocarray(r->list, r->n + 1, sizeof(*r->list));
         r->list[r->n++] = p;
         if (r->best == UINT64_MAX || p.value > r->best_value) {
@@ -206,8 +209,11 @@ static void read_index(struct renders *r, uint64_t step)
             r->best_value = p.value;
         }
     }
+    if (rc < 0)
+        (void)err_wrap(err, "%s", path);
     line_reader_close(&in);
     free(path);
+    return rc;
 }
 
 static int is_listed(const struct renders *r, const char *file)
@@ -226,21 +232,23 @@ static int is_leftover(const struct renders *r, const char *name)
            (*name >= '0' && *name <= '9' && !is_listed(r, name));
 }
 
-static void tidy(struct renders *r, uint64_t step)
+static int tidy(struct renders *r, uint64_t step, struct err *err)
 {
     DIR *d = beneath_opendir(r->dir);
     const struct dirent *e;
     struct err why = {0};
+    int rc;
 
     if (d == NULL)
-        return;
-    read_index(r, step);
-    if (write_index(r, &why) < 0)
+        return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, "%s", r->dir);
+    rc = read_index(r, step, err);
+    if (rc == 0 && write_index(r, &why) < 0)
         log_warn("%s", why.msg);
-    while (why.code == 0 && (e = readdir(d)) != NULL)
+    while (rc == 0 && why.code == 0 && (e = beneath_readdir(d)) != NULL)
         if (is_leftover(r, e->d_name))
             remove_file(r, e->d_name);
     (void)closedir(d);
+    return rc;
 }
 
 static int copy_picture(const struct renders *from, const struct renders *to,
@@ -261,10 +269,9 @@ int renders_copy(const char *from, const char *to, uint64_t step, struct err *er
 {
     struct renders source = {.dir = xstrdup(from), .best = UINT64_MAX};
     struct renders copy = {.dir = xstrdup(to)};
-    int rc = 0;
+    int rc = read_index(&source, step, err);
 
-    read_index(&source, step);
-    if (source.n > 0)
+    if (rc == 0 && source.n > 0)
         rc = tree_make(to, err);
     for (size_t i = 0; i < source.n && rc == 0; i++)
         rc = copy_picture(&source, &copy, source.list[i].file, err);
@@ -278,16 +285,22 @@ int renders_copy(const char *from, const char *to, uint64_t step, struct err *er
     return rc;
 }
 
-struct renders *renders_new(const struct renders_args *args)
+int renders_new(struct renders **ret, const struct renders_args *args, struct err *err)
 {
     struct renders *r = xcalloc(1, sizeof(*r));
+    int rc;
 
     r->args = *args;
     r->dir = xstrdup(args->dir);
     r->run = xstrdup(args->run);
     r->best = UINT64_MAX;
-    tidy(r, args->step);
-    return r;
+    rc = tidy(r, args->step, err);
+    if (rc < 0) {
+        renders_free(r);
+        r = NULL;
+    }
+    *ret = r;
+    return rc;
 }
 
 /* ---- drawing ---- */

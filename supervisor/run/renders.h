@@ -50,7 +50,9 @@ struct renders_args {
     void *ctx;
 };
 
-struct renders *renders_new(const struct renders_args *args);
+/* Removes what is left of pictures after that step. -errno: the index of pictures cannot be
+ * read. */
+int renders_new(struct renders **ret, const struct renders_args *args, struct err *err);
 /* Whether no evaluation up to that step waits to be drawn. */
 int renders_are_drawn(const struct renders *r, uint64_t step);
 /* The callbacks of an evaluation, and its result. c: the configuration in force, borrowed

@@ -7,6 +7,7 @@
 #include "supervisor/metrics/progress.h"
 #include "supervisor/run/resume_config.h"
 #include "supervisor/run/training.h"
+#include "supervisor/save/retention.h"
 #include "supervisor/store/store.h"
 
 #include <errno.h>
@@ -299,15 +300,11 @@ static int stops_on_nonfinite(struct replay *r)
 static int open_log(struct replay *r, struct err *err)
 {
     const char *path = run_dir_file(r->args->dir, "experience");
-    int rc;
+    int rc = retention_check_log(path, err, "there is nothing to replay");
 
+    if (rc < 0)
+        return rc;
     r->log = beneath_open(path, O_RDONLY, 0);
-    if (r->log < 0 && errno == ENOENT)
-        return err_set(err, ERR_NOT_FOUND,
-                       "%s is missing (a run that is done removes it unless "
-                       "experience.keep is true, or auto and it is small): there is "
-                       "nothing to replay",
-                       path);
     if (r->log < 0)
         return err_errno(err, "%s", path);
     if ((rc = store_log_end(r->log, &r->result->log_end, err)) < 0)

@@ -7,6 +7,7 @@
 #include "supervisor/run/run_dir.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +24,10 @@ static int is_bare(const char *path)
     struct stat st;
     int yes = dir != NULL && beneath_held(path, &st) == 0 && st.st_uid == geteuid();
 
-    while (yes && (e = readdir(dir)) != NULL)
+    while (yes && (e = beneath_readdir(dir)) != NULL)
         yes = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
               strcmp(e->d_name, "lock") == 0;
+    yes = yes && errno == 0;
     if (dir != NULL)
         (void)closedir(dir);
     return yes;
@@ -117,7 +119,7 @@ int run_remove_leftovers(const char *runs_dir, struct err *err)
     struct dirent *e;
     int rc = 0;
 
-    while (dir != NULL && rc == 0 && (e = readdir(dir)) != NULL) {
+    while (dir != NULL && rc == 0 && (e = beneath_readdir(dir)) != NULL) {
         char *path;
 
         if (text_after(e->d_name, DOOMED) == NULL &&
@@ -127,6 +129,8 @@ int run_remove_leftovers(const char *runs_dir, struct err *err)
         rc = finish(path, e->d_name, err);
         free(path);
     }
+    if (dir != NULL && rc == 0 && errno != 0)
+        rc = err_errno(err, "%s", runs_dir);
     if (dir != NULL)
         (void)closedir(dir);
     return rc;

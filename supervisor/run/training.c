@@ -59,16 +59,17 @@ static int open_sinks(struct training *t, struct err *err)
     const char *events = run_dir_file(t->args->dir, "metrics");
     uint64_t step;
     char host[64] = "localhost";
-    int rc;
+    const struct renders_args renders = {.loop = &t->loop,
+                                         .dir = run_dir_file(t->args->dir, "renders"),
+                                         .run = run_dir_name(t->args->dir),
+                                         .step = training_steps(t),
+                                         .env_draws = t->draws_env,
+                                         .on_drawn = on_drawn,
+                                         .ctx = t};
+    int rc = renders_new(&t->renders, &renders, err);
 
-    t->renders =
-        renders_new(&(struct renders_args){.loop = &t->loop,
-                                           .dir = run_dir_file(t->args->dir, "renders"),
-                                           .run = run_dir_name(t->args->dir),
-                                           .step = training_steps(t),
-                                           .env_draws = t->draws_env,
-                                           .on_drawn = on_drawn,
-                                           .ctx = t});
+    if (rc < 0)
+        return rc;
     (void)gethostname(host, sizeof(host) - 1);
     if (t->args->resume == NULL) {
         rc = csv_sink_open(&t->csv, csv, t->metrics, err);

@@ -1,5 +1,6 @@
 #include "supervisor/run/weights.h"
 
+#include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/run_dir.h"
@@ -72,9 +73,11 @@ static int read_agents(struct weights *w, struct err *err)
     DIR *d = opendir(path);
     int rc = d != NULL ? 0 : err_errno(err, "%s", path);
 
-    for (struct dirent *e; rc == 0 && (e = readdir(d)) != NULL;)
+    for (struct dirent *e; rc == 0 && (e = beneath_readdir(d)) != NULL;)
         if (is_folder(dirfd(d), e->d_name))
             rc = read_agent(w, e->d_name, err);
+    if (rc == 0 && errno != 0)
+        rc = err_errno(err, "%s", path);
     if (d != NULL)
         (void)closedir(d);
     if (rc == 0 && !tree_exists(path)) /* some folders may have been gone already */

@@ -27,35 +27,43 @@ static int by_step(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Whether checkpoint_path gives a folder that name, and it is one: what somebody else has put
- * beside the checkpoints is left alone. */
-static int is_checkpoint(DIR *d, const struct dirent *e, uint64_t *ret_step)
+/* The next checkpoint of the folder: one to which checkpoint_path gives that name. What somebody
+ * else has put beside the checkpoints is left alone. Returns 1; 0: there is none; or -errno. */
+static int next_checkpoint(DIR *d, uint64_t *ret_step)
 {
+    struct dirent *e;
     struct stat st;
 
-    if (!text_u64(e->d_name, ret_step) || (e->d_name[0] == '0' && e->d_name[1] != '\0'))
-        return 0;
-    return fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-           S_ISDIR(st.st_mode);
+    while ((e = beneath_readdir(d)) != NULL) {
+        if (!text_u64(e->d_name, ret_step) ||
+            (e->d_name[0] == '0' && e->d_name[1] != '\0'))
+            continue;
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+            if (S_ISDIR(st.st_mode))
+                return 1;
+        } else if (errno != ENOENT) {
+            return -errno;
+        }
+    }
+    return -errno;
 }
 
 int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *err)
 {
     DIR *d = beneath_opendir(dir);
-    struct dirent *e;
     uint64_t *steps = NULL, step;
     size_t n = 0, cap = 0;
-    int rc;
+    int rc, found = 0;
 
     if (d == NULL)
         return err_errno(err, "%s", dir);
-    while ((rc = patience_check(err)) == 0 && (e = readdir(d)) != NULL) {
-        if (!is_checkpoint(d, e, &step))
-            continue;
+    while ((rc = patience_check(err)) == 0 && (found = next_checkpoint(d, &step)) == 1) {
         ARRAY_GROW(steps, n, cap);
         steps[n++] = step;
     }
     (void)closedir(d);
+    if (rc == 0 && found < 0)
+        rc = err_set(err, found, "%s: %s", dir, strerror(-found));
     if (rc < 0) {
         free(steps);
         return rc;

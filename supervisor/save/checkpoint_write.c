@@ -197,12 +197,12 @@ static int exchange(const struct checkpoint_args *args, const char *temp,
 static int commit(const struct checkpoint_args *args, const char *temp, struct err *err)
 {
     char *final = checkpoint_path(args->dir, "", args->step);
-    int rc = 0;
+    int rc = tree_look(final, err);
 
-    if (tree_exists(final) && !checkpoint_is_damaged(args->dir, args->step)) {
+    if (rc == 1 && !checkpoint_is_damaged(args->dir, args->step)) {
         rc = exchange(args, temp, final, err);
     } else {
-        if (tree_exists(final))
+        if (rc == 1)
             rc = retention_set_aside(args->dir, args->step, err);
         if (rc == 0)
             rc = tree_rename(temp, final, 0, err);

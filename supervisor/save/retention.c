@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +70,7 @@ int retention_tidy(const char *dir, struct err *err)
 
     if (d == NULL)
         return err_errno(err, "%s", dir);
-    while (rc == 0 && (e = readdir(d)) != NULL) {
+    while (rc == 0 && (e = beneath_readdir(d)) != NULL) {
         char *path;
 
         if (text_after(e->d_name, ".tmp-") == NULL &&
@@ -79,6 +80,8 @@ int retention_tidy(const char *dir, struct err *err)
         rc = tree_remove(path, err);
         free(path);
     }
+    if (rc == 0 && errno != 0)
+        rc = err_errno(err, "%s", dir);
     (void)closedir(d);
     return rc;
 }
@@ -166,6 +169,28 @@ int retention_drop_log(const char *path, enum keep_log keep, uint64_t auto_bytes
     if (keep == KEEP_LOG_ALWAYS || (keep == KEEP_LOG_AUTO && *ret_bytes < auto_bytes))
         return 0;
     return beneath_unlink(path) < 0 ? err_errno(err, "%s: cannot remove", path) : 1;
+}
+
+int retention_check_log(const char *path, struct err *err, const char *fmt, ...)
+{
+    struct stat st;
+    char *meaning;
+    va_list ap;
+    int rc;
+
+    if (beneath_stat(path, &st) == 0)
+        return 0;
+    if (errno != ENOENT)
+        return err_errno(err, "%s", path);
+    va_start(ap, fmt);
+    meaning = xvasprintf(fmt, ap);
+    va_end(ap);
+    rc = err_set(err, ERR_NOT_FOUND,
+                 "%s is missing (a run that is done removes it unless experience.keep is "
+                 "true, or auto and it is small): %s",
+                 path, meaning);
+    free(meaning);
+    return rc;
 }
 
 void retention_describe_log(const char *run, enum keep_log keep, uint64_t bytes,

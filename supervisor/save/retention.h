@@ -53,6 +53,10 @@ int retention_release_rows(const char *dir, uint64_t step, struct store *store,
  * disk space it took), 0 if it was kept or does not exist, -errno. */
 int retention_drop_log(const char *path, enum keep_log keep, uint64_t auto_bytes,
                        uint64_t *ret_bytes, struct err *err);
+/* Whether the log at that path is there: 0; otherwise -errno, or ERR_NOT_FOUND, whose message
+ * says why it may have been removed and ends with what that means: "the run cannot continue". */
+int retention_check_log(const char *path, struct err *err, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The message about the removal, for people. */
 void retention_describe_log(const char *run, enum keep_log keep, uint64_t bytes,
                             char *ret, size_t size);

@@ -70,8 +70,13 @@ static int make_all(const struct lineage *l, const char *dir,
                                         l->n};
         char *path = study_run_path(l->study, dir, &id);
 
-        if (lineage_from(l, l->n - 1, id.trial) != id.trial && !tree_exists(path))
-            rc = make_fork(l, dir, id.trial, id.seed, with, err);
+        if (lineage_from(l, l->n - 1, id.trial) != id.trial) {
+            rc = tree_look(path, err);
+            if (rc == 0)
+                rc = make_fork(l, dir, id.trial, id.seed, with, err);
+            else if (rc == 1)
+                rc = 0;
+        }
         free(path);
     }
     return rc;
@@ -89,7 +94,8 @@ static int remove_replaced(const struct lineage *l, const char *dir, size_t roun
         const struct study_run_id id = {member, k, lineage_birth(l, round, member)};
         char *path = study_run_path(l->study, dir, &id);
 
-        if (tree_exists(path))
+        rc = tree_look(path, err);
+        if (rc == 1)
             rc = run_remove(path, err);
         free(path);
     }

@@ -132,10 +132,10 @@ int lineage_read(struct lineage *ret, const struct study *s, const char *dir,
     const int is_held = beneath_hold(dir, NULL) == 0;
     struct wbuf file = {0};
     char *path = path_of(dir), *text;
-    int rc = 0;
+    int rc = tree_look(path, err);
 
     begin(ret, s);
-    if (tree_exists(path)) {
+    if (rc == 1) {
         rc = wbuf_read_file(&file, path, FILE_MAX_BYTES, err);
         wbuf_u8(&file, '\0');
         text = (char *)file.data;

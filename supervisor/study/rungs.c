@@ -65,10 +65,10 @@ int rungs_read(struct rungs *ret, const char *dir, struct err *err)
     const int is_held = beneath_hold(dir, NULL) == 0;
     char *path = path_of(dir);
     struct wbuf file = {0};
-    int rc = 0;
+    int rc = tree_look(path, err);
 
     *ret = (struct rungs){0};
-    if (tree_exists(path)) {
+    if (rc == 1) {
         rc = wbuf_read_file(&file, path, MAX_BYTES, err);
         if (rc == 0) {
             wbuf_u8(&file, 0);

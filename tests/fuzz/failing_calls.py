@@ -320,6 +320,8 @@ class Tries:
             self.messages[case.kind, case.error].add(re.sub(r"\d+", "N", text.strip()))
         if code not in s.codes and BY_DESIGN.search(text):
             code = 1
+        elif code == 134 and case.kind == "pipe" and not self.lasting:
+            code = 1  # libuv's first pipe, after brood has tried whether there are any
         elif code in (2, 3) and case.error in ("EACCES", "EPERM"):
             code = 1  # so it is said of what the user named
         elif code not in s.codes:

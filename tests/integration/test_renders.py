@@ -109,6 +109,18 @@ def test_a_checkpoint_promises_its_pictures(w):
         harness.assert_same_files(pictures(w.run_dir("r")), pictures(run))
 
 
+def test_an_index_that_cannot_be_read_loses_no_pictures(w):
+    w.brood("run", config(w), "--name", "r", *DATA)
+    run = w.run_dir("r")
+    index, away = run / "renders" / "index.csv", w.path / "away"
+    before = sorted(p.name for p in run.glob("renders/*"))
+    index.rename(away)
+    index.mkdir()
+    _, err = w.brood("resume", run, "--set", "run.env_steps=100000", code=1)
+    assert "renders/index.csv: " in err, err
+    assert sorted(p.name for p in run.glob("renders/*")) == before
+
+
 def test_a_fork_has_the_pictures_of_its_checkpoint(w):
     """And those that it draws itself, as the other run has them."""
     w.brood("run", config(w), "--name", "a", *DATA)

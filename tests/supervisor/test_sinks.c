@@ -3,6 +3,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
+#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -132,6 +133,18 @@ START_TEST(test_full_disk_is_an_error)
 }
 END_TEST
 
+/* A resume would cut it. Reading the first bytes of a process's memory is an I/O error. */
+START_TEST(test_unreadable_rows_are_an_error)
+{
+    struct metrics *m =
+        metrics_new((const char *[]){"a"}, (const char *[]){"a"}, 1, 0, 0);
+    struct err err = {0};
+
+    ck_assert_int_eq(csv_sink_check("/proc/self/mem", m, &err), -EIO);
+    metrics_free(m);
+}
+END_TEST
+
 START_TEST(test_shortest_numbers)
 {
     static const double values[] = {0,       -0.0,    1,        0.1,
@@ -194,6 +207,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_graph_is_written_once);
     tcase_add_test(tc, test_csv);
     tcase_add_test(tc, test_full_disk_is_an_error);
+    tcase_add_test(tc, test_unreadable_rows_are_an_error);
     tcase_add_test(tc, test_shortest_numbers);
     tcase_add_test(tc, test_json);
     suite_add_tcase(s, tc);
