@@ -211,9 +211,9 @@ struct look {
     struct stamps stamps;
     struct facts facts;
     struct live_reach reach;
-    int is_read; /* its record is wanted, if it cannot be reached */
-    struct json view, view_late;
-    int has_view; /* 0: nothing has changed */
+    int is_read;              /* its record is wanted, if it cannot be reached */
+    struct json view, unread; /* unread: in place of a view that was not made */
+    int has_view;             /* 0: nothing has changed */
 };
 
 static struct look *look_of(struct reading *r)
@@ -225,13 +225,10 @@ static struct look *look_of(struct reading *r)
 static void read_view(struct look *l)
 {
     struct run_record record;
-    struct stat st;
 
     run_record_read(&record, l->path);
     if (record.is_live && l->is_silent)
         run_record_note_silence(&record);
-    if (lstat(l->path, &st) < 0 && errno == ENOENT)
-        record.status.state = "deleted";
     put_view(&l->view, l->name, &record.status, &l->facts, record.is_live,
              record.is_denied);
     l->has_view = 1;
@@ -254,22 +251,33 @@ static void look(struct reading *reading)
 
 static void adopt(struct live_run *r, struct live_reach *reach);
 
-static void on_looked(struct reading *reading, int is_late)
+/* Without a look: what is shown of the run. A late one leaves what is known of it. */
+static void show_unread(struct live_run *r, struct look *l, const struct err *why)
+{
+    struct run_status unknown = runs_unreadable();
+
+    if (r->client != NULL && r->has_status) {
+        show_status(r);
+        return;
+    }
+    if (why->code == ERR_TIMEOUT && r->view != NULL)
+        return;
+    r->must_read = 1; /* of another run, perhaps, that takes its place */
+    if (why->code == -ENOENT)
+        unknown.state = "deleted";
+    put_view(&l->unread, r->name, &unknown, &r->facts, 0, 0);
+    set_view(r, &l->unread);
+}
+
+static void on_looked(struct reading *reading, const struct err *why)
 {
     struct look *l = look_of(reading);
     struct live_run *r = l->run;
 
     if (r == NULL)
         return;
-    if (is_late) {
-        const struct run_status unknown = runs_unreadable();
-
-        if (r->client != NULL && r->has_status) {
-            show_status(r);
-        } else if (r->view == NULL) {
-            put_view(&l->view_late, r->name, &unknown, &r->facts, 0, 0);
-            set_view(r, &l->view_late);
-        }
+    if (why != NULL) {
+        show_unread(r, l, why);
         return;
     }
     run_tags_done(&r->facts.tags);
@@ -294,7 +302,7 @@ static void after_look(struct reading *reading)
     live_reach_done(&l->reach);
     run_tags_done(&l->facts.tags);
     json_done(&l->view);
-    json_done(&l->view_late);
+    json_done(&l->unread);
     free(l->name);
     free(l->path);
     free(l);

@@ -5,7 +5,8 @@
  *           object, made again once a second and soon after an event of the run. Browsers get
  *           the newest; a revision tells whether they have it.
  * Looks     a thread looks at the run's directory (reading.h), also to connect; of a run that
- *           cannot be looked at in time, the view is the last one, or "unreadable".
+ *           cannot be looked at in time, the view is the last one, or "unreadable"; of one whose
+ *           directory cannot be held (reading.h), "deleted" or "unreadable".
  * Floods    a run whose messages take more than LIVE_MAX_MS_A_SECOND of a processor is
  *           disconnected, and shown by its files; after LIVE_REST_MS it is connected again.
  * Requests  pass through the same connection; their responses come back in any order.

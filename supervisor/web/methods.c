@@ -151,13 +151,13 @@ static void read_study(struct reading *r)
     study_done(&study);
 }
 
-static void on_study(struct reading *r, int is_late)
+static void on_study(struct reading *r, const struct err *why)
 {
     struct study_job *job = study_of(r);
     struct web *w = job->web;
-    const struct err late = reading_late_err(r);
-    const struct err *why = is_late ? &late : job->err.code != 0 ? &job->err : NULL;
 
+    if (why == NULL && job->err.code != 0)
+        why = &job->err;
     for (size_t i = 0; i < job->now.n; i++) {
         struct web_client *c = web_find_client(w, job->now.one[i].client);
         const uint32_t id = job->now.one[i].id;
@@ -421,11 +421,11 @@ static void read_asked(struct reading *r)
         (void)a->method->put_as_asked(&a->request, a->path, &a->json, &a->err);
 }
 
-static void on_asked(struct reading *r, int is_late)
+static void on_asked(struct reading *r, const struct err *why)
 {
     struct asked *a = asked_of(r);
     struct web_client *c = web_find_client(a->web, a->client);
-    struct err err = is_late ? reading_late_err(r) : a->err;
+    struct err err = why != NULL ? *why : a->err;
 
     if (c == NULL)
         return;

@@ -29,15 +29,15 @@ static void start_some(struct readings *all);
 static void work(uv_work_t *w)
 {
     struct reading *r = w->data;
-    const int is_held = beneath_hold(r->dir, NULL) == 0;
 
     /* While the directory is held, no link in it leads out of it. */
+    if (beneath_hold(r->dir, &r->not_held) < 0)
+        return;
     patience_begin(PATIENCE_MS);
     patience_enter(r->dir);
     r->read(r);
     patience_leave();
-    if (is_held)
-        beneath_release(r->dir);
+    beneath_release(r->dir);
 }
 
 static void after_work(uv_work_t *w, int status)
@@ -50,7 +50,7 @@ static void after_work(uv_work_t *w, int status)
     if (r->state == READING_RUNS) {
         all->n_running[r->lane]--;
         if (!all->is_closing)
-            r->end(r, 0);
+            r->end(r, r->not_held.code != 0 ? &r->not_held : NULL);
     }
     r->free(r);
     start_some(all);
@@ -97,12 +97,14 @@ static void on_look(uv_timer_t *timer)
     struct readings *all = timer->data;
     const uint64_t now = uv_now(all->loop);
     struct reading *r, *next;
+    struct err why;
 
     for (r = TAILQ_FIRST(&all->list); r != NULL; r = next) {
         if (r->state != READING_IS_LATE && now >= r->ends_ms) {
             r->state = READING_IS_LATE;
             all->n_running[r->lane] -= (size_t)r->has_begun;
-            r->end(r, 1); /* which may add others */
+            why = reading_late_err(r);
+            r->end(r, &why); /* which may add others */
         }
         next = TAILQ_NEXT(r, entry);
         if (r->state == READING_IS_LATE && !r->has_begun) {
@@ -196,6 +198,7 @@ void reading_add(struct readings *all, struct reading *r)
     r->work.data = r;
     r->state = READING_WAITS;
     r->has_begun = 0;
+    r->not_held = (struct err){0};
     r->ends_ms = uv_now(all->loop) + within_ms(r);
     TAILQ_INSERT_TAIL(&all->list, r, entry);
     start_some(all);

@@ -10,6 +10,8 @@
  *           six times that) is late: whoever waits for it is told so, and its thread is
  *           replaced as long as there are spare ones.
  *           What reads another user's run gives up a second before (patience.h).
+ * Held      a directory that cannot be held (beneath.h) is not read: it was removed, or somebody
+ *           has put a link in its place.
  * Threads   reading_* are called by the loop's thread.
  */
 #ifndef SUPERVISOR_WEB_READING_H
@@ -34,12 +36,12 @@ enum reading_lane {
 /* Part of the caller's struct, which has what is read and the result. */
 struct reading {
     enum reading_lane lane;
-    const char *dir; /* of the run or study; borrowed until `free` */
-    void (*read)(
-        struct reading *r); /* on a thread, with the directory held (beneath.h) */
-    /* On the loop, once, unless the server ends before. is_late: the thread may still be at
-     * work, so that the result must not be looked at. */
-    void (*end)(struct reading *r, int is_late);
+    const char *dir;                 /* of the run or study; borrowed until `free` */
+    void (*read)(struct reading *r); /* on a thread, with the directory held */
+    /* On the loop, once, unless the server ends before. why: NULL: it was read. Otherwise there is
+     * no result to look at. ERR_TIMEOUT: it is late, and the thread may still be at work; else
+     * the error of beneath_hold, and `read` was not called. */
+    void (*end)(struct reading *r, const struct err *why);
     void (*free)(struct reading *r); /* on the loop, once: no thread uses it any more */
 
     struct readings *all; /* private from here on */
@@ -47,6 +49,7 @@ struct reading {
     uint64_t ends_ms;
     enum { READING_WAITS, READING_RUNS, READING_IS_LATE } state;
     int has_begun;
+    struct err not_held; /* code 0: the directory was held */
     TAILQ_ENTRY(reading) entry;
 };
 

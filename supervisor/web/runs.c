@@ -224,27 +224,27 @@ static void take_summary(struct runs *r, struct run *one, struct json *j)
     one->revision = ++r->revision;
 }
 
-static void on_read(struct reading *reading, int is_late)
+static void on_read(struct reading *reading, const struct err *why)
 {
     struct job *job = job_of(reading);
     struct runs *r = job->runs;
     struct run *one = find(r, job->name);
 
     r->jobs--;
-    if (one != NULL && is_late) {
+    if (one != NULL && why != NULL) {
         const struct run_record unknown = {.status = runs_unreadable()};
         struct json j = {0};
 
         put_summary(job, &j, &unknown, "", 0);
         take_summary(r, one, &j);
         json_done(&j);
-        one->is_stale = 1; /* once the thread has come back */
+        one->is_stale = 1; /* tried again, but not before the thread has come back */
         one->next_ms = readings_now(r->readings) + PAUSE_TIMES * READING_WITHIN_MS;
     } else if (one != NULL) {
         one->next_ms = readings_now(r->readings) + PAUSE_TIMES * job->took_ms;
         take_summary(r, one, &job->json);
     }
-    if (is_late)
+    if (why != NULL)
         start_jobs(r);
 }
 
@@ -408,13 +408,14 @@ static void drop_unseen(struct runs *r)
     r->n = kept;
 }
 
-static void on_walked(struct reading *reading, int is_late)
+/* A folder that cannot be held has no runs. */
+static void on_walked(struct reading *reading, const struct err *why)
 {
     struct walk *w = walk_of(reading);
     struct runs *r = w->runs;
 
     r->n_walked = r->n_walks;
-    if (is_late) { /* the list stays as it is */
+    if (why != NULL && why->code == ERR_TIMEOUT) { /* the list stays as it is */
         r->on_change(r->ctx);
         return;
     }

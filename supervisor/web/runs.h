@@ -2,7 +2,7 @@
  *
  * Walk      the folder and its studies are listed; a run whose files have changed since is
  *           read again, a few at a time. Threads do both (reading.h). A run that cannot be
- *           read in time has the state "unreadable".
+ *           held, or read in time, has the state "unreadable".
  * Order     the user's own runs are read before those of others.
  * Names     "NAME", or "STUDY/NAME" for a trial. Only a name that a walk has found is a run:
  *           no text of a request becomes part of a path.
@@ -27,7 +27,7 @@ void runs_close(struct runs *r);
 /* After the loop has ended. */
 void runs_free(struct runs *r);
 
-/* The status of a run that cannot be read in time. */
+/* The status of a run that cannot be held, or read in time. */
 struct run_status runs_unreadable(void);
 
 /* Begins a walk, or notes that one must follow the one under way; returns its number. */

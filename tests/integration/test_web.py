@@ -548,6 +548,32 @@ def test_a_run_that_takes_the_place_of_another_is_shown(w):
     c.until("the new run", lambda m: m.get("push") == "run" and m["status"]["env_steps"] == 800)
 
 
+def test_a_link_that_takes_the_place_of_a_run_is_not_followed(w):
+    """In a folder that everybody may write: whoever had a run there puts a link to a run of the
+    page's user in its place, after the page has listed it."""
+    if os.geteuid() != 0:
+        raise harness.Skip("only root can be a second user")
+    for name in ("theirs", "mine"):
+        w.brood("run", w.small(steps=400), "--name", name, "-q")
+    private = w.path / "private"
+    private.mkdir()
+    w.run_dir("mine").rename(private / "mine")
+    c = Server(w).client()
+    c.list()
+    c.result("list", on="false")
+    c.result("watch", run="theirs")
+    c.until("a view", lambda m: m.get("push") == "run" and m["status"]["state"] == "done")
+    shutil.rmtree(w.run_dir("theirs"))
+    w.run_dir("theirs").symlink_to(private / "mine")
+    os.lchown(w.run_dir("theirs"), damaged_runs.OTHER, damaged_runs.OTHER)
+    for method, more in (("config", {}), ("logs", {}), ("checkpoints", {}), ("columns", {}),
+                         ("tail", {"log": "journal"}), ("stop", {})):
+        why = c.error(method, run="theirs", **more)
+        assert "is a link that user" in why, (method, why)
+    c.until("what the page says of it",
+            lambda m: m.get("push") == "run" and m["status"]["state"] == "unreadable")
+
+
 def test_a_request_outlives_the_look_at_the_run(w):
     """As when one goes to another run before the answer has come."""
     live_run(w)
