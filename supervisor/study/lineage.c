@@ -129,12 +129,14 @@ static int take_row(struct lineage *l, char **text, const char *path, struct err
 int lineage_read(struct lineage *ret, const struct study *s, const char *dir,
                  struct err *err)
 {
-    const int is_held = beneath_hold(dir, NULL) == 0;
     struct wbuf file = {0};
     char *path = path_of(dir), *text;
-    int rc = tree_look(path, err);
+    const int held = beneath_hold(dir, err);
+    int rc = held;
 
     begin(ret, s);
+    if (rc == 0)
+        rc = tree_look(path, err);
     if (rc == 1) {
         rc = wbuf_read_file(&file, path, FILE_MAX_BYTES, err);
         wbuf_u8(&file, '\0');
@@ -144,7 +146,7 @@ int lineage_read(struct lineage *ret, const struct study *s, const char *dir,
         while (rc == 0 && *text != '\0' && ret->n < STUDY_MAX_ROUNDS)
             rc = take_row(ret, &text, path, err);
     }
-    if (is_held)
+    if (held == 0)
         beneath_release(dir);
     wbuf_done(&file);
     free(path);

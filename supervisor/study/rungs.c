@@ -62,12 +62,14 @@ static int take(struct rungs *r, const char *text, const char *path, struct err 
 
 int rungs_read(struct rungs *ret, const char *dir, struct err *err)
 {
-    const int is_held = beneath_hold(dir, NULL) == 0;
+    const int held = beneath_hold(dir, err);
     char *path = path_of(dir);
     struct wbuf file = {0};
-    int rc = tree_look(path, err);
+    int rc = held;
 
     *ret = (struct rungs){0};
+    if (rc == 0)
+        rc = tree_look(path, err);
     if (rc == 1) {
         rc = wbuf_read_file(&file, path, MAX_BYTES, err);
         if (rc == 0) {
@@ -75,7 +77,7 @@ int rungs_read(struct rungs *ret, const char *dir, struct err *err)
             rc = take(ret, (const char *)file.data, path, err);
         }
     }
-    if (is_held)
+    if (held == 0)
         beneath_release(dir);
     wbuf_done(&file);
     free(path);

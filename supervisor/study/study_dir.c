@@ -57,14 +57,16 @@ char *study_dir_find(const char *runs_dir, const char *name)
 /* The base that study.yaml names is base.yaml in the same folder (write_study). */
 int study_dir_read(struct study *ret, const char *path, struct err *err)
 {
-    const int is_held = beneath_hold(path, NULL) == 0;
-    char *file = path_in(path, "study.yaml");
-    int rc = study_read(ret, file, err);
+    char *file;
+    int rc = beneath_hold(path, err);
 
+    if (rc < 0)
+        return rc;
+    file = path_in(path, "study.yaml");
+    rc = study_read(ret, file, err);
     if (rc == 0 && (rc = study_dir_look(ret, path, err)) < 0)
         study_done(ret);
-    if (is_held)
-        beneath_release(path);
+    beneath_release(path);
     free(file);
     return rc;
 }

@@ -26,7 +26,7 @@ const char *study_dir_path(const struct study_dir *d);
 int study_dir_is_one(const char *path);
 /* Whether a process has the study open. 0 also for a folder that is not a study's. */
 int study_dir_is_locked(const char *path);
-/* Reads the study as a sweep last began it; free with study_done. */
+/* Reads the study as a sweep last began it; free with study_done. -EXDEV: see beneath_hold. */
 int study_dir_read(struct study *ret, const char *path, struct err *err);
 /* Reads again which rungs are over. */
 int study_dir_look(struct study *s, const char *path, struct err *err);

@@ -15,6 +15,7 @@ from test_disk import config_text, outcome
 
 NOBODY = 65534
 NOT_THERE, USAGE, FAILED, STOPPED = 3, 2, 1, 4
+STUDY = "base: {base}\nsearch:\n  defaults.discount: [0.9, 0.95]\nseeds: [1]\n"
 
 
 def config(w, steps=harness.FOREVER, more=""):
@@ -268,6 +269,13 @@ def test_planted_links_lead_no_command_away(w):
         _, err = w.brood(*command, "planted", *(["x"] if command == ("tag",) else []),
                          code=NOT_THERE)
         assert f"is a link that user {NOBODY} made to a directory of somebody else" in err, err
+    w.brood("sweep", w.write("lr.yaml", STUDY.format(base=w.small(steps=100, evaluate=0))), "-q")
+    w.run_dir("lr").rename(w.path / "lr")
+    w.run_dir("lr").symlink_to(w.path / "lr")
+    os.lchown(w.run_dir("lr"), NOBODY, NOBODY)
+    for command in ("status", "report"):
+        out, err = w.brood(command, "lr", code=FAILED)
+        assert out == "" and f"is a link that user {NOBODY} made" in err, (command, out, err)
     w.brood("rm", "planted", code=NOT_THERE)
     w.brood("rm", "best", code=NOT_THERE)
     w.brood("rm", "other")
