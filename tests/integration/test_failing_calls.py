@@ -21,7 +21,7 @@ defaults: {actor: {hidden: [8]}, critic: {hidden: [8]}}
 # Prints for each limit the exit code and what was written; at last whether this shell's sleep
 # is still there, whose user is the same.
 LIMITS = """
-cd "$(mktemp -d)" || exit 1
+folder=$(mktemp -d -p /tmp) && cd "$folder" || exit 1
 cat > run.yaml
 sleep 1000 &
 for limit in $2; do
@@ -31,7 +31,7 @@ for limit in $2; do
 done
 kill -0 $! && echo there
 kill $!
-rm -rf "$PWD"
+rm -rf "$folder"
 """
 
 
