@@ -117,7 +117,7 @@ int external_skip_nonfinite(struct external_world *w, struct external_process *p
     int n = 0;
 
     for (size_t i = 0; may_skip(w) && i < x->n; i++)
-        if (external_check_copy(w, &p->asked, p->kind, x, i, &why) < 0) {
+        if (external_check_copy(w, p, x, i, &why) < 0) {
             external_skip(w, p, p->asked.copies[i], &why);
             n++;
         }

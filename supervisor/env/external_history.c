@@ -152,9 +152,10 @@ static int pack(void *ctx, size_t process, size_t i, uint32_t id, struct msg_out
     return 0;
 }
 
-/* Compares the i-th copy of an answer with the history; step 0 is the reset. After a
- * respawn the views already hold the present observations. In a resumed run every step is
- * written to them, because an agent that has left keeps its last observation. */
+/* Compares the i-th copy of an answer with the history, whose values were checked; step 0 is
+ * the reset. After a respawn the views already hold the present observations. In a resumed
+ * run every step is written to them, because an agent that has left keeps its last
+ * observation. */
 static void compare(struct external_world *w, struct external_process *p,
                     enum external_kind kind, const struct external_answer *x, size_t i)
 {

@@ -98,16 +98,22 @@ void external_pack_reset(const struct external_world *w, const struct external_p
 void external_pack_step(const struct external_world *w, const struct external_process *p,
                         const struct external_batch *b, const float *const *actions,
                         size_t step, struct msg_out *o);
-/* Checks the whole answer. */
+/* Checks sizes, but no values. */
 int external_parse_answer(const struct external_world *w,
                           const struct external_process *p,
                           const struct external_batch *b, enum external_kind kind,
                           const msgpack_object *body, struct external_answer *ret,
                           struct err *err);
-/* Checks the values of the answer's i-th copy: ERR_NONFINITE. */
-int external_check_copy(const struct external_world *w, const struct external_batch *b,
-                        enum external_kind kind, const struct external_answer *x,
-                        size_t i, struct err *err);
+/* Check the answer to p->asked, all of it or its i-th copy: ERR_NONFINITE. */
+int external_check_finite(const struct external_world *w,
+                          const struct external_process *p,
+                          const struct external_answer *x, struct err *err);
+int external_check_copy(const struct external_world *w, const struct external_process *p,
+                        const struct external_answer *x, size_t i, struct err *err);
+/* Checks that each copy which it resets, and which is not lost, has an agent: ERR_PROTOCOL. */
+int external_check_presence(const struct external_world *w,
+                            const struct external_process *p,
+                            const struct external_answer *x, struct err *err);
 /* Keeps the picture of an answer, if it has one. */
 int external_take_picture(struct external_world *w, const struct external_process *p,
                           const msgpack_object *body, struct err *err);

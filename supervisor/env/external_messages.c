@@ -169,18 +169,20 @@ static int is_finite(const char *data, size_t n)
     return !found;
 }
 
-/* Checks the values of copies first .. first+n-1 of the answer. */
-static int check_values(const struct external_world *w, const struct external_batch *b,
-                        enum external_kind kind, const struct external_answer *x,
-                        size_t first, size_t n, struct err *err)
+/* Checks copies first .. first+n-1 of the answer. */
+static int check_finite(const struct external_world *w, const struct external_process *p,
+                        const struct external_answer *x, size_t first, size_t n,
+                        struct err *err)
 {
+    const struct external_batch *b = &p->asked;
+
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         const struct env_agent *agent = &w->spec->agents[a];
         const char *obs = obs_of(w, x, a, first);
 
         if (!agent->obs_is_u8 && !is_finite(obs, n * (size_t)agent->obs_width))
             return refuse_obs(w, b, obs, first, a, err);
-        for (size_t i = first; kind == EXTERNAL_STEP && i < first + n; i++) {
+        for (size_t i = first; p->kind == EXTERNAL_STEP && i < first + n; i++) {
             if (!isfinite(reward_of(x, a, i)))
                 return err_set(err, ERR_NONFINITE, "reward of %s in copy %zu is %g",
                                agent->name, b->copies[i], reward_of(x, a, i));
@@ -189,24 +191,40 @@ static int check_values(const struct external_world *w, const struct external_ba
     return 0;
 }
 
-int external_check_copy(const struct external_world *w, const struct external_batch *b,
-                        enum external_kind kind, const struct external_answer *x,
-                        size_t i, struct err *err)
+static int wrap(const struct external_process *p, enum external_kind kind,
+                struct err *err)
 {
-    return check_values(w, b, kind, x, i, 1, err);
+    return err_wrap(err, "%s: answer to %s", p->name,
+                    kind == EXTERNAL_RESET ? "reset" : "step");
 }
 
-static int check_presence(const struct external_world *w, const struct external_batch *b,
+int external_check_copy(const struct external_world *w, const struct external_process *p,
+                        const struct external_answer *x, size_t i, struct err *err)
+{
+    return check_finite(w, p, x, i, 1, err);
+}
+
+int external_check_finite(const struct external_world *w,
+                          const struct external_process *p,
                           const struct external_answer *x, struct err *err)
 {
-    for (size_t i = 0; i < x->n; i++) {
+    return check_finite(w, p, x, 0, x->n, err) < 0 ? wrap(p, p->kind, err) : 0;
+}
+
+int external_check_presence(const struct external_world *w,
+                            const struct external_process *p,
+                            const struct external_answer *x, struct err *err)
+{
+    for (size_t i = 0; p->kind == EXTERNAL_RESET && i < x->n; i++) {
         size_t a = 0;
 
         while (a < w->spec->n_agents && x->present[a * x->n + i] == 0)
             a++;
-        if (a == w->spec->n_agents)
-            return err_set(err, ERR_PROTOCOL, "copy %zu has no agent after its reset",
-                           b->copies[i]);
+        if (a == w->spec->n_agents && !w->episodes[p->asked.copies[i]].lost) {
+            (void)err_set(err, ERR_PROTOCOL, "copy %zu has no agent after its reset",
+                          p->asked.copies[i]);
+            return wrap(p, p->kind, err);
+        }
     }
     return 0;
 }
@@ -221,13 +239,7 @@ int external_parse_answer(const struct external_world *w,
 
     *ret = (struct external_answer){.n = b->n};
     rc = take_all(w, kind, body, ret, err);
-    if (rc == 0)
-        rc = check_values(w, b, kind, ret, 0, ret->n, err);
-    if (rc == 0 && kind == EXTERNAL_RESET)
-        rc = check_presence(w, b, ret, err);
-    return rc < 0 ? err_wrap(err, "%s: answer to %s", p->name,
-                             kind == EXTERNAL_RESET ? "reset" : "step")
-                  : 0;
+    return rc < 0 ? wrap(p, kind, err) : 0;
 }
 
 int external_take_picture(struct external_world *w, const struct external_process *p,

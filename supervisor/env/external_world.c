@@ -224,8 +224,11 @@ static int receive(struct external_world *w, size_t process, const struct msg *r
     if (w->failed)
         return 0;
     rc = external_parse_answer(w, p, &p->asked, p->kind, &response->body, ret, &err);
-    if (rc == ERR_NONFINITE && external_skip_nonfinite(w, p, ret))
+    if (rc == 0 && (rc = external_check_finite(w, p, ret, &err)) < 0 &&
+        external_skip_nonfinite(w, p, ret))
         rc = 0;
+    if (rc == 0)
+        rc = external_check_presence(w, p, ret, &err);
     if (rc == 0)
         rc = external_take_picture(w, p, &response->body, &err);
     if (rc < 0)

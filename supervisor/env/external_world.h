@@ -9,8 +9,9 @@
  *          A copy whose checksums differ is lost: its episode cannot continue.
  * Failure  with env.on_failure skip_episode, an episode in which the environment fails in
  *          three processes is lost, too, and has failed (external_failure.c).
- * Checks   answers come from external programs: sizes and finiteness are checked.
- *          ERR_PROTOCOL or ERR_NONFINITE, naming process, copy and agent, make the host fail.
+ * Checks   answers come from external programs: sizes and finiteness are checked, those of a
+ *          replay by their checksums. ERR_PROTOCOL or ERR_NONFINITE, naming process, copy
+ *          and agent, make the host fail.
  * Memory   a step allocates nothing unless its messages are longer than any before.
  * Internal to supervisor/env.
  */

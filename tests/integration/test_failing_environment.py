@@ -7,7 +7,7 @@ import struct
 
 import harness
 from test_changes import journal
-from test_environments import BRIDGE, PYTHON
+from test_environments import BRIDGE, FAKE_ENV, PYTHON
 from test_exactness import outcome
 from test_give_up import done, wait_for
 
@@ -191,6 +191,34 @@ def test_every_kind_of_failure_is_skipped(w):
     w.brood("run", config(w, "reset"), "--name", "reset")
     assert skips(w.run_dir("reset")) and skips(w.run_dir("reset"), "1")
     assert all(x["at"] == "0" for x in skips(w.run_dir("reset")))
+
+
+def faked(w, mode, *more):
+    """A run of tests/support/fake_env.c that may skip episodes: its stderr, exit code and folder."""
+    file = w.write(f"{mode}.yaml", f"""
+run: {{seed: 1, env_steps: 60}}
+env: {{command: ["{FAKE_ENV}", {mode}], copies: 3, on_failure: skip_episode, verify: false}}
+evaluation: {{every_env_steps: 0}}
+defaults: {{algorithm: random}}
+""")
+    p = w.start("run", file, "--name", mode)
+    code = p.wait(timeout=harness.DEADLINE_S)
+    return p.log.read_text(), code, w.run_dir(mode)
+
+
+def test_what_else_is_wrong_with_an_answer_is_not_skipped_with_a_copy(w):
+    """The reset of the last copy is not finite, and the others have no agent."""
+    err, code, run = faked(w, "nan_nobody-2")
+    assert code == 1 and "env_0: answer to reset: copy 0 has no agent after its reset" in err, err
+    assert [x["copy"] for x in skips(run)] == ["2"], journal(run, "skip-episode")
+
+
+def test_a_replay_that_is_not_finite_loses_its_episode(w):
+    """As one with any other answer than the first time."""
+    err, code, run = faked(w, "forgets-5")
+    assert code == 0 and re.search("env_0: this environment is not reproducible: replayed from its "
+                                   "seed, copy 2 answered differently in step 2", err), err
+    assert not skips(run) and len(journal(run, "inexact")) == 1
 
 
 def test_a_hang_is_skipped(w):

@@ -111,6 +111,17 @@ static void count_run(void)
     f.run = (long)st.st_size;
 }
 
+/* forgets-n: the first process that gets so far dies of its n-th request, and those after it answer
+ * the one before with a NaN. Whether there was none yet; notes: from now on there was one. */
+static int is_first(int notes)
+{
+    const int fd = open("forgets.died", O_CLOEXEC | (notes ? O_CREAT | O_EXCL : 0), 0600);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return (fd >= 0) == notes;
+}
+
 static void say_hello(void)
 {
     msg_begin_notification(&f.out, "hello");
@@ -205,11 +216,12 @@ static void answer(size_t n, int is_step)
 {
     struct answer *a = &f.answer;
 
-    if (is_due("nan"))
+    if (is_due("nan") || is_due("nan_nobody") ||
+        (is_mode("forgets") && f.n_request == f.n - 1 && !is_first(0)))
         a->obs[1][(n - 1) * obs_width[1] + 2] = NAN;
     if (is_due("infinite"))
         a->reward[0][0] = (double)INFINITY;
-    if (is_due("nobody"))
+    if (is_due("nobody") || is_due("nan_nobody"))
         memset(a->present, 0, sizeof(a->present));
     msg_begin_response(&f.out, f.in.id);
     msg_map(&f.out, (is_step ? 5 : 3) - (is_due("maskless") ? 1 : 0));
@@ -337,8 +349,8 @@ static void misbehave(void)
     static const uint8_t giant[] = {0xff, 0xff, 0xff, 0xff, 0x93};
     static const uint8_t bomb[] = {5, 0, 0, 0, 0xdd, 0xff, 0, 0, 0};
 
-    if ((is_due("kill") && f.run == 0) || is_due("always") ||
-        (is_mode("kills") && f.n_request % f.n == 0 && f.run < 5)) {
+    if ((is_due("kill") && f.run == 0) || (is_due("forgets") && is_first(1)) ||
+        is_due("always") || (is_mode("kills") && f.n_request % f.n == 0 && f.run < 5)) {
         (void)fprintf(stderr, "last words\n");
         (void)raise(SIGKILL);
     }
