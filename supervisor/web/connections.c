@@ -13,19 +13,30 @@ enum { LOOK_EVERY_MS = 1000 };
 static const uint64_t allowed_ms[] = {[CONNECTION_NEW] = 10000,
                                       [CONNECTION_SERVED] = 20000,
                                       [CONNECTION_ASKED] = 10000,
-                                      [CONNECTION_OWNER] = 0,
-                                      [CONNECTION_ENDED] = 0};
+                                      [CONNECTION_OWNER] = 0};
 
 static int is_stranger(enum connection_state state)
 {
     return state <= CONNECTION_ASKED;
 }
 
+/* ends_ms: when it is to be closed. */
+static void end_at(struct connections *c, struct connection *one, uint64_t ends_ms)
+{
+    if (one->state == CONNECTION_OWNER) { /* back into the list */
+        LIST_INSERT_HEAD(&c->list, one, entry);
+        c->n++;
+    }
+    c->n_strangers -= is_stranger(one->state);
+    one->state = CONNECTION_ENDED;
+    one->ends_ms = ends_ms;
+}
+
 /* Closes a connection. After shutdown libwebsockets does not wait until the other side has read
  * what was sent to it. */
 static void close_now(struct connections *c, struct connection *one)
 {
-    connections_begin(c, one, CONNECTION_ENDED);
+    end_at(c, one, UINT64_MAX);
     (void)shutdown(lws_get_socket_fd(one->wsi), SHUT_RDWR);
     lws_set_timeout(one->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_SYNC); /* frees it */
 }
@@ -91,9 +102,10 @@ void connections_add(struct connections *c, struct lws *wsi)
     struct connection *one = xcalloc(1, sizeof(*one));
 
     one->wsi = wsi;
-    one->state = CONNECTION_ENDED;
+    one->state = CONNECTION_NEW;
     LIST_INSERT_HEAD(&c->list, one, entry);
     c->n++;
+    c->n_strangers++;
     lws_set_opaque_user_data(wsi, one);
     connections_begin(c, one, CONNECTION_NEW);
     if (c->n_strangers > CONNECTIONS_STRANGERS)
@@ -108,7 +120,7 @@ struct connection *connections_find(struct lws *wsi)
 void connections_begin(struct connections *c, struct connection *one,
                        enum connection_state state)
 {
-    if (one == NULL)
+    if (one == NULL || one->state == CONNECTION_ENDED)
         return;
     c->n_strangers -= is_stranger(one->state);
     c->n_strangers += is_stranger(state);
@@ -125,13 +137,7 @@ void connections_begin(struct connections *c, struct connection *one,
 
 void connections_end(struct connections *c, struct connection *one)
 {
-    if (one->state == CONNECTION_OWNER) { /* back into the list */
-        LIST_INSERT_HEAD(&c->list, one, entry);
-        c->n++;
-    }
-    c->n_strangers -= is_stranger(one->state);
-    one->state = CONNECTION_ENDED;
-    one->ends_ms = 0;
+    end_at(c, one, 0);
     (void)uv_timer_start(&c->timer, on_look, 0, LOOK_EVERY_MS);
 }
 

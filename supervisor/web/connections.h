@@ -56,7 +56,8 @@ int connections_have_room(const struct connections *c);
 void connections_add(struct connections *c, struct lws *wsi);
 /* NULL: the wsi is no connection of a client. */
 struct connection *connections_find(struct lws *wsi);
-/* Begins a state, and its deadline. */
+/* Begins a state, which is not CONNECTION_ENDED, and its deadline. One that is ended stays so: its
+ * bytes may come before the loop closes it. */
 void connections_begin(struct connections *c, struct connection *one,
                        enum connection_state state);
 /* Closes a connection soon, by the loop. */
