@@ -1,6 +1,5 @@
 #include "supervisor/web/live.h"
 
-#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/control/client.h"
@@ -11,7 +10,6 @@
 #include "supervisor/web/stamps.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -35,7 +33,7 @@ LIST_HEAD(waiting_list, waiting);
 
 /* What the view has of a run's files. */
 struct facts {
-    uint64_t rows, journal, config, checkpoints;
+    struct stamps stamps;
     struct run_tags tags;
 };
 
@@ -132,42 +130,27 @@ static uint64_t spent_us(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static uint64_t size_of(const char *run, const char *sub, int is_time)
+/* Milliseconds since 1970. */
+static uint64_t time_of(const struct stamp *s)
 {
-    char *path = xasprintf("%s/%s", run, sub);
-    struct stat st;
-    uint64_t ret = 0;
-
-    if (beneath_stat(path, &st) == 0)
-        ret = is_time ? (uint64_t)st.st_mtim.tv_sec * 1000 +
-                            (uint64_t)st.st_mtim.tv_nsec / 1000000
-                      : (uint64_t)st.st_size;
-    free(path);
-    return ret;
-}
-
-static void read_facts(struct facts *ret, const char *path)
-{
-    ret->rows = size_of(path, "metrics/progress.csv", 0);
-    ret->journal = size_of(path, "journal", 0);
-    ret->config = size_of(path, "config.yaml", 1);
-    ret->checkpoints = size_of(path, "checkpoints", 1);
-    (void)run_tags_read(&ret->tags, path, NULL);
+    return (uint64_t)s->changed.tv_sec * 1000 + (uint64_t)s->changed.tv_nsec / 1000000;
 }
 
 static void put_view(struct json *j, const char *name, const struct run_status *s,
                      const struct facts *facts, int is_live, int is_denied)
 {
+    const struct stamp *file = facts->stamps.file;
+
     json_begin(j);
     json_object(j);
     json_put_str(j, "push", "run");
     json_put_str(j, "run", name);
     json_put_bool(j, "live", is_live);
     json_put_bool(j, "denied", is_denied);
-    json_put_u64(j, "rows", facts->rows);
-    json_put_u64(j, "journal", facts->journal);
-    json_put_u64(j, "config", facts->config);
-    json_put_u64(j, "checkpoints", facts->checkpoints);
+    json_put_u64(j, "rows", (uint64_t)file[STAMP_ROWS].size);
+    json_put_u64(j, "journal", (uint64_t)file[STAMP_JOURNAL].size);
+    json_put_u64(j, "config", time_of(&file[STAMP_CONFIG]));
+    json_put_u64(j, "checkpoints", time_of(&file[STAMP_CHECKPOINTS]));
     json_put_object(j, "status");
     run_status_json(j, s);
     run_tags_json(&facts->tags, j);
@@ -216,11 +199,6 @@ struct look {
     int has_view;             /* 0: nothing has changed */
 };
 
-static struct look *look_of(struct reading *r)
-{
-    return (struct look *)((char *)r - offsetof(struct look, reading));
-}
-
 /* Makes the view of a run that is over, or does not answer. */
 static void read_view(struct look *l)
 {
@@ -237,15 +215,15 @@ static void read_view(struct look *l)
 
 static void look(struct reading *reading)
 {
-    struct look *l = look_of(reading);
-    struct stamps newest;
+    struct look *l = READING_OF(struct look, reading);
 
     (void)live_reach(&l->reach, l->path, NULL);
-    read_facts(&l->facts, l->path);
+    /* before reading: the next look finds later changes */
+    stamps_look(&l->facts.stamps, l->path);
+    (void)run_tags_read(&l->facts.tags, l->path, NULL);
     if (l->reach.client != NULL || !l->is_read)
-        return;                    /* the run says how it is */
-    stamps_look(&newest, l->path); /* before reading: the next look finds later changes */
-    if (stamps_renew(&l->stamps, &newest))
+        return; /* the run says how it is */
+    if (stamps_renew(&l->stamps, &l->facts.stamps))
         read_view(l);
 }
 
@@ -271,7 +249,7 @@ static void show_unread(struct live_run *r, struct look *l, const struct err *wh
 
 static void on_looked(struct reading *reading, const struct err *why)
 {
-    struct look *l = look_of(reading);
+    struct look *l = READING_OF(struct look, reading);
     struct live_run *r = l->run;
 
     if (r == NULL)
@@ -296,7 +274,7 @@ static void start_look(struct live_run *r);
 
 static void after_look(struct reading *reading)
 {
-    struct look *l = look_of(reading);
+    struct look *l = READING_OF(struct look, reading);
     struct live_run *r = l->run;
 
     live_reach_done(&l->reach);
@@ -459,14 +437,21 @@ static void subscribe(struct live_run *r)
     (void)live_send(r, &(struct err){0});
 }
 
-int live_is_connected(const struct live *l, const char *name)
+static struct live_run *find_run(const struct live *l, const char *name)
 {
-    const struct live_run *r;
+    struct live_run *r;
 
     LIST_FOREACH(r, &l->runs, entry)
     if (strcmp(r->name, name) == 0)
-        return r->client != NULL;
-    return 0;
+        return r;
+    return NULL;
+}
+
+int live_is_connected(const struct live *l, const char *name)
+{
+    const struct live_run *r = find_run(l, name);
+
+    return r != NULL && r->client != NULL;
 }
 
 int live_reach(struct live_reach *ret, const char *path, struct err *err)
@@ -609,14 +594,11 @@ void live_free(struct live *l)
 
 struct live_run *live_watch(struct live *l, const char *name, const char *path)
 {
-    struct live_run *r;
+    struct live_run *r = find_run(l, name);
 
-    LIST_FOREACH(r, &l->runs, entry)
-    {
-        if (strcmp(r->name, name) == 0) {
-            r->watchers++;
-            return r;
-        }
+    if (r != NULL) {
+        r->watchers++;
+        return r;
     }
     r = xcalloc(1, sizeof(*r));
     *r = (struct live_run){

@@ -7,7 +7,6 @@
 #include "supervisor/web/files.h"
 #include "supervisor/web/web.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,14 +127,9 @@ struct study_job {
     struct err err;
 };
 
-static struct study_job *study_of(struct reading *r)
-{
-    return (struct study_job *)((char *)r - offsetof(struct study_job, reading));
-}
-
 static void read_study(struct reading *r)
 {
-    struct study_job *job = study_of(r);
+    struct study_job *job = READING_OF(struct study_job, r);
     struct study_report report;
     struct study study;
 
@@ -153,7 +147,7 @@ static void read_study(struct reading *r)
 
 static void on_study(struct reading *r, const struct err *why)
 {
-    struct study_job *job = study_of(r);
+    struct study_job *job = READING_OF(struct study_job, r);
     struct web *w = job->web;
 
     if (why == NULL && job->err.code != 0)
@@ -175,7 +169,7 @@ static void on_study(struct reading *r, const struct err *why)
 /* Begins again for those who have asked meanwhile. */
 static void after_study(struct reading *r)
 {
-    struct study_job *job = study_of(r);
+    struct study_job *job = READING_OF(struct study_job, r);
     struct web *w = job->web;
 
     free(job->text.text);
@@ -404,14 +398,9 @@ struct asked {
     struct err err;
 };
 
-static struct asked *asked_of(struct reading *r)
-{
-    return (struct asked *)((char *)r - offsetof(struct asked, reading));
-}
-
 static void read_asked(struct reading *r)
 {
-    struct asked *a = asked_of(r);
+    struct asked *a = READING_OF(struct asked, r);
 
     if (a->method->flags & STEERS)
         (void)live_reach(&a->reach, a->path, &a->err);
@@ -423,7 +412,7 @@ static void read_asked(struct reading *r)
 
 static void on_asked(struct reading *r, const struct err *why)
 {
-    struct asked *a = asked_of(r);
+    struct asked *a = READING_OF(struct asked, r);
     struct web_client *c = web_find_client(a->web, a->client);
     struct err err = why != NULL ? *why : a->err;
 
@@ -451,7 +440,7 @@ static void on_asked(struct reading *r, const struct err *why)
 
 static void free_asked(struct reading *r)
 {
-    struct asked *a = asked_of(r);
+    struct asked *a = READING_OF(struct asked, r);
 
     live_reach_done(&a->reach);
     json_done(&a->json);

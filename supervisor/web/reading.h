@@ -53,6 +53,9 @@ struct reading {
     TAILQ_ENTRY(reading) entry;
 };
 
+/* The caller's struct, which has the reading as its member of that name. */
+#define READING_OF(type, r) ((type *)((char *)(r)-offsetof(type, reading)))
+
 struct readings; /* opaque */
 
 /* Sets the number of threads; before libuv starts them. */

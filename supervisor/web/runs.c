@@ -9,7 +9,6 @@
 
 #include <dirent.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,11 +153,6 @@ static void put_agents(const struct run_status *s, struct json *j)
     json_put_u64(j, "given_up", given_up);
 }
 
-static struct job *job_of(struct reading *r)
-{
-    return (struct job *)((char *)r - offsetof(struct job, reading));
-}
-
 static void put_summary(const struct job *job, struct json *j,
                         const struct run_record *record, const char *began, int is_read)
 {
@@ -186,7 +180,7 @@ static void put_summary(const struct job *job, struct json *j,
 
 static void read_summary(struct reading *reading)
 {
-    struct job *job = job_of(reading);
+    struct job *job = READING_OF(struct job, reading);
     const uint64_t began_ns = uv_hrtime();
     struct run_record record;
     char began[32];
@@ -226,7 +220,7 @@ static void take_summary(struct runs *r, struct run *one, struct json *j)
 
 static void on_read(struct reading *reading, const struct err *why)
 {
-    struct job *job = job_of(reading);
+    struct job *job = READING_OF(struct job, reading);
     struct runs *r = job->runs;
     struct run *one = find(r, job->name);
 
@@ -250,7 +244,7 @@ static void on_read(struct reading *reading, const struct err *why)
 
 static void after_read(struct reading *reading)
 {
-    struct job *job = job_of(reading);
+    struct job *job = READING_OF(struct job, reading);
     struct runs *r = job->runs;
     struct run *one = find(r, job->name);
 
@@ -306,11 +300,6 @@ static void start_jobs(struct runs *r)
 
 /* ---- walking, on a thread ---- */
 
-static struct walk *walk_of(struct reading *r)
-{
-    return (struct walk *)((char *)r - offsetof(struct walk, reading));
-}
-
 static void walk_folder(struct walk *w, const char *study, const char *folder)
 {
     size_t n;
@@ -331,7 +320,7 @@ static void walk_folder(struct walk *w, const char *study, const char *folder)
 
 static void walk(struct reading *reading)
 {
-    struct walk *w = walk_of(reading);
+    struct walk *w = READING_OF(struct walk, reading);
     const char *folder = w->runs->dir;
     DIR *dir = opendir(folder);
     struct dirent *e;
@@ -411,7 +400,7 @@ static void drop_unseen(struct runs *r)
 /* A folder that cannot be held has no runs. */
 static void on_walked(struct reading *reading, const struct err *why)
 {
-    struct walk *w = walk_of(reading);
+    struct walk *w = READING_OF(struct walk, reading);
     struct runs *r = w->runs;
 
     r->n_walked = r->n_walks;
@@ -439,7 +428,7 @@ static void on_walked(struct reading *reading, const struct err *why)
 
 static void after_walk(struct reading *reading)
 {
-    struct walk *w = walk_of(reading);
+    struct walk *w = READING_OF(struct walk, reading);
     struct runs *r = w->runs;
 
     r->is_walking = 0;

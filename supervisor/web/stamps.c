@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { LOCK };
-
 void stamps_look(struct stamps *ret, const char *path)
 {
-    static const char *const files[STAMPS_FILES] = {[LOCK] = "lock",        "journal",
-                                                    "metrics/progress.csv", "config.yaml",
-                                                    "checkpoints",          "tags"};
+    static const char *const files[STAMPS_FILES] = {[STAMP_LOCK] = "lock",
+                                                    [STAMP_JOURNAL] = "journal",
+                                                    [STAMP_ROWS] = "metrics/progress.csv",
+                                                    [STAMP_CONFIG] = "config.yaml",
+                                                    [STAMP_CHECKPOINTS] = "checkpoints",
+                                                    [STAMP_TAGS] = "tags"};
 
     *ret = (struct stamps){.holder = run_dir_holder(path)};
     for (int i = 0; i < STAMPS_FILES; i++) {
@@ -42,5 +43,5 @@ int stamps_renew(struct stamps *s, const struct stamps *newer)
 
 const struct timespec *stamps_began(const struct stamps *s)
 {
-    return &s->file[LOCK].changed;
+    return &s->file[STAMP_LOCK].changed;
 }

@@ -11,7 +11,15 @@
 #include <sys/types.h>
 #include <time.h>
 
-enum { STAMPS_FILES = 6 };
+enum stamp_of {
+    STAMP_LOCK,
+    STAMP_JOURNAL,
+    STAMP_ROWS, /* metrics/progress.csv */
+    STAMP_CONFIG,
+    STAMP_CHECKPOINTS, /* the folder */
+    STAMP_TAGS,
+    STAMPS_FILES
+};
 
 struct stamps { /* all-zero: nothing was looked at yet */
     struct stamp {
