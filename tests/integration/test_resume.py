@@ -20,8 +20,8 @@ HEADER_BYTES = 1 << 20  # of the experience log (common/store/layout.h)
 # The sanitizers see the others' steps in the unit tests.
 OPTIMIZERS = ("adam", "sgd", "momentum", "rmsprop", "accept_reject") \
     if not harness.SANITIZED else ("adam", "accept_reject")
-# Random moments for each optimiser.
-KILLS_EACH = int(os.environ.get("BROOD_KILLS", 2 if harness.SANITIZED else 8))
+# Random moments for each optimiser; test_crash_points.py has those at which files change.
+KILLS_EACH = int(os.environ.get("BROOD_KILLS", 2 if harness.SANITIZED else 5))
 
 CONFIG = """
 run: {{name: small, seed: 1, env_steps: {steps}}}
