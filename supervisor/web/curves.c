@@ -78,19 +78,38 @@ static int open_table(struct table *ret, const char *path, struct err *err)
 
 /* ---- columns ---- */
 
+/* The length of the JSON number with which a text begins (RFC 8259); 0: there is none. */
+static size_t number_len(const char *text)
+{
+    static const char digits[] = "0123456789";
+    const char *p = text + (*text == '-');
+    size_t n = *p == '0' ? 1 : strspn(p, digits);
+
+    p += n;
+    if (n > 0 && *p == '.') {
+        n = strspn(p + 1, digits);
+        p += 1 + n;
+    }
+    if (n > 0 && (*p == 'e' || *p == 'E')) {
+        p += p[1] == '+' || p[1] == '-' ? 2 : 1;
+        n = strspn(p, digits);
+        p += n;
+    }
+    return n > 0 ? (size_t)(p - text) : 0;
+}
+
 /* Writes a field as a JSON number, or null if it is empty or no finite number. Fractions
  * get as many digits as a chart can show, which halves the size of the answer. */
 static void put_field(struct wbuf *b, const char *field, size_t len)
 {
-    char text[40], *end;
+    char text[40];
     double v;
 
     if (len > 0 && len < sizeof(text)) {
         memcpy(text, field, len);
         text[len] = '\0';
-        v = strtod(text, &end);
-        if (isfinite(v) && *end == '\0' && strspn(text, "0123456789.eE+-") == len &&
-            text[0] != '.' && text[0] != '+') {
+        v = strtod(text, NULL);
+        if (number_len(text) == len && isfinite(v)) {
             if (len > SHOWN_DIGITS + 2 && strchr(text, '.') != NULL)
                 len = (size_t)snprintf(text, sizeof(text), "%.*g", SHOWN_DIGITS, v);
             wbuf_bytes(b, text, len);
