@@ -17,7 +17,8 @@ enum { FILES_MAX_LOGS = 20000, FILES_MAX_CHECKPOINTS = 1000 };
 int files_put_config(const char *path, struct json *j, struct err *err);
 /* The newest FILES_MAX_CHECKPOINTS checkpoints, newest first: [{"step", "time", "bytes"}, ...]. */
 int files_put_checkpoints(const char *path, struct json *j, struct err *err);
-/* The names of its logs, of at most FILES_MAX_LOGS files: ["journal", "supervisor", "agent_0", ...]. */
+/* The names of its logs, of at most FILES_MAX_LOGS files: ["journal", "supervisor", "agent_0",
+ * ...]. */
 int files_put_logs(const char *path, struct json *j, struct err *err);
 /* {"next", "restart", "text"}: the text of a log (one of these names) that has been added since
  * a position (growing_file.h); at first its last lines. Only whole lines, at most FILES_MAX_TAIL

@@ -447,9 +447,9 @@ uint64_t runs_walk(struct runs *r)
 {
     struct walk *w;
 
+    /* The last one was too late, and its thread has not come back. */
     if (r->is_walking && r->n_walked == r->n_walks)
-        return r
-            ->n_walked; /* the last one was too late, and its thread has not come back */
+        return r->n_walked;
     r->walks_again = r->is_walking;
     if (r->is_walking || r->is_closing)
         return r->n_walks + 1;

@@ -156,8 +156,9 @@ static int send_chunk(struct lws *wsi, struct transfer *t)
     return 0;
 }
 
-/* Checks a connection before it becomes a websocket. Returns -1 to close the connection. The callback's `in` is not read: libwebsockets refuses an upgrade that
- * it does not know itself, frees the headers, and calls all the same. */
+/* Checks a connection before it becomes a websocket. Returns -1 to close it. The callback's `in` is
+ * not read: libwebsockets refuses an upgrade that it does not know itself, frees the headers, and
+ * calls all the same. */
 static int refuse_upgrade(struct web *w, struct lws *wsi)
 {
     const char *why;

@@ -11,10 +11,10 @@
  *           "folder"} follows its answer, and in between come {"push": "list",
  *           ...} and {"push": "run", ...}: always the newest state, and only once the browser
  *           has read what came before.
- * Bounds    WEB_MAX_CLIENTS websockets, and other connections (connections.h); a frame of REQUEST_MAX_BYTES. While a client has more
- *           than WEB_MAX_UNREAD bytes of answers to read, nothing is read from it; if all
- *           clients together have more than WEB_MAX_HELD, the one with most is
- *           disconnected.
+ * Bounds    WEB_MAX_CLIENTS websockets, and other connections (connections.h); a frame of
+ *           REQUEST_MAX_BYTES. While a client has more than WEB_MAX_UNREAD bytes of answers to
+ *           read, nothing is read from it; if all clients together have more than
+ *           WEB_MAX_HELD, the one with most is disconnected.
  * Threads   loop thread only; what is in a run's directory is read by others (reading.h).
  */
 #ifndef SUPERVISOR_WEB_WEB_H
@@ -52,8 +52,7 @@ struct web_client {
     size_t n_unread; /* bytes */
     size_t n_waits;  /* requests that a thread works at */
     int is_held_back;
-    char *
-        text; /* the request that is being received; room for the longest that may come */
+    char *text; /* of the request that is being received; room for the longest */
     size_t text_len;
     int wants_list;
     uint64_t list_revision, list_walk; /* the list is sent once this walk has ended */
