@@ -53,10 +53,10 @@ def test_a_stop_through_the_keeper_is_none(w):
     harness.kill(p.pid, signal.SIGTSTP)
     harness.wait_until("the stop of both", lambda: harness.is_stopped(supervisor) and
                        harness.is_stopped(p.pid))
+    newest = harness.checkpoints(run)[-1]
     harness.kill(p.pid, signal.SIGCONT)
-    n = len(harness.checkpoints(run))
-    harness.wait_until("more work", lambda: harness.checkpoints(run)[-1] >
-                       harness.checkpoints(run)[0] and w.status("job")["state"] == "running" and n)
+    harness.wait_until("more work", lambda: harness.checkpoints(run)[-1] > newest + EVERY)
+    assert w.status("job")["state"] == "running"
     w.brood("stop", "job")
     assert p.wait(timeout=harness.DEADLINE_S) == 4
     assert not journal(run, "supervisor-stalls"), journal(run, "supervisor-stalls")
