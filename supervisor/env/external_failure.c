@@ -11,9 +11,10 @@
 
 #include <string.h>
 
-/* Episodes in a row that may be skipped, of which none came to its end: that many, and as many
- * per copy. More: the environment is broken, and every one fails. */
-enum { MAX_SKIPPED = 10, MAX_SKIPPED_PER_COPY = 3 };
+/* Episodes in a row that may fail, of which none came to its end: that many, and as many per
+ * copy. More: the environment is broken, and every one fails. Those that are known to fail are not
+ * tried, and say nothing of how it is now. */
+enum { MAX_FAILED = 10, MAX_FAILED_PER_COPY = 3 };
 
 /* ---- the point at which an episode fails ---- */
 
@@ -47,18 +48,18 @@ static int may_skip(const struct external_world *w)
            env_host_skips(w->host, w->external->on_failure);
 }
 
-static void count_skipped(struct external_world *w, const struct external_process *p,
-                          const char *why)
+static void count_failed(struct external_world *w, const struct external_process *p,
+                         const char *why)
 {
     struct err err;
 
-    if (++w->n_skipped <= MAX_SKIPPED + MAX_SKIPPED_PER_COPY * w->n_copies)
+    if (++w->n_failed <= MAX_FAILED + MAX_FAILED_PER_COPY * w->n_copies)
         return;
     (void)err_set(
         &err, ERR_AGENT,
         "process %s: %zu episodes in a row failed, and none ended, the last one: "
         "%.200s",
-        p->name, w->n_skipped, why);
+        p->name, w->n_failed, why);
     external_fail(w, &err);
 }
 
@@ -70,7 +71,6 @@ static void skip_at(struct external_world *w, struct external_process *p, size_t
     e->lost = e->failed = 1;
     e->wanted = 0;
     w->listener.on_failed(w->listener.ctx, p->name, copy, at, why);
-    count_skipped(w, p, why);
 }
 
 void external_skip(struct external_world *w, struct external_process *p, size_t copy,
@@ -81,6 +81,7 @@ void external_skip(struct external_world *w, struct external_process *p, size_t 
     if (p->kind == EXTERNAL_STEP)
         external_write_idle(w, copy);
     skip_at(w, p, copy, &at, why->msg);
+    count_failed(w, p, why->msg);
 }
 
 int external_skip_known(struct external_world *w, struct external_process *p, size_t copy)

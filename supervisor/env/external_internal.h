@@ -70,7 +70,7 @@ struct external_world {
     struct external_process *processes;
     const float *const *actions; /* of the step in progress */
     size_t outstanding;
-    size_t n_skipped; /* episodes in a row, none of which came to its end */
+    size_t n_failed; /* episodes in a row, none of which came to its end */
     int failed, inexact;
     uint8_t *pixels; /* of the picture, owned */
     struct scene_picture picture;

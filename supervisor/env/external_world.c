@@ -295,7 +295,7 @@ static void on_step(void *ctx, size_t process, const struct msg *response)
 static void end_episode(struct external_world *w, size_t copy)
 {
     if (external_world_runs(w, copy))
-        w->n_skipped = 0;
+        w->n_failed = 0;
     w->episodes[copy].runs = w->episodes[copy].lost = w->episodes[copy].failed = 0;
 }
 

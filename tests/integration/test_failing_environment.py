@@ -369,6 +369,20 @@ def test_an_environment_that_always_fails_ends_the_run(w):
                          "one: .*a rare state", err.splitlines()[-1]), err
 
 
+def test_a_run_whose_environment_was_mended_is_repeated_from_its_beginning(w):
+    """Skips of the journal are no tries: that there are so many in a row ends no repetition."""
+    sign = w.write("broken", "")
+    w.brood("run", config(w, "step", rare=1, evaluate=0, only_with=sign), "--name", "mended",
+            "--set", "env.copies=2", *AT_ONCE, code=1)
+    sign.unlink()
+    w.brood("resume", "mended")
+    w.brood("fork", "mended@0", "--name", "again")
+    files = [outcome(w.run_dir(name)) for name in ("mended", "again")]
+    for state in files:
+        state.pop("run.state")  # it has the name
+    harness.assert_same_files(*files)
+
+
 def test_live_changes_and_what_is_refused(w):
     err = w.brood("check", config(w, "step", failure="skip"), code=2)[1]
     assert "env.on_failure" in err and "stop" in err and "skip_episode" in err, err
