@@ -133,9 +133,9 @@ static void begin_lost(struct vec_env *v)
 {
     for (size_t c = 0; c < v->n_copies; c++)
         if (!v->waiting[c] && !external_world_runs(v->external_world, c)) {
-            vec_env_mark_inexact(v,
-                                 "an episode was too long to be replayed after the "
-                                 "resume: another one begins, and this run is not exact");
+            vec_env_mark_inexact(
+                v, "an episode cannot be replayed after the resume: another "
+                   "one begins, and this run is not exact");
             vec_env_begin_episode(v, c, v->episode[c] + 1);
         }
 }
