@@ -92,8 +92,9 @@ static void print_text(const struct run_status *s, int is_live)
         (void)printf("; exact on this kind of machine only: %s",
                      PLAIN_NAME(s->not_portable));
     if (s->stalled_why != NULL)
-        (void)printf("\n  its supervisor does not go on%s%s: %s",
-                     s->stalled_since != NULL ? " since " : "",
+        (void)printf("\n  its supervisor %s%s: %s",
+                     s->stalled_since != NULL ? "has not gone on since "
+                                              : "does not go on",
                      PLAIN_NAME(s->stalled_since != NULL ? s->stalled_since : ""),
                      PLAIN_NAME(s->stalled_why));
     (void)printf("\n  %-16s %8s  %-11s %8s %11s  ", "agent", "pid", "state", "restarts",

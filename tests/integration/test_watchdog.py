@@ -36,7 +36,7 @@ def test_a_stop_is_told_at_once(w):
     s = w.status("stopped", hangs=True)
     assert s["stalled_since"] == fields(line)["since"], (s, line)
     text = w.brood("status", "stopped")[0]
-    assert f"its supervisor does not go on since {s['stalled_since']}: {why}" in text, text
+    assert f"its supervisor has not gone on since {s['stalled_since']}: {why}" in text, text
     assert f"(pid {supervisor}) does not go on: {why}" in p.log.read_text()
     harness.kill(supervisor, signal.SIGCONT)
     wait_for(run, "supervisor-goes-on")

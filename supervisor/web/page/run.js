@@ -65,12 +65,13 @@ export function showRun(main, name, tabName) {
     shown(actions, live && !readOnly());
     shown(pause, s.state !== "paused");
     shown(go, s.state === "paused");
-    shown(why, ["failed", "killed", "deleted", "not answering"].includes(s.state));
+    shown(why, ["failed", "killed", "deleted", "unreadable", "not answering"].includes(s.state));
     text(why, s.state === "killed" ? "Its supervisor died without an end. `brood resume` continues from the newest checkpoint."
       : s.state === "deleted" ? "Its directory is gone: it was deleted, or has another name now."
+      : s.state === "unreadable" ? "Reading its files takes too long, or another user has put a link in its place."
       : s.state === "failed" ? "The run failed: see its journal and logs."
       : s.state === "not answering" ? [
-        s.stalled_since ? `The supervisor does not go on since ${s.stalled_since}` : "The supervisor does not answer",
+        s.stalled_since ? `The supervisor has not gone on since ${s.stalled_since}` : "The supervisor does not answer",
         s.stalled_why].filter(Boolean).join(": ") : "");
     const p = part(s);
     shown(bar, p !== null);
