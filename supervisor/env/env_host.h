@@ -68,8 +68,8 @@ int env_host_is_exact(const struct env_host *h);
  * when an episode fails. */
 void env_host_set_limits(struct env_host *h, const struct env_config *config);
 
-/* An episode was skipped there, as the journal of the run says: it is again, without a try and
- * whatever env.on_failure is now. Skipped episodes are known without that. */
+/* The journal of the run says that an episode was skipped there: it is skipped again, without a try
+ * and whatever env.on_failure is now. What this host skips is known without that. */
 void env_host_add_failure(struct env_host *h, const struct env_failure *f);
 
 /* The processes, in the order of their starts. */

@@ -356,7 +356,7 @@ def try_point(trial, k, action):
     return None
 
 
-def test_every_point(w):
+def test_the_same_command_again_completes_what_a_death_or_failed_call_left(w):
     began, lock, done = time.monotonic(), threading.Lock(), {}
     trials = [Trial(w, scene) for scene in SCENES
               if WHICH in ("", "all") or WHICH.split("/")[0] == scene.name]

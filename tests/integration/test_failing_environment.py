@@ -383,7 +383,22 @@ def test_a_run_whose_environment_was_mended_is_repeated_from_its_beginning(w):
     harness.assert_same_files(*files)
 
 
-def test_live_changes_and_what_is_refused(w):
+def test_a_live_change_decides_what_follows_a_failure(w):
+    sign = w.path / "broken"
+    p = w.start("run", config(w, "step", failure="stop", steps=harness.FOREVER, evaluate=0,
+                              only_with=sign), "--name", "live")
+    run = w.run_dir("live")
+    harness.wait_until("a checkpoint", lambda: harness.checkpoints(run))
+    w.brood("set", "live", "env.on_failure=skip_episode")
+    wait_for(run, "changed")
+    sign.write_text("")
+    wait_for(run, "skip-episode", 2)
+    w.brood("set", "live", "env.on_failure=stop")
+    assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+    assert "a rare state" in p.log.read_text().splitlines()[-1], p.log.read_text()
+
+
+def test_other_values_and_built_in_environments_are_refused(w):
     err = w.brood("check", config(w, "step", failure="skip"), code=2)[1]
     assert "env.on_failure" in err and "stop" in err and "skip_episode" in err, err
     built_in = w.write("builtin.yaml", "env: {id: simple_spread, on_failure: stop}\n")

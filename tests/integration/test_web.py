@@ -832,7 +832,7 @@ def test_runs_go_first(w):
     assert niceness == min(os.nice(0) + 5, 19), niceness
 
 
-def test_it_has_what_it_needs(w):
+def test_it_has_threads_and_descriptors_enough_or_says_so(w):
     """Threads in place of those that hang in what they read, and descriptors for all connections."""
     w.runs.mkdir()
     for limit, is_enough in (("64:4096", True), ("64:500", False)):

@@ -65,7 +65,7 @@ START_TEST(a_failed_fork_ends_no_other_process)
 }
 END_TEST
 
-START_TEST(nothing_may_fail_here)
+START_TEST(alone_finds_fault_with_this_place)
 {
     ck_assert_ptr_nonnull(alone_fault());
 }
@@ -85,7 +85,7 @@ static Suite *make_suite(void)
     alone_run(&r, may_fail, NULL);
     if (!r.is_possible)
         TEST_SKIP_ALL(r.why);
-    tcase_add_test(tc, nothing_may_fail_here);
+    tcase_add_test(tc, alone_finds_fault_with_this_place);
     tcase_add_loop_test(tc, a_failed_fork_ends_no_other_process, 0,
                         sizeof(failed_forks) / sizeof(failed_forks[0]));
     suite_add_tcase(s, tc);
