@@ -8,6 +8,7 @@
 #include "supervisor/web/stamps.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,6 +219,24 @@ static void take_summary(struct runs *r, struct run *one, struct json *j)
     one->revision = ++r->revision;
 }
 
+/* A run that is gone is dropped by the next walk, which may also find another in its place. All others
+ * are tried again, but not before the thread of a late reading has come back. */
+static void take_unread(struct runs *r, struct run *one, const struct job *job,
+                        const struct err *why)
+{
+    const struct run_record unknown = {.status = runs_unreadable()};
+    const uint64_t times = why->code == ERR_TIMEOUT ? PAUSE_TIMES : 1;
+    struct json j = {0};
+
+    if (why->code == -ENOENT)
+        return;
+    put_summary(job, &j, &unknown, "", 0);
+    take_summary(r, one, &j);
+    json_done(&j);
+    one->is_stale = 1;
+    one->next_ms = readings_now(r->readings) + times * READING_WITHIN_MS;
+}
+
 static void on_read(struct reading *reading, const struct err *why)
 {
     struct job *job = READING_OF(struct job, reading);
@@ -226,14 +245,7 @@ static void on_read(struct reading *reading, const struct err *why)
 
     r->jobs--;
     if (one != NULL && why != NULL) {
-        const struct run_record unknown = {.status = runs_unreadable()};
-        struct json j = {0};
-
-        put_summary(job, &j, &unknown, "", 0);
-        take_summary(r, one, &j);
-        json_done(&j);
-        one->is_stale = 1; /* tried again, but not before the thread has come back */
-        one->next_ms = readings_now(r->readings) + PAUSE_TIMES * READING_WITHIN_MS;
+        take_unread(r, one, job, why);
     } else if (one != NULL) {
         one->next_ms = readings_now(r->readings) + PAUSE_TIMES * job->took_ms;
         take_summary(r, one, &job->json);
