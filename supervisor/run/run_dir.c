@@ -98,12 +98,19 @@ static int is_denial(int error)
  * a fifo. -1: errno. */
 static int open_lock(const char *path)
 {
-    const int is_held = beneath_hold_same(path, NULL) == 0;
-    char *file = xasprintf("%s/lock", path);
-    const int fd = beneath_open(file, O_RDONLY | O_NONBLOCK, 0);
-    const int why = errno;
+    const int held = beneath_hold_same(path, NULL);
+    struct stat st;
+    char *file;
+    int fd, why;
 
-    if (is_held)
+    if (held == -EXDEV && beneath_held(path, &st) < 0) {
+        errno = EXDEV;
+        return -1;
+    }
+    file = xasprintf("%s/lock", path); /* of what is held, if it was replaced meanwhile */
+    fd = beneath_open(file, O_RDONLY | O_NONBLOCK, 0);
+    why = errno;
+    if (held == 0)
         beneath_release(path);
     free(file);
     errno = why;

@@ -378,6 +378,25 @@ START_TEST(test_a_link_in_a_runs_place_is_not_followed)
 }
 END_TEST
 
+/* Of what another user's link leads to, nothing is said. */
+START_TEST(test_a_planted_link_has_no_holder)
+{
+    struct run_dir *d;
+    struct err err = {0};
+
+    if (geteuid() != 0)
+        return;
+    make_run("best");
+    ck_assert_int_eq(run_dir_open(&d, path_of("best"), 1, &err), 0);
+    ck_assert_int_ne(run_dir_holder(path_of("best")), 0);
+    ck_assert_int_eq(symlink("best", path_of("planted")), 0);
+    ck_assert_int_ne(run_dir_holder(path_of("planted")), 0); /* root's own link */
+    ck_assert_int_eq(lchown(path_of("planted"), 65534, 65534), 0);
+    ck_assert_int_eq(run_dir_holder(path_of("planted")), 0);
+    run_dir_free(d);
+}
+END_TEST
+
 /* Another user, who cannot write in a run, gives it the name of a removal. */
 START_TEST(test_a_run_with_the_name_of_a_removal_stays)
 {
@@ -516,6 +535,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_what_takes_a_runs_place_is_not_removed);
     tcase_add_test(tc, test_only_the_opened_directory_is_renamed_and_removed);
     tcase_add_test(tc, test_a_link_in_a_runs_place_is_not_followed);
+    tcase_add_test(tc, test_a_planted_link_has_no_holder);
     tcase_add_test(tc, test_a_run_with_the_name_of_a_removal_stays);
     tcase_add_test(tc, test_find);
     tcase_add_test(tc, test_provenance);
