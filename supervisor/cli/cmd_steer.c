@@ -32,7 +32,8 @@ static int is_program_of(const char *path)
     const char *own = getenv("BROOD_RUN_DIR");
     struct stat a, b;
 
-    return own != NULL && stat(own, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
+    return own != NULL && stat(own, &a) == 0 && stat(path, &b) == 0 &&
+           a.st_dev == b.st_dev &&
            a.st_ino == b.st_ino;
 }
 
