@@ -33,8 +33,7 @@ static int is_program_of(const char *path)
     struct stat a, b;
 
     return own != NULL && stat(own, &a) == 0 && stat(path, &b) == 0 &&
-           a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **ret_path,
