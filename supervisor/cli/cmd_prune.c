@@ -93,7 +93,8 @@ static size_t count_removed(const struct pruning *x)
 }
 
 /* Keeps the checkpoint from which the run can be resumed: an older one than the newest, if
- * the experience log is damaged. Fails if the log cannot be read, so that this is not known. */
+ * the experience log is damaged. Fails if the log or the configuration, which has the log's
+ * capacity, cannot be read, so that this is not known. */
 static int keep_resumable(struct pruning *x, const char *run, const char *dir,
                           struct err *err)
 {
@@ -103,16 +104,17 @@ static int keep_resumable(struct pruning *x, const char *run, const char *dir,
     uint64_t step;
     int rc = 0;
 
-    if (tree_exists(log) && run_config_read(&config, file, &options, NULL) == 0) {
+    if (tree_exists(log) && (rc = run_config_read(&config, file, &options, err)) == 0) {
         rc = resume_find_covered(&step, dir, log, (uint64_t)config.experience.capacity,
                                  err);
         for (size_t i = 0; i < x->n && rc == 0; i++)
             x->checkpoint[i].is_kept |= x->checkpoint[i].step == step;
+        rc = rc == ERR_NOT_FOUND ? 0 : rc;
         run_config_done(&config);
     }
     free(file);
     free(log);
-    return rc == ERR_NOT_FOUND ? 0 : rc;
+    return rc;
 }
 
 static int choose(struct pruning *x, const char *run, const char *dir,

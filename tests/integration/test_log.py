@@ -106,6 +106,13 @@ def test_prune_keeps_the_checkpoint_that_can_be_resumed(w):
     zero(run, before - 20, before - 10).close()
     with as_it_was(run):
         w.brood("prune", "run", "--dry-run")
+    config_file = run / "config.yaml"
+    good = config_file.read_text()
+    config_file.write_text(good + "unknown: 1\n")  # so that the log's capacity is not known
+    with as_it_was(run):
+        _, err = w.brood("prune", "run", code=1)
+    assert "config.yaml" in err and "unknown" in err and err.count("\n") == 1, err
+    config_file.write_text(good)
     w.brood("prune", "run")
     kept = harness.checkpoints(run)
     assert {resumable, newest} <= set(kept) and before not in kept, (kept, resumable, newest)
