@@ -1,5 +1,6 @@
 #include "supervisor/cli/init_copy.h"
 
+#include "common/io/beneath.h"
 #include "common/io/copy.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -18,20 +20,60 @@
 
 #define PREFIX ".init-"
 
-/* Opens the folder and locks it. -1: somebody else has it, or it is gone. */
+/* Opens the folder and locks it. -1 with errno; EWOULDBLOCK: somebody else has it; ENOENT: it is
+ * gone. */
 static int lock(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat own, there;
+    int why;
 
     if (fd < 0)
         return -1;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &own) == 0 &&
-        lstat(path, &there) == 0 && own.st_ino == there.st_ino &&
-        own.st_dev == there.st_dev && own.st_uid == geteuid())
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &own) < 0 ||
+        lstat(path, &there) < 0)
+        why = errno;
+    else if (own.st_ino != there.st_ino || own.st_dev != there.st_dev)
+        why = ENOENT;
+    else
         return fd;
     (void)close(fd);
+    errno = why;
     return -1;
+}
+
+/* ---- removing ---- */
+
+/* Whether the held folder is the locked one, belongs to this user and has nothing but
+ * checkpoints, as a copy has: whoever may rename in the runs directory can give any folder of
+ * this user the name of a copy. */
+static int is_copy(const char *path, int locked)
+{
+    DIR *d = beneath_opendir(path);
+    struct stat held, own;
+    struct dirent *e;
+    int yes = d != NULL && beneath_held(path, &held) == 0 && fstat(locked, &own) == 0 &&
+              held.st_ino == own.st_ino && held.st_dev == own.st_dev &&
+              own.st_uid == geteuid();
+
+    while (yes && (e = readdir(d)) != NULL)
+        yes = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+              text_is_digits(e->d_name);
+    if (d != NULL)
+        (void)closedir(d);
+    return yes;
+}
+
+/* Removes the copy, which is locked by fd; closes fd. Empties the folder by its descriptor: its
+ * name may lead elsewhere at any time. */
+static void remove_copy(const char *path, int fd)
+{
+    if (beneath_hold(path, NULL) == 0) {
+        if (is_copy(path, fd) && tree_empty(path, NULL, NULL) == 0)
+            (void)rmdir(path);
+        beneath_release(path);
+    }
+    (void)close(fd);
 }
 
 static void remove_left(const char *runs_dir)
@@ -46,28 +88,38 @@ static void remove_left(const char *runs_dir)
             continue;
         path = xasprintf("%s/%s", runs_dir, e->d_name);
         fd = lock(path);
-        if (fd >= 0) {
-            (void)tree_remove(path, NULL);
-            (void)close(fd);
-        }
+        if (fd >= 0)
+            remove_copy(path, fd);
         free(path);
     }
     if (d != NULL)
         (void)closedir(d);
 }
 
+/* ---- the copy ---- */
+
+/* Stores the folder's path only when it was made: another one is not this series'. */
 static int make_folder(struct init_copy *c, const char *runs_dir, struct err *err)
 {
     uint64_t random = 0;
+    char *path;
     int rc = tree_make(runs_dir, err);
 
     (void)getrandom(&random, sizeof(random), 0);
-    c->path = xasprintf("%s/" PREFIX "%016" PRIx64, runs_dir, random);
-    if (rc == 0 && mkdir(c->path, 0700) < 0)
-        rc = err_errno(err, "%s", c->path);
-    if (rc == 0 && (c->fd = lock(c->path)) < 0)
-        rc = err_set(err, -ESTALE, "%s: it cannot be locked", c->path);
-    return rc;
+    path = xasprintf("%s/" PREFIX "%016" PRIx64, runs_dir, random);
+    if (rc == 0 && mkdir(path, 0700) < 0)
+        rc = err_errno(err, "%s", path);
+    if (rc < 0) {
+        free(path);
+        return rc;
+    }
+    c->path = path;
+    c->fd = lock(path);
+    if (c->fd >= 0)
+        return 0;
+    return errno == EWOULDBLOCK || errno == ENOENT
+               ? err_set(err, -ESTALE, "%s: another series removes it", path)
+               : err_errno(err, "%s: cannot lock it", path);
 }
 
 int init_copy_make(struct init_copy *ret, const char *runs_dir, const char *checkpoints,
@@ -99,9 +151,8 @@ void init_copy_done(struct init_copy *c)
     if (c->path == NULL)
         return;
     (void)unsetenv(INIT_COPY_VARIABLE);
-    (void)tree_remove(c->path, NULL);
     if (c->fd >= 0)
-        (void)close(c->fd);
+        remove_copy(c->path, c->fd);
     free(c->path);
     *c = (struct init_copy){0};
 }
