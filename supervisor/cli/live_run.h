@@ -23,7 +23,8 @@ int cli_change_run(const struct cli *cli, struct control_client *c,
 /* Prints a line per change, each after `prefix`. */
 void cli_print_pending(const char *prefix, const struct run_pending *p, size_t n);
 /* Reports the error and returns the exit code: CLI_NOT_THERE if the run is missing, not
- * running, another user's or a planted link (beneath.h), CLI_USAGE for ERR_CONFIG, CLI_FAILED otherwise. */
+ * running, another user's or a planted link (beneath.h), CLI_USAGE for ERR_CONFIG, CLI_FAILED
+ * otherwise. */
 int cli_fail_run(const struct cli *cli, const struct err *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include "supervisor/proc/stall.h"
 #include "supervisor/run/run_dir.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -26,6 +27,13 @@ static int ask(struct run_facts *f, const char *path, int timeout_ms)
     return rc;
 }
 
+/* Whether the error says that a live run is silent: not that its socket is closed, out of reach
+ * or that this process could not ask. */
+static int is_silence(int rc)
+{
+    return rc != ERR_NOT_FOUND && rc != -EACCES && rc != -EPERM && !err_is_failure(rc);
+}
+
 /* rc: why the run did not answer. */
 static void read_record(struct run_facts *ret, const char *path, int rc)
 {
@@ -34,7 +42,7 @@ static void read_record(struct run_facts *ret, const char *path, int rc)
     run_record_read(&r, path);
     ret->is_live = r.is_live;
     ret->is_denied = r.is_denied;
-    if (r.is_live && rc != ERR_NOT_FOUND && rc != -EACCES && rc != -EPERM)
+    if (r.is_live && is_silence(rc))
         run_record_note_silence(&r);
     run_status_copy(&ret->status, &r.status, &ret->arena);
     run_record_done(&r);

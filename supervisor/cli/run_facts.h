@@ -19,8 +19,9 @@ struct run_facts {
     struct arena arena; /* private */
 };
 
-/* path: a run's directory. A live run that does not answer within timeout_ms, or sends what is no answer, gets the status
- * of its record, with the state "not answering". */
+/* path: a run's directory; timeout_ms: 0: no limit. A live run that does not answer in time, or
+ * sends what is no answer, gets the status of its record, with the state "not answering". A run of
+ * another user has what is left of patience_begin's time (patience.h). */
 void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms);
 void run_facts_done(struct run_facts *f);
 /* Prints the status and the tags as one line of JSON on stdout. */

@@ -73,7 +73,9 @@ static int connect_to(const char *folder, int timeout_ms)
     if (fd >= 0) {
         limit_waiting(fd, timeout_ms);
         (void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d", socket_fd);
-        rc = connect(fd, (const struct sockaddr *)&at, sizeof(at));
+        do
+            rc = connect(fd, (const struct sockaddr *)&at, sizeof(at));
+        while (rc < 0 && errno == EINTR);
     }
     why = errno;
     free(path);
@@ -97,11 +99,12 @@ int control_client_open(struct control_client **ret, const char *folder, int tim
     int fd = connect_to(folder, timeout_ms);
     struct control_client *c;
 
-    if (fd < 0 && (errno == EACCES || errno == EPERM || errno == ELOOP))
-        return err_errno(err, "%s/" CONTROL_SOCKET, folder);
+    if (fd < 0 && errno == EAGAIN)
+        return no_answer(err);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ECONNREFUSED))
+        return err_set(err, ERR_NOT_FOUND, "%s is not running", folder);
     if (fd < 0)
-        return errno == EAGAIN ? no_answer(err)
-                               : err_set(err, ERR_NOT_FOUND, "%s is not running", folder);
+        return err_errno(err, "%s/" CONTROL_SOCKET, folder);
     c = xcalloc(1, sizeof(*c));
     c->fd = fd;
     c->timeout_ms = timeout_ms;

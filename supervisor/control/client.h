@@ -9,7 +9,7 @@ struct control_client; /* opaque */
 
 /* folder: the run directory. timeout_ms: the longest wait for a connection, for one message
  * of control_client_next, and for all that control_client_call does; 0: no limit.
- * ERR_NOT_FOUND: no live run there; -EACCES: permission denied. */
+ * ERR_NOT_FOUND: no live run there; ERR_TIMEOUT; -EACCES: permission denied; -errno. */
 int control_client_open(struct control_client **ret, const char *folder, int timeout_ms,
                         struct err *err);
 void control_client_close(struct control_client *c); /* NULL is fine */

@@ -1,13 +1,16 @@
 /* Ending the connections on a Unix socket: clients still get what they have not read
- * yet. */
+ * yet. Opening them. */
 #include "common/io/beneath.h"
+#include "supervisor/control/client.h"
 #include "supervisor/control/rpc_server.h"
 #include "tests/support/test_main.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -154,6 +157,46 @@ START_TEST(one_that_leaves_meanwhile_ends_the_wait)
 }
 END_TEST
 
+/* What control_client_open returns if at most n more descriptors can be opened. */
+static int open_with(unsigned n, struct err *err)
+{
+    const int next = dup(STDERR_FILENO);
+    struct control_client *client = NULL;
+    struct rlimit was, few;
+    int rc;
+
+    ck_assert_int_ge(next, 0);
+    ck_assert_int_eq(close(next), 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+    few = (struct rlimit){(rlim_t)next + n, was.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    rc = control_client_open(&client, folder, NEVER_MS, err);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+    control_client_close(client);
+    return rc;
+}
+
+START_TEST(a_client_that_cannot_ask_does_not_say_that_nothing_runs)
+{
+    char at[64], from[64];
+    struct err err = {0};
+
+    snprintf(from, sizeof(from), "%s/sock", folder);
+    snprintf(at, sizeof(at), "%s/control.sock", folder);
+    ck_assert_int_eq(open_with(2, &err), ERR_NOT_FOUND); /* there is none of this name */
+    ck_assert_int_eq(link(from, at), 0);
+    for (unsigned n = 0; n < 2; n++) { /* the file's, and the socket */
+        ck_assert_int_eq(open_with(n, &err), -EMFILE);
+        ck_assert_ptr_nonnull(strstr(err.msg, at));
+    }
+    ck_assert_int_eq(open_with(2, &err), 0);
+    rpc_server_close(server, 0);
+    ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    ck_assert_int_eq(open_with(2, &err), ERR_NOT_FOUND); /* nobody listens there */
+    ck_assert_int_eq(unlink(at), 0);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("rpc_server");
@@ -164,6 +207,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, one_that_reads_nothing_is_not_waited_for_long);
     tcase_add_test(tc, those_that_keep_up_do_not_delay_the_end);
     tcase_add_test(tc, one_that_leaves_meanwhile_ends_the_wait);
+    tcase_add_test(tc, a_client_that_cannot_ask_does_not_say_that_nothing_runs);
     suite_add_tcase(s, tc);
     return s;
 }
