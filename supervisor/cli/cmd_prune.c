@@ -311,9 +311,10 @@ static int is_in_use(const char *run)
 static int prune_listed(const struct cli *cli, const char *path, const struct options *o)
 {
     int code = CLI_DONE, end, has_end;
+    struct err err = {0};
 
-    if (beneath_hold(path, NULL) < 0) /* it was removed, or replaced by a link */
-        return CLI_DONE;
+    if (beneath_hold(path, &err) < 0) /* or it has gone, or is a link now */
+        return err_is_failure(err.code) ? cli_fail(cli, CLI_FAILED, &err) : CLI_DONE;
     patience_enter(path);
     end = run_record_exit_code(path, &has_end);
     patience_leave();

@@ -273,15 +273,16 @@ static void get_facts(struct run_facts *ret, const char *path, int64_t *waited_m
         *waited_ms += monotonic_ms() - began_ms;
 }
 
-/* Prints the run as JSON, or adds it to the table. */
-static void take_run(const struct cli *cli, const char *path, const struct where *where,
-                     int64_t *waited_ms, struct table *t)
+/* Prints the run as JSON, or adds it to the table. Returns an exit code. */
+static int take_run(const struct cli *cli, const char *path, const struct where *where,
+                    int64_t *waited_ms, struct table *t)
 {
     struct run_facts facts;
+    struct err err = {0};
     char began[32];
 
-    if (beneath_hold(path, NULL) < 0) /* it was removed, or replaced by a link */
-        return;
+    if (beneath_hold(path, &err) < 0) /* or it has gone, or is a link now */
+        return err_is_failure(err.code) ? cli_fail(cli, CLI_FAILED, &err) : CLI_DONE;
     patience_enter(path);
     run_record_began(path, began);
     get_facts(&facts, path, waited_ms);
@@ -296,6 +297,7 @@ static void take_run(const struct cli *cli, const char *path, const struct where
     run_facts_done(&facts);
     patience_leave();
     beneath_release(path);
+    return CLI_DONE;
 }
 
 static int run_runs(struct cli *cli, int argc, char **argv)
@@ -324,7 +326,8 @@ static int run_runs(struct cli *cli, int argc, char **argv)
     if (!cli->json && n > 0)
         add_head(&t);
     for (size_t i = 0; i < n; i++) {
-        take_run(cli, paths[i], &where, &waited_ms, &t);
+        if (code == CLI_DONE)
+            code = take_run(cli, paths[i], &where, &waited_ms, &t);
         free(paths[i]);
     }
     print_table(&t);

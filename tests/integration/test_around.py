@@ -5,6 +5,7 @@ import fcntl
 import os
 import resource
 import shutil
+import subprocess
 
 import harness
 
@@ -323,6 +324,26 @@ def test_damaged_checkpoints_stay_and_live_runs_are_refused(w):
     for words, why in ((["b"], "there is no run b"), (["a", "--keep", "0"], "--keep 0")):
         _, err = w.brood("prune", *words, code=2 if "a" in words else 3)
         assert why in err and len(err.splitlines()) == 1, err
+
+
+def test_without_descriptors_no_run_is_passed_over(w):
+    """A command about all runs either has them all, or fails."""
+    if harness.SANITIZED:
+        raise harness.Skip("a sanitizer needs descriptors of its own")
+    for name in ("a", "b"):
+        w.brood("run", w.small(steps=40, checkpoint=10), "--name", name, "-q", "--set",
+                "checkpoint.max_to_keep=none")
+    n_failed = 0
+    for command in (("runs",), ("runs", "--json"), ("prune", "--dry-run"), ("prune",)):
+        for files in range(4, 40):
+            p = subprocess.run(["bash", "-c", f'ulimit -n {files} && exec "$@"', "bash",
+                                harness.BROOD, *command], cwd=w.path, capture_output=True, text=True)
+            rows = len(p.stdout.splitlines()) - (command == ("runs",))
+            assert (p.returncode, rows) == (0, 2) or (p.returncode != 0 and p.stderr), (files, p)
+            n_failed += p.returncode != 0
+            if p.returncode == 0:
+                break
+    assert n_failed >= 4, n_failed
 
 
 # ---- brood doctor ----
