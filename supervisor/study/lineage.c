@@ -2,12 +2,12 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/io/beneath.h"
-#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/study/population.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -129,30 +129,28 @@ static int take_row(struct lineage *l, char **text, const char *path, struct err
 int lineage_read(struct lineage *ret, const struct study *s, const char *dir,
                  struct err *err)
 {
+    struct err why = {0};
+    const int is_held = beneath_hold(dir, &why) == 0;
     struct wbuf file = {0};
     char *path = path_of(dir), *text;
-    const int held = beneath_hold(dir, err);
-    int rc = held;
+    int rc = is_held ? wbuf_read_file(&file, path, FILE_MAX_BYTES, &why) : why.code;
 
     begin(ret, s);
-    if (rc == 0)
-        rc = tree_look(path, err);
-    if (rc == 1) {
-        rc = wbuf_read_file(&file, path, FILE_MAX_BYTES, err);
+    if (rc == 0) {
         wbuf_u8(&file, '\0');
-        text = (char *)file.data;
-        text += rc == 0 ? strcspn(text, "\n") : 0;
-        text += rc == 0 && *text == '\n';
+        text = (char *)file.data + strcspn((char *)file.data, "\n");
+        text += *text == '\n';
         while (rc == 0 && *text != '\0' && ret->n < STUDY_MAX_ROUNDS)
-            rc = take_row(ret, &text, path, err);
+            rc = take_row(ret, &text, path, &why);
     }
-    if (held == 0)
+    if (is_held)
         beneath_release(dir);
     wbuf_done(&file);
     free(path);
-    if (rc < 0)
-        lineage_done(ret);
-    return rc;
+    if (rc == 0 || rc == -ENOENT)
+        return 0;
+    lineage_done(ret);
+    return err_pass(err, &why);
 }
 
 void lineage_done(struct lineage *l)

@@ -2,12 +2,12 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/io/beneath.h"
-#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "common/wire/cursor.h"
 #include "supervisor/metrics/json.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -62,28 +62,25 @@ static int take(struct rungs *r, const char *text, const char *path, struct err 
 
 int rungs_read(struct rungs *ret, const char *dir, struct err *err)
 {
-    const int held = beneath_hold(dir, err);
+    struct err why = {0};
+    const int is_held = beneath_hold(dir, &why) == 0;
     char *path = path_of(dir);
     struct wbuf file = {0};
-    int rc = held;
+    int rc = is_held ? wbuf_read_file(&file, path, MAX_BYTES, &why) : why.code;
 
     *ret = (struct rungs){0};
-    if (rc == 0)
-        rc = tree_look(path, err);
-    if (rc == 1) {
-        rc = wbuf_read_file(&file, path, MAX_BYTES, err);
-        if (rc == 0) {
-            wbuf_u8(&file, 0);
-            rc = take(ret, (const char *)file.data, path, err);
-        }
+    if (rc == 0) {
+        wbuf_u8(&file, 0);
+        rc = take(ret, (const char *)file.data, path, &why);
     }
-    if (held == 0)
+    if (is_held)
         beneath_release(dir);
     wbuf_done(&file);
     free(path);
-    if (rc < 0)
-        rungs_done(ret);
-    return rc;
+    if (rc == 0 || rc == -ENOENT)
+        return 0;
+    rungs_done(ret);
+    return err_pass(err, &why);
 }
 
 void rungs_done(struct rungs *r)

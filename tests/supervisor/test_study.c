@@ -1,13 +1,16 @@
 #include "supervisor/study/halving.h"
 #include "supervisor/study/lineage.h"
 #include "supervisor/study/population.h"
+#include "supervisor/study/rungs.h"
 #include "supervisor/study/study_dir.h"
 #include "tests/support/test_main.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -325,6 +328,74 @@ START_TEST(the_lineage_follows_from_the_file_of_values)
 }
 END_TEST
 
+/* Sets the limit so that n more files can be opened; returns the limit that was. */
+static rlim_t allow_files(unsigned n)
+{
+    const int next = dup(STDERR_FILENO);
+    struct rlimit limit;
+    rlim_t was;
+
+    ck_assert_int_ge(next, 0);
+    ck_assert_int_eq(close(next), 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    was = limit.rlim_cur;
+    limit.rlim_cur = (rlim_t)next + n;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return was;
+}
+
+static void put_limit(rlim_t was)
+{
+    struct rlimit limit;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = was;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* A sweep that goes on writes the whole file: it would forget what it has not read. */
+START_TEST(files_that_cannot_be_opened_are_not_taken_for_missing_ones)
+{
+    const double values[] = {5, 1, 7, 2, 8, 3, 4, 6};
+    const struct rung_value passed = {
+        .env_steps = 100, .trial = 1, .seed = 1, .value = 2};
+    struct rungs rungs = {0};
+    struct err err = {0};
+    struct lineage l;
+    char path[80];
+    struct study s;
+    int n_failed = 0;
+
+    read_pbt(&s, "0.25");
+    ck_assert_int_eq(lineage_read(&l, &s, dir, &err), 0);
+    ck_assert_int_eq(lineage_add(&l, dir, values, &err), 0);
+    lineage_done(&l);
+    rungs_add(&rungs, &passed);
+    ck_assert_int_eq(rungs_write(&rungs, dir, &err), 0);
+    rungs_done(&rungs);
+    for (unsigned n = 0; n < 6; n++) {
+        const rlim_t was = allow_files(n);
+        const int of_lineage = lineage_read(&l, &s, dir, &err);
+        const int of_rungs = rungs_read(&rungs, dir, &err);
+
+        put_limit(was);
+        ck_assert_int_eq(of_lineage, of_lineage == 0 ? 0 : -EMFILE);
+        ck_assert_int_eq(of_rungs, of_lineage);
+        ck_assert_uint_eq(l.n, of_lineage == 0);
+        ck_assert_uint_eq(rungs.n, of_rungs == 0);
+        n_failed += of_lineage < 0;
+        lineage_done(&l);
+        rungs_done(&rungs);
+    }
+    ck_assert_int_gt(n_failed, 0);
+    (void)snprintf(path, sizeof(path), "%s/rounds.csv", dir);
+    ck_assert_int_eq(unlink(path), 0);
+    (void)snprintf(path, sizeof(path), "%s/rungs.csv", dir);
+    ck_assert_int_eq(unlink(path), 0);
+    study_done(&s);
+}
+END_TEST
+
 /* Makes a study of one run that has ended, with these returns; returns the value of that
  * run. */
 static double value_of_run(const char *rows)
@@ -390,6 +461,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_worst_become_forks_of_the_best_unless_those_are_not_better);
     tcase_add_test(tc, a_fork_changes_each_setting_within_its_range);
     tcase_add_test(tc, the_lineage_follows_from_the_file_of_values);
+    tcase_add_test(tc, files_that_cannot_be_opened_are_not_taken_for_missing_ones);
     tcase_add_test(tc, a_value_that_is_not_finite_is_none);
     suite_add_tcase(s, tc);
     return s;
