@@ -21,7 +21,8 @@ uint64_t tree_disk_bytes(const char *path);
 /* fsync of a folder, which makes creations, renames and removals in it durable. */
 int tree_sync(const char *path, struct err *err);
 /* fsync of a folder and of every file and folder in it; one that is missing, or that somebody
- * removes or renames meanwhile, is not an error.
+ * removes or renames meanwhile, is not an error; nor are links, fifos and sockets, which have no
+ * data.
  * *ret_lost (may be NULL), after an error: 1 if a sync failed, so that what was written may be
  * lost; 0 if something could not be opened. */
 int tree_sync_all(const char *path, int *ret_lost, struct err *err);
