@@ -26,7 +26,8 @@ int patience_check(struct err *err);
 /* How long patience_check will succeed, if nothing else is done: for poll. INT_MAX: no
  * limit. */
 int patience_left_ms(void);
-/* On how many runs patience_check has failed. */
+/* On how many runs patience_check has failed; one that was entered several times in a row
+ * counts once. */
 int patience_n_given_up(void);
 
 #endif
