@@ -7,8 +7,8 @@
  *
  * Held     beneath_hold opens a directory once. From then on, paths that begin (as text)
  *          with the path given to beneath_hold are resolved from that descriptor; all
- *          other paths are passed to the plain system calls.
- * Links    below the held directory are not followed (ELOOP), and ".." is refused. The
+ *          other paths, also those with a ".." after it, are passed to the plain system calls.
+ * Links    below the held directory are not followed (ELOOP). The
  *          folders of the directory's own path are trusted and may be links. The directory
  *          itself may be one, too, if the link belongs to the caller, to root or to the
  *          directory's owner: anybody else could plant it in a shared folder. Implemented by
@@ -59,8 +59,8 @@ int beneath_open(const char *path, int flags, mode_t mode);
 /* Opens an existing file in a directory that need not be held; name: without a slash. Does
  * not allocate memory. */
 int beneath_open_in(const char *dir, const char *name, int flags);
-/* mode: r, r+, w, wx or a, as for fopen. Files in a held directory are always opened
- * close-on-exec, all others only if mode has an e. */
+/* mode: r, r+, w, wx or a, as for fopen. Files in a held directory, and whatever is only read,
+ * are always opened close-on-exec, all others only if mode has an e. */
 FILE *beneath_fopen(const char *path, const char *mode);
 DIR *beneath_opendir(const char *path);
 /* The next entry of any directory; NULL: there is none, and errno is 0, or it could not be
