@@ -1,6 +1,6 @@
 #include "common/config/run_length.h"
 
-#include "common/text/scan.h"
+#include "common/mem/xmalloc.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,16 +20,24 @@ void run_length_set(struct run_config *c, struct run_length length)
 struct run_length run_length_last(const struct run_config *c)
 {
     struct run_length ret = run_length_of(c);
+    struct run_config now, next;
+    const char **set = xcalloc(c->n_steps + 1, sizeof(*set));
+    size_t n;
 
-    for (size_t i = 0; i < c->n_steps; i++) {
-        struct config_setting s;
-
-        if (text_after(c->steps[i].set, "run.") == NULL ||
-            config_setting_parse(&s, c, c->steps[i].set, NULL) < 0)
-            continue;
-        run_length_change(&ret, &s);
-        free(s.path);
+    run_config_copy(&now, c);
+    for (size_t i = 0, end; i < c->n_steps; i = end) { /* those of one step together */
+        n = 0;
+        for (end = i; end < c->n_steps && c->steps[end].at == c->steps[i].at; end++)
+            if (run_length_is_assigned(c->steps[end].set))
+                set[n++] = c->steps[end].set;
+        if (n > 0 && run_config_assign(&next, &now, set, n, NULL) == 0) {
+            run_config_done(&now);
+            now = next;
+            ret = run_length_of(&now);
+        }
     }
+    run_config_done(&now);
+    free(set);
     return ret;
 }
 
@@ -48,6 +56,15 @@ int run_length_is_key(const char *path)
 {
     return strcmp(path, "run") == 0 || strcmp(path, "run.env_steps") == 0 ||
            strcmp(path, "run.episodes") == 0;
+}
+
+int run_length_is_assigned(const char *assignment)
+{
+    char *key = xstrndup(assignment, strcspn(assignment, "="));
+    const int ret = run_length_is_key(key);
+
+    free(key);
+    return ret;
 }
 
 void run_length_change(struct run_length *length, const struct config_setting *s)

@@ -2,7 +2,6 @@
 
 #include "common/io/tree.h"
 #include "common/log/log.h"
-#include "common/mem/xmalloc.h"
 #include "supervisor/cli/watcher.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/resume_config.h"
@@ -10,7 +9,6 @@
 #include "supervisor/save/retention.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Refuses a changed configuration or other numerics; with --anyway only reports it.
  * Returns 0 to continue. */
@@ -45,12 +43,8 @@ static struct resume_from resume_from(const struct resume_options *o,
                                .journal =
                                    change_source_of(run_dir_file(args->dir, "journal"))};
 
-    for (size_t i = 0; i < o->sets.n; i++) {
-        char *key = xstrndup(o->sets.text[i], strcspn(o->sets.text[i], "="));
-
-        from.is_length_given |= run_length_is_key(key);
-        free(key);
-    }
+    for (size_t i = 0; i < o->sets.n; i++)
+        from.is_length_given |= run_length_is_assigned(o->sets.text[i]);
     return from;
 }
 

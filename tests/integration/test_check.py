@@ -67,6 +67,9 @@ def test_the_estimate_is_of_the_length_that_the_run_will_have(w):
     out, _ = w.brood("check", "planned.yaml", "--set", "run.env_steps={at: {0: 50000, "
                      "40000: 90000}}")
     assert "maddpg, 90000 steps" in out and "log (90016 rows of " in out, out
+    out, _ = w.brood("check", "planned.yaml", "--set",  # the same, of the whole section
+                     "run={at: {0: {env_steps: 50000}, 40000: {env_steps: 90000}}}")
+    assert "maddpg, 90000 steps" in out and "log (90016 rows of " in out, out
     # How many steps the episodes take is not known.
     _, err = w.brood("check", "planned.yaml", "--set",
                      "run.episodes={at: {0: 100, 1600: 4000}}", code=2)
