@@ -81,7 +81,8 @@ void loader_expand_steps(const struct loader *l, const struct yaml_node *agents,
 void loader_drop_steps(const struct loader *l, const char *section, const char *key);
 /* Adds, for each agent whose section gives a key that has values for later steps under
  * `defaults`, its own value at those steps at which it would follow the default, since it
- * happens to have its value. root: the tree, whose teams were expanded. */
+ * happens to have its value; also where a section that has the key has values for steps. root:
+ * the tree, whose teams were expanded. */
 void loader_keep_own(const struct run_config *c, const struct yaml_node *root,
                      struct config_steps *all, struct arena *tree);
 /* Checks these values against the complete configuration, and stores them there. */

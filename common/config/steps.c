@@ -6,6 +6,7 @@
 #include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
 #include "common/config/staircase.h"
+#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 
@@ -305,87 +306,126 @@ void loader_drop_steps(const struct loader *l, const char *section, const char *
 
 /* Values of one key, of `defaults` and of an agent that gives it, too. */
 struct own_key {
-    const char *key;    /* the path within a section: "optimizer.learning_rate" */
-    const char *prefix; /* "agents.agent_0." */
+    const struct run_config *c;
+    const struct config_steps *all;
+    struct arena *tree;
+    const char *key;      /* the path within a section: "optimizer.learning_rate" */
+    const char *paths[2]; /* "defaults.<key>", "agents.agent_0.<key>" */
+    size_t agent;
     const struct field *field;
     size_t size;
-    char all[sizeof(struct ramp)], own[sizeof(struct ramp)];
+    char of_all[sizeof(struct ramp)], own[sizeof(struct ramp)];
 };
 
-/* If the step assigns this key under `prefix`, stores the value. */
-static int take_step(const struct run_config *c, const struct config_step *step,
-                     const char *prefix, const struct own_key *k, void *ret)
+/* Returns the rest of the path if the step assigns the key of this path (""), or a section that
+ * has it (".learning_rate"), otherwise NULL. */
+static const char *assigned(const struct config_step *step, const char *path)
 {
-    const char *rest = text_after(step->set, prefix);
-    struct config_setting s;
+    const size_t len = strcspn(step->set, "=");
+    const char *rest = strncmp(step->set, path, len) == 0 ? path + len : NULL;
 
-    if (rest == NULL || !text_is_word(rest, strcspn(rest, "="), k->key) ||
-        config_setting_parse(&s, c, step->set, NULL) < 0)
+    return rest != NULL && (*rest == '\0' || *rest == '.') ? rest : NULL;
+}
+
+static void locate(const struct run_config *c, const struct own_key *k, int is_own,
+                   struct schema_place *ret)
+{
+    const struct agent_config *a = is_own ? &c->agents[k->agent] : &c->defaults;
+
+    CHECK(schema_locate(&agent_schema, k->key, (void *)(uintptr_t)a, ret) == 0);
+}
+
+/* If the step assigns the key, in `defaults` or the agent's own one, stores the value. */
+static int take_step(const struct own_key *k, const struct config_step *step, int is_own,
+                     void *ret)
+{
+    const char *rest = assigned(step, k->paths[is_own]);
+    struct config_setting s;
+    struct schema_place at;
+    struct run_config next;
+
+    if (rest == NULL)
         return 0;
-    memcpy(ret, &s.value, k->size);
-    free(s.path);
+    if (*rest == '\0') {
+        if (config_setting_parse(&s, k->c, step->set, NULL) < 0)
+            return 0;
+        memcpy(ret, &s.value, k->size);
+        free(s.path);
+        return 1;
+    }
+    if (run_config_assign(&next, k->c, &step->set, 1, NULL) < 0)
+        return 0;
+    locate(&next, k, is_own, &at);
+    memcpy(ret, at.value, k->size);
+    run_config_done(&next);
     return 1;
 }
 
 /* Adds to `to` the agent's own value at each step at which it would follow `defaults`, whose
  * value it happens to have. */
-static void keep_own(const struct run_config *c, const struct config_steps *all,
-                     struct own_key *k, struct arena *tree, struct config_steps *to)
+static void keep_own(struct own_key *k, struct config_steps *to)
 {
-    for (size_t i = 0, end; i < all->n; i = end) {
-        const int was_same = memcmp(k->all, k->own, k->size) == 0;
+    const struct config_step *list = k->all->list;
+
+    for (size_t i = 0, end; i < k->all->n; i = end) {
+        const int was_same = memcmp(k->of_all, k->own, k->size) == 0;
         int moves = 0, is_set = 0;
         char *text;
 
-        for (end = i; end < all->n && all->list[end].at == all->list[i].at; end++) {
-            moves |= take_step(c, &all->list[end], "defaults.", k, k->all);
-            is_set |= take_step(c, &all->list[end], k->prefix, k, k->own);
+        for (end = i; end < k->all->n && list[end].at == list[i].at; end++) {
+            moves |= take_step(k, &list[end], 0, k->of_all);
+            is_set |= take_step(k, &list[end], 1, k->own);
         }
         if (!was_same || !moves || is_set)
             continue;
         text = schema_text_of(k->field, k->own);
         insert(to, &(struct config_step){
-                       all->list[i].at,
-                       arena_printf(tree, "%s%s=%s", k->prefix, k->key, text), NULL,
-                       all->list[i].node});
+                       list[i].at, arena_printf(k->tree, "%s=%s", k->paths[1], text),
+                       NULL, list[i].node});
         free(text);
     }
 }
 
-/* The same for the key that a step of `defaults` assigns. */
-static void keep_own_of(const struct run_config *c, const struct yaml_node *agents,
-                        const struct config_steps *all, const char *key,
-                        struct arena *tree, struct config_steps *to)
+static int is_assigned(const struct config_steps *all, const char *path)
 {
-    for (size_t i = 0; i < c->n_agents; i++) {
-        const char *name = c->agents[i].name;
-        struct own_key k = {.key = key, .prefix = arena_printf(tree, "agents.%s.", name)};
-        struct schema_place of_all, own;
-
-        if (!gives(yaml_find(agents, name), key) ||
-            schema_locate(&agent_schema, key, (void *)(uintptr_t)&c->defaults, &of_all) <
-                0 ||
-            schema_locate(&agent_schema, key, &c->agents[i], &own) < 0 ||
-            !schema_is_number(own.field))
-            continue;
-        k.field = own.field;
-        k.size = schema_value_size(own.field->type);
-        memcpy(k.all, of_all.value, k.size);
-        memcpy(k.own, own.value, k.size);
-        keep_own(c, all, &k, tree, to);
-    }
-}
-
-/* Whether an earlier step assigns the same key. */
-static int is_known(const struct config_steps *all, size_t i)
-{
-    const char *set = all->list[i].set;
-    const size_t len = strcspn(set, "=") + 1;
-
-    while (i-- > 0)
-        if (strncmp(all->list[i].set, set, len) == 0)
+    for (size_t i = 0; i < all->n; i++)
+        if (assigned(&all->list[i], path) != NULL)
             return 1;
     return 0;
+}
+
+/* The same for all keys that a map of the agent's section gives. path: of the map, within the
+ * section; "": the section itself. */
+static void keep_given(const struct own_key *of, const struct yaml_node *map,
+                       const char *path, struct config_steps *to)
+{
+    for (size_t i = 0; map != NULL && map->kind == YAML_MAP && i < map->n; i++) {
+        const struct yaml_node *n = map->child[i];
+        const char *key =
+            arena_printf(of->tree, "%s%s%s", path, *path != '\0' ? "." : "", n->key);
+        const char *name = of->c->agents[of->agent].name;
+        struct own_key k = *of;
+        struct schema_place place;
+
+        k.key = key;
+        if (schema_locate(&agent_schema, key, (void *)(uintptr_t)&of->c->defaults,
+                          &place) < 0)
+            continue;
+        if (!schema_is_number(place.field)) {
+            keep_given(of, n, key, to);
+            continue;
+        }
+        k.paths[0] = arena_printf(of->tree, "defaults.%s", key);
+        k.paths[1] = arena_printf(of->tree, "agents.%s.%s", name, key);
+        if (!is_assigned(of->all, k.paths[0]))
+            continue;
+        k.field = place.field;
+        k.size = schema_value_size(place.field->type);
+        memcpy(k.of_all, place.value, k.size);
+        locate(of->c, &k, 1, &place);
+        memcpy(k.own, place.value, k.size);
+        keep_own(&k, to);
+    }
 }
 
 void loader_keep_own(const struct run_config *c, const struct yaml_node *root,
@@ -394,12 +434,10 @@ void loader_keep_own(const struct run_config *c, const struct yaml_node *root,
     const struct yaml_node *agents = yaml_find(root, "agents");
     struct config_steps kept = {0};
 
-    for (size_t i = 0; i < all->n && agents != NULL; i++) {
-        const char *key = text_after(all->list[i].set, "defaults.");
+    for (size_t i = 0; i < c->n_agents && agents != NULL && all->n > 0; i++) {
+        const struct own_key of = {.c = c, .all = all, .tree = tree, .agent = i};
 
-        if (key != NULL && !is_known(all, i))
-            keep_own_of(c, agents, all, arena_strndup(tree, key, strcspn(key, "=")), tree,
-                        &kept);
+        keep_given(&of, yaml_find(agents, c->agents[i].name), "", &kept);
     }
     for (size_t i = 0; i < kept.n; i++)
         insert(all, &kept.list[i]);

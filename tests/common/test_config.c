@@ -988,7 +988,7 @@ END_TEST
 /* Also while it equals the default; an agent without a value of its own follows. */
 START_TEST(an_agents_own_value_stays_when_the_default_moves)
 {
-    static const char text[] = "env: {id: simple_spread}\n"
+    static const char keys[] = "env: {id: simple_spread}\n"
                                "defaults:\n"
                                "  polyak: {at: {0: 0.01, 20: 0.005, 40: 0.03}}\n"
                                "  discount: 0.9 to 0.99 over 90\n"
@@ -997,10 +997,24 @@ START_TEST(an_agents_own_value_stays_when_the_default_moves)
                                "  agent_0: {polyak: 0.010, discount: 0.95}\n"
                                "  agent_1: {polyak: {at: {0: 0.005, 30: 0.01}}}\n"
                                "  agent: {optimizer: {learning_rate: 0.01}}\n";
+    static const char section[] =
+        "env: {id: simple_spread}\n"
+        "defaults:\n"
+        "  polyak: {at: {0: 0.01, 20: 0.005, 40: 0.03}}\n"
+        "  discount: 0.9 to 0.99 over 90\n"
+        "  optimizer: {at: {0: {learning_rate: 0.01}, 30: {learning_rate: 0.02}}}\n"
+        "agents:\n"
+        "  agent_0: {polyak: 0.010, discount: 0.95, optimizer: {at: {0: {learning_rate: "
+        "0.01},\n"
+        "            40: {learning_rate: 0.01}}}}\n"
+        "  agent_1: {polyak: {at: {0: 0.005, 30: 0.01}}, optimizer: {learning_rate: "
+        "0.01}}\n"
+        "  agent_2: {optimizer: {learning_rate: 0.01}}\n";
+    const char *const texts[] = {keys, section};
     struct config_settings changes = {0};
     struct run_config c, now;
 
-    ck_assert_msg(parse_new(&c, text) == 0, "%s", err.msg);
+    ck_assert_msg(parse_new(&c, texts[_i]) == 0, "%s", err.msg);
     run_config_copy(&now, &c);
     for (size_t i = 0; i < c.n_steps;) {
         const uint64_t at = c.steps[i].at;
@@ -1511,7 +1525,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, a_short_run_has_a_short_warmup, 0, 13);
     tcase_add_test(tc, quoted_values_are_read);
     tcase_add_test(tc, values_may_change_at_steps);
-    tcase_add_test(tc, an_agents_own_value_stays_when_the_default_moves);
+    tcase_add_loop_test(tc, an_agents_own_value_stays_when_the_default_moves, 0, 2);
     tcase_add_test(tc, the_values_of_a_step_take_effect_together);
     tcase_add_test(tc, numbers_that_are_no_ramps_move_in_steps);
     tcase_add_test(tc, schedules_are_given_to_live_runs);
