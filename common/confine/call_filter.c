@@ -103,6 +103,7 @@ static void put_check(struct program *p, enum call_verdict v)
     const uint32_t itself[] = {0, (uint32_t)getpid()};
     const uint32_t *values = c->how == CHECK_ITSELF ? itself : c->values;
     const size_t n = c->how == CHECK_ITSELF ? 2 : c->n_values;
+    const int is_for_equal = c->how == CHECK_ONE_OF || c->how == CHECK_ITSELF;
 
     p->at[v] = p->n;
     (void)put(
@@ -113,10 +114,8 @@ static void put_check(struct program *p, enum call_verdict v)
     for (size_t i = 0; i < n; i++)
         (void)put(p, c->how == CHECK_NO_BITS ? BPF_JMP | BPF_JSET | BPF_K : equals,
                   values[i], n - i, 0);
-    put_verdict(p,
-                c->how == CHECK_ONE_OF || c->how == CHECK_ITSELF ? CALL_EPERM : c->then);
-    put_verdict(p,
-                c->how == CHECK_ONE_OF || c->how == CHECK_ITSELF ? c->then : CALL_EPERM);
+    put_verdict(p, is_for_equal ? c->otherwise : c->then);
+    put_verdict(p, is_for_equal ? c->then : c->otherwise);
 }
 
 size_t call_filter_make(struct sock_filter ret[CALL_FILTER_MAX], enum confine_kind kind,

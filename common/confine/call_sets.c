@@ -40,6 +40,7 @@ const struct call_check call_checks[CALL_VERDICTS] = {
     [CALL_OPENAT_READ] = {2 * 2, CHECK_NO_BITS, N(writes), CALL_ALLOW},
     [CALL_OF_ITSELF] = {2 * 0, CHECK_ITSELF, 0, NULL, CALL_ALLOW},
     [CALL_LIMITS] = {2 * 0, CHECK_ITSELF, 0, NULL, CALL_LIMITS_LOW},
+    [CALL_LIMITS_OWN] = {2 * 0, CHECK_ITSELF, 0, NULL, CALL_ALLOW, CALL_LIMITS_LOW},
     [CALL_LIMITS_LOW] = {2 * 2, CHECK_ONE_OF, N(null), CALL_LIMITS_HIGH},
     [CALL_LIMITS_HIGH] = {2 * 2 + 1, CHECK_ONE_OF, N(null), CALL_ALLOW},
     [CALL_FCNTL] = {2 * 1, CHECK_ONE_OF, N(fcntl_few), CALL_ALLOW},
@@ -257,8 +258,8 @@ static const int writes_files[] = {
 #endif
 };
 
-/* Threads, programs, signals, users and priorities, with clone below. clone3 is left out: its
- * arguments are in memory, so that namespaces cannot be refused. */
+/* Threads, programs, signals, users and priorities, with clone and prlimit64 below. clone3 is
+ * left out: its arguments are in memory, so that namespaces cannot be refused. */
 static const int processes[] = {
     SYS_execve,
     SYS_execveat,
@@ -292,7 +293,6 @@ static const int processes[] = {
     SYS_sched_get_priority_max,
     SYS_sched_get_priority_min,
     SYS_sched_rr_get_interval,
-    SYS_prlimit64,
     SYS_setrlimit,
     SYS_setuid,
     SYS_setgid,
@@ -427,6 +427,7 @@ static const struct {
 #endif
     {WRITE, SYS_ioctl, CALL_IOCTL_MOST},
     {PROCESSES, SYS_clone, CALL_CLONE},
+    {PROCESSES, SYS_prlimit64, CALL_LIMITS_OWN},
     {CONNECT, SYS_socket, CALL_SOCKET},
 };
 

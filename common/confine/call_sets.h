@@ -27,7 +27,10 @@ enum call_verdict {
     CALL_OPEN_READ = CALL_CHECKS, /* opens for reading only */
     CALL_OPENAT_READ,
     CALL_OF_ITSELF, /* the first argument is 0 or its own pid */
-    CALL_LIMITS,    /* prlimit64 of itself that changes nothing: these three */
+    CALL_LIMITS,    /* prlimit64 of itself that changes nothing: with LOW and HIGH */
+    /* prlimit64 that changes nothing of others: a limit of its time kills a process, where
+     * signals are refused */
+    CALL_LIMITS_OWN,
     CALL_LIMITS_LOW,
     CALL_LIMITS_HIGH,
     CALL_FCNTL,
@@ -40,8 +43,8 @@ enum call_verdict {
     CALL_VERDICTS,
 };
 
-/* Compares half an argument. If that holds, `then` happens, which is a later verdict, or else
- * EPERM. */
+/* Compares half an argument. If that holds, `then` happens, or else `otherwise`; a verdict with
+ * a check must be a later one. */
 struct call_check {
     unsigned half; /* 2 i is the low half of argument i, 2 i + 1 the high one; i from 0 */
     enum {
@@ -52,7 +55,7 @@ struct call_check {
     } how;
     size_t n_values;
     const uint32_t *values;
-    enum call_verdict then;
+    enum call_verdict then, otherwise; /* left out: EPERM */
 };
 
 extern const struct call_check call_checks[CALL_VERDICTS];

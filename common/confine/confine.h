@@ -18,6 +18,8 @@
  *              outside what it started itself, and sends no signals there (Linux 6.12), not
  *              even as root: it is in a Landlock domain of its own (Linux 5.19). On older
  *              kernels it debugs nothing at all; /proc/PID/mem of agents is open to root only.
+ *              It changes the limits (ulimit) of no other process; priorities and processors of
+ *              its user's processes it can change.
  *
  * What is already open stays open: pipes, the block, the experience log. What is refused
  * fails; nothing is killed. No privileges are needed, but PR_SET_NO_NEW_PRIVS must be set

@@ -185,6 +185,12 @@ START_TEST(an_environment_does_what_programs_do)
     ck_assert_int_eq(environment(SYS_prctl, PR_SET_PDEATHSIG, 9, 0), 0);
     ck_assert_int_eq(environment(SYS_kill, 4711, 9, 0), 0);
     ck_assert_int_eq(environment(SYS_mount, 0, 0, 0), EPERM);
+    /* its own limits; RLIMIT_CPU of another process would kill that */
+    ck_assert_int_eq(environment(SYS_prlimit64, 0, 0, 4096), 0);
+    ck_assert_int_eq(environment(SYS_prlimit64, (uint64_t)getpid(), 0, 4096), 0);
+    ck_assert_int_eq(environment(SYS_prlimit64, 4711, 0, 0), 0);
+    ck_assert_int_eq(environment(SYS_prlimit64, 4711, 0, 4096), EPERM);
+    ck_assert_int_eq(environment(SYS_prlimit64, 4711, 0, 1ull << 32), EPERM);
     ck_assert_int_eq(environment(SYS_ptrace, 0, 0, 0), EPERM);
     ck_assert_int_eq(environment(SYS_madvise, 0, 0, MADV_HWPOISON), EPERM);
 }

@@ -98,10 +98,10 @@ defaults: {{algorithm: random}}
     probes = dict(re.findall(r"^.*probe (\w+) (-?\d+)$", log.read_text(), re.M))
     with_landlock = {"memory_of_a_child", "trace_a_child"} if landlock_version(found) >= 2 else set()
     works = {"thread", "program", "sockets", "shared_memory", "files", "affinity", "child",
-             "epoll"} | with_landlock
+             "epoll", "limits"} | with_landlock
     open_before = ({"memory_file"} if not with_landlock else set()) | \
         ({"signal"} if landlock_version(found) < 6 else set())
-    assert len(probes) == 27, log.read_text()
+    assert len(probes) == 29, log.read_text()
     for name, code in probes.items():
         if name in works:
             assert code == "0", (name, log.read_text())

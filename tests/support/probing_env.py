@@ -7,6 +7,7 @@ import mmap
 import multiprocessing
 import os
 import pathlib
+import resource
 import select
 import signal
 import socket
@@ -111,6 +112,18 @@ def move_itself():
     os.nice(0)
 
 
+def use_limits():
+    """Its own, and in a child, the child's own; and read those of others."""
+    own = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, own)
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (own[0], own[0]))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    resource.prlimit(OUTSIDE, resource.RLIMIT_NOFILE)
+
+
 def start_a_program():
     p = subprocess.run(["/bin/sh", "-c", "exit 3"], check=False, start_new_session=True)
     assert p.returncode == 3, p
@@ -134,7 +147,7 @@ def wait_for_events():
 ALLOWED = {
     "thread": start_a_thread, "program": start_a_program, "sockets": use_sockets,
     "shared_memory": share_memory, "files": change_files, "affinity": move_itself,
-    "child": signal_a_child, "epoll": wait_for_events,
+    "child": signal_a_child, "epoll": wait_for_events, "limits": use_limits,
     "memory_of_a_child": lambda: with_child(read_memory),
     "trace_a_child": lambda: with_child(trace),
 }
@@ -144,6 +157,7 @@ REFUSED = {
     "descriptor": lambda: get_descriptor(OUTSIDE), "memory_file": lambda: open_memory(OUTSIDE),
     "compare": lambda: call("kcmp", os.getpid(), OUTSIDE, 0, 0, 0),
     "signal": lambda: os.kill(OUTSIDE, signal.SIGCONT),
+    "limits_of_another": lambda: resource.prlimit(OUTSIDE, resource.RLIMIT_NOFILE, (99, 99)),
     "name": lambda: call("sethostname", os.uname().nodename.encode(), len(os.uname().nodename)),
     "clock": lambda: call("clock_settime", 0, (ctypes.c_long * 2)(-1, -1)),
     "mount": lambda: call("mount", b"none", b"/", b"tmpfs", 4096 | 32, 0),
