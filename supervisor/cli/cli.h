@@ -122,8 +122,8 @@ void cli_options_of(const struct command *c, struct option ret[CLI_MAX_OPTIONS])
 const struct command *cli_command_at(size_t i);
 const struct command *cli_command_find(const char *name);
 
-/* The code; CLI_STOPPED if the error is ERR_INTERRUPTED; CLI_FAILED instead of CLI_USAGE if the
- * error says nothing against what the user wrote (err_is_failure). */
+/* The code; CLI_STOPPED if the error is ERR_INTERRUPTED; CLI_FAILED, unless the code is CLI_DONE,
+ * if the error says nothing against what the user wrote (err_is_failure). */
 int cli_code(int exit_code, const struct err *err);
 /* Reports one line on stderr, "brood <command>: <message>", and returns cli_code. */
 int cli_fail(const struct cli *cli, int exit_code, const struct err *err);

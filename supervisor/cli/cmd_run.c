@@ -416,7 +416,7 @@ static int train_at_once(const struct cli *cli, const struct run_options *o,
     if (o->init_from != NULL &&
         fix_init_from(cli, o->init_from, &fixed.init_from, &copy, &arena, &err) < 0) {
         arena_done(&arena);
-        return cli_fail(cli, err_is_failure(err.code) ? CLI_FAILED : CLI_NOT_THERE, &err);
+        return cli_fail(cli, CLI_NOT_THERE, &err);
     }
     jobs = xcalloc(o->seeds.n, sizeof(*jobs));
     for (size_t i = 0; i < o->seeds.n; i++)
