@@ -3,6 +3,7 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/config/run_schema.h"
+#include "common/io/beneath.h"
 #include "common/io/shell_quote.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
@@ -149,15 +150,17 @@ static char *make_script(const struct submit *s, const char *name, const char *f
 /* ---- names ---- */
 
 /* Waits until no other `brood submit` works in this runs directory: two at once would choose
- * one name. The lock is held until this process ends. */
+ * one name. The lock is held until this process ends, and so is the folder (beneath.h): others
+ * who may write there could make its names links to files of this user. */
 static int take_turn(const struct submit *s, struct err *err)
 {
-    char *folder = submitted_folder(s->runs_dir, ""), *file;
+    char *folder = submitted_jobs(s->runs_dir), *file = xasprintf("%s/.lock", folder);
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int rc = tree_make(folder, err), fd = -1;
 
-    file = xasprintf("%s.lock", folder);
-    if (rc == 0 && (fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0)
+    if (rc == 0)
+        rc = beneath_hold(folder, err);
+    if (rc == 0 && (fd = beneath_open(file, O_RDWR | O_CREAT, 0666)) < 0)
         rc = err_errno(err, "%s", file);
     while (rc == 0 && fcntl(fd, F_OFD_SETLKW, &lock) < 0)
         if (errno != EINTR)

@@ -13,7 +13,7 @@
 
 enum { ASK_MS = 10000 };
 
-static char *jobs_of(const char *runs_dir)
+char *submitted_jobs(const char *runs_dir)
 {
     return xasprintf("%s/.jobs", runs_dir);
 }
@@ -65,7 +65,7 @@ char *submitted_folder_of(const char *path)
 
 static int read_id(const char *runs_dir, const char *run, char ret[64])
 {
-    char *jobs = jobs_of(runs_dir), *path = xasprintf("%s/%s/job", jobs, run);
+    char *jobs = submitted_jobs(runs_dir), *path = xasprintf("%s/%s/job", jobs, run);
     const int is_held = beneath_hold(jobs, NULL) == 0;
     FILE *f = is_held ? beneath_fopen(path, "re") : NULL;
 

@@ -17,6 +17,8 @@ struct submitted {
     char reason[128]; /* why it is pending; "" */
 };
 
+/* "<runs_dir>/.jobs"; free(). */
+char *submitted_jobs(const char *runs_dir);
 /* "<runs_dir>/.jobs/<run>"; free(). */
 char *submitted_folder(const char *runs_dir, const char *run);
 /* The same for the run in that directory; NULL: there is no such directory. */

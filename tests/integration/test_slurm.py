@@ -454,6 +454,27 @@ def test_a_submitted_configuration_keeps_its_values_for_later_steps(w):
     harness.assert_same_files(trained(w.run_dir("here")), trained(w.run_dir("far")))
 
 
+def test_submit_follows_no_link(w):
+    """Whoever may write in the folder of jobs can make its names links to files of others."""
+    bin = w.path / "bin"
+    bin.mkdir()
+    (bin / "sbatch").write_text("#!/bin/sh\necho 7\n")
+    (bin / "sbatch").chmod(0o755)
+    submit = ("submit", w.small(), "--name", "far")
+    env = {"PATH": f"{bin}:{os.environ['PATH']}"}
+    jobs, outside = w.runs / ".jobs", w.path / "outside"
+    jobs.mkdir(parents=True)
+    outside.mkdir()
+    for name, to in ((".lock", outside / "new"), ("far", outside)):
+        (jobs / name).symlink_to(to)
+        _, err = w.brood(*submit, env=env, code=1)
+        assert f".jobs/{name}" in err and err.count("\n") == 1, err
+        assert not list(outside.iterdir()), list(outside.iterdir())
+        (jobs / name).unlink()
+    w.brood(*submit, env=env)
+    assert (jobs / "far" / "job.sh").exists()
+
+
 @slurm_rig.on_slurm
 def test_submissions_at_once_have_names_of_their_own(w, rig):
     file = w.small()
