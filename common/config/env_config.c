@@ -5,6 +5,7 @@
 #include "common/config/run_schema.h"
 #include "common/text/scan.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static const char *const external_keys[] = {
@@ -130,14 +131,19 @@ static int complete_external(struct run_config *c, const struct yaml_node *env,
 
 /* ---- a folder that has moved ---- */
 
-/* Whether `is` is `was` with the old folder's name, wherever it stands, replaced. */
+/* Whether `is` is `was` with the old folder's name, wherever a path begins with it, replaced:
+ * of /old, in --data=/old/x, but not in /data/old. */
 static int is_moved_text(const char *was, const char *is, const char *old,
                          const char *new)
 {
+    const char *const begin = was;
     const char *after;
 
     while (*was != '\0') {
-        after = text_after(was, old);
+        const int is_within =
+            was > begin && (isalnum((unsigned char)was[-1]) || strchr("._-~/", was[-1]));
+
+        after = is_within ? NULL : text_after(was, old);
         if (after != NULL && (*after == '/' || *after == '\0') &&
             text_after(is, new) != NULL) {
             was = after;

@@ -257,6 +257,45 @@ END_TEST
 
 #define N_OF(rows) (int)(sizeof(rows) / sizeof((rows)[0]))
 
+/* Of an environment that was in /usr and is in /tmp now. */
+static const struct {
+    const char *was, *is;
+    int has_moved;
+} words[] = {
+    {"/usr/x.py", "/tmp/x.py", 1},
+    {"/usr", "/tmp", 1},
+    {"--data=/usr/d", "--data=/tmp/d", 1},
+    {"--a=/usr/d,b=/usr", "--a=/tmp/d,b=/tmp", 1},
+    {"/usr/x.py", "/usr/x.py", 1},
+    {"x.py", "x.py", 1},
+    {"x.py", "y.py", 0},
+    {"/usr/x.py", "/tmp/y.py", 0},
+    {"/usr2/x.py", "/tmp2/x.py", 0},
+    {"/data/usr/x", "/data/tmp/x", 0},
+    {"/data/../usr", "/data/../tmp", 0},
+};
+
+START_TEST(only_what_begins_with_its_folder_moves_with_it)
+{
+    struct run_config was, is;
+    char text[200];
+
+    (void)snprintf(text, sizeof(text),
+                   "env: {command: [program, '%s'], directory: /usr}\n", words[_i].was);
+    was = parse(text);
+    (void)snprintf(text, sizeof(text),
+                   "env: {command: [program, '%s'], directory: /tmp}\n", words[_i].is);
+    is = parse(text);
+    ck_assert_int_eq(env_config_take_place(&was.env, &is.env, &was.arena),
+                     words[_i].has_moved);
+    ck_assert_str_eq(was.env.directory, words[_i].has_moved ? "/tmp" : "/usr");
+    ck_assert_str_eq(was.env.command->child[1]->text,
+                     words[_i].has_moved ? words[_i].is : words[_i].was);
+    run_config_done(&was);
+    run_config_done(&is);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("env_config");
@@ -271,6 +310,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, mistakes_are_told_in_one_line, 0, N_OF(mistakes));
     tcase_add_test(tc, a_process_that_is_killed_is_no_mistake);
     tcase_add_test(tc, what_concerns_its_processes_is_live);
+    tcase_add_loop_test(tc, only_what_begins_with_its_folder_moves_with_it, 0,
+                        N_OF(words));
     suite_add_tcase(s, tc);
     return s;
 }
