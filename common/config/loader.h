@@ -113,7 +113,8 @@ int loader_may_drop(const struct loader *l, const struct yaml_node *key);
 /* Removes from the map (NULL: none) the keys for which `is_used` returns 0, and reports
  * them in one line: "place: path: dropped a and b: WHY". If one of them cannot be
  * dropped, fails with "place: path: a is WHY". Removes their values for later steps,
- * too. Leaves keys that the schema lacks to schema_read. Returns the number of removed keys, or ERR_CONFIG. */
+ * too. Leaves keys that the schema lacks to schema_read. Returns the number of removed keys, or
+ * ERR_CONFIG. */
 int loader_drop(const struct loader *l, struct yaml_node *map, const char *path,
                 const struct schema *known,
                 int (*is_used)(const void *ctx, const char *key), const void *ctx,

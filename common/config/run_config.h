@@ -307,8 +307,8 @@ struct run_config {
 /* Whether it is an external environment. */
 int env_config_is_external(const struct env_config *c);
 /* If `from` is the same external environment but for its folder, which has moved (directory, and
- * with it the paths in its command, or its plugin's, that begin with it), gives *e the new names, from
- * the arena, and returns 1. */
+ * with it the paths in its command, or its plugin's, that begin with it), gives *e the new names,
+ * from the arena, and returns 1. */
 int env_config_take_place(struct env_config *e, const struct env_config *from,
                           struct arena *arena);
 

@@ -337,7 +337,8 @@ def test_without_descriptors_no_run_is_passed_over(w):
     for command in (("runs",), ("runs", "--json"), ("prune", "--dry-run"), ("prune",)):
         for files in range(4, 40):
             p = subprocess.run(["bash", "-c", f'ulimit -n {files} && exec "$@"', "bash",
-                                harness.BROOD, *command], cwd=w.path, capture_output=True, text=True)
+                                harness.BROOD, *command], cwd=w.path, capture_output=True,
+                               text=True)
             rows = len(p.stdout.splitlines()) - (command == ("runs",))
             assert (p.returncode, rows) == (0, 2) or (p.returncode != 0 and p.stderr), (files, p)
             n_failed += p.returncode != 0
