@@ -25,7 +25,7 @@
  * fails; nothing is killed. No privileges are needed, but PR_SET_NO_NEW_PRIVS must be set
  * (launch.h).
  *
- * Where    x86-64 and aarch64; Linux 3.17 for seccomp, 5.13 for Landlock. Features that
+ * Where    x86-64 and aarch64; Linux 4.17 for seccomp, 5.13 for Landlock. Features that
  *          the kernel lacks are skipped. Under the sanitizers, which trace their own
  *          process, nothing is restricted, and user-space emulators support neither.
  * Costs    0.1 ms at the start and nothing later: the kernel caches which calls are
