@@ -16,6 +16,7 @@
 #include "supervisor/save/retention.h"
 #include "supervisor/study/study_dir.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,8 @@ static int choose(struct pruning *x, const char *run, const char *dir,
     uint64_t *steps = NULL;
     int rc = checkpoint_list(dir, &steps, &x->n, err);
 
+    if (rc == -ENOENT) /* somebody removed them all */
+        rc = 0;
     if (rc == 0 && (rc = progress_read(&p, file, err)) == ERR_NOT_FOUND)
         rc = 0; /* the run has no evaluations */
     x->checkpoint = xcalloc(x->n + 1, sizeof(*x->checkpoint));
@@ -150,11 +153,14 @@ static int choose(struct pruning *x, const char *run, const char *dir,
 
 /* ---- removing ---- */
 
+/* Also what a kill left of others. */
 static int drop_checkpoints(struct pruning *x, const char *dir, int is_dry,
                             struct err *err)
 {
     int rc = 0;
 
+    if (x->n == 0 && !tree_exists(dir))
+        return 0;
     for (size_t i = 0; rc == 0 && i < x->n; i++) {
         char *folder = checkpoint_path(dir, "", x->checkpoint[i].step);
 
@@ -165,6 +171,8 @@ static int drop_checkpoints(struct pruning *x, const char *dir, int is_dry,
         }
         free(folder);
     }
+    if (rc == 0 && !is_dry)
+        rc = retention_tidy(dir, err);
     return rc == 0 && !is_dry ? tree_sync(dir, err) : rc;
 }
 
@@ -206,8 +214,6 @@ static int prune(struct pruning *x, const char *path, const struct options *o,
         rc = drop_log(x, path, o->is_dry, err);
     if (rc == 0)
         rc = drop_checkpoints(x, dir, o->is_dry, err);
-    if (rc == 0 && !o->is_dry)
-        rc = retention_tidy(dir, err);
     patience_leave();
     run_dir_free(d);
     free(dir);

@@ -282,6 +282,10 @@ def test_logs_are_removed_of_runs_that_are_done(w):
 def test_a_run_without_its_logs_is_resumed(w):
     file = w.small(steps=400)
     w.brood("run", file, "--name", "bare", "-q")
+    shutil.copytree(w.run_dir("bare"), w.run_dir("empty"))
+    shutil.rmtree(w.run_dir("empty") / "checkpoints")
+    out, err = w.brood("prune")
+    assert "empty: 0 B freed, 0 of 0 checkpoints; keeps none\n" in out and not err, (out, err)
     for folder in ("logs", "metrics"):
         shutil.rmtree(w.run_dir("bare") / folder)
     w.brood("resume", "bare", "--set", "run.env_steps=800", "-q")
