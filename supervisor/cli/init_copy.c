@@ -56,9 +56,10 @@ static int is_copy(const char *path, int locked)
               held.st_ino == own.st_ino && held.st_dev == own.st_dev &&
               own.st_uid == geteuid();
 
-    while (yes && (e = readdir(d)) != NULL)
+    while (yes && (e = beneath_readdir(d)) != NULL)
         yes = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
               text_is_digits(e->d_name);
+    yes = yes && errno == 0;
     if (d != NULL)
         (void)closedir(d);
     return yes;

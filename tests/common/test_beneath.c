@@ -1,16 +1,13 @@
 #include "common/io/beneath.h"
 
 #include "common/io/tree.h"
+#include "tests/support/let_fail.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,16 +36,7 @@ static void put(const char *path, const char *text)
 /* Makes openat2 fail as on a kernel without it. */
 static void forget_openat2(void)
 {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
-
-    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    let_fail(SYS_openat2, ENOSYS);
     ck_assert_int_eq(syscall(SYS_openat2, AT_FDCWD, ".", NULL, 0), -1);
     ck_assert_int_eq(errno, ENOSYS);
 }

@@ -1,14 +1,11 @@
 #include "common/io/tree.h"
 
+#include "tests/support/let_fail.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -29,21 +26,6 @@ static void put(const char *name)
 
     ck_assert_ptr_nonnull(f);
     ck_assert_int_eq(fclose(f), 0);
-}
-
-/* From now on the call fails in this process, which is the test's own. */
-static void let_fail(unsigned nr, unsigned error)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
-
-    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
 
 START_TEST(a_folder_whose_entries_cannot_be_read_is_not_synced)

@@ -4,6 +4,7 @@
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/save/checkpoint_write.h"
 #include "supervisor/save/retention.h"
+#include "tests/support/let_fail.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
@@ -511,6 +512,24 @@ START_TEST(test_rows_of_kept_checkpoints_stay)
 END_TEST
 
 /* Places outside of the block in an agent's description are refused. */
+/* A resume would begin at an older one. */
+START_TEST(test_folder_that_cannot_be_read)
+{
+    uint64_t *steps = NULL;
+    size_t n = 0;
+    int status;
+    const pid_t pid = fork(); /* the folder is removed later */
+
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        let_fail(SYS_getdents64, EIO);
+        _exit(checkpoint_list(checkpoints, &steps, &n, NULL) == -EIO ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+END_TEST
+
 START_TEST(test_hostile_tables)
 {
     static const struct {
@@ -612,6 +631,7 @@ static Suite *make_suite(void)
                         sizeof(damageable) / sizeof(damageable[0]));
     tcase_add_test(tc, test_equal_bytes);
     tcase_add_test(tc, test_rows_of_kept_checkpoints_stay);
+    tcase_add_test(tc, test_folder_that_cannot_be_read);
     tcase_add_test(tc, test_killed_at_every_step);
     tcase_add_test(tc, test_failure_at_every_step);
     tcase_add_loop_test(tc, test_hostile_tables, 0, 8);
