@@ -10,14 +10,18 @@
 
 #include <stdlib.h>
 
-/* Refuses a changed configuration or other numerics; with --anyway only reports it.
- * Returns 0 to continue. */
+/* Refuses a changed configuration or other numerics; with --anyway only reports it, unless this
+ * is not known: after a failure of the machine or an interrupt. Returns 0 to continue. */
 static int refuse_or_report(const struct cli *cli, struct training_args *args, int rc,
                             const struct err *err)
 {
+    int code;
+
     if (rc == 0)
         return 0;
-    (void)cli_fail(cli, 0, err);
+    code = cli_fail(cli, CLI_USAGE, err);
+    if (code != CLI_USAGE)
+        return code;
     if (args->differs.code == 0)
         args->differs = *err;
     if (err_is_failure(err->code))

@@ -52,8 +52,11 @@ int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
     struct err why = {0};
 
     if (run_config_parse(ret, s->data, s->len, "run.state", &options, &why) < 0)
-        return err_set(err, ERR_CONFIG,
-                       "the configuration was written by another build: %s", why.msg);
+        return err_is_failure(why.code) || why.code == ERR_INTERRUPTED
+                   ? err_pass(err, &why)
+                   : err_set(err, ERR_CONFIG,
+                             "the configuration was written by another build: %s",
+                             why.msg);
     if (now != NULL)
         (void)env_config_take_place(&ret->env, now, &ret->arena);
     return 0;

@@ -49,7 +49,8 @@ void resume_config_force(struct resume_config *ret, const struct resume_from *fr
 
 /* *ret: the configuration in the checkpoint; run_config_done. now: where its external environment
  * is now, if it has moved; NULL: where it was. ERR_CONFIG: another build wrote it, and this
- * build cannot read it. */
+ * build cannot read it. ERR_INTERRUPTED or a failure of the machine (err_is_failure): this is not
+ * known. */
 int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
                         const struct env_config *now, struct run_config *ret,
                         struct err *err);

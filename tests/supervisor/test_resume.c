@@ -725,6 +725,30 @@ static int check_config(const char *const *set, size_t n, const char *journal,
     return rc;
 }
 
+static int names_after_a_kill(void *ctx, const struct env_config *env,
+                              const char *const **ret_names, struct err *err)
+{
+    return err_set(err, ERR_AGENT, "its process was killed");
+}
+
+/* The checkpoint's configuration may be that of this build: --anyway must not take another. */
+START_TEST(test_a_process_that_is_killed_is_no_other_build)
+{
+    struct run_config saved;
+    struct err err = {0};
+    struct resume *r;
+
+    config = "env: {id: simple_spread}\n";
+    commit(20);
+    config = "run:\n";
+    ck_assert_int_eq(resume_open(&r, checkpoints, NULL, on_skipped, NULL, &err), 0);
+    ck_assert_int_eq(resume_saved_config(r, names_after_a_kill, NULL, &saved, &err),
+                     ERR_AGENT);
+    ck_assert_ptr_null(strstr(err.msg, "another build"));
+    resume_free(r);
+}
+END_TEST
+
 #define AGREED                                                                           \
     "t step=10 event=set at=10 changes=defaults.polyak=0.9\n"                            \
     "t step=30 event=set at=90 changes=defaults.polyak=0.5,run.env_steps=7\n"            \
@@ -854,6 +878,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_a_failure_is_no_end);
     tcase_add_test(tc, test_a_failed_copy_is_not_repeated);
     tcase_add_test(tc, test_what_cannot_be_read_is_not_damaged);
+    tcase_add_test(tc, test_a_process_that_is_killed_is_no_other_build);
     tcase_add_test(tc, test_changes_are_made_again);
     tcase_add_test(tc, test_the_newest_change_may_be_in_the_journal_only);
     tcase_add_test(tc, test_the_newest_cancellation_may_be_in_the_journal_only);
