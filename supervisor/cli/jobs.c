@@ -204,8 +204,8 @@ static _Noreturn void become(const struct jobs *js, const struct process *j,
         exec_srun(js, j);
     else
         (void)execv("/proc/self/exe", j->of->argv);
-    (void)dprintf(STDERR_FILENO, "brood run: it cannot be executed: %s\n",
-                  strerror(errno));
+    (void)dprintf(STDERR_FILENO, "brood run: %s cannot be executed: %s\n",
+                  js->args->srun != NULL ? "srun" : "this program", strerror(errno));
     _exit(CLI_FAILED);
 }
 
