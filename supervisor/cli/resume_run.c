@@ -24,8 +24,6 @@ static int refuse_or_report(const struct cli *cli, struct training_args *args, i
         return code;
     if (args->differs.code == 0)
         args->differs = *err;
-    if (err_is_failure(err->code))
-        return cli_code(CLI_FAILED, err);
     return args->anyway ? 0 : CLI_USAGE;
 }
 
