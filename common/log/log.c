@@ -50,17 +50,23 @@ enum log_level log_level_wanted(enum log_level otherwise)
     return otherwise;
 }
 
-const char *log_time(char ret[LOG_TIME_BYTES])
+const char *log_time_of(struct timespec at, char ret[LOG_TIME_BYTES])
 {
-    struct timespec now;
     struct tm utc;
     size_t len;
 
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)gmtime_r(&now.tv_sec, &utc);
+    (void)gmtime_r(&at.tv_sec, &utc);
     len = strftime(ret, LOG_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &utc);
-    (void)snprintf(ret + len, LOG_TIME_BYTES - len, ".%03ldZ", now.tv_nsec / 1000000);
+    (void)snprintf(ret + len, LOG_TIME_BYTES - len, ".%03ldZ", at.tv_nsec / 1000000);
     return ret;
+}
+
+const char *log_time(char ret[LOG_TIME_BYTES])
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return log_time_of(now, ret);
 }
 
 static int put_head(char *line, size_t size, enum log_level level)

@@ -8,6 +8,8 @@
 #ifndef COMMON_LOG_LOG_H
 #define COMMON_LOG_LOG_H
 
+#include <time.h>
+
 enum log_level {
     LOG_LEVEL_ERROR,
     LOG_LEVEL_WARN,
@@ -24,6 +26,8 @@ enum log_level {
  * the first call. */
 #define LOG_TIME_BYTES 32
 const char *log_time(char ret[LOG_TIME_BYTES]);
+/* The same of another time, of CLOCK_REALTIME. */
+const char *log_time_of(struct timespec at, char ret[LOG_TIME_BYTES]);
 
 /* role is copied (at most 63 bytes). Before log_init, lines go to stderr with role
  * "brood". */

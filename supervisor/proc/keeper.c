@@ -1,8 +1,10 @@
 #include "supervisor/proc/keeper.h"
 
 #include "common/confine/confine.h"
+#include "common/io/close_fd.h"
 #include "common/io/monotonic.h"
 #include "common/io/signal_process.h"
+#include "common/log/log.h"
 #include "supervisor/proc/detach.h"
 #include "supervisor/proc/keeper_reexec.h"
 #include "supervisor/proc/pid_file.h"
@@ -93,13 +95,6 @@ static const char *child_of(const struct keeper *k)
     return k->args->child != NULL ? k->args->child : "the supervisor";
 }
 
-static void close_end(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
-
 /* ---- signals ---- */
 
 static void forward(const struct keeper *k, int signum)
@@ -158,7 +153,7 @@ static void take_news(struct keeper *k)
     while ((n = read(k->news, &news, sizeof(news))) == sizeof(news))
         note_stop(k, news.what == SWEEPER_STOPPED);
     if (n == 0)
-        close_end(&k->news);
+        close_fd(&k->news);
 }
 
 /* Stops the job on SIGTSTP: agents and supervisor first, then the keeper. A supervisor that
@@ -337,8 +332,7 @@ static int take_message(struct keeper *k)
 
     /* Any other error is for want of memory, and passes. */
     if (n == 0 || (n < 0 && errno == ECONNRESET)) {
-        (void)close(k->link);
-        k->link = -1; /* poll ignores it */
+        close_fd(&k->link); /* poll ignores it */
     }
     if (n != sizeof(m))
         return 0;
@@ -399,9 +393,9 @@ struct ends {
 static void close_ends(struct ends *e)
 {
     for (int i = 0; i < 2; i++) {
-        close_end(&e->link[i]);
-        close_end(&e->keys[i]);
-        close_end(&e->news[i]);
+        close_fd(&e->link[i]);
+        close_fd(&e->keys[i]);
+        close_fd(&e->news[i]);
     }
 }
 
@@ -434,8 +428,8 @@ static void become_supervisor(struct keeper *k, struct keeper_link *ret, struct 
                                 .beats = k->watch.beats};
     e->link[1] = e->keys[0] = -1;
     close_ends(e);
-    close_end(&k->signals);
-    close_end(&k->report_fd);
+    close_fd(&k->signals);
+    close_fd(&k->report_fd);
     (void)setpgid(0, 0);
     (void)signal(SIGTTOU, SIG_IGN); /* it still writes to the terminal */
     /* if the sweeper is killed, the keeper is its parent */
@@ -516,9 +510,9 @@ static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
     k->link = e.link[0];
     k->keys_fd = e.keys[1];
     k->news = e.news[0];
-    close_end(&e.link[1]);
-    close_end(&e.keys[0]);
-    close_end(&e.news[1]);
+    close_fd(&e.link[1]);
+    close_fd(&e.keys[0]);
+    close_fd(&e.news[1]);
     return await_supervisor(k, err);
 }
 
@@ -586,9 +580,8 @@ static void report_overdue(const struct keeper *k)
     char text[256];
 
     (void)snprintf(text, sizeof(text),
-                   "%s (pid %d) has not gone on for run.watchdog, %lld s: it was ended",
-                   child_of(k), (int)k->supervisor,
-                   (long long)(k->watch.limit_ms / 1000));
+                   "%s (pid %d) has not gone on for %g s (run.watchdog): it was ended",
+                   child_of(k), (int)k->supervisor, (double)k->watch.limit_ms / 1000);
     print_line(k, text);
 }
 
@@ -634,7 +627,9 @@ static int end(struct keeper *k)
  * disk, nor for whoever reads the output. */
 static void tell(struct keeper *k, const char *why, const char *text)
 {
-    const struct keeper_stall stall = {k->run.path, k->supervisor, k->watch.since, why};
+    char since[LOG_TIME_BYTES];
+    const struct keeper_stall stall = {k->run.path, k->supervisor,
+                                       log_time_of(k->watch.since, since), why};
     const pid_t pid = fork();
 
     if (pid != 0) {

@@ -28,7 +28,7 @@ static enum keeper_news note_life(struct keeper_watch *w)
     w->is_stalled = 0;
     if (was_stalled)
         return KEEPER_GOES_ON;
-    (void)log_time(w->since);
+    (void)clock_gettime(CLOCK_REALTIME, &w->since);
     return KEEPER_NO_NEWS;
 }
 
@@ -44,7 +44,7 @@ static enum keeper_news note_silence(struct keeper_watch *w, pid_t pid, int stop
                                      int64_t lived)
 {
     if (w->silent_ms == 0 && stopped)
-        (void)log_time(w->since);
+        (void)clock_gettime(CLOCK_REALTIME, &w->since);
     w->silent_ms += lived > 0 ? lived : 1;
     if (w->limit_ms > 0 && stall_tracer(pid) == 0)
         w->overdue_ms += lived;

@@ -13,12 +13,10 @@
 #ifndef SUPERVISOR_PROC_KEEPER_WATCH_H
 #define SUPERVISOR_PROC_KEEPER_WATCH_H
 
-#include "common/err/err.h"
-#include "common/log/log.h"
-
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #define KEEPER_LOOK_MS  1000  /* between two looks, at most */
 #define KEEPER_STALL_MS 10000 /* of silence, after which a supervisor is said to hang */
@@ -32,7 +30,7 @@ struct keeper_watch {
     uint64_t last;
     int64_t looked_ms, silent_ms, overdue_ms;
     int is_stalled;
-    char since[LOG_TIME_BYTES]; /* of the newest heartbeat seen, or the stop */
+    struct timespec since; /* when the newest heartbeat was seen, or the stop */
 };
 
 enum keeper_news {

@@ -1,6 +1,7 @@
 #include "supervisor/proc/proc.h"
 
 #include "common/err/check.h"
+#include "common/io/close_fd.h"
 #include "common/io/signal_process.h"
 #include "common/log/log.h"
 #include "common/msg/protocol.h"
@@ -24,13 +25,6 @@ static LIST_HEAD(, proc) running = LIST_HEAD_INITIALIZER(running);
 struct proc_pipes {
     int in[2], out[2], text[2];
 };
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
 
 static int take_fd(int *fd)
 {
@@ -86,9 +80,7 @@ static void proc_close(struct proc *p)
     if (p->closing)
         return;
     p->closing = 1;
-    if (p->pidfd >= 0)
-        (void)close(p->pidfd);
-    p->pidfd = -1;
+    close_fd(&p->pidfd);
     if (p->has_process)
         uv_close((uv_handle_t *)&p->process, on_handle_closed);
     uv_close((uv_handle_t *)&p->timer, on_handle_closed);

@@ -68,7 +68,7 @@ def test_the_watchdog_ends_what_is_stopped_and_the_run_goes_on(w):
     supervisor = harness.holder_of(run)
     harness.kill(supervisor, signal.SIGSTOP)
     wait_for(run, "resume")
-    assert f"(pid {supervisor}) has not gone on for run.watchdog, 2 s: it was ended" in \
+    assert f"(pid {supervisor}) has not gone on for 2 s (run.watchdog): it was ended" in \
         p.log.read_text()
     steps = harness.set_last_step(w, run, EVERY)
     done(p)
@@ -118,7 +118,7 @@ def test_a_hang_is_told_and_ended(w):
     with os.fdopen(read_end, "rb") as told:
         text = told.read().decode()
     assert p.wait(timeout=harness.DEADLINE_S) == 128 + signal.SIGKILL
-    assert "has not gone on for run.watchdog, 15 s" in text, text
+    assert "has not gone on for 15 s (run.watchdog)" in text, text
 
 
 def test_values_of_the_watchdog(w):
