@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +84,7 @@ static int split(const char *address, struct host_port *ret, struct err *err)
     return 0;
 }
 
-static int resolve(const char *address, int flags, struct addrinfo **ret, struct err *err)
+int net_resolve(const char *address, int flags, struct addrinfo **ret, struct err *err)
 {
     const struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags};
@@ -133,7 +132,7 @@ static int try_listen(const struct addrinfo *a)
 int net_listen(const char *address, struct err *err)
 {
     struct addrinfo *list;
-    int fd = resolve(address, AI_PASSIVE, &list, err);
+    int fd = net_resolve(address, AI_PASSIVE, &list, err);
 
     if (fd < 0)
         return fd;
@@ -146,45 +145,19 @@ int net_listen(const char *address, struct err *err)
     return fd;
 }
 
-static int try_connect(const struct addrinfo *a, uint64_t timeout_ms)
+int net_connect(const struct addrinfo *to, struct err *err)
 {
-    const int fd = socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC,
-                          a->ai_protocol);
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-    socklen_t len = sizeof(int);
-    int r = 0;
+    const int fd = socket(to->ai_family, to->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                          to->ai_protocol);
+    int r = fd < 0 ? errno : 0;
 
-    if (fd < 0)
-        return -errno;
-    if (connect(fd, a->ai_addr, a->ai_addrlen) < 0)
+    if (fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen) < 0 && errno != EINPROGRESS)
         r = errno;
-    if (r == EINPROGRESS) {
-        const int n = poll(&p, 1, (int)timeout_ms);
-
-        r = n == 0 ? ETIMEDOUT : errno;
-        if (n > 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &r, &len) < 0)
-            r = errno;
-    }
     if (r == 0)
         return fd;
-    (void)close(fd);
-    return -r;
-}
-
-int net_connect(const char *address, uint64_t timeout_ms, struct err *err)
-{
-    struct addrinfo *list;
-    int fd = resolve(address, 0, &list, err);
-
-    if (fd < 0)
-        return fd;
-    fd = -EADDRNOTAVAIL;
-    for (const struct addrinfo *a = list; a != NULL && fd < 0; a = a->ai_next)
-        fd = try_connect(a, timeout_ms);
-    freeaddrinfo(list);
-    if (fd < 0)
-        return err_set(err, fd, "connecting to %s: %s", address, strerror(-fd));
-    return fd;
+    if (fd >= 0)
+        (void)close(fd);
+    return err_set(err, -r, "%s", strerror(r));
 }
 
 /* ---- refusals ---- */

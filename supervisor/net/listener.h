@@ -17,6 +17,8 @@
 
 #include "supervisor/net/secure_channel.h"
 
+#include <netdb.h>
+
 #define LISTENER_DROP_FROM     16u /* both: beside the expected nodes */
 #define LISTENER_FULL          128u
 #define LISTENER_DROP_PERCENT  30u
@@ -49,10 +51,14 @@ const char *listener_address(const struct listener *l);
  * let go of it. NULL is fine. */
 void listener_close(struct listener *l);
 
-/* Splits "HOST:PORT", "[IPV6]:PORT" or "HOST" (port 0) and connects or binds. Both return a
- * descriptor (nonblocking, close-on-exec), or ERR_ARG, ERR_NOT_FOUND, -errno. net_connect waits at
- * most timeout_ms. */
+/* Looks up "HOST:PORT", "[IPV6]:PORT" or "HOST" (port 0), which may take long unless HOST is an
+ * address. flags: of getaddrinfo; *ret: freeaddrinfo(). ERR_ARG, ERR_NOT_FOUND. */
+int net_resolve(const char *address, int flags, struct addrinfo **ret, struct err *err);
+/* Both return a descriptor (nonblocking, close-on-exec), or -errno. net_listen also looks the
+ * address up, with the errors of that. net_connect only begins to connect: the socket becomes
+ * writable when it is connected, and reading it tells why it could not be; channel_open takes it
+ * as it is. */
 int net_listen(const char *address, struct err *err);
-int net_connect(const char *address, uint64_t timeout_ms, struct err *err);
+int net_connect(const struct addrinfo *to, struct err *err);
 
 #endif

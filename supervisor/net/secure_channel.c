@@ -682,7 +682,7 @@ int channel_open(struct channel **ret, uv_loop_t *loop, int fd,
     memcpy(hello->id, secret->id, sizeof(hello->id));
     randombytes_buf(hello->nonce, sizeof(hello->nonce));
     queue_bytes(*ret, hello, sizeof(*hello));
-    push(*ret);
+    watch(*ret); /* it may not be connected yet */
     return 0;
 }
 

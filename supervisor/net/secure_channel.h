@@ -68,8 +68,9 @@ struct channel_callbacks {
 /* Makes random bytes (getrandom(2)). */
 void channel_secret_make(struct channel_secret *ret);
 
-/* The node's side of a connected socket: begins the handshake. Takes the descriptor, also on
- * failure. on_end before on_ready has ERR_NOT_FOUND if the supervisor refused the key. */
+/* The node's side of a socket that is connected, or about to be (net_connect), for which there is
+ * CHANNEL_HANDSHAKE_MS, too: begins the handshake. Takes the descriptor, also on failure. on_end
+ * before on_ready has ERR_NOT_FOUND if the supervisor refused the key. */
 int channel_open(struct channel **ret, uv_loop_t *loop, int fd,
                  const struct channel_secret *secret, const struct channel_options *o,
                  const struct channel_callbacks *cb, struct err *err);

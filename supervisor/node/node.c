@@ -25,7 +25,6 @@
 enum {
     SAMPLE_MS = 100,
     REPORT_BYTES = 1 << 20, /* far below NODE_FEED_AHEAD_BYTES */
-    CONNECT_MS = 10000,
     EXPECTED_WORKERS = 64, /* for the limit on open files */
     TRY_FOR_MS = 60000,    /* to get through a crowd at the supervisor's door */
     AGAIN_MS = 50,         /* until the second try; each time twice as long */
@@ -41,6 +40,7 @@ struct node {
     struct node_files files;
     struct node_workers workers;
     const struct channel_secret *secret;
+    struct addrinfo *addresses, *at; /* of the supervisor; the one that is being tried */
     struct channel *channel;
     uv_timer_t sample, deadline;
     uv_timer_t again; /* until the next try to connect */
@@ -306,15 +306,7 @@ static void on_message(void *ctx, struct channel *c, const uint8_t *data, size_t
 
 /* ---- connecting ---- */
 
-static int connect_once(struct node *n, struct err *err);
 static void on_again(uv_timer_t *timer);
-
-static void end_in_vain(struct node *n, const struct err *why)
-{
-    n->workers.channel = NULL;
-    end(n, why);
-    close_if_none(n);
-}
 
 /* The supervisor has many connections to choose from, and has dropped this one. The pause has a
  * random length, so that nodes which were dropped together do not come again together. */
@@ -341,39 +333,50 @@ static int was_dropped(const struct err *why)
            why->code == UV_ETIMEDOUT;
 }
 
-static void try_to_connect(struct node *n)
+/* Why there is no connection, for people. */
+static void describe_failure(const struct node *n, const struct err *why, struct err *ret)
 {
-    struct err err = {0};
+    const char *address = n->args->address;
 
-    if (connect_once(n, &err) < 0 && (!was_dropped(&err) || !may_try_again(n)))
-        end_in_vain(n, &err);
+    *ret = *why;
+    if (why->code == ERR_NOT_FOUND)
+        (void)err_set(ret, ERR_STATE, "the supervisor at %s refused the key", address);
+    else if (was_dropped(why) && why->code != UV_ETIMEDOUT)
+        (void)err_set(ret, ERR_STATE,
+                      "the supervisor at %s ended the connection before it was ready",
+                      address);
+    else
+        (void)err_wrap(ret, "connecting to %s", address);
 }
 
-static void on_again(uv_timer_t *timer)
+static void try_to_connect(struct node *n);
+
+/* This try was in vain: tries again, or the next address, or ends the node. */
+static void take_failure(struct node *n, const struct err *why)
 {
-    try_to_connect(timer->data);
+    struct err text;
+
+    if (was_dropped(why) && may_try_again(n))
+        return;
+    if (!was_dropped(why) && why->code != ERR_NOT_FOUND && n->at->ai_next != NULL) {
+        n->at = n->at->ai_next;
+        try_to_connect(n);
+        return;
+    }
+    describe_failure(n, why, &text);
+    end(n, &text);
 }
 
 static void on_end(void *ctx, struct channel *c, const struct err *why)
 {
     struct node *n = ctx;
-    struct err plain;
 
     close_channel(n);
     n->workers.channel = NULL;
-    if (!n->is_ready && was_dropped(why)) {
-        if (may_try_again(n))
-            return;
-        (void)err_set(&plain, ERR_STATE,
-                      "the supervisor at %s ended the connection before it was ready",
-                      n->args->address);
-        why = &plain;
-    } else if (!n->is_ready && why->code == ERR_NOT_FOUND) {
-        (void)err_set(&plain, ERR_STATE, "the supervisor at %s refused the key",
-                      n->args->address);
-        why = &plain;
-    }
-    end(n, why);
+    if (!n->is_ready && !n->is_ending)
+        take_failure(n, why);
+    else
+        end(n, why);
     close_if_none(n);
 }
 
@@ -404,21 +407,26 @@ static int prepare(struct node *n, struct err *err)
                           EXPECTED_WORKERS, err);
 }
 
-static int connect_once(struct node *n, struct err *err)
+static void try_to_connect(struct node *n)
 {
     const struct channel_options options = {.encrypt = n->args->encrypt,
                                             .silence_ms = n->args->silence_ms,
                                             .max_bytes = NODE_MAX_MESSAGE_BYTES};
     const struct channel_callbacks cb = {
         .on_ready = on_ready, .on_message = on_message, .on_end = on_end, .ctx = n};
-    const int fd = net_connect(n->args->address, CONNECT_MS, err);
-    int rc = fd;
+    struct err err = {0};
+    const int fd = net_connect(n->at, &err);
 
-    if (fd >= 0)
-        rc = channel_open(&n->channel, &n->loop, fd, n->secret, &options, &cb, err);
-    if (rc == 0)
+    if (fd < 0 ||
+        channel_open(&n->channel, &n->loop, fd, n->secret, &options, &cb, &err) < 0)
+        take_failure(n, &err);
+    else
         n->workers.channel = n->channel;
-    return rc;
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    try_to_connect(timer->data);
 }
 
 static void open_handles(struct node *n)
@@ -460,7 +468,10 @@ int node_run(const struct node_args *args, const struct channel_secret *secret,
     n->files = NODE_FILES_NONE;
     n->workers = (struct node_workers){
         .loop = &n->loop, .files = &n->files, .on_none = close_if_none, .ctx = n};
-    rc = prepare(n, err);
+    rc = net_resolve(args->address, 0, &n->addresses, err);
+    n->at = n->addresses;
+    if (rc == 0)
+        rc = prepare(n, err);
     if (rc == 0) {
         open_handles(n);
         try_to_connect(n);
@@ -475,6 +486,8 @@ int node_run(const struct node_args *args, const struct channel_secret *secret,
     node_workers_done(&n->workers);
     local_site_free(n->workers.site);
     node_files_done(&n->files);
+    if (n->addresses != NULL)
+        freeaddrinfo(n->addresses);
     if (n->exe_fd >= 0)
         (void)close(n->exe_fd);
     (void)uv_loop_close(&n->loop);

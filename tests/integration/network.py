@@ -79,19 +79,34 @@ def node_processes(among):
     return sorted({node for node in map(harness.supervisor_of, keepers) if node is not None})
 
 
-def listening(pid):
-    """The addresses at which a process takes TCP connections, of IPv4."""
-    sockets = set()
+def sockets(pid, state):
+    """The own and the other address of each TCP socket of a process, of IPv4, in this state."""
+    mine = set()
     for fd in os.scandir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
-            sockets.add(os.readlink(fd.path))
+            mine.add(os.readlink(fd.path))
     found = []
     with open(f"/proc/{pid}/net/tcp") as f:
         for line in list(f)[1:]:
-            _, own, _, state, *_, inode = line.split()[:10]
-            if state == "0A" and f"socket:[{inode}]" in sockets:
-                found.append(socket.inet_ntoa(bytes.fromhex(own.split(":")[0])[::-1]))
+            words = line.split()
+            if words[3] == state and f"socket:[{words[9]}]" in mine:
+                found.append(tuple(map(address_of, words[1:3])))
     return sorted(found)
+
+
+def address_of(text):
+    host, port = text.split(":")
+    return socket.inet_ntoa(bytes.fromhex(host)[::-1]), int(port, 16)
+
+
+def listening(pid):
+    """The addresses at which a process takes TCP connections, of IPv4."""
+    return sorted(own[0] for own, _ in sockets(pid, "0A"))
+
+
+def connecting(pid):
+    """The addresses to which a process is about to connect, of IPv4."""
+    return [other for _, other in sockets(pid, "02")]
 
 
 class Simulated:

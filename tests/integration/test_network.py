@@ -4,12 +4,14 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import time
 
 import harness
-from network import Flood, Machines, Relay, listening, script
+from network import Flood, Machines, Relay, connecting, listening, script
 from test_cluster import (KEEP_NODES, PATIENT, agents_on, cluster, end_of_all, nodes_of, start,
                           trained)
+from test_endings import wait_gone
 from test_environments import bridged
 
 FAULTS = int(os.environ.get("BROOD_KILLS", 6 if harness.SANITIZED else 8))
@@ -344,6 +346,30 @@ def test_packets_that_are_lost_late_or_out_of_order(w):
         assert min(carried, lost_, early) > 0, (carried, lost_, early)
         print(f"# {carried} packets carried, {lost_} lost, {early} out of order")
     net.assert_empty()
+
+
+def test_a_node_that_nobody_answers_ends_at_once(w):
+    """It does not wait for its connection when a signal comes, or when its keeper dies."""
+    deaf = socket.socket()
+    deaf.bind(("127.0.0.1", 0))
+    deaf.listen(0)
+    address = deaf.getsockname()
+    fill = [socket.socket() for _ in range(4)]  # more than its queue holds
+    for s in fill:
+        s.setblocking(False)
+        s.connect_ex(address)
+    w.write("key", "0f" * 48 + "\n")
+    for signum, code in ((signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)):
+        p = w.start("-c", 'exec "$@" < key', "sh", harness.BROOD, "node", "--connect",
+                    "%s:%d" % address, program="sh")
+        node = harness.wait_until("the node", lambda p=p: harness.supervisor_of(p.pid))
+        harness.wait_until("its try", lambda node=node: connecting(node) == [address])
+        everyone = harness.members(p.pid)
+        harness.kill(p.pid, signum)
+        wait_gone(everyone)
+        assert p.wait(timeout=harness.DEADLINE_S) == code, p.log.read_text()
+    for s in (deaf, *fill):
+        s.close()
 
 
 def packets(w, net, name, file, more=""):

@@ -93,6 +93,25 @@ static void end_pair(struct pair *p)
     }
 }
 
+/* A connected socket; -1: it cannot be had. */
+static int connect_now(const char *address)
+{
+    struct addrinfo *list;
+    struct pollfd p = {.fd = -1, .events = POLLOUT};
+    socklen_t len = sizeof(int);
+    int error = 0;
+
+    if (net_resolve(address, 0, &list, NULL) < 0)
+        return -1;
+    p.fd = net_connect(list, NULL);
+    freeaddrinfo(list);
+    if (p.fd < 0 || (poll(&p, 1, CONNECT_MS) > 0 &&
+                     getsockopt(p.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0))
+        return p.fd;
+    (void)close(p.fd);
+    return -1;
+}
+
 static int connect_to_target(void)
 {
     char address[300] = "";
@@ -102,7 +121,7 @@ static int connect_to_target(void)
         address[strcspn(address, "\n")] = '\0';
     if (f != NULL)
         (void)fclose(f);
-    return net_connect(address, CONNECT_MS, NULL);
+    return connect_now(address);
 }
 
 static void take_connection(int listening)
