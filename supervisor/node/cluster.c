@@ -38,6 +38,7 @@ enum {
     FREE_TRIES = 2000, /* one per millisecond */
     READ_BYTES = 512,  /* of what a launched program wrote last */
     QUOTE_BYTES = 320, /* of it in an error, behind the node's name: the end says most */
+    REACH_MS = 5000,   /* to find out how nodes reach this machine */
     KEEPER_MS = 1000,  /* to sweep what a node has left */
     AGAIN_MS = 100,    /* until it is seen again whether a place can be given up */
     QUEUED_MS =
@@ -826,33 +827,41 @@ static const struct door *door_at(struct cluster *c, const char *address, struct
     return open_door(c, address, err) < 0 ? NULL : &c->doors[c->n_doors - 1];
 }
 
-/* Only hosts of ssh may have different ways to this machine. */
-static int open_doors(struct cluster *c, struct err *err)
+static int open_doors_at(struct cluster *c, const struct reach *at, struct err *err)
 {
-    const char *given = c->config->listen;
-    const int is_auto = given == NULL || strcmp(given, "auto") == 0;
-    const size_t n =
-        is_auto && c->config->launcher == LAUNCHER_SSH && c->config->hosts->n < c->n
-            ? c->config->hosts->n
-        : is_auto && c->config->launcher == LAUNCHER_SSH ? c->n
-                                                         : 1;
-    char address[REACH_BYTES];
+    const struct door *d;
 
     for (size_t i = 0; i < c->n; i++) {
-        const struct door *d;
-
-        if (i >= n) {
-            c->places[i].address = c->places[i % n].address;
-            continue;
-        }
-        if (is_auto)
-            reach_auto(c->config, i, address);
-        d = door_at(c, is_auto ? address : given, err);
-        if (d == NULL)
+        if ((d = door_at(c, at[i].address, err)) == NULL)
             return err != NULL ? err->code : ERR_IO;
         c->places[i].address = d->address;
     }
     return 0;
+}
+
+static int open_doors(struct cluster *c, struct err *err)
+{
+    const char *given = c->config->listen;
+    struct reach *at;
+    int rc;
+
+    if (given != NULL && strcmp(given, "auto") != 0) {
+        rc = open_door(c, given, err);
+        for (size_t i = 0; i < c->n && rc == 0; i++)
+            c->places[i].address = c->doors[0].address;
+        return rc;
+    }
+    at = xcalloc(c->n, sizeof(*at));
+    reach_all(c->config, c->n, REACH_MS, at);
+    for (size_t i = 0; i < c->n; i++)
+        if (at[i].why.code != 0)
+            log_warn(
+                "cluster.listen: %s, since it is not known how node %zu reaches this "
+                "machine: %s",
+                at[i].address, i, at[i].why.msg);
+    rc = open_doors_at(c, at, err);
+    free(at);
+    return rc;
 }
 
 static void open_handles(struct cluster *c)

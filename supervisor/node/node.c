@@ -25,9 +25,9 @@
 enum {
     SAMPLE_MS = 100,
     REPORT_BYTES = 1 << 20, /* far below NODE_FEED_AHEAD_BYTES */
-    EXPECTED_WORKERS = 64, /* for the limit on open files */
-    TRY_FOR_MS = 60000,    /* to get through a crowd at the supervisor's door */
-    AGAIN_MS = 50,         /* until the second try; each time twice as long */
+    EXPECTED_WORKERS = 64,  /* for the limit on open files */
+    TRY_FOR_MS = 60000,     /* to get through a crowd at the supervisor's door */
+    AGAIN_MS = 50,          /* until the second try; each time twice as long */
     AGAIN_MAX_MS = 2000,
     SECRET_BYTES = CHANNEL_ID_BYTES + CHANNEL_KEY_BYTES,
 };

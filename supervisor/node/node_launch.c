@@ -130,6 +130,8 @@ const char *node_command_address(const char *address, struct arena *arena)
     const char *port = text_after(address, "0.0.0.0:");
     char own[REACH_BYTES];
 
+    if (port == NULL) /* a socket of IPv6 takes connections of IPv4, too */
+        port = text_after(address, "[::]:");
     if (port == NULL)
         return arena_strdup(arena, address);
     reach_first(own);

@@ -22,7 +22,7 @@ const char *node_command_host(const struct cluster_config *config, size_t node);
 int node_command_key(const struct channel_secret *secret,
                      const struct node_identity *identity, struct err *err);
 /* The address, with its port, under which nodes reach a supervisor that listens on `address`:
- * where that is 0.0.0.0, the one of this machine's first interface. In the arena. */
+ * where that is 0.0.0.0 or [::], the one of this machine's first interface. In the arena. */
 const char *node_command_address(const char *address, struct arena *arena);
 
 #endif

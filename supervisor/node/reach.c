@@ -1,9 +1,11 @@
 #include "supervisor/node/reach.h"
 
 #include "common/config/yaml_tree.h"
-#include "common/log/log.h"
+#include "common/io/monotonic.h"
 #include "common/mem/words.h"
+#include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
+#include "supervisor/node/lookup.h"
 #include "supervisor/node/node_launch.h"
 #include "supervisor/node/slurm.h"
 #include "supervisor/proc/command_output.h"
@@ -18,10 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum {
-    ASK_MS = 5000,
-    MAX_MACHINES = 64, /* of Slurm's that are looked up */
-};
+enum { MAX_MACHINES = 64 }; /* of Slurm's that are looked up */
 
 /* ---- this machine's addresses ---- */
 
@@ -61,19 +60,16 @@ static int look_up_way(const struct addrinfo *to, char ret[REACH_BYTES])
     return found;
 }
 
-int reach_from(const char *host, char ret[REACH_BYTES], struct err *err)
+/* From which address this machine would send to a host. */
+static int own_address(const struct lookup *host, char ret[REACH_BYTES], struct err *err)
 {
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM};
-    struct addrinfo *list;
-    const int r = getaddrinfo(host, "9", &hints, &list);
     int found = 0;
 
-    if (r != 0)
-        return err_set(err, ERR_NOT_FOUND, "%s: %s", host, gai_strerror(r));
-    for (const struct addrinfo *a = list; a != NULL && !found; a = a->ai_next)
+    if (host->err.code != 0)
+        return err_pass(err, &host->err);
+    for (const struct addrinfo *a = host->list; a != NULL && !found; a = a->ai_next)
         found = look_up_way(a, ret);
-    freeaddrinfo(list);
-    return found ? 0 : err_set(err, ERR_NOT_FOUND, "%s: no way leads there", host);
+    return found ? 0 : err_set(err, ERR_NOT_FOUND, "%s: no way leads there", host->name);
 }
 
 void reach_first(char ret[REACH_BYTES])
@@ -113,83 +109,139 @@ static char *value_of(char *output, const char *key)
     return NULL;
 }
 
-static int reach_ssh(const struct cluster_config *config, size_t node,
-                     char ret[REACH_BYTES], struct err *err)
+/* What is left of the time. */
+static int left_ms(int64_t until)
 {
-    const char *host = node_command_host(config, node), *name;
-    struct arena arena = ARENA_ZERO;
-    struct words w = {.arena = &arena};
-    char *output = NULL;
-    int rc;
+    const int64_t left = until - monotonic_ms();
+
+    return left > 0 ? (int)left : 0;
+}
+
+/* The words of `ssh -G` for the host of a node. */
+static const char *const *ssh_words(const struct cluster_config *config, size_t node,
+                                    struct arena *arena)
+{
+    struct words w = {.arena = arena};
 
     words_add(&w, "ssh", "-G", NULL);
     node_add_list(&w, config->options);
-    words_add(&w, "--", host, NULL);
-    rc = command_ask(w.list, ASK_MS, &output, err);
-    if (rc == 0 && (value_of(output, "proxyjump") != NULL ||
-                    value_of(output, "proxycommand") != NULL))
-        rc = err_set(err, ERR_NOT_FOUND, "%s: the way leads through a proxy", host);
-    if (rc == 0) {
-        name = value_of(output, "hostname");
-        rc = reach_from(name != NULL ? name : host, ret, err);
+    words_add(&w, "--", node_command_host(config, node), NULL);
+    return w.list;
+}
+
+/* What ssh calls the host of a node. */
+static int take_name(struct asked_command *ssh, const char *host, const char **ret,
+                     struct err *err)
+{
+    if (ssh->err.code != 0) {
+        (void)err_pass(err, &ssh->err);
+        return err_wrap(err, "%s", host);
     }
-    free(output);
+    if (value_of(ssh->output, "proxyjump") != NULL ||
+        value_of(ssh->output, "proxycommand") != NULL)
+        return err_set(err, ERR_NOT_FOUND, "%s: the way leads through a proxy", host);
+    *ret = value_of(ssh->output, "hostname");
+    if (*ret == NULL)
+        *ret = host;
+    return 0;
+}
+
+/* Of the first n nodes, each of which has a host of its own. */
+static void reach_ssh(const struct cluster_config *config, size_t n, int64_t until,
+                      struct reach *ret)
+{
+    struct asked_command *ssh = xcalloc(n, sizeof(*ssh));
+    struct lookup *hosts = xcalloc(n, sizeof(*hosts));
+    size_t *node = xcalloc(n, sizeof(*node)), n_hosts = 0;
+    struct arena arena = ARENA_ZERO;
+
+    for (size_t i = 0; i < n; i++)
+        ssh[i].argv = ssh_words(config, i, &arena);
+    commands_ask(ssh, n,
+                 left_ms(until) / 2); /* one that hangs leaves time for the others */
+    for (size_t i = 0; i < n; i++) {
+        node[n_hosts] = i;
+        if (take_name(&ssh[i], node_command_host(config, i), &hosts[n_hosts].name,
+                      &ret[i].why) == 0)
+            n_hosts++;
+    }
+    lookup_all(hosts, n_hosts, left_ms(until));
+    for (size_t k = 0; k < n_hosts; k++)
+        (void)own_address(&hosts[k], ret[node[k]].address, &ret[node[k]].why);
+    lookup_done(hosts, n_hosts);
+    for (size_t i = 0; i < n; i++)
+        free(ssh[i].output);
     arena_done(&arena);
-    return rc;
+    free(node);
+    free(hosts);
+    free(ssh);
 }
 
 /* machines: what sinfo has printed; it is cut. */
-static int reach_machines(char *machines, char ret[REACH_BYTES], struct err *err)
+static void reach_machines(char *machines, int64_t until, struct reach *ret)
 {
+    struct lookup hosts[MAX_MACHINES] = {0};
     char *rest = machines, own[REACH_BYTES];
-    int rc = err_set(err, ERR_NOT_FOUND, "sinfo lists no machine"), n = 0;
+    size_t n = 0;
+    int rc = err_set(&ret->why, ERR_NOT_FOUND, "sinfo lists no machine");
 
-    for (char *name; (name = strsep(&rest, " \n")) != NULL && n < MAX_MACHINES;) {
-        if (*name == '\0')
+    for (char *name; n < MAX_MACHINES && (name = strsep(&rest, " \n")) != NULL;)
+        if (*name != '\0')
+            hosts[n++].name = name;
+    lookup_all(hosts, n, left_ms(until));
+    for (size_t i = 0; i < n; i++) {
+        if (own_address(&hosts[i], own, rc < 0 ? &ret->why : NULL) < 0)
             continue;
-        n++;
-        if (reach_from(name, own, rc < 0 ? err : NULL) < 0)
-            continue;
-        (void)snprintf(ret, REACH_BYTES, "%s", own);
+        (void)snprintf(ret->address, sizeof(ret->address), "%s", own);
+        ret->why = (struct err){0};
         rc = 0;
         if (text_after(own, "127.") == NULL && strcmp(own, "[::1]") != 0)
             break;
     }
-    return rc;
+    lookup_done(hosts, n);
 }
 
-static int reach_slurm(char ret[REACH_BYTES], struct err *err)
+static void reach_slurm(int64_t until, struct reach *ret)
 {
     const char *job = slurm_job() != NULL ? getenv("SLURM_JOB_NODELIST") : NULL;
     struct arena arena = ARENA_ZERO;
     struct words w = {.arena = &arena};
     char *output = NULL;
-    int rc;
 
     words_add(&w, "sinfo", "--noheader", "--Node", "--format=%o", NULL);
     if (job != NULL)
         words_add(&w, arena_printf(&arena, "--nodes=%s", job), NULL);
-    rc = command_ask(w.list, ASK_MS, &output, err);
-    if (rc == 0)
-        rc = reach_machines(output, ret, err);
+    if (command_ask(w.list, left_ms(until), &output, &ret->why) == 0)
+        reach_machines(output, until, ret);
     free(output);
     arena_done(&arena);
-    return rc;
 }
 
-void reach_auto(const struct cluster_config *config, size_t node, char ret[REACH_BYTES])
+/* How many of the n nodes may reach this machine in different ways. */
+static size_t n_ways(const struct cluster_config *config, size_t n)
 {
-    struct err err = {0};
+    if (config->launcher != LAUNCHER_SSH)
+        return n > 0;
+    return config->hosts != NULL && config->hosts->n < n ? config->hosts->n : n;
+}
 
-    if (config->launcher == LAUNCHER_LOCAL) {
-        (void)snprintf(ret, REACH_BYTES, "127.0.0.1");
-    } else if (config->launcher == LAUNCHER_COMMAND) {
-        (void)snprintf(ret, REACH_BYTES, "0.0.0.0");
-    } else if ((config->launcher == LAUNCHER_SSH ? reach_ssh(config, node, ret, &err)
-                                                 : reach_slurm(ret, &err)) < 0) {
-        reach_first(ret);
-        log_info("cluster.listen: %s, since how node %zu reaches this machine is not "
-                 "known: %s",
-                 ret, node, err.msg);
-    }
+void reach_all(const struct cluster_config *config, size_t n, int timeout_ms,
+               struct reach *ret)
+{
+    const int64_t until = monotonic_ms() + timeout_ms;
+    const size_t own = n_ways(config, n);
+
+    for (size_t i = 0; i < n; i++)
+        ret[i] = (struct reach){.address = "127.0.0.1"};
+    if (config->launcher == LAUNCHER_COMMAND && own > 0)
+        (void)snprintf(ret->address, sizeof(ret->address), "0.0.0.0");
+    else if (config->launcher == LAUNCHER_SSH)
+        reach_ssh(config, own, until, ret);
+    else if (config->launcher == LAUNCHER_SLURM && own > 0)
+        reach_slurm(until, ret);
+    for (size_t i = 0; i < own; i++)
+        if (ret[i].why.code != 0)
+            reach_first(ret[i].address);
+    for (size_t i = own; i < n; i++)
+        ret[i] = ret[i % own];
 }

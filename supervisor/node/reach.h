@@ -6,10 +6,10 @@
  * slurm   for all machines that sinfo(1) lists, inside of a job those of the job; of several
  *         addresses the first one that is no loopback
  * local   127.0.0.1
- * command all interfaces: how it reaches its hosts is not known
+ * command all interfaces: only the program knows where its hosts are
  *
  * Where that cannot be known (a host behind a ProxyJump, a name that only others can resolve, no
- * answer), it is the address of the first interface.
+ * answer in time), it is the address of the first interface.
  */
 #ifndef SUPERVISOR_NODE_REACH_H
 #define SUPERVISOR_NODE_REACH_H
@@ -19,11 +19,16 @@
 
 #define REACH_BYTES 64u
 
-/* From which address this machine would send to `host`, a name or an address: "10.0.0.7", or
- * "[fd00::7]". ERR_NOT_FOUND: no such name, or no way to it. */
-int reach_from(const char *host, char ret[REACH_BYTES], struct err *err);
-/* Where a supervisor listens for that node, without a port. */
-void reach_auto(const struct cluster_config *config, size_t node, char ret[REACH_BYTES]);
+struct reach {
+    char address
+        [REACH_BYTES]; /* of this machine, without a port: "10.0.0.7", "[fd00::7]" */
+    struct err why; /* why it is only that of the first interface; code 0: it is known */
+};
+
+/* Where a supervisor listens for each of its n nodes. All hosts are asked for side by side; those
+ * for which timeout_ms is not enough are not known. */
+void reach_all(const struct cluster_config *config, size_t n, int timeout_ms,
+               struct reach *ret);
 /* The address of this machine's first interface; loopback if it has no other. */
 void reach_first(char ret[REACH_BYTES]);
 

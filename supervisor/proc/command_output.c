@@ -1,7 +1,9 @@
 #include "supervisor/proc/command_output.h"
 
+#include "common/io/close_fd.h"
 #include "common/io/monotonic.h"
 #include "common/io/signal_process.h"
+#include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 
 #include <errno.h>
@@ -15,7 +17,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 4096, LOOK_MS = 10 };
+enum {
+    READ_BYTES = 4096,
+    TAKE_BYTES = 1 << 20, /* of one program before the others have their turn */
+    LOOK_MS = 10,
+    MOST_AT_ONCE = 32, /* programs, each of which has a descriptor */
+};
+
+/* A program that runs. */
+struct running {
+    struct asked_command *of;
+    pid_t pid;
+    int fd;
+    struct wbuf output;
+};
 
 /* errno, or 0. No signal is blocked or ignored in the program. */
 static int spawn(pid_t *ret, const char *const *argv, int output)
@@ -53,75 +68,122 @@ static int spawn(pid_t *ret, const char *const *argv, int output)
     return rc;
 }
 
-/* Reads what is there. */
-static void take(int fd, struct wbuf *output)
+/* Reads what is there; not all of it if the program writes as fast as this reads. */
+static void take(struct running *r)
 {
+    struct wbuf *output = &r->output;
+    size_t taken = 0;
     ssize_t n;
 
     do {
         wbuf_reserve(output, READ_BYTES);
-        n = read(fd, output->data + output->len, READ_BYTES);
+        n = read(r->fd, output->data + output->len, READ_BYTES);
+        taken += n > 0 ? (size_t)n : 0;
         if (n > 0 && output->len + (size_t)n < COMMAND_OUTPUT_MAX_BYTES)
             output->len += (size_t)n;
-    } while (n > 0 || (n < 0 && errno == EINTR));
+    } while ((n > 0 && taken < TAKE_BYTES) || (n < 0 && errno == EINTR));
 }
 
-/* Reads until the program has ended: others may hold its output for longer. */
-static int follow(pid_t pid, int fd, int timeout_ms, struct wbuf *output, int *ret_status)
+/* Returns 0 if the program runs; otherwise its error is set. */
+static int start(struct running *ret, struct asked_command *c)
+{
+    int ends[2], rc;
+
+    *ret = (struct running){.of = c};
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_errno(&c->err, "pipe");
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    rc = spawn(&ret->pid, c->argv, ends[1]);
+    (void)close(ends[1]);
+    ret->fd = ends[0];
+    if (rc == 0)
+        return 0;
+    (void)close(ends[0]);
+    errno = rc;
+    return err_errno(&c->err, "%s", c->argv[0]);
+}
+
+static void set_late(struct asked_command *c, int timeout_ms)
+{
+    (void)err_set(&c->err, ERR_TIMEOUT, "%s did not end within %g s", c->argv[0],
+                  timeout_ms / 1e3);
+}
+
+/* Any exit code but 0 is an error. */
+static void finish(struct running *r, int status)
+{
+    struct asked_command *c = r->of;
+
+    wbuf_reserve(&r->output, 1);
+    r->output.data[r->output.len] = '\0';
+    if (c->err.code != 0) {
+        /* it was late */
+    } else if (WIFSIGNALED(status)) {
+        (void)err_set(&c->err, ERR_STATE, "%s was ended by signal %d", c->argv[0],
+                      WTERMSIG(status));
+    } else if (WEXITSTATUS(status) != 0) {
+        (void)err_set(&c->err, ERR_STATE, "%s: %s", c->argv[0],
+                      command_last_line((char *)r->output.data));
+    } else {
+        c->output = xstrdup((const char *)r->output.data);
+    }
+    wbuf_done(&r->output);
+    close_fd(&r->fd);
+}
+
+/* Returns 1 if the program has ended: others may hold its output for longer. */
+static int look(struct running *r, int is_over, int timeout_ms)
+{
+    int status = 0;
+    pid_t ended;
+
+    take(r);
+    ended = waitpid(r->pid, &status, WNOHANG);
+    if (ended == r->pid || (ended < 0 && errno != EINTR)) {
+        take(r);
+        finish(r, status);
+        return 1;
+    }
+    if (is_over && r->of->err.code == 0) {
+        set_late(r->of, timeout_ms);
+        (void)signal_group(r->pid, SIGKILL);
+    }
+    return 0;
+}
+
+/* Waits until one of them has something to read, or has ended. */
+static void await(const struct running *r, size_t n)
+{
+    struct pollfd fds[MOST_AT_ONCE];
+    int has_hung_up = 0;
+
+    for (size_t i = 0; i < n; i++)
+        fds[i] = (struct pollfd){.fd = r[i].fd, .events = POLLIN};
+    (void)poll(fds, n, LOOK_MS);
+    for (size_t i = 0; i < n; i++)
+        has_hung_up |= fds[i].revents & (POLLHUP | POLLERR);
+    if (has_hung_up)
+        (void)poll(NULL, 0, 1);
+}
+
+void commands_ask(struct asked_command *c, size_t n, int timeout_ms)
 {
     const int64_t until = monotonic_ms() + timeout_ms;
-    int is_late = 0;
+    struct running running[MOST_AT_ONCE];
+    size_t next = 0, n_running = 0;
 
-    for (;;) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        pid_t ended;
+    while (next < n || n_running > 0) {
+        const int is_over = monotonic_ms() > until;
 
-        (void)poll(&p, 1, LOOK_MS);
-        if (p.revents & (POLLHUP | POLLERR))
-            (void)poll(NULL, 0, 1);
-        take(fd, output);
-        ended = waitpid(pid, ret_status, WNOHANG);
-        if (ended == pid || (ended < 0 && errno != EINTR)) {
-            take(fd, output);
-            return is_late;
-        }
-        if (monotonic_ms() > until) {
-            is_late = 1;
-            (void)signal_group(pid, SIGKILL);
-        }
+        for (; next < n && is_over; next++)
+            set_late(&c[next], timeout_ms);
+        for (; next < n && n_running < MOST_AT_ONCE; next++)
+            n_running += start(&running[n_running], &c[next]) == 0;
+        await(running, n_running);
+        for (size_t i = n_running; i > 0; i--)
+            if (look(&running[i - 1], is_over, timeout_ms))
+                running[i - 1] = running[--n_running];
     }
-}
-
-int command_output(const char *const *argv, int timeout_ms, char **ret_output,
-                   int *ret_status, struct err *err)
-{
-    struct wbuf output = {0};
-    pid_t pid;
-    int ends[2], rc, is_late;
-
-    *ret_output = NULL;
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_errno(err, "pipe");
-    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    rc = spawn(&pid, argv, ends[1]);
-    (void)close(ends[1]);
-    if (rc != 0) {
-        (void)close(ends[0]);
-        errno = rc;
-        return err_errno(err, "%s", argv[0]);
-    }
-    is_late = follow(pid, ends[0], timeout_ms, &output, ret_status);
-    (void)close(ends[0]);
-    wbuf_reserve(&output, 1);
-    output.data[output.len] = '\0';
-    *ret_output = strdup((const char *)output.data);
-    wbuf_done(&output);
-    if (!is_late)
-        return 0;
-    free(*ret_output);
-    *ret_output = NULL;
-    return err_set(err, ERR_TIMEOUT, "%s did not end within %d s", argv[0],
-                   timeout_ms / 1000);
 }
 
 char *command_last_line(char *text)
@@ -138,16 +200,9 @@ char *command_last_line(char *text)
 int command_ask(const char *const *argv, int timeout_ms, char **ret_output,
                 struct err *err)
 {
-    int status, rc = command_output(argv, timeout_ms, ret_output, &status, err);
+    struct asked_command c = {.argv = argv};
 
-    if (rc < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
-        return rc;
-    if (WIFSIGNALED(status))
-        rc = err_set(err, ERR_STATE, "%s was ended by signal %d", argv[0],
-                     WTERMSIG(status));
-    else
-        rc = err_set(err, ERR_STATE, "%s: %s", argv[0], command_last_line(*ret_output));
-    free(*ret_output);
-    *ret_output = NULL;
-    return rc;
+    commands_ask(&c, 1, timeout_ms);
+    *ret_output = c.output;
+    return c.err.code != 0 ? err_pass(err, &c.err) : 0;
 }

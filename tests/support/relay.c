@@ -105,8 +105,9 @@ static int connect_now(const char *address)
         return -1;
     p.fd = net_connect(list, NULL);
     freeaddrinfo(list);
-    if (p.fd < 0 || (poll(&p, 1, CONNECT_MS) > 0 &&
-                     getsockopt(p.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0))
+    if (p.fd < 0 ||
+        (poll(&p, 1, CONNECT_MS) > 0 &&
+         getsockopt(p.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0))
         return p.fd;
     (void)close(p.fd);
     return -1;
