@@ -1,4 +1,5 @@
 /* `brood attach`: the live view of a run, or a study, that was started elsewhere. */
+#include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
@@ -18,7 +19,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ASK_EVERY_MS = 100, SILENT_AFTER = 20 /* intervals */, ANSWERS_WITHIN_MS = 2000 };
+enum {
+    ASK_EVERY_MS = 100,
+    SILENT_MS = 2000,
+    MESSAGES_MAX = 1000, /* taken before Ctrl-C and the keys have their turn */
+    ANSWERS_WITHIN_MS = 2000
+};
 
 struct attach {
     const struct cli *cli;
@@ -26,7 +32,8 @@ struct attach {
     struct live_view *view;
     char run[64];
     struct control_client *client;
-    int unanswered;     /* intervals that the current request has waited for its answer */
+    int64_t asked_ms;   /* since when the status is awaited; 0: it is not */
+    int has_said;       /* that the run does not answer */
     struct arena arena; /* holds the newest status */
     struct terminal_keys keys;
 };
@@ -90,18 +97,21 @@ static void take_notification(struct attach *t, const struct msg *m)
     free(text);
 }
 
-/* Handles all messages received so far. ERR_NOT_FOUND: the run closed the connection. */
+/* Handles the messages received so far. Returns 1 if there may be more; ERR_NOT_FOUND: the run
+ * closed the connection. */
 static int take_messages(struct attach *t, struct err *err)
 {
     struct run_status s;
     const struct msg *m;
     int rc;
 
-    while ((rc = control_client_next(t->client, 0, &m, err)) > 0) {
+    for (int i = 0; i < MESSAGES_MAX; i++) {
+        if ((rc = control_client_next(t->client, 0, &m, err)) <= 0)
+            return rc;
         if (m->type == MSG_NOTIFICATION) {
             take_notification(t, m);
         } else if (m->error.code == 0) {
-            t->unanswered = 0;
+            t->asked_ms = 0;
             if (live_view_is_due(t->view)) {
                 arena_reset(&t->arena);
                 run_status_unpack(&s, &m->body, &t->arena);
@@ -109,7 +119,7 @@ static int take_messages(struct attach *t, struct err *err)
             }
         }
     }
-    return rc;
+    return 1;
 }
 
 static void take_keys(struct attach *t)
@@ -126,13 +136,17 @@ static void take_keys(struct attach *t)
 /* Requests the status, unless an earlier request has not been answered yet. */
 static int ask(struct attach *t, struct err *err)
 {
-    if (t->unanswered == SILENT_AFTER)
+    const int is_late = t->asked_ms != 0 && monotonic_ms() - t->asked_ms >= SILENT_MS;
+
+    if (is_late && !t->has_said)
         live_view_message(t->view,
                           "%s does not answer: its supervisor was stopped, or "
                           "hangs",
                           t->run);
-    if (t->unanswered++ > 0)
+    t->has_said = is_late;
+    if (t->asked_ms != 0)
         return 0;
+    t->asked_ms = monotonic_ms();
     msg_map(control_client_begin(t->client, "status"), 0);
     return control_client_send(t->client, err);
 }
@@ -146,14 +160,12 @@ static enum outcome watch(struct attach *t, int signals)
     struct err err = {0};
     int rc = 0;
 
-    t->unanswered = 0;
-    while (rc >= 0) {
-        rc = ask(t, &err);
-        if (rc >= 0 && poll(fds, 2, ASK_EVERY_MS) > 0 && fds[1].revents != 0)
+    t->asked_ms = 0;
+    while (rc >= 0 && ask(t, &err) >= 0) {
+        if (poll(fds, 2, rc > 0 ? 0 : ASK_EVERY_MS) > 0 && fds[1].revents != 0)
             return LEFT;
         take_keys(t);
-        if (rc >= 0)
-            rc = take_messages(t, &err);
+        rc = take_messages(t, &err);
     }
     return ENDED;
 }

@@ -123,7 +123,7 @@ static int apply(const struct edit *e, struct err *err)
     if (rc < 0)
         return rc;
     run_config_compare_following(&e->was, &is, collect, &changes);
-    rc = cli_change_run(e->cli, e->client, &changes, NULL, err);
+    rc = cli_change_run(e->cli, e->client, e->run, &changes, NULL, err);
     for (size_t i = 0; i < changes.n; i++)
         free(changes.words[i]);
     free(changes.words);
@@ -236,7 +236,7 @@ static int edit_run(struct cli *cli, int argc, char **argv)
         e.editor = getenv("EDITOR");
     if (e.editor == NULL || *e.editor == '\0')
         e.editor = "vi";
-    if (cli_open_run(cli, run, 0, &path, &e.client, &err) < 0) {
+    if (cli_open_run(cli, run, CLI_ANSWERS_WITHIN_MS, &path, &e.client, &err) < 0) {
         code = cli_fail_run(cli, &err);
     } else {
         e.run = path;

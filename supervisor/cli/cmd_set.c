@@ -72,12 +72,16 @@ static int ask(struct control_client *c, const char *what,
     return control_client_call(c, ret_answer, err);
 }
 
-int cli_change_run(const struct cli *cli, struct control_client *c,
+int cli_change_run(const struct cli *cli, struct control_client *c, const char *path,
                    const struct cli_changes *changes, const uint64_t *at, struct err *err)
 {
     const struct msg *answer;
-    const int rc = ask(c, "changes", changes, at, &answer, err);
+    struct cli_wait wait;
+    int rc;
 
+    cli_wait_begin(&wait, cli, path);
+    control_client_wait(c, cli_wait_look, &wait);
+    rc = ask(c, "changes", changes, at, &answer, err);
     if (rc == 0)
         print_answer(cli, answer);
     return rc;
@@ -111,6 +115,8 @@ static int cancel_changes(const struct cli *cli, struct control_client *c,
     const struct msg *answer;
     const int rc = ask(c, "cancel", keys, NULL, &answer, err);
 
+    if (rc == ERR_TIMEOUT)
+        (void)err_add(err, CLI_NOT_TAKEN_BACK);
     if (rc == 0)
         print_cancelled(cli, &answer->body);
     return rc;
@@ -155,10 +161,10 @@ static int set_run(struct cli *cli, int argc, char **argv)
             return cli_usage(cli, "%s: --cancel takes keys without a value", argv[i]);
     changes = (struct cli_changes){argv + optind, (size_t)(argc - optind)};
     at = (uint64_t)step;
-    if (cli_open_run(cli, run, 0, &path, &client, &err) < 0 ||
-        (cancels
-             ? cancel_changes(cli, client, &changes, &err)
-             : cli_change_run(cli, client, &changes, has_step ? &at : NULL, &err)) < 0)
+    if (cli_open_run(cli, run, CLI_ANSWERS_WITHIN_MS, &path, &client, &err) < 0 ||
+        (cancels ? cancel_changes(cli, client, &changes, &err)
+                 : cli_change_run(cli, client, path, &changes, has_step ? &at : NULL,
+                                  &err)) < 0)
         code = cli_fail_run(cli, &err);
     control_client_close(client);
     free(path);
@@ -187,7 +193,7 @@ const struct command cmd_set = {
         "\nA number that changes at once may be a schedule, '0.9 to 0.99 over 100000':\n"
         "linear over so many environment steps, which count from the run's first.\n"
         "Learning rates and the like follow it in each step, other numbers move in a\n"
-        "hundred equal ones, until the key is set again.\n"
+        "hundred equal ones, until the key is set again.\n" CLI_WAIT_HELP
         "\nexample: brood set simple_spread-1 "
         "agents.agent_0.optimizer.learning_rate=0.001\n"
         "         brood set simple_spread-1 --cancel defaults.discount\n",

@@ -1,5 +1,6 @@
 /* Commands that control a live run. Each sends one request, which the run answers when it
  * has done what was asked. */
+#include "common/io/monotonic.h"
 #include "common/text/plain_text.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
@@ -9,10 +10,16 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { LISTENS_WITHIN_MS = 5000, LISTENS_EVERY_MS = 5, ENDS_EVERY_MS = 2 };
+enum {
+    LISTENS_WITHIN_MS = 5000,
+    LISTENS_EVERY_MS = 5,
+    ENDS_EVERY_MS = 2,
+    SAYS_AFTER_MS = 5000
+};
 
 int cli_fail_run(const struct cli *cli, const struct err *err)
 {
@@ -23,6 +30,28 @@ int cli_fail_run(const struct cli *cli, const struct err *err)
                                          : CLI_FAILED;
 
     return cli_fail(cli, code, err);
+}
+
+void cli_wait_begin(struct cli_wait *ret, const struct cli *cli, const char *path)
+{
+    *ret = (struct cli_wait){cli, path, monotonic_ms(), cli->quiet};
+}
+
+void cli_wait_look(void *wait)
+{
+    struct cli_wait *w = wait;
+    char *run;
+
+    if (w->has_said || monotonic_ms() - w->since_ms < SAYS_AFTER_MS)
+        return;
+    w->has_said = 1;
+    run = run_dir_name_of(w->path);
+    (void)fprintf(
+        stderr,
+        "brood %s: %s has not done it after %d s: still waiting (Ctrl-C ends this "
+        "command alone)\n",
+        w->cli->command->name, PLAIN_NAME(run), SAYS_AFTER_MS / 1000);
+    free(run);
 }
 
 /* Whether this command is one of the run's own programs (the key `on`), for which the run
@@ -88,30 +117,46 @@ static void print_answer(const struct cli *cli, const char *path, const char *ag
     free(run);
 }
 
-/* Sends the command's request and prints the answer. until_end: the request ends the run;
- * returns when the supervisor has released the run's lock, but in a program of the run at
+/* Returns when the supervisor has released the run's lock, but in a program of the run at
  * once. */
-static int ask(const struct cli *cli, const char *run, const char *agent,
-               const char *done, int until_end, struct err *err)
+static void await_end(struct cli_wait *wait, pid_t supervisor)
 {
+    if (supervisor <= 0 || is_program_of(wait->path))
+        return;
+    while (run_dir_holder(wait->path) == supervisor) {
+        cli_wait_look(wait);
+        (void)poll(NULL, 0, ENDS_EVERY_MS);
+    }
+}
+
+/* Sends the command's request and prints the answer. */
+static int ask(const struct cli *cli, const char *run, const char *agent,
+               const char *done, struct err *err)
+{
+    const struct command *c = cli->command;
     struct control_client *client = NULL;
     const struct msg *answer;
+    struct cli_wait wait;
     struct msg_out *o;
     char *path = NULL;
     pid_t supervisor = 0;
-    int rc = cli_open_run(cli, run, 0, &path, &client, err);
+    int rc = cli_open_run(cli, run, CLI_ANSWERS_WITHIN_MS, &path, &client, err);
 
     if (rc == 0) {
         supervisor = run_dir_holder(path);
-        o = control_client_begin(client, cli->command->name);
+        cli_wait_begin(&wait, cli, path);
+        if (c != &cmd_kill && c != &cmd_continue)
+            control_client_wait(client, cli_wait_look, &wait);
+        o = control_client_begin(client, c->name);
         msg_map(o, agent != NULL ? 1 : 0);
         if (agent != NULL)
             msg_put_str(o, "agent", agent);
         rc = control_client_call(client, &answer, err);
+        if (rc == ERR_TIMEOUT)
+            (void)err_add(err, CLI_NOT_TAKEN_BACK);
     }
-    until_end = until_end && rc == 0 && supervisor > 0 && !is_program_of(path);
-    while (until_end && run_dir_holder(path) == supervisor)
-        (void)poll(NULL, 0, ENDS_EVERY_MS);
+    if (rc == 0 && c == &cmd_stop)
+        await_end(&wait, supervisor);
     if (rc == 0)
         print_answer(cli, path, agent, answer, done);
     control_client_close(client);
@@ -134,8 +179,7 @@ static int steer_run(struct cli *cli, int argc, char **argv)
         return code;
     if (cli_one_argument(cli, argc, argv, "run", &run) != 0)
         return CLI_USAGE;
-    return ask(cli, run, NULL, done, c == &cmd_stop, &err) < 0 ? cli_fail_run(cli, &err)
-                                                               : CLI_DONE;
+    return ask(cli, run, NULL, done, &err) < 0 ? cli_fail_run(cli, &err) : CLI_DONE;
 }
 
 /* Reports that the only argument is not an agent of the newest run; it may be a run. */
@@ -165,7 +209,7 @@ static int steer_agent(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "expected an agent: AGENT of the newest run, or RUN AGENT");
     run = argc - optind == 2 ? argv[optind] : NULL;
     agent = argv[argc - 1];
-    rc = ask(cli, run, agent, done, 0, &err);
+    rc = ask(cli, run, agent, done, &err);
     if (rc == ERR_NOT_FOUND && run == NULL)
         return fail_agent(cli, agent, &err);
     return rc < 0 ? cli_fail_run(cli, &err) : CLI_DONE;
@@ -175,7 +219,7 @@ const struct command cmd_pause = {
     .name = "pause",
     .arguments = "[RUN]",
     .summary = "Pause a run at the next round boundary",
-    .help = "\nexample: brood pause simple_spread-1\n",
+    .help = CLI_WAIT_HELP "\nexample: brood pause simple_spread-1\n",
     .run = steer_run,
 };
 
@@ -191,7 +235,7 @@ const struct command cmd_checkpoint = {
     .name = "checkpoint",
     .arguments = "[RUN]",
     .summary = "Make a run write a checkpoint at the next round boundary",
-    .help = "\nReturns when the checkpoint is on the disk.\n"
+    .help = "\nReturns when the checkpoint is on the disk.\n" CLI_WAIT_HELP
             "\nexample: brood checkpoint simple_spread-1\n",
     .run = steer_run,
 };
@@ -200,9 +244,8 @@ const struct command cmd_stop = {
     .name = "stop",
     .arguments = "[RUN]",
     .summary = "Stop a run after writing a checkpoint",
-    .help =
-        "\nReturns when all its processes have ended; `brood resume` continues the run.\n"
-        "\nexample: brood stop simple_spread-1\n",
+    .help = "\nReturns when all its processes have ended; `brood resume` continues the "
+            "run.\n" CLI_WAIT_HELP "\nexample: brood stop simple_spread-1\n",
     .run = steer_run,
 };
 
@@ -218,6 +261,6 @@ const struct command cmd_respawn = {
     .name = "respawn",
     .arguments = "[RUN] AGENT",
     .summary = "Replace an agent's process and apply the changes that wait for that",
-    .help = "\nexample: brood respawn simple_spread-1 agent_0\n",
+    .help = CLI_WAIT_HELP "\nexample: brood respawn simple_spread-1 agent_0\n",
     .run = steer_agent,
 };

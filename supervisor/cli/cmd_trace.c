@@ -102,10 +102,13 @@ static int trace(const struct cli *cli, const char *run, uint64_t rounds, char *
 {
     struct control_client *client = NULL;
     const struct msg *answer;
+    struct cli_wait wait;
     struct msg_out *o;
-    int rc = cli_open_run(cli, run, 0, ret_path, &client, err);
+    int rc = cli_open_run(cli, run, CLI_ANSWERS_WITHIN_MS, ret_path, &client, err);
 
     if (rc == 0) {
+        cli_wait_begin(&wait, cli, *ret_path);
+        control_client_wait(client, cli_wait_look, &wait);
         o = control_client_begin(client, "trace");
         msg_map(o, 1);
         msg_put_u64(o, "rounds", rounds);
@@ -151,7 +154,8 @@ const struct command cmd_trace = {
         "\nPrints how long each process spent on each kind of work, and writes "
         "trace.json\n"
         "into the run's directory, in Chrome's trace event format: open it at\n"
-        "https://ui.perfetto.dev or chrome://tracing. The run continues meanwhile.\n"
+        "https://ui.perfetto.dev or chrome://tracing. The run continues "
+        "meanwhile.\n" CLI_WAIT_HELP
         "\nexample: brood trace simple_spread-1 --steps 50\n",
     .run = run_trace,
 };

@@ -18,10 +18,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+enum { LOOK_MS = 1000 };
+
 struct control_client {
     int fd;
     int timeout_ms;   /* 0: no limit */
     int64_t until_ms; /* the limit of what is being done; 0: none */
+    void (*look)(void *ctx);
+    void *look_ctx;
     struct msg_out out;
     struct msg msg;
     struct stream_scan scan; /* of the first message in `data` */
@@ -49,15 +53,19 @@ static void begin_waiting(struct control_client *c)
 static int wait_for(struct control_client *c, short events)
 {
     struct pollfd p = {.fd = c->fd, .events = events};
-    int64_t left_ms = -1;
-    int n;
+    int64_t left_ms = LOOK_MS;
+    int n = 0;
 
-    do {
+    while (n == 0 || (n < 0 && errno == EINTR)) {
+        if (c->look != NULL)
+            c->look(c->look_ctx);
         if (c->until_ms != 0)
             left_ms = c->until_ms - monotonic_ms();
-        n = c->until_ms != 0 && left_ms <= 0 ? 0 : poll(&p, 1, (int)left_ms);
-    } while (n < 0 && errno == EINTR);
-    return n != 0;
+        if (left_ms <= 0)
+            return 0;
+        n = poll(&p, 1, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
+    }
+    return 1;
 }
 
 /* Opens the socket file, which refuses a symbolic link, and connects to its name in
@@ -112,6 +120,13 @@ int control_client_open(struct control_client **ret, const char *folder, int tim
     stream_scan_begin(&c->scan, RPC_MAX_UNREAD);
     *ret = c;
     return 0;
+}
+
+void control_client_wait(struct control_client *c, void (*look)(void *ctx), void *ctx)
+{
+    c->timeout_ms = 0;
+    c->look = look;
+    c->look_ctx = ctx;
 }
 
 int control_client_fd(const struct control_client *c)

@@ -13,6 +13,9 @@ struct control_client; /* opaque */
 int control_client_open(struct control_client **ret, const char *folder, int timeout_ms,
                         struct err *err);
 void control_client_close(struct control_client *c); /* NULL is fine */
+/* For a request that takes the run as long as it takes: from now on waits have no limit, and
+ * look(ctx) is called about once a second during them. */
+void control_client_wait(struct control_client *c, void (*look)(void *ctx), void *ctx);
 
 /* A request under construction: pack the params as one map, then send or call. */
 struct msg_out *control_client_begin(struct control_client *c, const char *method);

@@ -4,6 +4,7 @@ another user if this is root. Every command answers within seconds, whatever it 
 Of each damaged run a few commands are asked, in turn; with BROOD_NEIGHBOUR_ALL=1 all of them.
 """
 import os
+import signal
 import time
 
 import damaged_runs
@@ -15,7 +16,7 @@ ALL = bool(os.environ.get("BROOD_NEIGHBOUR_ALL"))
 ABOUT_A_RUN = (("status",), ("status", "--json"), ("logs",), ("tag",), ("prune", "--dry-run"),
                ("report",), ("eval", "--episodes", "1"), ("replay",), ("wait",),
                ("set", "run.env_steps=7"), ("stop",), ("trace",), ("attach",))
-# The others wait for what a run does, as long as it lives.
+# The others wait for what a run does (test_commands_that_wait_for_a_run_that_pretends).
 ABOUT_A_LIVE_RUN = ABOUT_A_RUN[:8]
 ABOUT_ALL = (("runs", "--json"), ("runs",), ("prune", "--dry-run"), ("status",),
              ("complete", "--", "brood", "status", ""), ("logs",), ("status", "base"),
@@ -89,6 +90,71 @@ def test_every_command_beside_damaged_runs(w):
     finally:
         for p in pretenders:
             p.close()
+
+
+ANSWERS_S = 10       # CLI_ANSWERS_WITHIN_MS
+LISTENS_S = 5        # how long a run that has just started may have no socket
+AT_ONCE = (("kill", "agent_0"), ("continue",), ("set", "--cancel"))
+AS_LONG_AS_IT_TAKES = (("stop",), ("pause",), ("checkpoint",), ("trace",), ("respawn", "agent_0"),
+                       ("set", "run.env_steps=7"))
+
+
+def ask_run(w, name, command):
+    return w.start(command[0], name, *command[1:])
+
+
+def welcomes(s, over):
+    """Answers the first two requests, and then sends events without end."""
+    for _ in range(2):
+        s.recv(4096)
+        s.sendall(b"\x94\x01\x01\xc0\x81\xa9env_steps\x07")
+    damaged_runs.flood(s, over)
+
+
+def test_commands_that_wait_for_a_run_that_pretends(w):
+    """What a run does at once has a deadline. Other commands wait, say so once, and can be
+    interrupted."""
+    w.brood("run", w.small(steps=100, evaluate=100, checkpoint=100), "--name", "base")
+    names, pretenders = damaged_runs.make(w.runs, w.run_dir("base"),
+                                          lambda name: name in ("live-drips", "live-deaf"))
+    try:
+        late = [(c, ask_run(w, "live-drips", c)) for c in AT_ONCE]
+        late += [(c, ask_run(w, "live-deaf", c)) for c in AT_ONCE + AS_LONG_AS_IT_TAKES]
+        waiting = [(c, ask_run(w, "live-drips", c)) for c in AS_LONG_AS_IT_TAKES]
+        for c, p in waiting:
+            harness.wait_until("what it waits for", lambda p=p: p.log.read_text().endswith("\n"))
+            assert p.log.read_text() == (
+                f"brood {c[0]}: live-drips has not done it after 5 s: still waiting (Ctrl-C ends "
+                "this command alone)\n")
+            harness.kill(p.pid, signal.SIGINT)
+            assert p.wait(timeout=harness.DEADLINE_S) == -signal.SIGINT
+        for c, p in late:
+            harness.wait_within(f"an error of {c}", lambda p=p: p.poll() is not None,
+                                LISTENS_S + 2 * ANSWERS_S)
+            assert p.returncode == 1, (c, p.returncode, p.log.read_text())
+            assert "the run does not answer" in p.log.read_text(), (c, p.log.read_text())
+    finally:
+        for p in pretenders:
+            p.close()
+
+
+def test_a_run_that_pretends_to_be_one(w):
+    """It answers: a stop that never comes to its end says so; and an attached view that is
+    flooded hears Ctrl-C."""
+    w.brood("run", w.small(steps=100, evaluate=100, checkpoint=100), "--name", "base")
+    run = harness.copy_run(w.run_dir("base"), w.runs / "false")
+    pretender = damaged_runs.Pretender(run, welcomes)
+    try:
+        stop, view = ask_run(w, "false", ("stop",)), ask_run(w, "false", ("attach",))
+        harness.wait_until("the view", lambda: "leaves it alone" in view.log.read_text())
+        harness.kill(view.pid, signal.SIGINT)
+        harness.wait_within("the view's end", lambda: view.poll() is not None, LIMIT_S)
+        assert view.returncode == 0, view.log.read_text()
+        harness.wait_until("what it waits for", lambda: "still waiting" in stop.log.read_text())
+        harness.kill(stop.pid, signal.SIGINT)
+        assert stop.wait(timeout=harness.DEADLINE_S) == -signal.SIGINT
+    finally:
+        pretender.close()
 
 
 if __name__ == "__main__":
