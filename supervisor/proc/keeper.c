@@ -6,6 +6,7 @@
 #include "common/io/signal_process.h"
 #include "common/log/log.h"
 #include "supervisor/proc/detach.h"
+#include "supervisor/proc/keeper_message.h"
 #include "supervisor/proc/keeper_reexec.h"
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/proc/run_cgroup.h"
@@ -32,26 +33,6 @@ enum {
     CUT_OFF_AFTER_MS = 700, /* from a second interrupt to SIGKILL */
     TOLD_WITHIN_MS = 1000,  /* after the supervisor's end */
     EXIT_SIGNALLED = 128,
-};
-
-/* Messages from the supervisor. */
-enum message_kind {
-    MESSAGE_RUN,
-    MESSAGE_COMMITTED,
-    MESSAGE_UNDER_WAY,
-    MESSAGE_KEYS,
-    MESSAGE_CHECKPOINT,
-    MESSAGE_WATCHDOG,
-};
-
-struct message {
-    enum message_kind kind;
-    int resume;
-    unsigned place;
-    uint64_t from;    /* step of the checkpoint that it resumes from */
-    uint64_t folder;  /* keeper_send_making; 0: keeper_send_run */
-    int64_t limit_ms; /* MESSAGE_WATCHDOG */
-    char path[PATH_MAX];
 };
 
 struct keeper {
@@ -242,72 +223,6 @@ static int take_signals_by_descriptor(struct keeper *k, struct err *err)
 }
 
 /* ---- messages from the supervisor ---- */
-
-static void send_message(const struct keeper_link *l, const struct message *m)
-{
-    if (l->fd >= 0)
-        (void)send(l->fd, m, sizeof(*m), MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-void keeper_send_run(const struct keeper_link *l, const char *path, unsigned place,
-                     uint64_t from, int resume)
-{
-    struct message m = {
-        .kind = MESSAGE_RUN, .resume = resume, .place = place, .from = from};
-
-    if (realpath(path, m.path) != NULL)
-        send_message(l, &m);
-}
-
-void keeper_send_making(const struct keeper_link *l, const char *path, uint64_t folder)
-{
-    struct message m = {.kind = MESSAGE_RUN, .resume = 1, .folder = folder};
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
-    char parent[PATH_MAX];
-    size_t n;
-
-    (void)snprintf(parent, sizeof(parent), "%.*s", (int)(name - path), path);
-    if (realpath(name > path ? parent : ".", m.path) == NULL)
-        return;
-    n = strlen(m.path);
-    if (snprintf(m.path + n, sizeof(m.path) - n, "/%s", name) < (int)(sizeof(m.path) - n))
-        send_message(l, &m);
-}
-
-static void send_kind(const struct keeper_link *l, enum message_kind kind)
-{
-    const struct message m = {.kind = kind};
-
-    send_message(l, &m);
-}
-
-void keeper_send_committed(const struct keeper_link *l)
-{
-    send_kind(l, MESSAGE_COMMITTED);
-}
-
-void keeper_send_under_way(const struct keeper_link *l)
-{
-    send_kind(l, MESSAGE_UNDER_WAY);
-}
-
-void keeper_send_keys(const struct keeper_link *l)
-{
-    send_kind(l, MESSAGE_KEYS);
-}
-
-void keeper_send_checkpoint(const struct keeper_link *l)
-{
-    send_kind(l, MESSAGE_CHECKPOINT);
-}
-
-void keeper_send_watchdog(const struct keeper_link *l, int64_t limit_ms)
-{
-    const struct message m = {.kind = MESSAGE_WATCHDOG, .limit_ms = limit_ms};
-
-    send_message(l, &m);
-}
 
 /* Sends the report to the launcher; from now on the run is in the background. */
 static void report(struct keeper *k)
