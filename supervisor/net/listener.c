@@ -316,15 +316,15 @@ static void take(struct listener *l, int fd, const struct sockaddr *from, sockle
     const struct channel_callbacks cb = {
         .on_ready = on_ready, .on_message = NULL, .on_end = on_end, .ctx = p};
     struct pending *dropped = is_too_much(l) ? draw_stranger(l) : NULL;
+    const int is_welcome = dropped != p;
     struct err err = {0};
 
     if (dropped != NULL)
         refuse(dropped, &too_many);
-    if (dropped == p) {
+    if (!is_welcome)
         (void)close(fd);
-        return;
-    }
-    if (channel_accept(&p->channel, l->loop, fd, find, p, &l->o.channel, &cb, &err) < 0) {
+    else if (channel_accept(&p->channel, l->loop, fd, find, p, &l->o.channel, &cb, &err) <
+             0) {
         p->channel = NULL;
         refuse(p, &err);
     }

@@ -354,13 +354,17 @@ static void try_to_connect(struct node *n);
 /* This try was in vain: tries again, or the next address, or ends the node. */
 static void take_failure(struct node *n, const struct err *why)
 {
+    /* Somebody listens there. */
+    const int is_open = was_dropped(why) && why->code != UV_ETIMEDOUT;
     struct err text;
 
-    if (was_dropped(why) && may_try_again(n))
-        return;
-    if (!was_dropped(why) && why->code != ERR_NOT_FOUND && n->at->ai_next != NULL) {
+    if (!is_open && why->code != ERR_NOT_FOUND && n->at->ai_next != NULL) {
         n->at = n->at->ai_next;
         try_to_connect(n);
+        return;
+    }
+    if (was_dropped(why) && may_try_again(n)) {
+        n->at = is_open ? n->at : n->addresses;
         return;
     }
     describe_failure(n, why, &text);
