@@ -304,9 +304,10 @@ static const struct field run_fields[] = {
     {"on_supervisor_death", FIELD_ENUM, RUN(run.resume_on_supervisor_death),
      NAMES("stop", "resume"), .default_text = "stop",
      .doc = "what the keeper does when the supervisor dies"},
-    {"watchdog", FIELD_SECONDS, RUN(run.watchdog_s), .flags = FIELD_NONE_IS_ZERO, FROM(0),
+    {"watchdog", FIELD_SECONDS, RUN(run.watchdog_s), .flags = FIELD_NONE_IS_ZERO, FROM(1),
      .default_text = "none", LIVE,
-     .doc = "a supervisor that does not go on for so long is ended: none, 5m"},
+     .doc =
+         "a supervisor that does not go on for so long is ended: none, 5m (1s or more)"},
     {"numerics", FIELD_ENUM, RUN(run.numerics), .names = numerics_names,
      .default_text = "portable",
      .doc = "portable: equal bytes on every CPU; native: a matrix library"},

@@ -489,13 +489,17 @@ static int read_bytes(const struct reading *r)
 
 static int read_seconds(const struct reading *r)
 {
+    const int may_be_none = (r->field->flags & FIELD_NONE_IS_ZERO) != 0;
+    char none[80];
     double v = 0;
 
-    if ((r->field->flags & FIELD_NONE_IS_ZERO) != 0 && is_none(r->node))
+    if (may_be_none && is_none(r->node))
         return store(r, &v, sizeof(v));
+    (void)snprintf(none, sizeof(none),
+                   "none or a time of %gs or more such as 5m (ms, s, m, h)",
+                   r->field->min);
     if (!scan_unit(r->node, time_units, 4, &v) || !in_range(r->field, v))
-        return unexpected(r, (r->field->flags & FIELD_NONE_IS_ZERO) != 0
-                                 ? "none or a time such as 30s or 5m (ms, s, m, h)"
+        return unexpected(r, may_be_none ? none
                              : r->field->flags & FIELD_ABOVE_MIN
                                  ? "a time above 0 such as 30s or 100ms (ms, s, m, h)"
                                  : "a time such as 30s or 100ms (ms, s, m, h)");
