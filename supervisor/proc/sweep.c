@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -201,9 +202,15 @@ static int has_mark(pid_t pid, const struct marked *m)
     return found;
 }
 
+/* Other users' processes are not of the run, and to root they could show any environment. */
 static int is_marked(void *ctx, int proc, pid_t pid)
 {
-    return pid != getpid() && has_mark(pid, ctx);
+    char name[16];
+    struct stat st;
+
+    (void)snprintf(name, sizeof(name), "%d", (int)pid);
+    return pid != getpid() && fstatat(proc, name, &st, 0) == 0 &&
+           st.st_uid == geteuid() && has_mark(pid, ctx);
 }
 
 size_t sweep_count(const char *variable, const char *value)

@@ -23,7 +23,7 @@ int sweep_enable(struct err *err);
  * number of children found. Call again until that is 0: children of a dead process become
  * ours. */
 size_t sweep_adopted(sweep_owned_fn owned, void *ctx);
-/* The number of other processes of this machine that were started with the variable set to value
+/* The number of other processes of this user that were started with the variable set to value
  * in their environment, and that have not ended. */
 size_t sweep_count(const char *variable, const char *value);
 
