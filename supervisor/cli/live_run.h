@@ -10,9 +10,9 @@
  * another user; ERR_STATE: its supervisor is stopped by a signal (SIGSTOP). */
 int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **ret_path,
                  struct control_client **ret, struct err *err);
-/* How long a request may take that a run carries out at once, and what is added to the error of one
- * that was sent. */
-enum { CLI_ANSWERS_WITHIN_MS = 10000 };
+/* How long a run may take for what it does at once, and what is added to the error if the request
+ * was sent. A run that tries a changed configuration answers nobody meanwhile. */
+enum { CLI_ANSWERS_WITHIN_MS = 30000 };
 #define CLI_NOT_TAKEN_BACK "it may still do what was asked"
 
 /* A wait for what takes a run as long as it takes: after some seconds the command says, once,
@@ -27,17 +27,16 @@ void cli_wait_begin(struct cli_wait *ret, const struct cli *cli, const char *pat
 /* To be called now and then; wait: a struct cli_wait. For control_client_wait. */
 void cli_wait_look(void *wait);
 #define CLI_WAIT_HELP                                                                    \
-    "\nAfter 5 s of waiting it says so. Ctrl-C ends the command alone: the run still "   \
-    "does "                                                                              \
-    "\nwhat was asked.\n"
+    "\nAfter 5 s of waiting it says so. Ctrl-C ends the command alone: the run still\n"  \
+    "does what was asked.\n"
 
 /* Words of the form KEY=VALUE, or keys. */
 struct cli_changes {
     char **words;
     size_t n;
 };
-/* Sends the changes to the run at `path`, to take effect at step *at (NULL: the next round), and prints the
- * answer. */
+/* Sends the changes to the run at `path`, to take effect at step *at (NULL: the next round), and
+ * prints the answer. */
 int cli_change_run(const struct cli *cli, struct control_client *c, const char *path,
                    const struct cli_changes *changes, const uint64_t *at,
                    struct err *err);

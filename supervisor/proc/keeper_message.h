@@ -1,5 +1,5 @@
-/* keeper_message.h - what the supervisor (keeper_link.c) sends to its keeper (keeper.c): one message
- * in each packet of their socket, in memory's own layout, since both are the same program. */
+/* keeper_message.h - what the supervisor (keeper_link.c) sends to its keeper (keeper.c): a struct
+ * in each packet of their socket, since both are the same program. */
 #ifndef SUPERVISOR_PROC_KEEPER_MESSAGE_H
 #define SUPERVISOR_PROC_KEEPER_MESSAGE_H
 
