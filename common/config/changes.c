@@ -6,6 +6,7 @@
 #include "common/config/staircase.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -197,8 +198,13 @@ static int locate(struct run_config *c, const char *path, struct schema_place *r
 static int read_value(struct config_setting *s, const char *text, const char *place,
                       struct err *err)
 {
+    char bytes[24]; /* as older builds wrote them: without the unit */
     int rc;
 
+    if (s->field->type == FIELD_BYTES && text_is_digits(text) && strlen(text) < 20) {
+        (void)snprintf(bytes, sizeof(bytes), "%sB", text);
+        text = bytes;
+    }
     if (!staircase_is_meant_for(s->field, text))
         return schema_read_text(s->field, text, place, &s->value, err);
     rc = staircase_read_text(s->field, text, place, &s->schedule, err);

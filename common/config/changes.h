@@ -82,7 +82,8 @@ char *config_setting_text(const struct config_setting *s);
 /* "KEY=VALUE,..."; free() it. */
 char *config_settings_text(const struct config_settings *s);
 /* Parses "KEY=VALUE"; if the value is a schedule, `value` is its first value. ERR_CONFIG:
- * c has no such key, the key cannot change in a live run, or the value is wrong. */
+ * c has no such key, the key cannot change in a live run, or the value is wrong. A size may
+ * lack its unit, as in journals of older builds: bytes. */
 int config_setting_parse(struct config_setting *ret, const struct run_config *c,
                          const char *text, struct err *err);
 

@@ -62,6 +62,9 @@ int loader_refuse_extends(const struct yaml_node *root, struct err *err);
  * and target: {polyak} or {every}; in `defaults`, priority and share: [[NAME, ...], ...].
  * ERR_CONFIG. */
 int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct err *err);
+/* Older builds wrote a number of bytes without its unit, B. Adds it to each memory_limit of
+ * the configuration of a run; a user's file must have it. */
+void loader_add_units(const struct yaml_node *root, struct arena *tree);
 /* Replaces settings.agent_id: auto, in the complete tree, by true for agents that share
  * parameters without symmetry, and by false for others. */
 void loader_resolve_agent_ids(const struct yaml_node *root, struct arena *tree);

@@ -668,6 +668,8 @@ static int parse(struct run_config *c, struct arena *tree, const char *text, siz
 
     if (rc == 0 && options != NULL && options->extends)
         rc = loader_extend(name, &root, tree, err);
+    else if (rc == 0)
+        loader_add_units(root, tree);
     for (size_t i = 0; rc == 0 && options != NULL && i < options->n_set; i++)
         rc = yaml_tree_set(root, tree, options->set_is_bare ? "" : "--set ",
                            options->set[i], err);

@@ -347,7 +347,7 @@ struct config_options {
     /* 1, for the file of a new run: the files that it extends are read, and values for
      * later steps accepted. 0, as for a run directory, which another user may have
      * written: `extends`, {at: ...} and schedules of numbers that are no ramps are
-     * refused. */
+     * refused, and a size without its unit, which older builds wrote, is one of bytes. */
     int extends;
 };
 

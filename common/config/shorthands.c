@@ -2,6 +2,8 @@
  * moved to where the schema has them, with their file and line. */
 #include "common/config/loader.h"
 
+#include "common/text/scan.h"
+
 #include <string.h>
 
 struct expanding {
@@ -238,6 +240,26 @@ int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct 
     return rc == 0 && x.section != NULL && x.section->kind == YAML_MAP
                ? expand_section(&x)
                : rc;
+}
+
+/* ---- sizes of older builds ---- */
+
+static void add_unit(const struct yaml_node *section, struct arena *tree)
+{
+    struct yaml_node *size = yaml_find(section, "memory_limit");
+
+    if (size != NULL && size->kind == YAML_SCALAR && text_is_digits(size->text))
+        size->text = arena_printf(tree, "%sB", size->text);
+}
+
+void loader_add_units(const struct yaml_node *root, struct arena *tree)
+{
+    const struct yaml_node *agents = yaml_find(root, "agents");
+
+    add_unit(yaml_find(root, "env"), tree);
+    add_unit(yaml_find(root, "defaults"), tree);
+    for (size_t i = 0; agents != NULL && agents->kind == YAML_MAP && i < agents->n; i++)
+        add_unit(agents->child[i], tree);
 }
 
 /* ---- agent_id: auto ---- */

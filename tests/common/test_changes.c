@@ -261,6 +261,7 @@ START_TEST(a_setting_is_read_and_written)
         {"run.episodes=1e3", "1000"},
         {"defaults.clip_norm=none", "none"},
         {"defaults.memory_limit=2048K", "2M"},
+        {"defaults.memory_limit=300000001", "300000001B"}, /* of an older build */
         {"defaults.respond_within=2m", "120s"},
         {"experience.keep=auto", "auto"},
         {"agents.agent_0.settings.own_batches=true", "true"},

@@ -507,9 +507,6 @@ START_TEST(mistakes_are_told_in_one_line)
         {ENV "defaults: {memory_limit: 12Q}\n",
          "f.yaml:2: defaults.memory_limit: found '12Q', expected none or a size with its "
          "unit, such as 512M (B, K, M, G, T)"},
-        {ENV "defaults: {memory_limit: 512}\n",
-         "f.yaml:2: defaults.memory_limit: found '512', expected none or a size with its "
-         "unit, such as 512M (B, K, M, G, T)"},
         {ENV "defaults: {respond_within: 30}\n",
          "f.yaml:2: defaults.respond_within: found '30', expected a time above 0 such as "
          "30s or 100ms (ms, s, m, h)"},
@@ -909,6 +906,33 @@ START_TEST(quoted_values_are_read)
     ck_assert(a->settings.exploration_noise.from == 1 &&
               a->settings.exploration_noise.over == 9);
     run_config_done(&c);
+}
+END_TEST
+
+/* The file of a run, which an older build wrote, and not one of a user. */
+START_TEST(a_size_without_its_unit_is_read_only_in_a_run)
+{
+    static const char *const set[] = {"defaults.memory_limit=512"};
+    static const char text[] = "run: {env_steps: 5}\n"
+                               "env: {command: [play], memory_limit: 300000001}\n"
+                               "defaults: {memory_limit: 100000001}\n"
+                               "agents: {a: {}, b: {memory_limit: 200000001}}\n";
+    const struct config_options of_run = {0}, of_user = {.extends = 1},
+                                with_set = {.set = set, .n_set = 1};
+    struct run_config c;
+
+    ck_assert_msg(parse_with(&c, text, &of_run) == 0, "%s", err.msg);
+    ck_assert_int_eq(c.env.memory_limit_bytes, 300000001);
+    ck_assert_int_eq(c.agents[0].memory_limit_bytes, 100000001);
+    ck_assert_int_eq(c.agents[1].memory_limit_bytes, 200000001);
+    run_config_done(&c);
+    ck_assert_int_eq(parse_with(&c, text, &of_user), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "f.yaml:2: env.memory_limit: found '300000001', expected none "
+                              "or a size with its unit, such as 512M (B, K, M, G, T)");
+    ck_assert_int_eq(parse_with(&c, text, &with_set), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "--set defaults.memory_limit=512: defaults.memory_limit: found "
+                              "'512', expected none or a size with its unit, such as 512M "
+                              "(B, K, M, G, T)");
 }
 END_TEST
 
@@ -1533,6 +1557,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, keys_are_dropped_with_their_steps, 0, 3);
     tcase_add_loop_test(tc, wrong_steps_name_their_line, 0,
                         sizeof(wrong_steps) / sizeof(wrong_steps[0]));
+    tcase_add_test(tc, a_size_without_its_unit_is_read_only_in_a_run);
     tcase_add_test(tc, values_are_set_on_the_command_line);
     tcase_add_loop_test(tc, wrong_settings_name_their_option, 0, 4);
     tcase_add_test(tc, short_forms_are_moved_to_their_place);
