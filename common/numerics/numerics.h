@@ -11,8 +11,12 @@
 
 /* Raise it with every change that could alter the bytes of some run, such as to a
  * kernel's order of operations, a function's polynomial, the key of a draw, or an update
- * rule. */
-#define NUMERICS_VERSION 1
+ * rule. resume_check_numerics (supervisor/save) knows which runs a change cannot reach.
+ *
+ *     2  actions stay in a box even if the arithmetic with its bounds rounds: those of `random`,
+ *        and of deterministic policies that do not explore. Only external environments have
+ *        such boxes; the one of the particle worlds is -1 to 1. */
+#define NUMERICS_VERSION 2
 
 enum numerics { NUMERICS_PORTABLE, NUMERICS_NATIVE };
 

@@ -199,9 +199,10 @@ static int prepare(struct fork *f, struct err *err)
     int rc = open_checkpoint(f, err);
 
     if (rc == 0)
-        rc = resume_check_numerics(f->resume, f->args->binaries->build_id, err);
-    if (rc == 0)
         rc = read_config(f, err);
+    if (rc == 0)
+        rc = resume_check_numerics(f->resume, &f->was.config.env,
+                                   f->args->binaries->build_id, err);
     if (rc == 0)
         rc = take_changes(f, err);
     if (rc == 0)

@@ -143,12 +143,13 @@ static int read_config(struct replay *r, struct err *err)
 {
     const struct change_source journal =
         change_source_of(run_dir_file(r->args->dir, "journal"));
-    int rc = resume_check_numerics(r->resume, r->args->binaries->build_id, err);
-
-    if (rc == 0)
-        rc = resume_saved_config_at(r->resume, r->args->env_names,
+    int rc = resume_saved_config_at(r->resume, r->args->env_names,
                                     run_dir_file(r->args->dir, "config.yaml"), &r->config,
                                     err);
+
+    if (rc == 0)
+        rc = resume_check_numerics(r->resume, &r->config.env, r->args->binaries->build_id,
+                                   err);
     if (rc == 0)
         rc = change_plan_read(&r->plan, &r->config, &journal,
                               resume_progress(r->resume)->env_steps, SIZE_MAX, NULL, err);

@@ -226,7 +226,14 @@ int resume_is_same_build(const struct resume *r, const char *build_id)
     return is_text(resume_section(r, SECTION_BUILD_ID), build_id);
 }
 
-int resume_check_numerics(const struct resume *r, const char *build_id, struct err *err)
+/* Whether a run in this environment has the same bytes with that version (numerics.h). */
+static int has_same_bytes(int version, const struct env_config *env)
+{
+    return version == NUMERICS_VERSION || (version == 1 && !env_config_is_external(env));
+}
+
+int resume_check_numerics(const struct resume *r, const struct env_config *env,
+                          const char *build_id, struct err *err)
 {
     const struct checkpoint_section *s = resume_section(r, SECTION_NUMERICS);
     enum numerics mode = NUMERICS_NATIVE;
@@ -242,7 +249,7 @@ int resume_check_numerics(const struct resume *r, const char *build_id, struct e
                    (const char *)s->data);
     if (sscanf(text, "%15s %d", name, &version) != 2 || numerics_find(&mode, name) < 0)
         version = 0; /* not a version of any build: they count from 1 */
-    if (version != NUMERICS_VERSION)
+    if (!has_same_bytes(version, env))
         return err_set(err, ERR_CONFIG,
                        "the numerics version was %d, now it is %d (--anyway continues)",
                        version, NUMERICS_VERSION);

@@ -927,12 +927,14 @@ START_TEST(a_size_without_its_unit_is_read_only_in_a_run)
     ck_assert_int_eq(c.agents[1].memory_limit_bytes, 200000001);
     run_config_done(&c);
     ck_assert_int_eq(parse_with(&c, text, &of_user), ERR_CONFIG);
-    ck_assert_str_eq(err.msg, "f.yaml:2: env.memory_limit: found '300000001', expected none "
-                              "or a size with its unit, such as 512M (B, K, M, G, T)");
+    ck_assert_str_eq(err.msg,
+                     "f.yaml:2: env.memory_limit: found '300000001', expected none "
+                     "or a size with its unit, such as 512M (B, K, M, G, T)");
     ck_assert_int_eq(parse_with(&c, text, &with_set), ERR_CONFIG);
-    ck_assert_str_eq(err.msg, "--set defaults.memory_limit=512: defaults.memory_limit: found "
-                              "'512', expected none or a size with its unit, such as 512M "
-                              "(B, K, M, G, T)");
+    ck_assert_str_eq(err.msg,
+                     "--set defaults.memory_limit=512: defaults.memory_limit: found "
+                     "'512', expected none or a size with its unit, such as 512M "
+                     "(B, K, M, G, T)");
 }
 END_TEST
 

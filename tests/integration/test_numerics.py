@@ -51,7 +51,7 @@ def test_a_portable_run_goes_on_with_another_build_and_cpu(w):
               "another build and another CPU continue"))
     calm = calm_run(w, "calm", end)
     for name, moved, program, says in cases:
-        says += " exactly: numerics 1"
+        says += " exactly: numerics 2"
         _, err = w.brood("resume", moved, *until(end), program=program)
         assert err.count(says) == 1, (name, err)
         found, = events(moved, "exact")
@@ -96,7 +96,7 @@ def test_other_numerics_are_refused_unless_anyway(w):
     older = copy(run, "older")
     change_every(older, b"numerics", lambda text: text[:-1] + b"0")
     _, err = resume(w, older, code=2)
-    assert "the numerics version was 0, now it is 1 (--anyway continues)" in err, err
+    assert "the numerics version was 0, now it is 2 (--anyway continues)" in err, err
     _, err = resume(w, older, "--anyway", *until(end))
     assert "continues exactly" not in err and not w.status(older)["exact"], err
     unknown = copy(run, "unknown")  # as builds wrote it that had none
@@ -133,7 +133,7 @@ def test_it_is_told_of_live_runs_and_of_those_that_are_over(w):
     assert "this kind of machine" not in w.brood("status", "live")[0]
     text = (live / "provenance").read_text()
     kernels = json.loads(w.brood("version", "--json")[0])["kernels"]
-    assert f"\nnumerics: portable, version 1\nkernels: {kernels}\n" in text, text
+    assert f"\nnumerics: portable, version 2\nkernels: {kernels}\n" in text, text
 
 
 def test_kernels_can_be_forced_down_and_never_up(w):
@@ -198,7 +198,7 @@ def test_an_op_of_libm_marks_the_run(w):
     assert "numeric fingerprint" in err, err
     other = copy(run, "other-build")  # whose own kernels are the same
     _, err = w.brood("resume", other, *until(end), program=other_build(w))
-    assert "another build continues exactly: numerics 1" in err, err
+    assert "another build continues exactly: numerics 2" in err, err
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ int fsync(int fd)
     return fail_sync(fd) ? -1 : (int)syscall(SYS_fsync, fd);
 }
 static const char *config = "run:\n";       /* configuration of the saved run */
-static const char *numerics = "portable 1"; /* "": a checkpoint of an older build */
+static const char *numerics = "portable 2"; /* "": a checkpoint of an older build */
 
 static void pack_variable(struct msg_out *o, const char *name, uint64_t n,
                           uint64_t offset, const char *collection)
@@ -241,22 +241,29 @@ static void check_block(uint64_t step, const void *want)
 /* A checkpoint of build abc, and the reaction of a build to it. */
 static const struct {
     const char *numerics, *build, *says; /* says NULL: the run resumes */
+    const char *plugin;                  /* of the environment */
 } numerics_cases[] = {
-    {"portable 1", "abc", NULL},
+    {"portable 2", "abc", NULL},
+    {"portable 2", "def", NULL, "p.so"},
+    {"native 2", "abc", NULL},
+    {"native 2", "def", "the build was abc, now it is def (--anyway continues)"},
     {"portable 1", "def", NULL},
-    {"native 1", "abc", NULL},
+    {"portable 1", "abc", "the numerics version was 1, now it is 2 (--anyway continues)",
+     "p.so"},
     {"native 1", "def", "the build was abc, now it is def (--anyway continues)"},
-    {"portable 2", "abc", "the numerics version was 2, now it is 1 (--anyway continues)"},
-    {"native 2", "abc", "the numerics version was 2, now it is 1 (--anyway continues)"},
-    {"portable", "abc", "the numerics version was 0, now it is 1 (--anyway continues)"},
-    {"exact 1", "abc", "the numerics version was 0, now it is 1 (--anyway continues)"},
+    {"portable 3", "abc", "the numerics version was 3, now it is 2 (--anyway continues)"},
+    {"native 3", "abc", "the numerics version was 3, now it is 2 (--anyway continues)"},
+    {"portable", "abc", "the numerics version was 0, now it is 2 (--anyway continues)"},
+    {"exact 2", "abc", "the numerics version was 0, now it is 2 (--anyway continues)"},
     {"", "abc",
-     "the checkpoint is of a build from before numerics versions, this one is numerics 1 "
+     "the checkpoint is of a build from before numerics versions, this one is numerics 2 "
      "(--anyway continues)"},
 };
 
 START_TEST(test_numerics_decide)
 {
+    const struct env_config env = {.id = "simple_spread",
+                                   .plugin = numerics_cases[_i].plugin};
     struct resume *r;
     struct err err = {0};
     int rc;
@@ -265,7 +272,7 @@ START_TEST(test_numerics_decide)
     commit(20);
     ck_assert_msg(resume_open(&r, checkpoints, NULL, on_skipped, NULL, &err) == 0, "%s",
                   err.msg);
-    rc = resume_check_numerics(r, numerics_cases[_i].build, &err);
+    rc = resume_check_numerics(r, &env, numerics_cases[_i].build, &err);
     ck_assert_int_eq(rc, numerics_cases[_i].says != NULL ? ERR_CONFIG : 0);
     if (rc < 0)
         ck_assert_str_eq(err.msg, numerics_cases[_i].says);
