@@ -39,9 +39,10 @@ int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
                    const char *base, int force, mode_t mode, struct err *err);
 /* A run that appears when it is whole: run_dir_make creates a folder RUN_DIR_MAKING... in runs_dir,
  * locked, and run_dir_appear syncs it and renames it to what run_dir_create would have created;
- * the paths of its files change. A run that it replaces is removed then. Errors are those of
- * run_dir_create. ERR_EXISTS from run_dir_appear: somebody else has taken the name. Without a
- * name, run_dir_next_name then chooses the next number. What a maker leaves that is killed
+ * the paths of its files change. A run that it replaces is removed then, when the rename is on
+ * the disk. Errors are those of run_dir_create; after one of run_dir_appear, the other run has
+ * its name. ERR_EXISTS from run_dir_appear: somebody else has taken the name. Without a name,
+ * run_dir_next_name then chooses the next number. What a maker leaves that is killed
  * is removed by run_remove_leftovers. */
 #define RUN_DIR_MAKING ".new-"
 int run_dir_make(struct run_dir **ret, const char *runs_dir, const char *name,
@@ -64,10 +65,11 @@ int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *e
  * takes the lock for something else, or fails before, leaves the order of runs as it was. */
 void run_dir_begin(struct run_dir *d);
 void run_dir_free(struct run_dir *d); /* releases the lock */
-/* Removes the directory of a run that could not begin, as far as possible, and frees d. */
+/* Removes the directory of a run that could not begin, if it is held, as far as possible, and
+ * frees d. */
 void run_dir_discard(struct run_dir *d);
 /* Renames the directory in its folder, durably. ERR_STATE: its name is another directory's by
- * now, which keeps it. */
+ * now, which keeps it. After any error it has the name that it had, too. */
 int run_dir_rename(struct run_dir *d, const char *name, struct err *err);
 /* Removes the directory that is held, whatever its name leads to by now. The mark and the lock
  * go last. */

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -33,13 +34,52 @@ int fcntl(int fd, int cmd, ...)
 }
 
 static int has_no_flags; /* the file system can only rename what replaces or is alone */
+static void (*before_exchange)(
+    void); /* what somebody else does just before; NULL: nothing */
 
 /* Replaces that of the C library. */
 int renameat2(int at, const char *from, int to_at, const char *to, unsigned flags)
 {
+    void (*const other)(void) = flags == RENAME_EXCHANGE ? before_exchange : NULL;
+
+    if (other != NULL) {
+        before_exchange = NULL;
+        other();
+    }
     if (!has_no_flags || flags == 0)
         return (int)syscall(SYS_renameat2, at, from, to_at, to, flags);
     errno = EINVAL;
+    return -1;
+}
+
+static int renames_left = -1; /* how many succeed before one fails; -1: all */
+
+/* Replaces that of the C library. */
+int renameat(int at, const char *from, int to_at, const char *to)
+{
+    if (renames_left < 0 || renames_left-- > 0)
+        return (int)syscall(SYS_renameat2, at, from, to_at, to, 0);
+    errno = EIO;
+    return -1;
+}
+
+/* Replaces that of the C library. */
+int rename(const char *from, const char *to)
+{
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+static const char *fails_to_sync; /* a folder; NULL: none */
+
+/* Replaces that of the C library. */
+int fsync(int fd)
+{
+    struct stat st, fails;
+
+    if (fails_to_sync == NULL || fstat(fd, &st) < 0 || stat(fails_to_sync, &fails) < 0 ||
+        st.st_ino != fails.st_ino)
+        return (int)syscall(SYS_fsync, fd);
+    errno = EIO;
     return -1;
 }
 
@@ -338,6 +378,82 @@ START_TEST(test_what_takes_a_runs_place_is_not_removed)
 }
 END_TEST
 
+/* A run would replace "a", and cannot: both stay what they are. */
+static void check_stays(int n_renames, const char *no_sync)
+{
+    struct run_dir *d = make("a", 1, 0);
+    struct err err = {0};
+
+    renames_left = n_renames;
+    fails_to_sync = no_sync;
+    ck_assert_int_eq(run_dir_appear(d, &err), -EIO);
+    renames_left = -1;
+    fails_to_sync = NULL;
+    run_dir_discard(d);
+    ck_assert_msg(is_run("a", "a"), "%s", err.msg);
+    ck_assert_int_eq(count_runs(), 1);
+}
+
+/* A file system that cannot exchange two folders does so in three steps. */
+START_TEST(test_a_run_that_cannot_be_replaced_stays)
+{
+    make_run("a");
+    has_no_flags = 1;
+    for (int i = 0; i < 3; i++)
+        check_stays(i, NULL);
+    has_no_flags = 0;
+}
+END_TEST
+
+START_TEST(test_a_run_stays_until_what_replaces_it_is_on_the_disk)
+{
+    make_run("a");
+    check_stays(-1, runs);
+}
+END_TEST
+
+static void swap_a_and_best(void)
+{
+    swap("a", "best");
+}
+
+START_TEST(test_only_the_run_that_was_locked_is_replaced)
+{
+    struct run_dir *d;
+    struct err err = {0};
+
+    make_run("a");
+    make_run("best");
+    d = make("a", 1, 0);
+    before_exchange = swap_a_and_best;
+    ck_assert_int_eq(run_dir_appear(d, &err), ERR_STATE);
+    run_dir_discard(d);
+    ck_assert(is_run("a", "best") && is_run("best", "a"));
+    ck_assert_int_eq(count_runs(), 2);
+}
+END_TEST
+
+/* Nothing is left of a run whose folder was made and cannot be opened. */
+START_TEST(test_no_descriptors)
+{
+    struct rlimit limit, few;
+    struct run_dir *d = NULL;
+    const int next = open("/dev/null", O_RDONLY);
+
+    run_dir_free(create("a", 0));
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_int_eq(close(next), 0);
+    few = limit;
+    few.rlim_cur = (rlim_t)next;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ck_assert_int_eq(run_dir_make(&d, runs, "b", "base", 0, 0700, NULL), -EMFILE);
+    ck_assert_int_eq(run_dir_create(&d, runs, "b", "base", 0, 0700, NULL), -EMFILE);
+    ck_assert_int_eq(run_dir_create(&d, runs, NULL, "base", 0, 0700, NULL), -EMFILE);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_int_eq(count_runs(), 1);
+}
+END_TEST
+
 /* The swap comes after run_remove has opened the run. */
 START_TEST(test_only_the_opened_directory_is_renamed_and_removed)
 {
@@ -533,6 +649,10 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, test_bad_names, 0, 7);
     tcase_add_test(tc, test_lock);
     tcase_add_test(tc, test_what_takes_a_runs_place_is_not_removed);
+    tcase_add_test(tc, test_a_run_that_cannot_be_replaced_stays);
+    tcase_add_test(tc, test_a_run_stays_until_what_replaces_it_is_on_the_disk);
+    tcase_add_test(tc, test_only_the_run_that_was_locked_is_replaced);
+    tcase_add_test(tc, test_no_descriptors);
     tcase_add_test(tc, test_only_the_opened_directory_is_renamed_and_removed);
     tcase_add_test(tc, test_a_link_in_a_runs_place_is_not_followed);
     tcase_add_test(tc, test_a_planted_link_has_no_holder);
