@@ -169,29 +169,52 @@ static int write_all(const struct checkpoint_args *args, const char *temp,
 
 /* ---- the commit ---- */
 
-/* Replaces a complete checkpoint of the same step. RENAME_EXCHANGE swaps the two
- * folders, so that a complete checkpoint exists at any time. A file system that does not
- * support it returns EINVAL: the old folder is then removed first. */
-static int exchange(const struct checkpoint_args *args, const char *temp,
-                    const char *final, struct err *err)
+/* Renames, and syncs the folder; if that fails, takes the rename back. */
+static int rename_synced(const char *dir, const char *from, const char *to,
+                         unsigned flags, struct err *err)
 {
-    int rc = tree_rename(temp, final, RENAME_EXCHANGE, err);
-    char *old;
+    int rc = tree_rename(from, to, flags, err);
+
+    if (rc < 0)
+        return rc;
+    rc = tree_sync(dir, err);
+    if (rc < 0)
+        (void)tree_rename(to, from, flags, NULL);
+    return rc;
+}
+
+/* Replaces a complete checkpoint of the same step, on a file system that cannot exchange two
+ * folders. */
+static int replace_in_steps(const struct checkpoint_args *args, const char *temp,
+                            const char *final, struct err *err)
+{
+    char *old = checkpoint_path(args->dir, ".del-", args->step);
+    int rc = tree_remove(old, err);
 
     if (rc == 0)
-        return tree_remove(temp, err);
-    if (rc != -EINVAL)
-        return rc;
-    old = checkpoint_path(args->dir, ".del-", args->step);
-    rc = tree_remove(old, err);
-    if (rc == 0)
         rc = tree_rename(final, old, 0, err);
-    if (rc == 0)
-        rc = tree_rename(temp, final, 0, err);
+    if (rc == 0) {
+        rc = rename_synced(args->dir, temp, final, 0, err);
+        if (rc < 0)
+            (void)tree_rename(old, final, 0, NULL);
+    }
     if (rc == 0)
         rc = tree_remove(old, err);
     free(old);
     return rc;
+}
+
+/* Replaces a complete checkpoint of the same step. RENAME_EXCHANGE swaps the two folders, so
+ * that a complete checkpoint exists at any time. The old one is removed when the new one is in
+ * its place on the disk. */
+static int replace(const struct checkpoint_args *args, const char *temp,
+                   const char *final, struct err *err)
+{
+    const int rc = rename_synced(args->dir, temp, final, RENAME_EXCHANGE, err);
+
+    if (rc == -EINVAL)
+        return replace_in_steps(args, temp, final, err);
+    return rc < 0 ? rc : tree_remove(temp, err);
 }
 
 static int commit(const struct checkpoint_args *args, const char *temp, struct err *err)
@@ -200,15 +223,13 @@ static int commit(const struct checkpoint_args *args, const char *temp, struct e
     int rc = tree_look(final, err);
 
     if (rc == 1 && !checkpoint_is_damaged(args->dir, args->step)) {
-        rc = exchange(args, temp, final, err);
+        rc = replace(args, temp, final, err);
     } else {
         if (rc == 1)
             rc = retention_set_aside(args->dir, args->step, err);
         if (rc == 0)
-            rc = tree_rename(temp, final, 0, err);
+            rc = rename_synced(args->dir, temp, final, 0, err);
     }
-    if (rc == 0)
-        rc = tree_sync(args->dir, err);
     free(final);
     return rc;
 }
