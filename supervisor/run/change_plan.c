@@ -2,6 +2,7 @@
 
 #include "common/config/staircase.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 #include "supervisor/run/live_changes.h"
 #include "supervisor/run/trial.h"
 
@@ -137,29 +138,29 @@ void change_plan_drop(struct change_plan *p, uint64_t step)
         change_plan_remove(p, 0);
 }
 
-static void drop_keys(struct change_plan *p, const char *const *keys, size_t n_keys)
+static void drop_keys(struct change_plan *p, int (*is_dropped)(const char *path))
 {
     for (size_t i = p->n; i > 0; i--)
-        for (size_t k = 0; k < n_keys; k++)
-            if (strcmp(p->list[i - 1].set.path, keys[k]) == 0) {
-                change_plan_remove(p, i - 1);
-                break;
-            }
+        if (is_dropped(p->list[i - 1].set.path))
+            change_plan_remove(p, i - 1);
 }
 
 void change_plan_drop_lengths(struct change_plan *p)
 {
-    static const char *const keys[] = {"run.env_steps", "run.episodes"};
+    drop_keys(p, run_length_is_key);
+}
 
-    drop_keys(p, keys, sizeof(keys) / sizeof(keys[0]));
+static int is_output(const char *path)
+{
+    static const char *const keys[] = {"experience.keep", "evaluation.render",
+                                       "evaluation.max_to_keep", "env.on_failure", NULL};
+
+    return text_find(keys, path) >= 0;
 }
 
 void change_plan_drop_outputs(struct change_plan *p)
 {
-    static const char *const keys[] = {"experience.keep", "evaluation.render",
-                                       "evaluation.max_to_keep", "env.on_failure"};
-
-    drop_keys(p, keys, sizeof(keys) / sizeof(keys[0]));
+    drop_keys(p, is_output);
 }
 
 char *change_plan_cancel_after(struct change_plan *p, uint64_t step, int only_lengths)

@@ -308,29 +308,37 @@ int proposal_cancel(struct proposal *p, const struct live_config *live,
 /* ---- respawning ---- */
 
 struct waiting {
-    size_t agent;
-    struct config_settings *ret;
+    size_t n_agents;
+    struct config_settings *of; /* [n_agents] */
 };
 
 static void collect_waiting(void *ctx, const struct config_change *c)
 {
     const struct waiting *w = ctx;
 
-    if (c->kind == CHANGE_RESPAWN && c->agent == w->agent)
-        config_settings_add(w->ret, config_change_setting(c));
+    if (c->kind == CHANGE_RESPAWN && c->agent < w->n_agents)
+        config_settings_add(&w->of[c->agent], config_change_setting(c));
 }
 
-int proposal_waiting(const struct live_config *live, size_t agent,
-                     struct config_settings *ret, struct err *err)
+int proposal_waits(const struct live_config *live, struct config_settings **ret,
+                   struct err *err)
 {
+    struct waiting w = {.n_agents = live->config->n_agents};
     struct run_config planned;
     int rc = fold_live(live, &planned, err);
 
-    *ret = (struct config_settings){0};
+    *ret = NULL;
     if (rc < 0)
         return rc;
-    run_config_compare(&planned, live->wanted, collect_waiting,
-                       &(struct waiting){agent, ret});
+    *ret = w.of = xcalloc(w.n_agents, sizeof(*w.of));
+    run_config_compare(&planned, live->wanted, collect_waiting, &w);
     run_config_done(&planned);
     return 0;
+}
+
+void proposal_waits_free(const struct live_config *live, struct config_settings *waits)
+{
+    for (size_t i = 0; waits != NULL && i < live->config->n_agents; i++)
+        config_settings_done(&waits[i]);
+    free(waits);
 }

@@ -57,8 +57,10 @@ int proposal_cancel(struct proposal *p, const struct live_config *live,
                     const char *const *keys, size_t n, uint8_t *found,
                     proposal_cancelled_fn fn, void *ctx, struct err *err);
 
-/* *ret: what waits for the agent's respawn in live->wanted. */
-int proposal_waiting(const struct live_config *live, size_t agent,
-                     struct config_settings *ret, struct err *err);
+/* *ret: for each agent of the configuration in force, what waits for its respawn in
+ * live->wanted; proposal_waits_free. NULL after an error. */
+int proposal_waits(const struct live_config *live, struct config_settings **ret,
+                   struct err *err);
+void proposal_waits_free(const struct live_config *live, struct config_settings *waits);
 
 #endif

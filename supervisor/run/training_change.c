@@ -49,28 +49,6 @@ struct live_config training_live(const struct training *t)
                                 .run = run_dir_path(t->args->dir)};
 }
 
-int training_fold_plan(const struct training *t, struct run_config *ret, struct err *err)
-{
-    return change_plan_fold(&t->plan, UINT64_MAX, t->config, ret, err);
-}
-
-struct waiting {
-    const struct run_config *config;
-    struct pending_list *ret;
-};
-
-static void collect_pending(void *ctx, const struct config_change *c)
-{
-    const struct waiting *w = ctx;
-    struct config_setting s;
-
-    if (c->kind != CHANGE_RESPAWN || c->agent >= w->config->n_agents)
-        return;
-    s = config_change_setting(c);
-    training_pending_add(w->ret, &s, RUN_UNKNOWN, w->config->agents[c->agent].name);
-    free(s.path);
-}
-
 /* In the order of their steps. */
 static int add_pending(void *ctx, const struct planned_change *c)
 {
@@ -88,16 +66,20 @@ static int add_pending(void *ctx, const struct planned_change *c)
 
 int training_update_pending(struct training *t, struct err *err)
 {
-    struct run_config planned;
-    int rc = training_fold_plan(t, &planned, err);
+    const struct live_config live = {
+        .config = t->config, .wanted = &t->wanted, .plan = &t->plan};
+    struct config_settings *waits;
+    const int rc = proposal_waits(&live, &waits, err);
 
     training_pending_done(&t->pending);
     if (rc < 0)
         return rc;
     (void)change_plan_each_request(&t->plan, add_pending, &t->pending);
-    run_config_compare(&planned, &t->wanted, collect_pending,
-                       &(struct waiting){t->args->config, &t->pending});
-    run_config_done(&planned);
+    for (size_t i = 0; i < t->config->n_agents; i++)
+        for (size_t k = 0; k < waits[i].n; k++)
+            training_pending_add(&t->pending, &waits[i].list[k], RUN_UNKNOWN,
+                                 t->args->config->agents[i].name);
+    proposal_waits_free(&live, waits);
     return 0;
 }
 
@@ -245,41 +227,50 @@ static int check_now(struct training *t, const struct change_plan *p,
 }
 
 int training_check_waiting(struct training *t, const struct change_plan *p,
-                           const struct run_config *wanted, size_t agent, struct err *err)
+                           const struct run_config *wanted, struct err *err)
 {
     const struct live_config live = {.config = t->config, .wanted = wanted, .plan = p};
-    struct config_settings changes;
-    int rc = proposal_waiting(&live, agent, &changes, err);
+    struct config_settings *waits;
+    int rc = proposal_waits(&live, &waits, err);
+
+    for (size_t i = 0; rc == 0 && i < t->config->n_agents; i++)
+        rc = check_now(t, p, &waits[i], err);
+    proposal_waits_free(&live, waits);
+    return rc;
+}
+
+/* Adds the changes to the plan, for the next round. */
+static int plan_now(struct training *t, uint64_t at,
+                    const struct config_settings *changes, struct err *err)
+{
+    int rc = check_now(t, &t->plan, changes, err);
 
     if (rc == 0)
-        rc = check_now(t, p, &changes, err);
-    config_settings_done(&changes);
-    return rc;
+        rc = training_write_settings(t, RUN_EVENT_SET, at, changes, err);
+    if (rc < 0)
+        return rc;
+    change_plan_add_all(&t->plan, at, changes);
+    rc = training_update_pending(t, err);
+    training_plan_changes(t);
+    return rc < 0 ? rc : 1;
 }
 
 int training_apply_waiting(struct training *t, size_t agent, struct err *err)
 {
     const struct live_config live = training_live(t);
-    const uint64_t at = live.next;
-    struct config_settings changes;
-    int rc = proposal_waiting(&live, agent, &changes, err);
+    struct config_settings *waits;
+    int rc = proposal_waits(&live, &waits, err);
 
-    if (changes.n > 0 && life_state_is_paused(t->state))
+    if (rc < 0)
+        return rc;
+    if (waits[agent].n > 0 && life_state_is_paused(t->state))
         rc = err_set(err, ERR_STATE,
                      "the run is paused, and the changes that wait for %s are applied "
                      "between rounds: `brood continue` first",
                      t->specs.spec[agent].name);
-    if (rc == 0)
-        rc = check_now(t, &t->plan, &changes, err);
-    if (rc == 0)
-        rc = training_write_settings(t, RUN_EVENT_SET, at, &changes, err);
-    if (rc == 0 && changes.n > 0) {
-        change_plan_add_all(&t->plan, at, &changes);
-        rc = training_update_pending(t, err);
-        training_plan_changes(t);
-        rc = rc < 0 ? rc : 1;
-    }
-    config_settings_done(&changes);
+    else if (waits[agent].n > 0)
+        rc = plan_now(t, live.next, &waits[agent], err);
+    proposal_waits_free(&live, waits);
     return rc;
 }
 

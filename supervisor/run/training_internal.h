@@ -246,8 +246,6 @@ void training_on_evaluation_step(void *ctx, const struct vec_env *env,
 /* ---- training_change.c: configurations, and the changes that take effect ---- */
 
 struct live_config training_live(const struct training *t); /* borrows from t */
-/* *ret: the configuration in force with the whole plan applied. */
-int training_fold_plan(const struct training *t, struct run_config *ret, struct err *err);
 void training_pending_done(struct pending_list *p);
 void training_pending_add(struct pending_list *p, const struct config_setting *s,
                           uint64_t at, const char *agent);
@@ -267,11 +265,10 @@ int training_write_settings(struct training *t, enum run_event_kind kind, uint64
 
 /* Whether the configuration is possible after each step of the plan. ERR_CONFIG. */
 int training_check_plan(struct training *t, const struct change_plan *p, struct err *err);
-/* Whether a respawn of this agent could now make what waits for it in `wanted`, which has the
- * whole plan. ERR_CONFIG. */
+/* Whether a respawn of one agent alone, of each of them, could now make what waits for it in
+ * `wanted`, which has the whole plan. ERR_CONFIG. */
 int training_check_waiting(struct training *t, const struct change_plan *p,
-                           const struct run_config *wanted, size_t agent,
-                           struct err *err);
+                           const struct run_config *wanted, struct err *err);
 /* Plans the changes that wait for a respawn of this agent for the next round; a new
  * process then begins with them. Returns 1, or 0 if there are none. */
 int training_apply_waiting(struct training *t, size_t agent, struct err *err);

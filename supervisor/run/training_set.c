@@ -156,10 +156,8 @@ int training_check_plan(struct training *t, const struct change_plan *p, struct 
 static int check_waiting(struct training *t, const struct proposal *p, struct err *err)
 {
     struct err why = {0};
-    int rc = 0;
+    const int rc = training_check_waiting(t, &p->plan, &p->wanted, &why);
 
-    for (size_t i = 0; i < p->wanted.n_agents && rc == 0; i++)
-        rc = training_check_waiting(t, &p->plan, &p->wanted, i, &why);
     if (rc < 0)
         return err_set(err, rc,
                        "%s; respawns, for which the change would wait, replace one "

@@ -462,17 +462,17 @@ static int cancel(struct world *w)
 static int respawn(struct world *w)
 {
     const struct live_config live = live_of(w);
-    struct config_settings waits;
+    struct config_settings *waits;
     const int does_wait = w->ref.beta != value_at(&w->ref, BETA, INT64_MAX);
 
-    ASSERT(proposal_waiting(&live, 0, &waits, &err) == 0);
-    ASSERT((waits.n > 0) == does_wait);
+    ASSERT(proposal_waits(&live, &waits, &err) == 0);
+    ASSERT((waits[0].n > 0) == does_wait);
     if (does_wait) {
         add_entry(&w->ref, BETA, (int64_t)live.next, w->ref.beta);
-        record_settings(w, live.next, &waits);
-        change_plan_add_all(&w->plan, live.next, &waits);
+        record_settings(w, live.next, &waits[0]);
+        change_plan_add_all(&w->plan, live.next, &waits[0]);
     }
-    config_settings_done(&waits);
+    proposal_waits_free(&live, waits);
     return does_wait;
 }
 
