@@ -147,9 +147,10 @@ static int take_name(struct asked_command *ssh, const char *host, const char **r
 }
 
 /* Of the first n nodes, each of which has a host of its own. */
-static void reach_ssh(const struct cluster_config *config, size_t n, int64_t until,
+static void reach_ssh(const struct cluster_config *config, size_t n, int timeout_ms,
                       struct reach *ret)
 {
+    const int64_t until = monotonic_ms() + timeout_ms;
     struct asked_command *ssh = xcalloc(n, sizeof(*ssh));
     struct lookup *hosts = xcalloc(n, sizeof(*hosts));
     size_t *node = xcalloc(n, sizeof(*node)), n_hosts = 0;
@@ -157,8 +158,7 @@ static void reach_ssh(const struct cluster_config *config, size_t n, int64_t unt
 
     for (size_t i = 0; i < n; i++)
         ssh[i].argv = ssh_words(config, i, &arena);
-    commands_ask(ssh, n,
-                 left_ms(until) / 2); /* one that hangs leaves time for the others */
+    commands_ask(ssh, n, timeout_ms / 2); /* one that hangs leaves time for the others */
     for (size_t i = 0; i < n; i++) {
         node[n_hosts] = i;
         if (take_name(&ssh[i], node_command_host(config, i), &hosts[n_hosts].name,
@@ -201,8 +201,9 @@ static void reach_machines(char *machines, int64_t until, struct reach *ret)
     lookup_done(hosts, n);
 }
 
-static void reach_slurm(int64_t until, struct reach *ret)
+static void reach_slurm(int timeout_ms, struct reach *ret)
 {
+    const int64_t until = monotonic_ms() + timeout_ms;
     const char *job = slurm_job() != NULL ? getenv("SLURM_JOB_NODELIST") : NULL;
     struct arena arena = ARENA_ZERO;
     struct words w = {.arena = &arena};
@@ -211,7 +212,7 @@ static void reach_slurm(int64_t until, struct reach *ret)
     words_add(&w, "sinfo", "--noheader", "--Node", "--format=%o", NULL);
     if (job != NULL)
         words_add(&w, arena_printf(&arena, "--nodes=%s", job), NULL);
-    if (command_ask(w.list, left_ms(until), &output, &ret->why) == 0)
+    if (command_ask(w.list, timeout_ms, &output, &ret->why) == 0)
         reach_machines(output, until, ret);
     free(output);
     arena_done(&arena);
@@ -228,7 +229,6 @@ static size_t n_ways(const struct cluster_config *config, size_t n)
 void reach_all(const struct cluster_config *config, size_t n, int timeout_ms,
                struct reach *ret)
 {
-    const int64_t until = monotonic_ms() + timeout_ms;
     const size_t own = n_ways(config, n);
 
     for (size_t i = 0; i < n; i++)
@@ -236,9 +236,9 @@ void reach_all(const struct cluster_config *config, size_t n, int timeout_ms,
     if (config->launcher == LAUNCHER_COMMAND && own > 0)
         (void)snprintf(ret->address, sizeof(ret->address), "0.0.0.0");
     else if (config->launcher == LAUNCHER_SSH)
-        reach_ssh(config, own, until, ret);
+        reach_ssh(config, own, timeout_ms, ret);
     else if (config->launcher == LAUNCHER_SLURM && own > 0)
-        reach_slurm(until, ret);
+        reach_slurm(timeout_ms, ret);
     for (size_t i = 0; i < own; i++)
         if (ret[i].why.code != 0)
             reach_first(ret[i].address);
