@@ -24,15 +24,16 @@
 struct atomic_file;
 struct run_dir; /* opaque */
 
-enum { RUN_DIR_USER_BYTES = 64, RUN_DIR_NAME_MAX = 100 }; /* the longest name of a run */
+enum { RUN_DIR_NAME_MAX = 100 }; /* the longest name of a run */
 
 /* ERR_ARG if `path` lies in the run of that name, which would lose it if it was replaced.
  * name, path: NULL is fine. */
 int run_dir_refuse_within(const char *runs_dir, const char *name, const char *path,
                           struct err *err);
 /* Creates runs_dir (and its parents) and a new run in it, locked. name NULL:
- * <base>-<number>, the first that neither a run nor a submitted job has. A name that exists already is ERR_EXISTS; with
- * force, such a run is emptied and used if the caller owns it and no supervisor holds it.
+ * <base>-<number>, the first that neither a run nor a submitted job has. A name that exists
+ * already is ERR_EXISTS; with force, such a run is emptied and used if the caller owns it and
+ * no supervisor holds it.
  * mode: the directory's exact mode, whatever the umask; that of its files follows from it
  * (beneath.h). After an error, no new directory is left in runs_dir. */
 int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
@@ -150,8 +151,9 @@ int run_dir_pids(const char *path, pid_t *ret_pid, pid_t *ret_keeper);
 int run_dir_make_folders(struct run_dir *d, struct err *err);
 /* -errno: the folder of runs is there, but cannot be read. */
 int run_dir_check_runs(const char *runs_dir, struct err *err);
-/* The paths of all runs under runs_dir, without planted links (beneath.h), those whose last supervisor began latest first:
- * *ret_n of them; free() each and the list. If the folder is missing, there are none. */
+/* The paths of all runs under runs_dir, without links that others have planted (beneath.h),
+ * those whose last supervisor began latest first: *ret_n of them; free() each and the list. If
+ * the folder is missing, there are none. */
 char **run_dir_list(const char *runs_dir, size_t *ret_n);
 
 #endif

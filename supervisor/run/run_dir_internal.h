@@ -13,6 +13,8 @@
 
 #include <time.h>
 
+enum { RUN_DIR_USER_BYTES = 64 };
+
 struct run_dir {
     char *path;
     char *name;
