@@ -1,5 +1,11 @@
 # setup.sh - functions for scripts/brood and scripts/test: install packages, configure, build.
 
+# The packages' programs come first. A virtual environment, pyenv or conda may have a meson of
+# another release, a pkg-config that looks for libraries elsewhere, or commands that only print
+# an error; and a build folder names the meson that configured it, which may go with them.
+path_of_caller=$PATH
+PATH=/usr/bin:/bin:$PATH
+
 # A|B stands for A, or for B where apt does not know A; A| for A where apt knows it.
 packages=(gcc meson ninja-build pkg-config python3 libuv1-dev libsodium-dev
           libopenblas-serial-dev 'libmsgpack-c-dev|libmsgpack-dev' libyaml-dev
@@ -94,17 +100,24 @@ use_built() {
 }
 
 # build DIR PRESET [TARGET...]: configures if there is no build folder, then runs ninja. A
-# lock admits one builder at a time.
+# lock admits one builder at a time. Without targets, tests follow, which meson refuses to run in
+# a folder that another release of it has configured: such a folder is configured again.
 build() {
-    local dir=$1 preset=$2 log
+    local dir=$1 preset=$2 log how=
     shift 2
     mkdir -p "$dir"
     exec 9>"$dir/.lock"
     flock 9
     log=$dir/build.log
     if [ ! -f "$dir/build.ninja" ]; then
+        how=setup
+    elif [ $# -eq 0 ] && ! grep -qF "\"full\": \"$(meson --version)\"" \
+        "$dir/meson-info/meson-info.json"; then
+        how='setup --reconfigure'
+    fi
+    if [ -n "$how" ]; then
         echo "brood: configuring $(basename "$dir")" >&2
-        if ! meson setup "$dir" "$root" --native-file "$root/scripts/presets/$preset.ini" \
+        if ! meson $how "$dir" "$root" --native-file "$root/scripts/presets/$preset.ini" \
             ${CI:+--werror} >"$log" 2>&1 9>&-; then
             tail -n 20 "$log" >&2
             exit 1

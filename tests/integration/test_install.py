@@ -1,4 +1,4 @@
-"""An installed brood, and a checkout that another user has built."""
+"""An installed brood, and what scripts/brood and scripts/setup.sh build."""
 import json
 import os
 import pathlib
@@ -89,6 +89,74 @@ def test_a_second_user_executes_what_the_first_has_built(w):
     out, err = second("version", "--json", code=0)
     assert out and err == (f"brood: {checkout}/build belongs to root and is older than the "
                            "sources\n"), err
+
+
+# A project with the build folders and targets of brood: its program prints its PATH.
+TINY = {
+    "meson.build": """project('tiny', 'c')
+subdir('supervisor')
+alias_target('programs', program)
+""",
+    "supervisor/meson.build": "program = executable('brood', 'brood.c')\n",
+    "supervisor/brood.c": """#include <stdio.h>
+#include <stdlib.h>
+int main(void) { return puts(getenv("PATH")) < 0; }
+""",
+}
+# What a virtual environment, pyenv or conda may have of what builds brood.
+SHADOWED = ("cc", "gcc", "meson", "ninja", "pkg-config", "protoc-c", "python3")
+
+
+def tiny(w):
+    root = w.path / "tiny"
+    shutil.copytree(harness.SOURCE / "scripts", root / "scripts")
+    for folder in ("agent", "common", "supervisor"):
+        (root / folder).mkdir()
+    for name, text in TINY.items():
+        (root / name).write_text(text)
+    return root
+
+
+def build_all(root):
+    """Like scripts/test: what it prints."""
+    p = subprocess.run(["bash", "-c", 'set -euo pipefail; root=$1; . "$root/scripts/setup.sh"\n'
+                        'build "$root/build" release', "bash", root], capture_output=True,
+                       text=True, check=False)
+    assert p.returncode == 0, p
+    return p.stderr
+
+
+def meson_version(root):
+    facts = json.loads((root / "build" / "meson-info" / "meson-info.json").read_text())
+    return facts["meson_version"]["full"]
+
+
+def test_other_programs_first_on_the_path_do_not_build_brood(w):
+    root = tiny(w)
+    other = w.path / "other"
+    other.mkdir()
+    for name in SHADOWED:
+        (other / name).write_text(f"#!/bin/sh\necho {name} of another Python >&2\nexit 127\n")
+        (other / name).chmod(0o755)
+    path = f"{other}:{os.environ['PATH']}"
+    env = {k: v for k, v in os.environ.items() if k != "CC"} | {"PATH": path}
+    p = subprocess.run([root / "scripts" / "brood"], env=env, cwd=w.path, capture_output=True,
+                       text=True, check=False)
+    assert (p.returncode, p.stdout) == (0, path + "\n"), p
+    assert p.stderr == "brood: configuring build\nbrood: building build\n", p
+
+
+def test_a_folder_of_another_release_of_meson_is_configured_again(w):
+    root = tiny(w)
+    assert "configuring" in build_all(root)
+    version = meson_version(root)
+    assert build_all(root) == ""
+    facts = root / "build" / "meson-info" / "meson-info.json"
+    facts.write_text(facts.read_text().replace(f'"{version}"', '"0.1.0"'))
+    assert meson_version(root) == "0.1.0"
+    assert "brood: configuring build\n" in build_all(root)
+    assert meson_version(root) == version
+    assert build_all(root) == ""
 
 
 if __name__ == "__main__":
