@@ -159,5 +159,19 @@ def test_a_folder_of_another_release_of_meson_is_configured_again(w):
     assert build_all(root) == ""
 
 
+def test_it_is_configured_with_a_compiler_that_names_no_multiarch_folder(w):
+    """As clang 19 is."""
+    if harness.SANITIZED:
+        raise harness.Skip("it is configured once, by the release build")
+    compiler = w.path / "cc"
+    compiler.write_text("#!/bin/sh\ncase $* in *-print-multiarch*) exit 1 ;; esac\n"
+                        'exec gcc "$@"\n')
+    compiler.chmod(0o755)
+    p = subprocess.run(["meson", "setup", w.path / "build", harness.SOURCE],
+                       env=os.environ | {"CC": str(compiler)}, capture_output=True, text=True,
+                       check=False)
+    assert p.returncode == 0, p.stdout + p.stderr
+
+
 if __name__ == "__main__":
     harness.main()
