@@ -151,7 +151,7 @@ def look_at(pid):
         fields = stat[stat.rindex(")") + 2:].split()
         cmdline = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
         return (fields[0], int(fields[1]),
-                cmdline.replace(b"\0", b" ").decode(errors="replace"))
+                " ".join(cmdline.replace(b"\0", b" ").decode(errors="replace").split("\n")))
     return None
 
 
