@@ -10,7 +10,7 @@ HOSTILE = harness.BUILD / "tests" / "support" / "hostile_agent"
 
 def test_an_agent_at_work_is_one_thread_and_speaks_on_stderr(w):
     p = w.start("run", w.small(steps=10_000_000, evaluate=0, checkpoint=5_000_000),
-                "--name", "a", env={"BROOD_DEBUG": "1"})  # so that its user sees descriptors
+                "--name", "a", env=harness.VISIBLE)
     agents = harness.wait_until("three agents", lambda: len(found := harness.agents_of(
         p.pid)) == 3 and found)
     progress = w.run_dir("a") / "metrics" / "progress.csv"

@@ -167,7 +167,7 @@ def test_nodes_get_the_columns_that_their_agents_read(w):
     p = start(w, "columns", w.small(steps=harness.FOREVER), *PATIENT, "--set",
               "defaults.algorithm=ddpg", "--set", "experience.keep=true",
               *cluster(2, f", command: {once}", "command"),
-              env={"BROOD_DEBUG": "1"})  # so that its user sees descriptors
+              env=harness.VISIBLE)
     first, second = harness.wait_until("the nodes", lambda: (
         n := nodes_of(p.pid)) and len(n) == 2 and n)
     harness.wait_until("rows", lambda: w.status("columns")["env_steps"] > 100)

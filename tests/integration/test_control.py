@@ -428,7 +428,7 @@ def load(w, requests, windows):
 
 def test_clients_at_full_speed_get_right_answers(w):
     """The run goes on, and needs no more memory than before."""
-    p, client = start(w)
+    p, client = start(w, env=harness.VISIBLE)
     supervisor = client.call("status")["pid"]
     load(w, 300, (1, 16))  # what is made once
     (was, rss_was), steps = harness.settled(supervisor, 3), client.call("status")["env_steps"]

@@ -117,7 +117,7 @@ def test_nothing_of_the_callers_is_kept(w):
         harness.fork_from_leader()
         os.chdir(w.path)
         os.dup2(os.open(kept, os.O_RDWR), 17)
-        os.environ["BROOD_DEBUG"] = "1"  # so that its user sees descriptors
+        os.environ.update(harness.VISIBLE)
         os.execv(harness.BROOD, ["brood", "run", str(config), "--name", "a", "--detach"])
     said = b""
     while not said.endswith(b"\n"):

@@ -167,7 +167,7 @@ def kill_environments(w, name, kills, draw):
 def test_kills_change_nothing_and_nothing_leaks(w):
     draw = random.Random(5)
     sized = {"steps": harness.FOREVER, "evaluate": 1000, "checkpoint": 2000}
-    p = w.start("run", hallway(w, **sized), "--name", "killed")
+    p = w.start("run", hallway(w, **sized), "--name", "killed", env=harness.VISIBLE)
     run = w.run_dir("killed")
     harness.wait_until("evaluations", lambda: (run / "control.sock").exists()
                        and ENVIRONMENTS <= processes_of(w, "killed").keys())

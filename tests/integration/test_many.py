@@ -29,7 +29,8 @@ def test_all_are_up_soon_and_come_back_from_kills(w):
     config, run = w.write("many.yaml", CONFIG), w.run_dir("many")
     begin = time.monotonic()
     # Fewer open files than they take: the limit is raised as far as is allowed.
-    p = w.start("run", config, "--name", "many", prefix=("prlimit", "--nofile=256:4096"))
+    p = w.start("run", config, "--name", "many", prefix=("prlimit", "--nofile=256:4096"),
+                env=harness.VISIBLE)
     harness.wait_until("a round of all", lambda: harness.rows(run) > 0 or p.poll() is not None)
     up_s = time.monotonic() - begin
     supervisor = harness.supervisor_of(p.pid)

@@ -223,7 +223,7 @@ def test_many_nodes_that_come_at_once(w):
     began = time.monotonic()
     p = w.start("run", file, "--name", "there", "--set", f"run.env_steps={harness.FOREVER}",
                 "--set", f"cluster={{launcher: local, nodes: {MANY}, silence: 60s}}",
-                env={"BROOD_DEBUG": "1"})  # so that its user sees how much memory they have
+                env=harness.VISIBLE)
     harness.wait_until("a round", lambda: p.poll() is not None or
                        harness.rows(w.run_dir("there")))
     assert p.poll() is None, p.log.read_text()

@@ -60,7 +60,7 @@ def ended(s):
 def test_strangers(w):
     """None of them gets an answer but zeros, each is counted, and nothing remains of them."""
     draw = random.Random(3)
-    p = start(w, "guarded", forever(w), *cluster(1))
+    p = start(w, "guarded", forever(w), *cluster(1), env=harness.VISIBLE)
     supervisor, address = harness.supervisor_of(p.pid), address_of(p)
     nodes = nodes_of(p.pid)
     says = (b"", b"\0", b"GET / HTTP/1.1\r\n" * 8, b"\xff" * 4 + b"x" * 200, hello(draw)[:-1],

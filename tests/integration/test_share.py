@@ -222,7 +222,7 @@ def memfds(pid):
 
 def test_each_process_has_its_own_block_and_the_groups_memory(w):
     """Nobody else has it, and no process of the run is left that could."""
-    p = w.start("run", config(w, 10 ** 9), "--name", "long", env={"BROOD_DEBUG": "1"})
+    p = w.start("run", config(w, 10 ** 9), "--name", "long", env=harness.VISIBLE)
     harness.wait_until("the ps", lambda: (w.run_dir("long") / "control.sock").exists() and
                        all(a["state"] in ("idle", "busy") for a in w.status("long")["agents"]))
     now = w.status("long")

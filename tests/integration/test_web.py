@@ -130,7 +130,8 @@ class Client:
 
 
 def live_run(w, name="live"):
-    w.start("run", w.small(steps=LONG), "--name", name, prefix=("nice", "-n", "19"))
+    w.start("run", w.small(steps=LONG), "--name", name, prefix=("nice", "-n", "19"),
+            env=harness.VISIBLE)
     run = w.run_dir(name)
     harness.wait_until("a run", lambda: harness.rows(run) > 1)
     return run
