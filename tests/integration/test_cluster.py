@@ -163,11 +163,12 @@ def check_copy(w, name, node, agents):
 
 def test_nodes_get_the_columns_that_their_agents_read(w):
     """Also those of agents that come later, of rows that were there before."""
+    if os.geteuid() != 0:
+        raise harness.Skip("only root sees a node's descriptors")
     once = """[sh, -c, 'mkdir started-{node} && exec "$0" "$@"']"""
     p = start(w, "columns", w.small(steps=harness.FOREVER), *PATIENT, "--set",
               "defaults.algorithm=ddpg", "--set", "experience.keep=true",
-              *cluster(2, f", command: {once}", "command"),
-              env=harness.VISIBLE)
+              *cluster(2, f", command: {once}", "command"))
     first, second = harness.wait_until("the nodes", lambda: (
         n := nodes_of(p.pid)) and len(n) == 2 and n)
     harness.wait_until("rows", lambda: w.status("columns")["env_steps"] > 100)
