@@ -513,8 +513,8 @@ static const struct field cluster_fields[] = {
     {"command", FIELD_WORDS, CLUSTER(command),
      .doc = "words before `brood node ...`, with {node} and {host}"},
     {"listen", FIELD_TEXT, CLUSTER(listen),
-     .doc = "ADDRESS[:PORT] to which nodes connect (auto: from which it reaches them; "
-            "with command: all)"},
+     .doc = "ADDRESS[:PORT] to which nodes connect (auto: by which they are reached, or "
+            "all)"},
     {"silence", FIELD_SECONDS, CLUSTER(silence_s), .flags = FIELD_ABOVE_MIN, .min = 0,
      .max = 86400, .doc = "a node from which nothing comes for so long is lost (10s)"},
     {"start_within", FIELD_SECONDS, CLUSTER(start_within_s), .flags = FIELD_ABOVE_MIN,

@@ -191,16 +191,18 @@ static int sync_one(void *ctx, int at, const char *name, int is_dir)
 {
     const int fd =
         openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    const int rc = fd >= 0 ? fsync(fd) : -1, why = errno;
-    int *has_failed = ctx;
+    int *has_failed = ctx, rc, why;
 
-    if (fd < 0 && errno == ELOOP)
-        return 0; /* a link is synced with its folder */
-    *has_failed |= fd >= 0 && rc < 0;
-    if (fd >= 0)
-        (void)close(fd);
+    if (fd < 0) /* it has gone; a link or socket is synced with its folder */
+        return errno == ENOENT || errno == ELOOP || errno == ENXIO ? 0 : -1;
+    rc = fsync(fd);
+    why = errno;
+    (void)close(fd);
+    if (rc == 0 || why == EINVAL) /* so is a fifo */
+        return 0;
+    *has_failed = 1;
     errno = why;
-    return fd < 0 && why == ENOENT ? 0 : rc;
+    return -1;
 }
 
 int tree_sync_all(const char *path, int *ret_lost, struct err *err)
