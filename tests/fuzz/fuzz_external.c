@@ -176,6 +176,11 @@ static int take(struct external_world *w, enum external_kind kind, const struct 
     struct err err = {0};
     int r = external_parse_answer(w, p, &p->asked, kind, &m->body, &x, &err);
 
+    p->kind = kind;
+    if (r == 0)
+        r = external_check_finite(w, p, &x, &err);
+    if (r == 0)
+        r = external_check_presence(w, p, &x, &err);
     if (r < 0) {
         check_refusal(r, &err);
         return 0;
