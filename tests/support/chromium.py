@@ -77,6 +77,10 @@ class Browser:
         return page
 
 
+class Navigated(Exception):
+    """The page went elsewhere while it was asked something."""
+
+
 class Page:
     def __init__(self, socket, deadline_s):
         self.socket, self.deadline_s, self.id = socket, deadline_s, 0
@@ -90,6 +94,8 @@ class Page:
         while True:
             message = self.socket.receive_json()
             if message.get("id") == self.id:
+                if "navigated" in message.get("error", {}).get("message", ""):
+                    raise Navigated(method)
                 assert "error" not in message, (method, message["error"])
                 return message["result"]
             self.note(message)
@@ -125,10 +131,11 @@ class Page:
         """Until an expression is true; returns its value."""
         end = time.monotonic() + self.deadline_s
         while True:
-            value = self.eval(f"(() => {{ try {{ const v = {condition}; return v instanceof Node || v "
-                              "} catch { return null } })()")
-            if value:
-                return value
+            with contextlib.suppress(Navigated):
+                value = self.eval(f"(() => {{ try {{ const v = {condition}; "
+                                  "return v instanceof Node || v } catch { return null } })()")
+                if value:
+                    return value
             if time.monotonic() > end:
                 raise Failure(f"not within {self.deadline_s} s: {what or condition}\n"
                               f"{self.errors}\n{self.text()[:2000]}")
