@@ -14,7 +14,7 @@ import sys
 
 ORDER = {
     "common": "text err mem log io confine numerics rng wire tensor ckpt config msg store".split(),
-    "agent": "graph vars session saver nn algo loop plugin".split(),
+    "agent": "kernels graph ops vars session saver nn algo loop plugin".split(),
     "supervisor": "chan trace net proc ask env store node metrics render rollout events save run control study cli web".split(),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

@@ -33,9 +33,22 @@ static void ptr_list_done(struct ptr_list *l)
     *l = (struct ptr_list){0};
 }
 
-struct graph *graph_new(void)
+struct graph *graph_create(const struct op_table *types)
 {
-    return xcalloc(1, sizeof(struct graph));
+    struct graph *g = xcalloc(1, sizeof(*g));
+
+    g->types = types;
+    return g;
+}
+
+const struct op_table *graph_op_table(const struct graph *g)
+{
+    return g->types;
+}
+
+struct arena *graph_arena(struct graph *g)
+{
+    return &g->arena;
 }
 
 void graph_free(struct graph *g)
@@ -152,11 +165,6 @@ struct graph *operation_graph(const struct operation *op)
 int operation_id(const struct operation *op)
 {
     return op->id;
-}
-
-const struct op_def *operation_def(const struct operation *op)
-{
-    return op->def;
 }
 
 int operation_n_inputs(const struct operation *op)

@@ -10,8 +10,8 @@
  *          the code that builds a network checks for errors once, at its end.
  * Names    unique_name, name scopes, variable scopes and their reuse follow TensorFlow
  *          1.13 (framework/ops.py, ops/variable_scope.py).
- * Ops      types, inputs and attributes are TensorFlow's own (op_def registry); the op
- *          table has one row for each: signature, shape rule, gradient rule.
+ * Ops      types, inputs and attributes are TensorFlow's own (op_def registry); a
+ *          graph has a table of them, one row each (op_def.h).
  */
 #ifndef AGENT_GRAPH_GRAPH_H
 #define AGENT_GRAPH_GRAPH_H
@@ -37,6 +37,7 @@ static inline int output_same(struct output a, struct output b)
     return a.op == b.op && a.index == b.index;
 }
 
+/* With brood's op types (agent/ops/op_table.h, where it is defined). */
 struct graph *graph_new(void);
 void graph_free(struct graph *g); /* NULL is fine */
 /* The first error of building, or NULL. */

@@ -5,7 +5,7 @@
 
 #include "agent/graph/graph.h"
 #include "agent/graph/name_table.h"
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "agent/graph/signature.h"
 #include "common/mem/arena.h"
 
@@ -97,6 +97,7 @@ struct collection {
 };
 
 struct graph {
+    const struct op_table *types;
     struct arena arena;
     struct err error;
     struct ptr_list builders; /* struct op_builder, reused */
@@ -118,10 +119,6 @@ struct graph {
     const char *draws_prefix, *draws_as; /* of graph_alias_draws; NULL: none */
 };
 
-/* Records the first error; returns its code. */
-int graph_fail(struct graph *g, int code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
 struct variable_scope *current_variable_scope(const struct graph *g);
 /* Marks a name as used that did not come from graph_unique_name. */
 void graph_claim_name(struct graph *g, const char *name);
@@ -133,10 +130,6 @@ struct colocation graph_colocation(const struct graph *g);
 const char *graph_device_for(struct graph *g, const char *type);
 /* Adds the control inputs required by the current scopes. */
 void control_dependencies_apply(struct graph *g, struct operation *op);
-/* Adds information to the output's shape. ERR_SHAPE: it contradicts what is known. */
-int output_set_shape(struct output x, const struct shape *shape);
-/* The value of a Const, or NULL. */
-const struct tensor *output_constant(struct output x);
 /* Names of ops: [A-Za-z0-9.][A-Za-z0-9_.\-/]*; inside a scope, the first character may be
  * any of these. */
 int name_valid(const char *name, int inside_scope);

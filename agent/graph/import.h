@@ -11,7 +11,7 @@
 #ifndef AGENT_GRAPH_IMPORT_H
 #define AGENT_GRAPH_IMPORT_H
 
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 
 /* Allocated in the graph's arena. signature: see signature.h; flags: enum op_flags. NULL
  * if the signature is malformed. */

@@ -191,7 +191,7 @@ static const struct known_op *know(struct graph *g, const char *type)
 
     if (e != NULL)
         return e->value;
-    def = op_def_find(type);
+    def = op_def_find(g->types, type);
     if (def == NULL)
         return NULL;
     k = ARENA_NEW(&g->arena, struct known_op);

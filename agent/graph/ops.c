@@ -1,7 +1,6 @@
 #include "agent/graph/ops.h"
 
 #include "agent/graph/graph_internal.h"
-#include "agent/graph/op_rules.h"
 
 #include <string.h>
 
@@ -309,6 +308,20 @@ struct output cast(struct graph *g, struct output x, enum dtype dtype, const cha
     op_input(b, x);
     op_attr_type(b, "DstT", dtype);
     return finish(b);
+}
+
+struct output with_scalar(struct graph *g, const char *type, struct output x, double y,
+                          const char *name)
+{
+    struct output r;
+
+    if (!output_valid(x))
+        return OUTPUT_NONE;
+    name_scope_enter(g, name);
+    r = binary(g, type, x, constant_like(g, output_dtype(x), y, "y"),
+               graph_name_scope(g));
+    name_scope_leave(g);
+    return r;
 }
 
 /* ---- reductions ---- */

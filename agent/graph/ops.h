@@ -32,6 +32,10 @@ struct output ternary(struct graph *g, const char *type, struct output x, struct
                       struct output z, const char *name);
 /* type: "Relu", "Tanh", "Exp", "Log", "Neg", "Square", "Sqrt", "Identity", ... */
 struct output unary(struct graph *g, const char *type, struct output x, const char *name);
+/* Operator `type` with x and a scalar constant of x's type, named as Python's operators
+ * do: `<name>/y` and `<name>`. */
+struct output with_scalar(struct graph *g, const char *type, struct output x, double y,
+                          const char *name);
 struct output zeros_like(struct graph *g, struct output x, const char *name);
 struct output ones_like(struct graph *g, struct output x, const char *name);
 /* One Const below 1000 elements; otherwise Fill, with `shape_as_tensor` and `Const`. */

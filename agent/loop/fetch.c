@@ -1,7 +1,7 @@
 /* Tensors that a request for act or a stage asks for besides its answer, and `find`. */
 #include "agent/loop/service_internal.h"
 
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 

@@ -2,7 +2,7 @@
  * instead of building an algorithm's, `metagraph` exports the graph. */
 #include "agent/loop/service_internal.h"
 
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "agent/saver/metagraph_export.h"
 #include "agent/saver/metagraph_import.h"
 #include "common/mem/xmalloc.h"

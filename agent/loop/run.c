@@ -1,6 +1,6 @@
 #include "agent/loop/service_internal.h"
 
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 

@@ -362,7 +362,7 @@ static const struct op_def *guess(struct import *im, const struct import_node *n
 static int define(struct import *im, const struct import_node *node,
                   const struct op_def **ret, struct import_attrs *attrs)
 {
-    const struct op_def *def = op_def_find(node->def->op);
+    const struct op_def *def = op_def_find(graph_op_table(im->g), node->def->op);
     int rc = read_attrs(im, node->def, def, attrs);
 
     if (rc != 0)

@@ -1,7 +1,7 @@
 #include "agent/saver/metagraph_export.h"
 
 #include "agent/graph/import.h"
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "agent/graph/signature.h"
 #include "agent/saver/attr_proto.h"
 #include "agent/saver/op_list.h"

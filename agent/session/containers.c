@@ -1,7 +1,7 @@
 #include "agent/session/containers.h"
 
-#include "agent/graph/op_table.h"
-#include "agent/session/kernels/kernel.h"
+#include "agent/graph/op_def.h"
+#include "agent/ops/kernel.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>

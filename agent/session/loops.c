@@ -1,6 +1,6 @@
 #include "agent/session/loops.h"
 
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "agent/session/plan.h"
 
 #include <string.h>
@@ -214,8 +214,6 @@ static int is_next(const struct while_loop *l, const struct operation *op)
 
 static int step(struct walk *w, struct operation *op)
 {
-    const struct kernel_row *row = kernel_find(operation_type(op));
-
     if (operation_is(op, "Exit"))
         return walk_inner(w, op);
     if (loop_is_enter(op))
@@ -233,7 +231,7 @@ static int step(struct walk *w, struct operation *op)
                        operation_name(op), operation_name(w->loop->cond));
     if (is_switch(op) && add_switch(w, op) != 0)
         return ERR_FORMAT;
-    w->loop->draws |= row != NULL && kernel_draws(row->call);
+    w->loop->draws |= (operation_def(op)->flags & OP_DRAWS) != 0;
     for (int i = 0; i < operation_n_inputs(op); i++)
         visit(w, operation_input(op, i).op);
     for (int i = 0; i < operation_n_control_inputs(op); i++)

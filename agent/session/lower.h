@@ -93,6 +93,6 @@ int lower_squares(const struct node *n);
 /* Sets *ret to the square of x, computed by an earlier node or a new one. */
 int lower_square(struct lowering *l, const struct operation *op, int x, int *ret);
 /* Adds the nodes that compute the operation, or its results as constants. */
-int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *row);
+int lower_compute(struct lowering *l, struct node *n, const struct kernel *row);
 
 #endif

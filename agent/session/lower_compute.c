@@ -1,7 +1,7 @@
 /* Operations that compute, as nodes: loops, products, or calls of their kernels. */
 #include "agent/session/lower.h"
 
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "common/mem/xmalloc.h"
 
 #include <string.h>
@@ -234,25 +234,23 @@ static void join_concats(struct lowering *l, struct node *n)
     }
 }
 
-/* Gives a convolution its scratch memory, as one more output. */
-static void add_conv_scratch(struct lowering *l, struct node *n)
+/* Gives a kernel its scratch memory, as one more output. */
+static void add_scratch(struct lowering *l, struct node *n)
 {
-    const int is_filter = n->call == kern_conv2d_backprop_filter;
-    const int y = n->call == kern_conv2d ? n->out[0] : n->in[2];
-    const struct shape *filter =
-        &value_at(l, is_filter ? n->out[0] : n->in[1])->tensor.shape;
-    const int64_t channels = filter->dim[3];
-    const int64_t floats =
-        kern_conv_scratch(n->call, filter, channels > 0 ? elements(l, y) / channels : 0);
-    const struct shape shape = SHAPE(floats);
-    int *out = lower_ints(l, 2);
+    struct shape *in = ARENA_ARRAY(l->scratch, struct shape, n->n_in + n->n_out);
+    const struct shape_args args = {
+        .op = n->op, .n_in = n->n_in, .in = in, .out = in + n->n_in, .is_planning = 1};
+    int *out = lower_ints(l, n->n_out + 1);
+    struct shape shape;
 
-    if (floats == 0)
+    for (int i = 0; i < n->n_in + n->n_out; i++)
+        in[i] = value_at(l, i < n->n_in ? n->in[i] : n->out[i - n->n_in])->tensor.shape;
+    shape = SHAPE(operation_def(n->op)->scratch(&args));
+    if (shape.dim[0] == 0)
         return;
-    out[0] = n->out[0];
-    out[1] = plan_add_value(l->plan, VALUE_BUFFER, DT_FLOAT, &shape);
+    memcpy(out, n->out, sizeof(int) * (size_t)n->n_out);
+    out[n->n_out++] = plan_add_value(l->plan, VALUE_BUFFER, DT_FLOAT, &shape);
     n->out = out;
-    n->n_out = 2;
 }
 
 /* ---- any operation ---- */
@@ -310,7 +308,7 @@ static int make_text(struct lowering *l, struct node *n)
     return 1;
 }
 
-int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *row)
+int lower_compute(struct lowering *l, struct node *n, const struct kernel *row)
 {
     int rc = 0;
 
@@ -333,9 +331,8 @@ int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *r
         join_slices(l, n);
     else if (n->call == kern_concat)
         join_concats(l, n);
-    else if (n->call == kern_conv2d || n->call == kern_conv2d_backprop_input ||
-             n->call == kern_conv2d_backprop_filter)
-        add_conv_scratch(l, n);
+    else if (operation_def(n->op)->scratch != NULL)
+        add_scratch(l, n);
     if (rc == 0 && n->kind == NODE_LOOP)
         rc = widen_operands(l, n);
     if (rc < 0)

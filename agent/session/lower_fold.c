@@ -2,7 +2,7 @@
  * and finds operations that leave the bytes of an input unchanged. */
 #include "agent/session/lower.h"
 
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>

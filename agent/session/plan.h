@@ -17,8 +17,8 @@
 #ifndef AGENT_SESSION_PLAN_H
 #define AGENT_SESSION_PLAN_H
 
-#include "agent/session/kernels/kernel.h"
-#include "agent/session/kernels/loops.h"
+#include "agent/kernels/loops.h"
+#include "agent/ops/kernel.h"
 #include "agent/session/session.h"
 #include "agent/vars/var_store.h"
 #include "common/mem/arena.h"

@@ -4,7 +4,7 @@
  * that only the stretch uses are stored for one chunk at a time. */
 #include "agent/session/plan.h"
 
-#include "agent/session/kernels/kern_array.h"
+#include "agent/ops/kernel_parts.h"
 
 #include <string.h>
 

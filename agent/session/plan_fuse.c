@@ -837,7 +837,8 @@ static void set_call(struct plan *p, struct step *s, const struct node *n)
     s->n_out = n->n_out;
     s->in = arena_memdup(&p->arena, n->in, sizeof(int) * (size_t)n->n_in);
     s->out = arena_memdup(&p->arena, n->out, sizeof(int) * (size_t)n->n_out);
-    s->draws = kernel_draws(n->call);
+    s->draws = (operation_def(n->op)->flags & OP_DRAWS) != 0 &&
+               n->call == operation_def(n->op)->kernel.call;
     if (n->call == kern_assign || n->call == kern_follow)
         s->initializes = p->values[n->in[0]].index;
     if (n->call == kern_is_initialized || n->call == kern_need_value)

@@ -3,7 +3,7 @@
  * unchanged. The other lower_*.c lower the operations that compute. */
 #include "agent/session/lower.h"
 
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "common/err/check.h"
 
 #include <string.h>
@@ -130,9 +130,6 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
     int rc = operation_infer_shapes(&args);
     if (rc < 0)
         return err_wrap(l->err, "%s", operation_name(op));
-    rc = kernel_sizes(op, known, shapes + n_in, l->err);
-    if (rc < 0)
-        return rc;
     for (int i = 0; i < n_out; i++) {
         struct output x = {graph_operation_at(l->plan->graph, operation_id(op)), i};
 
@@ -158,7 +155,7 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
 static int alias(struct lowering *l, const struct operation *op, int x,
                  const struct shape *shape, size_t offset)
 {
-    if (lower_changes(l, x) && kernel_find(operation_type(op))->kind != KERNEL_ALIAS)
+    if (lower_changes(l, x) && operation_def(op)->kernel.kind != KERNEL_ALIAS)
         x = lower_copy(l, op, x);
     else if (l->order->copy[operation_id(op)])
         x = lower_copy(l, op, x);
@@ -318,9 +315,9 @@ static int check_variables(const struct lowering *l, const struct node *n)
 
 static int lower_node(struct lowering *l, struct node *n, int *out)
 {
-    const struct kernel_row *row = kernel_find(operation_type(n->op));
+    const struct kernel *row = &operation_def(n->op)->kernel;
 
-    if (row == NULL || (row->kind != KERNEL_ALIAS && makes_handles(l, n)))
+    if (row->kind != KERNEL_ALIAS && makes_handles(l, n))
         return plan_not_runnable(n->op, l->err);
     n->call = row->call;
     if (((operation_def(n->op)->flags & OP_WRITES) != 0 ||
@@ -411,9 +408,9 @@ static void lower_variable(struct lowering *l, const struct operation *op, int *
 /* Products and concatenations can read a matrix whose rows are apart. */
 static int takes_rows_apart(const struct operation *op)
 {
-    const struct kernel_row *row = kernel_find(operation_type(op));
+    const struct kernel *row = &operation_def(op)->kernel;
 
-    if (row == NULL || operation_n_outputs(op) != 1)
+    if (operation_n_outputs(op) != 1)
         return 0;
     return row->call == kern_concat ||
            (row->kind == KERNEL_GEMM && output_dtype(operation_input(op, 0)) == DT_FLOAT);

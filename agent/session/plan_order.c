@@ -11,7 +11,7 @@
  * variable's reference. Operations that pass the bytes on unchanged belong to the same
  * read. If a read-before-write edge would close a cycle (an operation after the write
  * still uses the value before it), the read copies the value. */
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "agent/graph/signature.h"
 #include "agent/session/loops.h"
 #include "agent/session/plan.h"
@@ -341,7 +341,7 @@ static int shows_bytes(struct output x)
 static void find_reads_of(struct sorter *s, struct operation *op)
 {
     int id = operation_id(op);
-    const struct kernel_row *row = kernel_find(operation_type(op));
+    const struct kernel *row = &operation_def(op)->kernel;
 
     for (int i = 0; i < operation_n_inputs(op); i++) {
         struct output x = operation_input(op, i);
@@ -360,7 +360,7 @@ static void find_reads_of(struct sorter *s, struct operation *op)
             s->shows[id] = reference || output_dtype(x) == DT_RESOURCE
                                ? seen
                                : new_read(s, id, seen->variable);
-        } else if (row != NULL && row->kind == KERNEL_ALIAS && i == 0) {
+        } else if (row->kind == KERNEL_ALIAS && i == 0) {
             s->shows[id] = direct ? new_read(s, id, seen->variable) : seen;
         } else if (!direct) {
             add_user(s, seen, id);
@@ -496,8 +496,9 @@ static int heap_pop(int *heap, int *n)
 
 int plan_not_runnable(const struct operation *op, struct err *err)
 {
-    const int is_variant = (operation_def(op)->flags & OP_FOREIGN) != 0 &&
-                           op_def_find(operation_type(op)) != NULL;
+    const int is_variant =
+        (operation_def(op)->flags & OP_FOREIGN) != 0 &&
+        op_def_find(graph_op_table(operation_graph(op)), operation_type(op)) != NULL;
 
     return err_set(err, ERR_UNSUPPORTED, "%s: operations of type %s cannot be run%s",
                    operation_name(op), operation_type(op),
@@ -547,9 +548,7 @@ static int sort(struct sorter *s, struct order *ret, struct err *err)
 
 static int is_assign(const struct operation *op)
 {
-    const struct kernel_row *row = kernel_find(operation_type(op));
-
-    return row != NULL && row->call == kern_assign;
+    return operation_def(op)->kernel.call == kern_assign;
 }
 
 /* Whether the operation needs the value of the variable behind argument i. */

@@ -3,7 +3,7 @@
  * (Where), or a size that another operation computes. A separate run computes such a
  * value, which is then fed to the operation that needs it (session.c). This separate run
  * must have no side effects. */
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "agent/session/plan.h"
 
 /* Whether the operation has no side effects. Branches not taken are handled by guards. */
@@ -128,6 +128,7 @@ int plan_probe_value(struct output probe, struct tensor *source, struct tensor *
     struct kernel_args args = {
         .op = probe.op, .n_in = 1, .n_out = 1, .in = &source, .out = &ret, .err = err};
     struct shape shape = SHAPE_UNKNOWN;
+    const struct shape_args rule = {probe.op, 1, &source->shape, &known, &shape, err, 1};
     int rc;
 
     if (!operation_is(probe.op, "Where")) {
@@ -135,7 +136,7 @@ int plan_probe_value(struct output probe, struct tensor *source, struct tensor *
         *source = (struct tensor){0};
         return 0;
     }
-    rc = kernel_sizes(probe.op, &known, &shape, err);
+    rc = operation_infer_shapes(&rule);
     if (rc == 0)
         rc = tensor_alloc(ret, DT_INT64, shape, err);
     return rc == 0 ? kern_where(&args) : rc;

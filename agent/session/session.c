@@ -1,6 +1,6 @@
 #include "agent/session/session.h"
 
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "agent/session/loops.h"
 #include "agent/session/plan.h"
 #include "agent/session/stages.h"

@@ -4,7 +4,7 @@
  * one in which a block needs it. */
 #include "agent/session/stages.h"
 
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "agent/session/plan.h"
 #include "common/mem/xmalloc.h"
 
@@ -263,11 +263,11 @@ static int need_at(const struct builder *b, int block, int i, struct output *ret
  * result is a variable's reference or handle, which cannot be fed. */
 static int is_light(const struct builder *b, const struct operation *op)
 {
-    const struct kernel_row *row = kernel_find(operation_type(op));
+    const struct kernel *row = &operation_def(op)->kernel;
 
     if (operation_is(op, "Const") || operation_is_variable(op) || loop_is_enter(op))
         return 1;
-    if (row == NULL || row->kind != KERNEL_ALIAS || operation_n_outputs(op) == 0 ||
+    if (row->kind != KERNEL_ALIAS || operation_n_outputs(op) == 0 ||
         (operation_def(op)->flags & OP_WRITES) != 0)
         return 0;
     if (is_variable_bytes(
@@ -554,11 +554,11 @@ static int handle_slot(const struct builder *b, struct output x)
 {
     for (int n = 0; n < b->n && output_dtype(x) == DT_RESOURCE; n++) {
         const int k = find_slot(b, x);
-        const struct kernel_row *row = kernel_find(operation_type(x.op));
+        const struct kernel *row = &operation_def(x.op)->kernel;
 
         if (k >= 0 && b->fetch_stage[k] == INT_MAX)
             return k;
-        if (row == NULL || row->kind != KERNEL_ALIAS)
+        if (row->kind != KERNEL_ALIAS)
             return -1;
         x = operation_input(x.op, 0);
     }

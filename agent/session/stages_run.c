@@ -1,7 +1,7 @@
 /* Executes a schedule: plans, and the staged operations between them. */
 #include "agent/session/stages.h"
 
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "agent/session/plan.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"

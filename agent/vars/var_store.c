@@ -1,6 +1,6 @@
 #include "agent/vars/var_store.h"
 
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 

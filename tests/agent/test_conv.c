@@ -1,6 +1,6 @@
 /* Convolutions: names and attributes are TensorFlow's, and every kernel path gives the
  * bits that kern_conv.c defines. */
-#include "agent/session/kernels/dense.h"
+#include "agent/kernels/dense.h"
 #include "common/numerics/cpu_kernels.h"
 #include "tests/agent/session_help.h"
 #include "tests/support/test_main.h"

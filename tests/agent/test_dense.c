@@ -1,7 +1,7 @@
 /* Products of every size, form and instruction set have the bits that dense.h defines,
  * which are computed here one element at a time, and write nothing outside of C. */
-#include "agent/session/kernels/kernel.h"
-#include "agent/session/kernels/loops.h"
+#include "agent/kernels/loops.h"
+#include "agent/ops/kernel.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>

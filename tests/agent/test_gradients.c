@@ -1,4 +1,4 @@
-#include "agent/graph/op_table.h"
+#include "agent/graph/op_def.h"
 #include "agent/graph/ops.h"
 #include "tests/agent/session_help.h"
 #include "tests/support/test_main.h"

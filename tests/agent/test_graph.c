@@ -1,6 +1,6 @@
-#include "agent/graph/op_table.h"
 #include "agent/graph/ops.h"
 #include "agent/graph/signature.h"
+#include "agent/ops/op_table.h"
 #include "tests/support/test_main.h"
 
 #include <string.h>
@@ -40,17 +40,17 @@ START_TEST(every_row_is_whole)
     struct signature_room room;
     struct signature sig;
 
-    for (size_t i = 0; op_def_at(i) != NULL; i++) {
-        const struct op_def *d = op_def_at(i);
+    for (size_t i = 0; op_def_at(&op_table, i) != NULL; i++) {
+        const struct op_def *d = op_def_at(&op_table, i);
 
         ck_assert_msg(d->shape != NULL, "%s has no shape rule", d->type);
         ck_assert_msg((d->grad == NULL) == ((d->flags & OP_NO_GRADIENT) != 0),
                       "%s: a gradient rule or OP_NO_GRADIENT", d->type);
         ck_assert_msg(signature_parse(&sig, &room, d->signature) == 0, "%s: %s", d->type,
                       d->signature);
-        ck_assert_ptr_eq(op_def_find(d->type), d);
+        ck_assert_ptr_eq(op_def_find(&op_table, d->type), d);
     }
-    ck_assert_ptr_null(op_def_find("Frobnicate"));
+    ck_assert_ptr_null(op_def_find(&op_table, "Frobnicate"));
 }
 END_TEST
 
@@ -60,10 +60,11 @@ START_TEST(every_signature_names_what_it_has)
     struct signature_room room;
     struct signature sig;
 
-    for (size_t i = 0; op_def_at(i) != NULL; i++) {
-        const char *type = op_def_at(i)->type;
+    for (size_t i = 0; op_def_at(&op_table, i) != NULL; i++) {
+        const char *type = op_def_at(&op_table, i)->type;
 
-        ck_assert_int_eq(signature_parse(&sig, &room, op_def_at(i)->signature), 0);
+        ck_assert_int_eq(signature_parse(&sig, &room, op_def_at(&op_table, i)->signature),
+                         0);
         for (int k = 0; k < sig.n_in + sig.n_out; k++) {
             const struct signature_arg *a =
                 k < sig.n_in ? &sig.in[k] : &sig.out[k - sig.n_in];
@@ -125,13 +126,13 @@ START_TEST(ops_of_libm_are_marked)
     const size_t n_doubles = sizeof(for_doubles) / sizeof(for_doubles[0]);
     size_t n = 0;
 
-    for (size_t i = 0; op_def_at(i) != NULL; i++)
-        n += (op_def_at(i)->flags & (OP_LIBM | OP_LIBM_DOUBLE)) != 0;
+    for (size_t i = 0; op_def_at(&op_table, i) != NULL; i++)
+        n += (op_def_at(&op_table, i)->flags & (OP_LIBM | OP_LIBM_DOUBLE)) != 0;
     ck_assert_uint_eq(n, n_always + n_doubles);
     for (size_t i = 0; i < n_always; i++)
-        ck_assert(op_def_find(always[i])->flags & OP_LIBM);
+        ck_assert(op_def_find(&op_table, always[i])->flags & OP_LIBM);
     for (size_t i = 0; i < n_doubles; i++)
-        ck_assert(op_def_find(for_doubles[i])->flags & OP_LIBM_DOUBLE);
+        ck_assert(op_def_find(&op_table, for_doubles[i])->flags & OP_LIBM_DOUBLE);
 }
 END_TEST
 

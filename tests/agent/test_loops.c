@@ -1,5 +1,5 @@
 /* All instruction sets that this machine can run give the same bits in every loop. */
-#include "agent/session/kernels/loops.h"
+#include "agent/kernels/loops.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-#include "agent/graph/op_table.h"
 #include "agent/graph/ops.h"
 #include "agent/nn/nn.h"
+#include "agent/ops/op_table.h"
 #include "agent/saver/message.h"
 #include "agent/saver/metagraph_export.h"
 #include "agent/saver/metagraph_import.h"
@@ -727,7 +727,7 @@ START_TEST(attributes_that_we_lack)
         h.m->meta_info_def->stripped_op_list->n_op = 1;
         h.m->meta_info_def->stripped_op_list->op = ARENA_ARRAY(&h.a, Tf__OpDef *, 1);
         h.m->meta_info_def->stripped_op_list->op[0] = def =
-            op_def_to_proto(&h.a, op_def_find("Neg"));
+            op_def_to_proto(&h.a, op_def_find(&op_table, "Neg"));
         def->attr = ARENA_ARRAY(&h.a, Tf__OpDef__AttrDef *, 2);
         def->n_attr = 2;
         def->attr[0] = MESSAGE_NEW(&h.a, OpDef__AttrDef, op_def__attr_def);

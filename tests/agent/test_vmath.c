@@ -1,7 +1,7 @@
 /* exp, log and related functions over all of float32: their accuracy, and the same bits
  * with every instruction set; casts of numbers that no other type holds.
  */
-#include "agent/session/kernels/loops.h"
+#include "agent/kernels/loops.h"
 #include "tests/support/test_main.h"
 
 #include <float.h>

@@ -6,7 +6,7 @@
  *     bench_products [all]        all: also prints the rows that otherwise count only in
  *                                 the summary
  */
-#include "agent/session/kernels/loops.h"
+#include "agent/kernels/loops.h"
 #include "common/err/check.h"
 #include "tests/bench/median.h"
 #include "tests/bench/yardstick.h"

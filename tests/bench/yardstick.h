@@ -4,7 +4,7 @@
 #ifndef TESTS_BENCH_YARDSTICK_H
 #define TESTS_BENCH_YARDSTICK_H
 
-#include "agent/session/kernels/kernel.h"
+#include "agent/ops/kernel.h"
 
 #include <stddef.h>
 

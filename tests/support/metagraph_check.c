@@ -2,7 +2,7 @@
 
 #include "agent/graph/graph.h"
 #include "agent/graph/name_table.h"
-#include "agent/graph/op_table.h"
+#include "agent/ops/op_table.h"
 #include "agent/saver/message.h"
 #include "agent/saver/metagraph_export.h"
 #include "agent/saver/op_list.h"
@@ -56,8 +56,8 @@ static const Tf__OpDef *definition(struct checker *c, const char *op)
     if (e != NULL)
         return e->value;
     p = find_in(c->registry, op);
-    if (p == NULL && op_def_find(op) != NULL)
-        p = op_def_to_proto(&c->arena, op_def_find(op));
+    if (p == NULL && op_def_find(&op_table, op) != NULL)
+        p = op_def_to_proto(&c->arena, op_def_find(&op_table, op));
     if (p == NULL && c->m->meta_info_def != NULL)
         p = find_in(c->m->meta_info_def->stripped_op_list, op);
     e = name_table_add(&c->definitions, op);

@@ -1,0 +1,122 @@
+#include "agent/graph/op_def.h"
+
+#include "agent/graph/graph_internal.h"
+#include "agent/graph/import.h"
+#include "agent/graph/signature.h"
+
+#include <string.h>
+
+/* ---- the table ---- */
+
+const struct op_def *op_def_at(const struct op_table *t, size_t i)
+{
+    for (size_t f = 0; f < t->n; f++) {
+        if (i < t->families[f]->n)
+            return &t->families[f]->rows[i];
+        i -= t->families[f]->n;
+    }
+    return NULL;
+}
+
+const struct op_def *op_def_find(const struct op_table *t, const char *type)
+{
+    for (size_t f = 0; f < t->n; f++)
+        for (size_t i = 0; i < t->families[f]->n; i++)
+            if (strcmp(t->families[f]->rows[i].type, type) == 0)
+                return &t->families[f]->rows[i];
+    return NULL;
+}
+
+const struct op_def *operation_def(const struct operation *op)
+{
+    return op->def;
+}
+
+/* ---- shapes ---- */
+
+int want_rank(const struct shape_args *args, int i, int rank)
+{
+    const struct shape *s = &args->in[i];
+
+    if (s->rank < 0 || s->rank == rank)
+        return 0;
+    return err_set(args->err, ERR_SHAPE, "input %d must have %d dimensions, but is %s", i,
+                   rank, shape_text(s));
+}
+
+int operation_infer_shapes(const struct shape_args *args)
+{
+    const struct op_def *def = operation_def(args->op);
+    const char *ranks = def->ranks != NULL ? def->ranks : "";
+
+    for (int i = 0; i < args->n_in && ranks[i] != '\0'; i++)
+        if (ranks[i] != '?' && want_rank(args, i, ranks[i] - '0') != 0)
+            return ERR_SHAPE;
+    return def->shape != NULL ? def->shape(args) : 0;
+}
+
+/* ---- variables ---- */
+
+int operation_is_variable(const struct operation *op)
+{
+    return (operation_def(op)->flags & OP_VARIABLE) != 0;
+}
+
+const struct operation *operation_behind_handle(struct output handle)
+{
+    while (output_valid(handle) && operation_n_inputs(handle.op) > 0) {
+        const int id = operation_id(handle.op);
+
+        handle = operation_input(handle.op, 0);
+        if (output_valid(handle) && operation_id(handle.op) >= id)
+            return NULL; /* the handle is carried by a loop */
+    }
+    if (!output_valid(handle) || !operation_is(handle.op, "VarHandleOp"))
+        return NULL;
+    return handle.op;
+}
+
+/* ---- libm ---- */
+
+static int is_libm(struct operation *op)
+{
+    const unsigned flags = operation_def(op)->flags;
+    enum dtype dtype;
+
+    if ((flags & (OP_LIBM | OP_LIBM_DOUBLE)) == 0)
+        return 0;
+    dtype = output_dtype((struct output){op, 0});
+    return dtype == DT_DOUBLE || (dtype == DT_FLOAT && (flags & OP_LIBM) != 0);
+}
+
+const struct operation *graph_first_libm(const struct graph *g)
+{
+    for (int id = 0; id < graph_n_operations(g); id++)
+        if (is_libm(graph_operation_at(g, id)))
+            return graph_operation_at(g, id);
+    return NULL;
+}
+
+/* ---- foreign ops ---- */
+
+int grad_missing(struct graph *g, struct operation *op, const struct output *grad_out,
+                 struct output *grad_in)
+{
+    return graph_fail(g, ERR_UNSUPPORTED,
+                      "No gradient defined for operation '%s' (op type: %s)",
+                      operation_name(op), operation_type(op));
+}
+
+const struct op_def *op_def_foreign(struct graph *g, const char *type,
+                                    const char *signature, unsigned flags)
+{
+    struct op_def *d = ARENA_NEW(&g->arena, struct op_def);
+    struct signature_room room;
+    struct signature sig;
+
+    d->type = arena_strdup(&g->arena, type);
+    d->flags = flags | OP_FOREIGN;
+    d->grad = grad_missing;
+    d->signature = arena_strdup(&g->arena, signature);
+    return signature_parse(&sig, &room, d->signature) == 0 ? d : NULL;
+}

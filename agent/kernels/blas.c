@@ -1,0 +1,40 @@
+/* OpenBLAS, for large products whose bits may differ from one machine to another. */
+#include "agent/kernels/dense.h"
+#include "common/numerics/cpu_kernels.h"
+
+#include <cblas.h>
+#include <stdlib.h>
+
+#ifdef __x86_64__
+/* OpenBLAS recognises processors by model number. On a processor newer than itself it
+ * falls back to SSE3 kernels, which run at a sixth of the speed. This constructor, which
+ * runs before OpenBLAS's own, therefore looks at what the processor can do and chooses
+ * the kernels through OpenBLAS's environment variable, unless the user has set it. As a
+ * result, the bits of a product depend only on which of these three classes the processor
+ * is in. */
+__attribute__((constructor(101))) static void choose_blas_kernels(void)
+{
+    if (cpu_kernels_are_here(CPU_KERNELS_AVX512))
+        (void)setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+    else if (cpu_kernels_are_here(CPU_KERNELS_AVX2))
+        (void)setenv("OPENBLAS_CORETYPE", "Haswell", 0);
+}
+#endif
+
+/* OpenBLAS packs its operands first, which is not worth it for smaller products. */
+#define BLAS_SIDE     256
+#define BLAS_MULTIPLY (512ll * 512 * 512)
+
+int blas_wants(int64_t m, int64_t n, int64_t k)
+{
+    return m >= BLAS_SIDE && n >= BLAS_SIDE && k >= BLAS_SIDE &&
+           (double)m * (double)n * (double)k >= (double)BLAS_MULTIPLY;
+}
+
+void blas_product(const struct dense *d)
+{
+    cblas_sgemm(CblasRowMajor, d->transposed_a ? CblasTrans : CblasNoTrans,
+                d->transposed_b ? CblasTrans : CblasNoTrans, (blasint)d->m, (blasint)d->n,
+                (blasint)d->k, 1.0f, d->a, (blasint)d->lda, d->b, (blasint)d->ldb,
+                d->add ? 1.0f : 0.0f, d->c, (blasint)d->ldc);
+}

@@ -1,0 +1,80 @@
+#include "agent/kernels/loops.h"
+
+#include "common/numerics/cpu_kernels.h"
+
+#include <string.h>
+
+extern const struct kern_loops kern_loops_portable, kern_loops_neon, kern_loops_avx2,
+    kern_loops_avx512;
+
+static const struct kern_loops *const sets[CPU_KERNELS_COUNT] = {
+    [CPU_KERNELS_PORTABLE] = &kern_loops_portable,
+#if defined(__x86_64__)
+    [CPU_KERNELS_AVX2] = &kern_loops_avx2,
+    [CPU_KERNELS_AVX512] = &kern_loops_avx512,
+#elif defined(__aarch64__)
+    [CPU_KERNELS_NEON] = &kern_loops_neon,
+#endif
+};
+
+const struct kern_loops *kern_loops_at(int i)
+{
+    for (int k = 0; k < CPU_KERNELS_COUNT; k++)
+        if (cpu_kernels_are_here((enum cpu_kernels)k) && i-- == 0)
+            return sets[k];
+    return NULL;
+}
+
+const struct kern_loops *kern_loops(void)
+{
+    static const struct kern_loops *chosen;
+
+    if (chosen == NULL)
+        chosen = sets[cpu_kernels()];
+    return chosen;
+}
+
+const struct loop_row *kern_loop_find(const char *type, enum dtype dtype)
+{
+    for (const struct loop_row *r = kern_loops()->rows; r->type != NULL; r++)
+        if (r->dtype == dtype && strcmp(r->type, type) == 0)
+            return r;
+    return NULL;
+}
+
+float loop_sum_finish(const float lanes[SUM_LANES])
+{
+    float s[SUM_LANES];
+
+    for (int k = 0; k < SUM_LANES; k++)
+        s[k] = lanes[k];
+    for (int width = SUM_LANES / 2; width > 0; width /= 2)
+        for (int k = 0; k < width; k++)
+            s[k] += s[k + width];
+    return s[0];
+}
+
+/* ---- whole products ---- */
+
+/* Adds the product of one block, `rows` rows of A^T and B from `first` on, to C. The
+ * first block sets C. */
+static void add_block(const struct dense *whole, int64_t first, int64_t rows)
+{
+    struct dense d = *whole;
+
+    d.k = rows;
+    d.a += first * d.lda;
+    d.b += d.transposed_b ? first : first * d.ldb;
+    d.add = first > 0;
+    kern_loops()->dense(&d);
+}
+
+void dense_whole(const struct dense *d)
+{
+    if (!d->transposed_a || d->k <= DENSE_BLOCK) {
+        kern_loops()->dense(d);
+        return;
+    }
+    for (int64_t k = 0; k < d->k; k += DENSE_BLOCK)
+        add_block(d, k, d->k - k < DENSE_BLOCK ? d->k - k : DENSE_BLOCK);
+}

@@ -1,0 +1,432 @@
+/* io.c - the nodes of a Saver: checkpoints written and read from within a graph (save/SaveV2,
+ * save/RestoreV2, ...), and nodes that put file names together; and summaries for TensorBoard, as
+ * serialised messages.
+ *
+ * Source   save_restore_v2_ops.cc, string_join_op.cc and summary_op.cc of TensorFlow 1.13. */
+#include "agent/ops/kernel_parts.h"
+#include "agent/ops/op_rules.h"
+#include "common/ckpt/bundle.h"
+#include "common/ckpt/protowire.h"
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_PARTS = 99999 }; /* a checkpoint has at most this many data files */
+
+/* Copies string i of a tensor, NUL-terminated; free(). */
+static char *text_at(const struct tensor *t, int64_t i)
+{
+    const struct tensor_string *s = (const struct tensor_string *)t->data + i;
+
+    return s->len_bytes > 0 ? xstrndup(s->bytes, s->len_bytes) : xstrdup("");
+}
+
+static void set_text(struct tensor *t, int64_t i, char *text)
+{
+    ((struct tensor_string *)t->data)[i] = (struct tensor_string){text, strlen(text)};
+}
+
+/* Checks the inputs prefix, tensor_names and shape_and_slices, which n tensors follow. */
+static int check_names(const struct tensor *names, const struct tensor *slices, int64_t n,
+                       struct err *err)
+{
+    if (tensor_elements(names) != n || tensor_elements(slices) != n)
+        return err_set(err, ERR_SHAPE, "%lld names and %lld slices for %lld tensors",
+                       (long long)tensor_elements(names),
+                       (long long)tensor_elements(slices), (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        if (((const struct tensor_string *)slices->data)[i].len_bytes > 0)
+            return err_set(err, ERR_UNSUPPORTED, "slices of partitioned variables");
+    return 0;
+}
+
+/* in: prefix, tensor_names, shape_and_slices, tensors */
+static int kern_save(const struct kernel_args *a)
+{
+    struct bundle_writer *w = NULL;
+    char *prefix = text_at(a->in[0], 0);
+    int rc = check_names(a->in[1], a->in[2], a->n_in - 3, a->err);
+
+    if (rc < 0)
+        (void)err_wrap(a->err, "%s", operation_name(a->op));
+    if (rc == 0)
+        rc = bundle_writer_new(&w, prefix, 0, a->err);
+    for (int i = 3; rc == 0 && i < a->n_in; i++) {
+        char *name = text_at(a->in[1], i - 3);
+
+        rc = bundle_writer_add(w, name, a->in[i], a->err);
+        free(name);
+    }
+    if (rc == 0)
+        rc = bundle_writer_finish(w, a->err);
+    bundle_writer_free(w);
+    free(prefix);
+    return rc;
+}
+
+static int open_bundle(const struct tensor *prefix, int64_t i, struct bundle_reader **ret,
+                       struct err *err)
+{
+    char *text = text_at(prefix, i);
+    int rc = bundle_reader_new(ret, text, err);
+
+    free(text);
+    return rc;
+}
+
+static int find_entry(const struct bundle_reader *b, const struct tensor *names,
+                      int64_t i, const struct bundle_entry **ret, struct err *err)
+{
+    char *name = text_at(names, i);
+    int rc = 0;
+
+    *ret = bundle_reader_find(b, name);
+    if (*ret == NULL)
+        rc = bundle_reader_missing(b, name, err);
+    free(name);
+    return rc;
+}
+
+/* in: prefix, tensor_names, shape_and_slices */
+int kern_restore(const struct kernel_args *a)
+{
+    struct bundle_reader *b = NULL;
+    const struct bundle_entry *entry;
+    int rc = open_bundle(a->in[0], 0, &b, a->err);
+
+    for (int i = 0; rc == 0 && i < a->n_out; i++) {
+        rc = find_entry(b, a->in[1], i, &entry, a->err);
+        if (rc == 0)
+            rc = bundle_reader_read_into(b, entry, a->out[i], a->err);
+    }
+    bundle_reader_free(b);
+    return rc;
+}
+
+/* ---- sharded checkpoints ---- */
+
+/* Copies all tensors of one part to the writer's current shard. */
+static int copy_part(struct bundle_writer *w, struct bundle_reader *part, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < bundle_reader_count(part); i++) {
+        const struct bundle_entry *entry = bundle_reader_entry(part, i);
+        struct tensor t = TENSOR_NONE;
+
+        rc = bundle_reader_read(part, entry, &t, err);
+        if (rc == 0)
+            rc = bundle_writer_add(w, entry->name, &t, err);
+        tensor_free(&t);
+    }
+    return rc;
+}
+
+/* Removes the files of a part, and its directory if that is then empty. Errors are
+ * ignored: files that are left over do no harm. */
+static void remove_part(const char *prefix)
+{
+    static const char *const ends[] = {".index", ".data-00000-of-00001"};
+    char *path;
+
+    for (int i = 0; i < 2; i++) {
+        path = xasprintf("%s%s", prefix, ends[i]);
+        (void)unlink(path);
+        free(path);
+    }
+    path = xstrdup(prefix);
+    if (strrchr(path, '/') != NULL) {
+        *strrchr(path, '/') = '\0';
+        (void)rmdir(path);
+    }
+    free(path);
+}
+
+/* in: checkpoint_prefixes, destination_prefix. Writes one data file per part and one
+ * index. */
+static int kern_merge_checkpoints(const struct kernel_args *a)
+{
+    struct bundle_writer *w = NULL;
+    char *to = text_at(a->in[1], 0);
+    int64_t n = tensor_elements(a->in[0]);
+    int rc = n > 0 && n <= MAX_PARTS
+                 ? bundle_writer_new_sharded(&w, to, (uint32_t)n, 0, a->err)
+                 : err_set(a->err, ERR_ARG, "%s: %lld checkpoints to merge",
+                           operation_name(a->op), (long long)n);
+
+    for (int64_t i = 0; rc == 0 && i < n; i++) {
+        struct bundle_reader *b = NULL;
+
+        if (i > 0)
+            bundle_writer_next_shard(w);
+        rc = open_bundle(a->in[0], i, &b, a->err);
+        if (rc == 0)
+            rc = copy_part(w, b, a->err);
+        bundle_reader_free(b);
+    }
+    if (rc == 0)
+        rc = bundle_writer_finish(w, a->err);
+    for (int64_t i = 0; rc == 0 && int_attr(a->op, "delete_old_dirs", 1) && i < n; i++) {
+        char *prefix = text_at(a->in[0], i);
+
+        remove_part(prefix);
+        free(prefix);
+    }
+    bundle_writer_free(w);
+    free(to);
+    return rc;
+}
+
+/* ---- names ---- */
+
+/* in: basename, shard, num_shards */
+int kern_sharded_filename(const struct kernel_args *a)
+{
+    char *base = text_at(a->in[0], 0);
+
+    set_text(a->out[0], 0,
+             xasprintf("%s-%05lld-of-%05lld", base, (long long)tensor_int(a->in[1], 0),
+                       (long long)tensor_int(a->in[2], 0)));
+    free(base);
+    return 0;
+}
+
+/* Only scalars are supported, since the inputs are file names. */
+int kern_string_join(const struct kernel_args *a)
+{
+    const struct attr *separator = operation_attr(a->op, "separator");
+    char *all = xstrdup("");
+
+    for (int i = 0; i < a->n_in; i++) {
+        char *before = all, *next = text_at(a->in[i], 0);
+
+        all = xasprintf("%s%.*s%s", before, i > 0 ? (int)separator->s_len : 0,
+                        separator->s, next);
+        free(before);
+        free(next);
+    }
+    set_text(a->out[0], 0, all);
+    return 0;
+}
+
+/* ---- summaries: serialised Summary messages {1: value {1: tag, 2: simple_value}} ---- */
+
+/* Makes the bytes of b the string's value. If the plan owns the string's memory
+ * (make_text), copies them there; otherwise the string takes b's memory. */
+static void set_bytes(struct tensor *t, struct wbuf *b)
+{
+    struct tensor_string *s = t->data;
+
+    if (s->bytes == NULL) {
+        *s = (struct tensor_string){(char *)b->data, b->len};
+        return;
+    }
+    CHECK(s->len_bytes == b->len, "%zu bytes, not %zu", s->len_bytes, b->len);
+    if (b->len > 0)
+        memcpy((char *)(uintptr_t)s->bytes, b->data, b->len);
+    wbuf_done(b);
+}
+
+static float number_at(const struct tensor *t, int64_t i)
+{
+    if (t->dtype == DT_FLOAT)
+        return tensor_f32(t)[i];
+    if (t->dtype == DT_DOUBLE)
+        return (float)((const double *)t->data)[i];
+    return (float)tensor_int(t, i);
+}
+
+static int has_numbers(const struct tensor *t)
+{
+    return t->dtype == DT_FLOAT || t->dtype == DT_DOUBLE || t->dtype == DT_INT32 ||
+           t->dtype == DT_INT64;
+}
+
+/* Appends a value for each element; there is one tag for all of them, or one for each.
+ * Without numbers, the values are zeros, which take as many bytes. */
+static void put_scalars(struct wbuf *b, const struct tensor *tags,
+                        const struct tensor *values, int with_numbers)
+{
+    const struct tensor_string *tag = tags->data;
+
+    for (int64_t i = 0; i < tensor_elements(values); i++) {
+        const size_t value = pw_begin(b, 1);
+
+        pw_put_bytes(b, 1, tag->bytes, tag->len_bytes);
+        pw_put_float(b, 2, with_numbers ? number_at(values, i) : 0.0f);
+        pw_end(b, value);
+        tag += tags->shape.rank > 0;
+    }
+}
+
+size_t summary_bytes(const struct kernel_args *a)
+{
+    const int is_merge = operation_is(a->op, "MergeSummary");
+    struct wbuf b = {0};
+    size_t n = 0;
+
+    for (int i = 0; is_merge && i < a->n_in; i++)
+        n += ((const struct tensor_string *)a->in[i]->data)->len_bytes;
+    if (!is_merge)
+        put_scalars(&b, a->in[0], a->in[1], 0);
+    n += b.len;
+    wbuf_done(&b);
+    return n;
+}
+
+/* in: tags, values */
+int kern_scalar_summary(const struct kernel_args *a)
+{
+    struct wbuf b = {0};
+
+    if (!has_numbers(a->in[1]))
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: no summaries of %s",
+                       operation_name(a->op), dtype_name(a->in[1]->dtype));
+    put_scalars(&b, a->in[0], a->in[1], 1);
+    set_bytes(a->out[0], &b);
+    return 0;
+}
+
+/* Returns the tag of a Summary's value; empty if it has none. */
+static struct tensor_string tag_of(struct cursor value)
+{
+    struct tensor_string tag = {0};
+    struct pw_field f;
+
+    while (pw_next(&value, &f))
+        if (f.number == 1 && f.type == PW_LEN)
+            tag = (struct tensor_string){(char *)(uintptr_t)f.bytes.p,
+                                         (size_t)(f.bytes.end - f.bytes.p)};
+    return tag;
+}
+
+/* Whether the Summary in the first `len` bytes of b has a value with this tag. */
+static int has_tag(const struct wbuf *b, size_t len, const struct tensor_string *tag)
+{
+    struct cursor c = cursor_of(b->data, len);
+    struct pw_field f;
+
+    while (pw_next(&c, &f)) {
+        const struct tensor_string other = f.number == 1 && f.type == PW_LEN
+                                               ? tag_of(f.bytes)
+                                               : (struct tensor_string){0};
+
+        if (other.len_bytes == tag->len_bytes &&
+            memcmp(other.bytes, tag->bytes, tag->len_bytes) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* Appends the values of a Summary to b. ERR_ARG: one of its tags is there already. */
+static int add_summary(const struct kernel_args *a, struct wbuf *b,
+                       const struct tensor_string *s)
+{
+    struct cursor c = cursor_of(s->bytes, s->len_bytes);
+    struct pw_field f;
+
+    while (pw_next(&c, &f)) {
+        struct tensor_string tag;
+
+        if (f.number != 1 || f.type != PW_LEN)
+            continue;
+        tag = tag_of(f.bytes);
+        if (tag.len_bytes > 0 && has_tag(b, b->len, &tag))
+            return err_set(a->err, ERR_ARG,
+                           "%s: Duplicate tag %.*s found in summary inputs",
+                           operation_name(a->op), (int)tag.len_bytes, tag.bytes);
+    }
+    wbuf_bytes(b, s->bytes, s->len_bytes);
+    return c.failed ? err_set(a->err, ERR_ARG, "%s: an input is no Summary",
+                              operation_name(a->op))
+                    : 0;
+}
+
+int kern_merge_summary(const struct kernel_args *a)
+{
+    struct wbuf b = {0};
+    int rc = 0;
+
+    for (int i = 0; rc == 0 && i < a->n_in; i++)
+        rc = add_summary(a, &b, a->in[i]->data);
+    if (rc == 0)
+        set_bytes(a->out[0], &b);
+    else
+        wbuf_done(&b);
+    return rc;
+}
+
+/* ---- shapes and rows ---- */
+
+/* Only the file has the shapes. */
+static int restore_shape(const struct shape_args *args)
+{
+    const int n = operation_n_outputs(args->op);
+    const struct tensor *const *value = args->value;
+    struct bundle_reader *b = NULL;
+    const struct bundle_entry *entry;
+    int rc;
+
+    if (!args->is_planning || value[0] == NULL || value[1] == NULL || value[2] == NULL)
+        return 0;
+    rc = check_names(value[1], value[2], n, args->err);
+    if (rc == 0)
+        rc = open_bundle(value[0], 0, &b, args->err);
+    for (int i = 0; rc == 0 && i < n; i++) {
+        rc = find_entry(b, value[1], i, &entry, args->err);
+        if (rc == 0)
+            args->out[i] = entry->shape;
+    }
+    bundle_reader_free(b);
+    return rc;
+}
+
+/* Names of files, and summaries. */
+static int scalars_shape(const struct shape_args *args)
+{
+    for (int i = 0; i < args->n_in; i++)
+        if (want_rank(args, i, 0) != 0)
+            return ERR_SHAPE;
+    return shape_scalar(args);
+}
+
+/* tags and values of one shape, or one tag for all */
+static int scalar_summary_shape(const struct shape_args *args)
+{
+    if (args->in[0].rank != 0 && !shape_compatible(&args->in[0], &args->in[1]))
+        return err_set(args->err, ERR_SHAPE, "tags %s and values %s are not the same",
+                       shape_text(&args->in[0]), shape_text(&args->in[1]));
+    return shape_scalar(args);
+}
+
+static const struct op_def rows[] = {
+    {"SaveV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
+     CALL(kern_save),
+     "prefix:string, tensor_names:string, shape_and_slices:string, tensors:dtypes ->; "
+     "dtypes:list(type)",
+     .ranks = "0"},
+    {"RestoreV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, restore_shape, NULL,
+     CALL(kern_restore),
+     "prefix:string, tensor_names:string, shape_and_slices:string -> tensors:dtypes; "
+     "dtypes:list(type)",
+     .ranks = "0"},
+    {"MergeV2Checkpoints", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
+     CALL(kern_merge_checkpoints),
+     "checkpoint_prefixes:string, destination_prefix:string ->; "
+     "delete_old_dirs:bool=true",
+     .ranks = "?0"},
+    {"ShardedFilename", OP_NO_GRADIENT, scalars_shape, NULL, CALL(kern_sharded_filename),
+     "basename:string, shard:int32, num_shards:int32 -> filename:string"},
+    {"StringJoin", OP_NO_GRADIENT, scalars_shape, NULL, CALL(kern_string_join),
+     "inputs:N*string -> output:string; N:int, separator:string="},
+    {"ScalarSummary", OP_NO_GRADIENT, scalar_summary_shape, NULL,
+     CALL(kern_scalar_summary), "tags:string, values:T -> summary:string; T:type"},
+    {"MergeSummary", OP_NO_GRADIENT, scalars_shape, NULL, CALL(kern_merge_summary),
+     "inputs:N*string -> summary:string; N:int"},
+};
+
+const struct op_family ops_of_io = OP_FAMILY(rows);

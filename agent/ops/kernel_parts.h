@@ -1,0 +1,42 @@
+/* kernel_parts.h - small functions shared by the kernels. */
+#ifndef AGENT_OPS_KERNEL_PARTS_H
+#define AGENT_OPS_KERNEL_PARTS_H
+
+#include "agent/ops/kernel.h"
+
+#include <string.h>
+
+/* Strings are copied by reference (plan_lower.c keeps their bytes in constants). */
+static inline size_t elem_size(const struct tensor *t)
+{
+    return t->dtype == DT_STRING ? sizeof(struct tensor_string) : dtype_size(t->dtype);
+}
+
+static inline void clear(const struct tensor *t)
+{
+    if (tensor_bytes(t) > 0)
+        memset(t->data, 0, tensor_bytes(t));
+}
+
+/* Product of the dimensions first .. last-1. */
+static inline int64_t span(const struct shape *s, int first, int last)
+{
+    int64_t n = 1;
+
+    for (int d = first; d < last; d++)
+        n *= s->dim[d];
+    return n;
+}
+
+static inline int positive_axis(int64_t axis, int rank)
+{
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+/* Bytes from one row of input i to the next; 0 if the input is dense. */
+static inline size_t row_stride_bytes(const struct kernel_args *a, int i)
+{
+    return a->row_stride ? (size_t)a->row_stride[i] * elem_size(a->in[i]) : 0;
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* linalg.c - the QR decomposition, for the orthogonal initialiser; diagonals. */
+#include "agent/ops/kernel_parts.h"
+#include "agent/ops/op_rules.h"
+#include "common/mem/xmalloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- kernels ---- */
+
+/* Makes the columns of x (m, n), which becomes q, orthonormal: modified Gram-Schmidt,
+ * applied twice, so that they are orthogonal to the last bit or two. Uses + - * / and
+ * square roots in a fixed order only: the same bits on every machine. */
+static void orthogonalize(double *q, double *r, int64_t m, int64_t n)
+{
+    memset(r, 0, (size_t)(n * n) * sizeof(*r));
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t pass = 0; pass < 2; pass++) {
+            for (int64_t i = 0; i < j; i++) {
+                double dot = 0;
+
+                for (int64_t l = 0; l < m; l++)
+                    dot += q[l * n + i] * q[l * n + j];
+                for (int64_t l = 0; l < m; l++)
+                    q[l * n + j] -= dot * q[l * n + i];
+                r[i * n + j] += dot;
+            }
+        }
+        double norm = 0;
+        for (int64_t l = 0; l < m; l++)
+            norm += q[l * n + j] * q[l * n + j];
+        norm = sqrt(norm);
+        r[j * n + j] = norm;
+        for (int64_t l = 0; l < m; l++)
+            q[l * n + j] /= norm;
+    }
+}
+
+/* Computes float32 in double precision and rounds once. */
+static void qr_float(const float *x, float *q, float *r, int64_t m, int64_t n)
+{
+    double *wide = xcalloc((size_t)(m * n + n * n), sizeof(*wide));
+
+    for (int64_t i = 0; i < m * n; i++)
+        wide[i] = (double)x[i];
+    orthogonalize(wide, wide + m * n, m, n);
+    for (int64_t i = 0; i < m * n; i++)
+        q[i] = (float)wide[i];
+    for (int64_t i = 0; i < n * n; i++)
+        r[i] = (float)wide[m * n + i];
+    free(wide);
+}
+
+static int kern_qr(const struct kernel_args *a)
+{
+    const struct shape *s = &a->in[0]->shape;
+
+    if (s->rank != 2 || s->dim[0] < s->dim[1] || int_attr(a->op, "full_matrices", 0))
+        return err_set(a->err, ERR_UNSUPPORTED,
+                       "%s: Qr of a matrix with at least as many rows as columns only",
+                       operation_name(a->op));
+    const size_t n = (size_t)(s->dim[0] * s->dim[1]);
+    if (a->in[0]->dtype == DT_FLOAT) {
+        qr_float(a->in[0]->data, a->out[0]->data, a->out[1]->data, s->dim[0], s->dim[1]);
+    } else {
+        memcpy(a->out[0]->data, a->in[0]->data, n * sizeof(double));
+        orthogonalize(a->out[0]->data, a->out[1]->data, s->dim[0], s->dim[1]);
+    }
+    return 0;
+}
+
+/* Extracts the diagonal of a tensor whose shape is a list of dimensions repeated
+ * twice. */
+static int kern_diag_part(const struct kernel_args *a)
+{
+    size_t elem = elem_size(a->in[0]);
+    int64_t n = tensor_elements(a->out[0]);
+    struct copy_plan c = {1, {n}, {(n + 1) * (int64_t)elem}, {(int64_t)elem}};
+
+    copy_strided(a->out[0]->data, a->in[0]->data, &c, elem);
+    return 0;
+}
+
+/* ---- shapes ---- */
+
+/* x (M, N) = q r: q (M, K), r (K, N), K = min(M, N); full_matrices: q (M, M), r (M, N).
+ */
+static int qr_shape(const struct shape_args *args)
+{
+    const struct shape *x = &args->in[0];
+    int64_t m = dim_of(x, 0), n = dim_of(x, 1), k = m < n ? m : n;
+
+    if (attr_int(args->op, "full_matrices"))
+        k = m;
+    args->out[0] = SHAPE(m, k);
+    args->out[1] = SHAPE(k, n);
+    return 0;
+}
+
+/* The diagonal of a square matrix. */
+static int diag_part_shape(const struct shape_args *args)
+{
+    const struct shape *x = &args->in[0];
+
+    if (dim_of(x, 0) >= 0 && dim_of(x, 1) >= 0 && dim_of(x, 0) != dim_of(x, 1))
+        return err_set(args->err, ERR_SHAPE, "%s is not square", shape_text(x));
+    args->out[0] = SHAPE(dim_of(x, 0) >= 0 ? dim_of(x, 0) : dim_of(x, 1));
+    return 0;
+}
+
+/* ---- the rows ---- */
+
+static const struct op_def rows[] = {
+    {"Qr", OP_NO_GRADIENT, qr_shape, NULL, CALL(kern_qr),
+     "input:T -> q:T, r:T; full_matrices:bool=false, T:float_type", .ranks = "2"},
+    {"DiagPart", OP_NO_GRADIENT, diag_part_shape, NULL, CALL(kern_diag_part),
+     "input:T -> diagonal:T; T:number_type", .ranks = "2"},
+};
+
+const struct op_family ops_of_linalg = OP_FAMILY(rows);

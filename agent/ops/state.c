@@ -1,0 +1,173 @@
+/* state.c - variables and the ops that write them, in place, in the session's block. */
+#include "agent/kernels/loops.h"
+#include "agent/ops/kernel_parts.h"
+#include "agent/ops/op_rules.h"
+
+#include <string.h>
+
+/* ---- kernels ---- */
+
+int kern_assign(const struct kernel_args *a)
+{
+    struct tensor *var = a->in[0];
+    const char *x = a->in[1]->data, *y = var->data;
+    const size_t bytes = tensor_bytes(var);
+
+    if (var->dtype == DT_FLOAT && (x == y || x + bytes <= y || y + bytes <= x)) {
+        kern_loops()->canonical_nan(var->data, a->in[1]->data, bytes / sizeof(float));
+        return 0;
+    }
+    memmove(a->in[0]->data, a->in[1]->data, bytes);
+    tensor_canonical_nans(a->in[0]);
+    return 0;
+}
+
+/* in: var, x, p, y, q; p and q are scalars.  var = x p + y q. The planner makes this
+ * operation from an Assign and the operations that compute its value. */
+int kern_follow(const struct kernel_args *a)
+{
+    kern_loops()->follow(a->in[0]->data, a->in[1]->data, *tensor_f32(a->in[2]),
+                         a->in[3]->data, *tensor_f32(a->in[4]),
+                         (size_t)tensor_elements(a->in[0]));
+    return 0;
+}
+
+static int combine(const struct kernel_args *a, const char *type)
+{
+    struct tensor *var = a->in[0];
+    const struct loop_row *row = kern_loop_find(type, var->dtype);
+
+    if (row == NULL)
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
+                       operation_type(a->op), dtype_name(var->dtype));
+    row->fn(var->data, var->data, a->in[1]->data, NULL, (size_t)tensor_elements(var), 0);
+    tensor_canonical_nans(var);
+    return 0;
+}
+
+static int kern_assign_add(const struct kernel_args *a)
+{
+    return combine(a, "Add");
+}
+
+static int kern_assign_sub(const struct kernel_args *a)
+{
+    return combine(a, "Sub");
+}
+
+int kern_is_initialized(const struct kernel_args *a)
+{
+    *(uint8_t *)a->out[0]->data = a->initialized != 0;
+    return 0;
+}
+
+/* in: the variable whose operation a->op is */
+int kern_need_value(const struct kernel_args *a)
+{
+    if (a->initialized)
+        return 0;
+    return err_set(a->err, ERR_UNINITIALIZED, "Attempting to use uninitialized value %s",
+                   operation_name(a->op));
+}
+
+/* ---- shapes and gradients ---- */
+
+/* With validate_shape false the variable's shape could change, but its memory cannot. */
+static int assign_shape(const struct shape_args *args)
+{
+    if (shape_merge(&args->in[0], &args->in[1], &args->out[0]) != 0)
+        return err_set(args->err, ERR_SHAPE,
+                       "a value of shape %s for a variable of shape %s",
+                       shape_text(&args->in[1]), shape_text(&args->in[0]));
+    return 0;
+}
+
+/* ---- resource variables: a handle that names the variable ---- */
+
+/* Checks dtype and shape of the variable against those of the value, as far as they are
+ * known. */
+static int check_handle(const struct shape_args *args, struct shape *ret)
+{
+    const struct operation *v = operation_behind_handle(operation_input(args->op, 0));
+
+    *ret = SHAPE_UNKNOWN;
+    if (v == NULL)
+        return 0;
+    if (attr_int(v, "dtype") != attr_int(args->op, "dtype"))
+        return err_set(args->err, ERR_DTYPE, "variable %s has dtype %s, not %s",
+                       operation_name(v), dtype_name((enum dtype)attr_int(v, "dtype")),
+                       dtype_name((enum dtype)attr_int(args->op, "dtype")));
+    *ret = *attr_shape(v, "shape");
+    return 0;
+}
+
+static int read_resource_shape(const struct shape_args *args)
+{
+    return check_handle(args, &args->out[0]);
+}
+
+static int assign_resource_shape(const struct shape_args *args)
+{
+    struct shape shape;
+
+    if (check_handle(args, &shape) != 0)
+        return ERR_DTYPE;
+    if (!shape_compatible(&shape, &args->in[1]))
+        return err_set(args->err, ERR_SHAPE,
+                       "a value of shape %s for a variable of shape %s",
+                       shape_text(&args->in[1]), shape_text(&shape));
+    return 0;
+}
+
+GRAD(read_resource_grad)
+{
+    grad_in[0] = grad_out[0];
+    return 0;
+}
+
+/* ---- the rows ---- */
+
+#define ASSIGN(type, kernel, attrs)                                                      \
+    {                                                                                    \
+        type, OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, assign_shape, NULL, kernel,      \
+            "ref:&T, value:T -> output_ref:&T; T:" attrs                                 \
+    }
+
+/* Variable is the name that TensorFlow 0.12 gave to VariableV2. */
+#define VARIABLE(type)                                                                   \
+    {                                                                                    \
+        type, OP_STATEFUL | OP_NO_GRADIENT | OP_VARIABLE, shape_declared, NULL, PLANNED, \
+            "-> ref:&dtype; shape:shape, dtype:type, container:string=, "                \
+            "shared_name:string="                                                        \
+    }
+
+#define ASSIGN_RESOURCE(type, kernel, attrs)                                             \
+    {                                                                                    \
+        type, OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, assign_resource_shape, NULL,     \
+            kernel, "resource:resource, value:dtype ->; dtype:type" attrs                \
+    }
+
+static const struct op_def rows[] = {
+    VARIABLE("VariableV2"),
+    VARIABLE("Variable"),
+    {"IsVariableInitialized", OP_STATEFUL | OP_NO_GRADIENT, shape_scalar, NULL,
+     CALL(kern_is_initialized), "ref:&dtype -> is_initialized:bool; dtype:type"},
+    ASSIGN("Assign", CALL(kern_assign),
+           "type, validate_shape:bool=true, use_locking:bool=true"),
+    ASSIGN("AssignAdd", CALL(kern_assign_add), "number_type, use_locking:bool=false"),
+    ASSIGN("AssignSub", CALL(kern_assign_sub), "number_type, use_locking:bool=false"),
+    {"VarHandleOp", OP_STATEFUL | OP_NO_GRADIENT | OP_VARIABLE, shape_scalar, NULL,
+     PLANNED,
+     "-> resource:resource; container:string=, shared_name:string=, dtype:type, "
+     "shape:shape"},
+    {"ReadVariableOp", OP_STATEFUL, read_resource_shape, read_resource_grad, ALIAS,
+     "resource:resource -> value:dtype; dtype:type"},
+    {"VarIsInitializedOp", OP_STATEFUL | OP_NO_GRADIENT, shape_scalar, NULL,
+     CALL(kern_is_initialized), "resource:resource -> is_initialized:bool"},
+    /* the shape is always checked, whatever validate_shape (since TensorFlow 2.9) says */
+    ASSIGN_RESOURCE("AssignVariableOp", CALL(kern_assign), ", validate_shape:bool=false"),
+    ASSIGN_RESOURCE("AssignAddVariableOp", CALL(kern_assign_add), ""),
+    ASSIGN_RESOURCE("AssignSubVariableOp", CALL(kern_assign_sub), ""),
+};
+
+const struct op_family ops_of_state = OP_FAMILY(rows);
