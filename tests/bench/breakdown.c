@@ -132,13 +132,60 @@ void breakdown_end(void)
         __real_##name arguments;                                                         \
         (void)change(was);                                                               \
     }
-#define WRAPPED_KERNEL(name, part)                                                       \
-    WRAPPED(int, name, (const struct kernel_args *args), (args), part)
 
-WRAPPED(int, plan_execute,
-        (struct plan * p, struct var_store *vars, const struct run_args *args,
-         void (*progress)(void *ctx), void *ctx, struct err *err),
-        (p, vars, args, progress, ctx, err), STEPS)
+/* ---- kernels: the steps of a plan call them by pointer ---- */
+
+#define TIMED_KERNEL(name, kernel, part)                                                 \
+    static int name(const struct kernel_args *args)                                      \
+    {                                                                                    \
+        const enum kind was = enter(part);                                               \
+        const int rc = kernel(args);                                                     \
+                                                                                         \
+        (void)change(was);                                                               \
+        return rc;                                                                       \
+    }
+TIMED_KERNEL(adam, operation_def(args->op)->kernel.call, ADAM)
+TIMED_KERNEL(assign, kern_assign, ASSIGN)
+TIMED_KERNEL(follow, kern_follow, ASSIGN)
+TIMED_KERNEL(concatenate, kern_concat, COPIES)
+TIMED_KERNEL(slice, kern_slice, COPIES)
+
+static kernel_fn timed_call(const struct step *s)
+{
+    if (s->call == NULL)
+        return NULL;
+    if (s->call == operation_def(s->op)->kernel.call &&
+        (operation_is(s->op, "ApplyAdam") || operation_is(s->op, "ResourceApplyAdam")))
+        return adam;
+    return s->call == kern_assign   ? assign
+           : s->call == kern_follow ? follow
+           : s->call == kern_concat ? concatenate
+           : s->call == kern_slice  ? slice
+                                    : s->call;
+}
+
+int __real_plan_execute(struct plan *p, struct var_store *vars,
+                        const struct run_args *args, void (*progress)(void *ctx),
+                        void *ctx, struct err *err);
+int __wrap_plan_execute(struct plan *p, struct var_store *vars,
+                        const struct run_args *args, void (*progress)(void *ctx),
+                        void *ctx, struct err *err);
+int __wrap_plan_execute(struct plan *p, struct var_store *vars,
+                        const struct run_args *args, void (*progress)(void *ctx),
+                        void *ctx, struct err *err)
+{
+    const enum kind was = enter(STEPS);
+    int rc;
+
+    for (int i = 0; counted.on && i < p->n_steps; i++)
+        p->steps[i].call = timed_call(&p->steps[i]);
+    rc = __real_plan_execute(p, vars, args, progress, ctx, err);
+    (void)change(was);
+    return rc;
+}
+
+/* ---- functions of the session ---- */
+
 WRAPPED(int, plan_fits,
         (const struct plan *p, const struct run_args *args, uint64_t hash),
         (p, args, hash), CHOOSE)
@@ -150,11 +197,6 @@ WRAPPED_VOID(loop_open, (struct loop_program * l, struct value *values, void *sc
 WRAPPED_VOID(loop_rows, (struct loop_program * l, int64_t first, int64_t rows),
              (l, first, rows), LOOPS)
 WRAPPED_VOID(loop_close, (struct loop_program * l), (l), LOOPS)
-WRAPPED_KERNEL(kern_apply_adam, ADAM)
-WRAPPED_KERNEL(kern_assign, ASSIGN)
-WRAPPED_KERNEL(kern_follow, ASSIGN)
-WRAPPED_KERNEL(kern_concat, COPIES)
-WRAPPED_KERNEL(kern_slice, COPIES)
 
 /* ---- the table of inner loops ---- */
 
