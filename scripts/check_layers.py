@@ -3,10 +3,11 @@
 
     check_layers.py SOURCE_DIR
 
-A folder includes itself and what stands left of it in ORDER. The files at the root of
-`agent` and `supervisor` wire their folders together: they include anything of theirs, and
-none of the folders includes them. Nothing but tests includes tests. Includes of the
-project are written from the root of the source, in quotes.
+A folder includes itself and what stands left of it in ORDER; folders joined by `|` do
+not include each other. The files at the root of `agent` and `supervisor` wire their
+folders together: they include anything of theirs, and none of the folders includes
+them. Nothing but tests includes tests. Includes of the project are written from the
+root of the source, in quotes.
 """
 import pathlib
 import re
@@ -14,9 +15,11 @@ import sys
 
 ORDER = {
     "common": "text err mem log io confine numerics rng wire tensor ckpt config msg store".split(),
-    "agent": "kernels graph ops vars session saver nn algo loop plugin".split(),
+    "agent": "graph|kernels ops vars session saver nn algo loop plugin".split(),
     "supervisor": "chan trace net proc ask env store node metrics render rollout events save run control study cli web".split(),
 }
+PLACE = {top: {name: i for i, names in enumerate(order) for name in names.split("|")}
+         for top, order in ORDER.items()}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
@@ -40,15 +43,15 @@ def fault(root, source, target):
         return f"is outside {top} and common"
     if folder is None:
         return None
-    if folder not in ORDER[top]:
+    if folder not in PLACE[top]:
         return f"is included by {top}/{folder}, which has no place in the order"
     if to_top != top:
         return None
     if to_folder is None:
         return f"wires {top} together: no folder includes it"
-    if to_folder not in ORDER[top] or \
-            ORDER[top].index(to_folder) > ORDER[top].index(folder):
-        return f"stands right of {top}/{folder}"
+    if to_folder != folder and \
+            PLACE[top].get(to_folder, len(PLACE[top])) >= PLACE[top][folder]:
+        return f"does not stand left of {top}/{folder}"
     return None
 
 

@@ -139,14 +139,6 @@ int operation_is(const struct operation *op, const char *type)
     return (op->def->flags & OP_FOREIGN) == 0 && strcmp(op->def->type, type) == 0;
 }
 
-int operation_is_any(const struct operation *op, const char *const *types)
-{
-    for (; *types != NULL; types++)
-        if (operation_is(op, *types))
-            return 1;
-    return 0;
-}
-
 const char *operation_type(const struct operation *op)
 {
     return op->def->type;

@@ -106,8 +106,6 @@ const char *operation_type(const struct operation *op);
 /* Whether the operation is of op `type` of the op table. Foreign ops (import.h) never
  * are, whatever their name. */
 int operation_is(const struct operation *op, const char *type);
-/* The same for one of several types, the last of which is followed by NULL. */
-int operation_is_any(const struct operation *op, const char *const *types);
 const char *operation_device(const struct operation *op);
 struct graph *operation_graph(const struct operation *op);
 int operation_id(const struct operation *op); /* creation order, 0-based */

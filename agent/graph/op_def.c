@@ -3,6 +3,7 @@
 #include "agent/graph/graph_internal.h"
 #include "agent/graph/import.h"
 #include "agent/graph/signature.h"
+#include "common/err/check.h"
 
 #include <string.h>
 
@@ -30,6 +31,26 @@ const struct op_def *op_def_find(const struct op_table *t, const char *type)
 const struct op_def *operation_def(const struct operation *op)
 {
     return op->def;
+}
+
+/* ---- attributes ---- */
+
+static const struct attr *need_attr(const struct operation *op, const char *name)
+{
+    const struct attr *a = operation_attr(op, name);
+
+    CHECK(a != NULL, "%s has no attribute %s", operation_type(op), name);
+    return a;
+}
+
+int64_t attr_int(const struct operation *op, const char *name)
+{
+    return need_attr(op, name)->i;
+}
+
+const struct shape *attr_shape(const struct operation *op, const char *name)
+{
+    return &need_attr(op, name)->shape;
 }
 
 /* ---- shapes ---- */

@@ -67,6 +67,14 @@ enum op_flags {
     OP_DRAWS = 256,
     /* the operation of a variable; it has the attributes `dtype` and `shape` */
     OP_VARIABLE = 512,
+    /* its result depends on the shapes of its inputs, not on their values */
+    OP_SHAPES_ONLY = 1024,
+    /* output 0 has the bytes of input 0 if it has as many elements */
+    OP_SAME_IF_WHOLE = 2048,
+    /* its kernel allocates the strings that it returns; all others return those of inputs */
+    OP_MAKES_STRINGS = 4096,
+    /* its float32 kernel can read matrices whose rows are apart (kernel_args.row_stride) */
+    OP_ROWS_APART = 8192,
 };
 
 struct op_def {
@@ -82,6 +90,9 @@ struct op_def {
     /* The number of floats of scratch memory that the kernel gets as one more output, after the
      * operation's own; all shapes are known. NULL: none. */
     int64_t (*scratch)(const struct shape_args *args);
+    /* The length of the string that is the result, whatever the values of inputs that are not
+     * strings are (their memory is not read): the kernel writes it in place. NULL: unknown. */
+    size_t (*text_bytes)(const struct kernel_args *args);
 };
 
 /* The rows of one source file. */
@@ -103,6 +114,10 @@ const struct op_def *op_def_find(const struct op_table *t,
 const struct op_def *op_def_at(const struct op_table *t,
                                size_t i); /* NULL past the end */
 const struct op_def *operation_def(const struct operation *op);
+
+/* Attributes that the signature has, and so every operation of the type. */
+int64_t attr_int(const struct operation *op, const char *name); /* int, bool, type */
+const struct shape *attr_shape(const struct operation *op, const char *name);
 
 /* Whether the operation is that of a variable: VariableV2, Variable or VarHandleOp. */
 int operation_is_variable(const struct operation *op);

@@ -53,28 +53,3 @@ float loop_sum_finish(const float lanes[SUM_LANES])
             s[k] += s[k + width];
     return s[0];
 }
-
-/* ---- whole products ---- */
-
-/* Adds the product of one block, `rows` rows of A^T and B from `first` on, to C. The
- * first block sets C. */
-static void add_block(const struct dense *whole, int64_t first, int64_t rows)
-{
-    struct dense d = *whole;
-
-    d.k = rows;
-    d.a += first * d.lda;
-    d.b += d.transposed_b ? first : first * d.ldb;
-    d.add = first > 0;
-    kern_loops()->dense(&d);
-}
-
-void dense_whole(const struct dense *d)
-{
-    if (!d->transposed_a || d->k <= DENSE_BLOCK) {
-        kern_loops()->dense(d);
-        return;
-    }
-    for (int64_t k = 0; k < d->k; k += DENSE_BLOCK)
-        add_block(d, k, d->k - k < DENSE_BLOCK ? d->k - k : DENSE_BLOCK);
-}

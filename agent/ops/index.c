@@ -173,7 +173,7 @@ static int kern_one_hot(const struct kernel_args *a)
 {
     const struct tensor *indices = a->in[0], *out = a->out[0];
     size_t elem = elem_size(out);
-    int axis = positive_axis(int_attr(a->op, "axis", -1), out->shape.rank);
+    int axis = positive_axis(attr_int(a->op, "axis"), out->shape.rank);
     int64_t depth = out->shape.dim[axis];
     int64_t inner = span(&out->shape, axis + 1, out->shape.rank);
     int64_t n = tensor_elements(indices);

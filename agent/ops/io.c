@@ -92,7 +92,7 @@ static int find_entry(const struct bundle_reader *b, const struct tensor *names,
 }
 
 /* in: prefix, tensor_names, shape_and_slices */
-int kern_restore(const struct kernel_args *a)
+static int kern_restore(const struct kernel_args *a)
 {
     struct bundle_reader *b = NULL;
     const struct bundle_entry *entry;
@@ -170,7 +170,7 @@ static int kern_merge_checkpoints(const struct kernel_args *a)
     }
     if (rc == 0)
         rc = bundle_writer_finish(w, a->err);
-    for (int64_t i = 0; rc == 0 && int_attr(a->op, "delete_old_dirs", 1) && i < n; i++) {
+    for (int64_t i = 0; rc == 0 && attr_int(a->op, "delete_old_dirs") && i < n; i++) {
         char *prefix = text_at(a->in[0], i);
 
         remove_part(prefix);
@@ -184,7 +184,7 @@ static int kern_merge_checkpoints(const struct kernel_args *a)
 /* ---- names ---- */
 
 /* in: basename, shard, num_shards */
-int kern_sharded_filename(const struct kernel_args *a)
+static int kern_sharded_filename(const struct kernel_args *a)
 {
     char *base = text_at(a->in[0], 0);
 
@@ -196,7 +196,7 @@ int kern_sharded_filename(const struct kernel_args *a)
 }
 
 /* Only scalars are supported, since the inputs are file names. */
-int kern_string_join(const struct kernel_args *a)
+static int kern_string_join(const struct kernel_args *a)
 {
     const struct attr *separator = operation_attr(a->op, "separator");
     char *all = xstrdup("");
@@ -263,7 +263,8 @@ static void put_scalars(struct wbuf *b, const struct tensor *tags,
     }
 }
 
-size_t summary_bytes(const struct kernel_args *a)
+/* The memory of `values` is not read. */
+static size_t summary_bytes(const struct kernel_args *a)
 {
     const int is_merge = operation_is(a->op, "MergeSummary");
     struct wbuf b = {0};
@@ -279,7 +280,7 @@ size_t summary_bytes(const struct kernel_args *a)
 }
 
 /* in: tags, values */
-int kern_scalar_summary(const struct kernel_args *a)
+static int kern_scalar_summary(const struct kernel_args *a)
 {
     struct wbuf b = {0};
 
@@ -346,7 +347,7 @@ static int add_summary(const struct kernel_args *a, struct wbuf *b,
                     : 0;
 }
 
-int kern_merge_summary(const struct kernel_args *a)
+static int kern_merge_summary(const struct kernel_args *a)
 {
     struct wbuf b = {0};
     int rc = 0;
@@ -409,8 +410,8 @@ static const struct op_def rows[] = {
      "prefix:string, tensor_names:string, shape_and_slices:string, tensors:dtypes ->; "
      "dtypes:list(type)",
      .ranks = "0"},
-    {"RestoreV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, restore_shape, NULL,
-     CALL(kern_restore),
+    {"RestoreV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT | OP_MAKES_STRINGS,
+     restore_shape, NULL, CALL(kern_restore),
      "prefix:string, tensor_names:string, shape_and_slices:string -> tensors:dtypes; "
      "dtypes:list(type)",
      .ranks = "0"},
@@ -419,14 +420,18 @@ static const struct op_def rows[] = {
      "checkpoint_prefixes:string, destination_prefix:string ->; "
      "delete_old_dirs:bool=true",
      .ranks = "?0"},
-    {"ShardedFilename", OP_NO_GRADIENT, scalars_shape, NULL, CALL(kern_sharded_filename),
+    {"ShardedFilename", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalars_shape, NULL,
+     CALL(kern_sharded_filename),
      "basename:string, shard:int32, num_shards:int32 -> filename:string"},
-    {"StringJoin", OP_NO_GRADIENT, scalars_shape, NULL, CALL(kern_string_join),
+    {"StringJoin", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalars_shape, NULL,
+     CALL(kern_string_join),
      "inputs:N*string -> output:string; N:int, separator:string="},
-    {"ScalarSummary", OP_NO_GRADIENT, scalar_summary_shape, NULL,
-     CALL(kern_scalar_summary), "tags:string, values:T -> summary:string; T:type"},
-    {"MergeSummary", OP_NO_GRADIENT, scalars_shape, NULL, CALL(kern_merge_summary),
-     "inputs:N*string -> summary:string; N:int"},
+    {"ScalarSummary", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalar_summary_shape, NULL,
+     CALL(kern_scalar_summary), "tags:string, values:T -> summary:string; T:type",
+     .text_bytes = summary_bytes},
+    {"MergeSummary", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalars_shape, NULL,
+     CALL(kern_merge_summary), "inputs:N*string -> summary:string; N:int",
+     .text_bytes = summary_bytes},
 };
 
 const struct op_family ops_of_io = OP_FAMILY(rows);

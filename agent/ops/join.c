@@ -72,7 +72,7 @@ static struct tensor with_axis(const struct tensor *t, int axis)
 
 static int kern_pack(const struct kernel_args *a)
 {
-    int axis = positive_axis(int_attr(a->op, "axis", 0), a->out[0]->shape.rank);
+    int axis = positive_axis(attr_int(a->op, "axis"), a->out[0]->shape.rank);
     const size_t elem = elem_size(a->out[0]);
 
     for (int i = 0; i < a->n_in; i++) {
@@ -89,7 +89,7 @@ static int kern_pack(const struct kernel_args *a)
 
 static int kern_unpack(const struct kernel_args *a)
 {
-    int axis = positive_axis(int_attr(a->op, "axis", 0), a->in[0]->shape.rank);
+    int axis = positive_axis(attr_int(a->op, "axis"), a->in[0]->shape.rank);
 
     for (int i = 0; i < a->n_out; i++) {
         struct tensor part = with_axis(a->out[i], axis);
@@ -390,9 +390,9 @@ GRAD_ONE(split_v_grad, join_pieces(g, op, input_of(op, 2), grad_out))
 /* ---- the rows ---- */
 
 static const struct op_def rows[] = {
-    {"ConcatV2", 0, concat_shape, concat_grad, CALL(kern_concat),
+    {"ConcatV2", OP_ROWS_APART, concat_shape, concat_grad, CALL(kern_concat),
      "values:N*T, axis:Tidx -> output:T; N:int, T:type, Tidx:index_type=int32"},
-    {"Concat", 0, old_concat_shape, old_concat_grad, CALL(kern_concat),
+    {"Concat", OP_ROWS_APART, old_concat_shape, old_concat_grad, CALL(kern_concat),
      "concat_dim:int32, values:N*T -> output:T; N:int, T:type"},
     {"Pack", 0, pack_shape, pack_grad, CALL(kern_pack),
      "values:N*T -> output:T; N:int, T:type, axis:int=0"},

@@ -1,11 +1,8 @@
-/* kernel.h - the functions that compute operations: one table row per operation type.
+/* kernel.h - the functions that compute operations, and what the planner must know of them.
  *
- * Most operations are loops over elements (KERNEL_LOOP, loops.h) or return the bytes of an
- * input unchanged (KERNEL_ALIAS); the planner fuses the former and removes the latter. The
- * function of a KERNEL_CALL gets tensors with known shapes and allocated storage, and writes
- * every element of its outputs. It returns an error for invalid values (an index out of
- * range), which makes the run fail; the operation's shape rule has checked shapes and
- * dtypes.
+ * The function of a row (op_def.h) gets tensors with known shapes and allocated storage, and
+ * writes every element of its outputs. It returns an error for invalid values (an index out of
+ * range), which makes the run fail; the operation's shape rule has checked shapes and dtypes.
  */
 #ifndef AGENT_OPS_KERNEL_H
 #define AGENT_OPS_KERNEL_H
@@ -22,7 +19,7 @@ struct kernel_args {
     struct tensor *const *in;
     struct tensor *const *out;
     /* Per input: elements from one row to the next, 0: dense. NULL: all inputs are dense.
-     * Only for kern_copy and kern_concat. */
+     * Only with OP_ROWS_APART, and for kern_copy. */
     const int64_t *row_stride;
     struct rng_key key; /* of this operation, for this run */
     uint64_t counter;
@@ -48,18 +45,9 @@ KERNEL(kern_assign)
 KERNEL(kern_follow)
 KERNEL(kern_is_initialized)
 KERNEL(kern_need_value)
-KERNEL(kern_restore)
-KERNEL(kern_sharded_filename)
-KERNEL(kern_string_join)
-KERNEL(kern_scalar_summary)
-KERNEL(kern_merge_summary)
 #undef KERNEL
 
 /* ---- shared by the kernels ---- */
-
-/* The bytes of a ScalarSummary's or MergeSummary's message, whatever the values are (their
- * memory is not read). Output strings of that length are written in place. */
-size_t summary_bytes(const struct kernel_args *args);
 
 /* The pattern of a float32 sum over `axes`: along each row (period: elements per row), down
  * the columns (period: number of columns), or another one. */
@@ -88,7 +76,6 @@ static inline void tensor_set_int(const struct tensor *t, int64_t i, int64_t v)
         ((int32_t *)t->data)[i] = (int32_t)v;
 }
 
-int64_t int_attr(const struct operation *op, const char *name, int64_t otherwise);
 /* The channel dimension: the last one, or the second with data_format NCHW. */
 int channel_axis(const struct operation *op, int rank);
 float float_attr(const struct operation *op, const char *name, float otherwise);

@@ -56,7 +56,7 @@ static int kern_qr(const struct kernel_args *a)
 {
     const struct shape *s = &a->in[0]->shape;
 
-    if (s->rank != 2 || s->dim[0] < s->dim[1] || int_attr(a->op, "full_matrices", 0))
+    if (s->rank != 2 || s->dim[0] < s->dim[1] || attr_int(a->op, "full_matrices"))
         return err_set(a->err, ERR_UNSUPPORTED,
                        "%s: Qr of a matrix with at least as many rows as columns only",
                        operation_name(a->op));

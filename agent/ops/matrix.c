@@ -84,8 +84,8 @@ static struct product product_of(const struct kernel_args *a, int ta, int tb)
 
 static int kern_matmul(const struct kernel_args *a)
 {
-    struct product p = product_of(a, (int)int_attr(a->op, "transpose_a", 0),
-                                  (int)int_attr(a->op, "transpose_b", 0));
+    struct product p = product_of(a, (int)attr_int(a->op, "transpose_a"),
+                                  (int)attr_int(a->op, "transpose_b"));
 
     return product(a, &p, (struct batch){0});
 }
@@ -110,7 +110,7 @@ static int kern_batch_matmul(const struct kernel_args *a)
 {
     const struct shape *shape = &a->out[0]->shape;
     struct product p =
-        product_of(a, (int)int_attr(a->op, "adj_x", 0), (int)int_attr(a->op, "adj_y", 0));
+        product_of(a, (int)attr_int(a->op, "adj_x"), (int)attr_int(a->op, "adj_y"));
     int64_t n = 1;
     int rc = 0;
 
@@ -237,7 +237,7 @@ GRAD(batch_matmul_v2_grad)
 /* ---- the rows ---- */
 
 static const struct op_def rows[] = {
-    {"MatMul", 0, matmul_shape, matmul_grad, GEMM(kern_matmul),
+    {"MatMul", OP_ROWS_APART, matmul_shape, matmul_grad, GEMM(kern_matmul),
      "a:T, b:T -> product:T; transpose_a:bool=false, transpose_b:bool=false, "
      "T:number_type",
      .ranks = "22"},

@@ -1,36 +1,10 @@
 #include "agent/ops/op_rules.h"
 
 #include "agent/ops/kernel.h"
-#include "common/err/check.h"
 
 #include <string.h>
 
 /* ---- attributes ---- */
-
-static const struct attr *need_attr(const struct operation *op, const char *name)
-{
-    const struct attr *a = operation_attr(op, name);
-
-    CHECK(a != NULL, "%s has no attribute %s", operation_type(op), name);
-    return a;
-}
-
-int64_t attr_int(const struct operation *op, const char *name)
-{
-    return need_attr(op, name)->i;
-}
-
-const struct shape *attr_shape(const struct operation *op, const char *name)
-{
-    return &need_attr(op, name)->shape;
-}
-
-int64_t int_attr(const struct operation *op, const char *name, int64_t otherwise)
-{
-    const struct attr *a = operation_attr(op, name);
-
-    return a != NULL ? a->i : otherwise;
-}
 
 float float_attr(const struct operation *op, const char *name, float otherwise)
 {
@@ -70,13 +44,6 @@ int shape_scalar(const struct shape_args *args)
 {
     for (int i = 0; i < operation_n_outputs(args->op); i++)
         args->out[i] = SHAPE_SCALAR;
-    return 0;
-}
-
-int shape_vector(const struct shape_args *args)
-{
-    for (int i = 0; i < operation_n_outputs(args->op); i++)
-        args->out[i] = SHAPE(-1);
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "agent/graph/op_def.h"
 #include "agent/graph/ops.h"
 
+/* The rows of one source file; op_table.c lists all families. */
 #define OP_FAMILY(rows)                                                                  \
     {                                                                                    \
         (rows), sizeof(rows) / sizeof((rows)[0])                                         \
@@ -41,10 +42,6 @@ extern const struct op_family ops_of_array, ops_of_containers, ops_of_conv, ops_
         KERNEL_PLANNED, NULL                                                             \
     }
 
-/* ---- attributes, which the signature guarantees ---- */
-int64_t attr_int(const struct operation *op, const char *name); /* int, bool, type */
-const struct shape *attr_shape(const struct operation *op, const char *name);
-
 /* ---- shape rules ---- */
 /* every output has the shape of input 0 */
 int shape_same(const struct shape_args *args);
@@ -54,8 +51,7 @@ int shape_scalar(const struct shape_args *args);           /* every output is a 
 int shape_broadcast_inputs(const struct shape_args *args); /* of inputs 0 and 1 */
 /* all inputs and outputs have the same shape */
 int shape_merged(const struct shape_args *args);
-int shape_none(const struct shape_args *args);   /* no outputs, or nothing is known */
-int shape_vector(const struct shape_args *args); /* every output is a vector */
+int shape_none(const struct shape_args *args); /* no outputs, or nothing is known */
 
 /* ---- parts of shape rules ---- */
 int64_t dim_of(const struct shape *s, int i); /* -1 if unknown */

@@ -557,13 +557,13 @@ GRAD_ONE(l2_loss_grad, binary(g, "Mul", input_of(op, 0), grad_out[0], "mul"))
 
 #define REDUCE(type, kernel, kind, grad)                                                 \
     {                                                                                    \
-        type, 0, reduce_shape, grad, kernel,                                             \
+        type, OP_SAME_IF_WHOLE, reduce_shape, grad, kernel,                              \
             "input:T, reduction_indices:Tidx -> output:T; keep_dims:bool=false, T:" kind \
             ", Tidx:index_type=int32"                                                    \
     }
 #define REDUCE_BOOL(type, kernel)                                                        \
     {                                                                                    \
-        type, OP_NO_GRADIENT, reduce_shape, NULL, kernel,                                \
+        type, OP_SAME_IF_WHOLE | OP_NO_GRADIENT, reduce_shape, NULL, kernel,             \
             "input:bool, reduction_indices:Tidx -> output:bool; keep_dims:bool=false, "  \
             "Tidx:index_type=int32"                                                      \
     }

@@ -96,11 +96,11 @@ static int strided_init(struct strided_copy *s, const struct kernel_args *a)
                                .end = a->in[2],
                                .step = a->in[3],
                                .n = (int)n,
-                               .begin_mask = int_attr(a->op, "begin_mask", 0),
-                               .end_mask = int_attr(a->op, "end_mask", 0),
-                               .ellipsis_mask = int_attr(a->op, "ellipsis_mask", 0),
-                               .new_mask = int_attr(a->op, "new_axis_mask", 0),
-                               .shrink_mask = int_attr(a->op, "shrink_axis_mask", 0)};
+                               .begin_mask = attr_int(a->op, "begin_mask"),
+                               .end_mask = attr_int(a->op, "end_mask"),
+                               .ellipsis_mask = attr_int(a->op, "ellipsis_mask"),
+                               .new_mask = attr_int(a->op, "new_axis_mask"),
+                               .shrink_mask = attr_int(a->op, "shrink_axis_mask")};
     return 0;
 }
 
@@ -476,7 +476,7 @@ GRAD(strided_slice_grad_grad)
     "shrink_axis_mask:int=0"
 
 static const struct op_def rows[] = {
-    {"Slice", 0, slice_shape, slice_grad, CALL(kern_slice),
+    {"Slice", OP_SAME_IF_WHOLE, slice_shape, slice_grad, CALL(kern_slice),
      "input:T, begin:Index, size:Index -> output:T; T:type, Index:index_type"},
     {"Pad", 0, pad_shape, pad_grad, CALL(kern_pad),
      "input:T, paddings:Tpaddings -> output:T; T:type, Tpaddings:index_type=int32",

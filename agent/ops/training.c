@@ -73,7 +73,7 @@ static int kern_apply_gradient_descent(const struct kernel_args *a)
  * or with use_nesterov var -= lr grad + lr momentum accum */
 static int kern_apply_momentum(const struct kernel_args *a)
 {
-    int64_t n = tensor_elements(a->in[0]), nesterov = int_attr(a->op, "use_nesterov", 0);
+    int64_t n = tensor_elements(a->in[0]), nesterov = attr_int(a->op, "use_nesterov");
 
 #define BODY(T, SQRT)                                                                    \
     T *var = a->in[0]->data, *accum = a->in[1]->data;                                    \
@@ -117,7 +117,7 @@ static int adam_f64(const struct kernel_args *a, double rate, int64_t n)
     double *var = a->in[0]->data, *m = a->in[1]->data, *v = a->in[2]->data;
     const double *grad = a->in[9]->data;
     double beta1 = scalar(a->in[6]), beta2 = scalar(a->in[7]), eps = scalar(a->in[8]);
-    int64_t nesterov = int_attr(a->op, "use_nesterov", 0);
+    int64_t nesterov = attr_int(a->op, "use_nesterov");
 
     for (int64_t i = 0; i < n; i++) {
         double g = grad[i];
@@ -147,7 +147,7 @@ static int kern_apply_adam(const struct kernel_args *a)
         .beta1 = *tensor_f32(a->in[6]),
         .beta2 = *tensor_f32(a->in[7]),
         .epsilon = *tensor_f32(a->in[8]),
-        .nesterov = (int)int_attr(a->op, "use_nesterov", 0),
+        .nesterov = (int)attr_int(a->op, "use_nesterov"),
     };
     kern_loops()->adam(a->in[0]->data, a->in[1]->data, a->in[2]->data, a->in[9]->data,
                        (size_t)n, &args);

@@ -274,17 +274,17 @@ static int knows_types(struct lowering *l, const struct node *n)
     return 0;
 }
 
-/* ---- summaries of values that only the run knows ---- */
+/* ---- strings of values that only the run knows: summaries ---- */
 
-/* How many bytes a summary has depends only on its tags, so the plan owns a string of that
- * length and each run writes its bytes. Returns 0 if the length is not known. */
+/* The plan owns a string of the length that is known, and each run writes its bytes: how many
+ * a summary has depends only on its tags. Returns 0 if the length is not known. */
 static int make_text(struct lowering *l, struct node *n)
 {
     struct tensor text = TENSOR_NONE, **in;
     struct tensor_string *s;
     struct kernel_args args = {.op = n->op, .n_in = n->n_in};
 
-    if (n->call != kern_scalar_summary && n->call != kern_merge_summary)
+    if (operation_def(n->op)->text_bytes == NULL)
         return 0;
     args.in = in = ARENA_ARRAY(&l->plan->arena, struct tensor *, n->n_in);
     for (int i = 0; i < n->n_in; i++) {
@@ -298,7 +298,7 @@ static int make_text(struct lowering *l, struct node *n)
     if (tensor_alloc(&text, DT_STRING, SHAPE_SCALAR, l->err) < 0)
         return 0;
     s = text.data;
-    s->len_bytes = summary_bytes(&args);
+    s->len_bytes = operation_def(n->op)->text_bytes(&args);
     s->bytes = xcalloc(s->len_bytes + 1, 1);
     lower_own(l, text);
     value_at(l, n->out[0])->tensor = text;
@@ -321,8 +321,8 @@ int lower_compute(struct lowering *l, struct node *n, const struct kernel *row)
     else if (row->kind == KERNEL_GEMM &&
              value_at(l, n->in[0])->tensor.dtype == DT_FLOAT) {
         n->kind = NODE_GEMM;
-        n->transpose_a = (int)int_attr(n->op, "transpose_a", 0);
-        n->transpose_b = (int)int_attr(n->op, "transpose_b", 0);
+        n->transpose_a = (int)attr_int(n->op, "transpose_a");
+        n->transpose_b = (int)attr_int(n->op, "transpose_b");
     }
     /* L2Loss: its squares may be computed along with its operand */
     else if (n->call == kern_half_sum)

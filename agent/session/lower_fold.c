@@ -28,16 +28,14 @@ int lower_may_be_owned(const struct lowering *l, const struct node *n)
 
 int lower_foldable(const struct lowering *l, const struct node *n)
 {
-    static const char *const reads_shapes_only[] = {
-        "Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike", NULL};
+    const unsigned flags = operation_def(n->op)->flags;
 
-    if ((operation_def(n->op)->flags & (OP_STATEFUL | OP_WRITES)) ||
-        !lower_may_be_owned(l, n))
+    if ((flags & (OP_STATEFUL | OP_WRITES)) != 0 || !lower_may_be_owned(l, n))
         return 0;
     /* an Assert on a branch fails only if the branch is taken */
-    if (l->guard != 0 && (operation_def(n->op)->flags & OP_AWAITED) != 0)
+    if (l->guard != 0 && (flags & OP_AWAITED) != 0)
         return 0;
-    if (operation_is_any(n->op, reads_shapes_only))
+    if ((flags & OP_SHAPES_ONLY) != 0)
         return 1;
     for (int i = 0; i < n->n_in; i++)
         if (!is_const(l, n->in[i]))
@@ -64,13 +62,6 @@ static void own_strings(const struct tensor *t, int failed)
                    ? (struct tensor_string){0}
                    : (struct tensor_string){xstrndup(s[i].bytes, s[i].len_bytes),
                                             s[i].len_bytes};
-}
-
-static int moves_strings(const struct node *n)
-{
-    return n->call != kern_string_join && n->call != kern_sharded_filename &&
-           n->call != kern_scalar_summary && n->call != kern_merge_summary &&
-           n->call != kern_restore;
 }
 
 /* What fails on a branch is no error before the branch is taken. The run computes it, so
@@ -108,8 +99,9 @@ int lower_fold(struct lowering *l, const struct node *n)
      * it: use the memory of the result. */
     if (n->kind == NODE_LOOP && !is_const(l, n->in[0]))
         n->in[0] = lower_const(l, value_at(l, n->out[0])->tensor);
+    const int moves = (operation_def(n->op)->flags & OP_MAKES_STRINGS) == 0;
     int rc = node_evaluate(p, n, l->err);
-    for (int i = 0; i < n->n_out && moves_strings(n); i++)
+    for (int i = 0; i < n->n_out && moves; i++)
         if (value_at(l, n->out[i])->tensor.dtype == DT_STRING)
             own_strings(&value_at(l, n->out[i])->tensor, rc < 0);
     return rc < 0 && l->guard != 0 && leave_to_run(l, n) ? 0 : rc;
@@ -148,14 +140,13 @@ static int keeps_order(const struct tensor *x, const struct tensor *perm)
 
 int lower_same_input(const struct lowering *l, const struct node *n)
 {
-    static const char *const of_first[] = {"Sum", "Mean", "Max",   "Min",  "Prod",
-                                           "All", "Any",  "Slice", "Tile", NULL};
     const char *type = operation_type(n->op);
     int64_t size = elements(l, n->out[0]);
 
     if (n->n_out != 1)
         return -1;
-    if (operation_is_any(n->op, of_first) && elements(l, n->in[0]) == size)
+    if ((operation_def(n->op)->flags & OP_SAME_IF_WHOLE) != 0 &&
+        elements(l, n->in[0]) == size)
         return 0;
     if (strcmp(type, "Transpose") == 0 && is_const(l, n->in[1]) &&
         keeps_order(&value_at(l, n->in[0])->tensor, &value_at(l, n->in[1])->tensor))

@@ -408,12 +408,11 @@ static void lower_variable(struct lowering *l, const struct operation *op, int *
 /* Products and concatenations can read a matrix whose rows are apart. */
 static int takes_rows_apart(const struct operation *op)
 {
-    const struct kernel *row = &operation_def(op)->kernel;
+    const struct op_def *row = operation_def(op);
 
-    if (operation_n_outputs(op) != 1)
-        return 0;
-    return row->call == kern_concat ||
-           (row->kind == KERNEL_GEMM && output_dtype(operation_input(op, 0)) == DT_FLOAT);
+    return (row->flags & OP_ROWS_APART) != 0 &&
+           (row->kernel.kind != KERNEL_GEMM ||
+            output_dtype(operation_input(op, 0)) == DT_FLOAT);
 }
 
 static int *operands(struct lowering *l, const struct operation *op)

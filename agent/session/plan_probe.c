@@ -58,13 +58,11 @@ static int can_run_first(const struct plan *p, struct output x)
 
 static void lack(struct plan *p, struct output x, struct op_walk *walk)
 {
-    static const char *const reads_shapes_only[] = {"Shape", "ShapeN", "Size", "Rank",
-                                                    NULL};
     const int feed = plan_feed_of(p, x);
 
     if (feed >= 0)
         p->lacked[feed] = 1;
-    else if (!operation_is_any(x.op, reads_shapes_only))
+    else if ((operation_def(x.op)->flags & OP_SHAPES_ONLY) == 0)
         op_walk_add(walk, x.op);
 }
 

@@ -1,9 +1,36 @@
-/* OpenBLAS, for large products whose bits may differ from one machine to another. */
+/* Whole products: by dense.h, or by OpenBLAS if they are large and their bits may differ from
+ * one machine to another. */
 #include "agent/kernels/dense.h"
+#include "agent/kernels/loops.h"
 #include "common/numerics/cpu_kernels.h"
 
 #include <cblas.h>
 #include <stdlib.h>
+
+/* Adds the product of one block, `rows` rows of A^T and B from `first` on, to C. The
+ * first block sets C. */
+static void add_block(const struct dense *whole, int64_t first, int64_t rows)
+{
+    struct dense d = *whole;
+
+    d.k = rows;
+    d.a += first * d.lda;
+    d.b += d.transposed_b ? first : first * d.ldb;
+    d.add = first > 0;
+    kern_loops()->dense(&d);
+}
+
+void dense_whole(const struct dense *d)
+{
+    if (!d->transposed_a || d->k <= DENSE_BLOCK) {
+        kern_loops()->dense(d);
+        return;
+    }
+    for (int64_t k = 0; k < d->k; k += DENSE_BLOCK)
+        add_block(d, k, d->k - k < DENSE_BLOCK ? d->k - k : DENSE_BLOCK);
+}
+
+/* ---- OpenBLAS ---- */
 
 #ifdef __x86_64__
 /* OpenBLAS recognises processors by model number. On a processor newer than itself it
