@@ -37,7 +37,7 @@ static inline int output_same(struct output a, struct output b)
     return a.op == b.op && a.index == b.index;
 }
 
-/* With brood's op types (agent/ops/op_table.h, where it is defined). */
+/* With brood's op types; agent/ops/op_table.c defines it. */
 struct graph *graph_new(void);
 void graph_free(struct graph *g); /* NULL is fine */
 /* The first error of building, or NULL. */

@@ -72,7 +72,7 @@ int insert_axis(const struct shape_args *args, const struct shape *s, const int6
 /* The number of steps of `delta` (not 0) within [start, limit). */
 uint64_t range_length(int64_t start, int64_t limit, int64_t delta);
 /* ---- gradient rules ---- */
-/* Declares the head of a grad_fn (op_table.h). */
+/* Declares the head of a grad_fn (op_def.h). */
 #define GRAD(name)                                                                       \
     static int name(struct graph *g, struct operation *op,                               \
                     const struct output *grad_out, struct output *grad_in)

@@ -1,5 +1,5 @@
 /* Convolutions: names and attributes are TensorFlow's, and every kernel path gives the
- * bits that kern_conv.c defines. */
+ * bits that ops/conv.c defines. */
 #include "agent/kernels/dense.h"
 #include "common/numerics/cpu_kernels.h"
 #include "tests/agent/session_help.h"

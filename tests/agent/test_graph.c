@@ -54,6 +54,34 @@ START_TEST(every_row_is_whole)
 }
 END_TEST
 
+static int no_shape(const struct shape_args *args)
+{
+    return 0;
+}
+
+START_TEST(a_graph_has_the_types_of_its_table_only)
+{
+    static const struct op_def rows[] = {{"Frobnicate",
+                                          OP_NO_GRADIENT,
+                                          no_shape,
+                                          NULL,
+                                          {KERNEL_PLANNED, NULL},
+                                          "-> y:float32"}};
+    static const struct op_family family = {rows, 1};
+    static const struct op_family *const families[] = {&family};
+    static const struct op_table table = {families, 1};
+    struct graph *g = graph_create(&table);
+    struct operation *op = op_finish(op_begin(g, "Frobnicate", NULL));
+
+    ck_assert_ptr_nonnull(op);
+    ck_assert_ptr_eq(operation_def(op), rows);
+    ck_assert_ptr_eq(graph_op_table(g), &table);
+    ck_assert_ptr_null(op_finish(op_begin(g, "NoOp", NULL)));
+    check_error(g, ERR_UNSUPPORTED, "there is no such op");
+    graph_free(g);
+}
+END_TEST
+
 /* Attributes named for types and counts of arguments exist, and defaults can be read. */
 START_TEST(every_signature_names_what_it_has)
 {
@@ -595,6 +623,7 @@ static Suite *make_suite(void)
     TCase *tc = tcase_create("graph");
 
     tcase_add_test(tc, every_row_is_whole);
+    tcase_add_test(tc, a_graph_has_the_types_of_its_table_only);
     tcase_add_test(tc, every_signature_names_what_it_has);
     tcase_add_test(tc, malformed_signatures_are_told);
     tcase_add_test(tc, ops_of_libm_are_marked);
