@@ -12,15 +12,32 @@ struct lowered_op {
     struct lowered_op *next;
 };
 
+/* One of the values that a choice may be. */
+struct alternative {
+    int value;
+    int guard;     /* holds if the choice is this value */
+    int is_memory; /* of a reference variable */
+};
+
+struct choice {
+    int n;
+    struct alternative *alternatives;
+};
+
 struct lowering {
     struct plan *plan;
     struct arena *scratch;
     const struct order *order;
     const struct var_store *vars;
     int **values; /* by operation id: the values of its outputs */
-    int *fetched; /* by operation id: copy of a variable for a fetch, or -1 */
     int *dense;   /* by feed: dense copy of a fed matrix with rows apart, or -1 */
-    unsigned char *written;      /* by variable number: whether this run changes it */
+    unsigned char *written; /* by variable number: whether this run changes it */
+    int *variables;         /* by variable number: the value, plus 1; 0: none yet */
+    /* by operation id: whether output 0 is, or may be, a reference variable's memory */
+    unsigned char *memory;
+    int n_choices;
+    struct choice **choices; /* at least as many as there are Merges and aliases */
+    struct pin *pins;        /* lower_choice.c */
     int guard;                   /* of the nodes being added */
     struct lowered_op **buckets; /* at least as many as operations in the order */
     unsigned n_buckets;          /* a power of two */
@@ -64,10 +81,28 @@ struct node lower_call(struct lowering *l, const struct operation *op, kernel_fn
 int lower_copy(struct lowering *l, const struct operation *op, int x);
 /* A dense value: v itself, or one copy per feed if its rows lie apart. */
 int lower_dense(struct lowering *l, int v);
-/* Whether this run changes the bytes of the value. */
+/* Whether this run changes the bytes of the value; of a choice, of an alternative. */
 int lower_changes(const struct lowering *l, int v);
 /* Whether a node with this guard runs whenever the node being added does. */
 int lower_runs_whenever(const struct lowering *l, int guard);
+
+/* ---- lower_choice.c ---- */
+
+/* Whether the output is, or may be, the memory of a reference variable. */
+int lower_has_memory(const struct lowering *l, struct output x);
+int lower_is_choice(const struct lowering *l, int v);
+const struct choice *lower_choice_at(const struct lowering *l, int v);
+/* The choice between a Merge's inputs; in -1: one that cannot be alive. */
+int lower_choose(struct lowering *l, const struct node *merge);
+/* The same choice in another shape. */
+int lower_choice_alias(struct lowering *l, int v, const struct shape *shape);
+/* The value for a use that comes next: v, or of a choice a copy of the alternative that is
+ * alive. */
+int lower_take(struct lowering *l, const struct operation *op, int v);
+/* The value of a condition's predicate; -1: none, as the Switch cannot be alive. */
+int lower_predicate(const struct lowering *l, const struct condition *c);
+/* Copies what decides about the Switch, if it is memory that this run writes. */
+void lower_pin(struct lowering *l, const struct operation *op);
 
 /* ---- lower_fold.c ---- */
 

@@ -62,7 +62,7 @@ static void widen_bias(struct lowering *l, struct node *n)
  * sign. With the result as the operand, the pre-activation need not be stored. */
 static void take_result_for_feature(struct lowering *l, struct node *n)
 {
-    for (int k = l->plan->n_nodes - 1; k >= 0; k--) {
+    for (int k = l->plan->n_nodes - 1; k >= 0 && !lower_changes(l, n->in[1]); k--) {
         const struct node *m = &l->plan->nodes[k];
 
         if (m->loop != NULL && strcmp(m->loop->type, "LeakyRelu") == 0 &&

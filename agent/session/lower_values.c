@@ -101,6 +101,14 @@ int lower_changes(const struct lowering *l, int v)
 {
     const struct value *root = root_of(l, v);
 
+    if (lower_is_choice(l, v)) {
+        const struct choice *c = lower_choice_at(l, v);
+
+        for (int i = 0; i < c->n; i++)
+            if (lower_changes(l, c->alternatives[i].value))
+                return 1;
+        return 0;
+    }
     return root->kind == VALUE_VARIABLE && l->written[root->index];
 }
 

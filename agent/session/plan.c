@@ -20,13 +20,15 @@ static uint64_t mix_output(uint64_t h, struct output x)
 
 uint64_t plan_key_hash(const struct run_args *args)
 {
-    uint64_t h = args->n_feeds * 31 + args->n_fetches;
+    uint64_t h =
+        args->n_feeds * 31 + args->n_fetches * 2 + (args->ret_memory_of != NULL);
 
     for (size_t i = 0; i < args->n_feeds; i++) {
         const struct tensor *t = &args->feeds[i].value;
 
         h = mix_output(h, args->feeds[i].output);
         h = mix(h, (uint64_t)args->feeds[i].is_dead);
+        h = mix(h, (uint64_t)(uintptr_t)args->feeds[i].memory_of);
         for (int d = 0; d < t->shape.rank; d++)
             h = mix(h, (uint64_t)t->shape.dim[d]);
         h = mix(h, (uint64_t)args->feeds[i].row_stride);
@@ -41,6 +43,7 @@ uint64_t plan_key_hash(const struct run_args *args)
 static int feed_fits(const struct plan_feed *f, const struct feed *given)
 {
     return output_same(f->output, given->output) && f->is_dead == given->is_dead &&
+           f->memory_of == given->memory_of &&
            f->dtype == given->value.dtype &&
            shape_equal(&f->shape, &given->value.shape) &&
            f->row_stride == given->row_stride &&
@@ -57,7 +60,8 @@ int plan_feed_of(const struct plan *p, struct output x)
 
 int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash)
 {
-    if (p->hash != hash || p->n_feeds != args->n_feeds ||
+    if (p->hash != hash || p->hands_on != (args->ret_memory_of != NULL) ||
+        p->n_feeds != args->n_feeds ||
         p->n_fetches != args->n_fetches || p->n_targets != args->n_targets)
         return 0;
     for (size_t i = 0; i < p->n_feeds; i++)
@@ -90,6 +94,7 @@ static int copy_key(struct plan *p, const struct run_args *args,
     p->fetches = ARENA_ARRAY(&p->arena, struct output, args->n_fetches);
     p->targets = ARENA_ARRAY(&p->arena, struct operation *, args->n_targets);
     p->fetch_values = ARENA_ARRAY(&p->arena, int, args->n_fetches);
+    p->handed = ARENA_ARRAY(&p->arena, struct handed *, args->n_fetches);
     p->fetch_guards = ARENA_ARRAY(&p->arena, int, args->n_fetches);
     p->target_guards = ARENA_ARRAY(&p->arena, int, args->n_targets);
     for (; p->n_feeds < args->n_feeds; p->n_feeds++) {
@@ -98,6 +103,7 @@ static int copy_key(struct plan *p, const struct run_args *args,
 
         *to = (struct plan_feed){.output = f->output,
                                  .is_dead = f->is_dead,
+                                 .memory_of = f->memory_of,
                                  .dtype = f->value.dtype,
                                  .shape = f->value.shape,
                                  .row_stride = f->row_stride,
@@ -204,6 +210,7 @@ static struct plan *new_plan(struct graph *g, enum numerics numerics,
     p->graph = g;
     p->numerics = numerics;
     p->hash = plan_key_hash(args);
+    p->hands_on = args->ret_memory_of != NULL;
     return p;
 }
 

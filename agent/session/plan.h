@@ -2,7 +2,7 @@
  * memory. Private to agent/session, its tests and benchmarks.
  *
  * These passes build a plan, one per file:
- *     plan_order.c   prune; order by data, control and read-before-write edges
+ *     plan_order.c   prune; order by data, control and use-before-write edges (uses.h)
  *     plan_guard.c   find the conditions under which operations run (Switch, Merge)
  *     plan_lower.c   operations to nodes: shapes, feeds, aliases; with lower_*.c: constant
  *                    folding, removal of duplicates, loops
@@ -13,6 +13,17 @@
  *     plan_probe.c   find values that shapes depend on and that only a run can compute
  *     plan.c         the passes in order; the key of the cache
  * exec.c runs the steps, exec_loop.c runs loops.
+ *
+ * Memory of variables: what passes a reference variable's bytes on is an alias of the
+ * variable's value (VALUE_VARIABLE), never a copy. A node that reads the alias reads the
+ * bytes of the moment, so plan_order.c alone decides what it sees, and every later pass must
+ * keep each such node between the same two writes: `written_between` and `last_write` in
+ * plan_fuse.c, `written` in plan_chunk.c; no such nodes are merged (lower_changes). Where an
+ * operation that computes leaves bytes as they are (a slice of all), its result is a copy if
+ * this run writes the variable. A Merge that passes such bytes on is a choice between
+ * values, and each use of it copies the one that is alive right before the use. The value of
+ * a ReadVariableOp is an alias, too, but its users come before the next write, or it is
+ * copied (order.copy).
  */
 #ifndef AGENT_SESSION_PLAN_H
 #define AGENT_SESSION_PLAN_H
@@ -20,6 +31,7 @@
 #include "agent/kernels/loops.h"
 #include "agent/ops/kernel.h"
 #include "agent/session/session.h"
+#include "agent/session/uses.h"
 #include "agent/vars/var_store.h"
 #include "common/mem/arena.h"
 
@@ -32,7 +44,10 @@ enum value_kind {
     VALUE_CONST,  /* known when planning; owned by the graph or the plan */
     VALUE_TEXT,   /* a string of known length, which a step writes; owned by the plan */
     VALUE_FEED,
-    VALUE_VARIABLE, /* in the session's block */
+    VALUE_VARIABLE, /* in the session's block: the bytes that are there at the time */
+    /* only while lowering: one of several values, which one depends on guards
+     * (lower_choice.c) */
+    VALUE_CHOICE,
 };
 
 struct value {
@@ -188,6 +203,9 @@ enum { PLAN_MAX_BRANCHES = 256 }; /* that one operation depends on */
 /* One branch of a Switch: holds if the predicate has the value `branch`. */
 struct condition {
     struct output predicate;
+    /* Which of the predicate's values: a variable that the run writes may decide about
+     * Switches before and after a write (order.version). */
+    int version;
     int branch;
     int value; /* of the predicate */
 };
@@ -203,11 +221,19 @@ struct guard {
 struct plan_feed {
     struct output output; /* index -1: of an operation that has run already */
     int is_dead;
+    const struct operation *memory_of; /* struct feed */
     enum dtype dtype;
     struct shape shape;
     int64_t row_stride;
     int value;            /* -1: no operation reads it */
     struct tensor wanted; /* a copy of the fed value if shapes depend on it */
+};
+
+/* A fetch is the memory of the variable if the guard holds. */
+struct handed {
+    int guard;
+    int variable; /* its number */
+    struct handed *next;
 };
 
 struct plan {
@@ -225,6 +251,10 @@ struct plan {
     struct operation **targets;
     int *fetch_values;
     int *fetch_guards, *target_guards;
+    /* Whether fetched memory of reference variables is handed on as such
+     * (run_args.ret_memory_of), and which, by fetch. */
+    int hands_on;
+    struct handed **handed;
     uint64_t last_used;
 
     int n_values, cap_values;
@@ -303,6 +333,8 @@ struct loop_program *plan_single_loop(struct plan *p, struct arena *scratch,
 /* Runs one node while planning; its inputs must be constants. */
 int node_evaluate(struct plan *p, const struct node *n, struct err *err);
 
+/* After a run: the number of the variable whose memory fetch i hands on; -1: none. */
+int plan_handed(const struct plan *p, size_t i);
 /* Runs all steps. ret_dead, for each fetch and then each target: whether it is on a branch
  * that was not taken, which for a fetch is an error if ret_dead is NULL. */
 int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *args,
@@ -318,9 +350,12 @@ struct order {
     int n;
     struct operation **ops;
     /* by operation id: */
-    unsigned char *copy; /* a read that must copy, as the variable is written before the
-                               last use of the value */
+    unsigned char *copy; /* a ReadVariableOp that must copy, as the variable is written
+                               before the last use of the value */
     unsigned char *written; /* a variable that this run writes */
+    /* of a Switch, if a reference variable that this run writes decides about it: the same
+     * number for those of one predicate that no write comes between; otherwise 0 */
+    int *version;
     int *guard;             /* number of the guard */
     struct check **checks;  /* variables that must be initialised when it runs */
 };
@@ -334,7 +369,9 @@ struct check {
  * PLAN_MAX_BRANCHES branches at once. */
 int plan_guards(struct plan *p, struct arena *scratch, struct order *order,
                 struct err *err);
-int guard_of_input(struct plan *p, const int *guard_of, struct output x); /* or a feed */
+int guard_of_input(struct plan *p, const struct order *order,
+                   struct output x);            /* or a feed */
+int guard_both(struct plan *p, int a, int b); /* the guard that holds if both do */
 int is_switch(const struct operation *op);
 
 /* For each operation of the graph, whether it has an effect or depends on an operation
@@ -361,10 +398,6 @@ void plan_memory(struct plan *p, struct arena *scratch);
 void plan_count_uses(struct plan *p);
 int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
                    const struct shape *shape);
-/* Whether argument i of the operation is a variable's reference ("&" in its signature) or
- * handle. */
-int takes_reference(const struct operation *op, int i);
-
 /* The variables of a session, for the other files of this folder. */
 struct var_store *session_variables(struct session *s);
 

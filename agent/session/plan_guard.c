@@ -13,7 +13,8 @@ int is_switch(const struct operation *op)
 
 static int same_condition(const struct condition *a, const struct condition *b)
 {
-    return output_same(a->predicate, b->predicate) && a->branch == b->branch;
+    return output_same(a->predicate, b->predicate) && a->version == b->version &&
+           a->branch == b->branch;
 }
 
 static int has(const struct guard *g, const struct condition *c)
@@ -76,7 +77,7 @@ static int intern(struct plan *p, const struct draft *d)
     return p->n_guards++;
 }
 
-static int both(struct plan *p, int a, int b)
+int guard_both(struct plan *p, int a, int b)
 {
     struct draft d;
 
@@ -101,9 +102,10 @@ static int common(struct plan *p, int a, int b)
     return intern(p, &d);
 }
 
-static int with_branch(struct plan *p, int guard, struct output predicate, int branch)
+static int with_branch(struct plan *p, int guard, struct output predicate, int version,
+                       int branch)
 {
-    const struct condition c = {predicate, branch, -1};
+    const struct condition c = {predicate, version, branch, -1};
     struct draft d;
 
     if (guard == p->never || has(&p->guards[guard], &c))
@@ -114,36 +116,64 @@ static int with_branch(struct plan *p, int guard, struct output predicate, int b
     return intern(p, &d);
 }
 
-int guard_of_input(struct plan *p, const int *guard_of, struct output x)
+int guard_of_input(struct plan *p, const struct order *order, struct output x)
 {
-    const int feed = plan_feed_of(p, x);
+    const int feed = plan_feed_of(p, x), id = operation_id(x.op);
 
     if (feed >= 0)
         return p->feeds[feed].is_dead ? p->never : 0;
-    return is_switch(x.op) ? with_branch(p, guard_of[operation_id(x.op)],
-                                         operation_input(x.op, 1), x.index)
-                           : guard_of[operation_id(x.op)];
+    return is_switch(x.op) ? with_branch(p, order->guard[id], operation_input(x.op, 1),
+                                         order->version[id], x.index)
+                           : order->guard[id];
 }
 
-static int guard_of_op(struct plan *p, const int *guard_of, const struct operation *op)
+/* Whether the guards have branches that one predicate chose at different times, between
+ * which it was written. */
+static int is_mixed(const struct plan *p, int a, int b)
+{
+    for (int i = 0; i < p->guards[a].n; i++)
+        for (int k = 0; k < p->guards[b].n; k++) {
+            const struct condition *x = &p->guards[a].conditions[i];
+            const struct condition *y = &p->guards[b].conditions[k];
+
+            if (x->version != y->version && output_same(x->predicate, y->predicate))
+                return 1;
+        }
+    return 0;
+}
+
+static int fail_mixed(const struct operation *merge, struct err *err)
+{
+    return err_set(err, ERR_UNSUPPORTED,
+                   "%s joins branches that one variable decided about before and after "
+                   "it was written",
+                   operation_name(merge));
+}
+
+/* Returns the operation's guard, or an error. */
+static int guard_of_op(struct plan *p, const struct order *order,
+                       const struct operation *op, struct err *err)
 {
     int merge = operation_is(op, "Merge"), guard = 0, n_alive = 0;
 
     if (operation_is(op, "ControlTrigger"))
         return 0;
     for (int i = 0; i < operation_n_inputs(op); i++) {
-        struct output x = operation_input(op, i);
-        int one = guard_of_input(p, guard_of, x);
+        const int one = guard_of_input(p, order, operation_input(op, i));
+
+        for (int k = 0; merge && k < i; k++)
+            if (is_mixed(p, one, guard_of_input(p, order, operation_input(op, k))))
+                return fail_mixed(op, err);
 
         if (!merge)
-            guard = both(p, guard, one);
+            guard = guard_both(p, guard, one);
         else if (one != p->never)
             guard = n_alive++ == 0 ? one : common(p, guard, one);
     }
     if (merge && n_alive == 0 && p->never >= 0)
         guard = p->never;
     for (int i = 0; i < operation_n_control_inputs(op); i++)
-        guard = both(p, guard, guard_of[operation_id(operation_control_input(op, i))]);
+        guard = guard_both(p, guard, order->guard[operation_id(operation_control_input(op, i))]);
     return guard;
 }
 
@@ -151,7 +181,7 @@ static int guard_of_op(struct plan *p, const int *guard_of, const struct operati
  * there. */
 static void find_dead(struct plan *p, int *guard_of)
 {
-    const struct condition no_predicate = {OUTPUT_NONE, 0, -1};
+    const struct condition no_predicate = {OUTPUT_NONE, 0, 0, -1};
     struct draft never;
 
     begin(&never);
@@ -177,8 +207,10 @@ int plan_guards(struct plan *p, struct arena *scratch, struct order *order,
     find_dead(p, order->guard);
     for (int k = 0; k < order->n; k++) {
         const struct operation *op = order->ops[k];
-        const int guard = guard_of_op(p, order->guard, op);
+        const int guard = guard_of_op(p, order, op, err);
 
+        if (guard < 0)
+            return guard;
         if (p->guards[guard].n > PLAN_MAX_BRANCHES)
             return err_set(err, ERR_LIMIT,
                            "%s depends on more than %d branches of conditions at once",

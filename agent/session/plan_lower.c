@@ -57,7 +57,7 @@ static int is_mergeable(const struct lowering *l, const struct operation *op,
     if (operation_def(op)->flags & (OP_STATEFUL | OP_WRITES))
         return 0;
     for (int i = 0; i < operation_n_inputs(op); i++)
-        if (value_at(l, in[i])->kind == VALUE_VARIABLE && lower_changes(l, in[i]))
+        if (lower_changes(l, in[i]))
             return 0;
     return 1;
 }
@@ -155,6 +155,8 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
 static int alias(struct lowering *l, const struct operation *op, int x,
                  const struct shape *shape, size_t offset)
 {
+    if (lower_is_choice(l, x))
+        return lower_choice_alias(l, x, shape);
     if (lower_changes(l, x) && operation_def(op)->kernel.kind != KERNEL_ALIAS)
         x = lower_copy(l, op, x);
     else if (l->order->copy[operation_id(op)])
@@ -165,7 +167,7 @@ static int alias(struct lowering *l, const struct operation *op, int x,
     return lower_alias(l, x, shape, offset);
 }
 
-/* The outputs of a write are views of the variable after the write. */
+/* The outputs of a write are the variable's memory. */
 static void lower_write(struct lowering *l, struct node *n, int *out)
 {
     int n_out = n->n_out;
@@ -173,11 +175,8 @@ static void lower_write(struct lowering *l, struct node *n, int *out)
     n->writes = 1;
     n->n_out = 0;
     lower_add_node(l, n);
-    for (int i = 0; i < n_out; i++) {
+    for (int i = 0; i < n_out; i++)
         out[i] = lower_alias(l, n->in[i], &value_at(l, n->in[i])->tensor.shape, 0);
-        if (l->order->copy[operation_id(n->op)])
-            out[i] = lower_copy(l, n->op, out[i]);
-    }
 }
 
 /* Returns the axis along which the node cuts input `*ret_x` into its outputs; -1 if it
@@ -238,17 +237,43 @@ static int lower_rename(struct lowering *l, const struct node *n, int *ret)
     return 1;
 }
 
-/* Copies the input that is alive, and its number, to the result. */
-static int lower_merge(struct lowering *l, const struct node *n)
+/* Adds a node that copies to output k of a Merge if input i is alive. */
+static void copy_alive(struct lowering *l, const struct node *n, int i, int from, int k)
 {
-    int guard = l->guard;
+    struct node copy = {
+        .kind = NODE_CALL, .op = n->op, .call = kern_copy, .n_in = 1, .n_out = 1};
+
+    copy.in = lower_ints(l, 1);
+    copy.out = lower_ints(l, 1);
+    copy.in[0] = from;
+    copy.out[0] = n->out[k];
+    l->guard = guard_of_input(l->plan, l->order, operation_input(n->op, i));
+    lower_add_node(l, &copy);
+}
+
+/* Whether a Merge passes on memory that may change before the last use of its result. */
+static int is_choice(const struct lowering *l, const struct node *merge)
+{
+    for (int i = 0; i < merge->n_in; i++)
+        if (merge->in[i] >= 0 &&
+            (lower_is_choice(l, merge->in[i]) ||
+             (lower_has_memory(l, operation_input(merge->op, i)) &&
+              (l->plan->hands_on || lower_changes(l, merge->in[i])))))
+            return 1;
+    return 0;
+}
+
+/* Copies the input that is alive, and its number, to the result. */
+static int lower_merge(struct lowering *l, const struct node *n, int *out)
+{
+    const int guard = l->guard, chooses = is_choice(l, n);
 
     if (value_at(l, n->out[0])->tensor.dtype == DT_STRING)
         return err_set(l->err, ERR_UNSUPPORTED, "%s: strings that only the run knows",
                        operation_name(n->op));
     for (int i = 0; i < n->n_in; i++) {
         struct tensor index;
-        int parts[2] = {n->in[i], -1}, rc;
+        int rc;
 
         if (n->in[i] < 0)
             continue;
@@ -257,20 +282,13 @@ static int lower_merge(struct lowering *l, const struct node *n)
             return rc;
         *(int32_t *)index.data = i;
         lower_own(l, index);
-        parts[1] = lower_const(l, index);
-        l->guard = guard_of_input(l->plan, l->order->guard, operation_input(n->op, i));
-        for (int k = 0; k < 2; k++) {
-            struct node copy = {
-                .kind = NODE_CALL, .op = n->op, .call = kern_copy, .n_in = 1, .n_out = 1};
-
-            copy.in = lower_ints(l, 1);
-            copy.out = lower_ints(l, 1);
-            copy.in[0] = parts[k];
-            copy.out[0] = n->out[k];
-            lower_add_node(l, &copy);
-        }
+        if (!chooses)
+            copy_alive(l, n, i, n->in[i], 0);
+        copy_alive(l, n, i, lower_const(l, index), 1);
     }
     l->guard = guard;
+    if (chooses)
+        out[0] = lower_choose(l, n);
     return 0;
 }
 
@@ -325,8 +343,9 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
         check_variables(l, n) != 0)
         return ERR_ARG;
     if (operation_is(n->op, "Merge"))
-        return lower_merge(l, n);
+        return lower_merge(l, n, out);
     if (is_switch(n->op)) {
+        lower_pin(l, n->op);
         /* the guards decide which of the two outputs is alive */
         out[0] = out[1] =
             alias(l, n->op, n->in[0], &value_at(l, n->in[0])->tensor.shape, 0);
@@ -392,17 +411,21 @@ static int all_fed(const struct lowering *l, const struct operation *op)
     return n > 0 && n == operation_n_outputs(op);
 }
 
-static void lower_variable(struct lowering *l, const struct operation *op, int *out)
+/* The value of a variable, one for the whole plan. */
+static int variable_value(struct lowering *l, const struct operation *op)
 {
-    int index = var_store_find(l->vars, op);
+    const int index = var_store_find(l->vars, op);
 
     CHECK(index >= 0, "%s", operation_name(op));
-    out[0] = plan_add_value(l->plan, VALUE_VARIABLE,
-                            (enum dtype)operation_attr(op, "dtype")->i,
-                            &operation_attr(op, "shape")->shape);
-    value_at(l, out[0])->index = index;
-    if (l->order->copy[operation_id(op)])
-        l->fetched[operation_id(op)] = lower_copy(l, op, out[0]);
+    if (l->variables[index] == 0) {
+        const int v = plan_add_value(l->plan, VALUE_VARIABLE,
+                                     (enum dtype)operation_attr(op, "dtype")->i,
+                                     &operation_attr(op, "shape")->shape);
+
+        value_at(l, v)->index = index;
+        l->variables[index] = v + 1;
+    }
+    return l->variables[index] - 1;
 }
 
 /* Products and concatenations can read a matrix whose rows are apart. */
@@ -426,6 +449,9 @@ static int *operands(struct lowering *l, const struct operation *op)
         in[i] = l->values[operation_id(x.op)][x.index];
         if (!apart && in[i] >= 0)
             in[i] = lower_dense(l, in[i]);
+        /* a Switch's predicate: see lower_pin */
+        if (!op_passes_on(op, i) && !is_switch(op))
+            in[i] = lower_take(l, op, in[i]);
     }
     return in;
 }
@@ -436,11 +462,11 @@ static int is_not_taken(const struct lowering *l, int guard)
     const struct guard *g = &l->plan->guards[guard];
 
     for (int i = 0; i < g->n; i++) {
-        const struct output x = g->conditions[i].predicate;
-        const int v = x.op != NULL ? l->values[operation_id(x.op)][x.index] : -1;
+        const struct condition *c = &g->conditions[i];
+        const int v = c->predicate.op != NULL ? lower_predicate(l, c) : -1;
 
         if (v < 0 || (is_const(l, v) && (*(const uint8_t *)value_at(l, v)->tensor.data !=
-                                         0) != g->conditions[i].branch))
+                                         0) != c->branch))
             return 1;
     }
     return 0;
@@ -456,6 +482,17 @@ static int lacks_inputs(const struct operation *op, const int *in, int n)
     return operation_is(op, "Merge") ? n > 0 && n_there == 0 : n_there < n;
 }
 
+/* Whether output 0 is, or may be, a reference variable's memory. */
+static int passes_memory(const struct lowering *l, const struct operation *op)
+{
+    if (operation_is_variable(op))
+        return !operation_is(op, "VarHandleOp");
+    for (int i = 0; i < operation_n_inputs(op); i++)
+        if (op_passes_on(op, i) && lower_has_memory(l, operation_input(op, i)))
+            return 1;
+    return 0;
+}
+
 static int lower_op(struct lowering *l, const struct operation *op)
 {
     int id = operation_id(op), n_in = operation_n_inputs(op);
@@ -464,6 +501,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
     int *out = l->values[id] = lower_ints(l, n_out);
 
     l->guard = l->order->guard[id];
+    l->memory[id] = (unsigned char)passes_memory(l, op);
     if (fed && all_fed(l, op) && (operation_def(op)->flags & OP_WRITES) == 0) {
         take_feeds(l, op, out);
         return 0;
@@ -481,7 +519,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
     if (operation_is(op, "Const")) {
         out[0] = lower_const(l, operation_attr(op, "value")->tensor);
     } else if (operation_is_variable(op)) {
-        lower_variable(l, op, out);
+        out[0] = variable_value(l, op);
     } else {
         struct node n = {.kind = NODE_CALL, .op = op, .n_in = n_in, .n_out = n_out};
 
@@ -540,6 +578,8 @@ static void prepare_feeds(struct lowering *l)
             continue;
         if (f->is_dead) {
             f->value = -1;
+        } else if (f->memory_of != NULL) {
+            f->value = lower_alias(l, variable_value(l, f->memory_of), &f->shape, 0);
         } else if (f->wanted.dtype != DT_INVALID) {
             f->value = lower_const(l, f->wanted);
         } else {
@@ -569,12 +609,39 @@ static void fill_guards(struct lowering *l)
         const struct guard *g = &l->plan->guards[k];
 
         for (int i = 0; i < g->n; i++) {
-            struct output x = g->conditions[i].predicate;
-
-            if (x.op != NULL)
-                g->conditions[i].value = l->values[operation_id(x.op)][x.index];
+            if (g->conditions[i].predicate.op != NULL)
+                g->conditions[i].value = lower_predicate(l, &g->conditions[i]);
         }
     }
+}
+
+static void hand_on(struct lowering *l, size_t i, int v, int guard)
+{
+    struct handed *h = ARENA_NEW(&l->plan->arena, struct handed);
+
+    *h = (struct handed){guard, root_of(l, v)->index, l->plan->handed[i]};
+    l->plan->handed[i] = h;
+}
+
+/* Finds the value of a fetch, and the memory that it is, if that is handed on. */
+static void lower_fetch(struct lowering *l, size_t i)
+{
+    struct plan *p = l->plan;
+    const struct output x = p->fetches[i];
+    const int v = l->values[operation_id(x.op)][x.index];
+
+    p->fetch_values[i] = v < 0 ? v : lower_dense(l, lower_take(l, x.op, v));
+    p->fetch_guards[i] = guard_of_input(p, l->order, x);
+    if (!p->hands_on || v < 0 || !lower_has_memory(l, x))
+        return;
+    if (!lower_is_choice(l, v)) {
+        hand_on(l, i, v, 0);
+        return;
+    }
+    const struct choice *c = lower_choice_at(l, v);
+    for (int k = 0; k < c->n; k++)
+        if (c->alternatives[k].is_memory)
+            hand_on(l, i, c->alternatives[k].value, c->alternatives[k].guard);
 }
 
 int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
@@ -586,8 +653,9 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
     *l = (struct lowering){
         .plan = p, .scratch = scratch, .order = order, .vars = vars, .err = err};
     l->values = ARENA_ARRAY(scratch, int *, n_ops);
-    l->fetched = lower_ints(l, n_ops);
-    memset(l->fetched, -1, sizeof(int) * (size_t)n_ops);
+    l->variables = lower_ints(l, var_store_count(vars));
+    l->memory = ARENA_ARRAY(scratch, unsigned char, n_ops + 1);
+    l->choices = ARENA_ARRAY(scratch, struct choice *, order->n + 1);
     l->dense = lower_ints(l, (int)p->n_feeds);
     memset(l->dense, -1, sizeof(int) * p->n_feeds);
     for (l->n_buckets = 64; l->n_buckets < (unsigned)order->n;)
@@ -599,15 +667,8 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
         rc = lower_op(l, order->ops[k]);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < p->n_fetches; i++) {
-        struct output x = p->fetches[i];
-        int id = operation_id(x.op), v = l->values[id][x.index];
-
-        p->fetch_values[i] = l->fetched[id] >= 0 ? l->fetched[id] : v;
-        p->fetch_guards[i] = guard_of_input(p, order->guard, x);
-        if (p->fetch_values[i] == v && v >= 0)
-            p->fetch_values[i] = lower_dense(l, v);
-    }
+    for (size_t i = 0; i < p->n_fetches; i++)
+        lower_fetch(l, i);
     for (size_t i = 0; i < p->n_targets; i++)
         p->target_guards[i] = order->guard[operation_id(p->targets[i])];
     fill_guards(l);

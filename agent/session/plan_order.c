@@ -5,36 +5,24 @@
  * taken), the edge is dropped, together with the operations that only it needed. So the
  * gates between gradients (graph_gradients_gated) cost nothing.
  *
- * There are three kinds of edges: data, control, and read-before-write. An operation that
- * uses a variable's value runs before each operation that writes the variable, unless a
- * path leads from the write to the read. A read is an Identity (or any operation) on the
- * variable's reference. Operations that pass the bytes on unchanged belong to the same
- * read. If a read-before-write edge would close a cycle (an operation after the write
- * still uses the value before it), the read copies the value. */
+ * There are three kinds of edges: data, control, and use-before-write, which uses.h
+ * describes: a use of a variable runs before each write to it from which no path leads to the
+ * use. The users of a value that ReadVariableOp read come before the write, too, so that the
+ * value need not be copied; where that would close a cycle, the read copies it. */
 #include "agent/graph/op_def.h"
-#include "agent/graph/signature.h"
 #include "agent/session/loops.h"
 #include "agent/session/plan.h"
+#include "agent/session/uses.h"
 #include "common/err/check.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct edge {
-    int to;
-    struct edge *next;
-};
-
-/* A read of a variable's value: by an operation itself, or by one that passes the bytes
- * on to others (an Identity, the output of a write). */
+/* A ReadVariableOp of a variable that the run writes. */
 struct read {
-    int at;       /* id of the operation that reads */
-    int variable; /* id of the VariableV2 */
-    int copy;     /* the read copies the bytes: a write precedes their last use */
-    int n_users, cap_users;
-    int *users;           /* ids of operations that use the value; -1: a fetch */
-    struct read *next;    /* all reads */
-    struct read *next_of; /* reads of the same variable */
+    int at;             /* its id */
+    struct edge *users; /* of its value; to -1: a fetch */
+    struct read *next;  /* of the same variable */
 };
 
 struct sorter {
@@ -50,51 +38,18 @@ struct sorter {
     unsigned char *given;
     struct edge **after; /* successors */
     int *n_before;       /* predecessors not yet in order */
-    /* the read whose bytes output 0 of the operation passes on; NULL: none */
-    struct read **shows;
-    struct read *reads;
-    struct read **reads_of; /* [operations] the reads of a variable, by its id */
+    /* [operations] id of the variable whose bytes or handle output 0 has; -1: none, or which
+     * one depends on a branch */
+    int *behind;
+    struct uses_walk walk;
+    struct edge **uses;  /* [operations] of a variable that the run writes */
+    struct read **reads; /* [operations] of a resource variable that the run writes */
+    struct edge **deciders; /* [operations] Switches that a variable's bytes decide about */
     /* [operations] n_reached of the last reach() that marked it */
     int *mark;
     int n_reached;
     int *stack;
 };
-
-/* The number of inputs of an argument. */
-static int inputs_of(const struct operation *op, const struct signature *sig,
-                     const struct signature_arg *arg)
-{
-    const int which = arg->number.len > 0 ? arg->number_attr : arg->type_attr;
-    const struct attr *a;
-    char name[64];
-
-    if (!arg->is_list || which < 0)
-        return 1;
-    (void)snprintf(name, sizeof(name), "%.*s", (int)sig->attrs[which].name.len,
-                   sig->attrs[which].name.p);
-    a = operation_attr(op, name);
-    return a == NULL ? 1 : a->kind == ATTR_LIST_TYPE ? (int)a->n : (int)a->i;
-}
-
-int takes_reference(const struct operation *op, int i)
-{
-    const char *text = operation_def(op)->signature;
-    struct signature_room room;
-    struct signature sig;
-
-    if (strchr(text, '&') == NULL && strstr(text, "resource") == NULL)
-        return 0; /* almost all of them */
-    if (signature_parse(&sig, &room, text) < 0)
-        return 0;
-    for (int k = 0; k < sig.n_in; k++) {
-        const int n = inputs_of(op, &sig, &sig.in[k]);
-
-        if (i < n)
-            return sig.in[k].is_ref || span_is(sig.in[k].type, "resource");
-        i -= n;
-    }
-    return 0;
-}
 
 static int is_fed(const struct sorter *s, struct output x)
 {
@@ -303,155 +258,186 @@ static void reach(struct sorter *s, int from)
     }
 }
 
-/* ---- reads and writes of variables ---- */
+/* ---- uses and writes of variables ---- */
 
-static struct read *new_read(struct sorter *s, int at, int variable)
+static int is_cut(const void *ctx, struct output x)
 {
-    struct read *r = ARENA_NEW(s->arena, struct read);
-
-    r->at = at;
-    r->variable = variable;
-    r->next = s->reads;
-    s->reads = r;
-    r->next_of = s->reads_of[variable];
-    s->reads_of[variable] = r;
-    return r;
+    return is_fed(ctx, x);
 }
 
-static void add_user(struct sorter *s, struct read *r, int user)
-{
-    if (r->n_users == r->cap_users) {
-        int cap = r->cap_users ? 2 * r->cap_users : 4;
-        int *users = ARENA_ARRAY(s->arena, int, cap);
-
-        if (r->n_users > 0)
-            memcpy(users, r->users, sizeof(int) * (size_t)r->n_users);
-        r->users = users;
-        r->cap_users = cap;
-    }
-    r->users[r->n_users++] = user;
-}
-
-/* Whether this output is one that carries the bytes of `shows`. */
-static int shows_bytes(struct output x)
-{
-    return x.index == 0 || is_switch(x.op);
-}
-
-static void find_reads_of(struct sorter *s, struct operation *op)
-{
-    int id = operation_id(op);
-    const struct kernel *row = &operation_def(op)->kernel;
-
-    for (int i = 0; i < operation_n_inputs(op); i++) {
-        struct output x = operation_input(op, i);
-        struct read *seen = s->shows[operation_id(x.op)];
-
-        if (seen == NULL || !shows_bytes(x) || is_fed(s, x))
-            continue;
-        int reference = takes_reference(op, i);
-        int direct = seen->at == seen->variable;
-        if (writes(op) && reference) {
-            /* the value after the write is another version, so it gets a new read */
-            if (i == 0)
-                s->shows[id] = new_read(s, id, seen->variable);
-        } else if (loop_is_enter(op)) {
-            /* an Enter takes the variable itself into a loop, where operations read it */
-            s->shows[id] = reference || output_dtype(x) == DT_RESOURCE
-                               ? seen
-                               : new_read(s, id, seen->variable);
-        } else if (row->kind == KERNEL_ALIAS && i == 0) {
-            s->shows[id] = direct ? new_read(s, id, seen->variable) : seen;
-        } else if (!direct) {
-            add_user(s, seen, id);
-        } else {
-            add_user(s, new_read(s, id, seen->variable), id);
-        }
-    }
-}
-
-/* Visits the operations in the order of their creation: inputs come first, since only
- * control edges point forward. */
-static void find_reads(struct sorter *s)
+/* Finds the variable behind each operation. Inputs come first, since only control edges, and
+ * loops, which plans do not see, point forward. */
+static void find_behind(struct sorter *s)
 {
     for (int id = 0; id < s->n; id++) {
+        const struct operation *op = graph_operation_at(s->graph, id);
+
+        s->behind[id] = -1;
         if (!s->needed[id])
             continue;
-        struct operation *op = graph_operation_at(s->graph, id);
-        if (operation_is_variable(op))
-            s->shows[id] = new_read(s, id, id);
-        else
-            find_reads_of(s, op);
-    }
-    for (size_t i = 0; i < s->args->n_fetches; i++) {
-        struct output x = s->args->fetches[i];
+        if (operation_is_variable(op)) {
+            s->behind[id] = id;
+        } else if (operation_n_inputs(op) > 0 && !operation_is(op, "Merge") &&
+                   (op_passes_on(op, 0) || operation_is(op, "ReadVariableOp"))) {
+            const struct output x = operation_input(op, 0);
 
-        if (s->shows[operation_id(x.op)] != NULL && shows_bytes(x) && !is_fed(s, x))
-            add_user(s, s->shows[operation_id(x.op)], -1);
+            if (op_carries(x) && !is_fed(s, x) && operation_id(x.op) < id)
+                s->behind[id] = s->behind[operation_id(x.op)];
+        }
     }
 }
 
 /* Returns the variable that a write changes by argument i; -1: none. */
 static int written_by(const struct sorter *s, const struct operation *op, int i)
 {
-    struct output x = operation_input(op, i);
-    struct read *seen = s->shows[operation_id(x.op)];
+    const struct output x = operation_input(op, i);
 
-    return seen != NULL && takes_reference(op, i) && !is_fed(s, x) ? seen->variable : -1;
+    return op_writes(op, i) && !is_fed(s, x) ? s->behind[operation_id(x.op)] : -1;
 }
 
-/* Whether the read decides which branch of a Switch runs: it is looked at before each step. */
-static int is_predicate(const struct sorter *s, const struct read *r, int user)
+static void find_written(const struct sorter *s, struct order *ret)
 {
-    const struct operation *op = graph_operation_at(s->graph, user);
+    for (int id = 0; id < s->n; id++) {
+        const struct operation *op = graph_operation_at(s->graph, id);
 
-    return is_switch(op) && s->shows[operation_id(operation_input(op, 1).op)] == r;
-}
-
-/* Orders the read and its users before the write; the read copies the value for users
- * that come after it. */
-static void order_before(struct sorter *s, struct read *r, int write)
-{
-    for (int i = 0; i < r->n_users; i++) {
-        int user = r->users[i];
-
-        if (user >= 0 && is_predicate(s, r, user))
-            r->copy = 1;
-        if (user == write)
+        if (!s->needed[id] || !writes(op))
             continue;
-        if (user < 0 || is_reached(s, user))
-            r->copy = 1;
-        else
-            add_edge(s, user, write);
+        for (int i = 0; i < operation_n_inputs(op); i++)
+            if (written_by(s, op, i) >= 0)
+                ret->written[written_by(s, op, i)] = 1;
     }
-    if (r->at != r->variable)
-        add_edge(s, r->at, write);
 }
 
-/* Whether the read must come before a write by another operation. */
-static int matters(const struct read *r, int write)
+static void prepend(struct sorter *s, struct edge **list, int to)
 {
-    return r->at != write && (r->n_users > 0 || r->at != r->variable);
+    struct edge *e = ARENA_NEW(s->arena, struct edge);
+
+    *e = (struct edge){to, *list};
+    *list = e;
 }
 
-static void order_write(struct sorter *s, const struct operation *op, struct order *ret)
+/* Meets the users of the feeds that are the memory of the variable. */
+static void meet_fed(struct sorter *s, const struct operation *variable)
 {
-    int id = operation_id(op), is_known = 0; /* reach(id) was called */
+    for (size_t k = 0; k < s->args->n_feeds; k++) {
+        const struct output x = s->args->feeds[k].output;
+
+        if (s->args->feeds[k].memory_of != variable)
+            continue;
+        for (int id = 0; id < s->n; id++) {
+            const struct operation *op = graph_operation_at(s->graph, id);
+
+            for (int i = 0; s->needed[id] && i < operation_n_inputs(op); i++)
+                if (output_same(operation_input(op, i), x) && uses_meet(&s->walk, op, i))
+                    prepend(s, &s->uses[operation_id(variable)], id);
+        }
+    }
+}
+
+/* Finds the values that reads of a resource variable pass on, and who uses them. */
+static void find_reads(struct sorter *s, int variable)
+{
+    for (const struct edge *e = s->uses[variable]; e != NULL; e = e->next) {
+        const struct operation *op = graph_operation_at(s->graph, e->to);
+        struct read *r;
+
+        if (!operation_is(op, "ReadVariableOp"))
+            continue;
+        r = ARENA_NEW(s->arena, struct read);
+        *r = (struct read){.at = e->to, .next = s->reads[variable]};
+        s->reads[variable] = r;
+        uses_restart(&s->walk);
+        uses_follow(&s->walk, s->arena, op, &r->users);
+        for (size_t i = 0; i < s->args->n_fetches; i++) {
+            const struct output x = s->args->fetches[i];
+
+            if (op_carries(x) && !is_fed(s, x) &&
+                s->walk.mark[operation_id(x.op)] == s->walk.n_walks)
+                prepend(s, &r->users, -1);
+        }
+    }
+}
+
+static void find_uses(struct sorter *s, const struct order *order)
+{
+    uses_begin(&s->walk, s->arena, s->graph);
+    s->walk.users = s->after;
+    s->walk.is_cut = is_cut;
+    s->walk.ctx = s;
+    for (int v = 0; v < s->n; v++) {
+        const struct operation *variable = graph_operation_at(s->graph, v);
+
+        if (!order->written[v])
+            continue;
+        uses_restart(&s->walk);
+        meet_fed(s, variable);
+        uses_follow(&s->walk, s->arena, variable, &s->uses[v]);
+        if (!output_is_ref((struct output){graph_operation_at(s->graph, v), 0})) {
+            find_reads(s, v);
+            continue;
+        }
+        for (const struct edge *e = s->uses[v]; e != NULL; e = e->next)
+            if (is_switch(graph_operation_at(s->graph, e->to)))
+                prepend(s, &s->deciders[e->to], v);
+    }
+}
+
+/* ---- their order ---- */
+
+/* Orders the uses of what the operation writes before it, except those that depend on it.
+ * More edges to an operation do not change what it reaches. */
+static void order_uses(struct sorter *s, const struct operation *op)
+{
+    const int id = operation_id(op);
+    int is_known = 0; /* reach(id) was called */
 
     for (int i = 0; i < operation_n_inputs(op); i++) {
-        int v = written_by(s, op, i);
+        const int v = written_by(s, op, i);
 
-        if (v < 0)
-            continue;
-        ret->written[v] = 1;
-        for (struct read *r = s->reads_of[v]; r != NULL; r = r->next_of) {
-            if (!matters(r, id))
+        for (const struct edge *e = v < 0 ? NULL : s->uses[v]; e != NULL; e = e->next) {
+            if (e->to == id)
                 continue;
             if (!is_known)
                 reach(s, id);
             is_known = 1;
+            if (!is_reached(s, e->to))
+                add_edge(s, e->to, id);
+        }
+    }
+}
+
+/* Orders the users of what the read passes on before the write; the read copies the value
+ * for users that come after it, and for a Switch, whose predicate is looked at before each
+ * step. */
+static void order_users(struct sorter *s, const struct read *r, int write,
+                        struct order *ret)
+{
+    for (const struct edge *e = r->users; e != NULL; e = e->next) {
+        if (e->to == write)
+            continue;
+        if (e->to < 0 || is_reached(s, e->to) ||
+            is_switch(graph_operation_at(s->graph, e->to)))
+            ret->copy[r->at] = 1;
+        else
+            add_edge(s, e->to, write);
+    }
+}
+
+static void order_read_values(struct sorter *s, const struct operation *op,
+                              struct order *ret)
+{
+    const int id = operation_id(op);
+    int is_known = 0; /* reach(id) was called */
+
+    for (int i = 0; i < operation_n_inputs(op); i++) {
+        const int v = written_by(s, op, i);
+
+        for (const struct read *r = v < 0 ? NULL : s->reads[v]; r != NULL; r = r->next) {
+            if (!is_known)
+                reach(s, id);
+            is_known = 1;
             if (!is_reached(s, r->at))
-                order_before(s, r, id);
+                order_users(s, r, id, ret);
         }
     }
 }
@@ -460,9 +446,28 @@ static void order_writes(struct sorter *s, struct order *ret)
 {
     for (int id = 0; id < s->n; id++)
         if (s->needed[id] && writes(graph_operation_at(s->graph, id)))
-            order_write(s, graph_operation_at(s->graph, id), ret);
-    for (struct read *r = s->reads; r != NULL; r = r->next)
-        ret->copy[r->at] |= (unsigned char)r->copy;
+            order_uses(s, graph_operation_at(s->graph, id));
+    for (int id = 0; id < s->n; id++)
+        if (s->needed[id] && writes(graph_operation_at(s->graph, id)))
+            order_read_values(s, graph_operation_at(s->graph, id), ret);
+}
+
+/* Numbers the versions of what decides about a Switch: the writes so far to the variables
+ * behind its predicate. */
+static void find_versions(const struct sorter *s, struct order *ret)
+{
+    int *n_writes = ARENA_ARRAY(s->arena, int, s->n);
+
+    for (int k = 0; k < ret->n; k++) {
+        const struct operation *op = ret->ops[k];
+        const int id = operation_id(op);
+
+        for (const struct edge *e = s->deciders[id]; e != NULL; e = e->next)
+            ret->version[id] += n_writes[e->to] + (ret->version[id] == 0);
+        for (int i = 0; writes(op) && i < operation_n_inputs(op); i++)
+            if (written_by(s, op, i) >= 0)
+                n_writes[written_by(s, op, i)]++;
+    }
 }
 
 /* ---- sorting: of the operations that are ready, the one created first is next ---- */
@@ -556,8 +561,8 @@ static int needs_value(const struct operation *op, int i)
 {
     struct output x = operation_input(op, i);
 
-    if (is_switch(op) || operation_is(op, "Merge"))
-        return 0; /* passes its inputs on without reading them */
+    if ((is_switch(op) && i == 0) || operation_is(op, "Merge"))
+        return 0; /* passes the input on without reading it */
     if (output_dtype(x) == DT_RESOURCE && !writes(op))
         return operation_is(op, "ReadVariableOp");
     return !takes_reference(op, i) || (writes(op) && !(i == 0 && is_assign(op)));
@@ -586,11 +591,10 @@ static void find_checked(struct sorter *s, struct plan *p, struct order *order,
 
         for (int i = 0; i < operation_n_inputs(op); i++) {
             struct output x = operation_input(op, i);
-            struct read *seen = s->shows[operation_id(x.op)];
+            const int v = s->behind[operation_id(x.op)];
 
-            if (seen == NULL || !shows_bytes(x) || is_fed(s, x))
+            if (v < 0 || !op_carries(x) || is_fed(s, x))
                 continue;
-            int v = seen->variable;
             if (p->n_guards > 1 && needs_value(op, i))
                 check_when_run(s, order, op, v);
             else if (needs_value(op, i) && !known[v])
@@ -604,8 +608,7 @@ static void find_checked(struct sorter *s, struct plan *p, struct order *order,
         struct output x = s->args->fetches[i];
         int id = operation_id(x.op);
 
-        if (operation_is_variable(x.op) && !is_fed(s, x) &&
-            !(known[id] && !order->copy[id]))
+        if (operation_is_variable(x.op) && !is_fed(s, x) && !known[id])
             p->checked[p->n_checked++] = var_store_find(vars, x.op);
     }
 }
@@ -625,8 +628,10 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
         .fed = ARENA_ARRAY(scratch, unsigned char, n),
         .after = ARENA_ARRAY(scratch, struct edge *, n),
         .n_before = ARENA_ARRAY(scratch, int, n),
-        .shows = ARENA_ARRAY(scratch, struct read *, n),
-        .reads_of = ARENA_ARRAY(scratch, struct read *, n),
+        .behind = ARENA_ARRAY(scratch, int, n),
+        .uses = ARENA_ARRAY(scratch, struct edge *, n),
+        .reads = ARENA_ARRAY(scratch, struct read *, n),
+        .deciders = ARENA_ARRAY(scratch, struct edge *, n),
         .mark = ARENA_ARRAY(scratch, int, n),
         .stack = ARENA_ARRAY(scratch, int, n),
     };
@@ -635,14 +640,19 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
         .ops = ARENA_ARRAY(scratch, struct operation *, n),
         .copy = ARENA_ARRAY(scratch, unsigned char, n),
         .written = ARENA_ARRAY(scratch, unsigned char, n),
+        .version = ARENA_ARRAY(scratch, int, n),
         .checks = ARENA_ARRAY(scratch, struct check *, n),
     };
     find_given(&s);
     prune(&s);
     graph_edges(&s);
-    find_reads(&s);
+    find_behind(&s);
+    find_written(&s, ret);
+    find_uses(&s, ret);
     order_writes(&s, ret);
     int rc = sort(&s, ret, err);
+    if (rc == 0)
+        find_versions(&s, ret);
     if (rc == 0)
         rc = plan_guards(p, scratch, ret, err);
     if (rc == 0)

@@ -10,12 +10,13 @@
  *          Saver saves them like all others. Two sessions that write one variable at the
  *          same time may each undo a part of the other's change, as with TensorFlow's
  *          use_locking=False.
- * Running  any tensor may be fed and any fetched, also one that fusion would remove. In one
- *          run, a variable is read before it is written unless a control dependency
- *          requires otherwise. This order applies to the operation that reads the
- *          reference, v/read: its users get the old value even if they run later. To read
- *          after a write, use an Identity of v's reference that depends on the write, or the
- *          output of the Assign. Fetched values are copies.
+ * Running  any tensor may be fed and any fetched, also one that fusion would remove. A
+ *          reference variable is memory, as in TensorFlow, and so is what passes its bytes
+ *          on, such as v/read, an Identity: an operation that computes from v/read after a
+ *          write (by its inputs or control inputs) sees the new value, even if v/read itself
+ *          does not depend on the write. What nothing orders against a write comes before
+ *          it. A resource variable has the value that a ReadVariableOp found. The rules:
+ *          uses.h. Fetched values are copies, made at the end of the run.
  * Plans    are cached by feeds, fetches, targets and fed shapes; running a cached plan
  *          allocates nothing. Later plans include operations added to the graph later.
  * Shapes   may depend on values that only a run can compute (Where, a size computed in the
@@ -71,7 +72,10 @@ struct feed {
     /* Elements from one row to the next, for a matrix that consists of some columns of a
      * wider one; products and concatenations read it without a copy. 0: dense. */
     int64_t row_stride;
-    int is_dead; /* only inside a session: on a branch not taken, without a value */
+    /* Only inside a session: on a branch not taken, without a value; the memory of this
+     * reference variable, not a value of its own. */
+    int is_dead;
+    const struct operation *memory_of;
 };
 
 struct run_args {
@@ -83,6 +87,9 @@ struct run_args {
     size_t n_targets;
     struct rng_key key;
     uint64_t counter;
+    /* Only inside a session. [n_fetches] the reference variable whose memory the run hands
+     * on instead of a value; NULL for the others. */
+    const struct operation **ret_memory_of;
 };
 
 /* ret[n_fetches]: if ret[i].data is NULL, ret[i] becomes a new tensor that the caller owns

@@ -989,7 +989,7 @@ START_TEST(branches_in_branches_end)
     (void)unary(g, "Neg", x, "last");
     end(&b);
     for (int k = 0; k < COPIES; k++) {
-        struct feed feeds[300];
+        struct feed feeds[300] = {0};
         struct output most;
         struct run_args args = {
             .feeds = feeds, .n_feeds = 300, .fetches = &most, .n_fetches = 1};
@@ -1001,7 +1001,6 @@ START_TEST(branches_in_branches_end)
                            i == 0 ? "Placeholder:0" : "Placeholder_%d:0", i);
             ck_assert_int_eq(graph_tensor(b.g[k], name, &feeds[i].output, &b.err), 0);
             feeds[i].value = tensor_view(DT_BOOL, SHAPE_SCALAR, &taken);
-            feeds[i].row_stride = feeds[i].is_dead = 0;
         }
         for (int i = 0; i < 3; i++) {
             static const char *const names[] = {"most:0", "more:0", "last:0"};
