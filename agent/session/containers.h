@@ -32,6 +32,8 @@ struct contained {
     struct tensor tensor;
     int handle; /* number of the container, of a resource */
     int is_dead;
+    /* The tensor is the memory of this reference variable; containers copy it. */
+    const struct operation *memory_of;
 };
 
 void containers_done(struct containers *c);

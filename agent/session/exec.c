@@ -87,12 +87,12 @@ static int holds(const struct plan *p, int guard)
     return 1;
 }
 
-int plan_handed(const struct plan *p, size_t i)
+const struct operation *plan_handed(const struct plan *p, size_t i)
 {
     for (const struct handed *h = p->handed[i]; h != NULL; h = h->next)
         if (holds(p, h->guard))
             return h->variable;
-    return -1;
+    return NULL;
 }
 
 int plan_fail_dead(struct output x, size_t i, struct err *err)

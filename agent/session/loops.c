@@ -94,14 +94,24 @@ static void need(struct loop_finder *f, struct while_loop *l, struct output x)
     l->needs[l->n_needs++] = x;
 }
 
-/* Adds the Enter's input and control inputs, which lie outside the loop, to its needs. */
+/* Adds what the Enter waits for, which lies outside the loop, to the loop's needs: the whole
+ * loop waits for it. */
+static void need_awaited(struct loop_finder *f, struct while_loop *l,
+                         const struct operation *enter)
+{
+    for (int i = 0; i < operation_n_control_inputs(enter); i++) {
+        struct operation *op = operation_control_input(enter, i);
+
+        if (f->effects[operation_id(op)])
+            need(f, l, (struct output){op, -1});
+    }
+}
+
 static void need_entered(struct loop_finder *f, struct while_loop *l,
                          const struct operation *enter)
 {
     need(f, l, operation_input(enter, 0));
-    for (int i = 0; i < operation_n_control_inputs(enter); i++)
-        if (plan_awaits(f->effects, enter, i))
-            need(f, l, (struct output){operation_control_input(enter, i), -1});
+    need_awaited(f, l, enter);
 }
 
 static void visit(struct walk *w, struct operation *op)
@@ -163,8 +173,10 @@ static int add_constant(struct walk *w, struct operation *enter)
         return err_set(w->f->err, ERR_FORMAT,
                        "%s is neither a constant of the loop '%s' nor has it a Merge",
                        operation_name(enter), l->frame);
-    if (loop_is_transparent(enter, w->f->given, w->f->n_given))
+    if (loop_is_transparent(enter, w->f->given, w->f->n_given)) {
+        need_awaited(w->f, l, enter);
         return 0;
+    }
     l->constants = with_room(w->f->arena, l->constants, l->n_constants, &l->cap_constants,
                              sizeof(struct operation *));
     l->constants[l->n_constants++] = enter;

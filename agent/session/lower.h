@@ -32,7 +32,9 @@ struct lowering {
     int **values; /* by operation id: the values of its outputs */
     int *dense;   /* by feed: dense copy of a fed matrix with rows apart, or -1 */
     unsigned char *written; /* by variable number: whether this run changes it */
-    int *variables;         /* by variable number: the value, plus 1; 0: none yet */
+    /* by variable number: the value, plus 1, and the operation; 0 and NULL: none yet */
+    int *variables;
+    const struct operation **variable_ops;
     /* by operation id: whether output 0 is, or may be, a reference variable's memory */
     unsigned char *memory;
     int n_choices;

@@ -232,7 +232,7 @@ struct plan_feed {
 /* A fetch is the memory of the variable if the guard holds. */
 struct handed {
     int guard;
-    int variable; /* its number */
+    const struct operation *variable;
     struct handed *next;
 };
 
@@ -333,8 +333,8 @@ struct loop_program *plan_single_loop(struct plan *p, struct arena *scratch,
 /* Runs one node while planning; its inputs must be constants. */
 int node_evaluate(struct plan *p, const struct node *n, struct err *err);
 
-/* After a run: the number of the variable whose memory fetch i hands on; -1: none. */
-int plan_handed(const struct plan *p, size_t i);
+/* After a run: the variable whose memory fetch i hands on; NULL: none. */
+const struct operation *plan_handed(const struct plan *p, size_t i);
 /* Runs all steps. ret_dead, for each fetch and then each target: whether it is on a branch
  * that was not taken, which for a fetch is an error if ret_dead is NULL. */
 int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *args,
@@ -379,7 +379,7 @@ int is_switch(const struct operation *op);
 unsigned char *plan_effects(const struct graph *g, struct arena *arena);
 /* Whether the control edge counts: always if op has no outputs (such as a NoOp),
  * otherwise if `effects` is set for the operation waited for. Other control edges are
- * dropped. */
+ * dropped, and those of an Enter: see loops.c. */
 int plan_awaits(const unsigned char *effects, const struct operation *op,
                 int control_input);
 

@@ -127,8 +127,8 @@ int guard_of_input(struct plan *p, const struct order *order, struct output x)
                            : order->guard[id];
 }
 
-/* Whether the guards have branches that one predicate chose at different times, between
- * which it was written. */
+/* Whether the guards differ in branches that one predicate chose at different times, between
+ * which it was written: neither of the guards may hold, or both. */
 static int is_mixed(const struct plan *p, int a, int b)
 {
     for (int i = 0; i < p->guards[a].n; i++)
@@ -136,7 +136,8 @@ static int is_mixed(const struct plan *p, int a, int b)
             const struct condition *x = &p->guards[a].conditions[i];
             const struct condition *y = &p->guards[b].conditions[k];
 
-            if (x->version != y->version && output_same(x->predicate, y->predicate))
+            if (x->version != y->version && output_same(x->predicate, y->predicate) &&
+                !has(&p->guards[b], x) && !has(&p->guards[a], y))
                 return 1;
         }
     return 0;

@@ -292,12 +292,31 @@ static int lower_merge(struct lowering *l, const struct node *n, int *out)
     return 0;
 }
 
+/* The value of a variable, one for the whole plan. */
+static int variable_value(struct lowering *l, const struct operation *op)
+{
+    const int index = var_store_find(l->vars, op);
+
+    CHECK(index >= 0, "%s", operation_name(op));
+    if (l->variables[index] == 0) {
+        const int v = plan_add_value(l->plan, VALUE_VARIABLE,
+                                     (enum dtype)operation_attr(op, "dtype")->i,
+                                     &operation_attr(op, "shape")->shape);
+
+        value_at(l, v)->index = index;
+        l->variables[index] = v + 1;
+        l->variable_ops[index] = op;
+    }
+    return l->variables[index] - 1;
+}
+
 /* Adds nodes that fail if a variable that the operation reads has no value. */
 static void add_checks(struct lowering *l, const struct operation *op)
 {
     for (struct check *c = l->order->checks[operation_id(op)]; c != NULL; c = c->next) {
         struct node n = {.kind = NODE_CALL, .op = c->variable, .keep = 1, .n_in = 1};
-        const int v = l->values[operation_id(c->variable)][0];
+        const int *known = l->values[operation_id(c->variable)];
+        const int v = known != NULL ? known[0] : variable_value(l, c->variable);
 
         if (value_at(l, v)->kind != VALUE_VARIABLE) /* it is fed */
             continue;
@@ -409,23 +428,6 @@ static int all_fed(const struct lowering *l, const struct operation *op)
     for (size_t i = 0; i < l->plan->n_feeds; i++)
         n += l->plan->feeds[i].output.op == op && l->plan->feeds[i].output.index >= 0;
     return n > 0 && n == operation_n_outputs(op);
-}
-
-/* The value of a variable, one for the whole plan. */
-static int variable_value(struct lowering *l, const struct operation *op)
-{
-    const int index = var_store_find(l->vars, op);
-
-    CHECK(index >= 0, "%s", operation_name(op));
-    if (l->variables[index] == 0) {
-        const int v = plan_add_value(l->plan, VALUE_VARIABLE,
-                                     (enum dtype)operation_attr(op, "dtype")->i,
-                                     &operation_attr(op, "shape")->shape);
-
-        value_at(l, v)->index = index;
-        l->variables[index] = v + 1;
-    }
-    return l->variables[index] - 1;
 }
 
 /* Products and concatenations can read a matrix whose rows are apart. */
@@ -619,7 +621,8 @@ static void hand_on(struct lowering *l, size_t i, int v, int guard)
 {
     struct handed *h = ARENA_NEW(&l->plan->arena, struct handed);
 
-    *h = (struct handed){guard, root_of(l, v)->index, l->plan->handed[i]};
+    *h = (struct handed){guard, l->variable_ops[root_of(l, v)->index],
+                         l->plan->handed[i]};
     l->plan->handed[i] = h;
 }
 
@@ -654,6 +657,8 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
         .plan = p, .scratch = scratch, .order = order, .vars = vars, .err = err};
     l->values = ARENA_ARRAY(scratch, int *, n_ops);
     l->variables = lower_ints(l, var_store_count(vars));
+    l->variable_ops =
+        ARENA_ARRAY(scratch, const struct operation *, var_store_count(vars) + 1);
     l->memory = ARENA_ARRAY(scratch, unsigned char, n_ops + 1);
     l->choices = ARENA_ARRAY(scratch, struct choice *, order->n + 1);
     l->dense = lower_ints(l, (int)p->n_feeds);

@@ -146,10 +146,13 @@ unsigned char *plan_effects(const struct graph *g, struct arena *arena)
     return does;
 }
 
-/* A NoOp exists only to run its control inputs. */
+/* A NoOp exists only to run its control inputs. The loop itself has waited for those of an
+ * Enter (loops.c). */
 int plan_awaits(const unsigned char *effects, const struct operation *op,
                 int control_input)
 {
+    if (loop_is_enter(op))
+        return 0;
     return operation_n_outputs(op) == 0 ||
            effects[operation_id(operation_control_input(op, control_input))];
 }
@@ -265,6 +268,18 @@ static int is_cut(const void *ctx, struct output x)
     return is_fed(ctx, x);
 }
 
+/* Returns the variable whose bytes or handle the output has; -1: none. */
+static int variable_of(const struct sorter *s, struct output x)
+{
+    if (!is_fed(s, x))
+        return op_carries(x) ? s->behind[operation_id(x.op)] : -1;
+    for (size_t i = 0; i < s->args->n_feeds; i++)
+        if (output_same(s->args->feeds[i].output, x) &&
+            s->args->feeds[i].memory_of != NULL)
+            return operation_id(s->args->feeds[i].memory_of);
+    return -1;
+}
+
 /* Finds the variable behind each operation. Inputs come first, since only control edges, and
  * loops, which plans do not see, point forward. */
 static void find_behind(struct sorter *s)
@@ -281,8 +296,8 @@ static void find_behind(struct sorter *s)
                    (op_passes_on(op, 0) || operation_is(op, "ReadVariableOp"))) {
             const struct output x = operation_input(op, 0);
 
-            if (op_carries(x) && !is_fed(s, x) && operation_id(x.op) < id)
-                s->behind[id] = s->behind[operation_id(x.op)];
+            if (operation_id(x.op) < id || is_fed(s, x))
+                s->behind[id] = variable_of(s, x);
         }
     }
 }
@@ -290,9 +305,7 @@ static void find_behind(struct sorter *s)
 /* Returns the variable that a write changes by argument i; -1: none. */
 static int written_by(const struct sorter *s, const struct operation *op, int i)
 {
-    const struct output x = operation_input(op, i);
-
-    return op_writes(op, i) && !is_fed(s, x) ? s->behind[operation_id(x.op)] : -1;
+    return op_writes(op, i) ? variable_of(s, operation_input(op, i)) : -1;
 }
 
 static void find_written(const struct sorter *s, struct order *ret)
@@ -590,10 +603,9 @@ static void find_checked(struct sorter *s, struct plan *p, struct order *order,
         const struct operation *op = order->ops[k];
 
         for (int i = 0; i < operation_n_inputs(op); i++) {
-            struct output x = operation_input(op, i);
-            const int v = s->behind[operation_id(x.op)];
+            const int v = variable_of(s, operation_input(op, i));
 
-            if (v < 0 || !op_carries(x) || is_fed(s, x))
+            if (v < 0)
                 continue;
             if (p->n_guards > 1 && needs_value(op, i))
                 check_when_run(s, order, op, v);

@@ -262,8 +262,25 @@ static void drop_results(struct tensor *ret, size_t n, const unsigned char *had)
             tensor_free(&ret[i]);
 }
 
-/* dead [n_fetches]: 1 for those without a value; NULL: all have one. */
-static int copy_results(const struct plan *p, const unsigned char *dead,
+/* If the fetch is the memory of a variable, which is to be handed on, *ret is a view. */
+static int is_handed_on(const struct plan *p, size_t i, struct var_store *vars,
+                        const struct operation **ret_of, struct tensor *ret)
+{
+    if (!p->hands_on)
+        return 0;
+    ret_of[i] = plan_handed(p, i);
+    if (ret_of[i] == NULL)
+        return 0;
+    *ret = p->values[p->fetch_values[i]].tensor;
+    ret->data = var_store_value(vars, var_store_find(vars, ret_of[i])).data;
+    ret->owned = 0;
+    return 1;
+}
+
+/* dead [n_fetches]: 1 for those without a value; NULL: all have one. memory_of: see
+ * run_args.ret_memory_of. */
+static int copy_results(const struct plan *p, struct var_store *vars,
+                        const unsigned char *dead, const struct operation **memory_of,
                         struct tensor *ret, struct err *err)
 {
     unsigned char few[64] = {0};
@@ -272,7 +289,7 @@ static int copy_results(const struct plan *p, const unsigned char *dead,
 
     for (size_t i = 0; i < p->n_fetches && rc == 0; i++) {
         had[i] = ret[i].data != NULL;
-        if (dead == NULL || !dead[i])
+        if ((dead == NULL || !dead[i]) && !is_handed_on(p, i, vars, memory_of, &ret[i]))
             rc = copy_result(&p->values[p->fetch_values[i]].tensor, &ret[i], err);
         if (rc < 0)
             drop_results(ret, i, had);
@@ -291,7 +308,8 @@ static int run_plan(struct session *s, struct plan *p, const struct run_args *ar
         rc = check_result(p, i, &ret[i], err);
     if (rc == 0)
         rc = plan_execute(p, s->vars, args, s->progress, s->progress_ctx, ret_dead, err);
-    return rc == 0 ? copy_results(p, ret_dead, ret, err) : rc;
+    return rc == 0 ? copy_results(p, s->vars, ret_dead, args->ret_memory_of, ret, err)
+                   : rc;
 }
 
 /* ---- values that planning needs ---- */
@@ -311,6 +329,7 @@ static int feed_probe(struct session *s, struct run_args *args, struct output pr
     first.fetches = &source;
     first.n_fetches = 1;
     first.n_targets = 0;
+    first.ret_memory_of = NULL;
     rc = session_run_plan(s, &first, &value, &dead, err);
     if (args->n_feeds > 0)
         memcpy(feeds, args->feeds, args->n_feeds * sizeof(*feeds));

@@ -38,6 +38,7 @@ struct builder {
     int *todo; /* ids of operations to visit */
     int cap_units;
     int n_blocks;
+    struct edge **before; /* block_order.before */
     int *level, *stage; /* [operations, then units] a block's level and stage */
     int *order;         /* blocks, each after those that it needs */
     int n_order;
@@ -233,12 +234,18 @@ static int block_of(const struct builder *b, const struct operation *op)
     return b->unit_of[id] > 0 ? b->n + b->unit_of[id] - 1 : id;
 }
 
+static const struct operation *op_of(const struct builder *b, int block)
+{
+    return block >= b->n ? b->sc->units[block - b->n].op
+                         : graph_operation_at(b->graph, block);
+}
+
 /* Finds need i of the block; returns 0 past the last. OUTPUT_NONE for a need that is fed,
  * and for a control edge that is dropped (plan_awaits). */
 static int need_at(const struct builder *b, int block, int i, struct output *ret)
 {
     const struct unit *u = block >= b->n ? &b->sc->units[block - b->n] : NULL;
-    const struct operation *op = u != NULL ? u->op : graph_operation_at(b->graph, block);
+    const struct operation *op = op_of(b, block);
 
     if (u != NULL && u->loop != NULL) {
         if (i >= u->loop->n_needs)
@@ -270,7 +277,8 @@ static int is_light(const struct builder *b, const struct operation *op)
     if (row->kind != KERNEL_ALIAS || operation_n_outputs(op) == 0 ||
         (operation_def(op)->flags & OP_WRITES) != 0)
         return 0;
-    if (is_variable_bytes(
+    if (!is_switch(op) &&
+        is_variable_bytes(
             (struct output){graph_operation_at(b->graph, operation_id(op)), 0}))
         return 1;
     return operation_n_inputs(op) == 1 &&
@@ -278,7 +286,33 @@ static int is_light(const struct builder *b, const struct operation *op)
             (!b->writes && is_variable_bytes(operation_input(op, 0))));
 }
 
-static int order_from(struct builder *b, int first, int *stack, int *next)
+/* A block's needs, then the blocks that must only run before it. */
+struct needs {
+    int i;
+    int at_end; /* of the needs */
+    const struct edge *before;
+};
+
+/* Finds the next block; *ret -1: a need that is fed. Returns 0 past the last. */
+static int next_need(const struct builder *b, int block, struct needs *n, int *ret)
+{
+    struct output x;
+
+    if (!n->at_end && need_at(b, block, n->i++, &x)) {
+        *ret = x.op != NULL ? block_of(b, x.op) : -1;
+        return 1;
+    }
+    if (!n->at_end)
+        n->before = b->before != NULL ? b->before[block] : NULL;
+    n->at_end = 1;
+    if (n->before == NULL)
+        return 0;
+    *ret = n->before->to;
+    n->before = n->before->next;
+    return 1;
+}
+
+static int order_from(struct builder *b, int first, int *stack, struct needs *next)
 {
     enum { OPEN = -2, NEW = -1 };
     int depth = 0;
@@ -289,25 +323,22 @@ static int order_from(struct builder *b, int first, int *stack, int *next)
     stack[depth++] = first;
     while (depth > 0) {
         const int block = stack[depth - 1];
-        struct output x;
+        struct needs all = {0};
         int from, level = 0;
 
-        if (need_at(b, block, next[block]++, &x)) {
-            from = x.op != NULL ? block_of(b, x.op) : -1;
+        if (next_need(b, block, &next[block], &from)) {
             if (from >= 0 && b->level[from] == OPEN)
                 return err_set(b->err, ERR_FORMAT, "operation %s waits for itself",
-                               operation_name(x.op));
+                               operation_name(op_of(b, from)));
             if (from >= 0 && b->level[from] == NEW) {
                 b->level[from] = OPEN;
                 stack[depth++] = from;
             }
             continue;
         }
-        for (int i = 0; need_at(b, block, i, &x); i++) {
-            from = x.op != NULL ? block_of(b, x.op) : -1;
+        while (next_need(b, block, &all, &from))
             if (from >= 0 && b->level[from] + (from >= b->n) > level)
                 level = b->level[from] + (from >= b->n);
-        }
         b->level[block] = level;
         b->order[b->n_order++] = block;
         depth--;
@@ -317,20 +348,69 @@ static int order_from(struct builder *b, int first, int *stack, int *next)
 
 static int find_levels(struct builder *b)
 {
-    int *stack, *next, rc = 0;
+    struct needs *next;
+    int *stack, rc = 0;
 
-    b->n_blocks = b->n + b->sc->n_units;
     b->level = ARENA_ARRAY(&b->scratch, int, b->n_blocks);
     b->stage = ARENA_ARRAY(&b->scratch, int, b->n_blocks);
     b->order = ARENA_ARRAY(&b->scratch, int, b->n_blocks);
     stack = ARENA_ARRAY(&b->scratch, int, b->n_blocks + 1);
-    next = ARENA_ARRAY(&b->scratch, int, b->n_blocks);
+    next = ARENA_ARRAY(&b->scratch, struct needs, b->n_blocks);
     memset(b->level, -1, sizeof(int) * (size_t)b->n_blocks);
     for (int id = 0; rc == 0 && id < b->n; id++)
         if (b->seen[id])
             rc =
                 order_from(b, block_of(b, graph_operation_at(b->graph, id)), stack, next);
     return rc;
+}
+
+/* ---- who uses a variable, and who writes it (stages_uses.c) ---- */
+
+static int ask_block(const void *ctx, int id)
+{
+    const struct builder *b = ctx;
+
+    return b->seen[id] ? block_of(b, graph_operation_at(b->graph, id)) : -1;
+}
+
+static int ask_need(const void *ctx, int block, int i, int *ret)
+{
+    const struct builder *b = ctx;
+    struct output x;
+
+    *ret = -1;
+    if (block < b->n && (!b->seen[block] || b->unit_of[block] > 0))
+        return 0;
+    if (!need_at(b, block, i, &x))
+        return 0;
+    *ret = x.op != NULL ? block_of(b, x.op) : -1;
+    return 1;
+}
+
+static int ask_given(const void *ctx, struct output x)
+{
+    const struct builder *b = ctx;
+
+    return b->query->of_loop == NULL && is_given(b, x);
+}
+
+static void order_blocks(struct builder *b)
+{
+    struct block_order q = {.graph = b->graph,
+                            .effects = b->effects,
+                            .n_units = b->sc->n_units,
+                            .units = b->sc->units,
+                            .ctx = b,
+                            .block_of = ask_block,
+                            .need = ask_need,
+                            .is_given = ask_given};
+
+    b->n_blocks = q.n_blocks = b->n + b->sc->n_units;
+    if (b->sc->n_units == 0) /* one plan */
+        return;
+    blocks_order(&q, &b->scratch);
+    b->writes |= q.writes;
+    b->before = q.before;
 }
 
 static void find_stages(struct builder *b)
@@ -348,16 +428,14 @@ static void find_stages(struct builder *b)
         b->stage[b->order[k]] = last;
     for (int k = b->n_order - 1; k >= 0; k--) {
         const int block = b->order[k];
-        struct output x;
+        struct needs all = {0};
+        int from;
 
         if (block >= b->n)
             b->stage[block] = b->level[block];
-        for (int i = 0; need_at(b, block, i, &x); i++) {
-            const int from = x.op != NULL ? block_of(b, x.op) : -1;
-
+        while (next_need(b, block, &all, &from))
             if (from >= 0 && from < b->n && b->stage[from] > b->stage[block])
                 b->stage[from] = b->stage[block];
-        }
     }
 }
 
@@ -506,6 +584,19 @@ static void fill_results(struct builder *b, int at)
     }
 }
 
+/* A target whose stage is not the last one runs in its stage, even if nothing needs it
+ * there. */
+static void place_targets(struct builder *b)
+{
+    const struct schedule *sc = b->sc;
+
+    for (size_t i = 0; i < sc->n_targets; i++)
+        if (b->unit_of[operation_id(sc->targets[i])] == 0 &&
+            b->stage[operation_id(sc->targets[i])] < sc->n_stages - 1)
+            (void)take(b, (struct output){sc->targets[i], -1},
+                       b->stage[operation_id(sc->targets[i])]);
+}
+
 static void fill_last(struct builder *b)
 {
     struct schedule *sc = b->sc;
@@ -650,6 +741,8 @@ static int build(struct builder *b)
     int rc = discover(b);
 
     if (rc == 0)
+        order_blocks(b);
+    if (rc == 0)
         rc = find_levels(b);
     if (rc != 0)
         return rc;
@@ -657,6 +750,7 @@ static int build(struct builder *b)
     sc->stages = ARENA_ARRAY(&sc->arena, struct stage, sc->n_stages);
     for (int i = 0; i < sc->n_units; i++)
         wire_unit(b, &sc->units[i]);
+    place_targets(b);
     for (int at = sc->n_stages - 1; at >= 0; at--)
         fill_stage(b, at);
     find_handles(b);

@@ -15,6 +15,11 @@
  * shape. Random operations draw different numbers in each iteration: from a key derived
  * from the name of the LoopCond and the number of the iteration.
  *
+ * Memory   where a stage or a loop passes on what passes a reference variable's bytes on
+ *          (uses.h), it passes on the memory, not a copy: the feed of the next plan, or of the
+ *          next iteration, is that variable (struct feed, memory_of). Blocks that use a
+ *          variable run before those that write it, if no path orders them otherwise, as in
+ *          a plan. The iterations of a loop run one after another.
  * Dead     a value on a branch not taken is dead. A staged operation with a dead input
  *          does not run, and its results are fed as dead.
  * Bounds   the session's max_iterations counts the iterations of all loops of a run; for
@@ -27,6 +32,7 @@
 #include "agent/session/containers.h"
 #include "agent/session/loops.h"
 #include "agent/session/session.h"
+#include "agent/session/uses.h"
 #include "common/mem/arena.h"
 
 struct schedule;
@@ -90,6 +96,26 @@ struct schedule_query {
     const struct operation *of_loop;
     const struct schedule_query *around;
 };
+
+/* What blocks_order is asked: the blocks of a run are its operations, by id, then its units
+ * (stages.c). */
+struct block_order {
+    const struct graph *graph;
+    const unsigned char *effects; /* plan_effects */
+    int n_blocks, n_units;
+    const struct unit *units;
+    const void *ctx;
+    /* The block of an operation outside of loops; -1: the run does not need it. */
+    int (*block_of)(const void *ctx, int id);
+    /* Need i of the block; *ret -1: none. Returns 0 past the last. */
+    int (*need)(const void *ctx, int block, int i, int *ret);
+    int (*is_given)(const void *ctx, struct output x);
+    /* the answer: */
+    int writes;           /* the run writes variables, perhaps in loops */
+    struct edge **before; /* [blocks] blocks that must run before it, though it needs none */
+};
+/* Orders blocks that use variables and blocks that write them. */
+void blocks_order(struct block_order *q, struct arena *arena);
 
 /* Cuts a run into stages. ERR_FORMAT, ERR_LIMIT: its loops are malformed. */
 int schedule_build(struct schedule **ret, const struct schedule_query *q,

@@ -43,7 +43,8 @@ static struct feed fed(const struct slot *s)
 
 static int run_plan(struct staged_run *r, const struct schedule *sc, int at,
                     const struct slot *slots, const struct run_args *args,
-                    struct tensor *ret, unsigned char *ret_dead, struct err *err)
+                    struct tensor *ret, unsigned char *ret_dead,
+                    const struct operation **ret_memory_of, struct err *err)
 {
     const struct stage *st = &sc->stages[at];
     struct feed *feeds = xcalloc((size_t)st->n_feeds + 1, sizeof(*feeds));
@@ -54,7 +55,8 @@ static int run_plan(struct staged_run *r, const struct schedule *sc, int at,
                             .targets = st->targets,
                             .n_targets = (size_t)st->n_targets,
                             .key = args->key,
-                            .counter = args->counter};
+                            .counter = args->counter,
+                            .ret_memory_of = ret_memory_of};
     int rc;
 
     for (int i = 0; i < st->n_feeds; i++)
@@ -71,22 +73,26 @@ static int run_stage(struct staged_run *r, const struct schedule *sc, int at,
     const struct stage *st = &sc->stages[at];
     struct tensor *values = xcalloc((size_t)st->n_fetches + 1, sizeof(*values));
     unsigned char *dead = xcalloc((size_t)(st->n_fetches + st->n_targets) + 1, 1);
+    const struct operation **memory_of =
+        xcalloc((size_t)st->n_fetches + 1, sizeof(*memory_of));
     int rc = 0;
 
     if (st->n_fetches + st->n_targets > 0)
-        rc = run_plan(r, sc, at, slots, args, values, dead, err);
+        rc = run_plan(r, sc, at, slots, args, values, dead, memory_of, err);
     for (int i = 0; rc == 0 && i < st->n_fetches; i++) {
         struct slot *s = &slots[st->fetched[i]];
         const int from = sc->same_handle[st->fetched[i]];
 
         s->feed.value = values[i];
         s->feed.is_dead = dead[i];
+        s->feed.memory_of = memory_of[i];
         s->handle = from >= 0 ? slots[from].handle : -1;
     }
     for (int i = 0; rc == 0 && i < st->n_targets; i++)
         slots[st->done[i]].feed.is_dead = dead[st->n_fetches + i];
     free(values);
     free(dead);
+    free(memory_of);
     return rc;
 }
 
@@ -125,6 +131,7 @@ static int fill(struct slot *slots, const struct schedule *sc, int n,
     for (int i = 0; i < n; i++, k++) {
         slots[k].feed.value = x->tensor;
         slots[k].feed.value.owned = 0;
+        slots[k].feed.memory_of = x->memory_of;
         slots[k].handle = x->handle;
         slots[k].feed.output = sc->given[k];
     }
@@ -221,8 +228,11 @@ static int run_loop(struct staged_run *r, const struct unit *u,
     int rc = 0, goes_on = 1;
 
     for (int i = 0; i < n; i++) {
-        ret[i] = (struct contained){.handle = in[i].handle};
-        if (rc == 0 && in[i].tensor.dtype != DT_RESOURCE &&
+        ret[i] = (struct contained){.handle = in[i].handle, .memory_of = in[i].memory_of};
+        if (in[i].memory_of != NULL)
+            ret[i].tensor = tensor_view(in[i].tensor.dtype, in[i].tensor.shape,
+                                        in[i].tensor.data);
+        else if (rc == 0 && in[i].tensor.dtype != DT_RESOURCE &&
             in[i].tensor.dtype != DT_INVALID)
             rc = tensor_copy(&ret[i].tensor, &in[i].tensor, err);
     }
@@ -253,6 +263,7 @@ static int run_unit(struct staged_run *r, const struct unit *u, struct slot *slo
             continue;
         in[i].tensor = slots[u->in[i]].feed.value;
         in[i].handle = slots[u->in[i]].handle;
+        in[i].memory_of = slots[u->in[i]].feed.memory_of;
         is_dead |= slots[u->in[i]].feed.is_dead;
     }
     if (!is_dead && u->loop != NULL)
@@ -266,6 +277,7 @@ static int run_unit(struct staged_run *r, const struct unit *u, struct slot *slo
         }
         slots[u->out[i]].feed.value = ret[i].tensor;
         slots[u->out[i]].feed.is_dead = is_dead;
+        slots[u->out[i]].feed.memory_of = ret[i].memory_of;
         slots[u->out[i]].handle = ret[i].handle;
     }
     for (int i = 0; i < u->n_out + (u->n_out == 0); i++)
@@ -301,19 +313,22 @@ static int run_slots(struct staged_run *r, const struct schedule *sc, struct slo
     const size_t n = sc->n_wanted;
     struct tensor *values = xcalloc(n + 1, sizeof(*values));
     unsigned char *dead = xcalloc(n + (size_t)sc->stages[last].n_targets + 1, 1);
+    const struct operation **memory_of = xcalloc(n + 1, sizeof(*memory_of));
     int rc = run_until_last(r, sc, slots, args, err);
 
     if (rc == 0)
-        rc = run_plan(r, sc, last, slots, args, values, dead, err);
+        rc = run_plan(r, sc, last, slots, args, values, dead, memory_of, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         const int from = sc->wanted_handle[i];
 
         ret[i] = (struct contained){.tensor = values[i],
                                     .handle = from >= 0 ? slots[from].handle : -1,
-                                    .is_dead = dead[i]};
+                                    .is_dead = dead[i],
+                                    .memory_of = memory_of[i]};
     }
     free(values);
     free(dead);
+    free(memory_of);
     return rc;
 }
 
@@ -328,7 +343,7 @@ int schedule_run(struct staged_run *r, const struct schedule *sc,
         slots[i].feed = args->feeds[i];
     rc = run_until_last(r, sc, slots, args, err);
     if (rc == 0)
-        rc = run_plan(r, sc, sc->n_stages - 1, slots, args, ret, ret_dead, err);
+        rc = run_plan(r, sc, sc->n_stages - 1, slots, args, ret, ret_dead, NULL, err);
     free_slots(sc, slots);
     return rc;
 }

@@ -25,7 +25,7 @@
  *
  * Not as in TensorFlow: an operation that computes never shares memory with its input, even
  * where TensorFlow's kernel does (a Slice of all elements, a Sum over no axes, a Tile by 1);
- * tensor arrays and stacks keep copies.
+ * tensor arrays, stacks and resource variables keep copies of what they are given.
  */
 #ifndef AGENT_SESSION_USES_H
 #define AGENT_SESSION_USES_H
