@@ -35,7 +35,8 @@ struct lowering {
     /* by variable number: the value, plus 1, and the operation; 0 and NULL: none yet */
     int *variables;
     const struct operation **variable_ops;
-    /* by operation id: whether output 0 is, or may be, a reference variable's memory */
+    /* by operation id: whether output 0 is, or may be, a reference variable's memory, or a
+     * handle */
     unsigned char *memory;
     int n_choices;
     struct choice **choices; /* at least as many as there are Merges and aliases */

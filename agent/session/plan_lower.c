@@ -289,6 +289,8 @@ static int lower_merge(struct lowering *l, const struct node *n, int *out)
     l->guard = guard;
     if (chooses)
         out[0] = lower_choose(l, n);
+    else /* a copy, or what may be memory is not alive */
+        l->memory[operation_id(n->op)] = 0;
     return 0;
 }
 
@@ -484,11 +486,11 @@ static int lacks_inputs(const struct operation *op, const int *in, int n)
     return operation_is(op, "Merge") ? n > 0 && n_there == 0 : n_there < n;
 }
 
-/* Whether output 0 is, or may be, a reference variable's memory. */
+/* Whether output 0 is, or may be, a reference variable's memory, or a handle. */
 static int passes_memory(const struct lowering *l, const struct operation *op)
 {
     if (operation_is_variable(op))
-        return !operation_is(op, "VarHandleOp");
+        return 1;
     for (int i = 0; i < operation_n_inputs(op); i++)
         if (op_passes_on(op, i) && lower_has_memory(l, operation_input(op, i)))
             return 1;
@@ -581,7 +583,9 @@ static void prepare_feeds(struct lowering *l)
         if (f->is_dead) {
             f->value = -1;
         } else if (f->memory_of != NULL) {
-            f->value = lower_alias(l, variable_value(l, f->memory_of), &f->shape, 0);
+            f->value = variable_value(l, f->memory_of);
+            if (f->dtype != DT_RESOURCE)
+                f->value = lower_alias(l, f->value, &f->shape, 0);
         } else if (f->wanted.dtype != DT_INVALID) {
             f->value = lower_const(l, f->wanted);
         } else {

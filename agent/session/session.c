@@ -271,6 +271,9 @@ static int is_handed_on(const struct plan *p, size_t i, struct var_store *vars,
     ret_of[i] = plan_handed(p, i);
     if (ret_of[i] == NULL)
         return 0;
+    *ret = tensor_view(DT_RESOURCE, SHAPE_SCALAR, NULL);
+    if (output_dtype(p->fetches[i]) == DT_RESOURCE)
+        return 1;
     *ret = p->values[p->fetch_values[i]].tensor;
     ret->data = var_store_value(vars, var_store_find(vars, ret_of[i])).data;
     ret->owned = 0;

@@ -73,7 +73,7 @@ struct feed {
      * wider one; products and concatenations read it without a copy. 0: dense. */
     int64_t row_stride;
     /* Only inside a session: on a branch not taken, without a value; the memory of this
-     * reference variable, not a value of its own. */
+     * reference variable, not a value of its own, or the handle of this resource variable. */
     int is_dead;
     const struct operation *memory_of;
 };
@@ -87,7 +87,7 @@ struct run_args {
     size_t n_targets;
     struct rng_key key;
     uint64_t counter;
-    /* Only inside a session. [n_fetches] the reference variable whose memory the run hands
+    /* Only inside a session. [n_fetches] the variable whose memory, or handle, the run hands
      * on instead of a value; NULL for the others. */
     const struct operation **ret_memory_of;
 };

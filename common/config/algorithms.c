@@ -426,6 +426,15 @@ int algorithm_brings_graph(const struct agent_config *a)
     return algorithm_accepts(algorithm_find(a->algorithm), "from");
 }
 
+int run_config_trains_graphs(const struct run_config *c)
+{
+    for (size_t i = 0; i < c->n_agents; i++)
+        if (algorithm_brings_graph(&c->agents[i]) &&
+            !algorithm_find(c->agents[i].algorithm)->fixed)
+            return 1;
+    return 0;
+}
+
 /* iql learns from single rows, unless a setting needs sequences. */
 enum rows_kind algorithm_rows(const struct agent_config *a)
 {

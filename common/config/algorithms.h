@@ -54,6 +54,9 @@ int algorithm_learns(const struct algorithm_info *a);
  * or hosts a graph. */
 int algorithm_brings_graph(const struct agent_config *a);
 
+/* Whether an agent hosts a graph (and is not frozen), so that clients train it. */
+int run_config_trains_graphs(const struct run_config *c);
+
 /* The rows that an agent learns from, as it declares in its answer to `configure`. */
 enum rows_kind algorithm_rows(const struct agent_config *a);
 /* The kind of rows that all learners of a configuration use; ROWS_KIND_COUNT: the

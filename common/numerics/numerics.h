@@ -17,6 +17,10 @@
  *        and of deterministic policies that do not explore. Only external environments have
  *        such boxes; the one of the particle worlds is -1 to 1. */
 #define NUMERICS_VERSION 2
+/* The same for changes that alter only runs of graphs that others built (algorithm: graph).
+ *     2  what a control dependency puts after a write to a reference variable sees the new
+ *        value (agent/session/uses.h) */
+#define GRAPHS_VERSION 2
 
 enum numerics { NUMERICS_PORTABLE, NUMERICS_NATIVE };
 

@@ -229,6 +229,12 @@ static int train_from(const struct cli *cli, struct training_args *args,
                                                   args->binaries->build_id, &err),
                             &err);
     if (code == 0)
+        code = refuse_or_report(
+            cli, args,
+            resume_check_graphs(args->resume,
+                                from->saved != NULL ? from->saved : from->wanted, &err),
+            &err);
+    if (code == 0)
         code = find_config(cli, args, from, unreadable, &begin);
     if (code == 0)
         code = train_watched(cli, args);

@@ -1,5 +1,6 @@
 #include "supervisor/save/resume.h"
 
+#include "common/config/algorithms.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
@@ -256,6 +257,27 @@ int resume_check_numerics(const struct resume *r, const struct env_config *env,
     if (mode == NUMERICS_PORTABLE || resume_is_same_build(r, build_id))
         return 0;
     return differs(resume_section(r, SECTION_BUILD_ID), "build", build_id, err);
+}
+
+/* Builds of before graphs versions wrote none: theirs was 1. */
+int resume_check_graphs(const struct resume *r, const struct run_config *c,
+                        struct err *err)
+{
+    const struct checkpoint_section *s = resume_section(r, SECTION_NUMERICS);
+    char text[64];
+    int version = 1;
+
+    if (!run_config_trains_graphs(c) || s == NULL)
+        return 0;
+    (void)snprintf(text, sizeof(text), "%.*s", (int)(s->len < 60 ? s->len : 60),
+                   (const char *)s->data);
+    (void)sscanf(text, "%*s %*d graphs %d", &version);
+    if (version == GRAPHS_VERSION)
+        return 0;
+    return err_set(err, ERR_CONFIG,
+                   "the graphs version was %d, now it is %d: graphs of TensorFlow may train "
+                   "otherwise (--anyway continues)",
+                   version, GRAPHS_VERSION);
 }
 
 /* ---- the agents' graphs ---- */

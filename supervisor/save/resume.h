@@ -59,6 +59,10 @@ int resume_read_graph(const struct resume *r, const char *agent, uint8_t **ret,
 /* Checks the numerics version and, under NUMERICS_NATIVE, the build. env: of the run. */
 int resume_check_numerics(const struct resume *r, const struct env_config *env,
                           const char *build_id, struct err *err);
+/* Checks the graphs version, of a run that trains graphs that others built (GRAPHS_VERSION).
+ * ERR_CONFIG. */
+int resume_check_graphs(const struct resume *r, const struct run_config *c,
+                        struct err *err);
 int resume_is_same_build(const struct resume *r, const char *build_id);
 
 /* Hands every agent its block. ERR_NOT_FOUND: the checkpoint has no such agent. */

@@ -8,7 +8,7 @@ compute with them and write them, control edges, branches (Switch, Merge) and wh
 one another. Where the order of a use and a write, or of two writes, of one variable is a race
 in TensorFlow, a control edge is added; a graph that still has a race is left out. Each is run
 twice by TensorFlow, in one thread and without its graph rewriter, and by run_cases, this
-build's session; fetched values and variables must be equal to the last digit. A Merge of
+build's session; fetched values and variables must be equal to the last digit, but for the sign of a zero. A Merge of
 branches that one variable decided about before and after a write may be refused.
 
 TensorFlow is that of this Python, of $BROOD_TENSORFLOW_PYTHON, or of the virtual environment
@@ -17,6 +17,7 @@ A graph is made again by its seed: `--seed S --only N`; --keep leaves its .meta 
 line reads `N graphs, N left out, N refused, N differ`.
 """
 import argparse
+import collections
 import os
 import pathlib
 import random
@@ -25,7 +26,7 @@ import sys
 import tempfile
 
 SKIPPED = 77
-BATCH = 100  # graphs in one file
+BATCH = 12  # graphs in one file, which run together first
 
 
 def other_pythons():
@@ -596,55 +597,76 @@ def meta_of(tf, graphs):
 # ---- runs ----
 
 class Run:
-    """What one run of a graph asks for."""
+    """What a run of a graph asks for."""
 
-    def __init__(self, g):
-        rng = g.rng
-        tops = [x for x in g.top.floats]
-        self.fetches = [f"{x[0].name}:{x[1]}" for x in tops if rng.random() < 0.6]
-        writes = [n for n in g.nodes if n.ctx is g.top and n not in g.inits and
-                  (n.op in WRITES or n.op in RESOURCE_WRITES or n.op == "NoOp")]
-        self.targets = [n.name for n in writes]
+    def __init__(self, g=None):
+        if g is None:
+            self.fetches, self.targets, self.variables = [], [], []
+            return
+        self.fetches = [f"{x[0].name}:{x[1]}" for x in g.top.floats if g.rng.random() < 0.6]
+        self.targets = [n.name for n in g.nodes if n.ctx is g.top and n not in g.inits and
+                        (n.op in WRITES or n.op in RESOURCE_WRITES or n.op == "NoOp")]
         self.variables = [f"{v[0].name}:0" for v in g.refs + g.flags]
+
+    @classmethod
+    def together(cls, runs):
+        ret = cls()
+        for run in runs:
+            ret.fetches += run.fetches
+            ret.targets += run.targets
+            ret.variables += run.variables
+        return ret
+
+    def after(self):
+        ret = Run()
+        ret.fetches = self.variables
+        return ret
 
 
 def text(array):
     import numpy as np
-    return "".join(f"{int(v)} " if array.dtype == np.bool_ else f"{float(v):.9g} "
+    return "".join(f"{int(v)} " if array.dtype == np.bool_ else f"{float(v) + 0:.9g} "
                    for v in np.asarray(array).reshape(-1)) + ";"
 
 
 def by_tensorflow(tf, meta, graphs, runs):
+    """One text for each run, then for the variables of each; None where TensorFlow fails."""
     import numpy as np
-    ret = []
     config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1,
                             use_per_session_threads=True)
     config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
     config.graph_options.rewrite_options.disable_meta_optimizer = True
+    ret = []
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(meta.graph_def, name="")
         with tf.Session(graph=graph, config=config) as session:
             session.run([init.name for g in graphs for init in g.inits])
-            for run in runs * 2:
+            for run in runs:
                 try:
                     got = session.run([run.fetches, run.targets])[0]
                     ret.append("".join(text(np.array(x)) for x in got))
-                except tf.errors.OpError as e:
-                    ret.append("! " + e.message.splitlines()[0])
-            for run in runs:
-                ret.append("".join(text(np.array(x)) for x in session.run(run.variables)))
+                except tf.errors.OpError:
+                    ret.append(None)
     return ret
 
 
 def by_brood(program, path, graphs, runs):
+    """The same; an error's text begins with "!"."""
     lines = [" ".join(init.name for g in graphs for init in g.inits) + " |"]
-    lines += [" ".join(run.targets + ["|"] + run.fetches) for run in runs * 2]
-    lines += [" ".join(["|"] + run.variables) for run in runs]
+    lines += [" ".join(run.targets + ["|"] + run.fetches) for run in runs]
     p = subprocess.run([program, path], input="\n".join(lines) + "\n", capture_output=True,
                        text=True)
     if p.returncode != 0:
-        sys.exit(f"run_cases: exit code {p.returncode}: {p.stderr.strip()}")
+        return [f"exit code {p.returncode}: {p.stderr.strip()}"] * len(runs)
     return p.stdout.splitlines()[1:]
+
+
+def play(tf, program, folder, graphs, runs):
+    """Runs that are asked for twice, and shown after: what both say."""
+    meta = meta_of(tf, graphs)
+    path = f"{folder}/graphs.meta"
+    pathlib.Path(path).write_bytes(meta.SerializeToString())
+    return (by_tensorflow(tf, meta, graphs, runs), by_brood(program, path, graphs, runs))
 
 
 def show(g):
@@ -654,34 +676,42 @@ def show(g):
               f"{n.ctx.kind}{n.ctx.branch if n.ctx.kind == 'branch' else ''}".replace(g.prefix + "/", ""))
 
 
-def compare(tf, program, folder, numbered, verbose):
-    """Returns how many graphs are refused, and how many differ."""
-    graphs = [g for _, g in numbered]
-    runs = [Run(g) for g in graphs]
-    meta = meta_of(tf, graphs)
-    path = f"{folder}/graphs.meta"
-    pathlib.Path(path).write_bytes(meta.SerializeToString())
-    theirs = iter(by_tensorflow(tf, meta, graphs, runs))
-    ours = iter(by_brood(program, path, graphs, runs))
-    wrong, refused, failed = {}, set(), set()
-    for k in list(range(len(runs))) * 2:  # each twice; then the variables
-        a, b = next(theirs), next(ours)
+def runs_of(asked):
+    """Twice what is asked for, then the variables."""
+    return asked * 2 + [asked[0].after()]
+
+
+def compare_one(tf, program, folder, number, g, asked, verbose):
+    """"same", "refused" or "differs" """
+    theirs, ours = play(tf, program, folder, [g], runs_of([asked]))
+    for a, b in zip(theirs, ours):
         if REFUSED in b:
-            refused.add(k)
-        elif a.startswith("! ") and b.startswith("! "):
-            failed.add(k)  # what a failed run leaves is not compared
-        elif a != b and k not in refused | failed:
-            wrong.setdefault(k, (a, b))
-    for k in range(len(runs)):
-        a, b = next(theirs), next(ours)
-        if a != b and k not in refused | failed:
-            wrong.setdefault(k, ("variables " + a, "variables " + b))
-    for k, (a, b) in sorted(wrong.items()):
-        print(f"graph {numbered[k][0]} differs:\n  TensorFlow {a}\n  brood      {b}")
-        if verbose:
-            print("  fetches", runs[k].fetches, "targets", runs[k].targets)
-            show(graphs[k])
-    return len(refused), len(wrong)
+            return "refused"
+        if a is None and b.startswith("!"):
+            return "same"  # what a failed run leaves is not compared
+        if a != b:
+            print(f"graph {number} differs:\n  TensorFlow {a or 'fails'}\n  brood      {b}")
+            if verbose:
+                print("  fetches", asked.fetches, "targets", asked.targets)
+                show(g)
+            return "differs"
+    return "same"
+
+
+def compare(tf, program, folder, numbered, verbose):
+    """Runs graphs together, and one by one if anything differs. Returns what became of each."""
+    graphs = [g for _, g in numbered]
+    asked = [Run(g) for g in graphs]
+    theirs, ours = play(tf, program, folder, graphs, runs_of([Run.together(asked)]))
+    if theirs == ours:
+        return ["same"] * len(graphs)
+    ret = [compare_one(tf, program, folder, number, g, run, verbose)
+           for (number, g), run in zip(numbered, asked)]
+    if None not in theirs and set(ret) == {"same"}:
+        print(f"graphs {numbered[0][0]} to {numbered[-1][0]} differ only together:\n"
+              f"  TensorFlow {theirs}\n  brood      {ours}")
+        ret[0] = "differs"
+    return ret
 
 
 def main():
@@ -697,7 +727,7 @@ def main():
         print("skipped: no Python with TensorFlow (BROOD_TENSORFLOW_PYTHON)")
         return SKIPPED
     tf.disable_eager_execution()
-    n_out = n_refused = n_wrong = n_done = 0
+    count = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         batch = []
         numbers = range(args.graphs) if args.only is None else args.only
@@ -707,15 +737,14 @@ def main():
             if g.settle():
                 batch.append((number, g))
             else:
-                n_out += 1
+                count["left out"] += 1
             if len(batch) == BATCH or (number == numbers[-1] and batch):
-                n_done += len(batch)
-                refused, wrong = compare(tf, args.program, args.keep or folder, batch,
-                                         args.only is not None)
-                n_refused, n_wrong = n_refused + refused, n_wrong + wrong
+                count.update(compare(tf, args.program, args.keep or folder, batch,
+                                     args.only is not None))
                 batch = []
-    print(f"{n_done} graphs, {n_out} left out, {n_refused} refused, {n_wrong} differ")
-    return 1 if n_wrong else 0
+    print(f"{sum(count.values())} graphs, {count['left out']} left out, {count['refused']} refused, "
+          f"{count['differs']} differ")
+    return 1 if count["differs"] else 0
 
 
 if __name__ == "__main__":

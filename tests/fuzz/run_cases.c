@@ -51,7 +51,7 @@ static void print_tensor(const struct tensor *t)
 {
     for (int64_t i = 0; i < tensor_elements(t); i++)
         if (t->dtype == DT_FLOAT)
-            printf("%.9g ", (double)((const float *)t->data)[i]);
+            printf("%.9g ", (double)((const float *)t->data)[i] + 0);
         else if (t->dtype == DT_BOOL)
             printf("%d ", ((const uint8_t *)t->data)[i]);
         else

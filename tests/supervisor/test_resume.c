@@ -282,6 +282,41 @@ START_TEST(test_numerics_decide)
 }
 END_TEST
 
+/* A checkpoint of a run with this agent, and how a resume is answered. */
+static const struct {
+    const char *numerics, *algorithm, *says;
+} graphs_cases[] = {
+    {"portable 1", "maddpg", NULL},
+    {"portable 1", "frozen", NULL},
+    {"portable 1 graphs 2", "graph", NULL},
+    {"portable 1", "graph",
+     "the graphs version was 1, now it is 2: graphs of TensorFlow may train otherwise "
+     "(--anyway continues)"},
+};
+
+START_TEST(test_graphs_decide)
+{
+    char name[32];
+    struct agent_config agent = {.algorithm = name};
+    const struct run_config config = {.agents = &agent, .n_agents = 1};
+    struct resume *r;
+    struct err err = {0};
+    int rc;
+
+    (void)snprintf(name, sizeof(name), "%s", graphs_cases[_i].algorithm);
+    numerics = graphs_cases[_i].numerics;
+    commit(20);
+    ck_assert_msg(resume_open(&r, checkpoints, NULL, on_skipped, NULL, &err) == 0, "%s",
+                  err.msg);
+    ck_assert_int_eq(resume_check_numerics(r, "abc", &err), 0);
+    rc = resume_check_graphs(r, &config, &err);
+    ck_assert_int_eq(rc, graphs_cases[_i].says != NULL ? ERR_CONFIG : 0);
+    if (rc < 0)
+        ck_assert_str_eq(err.msg, graphs_cases[_i].says);
+    resume_free(r);
+}
+END_TEST
+
 START_TEST(test_blocks_come_back_whole)
 {
     commit(20);
@@ -871,6 +906,8 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, test_numerics_decide, 0,
                         sizeof(numerics_cases) / sizeof(numerics_cases[0]));
+    tcase_add_loop_test(tc, test_graphs_decide, 0,
+                        sizeof(graphs_cases) / sizeof(graphs_cases[0]));
     tcase_add_test(tc, test_blocks_come_back_whole);
     tcase_add_test(tc, test_newest_complete_one);
     tcase_add_loop_test(tc, test_every_byte_flipped, 0, 5);
