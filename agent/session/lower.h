@@ -39,8 +39,8 @@ struct lowering {
      * handle */
     unsigned char *memory;
     int n_choices;
-    struct choice **choices; /* at least as many as there are Merges and aliases */
-    struct pin *pins;        /* lower_choice.c */
+    struct choice **choices;     /* at least as many as there are Merges and aliases */
+    struct pin *pins;            /* lower_choice.c */
     int guard;                   /* of the nodes being added */
     struct lowered_op **buckets; /* at least as many as operations in the order */
     unsigned n_buckets;          /* a power of two */

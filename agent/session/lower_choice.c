@@ -97,8 +97,8 @@ int lower_take(struct lowering *l, const struct operation *op, int v)
     const struct choice *c = lower_choice_at(l, v);
     ret = plan_add_value(l->plan, VALUE_BUFFER, t.dtype, &t.shape);
     for (int i = 0; i < c->n; i++) {
-        struct node copy = lower_call(l, op, kern_copy, c->alternatives[i].value,
-                                      &t.shape);
+        struct node copy =
+            lower_call(l, op, kern_copy, c->alternatives[i].value, &t.shape);
 
         copy.out[0] = ret;
         l->guard = c->alternatives[i].guard;

@@ -20,8 +20,7 @@ static uint64_t mix_output(uint64_t h, struct output x)
 
 uint64_t plan_key_hash(const struct run_args *args)
 {
-    uint64_t h =
-        args->n_feeds * 31 + args->n_fetches * 2 + (args->ret_memory_of != NULL);
+    uint64_t h = args->n_feeds * 31 + args->n_fetches * 2 + (args->ret_memory_of != NULL);
 
     for (size_t i = 0; i < args->n_feeds; i++) {
         const struct tensor *t = &args->feeds[i].value;
@@ -43,8 +42,7 @@ uint64_t plan_key_hash(const struct run_args *args)
 static int feed_fits(const struct plan_feed *f, const struct feed *given)
 {
     return output_same(f->output, given->output) && f->is_dead == given->is_dead &&
-           f->memory_of == given->memory_of &&
-           f->dtype == given->value.dtype &&
+           f->memory_of == given->memory_of && f->dtype == given->value.dtype &&
            shape_equal(&f->shape, &given->value.shape) &&
            f->row_stride == given->row_stride &&
            (f->wanted.dtype == DT_INVALID || tensor_equal(&f->wanted, &given->value));
@@ -61,8 +59,8 @@ int plan_feed_of(const struct plan *p, struct output x)
 int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash)
 {
     if (p->hash != hash || p->hands_on != (args->ret_memory_of != NULL) ||
-        p->n_feeds != args->n_feeds ||
-        p->n_fetches != args->n_fetches || p->n_targets != args->n_targets)
+        p->n_feeds != args->n_feeds || p->n_fetches != args->n_fetches ||
+        p->n_targets != args->n_targets)
         return 0;
     for (size_t i = 0; i < p->n_feeds; i++)
         if (!feed_fits(&p->feeds[i], &args->feeds[i]))

@@ -350,14 +350,14 @@ struct order {
     int n;
     struct operation **ops;
     /* by operation id: */
-    unsigned char *copy; /* a ReadVariableOp that must copy, as the variable is written
+    unsigned char *copy;    /* a ReadVariableOp that must copy, as the variable is written
                                before the last use of the value */
     unsigned char *written; /* a variable that this run writes */
     /* of a Switch, if a reference variable that this run writes decides about it: the same
      * number for those of one predicate that no write comes between; otherwise 0 */
     int *version;
-    int *guard;             /* number of the guard */
-    struct check **checks;  /* variables that must be initialised when it runs */
+    int *guard;            /* number of the guard */
+    struct check **checks; /* variables that must be initialised when it runs */
 };
 
 struct check {
@@ -370,7 +370,7 @@ struct check {
 int plan_guards(struct plan *p, struct arena *scratch, struct order *order,
                 struct err *err);
 int guard_of_input(struct plan *p, const struct order *order,
-                   struct output x);            /* or a feed */
+                   struct output x);          /* or a feed */
 int guard_both(struct plan *p, int a, int b); /* the guard that holds if both do */
 int is_switch(const struct operation *op);
 

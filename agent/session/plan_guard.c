@@ -174,7 +174,8 @@ static int guard_of_op(struct plan *p, const struct order *order,
     if (merge && n_alive == 0 && p->never >= 0)
         guard = p->never;
     for (int i = 0; i < operation_n_control_inputs(op); i++)
-        guard = guard_both(p, guard, order->guard[operation_id(operation_control_input(op, i))]);
+        guard = guard_both(p, guard,
+                           order->guard[operation_id(operation_control_input(op, i))]);
     return guard;
 }
 

@@ -469,8 +469,8 @@ static int is_not_taken(const struct lowering *l, int guard)
         const struct condition *c = &g->conditions[i];
         const int v = c->predicate.op != NULL ? lower_predicate(l, c) : -1;
 
-        if (v < 0 || (is_const(l, v) && (*(const uint8_t *)value_at(l, v)->tensor.data !=
-                                         0) != c->branch))
+        if (v < 0 || (is_const(l, v) &&
+                      (*(const uint8_t *)value_at(l, v)->tensor.data != 0) != c->branch))
             return 1;
     }
     return 0;
@@ -625,8 +625,8 @@ static void hand_on(struct lowering *l, size_t i, int v, int guard)
 {
     struct handed *h = ARENA_NEW(&l->plan->arena, struct handed);
 
-    *h = (struct handed){guard, l->variable_ops[root_of(l, v)->index],
-                         l->plan->handed[i]};
+    *h =
+        (struct handed){guard, l->variable_ops[root_of(l, v)->index], l->plan->handed[i]};
     l->plan->handed[i] = h;
 }
 

@@ -44,7 +44,8 @@ struct sorter {
     struct uses_walk walk;
     struct edge **uses;  /* [operations] of a variable that the run writes */
     struct read **reads; /* [operations] of a resource variable that the run writes */
-    struct edge **deciders; /* [operations] Switches that a variable's bytes decide about */
+    struct edge *
+        *deciders; /* [operations] Switches that a variable's bytes decide about */
     /* [operations] n_reached of the last reach() that marked it */
     int *mark;
     int n_reached;

@@ -39,8 +39,8 @@ struct builder {
     int cap_units;
     int n_blocks;
     struct edge **before; /* block_order.before */
-    int *level, *stage; /* [operations, then units] a block's level and stage */
-    int *order;         /* blocks, each after those that it needs */
+    int *level, *stage;   /* [operations, then units] a block's level and stage */
+    int *order;           /* blocks, each after those that it needs */
     int n_order;
     int *fetch_stage; /* [slots] the stage whose plan computes it; INT_MAX: none */
     int cap_fetch;
@@ -277,9 +277,8 @@ static int is_light(const struct builder *b, const struct operation *op)
     if (row->kind != KERNEL_ALIAS || operation_n_outputs(op) == 0 ||
         (operation_def(op)->flags & OP_WRITES) != 0)
         return 0;
-    if (!is_switch(op) &&
-        is_variable_bytes(
-            (struct output){graph_operation_at(b->graph, operation_id(op)), 0}))
+    if (!is_switch(op) && is_variable_bytes((struct output){
+                              graph_operation_at(b->graph, operation_id(op)), 0}))
         return 1;
     return operation_n_inputs(op) == 1 &&
            (is_given(b, operation_input(op, 0)) ||

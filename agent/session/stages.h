@@ -111,8 +111,9 @@ struct block_order {
     int (*need)(const void *ctx, int block, int i, int *ret);
     int (*is_given)(const void *ctx, struct output x);
     /* the answer: */
-    int writes;           /* the run writes variables, perhaps in loops */
-    struct edge **before; /* [blocks] blocks that must run before it, though it needs none */
+    int writes; /* the run writes variables, perhaps in loops */
+    struct edge *
+        *before; /* [blocks] blocks that must run before it, though it needs none */
 };
 /* Orders blocks that use variables and blocks that write them. */
 void blocks_order(struct block_order *q, struct arena *arena);

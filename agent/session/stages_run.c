@@ -230,10 +230,10 @@ static int run_loop(struct staged_run *r, const struct unit *u,
     for (int i = 0; i < n; i++) {
         ret[i] = (struct contained){.handle = in[i].handle, .memory_of = in[i].memory_of};
         if (in[i].memory_of != NULL)
-            ret[i].tensor = tensor_view(in[i].tensor.dtype, in[i].tensor.shape,
-                                        in[i].tensor.data);
+            ret[i].tensor =
+                tensor_view(in[i].tensor.dtype, in[i].tensor.shape, in[i].tensor.data);
         else if (rc == 0 && in[i].tensor.dtype != DT_RESOURCE &&
-            in[i].tensor.dtype != DT_INVALID)
+                 in[i].tensor.dtype != DT_INVALID)
             rc = tensor_copy(&ret[i].tensor, &in[i].tensor, err);
     }
     for (int64_t number = 0; rc == 0 && goes_on; number++) {

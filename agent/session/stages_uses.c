@@ -11,8 +11,8 @@ struct ordering {
     struct arena *arena;
     struct block_order *q;
     const struct graph *graph;
-    int n;           /* operations of the graph */
-    int *block;      /* [operations] its block, or -1: the run does not need it */
+    int n;      /* operations of the graph */
+    int *block; /* [operations] its block, or -1: the run does not need it */
     struct uses_walk walk;
     struct edge **after; /* [blocks] those that need it */
     int *mark, n_reached, *stack;
@@ -189,10 +189,8 @@ static void order_writes(struct ordering *o)
 
 void blocks_order(struct block_order *q, struct arena *arena)
 {
-    struct ordering o = {.arena = arena,
-                         .q = q,
-                         .graph = q->graph,
-                         .n = graph_n_operations(q->graph)};
+    struct ordering o = {
+        .arena = arena, .q = q, .graph = q->graph, .n = graph_n_operations(q->graph)};
 
     o.block = ARENA_ARRAY(arena, int, o.n + 1);
     o.after = ARENA_ARRAY(arena, struct edge *, q->n_blocks + 1);

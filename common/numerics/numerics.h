@@ -20,7 +20,7 @@
 /* The same for changes that alter only runs of graphs that others built (algorithm: graph).
  *     2  what a control dependency puts after a write to a reference variable sees the new
  *        value (agent/session/uses.h) */
-#define GRAPHS_VERSION 2
+#define GRAPHS_VERSION   2
 
 enum numerics { NUMERICS_PORTABLE, NUMERICS_NATIVE };
 

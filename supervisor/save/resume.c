@@ -274,10 +274,11 @@ int resume_check_graphs(const struct resume *r, const struct run_config *c,
     (void)sscanf(text, "%*s %*d graphs %d", &version);
     if (version == GRAPHS_VERSION)
         return 0;
-    return err_set(err, ERR_CONFIG,
-                   "the graphs version was %d, now it is %d: graphs of TensorFlow may train "
-                   "otherwise (--anyway continues)",
-                   version, GRAPHS_VERSION);
+    return err_set(
+        err, ERR_CONFIG,
+        "the graphs version was %d, now it is %d: graphs of TensorFlow may train "
+        "otherwise (--anyway continues)",
+        version, GRAPHS_VERSION);
 }
 
 /* ---- the agents' graphs ---- */

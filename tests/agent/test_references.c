@@ -21,9 +21,10 @@ static void case_init(struct case_ *c)
     c->g = c->bed.g;
     c->w = bed_variable(&c->bed, 1, "w");
     c->t = bed_variable(&c->bed, -1, "t");
-    c->step = ternary(c->g, "ApplyGradientDescent", c->w->ref, constant_f32(c->g, 0.5f, NULL),
-                      constant_f32(c->g, -2, NULL), "step")
-                  .op;
+    c->step =
+        ternary(c->g, "ApplyGradientDescent", c->w->ref, constant_f32(c->g, 0.5f, NULL),
+                constant_f32(c->g, -2, NULL), "step")
+            .op;
 }
 
 static float value_of(struct bed *b, struct variable *v)
@@ -79,8 +80,8 @@ static struct output pass(struct case_ *c, int way)
         x = binary(g, "Reshape", w, x, NULL);
         return binary(g, "Reshape", x, constant_i32s(g, &none, 0, NULL), NULL);
     case 3:
-        return unary(g, "Squeeze", binary(g, "ExpandDims", w, constant_i32(g, 0, NULL), NULL),
-                     NULL);
+        return unary(g, "Squeeze",
+                     binary(g, "ExpandDims", w, constant_i32(g, 0, NULL), NULL), NULL);
     case 4: /* the output of a write, with another write after it */
         x = variable_assign_add(c->w, constant_f32(g, 0, NULL), NULL);
         (void)operation_add_control_input(c->step, x.op);
@@ -283,8 +284,9 @@ START_TEST(a_choice_is_read_when_it_is_used)
     control_dependencies_enter(c.g, &c.step, 1);
     late = unary(c.g, "Neg", x, NULL);
     control_dependencies_leave(c.g);
-    fetch = binary(c.g, "Sub", binary(c.g, "Mul", late, constant_f32(c.g, 10, NULL), NULL),
-                   early, NULL);
+    fetch =
+        binary(c.g, "Sub", binary(c.g, "Mul", late, constant_f32(c.g, 10, NULL), NULL),
+               early, NULL);
     bed_init_variables(&c.bed);
     for (int i = 1; i >= 0; i--) {
         struct feed feed = {.output = pred,
@@ -347,8 +349,8 @@ START_TEST(a_resource_is_used_by_its_read)
     op_attr_type(o, "dtype", DT_FLOAT);
     again = (struct output){op_finish(o), 0};
     control_dependencies_leave(b.g);
-    fetch = binary(b.g, "Add", late, binary(b.g, "Mul", again, constant_f32(b.g, 10, NULL), NULL),
-                   NULL);
+    fetch = binary(b.g, "Add", late,
+                   binary(b.g, "Mul", again, constant_f32(b.g, 10, NULL), NULL), NULL);
     bed_init_variables(&b);
     ck_assert_float_eq(bed_scalar(&b, fetch), 20 - 1);
     bed_done(&b);
@@ -374,7 +376,8 @@ struct loop {
 
 static void loop_begin(struct graph *g, struct loop *l, struct output x)
 {
-    const struct output first = enter(g, constant_i32(g, 0, NULL), 0), in = enter(g, x, 0);
+    const struct output first = enter(g, constant_i32(g, 0, NULL), 0),
+                        in = enter(g, x, 0);
     struct output cond, limit;
 
     l->counter = binary(g, "Merge", first, first, NULL);

@@ -452,8 +452,8 @@ class Graph:
 
     def races(self):
         before = self.find_before()
-        if before is None:
-            return None
+        if before is None or any(bits >> i & 1 for i, bits in enumerate(before)):
+            return None  # an added edge closed a cycle
         of = {}
         for n, v, writes in self.accesses():
             of.setdefault(v, {}).setdefault(n, False)
