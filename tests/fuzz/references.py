@@ -8,8 +8,9 @@ compute with them and write them, control edges, branches (Switch, Merge) and wh
 one another. Where the order of a use and a write, or of two writes, of one variable is a race
 in TensorFlow, a control edge is added; a graph that still has a race is left out. Each is run
 twice by TensorFlow, in one thread and without its graph rewriter, and by run_cases, this
-build's session; fetched values and variables must be equal to the last digit, but for the sign of a zero. A Merge of
-branches that one variable decided about before and after a write may be refused.
+build's session; fetched values and variables must be equal to the last digit, but for the
+sign of a zero. A Merge of branches that one variable decided about before and after a write
+may be refused.
 
 TensorFlow is that of this Python, of $BROOD_TENSORFLOW_PYTHON, or of the virtual environment
 `tensorflow` of the build folder. Without one the program says so and skips (exit code 77).
@@ -72,7 +73,8 @@ class Context:
     """The top level, a branch of a cond, or the body of a loop."""
 
     def __init__(self, kind, parent=None, pred=None, branch=0, frame=None):
-        self.kind, self.parent, self.pred, self.branch, self.frame = kind, parent, pred, branch, frame
+        self.kind, self.parent, self.frame = kind, parent, frame
+        self.pred, self.branch = pred, branch
         self.captured, self.floats, self.bools, self.nodes = {}, [], [], []
         self.pivot = None
         self.enters, self.leaves = [], []  # of a loop; of a cond: its Merges
@@ -187,8 +189,8 @@ class Graph:
         elif op == "Mul":
             n = self.in_context(op, [x, self.const([0.5, -0.5], "float", ctx)], ctx)
         elif op == "Slice":
-            a = self.in_context(op, [x, self.const([0], "int32", ctx), self.const([1], "int32", ctx)],
-                                ctx)
+            a = self.in_context(op, [x, self.const([0], "int32", ctx),
+                                     self.const([1], "int32", ctx)], ctx)
             n = self.in_context("Sub", [self.some_float(ctx), (a, 0)], ctx)
         elif op == "Split":
             a = self.in_context(op, [self.const(0, "int32", ctx), x], ctx)
@@ -284,7 +286,8 @@ class Graph:
         goes = (self.node("Less", [(merges[0], 0), (at, 0)], b), 0)
         if self.rng.random() < 0.4:
             axis = self.node("Const", [], b, [merges[0]], value=([0], "int32"))
-            most = self.node("Const", [], b, [merges[0]], value=(float(self.rng.randrange(3, 30)), "float"))
+            most = self.node("Const", [], b, [merges[0]],
+                             value=(float(self.rng.randrange(3, 30)), "float"))
             total = self.node("Sum", [(merges[1], 0), (axis, 0)], b)
             less = self.node("Less", [(total, 0), (most, 0)], b)
             goes = (self.node("LogicalAnd", [goes, (less, 0)], b), 0)
@@ -672,8 +675,9 @@ def play(tf, program, folder, graphs, runs):
 def show(g):
     for n in g.nodes:
         inputs = [f"{x.name}:{i}" for x, i in n.inputs] + [f"^n{c}" for c in sorted(n.controls)]
-        print(f"    {n.name} {n.op} {' '.join(inputs)} {n.attrs.get('value', '')} "
-              f"{n.ctx.kind}{n.ctx.branch if n.ctx.kind == 'branch' else ''}".replace(g.prefix + "/", ""))
+        where = f"{n.ctx.kind}{n.ctx.branch if n.ctx.kind == 'branch' else ''}"
+        line = f"    {n.name} {n.op} {' '.join(inputs)} {n.attrs.get('value', '')} {where}"
+        print(line.replace(g.prefix + "/", ""))
 
 
 def runs_of(asked):
@@ -742,8 +746,8 @@ def main():
                 count.update(compare(tf, args.program, args.keep or folder, batch,
                                      args.only is not None))
                 batch = []
-    print(f"{sum(count.values())} graphs, {count['left out']} left out, {count['refused']} refused, "
-          f"{count['differs']} differ")
+    print(f"{sum(count.values())} graphs, {count['left out']} left out, "
+          f"{count['refused']} refused, {count['differs']} differ")
     return 1 if count["differs"] else 0
 
 
