@@ -12,6 +12,9 @@ build's session; fetched values and variables must be equal to the last digit, b
 sign of a zero. A Merge of branches that one variable decided about before and after a write
 may be refused.
 
+One graph in twenty more has races, and must end as the rules of agent/session/uses.h say,
+which are computed here.
+
 TensorFlow is that of this Python, of $BROOD_TENSORFLOW_PYTHON, or of the virtual environment
 `tensorflow` of the build folder. Without one the program says so and skips (exit code 77).
 A graph is made again by its seed: `--seed S --only N`; --keep leaves its .meta file. The last
@@ -328,23 +331,31 @@ class Graph:
                 self.step_read(ctx)
             elif kind < 0.82:
                 self.step_group(ctx)
-            elif kind < 0.92 and ctx.depth < 2:
+            elif kind < 0.92 and ctx.depth < 2 and not self.is_flat:
                 self.step_cond(ctx)
-            elif ctx.depth < 2:
+            elif ctx.depth < 2 and not self.is_flat:
                 self.step_loop(ctx)
 
-    def make(self):
+    def make(self, is_flat=False):
+        """is_flat: no branches, loops or resources."""
         rng, top = self.rng, self.top
+        self.is_flat = is_flat
         for _ in range(rng.choice((1, 2, 2, 3))):
             self.refs.append(self.variable("VariableV2", "float"))
+        if is_flat:
+            self.begin()
+            return
         for _ in range(rng.choice((0, 0, 1))):
             self.handles.append(self.variable("VarHandleOp", "float"))
         for _ in range(rng.choice((0, 0, 1))):
             self.flags.append(self.variable("VariableV2", "bool"))
-        top.floats.append(self.const([1.0, 3.0], "float", top))
+        self.begin()
+
+    def begin(self):
+        self.top.floats.append(self.const([1.0, 3.0], "float", self.top))
         for _ in range(2):
-            self.step_read(top)
-        self.steps(top, rng.randrange(3, 12))
+            self.step_read(self.top)
+        self.steps(self.top, self.rng.randrange(3, 12))
 
     def variable(self, op, dtype):
         v = (self.node(op, [], self.top, dtype=dtype), 0)
@@ -494,6 +505,98 @@ class Graph:
             for a, b in races:
                 self.order(a, b)
         return False
+
+
+# ---- the rules of agent/session/uses.h, for graphs with races ----
+
+COMPUTES = {
+    "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b,
+    "Maximum": lambda a, b: (a > b) * a + (a <= b) * b, "Neg": lambda a: -a,
+    "Minimum": lambda a, b: (a < b) * a + (a >= b) * b, "Square": lambda a: a * a,
+    "AddN": lambda *x: x[0] + x[1] + x[2], "Slice": lambda a, b, n: a[int(b[0]):int(b[0] + n[0])],
+    "ExpandDims": lambda a, _: a, "Assign": lambda a, b: b, "AssignAdd": lambda a, b: a + b,
+    "AssignSub": lambda a, b: a - b, "ApplyGradientDescent": lambda a, r, d: a - r * d}
+
+
+def needed_by(g, run):
+    names = {n.name: n for n in g.nodes}
+    todo = [names[x.split(":")[0]] for x in run.fetches + run.targets]
+    needed = set()
+    while todo:
+        n = todo.pop()
+        if n.id not in needed:
+            needed.add(n.id)
+            todo += [x for x, _ in n.inputs] + [g.nodes[c] for c in n.controls]
+    return needed
+
+
+def order_by_rules(g, needed):
+    """The nodes in the order in which the rules run them."""
+    after = {i: set() for i in needed}
+    for i in needed:
+        for j in {x.id for x, _ in g.nodes[i].inputs} | g.nodes[i].controls:
+            after[j].add(i)
+
+    def reached(i):
+        seen, todo = {i}, [i]
+        while todo:
+            for j in after[todo.pop()] - seen:
+                seen.add(j)
+                todo.append(j)
+        return seen
+
+    accesses = [(n.id, v, writes) for n, v, writes in g.accesses() if n.id in needed]
+    for w, v, _ in sorted(a for a in accesses if a[2]):
+        late = reached(w)
+        for u in {i for i, x, writes in accesses if x == v and not writes} - late:
+            after[u].add(w)
+    before = {i: sum(i in a for a in after.values()) for i in needed}
+    ready = [i for i in needed if before[i] == 0]
+    while ready:
+        i = min(ready)
+        ready.remove(i)
+        yield g.nodes[i]
+        for j in after[i]:
+            before[j] -= 1
+            if before[j] == 0:
+                ready.append(j)
+
+
+def by_rules(g, runs):
+    """What by_tensorflow returns."""
+    import numpy as np
+    memory = {v[0].id: np.array(init.inputs[1][0].attrs["value"][0], np.float32)
+              for v, init in zip(g.refs, g.inits)}
+    ret = []
+    for run in runs:
+        at = {}  # a node's outputs; a variable's id where they are its memory
+
+        def see(x):
+            y = at[x[0].id]
+            return memory[y] if isinstance(y, int) else y[x[1]]
+
+        for n in order_by_rules(g, needed_by(g, run)):
+            if n.op == "VariableV2":
+                at[n.id] = n.id
+            elif n.op == "Const":
+                at[n.id] = [np.array(n.attrs["value"][0], np.float32)]
+            elif n.op == "NoOp":
+                at[n.id] = []
+            elif n.op in PASSES:
+                at[n.id] = at[n.inputs[0][0].id]
+            elif n.op in WRITES:
+                v = at[n.id] = at[n.inputs[0][0].id]
+                memory[v] = COMPUTES[n.op](*[see(x) for x in n.inputs]).copy()
+            elif n.op == "ConcatV2":
+                at[n.id] = [np.concatenate([see(x) for x in n.inputs[:-1]])]
+            elif n.op == "Split":
+                at[n.id] = np.split(see(n.inputs[1]), 2)
+            else:
+                at[n.id] = [COMPUTES[n.op](*[see(x) for x in n.inputs]).copy()]
+        names = {n.name: n for n in g.nodes}
+        ret.append("".join(text(see((names[x.split(":")[0]], int(x.split(":")[1]))))
+                           for x in run.fetches))
+    return ret
 
 
 # ---- as messages ----
@@ -718,6 +821,20 @@ def compare(tf, program, folder, numbered, verbose):
     return ret
 
 
+def check_rules(tf, program, folder, number, seed):
+    g = Graph(f"g{number}", random.Random(f"{seed} rules {number}"))
+    g.make(is_flat=True)
+    runs = runs_of([Run(g)])
+    path = f"{folder}/rules.meta"
+    pathlib.Path(path).write_bytes(meta_of(tf, [g]).SerializeToString())
+    ruled, ours = by_rules(g, runs), by_brood(program, path, [g], runs)
+    if ruled != ours:
+        print(f"graph {number} differs from the rules:\n  rules {ruled}\n  brood {ours}")
+        print("  fetches", runs[0].fetches, "targets", runs[0].targets)
+        show(g)
+    return ruled != ours
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", help="tests/fuzz/run_cases of the build")
@@ -733,6 +850,8 @@ def main():
     tf.disable_eager_execution()
     count = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
+        n_rules = sum(check_rules(tf, args.program, folder, i, args.seed)
+                      for i in range(args.graphs // 20 if args.only is None else 0))
         batch = []
         numbers = range(args.graphs) if args.only is None else args.only
         for number in numbers:
@@ -747,8 +866,8 @@ def main():
                                      args.only is not None))
                 batch = []
     print(f"{sum(count.values())} graphs, {count['left out']} left out, "
-          f"{count['refused']} refused, {count['differs']} differ")
-    return 1 if count["differs"] else 0
+          f"{count['refused']} refused, {count['differs'] + n_rules} differ")
+    return 1 if count["differs"] or n_rules else 0
 
 
 if __name__ == "__main__":
