@@ -308,7 +308,7 @@ START_TEST(test_graphs_decide)
     commit(20);
     ck_assert_msg(resume_open(&r, checkpoints, NULL, on_skipped, NULL, &err) == 0, "%s",
                   err.msg);
-    ck_assert_int_eq(resume_check_numerics(r, "abc", &err), 0);
+    ck_assert_int_eq(resume_check_numerics(r, &config.env, "abc", &err), 0);
     rc = resume_check_graphs(r, &config, &err);
     ck_assert_int_eq(rc, graphs_cases[_i].says != NULL ? ERR_CONFIG : 0);
     if (rc < 0)
