@@ -173,6 +173,8 @@ static void setup(void)
 static void teardown(void)
 {
     no_exchange = 0;
+    fault.left = -1;
+    fault.error = 0;
     store_free(experience);
     experience = NULL;
     for (int a = 0; a < 2; a++) {
@@ -551,7 +553,6 @@ START_TEST(test_rows_of_kept_checkpoints_stay)
 }
 END_TEST
 
-/* Places outside of the block in an agent's description are refused. */
 /* A resume would begin at an older one. */
 START_TEST(test_folder_that_cannot_be_read)
 {
@@ -570,6 +571,7 @@ START_TEST(test_folder_that_cannot_be_read)
 }
 END_TEST
 
+/* Places outside of the block in an agent's description are refused. */
 START_TEST(test_hostile_tables)
 {
     static const struct {
