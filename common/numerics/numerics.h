@@ -15,12 +15,10 @@
  *
  *     2  actions stay in a box even if the arithmetic with its bounds rounds: those of `random`,
  *        and of deterministic policies that do not explore. Only external environments have
- *        such boxes; the one of the particle worlds is -1 to 1. */
+ *        such boxes; the one of the particle worlds is -1 to 1. And in graphs that others built
+ *        (algorithm: graph), what a control dependency puts after a write to a reference
+ *        variable sees the new value (agent/session/uses.h). */
 #define NUMERICS_VERSION 2
-/* The same for changes that alter only runs of graphs that others built (algorithm: graph).
- *     2  what a control dependency puts after a write to a reference variable sees the new
- *        value (agent/session/uses.h) */
-#define GRAPHS_VERSION   2
 
 enum numerics { NUMERICS_PORTABLE, NUMERICS_NATIVE };
 

@@ -224,16 +224,12 @@ static int train_from(const struct cli *cli, struct training_args *args,
                             "begins anew with its weights",
                             run_dir_name(args->dir)) < 0)
         return fail(cli, &err);
-    code = refuse_or_report(cli, args,
-                            resume_check_numerics(args->resume, &from->wanted->env,
-                                                  args->binaries->build_id, &err),
-                            &err);
-    if (code == 0)
-        code = refuse_or_report(
-            cli, args,
-            resume_check_graphs(args->resume,
-                                from->saved != NULL ? from->saved : from->wanted, &err),
-            &err);
+    code = refuse_or_report(
+        cli, args,
+        resume_check_numerics(args->resume,
+                              from->saved != NULL ? from->saved : from->wanted,
+                              args->binaries->build_id, &err),
+        &err);
     if (code == 0)
         code = find_config(cli, args, from, unreadable, &begin);
     if (code == 0)

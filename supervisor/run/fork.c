@@ -201,10 +201,8 @@ static int prepare(struct fork *f, struct err *err)
     if (rc == 0)
         rc = read_config(f, err);
     if (rc == 0)
-        rc = resume_check_numerics(f->resume, &f->was.config.env,
-                                   f->args->binaries->build_id, err);
-    if (rc == 0)
-        rc = resume_check_graphs(f->resume, &f->was.config, err);
+        rc = resume_check_numerics(f->resume, &f->was.config, f->args->binaries->build_id,
+                                   err);
     if (rc == 0)
         rc = take_changes(f, err);
     if (rc == 0)

@@ -148,10 +148,8 @@ static int read_config(struct replay *r, struct err *err)
                                     err);
 
     if (rc == 0)
-        rc = resume_check_numerics(r->resume, &r->config.env, r->args->binaries->build_id,
+        rc = resume_check_numerics(r->resume, &r->config, r->args->binaries->build_id,
                                    err);
-    if (rc == 0)
-        rc = resume_check_graphs(r->resume, &r->config, err);
     if (rc == 0)
         rc = change_plan_read(&r->plan, &r->config, &journal,
                               resume_progress(r->resume)->env_steps, SIZE_MAX, NULL, err);

@@ -54,7 +54,6 @@ static int begin_checkpoint(struct training *t, uint64_t step, enum rollout_hold
             .fingerprint = agent_table_fingerprint(t->agents),
             .config_yaml = training_config_yaml(t),
             .numerics = t->config->run.numerics,
-            .trains_graphs = run_config_trains_graphs(t->config),
             .inexact = t->inexact};
 
         rc = run_saver_begin(t->saver, &point, err);

@@ -227,13 +227,15 @@ int resume_is_same_build(const struct resume *r, const char *build_id)
     return is_text(resume_section(r, SECTION_BUILD_ID), build_id);
 }
 
-/* Whether a run in this environment has the same bytes with that version (numerics.h). */
-static int has_same_bytes(int version, const struct env_config *env)
+/* Whether this run has the same bytes with that version (numerics.h). */
+static int has_same_bytes(int version, const struct run_config *c)
 {
-    return version == NUMERICS_VERSION || (version == 1 && !env_config_is_external(env));
+    return version == NUMERICS_VERSION ||
+           (version == 1 && !env_config_is_external(&c->env) &&
+            !run_config_trains_graphs(c));
 }
 
-int resume_check_numerics(const struct resume *r, const struct env_config *env,
+int resume_check_numerics(const struct resume *r, const struct run_config *c,
                           const char *build_id, struct err *err)
 {
     const struct checkpoint_section *s = resume_section(r, SECTION_NUMERICS);
@@ -250,35 +252,13 @@ int resume_check_numerics(const struct resume *r, const struct env_config *env,
                    (const char *)s->data);
     if (sscanf(text, "%15s %d", name, &version) != 2 || numerics_find(&mode, name) < 0)
         version = 0; /* not a version of any build: they count from 1 */
-    if (!has_same_bytes(version, env))
+    if (!has_same_bytes(version, c))
         return err_set(err, ERR_CONFIG,
                        "the numerics version was %d, now it is %d (--anyway continues)",
                        version, NUMERICS_VERSION);
     if (mode == NUMERICS_PORTABLE || resume_is_same_build(r, build_id))
         return 0;
     return differs(resume_section(r, SECTION_BUILD_ID), "build", build_id, err);
-}
-
-/* Builds of before graphs versions wrote none: theirs was 1. */
-int resume_check_graphs(const struct resume *r, const struct run_config *c,
-                        struct err *err)
-{
-    const struct checkpoint_section *s = resume_section(r, SECTION_NUMERICS);
-    char text[64];
-    int version = 1;
-
-    if (!run_config_trains_graphs(c) || s == NULL)
-        return 0;
-    (void)snprintf(text, sizeof(text), "%.*s", (int)(s->len < 60 ? s->len : 60),
-                   (const char *)s->data);
-    (void)sscanf(text, "%*s %*d graphs %d", &version);
-    if (version == GRAPHS_VERSION)
-        return 0;
-    return err_set(
-        err, ERR_CONFIG,
-        "the graphs version was %d, now it is %d: graphs of TensorFlow may train "
-        "otherwise (--anyway continues)",
-        version, GRAPHS_VERSION);
 }
 
 /* ---- the agents' graphs ---- */

@@ -9,7 +9,7 @@
  * Differs  run.state records the numerics, build, fingerprint and configuration with which
  *          the run computed. A difference that can change results is ERR_CONFIG, in one
  *          line that names it. Another numerics version can, unless what it changed does not
- *          concern the run's environment (numerics.h); another build only under
+ *          concern the run (numerics.h); another build only under
  *          NUMERICS_NATIVE; another fingerprint under NUMERICS_NATIVE and in a run that is
  *          not portable for another reason (run_status.h). For the configuration, see
  *          run/resume_config.h.
@@ -56,13 +56,9 @@ int resume_has_graph(const struct resume *r, const char *agent);
 int resume_read_graph(const struct resume *r, const char *agent, uint8_t **ret,
                       size_t *ret_len);
 
-/* Checks the numerics version and, under NUMERICS_NATIVE, the build. env: of the run. */
-int resume_check_numerics(const struct resume *r, const struct env_config *env,
+/* Checks the numerics version and, under NUMERICS_NATIVE, the build. c: of the run. */
+int resume_check_numerics(const struct resume *r, const struct run_config *c,
                           const char *build_id, struct err *err);
-/* Checks the graphs version, of a run that trains graphs that others built (GRAPHS_VERSION).
- * ERR_CONFIG. */
-int resume_check_graphs(const struct resume *r, const struct run_config *c,
-                        struct err *err);
 int resume_is_same_build(const struct resume *r, const char *build_id);
 
 /* Hands every agent its block. ERR_NOT_FOUND: the checkpoint has no such agent. */

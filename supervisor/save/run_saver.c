@@ -272,17 +272,13 @@ static int copy_text(struct run_saver *s, const char *name, const char *text,
 /* Copies the sections that resume.c reads. */
 static int copy_sections(struct run_saver *s, const struct save_point *p, struct err *err)
 {
-    char numerics[48];
+    char numerics[32];
     uint8_t *log;
     size_t log_bytes;
     int rc;
 
-    const int n = snprintf(numerics, sizeof(numerics), "%s %d",
-                           numerics_names[p->numerics], NUMERICS_VERSION);
-
-    if (p->trains_graphs)
-        (void)snprintf(numerics + n, sizeof(numerics) - (size_t)n, " graphs %d",
-                       GRAPHS_VERSION);
+    (void)snprintf(numerics, sizeof(numerics), "%s %d", numerics_names[p->numerics],
+                   NUMERICS_VERSION);
     store_state_save(s->args.store, &log, &log_bytes);
     s->n_sections = 0;
     rc = copy_section(s, SECTION_ROLLOUT, p->rollout, p->rollout_bytes, err);

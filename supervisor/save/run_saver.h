@@ -64,7 +64,6 @@ struct save_point {
     size_t rollout_bytes;
     const char *build_id, *fingerprint, *config_yaml;
     enum numerics numerics;
-    int trains_graphs;   /* run_config_trains_graphs */
     const char *inexact; /* NULL: the run is exact */
 };
 /* Copies p and begins to write it; not while busy. ERR_NOMEM: no write has begun. */
