@@ -46,9 +46,7 @@ struct sorter {
     struct read **reads; /* [operations] of a resource variable that the run writes */
     struct edge *
         *deciders; /* [operations] Switches that a variable's bytes decide about */
-    /* [operations] n_reached of the last reach() that marked it */
-    int *mark;
-    int n_reached;
+    struct reach reach;
     int *stack;
 };
 
@@ -216,11 +214,7 @@ static void prune(struct sorter *s)
 
 static void add_edge(struct sorter *s, int from, int to)
 {
-    struct edge *e = ARENA_NEW(s->arena, struct edge);
-
-    e->to = to;
-    e->next = s->after[from];
-    s->after[from] = e;
+    edge_add(s->arena, &s->after[from], to);
     s->n_before[to]++;
 }
 
@@ -236,29 +230,6 @@ static void graph_edges(struct sorter *s)
         for (int i = 0; i < operation_n_control_inputs(op); i++)
             if (awaits(s, op, i))
                 add_edge(s, operation_id(operation_control_input(op, i)), id);
-    }
-}
-
-static int is_reached(const struct sorter *s, int id)
-{
-    return s->mark[id] == s->n_reached;
-}
-
-/* Marks all operations that can only run after `from`. */
-static void reach(struct sorter *s, int from)
-{
-    int depth = 0;
-
-    s->n_reached++;
-    s->mark[from] = s->n_reached;
-    s->stack[depth++] = from;
-    while (depth > 0) {
-        for (struct edge *e = s->after[s->stack[--depth]]; e != NULL; e = e->next) {
-            if (!is_reached(s, e->to)) {
-                s->mark[e->to] = s->n_reached;
-                s->stack[depth++] = e->to;
-            }
-        }
     }
 }
 
@@ -322,14 +293,6 @@ static void find_written(const struct sorter *s, struct order *ret)
     }
 }
 
-static void prepend(struct sorter *s, struct edge **list, int to)
-{
-    struct edge *e = ARENA_NEW(s->arena, struct edge);
-
-    *e = (struct edge){to, *list};
-    *list = e;
-}
-
 /* Meets the users of the feeds that are the memory of the variable. */
 static void meet_fed(struct sorter *s, const struct operation *variable)
 {
@@ -343,7 +306,7 @@ static void meet_fed(struct sorter *s, const struct operation *variable)
 
             for (int i = 0; s->needed[id] && i < operation_n_inputs(op); i++)
                 if (output_same(operation_input(op, i), x) && uses_meet(&s->walk, op, i))
-                    prepend(s, &s->uses[operation_id(variable)], id);
+                    edge_add(s->arena, &s->uses[operation_id(variable)], id);
         }
     }
 }
@@ -367,7 +330,7 @@ static void find_reads(struct sorter *s, int variable)
 
             if (op_carries(x) && !is_fed(s, x) &&
                 s->walk.mark[operation_id(x.op)] == s->walk.n_walks)
-                prepend(s, &r->users, -1);
+                edge_add(s->arena, &r->users, -1);
         }
     }
 }
@@ -392,7 +355,7 @@ static void find_uses(struct sorter *s, const struct order *order)
         }
         for (const struct edge *e = s->uses[v]; e != NULL; e = e->next)
             if (is_switch(graph_operation_at(s->graph, e->to)))
-                prepend(s, &s->deciders[e->to], v);
+                edge_add(s->arena, &s->deciders[e->to], v);
     }
 }
 
@@ -403,7 +366,7 @@ static void find_uses(struct sorter *s, const struct order *order)
 static void order_uses(struct sorter *s, const struct operation *op)
 {
     const int id = operation_id(op);
-    int is_known = 0; /* reach(id) was called */
+    int is_known = 0; /* reach_from(id) was called */
 
     for (int i = 0; i < operation_n_inputs(op); i++) {
         const int v = written_by(s, op, i);
@@ -412,9 +375,9 @@ static void order_uses(struct sorter *s, const struct operation *op)
             if (e->to == id)
                 continue;
             if (!is_known)
-                reach(s, id);
+                reach_from(&s->reach, id);
             is_known = 1;
-            if (!is_reached(s, e->to))
+            if (!reach_has(&s->reach, e->to))
                 add_edge(s, e->to, id);
         }
     }
@@ -429,7 +392,7 @@ static void order_users(struct sorter *s, const struct read *r, int write,
     for (const struct edge *e = r->users; e != NULL; e = e->next) {
         if (e->to == write)
             continue;
-        if (e->to < 0 || is_reached(s, e->to) ||
+        if (e->to < 0 || reach_has(&s->reach, e->to) ||
             is_switch(graph_operation_at(s->graph, e->to)))
             ret->copy[r->at] = 1;
         else
@@ -441,16 +404,16 @@ static void order_read_values(struct sorter *s, const struct operation *op,
                               struct order *ret)
 {
     const int id = operation_id(op);
-    int is_known = 0; /* reach(id) was called */
+    int is_known = 0; /* reach_from(id) was called */
 
     for (int i = 0; i < operation_n_inputs(op); i++) {
         const int v = written_by(s, op, i);
 
         for (const struct read *r = v < 0 ? NULL : s->reads[v]; r != NULL; r = r->next) {
             if (!is_known)
-                reach(s, id);
+                reach_from(&s->reach, id);
             is_known = 1;
-            if (!is_reached(s, r->at))
+            if (!reach_has(&s->reach, r->at))
                 order_users(s, r, id, ret);
         }
     }
@@ -645,10 +608,11 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
         .uses = ARENA_ARRAY(scratch, struct edge *, n),
         .reads = ARENA_ARRAY(scratch, struct read *, n),
         .deciders = ARENA_ARRAY(scratch, struct edge *, n),
-        .mark = ARENA_ARRAY(scratch, int, n),
         .stack = ARENA_ARRAY(scratch, int, n),
     };
 
+    s.reach = (struct reach){
+        .after = s.after, .mark = ARENA_ARRAY(scratch, int, n), .stack = s.stack};
     *ret = (struct order){
         .ops = ARENA_ARRAY(scratch, struct operation *, n),
         .copy = ARENA_ARRAY(scratch, unsigned char, n),

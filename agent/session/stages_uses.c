@@ -15,7 +15,7 @@ struct ordering {
     int *block; /* [operations] its block, or -1: the run does not need it */
     struct uses_walk walk;
     struct edge **after; /* [blocks] those that need it */
-    int *mark, n_reached, *stack;
+    struct reach reach;
 };
 
 /* ---- the operations of a loop, with those of the loops inside it ---- */
@@ -32,23 +32,24 @@ static void add_inside(struct ordering *o, const struct operation *op, int block
 {
     const int id = operation_id(op);
 
-    if (o->mark[id] == o->n_reached)
+    if (reach_has(&o->reach, id))
         return;
-    o->mark[id] = o->n_reached;
+    o->reach.mark[id] = o->reach.n_marks;
     o->block[id] = block;
-    o->stack[(*depth)++] = id;
+    o->reach.stack[(*depth)++] = id;
 }
 
 static void mark_loop(struct ordering *o, const struct while_loop *l, int block)
 {
     int depth = 0;
 
-    o->n_reached++;
+    o->reach.n_marks++;
     add_inside(o, l->cond, block, &depth);
     for (int i = 0; i < l->n_variables; i++)
         add_inside(o, l->variables[i].next, block, &depth);
     while (depth > 0) {
-        const struct operation *op = graph_operation_at(o->graph, o->stack[--depth]);
+        const struct operation *op =
+            graph_operation_at(o->graph, o->reach.stack[--depth]);
 
         if (leaves(l, op))
             continue;
@@ -62,14 +63,6 @@ static void mark_loop(struct ordering *o, const struct while_loop *l, int block)
 
 /* ---- blocks ---- */
 
-static void add_after(struct ordering *o, int block, int next)
-{
-    struct edge *e = ARENA_NEW(o->arena, struct edge);
-
-    *e = (struct edge){next, o->after[block]};
-    o->after[block] = e;
-}
-
 static void block_edges(struct ordering *o)
 {
     int from;
@@ -77,23 +70,7 @@ static void block_edges(struct ordering *o)
     for (int block = 0; block < o->q->n_blocks; block++)
         for (int i = 0; o->q->need(o->q->ctx, block, i, &from); i++)
             if (from >= 0)
-                add_after(o, from, block);
-}
-
-/* Marks all blocks that can only run after `from`. */
-static void reach(struct ordering *o, int from)
-{
-    int depth = 0;
-
-    o->n_reached++;
-    o->mark[from] = o->n_reached;
-    o->stack[depth++] = from;
-    while (depth > 0)
-        for (const struct edge *e = o->after[o->stack[--depth]]; e != NULL; e = e->next)
-            if (o->mark[e->to] != o->n_reached) {
-                o->mark[e->to] = o->n_reached;
-                o->stack[depth++] = e->to;
-            }
+                edge_add(o->arena, &o->after[from], block);
 }
 
 /* ---- variables ---- */
@@ -125,13 +102,9 @@ static void find_users(struct ordering *o)
 
         for (int i = 0; i < operation_n_inputs(op); i++) {
             const int from = operation_id(operation_input(op, i).op);
-            struct edge *e;
 
-            if (users[from] != NULL && users[from]->to == id)
-                continue;
-            e = ARENA_NEW(o->arena, struct edge);
-            *e = (struct edge){id, users[from]};
-            users[from] = e;
+            if (users[from] == NULL || users[from]->to != id)
+                edge_add(o->arena, &users[from], id);
         }
     }
     uses_begin(&o->walk, o->arena, o->graph);
@@ -145,17 +118,14 @@ static void find_users(struct ordering *o)
 static void order_uses(struct ordering *o, const struct edge *uses, int block)
 {
     if (uses != NULL)
-        reach(o, block);
+        reach_from(&o->reach, block);
     for (const struct edge *e = uses; e != NULL; e = e->next) {
         const int use = o->block[e->to];
-        struct edge *before;
 
-        if (use < 0 || use == block || o->mark[use] == o->n_reached)
+        if (use < 0 || use == block || reach_has(&o->reach, use))
             continue;
-        before = ARENA_NEW(o->arena, struct edge);
-        *before = (struct edge){use, o->q->before[block]};
-        o->q->before[block] = before;
-        add_after(o, use, block);
+        edge_add(o->arena, &o->q->before[block], use);
+        edge_add(o->arena, &o->after[use], block);
     }
 }
 
@@ -194,8 +164,9 @@ void blocks_order(struct block_order *q, struct arena *arena)
 
     o.block = ARENA_ARRAY(arena, int, o.n + 1);
     o.after = ARENA_ARRAY(arena, struct edge *, q->n_blocks + 1);
-    o.mark = ARENA_ARRAY(arena, int, q->n_blocks + 1);
-    o.stack = ARENA_ARRAY(arena, int, q->n_blocks + 1);
+    o.reach = (struct reach){.after = o.after,
+                             .mark = ARENA_ARRAY(arena, int, q->n_blocks + 1),
+                             .stack = ARENA_ARRAY(arena, int, q->n_blocks + 1)};
     q->before = ARENA_ARRAY(arena, struct edge *, q->n_blocks + 1);
     for (int id = 0; id < o.n; id++)
         o.block[id] = q->block_of(q->ctx, id);

@@ -8,6 +8,38 @@
 #include <stdio.h>
 #include <string.h>
 
+/* ---- edges ---- */
+
+void edge_add(struct arena *arena, struct edge **list, int to)
+{
+    struct edge *e = ARENA_NEW(arena, struct edge);
+
+    *e = (struct edge){to, *list};
+    *list = e;
+}
+
+int reach_has(const struct reach *r, int to)
+{
+    return r->mark[to] == r->n_marks;
+}
+
+void reach_from(struct reach *r, int from)
+{
+    int depth = 0;
+
+    r->n_marks++;
+    r->mark[from] = r->n_marks;
+    r->stack[depth++] = from;
+    while (depth > 0)
+        for (const struct edge *e = r->after[r->stack[--depth]]; e != NULL; e = e->next)
+            if (!reach_has(r, e->to)) {
+                r->mark[e->to] = r->n_marks;
+                r->stack[depth++] = e->to;
+            }
+}
+
+/* ---- operations ---- */
+
 /* The number of inputs of an argument. */
 static int inputs_of(const struct operation *op, const struct signature *sig,
                      const struct signature_arg *arg)
@@ -51,16 +83,13 @@ int op_writes(const struct operation *op, int i)
 
 int op_passes_on(const struct operation *op, int i)
 {
-    const struct kernel *row;
-
     if (operation_is(op, "Merge"))
         return 1;
     if (i != 0)
         return 0;
     if (op_writes(op, 0) || operation_is(op, "Exit"))
         return 1;
-    row = &operation_def(op)->kernel;
-    return row != NULL && row->kind == KERNEL_ALIAS &&
+    return operation_def(op)->kernel.kind == KERNEL_ALIAS &&
            !operation_is(op, "ReadVariableOp");
 }
 
@@ -68,6 +97,8 @@ int op_carries(struct output x)
 {
     return x.index == 0 || is_switch(x.op);
 }
+
+/* ---- uses ---- */
 
 void uses_begin(struct uses_walk *w, struct arena *arena, const struct graph *g)
 {
@@ -123,12 +154,9 @@ void uses_follow(struct uses_walk *w, struct arena *arena, const struct operatio
             for (int i = 0; i < operation_n_inputs(user); i++) {
                 const struct output x = operation_input(user, i);
 
-                if (x.op != op || !op_carries(x) || w->is_cut(w->ctx, x) ||
-                    !uses_meet(w, user, i))
-                    continue;
-                struct edge *use = ARENA_NEW(arena, struct edge);
-                *use = (struct edge){e->to, *ret};
-                *ret = use;
+                if (x.op == op && op_carries(x) && !w->is_cut(w->ctx, x) &&
+                    uses_meet(w, user, i))
+                    edge_add(arena, ret, e->to);
             }
         }
     }

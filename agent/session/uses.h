@@ -33,11 +33,24 @@
 #include "agent/graph/graph.h"
 #include "common/mem/arena.h"
 
-/* A list of operations, by their ids. */
+/* A list of operations, by their ids, or of blocks (stages.h). */
 struct edge {
     int to;
     struct edge *next;
 };
+/* Adds it at the list's beginning. */
+void edge_add(struct arena *arena, struct edge **list, int to);
+
+/* What can only run after something. */
+struct reach {
+    struct edge *const *after; /* by number: those that come after it */
+    int *mark, n_marks;        /* by number: the last walk that met it */
+    int *stack;                /* at least as many as there are numbers */
+};
+/* Marks all that comes after `from`, and itself. */
+void reach_from(struct reach *r, int from);
+/* Whether the last call of reach_from met it. */
+int reach_has(const struct reach *r, int to);
 
 /* Whether the operation passes the bytes (or the handle) of input i on: see
  * op_carries. */
