@@ -79,8 +79,7 @@ int cli_change_run(const struct cli *cli, struct control_client *c, const char *
     struct cli_wait wait;
     int rc;
 
-    cli_wait_begin(&wait, cli, path);
-    control_client_wait(c, cli_wait_look, &wait);
+    cli_wait_begin(&wait, cli, path, c);
     rc = ask(c, "changes", changes, at, &answer, err);
     if (rc == 0)
         print_answer(cli, answer);

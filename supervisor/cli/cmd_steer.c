@@ -32,9 +32,12 @@ int cli_fail_run(const struct cli *cli, const struct err *err)
     return cli_fail(cli, code, err);
 }
 
-void cli_wait_begin(struct cli_wait *ret, const struct cli *cli, const char *path)
+void cli_wait_begin(struct cli_wait *ret, const struct cli *cli, const char *path,
+                    struct control_client *client)
 {
     *ret = (struct cli_wait){cli, path, monotonic_ms(), cli->quiet};
+    if (client != NULL)
+        control_client_wait(client, cli_wait_look, ret);
 }
 
 void cli_wait_look(void *wait)
@@ -144,9 +147,8 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
 
     if (rc == 0) {
         supervisor = run_dir_holder(path);
-        cli_wait_begin(&wait, cli, path);
-        if (c != &cmd_kill && c != &cmd_continue)
-            control_client_wait(client, cli_wait_look, &wait);
+        cli_wait_begin(&wait, cli, path,
+                       c != &cmd_kill && c != &cmd_continue ? client : NULL);
         o = control_client_begin(client, c->name);
         msg_map(o, agent != NULL ? 1 : 0);
         if (agent != NULL)

@@ -107,8 +107,7 @@ static int trace(const struct cli *cli, const char *run, uint64_t rounds, char *
     int rc = cli_open_run(cli, run, CLI_ANSWERS_WITHIN_MS, ret_path, &client, err);
 
     if (rc == 0) {
-        cli_wait_begin(&wait, cli, *ret_path);
-        control_client_wait(client, cli_wait_look, &wait);
+        cli_wait_begin(&wait, cli, *ret_path, client);
         o = control_client_begin(client, "trace");
         msg_map(o, 1);
         msg_put_u64(o, "rounds", rounds);
