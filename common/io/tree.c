@@ -223,11 +223,9 @@ int tree_look(const char *path, struct err *err)
     struct stat st;
     int rc;
 
-    if (at < 0 || fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        rc = at >= 0;
+    if (at >= 0 && fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        rc = 1;
     else
-        rc = -1;
-    if (rc != 1)
         rc = errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, "%s", path);
     if (at >= 0)
         (void)close(at);

@@ -188,20 +188,17 @@ static int read_index(struct renders *r, uint64_t step, struct err *err)
     struct line_reader in;
     struct picture p;
     size_t len;
-    int rc = line_reader_open(&in, path, INDEX_LINE_MAX, err);
+    int is_there = 0, rc = line_reader_open(&in, path, INDEX_LINE_MAX, err);
 
-    if (rc == ERR_NOT_FOUND)
-        rc = 0;
-    while (rc == 0 && (rc = line_reader_next(&in, &line, &len, err)) > 0) {
-        rc = 0;
+    while (is_there >= 0 && rc >= 0 &&
+           (rc = line_reader_next(&in, &line, &len, err)) > 0) {
         if (!parse_line(line, &p) || p.step > step)
             continue;
         file = path_in(r, p.file);
-        rc = tree_look(file, err);
+        is_there = tree_look(file, err);
         free(file);
-        if (rc != 1)
+        if (is_there != 1)
             continue;
-        rc = 0;
         r->list = xreallocarray(r->list, r->n + 1, sizeof(*r->list));
         r->list[r->n++] = p;
         if (r->best == UINT64_MAX || p.value > r->best_value) {
@@ -209,11 +206,13 @@ static int read_index(struct renders *r, uint64_t step, struct err *err)
             r->best_value = p.value;
         }
     }
-    if (rc < 0)
-        (void)err_wrap(err, "%s", path);
     line_reader_close(&in);
+    if (rc == ERR_NOT_FOUND) /* there are no pictures yet */
+        rc = 0;
+    else if (rc < 0)
+        (void)err_wrap(err, "%s", path);
     free(path);
-    return rc;
+    return is_there < 0 ? is_there : rc;
 }
 
 static int is_listed(const struct renders *r, const char *file)

@@ -103,9 +103,7 @@ static int is_empty(const struct run_dir *d)
     DIR *dir = beneath_opendir(d->path);
     int n = 0;
 
-    if (dir != NULL)
-        errno = 0;
-    while (dir != NULL && n <= 2 && readdir(dir) != NULL)
+    while (dir != NULL && n <= 2 && beneath_readdir(dir) != NULL)
         n++;
     if (dir != NULL)
         (void)closedir(dir);
