@@ -81,7 +81,7 @@ static int read_base(struct chain *file, const struct yaml_node *at,
     int rc = read_text(file, &text, &len, &why);
 
     if (rc < 0)
-        return yaml_fail(at, "extends", err, "%s", why.msg);
+        return yaml_fail_since(at, "extends", err, &why);
     rc = check_chain(file, at, err);
     if (rc == 0)
         rc = yaml_tree_parse(ret, arena, text, len, file->path, 1, err);

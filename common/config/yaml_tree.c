@@ -23,6 +23,18 @@ int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
     return ERR_CONFIG;
 }
 
+int yaml_fail_since(const struct yaml_node *at, const char *path, struct err *err,
+                    const struct err *why)
+{
+    int rc = yaml_fail(at, path, err, "%s", why->msg);
+
+    if (!err_is_failure(why->code))
+        return rc;
+    if (err != NULL)
+        err->code = why->code;
+    return why->code;
+}
+
 struct anchor {
     const char *name;
     struct yaml_node *node; /* NULL: its value is still being read */

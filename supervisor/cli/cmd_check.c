@@ -149,12 +149,10 @@ static int check_env(const struct cli *cli, const char *path, const struct run_c
     if (rc == ERR_INTERRUPTED)
         return err_pass(err, &why);
     if (rc < 0 && c->env.command != NULL)
-        (void)yaml_fail(c->env.command, key, err, "%s", why.msg);
-    else if (rc < 0)
-        (void)err_set_at(err, ERR_CONFIG, ERR_AT(.file = path, .key = key), "%s",
-                         why.msg);
+        return yaml_fail_since(c->env.command, key, err, &why);
     if (rc < 0)
-        return err->code = err_is_failure(rc) ? rc : ERR_CONFIG;
+        return err_set_at(err, err_is_failure(rc) ? rc : ERR_CONFIG,
+                          ERR_AT(.file = path, .key = key), "%s", why.msg);
     if (verdict.differs && !cli->quiet)
         (void)fprintf(stderr, "%s: %s: warning: %s\n", path, key,
                       env_verdict_text(&verdict, text, sizeof(text)));

@@ -287,7 +287,7 @@ int policies_find(struct policies **ret, const struct run_config *c, const char 
             continue;
         policies_free(p);
         (void)snprintf(path, sizeof(path), "agents.%s.settings.from", a->name);
-        return yaml_fail(a->settings.from_at, path, err, "%s", why.msg);
+        return yaml_fail_since(a->settings.from_at, path, err, &why);
     }
     *ret = p;
     return 0;

@@ -490,7 +490,7 @@ static int take_base(const struct reading *r, const struct yaml_node *root)
                   : arena_printf(&s->arena, "%.*s/%s", (int)(slash - s->file), s->file,
                                  n->text);
     if (run_config_merged(s->base, NULL, 0, &s->base_text, &s->arena, &why) < 0)
-        return yaml_fail(n, "base", r->err, "%s", why.msg);
+        return yaml_fail_since(n, "base", r->err, &why);
     return 0;
 }
 

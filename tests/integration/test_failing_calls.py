@@ -110,5 +110,12 @@ def test_what_cannot_be_listed_is_not_empty(w):
     assert tries("--every", "--words", "fork/supervisor/getdents") > 0
 
 
+def test_a_base_that_cannot_be_read_is_no_error_of_the_study(w):
+    if harness.SANITIZED:
+        raise harness.Skip("a sanitizer's own calls may not fail")
+    need_alone()
+    assert tries("--only", *[f"sweep/command/stat/{k}/EIO" for k in range(3, 20)]) == 17
+
+
 if __name__ == "__main__":
     harness.main()
