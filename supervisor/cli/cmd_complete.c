@@ -72,8 +72,9 @@ static int takes_run(const struct command *command, const char *path)
 static void offer_runs(const struct completion *c)
 {
     size_t n;
-    char **paths = run_dir_list(c->runs_dir, &n);
+    char **paths;
 
+    (void)run_dir_list(c->runs_dir, &paths, &n, NULL);
     for (size_t i = 0; i < n; i++) {
         patience_enter(paths[i]);
         if (patience_check(NULL) < 0 || takes_run(c->command, paths[i])) {
@@ -83,9 +84,8 @@ static void offer_runs(const struct completion *c)
             free(name);
         }
         patience_leave();
-        free(paths[i]);
     }
-    free(paths);
+    run_dir_list_free(paths, n);
 }
 
 static void offer_studies(const struct completion *c)

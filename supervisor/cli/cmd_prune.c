@@ -335,16 +335,18 @@ static int prune_listed(const struct cli *cli, const char *path, const struct op
 static int prune_all(const struct cli *cli, const struct options *o)
 {
     size_t n;
-    char **paths = run_dir_list(cli->runs_dir, &n);
+    char **paths;
+    struct err err = {0};
     int code = CLI_DONE;
 
+    if (run_dir_list(cli->runs_dir, &paths, &n, &err) < 0)
+        code = cli_fail(cli, CLI_FAILED, &err);
     for (size_t i = 0; i < n; i++) {
         const int one = prune_listed(cli, paths[i], o);
 
         code = code == CLI_DONE ? one : code;
-        free(paths[i]);
     }
-    free(paths);
+    run_dir_list_free(paths, n);
     return code;
 }
 

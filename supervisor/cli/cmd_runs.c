@@ -320,20 +320,16 @@ static int run_runs(struct cli *cli, int argc, char **argv)
         free(where.text);
         return cli_usage(cli, "--where: %s", err.msg);
     }
-    if (run_dir_check_runs(cli->runs_dir, &err) < 0)
+    if (run_dir_list(cli->runs_dir, &paths, &n, &err) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);
-    paths = run_dir_list(cli->runs_dir, &n);
     if (!cli->json && n > 0)
         add_head(&t);
-    for (size_t i = 0; i < n; i++) {
-        if (code == CLI_DONE)
-            code = take_run(cli, paths[i], &where, &waited_ms, &t);
-        free(paths[i]);
-    }
+    for (size_t i = 0; i < n && code == CLI_DONE; i++)
+        code = take_run(cli, paths[i], &where, &waited_ms, &t);
     print_table(&t);
     free(where.text);
     free(t.row);
-    free(paths);
+    run_dir_list_free(paths, n);
     return code;
 }
 

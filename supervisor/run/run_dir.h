@@ -149,11 +149,11 @@ pid_t run_dir_holder(const char *path);
 int run_dir_pids(const char *path, pid_t *ret_pid, pid_t *ret_keeper);
 /* Makes those of the run's folders that are missing. -errno. */
 int run_dir_make_folders(struct run_dir *d, struct err *err);
-/* -errno: the folder of runs is there, but cannot be read. */
-int run_dir_check_runs(const char *runs_dir, struct err *err);
 /* The paths of all runs under runs_dir, without links that others have planted (beneath.h),
- * those whose last supervisor began latest first: *ret_n of them; free() each and the list. If
- * the folder is missing, there are none. */
-char **run_dir_list(const char *runs_dir, size_t *ret_n);
+ * those whose last supervisor began latest first: *ret_n of them, run_dir_list_free(). If
+ * the folder is missing, there are none. -errno: the folder cannot be read; the list then has
+ * those that were found. */
+int run_dir_list(const char *runs_dir, char ***ret, size_t *ret_n, struct err *err);
+void run_dir_list_free(char **paths, size_t n);
 
 #endif

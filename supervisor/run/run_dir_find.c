@@ -88,14 +88,13 @@ static int is_planted(const char *path)
     return rc == -EXDEV;
 }
 
-static struct found *find_all(const char *runs_dir, size_t *ret_n)
+/* Reads what the folder has into *all. 0, -errno. */
+static int find_all(DIR *dir, const char *runs_dir, struct found **all, size_t *ret_n)
 {
-    DIR *dir = opendir(runs_dir);
-    struct found *all = NULL;
     struct dirent *e;
     size_t n = 0;
 
-    while (dir != NULL && (e = readdir(dir)) != NULL) {
+    while ((e = beneath_readdir(dir)) != NULL) {
         char *path;
 
         if (e->d_name[0] == '.')
@@ -105,36 +104,39 @@ static struct found *find_all(const char *runs_dir, size_t *ret_n)
             free(path);
             continue;
         }
-        all = xreallocarray(all, n + 1, sizeof(*all));
-        all[n++] = (struct found){path, started(path)};
+        *all = xreallocarray(*all, n + 1, sizeof(**all));
+        (*all)[n++] = (struct found){path, started(path)};
     }
+    *ret_n = n;
+    return -errno;
+}
+
+int run_dir_list(const char *runs_dir, char ***ret, size_t *ret_n, struct err *err)
+{
+    DIR *dir = opendir(runs_dir);
+    struct found *all = NULL;
+    size_t n = 0;
+    int rc = dir != NULL ? find_all(dir, runs_dir, &all, &n) : -errno;
+
     if (dir != NULL)
         (void)closedir(dir);
     if (n > 0)
         qsort(all, n, sizeof(*all), compare_found);
+    *ret = xcalloc(n + 1, sizeof(**ret));
     *ret_n = n;
-    return all;
-}
-
-int run_dir_check_runs(const char *runs_dir, struct err *err)
-{
-    DIR *dir = opendir(runs_dir);
-
-    if (dir == NULL)
-        return errno == ENOENT ? 0 : err_errno(err, "%s", runs_dir);
-    (void)closedir(dir);
-    return 0;
-}
-
-char **run_dir_list(const char *runs_dir, size_t *ret_n)
-{
-    struct found *all = find_all(runs_dir, ret_n);
-    char **paths = xcalloc(*ret_n + 1, sizeof(*paths));
-
-    for (size_t i = 0; i < *ret_n; i++)
-        paths[i] = all[i].path;
+    for (size_t i = 0; i < n; i++)
+        (*ret)[i] = all[i].path;
     free(all);
-    return paths;
+    return rc == 0 || rc == -ENOENT
+               ? 0
+               : err_set(err, rc, "%s: %s", runs_dir, err_text(rc));
+}
+
+void run_dir_list_free(char **paths, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(paths[i]);
+    free(paths);
 }
 
 /* ---- the run that a name means ---- */
@@ -148,22 +150,22 @@ static int is_numbered(const char *name, const char *base)
 }
 
 /* The newest run <base>-<number>, or (base NULL) of any name; those that the caller may not
- * read come last. Returns NULL if there is none. */
-static char *find_newest(const char *runs_dir, const char *base)
+ * read come last. ERR_NOT_FOUND, for which the caller sets the message; -errno. */
+static int find_newest(const char *runs_dir, const char *base, char **ret,
+                       struct err *err)
 {
-    char *newest = NULL;
-    size_t n;
-    char **paths = run_dir_list(runs_dir, &n);
+    size_t n, at = 0;
+    char **paths;
+    int rc = run_dir_list(runs_dir, &paths, &n, err);
 
-    for (size_t i = 0; i < n; i++) {
-        if (newest == NULL &&
-            (base == NULL || is_numbered(strrchr(paths[i], '/') + 1, base)))
-            newest = paths[i];
-        else
-            free(paths[i]);
-    }
-    free(paths);
-    return newest;
+    while (at < n && base != NULL && !is_numbered(strrchr(paths[at], '/') + 1, base))
+        at++;
+    if (rc == 0 && at < n)
+        *ret = xstrdup(paths[at]);
+    else if (rc == 0)
+        rc = ERR_NOT_FOUND;
+    run_dir_list_free(paths, n);
+    return rc;
 }
 
 /* The only run "<folder>/<trial>-s<seed>" of a trial of a study, "<folder>/<trial>"; free(). NULL:
@@ -218,12 +220,23 @@ static int find_at(char **path, char *next, struct err *err)
     return find_run(next, err);
 }
 
+/* Looks for <runs_dir>/<study>/<run>. -EXDEV: the study is a link that must not be followed. */
+static int find_in_study(const char *runs_dir, const char *run, char **path,
+                         struct err *err)
+{
+    char *study = xasprintf("%s/%.*s", runs_dir, (int)strcspn(run, "/"), run);
+    int rc = is_planted(study) ? beneath_hold(study, err) : 0;
+
+    free(study);
+    return rc < 0 ? rc : find_at(path, xasprintf("%s/%s", runs_dir, run), err);
+}
+
 /* A name takes precedence over a path, both over a path below runs_dir, and all over the
  * newest run of a numbered name. A study's trial with one seed is found without it, too. */
 static int find_named(const char *runs_dir, const char *run, char **ret, struct err *err)
 {
     const int has_slash = strchr(run, '/') != NULL;
-    char *numbered, *only;
+    char *numbered = NULL, *only;
     int rc = ERR_NOT_FOUND;
 
     if (!has_slash)
@@ -231,25 +244,27 @@ static int find_named(const char *runs_dir, const char *run, char **ret, struct 
     if (rc == ERR_NOT_FOUND)
         rc = find_at(ret, xstrdup(run), err);
     if (rc == ERR_NOT_FOUND && has_slash) /* of a study, lr/1-s1 */
-        rc = find_at(ret, xasprintf("%s/%s", runs_dir, run), err);
+        rc = find_in_study(runs_dir, run, ret, err);
     if (rc == ERR_NOT_FOUND && has_slash && (only = find_only_seed(*ret)) != NULL)
         rc = find_at(ret, only, err);
-    if (rc == ERR_NOT_FOUND && (numbered = find_newest(runs_dir, run)) != NULL)
+    if (rc == ERR_NOT_FOUND)
+        rc = find_newest(runs_dir, run, &numbered, err);
+    if (numbered != NULL)
         rc = find_at(ret, numbered, err);
     return rc == ERR_NOT_FOUND ? fail_no_run(runs_dir, run, err) : rc;
 }
 
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err)
 {
-    char *path = run == NULL ? find_newest(runs_dir, NULL) : NULL;
+    char *path = NULL;
     int rc;
 
     if (run != NULL)
         rc = find_named(runs_dir, run, &path, err);
-    else
-        rc = path != NULL
-                 ? find_run(path, err)
-                 : err_set(err, ERR_NOT_FOUND, "there is no run in %s", runs_dir);
+    else if ((rc = find_newest(runs_dir, NULL, &path, err)) == ERR_NOT_FOUND)
+        (void)err_set(err, rc, "there is no run in %s", runs_dir);
+    else if (rc == 0)
+        rc = find_run(path, err);
     if (rc == 0)
         rc = beneath_hold(path, err); /* until the process exits */
     if (rc < 0)

@@ -285,8 +285,8 @@ static void on_skipped(void *ctx, const struct env_skip *s)
     training_log_error(
         t, "%s: episode %" PRIu64 " of copy %zu is skipped, it fails in %s: %s",
         s->process, s->episode, s->copy, where, s->why);
-    if (training_event_at(t, &e, &err) < 0)
-        training_log_error(t, "%s; a resume may not skip the same episode", err.msg);
+    if (training_event_at(t, &e, &err) < 0) /* a resume would not skip it */
+        training_fail(t, &err);
 }
 
 /* The round that has begun is lost, and no more: a resume tries it again. */

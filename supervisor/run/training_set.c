@@ -305,6 +305,10 @@ int training_reread(struct training *t, struct training_set_result *ret, struct 
     int rc;
 
     *ret = (struct training_set_result){0};
+    if (t->config_is_old)
+        return err_set(err, ERR_STATE,
+                       "config.yaml could not be written, and lacks changes that were "
+                       "accepted; the next checkpoint tries again");
     rc = run_config_read(&is, run_dir_file(t->args->dir, "config.yaml"), &options, err);
     if (rc == 0)
         rc = check_can_change(t, err);

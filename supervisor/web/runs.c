@@ -315,8 +315,9 @@ static void start_jobs(struct runs *r)
 static void walk_folder(struct walk *w, const char *study, const char *folder)
 {
     size_t n;
-    char **paths = run_dir_list(folder, &n);
+    char **paths;
 
+    (void)run_dir_list(folder, &paths, &n, NULL);
     for (size_t i = 0; i < n; i++) {
         struct found *f;
         struct stat st;

@@ -513,6 +513,28 @@ START_TEST(test_a_planted_link_has_no_holder)
 }
 END_TEST
 
+/* A run of a study is not looked for behind another user's link. */
+START_TEST(test_a_planted_study_is_not_entered)
+{
+    char *found, run[256];
+    struct err err = {0};
+
+    if (geteuid() != 0)
+        return;
+    make_run("private");
+    make_run("1-s1");
+    (void)snprintf(run, sizeof(run), "%s/private/1-s1", runs);
+    ck_assert_int_eq(rename(path_of("1-s1"), run), 0);
+    ck_assert_int_eq(symlink("private", path_of("lr")), 0);
+    ck_assert_int_eq(run_dir_find(runs, "lr/1-s1", &found, &err), 0);
+    free(found);
+    ck_assert_int_eq(lchown(path_of("lr"), 65534, 65534), 0);
+    ck_assert_int_eq(run_dir_find(runs, "lr/1-s1", &found, &err), -EXDEV);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/lr is a link that user 65534 made"));
+    ck_assert_int_eq(run_dir_find(runs, "lr/1", &found, &err), -EXDEV);
+}
+END_TEST
+
 /* Another user, who cannot write in a run, gives it the name of a removal. */
 START_TEST(test_a_run_with_the_name_of_a_removal_stays)
 {
@@ -543,6 +565,9 @@ START_TEST(test_find)
 
     ck_assert_int_eq(run_dir_find(runs, NULL, &found, &err), ERR_NOT_FOUND);
     a = create("a", 0);
+    (void)snprintf(path, sizeof(path), "%s/lock", run_dir_path(a));
+    ck_assert_int_eq(run_dir_find(path, NULL, &found, &err), -ENOTDIR);
+    ck_assert_int_eq(run_dir_find(path, "b", &found, &err), -ENOTDIR);
     b = create("b", 0);
     ck_assert_int_eq(run_dir_find(runs, "a", &found, &err), 0);
     ck_assert_str_eq(found, run_dir_path(a));
@@ -656,6 +681,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_only_the_opened_directory_is_renamed_and_removed);
     tcase_add_test(tc, test_a_link_in_a_runs_place_is_not_followed);
     tcase_add_test(tc, test_a_planted_link_has_no_holder);
+    tcase_add_test(tc, test_a_planted_study_is_not_entered);
     tcase_add_test(tc, test_a_run_with_the_name_of_a_removal_stays);
     tcase_add_test(tc, test_find);
     tcase_add_test(tc, test_provenance);
