@@ -127,9 +127,8 @@ int run_dir_list(const char *runs_dir, char ***ret, size_t *ret_n, struct err *e
     for (size_t i = 0; i < n; i++)
         (*ret)[i] = all[i].path;
     free(all);
-    return rc == 0 || rc == -ENOENT
-               ? 0
-               : err_set(err, rc, "%s: %s", runs_dir, err_text(rc));
+    return rc == 0 || rc == -ENOENT ? 0
+                                    : err_set(err, rc, "%s: %s", runs_dir, err_text(rc));
 }
 
 void run_dir_list_free(char **paths, size_t n)
