@@ -10,11 +10,12 @@
 #include "common/wire/crc32c.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -138,45 +139,78 @@ static int read_event(const uint8_t *data, size_t len, uint64_t *ret_step, int *
     return !c.failed;
 }
 
-/* Reads one record; returns 1 if it is complete, intact and at or before env_steps. */
-static int keep_record(struct cursor *c, uint64_t env_steps, int *has_graph)
+enum {
+    HEAD_BYTES = 12,
+    TAIL_BYTES = 4
+}; /* of a record: length and its CRC; the data's CRC */
+
+/* Returns the length of the data of the record that begins with `head`; 0: of none that has an
+ * event and ends within `left` bytes. */
+static size_t data_bytes(const uint8_t head[static HEAD_BYTES], uint64_t left)
 {
-    const uint8_t *head = c->p, *data;
-    uint64_t len = cursor_u64(c), step;
-    uint32_t crc = cursor_u32(c);
+    struct cursor c = cursor_of(head, HEAD_BYTES);
+    const uint64_t len = cursor_u64(&c);
+
+    if (cursor_u32(&c) != crc32c_mask(crc32c(head, sizeof(len))) ||
+        left < HEAD_BYTES + TAIL_BYTES || len > left - HEAD_BYTES - TAIL_BYTES)
+        return 0;
+    return (size_t)len;
+}
+
+/* Returns 1 if the data of a record, with the CRC after it, are intact and at or before
+ * env_steps. */
+static int keep_record(const uint8_t *data, size_t len, uint64_t env_steps,
+                       int *has_graph)
+{
+    struct cursor tail = cursor_of(data + len, TAIL_BYTES);
+    uint64_t step;
     int graph;
 
-    if (c->failed || crc != crc32c_mask(crc32c(head, sizeof(len))) ||
-        len > cursor_left(c))
-        return 0;
-    data = cursor_bytes(c, (size_t)len);
-    crc = cursor_u32(c);
-    if (c->failed || crc != crc32c_mask(crc32c(data, (size_t)len)) ||
-        !read_event(data, (size_t)len, &step, &graph) || step > env_steps)
+    if (cursor_u32(&tail) != crc32c_mask(crc32c(data, len)) ||
+        !read_event(data, len, &step, &graph) || step > env_steps)
         return 0;
     *has_graph |= graph;
     return 1;
 }
 
+/* Returns where the file's last record to keep ends, or -1 with errno set. */
+static off_t find_end(FILE *f, uint64_t size, uint64_t env_steps, int *has_graph)
+{
+    uint8_t head[HEAD_BYTES], *data = NULL;
+    uint64_t end = 0;
+    size_t len;
+
+    while (fread(head, 1, sizeof(head), f) == sizeof(head) &&
+           (len = data_bytes(head, size - end)) > 0) {
+        data = xrealloc(data, len + TAIL_BYTES);
+        if (fread(data, 1, len + TAIL_BYTES, f) < len + TAIL_BYTES ||
+            !keep_record(data, len, env_steps, has_graph))
+            break;
+        end += HEAD_BYTES + len + TAIL_BYTES;
+    }
+    free(data);
+    return ferror(f) ? -1 : (off_t)end;
+}
+
+/* Not through a map: a disk that fails to read one is a signal. */
 static int cut_file(int fd, uint64_t env_steps, int *has_graph)
 {
+    const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    FILE *f = copy >= 0 ? fdopen(copy, "r") : NULL;
     struct stat st;
-    const uint8_t *map;
-    struct cursor c;
-    off_t end = 0;
+    off_t end = -1;
+    int why;
 
-    if (fstat(fd, &st) < 0)
+    if (f == NULL && copy >= 0)
+        (void)close(copy);
+    if (f == NULL)
         return -1;
-    if (st.st_size == 0)
-        return 0;
-    map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED)
-        return -1;
-    c = cursor_of(map, (size_t)st.st_size);
-    while (keep_record(&c, env_steps, has_graph))
-        end = c.p - map;
-    (void)munmap((void *)(uintptr_t)map, (size_t)st.st_size);
-    return ftruncate(fd, end);
+    if (fstat(fd, &st) == 0)
+        end = find_end(f, (uint64_t)st.st_size, env_steps, has_graph);
+    why = errno;
+    (void)fclose(f);
+    errno = why;
+    return end < 0 ? -1 : ftruncate(fd, end);
 }
 
 static int is_event_file(const struct dirent *e)

@@ -138,9 +138,13 @@ START_TEST(test_unreadable_rows_are_an_error)
 {
     struct metrics *m =
         metrics_new((const char *[]){"a"}, (const char *[]){"a"}, 1, 0, 0);
+    struct event_sink *s;
     struct err err = {0};
 
     ck_assert_int_eq(csv_sink_check("/proc/self/mem", m, &err), -EIO);
+    ck_assert_int_eq(
+        symlink("/proc/self/mem", temp_dir_file(&dir, "events.out.tfevents.1")), 0);
+    ck_assert_int_eq(event_sink_resume(&s, dir.path, 8, 1.7e9, "host", &err), -EIO);
     metrics_free(m);
 }
 END_TEST
