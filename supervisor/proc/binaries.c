@@ -69,13 +69,17 @@ static int read_build_id(const char *path, char *ret, struct err *err)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     void *image;
-    int found;
+    int found, rc = 0;
 
     if (fd < 0)
         return err_errno(err, "open %s", path);
-    if (fstat(fd, &st) < 0 || st.st_size <= 0) {
+    if (fstat(fd, &st) < 0)
+        rc = err_errno(err, "%s", path);
+    else if (st.st_size <= 0)
+        rc = err_set(err, ERR_FORMAT, "%s is empty", path);
+    if (rc < 0) {
         (void)close(fd);
-        return err_set(err, ERR_FORMAT, "%s is empty", path);
+        return rc;
     }
     image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     (void)close(fd);
