@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Random graphs of variables, run by brood and by TensorFlow: what sees which write.
 
-    tests/fuzz/references.py RUN_CASES [--graphs N] [--seed S] [--only N] [--keep FOLDER]
+    tests/fuzz/references.py RUN_META [--graphs N] [--seed S] [--only N] [--keep FOLDER]
 
 Each graph has a few reference and resource variables, operations that pass their bytes on,
 compute with them and write them, control edges, branches (Switch, Merge) and while loops, in
 one another. Where the order of a use and a write, or of two writes, of one variable is a race
 in TensorFlow, a control edge is added; a graph that still has a race is left out. Each is run
-twice by TensorFlow, in one thread and without its graph rewriter, and by run_cases, this
+twice by TensorFlow, in one thread and without its graph rewriter, and by run_meta, this
 build's session; fetched values and variables must be equal to the last digit, but for the
 sign of a zero. A Merge of branches that one variable decided about before and after a write
 may be refused.
@@ -15,44 +15,22 @@ may be refused.
 One graph in twenty more has races, and must end as the rules of agent/session/uses.h say,
 which are computed here.
 
-TensorFlow is that of this Python, of $BROOD_TENSORFLOW_PYTHON, or of the virtual environment
-`tensorflow` of the build folder. Without one the program says so and skips (exit code 77).
+Without TensorFlow (tests/support/peers.py) the program says so and skips (exit code 77).
 A graph is made again by its seed: `--seed S --only N`; --keep leaves its .meta file. The last
 line reads `N graphs, N left out, N refused, N differ`.
 """
 import argparse
 import collections
-import os
 import pathlib
 import random
 import subprocess
 import sys
 import tempfile
 
-SKIPPED = 77
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import peers
+
 BATCH = 12  # graphs in one file, which run together first
-
-
-def other_pythons():
-    build = os.environ.get("BROOD_BUILD_DIR", "build")
-    yield os.environ.get("BROOD_TENSORFLOW_PYTHON")
-    yield str(pathlib.Path(build) / "tensorflow" / "bin" / "python3")
-
-
-def load_tensorflow():
-    """Imports TensorFlow, or goes on as a Python that can; otherwise returns None."""
-    os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="",
-                      TF_ENABLE_ONEDNN_OPTS="0")
-    try:
-        import tensorflow
-        return tensorflow.compat.v1
-    except ImportError:
-        pass
-    for python in other_pythons():
-        if python and "BROOD_REFERENCES_AGAIN" not in os.environ and pathlib.Path(python).exists():
-            os.environ["BROOD_REFERENCES_AGAIN"] = "1"
-            os.execv(python, [python, *sys.argv])
-    return None
 
 
 # ---- one random graph ----
@@ -758,13 +736,14 @@ def by_tensorflow(tf, meta, graphs, runs):
 
 def by_brood(program, path, graphs, runs):
     """The same; an error's text begins with "!"."""
-    lines = [" ".join(init.name for g in graphs for init in g.inits) + " |"]
-    lines += [" ".join(run.targets + ["|"] + run.fetches) for run in runs]
-    p = subprocess.run([program, path], input="\n".join(lines) + "\n", capture_output=True,
-                       text=True)
-    if p.returncode != 0:
-        return [f"exit code {p.returncode}: {p.stderr.strip()}"] * len(runs)
-    return p.stdout.splitlines()[1:]
+    from run_meta import Failed, answers
+    asked = [{"targets": [init.name for g in graphs for init in g.inits]}]
+    asked += [{"targets": run.targets, "fetches": run.fetches} for run in runs]
+    try:
+        return ["! " + str(a) if isinstance(a, Failed) else "".join(map(text, a))
+                for a in answers(program, path, asked)[1:]]
+    except subprocess.CalledProcessError as e:
+        return [f"exit code {e.returncode}"] * len(runs)
 
 
 def play(tf, program, folder, graphs, runs):
@@ -837,16 +816,13 @@ def check_rules(tf, program, folder, number, seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program", help="tests/fuzz/run_cases of the build")
+    parser.add_argument("program", help="tests/support/run_meta of the build")
     parser.add_argument("--graphs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, nargs="*", help="the numbers of some graphs")
     parser.add_argument("--keep", help="the folder for the .meta file")
     args = parser.parse_args()
-    tf = load_tensorflow()
-    if tf is None:
-        print("skipped: no Python with TensorFlow (BROOD_TENSORFLOW_PYTHON)")
-        return SKIPPED
+    tf = peers.load_tensorflow()
     tf.disable_eager_execution()
     count = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
