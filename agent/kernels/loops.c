@@ -183,8 +183,8 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, SoftplusGrad, T, T, T, T, x *M(T, sigmoid)(Y))                                  \
     X(T, TanhGrad, T, T, T, T, Y *((T)1 - x * x))                                        \
     X(T, SigmoidGrad, T, T, T, T, Y *(x * ((T)1 - x)))                                   \
-    X(T, SqrtGrad, T, T, T, T, Y *(T)0.5 / x)                                            \
-    X(T, RsqrtGrad, T, T, T, T, (T)-0.5 * Y * (x * x * x))                               \
+    X(T, SqrtGrad, T, T, T, T, Y == 0 ? Y : Y * (T)0.5 / x)                              \
+    X(T, RsqrtGrad, T, T, T, T, Y == 0 ? Y : (T)-0.5 * Y * (x * x * x))                  \
     X(T, ReciprocalGrad, T, T, T, T, -Y *(x * x))
 
 /* Integers wrap on overflow: the arithmetic is unsigned. */

@@ -296,17 +296,22 @@ static int kern_any(const struct kernel_args *a)
 
 /* ---- positions of extremes: the first of equal elements ---- */
 
-/* Whether element i is greater than element k. */
-static int is_greater(const struct tensor *t, int64_t i, int64_t k)
+/* Whether element i is greater (sign 1) or less (-1) than element k; than any number if k
+ * is -1. NaN is neither. */
+static int is_more(const struct tensor *t, int64_t i, int64_t k, int sign)
 {
-    switch (t->dtype) {
-    case DT_FLOAT:
-        return ((const float *)t->data)[i] > ((const float *)t->data)[k];
-    case DT_DOUBLE:
-        return ((const double *)t->data)[i] > ((const double *)t->data)[k];
-    default:
-        return tensor_int(t, i) > tensor_int(t, k);
-    }
+    double x, y;
+
+    if (t->dtype != DT_FLOAT && t->dtype != DT_DOUBLE)
+        return k < 0 || (sign > 0 ? tensor_int(t, i) > tensor_int(t, k)
+                                  : tensor_int(t, i) < tensor_int(t, k));
+    x = t->dtype == DT_FLOAT ? (double)((const float *)t->data)[i]
+                             : ((const double *)t->data)[i];
+    if (k < 0)
+        return x == x;
+    y = t->dtype == DT_FLOAT ? (double)((const float *)t->data)[k]
+                             : ((const double *)t->data)[k];
+    return sign > 0 ? x > y : x < y;
 }
 
 static int arg_extreme(const struct kernel_args *a, int sign)
@@ -322,13 +327,12 @@ static int arg_extreme(const struct kernel_args *a, int sign)
         return err_set(a->err, ERR_ARG, "%s: dimension %lld of %s has no elements",
                        operation_name(a->op), (long long)axis, shape_text(&x->shape));
     for (int64_t i = 0; i < outer * inner; i++) {
-        int64_t base = i / inner * n * inner + i % inner, best = 0;
+        int64_t base = i / inner * n * inner + i % inner, best = -1;
 
-        for (int64_t k = 1; k < n; k++)
-            if (sign > 0 ? is_greater(x, base + k * inner, base + best * inner)
-                         : is_greater(x, base + best * inner, base + k * inner))
+        for (int64_t k = 0; k < n; k++)
+            if (is_more(x, base + k * inner, best < 0 ? -1 : base + best * inner, sign))
                 best = k;
-        tensor_set_int(a->out[0], i, best);
+        tensor_set_int(a->out[0], i, best < 0 ? 0 : best);
     }
     return 0;
 }
