@@ -29,7 +29,8 @@ struct operation {
     struct output_info *outputs;
     int n_attrs;
     struct attr *attrs;
-    int lifted; /* built while control dependencies were suspended */
+    const char *lack; /* operation_set_lack; NULL: none */
+    int lifted;       /* built while control dependencies were suspended */
 };
 
 /* The operation's colocation groups, "loc:@name"; NULL: none. An imported graph may have
@@ -126,6 +127,8 @@ void graph_claim_name(struct graph *g, const char *name);
 void colocate_with_name_enter(struct graph *g, const char *op_name);
 /* The colocation groups of ops built now. */
 struct colocation graph_colocation(const struct graph *g);
+/* A copy in the graph's arena; NULL if the text is malformed. */
+const struct signature *graph_read_signature(struct graph *g, const char *text);
 /* The device of an op of this type; "" outside of device scopes. */
 const char *graph_device_for(struct graph *g, const char *type);
 /* Adds the control inputs required by the current scopes. */

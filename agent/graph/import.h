@@ -17,7 +17,15 @@
  * if the signature is malformed. */
 const struct op_def *op_def_foreign(struct graph *g, const char *type,
                                     const char *signature, unsigned flags);
-/* def: a row of the table, or an op_def_foreign of the same graph. */
+/* A row of the table with more attributes at the end of its signature, which files have and
+ * which its rules and its kernel ignore. Borrows `signature`; NULL as above. */
+const struct op_def *op_def_widened(struct graph *g, const struct op_def *row,
+                                    const char *signature);
+/* The attribute whose value made an operation foreign, although the table has its type; NULL:
+ * there is none. */
+void operation_set_lack(struct operation *op, const char *attr);
+const char *operation_lack(const struct operation *op);
+/* def: a row of the table, or an op_def_foreign or op_def_widened of the same graph. */
 struct op_builder *op_begin_imported(struct graph *g, const struct op_def *def,
                                      const char *name);
 /* Adds any attribute; copies what it points to. */

@@ -166,12 +166,13 @@ static struct op_builder *free_builder(struct graph *g)
     return b;
 }
 
-static const struct signature *read_signature(struct graph *g, const struct op_def *def)
+const struct signature *graph_read_signature(struct graph *g, const char *text)
 {
     struct signature_room room;
     struct signature sig;
 
-    CHECK(signature_parse(&sig, &room, def->signature) == 0, "%s", def->type);
+    if (signature_parse(&sig, &room, text) != 0)
+        return NULL;
     sig.in = arena_memdup(&g->arena, sig.in, (size_t)sig.n_in * sizeof(*sig.in));
     sig.out = arena_memdup(&g->arena, sig.out, (size_t)sig.n_out * sizeof(*sig.out));
     sig.attrs =
@@ -195,9 +196,15 @@ static const struct known_op *know(struct graph *g, const char *type)
     if (def == NULL)
         return NULL;
     k = ARENA_NEW(&g->arena, struct known_op);
-    *k = (struct known_op){def, read_signature(g, def)};
+    *k = (struct known_op){def, graph_read_signature(g, def->signature)};
+    CHECK(k->sig != NULL, "%s", type);
     name_table_add(&g->known_ops, def->type)->value = k;
     return k;
+}
+
+const struct signature *op_def_signature(struct graph *g, const struct op_def *def)
+{
+    return def->read != NULL ? def->read : know(g, def->type)->sig;
 }
 
 static struct op_builder *begin(struct graph *g, const char *type,
@@ -229,9 +236,7 @@ struct op_builder *op_begin(struct graph *g, const char *type, const char *name)
 struct op_builder *op_begin_imported(struct graph *g, const struct op_def *def,
                                      const char *name)
 {
-    const struct signature *sig =
-        (def->flags & OP_FOREIGN) != 0 ? read_signature(g, def) : know(g, def->type)->sig;
-    struct op_builder *b = begin(g, def->type, def, sig);
+    struct op_builder *b = begin(g, def->type, def, op_def_signature(g, def));
 
     b->imported = 1;
     b->name = name_valid(name, 0) ? arena_strdup(&g->arena, name) : NULL;

@@ -132,12 +132,31 @@ const struct op_def *op_def_foreign(struct graph *g, const char *type,
                                     const char *signature, unsigned flags)
 {
     struct op_def *d = ARENA_NEW(&g->arena, struct op_def);
-    struct signature_room room;
-    struct signature sig;
 
     d->type = arena_strdup(&g->arena, type);
     d->flags = flags | OP_FOREIGN;
     d->grad = grad_missing;
     d->signature = arena_strdup(&g->arena, signature);
-    return signature_parse(&sig, &room, d->signature) == 0 ? d : NULL;
+    d->read = graph_read_signature(g, d->signature);
+    return d->read != NULL ? d : NULL;
+}
+
+const struct op_def *op_def_widened(struct graph *g, const struct op_def *row,
+                                    const char *signature)
+{
+    struct op_def *d = arena_memdup(&g->arena, row, sizeof(*row));
+
+    d->signature = signature;
+    d->read = graph_read_signature(g, d->signature);
+    return d->read != NULL ? d : NULL;
+}
+
+void operation_set_lack(struct operation *op, const char *attr)
+{
+    op->lack = arena_strdup(&op->graph->arena, attr);
+}
+
+const char *operation_lack(const struct operation *op)
+{
+    return op->lack;
 }

@@ -30,6 +30,7 @@ typedef int (*grad_fn)(struct graph *g, struct operation *op,
 
 /* Computes an operation (agent/ops/kernel.h). 0 or an error code. */
 struct kernel_args;
+struct signature;
 typedef int (*kernel_fn)(const struct kernel_args *args);
 
 /* Most operations are loops over elements or return the bytes of an input unchanged; the
@@ -93,6 +94,8 @@ struct op_def {
     /* The length of the string that is the result, whatever the values of inputs that are not
      * strings are (their memory is not read): the kernel writes it in place. NULL: unknown. */
     size_t (*text_bytes)(const struct kernel_args *args);
+    /* `signature`, read: of the definitions that an import adds to a graph. NULL: a row. */
+    const struct signature *read;
 };
 
 /* The rows of one source file. */
@@ -114,6 +117,8 @@ const struct op_def *op_def_find(const struct op_table *t,
 const struct op_def *op_def_at(const struct op_table *t,
                                size_t i); /* NULL past the end */
 const struct op_def *operation_def(const struct operation *op);
+/* The signature, read once for each graph. def: a row, or a definition of this graph. */
+const struct signature *op_def_signature(struct graph *g, const struct op_def *def);
 
 /* Attributes that the signature has, and so every operation of the type. */
 int64_t attr_int(const struct operation *op, const char *name); /* int, bool, type */

@@ -226,30 +226,53 @@ static int is_supported(const struct signature_attr *s, const struct attr *a)
     return 1;
 }
 
-/* Removes attributes that a newer TensorFlow added and that have their default. Returns 1
- * if every remaining attribute is one that the table's op has, with a supported value. */
-static int fit_attrs(struct import *im, const Tf__NodeDef *node, const struct op_def *def,
-                     struct import_attrs *attrs)
+/* Whether an attribute that the table's op lacks changes no result, whatever its value: where a
+ * variable is, what it is called, for which operand a product is a gradient, or that operands of
+ * shapes that do not fit are no error. */
+static int only_describes(const char *name)
 {
-    struct import_attrs kept = {ARENA_ARRAY(&im->arena, struct attr, attrs->n), 0};
-    struct signature_room room;
-    struct signature sig;
+    static const char *const names[] = {
+        "allowed_devices",          "debug_name", "grad_a", "grad_b", "grad_x", "grad_y",
+        "incompatible_shape_error",
+    };
 
-    if (signature_parse(&sig, &room, def->signature) != 0)
-        return 0;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* Fits the row to the node's attributes: the row may lack attributes that a newer TensorFlow
+ * added, if they only describe or have their default. They are kept, for an export. Returns NULL
+ * and the name of the attribute if the row cannot have the value of one. */
+static const struct op_def *fit_row(struct import *im, const Tf__NodeDef *node,
+                                    const struct op_def *row,
+                                    const struct import_attrs *attrs,
+                                    const char **ret_lack)
+{
+    const struct signature *sig = op_def_signature(im->g, row);
+    const struct op_def *def = row;
+
     for (size_t i = 0; i < attrs->n; i++) {
         const struct attr *a = &attrs->items[i];
-        const struct signature_attr *s = signature_attr(&sig, span_of(a->name));
+        const struct signature_attr *s = signature_attr(sig, span_of(a->name));
 
+        *ret_lack = a->name;
         if (s != NULL && !is_supported(s, a))
-            return 0;
+            return NULL;
         if (s != NULL || a->name[0] == '_')
-            kept.items[kept.n++] = *a;
-        else if (!is_file_default(im, node, a->name, node->attr[i]->value))
-            return 0;
+            continue;
+        if (!only_describes(a->name) &&
+            !is_file_default(im, node, a->name, node->attr[i]->value))
+            return NULL;
+        if (def == row)
+            def = op_def_widen(im->g, &im->definitions, row, listed(im, node->op),
+                               attrs->items, attrs->n);
+        if (def == NULL)
+            return NULL;
     }
-    *attrs = kept;
-    return 1;
+    *ret_lack = NULL;
+    return def;
 }
 
 /* The shape of output 0 that the file records, or NULL. */
@@ -358,9 +381,11 @@ static const struct op_def *guess(struct import *im, const struct import_node *n
     return def;
 }
 
-/* Finds the definition for the node and adapts its attributes to it. */
+/* Finds the definition for the node and adapts its attributes to it. *ret_lack: the attribute
+ * because of which the table's op does not do, or NULL. */
 static int define(struct import *im, const struct import_node *node,
-                  const struct op_def **ret, struct import_attrs *attrs)
+                  const struct op_def **ret, struct import_attrs *attrs,
+                  const char **ret_lack)
 {
     const struct op_def *def = op_def_find(graph_op_table(im->g), node->def->op);
     int rc = read_attrs(im, node->def, def, attrs);
@@ -368,7 +393,9 @@ static int define(struct import *im, const struct import_node *node,
     if (rc != 0)
         return rc;
     mend_old_shape(im, node->def, attrs);
-    if (def == NULL || !fit_attrs(im, node->def, def, attrs)) {
+    if (def != NULL)
+        def = fit_row(im, node->def, def, attrs, ret_lack);
+    if (def == NULL) {
         def = file_definition(im, node->def->op);
         if (def != NULL)
             rc = add_defaults(im, node->def, def, attrs);
@@ -434,9 +461,10 @@ static int build_node(struct import *im, size_t at)
     const Tf__NodeDef *p = node->def;
     const struct op_def *def;
     struct op_builder *b;
+    const char *lack = NULL;
     struct import_attrs attrs;
     struct output other = OUTPUT_NONE;
-    int rc = define(im, node, &def, &attrs), place = 0;
+    int rc = define(im, node, &def, &attrs, &lack), place = 0;
 
     if (rc != 0)
         return rc;
@@ -466,6 +494,8 @@ static int build_node(struct import *im, size_t at)
     node->visit = BUILT;
     if (rc == 0 && node->op == NULL)
         rc = import_graph_failed(im);
+    if (rc == 0 && lack != NULL)
+        operation_set_lack(node->op, lack);
     if (rc == 0 && other.op != NULL)
         operation_forget_shape(node->op);
     return rc == 0 ? charge_outputs(im, node->op) : rc;

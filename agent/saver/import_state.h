@@ -45,7 +45,7 @@ struct import {
     struct import_node *nodes;
     size_t n_nodes;
     struct name_table by_name;     /* count: index */
-    struct name_table definitions; /* foreign ops by type */
+    struct name_table definitions; /* foreign ops by type; widened rows by op_def_widen */
     struct name_table listed;      /* Tf__OpDef of `ops` by type */
     struct back_edge *back_edges;
     size_t n_back_edges;

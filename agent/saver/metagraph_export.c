@@ -118,16 +118,17 @@ static Tf__GraphDef *graph_to_proto(struct export *e)
 
 /* ---- the ops used ---- */
 
-/* Orders by name, foreign ops first. Of two ops with the same name, one in the table and
- * one foreign, the first is exported: the foreign one, since its definition has more. */
+/* Orders by name, foreign ops first, then by length. Of several definitions of an op the first is
+ * exported: that of a file has attributes that the row of the table lacks. */
 static int compare_defs(const void *a, const void *b)
 {
     const struct op_def *x = *(const struct op_def *const *)a;
     const struct op_def *y = *(const struct op_def *const *)b;
     int by_name = strcmp(x->type, y->type);
+    int by_flag = (int)(y->flags & OP_FOREIGN) - (int)(x->flags & OP_FOREIGN);
+    size_t n = strlen(x->signature), m = strlen(y->signature);
 
-    return by_name != 0 ? by_name
-                        : (int)(y->flags & OP_FOREIGN) - (int)(x->flags & OP_FOREIGN);
+    return by_name != 0 ? by_name : by_flag != 0 ? by_flag : (n < m) - (n > m);
 }
 
 static Tf__OpList *ops_to_proto(struct export *e)

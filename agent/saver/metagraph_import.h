@@ -1,10 +1,12 @@
 /* metagraph_import.h - a TensorFlow 1 MetaGraphDef (`.meta`) as a graph.
  *
- * Nodes      may be in any order, from any producer since TensorFlow 0.12. Nodes of ops
- *            that the table lacks, or with attributes or types that it lacks, and dilated
+ * Nodes      may be in any order, from any producer since TensorFlow 0.12, also 2.x (with
+ *            tf.compat.v1). Attributes that the table's op lacks are kept and ignored if they
+ *            only describe, or have the default of the file's own definition of the op. Nodes of
+ *            ops, or with other attributes or types, that the table lacks, and dilated
  *            convolutions become foreign operations (graph/import.h): they can be
  *            inspected, replaced by feeds and exported; only a run that needs one fails,
- *            with an error that names node and op.
+ *            with an error that names node, op and attribute.
  * Old files  up to producer 21, shape {} of a Placeholder means an unknown shape. Missing
  *            attributes get the defaults of their op.
  * Names      are those of the file; names that the graph already has get "_1", "_2", ...,

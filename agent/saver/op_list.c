@@ -142,7 +142,7 @@ static int put_args(struct wbuf *b, Tf__OpDef__ArgDef *const *args, size_t n)
 
 /* Appends a default that signatures can express. Omits any other, which the importer
  * takes from the definition. */
-static void put_default(struct wbuf *b, const Tf__AttrValue *v)
+static void put_default(struct wbuf *b, const char *kind, const Tf__AttrValue *v)
 {
     char text[48] = "";
 
@@ -164,6 +164,10 @@ static void put_default(struct wbuf *b, const Tf__AttrValue *v)
         if (v->s.len == 0)
             (void)snprintf(text, sizeof(text), "=");
         break;
+    case TF__ATTR_VALUE__VALUE_LIST:
+        if (strcmp(kind, "list(int)") == 0 && v->list->n_i == 0)
+            (void)snprintf(text, sizeof(text), "=[]");
+        break;
     default:
         break;
     }
@@ -177,7 +181,7 @@ static int put_attr(struct wbuf *b, const Tf__OpDef__AttrDef *attr)
     put(b, attr->name);
     put(b, ":");
     put(b, attr->type);
-    put_default(b, attr->default_value);
+    put_default(b, attr->type, attr->default_value);
     return 0;
 }
 
@@ -221,6 +225,16 @@ static const char *const kind_names[] = {
     [ATTR_OPAQUE] = "func",
 };
 
+static int put_attr_of_value(struct wbuf *b, const struct attr *a)
+{
+    if (!is_identifier(a->name))
+        return -1;
+    put(b, a->name);
+    put(b, ":");
+    put(b, kind_names[a->kind]);
+    return 0;
+}
+
 const struct op_def *op_def_guess(struct graph *g, const char *type,
                                   const struct attr *attrs, size_t n_attrs)
 {
@@ -234,15 +248,50 @@ const struct op_def *op_def_guess(struct graph *g, const char *type,
     for (size_t i = 0; !bad && i < n_attrs; i++) {
         if (attrs[i].name[0] == '_')
             continue;
-        bad = !is_identifier(attrs[i].name);
         put(&b, ", ");
-        put(&b, attrs[i].name);
-        put(&b, ":");
-        put(&b, kind_names[attrs[i].kind]);
+        bad = put_attr_of_value(&b, &attrs[i]);
     }
     wbuf_u8(&b, '\0');
     if (!bad)
         def = op_def_foreign(g, type, (const char *)b.data, 0);
+    wbuf_done(&b);
+    return def;
+}
+
+const struct op_def *op_def_widen(struct graph *g, struct name_table *known,
+                                  const struct op_def *row, const Tf__OpDef *p,
+                                  const struct attr *attrs, size_t n_attrs)
+{
+    const struct signature *sig = op_def_signature(g, row);
+    const size_t begin =
+        strlen(row->type) + 1; /* the key has the type before the signature */
+    const struct op_def *def = NULL;
+    struct name_entry *e;
+    struct wbuf b = {0};
+    int bad = 0;
+
+    put(&b, row->type);
+    put(&b, " ");
+    put(&b, row->signature);
+    for (size_t i = 0; !bad && i < n_attrs; i++) {
+        const Tf__OpDef__AttrDef *d = op_def_attr(p, attrs[i].name);
+
+        if (attrs[i].name[0] == '_' ||
+            signature_attr(sig, span_of(attrs[i].name)) != NULL)
+            continue;
+        put(&b, memchr(b.data, ';', b.len) == NULL ? "; " : ", ");
+        bad = d != NULL ? put_attr(&b, d) : put_attr_of_value(&b, &attrs[i]);
+    }
+    wbuf_u8(&b, '\0');
+    e = bad ? NULL : name_table_find(known, (const char *)b.data);
+    if (e != NULL) {
+        def = e->value;
+    } else if (!bad) {
+        const char *key = arena_strdup(graph_arena(g), (const char *)b.data);
+
+        def = op_def_widened(g, row, key + begin);
+        memcpy(&name_table_add(known, key)->value, &def, sizeof(def));
+    }
     wbuf_done(&b);
     return def;
 }

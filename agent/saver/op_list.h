@@ -10,6 +10,7 @@
 #define AGENT_SAVER_OP_LIST_H
 
 #include "agent/graph/import.h"
+#include "agent/graph/name_table.h"
 #include "agent/saver/message.h"
 
 Tf__OpDef *op_def_to_proto(struct arena *a, const struct op_def *def);
@@ -23,6 +24,12 @@ const struct op_def *op_def_from_proto(struct graph *g, const Tf__OpDef *p);
 #define GUESSED_INPUT_TYPES  "_input_types"
 #define GUESSED_OUTPUT_TYPES "_output_types"
 const struct op_def *op_def_guess(struct graph *g, const char *type,
+                                  const struct attr *attrs, size_t n_attrs);
+/* The row with the attributes of a node that it lacks, defined as the file does (p: its
+ * definition of the op, or NULL). `known` has those made before. NULL: no signature can express
+ * them. */
+const struct op_def *op_def_widen(struct graph *g, struct name_table *known,
+                                  const struct op_def *row, const Tf__OpDef *p,
                                   const struct attr *attrs, size_t n_attrs);
 int op_def_is_guess(const struct op_def *def);
 

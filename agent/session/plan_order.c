@@ -9,7 +9,7 @@
  * describes: a use of a variable runs before each write to it from which no path leads to the
  * use. The users of a value that ReadVariableOp read come before the write, too, so that the
  * value need not be copied; where that would close a cycle, the read copies it. */
-#include "agent/graph/op_def.h"
+#include "agent/graph/import.h"
 #include "agent/session/loops.h"
 #include "agent/session/plan.h"
 #include "agent/session/uses.h"
@@ -478,13 +478,12 @@ static int heap_pop(int *heap, int *n)
 
 int plan_not_runnable(const struct operation *op, struct err *err)
 {
-    const int is_variant =
-        (operation_def(op)->flags & OP_FOREIGN) != 0 &&
-        op_def_find(graph_op_table(operation_graph(op)), operation_type(op)) != NULL;
+    const char *lack = operation_lack(op);
 
-    return err_set(err, ERR_UNSUPPORTED, "%s: operations of type %s cannot be run%s",
+    return err_set(err, ERR_UNSUPPORTED, "%s: operations of type %s cannot be run%s%s%s",
                    operation_name(op), operation_type(op),
-                   is_variant ? " with its types and attributes" : "");
+                   lack != NULL ? " with its value of the attribute '" : "",
+                   lack != NULL ? lack : "", lack != NULL ? "'" : "");
 }
 
 /* Reports the operations that never became ready. */
