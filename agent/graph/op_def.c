@@ -76,6 +76,47 @@ int operation_infer_shapes(const struct shape_args *args)
     return def->shape != NULL ? def->shape(args) : 0;
 }
 
+static int names(const char *words, struct span name)
+{
+    for (const char *p = words; *p != '\0'; p += strspn(p, " ")) {
+        const size_t len = strcspn(p, " ");
+
+        if (len == name.len && memcmp(p, name.p, len) == 0)
+            return 1;
+        p += len;
+    }
+    return 0;
+}
+
+/* The value of the attribute that says how many tensors an argument has. */
+static int count_of(const struct operation *op, struct span number)
+{
+    char name[64] = "";
+
+    CHECK(number.len < sizeof(name));
+    memcpy(name, number.p, number.len);
+    return number.len > 0 ? (int)attr_int(op, name) : 1;
+}
+
+int operation_is_sized_by(const struct operation *op, int i)
+{
+    const struct op_def *def = operation_def(op);
+    struct signature_room room;
+    struct signature sig;
+
+    if (def->sized_by == NULL)
+        return 0;
+    CHECK(signature_parse(&sig, &room, def->signature) == 0, "%s", def->type);
+    for (int k = 0; k < sig.n_in; k++) {
+        const int n = count_of(op, sig.in[k].number);
+
+        if (i < n)
+            return names(def->sized_by, sig.in[k].name);
+        i -= n;
+    }
+    return 0;
+}
+
 /* ---- variables ---- */
 
 int operation_is_variable(const struct operation *op)

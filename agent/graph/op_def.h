@@ -88,6 +88,10 @@ struct op_def {
     /* The ranks that the first inputs must have, checked before `shape`: "?0": input 1 is a
      * scalar, all others are of any rank. NULL: any. */
     const char *ranks;
+    /* The arguments whose values decide the sizes of the results: "indices", "x axis". Unless
+     * planning knows them, the session runs the operation between plans (session/stages.h),
+     * where the shape rule gets all values. NULL: none, or those that a plan must know. */
+    const char *sized_by;
     /* The number of floats of scratch memory that the kernel gets as one more output, after the
      * operation's own; all shapes are known. NULL: none. */
     int64_t (*scratch)(const struct shape_args *args);
@@ -123,6 +127,9 @@ const struct signature *op_def_signature(struct graph *g, const struct op_def *d
 /* Attributes that the signature has, and so every operation of the type. */
 int64_t attr_int(const struct operation *op, const char *name); /* int, bool, type */
 const struct shape *attr_shape(const struct operation *op, const char *name);
+
+/* Whether the row names the argument of input i in `sized_by`. Parses the signature. */
+int operation_is_sized_by(const struct operation *op, int i);
 
 /* Whether the operation is that of a variable: VariableV2, Variable or VarHandleOp. */
 int operation_is_variable(const struct operation *op);

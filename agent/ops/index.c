@@ -128,19 +128,29 @@ static int kern_scatter_nd(const struct kernel_args *a)
     return 0;
 }
 
+/* Whether the element is not zero; -0.0 is zero. */
+static int is_true(const struct tensor *x, int64_t i)
+{
+    static const char zeros[sizeof(double)];
+    const size_t bytes = dtype_size(x->dtype);
+
+    if (x->dtype == DT_FLOAT)
+        return ((const float *)x->data)[i] != 0;
+    if (x->dtype == DT_DOUBLE)
+        return ((const double *)x->data)[i] != 0;
+    return memcmp((const char *)x->data + (size_t)i * bytes, zeros, bytes) != 0;
+}
+
 /* Writes the index of each true element as a row. */
-int kern_where(const struct kernel_args *a)
+static int kern_where(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
     int64_t *row = a->out[0]->data;
 
-    if (x->dtype != DT_BOOL)
-        return err_set(a->err, ERR_UNSUPPORTED, "%s: no Where of %s",
-                       operation_name(a->op), dtype_name(x->dtype));
     for (int64_t i = 0; i < tensor_elements(x); i++) {
         int64_t rest = i;
 
-        if (!((const uint8_t *)x->data)[i])
+        if (!is_true(x, i))
             continue;
         for (int d = x->shape.rank - 1; d >= 0; d--) {
             row[d] = rest % x->shape.dim[d];
@@ -451,21 +461,19 @@ static int one_hot_shape(const struct shape_args *args)
     return insert_axis(args, &args->in[0], &axis, depth);
 }
 
-static int64_t count_true(const struct tensor *t)
-{
-    int64_t n = 0;
-
-    for (int64_t i = 0; i < tensor_elements(t); i++)
-        n += ((const uint8_t *)t->data)[i] != 0;
-    return n;
-}
-
 /* (number of true elements, rank); only a run knows the number */
 static int where_shape(const struct shape_args *args)
 {
     const struct tensor *x = args->is_planning ? args->value[0] : NULL;
+    int64_t n = x != NULL ? 0 : -1;
 
-    args->out[0] = SHAPE(x != NULL ? count_true(x) : -1, args->in[0].rank);
+    if (x != NULL && !dtype_is_integer(x->dtype) && x->dtype != DT_BOOL &&
+        x->dtype != DT_FLOAT && x->dtype != DT_DOUBLE)
+        return err_set(args->err, ERR_UNSUPPORTED, "no Where of %s",
+                       dtype_name(x->dtype));
+    for (int64_t i = 0; x != NULL && i < tensor_elements(x); i++)
+        n += is_true(x, i);
+    args->out[0] = SHAPE(n, args->in[0].rank);
     return 0;
 }
 
@@ -501,18 +509,17 @@ static int dynamic_stitch_shape(const struct shape_args *args)
     struct shape all = SHAPE_UNKNOWN, row;
 
     for (int i = 0; i < args->n_in / 2; i++) {
-        int64_t index[64];
-        int count = value_ints(args, i, index, 64);
+        const struct tensor *at = args->value[i];
 
         if (stitched_row(args, i, &row) != 0)
             return ERR_SHAPE;
         if (shape_merge(&all, &row, &all) != 0)
             return err_set(args->err, ERR_SHAPE, "rows of shapes %s and %s differ",
                            shape_text(&all), shape_text(&row));
-        if (count < 0)
+        if (at == NULL)
             largest = INT64_MAX;
-        for (int k = 0; k < count; k++)
-            largest = index[k] > largest ? index[k] : largest;
+        for (int64_t k = 0; at != NULL && k < tensor_elements(at); k++)
+            largest = tensor_int(at, k) > largest ? tensor_int(at, k) : largest;
     }
     if (all.rank < 0)
         return 0;
@@ -561,9 +568,13 @@ static const struct op_def rows[] = {
     {"InvertPermutation", OP_NO_GRADIENT, invert_permutation_shape, NULL,
      CALL(kern_invert_permutation), "x:T -> y:T; T:index_type=int32", .ranks = "1"},
     {"DynamicStitch", 0, dynamic_stitch_shape, dynamic_stitch_grad,
-     CALL(kern_dynamic_stitch), "indices:N*int32, data:N*T -> merged:T; N:int, T:type"},
+     CALL(kern_dynamic_stitch), "indices:N*int32, data:N*T -> merged:T; N:int, T:type",
+     .sized_by = "indices"},
+    {"ParallelDynamicStitch", 0, dynamic_stitch_shape, dynamic_stitch_grad,
+     CALL(kern_dynamic_stitch), "indices:N*int32, data:N*T -> merged:T; N:int, T:type",
+     .sized_by = "indices"},
     {"Where", OP_NO_GRADIENT, where_shape, NULL, CALL(kern_where),
-     "input:T -> index:int64; T:type=bool"},
+     "input:T -> index:int64; T:type=bool", .sized_by = "input"},
 };
 
 const struct op_family ops_of_index = OP_FAMILY(rows);

@@ -195,11 +195,6 @@ static int build(struct plan *p, struct var_store *vars, const struct run_args *
     return rc;
 }
 
-static int is_where(struct output x)
-{
-    return x.op != NULL && operation_is(x.op, "Where");
-}
-
 static struct plan *new_plan(struct graph *g, enum numerics numerics,
                              const struct run_args *args)
 {
@@ -252,8 +247,7 @@ int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
     struct plan *p = new_plan(g, numerics, args);
     int rc = build(p, vars, args, by_value, err);
 
-    while (rc < 0 && p->needs_values && !is_where(p->probe) &&
-           take_wanted(p, args, by_value)) {
+    while (rc < 0 && p->needs_values && take_wanted(p, args, by_value)) {
         plan_free(p);
         p = new_plan(g, numerics, args);
         rc = build(p, vars, args, by_value, err);

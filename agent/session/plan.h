@@ -310,11 +310,9 @@ void plan_find_probe(struct plan *p, const struct operation *op,
 /* Sets p->needs_values, and p->lacked for the feeds that input i of the operation depends
  * on. */
 void plan_lacks(struct plan *p, const struct operation *op, int i);
-/* The output to fetch for a probe, and the value of the probe from that result (the caller
- * frees both tensors). */
-struct output plan_probe_source(struct output probe);
-int plan_probe_value(struct output probe, struct tensor *source, struct tensor *ret,
-                     struct err *err);
+/* Whether planning knows the values of the operation, which follow from constants and shapes
+ * alone. known: the same for all operations before it, by id. */
+int plan_knows(const unsigned char *known, const struct operation *op);
 
 /* How a loop of `shape` reads an operand (kind and period of *ret). Returns 0 if none of the
  * kinds applies. */

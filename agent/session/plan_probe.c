@@ -1,8 +1,8 @@
 /* Probes: values that must be computed before planning. Planning needs every shape, but
- * some shapes follow from values that only a run can compute: the number of true elements
- * (Where), or a size that another operation computes. A separate run computes such a
- * value, which is then fed to the operation that needs it (session.c). This separate run
- * must have no side effects. */
+ * some shapes follow from sizes and axes that other operations compute. A separate run
+ * computes such a value, which is then fed to the operation that needs it (session.c). This
+ * separate run must have no side effects. Operations whose own results have sizes that only
+ * their values decide run between plans instead (stages.h). */
 #include "agent/graph/op_def.h"
 #include "agent/session/plan.h"
 
@@ -92,14 +92,9 @@ static int may_decide_a_shape(struct output x)
 void plan_find_probe(struct plan *p, const struct operation *op,
                      const struct tensor *const *known)
 {
-    struct output x = {graph_operation_at(p->graph, operation_id(op)), 0};
+    struct output x;
 
     p->needs_values = 1;
-    if (operation_is(op, "Where")) {
-        if (can_run_first(p, operation_input(op, 0)))
-            p->probe = x;
-        return;
-    }
     for (int i = 0; i < operation_n_inputs(op); i++)
         if (known[i] == NULL)
             plan_lacks(p, op, i);
@@ -113,29 +108,23 @@ void plan_find_probe(struct plan *p, const struct operation *op,
     }
 }
 
-struct output plan_probe_source(struct output probe)
-{
-    return operation_is(probe.op, "Where") ? operation_input(probe.op, 0) : probe;
-}
+/* ---- values that planning knows ---- */
 
-/* Where is computed here, because a step would need to know its shape. */
-int plan_probe_value(struct output probe, struct tensor *source, struct tensor *ret,
-                     struct err *err)
+int plan_knows(const unsigned char *known, const struct operation *op)
 {
-    const struct tensor *known = source;
-    struct kernel_args args = {
-        .op = probe.op, .n_in = 1, .n_out = 1, .in = &source, .out = &ret, .err = err};
-    struct shape shape = SHAPE_UNKNOWN;
-    const struct shape_args rule = {probe.op, 1, &source->shape, &known, &shape, err, 1};
-    int rc;
+    const struct op_def *d = operation_def(op);
+    const int n = operation_n_inputs(op);
 
-    if (!operation_is(probe.op, "Where")) {
-        *ret = *source;
-        *source = (struct tensor){0};
+    if (operation_is(op, "Const") || (d->flags & OP_SHAPES_ONLY) != 0)
+        return 1;
+    if (operation_is(op, "Switch"))
+        return known[operation_id(operation_input(op, 0).op)];
+    if (n == 0 || d->kernel.kind == KERNEL_PLANNED || d->kernel.kind == KERNEL_NONE ||
+        operation_is(op, "PlaceholderWithDefault") ||
+        (d->flags & (OP_STATEFUL | OP_WRITES | OP_AWAITED | OP_STAGED)) != 0)
         return 0;
-    }
-    rc = operation_infer_shapes(&rule);
-    if (rc == 0)
-        rc = tensor_alloc(ret, DT_INT64, shape, err);
-    return rc == 0 ? kern_where(&args) : rc;
+    for (int i = 0; i < n; i++)
+        if (!known[operation_id(operation_input(op, i).op)])
+            return 0;
+    return 1;
 }

@@ -23,9 +23,11 @@ struct session {
     /* for runs with loops or staged operations */
     struct schedule *schedules[MAX_SCHEDULES];
     int n_schedules;
-    int n_seen;     /* has_staged looked at this many operations of the graph */
-    int has_staged; /* no plan can run one of them */
-    int is_staged;  /* a run in stages, which has checked its arguments, is under way */
+    int n_seen;           /* look_at_new looked at this many operations of the graph */
+    int has_staged;       /* no plan can run one of them */
+    int has_sized;        /* values decide sizes of one of them */
+    unsigned char *known; /* [n_seen] by operation: plan_knows */
+    int is_staged; /* a run in stages, which has checked its arguments, is under way */
     int64_t max_iterations;
     uint64_t runs;
     char *buffer; /* for the values of a run; as large as the largest plan needs */
@@ -67,6 +69,7 @@ void session_free(struct session *s)
     for (int i = 0; i < s->n_schedules; i++)
         schedule_free(s->schedules[i]);
     var_store_free(s->vars);
+    free(s->known);
     free(s->buffer);
     free(s);
 }
@@ -323,24 +326,20 @@ static int feed_probe(struct session *s, struct run_args *args, struct output pr
                       struct err *err)
 {
     struct feed *feeds = xcalloc(args->n_feeds + 1, sizeof(*feeds));
-    const struct output source = plan_probe_source(probe);
-    struct tensor value = {0};
+    struct feed *fed = &feeds[args->n_feeds];
     struct run_args first = *args;
     unsigned char dead = 0;
     int rc;
 
-    first.fetches = &source;
+    first.fetches = &probe;
     first.n_fetches = 1;
     first.n_targets = 0;
     first.ret_memory_of = NULL;
-    rc = session_run_plan(s, &first, &value, &dead, err);
     if (args->n_feeds > 0)
         memcpy(feeds, args->feeds, args->n_feeds * sizeof(*feeds));
-    feeds[args->n_feeds].output = probe;
-    feeds[args->n_feeds].is_dead = dead;
-    if (rc == 0 && !dead)
-        rc = plan_probe_value(probe, &value, &feeds[args->n_feeds].value, err);
-    tensor_free(&value);
+    rc = session_run_plan(s, &first, &fed->value, &dead, err);
+    fed->output = probe;
+    fed->is_dead = dead;
     args->feeds = feeds;
     args->n_feeds++;
     return rc;
@@ -382,17 +381,34 @@ int session_run_plan(struct session *s, const struct run_args *args, struct tens
 
 /* ---- runs in stages ---- */
 
-static int has_staged(struct session *s)
+static void look_at_new(struct session *s)
 {
     const int n = graph_n_operations(s->graph);
 
+    if (s->n_seen == n)
+        return;
+    s->known = xreallocarray(s->known, (size_t)n, 1);
     for (; s->n_seen < n; s->n_seen++) {
         const struct operation *op = graph_operation_at(s->graph, s->n_seen);
 
-        s->has_staged |= (operation_def(op)->flags & OP_STAGED) != 0 ||
-                         operation_is(op, "NextIteration");
+        s->known[s->n_seen] = (unsigned char)plan_knows(s->known, op);
+        s->has_sized |= operation_def(op)->sized_by != NULL;
+        s->has_staged |= stages_cut_at(op, s->known) || operation_is(op, "NextIteration");
     }
-    return s->has_staged;
+}
+
+/* Whether a run may need stages. An operation sized by values is known to need none if
+ * they follow from constants, which a feed may replace. */
+static int has_staged(struct session *s, const struct run_args *args)
+{
+    int replaces = 0;
+
+    look_at_new(s);
+    for (size_t i = 0; s->has_sized && i < args->n_feeds; i++)
+        replaces |= output_valid(args->feeds[i].output) &&
+                    operation_graph(args->feeds[i].output.op) == s->graph &&
+                    s->known[operation_id(args->feeds[i].output.op)];
+    return s->has_staged || replaces;
 }
 
 static int schedule_fits(const struct schedule *sc, const struct run_args *args)
@@ -480,7 +496,7 @@ static int run_untapped(struct session *s, const struct run_args *args,
                         struct tensor *ret, unsigned char *ret_dead, struct err *err)
 {
     struct schedule *sc = NULL;
-    int rc = has_staged(s) ? ready_schedule(s, args, &sc, err) : 0;
+    int rc = has_staged(s, args) ? ready_schedule(s, args, &sc, err) : 0;
 
     if (rc < 0)
         return rc;
@@ -561,7 +577,7 @@ static int *loop_depths(const struct graph *g)
 static size_t add_tapped(struct session *s, const struct run_args *args,
                          struct output *fetches, size_t *ret_which)
 {
-    int *depths = has_staged(s) ? loop_depths(s->graph) : NULL;
+    int *depths = has_staged(s, args) ? loop_depths(s->graph) : NULL;
     struct op_walk needed;
     size_t n = 0;
 

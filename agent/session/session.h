@@ -19,10 +19,10 @@
  *          uses.h. Fetched values are copies, made at the end of the run.
  * Plans    are cached by feeds, fetches, targets and fed shapes; running a cached plan
  *          allocates nothing. Later plans include operations added to the graph later.
- * Shapes   may depend on values that only a run can compute (Where, a size computed in the
- *          graph). The session first computes such a value in a separate run, the probe, and
- *          feeds it. It must not depend on an operation that writes: ERR_SHAPE. These runs
- *          allocate.
+ * Shapes   may depend on a size or an axis that only a run can compute. The session first
+ *          computes it in a separate run, the probe, and feeds it. It must not depend on an
+ *          operation that writes: ERR_SHAPE. Where values decide how large a result is
+ *          (Unique, Where), the run is cut, as at loops. These runs allocate.
  * Loops    while loops (Enter, Merge, Switch, NextIteration, Exit, LoopCond), tensor arrays
  *          and stacks run between plans: such a run is cut into several plans, and so are
  *          a loop's condition and body (stages.h). These runs allocate. Uses and

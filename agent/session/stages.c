@@ -28,6 +28,7 @@ struct builder {
     int writes;
     int64_t *n_left; /* what is left of MAX_LOOKS for all schedules of the run */
     unsigned char *effects;
+    unsigned char *known; /* [operations] plan_knows */
     unsigned char *seen;
     unsigned char *wanted; /* [operations] fetched or a target */
     int *slot_of;          /* [operations] its first slot, plus 1 */
@@ -107,6 +108,17 @@ static int is_whole(const struct builder *b, const struct operation *op)
 }
 
 /* ---- what is needed ---- */
+
+int stages_cut_at(const struct operation *op, const unsigned char *known)
+{
+    const struct op_def *d = operation_def(op);
+
+    for (int i = 0; d->sized_by != NULL && i < operation_n_inputs(op); i++)
+        if (!known[operation_id(operation_input(op, i).op)] &&
+            operation_is_sized_by(op, i))
+            return 1;
+    return (d->flags & OP_STAGED) != 0;
+}
 
 static void push(struct builder *b, const struct operation *op)
 {
@@ -190,7 +202,7 @@ static int visit(struct builder *b, struct operation *op)
             "%s is inside of a loop: only what leaves it through an Exit can be "
             "used outside",
             operation_name(op));
-    if ((operation_def(op)->flags & OP_STAGED) != 0)
+    if (stages_cut_at(op, b->known))
         (void)new_unit(b, op);
     b->writes |= (operation_def(op)->flags & OP_WRITES) != 0;
     push_needs(b, op);
@@ -759,6 +771,14 @@ static int build(struct builder *b)
     return rc;
 }
 
+static void find_known(struct builder *b)
+{
+    b->known = ARENA_ARRAY(&b->scratch, unsigned char, b->n);
+    for (int id = 0; id < b->n; id++)
+        b->known[id] =
+            b->slot_of[id] == 0 && plan_knows(b->known, graph_operation_at(b->graph, id));
+}
+
 static int cut(struct schedule **ret, const struct schedule_query *q, int64_t *n_left,
                struct err *err)
 {
@@ -788,6 +808,7 @@ static int cut(struct schedule **ret, const struct schedule_query *q, int64_t *n
         (void)slot(&b, q->given[i]);
     for (size_t i = 0; i < q->n_wanted; i++)
         b.wanted[operation_id(q->wanted[i].op)] = 1;
+    find_known(&b);
     rc = build(&b);
     for (int i = 0; i < sc->n_units; i++)
         if (sc->units[i].loop != NULL)

@@ -1,8 +1,9 @@
 /* stages.h - runs what no plan can: loops, tensor arrays and stacks. Private to
  * agent/session.
  *
- * An operation with OP_STAGED changes values that plans do not know, or has results whose
- * shapes are unknown until it has run. A run that needs such operations is cut into
+ * An operation with OP_STAGED changes values that plans do not know; values decide the sizes of
+ * the results of another (Unique, Where; op_def.sized_by), unless planning knows them
+ * (plan_knows). A run that needs such operations, the staged ones, is cut into
  * stages. Each stage is an ordinary plan, which computes the inputs of the staged
  * operations that follow it; then these run, and their results are fed to later stages.
  * Any other operation runs in the first stage that needs it, and its results are fed to
@@ -118,6 +119,8 @@ struct block_order {
 /* Orders blocks that use variables and blocks that write them. */
 void blocks_order(struct block_order *q, struct arena *arena);
 
+/* Whether the operation is a staged one; known: by id, plan_knows. */
+int stages_cut_at(const struct operation *op, const unsigned char *known);
 /* Cuts a run into stages. ERR_FORMAT, ERR_LIMIT: its loops are malformed. */
 int schedule_build(struct schedule **ret, const struct schedule_query *q,
                    struct err *err);

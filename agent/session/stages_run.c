@@ -251,6 +251,79 @@ static int run_loop(struct staged_run *r, const struct unit *u,
 
 /* ---- staged operations ---- */
 
+/* Allocates the outputs by the shape rule, which knows all values. */
+static int size_outputs(struct operation *op, const struct contained *in,
+                        struct tensor *ret, struct err *err)
+{
+    const int n_in = operation_n_inputs(op), n_out = operation_n_outputs(op);
+    struct shape *shapes = xcalloc((size_t)(n_in + n_out) + 1, sizeof(*shapes));
+    const struct tensor **values = xcalloc((size_t)n_in + 1, sizeof(*values));
+    struct shape *out = shapes + n_in;
+    const struct shape_args rule = {op, n_in, shapes, values, out, err, 1};
+    int rc;
+
+    for (int i = 0; i < n_in; i++) {
+        values[i] = &in[i].tensor;
+        shapes[i] = in[i].tensor.shape;
+    }
+    for (int i = 0; i < n_out; i++)
+        out[i] = SHAPE_UNKNOWN;
+    rc = operation_infer_shapes(&rule);
+    for (int i = 0; rc == 0 && i < n_out; i++)
+        rc = tensor_alloc(&ret[i], output_dtype((struct output){op, i}), out[i], err);
+    if (rc != 0)
+        (void)err_wrap(err, "%s", operation_name(op));
+    free(shapes);
+    free(values);
+    return rc;
+}
+
+/* Replaces strings, which a kernel only moved from its inputs, by copies; rc: of the kernel. */
+static int own_strings(struct tensor *t, int rc, struct err *err)
+{
+    struct tensor moved = *t;
+
+    if (t->dtype != DT_STRING)
+        return rc;
+    *t = TENSOR_NONE;
+    if (rc == 0)
+        rc = tensor_copy(t, &moved, err);
+    free(moved.data);
+    return rc;
+}
+
+/* Runs one operation whose values decide the sizes of its results. */
+static int run_sized(struct operation *op, const struct contained *in,
+                     struct contained *ret, struct err *err)
+{
+    const int n_in = operation_n_inputs(op), n_out = operation_n_outputs(op);
+    struct tensor *tensors = xcalloc((size_t)(n_in + n_out) + 1, sizeof(*tensors));
+    struct tensor **at = xcalloc((size_t)(n_in + n_out) + 1, sizeof(*at));
+    struct tensor *out = tensors + n_in;
+    const struct kernel_args args = {
+        .op = op, .n_in = n_in, .n_out = n_out, .in = at, .out = at + n_in, .err = err};
+    int rc;
+
+    for (int i = 0; i < n_in + n_out; i++) {
+        at[i] = &tensors[i];
+        if (i < n_in)
+            tensors[i] = in[i].tensor;
+    }
+    rc = size_outputs(op, in, out, err);
+    if (rc == 0)
+        rc = operation_def(op)->kernel.call(&args);
+    for (int i = 0; i < n_out; i++)
+        rc = own_strings(&out[i], rc, err);
+    for (int i = 0; i < n_out; i++) {
+        if (rc != 0)
+            tensor_free(&out[i]);
+        ret[i] = (struct contained){.tensor = out[i], .handle = -1};
+    }
+    free(at);
+    free(tensors);
+    return rc;
+}
+
 static int run_unit(struct staged_run *r, const struct unit *u, struct slot *slots,
                     const struct run_args *args, struct err *err)
 {
@@ -264,11 +337,16 @@ static int run_unit(struct staged_run *r, const struct unit *u, struct slot *slo
         in[i].tensor = slots[u->in[i]].feed.value;
         in[i].handle = slots[u->in[i]].handle;
         in[i].memory_of = slots[u->in[i]].feed.memory_of;
+        if (slots[u->in[i]].feed.row_stride != 0)
+            rc = err_set(err, ERR_UNSUPPORTED, "%s: it is fed a matrix with rows apart",
+                         operation_name(u->op));
         is_dead |= slots[u->in[i]].feed.is_dead;
     }
-    if (!is_dead && u->loop != NULL)
+    if (rc == 0 && !is_dead && u->loop != NULL)
         rc = run_loop(r, u, in, ret, args, err);
-    else if (!is_dead)
+    else if (rc == 0 && !is_dead && operation_def(u->op)->sized_by != NULL)
+        rc = run_sized(u->op, in, ret, err);
+    else if (rc == 0 && !is_dead)
         rc = containers_run(&r->containers, u->op, in, ret, err);
     for (int i = 0; rc == 0 && i < u->n_out; i++) {
         if (u->out[i] < 0) {

@@ -50,7 +50,7 @@ struct kernel_case {
 
 /* Tables end with op NULL. */
 extern const struct kernel_case math_cases[], array_cases[], piece_cases[], nn_cases[],
-    conv_cases[];
+    conv_cases[], set_cases[];
 /* Case i of all tables; NULL past the end. */
 const struct kernel_case *kernel_case_at(int i);
 

@@ -412,8 +412,5 @@ const struct kernel_case piece_cases[] = {
     MOVE("OneHot", "l(2,2)=1,0,2,-1 I=3 x x", "axis=1", "(2,3,2)", one_hot),
     MOVE("OneHot", "u(2)=1,0 i=2 x x", "axis=0", "(2,2)", one_hot),
     MOVE("OneHot", "i=1 I=2 x x", NULL, "(2)", one_hot),
-    /* the number of true elements decides the shape, so it must be known when planning */
-    TELL("Where", "B(2,3)=0,1,1,0,0,1", NULL, "(3,2)=0,1,0,2,1,2"),
-    TELL("Where", "B(3)=0,0,0", NULL, "(0,1)"),
     {NULL},
 };

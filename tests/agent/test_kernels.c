@@ -99,6 +99,16 @@ START_TEST(every_op_is_whole_and_tested)
     ck_assert_msg((d->grad == NULL) == ((d->flags & OP_NO_GRADIENT) != 0),
                   "%s: a gradient rule or OP_NO_GRADIENT", d->type);
     ck_assert_msg(has_case(d->type), "%s has no case", d->type);
+    for (const char *p = d->sized_by; p != NULL && *p != '\0'; p += strspn(p, " ")) {
+        const size_t len = strcspn(p, " ");
+        const char *at = d->signature;
+
+        while (at != NULL && strncmp(at, p, len) != 0)
+            at = strpbrk(at, " ") != NULL ? strpbrk(at, " ") + 1 : NULL;
+        ck_assert_msg(at != NULL && at[len] == ':' && at < strstr(d->signature, "->"),
+                      "%s: sized_by names no input: %s", d->type, p);
+        p += len;
+    }
     ck_assert_msg(kind != KERNEL_NONE, "%s has no kernel", d->type);
     ck_assert_msg((d->kernel.call != NULL) ==
                       (kind == KERNEL_CALL || kind == KERNEL_GEMM),
@@ -417,6 +427,19 @@ static const struct {
     {"DynamicStitch", "I(2)=0,1 f", NULL, "does not begin with"},
     {"DynamicStitch", "I(2)=0,-1 f(2)", NULL, "-1"},
     {"DynamicStitch", "I(2)=0,1 f(3)", NULL, "does not begin with"},
+    {"ParallelDynamicStitch", "i(2)=0,-1 f(2)", NULL, "-1"},
+    {"ParallelDynamicStitch", "I=0 I=1 f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"Unique", "f(2,2)", NULL, "must have 1 dimensions"},
+    {"UniqueV2", "f(2,2) i(0)", NULL, "no axis to compare along"},
+    {"UniqueV2", "f(2,2) I(1)=2", NULL, "axis 2"},
+    {"UniqueV2", "f(2,2) i(2)=0,1", NULL, "more than one axis"},
+    {"UniqueWithCounts", "f(2,2)", NULL, "must have 1 dimensions"},
+    {"UniqueWithCountsV2", "f(2) i(1)=-2", NULL, "axis -2"},
+    {"ListDiff", "f(2) f(1,1)", NULL, "must have 1 dimensions"},
+    {"DynamicPartition", "f(3) i(2)=0,1", "num_partitions=2", "does not begin with"},
+    {"DynamicPartition", "f(2) i(2)=0,2", "num_partitions=2",
+     "partitions[1] = 2 is not in [0, 2)"},
+    {"DynamicPartition", "f(2) i(2)=0,-1", "num_partitions=2", "-1"},
     {"Reshape", "f(2,3) I(1)=5", NULL, "cannot reshape"},
     {"Reshape", "f(2,3) i(2)=5,1", NULL, "cannot reshape"},
     {"Reshape", "f(2,3) I(2)=-1,-1", NULL, "more than one unknown"},
