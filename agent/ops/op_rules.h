@@ -11,15 +11,32 @@
 #include "agent/graph/op_def.h"
 #include "agent/graph/ops.h"
 
-/* The rows of one source file; op_table.c lists all families. */
+/* The rows of one source file, ops_of_<name>. */
 #define OP_FAMILY(rows)                                                                  \
     {                                                                                    \
         (rows), sizeof(rows) / sizeof((rows)[0])                                         \
     }
-extern const struct op_family ops_of_array, ops_of_containers, ops_of_conv, ops_of_flow,
-    ops_of_index, ops_of_io, ops_of_join, ops_of_linalg, ops_of_math, ops_of_matrix,
-    ops_of_nn, ops_of_random, ops_of_reduce, ops_of_sets, ops_of_slice, ops_of_state,
-    ops_of_training;
+#define OP_FAMILIES(X)                                                                   \
+    X(array)                                                                             \
+    X(containers)                                                                        \
+    X(conv)                                                                              \
+    X(flow)                                                                              \
+    X(index)                                                                             \
+    X(io)                                                                                \
+    X(join)                                                                              \
+    X(linalg)                                                                            \
+    X(math)                                                                              \
+    X(matrix)                                                                            \
+    X(nn)                                                                                \
+    X(random)                                                                            \
+    X(reduce)                                                                            \
+    X(sets)                                                                              \
+    X(slice)                                                                             \
+    X(state)                                                                             \
+    X(training)
+#define OP_FAMILY_DECLARED(name) extern const struct op_family ops_of_##name;
+OP_FAMILIES(OP_FAMILY_DECLARED)
+#undef OP_FAMILY_DECLARED
 
 /* The kernel of a row: a function, or one of the kinds that need none (op_def.h). */
 #define CALL(fn)                                                                         \

@@ -9,8 +9,9 @@
 
 const struct kernel_case *kernel_case_at(int i)
 {
-    const struct kernel_case *const tables[] = {math_cases, array_cases, piece_cases,
-                                                nn_cases,   conv_cases,  set_cases};
+#define TABLE(name) name##_cases,
+    const struct kernel_case *const tables[] = {CASE_TABLES(TABLE)};
+#undef TABLE
 
     for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)
         for (const struct kernel_case *c = tables[t]; c->op != NULL; c++)

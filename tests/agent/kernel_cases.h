@@ -49,8 +49,16 @@ struct kernel_case {
 };
 
 /* Tables end with op NULL. */
-extern const struct kernel_case math_cases[], array_cases[], piece_cases[], nn_cases[],
-    conv_cases[], set_cases[];
+#define CASE_TABLES(X)                                                                   \
+    X(math)                                                                              \
+    X(array)                                                                             \
+    X(piece)                                                                             \
+    X(nn)                                                                                \
+    X(conv)                                                                              \
+    X(set)
+#define CASE_TABLE_DECLARED(name) extern const struct kernel_case name##_cases[];
+CASE_TABLES(CASE_TABLE_DECLARED)
+#undef CASE_TABLE_DECLARED
 /* Case i of all tables; NULL past the end. */
 const struct kernel_case *kernel_case_at(int i);
 
