@@ -28,6 +28,16 @@ static inline int64_t span(const struct shape *s, int first, int last)
     return n;
 }
 
+/* ERR_UNSUPPORTED for a kernel that has float32 only. */
+static inline int want_f32(const struct kernel_args *a)
+{
+    return a->out[0]->dtype == DT_FLOAT
+               ? 0
+               : err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s",
+                         operation_name(a->op), operation_type(a->op),
+                         dtype_name(a->out[0]->dtype));
+}
+
 static inline int positive_axis(int64_t axis, int rank)
 {
     return (int)(axis < 0 ? axis + rank : axis);

@@ -28,6 +28,7 @@
     X(math)                                                                              \
     X(matrix)                                                                            \
     X(nn)                                                                                \
+    X(norm)                                                                              \
     X(random)                                                                            \
     X(reduce)                                                                            \
     X(sets)                                                                              \

@@ -37,6 +37,7 @@ typedef double (*element_fn)(const double *x, const struct operation *op);
 enum case_flags {
     CASE_NO_DIFFERENCE = 1, /* the gradient is not the derivative; the row says why */
     CASE_KNOWN_RANKS = 2,   /* unknown dimensions would hide what the gradient needs */
+    CASE_FIRST_OUTPUT = 4,  /* only output 0 passes a gradient on, as in TensorFlow */
 };
 
 struct kernel_case {
@@ -55,7 +56,8 @@ struct kernel_case {
     X(piece)                                                                             \
     X(nn)                                                                                \
     X(conv)                                                                              \
-    X(set)
+    X(set)                                                                               \
+    X(norm)
 #define CASE_TABLE_DECLARED(name) extern const struct kernel_case name##_cases[];
 CASE_TABLES(CASE_TABLE_DECLARED)
 #undef CASE_TABLE_DECLARED
