@@ -280,36 +280,94 @@ static int set_exit(struct walk *w, const struct operation *merge, struct operat
     return 0;
 }
 
+/* Whether nothing that changes a variable, a tensor array or a stack stands between the loop's
+ * Switches and Merges and what `op` waits for: what the last pass through a loop does after its
+ * condition was false is not run. */
+static int check_awaited(struct walk *w, const struct operation *op)
+{
+    unsigned char *seen =
+        ARENA_ARRAY(w->f->scratch, unsigned char, graph_n_operations(w->f->graph));
+    const struct operation **todo = ARENA_ARRAY(w->f->scratch, const struct operation *,
+                                                graph_n_operations(w->f->graph) + 1);
+    int n = 0;
+
+    w->f->n_left -= graph_n_operations(w->f->graph) / 16;
+    todo[n++] = op;
+    while (n > 0) {
+        const struct operation *at = todo[--n];
+        const int n_inputs = at == op ? 0 : operation_n_inputs(at);
+
+        if ((operation_def(at)->flags & (OP_WRITES | OP_STAGED)) != 0)
+            return err_set(
+                w->f->err, ERR_UNSUPPORTED,
+                "%s waits for %s, which would run after the last iteration of its "
+                "loop",
+                operation_name(op), operation_name(at));
+        if (is_switch(at) || loop_is_merge(at) || loop_is_enter(at))
+            continue;
+        for (int i = 0; i < n_inputs + operation_n_control_inputs(at); i++) {
+            const struct operation *from =
+                i < n_inputs ? operation_input(at, i).op
+                             : operation_control_input(at, i - n_inputs);
+
+            if (!seen[operation_id(from)])
+                todo[n++] = from;
+            seen[operation_id(from)] = 1;
+        }
+    }
+    return 0;
+}
+
+/* Finds the loop's Switch whose output 0 leaves through the Exit, perhaps passed on by
+ * Identities, which gradients put there to wait for others (tuple/control_dependency). */
+static int find_left(struct walk *w, struct operation *exit, struct output *ret)
+{
+    const struct output first = operation_input(exit, 0);
+    struct output x = first;
+
+    while (operation_is(x.op, "Identity")) {
+        if (operation_n_control_inputs(x.op) > 0 && check_awaited(w, x.op) != 0)
+            return ERR_UNSUPPORTED;
+        x = operation_input(x.op, 0);
+    }
+    *ret = x;
+    if (!is_switch(x.op) || x.index != 0)
+        return err_set(w->f->err, ERR_FORMAT,
+                       "%s leaves no loop: its input %s:%d is not of a "
+                       "loop's Switch",
+                       operation_name(exit), operation_name(first.op), first.index);
+    x = operation_input(x.op, 1);
+    if (!operation_is(x.op, "LoopCond"))
+        return err_set(w->f->err, ERR_FORMAT,
+                       "%s leaves no loop: %s decides, no LoopCond", operation_name(exit),
+                       operation_name(x.op));
+    if (!loop_is_merge(operation_input(ret->op, 0).op))
+        return err_set(w->f->err, ERR_FORMAT, "%s leaves no loop: %s switches no Merge",
+                       operation_name(exit), operation_name(ret->op));
+    return 0;
+}
+
 int loop_find(struct loop_finder *f, struct while_loop **list, struct operation *exit,
               struct while_loop **ret)
 {
-    const struct output left = operation_input(exit, 0);
-    struct output decides;
     struct walk w = {.f = f};
-    int rc;
+    struct output left;
+    const struct operation *cond;
+    int rc = find_left(&w, exit, &left);
 
-    if (!operation_is(left.op, "Switch") || left.index != 0)
-        return err_set(f->err, ERR_FORMAT,
-                       "%s leaves no loop: its input %s:%d is not of a "
-                       "loop's Switch",
-                       operation_name(exit), operation_name(left.op), left.index);
-    decides = operation_input(left.op, 1);
-    if (!operation_is(decides.op, "LoopCond"))
-        return err_set(f->err, ERR_FORMAT, "%s leaves no loop: %s decides, no LoopCond",
-                       operation_name(exit), operation_name(decides.op));
-    if (!loop_is_merge(operation_input(left.op, 0).op))
-        return err_set(f->err, ERR_FORMAT, "%s leaves no loop: %s switches no Merge",
-                       operation_name(exit), operation_name(left.op));
+    if (rc != 0)
+        return rc;
+    cond = operation_input(left.op, 1).op;
     if (f->depth >= LOOPS_MAX_DEPTH)
         return err_set(f->err, ERR_LIMIT, "%s: loops in loops, more than %d deep",
                        operation_name(exit), LOOPS_MAX_DEPTH);
     for (int i = 0; i < f->depth; i++)
-        if (f->open[i] == decides.op)
+        if (f->open[i] == cond)
             return err_set(f->err, ERR_FORMAT, "%s leaves a loop that needs it",
                            operation_name(exit));
-    f->open[f->depth++] = decides.op;
-    w.loop = *ret = loop_of(f, list, decides.op);
-    visit(&w, decides.op);
+    f->open[f->depth++] = cond;
+    w.loop = *ret = loop_of(f, list, cond);
+    visit(&w, operation_input(left.op, 1).op);
     rc = add_switch(&w, left.op);
     if (rc == 0)
         rc = set_exit(&w, operation_input(left.op, 0).op, exit);

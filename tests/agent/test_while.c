@@ -315,6 +315,35 @@ START_TEST(variables_take_values_of_each_other)
 }
 END_TEST
 
+/* Gradients put an Identity that waits for others between Switch and Exit
+ * (tuple/control_dependency). */
+START_TEST(a_loop_is_left_through_identities)
+{
+    struct bench b;
+    struct graph *g = begin(&b);
+    struct output n = placeholder(g, DT_INT32, &SHAPE_SCALAR, "n"), cond;
+    struct variable_of_loop i = carry(g, constant_i32(g, 0, NULL), "while");
+    struct operation *group_deps;
+    int32_t limit;
+
+    cond = loop_cond(g, less(g, i.merge, enter(g, n, "while", 1, NULL)));
+    take(g, &i, cond);
+    group_deps = group(g, &i.left.op, 1, "group_deps");
+    control_dependencies_enter(g, &group_deps, 1);
+    i.left = unary(g, "Identity", i.left, "control_dependency");
+    control_dependencies_leave(g);
+    i.left = unary(g, "Identity", i.left, NULL);
+    (void)next(g, &i, add(g, i.now, inner_i32(g, i.now, 1)), "i");
+    end(&b);
+    for (limit = 0; limit < 3; limit++)
+        for (int k = 0; k < COPIES; k++) {
+            set(&b, "n:0", i32(&limit));
+            ck_assert_float_eq(number(&b, k, "i:0"), limit);
+        }
+    done(&b);
+}
+END_TEST
+
 /* for i < n: for j < i: sum += w; w a variable, read through a RefEnter of two loops */
 START_TEST(loops_are_nested)
 {
@@ -1146,6 +1175,7 @@ enum {
     SELF,
     FED,
     TWO_EXITS,
+    LATE_WRITE,
     N_MALFORMED
 };
 
@@ -1168,6 +1198,8 @@ static const struct {
     [SELF] = {"i:0", "leaves a loop that needs it"},
     [FED] = {"i:0", "body is inside of the loop 'while': it cannot be fed"},
     [TWO_EXITS] = {"both:0", "leave a loop with the same value"},
+    [LATE_WRITE] = {"i:0",
+                    "late waits for Assign, which would run after the last iteration"},
 };
 
 START_TEST(malformed_loops_are_refused)
@@ -1209,6 +1241,15 @@ START_TEST(malformed_loops_are_refused)
     case TWO_EXITS:
         (void)binary(g, "AddV2", out, unary(g, "Exit", i.left, "again"), "both");
         break;
+    case LATE_WRITE: {
+        struct variable *v = variable_new(g, constant_i32(g, 1, NULL), "v", 0);
+        struct operation *write = binary(g, "Assign", v->ref, i.left, NULL).op;
+
+        control_dependencies_enter(g, &write, 1);
+        operation_replace_input(out.op, 0, unary(g, "Identity", i.left, "late"));
+        control_dependencies_leave(g);
+        break;
+    }
     default:
         break;
     }
@@ -1359,6 +1400,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_loop_counts);
     tcase_add_test(tc, a_loop_reads_what_is_fed);
     tcase_add_test(tc, variables_take_values_of_each_other);
+    tcase_add_test(tc, a_loop_is_left_through_identities);
     tcase_add_test(tc, loops_are_nested);
     tcase_add_test(tc, a_variable_changes_its_shape);
     tcase_add_test(tc, a_scan_uses_tensor_arrays);
