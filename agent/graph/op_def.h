@@ -72,7 +72,8 @@ enum op_flags {
     OP_SHAPES_ONLY = 1024,
     /* output 0 has the bytes of input 0 if it has as many elements */
     OP_SAME_IF_WHOLE = 2048,
-    /* its kernel allocates the strings that it returns; all others return those of inputs */
+    /* its kernel allocates the strings that it returns, and frees those that are in their
+     * place from an earlier run; all others return those of inputs */
     OP_MAKES_STRINGS = 4096,
     /* its float32 kernel can read matrices whose rows are apart (kernel_args.row_stride) */
     OP_ROWS_APART = 8192,

@@ -1,12 +1,14 @@
 /* io.c - the nodes of a Saver: checkpoints written and read from within a graph (save/SaveV2,
- * save/RestoreV2, ...), and nodes that put file names together; and summaries for TensorBoard, as
- * serialised messages.
+ * save/SaveSlices, save/RestoreV2, ...), and nodes that put file names together; and summaries
+ * for TensorBoard, as serialised messages.
  *
- * Source   save_restore_v2_ops.cc, string_join_op.cc and summary_op.cc of TensorFlow 1.13. */
+ * Source   save_restore_v2_ops.cc, save_op.cc, restore_op.cc, string_join_op.cc and summary_op.cc
+ *          of TensorFlow 1.13. */
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/protowire.h"
+#include "common/ckpt/v1_writer.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
@@ -25,46 +27,109 @@ static char *text_at(const struct tensor *t, int64_t i)
     return s->len_bytes > 0 ? xstrndup(s->bytes, s->len_bytes) : xstrdup("");
 }
 
-static void set_text(struct tensor *t, int64_t i, char *text)
+/* Takes the memory of a string, and frees the one that an earlier run made. */
+static void set_string(struct tensor *t, int64_t i, struct tensor_string s)
 {
-    ((struct tensor_string *)t->data)[i] = (struct tensor_string){text, strlen(text)};
+    struct tensor_string *to = (struct tensor_string *)t->data + i;
+
+    free(to->bytes);
+    *to = s;
 }
 
-/* Checks the inputs prefix, tensor_names and shape_and_slices, which n tensors follow. */
-static int check_names(const struct tensor *names, const struct tensor *slices, int64_t n,
-                       struct err *err)
+static void set_text(struct tensor *t, int64_t i, char *text)
 {
-    if (tensor_elements(names) != n || tensor_elements(slices) != n)
-        return err_set(err, ERR_SHAPE, "%lld names and %lld slices for %lld tensors",
-                       (long long)tensor_elements(names),
-                       (long long)tensor_elements(slices), (long long)n);
-    for (int64_t i = 0; i < n; i++)
-        if (((const struct tensor_string *)slices->data)[i].len_bytes > 0)
-            return err_set(err, ERR_UNSUPPORTED, "slices of partitioned variables");
-    return 0;
+    set_string(t, i, (struct tensor_string){text, strlen(text)});
+}
+
+/* ---- checkpoints ---- */
+
+/* Where the tensors begin among the inputs of an operation that saves them. */
+static int first_tensor(const struct operation *op)
+{
+    return operation_is(op, "Save") ? 2 : 3;
+}
+
+/* Checks the inputs filename, tensor_names and, unless it is NULL, shape_and_slices, which
+ * belong to n tensors. */
+static int check_names(const struct operation *op, const struct tensor *names,
+                       const struct tensor *slices, int64_t n, struct err *err)
+{
+    if (tensor_elements(names) == n && (slices == NULL || tensor_elements(slices) == n))
+        return 0;
+    return err_set(err, ERR_SHAPE, "%s: %lld names and %lld slices for %lld tensors",
+                   operation_name(op), (long long)tensor_elements(names),
+                   (long long)(slices != NULL ? tensor_elements(slices) : n),
+                   (long long)n);
+}
+
+/* Where a checkpoint is written to: in either format. */
+struct target {
+    struct bundle_writer *v2;
+    struct v1_writer *v1;
+};
+
+/* slice: "" for a whole tensor. */
+static int save_one(const struct target *to, const char *name, const char *text,
+                    const struct tensor *t, struct err *err)
+{
+    struct bundle_slice slice;
+    struct shape whole;
+    int rc;
+
+    if (text[0] == '\0')
+        return to->v1 != NULL ? v1_writer_add(to->v1, name, t, err)
+                              : bundle_writer_add(to->v2, name, t, err);
+    rc = bundle_slice_from_text(text, &whole, &slice, err);
+    if (rc < 0)
+        return err_wrap(err, "%s", name), rc;
+    return to->v1 != NULL ? v1_writer_add_slice(to->v1, name, &whole, &slice, t, err)
+                          : bundle_writer_add_slice(to->v2, name, &whole, &slice, t, err);
+}
+
+static int save_all(const struct kernel_args *a, const struct target *to)
+{
+    const int first = first_tensor(a->op);
+    const struct tensor *slices = first > 2 ? a->in[2] : NULL;
+    int rc = check_names(a->op, a->in[1], slices, a->n_in - first, a->err);
+
+    for (int i = 0; rc == 0 && i < a->n_in - first; i++) {
+        char *name = text_at(a->in[1], i);
+        char *slice = slices != NULL ? text_at(slices, i) : xstrdup("");
+
+        rc = save_one(to, name, slice, a->in[first + i], a->err);
+        free(slice);
+        free(name);
+    }
+    return rc;
 }
 
 /* in: prefix, tensor_names, shape_and_slices, tensors */
 static int kern_save(const struct kernel_args *a)
 {
-    struct bundle_writer *w = NULL;
+    struct target to = {0};
     char *prefix = text_at(a->in[0], 0);
-    int rc = check_names(a->in[1], a->in[2], a->n_in - 3, a->err);
+    int rc = bundle_writer_new(&to.v2, prefix, 0, a->err);
 
-    if (rc < 0)
-        (void)err_wrap(a->err, "%s", operation_name(a->op));
     if (rc == 0)
-        rc = bundle_writer_new(&w, prefix, 0, a->err);
-    for (int i = 3; rc == 0 && i < a->n_in; i++) {
-        char *name = text_at(a->in[1], i - 3);
-
-        rc = bundle_writer_add(w, name, a->in[i], a->err);
-        free(name);
-    }
+        rc = save_all(a, &to);
     if (rc == 0)
-        rc = bundle_writer_finish(w, a->err);
-    bundle_writer_free(w);
+        rc = bundle_writer_finish(to.v2, a->err);
+    bundle_writer_free(to.v2);
     free(prefix);
+    return rc;
+}
+
+/* The same for a V1 checkpoint, and without shape_and_slices. */
+static int kern_save_v1(const struct kernel_args *a)
+{
+    char *path = text_at(a->in[0], 0);
+    struct target to = {.v1 = v1_writer_new(path, 0)};
+    int rc = save_all(a, &to);
+
+    if (rc == 0)
+        rc = v1_writer_finish(to.v1, a->err);
+    v1_writer_free(to.v1);
+    free(path);
     return rc;
 }
 
@@ -78,30 +143,81 @@ static int open_bundle(const struct tensor *prefix, int64_t i, struct bundle_rea
     return rc;
 }
 
-static int find_entry(const struct bundle_reader *b, const struct tensor *names,
-                      int64_t i, const struct bundle_entry **ret, struct err *err)
+/* A tensor that an operation restores, or a part of one. */
+struct source {
+    const struct bundle_entry *entry;
+    int is_part;
+    struct bundle_slice slice;
+    struct shape shape; /* of the part */
+};
+
+/* names, slices: inputs of a restoring operation; slices may be NULL. */
+static int find_source(const struct bundle_reader *b, const struct tensor *names,
+                       const struct tensor *slices, int64_t i, struct source *ret,
+                       struct err *err)
 {
-    char *name = text_at(names, i);
+    char *name = text_at(names, i), *text = slices != NULL ? text_at(slices, i) : NULL;
+    struct shape whole;
     int rc = 0;
 
-    *ret = bundle_reader_find(b, name);
-    if (*ret == NULL)
+    *ret = (struct source){bundle_reader_find(b, name),
+                           text != NULL && text[0] != '\0',
+                           {{0}, {0}},
+                           SHAPE_SCALAR};
+    if (ret->entry == NULL)
         rc = bundle_reader_missing(b, name, err);
+    else if (!ret->is_part)
+        ret->shape = ret->entry->shape;
+    else if ((rc = bundle_slice_from_text(text, &whole, &ret->slice, err)) < 0)
+        (void)err_wrap(err, "%s", name);
+    else if (!shape_equal(&whole, &ret->entry->shape))
+        rc = err_set(err, ERR_SHAPE, "%s: '%s' is a part of another shape than %s", name,
+                     text, shape_text(&ret->entry->shape));
+    else
+        rc = bundle_slice_shape(&whole, &ret->slice, &ret->shape);
+    free(text);
     free(name);
     return rc;
 }
 
-/* in: prefix, tensor_names, shape_and_slices */
+static int restore_one(struct bundle_reader *b, const struct source *from,
+                       struct tensor *to, struct err *err)
+{
+    struct tensor t = TENSOR_NONE;
+    int rc;
+
+    if (!from->is_part && from->entry->dtype != DT_STRING)
+        return bundle_reader_read_into(b, from->entry, to, err);
+    if (from->entry->dtype != to->dtype)
+        return err_set(err, ERR_DTYPE, "%s is %s, not %s", from->entry->name,
+                       dtype_name(from->entry->dtype), dtype_name(to->dtype));
+    rc = from->is_part ? bundle_reader_read_part(b, from->entry, &from->slice, &t, err)
+                       : bundle_reader_read(b, from->entry, &t, err);
+    if (rc == 0 && !shape_equal(&t.shape, &to->shape))
+        rc = err_set(err, ERR_SHAPE, "%s has shape %s, not %s", from->entry->name,
+                     shape_text(&t.shape), shape_text(&to->shape));
+    if (rc == 0 && t.dtype != DT_STRING && tensor_bytes(&t) > 0)
+        memcpy(to->data, t.data, tensor_bytes(&t));
+    for (int64_t i = 0; rc == 0 && t.dtype == DT_STRING && i < tensor_elements(&t); i++) {
+        set_string(to, i, ((struct tensor_string *)t.data)[i]);
+        ((struct tensor_string *)t.data)[i] = (struct tensor_string){0};
+    }
+    tensor_free(&t);
+    return rc;
+}
+
+/* in: prefix, tensor_names and, if there are three, shape_and_slices; each of them for one
+ * output, or for all. */
 static int kern_restore(const struct kernel_args *a)
 {
     struct bundle_reader *b = NULL;
-    const struct bundle_entry *entry;
+    struct source from;
     int rc = open_bundle(a->in[0], 0, &b, a->err);
 
     for (int i = 0; rc == 0 && i < a->n_out; i++) {
-        rc = find_entry(b, a->in[1], i, &entry, a->err);
+        rc = find_source(b, a->in[1], a->n_in > 2 ? a->in[2] : NULL, i, &from, a->err);
         if (rc == 0)
-            rc = bundle_reader_read_into(b, entry, a->out[i], a->err);
+            rc = restore_one(b, &from, a->out[i], a->err);
     }
     bundle_reader_free(b);
     return rc;
@@ -109,20 +225,35 @@ static int kern_restore(const struct kernel_args *a)
 
 /* ---- sharded checkpoints ---- */
 
+/* Copies a tensor, or those of its slices that this part has. */
+static int copy_entry(struct bundle_writer *w, struct bundle_reader *part,
+                      const struct bundle_entry *e, struct err *err)
+{
+    struct tensor t = TENSOR_NONE;
+    int rc = 0;
+
+    if (e->n_slices == 0) {
+        rc = bundle_reader_read(part, e, &t, err);
+        if (rc == 0)
+            rc = bundle_writer_add(w, e->name, &t, err);
+        tensor_free(&t);
+    }
+    for (size_t i = 0; rc == 0 && i < e->n_slices; i++) {
+        rc = bundle_reader_read_slice(part, e, i, &t, err);
+        if (rc == 0)
+            rc = bundle_writer_add_slice(w, e->name, &e->shape, &e->slices[i], &t, err);
+        tensor_free(&t);
+    }
+    return rc;
+}
+
 /* Copies all tensors of one part to the writer's current shard. */
 static int copy_part(struct bundle_writer *w, struct bundle_reader *part, struct err *err)
 {
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < bundle_reader_count(part); i++) {
-        const struct bundle_entry *entry = bundle_reader_entry(part, i);
-        struct tensor t = TENSOR_NONE;
-
-        rc = bundle_reader_read(part, entry, &t, err);
-        if (rc == 0)
-            rc = bundle_writer_add(w, entry->name, &t, err);
-        tensor_free(&t);
-    }
+    for (size_t i = 0; rc == 0 && i < bundle_reader_count(part); i++)
+        rc = copy_entry(w, part, bundle_reader_entry(part, i), err);
     return rc;
 }
 
@@ -191,6 +322,18 @@ static int kern_sharded_filename(const struct kernel_args *a)
     set_text(a->out[0], 0,
              xasprintf("%s-%05lld-of-%05lld", base, (long long)tensor_int(a->in[1], 0),
                        (long long)tensor_int(a->in[2], 0)));
+    free(base);
+    return 0;
+}
+
+/* in: basename, num_shards. The prefix of V1 shards. */
+static int kern_sharded_filespec(const struct kernel_args *a)
+{
+    char *base = text_at(a->in[0], 0);
+
+    set_text(
+        a->out[0], 0,
+        xasprintf("%s-%s-of-%05lld", base, "?????", (long long)tensor_int(a->in[1], 0)));
     free(base);
     return 0;
 }
@@ -366,21 +509,22 @@ static int kern_merge_summary(const struct kernel_args *a)
 /* Only the file has the shapes. */
 static int restore_shape(const struct shape_args *args)
 {
-    const int n = operation_n_outputs(args->op);
+    const int n = operation_n_outputs(args->op), has_slices = args->n_in > 2;
     const struct tensor *const *value = args->value;
     struct bundle_reader *b = NULL;
-    const struct bundle_entry *entry;
+    struct source from;
     int rc;
 
-    if (!args->is_planning || value[0] == NULL || value[1] == NULL || value[2] == NULL)
+    if (!args->is_planning || value[0] == NULL || value[1] == NULL ||
+        (has_slices && value[2] == NULL))
         return 0;
-    rc = check_names(value[1], value[2], n, args->err);
+    rc = check_names(args->op, value[1], has_slices ? value[2] : NULL, n, args->err);
     if (rc == 0)
         rc = open_bundle(value[0], 0, &b, args->err);
     for (int i = 0; rc == 0 && i < n; i++) {
-        rc = find_entry(b, value[1], i, &entry, args->err);
+        rc = find_source(b, value[1], has_slices ? value[2] : NULL, i, &from, args->err);
         if (rc == 0)
-            args->out[i] = entry->shape;
+            args->out[i] = from.shape;
     }
     bundle_reader_free(b);
     return rc;
@@ -415,6 +559,24 @@ static const struct op_def rows[] = {
      "prefix:string, tensor_names:string, shape_and_slices:string -> tensors:dtypes; "
      "dtypes:list(type)",
      .ranks = "0"},
+    {"SaveSlices", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
+     CALL(kern_save_v1),
+     "filename:string, tensor_names:string, shapes_and_slices:string, data:T ->; "
+     "T:list(type)",
+     .ranks = "0"},
+    {"Save", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
+     CALL(kern_save_v1), "filename:string, tensor_names:string, data:T ->; T:list(type)",
+     .ranks = "0"},
+    {"RestoreSlice", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT | OP_MAKES_STRINGS,
+     restore_shape, NULL, CALL(kern_restore),
+     "file_pattern:string, tensor_name:string, shape_and_slice:string -> tensor:dt; "
+     "dt:type, preferred_shard:int=-1",
+     .ranks = "000"},
+    {"Restore", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT | OP_MAKES_STRINGS,
+     restore_shape, NULL, CALL(kern_restore),
+     "file_pattern:string, tensor_name:string -> tensor:dt; "
+     "dt:type, preferred_shard:int=-1",
+     .ranks = "00"},
     {"MergeV2Checkpoints", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
      CALL(kern_merge_checkpoints),
      "checkpoint_prefixes:string, destination_prefix:string ->; "
@@ -423,6 +585,8 @@ static const struct op_def rows[] = {
     {"ShardedFilename", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalars_shape, NULL,
      CALL(kern_sharded_filename),
      "basename:string, shard:int32, num_shards:int32 -> filename:string"},
+    {"ShardedFilespec", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalars_shape, NULL,
+     CALL(kern_sharded_filespec), "basename:string, num_shards:int32 -> filename:string"},
     {"StringJoin", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalars_shape, NULL,
      CALL(kern_string_join),
      "inputs:N*string -> output:string; N:int, separator:string="},

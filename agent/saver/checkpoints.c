@@ -3,7 +3,6 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -119,10 +118,11 @@ int checkpoint_exists(const char *prefix)
 
 int checkpoint_mtime(const char *prefix, double *ret_time, struct err *err)
 {
-    char *index = index_path(prefix);
+    char *index = index_path(prefix), *shard = ckpt_shard_path(prefix, 0);
     struct stat st;
-    int there = stat(index, &st) == 0 || stat(prefix, &st) == 0;
+    int there = stat(index, &st) == 0 || stat(shard, &st) == 0;
 
+    free(shard);
     free(index);
     if (!there)
         return err_set(err, ERR_NOT_FOUND, "there is no checkpoint %s", prefix);
@@ -176,27 +176,6 @@ int latest_checkpoint(char **ret_prefix, const char *dir, const char *latest_fil
 
 /* ---- removing ---- */
 
-/* The position of "-<digits or ?>-of-<digits>" at the end of a prefix; its length if
- * there is none. */
-static size_t without_shard(const char *prefix)
-{
-    size_t n = strlen(prefix), i = n, k;
-
-    while (i > 0 && isdigit((unsigned char)prefix[i - 1]))
-        i--;
-    if (i == n || i < 4 || memcmp(prefix + i - 4, "-of-", 4) != 0)
-        return n;
-    for (k = i - 4;
-         k > 0 && (isdigit((unsigned char)prefix[k - 1]) || prefix[k - 1] == '?');)
-        k--;
-    return k < i - 4 && k > 0 && prefix[k - 1] == '-' ? k - 1 : n;
-}
-
-char *meta_graph_filename(const char *prefix, const char *suffix)
-{
-    return xasprintf("%.*s.%s", (int)without_shard(prefix), prefix, suffix);
-}
-
 static int remove_file(const char *path, struct err *err)
 {
     if (unlink(path) != 0 && errno != ENOENT)
@@ -235,12 +214,28 @@ static int remove_data_files(const char *prefix, struct err *err)
     return rc;
 }
 
+static int remove_v1_files(const char *prefix, struct err *err)
+{
+    const unsigned n = ckpt_n_shards(prefix);
+    int rc = 0;
+
+    for (unsigned i = 0; i < n && rc == 0; i++) {
+        char *path = ckpt_shard_path(prefix, i);
+
+        rc = remove_file(path, err);
+        free(path);
+    }
+    return rc;
+}
+
 int checkpoint_remove(const char *prefix, const char *meta_graph_suffix, struct err *err)
 {
-    char *meta = meta_graph_filename(prefix, meta_graph_suffix);
+    char *meta = ckpt_meta_path(prefix, meta_graph_suffix);
     char *index = index_path(prefix);
     int rc = remove_file(meta, err);
 
+    if (rc == 0 && ckpt_kind_of(prefix) == CKPT_V1)
+        rc = remove_v1_files(prefix, err);
     if (rc == 0)
         rc = remove_file(index, err);
     if (rc == 0)

@@ -31,11 +31,8 @@ int checkpoint_exists(const char *prefix);
  * or ERR_NOT_FOUND. */
 int checkpoint_mtime(const char *prefix, double *ret_time, struct err *err);
 
-/* The path of a checkpoint's MetaGraph: the prefix without a shard's ending, "." and the
- * suffix. The caller frees it. */
-char *meta_graph_filename(const char *prefix, const char *suffix);
-
-/* Removes the MetaGraph, the index and every data file. Missing files are no error.
+/* Removes the MetaGraph, and the index and every data file, or those of a V1 checkpoint.
+ * Missing files are no error.
  * Returns -errno of the first file that cannot be removed. */
 int checkpoint_remove(const char *prefix, const char *meta_graph_suffix, struct err *err);
 

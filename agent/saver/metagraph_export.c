@@ -327,7 +327,7 @@ static Tf__SaverDef *saver_to_proto(struct export *e, const struct saver_def *sa
     p->max_to_keep = saver->max_to_keep;
     p->sharded = saver->sharded;
     p->keep_checkpoint_every_n_hours = saver->keep_every_n_hours;
-    p->version = 2; /* SaverDef.V2 */
+    p->version = saver->version == SAVER_V1 ? SAVER_V1 : SAVER_V2;
     return p;
 }
 

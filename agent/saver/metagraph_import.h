@@ -53,8 +53,7 @@ int metagraph_import(struct graph *g, const void *data, size_t len_bytes,
                      struct err *err);
 void metagraph_info_done(struct metagraph_info *info);
 /* The Saver that an imported file describes; one for all variables if it describes none;
- * NULL without variables. ERR_UNSUPPORTED: it writes V1 checkpoints, or saves
- * tensors that are not variables. */
+ * NULL without variables. ERR_UNSUPPORTED: it saves tensors that are not variables. */
 int metagraph_saver(struct saver **ret, struct graph *g,
                     const struct metagraph_info *info, struct err *err);
 

@@ -4,6 +4,7 @@
 #include "agent/saver/saver_nodes.h"
 #include "common/ckpt/atomic_file.h"
 #include "common/ckpt/bundle.h"
+#include "common/ckpt/v1_writer.h"
 #include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/arena.h"
@@ -197,12 +198,9 @@ static int check_options(const struct saver_options *o, struct err *err)
         return err_set(err, ERR_UNSUPPORTED,
                        "builder: a Saver builds its own nodes, no other builder is "
                        "supported");
-    if (o->write_version == SAVER_V1)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "write_version: V1 checkpoints are not supported, only V2");
-    if (o->write_version != SAVER_V2)
-        return err_set(err, ERR_ARG, "write_version %d, not V2 (%d)", o->write_version,
-                       SAVER_V2);
+    if (o->write_version != SAVER_V1 && o->write_version != SAVER_V2)
+        return err_set(err, ERR_ARG, "write_version %d, not V1 (%d) or V2 (%d)",
+                       o->write_version, SAVER_V1, SAVER_V2);
     if (o->max_to_keep < 0)
         return err_set(err, ERR_ARG, "max_to_keep is %d", o->max_to_keep);
     if (o->defer_build && o->vars != NULL)
@@ -397,7 +395,13 @@ static int check_saveable(struct saver *s, struct session *session, struct err *
     return 0;
 }
 
-static int add_item(struct bundle_writer *w, const struct saver_item *item,
+/* The writer of a checkpoint's data: in either format. */
+struct data_writer {
+    struct bundle_writer *v2;
+    struct v1_writer *v1; /* of the current shard */
+};
+
+static int add_item(const struct data_writer *w, const struct saver_item *item,
                     const struct tensor *value, struct err *err)
 {
     struct bundle_slice slice;
@@ -405,37 +409,67 @@ static int add_item(struct bundle_writer *w, const struct saver_item *item,
     int rc;
 
     if (item->slice == NULL)
-        return bundle_writer_add(w, item->name, value, err);
+        return w->v1 != NULL ? v1_writer_add(w->v1, item->name, value, err)
+                             : bundle_writer_add(w->v2, item->name, value, err);
     rc = bundle_slice_from_text(item->slice, &whole, &slice, err);
-    return rc == 0 ? bundle_writer_add_slice(w, item->name, &whole, &slice, value, err)
-                   : rc;
+    if (rc < 0)
+        return rc;
+    return w->v1 != NULL
+               ? v1_writer_add_slice(w->v1, item->name, &whole, &slice, value, err)
+               : bundle_writer_add_slice(w->v2, item->name, &whole, &slice, value, err);
+}
+
+static int add_shard(const struct data_writer *w, struct session *session,
+                     const struct saver_shard *shard, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < shard->n; i++) {
+        struct tensor value;
+
+        rc = session_variable(session, shard->items[i].variable, &value, err);
+        if (rc == 0)
+            rc = add_item(w, &shard->items[i], &value, err);
+    }
+    return rc;
 }
 
 static int write_bundle(struct saver *s, struct session *session, const char *prefix,
                         struct err *err)
 {
-    struct bundle_writer *w;
-    int rc = bundle_writer_new_sharded(&w, prefix, (uint32_t)s->n_shards,
+    struct data_writer w = {0};
+    int rc = bundle_writer_new_sharded(&w.v2, prefix, (uint32_t)s->n_shards,
                                        s->options.durable, err);
 
     if (rc != 0)
         return rc;
     for (size_t k = 0; rc == 0 && k < s->n_shards; k++) {
-        const struct saver_shard *shard = &s->shards[k];
-
         if (k > 0)
-            bundle_writer_next_shard(w);
-        for (size_t i = 0; rc == 0 && i < shard->n; i++) {
-            struct tensor value;
-
-            rc = session_variable(session, shard->items[i].variable, &value, err);
-            if (rc == 0)
-                rc = add_item(w, &shard->items[i], &value, err);
-        }
+            bundle_writer_next_shard(w.v2);
+        rc = add_shard(&w, session, &s->shards[k], err);
     }
     if (rc == 0)
-        rc = bundle_writer_finish(w, err);
-    bundle_writer_free(w);
+        rc = bundle_writer_finish(w.v2, err);
+    bundle_writer_free(w.v2);
+    return rc;
+}
+
+/* Writes one file, or one per shard. */
+static int write_v1(struct saver *s, struct session *session, const char *prefix,
+                    struct err *err)
+{
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < s->n_shards; k++) {
+        char *path = ckpt_shard_path(prefix, (unsigned)k);
+        struct data_writer w = {.v1 = v1_writer_new(path, s->options.durable)};
+
+        rc = add_shard(&w, session, &s->shards[k], err);
+        if (rc == 0)
+            rc = v1_writer_finish(w.v1, err);
+        v1_writer_free(w.v1);
+        free(path);
+    }
     return rc;
 }
 
@@ -454,7 +488,8 @@ static int write_data(struct saver *s, struct session *session, const char *pref
 
     if (!is_directory(dir))
         (void)mkdir(dir, 0777);
-    rc = write_bundle(s, session, prefix, err);
+    rc = s->def.version == SAVER_V1 ? write_v1(s, session, prefix, err)
+                                    : write_bundle(s, session, prefix, err);
     if (rc != 0 && !is_directory(dir))
         rc = err_set(err, ERR_NOT_FOUND,
                      "Parent directory of %s doesn't exist, can't save.", path);
@@ -500,6 +535,12 @@ static int make_prefix(struct saver *s, struct session *session, const char *pat
         *ret = xasprintf("%s-%08lld", path, (long long)step);
     else
         *ret = xasprintf("%s-%lld", path, (long long)step);
+    if (s->def.version == SAVER_V1 && s->options.sharded) {
+        char *base = *ret;
+
+        *ret = xasprintf("%s-%s-of-%05zu", base, "?????", s->n_shards);
+        free(base);
+    }
     return 0;
 }
 
@@ -554,7 +595,7 @@ static int write_meta_graph(struct saver *s, const char *prefix,
                             const struct saver_save_options *o, const char *suffix,
                             struct err *err)
 {
-    char *path = meta_graph_filename(prefix, suffix);
+    char *path = ckpt_meta_path(prefix, suffix);
     int rc = saver_export_meta_graph(s, path, o->strip_default_attrs, 0, err);
 
     if (rc == 0 && o->save_debug_info)

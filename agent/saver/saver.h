@@ -5,7 +5,8 @@
  * `.meta`. Saving and restoring have the effect of running these nodes, but access the
  * session's block directly.
  *
- * Files    <prefix>.index, <prefix>.data-SSSSS-of-NNNNN (common/ckpt/bundle.h), then
+ * Files    <prefix>.index, <prefix>.data-SSSSS-of-NNNNN (common/ckpt/bundle.h), or one V1
+ *          checkpoint <prefix> or its shards (v1_writer.h), then
  *          `checkpoint` in the same directory, then deletion of the oldest, then
  *          <prefix>.meta, in this order, each whole or not at all. The prefix is the
  *          path, with "-<step>" if a step is given.
@@ -31,6 +32,7 @@ struct saver_def {
     int max_to_keep;             /* 0: all */
     int sharded;
     float keep_every_n_hours;
+    int version; /* SAVER_V1: it writes V1 checkpoints; any other: V2 */
 };
 
 struct saver_item {
@@ -57,8 +59,8 @@ struct saver_options {
     const void *builder;               /* must be NULL (ERR_UNSUPPORTED) */
     int defer_build;                   /* add the nodes later, in saver_build */
     int allow_empty;                   /* no variables: saving and restoring do nothing */
-    int write_version;                 /* SAVER_V2; ERR_UNSUPPORTED: SAVER_V1 */
-    int pad_step_number;               /* "-00000010" */
+    int write_version;   /* SAVER_V2, SAVER_V1; with a saver_def, what its nodes write */
+    int pad_step_number; /* "-00000010" */
     int save_relative_paths; /* in `checkpoint`, so that the folder can be moved */
     const char *filename;    /* of the filename node; NULL: "model" */
     /* not TensorFlow's: */
@@ -99,8 +101,8 @@ struct saver_save_options { /* all zero: TensorFlow's defaults */
     int save_debug_info;
 };
 
-/* *ret_prefix (may be NULL): the prefix that was written, which the caller frees; NULL if
- * the Saver is empty. o may be NULL. The directory is created if only its last part is
+/* *ret_prefix (may be NULL): the prefix that was written, which the caller frees, of shards of
+ * a V1 checkpoint "<prefix>-?????-of-NNNNN"; NULL if the Saver is empty. o may be NULL. The directory is created if only its last part is
  * missing. */
 int saver_save(struct saver *s, struct session *session, const char *path,
                const struct saver_save_options *o, char **ret_prefix, struct err *err);

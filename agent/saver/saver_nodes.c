@@ -81,18 +81,19 @@ static int is_resource(const struct variable *v)
     return output_dtype(v->ref) == DT_RESOURCE;
 }
 
-/* "<prefix>/SaveV2" and its lists; returns the prefix, available once they are
- * written. */
+/* "<prefix>/SaveV2", or "<prefix>/save" for V1 checkpoints, and its lists; returns the
+ * prefix, available once they are written. */
 static struct output build_save(struct nodes *b, struct output prefix,
                                 const struct saver_shard *shard)
 {
+    const int is_v1 = b->o->write_version == SAVER_V1;
     struct op_builder *save;
     struct output names, slices;
 
-    name_scope_enter(b->g, "SaveV2");
+    name_scope_enter(b->g, is_v1 ? "save" : "SaveV2");
     names = string_list(b, shard, 1, "tensor_names");
-    slices = string_list(b, shard, 0, "shape_and_slices");
-    save = op_begin(b->g, "SaveV2", graph_name_scope(b->g));
+    slices = string_list(b, shard, 0, is_v1 ? "shapes_and_slices" : "shape_and_slices");
+    save = op_begin(b->g, is_v1 ? "SaveSlices" : "SaveV2", graph_name_scope(b->g));
     op_input(save, prefix);
     op_input(save, names);
     op_input(save, slices);
@@ -180,16 +181,38 @@ static struct output build_merge(struct nodes *b, const struct output *filenames
     return ret;
 }
 
-static struct output build_sharded_save(struct nodes *b)
+/* V1 shards are not merged: the prefix of all, available after all are written. */
+static struct output build_filespec(struct nodes *b, struct output n_shards,
+                                    struct operation *const *saved)
 {
-    struct output *filenames = ARENA_ARRAY(b->arena, struct output, b->n_shards);
-    struct operation **saved = ARENA_ARRAY(b->arena, struct operation *, b->n_shards);
-    struct output suffix, temporary, n_shards;
+    struct output ret;
+
+    control_dependencies_enter(b->g, saved, b->n_shards);
+    ret = binary(b->g, "ShardedFilespec", b->prefix, n_shards, NULL);
+    control_dependencies_leave(b->g);
+    return ret;
+}
+
+/* Shards that will be merged are written under a temporary name. */
+static struct output build_temporary(struct nodes *b)
+{
+    struct output suffix, temporary;
 
     name_scope_enter(b->g, "StringJoin");
     suffix = string_constant(b, temporary_suffix(b), "inputs_1");
     temporary = binary(b->g, "StringJoin", b->prefix, suffix, graph_name_scope(b->g));
     name_scope_leave(b->g);
+    return temporary;
+}
+
+static struct output build_sharded_save(struct nodes *b)
+{
+    struct output *filenames = ARENA_ARRAY(b->arena, struct output, b->n_shards);
+    struct operation **saved = ARENA_ARRAY(b->arena, struct operation *, b->n_shards);
+    const int is_v1 = b->o->write_version == SAVER_V1;
+    struct output temporary, n_shards;
+
+    temporary = is_v1 ? b->prefix : build_temporary(b);
     n_shards = constant_i32(b->g, (int32_t)b->n_shards, "num_shards");
     for (size_t i = 0; i < b->n_shards; i++) {
         struct output done;
@@ -199,7 +222,7 @@ static struct output build_sharded_save(struct nodes *b)
             return OUTPUT_NONE;
         saved[i] = done.op;
     }
-    return build_merge(b, filenames, saved);
+    return is_v1 ? build_filespec(b, n_shards, saved) : build_merge(b, filenames, saved);
 }
 
 /* ---- restoring ---- */
@@ -308,6 +331,7 @@ int saver_nodes_build(struct graph *g, struct arena *a, const struct saver_optio
         .max_to_keep = o->max_to_keep,
         .sharded = o->sharded,
         .keep_every_n_hours = (float)o->keep_every_n_hours,
+        .version = o->write_version,
     };
     return 0;
 }
@@ -394,23 +418,20 @@ static int check_part(const char *slice, const struct variable *v, struct err *e
 static int add_items(struct graph *g, struct arena *a, const struct operation *save,
                      struct saver_item *items, size_t *n, struct err *err)
 {
-    int n_tensors = operation_n_inputs(save) - 3;
-    const struct tensor_string *names, *slices;
+    const int first = operation_is(save, "Save") ? 2 : 3; /* the first of the tensors */
+    const int n_tensors = operation_n_inputs(save) - first;
+    const struct tensor_string *names, *slices = NULL;
 
-    if (writes_v1(save))
-        return err_set(err, ERR_UNSUPPORTED,
-                       "%s (%s) writes V1 checkpoints, only V2 are supported",
-                       operation_name(save), operation_type(save));
     names = strings_of(operation_input(save, 1), n_tensors);
-    slices = strings_of(operation_input(save, 2), n_tensors);
-    if (names == NULL || slices == NULL)
+    if (first > 2)
+        slices = strings_of(operation_input(save, 2), n_tensors);
+    if (names == NULL || (first > 2 && slices == NULL))
         return err_set(err, ERR_FORMAT, "%s does not say what it saves",
                        operation_name(save));
     for (int i = 0; i < n_tensors; i++) {
         const char *name = arena_strndup(a, names[i].bytes, names[i].len_bytes);
-        struct variable *v = variable_behind(g, a, operation_input(save, 3 + i));
-
-        const char *slice = slices[i].len_bytes > 0
+        struct variable *v = variable_behind(g, a, operation_input(save, first + i));
+        const char *slice = slices != NULL && slices[i].len_bytes > 0
                                 ? arena_strndup(a, slices[i].bytes, slices[i].len_bytes)
                                 : NULL;
 
@@ -424,7 +445,7 @@ static int add_items(struct graph *g, struct arena *a, const struct operation *s
     return 0;
 }
 
-int saver_nodes_find(struct graph *g, struct arena *a, const struct saver_def *def,
+int saver_nodes_find(struct graph *g, struct arena *a, struct saver_def *def,
                      struct saver_item **ret, size_t *ret_n, struct err *err)
 {
     struct operation **saves;
@@ -442,14 +463,17 @@ int saver_nodes_find(struct graph *g, struct arena *a, const struct saver_def *d
         return rc;
     saves = xcalloc((size_t)graph_n_operations(g), sizeof(*saves));
     n_saves = find_saves(g, tensor.op, saves);
-    for (size_t i = 0; i < n_saves; i++)
+    def->version = SAVER_V2;
+    for (size_t i = 0; i < n_saves; i++) {
         most += (size_t)operation_n_inputs(saves[i]);
+        def->version = writes_v1(saves[i]) ? SAVER_V1 : def->version;
+    }
     *ret = ARENA_ARRAY(a, struct saver_item, most);
     for (size_t i = 0; rc == 0 && i < n_saves; i++)
         rc = add_items(g, a, saves[i], *ret, &n, err);
     free(saves);
     if (rc == 0 && n == 0)
-        rc = err_set(err, ERR_NOT_FOUND, "%s: there is no SaveV2 before it",
+        rc = err_set(err, ERR_NOT_FOUND, "%s: no operation before it saves variables",
                      def->save_tensor);
     *ret_n = n;
     return rc;

@@ -17,10 +17,10 @@ int saver_nodes_build(struct graph *g, struct arena *a, const struct saver_optio
                       const struct saver_shard *shards, size_t n_shards,
                       struct saver_def *ret, struct err *err);
 
-/* Finds what the SaveV2 nodes of `def` save. Creates, in the arena, variables that the
- * graph does not list. ERR_NOT_FOUND, ERR_FORMAT, ERR_UNSUPPORTED (`def` writes V1
- * checkpoints). */
-int saver_nodes_find(struct graph *g, struct arena *a, const struct saver_def *def,
+/* Finds what the nodes of `def` save (SaveV2, or SaveSlices and Save, which write V1
+ * checkpoints), and sets its version. Creates, in the arena, variables that the graph does
+ * not list. ERR_NOT_FOUND, ERR_FORMAT, ERR_UNSUPPORTED (they save something else). */
+int saver_nodes_find(struct graph *g, struct arena *a, struct saver_def *def,
                      struct saver_item **ret, size_t *ret_n, struct err *err);
 
 #endif

@@ -276,8 +276,33 @@ static int knows_types(struct lowering *l, const struct node *n)
 
 /* ---- strings of values that only the run knows: summaries ---- */
 
+/* The plan owns the array of an output's strings, and each run puts other strings there. */
+static int make_texts(struct lowering *l, struct node *n)
+{
+    int any = 0;
+
+    for (int i = 0; i < n->n_out; i++) {
+        struct value *out = value_at(l, n->out[i]);
+        struct tensor text;
+
+        if (out->tensor.dtype != DT_STRING)
+            continue;
+        if (tensor_alloc(&text, DT_STRING, out->tensor.shape, l->err) < 0)
+            return 0;
+        lower_own(l, text);
+        out->tensor = text;
+        out->tensor.owned = 0;
+        out->kind = VALUE_TEXT;
+        any = 1;
+    }
+    if (any)
+        lower_add_node(l, n);
+    return any;
+}
+
 /* The plan owns a string of the length that is known, and each run writes its bytes: how many
- * a summary has depends only on its tags. Returns 0 if the length is not known. */
+ * a summary has depends only on its tags. Returns 0 if the length is not known, unless the
+ * kernel allocates the strings. */
 static int make_text(struct lowering *l, struct node *n)
 {
     struct tensor text = TENSOR_NONE, **in;
@@ -285,7 +310,7 @@ static int make_text(struct lowering *l, struct node *n)
     struct kernel_args args = {.op = n->op, .n_in = n->n_in};
 
     if (operation_def(n->op)->text_bytes == NULL)
-        return 0;
+        return (operation_def(n->op)->flags & OP_MAKES_STRINGS) != 0 && make_texts(l, n);
     args.in = in = ARENA_ARRAY(&l->plan->arena, struct tensor *, n->n_in);
     for (int i = 0; i < n->n_in; i++) {
         struct value *x = value_at(l, n->in[i]);

@@ -37,6 +37,10 @@ struct bundle_slice {
 int bundle_slice_from_text(const char *text, struct shape *ret_whole,
                            struct bundle_slice *ret, struct err *err);
 
+/* The shape of a slice. ERR_SHAPE: it is not inside `whole`. */
+int bundle_slice_shape(const struct shape *whole, const struct bundle_slice *slice,
+                       struct shape *ret);
+
 struct bundle_entry {
     const char *name;
     enum dtype dtype;   /* may be a number that dtype.h lacks */
@@ -104,7 +108,10 @@ int bundle_reader_read(struct bundle_reader *r, const struct bundle_entry *entry
 int bundle_reader_read_part(struct bundle_reader *r, const struct bundle_entry *entry,
                             const struct bundle_slice *slice, struct tensor *ret,
                             struct err *err);
-/* The same into the caller's memory: dst has the entry's dtype (ERR_DTYPE) and shape
+/* Reads slice i of a partitioned tensor alone; the others may be missing. */
+int bundle_reader_read_slice(struct bundle_reader *r, const struct bundle_entry *entry,
+                             size_t i, struct tensor *ret, struct err *err);
+/* The same as bundle_reader_read into the caller's memory: dst has the entry's dtype (ERR_DTYPE) and shape
  * (ERR_SHAPE); not for strings. After an error dst's content is undefined. */
 int bundle_reader_read_into(struct bundle_reader *r, const struct bundle_entry *entry,
                             const struct tensor *dst, struct err *err);

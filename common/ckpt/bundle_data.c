@@ -336,6 +336,19 @@ int bundle_reader_read_into(struct bundle_reader *r, const struct bundle_entry *
     return in_context(r, e, read_stored(r, e, dst, err), err);
 }
 
+int bundle_reader_read_slice(struct bundle_reader *r, const struct bundle_entry *e,
+                             size_t i, struct tensor *ret, struct err *err)
+{
+    const struct bundle_entry *part;
+    int rc = i < e->n_slices ? find_slice(r, e, i, &part, err)
+                             : err_set(err, ERR_ARG, "there is no slice %zu", i);
+
+    if (rc == 0)
+        rc = part->dtype == DT_STRING ? read_strings(r, part, ret, err)
+                                      : read_new(r, part, ret, err);
+    return in_context(r, e, rc, err);
+}
+
 int bundle_reader_read_part(struct bundle_reader *r, const struct bundle_entry *e,
                             const struct bundle_slice *slice, struct tensor *ret,
                             struct err *err)

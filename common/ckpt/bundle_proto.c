@@ -99,9 +99,9 @@ int bundle_parse_header(struct cursor c, struct err *err)
 
 /* ---- entries: writing ---- */
 
-static void put_shape(struct wbuf *b, const struct shape *s)
+void bundle_put_shape(struct wbuf *b, uint32_t field, const struct shape *s)
 {
-    size_t shape = pw_begin(b, ENTRY_SHAPE);
+    size_t shape = pw_begin(b, field);
 
     for (int i = 0; i < s->rank; i++) {
         size_t dim = pw_begin(b, SHAPE_DIM);
@@ -112,9 +112,10 @@ static void put_shape(struct wbuf *b, const struct shape *s)
     pw_end(b, shape);
 }
 
-static void put_slice(struct wbuf *b, int rank, const struct bundle_slice *s)
+void bundle_put_slice(struct wbuf *b, uint32_t field, int rank,
+                      const struct bundle_slice *s)
 {
-    size_t slice = pw_begin(b, ENTRY_SLICES);
+    size_t slice = pw_begin(b, field);
 
     for (int i = 0; i < rank; i++) {
         size_t extent = pw_begin(b, SLICE_EXTENT);
@@ -130,14 +131,14 @@ static void put_slice(struct wbuf *b, int rank, const struct bundle_slice *s)
 void bundle_put_entry(struct wbuf *b, const struct bundle_entry *e)
 {
     pw_put_varint(b, ENTRY_DTYPE, (uint64_t)e->dtype);
-    put_shape(b, &e->shape);
+    bundle_put_shape(b, ENTRY_SHAPE, &e->shape);
     pw_put_varint_nonzero(b, ENTRY_SHARD, e->shard);
     pw_put_varint_nonzero(b, ENTRY_OFFSET, e->offset);
     pw_put_varint_nonzero(b, ENTRY_SIZE, e->size_bytes);
     if (e->masked_crc != 0)
         pw_put_fixed32(b, ENTRY_CRC, e->masked_crc);
     for (size_t i = 0; i < e->n_slices; i++)
-        put_slice(b, e->shape.rank, &e->slices[i]);
+        bundle_put_slice(b, ENTRY_SLICES, e->shape.rank, &e->slices[i]);
 }
 
 /* ---- entries: reading ---- */

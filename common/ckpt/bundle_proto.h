@@ -23,7 +23,11 @@ void bundle_put_entry(struct wbuf *b, const struct bundle_entry *e);
 int bundle_parse_entry(struct cursor c, struct arena *a, struct bundle_entry *ret,
                        struct err *err);
 
-/* TensorShapeProto; a TensorSliceProto of a tensor of that shape. */
+/* TensorShapeProto; a TensorSliceProto of a tensor of that shape. Both are put as field
+ * `field` of the message under way. */
+void bundle_put_shape(struct wbuf *b, uint32_t field, const struct shape *s);
+void bundle_put_slice(struct wbuf *b, uint32_t field, int rank,
+                      const struct bundle_slice *s);
 int bundle_parse_shape(struct cursor c, struct shape *ret, struct err *err);
 int bundle_parse_slice(struct cursor c, const struct shape *whole,
                        struct bundle_slice *ret, struct err *err);
@@ -31,10 +35,6 @@ int bundle_parse_slice(struct cursor c, const struct shape *whole,
 /* The key of a slice's entry: order-preserving bytes; the first is 0, which no name has. */
 void bundle_put_slice_key(struct wbuf *b, const char *name, int rank,
                           const struct bundle_slice *slice);
-
-/* The shape of a slice. ERR_SHAPE: it is not inside `whole`. */
-int bundle_slice_shape(const struct shape *whole, const struct bundle_slice *slice,
-                       struct shape *ret);
 
 /* The checksum covers the lengths of strings in fixed width, although they are stored as
  * varints. */

@@ -43,8 +43,6 @@ struct record *bundle_add_record(struct records *to, struct arena *a, const void
 /* Reads a V1 checkpoint as a whole (bundle_v1.c). */
 int bundle_load_v1(struct bundle_reader *r, struct err *err);
 
-/* Whether the path of a V1 checkpoint, "...-?????-of-00002", names several files. */
-int bundle_is_pattern(const char *prefix);
 /* Opens a regular file and returns its size. -errno, or ERR_FORMAT. */
 int bundle_open_regular(const char *path, int *ret_fd, uint64_t *ret_size,
                         struct err *err);

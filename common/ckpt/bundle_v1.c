@@ -1,22 +1,14 @@
-/* V1 checkpoints (TensorFlow before 0.12, or write_version V1): one table, or several as
- * shards, with the tensors in it.
- *
- *     key ""                 SavedTensorSlices {1: meta {1: tensor {1: name, 2: shape,
- *                            3: dtype, 4: slices}}}
- *     a slice's key          SavedTensorSlices {2: data {1: name, 2: slice, 3: TensorProto}}
- *
- * Keys of slices are those of a bundle. The TensorProto has only values, in the field of
- * their dtype. All values are read at once: memory then holds what the data file
- * of a bundle would, so that a reader handles both alike.
- *
- * Source   tensorflow/core/util/{tensor_slice_writer,tensor_slice_reader}.cc,
- *          saved_tensor_slice.proto
+/* Reads V1 checkpoints (TensorFlow before 0.12, or write_version V1): one table, or several
+ * as shards, with the tensors in it (v1_format.h). All values are read at once: memory then
+ * holds what the data file of a bundle would, so that a reader handles both alike.
  */
 #include "common/ckpt/bundle_proto.h"
 #include "common/ckpt/bundle_reader.h"
+#include "common/ckpt/ckpt_find.h"
 #include "common/ckpt/protowire.h"
 #include "common/ckpt/table.h"
 #include "common/ckpt/table_format.h"
+#include "common/ckpt/v1_format.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 
@@ -27,50 +19,7 @@
 /* limits all shards together, both on the disk and decoded */
 enum { MAX_BYTES = 1 << 30 };
 
-enum {
-    SLICES_META = 1,
-    SLICES_DATA = 2,
-    META_TENSOR = 1,
-    TENSOR_NAME = 1,
-    TENSOR_SHAPE = 2,
-    TENSOR_DTYPE = 3,
-    TENSOR_SLICE = 4,
-    DATA_NAME = 1,
-    DATA_SLICE = 2,
-    DATA_VALUES = 3,
-};
-
 /* ---- files ---- */
-
-int bundle_is_pattern(const char *prefix)
-{
-    const size_t len = strlen(prefix);
-
-    return len >= 15 && memcmp(prefix + len - 15, "-????\?-of-", 10) == 0 &&
-           strspn(prefix + len - 5, "0123456789") == 5;
-}
-
-/* "m-?????-of-00002": 2; a single file: 1 */
-static unsigned n_files(const char *prefix)
-{
-    const size_t len = strlen(prefix);
-    unsigned n = 0;
-
-    if (!bundle_is_pattern(prefix))
-        return 1;
-    for (size_t i = len - 5; i < len; i++)
-        n = n * 10 + (unsigned)(prefix[i] - '0');
-    return n;
-}
-
-static char *file_name(const char *prefix, unsigned i)
-{
-    const size_t len = strlen(prefix);
-
-    if (!bundle_is_pattern(prefix))
-        return xstrdup(prefix);
-    return xasprintf("%.*s%05u%s", (int)(len - 14), prefix, i, prefix + len - 9);
-}
 
 struct load {
     struct bundle_reader *r;
@@ -194,45 +143,48 @@ static int merge_tensors(struct load *l)
 
 /* ---- the other entries: slices ---- */
 
-/* Returns the number of TensorProto's field for values of a dtype; 0: not supported. */
-static uint32_t field_of(enum dtype dtype)
+struct v1_field v1_field_of(enum dtype dtype)
 {
     switch (dtype) {
     case DT_FLOAT:
-        return 5;
+        return (struct v1_field){5, 1, 4};
     case DT_DOUBLE:
-        return 6;
+        return (struct v1_field){6, 1, 8};
     case DT_INT32:
     case DT_INT16:
     case DT_INT8:
     case DT_UINT8:
     case DT_UINT16:
-        return 7;
+        return (struct v1_field){7, 1, 0};
     case DT_STRING:
-        return 8;
+        return (struct v1_field){8, 1, 0};
+    case DT_COMPLEX64:
+        return (struct v1_field){9, 2, 4};
     case DT_INT64:
-        return 10;
+        return (struct v1_field){10, 1, 0};
     case DT_BOOL:
-        return 11;
+        return (struct v1_field){11, 1, 0};
+    case DT_COMPLEX128:
+        return (struct v1_field){12, 2, 8};
     case DT_HALF:
     case DT_BFLOAT16:
-        return 13;
+        return (struct v1_field){13, 1, 0};
     case DT_UINT32:
-        return 16;
+        return (struct v1_field){16, 1, 0};
     case DT_UINT64:
-        return 17;
+        return (struct v1_field){17, 1, 0};
     default:
-        return 0;
+        return (struct v1_field){0};
     }
 }
 
-/* Appends the values of one field, which may be packed. Returns their number; -1:
+/* Appends the elements of one field, which may be packed. Returns their number; -1:
  * malformed, or more than `most`. */
 static int64_t put_values(struct wbuf *b, enum dtype dtype, struct pw_field *f,
                           int64_t most)
 {
-    const size_t size = dtype_size(dtype);
-    const int is_fixed = dtype == DT_FLOAT || dtype == DT_DOUBLE;
+    const struct v1_field field = v1_field_of(dtype);
+    const size_t size = dtype_size(dtype) / field.n_parts;
     int64_t n = 0;
 
     if (f->type != PW_LEN) {
@@ -240,9 +192,9 @@ static int64_t put_values(struct wbuf *b, enum dtype dtype, struct pw_field *f,
         return most > 0 ? 1 : -1;
     }
     for (; cursor_left(&f->bytes) > 0 && !f->bytes.failed && n <= most; n++) {
-        const uint64_t v = !is_fixed           ? cursor_varint64(&f->bytes)
-                           : dtype == DT_FLOAT ? cursor_u32(&f->bytes)
-                                               : cursor_u64(&f->bytes);
+        const uint64_t v = field.fixed == 0   ? cursor_varint64(&f->bytes)
+                           : field.fixed == 4 ? cursor_u32(&f->bytes)
+                                              : cursor_u64(&f->bytes);
 
         wbuf_bytes(b, &v, size);
     }
@@ -260,7 +212,7 @@ static int64_t put_strings(struct wbuf *b, struct cursor values, uint32_t *ret_c
     int64_t n = 0;
 
     while (pw_next(&c, &f)) {
-        if (f.number != field_of(DT_STRING) || f.type != PW_LEN)
+        if (f.number != v1_field_of(DT_STRING).number || f.type != PW_LEN)
             continue;
         wbuf_varint(b, cursor_left(&f.bytes));
         crc = bundle_crc_of_length(crc, cursor_left(&f.bytes));
@@ -269,7 +221,7 @@ static int64_t put_strings(struct wbuf *b, struct cursor values, uint32_t *ret_c
     begun = b->len;
     wbuf_u32(b, crc32c_mask(crc));
     while (pw_next(&values, &f))
-        if (f.number == field_of(DT_STRING) && f.type == PW_LEN)
+        if (f.number == v1_field_of(DT_STRING).number && f.type == PW_LEN)
             wbuf_bytes(b, f.bytes.p, cursor_left(&f.bytes));
     *ret_crc = crc32c_mask(crc32c_extend(crc, b->data + begun, b->len - begun));
     return values.failed ? -1 : n;
@@ -279,29 +231,33 @@ static int64_t put_strings(struct wbuf *b, struct cursor values, uint32_t *ret_c
 static int64_t put_numbers(struct wbuf *b, enum dtype dtype, struct cursor values,
                            int64_t most, uint32_t *ret_crc)
 {
+    const struct v1_field field = v1_field_of(dtype);
+    const int64_t parts = field.n_parts;
     const size_t begun = b->len;
     struct pw_field f;
     int64_t n = 0, more = 0;
 
     while (more >= 0 && pw_next(&values, &f)) {
-        more = f.number == field_of(dtype) ? put_values(b, dtype, &f, most - n) : 0;
+        more = f.number == field.number ? put_values(b, dtype, &f, most * parts - n) : 0;
         n += more;
     }
     wbuf_reserve(b, 1);
     *ret_crc = crc32c_mask(crc32c(b->data + begun, b->len - begun));
-    return more < 0 || values.failed ? -1 : n;
+    return more < 0 || values.failed || n % parts != 0 ? -1 : n / parts;
 }
 
 /* Appends the slice's bytes to the reader's memory. */
 static int keep_values(struct load *l, struct bundle_entry *e, struct cursor values)
 {
+    const size_t size = dtype_size(e->dtype);
     const int64_t n = shape_elements(&e->shape);
     struct wbuf *b = &l->r->memory;
     int64_t found;
 
-    if (field_of(e->dtype) == 0)
+    if (v1_field_of(e->dtype).number == 0)
         return load_fail(l, ERR_UNSUPPORTED, "a stored %s", dtype_name(e->dtype));
-    if (b->len > MAX_BYTES || n > (int64_t)(MAX_BYTES - b->len) / 8)
+    if (b->len > MAX_BYTES ||
+        n > (int64_t)(MAX_BYTES - b->len) / (int64_t)(size > 8 ? size : 8))
         return load_fail(l, ERR_LIMIT, "more than %d bytes of tensors", MAX_BYTES);
     e->offset = b->len;
     found = e->dtype == DT_STRING ? put_strings(b, values, &e->masked_crc)
@@ -385,7 +341,7 @@ static int read_table(struct load *l, const unsigned char *data, size_t n)
 
 static int read_file(struct load *l, unsigned i)
 {
-    char *path = file_name(l->r->prefix, i);
+    char *path = ckpt_shard_path(l->r->prefix, i);
     struct wbuf b = {0};
     uint64_t size;
     int fd, rc = bundle_open_regular(path, &fd, &size, l->err);
@@ -436,7 +392,7 @@ static void join_whole(struct bundle_reader *r)
 int bundle_load_v1(struct bundle_reader *r, struct err *err)
 {
     struct load l = {.r = r, .err = err};
-    const unsigned n = n_files(r->prefix);
+    const unsigned n = ckpt_n_shards(r->prefix);
     int rc = 0;
 
     r->in_memory = 1;

@@ -1,10 +1,10 @@
 #include "common/ckpt/ckpt_find.h"
 
-#include "common/ckpt/bundle_reader.h"
 #include "common/ckpt/ckpt_state.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,18 +19,66 @@ static int is_file(const char *prefix, const char *suffix)
     return there;
 }
 
+/* ---- shards of V1 checkpoints ---- */
+
+static const char SHARD_FORM[] = "-ddddd-of-ddddd", SAVED_MODEL[] = "saved_model.pb";
+enum { SHARD_BYTES = sizeof(SHARD_FORM) - 1 };
+
+/* Whether `end` is "-SSSSS-of-NNNNN"; is_pattern: instead "-?????-of-NNNNN". */
+static int is_shard_suffix(const char *end, int is_pattern)
+{
+    if (strlen(end) != SHARD_BYTES)
+        return 0;
+    for (size_t i = 0; i < SHARD_BYTES; i++) {
+        const int is_digit = end[i] >= '0' && end[i] <= '9';
+
+        if (SHARD_FORM[i] != 'd'  ? end[i] != SHARD_FORM[i]
+            : is_pattern && i < 6 ? end[i] != '?'
+                                  : !is_digit)
+            return 0;
+    }
+    return 1;
+}
+
+static int is_pattern(const char *prefix)
+{
+    const size_t len = strlen(prefix);
+
+    return len >= SHARD_BYTES && is_shard_suffix(prefix + len - SHARD_BYTES, 1);
+}
+
+unsigned ckpt_n_shards(const char *prefix)
+{
+    return is_pattern(prefix) ? (unsigned)strtoul(prefix + strlen(prefix) - 5, NULL, 10)
+                              : 1;
+}
+
+char *ckpt_shard_path(const char *prefix, unsigned i)
+{
+    const size_t len = strlen(prefix);
+
+    if (!is_pattern(prefix))
+        return xstrdup(prefix);
+    return xasprintf("%.*s%05u%s", (int)(len - 14), prefix, i, prefix + len - 9);
+}
+
+char *ckpt_meta_path(const char *prefix, const char *suffix)
+{
+    const size_t len = strlen(prefix);
+    const int is_shard =
+        is_pattern(prefix) ||
+        (len > SHARD_BYTES && is_shard_suffix(prefix + len - SHARD_BYTES, 0));
+
+    return xasprintf("%.*s.%s", (int)(is_shard ? len - SHARD_BYTES : len), prefix,
+                     suffix);
+}
+
 /* Whether the first shard, "m-00000-of-00002", exists. */
 static int has_shards(const char *prefix)
 {
-    const size_t len = strlen(prefix);
-    char *first;
-    int there;
+    char *first = is_pattern(prefix) ? ckpt_shard_path(prefix, 0) : NULL;
+    int there = first != NULL && is_file(first, "");
 
-    if (!bundle_is_pattern(prefix))
-        return 0;
-    first = xstrdup(prefix);
-    memset(first + len - strlen("00000-of-00002"), '0', strlen("00000"));
-    there = is_file(first, "");
     free(first);
     return there;
 }
@@ -103,7 +151,75 @@ int ckpt_find_newest(char **ret_prefix, const char *dir, struct err *err)
     return rc;
 }
 
+/* ---- graphs ---- */
+
+char *ckpt_graph_path(const char *prefix)
+{
+    static const char VARIABLES[] = "variables/variables";
+    const size_t len = strlen(prefix), n = sizeof(VARIABLES) - 1;
+    char *meta = ckpt_meta_path(prefix, "meta"), *model;
+
+    if (is_file(meta, "") || len < n || strcmp(prefix + len - n, VARIABLES) != 0 ||
+        (len > n && prefix[len - n - 1] != '/'))
+        return meta;
+    model = xasprintf("%.*s%s", (int)(len - n), prefix, SAVED_MODEL);
+    if (!is_file(model, "")) {
+        free(model);
+        return meta;
+    }
+    free(meta);
+    return model;
+}
+
 /* ---- paths given by users ---- */
+
+/* If `path` is a SavedModel's directory or its saved_model.pb, returns the prefix of its
+ * variables, which the caller frees. NULL: it is neither. */
+static char *saved_model_prefix(const char *path)
+{
+    const char *base = base_name(path);
+    const size_t len = strlen(path);
+    const char *slash = len > 0 && path[len - 1] != '/' ? "/" : "";
+    char *model;
+    int there;
+
+    if (strcmp(base, SAVED_MODEL) == 0)
+        return is_file(path, "")
+                   ? xasprintf("%.*svariables/variables", (int)(base - path), path)
+                   : NULL;
+    model = xasprintf("%s%s%s", path, slash, SAVED_MODEL);
+    there = is_file(model, "");
+    free(model);
+    return there ? xasprintf("%s%svariables/variables", path, slash) : NULL;
+}
+
+/* If `path` has no files of its own but V1 shards, "m-00000-of-00002" for "m", or is one of
+ * several shards, returns their prefix, which the caller frees; otherwise NULL. */
+static char *shards_prefix(const char *path)
+{
+    const char *base = base_name(path);
+    const size_t len = strlen(base), at = len > SHARD_BYTES ? len - SHARD_BYTES : 0;
+    char *dir, *found = NULL;
+    DIR *d;
+
+    if (at > 0 && is_shard_suffix(base + at, 0) && is_file(path, "")) {
+        found = xstrdup(path);
+        memset(found + strlen(path) - SHARD_BYTES + 1, '?', 5);
+        return found;
+    }
+    if (len == 0 || ckpt_kind_of(path) != CKPT_NONE)
+        return NULL;
+    dir = base > path ? xstrndup(path, (size_t)(base - path)) : xstrdup(".");
+    d = beneath_opendir(dir);
+    free(dir);
+    for (struct dirent *e;
+         d != NULL && found == NULL && (e = beneath_readdir(d)) != NULL;)
+        if (strncmp(e->d_name, base, len) == 0 && is_shard_suffix(e->d_name + len, 0))
+            found = xasprintf("%s-?????%s", path, e->d_name + len + 6);
+    if (d != NULL)
+        (void)closedir(d);
+    return found;
+}
 
 /* Finds, in a directory, a checkpoint whose files have no base name: ".index". */
 static int find_nameless(char **ret, const char *dir)
@@ -149,26 +265,43 @@ static size_t prefix_of_file(const char *path)
 int ckpt_is_there(const char *path)
 {
     char *state = xasprintf("%s/checkpoint", path), *nameless = NULL;
-    int there = rank(path) > 0 || is_file(state, "") || find_nameless(&nameless, path);
+    char *other = saved_model_prefix(path);
+    int there = rank(path) > 0 || is_file(state, "") || other != NULL ||
+                find_nameless(&nameless, path) || (other = shards_prefix(path)) != NULL;
 
     free(state);
     free(nameless);
+    free(other);
     return there;
+}
+
+/* Gives the prefix of shards for one that has none of its own values. */
+static char *with_shards(char *prefix)
+{
+    char *shards = shards_prefix(prefix);
+
+    if (shards != NULL)
+        free(prefix);
+    return shards != NULL ? shards : prefix;
 }
 
 int ckpt_find_prefix(char **ret_prefix, const char *path, struct err *err)
 {
     const size_t n = prefix_of_file(path);
     struct stat st;
-    char *prefix = NULL;
+    char *prefix = rank(path) < 2 ? saved_model_prefix(path) : NULL;
     int rc;
 
+    if (prefix != NULL) {
+        *ret_prefix = prefix;
+        return 0;
+    }
     if (rank(path) < 2 && n > 0) {
-        *ret_prefix = xstrndup(path, n);
+        *ret_prefix = with_shards(xstrndup(path, n));
         return 0;
     }
     if (rank(path) >= 2 || beneath_stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
-        *ret_prefix = xstrdup(path);
+        *ret_prefix = with_shards(xstrdup(path));
         return 0;
     }
     rc = ckpt_find_newest(&prefix, path, err);

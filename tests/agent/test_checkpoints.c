@@ -425,7 +425,7 @@ START_TEST(names_of_meta_graphs)
     };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        char *name = meta_graph_filename(names[i].prefix, "meta");
+        char *name = ckpt_meta_path(names[i].prefix, "meta");
 
         ck_assert_str_eq(name, names[i].want);
         free(name);

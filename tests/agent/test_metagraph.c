@@ -1039,9 +1039,8 @@ START_TEST(loops_are_kept)
 }
 END_TEST
 
-/* A Saver from before TensorFlow 0.12: the graph is imported, and the Saver refused by
- * name. */
-START_TEST(savers_of_v1_checkpoints_are_refused)
+/* The graph is imported, and the Saver refused by name. */
+START_TEST(savers_that_save_nothing_are_refused)
 {
     struct graph *g = graph_new();
     struct hand h;
@@ -1053,7 +1052,7 @@ START_TEST(savers_of_v1_checkpoints_are_refused)
 
     hand_init(&h, 9);
     hand_placeholder(&h, "save/Const");
-    hand_node(&h, "SaveSlices", "save/save");
+    hand_node(&h, "NoOp", "save/save");
     n = hand_node(&h, "Identity", "save/control_dependency");
     hand_input(&h, n, "save/Const");
     hand_input(&h, n, "^save/save");
@@ -1066,9 +1065,9 @@ START_TEST(savers_of_v1_checkpoints_are_refused)
     message_pack(&b, h.m);
     ck_assert_msg(metagraph_import(g, b.data, b.len, NULL, &info, &err) == 0, "%s",
                   err.msg);
-    ck_assert_int_eq(metagraph_saver(&saver, g, &info, &err), ERR_UNSUPPORTED);
-    ck_assert_str_eq(err.msg, "save/save (SaveSlices) writes V1 checkpoints, only V2 are "
-                              "supported");
+    ck_assert_int_eq(metagraph_saver(&saver, g, &info, &err), ERR_NOT_FOUND);
+    ck_assert_str_eq(err.msg,
+                     "save/control_dependency:0: no operation before it saves variables");
     ck_assert_ptr_null(saver);
     metagraph_info_done(&info);
     wbuf_done(&b);
@@ -1105,7 +1104,7 @@ static Suite *make_suite(void)
     tcase_add_test(others, a_variable_must_be_one);
     tcase_add_test(others, what_is_no_graph_is_refused);
     tcase_add_test(others, loops_are_kept);
-    tcase_add_test(others, savers_of_v1_checkpoints_are_refused);
+    tcase_add_test(others, savers_that_save_nothing_are_refused);
     suite_add_tcase(s, real);
     suite_add_tcase(s, ours);
     suite_add_tcase(s, others);

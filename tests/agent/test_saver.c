@@ -287,6 +287,162 @@ START_TEST(shards_by_device)
 }
 END_TEST
 
+/* ---- V1 checkpoints ---- */
+
+static struct fixture *with_v1(struct fixture *f, int sharded)
+{
+    struct saver_options o = SAVER_DEFAULTS;
+
+    *f = (struct fixture){0};
+    o.write_version = SAVER_V1;
+    o.sharded = sharded;
+    o.max_to_keep = 2;
+    setup_with(f, o);
+    return f;
+}
+
+static void check_restores(struct fixture *f, struct saver *s, const char *prefix)
+{
+    char *path = xasprintf("%s/%s", f->dir.path, prefix);
+
+    set(f, f->v1, 1.0f);
+    set(f, f->v2, 2.0f);
+    ck_assert_msg(saver_restore(s, f->bed.s, path, &f->err) == 0, "%s", f->err.msg);
+    check_value(f, f->v1, 0.0f);
+    check_value(f, f->v2, 6.0f);
+    free(path);
+}
+
+START_TEST(v1_checkpoints_are_one_file)
+{
+    struct saver_options o = SAVER_DEFAULTS;
+    struct saver *again;
+    struct fixture f;
+
+    with_v1(&f, 0);
+    for (int i = 1; i <= 3; i++)
+        save_step(&f, i);
+    check_restores(&f, f.saver, "model.ckpt-3");
+    ck_assert(there(&f, "model.ckpt-2") && there(&f, "model.ckpt-2.meta"));
+    ck_assert(!there(&f, "model.ckpt-1") && !there(&f, "model.ckpt-1.meta"));
+    ck_assert(!there(&f, "model.ckpt-3.index"));
+    /* by the nodes alone */
+    o.saver_def = saver_as_def(f.saver);
+    ck_assert_msg(saver_new(&again, f.bed.g, &o, &f.err) == 0, "%s", f.err.msg);
+    ck_assert_int_eq(saver_as_def(again)->version, SAVER_V1);
+    check_restores(&f, again, "model.ckpt-3");
+    saver_free(again);
+    teardown(&f);
+}
+END_TEST
+
+START_TEST(v1_checkpoints_in_shards)
+{
+    static const char *const files[] = {"m-00000-of-00001", "m.meta"};
+    struct fixture f;
+    char *all;
+
+    with_v1(&f, 1);
+    ck_assert_str_eq(saver_as_def(f.saver)->save_tensor, "save/ShardedFilespec:0");
+    save(&f, "m", NULL,
+         "m-?????"
+         "-of-00001");
+    check_restores(&f, f.saver,
+                   "m-?????"
+                   "-of-00001");
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(there(&f, files[i]), "%s", files[i]);
+    all = xasprintf("%s/m-%s-of-00001", f.dir.path, "?????");
+    ck_assert_int_eq(checkpoint_remove(all, "meta", &f.err), 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(!there(&f, files[i]), "%s", files[i]);
+    free(all);
+    teardown(&f);
+}
+END_TEST
+
+/* The nodes themselves, run as a client runs them. */
+START_TEST(v1_nodes_save_and_restore)
+{
+    for (int sharded = 0; sharded < 2; sharded++) {
+        struct tensor_string path = {0};
+        struct saver_def def;
+        struct output file, saved;
+        struct operation *restored;
+        struct fixture f;
+        struct tensor t;
+
+        with_v1(&f, sharded);
+        def = *saver_as_def(f.saver);
+        path.bytes = xasprintf("%s/nodes", f.dir.path);
+        path.len_bytes = strlen(path.bytes);
+        ck_assert_int_eq(graph_tensor(f.bed.g, def.filename_tensor, &file, &f.err), 0);
+        ck_assert_int_eq(graph_tensor(f.bed.g, def.save_tensor, &saved, &f.err), 0);
+        restored = graph_operation(f.bed.g, def.restore_op);
+        f.bed.feeds[f.bed.n_feeds++] =
+            (struct feed){file, tensor_view(DT_STRING, SHAPE_SCALAR, &path)};
+        t = bed_fetch(&f.bed, saved);
+        ck_assert_uint_eq(((struct tensor_string *)t.data)->len_bytes,
+                          path.len_bytes + (sharded ? strlen("-00000-of-00001") : 0));
+        ck_assert_ptr_nonnull(restored);
+        set(&f, f.v1, 1.0f);
+        if (sharded) { /* the file to read is another one than that to write */
+            free(path.bytes);
+            path = *(struct tensor_string *)t.data;
+            *(struct tensor_string *)t.data = (struct tensor_string){0};
+        }
+        bed_target(&f.bed, restored);
+        check_value(&f, f.v1, 0.0f);
+        check_value(&f, f.v2, 6.0f);
+        tensor_free(&t);
+        free(path.bytes);
+        teardown(&f);
+    }
+}
+END_TEST
+
+/* TensorFlow before 1.0 wrote an operation for each variable it restored, of one part. */
+START_TEST(restore_slice_reads_a_part)
+{
+    static const char *const part[] = {"5 1,2"}, *const bad[] = {"6 1,2"};
+    struct tensor_string path = {0};
+    struct fixture f;
+    struct output file;
+    struct tensor t;
+
+    with_v1(&f, 0);
+    save(&f, "m", NULL, "m");
+    path.bytes = xasprintf("%s/m", f.dir.path);
+    path.len_bytes = strlen(path.bytes);
+    file = placeholder(f.bed.g, DT_STRING, &SHAPE_SCALAR, "file");
+    f.bed.feeds[f.bed.n_feeds++] =
+        (struct feed){file, tensor_view(DT_STRING, SHAPE_SCALAR, &path)};
+    for (int i = 0; i < 3; i++) {
+        struct op_builder *o =
+            op_begin(f.bed.g, i == 0 ? "Restore" : "RestoreSlice", NULL);
+        struct output x;
+
+        op_input(o, file);
+        op_input(o, texts(f.bed.g, (const char *const *)&f.v2->name, 1, NULL));
+        if (i > 0)
+            op_input(o, texts(f.bed.g, i == 1 ? part : bad, 1, NULL));
+        op_attr_type(o, "dt", DT_FLOAT);
+        x = (struct output){op_finish(o), 0};
+        ck_assert(output_valid(x));
+        if (i == 2) {
+            ck_assert_int_eq(bed_try(&f.bed, x), ERR_SHAPE);
+            continue;
+        }
+        t = bed_fetch(&f.bed, x);
+        ck_assert_int_eq(t.shape.dim[0], i == 0 ? 5 : 2);
+        ck_assert_float_eq(tensor_f32(&t)[1], 6);
+        tensor_free(&t);
+    }
+    free(path.bytes);
+    teardown(&f);
+}
+END_TEST
+
 /* ---- the constructor ---- */
 
 START_TEST(a_saver_needs_something_to_save)
@@ -333,8 +489,8 @@ START_TEST(what_the_constructor_refuses)
     check_refused(&f, saver_new(&s, f.bed.g, &o, &f.err), ERR_ARG,
                   "If `var_list` is provided then build cannot be deferred.");
     o = SAVER_DEFAULTS;
-    o.write_version = SAVER_V1;
-    check_refused(&f, saver_new(&s, f.bed.g, &o, &f.err), ERR_UNSUPPORTED, "V1");
+    o.write_version = 3;
+    check_refused(&f, saver_new(&s, f.bed.g, &o, &f.err), ERR_ARG, "write_version 3");
     o = SAVER_DEFAULTS;
     o.builder = &f;
     check_refused(&f, saver_new(&s, f.bed.g, &o, &f.err), ERR_UNSUPPORTED, "builder");
@@ -463,6 +619,7 @@ static Suite *make_suite(void)
 {
     Suite *s = suite_create("saver");
     TCase *restore = tcase_create("restore"), *make = tcase_create("constructor");
+    TCase *v1 = tcase_create("v1");
 
     tcase_add_test(restore, what_is_restored_is_what_was_saved);
     tcase_add_test(restore, part_of_the_variables);
@@ -470,12 +627,17 @@ static Suite *make_suite(void)
     tcase_add_test(restore, parts_that_do_not_fit);
     tcase_add_test(restore, what_does_not_fit_is_refused);
     tcase_add_test(restore, shards_by_device);
+    tcase_add_test(v1, v1_checkpoints_are_one_file);
+    tcase_add_test(v1, v1_checkpoints_in_shards);
+    tcase_add_test(v1, v1_nodes_save_and_restore);
+    tcase_add_test(v1, restore_slice_reads_a_part);
     tcase_add_test(make, a_saver_needs_something_to_save);
     tcase_add_test(make, what_the_constructor_refuses);
     tcase_add_test(make, nodes_are_named_as_asked);
     tcase_add_test(make, default_attributes_may_be_left_out);
     tcase_add_test(make, a_saver_def_finds_its_nodes);
     suite_add_tcase(s, restore);
+    suite_add_tcase(s, v1);
     suite_add_tcase(s, make);
     return s;
 }
