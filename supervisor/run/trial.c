@@ -33,10 +33,12 @@ static int open_trial(struct ask **ret, int agent_exe_fd, const struct agent_spe
     return ask_open(ret, &args, err);
 }
 
-/* ERR_CONFIG with the agent's error: the key of its configuration, if it named one, and the
- * message. */
+/* The agent's error: ERR_CONFIG with the key of its configuration, if it named one, and the
+ * message; or a failure of the machine. */
 static int refuse(const struct err *failure, struct err *err)
 {
+    if (err_is_failure(failure->code))
+        return err_pass(err, failure);
     return err_set_at(err, ERR_CONFIG, ERR_AT(.key = failure->key), "%s",
                       err_cause(failure));
 }

@@ -111,12 +111,12 @@ def test_what_cannot_be_listed_is_not_empty(w):
 
 
 def test_what_the_machine_cannot_read_is_no_mistake_of_the_user(w):
-    """The base of a study; the agent's executable."""
+    """The base of a study; the agent's executable; what a trial of an agent maps."""
     if harness.SANITIZED:
         raise harness.Skip("a sanitizer's own calls may not fail")
     need_alone()
     points = [f"sweep/command/stat/{k}/EIO" for k in range(3, 20)] + \
-        [f"run/supervisor/stat/{k}/EIO" for k in range(1, 12)]
+        [f"run/{role}/stat/{k}/EIO" for role in ("supervisor", "agent") for k in range(1, 12)]
     assert tries("--only", *points) == len(points)
 
 
