@@ -325,7 +325,7 @@ GRAD(gather_v2_grad)
 }
 
 /* Sums the rows of data with id k in row k; ids may have several dimensions. */
-static int segment_sum_shape(const struct shape_args *args)
+int shape_unsorted_segments(const struct shape_args *args)
 {
     const struct shape *data = &args->in[0], *ids = &args->in[1];
     struct shape out = {.rank = 1};
@@ -556,7 +556,8 @@ static const struct op_def rows[] = {
     {"ScatterNd", 0, scatter_nd_shape, scatter_nd_grad, CALL(kern_scatter_nd),
      "indices:Tindices, updates:T, shape:Tindices -> output:T; T:number_type, "
      "Tindices:index_type"},
-    {"UnsortedSegmentSum", 0, segment_sum_shape, segment_sum_grad, CALL(kern_segment_sum),
+    {"UnsortedSegmentSum", 0, shape_unsorted_segments, segment_sum_grad,
+     CALL(kern_segment_sum),
      "data:T, segment_ids:Tindices, num_segments:Tnumsegments -> output:T; "
      "T:number_type, "
      "Tindices:index_type, Tnumsegments:index_type=int32",

@@ -266,6 +266,17 @@ struct output zeros_as(struct graph *g, struct output x)
     return r;
 }
 
+struct output gather_rows(struct graph *g, struct output x, struct output indices)
+{
+    struct output axis, r;
+
+    name_scope_enter(g, "GatherV2");
+    axis = constant_i32(g, 0, "axis");
+    r = ternary(g, "GatherV2", x, indices, axis, graph_name_scope(g));
+    name_scope_leave(g);
+    return r;
+}
+
 struct output vector_slice(struct graph *g, struct output x, int32_t begin, int32_t end,
                            const char *mask)
 {

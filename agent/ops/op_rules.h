@@ -31,6 +31,7 @@
     X(norm)                                                                              \
     X(random)                                                                            \
     X(reduce)                                                                            \
+    X(segments)                                                                          \
     X(sets)                                                                              \
     X(slice)                                                                             \
     X(state)                                                                             \
@@ -71,6 +72,8 @@ int shape_broadcast_inputs(const struct shape_args *args); /* of inputs 0 and 1 
 /* all inputs and outputs have the same shape */
 int shape_merged(const struct shape_args *args);
 int shape_none(const struct shape_args *args); /* no outputs, or nothing is known */
+/* input 2 (a scalar) rows, each the rest of input 0 after the dimensions of input 1 */
+int shape_unsorted_segments(const struct shape_args *args);
 
 /* ---- parts of shape rules ---- */
 int64_t dim_of(const struct shape *s, int i); /* -1 if unknown */
@@ -124,7 +127,9 @@ struct output output_of(struct operation *op, int i);
 /* with_scalar with the scalar as the left operand: `<name>/x`. */
 struct output scalar_with(struct graph *g, const char *type, double x, struct output y,
                           const char *name);
-struct output zeros_as(struct graph *g, struct output x);      /* tf.zeros(tf.shape(x)) */
+struct output zeros_as(struct graph *g, struct output x); /* tf.zeros(tf.shape(x)) */
+/* tf.gather(x, indices) */
+struct output gather_rows(struct graph *g, struct output x, struct output indices);
 struct output sum_last_axis(struct graph *g, struct output x); /* keep_dims */
 /* x[begin:end] of a vector, named as Python's operator names it; mask: an attribute of
  * StridedSlice that is 1. */

@@ -57,7 +57,8 @@ struct kernel_case {
     X(nn)                                                                                \
     X(conv)                                                                              \
     X(set)                                                                               \
-    X(norm)
+    X(norm)                                                                              \
+    X(segment)
 #define CASE_TABLE_DECLARED(name) extern const struct kernel_case name##_cases[];
 CASE_TABLES(CASE_TABLE_DECLARED)
 #undef CASE_TABLE_DECLARED
