@@ -1,4 +1,4 @@
-/* linalg.c - the QR decomposition, for the orthogonal initialiser; diagonals. */
+/* linalg.c - the QR decomposition, for the orthogonal initialiser. */
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
 #include "common/mem/xmalloc.h"
@@ -70,18 +70,6 @@ static int kern_qr(const struct kernel_args *a)
     return 0;
 }
 
-/* Extracts the diagonal of a tensor whose shape is a list of dimensions repeated
- * twice. */
-static int kern_diag_part(const struct kernel_args *a)
-{
-    size_t elem = elem_size(a->in[0]);
-    int64_t n = tensor_elements(a->out[0]);
-    struct copy_plan c = {1, {n}, {(n + 1) * (int64_t)elem}, {(int64_t)elem}};
-
-    copy_strided(a->out[0]->data, a->in[0]->data, &c, elem);
-    return 0;
-}
-
 /* ---- shapes ---- */
 
 /* x (M, N) = q r: q (M, K), r (K, N), K = min(M, N); full_matrices: q (M, M), r (M, N).
@@ -98,24 +86,11 @@ static int qr_shape(const struct shape_args *args)
     return 0;
 }
 
-/* The diagonal of a square matrix. */
-static int diag_part_shape(const struct shape_args *args)
-{
-    const struct shape *x = &args->in[0];
-
-    if (dim_of(x, 0) >= 0 && dim_of(x, 1) >= 0 && dim_of(x, 0) != dim_of(x, 1))
-        return err_set(args->err, ERR_SHAPE, "%s is not square", shape_text(x));
-    args->out[0] = SHAPE(dim_of(x, 0) >= 0 ? dim_of(x, 0) : dim_of(x, 1));
-    return 0;
-}
-
 /* ---- the rows ---- */
 
 static const struct op_def rows[] = {
     {"Qr", OP_NO_GRADIENT, qr_shape, NULL, CALL(kern_qr),
      "input:T -> q:T, r:T; full_matrices:bool=false, T:float_type", .ranks = "2"},
-    {"DiagPart", OP_NO_GRADIENT, diag_part_shape, NULL, CALL(kern_diag_part),
-     "input:T -> diagonal:T; T:number_type", .ranks = "2"},
 };
 
 const struct op_family ops_of_linalg = OP_FAMILY(rows);

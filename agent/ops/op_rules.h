@@ -20,6 +20,7 @@
     X(array)                                                                             \
     X(containers)                                                                        \
     X(conv)                                                                              \
+    X(diagonals)                                                                         \
     X(flow)                                                                              \
     X(index)                                                                             \
     X(io)                                                                                \

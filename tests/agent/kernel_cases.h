@@ -58,7 +58,8 @@ struct kernel_case {
     X(conv)                                                                              \
     X(set)                                                                               \
     X(norm)                                                                              \
-    X(segment)
+    X(segment)                                                                           \
+    X(diagonal)
 #define CASE_TABLE_DECLARED(name) extern const struct kernel_case name##_cases[];
 CASE_TABLES(CASE_TABLE_DECLARED)
 #undef CASE_TABLE_DECLARED
