@@ -218,11 +218,11 @@ int signature_default(const struct signature_attr *a, struct attr *ret)
         ret->s_len = a->default_text.len;
         return 0;
     case ATTR_LIST_INT:
-        if (strcmp(word, "[1 1 1 1]") == 0) {
-            static const int64_t ones[] = {1, 1, 1, 1};
+        if (strcmp(word, "[1 1 1 1]") == 0 || strcmp(word, "[1 1 1 1 1]") == 0) {
+            static const int64_t ones[] = {1, 1, 1, 1, 1};
 
             ret->list_i = ones;
-            ret->n = 4;
+            ret->n = strlen(word) / 2;
             return 0;
         }
         return strcmp(word, "[]") == 0 ? 0 : -1;

@@ -20,6 +20,7 @@
     X(array)                                                                             \
     X(containers)                                                                        \
     X(conv)                                                                              \
+    X(depthwise)                                                                         \
     X(diagonals)                                                                         \
     X(flow)                                                                              \
     X(index)                                                                             \
@@ -30,6 +31,7 @@
     X(matrix)                                                                            \
     X(nn)                                                                                \
     X(norm)                                                                              \
+    X(pool)                                                                              \
     X(random)                                                                            \
     X(reduce)                                                                            \
     X(segments)                                                                          \

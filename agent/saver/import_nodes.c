@@ -212,17 +212,13 @@ static int is_file_default(struct import *im, const Tf__NodeDef *node, const cha
     return d != NULL && d->default_value != NULL && message_same(value, d->default_value);
 }
 
-/* Whether the table's op can have this value of its attribute. No kernel has dilations. */
+/* Whether the table's op can have this value of its attribute. */
 static int is_supported(const struct signature_attr *s, const struct attr *a)
 {
     if (a->kind == ATTR_OPAQUE)
         return s->kind == ATTR_OPAQUE;
     if (s->kind == ATTR_TYPE && a->kind == ATTR_TYPE)
         return dtype_valid((int)a->i) && signature_type_allowed(s, (enum dtype)a->i);
-    for (size_t i = 0;
-         span_is(s->name, "dilations") && a->kind == ATTR_LIST_INT && i < a->n; i++)
-        if (a->list_i[i] != 1)
-            return 0;
     return 1;
 }
 
