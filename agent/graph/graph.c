@@ -408,15 +408,23 @@ static const char *nearest_operation(const struct graph *g, const char *name)
     return ret;
 }
 
-/* Sets the error `why` and appends the most similar name; index: ":0", or "". */
-static int fail_lookup(const struct graph *g, const char *name, const char *index,
-                       struct err *why, struct err *err)
+/* Appends the tensor that was meant by output `index` of the operation: one that there is. */
+static void suggest_tensor(const struct graph *g, const char *operation,
+                           const char *index, struct err *why)
 {
-    const char *nearest = nearest_operation(g, name);
+    struct operation *op = graph_operation(g, operation);
+    const char *nearest = op == NULL ? nearest_operation(g, operation) : operation;
+    const unsigned long i = strtoul(index, NULL, 10);
+    int n;
 
-    if (nearest != NULL)
-        (void)err_add(why, "did you mean '%s%s'?", nearest, index);
-    return err_pass(err, why);
+    if (nearest == NULL)
+        return;
+    n = operation_n_outputs(op != NULL ? op : graph_operation(g, nearest));
+    if (n == 0 && op != NULL)
+        (void)err_add(why, "it is an operation, which can be a target");
+    else if (n > 0)
+        (void)err_add(why, "did you mean '%s:%lu'?", nearest,
+                      i < (unsigned long)n ? i : (unsigned long)n - 1);
 }
 
 int lookup_tensor(const struct graph *g, const char *name, struct output *ret,
@@ -430,21 +438,25 @@ int lookup_tensor(const struct graph *g, const char *name, struct output *ret,
     if (rc == 0)
         return 0;
     operation = index != NULL ? xstrndup(name, (size_t)(index - name)) : xstrdup(name);
-    rc = fail_lookup(g, operation, index != NULL ? index : ":0", &why, err);
+    suggest_tensor(g, operation, index != NULL ? index + 1 : "0", &why);
     free(operation);
-    return rc;
+    return err_pass(err, &why);
 }
 
 int lookup_operation(const struct graph *g, const char *name, struct operation **ret,
                      struct err *err)
 {
     struct err why = {0};
+    const char *nearest;
 
     *ret = graph_operation(g, name);
     if (*ret != NULL)
         return 0;
     (void)err_set(&why, ERR_NOT_FOUND, "no operation '%s' in the graph", name);
-    return fail_lookup(g, name, "", &why, err);
+    nearest = nearest_operation(g, name);
+    if (nearest != NULL)
+        (void)err_add(&why, "did you mean '%s'?", nearest);
+    return err_pass(err, &why);
 }
 
 /* ---- parts that are only kept ---- */

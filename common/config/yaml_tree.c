@@ -801,6 +801,8 @@ const char *yaml_nearest(const char *word, const char *const *candidates, size_t
         if (candidates[i] == NULL || strlen(candidates[i]) > NEAREST_MAX)
             continue;
         d = edit_distance(word, candidates[i]);
+        if (d == 0) /* the word itself, which is wrong for another reason */
+            continue;
         if (d < best || (d == best && nearest == NULL)) {
             best = d;
             nearest = candidates[i];

@@ -94,8 +94,8 @@ int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
 int yaml_fail_since(const struct yaml_node *at, const char *path, struct err *err,
                     const struct err *why);
 
-/* Returns the candidate with the fewest edits from `word`, or NULL if none is similar.
- * candidates: n names, of which some may be NULL. */
+/* Returns the candidate with the fewest edits from `word`, never `word` itself, or NULL if
+ * none is similar. candidates: n names, of which some may be NULL. */
 const char *yaml_nearest(const char *word, const char *const *candidates, size_t n);
 /* Appends "did you mean 'x'?" to the error, if there is such a candidate; returns its
  * code. */

@@ -365,6 +365,11 @@ START_TEST(test_run_names_the_nearest)
     ck_assert_msg(strstr(why.msg, "did you mean '" RATE "/read:0'?") != NULL, "%s",
                   why.msg);
     ck_assert_int_eq(run_one(&p, "fetches", RATE "/read", &why), ERR_ARG);
+    ck_assert_int_eq(run_one(&p, "fetches", RATE "/read:7", &why), ERR_NOT_FOUND);
+    ck_assert_msg(strstr(why.msg, "did you mean '" RATE "/read:0'?") != NULL, "%s",
+                  why.msg);
+    ck_assert_int_eq(run_one(&p, "fetches", "agent_0/Adam:0", &why), ERR_NOT_FOUND);
+    ck_assert_msg(strstr(why.msg, "can be a target") != NULL, "%s", why.msg);
     ck_assert_int_eq(run_one(&p, "targets", "agent_0/Adma", &why), ERR_NOT_FOUND);
     ck_assert_msg(strstr(why.msg, "did you mean 'agent_0/Adam'?") != NULL, "%s", why.msg);
     ck_assert_int_eq(run_one(&p, "fetches", "agent_0/policy/nowhere", &why), ERR_ARG);
