@@ -4,9 +4,9 @@
  * it feeds, fetches, and runs the graph's own train ops as targets. Its variables are the
  * agent's, in its block, so that they are snapshotted, restored and saved as any agent's.
  *
- * First values: those of the checkpoint, if it has any; every other variable's initializer
- * is run once, with the agent's own draws. A variable whose initializer cannot run here
- * stays without a value, and is reported in the agent's log.
+ * First values: those of the checkpoint, if it has any, then what the main op of a SavedModel
+ * sets; every other variable's initializer is run once, with the agent's own draws. A variable
+ * whose initializer cannot run here stays without a value, and is reported in the agent's log.
  */
 #include "agent/algo/algo.h"
 #include "agent/saver/metagraph_import.h"
@@ -19,11 +19,15 @@ struct algo {
     struct graph *graph;
     struct saver *saver; /* NULL: the graph has no variables */
     const char *prefix;  /* of a checkpoint, until init is over; NULL: none */
+    struct metagraph_info info;
+    int has_info;
 };
 
 static void hosted_free(struct algo *a)
 {
     saver_free(a->saver);
+    if (a->has_info)
+        metagraph_info_done(&a->info);
     free(a);
 }
 
@@ -39,7 +43,8 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->graph = args->graph;
     a->prefix = args->prefix;
     r = import_meta_graph_bytes(&a->saver, a->graph, args->metagraph,
-                                args->metagraph_bytes, NULL, NULL, &why);
+                                args->metagraph_bytes, NULL, &a->info, &why);
+    a->has_info = r == 0;
     /* a checkpoint of brood lists some: here the client feeds these constants itself */
     collection_clear(a->graph, SETTING_CONSTANTS);
     if (r < 0) {
@@ -88,6 +93,8 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 
     if (rc < 0)
         return rc;
+    if (metagraph_run_main_op(a->graph, s, &a->info, key, &why) < 0)
+        log_warn("the graph's main op: %s", why.msg);
     while (initialize_some(a, s, key, &why) > 0 && why.code < 0)
         continue;
     if (why.code < 0)

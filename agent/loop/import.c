@@ -13,7 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PREFIX = 4096, MAX_OTHER_OBJECTS = 64, ENVELOPE_BYTES = 1024 };
+enum {
+    MAX_PREFIX = 4096,
+    MAX_OTHER_OBJECTS = 64,
+    ENVELOPE_BYTES = 1024,
+    MAX_PASSES = 64
+};
 
 struct import_request {
     int restored;
@@ -37,18 +42,26 @@ static int read_request(struct service *s, const msgpack_object *body,
     return msg_get_bool(body, "restored", &q->restored, err);
 }
 
-/* Opens a session and restores its variables. A block that was restored from a dead
- * process has their values already. A graph without values can still be inspected; `why`
- * is then the reason why it has none. */
+/* Why an imported graph lacks values; codes 0: it does not. */
+struct lacks {
+    struct err restoring, main_op;
+};
+
+/* Opens a session, restores its variables and runs the graph's main op. A block that was
+ * restored from a dead process has their values already. A graph without values can still
+ * be inspected. */
 static int open(struct service *s, const struct import_request *q,
-                const struct metagraph_info *info, struct err *why, struct err *err)
+                const struct metagraph_info *info, struct lacks *why, struct err *err)
 {
+    const struct rng_key key = rng_key_make(s->seed, s->name, PURPOSE_INIT);
     struct saver *saver = NULL;
-    int rc = metagraph_saver(&saver, s->graph, info, why);
+    int rc = metagraph_saver(&saver, s->graph, info, &why->restoring);
     int r = service_open_session(s, q->restored, err);
 
     if (r == 0 && rc == 0 && !q->restored && q->prefix[0] != '\0' && saver != NULL)
-        (void)saver_restore(saver, s->session, q->prefix, why);
+        rc = saver_restore(saver, s->session, q->prefix, &why->restoring);
+    if (r == 0 && rc == 0 && !q->restored)
+        (void)metagraph_run_main_op(s->graph, s->session, info, key, &why->main_op);
     saver_free(saver);
     return r;
 }
@@ -156,6 +169,82 @@ static void pack_uninitialized(struct service *s, struct msg_out *out)
     free(names);
 }
 
+/* ---- what cannot run ---- */
+
+/* The first blocker of the operation's inputs; -1: none. A Merge needs one of its inputs. */
+static int blocker_of_inputs(const struct operation *op, const int *blockers)
+{
+    const int n = operation_n_inputs(op), is_merge = operation_is(op, "Merge");
+    int found = -1, n_blocked = 0;
+
+    for (int i = 0; i < n; i++) {
+        const int b = blockers[operation_id(operation_input(op, i).op)];
+
+        n_blocked += b >= 0;
+        found = found < 0 ? b : found;
+    }
+    if (is_merge && n_blocked < n)
+        found = -1;
+    for (int i = 0; i < operation_n_control_inputs(op); i++) {
+        const int b = blockers[operation_id(operation_control_input(op, i))];
+
+        found = found < 0 ? b : found;
+    }
+    return found;
+}
+
+/* Returns, for each operation that cannot run, the id of one that is unknown here and that
+ * it needs, or is itself; -1 for all others: free(). */
+static int *find_blockers(struct graph *g)
+{
+    const int n = graph_n_operations(g);
+    int *ret = xcalloc((size_t)n + 1, sizeof(*ret)), changed = 1;
+
+    for (int i = 0; i < n; i++)
+        ret[i] = (operation_def(graph_operation_at(g, i))->flags & OP_FOREIGN) ? i : -1;
+    /* more than once only for loops, and control inputs made later */
+    for (int pass = 0; changed && pass < MAX_PASSES; pass++) {
+        changed = 0;
+        for (int i = 0; i < n; i++) {
+            if (ret[i] >= 0)
+                continue;
+            ret[i] = blocker_of_inputs(graph_operation_at(g, i), ret);
+            changed |= ret[i] >= 0;
+        }
+    }
+    return ret;
+}
+
+/* How many operations with outputs there are, and how many of them can run; how many others
+ * each unknown operation keeps from running. */
+static void pack_runnable(struct graph *g, struct msg_out *out)
+{
+    const int n = graph_n_operations(g);
+    int *blockers = find_blockers(g);
+    size_t *kept = xcalloc((size_t)n + 1, sizeof(*kept)), n_unknown = 0;
+    uint64_t fetchable = 0, runnable = 0;
+
+    for (int i = 0; i < n; i++) {
+        const int has_outputs = operation_n_outputs(graph_operation_at(g, i)) > 0;
+
+        fetchable += has_outputs;
+        runnable += has_outputs && blockers[i] < 0;
+        if (blockers[i] == i)
+            n_unknown++;
+        else if (blockers[i] >= 0)
+            kept[blockers[i]]++;
+    }
+    msg_put_u64(out, "fetchable", fetchable);
+    msg_put_u64(out, "runnable", runnable);
+    msg_key(out, "kept");
+    msg_array(out, n_unknown);
+    for (int i = 0; i < n; i++)
+        if (blockers[i] == i)
+            msg_u64(out, kept[i]);
+    free(kept);
+    free(blockers);
+}
+
 /* The number of msgpack objects in the answer that depends on the graph's size: see the
  * pack_ functions above. */
 static size_t count_objects(struct graph *g)
@@ -167,7 +256,7 @@ static size_t count_objects(struct graph *g)
         struct operation *op = graph_operation_at(g, i);
 
         objects +=
-            7 + (size_t)operation_n_inputs(op) + (size_t)operation_n_control_inputs(op);
+            8 + (size_t)operation_n_inputs(op) + (size_t)operation_n_control_inputs(op);
         for (int k = 0; k < operation_n_outputs(op); k++) {
             const struct shape shape = output_shape((struct output){op, k});
 
@@ -194,11 +283,11 @@ static int check_size(struct graph *g, struct err *err)
 }
 
 static void pack_answer(struct service *s, const struct metagraph_info *info,
-                        const struct err *why, struct msg_out *out)
+                        const struct lacks *why, struct msg_out *out)
 {
     const int n = graph_n_operations(s->graph);
 
-    msg_map(out, 8);
+    msg_map(out, 12);
     msg_key(out, "variables");
     service_pack_variables(s, out);
     msg_put_u64(out, "block_bytes", session_block_bytes(s->session));
@@ -212,14 +301,16 @@ static void pack_answer(struct service *s, const struct metagraph_info *info,
     pack_collections(s->graph, out);
     msg_key(out, "uninitialized");
     pack_uninitialized(s, out);
-    msg_put_str(out, "no_values", why->msg);
+    msg_put_str(out, "no_values", why->restoring.msg);
+    msg_put_str(out, "main_op", why->main_op.msg);
+    pack_runnable(s->graph, out);
 }
 
 static int import(struct service *s, const struct import_request *q, uint32_t id,
                   struct msg_out *out, struct err *err)
 {
     struct metagraph_info info;
-    struct err why = {0};
+    struct lacks why = {0};
     int rc;
 
     s->graph = graph_new();

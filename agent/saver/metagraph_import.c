@@ -22,6 +22,7 @@ static void fill_info(struct import *im, struct metagraph_info *ret)
     ret->scope = arena_strdup(&ret->arena, im->scope);
     ret->tensorflow_version =
         arena_strdup(&ret->arena, info != NULL ? info->tensorflow_version : "");
+    ret->is_saved_model = info != NULL && info->n_tags > 0;
     if (s != NULL)
         ret->saver = (struct saver_def){
             .filename_tensor = own_name(im, &ret->arena, s->filename_tensor_name),
@@ -124,6 +125,30 @@ int metagraph_saver(struct saver **ret, struct graph *g,
         rc = saver_new(ret, g, &o, err);
     free(scope);
     return rc;
+}
+
+/* The operation that a collection names; NULL: none. */
+static struct operation *named_op(struct graph *g, const char *collection)
+{
+    const struct collection_item *items;
+
+    if (collection_get(g, collection, NULL, &items) == 0)
+        return NULL;
+    return items[0].kind == ITEM_OPERATION ? items[0].op
+           : items[0].kind == ITEM_OUTPUT  ? items[0].output.op
+                                           : NULL;
+}
+
+int metagraph_run_main_op(struct graph *g, struct session *s,
+                          const struct metagraph_info *info, struct rng_key key,
+                          struct err *err)
+{
+    struct operation *op = named_op(g, "saved_model_main_op");
+    struct run_args args = {.targets = &op, .n_targets = 1, .key = key};
+
+    if (op == NULL)
+        op = named_op(g, "legacy_init_op");
+    return info->is_saved_model && op != NULL ? session_run(s, &args, NULL, err) : 0;
 }
 
 int import_meta_graph_bytes(struct saver **ret, struct graph *g, const void *data,

@@ -43,6 +43,7 @@ struct metagraph_info {
     int producer;
     const char *tensorflow_version; /* "" if the file does not say */
     const char *scope;              /* "" or "s/" */
+    int is_saved_model;             /* it has tags */
     int has_saver;
     struct saver_def saver; /* names as in the graph, without the scope */
 };
@@ -56,6 +57,12 @@ void metagraph_info_done(struct metagraph_info *info);
  * NULL without variables. ERR_UNSUPPORTED: it saves tensors that are not variables. */
 int metagraph_saver(struct saver **ret, struct graph *g,
                     const struct metagraph_info *info, struct err *err);
+
+/* Runs what a SavedModel's graph wants to run after its variables are restored: the operation
+ * in its collection saved_model_main_op, or else legacy_init_op. Nothing for other graphs. */
+int metagraph_run_main_op(struct graph *g, struct session *s,
+                          const struct metagraph_info *info, struct rng_key key,
+                          struct err *err);
 
 /* tf.train.import_meta_graph: imports a file and creates its metagraph_saver. */
 int import_meta_graph(struct saver **ret, struct graph *g, const char *path,

@@ -1,5 +1,7 @@
 /* `brood graph`: lists a MetaGraph and runs it, in an agent process. */
 #include "common/ckpt/ckpt_find.h"
+#include "common/ckpt/saved_model.h"
+#include "common/config/yaml_tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
@@ -15,7 +17,8 @@
 #include <unistd.h>
 
 struct request {
-    const char *path;
+    const char *path, *tags;
+    const char *signature; /* NULL: none */
     int nodes, collections, json;
     long long seed;
     struct cli_texts feeds; /* "NAME=VALUE" or "NAME=@FILE" */
@@ -24,18 +27,27 @@ struct request {
 
 /* ---- running ---- */
 
-/* "x" is the first output of operation x. */
-static char *tensor_name(const char *text, size_t len)
+/* The tensors that a request names by keys of a signature; all-zero without one. */
+struct keys {
+    const struct signature_tensor *at;
+    size_t n;
+};
+
+/* The tensor of a key, or the tensor of that name: "x" is the first output of operation x. */
+static char *tensor_name(struct keys keys, const char *text, size_t len)
 {
+    for (size_t i = 0; i < keys.n; i++)
+        if (strlen(keys.at[i].key) == len && memcmp(keys.at[i].key, text, len) == 0)
+            return xstrdup(keys.at[i].tensor);
     return memchr(text, ':', len) != NULL ? xstrndup(text, len)
                                           : xasprintf("%.*s:0", (int)len, text);
 }
 
-static int read_feed(const struct graph_view *v, const char *text,
+static int read_feed(const struct graph_view *v, struct keys keys, const char *text,
                      struct graph_agent_feed *ret, struct err *err)
 {
     const char *value = strchr(text, '=') + 1;
-    char *name = tensor_name(text, (size_t)(value - 1 - text));
+    char *name = tensor_name(keys, text, (size_t)(value - 1 - text));
     enum dtype dtype = DT_FLOAT; /* if unknown: the agent refuses the tensor by name */
     int rc;
 
@@ -53,29 +65,71 @@ static int read_feed(const struct graph_view *v, const char *text,
     return rc;
 }
 
-static int fetch(struct graph_agent *g, const struct request *q,
-                 const struct graph_agent_feed *feeds, struct err *err)
+/* Fetches tensors and prints each under the name in `shown`, or its own if that is NULL. */
+static int fetch(struct graph_agent *g, const struct graph_agent_run *run,
+                 const char *const *shown, int json, struct err *err)
 {
-    const size_t n = q->fetches.n;
-    struct graph_agent_run run = {.feeds = feeds, .n_feeds = q->feeds.n, .n_fetches = n};
+    const size_t n = run->n_fetches;
     struct tensor *values = xcalloc(n, sizeof(*values));
-    char **names = xcalloc(n, sizeof(*names));
+    int rc = graph_agent_run(g, run, values, err);
+
+    for (size_t i = 0; i < n; i++) {
+        const char *name = shown[i] != NULL ? shown[i] : run->fetches[i];
+
+        if (rc == 0 && json)
+            tensor_print_json(name, values[i].dtype, &values[i].shape, &values[i]);
+        else if (rc == 0)
+            tensor_print_value(name, &values[i]);
+        tensor_free(&values[i]);
+    }
+    free(values);
+    return rc;
+}
+
+/* Fetches what the request names; with a signature, if it names nothing, all outputs. */
+static int fetch_wanted(struct graph_agent *g, const struct request *q, struct keys keys,
+                        const struct graph_agent_feed *feeds, struct err *err)
+{
+    const int is_all = q->fetches.n == 0;
+    const size_t n = is_all ? keys.n : q->fetches.n;
+    struct graph_agent_run run = {.feeds = feeds, .n_feeds = q->feeds.n, .n_fetches = n};
+    char **names = xcalloc(n + 1, sizeof(*names));
+    const char **shown = xcalloc(n + 1, sizeof(*shown));
     int rc;
 
-    for (size_t i = 0; i < n; i++)
-        names[i] = tensor_name(q->fetches.text[i], strlen(q->fetches.text[i]));
-    run.fetches = (const char *const *)names;
-    rc = graph_agent_run(g, &run, values, err);
     for (size_t i = 0; i < n; i++) {
-        if (rc == 0 && q->json)
-            tensor_print_json(names[i], values[i].dtype, &values[i].shape, &values[i]);
-        else if (rc == 0)
-            tensor_print_value(names[i], &values[i]);
-        tensor_free(&values[i]);
-        free(names[i]);
+        const char *text = is_all ? keys.at[i].key : q->fetches.text[i];
+
+        names[i] = tensor_name(keys, text, strlen(text));
+        shown[i] = keys.n > 0 ? text : NULL;
     }
+    run.fetches = (const char *const *)names;
+    rc = fetch(g, &run, shown, q->json, err);
+    for (size_t i = 0; i < n; i++)
+        free(names[i]);
+    free(shown);
     free(names);
-    free(values);
+    return rc;
+}
+
+static int find_signature(const struct graph_view *v, const char *name,
+                          struct signature *ret, struct err *err)
+{
+    const struct signature *found =
+        name != NULL ? signatures_find(&v->signatures, name) : NULL;
+    const char **names;
+    int rc;
+
+    *ret = found != NULL ? *found : (struct signature){0};
+    if (name == NULL || found != NULL)
+        return 0;
+    names = xcalloc(v->signatures.n + 1, sizeof(*names));
+    for (size_t i = 0; i < v->signatures.n; i++)
+        names[i] = v->signatures.at[i].name;
+    rc = err_set(err, ERR_NOT_FOUND, "the graph has no signature %s%s", name,
+                 v->signatures.n == 0 ? ", and no other" : "");
+    (void)yaml_add_nearest(err, name, names, v->signatures.n);
+    free(names);
     return rc;
 }
 
@@ -83,13 +137,19 @@ static int feed_and_run(struct graph_agent *g, const struct graph_view *v,
                         const struct request *q, struct err *err)
 {
     struct graph_agent_feed *feeds;
-    int rc = 0;
+    struct signature signature;
+    struct keys inputs, outputs;
+    int rc = find_signature(v, q->signature, &signature, err);
 
+    if (rc < 0)
+        return rc;
+    inputs = (struct keys){signature.inputs, signature.n_inputs};
+    outputs = (struct keys){signature.outputs, signature.n_outputs};
     if (v->no_values == v->why) /* there are values, but they are damaged */
         return err_set(err, ERR_CORRUPT, "%s", v->why);
     feeds = xcalloc(q->feeds.n, sizeof(*feeds));
     for (size_t i = 0; i < q->feeds.n && rc == 0; i++)
-        rc = read_feed(v, q->feeds.text[i], &feeds[i], err);
+        rc = read_feed(v, inputs, q->feeds.text[i], &feeds[i], err);
     /* Each target is a session run of its own, in their order, so that a target sees what
      * earlier ones wrote. */
     for (size_t i = 0; rc == 0 && i < q->targets.n; i++)
@@ -99,8 +159,8 @@ static int feed_and_run(struct graph_agent *g, const struct graph_view *v,
                                                        .targets = &q->targets.text[i],
                                                        .n_targets = 1},
                              NULL, err);
-    if (rc == 0 && q->fetches.n > 0)
-        rc = fetch(g, q, feeds, err);
+    if (rc == 0 && (q->fetches.n > 0 || (q->targets.n == 0 && outputs.n > 0)))
+        rc = fetch_wanted(g, q, outputs, feeds, err);
     if (rc == ERR_UNINITIALIZED && v->no_values != NULL)
         (void)err_wrap(err, "%s", v->no_values);
     for (size_t i = 0; i < q->feeds.n; i++) {
@@ -118,7 +178,7 @@ static int show(struct graph_agent *g, const struct graph_view *v,
         graph_print_nodes(v, q->json);
     if (q->collections)
         graph_print_collections(v, q->json);
-    if (q->fetches.n > 0 || q->targets.n > 0)
+    if (q->fetches.n > 0 || q->targets.n > 0 || q->signature != NULL)
         return feed_and_run(g, v, q, err);
     if (!q->nodes && !q->collections)
         graph_print_summary(v, q->json);
@@ -126,18 +186,6 @@ static int show(struct graph_agent *g, const struct graph_view *v,
 }
 
 /* ---- files ---- */
-
-static int read_metagraph(struct wbuf *b, const char *prefix, struct err *err)
-{
-    char *path = xasprintf("%s.meta", prefix);
-    const int rc =
-        access(path, F_OK) == 0
-            ? wbuf_read_file(b, path, FRAME_MAX_BYTES, err)
-            : err_set(err, ERR_NOT_FOUND, "there is no %s: no graph to show", path);
-
-    free(path);
-    return rc;
-}
 
 /* An absolute prefix, because the agent may have another working directory. */
 static char *absolute_prefix(const char *prefix)
@@ -156,27 +204,35 @@ static int open_and_show(const char *prefix, const struct binaries *binaries,
     struct graph_agent *g = NULL;
     struct graph_view v = {0};
     struct wbuf metagraph = {0};
+    struct arena arena = ARENA_ZERO;
     char *absolute = absolute_prefix(prefix);
     char *no_values = ckpt_kind_of(prefix) != CKPT_NONE
                           ? NULL
                           : xasprintf("there is no %s.index", prefix);
-    int rc = read_metagraph(&metagraph, prefix, err);
+    int rc = ckpt_read_graph(&metagraph, prefix, q->tags, FRAME_MAX_BYTES, err);
 
     args.metagraph = metagraph.data;
     args.metagraph_bytes = metagraph.len;
     args.prefix = no_values == NULL ? absolute : NULL;
     if (rc == 0) {
         rc = graph_agent_open(&g, &args, err);
-        if (rc < 0)
-            (void)err_wrap(err, "%s.meta", prefix);
+        if (rc < 0) {
+            char *path = ckpt_graph_path(prefix);
+
+            (void)err_wrap(err, "%s", path);
+            free(path);
+        }
     }
     if (rc == 0)
         rc = graph_view_init(&v, graph_agent_description(g), err);
+    if (rc == 0)
+        rc = signatures_read(&v.signatures, &arena, metagraph.data, metagraph.len, err);
     v.prefix = prefix;
     v.no_values = no_values != NULL ? no_values : v.why[0] != '\0' ? v.why : NULL;
     if (rc == 0)
         rc = show(g, &v, q, err);
     graph_agent_close(g);
+    arena_done(&arena);
     wbuf_done(&metagraph);
     free(absolute);
     free(no_values);
@@ -208,6 +264,8 @@ static int run_graph(struct cli *cli, int argc, char **argv)
                                      {"feed", .texts = &q.feeds},
                                      {"fetch", .texts = &q.fetches},
                                      {"target", .texts = &q.targets},
+                                     {"signature", .text = &q.signature},
+                                     {"tags", .text = &q.tags},
                                      {"seed", .number = &q.seed, 0, INT64_MAX},
                                      {0}};
     struct err err = {0};
@@ -238,12 +296,18 @@ const struct command cmd_graph = {
         "  --fetch NAME     compute and print a tensor\n"
         "  --target NAME    run an operation; several run one after another, in order,\n"
         "                   before tensors are fetched\n"
+        "  --signature NAME name tensors by the keys of a signature; without --fetch, "
+        "all of\n"
+        "                   its outputs are printed\n"
+        "  --tags TAG,...   of several graphs in a SavedModel, the one to take (serve)\n"
         "  --seed N         the seed of random operations (0)\n"
         "\nPREFIX names PREFIX.meta and, if it exists, PREFIX.index with the values; "
         "one\n"
-        "of these files stands for it, and a directory for its newest checkpoint. "
-        "--feed, --fetch and --target are\n"
-        "repeatable. An agent process runs the graph.\n"
+        "of these files stands for it, and a directory for its newest checkpoint, or "
+        "for\n"
+        "its SavedModel. --feed, --fetch and --target are repeatable. An agent process "
+        "runs\n"
+        "the graph.\n"
         "\nexample: brood graph model.ckpt --feed \"x:0=[[1, 2]]\" --fetch y:0\n",
     .run = run_graph,
 };

@@ -105,6 +105,10 @@ int graph_view_init(struct graph_view *ret, const msgpack_object *answer, struct
         (rc = msg_get_str(answer, "tensorflow", v.tensorflow, sizeof(v.tensorflow),
                           err)) < 0 ||
         (rc = msg_get_str(answer, "no_values", v.why, sizeof(v.why), err)) < 0 ||
+        (rc = msg_get_str(answer, "main_op", v.main_op, sizeof(v.main_op), err)) < 0 ||
+        (rc = msg_get_u64(answer, "fetchable", UINT32_MAX, &v.fetchable, err)) < 0 ||
+        (rc = msg_get_u64(answer, "runnable", UINT32_MAX, &v.runnable, err)) < 0 ||
+        (rc = take_list(answer, "kept", is_integer, &v.kept, err)) < 0 ||
         (rc = take_list(answer, "nodes", is_node, &v.nodes, err)) < 0 ||
         (rc = take_list(answer, "collections", is_collection, &v.collections, err)) < 0 ||
         (rc = take_list(answer, "uninitialized", is_text, &v.uninitialized, err)) < 0 ||
@@ -292,19 +296,75 @@ static void print_placeholders(const struct graph_view *v)
     }
 }
 
+static void print_keys(const char *what, const struct signature_tensor *t, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        (void)printf("%s%s=%s", i == 0 ? what : ", ", PLAIN_NAME(t[i].key),
+                     PLAIN_NAME(t[i].tensor));
+}
+
+/* "signature    serve: x=x:0 -> y=dense/BiasAdd:0" */
+static void print_signatures(const struct signatures *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        (void)printf("signature    %s:", PLAIN_NAME(s->at[i].name));
+        print_keys(" ", s->at[i].inputs, s->at[i].n_inputs);
+        print_keys(" -> ", s->at[i].outputs, s->at[i].n_outputs);
+        (void)putchar('\n');
+    }
+}
+
+static void json_keys(struct json *j, const char *key, const struct signature_tensor *t,
+                      size_t n)
+{
+    json_put_object(j, key);
+    for (size_t i = 0; i < n; i++)
+        json_put_str(j, t[i].key, t[i].tensor);
+    json_close(j);
+}
+
+static void json_signatures(struct json *j, const struct signatures *s)
+{
+    json_put_object(j, "signatures");
+    for (size_t i = 0; i < s->n; i++) {
+        json_put_object(j, s->at[i].name);
+        json_keys(j, "inputs", s->at[i].inputs, s->at[i].n_inputs);
+        json_keys(j, "outputs", s->at[i].outputs, s->at[i].n_outputs);
+        json_put_str(j, "method", s->at[i].method);
+        json_close(j);
+    }
+    json_close(j);
+}
+
+enum { MAX_UNKNOWN = 20 }; /* in the summary for people */
+
+/* How many nodes can be fetched, and the first ones that keep others from running. */
 static void print_unknown(const struct graph_view *v)
 {
+    uint32_t n = 0;
+
+    if (v->runnable < v->fetchable)
+        (void)printf("runs         %" PRIu64 " of %" PRIu64
+                     " nodes that can be fetched\n",
+                     v->runnable, v->fetchable);
     for (uint32_t i = 0; i < v->nodes->size; i++) {
         const msgpack_object *node = node_at(v, i);
+        uint64_t kept;
 
-        if (node[NODE_RUNS].via.boolean)
+        if (node[NODE_RUNS].via.boolean || n++ >= MAX_UNKNOWN)
             continue;
+        kept = n <= v->kept->size ? v->kept->ptr[n - 1].via.u64 : 0;
         (void)fputs("cannot run   ", stdout);
         put_text(&node[NODE_NAME]);
         (void)fputs(" (", stdout);
         put_text(&node[NODE_OP]);
-        (void)fputs(")\n", stdout);
+        (void)putchar(')');
+        if (kept > 0)
+            (void)printf(", and %" PRIu64 " that need%s it", kept, kept == 1 ? "s" : "");
+        (void)putchar('\n');
     }
+    if (n > MAX_UNKNOWN)
+        (void)printf("cannot run   %u more (--json lists all)\n", n - MAX_UNKNOWN);
 }
 
 static void print_values(const struct graph_view *v)
@@ -313,6 +373,8 @@ static void print_values(const struct graph_view *v)
         (void)printf("values       from %s\n", v->prefix);
     else
         (void)printf("values       none: %s\n", v->no_values);
+    if (v->main_op[0] != '\0')
+        (void)printf("main op      failed: %s\n", v->main_op);
     for (uint32_t i = 0; i < v->uninitialized->size; i++) {
         (void)fputs("no value     ", stdout);
         put_text(&v->uninitialized->ptr[i]);
@@ -335,6 +397,7 @@ static void print_text_summary(const struct graph_view *v)
         (void)printf(" (%u)\n", c[COLLECTION_ITEMS].via.array.size);
     }
     print_placeholders(v);
+    print_signatures(&v->signatures);
     print_unknown(v);
     print_values(v);
 }
@@ -377,6 +440,10 @@ static void print_json_summary(const struct graph_view *v)
     json_close(&j);
     json_names(&j, "placeholders", v, is_placeholder);
     json_names(&j, "cannot_run", v, cannot_run);
+    json_put_u64(&j, "fetchable", v->fetchable);
+    json_put_u64(&j, "runnable", v->runnable);
+    json_signatures(&j, &v->signatures);
+    json_put_str(&j, "main_op", v->main_op[0] != '\0' ? v->main_op : NULL);
     json_put_bool(&j, "restored", v->no_values == NULL);
     json_put_str(&j, "no_values", v->no_values);
     json_texts(&j, "uninitialized", v->uninitialized);

@@ -3,6 +3,7 @@
 #ifndef SUPERVISOR_CLI_GRAPH_PRINT_H
 #define SUPERVISOR_CLI_GRAPH_PRINT_H
 
+#include "common/ckpt/saved_model.h"
 #include "common/err/err.h"
 #include "common/msg/msg.h"
 #include "common/tensor/tensor.h"
@@ -17,7 +18,13 @@ struct graph_view {
     char why[512];         /* the agent's reason; "": it gave none */
     uint64_t producer;
     char tensorflow[64];
+    char main_op[512]; /* why the graph's main op failed; "": it has none, or it ran */
+    struct signatures signatures; /* of the graph's file */
+    /* nodes with outputs; those of them that can run */
+    uint64_t fetchable, runnable;
     const msgpack_object_array *nodes, *collections, *uninitialized, *variables;
+    const msgpack_object_array
+        *kept; /* for each node that is unknown: how many need it */
 };
 
 /* ERR_PROTOCOL: an element is missing or has the wrong type. */

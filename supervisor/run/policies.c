@@ -1,6 +1,7 @@
 #include "supervisor/run/policies.h"
 
 #include "common/ckpt/ckpt_find.h"
+#include "common/ckpt/saved_model.h"
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
 #include "common/io/beneath.h"
@@ -62,15 +63,11 @@ const struct rollout_policy *policies_of(const struct policies *p, size_t agent)
     return &p->kept[agent].policy;
 }
 
-static int read_metagraph(struct kept *k, const char *path, struct err *err)
+/* Points the policy to the graph that was read from the file. */
+static int keep_metagraph(struct kept *k, const char *file, struct err *err)
 {
-    int rc =
-        wbuf_read_file(&k->metagraph, path, FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES, err);
-
-    if (rc < 0)
-        return rc;
     if (k->metagraph.len == 0)
-        return err_set(err, ERR_FORMAT, "%s is empty", path);
+        return err_set(err, ERR_FORMAT, "%s is empty", file);
     k->policy.metagraph = k->metagraph.data;
     k->policy.metagraph_bytes = k->metagraph.len;
     return 0;
@@ -255,16 +252,16 @@ static int find(struct kept *k, const struct agent_config *a, const struct searc
                 struct err *err)
 {
     const int is_frozen = algorithm_find(a->algorithm)->fixed;
-    char *file;
     int rc = find_prefix(k, a, q, err);
 
     if (rc == 0 && is_frozen)
         rc = check_environment(k->prefix, q->config, err);
     if (rc < 0)
         return rc;
-    file = xasprintf("%s.meta", k->prefix);
-    rc = read_metagraph(k, file, err);
-    free(file);
+    rc = ckpt_read_graph(&k->metagraph, k->prefix, NULL,
+                         FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES, err);
+    if (rc == 0)
+        rc = keep_metagraph(k, k->prefix, err);
     /* a hosted graph may begin without values: its variables' initializers run */
     if (is_frozen || ckpt_kind_of(k->prefix) != CKPT_NONE)
         k->policy.prefix = k->prefix;
@@ -343,7 +340,10 @@ int policies_load(struct policies **ret, const struct run_config *c, const char 
         if (!algorithm_brings_graph(&c->agents[i]))
             continue;
         file = xasprintf("%s/policies/%s.meta", path, c->agents[i].name);
-        rc = read_metagraph(&p->kept[i], file, err);
+        rc = wbuf_read_file(&p->kept[i].metagraph, file,
+                            FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES, err);
+        if (rc == 0)
+            rc = keep_metagraph(&p->kept[i], file, err);
         free(file);
     }
     if (rc < 0)

@@ -202,6 +202,22 @@ def test_a_while_loop_runs(w):
         assert out == "" and says in err and len(err.splitlines()) == 1, (fetch, err)
 
 
+def test_what_keeps_nodes_from_running_is_named(w):
+    of_int32 = number(6, 3)
+    nodes = [node("x", "Placeholder", dtype=of_int32, shape=field(7, b"")),
+             node("odd", "NoSuchOp", "x", T=of_int32),
+             node("a", "Identity", "odd", T=of_int32), node("b", "Neg", "a", T=of_int32),
+             node("y", "Neg", "x", T=of_int32), node("all", "NoOp", "^b", "^y")]
+    (w.path / "odd.meta").write_bytes(field(2, b"".join(nodes) + field(4, number(1, 24))))
+    out, _ = graph(w, "odd")
+    assert "runs         2 of 5 nodes that can be fetched" in out.splitlines(), out
+    assert "cannot run   odd (NoSuchOp), and 3 that need it" in out.splitlines(), out
+    fact, = harness.json_lines(graph(w, "odd", "--json")[0])
+    assert fact["cannot_run"] == ["odd"], fact
+    assert (fact["fetchable"], fact["runnable"]) == (5, 2), fact
+    assert fetched(w, "odd", "--feed", "x=3", "--fetch", "y")[0] == -3
+
+
 def test_what_is_wrong_is_one_line(w):
     prefix = path_of(MADDPG)
     x = str([[0] * 8])
@@ -211,6 +227,7 @@ def test_what_is_wrong_is_one_line(w):
         (["--feed", f"observation0={x}", "--fetch", "agent_0_1/Sofmax"],
          "did you mean 'agent_0_1/Softmax:0'?"),
         (["--target", "agent_0/Adma"], "did you mean 'agent_0/Adam'?"),
+        (["--fetch", "agent_0_1/Softmax:4"], "did you mean 'agent_0_1/Softmax:0'?"),
         (["--feed", "observation0=[[1, 2]]", "--fetch", "agent_0_1/Softmax"],
          "Cannot feed value of shape (1, 2)"),
         (["--feed", "observation0=[[1, two]]", "--fetch", "agent_0_1/Softmax"],
