@@ -1,12 +1,12 @@
 """Trains, kills, resumes and evaluates on thirty environments of real packages.
 
-    foreign_packages.py FOLDER [NAME...]
+    foreign_packages.py FOLDER|peers [NAME...]
 
-FOLDER has checkouts of Gymnasium, PettingZoo, MPE2, lb-foraging and, if wanted, rware, each in a
+peers: the packages that tests/support/peers.py installs. FOLDER has checkouts of Gymnasium, PettingZoo, MPE2, lb-foraging and, if wanted, rware, each in a
 folder of any name that contains the package (gymnasium, pettingzoo, mpe2, lbforaging, rware).
-NAME: only environments whose name contains one of these. Not a part of the suite, because it
-needs those packages and what they import: python3-numpy, python3-scipy, python3-pygame,
-python3-cloudpickle, python3-typing-extensions, python3-networkx.
+NAME: only environments whose name contains one of these; the suite plays a few. Checkouts need
+what the packages import: python3-numpy, python3-scipy, python3-pygame, python3-cloudpickle,
+python3-typing-extensions, python3-networkx.
 
 For each environment: `brood check`; a run; a run of which an environment process, an agent and
 the supervisor are killed, and which is then resumed; an evaluation of both. Both must end with
@@ -27,6 +27,7 @@ os.environ.setdefault("BROOD_BUILD_DIR", str(ROOT / "build"))
 os.environ.setdefault("BROOD_SOURCE_DIR", str(ROOT))
 
 import harness
+import peers
 from test_environments import BRIDGE, PYTHON, final, processes_of, weights
 
 PACKAGES = ("gymnasium", "pettingzoo", "mpe2", "lbforaging", "rware")
@@ -74,18 +75,18 @@ def search_path(folder):
     return ":".join(map(str, found))
 
 
-def is_missing(path, package):
+def is_missing(path, python, package):
     """None, or why the package cannot be imported."""
-    p = subprocess.run([PYTHON, "-Wignore", "-c", f"import {package}"], capture_output=True,
+    p = subprocess.run([python, "-Wignore", "-c", f"import {package}"], capture_output=True,
                        text=True, check=False, env={**os.environ, "PYTHONPATH": path,
                                                     "SDL_VIDEODRIVER": "dummy"})
     return None if p.returncode == 0 else p.stderr.strip().splitlines()[-1]
 
 
-def configuration(w, path, environment, algorithm):
+def configuration(w, path, python, environment, algorithm):
     name, *params = environment.split(" ")
     return w.write("foreign.yaml", CONFIG.format(
-        steps=STEPS, path=path, python=PYTHON, bridge=BRIDGE, name=name, algorithm=algorithm,
+        steps=STEPS, path=path, python=python, bridge=BRIDGE, name=name, algorithm=algorithm,
         params=", ".join(p.replace("=", ": ") for p in params)))
 
 
@@ -110,8 +111,8 @@ def mean_return(w, name):
     return {team: round(x, 2) for team, x in facts["return_mean"].items()}
 
 
-def play(w, path, environment):
-    file = configuration(w, path, environment, "maddpg")
+def play(w, path, python, environment):
+    file = configuration(w, path, python, environment, "maddpg")
     warning = w.brood("check", file)[1]
     assert not warning or "not reproducible" in warning, warning
     w.brood("run", file, "--name", "calm")
@@ -128,21 +129,28 @@ def play(w, path, environment):
     return f"{len(restarts)} respawns, one resume, same weights; returns {returns}"
 
 
-def tell_missing(path):
+def tell_missing(path, python):
     """Which packages there are, and why not the others."""
     there = []
     for package in PACKAGES:
-        why = is_missing(path, package)
+        why = is_missing(path, python, package)
         print(f"# {package}: {why or 'found'}")
         there += [package] if why is None else []
     return there
 
 
 def main():
-    if len(sys.argv) < 2 or not pathlib.Path(sys.argv[1]).is_dir():
+    folder, wanted = (sys.argv[1:2] or [""])[0], sys.argv[2:]
+    if folder == "peers":
+        path, python = "", peers.python_with_peers()
+        if python is None:
+            print("1..0 # SKIP the packages are not installed (tests/support/peers.py)")
+            sys.exit(peers.SKIPPED)
+    elif pathlib.Path(folder).is_dir():
+        path, python = search_path(pathlib.Path(folder).resolve()), PYTHON
+    else:
         sys.exit(__doc__)
-    path, wanted = search_path(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2:]
-    there = tell_missing(path)
+    there = tell_missing(path, python)
     passed = failed = skipped = 0
     for package, environments in ENVIRONMENTS.items():
         for name in environments:
@@ -154,7 +162,7 @@ def main():
                 continue
             w = harness.Workplace()
             try:
-                print(f"ok - {name}: {play(w, path, name)}", flush=True)
+                print(f"ok - {name}: {play(w, path, python, name)}", flush=True)
                 passed += 1
             except Exception as e:
                 print(f"not ok - {name}: {e}", flush=True)

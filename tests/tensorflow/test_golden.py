@@ -16,7 +16,7 @@ import tempfile
 try:
     import numpy as np
 except ImportError as e:
-    print(f"skipped: {e}")
+    print(f"1..0 # SKIP {e}")
     sys.exit(77)
 
 HERE = pathlib.Path(__file__).resolve().parent
