@@ -2,8 +2,8 @@
  *
  * Visits the ops between xs and ys backwards, each after all of its consumers among them.
  * AddN sums the gradients that arrived at an output; the op's gradient rule then computes
- * those of its inputs. Creation order is a topological order, so one pass over the ids
- * finds the ops that depend on xs. */
+ * those of its inputs. Creation order is a topological order but for the edges that close
+ * loops, so one pass over the ids finds the ops that depend on xs where there are none. */
 #include "agent/graph/graph_internal.h"
 #include "agent/graph/ops.h"
 
@@ -43,14 +43,24 @@ static int differentiable(enum dtype dtype)
 
 static void mark_reached(struct backprop *bp, const struct output *xs, size_t n_xs)
 {
+    int again = 1; /* an op is reached that may be an input of an earlier one */
+
     for (size_t i = 0; i < n_xs; i++)
         bp->reached[xs[i].op->id] = 1;
-    for (int id = 0; id < bp->n_ops; id++) {
-        const struct operation *op = graph_operation_at(bp->g, id);
+    while (again) {
+        int any = 0, loops = 0;
 
-        for (int i = 0; i < op->n_inputs && !bp->reached[id]; i++)
-            bp->reached[id] = bp->reached[op->inputs[i].op->id] &&
-                              differentiable(output_dtype(op->inputs[i]));
+        for (int id = 0; id < bp->n_ops; id++) {
+            const struct operation *op = graph_operation_at(bp->g, id);
+
+            for (int i = 0; i < op->n_inputs && !bp->reached[id]; i++) {
+                bp->reached[id] = bp->reached[op->inputs[i].op->id] &&
+                                  differentiable(output_dtype(op->inputs[i]));
+                any |= bp->reached[id];
+                loops |= op->inputs[i].op->id > id;
+            }
+        }
+        again = any && loops;
     }
 }
 

@@ -237,6 +237,23 @@ static struct tensor i32(int32_t *x)
 
 /* ---- loops ---- */
 
+/* y = 1; while y < 100: y *= x. What comes of x is in the value of the next iteration alone. */
+START_TEST(gradients_through_a_loop_are_refused)
+{
+    struct graph *g = graph_new();
+    struct output x = placeholder(g, DT_FLOAT, &SHAPE_SCALAR, "x"), y, d;
+    struct variable_of_loop v = carry(g, constant_f32(g, 1, NULL), "while");
+    struct err err = {0};
+
+    take(g, &v, loop_cond(g, less(g, v.merge, constant_f32(g, 100, NULL))));
+    y = next(g, &v, mul(g, v.now, enter(g, x, "while", 1, NULL)), "y");
+    ck_assert(graph_gradients(g, &y, 1, &x, 1, NULL, NULL, 0, &d, &err) < 0);
+    ck_assert_msg(strstr(err.msg, "gradients through loops are not built") != NULL, "%s",
+                  err.msg);
+    graph_free(g);
+}
+END_TEST
+
 /* i = 0; while i < n: i += 1 */
 START_TEST(a_loop_counts)
 {
@@ -1397,6 +1414,7 @@ static Suite *make_suite(void)
     Suite *s = suite_create("while");
     TCase *tc = tcase_create("while");
 
+    tcase_add_test(tc, gradients_through_a_loop_are_refused);
     tcase_add_test(tc, a_loop_counts);
     tcase_add_test(tc, a_loop_reads_what_is_fed);
     tcase_add_test(tc, variables_take_values_of_each_other);

@@ -36,7 +36,7 @@ DAY_S = 24 * 3600
 # ---- where they are ----
 
 def cache():
-    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache",
+    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"),
                         "brood")
 
 

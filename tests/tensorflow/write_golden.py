@@ -51,19 +51,39 @@ def add_gradients(tf, session, built, fetches, entry):
             entry["gradients"][x.name] = [grad.name, golden_file.pack(value)]
 
 
+def is_random(tensor):
+    """Whether random numbers are among what it is computed from."""
+    todo, seen = [tensor.op], set()
+    while todo:
+        op = todo.pop()
+        if "Random" in op.type or op.type == "TruncatedNormal":
+            return True
+        seen.add(op)
+        todo += [x.op for x in op.inputs if x.op not in seen]
+    return False
+
+
+def initialise(session, variables):
+    """Runs the initialisers: {its name: the tensor to feed and its value, None where that is
+    not random}."""
+    session.run([v.initializer for v in variables])
+    initial = [v.initializer.inputs[1] for v in variables]
+    return {v.initializer.name: [x.name, golden_file.pack(session.run(v))] if is_random(x) else None
+            for v, x in zip(variables, initial)}
+
+
 def run_case(tf, session, case):
     """The case's line of the file; its nodes are in the graph then."""
     built = cases.begin(case.name)
-    entry = {"name": case.name, "init": [], "feeds": {}, "fetches": {}, "of": {},
+    entry = {"name": case.name, "init": {}, "feeds": {}, "fetches": {}, "of": {},
              "gradients": {}, "steps": [], "after": {}}
     (tf.enable_control_flow_v2 if case.functional else tf.disable_control_flow_v2)()
     with tf.variable_scope(case.name):
-        before = set(tf.global_variables())
+        before = {v.name for v in tf.global_variables()}
         fetches = case.build()
         fetches = list(fetches) if isinstance(fetches, (list, tuple)) else [fetches]
-        variables = [v for v in tf.global_variables() if v not in before]
-        entry["init"] = [v.initializer.name for v in variables]
-        session.run([v.initializer for v in variables])
+        variables = [v for v in tf.global_variables() if v.name not in before]
+        entry["init"] = initialise(session, variables)
         try:
             values = session.run(fetches, built.feeds)
             assert case.fails is None, "TensorFlow does not fail"
