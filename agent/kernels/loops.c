@@ -2,6 +2,7 @@
  * loops.h. */
 #include "agent/kernels/loops.h"
 
+#include "agent/kernels/special.h"
 #include "agent/kernels/vmath.h"
 
 #include <string.h>
@@ -93,23 +94,31 @@ static inline int64_t floor_mod_int(int64_t x, int64_t y)
 #define f32_exp      vm_expf
 #define f32_expm1    vm_expm1f
 #define f32_log      vm_logf
+#define f32_log1p    vm_log1pf
 #define f32_tanh     vm_tanhf
 #define f32_sigmoid  vm_sigmoidf
 #define f32_softplus vm_softplusf
 #define f32_sqrt     sqrtf
 #define f32_abs      fabsf
 #define f32_floor    floorf
+#define f32_ceil     ceilf
+#define f32_rint     rintf
+#define f32_trunc    truncf
 #define f32_pow      powf
 #define f32_fmod     fmodf
 #define f64_exp      exp
 #define f64_expm1    expm1
 #define f64_log      log
+#define f64_log1p    log1p
 #define f64_tanh     tanh
 #define f64_sigmoid  sigmoid_f64
 #define f64_softplus softplus_f64
 #define f64_sqrt     sqrt
 #define f64_abs      fabs
 #define f64_floor    floor
+#define f64_ceil     ceil
+#define f64_rint     rint
+#define f64_trunc    trunc
 #define f64_pow      pow
 #define f64_fmod     fmod
 
@@ -137,6 +146,14 @@ static inline int64_t ipow(int64_t x, int64_t y)
     return (int64_t)r;
 }
 
+/* The number of bits by which to shift: TensorFlow's, for shifts that C leaves undefined. */
+#define SHIFT(T, n)                                                                      \
+    ((n) < 0 ? 0 : (n) < (T)(8 * sizeof(T)) ? (n) : (T)(8 * sizeof(T) - 1))
+
+/* The slopes of Selu below and above 0. */
+#define SELU_BELOW 1.7580993408473768599402175208123
+#define SELU_ABOVE 1.0507009873554804934193349852946
+
 /* X(T, Op, D, A, B, C, expr): operation Op for dtype T. (BiasAddRelu is two operations
  * that the planner fuses.) Every expression is TensorFlow's formula; gradients take their
  * arguments in TensorFlow's order. */
@@ -151,7 +168,45 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, Reciprocal, T, T, T, T, (T)1 / x)                                               \
     X(T, Elu, T, T, T, T, x < 0 ? M(T, expm1)(x) : x)                                    \
     X(T, Floor, T, T, T, T, M(T, floor)(x))                                              \
+    X(T, Ceil, T, T, T, T, M(T, ceil)(x))                                                \
+    X(T, Rint, T, T, T, T, M(T, rint)(x))                                                \
+    X(T, Round, T, T, T, T, M(T, rint)(x))                                               \
+    X(T, Inv, T, T, T, T, (T)1 / x)                                                      \
+    X(T, Log1p, T, T, T, T, M(T, log1p)(x))                                              \
+    X(T, Expm1, T, T, T, T, M(T, expm1)(x))                                              \
+    X(T, Softsign, T, T, T, T, x / ((T)1 + M(T, abs)(x)))                                \
+    X(T, Selu, T, T, T, T, x < 0 ? (T)SELU_BELOW * M(T, expm1)(x) : (T)SELU_ABOVE * x)   \
+    X(T, IsNan, b8, T, T, T, x != x)                                                     \
+    X(T, IsInf, b8, T, T, T, x - x != 0 && x == x)                                       \
+    X(T, IsFinite, b8, T, T, T, x - x == 0)                                              \
     X(T, LeakyRelu, T, T, T, T, x > 0 ? x : x * (T)alpha)
+
+/* Computed in double, by libm and special.c. */
+#define FLOAT_FUNCTION(X, T)                                                             \
+    X(T, Sin, T, T, T, T, sin((f64)x))                                                   \
+    X(T, Cos, T, T, T, T, cos((f64)x))                                                   \
+    X(T, Tan, T, T, T, T, tan((f64)x))                                                   \
+    X(T, Asin, T, T, T, T, asin((f64)x))                                                 \
+    X(T, Acos, T, T, T, T, acos((f64)x))                                                 \
+    X(T, Atan, T, T, T, T, atan((f64)x))                                                 \
+    X(T, Sinh, T, T, T, T, sinh((f64)x))                                                 \
+    X(T, Cosh, T, T, T, T, cosh((f64)x))                                                 \
+    X(T, Asinh, T, T, T, T, asinh((f64)x))                                               \
+    X(T, Acosh, T, T, T, T, acosh((f64)x))                                               \
+    X(T, Atanh, T, T, T, T, atanh((f64)x))                                               \
+    X(T, Erf, T, T, T, T, erf((f64)x))                                                   \
+    X(T, Erfc, T, T, T, T, erfc((f64)x))                                                 \
+    X(T, Erfinv, T, T, T, T, special_erfinv((f64)x))                                     \
+    X(T, Ndtri, T, T, T, T, special_ndtri((f64)x))                                       \
+    X(T, Lgamma, T, T, T, T, special_lgamma((f64)x))                                     \
+    X(T, Digamma, T, T, T, T, special_digamma((f64)x))                                   \
+    X(T, Atan2, T, T, T, T, atan2((f64)x, (f64)Y))                                       \
+    X(T, Zeta, T, T, T, T, special_zeta((f64)x, (f64)Y))                                 \
+    X(T, Polygamma, T, T, T, T, special_polygamma((f64)x, (f64)Y))                       \
+    X(T, Igamma, T, T, T, T, special_igamma((f64)x, (f64)Y))                             \
+    X(T, Igammac, T, T, T, T, special_igammac((f64)x, (f64)Y))                           \
+    X(T, IgammaGradA, T, T, T, T, special_igamma_grad_a((f64)x, (f64)Y))                 \
+    X(T, Betainc, T, T, T, T, special_betainc((f64)x, (f64)Y, (f64)Z))
 
 #define FLOAT_BINARY(X, T)                                                               \
     X(T, Add, T, T, T, T, x + Y)                                                         \
@@ -166,18 +221,27 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, FloorDiv, T, T, T, T, M(T, floor)(x / Y))                                       \
     X(T, FloorMod, T, T, T, T, floor_mod_f(x, Y))                                        \
     X(T, Mod, T, T, T, T, M(T, fmod)(x, Y))                                              \
+    X(T, TruncateDiv, T, T, T, T, M(T, trunc)(x / Y))                                    \
+    X(T, TruncateMod, T, T, T, T, M(T, fmod)(x, Y))                                      \
     X(T, DivNoNan, T, T, T, T, Y == 0 ? 0 : x / Y)                                       \
+    X(T, MulNoNan, T, T, T, T, Y == 0 ? 0 : x * Y)                                       \
+    X(T, Xlogy, T, T, T, T, x == 0 ? 0 : x * M(T, log)(Y))                               \
+    X(T, Xlog1py, T, T, T, T, x == 0 ? 0 : x * M(T, log1p)(Y))                           \
+    X(T, Xdivy, T, T, T, T, x == 0 ? 0 : x / Y)                                          \
+    X(T, ApproximateEqual, b8, T, T, T, M(T, abs)(x - Y) < (T)alpha)                     \
     X(T, Pow, T, T, T, T, M(T, pow)(x, Y))                                               \
     X(T, Neg, T, T, T, T, -x)                                                            \
     X(T, Abs, T, T, T, T, M(T, abs)(x))                                                  \
     X(T, Square, T, T, T, T, x *x)                                                       \
     X(T, SquaredDifference, T, T, T, T, (x - Y) * (x - Y))
 
-/* Argument order of the gradients: (gradient, feature) for ReluGrad, LeakyReluGrad and
- * SoftplusGrad; (y, dy) for TanhGrad, SigmoidGrad, SqrtGrad and the like; (gradient, output)
- * for EluGrad. */
+/* Argument order of the gradients: (gradient, feature) for ReluGrad, LeakyReluGrad,
+ * SoftplusGrad and SoftsignGrad; (y, dy) for TanhGrad, SigmoidGrad, SqrtGrad and the like;
+ * (gradient, output) for EluGrad and SeluGrad. */
 #define FLOAT_GRADIENT(X, T)                                                             \
     X(T, ReluGrad, T, T, T, T, Y > 0 ? x : 0)                                            \
+    X(T, SeluGrad, T, T, T, T, Y < 0 ? x * (Y + (T)SELU_BELOW) : x * (T)SELU_ABOVE)      \
+    X(T, SoftsignGrad, T, T, T, T, x / (((T)1 + M(T, abs)(Y)) * ((T)1 + M(T, abs)(Y))))  \
     X(T, LeakyReluGrad, T, T, T, T, Y > 0 ? x : x * (T)alpha)                            \
     X(T, EluGrad, T, T, T, T, Y < 0 ? x * (Y + 1) : x)                                   \
     X(T, SoftplusGrad, T, T, T, T, x *M(T, sigmoid)(Y))                                  \
@@ -185,7 +249,8 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, SigmoidGrad, T, T, T, T, Y *(x * ((T)1 - x)))                                   \
     X(T, SqrtGrad, T, T, T, T, Y == 0 ? Y : Y * (T)0.5 / x)                              \
     X(T, RsqrtGrad, T, T, T, T, Y == 0 ? Y : (T)-0.5 * Y * (x * x * x))                  \
-    X(T, ReciprocalGrad, T, T, T, T, -Y *(x * x))
+    X(T, ReciprocalGrad, T, T, T, T, -Y *(x * x))                                        \
+    X(T, InvGrad, T, T, T, T, -Y *(x * x))
 
 /* Integers wrap on overflow: the arithmetic is unsigned. */
 #define U64(v) ((uint64_t)(v))
@@ -203,12 +268,23 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, FloorDiv, T, T, T, T, floor_div_int(x, Y))                                      \
     X(T, FloorMod, T, T, T, T, floor_mod_int(x, Y))                                      \
     X(T, Mod, T, T, T, T, trunc_mod_int(x, Y))                                           \
+    X(T, TruncateDiv, T, T, T, T, trunc_div_int(x, Y))                                   \
+    X(T, TruncateMod, T, T, T, T, trunc_mod_int(x, Y))                                   \
+    X(T, Round, T, T, T, T, x)                                                           \
+    X(T, Invert, T, T, T, T, ~x)                                                         \
+    X(T, BitwiseAnd, T, T, T, T, x &Y)                                                   \
+    X(T, BitwiseOr, T, T, T, T, x | Y)                                                   \
+    X(T, BitwiseXor, T, T, T, T, x ^ Y)                                                  \
+    X(T, LeftShift, T, T, T, T, U64(x) << SHIFT(T, Y))                                   \
+    X(T, RightShift, T, T, T, T, x >> SHIFT(T, Y))                                       \
     X(T, Pow, T, T, T, T, ipow(x, Y))
 
 #define NUMBER(X, T)                                                                     \
     X(T, Maximum, T, T, T, T, x > Y || x != x ? x : Y)                                   \
     X(T, Minimum, T, T, T, T, x < Y || x != x ? x : Y)                                   \
     X(T, Relu, T, T, T, T, x < 0 ? 0 : x)                                                \
+    X(T, Relu6, T, T, T, T, x<0 ? 0 : x> 6 ? 6 : x)                                      \
+    X(T, Relu6Grad, T, T, T, T, Y > 0 && Y < 6 ? x : 0)                                  \
     X(T, Sign, T, T, T, T, x != x ? x : (x > 0) - (x < 0))                               \
     X(T, ClipByValue, T, T, T, T, x<Y ? Y : x> Z ? Z : x)                                \
     X(T, Less, b8, T, T, T, x < Y)                                                       \
@@ -230,7 +306,8 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, LogicalNot, T, T, T, T, !x)
 
 #define FLOAT(X, T)                                                                      \
-    FLOAT_UNARY(X, T) FLOAT_BINARY(X, T) FLOAT_GRADIENT(X, T) NUMBER(X, T) ANY(X, T)
+    FLOAT_UNARY(X, T)                                                                    \
+    FLOAT_FUNCTION(X, T) FLOAT_BINARY(X, T) FLOAT_GRADIENT(X, T) NUMBER(X, T) ANY(X, T)
 #define EVERYTHING(X)                                                                    \
     FLOAT(X, f32)                                                                        \
     FLOAT(X, f64)                                                                        \

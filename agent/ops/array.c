@@ -153,12 +153,63 @@ static int kern_broadcast_gradient_args(const struct kernel_args *a)
     return 0;
 }
 
+static int kern_broadcast_args(const struct kernel_args *a)
+{
+    const int64_t n = tensor_elements(a->in[0]), m = tensor_elements(a->in[1]);
+    const int64_t rank = n > m ? n : m;
+
+    if (!sizes_broadcast(a->in[0], a->in[1]))
+        return err_set(a->err, ERR_SHAPE, "%s: the shapes do not broadcast",
+                       operation_name(a->op));
+    for (int64_t k = 1; k <= rank; k++) {
+        const int64_t x = k <= n ? tensor_int(a->in[0], n - k) : 1;
+        const int64_t y = k <= m ? tensor_int(a->in[1], m - k) : 1;
+
+        tensor_set_int(a->out[0], rank - k, x == 1 ? y : x);
+    }
+    return 0;
+}
+
+/* tf.empty: zeros, though TensorFlow promises that only for `init`. */
+static int kern_empty(const struct kernel_args *a)
+{
+    clear(a->out[0]);
+    return 0;
+}
+
 static int kern_fill(const struct kernel_args *a)
 {
     size_t elem = elem_size(a->out[0]);
     struct copy_plan c = {1, {tensor_elements(a->out[0])}, {0}, {(int64_t)elem}};
 
     copy_strided(a->out[0]->data, a->in[1]->data, &c, elem);
+    return 0;
+}
+
+/* tf.linspace: num numbers, of which the last is stop. */
+static int kern_lin_space(const struct kernel_args *a)
+{
+    const int64_t n = tensor_elements(a->out[0]);
+
+    for (int64_t i = 0; i < n; i++) {
+        if (a->out[0]->dtype == DT_FLOAT) {
+            const float start = *tensor_f32(a->in[0]), stop = *tensor_f32(a->in[1]);
+
+            tensor_f32(a->out[0])[i] =
+                i > 0 && i == n - 1 ? stop
+                                    : start + (stop - start) / (float)(n - 1) * (float)i;
+        } else {
+            const double start = *(double *)a->in[0]->data;
+            const double stop = *(double *)a->in[1]->data;
+
+            ((double *)a->out[0]->data)[i] =
+                i > 0 && i == n - 1
+                    ? stop
+                    : start + (stop - start) / (double)(n - 1) * (double)i;
+        }
+    }
+    if (n == 1)
+        memcpy(a->out[0]->data, a->in[0]->data, elem_size(a->in[0]));
     return 0;
 }
 
@@ -285,7 +336,7 @@ GRAD(identity_grad)
 
 GRAD(check_numerics_grad)
 {
-    struct op_builder *b = op_begin(g, "CheckNumerics", NULL);
+    struct op_builder *b = op_begin(g, operation_type(op), NULL);
 
     op_input(b, grad_out[0]);
     op_attr_string(b, "message",
@@ -311,6 +362,14 @@ static int broadcast_gradient_args_shape(const struct shape_args *args)
 
     args->out[0] = SHAPE(known ? repeated_axes(x, y, NULL) : -1);
     args->out[1] = SHAPE(known ? repeated_axes(y, x, NULL) : -1);
+    return 0;
+}
+
+static int broadcast_args_shape(const struct shape_args *args)
+{
+    const int64_t n = dim_of(&args->in[0], 0), m = dim_of(&args->in[1], 0);
+
+    args->out[0] = SHAPE(n < 0 || m < 0 ? -1 : n > m ? n : m);
     return 0;
 }
 
@@ -378,10 +437,52 @@ static int range_shape(const struct shape_args *args)
     return 0;
 }
 
+static int lin_space_shape(const struct shape_args *args)
+{
+    int64_t num = -1;
+
+    if (value_ints(args, 2, &num, 1) == 1 && num <= 0)
+        return err_set(args->err, ERR_ARG, "num must be 1 or more, not %lld",
+                       (long long)num);
+    args->out[0] = SHAPE(num);
+    return 0;
+}
+
 GRAD(fill_grad)
 {
     grad_in[1] = reduce(g, "Sum", grad_out[0], NULL, 0, 0, NULL);
     return grad_done(grad_in + 1, 1);
+}
+
+static int broadcast_to_shape(const struct shape_args *args)
+{
+    struct shape to, both;
+
+    if (value_sizes(args, 1, &to) != 0)
+        return ERR_SHAPE;
+    args->out[0] = to;
+    if (to.rank < 0)
+        return 0;
+    if (shape_broadcast(&args->in[0], &to, &both) != 0 || !shape_compatible(&both, &to))
+        return err_set(args->err, ERR_SHAPE, "%s does not broadcast to %s",
+                       shape_text(&args->in[0]), shape_text(&to));
+    return 0;
+}
+
+/* Sums over the axes along which the input was repeated. */
+GRAD(broadcast_to_grad)
+{
+    struct output to = input_of(op, 1);
+    struct output from =
+        cast(g, shape_of(g, input_of(op, 0), NULL), output_dtype(to), NULL);
+    struct output axes = binary(g, "BroadcastGradientArgs", to, from, NULL);
+    struct op_builder *b = op_begin(g, "Sum", NULL);
+
+    op_input(b, grad_out[0]);
+    op_input(b, (struct output){axes.op, 1});
+    op_attr_bool(b, "keep_dims", 1);
+    grad_in[0] = binary(g, "Reshape", (struct output){op_finish(b), 0}, from, NULL);
+    return grad_done(grad_in, 1);
 }
 
 /* ---- shapes and gradients: changing the shape ---- */
@@ -571,6 +672,8 @@ static const struct op_def rows[] = {
      "condition:bool, data:T ->; T:list(type), summarize:int=3"},
     {"CheckNumerics", OP_AWAITED, shape_same, check_numerics_grad,
      CALL(kern_check_numerics), "tensor:T -> output:T; T:float_type, message:string"},
+    {"CheckNumericsV2", OP_AWAITED, shape_same, check_numerics_grad,
+     CALL(kern_check_numerics), "tensor:T -> output:T; T:float_type, message:string"},
     {"NoOp", OP_NO_GRADIENT, shape_none, NULL, PLANNED, "->"},
     {"ZerosLike", OP_NO_GRADIENT | OP_SHAPES_ONLY, shape_same, NULL, LOOP,
      "x:T -> y:T; T:type"},
@@ -586,14 +689,24 @@ static const struct op_def rows[] = {
      "input:T -> output:int32; T:type"},
     {"BroadcastGradientArgs", OP_NO_GRADIENT, broadcast_gradient_args_shape, NULL,
      CALL(kern_broadcast_gradient_args), "s0:T, s1:T -> r0:T, r1:T; T:index_type=int32"},
+    {"BroadcastArgs", OP_NO_GRADIENT, broadcast_args_shape, NULL,
+     CALL(kern_broadcast_args), "s0:T, s1:T -> r0:T; T:index_type=int32", .ranks = "11"},
+    {"BroadcastTo", OP_SAME_IF_WHOLE, broadcast_to_shape, broadcast_to_grad,
+     CALL(kern_broadcast_to),
+     "input:T, shape:Tidx -> output:T; T:type, Tidx:index_type=int32"},
     {"ConcatOffset", OP_NO_GRADIENT, concat_offset_shape, NULL, CALL(kern_concat_offset),
      "concat_dim:int32, shape:N*int32 -> offset:N*int32; N:int"},
     {"Range", OP_NO_GRADIENT, range_shape, NULL, CALL(kern_range),
      "start:Tidx, limit:Tidx, delta:Tidx -> output:Tidx; Tidx:number_type=int32",
      .ranks = "000"},
+    {"LinSpace", OP_NO_GRADIENT, lin_space_shape, NULL, CALL(kern_lin_space),
+     "start:T, stop:T, num:Tidx -> output:T; T:float_type, Tidx:index_type=int32",
+     .ranks = "000"},
     {"Fill", 0, shape_of_value, fill_grad, CALL(kern_fill),
      "dims:index_type, value:T -> output:T; T:type, index_type:index_type=int32",
      .ranks = "?0"},
+    {"Empty", OP_NO_GRADIENT, shape_of_value, NULL, CALL(kern_empty),
+     "shape:int32 -> output:dtype; dtype:type, init:bool=false"},
     {"Reshape", 0, reshape_shape, reshape_grad, ALIAS,
      "tensor:T, shape:Tshape -> output:T; T:type, Tshape:index_type=int32"},
     {"ExpandDims", 0, expand_dims_shape, reshape_grad, ALIAS,

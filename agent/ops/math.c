@@ -368,6 +368,15 @@ GRAD(clip_grad)
         type, OP_NO_GRADIENT, shape_broadcast_inputs, NULL, LOOP,                        \
             "x:T, y:T -> z:bool; T:" kind                                                \
     }
+#define CLASSIFY(type)                                                                   \
+    {                                                                                    \
+        type, OP_NO_GRADIENT, shape_same, NULL, LOOP, "x:T -> y:bool; T:float_type"      \
+    }
+#define BITS(type)                                                                       \
+    {                                                                                    \
+        type, OP_NO_GRADIENT, shape_broadcast_inputs, NULL, LOOP,                        \
+            "x:T, y:T -> z:T; T:number_type"                                             \
+    }
 
 static const struct op_def rows[] = {
     BINARY("Add", "number_type", add_grad),
@@ -385,6 +394,14 @@ static const struct op_def rows[] = {
     BINARY("FloorDiv", "number_type", grad_none),
     BINARY("FloorMod", "number_type", floor_mod_grad),
     BINARY("Mod", "number_type", grad_missing),
+    BINARY("TruncateDiv", "number_type", grad_none),
+    BINARY("TruncateMod", "number_type", grad_missing),
+    BITS("BitwiseAnd"),
+    BITS("BitwiseOr"),
+    BITS("BitwiseXor"),
+    BITS("LeftShift"),
+    BITS("RightShift"),
+    {"Invert", OP_NO_GRADIENT, shape_same, NULL, LOOP, "x:T -> y:T; T:number_type"},
     UNARY("Neg", "number_type", neg_grad),
     UNARY("Square", "number_type", square_grad),
     UNARY("Sqrt", "float_type", sqrt_grad),
@@ -394,12 +411,19 @@ static const struct op_def rows[] = {
     UNARY("Abs", "number_type", abs_grad),
     UNARY("Sign", "number_type", sign_grad),
     UNARY("Reciprocal", "float_type", reciprocal_grad),
+    UNARY("Inv", "float_type", reciprocal_grad),
     UNARY("Floor", "float_type", grad_none),
+    UNARY("Ceil", "float_type", grad_none),
+    UNARY("Rint", "float_type", grad_none),
+    UNARY("Round", "number_type", grad_none),
     GRAD_OP("SqrtGrad", sqrt_grad_grad),
     GRAD_OP("RsqrtGrad", rsqrt_grad_grad),
     GRAD_OP("ReciprocalGrad", reciprocal_grad_grad),
+    GRAD_OP("InvGrad", reciprocal_grad_grad),
     {"AddN", 0, shape_merged, add_n_grad, LOOP,
      "inputs:N*T -> sum:T; N:int, T:number_type"},
+    {"AccumulateNV2", 0, shape_merged, add_n_grad, LOOP,
+     "inputs:N*T -> sum:T; N:int, T:number_type, shape:shape"},
     {"Cast", 0, shape_same, cast_grad, LOOP,
      "x:SrcT -> y:DstT; SrcT:type, DstT:type, Truncate:bool=false"},
     {"Select", 0, select_shape, select_grad, LOOP,
@@ -414,6 +438,10 @@ static const struct op_def rows[] = {
     COMPARE("GreaterEqual", "number_type"),
     COMPARE("Less", "number_type"),
     COMPARE("LessEqual", "number_type"),
+    COMPARE("ApproximateEqual", "float_type, tolerance:float=1e-05"),
+    CLASSIFY("IsNan"),
+    CLASSIFY("IsInf"),
+    CLASSIFY("IsFinite"),
     {"LogicalAnd", OP_NO_GRADIENT, shape_broadcast_inputs, NULL, LOOP,
      "x:bool, y:bool -> z:bool"},
     {"LogicalOr", OP_NO_GRADIENT, shape_broadcast_inputs, NULL, LOOP,

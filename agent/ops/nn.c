@@ -208,6 +208,17 @@ GRAD(relu_grad_grad)
     return grad_done(grad_in, 2);
 }
 
+GRAD_ONE(relu6_grad, binary(g, "Relu6Grad", grad_out[0], output_of(op, 0), NULL))
+
+GRAD(relu6_grad_grad)
+{
+    grad_in[0] = binary(g, "Relu6Grad", grad_out[0], input_of(op, 1), NULL);
+    grad_in[1] = zeros_as(g, input_of(op, 1));
+    return grad_done(grad_in, 2);
+}
+
+GRAD_ONE(softsign_grad, binary(g, "SoftsignGrad", grad_out[0], input_of(op, 0), NULL))
+
 static struct output leaky_grad_node(struct graph *g, const struct operation *op,
                                      struct output d, struct output features)
 {
@@ -229,13 +240,14 @@ GRAD(leaky_relu_grad_grad)
 }
 
 GRAD_ONE(elu_grad, binary(g, "EluGrad", grad_out[0], output_of(op, 0), NULL))
+GRAD_ONE(selu_grad, binary(g, "SeluGrad", grad_out[0], output_of(op, 0), NULL))
 
-/* EluGrad(d, y) = d (y + 1) below zero, d above */
+/* EluGrad(d, y) = d (y + 1) below zero, d above; SeluGrad has other constants than 1. */
 GRAD(elu_grad_grad)
 {
     struct output d = input_of(op, 0), y = input_of(op, 1), below, inner;
 
-    grad_in[0] = binary(g, "EluGrad", grad_out[0], y, NULL);
+    grad_in[0] = binary(g, operation_type(op), grad_out[0], y, NULL);
     below = with_scalar(g, "Less", y, 0.0, "Less");
     inner = binary(g, "Mul", grad_out[0], d, "mul");
     grad_in[1] = where(g, below, inner, zeros_as(g, y), NULL);
@@ -410,6 +422,14 @@ static const struct op_def rows[] = {
      "features:T -> activations:T; alpha:float=0.2, T:float_type=float32"},
     {"LeakyReluGrad", 0, shape_merged, leaky_relu_grad_grad, LOOP,
      "gradients:T, features:T -> backprops:T; alpha:float=0.2, T:float_type=float32"},
+    {"Relu6", 0, shape_same, relu6_grad, LOOP,
+     "features:T -> activations:T; T:number_type"},
+    ACTIVATION_GRAD("Relu6Grad", relu6_grad_grad, "features"),
+    ACTIVATION("Selu", selu_grad),
+    ACTIVATION_GRAD("SeluGrad", elu_grad_grad, "outputs"),
+    {"Softsign", 0, shape_same, softsign_grad, LOOP,
+     "features:T -> activations:T; T:float_type"},
+    ACTIVATION_GRAD("SoftsignGrad", grad_missing, "features"),
     ACTIVATION("Elu", elu_grad),
     ACTIVATION_GRAD("EluGrad", elu_grad_grad, "outputs"),
     ACTIVATION("Softplus", softplus_grad),

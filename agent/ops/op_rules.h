@@ -18,11 +18,14 @@
     }
 #define OP_FAMILIES(X)                                                                   \
     X(array)                                                                             \
+    X(axes)                                                                              \
+    X(bins)                                                                              \
     X(containers)                                                                        \
     X(conv)                                                                              \
     X(depthwise)                                                                         \
     X(diagonals)                                                                         \
     X(flow)                                                                              \
+    X(functions)                                                                         \
     X(index)                                                                             \
     X(io)                                                                                \
     X(join)                                                                              \
@@ -31,6 +34,7 @@
     X(matrix)                                                                            \
     X(nn)                                                                                \
     X(norm)                                                                              \
+    X(pass)                                                                              \
     X(pool)                                                                              \
     X(random)                                                                            \
     X(reduce)                                                                            \

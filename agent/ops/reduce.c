@@ -10,11 +10,12 @@
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- kernels ---- */
 
-enum reduction { RED_SUM, RED_PROD, RED_MAX, RED_MIN, RED_ALL, RED_ANY };
+enum reduction { RED_SUM, RED_SQUARES, RED_PROD, RED_MAX, RED_MIN, RED_ALL, RED_ANY };
 
 /* Maps element i of the input to its output element: the output's strides, 0 along
  * reduced axes. */
@@ -87,6 +88,8 @@ static int64_t fold_next(const struct fold *f, int64_t *index, int64_t at)
     switch (kind) {                                                                      \
     case RED_SUM:                                                                        \
         FOLD(T, 0, (U)y[at] + (U)x[i])                                                   \
+    case RED_SQUARES:                                                                    \
+        FOLD(T, 0, (U)y[at] + (U)x[i] * (U)x[i])                                         \
     case RED_PROD:                                                                       \
         FOLD(T, 1, (U)y[at] * (U)x[i])                                                   \
     case RED_MAX:                                                                        \
@@ -265,6 +268,22 @@ int kern_mean(const struct kernel_args *a)
         default:
             tensor_set_int(a->out[0], i, n ? tensor_int(a->out[0], i) / n : 0);
         }
+    }
+    return rc;
+}
+
+static int kern_euclidean_norm(const struct kernel_args *a)
+{
+    const struct tensor *y = a->out[0];
+    int rc = reduce_axes(RED_SQUARES, a);
+
+    for (int64_t i = 0; rc == 0 && i < tensor_elements(y); i++) {
+        if (y->dtype == DT_FLOAT)
+            tensor_f32(y)[i] = sqrtf(tensor_f32(y)[i]);
+        else if (y->dtype == DT_DOUBLE)
+            ((double *)y->data)[i] = sqrt(((double *)y->data)[i]);
+        else
+            tensor_set_int(y, i, (int64_t)sqrt((double)tensor_int(y, i)));
     }
     return rc;
 }
@@ -512,6 +531,22 @@ GRAD(extremum_grad)
     return grad_done(grad_in, 1);
 }
 
+/* d x / y */
+GRAD(euclidean_norm_grad)
+{
+    struct output x = input_of(op, 0), y = output_of(op, 0), d = grad_out[0];
+
+    if (!attr_int(op, "keep_dims")) {
+        struct output kept = kept_shape(g, shape_of(g, x, NULL), input_of(op, 1));
+
+        y = binary(g, "Reshape", y, kept, NULL);
+        d = binary(g, "Reshape", d, kept, NULL);
+    }
+    y = binary(g, "RealDiv", y, d, "truediv");
+    grad_in[0] = binary(g, "RealDiv", x, y, "truediv");
+    return grad_done(grad_in, 1);
+}
+
 /* The product of all other factors, which is y / x_i if no factor is 0. With one zero,
  * the result is the product of the others at its place and 0 elsewhere; with more zeros
  * it is 0. */
@@ -585,6 +620,9 @@ static const struct op_def rows[] = {
     REDUCE("Max", CALL(kern_max), "number_type", extremum_grad),
     REDUCE("Min", CALL(kern_min), "number_type", extremum_grad),
     REDUCE("Prod", CALL(kern_prod), "number_type", prod_grad),
+    {"EuclideanNorm", 0, reduce_shape, euclidean_norm_grad, CALL(kern_euclidean_norm),
+     "input:T, reduction_indices:Tidx -> output:T; keep_dims:bool=false, T:number_type, "
+     "Tidx:index_type=int32"},
     REDUCE_BOOL("All", CALL(kern_all)),
     REDUCE_BOOL("Any", CALL(kern_any)),
     ARG_EXTREMUM("ArgMax", CALL(kern_arg_max)),

@@ -1,4 +1,4 @@
-/* slice.c - slices of tensors, and padding.
+/* slice.c - slices of tensors, and padding by zeros, by a value, or by the tensor mirrored.
  *
  * Gradients after TensorFlow 1.13's python/ops/array_grad.py. */
 #include "agent/ops/kernel_parts.h"
@@ -56,6 +56,7 @@ int kern_slice(const struct kernel_args *a)
     return 0;
 }
 
+/* Pads with zeros, or with the value of input 2. */
 static int kern_pad(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0], *y = a->out[0];
@@ -68,9 +69,75 @@ static int kern_pad(const struct kernel_args *a)
     char *dst = y->data;
     for (int d = 0; d < c.rank; d++)
         dst += tensor_int(a->in[1], 2 * d) * c.dst_stride[d];
-    clear(y);
+    if (a->n_in == 3) {
+        const struct copy_plan fill = {1, {tensor_elements(y)}, {0}, {(int64_t)elem}};
+
+        copy_strided(y->data, a->in[2]->data, &fill, elem);
+    } else {
+        clear(y);
+    }
     copy_strided(dst, x->data, &c, elem);
     return 0;
+}
+
+/* Element i of the padded tensor: the element of the other one that it repeats. */
+static int64_t mirrored(const struct kernel_args *a, const struct shape *padded,
+                        const struct shape *inside, int64_t i)
+{
+    const int edge = operation_attr(a->op, "mode")->s[0] == 'S'; /* repeats the edge */
+    int64_t stride = 1, at = 0;
+
+    for (int d = padded->rank - 1; d >= 0; d--) {
+        const int64_t n = inside->dim[d];
+        int64_t k = i % padded->dim[d] - tensor_int(a->in[1], 2 * d);
+
+        k = k < 0 ? -k - edge : k >= n ? 2 * n - 2 + edge - k : k;
+        at += k * stride;
+        i /= padded->dim[d];
+        stride *= n;
+    }
+    return at;
+}
+
+static int kern_mirror_pad(const struct kernel_args *a)
+{
+    const struct tensor *x = a->in[0], *y = a->out[0];
+    const size_t elem = elem_size(x);
+
+    for (int64_t i = 0; i < tensor_elements(y); i++)
+        memcpy((char *)y->data + (size_t)i * elem,
+               (const char *)x->data +
+                   (size_t)mirrored(a, &y->shape, &x->shape, i) * elem,
+               elem);
+    return 0;
+}
+
+#define SUM_MIRRORED(T, U)                                                               \
+    for (int64_t i = 0; i < tensor_elements(d); i++) {                                   \
+        T *to = (T *)y->data + mirrored(a, &d->shape, &y->shape, i);                     \
+                                                                                         \
+        *to = (T)((U)*to + (U)((const T *)d->data)[i]);                                  \
+    }                                                                                    \
+    return 0;
+
+static int kern_mirror_pad_grad(const struct kernel_args *a)
+{
+    const struct tensor *d = a->in[0], *y = a->out[0];
+
+    clear(y);
+    switch (d->dtype) {
+    case DT_FLOAT:
+        SUM_MIRRORED(float, float)
+    case DT_DOUBLE:
+        SUM_MIRRORED(double, double)
+    case DT_INT32:
+        SUM_MIRRORED(int32_t, uint32_t)
+    case DT_INT64:
+        SUM_MIRRORED(int64_t, uint64_t)
+    default:
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: no MirrorPadGrad of %s",
+                       operation_name(a->op), dtype_name(d->dtype));
+    }
 }
 
 /* A strided slice: begin, end and step of each entry, and masks with one bit for each
@@ -341,6 +408,84 @@ GRAD(pad_grad)
     return grad_done(grad_in, 1);
 }
 
+/* By how much a dimension of n elements is padded may depend on n: mirrors have no more. */
+static int check_mirror(const struct shape_args *args, int64_t n, const int64_t *pads)
+{
+    const struct attr *mode = operation_attr(args->op, "mode");
+    const int64_t most = strcmp(mode->s, "SYMMETRIC") == 0 ? n : n - 1;
+
+    if (strcmp(mode->s, "SYMMETRIC") != 0 && strcmp(mode->s, "REFLECT") != 0)
+        return err_set(args->err, ERR_ARG, "mode %s, expected REFLECT or SYMMETRIC",
+                       mode->s);
+    if (n < 0 || (pads[0] <= most && pads[1] <= most))
+        return 0;
+    return err_set(args->err, ERR_ARG,
+                   "paddings %lld and %lld of a dimension of %lld, at most %lld each",
+                   (long long)pads[0], (long long)pads[1], (long long)n, (long long)most);
+}
+
+static int mirror_pad_shape(const struct shape_args *args)
+{
+    int64_t pads[2 * SHAPE_MAX_RANK];
+    int n = value_ints(args, 1, pads, 2 * SHAPE_MAX_RANK), rc = pad_shape(args);
+
+    for (int d = 0; rc == 0 && n >= 0 && d < args->in[0].rank; d++)
+        rc = check_mirror(args, args->in[0].dim[d], pads + 2 * d);
+    return rc;
+}
+
+static int mirror_pad_grad_shape(const struct shape_args *args)
+{
+    int64_t pads[2 * SHAPE_MAX_RANK];
+    const int n = value_ints(args, 1, pads, 2 * SHAPE_MAX_RANK);
+    struct shape out = args->in[0];
+    int rc = 0;
+
+    if (out.rank >= 0 && n >= 0 && n != 2 * out.rank)
+        return err_set(args->err, ERR_SHAPE, "paddings %s for %s",
+                       shape_text(&args->in[1]), shape_text(&out));
+    for (int d = 0; rc == 0 && d < out.rank; d++) {
+        int64_t *dim = &out.dim[d];
+
+        if (n < 0 || *dim < 0) {
+            *dim = -1;
+            continue;
+        }
+        if (pads[2 * d] < 0 || pads[2 * d + 1] < 0 || pads[2 * d] > *dim ||
+            pads[2 * d + 1] > *dim - pads[2 * d])
+            return err_set(args->err, ERR_ARG, "paddings %lld and %lld of %lld elements",
+                           (long long)pads[2 * d], (long long)pads[2 * d + 1],
+                           (long long)*dim);
+        *dim -= pads[2 * d] + pads[2 * d + 1];
+        rc = check_mirror(args, *dim, pads + 2 * d);
+    }
+    args->out[0] = out;
+    return rc;
+}
+
+/* MirrorPad and MirrorPadGrad are the gradients of each other. */
+static int mirror_grad(struct graph *g, struct operation *op, const char *type,
+                       struct output d, struct output *grad_in)
+{
+    struct op_builder *b = op_begin(g, type, NULL);
+
+    op_input(b, d);
+    op_input(b, input_of(op, 1));
+    op_attr_string(b, "mode", operation_attr(op, "mode")->s);
+    grad_in[0] = (struct output){op_finish(b), 0};
+    return grad_done(grad_in, 1);
+}
+
+GRAD(mirror_pad_grad)
+{
+    return mirror_grad(g, op, "MirrorPadGrad", grad_out[0], grad_in);
+}
+
+GRAD(mirror_pad_grad_grad)
+{
+    return mirror_grad(g, op, "MirrorPad", grad_out[0], grad_in);
+}
+
 struct strided {
     int n; /* entries of the specification */
     int64_t begin[SHAPE_MAX_RANK], end[SHAPE_MAX_RANK], stride[SHAPE_MAX_RANK];
@@ -480,6 +625,19 @@ static const struct op_def rows[] = {
      "input:T, begin:Index, size:Index -> output:T; T:type, Index:index_type"},
     {"Pad", 0, pad_shape, pad_grad, CALL(kern_pad),
      "input:T, paddings:Tpaddings -> output:T; T:type, Tpaddings:index_type=int32",
+     .ranks = "?2"},
+    {"PadV2", 0, pad_shape, pad_grad, CALL(kern_pad),
+     "input:T, paddings:Tpaddings, constant_values:T -> output:T; T:type, "
+     "Tpaddings:index_type=int32",
+     .ranks = "?20"},
+    {"MirrorPad", 0, mirror_pad_shape, mirror_pad_grad, CALL(kern_mirror_pad),
+     "input:T, paddings:Tpaddings -> output:T; T:type, Tpaddings:index_type=int32, "
+     "mode:string",
+     .ranks = "?2"},
+    {"MirrorPadGrad", 0, mirror_pad_grad_shape, mirror_pad_grad_grad,
+     CALL(kern_mirror_pad_grad),
+     "input:T, paddings:Tpaddings -> output:T; T:type, Tpaddings:index_type=int32, "
+     "mode:string",
      .ranks = "?2"},
     {"StridedSlice", 0, strided_slice_shape, strided_slice_grad, CALL(kern_strided_slice),
      "input:T, begin:Index, end:Index, strides:Index -> output:T; T:type, "

@@ -128,6 +128,8 @@ int64_t lower_slice_offset(const struct lowering *l, const struct node *n);
 /* Whether the node is Square or multiplies a value by itself: TensorFlow's norms use
  * both. */
 int lower_squares(const struct node *n);
+/* Whether it is AddN or AccumulateNV2: the sum of all inputs. */
+int lower_adds_many(const struct operation *op);
 /* Sets *ret to the square of x, computed by an earlier node or a new one. */
 int lower_square(struct lowering *l, const struct operation *op, int x, int *ret);
 /* Adds the nodes that compute the operation, or its results as constants. */

@@ -97,12 +97,17 @@ static int make_loop(struct lowering *l, struct node *n)
                        type, dtype_name(dtype));
     n->kind = NODE_LOOP;
     n->call = NULL;
-    n->alpha = float_attr(n->op, "alpha", 0.0f);
+    n->alpha = float_attr(n->op, "alpha", float_attr(n->op, "tolerance", 0.0f));
     if (strcmp(type, "LeakyReluGrad") == 0)
         take_result_for_feature(l, n);
     if (strcmp(type, "BiasAdd") == 0)
         widen_bias(l, n);
     return 0;
+}
+
+int lower_adds_many(const struct operation *op)
+{
+    return operation_is(op, "AddN") || operation_is(op, "AccumulateNV2");
 }
 
 /* Lowers AddN to nodes of two operands, ((a + b) + c) + ... */
@@ -337,7 +342,7 @@ int lower_compute(struct lowering *l, struct node *n, const struct kernel *row)
 {
     int rc = 0;
 
-    if (operation_is(n->op, "AddN"))
+    if (lower_adds_many(n->op))
         return make_add_n(l, n);
     if (row->kind == KERNEL_LOOP)
         rc = make_loop(l, n);

@@ -154,7 +154,7 @@ int lower_same_input(const struct lowering *l, const struct node *n)
     if (strcmp(type, "Cast") == 0 &&
         value_at(l, n->in[0])->tensor.dtype == value_at(l, n->out[0])->tensor.dtype)
         return 0;
-    if (strcmp(type, "AddN") == 0 && n->n_in == 1)
+    if (lower_adds_many(n->op) && n->n_in == 1)
         return 0;
     if (strcmp(type, "Mul") == 0)
         for (int i = 0; i < 2; i++)

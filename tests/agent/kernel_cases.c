@@ -1,5 +1,6 @@
 #include "tests/agent/kernel_cases.h"
 
+#include "agent/graph/import.h"
 #include "agent/graph/ops.h"
 
 #include <check.h>
@@ -235,6 +236,13 @@ static void set_attr(struct op_builder *b, const char *name, const char *value,
     } else if (value[0] == '(') {
         (void)read_shape(value, &shape);
         op_attr_shape(b, name, &shape);
+    } else if (value[0] == '[' && strchr(value, '.') != NULL) {
+        float reals[SHAPE_MAX_RANK];
+
+        for (const char *p = value; *p != ']'; p = end)
+            reals[n++] = strtof(p + 1, &end);
+        op_attr(b, &(struct attr){
+                       .name = name, .kind = ATTR_LIST_FLOAT, .list_f = reals, .n = n});
     } else if (value[0] == '[') {
         for (const char *p = value; *p != ']'; p = end)
             list[n++] = strtoll(p + 1, &end, 10);

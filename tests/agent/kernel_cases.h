@@ -5,7 +5,8 @@
  *          l int64, s int16, c int8, u uint8, w uint16, b bool and x, which stands for
  *          each of the case's types in turn. A small letter is fed, a capital one is a
  *          Const, as shape rules need it.
- * Attrs    words such as "axis=1 alpha=0.5 keep_dims=true T=@f dims=[1,0] shape=(2)".
+ * Attrs    words such as "axis=1 alpha=0.5 keep_dims=true T=@f dims=[1,0] limits=[0.5]
+ *          shape=(2)".
  * Outputs  words such as "(2,3) (2)=1,5": each output's shape, and values for references
  *          that read them there. NULL: one output, the inputs' broadcast shape.
  * The reference computes in double, element by element, from the same rounded inputs.
@@ -59,7 +60,9 @@ struct kernel_case {
     X(set)                                                                               \
     X(norm)                                                                              \
     X(segment)                                                                           \
-    X(diagonal)
+    X(diagonal)                                                                          \
+    X(function)                                                                          \
+    X(axes)
 #define CASE_TABLE_DECLARED(name) extern const struct kernel_case name##_cases[];
 CASE_TABLES(CASE_TABLE_DECLARED)
 #undef CASE_TABLE_DECLARED
