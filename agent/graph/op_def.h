@@ -77,6 +77,9 @@ enum op_flags {
     OP_MAKES_STRINGS = 4096,
     /* its float32 kernel can read matrices whose rows are apart (kernel_args.row_stride) */
     OP_ROWS_APART = 8192,
+    /* with OP_WRITES: may read an element of an input after it wrote another element of the
+     * variable, so that a value that was read before must be a copy */
+    OP_WRITES_PARTS = 16384,
 };
 
 struct op_def {

@@ -354,6 +354,15 @@ static int shape_of_shape(const struct shape_args *args)
     return 0;
 }
 
+static int shape_of_variable(const struct shape_args *args)
+{
+    struct shape x;
+
+    (void)variable_shape(args, 0, NULL, &x);
+    args->out[0] = SHAPE(x.rank);
+    return 0;
+}
+
 /* The lengths are known only when a plan is made: TensorFlow's graphs do not have them. */
 static int broadcast_gradient_args_shape(const struct shape_args *args)
 {
@@ -683,6 +692,8 @@ static const struct op_def rows[] = {
      "input:T -> output:out_type; T:type, out_type:index_type=int32"},
     {"ShapeN", OP_NO_GRADIENT | OP_SHAPES_ONLY, shape_of_shape, NULL, CALL(kern_shape),
      "input:N*T -> output:N*out_type; N:int, T:type, out_type:index_type=int32"},
+    {"VariableShape", OP_NO_GRADIENT | OP_SHAPES_ONLY, shape_of_variable, NULL,
+     CALL(kern_shape), "input:resource -> output:out_type; out_type:index_type=int32"},
     {"Size", OP_NO_GRADIENT | OP_SHAPES_ONLY, shape_scalar, NULL, CALL(kern_size),
      "input:T -> output:out_type; T:type, out_type:index_type=int32"},
     {"Rank", OP_NO_GRADIENT | OP_SHAPES_ONLY, shape_scalar, NULL, CALL(kern_rank),

@@ -1,7 +1,9 @@
-/* index.c - ops that select or add rows by index, and ops that compute indices.
+/* index.c - ops that select rows by index, sum rows by index, or compute indices.
  *
  * Gradients after TensorFlow 1.13's python/ops/array_grad.py; where TensorFlow builds
  * IndexedSlices, this builds a dense op with the same values. */
+#include "agent/ops/index.h"
+
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
 
@@ -9,18 +11,30 @@
 
 /* ---- kernels ---- */
 
+/* The number of leading dimensions of indices that are also the first ones of params. */
+static int n_batch_dims(const struct operation *op, const struct shape *indices)
+{
+    const struct attr *a = operation_attr(op, "batch_dims");
+
+    return a == NULL ? 0 : (int)(a->i < 0 ? a->i + indices->rank : a->i);
+}
+
+/* in: params, indices, and axis if it is not the first after the batch dimensions */
 static int kern_gather(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0], *indices = a->in[1];
-    int axis = a->n_in > 2 ? positive_axis(tensor_int(a->in[2], 0), x->shape.rank) : 0;
-    int64_t outer = span(&x->shape, 0, axis), rows = x->shape.dim[axis];
+    const int batch = n_batch_dims(a->op, &indices->shape);
+    const int axis =
+        a->n_in > 2 ? positive_axis(tensor_int(a->in[2], 0), x->shape.rank) : batch;
+    const int64_t groups = span(&x->shape, 0, batch), rows = x->shape.dim[axis];
+    const int64_t outer = span(&x->shape, batch, axis);
+    const int64_t n = span(&indices->shape, batch, indices->shape.rank);
     size_t bytes = (size_t)span(&x->shape, axis + 1, x->shape.rank) * elem_size(x);
-    int64_t n = tensor_elements(indices);
     char *dst = a->out[0]->data;
 
-    for (int64_t o = 0; o < outer; o++) {
+    for (int64_t o = 0; o < groups * outer; o++) {
         for (int64_t i = 0; i < n; i++, dst += bytes) {
-            int64_t row = tensor_int(indices, i);
+            int64_t row = tensor_int(indices, o / outer * n + i);
 
             if (row < 0 || row >= rows)
                 return err_set(a->err, ERR_ARG, "%s: index %lld is not in [0, %lld)",
@@ -66,12 +80,9 @@ static int kern_segment_sum(const struct kernel_args *a)
     return 0;
 }
 
-/* Returns the number of the piece of x that row `row` of indices names: the row's K
- * indices are for the first K dimensions of x. -1 after an error. */
-static int64_t piece_at(const struct kernel_args *a, const struct tensor *indices,
-                        int64_t row, const struct shape *x)
+int64_t piece_at(const struct kernel_args *a, const struct tensor *indices, int k,
+                 int64_t row, const struct shape *x)
 {
-    const int k = (int)indices->shape.dim[indices->shape.rank - 1];
     int64_t at = 0;
 
     for (int d = 0; d < k; d++) {
@@ -91,39 +102,18 @@ static int64_t piece_at(const struct kernel_args *a, const struct tensor *indice
 static int kern_gather_nd(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0], *indices = a->in[1];
-    const int last = indices->shape.rank - 1;
+    const int last = indices->shape.rank - 1, k = (int)indices->shape.dim[last];
     const int64_t rows = span(&indices->shape, 0, last);
-    const size_t bytes =
-        (size_t)span(&x->shape, (int)indices->shape.dim[last], x->shape.rank) *
-        elem_size(x);
+    const size_t bytes = (size_t)span(&x->shape, k, x->shape.rank) * elem_size(x);
 
     for (int64_t i = 0; i < rows; i++) {
-        const int64_t at = piece_at(a, indices, i, &x->shape);
+        const int64_t at = piece_at(a, indices, k, i, &x->shape);
 
         if (at < 0)
             return ERR_ARG;
         if (bytes > 0)
             memcpy((char *)a->out[0]->data + (size_t)i * bytes,
                    (const char *)x->data + (size_t)at * bytes, bytes);
-    }
-    return 0;
-}
-
-/* in: indices, updates, shape. Updates of the same place are added in their order. */
-static int kern_scatter_nd(const struct kernel_args *a)
-{
-    const struct tensor *indices = a->in[0], *y = a->out[0];
-    const int last = indices->shape.rank - 1;
-    const int64_t rows = span(&indices->shape, 0, last);
-    const int64_t width = span(&y->shape, (int)indices->shape.dim[last], y->shape.rank);
-
-    clear(y);
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t at = piece_at(a, indices, i, &y->shape);
-
-        if (at < 0)
-            return ERR_ARG;
-        add_elements(y, at * width, a->in[1], i * width, width);
     }
     return 0;
 }
@@ -233,24 +223,41 @@ static int kern_dynamic_stitch(const struct kernel_args *a)
 
 /* ---- shapes and gradients ---- */
 
-/* params with dimension `axis` replaced by the dimensions of indices. */
-static int gathered_shape(const struct shape_args *args, int64_t axis)
+/* x, the shape of params, with dimension `axis` replaced by the dimensions of indices after the
+ * batch dimensions, which are the first ones of both. */
+static int gathered_shape(const struct shape_args *args, const struct shape *x,
+                          int64_t axis)
 {
-    const struct shape *x = &args->in[0], *at = &args->in[1];
+    const struct shape *at = &args->in[1];
+    const int batch = n_batch_dims(args->op, at);
     struct shape out = {0};
 
     if (x->rank < 0 || at->rank < 0)
         return 0;
-    if (x->rank == 0 || wrap_axis(args, x->rank, &axis) != 0)
+    if (batch < 0 || batch > at->rank || batch > x->rank)
+        return err_set(args->err, ERR_SHAPE, "%d batch dimensions of %s and %s", batch,
+                       shape_text(x), shape_text(at));
+    if (x->rank == 0 || axis < -x->rank || axis >= x->rank)
         return err_set(args->err, ERR_SHAPE, "axis %lld of %s", (long long)axis,
                        shape_text(x));
-    if (x->rank + at->rank - 1 > SHAPE_MAX_RANK)
+    axis += axis < 0 ? x->rank : 0;
+    if (axis < batch)
+        return err_set(args->err, ERR_SHAPE, "axis %lld is one of %d batch dimensions",
+                       (long long)axis, batch);
+    if (x->rank + at->rank - batch - 1 > SHAPE_MAX_RANK)
         return err_set(args->err, ERR_SHAPE, "more than %d dimensions", SHAPE_MAX_RANK);
     for (int i = 0; i < x->rank; i++) {
         if (i != axis)
             out.dim[out.rank++] = x->dim[i];
-        for (int k = 0; i == axis && k < at->rank; k++)
+        for (int k = batch; i == axis && k < at->rank; k++)
             out.dim[out.rank++] = at->dim[k];
+    }
+    for (int i = 0; i < batch; i++) {
+        if (x->dim[i] >= 0 && at->dim[i] >= 0 && x->dim[i] != at->dim[i])
+            return err_set(args->err, ERR_SHAPE,
+                           "batch dimension %d of %s and %s differs", i, shape_text(x),
+                           shape_text(at));
+        out.dim[i] = at->dim[i] >= 0 ? at->dim[i] : x->dim[i];
     }
     args->out[0] = out;
     return 0;
@@ -258,7 +265,7 @@ static int gathered_shape(const struct shape_args *args, int64_t axis)
 
 static int gather_shape(const struct shape_args *args)
 {
-    return gathered_shape(args, 0);
+    return gathered_shape(args, &args->in[0], 0);
 }
 
 static int gather_v2_shape(const struct shape_args *args)
@@ -267,21 +274,37 @@ static int gather_v2_shape(const struct shape_args *args)
 
     if (value_ints(args, 2, &axis, 1) != 1)
         return 0;
-    return gathered_shape(args, axis);
+    return gathered_shape(args, &args->in[0], axis);
 }
 
-static struct output dim_value(struct graph *g, struct output x, int32_t axis)
+static int resource_gather_shape(const struct shape_args *args)
 {
-    return vector_slice(g, shape_of(g, x, NULL), axis, axis + 1, "shrink_axis_mask");
+    struct shape x;
+    const int rc = variable_shape(args, 0, "dtype", &x);
+
+    return rc != 0 ? rc : gathered_shape(args, &x, n_batch_dims(args->op, &args->in[1]));
 }
 
-GRAD(gather_grad)
+struct output shape_as(struct graph *g, struct output x, struct output like)
 {
-    struct output rows = dim_value(g, input_of(op, 0), 0);
+    const int is_handle = output_dtype(x) == DT_RESOURCE;
+    struct op_builder *b = op_begin(g, is_handle ? "VariableShape" : "Shape", NULL);
 
-    grad_in[0] =
-        ternary(g, "UnsortedSegmentSum", grad_out[0], input_of(op, 1), rows, NULL);
-    return grad_done(grad_in, 1);
+    op_input(b, x);
+    op_attr_type(b, "out_type", output_dtype(like));
+    return (struct output){op_finish(b), 0};
+}
+
+/* int32 */
+static struct output params_shape(struct graph *g, struct output params)
+{
+    return output_dtype(params) == DT_RESOURCE ? unary(g, "VariableShape", params, NULL)
+                                               : shape_of(g, params, NULL);
+}
+
+static struct output dim_of_value(struct graph *g, struct output shape, int32_t axis)
+{
+    return vector_slice(g, shape, axis, axis + 1, "shrink_axis_mask");
 }
 
 static struct output permuted(struct graph *g, struct output x, const int32_t *perm,
@@ -292,36 +315,127 @@ static struct output permuted(struct graph *g, struct output x, const int32_t *p
     return binary(g, "Transpose", x, p, "transpose");
 }
 
-/* Along an axis other than 0: moves the gathered dimensions to the front, sums, and moves
- * them back. */
+/* The gradient of rows gathered along an axis. */
+struct gathered {
+    struct output grad, ids, shape; /* shape: of params, int32 */
+    int rank, at;                   /* of params and indices */
+    int axis, batch;
+};
+
+/* Moves the gathered dimensions before those between the batch and the axis. */
+static struct output rows_first(struct graph *g, const struct gathered *r)
+{
+    const int n_rows = r->at - r->batch;
+    int32_t perm[SHAPE_MAX_RANK];
+    int n = 0;
+
+    for (int i = 0; i < r->batch; i++)
+        perm[n++] = i;
+    for (int i = 0; i < n_rows; i++)
+        perm[n++] = r->axis + i;
+    for (int i = r->batch; i < r->rank + n_rows - 1; i++)
+        if (i < r->axis || i >= r->axis + n_rows)
+            perm[n++] = i;
+    return permuted(g, r->grad, perm, n);
+}
+
+/* Numbers the rows of all batches one after the other: each batch has dim(axis) of them. */
+static struct output ids_in_batches(struct graph *g, const struct gathered *r,
+                                    struct output batches, struct output n_batches)
+{
+    struct output first, sizes[2], zero = constant_i32(g, 0, "range/start");
+
+    first =
+        ternary(g, "Range", zero, n_batches, constant_i32(g, 1, "range/delta"), "range");
+    first = binary(g, "Mul", first, dim_of_value(g, r->shape, r->axis), "mul");
+    sizes[0] = batches;
+    sizes[1] = ones(g, DT_INT32, &(struct shape){1, {r->at - r->batch}}, NULL);
+    first = binary(g, "Reshape", first, concat(g, sizes, 2, 0, NULL), NULL);
+    return binary(g, "Add", r->ids, cast(g, first, output_dtype(r->ids), NULL), "add");
+}
+
+/* Sums the gradients of each row, and moves the dimensions back. */
+static struct output gathered_grad(struct graph *g, const struct gathered *r)
+{
+    struct output d = r->grad, ids = r->ids, n = dim_of_value(g, r->shape, r->axis);
+    int32_t there[SHAPE_MAX_RANK], back[SHAPE_MAX_RANK];
+
+    if (r->axis == 0)
+        return ternary(g, "UnsortedSegmentSum", d, ids, n, NULL);
+    if (r->axis > r->batch)
+        d = rows_first(g, r);
+    if (r->batch > 0) {
+        struct output batches = vector_slice(g, r->shape, 0, r->batch, "begin_mask");
+        struct output n_batches =
+            reduce(g, "Prod", batches, (const int32_t[]){0}, 1, 0, NULL);
+
+        ids = ids_in_batches(g, r, batches, n_batches);
+        n = binary(g, "Mul", n, n_batches, "mul");
+    }
+    d = ternary(g, "UnsortedSegmentSum", d, ids, n, NULL);
+    for (int i = 0; i < r->rank; i++) {
+        there[i] = i < r->batch ? i : i == r->batch ? r->axis : i <= r->axis ? i - 1 : i;
+        back[there[i]] = i;
+    }
+    if (r->batch > 0)
+        d = binary(g, "Reshape", d,
+                   binary(g, "Gather", r->shape,
+                          constant_i32s(g, there, (size_t)r->rank, NULL), NULL),
+                   NULL);
+    return r->axis > r->batch ? permuted(g, d, back, r->rank) : d;
+}
+
+/* rank: of params */
+static int gather_rows_grad(struct graph *g, struct operation *op, struct output grad,
+                            int rank, int axis, struct output *grad_in)
+{
+    const struct shape indices = output_shape(input_of(op, 1));
+    struct gathered r = {.grad = grad,
+                         .ids = input_of(op, 1),
+                         .rank = rank,
+                         .at = indices.rank,
+                         .axis = axis,
+                         .batch = n_batch_dims(op, &indices)};
+
+    r.shape = params_shape(g, input_of(op, 0));
+    grad_in[0] = gathered_grad(g, &r);
+    return grad_done(grad_in, 1);
+}
+
+GRAD(gather_grad)
+{
+    return gather_rows_grad(g, op, grad_out[0], -1, 0, grad_in);
+}
+
+static int needs_ranks(struct graph *g, const struct operation *op)
+{
+    return graph_fail(g, ERR_UNSUPPORTED,
+                      "%s: the gradient needs a constant axis and known ranks",
+                      operation_name(op));
+}
+
 GRAD(gather_v2_grad)
 {
     const struct tensor *axis_value = output_constant(input_of(op, 2));
-    int rank = output_shape(input_of(op, 0)).rank;
-    int at = output_shape(input_of(op, 1)).rank, n = 0;
-    int32_t axis, there[SHAPE_MAX_RANK], back[SHAPE_MAX_RANK];
-    struct output d;
+    const int rank = output_shape(input_of(op, 0)).rank;
+    int axis;
 
-    if (axis_value == NULL || axis_value->dtype != DT_INT32 || rank < 1 || at < 0)
-        return graph_fail(g, ERR_UNSUPPORTED,
-                          "%s: the gradient needs a constant axis and known ranks",
-                          operation_name(op));
-    axis = *(const int32_t *)axis_value->data;
-    axis += axis < 0 ? rank : 0;
-    if (axis == 0)
-        return gather_grad(g, op, grad_out, grad_in);
-    for (int i = 0; i < at; i++)
-        there[n++] = axis + i;
-    for (int i = 0; i < rank + at - 1; i++)
-        if (i < axis || i >= axis + at)
-            there[n++] = i;
-    for (int i = 0; i < rank; i++)
-        back[i] = i < axis ? i + 1 : i == axis ? 0 : i;
-    d = permuted(g, grad_out[0], there, n);
-    d = ternary(g, "UnsortedSegmentSum", d, input_of(op, 1),
-                dim_value(g, input_of(op, 0), axis), NULL);
-    grad_in[0] = permuted(g, d, back, rank);
-    return grad_done(grad_in, 1);
+    if (axis_value == NULL || rank < 1 || output_shape(input_of(op, 1)).rank < 0)
+        return needs_ranks(g, op);
+    axis = positive_axis(tensor_int(axis_value, 0), rank);
+    return gather_rows_grad(g, op, grad_out[0], rank, axis, grad_in);
+}
+
+GRAD(resource_gather_grad)
+{
+    const struct operation *v = operation_behind_handle(input_of(op, 0));
+    const struct shape indices = output_shape(input_of(op, 1));
+    const int rank = v != NULL ? attr_shape(v, "shape")->rank : -1;
+
+    if (attr_int(op, "batch_dims") != 0 && (rank < 1 || indices.rank < 0))
+        return needs_ranks(g, op);
+    return gather_rows_grad(g, op, grad_out[0], rank, n_batch_dims(op, &indices),
+                            grad_in);
 }
 
 /* Sums the rows of data with id k in row k; ids may have several dimensions. */
@@ -376,8 +490,7 @@ GRAD(segment_sum_grad)
     return grad_done(grad_in, 1);
 }
 
-/* The length K of the last dimension of indices, each row of which is a place among the
- * first K dimensions of x; -1: not known. */
+/* The length K of the last dimension of indices; -1: not known. */
 static int index_length(const struct shape_args *args, const struct shape *indices,
                         const struct shape *x, int64_t *ret)
 {
@@ -392,9 +505,8 @@ static int index_length(const struct shape_args *args, const struct shape *indic
     return 0;
 }
 
-/* indices without their last dimension, then x without its first K. */
-static int indexed_shape(const struct shape_args *args, const struct shape *indices,
-                         const struct shape *x, struct shape *ret)
+int indexed_shape(const struct shape_args *args, const struct shape *indices,
+                  const struct shape *x, struct shape *ret)
 {
     struct shape out = {0};
     int64_t k;
@@ -419,36 +531,21 @@ static int gather_nd_shape(const struct shape_args *args)
     return indexed_shape(args, &args->in[1], &args->in[0], &args->out[0]);
 }
 
-static int scatter_nd_shape(const struct shape_args *args)
+static int resource_gather_nd_shape(const struct shape_args *args)
 {
-    struct shape updates;
+    struct shape x;
+    const int rc = variable_shape(args, 0, "dtype", &x);
 
-    if (value_sizes(args, 2, &args->out[0]) != 0 ||
-        indexed_shape(args, &args->in[0], &args->out[0], &updates) != 0)
-        return ERR_SHAPE;
-    if (!shape_compatible(&args->in[1], &updates))
-        return err_set(args->err, ERR_SHAPE, "updates %s, expected %s",
-                       shape_text(&args->in[1]), shape_text(&updates));
-    return 0;
+    return rc != 0 ? rc : indexed_shape(args, &args->in[1], &x, &args->out[0]);
 }
 
 /* Adds the gradients of elements that were gathered more than once. */
 GRAD(gather_nd_grad)
 {
-    struct op_builder *b = op_begin(g, "Shape", NULL);
-    struct output shape;
+    struct output shape = shape_as(g, input_of(op, 0), input_of(op, 1));
 
-    op_input(b, input_of(op, 0));
-    op_attr_type(b, "out_type", output_dtype(input_of(op, 1)));
-    shape = (struct output){op_finish(b), 0};
     grad_in[0] = ternary(g, "ScatterNd", input_of(op, 1), grad_out[0], shape, NULL);
     return grad_done(grad_in, 1);
-}
-
-GRAD(scatter_nd_grad)
-{
-    grad_in[1] = binary(g, "GatherNd", grad_out[0], input_of(op, 0), NULL);
-    return grad_done(grad_in + 1, 1);
 }
 
 static int one_hot_shape(const struct shape_args *args)
@@ -548,13 +645,18 @@ static const struct op_def rows[] = {
      "params:Tparams, indices:Tindices -> output:Tparams; validate_indices:bool=true, "
      "Tparams:type, Tindices:index_type"},
     {"GatherV2", 0, gather_v2_shape, gather_v2_grad, CALL(kern_gather),
-     "params:Tparams, indices:Tindices, axis:Taxis -> output:Tparams; Tparams:type, "
-     "Tindices:index_type, Taxis:index_type"},
+     "params:Tparams, indices:Tindices, axis:Taxis -> output:Tparams; batch_dims:int=0, "
+     "Tparams:type, Tindices:index_type, Taxis:index_type"},
+    {"ResourceGather", OP_STATEFUL, resource_gather_shape, resource_gather_grad,
+     CALL(kern_gather),
+     "resource:resource, indices:Tindices -> output:dtype; batch_dims:int=0, "
+     "validate_indices:bool=true, dtype:type, Tindices:index_type"},
     {"GatherNd", 0, gather_nd_shape, gather_nd_grad, CALL(kern_gather_nd),
      "params:Tparams, indices:Tindices -> output:Tparams; Tparams:type, "
      "Tindices:index_type"},
-    {"ScatterNd", 0, scatter_nd_shape, scatter_nd_grad, CALL(kern_scatter_nd),
-     "indices:Tindices, updates:T, shape:Tindices -> output:T; T:number_type, "
+    {"ResourceGatherNd", OP_STATEFUL, resource_gather_nd_shape, gather_nd_grad,
+     CALL(kern_gather_nd),
+     "resource:resource, indices:Tindices -> output:dtype; dtype:type, "
      "Tindices:index_type"},
     {"UnsortedSegmentSum", 0, shape_unsorted_segments, segment_sum_grad,
      CALL(kern_segment_sum),

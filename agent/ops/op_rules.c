@@ -100,6 +100,9 @@ static struct shape computed_shape(struct output x, const struct shape *own)
 
     if (operation_is(x.op, "Shape"))
         return output_shape(operation_input(x.op, 0));
+    if (operation_is(x.op, "VariableShape") &&
+        operation_behind_handle(operation_input(x.op, 0)) != NULL)
+        return *attr_shape(operation_behind_handle(operation_input(x.op, 0)), "shape");
     if (own->rank != 1 || own->dim[0] < 0 || own->dim[0] > SHAPE_MAX_RANK)
         return s;
     s.rank = (int)own->dim[0];
@@ -143,6 +146,25 @@ int value_sizes(const struct shape_args *args, int i, struct shape *ret)
         if (ret->dim[k] < 0)
             return err_set(args->err, ERR_SHAPE, "dimension %d may not be %lld", k,
                            (long long)ret->dim[k]);
+    return 0;
+}
+
+int variable_shape(const struct shape_args *args, int i, const char *type,
+                   struct shape *ret)
+{
+    const struct output x = operation_input(args->op, i);
+    const struct operation *v;
+
+    *ret = args->in[i];
+    if (output_dtype(x) != DT_RESOURCE)
+        return 0;
+    v = operation_behind_handle(x);
+    if (v != NULL && type != NULL && attr_int(v, "dtype") != attr_int(args->op, type))
+        return err_set(args->err, ERR_DTYPE, "variable %s has dtype %s, not %s",
+                       operation_name(v), dtype_name((enum dtype)attr_int(v, "dtype")),
+                       dtype_name((enum dtype)attr_int(args->op, type)));
+    if (!args->is_planning) /* a plan knows the variable, wherever its handle comes from */
+        *ret = v != NULL ? *attr_shape(v, "shape") : SHAPE_UNKNOWN;
     return 0;
 }
 

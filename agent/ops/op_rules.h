@@ -38,6 +38,7 @@
     X(pool)                                                                              \
     X(random)                                                                            \
     X(reduce)                                                                            \
+    X(scatter)                                                                           \
     X(segments)                                                                          \
     X(sets)                                                                              \
     X(slice)                                                                             \
@@ -97,6 +98,11 @@ int wrap_axis(const struct shape_args *args, int rank, int64_t *axis);
  * not known. */
 int insert_axis(const struct shape_args *args, const struct shape *s, const int64_t *axis,
                 int64_t dim);
+
+/* The shape of the variable to which input i refers, by reference or by a handle; the graph may
+ * not know it. ERR_DTYPE: its elements have another type than the attribute `type` (or NULL). */
+int variable_shape(const struct shape_args *args, int i, const char *type,
+                   struct shape *ret);
 
 /* The number of steps of `delta` (not 0) within [start, limit). */
 uint64_t range_length(int64_t start, int64_t limit, int64_t delta);

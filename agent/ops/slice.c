@@ -1,4 +1,5 @@
-/* slice.c - slices of tensors, and padding by zeros, by a value, or by the tensor mirrored.
+/* slice.c - slices of tensors, writes to them, and padding by zeros, by a value, or by the tensor
+ * mirrored.
  *
  * Gradients after TensorFlow 1.13's python/ops/array_grad.py. */
 #include "agent/ops/kernel_parts.h"
@@ -198,16 +199,29 @@ static int strided_copy_entry(const struct strided_copy *s, int i, int d, int64_
     return 0;
 }
 
+/* The dimensions of a slice, in order: those of the source, or -1 for an added one. */
+struct sliced {
+    int rank, dim[SHAPE_MAX_RANK];
+};
+
+static void keep_dim(struct sliced *s, int d)
+{
+    if (s->rank < SHAPE_MAX_RANK) /* the shape rule refuses more */
+        s->dim[s->rank++] = d;
+}
+
 /* Plans the source side of a strided slice: c gets one dimension for each dimension of
  * the source, whose shape is `whole`. Axes that the slice removes or adds do not affect
  * the copied bytes. */
 static int strided_source(const struct kernel_args *a, const struct shape *whole,
-                          size_t elem, struct copy_plan *c, int64_t *ret_start)
+                          size_t elem, struct copy_plan *c, int64_t *ret_start,
+                          struct sliced *ret)
 {
     int64_t strides[SHAPE_MAX_RANK], start = 0;
     struct strided_copy s = {0};
     int rc = strided_init(&s, a), named = 0, d = 0, seen_ellipsis = 0;
 
+    ret->rank = 0;
     if (rc < 0)
         return rc;
     dense_strides(whole, elem, strides);
@@ -224,15 +238,22 @@ static int strided_source(const struct kernel_args *a, const struct shape *whole
         for (; skip > 0 && d < whole->rank; skip--, d++) {
             c->dim[d] = whole->dim[d];
             c->src_stride[d] = strides[d];
+            keep_dim(ret, d);
         }
-        if (i >= s.n || is_ellipsis || (s.new_mask >> i & 1))
+        if (i >= s.n || is_ellipsis)
             continue;
+        if (s.new_mask >> i & 1) {
+            keep_dim(ret, -1);
+            continue;
+        }
         if (d == whole->rank)
             return err_set(a->err, ERR_SHAPE, "%s: %d indices for %s",
                            operation_name(a->op), s.n, shape_text(whole));
         rc = strided_copy_entry(&s, i, d, whole->dim[d], strides[d], c, &start, a->err);
         if (rc < 0)
             return rc;
+        if (!(s.shrink_mask >> i & 1))
+            keep_dim(ret, d);
         d++;
     }
     *ret_start = start;
@@ -259,8 +280,9 @@ static int kern_strided_slice(const struct kernel_args *a)
 {
     size_t elem = elem_size(a->in[0]);
     struct copy_plan c;
+    struct sliced slice;
     int64_t start;
-    int rc = strided_source(a, &a->in[0]->shape, elem, &c, &start);
+    int rc = strided_source(a, &a->in[0]->shape, elem, &c, &start, &slice);
 
     if (rc == 0)
         rc = strided_dense(a, &c, a->out[0], elem, c.dst_stride);
@@ -274,8 +296,9 @@ static int kern_strided_slice_grad(const struct kernel_args *a)
     struct tensor *whole = a->out[0];
     size_t elem = elem_size(whole);
     struct copy_plan c;
+    struct sliced slice;
     int64_t start;
-    int rc = strided_source(a, &whole->shape, elem, &c, &start);
+    int rc = strided_source(a, &whole->shape, elem, &c, &start, &slice);
 
     if (rc < 0)
         return rc;
@@ -286,6 +309,77 @@ static int kern_strided_slice_grad(const struct kernel_args *a)
     clear(whole);
     copy_strided((char *)whole->data + start, a->in[4]->data, &c, elem);
     return 0;
+}
+
+/* Sets the strides of a value that is broadcast to the slice. */
+static int broadcast_strides(const struct kernel_args *a, struct copy_plan *c,
+                             const struct sliced *slice, const struct tensor *value)
+{
+    int64_t strides[SHAPE_MAX_RANK];
+    const int extra = value->shape.rank - slice->rank;
+
+    dense_strides(&value->shape, elem_size(value), strides);
+    memset(c->src_stride, 0, sizeof(c->src_stride));
+    for (int i = 0; i < value->shape.rank; i++) {
+        const int d = i >= extra ? slice->dim[i - extra] : -1;
+
+        if (d >= 0 && value->shape.dim[i] == c->dim[d])
+            c->src_stride[d] = strides[i];
+        else if (value->shape.dim[i] != 1)
+            return err_set(a->err, ERR_SHAPE,
+                           "%s: a value of shape %s does not fit the slice",
+                           operation_name(a->op), shape_text(&value->shape));
+    }
+    return 0;
+}
+
+/* in: begin, end, strides and the value from input 1 on; writes the value to a slice of
+ * `whole` */
+static int write_slice(const struct kernel_args *a, const struct tensor *whole)
+{
+    const struct tensor *value = a->in[4];
+    struct copy_plan c;
+    struct sliced slice;
+    int64_t start;
+    int rc = strided_source(a, &whole->shape, elem_size(whole), &c, &start, &slice);
+
+    if (rc < 0)
+        return rc;
+    memcpy(c.dst_stride, c.src_stride, sizeof(c.dst_stride));
+    rc = broadcast_strides(a, &c, &slice, value);
+    if (rc == 0)
+        copy_strided((char *)whole->data + start, value->data, &c, elem_size(whole));
+    return rc;
+}
+
+static int has_nan(const struct tensor *t)
+{
+    const int64_t n = tensor_elements(t);
+    int ret = 0;
+
+    for (int64_t i = 0; t->dtype == DT_FLOAT && i < n; i++)
+        ret |= tensor_f32(t)[i] != tensor_f32(t)[i];
+    for (int64_t i = 0; t->dtype == DT_DOUBLE && i < n; i++)
+        ret |= ((const double *)t->data)[i] != ((const double *)t->data)[i];
+    return ret;
+}
+
+static int kern_strided_slice_assign(const struct kernel_args *a)
+{
+    const int rc = write_slice(a, a->in[0]);
+
+    if (rc == 0 && has_nan(a->in[4]))
+        tensor_canonical_nans(a->in[0]);
+    return rc;
+}
+
+static int kern_strided_slice_update(const struct kernel_args *a)
+{
+    const struct tensor *x = a->in[0], *y = a->out[0];
+
+    if (tensor_elements(x) > 0)
+        memcpy(y->data, x->data, (size_t)tensor_elements(x) * elem_size(x));
+    return write_slice(a, y);
 }
 
 /* ---- shapes and gradients ---- */
@@ -614,11 +708,75 @@ GRAD(strided_slice_grad_grad)
     return grad_done(grad_in + 4, 1);
 }
 
+/* The value is broadcast to the slice. */
+static int strided_slice_update_shape(const struct shape_args *args)
+{
+    const struct shape *value = &args->in[4];
+    struct shape x, slice = SHAPE_UNKNOWN;
+
+    if (variable_shape(args, 0, "T", &x) != 0)
+        return ERR_DTYPE;
+    if (operation_n_outputs(args->op) > 0)
+        args->out[0] = x;
+    if (strided_shape(args, &x, 1, &slice) != 0)
+        return ERR_SHAPE;
+    if (slice.rank < 0 || value->rank < 0)
+        return 0;
+    for (int i = 0; i < value->rank; i++) {
+        const int at = i + slice.rank - value->rank;
+        const int64_t d = at < 0 ? 1 : slice.dim[at];
+
+        if (value->dim[i] >= 0 && value->dim[i] != 1 && d >= 0 && value->dim[i] != d)
+            return err_set(args->err, ERR_SHAPE,
+                           "a value of shape %s for a slice of shape %s",
+                           shape_text(value), shape_text(&slice));
+    }
+    return 0;
+}
+
+/* What the gradient of the slice is summed over if the value was broadcast. A value of a higher
+ * rank than the slice has more dimensions of 1. */
+static struct output unbroadcast_value(struct graph *g, struct output grad,
+                                       struct output value)
+{
+    const int rank = output_shape(grad).rank;
+    struct broadcast_args b;
+
+    if (same_known_shape(grad, value))
+        return grad;
+    b = broadcast_args(g, value, grad);
+    if (rank >= 0 && output_shape(value).rank > rank)
+        return binary(g, "Reshape", grad, b.shape_x, NULL);
+    return unbroadcast(g, grad, b.axes_x, b.shape_x);
+}
+
+GRAD(strided_slice_update_grad)
+{
+    struct op_builder *b = begin_strided(g, "StridedSlice", "strided_slice", op);
+    struct output slice, zero;
+
+    op_input(b, grad_out[0]);
+    for (int i = 1; i < 4; i++)
+        op_input(b, input_of(op, i));
+    slice = (struct output){op_finish(b), 0};
+    zero = zeros_like(g, slice, NULL);
+    b = begin_strided(g, "TensorStridedSliceUpdate", NULL, op);
+    op_input(b, grad_out[0]);
+    for (int i = 1; i < 4; i++)
+        op_input(b, input_of(op, i));
+    op_input(b, zero);
+    grad_in[0] = (struct output){op_finish(b), 0};
+    grad_in[4] = unbroadcast_value(g, slice, input_of(op, 4));
+    return output_valid(grad_in[0]) ? grad_done(grad_in + 4, 1) : -1;
+}
+
 /* ---- the rows ---- */
 
 #define STRIDED_MASKS                                                                    \
     "begin_mask:int=0, end_mask:int=0, ellipsis_mask:int=0, new_axis_mask:int=0, "       \
     "shrink_axis_mask:int=0"
+
+#define WRITES_PART OP_STATEFUL | OP_WRITES | OP_WRITES_PARTS | OP_NO_GRADIENT
 
 static const struct op_def rows[] = {
     {"Slice", OP_SAME_IF_WHOLE, slice_shape, slice_grad, CALL(kern_slice),
@@ -645,6 +803,18 @@ static const struct op_def rows[] = {
     {"StridedSliceGrad", 0, strided_slice_grad_shape, strided_slice_grad_grad,
      CALL(kern_strided_slice_grad),
      "shape:Index, begin:Index, end:Index, strides:Index, dy:T -> output:T; T:type, "
+     "Index:index_type, " STRIDED_MASKS},
+    {"TensorStridedSliceUpdate", 0, strided_slice_update_shape, strided_slice_update_grad,
+     CALL(kern_strided_slice_update),
+     "input:T, begin:Index, end:Index, strides:Index, value:T -> output:T; T:type, "
+     "Index:index_type, " STRIDED_MASKS},
+    {"StridedSliceAssign", WRITES_PART, strided_slice_update_shape, NULL,
+     CALL(kern_strided_slice_assign),
+     "ref:&T, begin:Index, end:Index, strides:Index, value:T -> output_ref:&T; T:type, "
+     "Index:index_type, " STRIDED_MASKS},
+    {"ResourceStridedSliceAssign", WRITES_PART, strided_slice_update_shape, NULL,
+     CALL(kern_strided_slice_assign),
+     "ref:resource, begin:Index, end:Index, strides:Index, value:T ->; T:type, "
      "Index:index_type, " STRIDED_MASKS},
 };
 

@@ -55,6 +55,28 @@ static int kern_assign_sub(const struct kernel_args *a)
     return combine(a, "Sub");
 }
 
+/* The result is the value before; the planner copies it first. */
+static int kern_count_up_to(const struct kernel_args *a)
+{
+    const int64_t limit = attr_int(a->op, "limit"), n = tensor_int(a->in[0], 0);
+
+    if (n >= limit)
+        return err_set(a->err, ERR_ARG, "%s: Reached limit of %lld",
+                       operation_name(a->op), (long long)limit);
+    tensor_set_int(a->in[0], 0, n + 1);
+    return 0;
+}
+
+/* The session forgets that the variable has a value. */
+int kern_destroy(const struct kernel_args *a)
+{
+    if (a->initialized || attr_int(a->op, "ignore_lookup_error"))
+        return 0;
+    return err_set(a->err, ERR_UNINITIALIZED,
+                   "%s: the variable has no value that it could destroy",
+                   operation_name(a->op));
+}
+
 int kern_is_initialized(const struct kernel_args *a)
 {
     *(uint8_t *)a->out[0]->data = a->initialized != 0;
@@ -84,39 +106,35 @@ static int assign_shape(const struct shape_args *args)
 
 /* ---- resource variables: a handle that names the variable ---- */
 
-/* Checks dtype and shape of the variable against those of the value, as far as they are
- * known. */
-static int check_handle(const struct shape_args *args, struct shape *ret)
-{
-    const struct operation *v = operation_behind_handle(operation_input(args->op, 0));
-
-    *ret = SHAPE_UNKNOWN;
-    if (v == NULL)
-        return 0;
-    if (attr_int(v, "dtype") != attr_int(args->op, "dtype"))
-        return err_set(args->err, ERR_DTYPE, "variable %s has dtype %s, not %s",
-                       operation_name(v), dtype_name((enum dtype)attr_int(v, "dtype")),
-                       dtype_name((enum dtype)attr_int(args->op, "dtype")));
-    *ret = *attr_shape(v, "shape");
-    return 0;
-}
-
 static int read_resource_shape(const struct shape_args *args)
 {
-    return check_handle(args, &args->out[0]);
+    return variable_shape(args, 0, "dtype", &args->out[0]);
 }
 
 static int assign_resource_shape(const struct shape_args *args)
 {
     struct shape shape;
 
-    if (check_handle(args, &shape) != 0)
+    if (variable_shape(args, 0, "dtype", &shape) != 0)
         return ERR_DTYPE;
     if (!shape_compatible(&shape, &args->in[1]))
         return err_set(args->err, ERR_SHAPE,
                        "a value of shape %s for a variable of shape %s",
                        shape_text(&args->in[1]), shape_text(&shape));
     return 0;
+}
+
+static int count_up_to_shape(const struct shape_args *args)
+{
+    struct shape x;
+
+    if (variable_shape(args, 0, "T", &x) != 0)
+        return ERR_DTYPE;
+    args->out[0] = SHAPE_SCALAR;
+    if (x.rank <= 0)
+        return 0;
+    return err_set(args->err, ERR_SHAPE, "a counter must be a scalar, but is %s",
+                   shape_text(&x));
 }
 
 GRAD(read_resource_grad)
@@ -168,6 +186,13 @@ static const struct op_def rows[] = {
     ASSIGN_RESOURCE("AssignVariableOp", CALL(kern_assign), ", validate_shape:bool=false"),
     ASSIGN_RESOURCE("AssignAddVariableOp", CALL(kern_assign_add), ""),
     ASSIGN_RESOURCE("AssignSubVariableOp", CALL(kern_assign_sub), ""),
+    {"CountUpTo", OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, count_up_to_shape, NULL,
+     CALL(kern_count_up_to), "ref:&T -> output:T; limit:int, T:index_type"},
+    {"ResourceCountUpTo", OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, count_up_to_shape,
+     NULL, CALL(kern_count_up_to),
+     "resource:resource -> output:T; limit:int, T:index_type"},
+    {"DestroyResourceOp", OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, shape_none, NULL,
+     CALL(kern_destroy), "resource:resource ->; ignore_lookup_error:bool=true"},
 };
 
 const struct op_family ops_of_state = OP_FAMILY(rows);

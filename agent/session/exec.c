@@ -127,8 +127,8 @@ static int run_call(struct step *s, struct var_store *vars, uint64_t counter,
     if (s->reads_flag >= 0)
         s->args.initialized = var_store_initialized(vars, s->reads_flag);
     int rc = s->call(&s->args);
-    if (rc == 0 && s->initializes >= 0)
-        var_store_set_initialized(vars, s->initializes);
+    if (rc == 0 && s->sets_flag >= 0)
+        *var_store_flags(vars, s->sets_flag) = s->call != kern_destroy;
     return rc;
 }
 

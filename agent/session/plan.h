@@ -180,10 +180,10 @@ struct step {
     kernel_fn call;          /* NULL: a loop */
     struct kernel_args args; /* of the call */
     struct loop_program *loop;
-    int guard;       /* number of the guard that must hold for the step to run */
-    int draws;       /* uses random numbers: needs a key */
-    int initializes; /* number of the variable that it marks initialised, or -1 */
-    int reads_flag;  /* number of the variable whose flag it reads, or -1 */
+    int guard;      /* number of the guard that must hold for the step to run */
+    int draws;      /* uses random numbers: needs a key */
+    int sets_flag;  /* number of the variable that it marks initialised (or not), or -1 */
+    int reads_flag; /* number of the variable whose flag it reads, or -1 */
     int n_in, n_out;
     int *in, *out;       /* values of the call */
     struct tensor *view; /* in a stretch: the current rows of inputs and outputs */

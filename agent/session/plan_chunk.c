@@ -203,7 +203,7 @@ static int call_may(const struct chunking *c, const struct step *s)
 
 static int may_go_by_rows(const struct chunking *c, const struct step *s)
 {
-    if (s->guard != 0 || s->initializes >= 0 || s->reads_flag >= 0)
+    if (s->guard != 0 || s->sets_flag >= 0 || s->reads_flag >= 0)
         return 0;
     return s->loop != NULL ? loop_may(c, s->loop) : call_may(c, s);
 }

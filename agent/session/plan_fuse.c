@@ -839,9 +839,10 @@ static void set_call(struct plan *p, struct step *s, const struct node *n)
     s->out = arena_memdup(&p->arena, n->out, sizeof(int) * (size_t)n->n_out);
     s->draws = (operation_def(n->op)->flags & OP_DRAWS) != 0 &&
                n->call == operation_def(n->op)->kernel.call;
-    if (n->call == kern_assign || n->call == kern_follow)
-        s->initializes = p->values[n->in[0]].index;
-    if (n->call == kern_is_initialized || n->call == kern_need_value)
+    if (n->call == kern_assign || n->call == kern_follow || n->call == kern_destroy)
+        s->sets_flag = p->values[n->in[0]].index;
+    if (n->call == kern_is_initialized || n->call == kern_need_value ||
+        n->call == kern_destroy)
         s->reads_flag = p->values[n->in[0]].index;
 }
 
@@ -875,7 +876,7 @@ void plan_fuse(struct plan *p, struct arena *scratch)
         const struct group *g = &f.groups[i];
         struct step *s = &p->steps[i];
 
-        s->initializes = s->reads_flag = -1;
+        s->sets_flag = s->reads_flag = -1;
         s->guard = g->guard;
         s->op = (g->call != NULL   ? g->call
                  : g->gemm != NULL ? g->gemm

@@ -167,15 +167,18 @@ static int alias(struct lowering *l, const struct operation *op, int x,
     return lower_alias(l, x, shape, offset);
 }
 
-/* The outputs of a write are the variable's memory. */
+/* The outputs of a write are the variable's memory; one that is no reference (CountUpTo) is the
+ * value before the write. */
 static void lower_write(struct lowering *l, struct node *n, int *out)
 {
-    int n_out = n->n_out;
+    const int passes = op_passes_on(n->op, 0), n_out = n->n_out;
 
+    for (int i = 0; i < n_out && !passes; i++)
+        out[i] = lower_copy(l, n->op, n->in[i]);
     n->writes = 1;
     n->n_out = 0;
     lower_add_node(l, n);
-    for (int i = 0; i < n_out; i++)
+    for (int i = 0; i < n_out && passes; i++)
         out[i] = lower_alias(l, n->in[i], &value_at(l, n->in[i])->tensor.shape, 0);
 }
 

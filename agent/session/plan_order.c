@@ -384,14 +384,19 @@ static void order_uses(struct sorter *s, const struct operation *op)
 }
 
 /* Orders the users of what the read passes on before the write; the read copies the value
- * for users that come after it, and for a Switch, whose predicate is looked at before each
- * step. */
+ * for users that come after it, for the write if it changes parts of the variable, and for a
+ * Switch, whose predicate is looked at before each step. */
 static void order_users(struct sorter *s, const struct read *r, int write,
                         struct order *ret)
 {
+    const struct operation *op = graph_operation_at(s->graph, write);
+
     for (const struct edge *e = r->users; e != NULL; e = e->next) {
-        if (e->to == write)
+        if (e->to == write) {
+            if ((operation_def(op)->flags & OP_WRITES_PARTS) != 0)
+                ret->copy[r->at] = 1;
             continue;
+        }
         if (e->to < 0 || reach_has(&s->reach, e->to) ||
             is_switch(graph_operation_at(s->graph, e->to)))
             ret->copy[r->at] = 1;
@@ -527,9 +532,22 @@ static int sort(struct sorter *s, struct order *ret, struct err *err)
 
 /* ---- variables that must be initialised when a run starts ---- */
 
-static int is_assign(const struct operation *op)
+/* Whether the operation writes all of the variable behind argument 0 without reading it. */
+static int overwrites(const struct operation *op)
 {
-    return operation_def(op)->kernel.call == kern_assign;
+    const kernel_fn call = operation_def(op)->kernel.call;
+
+    return call == kern_assign || call == kern_destroy;
+}
+
+/* Whether the operation, which does not write, reads the variable behind its handle. */
+static int reads_handle(const struct operation *op)
+{
+    const struct op_def *d = operation_def(op);
+
+    return operation_is(op, "ReadVariableOp") ||
+           (d->kernel.kind == KERNEL_CALL && d->kernel.call != kern_is_initialized &&
+            (d->flags & OP_SHAPES_ONLY) == 0);
 }
 
 /* Whether the operation needs the value of the variable behind argument i. */
@@ -540,8 +558,8 @@ static int needs_value(const struct operation *op, int i)
     if ((is_switch(op) && i == 0) || operation_is(op, "Merge"))
         return 0; /* passes the input on without reading it */
     if (output_dtype(x) == DT_RESOURCE && !writes(op))
-        return operation_is(op, "ReadVariableOp");
-    return !takes_reference(op, i) || (writes(op) && !(i == 0 && is_assign(op)));
+        return reads_handle(op);
+    return !takes_reference(op, i) || (writes(op) && !(i == 0 && overwrites(op)));
 }
 
 /* If some branches may be dead, a variable is checked when the operation that reads it

@@ -87,7 +87,11 @@ int op_passes_on(const struct operation *op, int i)
         return 1;
     if (i != 0)
         return 0;
-    if (op_writes(op, 0) || operation_is(op, "Exit"))
+    if (op_writes(op, 0))
+        return operation_n_outputs(op) > 0 &&
+               output_is_ref((struct output){
+                   graph_operation_at(operation_graph(op), operation_id(op)), 0});
+    if (operation_is(op, "Exit"))
         return 1;
     return operation_def(op)->kernel.kind == KERNEL_ALIAS &&
            !operation_is(op, "ReadVariableOp");

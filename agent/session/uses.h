@@ -6,7 +6,7 @@
  * memory under another name, not a copy. An operation that computes from those bytes is a
  * use. It sees the bytes that are there when it runs; what it has computed does not change
  * any more. A resource variable (VarHandleOp) is used by its ReadVariableOp, whose result is
- * a value like any other.
+ * a value like any other, and by what computes from the handle (ResourceGather).
  *
  * The order of the uses of a variable and of the writes to it:
  *     1. A use sees every write from which a path leads to it: inputs, control inputs, or
@@ -25,7 +25,9 @@
  *
  * Not as in TensorFlow: an operation that computes never shares memory with its input, even
  * where TensorFlow's kernel does (a Slice of all elements, a Sum over no axes, a Tile by 1);
- * tensor arrays, stacks and resource variables keep copies of what they are given.
+ * tensor arrays, stacks and resource variables keep copies of what they are given. As in
+ * TensorFlow, a write to parts of a reference variable (ScatterUpdate) whose values are the
+ * variable's own bytes sees what it has already written; one to a resource variable does not.
  */
 #ifndef AGENT_SESSION_USES_H
 #define AGENT_SESSION_USES_H

@@ -57,6 +57,7 @@ struct kernel_case {
     X(piece)                                                                             \
     X(nn)                                                                                \
     X(conv)                                                                              \
+    X(scatter)                                                                           \
     X(set)                                                                               \
     X(norm)                                                                              \
     X(segment)                                                                           \

@@ -191,24 +191,6 @@ static void gathered(const struct reference *r)
     }
 }
 
-/* Adds row i of the updates to the row that element i of the indices names. */
-static void scattered(const struct reference *r)
-{
-    const struct shape *s = &r->out->tensor.shape, *of = &r->in[0].tensor.shape;
-    const int k = (int)of->dim[of->rank - 1];
-    int64_t width = 1;
-
-    for (int d = k; d < s->rank; d++)
-        width *= s->dim[d];
-    for (int64_t i = 0; i < r->in[1].n; i++) {
-        int64_t at = 0;
-
-        for (int d = 0; d < k; d++)
-            at = at * s->dim[d] + (int64_t)r->in[0].v[i / width * k + d];
-        r->out->v[at * width + i % width] += r->in[1].v[i];
-    }
-}
-
 static void summed_by_id(const struct reference *r)
 {
     int64_t width = r->in[1].n > 0 ? r->in[0].n / r->in[1].n : 0;
@@ -391,17 +373,20 @@ const struct kernel_case piece_cases[] = {
     MOVE("GatherV2", "x(2,3) l(2)=2,0 I=-1", NULL, "(2,2)", gathered),
     MOVE("GatherV2", "x(2,3,2) i(2,2)=2,0,2,1 I=1", NULL, "(2,2,2,2)", gathered),
     MOVE("GatherV2", "x(2,3) i=1 I=1", NULL, "(2)", gathered),
+    MOVE("GatherV2", "x(2,3) i(2,2)=2,0,1,1 I=1", "batch_dims=1", "(2,2)=2,0,4,4",
+         picked),
+    MOVE("GatherV2", "x(2,2,3) l(2,1)=2,0 L=2", "batch_dims=-1", "(2,2,1)=2,5,6,9",
+         picked),
+    MOVE("GatherV2", "x(2,2,3) i(2,2,2)=0,1,2,0,1,1,2,2 I=-1", "batch_dims=2",
+         "(2,2,2)=0,1,5,3,7,7,11,11", picked),
+    MOVE("GatherV2", "x(2,3,2) i(2)=2,0 I=1", "batch_dims=1", "(2,2)=4,5,6,7", picked),
+    MOVE("GatherV2", "x(0,3) i(0,2) I=1", "batch_dims=1", "(0,2)", picked),
     MOVE("GatherNd", "x(3,2) i(2,1)=2,0", NULL, "(2,2)=4,5,0,1", picked),
     MOVE("GatherNd", "x(3,2) l(2,2,2)=2,1,0,0,1,1,2,1", NULL, "(2,2)=5,0,3,5", picked),
     MOVE("GatherNd", "x(2,2,2) i(2,2)=1,0,0,1", NULL, "(2,2)=4,5,2,3", picked),
     MOVE("GatherNd", "x(3) i(1)=1", NULL, ".=1", picked),
     MOVE("GatherNd", "x(2) i(2,0)", NULL, "(2,2)=0,1,0,1", picked),
     MOVE("GatherNd", "x(3,2) i(0,1)", NULL, "(0,2)", picked),
-    {"ScatterNd", "fdil", "i(3,1)=2,0,2 x(3,2) I(2)=4,2", NULL, "(4,2)", scattered,
-     .low = -5, .high = 5, .ulps = 2},
-    {"ScatterNd", "fdil", "l(2,2,2)=1,1,0,0,1,1,0,1 x(2,2) l(2)=2,2", NULL, "(2,2)",
-     scattered, .low = -5, .high = 5, .ulps = 2},
-    {"ScatterNd", "fd", "i(0,1) x(0,2) I(2)=3,2", NULL, "(3,2)", scattered, .ulps = 0},
     {"UnsortedSegmentSum", "fdil", "x(4,2) i(4)=2,0,2,-1 I=4", NULL, "(4,2)",
      summed_by_id, .low = -5, .high = 5, .ulps = 2},
     {"UnsortedSegmentSum", "fdil", "x(2,2) l(2,2)=1,1,1,0 i=2", NULL, "(2)", summed_by_id,
