@@ -147,7 +147,8 @@ static int is_libm(struct operation *op)
 
     if ((flags & (OP_LIBM | OP_LIBM_DOUBLE)) == 0)
         return 0;
-    dtype = output_dtype((struct output){op, 0});
+    dtype = operation_n_outputs(op) > 0 ? output_dtype((struct output){op, 0})
+                                        : (enum dtype)attr_int(op, "T");
     return dtype == DT_DOUBLE || (dtype == DT_FLOAT && (flags & OP_LIBM) != 0);
 }
 
