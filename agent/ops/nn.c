@@ -197,6 +197,34 @@ GRAD(bias_add_grad_grad)
     return grad_done(grad_in, 1);
 }
 
+/* BiasAddV1, of TensorFlow before 0.6: the channels are last */
+static int kern_bias_add_v1(const struct kernel_args *a)
+{
+    const struct loop_row *add = kern_loop_find("Add", a->out[0]->dtype);
+    const int64_t n = tensor_elements(a->in[1]);
+    const size_t row = (size_t)n * dtype_size(a->out[0]->dtype);
+    const char *x = a->in[0]->data;
+    char *y = a->out[0]->data;
+
+    if (add == NULL)
+        return want_f32(a);
+    for (int64_t i = 0; i < tensor_elements(a->out[0]); i += n, x += row, y += row)
+        add->fn(y, x, a->in[1]->data, NULL, (size_t)n, 0);
+    return 0;
+}
+
+GRAD(bias_add_v1_grad)
+{
+    struct output last = with_scalar(g, "Sub", rank_of(g, grad_out[0]), 1, "sub");
+    struct output start = constant_i32(g, 0, "range/start");
+    struct output delta = constant_i32(g, 1, "range/delta");
+
+    grad_in[0] = grad_out[0];
+    grad_in[1] = binary(g, "Sum", grad_out[0],
+                        ternary(g, "Range", start, last, delta, "range"), NULL);
+    return grad_done(grad_in, 2);
+}
+
 /* ---- gradients of activations: <Op>Grad(gradients, features or outputs) ---- */
 
 GRAD_ONE(relu_grad, binary(g, "ReluGrad", grad_out[0], output_of(op, 0), NULL))
@@ -413,6 +441,8 @@ static const struct op_def rows[] = {
     {"BiasAdd", 0, bias_add_shape, bias_add_grad, LOOP,
      "value:T, bias:T -> output:T; T:number_type, data_format:string=NHWC",
      .ranks = "?1"},
+    {"BiasAddV1", 0, bias_add_shape, bias_add_v1_grad, CALL(kern_bias_add_v1),
+     "value:T, bias:T -> output:T; T:number_type", .ranks = "?1"},
     {"BiasAddGrad", 0, bias_add_grad_shape, bias_add_grad_grad, CALL(kern_bias_add_grad),
      "out_backprop:T -> output:T; T:number_type, data_format:string=NHWC"},
     {"Relu", 0, shape_same, relu_grad, LOOP,

@@ -314,7 +314,8 @@ struct output vector_slice(struct graph *g, struct output x, int32_t begin, int3
     op_input(b, from);
     op_input(b, to);
     op_input(b, by);
-    op_attr_int(b, mask, 1);
+    if (mask != NULL)
+        op_attr_int(b, mask, 1);
     name_scope_leave(g);
     return (struct output){op_finish(b), 0};
 }

@@ -24,6 +24,7 @@
     X(conv)                                                                              \
     X(depthwise)                                                                         \
     X(diagonals)                                                                         \
+    X(dilation)                                                                          \
     X(flow)                                                                              \
     X(functions)                                                                         \
     X(index)                                                                             \
@@ -38,10 +39,12 @@
     X(pool)                                                                              \
     X(random)                                                                            \
     X(reduce)                                                                            \
+    X(resize)                                                                            \
     X(scatter)                                                                           \
     X(segments)                                                                          \
     X(sets)                                                                              \
     X(slice)                                                                             \
+    X(space)                                                                             \
     X(state)                                                                             \
     X(training)
 #define OP_FAMILY_DECLARED(name) extern const struct op_family ops_of_##name;
@@ -145,7 +148,7 @@ struct output zeros_as(struct graph *g, struct output x); /* tf.zeros(tf.shape(x
 struct output gather_rows(struct graph *g, struct output x, struct output indices);
 struct output sum_last_axis(struct graph *g, struct output x); /* keep_dims */
 /* x[begin:end] of a vector, named as Python's operator names it; mask: an attribute of
- * StridedSlice that is 1. */
+ * StridedSlice that is 1, or NULL. */
 struct output vector_slice(struct graph *g, struct output x, int32_t begin, int32_t end,
                            const char *mask);
 struct output rank_of(struct graph *g, struct output x); /* a constant if it is known */

@@ -63,7 +63,8 @@ struct kernel_case {
     X(segment)                                                                           \
     X(diagonal)                                                                          \
     X(function)                                                                          \
-    X(axes)
+    X(axes)                                                                              \
+    X(image)
 #define CASE_TABLE_DECLARED(name) extern const struct kernel_case name##_cases[];
 CASE_TABLES(CASE_TABLE_DECLARED)
 #undef CASE_TABLE_DECLARED

@@ -30,10 +30,11 @@ ELEMENT(sigmoid_grad, x[1] * x[0] * (1 - x[0]))
 
 static int64_t channel(const struct reference *r, const struct shape *s, int64_t i)
 {
+    const struct attr *format = operation_attr(r->op, "data_format");
     int64_t index[SHAPE_MAX_RANK];
 
     unravel(s, i, index);
-    return index[operation_attr(r->op, "data_format")->s[1] == 'C' ? 1 : s->rank - 1];
+    return index[format != NULL && format->s[1] == 'C' ? 1 : s->rank - 1];
 }
 
 static void bias_add(const struct reference *r)
@@ -150,6 +151,8 @@ const struct kernel_case nn_cases[] = {
     WHOLE("BiasAdd", "fd", bias_add, -5, 5, 1, "x(2,3,4) x(3)", NCHW, "(2,3,4)"),
     WHOLE("BiasAdd", "fd", bias_add, -5, 5, 1, "x(2,3) x(3)", NCHW, "(2,3)"),
     WHOLE("BiasAdd", "fd", bias_add, -5, 5, 1, "x(0,3) x(3)", NULL, "(0,3)"),
+    WHOLE("BiasAddV1", "fdil", bias_add, -5, 5, 1, "x(2,1,2,3) x(3)", NULL, "(2,1,2,3)"),
+    WHOLE("BiasAddV1", "fd", bias_add, -5, 5, 1, "x(0,3) x(3)", NULL, "(0,3)"),
     WHOLE("BiasAddGrad", "fdil", bias_add_grad, -5, 5, 9, "x(4,3)", NULL, "(3)"),
     WHOLE("BiasAddGrad", "fd", bias_add_grad, -5, 5, 9, "x(2,2,3)", NULL, "(3)"),
     WHOLE("BiasAddGrad", "fd", bias_add_grad, -5, 5, 9, "x(2,3,4)", NCHW, "(3)"),
