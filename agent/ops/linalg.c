@@ -1,4 +1,4 @@
-/* linalg.c - the QR decomposition, for the orthogonal initialiser. */
+/* linalg.c - the QR decomposition, for the orthogonal initialiser; cross products. */
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
 #include "common/mem/xmalloc.h"
@@ -70,6 +70,34 @@ static int kern_qr(const struct kernel_args *a)
     return 0;
 }
 
+/* in: vectors of three elements along the last dimension */
+#define CROSS(symbol, T, U)                                                              \
+    case symbol:                                                                         \
+        for (int64_t i = 0; i < n; i++) {                                                \
+            const T *u = (const T *)a->in[0]->data + i - i % 3;                          \
+            const T *v = (const T *)a->in[1]->data + i - i % 3;                          \
+            const int64_t j = (i + 1) % 3, k = (i + 2) % 3;                              \
+                                                                                         \
+            ((T *)a->out[0]->data)[i] = (T)((U)u[j] * (U)v[k] - (U)u[k] * (U)v[j]);      \
+        }                                                                                \
+        return 0;
+
+static int kern_cross(const struct kernel_args *a)
+{
+    const int64_t n = tensor_elements(a->out[0]);
+
+    switch (a->in[0]->dtype) {
+        CROSS(DT_FLOAT, float, float)
+        CROSS(DT_DOUBLE, double, double)
+        CROSS(DT_INT32, int32_t, uint32_t)
+        CROSS(DT_INT64, int64_t, uint64_t)
+    default:
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: no Cross of %s",
+                       operation_name(a->op), dtype_name(a->in[0]->dtype));
+    }
+}
+#undef CROSS
+
 /* ---- shapes ---- */
 
 /* x (M, N) = q r: q (M, K), r (K, N), K = min(M, N); full_matrices: q (M, M), r (M, N).
@@ -86,11 +114,32 @@ static int qr_shape(const struct shape_args *args)
     return 0;
 }
 
+static int cross_shape(const struct shape_args *args)
+{
+    if (shape_merged(args) != 0)
+        return ERR_SHAPE;
+    if (args->out[0].rank == 0 ||
+        (args->out[0].rank > 0 && dim_of(&args->out[0], args->out[0].rank - 1) >= 0 &&
+         args->out[0].dim[args->out[0].rank - 1] != 3))
+        return err_set(args->err, ERR_SHAPE, "%s has no vectors of 3 elements",
+                       shape_text(&args->out[0]));
+    return 0;
+}
+
+GRAD(cross_grad)
+{
+    grad_in[0] = binary(g, "Cross", input_of(op, 1), grad_out[0], NULL);
+    grad_in[1] = binary(g, "Cross", grad_out[0], input_of(op, 0), NULL);
+    return grad_done(grad_in, 2);
+}
+
 /* ---- the rows ---- */
 
 static const struct op_def rows[] = {
     {"Qr", OP_NO_GRADIENT, qr_shape, NULL, CALL(kern_qr),
      "input:T -> q:T, r:T; full_matrices:bool=false, T:float_type", .ranks = "2"},
+    {"Cross", 0, cross_shape, cross_grad, CALL(kern_cross),
+     "a:T, b:T -> product:T; T:number_type"},
 };
 
 const struct op_family ops_of_linalg = OP_FAMILY(rows);

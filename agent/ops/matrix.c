@@ -106,6 +106,7 @@ static int64_t matrix_under(const struct shape *s, const struct shape *result, i
     return at;
 }
 
+/* All three tensors are of one type. */
 static int kern_batch_matmul(const struct kernel_args *a)
 {
     const struct shape *shape = &a->out[0]->shape;
@@ -114,6 +115,11 @@ static int kern_batch_matmul(const struct kernel_args *a)
     int64_t n = 1;
     int rc = 0;
 
+    if (a->in[0]->dtype != a->in[1]->dtype || a->in[0]->dtype != a->out[0]->dtype)
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s and %s to %s",
+                       operation_name(a->op), operation_type(a->op),
+                       dtype_name(a->in[0]->dtype), dtype_name(a->in[1]->dtype),
+                       dtype_name(a->out[0]->dtype));
     if (tensor_elements(a->out[0]) == 0)
         /* the result has no elements; sizes beside a 0 were not checked */
         return 0;
@@ -191,7 +197,9 @@ static int batch_matmul_shape(const struct shape_args *args)
 static struct output batch_matmul(struct graph *g, const struct operation *like,
                                   struct output x, struct output y, int tx, int ty)
 {
-    struct op_builder *b = op_begin(g, operation_type(like), NULL);
+    struct op_builder *b = op_begin(
+        g, operation_is(like, "BatchMatMulV3") ? "BatchMatMulV2" : operation_type(like),
+        NULL);
 
     op_input(b, x);
     op_input(b, y);
@@ -246,6 +254,10 @@ static const struct op_def rows[] = {
     {"BatchMatMulV2", 0, batch_matmul_shape, batch_matmul_v2_grad,
      CALL(kern_batch_matmul),
      "x:T, y:T -> output:T; T:number_type, adj_x:bool=false, adj_y:bool=false"},
+    {"BatchMatMulV3", 0, batch_matmul_shape, batch_matmul_v2_grad,
+     CALL(kern_batch_matmul),
+     "x:Ta, y:Tb -> output:Tout; Ta:number_type, Tb:number_type, Tout:number_type, "
+     "adj_x:bool=false, adj_y:bool=false"},
 };
 
 const struct op_family ops_of_matrix = OP_FAMILY(rows);

@@ -35,6 +35,7 @@
     X(matrix)                                                                            \
     X(nn)                                                                                \
     X(norm)                                                                              \
+    X(order)                                                                             \
     X(pass)                                                                              \
     X(pool)                                                                              \
     X(random)                                                                            \

@@ -64,7 +64,8 @@ struct kernel_case {
     X(diagonal)                                                                          \
     X(function)                                                                          \
     X(axes)                                                                              \
-    X(image)
+    X(image)                                                                             \
+    X(order)
 #define CASE_TABLE_DECLARED(name) extern const struct kernel_case name##_cases[];
 CASE_TABLES(CASE_TABLE_DECLARED)
 #undef CASE_TABLE_DECLARED

@@ -328,6 +328,8 @@ const struct kernel_case math_cases[] = {
      batch_of_products, NULL, -3, 3, 20, 0},
     {"BatchMatMul", "fd", "x(2,3) x(3,4)", NULL, "(2,4)", batch_of_products, NULL, -3, 3,
      20, 0},
+    {"BatchMatMulV3", "fd", "x(2,1,2,3) x(3,3,4)", "Tout=@x", "(2,3,2,4)",
+     batch_of_products, NULL, -3, 3, 20, 0},
     {"BatchMatMulV2", "fd", "x(2,1,2,3) x(3,3,4)", NULL, "(2,3,2,4)", batch_of_products,
      NULL, -3, 3, 20, 0},
     {"BatchMatMulV2", "fd", "x(2,3) x(2,4,3)", "adj_y=true", "(2,2,4)", batch_of_products,
