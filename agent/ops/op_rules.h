@@ -39,6 +39,8 @@
     X(pass)                                                                              \
     X(pool)                                                                              \
     X(random)                                                                            \
+    X(random_laws)                                                                       \
+    X(random_stateless)                                                                  \
     X(reduce)                                                                            \
     X(resize)                                                                            \
     X(scatter)                                                                           \

@@ -1,8 +1,10 @@
 /* random.c - random numbers. Each is a pure function of the session's key, the operation's
  * name, the run's counter and the element; the attributes seed and seed2 exist for TensorFlow
- * and are unused. Those called stateless are functions of their inputs. */
+ * and are unused. */
+#include "agent/kernels/vmath.h"
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
+#include "agent/ops/random_parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -72,77 +74,126 @@ static int kern_random_uniform_int(const struct kernel_args *a)
     return 0;
 }
 
-/* ---- stateless: the numbers of TensorFlow (stateless_random_ops_v2.cc), by Philox ---- */
+/* ---- classes ---- */
 
-enum { ALG_PHILOX = 1, ALG_AUTO_SELECT = 3 };
-
-static uint64_t two_words(const uint32_t *w)
+/* Returns the logit of a class as float32. */
+static float logit(const struct tensor *logits, int64_t i)
 {
-    return w[0] | (uint64_t)w[1] << 32;
+    switch (logits->dtype) {
+    case DT_FLOAT:
+        return tensor_f32(logits)[i];
+    case DT_DOUBLE:
+        return (float)((const double *)logits->data)[i];
+    default:
+        return (float)tensor_int(logits, i);
+    }
 }
 
-/* Derives key and counter from the seed such that all of their bits depend on each bit
- * of it. */
-static int kern_key_counter(const struct kernel_args *a)
+/* sums[k]: of the weights of the classes up to k, which are exp(logit - the largest one) */
+static void sum_weights(const struct tensor *logits, int64_t row, int64_t n, double *sums)
 {
-    const struct rng_key mixer = {{0x3ec8f720, 0x02461e29}};
-    uint64_t *key = a->out[0]->data, *counter = a->out[1]->data;
-    uint32_t mix[4];
+    float largest = -INFINITY;
+    double sum = 0;
 
-    rng_block(mixer, (uint64_t)tensor_int(a->in[0], 1), (uint64_t)tensor_int(a->in[0], 0),
-              mix);
-    key[0] = two_words(mix);
-    counter[0] = 0;
-    counter[1] = two_words(mix + 2);
+    for (int64_t k = 0; k < n; k++) {
+        const float x = logit(logits, row * n + k);
+
+        largest = isfinite(x) && x > largest ? x : largest;
+    }
+    for (int64_t k = 0; k < n; k++) {
+        const float x = logit(logits, row * n + k);
+
+        sum += isfinite(x) ? (double)vm_expf(x - largest) : 0;
+        sums[k] = sum;
+    }
+}
+
+/* The first class whose sum is above `to`; n: none. */
+static int64_t find_class(const double *sums, int64_t n, double to)
+{
+    int64_t low = 0, high = n;
+
+    while (low < high) {
+        const int64_t mid = low + (high - low) / 2;
+
+        if (sums[mid] > to)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low;
+}
+
+int draw_classes(const struct kernel_args *a,
+                 double (*uniform)(const void *ctx, int64_t i), const void *ctx)
+{
+    const int64_t n = a->in[0]->shape.dim[1], samples = a->out[0]->shape.dim[1];
+    double *sums = n > 0 ? a->out[1]->data : NULL;
+
+    for (int64_t row = 0; row < a->out[0]->shape.dim[0] && n > 0; row++) {
+        sum_weights(a->in[0], row, n, sums);
+        for (int64_t i = row * samples; i < (row + 1) * samples; i++)
+            tensor_set_int(a->out[0], i,
+                           find_class(sums, n, uniform(ctx, i) * sums[n - 1]));
+    }
     return 0;
 }
 
-/* Uses 23 bits as the mantissa of a number in [1, 2), and subtracts 1. */
-static float uniform_of_word(uint32_t w)
+int64_t class_scratch(const struct shape_args *args)
 {
-    const uint32_t bits = UINT32_C(127) << 23 | (w & 0x7fffff);
-    float x;
-
-    memcpy(&x, &bits, sizeof(x));
-    return x - 1.0f;
+    return args->in[0].dim[1] * (int64_t)(sizeof(double) / sizeof(float));
 }
 
-static double uniform_of_words(const uint32_t *w)
+int shape_classes(const struct shape_args *args)
 {
-    const uint64_t bits = UINT64_C(1023) << 52 | (uint64_t)(w[0] & 0xfffff) << 32 | w[1];
-    double x;
+    int64_t n = -1;
 
-    memcpy(&x, &bits, sizeof(x));
-    return x - 1.0;
+    if (value_ints(args, 1, &n, 1) == 1 && n < 0)
+        return err_set(args->err, ERR_SHAPE, "%lld draws", (long long)n);
+    if (dim_of(&args->in[0], 1) == 0)
+        return err_set(args->err, ERR_SHAPE, "no classes to draw from");
+    args->out[0] = SHAPE(dim_of(&args->in[0], 0), n);
+    return 0;
 }
 
-/* in: shape, key, counter, alg */
-static int kern_stateless_uniform(const struct kernel_args *a)
+static double own_uniform(const void *ctx, int64_t i)
 {
-    const uint64_t *key = a->in[1]->data, *counter = a->in[2]->data;
-    const struct rng_key k = {{(uint32_t)key[0], (uint32_t)(key[0] >> 32)}};
-    const int64_t alg = tensor_int(a->in[3], 0), n = tensor_elements(a->out[0]);
-    const int single = a->out[0]->dtype == DT_FLOAT, per_block = single ? 4 : 2;
-    uint64_t low = counter[0], high = counter[1];
+    const struct kernel_args *a = ctx;
+    double u;
 
-    if (!single && a->out[0]->dtype != DT_DOUBLE)
-        return err_set(a->err, ERR_UNSUPPORTED, "%s: no draws of %s",
-                       operation_name(a->op), dtype_name(a->out[0]->dtype));
-    if (alg != ALG_PHILOX && alg != ALG_AUTO_SELECT)
-        return err_set(a->err, ERR_UNSUPPORTED, "%s: algorithm %lld, only Philox is here",
-                       operation_name(a->op), (long long)alg);
-    for (int64_t i = 0; i < n; i += per_block) {
-        uint32_t w[4];
+    rng_uniform_f64(a->key, a->counter, (uint64_t)i, &u, 1);
+    return u;
+}
 
-        rng_block(k, high, low, w);
-        high += ++low == 0;
-        for (int64_t j = i; j < n && j < i + per_block; j++) {
-            if (single)
-                tensor_f32(a->out[0])[j] = uniform_of_word(w[j - i]);
-            else
-                ((double *)a->out[0]->data)[j] = uniform_of_words(w + 2 * (j - i));
-        }
-    }
+static int kern_multinomial(const struct kernel_args *a)
+{
+    return draw_classes(a, own_uniform, a);
+}
+
+/* ---- permutations ---- */
+
+static int64_t shuffle_scratch(const struct shape_args *args)
+{
+    return args->in[0].rank > 0 ? args->in[0].dim[0] : 0;
+}
+
+/* Permutes the rows; out 1: scratch memory for their numbers. */
+static int kern_shuffle(const struct kernel_args *a)
+{
+    const struct tensor *x = a->in[0];
+    const int64_t n = x->shape.rank > 0 ? x->shape.dim[0] : 1;
+    const size_t bytes =
+        n > 0 ? (size_t)tensor_elements(x) / (size_t)n * elem_size(x) : 0;
+    uint32_t *order = x->shape.rank > 0 && n > 0 ? a->out[1]->data : NULL;
+
+    if (n > UINT32_MAX)
+        return err_set(a->err, ERR_LIMIT, "%s: %lld rows", operation_name(a->op),
+                       (long long)n);
+    if (order != NULL)
+        rng_permutation(a->key, a->counter, order, (size_t)n);
+    for (int64_t i = 0; i < n && bytes > 0; i++)
+        memcpy((char *)a->out[0]->data + (size_t)i * bytes,
+               (const char *)x->data + (order != NULL ? order[i] : 0) * bytes, bytes);
     return 0;
 }
 
@@ -155,29 +206,6 @@ static int kern_stateless_uniform(const struct kernel_args *a)
             "T:index_type"                                                               \
     }
 
-/* key (1), counter (2) of a seed (2) */
-static int key_counter_shape(const struct shape_args *args)
-{
-    if (dim_of(&args->in[0], 0) >= 0 && dim_of(&args->in[0], 0) != 2)
-        return err_set(args->err, ERR_SHAPE, "a seed of %s, expected 2 numbers",
-                       shape_text(&args->in[0]));
-    args->out[0] = SHAPE(1);
-    args->out[1] = SHAPE(2);
-    return 0;
-}
-
-static int draw_stateless_shape(const struct shape_args *args)
-{
-    for (int i = 1; i < 3; i++) {
-        const int64_t n = dim_of(&args->in[i], 0);
-
-        if (n >= 0 && n != i)
-            return err_set(args->err, ERR_SHAPE, "a %s of %s, expected %d",
-                           i == 1 ? "key" : "counter", shape_text(&args->in[i]), i);
-    }
-    return shape_of_value(args);
-}
-
 static const struct op_def rows[] = {
     DRAW("RandomUniform", CALL(kern_random_uniform)),
     DRAW("RandomStandardNormal", CALL(kern_random_normal)),
@@ -187,15 +215,14 @@ static const struct op_def rows[] = {
      "shape:T, minval:Tout, maxval:Tout -> output:Tout; seed:int=0, seed2:int=0, "
      "Tout:index_type, T:index_type",
      .ranks = "?00"},
-    /* functions of their inputs, with TensorFlow's own numbers */
-    {"StatelessRandomGetKeyCounter", OP_NO_GRADIENT, key_counter_shape, NULL,
-     CALL(kern_key_counter),
-     "seed:Tseed -> key:uint64, counter:uint64; Tseed:index_type=int64", .ranks = "1"},
-    {"StatelessRandomUniformV2", OP_NO_GRADIENT, draw_stateless_shape, NULL,
-     CALL(kern_stateless_uniform),
-     "shape:Tshape, key:uint64, counter:uint64, alg:int32 -> output:dtype; "
-     "dtype:type=float32, Tshape:index_type=int32",
-     .ranks = "?110"},
+    {"Multinomial", OP_STATEFUL | OP_DRAWS | OP_NO_GRADIENT, shape_classes, NULL,
+     CALL(kern_multinomial),
+     "logits:T, num_samples:int32 -> output:output_dtype; seed:int=0, seed2:int=0, "
+     "T:number_type, output_dtype:index_type=int64",
+     .ranks = "20", .scratch = class_scratch},
+    {"RandomShuffle", OP_STATEFUL | OP_DRAWS | OP_NO_GRADIENT, shape_same, NULL,
+     CALL(kern_shuffle), "value:T -> output:T; seed:int=0, seed2:int=0, T:type",
+     .scratch = shuffle_scratch},
 };
 
 const struct op_family ops_of_random = OP_FAMILY(rows);
