@@ -60,58 +60,18 @@ static int kern_bucketize(const struct kernel_args *a)
     return 0;
 }
 
-/* Counts the values in [0, size), or sums their weights, if there are any. */
-static int kern_bincount(const struct kernel_args *a)
-{
-    const struct tensor *x = a->in[0], *weights = a->in[2], *sums = a->out[0];
-    const int is_weighted = tensor_elements(weights) > 0;
-    const int64_t size = tensor_elements(sums);
-
-    if (is_weighted && tensor_elements(weights) != tensor_elements(x))
-        return err_set(a->err, ERR_SHAPE, "%s: weights %s for %s", operation_name(a->op),
-                       shape_text(&weights->shape), shape_text(&x->shape));
-    clear(sums);
-    for (int64_t i = 0; i < tensor_elements(x); i++) {
-        const int64_t at = tensor_int(x, i);
-
-        if (at < 0)
-            return err_set(a->err, ERR_ARG, "%s: a value of %lld", operation_name(a->op),
-                           (long long)at);
-        if (at >= size)
-            continue;
-        if (sums->dtype == DT_FLOAT)
-            tensor_f32(sums)[at] += is_weighted ? tensor_f32(weights)[i] : 1;
-        else if (sums->dtype == DT_DOUBLE)
-            ((double *)sums->data)[at] +=
-                is_weighted ? ((const double *)weights->data)[i] : 1;
-        else
-            tensor_set_int(
-                sums, at,
-                (int64_t)((uint64_t)tensor_int(sums, at) +
-                          (uint64_t)(is_weighted ? tensor_int(weights, i) : 1)));
-    }
-    return 0;
-}
-
-/* A vector whose length is the value of input i. */
-static int counted_shape(const struct shape_args *args, int i, int64_t least)
-{
-    int64_t n = -1;
-
-    if (value_ints(args, i, &n, 1) == 1 && n < least)
-        return err_set(args->err, ERR_ARG, "%lld bins, expected %lld or more",
-                       (long long)n, (long long)least);
-    args->out[0] = SHAPE(n);
-    return 0;
-}
-
 static int histogram_shape(const struct shape_args *args)
 {
     const int64_t n = dim_of(&args->in[1], 0);
+    int64_t bins = -1;
 
     if (n >= 0 && n != 2)
         return err_set(args->err, ERR_SHAPE, "a range of %lld numbers", (long long)n);
-    return counted_shape(args, 2, 1);
+    if (value_ints(args, 2, &bins, 1) == 1 && bins < 1)
+        return err_set(args->err, ERR_ARG, "%lld bins, expected 1 or more",
+                       (long long)bins);
+    args->out[0] = SHAPE(bins);
+    return 0;
 }
 
 static int bucketize_shape(const struct shape_args *args)
@@ -125,11 +85,6 @@ static int bucketize_shape(const struct shape_args *args)
     return 0;
 }
 
-static int bincount_shape(const struct shape_args *args)
-{
-    return counted_shape(args, 1, 0);
-}
-
 static const struct op_def rows[] = {
     {"HistogramFixedWidth", OP_NO_GRADIENT, histogram_shape, NULL, CALL(kern_histogram),
      "values:T, value_range:T, nbins:int32 -> out:dtype; T:number_type, "
@@ -137,8 +92,6 @@ static const struct op_def rows[] = {
      .ranks = "?10"},
     {"Bucketize", OP_NO_GRADIENT, bucketize_shape, NULL, CALL(kern_bucketize),
      "input:T -> output:int32; T:number_type, boundaries:list(float)"},
-    {"Bincount", OP_NO_GRADIENT, bincount_shape, NULL, CALL(kern_bincount),
-     "arr:int32, size:int32, weights:T -> bins:T; T:number_type", .ranks = "?0"},
 };
 
 const struct op_family ops_of_bins = OP_FAMILY(rows);

@@ -269,7 +269,5 @@ const struct kernel_case axes_cases[] = {
     GIVEN("Bucketize", "fd", "x(6)=-1,0,0.5,2,5,15", "boundaries=[0.0,2.0,5.0]",
           "(6)=0,1,1,2,3,3"),
     GIVEN("Bucketize", "il", "x(2,1)=-1,7", "boundaries=[0.0,2.0]", "(2,1)=0,2"),
-    GIVEN("Bincount", "fdil", "i(4)=1,1,3,9 I=5 x(0)", NULL, "(5)=0,2,0,1,0"),
-    GIVEN("Bincount", "fdil", "i(4)=1,1,3,9 i=2 x(4)=4,3,2,1", NULL, "(2)=0,7"),
     {NULL},
 };

@@ -135,35 +135,6 @@ START_TEST(malformed_signatures_are_told)
 }
 END_TEST
 
-/* The table must be extended with every op whose kernel calls libm. */
-START_TEST(ops_of_libm_are_marked)
-{
-    static const char *const always[] = {"LRN", "LRNGrad", "Pow"};
-    static const char *const for_doubles[] = {"Exp",
-                                              "Log",
-                                              "Elu",
-                                              "Softplus",
-                                              "SoftplusGrad",
-                                              "Tanh",
-                                              "Sigmoid",
-                                              "Softmax",
-                                              "LogSoftmax",
-                                              "SoftmaxCrossEntropyWithLogits",
-                                              "SparseSoftmaxCrossEntropyWithLogits"};
-    const size_t n_always = sizeof(always) / sizeof(always[0]);
-    const size_t n_doubles = sizeof(for_doubles) / sizeof(for_doubles[0]);
-    size_t n = 0;
-
-    for (size_t i = 0; op_def_at(&op_table, i) != NULL; i++)
-        n += (op_def_at(&op_table, i)->flags & (OP_LIBM | OP_LIBM_DOUBLE)) != 0;
-    ck_assert_uint_eq(n, n_always + n_doubles);
-    for (size_t i = 0; i < n_always; i++)
-        ck_assert(op_def_find(&op_table, always[i])->flags & OP_LIBM);
-    for (size_t i = 0; i < n_doubles; i++)
-        ck_assert(op_def_find(&op_table, for_doubles[i])->flags & OP_LIBM_DOUBLE);
-}
-END_TEST
-
 START_TEST(a_graph_names_its_first_op_of_libm)
 {
     static const struct {
@@ -626,7 +597,6 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_graph_has_the_types_of_its_table_only);
     tcase_add_test(tc, every_signature_names_what_it_has);
     tcase_add_test(tc, malformed_signatures_are_told);
-    tcase_add_test(tc, ops_of_libm_are_marked);
     tcase_add_loop_test(tc, a_graph_names_its_first_op_of_libm, 0, 8);
     tcase_add_test(tc, an_operation_knows_what_it_was_built_from);
     tcase_add_test(tc, tensors_are_found_by_name);
