@@ -550,18 +550,6 @@ static void hand_type(struct hand *h, Tf__NodeDef *n, const char *name)
     v->type = DT_FLOAT;
 }
 
-static void hand_ints(struct hand *h, Tf__NodeDef *n, const char *name,
-                      const int64_t *values, size_t count)
-{
-    Tf__AttrValue *v = hand_attr(h, n, name);
-
-    v->value_case = TF__ATTR_VALUE__VALUE_LIST;
-    v->list = MESSAGE_NEW(&h->a, AttrValue__ListValue, attr_value__list_value);
-    v->list->i = ARENA_ARRAY(&h->a, int64_t, count);
-    v->list->n_i = count;
-    memcpy(v->list->i, values, count * sizeof(*values));
-}
-
 static Tf__NodeDef *hand_placeholder(struct hand *h, const char *name)
 {
     Tf__NodeDef *n = hand_node(h, "Placeholder", name);
