@@ -419,10 +419,10 @@ static const struct op_def rows[] = {
     {"UpperBound", OP_NO_GRADIENT, places_shape, NULL, CALL(kern_upper_bound),
      "sorted_inputs:T, values:T -> output:out_type; T:type, out_type:index_type=int32",
      .ranks = "22"},
-    {"Bincount", OP_NO_GRADIENT, bincount_shape, NULL, CALL(kern_bincount),
+    {"Bincount", 0, bincount_shape, grad_missing, CALL(kern_bincount),
      "arr:int32, size:int32, weights:T -> bins:T; T:number_type", .ranks = "?0",
      .sized_by = "size"},
-    {"DenseBincount", OP_NO_GRADIENT, dense_bincount_shape, NULL, CALL(kern_bincount),
+    {"DenseBincount", 0, dense_bincount_shape, grad_missing, CALL(kern_bincount),
      "input:Tidx, size:Tidx, weights:T -> output:T; Tidx:index_type, T:number_type, "
      "binary_output:bool=false",
      .ranks = "?0", .sized_by = "size"},

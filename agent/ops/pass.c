@@ -115,9 +115,9 @@ GRAD(prevent_gradient_grad)
 static const struct op_def rows[] = {
     {"IdentityN", 0, same_each_shape, pass_grad, CALL(kern_copy_each),
      "input:T -> output:T; T:list(type)"},
-    {"Snapshot", 0, shape_same, pass_grad, CALL(kern_copy),
+    {"Snapshot", 0, shape_same, grad_missing, CALL(kern_copy),
      "input:T -> output:T; T:type"},
-    {"DeepCopy", OP_NO_GRADIENT, shape_same, NULL, CALL(kern_copy), "x:T -> y:T; T:type"},
+    {"DeepCopy", 0, shape_same, grad_missing, CALL(kern_copy), "x:T -> y:T; T:type"},
     {"PreventGradient", 0, shape_same, prevent_gradient_grad, ALIAS,
      "input:T -> output:T; T:type, message:string="},
     {"EnsureShape", 0, ensure_shape_shape, pass_grad, ALIAS,
