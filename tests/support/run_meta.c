@@ -1,9 +1,9 @@
 /* Imports a MetaGraph and performs the runs that stdin describes (run_meta.py):
  *
- *     run_meta PREFIX [SAVE_AS]       restores the variables of PREFIX.index first
- *     run_meta FILE.meta [SAVE_AS]    no variable has a value
+ *     run_meta [--native] PREFIX [SAVE_AS]       restores the variables of PREFIX.index first
+ *     run_meta [--native] FILE.meta [SAVE_AS]    no variable has a value
  *
- * SAVE_AS: where to save a checkpoint of the variables after the last run. Each line of stdin
+ * --native: OpenBLAS computes large products. SAVE_AS: where to save a checkpoint of the variables after the last run. Each line of stdin
  * adds to the next run, or starts it:
  *
  *     feed NAME TENSOR
@@ -270,18 +270,25 @@ static void must(int rc, const struct err *err)
 int main(int argc, char **argv)
 {
     struct runner r = {.g = graph_new()};
-    const size_t len = argc > 1 ? strlen(argv[1]) : 0;
-    const int has_values = len < 5 || strcmp(argv[1] + len - 5, ".meta") != 0;
+    struct session_options o = {0};
     struct saver *saver;
     struct err err = {0};
     char *path, *line = NULL;
-    size_t cap = 0;
+    size_t len, cap = 0;
     ssize_t n;
+    int has_values;
 
-    CHECK(argc == 2 || argc == 3, "run_meta PREFIX|FILE.meta [SAVE_AS]");
+    if (argc > 1 && strcmp(argv[1], "--native") == 0) {
+        o.numerics = NUMERICS_NATIVE;
+        argc--;
+        argv++;
+    }
+    CHECK(argc == 2 || argc == 3, "run_meta [--native] PREFIX|FILE.meta [SAVE_AS]");
+    len = strlen(argv[1]);
+    has_values = len < 5 || strcmp(argv[1] + len - 5, ".meta") != 0;
     path = xasprintf("%s%s", argv[1], has_values ? ".meta" : "");
     must(import_meta_graph(&saver, r.g, path, NULL, &err), &err);
-    must(session_new(&r.s, r.g, NULL, &err), &err);
+    must(session_new(&r.s, r.g, &o, &err), &err);
     if (has_values)
         must(saver_restore(saver, r.s, argv[1], &err), &err);
     while ((n = getline(&line, &cap, stdin)) > 0) {

@@ -54,17 +54,17 @@ def lines_of(run, number):
     yield f"run {run.get('counter', number)}"
 
 
-def answers(program, path, runs, save_as=None):
+def answers(program, path, runs, save_as=None, native=False):
     """What became of each run, in one session: a list of arrays, None where there is no
     gradient; or Failed.
 
     A run: {"feeds": {name: array}, "fetches": [name], "targets": [name], "of": {y: the fed
     tensor that is its gradient}, "by": [x], "counter": n}, all of which may be left out. The
     gradients by each x come after the fetches. path: a prefix, whose variables are restored,
-    or a file that ends in ".meta". subprocess.CalledProcessError: the program failed.
+    or a file that ends in ".meta". native: OpenBLAS computes large products. subprocess.CalledProcessError: the program failed.
     """
     text = "".join(line + "\n" for i, run in enumerate(runs) for line in lines_of(run, i))
-    command = [program, path] + ([save_as] if save_as else [])
+    command = [program] + ["--native"] * native + [path] + ([save_as] if save_as else [])
     out = subprocess.run(command, check=True, input=text, stdout=subprocess.PIPE, text=True)
     ret, values = [], []
     for line in out.stdout.splitlines():
@@ -79,9 +79,9 @@ def answers(program, path, runs, save_as=None):
     return ret
 
 
-def run_meta(program, path, runs, save_as=None):
+def run_meta(program, path, runs, save_as=None, native=False):
     """The same, but the first failed run is raised."""
-    ret = answers(program, path, runs, save_as)
+    ret = answers(program, path, runs, save_as, native)
     for answer in ret:
         if isinstance(answer, Failed):
             raise answer
