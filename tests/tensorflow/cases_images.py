@@ -58,7 +58,7 @@ def conv1d():
 
 
 for name, rate in [("once", [1, 1]), ("dilated", [2, 2])]:
-    @case(name=f"depthwise_{name}", floor=4e-6)
+    @case(name=f"depthwise_{name}", floor=1e-5)
     def depthwise(rate=rate):
         return tf.nn.depthwise_conv2d(feed(normal(2, 7, 6, 3)), feed(normal(3, 2, 3, 2)),
                                       strides=[1, 1, 1, 1], padding="SAME", rate=rate)
