@@ -27,7 +27,8 @@
  * where TensorFlow's kernel does (a Slice of all elements, a Sum over no axes, a Tile by 1);
  * tensor arrays, stacks and resource variables keep copies of what they are given. As in
  * TensorFlow, a write to parts of a reference variable (ScatterUpdate) whose values are the
- * variable's own bytes sees what it has already written; one to a resource variable does not.
+ * variable's own bytes sees what it has already written (but not behind a Merge, whose result
+ * is copied first); one to a resource variable does not.
  */
 #ifndef AGENT_SESSION_USES_H
 #define AGENT_SESSION_USES_H

@@ -37,8 +37,12 @@ BATCH = 12  # graphs in one file, which run together first
 
 PASSES = {"Identity", "StopGradient", "Reshape", "ExpandDims", "Squeeze", "PlaceholderWithDefault",
           "Switch", "RefSwitch", "Enter", "RefEnter", "Exit", "NextIteration"}
-WRITES = {"Assign", "AssignAdd", "AssignSub", "ApplyGradientDescent"}
-RESOURCE_WRITES = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"}
+PARTS = {"ScatterAdd", "ScatterUpdate", "ResourceScatterAdd", "ResourceScatterUpdate"}
+WRITES = {"Assign", "AssignAdd", "AssignSub", "ApplyGradientDescent", "ScatterAdd",
+          "ScatterUpdate"}
+RESOURCE_WRITES = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp",
+                   "ResourceScatterAdd", "ResourceScatterUpdate"}
+RESOURCE_READS = {"ReadVariableOp", "ResourceGather"}
 REFUSED = "joins branches that one variable decided about"
 
 
@@ -185,6 +189,9 @@ class Graph:
             n = self.in_context(op, [x, self.some_float(ctx)], ctx)
         ctx.floats.append((n, 0))
 
+    def some_places(self, ctx):
+        return self.const(self.rng.choice([[0, 1], [1, 0], [1, 1]]), "int32", ctx)
+
     def step_write(self, ctx):
         kind = self.rng.random()
         value = self.some_float(ctx)
@@ -195,23 +202,33 @@ class Graph:
             self.in_context("Assign", [self.take(flag, ctx), value], ctx)
         elif self.handles and kind < 0.3:
             handle = self.take(self.rng.choice(self.handles), ctx)
+            op = self.rng.choice(sorted(RESOURCE_WRITES))
+            if op in PARTS:
+                self.in_context(op, [handle, self.some_places(ctx), value], ctx)
+                return
             # a value of its own: in TensorFlow, the variable would share another's memory
             value = (self.in_context("Neg", [value], ctx), 0)
-            self.in_context(self.rng.choice(sorted(RESOURCE_WRITES)), [handle, value], ctx)
+            self.in_context(op, [handle, value], ctx)
         else:
             ref = self.take(self.rng.choice(self.refs), ctx)
             op = self.rng.choice(sorted(WRITES))
             inputs = [ref, value]
             if op == "ApplyGradientDescent":
                 inputs = [ref, self.const(1.0, "float", ctx), value]
+            elif op in PARTS:
+                if not self.is_flat:  # what a Merge passes on is copied, also the variable itself
+                    value = (self.in_context("Neg", [value], ctx), 0)
+                inputs = [ref, self.some_places(ctx), value]
             n = self.in_context(op, inputs, ctx)
             if self.rng.random() < 0.6:
                 ctx.floats.append((n, 0))
 
     def step_read(self, ctx):
         if self.handles and self.rng.random() < 0.3:
-            n = self.in_context("ReadVariableOp", [self.take(self.rng.choice(self.handles), ctx)],
-                                ctx)
+            handle = self.take(self.rng.choice(self.handles), ctx)
+            op = self.rng.choice(sorted(RESOURCE_READS))
+            n = self.in_context(op, [handle] + [self.some_places(ctx)] *
+                                (op == "ResourceGather"), ctx)
         else:
             n = self.in_context("Identity", [self.take(self.rng.choice(self.refs), ctx)], ctx)
         ctx.floats.append((n, 0))
@@ -427,8 +444,8 @@ class Graph:
         for n in self.nodes:
             if n in self.inits:
                 continue
-            if n.op in RESOURCE_WRITES or n.op == "ReadVariableOp":
-                ret.append((n, self.handle_of(n), n.op != "ReadVariableOp"))
+            if n.op in RESOURCE_WRITES or n.op in RESOURCE_READS:
+                ret.append((n, self.handle_of(n), n.op in RESOURCE_WRITES))
             for i, x in enumerate(n.inputs):
                 if x[1] == 1 and x[0].op == "Merge":
                     continue
@@ -487,13 +504,23 @@ class Graph:
 
 # ---- the rules of agent/session/uses.h, for graphs with races ----
 
+def scatter(a, places, b, combine):
+    """Values that are the variable's own are those that it has at the time."""
+    ret = a.copy()
+    for i, place in enumerate(places.astype(int)):
+        ret[place] = combine(ret[place], (ret if b is a else b)[i])
+    return ret
+
+
 COMPUTES = {
     "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b,
     "Maximum": lambda a, b: (a > b) * a + (a <= b) * b, "Neg": lambda a: -a,
     "Minimum": lambda a, b: (a < b) * a + (a >= b) * b, "Square": lambda a: a * a,
     "AddN": lambda *x: x[0] + x[1] + x[2], "Slice": lambda a, b, n: a[int(b[0]):int(b[0] + n[0])],
     "ExpandDims": lambda a, _: a, "Assign": lambda a, b: b, "AssignAdd": lambda a, b: a + b,
-    "AssignSub": lambda a, b: a - b, "ApplyGradientDescent": lambda a, r, d: a - r * d}
+    "AssignSub": lambda a, b: a - b, "ApplyGradientDescent": lambda a, r, d: a - r * d,
+    "ScatterAdd": lambda a, i, b: scatter(a, i, b, lambda x, y: x + y),
+    "ScatterUpdate": lambda a, i, b: scatter(a, i, b, lambda x, y: y)}
 
 
 def needed_by(g, run):
@@ -609,7 +636,9 @@ def fill_node(tf, to, n, by_id):
         return
     dtype = types[dtype_of((n, 0)) if n.op not in ("Less", "LoopCond", "LogicalAnd", "LogicalNot")
                   else "float"]
-    if n.op == "ReadVariableOp" or n.op in RESOURCE_WRITES:
+    if n.op in PARTS or n.op == "ResourceGather":
+        a["Tindices"].type = types["int32"]
+    if n.op in RESOURCE_READS or n.op in RESOURCE_WRITES:
         a["dtype"].type = types["float"]
         if n.op == "AssignVariableOp":
             a["validate_shape"].b = False
@@ -644,10 +673,11 @@ def fill_node(tf, to, n, by_id):
         a["frame_name"].s = n.attrs["frame_name"].encode()
         a["is_constant"].b = n.attrs["is_constant"]
         a["parallel_iterations"].i = 10
-    elif n.op == "Assign":
+    elif n.op in ("Assign", "ScatterUpdate"):
         a["use_locking"].b = True
+    if n.op == "Assign":
         a["validate_shape"].b = True
-    elif n.op in WRITES:
+    elif n.op in WRITES - {"ScatterUpdate"}:
         a["use_locking"].b = False
 
 
@@ -661,9 +691,7 @@ def dtype_of(x):
         return "resource"
     if n.op in ("Less", "LoopCond", "LogicalAnd", "LogicalNot"):
         return "bool"
-    if n.op == "ReadVariableOp":
-        return "float"
-    if n.op == "NoOp" or n.op in RESOURCE_WRITES:
+    if n.op == "NoOp" or n.op in RESOURCE_READS or n.op in RESOURCE_WRITES:
         return "float"
     return dtype_of(n.inputs[1 if n.op == "Split" else 0])
 
