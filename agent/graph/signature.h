@@ -20,7 +20,7 @@
 
 #include "agent/graph/graph.h"
 
-enum { SIGNATURE_MAX = 16 };
+enum { SIGNATURE_MAX = 18 };
 
 /* A piece of the text; not terminated. */
 struct span {

@@ -43,6 +43,7 @@
     X(random_stateless)                                                                  \
     X(reduce)                                                                            \
     X(resize)                                                                            \
+    X(rnn)                                                                               \
     X(scatter)                                                                           \
     X(segments)                                                                          \
     X(sets)                                                                              \

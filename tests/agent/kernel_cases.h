@@ -16,7 +16,7 @@
 
 #include "agent/session/session.h"
 
-#define MAX_OPERANDS 8
+#define MAX_OPERANDS 18
 
 struct array {
     struct tensor tensor;
@@ -38,6 +38,7 @@ typedef double (*element_fn)(const double *x, const struct operation *op);
 enum case_flags {
     CASE_NO_DIFFERENCE = 1, /* the gradient is not the derivative; the row says why */
     CASE_KNOWN_RANKS = 2,   /* unknown dimensions would hide what the gradient needs */
+    CASE_LAST_OUTPUT = 8,   /* only the last one, likewise */
     CASE_FIRST_OUTPUT = 4,  /* only output 0 passes a gradient on, as in TensorFlow */
 };
 
@@ -58,6 +59,7 @@ struct kernel_case {
     X(nn)                                                                                \
     X(conv)                                                                              \
     X(scatter)                                                                           \
+    X(rnn)                                                                               \
     X(set)                                                                               \
     X(norm)                                                                              \
     X(segment)                                                                           \
