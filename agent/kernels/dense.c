@@ -524,9 +524,10 @@ static void columns(const struct dense *d)
 /* With long vectors and a short k, putting columns into rows takes longer than the sums. */
 static int may_go_by_columns(const struct dense *d)
 {
-    return !d->transposed_a && d->n <= FEW && d->n < VEC && d->m >= VEC && !d->add &&
-           (VEC < 16 || d->n < 5 || d->k > SHORT_SUM) && d->column_sums == NULL &&
-           d->after != DENSE_RELU_GRAD && d->after != DENSE_LEAKY_RELU_GRAD;
+    return !d->transposed_a && d->n > 0 && d->n <= FEW && d->n < VEC && d->m >= VEC &&
+           !d->add && (VEC < 16 || d->n < 5 || d->k > SHORT_SUM) &&
+           d->column_sums == NULL && d->after != DENSE_RELU_GRAD &&
+           d->after != DENSE_LEAKY_RELU_GRAD;
 }
 
 /* ---- few columns of a product with a transpose ---- */

@@ -140,12 +140,16 @@ static int kern_matrix_diag_part(const struct kernel_args *a)
     return 0;
 }
 
-/* in: matrices, diagonal, perhaps k */
+/* in: matrices, diagonal, perhaps k, which planning may not know, so that it is checked now */
 static int kern_matrix_set_diag(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
-    const struct band b = band_of(a, a->out[0], a->n_in > 2 ? a->in[2] : NULL);
+    const int rc = check_values(a);
+    struct band b;
 
+    if (rc < 0)
+        return rc;
+    b = band_of(a, a->out[0], a->n_in > 2 ? a->in[2] : NULL);
     if (tensor_elements(x) > 0)
         memcpy(a->out[0]->data, x->data, (size_t)tensor_elements(x) * elem_size(x));
     copy_band(&b, a->out[0], a->in[1], 1);
@@ -517,10 +521,11 @@ GRAD(matrix_set_diag_v2_grad)
     {                                                                                    \
         "Batch" kind, 0, shape, grad, CALL(kernel), arguments "; T:type"                 \
     }
-#define V2(kind, shape, grad, kernel, arguments)                                         \
-    {kind "V2", 0, shape, grad, CALL(kernel), arguments "; T:type"},                     \
+#define V2(kind, shape, grad, kernel, arguments, of_ranks)                               \
+    {kind "V2", 0, shape, grad, CALL(kernel), arguments "; T:type", .ranks = of_ranks},  \
     {                                                                                    \
-        kind "V3", 0, shape, grad, CALL(kernel), arguments "; T:type" ALIGN              \
+        kind "V3", 0, shape, grad, CALL(kernel), arguments "; T:type" ALIGN,             \
+            .ranks = of_ranks                                                            \
     }
 
 static const struct op_def rows[] = {
@@ -532,15 +537,16 @@ static const struct op_def rows[] = {
        "diagonal:T -> output:T"),
     V2("MatrixDiag", matrix_diag_shape, matrix_diag_v2_grad, kern_matrix_diag,
        "diagonal:T, k:int32, num_rows:int32, num_cols:int32, padding_value:T -> "
-       "output:T"),
+       "output:T",
+       "??000"),
     V1("MatrixDiagPart", matrix_diag_part_shape, matrix_diag_part_grad,
        kern_matrix_diag_part, "input:T -> diagonal:T"),
     V2("MatrixDiagPart", matrix_diag_part_shape, matrix_diag_part_v2_grad,
-       kern_matrix_diag_part, "input:T, k:int32, padding_value:T -> diagonal:T"),
+       kern_matrix_diag_part, "input:T, k:int32, padding_value:T -> diagonal:T", "??0"),
     V1("MatrixSetDiag", matrix_set_diag_shape, matrix_set_diag_grad, kern_matrix_set_diag,
        "input:T, diagonal:T -> output:T"),
     V2("MatrixSetDiag", matrix_set_diag_shape, matrix_set_diag_v2_grad,
-       kern_matrix_set_diag, "input:T, diagonal:T, k:int32 -> output:T"),
+       kern_matrix_set_diag, "input:T, diagonal:T, k:int32 -> output:T", NULL),
     {"MatrixBandPart", 0, band_part_shape, band_part_grad, CALL(kern_band_part),
      "input:T, num_lower:Tindex, num_upper:Tindex -> band:T; T:type, "
      "Tindex:index_type=int64",

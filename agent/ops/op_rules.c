@@ -1,6 +1,6 @@
 #include "agent/ops/op_rules.h"
 
-#include "agent/ops/kernel.h"
+#include "common/err/check.h"
 
 #include <string.h>
 
@@ -199,6 +199,23 @@ int insert_axis(const struct shape_args *args, const struct shape *s, const int6
     shape_insert(&out, (int)at, dim);
     args->out[0] = out;
     return 0;
+}
+
+int check_values(const struct kernel_args *a)
+{
+    enum { MAX = 8 };
+    struct shape in[MAX], out[MAX];
+    const struct tensor *value[MAX];
+    const struct shape_args rule = {a->op, a->n_in, in, value, out, a->err, 1};
+
+    CHECK(a->n_in <= MAX && a->n_out <= MAX, "%s", operation_name(a->op));
+    for (int i = 0; i < a->n_in; i++) {
+        value[i] = a->in[i];
+        in[i] = a->in[i]->shape;
+    }
+    for (int i = 0; i < a->n_out; i++)
+        out[i] = SHAPE_UNKNOWN;
+    return operation_infer_shapes(&rule);
 }
 
 /* The number of steps of `delta` within [start, limit). Unsigned arithmetic, since the

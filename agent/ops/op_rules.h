@@ -10,6 +10,7 @@
 
 #include "agent/graph/op_def.h"
 #include "agent/graph/ops.h"
+#include "agent/ops/kernel.h"
 
 /* The rows of one source file, ops_of_<name>. */
 #define OP_FAMILY(rows)                                                                  \
@@ -110,6 +111,9 @@ int insert_axis(const struct shape_args *args, const struct shape *s, const int6
  * not know it. ERR_DTYPE: its elements have another type than the attribute `type` (or NULL). */
 int variable_shape(const struct shape_args *args, int i, const char *type,
                    struct shape *ret);
+
+/* For kernels: the shape rule once more, now that all values are known. ERR_SHAPE, ERR_ARG. */
+int check_values(const struct kernel_args *a);
 
 /* The number of steps of `delta` (not 0) within [start, limit). */
 uint64_t range_length(int64_t start, int64_t limit, int64_t delta);
