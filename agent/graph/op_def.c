@@ -94,8 +94,10 @@ static int count_of(const struct operation *op, struct span number)
     char name[64] = "";
 
     CHECK(number.len < sizeof(name));
+    if (number.len == 0)
+        return 1;
     memcpy(name, number.p, number.len);
-    return number.len > 0 ? (int)attr_int(op, name) : 1;
+    return (int)attr_int(op, name);
 }
 
 int operation_is_sized_by(const struct operation *op, int i)

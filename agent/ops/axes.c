@@ -189,13 +189,15 @@ static int run_along(const struct kernel_args *a, enum running kind)
 {
     const struct shape *s = &a->in[0]->shape;
     const int axis = axis_at(a, 1, 0);
-    const int64_t n = axis < 0 ? 0 : s->dim[axis];
-    const int64_t outer = span(s, 0, axis), inner = span(s, axis + 1, s->rank);
     const int exclusive = (int)attr_int(a->op, "exclusive");
     const int backwards = (int)attr_int(a->op, "reverse");
+    int64_t n, outer, inner;
 
     if (axis < 0)
         return ERR_ARG;
+    n = s->dim[axis];
+    outer = span(s, 0, axis);
+    inner = span(s, axis + 1, s->rank);
     if (kind == SUM)
         RUN_NUMBERS(0, +)
     if (kind == PRODUCT)

@@ -88,6 +88,8 @@ static void take_patch(const struct conv *c, const char *image,
     const int64_t step = window_pixel_step(&c->w) * x->rate;
     const int64_t channel_step = window_channel_step(&c->w);
 
+    if (c->patch == 0)
+        return;
     if (p->n < x->size || p->at[1] < 0 || p->at[0] < 0 ||
         p->at[1] + (c->w.axis[1].size - 1) * c->w.axis[1].rate >= c->w.axis[1].in ||
         p->at[0] + (c->w.axis[0].size - 1) * c->w.axis[0].rate >= c->w.axis[0].in)

@@ -144,7 +144,7 @@ static int kern_matrix_diag_part(const struct kernel_args *a)
 static int kern_matrix_set_diag(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
-    const int rc = check_values(a);
+    const int rc = kernel_check_shapes(a);
     struct band b;
 
     if (rc < 0)

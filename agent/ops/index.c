@@ -39,7 +39,9 @@ static int kern_gather(const struct kernel_args *a)
             if (row < 0 || row >= rows)
                 return err_set(a->err, ERR_ARG, "%s: index %lld is not in [0, %lld)",
                                operation_name(a->op), (long long)row, (long long)rows);
-            memcpy(dst, (const char *)x->data + (size_t)(o * rows + row) * bytes, bytes);
+            if (bytes > 0)
+                memcpy(dst, (const char *)x->data + (size_t)(o * rows + row) * bytes,
+                       bytes);
         }
     }
     return 0;
@@ -214,8 +216,9 @@ static int kern_dynamic_stitch(const struct kernel_args *a)
             if (row < 0 || row >= rows)
                 return err_set(a->err, ERR_ARG, "%s: index %lld is not in [0, %lld)",
                                operation_name(a->op), (long long)row, (long long)rows);
-            memcpy((char *)y->data + (size_t)row * bytes,
-                   (const char *)data->data + (size_t)k * bytes, bytes);
+            if (bytes > 0)
+                memcpy((char *)y->data + (size_t)row * bytes,
+                       (const char *)data->data + (size_t)k * bytes, bytes);
         }
     }
     return 0;

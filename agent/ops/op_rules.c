@@ -201,7 +201,7 @@ int insert_axis(const struct shape_args *args, const struct shape *s, const int6
     return 0;
 }
 
-int check_values(const struct kernel_args *a)
+int kernel_check_shapes(const struct kernel_args *a)
 {
     enum { MAX = 8 };
     struct shape in[MAX], out[MAX];

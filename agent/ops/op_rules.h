@@ -113,7 +113,7 @@ int variable_shape(const struct shape_args *args, int i, const char *type,
                    struct shape *ret);
 
 /* For kernels: the shape rule once more, now that all values are known. ERR_SHAPE, ERR_ARG. */
-int check_values(const struct kernel_args *a);
+int kernel_check_shapes(const struct kernel_args *a);
 
 /* The number of steps of `delta` (not 0) within [start, limit). */
 uint64_t range_length(int64_t start, int64_t limit, int64_t delta);

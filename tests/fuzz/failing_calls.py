@@ -111,7 +111,8 @@ ERRORS = {
 }
 THREADS = {"thread": ["EAGAIN"]}
 MEMORY = {"mmap": ["ENOMEM"], "mprotect": ["ENOMEM"]}
-BY_DESIGN = re.compile(r"out of memory|error while loading shared libraries|cannot allocate memory",
+BY_DESIGN = re.compile(r"out of memory|error while loading shared libraries|cannot allocate memory|"
+                       r"cannot allocate TLS data",
                        re.I)
 
 # How a line begins that says what went wrong.
@@ -284,7 +285,8 @@ class Tries:
                     continue  # then there is no brood
                 for k in range(1, n + 1):
                     for error in kinds.get(kind, ()):
-                        if not (self.lasting and error == "ECONNABORTED"):  # of one connection
+                        # of one connection; a wait that nothing ever ends
+                        if not (self.lasting and error in ("ECONNABORTED", "EINTR")):
                             yield Case(name, role, kind, k, error)
 
     def one(self, case):
