@@ -168,6 +168,8 @@ START_TEST(damaged_inputs_do_no_harm)
     const char *const types = c.types, *const inputs = c.inputs, *const attrs = c.attrs;
     char text[MAX_TEXT], words[MAX_TEXT];
 
+    if (strcmp(c.op, "Range") == 0)
+        return; /* it would have 2^31 elements */
     draws.key = rng_key_make((uint64_t)_i, c.op, "damage");
     for (int k = 0; k < VARIANTS; k++) {
         damage_inputs(text, inputs);
