@@ -122,22 +122,29 @@ static int update_rows(const struct kernel_args *a, update_fn fn, struct update 
     return 0;
 }
 
-/* TensorFlow refuses these, too. A rate of 0 divides by 0, except with
- * multiply_linear_by_lr. */
-static int check_ftrl(const struct kernel_args *a, const struct update *u, int n_scalars)
+/* Whether TensorFlow checks rates and penalties: of some optimisers, and of Ftrl only where its
+ * gradient is sparse. */
+static int is_checked(enum update_kind kind, int sparse)
+{
+    return kind == UPDATE_PROXIMAL_ADAGRAD ||
+           (sparse && (kind == UPDATE_FTRL || kind == UPDATE_FTRL_V2));
+}
+
+/* lr, penalties, and of Ftrl lr_power */
+static int check_scalars(const struct kernel_args *a, const struct update *u,
+                         int n_scalars, int has_power)
 {
     const double rate = u->scalar[0], power = u->scalar[n_scalars - 1];
 
-    if (!(rate > 0 || (u->option && rate >= 0)))
+    if (!(rate > 0 || (u->option && rate == 0))) /* multiply_linear_by_lr: no division */
         return err_set(a->err, ERR_ARG, "%s: lr must be positive, but is %g",
                        operation_name(a->op), rate);
-    for (int i = 1; i < n_scalars - 1; i++)
+    for (int i = 1; i < n_scalars - has_power; i++)
         if (!(u->scalar[i] >= 0))
-            return err_set(
-                a->err, ERR_ARG,
-                "%s: a regularization strength must not be negative, but is %g",
-                operation_name(a->op), u->scalar[i]);
-    if (!(power <= 0))
+            return err_set(a->err, ERR_ARG,
+                           "%s: l1 and l2 must not be negative, but one is %g",
+                           operation_name(a->op), u->scalar[i]);
+    if (has_power && !(power <= 0))
         return err_set(a->err, ERR_ARG, "%s: lr_power must not be positive, but is %g",
                        operation_name(a->op), power);
     return 0;
@@ -157,8 +164,8 @@ static int apply(const struct kernel_args *a, enum update_kind kind)
         if (i != step->grad && !(u.is_sparse && i == step->grad + 1))
             u.scalar[n_scalars++] = scalar(a->in[i]);
     u.option = step->option != NULL && attr_int(a->op, step->option) != 0;
-    if ((kind == UPDATE_FTRL || kind == UPDATE_FTRL_V2) &&
-        check_ftrl(a, &u, n_scalars) != 0)
+    if (is_checked(kind, u.is_sparse) &&
+        check_scalars(a, &u, n_scalars, kind != UPDATE_PROXIMAL_ADAGRAD) != 0)
         return ERR_ARG;
     if (u.is_sparse)
         return update_rows(a, fn, &u, step);
