@@ -341,6 +341,26 @@ static int makes_handles(const struct lowering *l, const struct node *n)
     return 0;
 }
 
+/* The graph may not know which variable's handle a loop carries. */
+static int check_handles(const struct lowering *l, const struct node *n)
+{
+    const struct attr *type = operation_attr(n->op, "dtype");
+
+    type = type != NULL ? type : operation_attr(n->op, "T");
+    for (int i = 0; i < n->n_in && type != NULL && type->i != DT_RESOURCE; i++) {
+        const enum dtype dtype =
+            n->in[i] < 0 ? DT_RESOURCE : value_at(l, n->in[i])->tensor.dtype;
+
+        if (output_dtype(operation_input(n->op, i)) == DT_RESOURCE &&
+            dtype != DT_RESOURCE && type->i != (int64_t)dtype)
+            return err_set(l->err, ERR_DTYPE,
+                           "%s: input %d is a variable of dtype %s, not %s",
+                           operation_name(n->op), i, dtype_name(dtype),
+                           dtype_name((enum dtype)type->i));
+    }
+    return 0;
+}
+
 /* A variable that is fed can be read, but it has no place to write to. */
 static int check_variables(const struct lowering *l, const struct node *n)
 {
@@ -361,6 +381,8 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
 
     if (row->kind != KERNEL_ALIAS && makes_handles(l, n))
         return plan_not_runnable(n->op, l->err);
+    if (check_handles(l, n) != 0)
+        return ERR_DTYPE;
     n->call = row->call;
     if (((operation_def(n->op)->flags & OP_WRITES) != 0 ||
          n->call == kern_is_initialized) &&

@@ -869,6 +869,70 @@ START_TEST(a_loop_writes_a_resource)
 }
 END_TEST
 
+/* while i < 3: total = 10 total + value of a; a, b = b, a. The names of v and w change places,
+ * which no node shows. */
+static void build_swap(struct graph *g, const struct variable *v,
+                       const struct variable *w)
+{
+    struct variable_of_loop i = carry(g, constant_i32(g, 0, NULL), "while"), a, b, total;
+    struct output cond, x;
+    struct op_builder *o;
+
+    total = carry(g, constant_f32(g, 0, NULL), "while");
+    a = carry(g, v->ref, "while");
+    b = carry(g, w->ref, "while");
+    cond = constant_i32(g, 3, NULL);
+    cond = loop_cond(g, less(g, i.merge, enter(g, cond, "while", 1, NULL)));
+    take(g, &i, cond);
+    take(g, &total, cond);
+    take(g, &a, cond);
+    take(g, &b, cond);
+    o = op_begin(g, "ReadVariableOp", "read_a");
+    op_input(o, a.now);
+    op_attr_type(o, "dtype", DT_FLOAT);
+    x = (struct output){op_finish(o), 0};
+    x = add(g, mul(g, total.now, inner_f32(g, i.now, 10)), x);
+    (void)next(g, &i, add(g, i.now, inner_i32(g, i.now, 1)), NULL);
+    (void)next(g, &total, x, "total");
+    (void)next(g, &a, b.now, NULL);
+    (void)next(g, &b, a.now, NULL);
+}
+
+START_TEST(handles_change_places_in_a_loop)
+{
+    double two = 2;
+    const struct tensor float64 = tensor_view(DT_DOUBLE, SHAPE_SCALAR, &two);
+    struct bench b;
+    struct graph *g;
+    const struct variable *v, *w;
+
+    for (int same = 0; same < 2; same++) {
+        g = begin(&b);
+        v = variable_new(g, constant_f32(g, 1, NULL), "v", VARIABLE_RESOURCE);
+        w = variable_new(g, same ? constant_f32(g, 2, NULL) : constant(g, &float64, NULL),
+                         "w", VARIABLE_RESOURCE);
+        ck_assert_ptr_nonnull(global_variables_initializer(g, NULL));
+        build_swap(g, v, w);
+        end(&b);
+        for (int k = 0; k < COPIES; k++) {
+            struct tensor t;
+
+            b.n_fed = 0;
+            runs(&b, k, "init");
+            if (same) {
+                ck_assert_float_eq(number(&b, k, "total:0"), 121);
+                continue;
+            }
+            ck_assert_int_ne(try(&b, k, "total:0", NULL, &t), 0);
+            ck_assert_ptr_nonnull(
+                strstr(b.err.msg,
+                       "read_a: input 0 is a variable of dtype float64, not float32"));
+        }
+        done(&b);
+    }
+}
+END_TEST
+
 /* ---- branches ---- */
 
 /* x on this side of a tf.cond (0 or 1); each side computes from its own value. */
@@ -1427,6 +1491,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_loop_computes_what_its_body_does);
     tcase_add_test(tc, gradients_of_tensor_arrays_add_up);
     tcase_add_test(tc, a_loop_writes_a_resource);
+    tcase_add_test(tc, handles_change_places_in_a_loop);
     tcase_add_test(tc, branches_in_loops);
     tcase_add_test(tc, a_tap_passes_over_dead_branches_and_loops);
     tcase_add_test(tc, branches_in_branches_end);
