@@ -175,8 +175,8 @@ static void compare(const struct stage *s, const struct tensor *have,
 }
 
 /* Returns whether it ran; a refusal must name the op. */
-static int check_values(const struct kernel_case *c, enum dtype x, enum feeding feeding,
-                        int must_run)
+static int check_case(const struct kernel_case *c, enum dtype x, enum feeding feeding,
+                      int must_run)
 {
     struct tensor ret[MAX_OPERANDS] = {0};
     struct stage s;
@@ -212,7 +212,7 @@ START_TEST(values_are_those_of_a_naive_loop)
 
     for (const char *t = c->types; *t != '\0'; t++)
         for (int feeding = 0; feeding < N_FEEDINGS; feeding++)
-            (void)check_values(c, case_dtype(*t), feeding, 1);
+            (void)check_case(c, case_dtype(*t), feeding, 1);
 }
 END_TEST
 
@@ -223,7 +223,7 @@ START_TEST(no_type_gives_wrong_values)
 
     for (int dtype = 1; dtype <= DT_UINT64; dtype++)
         if (dtype_valid(dtype) && dtype_size((enum dtype)dtype) > 0)
-            (void)check_values(c, (enum dtype)dtype, FEED_KNOWN, 0);
+            (void)check_case(c, (enum dtype)dtype, FEED_KNOWN, 0);
 }
 END_TEST
 
