@@ -38,6 +38,15 @@ static inline int want_f32(const struct kernel_args *a)
                          dtype_name(a->out[0]->dtype));
 }
 
+/* c (m, n) = a (m, k) b (k, n); ta, tb: that operand is stored transposed. float32 by dense.h,
+ * other types with k innermost, in order (matrix.c). 0, or -1: no product of this type. */
+struct matrix_product {
+    int ta, tb;
+    int64_t m, n, k;
+};
+int matrix_multiply(const struct matrix_product *p, enum dtype dtype, const void *a,
+                    const void *b, void *c);
+
 static inline int positive_axis(int64_t axis, int rank)
 {
     return (int)(axis < 0 ? axis + rank : axis);

@@ -10,13 +10,9 @@
 
 /* ---- kernels; float32 by dense.h, other dtypes by plain loops: k is innermost, in order ---- */
 
-struct product {
-    int ta, tb;
-    int64_t m, n, k;
-};
-
 #define PRODUCT(T, U)                                                                    \
-    static void product_##T(const struct product *p, const T *a, const T *b, T *c)       \
+    static void product_##T(const struct matrix_product *p, const T *a, const T *b,      \
+                            T *c)                                                        \
     {                                                                                    \
         for (int64_t i = 0; i < p->m; i++) {                                             \
             for (int64_t j = 0; j < p->n; j++) {                                         \
@@ -37,12 +33,9 @@ struct batch {
     int64_t x, y, z;
 };
 
-static int product(const struct kernel_args *a, const struct product *p, struct batch at)
+int matrix_multiply(const struct matrix_product *p, enum dtype dtype, const void *a,
+                    const void *b, void *c)
 {
-    size_t elem = dtype_size(a->out[0]->dtype);
-    const char *x = (const char *)a->in[0]->data + (size_t)(at.x * p->m * p->k) * elem;
-    const char *y = (const char *)a->in[1]->data + (size_t)(at.y * p->k * p->n) * elem;
-    char *z = (char *)a->out[0]->data + (size_t)(at.z * p->m * p->n) * elem;
     struct dense d = {.m = p->m,
                       .n = p->n,
                       .k = p->k,
@@ -52,40 +45,54 @@ static int product(const struct kernel_args *a, const struct product *p, struct 
                       .transposed_b = p->tb,
                       .ldc = p->n};
 
-    switch (a->out[0]->dtype) {
+    switch (dtype) {
     case DT_FLOAT:
-        d.a = (const void *)x;
-        d.b = (const void *)y;
-        d.c = (void *)z;
+        d.a = a;
+        d.b = b;
+        d.c = c;
         dense_whole(&d);
         return 0;
     case DT_DOUBLE:
-        product_double(p, (const void *)x, (const void *)y, (void *)z);
+        product_double(p, a, b, c);
         return 0;
     case DT_INT32:
-        product_int32_t(p, (const void *)x, (const void *)y, (void *)z);
+        product_int32_t(p, a, b, c);
         return 0;
     case DT_INT64:
-        product_int64_t(p, (const void *)x, (const void *)y, (void *)z);
+        product_int64_t(p, a, b, c);
         return 0;
     default:
-        return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
-                       operation_type(a->op), dtype_name(a->out[0]->dtype));
+        return -1;
     }
 }
 
-static struct product product_of(const struct kernel_args *a, int ta, int tb)
+static int product(const struct kernel_args *a, const struct matrix_product *p,
+                   struct batch at)
+{
+    const size_t elem = dtype_size(a->out[0]->dtype);
+
+    if (matrix_multiply(
+            p, a->out[0]->dtype,
+            (const char *)a->in[0]->data + (size_t)(at.x * p->m * p->k) * elem,
+            (const char *)a->in[1]->data + (size_t)(at.y * p->k * p->n) * elem,
+            (char *)a->out[0]->data + (size_t)(at.z * p->m * p->n) * elem) == 0)
+        return 0;
+    return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
+                   operation_type(a->op), dtype_name(a->out[0]->dtype));
+}
+
+static struct matrix_product product_of(const struct kernel_args *a, int ta, int tb)
 {
     const struct shape *x = &a->in[0]->shape, *z = &a->out[0]->shape;
 
-    return (struct product){ta, tb, z->dim[z->rank - 2], z->dim[z->rank - 1],
-                            x->dim[ta ? x->rank - 2 : x->rank - 1]};
+    return (struct matrix_product){ta, tb, z->dim[z->rank - 2], z->dim[z->rank - 1],
+                                   x->dim[ta ? x->rank - 2 : x->rank - 1]};
 }
 
 static int kern_matmul(const struct kernel_args *a)
 {
-    struct product p = product_of(a, (int)attr_int(a->op, "transpose_a"),
-                                  (int)attr_int(a->op, "transpose_b"));
+    struct matrix_product p = product_of(a, (int)attr_int(a->op, "transpose_a"),
+                                         (int)attr_int(a->op, "transpose_b"));
 
     return product(a, &p, (struct batch){0});
 }
@@ -110,7 +117,7 @@ static int64_t matrix_under(const struct shape *s, const struct shape *result, i
 static int kern_batch_matmul(const struct kernel_args *a)
 {
     const struct shape *shape = &a->out[0]->shape;
-    struct product p =
+    struct matrix_product p =
         product_of(a, (int)attr_int(a->op, "adj_x"), (int)attr_int(a->op, "adj_y"));
     int64_t n = 1;
     int rc = 0;

@@ -26,6 +26,7 @@
     X(depthwise)                                                                         \
     X(diagonals)                                                                         \
     X(dilation)                                                                          \
+    X(einsum)                                                                            \
     X(flow)                                                                              \
     X(functions)                                                                         \
     X(index)                                                                             \

@@ -67,7 +67,8 @@ struct kernel_case {
     X(function)                                                                          \
     X(axes)                                                                              \
     X(image)                                                                             \
-    X(order)
+    X(order)                                                                             \
+    X(einsum)
 #define CASE_TABLE_DECLARED(name) extern const struct kernel_case name##_cases[];
 CASE_TABLES(CASE_TABLE_DECLARED)
 #undef CASE_TABLE_DECLARED

@@ -123,6 +123,7 @@ START_TEST(every_op_is_whole_and_tested)
     const struct op_def *d = op_def_at(&op_table, (size_t)_i);
     const enum kernel_kind kind = d->kernel.kind;
 
+    ck_assert_msg(op_def_find(&op_table, d->type) == d, "two rows of %s", d->type);
     ck_assert_msg(d->shape != NULL, "%s has no shape rule", d->type);
     ck_assert_msg((d->grad == NULL) == ((d->flags & OP_NO_GRADIENT) != 0),
                   "%s: a gradient rule or OP_NO_GRADIENT", d->type);
@@ -639,6 +640,14 @@ static const struct {
     {"Bincount", "i(2)=0,1 I=2 f(3)", NULL, "weights (3) for (2)"},
     {"DenseBincount", "i(1,1,2) i=2 f(0)", NULL, "no vector or matrix"},
     {"DenseBincount", "i(1,2)=0,-1 i=2 f(0)", NULL, "no integer may be negative"},
+    {"Einsum", "f(2,3) f(3,4)", "equation=ij,jk", "expected one term for each operand"},
+    {"Einsum", "f(2,3) f(3,4)", "equation=ij->j", "expected one term for each operand"},
+    {"Einsum", "f(2,3) f(4,4)", "equation=ij,jk->ik", "sizes of a label differ"},
+    {"Einsum", "f(2,3)", "equation=iij->j", "another number of dimensions"},
+    {"Einsum", "f(2,3)", "equation=ij->k", "a label that no operand has"},
+    {"Einsum", "f(2,3)", "equation=i?->i", "a term is letters"},
+    {"Einsum", "f(2,3)", "equation=i...->i", "the result lacks the ..."},
+    {"Einsum", "f(2) f(2) f(2)", "equation=i,i,i->i", "at most 2 are possible"},
     {"Unique", "f(2,2)", NULL, "must have 1 dimensions"},
     {"UniqueV2", "f(2,2) i(0)", NULL, "no axis to compare along"},
     {"UniqueV2", "f(2,2) I(1)=2", NULL, "axis 2"},
