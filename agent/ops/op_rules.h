@@ -50,6 +50,7 @@
     X(segments)                                                                          \
     X(sets)                                                                              \
     X(slice)                                                                             \
+    X(solve)                                                                             \
     X(space)                                                                             \
     X(state)                                                                             \
     X(training)

@@ -68,7 +68,8 @@ struct kernel_case {
     X(axes)                                                                              \
     X(image)                                                                             \
     X(order)                                                                             \
-    X(einsum)
+    X(einsum)                                                                            \
+    X(solve)
 #define CASE_TABLE_DECLARED(name) extern const struct kernel_case name##_cases[];
 CASE_TABLES(CASE_TABLE_DECLARED)
 #undef CASE_TABLE_DECLARED
