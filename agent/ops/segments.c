@@ -410,6 +410,27 @@ GRAD(extremum_segments_grad)
     return grad_done(grad_in, 1);
 }
 
+/* The product divided by the element; if the element is the only 0 of its segment, the product
+ * of the others; and 0 in a segment with more zeros. TensorFlow has it since 2.3. */
+GRAD(prod_segments_grad)
+{
+    struct output x = input_of(op, 0), ids = input_of(op, 1), d = grad_out[0];
+    struct output is_zero = with_scalar(g, "Equal", x, 0, "Equal"), zeros, product,
+                  others;
+
+    zeros = binary(g, "SegmentSum", cast(g, is_zero, DT_INT32, NULL), ids, NULL);
+    zeros = with_scalar(g, "Greater", zeros, 1, "Greater");
+    d = where(g, zeros, zeros_like(g, d, NULL), d, NULL);
+    others = where(g, is_zero, ones_like(g, x, NULL), x, NULL);
+    others = binary(g, "SegmentProd", others, ids, NULL);
+    product = gather_rows(g, output_of(op, 0), ids);
+    others = gather_rows(g, others, ids);
+    product = binary(g, "RealDiv", product, x, "truediv");
+    product = where(g, is_zero, others, product, NULL);
+    grad_in[0] = binary(g, "Mul", gather_rows(g, d, ids), product, "mul");
+    return grad_done(grad_in, 1);
+}
+
 /* Ids without the negative ones, and which rows of data have an id. */
 struct ids {
     struct output clipped, has_one;
@@ -535,7 +556,7 @@ GRAD(sparse_sqrt_grad)
 
 #define SORTED_ROW(type, grad, kernel)                                                   \
     {                                                                                    \
-        type, (grad) == NULL ? OP_NO_GRADIENT : 0, sorted_shape, grad, CALL(kernel),     \
+        type, 0, sorted_shape, grad, CALL(kernel),                                       \
             "data:T, segment_ids:Tindices -> output:T; T:number_type, "                  \
             "Tindices:index_type",                                                       \
             .ranks = "?1", .sized_by = "segment_ids"                                     \
@@ -575,7 +596,7 @@ GRAD(sparse_sqrt_grad)
 static const struct op_def rows[] = {
     SORTED_ROW("SegmentSum", sum_segments_grad, kern_sum_segments),
     SORTED_ROW("SegmentMean", mean_segments_grad, kern_mean_segments),
-    SORTED_ROW("SegmentProd", NULL, kern_prod_segments),
+    SORTED_ROW("SegmentProd", prod_segments_grad, kern_prod_segments),
     SORTED_ROW("SegmentMax", extremum_segments_grad, kern_max_segments),
     SORTED_ROW("SegmentMin", extremum_segments_grad, kern_min_segments),
     UNSORTED_ROW("UnsortedSegmentMax", extremum_unsorted_grad, kern_unsorted_max),
