@@ -23,6 +23,7 @@
     X(bins)                                                                              \
     X(containers)                                                                        \
     X(conv)                                                                              \
+    X(ctc)                                                                               \
     X(depthwise)                                                                         \
     X(diagonals)                                                                         \
     X(dilation)                                                                          \

@@ -59,6 +59,7 @@ struct kernel_case {
     X(nn)                                                                                \
     X(conv)                                                                              \
     X(scatter)                                                                           \
+    X(ctc)                                                                               \
     X(rnn)                                                                               \
     X(set)                                                                               \
     X(norm)                                                                              \
