@@ -736,7 +736,7 @@ static const struct op_def rows[] = {
     {"LSTMBlockCellGrad", OP_NO_GRADIENT, lstm_cell_grad_shape, NULL,
      CALL(kern_lstm_cell_grad),
      "x:T, " WEIGHTS ", " STATES ", " BACK " -> cs_prev_grad:T, dicfo:T, wci_grad:T, "
-                                           "wcf_grad:T, wco_grad:T; use_peephole:bool, "
+     "wcf_grad:T, wco_grad:T; use_peephole:bool, "
      "T:float_type",
      .ranks = "2222111122222222"},
     {"BlockLSTM", 0, lstm_sequence_shape, lstm_sequence_grad, CALL(kern_lstm_sequence),
