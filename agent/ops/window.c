@@ -197,13 +197,15 @@ int64_t window_pixels(const struct window *w)
 void window_at(const struct window *w, int64_t pixel, struct window_place *ret)
 {
     const struct window_axis *x = &w->axis[2];
+    const int64_t plane = w->axis[0].in * w->axis[1].in * x->in;
     int64_t left = 0, end;
 
     for (int i = WINDOW_AXES - 1; i >= 0; i--) {
         const struct window_axis *a = &w->axis[i];
+        const int64_t rest = a->out > 1 ? pixel / a->out : pixel;
 
-        ret->at[i] = pixel % a->out * a->stride - a->before;
-        pixel /= a->out;
+        ret->at[i] = (a->out > 1 ? pixel - rest * a->out : 0) * a->stride - a->before;
+        pixel = rest;
     }
     ret->image = pixel;
     if (ret->at[2] < 0)
@@ -212,22 +214,8 @@ void window_at(const struct window *w, int64_t pixel, struct window_place *ret)
     end = end < x->size ? end : x->size;
     ret->first = left;
     ret->n = end > left ? end - left : 0;
-}
-
-int window_line(const struct window *w, const struct window_place *p, int64_t k,
-                int64_t *ret_at)
-{
-    const struct window_axis *z = &w->axis[0], *y = &w->axis[1], *x = &w->axis[2];
-    const int64_t at_z = p->at[0] + k / y->size * z->rate;
-    const int64_t at_y = p->at[1] + k % y->size * y->rate;
-    const int64_t plane = z->in * y->in * x->in;
-
-    if (at_z < 0 || at_z >= z->in || at_y < 0 || at_y >= y->in || p->n == 0)
-        return 0;
-    *ret_at = p->image * plane * w->channels +
-              ((at_z * y->in + at_y) * x->in + p->at[2] + p->first * x->rate) *
-                  window_pixel_step(w);
-    return 1;
+    ret->start = pixel * plane * w->channels +
+                 (ret->at[2] + left * x->rate) * window_pixel_step(w);
 }
 
 int64_t window_pixel_step(const struct window *w)

@@ -51,25 +51,40 @@ int window_want_output(const struct shape_args *args, const struct window *w, in
 
 /* ---- for kernels, all sizes known ---- */
 
-/* The window over one pixel of the output. */
+/* The window over one pixel of the output. Its columns first .. first + n - 1 are inside the
+ * image; column `first` of line 0 would be element `start` of the input if that line were the
+ * image's first. */
 struct window_place {
     int64_t image; /* its number in the batch */
     int64_t
         at[WINDOW_AXES]; /* of the window's first element in the image; may be outside */
-    int64_t first, n;    /* the columns first .. first + n - 1 of the window are inside */
+    int64_t first, n, start;
 };
 /* Pixels of an image of the output, and those of all images. */
 int64_t window_image_pixels(const struct window *w);
 int64_t window_pixels(const struct window *w);
 void window_at(const struct window *w, int64_t pixel, struct window_place *ret);
-/* Line k of the window, of size z times size y: its first column inside is element *ret_at of
- * the input (in channel 0). Returns 0 if the line lies outside. */
-int window_line(const struct window *w, const struct window_place *p, int64_t k,
-                int64_t *ret_at);
 /* Elements from one pixel of the input to the next along x, and from one channel to the
  * next. */
 int64_t window_pixel_step(const struct window *w);
 int64_t window_channel_step(const struct window *w);
+
+/* Line k of the window, of size z times size y: its first column inside is element *ret_at of
+ * the input (in channel 0). Returns 0 if the line lies outside. */
+static inline int window_line(const struct window *w, const struct window_place *p,
+                              int64_t k, int64_t *ret_at)
+{
+    const struct window_axis *z = &w->axis[0], *y = &w->axis[1];
+    const int64_t of_z = k < y->size ? 0 : k / y->size;
+    const int64_t at_z = p->at[0] + of_z * z->rate;
+    const int64_t at_y = p->at[1] + (k - of_z * y->size) * y->rate;
+
+    if (at_z < 0 || at_z >= z->in || at_y < 0 || at_y >= y->in || p->n == 0)
+        return 0;
+    *ret_at = p->start + (at_z * y->in + at_y) * w->axis[2].in *
+                             (w->channels_second ? 1 : w->channels);
+    return 1;
+}
 
 /* Calls for every line that is inside: `at` is the element, in channel 0, of column p->first;
  * `line` the line's number. */
