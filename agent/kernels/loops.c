@@ -200,12 +200,15 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, Ndtri, T, T, T, T, special_ndtri((f64)x))                                       \
     X(T, Lgamma, T, T, T, T, special_lgamma((f64)x))                                     \
     X(T, Digamma, T, T, T, T, special_digamma((f64)x))                                   \
+    X(T, BesselI0e, T, T, T, T, special_bessel_i0e((f64)x))                              \
+    X(T, BesselI1e, T, T, T, T, special_bessel_i1e((f64)x))                              \
     X(T, Atan2, T, T, T, T, atan2((f64)x, (f64)Y))                                       \
     X(T, Zeta, T, T, T, T, special_zeta((f64)x, (f64)Y))                                 \
     X(T, Polygamma, T, T, T, T, special_polygamma((f64)x, (f64)Y))                       \
     X(T, Igamma, T, T, T, T, special_igamma((f64)x, (f64)Y))                             \
     X(T, Igammac, T, T, T, T, special_igammac((f64)x, (f64)Y))                           \
     X(T, IgammaGradA, T, T, T, T, special_igamma_grad_a((f64)x, (f64)Y))                 \
+    X(T, RandomGammaGrad, T, T, T, T, special_gamma_sample_grad((f64)x, (f64)Y))         \
     X(T, Betainc, T, T, T, T, special_betainc((f64)x, (f64)Y, (f64)Z))
 
 #define FLOAT_BINARY(X, T)                                                               \

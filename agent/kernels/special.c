@@ -198,6 +198,14 @@ double special_igamma_grad_a(double a, double x)
     return igamma_term(a, x) * ((log(x) - special_digamma(a + 1)) * sum + slopes);
 }
 
+double special_gamma_sample_grad(double a, double sample)
+{
+    if (sample == 0)
+        return 0;
+    return -special_igamma_grad_a(a, sample) /
+           exp((a - 1) * log(sample) - sample - special_lgamma(a));
+}
+
 /* By its continued fraction, which converges quickly for x < (a + 1) / (a + b + 2). */
 static double betainc_fraction(double a, double b, double x)
 {
@@ -267,4 +275,35 @@ double special_erfinv(double y)
     for (int i = 0; i < 2 && a < 0.5; i++) /* 1 - a has lost digits */
         x -= (erf(x) - a) * sqrt(PI) / 2 * exp(x * x);
     return copysign(x, y);
+}
+
+/* ---- Bessel functions (9.6.10, 9.7.1) ---- */
+
+/* For x >= 0: the power series, or the asymptotic one, whose smallest term is below e^-2x. */
+static double bessel_ie(int order, double x)
+{
+    double sum = 1, term = 1;
+
+    if (x <= 20) {
+        for (int k = 1; term > DBL_EPSILON * sum; k++) {
+            term *= x * x / 4 / (k * (k + order));
+            sum += term;
+        }
+        return exp(-x) * (order == 0 ? sum : sum * x / 2);
+    }
+    for (int k = 1; k < 30 && fabs(term) > DBL_EPSILON; k++) {
+        term *= ((2 * k - 1) * (2 * k - 1) - 4 * order) / (8 * k * x);
+        sum += term;
+    }
+    return sum / sqrt(2 * PI * x);
+}
+
+double special_bessel_i0e(double x)
+{
+    return bessel_ie(0, fabs(x));
+}
+
+double special_bessel_i1e(double x)
+{
+    return copysign(bessel_ie(1, fabs(x)), x);
 }

@@ -16,8 +16,14 @@ double special_polygamma(double n, double x); /* the n-th derivative of digamma 
 double special_igamma(double a, double x);
 double special_igammac(double a, double x);
 double special_igamma_grad_a(double a, double x);
+/* The derivative of a sample of the gamma distribution by its parameter a, where the sample's
+ * quantile stays. */
+double special_gamma_sample_grad(double a, double sample);
 double special_betainc(double a, double b, double x); /* normalised */
 double special_ndtri(double p);  /* the standard normal distribution's quantile */
 double special_erfinv(double y); /* the inverse of erf */
+/* The modified Bessel functions of order 0 and 1, times e^-|x|. */
+double special_bessel_i0e(double x);
+double special_bessel_i1e(double x);
 
 #endif

@@ -79,6 +79,33 @@ GRAD_AFTER(digamma_grad,
                  binary(g, "Polygamma", constant_like(g, output_dtype(x), 1.0, NULL), x,
                         NULL)))
 
+/* i1e(x) - sign(x) y */
+GRAD(bessel_i0e_grad)
+{
+    struct output x = input_of(op, 0), y = output_of(op, 0), slope;
+
+    slope = unary(g, "BesselI1e", x, NULL);
+    slope = binary(g, "Sub", slope, times(g, unary(g, "Sign", x, NULL), y), "sub");
+    grad_in[0] = times(g, grad_out[0], slope);
+    return grad_done(grad_in, 1);
+}
+
+/* i0e(x) - y (sign(x) + 1 / x), and 1/2 at 0 */
+GRAD(bessel_i1e_grad)
+{
+    struct output x = input_of(op, 0), y = output_of(op, 0), at_zero, slope, sum;
+
+    at_zero = with_scalar(g, "Equal", x, 0.0, "Equal");
+    sum = unary(g, "Sign", x, NULL);
+    sum = binary(g, "Add", sum, reciprocal(g, x), "add");
+    slope = unary(g, "BesselI0e", x, NULL);
+    slope = binary(g, "Sub", slope, times(g, y, sum), "sub");
+    sum = constant_like(g, output_dtype(x), 0.5, NULL);
+    slope = ternary(g, "SelectV2", at_zero, sum, slope, NULL);
+    grad_in[0] = times(g, grad_out[0], slope);
+    return grad_done(grad_in, 1);
+}
+
 /* factor d exp(exponent) */
 static struct output bell(struct graph *g, double factor, struct output d,
                           struct output exponent)
@@ -293,12 +320,16 @@ static const struct op_def rows[] = {
     FUNCTION("Ndtri", ndtri_grad),
     FUNCTION("Lgamma", lgamma_grad),
     FUNCTION("Digamma", digamma_grad),
+    FUNCTION("BesselI0e", bessel_i0e_grad),
+    FUNCTION("BesselI1e", bessel_i1e_grad),
     FUNCTION_OF_TWO("Atan2", OP_LIBM, atan2_grad, "y", "x"),
     FUNCTION_OF_TWO("Zeta", OP_LIBM, zeta_grad, "x", "q"),
     FUNCTION_OF_TWO("Polygamma", OP_LIBM, polygamma_grad, "a", "x"),
     FUNCTION_OF_TWO("Igamma", OP_LIBM, igamma_grad, "a", "x"),
     FUNCTION_OF_TWO("Igammac", OP_LIBM, igammac_grad, "a", "x"),
     FUNCTION_OF_TWO("IgammaGradA", OP_LIBM, grad_missing, "a", "x"),
+    {"RandomGammaGrad", OP_LIBM, shape_broadcast_inputs, grad_missing, LOOP,
+     "alpha:T, sample:T -> output:T; T:float_type"},
     FUNCTION_OF_TWO("Xlogy", OP_LIBM_DOUBLE, xlogy_grad, "x", "y"),
     FUNCTION_OF_TWO("Xlog1py", OP_LIBM_DOUBLE, xlog1py_grad, "x", "y"),
     FUNCTION_OF_TWO("Xdivy", 0, xdivy_grad, "x", "y"),

@@ -1,15 +1,12 @@
 /* io.c - the nodes of a Saver: checkpoints written and read from within a graph (save/SaveV2,
- * save/SaveSlices, save/RestoreV2, ...), and nodes that put file names together; and summaries
- * for TensorBoard, as serialised messages.
+ * save/SaveSlices, save/RestoreV2, ...), and nodes that put file names together.
  *
- * Source   save_restore_v2_ops.cc, save_op.cc, restore_op.cc, string_join_op.cc and summary_op.cc
- *          of TensorFlow 1.13. */
+ * Source   save_restore_v2_ops.cc, save_op.cc, restore_op.cc and string_join_op.cc of TensorFlow
+ *          1.13. */
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
 #include "common/ckpt/bundle.h"
-#include "common/ckpt/protowire.h"
 #include "common/ckpt/v1_writer.h"
-#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdio.h>
@@ -25,15 +22,6 @@ static char *text_at(const struct tensor *t, int64_t i)
     const struct tensor_string *s = (const struct tensor_string *)t->data + i;
 
     return s->len_bytes > 0 ? xstrndup(s->bytes, s->len_bytes) : xstrdup("");
-}
-
-/* Takes the memory of a string, and frees the one that an earlier run made. */
-static void set_string(struct tensor *t, int64_t i, struct tensor_string s)
-{
-    struct tensor_string *to = (struct tensor_string *)t->data + i;
-
-    free(to->bytes);
-    *to = s;
 }
 
 static void set_text(struct tensor *t, int64_t i, char *text)
@@ -356,154 +344,6 @@ static int kern_string_join(const struct kernel_args *a)
     return 0;
 }
 
-/* ---- summaries: serialised Summary messages {1: value {1: tag, 2: simple_value}} ---- */
-
-/* Makes the bytes of b the string's value. If the plan owns the string's memory
- * (make_text), copies them there; otherwise the string takes b's memory. */
-static void set_bytes(struct tensor *t, struct wbuf *b)
-{
-    struct tensor_string *s = t->data;
-
-    if (s->bytes == NULL) {
-        *s = (struct tensor_string){(char *)b->data, b->len};
-        return;
-    }
-    CHECK(s->len_bytes == b->len, "%zu bytes, not %zu", s->len_bytes, b->len);
-    if (b->len > 0)
-        memcpy((char *)(uintptr_t)s->bytes, b->data, b->len);
-    wbuf_done(b);
-}
-
-static float number_at(const struct tensor *t, int64_t i)
-{
-    if (t->dtype == DT_FLOAT)
-        return tensor_f32(t)[i];
-    if (t->dtype == DT_DOUBLE)
-        return (float)((const double *)t->data)[i];
-    return (float)tensor_int(t, i);
-}
-
-static int has_numbers(const struct tensor *t)
-{
-    return t->dtype == DT_FLOAT || t->dtype == DT_DOUBLE || t->dtype == DT_INT32 ||
-           t->dtype == DT_INT64;
-}
-
-/* Appends a value for each element; there is one tag for all of them, or one for each.
- * Without numbers, the values are zeros, which take as many bytes. */
-static void put_scalars(struct wbuf *b, const struct tensor *tags,
-                        const struct tensor *values, int with_numbers)
-{
-    const struct tensor_string *tag = tags->data;
-
-    for (int64_t i = 0; i < tensor_elements(values); i++) {
-        const size_t value = pw_begin(b, 1);
-
-        pw_put_bytes(b, 1, tag->bytes, tag->len_bytes);
-        pw_put_float(b, 2, with_numbers ? number_at(values, i) : 0.0f);
-        pw_end(b, value);
-        tag += tags->shape.rank > 0;
-    }
-}
-
-/* The memory of `values` is not read. */
-static size_t summary_bytes(const struct kernel_args *a)
-{
-    const int is_merge = operation_is(a->op, "MergeSummary");
-    struct wbuf b = {0};
-    size_t n = 0;
-
-    for (int i = 0; is_merge && i < a->n_in; i++)
-        n += ((const struct tensor_string *)a->in[i]->data)->len_bytes;
-    if (!is_merge)
-        put_scalars(&b, a->in[0], a->in[1], 0);
-    n += b.len;
-    wbuf_done(&b);
-    return n;
-}
-
-/* in: tags, values */
-static int kern_scalar_summary(const struct kernel_args *a)
-{
-    struct wbuf b = {0};
-
-    if (!has_numbers(a->in[1]))
-        return err_set(a->err, ERR_UNSUPPORTED, "%s: no summaries of %s",
-                       operation_name(a->op), dtype_name(a->in[1]->dtype));
-    put_scalars(&b, a->in[0], a->in[1], 1);
-    set_bytes(a->out[0], &b);
-    return 0;
-}
-
-/* Returns the tag of a Summary's value; empty if it has none. */
-static struct tensor_string tag_of(struct cursor value)
-{
-    struct tensor_string tag = {0};
-    struct pw_field f;
-
-    while (pw_next(&value, &f))
-        if (f.number == 1 && f.type == PW_LEN)
-            tag = (struct tensor_string){(char *)(uintptr_t)f.bytes.p,
-                                         (size_t)(f.bytes.end - f.bytes.p)};
-    return tag;
-}
-
-/* Whether the Summary in the first `len` bytes of b has a value with this tag. */
-static int has_tag(const struct wbuf *b, size_t len, const struct tensor_string *tag)
-{
-    struct cursor c = cursor_of(b->data, len);
-    struct pw_field f;
-
-    while (pw_next(&c, &f)) {
-        const struct tensor_string other = f.number == 1 && f.type == PW_LEN
-                                               ? tag_of(f.bytes)
-                                               : (struct tensor_string){0};
-
-        if (other.len_bytes == tag->len_bytes &&
-            memcmp(other.bytes, tag->bytes, tag->len_bytes) == 0)
-            return 1;
-    }
-    return 0;
-}
-
-/* Appends the values of a Summary to b. ERR_ARG: one of its tags is there already. */
-static int add_summary(const struct kernel_args *a, struct wbuf *b,
-                       const struct tensor_string *s)
-{
-    struct cursor c = cursor_of(s->bytes, s->len_bytes);
-    struct pw_field f;
-
-    while (pw_next(&c, &f)) {
-        struct tensor_string tag;
-
-        if (f.number != 1 || f.type != PW_LEN)
-            continue;
-        tag = tag_of(f.bytes);
-        if (tag.len_bytes > 0 && has_tag(b, b->len, &tag))
-            return err_set(a->err, ERR_ARG,
-                           "%s: Duplicate tag %.*s found in summary inputs",
-                           operation_name(a->op), (int)tag.len_bytes, tag.bytes);
-    }
-    wbuf_bytes(b, s->bytes, s->len_bytes);
-    return c.failed ? err_set(a->err, ERR_ARG, "%s: an input is no Summary",
-                              operation_name(a->op))
-                    : 0;
-}
-
-static int kern_merge_summary(const struct kernel_args *a)
-{
-    struct wbuf b = {0};
-    int rc = 0;
-
-    for (int i = 0; rc == 0 && i < a->n_in; i++)
-        rc = add_summary(a, &b, a->in[i]->data);
-    if (rc == 0)
-        set_bytes(a->out[0], &b);
-    else
-        wbuf_done(&b);
-    return rc;
-}
-
 /* ---- shapes and rows ---- */
 
 /* Only the file has the shapes. */
@@ -528,24 +368,6 @@ static int restore_shape(const struct shape_args *args)
     }
     bundle_reader_free(b);
     return rc;
-}
-
-/* Names of files, and summaries. */
-static int scalars_shape(const struct shape_args *args)
-{
-    for (int i = 0; i < args->n_in; i++)
-        if (want_rank(args, i, 0) != 0)
-            return ERR_SHAPE;
-    return shape_scalar(args);
-}
-
-/* tags and values of one shape, or one tag for all */
-static int scalar_summary_shape(const struct shape_args *args)
-{
-    if (args->in[0].rank != 0 && !shape_compatible(&args->in[0], &args->in[1]))
-        return err_set(args->err, ERR_SHAPE, "tags %s and values %s are not the same",
-                       shape_text(&args->in[0]), shape_text(&args->in[1]));
-    return shape_scalar(args);
 }
 
 static const struct op_def rows[] = {
@@ -582,20 +404,14 @@ static const struct op_def rows[] = {
      "checkpoint_prefixes:string, destination_prefix:string ->; "
      "delete_old_dirs:bool=true",
      .ranks = "?0"},
-    {"ShardedFilename", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalars_shape, NULL,
+    {"ShardedFilename", OP_NO_GRADIENT | OP_MAKES_STRINGS, shape_scalars, NULL,
      CALL(kern_sharded_filename),
      "basename:string, shard:int32, num_shards:int32 -> filename:string"},
-    {"ShardedFilespec", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalars_shape, NULL,
+    {"ShardedFilespec", OP_NO_GRADIENT | OP_MAKES_STRINGS, shape_scalars, NULL,
      CALL(kern_sharded_filespec), "basename:string, num_shards:int32 -> filename:string"},
-    {"StringJoin", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalars_shape, NULL,
+    {"StringJoin", OP_NO_GRADIENT | OP_MAKES_STRINGS, shape_scalars, NULL,
      CALL(kern_string_join),
      "inputs:N*string -> output:string; N:int, separator:string="},
-    {"ScalarSummary", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalar_summary_shape, NULL,
-     CALL(kern_scalar_summary), "tags:string, values:T -> summary:string; T:type",
-     .text_bytes = summary_bytes},
-    {"MergeSummary", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalars_shape, NULL,
-     CALL(kern_merge_summary), "inputs:N*string -> summary:string; N:int",
-     .text_bytes = summary_bytes},
 };
 
 const struct op_family ops_of_io = OP_FAMILY(rows);

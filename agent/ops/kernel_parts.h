@@ -4,6 +4,7 @@
 
 #include "agent/ops/kernel.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Strings are copied by reference (plan_lower.c keeps their bytes in constants). */
@@ -16,6 +17,15 @@ static inline void clear(const struct tensor *t)
 {
     if (tensor_bytes(t) > 0)
         memset(t->data, 0, tensor_bytes(t));
+}
+
+/* Takes the memory of a string, and frees the one that an earlier run made. */
+static inline void set_string(struct tensor *t, int64_t i, struct tensor_string s)
+{
+    struct tensor_string *to = (struct tensor_string *)t->data + i;
+
+    free(to->bytes);
+    *to = s;
 }
 
 /* Product of the dimensions first .. last-1. */

@@ -47,6 +47,14 @@ int shape_scalar(const struct shape_args *args)
     return 0;
 }
 
+int shape_scalars(const struct shape_args *args)
+{
+    for (int i = 0; i < args->n_in; i++)
+        if (want_rank(args, i, 0) != 0)
+            return ERR_SHAPE;
+    return shape_scalar(args);
+}
+
 int shape_none(const struct shape_args *args)
 {
     return 0;

@@ -54,6 +54,8 @@
     X(solve)                                                                             \
     X(space)                                                                             \
     X(state)                                                                             \
+    X(summaries)                                                                         \
+    X(text)                                                                              \
     X(training)
 #define OP_FAMILY_DECLARED(name) extern const struct op_family ops_of_##name;
 OP_FAMILIES(OP_FAMILY_DECLARED)
@@ -87,6 +89,7 @@ int shape_same(const struct shape_args *args);
 int shape_declared(const struct shape_args *args);         /* the attribute `shape` */
 int shape_of_value(const struct shape_args *args);         /* the value of input 0 */
 int shape_scalar(const struct shape_args *args);           /* every output is a scalar */
+int shape_scalars(const struct shape_args *args);          /* and every input */
 int shape_broadcast_inputs(const struct shape_args *args); /* of inputs 0 and 1 */
 /* all inputs and outputs have the same shape */
 int shape_merged(const struct shape_args *args);

@@ -122,7 +122,7 @@ static const struct op_def rows[] = {
      "input:T -> output:T; T:type, message:string="},
     {"EnsureShape", 0, ensure_shape_shape, pass_grad, ALIAS,
      "input:T -> output:T; shape:shape, T:type"},
-    {"Print", OP_AWAITED, shape_same, pass_grad, CALL(kern_print),
+    {"Print", OP_STATEFUL | OP_AWAITED, shape_same, pass_grad, CALL(kern_print),
      "input:T, data:U -> output:T; T:type, U:list(type), message:string=, "
      "first_n:int=-1, summarize:int=3"},
 };

@@ -284,14 +284,28 @@ static int bounded_normal_shape(const struct shape_args *args)
     return 0;
 }
 
+/* By alpha: the quantiles of the samples stay. */
+GRAD(gamma_grad)
+{
+    struct output alpha = input_of(op, 1), n, start, delta, axes, slope;
+
+    n = vector_slice(g, shape_of(g, input_of(op, 0), NULL), 0, 1, "shrink_axis_mask");
+    slope = binary(g, "RandomGammaGrad", alpha, output_of(op, 0), NULL);
+    slope = binary(g, "Mul", grad_out[0], slope, "mul");
+    start = constant_i32(g, 0, "range/start");
+    delta = constant_i32(g, 1, "range/delta");
+    axes = ternary(g, "Range", start, n, delta, "range");
+    grad_in[1] = binary(g, "Sum", slope, axes, NULL);
+    return grad_done(grad_in + 1, 1);
+}
+
 /* ---- the rows ---- */
 
 #define DRAWS (OP_STATEFUL | OP_DRAWS | OP_LIBM)
 #define SEEDS "seed:int=0, seed2:int=0"
 
 static const struct op_def rows[] = {
-    /* TensorFlow's gradient of alpha needs that of the incomplete gamma function */
-    {"RandomGamma", DRAWS, shape_and_parameters, grad_missing, CALL(kern_gamma),
+    {"RandomGamma", DRAWS, shape_and_parameters, gamma_grad, CALL(kern_gamma),
      "shape:S, alpha:T -> output:T; " SEEDS ", S:index_type, T:float_type"},
     {"RandomPoisson", DRAWS | OP_NO_GRADIENT, shape_and_parameters, NULL,
      CALL(kern_poisson),

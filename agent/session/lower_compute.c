@@ -306,8 +306,8 @@ static int make_texts(struct lowering *l, struct node *n)
 }
 
 /* The plan owns a string of the length that is known, and each run writes its bytes: how many
- * a summary has depends only on its tags. Returns 0 if the length is not known, unless the
- * kernel allocates the strings. */
+ * a summary of numbers has depends only on its tags. Returns 0 if the length is not known, unless
+ * the kernel allocates the strings. */
 static int make_text(struct lowering *l, struct node *n)
 {
     struct tensor text = TENSOR_NONE, **in;
@@ -323,6 +323,9 @@ static int make_text(struct lowering *l, struct node *n)
         if (x->tensor.dtype == DT_STRING && !is_const(l, n->in[i]) &&
             l->plan->values[x->root].kind != VALUE_TEXT)
             return 0;
+        if (x->kind == VALUE_TEXT && tensor_elements(&x->tensor) == 1 &&
+            ((const struct tensor_string *)x->tensor.data)->bytes == NULL)
+            return make_texts(l, n); /* of a length that only the run knows */
         in[i] = &x->tensor;
     }
     if (tensor_alloc(&text, DT_STRING, SHAPE_SCALAR, l->err) < 0)

@@ -4,6 +4,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -761,6 +762,135 @@ START_TEST(summaries_are_messages)
 }
 END_TEST
 
+/* The message that TensorFlow writes of these values. */
+static const unsigned char histogram[] = {
+    0x0a, 0xd7, 0x01, 0x0a, 0x01, 0x68, 0x2a, 0xd1, 0x01, 0x09, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x08, 0xc0, 0x11, 0x00, 0x00, 0x00, 0x40, 0x59, 0x3e, 0x29, 0x46, 0x19,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x1c, 0x40, 0x21, 0x00, 0x00, 0x00, 0x40, 0x59,
+    0x3e, 0x29, 0x46, 0x29, 0x80, 0xec, 0xd0, 0xee, 0xe4, 0xe9, 0x63, 0x4c, 0x32, 0x50,
+    0x0d, 0x9c, 0xc5, 0xa0, 0x29, 0x55, 0x09, 0xc0, 0x68, 0xbc, 0x10, 0x35, 0x9a, 0x07,
+    0x07, 0xc0, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x11, 0xea, 0x2d, 0x81,
+    0x99, 0x97, 0x71, 0x3d, 0x08, 0x99, 0x69, 0x19, 0x15, 0x5a, 0xed, 0x3f, 0x2b, 0x14,
+    0xfa, 0xcd, 0xbe, 0x24, 0xf0, 0x3f, 0xdc, 0x94, 0xcd, 0x2e, 0x8d, 0x75, 0xff, 0x3f,
+    0xe0, 0x11, 0xf1, 0x0c, 0x74, 0x4d, 0x01, 0x40, 0x4c, 0x54, 0x9f, 0x02, 0x23, 0x83,
+    0x15, 0x44, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xef, 0x7f, 0x3a, 0x50, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf0, 0x3f,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0xf0, 0x3f, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf0, 0x3f,
+};
+
+/* Histograms have as many bytes as they need; a merge of them, too. */
+START_TEST(histograms_are_messages)
+{
+    static const char empty[] =
+        "\x0a\x2b\x0a\x01h*&\x09\xff\xff\xff\xff\xff\xff\xef\x7f"
+        "\x11\xff\xff\xff\xff\xff\xff\xef\xff"
+        "2\x08\xff\xff\xff\xff\xff\xff\xef\x7f:\x08\0\0\0\0\0\0\0";
+    float values[] = {1, 2, 2, -3, 0, 1e-13f, 1e30f};
+    struct output x, h, s, all;
+    struct tensor merged_bytes;
+    struct bed b;
+
+    bed_init(&b);
+    x = bed_input(&b, SHAPE(-1), values, SHAPE(7));
+    h = binary(b.g, "HistogramSummary", string(b.g, "h"), x, NULL);
+    s = reduce(b.g, "Sum", x, NULL, 0, 0, NULL);
+    s = binary(b.g, "ScalarSummary", string(b.g, "s"), s, NULL);
+    all = merged(b.g, s, h);
+    for (int time = 0; time < 2; time++) {
+        check_summary(&b, h, (const char *)histogram, sizeof(histogram));
+        merged_bytes = bed_fetch(&b, all);
+        ck_assert_uint_eq(((struct tensor_string *)merged_bytes.data)->len_bytes,
+                          10 + sizeof(histogram));
+        tensor_free(&merged_bytes);
+    }
+    values[0] = 2;
+    merged_bytes = bed_fetch(&b, all); /* one bucket less */
+    ck_assert_uint_lt(((struct tensor_string *)merged_bytes.data)->len_bytes,
+                      10 + sizeof(histogram));
+    tensor_free(&merged_bytes);
+    values[1] = NAN;
+    ck_assert_int_eq(bed_try(&b, h), ERR_NONFINITE);
+    b.feeds[0].value.shape = SHAPE(0);
+    check_summary(&b, h, empty, sizeof(empty));
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(tensors_are_summaries)
+{
+    static const char want[] =
+        "\x0a\x23\x0a\x02ttB\x16\x08\x01\x12\x08\x12\x02\x08\x01\x12\x02"
+        "\x08\x02\"\x08\0\0\x80?\0\0\0@J\x05\x0a\x03\x0a\x01x";
+    float values[] = {1, 2};
+    struct output x, y;
+    struct bed b;
+
+    bed_init(&b);
+    x = bed_input(&b, SHAPE(-1, 2), values, SHAPE(1, 2));
+    y = ternary(b.g, "TensorSummaryV2", string(b.g, "tt"), x,
+                string(b.g, "\x0a\x03\x0a\x01x"), NULL);
+    check_summary(&b, y, want, sizeof(want) - 1);
+    y = unary(b.g, "TensorSummary", x, "node");
+    check_summary(
+        &b, y,
+        "\x0a\x1e:\x04node"
+        "B\x16\x08\x01\x12\x08\x12\x02\x08\x01\x12\x02\x08\x02\"\x08\0\0\x80?\0\0\0@",
+        32);
+    bed_done(&b);
+}
+END_TEST
+
+static void check_text(struct bed *b, struct output x, const char *want)
+{
+    check_summary(b, x, want, strlen(want));
+}
+
+static struct output formatted(struct graph *g, struct output x, const char *template,
+                               int64_t summarize)
+{
+    struct op_builder *o = op_begin(g, "StringFormat", NULL);
+
+    op_input(o, x);
+    op_attr_string(o, "template", template);
+    op_attr_int(o, "summarize", summarize);
+    return (struct output){op_finish(o), 0};
+}
+
+/* As TensorFlow formats them, of values that the run computes. */
+START_TEST(values_are_formatted_and_printed)
+{
+    float values[8] = {1.0f / 3, 123456789, 1e-7f, -0.0f, 0.1f, NAN, 1, 2};
+    struct output x, y;
+    struct op_builder *o;
+    struct bed b;
+
+    bed_init(&b);
+    x = bed_input(&b, SHAPE(-1), values, SHAPE(8));
+    y = formatted(b.g, x, "x: %s.", 2);
+    check_text(&b, y, "x: [0.333333343 123456792 ... 1 2].");
+    y = formatted(b.g, x, "%s", -1);
+    check_text(&b, y, "[0.333333343 123456792 1e-07 -0 0.1 nan 1 2]");
+    o = op_begin(b.g, "PrintV2", NULL);
+    op_input(o, y);
+    bed_target(&b, op_finish(o));
+    y = reshape(b.g, x, &SHAPE(2, 2, 2), NULL);
+    y = cast(b.g, binary(b.g, "Greater", y, constant_f32(b.g, 1.5f, NULL), NULL),
+             DT_INT32, NULL);
+    check_text(&b, formatted(b.g, y, "%s", 3), "[[[0 1]\n  [0 0]]\n\n [[0 0]\n  [0 1]]]");
+    y = formatted(b.g, reshape(b.g, x, &SHAPE(8, 1), NULL), "%s", 1);
+    check_text(&b, y, "[[0.333333343]\n ...\n [2]]");
+    check_text(&b, formatted(b.g, string(b.g, "a\n\"b"), "%s", 3), "\"a\\n\\\"b\"");
+    b.feeds[0].value.shape = SHAPE(1);
+    y = unary(b.g, "AsString", x, NULL);
+    check_text(&b, y, "0.333333");
+    bed_done(&b);
+}
+END_TEST
+
 /* The loss of a class with a probability near 0 is large, not infinite. */
 START_TEST(sparse_cross_entropy_of_the_unlikely)
 {
@@ -812,6 +942,9 @@ static Suite *make_suite(void)
     tcase_add_test(tc, names_and_summaries_are_scalars);
     tcase_add_test(tc, resources_are_assigned_with_validate_shape);
     tcase_add_test(tc, summaries_are_messages);
+    tcase_add_test(tc, histograms_are_messages);
+    tcase_add_test(tc, tensors_are_summaries);
+    tcase_add_test(tc, values_are_formatted_and_printed);
     tcase_add_test(tc, sparse_cross_entropy_of_the_unlikely);
     suite_add_tcase(s, tc);
     return s;

@@ -333,6 +333,31 @@ static struct output draw_law(struct bed *b, int row, const char *name)
     return (struct output){op_finish(p), 0};
 }
 
+/* The mean of gamma numbers is alpha, so that of their derivatives by alpha is 1. */
+START_TEST(gamma_numbers_move_with_alpha)
+{
+    for (int k = 0; k < 3; k++) {
+        const float alphas[] = {0.4f, 2.5f, 30};
+        float alpha[2] = {alphas[k], alphas[k]};
+        struct output x, y, d;
+        struct tensor t;
+        struct bed b;
+
+        bed_init(&b);
+        x = bed_input(&b, SHAPE(-1), alpha, SHAPE(2));
+        y = binary(b.g, "RandomGamma", vector(&b, (int32_t[]){4000}, 1), x, NULL);
+        ck_assert_msg(graph_gradients(b.g, &y, 1, &x, 1, NULL, NULL, 0, &d, &b.err) == 0,
+                      "%s", b.err.msg);
+        t = bed_fetch(&b, d);
+        ck_assert(shape_equal(&t.shape, &SHAPE(2)));
+        for (int i = 0; i < 2; i++)
+            ck_assert_float_eq_tol(tensor_f32(&t)[i] / 4000, 1, 0.06f);
+        tensor_free(&t);
+        bed_done(&b);
+    }
+}
+END_TEST
+
 START_TEST(laws_have_their_moments)
 {
     double mean = 0, variance = 0, low = INFINITY, high = -INFINITY;
@@ -392,6 +417,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, stateless_classes_are_tensorflows);
     tcase_add_test(tc, classes_are_drawn_by_their_weights);
     tcase_add_test(tc, rows_are_shuffled);
+    tcase_add_test(tc, gamma_numbers_move_with_alpha);
     tcase_add_loop_test(tc, laws_have_their_moments, 0, N_LAWS);
     tcase_add_loop_test(tc, laws_are_drawn_by_key_and_name, 0, N_LAWS);
     suite_add_tcase(s, tc);

@@ -1,0 +1,334 @@
+/* summaries.c - summaries for TensorBoard, as serialised messages: numbers, histograms, tensors.
+ *
+ * Source   summary_op.cc, summary_tensor_op.cc and lib/histogram/histogram.cc of TensorFlow. */
+#include "agent/ops/kernel_parts.h"
+#include "agent/ops/op_rules.h"
+#include "common/ckpt/bundle_proto.h"
+#include "common/ckpt/protowire.h"
+#include "common/mem/xmalloc.h"
+
+#include <float.h>
+#include <math.h>
+
+/* ---- summaries: serialised Summary messages {1: value {1: tag, 2: number}} ---- */
+
+/* Makes the bytes of b the string's value. A string of this length, as the plan owns it if it
+ * knows the length (make_text), keeps its memory; any other takes that of b. */
+static void set_bytes(struct tensor *t, struct wbuf *b)
+{
+    struct tensor_string *s = t->data;
+
+    if (s->bytes == NULL || s->len_bytes != b->len) {
+        set_string(t, 0, (struct tensor_string){(char *)b->data, b->len});
+        return;
+    }
+    if (b->len > 0)
+        memcpy((char *)(uintptr_t)s->bytes, b->data, b->len);
+    wbuf_done(b);
+}
+
+static float number_at(const struct tensor *t, int64_t i)
+{
+    if (t->dtype == DT_FLOAT)
+        return tensor_f32(t)[i];
+    if (t->dtype == DT_DOUBLE)
+        return (float)((const double *)t->data)[i];
+    return (float)tensor_int(t, i);
+}
+
+static int has_numbers(const struct tensor *t)
+{
+    return t->dtype == DT_FLOAT || t->dtype == DT_DOUBLE || t->dtype == DT_INT32 ||
+           t->dtype == DT_INT64;
+}
+
+/* Appends a value for each element; there is one tag for all of them, or one for each.
+ * Without numbers, the values are zeros, which take as many bytes. */
+static void put_scalars(struct wbuf *b, const struct tensor *tags,
+                        const struct tensor *values, int with_numbers)
+{
+    const struct tensor_string *tag = tags->data;
+
+    for (int64_t i = 0; i < tensor_elements(values); i++) {
+        const size_t value = pw_begin(b, 1);
+
+        pw_put_bytes(b, 1, tag->bytes, tag->len_bytes);
+        pw_put_float(b, 2, with_numbers ? number_at(values, i) : 0.0f);
+        pw_end(b, value);
+        tag += tags->shape.rank > 0;
+    }
+}
+
+/* The memory of `values` is not read. */
+static size_t summary_bytes(const struct kernel_args *a)
+{
+    const int is_merge = operation_is(a->op, "MergeSummary");
+    struct wbuf b = {0};
+    size_t n = 0;
+
+    for (int i = 0; is_merge && i < a->n_in; i++)
+        n += ((const struct tensor_string *)a->in[i]->data)->len_bytes;
+    if (!is_merge)
+        put_scalars(&b, a->in[0], a->in[1], 0);
+    n += b.len;
+    wbuf_done(&b);
+    return n;
+}
+
+/* in: tags, values */
+static int kern_scalar_summary(const struct kernel_args *a)
+{
+    struct wbuf b = {0};
+
+    if (!has_numbers(a->in[1]))
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: no summaries of %s",
+                       operation_name(a->op), dtype_name(a->in[1]->dtype));
+    put_scalars(&b, a->in[0], a->in[1], 1);
+    set_bytes(a->out[0], &b);
+    return 0;
+}
+
+/* Returns the tag of a Summary's value; empty if it has none. */
+static struct tensor_string tag_of(struct cursor value)
+{
+    struct tensor_string tag = {0};
+    struct pw_field f;
+
+    while (pw_next(&value, &f))
+        if (f.number == 1 && f.type == PW_LEN)
+            tag = (struct tensor_string){(char *)(uintptr_t)f.bytes.p,
+                                         (size_t)(f.bytes.end - f.bytes.p)};
+    return tag;
+}
+
+/* Whether the Summary in the first `len` bytes of b has a value with this tag. */
+static int has_tag(const struct wbuf *b, size_t len, const struct tensor_string *tag)
+{
+    struct cursor c = cursor_of(b->data, len);
+    struct pw_field f;
+
+    while (pw_next(&c, &f)) {
+        const struct tensor_string other = f.number == 1 && f.type == PW_LEN
+                                               ? tag_of(f.bytes)
+                                               : (struct tensor_string){0};
+
+        if (other.len_bytes == tag->len_bytes &&
+            memcmp(other.bytes, tag->bytes, tag->len_bytes) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* Appends the values of a Summary to b. ERR_ARG: one of its tags is there already. */
+static int add_summary(const struct kernel_args *a, struct wbuf *b,
+                       const struct tensor_string *s)
+{
+    struct cursor c = cursor_of(s->bytes, s->len_bytes);
+    struct pw_field f;
+
+    while (pw_next(&c, &f)) {
+        struct tensor_string tag;
+
+        if (f.number != 1 || f.type != PW_LEN)
+            continue;
+        tag = tag_of(f.bytes);
+        if (tag.len_bytes > 0 && has_tag(b, b->len, &tag))
+            return err_set(a->err, ERR_ARG,
+                           "%s: Duplicate tag %.*s found in summary inputs",
+                           operation_name(a->op), (int)tag.len_bytes, tag.bytes);
+    }
+    wbuf_bytes(b, s->bytes, s->len_bytes);
+    return c.failed ? err_set(a->err, ERR_ARG, "%s: an input is no Summary",
+                              operation_name(a->op))
+                    : 0;
+}
+
+static int kern_merge_summary(const struct kernel_args *a)
+{
+    struct wbuf b = {0};
+    int rc = 0;
+
+    for (int i = 0; rc == 0 && i < a->n_in; i++)
+        rc = add_summary(a, &b, a->in[i]->data);
+    if (rc == 0)
+        set_bytes(a->out[0], &b);
+    else
+        wbuf_done(&b);
+    return rc;
+}
+
+/* ---- histograms: value {1: tag, 5: {1: min, 2: max, 3: number, 4: sum, 5: sum of squares,
+ * 6: upper limits of the buckets, 7: how many values are in each}} ---- */
+
+enum { BUCKETS_OF_A_SIGN = 775, BUCKETS = 2 * BUCKETS_OF_A_SIGN + 1 };
+
+/* Limits that grow by a tenth from 1e-12 to 1e20, and the largest number; the same below zero, and
+ * zero. */
+static void make_limits(double *limits)
+{
+    double v = 1e-12;
+
+    for (int i = 0; i < BUCKETS_OF_A_SIGN; i++, v *= 1.1) {
+        const double limit = i < BUCKETS_OF_A_SIGN - 1 ? v : DBL_MAX;
+
+        limits[BUCKETS_OF_A_SIGN + 1 + i] = limit;
+        limits[BUCKETS_OF_A_SIGN - 1 - i] = -limit;
+    }
+    limits[BUCKETS_OF_A_SIGN] = 0;
+}
+
+/* The first bucket whose limit is above x; the last one, if there is none. */
+static int bucket_of(const double *limits, double x)
+{
+    int low = 0, high = BUCKETS - 1;
+
+    while (low < high) {
+        const int middle = (low + high) / 2;
+
+        if (x < limits[middle])
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static void put_double(struct wbuf *b, uint32_t field, double v)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &v, sizeof(bits));
+    if (bits != 0)
+        pw_put_fixed64(b, field, bits);
+}
+
+/* Buckets without values are joined to one. */
+static void put_buckets(struct wbuf *b, const double *limits, const double *counts)
+{
+    double ends[BUCKETS], joined[BUCKETS];
+    size_t n = 0;
+
+    for (int i = 0; i < BUCKETS; n++) {
+        ends[n] = limits[i];
+        joined[n] = counts[i++];
+        while (joined[n] == 0 && i < BUCKETS && counts[i] == 0)
+            ends[n] = limits[i++];
+    }
+    pw_put_bytes(b, 6, ends, n * sizeof(*ends));
+    pw_put_bytes(b, 7, joined, n * sizeof(*joined));
+}
+
+/* in: tag, values */
+static int kern_histogram_summary(const struct kernel_args *a)
+{
+    const struct tensor *x = a->in[1];
+    const struct tensor_string *tag = a->in[0]->data;
+    const int64_t n = tensor_elements(x);
+    double limits[BUCKETS], counts[BUCKETS] = {0};
+    double low = DBL_MAX, high = -DBL_MAX, sum = 0, squares = 0;
+    struct wbuf b = {0};
+    size_t value, histogram;
+
+    if (!has_numbers(x))
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: no summaries of %s",
+                       operation_name(a->op), dtype_name(x->dtype));
+    make_limits(limits);
+    for (int64_t i = 0; i < n; i++) {
+        const double v = x->dtype == DT_DOUBLE  ? ((const double *)x->data)[i]
+                         : x->dtype == DT_FLOAT ? (double)tensor_f32(x)[i]
+                                                : (double)tensor_int(x, i);
+
+        if (!isfinite(v))
+            return err_set(a->err, ERR_NONFINITE, "%s: %s in summary histogram",
+                           operation_name(a->op), isnan(v) ? "Nan" : "Infinity");
+        counts[bucket_of(limits, v)]++;
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+        sum += v;
+        squares += v * v;
+    }
+    value = pw_begin(&b, 1);
+    pw_put_bytes(&b, 1, tag->bytes, tag->len_bytes);
+    histogram = pw_begin(&b, 5);
+    put_double(&b, 1, low);
+    put_double(&b, 2, high);
+    put_double(&b, 3, (double)n);
+    put_double(&b, 4, sum);
+    put_double(&b, 5, squares);
+    put_buckets(&b, limits, counts);
+    pw_end(&b, histogram);
+    pw_end(&b, value);
+    set_bytes(a->out[0], &b);
+    return 0;
+}
+
+/* ---- tensors: value {1: tag, 7: node, 8: TensorProto, 9: metadata} ---- */
+
+/* TensorProto {1: dtype, 2: shape, 4: bytes, 8: strings} */
+static void put_tensor(struct wbuf *b, uint32_t field, const struct tensor *t)
+{
+    const struct tensor_string *s = t->data;
+    const size_t proto = pw_begin(b, field);
+
+    pw_put_varint(b, 1, (uint64_t)t->dtype);
+    bundle_put_shape(b, 2, &t->shape);
+    for (int64_t i = 0; t->dtype == DT_STRING && i < tensor_elements(t); i++)
+        pw_put_bytes(b, 8, s[i].bytes, s[i].len_bytes);
+    if (t->dtype != DT_STRING && tensor_bytes(t) > 0)
+        pw_put_bytes(b, 4, t->data, tensor_bytes(t));
+    pw_end(b, proto);
+}
+
+/* in: tag, tensor, metadata (V2), or the tensor alone */
+static int kern_tensor_summary(const struct kernel_args *a)
+{
+    const int is_v2 = a->n_in == 3;
+    const struct tensor_string *tag = a->in[0]->data,
+                               *metadata = is_v2 ? a->in[2]->data : NULL;
+    struct wbuf b = {0};
+    const size_t value = pw_begin(&b, 1);
+
+    if (is_v2)
+        pw_put_bytes(&b, 1, tag->bytes, tag->len_bytes);
+    else
+        pw_put_text(&b, 7, operation_name(a->op));
+    put_tensor(&b, 8, a->in[is_v2]);
+    if (is_v2)
+        pw_put_bytes(&b, 9, metadata->bytes, metadata->len_bytes);
+    pw_end(&b, value);
+    set_bytes(a->out[0], &b);
+    return 0;
+}
+
+/* ---- shapes and rows ---- */
+
+/* tags and values of one shape, or one tag for all */
+static int scalar_summary_shape(const struct shape_args *args)
+{
+    if (args->in[0].rank != 0 && !shape_compatible(&args->in[0], &args->in[1]))
+        return err_set(args->err, ERR_SHAPE, "tags %s and values %s are not the same",
+                       shape_text(&args->in[0]), shape_text(&args->in[1]));
+    return shape_scalar(args);
+}
+
+static const struct op_def rows[] = {
+    {"ScalarSummary", OP_NO_GRADIENT | OP_MAKES_STRINGS, scalar_summary_shape, NULL,
+     CALL(kern_scalar_summary), "tags:string, values:T -> summary:string; T:type",
+     .text_bytes = summary_bytes},
+    {"MergeSummary", OP_NO_GRADIENT | OP_MAKES_STRINGS, shape_scalars, NULL,
+     CALL(kern_merge_summary), "inputs:N*string -> summary:string; N:int",
+     .text_bytes = summary_bytes},
+    {"HistogramSummary", OP_NO_GRADIENT | OP_MAKES_STRINGS, shape_scalar, NULL,
+     CALL(kern_histogram_summary),
+     "tag:string, values:T -> summary:string; T:type=float32", .ranks = "0?"},
+    {"TensorSummary", OP_NO_GRADIENT | OP_MAKES_STRINGS, shape_scalar, NULL,
+     CALL(kern_tensor_summary),
+     "tensor:T -> summary:string; T:type, description:string=, labels:list(string)=[], "
+     "display_name:string="},
+    {"TensorSummaryV2", OP_NO_GRADIENT | OP_MAKES_STRINGS, shape_scalar, NULL,
+     CALL(kern_tensor_summary),
+     "tag:string, tensor:T, serialized_summary_metadata:string -> summary:string; T:type",
+     .ranks = "0?0"},
+};
+
+const struct op_family ops_of_summaries = OP_FAMILY(rows);
