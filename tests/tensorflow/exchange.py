@@ -258,7 +258,7 @@ def main():
     parser.add_argument("program", metavar="RUN_META")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--all", action="store_true")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     tf = peers.load_tensorflow()
     tf.logging.set_verbosity("ERROR")
     tf.disable_v2_behavior()
