@@ -169,7 +169,9 @@ def launch(config: Path | Mapping, name: str | None = None, seed: int | None = N
 
 # ---- the control socket ----
 
-_DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 4: "u1", 9: "<i8", 10: "?"}
+_DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 4: "u1", 5: "<i2", 6: "i1", 8: "<c8", 9: "<i8",
+           10: "?", 17: "<u2", 18: "<c16", 19: "<f2", 22: "<u4", 23: "<u8"}
+_STRING, _BFLOAT16 = 7, 14
 _NUMBERS = {np.dtype(name): number for number, name in _DTYPES.items()}
 
 
@@ -177,6 +179,9 @@ def _pack_tensor(value: Any) -> list:
     x = np.asarray(value)
     if x.dtype == np.float64:
         x = x.astype("<f4")
+    if x.dtype.kind in "SUO":
+        return [_STRING, list(x.shape), [s.encode() if isinstance(s, str) else bytes(s)
+                                         for s in x.ravel().tolist()]]
     if x.dtype not in _NUMBERS:
         raise Error(f"a tensor of type {x.dtype} cannot be fed")
     return [_NUMBERS[x.dtype], list(x.shape), x.tobytes()]
@@ -184,6 +189,13 @@ def _pack_tensor(value: Any) -> list:
 
 def _unpack_tensor(value: Sequence) -> np.ndarray:
     number, shape, data = value
+    if number == _STRING:  # an array of bytes, as TensorFlow gives it
+        strings = np.empty(len(data), object)
+        strings[:] = data
+        return strings.reshape(shape)
+    if number == _BFLOAT16:  # which NumPy lacks: as float32
+        bits = np.frombuffer(data, "<u2").astype("<u4") << 16
+        return bits.view("<f4").reshape(shape)
     if number not in _DTYPES:
         raise Error(f"a tensor of TensorFlow's type {number} cannot be fetched")
     return np.frombuffer(data, _DTYPES[number]).reshape(shape).copy()

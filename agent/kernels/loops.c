@@ -4,6 +4,7 @@
 
 #include "agent/kernels/special.h"
 #include "agent/kernels/vmath.h"
+#include "common/tensor/half.h"
 
 #include <string.h>
 
@@ -50,17 +51,21 @@ typedef int16_t i16;
 typedef int8_t i8;
 typedef uint8_t u8;
 typedef uint16_t u16;
-typedef uint8_t b8; /* DT_BOOL */
+typedef uint8_t b8;   /* DT_BOOL */
+typedef uint16_t f16; /* DT_HALF */
+typedef uint16_t bf16;
 
-#define ID_f32 DT_FLOAT
-#define ID_f64 DT_DOUBLE
-#define ID_i32 DT_INT32
-#define ID_i64 DT_INT64
-#define ID_i16 DT_INT16
-#define ID_i8  DT_INT8
-#define ID_u8  DT_UINT8
-#define ID_u16 DT_UINT16
-#define ID_b8  DT_BOOL
+#define ID_f32  DT_FLOAT
+#define ID_f64  DT_DOUBLE
+#define ID_i32  DT_INT32
+#define ID_i64  DT_INT64
+#define ID_i16  DT_INT16
+#define ID_i8   DT_INT8
+#define ID_u8   DT_UINT8
+#define ID_u16  DT_UINT16
+#define ID_b8   DT_BOOL
+#define ID_f16  DT_HALF
+#define ID_bf16 DT_BFLOAT16
 
 /* Rounds towards minus infinity, as TensorFlow's FloorDiv and FloorMod do. Division by
  * zero gives 0, where TensorFlow fails; the smallest integer divided by -1 wraps. */
@@ -366,12 +371,18 @@ static inline int32_t to_i32(double x)
     FROM_INT(X, i64)                                                                     \
     FROM_INT(X, i32)                                                                     \
     FROM_INT(X, i16) FROM_INT(X, i8) FROM_INT(X, u8) FROM_INT(X, u16) FROM_INT(X, b8)
+/* Other types are converted by way of float32. */
+#define HALF_CASTS(X)                                                                    \
+    X(f16, f32, half_to_f32(x))                                                          \
+    X(bf16, f32, bfloat16_to_f32(x))                                                     \
+    X(f32, f16, half_from_f32(x)) X(f32, bf16, bfloat16_from_f32(x))
 
 #define DEFINE_CAST(A, D, expr) LOOP(cast_##A##_##D, D, A, A, A, expr)
 CASTS(DEFINE_CAST)
+HALF_CASTS(DEFINE_CAST)
 
 #define CAST_ENTRY(A, D, expr) {#A, ID_##A, ID_##D, cast_##A##_##D},
-static const struct loop_row casts[] = {CASTS(CAST_ENTRY){NULL}};
+static const struct loop_row casts[] = {CASTS(CAST_ENTRY) HALF_CASTS(CAST_ENTRY){NULL}};
 
 static loop_fn find_cast(enum dtype from, enum dtype to)
 {

@@ -3,11 +3,13 @@
 #include "agent/graph/op_def.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
+#include "common/msg/unpack.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define FETCHED_HEADER_MAX 128 /* of a tensor in a message */
+#define STRING_HEADER_MAX  5
 
 /* The state of one `run` request. The arrays are as long as the request's. */
 struct run_request {
@@ -59,10 +61,21 @@ static int read_feeds(struct service *s, const msgpack_object *body,
 
         if ((rc = service_read_name(&kv->key, name, err)) < 0 ||
             (rc = lookup_tensor(s->graph, name, &f->output, err)) < 0 ||
-            (rc = msg_to_tensor(&kv->val, name, &f->value, err)) < 0)
+            (rc = msg_to_any_tensor(&kv->val, name, &f->value, err)) < 0)
             return rc;
     }
     return 0;
+}
+
+/* Of all types, only handles are in no message. */
+static int find_fetch(const struct service *s, const char *name, struct output *ret,
+                      struct err *err)
+{
+    int rc = lookup_tensor(s->graph, name, ret, err);
+
+    return rc < 0 || output_dtype(*ret) == DT_STRING
+               ? rc
+               : service_find_tensor(s, name, ret, err);
 }
 
 static int read_fetches(struct service *s, const msgpack_object *body,
@@ -79,7 +92,7 @@ static int read_fetches(struct service *s, const msgpack_object *body,
         char name[SERVICE_MAX_NAME];
 
         if ((rc = service_read_name(&list->via.array.ptr[i], name, err)) < 0 ||
-            (rc = service_find_tensor(s, name, &q->fetches[i], err)) < 0)
+            (rc = find_fetch(s, name, &q->fetches[i], err)) < 0)
             return rc;
     }
     return 0;
@@ -137,10 +150,20 @@ static int check_pure(struct service *s, const struct run_request *q, struct err
 /* Refuses fetches that are too large for a response. */
 static int check_fetched(const struct run_request *q, struct err *err)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, strings = 0;
 
-    for (size_t i = 0; i < q->n_fetches; i++)
-        bytes += tensor_bytes(&q->values[i]) + FETCHED_HEADER_MAX;
+    for (size_t i = 0; i < q->n_fetches; i++) {
+        const struct tensor *t = &q->values[i];
+        const struct tensor_string *s = t->dtype == DT_STRING ? t->data : NULL;
+
+        bytes += tensor_bytes(t) + FETCHED_HEADER_MAX;
+        for (int64_t k = 0; s != NULL && k < tensor_elements(t); k++, strings++)
+            bytes += s[k].len_bytes + STRING_HEADER_MAX;
+    }
+    if (strings > MSG_MAX_OBJECTS / 2)
+        return err_set(err, ERR_LIMIT,
+                       "%llu strings are fetched, a message has at most %u",
+                       (unsigned long long)strings, MSG_MAX_OBJECTS / 2);
     if (bytes > FRAME_MAX_BYTES - SERVICE_MAX_NAME)
         return err_set(err, ERR_LIMIT,
                        "the fetched tensors take %llu bytes, a message at most %u",
@@ -243,6 +266,8 @@ int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
     }
     for (size_t i = 0; i < q.n_fetches; i++)
         tensor_free(&q.values[i]);
+    for (size_t i = 0; i < q.n_feeds; i++)
+        tensor_free(&q.feeds[i].value);
     free(q.feeds);
     free(q.live);
     free(q.fetches);

@@ -73,7 +73,8 @@ static int read_value(struct service *s, const msgpack_object_kv *kv,
     char name[SERVICE_MAX_NAME];
     int rc = service_read_name(&kv->key, name, err);
 
-    if (rc < 0 || (rc = msg_to_tensor(&kv->val, name, ret_value, err)) < 0)
+    *ret_value = TENSOR_NONE;
+    if (rc < 0 || (rc = msg_to_any_tensor(&kv->val, name, ret_value, err)) < 0)
         return rc;
     *ret = variable_find(s->graph, name);
     if (*ret == NULL)
@@ -111,14 +112,17 @@ int handle_restore(struct service *s, const struct msg *m, struct msg_out *out,
         (rc = check_block(s, block, len, err)) < 0)
         return rc;
     n = values != NULL ? values->via.map.size : 0;
-    for (uint32_t i = 0; rc == 0 && i < n; i++)
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
         rc = read_value(s, &values->via.map.ptr[i], &v, &t, err);
+        tensor_free(&t);
+    }
     if (rc == 0 && block != NULL)
         session_restore(s->session, block);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         rc = read_value(s, &values->via.map.ptr[i], &v, &t, err);
         if (rc == 0)
             rc = session_variable_set(s->session, v, &t, err);
+        tensor_free(&t);
     }
     return rc < 0 ? rc : answer_nothing(s, m, out, err);
 }

@@ -45,6 +45,7 @@ KERNEL(kern_destroy)
 KERNEL(kern_follow)
 KERNEL(kern_is_initialized)
 KERNEL(kern_need_value)
+KERNEL(kern_in_float32)
 #undef KERNEL
 
 /* ---- shared by the kernels ---- */

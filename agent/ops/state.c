@@ -2,6 +2,8 @@
 #include "agent/kernels/loops.h"
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
+#include "common/tensor/half.h"
+#include "common/tensor/string_slab.h"
 
 #include <string.h>
 
@@ -13,6 +15,11 @@ int kern_assign(const struct kernel_args *a)
     const char *x = a->in[1]->data, *y = var->data;
     const size_t bytes = tensor_bytes(var);
 
+    if (var->dtype == DT_STRING) {
+        const int rc = string_slab_put(var->data, a->in[1], a->err);
+
+        return rc == 0 ? 0 : (err_wrap(a->err, "%s", operation_name(a->op)), rc);
+    }
     if (var->dtype == DT_FLOAT && (x == y || x + bytes <= y || y + bytes <= x)) {
         kern_loops()->canonical_nan(var->data, a->in[1]->data, bytes / sizeof(float));
         return 0;
@@ -75,6 +82,68 @@ int kern_destroy(const struct kernel_args *a)
     return err_set(a->err, ERR_UNINITIALIZED,
                    "%s: the variable has no value that it could destroy",
                    operation_name(a->op));
+}
+
+enum { MAX_INPUTS = 16 }; /* of an operation that writes float16 */
+
+static int is_half(const struct tensor *t)
+{
+    return t->dtype == DT_HALF || t->dtype == DT_BFLOAT16;
+}
+
+/* TensorFlow rounds alpha delta before it is subtracted: makes that delta, and alpha 1. */
+static void round_step(const struct tensor *alpha, const struct tensor *delta,
+                       const struct tensor *half)
+{
+    float *x = tensor_f32(delta), rate = *tensor_f32(alpha);
+    const size_t n = (size_t)tensor_elements(delta);
+
+    for (size_t i = 0; i < n; i++)
+        x[i] = half->dtype == DT_HALF ? half_to_f32(half_from_f32(rate * x[i]))
+                                      : bfloat16_to_f32(bfloat16_from_f32(rate * x[i]));
+    *tensor_f32(alpha) = 1;
+}
+
+/* Calls the kernel of an operation that writes variables with float32 in the place of float16
+ * and bfloat16; out 0 is scratch memory for all of them. */
+int kern_in_float32(const struct kernel_args *a)
+{
+    float *at = a->out[0]->data;
+    struct tensor wide[MAX_INPUTS], *in[MAX_INPUTS];
+    struct kernel_args own = *a;
+    int rc;
+
+    if (a->n_in > MAX_INPUTS)
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
+                       operation_type(a->op), dtype_name(a->in[0]->dtype));
+    for (int i = 0; i < a->n_in; i++) {
+        const struct tensor *x = a->in[i];
+        const size_t n = is_half(x) ? (size_t)tensor_elements(x) : 0;
+
+        in[i] = a->in[i];
+        if (!is_half(x))
+            continue;
+        wide[i] = tensor_view(DT_FLOAT, x->shape, at);
+        in[i] = &wide[i];
+        kern_loops()->cast(x->dtype, DT_FLOAT)(at, x->data, NULL, NULL, n, 0);
+        at += n;
+    }
+    if (operation_is(a->op, "ApplyGradientDescent") ||
+        operation_is(a->op, "ResourceApplyGradientDescent"))
+        round_step(in[1], in[2], a->in[2]);
+    own.in = in;
+    own.out = NULL;
+    own.n_out = 0;
+    rc = operation_def(a->op)->kernel.call(&own);
+    for (int i = 0; rc == 0 && i < a->n_in; i++) {
+        const struct output x = operation_input(a->op, i);
+
+        if (is_half(a->in[i]) && (output_is_ref(x) || output_dtype(x) == DT_RESOURCE))
+            kern_loops()->cast(DT_FLOAT,
+                               a->in[i]->dtype)(a->in[i]->data, wide[i].data, NULL, NULL,
+                                                (size_t)tensor_elements(a->in[i]), 0);
+    }
+    return rc;
 }
 
 int kern_is_initialized(const struct kernel_args *a)

@@ -9,6 +9,7 @@
 #include "common/log/log.h"
 #include "common/mem/arena.h"
 #include "common/mem/xmalloc.h"
+#include "common/tensor/string_slab.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -425,11 +426,17 @@ static int add_shard(const struct data_writer *w, struct session *session,
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < shard->n; i++) {
-        struct tensor value;
+        struct tensor value, strings;
 
         rc = session_variable(session, shard->items[i].variable, &value, err);
-        if (rc == 0)
+        if (rc == 0 && value.dtype != DT_STRING) {
             rc = add_item(w, &shard->items[i], &value, err);
+        } else if (rc == 0) {
+            rc = string_slab_get(value.data, &value.shape, &strings, err);
+            if (rc == 0)
+                rc = add_item(w, &shard->items[i], &strings, err);
+            tensor_free(&strings);
+        }
     }
     return rc;
 }

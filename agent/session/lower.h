@@ -123,6 +123,24 @@ int lower_same_input(const struct lowering *l, const struct node *n);
  * in bytes; otherwise -1. */
 int64_t lower_slice_offset(const struct lowering *l, const struct node *n);
 
+/* ---- plan_lower.c ---- */
+
+/* Adds the nodes of an operation that computes, whose values n has; out [n_out]: where they
+ * are in the end, which is preset to n->out. */
+int lower_kernel(struct lowering *l, struct node *n, const struct kernel *row, int *out);
+
+/* ---- lower_half.c ---- */
+
+/* Whether the node computes with float16 or bfloat16, for which there are no kernels. */
+int lower_needs_float32(const struct lowering *l, const struct node *n,
+                        const struct kernel *row);
+/* lower_kernel for such a node: on float32, with the results rounded. */
+int lower_in_float32(struct lowering *l, struct node *n, const struct kernel *row,
+                     int *out);
+/* Makes a node that writes variables of these types use float32 and scratch memory, unless
+ * it only moves elements. */
+void lower_write_in_float32(struct lowering *l, struct node *n);
+
 /* ---- lower_compute.c ---- */
 
 /* Whether the node is Square or multiplies a value by itself: TensorFlow's norms use

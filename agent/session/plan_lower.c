@@ -177,6 +177,7 @@ static void lower_write(struct lowering *l, struct node *n, int *out)
         out[i] = lower_copy(l, n->op, n->in[i]);
     n->writes = 1;
     n->n_out = 0;
+    lower_write_in_float32(l, n);
     lower_add_node(l, n);
     for (int i = 0; i < n_out && passes; i++)
         out[i] = lower_alias(l, n->in[i], &value_at(l, n->in[i])->tensor.shape, 0);
@@ -361,6 +362,20 @@ static int check_handles(const struct lowering *l, const struct node *n)
     return 0;
 }
 
+/* Strings that lie in a block, where only a write can use them. */
+static int is_slab(const struct lowering *l, int v)
+{
+    return v >= 0 && value_at(l, v)->tensor.dtype == DT_STRING &&
+           root_of(l, v)->kind == VALUE_VARIABLE;
+}
+
+static int fail_slab(const struct lowering *l, const struct operation *op)
+{
+    return err_set(l->err, ERR_UNSUPPORTED,
+                   "%s reads strings of a variable in the run that writes them",
+                   operation_name(op));
+}
+
 /* A variable that is fed can be read, but it has no place to write to. */
 static int check_variables(const struct lowering *l, const struct node *n)
 {
@@ -373,6 +388,13 @@ static int check_variables(const struct lowering *l, const struct node *n)
                            operation_name(n->op),
                            operation_name(operation_input(n->op, i).op));
     return 0;
+}
+
+int lower_kernel(struct lowering *l, struct node *n, const struct kernel *row, int *out)
+{
+    if (lower_squares(n))
+        return lower_square(l, n->op, n->in[0], &out[0]);
+    return lower_rename(l, n, out) ? 0 : lower_compute(l, n, row);
 }
 
 static int lower_node(struct lowering *l, struct node *n, int *out)
@@ -415,10 +437,10 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
     int rc = 0;
     if (row->kind == KERNEL_ALIAS)
         out[0] = alias(l, n->op, n->in[0], &value_at(l, out[0])->tensor.shape, 0);
-    else if (lower_squares(n))
-        rc = lower_square(l, n->op, n->in[0], &out[0]);
+    else if (!lower_needs_float32(l, n, row))
+        rc = lower_kernel(l, n, row, out);
     else if (!lower_rename(l, n, out))
-        rc = lower_compute(l, n, row);
+        rc = lower_in_float32(l, n, row, out);
     if (merge)
         remember(l, n->op, in, out);
     return rc;
@@ -557,6 +579,9 @@ static int lower_op(struct lowering *l, const struct operation *op)
             return err_set(l->err, ERR_ARG, "%s depends on branches that are not taken",
                            operation_name(op));
         n.out = lower_ints(l, n_out);
+        for (int i = 0; i < n_in; i++)
+            if (is_slab(l, n.in[i]) && !takes_reference(op, i))
+                return fail_slab(l, op);
         add_checks(l, op);
         rc = infer(l, op, n.in, n.out);
         memcpy(out, n.out, sizeof(int) * (size_t)n_out);
@@ -701,8 +726,13 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
         rc = lower_op(l, order->ops[k]);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < p->n_fetches; i++)
+    for (size_t i = 0; i < p->n_fetches; i++) {
+        const struct output x = p->fetches[i];
+
+        if (is_slab(l, l->values[operation_id(x.op)][x.index]))
+            return fail_slab(l, x.op);
         lower_fetch(l, i);
+    }
     for (size_t i = 0; i < p->n_targets; i++)
         p->target_guards[i] = order->guard[operation_id(p->targets[i])];
     fill_guards(l);

@@ -2,9 +2,12 @@
 
 #include "agent/graph/op_def.h"
 #include "agent/session/loops.h"
+#include "agent/session/needed.h"
 #include "agent/session/plan.h"
 #include "agent/session/stages.h"
+#include "agent/session/string_feeds.h"
 #include "common/mem/xmalloc.h"
+#include "common/tensor/string_slab.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +29,7 @@ struct session {
     int n_seen;           /* look_at_new looked at this many operations of the graph */
     int has_staged;       /* no plan can run one of them */
     int has_sized;        /* values decide sizes of one of them */
+    int has_strings;      /* one of them is a variable of strings */
     unsigned char *known; /* [n_seen] by operation: plan_knows */
     int is_staged; /* a run in stages, which has checked its arguments, is under way */
     int64_t max_iterations;
@@ -393,6 +397,7 @@ static void look_at_new(struct session *s)
 
         s->known[s->n_seen] = (unsigned char)plan_knows(s->known, op);
         s->has_sized |= operation_def(op)->sized_by != NULL;
+        s->has_strings |= is_string_variable(op);
         s->has_staged |= stages_cut_at(op, s->known) || operation_is(op, "NextIteration");
     }
 }
@@ -506,36 +511,6 @@ static int run_untapped(struct session *s, const struct run_args *args,
 
 /* ---- a tap ---- */
 
-static int is_fed(const struct run_args *args, struct output x)
-{
-    for (size_t i = 0; i < args->n_feeds; i++)
-        if (output_same(args->feeds[i].output, x))
-            return 1;
-    return 0;
-}
-
-static void reach(struct op_walk *w, const struct run_args *args, struct output x)
-{
-    if (!is_fed(args, x))
-        op_walk_add(w, x.op);
-}
-
-/* Visits the operations that the run needs, from its fetches and targets back to its
- * feeds. */
-static void reach_all(struct op_walk *w, const struct run_args *args)
-{
-    for (size_t i = 0; i < args->n_fetches; i++)
-        reach(w, args, args->fetches[i]);
-    for (size_t i = 0; i < args->n_targets; i++)
-        op_walk_add(w, args->targets[i]);
-    for (struct operation *op; (op = op_walk_next(w)) != NULL;) {
-        for (int i = 0; i < operation_n_inputs(op); i++)
-            reach(w, args, operation_input(op, i));
-        for (int i = 0; i < operation_n_control_inputs(op); i++)
-            op_walk_add(w, operation_control_input(op, i));
-    }
-}
-
 static int raise_to(int *x, int least)
 {
     if (*x >= least)
@@ -582,12 +557,12 @@ static size_t add_tapped(struct session *s, const struct run_args *args,
     size_t n = 0;
 
     op_walk_begin(&needed, s->graph);
-    reach_all(&needed, args);
+    run_walk_needed(&needed, args);
     for (size_t i = 0; i < s->tap->n; i++) {
         const struct output x = s->tap->outputs[i];
 
-        if (!is_fed(args, x) && (!needed.added[operation_id(x.op)] ||
-                                 (depths != NULL && depths[operation_id(x.op)] > 0)))
+        if (!run_is_fed(args, x) && (!needed.added[operation_id(x.op)] ||
+                                     (depths != NULL && depths[operation_id(x.op)] > 0)))
             continue;
         fetches[args->n_fetches + n] = x;
         ret_which[n++] = i;
@@ -641,11 +616,32 @@ void session_set_tap(struct session *s, struct session_tap *tap)
     s->tap = tap;
 }
 
-int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
-                struct err *err)
+static int run_fed(struct session *s, const struct run_args *args, struct tensor *ret,
+                   struct err *err)
 {
     return s->tap != NULL ? run_tapped(s, args, ret, err)
                           : run_untapped(s, args, ret, NULL, err);
+}
+
+int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
+                struct err *err)
+{
+    struct run_args more;
+    int rc;
+
+    look_at_new(s);
+    if (!s->has_strings)
+        return run_fed(s, args, ret, err);
+    rc = check_args(s, args, err);
+    if (rc == 0)
+        rc = var_store_place(s->vars, err);
+    if (rc < 0)
+        return rc;
+    rc = string_feeds_add(&more, args, s->graph, s->vars, err);
+    if (rc == 0)
+        rc = run_fed(s, &more, ret, err);
+    string_feeds_done(&more, args);
+    return rc;
 }
 
 size_t session_gemms(struct session *s, const struct run_args *args, struct dense *ret,
@@ -720,7 +716,7 @@ int session_variable(struct session *s, const struct variable *v, struct tensor 
 int session_variable_set(struct session *s, const struct variable *v,
                          const struct tensor *value, struct err *err)
 {
-    int i = find_variable(s, v, err);
+    int i = find_variable(s, v, err), rc;
 
     if (i < 0)
         return i;
@@ -731,6 +727,8 @@ int session_variable_set(struct session *s, const struct variable *v,
     if (!shape_equal(&value->shape, &to.shape))
         return err_set(err, ERR_SHAPE, "variable %s has shape %s, its value %s", v->name,
                        shape_text(&to.shape), shape_text(&value->shape));
+    if (to.dtype == DT_STRING && (rc = string_slab_put(to.data, value, err)) < 0)
+        return err_wrap(err, "variable %s", v->name), rc;
     if (tensor_bytes(&to) > 0)
         memcpy(to.data, value->data, tensor_bytes(&to));
     var_store_set_initialized(s->vars, i);

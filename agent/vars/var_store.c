@@ -3,6 +3,7 @@
 #include "agent/graph/op_def.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "common/tensor/string_slab.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,7 +143,7 @@ static int find_places(struct var_store *s, struct err *err)
                           .dtype = (enum dtype)operation_attr(op, "dtype")->i,
                           .shape = operation_attr(op, "shape")->shape,
                           .block = block_of(s, op)};
-        if (dtype_size(p.dtype) == 0)
+        if (dtype_size(p.dtype) == 0 && p.dtype != DT_STRING)
             return err_set(err, ERR_UNSUPPORTED, "variable %s: values of dtype %s",
                            operation_name(op), dtype_name(p.dtype));
         if (shape_known(&p.shape) && shape_elements(&p.shape) < 0)
@@ -170,9 +171,13 @@ static void forget_places(struct var_store *s, int n)
         s->places[--s->n].block->n--;
 }
 
+/* After layout_bytes found that the sum of all does not overflow. */
 static size_t value_bytes(const struct place *p)
 {
-    return (size_t)shape_elements(&p->shape) * dtype_size(p->dtype);
+    size_t n = 0;
+
+    (void)block_value_bytes(p->dtype, shape_elements(&p->shape), &n);
+    return n;
 }
 
 static size_t values_begin(const struct block *b)
@@ -188,8 +193,8 @@ static size_t layout_bytes(const struct var_store *s, const struct block *b)
         size_t n;
         if (s->places[i].block != b)
             continue;
-        if (!mem_mul((size_t)shape_elements(&s->places[i].shape),
-                     dtype_size(s->places[i].dtype), &n) ||
+        if (!block_value_bytes(s->places[i].dtype, shape_elements(&s->places[i].shape),
+                               &n) ||
             !mem_add(n, ALIGN, &n) || !mem_add(at, n, &n))
             return 0;
         at = round_up(at + value_bytes(&s->places[i]));
@@ -290,7 +295,8 @@ static int too_large(const struct var_store *s, const struct block *b, struct er
     for (int i = 0; i < s->n; i++) {
         const struct place *p = &s->places[i];
         const unsigned __int128 bytes =
-            (unsigned __int128)shape_elements(&p->shape) * dtype_size(p->dtype);
+            (unsigned __int128)shape_elements(&p->shape) *
+            (p->dtype == DT_STRING ? STRING_SLAB_EACH : dtype_size(p->dtype));
 
         if (p->block != b)
             continue;

@@ -3,7 +3,8 @@
  *
  *     struct var_header, 64 bytes
  *     a byte per variable: 1 if it is initialised
- *     each variable's value, 64-byte aligned, in order of creation
+ *     each variable's value, 64-byte aligned, in order of creation; strings as a slab
+ *     (common/tensor/string_slab.h)
  *
  * So a snapshot is one copy, a comparison is one memcmp, and another process can read a
  * block in shared memory. The layout depends only on the names, dtypes and shapes of the
@@ -54,7 +55,7 @@ void var_store_free(struct var_store *s); /* NULL is fine */
  * together with the values (var_store_moves counts). ERR_LIMIT: a given block is too
  * small, or a variable too large; ERR_STATE: a given block holds the state of another
  * graph, or a variable was added to a device after its memory was laid out; ERR_SHAPE: a
- * variable's shape is not known; ERR_UNSUPPORTED: a variable of strings; ERR_NOMEM. */
+ * variable's shape is not known; ERR_UNSUPPORTED: a variable of handles; ERR_NOMEM. */
 int var_store_place(struct var_store *s, struct err *err);
 unsigned var_store_moves(const struct var_store *s);
 
@@ -67,7 +68,8 @@ int var_store_count(const struct var_store *s);
 /* The number of the variable whose operation this is; -1 if it has no place yet. */
 int var_store_find(const struct var_store *s, const struct operation *op);
 const char *var_store_name(const struct var_store *s, int i);
-struct tensor var_store_value(struct var_store *s, int i); /* a view */
+struct tensor var_store_value(struct var_store *s,
+                              int i); /* a view; of strings, the slab */
 /* Bytes from the start of the variable's block to its value. */
 size_t var_store_offset(const struct var_store *s, int i);
 int var_store_initialized(struct var_store *s, int i);

@@ -1,5 +1,7 @@
 #include "common/msg/msg.h"
 
+#include "common/mem/xmalloc.h"
+
 #include <limits.h>
 #include <string.h>
 
@@ -405,6 +407,47 @@ int msg_to_tensor(const msgpack_object *obj, const char *what, struct tensor *re
                        dtype_name((enum dtype)e[0].via.u64));
     *ret = tensor_const_view((enum dtype)e[0].via.u64, shape, e[2].via.bin.ptr);
     return 0;
+}
+
+static int is_strings(const msgpack_object *o)
+{
+    return o->type == MSGPACK_OBJECT_ARRAY && o->via.array.size == 3 &&
+           o->via.array.ptr[0].type == MSGPACK_OBJECT_POSITIVE_INTEGER &&
+           o->via.array.ptr[0].via.u64 == DT_STRING &&
+           o->via.array.ptr[1].type == MSGPACK_OBJECT_ARRAY &&
+           o->via.array.ptr[2].type == MSGPACK_OBJECT_ARRAY;
+}
+
+int msg_to_any_tensor(const msgpack_object *obj, const char *what, struct tensor *ret,
+                      struct err *err)
+{
+    const msgpack_object_array *list;
+    struct shape shape = SHAPE_SCALAR;
+    struct tensor_string *s;
+    int rc;
+
+    if (!is_strings(obj))
+        return msg_to_tensor(obj, what, ret, err);
+    list = &obj->via.array.ptr[2].via.array;
+    rc = take_dims(&obj->via.array.ptr[1].via.array, what, &shape, err);
+    if (rc < 0)
+        return rc;
+    if (shape_elements(&shape) != (int64_t)list->size)
+        return err_set(err, ERR_PROTOCOL, "%s: %u strings for shape %s", what, list->size,
+                       shape_text(&shape));
+    for (uint32_t i = 0; i < list->size; i++)
+        if (list->ptr[i].type != MSGPACK_OBJECT_BIN)
+            return err_set(err, ERR_PROTOCOL, "%s: string %u is not of bytes", what, i);
+    rc = tensor_alloc(ret, DT_STRING, shape, err);
+    s = ret->data;
+    for (uint32_t i = 0; rc == 0 && i < list->size; i++) {
+        const msgpack_object_bin *bin = &list->ptr[i].via.bin;
+
+        if (bin->size > 0)
+            s[i] = (struct tensor_string){memcpy(xmalloc(bin->size), bin->ptr, bin->size),
+                                          bin->size};
+    }
+    return rc;
 }
 
 int msg_get_tensor(const msgpack_object *map, const char *key, struct tensor *ret,

@@ -62,6 +62,10 @@ int msg_get_tensor(const msgpack_object *map, const char *key, struct tensor *re
                    struct err *err);
 int msg_to_tensor(const msgpack_object *obj, const char *what, struct tensor *ret,
                   struct err *err);
+/* The same for any tensor that a request `run` may carry: also strings, [7, [dims], [bin...]],
+ * which ret owns. tensor_free either. */
+int msg_to_any_tensor(const msgpack_object *obj, const char *what, struct tensor *ret,
+                      struct err *err);
 /* [height, width, channels], which must have `elements` values in all. */
 int msg_get_image(const msgpack_object *map, const char *key, uint64_t elements,
                   int64_t ret[3], struct err *err);
@@ -110,6 +114,7 @@ void msg_put_bool(struct msg_out *o, const char *key, int v);
 void msg_bin(struct msg_out *o, const void *data, size_t n);
 /* Packs the header for n bytes; the caller appends the bytes with msg_bin_body. */
 void msg_bin_begin(struct msg_out *o, size_t n);
+/* Also of strings, as [7, [dims], [bin...]]. */
 void msg_tensor(struct msg_out *o, const struct tensor *t);
 /* Packs the array and bin headers of a tensor; the caller appends all of its bytes with
  * msg_bin_body, in one or more pieces. */

@@ -196,17 +196,23 @@ void msg_bin(struct msg_out *o, const void *data, size_t n)
     msg_bin_body(o, data, n);
 }
 
+/* All of a tensor but its elements. */
+static void tensor_head(struct msg_out *o, enum dtype dtype, const struct shape *shape)
+{
+    msg_array(o, 3);
+    msg_u64(o, dtype);
+    msg_array(o, (size_t)shape->rank);
+    for (int i = 0; i < shape->rank; i++)
+        msg_u64(o, (uint64_t)shape->dim[i]);
+}
+
 void msg_tensor_begin(struct msg_out *o, enum dtype dtype, const struct shape *shape)
 {
     int64_t elements = shape_elements(shape);
 
     CHECK(elements >= 0 && dtype_size(dtype) > 0, "%s %s", dtype_name(dtype),
           shape_text(shape));
-    msg_array(o, 3);
-    msg_u64(o, dtype);
-    msg_array(o, (size_t)shape->rank);
-    for (int i = 0; i < shape->rank; i++)
-        msg_u64(o, (uint64_t)shape->dim[i]);
+    tensor_head(o, dtype, shape);
     msg_bin_begin(o, (size_t)elements * dtype_size(dtype));
 }
 
@@ -216,8 +222,23 @@ void msg_bin_body(struct msg_out *o, const void *data, size_t n)
         (void)msgpack_pack_bin_body(&o->pk, data, n);
 }
 
+static void put_strings(struct msg_out *o, const struct tensor *t)
+{
+    const struct tensor_string *s = t->data;
+    const size_t n = (size_t)tensor_elements(t);
+
+    tensor_head(o, DT_STRING, &t->shape);
+    msg_array(o, n);
+    for (size_t i = 0; i < n; i++)
+        msg_bin(o, s[i].bytes, s[i].len_bytes);
+}
+
 void msg_tensor(struct msg_out *o, const struct tensor *t)
 {
+    if (t->dtype == DT_STRING) {
+        put_strings(o, t);
+        return;
+    }
     msg_tensor_begin(o, t->dtype, &t->shape);
     msg_bin_body(o, t->data, tensor_bytes(t));
 }

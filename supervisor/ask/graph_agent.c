@@ -97,8 +97,12 @@ static int take_fetched(struct graph_agent *g, const msgpack_object *body,
     if (list == NULL || list->via.array.size != g->n_values)
         return err_set(err, ERR_PROTOCOL, "fetched: %zu tensors expected", g->n_values);
     for (size_t i = 0; i < g->n_values; i++) {
-        if ((rc = msg_to_tensor(&list->via.array.ptr[i], "fetched", &t, err)) < 0 ||
-            (rc = tensor_copy(&g->values[i], &t, err)) < 0) {
+        rc = msg_to_any_tensor(&list->via.array.ptr[i], "fetched", &t, err);
+        if (rc == 0 && t.owned)
+            g->values[i] = t;
+        else if (rc == 0)
+            rc = tensor_copy(&g->values[i], &t, err);
+        if (rc < 0) {
             while (i-- > 0)
                 tensor_free(&g->values[i]);
             return rc;

@@ -3,6 +3,7 @@
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/array_parse.h"
+#include "supervisor/cli/array_strings.h"
 #include "supervisor/cli/array_text.h"
 
 #include <ctype.h>
@@ -70,21 +71,17 @@ static int read_shape(const char *text, struct shape *ret, struct err *err)
     return 0;
 }
 
-static int read_header(const char *header, enum dtype *ret_dtype, struct shape *ret_shape,
+static int read_header(const char *header, char type[DESCR_MAX], struct shape *ret_shape,
                        struct err *err)
 {
     const char *descr = header_value(header, "'descr':");
     const char *order = header_value(header, "'fortran_order':");
     const char *shape = header_value(header, "'shape':");
-    char type[DESCR_MAX] = "";
 
     if (descr == NULL || order == NULL || shape == NULL || shape[0] != '(' ||
         strchr(shape, ')') == NULL)
         return err_set(err, ERR_FORMAT, "its header cannot be read");
     (void)sscanf(descr, "'%15[^']'", type);
-    *ret_dtype = dtype_of_descr(type);
-    if (*ret_dtype == DT_INVALID)
-        return err_set(err, ERR_UNSUPPORTED, "an array of type '%s'", type);
     if (strncmp(order, "False", 5) != 0)
         return err_set(err, ERR_UNSUPPORTED,
                        "its columns lie one after another; save "
@@ -134,7 +131,7 @@ static int read_npy(struct tensor *ret, const struct wbuf *file, enum dtype dtyp
     struct cursor c = cursor_of(file->data, file->len);
     struct tensor stored = {0};
     const uint8_t *text, *data;
-    char *header;
+    char *header, type[DESCR_MAX] = "";
     uint32_t len;
     uint8_t major;
     int rc;
@@ -150,10 +147,15 @@ static int read_npy(struct tensor *ret, const struct wbuf *file, enum dtype dtyp
         return err_set(err, ERR_FORMAT, "no .npy of version 1 to 3");
     header = strndup((const char *)text, len);
     rc = header == NULL ? err_set(err, ERR_NOMEM, "no memory")
-                        : read_header(header, &stored.dtype, &stored.shape, err);
+                        : read_header(header, type, &stored.shape, err);
     free(header);
     if (rc < 0)
         return rc;
+    if (dtype == DT_STRING)
+        return array_strings_from_npy(ret, type, &stored.shape, c, err);
+    stored.dtype = dtype_of_descr(type);
+    if (stored.dtype == DT_INVALID)
+        return err_set(err, ERR_UNSUPPORTED, "an array of type '%s'", type);
     data = c.p;
     if (shape_elements(&stored.shape) < 0 ||
         (uint64_t)shape_elements(&stored.shape) > cursor_left(&c) ||
@@ -258,6 +260,8 @@ int array_file_read(struct tensor *ret, const char *path, enum dtype dtype,
             memcmp(b.data, npy_magic, sizeof(npy_magic) - 1) == 0) {
             b.len = len;
             rc = read_npy(ret, &b, dtype, err);
+        } else if (dtype == DT_STRING) {
+            rc = array_strings_one(ret, b.data, len, err);
         } else {
             rc = read_text(ret, (char *)b.data, len, dtype, err);
         }

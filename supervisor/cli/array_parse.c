@@ -1,6 +1,7 @@
 #include "supervisor/cli/array_parse.h"
 
 #include "common/err/check.h"
+#include "common/tensor/half.h"
 #include "supervisor/cli/array_text.h"
 
 #include <ctype.h>
@@ -13,8 +14,7 @@ enum { WORD_MAX = 64 };
 
 int array_parse_has(enum dtype dtype)
 {
-    return dtype == DT_FLOAT || dtype == DT_DOUBLE || dtype == DT_BOOL ||
-           dtype_is_integer(dtype);
+    return dtype == DT_BOOL || dtype_is_floating(dtype) || dtype_is_integer(dtype);
 }
 
 /* ---- one number ---- */
@@ -42,6 +42,11 @@ static int put_float(struct wbuf *b, enum dtype dtype, const char *word, struct 
         const float f = strtof(word, &end);
 
         wbuf_bytes(b, &f, sizeof(f));
+    } else if (dtype != DT_DOUBLE) {
+        const float f = strtof(word, &end);
+        const uint16_t h = dtype == DT_HALF ? half_from_f32(f) : bfloat16_from_f32(f);
+
+        wbuf_bytes(b, &h, sizeof(h));
     } else {
         const double d = strtod(word, &end);
 

@@ -1,7 +1,7 @@
 /* array_parse.h - tensors from text: numbers in nested brackets, as Python's lists or as
  * NumPy prints arrays ("[[1, 2], [3, 4]]", "[[1. 2.]\n [3. 4.]]", "0.5", "True").
  *
- * Dtypes   float32, float64, integers and bool; see array_parse_has.
+ * Dtypes   floating and whole numbers and bool; see array_parse_has. Strings: array_strings.h.
  * Errors   ERR_ARG: malformed text, quoted in the message. ERR_LIMIT: nested too deeply.
  */
 #ifndef SUPERVISOR_CLI_ARRAY_PARSE_H

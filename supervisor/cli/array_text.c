@@ -1,6 +1,7 @@
 #include "supervisor/cli/array_text.h"
 
 #include "common/err/check.h"
+#include "common/tensor/half.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,36 +48,17 @@ static const void *element(const struct tensor *t, int64_t i)
     return (const char *)t->data + (size_t)i * size;
 }
 
-/* IEEE 754 binary16: subnormal, ordinary, infinite or not a number. */
-static double half_to_f64(uint16_t h)
-{
-    int exponent = h >> 10 & 0x1f, fraction = h & 0x3ff;
-    double v;
-
-    if (exponent == 0)
-        v = ldexp(fraction, -24);
-    else if (exponent < 31)
-        v = ldexp(fraction + 1024, exponent - 25);
-    else
-        v = fraction == 0 ? (double)INFINITY : (double)NAN;
-    return h >> 15 != 0 ? -v : v;
-}
-
 double array_f64(const struct tensor *t, int64_t i)
 {
     const void *p = element(t, i);
-    uint32_t bits;
-    float f;
 
     switch (t->dtype) {
     case DT_DOUBLE:
         return *(const double *)p;
     case DT_HALF:
-        return half_to_f64(*(const uint16_t *)p);
+        return (double)half_to_f32(*(const uint16_t *)p);
     case DT_BFLOAT16:
-        bits = (uint32_t) * (const uint16_t *)p << 16;
-        memcpy(&f, &bits, sizeof(f));
-        return (double)f;
+        return (double)bfloat16_to_f32(*(const uint16_t *)p);
     default:
         CHECK(t->dtype == DT_FLOAT);
         return (double)*(const float *)p;

@@ -287,8 +287,6 @@ static int store(const struct cli *cli, const struct cli_option *o)
         *o->flag = 1;
     if (o->text != NULL)
         *o->text = optarg;
-    if (o->texts != NULL && o->texts->n == CLI_MAX_TEXTS)
-        return cli_usage(cli, "--%s: at most %d", o->name, CLI_MAX_TEXTS);
     if (o->texts != NULL)
         o->texts->text[o->texts->n++] = optarg;
     if (o->number != NULL) {
@@ -337,6 +335,9 @@ int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *o
         memcpy(cli->ret_options, all, sizeof(all));
         return 0;
     }
+    for (int i = 0; own != NULL && own[i].name != NULL; i++)
+        if (own[i].texts != NULL) /* each takes an argument, and argv[0] is none */
+            own[i].texts->text = ARENA_ARRAY(&cli->arena, const char *, argc + 1);
     opterr = 0;
     while ((c = getopt_long(argc, argv, letters, all, NULL)) != -1) {
         if (c == '?' || c == ':') {
@@ -452,6 +453,7 @@ int cli_main(int argc, char **argv)
                       .argv = argv,
                       .keeper = KEEPER_LINK_NONE,
                       .runs_dir = dir != NULL && *dir != '\0' ? dir : "runs"};
+    int code;
 
     open_missing_streams();
     /* With SIGXFSZ ignored, a write past the file size limit fails with EFBIG, which is
@@ -473,5 +475,7 @@ int cli_main(int argc, char **argv)
     if (cli.command == NULL)
         return fail_command(&cli, argv[1]);
     optind = 0; /* makes glibc's getopt restart; argv[0] is now the command's name */
-    return end_results(&cli, cli.command->run(&cli, argc - 1, argv + 1));
+    code = cli.command->run(&cli, argc - 1, argv + 1);
+    arena_done(&cli.arena);
+    return end_results(&cli, code);
 }

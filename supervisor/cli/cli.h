@@ -8,6 +8,7 @@
 #define SUPERVISOR_CLI_CLI_H
 
 #include "common/err/err.h"
+#include "common/mem/arena.h"
 #include "supervisor/events/run_status.h"
 #include "supervisor/proc/keeper.h"
 
@@ -34,6 +35,7 @@ struct cli {
     int is_detached;            /* the terminal is released after the first round */
     unsigned place;             /* index of the current run among those of `--seeds` */
     struct option *ret_options; /* cli_parse lists them there (cli_options_of) */
+    struct arena arena;         /* lists of texts; freed when the command is over */
 };
 
 struct command {
@@ -85,9 +87,8 @@ extern const struct command cmd_wait;
 extern const struct command cmd_web;
 
 /* The values of an option that may be given several times, in their order. */
-enum { CLI_MAX_TEXTS = 256 };
 struct cli_texts {
-    const char *text[CLI_MAX_TEXTS + 1]; /* room for one that the command adds */
+    const char **text; /* room for one that the command adds; NULL before cli_parse */
     size_t n;
 };
 

@@ -234,8 +234,7 @@ static int run_check(struct cli *cli, int argc, char **argv)
     struct cli_texts sets = {.n = 0};
     const struct cli_option own[] = {{"set", .texts = &sets}, {0}};
     struct trial trial;
-    struct config_options options = {.set = sets.text,
-                                     .env_names = env_agent_names,
+    struct config_options options = {.env_names = env_agent_names,
                                      .try_agents = trial_agents,
                                      .try_ctx = &trial,
                                      .dropped = cli_dropped,
@@ -247,6 +246,7 @@ static int run_check(struct cli *cli, int argc, char **argv)
         return code;
     if (optind == argc)
         return cli_usage(cli, "expected at least one configuration file");
+    options.set = sets.text;
     options.n_set = sets.n;
     for (int i = optind; i < argc && code != CLI_STOPPED; i++) {
         trial = (struct trial){.runs_dir = cli->runs_dir};

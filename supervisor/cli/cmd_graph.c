@@ -8,6 +8,7 @@
 #include "supervisor/ask/graph_agent.h"
 #include "supervisor/cli/array_file.h"
 #include "supervisor/cli/array_parse.h"
+#include "supervisor/cli/array_strings.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/graph_print.h"
 #include "supervisor/cli/tensor_print.h"
@@ -52,11 +53,13 @@ static int read_feed(const struct graph_view *v, struct keys keys, const char *t
     int rc;
 
     (void)graph_view_tensor(v, name, &dtype);
-    if (!array_parse_has(dtype))
+    if (!array_parse_has(dtype) && dtype != DT_STRING)
         rc = err_set(err, ERR_UNSUPPORTED, "values of %s cannot be fed",
                      dtype_name(dtype));
     else if (value[0] == '@')
         rc = array_file_read(&ret->value, value + 1, dtype, err);
+    else if (dtype == DT_STRING)
+        rc = array_strings_parse(&ret->value, value, strlen(value), err);
     else
         rc = array_parse(&ret->value, value, strlen(value), dtype, err);
     ret->name = name;
@@ -292,7 +295,8 @@ const struct command cmd_graph = {
         "  --nodes          list the nodes: name, op, device, inputs\n"
         "  --collections    list the collections with their items\n"
         "  --feed NAME=VALUE|@FILE  a tensor's value: 0.5, \"[[1, 2], [3, 4]]\", or\n"
-        "                   a file: .npy, or text\n"
+        "                   a file: .npy, or text; strings: text, [\"a\", \"b\"], or a "
+        "file\n"
         "  --fetch NAME     compute and print a tensor\n"
         "  --target NAME    run an operation; several run one after another, in order,\n"
         "                   before tensors are fetched\n"

@@ -3,6 +3,7 @@
 #include "common/wire/cursor.h"
 #include "common/wire/isal.h"
 #include "supervisor/cli/array_file.h"
+#include "supervisor/cli/array_strings.h"
 #include "supervisor/cli/tensor_export.h"
 
 #include <inttypes.h>
@@ -44,12 +45,14 @@ static int append(struct archive *a, const void *data, size_t len, struct err *e
  * multiple of 64. */
 static void put_npy_header(struct wbuf *b, const struct tensor *t)
 {
-    char dict[512];
+    char dict[512], strings[32];
     size_t n, padded;
 
+    (void)snprintf(strings, sizeof(strings), "|S%zu",
+                   t->dtype == DT_STRING ? array_strings_width(t) : 0);
     n = (size_t)snprintf(dict, sizeof(dict),
                          "{'descr': '%s', 'fortran_order': False, 'shape': (",
-                         npy_descr(t->dtype));
+                         t->dtype == DT_STRING ? strings : npy_descr(t->dtype));
     for (int i = 0; i < t->shape.rank; i++)
         n += (size_t)snprintf(dict + n, sizeof(dict) - n, "%s%" PRId64, i > 0 ? ", " : "",
                               t->shape.dim[i]);
@@ -130,9 +133,20 @@ static int append_value(struct archive *a, const char *name, const struct tensor
 {
     struct member m = {.name = xasprintf("%s.npy", name)};
     struct wbuf content = {0};
+    size_t bytes = 0;
     int rc;
 
+    /* one long string among many would make all of them as long */
+    if (t->dtype == DT_STRING &&
+        (!mem_mul((size_t)tensor_elements(t), array_strings_width(t), &bytes) ||
+         bytes > UINT32_MAX)) {
+        free(m.name);
+        return err_set(err, ERR_LIMIT, "%s: its strings take more than 4 GiB in an .npz",
+                       name);
+    }
     put_npy_header(&content, t);
+    if (t->dtype == DT_STRING)
+        array_strings_put_npy(&content, t);
     if (tensor_bytes(t) > 0)
         wbuf_bytes(&content, t->data, tensor_bytes(t));
     rc = append_member(a, &m, &content, err);
@@ -187,7 +201,7 @@ static int check_member(const char *name, enum dtype dtype, struct err *err)
 {
     char label[DTYPE_LABEL_BYTES];
 
-    if (npy_descr(dtype) == NULL)
+    if (npy_descr(dtype) == NULL && dtype != DT_STRING)
         return err_set(err, ERR_UNSUPPORTED, "%s is %s, which NumPy has no type for",
                        name, dtype_label(dtype, label));
     if (strlen(name) > NAME_MAX_BYTES)

@@ -403,11 +403,12 @@ static int check_feeds(const msgpack_object *params, const msgpack_object **ret,
 
     for (uint32_t i = 0; rc == 0 && *ret != NULL && i < (*ret)->via.map.size; i++) {
         const msgpack_object_kv *kv = &(*ret)->via.map.ptr[i];
-        struct tensor t;
+        struct tensor t = TENSOR_NONE;
 
         rc = check_name(&kv->key, "feeds", err);
         if (rc == 0)
-            rc = msg_to_tensor(&kv->val, "feeds", &t, err);
+            rc = msg_to_any_tensor(&kv->val, "feeds", &t, err);
+        tensor_free(&t);
     }
     return rc;
 }

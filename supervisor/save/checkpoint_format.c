@@ -2,6 +2,7 @@
 
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
+#include "common/tensor/string_slab.h"
 #include "common/wire/crc32c.h"
 
 #include <inttypes.h>
@@ -124,20 +125,27 @@ void checkpoint_state_done(struct checkpoint_state *s)
 
 /* ---- the table of an agent's variables ---- */
 
+static int has_value(enum dtype dtype)
+{
+    return dtype_size(dtype) > 0 || dtype == DT_STRING;
+}
+
 /* Call it only for variables that passed is_inside: for others the product may
  * overflow. */
 static size_t bytes_of(const struct block_variable *v)
 {
-    return (size_t)shape_elements(&v->shape) * dtype_size(v->dtype);
+    size_t bytes = 0;
+
+    (void)block_value_bytes(v->dtype, shape_elements(&v->shape), &bytes);
+    return bytes;
 }
 
 static int is_inside(const struct block_variable *v, size_t block_bytes)
 {
-    const int64_t elements = shape_elements(&v->shape);
     size_t bytes, end;
 
-    return elements >= 0 && dtype_size(v->dtype) > 0 &&
-           mem_mul((size_t)elements, dtype_size(v->dtype), &bytes) &&
+    return has_value(v->dtype) &&
+           block_value_bytes(v->dtype, shape_elements(&v->shape), &bytes) &&
            mem_add(bytes, (size_t)v->offset, &end) && end <= block_bytes;
 }
 
@@ -171,7 +179,7 @@ static int parse_row(struct block_variable *v, const msgpack_object *row,
         return err_set(err, ERR_PROTOCOL, "variables: bad name");
     v->name = xstrndup(f[0].via.str.ptr, f[0].via.str.size);
     if (f[1].type != MSGPACK_OBJECT_POSITIVE_INTEGER || f[1].via.u64 > INT32_MAX ||
-        dtype_size((enum dtype)f[1].via.u64) == 0)
+        !has_value((enum dtype)f[1].via.u64))
         return err_set(err, ERR_PROTOCOL, "variable %s: bad type", v->name);
     v->dtype = (enum dtype)f[1].via.u64;
     if (!parse_shape(&v->shape, &f[2]))

@@ -7,6 +7,7 @@
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
+#include "common/tensor/string_slab.h"
 #include "common/text/scan.h"
 
 #include <dirent.h>
@@ -292,6 +293,21 @@ void checkpoint_values_done(struct checkpoint_values *v)
 
 /* ---- an agent's block ---- */
 
+/* dst: the slab in the block */
+static int read_strings(struct bundle_reader *r, const struct bundle_entry *e,
+                        const struct tensor *dst, struct err *err)
+{
+    struct tensor strings = TENSOR_NONE;
+    int rc = e->dtype == DT_STRING && shape_equal(&e->shape, &dst->shape)
+                 ? bundle_reader_read(r, e, &strings, err)
+                 : err_set(err, ERR_CORRUPT, "%s has another type or shape", e->name);
+
+    if (rc == 0)
+        rc = string_slab_put(dst->data, &strings, err);
+    tensor_free(&strings);
+    return rc;
+}
+
 static int read_bundle(const struct agent_section *section, struct bundle_reader *r,
                        uint8_t *block, struct err *err)
 {
@@ -307,7 +323,8 @@ static int read_bundle(const struct agent_section *section, struct bundle_reader
         if (e == NULL)
             return err_set(err, ERR_CORRUPT, "%s is missing", v->name);
         dst = tensor_view(v->dtype, v->shape, block + v->offset);
-        rc = bundle_reader_read_into(r, e, &dst, err);
+        rc = v->dtype == DT_STRING ? read_strings(r, e, &dst, err)
+                                   : bundle_reader_read_into(r, e, &dst, err);
     }
     return rc;
 }

@@ -6,6 +6,7 @@
 #include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
+#include "common/tensor/string_slab.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/save/graphs.h"
 #include "supervisor/save/retention.h"
@@ -30,7 +31,11 @@ static int write_bundle(const struct block_table *table, const void *block,
         if (!v->in_bundle)
             continue;
         t = tensor_const_view(v->dtype, v->shape, (const char *)block + v->offset);
-        rc = bundle_writer_add(w, v->name, &t, err);
+        if (v->dtype == DT_STRING)
+            rc = string_slab_get((const char *)block + v->offset, &v->shape, &t, err);
+        if (rc == 0)
+            rc = bundle_writer_add(w, v->name, &t, err);
+        tensor_free(&t);
     }
     if (rc == 0)
         rc = bundle_writer_finish(w, err);

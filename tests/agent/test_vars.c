@@ -123,7 +123,7 @@ START_TEST(sizes_that_overflow_are_refused)
     ck_assert_int_eq(refused(g, NULL, 0), ERR_LIMIT);
     graph_free(g);
     g = graph_new();
-    (void)variable_op(g, DT_STRING, SHAPE(2), "text");
+    (void)variable_op(g, DT_RESOURCE, SHAPE(2), "handles");
     ck_assert_int_eq(refused(g, NULL, 0), ERR_UNSUPPORTED);
     graph_free(g);
 }

@@ -337,6 +337,37 @@ START_TEST(tensors_may_be_packed_in_pieces_or_empty)
 }
 END_TEST
 
+START_TEST(strings_arrive_in_memory_of_their_own)
+{
+    struct tensor_string strings[] = {{(char[]){"a\0b"}, 3}, {NULL, 0}};
+    const struct tensor sent = tensor_view(DT_STRING, SHAPE(2, 1), strings);
+    struct tensor got = TENSOR_NONE;
+    const msgpack_object *o;
+
+    msg_begin_response(&out, 1);
+    msg_map(&out, 4);
+    msg_key(&out, "t"), msg_tensor(&out, &sent);
+    msg_key(&out, "few"), msg_array(&out, 3), msg_u64(&out, DT_STRING);
+    msg_array(&out, 1), msg_u64(&out, 2), msg_array(&out, 1), msg_bin(&out, "x", 1);
+    msg_key(&out, "odd"), msg_array(&out, 3), msg_u64(&out, DT_STRING);
+    msg_array(&out, 0), msg_array(&out, 1), msg_u64(&out, 7);
+    msg_key(&out, "f");
+    msg_tensor(&out, &(struct tensor){DT_FLOAT, SHAPE(0), NULL, 0});
+    ck_assert_int_eq(round_trip(), 0);
+    o = msg_get(&msg.body, "t");
+    ck_assert_int_eq(msg_to_any_tensor(o, "t", &got, &err), 0);
+    ck_assert(got.owned && tensor_equal(&sent, &got));
+    tensor_free(&got);
+    ck_assert_int_eq(msg_to_tensor(o, "t", &got, &err), ERR_PROTOCOL);
+    ck_assert_int_eq(msg_to_any_tensor(msg_get(&msg.body, "few"), "few", &got, &err),
+                     ERR_PROTOCOL);
+    ck_assert_int_eq(msg_to_any_tensor(msg_get(&msg.body, "odd"), "odd", &got, &err),
+                     ERR_PROTOCOL);
+    ck_assert_int_eq(msg_to_any_tensor(msg_get(&msg.body, "f"), "f", &got, &err), 0);
+    ck_assert_int_eq(got.owned, 0);
+}
+END_TEST
+
 static void pack_tensor(uint64_t dtype, size_t rank, const uint64_t *dims, size_t bytes)
 {
     static const char zeros[64];
@@ -588,6 +619,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, accessors_refuse_with_the_key);
     tcase_add_loop_test(tc, tensors_arrive_aligned_at_any_offset, 0, 9);
     tcase_add_test(tc, tensors_may_be_packed_in_pieces_or_empty);
+    tcase_add_test(tc, strings_arrive_in_memory_of_their_own);
     tcase_add_loop_test(tc, wrong_tensors_are_refused, 0, 10);
     tcase_add_loop_test(tc, what_is_no_message_is_refused, 0, 23);
     tcase_add_test(tc, a_method_has_a_longest_name);

@@ -1,5 +1,6 @@
 #include "supervisor/cli/array_file.h"
 #include "supervisor/cli/array_parse.h"
+#include "supervisor/cli/array_strings.h"
 #include "supervisor/cli/array_text.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
@@ -197,6 +198,45 @@ START_TEST(text_files_are_read)
 }
 END_TEST
 
+START_TEST(strings_are_read)
+{
+    static const struct {
+        const char *text;
+        struct shape shape;
+        const char *first;
+    } cases[] = {
+        {"plain text, [with] brackets", {0}, "plain text, [with] brackets"},
+        {"", {0}, ""},
+        {"[\"a b\", 'c,]', \"\"]", {1, {3}}, "a b"},
+        {"[['\\x41\\n\\'']\n, [b'x']]", {2, {2, 1}}, "A\n'"},
+        {"[]", {1, {0}}, NULL},
+    };
+    static const char *const bad[] = {
+        "[a]",     "['a', ['b']]",       "['a'", "['a] ", "['\\q']",
+        "['a'] b", "[['a', 'b'], ['c']]"};
+    struct tensor t = TENSOR_NONE;
+    struct err err = {0};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct tensor_string *s;
+
+        ck_assert_msg(
+            array_strings_parse(&t, cases[i].text, strlen(cases[i].text), &err) == 0,
+            "%s: %s", cases[i].text, err.msg);
+        ck_assert_msg(shape_equal(&t.shape, &cases[i].shape), "%s", cases[i].text);
+        s = t.data;
+        if (cases[i].first != NULL)
+            ck_assert(s->len_bytes == strlen(cases[i].first) &&
+                      (s->len_bytes == 0 ||
+                       memcmp(s->bytes, cases[i].first, s->len_bytes) == 0));
+        tensor_free(&t);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        ck_assert_msg(array_strings_parse(&t, bad[i], strlen(bad[i]), &err) == ERR_ARG,
+                      "%s", bad[i]);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("array_parse");
@@ -207,6 +247,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, what_is_no_array_is_refused);
     tcase_add_test(tc, npy_files_are_read_and_converted);
     tcase_add_test(tc, text_files_are_read);
+    tcase_add_test(tc, strings_are_read);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -579,8 +579,9 @@ START_TEST(test_hostile_tables)
         uint64_t rows, offset;
     } cases[] = {{DT_FLOAT, 32, 4},         {DT_FLOAT, 1, 128},
                  {DT_FLOAT, UINT64_MAX, 0}, {DT_FLOAT, INT64_MAX, 0},
-                 {DT_FLOAT, 1, UINT64_MAX}, {DT_STRING, 1, 0},
-                 {(enum dtype)99, 1, 0},    {DT_DOUBLE, (uint64_t)1 << 61, 0}};
+                 {DT_FLOAT, 1, UINT64_MAX}, {DT_RESOURCE, 1, 0},
+                 {(enum dtype)99, 1, 0},    {DT_DOUBLE, (uint64_t)1 << 61, 0},
+                 {DT_STRING, 1, 0},         {DT_STRING, (uint64_t)1 << 59, 0}};
     struct msg_out o;
     struct err err = {0};
 
@@ -677,7 +678,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_folder_that_cannot_be_read);
     tcase_add_test(tc, test_killed_at_every_step);
     tcase_add_test(tc, test_failure_at_every_step);
-    tcase_add_loop_test(tc, test_hostile_tables, 0, 8);
+    tcase_add_loop_test(tc, test_hostile_tables, 0, 10);
     tcase_add_test(tc, test_damaged_state);
     suite_add_tcase(s, tc);
     return s;

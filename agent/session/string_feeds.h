@@ -1,0 +1,23 @@
+/* string_feeds.h - reads of string variables in a run.
+ *
+ * In a plan strings are constants, while those of variables lie in the block, without pointers
+ * (common/tensor/string_slab.h). So a run that reads such a variable is fed its value, which
+ * becomes a part of the plan's key. A run reads the value of before it; one that also writes the
+ * variable is refused.
+ */
+#ifndef AGENT_SESSION_STRING_FEEDS_H
+#define AGENT_SESSION_STRING_FEEDS_H
+
+#include "agent/session/session.h"
+#include "agent/vars/var_store.h"
+
+/* Whether the operation is a variable of strings. */
+int is_string_variable(const struct operation *op);
+
+/* Sets *ret to the arguments of the run with feeds of what it reads. Call string_feeds_done
+ * also after an error. ERR_UNINITIALIZED, ERR_UNSUPPORTED. */
+int string_feeds_add(struct run_args *ret, const struct run_args *args,
+                     const struct graph *g, struct var_store *vars, struct err *err);
+void string_feeds_done(struct run_args *ret, const struct run_args *args);
+
+#endif
