@@ -57,11 +57,15 @@ static void own_strings(const struct tensor *t, int failed)
 {
     struct tensor_string *s = t->data;
 
-    for (int64_t i = 0; i < tensor_elements(t); i++)
-        s[i] = failed || s[i].bytes == NULL
-                   ? (struct tensor_string){0}
-                   : (struct tensor_string){xstrndup(s[i].bytes, s[i].len_bytes),
-                                            s[i].len_bytes};
+    for (int64_t i = 0; i < tensor_elements(t); i++) {
+        const struct tensor_string from = s[i];
+
+        s[i] = (struct tensor_string){0};
+        if (!failed && from.len_bytes > 0) /* any bytes, zeros, too */
+            s[i] = (struct tensor_string){
+                memcpy(xmalloc(from.len_bytes), from.bytes, from.len_bytes),
+                from.len_bytes};
+    }
 }
 
 /* What fails on a branch is no error before the branch is taken. The run computes it, so

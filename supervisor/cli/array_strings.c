@@ -21,9 +21,9 @@ static void keep(struct strings *q, const struct wbuf *b)
 {
     ARRAY_GROW(q->at, q->n, q->cap);
     q->at[q->n] = (struct tensor_string){0};
-    if (b->len > 0)
+    if (b->len > 0) /* any bytes, zeros, too */
         q->at[q->n] =
-            (struct tensor_string){xstrndup((const char *)b->data, b->len), b->len};
+            (struct tensor_string){memcpy(xmalloc(b->len), b->data, b->len), b->len};
     q->n++;
 }
 

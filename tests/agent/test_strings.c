@@ -72,6 +72,31 @@ START_TEST(strings_are_read_and_written)
 }
 END_TEST
 
+/* Planning copies the strings that an operation moves. */
+START_TEST(moved_strings_keep_zeros)
+{
+    const struct tensor_string text = two[0];
+    const struct tensor value = tensor_const_view(DT_STRING, SHAPE_SCALAR, &text);
+    const struct tensor_string *s;
+    struct op_builder *o;
+    struct fixture f;
+    struct tensor t;
+
+    setup(&f);
+    o = op_begin(f.bed.g, "Pack", NULL);
+    op_input(o, constant(f.bed.g, &value, NULL));
+    op_input(o, constant(f.bed.g, &value, NULL));
+    t = bed_fetch(&f.bed, (struct output){op_finish(o), 0});
+    s = t.data;
+    for (int i = 0; i < 2; i++) {
+        ck_assert_uint_eq(s[i].len_bytes, text.len_bytes);
+        ck_assert_mem_eq(s[i].bytes, text.bytes, text.len_bytes);
+    }
+    tensor_free(&t);
+    bed_done(&f.bed);
+}
+END_TEST
+
 START_TEST(what_cannot_be_done_is_refused)
 {
     struct tensor_string long_ones[] = {
@@ -153,6 +178,7 @@ static Suite *make_suite(void)
     TCase *tc = tcase_create("strings");
 
     tcase_add_test(tc, strings_are_read_and_written);
+    tcase_add_test(tc, moved_strings_keep_zeros);
     tcase_add_test(tc, what_cannot_be_done_is_refused);
     tcase_add_test(tc, strings_are_saved_and_restored);
     suite_add_tcase(s, tc);

@@ -231,6 +231,10 @@ START_TEST(strings_are_read)
                        memcmp(s->bytes, cases[i].first, s->len_bytes) == 0));
         tensor_free(&t);
     }
+    ck_assert_int_eq(array_strings_parse(&t, "['\\x00a']", 9, &err), 0);
+    ck_assert_uint_eq(((struct tensor_string *)t.data)->len_bytes, 2);
+    ck_assert_mem_eq(((struct tensor_string *)t.data)->bytes, "\0a", 2);
+    tensor_free(&t);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         ck_assert_msg(array_strings_parse(&t, bad[i], strlen(bad[i]), &err) == ERR_ARG,
                       "%s", bad[i]);
