@@ -151,7 +151,7 @@ static int is_libm(struct operation *op)
         return 0;
     dtype = operation_n_outputs(op) > 0 ? output_dtype((struct output){op, 0})
                                         : (enum dtype)attr_int(op, "T");
-    return dtype == DT_DOUBLE || (dtype == DT_FLOAT && (flags & OP_LIBM) != 0);
+    return dtype == DT_DOUBLE || (dtype_is_floating(dtype) && (flags & OP_LIBM) != 0);
 }
 
 const struct operation *graph_first_libm(const struct graph *g)

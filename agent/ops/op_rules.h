@@ -28,6 +28,7 @@
     X(diagonals)                                                                         \
     X(dilation)                                                                          \
     X(einsum)                                                                            \
+    X(examples)                                                                          \
     X(flow)                                                                              \
     X(functions)                                                                         \
     X(index)                                                                             \

@@ -44,6 +44,18 @@ void tensor_print_value(const char *name, const struct tensor *value)
     wbuf_done(&b);
 }
 
+/* [real, imaginary] */
+static void put_complex(struct json *j, const struct tensor *t, int64_t i)
+{
+    const void *at = (const char *)t->data + (size_t)i * dtype_size(t->dtype);
+
+    json_array(j);
+    for (int k = 0; k < 2; k++)
+        json_f64(j, t->dtype == DT_COMPLEX64 ? (double)((const float *)at)[k]
+                                             : ((const double *)at)[k]);
+    json_close(j);
+}
+
 static void put_element(struct json *j, const struct tensor *t, int64_t i)
 {
     if (t->dtype == DT_STRING) {
@@ -58,6 +70,8 @@ static void put_element(struct json *j, const struct tensor *t, int64_t i)
         json_bool(j, array_u64(t, i) != 0);
     } else if (dtype_is_integer(t->dtype)) {
         json_u64(j, array_u64(t, i));
+    } else if (t->dtype == DT_COMPLEX64 || t->dtype == DT_COMPLEX128) {
+        put_complex(j, t, i);
     } else {
         json_null(j);
     }

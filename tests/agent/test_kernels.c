@@ -63,6 +63,11 @@ static const struct {
     {"MergeV2Checkpoints", "test_ops.c, test_saver.c"},
     {"SaveSlices", "test_saver.c"},
     {"Save", "tests/tensorflow"},
+    {"ParseExample", "tests/tensorflow"},
+    {"ParseExampleV2", "tests/tensorflow"},
+    {"ParseSingleExample", "tests/tensorflow"},
+    {"DecodeRaw", "tests/tensorflow"},
+    {"SparseToDense", "tests/tensorflow"},
     {"RestoreSlice", "test_saver.c"},
     {"Restore", "test_saver.c"},
     {"ShardedFilespec", "test_saver.c"},
@@ -1002,6 +1007,9 @@ START_TEST(every_constraint_has_a_refusal)
         "ReadVariableOp", "Switch", "RefSwitch", "Merge", "StringJoin", "ScalarSummary",
         "MergeSummary", "ShardedFilename", "SaveV2", "RestoreV2", "SaveSlices", "Save",
         "RestoreSlice", "Restore", "ShardedFilespec",
+        /* tests/tensorflow */
+        "ParseExample", "ParseExampleV2", "ParseSingleExample", "DecodeRaw",
+        "SparseToDense",
         /* ops of handles: test_parts.c */
         "VariableShape", "ResourceGather", "ResourceGatherNd",
         /* ops of loops, tensor arrays and stacks: test_while.c */
