@@ -102,8 +102,8 @@ static void list_tags(struct cursor model, char *ret, size_t size)
     }
 }
 
-static int choose(struct cursor model, const char *tags, struct cursor *ret,
-                  struct err *err)
+int saved_model_find(struct cursor model, const char *tags, struct cursor *ret,
+                     struct err *err)
 {
     struct cursor c = model, metagraph;
     char there[160];
@@ -141,16 +141,14 @@ int ckpt_read_graph(struct wbuf *b, const char *prefix, const char *tags, size_t
     if (rc == -ENOENT)
         rc = err_set(err, ERR_NOT_FOUND, "there is no %s: no graph to show", path);
     else if (rc == 0 && is_model)
-        rc = choose(cursor_of(file.data, file.len), tags, &metagraph, err);
+        rc = saved_model_find(cursor_of(file.data, file.len), tags, &metagraph, err);
     else if (rc == 0 && tags != NULL)
         rc = err_set(err, ERR_ARG, "the graph of a checkpoint has no tags");
     if (rc == 0 && is_model)
         wbuf_bytes(b, metagraph.p, cursor_left(&metagraph));
     else if (rc == 0)
         wbuf_bytes(b, file.data, file.len);
-    if (rc < 0 && rc != ERR_NOT_FOUND)
-        (void)err_wrap(err, "%s", path);
-    else if (rc < 0 && is_model)
+    if (rc < 0 && (is_model || rc != ERR_NOT_FOUND)) /* which names the file itself */
         (void)err_wrap(err, "%s", path);
     wbuf_done(&file);
     free(path);
