@@ -19,6 +19,7 @@
  * those of each, with commas. */
 #include "agent/saver/metagraph_import.h"
 #include "agent/session/session.h"
+#include "common/ckpt/ckpt_find.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
@@ -286,7 +287,7 @@ int main(int argc, char **argv)
     CHECK(argc == 2 || argc == 3, "run_meta [--native] PREFIX|FILE.meta [SAVE_AS]");
     len = strlen(argv[1]);
     has_values = len < 5 || strcmp(argv[1] + len - 5, ".meta") != 0;
-    path = xasprintf("%s%s", argv[1], has_values ? ".meta" : "");
+    path = has_values ? ckpt_meta_path(argv[1], "meta") : xstrdup(argv[1]);
     must(import_meta_graph(&saver, r.g, path, NULL, &err), &err);
     must(session_new(&r.s, r.g, &o, &err), &err);
     if (has_values)
