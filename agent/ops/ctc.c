@@ -191,8 +191,9 @@ static void log_softmax_of(struct ctc *c, int64_t b, int64_t time)
 static double forward(struct ctc *c, int64_t time, int64_t n)
 {
     for (int64_t t = 0; t < time; t++) {
-        const double *logs = c->logs + t * c->classes, *before = c->alpha + (t - 1) * n;
+        const double *logs = c->logs + t * c->classes;
         double *alpha = c->alpha + t * n;
+        const double *before = t > 0 ? alpha - n : NULL;
 
         for (int64_t u = 0; u < n; u++) {
             double sum = t == 0 && u < 2 ? 0 : -HUGE_VAL;

@@ -71,7 +71,8 @@ struct pool_loops {
     void (*scatter)(void *dx, int64_t at, const void *dy, int64_t from);
 };
 
-#define LOOPS(T, LOWEST)                                                                 \
+/* U: the type in which sums are taken; those of integers wrap around. */
+#define LOOPS(T, U, LOWEST)                                                              \
     static void max_##T(const struct window *w, const void *x, void *y)                  \
     {                                                                                    \
         T *to = y;                                                                       \
@@ -128,7 +129,7 @@ struct pool_loops {
                 if (gather)                                                              \
                     *pooled = at >= 0 ? image[at] : 0;                                   \
                 else if (at >= 0)                                                        \
-                    image[at] += *pooled;                                                \
+                    image[at] = (T)((U)image[at] + (U)*pooled);                          \
             }                                                                            \
         }                                                                                \
     }                                                                                    \
@@ -147,7 +148,7 @@ struct pool_loops {
                     const int64_t k = at + i * w->channels + c;                          \
                                                                                          \
                     if (from[k] == pooled[c])                                            \
-                        to[k] += d[c];                                                   \
+                        to[k] = (T)((U)to[k] + (U)d[c]);                                 \
                 }                                                                        \
             pooled += w->channels;                                                       \
             d += w->channels;                                                            \
@@ -155,12 +156,14 @@ struct pool_loops {
     }                                                                                    \
     static void scatter_##T(void *dx, int64_t at, const void *dy, int64_t from)          \
     {                                                                                    \
-        ((T *)dx)[at] += ((const T *)dy)[from];                                          \
+        T *to = (T *)dx + at;                                                            \
+                                                                                         \
+        *to = (T)((U)*to + (U)((const T *)dy)[from]);                                    \
     }
-LOOPS(float, -FLT_MAX)
-LOOPS(double, -DBL_MAX)
-LOOPS(int32_t, INT32_MIN)
-LOOPS(int64_t, INT64_MIN)
+LOOPS(float, float, -FLT_MAX)
+LOOPS(double, double, -DBL_MAX)
+LOOPS(int32_t, uint32_t, INT32_MIN)
+LOOPS(int64_t, uint64_t, INT64_MIN)
 
 #define LOOP_ROW(dtype, T)                                                               \
     {                                                                                    \

@@ -199,7 +199,8 @@ static int kern_nearest(const struct kernel_args *a)
     return 0;
 }
 
-#define NEAREST_GRAD(T)                                                                  \
+/* U: the type in which sums are taken; those of integers wrap around. */
+#define NEAREST_GRAD(T, U)                                                               \
     static void nearest_grad_##T(const struct resize_axis *axes, int64_t batch,          \
                                  int64_t channels, const T *dy, T *dx)                   \
     {                                                                                    \
@@ -213,12 +214,12 @@ static int kern_nearest(const struct kernel_args *a)
                                      channels;                                           \
                                                                                          \
                     for (int64_t c = 0; c < channels; c++)                               \
-                        to[c] += dy[c];                                                  \
+                        to[c] = (T)((U)to[c] + (U)dy[c]);                                \
                 }                                                                        \
     }
-NEAREST_GRAD(float)
-NEAREST_GRAD(double)
-NEAREST_GRAD(int32_t)
+NEAREST_GRAD(float, float)
+NEAREST_GRAD(double, double)
+NEAREST_GRAD(int32_t, uint32_t)
 
 /* in: gradient of the resized images, size of the images; out: their gradient */
 static int kern_nearest_grad(const struct kernel_args *a)

@@ -515,10 +515,10 @@ static int fits(const struct shape_args *args, int carries, const struct sizes *
                          shape_text(&args->in[0]));
 }
 
-/* 4 cells of width n, or -1. */
+/* n times the number of cells; -1: unknown. */
 static int64_t times(int64_t n, int64_t cells)
 {
-    return cells >= 0 ? n * cells : -1;
+    return cells >= 0 && cells <= INT64_MAX / n ? n * cells : -1;
 }
 
 static int lstm_cell_shape(const struct shape_args *args)

@@ -108,20 +108,23 @@ static int place_axis(struct window_axis *a, int same, const int64_t *paddings,
     if (a->in < 0 || (a->size < 0 && !same))
         return 0;
     if (same) {
-        a->out = (a->in + a->stride - 1) / a->stride;
-        needed = (a->out - 1) * a->stride + span - a->in;
+        a->out = a->in / a->stride + (a->in % a->stride != 0);
+        needed = (a->out - 1) * a->stride - a->in + span;
         a->before = a->size > 0 && needed > 0 ? needed / 2 : 0;
         return 0;
     }
     if (paddings != NULL) {
         a->before = paddings[0];
-        padded += paddings[0] + paddings[1];
+        if (__builtin_add_overflow(a->in, paddings[0] + paddings[1], &padded))
+            return err_set(err, ERR_SHAPE, "an image of %lld is too large",
+                           (long long)a->in);
     }
+    if (padded < span)
+        return err_set(err, ERR_SHAPE,
+                       "a window of %lld does not fit into an image of %lld",
+                       (long long)span, (long long)padded);
     a->out = (padded - span) / a->stride + 1;
-    return padded >= span ? 0
-                          : err_set(err, ERR_SHAPE,
-                                    "a window of %lld does not fit into an image of %lld",
-                                    (long long)span, (long long)padded);
+    return 0;
 }
 
 int window_init(struct window *ret, const struct operation *op, const struct shape *image,

@@ -56,8 +56,8 @@ int window_want_output(const struct shape_args *args, const struct window *w, in
  * image's first. */
 struct window_place {
     int64_t image; /* its number in the batch */
-    int64_t
-        at[WINDOW_AXES]; /* of the window's first element in the image; may be outside */
+    /* of the window's first element in the image, z, y, x; may be outside */
+    int64_t at[WINDOW_AXES];
     int64_t first, n, start;
 };
 /* Pixels of an image of the output, and those of all images. */
