@@ -288,6 +288,7 @@ struct run_config {
     } evaluation;
     struct {
         int64_t every_env_steps;
+        int images, histograms;
     } log;
     int has_hooks;
     struct hooks_config hooks;

@@ -445,6 +445,12 @@ static const struct schema evaluation_section = {TABLE(evaluation_fields)};
 static const struct field log_fields[] = {
     {"every_env_steps", FIELD_I64, RUN(log.every_env_steps), WITHIN(1, COUNT_MAX),
      .default_text = "10000", LIVE, .doc = "between rows of metrics"},
+    {"images", FIELD_BOOL, RUN(log.images), .flags = FIELD_SKIP_ZERO,
+     .default_text = "false", LIVE,
+     .doc = "draw an episode of each evaluation into event files"},
+    {"histograms", FIELD_BOOL, RUN(log.histograms), .flags = FIELD_SKIP_ZERO,
+     .default_text = "false", LIVE,
+     .doc = "write those of the weights into event files, with each checkpoint"},
 };
 static const struct schema log_section = {TABLE(log_fields)};
 

@@ -8,6 +8,7 @@
 #include "common/numerics/elementary.h"
 #include "common/text/scan.h"
 #include "common/wire/crc32c.h"
+#include "supervisor/metrics/histogram.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,13 +29,22 @@ enum {
     EVENT_GRAPH_DEF = 4,
     EVENT_SUMMARY = 5
 };
-enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE_VALUE = 2 };
+enum {
+    SUMMARY_VALUE = 1,
+    VALUE_TAG = 1,
+    VALUE_SIMPLE_VALUE = 2,
+    VALUE_IMAGE = 4,
+    VALUE_HISTO = 5
+};
+enum { IMAGE_HEIGHT = 1, IMAGE_WIDTH = 2, IMAGE_COLORSPACE = 3, IMAGE_ENCODED = 4 };
+enum { COLORSPACE_RGB = 3 };
 
 struct event_sink {
     char *path;
     int fd;
     int has_graph;
     struct wbuf event, record; /* reused */
+    size_t summary;            /* begun in `event` */
 };
 
 static void begin_event(struct event_sink *s, double wall_time)
@@ -96,14 +106,25 @@ int event_sink_has_graph(const struct event_sink *s)
     return s->has_graph;
 }
 
+/* ---- summaries ---- */
+
+static void begin_summary(struct event_sink *s, uint64_t step, double wall_time)
+{
+    begin_event(s, wall_time);
+    pw_put_varint(&s->event, EVENT_STEP, step);
+    s->summary = pw_begin(&s->event, EVENT_SUMMARY);
+}
+
+static int end_summary(struct event_sink *s, struct err *err)
+{
+    pw_end(&s->event, s->summary);
+    return write_record(s, err);
+}
+
 int event_sink_write(struct event_sink *s, const struct metrics_row *row,
                      double wall_time, struct err *err)
 {
-    size_t summary;
-
-    begin_event(s, wall_time);
-    pw_put_varint(&s->event, EVENT_STEP, row->env_steps);
-    summary = pw_begin(&s->event, EVENT_SUMMARY);
+    begin_summary(s, row->env_steps, wall_time);
     for (size_t i = 0; i < row->n; i++) {
         size_t value;
 
@@ -114,8 +135,46 @@ int event_sink_write(struct event_sink *s, const struct metrics_row *row,
         pw_put_float(&s->event, VALUE_SIMPLE_VALUE, (float)row->values[i]);
         pw_end(&s->event, value);
     }
-    pw_end(&s->event, summary);
-    return write_record(s, err);
+    return end_summary(s, err);
+}
+
+int event_sink_write_image(struct event_sink *s, uint64_t step, const char *tag,
+                           const struct event_image *image, double wall_time,
+                           struct err *err)
+{
+    size_t value, message;
+
+    begin_summary(s, step, wall_time);
+    value = pw_begin(&s->event, SUMMARY_VALUE);
+    pw_put_text(&s->event, VALUE_TAG, tag);
+    message = pw_begin(&s->event, VALUE_IMAGE);
+    pw_put_varint(&s->event, IMAGE_HEIGHT, image->height);
+    pw_put_varint(&s->event, IMAGE_WIDTH, image->width);
+    pw_put_varint(&s->event, IMAGE_COLORSPACE, COLORSPACE_RGB);
+    pw_put_bytes(&s->event, IMAGE_ENCODED, image->data, image->len);
+    pw_end(&s->event, message);
+    pw_end(&s->event, value);
+    return end_summary(s, err);
+}
+
+int event_sink_write_histograms(struct event_sink *s, uint64_t step,
+                                const struct event_tensor *tensors, size_t n,
+                                double wall_time, struct err *err)
+{
+    begin_summary(s, step, wall_time);
+    for (size_t i = 0; i < n; i++) {
+        struct wbuf histogram = {0};
+
+        if (histogram_put(&histogram, tensors[i].data, tensors[i].n)) {
+            size_t value = pw_begin(&s->event, SUMMARY_VALUE);
+
+            pw_put_text(&s->event, VALUE_TAG, tensors[i].tag);
+            pw_put_bytes(&s->event, VALUE_HISTO, histogram.data, histogram.len);
+            pw_end(&s->event, value);
+        }
+        wbuf_done(&histogram);
+    }
+    return end_summary(s, err);
 }
 
 /* ---- continuing a file ---- */

@@ -45,6 +45,38 @@ int event_sink_has_graph(const struct event_sink *s);
 /* Writes one event, with a simple_value for every value that is not NaN. */
 int event_sink_write(struct event_sink *s, const struct metrics_row *row,
                      double wall_time, struct err *err);
+/* Writes one event with an animated GIF, whose size is in pixels. */
+struct event_image {
+    const void *data;
+    size_t len;
+    unsigned width, height;
+};
+int event_sink_write_image(struct event_sink *s, uint64_t step, const char *tag,
+                           const struct event_image *image, double wall_time,
+                           struct err *err);
+/* Writes one event with the histograms of tensors; one without a finite element has none. */
+struct event_tensor {
+    const char *tag;
+    const float *data;
+    size_t n;
+};
+int event_sink_write_histograms(struct event_sink *s, uint64_t step,
+                                const struct event_tensor *tensors, size_t n,
+                                double wall_time, struct err *err);
 void event_sink_close(struct event_sink *s);
+
+/* A folder of event files that is made when something is written to it, at most once for
+ * each step, in the order of the steps. One thread at a time. */
+struct event_folder; /* opaque */
+/* Both are copied. */
+struct event_folder *event_folder_new(const char *dir, const char *host);
+/* Continues the folder of an interrupted run, if it is there: event_sink_resume. */
+int event_folder_resume(struct event_folder *f, uint64_t step, double wall_time,
+                        struct err *err);
+/* *ret NULL: this step, or a later one, is written already. Otherwise the sink that takes it;
+ * it belongs to the folder. */
+int event_folder_begin(struct event_folder *f, uint64_t step, double wall_time,
+                       struct event_sink **ret, struct err *err);
+void event_folder_free(struct event_folder *f); /* NULL is fine */
 
 #endif

@@ -152,8 +152,13 @@ void change_plan_drop_lengths(struct change_plan *p)
 
 static int is_output(const char *path)
 {
-    static const char *const keys[] = {"experience.keep", "evaluation.render",
-                                       "evaluation.max_to_keep", "env.on_failure", NULL};
+    static const char *const keys[] = {"experience.keep",
+                                       "evaluation.render",
+                                       "evaluation.max_to_keep",
+                                       "log.images",
+                                       "log.histograms",
+                                       "env.on_failure",
+                                       NULL};
 
     return text_find(keys, path) >= 0;
 }

@@ -67,7 +67,7 @@ int change_plan_each_request(const struct change_plan *p,
                              int (*fn)(void *ctx, const struct planned_change *c),
                              void *ctx);
 /* Removes all changes of run.env_steps and run.episodes; of experience.keep, evaluation.render,
- * evaluation.max_to_keep and env.on_failure. */
+ * evaluation.max_to_keep, log.images, log.histograms and env.on_failure. */
 void change_plan_drop_lengths(struct change_plan *p);
 void change_plan_drop_outputs(struct change_plan *p);
 /* Removes the changes after `step`; with only_lengths, those of run.env_steps and run.episodes.

@@ -34,7 +34,9 @@ struct picture {
 struct job {
     struct recording recording;
     struct recording_source source;
-    enum render_kind kind;
+    enum render_kind kind; /* RENDER_NONE: no file */
+    int is_image;          /* it also goes to the event files */
+    double wall_time;      /* of the evaluation */
     double value;
     uint64_t best; /* the step of the best evaluation up to this one */
     size_t max;    /* pictures kept in addition to the best one */
@@ -71,14 +73,26 @@ static const char *file_of(char ret[40], uint64_t step, enum render_kind kind)
     return ret;
 }
 
+int renders_are_wanted(const struct run_config *c)
+{
+    return c->evaluation.render != RENDER_NONE || c->log.images;
+}
+
+static enum render_kind kind_of(const struct run_config *c)
+{
+    return c->evaluation.render != RENDER_NONE ? c->evaluation.render : RENDER_GIF;
+}
+
 int renders_check(const struct run_config *c, struct err *err)
 {
-    const enum render_kind kind = c->evaluation.render;
+    const enum render_kind kind = kind_of(c);
+    const char *key =
+        c->evaluation.render != RENDER_NONE ? "evaluation.render" : "log.images";
     struct err why = {0};
     char file[40];
     int rc;
 
-    if (kind == RENDER_NONE)
+    if (!renders_are_wanted(c))
         return 0;
     if (env_config_is_external(&c->env) && kind != RENDER_GIF)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "evaluation.render"),
@@ -88,9 +102,7 @@ int renders_check(const struct run_config *c, struct err *err)
     rc = render_check_env(file_of(file, 0, kind), &c->env, &why);
     if (rc == 0)
         rc = render_check_machine(&why);
-    return rc < 0 ? err_set_at(err, ERR_CONFIG, ERR_AT(.key = "evaluation.render"), "%s",
-                               why.msg)
-                  : 0;
+    return rc < 0 ? err_set_at(err, ERR_CONFIG, ERR_AT(.key = key), "%s", why.msg) : 0;
 }
 
 /* ---- the files ---- */
@@ -144,7 +156,30 @@ static int keep(struct renders *r, uint64_t best, size_t max, struct err *err)
     return rc;
 }
 
-static int draw(struct renders *r, struct job *j, struct err *err)
+static int draw_image(struct renders *r, struct job *j, struct err *err)
+{
+    struct event_sink *sink;
+    struct wbuf gif = {0};
+    int rc = recording_bytes(&j->recording, &j->source, DRAW_GIF, &gif, err);
+
+    if (rc == 0)
+        rc = event_folder_begin(r->args.images, j->source.step, j->wall_time, &sink, err);
+    if (rc == 0 && sink != NULL) {
+        const uint8_t *size =
+            gif.data + 6; /* after "GIF89a": width, height, two bytes each */
+        const struct event_image image = {.data = gif.data,
+                                          .len = gif.len,
+                                          .width = size[0] | (unsigned)size[1] << 8,
+                                          .height = size[2] | (unsigned)size[3] << 8};
+
+        rc = event_sink_write_image(sink, j->source.step, "eval/episode", &image,
+                                    j->wall_time, err);
+    }
+    wbuf_done(&gif);
+    return rc;
+}
+
+static int draw_file(struct renders *r, struct job *j, struct err *err)
 {
     struct picture p = {.step = j->source.step, .value = j->value};
     char *path = path_in(r, file_of(p.file, p.step, j->kind));
@@ -314,7 +349,10 @@ static void draw_work(uv_work_t *work)
 {
     struct renders *r = work->data;
 
-    (void)draw(r, r->drawn, &r->failure);
+    int rc = r->drawn->is_image ? draw_image(r, r->drawn, &r->failure) : 0;
+
+    if (rc == 0 && r->drawn->kind != RENDER_NONE)
+        (void)draw_file(r, r->drawn, &r->failure);
 }
 
 static void draw_next(struct renders *r);
@@ -397,7 +435,7 @@ static int can_draw(struct renders *r, const struct run_config *c)
 
     if (env_config_is_external(&c->env) && !r->args.env_draws)
         return 0;
-    if (render_check_env(file_of(file, 0, c->evaluation.render), &c->env, &why) == 0)
+    if (render_check_env(file_of(file, 0, kind_of(c)), &c->env, &why) == 0)
         return 1;
     if (!r->has_failed)
         log_warn("evaluations are not drawn: %s", why.msg);
@@ -408,7 +446,7 @@ static int can_draw(struct renders *r, const struct run_config *c)
 void renders_begin(struct renders *r, const struct run_config *c,
                    const struct vec_env *env, size_t copy)
 {
-    if (c->evaluation.render == RENDER_NONE || !can_draw(r, c))
+    if (!renders_are_wanted(c) || !can_draw(r, c))
         return;
     r->recording.is_external = env_config_is_external(&c->env);
     r->recording.number = r->recording.is_external ? vec_env_copies(env) - 1 : 0;
@@ -427,13 +465,13 @@ void renders_step(struct renders *r, const struct vec_env *env,
 }
 
 void renders_evaluated(struct renders *r, const struct run_config *c, uint64_t step,
-                       const struct evaluation_result *result)
+                       double now_unix, const struct evaluation_result *result)
 {
     const size_t max = c->evaluation.max_to_keep > 0 ? (size_t)c->evaluation.max_to_keep
                                                      : RENDERS_DEFAULT_KEPT;
     struct job *j, **end = &r->waiting;
 
-    if (c->evaluation.render == RENDER_NONE || !recording_is_whole(&r->recording))
+    if (!renders_are_wanted(c) || !recording_is_whole(&r->recording))
         return;
     j = xcalloc(1, sizeof(*j));
     j->recording = r->recording;
@@ -450,12 +488,14 @@ void renders_evaluated(struct renders *r, const struct run_config *c, uint64_t s
                                           .seed = c->evaluation.seed,
                                           .is_greedy = c->evaluation.greedy};
     j->kind = c->evaluation.render;
+    j->is_image = c->log.images;
+    j->wall_time = now_unix;
     j->best = r->best;
     j->max = max;
     while (*end != NULL)
         end = &(*end)->next;
     *end = j;
-    drop_waiting(r, max);
+    drop_waiting(r, c->log.images ? SIZE_MAX : max); /* event files have all */
     draw_next(r);
 }
 

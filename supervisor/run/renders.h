@@ -1,7 +1,9 @@
-/* renders.h - a picture of an episode of each evaluation, in the run's folder renders/.
+/* renders.h - a picture of an episode of each evaluation, in the run's folder renders/ and in
+ * event files.
  *
  *     renders/<step>.gif, .svg or .jsonl    as evaluation.render says
  *     renders/index.csv                     env_steps,team_return,file of each picture
+ *     metrics/images/events.out.tfevents.*  with log.images: all of them, as GIF
  *
  * Episode  the evaluation's first one, which is recorded while it is played; for an
  *          environment that sends pictures of its own, the first one of the last copy.
@@ -23,6 +25,7 @@
 #define SUPERVISOR_RUN_RENDERS_H
 
 #include "common/config/run_config.h"
+#include "supervisor/metrics/sinks.h"
 #include "supervisor/rollout/evaluation.h"
 
 #include <uv.h>
@@ -32,6 +35,8 @@
 
 struct renders; /* opaque */
 
+/* Whether evaluations are drawn, into files or events. */
+int renders_are_wanted(const struct run_config *c);
 /* Checks that the environment can be drawn as configured, and on this machine. For an
  * external environment only its processes know that. ERR_CONFIG with err->key. */
 int renders_check(const struct run_config *c, struct err *err);
@@ -46,6 +51,7 @@ struct renders_args {
     const char *run; /* its name */
     uint64_t step;   /* of the checkpoint from which the run is resumed; 0: a new run */
     int env_draws;   /* an external environment sends pictures in evaluations */
+    struct event_folder *images;
     void (*on_drawn)(void *ctx); /* after each picture */
     void *ctx;
 };
@@ -62,7 +68,7 @@ void renders_begin(struct renders *r, const struct run_config *c,
 void renders_step(struct renders *r, const struct vec_env *env,
                   const struct env_step *step);
 void renders_evaluated(struct renders *r, const struct run_config *c, uint64_t step,
-                       const struct evaluation_result *result);
+                       double now_unix, const struct evaluation_result *result);
 void renders_free(struct renders *r); /* after uv_run; NULL is fine */
 
 #endif

@@ -84,6 +84,8 @@ static void take_outputs(struct run_config *c, const struct run_config *from)
     c->experience.keep = from->experience.keep;
     c->evaluation.render = from->evaluation.render;
     c->evaluation.max_to_keep = from->evaluation.max_to_keep;
+    c->log.images = from->log.images;
+    c->log.histograms = from->log.histograms;
     c->env.on_failure = from->env.on_failure; /* what was skipped is in the journal */
     cluster_config_take(c, from);
 }

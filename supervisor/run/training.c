@@ -46,6 +46,16 @@ static int write_graphs(struct training *t, struct err *err)
     return rc;
 }
 
+enum { HOST_BYTES = 64 };
+
+static const char *host_name(char ret[HOST_BYTES])
+{
+    if (gethostname(ret, HOST_BYTES) < 0)
+        (void)snprintf(ret, HOST_BYTES, "localhost");
+    ret[HOST_BYTES - 1] = '\0';
+    return ret;
+}
+
 static void on_drawn(void *ctx)
 {
     const struct training *t = ctx;
@@ -53,35 +63,50 @@ static void on_drawn(void *ctx)
     run_saver_ready(t->saver);
 }
 
+/* Pictures and histograms are written by other threads, each in the order of its own steps: a
+ * file of their own for both, which a resume can cut. */
+static void make_event_folders(struct training *t)
+{
+    char host[HOST_BYTES];
+
+    t->images =
+        event_folder_new(run_dir_file(t->args->dir, "metrics/images"), host_name(host));
+    t->weights =
+        event_folder_new(run_dir_file(t->args->dir, "metrics/weights"), host_name(host));
+}
+
 static int open_sinks(struct training *t, struct err *err)
 {
     const char *csv = run_dir_file(t->args->dir, "metrics/progress.csv");
     const char *events = run_dir_file(t->args->dir, "metrics");
-    uint64_t step;
-    char host[64] = "localhost";
+    const double now = training_now_unix();
+    uint64_t step = training_steps(t);
+    char host[HOST_BYTES];
     const struct renders_args renders = {.loop = &t->loop,
                                          .dir = run_dir_file(t->args->dir, "renders"),
                                          .run = run_dir_name(t->args->dir),
-                                         .step = training_steps(t),
+                                         .step = step,
                                          .env_draws = t->draws_env,
+                                         .images = t->images,
                                          .on_drawn = on_drawn,
                                          .ctx = t};
     int rc = renders_new(&t->renders, &renders, err);
 
     if (rc < 0)
         return rc;
-    (void)gethostname(host, sizeof(host) - 1);
     if (t->args->resume == NULL) {
         rc = csv_sink_open(&t->csv, csv, t->metrics, err);
-        return rc < 0
-                   ? rc
-                   : event_sink_open(&t->events, events, training_now_unix(), host, err);
+        return rc < 0 ? rc
+                      : event_sink_open(&t->events, events, now, host_name(host), err);
     }
+    if ((rc = event_folder_resume(t->images, step, now, err)) < 0 ||
+        (rc = event_folder_resume(t->weights, step, now, err)) < 0)
+        return rc;
     step = metrics_row_began(t->metrics);
     rc = csv_sink_resume(&t->csv, csv, t->metrics, step, err);
-    return rc < 0 ? rc
-                  : event_sink_resume(&t->events, events, step, training_now_unix(), host,
-                                      err);
+    return rc < 0
+               ? rc
+               : event_sink_resume(&t->events, events, step, now, host_name(host), err);
 }
 
 static void send_under_way(struct training *t)
@@ -297,7 +322,7 @@ static int try_pictures(struct training *t, struct err *err)
     int rc;
 
     if (t->args->replay != NULL || !env_config_is_external(&env) ||
-        t->config->evaluation.render == RENDER_NONE)
+        !renders_are_wanted(t->config))
         return 0;
     env.draws = 1;
     rc = env_trial(&env, t->config->run.seed, &verdict, &why);
@@ -432,6 +457,8 @@ static void release(struct training *t)
     training_free_status(t);
     agent_specs_done(&t->specs);
     event_sink_close(t->events);
+    event_folder_free(t->images);
+    event_folder_free(t->weights);
     csv_sink_close(t->csv);
     store_free(t->store);
     metrics_free(t->metrics);
@@ -553,8 +580,10 @@ int training_run(const struct training_args *args, struct training_result *ret,
     if (rc == 0)
         rc = make_agents(t, err);
     if (rc == 0) {
-        if (args->replay == NULL)
+        if (args->replay == NULL) {
+            make_event_folders(t);
             training_make_saver(t);
+        }
         t->saved_step =
             args->resume != NULL ? (int64_t)resume_progress(args->resume)->env_steps : -1;
         watch(t);

@@ -150,13 +150,14 @@ void training_end_config(struct training *t)
 
 /* ---- config.yaml and the journal ---- */
 
-/* A checkpoint has the same bytes whether evaluations are drawn or not. */
+/* A checkpoint has the same bytes whether evaluations are drawn, and weights counted, or not. */
 const char *training_config_yaml(struct training *t)
 {
     struct run_config c = *t->config;
 
     c.evaluation.render = RENDER_NONE;
     c.evaluation.max_to_keep = 0;
+    c.log.images = c.log.histograms = 0;
     if (t->config_yaml == NULL)
         t->config_yaml = run_config_to_yaml(&c);
     return t->config_yaml;

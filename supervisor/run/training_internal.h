@@ -99,6 +99,8 @@ struct training {
     struct renders *renders; /* NULL in a replay */
     struct csv_sink *csv;
     struct event_sink *events;
+    struct event_folder *images,
+        *weights; /* event files of their own; NULL in a replay */
 
     /* Checkpoints (training_save.c). */
     int64_t saved_step; /* of the newest committed one; -1: none */

@@ -218,7 +218,8 @@ void training_on_evaluation(void *ctx, const struct evaluation_result *result)
     training_event(t, EVALUATION, .evaluation = {.result = result, .agents = names});
     free(names);
     if (t->renders != NULL)
-        renders_evaluated(t->renders, t->config, training_steps(t), result);
+        renders_evaluated(t->renders, t->config, training_steps(t), training_now_unix(),
+                          result);
 }
 
 void training_on_evaluation_begin(void *ctx, const struct vec_env *env, size_t copy)

@@ -54,7 +54,8 @@ static int begin_checkpoint(struct training *t, uint64_t step, enum rollout_hold
             .fingerprint = agent_table_fingerprint(t->agents),
             .config_yaml = training_config_yaml(t),
             .numerics = t->config->run.numerics,
-            .inexact = t->inexact};
+            .inexact = t->inexact,
+            .histograms_unix = t->config->log.histograms ? training_now_unix() : 0};
 
         rc = run_saver_begin(t->saver, &point, err);
         graphs_release_former(t->graphs);
@@ -249,6 +250,7 @@ void training_make_saver(struct training *t)
         .dir = run_dir_file(t->args->dir, "checkpoints"),
         .sides = {run_dir_file(t->args->dir, "metrics"),
                   run_dir_file(t->args->dir, "renders")},
+        .weights = t->weights,
         .is_ready = is_all_drawn,
         .store = t->store,
         .keep = retention_of(t->config, run_dir_began_unix(t->args->dir)),

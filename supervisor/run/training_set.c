@@ -122,17 +122,21 @@ static int check_memory(const struct training *t, const struct run_config *wante
 static int check_render(const struct training *t, const struct run_config *wanted,
                         struct err *err)
 {
-    if (wanted->evaluation.render == t->wanted.evaluation.render)
+    const int by_images = wanted->log.images && !t->wanted.log.images;
+
+    if (wanted->evaluation.render == t->wanted.evaluation.render && !by_images)
         return 0;
     if (renders_check(wanted, err) < 0)
         return ERR_CONFIG;
-    if (wanted->evaluation.render != RENDER_NONE && !t->draws_env &&
+    if (renders_are_wanted(wanted) && !t->draws_env &&
         env_config_is_external(&wanted->env))
         return err_set(err, ERR_CONFIG,
-                       "evaluation.render: an environment of a program is asked for "
+                       "%s: an environment of a program is asked for "
                        "pictures as the run begins; `brood stop`, then `brood resume %s "
-                       "--set evaluation.render=gif`",
-                       run_dir_path(t->args->dir));
+                       "--set %s`",
+                       by_images ? "log.images" : "evaluation.render",
+                       run_dir_path(t->args->dir),
+                       by_images ? "log.images=true" : "evaluation.render=gif");
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "common/log/log.h"
 #include "common/mem/pages.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/save/weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ struct run_saver {
     /* The checkpoint being written. Its copies stay allocated for the next one: mapping
      * fresh pages would cost more than copying. */
     uint64_t step;
+    double histograms_unix;
     struct checkpoint_agent *agents;
     size_t n_agents;
     struct copy *blocks; /* [n_agents] */
@@ -105,6 +107,11 @@ static void write_work(uv_work_t *work)
     struct err why = {0};
 
     s->failure = s->damage;
+    if (s->failure.code == 0 && s->histograms_unix > 0 && s->log_copy == NULL &&
+        weights_write(s->args.weights, s->agents, s->n_agents, s->step,
+                      s->histograms_unix, &why) < 0)
+        log_warn("the histograms of step %llu were not written: %s",
+                 (unsigned long long)s->step, why.msg);
     if (s->failure.code < 0 || sync_sides(s) < 0 ||
         checkpoint_write(&args, &s->failure) < 0)
         return;
@@ -312,6 +319,7 @@ int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err 
         return rc;
     }
     s->step = p->step;
+    s->histograms_unix = s->args.weights != NULL ? p->histograms_unix : 0;
     begin_write(s);
     return 0;
 }

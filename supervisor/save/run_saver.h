@@ -22,6 +22,7 @@
 #define SUPERVISOR_SAVE_RUN_SAVER_H
 
 #include "common/numerics/numerics.h"
+#include "supervisor/metrics/sinks.h"
 #include "supervisor/save/checkpoint_write.h"
 #include "supervisor/save/retention.h"
 
@@ -34,6 +35,7 @@ struct run_saver_args { /* all borrowed until run_saver_free */
     const char *dir; /* the run's checkpoints/ */
     const char
         *sides[2]; /* the run's metrics/ and renders/, which may be missing; or NULL */
+    struct event_folder *weights; /* for histograms; NULL: there are none */
     struct store *store;
     struct retention keep;
     /* Whether all that the run wrote beside up to that step is in its files; run_saver_ready
@@ -65,6 +67,9 @@ struct save_point {
     const char *build_id, *fingerprint, *config_yaml;
     enum numerics numerics;
     const char *inexact; /* NULL: the run is exact */
+    /* Writes histograms of the agents' weights to the event files, tagged by the variables' names, if
+     * the time, in seconds since 1970, is not 0. A failure is a warning. */
+    double histograms_unix;
 };
 /* Copies p and begins to write it; not while busy. ERR_NOMEM: no write has begun. */
 int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err *err);

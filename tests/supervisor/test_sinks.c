@@ -1,3 +1,5 @@
+#include "common/mem/xmalloc.h"
+#include "supervisor/metrics/histogram.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/sinks.h"
 #include "tests/support/temp_dir.h"
@@ -6,7 +8,9 @@
 #include <errno.h>
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct temp_dir dir;
 
@@ -61,6 +65,88 @@ static struct event_sink *resumed(uint64_t env_steps)
     ck_assert_int_eq(event_sink_resume(&s, dir.path, env_steps, 1.7e9, "host", &err), 0);
     return s;
 }
+
+/* Of -1, 0, 0.5, 2, 2, 1e-13 and 3e20, as TensorFlow's HistogramSummary writes it. */
+static const uint8_t example_histogram[] = {
+    0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf0, 0xbf, 0x11, 0x00, 0x00, 0x00, 0x20,
+    0x56, 0x43, 0x30, 0x44, 0x19, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x1c, 0x40, 0x21,
+    0x00, 0x00, 0x00, 0x20, 0x56, 0x43, 0x30, 0x44, 0x29, 0x40, 0x98, 0x1b, 0xa3, 0xc7,
+    0x87, 0x70, 0x48, 0x32, 0x50, 0x2b, 0x14, 0xfa, 0xcd, 0xbe, 0x24, 0xf0, 0xbf, 0x08,
+    0x99, 0x69, 0x19, 0x15, 0x5a, 0xed, 0xbf, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x11, 0xea, 0x2d, 0x81, 0x99, 0x97, 0x71, 0x3d, 0xfa, 0xe5, 0x5a, 0x25, 0xd3,
+    0x1f, 0xde, 0x3f, 0xb0, 0x31, 0x25, 0xee, 0x80, 0x91, 0xe0, 0x3f, 0xdc, 0x94, 0xcd,
+    0x2e, 0x8d, 0x75, 0xff, 0x3f, 0xe0, 0x11, 0xf1, 0x0c, 0x74, 0x4d, 0x01, 0x40, 0x4c,
+    0x54, 0x9f, 0x02, 0x23, 0x83, 0x15, 0x44, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xef,
+    0x7f, 0x3a, 0x50, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0xf0, 0x3f, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf0, 0x3f, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf0, 0x3f};
+
+START_TEST(test_histogram_bytes)
+{
+    const float x[] = {-1, 0, 0.5f, NAN, 2, 2, INFINITY, 1e-13f, 3e20f};
+    struct wbuf b = {0};
+
+    ck_assert_int_eq(histogram_put(&b, x, sizeof(x) / sizeof(x[0])), 1);
+    ck_assert_uint_eq(b.len, sizeof(example_histogram));
+    ck_assert_mem_eq(b.data, example_histogram, b.len);
+    wbuf_clear(&b);
+    ck_assert_int_eq(histogram_put(&b, x + 3, 1), 0);
+    ck_assert_uint_eq(b.len, 0);
+    wbuf_done(&b);
+}
+END_TEST
+
+static size_t file_size(const char *name)
+{
+    size_t len;
+
+    free(temp_dir_read(temp_dir_file(&dir, name), &len));
+    return len;
+}
+
+/* Each step once, in a folder that is made with the first; a resumed run goes on after its
+ * checkpoint. */
+START_TEST(test_folder_of_events)
+{
+    static const char file[] = "images/events.out.tfevents.1700000000.host";
+    const struct event_image image = {.data = "GIF", .len = 3, .width = 2, .height = 3};
+    static const uint64_t steps[] = {10, 10, 20, 5}, after_10[] = {5, 10, 20};
+    size_t size[4], whole;
+    struct event_folder *f;
+    struct event_sink *s;
+    struct err err = {0};
+    char *path = xstrdup(temp_dir_file(&dir, "images"));
+
+    f = event_folder_new(path, "host");
+    ck_assert_int_eq(event_folder_resume(f, 10, 1.7e9, &err), 0);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(event_folder_begin(f, steps[i], 1.7e9, &s, &err), 0);
+        ck_assert_int_eq(s != NULL, i % 2 == 0);
+        if (s != NULL)
+            ck_assert_int_eq(
+                event_sink_write_image(s, steps[i], "t", &image, 1.7e9, &err), 0);
+        size[i] = file_size(file);
+    }
+    event_folder_free(f);
+    whole = size[3];
+    ck_assert(size[0] == size[1] && size[1] < size[2] && size[2] == whole);
+    f = event_folder_new(path, "host");
+    ck_assert_int_eq(event_folder_resume(f, 10, 1.7e9, &err), 0);
+    ck_assert_uint_eq(file_size(file), size[0]);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(event_folder_begin(f, after_10[i], 1.7e9, &s, &err), 0);
+        ck_assert_int_eq(s != NULL, after_10[i] == 20);
+    }
+    ck_assert_int_eq(event_sink_write_image(s, 20, "t", &image, 1.7e9, &err), 0);
+    ck_assert_uint_eq(file_size(file), whole);
+    event_folder_free(f);
+    free(path);
+}
+END_TEST
 
 /* Wherever the file is cut, the graph at its beginning is kept. */
 START_TEST(test_graph_is_written_once)
@@ -208,6 +294,8 @@ static Suite *make_suite(void)
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_event_bytes);
+    tcase_add_test(tc, test_histogram_bytes);
+    tcase_add_test(tc, test_folder_of_events);
     tcase_add_test(tc, test_graph_is_written_once);
     tcase_add_test(tc, test_csv);
     tcase_add_test(tc, test_full_disk_is_an_error);
