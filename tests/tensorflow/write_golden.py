@@ -7,6 +7,7 @@
 not in them. Without a FAMILY, all. Without TensorFlow (tests/support/peers.py), exit code 77.
 """
 import argparse
+import os
 import pathlib
 import sys
 
@@ -167,6 +168,9 @@ def main():
     parser.add_argument("families", nargs="*", metavar="FAMILY")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets decides that of attributes
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     tf = peers.load_tensorflow()
     tf.logging.set_verbosity("ERROR")
     tf.disable_v2_behavior()
